@@ -1,0 +1,88 @@
+// frame_ops: everything that touches a _PyInterpreterFrame, a generator's or a thread's private fields.
+// One implementation a Python version (py311.cpp, py312.cpp); no other file has version conditions.
+// Invariant: Frame is CPython's own struct, never allocated or laid out by us.
+#ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_FRAME_OPS_H_
+#define FRAMEFUSE_FRAME_EVAL_VERSIONS_FRAME_OPS_H_
+
+#include <Python.h>
+
+#include <cstdint>
+
+#include "frame_eval/frame_view.h"
+#include "frame_eval/ref.h"
+
+struct _PyInterpreterFrame;
+
+namespace framefuse::frame_ops {
+
+using Frame = ::_PyInterpreterFrame;
+using EvalFunction = PyObject* (*)(PyThreadState*, Frame*, int throw_flag);
+
+// ---- the hook
+void SetEvalFunction(EvalFunction function);  // null: CPython's own
+EvalFunction GetEvalFunction();
+// Runs the frame from its next instruction with CPython's evaluator and finishes it as CPython's caller expects.
+PyObject* EvalDefault(PyThreadState* thread, Frame* frame, int throw_flag);
+
+// ---- reading a frame
+PyCodeObject* Code(const Frame* frame);
+PyFunctionObject* Function(const Frame* frame);
+PyObject* Globals(const Frame* frame);
+PyObject* Builtins(const Frame* frame);
+PyObject* Locals(const Frame* frame);  // f_locals mapping of class bodies and modules, or null
+PyObject** Slots(Frame* frame);        // localsplus; the stack follows at SlotCount(code)
+int SlotCount(PyCodeObject* code);     // locals + cells + free variables
+int StackDepth(const Frame* frame);    // of a suspended or not yet started frame
+int NextInstruction(const Frame* frame);  // index in code units
+bool IsGenerator(const Frame* frame);  // owned by a generator, coroutine or async generator
+bool IsStarting(const Frame* frame);   // no instruction executed yet
+FrameView View(Frame* frame);          // of a frame that is not executing
+
+// ---- writing a frame that is not executing
+void SetNextInstruction(Frame* frame, int instruction);  // next to execute
+void SetStackDepth(Frame* frame, int depth);
+
+// ---- making and freeing frames
+// A copy on the thread's data stack: function, code, globals, builtins, locals; slots copied (new references).
+Frame* CopyFrame(PyThreadState* thread, Frame* frame);
+// A frame of `function` before its first instruction, slots null, on the data stack.
+Frame* NewFrame(PyThreadState* thread, PyFunctionObject* function, PyObject* locals);
+void ClearAndPopFrame(PyThreadState* thread, Frame* frame);  // drops its references; keeps a live frame object valid
+// What the hook must do to its frame before it returns (3.12 clears it; in 3.11 the caller does).
+void FinishHookedFrame(PyThreadState* thread, Frame* frame);
+
+// ---- executing (used by symbolic/evaluator only)
+struct Linkage {
+  alignas(8) unsigned char storage[64];  // CPython's _PyCFrame and saved fields
+};
+// Links the frame as the thread's current one, with recursion check; false: RecursionError is set, not linked.
+bool Enter(PyThreadState* thread, Frame* frame, Linkage* linkage);
+void Leave(PyThreadState* thread, Frame* frame, Linkage* linkage);
+void SetLastInstruction(Frame* frame, int instruction);  // line numbers, tracebacks, handler look-up
+void AddTraceback(PyThreadState* thread, Frame* frame);  // PyTraceBack_Here for the current error
+bool HasPendingWork(PyThreadState* thread);              // eval breaker: signals, GIL requests, async exceptions
+int HandlePendingWork(PyThreadState* thread);            // 0, or -1 with an error set
+
+// ---- handled exception (tstate->exc_info), normalised exception instances
+Ref HandledException(PyThreadState* thread);                    // null or the instance
+void SetHandledException(PyThreadState* thread, Ref exception);
+Ref FetchRaised(PyThreadState* thread);                         // takes the current error as an instance with traceback
+void RestoreRaised(PyThreadState* thread, Ref exception);
+
+// ---- generators
+// Suspends a generator's frame at a yield: stack depth and frame state saved, exc_info popped.
+void SuspendGenerator(PyThreadState* thread, Frame* frame, int depth);
+void FinishGenerator(PyThreadState* thread, Frame* frame);
+PyObject* GeneratorOf(Frame* frame);  // borrowed
+
+// ---- objects' private parts, never materialised and never running code
+PyObject* RawInstanceAttr(PyObject* object, PyObject* name);  // borrowed or null; dict or inline values
+PyObject* RawInstanceDict(PyObject* object);                  // borrowed or null (not materialised)
+bool HasInstanceAttrs(PyObject* object);                      // has a dict or may have one
+std::uint64_t DictVersion(PyObject* dict);                    // ma_version_tag
+std::uint32_t TypeVersion(PyTypeObject* type);                // tp_version_tag, assigned if possible; 0: none
+PyObject* TypeLookup(PyTypeObject* type, PyObject* name);     // _PyType_Lookup: borrowed or null, no error
+
+}  // namespace framefuse::frame_ops
+
+#endif  // FRAMEFUSE_FRAME_EVAL_VERSIONS_FRAME_OPS_H_

@@ -1,0 +1,87 @@
+// Source: where a value that existed before the frame came from, as a closed variant.
+// Invariant: sources are hash-consed in one SourceTable per capture; a base's id is smaller than its
+// user's, so ids are a topological order. Id 0 means "no source" (a fresh value).
+// A source can be resolved on a FrameView (raw, without running Python) and printed as Python text.
+#ifndef FRAMEFUSE_GUARDS_SOURCE_H_
+#define FRAMEFUSE_GUARDS_SOURCE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "frame_eval/ref.h"
+
+namespace framefuse {
+
+using SourceId = std::int32_t;
+inline constexpr SourceId kNoSource = 0;
+
+enum class SourceKind : std::uint8_t {
+  kNone,
+  kLocal,         // frame slot `index` (localsplus: arguments, cells, free variables, then the stack)
+  kClosureCell,   // cell object `index` of the frame's own function (func.__closure__[index])
+  kFunction,      // the frame's function object
+  kGlobals,       // the frame's globals dict
+  kBuiltins,      // the frame's builtins dict
+  kConstant,      // `key` itself: an object the entry keeps alive (a module of torch, say)
+  kCellContents,  // contents of the cell object `base`
+  kInstanceAttr,  // `key` in the instance dict (or inline values) of `base`; never runs descriptors
+  kInstanceDict,  // base.__dict__ as an object (only where it is materialised already)
+  kSlotAttr,      // member descriptor (__slots__) `key` (the descriptor object) read from `base`
+  kType,          // type(base)
+  kTypeAttr,      // `key` looked up in base.__mro__ (base is a type), raw
+  kItem,          // base[key], base an exact dict/OrderedDict/list/tuple/deque…; key an int or an immutable
+  kModuleAttr,    // `key` in the dict of the module `base`
+  kDefault,       // base.__defaults__[index] of the function `base`
+  kKwDefault,     // base.__kwdefaults__[key]
+  kFunctionCell,  // base.__closure__[index] of the function `base` (the cell object)
+  kFunctionField, // base.__code__ / __globals__ / __dict__ … (`key` names it) of the function `base`
+  kMethodSelf,    // base.__self__ of a bound method
+  kMethodFunction,// base.__func__ of a bound method
+  kTensorGrad,    // base.grad of a tensor
+  kPartialField,  // base.func / args / keywords of functools.partial (`key` names it)
+};
+
+struct Source {
+  SourceKind kind = SourceKind::kNone;
+  SourceId base = kNoSource;
+  std::int32_t index = 0;
+  Ref key;  // kept alive; compared by type and value for immutables, by identity otherwise
+};
+
+class SourceTable {
+ public:
+  SourceTable();
+  // Returns the id of an equal source, or adds it.
+  SourceId Intern(SourceKind kind, SourceId base, std::int32_t index, BorrowedRef key);
+  SourceId Local(int slot) { return Intern(SourceKind::kLocal, kNoSource, slot, nullptr); }
+  SourceId InstanceAttr(SourceId base, BorrowedRef name) { return Intern(SourceKind::kInstanceAttr, base, 0, name); }
+  SourceId Item(SourceId base, BorrowedRef key) { return Intern(SourceKind::kItem, base, 0, key); }
+
+  const Source& operator[](SourceId id) const { return sources_[static_cast<std::size_t>(id)]; }
+  SourceId size() const { return static_cast<SourceId>(sources_.size()); }
+  // Python text as a user would write it: L['x'].weight, G['torch'], self._modules['fc'] …
+  // `local_names` are the frame's slot names.
+  std::string Print(SourceId id, const std::vector<std::string>& local_names) const;
+
+ private:
+  struct Key {
+    SourceKind kind;
+    SourceId base;
+    std::int32_t index;
+    Ref key;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& k) const;
+  };
+  struct KeyEqual {
+    bool operator()(const Key& a, const Key& b) const;
+  };
+  std::vector<Source> sources_;
+  absl::flat_hash_map<Key, SourceId, KeyHash, KeyEqual> index_;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_GUARDS_SOURCE_H_

@@ -1,0 +1,135 @@
+// Protocols: what an instruction means, apart from moving values. The evaluator (evaluator.h) decodes
+// instructions, moves values between slots, unwinds exceptions and handles generators; everything that reads
+// or writes an object goes through here, one method for each Python protocol. NativeProtocols does what
+// CPython does and nothing else; CaptureProtocols (symbolic/capture) keeps the journals.
+// Invariant: arguments are lent; results are owned. A failed method returns a null Value / false / -1 with the
+// Python error set, or with Control::unwinding set. The evaluator checks Control::unwinding after each call.
+#ifndef FRAMEFUSE_SYMBOLIC_EVALUATOR_PROTOCOLS_H_
+#define FRAMEFUSE_SYMBOLIC_EVALUATOR_PROTOCOLS_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "symbolic/evaluator/activation.h"
+#include "symbolic/evaluator/value.h"
+
+namespace framefuse {
+
+enum class UnaryOp : std::uint8_t { kPositive, kNegative, kNot, kInvert };
+// BinaryOp values are CPython's NB_* oparg numbers (in-place from 13 on), the same in 3.11 and 3.12.
+enum class Truth : std::int8_t { kError = -1, kFalse = 0, kTrue = 1 };
+enum class ForIterOutcome : std::uint8_t { kItem, kExhausted, kError };
+enum class SendOutcome : std::uint8_t { kYielded, kReturned, kError };
+
+class Protocols {
+ public:
+  virtual ~Protocols() = default;
+
+  // ---- run control
+  // Called before the instruction at act.instruction when Control::stop_at is reached.
+  virtual StopAction OnStop(Activation& act) = 0;
+  // First load of a slot whose source is kUnadopted; stores the representative in the slot and returns it.
+  // The evaluator handles unbound slots itself.
+  virtual Value AdoptSlot(Activation& act, int slot) = 0;
+
+  // ---- names
+  virtual Value LoadGlobal(Activation& act, BorrowedRef name) = 0;  // NameError text as CPython's
+  virtual bool StoreGlobal(Activation& act, BorrowedRef name, ValueView value) = 0;
+  virtual bool DeleteGlobal(Activation& act, BorrowedRef name) = 0;
+  virtual Value LoadName(Activation& act, BorrowedRef name) = 0;
+  virtual bool StoreName(Activation& act, BorrowedRef name, ValueView value) = 0;
+  virtual bool DeleteName(Activation& act, BorrowedRef name) = 0;
+  virtual Value LoadDeref(Activation& act, int slot) = 0;  // unbound: NameError/UnboundLocalError
+  virtual bool StoreDeref(Activation& act, int slot, ValueView value) = 0;
+  virtual bool DeleteDeref(Activation& act, int slot) = 0;
+  virtual Value LoadClassDeref(Activation& act, int slot) = 0;  // 3.12: LOAD_FROM_DICT_OR_DEREF passes its mapping
+  virtual Value LoadFromDictOrDeref(Activation& act, ValueView mapping, int slot) = 0;
+  virtual Value LoadFromDictOrGlobals(Activation& act, ValueView mapping, BorrowedRef name) = 0;
+  virtual Value LoadBuildClass(Activation& act) = 0;
+  virtual Value LoadLocals(Activation& act) = 0;
+  virtual bool SetupAnnotations(Activation& act) = 0;
+
+  // ---- attributes
+  virtual Value LoadAttr(Activation& act, ValueView owner, BorrowedRef name) = 0;
+  // Like LoadAttr, but may leave a method unbound: then *self is the owner, else *self stays null.
+  virtual Value LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Value* self) = 0;
+  virtual Value LoadSuperAttr(Activation& act, ValueView global_super, ValueView cls, ValueView self, BorrowedRef name,
+                              bool two_argument, bool is_method, Value* method_self) = 0;
+  virtual bool StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) = 0;
+  virtual bool DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) = 0;
+
+  // ---- operators
+  virtual Value Unary(Activation& act, UnaryOp op, ValueView v) = 0;
+  virtual Value Binary(Activation& act, int nb_op, ValueView left, ValueView right) = 0;
+  virtual Value Compare(Activation& act, int py_op, ValueView left, ValueView right) = 0;  // Py_LT …
+  virtual Truth Is(Activation& act, ValueView left, ValueView right) = 0;
+  virtual Truth Contains(Activation& act, ValueView item, ValueView container) = 0;
+  virtual Truth IsTrue(Activation& act, ValueView v) = 0;
+  // Whether v is None, without consuming more than that fact (POP_JUMP_IF_NONE).
+  virtual Truth IsNone(Activation& act, ValueView v) = 0;
+  virtual Value GetItem(Activation& act, ValueView container, ValueView key) = 0;
+  virtual bool SetItem(Activation& act, ValueView container, ValueView key, ValueView value) = 0;
+  virtual bool DeleteItem(Activation& act, ValueView container, ValueView key) = 0;
+
+  // ---- calls. `args` holds positional then keyword values; `kwnames` is a tuple or null.
+  virtual Value Call(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) = 0;
+  virtual Value CallEx(Activation& act, ValueView callable, ValueView args, ValueView kwargs_or_null) = 0;
+
+  // ---- iteration and unpacking
+  virtual Value GetIter(Activation& act, ValueView v) = 0;
+  virtual Value GetYieldFromIter(Activation& act, ValueView v) = 0;
+  virtual ForIterOutcome ForIter(Activation& act, ValueView iterator, Value* item) = 0;
+  virtual SendOutcome Send(Activation& act, ValueView receiver, ValueView sent, Value* result) = 0;
+  // Fills out[0..n): element i in out[i]. ValueError/TypeError texts as CPython's.
+  virtual bool UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out) = 0;
+  virtual bool UnpackEx(Activation& act, ValueView v, int before, int after, absl::Span<Value> out) = 0;
+
+  // ---- building
+  virtual Value BuildTuple(Activation& act, absl::Span<const ValueView> items) = 0;
+  virtual Value BuildList(Activation& act, absl::Span<const ValueView> items) = 0;
+  virtual Value BuildSet(Activation& act, absl::Span<const ValueView> items) = 0;
+  virtual Value BuildMap(Activation& act, absl::Span<const ValueView> keys_and_values) = 0;
+  virtual Value BuildConstKeyMap(Activation& act, BorrowedRef keys, absl::Span<const ValueView> values) = 0;
+  virtual Value BuildString(Activation& act, absl::Span<const ValueView> parts) = 0;
+  virtual Value BuildSlice(Activation& act, ValueView start, ValueView stop, ValueView step_or_null) = 0;
+  virtual bool ListAppend(Activation& act, BorrowedRef list, ValueView item) = 0;
+  virtual bool SetAdd(Activation& act, BorrowedRef set, ValueView item) = 0;
+  virtual bool MapAdd(Activation& act, BorrowedRef map, ValueView key, ValueView value) = 0;
+  virtual bool ListExtend(Activation& act, BorrowedRef list, ValueView iterable) = 0;
+  virtual bool SetUpdate(Activation& act, BorrowedRef set, ValueView iterable) = 0;
+  virtual bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) = 0;
+  virtual bool DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) = 0;
+  virtual Value ListToTuple(Activation& act, ValueView list) = 0;
+  virtual Value FormatValue(Activation& act, ValueView v, int conversion, ValueView spec_or_null) = 0;
+  // `flags` as MAKE_FUNCTION's oparg; parts not present are null.
+  virtual Value MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults,
+                             ValueView annotations, ValueView closure) = 0;
+
+  // ---- with, match, exceptions, imports
+  virtual bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) = 0;
+  virtual Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception, BorrowedRef traceback) = 0;
+  virtual Value GetLength(Activation& act, ValueView v) = 0;
+  virtual Truth MatchMapping(Activation& act, ValueView v) = 0;
+  virtual Truth MatchSequence(Activation& act, ValueView v) = 0;
+  virtual Value MatchKeys(Activation& act, ValueView subject, ValueView keys) = 0;  // tuple or None
+  virtual Value MatchClass(Activation& act, ValueView subject, ValueView cls, int positional, ValueView names) = 0;
+  virtual Truth ExceptionMatches(Activation& act, ValueView exception, ValueView type) = 0;
+  virtual bool ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match, Value* rest) = 0;
+  virtual Value PrepareReraiseStar(Activation& act, ValueView original, ValueView results) = 0;
+  // Sets the Python error for `raise`, `raise e`, `raise e from c` (nulls as absent). Always ends in an error.
+  virtual void Raise(Activation& act, ValueView exception_or_null, ValueView cause_or_null) = 0;
+  virtual Value ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) = 0;
+  virtual Value ImportFrom(Activation& act, ValueView module, BorrowedRef name) = 0;
+  virtual bool ImportStar(Activation& act, ValueView module) = 0;
+  // 3.12 CALL_INTRINSIC_1/2 kinds that are none of the above.
+  virtual Value Intrinsic1(Activation& act, int which, ValueView v) = 0;
+  virtual Value Intrinsic2(Activation& act, int which, ValueView a, ValueView b) = 0;
+  // An opcode that the evaluator does not execute under capture (async …): breaks, or runs it natively.
+  virtual bool Unsupported(Activation& act, const char* opcode_name) = 0;
+
+  Control control;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_EVALUATOR_PROTOCOLS_H_
