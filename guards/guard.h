@@ -35,6 +35,8 @@ enum class GuardKind : std::uint8_t {
   kGlobalState,    // grad mode, inference mode, autocast, default dtype/device, deterministic, num_threads …
   kOverlap,        // storage overlap partition of the input tensors (one per entry)
   kNull,           // slot is unbound (null)
+  kSameAs,         // value is the very object of source `aux`
+  kDistinctFrom,   // value is not the object of source `aux` (aliasing of mutated objects)
 };
 
 struct UserLocation {
