@@ -1,0 +1,208 @@
+// Graph: ATen-level SSA with forward and backward phases, its input contract and its text form.
+// A graph is *recorded* or *functional*. Recorded: nodes run in order on tensors with memory; an in-place
+// node writes its argument's tensor, and later uses of that value id (and of its views) see the write.
+// Functional (after passes/functionalize): no node writes an argument; values never change.
+// Invariant: every value has one definition (input, constant or node output) before its uses.
+#ifndef FRAMEFUSE_BACKENDS_GRAPH_GRAPH_H_
+#define FRAMEFUSE_BACKENDS_GRAPH_GRAPH_H_
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "backends/graph/dim.h"
+#include "backends/graph/op.h"
+
+namespace framefuse::ir {
+
+using ValueId = std::int32_t;
+using NodeIndex = std::int32_t;
+using StorageId = std::int32_t;
+using OriginId = std::int32_t;
+inline constexpr ValueId kNoValue = -1;
+inline constexpr NodeIndex kNoNode = -1;
+
+enum class ValueKind : std::uint8_t { kTensor, kInt, kFloat, kBool };
+
+// What is known of a value before execution. Numbers (kInt …) have no tensor metadata.
+struct Value {
+  ValueKind kind = ValueKind::kTensor;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  c10::Device device{c10::DeviceType::CPU};
+  c10::Layout layout = c10::Layout::Strided;
+  std::vector<Dim> sizes;
+  std::vector<Dim> strides;
+  Dim offset;                // storage offset, elements
+  StorageId storage = -1;    // values that share memory share it; -1: own storage
+  bool requires_grad = false;
+  bool wrapped_number = false;  // a Python number made a 0-dim tensor: weak in type promotion
+
+  std::size_t rank() const { return sizes.size(); }
+};
+
+// One argument of a node, in schema order. A node may have fewer arguments than its schema: the rest are
+// at their defaults.
+struct Arg {
+  enum class Kind : std::uint8_t { kNone, kValue, kValueList, kConstant, kDim, kDimList };
+  Kind kind = Kind::kNone;
+  ValueId value = kNoValue;
+  std::vector<ValueId> values;  // kValueList; kNoValue is an absent element (Tensor?[])
+  c10::IValue constant;         // int, float, bool, dtype, device, layout, memory format, string, lists of these
+  std::vector<Dim> dims;        // kDim: one element; kDimList. Only when something in it is symbolic
+
+  static Arg None() { return Arg(); }
+  static Arg OfValue(ValueId v);
+  static Arg OfValues(std::vector<ValueId> vs);
+  static Arg Constant(c10::IValue v);
+  static Arg OfDim(Dim d);                // becomes kConstant if it is one
+  static Arg OfDims(std::vector<Dim> d);  // becomes kConstant if all are
+};
+
+enum class Phase : std::uint8_t { kForward, kBackward };
+
+struct Node {
+  OpId op = nullptr;
+  std::vector<Arg> args;
+  // One entry for each tensor or number that the op returns, lists flattened (list_sizes says how).
+  // kNoValue: undefined, unused, or the return *is* a written argument (in-place ops define no value).
+  std::vector<ValueId> outputs;
+  // Empty if no return is a list; else one entry for each return: -1 not a list, n: a list of n.
+  std::vector<std::int32_t> list_sizes;
+  Phase phase = Phase::kForward;
+  OriginId origin = -1;
+};
+
+// The user's code that a node came from.
+struct Origin {
+  std::string file;
+  std::int32_t line = 0;
+  std::string function;
+  std::string source;      // text of the line
+  std::string torch_call;  // torch.nn.functional.gelu
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
+enum class InputRole : std::uint8_t {
+  kArgument,
+  kParameter,  // may be treated as changing rarely (layout choice, folding when frozen)
+  kBuffer,
+  kConstant,  // the same tensor object on each call, never written
+  kTangent,   // gradient of output `tangent_of`; not passed to Plan::Run
+  kRngState,
+};
+
+struct Input {
+  ValueId value = kNoValue;
+  InputRole role = InputRole::kArgument;
+  std::string name;  // for messages: x, self.fc.weight
+  // The graph writes this input. Functional graphs: outputs[mutated_output] holds its new value. Recorded
+  // graphs: nodes write the tensor itself and mutated_output is -1.
+  bool mutated = false;
+  std::int32_t mutated_output = -1;
+  // The write is invisible to autograd (under no_grad or detached: running statistics).
+  bool mutated_without_grad = false;
+  // Inputs that may overlap in memory share a class > 0; 0: overlaps nothing.
+  std::int32_t overlap_class = 0;
+  std::int32_t tangent_of = -1;  // index into Graph::outputs
+
+  friend bool operator==(const Input&, const Input&) = default;
+};
+
+enum class OutputRole : std::uint8_t {
+  kUser,          // returned by Plan::Run, in order
+  kMutatedInput,  // new value of input `input`
+  kHidden,        // a base that user outputs are views of; not returned
+  kGradient,      // gradient of input `input`
+};
+
+enum class OutputAlias : std::uint8_t {
+  kFresh,         // own tensor (its storage may be shared with a hidden base only through kViewOfOutput)
+  kInput,         // input `alias_of` itself, the same tensor object
+  kViewOfInput,   // view of input `alias_of`, rebuilt from it by the view nodes of the graph
+  kViewOfOutput,  // view of output `alias_of` (kUser or kHidden), rebuilt likewise
+  kOutput,        // output `alias_of` itself, the same tensor object
+};
+
+// A tangent exists only for kFresh outputs and for mutated inputs' new values: aliases get their gradients
+// through the real view that is rebuilt.
+struct Output {
+  ValueId value = kNoValue;  // kNoValue: undefined (a gradient that is not needed)
+  OutputRole role = OutputRole::kUser;
+  OutputAlias alias = OutputAlias::kFresh;
+  std::int32_t alias_of = -1;
+  std::int32_t input = -1;     // kMutatedInput, kGradient
+  bool requires_grad = false;  // carries a grad_fn in eager
+  friend bool operator==(const Output&, const Output&) = default;
+};
+
+struct ConstantTensor {
+  ValueId value = kNoValue;
+  at::Tensor tensor;
+};
+
+class Graph {
+ public:
+  std::string name = "graph";
+  std::vector<Value> values;  // by ValueId; ids need not be dense in use
+  std::vector<Node> nodes;    // in execution order; all forward nodes before the first backward node
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<ConstantTensor> constants;  // small tensors held by the graph
+  std::vector<Origin> origins;
+  ExprTable exprs;
+  bool functional = false;
+
+  ValueId AddValue(Value v);
+  ValueId AddInput(Value v, Input input);  // fills input.value; returns it
+  ValueId AddConstant(at::Tensor t);
+  OriginId AddOrigin(Origin o);  // the last equal origin is reused
+  Value& value(ValueId id) { return values[static_cast<std::size_t>(id)]; }
+  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
+  bool has_backward() const;
+
+  // defining node of each value (kNoNode: input, constant or unused)
+  std::vector<NodeIndex> Definitions() const;
+  std::vector<std::int32_t> UseCounts() const;  // by nodes and outputs
+};
+
+// Calls f(ValueId) for each value that an argument uses.
+template <typename F>
+void ForEachValue(const Arg& arg, F&& f) {
+  if (arg.kind == Arg::Kind::kValue) f(arg.value);
+  if (arg.kind == Arg::Kind::kValueList) {
+    for (ValueId v : arg.values) {
+      if (v != kNoValue) f(v);
+    }
+  }
+}
+template <typename F>
+void ForEachUse(const Node& node, F&& f) {
+  for (const Arg& a : node.args) ForEachValue(a, f);
+}
+
+// Contiguous (row-major) strides for `sizes`.
+std::vector<Dim> ContiguousStrides(ExprTable& exprs, const std::vector<Dim>& sizes);
+bool IsContiguous(ExprTable& exprs, const Value& v);
+// Metadata of a real tensor; the storage id is left at -1.
+Value DescribeTensor(const at::Tensor& t);
+
+// Structure: ids in range, single definition before use, argument counts and kinds match the schema, phases
+// ordered, contract indices in range; a functional graph has no writing node. The message names the node.
+absl::Status Verify(const Graph& graph);
+
+// Text form; Parse(Print(g)) prints the same text. Values are renumbered in order of definition.
+struct PrintOptions {
+  bool origins = true;
+};
+std::string Print(const Graph& graph, const PrintOptions& options = {});
+absl::StatusOr<Graph> Parse(std::string_view text);
+
+}  // namespace framefuse::ir
+
+#endif  // FRAMEFUSE_BACKENDS_GRAPH_GRAPH_H_
