@@ -1,0 +1,101 @@
+"""Parses the command line and runs the parts of the truth machine.
+
+Each command is one function that returns the exit status. Invariant: what is printed last is a summary with counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from conformance import results
+from conformance.judge import BROKE, CRASH, OK, SKIPPED, WRONG, Verdict
+from conformance.program import Program, all_programs
+from conformance.runner import Job, SystemChoice, count_by_status, run_jobs
+from conformance.systems import SYSTEMS, why_not_available
+from conformance.ways import WAYS
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="conformance", description=__doc__)
+    commands = parser.add_subparsers(dest="command")
+    _add_programs(commands)
+    page = commands.add_parser("page", help="write docs/conformance.md from the results")
+    page.set_defaults(run=_page)
+    chosen = parser.parse_args(arguments or ["programs"])
+    if not hasattr(chosen, "run"):
+        parser.print_help()
+        return 2
+    return chosen.run(chosen)
+
+
+def _add_system(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--system", choices=SYSTEMS, default="framefuse", help="the system under test")
+    parser.add_argument("--backend", default=None, help="framefuse's backend (default aten)")
+
+
+def _add_programs(commands) -> None:
+    parser = commands.add_parser("programs", help="run the programs in the ways of running")
+    _add_system(parser)
+    parser.add_argument("--ways", default=",".join(WAYS), help="comma-separated (default: all)")
+    parser.add_argument("--verbose", action="store_true", help="print every difference as it is found")
+    parser.add_argument("--save", action="store_true", help="write the results file that the page is made from")
+    parser.add_argument("--list", action="store_true", help="only list the programs")
+    parser.add_argument("--failures", default=None, help="write the failures as a list to this file")
+    parser.add_argument("select", nargs="*", help="keep programs whose name contains one of these")
+    parser.set_defaults(run=_programs)
+
+
+def jobs_for(programs: list[Program], ways: list[str]) -> list[Job]:
+    return [(p.name, way) for p in programs for way in ways if way not in p.not_ways]
+
+
+def _programs(chosen: argparse.Namespace) -> int:
+    selected = all_programs(chosen.select)
+    if chosen.list:
+        for p in selected:
+            print(f"{p.name:55} {'whole' if p.whole else 'may break'}")
+        print(f"{len(selected)} programs")
+        return 0
+    reason = why_not_available(chosen.system)
+    if reason:
+        print(f"can't run: {reason}")
+        return 2
+    ways = chosen.ways.split(",")
+    unknown = [w for w in ways if w not in WAYS]
+    if unknown:
+        print(f"no way {', '.join(unknown)}; there are {', '.join(WAYS)}")
+        return 2
+    start = time.monotonic()
+    choice = SystemChoice(chosen.system, chosen.backend)
+    verdicts = run_jobs(jobs_for(selected, ways), choice, _printer(chosen.verbose))
+    print(_summary(verdicts, len(selected), time.monotonic() - start))
+    if chosen.save:
+        results.save_programs(choice, selected, verdicts)
+    if chosen.failures:
+        results.write_failures(chosen.failures, choice, verdicts)
+    return 1 if any(v.status in (WRONG, CRASH) for v in verdicts) else 0
+
+
+def _printer(verbose: bool):
+    def show(verdict: Verdict) -> None:
+        if verdict.status in (WRONG, CRASH, BROKE):
+            print(f"{verdict.status:6} {verdict.way:14} {verdict.program}", flush=True)
+            for detail in verdict.details if verbose else verdict.details[:1]:
+                print(f"           {detail[:300]}", flush=True)
+
+    return show
+
+
+def _summary(verdicts: list[Verdict], programs: int, seconds: float) -> str:
+    counts = count_by_status(verdicts)
+    parts = ", ".join(f"{counts.get(s, 0)} {s}" for s in (OK, BROKE, WRONG, CRASH, SKIPPED))
+    wrong = len({v.program for v in verdicts if v.status in (WRONG, CRASH)})
+    return f"{programs} programs, {len(verdicts)} runs in {seconds:.0f} s: {parts}; {wrong} programs wrong in some way"
+
+
+def _page(chosen: argparse.Namespace) -> int:
+    from conformance import page
+
+    print(f"wrote {page.write()}")
+    return 0

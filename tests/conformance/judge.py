@@ -1,0 +1,120 @@
+"""Compares a program's run under a system with its run on plain Python.
+
+Invariant: the verdict depends on the two observations alone; no program, test or system is known here by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+from collections.abc import Callable
+from typing import Any
+
+from conformance.observation import Observation, finish_leaks, live_tensors, observe
+from conformance.program import Case, Program
+from conformance.snapshot import first_differences
+from conformance.systems import System
+from conformance.ways import WAYS, Way
+
+OK = "ok"  # as on plain Python
+BROKE = "broke"  # right, but more graphs than the program states, or fullgraph refused a program stated whole
+WRONG = "wrong"  # something a user can see differs
+CRASH = "crash"  # the process died or hung
+SKIPPED = "skipped"  # the way has no meaning for the program or the system
+
+_MAXIMUM_BREAKS = 2000
+
+
+@dataclasses.dataclass
+class Verdict:
+    """The outcome of one program in one way; `details` are readable differences."""
+
+    program: str
+    way: str
+    status: str
+    details: list[str] = dataclasses.field(default_factory=list)
+
+    def kinds(self) -> list[str]:
+        """What differs: result, raised, state, stdout, warnings, rng, modes, leaks, graphs."""
+        return sorted({_kind_of(d) for d in self.details})
+
+
+def _kind_of(detail: str) -> str:
+    path = detail.partition(": expected")[0]
+    parts = path.split(".")
+    head = parts[1].split("[")[0] if len(parts) > 1 and parts[0].startswith("call") else parts[0].split("[")[0]
+    if path.endswith(".traceback"):
+        return "traceback"
+    return {"args": "state", "kwargs": "state", "function": "state", "observed": "state"}.get(head, head)
+
+
+def _without_system(f: Any) -> Any:
+    return f
+
+
+def judge(program: Program, way_name: str, system: System) -> Verdict:
+    """Runs the program on plain Python and on the system, in this process, and compares."""
+    way = WAYS[way_name]
+    if way_name in program.not_ways:
+        return Verdict(program.name, way_name, SKIPPED, ["the program excludes it"])
+    if way.breaks:
+        if not system.forces_breaks():
+            return Verdict(program.name, way_name, SKIPPED, ["the system cannot force breaks"])
+        return _judge_breaks(program, way, system)
+    return _judge_once(program, way, system, None)
+
+
+def _judge_once(program: Program, way: Way, system: System, label: str | None) -> Verdict:
+    expected = _observe_and_forget(program.build, way, None)
+    actual = _observe_and_forget(program.build, way, system)
+    verdict = Verdict(program.name, way.name, OK)
+    if way.fullgraph and any(system.is_unsupported(e) for e in actual.raised):
+        first = next(e for e in actual.raised if system.is_unsupported(e))
+        if program.whole:
+            verdict.status = BROKE
+            verdict.details = [f"fullgraph: refused: {_first_line(first)}"]
+        return verdict
+    verdict.details = first_differences(expected.lines, actual.lines, system.tolerance)
+    if verdict.details:
+        verdict.status = WRONG
+        if label:
+            verdict.details.insert(0, label)
+    elif way.name == "alone" and program.graphs is not None and actual.graphs not in (None, program.graphs):
+        verdict.status = BROKE
+        verdict.details = [f"graphs: expected {program.graphs}, got {actual.graphs}"]
+    return verdict
+
+
+class _Run(Observation):
+    graphs: int | None = None
+
+
+def _observe_and_forget(build: Callable[[], Case], way: Way, system: System | None) -> Any:
+    if system is None:
+        before = live_tensors() if way.leaks else 0
+        observation = observe(build, way, _without_system)
+        observation.graphs = None
+    else:
+        system.reset()
+        before = live_tensors() if way.leaks else 0
+        observation = observe(build, way, lambda f: system.compile(f, fullgraph=way.fullgraph))
+        observation.graphs = system.graphs()
+        system.reset()
+    if way.leaks:
+        gc.collect()
+        finish_leaks(observation, before)
+    return observation
+
+
+def _judge_breaks(program: Program, way: Way, system: System) -> Verdict:
+    for instruction in range(_MAXIMUM_BREAKS):
+        with system.break_before(instruction) as probe:
+            verdict = _judge_once(program, way, system, f"break before instruction {instruction}")
+            if verdict.status != OK or not probe.reached():
+                return verdict
+    return Verdict(program.name, way.name, WRONG, [f"breaks: no end after {_MAXIMUM_BREAKS}"])
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else ''}"[:200]

@@ -1,0 +1,225 @@
+"""Runs a built case under one way and records all that can be seen of it.
+
+Seen are: the result or the exception of each call, gradients, every object reachable from function, arguments and
+`observe`, stdout, warnings, random state, torch's global modes, live tensors and reference counts. Invariant: global
+state is put back after a run, whatever the program did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import io
+import os
+import random
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from conformance.program import Args, Case
+from conformance.snapshot import Line, Snapshot, is_program_code
+from conformance.ways import Way
+
+# Warnings that the systems under test give about themselves are no part of a program's behaviour.
+_OWN_WARNINGS = ("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/", "/framefuse/")
+
+
+class Observation:
+    """The lines of a run, and the exceptions that its calls raised."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.raised: list[BaseException] = []
+
+
+def observe(build: Callable[[], Case], way: Way, compile_: Callable[[Any], Any]) -> Observation:
+    """Builds the case, compiles its wrapped function, makes the calls, records."""
+    if way.leaks:
+        return _observe_leaks(build, way, compile_)
+    observation = Observation()
+
+    def run() -> None:
+        with _protected_globals():
+            case = build()
+            compiled = compile_(way.wrap(case.f))
+            _make_calls(case, compiled, way.repeats, observation)
+
+    if way.threaded:
+        _in_thread(run)
+    else:
+        run()
+    return observation
+
+
+def _in_thread(run: Callable[[], None]) -> None:
+    failures: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            run()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+
+
+@contextlib.contextmanager
+def _protected_globals() -> Iterator[None]:
+    dtype, grad, threads = torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads()
+    recursion, path, environment = sys.getrecursionlimit(), list(sys.path), dict(os.environ)
+    torch.manual_seed(1)
+    random.seed(1)
+    np.random.seed(1)
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(grad)
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(False)
+        sys.setrecursionlimit(recursion)
+        sys.path[:] = path
+        if dict(os.environ) != environment:
+            os.environ.clear()
+            os.environ.update(environment)
+
+
+def _make_calls(case: Case, compiled: Callable[..., Any], repeats: bool, observation: Observation) -> None:
+    args, kwargs = case.args, case.kwargs
+    changes: list[Callable[[], Args | None]] = [lambda: None]
+    if repeats:
+        changes += [*case.then, lambda: None]
+    for number, change in enumerate(changes):
+        fresh = change()
+        if isinstance(fresh, Args):
+            args, kwargs = fresh.args, fresh.kwargs
+        _one_call(case, compiled, args, kwargs, f"call{number}", observation)
+
+
+def _one_call(case: Case, compiled: Any, args: Any, kwargs: Any, path: str, observation: Observation) -> None:
+    output = io.StringIO()
+    result, error, backward_error = None, None, None
+    with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(output):
+        warnings.simplefilter("always")
+        try:
+            result = compiled(*args, **kwargs)
+            if not case.forward_only:
+                backward_error = _backward(result)
+        except BaseException as raised:
+            if isinstance(raised, KeyboardInterrupt):
+                raise
+            error = raised
+    picture = Snapshot(case.versions)
+    if error is not None:
+        observation.raised.append(error)
+        picture.add_exception(path + ".raised", error)
+    else:
+        picture.add(path + ".result", result)
+    if backward_error is not None:
+        picture.lines.append((path + ".backward", f"{type(backward_error).__name__} {str(backward_error)[:60]}"))
+    picture.add(path + ".args", args)
+    picture.add(path + ".kwargs", kwargs)
+    picture.add(path + ".function", case.f)
+    picture.add(path + ".observed", case.observe() if callable(case.observe) else case.observe)
+    picture.lines.append((path + ".stdout", output.getvalue()))
+    picture.lines.append((path + ".warnings", tuple(_warning_text(w) for w in caught if not _is_own(w))))
+    picture.lines.append((path + ".rng", _random_state()))
+    picture.lines.append((path + ".modes", _modes()))
+    observation.lines += picture.lines
+
+
+def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors_in(item)
+
+
+def _backward(result: Any) -> BaseException | None:
+    outputs = [t for t in _tensors_in(result) if t.requires_grad and t.grad_fn is not None and t.is_floating_point()]
+    if not outputs:
+        return None
+    try:
+        with torch.enable_grad():
+            weighted = [(t * torch.linspace(0.5, 1.5, max(t.numel(), 1)).reshape(t.shape)).sum() for t in outputs]
+            torch.autograd.backward(weighted)
+    except RuntimeError as error:
+        return error
+    return None
+
+
+def _is_own(warning: warnings.WarningMessage) -> bool:
+    return any(part in warning.filename for part in _OWN_WARNINGS)
+
+
+def _warning_text(warning: warnings.WarningMessage) -> str:
+    place = f"{warning.lineno}" if is_program_code(warning.filename) else "elsewhere"
+    return f"{warning.category.__name__} at {place}: {str(warning.message)[:120]}"
+
+
+def _random_state() -> str:
+    digest = hashlib.sha1(torch.get_rng_state().numpy().tobytes())
+    digest.update(repr(random.getstate()).encode())
+    digest.update(repr(np.random.get_state()).encode())
+    return digest.hexdigest()
+
+
+def _modes() -> tuple[Any, ...]:
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_default_dtype(),
+        torch.are_deterministic_algorithms_enabled(),
+        sys.gettrace() is None,
+        sys.getprofile() is None,
+        sys.getrecursionlimit(),
+    )
+
+
+def live_tensors() -> int:
+    """Tensors that the collector knows, fakes of torch's own not counted."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    gc.collect()
+    kinds = [type(o) for o in gc.get_objects()]
+    return sum(1 for kind in kinds if issubclass(kind, torch.Tensor) and not issubclass(kind, FakeTensor))
+
+
+def _observe_leaks(build: Callable[[], Case], way: Way, compile_: Callable[[Any], Any]) -> Observation:
+    observation = Observation()
+    before = live_tensors()
+    with _protected_globals():
+        case = build()
+        watched = [t for t in _tensors_in([case.args, case.kwargs])]
+        counts = [sys.getrefcount(t) for t in watched]
+        compiled = compile_(way.wrap(case.f))
+        calls = Observation()
+        _make_calls(case, compiled, way.repeats, calls)
+        del calls
+        gc.collect()
+        observation.lines.append(("leaks.references", [sys.getrefcount(t) for t in watched] == counts or
+                                  [sys.getrefcount(t) - c for t, c in zip(watched, counts)]))
+        observation.lines.append(("leaks.held", live_tensors() - before))
+        del case, compiled, watched
+    return observation
+
+
+def finish_leaks(observation: Observation, before: int) -> None:
+    """Records what is still alive once the system has forgotten the run."""
+    observation.lines.append(("leaks.after", live_tensors() - before))

@@ -1,0 +1,1 @@
+"""The programs, one file a topic; see conformance.program for their form."""

@@ -1,0 +1,347 @@
+"""Flattens any object graph to lines `(path, value)` that two runs can be compared by.
+
+Identity is part of the picture: an object met again yields `is <first path>`, a storage met again `shares <first path>`.
+Invariant: taking a snapshot runs no user code (no property, no __getattr__, no user __eq__, __hash__, __iter__ or
+__repr__) and changes nothing.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import enum
+import functools
+import hashlib
+import random
+import types
+from typing import Any
+
+import numpy as np
+import torch
+
+Line = tuple[str, Any]
+
+_ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
+_TORCH_ATOMS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+_ITERATOR_STATES = {
+    type(iter([])),
+    type(iter(())),
+    type(iter({})),
+    type(iter(range(0))),
+    type(iter("")),
+    enumerate,
+    zip,
+    map,
+    filter,
+}
+
+
+def _atom_text(value: Any) -> str:
+    return f"{type(value).__name__} {value!r}"
+
+
+def is_program_code(filename: str) -> bool:
+    """Whether a file holds user code of a conformance run (programs, ways, fuzzed programs)."""
+    return "/conformance/programs/" in filename or filename.endswith("/conformance/ways.py") or "<fuzz" in filename
+
+
+class Snapshot:
+    """One picture; objects added by several calls share its identities."""
+
+    def __init__(self, versions: bool = False):
+        self.lines: list[Line] = []
+        self._versions = versions
+        self._seen: dict[int, str] = {}
+        self._storages: dict[int, str] = {}
+        self._alive: list[Any] = []
+
+    def add(self, path: str, value: Any) -> None:
+        """Appends the lines of `value` under `path`."""
+        if type(value) in _ATOMS:
+            self.lines.append((path, _atom_text(value)))
+            return
+        if isinstance(value, _TORCH_ATOMS):
+            self.lines.append((path, repr(value)))
+            return
+        first = self._seen.get(id(value))
+        if first is not None:
+            self.lines.append((path, f"is {first}"))
+            return
+        self._seen[id(value)] = path
+        self._alive.append(value)
+        self._add_object(path, value)
+
+    def _add_object(self, path: str, value: Any) -> None:
+        kind = type(value)
+        self.lines.append((path, f"<{kind.__qualname__}>"))
+        if isinstance(value, torch.Tensor):
+            self._add_tensor(path, value)
+        elif isinstance(value, (np.ndarray, np.generic)):
+            self._add_array(path, value)
+        elif isinstance(value, (types.FunctionType, types.MethodType, functools.partial, types.BuiltinFunctionType)):
+            self._add_callable(path, value)
+        elif isinstance(value, type):
+            self._add_class(path, value)
+        elif isinstance(value, types.ModuleType):
+            self.lines.append((path + ".name", value.__name__))
+        elif isinstance(value, enum.Enum):
+            self.lines.append((path + ".member", value._name_))
+        elif isinstance(value, BaseException):
+            self.add_exception(path, value)
+        elif isinstance(value, types.GeneratorType):
+            self._add_generator(path, value)
+        elif isinstance(value, types.CellType):
+            self._add_cell(path, value)
+        elif isinstance(value, random.Random):
+            self.lines.append((path + ".state", hashlib.sha1(repr(value.getstate()).encode()).hexdigest()))
+        elif kind in _ITERATOR_STATES:
+            self._add_iterator(path, value)
+        else:
+            self._add_contents(path, value)
+            self._add_instance_state(path, value)
+
+    def _add_tensor(self, path: str, value: torch.Tensor) -> None:
+        add = self.lines.append
+        add((path + ".dtype", str(value.dtype)))
+        add((path + ".requires_grad", value.requires_grad))
+        add((path + ".is_leaf", value.is_leaf))
+        add((path + ".flags", (value.is_conj(), value.is_neg(), value.is_inference(), str(value.device))))
+        add((path + ".layout", str(value.layout)))
+        with torch.no_grad():
+            plain = value.detach()
+            if value.layout is torch.strided:
+                add((path + ".shape", (tuple(value.shape), value.stride(), value.storage_offset())))
+                storage = value.untyped_storage()
+                if storage.nbytes():
+                    first = self._storages.setdefault(storage._cdata, path)
+                    add((path + ".storage", "own" if first == path else f"shares {first}"))
+                    self._alive.append(storage)
+                add((path + ".data", TensorData(plain.clone())))
+            else:
+                add((path + ".data", TensorData(plain.to_dense())))
+        if self._versions and not value.is_inference():
+            add((path + ".version", value._version))
+        if value.is_leaf and value.grad is not None:
+            self.add(path + ".grad", value.grad)
+        if value.__dict__:
+            self.add(path + ".__dict__", value.__dict__)
+        if value._backward_hooks:
+            add((path + ".hooks", len(value._backward_hooks)))
+
+    def _add_array(self, path: str, value: np.ndarray | np.generic) -> None:
+        content = np.asarray(value)
+        layout = (str(content.dtype), content.shape, content.strides if isinstance(value, np.ndarray) else None)
+        self.lines.append((path + ".layout", layout))
+        self.lines.append((path + ".data", repr(content.tolist())))
+        if isinstance(value, np.ndarray):
+            self.lines.append((path + ".flags", (content.flags.writeable, content.flags.owndata)))
+
+    def _add_callable(self, path: str, value: Any) -> None:
+        if isinstance(value, functools.partial):
+            self.add(path + ".func", value.func)
+            self.add(path + ".args", value.args)
+            self.add(path + ".keywords", value.keywords)
+        elif isinstance(value, types.MethodType):
+            self.add(path + ".__self__", value.__self__)
+            self.add(path + ".__func__", value.__func__)
+        elif isinstance(value, types.BuiltinFunctionType):
+            self.lines.append((path + ".name", value.__qualname__))
+            if value.__self__ is not None and not isinstance(value.__self__, types.ModuleType):
+                self.add(path + ".__self__", value.__self__)
+        else:
+            self.lines.append((path + ".name", value.__qualname__))
+            if is_program_code(value.__code__.co_filename):
+                self._add_function_state(path, value)
+
+    def _add_function_state(self, path: str, value: types.FunctionType) -> None:
+        self.add(path + ".__defaults__", value.__defaults__)
+        self.add(path + ".__kwdefaults__", value.__kwdefaults__)
+        if value.__dict__:
+            self.add(path + ".__dict__", value.__dict__)
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
+            self.add(f"{path}.cell({name})", cell)
+
+    def _add_class(self, path: str, value: type) -> None:
+        self.lines.append((path + ".name", f"{value.__module__}.{value.__qualname__}"))
+        if not value.__module__.startswith(("conformance.programs", "<fuzz")):
+            return
+        for name, attribute in type.__dict__["__dict__"].__get__(value).items():
+            if name.startswith("__") and name.endswith("__") and not isinstance(attribute, types.FunctionType):
+                continue
+            if name in ("_abc_impl",):
+                continue
+            self.add(f"{path}.{name}", attribute)
+
+    def _add_generator(self, path: str, value: types.GeneratorType) -> None:
+        frame = value.gi_frame
+        self.lines.append((path + ".name", value.__qualname__))
+        self.lines.append((path + ".at", "finished" if frame is None else f"line {frame.f_lineno}"))
+        if frame is not None:
+            self.add(path + ".locals", dict(frame.f_locals))
+
+    def _add_cell(self, path: str, value: types.CellType) -> None:
+        try:
+            content = value.cell_contents
+        except ValueError:
+            self.lines.append((path + ".content", "empty"))
+        else:
+            self.add(path + ".content", content)
+
+    def _add_iterator(self, path: str, value: Any) -> None:
+        # __reduce__ of the builtin iterators names what is left without consuming it.
+        try:
+            state = value.__reduce__()[1:]
+        except TypeError:
+            return
+        for index, part in enumerate(state):
+            self.add(f"{path}.state{index}", part)
+
+    def _add_contents(self, path: str, value: Any) -> None:
+        if isinstance(value, dict):
+            self._add_dict(path, value)
+        elif isinstance(value, list):
+            self._add_sequence(path, list.__getitem__(value, slice(None)))
+        elif isinstance(value, tuple):
+            self._add_sequence(path, tuple.__getitem__(value, slice(None)))
+        elif isinstance(value, (set, frozenset)):
+            self._add_set(path, value)
+        elif isinstance(value, collections.deque):
+            self.lines.append((path + ".maxlen", value.maxlen))
+            self._add_sequence(path, list(collections.deque.__iter__(value)))
+        elif isinstance(value, (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))):
+            self._add_sequence(path, list(value))
+        elif isinstance(value, (bytearray, array.array, memoryview)):
+            self.lines.append((path + ".data", bytes(value)))
+        else:
+            for base in (int, float, str, bytes, complex):
+                if isinstance(value, base):
+                    self.lines.append((path + ".value", base.__repr__(value)))
+
+    def _add_sequence(self, path: str, items: Any) -> None:
+        self.lines.append((path + ".len", len(items)))
+        for index, item in enumerate(items):
+            self.add(f"{path}[{index}]", item)
+
+    def _add_dict(self, path: str, value: dict[Any, Any]) -> None:
+        if isinstance(value, collections.defaultdict):
+            self.add(path + ".default_factory", value.default_factory)
+        items = list(dict.items(value))
+        self.lines.append((path + ".len", len(items)))
+        for index, (key, item) in enumerate(items):
+            if type(key) in _ATOMS:
+                self.add(f"{path}[{key!r}]", item)
+                self.lines.append((f"{path}.key{index}", _atom_text(key)))
+            else:
+                self.add(f"{path}.key{index}", key)
+                self.add(f"{path}.value{index}", item)
+
+    def _add_set(self, path: str, value: Any) -> None:
+        elements = list(set.__iter__(value) if isinstance(value, set) else frozenset.__iter__(value))
+        plain = sorted(_atom_text(e) for e in elements if type(e) in _ATOMS)
+        self.lines.append((path + ".elements", tuple(plain)))
+        others = [e for e in elements if type(e) not in _ATOMS]
+        # A set of address-hashed objects has no order that two runs share: only count and types are compared.
+        self.lines.append((path + ".objects", tuple(sorted(type(e).__qualname__ for e in others))))
+
+    def _add_instance_state(self, path: str, value: Any) -> None:
+        try:
+            state = object.__getattribute__(value, "__dict__")
+        except AttributeError:
+            state = None
+        if isinstance(state, dict):
+            for name, item in list(state.items()):
+                self.add(f"{path}.{name}", item)
+        for cls in type(value).__mro__:
+            slots = cls.__dict__.get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                descriptor = cls.__dict__.get(name)
+                if isinstance(descriptor, types.MemberDescriptorType):
+                    self._add_slot(f"{path}.{name}", descriptor, value)
+
+    def _add_slot(self, path: str, descriptor: Any, owner: Any) -> None:
+        try:
+            content = descriptor.__get__(owner)
+        except AttributeError:
+            self.lines.append((path, "unset"))
+        else:
+            self.add(path, content)
+
+    def add_exception(self, path: str, error: BaseException) -> None:
+        """Type, text, arguments, notes, traceback lines in user code, cause and context."""
+        self._seen.setdefault(id(error), path)
+        self.lines.append((path + ".type", f"{type(error).__module__}.{type(error).__qualname__}"))
+        self.lines.append((path + ".text", BaseException.__str__(error)))
+        self.add(path + ".args", error.args)
+        self.add(path + ".notes", getattr(error, "__notes__", None))
+        self.lines.append((path + ".traceback", tuple(user_traceback(error))))
+        self.lines.append((path + ".suppress_context", error.__suppress_context__))
+        if isinstance(error, StopIteration):
+            self.add(path + ".value", error.value)
+        self.add(path + ".cause", error.__cause__)
+        self.add(path + ".context", error.__context__)
+        for name, item in error.__dict__.items():
+            if name not in ("__notes__", "_torch_dynamo_tracer_output"):
+                self.add(f"{path}.{name}", item)
+        if isinstance(error, BaseExceptionGroup):
+            for index, child in enumerate(error.exceptions):
+                self.add(f"{path}.exceptions[{index}]", child)
+
+
+class TensorData:
+    """A tensor's content, compared bit for bit (or within a tolerance, for systems that may round differently)."""
+
+    def __init__(self, content: torch.Tensor):
+        self.content = content
+
+    def same(self, other: Any, tolerance: float) -> bool:
+        if not isinstance(other, TensorData) or self.content.dtype != other.content.dtype:
+            return False
+        mine, theirs = self.content, other.content
+        if mine.shape != theirs.shape:
+            return False
+        if _bits(mine) == _bits(theirs):
+            return True
+        if tolerance and mine.dtype.is_floating_point:
+            return torch.allclose(mine, theirs, rtol=tolerance, atol=tolerance, equal_nan=True)
+        return False
+
+    def __repr__(self) -> str:
+        text = repr(self.content).replace("\n", "")
+        return text if len(text) < 160 else text[:157] + "..."
+
+
+def _bits(value: torch.Tensor) -> bytes:
+    resolved = value.resolve_conj().resolve_neg().contiguous()
+    if resolved.numel() == 0:
+        return b""
+    return resolved.reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def user_traceback(error: BaseException) -> list[str]:
+    """The traceback's entries that lie in user code, as `function:line`."""
+    entries = []
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if is_program_code(code.co_filename):
+            entries.append(f"{code.co_name}:{step.tb_lineno}")
+        step = step.tb_next
+    return entries
+
+
+def first_differences(expected: list[Line], actual: list[Line], tolerance: float, limit: int = 4) -> list[str]:
+    """Readable differences between two pictures, the first ones only."""
+    differences: list[str] = []
+    actual_by_path = dict(actual)
+    expected_paths = {path for path, _ in expected}
+    for path, value in expected:
+        other = actual_by_path.get(path, "nothing")
+        same = value.same(other, tolerance) if isinstance(value, TensorData) else value == other
+        if not same:
+            differences.append(f"{path}: expected {value!r}, got {other!r}")
+    for path, value in actual:
+        if path not in expected_paths:
+            differences.append(f"{path}: expected nothing, got {value!r}")
+    if not differences and [p for p, _ in expected] != [p for p, _ in actual]:
+        differences.append("order: the same parts in another order")
+    return differences[:limit]

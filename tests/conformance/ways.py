@@ -1,0 +1,75 @@
+"""The ways of running a program: how its function is wrapped and what surrounds the calls.
+
+A wrapper is user code too: the system under test compiles it and inlines the program. Invariant: the reference run uses
+the same wrapper on plain Python, so that a difference can only come from the system under test.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def _same(f: Callable[..., Any]) -> Callable[..., Any]:
+    return f
+
+
+def _between(f: Callable[..., Any]) -> Callable[..., Any]:
+    probe = torch.arange(4, dtype=torch.float32)
+
+    def between_two_operations(*args: Any, **kwargs: Any) -> Any:
+        before = probe * 2 + 1
+        result = f(*args, **kwargs)
+        after = before.sum() + probe
+        return result, before, after
+
+    return between_two_operations
+
+
+def _inlined(f: Callable[..., Any]) -> Callable[..., Any]:
+    probe = torch.ones(3)
+
+    def second_frame(args: Any, kwargs: Any) -> Any:
+        scaled = probe * 3
+        result = f(*args, **kwargs)
+        return [result, scaled - 1]
+
+    def first_frame(*args: Any, **kwargs: Any) -> Any:
+        local = probe + 2
+        result, extra = second_frame(args, kwargs)
+        return result, extra * local
+
+    return first_frame
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """One way of running. `repeats`: the state changes of the program follow, then one more call without a change."""
+
+    name: str
+    wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+    about: str
+    repeats: bool = False
+    fullgraph: bool = False
+    threaded: bool = False
+    leaks: bool = False
+    breaks: bool = False
+
+
+WAYS = {
+    way.name: way
+    for way in (
+        Way("alone", _same, "compiled alone, one call"),
+        Way("between", _between, "inlined between two tensor operations"),
+        Way("inlined", _inlined, "inlined two frames deep"),
+        Way("fullgraph", _same, "compiled alone with fullgraph", fullgraph=True),
+        Way("twice", _same, "called again after each state change", repeats=True),
+        Way("thread", _between, "called again after each state change, in a thread", repeats=True, threaded=True),
+        Way("leaks", _between, "live tensors and reference counts after it", repeats=True, leaks=True),
+        Way("breaks", _same, "a break forced before every instruction in turn", repeats=True, breaks=True),
+        Way("breaks-inlined", _inlined, "the same, inlined two frames deep", breaks=True),
+    )
+}
