@@ -1,0 +1,39 @@
+# Compiler, linker and flags. Defines the interface target ff_options, which every library of ours links.
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+# -g1 keeps line tables (backtraces, gdb) and leaves out what makes Torch-heavy objects ten times larger.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_program(FF_CCACHE ccache)
+if(FF_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # pch_defines and time_macros are what ccache needs in order to cache files that use a precompiled header.
+  set(ff_launcher ${CMAKE_COMMAND} -E env "CCACHE_SLOPPINESS=pch_defines,time_macros" ${FF_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ff_launcher})
+  set(CMAKE_C_COMPILER_LAUNCHER ${ff_launcher})
+endif()
+
+find_program(FF_MOLD mold)
+if(FF_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+if(FF_SANITIZE)
+  add_compile_options(-fsanitize=${FF_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${FF_SANITIZE})
+endif()
+
+add_library(ff_options INTERFACE)
+target_compile_features(ff_options INTERFACE cxx_std_20)
+target_compile_options(ff_options INTERFACE -Wall -Wextra -Werror -fPIC -fvisibility=hidden
+                       $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>)
+target_include_directories(ff_options INTERFACE ${CMAKE_SOURCE_DIR})

@@ -1,0 +1,82 @@
+// Logs by artifact: FF_LOG(kGuards) << text; costs one load and one branch when that artifact is off.
+// Artifacts are listed once in log_artifacts.def. A record is one whole text, handed to the sink in one piece (stderr
+// unless another is set); sinks are called under a lock, never run Python and must not log.
+#ifndef FRAMEFUSE_COMMON_LOGGING_H_
+#define FRAMEFUSE_COMMON_LOGGING_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace framefuse {
+
+enum class LogArtifact : std::uint8_t {
+#define FF_LOG_ARTIFACT(enumerator, name, text) enumerator,
+#include "common/log_artifacts.def"
+#undef FF_LOG_ARTIFACT
+};
+
+struct LogArtifactInfo {
+  LogArtifact artifact;
+  const char* name;
+  const char* text;
+};
+const std::vector<LogArtifactInfo>& LogArtifacts();
+const char* LogName(LogArtifact artifact);
+
+namespace log_internal {
+extern std::atomic<std::uint32_t> enabled;  // bit i: artifact i
+}
+
+inline bool LogEnabled(LogArtifact artifact) {
+  return (log_internal::enabled.load(std::memory_order_relaxed) >> static_cast<unsigned>(artifact)) & 1U;
+}
+void SetLogEnabled(LogArtifact artifact, bool on);
+// All switches at once, for tests that restore them.
+std::uint32_t LogMask();
+void SetLogMask(std::uint32_t mask);
+
+absl::StatusOr<LogArtifact> FindLogArtifact(std::string_view name);  // the error lists the names
+// "graph_breaks,guards", "all", "-bugs": adds to what is on.
+absl::Status EnableLogsFromText(std::string_view text);
+
+using LogSink = std::function<void(LogArtifact artifact, std::string_view text)>;
+// An empty sink restores stderr. Returns the sink before.
+LogSink SetLogSink(LogSink sink);
+// Emits whether or not the artifact is on; FF_LOG asks first.
+void WriteLog(LogArtifact artifact, std::string_view text);
+
+namespace log_internal {
+
+class Record {
+ public:
+  explicit Record(LogArtifact artifact) : artifact_(artifact) {}
+  ~Record() { WriteLog(artifact_, text_.str()); }
+  std::ostream& stream() { return text_; }
+
+ private:
+  LogArtifact artifact_;
+  std::ostringstream text_;
+};
+
+struct Voidify {
+  void operator&(std::ostream&) const {}
+};
+
+}  // namespace log_internal
+}  // namespace framefuse
+
+#define FF_LOG(artifact)                                       \
+  !::framefuse::LogEnabled(::framefuse::LogArtifact::artifact) \
+      ? static_cast<void>(0)                                   \
+      : ::framefuse::log_internal::Voidify() &                 \
+            ::framefuse::log_internal::Record(::framefuse::LogArtifact::artifact).stream()
+
+#endif  // FRAMEFUSE_COMMON_LOGGING_H_
