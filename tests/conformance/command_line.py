@@ -78,10 +78,17 @@ def _programs(chosen: argparse.Namespace) -> int:
 
 
 def _printer(verbose: bool):
+    """Prints a program's first failure in full, its further ones as one word each."""
+    shown: set[tuple[str, str]] = set()
+
     def show(verdict: Verdict) -> None:
-        if verdict.status in (WRONG, CRASH, BROKE):
-            print(f"{verdict.status:6} {verdict.way:14} {verdict.program}", flush=True)
-            for detail in verdict.details if verbose else verdict.details[:1]:
+        if verdict.status in (OK, SKIPPED):
+            return
+        known = (verdict.program, verdict.status) in shown
+        shown.add((verdict.program, verdict.status))
+        print(f"{verdict.status:6} {verdict.way:14} {verdict.program}", flush=True)
+        if verbose or not known:
+            for detail in verdict.details[: 4 if verbose else 2]:
                 print(f"           {detail[:300]}", flush=True)
 
     return show

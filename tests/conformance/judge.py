@@ -6,11 +6,10 @@ Invariant: the verdict depends on the two observations alone; no program, test o
 from __future__ import annotations
 
 import dataclasses
-import gc
 from collections.abc import Callable
 from typing import Any
 
-from conformance.observation import Observation, finish_leaks, live_tensors, observe
+from conformance.observation import Observation, finish_leaks, forget_what_exists, observe
 from conformance.program import Case, Program
 from conformance.snapshot import first_differences
 from conformance.systems import System
@@ -45,7 +44,7 @@ def _kind_of(detail: str) -> str:
     head = parts[1].split("[")[0] if len(parts) > 1 and parts[0].startswith("call") else parts[0].split("[")[0]
     if path.endswith(".traceback"):
         return "traceback"
-    return {"args": "state", "kwargs": "state", "function": "state", "observed": "state"}.get(head, head)
+    return {"args": "state", "kwargs": "state", "function": "state", "observed": "state", "looked": "state"}.get(head, head)
 
 
 def _without_system(f: Any) -> Any:
@@ -85,24 +84,18 @@ def _judge_once(program: Program, way: Way, system: System, label: str | None) -
     return verdict
 
 
-class _Run(Observation):
-    graphs: int | None = None
-
-
-def _observe_and_forget(build: Callable[[], Case], way: Way, system: System | None) -> Any:
+def _observe_and_forget(build: Callable[[], Case], way: Way, system: System | None) -> Observation:
+    if way.leaks:
+        forget_what_exists()
     if system is None:
-        before = live_tensors() if way.leaks else 0
         observation = observe(build, way, _without_system)
-        observation.graphs = None
     else:
         system.reset()
-        before = live_tensors() if way.leaks else 0
         observation = observe(build, way, lambda f: system.compile(f, fullgraph=way.fullgraph))
         observation.graphs = system.graphs()
         system.reset()
     if way.leaks:
-        gc.collect()
-        finish_leaks(observation, before)
+        finish_leaks(observation)
     return observation
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from conformance.program import Args, Case
 from conformance.snapshot import Line, Snapshot, is_program_code
@@ -36,6 +37,7 @@ class Observation:
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self.raised: list[BaseException] = []
+        self.graphs: int | None = None
 
 
 def observe(build: Callable[[], Case], way: Way, compile_: Callable[[Any], Any]) -> Observation:
@@ -131,7 +133,9 @@ def _one_call(case: Case, compiled: Any, args: Any, kwargs: Any, path: str, obse
     picture.add(path + ".args", args)
     picture.add(path + ".kwargs", kwargs)
     picture.add(path + ".function", case.f)
-    picture.add(path + ".observed", case.observe() if callable(case.observe) else case.observe)
+    picture.add(path + ".observed", case.observe)
+    if case.look is not None:
+        picture.add(path + ".looked", case.look())
     picture.lines.append((path + ".stdout", output.getvalue()))
     picture.lines.append((path + ".warnings", tuple(_warning_text(w) for w in caught if not _is_own(w))))
     picture.lines.append((path + ".rng", _random_state()))
@@ -175,7 +179,8 @@ def _warning_text(warning: warnings.WarningMessage) -> str:
 def _random_state() -> str:
     digest = hashlib.sha1(torch.get_rng_state().numpy().tobytes())
     digest.update(repr(random.getstate()).encode())
-    digest.update(repr(np.random.get_state()).encode())
+    numpy_state = np.random.get_state(legacy=False)["state"]
+    digest.update(numpy_state["key"].tobytes() + str(numpy_state["pos"]).encode())
     return digest.hexdigest()
 
 
@@ -193,33 +198,34 @@ def _modes() -> tuple[Any, ...]:
 
 
 def live_tensors() -> int:
-    """Tensors that the collector knows, fakes of torch's own not counted."""
-    from torch._subclasses.fake_tensor import FakeTensor
-
+    """Tensors made since `forget_what_exists`, fakes of torch's own not counted."""
     gc.collect()
     kinds = [type(o) for o in gc.get_objects()]
     return sum(1 for kind in kinds if issubclass(kind, torch.Tensor) and not issubclass(kind, FakeTensor))
 
 
+def forget_what_exists() -> None:
+    """Moves every object out of the collector's sight: what exists before a run can't be its leak."""
+    gc.collect()
+    gc.freeze()
+
+
 def _observe_leaks(build: Callable[[], Case], way: Way, compile_: Callable[[Any], Any]) -> Observation:
     observation = Observation()
-    before = live_tensors()
     with _protected_globals():
         case = build()
-        watched = [t for t in _tensors_in([case.args, case.kwargs])]
+        watched = list(_tensors_in([case.args, case.kwargs]))
         counts = [sys.getrefcount(t) for t in watched]
         compiled = compile_(way.wrap(case.f))
-        calls = Observation()
-        _make_calls(case, compiled, way.repeats, calls)
-        del calls
+        _make_calls(case, compiled, way.repeats, Observation())
         gc.collect()
-        observation.lines.append(("leaks.references", [sys.getrefcount(t) for t in watched] == counts or
-                                  [sys.getrefcount(t) - c for t, c in zip(watched, counts)]))
-        observation.lines.append(("leaks.held", live_tensors() - before))
+        changes = [sys.getrefcount(t) - count for t, count in zip(watched, counts)]
+        observation.lines.append(("leaks.references", changes))
+        observation.lines.append(("leaks.held", live_tensors()))
         del case, compiled, watched
     return observation
 
 
-def finish_leaks(observation: Observation, before: int) -> None:
+def finish_leaks(observation: Observation) -> None:
     """Records what is still alive once the system has forgotten the run."""
-    observation.lines.append(("leaks.after", live_tensors() - before))
+    observation.lines.append(("leaks.after", live_tensors()))

@@ -29,7 +29,7 @@ class Case:
     """One built program: the function, its arguments, and the state changes between calls.
 
     `then` holds one callable a further call: it changes state and may return `Args`. `observe` is compared beside what
-    the function reaches itself; a callable is called after each call. `versions` also compares version counters.
+    the function reaches itself, and so is what `look` returns after each call. `versions` also compares version counters.
     `forward_only` stops the judge from running a backward through the results.
     """
 
@@ -40,6 +40,7 @@ class Case:
         kwargs: dict[str, Any] | None = None,
         then: Sequence[Callable[[], Args | None]] = (),
         observe: Any = None,
+        look: Callable[[], Any] | None = None,
         versions: bool = False,
         forward_only: bool = False,
     ):
@@ -48,6 +49,7 @@ class Case:
         self.kwargs = kwargs or {}
         self.then = tuple(then)
         self.observe = observe
+        self.look = look
         self.versions = versions
         self.forward_only = forward_only
 

@@ -8,7 +8,6 @@ yields exactly one verdict.
 from __future__ import annotations
 
 import dataclasses
-import gc
 import json
 import os
 import select
@@ -109,9 +108,6 @@ def _work(reply_descriptor: int, choice: SystemChoice) -> None:
     jobs: list[Job] = [tuple(job) for job in json.load(sys.stdin)]
     programs = {p.name: p for p in all_programs()}
     system = make_system(choice.name, choice.backend)
-    # What exists before the first program can't be its leak; the collector skips it from here on.
-    gc.collect()
-    gc.freeze()
     with os.fdopen(reply_descriptor, "w") as replies:
         for name, way in jobs:
             try:

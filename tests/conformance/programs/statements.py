@@ -153,7 +153,7 @@ def global_counter():
         global COUNTER
         COUNTER = 5
 
-    return Case(f, vector(), then=[lambda: None, change], observe=lambda: COUNTER)
+    return Case(f, vector(), then=[lambda: None, change], look=lambda: COUNTER)
 
 
 @program
@@ -167,7 +167,7 @@ def global_deleted_and_created():
         del MADE_HERE
         return y
 
-    return Case(f, vector(), observe=lambda: "MADE_HERE" in globals())
+    return Case(f, vector(), look=lambda: "MADE_HERE" in globals())
 
 
 @program
@@ -178,7 +178,7 @@ def global_list_appended():
         TABLE.append(x * 2)
         return TABLE[-1] + len(TABLE)
 
-    return Case(f, vector(), then=[lambda: None, TABLE.clear], observe=lambda: list(TABLE))
+    return Case(f, vector(), then=[lambda: None, TABLE.clear], look=lambda: list(TABLE))
 
 
 @program
