@@ -1,0 +1,62 @@
+"""Rules of this project that no formatter checks: file sizes, header comments, names, what must not be committed.
+
+Run by `./dev lint`. Prints one line a violation, exits 1 if there is one.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+MAX_LINES = 500
+CODE = {".h", ".cpp", ".py", ".def", ".cu"}
+VERSION_CONDITION = re.compile(r"^\s*#\s*(if|elif).*PY_(VERSION_HEX|MAJOR_VERSION|MINOR_VERSION)")
+FORBIDDEN_INCLUDE = re.compile(r"#include\s*[<\"](torch/extension\.h|pybind11/.*)[>\"]")
+
+
+def tracked_files(root):
+    listing = subprocess.run(["git", "-C", root, "ls-files"], check=True, capture_output=True, text=True).stdout
+    return [pathlib.Path(line) for line in listing.splitlines()]
+
+
+def has_header_comment(path, lines):
+    if path.suffix == ".py":
+        body = [line for line in lines if line.strip() and not line.startswith("#!")]
+        return not body or body[0].lstrip().startswith(('"""', 'r"""', "#"))
+    return not lines or lines[0].startswith(("//", "/*"))
+
+
+def violations(root, path):
+    text = (root / path).read_text(encoding="utf-8")
+    lines = text.splitlines()
+    if len(lines) > MAX_LINES:
+        yield f"{len(lines)} lines; the limit is {MAX_LINES}: split by duty"
+    if not has_header_comment(path, lines):
+        yield "no comment at the top that says what the file is"
+    if "util" in path.stem:
+        yield "the name says nothing: call it by what it does"
+    for number, line in enumerate(lines, 1):
+        if VERSION_CONDITION.search(line) and "versions" not in path.parts:
+            yield f"line {number}: Python version condition outside frame_eval/versions/"
+        include = FORBIDDEN_INCLUDE.search(line)
+        if include and (path.as_posix() != "python/bindings.cpp" or "extension" in include[1]):
+            yield f"line {number}: {include[1]} does not belong here"
+        if path.suffix in {".h", ".cpp"} and re.search(r"\b(TODO|FIXME|XXX)\b", line):
+            yield f"line {number}: a note to do something; do it or file an issue"
+
+
+def main(root):
+    count = 0
+    for path in tracked_files(root):
+        if path.suffix not in CODE or not (root / path).is_file():
+            continue
+        for message in violations(root, path):
+            print(f"{path}: {message}")
+            count += 1
+    if count:
+        print(f"{count} violations")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1])))
