@@ -1,0 +1,138 @@
+// The face of capture towards the Python package: what python/bindings.cpp calls, in plain C++ types.
+// Everything here needs the GIL. Functions that can run user code report failure as CPython does: a null Ref or
+// false, with a Python error set. Nothing here knows pybind11, and bindings.cpp knows nothing else of symbolic/.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_API_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_API_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "frame_eval/ref.h"
+
+namespace framefuse {
+
+// The package's exception classes, given once at import.
+struct PythonErrors {
+  Ref unsupported;     // framefuse.Unsupported(message, break_reason or None): fullgraph, or what is not built yet
+  Ref backend_error;   // framefuse.BackendError: a backend failed, or its compiled graph could not be made
+  Ref internal_error;  // framefuse.InternalError: a bug of ours, raised if config().raise_on_bug
+};
+// Installs the types and prepares the process (per-code cache, dispatcher fallback). Called once, at import.
+absl::Status Initialize(PythonErrors errors);
+
+// ---- compiled functions
+
+// Checked by the Python side: backend, mode and options are known names with fitting values.
+// Entries are shared by compiled objects whose options are Equal (soundness rule 17).
+struct CompileOptions {
+  bool fullgraph = false;
+  std::string backend = "fuse";  // "fuse" or "aten"; any other name only labels `fx_backend`
+  std::string mode = "default";
+  std::vector<std::pair<std::string, std::string>> options;  // sorted by name, values as text
+  // For an FX backend: called as fx_backend(inputs, nodes, outputs) after the capture, with
+  //   inputs:  list of (name, fake, real) for each placeholder, in order
+  //   nodes:   list of (op, target, args, kwargs, result), op in "call_function" | "call_method" | "get_attr"
+  //   outputs: list of fakes
+  // Values are known by identity: fakes in args, kwargs and outputs must be an input's or in an earlier result.
+  // Returns the backend's callable: called with the real inputs, it returns a sequence of the outputs.
+  Ref fx_backend;
+  // What makes two FX backends equal: the user's backend callable.
+  Ref fx_backend_identity;
+
+  bool Equal(const CompileOptions& other) const;
+};
+
+// A callable with vectorcall that runs compiled code for `callable` (a function, a bound method or anything else
+// callable). It binds as a method does (__get__), has a __dict__, is weakly referenceable, and forwards __name__,
+// __qualname__,
+// __doc__, __module__, __signature__ …; __wrapped__ is `callable`.
+Ref MakeCompiledFunction(BorrowedRef callable, CompileOptions options);
+bool IsCompiledFunction(BorrowedRef object);
+
+// A callable that runs `callable` without capture: in captured code a call of it is a graph break. With `recursive`
+// compiled functions called below run their Python code as well.
+Ref MakeDisabledFunction(BorrowedRef callable, bool recursive);
+
+// ---- what captured code may call with a meaning of its own
+
+enum class SpecialFunction : std::uint8_t {
+  kIsCompiling,  // True in captured code
+  kGraphBreak,   // a graph break at this call
+};
+// Known by identity from then on; `callable` is kept alive.
+void RegisterSpecialFunction(BorrowedRef callable, SpecialFunction meaning);
+// In captured code a call of `callable` is a call of `replacement` (torch.cond → framefuse.cond, …).
+void RegisterSubstitute(BorrowedRef callable, BorrowedRef replacement);
+// A call of `callable` is recorded as one node and not looked into.
+void AllowInGraph(BorrowedRef callable);
+
+// ---- process-wide state
+
+enum class Stance : std::uint8_t {
+  kDefault,
+  kForceEager,        // compiled functions run their Python code
+  kEagerOnRecompile,  // use entries there are; make none once a code object has one
+  kFailOnRecompile,   // raise where an entry would be made for a code object that has one
+};
+Stance GetStance();
+void SetStance(Stance stance);
+
+// Drops every entry and everything learnt; compiled functions stay usable and start afresh.
+void Reset();
+
+// Whether this thread is capturing at this moment.
+bool IsCapturing();
+
+// Counted since the process started.
+struct Statistics {
+  std::int64_t captures = 0;  // attempts that ended in an entry
+  std::int64_t attempts = 0;  // including those dropped
+  std::int64_t graphs = 0;    // entries with at least one operation
+  std::int64_t graph_breaks = 0;
+  std::int64_t recompiles = 0;       // captures of a code object that had an entry
+  std::int64_t hits = 0;             // calls answered by an entry
+  std::int64_t eager_fallbacks = 0;  // calls that ran Python: recompile limit, skipped code, bugs
+  std::int64_t bugs = 0;
+  std::int64_t live_fakes = 0;  // now
+  double capture_seconds = 0;   // evaluation with journals, guards and entry; without the backend
+  double backend_seconds = 0;
+};
+Statistics GetStatistics();
+
+// ---- explain
+
+struct ExplainFrame {
+  std::string file;
+  int line = 0;
+  std::string function;
+  std::string source;  // text of the line, stripped
+};
+
+struct ExplainBreak {
+  std::string reason;  // explanation: context
+  std::string hint;
+  std::vector<ExplainFrame> user_stack;  // outermost first
+};
+
+struct ExplainGraph {
+  std::vector<Ref> operations;  // targets of the call_function nodes, in order
+  std::string text;             // the ATen graph
+};
+
+struct ExplainReport {
+  std::vector<ExplainGraph> graphs;
+  std::vector<ExplainBreak> breaks;
+  std::vector<std::string> guards;                            // one Python expression each, over all entries
+  std::vector<std::pair<std::string, double>> compile_times;  // stage, seconds
+};
+
+// Captures `callable` afresh, without using or leaving entries of other compiled objects, while calling it once.
+bool Explain(BorrowedRef callable, const CompileOptions& options, BorrowedRef args_tuple, BorrowedRef kwargs_or_null,
+             ExplainReport* report);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_API_H_
