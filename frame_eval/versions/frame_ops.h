@@ -21,8 +21,10 @@ using EvalFunction = PyObject* (*)(PyThreadState*, Frame*, int throw_flag);
 // ---- the hook
 void SetEvalFunction(EvalFunction function);  // null: CPython's own
 EvalFunction GetEvalFunction();
-// Runs the frame from its next instruction with CPython's evaluator and finishes it as CPython's caller expects.
+// Runs the frame from its next instruction with CPython's evaluator and finishes it as CPython's caller expects
+// (3.12 frees the frame). Never start it between KW_NAMES, PRECALL and CALL.
 PyObject* EvalDefault(PyThreadState* thread, Frame* frame, int throw_flag);
+bool IsTraced(PyThreadState* thread);  // tracing, profiling or sys.monitoring is on: the evaluator must stay out
 
 // ---- reading a frame
 PyCodeObject* Code(const Frame* frame);
@@ -44,36 +46,47 @@ void SetStackDepth(Frame* frame, int depth);
 
 // ---- making and freeing frames
 // A copy on the thread's data stack: function, code, globals, builtins, locals; slots copied (new references).
+// Data-stack frames must be freed in the reverse order of their making. Null with MemoryError set on failure.
 Frame* CopyFrame(PyThreadState* thread, Frame* frame);
 // A frame of `function` before its first instruction, slots null, on the data stack.
 Frame* NewFrame(PyThreadState* thread, PyFunctionObject* function, PyObject* locals);
 void ClearAndPopFrame(PyThreadState* thread, Frame* frame);  // drops its references; keeps a live frame object valid
-// What the hook must do to its frame before it returns (3.12 clears it; in 3.11 the caller does).
+// What the hook must do to its frame when it has returned or raised (not when a generator yields): 3.12 clears it,
+// generator frames included; in 3.11 the caller does.
 void FinishHookedFrame(PyThreadState* thread, Frame* frame);
 
 // ---- executing (used by symbolic/evaluator only)
 struct Linkage {
-  alignas(8) unsigned char storage[64];  // CPython's _PyCFrame and saved fields
+  alignas(8) unsigned char storage[64];  // CPython's _PyCFrame
 };
 // Links the frame as the thread's current one, with recursion check; false: RecursionError is set, not linked.
 bool Enter(PyThreadState* thread, Frame* frame, Linkage* linkage);
 void Leave(PyThreadState* thread, Frame* frame, Linkage* linkage);
-void SetLastInstruction(Frame* frame, int instruction);  // line numbers, tracebacks, handler look-up
+const _Py_CODEUNIT* CodeUnits(PyCodeObject* code);
+// Where the frame keeps its last instruction, as a pointer into CodeUnits: line numbers and tracebacks read it.
+_Py_CODEUNIT** LastInstructionField(Frame* frame);
+int LastInstruction(const Frame* frame);  // index in code units; -1 before the first
+void SetLastInstruction(Frame* frame, int instruction);
 void AddTraceback(PyThreadState* thread, Frame* frame);  // PyTraceBack_Here for the current error
-bool HasPendingWork(PyThreadState* thread);              // eval breaker: signals, GIL requests, async exceptions
+bool HasPendingWork(PyThreadState* thread);              // eval breaker: signals, GIL requests, async exceptions, GC
 int HandlePendingWork(PyThreadState* thread);            // 0, or -1 with an error set
 
 // ---- handled exception (tstate->exc_info), normalised exception instances
-Ref HandledException(PyThreadState* thread);                    // null or the instance
+Ref HandledException(PyThreadState* thread);                    // of this frame's or generator's own level, or null
 void SetHandledException(PyThreadState* thread, Ref exception);
 Ref FetchRaised(PyThreadState* thread);                         // takes the current error as an instance with traceback
 void RestoreRaised(PyThreadState* thread, Ref exception);
 
 // ---- generators
-// Suspends a generator's frame at a yield: stack depth and frame state saved, exc_info popped.
-void SuspendGenerator(PyThreadState* thread, Frame* frame, int depth);
-void FinishGenerator(PyThreadState* thread, Frame* frame);
+// Marks a generator's frame as suspended at a yield and pops its exc_info where the evaluator does that.
+// The frame is no longer linked.
+void SuspendGenerator(PyThreadState* thread, Frame* frame);
 PyObject* GeneratorOf(Frame* frame);  // borrowed
+
+// ---- code objects
+Py_ssize_t NewCodeExtraIndex(freefunc free);
+void* CodeExtra(PyCodeObject* code, Py_ssize_t index);  // null if none
+bool SetCodeExtra(PyCodeObject* code, Py_ssize_t index, void* extra);
 
 // ---- objects' private parts, never materialised and never running code
 PyObject* RawInstanceAttr(PyObject* object, PyObject* name);  // borrowed or null; dict or inline values
@@ -82,6 +95,8 @@ bool HasInstanceAttrs(PyObject* object);                      // has a dict or m
 std::uint64_t DictVersion(PyObject* dict);                    // ma_version_tag
 std::uint32_t TypeVersion(PyTypeObject* type);                // tp_version_tag, assigned if possible; 0: none
 PyObject* TypeLookup(PyTypeObject* type, PyObject* name);     // _PyType_Lookup: borrowed or null, no error
+// A special method looked up on the type and bound, as `with` and class patterns do; null without error: none.
+Ref LookupSpecial(PyObject* object, PyObject* name);
 
 }  // namespace framefuse::frame_ops
 

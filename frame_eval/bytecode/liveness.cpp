@@ -1,0 +1,96 @@
+#include "frame_eval/bytecode/liveness.h"
+
+#include <algorithm>
+
+#include "frame_eval/versions/frame_ops.h"
+
+namespace framefuse {
+namespace {
+
+enum class SlotUse : std::uint8_t { kNone, kRead, kWrite };
+
+// What an instruction does first to the slot that its argument names.
+SlotUse UseOf(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kLoadFast:
+    case Opcode::kLoadFastCheck:
+    case Opcode::kLoadFastAndClear:
+    case Opcode::kDeleteFast:  // unbound: an error
+    case Opcode::kLoadClosure:
+    case Opcode::kMakeCell:
+    case Opcode::kLoadDeref:
+    case Opcode::kStoreDeref:  // reads the slot's cell
+    case Opcode::kDeleteDeref:
+    case Opcode::kLoadClassDeref:
+    case Opcode::kLoadFromDictOrDeref:
+      return SlotUse::kRead;
+    case Opcode::kStoreFast:
+      return SlotUse::kWrite;
+    default:
+      return SlotUse::kNone;
+  }
+}
+
+bool FallsThrough(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kJump:
+    case Opcode::kJumpBackward:
+    case Opcode::kReturnValue:
+    case Opcode::kReturnConst:
+    case Opcode::kRaiseVarargs:
+    case Opcode::kReraise:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+Liveness::Liveness(const Bytecode& bytecode, int slot_count)
+    : bytecode_(bytecode),
+      words_(static_cast<std::size_t>(slot_count + 63) / 64),
+      live_(bytecode.instructions().size() * words_, 0) {
+  std::vector<std::uint64_t> scratch(words_);
+  bool changed = words_ != 0;
+  while (changed) {
+    changed = false;
+    for (int i = static_cast<int>(bytecode.instructions().size()) - 1; i >= 0; --i) changed |= Update(i, scratch);
+  }
+}
+
+void Liveness::Merge(std::vector<std::uint64_t>& into, int position) {
+  const std::uint64_t* row = Row(position);
+  for (std::size_t w = 0; w < words_; ++w) into[w] |= row[w];
+}
+
+bool Liveness::Update(int position, std::vector<std::uint64_t>& scratch) {
+  const auto& instructions = bytecode_.instructions();
+  const Instruction& in = instructions[static_cast<std::size_t>(position)];
+  std::fill(scratch.begin(), scratch.end(), 0);
+  if (FallsThrough(in.opcode) && position + 1 < static_cast<int>(instructions.size())) Merge(scratch, position + 1);
+  if (in.target >= 0) Merge(scratch, in.target);
+  const SlotUse use = UseOf(in.opcode);
+  const std::size_t word = static_cast<std::size_t>(in.arg) / 64;
+  const std::uint64_t bit = std::uint64_t{1} << (in.arg % 64);
+  if (use == SlotUse::kWrite) scratch[word] &= ~bit;
+  // The handler sees the slots as they are before the write.
+  if (const ExceptionHandler* handler = bytecode_.FindHandler(in.index)) {
+    Merge(scratch, bytecode_.PositionOf(handler->target));
+  }
+  if (use == SlotUse::kRead) scratch[word] |= bit;
+  std::uint64_t* row = Row(position);
+  if (std::equal(scratch.begin(), scratch.end(), row)) return false;
+  std::copy(scratch.begin(), scratch.end(), row);
+  return true;
+}
+
+const Liveness& LivenessOf(PyCodeObject* code) {
+  auto* bytecode = const_cast<Bytecode*>(BytecodeOf(code));
+  if (bytecode->liveness_ == nullptr) {
+    bytecode->liveness_ = std::make_unique<Liveness>(*bytecode, frame_ops::SlotCount(code));
+  }
+  return *bytecode->liveness_;
+}
+
+}  // namespace framefuse

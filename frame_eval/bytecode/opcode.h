@@ -1,0 +1,42 @@
+// Opcode: the opcodes of all supported Python versions under one numbering of our own. Variants that a version
+// spells differently (forward and backward jumps, LOAD_ATTR's method bit, COMPARE_OP's packed argument) are one here.
+#ifndef FRAMEFUSE_FRAME_EVAL_BYTECODE_OPCODE_H_
+#define FRAMEFUSE_FRAME_EVAL_BYTECODE_OPCODE_H_
+
+#include <cstdint>
+
+namespace framefuse {
+
+enum class Opcode : std::uint8_t {
+#define FF_OPCODE(name, text, pops) k##name,
+#define FF_RAW_BOTH(raw, name, jump)
+#define FF_RAW_311(raw, name, jump)
+#define FF_RAW_312(raw, name, jump)
+#include "frame_eval/bytecode/opcodes.def"
+#undef FF_OPCODE
+#undef FF_RAW_BOTH
+#undef FF_RAW_311
+#undef FF_RAW_312
+};
+
+inline constexpr const char* kOpcodeNames[] = {
+#define FF_OPCODE(name, text, pops) text,
+#define FF_RAW_BOTH(raw, name, jump)
+#define FF_RAW_311(raw, name, jump)
+#define FF_RAW_312(raw, name, jump)
+#include "frame_eval/bytecode/opcodes.def"
+#undef FF_OPCODE
+#undef FF_RAW_BOTH
+#undef FF_RAW_311
+#undef FF_RAW_312
+};
+
+inline constexpr int kOpcodeCount = static_cast<int>(sizeof(kOpcodeNames) / sizeof(kOpcodeNames[0]));
+
+inline const char* NameOf(Opcode opcode) { return kOpcodeNames[static_cast<int>(opcode)]; }
+// Stack entries that the instruction consumes.
+int PopsOf(Opcode opcode, int arg);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_FRAME_EVAL_BYTECODE_OPCODE_H_

@@ -1,0 +1,23 @@
+// dict_reads: the two facts about a dict that guards ask on every call, besides what frame_ops offers.
+// Kept inline (version) or to one call (key kinds) because a guard check reads hundreds of dicts in microseconds.
+// Invariant: version tags are unique over all dicts and all times of an interpreter; equal tags mean equal contents.
+#ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_DICT_READS_H_
+#define FRAMEFUSE_FRAME_EVAL_VERSIONS_DICT_READS_H_
+
+#include <Python.h>
+
+#include <cstdint>
+
+namespace framefuse::frame_ops {
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // 3.12 deprecates the field, and still keeps it right
+inline std::uint64_t InlineDictVersion(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
+#pragma GCC diagnostic pop
+
+// Every key is an exact str: a look-up of an exact str cannot call __eq__ of a user's type.
+bool HasOnlyStringKeys(PyObject* dict);
+
+}  // namespace framefuse::frame_ops
+
+#endif  // FRAMEFUSE_FRAME_EVAL_VERSIONS_DICT_READS_H_

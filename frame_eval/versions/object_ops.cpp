@@ -1,0 +1,79 @@
+#include "frame_eval/versions/object_ops.h"
+
+#include "frame_eval/versions/frame_ops.h"
+
+namespace framefuse::frame_ops {
+namespace {
+
+bool SameString(PyObject* a, PyObject* b) {
+  return a == b || (PyUnicode_CheckExact(a) && PyUnicode_CheckExact(b) && PyUnicode_Compare(a, b) == 0);
+}
+
+}  // namespace
+
+PyObject** DictSlot(PyObject* object) {
+  Py_ssize_t offset = Py_TYPE(object)->tp_dictoffset;
+  if (offset == 0) return nullptr;
+  if (offset < 0) {
+    // Counted from the end of a variable-sized object.
+    Py_ssize_t items = Py_SIZE(object);
+    if (items < 0) items = -items;
+    offset += static_cast<Py_ssize_t>(_PyObject_VAR_SIZE(Py_TYPE(object), items));
+  }
+  return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
+}
+
+Py_ssize_t SharedKeyIndex(PyDictKeysObject* keys, PyObject* name) {
+  const PyDictUnicodeEntry* entries = DK_UNICODE_ENTRIES(keys);
+  const Py_ssize_t count = keys->dk_nentries;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (entries[i].me_key == name) return i;
+  }
+  if (PyUnicode_CHECK_INTERNED(name)) return -1;  // shared keys are interned
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (entries[i].me_key != nullptr && SameString(entries[i].me_key, name)) return i;
+  }
+  return -1;
+}
+
+PyObject* DictItem(PyObject* dict, PyObject* name) {
+  if (dict == nullptr) return nullptr;
+  if (DK_IS_UNICODE(reinterpret_cast<PyDictObject*>(dict)->ma_keys)) {
+    const Py_hash_t hash = PyObject_Hash(name);
+    return _PyDict_GetItem_KnownHash(dict, name, hash);
+  }
+  // Other kinds of keys may have an __eq__ of their own, so look-up is not for us.
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    if (SameString(key, name)) return value;
+  }
+  return nullptr;
+}
+
+bool HasInstanceAttrs(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) != 0 || type->tp_dictoffset != 0;
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+std::uint64_t DictVersion(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
+#pragma GCC diagnostic pop
+
+std::uint32_t TypeVersion(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) {
+    // Looking up a short interned name assigns a tag where one can be had.
+    static PyObject* const name = PyUnicode_InternFromString("__class__");
+    _PyType_Lookup(type, name);
+    if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) return 0;
+  }
+  return type->tp_version_tag;
+}
+
+PyObject* TypeLookup(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
+
+#undef _PyObject_LookupSpecial
+Ref LookupSpecial(PyObject* object, PyObject* name) { return Ref::Steal(_PyObject_LookupSpecial(object, name)); }
+
+}  // namespace framefuse::frame_ops
