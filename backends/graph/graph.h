@@ -38,16 +38,15 @@ struct Value {
   c10::Layout layout = c10::Layout::Strided;
   std::vector<Dim> sizes;
   std::vector<Dim> strides;
-  Dim offset;                // storage offset, elements
-  StorageId storage = -1;    // values that share memory share it; -1: own storage
+  Dim offset;              // storage offset, elements
+  StorageId storage = -1;  // values that share memory share it; -1: own storage
   bool requires_grad = false;
   bool wrapped_number = false;  // a Python number made a 0-dim tensor: weak in type promotion
 
   std::size_t rank() const { return sizes.size(); }
 };
 
-// One argument of a node, in schema order. A node may have fewer arguments than its schema: the rest are
-// at their defaults.
+// One argument of a node. A node has one for each argument of its schema, in order, defaults included.
 struct Arg {
   enum class Kind : std::uint8_t { kNone, kValue, kValueList, kConstant, kDim, kDimList };
   Kind kind = Kind::kNone;

@@ -28,12 +28,17 @@ enum class ArgType : std::uint8_t {
   kOther,
 };
 
+// Constants whose schema type is int at run time but prints as a name.
+enum class NamedInt : std::uint8_t { kNone, kDtype, kLayout, kMemoryFormat };
+
 struct OpArgument {
   std::string name;
   ArgType type = ArgType::kOther;
+  NamedInt named_int = NamedInt::kNone;
   bool keyword_only = false;
   bool written = false;  // schema says (a!)
   bool aliased = false;  // schema gives an alias set
+  bool default_none = false;
 };
 
 struct OpReturn {

@@ -1,0 +1,264 @@
+#include "backends/graph/dim.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "absl/hash/hash.h"
+
+namespace framefuse::ir {
+namespace {
+
+double AsDouble(std::int64_t bits) { return std::bit_cast<double>(bits); }
+std::int64_t AsBits(double v) { return std::bit_cast<std::int64_t>(v); }
+
+std::int64_t FloorDivide(std::int64_t a, std::int64_t b) {
+  if (b == 0) return 0;
+  std::int64_t q = a / b;
+  return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
+}
+
+bool IsCommutative(ExprKind k) {
+  switch (k) {
+    case ExprKind::kAdd:
+    case ExprKind::kMul:
+    case ExprKind::kMin:
+    case ExprKind::kMax:
+    case ExprKind::kEq:
+    case ExprKind::kNe:
+    case ExprKind::kAnd:
+    case ExprKind::kOr:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsUnary(ExprKind k) {
+  return k == ExprKind::kNeg || k == ExprKind::kToFloat || k == ExprKind::kToInt || k == ExprKind::kNot;
+}
+
+bool IsPredicate(ExprKind k) { return k >= ExprKind::kEq; }
+
+NumberType ResultType(ExprKind kind, NumberType left, NumberType right) {
+  if (IsPredicate(kind)) return NumberType::kBool;
+  if (kind == ExprKind::kToFloat || kind == ExprKind::kTrueDiv) return NumberType::kFloat;
+  if (kind == ExprKind::kToInt) return NumberType::kInt;
+  return left == NumberType::kFloat || right == NumberType::kFloat ? NumberType::kFloat : NumberType::kInt;
+}
+
+double FloatResult(ExprKind kind, double a, double b) {
+  switch (kind) {
+    case ExprKind::kAdd:
+      return a + b;
+    case ExprKind::kMul:
+      return a * b;
+    case ExprKind::kFloorDiv:
+      return std::floor(a / b);
+    case ExprKind::kMod: {
+      double r = std::fmod(a, b);
+      return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+    }
+    case ExprKind::kMin:
+      return b < a ? b : a;
+    case ExprKind::kMax:
+      return b > a ? b : a;
+    case ExprKind::kNeg:
+      return -a;
+    case ExprKind::kTrueDiv:
+      return a / b;
+    case ExprKind::kPow:
+      return std::pow(a, b);
+    default:
+      return a;
+  }
+}
+
+bool CompareFloats(ExprKind kind, double a, double b) {
+  switch (kind) {
+    case ExprKind::kEq:
+      return a == b;
+    case ExprKind::kNe:
+      return a != b;
+    case ExprKind::kLt:
+      return a < b;
+    default:
+      return a <= b;
+  }
+}
+
+std::int64_t IntPower(std::int64_t base, std::int64_t exponent) {
+  std::int64_t r = 1;
+  for (std::int64_t i = 0; i < exponent; ++i) r *= base;
+  return r;
+}
+
+std::int64_t IntResult(ExprKind kind, std::int64_t a, std::int64_t b) {
+  switch (kind) {
+    case ExprKind::kAdd:
+      return a + b;
+    case ExprKind::kMul:
+      return a * b;
+    case ExprKind::kFloorDiv:
+      return FloorDivide(a, b);
+    case ExprKind::kMod:
+      return a - FloorDivide(a, b) * b;
+    case ExprKind::kMin:
+      return std::min(a, b);
+    case ExprKind::kMax:
+      return std::max(a, b);
+    case ExprKind::kNeg:
+      return -a;
+    case ExprKind::kPow:
+      return IntPower(a, b);
+    case ExprKind::kEq:
+      return a == b;
+    case ExprKind::kNe:
+      return a != b;
+    case ExprKind::kLt:
+      return a < b;
+    case ExprKind::kLe:
+      return a <= b;
+    case ExprKind::kAnd:
+      return (a != 0) && (b != 0);
+    case ExprKind::kOr:
+      return (a != 0) || (b != 0);
+    case ExprKind::kNot:
+      return a == 0;
+    default:
+      return a;
+  }
+}
+
+// One operation on operand values given as bits of their types.
+std::int64_t Apply(ExprKind kind, std::int64_t a, NumberType ta, std::int64_t b, NumberType tb) {
+  if (kind == ExprKind::kToInt) return ta == NumberType::kFloat ? static_cast<std::int64_t>(AsDouble(a)) : a;
+  bool floats =
+      ta == NumberType::kFloat || tb == NumberType::kFloat || kind == ExprKind::kToFloat || kind == ExprKind::kTrueDiv;
+  if (!floats) return IntResult(kind, a, b);
+  double x = ta == NumberType::kFloat ? AsDouble(a) : static_cast<double>(a);
+  double y = tb == NumberType::kFloat ? AsDouble(b) : static_cast<double>(b);
+  switch (kind) {
+    case ExprKind::kEq:
+    case ExprKind::kNe:
+    case ExprKind::kLt:
+    case ExprKind::kLe:
+      return CompareFloats(kind, x, y);
+    case ExprKind::kAnd:
+      return x != 0 && y != 0;
+    case ExprKind::kOr:
+      return x != 0 || y != 0;
+    case ExprKind::kNot:
+      return x == 0;
+    default:
+      return AsBits(FloatResult(kind, x, y));
+  }
+}
+
+}  // namespace
+
+std::size_t ExprTable::ExprHash::operator()(const Expr& e) const {
+  return absl::HashOf(static_cast<int>(e.kind), static_cast<int>(e.type), e.left, e.right, e.value);
+}
+
+ExprId ExprTable::Intern(const Expr& e) {
+  auto [it, inserted] = index_.try_emplace(e, size());
+  if (inserted) exprs_.push_back(e);
+  return it->second;
+}
+
+ExprId ExprTable::IdOf(Dim d) {
+  if (d.is_symbolic()) return d.expr;
+  return Intern({ExprKind::kConstant, NumberType::kInt, kNoExpr, kNoExpr, d.value});
+}
+
+SymbolIndex ExprTable::AddSymbol(Symbol symbol) {
+  symbols_.push_back(std::move(symbol));
+  return static_cast<SymbolIndex>(symbols_.size() - 1);
+}
+
+Dim ExprTable::OfSymbol(SymbolIndex i) {
+  return Dim::OfExpr(Intern({ExprKind::kSymbol, symbols_[static_cast<std::size_t>(i)].type, kNoExpr, kNoExpr, i}));
+}
+
+Dim ExprTable::FloatConstant(double v) {
+  return Dim::OfExpr(Intern({ExprKind::kConstant, NumberType::kFloat, kNoExpr, kNoExpr, AsBits(v)}));
+}
+
+Dim ExprTable::Make(ExprKind kind, Dim left, Dim right) {
+  NumberType lt = TypeOf(left);
+  NumberType rt = TypeOf(right);
+  NumberType type = ResultType(kind, lt, IsUnary(kind) ? lt : rt);
+  auto constant = [&](Dim d) { return d.is_constant() || (*this)[d.expr].kind == ExprKind::kConstant; };
+  auto bits = [&](Dim d) { return d.is_constant() ? d.value : (*this)[d.expr].value; };
+  if (constant(left) && (IsUnary(kind) || constant(right))) {
+    std::int64_t v = Apply(kind, bits(left), lt, bits(right), rt);
+    if (type == NumberType::kInt) return Dim(v);
+    return Dim::OfExpr(Intern({ExprKind::kConstant, type, kNoExpr, kNoExpr, v}));
+  }
+  if (type == NumberType::kInt && !IsUnary(kind)) {
+    if (IsCommutative(kind) && left.is_constant()) std::swap(left, right);  // constants to the right
+    if (right.is_constant()) {
+      std::int64_t c = right.value;
+      if (kind == ExprKind::kAdd && c == 0) return left;
+      if ((kind == ExprKind::kMul || kind == ExprKind::kFloorDiv) && c == 1) return left;
+      if (kind == ExprKind::kMul && c == 0) return Dim(0);
+      if (kind == ExprKind::kMod && c == 1) return Dim(0);
+      // (x + a) + b, (x * a) * b
+      const Expr& inner = (*this)[left.expr];
+      bool same = inner.kind == kind && (kind == ExprKind::kAdd || kind == ExprKind::kMul);
+      if (same && inner.type == NumberType::kInt && (*this)[inner.right].kind == ExprKind::kConstant) {
+        std::int64_t folded = IntResult(kind, (*this)[inner.right].value, c);
+        return Make(kind, Dim::OfExpr(inner.left), Dim(folded));
+      }
+    } else if (IsCommutative(kind) && left.is_symbolic() && right.expr < left.expr) {
+      std::swap(left, right);
+    }
+    if (left == right && kind == ExprKind::kFloorDiv) return Dim(1);
+    if (left == right && (kind == ExprKind::kMin || kind == ExprKind::kMax)) return left;
+  }
+  if (kind == ExprKind::kEq && left == right && lt == NumberType::kInt) {
+    return Dim::OfExpr(Intern({ExprKind::kConstant, NumberType::kBool, kNoExpr, kNoExpr, 1}));
+  }
+  ExprId l = IdOf(left);
+  ExprId r = IsUnary(kind) ? kNoExpr : IdOf(right);
+  return Dim::OfExpr(Intern({kind, type, l, r, 0}));
+}
+
+void ExprTable::EvaluateAll(absl::Span<const std::int64_t> symbols, std::vector<std::int64_t>* values) const {
+  values->resize(exprs_.size());
+  for (std::size_t i = 0; i < exprs_.size(); ++i) {
+    const Expr& e = exprs_[i];
+    std::int64_t& v = (*values)[i];
+    if (e.kind == ExprKind::kConstant) {
+      v = e.value;
+    } else if (e.kind == ExprKind::kSymbol) {
+      v = symbols[static_cast<std::size_t>(e.value)];
+    } else {
+      auto at = [&](ExprId id) { return id == kNoExpr ? 0 : (*values)[static_cast<std::size_t>(id)]; };
+      auto type = [&](ExprId id) { return id == kNoExpr ? NumberType::kInt : (*this)[id].type; };
+      v = Apply(e.kind, at(e.left), type(e.left), at(e.right), type(e.right));
+    }
+  }
+}
+
+std::int64_t ExprTable::Evaluate(Dim d, absl::Span<const std::int64_t> symbols) const {
+  if (d.is_constant()) return d.value;
+  const Expr& e = (*this)[d.expr];
+  if (e.kind == ExprKind::kConstant) return e.value;
+  if (e.kind == ExprKind::kSymbol) return symbols[static_cast<std::size_t>(e.value)];
+  std::int64_t l = Evaluate(Dim::OfExpr(e.left), symbols);
+  std::int64_t r = e.right == kNoExpr ? 0 : Evaluate(Dim::OfExpr(e.right), symbols);
+  return Apply(e.kind, l, (*this)[e.left].type, r, e.right == kNoExpr ? NumberType::kInt : (*this)[e.right].type);
+}
+
+std::int64_t ExprTable::Hint(Dim d) const {
+  std::vector<std::int64_t> hints;
+  hints.reserve(symbols_.size());
+  for (const Symbol& s : symbols_) hints.push_back(s.hint);
+  return Evaluate(d, hints);
+}
+
+}  // namespace framefuse::ir

@@ -1,0 +1,122 @@
+#include <bit>
+#include <cstdio>
+#include <string>
+
+#include "backends/graph/dim.h"
+#include "backends/graph/text_names.h"
+
+namespace framefuse::ir {
+namespace {
+
+// Python's precedences; a child that binds weaker is put in parentheses.
+enum Precedence {
+  kLowest,
+  kOrLevel,
+  kAndLevel,
+  kNotLevel,
+  kCompareLevel,
+  kSumLevel,
+  kProductLevel,
+  kUnaryLevel,
+  kPowerLevel,
+  kAtom
+};
+
+struct Infix {
+  const char* text;
+  Precedence level;
+};
+
+Infix InfixOf(ExprKind kind) {
+  switch (kind) {
+    case ExprKind::kAdd:
+      return {" + ", kSumLevel};
+    case ExprKind::kMul:
+      return {"*", kProductLevel};
+    case ExprKind::kFloorDiv:
+      return {" // ", kProductLevel};
+    case ExprKind::kMod:
+      return {" % ", kProductLevel};
+    case ExprKind::kTrueDiv:
+      return {" / ", kProductLevel};
+    case ExprKind::kPow:
+      return {"**", kPowerLevel};
+    case ExprKind::kEq:
+      return {" == ", kCompareLevel};
+    case ExprKind::kNe:
+      return {" != ", kCompareLevel};
+    case ExprKind::kLt:
+      return {" < ", kCompareLevel};
+    case ExprKind::kLe:
+      return {" <= ", kCompareLevel};
+    case ExprKind::kAnd:
+      return {" and ", kAndLevel};
+    case ExprKind::kOr:
+      return {" or ", kOrLevel};
+    default:
+      return {nullptr, kAtom};
+  }
+}
+
+std::string PrintConstant(const Expr& e) {
+  if (e.type == NumberType::kFloat) return PrintFloat(std::bit_cast<double>(e.value));
+  if (e.type == NumberType::kBool) return e.value != 0 ? "True" : "False";
+  return std::to_string(e.value);
+}
+
+std::string PrintExpr(const ExprTable& table, ExprId id, Precedence outer) {
+  const Expr& e = table[id];
+  std::string text;
+  Precedence level = kAtom;
+  auto call = [&](const char* name) {
+    text = std::string(name) + "(" + PrintExpr(table, e.left, kLowest);
+    if (e.right != kNoExpr) text += ", " + PrintExpr(table, e.right, kLowest);
+    text += ")";
+  };
+  switch (e.kind) {
+    case ExprKind::kConstant:
+      text = PrintConstant(e);
+      if (text[0] == '-') level = kUnaryLevel;
+      break;
+    case ExprKind::kSymbol:
+      text = table.symbols()[static_cast<std::size_t>(e.value)].name;
+      break;
+    case ExprKind::kMin:
+      call("min");
+      break;
+    case ExprKind::kMax:
+      call("max");
+      break;
+    case ExprKind::kToFloat:
+      call("float");
+      break;
+    case ExprKind::kToInt:
+      call("int");
+      break;
+    case ExprKind::kNeg:
+      text = "-" + PrintExpr(table, e.left, kUnaryLevel);
+      level = kUnaryLevel;
+      break;
+    case ExprKind::kNot:
+      text = "not " + PrintExpr(table, e.left, kNotLevel);
+      level = kNotLevel;
+      break;
+    default: {
+      Infix infix = InfixOf(e.kind);
+      level = infix.level;
+      // Left-associative, so that the text parses back to the same tree.
+      auto right_level = static_cast<Precedence>(level + 1);
+      text = PrintExpr(table, e.left, level == kPowerLevel ? kAtom : level) + infix.text +
+             PrintExpr(table, e.right, right_level);
+    }
+  }
+  return level < outer ? "(" + text + ")" : text;
+}
+
+}  // namespace
+
+std::string ExprTable::Print(Dim d) const {
+  return d.is_constant() ? std::to_string(d.value) : PrintExpr(*this, d.expr, kLowest);
+}
+
+}  // namespace framefuse::ir
