@@ -1,0 +1,208 @@
+#include "symbolic/capture/call_rules.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+
+namespace framefuse {
+namespace {
+
+struct Row {
+  const char* path;
+  CallRule rule;
+};
+
+CallRule Special(SpecialCall which) { return CallRule{CallRule::Kind::kSpecial, which, {}}; }
+CallRule Breaks(GraphBreakKind kind) { return CallRule{CallRule::Kind::kBreaks, {}, kind}; }
+
+const Row kRows[] = {
+#define FF_PURE(path) {path, {CallRule::Kind::kPure, {}, {}}},
+#define FF_PLAIN(path) {path, {CallRule::Kind::kPlain, {}, {}}},
+#define FF_TORCH(path) {path, {CallRule::Kind::kTorch, {}, {}}},
+#define FF_SPECIAL(path, which) {path, Special(SpecialCall::which)},
+#define FF_BREAKS(path, kind) {path, Breaks(GraphBreakKind::kind)},
+#include "symbolic/capture/call_rules.def"
+#undef FF_PURE
+#undef FF_PLAIN
+#undef FF_TORCH
+#undef FF_SPECIAL
+#undef FF_BREAKS
+};
+
+// Resolves "module.attr" among modules that are imported already; null if it is not there.
+Ref ResolvePath(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  PyObject* modules = PyImport_GetModuleDict();
+  Ref module = Ref::Create(PyDict_GetItemString(modules, path.substr(0, dot).c_str()));
+  if (!module) module = Ref::Steal(PyImport_ImportModule(path.substr(0, dot).c_str()));
+  Ref found;
+  if (module) found = Ref::Steal(PyObject_GetAttrString(module, path.substr(dot + 1).c_str()));
+  if (!found) PyErr_Clear();
+  return found;
+}
+
+using Table = absl::flat_hash_map<PyObject*, CallRule>;
+
+Table* MakeTable() {
+  auto* table = new Table();
+  for (const Row& row : kRows) {
+    Ref callable = ResolvePath(row.path);
+    if (callable) (*table)[callable.release()] = row.rule;  // kept alive for ever: identity is the key
+  }
+  return table;
+}
+
+Table& Rules() {
+  static Table* table = MakeTable();
+  return *table;
+}
+
+struct MethodRow {
+  PyTypeObject* type;
+  std::vector<std::string_view> writers;
+};
+
+const std::vector<MethodRow>& WriterMethods() {
+  static const auto* rows = [] {
+    Ref deque = ResolvePath("_collections.deque");
+    Ref defaultdict = ResolvePath("_collections.defaultdict");
+    return new std::vector<MethodRow>{
+        {&PyList_Type,
+         {"append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "__setitem__", "__delitem__",
+          "__iadd__", "__imul__", "__init__"}},
+        {&PyDict_Type,
+         {"pop", "popitem", "clear", "update", "setdefault", "__setitem__", "__delitem__", "__ior__", "__init__"}},
+        {&PyODict_Type,
+         {"pop", "popitem", "clear", "update", "setdefault", "move_to_end", "__setitem__", "__delitem__", "__ior__",
+          "__init__"}},
+        {reinterpret_cast<PyTypeObject*>(defaultdict.release()),
+         {"pop", "popitem", "clear", "update", "setdefault", "__missing__", "__setitem__", "__delitem__", "__ior__",
+          "__getitem__", "__init__"}},
+        {&PySet_Type,
+         {"add", "remove", "discard", "pop", "clear", "update", "intersection_update", "difference_update",
+          "symmetric_difference_update", "__ior__", "__iand__", "__isub__", "__ixor__", "__init__"}},
+        {&PyByteArray_Type,
+         {"append", "extend", "insert", "remove", "pop", "clear", "reverse", "__setitem__", "__delitem__", "__iadd__",
+          "__imul__", "__init__"}},
+        {reinterpret_cast<PyTypeObject*>(deque.release()),
+         {"append", "appendleft", "extend", "extendleft", "insert", "remove", "pop", "popleft", "clear", "rotate",
+          "reverse", "__setitem__", "__delitem__", "__iadd__", "__imul__", "__init__"}}};
+  }();
+  return *rows;
+}
+
+const absl::flat_hash_set<PyTypeObject*>& ReadOnlyTypes() {
+  static const auto* types = [] {
+    auto* set = new absl::flat_hash_set<PyTypeObject*>{
+        &PyLong_Type,       &PyFloat_Type,     &PyBool_Type,       &PyUnicode_Type,   &PyBytes_Type,
+        &PyComplex_Type,    &PyTuple_Type,     &PyFrozenSet_Type,  &PyRange_Type,     &PySlice_Type,
+        &PyDictKeys_Type,   &PyDictValues_Type, &PyDictItems_Type, &PyODictKeys_Type, &PyODictValues_Type,
+        &PyODictItems_Type, &PyMemoryView_Type, &PyGen_Type,       &PyDictProxy_Type, &PyProperty_Type,
+        Py_TYPE(Py_None)};
+    for (const char* path : {"torch.Size", "torch.device", "torch.dtype", "torch.finfo", "torch.iinfo"}) {
+      Ref type = ResolvePath(path);
+      if (type) set->insert(reinterpret_cast<PyTypeObject*>(type.release()));
+    }
+    return set;
+  }();
+  return *types;
+}
+
+std::string_view FileOf(PyCodeObject* code) {
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(code->co_filename, &size);
+  if (text == nullptr) {
+    PyErr_Clear();
+    return {};
+  }
+  return {text, static_cast<std::size_t>(size)};
+}
+
+// Folder of a module's __file__, with the trailing separator; empty if it has none.
+std::string FolderOf(const char* module_name) {
+  Ref module = Ref::Steal(PyImport_ImportModule(module_name));
+  Ref file = module ? Ref::Steal(PyObject_GetAttrString(module, "__file__")) : Ref();
+  const char* text = file && PyUnicode_Check(file) ? PyUnicode_AsUTF8(file) : nullptr;
+  PyErr_Clear();
+  if (text == nullptr) return {};
+  const std::string path = text;
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+bool StartsWith(std::string_view text, std::string_view prefix) {
+  return !prefix.empty() && text.substr(0, prefix.size()) == prefix;
+}
+
+}  // namespace
+
+const CallRule* FindCallRule(BorrowedRef callable) {
+  const Table& rules = Rules();
+  const auto it = rules.find(callable.get());
+  return it == rules.end() ? nullptr : &it->second;
+}
+
+void AddCallRule(BorrowedRef callable, CallRule rule) {
+  Table& rules = Rules();
+  if (!rules.contains(callable.get())) Py_INCREF(callable.get());
+  rules[callable.get()] = rule;
+}
+
+MethodEffect BuiltinMethodEffect(PyTypeObject* type, std::string_view name) {
+  for (const MethodRow& row : WriterMethods()) {
+    if (row.type != type) continue;
+    for (std::string_view writer : row.writers) {
+      if (writer == name) return MethodEffect::kWrites;
+    }
+    return MethodEffect::kReads;
+  }
+  if (name == "__reduce__" || name == "__reduce_ex__") return MethodEffect::kUnlisted;
+  return ReadOnlyTypes().contains(type) ? MethodEffect::kReads : MethodEffect::kUnlisted;
+}
+
+bool IsDispatcherFunction(BorrowedRef builtin) {
+  if (!PyCFunction_Check(builtin)) return false;
+  PyObject* self = PyCFunction_GET_SELF(builtin.get());
+  if (self == nullptr) return false;
+  static const auto* owners = [] {
+    auto* set = new absl::flat_hash_set<PyObject*>();
+    for (const char* path : {"torch._C._VariableFunctions", "torch._C._VariableFunctionsClass", "torch._C._nn",
+                             "torch._C._linalg", "torch._C._fft", "torch._C._special"}) {
+      Ref owner = ResolvePath(path);
+      if (owner) set->insert(owner.release());
+    }
+    return set;
+  }();
+  return owners->contains(self);
+}
+
+bool IsTorchLeafFunction(BorrowedRef function) {
+  static const auto* modules = new absl::flat_hash_set<std::string>{
+      "torch.functional", "torch.nn.functional", "torch._tensor", "torch._jit_internal", "torch.special",
+      "torch._lowrank",   "torch.linalg",        "torch.fft"};
+  auto* f = reinterpret_cast<PyFunctionObject*>(function.get());
+  const char* module = f->func_module != nullptr && PyUnicode_Check(f->func_module)
+                           ? PyUnicode_AsUTF8(f->func_module) : nullptr;
+  if (module == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  return modules->contains(module) && IsTorchCode(reinterpret_cast<PyCodeObject*>(f->func_code));
+}
+
+bool IsTorchCode(PyCodeObject* code) {
+  static const std::string* folder = new std::string(FolderOf("torch"));
+  return StartsWith(FileOf(code), *folder);
+}
+
+bool IsSkippedCode(PyCodeObject* code) {
+  static const std::string* stdlib = new std::string(FolderOf("os"));
+  static const std::string* own = new std::string(FolderOf("framefuse"));
+  const std::string_view file = FileOf(code);
+  if (StartsWith(file, "<frozen") || StartsWith(file, *own) || IsTorchCode(code)) return true;
+  return StartsWith(file, *stdlib) && file.find("site-packages") == std::string_view::npos &&
+         file.find("dist-packages") == std::string_view::npos;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,71 @@
+// Call rules: which C callables capture may run, by identity (call_rules.def) or as a method of an exact
+// builtin type. Invariant: the table is filled once from live modules and only grows (allow_in_graph,
+// compatibility spellings); a callable that is not in it is denied.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALL_RULES_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_CALL_RULES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "frame_eval/ref.h"
+#include "symbolic/capture/graph_break.h"
+
+namespace framefuse {
+
+enum class SpecialCall : std::uint8_t {
+  kGetAttr,
+  kHasAttr,
+  kSetAttr,
+  kDelAttr,
+  kIsInstance,
+  kIsSubclass,
+  kLen,
+  kIter,
+  kNext,
+  kCallable,
+  kId,
+  kHash,
+  kType,
+  kSuper,
+  kLocals,
+  kGlobals,
+  kVars,
+  kTorchTensor,   // builds a tensor from host data: constant if every byte is literal or guarded
+  kTorchPlain,    // a torch function of numbers only
+  kGraphBreak,    // framefuse.graph_break and its spellings
+  kIsCompiling,   // framefuse.is_compiling and its spellings: True
+  kAllowInGraph,  // registered with allow_in_graph: called on fakes as it is
+  kDisabled,      // registered with disable()
+  kIdentityCall,  // returns its first argument (mark_dynamic spellings return None: see kNoneCall)
+  kNoneCall,
+};
+
+struct CallRule {
+  enum class Kind : std::uint8_t { kPure, kPlain, kTorch, kSpecial, kBreaks };
+  Kind kind = Kind::kPure;
+  SpecialCall special = SpecialCall::kGetAttr;
+  GraphBreakKind break_kind = GraphBreakKind::kUnlistedCallable;
+};
+
+// Fills the table at its first use. Null: no rule by identity.
+const CallRule* FindCallRule(BorrowedRef callable);
+// Adds or replaces; keeps the callable alive.
+void AddCallRule(BorrowedRef callable, CallRule rule);
+
+// How a method `name` of an exact builtin type behaves towards its self.
+enum class MethodEffect : std::uint8_t { kUnlisted, kReads, kWrites };
+MethodEffect BuiltinMethodEffect(PyTypeObject* type, std::string_view name);
+
+// True for builtin torch functions that go through the dispatcher (torch._C._VariableFunctions, torch._C._nn …).
+bool IsDispatcherFunction(BorrowedRef builtin);
+// True for Python functions of torch that are run as they are when their arguments are plain
+// (torch.nn.functional and the like).
+bool IsTorchLeafFunction(BorrowedRef function);
+// True for code of torch itself or of the standard library.
+bool IsTorchCode(PyCodeObject* code);
+bool IsSkippedCode(PyCodeObject* code);  // frames never captured as a root: standard library, torch, framefuse
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_CALL_RULES_H_

@@ -1,0 +1,156 @@
+// Builtins that read attributes, types or frames: capture steps over them itself.
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+namespace {
+
+Value None() { return Value{Ref::Create(Py_None), kNoSource}; }
+Value Boolean(bool b) { return Value{Ref::Create(b ? Py_True : Py_False), kNoSource}; }
+
+bool IsPythonMethod(BorrowedRef o) { return o && PyFunction_Check(o.get()); }
+
+}  // namespace
+
+Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                           BorrowedRef kwnames) {
+  const std::size_t n = args.size();
+  const bool plain = !kwnames;
+  const auto raise = [&] {  // wrong arguments: the builtin itself says so
+    return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
+  };
+  switch (which) {
+    case SpecialCall::kGetAttr: {
+      if (!plain || n < 2 || n > 3 || !PyUnicode_Check(args[1].object.get())) return raise();
+      Consume(args[1]);
+      Value v = LoadAttr(act, args[0], args[1].object);
+      if (v || control.unwinding || n == 2 || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
+      PyErr_Clear();
+      return Value{Ref::Create(args[2].object), args[2].source};
+    }
+    case SpecialCall::kHasAttr: {
+      if (!plain || n != 2 || !PyUnicode_Check(args[1].object.get())) return raise();
+      Consume(args[1]);
+      Value v = LoadAttr(act, args[0], args[1].object);
+      if (v) return Boolean(true);
+      if (control.unwinding || !PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
+      PyErr_Clear();
+      return Boolean(false);
+    }
+    case SpecialCall::kSetAttr:
+      if (!plain || n != 3 || !PyUnicode_Check(args[1].object.get())) return raise();
+      Consume(args[1]);
+      return StoreAttr(act, args[0], args[1].object, args[2]) ? None() : Value();
+    case SpecialCall::kDelAttr:
+      if (!plain || n != 2 || !PyUnicode_Check(args[1].object.get())) return raise();
+      Consume(args[1]);
+      return DeleteAttr(act, args[0], args[1].object) ? None() : Value();
+    case SpecialCall::kIsInstance:
+    case SpecialCall::kIsSubclass: {
+      if (!plain || n != 2) return raise();
+      // The type is guarded; a leaf's type too. ABCs look at the class only.
+      if (args[0].source != kNoSource && IsLeaf(args[0].object)) {
+        AddGuard(args[0].source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(args[0].object.type()));
+      }
+      PyObject* object = args[0].object;
+      PyObject* cls = args[1].object;
+      const int result = Native([&] {
+        return which == SpecialCall::kIsInstance ? PyObject_IsInstance(object, cls) : PyObject_IsSubclass(object, cls);
+      });
+      if (!CheckTracer() || result < 0) return Value();
+      return Boolean(result != 0);
+    }
+    case SpecialCall::kLen:
+      if (!plain || n != 1) return raise();
+      return GetLength(act, args[0]);
+    case SpecialCall::kIter:
+      if (!plain || n != 1) return raise();
+      return GetIter(act, args[0]);
+    case SpecialCall::kNext: {
+      if (!plain || n < 1 || n > 2) return raise();
+      Value item;
+      switch (ForIter(act, args[0], &item)) {
+        case ForIterOutcome::kItem:
+          return item;
+        case ForIterOutcome::kError:
+          return Value();
+        case ForIterOutcome::kExhausted:
+          break;
+      }
+      if (n == 2) return Value{Ref::Create(args[1].object), args[1].source};
+      if (!PyErr_Occurred()) PyErr_SetNone(PyExc_StopIteration);
+      return Value();
+    }
+    case SpecialCall::kCallable:
+      if (!plain || n != 1) return raise();
+      if ((args[0].object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) LookupInType(args[0].object.type(), "__call__");
+      return Boolean(PyCallable_Check(args[0].object) != 0);
+    case SpecialCall::kId:
+      return Break(GraphBreakKind::kIdentityOfFresh, "id()");
+    case SpecialCall::kHash: {
+      if (!plain || n != 1) return raise();
+      Consume(args[0]);
+      const bool by_value = IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get());
+      const bool by_method = (args[0].object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
+                             IsPythonMethod(LookupInType(args[0].object.type(), "__hash__"));
+      if (!by_value && !by_method) return Break(GraphBreakKind::kIdentityOfFresh, "hash()");
+      if (!PrepareAll(args)) return Value();
+      return CallNative(callable.object, args, nullptr);
+    }
+    case SpecialCall::kType: {
+      if (!plain || n != 1) return Break(GraphBreakKind::kClassDefinition, "type() with three arguments");
+      if (args[0].source != kNoSource && IsLeaf(args[0].object)) {
+        AddGuard(args[0].source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(args[0].object.type()));
+      }
+      auto* type = reinterpret_cast<PyObject*>(args[0].object.type());
+      return Adopt(type, ConstantSource(type));
+    }
+    case SpecialCall::kSuper:
+      if (n == 0) {  // __class__ and the first argument are read by C code: see that they are representatives
+        PyCodeObject* code = frame_ops::Code(act.frame);
+        const int slots = frame_ops::SlotCount(code);
+        for (int i = 0; i < slots; ++i) {
+          if (act.sources[static_cast<std::size_t>(i)] == kUnadopted && frame_ops::Slots(act.frame)[i] != nullptr) {
+            if (!AdoptSlot(act, i)) return Value();
+          }
+        }
+      }
+      return CallNative(callable.object, args, kwnames);
+    case SpecialCall::kLocals:
+      return Break(GraphBreakKind::kUnlistedCallable, "locals()");
+    case SpecialCall::kGlobals:
+      return Break(GraphBreakKind::kUnlistedCallable, "globals()");
+    case SpecialCall::kVars: {
+      if (!plain || n != 1) return Break(GraphBreakKind::kUnlistedCallable, "vars()");
+      Ref name = Ref::Steal(PyUnicode_InternFromString("__dict__"));
+      return LoadAttr(act, args[0], name);
+    }
+    case SpecialCall::kTorchTensor: {
+      if (!PrepareAll(args)) return Value();
+      if (AnyFake(args)) return Break(GraphBreakKind::kTensorToPython, "torch.tensor of a tensor");
+      absl::StatusOr<Ref> made = tracer_.MakeHostTensor([&] { return CallNative(callable.object, args, kwnames).object; });
+      if (!made.ok()) return Break(GraphBreakKind::kTensorToPython, std::string(made.status().message()));
+      if (*made) fx_.Record(FxNode::Op::kCallFunction, callable.object, nullptr, nullptr, *made);
+      return Value{*std::move(made), kNoSource};
+    }
+    case SpecialCall::kTorchPlain:
+      return CallTorch(act, callable.object, args, kwnames);
+    case SpecialCall::kGraphBreak:
+      return Break(GraphBreakKind::kExplicit, "");
+    case SpecialCall::kIsCompiling:
+      return Boolean(true);
+    case SpecialCall::kAllowInGraph:
+      return CallTorch(act, callable.object, args, kwnames);
+    case SpecialCall::kDisabled:
+      return Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
+    case SpecialCall::kIdentityCall:
+      return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
+    case SpecialCall::kNoneCall:
+      return None();
+  }
+  return Value();
+}
+
+}  // namespace framefuse

@@ -1,0 +1,249 @@
+#include "symbolic/capture/capture.h"
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+namespace {
+
+// Python sees this only if C code looks at the error of an unwinding run; nothing can catch it for good,
+// because control.unwinding stays set.
+void SetUnwindError() {
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "framefuse: the capture is unwinding");
+}
+
+bool IsGeneratorCode(PyCodeObject* code) {
+  return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+}
+
+bool IsFinaliser(PyCodeObject* code) { return PyUnicode_CompareWithASCIIString(code->co_name, "__del__") == 0; }
+
+}  // namespace
+
+Capture::Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options)
+    : thread_(thread), real_frame_(real_frame), options_(options), guards_(&sources_), fx_(options.fx) {
+  if (options_.break_every != 0) control.stop_at = options_.break_every;
+}
+
+Capture::~Capture() = default;
+
+RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
+  stop_ = stop;
+  if (stop_) control.stop_at = stop_->executed;
+  if (track_rebuildable_) control.stop_at = 1;
+  frame_ops::Frame* copy = frame_ops::CopyFrame(thread_, real_frame_);
+  PyCodeObject* code = frame_ops::Code(copy);
+  Activation act;
+  act.frame = copy;
+  act.completion = Completion::kRoot;
+  act.sources.assign(static_cast<std::size_t>(frame_ops::SlotCount(code) + code->co_stacksize), kNoSource);
+  act.stack_depth = frame_ops::StackDepth(copy);
+  PyObject** slots = frame_ops::Slots(copy);
+  const int live = frame_ops::SlotCount(code) + act.stack_depth;
+  for (int i = 0; i < live; ++i) {
+    if (slots[i] != nullptr) act.sources[static_cast<std::size_t>(i)] = kUnadopted;
+  }
+  root_ = &act;
+  top_ = &act;
+  frames_.push_back(FrameRecord{&act, 0});
+  RunResult result;
+  {
+    Tracer::Scope tracing(tracer_);
+    result = Evaluate(thread_, act, *this, StartAt::kNext);
+  }
+  frames_.pop_back();
+  root_ = nullptr;
+  top_ = nullptr;
+  frame_ops::ClearAndPopFrame(thread_, copy);
+  return result;
+}
+
+PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
+  PyCodeObject* code = frame_ops::Code(frame);
+  const bool starting_generator = frame_ops::IsStarting(frame) && IsGeneratorCode(code);
+  if (native_depth_ == 0 || throw_flag != 0 || IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
+    return frame_ops::EvalDefault(thread, frame, throw_flag);
+  }
+  ExpectedCall call = std::exchange(expected_, ExpectedCall());
+  if (call.function != reinterpret_cast<PyObject*>(frame_ops::Function(frame))) call = ExpectedCall();
+  Activation act;
+  act.frame = frame;
+  act.parent = top_;
+  act.completion = frame_ops::IsGenerator(frame) ? Completion::kCallback : call.completion;
+  act.pending_result = call.pending;
+  act.sources.assign(static_cast<std::size_t>(frame_ops::SlotCount(code) + code->co_stacksize), kNoSource);
+  act.stack_depth = frame_ops::StackDepth(frame);
+  if (frame_ops::IsStarting(frame)) PrepareFrameSlots(act, call);
+  if (starting_generator) return frame_ops::EvalDefault(thread, frame, throw_flag);
+
+  const int outer_native = std::exchange(native_depth_, 0);
+  const int outer_leaf = std::exchange(leaf_depth_, 0);
+  frames_.push_back(FrameRecord{&act, control.executed});
+  top_ = &act;
+  RunResult result = control.unwinding ? RunResult{Outcome::kUnwound, Value()}
+                                       : Evaluate(thread, act, *this, StartAt::kNext);
+  top_ = act.parent;
+  frames_.pop_back();
+  native_depth_ = outer_native;
+  leaf_depth_ = outer_leaf;
+  if (result.outcome == Outcome::kUnwound) SetUnwindError();
+  frame_ops::FinishHookedFrame(thread, frame);
+  return result.value.object.release();
+}
+
+// Defaults, closure cells and keyword values reach a frame without a load: they are adopted here.
+void Capture::PrepareFrameSlots(Activation& act, const ExpectedCall& call) {
+  PyFunctionObject* function = frame_ops::Function(act.frame);
+  auto* object = reinterpret_cast<PyObject*>(function);
+  PyCodeObject* code = frame_ops::Code(act.frame);
+  if (IsFreshFunction(object)) return;
+  Tracked* known = tracked_.Find(object);
+  const SourceId source = known != nullptr ? known->source : ConstantSource(object);
+  PyObject** slots = frame_ops::Slots(act.frame);
+  const std::size_t positional = std::min<std::size_t>(call.args.size(), static_cast<std::size_t>(code->co_argcount));
+  for (std::size_t i = 0; i < positional; ++i) {
+    if (slots[i] == call.args[i].object.get()) act.sources[i] = call.args[i].source;
+  }
+  const auto adopt = [&](int slot, SourceId from) {
+    Value v = Adopt(slots[slot], from);
+    if (!v) return;
+    Py_SETREF(slots[slot], v.object.release());
+    act.sources[static_cast<std::size_t>(slot)] = v.source;
+  };
+  if (PyObject* defaults = function->func_defaults) {
+    const int count = static_cast<int>(PyTuple_GET_SIZE(defaults));
+    const int first = code->co_argcount - count;
+    for (int i = static_cast<int>(positional); i < code->co_argcount; ++i) {
+      if (i >= first && slots[i] == PyTuple_GET_ITEM(defaults, i - first)) {
+        adopt(i, sources_.Intern(SourceKind::kDefault, source, i - first, nullptr));
+      }
+    }
+  }
+  if (PyObject* defaults = function->func_kwdefaults) {
+    Ref varnames = Ref::Steal(PyCode_GetVarnames(code));
+    for (int i = code->co_argcount; i < code->co_argcount + code->co_kwonlyargcount; ++i) {
+      PyObject* name = PyTuple_GET_ITEM(varnames.get(), i);
+      if (slots[i] != nullptr && slots[i] == PyDict_GetItemWithError(defaults, name)) {
+        adopt(i, sources_.Intern(SourceKind::kKwDefault, source, 0, name));
+      }
+    }
+  }
+  if (PyObject* closure = function->func_closure) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(closure); ++i) {
+      Adopt(PyTuple_GET_ITEM(closure, i),
+            sources_.Intern(SourceKind::kFunctionCell, source, static_cast<std::int32_t>(i), nullptr));
+    }
+  }
+}
+
+bool Capture::BelongsToTorchLeaf(frame_ops::Frame* frame) const {
+  return leaf_depth_ > 0 && IsTorchCode(frame_ops::Code(frame));
+}
+
+// ---------------------------------------------------------------- breaks and stops
+
+CapturePosition Capture::PositionOf(const Activation& act, std::uint64_t executed) const {
+  return CapturePosition{executed, RefOf<PyCodeObject>::Create(frame_ops::Code(act.frame)), act.instruction};
+}
+
+Value Capture::Break(GraphBreakKind kind, std::string_view context) {
+  if (control.unwinding) return Value();
+  control.unwinding = true;
+  BreakRecord record;
+  record.reason.kind = kind;
+  record.reason.context = std::string(context);
+  // Frames entered from C cannot be resumed: the break is the outermost C call's (soundness rule 4).
+  std::size_t last = 0;
+  while (last + 1 < frames_.size() && frames_[last + 1].activation->completion != Completion::kCallback) ++last;
+  for (std::size_t i = last + 1; i-- > 0;) {
+    const std::uint64_t executed = i + 1 < frames_.size() ? frames_[i + 1].entered_at : control.executed;
+    CapturePosition position = PositionOf(*frames_[i].activation, executed);
+    if (i == last) {
+      record.position = position;
+    } else {
+      record.outer_positions.push_back(position);
+    }
+  }
+  const Activation& at = *frames_.back().activation;
+  PyCodeObject* code = frame_ops::Code(at.frame);
+  record.reason.file = FileNameOf(code);
+  record.reason.line = LineOf(code, at.instruction);
+  record.reason.function = NameOf(code);
+  record.reason.source = SourceLine(code, record.reason.line);
+  break_ = std::move(record);
+  PyErr_Clear();
+  SetUnwindError();
+  return Value();
+}
+
+bool Capture::CheckTracer() {
+  if (control.unwinding) return false;
+  if (std::optional<Tracer::PendingBreak> pending = tracer_.TakePendingBreak()) {
+    Break(pending->kind, pending->context);
+    return false;
+  }
+  return true;
+}
+
+Value Capture::Wrap(Ref object) {
+  if (!CheckTracer()) return Value();
+  return Value{std::move(object), kNoSource};
+}
+
+StopAction Capture::OnStop(Activation& act) {
+  const bool in_chain = [&] {
+    for (const FrameRecord& f : frames_) {
+      if (f.activation->completion == Completion::kCallback) return false;
+    }
+    return true;
+  }();
+  if (track_rebuildable_ && !(stop_ && control.executed >= stop_->executed)) {
+    control.stop_at = control.executed + 1;
+    if (in_chain && frames_.size() == 1 && stop_listener_ != nullptr && stop_listener_->IsRebuildable(*this, act)) {
+      last_rebuildable_ = PositionOf(act, control.executed);
+    }
+    return StopAction::kContinue;
+  }
+  if (!stop_) {
+    if (!in_chain) {
+      control.stop_at = control.executed + 1;
+      return StopAction::kContinue;
+    }
+    Break(GraphBreakKind::kForced, "");
+    return StopAction::kUnwind;
+  }
+  if (RefOf<PyCodeObject>::Create(frame_ops::Code(act.frame)).get() != stop_->code.get() ||
+      act.instruction != stop_->instruction || !in_chain) {
+    stop_mismatch_ = true;
+  } else {
+    stopped_ = true;
+    if (stop_listener_ != nullptr) stop_listener_->AtStop(*this, act);
+  }
+  control.unwinding = true;
+  SetUnwindError();
+  return StopAction::kUnwind;
+}
+
+Value Capture::AdoptSlot(Activation& act, int slot) {
+  PyObject** slots = frame_ops::Slots(act.frame);
+  Value v = Adopt(slots[slot], sources_.Local(slot));
+  if (!v) return Value();
+  Py_SETREF(slots[slot], Py_NewRef(v.object.get()));
+  act.sources[static_cast<std::size_t>(slot)] = v.source;
+  return v;
+}
+
+std::vector<std::string> Capture::SlotNames() const {
+  PyCodeObject* code = frame_ops::Code(real_frame_);
+  std::vector<std::string> names;
+  const int count = frame_ops::SlotCount(code);
+  for (int i = 0; i < count; ++i) {
+    PyObject* name = PyTuple_GET_ITEM(code->co_localsplusnames, i);
+    const char* text = PyUnicode_AsUTF8(name);
+    names.emplace_back(text != nullptr ? text : "?");
+  }
+  for (int i = 0; i < code->co_stacksize; ++i) names.push_back(absl::StrCat("stack", i));
+  return names;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,303 @@
+// Capture: one attempt to evaluate a frame on fakes. It is the meaning (Protocols) that the evaluator is given,
+// and the hook's handler for every Python frame that a call of the evaluator's starts, also through C.
+// It keeps the three journals: reads → guards, tensor operations → the tracer's graph, writes → overlays.
+// Invariant: no object that existed before is changed; every read of one has a guard; a break sets
+// control.unwinding and is never undone (soundness rules 1-14). Lives on the stack of compiler.cpp's attempt.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "frame_eval/hook.h"
+#include "guards/guard.h"
+#include "guards/source.h"
+#include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/fx_journal.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/tracked.h"
+#include "symbolic/evaluator/evaluator.h"
+#include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/evaluator/protocols.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse {
+
+// A place in an attempt: the number of the instruction over all activations, and what stands there.
+// The re-run of an attempt checks code and offset and gives up on a mismatch (soundness rule 14).
+struct CapturePosition {
+  std::uint64_t executed = 0;
+  RefOf<PyCodeObject> code;
+  int instruction = 0;
+};
+
+struct BreakRecord {
+  GraphBreakReason reason;
+  CapturePosition position;
+  // The same break seen from each enclosing frame, innermost first: where to stop if the chain cannot be rebuilt.
+  std::vector<CapturePosition> outer_positions;
+};
+
+struct CaptureOptions {
+  bool fx = false;               // keep the torch-level calls for an FX backend
+  std::uint64_t break_every = 0;  // test mode: force a break before each instruction in turn
+};
+
+class Capture final : public Protocols, public FrameHandler {
+ public:
+  Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options);
+  ~Capture() override;
+
+  // Evaluates a copy of the frame from where it stands. `stop` ends the graph before that instruction.
+  RunResult Run(const std::optional<CapturePosition>& stop);
+
+  // ---- what the attempt found (compiler.cpp, close.cpp)
+  const std::optional<BreakRecord>& break_record() const { return break_; }
+  bool stopped() const { return stopped_; }
+  bool stop_mismatch() const { return stop_mismatch_; }
+  const std::optional<CapturePosition>& last_rebuildable() const { return last_rebuildable_; }
+  void set_track_rebuildable(bool on) { track_rebuildable_ = on; }
+  // Called at the stop, while all activations are alive.
+  class StopListener {
+   public:
+    virtual ~StopListener() = default;
+    virtual void AtStop(Capture& capture, Activation& innermost) = 0;
+    virtual bool IsRebuildable(Capture& capture, Activation& innermost) = 0;
+  };
+  void set_stop_listener(StopListener* listener) { stop_listener_ = listener; }
+
+  SourceTable& sources() { return sources_; }
+  GuardSet& guards() { return guards_; }
+  TrackedTable& tracked() { return tracked_; }
+  Tracer& tracer() { return tracer_; }
+  FxJournal& fx() { return fx_; }
+  Activation* root() { return root_; }
+  frame_ops::Frame* real_frame() { return real_frame_; }
+  bool IsFreshFunction(BorrowedRef f) const { return fresh_functions_.contains(f.get()); }
+  std::vector<std::string> SlotNames() const;
+  const std::vector<std::pair<Ref, std::vector<OverlayWrite>>>& global_writes() const { return global_writes_; }
+  // Input tensors in the order of their first load.
+  struct TensorInput {
+    SourceId source;
+    Ref real;
+    Ref fake;
+  };
+  const std::vector<TensorInput>& tensor_inputs() const { return tensor_inputs_; }
+
+  // ---- journals (used by all protocol families)
+  // The value with its representative; adds the guards that seeing it implies.
+  Value Adopt(BorrowedRef original, SourceId source);
+  void Consume(ValueView v);  // guards an immutable leaf's value
+  UserLocation Here();
+  SourceId ConstantSource(BorrowedRef object);
+  void AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, int aux = 0);
+  // _PyType_Lookup with its guard; borrowed or null.
+  BorrowedRef LookupInType(PyTypeObject* type, BorrowedRef name);
+  BorrowedRef LookupInType(PyTypeObject* type, const char* name);
+  void GuardProtocolMethods(PyTypeObject* type);  // all dunder look-ups that C slots of a heap type make
+
+  Value Break(GraphBreakKind kind, std::string_view context);  // always returns a null Value
+  bool BreakFalse(GraphBreakKind kind, std::string_view context) { return static_cast<bool>(Break(kind, context)); }
+  Truth BreakTruth(GraphBreakKind kind, std::string_view context) {
+    Break(kind, context);
+    return Truth::kError;
+  }
+  // After native code ran: takes a break that the tracer noted. True if the run goes on.
+  bool CheckTracer();
+
+  // ---- containers
+  void Realise(Tracked& t, bool consume_leaves);
+  // Makes an argument of C code safe to read to any depth; false: broke.
+  bool PrepareNative(BorrowedRef object, bool allow_instances);
+  bool PrepareNative(ValueView v, bool allow_instances = true);
+  bool PrepareAll(absl::Span<const ValueView> values, bool allow_instances = true);
+  void MarkReplaced(Tracked& t);
+  // Reads of tracked containers by key; null Value without an error: absent.
+  Value TrackedDictGet(Tracked& t, ValueView key);
+  std::int64_t TrackedLength(Tracked& t);  // -1: not a sized container
+  Tracked* InstanceDictOf(Tracked& instance);
+
+  // ---- attributes (capture_attributes.cpp)
+  Value GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing);
+  bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value_or_null);
+  Value RawInstanceGet(Tracked& instance, BorrowedRef name);  // null, no error: absent (guarded)
+  Value BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId source, ValueView owner, PyTypeObject* type);
+  Value TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name);
+  Value ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name);
+  Value TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name);
+  Value SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef name);
+
+  // ---- calls (capture_calls.cpp)
+  Value CallWith(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                 Completion completion);
+  Value CallFunction(Activation& act, ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                     Completion completion, Ref pending = nullptr);
+  Value CallType(Activation& act, ValueView type, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                 Completion completion);
+  Value CallBuiltin(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallInstance(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                     Completion completion);
+  // Runs C code on prepared arguments and journals the torch-level call if a fake took part.
+  Value CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                    BorrowedRef kwnames);
+  bool AnyFake(absl::Span<const ValueView> args) const;
+  bool IsFakeTensor(BorrowedRef object) const;
+  template <typename F>
+  auto Native(F&& f) {  // C code that may call back into Python frames, which are then evaluated
+    ++native_depth_;
+    auto result = f();
+    --native_depth_;
+    return result;
+  }
+
+  // ---- FrameHandler
+  PyObject* OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) override;
+
+  // ---- Protocols
+  StopAction OnStop(Activation& act) override;
+  Value AdoptSlot(Activation& act, int slot) override;
+  Value LoadGlobal(Activation& act, BorrowedRef name) override;
+  bool StoreGlobal(Activation& act, BorrowedRef name, ValueView value) override;
+  bool DeleteGlobal(Activation& act, BorrowedRef name) override;
+  Value LoadName(Activation& act, BorrowedRef name) override;
+  bool StoreName(Activation& act, BorrowedRef name, ValueView value) override;
+  bool DeleteName(Activation& act, BorrowedRef name) override;
+  Value LoadDeref(Activation& act, int slot) override;
+  bool StoreDeref(Activation& act, int slot, ValueView value) override;
+  bool DeleteDeref(Activation& act, int slot) override;
+  Value LoadClassDeref(Activation& act, int slot) override;
+  Value LoadFromDictOrDeref(Activation& act, ValueView mapping, int slot) override;
+  Value LoadFromDictOrGlobals(Activation& act, ValueView mapping, BorrowedRef name) override;
+  Value LoadBuildClass(Activation& act) override;
+  Value LoadLocals(Activation& act) override;
+  bool SetupAnnotations(Activation& act) override;
+  Value LoadAttr(Activation& act, ValueView owner, BorrowedRef name) override;
+  Value LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Value* self) override;
+  Value LoadSuperAttr(Activation& act, ValueView global_super, ValueView cls, ValueView self, BorrowedRef name,
+                      bool two_argument, bool is_method, Value* method_self) override;
+  bool StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) override;
+  bool DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) override;
+  Value Unary(Activation& act, UnaryOp op, ValueView v) override;
+  Value Binary(Activation& act, int nb_op, ValueView left, ValueView right) override;
+  Value Compare(Activation& act, int py_op, ValueView left, ValueView right) override;
+  Truth Is(Activation& act, ValueView left, ValueView right) override;
+  Truth Contains(Activation& act, ValueView item, ValueView container) override;
+  Truth IsTrue(Activation& act, ValueView v) override;
+  Truth IsNone(Activation& act, ValueView v) override;
+  Value GetItem(Activation& act, ValueView container, ValueView key) override;
+  bool SetItem(Activation& act, ValueView container, ValueView key, ValueView value) override;
+  bool DeleteItem(Activation& act, ValueView container, ValueView key) override;
+  Value Call(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) override;
+  Value CallEx(Activation& act, ValueView callable, ValueView args, ValueView kwargs_or_null) override;
+  Value GetIter(Activation& act, ValueView v) override;
+  Value GetYieldFromIter(Activation& act, ValueView v) override;
+  ForIterOutcome ForIter(Activation& act, ValueView iterator, Value* item) override;
+  SendOutcome Send(Activation& act, ValueView receiver, ValueView sent, Value* result) override;
+  bool UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out) override;
+  bool UnpackEx(Activation& act, ValueView v, int before, int after, absl::Span<Value> out) override;
+  Value BuildTuple(Activation& act, absl::Span<const ValueView> items) override;
+  Value BuildList(Activation& act, absl::Span<const ValueView> items) override;
+  Value BuildSet(Activation& act, absl::Span<const ValueView> items) override;
+  Value BuildMap(Activation& act, absl::Span<const ValueView> keys_and_values) override;
+  Value BuildConstKeyMap(Activation& act, BorrowedRef keys, absl::Span<const ValueView> values) override;
+  Value BuildString(Activation& act, absl::Span<const ValueView> parts) override;
+  Value BuildSlice(Activation& act, ValueView start, ValueView stop, ValueView step_or_null) override;
+  bool ListAppend(Activation& act, BorrowedRef list, ValueView item) override;
+  bool SetAdd(Activation& act, BorrowedRef set, ValueView item) override;
+  bool MapAdd(Activation& act, BorrowedRef map, ValueView key, ValueView value) override;
+  bool ListExtend(Activation& act, BorrowedRef list, ValueView iterable) override;
+  bool SetUpdate(Activation& act, BorrowedRef set, ValueView iterable) override;
+  bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) override;
+  bool DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) override;
+  Value ListToTuple(Activation& act, ValueView list) override;
+  Value FormatValue(Activation& act, ValueView v, int conversion, ValueView spec_or_null) override;
+  Value MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults,
+                     ValueView annotations, ValueView closure) override;
+  bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) override;
+  Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
+                 BorrowedRef traceback) override;
+  Value GetLength(Activation& act, ValueView v) override;
+  Truth MatchMapping(Activation& act, ValueView v) override;
+  Truth MatchSequence(Activation& act, ValueView v) override;
+  Value MatchKeys(Activation& act, ValueView subject, ValueView keys) override;
+  Value MatchClass(Activation& act, ValueView subject, ValueView cls, int positional, ValueView names) override;
+  Truth ExceptionMatches(Activation& act, ValueView exception, ValueView type) override;
+  bool ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match, Value* rest) override;
+  Value PrepareReraiseStar(Activation& act, ValueView original, ValueView results) override;
+  void Raise(Activation& act, ValueView exception_or_null, ValueView cause_or_null) override;
+  Value ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) override;
+  Value ImportFrom(Activation& act, ValueView module, BorrowedRef name) override;
+  bool ImportStar(Activation& act, ValueView module) override;
+  Value Intrinsic1(Activation& act, int which, ValueView v) override;
+  Value Intrinsic2(Activation& act, int which, ValueView a, ValueView b) override;
+  bool Unsupported(Activation& act, const char* opcode_name) override;
+
+ private:
+  struct FrameRecord {
+    Activation* activation;
+    std::uint64_t entered_at;  // control.executed of the caller's instruction
+  };
+  struct ExpectedCall {
+    PyObject* function = nullptr;
+    Completion completion = Completion::kCallback;
+    Ref pending;
+    absl::Span<const ValueView> args;
+  };
+
+  Value AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId source);
+  Value AdoptTensor(BorrowedRef original, SourceId source);
+  Value AdoptObject(TrackedKind kind, BorrowedRef original, SourceId source);
+  TrackedKind Classify(BorrowedRef original) const;
+  void GuardObject(TrackedKind kind, BorrowedRef original, SourceId source);
+  void RealiseItems(Tracked& t, bool consume_leaves);
+  void PrepareFrameSlots(Activation& act, const ExpectedCall& call);
+  bool BelongsToTorchLeaf(frame_ops::Frame* frame) const;
+  Value Wrap(Ref object);  // result of native code: checks the tracer, null if it failed
+  bool ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value_or_null);
+  BorrowedRef GlobalsOf(Activation& act);
+  SourceId GlobalsSource(Activation& act);
+  std::vector<OverlayWrite>* GlobalOverlay(BorrowedRef dict, bool create);
+  CapturePosition PositionOf(const Activation& act, std::uint64_t executed) const;
+  bool GuardIterable(Activation& act, ValueView v, const char* what);
+
+  PyThreadState* thread_;
+  frame_ops::Frame* real_frame_;
+  CaptureOptions options_;
+  SourceTable sources_;
+  GuardSet guards_;
+  TrackedTable tracked_;
+  Tracer tracer_;
+  FxJournal fx_;
+  NativeProtocols native_;
+  Activation* root_ = nullptr;
+  Activation* top_ = nullptr;
+  std::vector<FrameRecord> frames_;
+  ExpectedCall expected_;
+  int native_depth_ = 0;
+  int leaf_depth_ = 0;
+  absl::flat_hash_set<PyObject*> fresh_functions_;
+  absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, Ref> type_lookups_;
+  absl::flat_hash_set<PyTypeObject*> guarded_protocols_;
+  std::vector<std::pair<Ref, std::vector<OverlayWrite>>> global_writes_;  // by globals dict
+  std::vector<TensorInput> tensor_inputs_;
+  std::optional<CapturePosition> stop_;
+  std::optional<BreakRecord> break_;
+  std::optional<CapturePosition> last_rebuildable_;
+  StopListener* stop_listener_ = nullptr;
+  bool track_rebuildable_ = false;
+  bool stopped_ = false;
+  bool stop_mismatch_ = false;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_H_

@@ -1,0 +1,440 @@
+// The attribute protocol with sources, as CPython has it: type look-up, data descriptors, the instance's own
+// attributes, other descriptors, __getattr__; and its forms for modules, types, super() and tensors.
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+namespace {
+
+struct Names {
+  Ref getattribute = Ref::Steal(PyUnicode_InternFromString("__getattribute__"));
+  Ref getattr = Ref::Steal(PyUnicode_InternFromString("__getattr__"));
+  Ref setattr = Ref::Steal(PyUnicode_InternFromString("__setattr__"));
+  Ref delattr = Ref::Steal(PyUnicode_InternFromString("__delattr__"));
+  Ref dict = Ref::Steal(PyUnicode_InternFromString("__dict__"));
+  Ref klass = Ref::Steal(PyUnicode_InternFromString("__class__"));
+};
+const Names& N() {
+  static const Names* names = new Names();
+  return *names;
+}
+
+bool IsPythonFunction(BorrowedRef o) { return o && PyFunction_Check(o.get()); }
+bool IsDataDescriptor(BorrowedRef d) { return d && d.type()->tp_descr_set != nullptr; }
+
+// Attributes of functions and types that are plain reads of fields which the object's identity fixes, or
+// that nobody changes between calls without changing the object.
+bool IsPlainField(const char* name) {
+  static const char* const kNames[] = {"__name__", "__qualname__", "__module__", "__doc__", "__code__", "__defaults__",
+                                       "__kwdefaults__", "__closure__", "__mro__", "__bases__", "__base__",
+                                       "__annotations__", "__wrapped__", "__text_signature__", "__flags__", "__globals__",
+                                       "__self__", "__func__", "__objclass__"};
+  for (const char* known : kNames) {
+    if (std::string_view(known) == name) return true;
+  }
+  return false;
+}
+
+Value AttributeError(BorrowedRef object, BorrowedRef name) {
+  Ref ignored = Ref::Steal(PyObject_GenericGetAttr(object, name));
+  if (ignored) {  // shadowed by a deletion in the overlay
+    PyErr_Format(PyExc_AttributeError, "'%.100s' object has no attribute '%U'", Py_TYPE(object.get())->tp_name,
+                 name.get());
+  }
+  return Value();
+}
+
+}  // namespace
+
+Value Capture::RawInstanceGet(Tracked& instance, BorrowedRef name) {
+  if (OverlayWrite* w = instance.FindWrite(name)) return Value{w->value, kNoSource};
+  PyObject* found = frame_ops::RawInstanceAttr(instance.original, name);
+  if (found == nullptr) {
+    if (frame_ops::HasInstanceAttrs(instance.original)) AddGuard(instance.source, GuardKind::kLacksAttr, name);
+    return Value();
+  }
+  return Adopt(found, sources_.InstanceAttr(instance.source, name));
+}
+
+Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
+  Consume(owner);
+  if (IsFakeTensor(owner.object)) return TensorGetAttr(act, owner, name);
+  Tracked* t = tracked_.Find(owner.object);
+  if (PyModule_Check(owner.object.get())) return ModuleGetAttr(act, owner, name);
+  if (PyType_Check(owner.object.get())) return TypeGetAttr(act, owner, name);
+  if (owner.object.type() == &PySuper_Type) return SuperGetAttr(act, owner, name);
+  PyTypeObject* type = owner.object.type();
+  const bool heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+  if (t != nullptr && t->kind == TrackedKind::kOpaque && !heap) {
+    return Break(GraphBreakKind::kOpaqueObject,
+                 absl::StrCat("attribute ", Utf8(name), " of an object of type ", type->tp_name));
+  }
+  if (!heap && t == nullptr) return Wrap(Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); })));
+  if (heap) {
+    BorrowedRef getattribute = LookupInType(type, N().getattribute);
+    if (IsPythonFunction(getattribute)) {
+      const ValueView args[] = {owner, ValueView(name, kNoSource)};
+      Value function = Adopt(getattribute, sources_.Intern(SourceKind::kTypeAttr,
+                                                           ConstantSource(reinterpret_cast<PyObject*>(type)), 0,
+                                                           N().getattribute));
+      BorrowedRef fallback = LookupInType(type, N().getattr);
+      Value v = CallFunction(act, function, args, nullptr, fallback ? Completion::kCallback : Completion::kPush);
+      if (v || control.unwinding || !fallback || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
+      PyErr_Clear();
+      return CallFunction(act, Adopt(fallback, ConstantSource(fallback)), args, nullptr, Completion::kPush);
+    }
+  }
+  return GenericGetAttr(act, owner, name, false);
+}
+
+Value Capture::GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing) {
+  PyTypeObject* type = owner.object.type();
+  Tracked* t = tracked_.Find(owner.object);
+  BorrowedRef descriptor = LookupInType(type, name);
+  const SourceId descriptor_source =
+      sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, name);
+  if (IsDataDescriptor(descriptor)) return BindDescriptor(act, descriptor, descriptor_source, owner, type);
+  if (t != nullptr) {
+    Value own = RawInstanceGet(*t, name);
+    if (own || control.unwinding || PyErr_Occurred()) return own;
+  } else if (PyObject* own = frame_ops::RawInstanceAttr(owner.object, name)) {
+    return Value{Ref::Create(own), kNoSource};
+  }
+  if (descriptor) return BindDescriptor(act, descriptor, descriptor_source, owner, type);
+  BorrowedRef fallback = LookupInType(type, N().getattr);
+  if (IsPythonFunction(fallback) && !suppress_missing) {
+    const ValueView args[] = {owner, ValueView(name, kNoSource)};
+    Value function = Adopt(fallback, sources_.Intern(SourceKind::kTypeAttr,
+                                                     ConstantSource(reinterpret_cast<PyObject*>(type)), 0, N().getattr));
+    return CallFunction(act, function, args, nullptr, Completion::kPush);
+  }
+  return AttributeError(owner.object, name);
+}
+
+Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId source, ValueView owner,
+                              PyTypeObject* type) {
+  PyTypeObject* kind = descriptor.type();
+  Tracked* t = tracked_.Find(owner.object);
+  if (kind == &PyFunction_Type) {
+    Value function = Adopt(descriptor, source);
+    if (!function) return Value();
+    return Value{Ref::Steal(PyMethod_New(function.object, owner.object)), kNoSource};
+  }
+  if (kind == &PyProperty_Type) {
+    Ref getter = Ref::Steal(PyObject_GetAttrString(descriptor, "fget"));
+    if (!PyFunction_Check(getter.get())) {
+      const ValueView args[] = {owner};
+      return CallWith(act, ValueView(getter, kNoSource), args, nullptr, Completion::kPush);
+    }
+    const ValueView args[] = {owner};
+    return CallFunction(act, Adopt(getter, ConstantSource(getter)), args, nullptr, Completion::kPush);
+  }
+  if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
+    Ref function = Ref::Steal(PyObject_GetAttrString(descriptor, "__func__"));
+    Value inner = Adopt(function, ConstantSource(function));
+    if (!inner || kind == &PyStaticMethod_Type) return inner;
+    Value cls = Adopt(reinterpret_cast<PyObject*>(type), ConstantSource(reinterpret_cast<PyObject*>(type)));
+    return Value{Ref::Steal(PyMethod_New(inner.object, cls.object)), kNoSource};
+  }
+  if (kind == &PyMemberDescr_Type) {
+    Ref held = Ref::Steal(kind->tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type)));
+    if (t == nullptr) return Value{std::move(held), kNoSource};
+    if (OverlayWrite* w = t->FindWrite(descriptor)) {
+      return w->value ? Value{w->value, kNoSource} : AttributeError(owner.object, reinterpret_cast<PyMemberDescrObject*>(descriptor.get())->d_common.d_name);
+    }
+    if (!held) return Break(GraphBreakKind::kOpaqueObject, "a slot that is not set"); 
+    return Adopt(held, sources_.Intern(SourceKind::kSlotAttr, t->source, 0, descriptor));
+  }
+  if (kind == &PyGetSetDescr_Type) {
+    PyObject* name = reinterpret_cast<PyGetSetDescrObject*>(descriptor.get())->d_common.d_name;
+    if (PyUnicode_Compare(name, N().klass) == 0) {
+      return Adopt(reinterpret_cast<PyObject*>(type), ConstantSource(reinterpret_cast<PyObject*>(type)));
+    }
+    if (t != nullptr && PyUnicode_Compare(name, N().dict) == 0 &&
+        (t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction)) {
+      return Value{InstanceDictOf(*t)->representative, kNoSource};
+    }
+    if (t == nullptr || (t->kind == TrackedKind::kFunction && IsPlainField(Utf8(name).c_str()))) {
+      Ref result = Ref::Steal(kind->tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type)));
+      if (t == nullptr || !result) return Value{std::move(result), kNoSource};
+      return Adopt(result, sources_.Intern(SourceKind::kFunctionField, t->source, 0, name));
+    }
+    if (t->is_container() || t->kind == TrackedKind::kCallable) {
+      return Wrap(Ref::Steal(kind->tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))));
+    }
+    return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
+  }
+  if (kind->tp_descr_get == nullptr) return Adopt(descriptor, source);
+  if ((kind->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {  // method descriptors, slot wrappers, classmethod descriptors …
+    return Value{Ref::Steal(kind->tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))), kNoSource};
+  }
+  BorrowedRef get = LookupInType(kind, "__get__");
+  if (!IsPythonFunction(get)) {
+    return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a descriptor of type ", kind->tp_name));
+  }
+  Value self = Adopt(descriptor, source);
+  if (!self) return Value();
+  Value cls = Adopt(reinterpret_cast<PyObject*>(type), ConstantSource(reinterpret_cast<PyObject*>(type)));
+  const ValueView args[] = {self, owner, cls};
+  return CallFunction(act, Adopt(get, ConstantSource(get)), args, nullptr, Completion::kPush);
+}
+
+Value Capture::LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Value* self) {
+  PyTypeObject* type = owner.object.type();
+  const bool plain = !IsFakeTensor(owner.object) && !PyModule_Check(owner.object.get()) &&
+                     !PyType_Check(owner.object.get()) && type != &PySuper_Type &&
+                     (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+  if (plain && !IsPythonFunction(LookupInType(type, N().getattribute))) {
+    BorrowedRef found = LookupInType(type, name);
+    if (IsPythonFunction(found)) {
+      Tracked* t = tracked_.Find(owner.object);
+      Value own = t != nullptr ? RawInstanceGet(*t, name)
+                               : Value{Ref::Create(frame_ops::RawInstanceAttr(owner.object, name)), kNoSource};
+      if (own || control.unwinding || PyErr_Occurred()) return own;
+      Value function = Adopt(found, sources_.Intern(SourceKind::kTypeAttr,
+                                                    ConstantSource(reinterpret_cast<PyObject*>(type)), 0, name));
+      if (function) *self = Value{Ref::Create(owner.object), owner.source};
+      return function;
+    }
+  }
+  return LoadAttr(act, owner, name);
+}
+
+Value Capture::ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
+  PyObject* dict = PyModule_GetDict(owner.object);
+  if (std::vector<OverlayWrite>* writes = GlobalOverlay(dict, false)) {
+    for (OverlayWrite& w : *writes) {
+      if (w.key.get() == name.get() && w.value) return Value{w.value, kNoSource};
+    }
+  }
+  PyObject* found = PyDict_GetItemWithError(dict, name);
+  const SourceId module = ConstantSource(owner.object);
+  if (found != nullptr) return Adopt(found, sources_.Intern(SourceKind::kModuleAttr, module, 0, name));
+  AddGuard(ConstantSource(dict), GuardKind::kLacksKey, name);
+  if (owner.object.type() != &PyModule_Type && LookupInType(owner.object.type(), name)) {
+    return GenericGetAttr(act, owner, name, true);
+  }
+  PyObject* fallback = PyDict_GetItemWithError(dict, N().getattr);
+  if (IsPythonFunction(fallback)) {
+    const ValueView args[] = {ValueView(name, kNoSource)};
+    return CallFunction(act, Adopt(fallback, sources_.Intern(SourceKind::kModuleAttr, module, 0, N().getattr)), args,
+                        nullptr, Completion::kPush);
+  }
+  return Wrap(Ref::Steal(PyObject_GetAttr(owner.object, name)));  // raises the AttributeError
+}
+
+Value Capture::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
+  auto* type = reinterpret_cast<PyTypeObject*>(owner.object.get());
+  PyTypeObject* meta = Py_TYPE(type);
+  if (meta->tp_getattro != PyType_Type.tp_getattro && IsPythonFunction(LookupInType(meta, N().getattribute))) {
+    return Break(GraphBreakKind::kOpaqueObject, "a metaclass with __getattribute__");
+  }
+  BorrowedRef in_meta = LookupInType(meta, name);
+  if (IsDataDescriptor(in_meta)) {
+    if (in_meta.type() == &PyProperty_Type || (in_meta.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+      return BindDescriptor(act, in_meta, ConstantSource(in_meta), owner, meta);
+    }
+    if (!IsPlainField(Utf8(name).c_str())) {
+      return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of a class"));
+    }
+    Ref result = Ref::Steal(PyObject_GetAttr(owner.object, name));
+    if (!result || IsLeaf(result)) return Value{std::move(result), kNoSource};
+    return Adopt(result, ConstantSource(result));
+  }
+  BorrowedRef found = LookupInType(type, name);
+  if (found) {
+    const SourceId source = sources_.Intern(SourceKind::kTypeAttr, ConstantSource(owner.object), 0, name);
+    PyTypeObject* kind = found.type();
+    if (kind == &PyFunction_Type || kind == &PyProperty_Type || kind->tp_descr_get == nullptr) {
+      return Adopt(found, source);
+    }
+    if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
+      return BindDescriptor(act, found, source, owner, type);
+    }
+    if ((kind->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
+      Ref bound = Ref::Steal(kind->tp_descr_get(found, nullptr, owner.object));
+      if (bound.get() == found.get()) return Adopt(found, source);
+      return Value{std::move(bound), kNoSource};
+    }
+    BorrowedRef get = LookupInType(kind, "__get__");
+    if (!IsPythonFunction(get)) {
+      return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a descriptor of type ", kind->tp_name));
+    }
+    Value self = Adopt(found, source);
+    const ValueView args[] = {self, ValueView(Py_None, kNoSource), owner};
+    return CallFunction(act, Adopt(get, ConstantSource(get)), args, nullptr, Completion::kPush);
+  }
+  if (in_meta) return BindDescriptor(act, in_meta, ConstantSource(in_meta), owner, meta);
+  BorrowedRef fallback = LookupInType(meta, N().getattr);
+  if (IsPythonFunction(fallback)) {
+    const ValueView args[] = {owner, ValueView(name, kNoSource)};
+    return CallFunction(act, Adopt(fallback, ConstantSource(fallback)), args, nullptr, Completion::kPush);
+  }
+  return Wrap(Ref::Steal(PyObject_GetAttr(owner.object, name)));
+}
+
+Value Capture::SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef name) {
+  Ref self = Ref::Steal(PyObject_GetAttrString(super_object.object, "__self__"));
+  Ref this_class = Ref::Steal(PyObject_GetAttrString(super_object.object, "__thisclass__"));
+  Ref self_class = Ref::Steal(PyObject_GetAttrString(super_object.object, "__self_class__"));
+  if (!self || self.get() == Py_None) return Break(GraphBreakKind::kOpaqueObject, "an unbound super()");
+  auto* start = reinterpret_cast<PyTypeObject*>(self_class.get());
+  PyObject* mro = start->tp_mro;
+  Py_ssize_t i = 0;
+  while (i < PyTuple_GET_SIZE(mro) && PyTuple_GET_ITEM(mro, i) != this_class.get()) ++i;
+  if (PyUnicode_Compare(name, N().klass) != 0) {
+    for (++i; i < PyTuple_GET_SIZE(mro); ++i) {
+      auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
+      PyObject* found = PyDict_GetItemWithError(base->tp_dict, name);
+      // The class's whole look-up is guarded, which sees a change of any base.
+      LookupInType(base, name);
+      if (found == nullptr) continue;
+      const SourceId source =
+          sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(base)), 0, name);
+      Tracked* t = tracked_.Find(self);
+      const ValueView owner(self, t != nullptr ? t->source : kNoSource);
+      const bool through_class = self.get() == self_class.get();
+      if (through_class && PyFunction_Check(found)) return Adopt(found, source);
+      return BindDescriptor(act, found, source, owner, start);
+    }
+  }
+  return Wrap(Ref::Steal(PyObject_GetAttr(super_object.object, name)));
+}
+
+Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
+  BorrowedRef descriptor = LookupInType(owner.object.type(), name);
+  Tracked* t = tracked_.Find(owner.object);
+  if (!IsDataDescriptor(descriptor) && t != nullptr) {  // attributes that the user set on the real tensor
+    PyObject* own = frame_ops::RawInstanceAttr(t->original, name);
+    if (own != nullptr) return Adopt(own, sources_.InstanceAttr(t->source, name));
+    if (!descriptor) AddGuard(t->source, GuardKind::kLacksAttr, name);
+  }
+  if (IsPythonFunction(descriptor)) return BindDescriptor(act, descriptor, ConstantSource(descriptor), owner, owner.object.type());
+  if (t != nullptr && PyUnicode_CompareWithASCIIString(name, "grad") == 0) {
+    absl::StatusOr<Tracer::GradOfInput> grad = tracer_.InputGrad(owner.object, t->original);
+    if (!grad.ok()) return Break(GraphBreakKind::kAutograd, std::string(grad.status().message()));
+    if (grad->unchanged) {
+      const SourceId source = sources_.Intern(SourceKind::kTensorGrad, t->source, 0, nullptr);
+      Value v = Adopt(grad->real, source);
+      if (v && grad->real.get() == Py_None) Consume(v);
+      if (v && grad->real.get() != Py_None) tracer_.AttachGrad(owner.object, v.object);
+      return v;
+    }
+  }
+  Ref result = Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); }));
+  if (!CheckTracer() || !result) return Value();
+  if (IsFakeTensor(result)) {
+    Ref args = Ref::Steal(PyTuple_Pack(2, owner.object.get(), name.get()));
+    fx_.Record(FxNode::Op::kGetAttr, name, args, nullptr, result);
+  }
+  return Value{std::move(result), kNoSource};
+}
+
+Value Capture::LoadSuperAttr(Activation& act, ValueView global_super, ValueView cls, ValueView self, BorrowedRef name,
+                             bool two_argument, bool is_method, Value* method_self) {
+  Value object;
+  if (two_argument || global_super.object.get() == reinterpret_cast<PyObject*>(&PySuper_Type)) {
+    const ValueView args[] = {cls, self};
+    object = CallWith(act, global_super, args, nullptr, Completion::kCallback);
+  } else {
+    object = CallWith(act, global_super, {}, nullptr, Completion::kCallback);
+  }
+  if (!object) return Value();
+  (void)is_method;
+  (void)method_self;
+  return LoadAttr(act, object, name);
+}
+
+// ---------------------------------------------------------------- writes
+
+bool Capture::StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) {
+  Consume(owner);
+  PyTypeObject* type = owner.object.type();
+  if (IsFakeTensor(owner.object)) {
+    Consume(value);
+    if (!IsDataDescriptor(LookupInType(type, name))) {
+      return BreakFalse(GraphBreakKind::kTensorAttribute, Utf8(name));
+    }
+    const int done = Native([&] { return PyObject_SetAttr(owner.object, name, value.object); });
+    return CheckTracer() && done == 0;
+  }
+  if (PyModule_Check(owner.object.get()) || PyType_Check(owner.object.get())) {
+    return BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                      absl::StrCat("attribute ", Utf8(name), " of a ", type->tp_name));
+  }
+  BorrowedRef setter = LookupInType(type, N().setattr);
+  if (IsPythonFunction(setter)) {
+    const ValueView args[] = {owner, ValueView(name, kNoSource), value};
+    Value function = Adopt(setter, sources_.Intern(SourceKind::kTypeAttr,
+                                                   ConstantSource(reinterpret_cast<PyObject*>(type)), 0, N().setattr));
+    return static_cast<bool>(CallFunction(act, function, args, nullptr, Completion::kDrop));
+  }
+  return GenericSetAttr(act, owner, name, value);
+}
+
+bool Capture::DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) {
+  Consume(owner);
+  PyTypeObject* type = owner.object.type();
+  if (IsFakeTensor(owner.object) || PyModule_Check(owner.object.get()) || PyType_Check(owner.object.get())) {
+    return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("del of attribute ", Utf8(name)));
+  }
+  BorrowedRef deleter = LookupInType(type, N().delattr);
+  if (IsPythonFunction(deleter)) {
+    const ValueView args[] = {owner, ValueView(name, kNoSource)};
+    return static_cast<bool>(CallFunction(act, Adopt(deleter, ConstantSource(deleter)), args, nullptr, Completion::kDrop));
+  }
+  return GenericSetAttr(act, owner, name, ValueView());
+}
+
+bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) {
+  PyTypeObject* type = owner.object.type();
+  Tracked* t = tracked_.Find(owner.object);
+  BorrowedRef descriptor = LookupInType(type, name);
+  if (descriptor && descriptor.type() == &PyProperty_Type) {
+    Ref setter = Ref::Steal(PyObject_GetAttrString(descriptor, value.object ? "fset" : "fdel"));
+    if (IsPythonFunction(setter)) {
+      const ValueView args[] = {owner, value};
+      const absl::Span<const ValueView> used = absl::MakeSpan(args, value.object ? 2 : 1);
+      return static_cast<bool>(CallFunction(act, Adopt(setter, ConstantSource(setter)), used, nullptr, Completion::kDrop));
+    }
+  } else if (IsDataDescriptor(descriptor) && (descriptor.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    BorrowedRef set = LookupInType(descriptor.type(), value.object ? "__set__" : "__delete__");
+    if (IsPythonFunction(set)) {
+      Value self = Adopt(descriptor, ConstantSource(descriptor));
+      const ValueView args[] = {self, owner, value};
+      const absl::Span<const ValueView> used = absl::MakeSpan(args, value.object ? 3 : 2);
+      return static_cast<bool>(CallFunction(act, Adopt(set, ConstantSource(set)), used, nullptr, Completion::kDrop));
+    }
+  }
+  if (value.object) Consume(value);
+  if (t == nullptr) {  // fresh: the write goes to the object itself
+    return (value.object ? PyObject_GenericSetAttr(owner.object, name, value.object)
+                         : PyObject_GenericSetAttr(owner.object, name, nullptr)) == 0;
+  }
+  if (t->kind != TrackedKind::kInstance) {
+    return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
+  }
+  if (type->tp_finalize != nullptr || LookupInType(type, "__del__")) {
+    return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("a write to ", type->tp_name, ", which has __del__"));
+  }
+  if (IsDataDescriptor(descriptor)) {
+    if (descriptor.type() != &PyMemberDescr_Type) {
+      return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
+    }
+    t->Write(descriptor, Ref::Create(value.object));
+    return true;
+  }
+  if (!frame_ops::HasInstanceAttrs(t->original)) {
+    return PyObject_GenericSetAttr(owner.object, name, value.object) == 0;  // raises: no such attribute can be set
+  }
+  if (!value.object && !RawInstanceGet(*t, name)) {
+    if (!control.unwinding && !PyErr_Occurred()) AttributeError(owner.object, name);
+    return false;
+  }
+  t->Write(name, Ref::Create(value.object));
+  return true;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,516 @@
+// The call protocol: capture steps over CPython's trampolines (bound methods, types, __call__, partial) itself,
+// inlines Python functions through CPython's own call, and lets C code run only if a rule lists it.
+
+#include <algorithm>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+namespace {
+
+using ValueVector = absl::InlinedVector<ValueView, 8>;
+using ObjectVector = absl::InlinedVector<PyObject*, 9>;
+
+ObjectVector Objects(absl::Span<const ValueView> args) {
+  ObjectVector objects;
+  objects.push_back(nullptr);  // room for PY_VECTORCALL_ARGUMENTS_OFFSET
+  for (const ValueView& v : args) objects.push_back(v.object);
+  return objects;
+}
+
+std::size_t PositionalCount(absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  return args.size() - (kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0);
+}
+
+PyObject* Vectorcall(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  ObjectVector objects = Objects(args);
+  return PyObject_Vectorcall(callable, objects.data() + 1, PositionalCount(args, kwnames) | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                             kwnames);
+}
+
+PyTypeObject* PartialType() {
+  static auto* type = [] {
+    Ref module = Ref::Steal(PyImport_ImportModule("functools"));
+    return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module, "partial"));
+  }();
+  return type;
+}
+
+PyTypeObject* LruCacheType() {
+  static auto* type = [] {
+    Ref module = Ref::Steal(PyImport_ImportModule("functools"));
+    return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module, "_lru_cache_wrapper"));
+  }();
+  return type;
+}
+
+// Arguments that a torch leaf function may be given: nothing whose attributes it could read unseen.
+bool IsPlainArgument(BorrowedRef o) {
+  if (IsLeaf(o) || Tracer::IsTensor(o) || PyType_Check(o.get())) return true;
+  if (PyTuple_Check(o.get()) || PyList_CheckExact(o.get())) {
+    Ref items = Ref::Steal(PySequence_Fast(o, ""));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+      if (!IsPlainArgument(PySequence_Fast_GET_ITEM(items.get(), i))) return false;
+    }
+    return true;
+  }
+  return PySlice_Check(o.get()) || PyRange_Check(o.get()) || PyCFunction_Check(o.get());
+}
+
+}  // namespace
+
+bool Capture::IsFakeTensor(BorrowedRef object) const { return Tracer::IsFake(object); }
+
+bool Capture::AnyFake(absl::Span<const ValueView> args) const {
+  return std::any_of(args.begin(), args.end(), [this](const ValueView& v) {
+    if (IsFakeTensor(v.object)) return true;
+    PyObject* o = v.object;
+    if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return false;
+    PyObject** items = PySequence_Fast_ITEMS(o);
+    return std::any_of(items, items + PySequence_Fast_GET_SIZE(o), [](PyObject* i) { return Tracer::IsFake(i); });
+  });
+}
+
+Value Capture::Call(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  return CallWith(act, callable, args, kwnames, Completion::kPush);
+}
+
+Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                        Completion completion) {
+  if (!callable.object || control.unwinding) return Value();
+  PyObject* o = callable.object;
+  PyTypeObject* type = Py_TYPE(o);
+  if (const CallRule* rule = FindCallRule(callable.object)) {
+    switch (rule->kind) {
+      case CallRule::Kind::kSpecial:
+        return CallSpecial(act, rule->special, callable, args, kwnames);
+      case CallRule::Kind::kBreaks:
+        return Break(rule->break_kind, DescribeCallable(o));
+      case CallRule::Kind::kTorch:
+        return CallTorch(act, callable.object, args, kwnames);
+      case CallRule::Kind::kPure:
+      case CallRule::Kind::kPlain:
+        if (!PrepareAll(args, rule->kind == CallRule::Kind::kPure)) return Value();
+        return CallNative(callable.object, args, kwnames);
+    }
+  }
+  if (type == &PyFunction_Type) return CallFunction(act, callable, args, kwnames, completion);
+  if (type == &PyMethod_Type) {
+    Tracked* t = tracked_.Find(callable.object);
+    Value function{Ref::Create(PyMethod_GET_FUNCTION(o)), kNoSource};
+    Value self{Ref::Create(PyMethod_GET_SELF(o)), kNoSource};
+    if (t != nullptr) {  // a bound method that existed before: its parts are read
+      function = Adopt(function.object, sources_.Intern(SourceKind::kMethodFunction, t->source, 0, nullptr));
+      self = Adopt(self.object, sources_.Intern(SourceKind::kMethodSelf, t->source, 0, nullptr));
+    }
+    if (control.unwinding) return Value();
+    ValueVector all;
+    all.push_back(self);
+    all.insert(all.end(), args.begin(), args.end());
+    return CallWith(act, function, all, kwnames, completion);
+  }
+  if (PyType_Check(o)) return CallType(act, callable, args, kwnames, completion);
+  if (PyCFunction_Check(o)) return CallBuiltin(act, callable, args, kwnames);
+  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyClassMethodDescr_Type ||
+      type == &_PyMethodWrapper_Type) {
+    return CallDescriptor(act, callable, args, kwnames);
+  }
+  return CallInstance(act, callable, args, kwnames, completion);
+}
+
+Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                            Completion completion, Ref pending) {
+  if (!function.object || control.unwinding) return Value();
+  if (!PyFunction_Check(function.object.get())) return CallWith(act, function, args, kwnames, completion);
+  if (const CallRule* rule = FindCallRule(function.object)) {
+    (void)rule;
+    return CallWith(act, function, args, kwnames, completion);
+  }
+  if (IsTorchLeafFunction(function.object) &&
+      std::all_of(args.begin(), args.end(), [](const ValueView& v) { return IsPlainArgument(v.object); })) {
+    return CallTorch(act, function.object, args, kwnames);
+  }
+  auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function.object.get())->func_code);
+  // Sources of leaves survive in positional slots only; everything else is guarded now.
+  const std::size_t positional = PositionalCount(args, kwnames);
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const bool keeps_source = i < positional && i < static_cast<std::size_t>(code->co_argcount) &&
+                              !IsFreshFunction(function.object) && (code->co_flags & (CO_GENERATOR | CO_COROUTINE)) == 0;
+    if (!keeps_source) Consume(args[i]);
+  }
+  expected_ = ExpectedCall{function.object, completion, std::move(pending), args.subspan(0, positional)};
+  Ref result = Ref::Steal(Native([&] { return Vectorcall(function.object, args, kwnames); }));
+  expected_ = ExpectedCall();
+  return Wrap(std::move(result));
+}
+
+Value Capture::CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  Ref result = Ref::Steal(Native([&] { return Vectorcall(callable, args, kwnames); }));
+  return Wrap(std::move(result));
+}
+
+Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  if (!PrepareAll(args, true)) return Value();
+  const bool outermost = leaf_depth_ == 0;
+  (void)act;
+  ++leaf_depth_;
+  Ref result = Ref::Steal(Native([&] { return Vectorcall(callable, args, kwnames); }));
+  --leaf_depth_;
+  if (!CheckTracer()) return Value();
+  if (result && outermost) {
+    const ValueView r[] = {ValueView(result, kNoSource)};
+    if (AnyFake(args) || AnyFake(r)) {
+      Ref positional, keywords;
+      if (fx_.keep_values()) {
+        const std::size_t count = PositionalCount(args, kwnames);
+        positional = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+        for (std::size_t i = 0; i < count; ++i) {
+          PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i].object.get()));
+        }
+        keywords = Ref::Steal(PyDict_New());
+        for (std::size_t i = count; i < args.size(); ++i) {
+          PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - count)), args[i].object);
+        }
+      }
+      if (Py_TYPE(callable.get()) == &PyMethodDescr_Type) {
+        fx_.Record(FxNode::Op::kCallMethod, reinterpret_cast<PyDescrObject*>(callable.get())->d_name, positional, keywords,
+                   result);
+      } else {
+        fx_.Record(FxNode::Op::kCallFunction, callable, positional, keywords, result);
+      }
+    }
+  }
+  return Value{std::move(result), kNoSource};
+}
+
+Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  PyObject* self = PyCFunction_GET_SELF(callable.object.get());
+  const char* name = reinterpret_cast<PyCFunctionObject*>(callable.object.get())->m_ml->ml_name;
+  if (IsDispatcherFunction(callable.object)) return CallTorch(act, callable.object, args, kwnames);
+  if (self == nullptr || PyModule_Check(self)) {
+    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  if (IsFakeTensor(self)) {
+    BorrowedRef descriptor = LookupInType(Py_TYPE(self), name);
+    ValueVector all;
+    all.push_back(ValueView(self, kNoSource));
+    all.insert(all.end(), args.begin(), args.end());
+    if (descriptor && descriptor.type() == &PyMethodDescr_Type) return CallTorch(act, descriptor, all, kwnames);
+    return CallTorch(act, callable.object, args, kwnames);
+  }
+  Tracked* t = tracked_.Find(self);
+  if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
+    ValueVector all;
+    all.push_back(ValueView(self, kNoSource));
+    all.insert(all.end(), args.begin(), args.end());
+    BorrowedRef descriptor = LookupInType(&PyDict_Type, name);
+    return CallDescriptor(act, ValueView(descriptor, kNoSource), all, kwnames);
+  }
+  if (PyType_Check(self)) {  // classmethods and __new__ of builtin types
+    auto* type = reinterpret_cast<PyTypeObject*>(self);
+    const bool heap_new = std::string_view(name) == "__new__";
+    const CallRule* rule = FindCallRule(self);
+    const bool listed = rule != nullptr && (rule->kind == CallRule::Kind::kPure || rule->kind == CallRule::Kind::kTorch);
+    if (heap_new || listed || BuiltinMethodEffect(type, name) == MethodEffect::kReads ||
+        PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
+      if (!PrepareAll(args)) return Value();
+      return CallNative(callable.object, args, kwnames);
+    }
+    if (Tracer::IsTensorType(self)) return CallTorch(act, callable.object, args, kwnames);
+    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  ValueVector all;
+  all.push_back(ValueView(self, kNoSource));
+  all.insert(all.end(), args.begin(), args.end());
+  BorrowedRef descriptor = frame_ops::TypeLookup(Py_TYPE(self), Ref::Steal(PyUnicode_InternFromString(name)).get());
+  if (descriptor && descriptor.type() == &PyMethodDescr_Type) {
+    return CallDescriptor(act, ValueView(descriptor, kNoSource), all, kwnames);
+  }
+  return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+}
+
+// A C method of a type with its self as first argument.
+Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  PyObject* o = callable.object;
+  if (Py_TYPE(o) == &_PyMethodWrapper_Type) {  // obj.__add__ and the like: unwrap to the slot wrapper
+    Ref self = Ref::Steal(PyObject_GetAttrString(o, "__self__"));
+    Ref name = Ref::Steal(PyObject_GetAttrString(o, "__name__"));
+    BorrowedRef wrapper = LookupInType(Py_TYPE(self.get()), name);
+    ValueVector all;
+    all.push_back(ValueView(self, kNoSource));
+    all.insert(all.end(), args.begin(), args.end());
+    if (!wrapper || wrapper.type() != &PyWrapperDescr_Type) {
+      return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(o));
+    }
+    return CallDescriptor(act, ValueView(wrapper, kNoSource), all, kwnames);
+  }
+  if (args.empty()) return CallNative(callable.object, args, kwnames);  // raises the TypeError
+  auto* descriptor = reinterpret_cast<PyDescrObject*>(o);
+  const std::string name = Utf8(descriptor->d_name);
+  const ValueView self = args[0];
+  PyTypeObject* type = self.object.type();
+  if (IsFakeTensor(self.object) || Tracer::IsTensorType(reinterpret_cast<PyObject*>(descriptor->d_type))) {
+    return CallTorch(act, callable.object, args, kwnames);
+  }
+  Tracked* t = tracked_.Find(self.object);
+  if (descriptor->d_type == &PyBaseObject_Type) {
+    if (name == "__setattr__" && args.size() == 3 && (t != nullptr || PyUnicode_Check(args[1].object.get()))) {
+      if (!GenericSetAttr(act, self, args[1].object, args[2])) return Value();
+      return Value{Ref::Create(Py_None), kNoSource};
+    }
+    if (name == "__delattr__" && args.size() == 2) {
+      if (!GenericSetAttr(act, self, args[1].object, ValueView())) return Value();
+      return Value{Ref::Create(Py_None), kNoSource};
+    }
+    if (name == "__getattribute__" && args.size() == 2) {
+      Consume(args[1]);
+      return GenericGetAttr(act, self, args[1].object, true);
+    }
+    if (name == "__init__" || name == "__init_subclass__" || name == "__format__" || name == "__eq__" ||
+        name == "__ne__" || name == "__subclasshook__" || name == "__str__") {
+      if (name == "__init__" && t == nullptr) return CallNative(callable.object, args, kwnames);
+      if (!PrepareAll(args)) return Value();
+      return CallNative(callable.object, args, kwnames);
+    }
+    if (name == "__hash__" || name == "__repr__") return Break(GraphBreakKind::kIdentityOfFresh, "object." + name);
+    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(o));
+  }
+  // dict methods on a __dict__ or on one key of a dict: only that key is read
+  if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && !kwnames) {
+    const bool by_key = args.size() >= 2 && IsLeaf(args[1].object) &&
+                        (t->kind == TrackedKind::kInstanceDict || !t->realised);
+    if (by_key && (name == "get" || name == "__getitem__" || name == "__contains__") && args.size() <= 3 &&
+        (name != "__getitem__" || type == &PyDict_Type)) {
+      Value found = TrackedDictGet(*t, args[1]);
+      if (control.unwinding || (!found && PyErr_Occurred())) return Value();
+      if (name == "__contains__") return Value{Ref::Create(found ? Py_True : Py_False), kNoSource};
+      if (found) return found;
+      if (name == "get") {
+        if (args.size() == 3) return Value{Ref::Create(args[2].object), args[2].source};
+        return Value{Ref::Create(Py_None), kNoSource};
+      }
+      PyErr_SetObject(PyExc_KeyError, args[1].object);
+      return Value();
+    }
+    if (by_key && name == "__setitem__" && args.size() == 3) {
+      if (!ApplyToTrackedDict(*t, args[1], args[2])) return Value();
+      return Value{Ref::Create(Py_None), kNoSource};
+    }
+    if (t->kind == TrackedKind::kInstanceDict) {
+      if (name == "pop" && by_key && args.size() <= 3) {
+        Value found = TrackedDictGet(*t, args[1]);
+        if (control.unwinding || PyErr_Occurred()) return Value();
+        if (found) {
+          t->owner->Write(args[1].object, nullptr);
+          return found;
+        }
+        if (args.size() == 3) return Value{Ref::Create(args[2].object), args[2].source};
+        PyErr_SetObject(PyExc_KeyError, args[1].object);
+        return Value();
+      }
+      return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("dict.", name, " on the __dict__ of an object"));
+    }
+  }
+  if (t != nullptr && t->kind == TrackedKind::kList && name == "append" && args.size() == 2 && !kwnames &&
+      (!t->realised || t->appended_from >= 0)) {
+    Consume(args[1]);
+    if (t->appended_from < 0) t->appended_from = 0;
+    if (PyList_Append(t->representative, args[1].object) < 0) return Value();
+    return Value{Ref::Create(Py_None), kNoSource};
+  }
+  const MethodEffect effect = BuiltinMethodEffect(descriptor->d_type, name);
+  const bool fresh_iterator = t == nullptr && descriptor->d_type->tp_iternext != nullptr && name != "__reduce__";
+  const bool exception = PyType_IsSubtype(descriptor->d_type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException));
+  const bool namespace_like = t == nullptr && (name == "__init__" || name == "__setattr__");
+  if (effect == MethodEffect::kUnlisted && !fresh_iterator && !exception && !namespace_like) {
+    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(o));
+  }
+  if (t != nullptr && (t->kind == TrackedKind::kOpaque || t->kind == TrackedKind::kInstance)) {
+    return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat(name, " of an object of type ", type->tp_name));
+  }
+  if (!PrepareAll(args)) return Value();
+  if (t != nullptr && effect == MethodEffect::kWrites) MarkReplaced(*t);
+  return CallNative(callable.object, args, kwnames);
+}
+
+Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                        Completion completion) {
+  auto* type = reinterpret_cast<PyTypeObject*>(callable.object.get());
+  PyTypeObject* meta = Py_TYPE(type);
+  if (Tracer::IsTensorType(callable.object)) return CallTorch(act, callable.object, args, kwnames);
+  BorrowedRef meta_call = LookupInType(meta, "__call__");
+  if (meta_call && PyFunction_Check(meta_call.get())) {
+    ValueVector all;
+    all.push_back(callable);
+    all.insert(all.end(), args.begin(), args.end());
+    return CallFunction(act, Adopt(meta_call, ConstantSource(meta_call)), all, kwnames, completion);
+  }
+  const bool heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+  const bool exception = PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException));
+  if (!heap) {
+    if (!exception) return Break(GraphBreakKind::kUnlistedCallable, type->tp_name);
+    if (!PrepareAll(args)) return Value();
+    return CallNative(callable.object, args, kwnames);
+  }
+  BorrowedRef make = LookupInType(type, "__new__");
+  BorrowedRef init = LookupInType(type, "__init__");
+  const bool python_new = make && make.type() == &PyStaticMethod_Type;
+  const bool python_init = init && PyFunction_Check(init.get());
+  Value object;
+  if (python_new) {
+    Ref function = Ref::Steal(PyObject_GetAttrString(make, "__func__"));
+    ValueVector all;
+    all.push_back(callable);
+    all.insert(all.end(), args.begin(), args.end());
+    object = CallWith(act, Adopt(function, ConstantSource(function)), all, kwnames,
+                      python_init ? Completion::kCallback : completion);
+  } else {
+    PyTypeObject* base = type;
+    while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
+    const bool plain = base == &PyBaseObject_Type;
+    if (!plain && !exception && base != &PyDict_Type && base != &PyList_Type && base != &PyTuple_Type &&
+        base != &PySet_Type && base != &PyLong_Type && base != &PyUnicode_Type && base != &PyFloat_Type &&
+        base != &PyODict_Type && base != &PyModule_Type) {
+      return Break(GraphBreakKind::kUnlistedCallable, absl::StrCat("a class derived from ", base->tp_name));
+    }
+    if (!plain && !PrepareAll(args)) return Value();
+    // object.__new__ ignores its arguments where __init__ is overridden, and checks abstract methods.
+    const std::size_t positional = PositionalCount(args, kwnames);
+    Ref tuple = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(positional)));
+    for (std::size_t i = 0; i < positional; ++i) {
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i].object.get()));
+    }
+    Ref keywords;
+    for (std::size_t i = positional; i < args.size(); ++i) {
+      if (!keywords) keywords = Ref::Steal(PyDict_New());
+      PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)), args[i].object);
+    }
+    object = Wrap(Ref::Steal(Native([&] { return type->tp_new(type, tuple, keywords); })));
+  }
+  if (!object || control.unwinding) return Value();
+  if (!PyObject_TypeCheck(object.object.get(), type)) return object;
+  if (object.object.type() != type) init = LookupInType(object.object.type(), "__init__");
+  if (!init || (init.type() == &PyWrapperDescr_Type &&
+                reinterpret_cast<PyDescrObject*>(init.get())->d_type == &PyBaseObject_Type)) {
+    return object;  // object.__init__ does nothing once __new__ accepted the arguments
+  }
+  ValueVector all;
+  all.push_back(object);
+  all.insert(all.end(), args.begin(), args.end());
+  if (PyFunction_Check(init.get())) {
+    const Completion how = completion == Completion::kPush && !python_new ? Completion::kInit : Completion::kCallback;
+    Value function = Adopt(init, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(callable.object), 0,
+                                                 Ref::Steal(PyUnicode_InternFromString("__init__"))));
+    Value done = CallFunction(act, function, all, kwnames, how, object.object);
+    if (!done) return Value();
+    if (done.object.get() != Py_None) {
+      PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(done.object.get())->tp_name);
+      return Value();
+    }
+    return object;
+  }
+  Value done = CallWith(act, ValueView(init, kNoSource), all, kwnames, Completion::kCallback);
+  return done ? std::move(object) : Value();
+}
+
+Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                            Completion completion) {
+  PyTypeObject* type = callable.object.type();
+  Tracked* t = tracked_.Find(callable.object);
+  if (type == &PyStaticMethod_Type || type == LruCacheType()) {
+    Ref wrapped = Ref::Steal(PyObject_GetAttrString(callable.object, "__wrapped__"));
+    if (!wrapped) return Value();
+    return CallWith(act, Adopt(wrapped, ConstantSource(wrapped)), args, kwnames, completion);
+  }
+  if (type == PartialType()) {
+    Value parts[3];
+    const char* const names[] = {"func", "args", "keywords"};
+    for (int i = 0; i < 3; ++i) {
+      Ref part = Ref::Steal(PyObject_GetAttrString(callable.object, names[i]));
+      parts[i] = t == nullptr ? Value{part, kNoSource}
+                              : Adopt(part, sources_.Intern(SourceKind::kPartialField, t->source, 0,
+                                                            Ref::Steal(PyUnicode_InternFromString(names[i]))));
+      if (!parts[i]) return Value();
+    }
+    // positional: partial's, then ours; keywords: partial's updated by ours
+    Ref keywords = Ref::Steal(PyDict_New());
+    if (!DictUpdate(act, keywords, parts[2])) return Value();
+    const std::size_t positional = PositionalCount(args, kwnames);
+    for (std::size_t i = positional; i < args.size(); ++i) {
+      Consume(args[i]);
+      PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)), args[i].object);
+    }
+    Ref all = Ref::Steal(PyList_New(0));
+    if (!ListExtend(act, all, parts[1])) return Value();
+    for (std::size_t i = 0; i < positional; ++i) {
+      Consume(args[i]);
+      PyList_Append(all, args[i].object);
+    }
+    Ref tuple = Ref::Steal(PyList_AsTuple(all));
+    return CallEx(act, parts[0], ValueView(tuple, kNoSource), ValueView(keywords, kNoSource));
+  }
+  BorrowedRef call = LookupInType(type, "__call__");
+  if (call && PyFunction_Check(call.get())) {
+    ValueVector all;
+    all.push_back(callable);
+    all.insert(all.end(), args.begin(), args.end());
+    Value function = Adopt(call, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)),
+                                                 0, Ref::Steal(PyUnicode_InternFromString("__call__"))));
+    return CallFunction(act, function, all, kwnames, completion);
+  }
+  if (type->tp_call == nullptr) return CallNative(callable.object, args, kwnames);  // raises the TypeError
+  if (absl::StartsWith(type->tp_name, "operator.itemgetter")) {
+    if (!PrepareAll(args, false)) return Value();
+    return CallNative(callable.object, args, kwnames);
+  }
+  return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+}
+
+Value Capture::CallEx(Activation& act, ValueView callable, ValueView args, ValueView kwargs) {
+  Tracked* t = tracked_.Find(args.object);
+  if (t != nullptr) Realise(*t, false);
+  if (kwargs.object) {
+    if (Tracked* k = tracked_.Find(kwargs.object)) Realise(*k, true);
+  }
+  if (control.unwinding) return Value();
+  Ref tuple = PyTuple_CheckExact(args.object.get()) ? Ref::Create(args.object) : Ref();
+  if (!tuple) {
+    if (!PrepareNative(args)) return Value();
+    tuple = Ref::Steal(Native([&] { return PySequence_Tuple(args.object); }));
+    if (!CheckTracer()) return Value();
+    if (!tuple) return native_.CallEx(act, callable, args, kwargs);  // raises with the callable's name
+  }
+  std::vector<Value> keep;
+  ValueVector all;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
+    SourceId source = kNoSource;
+    if (t != nullptr && t->kind == TrackedKind::kTuple) {
+      source = sources_.Item(t->source, Ref::Steal(PyLong_FromSsize_t(i)));
+    }
+    PyObject* item = PyTuple_GET_ITEM(tuple.get(), i);
+    if (!IsLeaf(item)) {
+      Tracked* known = tracked_.Find(item);
+      source = known != nullptr ? known->source : kNoSource;
+    }
+    all.push_back(ValueView(item, source));
+  }
+  Ref names;
+  if (kwargs.object && PyDict_Check(kwargs.object.get()) && PyDict_GET_SIZE(kwargs.object.get()) > 0) {
+    names = Ref::Steal(PyTuple_New(PyDict_GET_SIZE(kwargs.object.get())));
+    PyObject *key, *value;
+    Py_ssize_t position = 0, i = 0;
+    while (PyDict_Next(kwargs.object, &position, &key, &value)) {
+      if (!PyUnicode_Check(key)) return native_.CallEx(act, callable, args, kwargs);  // raises
+      PyTuple_SET_ITEM(names.get(), i++, Py_NewRef(key));
+      all.push_back(ValueView(value, kNoSource));
+    }
+  }
+  Ref keep_kwargs = Ref::Create(kwargs.object);
+  return CallWith(act, callable, all, names, Completion::kPush);
+}
+
+}  // namespace framefuse

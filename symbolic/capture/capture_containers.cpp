@@ -1,0 +1,228 @@
+// Tracked containers: lazy shadows, reads by key, and making arguments of C code safe to read.
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+
+// Fills the shadow with representatives and guards what C code could see of it: length, keys, items.
+void Capture::Realise(Tracked& t, bool consume_leaves) {
+  if (!t.is_container() || control.unwinding) return;
+  if (t.appended_from >= 0) {  // appended items stand behind the original's
+    Ref appended = Ref::Steal(PyList_GetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get())));
+    PyList_SetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get()), nullptr);
+    t.appended_from = -1;
+    RealiseItems(t, true);
+    PyList_SetSlice(t.representative, PyList_GET_SIZE(t.representative.get()), PY_SSIZE_T_MAX, appended);
+    t.replaced = true;
+    return;
+  }
+  if (!t.realised) {
+    RealiseItems(t, consume_leaves);
+    return;
+  }
+  if (t.kind == TrackedKind::kTuple && consume_leaves) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(t.representative.get()); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(t.representative.get(), i);
+      Ref index = Ref::Steal(PyLong_FromSsize_t(i));
+      if (IsLeaf(item)) Consume(ValueView(item, sources_.Item(t.source, index)));
+    }
+  }
+}
+
+void Capture::RealiseItems(Tracked& t, bool) {
+  t.realised = true;
+  PyObject* original = t.original;
+  PyObject* shadow = t.representative;
+  const auto adopt_item = [&](PyObject* item, PyObject* key) {
+    Value v = Adopt(item, sources_.Item(t.source, key));
+    if (v) Consume(v);
+    return v;
+  };
+  if (t.kind == TrackedKind::kList) {
+    guards_.AddLength(t.source, PyList_GET_SIZE(original), Here());
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(original); ++i) {
+      Ref index = Ref::Steal(PyLong_FromSsize_t(i));
+      Value v = adopt_item(PyList_GET_ITEM(original, i), index);
+      if (!v || PyList_Append(shadow, v.object) < 0) return;
+    }
+    return;
+  }
+  if (t.kind == TrackedKind::kDict) {
+    // PyDict_Next walks an OrderedDict in insertion order of the table, not in its own order.
+    Ref items = Ref::Steal(PyODict_CheckExact(original) ? PyObject_CallMethod(original, "items", nullptr)
+                                                        : PyDict_Items(original));
+    Ref list = items ? Ref::Steal(PySequence_List(items)) : Ref();
+    if (!list) return;
+    Ref keys = Ref::Steal(PyList_New(0));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+      PyObject* key = PyTuple_GET_ITEM(PyList_GET_ITEM(list.get(), i), 0);
+      if (!IsLeaf(key) && !PyType_Check(key) && !PyFunction_Check(key)) {
+        const bool leaf_tuple = PyTuple_CheckExact(key);
+        if (!leaf_tuple && Classify(key) != TrackedKind::kInstance && Classify(key) != TrackedKind::kTensor) {
+          Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a dict with a key of type ", Py_TYPE(key)->tp_name));
+          return;
+        }
+        if (Classify(key) == TrackedKind::kTensor) {
+          Break(GraphBreakKind::kOpaqueObject, "a dict with tensors as keys");
+          return;
+        }
+      }
+      PyList_Append(keys, key);
+    }
+    AddGuard(t.source, GuardKind::kKeys, keys);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+      PyObject* pair = PyList_GET_ITEM(list.get(), i);
+      Value v = adopt_item(PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0));
+      if (!v || PyObject_SetItem(shadow, PyTuple_GET_ITEM(pair, 0), v.object) < 0) return;
+    }
+    for (OverlayWrite& w : t.writes) {
+      if (w.value ? PyObject_SetItem(shadow, w.key, w.value) < 0 : PyObject_DelItem(shadow, w.key) < 0) return;
+    }
+    if (!t.writes.empty()) t.replaced = true;
+    t.writes.clear();
+    return;
+  }
+  if (t.kind == TrackedKind::kSet) {
+    Ref items = Ref::Steal(PySequence_List(original));
+    for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
+      PyObject* item = PyList_GET_ITEM(items.get(), i);
+      if (!IsLeaf(item)) {
+        Break(GraphBreakKind::kOpaqueObject, "a set of objects hashed by address");
+        return;
+      }
+    }
+    AddGuard(t.source, GuardKind::kSetEquals, original);
+    // A copy keeps the original's iteration order; adding one by one may not.
+    Ref copy = Ref::Steal(PyObject_CallMethod(original, "copy", nullptr));
+    if (copy) PyObject_CallMethodOneArg(shadow, PyUnicode_InternFromString("update"), copy);
+    return;
+  }
+  if (t.kind == TrackedKind::kDeque) {
+    Ref items = Ref::Steal(PySequence_List(original));
+    guards_.AddLength(t.source, PyList_GET_SIZE(items.get()), Here());
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+      Ref index = Ref::Steal(PyLong_FromSsize_t(i));
+      Value v = adopt_item(PyList_GET_ITEM(items.get(), i), index);
+      Ref done = v ? Ref::Steal(PyObject_CallMethod(shadow, "append", "O", v.object.get())) : Ref();
+      if (!done) return;
+    }
+  }
+}
+
+void Capture::MarkReplaced(Tracked& t) {
+  if (t.is_container()) t.replaced = true;
+}
+
+std::int64_t Capture::TrackedLength(Tracked& t) {
+  if (!t.is_container()) return -1;
+  if (!t.realised && !t.mutated()) {
+    const Py_ssize_t size = PyObject_Size(t.original);
+    guards_.AddLength(t.source, size, Here());
+    return size;
+  }
+  if (!t.realised) Realise(t, true);
+  return PyObject_Size(t.representative);
+}
+
+Value Capture::TrackedDictGet(Tracked& t, ValueView key) {
+  Consume(key);
+  if (t.kind == TrackedKind::kInstanceDict) {
+    if (!PyUnicode_CheckExact(key.object.get())) return Value();
+    return RawInstanceGet(*t.owner, key.object);
+  }
+  if (t.realised) {
+    PyObject* found = PyDict_GetItemWithError(t.representative, key.object);
+    return Value{Ref::Create(found), kNoSource};
+  }
+  if (OverlayWrite* w = t.FindWrite(key.object)) return Value{w->value, kNoSource};
+  PyObject* found = PyDict_GetItemWithError(t.original, key.object);
+  if (found == nullptr) {
+    if (!PyErr_Occurred()) AddGuard(t.source, GuardKind::kLacksKey, key.object);
+    return Value();
+  }
+  return Adopt(found, sources_.Item(t.source, key.object));
+}
+
+Tracked* Capture::InstanceDictOf(Tracked& instance) {
+  for (const auto& t : tracked_.all()) {
+    if (t->kind == TrackedKind::kInstanceDict && t->owner == &instance) return t.get();
+  }
+  Ref original = Ref::Create(frame_ops::RawInstanceDict(instance.original));
+  Tracked* dict = tracked_.Add(TrackedKind::kInstanceDict, kNoSource, original, Ref::Steal(PyDict_New()));
+  dict->owner = &instance;
+  return dict;
+}
+
+// ---------------------------------------------------------------- arguments of C code
+
+bool Capture::PrepareNative(ValueView v, bool allow_instances) {
+  Consume(v);
+  return PrepareNative(v.object, allow_instances);
+}
+
+bool Capture::PrepareAll(absl::Span<const ValueView> values, bool allow_instances) {
+  for (const ValueView& v : values) {
+    if (!PrepareNative(v, allow_instances)) return false;
+  }
+  return true;
+}
+
+bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
+  if (IsLeaf(object) || IsFakeTensor(object)) return true;
+  PyObject* o = object;
+  Tracked* t = tracked_.Find(object);
+  if (t != nullptr) {
+    switch (t->kind) {
+      case TrackedKind::kModule:
+      case TrackedKind::kType:
+      case TrackedKind::kFunction:
+      case TrackedKind::kCallable:
+      case TrackedKind::kCell:
+        return true;
+      case TrackedKind::kInstance:
+        if (!allow_instances) {
+          return BreakFalse(GraphBreakKind::kOpaqueObject,
+                            absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
+        }
+        GuardProtocolMethods(Py_TYPE(o));
+        return true;
+      case TrackedKind::kInstanceDict:
+        return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
+      case TrackedKind::kOpaque:
+        return BreakFalse(GraphBreakKind::kOpaqueObject,
+                          absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
+      default:
+        Realise(*t, true);
+        if (control.unwinding) return false;
+        break;
+    }
+  }
+  if (PyTuple_Check(o)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) {
+      if (!PrepareNative(BorrowedRef(PyTuple_GET_ITEM(o, i)), allow_instances)) return false;
+    }
+  } else if (PyList_CheckExact(o)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) {
+      if (PyList_GET_ITEM(o, i) == o) continue;
+      if (!PrepareNative(BorrowedRef(PyList_GET_ITEM(o, i)), allow_instances)) return false;
+    }
+  } else if (PyDict_Check(o)) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(o, &position, &key, &value)) {
+      if (value == o) continue;
+      if (!PrepareNative(BorrowedRef(value), allow_instances)) return false;
+    }
+  } else if (t == nullptr && (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !PyType_Check(o)) {
+    if (!allow_instances) {
+      return BreakFalse(GraphBreakKind::kOpaqueObject,
+                        absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
+    }
+    GuardProtocolMethods(Py_TYPE(o));
+  }
+  return true;
+}
+
+}  // namespace framefuse

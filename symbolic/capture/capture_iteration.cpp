@@ -1,0 +1,210 @@
+// Iteration, unpacking and building of containers.
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+
+// Makes sure that iterating `v` natively reads only what is guarded.
+bool Capture::GuardIterable(Activation&, ValueView v, const char* what) {
+  Tracked* t = tracked_.Find(v.object);
+  if (t != nullptr && t->kind == TrackedKind::kOpaque) {
+    if (v.object.type()->tp_iternext != nullptr) {
+      return BreakFalse(GraphBreakKind::kSuspendedGenerator, absl::StrCat(what, " of ", v.object.type()->tp_name));
+    }
+    return BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat(what, " of ", v.object.type()->tp_name));
+  }
+  if (t == nullptr && v.object.type()->tp_iternext != nullptr &&
+      (v.object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
+    return true;  // a fresh iterator: what it walks was prepared when it was made
+  }
+  return PrepareNative(v);
+}
+
+Value Capture::GetIter(Activation& act, ValueView v) {
+  PyTypeObject* type = v.object.type();
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !IsFakeTensor(v.object) && !PyType_Check(v.object.get())) {
+    BorrowedRef method = LookupInType(type, "__iter__");
+    if (method && PyFunction_Check(method.get())) {
+      const ValueView args[] = {v};
+      Value result = CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kPush);
+      if (result && !PyIter_Check(result.object.get())) {
+        PyErr_Format(PyExc_TypeError, "iter() returned non-iterator of type '%.100s'", result.object.type()->tp_name);
+        return Value();
+      }
+      return result;
+    }
+  }
+  if (!GuardIterable(act, v, "iteration")) return Value();
+  const bool fake = IsFakeTensor(v.object);
+  if (fake) ++leaf_depth_;
+  Value result = Native([&] { return native_.GetIter(act, v); });
+  if (fake) --leaf_depth_;
+  return CheckTracer() ? std::move(result) : Value();
+}
+
+Value Capture::GetYieldFromIter(Activation& act, ValueView v) {
+  if (PyGen_CheckExact(v.object.get()) && tracked_.Find(v.object) == nullptr) return native_.GetYieldFromIter(act, v);
+  return GetIter(act, v);
+}
+
+ForIterOutcome Capture::ForIter(Activation& act, ValueView iterator, Value* item) {
+  if (!GuardIterable(act, iterator, "next()")) return ForIterOutcome::kError;
+  const ForIterOutcome outcome = Native([&] { return native_.ForIter(act, iterator, item); });
+  return CheckTracer() ? outcome : ForIterOutcome::kError;
+}
+
+SendOutcome Capture::Send(Activation& act, ValueView receiver, ValueView sent, Value* result) {
+  Consume(sent);
+  if (PyCoro_CheckExact(receiver.object.get()) || PyAsyncGen_CheckExact(receiver.object.get())) {
+    Break(GraphBreakKind::kAsync, "");
+    return SendOutcome::kError;
+  }
+  if (!GuardIterable(act, receiver, "yield from")) return SendOutcome::kError;
+  const SendOutcome outcome = Native([&] { return native_.Send(act, receiver, sent, result); });
+  return CheckTracer() ? outcome : SendOutcome::kError;
+}
+
+bool Capture::UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out) {
+  Tracked* t = tracked_.Find(v.object);
+  if (t != nullptr && t->kind == TrackedKind::kTuple && PyTuple_GET_SIZE(t->representative.get()) ==
+                                                             static_cast<Py_ssize_t>(out.size())) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(t->representative.get(), static_cast<Py_ssize_t>(i));
+      Ref index = Ref::Steal(PyLong_FromSize_t(i));
+      Tracked* known = IsLeaf(item) ? nullptr : tracked_.Find(item);
+      const SourceId source = IsLeaf(item) ? sources_.Item(t->source, index)
+                                           : (known != nullptr ? known->source : kNoSource);
+      out[i] = Value{Ref::Create(item), source};
+    }
+    return true;
+  }
+  if (t == nullptr && (PyTuple_CheckExact(v.object.get()) || PyList_CheckExact(v.object.get()))) {
+    return native_.UnpackSequence(act, v, out);
+  }
+  const bool fake = IsFakeTensor(v.object);
+  if (!GuardIterable(act, v, "unpacking")) return false;
+  if (fake) ++leaf_depth_;
+  const bool done = Native([&] { return native_.UnpackSequence(act, v, out); });
+  if (fake) --leaf_depth_;
+  return CheckTracer() && done;
+}
+
+bool Capture::UnpackEx(Activation& act, ValueView v, int before, int after, absl::Span<Value> out) {
+  if (!GuardIterable(act, v, "unpacking")) return false;
+  const bool fake = IsFakeTensor(v.object);
+  if (fake) ++leaf_depth_;
+  const bool done = Native([&] { return native_.UnpackEx(act, v, before, after, out); });
+  if (fake) --leaf_depth_;
+  return CheckTracer() && done;
+}
+
+// ---------------------------------------------------------------- building: items are consumed (rule 7)
+
+Value Capture::BuildTuple(Activation& act, absl::Span<const ValueView> items) {
+  for (const ValueView& v : items) Consume(v);
+  return native_.BuildTuple(act, items);
+}
+
+Value Capture::BuildList(Activation& act, absl::Span<const ValueView> items) {
+  for (const ValueView& v : items) Consume(v);
+  return native_.BuildList(act, items);
+}
+
+Value Capture::BuildSet(Activation& act, absl::Span<const ValueView> items) {
+  if (!PrepareAll(items)) return Value();
+  Value v = Native([&] { return native_.BuildSet(act, items); });
+  return CheckTracer() ? std::move(v) : Value();
+}
+
+Value Capture::BuildMap(Activation& act, absl::Span<const ValueView> items) {
+  for (const ValueView& v : items) Consume(v);
+  for (std::size_t i = 0; i < items.size(); i += 2) {
+    if (!PrepareNative(items[i])) return Value();
+  }
+  Value v = Native([&] { return native_.BuildMap(act, items); });
+  return CheckTracer() ? std::move(v) : Value();
+}
+
+Value Capture::BuildConstKeyMap(Activation& act, BorrowedRef keys, absl::Span<const ValueView> values) {
+  for (const ValueView& v : values) Consume(v);
+  return native_.BuildConstKeyMap(act, keys, values);
+}
+
+Value Capture::BuildString(Activation& act, absl::Span<const ValueView> parts) {
+  for (const ValueView& v : parts) Consume(v);
+  return native_.BuildString(act, parts);
+}
+
+Value Capture::BuildSlice(Activation& act, ValueView start, ValueView stop, ValueView step) {
+  Consume(start);
+  Consume(stop);
+  if (step.object) Consume(step);
+  return native_.BuildSlice(act, start, stop, step);
+}
+
+bool Capture::ListAppend(Activation& act, BorrowedRef list, ValueView item) {
+  Consume(item);
+  return native_.ListAppend(act, list, item);
+}
+
+bool Capture::SetAdd(Activation& act, BorrowedRef set, ValueView item) {
+  if (!PrepareNative(item)) return false;
+  const bool done = Native([&] { return native_.SetAdd(act, set, item); });
+  return CheckTracer() && done;
+}
+
+bool Capture::MapAdd(Activation& act, BorrowedRef map, ValueView key, ValueView value) {
+  Consume(value);
+  if (!PrepareNative(key)) return false;
+  const bool done = Native([&] { return native_.MapAdd(act, map, key, value); });
+  return CheckTracer() && done;
+}
+
+bool Capture::ListExtend(Activation& act, BorrowedRef list, ValueView iterable) {
+  if (!GuardIterable(act, iterable, "unpacking")) return false;
+  const bool fake = IsFakeTensor(iterable.object);
+  if (fake) ++leaf_depth_;
+  const bool done = Native([&] { return native_.ListExtend(act, list, iterable); });
+  if (fake) --leaf_depth_;
+  return CheckTracer() && done;
+}
+
+bool Capture::SetUpdate(Activation& act, BorrowedRef set, ValueView iterable) {
+  if (!GuardIterable(act, iterable, "unpacking")) return false;
+  const bool done = Native([&] { return native_.SetUpdate(act, set, iterable); });
+  return CheckTracer() && done;
+}
+
+bool Capture::DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) {
+  if (!GuardIterable(act, mapping, "unpacking")) return false;
+  const bool done = Native([&] { return native_.DictUpdate(act, dict, mapping); });
+  return CheckTracer() && done;
+}
+
+bool Capture::DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) {
+  if (!GuardIterable(act, mapping, "unpacking")) return false;
+  const bool done = Native([&] { return native_.DictMerge(act, dict, mapping, callable); });
+  return CheckTracer() && done;
+}
+
+Value Capture::ListToTuple(Activation& act, ValueView list) { return native_.ListToTuple(act, list); }
+
+Value Capture::FormatValue(Activation& act, ValueView v, int conversion, ValueView spec) {
+  if (spec.object) Consume(spec);
+  const bool instance = !IsLeaf(v.object) && !IsFakeTensor(v.object);
+  if (IsFakeTensor(v.object)) return Break(GraphBreakKind::kTensorToPython, "formatting a tensor");
+  if (!PrepareNative(v, !instance)) return Value();
+  Value result = Native([&] { return native_.FormatValue(act, v, conversion, spec); });
+  return CheckTracer() ? std::move(result) : Value();
+}
+
+Value Capture::MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults,
+                            ValueView annotations, ValueView closure) {
+  Value function = native_.MakeFunction(act, code, defaults, kwdefaults, annotations, closure);
+  if (function) fresh_functions_.insert(function.object.get());
+  return function;
+}
+
+}  // namespace framefuse

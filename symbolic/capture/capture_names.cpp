@@ -1,0 +1,160 @@
+// Names: globals, builtins, cells, and the mapping of class bodies.
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+
+BorrowedRef Capture::GlobalsOf(Activation& act) { return frame_ops::Globals(act.frame); }
+
+SourceId Capture::GlobalsSource(Activation& act) {
+  PyObject* globals = frame_ops::Globals(act.frame);
+  if (globals == frame_ops::Globals(real_frame_)) {
+    return sources_.Intern(SourceKind::kGlobals, kNoSource, 0, nullptr);
+  }
+  return ConstantSource(globals);  // the function's identity or its __globals__ is guarded
+}
+
+std::vector<OverlayWrite>* Capture::GlobalOverlay(BorrowedRef dict, bool create) {
+  for (auto& [known, writes] : global_writes_) {
+    if (known.get() == dict.get()) return &writes;
+  }
+  if (!create) return nullptr;
+  global_writes_.emplace_back(Ref::Create(dict), std::vector<OverlayWrite>());
+  return &global_writes_.back().second;
+}
+
+Value Capture::LoadGlobal(Activation& act, BorrowedRef name) {
+  PyObject* globals = GlobalsOf(act);
+  const SourceId globals_source = GlobalsSource(act);
+  if (std::vector<OverlayWrite>* writes = GlobalOverlay(globals, false)) {
+    for (OverlayWrite& w : *writes) {
+      if (w.key.get() == name.get()) {
+        if (w.value) return Value{w.value, kNoSource};
+        return native_.LoadGlobal(act, name);  // deleted: the native look-up decides below
+      }
+    }
+  }
+  PyObject* found = PyDict_GetItemWithError(globals, name);
+  if (found != nullptr) return Adopt(found, sources_.Item(globals_source, name));
+  if (PyErr_Occurred()) return Value();
+  AddGuard(globals_source, GuardKind::kLacksKey, name);
+  PyObject* builtins = frame_ops::Builtins(act.frame);
+  if (!PyDict_CheckExact(builtins)) return Break(GraphBreakKind::kOpaqueObject, "builtins that are not a dict");
+  found = PyDict_GetItemWithError(builtins, name);
+  const SourceId builtins_source = builtins == frame_ops::Builtins(real_frame_)
+                                       ? sources_.Intern(SourceKind::kBuiltins, kNoSource, 0, nullptr)
+                                       : ConstantSource(builtins);
+  if (found != nullptr) return Adopt(found, sources_.Item(builtins_source, name));
+  AddGuard(builtins_source, GuardKind::kLacksKey, name);
+  return native_.LoadGlobal(act, name);  // raises the NameError
+}
+
+bool Capture::StoreGlobal(Activation& act, BorrowedRef name, ValueView value) {
+  Consume(value);
+  std::vector<OverlayWrite>* writes = GlobalOverlay(GlobalsOf(act), true);
+  for (OverlayWrite& w : *writes) {
+    if (w.key.get() == name.get()) {
+      w.value = Ref::Create(value.object);
+      return true;
+    }
+  }
+  writes->push_back(OverlayWrite{Ref::Create(name), Ref::Create(value.object)});
+  return true;
+}
+
+bool Capture::DeleteGlobal(Activation&, BorrowedRef name) {
+  return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("del of the global ", Utf8(name)));
+}
+
+Value Capture::LoadName(Activation& act, BorrowedRef name) {
+  PyObject* locals = frame_ops::Locals(act.frame);
+  if (locals != nullptr && PyDict_CheckExact(locals) && act.completion != Completion::kRoot) {
+    PyObject* found = PyDict_GetItemWithError(locals, name);
+    if (found != nullptr) return Value{Ref::Create(found), kNoSource};
+  } else if (locals != nullptr) {
+    return Break(GraphBreakKind::kUnsupportedOpcode, "LOAD_NAME outside a function");
+  }
+  return LoadGlobal(act, name);
+}
+
+bool Capture::StoreName(Activation& act, BorrowedRef, ValueView) {
+  return Unsupported(act, "STORE_NAME");
+}
+bool Capture::DeleteName(Activation& act, BorrowedRef) { return Unsupported(act, "DELETE_NAME"); }
+
+Value Capture::LoadDeref(Activation& act, int slot) {
+  PyObject* cell = frame_ops::Slots(act.frame)[slot];
+  Tracked* t = tracked_.Find(cell);
+  if (t == nullptr && act.sources[static_cast<std::size_t>(slot)] == kUnadopted) {
+    if (!AdoptSlot(act, slot)) return Value();
+    t = tracked_.Find(cell);
+  }
+  // At the start of the root the closure's cells arrive by COPY_FREE_VARS.
+  if (t == nullptr && act.completion == Completion::kRoot) {
+    PyObject* closure = frame_ops::Function(act.frame)->func_closure;
+    const Py_ssize_t count = closure != nullptr ? PyTuple_GET_SIZE(closure) : 0;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      if (PyTuple_GET_ITEM(closure, i) != cell) continue;
+      Adopt(cell, sources_.Intern(SourceKind::kClosureCell, kNoSource, static_cast<std::int32_t>(i), nullptr));
+      t = tracked_.Find(cell);
+    }
+  }
+  if (t == nullptr) return native_.LoadDeref(act, slot);
+  if (OverlayWrite* w = t->FindWrite(nullptr)) {
+    if (w->value) return Value{w->value, kNoSource};
+    return Break(GraphBreakKind::kUnsupportedWrite, "reading a closure variable that was deleted");
+  }
+  PyObject* contents = PyCell_GET(cell);
+  if (contents == nullptr) {
+    AddGuard(t->source, GuardKind::kCellEmpty, nullptr);
+    return native_.LoadDeref(act, slot);
+  }
+  return Adopt(contents, sources_.Intern(SourceKind::kCellContents, t->source, 0, nullptr));
+}
+
+bool Capture::StoreDeref(Activation& act, int slot, ValueView value) {
+  Consume(value);
+  PyObject* cell = frame_ops::Slots(act.frame)[slot];
+  if (tracked_.Find(cell) == nullptr) LoadDeref(act, slot);  // adopts a cell of the closure
+  PyErr_Clear();
+  if (control.unwinding) return false;
+  Tracked* t = tracked_.Find(cell);
+  if (t == nullptr) return native_.StoreDeref(act, slot, value);
+  t->Write(nullptr, Ref::Create(value.object));
+  return true;
+}
+
+bool Capture::DeleteDeref(Activation& act, int slot) {
+  PyObject* cell = frame_ops::Slots(act.frame)[slot];
+  if (tracked_.Find(cell) != nullptr || act.completion == Completion::kRoot) {
+    return BreakFalse(GraphBreakKind::kUnsupportedWrite, "del of a closure variable");
+  }
+  return native_.DeleteDeref(act, slot);
+}
+
+Value Capture::LoadClassDeref(Activation& act, int) {
+  Unsupported(act, "LOAD_CLASSDEREF");
+  return Value();
+}
+Value Capture::LoadFromDictOrDeref(Activation& act, ValueView, int) {
+  Unsupported(act, "LOAD_FROM_DICT_OR_DEREF");
+  return Value();
+}
+Value Capture::LoadFromDictOrGlobals(Activation& act, ValueView, BorrowedRef) {
+  Unsupported(act, "LOAD_FROM_DICT_OR_GLOBALS");
+  return Value();
+}
+Value Capture::LoadBuildClass(Activation&) { return Break(GraphBreakKind::kClassDefinition, ""); }
+Value Capture::LoadLocals(Activation& act) {
+  Unsupported(act, "LOAD_LOCALS");
+  return Value();
+}
+bool Capture::SetupAnnotations(Activation& act) { return Unsupported(act, "SETUP_ANNOTATIONS"); }
+
+bool Capture::Unsupported(Activation&, const char* opcode_name) {
+  return BreakFalse(GraphBreakKind::kUnsupportedOpcode, opcode_name);
+}
+
+}  // namespace framefuse

@@ -1,0 +1,335 @@
+// Operators, comparisons, truth, membership and subscripts.
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+namespace {
+
+// operator's function for a NB_* number (in-place forms 13 later), for the torch-level journal.
+BorrowedRef OperatorFunction(int nb_op) {
+  static const char* const kNames[] = {"add",  "and_",  "floordiv",  "lshift",  "matmul",   "mul",  "mod",  "or_",  "pow",
+                                       "rshift", "sub", "truediv", "xor",     "iadd",   "iand",     "ifloordiv", "ilshift",
+                                       "imatmul", "imul", "imod", "ior", "ipow", "irshift", "isub", "itruediv", "ixor"};
+  static PyObject* functions[26] = {};
+  if (functions[nb_op] == nullptr) {
+    Ref module = Ref::Steal(PyImport_ImportModule("operator"));
+    functions[nb_op] = PyObject_GetAttrString(module, kNames[nb_op]);
+  }
+  return functions[nb_op];
+}
+
+BorrowedRef NamedOperator(const char* name) {
+  static auto* cache = new absl::flat_hash_map<std::string, PyObject*>();
+  PyObject*& slot = (*cache)[name];
+  if (slot == nullptr) {
+    Ref module = Ref::Steal(PyImport_ImportModule("operator"));
+    slot = PyObject_GetAttrString(module, name);
+  }
+  return slot;
+}
+
+const char* CompareName(int py_op) {
+  static const char* const kNames[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+  return kNames[py_op];
+}
+
+}  // namespace
+
+Value Capture::Unary(Activation& act, UnaryOp op, ValueView v) {
+  if (op == UnaryOp::kNot) {
+    const Truth truth = IsTrue(act, v);
+    if (truth == Truth::kError) return Value();
+    return Value{Ref::Create(truth == Truth::kTrue ? Py_False : Py_True), kNoSource};
+  }
+  if (!PrepareNative(v)) return Value();
+  Value result = Native([&] { return native_.Unary(act, op, v); });
+  if (!CheckTracer()) return Value();
+  if (result && IsFakeTensor(v.object)) {
+    const char* name = op == UnaryOp::kNegative ? "neg" : op == UnaryOp::kInvert ? "invert" : "pos";
+    Ref args = Ref::Steal(PyTuple_Pack(1, v.object.get()));
+    fx_.Record(FxNode::Op::kCallFunction, NamedOperator(name), args, nullptr, result.object);
+  }
+  return result;
+}
+
+Value Capture::Binary(Activation& act, int nb_op, ValueView left, ValueView right) {
+  Tracked* t = tracked_.Find(left.object);
+  if (!PrepareNative(left) || !PrepareNative(right)) return Value();
+  constexpr int kFirstInplace = 13;
+  if (t != nullptr && nb_op >= kFirstInplace) {
+    if (t->kind == TrackedKind::kList || t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet ||
+        t->kind == TrackedKind::kDeque) {
+      MarkReplaced(*t);
+    }
+  }
+  Value result = Native([&] { return native_.Binary(act, nb_op, left, right); });
+  if (!CheckTracer()) return Value();
+  if (result && (IsFakeTensor(left.object) || IsFakeTensor(right.object))) {
+    Ref args = Ref::Steal(PyTuple_Pack(2, left.object.get(), right.object.get()));
+    fx_.Record(FxNode::Op::kCallFunction, OperatorFunction(nb_op), args, nullptr, result.object);
+  }
+  return result;
+}
+
+Value Capture::Compare(Activation& act, int py_op, ValueView left, ValueView right) {
+  Tracked* l = tracked_.Find(left.object);
+  Tracked* r = tracked_.Find(right.object);
+  if (l != nullptr && r != nullptr && l != r && l->kind == r->kind && l->kind == TrackedKind::kInstance) {
+    AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);  // equality may fall back to identity
+  }
+  if (!PrepareNative(left) || !PrepareNative(right)) return Value();
+  Value result = Native([&] { return native_.Compare(act, py_op, left, right); });
+  if (!CheckTracer()) return Value();
+  if (result && (IsFakeTensor(left.object) || IsFakeTensor(right.object))) {
+    Ref args = Ref::Steal(PyTuple_Pack(2, left.object.get(), right.object.get()));
+    fx_.Record(FxNode::Op::kCallFunction, NamedOperator(CompareName(py_op)), args, nullptr, result.object);
+  }
+  return result;
+}
+
+Truth Capture::IsNone(Activation& act, ValueView v) { return Is(act, v, ValueView(Py_None, kNoSource)); }
+
+Truth Capture::Is(Activation&, ValueView left, ValueView right) {
+  const bool same = left.object == right.object;
+  const auto weaker = [&](ValueView leaf, ValueView other) {
+    // Against None the type of a leaf decides; against anything else its value does.
+    if (leaf.source == kNoSource || !IsLeaf(leaf.object)) return;
+    if (other.object.get() == Py_None && leaf.object.get() != Py_None) {
+      AddGuard(leaf.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(leaf.object.type()));
+    } else {
+      Consume(leaf);
+    }
+  };
+  weaker(left, right);
+  weaker(right, left);
+  Tracked* l = tracked_.Find(left.object);
+  Tracked* r = tracked_.Find(right.object);
+  if (!same && l != nullptr && r != nullptr && l->kind == r->kind && l->source != kNoSource && r->source != kNoSource) {
+    AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);
+  }
+  return same ? Truth::kTrue : Truth::kFalse;
+}
+
+Truth Capture::Contains(Activation& act, ValueView item, ValueView container) {
+  Tracked* t = tracked_.Find(container.object);
+  const bool keyed = t != nullptr && (t->kind == TrackedKind::kInstanceDict || (t->kind == TrackedKind::kDict && !t->realised));
+  if (keyed && IsLeaf(item.object)) {
+    Consume(item);
+    if (t->kind == TrackedKind::kDict && t->FindWrite(item.object) == nullptr) {
+      const int found = PyDict_Contains(t->original, item.object);
+      if (found < 0) return Truth::kError;
+      AddGuard(t->source, found != 0 ? GuardKind::kHasKey : GuardKind::kLacksKey, item.object);
+      return found != 0 ? Truth::kTrue : Truth::kFalse;
+    }
+    Value found = TrackedDictGet(*t, item);
+    if (control.unwinding || (!found && PyErr_Occurred())) return Truth::kError;
+    return found ? Truth::kTrue : Truth::kFalse;
+  }
+  if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
+    return BreakTruth(GraphBreakKind::kOpaqueObject, "a key that is no string in the __dict__ of an object");
+  }
+  if (!PrepareNative(item) || !PrepareNative(container)) return Truth::kError;
+  const Truth result = Native([&] { return native_.Contains(act, item, container); });
+  return CheckTracer() ? result : Truth::kError;
+}
+
+Truth Capture::IsTrue(Activation& act, ValueView v) {
+  if (IsLeaf(v.object)) {
+    Consume(v);
+    return native_.IsTrue(act, v);
+  }
+  Tracked* t = tracked_.Find(v.object);
+  if (t != nullptr && t->is_container()) {
+    const std::int64_t size = TrackedLength(*t);
+    if (control.unwinding || size < 0) return Truth::kError;
+    return size != 0 ? Truth::kTrue : Truth::kFalse;
+  }
+  if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
+    return BreakTruth(GraphBreakKind::kOpaqueObject, "the truth of the __dict__ of an object");
+  }
+  if (IsFakeTensor(v.object)) {
+    const Truth result = native_.IsTrue(act, v);
+    if (control.unwinding) return Truth::kError;
+    if (std::optional<Tracer::PendingBreak> pending = tracer_.TakePendingBreak()) {
+      PyErr_Clear();
+      const std::string context = pending->kind == GraphBreakKind::kTensorToPython ? "TensorVariable()" : pending->context;
+      return BreakTruth(GraphBreakKind::kDataDependentBranch, context);
+    }
+    return result;
+  }
+  PyTypeObject* type = v.object.type();
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    const bool has_bool = static_cast<bool>(LookupInType(type, "__bool__"));
+    const bool has_len = static_cast<bool>(LookupInType(type, "__len__"));
+    if (!has_bool && !has_len) return Truth::kTrue;
+  }
+  if (!PrepareNative(v)) return Truth::kError;
+  const Truth result = Native([&] { return native_.IsTrue(act, v); });
+  return CheckTracer() ? result : Truth::kError;
+}
+
+Value Capture::GetLength(Activation& act, ValueView v) {
+  Tracked* t = tracked_.Find(v.object);
+  if (t != nullptr && t->is_container()) {
+    const std::int64_t size = TrackedLength(*t);
+    if (control.unwinding || size < 0) return Value();
+    return Value{Ref::Steal(PyLong_FromLongLong(size)), kNoSource};
+  }
+  if (!PrepareNative(v)) return Value();
+  BorrowedRef method;
+  if ((v.object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) method = LookupInType(v.object.type(), "__len__");
+  if (method && PyFunction_Check(method.get())) {
+    const ValueView args[] = {v};
+    Value r = CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kCallback);
+    // PyObject_Size checks the sign and the type; only plain ints pass here.
+    if (!r || (PyLong_CheckExact(r.object.get()) && Py_SIZE(r.object.get()) >= 0)) return r;
+  }
+  const Py_ssize_t size = Native([&] { return PyObject_Size(v.object); });
+  if (!CheckTracer() || size < 0) return Value();
+  return Value{Ref::Steal(PyLong_FromSsize_t(size)), kNoSource};
+}
+
+Value Capture::GetItem(Activation& act, ValueView container, ValueView key) {
+  Tracked* t = tracked_.Find(container.object);
+  PyObject* k = key.object;
+  if (t != nullptr && IsLeaf(key.object)) {
+    Consume(key);
+    if ((t->kind == TrackedKind::kList && !t->realised && t->appended_from < 0) && PyLong_CheckExact(k)) {
+      Py_ssize_t index = PyLong_AsSsize_t(k);
+      const Py_ssize_t size = PyList_GET_SIZE(t->original.get());
+      if (index < 0) {
+        guards_.AddLength(t->source, size, Here());
+        index += size;
+      }
+      if (index >= 0 && index < size) {
+        Ref number = Ref::Steal(PyLong_FromSsize_t(index));
+        return Adopt(PyList_GET_ITEM(t->original.get(), index), sources_.Item(t->source, number));
+      }
+      PyErr_Clear();
+    }
+    if (t->kind == TrackedKind::kTuple && PyLong_CheckExact(k)) {
+      Py_ssize_t index = PyLong_AsSsize_t(k);
+      const Py_ssize_t size = PyTuple_GET_SIZE(t->representative.get());
+      if (index < 0) index += size;
+      if (index >= 0 && index < size) {
+        PyObject* item = PyTuple_GET_ITEM(t->representative.get(), index);
+        Ref number = Ref::Steal(PyLong_FromSsize_t(index));
+        if (IsLeaf(item)) return Value{Ref::Create(item), sources_.Item(t->source, number)};
+        return Value{Ref::Create(item), kNoSource};
+      }
+      PyErr_Clear();
+    }
+    if (t->kind == TrackedKind::kInstanceDict ||
+        (t->kind == TrackedKind::kDict && !t->realised && PyDict_CheckExact(t->original.get()))) {
+      Value found = TrackedDictGet(*t, key);
+      if (found || control.unwinding || PyErr_Occurred()) return found;
+      PyErr_SetObject(PyExc_KeyError, k);
+      return Value();
+    }
+  }
+  PyTypeObject* type = container.object.type();
+  if (PyType_Check(container.object.get())) {
+    BorrowedRef in_meta = LookupInType(type, "__getitem__");
+    if (in_meta && PyFunction_Check(in_meta.get())) {
+      const ValueView args[] = {container, key};
+      return CallFunction(act, Adopt(in_meta, ConstantSource(in_meta)), args, nullptr, Completion::kPush);
+    }
+    return Break(GraphBreakKind::kUnlistedCallable, "subscript of a class");
+  }
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !IsFakeTensor(container.object)) {
+    BorrowedRef method = LookupInType(type, "__getitem__");
+    if (method && PyFunction_Check(method.get())) {
+      const ValueView args[] = {container, key};
+      return CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kPush);
+    }
+  }
+  if (!PrepareNative(container) || !PrepareNative(key)) return Value();
+  if (t != nullptr && t->kind == TrackedKind::kDict && !PyDict_CheckExact(t->representative.get()) &&
+      !PyODict_CheckExact(t->representative.get())) {
+    MarkReplaced(*t);  // a defaultdict's look-up may insert
+  }
+  const bool fake = IsFakeTensor(container.object);
+  if (fake) ++leaf_depth_;
+  Value result = Native([&] { return native_.GetItem(act, container, key); });
+  if (fake) --leaf_depth_;
+  if (!CheckTracer()) return Value();
+  if (result && fake) {
+    Ref args = Ref::Steal(PyTuple_Pack(2, container.object.get(), k));
+    fx_.Record(FxNode::Op::kCallFunction, NamedOperator("getitem"), args, nullptr, result.object);
+  }
+  return result;
+}
+
+bool Capture::ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value) {
+  Consume(key);
+  if (value.object) Consume(value);
+  if (t.kind == TrackedKind::kInstanceDict) {
+    t.owner->Write(key.object, Ref::Create(value.object));
+    return true;
+  }
+  if (!t.realised) {
+    t.Write(key.object, Ref::Create(value.object));
+    return true;
+  }
+  MarkReplaced(t);
+  return (value.object ? PyObject_SetItem(t.representative, key.object, value.object)
+                       : PyObject_DelItem(t.representative, key.object)) == 0;
+}
+
+bool Capture::SetItem(Activation& act, ValueView container, ValueView key, ValueView value) {
+  Tracked* t = tracked_.Find(container.object);
+  if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && IsLeaf(key.object)) {
+    return ApplyToTrackedDict(*t, key, value);
+  }
+  PyTypeObject* type = container.object.type();
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !IsFakeTensor(container.object)) {
+    BorrowedRef method = LookupInType(type, "__setitem__");
+    if (method && PyFunction_Check(method.get())) {
+      const ValueView args[] = {container, key, value};
+      return static_cast<bool>(
+          CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kDrop));
+    }
+  }
+  if (!PrepareNative(container) || !PrepareNative(key) || (Consume(value), false)) return false;
+  if (t != nullptr) MarkReplaced(*t);
+  const bool fake = IsFakeTensor(container.object);
+  if (fake) ++leaf_depth_;
+  const bool done = Native([&] { return native_.SetItem(act, container, key, value); });
+  if (fake) --leaf_depth_;
+  if (!CheckTracer()) return false;
+  if (done && fake) {
+    Ref args = Ref::Steal(PyTuple_Pack(3, container.object.get(), key.object.get(), value.object.get()));
+    fx_.Record(FxNode::Op::kCallFunction, NamedOperator("setitem"), args, nullptr, Ref::Create(Py_None));
+  }
+  return done;
+}
+
+bool Capture::DeleteItem(Activation& act, ValueView container, ValueView key) {
+  Tracked* t = tracked_.Find(container.object);
+  if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && IsLeaf(key.object)) {
+    Value found = TrackedDictGet(*t, key);
+    if (control.unwinding || PyErr_Occurred()) return false;
+    if (!found) {
+      PyErr_SetObject(PyExc_KeyError, key.object);
+      return false;
+    }
+    return ApplyToTrackedDict(*t, key, ValueView());
+  }
+  PyTypeObject* type = container.object.type();
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    BorrowedRef method = LookupInType(type, "__delitem__");
+    if (method && PyFunction_Check(method.get())) {
+      const ValueView args[] = {container, key};
+      return static_cast<bool>(
+          CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kDrop));
+    }
+  }
+  if (!PrepareNative(container) || !PrepareNative(key)) return false;
+  if (t != nullptr) MarkReplaced(*t);
+  const bool done = Native([&] { return native_.DeleteItem(act, container, key); });
+  return CheckTracer() && done;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,261 @@
+// The reads journal: adopting objects, consuming leaves, guards on types and their look-ups.
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+namespace {
+
+bool IsExactDict(BorrowedRef o) { return PyDict_CheckExact(o.get()) || PyODict_CheckExact(o.get()); }
+
+PyTypeObject* DefaultDictType() {
+  static auto* type = [] {
+    Ref module = Ref::Steal(PyImport_ImportModule("collections"));
+    return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module, "defaultdict"));
+  }();
+  return type;
+}
+
+PyTypeObject* DequeType() {
+  static auto* type = [] {
+    Ref module = Ref::Steal(PyImport_ImportModule("collections"));
+    return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module, "deque"));
+  }();
+  return type;
+}
+
+// Instances whose attributes are read the generic way and that have no C state of their own.
+bool HasGenericLayout(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
+  for (PyTypeObject* base = type; base != nullptr; base = base->tp_base) {
+    if (base == &PyBaseObject_Type) return true;
+    if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
+  }
+  return false;
+}
+
+// Sources at which a whole function object stays put from call to call.
+bool IsStableSource(SourceKind kind) {
+  return kind == SourceKind::kTypeAttr || kind == SourceKind::kModuleAttr || kind == SourceKind::kConstant;
+}
+
+}  // namespace
+
+UserLocation Capture::Here() {
+  UserLocation where;
+  if (top_ == nullptr) return where;
+  PyCodeObject* code = frame_ops::Code(top_->frame);
+  where.code = RefOf<PyCodeObject>::Create(code);
+  where.line = LineOf(code, top_->instruction);
+  return where;
+}
+
+SourceId Capture::ConstantSource(BorrowedRef object) {
+  return sources_.Intern(SourceKind::kConstant, kNoSource, 0, object);
+}
+
+void Capture::AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, int aux) {
+  guards_.Add(source, kind, expected, Here(), aux);
+}
+
+void Capture::Consume(ValueView v) {
+  if (v.source == kNoSource || !IsLeaf(v.object)) return;
+  if (sources_[v.source].kind == SourceKind::kConstant) return;
+  PyObject* o = v.object;
+  const bool singleton = o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || PyCode_Check(o);
+  AddGuard(v.source, singleton ? GuardKind::kIdentity : GuardKind::kEquals, v.object);
+}
+
+TrackedKind Capture::Classify(BorrowedRef o) const {
+  PyTypeObject* type = o.type();
+  if (Tracer::IsTensor(o)) return TrackedKind::kTensor;
+  if (type == &PyFunction_Type) return TrackedKind::kFunction;
+  if (PyList_CheckExact(o.get())) return TrackedKind::kList;
+  if (IsExactDict(o) || type == DefaultDictType()) return TrackedKind::kDict;
+  if (PyTuple_Check(o.get())) {
+    return PyTuple_CheckExact(o.get()) || type->tp_dictoffset == 0 ? TrackedKind::kTuple : TrackedKind::kOpaque;
+  }
+  if (PyAnySet_CheckExact(o.get())) return TrackedKind::kSet;
+  if (type == DequeType()) return TrackedKind::kDeque;
+  if (PyCell_Check(o.get())) return TrackedKind::kCell;
+  if (PyModule_Check(o.get())) return TrackedKind::kModule;
+  if (PyType_Check(o.get())) return TrackedKind::kType;
+  if (PyCFunction_Check(o.get()) || PyMethod_Check(o.get()) || type == &PyMethodDescr_Type ||
+      type == &PyWrapperDescr_Type || type == &PyClassMethodDescr_Type || type == &PyProperty_Type ||
+      type == &PyStaticMethod_Type || type == &PyClassMethod_Type || type == &PyGetSetDescr_Type ||
+      type == &PyMemberDescr_Type) {
+    return TrackedKind::kCallable;
+  }
+  return HasGenericLayout(type) ? TrackedKind::kInstance : TrackedKind::kOpaque;
+}
+
+Value Capture::Adopt(BorrowedRef original, SourceId source) {
+  if (IsLeaf(original)) return Value{Ref::Create(original), source};
+  Tracked* known = tracked_.FindByOriginal(original);
+  if (known == nullptr) known = tracked_.Find(original);  // already a representative
+  if (known != nullptr) {
+    if (known->source != source && source != kNoSource) {
+      AddGuard(source, GuardKind::kSameAs, nullptr, known->source);
+    }
+    return Value{Ref::Create(known->representative), known->source};
+  }
+  const TrackedKind kind = Classify(original);
+  GuardObject(kind, original, source);
+  switch (kind) {
+    case TrackedKind::kTensor:
+      return AdoptTensor(original, source);
+    case TrackedKind::kList:
+    case TrackedKind::kTuple:
+    case TrackedKind::kDict:
+    case TrackedKind::kSet:
+    case TrackedKind::kDeque:
+      return AdoptContainer(kind, original, source);
+    default:
+      return AdoptObject(kind, original, source);
+  }
+}
+
+void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId source) {
+  if (sources_[source].kind == SourceKind::kConstant || kind == TrackedKind::kTensor) return;
+  switch (kind) {
+    case TrackedKind::kModule:
+    case TrackedKind::kType:
+      AddGuard(source, GuardKind::kIdentity, original);
+      return;
+    case TrackedKind::kCallable:
+      // A bound method is new at each look-up: its parts are guarded where they are read.
+      AddGuard(source, PyMethod_Check(original.get()) ? GuardKind::kTypeIs : GuardKind::kIdentity,
+               PyMethod_Check(original.get()) ? BorrowedRef(reinterpret_cast<PyObject*>(original.type())) : original);
+      return;
+    case TrackedKind::kFunction: {
+      const Source& from = sources_[source];
+      const bool global = from.kind == SourceKind::kItem && (sources_[from.base].kind == SourceKind::kGlobals ||
+                                                             sources_[from.base].kind == SourceKind::kConstant);
+      if (from.kind == SourceKind::kTypeAttr) return;  // the look-up's guard compares the object
+      if (global || IsStableSource(from.kind)) {
+        AddGuard(source, GuardKind::kIdentity, original);
+        return;
+      }
+      auto* f = reinterpret_cast<PyFunctionObject*>(original.get());
+      AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(&PyFunction_Type));
+      const auto field = [&](const char* name, PyObject* value) {
+        Ref key = Ref::Steal(PyUnicode_InternFromString(name));
+        AddGuard(sources_.Intern(SourceKind::kFunctionField, source, 0, key), GuardKind::kIdentity, value);
+      };
+      field("__code__", f->func_code);
+      field("__globals__", f->func_globals);
+      return;
+    }
+    default:
+      AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
+      return;
+  }
+}
+
+Value Capture::AdoptTensor(BorrowedRef original, SourceId source) {
+  absl::StatusOr<Ref> fake = tracer_.MakeInput(original, static_cast<int>(tensor_inputs_.size()));
+  if (!fake.ok()) return Break(GraphBreakKind::kUnsupportedTensor, std::string(fake.status().message()));
+  guards_.AddTensor(source, original, Here());
+  tensor_inputs_.push_back(TensorInput{source, Ref::Create(original), *fake});
+  tracked_.Add(TrackedKind::kTensor, source, Ref::Create(original), *fake);
+  return Value{*std::move(fake), source};
+}
+
+Value Capture::AdoptObject(TrackedKind kind, BorrowedRef original, SourceId source) {
+  tracked_.Add(kind, source, Ref::Create(original), Ref::Create(original));
+  return Value{Ref::Create(original), source};
+}
+
+// An empty shadow of the same type, filled when something reads it as a whole; tuples are made at once.
+Value Capture::AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId source) {
+  Ref shadow;
+  PyTypeObject* type = original.type();
+  switch (kind) {
+    case TrackedKind::kList:
+      shadow = Ref::Steal(PyList_New(0));
+      break;
+    case TrackedKind::kTuple: {
+      const Py_ssize_t size = PyTuple_GET_SIZE(original.get());
+      shadow = Ref::Steal(type->tp_alloc(type, size));
+      guards_.AddLength(source, size, Here());
+      Tracked* t = tracked_.Add(kind, source, Ref::Create(original), shadow);
+      t->realised = true;
+      for (Py_ssize_t i = 0; i < size; ++i) {
+        Ref index = Ref::Steal(PyLong_FromSsize_t(i));
+        Value item = Adopt(PyTuple_GET_ITEM(original.get(), i), sources_.Item(source, index));
+        if (!item) {  // keeps the tuple whole for its destructor
+          PyTuple_SET_ITEM(shadow.get(), i, Py_NewRef(Py_None));
+          continue;
+        }
+        PyTuple_SET_ITEM(shadow.get(), i, item.object.release());
+      }
+      if (control.unwinding) return Value();
+      return Value{std::move(shadow), source};
+    }
+    case TrackedKind::kSet:
+      shadow = Ref::Steal(type == &PySet_Type ? PySet_New(nullptr) : PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type)));
+      break;
+    default:
+      shadow = Ref::Steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type)));
+      break;
+  }
+  if (kind == TrackedKind::kSet && type == &PyFrozenSet_Type) {
+    // Immutable: what it holds must be leaves, and it is its own representative.
+    Ref items = Ref::Steal(PySequence_List(original));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+      if (!IsLeaf(PyList_GET_ITEM(items.get(), i))) {
+        return Break(GraphBreakKind::kOpaqueObject, "a frozenset of mutable objects");
+      }
+    }
+    AddGuard(source, GuardKind::kSetEquals, original);
+    return AdoptObject(TrackedKind::kCallable, original, source);
+  }
+  if (!shadow) return Value();
+  if (type == DequeType()) {
+    Ref bound = Ref::Steal(PyObject_GetAttrString(original, "maxlen"));
+    if (bound.get() != Py_None) return Break(GraphBreakKind::kOpaqueObject, "a deque with maxlen");
+  }
+  if (type == DefaultDictType()) {
+    Ref factory = Ref::Steal(PyObject_GetAttrString(original, "default_factory"));
+    if (PyObject_SetAttrString(shadow, "default_factory", factory) < 0) return Value();
+  }
+  tracked_.Add(kind, source, Ref::Create(original), shadow);
+  return Value{std::move(shadow), source};
+}
+
+// ---------------------------------------------------------------- look-ups in types
+
+BorrowedRef Capture::LookupInType(PyTypeObject* type, BorrowedRef name) {
+  const auto key = std::make_pair(type, name.get());
+  const auto it = type_lookups_.find(key);
+  if (it != type_lookups_.end()) return it->second;
+  PyObject* found = frame_ops::TypeLookup(type, name);
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    guards_.AddTypeLookup(ConstantSource(reinterpret_cast<PyObject*>(type)), name, found, Here());
+  }
+  type_lookups_.emplace(key, Ref::Create(found));
+  Py_INCREF(name.get());  // interned names live as long as the type_lookups_ keys need them
+  return found;
+}
+
+BorrowedRef Capture::LookupInType(PyTypeObject* type, const char* name) {
+  Ref key = Ref::Steal(PyUnicode_InternFromString(name));
+  return LookupInType(type, key);
+}
+
+void Capture::GuardProtocolMethods(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || !guarded_protocols_.insert(type).second) return;
+  static const char* const kNames[] = {
+      "__getattribute__", "__getattr__", "__setattr__", "__delattr__", "__call__", "__iter__", "__next__", "__len__",
+      "__bool__", "__contains__", "__getitem__", "__setitem__", "__delitem__", "__eq__", "__ne__", "__lt__", "__le__",
+      "__gt__", "__ge__", "__hash__", "__repr__", "__str__", "__format__", "__add__", "__radd__", "__iadd__", "__sub__",
+      "__rsub__", "__isub__", "__mul__", "__rmul__", "__imul__", "__truediv__", "__rtruediv__", "__itruediv__",
+      "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__pow__", "__rpow__", "__matmul__", "__rmatmul__",
+      "__and__", "__rand__", "__or__", "__ror__", "__xor__", "__rxor__", "__lshift__", "__rshift__", "__neg__",
+      "__pos__", "__abs__", "__invert__", "__int__", "__float__", "__index__", "__complex__", "__enter__", "__exit__",
+      "__get__", "__set__", "__delete__", "__missing__", "__reversed__", "__torch_function__", "__instancecheck__"};
+  for (const char* name : kNames) LookupInType(type, name);
+}
+
+}  // namespace framefuse

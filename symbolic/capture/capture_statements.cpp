@@ -1,0 +1,185 @@
+// with, match, raise and import.
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+
+bool Capture::BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) {
+  PyTypeObject* type = manager.object.type();
+  BorrowedRef enter = LookupInType(type, "__enter__");
+  BorrowedRef leave = LookupInType(type, "__exit__");
+  if (!enter || !leave) return native_.BeforeWith(act, manager, exit, entered);  // raises the TypeError
+  const auto bind = [&](BorrowedRef function, const char* name) {
+    const SourceId source = sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0,
+                                            Ref::Steal(PyUnicode_InternFromString(name)));
+    return BindDescriptor(act, function, source, manager, type);
+  };
+  Value bound_exit = bind(leave, "__exit__");
+  if (!bound_exit) return false;
+  Value bound_enter = bind(enter, "__enter__");
+  if (!bound_enter) return false;
+  Value result = CallWith(act, bound_enter, {}, nullptr, Completion::kCallback);
+  if (!result) return false;
+  *exit = std::move(bound_exit);
+  *entered = std::move(result);
+  return true;
+}
+
+Value Capture::CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
+                        BorrowedRef traceback) {
+  const ValueView args[] = {ValueView(type, kNoSource), ValueView(exception, kNoSource), ValueView(traceback, kNoSource)};
+  return CallWith(act, exit, args, nullptr, Completion::kPush);
+}
+
+Truth Capture::MatchMapping(Activation& act, ValueView v) {
+  if (v.source != kNoSource && IsLeaf(v.object)) {
+    AddGuard(v.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(v.object.type()));
+  }
+  return native_.MatchMapping(act, v);
+}
+
+Truth Capture::MatchSequence(Activation& act, ValueView v) {
+  if (v.source != kNoSource && IsLeaf(v.object)) {
+    AddGuard(v.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(v.object.type()));
+  }
+  return native_.MatchSequence(act, v);
+}
+
+Value Capture::MatchKeys(Activation& act, ValueView subject, ValueView keys) {
+  if (!PrepareNative(subject) || !PrepareNative(keys)) return Value();
+  Value v = Native([&] { return native_.MatchKeys(act, subject, keys); });
+  return CheckTracer() ? std::move(v) : Value();
+}
+
+Value Capture::MatchClass(Activation& act, ValueView subject, ValueView cls, int positional, ValueView names) {
+  Consume(subject);
+  if (IsLeaf(subject.object) || tracked_.Find(subject.object) == nullptr) {
+    Value v = Native([&] { return native_.MatchClass(act, subject, cls, positional, names); });
+    return CheckTracer() ? std::move(v) : Value();
+  }
+  // A tracked subject's attributes are read with their sources, in CPython's order.
+  Value is = CallSpecial(act, SpecialCall::kIsInstance, cls, {subject, cls}, nullptr);
+  if (!is) return Value();
+  if (is.object.get() == Py_False) return Value{Ref::Create(Py_None), kNoSource};
+  Ref attributes = Ref::Steal(PyList_New(0));
+  bool complete = true;
+  const auto take = [&](BorrowedRef name) {
+    Value v = LoadAttr(act, subject, name);
+    if (v) {
+      Consume(v);
+      PyList_Append(attributes, v.object);
+      return true;
+    }
+    return false;
+  };
+  if (positional > 0) {
+    if ((subject.object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
+      if (!PrepareNative(subject)) return Value();
+      return native_.MatchClass(act, subject, cls, positional, names);
+    }
+    Ref key = Ref::Steal(PyUnicode_InternFromString("__match_args__"));
+    Value match_args = LoadAttr(act, cls, key);
+    if (!match_args && !control.unwinding && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+      PyErr_Clear();
+      return native_.MatchClass(act, subject, cls, positional, names);  // raises the TypeError
+    }
+    if (!match_args) return Value();
+    if (!PyTuple_CheckExact(match_args.object.get()) || PyTuple_GET_SIZE(match_args.object.get()) < positional) {
+      return native_.MatchClass(act, subject, cls, positional, names);
+    }
+    for (int i = 0; i < positional && complete; ++i) complete = take(PyTuple_GET_ITEM(match_args.object.get(), i));
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.object.get()) && complete; ++i) {
+    complete = take(PyTuple_GET_ITEM(names.object.get(), i));
+  }
+  if (complete) return Value{Ref::Steal(PyList_AsTuple(attributes)), kNoSource};
+  if (control.unwinding || !PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
+  PyErr_Clear();
+  return Value{Ref::Create(Py_None), kNoSource};
+}
+
+Truth Capture::ExceptionMatches(Activation& act, ValueView exception, ValueView type) {
+  return native_.ExceptionMatches(act, exception, type);
+}
+
+bool Capture::ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match, Value* rest) {
+  const bool done = Native([&] { return native_.ExceptionGroupMatch(act, exception, type, match, rest); });
+  return CheckTracer() && done;
+}
+
+Value Capture::PrepareReraiseStar(Activation& act, ValueView original, ValueView results) {
+  return native_.PrepareReraiseStar(act, original, results);
+}
+
+void Capture::Raise(Activation& act, ValueView exception, ValueView cause) {
+  const auto instance = [&](ValueView v) {
+    if (!v.object || !PyType_Check(v.object.get()) || !PyExceptionClass_Check(v.object.get())) {
+      return Value{Ref::Create(v.object), v.source};
+    }
+    return CallType(act, v, {}, nullptr, Completion::kCallback);
+  };
+  if (exception.object) {
+    Consume(exception);
+    Tracked* t = tracked_.Find(exception.object);
+    if (t != nullptr && !PyType_Check(exception.object.get())) {
+      Break(GraphBreakKind::kUnsupportedWrite, "raise of an exception object that existed before");
+      return;
+    }
+  }
+  Value raised = instance(exception);
+  if (exception.object && !raised) return;
+  Value from = instance(cause);
+  if (cause.object && !from) return;
+  native_.Raise(act, raised, from);
+}
+
+// ---------------------------------------------------------------- imports: only of what is there already
+
+Value Capture::ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) {
+  Consume(fromlist);
+  Consume(level);
+  PyObject* modules = PyImport_GetModuleDict();
+  Ref absolute = Ref::Create(name);
+  if (PyLong_AsLong(level.object) > 0) {
+    return Break(GraphBreakKind::kImport, absl::StrCat("a relative import of ", Utf8(name)));
+  }
+  PyObject* found = PyDict_GetItemWithError(modules, absolute);
+  if (found == nullptr || !PyModule_Check(found)) return Break(GraphBreakKind::kImport, Utf8(name));
+  // `from a.b import c` may import the submodule a.b.c.
+  if (PyTuple_Check(fromlist.object.get())) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fromlist.object.get()); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(fromlist.object.get(), i);
+      if (!PyDict_Contains(PyModule_GetDict(found), item)) {
+        return Break(GraphBreakKind::kImport, absl::StrCat(Utf8(name), ".", Utf8(item)));
+      }
+    }
+  }
+  AddGuard(sources_.Item(ConstantSource(modules), absolute), GuardKind::kIdentity, found);
+  Value module = native_.ImportName(act, name, fromlist, level);
+  if (!module) return module;
+  return Adopt(module.object, ConstantSource(module.object));
+}
+
+Value Capture::ImportFrom(Activation& act, ValueView module, BorrowedRef name) {
+  Value v = LoadAttr(act, module, name);
+  if (v || control.unwinding || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
+  PyErr_Clear();
+  return native_.ImportFrom(act, module, name);
+}
+
+bool Capture::ImportStar(Activation& act, ValueView) { return Unsupported(act, "IMPORT_STAR"); }
+
+Value Capture::Intrinsic1(Activation& act, int which, ValueView v) {
+  Consume(v);
+  return native_.Intrinsic1(act, which, v);
+}
+
+Value Capture::Intrinsic2(Activation& act, int which, ValueView a, ValueView b) {
+  Consume(a);
+  Consume(b);
+  return native_.Intrinsic2(act, which, a, b);
+}
+
+}  // namespace framefuse

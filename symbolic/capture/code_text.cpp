@@ -1,0 +1,63 @@
+#include "symbolic/capture/code_text.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "frame_eval/ref.h"
+
+namespace framefuse {
+
+std::string Utf8(PyObject* text) {
+  if (text == nullptr || !PyUnicode_Check(text)) return "";
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(text, &size);
+  if (data == nullptr) {
+    PyErr_Clear();
+    return "";
+  }
+  return std::string(data, static_cast<std::size_t>(size));
+}
+
+std::string FileNameOf(PyCodeObject* code) { return Utf8(code->co_filename); }
+std::string NameOf(PyCodeObject* code) { return Utf8(code->co_name); }
+
+int LineOf(PyCodeObject* code, int instruction) {
+  return PyCode_Addr2Line(code, instruction * 2);
+}
+
+std::string SourceLine(PyCodeObject* code, int line) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  std::string text;
+  Ref linecache = Ref::Steal(PyImport_ImportModule("linecache"));
+  if (linecache) {
+    Ref result = Ref::Steal(PyObject_CallMethod(linecache, "getline", "Oi", code->co_filename, line));
+    text = Utf8(result);
+  }
+  PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  return std::string(absl::StripAsciiWhitespace(text));
+}
+
+std::string DescribeCallable(PyObject* callable) {
+  if (PyFunction_Check(callable)) {
+    auto* f = reinterpret_cast<PyFunctionObject*>(callable);
+    return absl::StrCat(Utf8(f->func_module), ".", Utf8(f->func_qualname));
+  }
+  if (PyCFunction_Check(callable)) {
+    auto* f = reinterpret_cast<PyCFunctionObject*>(callable);
+    PyObject* self = f->m_self;
+    if (self != nullptr && !PyModule_Check(self) && !PyType_Check(self)) {
+      return absl::StrCat(Py_TYPE(self)->tp_name, ".", f->m_ml->ml_name);
+    }
+    const std::string module = Utf8(f->m_module);
+    return module.empty() ? f->m_ml->ml_name : absl::StrCat(module, ".", f->m_ml->ml_name);
+  }
+  if (PyType_Check(callable)) return reinterpret_cast<PyTypeObject*>(callable)->tp_name;
+  if (Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyWrapperDescr_Type) {
+    auto* d = reinterpret_cast<PyDescrObject*>(callable);
+    return absl::StrCat(d->d_type->tp_name, ".", Utf8(d->d_name));
+  }
+  return absl::StrCat("an object of type ", Py_TYPE(callable)->tp_name);
+}
+
+}  // namespace framefuse

@@ -1,0 +1,22 @@
+// code_text: names, lines and source text of code objects, for messages.
+// Invariant: never fails and never leaves a Python error set; unknown parts come back empty.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CODE_TEXT_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_CODE_TEXT_H_
+
+#include <Python.h>
+
+#include <string>
+
+namespace framefuse {
+
+std::string FileNameOf(PyCodeObject* code);
+std::string NameOf(PyCodeObject* code);  // co_name
+int LineOf(PyCodeObject* code, int instruction);
+std::string SourceLine(PyCodeObject* code, int line);  // stripped; through linecache
+
+std::string Utf8(PyObject* text);       // of a str; empty otherwise
+std::string DescribeCallable(PyObject* callable);  // module.qualname or the type's name; no user code
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_CODE_TEXT_H_

@@ -1,0 +1,43 @@
+// GraphBreak: why a graph ends, from one catalogue (graph_breaks.def): kind, context, explanation, hint.
+// A break travels as an absl::Status made by MakeGraphBreak; it never shares a channel with a Python
+// exception of the traced program, a bug of ours, or a restart.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_GRAPH_BREAK_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_GRAPH_BREAK_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace framefuse {
+
+enum class GraphBreakKind : std::uint8_t {
+#define FF_GRAPH_BREAK(kind, explanation, hint) kind,
+#include "symbolic/capture/graph_breaks.def"
+#undef FF_GRAPH_BREAK
+};
+
+const char* GraphBreakName(GraphBreakKind kind);
+const char* GraphBreakExplanation(GraphBreakKind kind);
+const char* GraphBreakHint(GraphBreakKind kind);
+
+// FailedPrecondition with the kind as payload; `context` says what was met (a callable's name, a type …).
+absl::Status MakeGraphBreak(GraphBreakKind kind, std::string_view context);
+bool IsGraphBreak(const absl::Status& status);
+GraphBreakKind GraphBreakKindOf(const absl::Status& status);  // status must be a graph break
+
+// One break of a finished attempt, with where it happened, for logs and explain().
+struct GraphBreakReason {
+  GraphBreakKind kind = GraphBreakKind::kExplicit;
+  std::string context;
+  std::string file;
+  int line = 0;
+  std::string function;
+  std::string source;  // text of the line, stripped
+  std::string Text() const;  // "explanation: context"
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_GRAPH_BREAK_H_

@@ -1,0 +1,82 @@
+// Tracked: an object that existed before the frame and was seen by it: original ↔ representative ↔ source.
+// The representative is what the evaluator sees: a fake for a tensor, a shadow for a builtin container, the
+// object itself for everything else. Writes go to the overlay (attributes, cells, dict items) or to the
+// shadow, never to the original; the close of the capture turns them into effects.
+// Invariant: one representative an object for the whole capture (soundness rule 6). Owned by the Capture.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_TRACKED_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_TRACKED_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "frame_eval/ref.h"
+#include "guards/source.h"
+
+namespace framefuse {
+
+enum class TrackedKind : std::uint8_t {
+  kTensor,
+  kList,
+  kTuple,         // exact tuple or a subclass without a dict (namedtuple)
+  kDict,          // exact dict, OrderedDict, defaultdict
+  kSet,           // exact set or frozenset
+  kDeque,
+  kCell,
+  kInstance,      // of a heap type with generic attribute storage
+  kInstanceDict,  // __dict__ of `owner`
+  kFunction,
+  kModule,
+  kType,
+  kCallable,      // builtin functions, bound methods, descriptors, partials: state is read by field
+  kOpaque,        // anything else
+};
+
+// One overlaid write: attribute name, dict key or (null key) a cell's contents. A null value is a deletion.
+struct OverlayWrite {
+  Ref key;
+  Ref value;
+};
+
+struct Tracked {
+  TrackedKind kind = TrackedKind::kOpaque;
+  SourceId source = kNoSource;
+  Ref original;
+  Ref representative;
+  Tracked* owner = nullptr;  // kInstanceDict
+  bool realised = false;     // containers: the shadow is filled
+  bool replaced = false;     // containers: the shadow's contents replace the original's at the end
+  int appended_from = -1;    // lists: only appends so far; the shadow holds just the appended items
+  std::vector<OverlayWrite> writes;
+
+  bool is_container() const {
+    return kind == TrackedKind::kList || kind == TrackedKind::kDict || kind == TrackedKind::kSet ||
+           kind == TrackedKind::kDeque || kind == TrackedKind::kTuple;
+  }
+  bool mutated() const { return replaced || !writes.empty() || appended_from >= 0; }
+  OverlayWrite* FindWrite(BorrowedRef key);
+  void Write(BorrowedRef key, Ref value);
+};
+
+class TrackedTable {
+ public:
+  Tracked* FindByOriginal(BorrowedRef object) const;
+  // By what is on the stack; originals that are their own representatives are found too.
+  Tracked* Find(BorrowedRef representative) const;
+  Tracked* Add(TrackedKind kind, SourceId source, Ref original, Ref representative);
+  const std::vector<std::unique_ptr<Tracked>>& all() const { return all_; }  // in order of first load
+
+ private:
+  std::vector<std::unique_ptr<Tracked>> all_;
+  absl::flat_hash_map<PyObject*, Tracked*> by_original_;
+  absl::flat_hash_map<PyObject*, Tracked*> by_representative_;
+};
+
+// An immutable leaf: its value is all there is to it; guarded when consumed.
+bool IsLeaf(BorrowedRef object);
+// Registers further exact types whose instances are immutable leaves (torch.dtype, torch.device …).
+void AddLeafType(PyTypeObject* type);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_TRACKED_H_
