@@ -162,7 +162,7 @@ class Snapshot:
             self.add(f"{path}.cell({name})", cell)
 
     def _add_class(self, path: str, value: type) -> None:
-        self.lines.append((path + ".name", f"{value.__module__}.{value.__qualname__}"))
+        self.lines.append((path + ".__qualname__", f"{value.__module__}.{value.__qualname__}"))
         if not value.__module__.startswith(("conformance.programs", "<fuzz")):
             return
         for name, attribute in type.__dict__["__dict__"].__get__(value).items():

@@ -375,6 +375,7 @@ def slots():
     s = Slotted(2)
 
     def f(x):
+        text = ""
         try:
             s.b
         except AttributeError as error:
