@@ -1,0 +1,211 @@
+// Polynomial expansions of f32 functions. See expand_math.h. Owner: backends/emit.
+// min_raw(k, x) and max_raw(k, x) give x when x is NaN: clamps are written so that NaN passes.
+#include "backends/emit/expand_math.h"
+
+#include <initializer_list>
+#include <limits>
+
+namespace framefuse::emit {
+namespace {
+
+using kernel_ir::Block;
+using kernel_ir::Builder;
+using kernel_ir::Inst;
+using kernel_ir::Kernel;
+using kernel_ir::Op;
+using kernel_ir::Type;
+using kernel_ir::ValueId;
+
+class Expander {
+ public:
+  explicit Expander(Builder* builder) : b_(*builder) {}
+
+  ValueId Expand(const Inst& inst, ValueId x) {
+    switch (inst.op) {
+      case Op::kExp:
+        return Exp(x);
+      case Op::kExpm1:
+        return Expm1(x);
+      case Op::kLog:
+        return Log(x);
+      case Op::kLog1p:
+        return Log1p(x);
+      case Op::kTanh:
+        return Tanh(x);
+      case Op::kErf:
+        return Erf(x);
+      case Op::kSigmoid:
+        return Sigmoid(x);
+      default:
+        return kernel_ir::kNoValue;
+    }
+  }
+
+ private:
+  ValueId F(double value) { return b_.Const(Type::kF32, value); }
+  ValueId I(std::int64_t value) { return b_.ConstInt(Type::kI32, value); }
+  ValueId Add(ValueId a, ValueId b) { return b_.Binary(Op::kAdd, a, b); }
+  ValueId Sub(ValueId a, ValueId b) { return b_.Binary(Op::kSub, a, b); }
+  ValueId Mul(ValueId a, ValueId b) { return b_.Binary(Op::kMul, a, b); }
+  ValueId Fma(ValueId a, ValueId b, ValueId c) { return b_.Emit(Op::kFma, Type::kF32, {a, b, c}); }
+  ValueId AtMost(double limit, ValueId x) { return b_.Binary(Op::kMinRaw, F(limit), x); }
+  ValueId AtLeast(double limit, ValueId x) { return b_.Binary(Op::kMaxRaw, F(limit), x); }
+  ValueId Abs(ValueId x) { return b_.Unary(Op::kAbs, x); }
+  ValueId AsInt(ValueId x) { return b_.Emit(Op::kBitcast, Type::kI32, {x}); }
+  ValueId AsFloat(ValueId x) { return b_.Emit(Op::kBitcast, Type::kF32, {x}); }
+  ValueId Shift(Op op, ValueId x, std::uint64_t n) { return b_.Emit(op, Type::kI32, {x}, -1, n); }
+
+  // Horner's rule, highest coefficient first.
+  ValueId Polynomial(ValueId x, std::initializer_list<double> coefficients) {
+    auto c = coefficients.begin();
+    ValueId p = F(*c);
+    for (++c; c != coefficients.end(); ++c) p = Fma(p, x, F(*c));
+    return p;
+  }
+
+  // x = n * ln 2 + r with integral n; q = e^r - 1, exact to the last bits also near 0.
+  struct Reduced {
+    ValueId n, q;
+  };
+  Reduced ReduceExp(ValueId x) {
+    const ValueId n = b_.Unary(Op::kRound, Mul(x, F(1.44269504088896341)));
+    ValueId r = Fma(n, F(-0.693359375), x);
+    r = Fma(n, F(2.12194440e-4), r);
+    const ValueId p = Polynomial(
+        r, {1.9875691500E-4, 1.3981999507E-3, 8.3334519073E-3, 4.1665795894E-2, 1.6666665459E-1, 5.0000001201E-1});
+    return {n, Fma(Mul(r, r), p, r)};
+  }
+
+  // 2^n as a float, n an integral float in [-126, 127].
+  ValueId PowerOfTwo(ValueId n) { return AsFloat(Shift(Op::kShl, Add(b_.Cast(Type::kI32, n), I(127)), 23)); }
+
+  // The scale is applied in two steps, so that results round once into the denormals and overflow to infinity.
+  ValueId Exp(ValueId x) {
+    const Reduced e = ReduceExp(AtLeast(-104, AtMost(89, x)));
+    const ValueId n = b_.Cast(Type::kI32, e.n);
+    const ValueId half = Shift(Op::kShr, n, 1);
+    const ValueId first = AsFloat(Add(AsInt(Add(e.q, F(1))), Shift(Op::kShl, half, 23)));
+    const ValueId second = AsFloat(Shift(Op::kShl, Add(Sub(n, half), I(127)), 23));
+    return Mul(first, second);
+  }
+
+  ValueId Expm1(ValueId x) {
+    const Reduced e = ReduceExp(AtLeast(-25, AtMost(89, x)));
+    const ValueId s = PowerOfTwo(Sub(e.n, F(1)));
+    const ValueId half = Fma(s, e.q, Sub(s, F(0.5)));
+    const ValueId result = Add(half, half);
+    // Below the normal range the polynomial's scaling loses bits, and -0 its sign: there e^x - 1 is x.
+    return b_.Select(b_.Compare(Op::kLt, Abs(x), F(1e-30)), x, result);
+  }
+
+  ValueId Log(ValueId x) {
+    const ValueId tiny = b_.Compare(Op::kLt, x, F(1.17549435e-38));
+    const ValueId bits = AsInt(b_.Select(tiny, Mul(x, F(8388608)), x));
+    const ValueId e = Shift(Op::kShr, Sub(bits, I(0x3f3504f3)), 23);
+    const ValueId f = Sub(AsFloat(Sub(bits, Shift(Op::kShl, e, 23))), F(1));
+    const ValueId exponent = Add(b_.Cast(Type::kF32, e), b_.Select(tiny, F(-23), F(0)));
+    const ValueId square = Mul(f, f);
+    ValueId y = Polynomial(f, {7.0376836292E-2, -1.1514610310E-1, 1.1676998740E-1, -1.2420140846E-1, 1.4249322787E-1,
+                               -1.6668057665E-1, 2.0000714765E-1, -2.4999993993E-1, 3.3333331174E-1});
+    y = Mul(Mul(y, f), square);
+    y = Fma(exponent, F(-2.12194440e-4), y);
+    y = Fma(square, F(-0.5), y);
+    const ValueId result = Fma(exponent, F(0.693359375), Add(f, y));
+    const double inf = std::numeric_limits<double>::infinity();
+    const ValueId top = b_.Select(b_.Compare(Op::kLt, x, F(inf)), result, x);
+    const ValueId zero = b_.Select(b_.Compare(Op::kEq, x, F(0)), F(-inf), top);
+    return b_.Select(b_.Compare(Op::kLe, F(0), x), zero, F(std::numeric_limits<double>::quiet_NaN()));
+  }
+
+  // log(u) with u = 1 + x rounded, and a correction for the rounding of u.
+  ValueId Log1p(ValueId x) {
+    const ValueId u = Add(x, F(1));
+    const ValueId log = Log(u);
+    const ValueId correction = b_.Binary(Op::kDiv, Sub(x, Sub(u, F(1))), u);
+    const ValueId finite = b_.Compare(Op::kLt, Abs(log), F(std::numeric_limits<double>::infinity()));
+    const ValueId result = b_.Select(finite, Add(log, correction), log);
+    return b_.Select(b_.Compare(Op::kLt, Abs(x), F(1e-30)), x, result);
+  }
+
+  ValueId WithSignOf(ValueId magnitude, ValueId x) {
+    return b_.Binary(Op::kOr, magnitude, b_.Binary(Op::kAnd, x, F(-0.0)));
+  }
+
+  // expm1(2|x|) / (expm1(2|x|) + 2): one division, no cancellation.
+  ValueId Tanh(ValueId x) {
+    const ValueId a = AtMost(10, Abs(x));
+    const Reduced e = ReduceExp(Add(a, a));
+    const ValueId s = PowerOfTwo(e.n);
+    const ValueId em1 = Fma(s, e.q, Sub(s, F(1)));
+    return WithSignOf(b_.Binary(Op::kDiv, em1, Add(em1, F(2))), x);
+  }
+
+  ValueId Sigmoid(ValueId x) {
+    const ValueId e = Exp(b_.Unary(Op::kNeg, Abs(x)));
+    const ValueId numerator = b_.Select(b_.Compare(Op::kLt, x, F(0)), e, F(1));
+    return b_.Binary(Op::kDiv, numerator, Add(e, F(1)));
+  }
+
+  // Near 0 an odd polynomial, else 1 - e^(polynomial in |x|).
+  ValueId Erf(ValueId x) {
+    const ValueId t = AtMost(4, Abs(x));
+    const ValueId s = Mul(t, t);
+    ValueId r = Fma(F(-1.72853470e-5), t, F(3.83197126e-4));
+    r = Fma(r, s, Fma(F(-3.88396438e-3), t, F(2.42546219e-2)));
+    r = Fma(r, t, F(-1.06777877e-1));
+    r = Fma(r, t, F(-6.34846687e-1));
+    r = Fma(r, t, F(-1.28717512e-1));
+    r = Fma(r, t, b_.Unary(Op::kNeg, t));
+    const Reduced e = ReduceExp(r);
+    const ValueId scale = PowerOfTwo(e.n);
+    const ValueId outer = Sub(F(1), Fma(scale, e.q, scale));
+    const ValueId p =
+        Polynomial(s, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1});
+    const ValueId inner = Fma(p, t, t);
+    const ValueId magnitude = b_.Select(b_.Compare(Op::kLt, F(0.927734375), t), outer, inner);
+    return WithSignOf(magnitude, x);
+  }
+
+  Builder& b_;
+};
+
+}  // namespace
+
+Kernel ExpandMath(const Kernel& kernel) {
+  Kernel out;
+  out.name = kernel.name;
+  out.skeleton = kernel.skeleton;
+  out.outer_rank = kernel.outer_rank;
+  out.segments = kernel.segments;
+  out.scratch_rows = kernel.scratch_rows;
+  out.params = kernel.params;
+  out.buffers = kernel.buffers;
+  Builder builder(&out);
+  Expander expander(&builder);
+  std::vector<ValueId> map(kernel.insts.size(), kernel_ir::kNoValue);
+  for (const Block& block : kernel.blocks) {
+    builder.Begin(block.kind);
+    for (ValueId id : block.code) {
+      Inst inst = kernel[id];
+      for (ValueId& arg : inst.args) {
+        if (arg >= 0) arg = map[static_cast<std::size_t>(arg)];
+      }
+      ValueId result = kernel_ir::kNoValue;
+      if (inst.op == Op::kReciprocal) {
+        result = builder.Binary(Op::kDiv, builder.Const(inst.type, 1), inst.args[0]);
+      } else if (inst.op == Op::kRsqrt) {
+        const ValueId root = builder.Unary(Op::kSqrt, inst.args[0]);
+        result = builder.Binary(Op::kDiv, builder.Const(inst.type, 1), root);
+      } else if (inst.type == Type::kF32) {
+        result = expander.Expand(inst, inst.args[0]);
+      }
+      if (result < 0) {
+        result = builder.Emit(inst.op, inst.type, {inst.args[0], inst.args[1], inst.args[2]}, inst.slot, inst.imm);
+      }
+      map[static_cast<std::size_t>(id)] = result;
+    }
+  }
+  return out;
+}
+
+}  // namespace framefuse::emit
