@@ -20,7 +20,7 @@
 
 namespace framefuse {
 
-struct CompileOptions {
+struct BackendOptions {
   std::string mode = "default";  // default, reduce-overhead, max-autotune, eager-exact
   bool save_all = false;         // partition: keep every value that backward uses, recompute nothing
 };
@@ -59,7 +59,7 @@ class Plan {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual absl::StatusOr<std::shared_ptr<Plan>> Compile(ir::Graph graph, const CompileOptions& options) = 0;
+  virtual absl::StatusOr<std::shared_ptr<Plan>> Compile(ir::Graph graph, const BackendOptions& options) = 0;
 };
 
 // Registry. Names: "aten", "fuse". Thread-safe. Find returns nullptr for an unknown name; backends are
