@@ -498,7 +498,7 @@ def tuple_of_tensors_contents_changed():
     def f():
         return pair[0] * pair[1]
 
-    return Case(f, then=[lambda: a.mul_(2), lambda: b.data.add_(1) and None])
+    return Case(f, then=[lambda: a.mul_(2), lambda: b.data.add_(1)])
 
 
 @program
