@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils.hooks import RemovableHandle
 
 from conformance.program import Args, Case
 from conformance.snapshot import Line, Snapshot, is_program_code
@@ -79,6 +80,7 @@ def _in_thread(run: Callable[[], None]) -> None:
 def _protected_globals() -> Iterator[None]:
     dtype, grad, threads = torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads()
     recursion, path, environment = sys.getrecursionlimit(), list(sys.path), dict(os.environ)
+    hook_number, RemovableHandle.next_id = RemovableHandle.next_id, 0
     torch.manual_seed(1)
     random.seed(1)
     np.random.seed(1)
@@ -86,6 +88,7 @@ def _protected_globals() -> Iterator[None]:
         with warnings.catch_warnings():
             yield
     finally:
+        RemovableHandle.next_id = hook_number
         torch.set_default_dtype(dtype)
         torch.set_grad_enabled(grad)
         torch.set_num_threads(threads)
