@@ -1,0 +1,228 @@
+// The extension module framefuse._C: symbolic/capture/api.h and common's config and logs, made callable from Python.
+// The only file that knows pybind11. Invariant: no decision is taken here; arguments arrive checked by the package, and
+// a Python error that a C++ function left set is raised as it is.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/config.h"
+#include "common/logging.h"
+#include "common/status.h"
+#include "symbolic/capture/api.h"
+
+namespace py = pybind11;
+
+namespace framefuse {
+namespace {
+
+BorrowedRef Borrow(const py::handle& object) { return BorrowedRef(object.ptr()); }
+Ref ToRef(const py::object& object) { return object.is_none() ? Ref() : Ref::Create(object.ptr()); }
+
+py::object ToPython(Ref object) {
+  if (!object) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(object.release());
+}
+
+void RaiseIfError(const absl::Status& status) {
+  if (status.ok()) return;
+  const std::string message = MessageOf(status);
+  if (status.code() == absl::StatusCode::kNotFound) throw py::attribute_error(message);
+  if (status.code() == absl::StatusCode::kInvalidArgument) throw py::type_error(message);
+  PyErr_SetString(PyExc_RuntimeError, message.c_str());
+  throw py::error_already_set();
+}
+
+// ---- compiled functions
+
+using TextPairs = std::vector<std::pair<std::string, std::string>>;
+
+CompileOptions MakeOptions(bool fullgraph, std::string backend, std::string mode, TextPairs options,
+                           const py::object& fx_backend, const py::object& fx_backend_identity) {
+  CompileOptions result;
+  result.fullgraph = fullgraph;
+  result.backend = std::move(backend);
+  result.mode = std::move(mode);
+  result.options = std::move(options);
+  result.fx_backend = ToRef(fx_backend);
+  result.fx_backend_identity = ToRef(fx_backend_identity);
+  return result;
+}
+
+py::list FramesToPython(const std::vector<ExplainFrame>& frames) {
+  py::list result;
+  for (const ExplainFrame& frame : frames) {
+    result.append(py::make_tuple(frame.file, frame.line, frame.function, frame.source));
+  }
+  return result;
+}
+
+py::dict ReportToPython(const ExplainReport& report) {
+  py::list graphs;
+  for (const ExplainGraph& graph : report.graphs) {
+    py::list operations;
+    for (const Ref& operation : graph.operations) operations.append(py::handle(operation.get()));
+    graphs.append(py::make_tuple(operations, graph.text));
+  }
+  py::list breaks;
+  for (const ExplainBreak& graph_break : report.breaks) {
+    breaks.append(py::make_tuple(graph_break.reason, graph_break.hint, FramesToPython(graph_break.user_stack)));
+  }
+  py::dict result;
+  result["graphs"] = graphs;
+  result["breaks"] = breaks;
+  result["guards"] = report.guards;
+  result["compile_times"] = report.compile_times;
+  return result;
+}
+
+void BindCompile(py::module_& m) {
+  py::class_<CompileOptions>(m, "CompileOptions")
+      .def(py::init(&MakeOptions), py::kw_only(), py::arg("fullgraph") = false, py::arg("backend") = "fuse",
+           py::arg("mode") = "default", py::arg("options") = TextPairs(), py::arg("fx_backend") = py::none(),
+           py::arg("fx_backend_identity") = py::none());
+  m.def("make_compiled_function", [](const py::object& callable, const CompileOptions& options) {
+    return ToPython(MakeCompiledFunction(Borrow(callable), options));
+  });
+  m.def("is_compiled_function", [](const py::object& object) { return IsCompiledFunction(Borrow(object)); });
+  m.def("make_disabled_function", [](const py::object& callable, bool recursive) {
+    return ToPython(MakeDisabledFunction(Borrow(callable), recursive));
+  });
+  m.def("explain",
+        [](const py::object& callable, const CompileOptions& options, const py::tuple& args, const py::dict& kwargs) {
+          ExplainReport report;
+          if (!Explain(Borrow(callable), options, Borrow(args), Borrow(kwargs), &report)) throw py::error_already_set();
+          return ReportToPython(report);
+        });
+}
+
+// ---- what captured code may call
+
+void BindSpecialFunctions(py::module_& m) {
+  m.def("is_compiling", &IsCapturing, "True in code that framefuse is capturing, False in code that Python runs.");
+  m.def(
+      "graph_break", [] {}, "End the graph here; in code that Python runs this does nothing.");
+  RegisterSpecialFunction(Borrow(m.attr("is_compiling")), SpecialFunction::kIsCompiling);
+  RegisterSpecialFunction(Borrow(m.attr("graph_break")), SpecialFunction::kGraphBreak);
+  m.def("register_substitute", [](const py::object& callable, const py::object& replacement) {
+    RegisterSubstitute(Borrow(callable), Borrow(replacement));
+  });
+  m.def("allow_in_graph", [](const py::object& callable) { AllowInGraph(Borrow(callable)); });
+}
+
+// ---- process-wide state
+
+py::dict StatisticsToPython() {
+  const Statistics statistics = GetStatistics();
+  py::dict result;
+  result["captures"] = statistics.captures;
+  result["attempts"] = statistics.attempts;
+  result["graphs"] = statistics.graphs;
+  result["graph_breaks"] = statistics.graph_breaks;
+  result["recompiles"] = statistics.recompiles;
+  result["hits"] = statistics.hits;
+  result["eager_fallbacks"] = statistics.eager_fallbacks;
+  result["bugs"] = statistics.bugs;
+  result["live_fakes"] = statistics.live_fakes;
+  result["capture_seconds"] = statistics.capture_seconds;
+  result["backend_seconds"] = statistics.backend_seconds;
+  return result;
+}
+
+void BindState(py::module_& m) {
+  m.def("initialize",
+        [](const py::object& unsupported, const py::object& backend_error, const py::object& internal_error) {
+          RaiseIfError(Initialize({ToRef(unsupported), ToRef(backend_error), ToRef(internal_error)}));
+        });
+  py::enum_<Stance>(m, "Stance")
+      .value("default", Stance::kDefault)
+      .value("force_eager", Stance::kForceEager)
+      .value("eager_on_recompile", Stance::kEagerOnRecompile)
+      .value("fail_on_recompile", Stance::kFailOnRecompile);
+  m.def("get_stance", &GetStance);
+  m.def("set_stance", &SetStance);
+  m.def("reset", &Reset);
+  m.def("statistics", &StatisticsToPython);
+}
+
+// ---- config and logs
+
+void BindConfig(py::module_& m) {
+  m.def("config_settings", [] {
+    std::vector<std::tuple<std::string, std::string, SettingValue>> result;
+    for (const SettingInfo& info : ConfigSettings()) result.emplace_back(info.name, info.text, info.initial);
+    return result;
+  });
+  m.def("get_config", [](const std::string& name) {
+    const absl::StatusOr<SettingValue> value = GetConfig(name);
+    RaiseIfError(value.status());
+    return *value;
+  });
+  m.def("set_config", [](const std::string& name, const SettingValue& value) { RaiseIfError(SetConfig(name, value)); });
+  m.def("set_config_from_text", [](const std::string& text) { RaiseIfError(SetConfigFromText(text)); });
+}
+
+// Records kept for Python between start_log_capture and stop_log_capture. The sink must not run Python, since a capture
+// may be under way, so it only stores text.
+struct CapturedLogs {
+  std::mutex mutex;
+  std::vector<std::pair<std::string, std::string>> records;
+};
+CapturedLogs& Captured() {
+  static CapturedLogs* const captured = new CapturedLogs;
+  return *captured;
+}
+
+void StartLogCapture() {
+  SetLogSink([](LogArtifact artifact, std::string_view text) {
+    CapturedLogs& captured = Captured();
+    const std::lock_guard<std::mutex> lock(captured.mutex);
+    captured.records.emplace_back(LogName(artifact), std::string(text));
+  });
+}
+
+std::vector<std::pair<std::string, std::string>> StopLogCapture() {
+  SetLogSink({});
+  CapturedLogs& captured = Captured();
+  const std::lock_guard<std::mutex> lock(captured.mutex);
+  return std::exchange(captured.records, {});
+}
+
+void BindLogs(py::module_& m) {
+  m.def("log_artifacts", [] {
+    std::vector<std::pair<std::string, std::string>> result;
+    for (const LogArtifactInfo& info : LogArtifacts()) result.emplace_back(info.name, info.text);
+    return result;
+  });
+  m.def("set_log_enabled", [](const std::string& name, bool on) {
+    const absl::StatusOr<LogArtifact> artifact = FindLogArtifact(name);
+    RaiseIfError(artifact.status());
+    SetLogEnabled(*artifact, on);
+  });
+  m.def("enable_logs_from_text", [](const std::string& text) { RaiseIfError(EnableLogsFromText(text)); });
+  m.def("get_log_mask", &LogMask);
+  m.def("set_log_mask", &SetLogMask);
+  m.def("write_log", [](const std::string& name, const std::string& text) {
+    const absl::StatusOr<LogArtifact> artifact = FindLogArtifact(name);
+    RaiseIfError(artifact.status());
+    if (LogEnabled(*artifact)) WriteLog(*artifact, text);
+  });
+  m.def("start_log_capture", &StartLogCapture);
+  m.def("stop_log_capture", &StopLogCapture);
+}
+
+}  // namespace
+}  // namespace framefuse
+
+PYBIND11_MODULE(_C, m) {
+  m.doc() = "The C++ side of framefuse; use the package framefuse instead.";
+  framefuse::BindCompile(m);
+  framefuse::BindSpecialFunctions(m);
+  framefuse::BindState(m);
+  framefuse::BindConfig(m);
+  framefuse::BindLogs(m);
+}

@@ -1,0 +1,76 @@
+"""framefuse: torch.compile done again in C++.
+
+    import framefuse
+
+    @framefuse.compile
+    def f(x, y):
+        return torch.sin(x) + torch.cos(y)
+
+A decorated function or module is captured from its bytecode into tensor graphs when it is first called; later calls run
+the compiled graphs. What cannot be captured ends a graph at that place, runs in Python, and capture goes on after it.
+`explain(f)(*args)` says where that happened and why; `set_logs(graph_breaks=True)` says it while it happens.
+"""
+
+import torch  # noqa: F401  (loads the libraries that _C is linked against)
+
+from framefuse import _C
+from framefuse._backends import list_backends, register_backend
+from framefuse._compile import compile
+from framefuse._config import config
+from framefuse._control import (
+    allow_in_graph,
+    cond,
+    disable,
+    export,
+    graph_break,
+    is_compiling,
+    mark_dynamic,
+    reset,
+    set_stance,
+    statistics,
+)
+from framefuse._errors import BackendError, InternalError, Unsupported
+from framefuse._explain import BreakReason, ExplainOutput, explain
+from framefuse._logs import capture_logs, list_logs, set_logs
+from framefuse._module import CompiledModule
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BackendError",
+    "BreakReason",
+    "CompiledModule",
+    "ExplainOutput",
+    "InternalError",
+    "Unsupported",
+    "allow_in_graph",
+    "capture_logs",
+    "compile",
+    "cond",
+    "config",
+    "disable",
+    "explain",
+    "export",
+    "graph_break",
+    "is_compiling",
+    "list_backends",
+    "list_logs",
+    "mark_dynamic",
+    "register_backend",
+    "reset",
+    "set_logs",
+    "set_stance",
+    "statistics",
+]
+
+
+def _start():
+    from framefuse import _compat, _config, _logs
+
+    _C.initialize(Unsupported, BackendError, InternalError)
+    _config.read_environment()
+    _logs.read_environment()
+    _compat.install()
+
+
+_start()

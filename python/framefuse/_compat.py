@@ -1,0 +1,123 @@
+"""What code written for torch.compile calls keeps its meaning in code that framefuse captures.
+
+*Substitutes*: in captured code a call of torch's function is a call of ours; C++ knows the functions by identity. *Followers*:
+functions that set state from outside captured code (reset, set_stance, allow_in_graph, explain) do torch's part, then ours.
+torch._dynamo is slow to import (a second or more), so nothing here imports it: what lives there is registered when somebody
+else imports it.
+
+Functions that `torch.compiler.disable` made, and those that `torch.compile` made, need no entry: C++ knows the first by their
+attribute `_torchdynamo_disable`, and looks through the others by `_torchdynamo_orig_callable`.
+"""
+
+import functools
+import importlib.abc
+import importlib.machinery
+import sys
+
+import torch
+
+from framefuse import _C, _control, _explain, _module
+
+# Attribute of torch.compiler / torch._dynamo / torch → what it means in captured code.
+_COMPILER_SUBSTITUTES = {
+    "is_compiling": _control.is_compiling,
+    "is_dynamo_compiling": _control.is_compiling,
+    "disable": _control.disable,
+    "allow_in_graph": _control.allow_in_graph,
+    "reset": _control.reset,
+    "set_stance": _control.set_stance,
+}
+_DYNAMO_SUBSTITUTES = {
+    "graph_break": _control.graph_break,
+    "disable": _control.disable,
+    "allow_in_graph": _control.allow_in_graph,
+    "mark_dynamic": _control.mark_dynamic,
+    "reset": _control.reset,
+    "set_stance": _control.set_stance,
+    "is_compiling": _control.is_compiling,
+}
+
+
+def install():
+    """Register what torch has now, and torch._dynamo's functions as soon as somebody imports it."""
+    _register(torch.compiler, _COMPILER_SUBSTITUTES)
+    _register(torch, {"cond": _control.cond})
+    _register(torch._utils, {"is_compiling": _control.is_compiling})
+    if "torch._dynamo" in sys.modules:
+        _on_dynamo_imported(sys.modules["torch._dynamo"])
+    else:
+        sys.meta_path.insert(0, _DynamoFinder())
+
+
+def _register(module, substitutes):
+    for name, replacement in substitutes.items():
+        original = getattr(module, name, None)
+        if original is not None and original is not replacement:
+            _C.register_substitute(original, replacement)
+
+
+def _on_dynamo_imported(dynamo):
+    _register(dynamo, _DYNAMO_SUBSTITUTES)
+    # torch.compiler's functions look these up in torch._dynamo when they are called.
+    _replace(dynamo, "reset", _then(dynamo.reset, _control.reset), _control.reset)
+    allow_in_graph = dynamo.allow_in_graph
+    _replace(dynamo, "allow_in_graph", lambda fn: (allow_in_graph(fn), _control.allow_in_graph(fn))[0], _control.allow_in_graph)
+    torch_explain = dynamo.explain
+    dynamo.explain = lambda f, *args, **kwargs: (_explain_ours if _is_ours(f) else torch_explain)(f, *args, **kwargs)
+    _follow_stance(dynamo.decorators)
+
+
+def _replace(module, name, both, ours):
+    """Put `both` (torch's part, then ours) in the place of torch's function; in captured code it is ours alone."""
+    functools.update_wrapper(both, getattr(module, name))
+    _C.register_substitute(both, ours)
+    setattr(module, name, both)
+
+
+def _then(theirs, ours):
+    def both():
+        theirs()
+        ours()
+
+    return both
+
+
+def _is_ours(f):
+    return isinstance(f, _module.CompiledModule) or _C.is_compiled_function(f)
+
+
+def _explain_ours(f, *args, **kwargs):
+    explained = _explain.explain(f)
+    return explained(*args, **kwargs) if args or kwargs else explained
+
+
+def _follow_stance(decorators):
+    # Every change of Dynamo's stance, also at a `with` block's end, goes through this one function.
+    theirs = decorators._set_stance
+
+    @functools.wraps(theirs)
+    def both(stance):
+        before = theirs(stance)
+        _C.set_stance(_C.Stance.__members__.get(stance.stance, _C.Stance.default))
+        return before
+
+    decorators._set_stance = both
+
+
+class _DynamoFinder(importlib.abc.MetaPathFinder):
+    """Finds torch._dynamo as Python would, and has our functions registered when it has been executed."""
+
+    def find_spec(self, name, path, target=None):
+        if name != "torch._dynamo":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                _on_dynamo_imported(module)
+
+            spec.loader.exec_module = exec_module
+        return spec

@@ -1,0 +1,121 @@
+"""framefuse.compile: checks the arguments, at once and with the right choices in the message, and builds the callable."""
+
+import functools
+from typing import Any
+
+import torch
+
+from framefuse import _C, _fx
+from framefuse._backends import BUILT_IN, MODES, resolve_backend
+from framefuse._errors import Unsupported
+from framefuse._module import CompiledModule, make_compiled_module
+
+
+def compile(
+    model=None,
+    *,
+    fullgraph: bool = False,
+    dynamic: "bool | None" = None,
+    backend="fuse",
+    mode: "str | None" = None,
+    options: "dict[str, Any] | None" = None,
+    disable: bool = False,
+):
+    """Compile a function, method, lambda or `nn.Module`; usable as a decorator with or without arguments.
+
+    The first call with new kinds of arguments captures the Python code into graphs and compiles them; later calls whose
+    guards hold run the compiled graphs. Results, gradients, side effects and exceptions are those of the Python code.
+
+    Args:
+        model: what to compile. An `nn.Module` gives an `nn.Module` that shares the original's state: parameters, attributes,
+            `state_dict` keys, train/eval mode.
+        fullgraph: raise `Unsupported`, naming the line, where a graph would break.
+        dynamic: None or False compile for the sizes at hand, and again for others; True (sizes symbolic from the first
+            capture) is not built yet and raises `Unsupported`.
+        backend: a name from `list_backends()`, or a callable that takes an `fx.GraphModule` and example inputs and returns
+            a callable.
+        mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs"; excludes `options`.
+        options: settings for the backend; an FX backend gets them as its keyword argument `options`.
+        disable: return the model as it is.
+
+    Returns:
+        The compiled callable; without `model`, a decorator.
+    """
+    _check_flag("fullgraph", fullgraph)
+    _check_flag("disable", disable)
+    _check_dynamic(dynamic)
+    _check_mode_and_options(mode, options)
+    resolved = resolve_backend(backend)
+    if resolved.fx is None and options:
+        raise ValueError(f"backend '{resolved.name}' takes no options, got: {', '.join(map(str, options))}")
+    settings = dict(
+        fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+    )
+    if model is None:
+        return functools.partial(_compile_one, settings=settings)
+    return _compile_one(model, settings)
+
+
+def compile_options(settings) -> "_C.CompileOptions":
+    """The C++ options that the (checked) keyword arguments of `compile` mean."""
+    backend = resolve_backend(settings["backend"])
+    mode = settings["mode"] or "default"
+    options = settings["options"] or {}
+    if backend.fx is None:
+        return _C.CompileOptions(fullgraph=settings["fullgraph"], backend=backend.name, mode=mode)
+    keywords = {}
+    if mode != "default":
+        keywords["mode"] = mode
+    if options:
+        keywords["options"] = dict(options)
+    return _C.CompileOptions(
+        fullgraph=settings["fullgraph"],
+        backend=backend.name,
+        mode=mode,
+        options=sorted((str(name), repr(value)) for name, value in options.items()),
+        fx_backend=functools.partial(_fx.compile_graph, backend, keywords),
+        fx_backend_identity=backend.fx,
+    )
+
+
+def _compile_one(model, settings):
+    if isinstance(model, type):
+        raise TypeError(f"compile() takes an instance, not the class {model.__name__}; decorate its forward, or compile {model.__name__}(…)")
+    if not callable(model):
+        raise TypeError(f"compile() takes a function, a method or an nn.Module, not {type(model).__name__}")
+    if settings["disable"]:
+        return model
+    if isinstance(model, CompiledModule):
+        if not _C.is_compiled_function(model.__call__):
+            return model  # a disabled module stays disabled
+        model = model._orig_mod
+    elif _C.is_compiled_function(model):
+        model = model.__wrapped__
+    options = compile_options(settings)
+    if isinstance(model, torch.nn.Module):
+        return make_compiled_module(model, options, settings)
+    return _C.make_compiled_function(model, options)
+
+
+def _check_flag(name, value):
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {value!r}")
+
+
+def _check_dynamic(dynamic):
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise TypeError(f"dynamic must be None, True or False, not {dynamic!r}")
+    if dynamic:
+        raise Unsupported("compile(dynamic=True) is not built yet: use dynamic=None, which compiles again for new sizes")
+
+
+def _check_mode_and_options(mode, options):
+    if mode is not None and mode not in MODES:
+        raise ValueError(f"unknown mode {mode!r}; the modes are: {', '.join(MODES)}")
+    if options is not None and not isinstance(options, dict):
+        raise TypeError(f"options must be a dict or None, not {type(options).__name__}")
+    if mode is not None and options is not None:
+        raise ValueError("give mode or options, not both")
+
+
+__all__ = ["BUILT_IN", "compile", "compile_options"]

@@ -1,0 +1,70 @@
+"""framefuse.config: the tunables of common/config.def as attributes."""
+
+import contextlib
+import difflib
+import os
+
+from framefuse import _C
+
+
+def _with_suggestion(message, name, names):
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"{message} (did you mean '{close[0]}'?)" if close else message
+
+
+class Config:
+    """Process-wide settings: read and written as attributes, listed by `dir(config)` and `print(config)`.
+
+    `with config.patch(recompile_limit=2): …` sets values for a block and restores them after it. The environment
+    variable FRAMEFUSE_CONFIG="recompile_limit=2,verbose=1" sets values when framefuse is imported.
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _C.get_config(name)
+
+    def __setattr__(self, name, value):
+        settings = {setting: initial for setting, _, initial in _C.config_settings()}
+        if name not in settings:
+            message = f"unknown setting '{name}'; the settings are: {', '.join(settings)}"
+            raise AttributeError(_with_suggestion(message, name, settings))
+        # Exact types: 1 is no bool, and True is no number of recompilations.
+        if type(value) is not type(settings[name]):
+            raise TypeError(
+                f"setting '{name}' takes {type(settings[name]).__name__}, not {type(value).__name__} ({value!r})"
+            )
+        _C.set_config(name, value)
+
+    def __dir__(self):
+        return [name for name, _, _ in _C.config_settings()] + ["patch"]
+
+    @contextlib.contextmanager
+    def patch(self, **values):
+        """Set several settings for a `with` block."""
+        before = {name: getattr(self, name) for name in values}
+        try:
+            for name, value in values.items():
+                setattr(self, name, value)
+            yield self
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+
+    def __repr__(self):
+        lines = [f"{name} = {self.__getattr__(name)!r}  # {text}" for name, text, _ in _C.config_settings()]
+        return "\n".join(lines)
+
+
+config = Config()
+
+
+def read_environment():
+    text = os.environ.get("FRAMEFUSE_CONFIG")
+    if text:
+        try:
+            _C.set_config_from_text(text)
+        except (AttributeError, TypeError) as error:
+            raise ValueError(f"FRAMEFUSE_CONFIG: {error}") from None

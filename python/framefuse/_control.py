@@ -1,0 +1,111 @@
+"""What user code calls to steer capture: disable, graph_break, is_compiling, reset, set_stance and their like."""
+
+import functools
+
+import torch
+
+from framefuse import _C
+from framefuse._errors import Unsupported
+from framefuse._module import make_disabled_module
+
+is_compiling = _C.is_compiling
+graph_break = _C.graph_break
+
+STANCES = tuple(_C.Stance.__members__)
+
+
+def disable(fn=None, recursive: bool = True):
+    """Run a function or module without capture; usable as a decorator with or without arguments.
+
+    In captured code a call of it breaks the graph. With `recursive=False` only `fn` itself is left alone: compiled
+    functions that it calls run their compiled code.
+    """
+    if not isinstance(recursive, bool):
+        raise TypeError(f"recursive must be True or False, not {recursive!r}")
+    if fn is None:
+        return functools.partial(disable, recursive=recursive)
+    if not callable(fn):
+        raise TypeError(f"disable() takes a function or an nn.Module, not {type(fn).__name__}")
+    if isinstance(fn, torch.nn.Module):
+        return make_disabled_module(fn, recursive)
+    return _C.make_disabled_function(fn, recursive)
+
+
+def reset() -> None:
+    """Drop all compiled code and everything learnt from calls; compiled functions stay usable and start afresh."""
+    _C.reset()
+
+
+class set_stance:
+    """Set what compiled functions do, until it is set again; as a context manager or decorator, for a block or a call.
+
+    "default": compile and run; "force_eager": run the Python code; "eager_on_recompile": use what is compiled, and Python
+    where it does not fit; "fail_on_recompile": raise there.
+    """
+
+    def __init__(self, stance: str = "default"):
+        if stance not in STANCES:
+            raise ValueError(f"unknown stance {stance!r}; the stances are: {', '.join(STANCES)}")
+        self._stance = _C.Stance.__members__[stance]
+        self._before = [_C.get_stance()]
+        _C.set_stance(self._stance)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        _C.set_stance(self._before.pop())
+
+    def __call__(self, fn):
+        # As a decorator the stance holds for calls of fn only, not from here on.
+        _C.set_stance(self._before.pop())
+        stance = self._stance
+
+        @functools.wraps(fn)
+        def with_stance(*args, **kwargs):
+            before = _C.get_stance()
+            _C.set_stance(stance)
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                _C.set_stance(before)
+
+        return with_stance
+
+
+def allow_in_graph(fn):
+    """Record calls of `fn` as one node of the graph, without looking into it; returns `fn`. Takes a list or tuple too.
+
+    `fn` must depend on its arguments only and have no side effect: nothing checks that.
+    """
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(one) for one in fn]
+    if not callable(fn):
+        raise TypeError(f"allow_in_graph() takes a function, not {type(fn).__name__}")
+    _C.allow_in_graph(fn)
+    return fn
+
+
+def mark_dynamic(tensor, index, *, min=None, max=None):
+    """Not built yet: ask that a size be symbolic from the first capture. Raises `Unsupported`."""
+    raise Unsupported("mark_dynamic is not built yet: code is compiled again for new sizes")
+
+
+def cond(pred, true_fn, false_fn, operands=()):
+    """Return `true_fn(*operands)` if `pred` holds, else `false_fn(*operands)`.
+
+    In captured code a tensor `pred` breaks the graph, as `if` does, and each branch is captured when it is taken.
+    """
+    if not (callable(true_fn) and callable(false_fn)):
+        raise TypeError("cond() takes two callables")
+    return true_fn(*operands) if pred else false_fn(*operands)
+
+
+def export(f, *args, **kwargs):
+    """Not built yet: capture a whole function ahead of its first call. Raises `Unsupported`."""
+    raise Unsupported("export is not built yet: compile(f, fullgraph=True) captures whole at the first call")
+
+
+def statistics() -> "dict[str, float]":
+    """Counters since the process started: captures, graph_breaks, recompiles, hits, eager_fallbacks, live_fakes, seconds."""
+    return _C.statistics()

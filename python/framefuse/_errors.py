@@ -1,0 +1,25 @@
+"""The exceptions that framefuse raises of its own; errors of the compiled code are the code's own."""
+
+
+class Unsupported(RuntimeError):
+    """Raised where framefuse cannot do what was asked for: a graph break under `fullgraph=True`, or a feature not built yet.
+
+    Attributes:
+        reason: the graph break's `BreakReason`-like text, or None where no break was involved.
+    """
+
+    def __init__(self, message: str = "", reason: "str | None" = None):
+        super().__init__(message)
+        self.reason = reason
+
+
+class BackendError(RuntimeError):
+    """Raised when a backend fails on a graph. `__cause__` is the backend's own exception, `backend` its name."""
+
+    def __init__(self, message: str = "", backend: str = ""):
+        super().__init__(message)
+        self.backend = backend
+
+
+class InternalError(RuntimeError):
+    """A bug of framefuse, raised only with `config.raise_on_bug`; otherwise it is logged once and the code runs in Python."""

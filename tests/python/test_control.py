@@ -1,0 +1,87 @@
+"""disable, stance, cond and what is not built yet, seen from code that Python runs."""
+
+import framefuse
+import pytest
+import torch
+
+
+def test_not_compiling_in_python():
+    assert framefuse.is_compiling() is False
+    assert framefuse.graph_break() is None
+
+
+def test_disable_forms():
+    @framefuse.disable
+    def double(x):
+        """Doubles."""
+        return x * 2
+
+    @framefuse.disable(recursive=False)
+    def triple(x):
+        return x * 3
+
+    assert double(2) == 4 and triple(2) == 6
+    assert double.__name__ == "double" and double.__doc__ == "Doubles."
+    with pytest.raises(TypeError, match=r"disable\(\) takes a function"):
+        framefuse.disable(3)
+    with pytest.raises(TypeError, match="recursive must be"):
+        framefuse.disable(double, recursive=1)
+
+
+def test_stance_as_call_block_and_decorator():
+    get = framefuse._C.get_stance
+    framefuse.set_stance("force_eager")
+    assert get().name == "force_eager"
+    with framefuse.set_stance("fail_on_recompile"):
+        assert get().name == "fail_on_recompile"
+    assert get().name == "force_eager"
+    framefuse.set_stance()
+    assert get().name == "default"
+
+    @framefuse.set_stance("eager_on_recompile")
+    def inside():
+        return get().name
+
+    assert get().name == "default"
+    assert inside() == "eager_on_recompile"
+    assert get().name == "default"
+
+
+def test_unknown_stance():
+    with pytest.raises(ValueError, match="unknown stance 'eager'; the stances are: default, force_eager"):
+        framefuse.set_stance("eager")
+
+
+def test_cond():
+    branches = (lambda x: x + 1, lambda x: x - 1)
+    x = torch.zeros(2)
+    assert torch.equal(framefuse.cond(torch.tensor(True), *branches, (x,)), x + 1)
+    assert torch.equal(framefuse.cond(False, *branches, [x]), x - 1)
+    with pytest.raises(TypeError, match="two callables"):
+        framefuse.cond(True, 1, 2)
+
+
+def test_allow_in_graph_returns_its_argument():
+    def f(x):
+        return x
+
+    assert framefuse.allow_in_graph(f) is f
+    assert framefuse.allow_in_graph([f, len]) == [f, len]
+    with pytest.raises(TypeError, match=r"allow_in_graph\(\) takes a function"):
+        framefuse.allow_in_graph(3)
+
+
+def test_what_is_not_built_says_its_name():
+    with pytest.raises(framefuse.Unsupported, match="mark_dynamic"):
+        framefuse.mark_dynamic(torch.ones(2), 0)
+    with pytest.raises(framefuse.Unsupported, match="export"):
+        framefuse.export(torch.sin, torch.ones(2))
+
+
+def test_statistics_count():
+    assert {"captures", "graph_breaks", "recompiles", "hits", "live_fakes"} <= set(framefuse.statistics())
+
+
+def test_public_names_have_docstrings():
+    for name in framefuse.__all__:
+        assert getattr(framefuse, name).__doc__, name

@@ -1,0 +1,131 @@
+"""The FX module built from a recorded description computes what was recorded, whatever the values' containers and aliases."""
+
+import operator
+
+import framefuse
+import pytest
+import torch
+from framefuse import _fx
+from framefuse._backends import Backend
+
+
+class Journal:
+    """Records calls on plain tensors as a capture records them on fakes."""
+
+    def __init__(self, **inputs):
+        self.inputs = [(name, tensor, tensor) for name, tensor in inputs.items()]
+        self.nodes = []
+
+    def call(self, target, *args, **kwargs):
+        result = target(*args, **kwargs)
+        self.nodes.append(("call_function", target, args, kwargs, result))
+        return result
+
+    def method(self, name, *args, **kwargs):
+        result = getattr(args[0], name)(*args[1:], **kwargs)
+        self.nodes.append(("call_method", name, args, kwargs, result))
+        return result
+
+    def run(self, outputs, *tensors):
+        return _fx.build_graph_module(self.inputs, self.nodes, outputs)(*tensors)
+
+
+@pytest.fixture
+def x():
+    return torch.arange(6.0).reshape(2, 3)
+
+
+def test_functions_methods_and_keywords(x):
+    j = Journal(**{"L['x']": x})
+    total = j.method("sum", j.call(torch.add, x, x, alpha=3), dim=1)
+    out = j.call(operator.mul, total, 2.0)
+    y = torch.randn(2, 3)
+    assert torch.equal(j.run([out, total], y)[0], (y + 3 * y).sum(1) * 2)
+    module = _fx.build_graph_module(j.inputs, j.nodes, [out])
+    assert [node.op for node in module.graph.nodes] == ["placeholder", "call_function", "call_method", "call_function", "output"]
+    assert next(iter(module.graph.nodes)).name.lower() == "l_x"
+
+
+def test_results_in_sequences_become_getitems(x):
+    j = Journal(x=x)
+    first, second, third = j.call(torch.split, x, 1, 1)
+    values, indices = j.call(torch.max, x, 1)
+    stacked = j.call(torch.cat, [third, first])
+    y = torch.randn(2, 3)
+    got = j.run([stacked, values], y)
+    assert torch.equal(got[0], torch.cat([y[:, 2:], y[:, :1]]))
+    assert torch.equal(got[1], y.max(1).values)
+    nodes = _fx.build_graph_module(j.inputs, j.nodes, [stacked]).graph.nodes
+    assert sum(node.target is operator.getitem for node in nodes) == 2  # none for what is not used
+
+
+def test_in_place_calls_keep_their_order(x):
+    j = Journal(x=x.clone())
+    value = j.inputs[0][1]
+    before = j.call(torch.sum, value)
+    j.method("add_", value, 1.0)
+    after = j.call(torch.sum, value)
+    y = torch.ones(2, 3)
+    assert [t.item() for t in j.run([before, after], y)] == [6.0, 12.0]
+
+
+def test_constants_become_attributes(x):
+    table = torch.tensor([1.0, 2.0, 3.0])
+    j = Journal(x=x)
+    j.nodes.append(("get_attr", "G['table']", (), {}, table))
+    out = j.call(operator.mul, x, table)
+    assert torch.equal(j.run([out], x + 1)[0], (x + 1) * table)
+
+
+def test_slices_and_tuples_as_arguments(x):
+    j = Journal(x=x)
+    out = j.call(operator.getitem, x, (slice(None), slice(0, 2)))
+    assert torch.equal(j.run([out], x + 1)[0], x[:, :2] + 1)
+
+
+def test_a_value_nobody_recorded_is_an_error(x):
+    j = Journal(x=x)
+    j.nodes.append(("call_function", torch.sin, (x + 1,), {}, torch.sin(x)))
+    with pytest.raises(RuntimeError, match=r"shape \(2, 3\) was used that no recorded call returned"):
+        j.run([], x)
+
+
+def test_backend_gets_module_examples_and_keywords(x):
+    seen = []
+
+    def backend(gm, inputs, *, options):
+        seen.append((gm, inputs, options))
+        return gm.forward
+
+    j = Journal(x=x)
+    out = j.call(torch.sin, x)
+    compiled = _fx.compile_graph(Backend("mine", backend), {"options": {"a": 1}}, j.inputs, j.nodes, [out])
+    assert torch.equal(compiled(x)[0], torch.sin(x))
+    (gm, inputs, options) = seen[0]
+    assert isinstance(gm, torch.fx.GraphModule) and inputs[0] is x and options == {"a": 1}
+
+
+def test_backend_failures_are_named(x):
+    def broken(gm, inputs):
+        raise KeyError("no kernel")
+
+    with pytest.raises(framefuse.BackendError, match="backend 'mine' raised KeyError") as raised:
+        _fx.compile_graph(Backend("mine", broken), {}, [("x", x, x)], [], [x])
+    assert isinstance(raised.value.__cause__, KeyError)
+    assert raised.value.backend == "mine"
+    with pytest.raises(framefuse.BackendError, match="returned NoneType, not a callable"):
+        _fx.compile_graph(Backend("mine", lambda gm, inputs: None), {}, [("x", x, x)], [], [x])
+
+
+@pytest.mark.parametrize("name", ["eager", "aot_eager"])
+def test_backends_of_torchs_registry_take_the_module(x, name):
+    from framefuse._backends import resolve_backend
+
+    x = x.clone().requires_grad_()
+    j = Journal(x=x)
+    out = j.call(torch.sin, x)
+    compiled = _fx.compile_graph(resolve_backend(name), {}, j.inputs, j.nodes, [out])
+    y = torch.ones(2, 3, requires_grad=True)
+    result = compiled(y)[0]
+    result.sum().backward()
+    assert torch.allclose(result, torch.sin(y)) and torch.allclose(y.grad, torch.cos(y))
