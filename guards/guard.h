@@ -22,14 +22,14 @@ namespace framefuse {
 enum class GuardKind : std::uint8_t {
   kTypeIs,         // type(value) is expected
   kIdentity,       // value is expected (also None/True/False)
-  kEquals,         // same exact type and equal: int float (bitwise) complex str bytes, tuples of these
-  kLength,         // len of an exact builtin container (ob_size / ma_used / set used)
-  kKeys,           // exact dict: these keys (list object) in this order
+  kEquals,         // same exact type and value (floats by their bits): immutables as of IsImmutable, torch.device
+  kLength,         // raw length of a list, tuple, dict, set, deque, str or bytes (or a subclass of one)
+  kKeys,           // exact dict or OrderedDict: these keys (list or tuple) in this order
   kHasKey,         // exact dict `value` contains key `expected`
   kLacksKey,       // exact dict `value` lacks key `expected` (also module dicts, globals, builtins)
   kLacksAttr,      // instance dict/inline values of `value` lack the name `expected`
-  kSetEquals,      // exact set/frozenset equal to expected (elements immutable)
-  kTypeLookup,     // _PyType_Lookup(value, name) is the expected object (or absent); expected: (name, object|absent)
+  kSetEquals,      // exact set/frozenset: expected's elements in expected's iteration order (a set, list or tuple)
+  kTypeLookup,     // _PyType_Lookup(value, name) is the expected object; expected: (name, object), or (name,) for absent
   kTensor,         // tensor metadata (expected: a TensorSpec, see leaf/tensor.h)
   kCellEmpty,      // cell has no contents
   kGlobalState,    // grad mode, inference mode, autocast, default dtype/device, deterministic, num_threads …
@@ -48,7 +48,7 @@ struct Guard {
   SourceId source = kNoSource;
   GuardKind kind = GuardKind::kTypeIs;
   Ref expected;
-  std::int32_t aux = 0;  // index of a TensorSpec, length, …
+  std::int64_t aux = 0;  // kLength: the length; kTensor: index of its spec; kSameAs, kDistinctFrom: the other source
   UserLocation where;
 };
 
@@ -56,19 +56,23 @@ class GuardProgram;
 
 class GuardSet {
  public:
-  explicit GuardSet(SourceTable* sources) : sources_(sources) {}
+  explicit GuardSet(SourceTable* sources);
   // Adds a guard unless an equal one is there. Returns whether it was added.
-  bool Add(SourceId source, GuardKind kind, BorrowedRef expected, const UserLocation& where, std::int32_t aux = 0);
+  bool Add(SourceId source, GuardKind kind, BorrowedRef expected, const UserLocation& where, std::int64_t aux = 0);
   bool AddLength(SourceId source, std::int64_t length, const UserLocation& where);
   bool AddTypeLookup(SourceId type_source, BorrowedRef name, BorrowedRef found_or_null, const UserLocation& where);
-  // Records dtype, device, layout, sizes, strides, requires_grad, key set, subclass … of a live tensor.
+  // Records dtype, device, layout, sizes, strides, requires_grad, key set, subclass … of a live tensor (see
+  // leaf/tensor.h). A second call for the same source is ignored. False also where `tensor` is none.
   bool AddTensor(SourceId source, BorrowedRef tensor, const UserLocation& where);
-  // Records the dispatcher-wide state that every capture depends on, as it is now.
+  // Records the dispatcher-wide state that every capture depends on, as it is now. To be called before the capture
+  // changes any of it (the thread-local Fake key, grad mode …).
   void AddGlobalState();
-  // Records how the storages of these tensor sources overlap, as it is now (soundness rule 11).
-  void AddOverlap(absl::Span<const SourceId> tensor_sources);
+  // Records how the storages of these tensors overlap, as it is now (soundness rule 11): tensors[i] is the live
+  // value of tensor_sources[i].
+  void AddOverlap(absl::Span<const SourceId> tensor_sources, absl::Span<const BorrowedRef> tensors);
 
   // Compiles; `also_resolve` are sources that the entry loads even if no guard names them.
+  // `slot_names` are the names of the frame's slots, for texts.
   absl::StatusOr<std::unique_ptr<GuardProgram>> Compile(absl::Span<const SourceId> also_resolve,
                                                         std::vector<std::string> slot_names) const;
   const std::vector<Guard>& guards() const { return guards_; }
@@ -77,23 +81,25 @@ class GuardSet {
   GuardSet& operator=(const GuardSet&) = delete;
 
  private:
-  struct State;  // tensor specs, overlap partition, dedupe index
+  struct State;  // tensor specs, global state, overlap partition, dedupe index
   SourceTable* sources_;
   std::vector<Guard> guards_;
   std::unique_ptr<State> state_;
 };
 
-// Values of sources for one call. `objects[id]` is borrowed from live state or owned by `owned`.
+// Values of sources for one call, by SourceId: objects[id] is borrowed from live state or from `owned`. Valid for the
+// guarded sources, those in `also_resolve`, and their bases. The array belongs to the program: take references before
+// anything runs that may check the same program again.
 struct ResolvedSources {
-  std::vector<PyObject*> objects;
+  PyObject* const* objects = nullptr;
   std::vector<Ref> owned;
 };
 
 class GuardProgram {
  public:
   virtual ~GuardProgram() = default;
-  // Resolves every source once, in order, and checks each guard. On success `resolved` holds the value of
-  // every source that was asked for. Never sets a Python error.
+  // Resolves every source once, in order, and checks each guard. On success `resolved` (which may be null) holds the
+  // value of every source that was asked for. Never sets a Python error.
   virtual bool Check(const FrameView& frame, ResolvedSources* resolved) const noexcept = 0;
   virtual std::string Explain(const FrameView& frame) const = 0;  // empty: all hold
   virtual std::string PythonText(const std::string& name) const = 0;  // one readable function

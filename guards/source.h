@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
 #include "frame_eval/ref.h"
 
 namespace framefuse {
@@ -61,8 +62,7 @@ class SourceTable {
 
   const Source& operator[](SourceId id) const { return sources_[static_cast<std::size_t>(id)]; }
   SourceId size() const { return static_cast<SourceId>(sources_.size()); }
-  // Python text as a user would write it: L['x'].weight, G['torch'], self._modules['fc'] …
-  // `local_names` are the frame's slot names.
+  // As PrintSource, below.
   std::string Print(SourceId id, const std::vector<std::string>& local_names) const;
 
  private:
@@ -81,6 +81,10 @@ class SourceTable {
   std::vector<Source> sources_;
   absl::flat_hash_map<Key, SourceId, KeyHash, KeyEqual> index_;
 };
+
+// Python text as a user would write it: L['x'].weight, G['torch'], L['self']._modules['fc'] …
+// `sources` are indexed by SourceId, `local_names` are the frame's slot names.
+std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std::vector<std::string>& local_names);
 
 }  // namespace framefuse
 

@@ -1,0 +1,169 @@
+#include "guards/fact.h"
+
+#include "frame_eval/versions/frame_ops.h"
+#include "guards/immutable.h"
+#include "guards/leaf/tensor.h"
+#include "guards/read.h"
+
+namespace framefuse {
+namespace {
+
+bool MatchesElement(const Held& expected, BorrowedRef actual) {
+  return expected.Is(actual) || (!expected.weak() && SameImmutable(expected.reference(), actual));
+}
+
+bool HoldsEquals(const Fact& fact, BorrowedRef value) {
+  if (!value || fact.expected.weak()) return fact.expected.Is(value);
+  const BorrowedRef expected = fact.expected.reference();
+  return SameImmutable(expected, value) || SameTorchDevice(expected, value);
+}
+
+// Keys of an OrderedDict in its own order, which the dict below it does not know.
+bool OrderedKeysAre(const std::vector<Held>& expected, BorrowedRef value) {
+  // Iterating hashes the keys again: only those whose hash is C code.
+  for (const Held& key : expected) {
+    if (!key.get() || DictKey(key.get()).mode == DictKey::Mode::kOpaque) return false;
+  }
+  const GcPause no_collection;  // the iterator is a new container object
+  Ref iterator = Ref::Steal(PyODict_Type.tp_iter(value.get()));
+  std::size_t i = 0;
+  while (iterator) {
+    Ref key = Ref::Steal(PyIter_Next(iterator));
+    if (!key) break;
+    if (i == expected.size() || !MatchesElement(expected[i++], key)) return false;
+  }
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  return i == expected.size();
+}
+
+bool HoldsKeys(const Fact& fact, BorrowedRef value) {
+  if (!value || !PyDict_Check(value.get())) return false;
+  if (static_cast<std::size_t>(PyDict_GET_SIZE(value.get())) != fact.elements.size()) return false;
+  if (IsOrderedDict(value)) return value.type() == &PyODict_Type && OrderedKeysAre(fact.elements, value);
+  Py_ssize_t position = 0;
+  PyObject* key = nullptr;
+  for (const Held& expected : fact.elements) {
+    if (!PyDict_Next(value.get(), &position, &key, nullptr) || !MatchesElement(expected, key)) return false;
+  }
+  return true;
+}
+
+bool HoldsSet(const Fact& fact, BorrowedRef value) {
+  if (!value || !PyAnySet_CheckExact(value.get())) return false;
+  if (static_cast<std::size_t>(PySet_GET_SIZE(value.get())) != fact.elements.size()) return false;
+  Py_ssize_t position = 0;
+  PyObject* key = nullptr;
+  Py_hash_t hash = 0;
+  for (const Held& expected : fact.elements) {
+    if (!_PySet_NextEntry(value.get(), &position, &key, &hash) || !MatchesElement(expected, key)) return false;
+  }
+  return true;
+}
+
+BorrowedRef DictOrModuleDict(BorrowedRef value) {
+  if (!value) return nullptr;
+  if (PyDict_Check(value.get())) return value;
+  return PyModule_Check(value.get()) ? PyModule_GetDict(value.get()) : nullptr;
+}
+
+bool HoldsHasKey(const Fact& fact, BorrowedRef value, Lookup wanted) {
+  const BorrowedRef dict = DictOrModuleDict(value);
+  PyObject* item = nullptr;
+  return dict && FindInDict(dict, fact.key, &item) == wanted;
+}
+
+bool HoldsLacksAttr(const Fact& fact, BorrowedRef value) {
+  if (!value) return false;
+  if (PyObject* dict = InstanceDictOf(value)) {
+    PyObject* item = nullptr;
+    return FindInDict(dict, fact.key, &item) == Lookup::kAbsent;
+  }
+  return frame_ops::RawInstanceAttr(value, fact.key.key.get()) == nullptr;
+}
+
+bool HoldsTypeLookup(const Fact& fact, BorrowedRef value) {
+  if (!value || !PyType_Check(value.get())) return false;
+  PyObject* found = frame_ops::TypeLookup(reinterpret_cast<PyTypeObject*>(value.get()), fact.key.key.get());
+  return fact.expected.empty() ? found == nullptr : fact.expected.Is(found);
+}
+
+absl::Status FillElements(const Guard& guard, Fact* fact) {
+  if (!guard.expected) return absl::InvalidArgumentError("a key or set guard needs its expected elements");
+  Ref items = Ref::Steal(PySequence_List(guard.expected));
+  if (!items) {
+    PyErr_Clear();
+    return absl::InvalidArgumentError("a key or set guard needs a list, tuple or set");
+  }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    fact->elements.emplace_back(PyList_GET_ITEM(items.get(), i));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Fact> MakeFact(const Guard& guard) {
+  Fact fact;
+  fact.source = guard.source;
+  fact.kind = guard.kind;
+  fact.number = guard.aux;
+  fact.where = guard.where;
+  switch (guard.kind) {
+    case GuardKind::kTypeIs:
+    case GuardKind::kIdentity:
+    case GuardKind::kEquals:
+      if (!guard.expected) return absl::InvalidArgumentError("a guard on a value needs the expected one");
+      fact.expected = Held(guard.expected);
+      if (guard.kind == GuardKind::kEquals && !IsImmutable(guard.expected) && !IsTorchDevice(guard.expected)) {
+        return absl::InvalidArgumentError("kEquals needs an immutable value");
+      }
+      break;
+    case GuardKind::kHasKey:
+    case GuardKind::kLacksKey:
+    case GuardKind::kLacksAttr:
+      if (!guard.expected) return absl::InvalidArgumentError("a key guard needs its key");
+      fact.key = DictKey(guard.expected);
+      if (fact.key.mode == DictKey::Mode::kOpaque && guard.kind != GuardKind::kHasKey) {
+        return absl::InvalidArgumentError("the absence of a key whose hash or equality is user code cannot be guarded");
+      }
+      break;
+    case GuardKind::kTypeLookup: {
+      PyObject* pair = guard.expected;
+      if (pair == nullptr || !PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) < 1) {
+        return absl::InvalidArgumentError("kTypeLookup needs (name,) or (name, object)");
+      }
+      fact.key = DictKey(PyTuple_GET_ITEM(pair, 0));
+      if (PyTuple_GET_SIZE(pair) > 1) fact.expected = Held(PyTuple_GET_ITEM(pair, 1));
+      break;
+    }
+    case GuardKind::kKeys:
+    case GuardKind::kSetEquals:
+      if (absl::Status status = FillElements(guard, &fact); !status.ok()) return status;
+      break;
+    default: break;
+  }
+  return fact;
+}
+
+bool Holds(const Fact& fact, BorrowedRef value) {
+  switch (fact.kind) {
+    case GuardKind::kTypeIs: return value && fact.expected.Is(reinterpret_cast<PyObject*>(value.type()));
+    case GuardKind::kIdentity: return fact.expected.Is(value);
+    case GuardKind::kEquals: return HoldsEquals(fact, value);
+    case GuardKind::kLength: return value && RawLength(value) == fact.number;
+    case GuardKind::kKeys: return HoldsKeys(fact, value);
+    case GuardKind::kHasKey: return HoldsHasKey(fact, value, Lookup::kFound);
+    case GuardKind::kLacksKey: return HoldsHasKey(fact, value, Lookup::kAbsent);
+    case GuardKind::kLacksAttr: return HoldsLacksAttr(fact, value);
+    case GuardKind::kSetEquals: return HoldsSet(fact, value);
+    case GuardKind::kTypeLookup: return HoldsTypeLookup(fact, value);
+    case GuardKind::kCellEmpty: return value && PyCell_Check(value.get()) && PyCell_GET(value.get()) == nullptr;
+    case GuardKind::kNull: return !value;
+    default: return false;
+  }
+}
+
+}  // namespace framefuse

@@ -1,0 +1,37 @@
+// Fact: a Guard in the form that an installed entry keeps: expected objects held as Held, texts of locations ready.
+// Invariant: Holds decides every kind that concerns one value; GuardProgram's fast steps are short cuts of it.
+#ifndef FRAMEFUSE_GUARDS_FACT_H_
+#define FRAMEFUSE_GUARDS_FACT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "guards/dict_lookup.h"
+#include "guards/guard.h"
+
+namespace framefuse {
+
+struct Fact {
+  SourceId source = kNoSource;
+  GuardKind kind = GuardKind::kTypeIs;
+  Held expected;              // kTypeIs, kIdentity, kEquals, kTypeLookup (empty: the name is absent)
+  DictKey key;                // kHasKey, kLacksKey, kLacksAttr, kTypeLookup (the name)
+  std::vector<Held> elements;  // kKeys, kSetEquals, in order
+  std::int64_t number = 0;    // kLength; other kinds: the guard's aux
+  UserLocation where;
+};
+
+absl::StatusOr<Fact> MakeFact(const Guard& guard);
+
+// `value` may be null (absent). Not for kTensor, kGlobalState, kOverlap, kSameAs and kDistinctFrom.
+bool Holds(const Fact& fact, BorrowedRef value);
+
+// Why a fact does not hold, such as "== 3 failed: 4", to follow the source's text.
+std::string ExplainFact(const Fact& fact, BorrowedRef value, const std::string& source);
+// The fact as a Python expression over the source's text.
+std::string FactExpression(const Fact& fact, const std::string& source);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_GUARDS_FACT_H_

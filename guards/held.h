@@ -1,0 +1,36 @@
+// Held: an object that a guard expects, kept the way that does not change its life time.
+// Instances of user types are held by weak reference where their type allows it, so that an entry never keeps a
+// model alive; once the object is dead, the guard fails for good. Types, functions, code, modules and immutables
+// are held strongly.
+#ifndef FRAMEFUSE_GUARDS_HELD_H_
+#define FRAMEFUSE_GUARDS_HELD_H_
+
+#include "frame_eval/ref.h"
+
+namespace framefuse {
+
+class Held {
+ public:
+  Held() = default;
+  explicit Held(BorrowedRef object);
+
+  // Null once the object is dead (or if there was none).
+  BorrowedRef get() const {
+    if (!weak_) return reference_.get();
+    PyObject* object = PyWeakref_GET_OBJECT(reference_.get());
+    return object == Py_None ? nullptr : object;
+  }
+  bool Is(BorrowedRef object) const { return object && get() == object; }
+  bool weak() const { return weak_; }
+  bool empty() const { return !reference_; }
+  // The object itself, or the weak reference to it.
+  BorrowedRef reference() const { return reference_; }
+
+ private:
+  Ref reference_;
+  bool weak_ = false;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_GUARDS_HELD_H_

@@ -1,0 +1,186 @@
+#include "guards/leaf/global_state.h"
+
+#include <ATen/Context.h>
+#include <ATen/FuncTorchTLS.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/autograd/forward_grad.h>
+
+#include <array>
+#include <sstream>
+#include <string_view>
+
+namespace framefuse {
+namespace {
+
+// In the order in which ReadGlobalState adds them.
+constexpr std::array<std::string_view, 22> kSwitchNames = {
+    "grad mode",
+    "inference mode",
+    "forward grad mode",
+    "view replay",
+    "forward AD level",
+    "functorch level",
+    "autocast on cpu",
+    "autocast on cuda",
+    "autocast cache",
+    "deterministic algorithms",
+    "deterministic warn_only",
+    "deterministic fill",
+    "cudnn.enabled",
+    "cudnn.benchmark",
+    "cudnn.deterministic",
+    "mkldnn.enabled",
+    "flash attention",
+    "memory-efficient attention",
+    "math attention",
+    "cudnn attention",
+    "tf32 in cublas",
+    "torch function mode skipped",
+};
+
+class Switches {
+ public:
+  void Add(bool value) { bits_ |= static_cast<std::uint64_t>(value) << count_++; }
+  std::uint64_t bits() const { return bits_; }
+
+ private:
+  std::uint64_t bits_ = 0;
+  unsigned count_ = 0;
+};
+
+// Throws where the user mixed the old and the new way of setting it; matmuls throw then, too.
+bool AllowsTf32(const at::Context& context) noexcept {
+  try {
+    return context.allowTF32CuBLAS();
+  } catch (...) {
+    return false;
+  }
+}
+
+std::uint64_t ReadSwitches() {
+  const at::Context& context = at::globalContext();
+  const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
+  Switches s;
+  s.Add(autograd.get_grad_mode());
+  s.Add(autograd.get_inference_mode());
+  s.Add(autograd.get_fw_grad_mode());
+  s.Add(autograd.get_view_replay_enabled());
+  s.Add(torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr);
+  s.Add(at::functorch::functorchTLSAccessor() != nullptr &&
+        c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode));
+  s.Add(at::autocast::is_autocast_enabled(at::kCPU));
+  s.Add(at::autocast::is_autocast_enabled(at::kCUDA));
+  s.Add(at::autocast::is_autocast_cache_enabled());
+  s.Add(context.deterministicAlgorithms());
+  s.Add(context.deterministicAlgorithmsWarnOnly());
+  s.Add(context.deterministicFillUninitializedMemory());
+  s.Add(context.userEnabledCuDNN());
+  s.Add(context.benchmarkCuDNN());
+  s.Add(context.deterministicCuDNN());
+  s.Add(context.userEnabledMkldnn());
+  s.Add(context.userEnabledFlashSDP());
+  s.Add(context.userEnabledMemEfficientSDP());
+  s.Add(context.userEnabledMathSDP());
+  s.Add(context.userEnabledCuDNNSDP());
+  s.Add(AllowsTf32(context));
+  s.Add(at::impl::PythonTorchFunctionTLS::peek_skip_next());
+  return s.bits();
+}
+
+const char* OnOff(bool on) { return on ? "enabled" : "disabled"; }
+
+template <class T>
+std::string Difference(std::string_view what, const T& expected, const T& actual) {
+  std::ostringstream text;
+  text << what << ": expected " << expected << ", actual " << actual;
+  return text.str();
+}
+
+std::string DtypeDifference(std::string_view what, std::uint8_t expected, std::uint8_t actual) {
+  return Difference(what, c10::toString(static_cast<c10::ScalarType>(expected)),
+                    c10::toString(static_cast<c10::ScalarType>(actual)));
+}
+
+}  // namespace
+
+GlobalState ReadGlobalState() noexcept {
+  GlobalState state;
+  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  state.included_keys = keys.included_.raw_repr();
+  state.excluded_keys = keys.excluded_.raw_repr();
+  state.switches = ReadSwitches();
+  using FunctionModes = at::impl::PythonTorchFunctionTLS;
+  state.torch_function_disabled = static_cast<std::uint8_t>(FunctionModes::get_disabled_state());
+  if (const std::int64_t n = FunctionModes::stack_len(); n > 0) {
+    state.function_modes = static_cast<std::uint16_t>(n);
+    state.top_function_mode = FunctionModes::get_stack_at(n - 1)->ptr(getPyInterpreter());
+  }
+  using DispatchModes = c10::impl::TorchDispatchModeTLS;
+  if (DispatchModes::any_modes_set()) {
+    const std::int64_t n = DispatchModes::stack_len();
+    state.dispatch_modes = static_cast<std::uint16_t>(n);
+    if (n > 0) state.top_dispatch_mode = DispatchModes::get_stack_at(n - 1)->ptr(getPyInterpreter());
+  }
+  state.default_dtype = static_cast<std::uint8_t>(c10::get_default_dtype_as_scalartype());
+  state.autocast_cpu_dtype = static_cast<std::uint8_t>(at::autocast::get_autocast_dtype(at::kCPU));
+  state.autocast_cuda_dtype = static_cast<std::uint8_t>(at::autocast::get_autocast_dtype(at::kCUDA));
+  return state;
+}
+
+std::string ExplainGlobalState(const GlobalState& expected, const GlobalState& actual) {
+  for (std::size_t i = 0; i < kSwitchNames.size(); ++i) {
+    const bool want = (expected.switches >> i & 1) != 0, got = (actual.switches >> i & 1) != 0;
+    if (want != got) return Difference(kSwitchNames[i], OnOff(want), OnOff(got));
+  }
+  if (expected.default_dtype != actual.default_dtype) {
+    return DtypeDifference("default dtype", expected.default_dtype, actual.default_dtype);
+  }
+  if (expected.autocast_cpu_dtype != actual.autocast_cpu_dtype) {
+    return DtypeDifference("autocast dtype on cpu", expected.autocast_cpu_dtype, actual.autocast_cpu_dtype);
+  }
+  if (expected.autocast_cuda_dtype != actual.autocast_cuda_dtype) {
+    return DtypeDifference("autocast dtype on cuda", expected.autocast_cuda_dtype, actual.autocast_cuda_dtype);
+  }
+  if (expected.function_modes != actual.function_modes) {
+    return Difference("torch function modes", expected.function_modes, actual.function_modes);
+  }
+  if (expected.top_function_mode != actual.top_function_mode) return "another torch function mode is active";
+  if (expected.torch_function_disabled != actual.torch_function_disabled) {
+    return Difference("torch function disabled", int{expected.torch_function_disabled},
+                      int{actual.torch_function_disabled});
+  }
+  if (expected.dispatch_modes != actual.dispatch_modes) {
+    return Difference("torch dispatch modes", expected.dispatch_modes, actual.dispatch_modes);
+  }
+  if (expected.top_dispatch_mode != actual.top_dispatch_mode) return "another torch dispatch mode is active";
+  const auto text = [](std::uint64_t keys) {
+    return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, keys));
+  };
+  if (expected.included_keys != actual.included_keys) {
+    return Difference("included dispatch keys", text(expected.included_keys), text(actual.included_keys));
+  }
+  if (expected.excluded_keys != actual.excluded_keys) {
+    return Difference("excluded dispatch keys", text(expected.excluded_keys), text(actual.excluded_keys));
+  }
+  return "";
+}
+
+std::string DescribeGlobalState(const GlobalState& state) {
+  std::ostringstream text;
+  for (std::size_t i = 0; i < kSwitchNames.size(); ++i) {
+    if ((state.switches >> i & 1) != 0) text << kSwitchNames[i] << ", ";
+  }
+  text << "default dtype " << c10::toString(static_cast<c10::ScalarType>(state.default_dtype));
+  if (state.function_modes != 0) text << ", " << state.function_modes << " torch function modes";
+  if (state.dispatch_modes != 0) text << ", " << state.dispatch_modes << " torch dispatch modes";
+  return text.str();
+}
+
+}  // namespace framefuse

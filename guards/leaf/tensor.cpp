@@ -1,0 +1,219 @@
+#include "guards/leaf/tensor.h"
+
+#include <torch/csrc/Device.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "c10/core/TensorImpl.h"
+
+namespace framefuse {
+namespace {
+
+using torch::autograd::AutogradMeta;
+
+c10::TensorImpl* Impl(PyObject* object) { return THPVariable_Unpack(object).unsafeGetTensorImpl(); }
+
+std::uint16_t PackDevice(c10::Device device) {
+  return static_cast<std::uint16_t>(static_cast<std::uint8_t>(device.type()) << 8 |
+                                    static_cast<std::uint8_t>(device.index()));
+}
+
+c10::Device UnpackDevice(std::uint16_t packed) {
+  return {static_cast<c10::DeviceType>(packed >> 8), static_cast<c10::DeviceIndex>(packed & 0xff)};
+}
+
+// Strided, and nobody overrides sizes, strides or device: TensorImpl's own fields can be read.
+bool HasDefaultPolicy(const c10::TensorImpl& impl) {
+  return !impl.is_python_dispatch() && !impl.has_symbolic_sizes_strides() &&
+         !impl.key_set().has_any(c10::DispatchKeySet(c10::DispatchKey::NestedTensor)) &&
+         impl.layout() == c10::kStrided;
+}
+
+struct GradState {
+  bool requires_grad, is_leaf;
+};
+
+GradState ReadGradState(const c10::TensorImpl& impl) {
+  auto* meta = static_cast<const AutogradMeta*>(impl.autograd_meta());
+  if (meta == nullptr) return {false, true};
+  const bool is_leaf = !meta->grad_fn_;
+  return {meta->requires_grad_ || !is_leaf, is_leaf};
+}
+
+template <class A, class B>
+std::string Mismatch(const char* what, const A& expected, const B& actual) {
+  std::ostringstream text;
+  text << what << " mismatch: expected " << expected << ", actual " << actual;
+  return text.str();
+}
+
+std::string ExplainList(const char* what, absl::Span<const std::int64_t> expected, c10::IntArrayRef actual) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (expected[i] == actual[i]) continue;
+    std::ostringstream text;
+    text << what << " mismatch at dim " << i << ": expected " << expected[i] << ", actual " << actual[i];
+    return text.str();
+  }
+  return "";
+}
+
+std::string ListText(absl::Span<const std::int64_t> values) {
+  std::ostringstream text;
+  text << '[';
+  for (std::size_t i = 0; i < values.size(); ++i) text << (i ? ", " : "") << values[i];
+  text << ']';
+  return text.str();
+}
+
+}  // namespace
+
+absl::Span<const std::int64_t> TensorSpec::Sizes() const {
+  const std::size_t n = dim < 0 ? 0 : static_cast<std::size_t>(dim);
+  return {n <= kInlineDims ? sizes.data() : more.data(), n};
+}
+
+absl::Span<const std::int64_t> TensorSpec::Strides() const {
+  const std::size_t n = dim < 0 ? 0 : static_cast<std::size_t>(dim);
+  return {n <= kInlineDims ? strides.data() : more.data() + n, n};
+}
+
+bool IsTensor(BorrowedRef object) {
+  return object && THPVariableClass != nullptr &&
+         PyType_IsSubtype(object.type(), reinterpret_cast<PyTypeObject*>(THPVariableClass));
+}
+
+bool RecordTensor(BorrowedRef object, TensorSpec* spec) {
+  if (!IsTensor(object)) return false;
+  const at::Tensor& tensor = THPVariable_Unpack(object.get());
+  if (!tensor.defined()) return false;
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  spec->type = object.type();
+  spec->type_ref = RefOf<PyTypeObject>::Create(spec->type);
+  spec->key_set = impl.key_set().raw_repr();
+  spec->dtype = static_cast<std::uint16_t>(c10::typeMetaToScalarType(impl.dtype()));
+  const GradState grad = ReadGradState(impl);
+  spec->requires_grad = grad.requires_grad;
+  spec->is_leaf = grad.is_leaf;
+  spec->dim = -1;
+  spec->more.clear();
+  if (!HasDefaultPolicy(impl)) return true;
+  spec->device = PackDevice(impl.device());
+  spec->plain = true;
+  const c10::IntArrayRef sizes = impl.sizes(), strides = impl.strides();
+  spec->dim = static_cast<std::int16_t>(sizes.size());
+  if (sizes.size() <= TensorSpec::kInlineDims) {
+    std::copy(sizes.begin(), sizes.end(), spec->sizes.begin());
+    std::copy(strides.begin(), strides.end(), spec->strides.begin());
+  } else {
+    spec->more.assign(sizes.begin(), sizes.end());
+    spec->more.insert(spec->more.end(), strides.begin(), strides.end());
+  }
+  return true;
+}
+
+bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept {
+  if (!object || object.type() != spec.type) return false;
+  const c10::TensorImpl* impl = Impl(object.get());
+  // The key set comes first: with the recorded one, the default-policy accessors below are plain field reads.
+  if (impl == nullptr || impl->key_set().raw_repr() != spec.key_set) return false;
+  if (static_cast<std::uint16_t>(c10::typeMetaToScalarType(impl->dtype())) != spec.dtype) return false;
+  const GradState grad = ReadGradState(*impl);
+  if (grad.requires_grad != spec.requires_grad || grad.is_leaf != spec.is_leaf) return false;
+  if (!spec.plain) return true;
+  if (impl->has_symbolic_sizes_strides() || PackDevice(impl->device()) != spec.device) return false;
+  const c10::IntArrayRef sizes = impl->sizes();
+  const std::size_t n = sizes.size();
+  if (n != static_cast<std::size_t>(spec.dim)) return false;
+  const std::int64_t* strides = impl->strides().data();
+  const std::int64_t* want_sizes = spec.sizes.data();
+  const std::int64_t* want_strides = spec.strides.data();
+  if (__builtin_expect(n > TensorSpec::kInlineDims, 0)) {
+    want_sizes = spec.more.data();
+    want_strides = want_sizes + n;
+  }
+  std::int64_t difference = 0;
+  for (std::size_t i = 0; i < n; ++i) difference |= (sizes[i] ^ want_sizes[i]) | (strides[i] ^ want_strides[i]);
+  return difference == 0;
+}
+
+std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object) {
+  if (!object) return "is missing";
+  if (object.type() != spec.type) return Mismatch("type", spec.type->tp_name, object.type()->tp_name);
+  const c10::TensorImpl* impl = Impl(object.get());
+  if (impl == nullptr) return "is undefined";
+  const auto dtype = c10::typeMetaToScalarType(impl->dtype());
+  if (static_cast<std::uint16_t>(dtype) != spec.dtype) {
+    return Mismatch("dtype", c10::toString(static_cast<c10::ScalarType>(spec.dtype)), c10::toString(dtype));
+  }
+  const bool plain = HasDefaultPolicy(*impl);
+  if (spec.plain && plain) {
+    if (PackDevice(impl->device()) != spec.device) return Mismatch("device", UnpackDevice(spec.device), impl->device());
+    const c10::IntArrayRef sizes = impl->sizes();
+    if (sizes.size() != spec.Sizes().size()) return Mismatch("rank", spec.Sizes().size(), sizes.size());
+    std::string text = ExplainList("size", spec.Sizes(), sizes);
+    if (text.empty()) text = ExplainList("stride", spec.Strides(), impl->strides());
+    if (!text.empty()) return text;
+  }
+  const GradState grad = ReadGradState(*impl);
+  if (grad.requires_grad != spec.requires_grad) {
+    return Mismatch("requires_grad", spec.requires_grad ? "True" : "False", grad.requires_grad ? "True" : "False");
+  }
+  if (grad.is_leaf != spec.is_leaf) {
+    return Mismatch("is_leaf", spec.is_leaf ? "True" : "False", grad.is_leaf ? "True" : "False");
+  }
+  if (impl->key_set().raw_repr() != spec.key_set) {
+    const c10::DispatchKeySet expected(c10::DispatchKeySet::RAW, spec.key_set);
+    return Mismatch("dispatch keys", c10::toString(expected), c10::toString(impl->key_set()));
+  }
+  return CheckTensor(spec, object) ? "" : "metadata mismatch";
+}
+
+std::string DescribeTensor(const TensorSpec& spec) {
+  std::ostringstream text;
+  text << c10::toString(static_cast<c10::ScalarType>(spec.dtype));
+  if (spec.plain) {
+    text << ListText(spec.Sizes()) << " strides " << ListText(spec.Strides()) << ' ' << UnpackDevice(spec.device);
+  } else {
+    text << " keys " << c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, spec.key_set));
+  }
+  if (spec.requires_grad) text << (spec.is_leaf ? " requires_grad leaf" : " requires_grad");
+  return text.str();
+}
+
+Ref ReadGrad(BorrowedRef tensor) {
+  if (!IsTensor(tensor)) return {};
+  const c10::TensorImpl* impl = Impl(tensor.get());
+  if (impl == nullptr || impl->is_python_dispatch()) return {};
+  auto* meta = static_cast<const AutogradMeta*>(impl->autograd_meta());
+  if (meta == nullptr || !meta->grad_.defined()) return Ref::Create(Py_None);
+  return Ref::Steal(THPVariable_Wrap(meta->grad_));
+}
+
+bool IsTorchDevice(BorrowedRef object) { return object && THPDevice_Check(object.get()); }
+
+bool SameTorchDevice(BorrowedRef a, BorrowedRef b) {
+  return IsTorchDevice(a) && IsTorchDevice(b) &&
+         reinterpret_cast<THPDevice*>(a.get())->device == reinterpret_cast<THPDevice*>(b.get())->device;
+}
+
+std::string TorchDeviceText(BorrowedRef device) {
+  return "device('" + reinterpret_cast<THPDevice*>(device.get())->device.str() + "')";
+}
+
+MemoryRange TensorMemory(BorrowedRef tensor) {
+  if (!IsTensor(tensor)) return {};
+  const c10::TensorImpl* impl = Impl(tensor.get());
+  if (impl == nullptr || !impl->unsafe_storage()) return {};
+  const c10::StorageImpl& storage = *impl->unsafe_storage().unsafeGetStorageImpl();
+  const auto begin = reinterpret_cast<std::uintptr_t>(storage.data_ptr().get());
+  // A storage with a symbolic size belongs to a fake; no live frame holds one.
+  if (begin == 0 || storage.sym_nbytes().is_heap_allocated() || impl->has_symbolic_sizes_strides()) return {};
+  const std::size_t bytes = storage.nbytes();
+  if (bytes == 0) return {};
+  const auto offset = static_cast<std::uintptr_t>(impl->is_python_dispatch() ? 0 : impl->storage_offset());
+  return {begin, begin + bytes, begin + offset * impl->itemsize()};
+}
+
+}  // namespace framefuse

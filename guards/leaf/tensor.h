@@ -1,0 +1,65 @@
+// leaf/tensor: facts about one tensor's metadata (TensorSpec), and raw reads of tensors and torch values.
+// What a spec holds: Python class, device, dtype, sizes, strides, layout and the other dispatch keys (conj, neg,
+// inference, quantised, Python dispatch …), requires_grad, is_leaf. Not the storage offset, nor any data.
+// Invariant: a check reads TensorImpl fields only; it never calls a virtual method that could reach Python.
+// Torch's headers stay in tensor.cpp.
+#ifndef FRAMEFUSE_GUARDS_LEAF_TENSOR_H_
+#define FRAMEFUSE_GUARDS_LEAF_TENSOR_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "frame_eval/ref.h"
+#include "guards/leaf/overlap.h"
+
+namespace framefuse {
+
+// Ordered by use: what the fast check reads fills the first cache lines.
+struct TensorSpec {
+  static constexpr int kInlineDims = 5;  // as TensorImpl's own inline storage
+
+  PyTypeObject* type = nullptr;  // owned by `type_ref`
+  std::uint64_t key_set = 0;
+  std::uint16_t dtype = 0;  // c10::ScalarType
+  std::uint16_t device = 0;  // type and index
+  std::int16_t dim = 0;     // -1: sizes are not readable (Python dispatch, nested, sparse, symbolic) and not guarded
+  bool requires_grad = false;
+  bool is_leaf = true;
+  bool plain = false;  // strided, sizes and strides stored inline, by default policy
+  std::array<std::int64_t, kInlineDims> sizes{};
+  std::array<std::int64_t, kInlineDims> strides{};
+  std::vector<std::int64_t> more;  // more dimensions than kInlineDims: all sizes, then all strides
+  RefOf<PyTypeObject> type_ref;
+
+  absl::Span<const std::int64_t> Sizes() const;
+  absl::Span<const std::int64_t> Strides() const;
+};
+
+// Whether the object is a torch.Tensor (or of a subclass), by its type's MRO.
+bool IsTensor(BorrowedRef object);
+
+// False if `object` is no tensor, or an undefined one.
+bool RecordTensor(BorrowedRef object, TensorSpec* spec);
+bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept;
+// First difference, such as "size mismatch at dim 0: expected 10, actual 12"; empty where none.
+std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object);
+// "f32[10, 3] strides [3, 1] cpu requires_grad" …
+std::string DescribeTensor(const TensorSpec& spec);
+
+// tensor.grad: an owned reference; null Ref if it has none or is no tensor. Runs no Python.
+Ref ReadGrad(BorrowedRef tensor);
+
+// torch.device values: exact type and equal device.
+bool IsTorchDevice(BorrowedRef object);
+bool SameTorchDevice(BorrowedRef a, BorrowedRef b);
+std::string TorchDeviceText(BorrowedRef device);
+
+// Where a tensor's memory lies (all zero if it has none): its whole storage, and its first element.
+MemoryRange TensorMemory(BorrowedRef tensor);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_GUARDS_LEAF_TENSOR_H_

@@ -1,0 +1,210 @@
+#include "guards/program.h"
+
+#include <algorithm>
+
+#include "frame_eval/versions/dict_reads.h"
+#include "frame_eval/versions/frame_ops.h"
+#include "guards/dict_epoch.h"
+
+namespace framefuse {
+namespace {
+
+// Objects that one program remembers at a time; equal layers of a model share one program.
+constexpr std::size_t kMaxMemories = 32;
+// Asking for the epoch costs about as much as comparing this many tags.
+constexpr std::size_t kMinSavedBlocks = 8;
+
+}  // namespace
+
+// One execution of the program: the state that its steps share.
+struct CompiledProgram::Run {
+  const ProgramImage& image;
+  Memory& memory;
+  const FrameView& frame;
+  std::vector<Ref>* owned;
+  const CompiledProgram& program;
+
+  template <bool kQuick>
+  Result Steps(const Step* step, const Step* end);
+  template <bool kQuick>
+  Result Slow(std::int32_t block);
+  template <bool kQuick>
+  Result Store(const Step& step, PyObject* value);
+  template <bool kQuick>
+  Result InstanceBlock(const Step& step, PyObject* object);
+  template <bool kQuick>
+  Result ItemsBlock(const Step& step, PyObject* object);
+  template <bool kQuick>
+  Result Versioned(std::int32_t block, std::uint64_t tag);
+  bool Overlap();
+};
+
+template <bool kQuick>
+CompiledProgram::Result CompiledProgram::Run::Store(const Step& step, PyObject* value) {
+  if (value == nullptr && !step.may_be_null) return Result::kFails;
+  PyObject*& slot = memory.objects[static_cast<std::size_t>(step.source)];
+  if (kQuick && step.has_block_below && slot != value) return Result::kStale;
+  slot = value;
+  return Result::kHolds;
+}
+
+template <bool kQuick>
+CompiledProgram::Result CompiledProgram::Run::Slow(std::int32_t block) {
+  const StepRange range = image.blocks[static_cast<std::size_t>(block)];
+  return Steps<kQuick>(image.slow.data() + range.begin, image.slow.data() + range.end);
+}
+
+// Runs a block unless its container is as it was. The tag is 0 while the steps are under way: a failure half-way
+// leaves values of the new container in `objects`.
+template <bool kQuick>
+CompiledProgram::Result CompiledProgram::Run::Versioned(std::int32_t block, std::uint64_t tag) {
+  std::uint64_t& remembered = memory.tags[static_cast<std::size_t>(block)];
+  if (tag != 0 && tag == remembered) return Result::kHolds;
+  remembered = 0;
+  const Result result = Slow<kQuick>(block);
+  if (result == Result::kHolds) remembered = tag;
+  return result;
+}
+
+template <bool kQuick>
+CompiledProgram::Result CompiledProgram::Run::InstanceBlock(const Step& step, PyObject* object) {
+  PyObject* dict = InstanceDictOf(object);
+  PyObject*& remembered = memory.dicts[static_cast<std::size_t>(step.index)];
+  // No dict changed since the last success: the same dict has the same contents.
+  if (kQuick && dict != nullptr) return dict == remembered ? Result::kHolds : Result::kStale;
+  remembered = dict;
+  return Versioned<kQuick>(step.index, dict != nullptr ? frame_ops::InlineDictVersion(dict) : 0);
+}
+
+template <bool kQuick>
+CompiledProgram::Result CompiledProgram::Run::ItemsBlock(const Step& step, PyObject* object) {
+  const bool is_dict = PyDict_Check(object);
+  if (kQuick && is_dict) return Result::kHolds;
+  return Versioned<kQuick>(step.index, is_dict ? frame_ops::InlineDictVersion(object) : 0);
+}
+
+bool CompiledProgram::Run::Overlap() {
+  std::vector<MemoryRange>& ranges = program.ranges_;
+  ranges.clear();
+  for (SourceId source : image.overlap_sources) {
+    ranges.push_back(TensorMemory(memory.objects[static_cast<std::size_t>(source)]));
+  }
+  return program.overlap_.Check(ranges);
+}
+
+template <bool kQuick>
+CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step* end) {
+  PyObject** const objects = memory.objects.data();
+  for (; step != end; ++step) {
+    PyObject* const object = objects[step->source];
+    Result result = Result::kHolds;
+    switch (step->op) {
+      case StepOp::kReadLocal:
+        result = Store<kQuick>(*step, step->index < frame.slot_count ? frame.slots[step->index] : nullptr);
+        break;
+      case StepOp::kRead: {
+        const Read& read = image.reads[static_cast<std::size_t>(step->source)];
+        result = Store<kQuick>(*step, ReadSource(read, objects[read.base], frame, owned));
+        break;
+      }
+      case StepOp::kTypeIs:
+        if (object == nullptr || Py_TYPE(object) != step->operand) return Result::kFails;
+        break;
+      case StepOp::kIs:
+        if (object != step->operand) return Result::kFails;
+        break;
+      case StepOp::kTensor:
+        if (!CheckTensor(*static_cast<const TensorSpec*>(step->operand), object)) return Result::kFails;
+        break;
+      case StepOp::kFact:
+        if (!Holds(*static_cast<const Fact*>(step->operand), object)) return Result::kFails;
+        break;
+      case StepOp::kInstanceBlock:
+        result = object != nullptr ? InstanceBlock<kQuick>(*step, object) : Result::kFails;
+        break;
+      case StepOp::kItemsBlock:
+        result = object != nullptr ? ItemsBlock<kQuick>(*step, object) : Result::kFails;
+        break;
+      case StepOp::kTypeBlock:
+        if (object == nullptr || !PyType_Check(object)) return Result::kFails;
+        result = Versioned<kQuick>(step->index, frame_ops::TypeVersion(reinterpret_cast<PyTypeObject*>(object)));
+        break;
+      case StepOp::kSameAs:
+        if (object != objects[step->index]) return Result::kFails;
+        break;
+      case StepOp::kDistinctFrom:
+        if (object == objects[step->index]) return Result::kFails;
+        break;
+      case StepOp::kGlobalState:
+        if (!(ReadGlobalState() == image.global_state)) return Result::kFails;
+        break;
+      case StepOp::kOverlap:
+        if (!Overlap()) return Result::kFails;
+        break;
+    }
+    if (result != Result::kHolds) return result;
+  }
+  return Result::kHolds;
+}
+
+CompiledProgram::CompiledProgram(std::unique_ptr<ProgramImage> image)
+    : image_(std::move(image)),
+      use_quick_(image_->full.size() - image_->quick.size() >= kMinSavedBlocks),
+      overlap_(image_->overlap) {}
+
+PyObject* CompiledProgram::ReadAnchor(const FrameView& frame) const {
+  PyObject* object = nullptr;
+  std::vector<Ref> none;  // no anchor path makes an object
+  for (SourceId source : image_->anchor) {
+    object = ReadSource(image_->reads[static_cast<std::size_t>(source)], object, frame, &none);
+    if (object == nullptr) return nullptr;
+  }
+  return object;
+}
+
+CompiledProgram::Memory& CompiledProgram::SelectMemory(PyObject* anchor) const {
+  for (std::size_t i = 0; i < memories_.size(); ++i) {
+    if (memories_[i]->anchor != anchor) continue;
+    if (i != 0) std::rotate(memories_.begin(), memories_.begin() + static_cast<std::ptrdiff_t>(i), memories_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    return *memories_.front();
+  }
+  if (memories_.size() < kMaxMemories) memories_.push_back(std::make_unique<Memory>());
+  std::rotate(memories_.begin(), memories_.end() - 1, memories_.end());
+  Memory& memory = *memories_.front();
+  memory.anchor = anchor;
+  memory.epoch = 0;
+  memory.objects.assign(image_->reads.size(), nullptr);
+  memory.tags.assign(image_->blocks.size(), 0);
+  memory.dicts.assign(image_->blocks.size(), nullptr);
+  for (std::size_t i = 0; i < image_->reads.size(); ++i) {
+    if (image_->reads[i].kind == SourceKind::kConstant) memory.objects[i] = image_->reads[i].constant.get();
+  }
+  return memory;
+}
+
+bool CompiledProgram::Check(const FrameView& frame, ResolvedSources* resolved) const noexcept {
+  ResolvedSources unused;
+  if (resolved == nullptr) resolved = &unused;
+  resolved->owned.clear();
+  Memory& memory = SelectMemory(ReadAnchor(frame));
+  resolved->objects = memory.objects.data();
+  Run run{*image_, memory, frame, &resolved->owned, *this};
+  const std::uint64_t epoch = use_quick_ ? DictEpoch() : 0;
+  if (epoch != 0 && epoch == memory.epoch) {
+    const std::vector<Step>& quick = image_->quick;
+    const Result result = run.Steps<true>(quick.data(), quick.data() + quick.size());
+    if (result != Result::kStale) return result == Result::kHolds;
+    resolved->owned.clear();
+  }
+  memory.epoch = 0;
+  const std::vector<Step>& full = image_->full;
+  if (run.Steps<false>(full.data(), full.data() + full.size()) != Result::kHolds) return false;
+  memory.epoch = epoch;
+  return true;
+}
+
+std::string CompiledProgram::Explain(const FrameView& frame) const { return ExplainImage(*image_, frame); }
+
+std::string CompiledProgram::PythonText(const std::string& name) const { return ImageText(*image_, name); }
+
+}  // namespace framefuse

@@ -1,0 +1,114 @@
+// CompiledProgram: guards as a linear list of steps over an array of source values.
+//
+// Reads of one container form a block: while the container's version tag is the one of the last success, its reads
+// and the facts that follow from them (identities, immutable values, absent keys) hold and are not run again; the
+// values in the array are still right. Other steps (locals, cells, list items, types of instances, tensors) run on
+// every call. If no dict of the process changed since the last success (DictEpoch), even the tags of dicts that
+// cannot be replaced are left unread: `quick` is `full` without those blocks.
+//
+// Invariant: a block's remembered tag is non-zero only if all its steps succeeded on the dict that has this tag, and
+// the values it reads are those in `objects`. Tags are unique over all containers and times, so this also holds when
+// one program serves several objects; each of those has a Memory of its own only to save look-ups.
+#ifndef FRAMEFUSE_GUARDS_PROGRAM_H_
+#define FRAMEFUSE_GUARDS_PROGRAM_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "guards/fact.h"
+#include "guards/guard.h"
+#include "guards/leaf/global_state.h"
+#include "guards/leaf/overlap.h"
+#include "guards/leaf/tensor.h"
+#include "guards/read.h"
+
+namespace framefuse {
+
+enum class StepOp : std::uint8_t {
+  kReadLocal,      // objects[source] = slot `index`
+  kRead,           // objects[source] = ReadSource
+  kTypeIs,         // type of objects[source] is `operand`
+  kIs,             // objects[source] is `operand`
+  kTensor,         // `operand` is a TensorSpec
+  kFact,           // `operand` is a Fact
+  kInstanceBlock,  // attributes of the instance or module objects[source]; `index` is the block
+  kItemsBlock,     // items of objects[source], versioned if it is a dict
+  kTypeBlock,      // look-ups in the type objects[source]
+  kSameAs,         // objects[source] is objects[index]
+  kDistinctFrom,
+  kGlobalState,
+  kOverlap,
+};
+
+struct Step {
+  StepOp op = StepOp::kRead;
+  bool may_be_null = false;     // kRead, kReadLocal: an absent value is no failure
+  bool has_block_below = false;  // kRead, kReadLocal: blocks remember what depends on this value
+  std::int32_t source = kNoSource;
+  std::int32_t index = 0;
+  const void* operand = nullptr;
+};
+
+struct StepRange {
+  std::int32_t begin = 0, end = 0;  // in ProgramImage::slow
+};
+
+// Everything that does not change after compilation.
+struct ProgramImage {
+  std::vector<Read> reads;      // by SourceId; unused ones are kNone
+  std::vector<Source> sources;  // the same, for texts
+  std::vector<std::string> slot_names;
+  std::vector<Fact> facts;      // in order of source
+  std::vector<TensorSpec> specs;
+  bool has_global_state = false;
+  GlobalState global_state;
+  std::vector<Ref> modes;  // keeps the modes in global_state from being replaced by others at their address
+  std::vector<SourceId> overlap_sources;
+  OverlapFact overlap;
+  std::size_t guard_count = 0;
+
+  std::vector<Step> full, quick, slow;
+  std::vector<StepRange> blocks;
+  std::vector<SourceId> anchor;  // path of sources to the object whose Memory is used
+};
+
+class CompiledProgram : public GuardProgram {
+ public:
+  explicit CompiledProgram(std::unique_ptr<ProgramImage> image);
+  bool Check(const FrameView& frame, ResolvedSources* resolved) const noexcept override;
+  std::string Explain(const FrameView& frame) const override;
+  std::string PythonText(const std::string& name) const override;
+  std::size_t guard_count() const override { return image_->guard_count; }
+
+ private:
+  enum class Result : std::uint8_t { kHolds, kFails, kStale };  // kStale: the quick list cannot tell
+
+  // What the last success on one anchor left.
+  struct Memory {
+    PyObject* anchor = nullptr;  // compared, never read
+    std::uint64_t epoch = 0;     // DictEpoch of the last success; 0: none
+    std::vector<PyObject*> objects;
+    std::vector<std::uint64_t> tags;   // by block
+    std::vector<PyObject*> dicts;      // by block: the instance's dict
+  };
+  struct Run;
+
+  Memory& SelectMemory(PyObject* anchor) const;
+  PyObject* ReadAnchor(const FrameView& frame) const;
+
+  std::unique_ptr<ProgramImage> image_;
+  bool use_quick_;
+  mutable std::vector<std::unique_ptr<Memory>> memories_;  // most recently used first
+  mutable OverlapChecker overlap_;
+  mutable std::vector<MemoryRange> ranges_;
+};
+
+// explain.cpp
+std::string ExplainImage(const ProgramImage& image, const FrameView& frame);
+std::string ImageText(const ProgramImage& image, const std::string& name);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_GUARDS_PROGRAM_H_

@@ -1,0 +1,426 @@
+#include "guards/program_builder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "guards/immutable.h"
+#include "guards/text.h"
+
+namespace framefuse {
+namespace {
+
+enum class BlockKind : std::uint8_t { kInstance, kItems, kType };
+
+// Groups of values: constants, values read on every call, and (from 0 on) the block whose container decides them.
+constexpr std::int32_t kStatic = -2;
+constexpr std::int32_t kAlways = -1;
+
+// __class__ of an instance cannot be assigned: its type is a fact of the object.
+bool IsFixedType(PyTypeObject* type) {
+  return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0 && !PyType_IsSubtype(type, &PyModule_Type);
+}
+
+bool IsRelation(GuardKind kind) { return kind == GuardKind::kSameAs || kind == GuardKind::kDistinctFrom; }
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(std::unique_ptr<ProgramImage> image, const SourceTable& sources)
+      : image_(std::move(image)), sources_(sources), needed_(static_cast<std::size_t>(sources.size())) {}
+
+  absl::StatusOr<std::unique_ptr<GuardProgram>> Build(absl::Span<const Guard> guards,
+                                                      absl::Span<const SourceId> also_resolve);
+
+ private:
+  absl::Status CollectFacts(absl::Span<const Guard> guards);
+  void Need(SourceId source);
+  absl::Status MakeReads();
+  void LearnTypes();
+  void ResolveConstantTypes();
+  void MergeTypeLookups();
+  void AssignGroups();
+  std::int32_t GroupOf(SourceId source);
+  absl::Status EmitSource(SourceId source);
+  absl::Status EmitFact(const Fact& fact);
+  void EmitRead(SourceId source);
+  void EmitBlocks(SourceId source);
+  void EmitRelations();
+  void FinishSlowSteps();
+  void MakeQuickList();
+  void FindAnchor();
+
+  std::int32_t Block(SourceId source, BlockKind kind);
+  std::int32_t FindBlock(SourceId source, BlockKind kind) const;
+  std::vector<Step>& StepsOf(std::int32_t group);
+  bool IsKnownDict(SourceId source) const;
+  bool FollowsFromObject(const Fact& fact) const;
+  bool ImpliedByTensor(const Fact& fact) const;
+  const Read& ReadOf(SourceId source) const { return image_->reads[static_cast<std::size_t>(source)]; }
+  std::int32_t& Group(SourceId source) { return group_[static_cast<std::size_t>(source)]; }
+  PyTypeObject* TypeOf(SourceId source) const { return type_of_[static_cast<std::size_t>(source)]; }
+
+  std::unique_ptr<ProgramImage> image_;
+  const SourceTable& sources_;
+  std::vector<char> needed_, may_be_null_;
+  std::vector<std::int32_t> group_;
+  std::vector<PyTypeObject*> type_of_;  // as a kTypeIs fact or the kind of source says; null: unknown
+  std::vector<const TensorSpec*> tensor_of_;
+  absl::flat_hash_map<std::pair<SourceId, int>, std::int32_t> blocks_;
+  std::vector<std::vector<Step>> slow_;  // by block
+};
+
+void ProgramBuilder::Need(SourceId source) {
+  for (; source != kNoSource && !needed_[static_cast<std::size_t>(source)]; source = sources_[source].base) {
+    needed_[static_cast<std::size_t>(source)] = 1;
+  }
+}
+
+absl::Status ProgramBuilder::CollectFacts(absl::Span<const Guard> guards) {
+  for (const Guard& guard : guards) {
+    if (guard.kind == GuardKind::kGlobalState || guard.kind == GuardKind::kOverlap) continue;
+    if (guard.source <= kNoSource || guard.source >= sources_.size()) {
+      return absl::InvalidArgumentError("a guard names no source");
+    }
+    absl::StatusOr<Fact> fact = MakeFact(guard);
+    if (!fact.ok()) {
+      return absl::InvalidArgumentError(std::string(fact.status().message()) + ": " +
+                                        sources_.Print(guard.source, image_->slot_names));
+    }
+    Need(guard.source);
+    if (IsRelation(guard.kind)) Need(static_cast<SourceId>(guard.aux));
+    image_->facts.push_back(*std::move(fact));
+  }
+  for (SourceId source : image_->overlap_sources) Need(source);
+  std::stable_sort(image_->facts.begin(), image_->facts.end(),
+                   [](const Fact& a, const Fact& b) { return a.source < b.source; });
+  return absl::OkStatus();
+}
+
+absl::Status ProgramBuilder::MakeReads() {
+  const auto n = static_cast<std::size_t>(sources_.size());
+  image_->reads.resize(n);
+  image_->sources.resize(n);
+  for (std::size_t i = 1; i < n; ++i) {
+    if (!needed_[i]) continue;
+    const Source& source = sources_[static_cast<SourceId>(i)];
+    absl::StatusOr<Read> read = MakeRead(source);
+    if (!read.ok()) return read.status();
+    image_->reads[i] = *std::move(read);
+    image_->sources[i] = source;
+    // A key that is a user's object must not live as long as the entry: only its text does.
+    if (image_->reads[i].key != nullptr && image_->reads[i].key->key.weak()) {
+      const std::string text = ReprText(source.key);
+      image_->sources[i].key = Ref::Steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ProgramBuilder::LearnTypes() {
+  const std::size_t n = image_->reads.size();
+  type_of_.assign(n, nullptr);
+  tensor_of_.assign(n, nullptr);
+  may_be_null_.assign(n, 0);
+  for (std::size_t i = 1; i < n; ++i) {
+    const SourceKind kind = image_->reads[i].kind;
+    if (kind == SourceKind::kGlobals || kind == SourceKind::kBuiltins || kind == SourceKind::kInstanceDict) {
+      type_of_[i] = &PyDict_Type;
+    }
+    if (kind == SourceKind::kConstant) {
+      PyTypeObject* type = image_->reads[i].constant.type();
+      if (IsFixedType(type)) type_of_[i] = type;
+    }
+  }
+  for (const Fact& fact : image_->facts) {
+    const auto i = static_cast<std::size_t>(fact.source);
+    if (fact.kind == GuardKind::kTypeIs) type_of_[i] = reinterpret_cast<PyTypeObject*>(fact.expected.reference().get());
+    if (fact.kind == GuardKind::kTensor) tensor_of_[i] = &image_->specs[static_cast<std::size_t>(fact.number)];
+    if (fact.kind == GuardKind::kNull) may_be_null_[i] = 1;
+  }
+}
+
+// type(x) where x is guarded on its type is a constant.
+void ProgramBuilder::ResolveConstantTypes() {
+  for (std::size_t i = 1; i < image_->reads.size(); ++i) {
+    Read& read = image_->reads[i];
+    if (read.kind != SourceKind::kType) continue;
+    PyTypeObject* type = TypeOf(read.base);
+    if (type == nullptr && tensor_of_[static_cast<std::size_t>(read.base)] != nullptr) {
+      type = tensor_of_[static_cast<std::size_t>(read.base)]->type;
+    }
+    if (type == nullptr) continue;
+    read.kind = SourceKind::kConstant;
+    read.base = kNoSource;
+    read.constant = Ref::Create(reinterpret_cast<PyObject*>(type));
+  }
+}
+
+// Many instances share one type, and each brings the same look-ups: one block a type.
+void ProgramBuilder::MergeTypeLookups() {
+  absl::flat_hash_map<PyObject*, SourceId> first;
+  const auto canonical = [&](SourceId source) {
+    const Read& read = ReadOf(source);
+    if (read.kind != SourceKind::kConstant || !PyType_Check(read.constant.get())) return source;
+    return first.try_emplace(read.constant.get(), source).first->second;
+  };
+  for (Read& read : image_->reads) {
+    if (read.kind == SourceKind::kTypeAttr) read.base = canonical(read.base);
+  }
+  absl::flat_hash_map<std::pair<SourceId, std::size_t>, const Fact*> seen;
+  std::vector<Fact> kept;
+  kept.reserve(image_->facts.size());
+  for (Fact& fact : image_->facts) {
+    if (fact.kind == GuardKind::kTypeLookup) {
+      fact.source = canonical(fact.source);
+      const auto key = std::make_pair(fact.source, HashImmutable(fact.key.key.reference()));
+      auto [it, added] = seen.try_emplace(key, nullptr);
+      if (!added && SameImmutable(it->second->key.key.reference(), fact.key.key.reference()) &&
+          it->second->expected.reference() == fact.expected.reference()) {
+        continue;
+      }
+      kept.push_back(std::move(fact));
+      it->second = &kept.back();
+      continue;
+    }
+    kept.push_back(std::move(fact));
+  }
+  std::stable_sort(kept.begin(), kept.end(), [](const Fact& a, const Fact& b) { return a.source < b.source; });
+  image_->facts = std::move(kept);
+}
+
+std::int32_t ProgramBuilder::Block(SourceId source, BlockKind kind) {
+  const auto next = static_cast<std::int32_t>(slow_.size());
+  auto [it, added] = blocks_.try_emplace({source, static_cast<int>(kind)}, next);
+  if (added) slow_.emplace_back();
+  return it->second;
+}
+
+std::int32_t ProgramBuilder::FindBlock(SourceId source, BlockKind kind) const {
+  auto it = blocks_.find({source, static_cast<int>(kind)});
+  return it == blocks_.end() ? kAlways : it->second;
+}
+
+bool ProgramBuilder::IsKnownDict(SourceId source) const {
+  PyTypeObject* type = TypeOf(source);
+  return type != nullptr && PyType_IsSubtype(type, &PyDict_Type);
+}
+
+std::int32_t ProgramBuilder::GroupOf(SourceId source) {
+  const Read& read = ReadOf(source);
+  switch (read.kind) {
+    case SourceKind::kConstant: return kStatic;
+    case SourceKind::kInstanceAttr:
+    case SourceKind::kModuleAttr: return Block(read.base, BlockKind::kInstance);
+    case SourceKind::kTypeAttr: return Block(read.base, BlockKind::kType);
+    case SourceKind::kItem: {
+      PyTypeObject* type = TypeOf(read.base);
+      // Items of a tuple never change: they are as constant as the tuple.
+      if (type != nullptr && PyType_IsSubtype(type, &PyTuple_Type)) return std::max(Group(read.base), kAlways);
+      const bool sequence = type != nullptr && !PyType_IsSubtype(type, &PyDict_Type);
+      return sequence ? kAlways : Block(read.base, BlockKind::kItems);
+    }
+    default: return kAlways;
+  }
+}
+
+void ProgramBuilder::AssignGroups() {
+  group_.assign(image_->reads.size(), kAlways);
+  for (std::size_t i = 1; i < image_->reads.size(); ++i) {
+    if (needed_[i]) group_[i] = GroupOf(static_cast<SourceId>(i));
+  }
+}
+
+std::vector<Step>& ProgramBuilder::StepsOf(std::int32_t group) {
+  return group >= 0 ? slow_[static_cast<std::size_t>(group)] : image_->full;
+}
+
+// True of facts that hold as long as the source's value is the same object.
+bool ProgramBuilder::FollowsFromObject(const Fact& fact) const {
+  switch (fact.kind) {
+    case GuardKind::kIdentity:
+    case GuardKind::kEquals:
+    case GuardKind::kNull: return true;
+    case GuardKind::kTypeIs:
+      return IsFixedType(reinterpret_cast<PyTypeObject*>(fact.expected.reference().get()));
+    case GuardKind::kLength: {
+      PyTypeObject* type = TypeOf(fact.source);
+      return type == &PyTuple_Type || type == &PyUnicode_Type || type == &PyBytes_Type;
+    }
+    default: return false;
+  }
+}
+
+bool ProgramBuilder::ImpliedByTensor(const Fact& fact) const {
+  const TensorSpec* spec = tensor_of_[static_cast<std::size_t>(fact.source)];
+  return fact.kind == GuardKind::kTypeIs && spec != nullptr &&
+         fact.expected.Is(reinterpret_cast<PyObject*>(spec->type));
+}
+
+void ProgramBuilder::EmitRead(SourceId source) {
+  const std::int32_t group = Group(source);
+  if (group == kStatic) return;
+  Step step;
+  step.op = ReadOf(source).kind == SourceKind::kLocal ? StepOp::kReadLocal : StepOp::kRead;
+  step.source = source;
+  step.index = ReadOf(source).index;
+  step.may_be_null = may_be_null_[static_cast<std::size_t>(source)] != 0;
+  for (BlockKind kind : {BlockKind::kInstance, BlockKind::kItems, BlockKind::kType}) {
+    if (FindBlock(source, kind) != kAlways) step.has_block_below = true;
+  }
+  StepsOf(group).push_back(step);
+}
+
+absl::Status ProgramBuilder::EmitFact(const Fact& fact) {
+  if (IsRelation(fact.kind) || ImpliedByTensor(fact)) return absl::OkStatus();
+  std::int32_t group = kAlways;
+  const bool plain_dict = TypeOf(fact.source) == &PyDict_Type && ReadOf(fact.source).kind != SourceKind::kInstanceDict;
+  switch (fact.kind) {
+    case GuardKind::kLacksAttr: group = Block(fact.source, BlockKind::kInstance); break;
+    case GuardKind::kTypeLookup: group = Block(fact.source, BlockKind::kType); break;
+    case GuardKind::kHasKey:
+    case GuardKind::kLacksKey:
+      if (IsKnownDict(fact.source)) group = Block(fact.source, BlockKind::kItems);
+      break;
+    case GuardKind::kLength:
+      if (IsKnownDict(fact.source)) group = Block(fact.source, BlockKind::kItems);
+      if (FollowsFromObject(fact)) group = Group(fact.source);
+      break;
+    case GuardKind::kKeys:
+      // move_to_end() leaves an OrderedDict's version as it is.
+      if (plain_dict) group = Block(fact.source, BlockKind::kItems);
+      break;
+    default:
+      if (FollowsFromObject(fact)) group = Group(fact.source);
+  }
+  if (group == kStatic) {
+    if (Holds(fact, ReadOf(fact.source).constant)) return absl::OkStatus();
+    return absl::FailedPreconditionError("a guard on a constant does not hold: " +
+                                         PrintSource(image_->sources, fact.source, image_->slot_names));
+  }
+  Step step;
+  step.source = fact.source;
+  const bool strong = !fact.expected.weak();
+  if (fact.kind == GuardKind::kTensor) {
+    step.op = StepOp::kTensor;
+    step.operand = &image_->specs[static_cast<std::size_t>(fact.number)];
+  } else if ((fact.kind == GuardKind::kTypeIs || fact.kind == GuardKind::kIdentity) && strong) {
+    step.op = fact.kind == GuardKind::kTypeIs ? StepOp::kTypeIs : StepOp::kIs;
+    step.operand = fact.expected.reference().get();
+  } else {
+    step.op = StepOp::kFact;
+    step.operand = &fact;
+  }
+  StepsOf(group).push_back(step);
+  return absl::OkStatus();
+}
+
+void ProgramBuilder::EmitBlocks(SourceId source) {
+  const std::pair<BlockKind, StepOp> kinds[] = {{BlockKind::kInstance, StepOp::kInstanceBlock},
+                                                {BlockKind::kItems, StepOp::kItemsBlock},
+                                                {BlockKind::kType, StepOp::kTypeBlock}};
+  for (const auto& [kind, op] : kinds) {
+    const std::int32_t block = FindBlock(source, kind);
+    if (block == kAlways) continue;
+    Step step;
+    step.op = op;
+    step.source = source;
+    step.index = block;
+    image_->full.push_back(step);
+  }
+}
+
+void ProgramBuilder::EmitRelations() {
+  for (const Fact& fact : image_->facts) {
+    if (!IsRelation(fact.kind)) continue;
+    Step step;
+    step.op = fact.kind == GuardKind::kSameAs ? StepOp::kSameAs : StepOp::kDistinctFrom;
+    step.source = fact.source;
+    step.index = static_cast<std::int32_t>(fact.number);
+    image_->full.push_back(step);
+  }
+  if (!image_->overlap_sources.empty()) {
+    Step step;
+    step.op = StepOp::kOverlap;
+    image_->full.push_back(step);
+  }
+}
+
+void ProgramBuilder::FinishSlowSteps() {
+  for (const std::vector<Step>& steps : slow_) {
+    const auto begin = static_cast<std::int32_t>(image_->slow.size());
+    image_->slow.insert(image_->slow.end(), steps.begin(), steps.end());
+    image_->blocks.push_back({begin, static_cast<std::int32_t>(image_->slow.size())});
+  }
+}
+
+// Blocks of dicts that are the same object as long as what they were read from is unchanged.
+void ProgramBuilder::MakeQuickList() {
+  for (const Step& step : image_->full) {
+    const bool module_constant = step.op == StepOp::kInstanceBlock && Group(step.source) == kStatic &&
+                                 PyModule_Check(ReadOf(step.source).constant.get());
+    const bool known_dict = step.op == StepOp::kItemsBlock && IsKnownDict(step.source);
+    if (!module_constant && !known_dict) image_->quick.push_back(step);
+  }
+}
+
+// The first value read on every call on which a block stands, other than the dicts of the frame.
+void ProgramBuilder::FindAnchor() {
+  for (const Step& step : image_->full) {
+    if ((step.op != StepOp::kRead && step.op != StepOp::kReadLocal) || !step.has_block_below) continue;
+    const SourceKind kind = ReadOf(step.source).kind;
+    if (kind == SourceKind::kGlobals || kind == SourceKind::kBuiltins || kind == SourceKind::kTensorGrad) continue;
+    std::vector<SourceId> path;
+    for (SourceId s = step.source; s != kNoSource; s = ReadOf(s).base) {
+      if (Group(s) != kAlways || ReadOf(s).kind == SourceKind::kTensorGrad) return;
+      path.push_back(s);
+    }
+    image_->anchor.assign(path.rbegin(), path.rend());
+    return;
+  }
+}
+
+absl::StatusOr<std::unique_ptr<GuardProgram>> ProgramBuilder::Build(absl::Span<const Guard> guards,
+                                                                    absl::Span<const SourceId> also_resolve) {
+  if (absl::Status status = CollectFacts(guards); !status.ok()) return status;
+  for (SourceId source : also_resolve) Need(source);
+  if (absl::Status status = MakeReads(); !status.ok()) return status;
+  LearnTypes();
+  ResolveConstantTypes();
+  MergeTypeLookups();
+  AssignGroups();
+  if (image_->has_global_state) {
+    Step step;
+    step.op = StepOp::kGlobalState;
+    image_->full.push_back(step);
+  }
+  // Blocks that only facts ask for must be known before reads are emitted.
+  const std::vector<Step> head = image_->full;
+  for (int pass = 0; pass < 2; ++pass) {
+    image_->full = head;
+    for (std::vector<Step>& steps : slow_) steps.clear();
+    std::size_t next = 0;
+    for (SourceId source = 1; source < sources_.size(); ++source) {
+      if (!needed_[static_cast<std::size_t>(source)]) continue;
+      EmitRead(source);
+      for (; next < image_->facts.size() && image_->facts[next].source == source; ++next) {
+        if (absl::Status status = EmitFact(image_->facts[next]); !status.ok()) return status;
+      }
+      EmitBlocks(source);
+    }
+  }
+  EmitRelations();
+  FinishSlowSteps();
+  MakeQuickList();
+  FindAnchor();
+  return std::make_unique<CompiledProgram>(std::move(image_));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GuardProgram>> BuildProgram(std::unique_ptr<ProgramImage> image,
+                                                           const SourceTable& sources, absl::Span<const Guard> guards,
+                                                           absl::Span<const SourceId> also_resolve) {
+  return ProgramBuilder(std::move(image), sources).Build(guards, also_resolve);
+}
+
+}  // namespace framefuse

@@ -1,0 +1,302 @@
+#include "guards/read.h"
+
+#include <structmember.h>
+
+#include <string_view>
+#include <utility>
+
+#include "frame_eval/versions/frame_ops.h"
+#include "guards/leaf/tensor.h"
+
+namespace framefuse {
+namespace {
+
+// Types and member offsets of standard modules written in C whose structs are not public.
+struct StandardTypes {
+  PyTypeObject* deque = nullptr;
+  PyTypeObject* partial = nullptr;
+  Py_ssize_t partial_function = 0, partial_arguments = 0, partial_keywords = 0;
+};
+
+PyTypeObject* ImportType(const char* module_name, const char* type_name) {
+  Ref module = Ref::Steal(PyImport_ImportModule(module_name));
+  PyObject* type = module ? PyObject_GetAttrString(module, type_name) : nullptr;
+  if (type == nullptr || !PyType_Check(type)) {
+    PyErr_Clear();
+    Py_XDECREF(type);
+    return nullptr;
+  }
+  return reinterpret_cast<PyTypeObject*>(type);  // kept for ever, as the module is
+}
+
+Py_ssize_t MemberOffset(PyTypeObject* type, const char* name) {
+  if (type == nullptr) return 0;
+  PyObject* descriptor = PyDict_GetItemString(type->tp_dict, name);
+  if (descriptor == nullptr || Py_TYPE(descriptor) != &PyMemberDescr_Type) return 0;
+  return reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member->offset;
+}
+
+const StandardTypes& Standard() {
+  static const StandardTypes types = [] {
+    StandardTypes t;
+    t.deque = ImportType("_collections", "deque");
+    t.partial = ImportType("_functools", "partial");
+    t.partial_function = MemberOffset(t.partial, "func");
+    t.partial_arguments = MemberOffset(t.partial, "args");
+    t.partial_keywords = MemberOffset(t.partial, "keywords");
+    return t;
+  }();
+  return types;
+}
+
+PyObject* At(PyObject* object, Py_ssize_t offset) {
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
+}
+
+struct FieldName {
+  std::string_view name;
+  ObjectField field;
+};
+constexpr FieldName kFunctionFields[] = {
+    {"__code__", ObjectField::kCode},         {"__globals__", ObjectField::kGlobals},
+    {"__builtins__", ObjectField::kBuiltins}, {"__dict__", ObjectField::kDict},
+    {"__name__", ObjectField::kName},         {"__qualname__", ObjectField::kQualifiedName},
+    {"__module__", ObjectField::kModule},     {"__doc__", ObjectField::kDoc},
+    {"__defaults__", ObjectField::kDefaults}, {"__kwdefaults__", ObjectField::kKwDefaults},
+    {"__closure__", ObjectField::kClosure},   {"__annotations__", ObjectField::kAnnotations},
+};
+constexpr FieldName kPartialFields[] = {
+    {"func", ObjectField::kPartialFunction},
+    {"args", ObjectField::kPartialArguments},
+    {"keywords", ObjectField::kPartialKeywords},
+};
+
+template <std::size_t n>
+ObjectField FindField(const FieldName (&fields)[n], BorrowedRef key) {
+  if (!key || !PyUnicode_CheckExact(key.get())) return ObjectField::kNone;
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(key.get(), &size);
+  if (text == nullptr) {
+    PyErr_Clear();
+    return ObjectField::kNone;
+  }
+  for (const FieldName& f : fields) {
+    if (f.name == std::string_view(text, static_cast<std::size_t>(size))) return f.field;
+  }
+  return ObjectField::kNone;
+}
+
+PyObject* OrNone(PyObject* value) { return value != nullptr ? value : Py_None; }
+
+PyObject* ReadFunctionField(PyObject* base, ObjectField field) {
+  if (!PyFunction_Check(base)) return nullptr;
+  auto* f = reinterpret_cast<PyFunctionObject*>(base);
+  switch (field) {
+    case ObjectField::kCode: return f->func_code;
+    case ObjectField::kGlobals: return f->func_globals;
+    case ObjectField::kBuiltins: return f->func_builtins;
+    case ObjectField::kDict: return f->func_dict;
+    case ObjectField::kName: return f->func_name;
+    case ObjectField::kQualifiedName: return f->func_qualname;
+    case ObjectField::kModule: return OrNone(f->func_module);
+    case ObjectField::kDoc: return OrNone(f->func_doc);
+    case ObjectField::kDefaults: return OrNone(f->func_defaults);
+    case ObjectField::kKwDefaults: return OrNone(f->func_kwdefaults);
+    case ObjectField::kClosure: return OrNone(f->func_closure);
+    // A tuple until someone asks for it; then a dict.
+    case ObjectField::kAnnotations: return f->func_annotations;
+    default: return nullptr;
+  }
+}
+
+PyObject* ReadPartialField(PyObject* base, ObjectField field) {
+  const StandardTypes& types = Standard();
+  if (types.partial == nullptr || !PyObject_TypeCheck(base, types.partial)) return nullptr;
+  switch (field) {
+    case ObjectField::kPartialFunction: return At(base, types.partial_function);
+    case ObjectField::kPartialArguments: return At(base, types.partial_arguments);
+    case ObjectField::kPartialKeywords: return At(base, types.partial_keywords);
+    default: return nullptr;
+  }
+}
+
+PyObject* TupleItem(PyObject* tuple, Py_ssize_t index) {
+  if (tuple == nullptr || !PyTuple_Check(tuple) || index < 0 || index >= PyTuple_GET_SIZE(tuple)) return nullptr;
+  return PyTuple_GET_ITEM(tuple, index);
+}
+
+PyObject* DictValue(PyObject* dict, const Read& read) {
+  PyObject* value = nullptr;
+  if (dict == nullptr || !PyDict_Check(dict) || FindInDict(dict, *read.key, &value) != Lookup::kFound) return nullptr;
+  return value;
+}
+
+PyObject* ReadItem(PyObject* base, const Read& read) {
+  if (PyDict_Check(base)) return DictValue(base, read);
+  if (!read.integer_key) return nullptr;
+  Py_ssize_t index = read.index;
+  if (PyTuple_Check(base) || PyList_Check(base)) {
+    const Py_ssize_t size = Py_SIZE(base);
+    if (index < 0) index += size;
+    if (index < 0 || index >= size) return nullptr;
+    return PyTuple_Check(base) ? PyTuple_GET_ITEM(base, index) : PyList_GET_ITEM(base, index);
+  }
+  PyTypeObject* deque = Standard().deque;
+  if (deque == nullptr || !PyObject_TypeCheck(base, deque)) return nullptr;
+  const Py_ssize_t size = deque->tp_as_sequence->sq_length(base);
+  if (index < 0) index += size;
+  if (index < 0 || index >= size) return nullptr;
+  // The deque holds it: our reference may go at once.
+  Ref item = Ref::Steal(deque->tp_as_sequence->sq_item(base, index));
+  return item.get();
+}
+
+PyObject* ReadInstanceAttr(PyObject* base, const Read& read) {
+  if (PyObject* dict = frame_ops::RawInstanceDict(base)) return DictValue(dict, read);
+  // Inline values have str keys only, all interned.
+  return frame_ops::RawInstanceAttr(base, read.key->key.get());
+}
+
+PyObject* ReadSlot(PyObject* base, const Read& read) {
+  auto* descriptor = reinterpret_cast<PyMemberDescrObject*>(read.constant.get());
+  return PyObject_TypeCheck(base, PyDescr_TYPE(descriptor)) ? At(base, read.offset) : nullptr;
+}
+
+PyObject* ReadMethod(PyObject* base, bool self) {
+  if (PyMethod_Check(base)) return self ? PyMethod_GET_SELF(base) : PyMethod_GET_FUNCTION(base);
+  return self && PyCFunction_Check(base) ? PyCFunction_GET_SELF(base) : nullptr;
+}
+
+PyObject* ReadFrame(const Read& read, const FrameView& frame) {
+  switch (read.kind) {
+    case SourceKind::kLocal: return read.index < frame.slot_count ? frame.slots[read.index] : nullptr;
+    case SourceKind::kClosureCell:
+      return frame.function != nullptr ? TupleItem(frame.function->func_closure, read.index) : nullptr;
+    case SourceKind::kFunction: return reinterpret_cast<PyObject*>(frame.function);
+    case SourceKind::kGlobals: return frame.globals;
+    case SourceKind::kBuiltins: return frame.builtins;
+    case SourceKind::kConstant: return read.constant.get();
+    default: return nullptr;
+  }
+}
+
+PyObject* ReadGradInto(PyObject* base, std::vector<Ref>* owned) {
+  const GcPause no_collection;  // a gradient that Python has not seen yet gets its object here
+  Ref grad = ReadGrad(base);
+  PyObject* value = grad.get();
+  if (value != nullptr) owned->push_back(std::move(grad));
+  return value;
+}
+
+PyObject* FunctionPart(PyObject* base, const Read& read) {
+  if (!PyFunction_Check(base)) return nullptr;
+  auto* f = reinterpret_cast<PyFunctionObject*>(base);
+  if (read.kind == SourceKind::kDefault) return TupleItem(f->func_defaults, read.index);
+  if (read.kind == SourceKind::kFunctionCell) return TupleItem(f->func_closure, read.index);
+  return DictValue(f->func_kwdefaults, read);
+}
+
+absl::Status Malformed(const char* what) { return absl::InvalidArgumentError(what); }
+
+absl::Status ReadKey(const Source& source, Read* read) {
+  PyObject* key = source.key;
+  switch (source.kind) {
+    case SourceKind::kInstanceAttr:
+    case SourceKind::kModuleAttr:
+    case SourceKind::kTypeAttr:
+    case SourceKind::kKwDefault:
+      if (key == nullptr || !PyUnicode_CheckExact(key)) return Malformed("an attribute source needs a str key");
+      break;
+    case SourceKind::kItem:
+      if (key == nullptr) return Malformed("an item source needs a key");
+      if (PyLong_Check(key)) {
+        int overflow = 0;
+        const long long index = PyLong_AsLongLongAndOverflow(key, &overflow);
+        read->integer_key = overflow == 0 && index == static_cast<std::int32_t>(index);
+        read->index = read->integer_key ? static_cast<std::int32_t>(index) : 0;
+      }
+      break;
+    default: return absl::OkStatus();
+  }
+  read->key = std::make_unique<DictKey>(source.key);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Read> MakeRead(const Source& source) {
+  Read read;
+  read.kind = source.kind;
+  read.base = source.base;
+  read.index = source.index;
+  if (absl::Status status = ReadKey(source, &read); !status.ok()) return status;
+  switch (source.kind) {
+    case SourceKind::kConstant:
+      if (!source.key) return Malformed("a constant source needs its object");
+      read.constant = source.key;
+      break;
+    case SourceKind::kSlotAttr: {
+      if (!source.key || source.key.type() != &PyMemberDescr_Type) return Malformed("a slot source needs a member descriptor");
+      const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(source.key.get())->d_member;
+      if (member->type != T_OBJECT_EX && member->type != T_OBJECT) return Malformed("a slot source needs an object member");
+      read.constant = source.key;
+      read.offset = member->offset;
+      break;
+    }
+    case SourceKind::kFunctionField: read.field = FindField(kFunctionFields, source.key); break;
+    case SourceKind::kPartialField: read.field = FindField(kPartialFields, source.key); break;
+    default: break;
+  }
+  const bool needs_field = source.kind == SourceKind::kFunctionField || source.kind == SourceKind::kPartialField;
+  if (needs_field && read.field == ObjectField::kNone) return Malformed("no such field of a function or partial");
+  return read;
+}
+
+PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, std::vector<Ref>* owned) {
+  if (read.base == kNoSource) return ReadFrame(read, frame);
+  if (base == nullptr) return nullptr;
+  switch (read.kind) {
+    case SourceKind::kCellContents: return PyCell_Check(base) ? PyCell_GET(base) : nullptr;
+    case SourceKind::kInstanceAttr: return ReadInstanceAttr(base, read);
+    case SourceKind::kInstanceDict: return frame_ops::RawInstanceDict(base);
+    case SourceKind::kSlotAttr: return ReadSlot(base, read);
+    case SourceKind::kType: return reinterpret_cast<PyObject*>(Py_TYPE(base));
+    case SourceKind::kTypeAttr:
+      return PyType_Check(base)
+                 ? frame_ops::TypeLookup(reinterpret_cast<PyTypeObject*>(base), read.key->key.get())
+                 : nullptr;
+    case SourceKind::kItem: return ReadItem(base, read);
+    case SourceKind::kModuleAttr: return PyModule_Check(base) ? DictValue(PyModule_GetDict(base), read) : nullptr;
+    case SourceKind::kDefault:
+    case SourceKind::kKwDefault:
+    case SourceKind::kFunctionCell: return FunctionPart(base, read);
+    case SourceKind::kFunctionField: return ReadFunctionField(base, read.field);
+    case SourceKind::kMethodSelf: return ReadMethod(base, true);
+    case SourceKind::kMethodFunction: return ReadMethod(base, false);
+    case SourceKind::kTensorGrad: return ReadGradInto(base, owned);
+    case SourceKind::kPartialField: return ReadPartialField(base, read.field);
+    default: return nullptr;
+  }
+}
+
+PyObject* InstanceDictOf(PyObject* object) {
+  if (PyModule_Check(object)) return PyModule_GetDict(object);
+  PyObject* dict = frame_ops::RawInstanceDict(object);
+  return dict != nullptr && PyDict_Check(dict) ? dict : nullptr;
+}
+
+Py_ssize_t RawLength(BorrowedRef object) {
+  PyObject* o = object.get();
+  if (PyTuple_Check(o) || PyList_Check(o)) return Py_SIZE(o);
+  if (PyDict_Check(o)) return PyDict_GET_SIZE(o);
+  if (PyAnySet_Check(o)) return PySet_GET_SIZE(o);
+  if (PyUnicode_Check(o)) return PyUnicode_GET_LENGTH(o);
+  if (PyBytes_Check(o)) return PyBytes_GET_SIZE(o);
+  PyTypeObject* deque = Standard().deque;
+  if (deque != nullptr && PyObject_TypeCheck(o, deque)) return deque->tp_as_sequence->sq_length(o);
+  return -1;
+}
+
+bool IsOrderedDict(BorrowedRef object) { return PyODict_Check(object.get()); }
+
+}  // namespace framefuse

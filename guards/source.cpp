@@ -1,0 +1,77 @@
+#include "guards/source.h"
+
+#include "absl/hash/hash.h"
+#include "guards/immutable.h"
+#include "guards/text.h"
+
+namespace framefuse {
+namespace {
+
+std::string Dotted(const std::string& base, BorrowedRef name) { return base + "." + PlainText(name); }
+
+std::string Indexed(const std::string& base, std::int32_t index) { return base + "[" + std::to_string(index) + "]"; }
+
+std::string SlotText(std::int32_t slot, const std::vector<std::string>& local_names) {
+  const auto i = static_cast<std::size_t>(slot);
+  // Beyond the named slots lies the value stack.
+  if (i < local_names.size()) return "L['" + local_names[i] + "']";
+  return Indexed("stack", slot - static_cast<std::int32_t>(local_names.size()));
+}
+
+}  // namespace
+
+std::size_t SourceTable::KeyHash::operator()(const Key& k) const {
+  return absl::HashOf(static_cast<int>(k.kind), k.base, k.index, k.key ? HashImmutable(k.key) : 0);
+}
+
+bool SourceTable::KeyEqual::operator()(const Key& a, const Key& b) const {
+  if (a.kind != b.kind || a.base != b.base || a.index != b.index) return false;
+  if (!a.key || !b.key) return !a.key && !b.key;
+  // A constant is that very object; other keys are the same if they find the same entry.
+  return a.kind == SourceKind::kConstant ? a.key.get() == b.key.get() : SameImmutable(a.key, b.key);
+}
+
+SourceTable::SourceTable() : sources_(1) {}
+
+SourceId SourceTable::Intern(SourceKind kind, SourceId base, std::int32_t index, BorrowedRef key) {
+  auto [it, added] = index_.try_emplace(Key{kind, base, index, Ref::Create(key.get())}, size());
+  if (added) sources_.push_back(Source{kind, base, index, it->first.key});
+  return it->second;
+}
+
+std::string SourceTable::Print(SourceId id, const std::vector<std::string>& local_names) const {
+  return PrintSource(sources_, id, local_names);
+}
+
+std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std::vector<std::string>& local_names) {
+  const Source& s = sources[static_cast<std::size_t>(id)];
+  const std::string base = s.base != kNoSource ? PrintSource(sources, s.base, local_names) : "";
+  switch (s.kind) {
+    case SourceKind::kNone: return "<fresh>";
+    case SourceKind::kLocal: return SlotText(s.index, local_names);
+    case SourceKind::kClosureCell: return Indexed("function.__closure__", s.index);
+    case SourceKind::kFunction: return "function";
+    case SourceKind::kGlobals: return "G";
+    case SourceKind::kBuiltins: return "B";
+    case SourceKind::kConstant: return PlainText(s.key);
+    case SourceKind::kCellContents: return base + ".cell_contents";
+    case SourceKind::kInstanceAttr:
+    case SourceKind::kModuleAttr:
+    case SourceKind::kTypeAttr:
+    case SourceKind::kFunctionField:
+    case SourceKind::kPartialField: return Dotted(base, s.key);
+    case SourceKind::kSlotAttr: return base + "." + PlainText(PyDescr_NAME(s.key.get()));
+    case SourceKind::kInstanceDict: return base + ".__dict__";
+    case SourceKind::kType: return "type(" + base + ")";
+    case SourceKind::kItem: return base + "[" + ReprText(s.key) + "]";
+    case SourceKind::kDefault: return Indexed(base + ".__defaults__", s.index);
+    case SourceKind::kKwDefault: return base + ".__kwdefaults__[" + ReprText(s.key) + "]";
+    case SourceKind::kFunctionCell: return Indexed(base + ".__closure__", s.index);
+    case SourceKind::kMethodSelf: return base + ".__self__";
+    case SourceKind::kMethodFunction: return base + ".__func__";
+    case SourceKind::kTensorGrad: return base + ".grad";
+  }
+  return "<unknown>";
+}
+
+}  // namespace framefuse
