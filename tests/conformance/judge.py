@@ -73,15 +73,23 @@ def _judge_once(program: Program, way: Way, system: System, label: str | None) -
             verdict.status = BROKE
             verdict.details = [f"fullgraph: refused: {_first_line(first)}"]
         return verdict
-    verdict.details = first_differences(expected.lines, actual.lines, system.tolerance)
+    verdict.details = actual.defects + first_differences(expected.lines, actual.lines, system.tolerance)
     if verdict.details:
         verdict.status = WRONG
         if label:
             verdict.details.insert(0, label)
-    elif way.name == "alone" and program.graphs is not None and actual.graphs not in (None, program.graphs):
-        verdict.status = BROKE
-        verdict.details = [f"graphs: expected {program.graphs}, got {actual.graphs}"]
+    elif way.name == "alone" and program.graphs is not None:
+        _check_graph_count(program, system, verdict)
     return verdict
+
+
+def _check_graph_count(program: Program, system: System, verdict: Verdict) -> None:
+    system.reset()
+    graphs = system.count_graphs(program.build())
+    system.reset()
+    if graphs not in (None, program.graphs):
+        verdict.status = BROKE
+        verdict.details = [f"graphs: expected {program.graphs}, got {graphs}"]
 
 
 def _observe_and_forget(build: Callable[[], Case], way: Way, system: System | None) -> Observation:
@@ -92,7 +100,7 @@ def _observe_and_forget(build: Callable[[], Case], way: Way, system: System | No
     else:
         system.reset()
         observation = observe(build, way, lambda f: system.compile(f, fullgraph=way.fullgraph))
-        observation.graphs = system.graphs()
+        observation.defects = system.defects()
         system.reset()
     if way.leaks:
         finish_leaks(observation)
@@ -103,8 +111,8 @@ def _judge_breaks(program: Program, way: Way, system: System) -> Verdict:
     for instruction in range(_MAXIMUM_BREAKS):
         with system.break_before(instruction) as probe:
             verdict = _judge_once(program, way, system, f"break before instruction {instruction}")
-            if verdict.status != OK or not probe.reached():
-                return verdict
+        if verdict.status != OK or not probe.reached():
+            return verdict
     return Verdict(program.name, way.name, WRONG, [f"breaks: no end after {_MAXIMUM_BREAKS}"])
 
 

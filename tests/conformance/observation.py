@@ -38,7 +38,7 @@ class Observation:
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self.raised: list[BaseException] = []
-        self.graphs: int | None = None
+        self.defects: list[str] = []
 
 
 def observe(build: Callable[[], Case], way: Way, compile_: Callable[[Any], Any]) -> Observation:
@@ -100,7 +100,8 @@ def _protected_globals() -> Iterator[None]:
             os.environ.update(environment)
 
 
-def _make_calls(case: Case, compiled: Callable[..., Any], repeats: bool, observation: Observation) -> None:
+def _make_calls(case: Case, compiled: Callable[..., Any], repeats: bool, observation: Observation) -> tuple[Any, Any]:
+    """Returns the arguments of the last call."""
     args, kwargs = case.args, case.kwargs
     changes: list[Callable[[], Args | None]] = [lambda: None]
     if repeats:
@@ -110,6 +111,7 @@ def _make_calls(case: Case, compiled: Callable[..., Any], repeats: bool, observa
         if isinstance(fresh, Args):
             args, kwargs = fresh.args, fresh.kwargs
         _one_call(case, compiled, args, kwargs, f"call{number}", observation)
+    return args, kwargs
 
 
 def _one_call(case: Case, compiled: Any, args: Any, kwargs: Any, path: str, observation: Observation) -> None:
@@ -146,15 +148,19 @@ def _one_call(case: Case, compiled: Any, args: Any, kwargs: Any, path: str, obse
     observation.lines += picture.lines
 
 
-def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
+def _tensors_in(value: Any, seen: set[int] | None = None) -> Iterator[torch.Tensor]:
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return
+    seen.add(id(value))
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _tensors_in(item)
+            yield from _tensors_in(item, seen)
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _tensors_in(item)
+            yield from _tensors_in(item, seen)
 
 
 def _backward(result: Any) -> BaseException | None:
@@ -214,18 +220,21 @@ def forget_what_exists() -> None:
 
 
 def _observe_leaks(build: Callable[[], Case], way: Way, compile_: Callable[[Any], Any]) -> Observation:
+    """What three more calls, after everything is compiled, add to live tensors and to the arguments' references."""
     observation = Observation()
     with _protected_globals():
         case = build()
-        watched = list(_tensors_in([case.args, case.kwargs]))
-        counts = [sys.getrefcount(t) for t in watched]
         compiled = compile_(way.wrap(case.f))
-        _make_calls(case, compiled, way.repeats, Observation())
+        args, kwargs = _make_calls(case, compiled, way.repeats, Observation())
+        watched = list(_tensors_in([args, kwargs]))
+        tensors, references = live_tensors(), [sys.getrefcount(t) for t in watched]
+        for _ in range(3):
+            _one_call(case, compiled, args, kwargs, "call", Observation())
         gc.collect()
-        changes = [sys.getrefcount(t) - count for t, count in zip(watched, counts)]
+        changes = [sys.getrefcount(t) - count for t, count in zip(watched, references)]
         observation.lines.append(("leaks.references", changes))
-        observation.lines.append(("leaks.held", live_tensors()))
-        del case, compiled, watched
+        observation.lines.append(("leaks.growth", live_tensors() - tensors))
+        del case, compiled, watched, args, kwargs
     return observation
 
 

@@ -60,7 +60,7 @@ class Snapshot:
         if type(value) in _ATOMS:
             self.lines.append((path, _atom_text(value)))
             return
-        if isinstance(value, _TORCH_ATOMS):
+        if issubclass(type(value), _TORCH_ATOMS):
             self.lines.append((path, repr(value)))
             return
         first = self._seen.get(id(value))
@@ -74,25 +74,25 @@ class Snapshot:
     def _add_object(self, path: str, value: Any) -> None:
         kind = type(value)
         self.lines.append((path, f"<{kind.__qualname__}>"))
-        if isinstance(value, torch.Tensor):
+        if issubclass(kind, torch.Tensor):
             self._add_tensor(path, value)
-        elif isinstance(value, (np.ndarray, np.generic)):
+        elif issubclass(kind, (np.ndarray, np.generic)):
             self._add_array(path, value)
-        elif isinstance(value, (types.FunctionType, types.MethodType, functools.partial, types.BuiltinFunctionType)):
+        elif issubclass(kind, (types.FunctionType, types.MethodType, functools.partial, types.BuiltinFunctionType)):
             self._add_callable(path, value)
-        elif isinstance(value, type):
+        elif issubclass(kind, type):
             self._add_class(path, value)
-        elif isinstance(value, types.ModuleType):
+        elif issubclass(kind, types.ModuleType):
             self.lines.append((path + ".name", value.__name__))
-        elif isinstance(value, enum.Enum):
+        elif issubclass(kind, enum.Enum):
             self.lines.append((path + ".member", value._name_))
-        elif isinstance(value, BaseException):
+        elif issubclass(kind, BaseException):
             self.add_exception(path, value)
-        elif isinstance(value, types.GeneratorType):
+        elif issubclass(kind, types.GeneratorType):
             self._add_generator(path, value)
-        elif isinstance(value, types.CellType):
+        elif issubclass(kind, types.CellType):
             self._add_cell(path, value)
-        elif isinstance(value, random.Random):
+        elif issubclass(kind, random.Random):
             self.lines.append((path + ".state", hashlib.sha1(repr(value.getstate()).encode()).hexdigest()))
         elif kind in _ITERATOR_STATES:
             self._add_iterator(path, value)
@@ -137,14 +137,15 @@ class Snapshot:
             self.lines.append((path + ".flags", (content.flags.writeable, content.flags.owndata)))
 
     def _add_callable(self, path: str, value: Any) -> None:
-        if isinstance(value, functools.partial):
+        kind = type(value)
+        if issubclass(kind, functools.partial):
             self.add(path + ".func", value.func)
             self.add(path + ".args", value.args)
             self.add(path + ".keywords", value.keywords)
-        elif isinstance(value, types.MethodType):
+        elif issubclass(kind, types.MethodType):
             self.add(path + ".__self__", value.__self__)
             self.add(path + ".__func__", value.__func__)
-        elif isinstance(value, types.BuiltinFunctionType):
+        elif issubclass(kind, types.BuiltinFunctionType):
             self.lines.append((path + ".name", value.__qualname__))
             if value.__self__ is not None and not isinstance(value.__self__, types.ModuleType):
                 self.add(path + ".__self__", value.__self__)
@@ -197,24 +198,25 @@ class Snapshot:
             self.add(f"{path}.state{index}", part)
 
     def _add_contents(self, path: str, value: Any) -> None:
-        if isinstance(value, dict):
+        kind = type(value)
+        if issubclass(kind, dict):
             self._add_dict(path, value)
-        elif isinstance(value, list):
+        elif issubclass(kind, list):
             self._add_sequence(path, list.__getitem__(value, slice(None)))
-        elif isinstance(value, tuple):
+        elif issubclass(kind, tuple):
             self._add_sequence(path, tuple.__getitem__(value, slice(None)))
-        elif isinstance(value, (set, frozenset)):
+        elif issubclass(kind, (set, frozenset)):
             self._add_set(path, value)
-        elif isinstance(value, collections.deque):
+        elif issubclass(kind, collections.deque):
             self.lines.append((path + ".maxlen", value.maxlen))
             self._add_sequence(path, list(collections.deque.__iter__(value)))
-        elif isinstance(value, (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))):
+        elif issubclass(kind, (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))):
             self._add_sequence(path, list(value))
-        elif isinstance(value, (bytearray, array.array, memoryview)):
+        elif issubclass(kind, (bytearray, array.array, memoryview)):
             self.lines.append((path + ".data", bytes(value)))
         else:
             for base in (int, float, str, bytes, complex):
-                if isinstance(value, base):
+                if issubclass(kind, base):
                     self.lines.append((path + ".value", base.__repr__(value)))
 
     def _add_sequence(self, path: str, items: Any) -> None:
@@ -223,7 +225,7 @@ class Snapshot:
             self.add(f"{path}[{index}]", item)
 
     def _add_dict(self, path: str, value: dict[Any, Any]) -> None:
-        if isinstance(value, collections.defaultdict):
+        if issubclass(type(value), collections.defaultdict):
             self.add(path + ".default_factory", value.default_factory)
         items = list(dict.items(value))
         self.lines.append((path + ".len", len(items)))

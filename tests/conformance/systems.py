@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from conformance.program import Case
+
 Function = Callable[..., Any]
 
 
@@ -41,9 +43,13 @@ class System(abc.ABC):
     def reset(self) -> None:
         """Forgets all compiled functions."""
 
-    def graphs(self) -> int | None:
-        """Graphs with at least one operation compiled since the last reset; None where the system cannot say."""
+    def count_graphs(self, case: Case) -> int | None:
+        """Calls the case once and counts its graphs with at least one operation; None where that can't be known."""
         return None
+
+    def defects(self) -> list[str]:
+        """What the system itself says is wrong after a run, for example fakes that are alive."""
+        return []
 
     def is_unsupported(self, error: BaseException) -> bool:
         """Whether `error` is how the system says that it cannot capture a program whole."""
@@ -91,9 +97,10 @@ class TorchCompile(System):
 
     def reset(self) -> None:
         self._dynamo.reset()
-        self._graphs = 0
 
-    def graphs(self) -> int | None:
+    def count_graphs(self, case: Case) -> int | None:
+        self._graphs = 0
+        self.compile(case.f)(*case.args, **case.kwargs)
         return self._graphs
 
     def is_unsupported(self, error: BaseException) -> bool:
@@ -101,7 +108,7 @@ class TorchCompile(System):
 
 
 class Framefuse(System):
-    """framefuse, through `framefuse.compile` and its configuration."""
+    """framefuse, through its public package. Internal errors are raised, fakes must be dead after each capture."""
 
     name = "framefuse"
 
@@ -111,6 +118,8 @@ class Framefuse(System):
         self._framefuse = framefuse
         self._backend = backend
         self.tolerance = 0.0 if backend == "aten" else 1e-5
+        framefuse.config.raise_on_bug = True
+        framefuse.config.check_fakes_dead = True
 
     def compile(self, f: Function, *, fullgraph: bool = False) -> Function:
         return self._framefuse.compile(f, backend=self._backend, fullgraph=fullgraph)
@@ -118,20 +127,24 @@ class Framefuse(System):
     def reset(self) -> None:
         self._framefuse.reset()
 
+    def count_graphs(self, case: Case) -> int | None:
+        return self._framefuse.explain(case.f)(*case.args, **case.kwargs).graph_count
+
     def is_unsupported(self, error: BaseException) -> bool:
         return isinstance(error, self._framefuse.Unsupported)
 
+    def defects(self) -> list[str]:
+        fakes = self._framefuse.statistics().get("live_fakes", 0)
+        return [f"fakes: {fakes:.0f} fake tensors alive after the run"] if fakes else []
+
     def forces_breaks(self) -> bool:
-        return hasattr(self._framefuse.config, "break_at_instruction")
+        return hasattr(self._framefuse.config, "break_at")
 
     @contextlib.contextmanager
     def break_before(self, instruction: int) -> Iterator[BreakProbe]:
-        config = self._framefuse.config
-        config.break_at_instruction = instruction
-        try:
-            yield BreakProbe(lambda: bool(config.break_was_reached))
-        finally:
-            config.break_at_instruction = -1
+        # A forced break shows in the log of graph breaks; the counter alone would also count the program's own.
+        with self._framefuse.config.patch(break_at=instruction), self._framefuse.capture_logs("graph_breaks") as log:
+            yield BreakProbe(lambda: any("forced" in str(entry) for entry in log))
 
 
 SYSTEMS = ("python", "torch.compile", "framefuse")

@@ -1,5 +1,7 @@
 """Gradients: backward inside and outside, grad(), hooks, custom functions, higher order, checkpoint, functional transforms."""
 
+import warnings
+
 import torch
 from torch.utils.checkpoint import checkpoint
 
@@ -381,6 +383,10 @@ def functional_call_on_module():
 @program
 def forward_mode():
     import torch.autograd.forward_ad as forward_ad
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the first import of torch's own formulas warns
+        import torch._decomp.decompositions_for_jvp  # noqa: F401
 
     def f(x, t):
         with forward_ad.dual_level():

@@ -348,7 +348,7 @@ def set_changes_between_calls():
 @program
 def deque_methods():
     def f(x, d):
-        d.append(x)
+        d.append(x.dim())
         d.appendleft(0)
         d.extend([1, 2])
         d.extendleft([3, 4])
