@@ -24,6 +24,8 @@ EvalFunction GetEvalFunction();
 // Runs the frame from its next instruction with CPython's evaluator and finishes it as CPython's caller expects
 // (3.12 frees the frame). Never start it between KW_NAMES, PRECALL and CALL.
 PyObject* EvalDefault(PyThreadState* thread, Frame* frame, int throw_flag);
+// The same for a frame made by NewFrame or CopyFrame: it is freed in every version.
+PyObject* EvalAndFree(PyThreadState* thread, Frame* frame, int throw_flag);
 bool IsTraced(PyThreadState* thread);  // tracing, profiling or sys.monitoring is on: the evaluator must stay out
 
 // ---- reading a frame
@@ -76,6 +78,15 @@ Ref HandledException(PyThreadState* thread);                    // of this frame
 void SetHandledException(PyThreadState* thread, Ref exception);
 Ref FetchRaised(PyThreadState* thread);                         // takes the current error as an instance with traceback
 void RestoreRaised(PyThreadState* thread, Ref exception);
+
+// If the current error says that a call's keyword came twice (as merging dicts for a call raises it), clears it and
+// returns the keyword; else null.
+Ref TakeRepeatedKey();
+// ImportError with `message`, `name` (the module's), `path` (may be null) and, where this Python has it, name_from.
+void SetImportError(PyObject* message, PyObject* name, PyObject* path, PyObject* name_from);
+// What CALL_INTRINSIC_{1,2} `which` (3.12's numbers) returns for `inputs`, executed by CPython in a frame of its own
+// with the globals of `frame`: the functions behind are hidden. Null with an error set.
+Ref RunIntrinsic(Frame* frame, int which, PyObject* const* inputs, int input_count);
 
 // ---- generators
 // Marks a generator's frame as suspended at a yield and pops its exc_info where the evaluator does that.

@@ -2,11 +2,14 @@
 
 #if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000
 
+#include <opcode.h>
+
 #include <cstring>
 
 #include "frame_eval/versions/data_stack.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/object_ops.h"
+#include "frame_eval/versions/run_opcode.h"
 
 namespace framefuse::frame_ops {
 namespace {
@@ -35,6 +38,12 @@ EvalFunction GetEvalFunction() {
 }
 PyObject* EvalDefault(PyThreadState* thread, Frame* frame, int throw_flag) {
   return _PyEval_EvalFrameDefault(thread, frame, throw_flag);
+}
+PyObject* EvalAndFree(PyThreadState* thread, Frame* frame, int throw_flag) {
+  frame->previous = thread->cframe->current_frame;
+  PyObject* result = _PyEval_EvalFrameDefault(thread, frame, throw_flag);
+  ClearAndPopFrame(thread, frame);
+  return result;
 }
 bool IsTraced(PyThreadState* thread) { return thread->cframe->use_tracing != 0; }
 
@@ -200,6 +209,35 @@ void RestoreRaised(PyThreadState*, Ref exception) {
   PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(exception.get()));
   PyObject* traceback = PyException_GetTraceback(exception);
   PyErr_Restore(Py_NewRef(type), exception.release(), traceback);
+}
+
+Ref TakeRepeatedKey() {
+  if (!PyErr_ExceptionMatches(PyExc_KeyError)) return nullptr;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  // Merging raises a tuple not yet made an exception; a mapping's own KeyError is one.
+  if (value == nullptr || !PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 1) {
+    PyErr_Restore(type, value, traceback);
+    return nullptr;
+  }
+  Ref key = Ref::Create(PyTuple_GET_ITEM(value, 0));
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return key;
+}
+
+void SetImportError(PyObject* message, PyObject* name, PyObject* path, PyObject*) {
+  PyErr_SetImportError(message, name, path);
+}
+
+Ref RunIntrinsic(Frame* frame, int which, PyObject* const* inputs, int input_count) {
+  constexpr int kAsyncGenWrap = 4;
+  if (which != kAsyncGenWrap) {
+    PyErr_Format(PyExc_SystemError, "framefuse: no intrinsic %d in this Python", which);
+    return nullptr;
+  }
+  return RunOpcode(PyThreadState_Get(), frame->f_globals, ASYNC_GEN_WRAP, 0, inputs, input_count);
 }
 
 void SuspendGenerator(PyThreadState*, Frame* frame) {

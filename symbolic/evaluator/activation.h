@@ -38,18 +38,23 @@ struct Activation {
   std::vector<SourceId> sources;  // parallel to the frame's localsplus + stack
   int stack_depth = 0;            // live stack entries (valid whenever a protocol is called)
   int resume_depth = 0;           // depth without the current instruction's operands
-  int instruction = 0;            // index (code units) of the current instruction, EXTENDED_ARG skipped
-  int next_instruction = 0;       // index after it and its caches
+  // Index (code units) where the current instruction starts, its EXTENDED_ARG (and a call's KW_NAMES, PRECALL)
+  // included: SetNextInstruction(frame, instruction) executes it again. Bytecode::At gives the rest.
+  int instruction = 0;
+  int next_instruction = 0;  // index after it and its caches
 };
 
 // Shared by all activations of one run.
 struct Control {
-  // Instructions executed so far over all activations, and where to pause: when `executed` reaches
-  // `stop_at`, before the instruction executes, the evaluator calls Protocols::OnStop.
+  // Instructions started so far over all activations (a call with its KW_NAMES and PRECALL is one), and where to
+  // stop: Protocols::OnStop is called before an instruction starts when `executed` equals `stop_at`. So while an
+  // instruction executes, stop_at = executed - 1 names it.
   std::uint64_t executed = 0;
   std::uint64_t stop_at = std::numeric_limits<std::uint64_t>::max();
   // Sticky (soundness rule 12): once set, no handler runs any more; every activation exits with kUnwound.
   bool unwinding = false;
+  // Serve signals, GIL requests, collections and asynchronous exceptions where CPython's evaluator does.
+  bool serves_pending_work = true;
 };
 
 enum class Outcome : std::uint8_t {

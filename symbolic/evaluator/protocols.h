@@ -19,6 +19,13 @@ enum class UnaryOp : std::uint8_t { kPositive, kNegative, kNot, kInvert };
 // BinaryOp values are CPython's NB_* oparg numbers (in-place from 13 on), the same in 3.11 and 3.12.
 enum class Truth : std::int8_t { kError = -1, kFalse = 0, kTrue = 1 };
 enum class ForIterOutcome : std::uint8_t { kItem, kExhausted, kError };
+inline constexpr int kIntrinsicPrint = 1;
+inline constexpr int kIntrinsicImportStar = 2;
+inline constexpr int kIntrinsicStopIterationError = 3;
+inline constexpr int kIntrinsicAsyncGenWrap = 4;
+inline constexpr int kIntrinsicUnaryPositive = 5;
+inline constexpr int kIntrinsicListToTuple = 6;
+inline constexpr int kIntrinsicPrepReraiseStar = 1;  // of the two-argument ones
 enum class SendOutcome : std::uint8_t { kYielded, kReturned, kError };
 
 class Protocols {
@@ -42,6 +49,8 @@ class Protocols {
   virtual Value LoadDeref(Activation& act, int slot) = 0;  // unbound: NameError/UnboundLocalError
   virtual bool StoreDeref(Activation& act, int slot, ValueView value) = 0;
   virtual bool DeleteDeref(Activation& act, int slot) = 0;
+  // The cell for a local that a closure captures; `initial` is the argument that was in the slot, or null.
+  virtual Value MakeCell(Activation& act, int slot, ValueView initial) = 0;
   virtual Value LoadClassDeref(Activation& act, int slot) = 0;  // 3.12: LOAD_FROM_DICT_OR_DEREF passes its mapping
   virtual Value LoadFromDictOrDeref(Activation& act, ValueView mapping, int slot) = 0;
   virtual Value LoadFromDictOrGlobals(Activation& act, ValueView mapping, BorrowedRef name) = 0;
@@ -121,10 +130,11 @@ class Protocols {
   virtual Value ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) = 0;
   virtual Value ImportFrom(Activation& act, ValueView module, BorrowedRef name) = 0;
   virtual bool ImportStar(Activation& act, ValueView module) = 0;
-  // 3.12 CALL_INTRINSIC_1/2 kinds that are none of the above.
+  // CALL_INTRINSIC_1/2 kinds that are none of the above, by 3.12's numbers (3.11's PRINT_EXPR is kIntrinsicPrint).
   virtual Value Intrinsic1(Activation& act, int which, ValueView v) = 0;
   virtual Value Intrinsic2(Activation& act, int which, ValueView a, ValueView b) = 0;
-  // An opcode that the evaluator does not execute under capture (async …): breaks, or runs it natively.
+  // Before an opcode whose meaning has no protocol (async …): true lets the evaluator execute it as CPython does;
+  // false: an error is set or the run is unwinding.
   virtual bool Unsupported(Activation& act, const char* opcode_name) = 0;
 
   Control control;

@@ -1,0 +1,54 @@
+#include "frame_eval/versions/run_opcode.h"
+
+#include <opcode.h>
+
+#include <string>
+
+#include "frame_eval/versions/frame_ops.h"
+
+namespace framefuse::frame_ops {
+namespace {
+
+// The code object of `lambda a, b: (a, b)`, whose bytecode is then replaced.
+Ref TwoArgumentCode() {
+  const Ref globals = Ref::Steal(PyDict_New());
+  if (!globals) return nullptr;
+  const Ref function = Ref::Steal(PyRun_String("lambda a, b: (a, b)", Py_eval_input, globals, globals));
+  if (!function) return nullptr;
+  return Ref::Create(PyFunction_GetCode(function));
+}
+
+Ref CodeFor(int opcode, int arg, int input_count) {
+  static PyObject* const original = TwoArgumentCode().release();
+  if (original == nullptr) return nullptr;
+  std::string bytes;
+  const auto add = [&bytes](int op, int oparg) {
+    bytes.push_back(static_cast<char>(op));
+    bytes.push_back(static_cast<char>(oparg));
+  };
+  add(RESUME, 0);
+  for (int i = 0; i < input_count; ++i) add(LOAD_FAST, i);
+  add(opcode, arg);
+  add(RETURN_VALUE, 0);
+  const Ref replace = Ref::Steal(PyObject_GetAttrString(original, "replace"));
+  const Ref kwargs = Ref::Steal(
+      Py_BuildValue("{s:y#,s:y}", "co_code", bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "co_exceptiontable", ""));
+  const Ref no_args = Ref::Steal(PyTuple_New(0));
+  if (!replace || !kwargs || !no_args) return nullptr;
+  return Ref::Steal(PyObject_Call(replace, no_args, kwargs));
+}
+
+}  // namespace
+
+Ref RunOpcode(PyThreadState* thread, PyObject* globals, int opcode, int arg, PyObject* const* inputs, int input_count) {
+  const Ref code = CodeFor(opcode, arg, input_count);
+  if (!code) return nullptr;
+  const Ref function = Ref::Steal(PyFunction_New(code, globals));
+  if (!function) return nullptr;
+  Frame* frame = NewFrame(thread, reinterpret_cast<PyFunctionObject*>(function.get()), nullptr);
+  if (frame == nullptr) return nullptr;
+  for (int i = 0; i < input_count; ++i) Slots(frame)[i] = Py_NewRef(inputs[i]);
+  return Ref::Steal(EvalAndFree(thread, frame, 0));
+}
+
+}  // namespace framefuse::frame_ops

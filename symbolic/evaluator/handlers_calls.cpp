@@ -1,0 +1,86 @@
+// Calls, functions, intrinsics.
+#include "symbolic/evaluator/handler_table.h"
+#include "symbolic/evaluator/native_errors.h"
+
+namespace framefuse {
+namespace {
+
+Step Call(Execution& e, const Instruction& in) {
+  // [method, self, args…] or [null, callable, args…]
+  const int pops = in.arg + 2;
+  const bool with_self = e.Peek(pops) != nullptr;
+  const int callable = with_self ? pops : pops - 1;
+  const BorrowedRef kwnames = in.kwnames < 0 ? nullptr : PyTuple_GET_ITEM(e.code->co_consts, in.kwnames);
+  Value result;
+  {
+    const Operands args(e, callable - 1, callable - 1);
+    result = e.protocols.Call(e.act, e.View(callable), args, kwnames);
+  }
+  const Step step = e.Replace(pops, std::move(result));
+  return step == Step::kNext ? e.ServePendingWork() : step;
+}
+
+Step CallFunctionEx(Execution& e, const Instruction& in) {
+  const int kwargs = in.arg & 1;
+  Value result = e.protocols.CallEx(e.act, e.View(2 + kwargs), e.View(1 + kwargs), kwargs != 0 ? e.View(1) : ValueView());
+  const Step step = e.Replace(3 + kwargs, std::move(result));
+  return step == Step::kNext ? e.ServePendingWork() : step;
+}
+
+Step MakeFunction(Execution& e, const Instruction& in) {
+  int from_top = 2;
+  const auto part = [&](int flag) { return (in.arg & flag) != 0 ? e.View(from_top++) : ValueView(); };
+  const ValueView closure = part(8);
+  const ValueView annotations = part(4);
+  const ValueView kwdefaults = part(2);
+  const ValueView defaults = part(1);
+  return e.Replace(in.pops, e.protocols.MakeFunction(e.act, e.Peek(1), defaults, kwdefaults, annotations, closure));
+}
+
+Step StopIterationError(Execution& e) {
+  Ref error = ConvertStopIteration(e.code->co_flags, e.Peek(1));
+  return e.Replace(1, {std::move(error), kNoSource});
+}
+
+Step CallIntrinsic1(Execution& e, const Instruction& in) {
+  switch (in.arg) {
+    case kIntrinsicImportStar: {
+      const Step step = e.Done(e.protocols.ImportStar(e.act, e.View(1)), 1);
+      if (step == Step::kNext) e.PushCopy(Py_None, kNoSource);
+      return step;
+    }
+    case kIntrinsicStopIterationError:
+      return StopIterationError(e);
+    case kIntrinsicUnaryPositive:
+      return e.Replace(1, e.protocols.Unary(e.act, UnaryOp::kPositive, e.View(1)));
+    case kIntrinsicListToTuple:
+      return e.Replace(1, e.protocols.ListToTuple(e.act, e.View(1)));
+    default:
+      return e.Replace(1, e.protocols.Intrinsic1(e.act, in.arg, e.View(1)));
+  }
+}
+
+Step CallIntrinsic2(Execution& e, const Instruction& in) {
+  if (in.arg == kIntrinsicPrepReraiseStar) {
+    return e.Replace(2, e.protocols.PrepareReraiseStar(e.act, e.View(2), e.View(1)));
+  }
+  return e.Replace(2, e.protocols.Intrinsic2(e.act, in.arg, e.View(2), e.View(1)));
+}
+
+Step PrintExpr(Execution& e, const Instruction&) {
+  const Value none = e.protocols.Intrinsic1(e.act, kIntrinsicPrint, e.View(1));
+  return e.Done(static_cast<bool>(none), 1);
+}
+
+}  // namespace
+
+void AddCallHandlers(HandlerTable& table) {
+  table.Add(Opcode::kCall, Call);
+  table.Add(Opcode::kCallFunctionEx, CallFunctionEx);
+  table.Add(Opcode::kMakeFunction, MakeFunction);
+  table.Add(Opcode::kCallIntrinsic1, CallIntrinsic1);
+  table.Add(Opcode::kCallIntrinsic2, CallIntrinsic2);
+  table.Add(Opcode::kPrintExpr, PrintExpr);
+}
+
+}  // namespace framefuse

@@ -1,0 +1,110 @@
+// Jumps, loops, the frame's start and end.
+#include "symbolic/evaluator/handler_table.h"
+
+namespace framefuse {
+namespace {
+
+constexpr int kResumeAtYieldFrom = 2;
+
+Step Resume(Execution& e, const Instruction& in) {
+  return in.arg < kResumeAtYieldFrom ? e.ServePendingWork() : Step::kNext;
+}
+
+Step ReturnValue(Execution& e, const Instruction&) {
+  e.result = {Ref::Steal(e.Peek(1)), e.PeekSource(1)};
+  --e.act.stack_depth;
+  return Step::kReturn;
+}
+
+Step ReturnConst(Execution& e, const Instruction& in) {
+  e.result = {Ref::Create(PyTuple_GET_ITEM(e.code->co_consts, in.arg)), kNoSource};
+  return Step::kReturn;
+}
+
+Step Jump(Execution& e, const Instruction& in) {
+  e.JumpTo(in.target);
+  return Step::kNext;
+}
+
+Step JumpBackward(Execution& e, const Instruction& in) {
+  e.JumpTo(in.target);
+  return e.ServePendingWork();
+}
+
+// A conditional jump backwards closes a loop.
+Step Branch(Execution& e, const Instruction& in, bool taken) {
+  if (!taken) return Step::kNext;
+  e.JumpTo(in.target);
+  return e.next <= &in ? e.ServePendingWork() : Step::kNext;
+}
+
+template <bool kJumpIf>
+Step PopJumpIf(Execution& e, const Instruction& in) {
+  const Truth truth = e.protocols.IsTrue(e.act, e.View(1));
+  if (truth == Truth::kError || e.control.unwinding) return e.Failed();
+  e.Drop(1);
+  return Branch(e, in, (truth == Truth::kTrue) == kJumpIf);
+}
+
+template <bool kJumpIf>
+Step PopJumpIfNone(Execution& e, const Instruction& in) {
+  const Truth truth = e.protocols.IsNone(e.act, e.View(1));
+  if (truth == Truth::kError || e.control.unwinding) return e.Failed();
+  e.Drop(1);
+  return Branch(e, in, (truth == Truth::kTrue) == kJumpIf);
+}
+
+template <bool kJumpIf>
+Step JumpIfOrPop(Execution& e, const Instruction& in) {
+  const Truth truth = e.protocols.IsTrue(e.act, e.View(1));
+  if (truth == Truth::kError || e.control.unwinding) return e.Failed();
+  if ((truth == Truth::kTrue) == kJumpIf) {
+    e.JumpTo(in.target);
+  } else {
+    e.Drop(1);
+  }
+  return Step::kNext;
+}
+
+Step GetIter(Execution& e, const Instruction&) { return e.Replace(1, e.protocols.GetIter(e.act, e.View(1))); }
+
+Step ForIter(Execution& e, const Instruction& in) {
+  Value item;
+  const ForIterOutcome outcome = e.protocols.ForIter(e.act, e.View(1), &item);
+  if (outcome == ForIterOutcome::kError || e.control.unwinding) [[unlikely]] {
+    return e.Failed();
+  }
+  if (outcome == ForIterOutcome::kItem) {
+    e.Push(std::move(item));
+    return Step::kNext;
+  }
+  e.Drop(1);
+  e.JumpTo(in.target);
+  return Step::kNext;
+}
+
+Step EndFor(Execution& e, const Instruction&) {
+  e.Drop(2);
+  return Step::kNext;
+}
+
+}  // namespace
+
+void AddControlHandlers(HandlerTable& table) {
+  table.Add(Opcode::kResume, Resume);
+  table.Add(Opcode::kReturnValue, ReturnValue);
+  table.Add(Opcode::kReturnConst, ReturnConst);
+  table.Add(Opcode::kJump, Jump);
+  table.Add(Opcode::kJumpBackward, JumpBackward);
+  table.Add(Opcode::kPopJumpIfFalse, PopJumpIf<false>);
+  table.Add(Opcode::kPopJumpIfTrue, PopJumpIf<true>);
+  table.Add(Opcode::kPopJumpIfNone, PopJumpIfNone<true>);
+  table.Add(Opcode::kPopJumpIfNotNone, PopJumpIfNone<false>);
+  table.Add(Opcode::kJumpIfFalseOrPop, JumpIfOrPop<false>);
+  table.Add(Opcode::kJumpIfTrueOrPop, JumpIfOrPop<true>);
+  table.Add(Opcode::kGetIter, GetIter);
+  table.Add(Opcode::kForIter, ForIter);
+  table.Add(Opcode::kEndFor, EndFor);
+}
+
+}  // namespace framefuse

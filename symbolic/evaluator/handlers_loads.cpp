@@ -1,0 +1,160 @@
+// Moves between slots, the stack and constants; cells.
+#include "symbolic/evaluator/handler_table.h"
+#include "symbolic/evaluator/native_errors.h"
+
+namespace framefuse {
+namespace {
+
+Step Nop(Execution&, const Instruction&) { return Step::kNext; }
+
+Step PopTop(Execution& e, const Instruction&) {
+  e.Drop(1);
+  return Step::kNext;
+}
+
+Step PushNull(Execution& e, const Instruction&) {
+  e.Push(nullptr, kNoSource);
+  return Step::kNext;
+}
+
+Step Copy(Execution& e, const Instruction& in) {
+  e.PushCopy(e.Peek(in.arg), e.PeekSource(in.arg));
+  return Step::kNext;
+}
+
+Step Swap(Execution& e, const Instruction& in) {
+  std::swap(e.Peek(1), e.Peek(in.arg));
+  std::swap(e.PeekSource(1), e.PeekSource(in.arg));
+  return Step::kNext;
+}
+
+Step LoadConst(Execution& e, const Instruction& in) {
+  e.PushCopy(PyTuple_GET_ITEM(e.code->co_consts, in.arg), kNoSource);
+  return Step::kNext;
+}
+
+Step LoadFast(Execution& e, const Instruction& in) {
+  if (!e.Adopt(in.arg)) [[unlikely]] {
+    return e.Failed();
+  }
+  PyObject* value = e.slots[in.arg];
+  if (value == nullptr) [[unlikely]] {
+    SetUnboundLocalError(e.SlotName(in.arg));
+    return Step::kError;
+  }
+  e.PushCopy(value, e.slot_sources[in.arg]);
+  return Step::kNext;
+}
+
+Step LoadFastAndClear(Execution& e, const Instruction& in) {
+  if (!e.Adopt(in.arg)) return e.Failed();
+  e.Push(e.slots[in.arg], e.slot_sources[in.arg]);
+  e.slots[in.arg] = nullptr;
+  e.slot_sources[in.arg] = kNoSource;
+  return Step::kNext;
+}
+
+Step StoreFast(Execution& e, const Instruction& in) {
+  PyObject* old = e.slots[in.arg];
+  e.slots[in.arg] = e.Peek(1);
+  e.slot_sources[in.arg] = e.PeekSource(1);
+  --e.act.stack_depth;
+  Py_XDECREF(old);
+  return Step::kNext;
+}
+
+Step DeleteFast(Execution& e, const Instruction& in) {
+  PyObject* old = e.slots[in.arg];
+  if (old == nullptr) {
+    SetUnboundLocalError(e.SlotName(in.arg));
+    return Step::kError;
+  }
+  e.slots[in.arg] = nullptr;
+  e.slot_sources[in.arg] = kNoSource;
+  Py_DECREF(old);
+  return Step::kNext;
+}
+
+Step LoadClosure(Execution& e, const Instruction& in) {
+  if (!e.Adopt(in.arg)) return e.Failed();
+  e.PushCopy(e.slots[in.arg], e.slot_sources[in.arg]);
+  return Step::kNext;
+}
+
+Step MakeCell(Execution& e, const Instruction& in) {
+  if (!e.Adopt(in.arg)) return e.Failed();
+  PyObject* initial = e.slots[in.arg];
+  Value cell = e.protocols.MakeCell(e.act, in.arg, {initial, e.slot_sources[in.arg]});
+  if (!cell || e.control.unwinding) return e.Failed();
+  e.slots[in.arg] = cell.object.release();
+  e.slot_sources[in.arg] = cell.source;
+  Py_XDECREF(initial);
+  return Step::kNext;
+}
+
+Step CopyFreeVars(Execution& e, const Instruction& in) {
+  PyObject* closure = frame_ops::Function(e.act.frame)->func_closure;
+  const int first = frame_ops::SlotCount(e.code) - in.arg;
+  for (int i = 0; i < in.arg; ++i) {
+    e.slots[first + i] = Py_NewRef(PyTuple_GET_ITEM(closure, i));
+    e.slot_sources[first + i] = kNoSource;
+  }
+  return Step::kNext;
+}
+
+Step LoadDeref(Execution& e, const Instruction& in) {
+  if (!e.Adopt(in.arg)) return e.Failed();
+  return e.Replace(0, e.protocols.LoadDeref(e.act, in.arg));
+}
+
+Step StoreDeref(Execution& e, const Instruction& in) {
+  if (!e.Adopt(in.arg)) return e.Failed();
+  return e.Done(e.protocols.StoreDeref(e.act, in.arg, e.View(1)), 1);
+}
+
+Step DeleteDeref(Execution& e, const Instruction& in) {
+  if (!e.Adopt(in.arg)) return e.Failed();
+  return e.Done(e.protocols.DeleteDeref(e.act, in.arg), 0);
+}
+
+Step LoadClassDeref(Execution& e, const Instruction& in) {
+  if (!e.Adopt(in.arg)) return e.Failed();
+  return e.Replace(0, e.protocols.LoadClassDeref(e.act, in.arg));
+}
+
+Step LoadFromDictOrDeref(Execution& e, const Instruction& in) {
+  if (!e.Adopt(in.arg)) return e.Failed();
+  return e.Replace(1, e.protocols.LoadFromDictOrDeref(e.act, e.View(1), in.arg));
+}
+
+Step LoadAssertionError(Execution& e, const Instruction&) {
+  e.PushCopy(PyExc_AssertionError, kNoSource);
+  return Step::kNext;
+}
+
+}  // namespace
+
+void AddLoadHandlers(HandlerTable& table) {
+  table.Add(Opcode::kNop, Nop);
+  table.Add(Opcode::kPopTop, PopTop);
+  table.Add(Opcode::kPushNull, PushNull);
+  table.Add(Opcode::kCopy, Copy);
+  table.Add(Opcode::kSwap, Swap);
+  table.Add(Opcode::kLoadConst, LoadConst);
+  table.Add(Opcode::kLoadFast, LoadFast);
+  table.Add(Opcode::kLoadFastCheck, LoadFast);
+  table.Add(Opcode::kLoadFastAndClear, LoadFastAndClear);
+  table.Add(Opcode::kStoreFast, StoreFast);
+  table.Add(Opcode::kDeleteFast, DeleteFast);
+  table.Add(Opcode::kLoadClosure, LoadClosure);
+  table.Add(Opcode::kMakeCell, MakeCell);
+  table.Add(Opcode::kCopyFreeVars, CopyFreeVars);
+  table.Add(Opcode::kLoadDeref, LoadDeref);
+  table.Add(Opcode::kStoreDeref, StoreDeref);
+  table.Add(Opcode::kDeleteDeref, DeleteDeref);
+  table.Add(Opcode::kLoadClassDeref, LoadClassDeref);
+  table.Add(Opcode::kLoadFromDictOrDeref, LoadFromDictOrDeref);
+  table.Add(Opcode::kLoadAssertionError, LoadAssertionError);
+}
+
+}  // namespace framefuse

@@ -1,0 +1,198 @@
+// NativeProtocols: unpacking, building, formatting.
+#include "absl/container/inlined_vector.h"
+#include "frame_eval/versions/frame_ops.h"
+#include "symbolic/evaluator/native_errors.h"
+#include "symbolic/evaluator/native_protocols.h"
+
+namespace framefuse {
+namespace {
+
+Value Fresh(PyObject* owned) { return {Ref::Steal(owned), kNoSource}; }
+
+bool IsIterable(BorrowedRef v) { return v.type()->tp_iter != nullptr || PySequence_Check(v); }
+
+// The iterator that an unpacking walks.
+Ref UnpackIterator(BorrowedRef v) {
+  Ref iterator = Ref::Steal(PyObject_GetIter(v));
+  if (!iterator && PyErr_ExceptionMatches(PyExc_TypeError) && !IsIterable(v)) {
+    PyErr_Format(PyExc_TypeError, "cannot unpack non-iterable %.200s object", v.type()->tp_name);
+  }
+  return iterator;
+}
+
+// Fills out[0..count); `expected` is the text for a value too few.
+bool TakeItems(BorrowedRef iterator, int count, const char* at_least, int wanted, absl::Span<Value> out) {
+  for (int i = 0; i < count; ++i) {
+    out[static_cast<std::size_t>(i)] = Fresh(PyIter_Next(iterator));
+    if (out[static_cast<std::size_t>(i)]) continue;
+    if (PyErr_Occurred() == nullptr) {
+      PyErr_Format(PyExc_ValueError, "not enough values to unpack (expected %s%d, got %d)", at_least, wanted, i);
+    }
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool NativeProtocols::UnpackSequence(Activation&, ValueView v, absl::Span<Value> out) {
+  PyObject* object = v.object;
+  // Exact tuples and lists have no iteration of their own.
+  if (PyTuple_CheckExact(object) && PyTuple_GET_SIZE(object) == static_cast<Py_ssize_t>(out.size())) {
+    for (std::size_t i = 0; i < out.size(); ++i) out[i].object = Ref::Create(PyTuple_GET_ITEM(object, i));
+    return true;
+  }
+  if (PyList_CheckExact(object) && PyList_GET_SIZE(object) == static_cast<Py_ssize_t>(out.size())) {
+    for (std::size_t i = 0; i < out.size(); ++i) out[i].object = Ref::Create(PyList_GET_ITEM(object, i));
+    return true;
+  }
+  const Ref iterator = UnpackIterator(v.object);
+  const int count = static_cast<int>(out.size());
+  if (!iterator || !TakeItems(iterator, count, "", count, out)) return false;
+  const Ref more = Ref::Steal(PyIter_Next(iterator));
+  if (more) PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %d)", count);
+  return !more && PyErr_Occurred() == nullptr;
+}
+
+bool NativeProtocols::UnpackEx(Activation&, ValueView v, int before, int after, absl::Span<Value> out) {
+  const Ref iterator = UnpackIterator(v.object);
+  if (!iterator || !TakeItems(iterator, before, "at least ", before + after, out)) return false;
+  Ref rest = Ref::Steal(PySequence_List(iterator));
+  if (!rest) return false;
+  const Py_ssize_t length = PyList_GET_SIZE(rest.get());
+  if (length < after) {
+    PyErr_Format(PyExc_ValueError, "not enough values to unpack (expected at least %d, got %zd)", before + after,
+                 before + length);
+    return false;
+  }
+  for (int i = 0; i < after; ++i) {
+    out[static_cast<std::size_t>(before + 1 + i)].object = Ref::Create(PyList_GET_ITEM(rest.get(), length - after + i));
+  }
+  if (PyList_SetSlice(rest, length - after, length, nullptr) != 0) return false;
+  out[static_cast<std::size_t>(before)].object = std::move(rest);
+  return true;
+}
+
+Value NativeProtocols::BuildTuple(Activation&, absl::Span<const ValueView> items) {
+  Ref tuple = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+  if (!tuple) return {};
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(items[i].object.get()));
+  }
+  return {std::move(tuple), kNoSource};
+}
+
+Value NativeProtocols::BuildList(Activation&, absl::Span<const ValueView> items) {
+  Ref list = Ref::Steal(PyList_New(static_cast<Py_ssize_t>(items.size())));
+  if (!list) return {};
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(items[i].object.get()));
+  }
+  return {std::move(list), kNoSource};
+}
+
+Value NativeProtocols::BuildSet(Activation&, absl::Span<const ValueView> items) {
+  Ref set = Ref::Steal(PySet_New(nullptr));
+  if (!set) return {};
+  for (const ValueView& item : items) {
+    if (PySet_Add(set, item.object) != 0) return {};
+  }
+  return {std::move(set), kNoSource};
+}
+
+Value NativeProtocols::BuildMap(Activation&, absl::Span<const ValueView> keys_and_values) {
+  Ref dict = Ref::Steal(_PyDict_NewPresized(static_cast<Py_ssize_t>(keys_and_values.size() / 2)));
+  if (!dict) return {};
+  for (std::size_t i = 0; i < keys_and_values.size(); i += 2) {
+    if (PyDict_SetItem(dict, keys_and_values[i].object, keys_and_values[i + 1].object) != 0) return {};
+  }
+  return {std::move(dict), kNoSource};
+}
+
+Value NativeProtocols::BuildConstKeyMap(Activation&, BorrowedRef keys, absl::Span<const ValueView> values) {
+  if (!PyTuple_CheckExact(keys.get()) || PyTuple_GET_SIZE(keys.get()) != static_cast<Py_ssize_t>(values.size())) {
+    PyErr_SetString(PyExc_SystemError, "bad BUILD_CONST_KEY_MAP keys argument");
+    return {};
+  }
+  Ref dict = Ref::Steal(_PyDict_NewPresized(static_cast<Py_ssize_t>(values.size())));
+  if (!dict) return {};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(keys.get(), static_cast<Py_ssize_t>(i));
+    if (PyDict_SetItem(dict, key, values[i].object) != 0) return {};
+  }
+  return {std::move(dict), kNoSource};
+}
+
+Value NativeProtocols::BuildString(Activation&, absl::Span<const ValueView> parts) {
+  static PyObject* const empty = PyUnicode_InternFromString("");
+  absl::InlinedVector<PyObject*, 8> objects;
+  for (const ValueView& part : parts) objects.push_back(part.object);
+  return Fresh(_PyUnicode_JoinArray(empty, objects.data(), static_cast<Py_ssize_t>(objects.size())));
+}
+
+Value NativeProtocols::BuildSlice(Activation&, ValueView start, ValueView stop, ValueView step) {
+  return Fresh(PySlice_New(start.object, stop.object, step.object));
+}
+
+bool NativeProtocols::ListAppend(Activation&, BorrowedRef list, ValueView item) {
+  return PyList_Append(list, item.object) == 0;
+}
+
+bool NativeProtocols::SetAdd(Activation&, BorrowedRef set, ValueView item) { return PySet_Add(set, item.object) == 0; }
+
+bool NativeProtocols::MapAdd(Activation&, BorrowedRef map, ValueView key, ValueView value) {
+  return PyDict_SetItem(map, key.object, value.object) == 0;
+}
+
+bool NativeProtocols::ListExtend(Activation&, BorrowedRef list, ValueView iterable) {
+  const Ref none = Ref::Steal(_PyList_Extend(reinterpret_cast<PyListObject*>(list.get()), iterable.object));
+  if (none) return true;
+  if (PyErr_ExceptionMatches(PyExc_TypeError) && !IsIterable(iterable.object)) {
+    PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s",
+                 iterable.object.type()->tp_name);
+  }
+  return false;
+}
+
+bool NativeProtocols::SetUpdate(Activation&, BorrowedRef set, ValueView iterable) {
+  return _PySet_Update(set, iterable.object) == 0;
+}
+
+bool NativeProtocols::DictUpdate(Activation&, BorrowedRef dict, ValueView mapping) {
+  if (PyDict_Update(dict, mapping.object) == 0) return true;
+  if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    PyErr_Format(PyExc_TypeError, "'%.200s' object is not a mapping", mapping.object.type()->tp_name);
+  }
+  return false;
+}
+
+bool NativeProtocols::DictMerge(Activation&, BorrowedRef dict, ValueView mapping, BorrowedRef callable) {
+  constexpr int kErrorOnRepeatedKey = 2;
+  if (_PyDict_MergeEx(dict, mapping.object, kErrorOnRepeatedKey) == 0) return true;
+  ImproveKwargsError(callable, mapping.object);
+  return false;
+}
+
+Value NativeProtocols::ListToTuple(Activation&, ValueView list) { return Fresh(PyList_AsTuple(list.object)); }
+
+Value NativeProtocols::FormatValue(Activation&, ValueView v, int conversion, ValueView spec) {
+  Ref converted;
+  switch (conversion) {
+    case 1:
+      converted = Ref::Steal(PyObject_Str(v.object));
+      break;
+    case 2:
+      converted = Ref::Steal(PyObject_Repr(v.object));
+      break;
+    case 3:
+      converted = Ref::Steal(PyObject_ASCII(v.object));
+      break;
+    default:
+      converted = Ref::Create(v.object);
+  }
+  if (!converted) return {};
+  if (PyUnicode_CheckExact(converted.get()) && !spec.object) return {std::move(converted), kNoSource};
+  return Fresh(PyObject_Format(converted, spec.object));
+}
+
+}  // namespace framefuse

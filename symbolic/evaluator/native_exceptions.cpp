@@ -1,0 +1,276 @@
+// NativeProtocols: `match`, `raise`, exception groups.
+#include "frame_eval/versions/frame_ops.h"
+#include "symbolic/evaluator/native_errors.h"
+#include "symbolic/evaluator/native_protocols.h"
+
+namespace framefuse {
+namespace {
+
+Value Fresh(PyObject* owned) { return {Ref::Steal(owned), kNoSource}; }
+Value Lent(PyObject* borrowed) { return {Ref::Create(borrowed), kNoSource}; }
+Truth TruthOf(int c_result) { return static_cast<Truth>(c_result < 0 ? -1 : c_result != 0); }
+const char* TypeName(BorrowedRef type) { return reinterpret_cast<PyTypeObject*>(type.get())->tp_name; }
+
+// Adds to `seen`; false where the key was in it, or on error.
+bool AddUnseen(PyObject* seen, PyObject* key) {
+  return PySet_Contains(seen, key) == 0 && PySet_Add(seen, key) == 0;
+}
+
+// An attribute that a class pattern names; null without an error: no match.
+Ref MatchAttribute(BorrowedRef subject, BorrowedRef cls, PyObject* name, PyObject* seen) {
+  if (!AddUnseen(seen, name)) {
+    if (PyErr_Occurred() == nullptr) {
+      PyErr_Format(PyExc_TypeError, "%s() got multiple sub-patterns for attribute %R", TypeName(cls), name);
+    }
+    return nullptr;
+  }
+  Ref value = Ref::Steal(PyObject_GetAttr(subject, name));
+  if (!value && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
+  return value;
+}
+
+bool MatchPositional(BorrowedRef subject, BorrowedRef cls, int count, PyObject* seen, PyObject* values) {
+  Ref names = Ref::Steal(PyObject_GetAttrString(cls, "__match_args__"));
+  bool match_self = false;
+  if (names) {
+    if (!PyTuple_CheckExact(names.get())) {
+      PyErr_Format(PyExc_TypeError, "%s.__match_args__ must be a tuple (got %s)", TypeName(cls), names.type()->tp_name);
+      return false;
+    }
+  } else if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    PyErr_Clear();
+    names = Ref::Steal(PyTuple_New(0));
+    match_self = PyType_HasFeature(reinterpret_cast<PyTypeObject*>(cls.get()), _Py_TPFLAGS_MATCH_SELF) != 0;
+  }
+  if (!names) return false;
+  const Py_ssize_t allowed = match_self ? 1 : PyTuple_GET_SIZE(names.get());
+  if (allowed < count) {
+    PyErr_Format(PyExc_TypeError, "%s() accepts %zd positional sub-pattern%s (%d given)", TypeName(cls), allowed,
+                 allowed == 1 ? "" : "s", count);
+    return false;
+  }
+  if (match_self) return PyList_Append(values, subject) == 0;
+  for (int i = 0; i < count; ++i) {
+    PyObject* name = PyTuple_GET_ITEM(names.get(), i);
+    if (!PyUnicode_CheckExact(name)) {
+      PyErr_Format(PyExc_TypeError, "__match_args__ elements must be strings (got %s)", Py_TYPE(name)->tp_name);
+      return false;
+    }
+    const Ref value = MatchAttribute(subject, cls, name, seen);
+    if (!value || PyList_Append(values, value) != 0) return false;
+  }
+  return true;
+}
+
+// The values of a class pattern; null: no match, or an error.
+Ref MatchClassValues(BorrowedRef subject, BorrowedRef cls, int positional, BorrowedRef names) {
+  if (!PyType_Check(cls.get())) {
+    PyErr_SetString(PyExc_TypeError, "called match pattern must be a class");
+    return nullptr;
+  }
+  if (PyObject_IsInstance(subject, cls) <= 0) return nullptr;
+  const Ref seen = Ref::Steal(PySet_New(nullptr));
+  const Ref values = Ref::Steal(PyList_New(0));
+  if (!seen || !values) return nullptr;
+  if (positional != 0 && !MatchPositional(subject, cls, positional, seen, values)) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) {
+    const Ref value = MatchAttribute(subject, cls, PyTuple_GET_ITEM(names.get(), i), seen);
+    if (!value || PyList_Append(values, value) != 0) return nullptr;
+  }
+  return Ref::Steal(PyList_AsTuple(values));
+}
+
+bool IsGroup(BorrowedRef exception) { return PyObject_TypeCheck(exception.get(), reinterpret_cast<PyTypeObject*>(PyExc_BaseExceptionGroup)) != 0; }
+
+Ref NewGroup(BorrowedRef exceptions) {
+  return Ref::Steal(PyObject_CallFunction(PyExc_BaseExceptionGroup, "sO", "", exceptions.get()));
+}
+
+// Raised again unchanged, and not anew.
+bool SameMetadata(BorrowedRef a, BorrowedRef b) {
+  const auto* x = reinterpret_cast<PyBaseExceptionObject*>(a.get());
+  const auto* y = reinterpret_cast<PyBaseExceptionObject*>(b.get());
+  return x->notes == y->notes && x->traceback == y->traceback && x->cause == y->cause && x->context == y->context;
+}
+
+bool CollectLeaves(PyObject* exception, PyObject* leaf_ids) {
+  if (!IsGroup(exception)) {
+    const Ref id = Ref::Steal(PyLong_FromVoidPtr(exception));
+    return id && PySet_Add(leaf_ids, id) == 0;
+  }
+  const Ref children = Ref::Steal(PyObject_GetAttrString(exception, "exceptions"));
+  if (!children) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(children.get()); ++i) {
+    if (!CollectLeaves(PyTuple_GET_ITEM(children.get(), i), leaf_ids)) return false;
+  }
+  return true;
+}
+
+PyObject* IsLeafOf(PyObject* leaf_ids, PyObject* exception) {
+  if (IsGroup(exception)) Py_RETURN_FALSE;
+  const Ref id = Ref::Steal(PyLong_FromVoidPtr(exception));
+  if (!id) return nullptr;
+  const int found = PySet_Contains(leaf_ids, id);
+  return found < 0 ? nullptr : PyBool_FromLong(found);
+}
+
+// The part of `group` with the leaves of the exceptions in `keep`, or None.
+Ref Project(BorrowedRef group, BorrowedRef keep) {
+  static PyMethodDef method = {"is_leaf", IsLeafOf, METH_O, nullptr};
+  const Ref leaf_ids = Ref::Steal(PySet_New(nullptr));
+  if (!leaf_ids) return nullptr;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keep.get()); ++i) {
+    if (!CollectLeaves(PyList_GET_ITEM(keep.get(), i), leaf_ids)) return nullptr;
+  }
+  const Ref predicate = Ref::Steal(PyCFunction_New(&method, leaf_ids));
+  if (!predicate) return nullptr;
+  // The base class's method: a subclass's own would not be called by CPython either.
+  return Ref::Steal(
+      PyObject_CallMethod(PyExc_BaseExceptionGroup, "subgroup", "OO", group.get(), predicate.get()));
+}
+
+}  // namespace
+
+Value NativeProtocols::GetLength(Activation&, ValueView v) {
+  const Py_ssize_t length = PyObject_Length(v.object);
+  return length < 0 ? Value() : Fresh(PyLong_FromSsize_t(length));
+}
+
+Truth NativeProtocols::MatchMapping(Activation&, ValueView v) {
+  return TruthOf((v.object.type()->tp_flags & Py_TPFLAGS_MAPPING) != 0);
+}
+
+Truth NativeProtocols::MatchSequence(Activation&, ValueView v) {
+  return TruthOf((v.object.type()->tp_flags & Py_TPFLAGS_SEQUENCE) != 0);
+}
+
+Value NativeProtocols::MatchKeys(Activation&, ValueView subject, ValueView keys) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(keys.object.get());
+  Ref values = Ref::Steal(PyTuple_New(count));
+  if (!values || count == 0) return {std::move(values), kNoSource};
+  const Ref get = Ref::Steal(PyObject_GetAttrString(subject.object, "get"));
+  const Ref seen = Ref::Steal(PySet_New(nullptr));
+  const Ref missing = Ref::Steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)));
+  if (!get || !seen || !missing) return {};
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* key = PyTuple_GET_ITEM(keys.object.get(), i);
+    if (!AddUnseen(seen, key)) {
+      if (PyErr_Occurred() == nullptr) {
+        PyErr_Format(PyExc_ValueError, "mapping pattern checks duplicate key (%R)", key);
+      }
+      return {};
+    }
+    // get() with a default neither raises for, nor creates, a missing key.
+    PyObject* value = PyObject_CallFunctionObjArgs(get, key, missing.get(), nullptr);
+    if (value == nullptr) return {};
+    if (value == missing.get()) {
+      Py_DECREF(value);
+      return Lent(Py_None);
+    }
+    PyTuple_SET_ITEM(values.get(), i, value);
+  }
+  return {std::move(values), kNoSource};
+}
+
+Value NativeProtocols::MatchClass(Activation&, ValueView subject, ValueView cls, int positional, ValueView names) {
+  Ref values = MatchClassValues(subject.object, cls.object, positional, names.object);
+  if (!values && PyErr_Occurred() == nullptr) return Lent(Py_None);
+  return {std::move(values), kNoSource};
+}
+
+Truth NativeProtocols::ExceptionMatches(Activation&, ValueView exception, ValueView type) {
+  if (!CheckExceptType(type.object)) return Truth::kError;
+  return TruthOf(PyErr_GivenExceptionMatches(exception.object, type.object));
+}
+
+bool NativeProtocols::ExceptionGroupMatch(Activation&, ValueView exception, ValueView type, Value* match, Value* rest) {
+  if (!CheckExceptStarType(type.object)) return false;
+  *match = Lent(Py_None);
+  *rest = Lent(exception.object);
+  if (exception.object.get() == Py_None) return true;
+  if (PyErr_GivenExceptionMatches(exception.object, type.object)) {
+    *rest = Lent(Py_None);
+    if (IsGroup(exception.object)) {
+      *match = Lent(exception.object);
+      return true;
+    }
+    const Ref alone = Ref::Steal(PyTuple_Pack(1, exception.object.get()));
+    if (!alone) return false;
+    match->object = NewGroup(alone);
+    return static_cast<bool>(match->object);
+  }
+  if (!IsGroup(exception.object)) return true;
+  const Ref pair = Ref::Steal(PyObject_CallMethod(exception.object, "split", "(O)", type.object.get()));
+  if (!pair) return false;
+  *match = Lent(PyTuple_GET_ITEM(pair.get(), 0));
+  *rest = Lent(PyTuple_GET_ITEM(pair.get(), 1));
+  return true;
+}
+
+Value NativeProtocols::PrepareReraiseStar(Activation&, ValueView original, ValueView results) {
+  PyObject* list = results.object;
+  const Py_ssize_t count = PyList_GET_SIZE(list);
+  if (count == 0) return Lent(Py_None);
+  // A single exception was wrapped: one clause at most ran.
+  if (!IsGroup(original.object)) return Lent(PyList_GET_ITEM(list, 0));
+  const Ref raised = Ref::Steal(PyList_New(0));
+  const Ref reraised = Ref::Steal(PyList_New(0));
+  if (!raised || !reraised) return {};
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* exception = PyList_GET_ITEM(list, i);
+    if (exception == Py_None) continue;
+    if (PyList_Append(SameMetadata(exception, original.object) ? reraised : raised, exception) != 0) return {};
+  }
+  Ref again = Project(original.object, reraised);
+  if (!again) return {};
+  if (PyList_GET_SIZE(raised.get()) == 0) return {std::move(again), kNoSource};
+  if (again.get() != Py_None && PyList_Append(raised, again) != 0) return {};
+  if (PyList_GET_SIZE(raised.get()) == 1) return Lent(PyList_GET_ITEM(raised.get(), 0));
+  return {NewGroup(raised), kNoSource};
+}
+
+void NativeProtocols::Raise(Activation&, ValueView exception, ValueView cause) {
+  PyThreadState* thread = PyThreadState_Get();
+  if (!exception.object) {
+    Ref handled = Ref::Steal(PyErr_GetHandledException());
+    if (handled) {
+      frame_ops::RestoreRaised(thread, std::move(handled));
+    } else {
+      PyErr_SetString(PyExc_RuntimeError, "No active exception to reraise");
+    }
+    return;
+  }
+  Ref type, value;
+  if (PyExceptionClass_Check(exception.object.get())) {
+    type = Ref::Create(exception.object);
+    value = Ref::Steal(PyObject_CallNoArgs(type));
+    if (!value) return;
+    if (!PyExceptionInstance_Check(value.get())) {
+      PyErr_Format(PyExc_TypeError, "calling %R should have returned an instance of BaseException, not %R", type.get(),
+                   Py_TYPE(value.get()));
+      return;
+    }
+  } else if (PyExceptionInstance_Check(exception.object.get())) {
+    value = Ref::Create(exception.object);
+    type = Ref::Create(PyExceptionInstance_Class(value.get()));
+  } else {
+    PyErr_SetString(PyExc_TypeError, "exceptions must derive from BaseException");
+    return;
+  }
+  if (cause.object) {
+    Ref fixed;
+    if (PyExceptionClass_Check(cause.object.get())) {
+      fixed = Ref::Steal(PyObject_CallNoArgs(cause.object));
+      if (!fixed) return;
+    } else if (PyExceptionInstance_Check(cause.object.get())) {
+      fixed = Ref::Create(cause.object);
+    } else if (cause.object.get() != Py_None) {
+      PyErr_SetString(PyExc_TypeError, "exception causes must derive from BaseException");
+      return;
+    }
+    PyException_SetCause(value, fixed.release());
+  }
+  PyErr_SetObject(type, value);
+}
+
+}  // namespace framefuse
