@@ -44,7 +44,9 @@ def _kind_of(detail: str) -> str:
     head = parts[1].split("[")[0] if len(parts) > 1 and parts[0].startswith("call") else parts[0].split("[")[0]
     if path.endswith(".traceback"):
         return "traceback"
-    return {"args": "state", "kwargs": "state", "function": "state", "observed": "state", "looked": "state"}.get(head, head)
+    return {"args": "state", "kwargs": "state", "function": "state", "observed": "state", "looked": "state"}.get(
+        head, head
+    )
 
 
 def _without_system(f: Any) -> Any:

@@ -29,7 +29,8 @@ class Case:
     """One built program: the function, its arguments, and the state changes between calls.
 
     `then` holds one callable a further call: it changes state and may return `Args`. `observe` is compared beside what
-    the function reaches itself, and so is what `look` returns after each call. `versions` also compares version counters.
+    the function reaches itself, and so is what `look` returns after each call. `versions` also compares
+    version counters.
     `forward_only` stops the judge from running a backward through the results.
     """
 

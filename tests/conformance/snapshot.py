@@ -1,6 +1,6 @@
 """Flattens any object graph to lines `(path, value)` that two runs can be compared by.
 
-Identity is part of the picture: an object met again yields `is <first path>`, a storage met again `shares <first path>`.
+Identity is part of the picture: an object met again yields `is <first path>`, a storage `shares <first path>`.
 Invariant: taking a snapshot runs no user code (no property, no __getattr__, no user __eq__, __hash__, __iter__ or
 __repr__) and changes nothing.
 """

@@ -1,4 +1,4 @@
-"""Gradients: backward inside and outside, grad(), hooks, custom functions, higher order, checkpoint, functional transforms."""
+"""Gradients: backward inside and outside, hooks, custom functions, higher order, functional transforms."""
 
 import warnings
 
@@ -354,7 +354,11 @@ def functional_grad_and_vmap():
         return (x**2).sum()
 
     def f(m):
-        return torch.func.grad(loss)(m[0]), torch.func.vmap(lambda r: r * r.sum())(m), torch.func.grad_and_value(loss)(m[1])
+        return (
+            torch.func.grad(loss)(m[0]),
+            torch.func.vmap(lambda r: r * r.sum())(m),
+            torch.func.grad_and_value(loss)(m[1]),
+        )
 
     return Case(f, matrix())
 
@@ -365,7 +369,11 @@ def functional_jacobians():
         return x**2 + x.sum()
 
     def f(x):
-        return torch.func.jacrev(g)(x), torch.func.jvp(g, (x,), (torch.ones(3),)), torch.func.hessian(lambda v: g(v).sum())(x)
+        return (
+            torch.func.jacrev(g)(x),
+            torch.func.jvp(g, (x,), (torch.ones(3),)),
+            torch.func.hessian(lambda v: g(v).sum())(x),
+        )
 
     return Case(f, vector())
 

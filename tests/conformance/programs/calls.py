@@ -294,7 +294,9 @@ def function_as_argument():
     def f(x, g):
         return g(x) + 1
 
-    return Case(f, vector(), torch.sin, then=[lambda: Args(vector(), torch.cos), lambda: Args(vector(), lambda v: v * 3)])
+    return Case(
+        f, vector(), torch.sin, then=[lambda: Args(vector(), torch.cos), lambda: Args(vector(), lambda v: v * 3)]
+    )
 
 
 @program
@@ -420,7 +422,12 @@ def bad_call_of_compiled_function():
 @program
 def builtin_with_keyword_and_star():
     def f(x, items):
-        return max(*items, key=lambda v: -v), sorted(items, reverse=True), dict(items and [("a", 1)], b=x), int("ff", base=16)
+        return (
+            max(*items, key=lambda v: -v),
+            sorted(items, reverse=True),
+            dict(items and [("a", 1)], b=x),
+            int("ff", base=16),
+        )
 
     return Case(f, vector(), [3, 1, 2])
 

@@ -153,7 +153,14 @@ def logging_calls():
 @program
 def torch_random_numbers():
     def f(x):
-        return x + torch.rand(3), torch.randn_like(x), torch.randint(0, 9, (2,)), torch.randperm(4), x.clone().uniform_(), torch.bernoulli(x * 0.3)
+        return (
+            x + torch.rand(3),
+            torch.randn_like(x),
+            torch.randint(0, 9, (2,)),
+            torch.randperm(4),
+            x.clone().uniform_(),
+            torch.bernoulli(x * 0.3),
+        )
 
     return Case(f, vector(), then=[lambda: None])
 
@@ -385,7 +392,11 @@ def recursion_limit_and_trace_state():
 def frame_inspection():
     def helper():
         frame = sys._getframe(1)
-        return frame.f_code.co_name, sorted(k for k in frame.f_locals if k != "frame"), frame.f_lineno - frame.f_code.co_firstlineno
+        return (
+            frame.f_code.co_name,
+            sorted(k for k in frame.f_locals if k != "frame"),
+            frame.f_lineno - frame.f_code.co_firstlineno,
+        )
 
     def f(x):
         y = x + 1

@@ -141,7 +141,17 @@ def repr_of_tensor():
 @program
 def ascii_and_conversions():
     def f(x):
-        return x, ascii("é"), f"{'é'!a}", int("12") + int("0x1f", 16), float("1e3"), bin(5), hex(255), oct(8), complex("1+2j")
+        return (
+            x,
+            ascii("é"),
+            f"{'é'!a}",
+            int("12") + int("0x1f", 16),
+            float("1e3"),
+            bin(5),
+            hex(255),
+            oct(8),
+            complex("1+2j"),
+        )
 
     return Case(f, vector())
 
@@ -199,6 +209,12 @@ def textwrap_and_string_constants():
     import textwrap
 
     def f(x, text):
-        return x, textwrap.dedent(text), string.ascii_letters[:3], string.capwords("ab cd"), string.Template("$a").substitute(a=1)
+        return (
+            x,
+            textwrap.dedent(text),
+            string.ascii_letters[:3],
+            string.capwords("ab cd"),
+            string.Template("$a").substitute(a=1),
+        )
 
     return Case(f, vector(), "  a\n  b")

@@ -175,7 +175,9 @@ def half_consumed_argument():
         return x + first
 
     g = make()
-    return Case(f, vector(), g, then=[lambda: None, lambda: Args(vector(), make())], look=lambda: g.gi_frame is not None)
+    return Case(
+        f, vector(), g, then=[lambda: None, lambda: Args(vector(), make())], look=lambda: g.gi_frame is not None
+    )
 
 
 @program(whole=False, rule=13)

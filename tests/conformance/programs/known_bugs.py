@@ -293,7 +293,9 @@ def base_class_attribute_shadowed_later():
     def f(x):
         return x * d.n
 
-    return Case(f, vector(), then=[lambda: setattr(Derived, "n", 9), lambda: delattr(Derived, "n"), lambda: setattr(d, "n", 4)])
+    return Case(
+        f, vector(), then=[lambda: setattr(Derived, "n", 9), lambda: delattr(Derived, "n"), lambda: setattr(d, "n", 4)]
+    )
 
 
 @program
@@ -321,7 +323,14 @@ def dunder_added_to_class_later():
     def f(x):
         return x * len(m), bool(m)
 
-    return Case(f, vector(), then=[lambda: setattr(Model, "__len__", lambda self: 5), lambda: setattr(Model, "__bool__", lambda self: False)])
+    return Case(
+        f,
+        vector(),
+        then=[
+            lambda: setattr(Model, "__len__", lambda self: 5),
+            lambda: setattr(Model, "__bool__", lambda self: False),
+        ],
+    )
 
 
 @program

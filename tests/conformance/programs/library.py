@@ -2,8 +2,6 @@
 
 import collections.abc
 import copy
-import dataclasses
-import enum
 import functools
 import itertools
 import math
@@ -35,7 +33,9 @@ def lru_cache_would_keep_a_fake():
     def f(x, n):
         return x + table(n)
 
-    return Case(f, vector(3), 3, then=[lambda: None, lambda: Args(vector(4), 4), table.cache_clear], look=lambda: table(3))
+    return Case(
+        f, vector(3), 3, then=[lambda: None, lambda: Args(vector(4), 4), table.cache_clear], look=lambda: table(3)
+    )
 
 
 @program(rule=3, whole=False)
@@ -94,7 +94,9 @@ def partialmethod_and_wraps():
         double = functools.partialmethod(go, by=2)
 
     def f(x):
-        return Model().double(x), functools.cmp_to_key(lambda a, b: b - a)(1) < functools.cmp_to_key(lambda a, b: b - a)(0)
+        return Model().double(x), functools.cmp_to_key(lambda a, b: b - a)(1) < functools.cmp_to_key(
+            lambda a, b: b - a
+        )(0)
 
     return Case(f, vector())
 
@@ -146,7 +148,13 @@ def itertools_infinite_and_tee():
         counter = itertools.count(2, 3)
         cycle = itertools.cycle("ab")
         a, b = itertools.tee([x, x + 1])
-        return next(counter) + next(counter), [next(cycle) for _ in range(3)], list(a), next(b), list(itertools.repeat(x, 2))
+        return (
+            next(counter) + next(counter),
+            [next(cycle) for _ in range(3)],
+            list(a),
+            next(b),
+            list(itertools.repeat(x, 2)),
+        )
 
     return Case(f, vector())
 
@@ -154,7 +162,11 @@ def itertools_infinite_and_tee():
 @program
 def itertools_groupby():
     def f(x, text):
-        return x, [(k, len(list(g))) for k, g in itertools.groupby(text)], {k: [*g] for k, g in itertools.groupby([1, 3, 2], key=lambda v: v % 2)}
+        return (
+            x,
+            [(k, len(list(g))) for k, g in itertools.groupby(text)],
+            {k: [*g] for k, g in itertools.groupby([1, 3, 2], key=lambda v: v % 2)},
+        )
 
     return Case(f, vector(), "aabbb", then=[lambda: Args(vector(), "")])
 
@@ -167,130 +179,6 @@ def itertools_count_argument_advances():
         return x * next(counter)
 
     return Case(f, vector(), look=lambda: repr(counter), then=[lambda: None])
-
-
-@dataclasses.dataclass
-class Config:
-    width: int
-    scale: float = 2.0
-    names: list = dataclasses.field(default_factory=list)
-
-    def __post_init__(self):
-        self.area = self.width * self.scale
-
-
-@dataclasses.dataclass(frozen=True, order=True)
-class Frozen:
-    a: int
-    b: object = dataclasses.field(default=0, compare=False)
-
-
-@program
-def dataclass_made_and_mutated():
-    def f(x):
-        c = Config(3)
-        d = dataclasses.replace(c, scale=1.0)
-        c.names.append("n")
-        c.width += 1
-        return x * c.width + d.area, c, d, c == d, dataclasses.asdict(c), [fd.name for fd in dataclasses.fields(d)]
-
-    return Case(f, vector())
-
-
-@program
-def dataclass_argument():
-    def f(x, c):
-        c.names.append(x + 1)
-        return x * c.width * c.scale
-
-    c = Config(2)
-    return Case(f, vector(), c, then=[lambda: setattr(c, "scale", 9.0), lambda: Args(vector(), Config(7))])
-
-
-@program
-def dataclass_frozen_hash_order():
-    def f(x):
-        a, b = Frozen(1, x), Frozen(1, 5)
-        try:
-            a.a = 3
-        except dataclasses.FrozenInstanceError as error:
-            text = str(error)
-        return a.b * 2, a == b, hash(a) == hash(b), a < Frozen(2), text, repr(b)
-
-    return Case(f, vector())
-
-
-@program
-def dataclass_slots_and_kw_only():
-    @dataclasses.dataclass(slots=True, kw_only=True)
-    class Options:
-        by: int = 2
-        shift: object = None
-
-    def f(x, o):
-        o.shift = x * o.by
-        return o.shift + 1, Options(by=5).by
-
-    o = Options()
-    return Case(f, vector(), o, then=[lambda: setattr(o, "by", 6)])
-
-
-class Mode(enum.Enum):
-    FAST = "fast"
-    SLOW = "slow"
-
-    @property
-    def factor(self):
-        return 1 if self is Mode.FAST else 10
-
-
-class Level(enum.IntEnum):
-    LOW = 1
-    HIGH = 5
-
-
-class Flags(enum.Flag):
-    A = enum.auto()
-    B = enum.auto()
-
-
-@program
-def enum_members():
-    def f(x, mode):
-        if mode is Mode.FAST:
-            x = x + 1
-        return x * mode.factor, mode.value, Mode("slow"), Mode["FAST"], list(Mode), mode == Mode.SLOW, mode.name
-
-    return Case(f, vector(), Mode.FAST, then=[lambda: Args(vector(), Mode.SLOW)])
-
-
-@program
-def int_enum_and_flags():
-    def f(x, level, flags):
-        return x * level, level + 1, level > Level.LOW, bool(flags & Flags.B), flags | Flags.A, Flags.A in flags, isinstance(level, int)
-
-    return Case(f, vector(), Level.HIGH, Flags.A, then=[lambda: Args(vector(), Level.LOW, Flags.A | Flags.B)])
-
-
-@program
-def enum_as_dict_key():
-    table = {Mode.FAST: 2, Mode.SLOW: 3}
-
-    def f(x, mode):
-        return x * table[mode]
-
-    return Case(f, vector(), Mode.FAST, then=[lambda: Args(vector(), Mode.SLOW), lambda: table.update({Mode.SLOW: 30})])
-
-
-@program
-def enum_bad_value():
-    def f(x):
-        try:
-            Mode("none")
-        except ValueError as error:
-            return x, str(error)
-
-    return Case(f, vector())
 
 
 @program
@@ -343,7 +231,21 @@ def deepcopy_of_tensor_container():
 @program
 def math_functions():
     def f(x, n, v):
-        return x * math.sqrt(n), math.floor(v), math.ceil(v), math.gcd(n, 6), math.prod([2, n]), math.isclose(v, 2.5), math.log2(n), math.pi, math.inf, math.isnan(math.nan), math.factorial(4), math.hypot(3, 4), math.fsum([0.1] * 3)
+        return (
+            x * math.sqrt(n),
+            math.floor(v),
+            math.ceil(v),
+            math.gcd(n, 6),
+            math.prod([2, n]),
+            math.isclose(v, 2.5),
+            math.log2(n),
+            math.pi,
+            math.inf,
+            math.isnan(math.nan),
+            math.factorial(4),
+            math.hypot(3, 4),
+            math.fsum([0.1] * 3),
+        )
 
     return Case(f, vector(), 4, 2.5, then=[lambda: Args(vector(), 9, -2.5)])
 
@@ -419,7 +321,13 @@ def types_module():
         ns.a += 5
         proxy = types.MappingProxyType({"k": x})
         bound = types.MethodType(lambda self, v: v * self.a, ns)
-        return ns.b * ns.a, proxy["k"], bound(x), isinstance(f, types.FunctionType), ns == types.SimpleNamespace(a=6, b=ns.b)
+        return (
+            ns.b * ns.a,
+            proxy["k"],
+            bound(x),
+            isinstance(f, types.FunctionType),
+            ns == types.SimpleNamespace(a=6, b=ns.b),
+        )
 
     return Case(f, vector())
 
@@ -550,7 +458,16 @@ def torch_pytree_and_return_types():
         top = torch.topk(m, 2)
         values, indices = torch.max(m, dim=1)
         named = torch.max(m, dim=0)
-        return top, values, indices, named.values, named.indices, type(named).__name__, torch.Size([1, 2]).numel(), m.shape[:1]
+        return (
+            top,
+            values,
+            indices,
+            named.values,
+            named.indices,
+            type(named).__name__,
+            torch.Size([1, 2]).numel(),
+            m.shape[:1],
+        )
 
     return Case(f, matrix(3, 4), forward_only=True)
 

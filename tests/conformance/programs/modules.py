@@ -1,4 +1,4 @@
-"""nn.Module in all its uses: parameters, buffers, hooks, train and eval, containers, sharing, replacing, state dicts."""
+"""nn.Module in all its uses: parameters, buffers, hooks, train and eval, containers, sharing, state dicts."""
 
 import torch
 from torch import nn
@@ -248,14 +248,20 @@ def functional_forms():
         a = functional.linear(x, w)
         b = functional.gelu(a)
         c = functional.layer_norm(b, (2,))
-        return functional.softmax(c, dim=-1), functional.cross_entropy(a, torch.tensor([0, 1])), functional.pad(x, (1, 1))
+        return (
+            functional.softmax(c, dim=-1),
+            functional.cross_entropy(a, torch.tensor([0, 1])),
+            functional.pad(x, (1, 1)),
+        )
 
     return Case(f, matrix(), matrix(2, 3).requires_grad_())
 
 
 @program(graphs=1)
 def small_convnet():
-    model = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 2))
+    model = nn.Sequential(
+        nn.Conv2d(1, 2, 3, padding=1), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 2)
+    )
     image = torch.arange(32, dtype=torch.float32).reshape(2, 1, 4, 4) / 32
     return Case(fill(model), image)
 
@@ -407,7 +413,13 @@ def module_introspection():
 
     def f(x):
         kinds = [type(m).__name__ for m in model.modules()]
-        return x * sum(p.numel() for p in model.parameters()), kinds, list(model._modules), model.get_submodule("0") is model[0], str(model[1])
+        return (
+            x * sum(p.numel() for p in model.parameters()),
+            kinds,
+            list(model._modules),
+            model.get_submodule("0") is model[0],
+            str(model[1]),
+        )
 
     return Case(f, matrix())
 

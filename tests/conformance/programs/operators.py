@@ -214,7 +214,16 @@ def slice_assignment():
 @program
 def integer_and_float_arithmetic():
     def f(x, a, b):
-        return x * (a // b), a % b, divmod(a, b), a / b, a**b, -a // b, round(a / b, 2), a & 3 if isinstance(a, int) else None
+        return (
+            x * (a // b),
+            a % b,
+            divmod(a, b),
+            a / b,
+            a**b,
+            -a // b,
+            round(a / b, 2),
+            a & 3 if isinstance(a, int) else None,
+        )
 
     return Case(f, vector(), 17, 5, then=[lambda: Args(vector(), -17, 5), lambda: Args(vector(), 2.5, 2)])
 

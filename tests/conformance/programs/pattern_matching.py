@@ -53,7 +53,9 @@ def sequences():
             case (a, b, *rest):
                 return x * a + b, rest
 
-    return Case(f, vector(), [2], then=[lambda v=v: Args(vector(), v) for v in ([], (1, 2), [3, 9, 3], "ab", [1, 2, 3, 4])])
+    return Case(
+        f, vector(), [2], then=[lambda v=v: Args(vector(), v) for v in ([], (1, 2), [3, 9, 3], "ab", [1, 2, 3, 4])]
+    )
 
 
 @program
@@ -90,7 +92,9 @@ def class_patterns():
             case str():
                 return value
 
-    return Case(f, Point(0, vector()), then=[lambda v=v: Args(v) for v in (Point(1, vector()), vector(), 3, 2.5, "s", None)])
+    return Case(
+        f, Point(0, vector()), then=[lambda v=v: Args(v) for v in (Point(1, vector()), vector(), 3, 2.5, "s", None)]
+    )
 
 
 @program

@@ -1,10 +1,10 @@
-"""Operator overloading with reflected forms, iteration, truth, length, containment, call, index and conversion protocols."""
+"""Operator overloading with reflected forms; truth, length, call, index and conversion protocols."""
 
 import functools
 
 import torch
 
-from conformance.program import Args, Case, program
+from conformance.program import Case, program
 from conformance.sample import matrix, vector
 
 
@@ -210,91 +210,6 @@ def bad_bool_and_len():
 
 
 @program
-def iterator_protocol():
-    class Countdown:
-        def __init__(self, n):
-            self.n = n
-
-        def __iter__(self):
-            return self
-
-        def __next__(self):
-            if self.n == 0:
-                raise StopIteration
-            self.n -= 1
-            return self.n
-
-    countdown = Countdown(3)
-
-    def f(x, c):
-        total = x
-        for n in c:
-            total = total + n
-        return total, list(Countdown(2)), list(c)
-
-    return Case(f, vector(), countdown, then=[lambda: setattr(countdown, "n", 4)])
-
-
-@program
-def sequence_protocol_iteration():
-    class Squares:
-        def __init__(self, n):
-            self.n = n
-
-        def __len__(self):
-            return self.n
-
-        def __getitem__(self, i):
-            if i >= self.n:
-                raise IndexError(i)
-            return i * i
-
-    def f(x):
-        s = Squares(4)
-        a, b, *rest = s
-        return x * sum(s), rest, 9 in s, list(reversed(s)), [*s]
-
-    return Case(f, vector())
-
-
-@program
-def container_protocol():
-    log = []
-
-    class Grid:
-        def __init__(self):
-            self.cells = {}
-
-        def __getitem__(self, key):
-            log.append(("get", key))
-            return self.cells[key]
-
-        def __setitem__(self, key, value):
-            log.append(("set", key))
-            self.cells[key] = value
-
-        def __delitem__(self, key):
-            log.append(("delete", key))
-            del self.cells[key]
-
-        def __contains__(self, key):
-            log.append(("in", key))
-            return key in self.cells
-
-    g = Grid()
-
-    def f(x):
-        g[1, 2] = x * 2
-        g[0:1:2, ...] = 3
-        g[1, 2] += 1
-        y = g[1, 2]
-        del g[0:1:2, ...]
-        return y, (1, 2) in g, 5 not in g
-
-    return Case(f, vector())
-
-
-@program
 def call_protocol_on_class_not_instance():
     class Odd:
         def __call__(self, x):
@@ -376,24 +291,6 @@ def round_divmod_abs_pow():
 
         n = Number(-3)
         return x * abs(n), round(n), round(n, 2), divmod(n, 2), pow(n, 2, 5), n**2, math.floor(n)
-
-    return Case(f, vector())
-
-
-@program
-def length_hint_and_reversed():
-    class Items:
-        def __reversed__(self):
-            return iter([3, 2, 1])
-
-        def __iter__(self):
-            return iter([1, 2, 3])
-
-        def __length_hint__(self):
-            return 3
-
-    def f(x):
-        return x, list(reversed(Items())), list(Items()), sum(Items())
 
     return Case(f, vector())
 
@@ -492,50 +389,3 @@ def object_with_torch_function():
         return torch.add(w, 2).inner, torch.sin(w).inner
 
     return Case(f, vector())
-
-
-@program
-def iterating_over_changed_containers():
-    def f(x):
-        items = [1, 2, 3]
-        seen = []
-        for item in items:
-            seen.append(item)
-            if item == 1:
-                items.append(10)
-        table = {"a": 1}
-        try:
-            for key in table:
-                table[key + "x"] = 2
-        except RuntimeError as error:
-            text = str(error)
-        return x * len(seen), seen, text
-
-    return Case(f, vector())
-
-
-@program
-def iter_with_sentinel():
-    def f(x):
-        values = [1, 2, 0, 5]
-        return [x * v for v in iter(lambda: values.pop(0), 0)], values
-
-    return Case(f, vector())
-
-
-@program
-def unpack_from_getitem_and_custom_keys():
-    class Options:
-        def keys(self):
-            return ["by", "shift"]
-
-        def __getitem__(self, key):
-            return {"by": 2, "shift": 7}[key]
-
-    def g(x, by, shift):
-        return x * by + shift
-
-    def f(x):
-        return g(x, **Options()), dict(Options()), {**Options()}
-
-    return Case(f, vector(), then=[lambda: Args(vector(5))])

@@ -1,6 +1,5 @@
 """State read through every kind of source and changed in every way between calls: what a guard must see."""
 
-import collections
 import functools
 import types
 
@@ -11,7 +10,6 @@ from conformance.sample import leaf, matrix, vector
 
 LEVEL = 2
 TENSOR = vector()
-
 
 
 def set_globals(**values):
@@ -67,7 +65,9 @@ def local_argument_numbers():
     def f(x, n):
         return x * n
 
-    return Case(f, vector(), 1, then=[lambda v=v: Args(vector(), v) for v in (2, 2.0, True, -3, 0, 1.5, float("inf"), 1)])
+    return Case(
+        f, vector(), 1, then=[lambda v=v: Args(vector(), v) for v in (2, 2.0, True, -3, 0, 1.5, float("inf"), 1)]
+    )
 
 
 @program
@@ -76,7 +76,12 @@ def local_argument_nan():
         return x * n, n == n
 
     nan = float("nan")
-    return Case(f, vector(), nan, then=[lambda: Args(vector(), nan), lambda: Args(vector(), float("nan")), lambda: Args(vector(), 1.0)])
+    return Case(
+        f,
+        vector(),
+        nan,
+        then=[lambda: Args(vector(), nan), lambda: Args(vector(), float("nan")), lambda: Args(vector(), 1.0)],
+    )
 
 
 @program
@@ -84,7 +89,9 @@ def negative_zero():
     def f(x, n):
         return x * n, 1 / x * n, str(n)
 
-    return Case(f, vector(), 0.0, then=[lambda: Args(vector(), -0.0), lambda: Args(vector(), 0), lambda: Args(vector(), False)])
+    return Case(
+        f, vector(), 0.0, then=[lambda: Args(vector(), -0.0), lambda: Args(vector(), 0), lambda: Args(vector(), False)]
+    )
 
 
 @program
@@ -96,7 +103,12 @@ def local_argument_strings_and_none():
             return x * 2
         return x + len(mode)
 
-    return Case(f, vector(), None, then=[lambda v=v: Args(vector(), v) for v in ("double", "dou" + "ble", "x", b"bytes", (), None)])
+    return Case(
+        f,
+        vector(),
+        None,
+        then=[lambda v=v: Args(vector(), v) for v in ("double", "dou" + "ble", "x", b"bytes", (), None)],
+    )
 
 
 @program
@@ -168,7 +180,11 @@ def attribute_appears_and_disappears():
     def f(x):
         return x * getattr(o, "n", 1), hasattr(o, "m"), x + len(o.__dict__)
 
-    return Case(f, vector(), then=[lambda: setattr(o, "n", 3), lambda: setattr(o, "m", 1), lambda: delattr(o, "n"), o.__dict__.clear])
+    return Case(
+        f,
+        vector(),
+        then=[lambda: setattr(o, "n", 3), lambda: setattr(o, "m", 1), lambda: delattr(o, "n"), o.__dict__.clear],
+    )
 
 
 @program
@@ -232,7 +248,9 @@ def property_depends_on_hidden_state():
     def f(x):
         return x * o.n
 
-    return Case(f, vector(), then=[lambda: setattr(o, "hidden", 3), lambda: STATE.append(2), lambda: setattr(Model, "n", 11)])
+    return Case(
+        f, vector(), then=[lambda: setattr(o, "hidden", 3), lambda: STATE.append(2), lambda: setattr(Model, "n", 11)]
+    )
 
 
 STATE: list = []
@@ -255,112 +273,6 @@ def descriptor_reads_a_dict():
         return x * o.n
 
     return Case(f, vector(), then=[lambda: table.update(n=5), lambda: setattr(Field, "__get__", lambda *a: 9)])
-
-
-@program
-def list_items():
-    items = [1, 2.5, vector()]
-
-    def f(x):
-        return x * items[0] + items[-2] + items[2]
-
-    return Case(f, vector(), then=[lambda: items.__setitem__(0, 3), lambda: items.insert(1, 7), lambda: items.__setitem__(-1, 0), items.reverse])
-
-
-@program
-def list_type_changes():
-    o = types.SimpleNamespace(items=[1, 2])
-
-    def f(x):
-        return x * sum(o.items), type(o.items).__name__
-
-    class MyList(list):
-        pass
-
-    return Case(f, vector(), then=[lambda v=v: setattr(o, "items", v) for v in ((1, 2), MyList([1, 2]), collections.deque([1, 2]), [1, 2])])
-
-
-@program
-def dict_items_and_order():
-    d = {"a": 1, "b": 2}
-
-    def f(x):
-        for k, v in d.items():
-            x = x * v + len(k)
-        return x
-
-    def reorder():
-        d["a"] = d.pop("a")
-
-    return Case(f, vector(), then=[reorder, lambda: d.update(a=5), lambda: d.update(c=1), d.clear])
-
-
-@program
-def dict_missing_key():
-    d = {}
-
-    def f(x):
-        return x * d.get("n", 1), "n" in d, len(d)
-
-    return Case(f, vector(), then=[lambda: d.update(n=4), lambda: d.update(m=4), lambda: d.pop("n")])
-
-
-@program
-def dict_key_type():
-    d = {1: "int"}
-
-    def f(x):
-        (key,) = d
-        return x * key, d[1], type(key).__name__
-
-    def change(key):
-        d.clear()
-        d[key] = "other"
-
-    return Case(f, vector(), then=[lambda: change(True), lambda: change(1.0), lambda: change(1)])
-
-
-@program
-def nested_containers():
-    state = {"layers": [{"scale": 1, "on": True}, {"scale": 2, "on": False}]}
-
-    def f(x):
-        for layer in state["layers"]:
-            if layer["on"]:
-                x = x * layer["scale"]
-        return x
-
-    return Case(
-        f,
-        vector(),
-        then=[
-            lambda: state["layers"][1].update(on=True),
-            lambda: state["layers"].append({"scale": 5, "on": 1}),
-            lambda: state["layers"][0].update(scale=0.5),
-            lambda: state.update(layers=[]),
-        ],
-    )
-
-
-@program
-def set_members():
-    s = {"a"}
-
-    def f(x):
-        return x * len(s), "b" in s, x + ("a" in s)
-
-    return Case(f, vector(), then=[lambda: s.add("b"), lambda: s.discard("a"), s.clear])
-
-
-@program
-def tuple_of_numbers():
-    o = types.SimpleNamespace(t=(1, 2))
-
-    def f(x):
-        a, b = o.t
-        return x * a + b
-
-    return Case(f, vector(), then=[lambda v=v: setattr(o, "t", v) for v in ((1, 3), (1.0, 3), [4, 5], (vector(), 0))])
 
 
 @program
@@ -424,7 +336,14 @@ def partial_arguments_change():
     def f(x):
         return o.p(x)
 
-    return Case(f, vector(), then=[lambda v=v: setattr(o, "p", functools.partial(*v)) for v in ((torch.mul, 3), (torch.add, 3), (torch.add, vector()))])
+    return Case(
+        f,
+        vector(),
+        then=[
+            lambda v=v: setattr(o, "p", functools.partial(*v))
+            for v in ((torch.mul, 3), (torch.add, 3), (torch.add, vector()))
+        ],
+    )
 
 
 @program
@@ -440,7 +359,11 @@ def object_type_changes():
     def f(x):
         return x * o.inner.n, isinstance(o.inner, A)
 
-    return Case(f, vector(), then=[lambda: setattr(o, "inner", B()), lambda: setattr(o.inner, "__class__", A), lambda: setattr(A, "n", 8)])
+    return Case(
+        f,
+        vector(),
+        then=[lambda: setattr(o, "inner", B()), lambda: setattr(o.inner, "__class__", A), lambda: setattr(A, "n", 8)],
+    )
 
 
 @program
@@ -478,69 +401,16 @@ def tensor_broadcast_dimension_one():
     def f(x, y):
         return x + y, (x * y).shape
 
-    return Case(f, matrix(), matrix(), then=[lambda: Args(matrix(1, 3), matrix()), lambda: Args(matrix(2, 1), matrix()), lambda: Args(matrix(), vector())])
-
-
-@program
-def aliasing_of_arguments():
-    def f(a, b):
-        if a is b:
-            return a * 2
-        return a + b
-
-    x = vector()
-    return Case(f, x, x, then=[lambda: Args(x, vector()), lambda: Args(vector(), x), lambda: Args(x, x)])
-
-
-@program
-def aliasing_of_attributes():
-    shared = vector()
-    o = types.SimpleNamespace(a=shared, b=shared)
-
-    def f(x):
-        o.a.add_(x)
-        return o.b * 2, o.a is o.b
-
-    return Case(f, vector(), observe=o, then=[lambda: setattr(o, "b", vector()), lambda: setattr(o, "b", o.a)])
-
-
-@program
-def aliasing_of_lists():
-    shared = [1]
-    o = types.SimpleNamespace(a=shared, b=shared)
-
-    def f(x):
-        o.a.append(2)
-        return x * len(o.b)
-
-    return Case(f, vector(), observe=o, then=[lambda: setattr(o, "b", [1]), lambda: setattr(o, "b", o.a)])
-
-
-@program
-def overlapping_storage():
-    base = vector(6)
-    o = types.SimpleNamespace(a=base[:3], b=base[3:])
-
-    def f():
-        o.a.mul_(2)
-        return o.b + 1
-
-    return Case(f, observe=[o, base], versions=True, then=[lambda: setattr(o, "b", base[1:4]), lambda: setattr(o, "b", base[:3]), lambda: setattr(o, "b", vector())])
-
-
-@program
-def length_through_len_and_bool():
-    o = types.SimpleNamespace(items=[1], text="ab", d={})
-
-    def f(x):
-        y = x * len(o.items)
-        if o.d:
-            y = y + 1
-        if not o.text:
-            y = y - 1
-        return y
-
-    return Case(f, vector(), then=[lambda: o.items.append(2), lambda: o.d.update(k=1), lambda: setattr(o, "text", ""), o.items.clear])
+    return Case(
+        f,
+        matrix(),
+        matrix(),
+        then=[
+            lambda: Args(matrix(1, 3), matrix()),
+            lambda: Args(matrix(2, 1), matrix()),
+            lambda: Args(matrix(), vector()),
+        ],
+    )
 
 
 @program
@@ -574,7 +444,13 @@ def module_flag_and_submodule():
     return Case(
         net,
         vector(),
-        then=[net.eval, net.train, lambda: setattr(net, "inner", torch.nn.Tanh()), lambda: setattr(net, "scale", 3.5), lambda: net.register_buffer("b", vector())],
+        then=[
+            net.eval,
+            net.train,
+            lambda: setattr(net, "inner", torch.nn.Tanh()),
+            lambda: setattr(net, "scale", 3.5),
+            lambda: net.register_buffer("b", vector()),
+        ],
     )
 
 

@@ -20,7 +20,9 @@ def if_elif_else_on_int():
             y = x - 3
         return y.sum(), n
 
-    return Case(f, vector(), 3, then=[lambda: Args(vector(), 2), lambda: Args(vector(), -1), lambda: Args(vector(), True)])
+    return Case(
+        f, vector(), 3, then=[lambda: Args(vector(), 2), lambda: Args(vector(), -1), lambda: Args(vector(), True)]
+    )
 
 
 @program
@@ -276,7 +278,9 @@ def conditional_expression():
     def f(x, flag):
         return (x + 1 if flag else x - 1), (flag and x), (flag or x * 3), not flag
 
-    return Case(f, vector(), True, then=[lambda: Args(vector(), False), lambda: Args(vector(), []), lambda: Args(vector(), [0])])
+    return Case(
+        f, vector(), True, then=[lambda: Args(vector(), False), lambda: Args(vector(), []), lambda: Args(vector(), [0])]
+    )
 
 
 @program
