@@ -130,10 +130,7 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
     case SpecialCall::kTorchTensor: {
       if (!PrepareAll(args)) return Value();
       if (AnyFake(args)) return Break(GraphBreakKind::kTensorToPython, "torch.tensor of a tensor");
-      absl::StatusOr<Ref> made = tracer_.MakeHostTensor([&] { return CallNative(callable.object, args, kwnames).object; });
-      if (!made.ok()) return Break(GraphBreakKind::kTensorToPython, std::string(made.status().message()));
-      if (*made) fx_.Record(FxNode::Op::kCallFunction, callable.object, nullptr, nullptr, *made);
-      return Value{*std::move(made), kNoSource};
+      return MakeHostTensor(callable.object, args, kwnames);
     }
     case SpecialCall::kTorchPlain:
       return CallTorch(act, callable.object, args, kwnames);
@@ -151,6 +148,24 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       return None();
   }
   return Value();
+}
+
+Value Capture::MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  Value real;
+  {
+    tracing::Tracer::Suspended suspended;
+    real = CallNative(callable, args, kwnames);
+  }
+  if (!real) return Value();
+  absl::StatusOr<Ref> fake = tracer_.RegisterConstant(real.object, /*copy=*/true);
+  if (!fake.ok()) return Break(GraphBreakKind::kUnsupportedTensor, std::string(fake.status().message()));
+  // Each call of the program makes a tensor of its own.
+  Ref fresh = Ref::Steal(PyObject_CallMethod(*fake, "clone", nullptr));
+  if (!CheckTracer() || !fresh) return Value();
+  Ref requires_grad = Ref::Steal(PyObject_GetAttrString(real.object, "requires_grad"));
+  if (requires_grad.get() == Py_True) return Break(GraphBreakKind::kAutograd, "torch.tensor(requires_grad=True)");
+  fx_.Record(FxNode::Op::kCallFunction, callable, nullptr, nullptr, fresh);
+  return Value{std::move(fresh), kNoSource};
 }
 
 }  // namespace framefuse

@@ -16,13 +16,35 @@ bool IsGeneratorCode(PyCodeObject* code) {
   return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
 }
 
+GraphBreakKind BreakKindOf(const tracing::TensorBreak& b) {
+  switch (b.kind) {
+    case tracing::BreakKind::kDataDependent:
+      return GraphBreakKind::kTensorToPython;
+    case tracing::BreakKind::kRealTensor:
+    case tracing::BreakKind::kUnsupportedTensor:
+    case tracing::BreakKind::kStaleTensor:
+      return GraphBreakKind::kUnsupportedTensor;
+    case tracing::BreakKind::kMetadataMutation:
+    case tracing::BreakKind::kMutation:
+      return GraphBreakKind::kTensorMutation;
+    case tracing::BreakKind::kHiddenState:
+    case tracing::BreakKind::kNoShapeRule:
+      return GraphBreakKind::kUnsupportedOperator;
+  }
+  return GraphBreakKind::kUnsupportedOperator;
+}
+
 bool IsFinaliser(PyCodeObject* code) { return PyUnicode_CompareWithASCIIString(code->co_name, "__del__") == 0; }
 
 }  // namespace
 
 Capture::Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options)
     : thread_(thread), real_frame_(real_frame), options_(options), guards_(&sources_), fx_(options.fx) {
-  if (options_.break_every != 0) control.stop_at = options_.break_every;
+  control.serves_pending_work = false;
+  start_state_ = TorchState::Current();
+  guards_.AddGlobalState();
+  tracer_.SetOriginProvider(this);
+  if (options_.break_at >= 0) control.stop_at = static_cast<std::uint64_t>(options_.break_at);
 }
 
 Capture::~Capture() = default;
@@ -30,7 +52,7 @@ Capture::~Capture() = default;
 RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
   stop_ = stop;
   if (stop_) control.stop_at = stop_->executed;
-  if (track_rebuildable_) control.stop_at = 1;
+  if (track_rebuildable_) control.stop_at = 0;
   frame_ops::Frame* copy = frame_ops::CopyFrame(thread_, real_frame_);
   PyCodeObject* code = frame_ops::Code(copy);
   Activation act;
@@ -46,11 +68,15 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
   root_ = &act;
   top_ = &act;
   frames_.push_back(FrameRecord{&act, 0});
-  RunResult result;
-  {
-    Tracer::Scope tracing(tracer_);
-    result = Evaluate(thread_, act, *this, StartAt::kNext);
+  // The closure's cells reach the frame by COPY_FREE_VARS, without a load.
+  PyObject* closure = frame_ops::IsStarting(copy) ? frame_ops::Function(copy)->func_closure : nullptr;
+  for (Py_ssize_t i = 0; closure != nullptr && i < PyTuple_GET_SIZE(closure); ++i) {
+    Adopt(PyTuple_GET_ITEM(closure, i),
+          sources_.Intern(SourceKind::kClosureCell, kNoSource, static_cast<std::int32_t>(i), nullptr));
   }
+  start_exception_ = frame_ops::HandledException(thread_);
+  RunResult result = Evaluate(thread_, act, *this, StartAt::kNext);
+  last_root_instruction_ = act.instruction;
   frames_.pop_back();
   root_ = nullptr;
   top_ = nullptr;
@@ -61,7 +87,7 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
 PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   PyCodeObject* code = frame_ops::Code(frame);
   const bool starting_generator = frame_ops::IsStarting(frame) && IsGeneratorCode(code);
-  if (native_depth_ == 0 || throw_flag != 0 || IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
+  if (native_depth_ == 0 || throw_flag != 0 || tracing::Tracer::InOwnPython() || IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
     return frame_ops::EvalDefault(thread, frame, throw_flag);
   }
   ExpectedCall call = std::exchange(expected_, ExpectedCall());
@@ -156,7 +182,8 @@ Value Capture::Break(GraphBreakKind kind, std::string_view context) {
   std::size_t last = 0;
   while (last + 1 < frames_.size() && frames_[last + 1].activation->completion != Completion::kCallback) ++last;
   for (std::size_t i = last + 1; i-- > 0;) {
-    const std::uint64_t executed = i + 1 < frames_.size() ? frames_[i + 1].entered_at : control.executed;
+    // The instruction that executes has been counted already.
+    const std::uint64_t executed = (i + 1 < frames_.size() ? frames_[i + 1].entered_at : control.executed) - 1;
     CapturePosition position = PositionOf(*frames_[i].activation, executed);
     if (i == last) {
       record.position = position;
@@ -178,8 +205,8 @@ Value Capture::Break(GraphBreakKind kind, std::string_view context) {
 
 bool Capture::CheckTracer() {
   if (control.unwinding) return false;
-  if (std::optional<Tracer::PendingBreak> pending = tracer_.TakePendingBreak()) {
-    Break(pending->kind, pending->context);
+  if (const std::optional<tracing::TensorBreak>& pending = tracer_.PendingBreak()) {
+    Break(BreakKindOf(*pending), absl::StrCat(pending->context, pending->explanation.empty() ? "" : ": ", pending->explanation));
     return false;
   }
   return true;
@@ -209,6 +236,7 @@ StopAction Capture::OnStop(Activation& act) {
       control.stop_at = control.executed + 1;
       return StopAction::kContinue;
     }
+    ++control.executed;  // Break counts from inside an instruction
     Break(GraphBreakKind::kForced, "");
     return StopAction::kUnwind;
   }
@@ -231,6 +259,12 @@ Value Capture::AdoptSlot(Activation& act, int slot) {
   Py_SETREF(slots[slot], Py_NewRef(v.object.get()));
   act.sources[static_cast<std::size_t>(slot)] = v.source;
   return v;
+}
+
+const std::vector<Activation*> Capture::Chain() const {
+  std::vector<Activation*> chain;
+  for (const FrameRecord& f : frames_) chain.push_back(f.activation);
+  return chain;
 }
 
 std::vector<std::string> Capture::SlotNames() const {

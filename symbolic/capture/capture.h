@@ -21,6 +21,8 @@
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/fx_journal.h"
 #include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/tensor_types.h"
+#include "symbolic/capture/torch_state.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/evaluator.h"
 #include "symbolic/evaluator/native_protocols.h"
@@ -46,10 +48,10 @@ struct BreakRecord {
 
 struct CaptureOptions {
   bool fx = false;               // keep the torch-level calls for an FX backend
-  std::uint64_t break_every = 0;  // test mode: force a break before each instruction in turn
+  std::int64_t break_at = -1;  // testing: force a break before this instruction of the attempt, counted from 0
 };
 
-class Capture final : public Protocols, public FrameHandler {
+class Capture final : public Protocols, public FrameHandler, public tracing::OriginProvider {
  public:
   Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options);
   ~Capture() override;
@@ -59,6 +61,7 @@ class Capture final : public Protocols, public FrameHandler {
 
   // ---- what the attempt found (compiler.cpp, close.cpp)
   const std::optional<BreakRecord>& break_record() const { return break_; }
+  int last_root_instruction() const { return last_root_instruction_; }
   bool stopped() const { return stopped_; }
   bool stop_mismatch() const { return stop_mismatch_; }
   const std::optional<CapturePosition>& last_rebuildable() const { return last_rebuildable_; }
@@ -75,9 +78,12 @@ class Capture final : public Protocols, public FrameHandler {
   SourceTable& sources() { return sources_; }
   GuardSet& guards() { return guards_; }
   TrackedTable& tracked() { return tracked_; }
-  Tracer& tracer() { return tracer_; }
+  tracing::Tracer& tracer() { return tracer_; }
   FxJournal& fx() { return fx_; }
   Activation* root() { return root_; }
+  const TorchState& start_state() const { return start_state_; }
+  const Ref& start_exception() const { return start_exception_; }
+  const std::vector<Activation*> Chain() const;  // root first
   frame_ops::Frame* real_frame() { return real_frame_; }
   bool IsFreshFunction(BorrowedRef f) const { return fresh_functions_.contains(f.get()); }
   std::vector<std::string> SlotNames() const;
@@ -110,6 +116,8 @@ class Capture final : public Protocols, public FrameHandler {
   }
   // After native code ran: takes a break that the tracer noted. True if the run goes on.
   bool CheckTracer();
+  // Builds a tensor from guarded host data for real; the graph holds a copy of it.
+  Value MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
 
   // ---- containers
   void Realise(Tracked& t, bool consume_leaves);
@@ -159,6 +167,10 @@ class Capture final : public Protocols, public FrameHandler {
     return result;
   }
 
+  // ---- where operators are called (capture_origins.cpp)
+  std::int32_t Current() override;
+  ir::Origin Resolve(std::int32_t id) override;
+
   // ---- FrameHandler
   PyObject* OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) override;
 
@@ -171,6 +183,7 @@ class Capture final : public Protocols, public FrameHandler {
   Value LoadName(Activation& act, BorrowedRef name) override;
   bool StoreName(Activation& act, BorrowedRef name, ValueView value) override;
   bool DeleteName(Activation& act, BorrowedRef name) override;
+  Value MakeCell(Activation& act, int slot, ValueView initial) override;
   Value LoadDeref(Activation& act, int slot) override;
   bool StoreDeref(Activation& act, int slot, ValueView value) override;
   bool DeleteDeref(Activation& act, int slot) override;
@@ -244,7 +257,7 @@ class Capture final : public Protocols, public FrameHandler {
  private:
   struct FrameRecord {
     Activation* activation;
-    std::uint64_t entered_at;  // control.executed of the caller's instruction
+    std::uint64_t entered_at;  // control.executed while the caller's instruction executes
   };
   struct ExpectedCall {
     PyObject* function = nullptr;
@@ -275,13 +288,17 @@ class Capture final : public Protocols, public FrameHandler {
   SourceTable sources_;
   GuardSet guards_;
   TrackedTable tracked_;
-  Tracer tracer_;
+  tracing::Tracer tracer_;
   FxJournal fx_;
   NativeProtocols native_;
   Activation* root_ = nullptr;
   Activation* top_ = nullptr;
   std::vector<FrameRecord> frames_;
   ExpectedCall expected_;
+  std::vector<std::pair<RefOf<PyCodeObject>, int>> origins_;  // code and instruction, by origin id
+  absl::flat_hash_map<PyCodeObject*, bool> is_torch_code_;
+  TorchState start_state_;
+  Ref start_exception_;  // handled when the attempt began
   int native_depth_ = 0;
   int leaf_depth_ = 0;
   absl::flat_hash_set<PyObject*> fresh_functions_;
@@ -294,6 +311,7 @@ class Capture final : public Protocols, public FrameHandler {
   std::optional<CapturePosition> last_rebuildable_;
   StopListener* stop_listener_ = nullptr;
   bool track_rebuildable_ = false;
+  int last_root_instruction_ = 0;
   bool stopped_ = false;
   bool stop_mismatch_ = false;
 };

@@ -312,17 +312,6 @@ Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name)
     if (!descriptor) AddGuard(t->source, GuardKind::kLacksAttr, name);
   }
   if (IsPythonFunction(descriptor)) return BindDescriptor(act, descriptor, ConstantSource(descriptor), owner, owner.object.type());
-  if (t != nullptr && PyUnicode_CompareWithASCIIString(name, "grad") == 0) {
-    absl::StatusOr<Tracer::GradOfInput> grad = tracer_.InputGrad(owner.object, t->original);
-    if (!grad.ok()) return Break(GraphBreakKind::kAutograd, std::string(grad.status().message()));
-    if (grad->unchanged) {
-      const SourceId source = sources_.Intern(SourceKind::kTensorGrad, t->source, 0, nullptr);
-      Value v = Adopt(grad->real, source);
-      if (v && grad->real.get() == Py_None) Consume(v);
-      if (v && grad->real.get() != Py_None) tracer_.AttachGrad(owner.object, v.object);
-      return v;
-    }
-  }
   Ref result = Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); }));
   if (!CheckTracer() || !result) return Value();
   if (IsFakeTensor(result)) {

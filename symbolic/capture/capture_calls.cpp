@@ -50,7 +50,7 @@ PyTypeObject* LruCacheType() {
 
 // Arguments that a torch leaf function may be given: nothing whose attributes it could read unseen.
 bool IsPlainArgument(BorrowedRef o) {
-  if (IsLeaf(o) || Tracer::IsTensor(o) || PyType_Check(o.get())) return true;
+  if (IsLeaf(o) || IsTensor(o) || PyType_Check(o.get())) return true;
   if (PyTuple_Check(o.get()) || PyList_CheckExact(o.get())) {
     Ref items = Ref::Steal(PySequence_Fast(o, ""));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
@@ -63,7 +63,7 @@ bool IsPlainArgument(BorrowedRef o) {
 
 }  // namespace
 
-bool Capture::IsFakeTensor(BorrowedRef object) const { return Tracer::IsFake(object); }
+bool Capture::IsFakeTensor(BorrowedRef object) const { return tracing::Tracer::IsFake(object); }
 
 bool Capture::AnyFake(absl::Span<const ValueView> args) const {
   return std::any_of(args.begin(), args.end(), [this](const ValueView& v) {
@@ -71,7 +71,7 @@ bool Capture::AnyFake(absl::Span<const ValueView> args) const {
     PyObject* o = v.object;
     if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return false;
     PyObject** items = PySequence_Fast_ITEMS(o);
-    return std::any_of(items, items + PySequence_Fast_GET_SIZE(o), [](PyObject* i) { return Tracer::IsFake(i); });
+    return std::any_of(items, items + PySequence_Fast_GET_SIZE(o), [](PyObject* i) { return tracing::Tracer::IsFake(i); });
   });
 }
 
@@ -220,7 +220,7 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
       if (!PrepareAll(args)) return Value();
       return CallNative(callable.object, args, kwnames);
     }
-    if (Tracer::IsTensorType(self)) return CallTorch(act, callable.object, args, kwnames);
+    if (IsTensorType(self)) return CallTorch(act, callable.object, args, kwnames);
     return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
   ValueVector all;
@@ -253,7 +253,7 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
   const std::string name = Utf8(descriptor->d_name);
   const ValueView self = args[0];
   PyTypeObject* type = self.object.type();
-  if (IsFakeTensor(self.object) || Tracer::IsTensorType(reinterpret_cast<PyObject*>(descriptor->d_type))) {
+  if (IsFakeTensor(self.object) || IsTensorType(reinterpret_cast<PyObject*>(descriptor->d_type))) {
     return CallTorch(act, callable.object, args, kwnames);
   }
   Tracked* t = tracked_.Find(self.object);
@@ -341,7 +341,7 @@ Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const Va
                         Completion completion) {
   auto* type = reinterpret_cast<PyTypeObject*>(callable.object.get());
   PyTypeObject* meta = Py_TYPE(type);
-  if (Tracer::IsTensorType(callable.object)) return CallTorch(act, callable.object, args, kwnames);
+  if (IsTensorType(callable.object)) return CallTorch(act, callable.object, args, kwnames);
   BorrowedRef meta_call = LookupInType(meta, "__call__");
   if (meta_call && PyFunction_Check(meta_call.get())) {
     ValueVector all;

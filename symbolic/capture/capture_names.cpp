@@ -84,22 +84,17 @@ bool Capture::StoreName(Activation& act, BorrowedRef, ValueView) {
 }
 bool Capture::DeleteName(Activation& act, BorrowedRef) { return Unsupported(act, "DELETE_NAME"); }
 
+Value Capture::MakeCell(Activation& act, int slot, ValueView initial) {
+  if (initial.object) Consume(initial);
+  return native_.MakeCell(act, slot, initial);
+}
+
 Value Capture::LoadDeref(Activation& act, int slot) {
   PyObject* cell = frame_ops::Slots(act.frame)[slot];
   Tracked* t = tracked_.Find(cell);
   if (t == nullptr && act.sources[static_cast<std::size_t>(slot)] == kUnadopted) {
     if (!AdoptSlot(act, slot)) return Value();
     t = tracked_.Find(cell);
-  }
-  // At the start of the root the closure's cells arrive by COPY_FREE_VARS.
-  if (t == nullptr && act.completion == Completion::kRoot) {
-    PyObject* closure = frame_ops::Function(act.frame)->func_closure;
-    const Py_ssize_t count = closure != nullptr ? PyTuple_GET_SIZE(closure) : 0;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      if (PyTuple_GET_ITEM(closure, i) != cell) continue;
-      Adopt(cell, sources_.Intern(SourceKind::kClosureCell, kNoSource, static_cast<std::int32_t>(i), nullptr));
-      t = tracked_.Find(cell);
-    }
   }
   if (t == nullptr) return native_.LoadDeref(act, slot);
   if (OverlayWrite* w = t->FindWrite(nullptr)) {

@@ -152,12 +152,12 @@ Truth Capture::IsTrue(Activation& act, ValueView v) {
   if (IsFakeTensor(v.object)) {
     const Truth result = native_.IsTrue(act, v);
     if (control.unwinding) return Truth::kError;
-    if (std::optional<Tracer::PendingBreak> pending = tracer_.TakePendingBreak()) {
+    const std::optional<tracing::TensorBreak>& pending = tracer_.PendingBreak();
+    if (pending && pending->kind == tracing::BreakKind::kDataDependent) {
       PyErr_Clear();
-      const std::string context = pending->kind == GraphBreakKind::kTensorToPython ? "TensorVariable()" : pending->context;
-      return BreakTruth(GraphBreakKind::kDataDependentBranch, context);
+      return BreakTruth(GraphBreakKind::kDataDependentBranch, "a tensor");
     }
-    return result;
+    return CheckTracer() ? result : Truth::kError;
   }
   PyTypeObject* type = v.object.type();
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {

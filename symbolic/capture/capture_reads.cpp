@@ -69,7 +69,7 @@ void Capture::Consume(ValueView v) {
 
 TrackedKind Capture::Classify(BorrowedRef o) const {
   PyTypeObject* type = o.type();
-  if (Tracer::IsTensor(o)) return TrackedKind::kTensor;
+  if (IsTensor(o)) return TrackedKind::kTensor;
   if (type == &PyFunction_Type) return TrackedKind::kFunction;
   if (PyList_CheckExact(o.get())) return TrackedKind::kList;
   if (IsExactDict(o) || type == DefaultDictType()) return TrackedKind::kDict;
@@ -154,7 +154,8 @@ void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId sourc
 }
 
 Value Capture::AdoptTensor(BorrowedRef original, SourceId source) {
-  absl::StatusOr<Ref> fake = tracer_.MakeInput(original, static_cast<int>(tensor_inputs_.size()));
+  const tracing::InputRole role = IsParameter(original) ? tracing::InputRole::kParameter : tracing::InputRole::kArgument;
+  absl::StatusOr<Ref> fake = tracer_.MakeInput(original, role, static_cast<int>(tensor_inputs_.size()));
   if (!fake.ok()) return Break(GraphBreakKind::kUnsupportedTensor, std::string(fake.status().message()));
   guards_.AddTensor(source, original, Here());
   tensor_inputs_.push_back(TensorInput{source, Ref::Create(original), *fake});

@@ -1,0 +1,281 @@
+#include "symbolic/capture/attempt.h"
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "common/config.h"
+#include "common/logging.h"
+#include "symbolic/capture/close.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/executable.h"
+
+namespace framefuse {
+namespace {
+
+thread_local int capturing = 0;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// What must not happen in the middle of an attempt, and what an attempt may not leave behind.
+class Quiet {
+ public:
+  Quiet() : gc_was_on_(PyGC_Disable() != 0), state_(TorchState::Current()) { ++capturing; }
+  ~Quiet() {
+    --capturing;
+    state_.Apply();
+    if (gc_was_on_) PyGC_Enable();
+  }
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+
+ private:
+  bool gc_was_on_;
+  TorchState state_;
+};
+
+class Driver final : public Capture::StopListener {
+ public:
+  Driver(PyThreadState* thread, frame_ops::Frame* frame, const AttemptSettings& settings)
+      : thread_(thread), frame_(frame), settings_(settings) {}
+
+  AttemptResult Run() {
+    const double start = Now();
+    std::optional<CapturePosition> stop;
+    std::vector<CapturePosition> fallbacks;
+    bool scanned = false;
+    for (;;) {
+      ++result_.attempts;
+      if (result_.attempts > kMaxAttempts) break;
+      closed_.reset();
+      close_status_ = absl::OkStatus();
+      Found found = Once(stop, /*scan=*/false);
+      if (found.done) break;
+      if (found.broke) {
+        reason_ = found.broke->reason;
+        if (settings_.fullgraph) {
+          result_.broke_at = reason_;
+          break;
+        }
+        stop = found.broke->position;
+        fallbacks = found.broke->outer_positions;
+        continue;
+      }
+      if (found.mismatch || !IsGraphBreak(close_status_)) break;
+      // No recipe at the stop: each enclosing frame's call, then the last place where all was rebuildable.
+      if (!fallbacks.empty()) {
+        stop = fallbacks.front();
+        fallbacks.erase(fallbacks.begin());
+      } else if (!scanned) {
+        scanned = true;
+        ++result_.attempts;
+        found = Once(stop, /*scan=*/true);
+        if (!found.last_rebuildable) break;
+        stop = found.last_rebuildable;
+      } else {
+        break;
+      }
+    }
+    if (result_.entry == nullptr && reason_ && !result_.broke_at) result_.broke_at = reason_;
+    result_.capture_seconds = Now() - start - result_.backend_seconds;
+    return std::move(result_);
+  }
+
+  void AtStop(Capture& capture, Activation& innermost) override {
+    absl::StatusOr<Closed> closed = CloseAtStop(capture, innermost, *reason_, true);
+    if (!closed.ok()) {
+      close_status_ = closed.status();
+      return;
+    }
+    closed_ = std::make_unique<Closed>(*std::move(closed));
+    Build(capture);
+  }
+  bool IsRebuildable(Capture& capture, Activation& innermost) override {
+    return framefuse::IsRebuildable(capture, innermost);
+  }
+
+ private:
+  static constexpr int kMaxAttempts = 40;
+
+  struct Found {
+    bool done = false;
+    bool mismatch = false;
+    std::optional<BreakRecord> broke;
+    std::optional<CapturePosition> last_rebuildable;
+  };
+
+  Found Once(const std::optional<CapturePosition>& stop, bool scan) {
+    Found found;
+    CaptureOptions options;
+    options.fx = static_cast<bool>(settings_.fx_backend);
+    if (!stop) options.break_at = config().break_at;
+    Quiet quiet;
+    Capture capture(thread_, frame_, options);
+    capture.set_stop_listener(this);
+    capture.set_track_rebuildable(scan);
+    HookScope hook(HookMode::kCapture, &capture);
+    tracing::Tracer::Scope tracing(capture.tracer());
+    RunResult run = capture.Run(stop);
+    switch (run.outcome) {
+      case Outcome::kReturned: {
+        absl::StatusOr<Closed> closed = CloseAtReturn(capture, run.value.object, run.value.source, true);
+        if (closed.ok()) {
+          closed_ = std::make_unique<Closed>(*std::move(closed));
+          Build(capture);
+          found.done = true;
+        } else if (IsGraphBreak(closed.status())) {
+          found.broke = BreakAtReturn(capture, closed.status());
+        } else {
+          Fail(closed.status());
+          found.done = true;
+        }
+        break;
+      }
+      case Outcome::kRaised:
+        result_.exception_escaped = true;
+        found.done = true;
+        break;
+      case Outcome::kUnwound:
+        found.broke = capture.break_record();
+        if (capture.stopped()) {
+          found.broke.reset();
+          found.done = result_.entry != nullptr || !result_.error.ok();
+        }
+        found.mismatch = capture.stop_mismatch();
+        found.last_rebuildable = capture.last_rebuildable();
+        if (found.mismatch) Fail(absl::InternalError("the re-run of a capture took another way"));
+        break;
+      default:
+        Fail(absl::InternalError("the evaluator paused or yielded in a capture"));
+        found.done = true;
+        break;
+    }
+    if (!result_.python_error) PyErr_Clear();
+    return found;
+  }
+
+  // What the frame returned cannot be rebuilt: the break is its RETURN instruction's.
+  std::optional<BreakRecord> BreakAtReturn(Capture& capture, const absl::Status& status) {
+    BreakRecord record;
+    record.reason.kind = GraphBreakKindOf(status);
+    record.reason.context = std::string(status.message());
+    PyCodeObject* code = frame_ops::Code(frame_);
+    record.reason.file = FileNameOf(code);
+    record.reason.line = LineOf(code, capture.last_root_instruction());
+    record.reason.function = NameOf(code);
+    record.reason.source = SourceLine(code, record.reason.line);
+    record.position = CapturePosition{capture.control.executed - 1, RefOf<PyCodeObject>::Create(code),
+                                      capture.last_root_instruction()};
+    return record;
+  }
+
+  void Fail(absl::Status status) {
+    if (result_.error.ok()) result_.error = std::move(status);
+  }
+
+  // Guards, executable: the entry is whole. Runs inside the attempt, with its fakes alive.
+  void Build(Capture& capture) {
+    Closed& closed = *closed_;
+    CompiledEntry& entry = *closed.entry;
+    const bool no_tensor_work = capture.fx().nodes().empty() && NodeCountOf(closed.graph) == 0;
+    if (no_tensor_work && !entry.resume) {
+      result_.nothing_to_do = true;
+    }
+    AddInputs(capture, closed);
+    std::vector<SourceId> resolve = entry.inputs;
+    for (const RecipeStep& step : entry.recipes.steps()) {
+      if (step.op == RecipeOp::kSource) resolve.push_back(step.index);
+    }
+    absl::StatusOr<std::unique_ptr<GuardProgram>> guards = capture.guards().Compile(resolve, capture.SlotNames());
+    if (!guards.ok()) return Fail(guards.status());
+    entry.guards = *std::move(guards);
+    for (const FxNode& n : capture.fx().nodes()) {
+      if (n.op == FxNode::Op::kCallFunction) entry.operations.push_back(n.target);
+    }
+    entry.graph_text = GraphText(closed.graph);
+    if (!no_tensor_work || !closed.fx_outputs.empty()) {
+      const double start = Now();
+      tracing::Tracer::Suspended suspended;
+      HookScope hook(HookMode::kOff, nullptr);
+      absl::StatusOr<std::shared_ptr<Executable>> executable =
+          settings_.fx_backend ? CompileFx(capture, closed, settings_.fx_backend)
+                               : CompilePlan(closed, settings_.backend, settings_.mode);
+      result_.backend_seconds += Now() - start;
+      if (!executable.ok()) {
+        result_.python_error = PyErr_Occurred() != nullptr;
+        return Fail(executable.status());
+      }
+      entry.executable = *std::move(executable);
+    }
+    if (absl::Status s = CheckOnLiveState(entry); !s.ok()) return Fail(s);
+    if (entry.resume) result_.broke_at = entry.resume->reason;
+    result_.entry = std::move(closed.entry);
+  }
+
+  void AddInputs(Capture& capture, Closed& closed) {
+    const std::vector<Capture::TensorInput>& tensors = capture.tensor_inputs();
+    if (settings_.fx_backend) {
+      for (const Capture::TensorInput& t : tensors) closed.entry->inputs.push_back(t.source);
+      return;
+    }
+    std::vector<SourceId> sources;
+    std::vector<BorrowedRef> live;
+    bool mutates = false;
+    for (const tracing::TracedInput& in : closed.graph.inputs) {
+      if (in.input_index >= 0) {
+        const Capture::TensorInput& t = tensors[static_cast<std::size_t>(in.input_index)];
+        closed.entry->inputs.push_back(t.source);
+        sources.push_back(t.source);
+        live.emplace_back(t.real.get());
+        continue;
+      }
+      const Capture::TensorInput& of = tensors[static_cast<std::size_t>(in.gradient_of)];
+      const SourceId gradient = capture.sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr);
+      Ref grad = Ref::Steal(PyObject_GetAttrString(of.real, "grad"));
+      capture.guards().AddTensor(gradient, grad, UserLocation());
+      closed.entry->inputs.push_back(gradient);
+    }
+    for (int index : closed.graph.gradients_read) {
+      const Capture::TensorInput& of = tensors[static_cast<std::size_t>(index)];
+      Ref grad = Ref::Steal(PyObject_GetAttrString(of.real, "grad"));
+      if (grad.get() != Py_None) continue;
+      capture.guards().Add(capture.sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr), GuardKind::kIdentity,
+                           Py_None, UserLocation());
+    }
+    mutates = WritesInputs(closed.graph);
+    if (mutates && sources.size() > 1) capture.guards().AddOverlap(sources, live);
+  }
+
+  // Guards run once on live state before an entry is installed: they must hold (soundness rule 16).
+  absl::Status CheckOnLiveState(const CompiledEntry& entry) {
+    const TorchState inside = TorchState::Current();
+    tracing::Tracer::Suspended suspended;
+    start_.Apply();
+    const FrameView view = frame_ops::View(frame_);
+    const bool holds = entry.guards->Check(view, nullptr);
+    const std::string why = holds ? "" : entry.guards->Explain(view);
+    inside.Apply();
+    if (holds) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("a guard fails on the state it was made from: ", why));
+  }
+
+  PyThreadState* thread_;
+  frame_ops::Frame* frame_;
+  const AttemptSettings& settings_;
+  const TorchState start_ = TorchState::Current();
+  AttemptResult result_;
+  std::optional<GraphBreakReason> reason_;
+  std::unique_ptr<Closed> closed_;
+  absl::Status close_status_;
+};
+
+}  // namespace
+
+AttemptResult CaptureFrame(PyThreadState* thread, frame_ops::Frame* frame, const AttemptSettings& settings) {
+  return Driver(thread, frame, settings).Run();
+}
+
+bool IsCapturing() { return capturing > 0; }
+
+}  // namespace framefuse

@@ -1,0 +1,44 @@
+// attempt: captures one frame from where it stands into an entry. A break is found by a first attempt, which is
+// dropped; a second one runs up to it and closes there (a speculation log of one line); if a live value there
+// has no recipe, the break moves back.
+// Invariant: leaves no trace but the entry: fakes, torch state, errors and garbage collection are as before.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_ATTEMPT_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_ATTEMPT_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/compiled_entry.h"
+
+namespace framefuse {
+
+struct AttemptSettings {
+  bool fullgraph = false;
+  std::string backend = "aten";  // a built-in one, if fx_backend is null
+  std::string mode = "default";
+  Ref fx_backend;
+};
+
+struct AttemptResult {
+  std::shared_ptr<CompiledEntry> entry;      // null: run the frame as Python
+  std::optional<GraphBreakReason> broke_at;  // the break that ended (or prevented) the entry
+  bool exception_escaped = false;            // the program raised: run it as Python, try again next time
+  bool nothing_to_do = false;                // no tensor work from here on: not worth another attempt
+  absl::Status error;                        // a bug of ours or a backend that failed
+  bool python_error = false;                 // `error` left a Python error set (FX backend)
+  double capture_seconds = 0;
+  double backend_seconds = 0;
+  int attempts = 0;
+};
+
+AttemptResult CaptureFrame(PyThreadState* thread, frame_ops::Frame* frame, const AttemptSettings& settings);
+
+// Whether this thread is inside an attempt.
+bool IsCapturing();
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_ATTEMPT_H_

@@ -1,0 +1,149 @@
+#include "symbolic/capture/close.h"
+
+#include "absl/strings/str_cat.h"
+#include "frame_eval/bytecode/liveness.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+namespace {
+
+// Code that can look at its frame's variables by name keeps all of them.
+bool SeesAllLocals(PyCodeObject* code) {
+  static const char* const kNames[] = {"locals", "vars", "dir", "eval", "exec", "breakpoint", "_getframe", "currentframe", "stack"};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
+    for (const char* name : kNames) {
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), name) == 0) return true;
+    }
+  }
+  return false;
+}
+
+class ChainCloser {
+ public:
+  ChainCloser(Capture& capture, RecipeBuilder& recipes) : capture_(capture), recipes_(recipes) {}
+
+  absl::Status AddFrame(Activation& act, bool innermost, std::vector<ResumeFrame>* frames, Completion next) {
+    PyCodeObject* code = frame_ops::Code(act.frame);
+    ResumeFrame f;
+    f.call_instruction = act.instruction;
+    f.next_instruction = innermost ? act.instruction : act.next_instruction;
+    f.stack_depth = innermost ? act.stack_depth : act.resume_depth;
+    f.completion = next;
+    const bool root = act.completion == Completion::kRoot;
+    if (!root) {
+      absl::StatusOr<RecipeId> function = recipes_.Of(reinterpret_cast<PyObject*>(frame_ops::Function(act.frame)));
+      if (!function.ok()) return function.status();
+      f.function = *function;
+      if (frame_ops::Locals(act.frame) != nullptr) {
+        return MakeGraphBreak(GraphBreakKind::kNoRecipe, "the body of a class");
+      }
+    }
+    const int locals = frame_ops::SlotCount(code);
+    const Liveness& liveness = LivenessOf(code);
+    const bool all_live = SeesAllLocals(code);
+    PyObject** slots = frame_ops::Slots(act.frame);
+    for (int i = 0; i < locals + f.stack_depth; ++i) {
+      const SourceId source = act.sources[static_cast<std::size_t>(i)];
+      if (root && source == kUnadopted) continue;  // still what the real frame holds
+      // An outer frame goes on after its call, but its handler may be entered from the call itself.
+      const bool live = i >= locals || all_live || liveness.IsLive(act.instruction, i) ||
+                        (!innermost && liveness.IsLive(f.next_instruction, i));
+      SlotRecipe slot{i, kNoRecipe};
+      if (live && slots[i] != nullptr) {
+        absl::StatusOr<RecipeId> value = recipes_.Of(slots[i], source);
+        if (!value.ok()) {
+          return MakeGraphBreak(GraphBreakKind::kNoRecipe,
+                                absl::StrCat(value.status().message(), " in ", NameOf(code)));
+        }
+        slot.value = *value;
+      }
+      if (root || slot.value != kNoRecipe) f.slots.push_back(slot);
+    }
+    frames->push_back(std::move(f));
+    return absl::OkStatus();
+  }
+
+ private:
+  Capture& capture_;
+  RecipeBuilder& recipes_;
+};
+
+absl::StatusOr<ResumePoint> BuildResume(Capture& capture, Activation& innermost, RecipeBuilder& recipes) {
+  Ref handled = frame_ops::HandledException(PyThreadState_Get());
+  if (handled.get() != capture.start_exception().get()) {
+    return MakeGraphBreak(GraphBreakKind::kNoRecipe, "an exception that is being handled");
+  }
+  ResumePoint resume;
+  ChainCloser closer(capture, recipes);
+  const std::vector<Activation*> chain = capture.Chain();
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    const bool last = chain[i] == &innermost;
+    const Completion next = last ? Completion::kPush : chain[i + 1]->completion;
+    if (absl::Status s = closer.AddFrame(*chain[i], last, &resume.frames, next); !s.ok()) return s;
+    if (!last && next == Completion::kInit) {
+      absl::StatusOr<RecipeId> pending = recipes.Of(chain[i + 1]->pending_result);
+      if (!pending.ok()) return pending.status();
+      resume.frames.back().pending = *pending;
+    }
+  }
+  return resume;
+}
+
+absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::unique_ptr<CompiledEntry> entry,
+                              bool build_graph) {
+  absl::StatusOr<std::vector<Effect>> effects = CollectEffects(capture, recipes);
+  if (!effects.ok()) return effects.status();
+  entry->effects = *std::move(effects);
+  Closed closed;
+  std::vector<BorrowedRef> outputs;
+  for (const Ref& t : recipes.tensors()) outputs.emplace_back(t.get());
+  closed.fx_outputs = recipes.tensors();
+  const TorchState end = TorchState::Current();
+  if (!(end == capture.start_state())) entry->end_state = end;
+  if (build_graph) {
+    absl::StatusOr<tracing::TracedGraph> graph = capture.tracer().Close(outputs, capture.start_state().grad_enabled || end.grad_enabled);
+    if (!graph.ok()) return MakeGraphBreak(GraphBreakKind::kTensorMutation, graph.status().message().data());
+    closed.graph = *std::move(graph);
+    for (const tracing::GradientEffect& g : closed.graph.gradient_effects) {
+      const SourceId tensor = capture.tensor_inputs()[static_cast<std::size_t>(g.input_index)].source;
+      Effect e;
+      e.kind = EffectKind::kSetGrad;
+      e.target = recipes.FromSource(tensor);
+      e.value = g.output < 0 ? recipes.Constant(Py_None) : recipes.PlanOutput(g.output);
+      entry->effects.push_back(std::move(e));
+    }
+  }
+  entry->recipes = std::move(recipes).Finish();
+  closed.entry = std::move(entry);
+  return closed;
+}
+
+}  // namespace
+
+absl::StatusOr<Closed> CloseAtReturn(Capture& capture, BorrowedRef result, SourceId source, bool build_graph) {
+  RecipeBuilder recipes(capture);
+  auto entry = std::make_unique<CompiledEntry>();
+  absl::StatusOr<RecipeId> value = recipes.Of(result, source);
+  if (!value.ok()) return value.status();
+  entry->result = *value;
+  return Finish(capture, std::move(recipes), std::move(entry), build_graph);
+}
+
+absl::StatusOr<Closed> CloseAtStop(Capture& capture, Activation& innermost, const GraphBreakReason& reason,
+                                   bool build_graph) {
+  RecipeBuilder recipes(capture);
+  auto entry = std::make_unique<CompiledEntry>();
+  absl::StatusOr<ResumePoint> resume = BuildResume(capture, innermost, recipes);
+  if (!resume.ok()) return resume.status();
+  resume->reason = reason;
+  entry->resume = *std::move(resume);
+  return Finish(capture, std::move(recipes), std::move(entry), build_graph);
+}
+
+bool IsRebuildable(Capture& capture, Activation& innermost) {
+  RecipeBuilder recipes(capture);
+  if (!BuildResume(capture, innermost, recipes).ok()) return false;
+  return CollectEffects(capture, recipes).ok();
+}
+
+}  // namespace framefuse

@@ -1,0 +1,41 @@
+#include "symbolic/capture/compiled_entry.h"
+
+#include "absl/container/inlined_vector.h"
+
+namespace framefuse {
+
+bool CompiledEntry::Matches(const FrameView& frame) const noexcept {
+  ResolvedSources resolved;
+  return guards->Check(frame, &resolved);
+}
+
+std::string CompiledEntry::Explain(const FrameView& frame) const { return guards->Explain(frame); }
+
+CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers) const {
+  recipes.Load(sources, registers);
+  std::vector<Ref> tensors;
+  if (executable != nullptr) {
+    absl::InlinedVector<Ref, 8> held;
+    absl::InlinedVector<PyObject*, 8> arguments;
+    for (SourceId id : inputs) {
+      arguments.push_back(sources.objects[id]);
+      held.push_back(Ref::Create(arguments.back()));
+    }
+    bool before_writes = true;
+    if (!executable->Run(arguments, &tensors, &before_writes)) {
+      if (!before_writes) return Outcome::kRaised;
+      PyErr_Clear();
+      return Outcome::kRunNatively;
+    }
+  }
+  if (!recipes.Run(tensors, registers)) return Outcome::kRaised;
+  for (const Effect& e : effects) {
+    if (!ApplyEffect(e, *registers)) return Outcome::kRaised;
+  }
+  if (end_state) end_state->Apply();
+  if (resume) return Outcome::kResume;
+  *result = (*registers)[static_cast<std::size_t>(this->result)];
+  return Outcome::kReturned;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,78 @@
+// CompiledEntry: one compiled version of a frame from one offset on: guards, inputs, executable, recipes,
+// effects, and either a result or a resume point. Run does all of it in C++; no Python code is generated.
+// Invariant: immutable once installed; allocations and the plan come before the first visible write
+// (soundness rule 20). Owned by the per-code cache (shared_ptr: it may be dropped while it runs).
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_COMPILED_ENTRY_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_COMPILED_ENTRY_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "frame_eval/entry.h"
+#include "guards/guard.h"
+#include "symbolic/capture/effects.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/recipe.h"
+#include "symbolic/capture/torch_state.h"
+#include "symbolic/evaluator/activation.h"
+
+namespace framefuse {
+
+// Runs an entry's tensor work: a plan of a built-in backend, or a Python callable of an FX backend.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // False: a Python error is set; `before_writes` tells whether no input was written yet.
+  virtual bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const = 0;
+  virtual std::string Text() const = 0;
+};
+
+// One slot of a frame that is rebuilt. Slots not named keep what they hold (root) or stay null.
+struct SlotRecipe {
+  int slot = 0;
+  RecipeId value = kNoRecipe;  // kNoRecipe: becomes null
+};
+
+struct ResumeFrame {
+  RecipeId function = kNoRecipe;  // kNoRecipe: the root, which is the real frame
+  int next_instruction = 0;       // innermost: the one to execute natively; outer: the one after the call
+  int call_instruction = 0;       // outer: the call under way, for line numbers and handlers
+  int stack_depth = 0;
+  Completion completion = Completion::kPush;  // how the result of the next inner frame is used
+  RecipeId pending = kNoRecipe;               // kInit: the object under construction
+  std::vector<SlotRecipe> slots;
+};
+
+struct ResumePoint {
+  std::vector<ResumeFrame> frames;  // outermost first
+  GraphBreakReason reason;
+};
+
+class CompiledEntry final : public Entry {
+ public:
+  bool Matches(const FrameView& frame) const noexcept override;
+  std::string Explain(const FrameView& frame) const override;
+
+  enum class Outcome : std::uint8_t { kReturned, kResume, kRunNatively, kRaised };
+  // After guards->Check filled `sources`. kReturned: *result. kResume: *registers feeds the resume point.
+  // kRunNatively: the plan failed before any visible write; the frame runs as Python (exact error, effects once).
+  Outcome Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers) const;
+
+  std::unique_ptr<GuardProgram> guards;
+  std::vector<SourceId> inputs;
+  std::shared_ptr<Executable> executable;  // null: no tensor work
+  RecipeProgram recipes;
+  std::vector<Effect> effects;
+  std::optional<TorchState> end_state;  // set if the frame changes it
+  RecipeId result = kNoRecipe;
+  std::optional<ResumePoint> resume;
+  std::vector<Ref> operations;  // torch-level calls, for explain()
+  std::string graph_text;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_COMPILED_ENTRY_H_

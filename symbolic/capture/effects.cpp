@@ -1,0 +1,147 @@
+#include "symbolic/capture/effects.h"
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+namespace {
+
+const char* const kNames[] = {"set_attr",     "delete_attr", "set_item",   "delete_item", "replace_contents",
+                              "extend_list",  "store_global", "store_cell", "set_grad",    "set_requires_grad"};
+
+absl::Status CollectWrites(Tracked& t, RecipeId target, RecipeBuilder& recipes, std::vector<Effect>* effects) {
+  for (const OverlayWrite& w : t.writes) {
+    Effect e;
+    e.target = target;
+    if (w.value) {
+      absl::StatusOr<RecipeId> value = recipes.Of(w.value);
+      if (!value.ok()) return value.status();
+      e.value = *value;
+    }
+    switch (t.kind) {
+      case TrackedKind::kCell:
+        e.kind = EffectKind::kStoreCell;
+        break;
+      case TrackedKind::kDict: {
+        absl::StatusOr<RecipeId> key = recipes.Of(w.key);
+        if (!key.ok()) return key.status();
+        e.key = *key;
+        e.kind = w.value ? EffectKind::kSetItem : EffectKind::kDeleteItem;
+        break;
+      }
+      default:
+        e.name = w.key;
+        e.kind = w.value ? EffectKind::kSetAttr : EffectKind::kDeleteAttr;
+        break;
+    }
+    effects->push_back(std::move(e));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CollectOne(Tracked& t, RecipeBuilder& recipes, std::vector<Effect>* effects) {
+  if (t.source == kNoSource) return MakeGraphBreak(GraphBreakKind::kUnsupportedWrite, "an object without a source");
+  const RecipeId target = recipes.FromSource(t.source);
+  if (absl::Status s = CollectWrites(t, target, recipes, effects); !s.ok()) return s;
+  if (!t.replaced && t.appended_from < 0) return absl::OkStatus();
+  if (t.kind == TrackedKind::kTuple) return absl::OkStatus();
+  // The shadow is rebuilt as a fresh container whose contents move into the original.
+  PyObject* shadow = t.representative;
+  Ref copy = Ref::Steal(PyList_CheckExact(shadow) ? PyList_GetSlice(shadow, 0, PyList_GET_SIZE(shadow))
+                                                  : PyObject_CallMethod(shadow, "copy", nullptr));
+  if (!copy) return absl::InternalError("a container could not be copied");
+  absl::StatusOr<RecipeId> contents = recipes.Of(copy);
+  if (!contents.ok()) return contents.status();
+  Effect e;
+  e.kind = t.appended_from >= 0 ? EffectKind::kExtendList : EffectKind::kReplaceContents;
+  e.target = target;
+  e.value = *contents;
+  effects->push_back(std::move(e));
+  return absl::OkStatus();
+}
+
+bool Replace(PyObject* target, PyObject* value) {
+  if (PyList_Check(target)) return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), value) == 0;
+  if (PyODict_Check(target)) {
+    Ref cleared = Ref::Steal(PyObject_CallMethod(target, "clear", nullptr));
+    Ref updated = cleared ? Ref::Steal(PyObject_CallMethod(target, "update", "O", value)) : Ref();
+    return static_cast<bool>(updated);
+  }
+  if (PyDict_Check(target)) {
+    PyDict_Clear(target);
+    return PyDict_Update(target, value) == 0;
+  }
+  if (PySet_Check(target) && PySet_Clear(target) < 0) return false;
+  if (!PySet_Check(target)) {
+    Ref cleared = Ref::Steal(PyObject_CallMethod(target, "clear", nullptr));
+    if (!cleared) return false;
+  }
+  Ref filled = Ref::Steal(PyObject_CallMethod(target, PySet_Check(target) ? "update" : "extend", "O", value));
+  return static_cast<bool>(filled);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuilder& recipes) {
+  std::vector<Effect> effects;
+  const std::size_t count = capture.tracked().all().size();
+  for (std::size_t i = 0; i < count; ++i) {
+    Tracked& t = *capture.tracked().all()[i];
+    if (!t.mutated()) continue;
+    if (absl::Status s = CollectOne(t, recipes, &effects); !s.ok()) return s;
+  }
+  for (const auto& [dict, writes] : capture.global_writes()) {
+    const bool own = dict.get() == frame_ops::Globals(capture.real_frame());
+    const RecipeId target =
+        own ? recipes.FromSource(capture.sources().Intern(SourceKind::kGlobals, kNoSource, 0, nullptr))
+            : recipes.Constant(dict);
+    for (const OverlayWrite& w : writes) {
+      absl::StatusOr<RecipeId> value = recipes.Of(w.value);
+      if (!value.ok()) return value.status();
+      effects.push_back(Effect{EffectKind::kStoreGlobal, target, kNoRecipe, *value, w.key});
+    }
+  }
+  return effects;
+}
+
+bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
+  const auto get = [&](RecipeId id) -> PyObject* {
+    return id == kNoRecipe ? nullptr : registers[static_cast<std::size_t>(id)].get();
+  };
+  PyObject* target = get(e.target);
+  PyObject* value = get(e.value);
+  switch (e.kind) {
+    case EffectKind::kSetAttr:
+    case EffectKind::kDeleteAttr:
+      if (Py_TYPE(e.name.get()) == &PyMemberDescr_Type) {
+        return PyMemberDescr_Type.tp_descr_set(e.name, target, value) == 0;
+      }
+      return PyObject_GenericSetAttr(target, e.name, value) == 0;
+    case EffectKind::kSetItem:
+      return PyObject_SetItem(target, get(e.key), value) == 0;
+    case EffectKind::kDeleteItem:
+      return PyObject_DelItem(target, get(e.key)) == 0;
+    case EffectKind::kReplaceContents:
+      return Replace(target, value);
+    case EffectKind::kExtendList:
+      return PyList_SetSlice(target, PyList_GET_SIZE(target), PyList_GET_SIZE(target), value) == 0;
+    case EffectKind::kStoreGlobal:
+      return PyDict_SetItem(target, e.name, value) == 0;
+    case EffectKind::kStoreCell:
+      return PyCell_Set(target, value) == 0;
+    case EffectKind::kSetGrad:
+      return PyObject_SetAttrString(target, "grad", value) == 0;
+    case EffectKind::kSetRequiresGrad:
+      return PyObject_SetAttrString(target, "requires_grad", value) == 0;
+  }
+  return false;
+}
+
+std::string EffectText(const Effect& e) {
+  return absl::StrCat(kNames[static_cast<std::size_t>(e.kind)], "(r", e.target, ", ",
+                      e.name && PyUnicode_Check(e.name.get()) ? Utf8(e.name) : "", e.key != kNoRecipe ? absl::StrCat("r", e.key) : "",
+                      ", r", e.value, ")");
+}
+
+}  // namespace framefuse

@@ -1,0 +1,45 @@
+// Effect: one write that an entry replays on live objects after its plan ran.
+// Invariant: everything an effect needs is a register of the entry's recipes, computed before the first effect
+// (soundness rule 9); applying one runs no user code, because what user code did was captured.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_EFFECTS_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_EFFECTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "frame_eval/ref.h"
+#include "symbolic/capture/recipe.h"
+
+namespace framefuse {
+
+enum class EffectKind : std::uint8_t {
+  kSetAttr,          // target.name = value, raw (`name` a str, or a member descriptor)
+  kDeleteAttr,
+  kSetItem,          // target[name register] = value of an exact dict
+  kDeleteItem,
+  kReplaceContents,  // target's contents become value's (list, dict, set, deque)
+  kExtendList,       // target.extend(value)
+  kStoreGlobal,      // target is a globals dict
+  kStoreCell,
+  kSetGrad,          // target.grad = value
+  kSetRequiresGrad,  // target.requires_grad_(value)
+};
+
+struct Effect {
+  EffectKind kind = EffectKind::kSetAttr;
+  RecipeId target = kNoRecipe;
+  RecipeId key = kNoRecipe;
+  RecipeId value = kNoRecipe;
+  Ref name;
+};
+
+// The effects of all overlays and replaced shadows, in order of first load; a graph break if one has no recipe.
+absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuilder& recipes);
+// False: a Python error is set.
+bool ApplyEffect(const Effect& effect, const std::vector<Ref>& registers);
+std::string EffectText(const Effect& effect);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_EFFECTS_H_

@@ -1,0 +1,132 @@
+#include "symbolic/capture/executable.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "backends/graph/backend.h"
+#include "backends/graph/graph.h"
+
+namespace framefuse {
+namespace {
+
+// A torch exception becomes the Python error that eager would raise.
+void SetPythonError(const absl::Status& status) {
+  const std::exception_ptr exception = TorchErrorOf(status);
+  if (exception == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, std::string(status.message()).c_str());
+    return;
+  }
+  const auto rethrow = [&]() -> PyObject* {
+    HANDLE_TH_ERRORS
+    std::rethrow_exception(exception);
+    END_HANDLE_TH_ERRORS
+  };
+  rethrow();
+}
+
+class PlanExecutable final : public Executable {
+ public:
+  PlanExecutable(std::shared_ptr<Plan> plan, bool writes_inputs, std::string text)
+      : plan_(std::move(plan)), writes_inputs_(writes_inputs), text_(std::move(text)) {}
+
+  bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
+    absl::InlinedVector<at::Tensor, 8> tensors;
+    for (PyObject* o : inputs) tensors.push_back(THPVariable_Unpack(o));
+    absl::StatusOr<std::vector<at::Tensor>> result = [&] {
+      PyThreadState* saved = PyEval_SaveThread();
+      auto r = plan_->Run(tensors, {});
+      PyEval_RestoreThread(saved);
+      return r;
+    }();
+    if (!result.ok()) {
+      *before_writes = !writes_inputs_;
+      SetPythonError(result.status());
+      return false;
+    }
+    *before_writes = !writes_inputs_;
+    outputs->reserve(result->size());
+    for (at::Tensor& t : *result) outputs->push_back(Ref::Steal(THPVariable_Wrap(std::move(t))));
+    return true;
+  }
+  std::string Text() const override { return text_; }
+
+ private:
+  std::shared_ptr<Plan> plan_;
+  bool writes_inputs_;
+  std::string text_;
+};
+
+class FxExecutable final : public Executable {
+ public:
+  explicit FxExecutable(Ref callable) : callable_(std::move(callable)) {}
+
+  bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
+    *before_writes = false;  // user code: never run twice
+    Ref result = Ref::Steal(PyObject_Vectorcall(callable_, inputs.data(), inputs.size(), nullptr));
+    Ref items = result ? Ref::Steal(PySequence_Tuple(result)) : Ref();
+    for (Py_ssize_t i = 0; items && i < PyTuple_GET_SIZE(items.get()); ++i) {
+      outputs->push_back(Ref::Create(PyTuple_GET_ITEM(items.get(), i)));
+    }
+    return static_cast<bool>(items);
+  }
+  std::string Text() const override { return ""; }
+
+ private:
+  Ref callable_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Executable>> CompilePlan(const Closed& closed, const std::string& backend,
+                                                        const std::string& mode) {
+  Backend* found = FindBackend(backend);
+  if (found == nullptr) return absl::NotFoundError(absl::StrCat("there is no backend named ", backend));
+  const ir::Graph& graph = *closed.graph.graph;
+  const bool writes = WritesInputs(closed.graph);
+  BackendOptions options;
+  options.mode = mode;
+  const std::string text = GraphText(closed.graph);
+  absl::StatusOr<std::shared_ptr<Plan>> plan = found->Compile(graph, options);
+  if (!plan.ok()) return plan.status();
+  return std::shared_ptr<Executable>(std::make_shared<PlanExecutable>(*std::move(plan), writes, text));
+}
+
+absl::StatusOr<std::shared_ptr<Executable>> CompileFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend) {
+  Ref inputs = Ref::Steal(PyList_New(0));
+  const std::vector<std::string> names = capture.SlotNames();
+  for (const Capture::TensorInput& input : capture.tensor_inputs()) {
+    Ref name = Ref::Steal(PyUnicode_FromString(capture.sources().Print(input.source, names).c_str()));
+    Ref row = Ref::Steal(PyTuple_Pack(3, name.get(), input.fake.get(), input.real.get()));
+    PyList_Append(inputs, row);
+  }
+  Ref nodes = Ref::Steal(PyList_New(0));
+  static const char* const kOps[] = {"call_function", "call_method", "get_attr"};
+  for (const FxNode& n : capture.fx().nodes()) {
+    Ref op = Ref::Steal(PyUnicode_FromString(kOps[static_cast<int>(n.op)]));
+    Ref args = n.args ? n.args : Ref::Steal(PyTuple_New(0));
+    Ref kwargs = n.kwargs ? n.kwargs : Ref::Steal(PyDict_New());
+    Ref row = Ref::Steal(PyTuple_Pack(5, op.get(), n.target.get(), args.get(), kwargs.get(), n.result.get()));
+    PyList_Append(nodes, row);
+  }
+  Ref outputs = Ref::Steal(PyList_New(0));
+  for (const Ref& fake : closed.fx_outputs) PyList_Append(outputs, fake);
+  Ref callable = Ref::Steal(PyObject_CallFunctionObjArgs(fx_backend, inputs.get(), nodes.get(), outputs.get(), nullptr));
+  if (!callable) return absl::AbortedError("the FX backend raised");
+  return std::shared_ptr<Executable>(std::make_shared<FxExecutable>(std::move(callable)));
+}
+
+std::string GraphText(const tracing::TracedGraph& graph) { return graph.graph != nullptr ? ir::Print(*graph.graph) : ""; }
+int NodeCountOf(const tracing::TracedGraph& graph) {
+  return graph.graph != nullptr ? static_cast<int>(graph.graph->nodes.size()) : 0;
+}
+bool WritesInputs(const tracing::TracedGraph& graph) {
+  if (graph.graph == nullptr) return false;
+  for (const ir::Input& input : graph.graph->inputs) {
+    if (input.mutated) return true;
+  }
+  return false;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,111 @@
+// Recipe: how a live value of an attempt is rebuilt when an entry runs. A RecipeProgram is a list of steps in
+// order of dependence; step i's result is register i. Fresh objects are rebuilt, objects that existed before are
+// taken from their sources, tensors from the plan's outputs.
+// Invariant: identity is kept: one object of the attempt is one register. Immutable once made; owned by the entry.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_RECIPE_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_RECIPE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "frame_eval/ref.h"
+#include "guards/guard.h"
+
+namespace framefuse {
+
+class Capture;
+
+using RecipeId = std::int32_t;
+inline constexpr RecipeId kNoRecipe = -1;
+
+enum class RecipeOp : std::uint8_t {
+  kConstant,     // object
+  kSource,       // the value of source `index`
+  kTensor,       // output `index` of the plan
+  kTuple,        // children
+  kTupleOf,      // type `object`, children (namedtuple, torch.Size …)
+  kList,         // made empty; children are filled in by kFillList
+  kDict,         // type `object`, made empty; filled by kFillDict
+  kSet,          // type `object`; children
+  kDeque,        // made empty; filled by kFillList
+  kSlice,        // start, stop, step
+  kCell,         // made empty; filled by kFillCell
+  kInstance,     // object.__new__(type `object`), without __init__; filled by kSetAttr
+  kFunction,     // children: code, globals, defaults|kNoRecipe, kwdefaults|…, closure|…, annotations|…
+  kMethod,       // function, self
+  kGetAttr,      // getattr(child, name `object`) of a builtin: its bound C method
+  kCall,         // callable `object`, children are positional arguments (rebuilding by __reduce__)
+  kFillList,     // child 0 extended by the rest
+  kFillDict,     // child 0; then key, value pairs
+  kFillCell,     // cell, contents
+  kSetAttr,      // object, value; name or member descriptor `object`: raw, without user code
+  kSetState,     // object.__setstate__(child): iterators
+};
+
+struct RecipeStep {
+  RecipeOp op = RecipeOp::kConstant;
+  std::int32_t index = 0;
+  Ref object;
+  std::vector<RecipeId> children;
+};
+
+class RecipeProgram {
+ public:
+  // Takes references to the sources' values, before anything else runs that might check the same guards.
+  void Load(const ResolvedSources& sources, std::vector<Ref>* registers) const;
+  // Runs the other steps. `tensors` are the plan's outputs as Python objects.
+  // False: a Python error is set (out of memory, or a bug of ours).
+  bool Run(absl::Span<const Ref> tensors, std::vector<Ref>* registers) const;
+  const std::vector<RecipeStep>& steps() const { return steps_; }
+  std::string Text() const;  // for the log: one line a step
+
+ private:
+  friend class RecipeBuilder;
+  std::vector<RecipeStep> steps_;
+};
+
+// Makes recipes from live objects at the end of an attempt.
+class RecipeBuilder {
+ public:
+  explicit RecipeBuilder(Capture& capture) : capture_(capture) {}
+  // The recipe of an object that the evaluator holds; an unconsumed leaf keeps its source. The status is a
+  // graph break (kNoRecipe) that names the value's type.
+  absl::StatusOr<RecipeId> Of(BorrowedRef object, SourceId source = kNoSource);
+  RecipeId Constant(BorrowedRef object);
+  RecipeId FromSource(SourceId source);
+  RecipeId PlanOutput(int index) { return Add(RecipeOp::kTensor, {}, nullptr, index); }
+
+  RecipeProgram Finish() &&;
+  const std::vector<Ref>& tensors() const { return tensors_; }  // fakes, by output index
+  const std::vector<SourceId>& sources() const { return used_sources_; }
+
+ private:
+  RecipeId Add(RecipeOp op, std::vector<RecipeId> children, BorrowedRef object = nullptr, std::int32_t index = 0);
+  absl::StatusOr<std::vector<RecipeId>> OfAll(absl::Span<PyObject* const> objects);
+  absl::StatusOr<RecipeId> OfFresh(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfTuple(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfSequence(BorrowedRef object, RecipeOp op);
+  absl::StatusOr<RecipeId> OfDict(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfSet(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfInstance(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfIterator(BorrowedRef object);
+
+  Capture& capture_;
+  RecipeProgram program_;
+  std::vector<Ref> tensors_;
+  std::vector<SourceId> used_sources_;
+  absl::flat_hash_map<PyObject*, RecipeId> known_;
+  absl::flat_hash_map<SourceId, RecipeId> by_source_;
+  std::vector<Ref> keep_alive_;
+  int depth_ = 0;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_RECIPE_H_

@@ -1,0 +1,340 @@
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/recipe.h"
+
+namespace framefuse {
+namespace {
+
+absl::Status NoRecipe(BorrowedRef object) {
+  return MakeGraphBreak(GraphBreakKind::kNoRecipe, absl::StrCat("a ", object.type()->tp_name));
+}
+
+bool IsBuiltinIterator(PyTypeObject* type) {
+  return type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyRangeIter_Type || type == &PyEnum_Type ||
+         type == &PyZip_Type || type == &PyMap_Type || type == &PyFilter_Type || type == &PyReversed_Type ||
+         type == &PyListRevIter_Type || type == &PyDictIterKey_Type || type == &PyDictIterValue_Type ||
+         type == &PyDictIterItem_Type || type == &PyUnicodeIter_Type;
+}
+
+PyTypeObject* NamedType(const char* module, const char* name) {
+  Ref m = Ref::Steal(PyImport_ImportModule(module));
+  return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(m, name));
+}
+PyTypeObject* DequeType() {
+  static PyTypeObject* type = NamedType("collections", "deque");
+  return type;
+}
+PyTypeObject* PartialType() {
+  static PyTypeObject* type = NamedType("functools", "partial");
+  return type;
+}
+
+constexpr int kMaxDepth = 200;
+
+}  // namespace
+
+RecipeId RecipeBuilder::Add(RecipeOp op, std::vector<RecipeId> children, BorrowedRef object, std::int32_t index) {
+  program_.steps_.push_back(RecipeStep{op, index, Ref::Create(object), std::move(children)});
+  return static_cast<RecipeId>(program_.steps_.size()) - 1;
+}
+
+RecipeProgram RecipeBuilder::Finish() && { return std::move(program_); }
+
+RecipeId RecipeBuilder::Constant(BorrowedRef object) {
+  const auto it = known_.find(object.get());
+  if (it != known_.end()) return it->second;
+  const RecipeId id = Add(RecipeOp::kConstant, {}, object);
+  known_[object.get()] = id;
+  keep_alive_.push_back(Ref::Create(object));
+  return id;
+}
+
+RecipeId RecipeBuilder::FromSource(SourceId source) {
+  if (capture_.sources()[source].kind == SourceKind::kConstant) return Constant(capture_.sources()[source].key);
+  const auto it = by_source_.find(source);
+  if (it != by_source_.end()) return it->second;
+  used_sources_.push_back(source);
+  return by_source_[source] = Add(RecipeOp::kSource, {}, nullptr, source);
+}
+
+absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) {
+  if (IsLeaf(object)) {
+    return source == kNoSource || source == kUnadopted ? Constant(object) : FromSource(source);
+  }
+  const auto it = known_.find(object.get());
+  if (it != known_.end()) return it->second;
+  if (Tracked* t = capture_.tracked().Find(object)) {
+    SourceId from = t->source;
+    if (t->kind == TrackedKind::kInstanceDict) {
+      if (!t->original) return NoRecipe(object);
+      from = capture_.sources().Intern(SourceKind::kInstanceDict, t->owner->source, 0, nullptr);
+    }
+    if (from == kNoSource) return NoRecipe(object);
+    return FromSource(from);
+  }
+  if (capture_.IsFakeTensor(object)) {
+    if (PyObject* attributes = frame_ops::RawInstanceDict(object)) {
+      if (PyDict_GET_SIZE(attributes) > 0) {
+        return MakeGraphBreak(GraphBreakKind::kNoRecipe, "a tensor with Python attributes");
+      }
+    }
+    tensors_.push_back(Ref::Create(object));
+    return known_[object.get()] = Add(RecipeOp::kTensor, {}, nullptr, static_cast<std::int32_t>(tensors_.size()) - 1);
+  }
+  if (++depth_ > kMaxDepth) return MakeGraphBreak(GraphBreakKind::kNoRecipe, "a structure nested too deeply");
+  keep_alive_.push_back(Ref::Create(object));
+  absl::StatusOr<RecipeId> id = OfFresh(object);
+  --depth_;
+  if (id.ok()) known_[object.get()] = *id;
+  return id;
+}
+
+absl::StatusOr<std::vector<RecipeId>> RecipeBuilder::OfAll(absl::Span<PyObject* const> objects) {
+  std::vector<RecipeId> ids;
+  for (PyObject* o : objects) {
+    absl::StatusOr<RecipeId> id = o == nullptr ? kNoRecipe : Of(o);
+    if (!id.ok()) return id.status();
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
+  PyObject* o = object;
+  PyTypeObject* type = object.type();
+  if (PyTuple_Check(o)) return OfTuple(object);
+  if (PyList_CheckExact(o)) return OfSequence(object, RecipeOp::kList);
+  if (type == DequeType()) return OfSequence(object, RecipeOp::kDeque);
+  if (PyDict_CheckExact(o) || PyODict_CheckExact(o)) return OfDict(object);
+  if (PyAnySet_CheckExact(o)) return OfSet(object);
+  if (type == &PyFunction_Type) return OfFunction(object);
+  if (type == &PyMethod_Type) return OfMethod(object);
+  if (PyCFunction_Check(o)) {
+    PyObject* self = PyCFunction_GET_SELF(o);
+    if (self == nullptr || PyModule_Check(self) || PyType_Check(self)) return Constant(object);
+    absl::StatusOr<RecipeId> owner = Of(self);
+    if (!owner.ok()) return owner.status();
+    Ref name = Ref::Steal(PyUnicode_InternFromString(reinterpret_cast<PyCFunctionObject*>(o)->m_ml->ml_name));
+    return Add(RecipeOp::kGetAttr, {*owner}, name);
+  }
+  if (PyModule_Check(o) || PyType_Check(o) || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
+      type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type || PyRange_Check(o)) {
+    return Constant(object);
+  }
+  if (PySlice_Check(o)) {
+    auto* s = reinterpret_cast<PySliceObject*>(o);
+    PyObject* parts[] = {s->start, s->stop, s->step};
+    absl::StatusOr<std::vector<RecipeId>> ids = OfAll(parts);
+    if (!ids.ok()) return ids.status();
+    return Add(RecipeOp::kSlice, *std::move(ids));
+  }
+  if (PyCell_Check(o)) {
+    const RecipeId cell = Add(RecipeOp::kCell, {});
+    known_[o] = cell;
+    if (PyObject* contents = PyCell_GET(o)) {
+      absl::StatusOr<RecipeId> inner = Of(contents);
+      if (!inner.ok()) return inner.status();
+      Add(RecipeOp::kFillCell, {cell, *inner});
+    }
+    return cell;
+  }
+  if (type == PartialType()) {
+    Ref function = Ref::Steal(PyObject_GetAttrString(o, "func"));
+    Ref reduce = Ref::Steal(PyObject_CallMethod(o, "__reduce__", nullptr));
+    if (!function || !reduce) return NoRecipe(object);
+    PyObject* parts[] = {PyTuple_GET_ITEM(reduce.get(), 2)};
+    absl::StatusOr<RecipeId> target = Of(function);
+    if (!target.ok()) return target.status();
+    keep_alive_.push_back(reduce);
+    absl::StatusOr<std::vector<RecipeId>> state = OfAll(parts);
+    if (!state.ok()) return state.status();
+    const RecipeId made = Add(RecipeOp::kCall, {*target}, reinterpret_cast<PyObject*>(type));
+    Add(RecipeOp::kSetState, {made, (*state)[0]});
+    return made;
+  }
+  if (type == &PySuper_Type) {
+    Ref cls = Ref::Steal(PyObject_GetAttrString(o, "__thisclass__"));
+    Ref self = Ref::Steal(PyObject_GetAttrString(o, "__self__"));
+    PyObject* parts[] = {cls, self};
+    absl::StatusOr<std::vector<RecipeId>> ids = OfAll(parts);
+    if (!ids.ok()) return ids.status();
+    return Add(RecipeOp::kCall, *std::move(ids), reinterpret_cast<PyObject*>(type));
+  }
+  if (IsBuiltinIterator(type)) return OfIterator(object);
+  return OfInstance(object);
+}
+
+absl::StatusOr<RecipeId> RecipeBuilder::OfTuple(BorrowedRef object) {
+  PyObject* o = object;
+  PyObject** items = &PyTuple_GET_ITEM(o, 0);
+  absl::StatusOr<std::vector<RecipeId>> ids = OfAll(absl::MakeSpan(items, static_cast<std::size_t>(PyTuple_GET_SIZE(o))));
+  if (!ids.ok()) return ids.status();
+  if (PyTuple_CheckExact(o)) return Add(RecipeOp::kTuple, *std::move(ids));
+  if (object.type()->tp_dictoffset != 0) {
+    PyObject* attributes = frame_ops::RawInstanceDict(object);
+    if (attributes != nullptr && PyDict_GET_SIZE(attributes) > 0) return NoRecipe(object);
+  }
+  return Add(RecipeOp::kTupleOf, *std::move(ids), reinterpret_cast<PyObject*>(object.type()));
+}
+
+// The object exists before its items, so that it may contain itself.
+absl::StatusOr<RecipeId> RecipeBuilder::OfSequence(BorrowedRef object, RecipeOp op) {
+  PyObject* o = object;
+  Ref items = Ref::Steal(PySequence_List(o));
+  if (!items) return NoRecipe(object);
+  if (op == RecipeOp::kDeque) {
+    Ref bound = Ref::Steal(PyObject_GetAttrString(o, "maxlen"));
+    if (bound.get() != Py_None) return NoRecipe(object);
+  }
+  const RecipeId made = Add(op, {}, reinterpret_cast<PyObject*>(object.type()));
+  known_[o] = made;
+  std::vector<RecipeId> fill = {made};
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    absl::StatusOr<RecipeId> id = Of(PyList_GET_ITEM(items.get(), i));
+    if (!id.ok()) return id.status();
+    fill.push_back(*id);
+  }
+  if (fill.size() > 1) Add(RecipeOp::kFillList, std::move(fill));
+  return made;
+}
+
+absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
+  PyObject* o = object;
+  Ref pairs = Ref::Steal(PyODict_CheckExact(o) ? PySequence_List(Ref::Steal(PyObject_CallMethod(o, "items", nullptr)).get())
+                                               : PyDict_Items(o));
+  if (!pairs) return NoRecipe(object);
+  const RecipeId made = Add(RecipeOp::kDict, {}, reinterpret_cast<PyObject*>(object.type()));
+  known_[o] = made;
+  std::vector<RecipeId> fill = {made};
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs.get()); ++i) {
+    PyObject* pair = PyList_GET_ITEM(pairs.get(), i);
+    for (int side = 0; side < 2; ++side) {
+      PyObject* part = PyTuple_GET_ITEM(pair, side);
+      if (side == 0 && !IsLeaf(part) && !PyTuple_CheckExact(part) && capture_.tracked().Find(part) == nullptr) {
+        return NoRecipe(object);  // a key hashed by address
+      }
+      absl::StatusOr<RecipeId> id = Of(part);
+      if (!id.ok()) return id.status();
+      fill.push_back(*id);
+    }
+  }
+  if (fill.size() > 1) Add(RecipeOp::kFillDict, std::move(fill));
+  return made;
+}
+
+absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
+  Ref items = Ref::Steal(PySequence_List(object));
+  std::vector<RecipeId> ids;
+  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(items.get(), i);
+    if (!IsLeaf(item) && !PyTuple_CheckExact(item)) return NoRecipe(object);
+    absl::StatusOr<RecipeId> id = Of(item);
+    if (!id.ok()) return id.status();
+    ids.push_back(*id);
+  }
+  return Add(RecipeOp::kSet, std::move(ids), reinterpret_cast<PyObject*>(object.type()));
+}
+
+absl::StatusOr<RecipeId> RecipeBuilder::OfFunction(BorrowedRef object) {
+  auto* f = reinterpret_cast<PyFunctionObject*>(object.get());
+  if (!capture_.IsFreshFunction(object)) return Constant(object);
+  PyObject* attributes = f->func_dict;
+  if (attributes != nullptr && PyDict_GET_SIZE(attributes) > 0) return NoRecipe(object);
+  std::vector<RecipeId> children = {Constant(f->func_code), Constant(f->func_globals)};
+  PyObject* parts[] = {f->func_defaults, f->func_kwdefaults, f->func_closure, f->func_annotations};
+  absl::StatusOr<std::vector<RecipeId>> ids = OfAll(parts);
+  if (!ids.ok()) return ids.status();
+  children.insert(children.end(), ids->begin(), ids->end());
+  children.push_back(Constant(f->func_qualname));
+  return Add(RecipeOp::kFunction, std::move(children));
+}
+
+absl::StatusOr<RecipeId> RecipeBuilder::OfMethod(BorrowedRef object) {
+  PyObject* parts[] = {PyMethod_GET_FUNCTION(object.get()), PyMethod_GET_SELF(object.get())};
+  absl::StatusOr<std::vector<RecipeId>> ids = OfAll(parts);
+  if (!ids.ok()) return ids.status();
+  return Add(RecipeOp::kMethod, *std::move(ids));
+}
+
+absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
+  PyTypeObject* type = object.type();
+  PyObject* o = object;
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || type->tp_finalize != nullptr || type->tp_del != nullptr) {
+    return NoRecipe(object);
+  }
+  PyTypeObject* base = type;
+  while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
+  if (base != &PyBaseObject_Type && base != &PyDict_Type && base != &PyList_Type && base != &PyODict_Type) {
+    return NoRecipe(object);
+  }
+  const RecipeId made = Add(RecipeOp::kInstance, {}, reinterpret_cast<PyObject*>(type));
+  known_[o] = made;
+  if (base == &PyList_Type || base == &PyDict_Type || base == &PyODict_Type) {
+    Ref contents = Ref::Steal(base == &PyList_Type ? PyList_GetSlice(o, 0, PyList_GET_SIZE(o)) : PyDict_Items(o));
+    std::vector<RecipeId> fill = {made};
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(contents.get()); ++i) {
+      PyObject* item = PyList_GET_ITEM(contents.get(), i);
+      PyObject* parts[] = {base == &PyList_Type ? item : PyTuple_GET_ITEM(item, 0),
+                           base == &PyList_Type ? item : PyTuple_GET_ITEM(item, 1)};
+      absl::StatusOr<std::vector<RecipeId>> ids = OfAll(absl::MakeSpan(parts, base == &PyList_Type ? 1 : 2));
+      if (!ids.ok()) return ids.status();
+      fill.insert(fill.end(), ids->begin(), ids->end());
+    }
+    Add(base == &PyList_Type ? RecipeOp::kFillList : RecipeOp::kFillDict, std::move(fill));
+  }
+  // Own attributes in order, then slots of every class in the MRO. Reading a fresh object's __dict__ is free.
+  if (frame_ops::HasInstanceAttrs(o)) {
+    Ref attributes = Ref::Steal(PyObject_GenericGetDict(o, nullptr));
+    PyErr_Clear();
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (attributes && PyDict_Next(attributes, &position, &key, &value)) {
+      absl::StatusOr<RecipeId> id = Of(value);
+      if (!id.ok()) return id.status();
+      Add(RecipeOp::kSetAttr, {made, *id}, key);
+    }
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* cls = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (cls != base && PyDict_Next(cls->tp_dict, &position, &key, &value)) {
+      if (Py_TYPE(value) != &PyMemberDescr_Type) continue;
+      Ref held = Ref::Steal(PyMemberDescr_Type.tp_descr_get(value, o, reinterpret_cast<PyObject*>(type)));
+      if (!held) {
+        PyErr_Clear();
+        continue;
+      }
+      absl::StatusOr<RecipeId> id = Of(held);
+      if (!id.ok()) return id.status();
+      Add(RecipeOp::kSetAttr, {made, *id}, value);
+    }
+  }
+  return made;
+}
+
+// Builtin iterators say themselves how to be rebuilt: (iter, (underlying,), position).
+absl::StatusOr<RecipeId> RecipeBuilder::OfIterator(BorrowedRef object) {
+  Ref reduce = Ref::Steal(PyObject_CallMethod(object, "__reduce__", nullptr));
+  if (!reduce || !PyTuple_CheckExact(reduce.get())) {
+    PyErr_Clear();
+    return NoRecipe(object);
+  }
+  keep_alive_.push_back(reduce);
+  PyObject* callable = PyTuple_GET_ITEM(reduce.get(), 0);
+  PyObject* arguments = PyTuple_GET_ITEM(reduce.get(), 1);
+  PyObject** items = &PyTuple_GET_ITEM(arguments, 0);
+  absl::StatusOr<std::vector<RecipeId>> ids =
+      OfAll(absl::MakeSpan(items, static_cast<std::size_t>(PyTuple_GET_SIZE(arguments))));
+  if (!ids.ok()) return ids.status();
+  const RecipeId made = Add(RecipeOp::kCall, *std::move(ids), callable);
+  if (PyTuple_GET_SIZE(reduce.get()) > 2 && PyTuple_GET_ITEM(reduce.get(), 2) != Py_None) {
+    absl::StatusOr<RecipeId> state = Of(PyTuple_GET_ITEM(reduce.get(), 2));
+    if (!state.ok()) return state.status();
+    Add(RecipeOp::kSetState, {made, *state});
+  }
+  return made;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,167 @@
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/recipe.h"
+
+namespace framefuse {
+namespace {
+
+Ref MakeTuple(const RecipeStep& step, const std::vector<Ref>& r, PyTypeObject* type) {
+  const auto size = static_cast<Py_ssize_t>(step.children.size());
+  Ref tuple = Ref::Steal(type == &PyTuple_Type ? PyTuple_New(size) : type->tp_alloc(type, size));
+  for (Py_ssize_t i = 0; tuple && i < size; ++i) {
+    PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(r[static_cast<std::size_t>(step.children[static_cast<std::size_t>(i)])].get()));
+  }
+  return tuple;
+}
+
+Ref MakeInstance(PyTypeObject* type) {
+  PyTypeObject* base = type;
+  while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
+  Ref empty = Ref::Steal(PyTuple_New(0));
+  // object.__new__ refuses abstract classes; the attempt made one, so this one can be made too.
+  return Ref::Steal(base == &PyBaseObject_Type ? type->tp_alloc(type, 0) : base->tp_new(type, empty, nullptr));
+}
+
+Ref MakeFunction(const RecipeStep& step, const std::vector<Ref>& r) {
+  const auto child = [&](std::size_t i) -> PyObject* {
+    return step.children[i] == kNoRecipe ? nullptr : r[static_cast<std::size_t>(step.children[i])].get();
+  };
+  Ref function = Ref::Steal(PyFunction_NewWithQualName(child(0), child(1), child(6)));
+  if (!function) return function;
+  bool done = true;
+  if (child(2) != nullptr) done = done && PyFunction_SetDefaults(function, child(2)) == 0;
+  if (child(3) != nullptr) done = done && PyFunction_SetKwDefaults(function, child(3)) == 0;
+  if (child(4) != nullptr) done = done && PyFunction_SetClosure(function, child(4)) == 0;
+  if (child(5) != nullptr) {
+    reinterpret_cast<PyFunctionObject*>(function.get())->func_annotations = Py_NewRef(child(5));
+  }
+  return done ? function : Ref();
+}
+
+bool Fill(const RecipeStep& step, const std::vector<Ref>& r) {
+  const auto child = [&](std::size_t i) -> PyObject* { return r[static_cast<std::size_t>(step.children[i])].get(); };
+  PyObject* target = child(0);
+  switch (step.op) {
+    case RecipeOp::kFillList:
+      for (std::size_t i = 1; i < step.children.size(); ++i) {
+        if (PyList_Check(target)) {
+          if (PyList_Append(target, child(i)) < 0) return false;
+        } else {
+          Ref done = Ref::Steal(PyObject_CallMethod(target, "append", "O", child(i)));
+          if (!done) return false;
+        }
+      }
+      return true;
+    case RecipeOp::kFillDict:
+      for (std::size_t i = 1; i + 1 < step.children.size(); i += 2) {
+        const int failed = PyODict_Check(target) ? PyODict_SetItem(target, child(i), child(i + 1))
+                                                 : PyDict_SetItem(target, child(i), child(i + 1));
+        if (failed != 0) return false;
+      }
+      return true;
+    case RecipeOp::kFillCell:
+      return PyCell_Set(target, child(1)) == 0;
+    case RecipeOp::kSetAttr:
+      if (Py_TYPE(step.object.get()) == &PyMemberDescr_Type) {
+        return PyMemberDescr_Type.tp_descr_set(step.object, target, child(1)) == 0;
+      }
+      return PyObject_GenericSetAttr(target, step.object, child(1)) == 0;
+    default: {
+      Ref done = Ref::Steal(PyObject_CallMethod(target, "__setstate__", "O", child(1)));
+      return static_cast<bool>(done);
+    }
+  }
+}
+
+const char* const kOpNames[] = {"constant", "source",   "tensor",   "tuple",  "tuple_of", "list",      "dict",
+                                "set",      "deque",    "slice",    "cell",   "instance", "function",  "method",
+                                "getattr",  "call",     "fill_list", "fill_dict", "fill_cell", "setattr", "setstate"};
+
+}  // namespace
+
+void RecipeProgram::Load(const ResolvedSources& sources, std::vector<Ref>* registers) const {
+  registers->resize(steps_.size());
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].op == RecipeOp::kSource) (*registers)[i] = Ref::Create(sources.objects[steps_[i].index]);
+  }
+}
+
+bool RecipeProgram::Run(absl::Span<const Ref> tensors, std::vector<Ref>* registers) const {
+  std::vector<Ref>& r = *registers;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const RecipeStep& step = steps_[i];
+    const auto child = [&](std::size_t k) -> PyObject* { return r[static_cast<std::size_t>(step.children[k])].get(); };
+    auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
+    Ref& out = r[i];
+    switch (step.op) {
+      case RecipeOp::kConstant:
+        out = step.object;
+        break;
+      case RecipeOp::kSource:
+        break;  // loaded
+      case RecipeOp::kTensor:
+        out = tensors[static_cast<std::size_t>(step.index)];
+        break;
+      case RecipeOp::kTuple:
+        out = MakeTuple(step, r, &PyTuple_Type);
+        break;
+      case RecipeOp::kTupleOf:
+        out = MakeTuple(step, r, type);
+        break;
+      case RecipeOp::kList:
+        out = Ref::Steal(PyList_New(0));
+        break;
+      case RecipeOp::kDict:
+      case RecipeOp::kDeque:
+        out = Ref::Steal(PyObject_CallNoArgs(step.object));
+        break;
+      case RecipeOp::kSet: {
+        Ref items = MakeTuple(step, r, &PyTuple_Type);
+        out = items ? Ref::Steal(PyObject_CallOneArg(step.object, items)) : Ref();
+        break;
+      }
+      case RecipeOp::kSlice:
+        out = Ref::Steal(PySlice_New(child(0), child(1), child(2)));
+        break;
+      case RecipeOp::kCell:
+        out = Ref::Steal(PyCell_New(nullptr));
+        break;
+      case RecipeOp::kInstance:
+        out = MakeInstance(type);
+        break;
+      case RecipeOp::kFunction:
+        out = MakeFunction(step, r);
+        break;
+      case RecipeOp::kMethod:
+        out = Ref::Steal(PyMethod_New(child(0), child(1)));
+        break;
+      case RecipeOp::kGetAttr:
+        out = Ref::Steal(PyObject_GetAttr(child(0), step.object));
+        break;
+      case RecipeOp::kCall: {
+        Ref arguments = MakeTuple(step, r, &PyTuple_Type);
+        out = arguments ? Ref::Steal(PyObject_CallObject(step.object, arguments)) : Ref();
+        break;
+      }
+      default:
+        if (!Fill(step, r)) return false;
+        out = Ref::Create(Py_None);
+        break;
+    }
+    if (!out) return false;
+  }
+  return true;
+}
+
+std::string RecipeProgram::Text() const {
+  std::string text;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    absl::StrAppend(&text, "r", i, " = ", kOpNames[static_cast<std::size_t>(steps_[i].op)], "(");
+    for (RecipeId c : steps_[i].children) absl::StrAppend(&text, "r", c, " ");
+    if (steps_[i].object) absl::StrAppend(&text, Py_TYPE(steps_[i].object.get())->tp_name);
+    absl::StrAppend(&text, " #", steps_[i].index, ")\n");
+  }
+  return text;
+}
+
+}  // namespace framefuse

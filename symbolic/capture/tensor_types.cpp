@@ -1,0 +1,39 @@
+#include "symbolic/capture/tensor_types.h"
+
+#include "symbolic/capture/tracked.h"
+
+namespace framefuse {
+namespace {
+
+PyTypeObject* TorchType(const char* module, const char* name) {
+  Ref m = Ref::Steal(PyImport_ImportModule(module));
+  PyObject* type = m ? PyObject_GetAttrString(m, name) : nullptr;
+  if (type == nullptr) PyErr_Clear();
+  return reinterpret_cast<PyTypeObject*>(type);
+}
+
+PyTypeObject* TensorBase() {
+  static PyTypeObject* type = TorchType("torch._C", "TensorBase");
+  return type;
+}
+
+}  // namespace
+
+bool IsTensor(BorrowedRef object) { return PyObject_TypeCheck(object.get(), TensorBase()); }
+
+bool IsTensorType(BorrowedRef object) {
+  return PyType_Check(object.get()) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object.get()), TensorBase());
+}
+
+bool IsParameter(BorrowedRef object) {
+  static PyTypeObject* type = TorchType("torch.nn.parameter", "Parameter");
+  return object.type() == type;
+}
+
+void RegisterTorchLeafTypes() {
+  for (const char* name : {"dtype", "device", "layout", "memory_format", "Size"}) {
+    if (PyTypeObject* type = TorchType("torch", name)) AddLeafType(type);
+  }
+}
+
+}  // namespace framefuse

@@ -1,0 +1,18 @@
+// tensor_types: which Python objects and types are tensors, asked without torch's headers.
+// Invariant: valid once torch is imported; the types are kept alive for ever.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_TENSOR_TYPES_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_TENSOR_TYPES_H_
+
+#include "frame_eval/ref.h"
+
+namespace framefuse {
+
+bool IsTensor(BorrowedRef object);      // an instance of torch.Tensor or of a subclass
+bool IsTensorType(BorrowedRef object);  // torch.Tensor, torch._C.TensorBase or a subclass of them
+bool IsParameter(BorrowedRef object);   // type(object) is torch.nn.Parameter
+// Tells tracked.h which of torch's types are immutable leaves (dtype, device, layout, memory_format, Size).
+void RegisterTorchLeafTypes();
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_TENSOR_TYPES_H_
