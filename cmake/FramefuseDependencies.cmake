@@ -19,7 +19,10 @@ list(FILTER ff_absl_libraries EXCLUDE REGEX "libabsl_flags|_test_|scoped_mock_lo
 add_library(ff_absl INTERFACE)
 target_include_directories(ff_absl SYSTEM INTERFACE ${FF_ABSL_INCLUDE})
 target_link_libraries(ff_absl INTERFACE -Wl,--push-state,--as-needed ${ff_absl_libraries} -Wl,--pop-state)
-target_link_options(ff_absl INTERFACE -Wl,-rpath,${FF_ABSL_FOLDER} -Wl,-rpath-link,${FF_ABSL_FOLDER})
+target_link_options(ff_absl INTERFACE -Wl,-rpath-link,${FF_ABSL_FOLDER})
+if(NOT FF_WHEEL)
+  target_link_options(ff_absl INTERFACE -Wl,-rpath,${FF_ABSL_FOLDER})
+endif()
 
 # ---- Xbyak: headers only
 find_path(FF_XBYAK_INCLUDE xbyak/xbyak.h HINTS ${ff_prefixes} PATH_SUFFIXES include)
@@ -43,7 +46,9 @@ if(FF_WITH_TORCH)
     target_link_libraries(ff_torch INTERFACE ${FF_TORCH_FOLDER}/lib/lib${name}.so)
   endforeach()
   target_link_libraries(ff_torch INTERFACE ff_python)
-  target_link_options(ff_torch INTERFACE -Wl,-rpath,${FF_TORCH_FOLDER}/lib)
+  if(NOT FF_WHEEL)
+    target_link_options(ff_torch INTERFACE -Wl,-rpath,${FF_TORCH_FOLDER}/lib)
+  endif()
   # Standard library ABI that the package was built with.
   file(STRINGS ${FF_TORCH_FOLDER}/share/cmake/Torch/TorchConfig.cmake ff_torch_abi REGEX "_GLIBCXX_USE_CXX11_ABI=0")
   if(ff_torch_abi)

@@ -14,6 +14,8 @@ set(CMAKE_C_STANDARD 11)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+set(CMAKE_SKIP_BUILD_RPATH ${FF_WHEEL})
+
 find_program(FF_CCACHE ccache)
 if(FF_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # pch_defines and time_macros are what ccache needs in order to cache files that use a precompiled header.
