@@ -1,0 +1,182 @@
+#include "frame_eval/code_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+
+namespace framefuse {
+namespace {
+
+struct Record {
+  const Owner* owner;
+  int offset;
+  std::shared_ptr<Site> site;
+};
+
+// The value of a code object's extra slot.
+struct CodeData {
+  std::vector<Record> records;
+};
+
+// Never destroyed: code objects die after static destructors, at the end of the interpreter.
+absl::flat_hash_set<CodeData*>& AllCodeData() {
+  static auto* const all = new absl::flat_hash_set<CodeData*>;
+  return *all;
+}
+
+absl::flat_hash_map<std::string, std::weak_ptr<Owner>>& SharedOwners() {
+  static auto* const owners = new absl::flat_hash_map<std::string, std::weak_ptr<Owner>>;
+  return *owners;
+}
+
+void FreeCodeData(void* extra) {
+  auto* data = static_cast<CodeData*>(extra);
+  if (data == nullptr) return;
+  AllCodeData().erase(data);
+  delete data;
+}
+
+// 3.12 renames these functions and keeps the old names, deprecated.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+Py_ssize_t ExtraIndex() {
+  static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(FreeCodeData);
+  return index;
+}
+
+CodeData* GetExtra(PyObject* code) {
+  void* extra = nullptr;
+  if (_PyCode_GetExtra(code, ExtraIndex(), &extra) != 0) PyErr_Clear();
+  return static_cast<CodeData*>(extra);
+}
+
+bool SetExtra(PyObject* code, CodeData* data) {
+  if (_PyCode_SetExtra(code, ExtraIndex(), data) == 0) return true;
+  PyErr_Clear();
+  return false;
+}
+#pragma GCC diagnostic pop
+
+CodeData* GetOrMake(PyObject* code) {
+  if (CodeData* data = GetExtra(code)) return data;
+  auto data = std::make_unique<CodeData>();
+  if (!SetExtra(code, data.get())) return nullptr;
+  AllCodeData().insert(data.get());
+  return data.release();
+}
+
+Record* FindRecord(CodeData* data, const Owner& owner, int offset) {
+  if (data == nullptr) return nullptr;
+  for (Record& r : data->records) {
+    if (r.owner == &owner && r.offset == offset) return &r;
+  }
+  return nullptr;
+}
+
+// Takes matching sites out of the cache first; they die at the caller's end, when the cache is consistent again.
+template <class Predicate>
+std::vector<std::shared_ptr<Site>> TakeOut(Predicate matches) {
+  std::vector<std::shared_ptr<Site>> taken;
+  for (CodeData* data : AllCodeData()) {
+    auto keep = std::partition(data->records.begin(), data->records.end(), [&](const Record& r) { return !matches(r); });
+    for (auto it = keep; it != data->records.end(); ++it) taken.push_back(std::move(it->site));
+    data->records.erase(keep, data->records.end());
+  }
+  return taken;
+}
+
+}  // namespace
+
+std::shared_ptr<Owner> Owner::Intern(std::string_view key, Ref kept) {
+  std::weak_ptr<Owner>& slot = SharedOwners()[std::string(key)];
+  if (std::shared_ptr<Owner> owner = slot.lock()) return owner;
+  std::shared_ptr<Owner> owner = MakePrivate(key, std::move(kept));
+  owner->shared_ = true;
+  slot = owner;
+  return owner;
+}
+
+std::shared_ptr<Owner> Owner::MakePrivate(std::string_view key, Ref kept) {
+  return std::shared_ptr<Owner>(new Owner(key, std::move(kept)));
+}
+
+Owner::~Owner() {
+  if (shared_) {
+    auto it = SharedOwners().find(key_);
+    // A new owner of the same key may have been made in the meantime.
+    if (it != SharedOwners().end() && it->second.expired()) SharedOwners().erase(it);
+  }
+  CodeCache::Drop(*this);
+}
+
+std::shared_ptr<Entry> Site::Find(absl::FunctionRef<bool(const Entry&)> matches) {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (!matches(*entries_[i])) continue;
+    std::shared_ptr<Entry> found = entries_[i];
+    if (i != 0) {
+      const auto at = entries_.begin() + static_cast<std::ptrdiff_t>(i);
+      std::rotate(entries_.begin(), at, at + 1);
+    }
+    return found;
+  }
+  return nullptr;
+}
+
+void Site::Install(std::shared_ptr<Entry> entry) { entries_.insert(entries_.begin(), std::move(entry)); }
+
+void Site::Remove(const Entry* entry) {
+  auto at = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.get() == entry; });
+  if (at == entries_.end()) return;
+  const std::shared_ptr<Entry> last_reference = std::move(*at);
+  entries_.erase(at);
+}
+
+Site* CodeCache::Peek(BorrowedRefOf<PyCodeObject> code, const Owner& owner, int offset) {
+  const Record* record = FindRecord(GetExtra(code.as_object()), owner, offset);
+  return record != nullptr ? record->site.get() : nullptr;
+}
+
+std::shared_ptr<Site> CodeCache::Find(BorrowedRefOf<PyCodeObject> code, const Owner& owner, int offset) {
+  const Record* record = FindRecord(GetExtra(code.as_object()), owner, offset);
+  return record != nullptr ? record->site : nullptr;
+}
+
+std::shared_ptr<Site> CodeCache::Get(BorrowedRefOf<PyCodeObject> code, const Owner& owner, int offset) {
+  CodeData* data = GetOrMake(code.as_object());
+  if (const Record* record = FindRecord(data, owner, offset)) return record->site;
+  auto site = std::make_shared<Site>();
+  // Without memory for the extra slot the site is not kept, and the code is looked at anew each time.
+  if (data != nullptr) data->records.push_back({&owner, offset, site});
+  return site;
+}
+
+std::size_t CodeCache::CountEntries(BorrowedRefOf<PyCodeObject> code, const Owner& owner) {
+  std::size_t count = 0;
+  if (const CodeData* data = GetExtra(code.as_object())) {
+    for (const Record& r : data->records) count += r.owner == &owner ? r.site->size() : 0;
+  }
+  return count;
+}
+
+std::vector<int> CodeCache::Offsets(BorrowedRefOf<PyCodeObject> code, const Owner& owner) {
+  std::vector<int> offsets;
+  if (const CodeData* data = GetExtra(code.as_object())) {
+    for (const Record& r : data->records) {
+      if (r.owner == &owner) offsets.push_back(r.offset);
+    }
+  }
+  std::sort(offsets.begin(), offsets.end());
+  return offsets;
+}
+
+void CodeCache::Reset() {
+  TakeOut([](const Record&) { return true; });
+}
+
+void CodeCache::Drop(const Owner& owner) {
+  TakeOut([&](const Record& r) { return r.owner == &owner; });
+}
+
+}  // namespace framefuse

@@ -1,0 +1,170 @@
+#include "frame_eval/compiled_function.h"
+
+#include <structmember.h>
+
+#include <cstddef>
+#include <utility>
+
+namespace framefuse {
+namespace {
+
+struct CompiledFunction {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject* wrapped;
+  PyObject* dict;
+  PyObject* weak_references;
+  CallTarget* target;  // owned
+};
+
+CompiledFunction* Self(PyObject* object) { return reinterpret_cast<CompiledFunction*>(object); }
+
+PyObject* VectorCall(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+  CallTarget* target = Self(self)->target;
+  if (target == nullptr) {
+    PyErr_SetString(PyExc_ReferenceError, "the compiled function was cleared by the garbage collector");
+    return nullptr;
+  }
+  const Ref keep_alive = Ref::Create(self);  // the call may drop the last other reference
+  return target->Call(args, nargsf, kwnames).release();
+}
+
+int Traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(Self(self)->wrapped);
+  Py_VISIT(Self(self)->dict);
+  return Self(self)->target != nullptr ? Self(self)->target->Traverse(visit, arg) : 0;
+}
+
+int Clear(PyObject* self) {
+  Py_CLEAR(Self(self)->wrapped);
+  Py_CLEAR(Self(self)->dict);
+  if (Self(self)->target != nullptr) Self(self)->target->Clear();
+  return 0;
+}
+
+void Dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  if (Self(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  Py_CLEAR(Self(self)->wrapped);
+  Py_CLEAR(Self(self)->dict);
+  delete std::exchange(Self(self)->target, nullptr);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* Bind(PyObject* self, PyObject* instance, PyObject*) {
+  if (instance == nullptr || instance == Py_None) return Py_NewRef(self);
+  return PyMethod_New(self, instance);
+}
+
+// Own attributes first; then the wrapped callable's, so that __code__, __defaults__, __signature__ … are there.
+PyObject* GetAttribute(PyObject* self, PyObject* name) {
+  PyObject* value = PyObject_GenericGetAttr(self, name);
+  if (value != nullptr || Self(self)->wrapped == nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
+  PyErr_Clear();
+  return PyObject_GetAttr(Self(self)->wrapped, name);
+}
+
+// __name__ and its like would be found on the type: they are the wrapped callable's unless set on this object.
+PyObject* GetForwarded(PyObject* self, void* name) {
+  Ref key = Ref::Steal(PyUnicode_InternFromString(static_cast<const char*>(name)));
+  if (!key) return nullptr;
+  if (Self(self)->dict != nullptr) {
+    PyObject* own = PyDict_GetItemWithError(Self(self)->dict, key);
+    if (own != nullptr) return Py_NewRef(own);
+    if (PyErr_Occurred() != nullptr) return nullptr;
+  }
+  if (Self(self)->wrapped == nullptr) return Py_NewRef(Py_None);
+  return PyObject_GetAttr(Self(self)->wrapped, key);
+}
+
+int SetForwarded(PyObject* self, PyObject* value, void* name) {
+  if (Self(self)->dict == nullptr && (Self(self)->dict = PyDict_New()) == nullptr) return -1;
+  const char* key = static_cast<const char*>(name);
+  if (value != nullptr) return PyDict_SetItemString(Self(self)->dict, key, value);
+  if (PyDict_DelItemString(Self(self)->dict, key) == 0) return 0;
+  PyErr_SetString(PyExc_AttributeError, key);
+  return -1;
+}
+
+PyObject* Repr(PyObject* self) {
+  Ref name = Ref::Steal(PyObject_GetAttrString(self, "__qualname__"));
+  if (name) return PyUnicode_FromFormat("<compiled function %S at %p>", name.get(), self);
+  PyErr_Clear();
+  PyObject* wrapped = Self(self)->wrapped;
+  return PyUnicode_FromFormat("<compiled function of %R at %p>", wrapped != nullptr ? wrapped : Py_None, self);
+}
+
+char name_name[] = "__name__", qualname_name[] = "__qualname__", doc_name[] = "__doc__", module_name[] = "__module__";
+PyGetSetDef attributes[] = {{name_name, GetForwarded, SetForwarded, nullptr, name_name},
+                            {qualname_name, GetForwarded, SetForwarded, nullptr, qualname_name},
+                            {doc_name, GetForwarded, SetForwarded, nullptr, doc_name},
+                            {module_name, GetForwarded, SetForwarded, nullptr, module_name},
+                            {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyMemberDef members[] = {{"__wrapped__", T_OBJECT, offsetof(CompiledFunction, wrapped), READONLY, nullptr},
+                         {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledFunction, vectorcall), READONLY, nullptr},
+                         {"__dictoffset__", T_PYSSIZET, offsetof(CompiledFunction, dict), READONLY, nullptr},
+                         {"__weaklistoffset__", T_PYSSIZET, offsetof(CompiledFunction, weak_references), READONLY, nullptr},
+                         {nullptr, 0, 0, 0, nullptr}};
+PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                       {Py_tp_traverse, reinterpret_cast<void*>(Traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(Clear)},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(Dealloc)},
+                       {Py_tp_descr_get, reinterpret_cast<void*>(Bind)},
+                       {Py_tp_getattro, reinterpret_cast<void*>(GetAttribute)},
+                       {Py_tp_repr, reinterpret_cast<void*>(Repr)},
+                       {Py_tp_getset, attributes},
+                       {Py_tp_members, members},
+                       {0, nullptr}};
+PyType_Spec spec = {"framefuse._C.CompiledFunction", sizeof(CompiledFunction), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR |
+                        Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+                    slots};
+
+// functools.wraps copies the wrapped function's __dict__; attributes set later on either stay apart.
+bool CopyDict(PyObject* wrapped, CompiledFunction* self) {
+  if (!PyFunction_Check(wrapped)) return true;
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(wrapped)->func_dict;
+  if (dict == nullptr) return true;
+  self->dict = PyDict_Copy(dict);
+  return self->dict != nullptr;
+}
+
+}  // namespace
+
+BorrowedRefOf<PyTypeObject> CompiledFunctionType() {
+  static PyTypeObject* type = nullptr;
+  if (type == nullptr) type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  return type;
+}
+
+bool IsCompiledFunctionObject(BorrowedRef object) {
+  return object && CompiledFunctionType() && object.type() == CompiledFunctionType().get();
+}
+
+Ref NewCompiledFunction(BorrowedRef wrapped, std::unique_ptr<CallTarget> target) {
+  PyTypeObject* type = CompiledFunctionType();
+  if (type == nullptr) return {};
+  auto* self = PyObject_GC_New(CompiledFunction, type);
+  if (self == nullptr) return {};
+  self->vectorcall = VectorCall;
+  self->wrapped = Py_NewRef(wrapped.get());
+  self->dict = nullptr;
+  self->weak_references = nullptr;
+  self->target = target.release();
+  Ref result = Ref::Steal(reinterpret_cast<PyObject*>(self));
+  const bool copied = CopyDict(wrapped.get(), self);
+  PyObject_GC_Track(self);
+  return copied ? result : Ref();
+}
+
+BorrowedRef WrappedCallable(BorrowedRef object) {
+  return IsCompiledFunctionObject(object) ? Self(object)->wrapped : nullptr;
+}
+
+CallTarget* TargetOf(BorrowedRef object) { return IsCompiledFunctionObject(object) ? Self(object)->target : nullptr; }
+
+}  // namespace framefuse
