@@ -80,7 +80,8 @@ template <class Predicate>
 std::vector<std::shared_ptr<Site>> TakeOut(Predicate matches) {
   std::vector<std::shared_ptr<Site>> taken;
   for (CodeData* data : AllCodeData()) {
-    auto keep = std::partition(data->records.begin(), data->records.end(), [&](const Record& r) { return !matches(r); });
+    auto keep =
+        std::partition(data->records.begin(), data->records.end(), [&](const Record& r) { return !matches(r); });
     for (auto it = keep; it != data->records.end(); ++it) taken.push_back(std::move(it->site));
     data->records.erase(keep, data->records.end());
   }

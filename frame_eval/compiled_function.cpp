@@ -9,8 +9,7 @@ namespace framefuse {
 namespace {
 
 struct CompiledFunction {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* wrapped;
   PyObject* dict;
   PyObject* weak_references;
@@ -59,13 +58,7 @@ PyObject* Bind(PyObject* self, PyObject* instance, PyObject*) {
   return PyMethod_New(self, instance);
 }
 
-// Own attributes first; then the wrapped callable's, so that __code__, __defaults__, __signature__ … are there.
-PyObject* GetAttribute(PyObject* self, PyObject* name) {
-  PyObject* value = PyObject_GenericGetAttr(self, name);
-  if (value != nullptr || Self(self)->wrapped == nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
-  PyErr_Clear();
-  return PyObject_GetAttr(Self(self)->wrapped, name);
-}
+char name_name[] = "__name__", qualname_name[] = "__qualname__", doc_name[] = "__doc__", module_name[] = "__module__";
 
 // __name__ and its like would be found on the type: they are the wrapped callable's unless set on this object.
 PyObject* GetForwarded(PyObject* self, void* name) {
@@ -78,6 +71,21 @@ PyObject* GetForwarded(PyObject* self, void* name) {
   }
   if (Self(self)->wrapped == nullptr) return Py_NewRef(Py_None);
   return PyObject_GetAttr(Self(self)->wrapped, key);
+}
+
+bool Named(PyObject* name, const char* text) {
+  return PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, text) == 0;
+}
+
+// Own attributes first; then the wrapped callable's, so that __code__, __defaults__, __signature__ … are there.
+PyObject* GetAttribute(PyObject* self, PyObject* name) {
+  // The type has these two as plain strings, which instances must not show.
+  if (Named(name, "__module__")) return GetForwarded(self, module_name);
+  if (Named(name, "__doc__")) return GetForwarded(self, doc_name);
+  PyObject* value = PyObject_GenericGetAttr(self, name);
+  if (value != nullptr || Self(self)->wrapped == nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
+  PyErr_Clear();
+  return PyObject_GetAttr(Self(self)->wrapped, name);
 }
 
 int SetForwarded(PyObject* self, PyObject* value, void* name) {
@@ -97,18 +105,16 @@ PyObject* Repr(PyObject* self) {
   return PyUnicode_FromFormat("<compiled function of %R at %p>", wrapped != nullptr ? wrapped : Py_None, self);
 }
 
-char name_name[] = "__name__", qualname_name[] = "__qualname__", doc_name[] = "__doc__", module_name[] = "__module__";
 PyGetSetDef attributes[] = {{name_name, GetForwarded, SetForwarded, nullptr, name_name},
                             {qualname_name, GetForwarded, SetForwarded, nullptr, qualname_name},
-                            {doc_name, GetForwarded, SetForwarded, nullptr, doc_name},
-                            {module_name, GetForwarded, SetForwarded, nullptr, module_name},
                             {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
                             {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyMemberDef members[] = {{"__wrapped__", T_OBJECT, offsetof(CompiledFunction, wrapped), READONLY, nullptr},
-                         {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledFunction, vectorcall), READONLY, nullptr},
-                         {"__dictoffset__", T_PYSSIZET, offsetof(CompiledFunction, dict), READONLY, nullptr},
-                         {"__weaklistoffset__", T_PYSSIZET, offsetof(CompiledFunction, weak_references), READONLY, nullptr},
-                         {nullptr, 0, 0, 0, nullptr}};
+PyMemberDef members[] = {
+    {"__wrapped__", T_OBJECT, offsetof(CompiledFunction, wrapped), READONLY, nullptr},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledFunction, vectorcall), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(CompiledFunction, dict), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(CompiledFunction, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
 PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                        {Py_tp_traverse, reinterpret_cast<void*>(Traverse)},
                        {Py_tp_clear, reinterpret_cast<void*>(Clear)},
@@ -120,8 +126,8 @@ PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                        {Py_tp_members, members},
                        {0, nullptr}};
 PyType_Spec spec = {"framefuse._C.CompiledFunction", sizeof(CompiledFunction), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR |
-                        Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                        Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
                     slots};
 
 // functools.wraps copies the wrapped function's __dict__; attributes set later on either stay apart.

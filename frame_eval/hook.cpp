@@ -11,8 +11,8 @@ struct ThreadHook {
 };
 constinit thread_local ThreadHook current;
 
-int open_handlers = 0;                         // scopes with a handler, over all threads
-frame_ops::EvalFunction previous = nullptr;    // what we replaced
+int open_handlers = 0;                       // scopes with a handler, over all threads
+frame_ops::EvalFunction previous = nullptr;  // what we replaced
 
 PyObject* Hook(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   FrameHandler* handler = current.handler;
