@@ -69,8 +69,7 @@ class Expander {
   };
   Reduced ReduceExp(ValueId x) {
     const ValueId n = b_.Unary(Op::kRound, Mul(x, F(1.44269504088896341)));
-    ValueId r = Fma(n, F(-0.693359375), x);
-    r = Fma(n, F(2.12194440e-4), r);
+    const ValueId r = Fma(n, F(2.12194440e-4), Fma(n, F(-0.693359375), x));
     const ValueId p = Polynomial(
         r, {1.9875691500E-4, 1.3981999507E-3, 8.3334519073E-3, 4.1665795894E-2, 1.6666665459E-1, 5.0000001201E-1});
     return {n, Fma(Mul(r, r), p, r)};
@@ -131,19 +130,28 @@ class Expander {
     return b_.Binary(Op::kOr, magnitude, b_.Binary(Op::kAnd, x, F(-0.0)));
   }
 
-  // expm1(2|x|) / (expm1(2|x|) + 2): one division, no cancellation.
+  // Near 0 an odd polynomial, else 1 - 2 / (e^2|x| + 1).
   ValueId Tanh(ValueId x) {
-    const ValueId a = AtMost(10, Abs(x));
+    const ValueId t = Abs(x), a = AtMost(10, t);
     const Reduced e = ReduceExp(Add(a, a));
-    const ValueId s = PowerOfTwo(e.n);
-    const ValueId em1 = Fma(s, e.q, Sub(s, F(1)));
-    return WithSignOf(b_.Binary(Op::kDiv, em1, Add(em1, F(2))), x);
+    const ValueId scale = PowerOfTwo(e.n);
+    const ValueId outer = Sub(F(1), b_.Binary(Op::kDiv, F(2), Add(Fma(scale, e.q, scale), F(1))));
+    const ValueId z = Mul(x, x);
+    const ValueId p =
+        Polynomial(z, {-5.70498872745E-3, 2.06390887954E-2, -5.37397155531E-2, 1.33314422036E-1, -3.33332819422E-1});
+    const ValueId inner = Fma(Mul(p, z), x, x);
+    return b_.Select(b_.Compare(Op::kLt, t, F(0.625)), inner, WithSignOf(outer, x));
   }
 
+  // e / (1 + e) or 1 / (1 + e), corrected for the rounding of 1 + e by the function's derivative.
   ValueId Sigmoid(ValueId x) {
     const ValueId e = Exp(b_.Unary(Op::kNeg, Abs(x)));
-    const ValueId numerator = b_.Select(b_.Compare(Op::kLt, x, F(0)), e, F(1));
-    return b_.Binary(Op::kDiv, numerator, Add(e, F(1)));
+    const ValueId negative = b_.Compare(Op::kLt, x, F(0));
+    const ValueId denominator = Add(e, F(1));
+    const ValueId lost = Sub(e, Sub(denominator, F(1)));
+    const ValueId y = b_.Binary(Op::kDiv, b_.Select(negative, e, F(1)), denominator);
+    const ValueId inverse = b_.Select(negative, Sub(F(1), y), y);
+    return Fma(Mul(y, inverse), b_.Unary(Op::kNeg, lost), y);
   }
 
   // Near 0 an odd polynomial, else 1 - e^(polynomial in |x|).

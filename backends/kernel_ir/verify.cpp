@@ -35,6 +35,7 @@ std::string TypeError(const Kernel& kernel, const Inst& inst) {
       if (!IsFloat(inst.type)) return "float only";
       break;
     case OpClass::kReduce:
+      if (inst.type == Type::kPred) return "reduction of pred";
       break;
   }
   for (int a = 0; a < Arity(inst.op); ++a) {

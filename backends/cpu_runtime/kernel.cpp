@@ -1,0 +1,63 @@
+// See kernel.h. Owner: backends/cpu_runtime.
+#include "backends/cpu_runtime/kernel.h"
+
+#include <chrono>
+#include <mutex>
+#include <unordered_map>
+
+#include "backends/kernel_ir/interpret.h"
+
+namespace framefuse::cpu {
+namespace {
+
+// Kernels in use, by the text of their body.
+struct Cache {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::weak_ptr<const CpuKernel>> kernels;
+};
+
+Cache& TheCache() {
+  static Cache* cache = new Cache;
+  return *cache;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const CpuKernel>> CpuKernel::Get(const kernel_ir::Kernel& kernel, Engine engine) {
+  if (absl::Status status = kernel_ir::Verify(kernel); !status.ok()) return status;
+  Cache& cache = TheCache();
+  const std::string key = (engine == Engine::kBest ? "m" : "i") + kernel_ir::Print(kernel);
+  {
+    const std::lock_guard lock(cache.mutex);
+    if (auto it = cache.kernels.find(key); it != cache.kernels.end()) {
+      if (std::shared_ptr<const CpuKernel> found = it->second.lock()) return found;
+    }
+  }
+  const auto start = std::chrono::steady_clock::now();
+  auto made = std::make_shared<CpuKernel>();
+  made->ir_ = kernel;
+  if (engine == Engine::kBest) {
+    auto code = emit::CompileX86(kernel);
+    if (code.ok()) {
+      made->code_ = *std::move(code);
+    } else {
+      made->reason_ = std::string(code.status().message());
+    }
+  } else {
+    made->reason_ = "the interpreter was asked for";
+  }
+  made->compile_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  const std::lock_guard lock(cache.mutex);
+  std::erase_if(cache.kernels, [](const auto& entry) { return entry.second.expired(); });
+  // Two threads may have compiled the same body: the first one stays.
+  std::weak_ptr<const CpuKernel>& slot = cache.kernels[key];
+  if (std::shared_ptr<const CpuKernel> found = slot.lock()) return found;
+  slot = made;
+  return std::shared_ptr<const CpuKernel>(made);
+}
+
+void CpuKernel::Call(void** args, std::int64_t begin, std::int64_t end) const {
+  code_ != nullptr ? code_->function(args, begin, end) : kernel_ir::Interpret(ir_, args, begin, end);
+}
+
+}  // namespace framefuse::cpu

@@ -1,0 +1,66 @@
+// Launch: a kernel with the sizes and strides of one use; Run applies it to buffers, in parallel when it pays.
+// Invariant: how work is divided never changes results: reductions are split by shape, not by thread count.
+// Owner: backends/cpu_runtime.
+#ifndef FRAMEFUSE_BACKENDS_CPU_RUNTIME_LAUNCH_H_
+#define FRAMEFUSE_BACKENDS_CPU_RUNTIME_LAUNCH_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/cpu_runtime/kernel.h"
+
+namespace framefuse::cpu {
+
+// Strides in bytes.
+struct BufferStrides {
+  std::vector<std::int64_t> outer;
+  std::int64_t segment = 0;
+  std::int64_t inner = 0;
+};
+
+struct LaunchShape {
+  std::int64_t inner = 1;
+  std::int64_t segments = 1;
+  // Outer extents. Column and transposed kernels know only the last; those before it are batch dimensions.
+  std::vector<std::int64_t> extents;
+  std::vector<BufferStrides> buffers;
+  std::vector<std::uint64_t> params;  // int64 or double bits
+  // Split reductions whose last part is shorter. Column: total rows over the last batch dimension; row: total
+  // points over the rows. 0: all parts are equal.
+  std::int64_t split_total = 0;
+};
+
+class Launch {
+ public:
+  Launch(std::shared_ptr<const CpuKernel> kernel, LaunchShape shape);
+
+  void Run(void* const* buffers) const;
+  // Horizontal kernels: `tables[t]` are the buffers of tensor t, `counts[t]` its elements.
+  void RunTable(const std::vector<std::vector<void*>>& tables, const std::vector<std::int64_t>& counts) const;
+
+  const CpuKernel& kernel() const { return *kernel_; }
+  const LaunchShape& shape() const { return shape_; }
+
+ private:
+  struct Arguments;
+  void RunRows(void* const* buffers, std::int64_t begin, std::int64_t end) const;
+  void RunFlat(void* const* buffers, std::int64_t begin, std::int64_t end) const;
+  void RunColumns(void* const* buffers) const;
+  void RunColumnUnit(void* const* buffers, std::int64_t batch, std::int64_t begin, std::int64_t end) const;
+  void RunTransposed(void* const* buffers) const;
+  void RunTile(void* const* buffers, std::int64_t batch, std::int64_t row, std::int64_t column) const;
+  std::int64_t BatchOffset(int buffer, std::int64_t batch) const;
+
+  std::shared_ptr<const CpuKernel> kernel_;
+  LaunchShape shape_;
+  std::vector<std::int64_t> sizes_;  // as abi.h lays them out
+  std::int64_t rows_ = 1;
+  std::int64_t batches_ = 1;
+  std::int64_t scratch_bytes_ = 0;  // of one scratch row
+  int scratch_rows_ = 0;
+};
+
+}  // namespace framefuse::cpu
+
+#endif  // FRAMEFUSE_BACKENDS_CPU_RUNTIME_LAUNCH_H_

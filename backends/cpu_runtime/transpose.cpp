@@ -1,0 +1,81 @@
+// See transpose.h. Owner: backends/cpu_runtime.
+#include "backends/cpu_runtime/transpose.h"
+
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace framefuse::cpu {
+namespace {
+
+template <typename T>
+void Plain(const char* from, std::int64_t from_stride, char* to, std::int64_t to_stride, std::int64_t rows,
+           std::int64_t columns) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      std::memcpy(to + i * to_stride + j * static_cast<std::int64_t>(sizeof(T)),
+                  from + j * from_stride + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    }
+  }
+}
+
+#if defined(__x86_64__)
+// 8 by 8 elements of 4 bytes in registers.
+__attribute__((target("avx2"))) void Block8x8(const char* from, std::int64_t from_stride, char* to,
+                                              std::int64_t to_stride) {
+  __m256 r[8], t[8];
+  for (int j = 0; j < 8; ++j) r[j] = _mm256_loadu_ps(reinterpret_cast<const float*>(from + j * from_stride));
+  for (int j = 0; j < 8; j += 2) {
+    t[j] = _mm256_unpacklo_ps(r[j], r[j + 1]);
+    t[j + 1] = _mm256_unpackhi_ps(r[j], r[j + 1]);
+  }
+  for (int j = 0; j < 8; j += 4) {
+    r[j] = _mm256_shuffle_ps(t[j], t[j + 2], 0x44);
+    r[j + 1] = _mm256_shuffle_ps(t[j], t[j + 2], 0xee);
+    r[j + 2] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0x44);
+    r[j + 3] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0xee);
+  }
+  for (int i = 0; i < 4; ++i) {
+    _mm256_storeu_ps(reinterpret_cast<float*>(to + i * to_stride), _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+    _mm256_storeu_ps(reinterpret_cast<float*>(to + (i + 4) * to_stride), _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+  }
+}
+
+void Wide(const char* from, std::int64_t from_stride, char* to, std::int64_t to_stride, std::int64_t rows,
+          std::int64_t columns) {
+  const std::int64_t full_rows = rows / 8 * 8, full_columns = columns / 8 * 8;
+  for (std::int64_t j = 0; j < full_columns; j += 8) {
+    for (std::int64_t i = 0; i < full_rows; i += 8) {
+      Block8x8(from + j * from_stride + i * 4, from_stride, to + i * to_stride + j * 4, to_stride);
+    }
+  }
+  Plain<std::uint32_t>(from + full_columns * from_stride, from_stride, to + full_columns * 4, to_stride, full_rows,
+                       columns - full_columns);
+  Plain<std::uint32_t>(from + full_rows * 4, from_stride, to + full_rows * to_stride, to_stride, rows - full_rows,
+                       columns);
+}
+#endif
+
+}  // namespace
+
+void TransposeTile(int element, const char* from, std::int64_t from_stride, char* to, std::int64_t to_stride,
+                   std::int64_t rows, std::int64_t columns) {
+#if defined(__x86_64__)
+  static const bool avx2 = __builtin_cpu_supports("avx2");
+  if (element == 4 && avx2) return Wide(from, from_stride, to, to_stride, rows, columns);
+#endif
+  switch (element) {
+    case 1:
+      return Plain<std::uint8_t>(from, from_stride, to, to_stride, rows, columns);
+    case 2:
+      return Plain<std::uint16_t>(from, from_stride, to, to_stride, rows, columns);
+    case 4:
+      return Plain<std::uint32_t>(from, from_stride, to, to_stride, rows, columns);
+    default:
+      return Plain<std::uint64_t>(from, from_stride, to, to_stride, rows, columns);
+  }
+}
+
+}  // namespace framefuse::cpu

@@ -1,0 +1,112 @@
+// Column reductions: eight rows at a time, partial results of the columns in scratch rows. See emitter.h.
+// Owner: backends/emit.
+#include <set>
+
+#include "backends/emit/x86/emitter.h"
+
+namespace framefuse::emit {
+
+using kernel_ir::ClassOf;
+using kernel_ir::OpClass;
+
+void Emitter::EmitColumn() {
+  const Block& body = blocks_.front();
+  RunSequence(body.prefix, {0, -1, false});
+  for (std::size_t r = 0; r < body.reductions.size(); ++r) {
+    const Inst& inst = kernel_[body.reductions[r]];
+    const bool wide = kernel_ir::Is64Bit(inst.type);
+    const Xbyak::Xmm identity = Vector(kScratch0, inst.type);
+    vmovups(identity, Pool(IdentityBits(inst), wide, IsYmm(inst.type)));
+    mov(rcx, Stack(row_slot_ +
+                   static_cast<int>(kernel_.buffers.size() + static_cast<std::size_t>(kernel_.scratch_rows) + r) * 8));
+    Xbyak::Label top, done;
+    xor_(ebx, ebx);
+    L(top);
+    cmp(rbx, r15);
+    jge(done);
+    vmovups(ptr[rcx + rbx * (wide ? 8 : 4)], identity);
+    add(rbx, lanes_);
+    jmp(top);
+    L(done);
+  }
+  for (int rows : {8, 1}) {
+    Xbyak::Label top, done;
+    L(top);
+    cmp(Stack(frame::kRows), rows);
+    jl(done);
+    ColumnRows(body, rows);
+    sub(Stack(frame::kRows), rows);
+    jmp(top);
+    L(done);
+  }
+  for (std::size_t k = 1; k < blocks_.size(); ++k) ColumnEpilogue(blocks_[k]);
+}
+
+void Emitter::ColumnRows(const Block& block, int rows) {
+  std::set<int> used;
+  for (ValueId id : block.body) {
+    if (kernel_[id].op == Op::kLoad || kernel_[id].op == Op::kLoadAt) used.insert(kernel_[id].slot);
+  }
+  mov(rdx, Stack(frame::kSizes));
+  for (int b : used) {
+    mov(rax, Stack(row_slot_ + b * 8));
+    mov(rcx, qword[rdx + layout_.Delta(b, 0) * 8]);
+    for (int k = 0; k < rows; ++k) {
+      mov(Stack(column_slot_ + (b * 8 + k) * 8), rax);
+      add(rax, rcx);
+    }
+    mov(Stack(row_slot_ + b * 8), rax);
+  }
+  for (ValueId id : block.reductions) accumulator_[{id, 0}] = TakeFixed();
+  FixRegisters(block);
+  const auto points = [&](bool tail) {
+    for (ValueId id : block.reductions) {
+      const Inst& inst = kernel_[id];
+      Move(Vector(accumulator_[{id, 0}], inst.type),
+           Pool(IdentityBits(inst), kernel_ir::Is64Bit(inst.type), IsYmm(inst.type)));
+    }
+    for (int k = 0; k < rows; ++k) RunSequence(block.body, {0, k, tail});
+    int r = 0;
+    for (ValueId id : block.reductions) {
+      const Inst& inst = kernel_[id];
+      const int slot = static_cast<int>(kernel_.buffers.size()) + kernel_.scratch_rows + r++;
+      mov(rax, Stack(row_slot_ + slot * 8));
+      const Xbyak::Address at = At(rax, kernel_ir::Is64Bit(inst.type) ? 8 : 4, {});
+      const Xbyak::Xmm acc = Vector(accumulator_[{id, 0}], inst.type), before = Vector(kScratch0, inst.type);
+      vmovups(before, at);
+      Combine(inst.op, inst.type, acc, acc, before);
+      vmovups(at, acc);
+    }
+  };
+  xor_(ebx, ebx);
+  CountedLoop(lanes_, [&] { points(false); });
+  EmitTail([&] { points(true); });
+  ReleaseFixed();
+  for (const auto& [key, reg] : accumulator_) fixed_[static_cast<std::size_t>(reg)] = false;
+  accumulator_.clear();
+}
+
+// Runs a later block once for each column; reductions are read from their scratch rows.
+void Emitter::ColumnEpilogue(const Block& block) {
+  pointer_.clear();
+  RunSequence(block.prefix, {0, -1, false});
+  const auto points = [&](bool tail) {
+    const Block& body = blocks_.front();
+    for (std::size_t r = 0; r < body.reductions.size(); ++r) {
+      const ValueId id = body.reductions[r];
+      const Inst& inst = kernel_[id];
+      const int slot = static_cast<int>(kernel_.buffers.size() + static_cast<std::size_t>(kernel_.scratch_rows) + r);
+      mov(rax, Stack(row_slot_ + slot * 8));
+      const Xbyak::Xmm t = Vector(kScratch0, inst.type);
+      vmovups(t, At(rax, kernel_ir::Is64Bit(inst.type) ? 8 : 4, {}));
+      vmovups(Home(id), t);
+      home_valid_[index(id)] = true;
+    }
+    RunSequence(block.body, {0, -1, tail});
+  };
+  xor_(ebx, ebx);
+  CountedLoop(lanes_, [&] { points(false); });
+  EmitTail([&] { points(true); });
+}
+
+}  // namespace framefuse::emit

@@ -1,0 +1,29 @@
+// Machine code for a kernel, made in this process. Owner: backends/emit.
+#ifndef FRAMEFUSE_BACKENDS_EMIT_X86_COMPILE_H_
+#define FRAMEFUSE_BACKENDS_EMIT_X86_COMPILE_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "backends/emit/x86/executable_memory.h"
+#include "backends/kernel_ir/abi.h"
+
+namespace framefuse::emit {
+
+struct MachineCode {
+  kernel_ir::KernelFunction function = nullptr;
+  std::size_t bytes = 0;
+  ExecutableMemory memory;
+  kernel_ir::Kernel expanded;  // calls out of the code refer to its instructions
+};
+
+// True if this processor has what the emitter needs (AVX2, FMA, F16C).
+bool HostSupportsX86Emitter();
+
+// Fails (Unimplemented, PermissionDenied …) where the kernel must be interpreted instead.
+absl::StatusOr<std::unique_ptr<MachineCode>> CompileX86(const kernel_ir::Kernel& kernel);
+
+}  // namespace framefuse::emit
+
+#endif  // FRAMEFUSE_BACKENDS_EMIT_X86_COMPILE_H_

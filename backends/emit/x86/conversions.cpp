@@ -1,0 +1,191 @@
+// Conversions between lane types, and calls of functions that are not expanded. See emitter.h. Owner: backends/emit.
+#include "backends/emit/x86/emitter.h"
+#include "backends/kernel_ir/evaluate.h"
+
+namespace framefuse::emit {
+namespace {
+
+using kernel_ir::Inst;
+using kernel_ir::Op;
+using kernel_ir::Type;
+
+// What emitted code calls: operands lie in the first three vectors at `lanes`, the result goes to the fourth.
+template <Type from, int n>
+void CallEvaluate(const Inst* inst, char* lanes) {
+  kernel_ir::Evaluate(*inst, from, lanes + 96, lanes, lanes + 32, lanes + 64, n);
+}
+
+using Callee = void (*)(const Inst*, char*);
+
+template <int n>
+Callee CalleeFor(Type from) {
+  switch (from) {
+    case Type::kPred:
+      return CallEvaluate<Type::kPred, n>;
+    case Type::kI32:
+      return CallEvaluate<Type::kI32, n>;
+    case Type::kI64:
+      return CallEvaluate<Type::kI64, n>;
+    case Type::kF32:
+      return CallEvaluate<Type::kF32, n>;
+    default:
+      return CallEvaluate<Type::kF64, n>;
+  }
+}
+
+}  // namespace
+
+// Low 32 bits of four 64-bit lanes.
+void Emitter::Narrow(const Xbyak::Xmm& out, const Xbyak::Xmm& wide) {
+  vextracti128(Xbyak::Xmm(kScratch1), Xbyak::Ymm(wide.getIdx()), 1);
+  vshufps(Xbyak::Xmm(out.getIdx()), Xbyak::Xmm(wide.getIdx()), Xbyak::Xmm(kScratch1), 0x88);
+}
+
+bool Emitter::NeedsCall(const Inst& inst) const {
+  if (kernel_ir::ClassOf(inst.op) == kernel_ir::OpClass::kMath) return true;
+  if (inst.op != Op::kCast) return false;
+  const Type from = kernel_[inst.args[0]].type;
+  return (kernel_ir::IsFloat(from) && inst.type == Type::kI64) || (from == Type::kI64 && kernel_ir::IsFloat(inst.type));
+}
+
+bool Emitter::NeedsCall(const Sequence& sequence) const {
+  for (ValueId id : sequence) {
+    if (NeedsCall(kernel_[id])) return true;
+  }
+  return false;
+}
+
+void Emitter::EmitCall(ValueId id) {
+  const Inst& inst = kernel_[id];
+  const Type from = kernel_[inst.args[0]].type;
+  const bool wide = kernel_ir::Is64Bit(from) || kernel_ir::Is64Bit(inst.type);
+  for (int a = 0; a < kernel_ir::Arity(inst.op); ++a) {
+    const Xbyak::Xmm value = Reg(inst.args[static_cast<std::size_t>(a)]);
+    vmovups(Stack(frame::kLanes + 32 * a, value.isYMM() ? 256 : 128), value);
+  }
+  SpillAll();
+  vzeroupper();
+  mov(rdi, reinterpret_cast<std::size_t>(&inst));
+  lea(rsi, ptr[rsp + frame::kLanes]);
+  mov(rax, reinterpret_cast<std::size_t>(wide || lanes_ == 4 ? CalleeFor<4>(from) : CalleeFor<8>(from)));
+  call(rax);
+  ReloadFixed();
+  pinned_.fill(false);
+  const Xbyak::Xmm out = DefineEarly(id);
+  if (wide && !kernel_ir::Is64Bit(inst.type) && lanes_ == 8) {
+    vbroadcastss(out, dword[rsp + frame::kLanes + 96]);  // uniform: four lanes were made, eight are wanted
+  } else {
+    vmovups(out, Stack(frame::kLanes + 96, out.isYMM() ? 256 : 128));
+  }
+}
+
+// 64-bit uniform to 32-bit in a kernel of eight lanes.
+bool Emitter::EmitUniformCast(ValueId id) {
+  const Inst& inst = kernel_[id];
+  const Type from = kernel_[inst.args[0]].type;
+  if (lanes_ != 8 || !kernel_ir::Is64Bit(from) || kernel_ir::Is64Bit(inst.type)) return false;
+  const Xbyak::Xmm a = Reg(inst.args[0]);
+  const Xbyak::Xmm t(kScratch0), out = Define(id);
+  if (from == Type::kI64) {
+    vpbroadcastd(out, Xbyak::Xmm(a.getIdx()));
+  } else {
+    inst.type == Type::kF32 ? vcvtpd2ps(t, a) : vcvttpd2dq(t, a);
+    vpbroadcastd(out, t);
+  }
+  return true;
+}
+
+void Emitter::EmitCast(ValueId id) {
+  const Inst& inst = kernel_[id];
+  const Type from = kernel_[inst.args[0]].type, to = inst.type;
+  if (to == Type::kPred) {
+    const Xbyak::Xmm a = Reg(inst.args[0]);
+    const Xbyak::Xmm zero = Vector(kScratch0, from), out = Define(id);
+    const bool wide = kernel_ir::Is64Bit(from);
+    const Xbyak::Xmm result = wide ? zero : out;
+    vxorps(zero, zero, zero);
+    if (kernel_ir::IsFloat(from)) {
+      wide ? vcmppd(result, a, zero, 4) : vcmpps(result, a, zero, 4);
+    } else {
+      wide ? vpcmpeqq(result, a, zero) : vpcmpeqd(result, a, zero);
+      vpxor(result, result, PoolI(from, -1));
+    }
+    if (!wide) return;
+    return lanes_ == 4 ? Narrow(out, zero) : Move(out, zero);
+  }
+  if (from == Type::kPred) {
+    const Xbyak::Xmm a = Reg(inst.args[0]);
+    const Xbyak::Xmm out = Define(id);
+    if (!kernel_ir::Is64Bit(to)) return vandps(out, a, kernel_ir::IsFloat(to) ? PoolF(to, 1) : PoolI(to, 1));
+    vpmovsxdq(out, Xbyak::Xmm(a.getIdx()));
+    return vandps(out, out, kernel_ir::IsFloat(to) ? PoolF(to, 1) : PoolI(to, 1));
+  }
+  if (EmitUniformCast(id)) return;
+  const Xbyak::Xmm a = Reg(inst.args[0]);
+  const Xbyak::Xmm out = Define(id), low(a.getIdx());
+  const auto pair = [](Type x, Type y) { return static_cast<int>(x) * 8 + static_cast<int>(y); };
+  switch (pair(from, to)) {
+    case static_cast<int>(Type::kI32) * 8 + static_cast<int>(Type::kF32):
+      return vcvtdq2ps(out, a);
+    case static_cast<int>(Type::kI32) * 8 + static_cast<int>(Type::kF64):
+      return vcvtdq2pd(out, low);
+    case static_cast<int>(Type::kI32) * 8 + static_cast<int>(Type::kI64):
+      return vpmovsxdq(out, low);
+    case static_cast<int>(Type::kF32) * 8 + static_cast<int>(Type::kI32):
+      return vcvttps2dq(out, a);
+    case static_cast<int>(Type::kF32) * 8 + static_cast<int>(Type::kF64):
+      return vcvtps2pd(out, low);
+    case static_cast<int>(Type::kF64) * 8 + static_cast<int>(Type::kI32):
+      return vcvttpd2dq(Xbyak::Xmm(out.getIdx()), a);
+    case static_cast<int>(Type::kF64) * 8 + static_cast<int>(Type::kF32):
+      return vcvtpd2ps(Xbyak::Xmm(out.getIdx()), a);
+    case static_cast<int>(Type::kI64) * 8 + static_cast<int>(Type::kI32):
+      return Narrow(out, a);
+    default:
+      return Move(out, a);
+  }
+}
+
+// Rounds to nearest even; the low half of each lane is left undefined. NaN stays NaN.
+void Emitter::RoundToBFloat16(const Xbyak::Xmm& out, const Xbyak::Xmm& value) {
+  const Xbyak::Xmm t = Vector(kScratch1, Type::kI32);
+  vpsrld(t, value, 16);
+  vpand(t, t, PoolI(Type::kI32, 1));
+  vpaddd(t, t, PoolI(Type::kI32, 0x7fff));
+  vpaddd(t, t, value);
+  vcmpps(out, value, value, 3);
+  vblendvps(out, t, Pool(0x7fc00000, false, lanes_ == 8), out);
+}
+
+void Emitter::EmitWrap(ValueId id) {
+  const Inst& inst = kernel_[id];
+  const Xbyak::Xmm a = Reg(inst.args[0]);
+  const auto shift = [&](std::uint8_t n, bool sign) {
+    const Xbyak::Xmm out = Define(id);
+    vpslld(out, a, n);
+    sign ? vpsrad(out, out, n) : vpsrld(out, out, n);
+  };
+  switch (static_cast<DType>(inst.imm)) {
+    case DType::kU8:
+      return shift(24, false);
+    case DType::kI8:
+      return shift(24, true);
+    case DType::kI16:
+      return shift(16, true);
+    case DType::kF16: {
+      const Xbyak::Xmm half(kScratch0);
+      vcvtps2ph(half, a, 0);
+      return vcvtph2ps(Define(id), half);
+    }
+    case DType::kBF16: {
+      const Xbyak::Xmm out = DefineEarly(id);
+      RoundToBFloat16(out, a);
+      vpsrld(out, out, 16);
+      return vpslld(out, out, 16);
+    }
+    default:
+      return Move(Define(id), a);
+  }
+}
+
+}  // namespace framefuse::emit

@@ -1,0 +1,317 @@
+// Blocks of a row: prefix, segments, unrolled vector loops, tails, reductions. See emitter.h. Owner: backends/emit.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "backends/emit/x86/emitter.h"
+
+namespace framefuse::emit {
+
+using kernel_ir::Arity;
+using kernel_ir::BlockKind;
+using kernel_ir::ClassOf;
+using kernel_ir::OpClass;
+using kernel_ir::SizesLayout;
+using kernel_ir::Skeleton;
+
+// Puts each instruction in the sequence of its level and finds the values that cross sequences.
+void Emitter::Partition() {
+  const bool column = kernel_.skeleton == Skeleton::kColumn;
+  int next = 0;
+  for (const kernel_ir::Block& block : kernel_.blocks) {
+    Block& out = blocks_.emplace_back(Block{block.kind, {}, {}, {}, {}});
+    for (ValueId id : block.code) {
+      const Level level = levels_[index(id)];
+      int part = 2;
+      if (block.kind == BlockKind::kOnce && !column) {
+        part = 0;
+      } else if (level == Level::kKernel || (level == Level::kRow && !column)) {
+        part = 0;
+      } else if (level == Level::kSegment && !column) {
+        part = 1;
+      }
+      if (ClassOf(kernel_[id].op) == OpClass::kReduce) {
+        part = 2;
+        out.reductions.push_back(id);
+      }
+      sequence_of_[index(id)] = next + part;
+      if (!IsConst(id)) (part == 0 ? out.prefix : part == 1 ? out.segment : out.body).push_back(id);
+    }
+    next += 3;
+  }
+  for (const Block& block : blocks_) {
+    for (const Sequence* sequence : {&block.prefix, &block.segment, &block.body}) {
+      for (ValueId id : *sequence) {
+        for (int a = 0; a < Arity(kernel_[id].op); ++a) {
+          const ValueId arg = kernel_[id].args[static_cast<std::size_t>(a)];
+          if (sequence_of_[index(arg)] != sequence_of_[index(id)]) crosses_[index(arg)] = true;
+        }
+      }
+    }
+  }
+}
+
+void Emitter::EmitLoop(const Block& block) {
+  pointer_.clear();
+  use_current_ = false;
+  RunSequence(block.prefix, {});
+  if (block.body.empty() && block.segment.empty()) return;
+  const int unroll = ChooseUnroll(block);
+  StartAccumulators(block, unroll);
+  if (!kernel_.segments) {
+    AssignPointers(block);
+    EmitVectorLoop(block, unroll);
+  } else {
+    Xbyak::Label top, done;
+    for (int p = 0; p < pointers_; ++p) {
+      mov(rax, Stack(row_slot_ + p * 8));
+      mov(Stack(current_slot_ + p * 8), rax);
+    }
+    mov(rax, Size(SizesLayout::kSegments, rax));
+    mov(Stack(frame::kSegment), rax);
+    test(rax, rax);
+    jle(done);
+    L(top);
+    pointer_.clear();
+    use_current_ = true;
+    RunSequence(block.segment, {});
+    AssignPointers(block);
+    EmitVectorLoop(block, unroll);
+    AdvanceSegment(block);
+    sub(Stack(frame::kSegment), 1);
+    jg(top);
+    L(done);
+    use_current_ = false;
+  }
+  pointer_.clear();
+  FinishAccumulators(block, unroll);
+}
+
+void Emitter::AssignPointers(const Block& block) {
+  const bool calls = NeedsCall(block.body) || NeedsCall(block.segment);
+  std::vector<Xbyak::Reg64> free = {r12, r13, r14};
+  if (!calls) free.insert(free.end(), {r8, r9, r10, r11, rdi, rsi});
+  std::map<int, int> uses;
+  for (ValueId id : block.body) {
+    const Inst& inst = kernel_[id];
+    if (ClassOf(inst.op) != OpClass::kMemory) continue;
+    const bool scratch = inst.op == Op::kScratchLoad || inst.op == Op::kScratchStore;
+    ++uses[scratch ? static_cast<int>(kernel_.buffers.size()) + inst.slot : inst.slot];
+  }
+  pointer_.clear();
+  for (const auto& [buffer, count] : uses) {
+    if (pointer_.size() == free.size()) break;
+    const Xbyak::Reg64 reg = free[pointer_.size()];
+    mov(reg, Stack((use_current_ ? current_slot_ : row_slot_) + buffer * 8));
+    pointer_.emplace(buffer, reg);
+  }
+}
+
+void Emitter::AdvanceSegment(const Block& block) {
+  std::set<int> buffers, scratch_rows;
+  for (const Sequence* sequence : {&block.segment, &block.body}) {
+    for (ValueId id : *sequence) {
+      const Inst& inst = kernel_[id];
+      if (inst.op == Op::kLoad || inst.op == Op::kLoadAt || inst.op == Op::kStore) buffers.insert(inst.slot);
+      if (inst.op == Op::kScratchLoad || inst.op == Op::kScratchStore) {
+        const int at = current_slot_ + (static_cast<int>(kernel_.buffers.size()) + inst.slot) * 8;
+        if (!scratch_rows.insert(inst.slot).second) continue;
+        lea(rax, ptr[r15 * (kernel_ir::Is64Bit(inst.type) ? 8 : 4)]);
+        add(Stack(at), rax);
+      }
+    }
+  }
+  mov(rcx, Stack(frame::kSizes));
+  for (int b : buffers) {
+    if (!kernel_.buffers[static_cast<std::size_t>(b)].segmented) continue;
+    mov(rax, qword[rcx + layout_.SegmentStride(b) * 8]);
+    add(Stack(current_slot_ + b * 8), rax);
+  }
+}
+
+void Emitter::EmitVectorLoop(const Block& block, int unroll) {
+  FixRegisters(block);
+  xor_(ebx, ebx);
+  if (unroll > 1) {
+    CountedLoop(lanes_ * unroll, [&] {
+      for (int copy = 0; copy < unroll; ++copy) RunSequence(block.body, {copy, 0, false});
+    });
+  }
+  CountedLoop(lanes_, [&] { RunSequence(block.body, {}); });
+  EmitTail([&] { RunSequence(block.body, {0, 0, true}); });
+  ReleaseFixed();
+}
+
+void Emitter::CountedLoop(int step, const std::function<void()>& body) {
+  Xbyak::Label top, done;
+  lea(rax, ptr[r15 - step]);
+  mov(Stack(frame::kLimit), rax);
+  cmp(rbx, rax);
+  jg(done);
+  align(16);
+  L(top);
+  body();
+  add(rbx, step);
+  cmp(rbx, Stack(frame::kLimit));
+  jle(top);
+  L(done);
+}
+
+void Emitter::EmitTail(const std::function<void()>& body) {
+  Xbyak::Label done;
+  mov(rax, r15);
+  sub(rax, rbx);
+  jle(done);
+  mov(Stack(frame::kRemaining), rax);
+  LoadTailMasks();
+  body();
+  L(done);
+}
+
+// rax: number of points left.
+void Emitter::LoadTailMasks() {
+  neg(rax);
+  lea(rcx, ptr[rip + mask32_]);
+  vmovups(Xbyak::Ymm(kScratch0), ptr[rcx + rax * 4 + 32]);
+  vmovups(Stack(frame::kMask32, 256), Xbyak::Ymm(kScratch0));
+  if (lanes_ == 8) return;
+  lea(rcx, ptr[rip + mask64_]);
+  vmovups(Xbyak::Ymm(kScratch0), ptr[rcx + rax * 8 + 32]);
+  vmovups(Stack(frame::kMask64, 256), Xbyak::Ymm(kScratch0));
+}
+
+int Emitter::MaxPressure(const Sequence& sequence) const {
+  std::map<ValueId, std::size_t> last;
+  const std::set<ValueId> local(sequence.begin(), sequence.end());
+  for (std::size_t i = 0; i < sequence.size(); ++i) {
+    for (int a = 0; a < Arity(kernel_[sequence[i]].op); ++a) {
+      const ValueId arg = kernel_[sequence[i]].args[static_cast<std::size_t>(a)];
+      if (local.contains(arg)) last[arg] = i;
+    }
+  }
+  int live = 0, most = 0;
+  for (std::size_t i = 0; i < sequence.size(); ++i) {
+    if (last.contains(sequence[i])) ++live;
+    most = std::max(most, live);
+    std::set<ValueId> dead;
+    for (int a = 0; a < Arity(kernel_[sequence[i]].op); ++a) {
+      const ValueId arg = kernel_[sequence[i]].args[static_cast<std::size_t>(a)];
+      if (local.contains(arg) && last[arg] == i) dead.insert(arg);
+    }
+    live -= static_cast<int>(dead.size());
+  }
+  return most;
+}
+
+int Emitter::ChooseUnroll(const Block& block) const {
+  if (block.kind == BlockKind::kOnce || NeedsCall(block.body)) return 1;
+  const auto size = block.body.size();
+  const auto reductions = static_cast<int>(block.reductions.size());
+  if (reductions == 0) return size <= 6 ? 4 : size <= 16 ? 2 : 1;
+  const int free = kRegisters - std::max(4, MaxPressure(block.body) + 1);
+  for (int unroll : {4, 2}) {
+    if (unroll * reductions <= std::min(free, 8) && static_cast<int>(size) * unroll <= 120) return unroll;
+  }
+  return 1;
+}
+
+int Emitter::TakeFixed() {
+  for (int r = kRegisters - 1; r >= 0; --r) {
+    if (fixed_[static_cast<std::size_t>(r)]) continue;
+    fixed_[static_cast<std::size_t>(r)] = true;
+    return r;
+  }
+  throw Xbyak::Error(Xbyak::ERR_INTERNAL);
+}
+
+// Constants and uniform values that the loop uses most stay in registers.
+void Emitter::FixRegisters(const Block& block) {
+  std::map<ValueId, int> weight;
+  for (ValueId id : block.body) {
+    const Inst& inst = kernel_[id];
+    for (int a = 0; a < Arity(inst.op); ++a) {
+      const ValueId v = inst.args[static_cast<std::size_t>(a)];
+      const bool outside = sequence_of_[index(v)] != sequence_of_[index(id)] && Uniform(v);
+      // Where an operand must be a register, memory costs an instruction.
+      if (IsConst(v) || outside) weight[v] += a == 0 || (inst.op == Op::kSelect && a == 2) ? 2 : 1;
+    }
+  }
+  std::vector<std::pair<int, ValueId>> order;
+  for (const auto& [v, w] : weight) order.emplace_back(-w, v);
+  std::sort(order.begin(), order.end());
+  int count = kRegisters - static_cast<int>(accumulator_.size()) - std::max(4, MaxPressure(block.body) + 2);
+  for (const auto& [w, v] : order) {
+    if (count-- <= 0) break;
+    fixed_reg_[v] = TakeFixed();
+  }
+  for (const auto& [v, reg] : fixed_reg_) {
+    Move(Vector(reg, kernel_[v].type), IsConst(v) ? ConstAddress(kernel_[v]) : Home(v));
+  }
+}
+
+void Emitter::ReleaseFixed() {
+  BeginSequence({});
+  for (const auto& [v, reg] : fixed_reg_) {
+    fixed_[static_cast<std::size_t>(reg)] = false;
+    reg_of_[index(v)] = -1;
+  }
+  fixed_reg_.clear();
+}
+
+void Emitter::StartAccumulators(const Block& block, int unroll) {
+  for (ValueId id : block.reductions) {
+    const Type type = kernel_[id].type;
+    for (int copy = 0; copy < unroll; ++copy) {
+      const int reg = TakeFixed();
+      accumulator_[{id, copy}] = reg;
+      Move(Vector(reg, type), Pool(IdentityBits(kernel_[id]), kernel_ir::Is64Bit(type), IsYmm(type)));
+    }
+  }
+}
+
+void Emitter::FinishAccumulators(const Block& block, int unroll) {
+  for (ValueId id : block.reductions) {
+    const Inst& inst = kernel_[id];
+    const int first = accumulator_[{id, 0}];
+    for (int half = unroll / 2; half > 0; half /= 2) {
+      for (int copy = 0; copy < half; ++copy) {
+        const Xbyak::Xmm a = Vector(accumulator_[{id, copy}], inst.type);
+        Combine(inst.op, inst.type, a, a, Vector(accumulator_[{id, copy + half}], inst.type));
+      }
+    }
+    HorizontalReduce(inst, first);
+    vmovups(Home(id), Vector(first, inst.type));
+    home_valid_[index(id)] = true;
+  }
+  for (const auto& [key, reg] : accumulator_) fixed_[static_cast<std::size_t>(reg)] = false;
+  accumulator_.clear();
+}
+
+void Emitter::EmitReduce(ValueId id, const Point& point) {
+  const Inst& inst = kernel_[id];
+  const Xbyak::Xmm acc = Vector(accumulator_[{id, point.copy}], inst.type);
+  if (!point.tail) return Combine(inst.op, inst.type, acc, acc, Any(inst.args[0]).get());
+  // Lanes past the end take the identity.
+  const bool wide = kernel_ir::Is64Bit(inst.type);
+  const Xbyak::Xmm value = Reg(inst.args[0]), t = Vector(kScratch0, inst.type), mask = Vector(kScratch1, inst.type);
+  vmovups(t, Pool(IdentityBits(inst), wide, IsYmm(inst.type)));
+  vmovups(mask, Stack(wide ? frame::kMask64 : frame::kMask32, IsYmm(inst.type) ? 256 : 128));
+  vblendvps(t, t, value, mask);
+  Combine(inst.op, inst.type, acc, acc, t);
+}
+
+// All lanes get the result.
+void Emitter::HorizontalReduce(const Inst& inst, int reg) {
+  const Xbyak::Xmm value = Vector(reg, inst.type), t = Vector(kScratch0, inst.type);
+  if (IsYmm(inst.type)) {
+    vperm2f128(Xbyak::Ymm(kScratch0), Xbyak::Ymm(reg), Xbyak::Ymm(reg), 1);
+    Combine(inst.op, inst.type, value, value, t);
+  }
+  vshufps(t, value, value, 0x4e);
+  Combine(inst.op, inst.type, value, value, t);
+  if (kernel_ir::Is64Bit(inst.type)) return;
+  vshufps(t, value, value, 0xb1);
+  Combine(inst.op, inst.type, value, value, t);
+}
+
+}  // namespace framefuse::emit

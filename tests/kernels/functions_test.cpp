@@ -1,0 +1,63 @@
+// The expanded f32 functions against libm in double, over a sweep of all floats; at most 2 ULP.
+#include "tests/kernels/harness.h"
+
+namespace framefuse::testing {
+namespace {
+
+double UlpError(float got, double want) {
+  const auto rounded = static_cast<float>(want);
+  if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got) ? 0 : 1e9;
+  if (got == rounded) return 0;
+  if (std::isinf(got) || std::isinf(rounded)) return 1e9;
+  const float next = std::nextafter(std::fabs(rounded), INFINITY);
+  return std::fabs(static_cast<double>(got) - want) /
+         (static_cast<double>(next) - std::fabs(static_cast<double>(rounded)));
+}
+
+struct Function {
+  Op op;
+  double (*exact)(double);
+};
+
+class ExpandedFunction : public ::testing::TestWithParam<Function> {};
+
+TEST_P(ExpandedFunction, WithinTwoUlp) {
+  Kernel kernel;
+  Builder b(&kernel);
+  const ValueId x = b.Load(b.AddBuffer(DType::kF32, false));
+  b.Store(b.AddBuffer(DType::kF32, true), b.Unary(GetParam().op, x));
+  auto compiled = CpuKernel::Get(kernel);
+  ASSERT_TRUE(compiled.ok());
+  constexpr std::uint64_t kStep = 1009;
+  std::vector<float> in, out;
+  for (std::uint64_t bits = 0; bits < 1ull << 32; bits += kStep)
+    in.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  for (float special :
+       {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 1e-45f, -1e-45f, 88.72283f, 88.7229f, -103.97f, 3.4e38f}) {
+    in.push_back(special);
+  }
+  out.resize(in.size());
+  void* buffers[] = {in.data(), out.data()};
+  Launch(*compiled, Flat(kernel, static_cast<std::int64_t>(in.size()))).Run(buffers);
+  double worst = 0;
+  float where = 0;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const double error = UlpError(out[i], GetParam().exact(static_cast<double>(in[i])));
+    if (error > worst) worst = error, where = in[i];
+  }
+  RecordProperty("worst_ulp", std::to_string(worst));
+  EXPECT_LE(worst, 2) << "at " << where << " for " << GetParam().exact(static_cast<double>(where));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExpandedFunction,
+                         ::testing::Values(Function{Op::kExp, [](double x) { return std::exp(x); }},
+                                           Function{Op::kExpm1, [](double x) { return std::expm1(x); }},
+                                           Function{Op::kLog, [](double x) { return std::log(x); }},
+                                           Function{Op::kLog1p, [](double x) { return std::log1p(x); }},
+                                           Function{Op::kTanh, [](double x) { return std::tanh(x); }},
+                                           Function{Op::kErf, [](double x) { return std::erf(x); }},
+                                           Function{Op::kSigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }}),
+                         [](const auto& info) { return std::string(Name(info.param.op)); });
+
+}  // namespace
+}  // namespace framefuse::testing

@@ -1,0 +1,313 @@
+// Machine code against the interpreter: every operation and type, random bodies, rows, segments, columns, tiles.
+#include "tests/kernels/harness.h"
+
+namespace framefuse::testing {
+namespace {
+
+constexpr std::int64_t kSizes[] = {0, 1, 3, 4, 7, 8, 9, 15, 31, 33, 64, 100};
+
+DType StorageOf(Type type) {
+  constexpr DType kStorage[] = {DType::kBool, DType::kI32, DType::kI64, DType::kF32, DType::kF64};
+  return kStorage[static_cast<int>(type)];
+}
+
+// out = op(in0, in1, in2), flat.
+Kernel OneOp(Op op, Type type, Type result) {
+  Kernel kernel;
+  kernel.name = std::string(Name(op));
+  Builder b(&kernel);
+  b.Begin(BlockKind::kLoop);
+  std::vector<ValueId> args;
+  for (int a = 0; a < Arity(op); ++a) {
+    const Type t = op == Op::kSelect && a == 0 ? Type::kPred : type;
+    args.push_back(b.Load(b.AddBuffer(StorageOf(t), false)));
+  }
+  args.resize(3, kernel_ir::kNoValue);
+  const std::uint64_t imm = op == Op::kShl || op == Op::kShr ? 5 : 0;
+  const ValueId r = b.Emit(op, result, {args[0], args[1], args[2]}, -1, imm);
+  b.Store(b.AddBuffer(StorageOf(result), true), r);
+  return kernel;
+}
+
+void RunFlat(const Kernel& kernel, double scale = 1) {
+  unsigned seed = 1;
+  for (std::int64_t n : kSizes) {
+    std::vector<std::int64_t> sizes(kernel.buffers.size(), n);
+    ExpectSame(kernel, Flat(kernel, n), sizes, seed++, scale);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(MachineCode, EveryOperation) {
+  using kernel_ir::OpClass;
+  for (int o = 0; o <= static_cast<int>(Op::kFmod); ++o) {
+    const Op op = static_cast<Op>(o);
+    for (Type type : {Type::kPred, Type::kI32, Type::kI64, Type::kF32, Type::kF64}) {
+      const Type result = ClassOf(op) == OpClass::kCompare ? Type::kPred : type;
+      const bool is_float = kernel_ir::IsFloat(type);
+      if (ClassOf(op) == OpClass::kLeaf || ClassOf(op) == OpClass::kMemory || ClassOf(op) == OpClass::kConvert)
+        continue;
+      if (op == Op::kBitcast || (ClassOf(op) == OpClass::kMath && !is_float)) continue;
+      if (ClassOf(op) == OpClass::kBits && is_float) continue;
+      const bool float_only = op == Op::kDiv || op == Op::kFma || (op >= Op::kFloor && op <= Op::kReciprocal);
+      if (float_only && !is_float) continue;
+      if (type == Type::kPred && ClassOf(op) == OpClass::kArith && op != Op::kSelect) continue;
+      if (type == Type::kPred && (op == Op::kShl || op == Op::kShr || op == Op::kLt || op == Op::kLe)) continue;
+      SCOPED_TRACE(std::string(Name(op)) + " " + std::string(Name(type)));
+      RunFlat(OneOp(op, type, result));
+    }
+  }
+}
+
+TEST(MachineCode, EveryCast) {
+  constexpr Type kTypes[] = {Type::kPred, Type::kI32, Type::kI64, Type::kF32, Type::kF64};
+  for (Type from : kTypes) {
+    for (Type to : kTypes) {
+      if (from == to) continue;
+      SCOPED_TRACE(std::string(Name(from)) + " to " + std::string(Name(to)));
+      RunFlat(OneOp(Op::kCast, from, to));
+    }
+  }
+}
+
+TEST(MachineCode, EveryStorageTypeAndPlacement) {
+  for (int d = 0; d <= static_cast<int>(DType::kF64); ++d) {
+    for (bool wide : {false, true}) {
+      for (Inner inner : {Inner::kContiguous, Inner::kStrided, Inner::kUniform}) {
+        const DType dtype = static_cast<DType>(d);
+        Kernel kernel;
+        Builder b(&kernel);
+        b.Begin(BlockKind::kLoop);
+        const ValueId v = b.Load(b.AddBuffer(dtype, false, inner));
+        const Inner out = inner == Inner::kUniform ? Inner::kContiguous : inner;
+        b.Store(b.AddBuffer(dtype, true, out), v);
+        if (wide) {  // a 64-bit element value halves the lanes
+          const ValueId i = b.Emit(Op::kIota, Type::kI64, {});
+          b.Store(b.AddBuffer(DType::kI64, true), i);
+        }
+        for (std::int64_t n : kSizes) {
+          SCOPED_TRACE(std::string(Name(dtype)) + " n " + std::to_string(n));
+          LaunchShape shape = Flat(kernel, n);
+          std::vector<std::int64_t> sizes(kernel.buffers.size(), n);
+          if (inner == Inner::kStrided) {
+            for (std::size_t k = 0; k < 2; ++k) shape.buffers[k].inner *= 3, sizes[k] = n * 3;
+          }
+          if (inner == Inner::kUniform) sizes[0] = 1;
+          ExpectSame(kernel, shape, sizes, static_cast<unsigned>(n));
+        }
+      }
+    }
+  }
+}
+
+TEST(MachineCode, WrapsSmallIntegersAndRoundsHalves) {
+  for (DType to : {DType::kU8, DType::kI8, DType::kI16}) {
+    Kernel kernel;
+    Builder b(&kernel);
+    const ValueId v = b.Load(b.AddBuffer(DType::kI32, false));
+    const ValueId big = b.Binary(Op::kMul, v, b.ConstInt(Type::kI32, 12345));
+    b.Store(b.AddBuffer(DType::kI32, true), b.Emit(Op::kWrap, Type::kI32, {big}, -1, static_cast<std::uint64_t>(to)));
+    b.Store(b.AddBuffer(to, true), big);
+    RunFlat(kernel);
+  }
+  for (DType to : {DType::kF16, DType::kBF16}) {
+    Kernel kernel;
+    Builder b(&kernel);
+    const ValueId v = b.Load(b.AddBuffer(DType::kF32, false));
+    b.Store(b.AddBuffer(DType::kF32, true), b.Emit(Op::kWrap, Type::kF32, {v}, -1, static_cast<std::uint64_t>(to)));
+    b.Store(b.AddBuffer(to, true), v);
+    RunFlat(kernel, 0);
+  }
+}
+
+// A random straight-line body over f32 and i32 with many live values, so that registers run out.
+Kernel RandomBody(unsigned seed, bool wide) {
+  std::mt19937 random(seed);
+  Kernel kernel;
+  Builder b(&kernel);
+  b.Begin(BlockKind::kLoop);
+  const Type f = wide ? Type::kF64 : Type::kF32, n = wide ? Type::kI64 : Type::kI32;
+  std::vector<ValueId> floats, ints;
+  for (int k = 0; k < 4; ++k) floats.push_back(b.Load(b.AddBuffer(StorageOf(f), false)));
+  for (int k = 0; k < 2; ++k) ints.push_back(b.Load(b.AddBuffer(StorageOf(n), false)));
+  floats.push_back(b.Load(b.AddBuffer(StorageOf(f), false, Inner::kUniform)));
+  const auto pick = [&](const std::vector<ValueId>& from) { return from[random() % from.size()]; };
+  const int length = 5 + static_cast<int>(random() % 60);
+  for (int k = 0; k < length; ++k) {
+    switch (random() % 9) {
+      case 0:
+        floats.push_back(b.Binary(Op::kAdd, pick(floats), pick(floats)));
+        break;
+      case 1:
+        floats.push_back(b.Binary(Op::kMul, pick(floats), b.Const(f, 0.5)));
+        break;
+      case 2:
+        floats.push_back(b.Emit(Op::kFma, f, {pick(floats), pick(floats), pick(floats)}));
+        break;
+      case 3:
+        floats.push_back(b.Binary(random() % 2 ? Op::kMax : Op::kMin, pick(floats), pick(floats)));
+        break;
+      case 4:
+        floats.push_back(b.Select(b.Compare(Op::kLt, pick(floats), pick(floats)), pick(floats), pick(floats)));
+        break;
+      case 5:
+        ints.push_back(b.Binary(Op::kAdd, pick(ints), pick(ints)));
+        break;
+      case 6:
+        ints.push_back(b.Select(b.Compare(Op::kLe, pick(ints), pick(ints)), pick(ints), b.ConstInt(n, 3)));
+        break;
+      case 7:
+        floats.push_back(b.Unary(Op::kNeg, pick(floats)));
+        break;
+      default:
+        floats.push_back(b.Unary(random() % 8 == 0 ? Op::kSin : Op::kAbs, pick(floats)));
+        break;
+    }
+  }
+  for (int k = 0; k < 3; ++k) b.Store(b.AddBuffer(StorageOf(f), true), pick(floats));
+  b.Store(b.AddBuffer(StorageOf(n), true), pick(ints));
+  return kernel;
+}
+
+TEST(MachineCode, RandomBodies) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    const Kernel kernel = RandomBody(seed, seed % 3 == 0);
+    for (std::int64_t n : {5, 37}) {
+      std::vector<std::int64_t> sizes(kernel.buffers.size(), n);
+      sizes[6] = 1;
+      ExpectSame(kernel, Flat(kernel, n), sizes, seed, 1);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// y = (x - max) scaled by a row sum, kept in scratch; all stores and levels of a row kernel.
+Kernel RowKernel(DType dtype, bool segments) {
+  Kernel kernel;
+  kernel.skeleton = Skeleton::kRow;
+  kernel.outer_rank = 2;
+  kernel.segments = segments;
+  Builder b(&kernel);
+  const int x = b.AddBuffer(dtype, false, Inner::kContiguous, segments);
+  const int weight = b.AddBuffer(dtype, false, segments ? Inner::kUniform : Inner::kContiguous, segments);
+  const int y = b.AddBuffer(dtype, true, Inner::kContiguous, segments), s = b.AddBuffer(dtype, true, Inner::kUniform);
+  const int p = b.AddParam(ComputeType(dtype));
+  const int scratch = b.AddScratch();
+  b.Begin(BlockKind::kLoop);
+  const ValueId max = b.Unary(Op::kReduceMax, b.Load(x));
+  b.Begin(BlockKind::kLoop);
+  const ValueId e = b.Binary(Op::kSub, b.Load(x), max);
+  const ValueId sum = b.Unary(Op::kReduceSum, e);
+  const ValueId square = b.Unary(Op::kReduceSum, b.Binary(Op::kMul, e, e));
+  b.Emit(Op::kScratchStore, ComputeType(dtype), {e}, scratch);
+  b.Begin(BlockKind::kOnce);
+  const ValueId mean = b.Binary(Op::kMul, sum, b.Emit(Op::kParam, ComputeType(dtype), {}, p));
+  b.Store(s, mean);
+  b.Begin(BlockKind::kLoop);
+  const ValueId loaded = b.Emit(Op::kScratchLoad, ComputeType(dtype), {}, scratch);
+  const ValueId scaled =
+      b.Binary(Op::kAdd, b.Binary(Op::kMul, b.Binary(Op::kSub, loaded, mean), b.Load(weight)), square);
+  b.Store(y, scaled);
+  return kernel;
+}
+
+TEST(MachineCode, Rows) {
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16}) {
+    for (bool segments : {false, true}) {
+      for (std::int64_t inner : {1, 5, 8, 40, 67}) {
+        const Kernel kernel = RowKernel(dtype, segments);
+        const std::int64_t count = segments ? 3 : 1, size = kernel_ir::ElementSize(dtype), row = inner * count;
+        LaunchShape shape;
+        shape.inner = inner;
+        shape.segments = count;
+        shape.extents = {3, 4};
+        shape.buffers = {{{4 * row * size, row * size}, inner * size, size},
+                         {{0, 0}, size, segments ? 0 : size},
+                         {{row * size, 3 * row * size}, inner * size, size},  // outer dimensions swapped
+                         {{4 * size, size}, 0, 0}};
+        shape.params = {std::bit_cast<std::uint64_t>(1.0 / static_cast<double>(row))};
+        ExpectSame(kernel, shape, {12 * row, std::max(row, count), 12 * row, 12}, 5, 40, false);
+      }
+    }
+  }
+}
+
+TEST(MachineCode, Columns) {
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI32}) {
+    for (std::int64_t rows : {0, 1, 7, 8, 19}) {
+      for (std::int64_t columns : {1, 6, 8, 45, 300}) {
+        Kernel kernel;
+        kernel.skeleton = Skeleton::kColumn;
+        kernel.outer_rank = 1;
+        Builder b(&kernel);
+        const int x = b.AddBuffer(dtype, false), u = b.AddBuffer(dtype, false, Inner::kUniform);
+        const int y = b.AddBuffer(dtype, true), z = b.AddBuffer(dtype, true);
+        b.Begin(BlockKind::kLoop);
+        const ValueId v = b.Load(x);
+        const ValueId sum = b.Unary(Op::kReduceSum, b.Binary(Op::kMul, v, b.Load(u)));
+        const ValueId max = b.Unary(Op::kReduceMax, v);
+        b.Begin(BlockKind::kLoop);
+        b.Store(y, b.Binary(Op::kAdd, sum, b.Const(kernel[sum].type, 1)));
+        b.Store(z, max);
+        const std::int64_t size = kernel_ir::ElementSize(dtype);
+        LaunchShape shape;
+        shape.inner = columns;
+        shape.extents = {2, rows};
+        shape.buffers = {{{rows * columns * size, columns * size}, 0, size},
+                         {{rows * size, size}, 0, 0},
+                         {{columns * size, 0}, 0, size},
+                         {{columns * size, 0}, 0, size}};
+        ExpectSame(kernel, shape, {2 * rows * columns, 2 * rows, 2 * columns, 2 * columns}, 9, 40, false);
+      }
+    }
+  }
+}
+
+TEST(MachineCode, TransposedReads) {
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kU8}) {
+    for (auto [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {8, 8}, {33, 70}, {130, 65}}) {
+      Kernel kernel;
+      kernel.skeleton = Skeleton::kTransposed;
+      kernel.outer_rank = 1;
+      Builder b(&kernel);
+      const ValueId x = b.Load(b.AddBuffer(dtype, false)), t = b.Load(b.AddBuffer(dtype, false, Inner::kTransposed));
+      b.Store(b.AddBuffer(dtype, true), b.Binary(Op::kAdd, x, t));
+      const std::int64_t size = kernel_ir::ElementSize(dtype), all = rows * columns * size;
+      LaunchShape shape;
+      shape.inner = columns;
+      shape.extents = {2, rows};
+      shape.buffers = {
+          {{all, columns * size}, 0, size}, {{all, size}, 0, rows * size}, {{all, columns * size}, 0, size}};
+      ExpectSame(kernel, shape, {2 * rows * columns, 2 * rows * columns, 2 * rows * columns}, 3);
+    }
+  }
+}
+
+TEST(MachineCode, IndexedLoads) {
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI8}) {
+    for (std::int64_t n : kSizes) {
+      Kernel kernel;
+      Builder b(&kernel);
+      const ValueId i = b.Load(b.AddBuffer(DType::kU8, false));
+      const ValueId index = b.Cast(Type::kI64, i);
+      const int out = b.AddBuffer(dtype, true), table = b.AddBuffer(dtype, false, Inner::kStrided);
+      b.Store(out, b.LoadAt(table, index));
+      LaunchShape shape = Flat(kernel, n);
+      // Flat launches move buffers by the point; a table stays where it is.
+      shape.buffers[2].inner = kernel_ir::ElementSize(dtype);
+      ExpectSame(kernel, shape, {n, n, 512}, 3);
+    }
+  }
+}
+
+TEST(MachineCode, EqualBodiesShareOneBinary) {
+  Kernel first = OneOp(Op::kAdd, Type::kF32, Type::kF32), second = first;
+  second.name = "other";
+  auto a = CpuKernel::Get(first), b = CpuKernel::Get(second);
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(a->get(), b->get());
+  EXPECT_LT((*a)->compile_ms(), 50);
+}
+
+}  // namespace
+}  // namespace framefuse::testing
