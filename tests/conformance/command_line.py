@@ -6,6 +6,7 @@ Each command is one function that returns the exit status. Invariant: what is pr
 from __future__ import annotations
 
 import argparse
+import pathlib
 import time
 
 from conformance import results
@@ -20,6 +21,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="conformance", description=__doc__)
     commands = parser.add_subparsers(dest="command")
     _add_programs(commands)
+    _add_fuzz(commands)
     page = commands.add_parser("page", help="write docs/conformance.md from the results")
     page.set_defaults(run=_page)
     chosen = parser.parse_args(arguments or ["programs"])
@@ -44,6 +46,16 @@ def _add_programs(commands) -> None:
     parser.add_argument("--failures", default=None, help="write the failures as a list to this file")
     parser.add_argument("select", nargs="*", help="keep programs whose name contains one of these")
     parser.set_defaults(run=_programs)
+
+
+def _add_fuzz(commands) -> None:
+    parser = commands.add_parser("fuzz", help="random programs, state changed at random between calls")
+    _add_system(parser)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--calls", type=int, default=5000, help="program-calls to make (default 5000)")
+    parser.add_argument("--folder", default="found", help="where failing programs are written, shrunk")
+    parser.add_argument("--save", action="store_true", help="write the results file that the page is made from")
+    parser.set_defaults(run=_fuzz)
 
 
 def jobs_for(programs: list[Program], ways: list[str]) -> list[Job]:
@@ -75,6 +87,27 @@ def _programs(chosen: argparse.Namespace) -> int:
     if chosen.failures:
         results.write_failures(chosen.failures, choice, verdicts)
     return 1 if any(v.status in (WRONG, CRASH) for v in verdicts) else 0
+
+
+def _fuzz(chosen: argparse.Namespace) -> int:
+    from conformance.fuzz.run_in_workers import fuzz
+
+    reason = why_not_available(chosen.system)
+    if reason:
+        print(f"can't run: {reason}")
+        return 2
+    choice = SystemChoice(chosen.system, chosen.backend)
+    outcome = fuzz(
+        choice, chosen.seed, chosen.calls, pathlib.Path(chosen.folder), lambda text: print(text[:300], flush=True)
+    )
+    rate = outcome.calls / outcome.seconds if outcome.seconds else 0
+    print(
+        f"{outcome.programs} programs, {outcome.calls} program-calls, {rate:.0f} a second of a core, "
+        f"{len(outcome.failures)} failures"
+    )
+    if chosen.save:
+        results.save_fuzz(choice, chosen.seed, outcome)
+    return 1 if outcome.failures else 0
 
 
 def _printer(verbose: bool):

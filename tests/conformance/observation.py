@@ -81,7 +81,7 @@ def _protected_globals() -> Iterator[None]:
     dtype, grad, threads = torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads()
     recursion, path, environment = sys.getrecursionlimit(), list(sys.path), dict(os.environ)
     hook_number, RemovableHandle.next_id = RemovableHandle.next_id, 0
-    torch.manual_seed(1)
+    torch.default_generator.manual_seed(1)
     random.seed(1)
     np.random.seed(1)
     try:
@@ -107,7 +107,9 @@ def _make_calls(case: Case, compiled: Callable[..., Any], repeats: bool, observa
     if repeats:
         changes += [*case.then, lambda: None]
     for number, change in enumerate(changes):
-        fresh = change()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fresh = change()
         if isinstance(fresh, Args):
             args, kwargs = fresh.args, fresh.kwargs
         _one_call(case, compiled, args, kwargs, f"call{number}", observation)
@@ -187,7 +189,7 @@ def _warning_text(warning: warnings.WarningMessage) -> str:
 
 def _random_state() -> str:
     digest = hashlib.sha1(torch.get_rng_state().numpy().tobytes())
-    digest.update(repr(random.getstate()).encode())
+    digest.update(str(hash(random.getstate())).encode())
     numpy_state = np.random.get_state(legacy=False)["state"]
     digest.update(numpy_state["key"].tobytes() + str(numpy_state["pos"]).encode())
     return digest.hexdigest()

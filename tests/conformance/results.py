@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import torch
 
+from conformance.fuzz.run_in_workers import Outcome
 from conformance.judge import BROKE, CRASH, OK, SKIPPED, WRONG, Verdict
 from conformance.program import Program
 from conformance.runner import SystemChoice, count_by_status
@@ -37,6 +38,20 @@ def save_programs(choice: SystemChoice, programs: Sequence[Program], verdicts: S
         ],
     }
     write("programs", choice.name, content)
+
+
+def save_fuzz(choice: SystemChoice, first_seed: int, outcome: Outcome) -> None:
+    """Writes what a run of the fuzzer did."""
+    content = {
+        "system": choice.name,
+        "first_seed": first_seed,
+        "programs": outcome.programs,
+        "calls": outcome.calls,
+        "calls_per_second": round(outcome.calls / max(outcome.seconds, 1e-9)),
+        "failures": len(outcome.failures),
+        "first_failures": [text[:200] for text in outcome.failures[:20]],
+    }
+    write("fuzz", choice.name, content)
 
 
 def first_detail(verdict: Verdict) -> str:

@@ -313,10 +313,9 @@ class TensorData:
 
 
 def _bits(value: torch.Tensor) -> bytes:
-    resolved = value.resolve_conj().resolve_neg().contiguous()
-    if resolved.numel() == 0:
-        return b""
-    return resolved.reshape(-1).view(torch.uint8).numpy().tobytes()
+    flat = torch.empty(value.numel(), dtype=value.dtype)
+    flat.copy_(value.resolve_conj().resolve_neg().reshape(-1))
+    return flat.view(torch.uint8).numpy().tobytes()
 
 
 def user_traceback(error: BaseException) -> list[str]:

@@ -1,0 +1,90 @@
+"""Fuzzes in worker processes: a seed that kills its worker is a finding, and the next worker goes on after it.
+
+Invariant: the seeds tried are consecutive from the first, whatever crashes in between.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from conformance.fuzz import search
+from conformance.runner import SystemChoice
+from conformance.systems import make_system
+from conformance.worker import Worker, reply
+
+
+@dataclasses.dataclass
+class Outcome:
+    """The sum over all workers. `failures` holds one readable line a finding."""
+
+    programs: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+    failures: list[str] = dataclasses.field(default_factory=list)
+
+
+def fuzz(
+    choice: SystemChoice, first_seed: int, calls: int, folder: pathlib.Path, progress: Callable[[str], None]
+) -> Outcome:
+    """At least `calls` program-calls; findings are written to `folder`."""
+    outcome = Outcome()
+    seed = first_seed
+    while outcome.calls < calls:
+        arguments = [choice.name, choice.backend or "", str(seed), str(calls - outcome.calls), str(folder)]
+        worker = Worker("conformance.fuzz.run_in_workers", arguments)
+        last: dict[str, Any] = {"seed": seed, "programs": 0, "calls": 0, "seconds": 0.0}
+        finished = False
+        for line in worker.lines():
+            if "found" in line:
+                outcome.failures.append(line["found"])
+                progress(line["found"])
+            last = line.get("state", last)
+            finished = line.get("finished", False)
+        outcome.programs += last["programs"]
+        outcome.calls += last["calls"]
+        outcome.seconds += last["seconds"]
+        if finished:
+            break
+        text = f"seed {last['seed']}: {' | '.join(worker.why_it_ended())}"
+        outcome.failures.append(text)
+        progress(text)
+        seed = last["seed"] + 1
+    return outcome
+
+
+def _work(reply_descriptor: int, choice: SystemChoice, first_seed: int, calls: int, folder: pathlib.Path) -> None:
+    system = make_system(choice.name, choice.backend)
+    with os.fdopen(reply_descriptor, "w") as replies:
+        current = search.Search()
+
+        def enough(state: search.Search) -> bool:
+            nonlocal current
+            current = state
+            return state.calls >= calls
+
+        def started(seed: int) -> None:
+            state = {"seed": seed, "programs": current.programs, "calls": current.calls, "seconds": current.seconds}
+            reply(replies, {"state": state})
+
+        def found(finding: search.Finding) -> None:
+            path = search.write_program(finding, folder, system)
+            reply(replies, {"found": f"seed {finding.draft.seed}: {finding.verdict.details[:2]} -> {path.name}"})
+
+        done = search.run(system, first_seed, enough, found, started)
+        state = {"seed": first_seed, "programs": done.programs, "calls": done.calls, "seconds": done.seconds}
+        reply(replies, {"state": state, "finished": True})
+
+
+if __name__ == "__main__":
+    _work(
+        int(sys.argv[1]),
+        SystemChoice(sys.argv[2], sys.argv[3] or None),
+        int(sys.argv[4]),
+        int(sys.argv[5]),
+        pathlib.Path(sys.argv[6]),
+    )
