@@ -1,0 +1,60 @@
+#include "symbolic/tracing/autograd_bridge.h"
+
+#include <ATen/SequenceNumber.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace framefuse::tracing {
+namespace {
+
+// Stands for the history of an input that is no leaf. Gradients are asked for at its edge, so it never runs.
+struct InputHistory : torch::autograd::Node {
+  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override { return {}; }
+  std::string name() const override { return "InputHistory"; }
+};
+
+[[maybe_unused]] std::shared_ptr<InputHistory> MakeHistory(std::shared_ptr<torch::autograd::Node>*) {
+  return std::make_shared<InputHistory>();
+}
+
+template <typename Pointer>
+auto MakeHistory(Pointer*) {
+  return c10::make_intrusive<InputHistory>();
+}
+
+}  // namespace
+
+void MakeNonLeaf(const at::Tensor& fake) {
+  // torch 2.11 counts nodes with shared_ptr, 2.13 with intrusive_ptr.
+  auto history = MakeHistory(static_cast<decltype(torch::autograd::Edge::function)*>(nullptr));
+  const auto index = history->add_input_metadata(fake);
+  torch::autograd::impl::set_gradient_edge(fake, {std::move(history), static_cast<std::uint32_t>(index)});
+}
+
+std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
+                                  const std::vector<at::Tensor>& tangents) {
+  return torch::autograd::grad(outputs, inputs, tangents, /*retain_graph=*/false, /*create_graph=*/false,
+                               /*allow_unused=*/true);
+}
+
+std::int64_t CurrentBackwardSequence() {
+  auto node = torch::autograd::get_current_node();
+  return node == nullptr ? -1 : static_cast<std::int64_t>(node->sequence_nr());
+}
+
+std::int64_t LastForwardSequence() { return static_cast<std::int64_t>(at::sequence_number::peek()) - 1; }
+
+bool HasGradientHooks(const at::Tensor& t) {
+  if (torch::autograd::impl::get_autograd_meta(t) == nullptr) return false;
+  return !torch::autograd::impl::hooks(t).empty() || torch::autograd::impl::post_acc_grad_hooks(t) != nullptr;
+}
+
+const void* GradientFunction(const at::Tensor& t) { return t.grad_fn().get(); }
+
+}  // namespace framefuse::tracing

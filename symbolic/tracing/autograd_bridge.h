@@ -1,0 +1,29 @@
+// The few meetings with torch's autograd engine, in one file because its headers are slow to compile.
+#ifndef FRAMEFUSE_SYMBOLIC_TRACING_AUTOGRAD_BRIDGE_H_
+#define FRAMEFUSE_SYMBOLIC_TRACING_AUTOGRAD_BRIDGE_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace framefuse::tracing {
+
+// Gives `fake` a grad_fn of its own, so that it is no leaf, as the real tensor it stands for.
+void MakeNonLeaf(const at::Tensor& fake);
+// torch.autograd.grad with allow_unused. The GIL must not be held.
+std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
+                                  const std::vector<at::Tensor>& tangents);
+// Sequence number of the node that the engine runs on this thread, -1 if none: it equals the one that the
+// forward operator got.
+std::int64_t CurrentBackwardSequence();
+// Sequence number that the last autograd node of this thread got.
+std::int64_t LastForwardSequence();
+// Hooks that run when a gradient reaches the tensor.
+bool HasGradientHooks(const at::Tensor& t);
+// The gradient function's identity, to see whether it was replaced.
+const void* GradientFunction(const at::Tensor& t);
+
+}  // namespace framefuse::tracing
+
+#endif  // FRAMEFUSE_SYMBOLIC_TRACING_AUTOGRAD_BRIDGE_H_

@@ -1,0 +1,429 @@
+// The end of a recording: outputs with their aliases, mutated inputs, gradients of inputs, the backward phase,
+// and the inputs that are used after all.
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/state.h"
+
+namespace framefuse::tracing {
+namespace {
+
+class Closing {
+ public:
+  Closing(Recorder& recorder, std::vector<InputRecord>& inputs, std::vector<at::Tensor> outputs,
+          OriginProvider* origins)
+      : recorder_(recorder),
+        graph_(recorder.graph()),
+        inputs_(inputs),
+        tensors_(std::move(outputs)),
+        origins_(origins),
+        graph_input_(inputs.size(), -1) {}
+
+  absl::StatusOr<TracedGraph> Run(bool for_backward) {
+    result_.num_outputs = static_cast<int>(tensors_.size());
+    definitions_ = graph_.Definitions();
+    if (absl::Status s = CompareInputs(); !s.ok()) return s;
+    FindWrites();
+    if (absl::Status s = DescribeOutputs(); !s.ok()) return s;
+    AddMutatedOutputs();
+    if (for_backward) {
+      if (absl::Status s = RecordBackward(); !s.ok()) return s;
+    }
+    SelectInputs();
+    ResolveOrigins();
+    if (absl::Status s = ir::Verify(graph_); !s.ok()) return s;
+    result_.graph = std::make_shared<ir::Graph>(std::move(graph_));
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status Fail(BreakKind kind, const std::string& context, const std::string& explanation) {
+    recorder_.SetPendingBreak({kind, context, explanation, {}});
+    return absl::FailedPreconditionError(context + ": " + explanation);
+  }
+  static ir::ValueId ValueOf(const at::Tensor& t) { return AsFake(t)->value(); }
+  ir::StorageId StorageOf(ir::ValueId v) const { return graph_.value(v).storage; }
+
+  // Differences between each input's fake and how it was at entry.
+  absl::Status CompareInputs() {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      InputRecord& r = inputs_[i];
+      const std::string& name = r.name.empty() ? "an input" : r.name;
+      if (ValueOf(r.fake) != r.value || r.fake.storage().unsafeGetStorageImpl() != r.storage) {
+        return Fail(BreakKind::kMetadataMutation, name, "the data of an input is replaced");
+      }
+      const bool rebased = GradientFunction(r.fake) != r.gradient_function;
+      if (r.fake.requires_grad() != r.requires_grad && !rebased) {
+        return Fail(BreakKind::kHiddenState, name, "requires_grad of an input is changed");
+      }
+      if (HasGradientHooks(r.fake)) return Fail(BreakKind::kHiddenState, name, "a hook is put on an input");
+      if (absl::Status s = CompareGradient(static_cast<int>(i)); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CompareGradient(int i) {
+    InputRecord& r = inputs_[static_cast<std::size_t>(i)];
+    const at::Tensor& now = r.fake.grad();
+    const at::Tensor before = r.gradient < 0 ? at::Tensor() : inputs_[static_cast<std::size_t>(r.gradient)].fake;
+    if (now.defined() ? before.defined() && now.is_same(before) : !before.defined()) return absl::OkStatus();
+    if (HasGradientHooks(r.real)) {
+      return Fail(BreakKind::kHiddenState, r.name, "a gradient is accumulated into a tensor that has hooks");
+    }
+    if (r.gradient_of >= 0) return Fail(BreakKind::kHiddenState, r.name, "the gradient of a gradient is changed");
+    gradient_changed_.push_back(i);
+    GradientEffect effect{r.input_index, -1};
+    if (now.defined()) {
+      if (AsFake(now) == nullptr) return Fail(BreakKind::kRealTensor, r.name, "an untraced tensor becomes a gradient");
+      effect.output = static_cast<int>(tensors_.size());
+      tensors_.push_back(now);
+    }
+    result_.gradient_effects.push_back(effect);
+    return absl::OkStatus();
+  }
+
+  // Storages that nodes write.
+  void FindWrites() {
+    for (const ir::Node& n : graph_.nodes) {
+      if (!n.op->mutates()) continue;
+      const auto& schema = n.op->arguments();
+      for (std::size_t a = 0; a < n.args.size(); ++a) {
+        if (!schema[a].written) continue;
+        ir::ForEachValue(n.args[a], [&](ir::ValueId v) { written_[StorageOf(v)] = true; });
+      }
+    }
+  }
+  bool IsWritten(ir::StorageId s) const { return written_.contains(s); }
+
+  // The value that `v` is a view of, through view nodes.
+  ir::ValueId RootOf(ir::ValueId v) const {
+    for (;;) {
+      const ir::NodeIndex d = definitions_[static_cast<std::size_t>(v)];
+      if (d == ir::kNoNode) return v;
+      ir::ValueId base = ir::kNoValue;
+      for (const ir::Arg& arg : graph_.nodes[static_cast<std::size_t>(d)].args) {
+        ir::ForEachValue(arg, [&](ir::ValueId u) {
+          if (base == ir::kNoValue && StorageOf(u) == StorageOf(v)) base = u;
+        });
+      }
+      if (base == ir::kNoValue) return v;
+      v = base;
+    }
+  }
+
+  int InputOfValue(ir::ValueId v) const {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].value == v) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+  ir::Output NewOutput(const at::Tensor& t) {
+    ir::Output o;
+    o.value = ValueOf(t);
+    o.requires_grad = t.requires_grad();
+    graph_.value(o.value).requires_grad = graph_.value(o.value).requires_grad || o.requires_grad;
+    return o;
+  }
+
+  absl::Status DescribeOutputs() {
+    absl::flat_hash_map<ir::StorageId, std::vector<std::size_t>> groups;
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      graph_.outputs.push_back(NewOutput(tensors_[i]));
+      if (AliasesInput(i) || RepeatsOutput(i)) continue;
+      groups[StorageOf(graph_.outputs[i].value)].push_back(i);
+    }
+    // In order of the outputs, so that equal captures give equal graphs.
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      auto it = groups.find(StorageOf(graph_.outputs[i].value));
+      if (it == groups.end() || it->second.front() != i || it->second.size() < 2) continue;
+      if (absl::Status s = ShareBase(it->second); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  bool AliasesInput(std::size_t i) {
+    ir::Output& o = graph_.outputs[i];
+    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+      if (!inputs_[k].fake.is_same(tensors_[i])) continue;
+      o.alias = ir::OutputAlias::kInput;
+      o.alias_of = static_cast<std::int32_t>(k);
+      return true;
+    }
+    const int k = InputOfValue(RootOf(o.value));
+    if (k < 0) return false;
+    o.alias = ir::OutputAlias::kViewOfInput;
+    o.alias_of = k;
+    return true;
+  }
+
+  bool RepeatsOutput(std::size_t i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!tensors_[j].is_same(tensors_[i])) continue;
+      graph_.outputs[i].alias = ir::OutputAlias::kOutput;
+      graph_.outputs[i].alias_of = static_cast<std::int32_t>(j);
+      return true;
+    }
+    return false;
+  }
+
+  // Several outputs share memory: all are views of one of them, or of a hidden base.
+  absl::Status ShareBase(const std::vector<std::size_t>& group) {
+    const ir::ValueId root = RootOf(graph_.outputs[group.front()].value);
+    std::int32_t base = -1;
+    for (std::size_t i : group) {
+      if (graph_.outputs[i].value == root && base < 0 && !tensors_[i].is_view()) base = static_cast<std::int32_t>(i);
+    }
+    if (base < 0) {
+      at::Tensor hidden = BaseTensor(group, root);
+      bool needs_grad = false;
+      for (std::size_t i : group) needs_grad = needs_grad || graph_.outputs[i].requires_grad;
+      if (!hidden.defined() && needs_grad) {
+        return Fail(BreakKind::kMutation, "output", "outputs share memory whose history is not known");
+      }
+      base = static_cast<std::int32_t>(graph_.outputs.size());
+      ir::Output o;
+      if (hidden.defined()) o = NewOutput(hidden);
+      o.value = root;
+      o.role = ir::OutputRole::kHidden;
+      graph_.outputs.push_back(o);
+      hidden_.emplace_back(graph_.outputs.size() - 1, hidden);
+    }
+    for (std::size_t i : group) {
+      if (static_cast<std::int32_t>(i) == base) continue;
+      graph_.outputs[i].alias = ir::OutputAlias::kViewOfOutput;
+      graph_.outputs[i].alias_of = base;
+    }
+    return absl::OkStatus();
+  }
+
+  at::Tensor BaseTensor(const std::vector<std::size_t>& group, ir::ValueId root) const {
+    for (std::size_t i : group) {
+      if (!tensors_[i].requires_grad() || !tensors_[i].is_view()) continue;
+      const at::Tensor base(tensors_[i]._base());
+      if (AsFake(base) != nullptr && ValueOf(base) == root) return base;
+    }
+    return at::Tensor();
+  }
+
+  // Written inputs; those whose history changed are outputs with a tangent too.
+  void AddMutatedOutputs() {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      InputRecord& r = inputs_[i];
+      if (!IsWritten(StorageOf(r.value))) continue;
+      const bool rebased = GradientFunction(r.fake) != r.gradient_function;
+      mutated_.push_back(static_cast<int>(i));
+      if (!rebased) continue;
+      ir::Output o = NewOutput(r.fake);
+      o.role = ir::OutputRole::kMutatedInput;
+      o.input = static_cast<std::int32_t>(i);
+      mutated_output_[static_cast<int>(i)] = static_cast<std::int32_t>(graph_.outputs.size());
+      graph_.outputs.push_back(o);
+    }
+  }
+
+  const at::Tensor* TensorOfOutput(std::size_t i) const {
+    if (i < tensors_.size()) return &tensors_[i];
+    for (const auto& [index, t] : hidden_) {
+      if (index == i) return t.defined() ? &t : nullptr;
+    }
+    return &inputs_[static_cast<std::size_t>(graph_.outputs[i].input)].fake;
+  }
+
+  absl::Status RecordBackward() {
+    std::vector<at::Tensor> outputs, tangents, targets;
+    std::vector<int> target_inputs;
+    const std::size_t count = graph_.outputs.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const ir::Output& o = graph_.outputs[i];
+      if (!o.requires_grad || o.alias != ir::OutputAlias::kFresh) continue;
+      outputs.push_back(*TensorOfOutput(i));
+      tangents.push_back(MakeTangent(i, outputs.back()));
+    }
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (!inputs_[i].requires_grad || mutated_output_.contains(static_cast<int>(i))) continue;
+      targets.push_back(inputs_[i].fake);
+      target_inputs.push_back(static_cast<int>(i));
+    }
+    if (outputs.empty()) return absl::OkStatus();
+    std::vector<at::Tensor> gradients;
+    const std::size_t forward_nodes = graph_.nodes.size();
+    std::string error;
+    recorder_.phase = ir::Phase::kBackward;
+    PyThreadState* thread = PyEval_SaveThread();  // the engine waits for threads that may want the GIL
+    try {
+      gradients = Gradients(outputs, targets, tangents);
+    } catch (const std::exception& e) {
+      error = e.what();
+    }
+    PyEval_RestoreThread(thread);
+    recorder_.phase = ir::Phase::kForward;
+    if (!error.empty()) return BackwardFailed(forward_nodes, error);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      ir::Output o;
+      o.role = ir::OutputRole::kGradient;
+      o.input = target_inputs[i];
+      if (gradients[i].defined()) {
+        if (AsFake(gradients[i]) == nullptr) {
+          return Fail(BreakKind::kRealTensor, "backward", "an untraced tensor is a gradient");
+        }
+        o.value = ValueOf(gradients[i]);
+      }
+      graph_.outputs.push_back(o);
+    }
+    return absl::OkStatus();
+  }
+
+  at::Tensor MakeTangent(std::size_t output, const at::Tensor& like) {
+    at::Tensor t =
+        recorder_.NewFake(LikeTensor(like, like.scalar_type()), like.device(), nullptr, recorder_.NewStorage());
+    tangent_values_.emplace_back(ValueOf(t), static_cast<std::int32_t>(output));
+    return t;
+  }
+
+  absl::Status BackwardFailed(std::size_t forward_nodes, const std::string& message) {
+    if (recorder_.pending_break()) {
+      return absl::FailedPreconditionError(recorder_.pending_break()->context + ": " +
+                                           recorder_.pending_break()->explanation);
+    }
+    if (message.find("backward through the graph a second time") == std::string::npos) {
+      return Fail(BreakKind::kHiddenState, "backward", "the backward pass cannot be recorded: " + message);
+    }
+    graph_.nodes.resize(forward_nodes);
+    tangent_values_.clear();
+    result_.backward_error = message;
+    return absl::OkStatus();
+  }
+
+  // Inputs that nodes or outputs use, in the order of their indices; then tangents.
+  void SelectInputs() {
+    std::vector<bool> used(graph_.values.size(), false);
+    for (const ir::Node& n : graph_.nodes) {
+      ir::ForEachUse(n, [&](ir::ValueId v) { used[static_cast<std::size_t>(v)] = true; });
+    }
+    std::vector<bool> wanted(inputs_.size(), false);
+    for (const ir::Output& o : graph_.outputs) {
+      if (o.value != ir::kNoValue) used[static_cast<std::size_t>(o.value)] = true;
+      const bool of_input = o.alias == ir::OutputAlias::kInput || o.alias == ir::OutputAlias::kViewOfInput;
+      if (of_input) wanted[static_cast<std::size_t>(o.alias_of)] = true;
+      if (o.value != ir::kNoValue && o.input >= 0) wanted[static_cast<std::size_t>(o.input)] = true;
+    }
+    std::vector<int> order;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (used[static_cast<std::size_t>(inputs_[i].value)] || wanted[i]) order.push_back(static_cast<int>(i));
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return SortKey(a) < SortKey(b); });
+    for (int i : order) AddGraphInput(i);
+    for (const auto& [value, output] : tangent_values_) {
+      ir::Input in;
+      in.value = value;
+      in.role = ir::InputRole::kTangent;
+      in.tangent_of = output;
+      graph_.inputs.push_back(std::move(in));
+    }
+    Renumber();
+    AssignOverlaps();
+  }
+
+  // Gradients that came along stand after everything the caller numbered.
+  std::pair<int, int> SortKey(int i) const {
+    const int index = inputs_[static_cast<std::size_t>(i)].input_index;
+    return {index < 0 ? 1 : 0, index};
+  }
+
+  void AddGraphInput(int i) {
+    const InputRecord& r = inputs_[static_cast<std::size_t>(i)];
+    graph_input_[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(graph_.inputs.size());
+    ir::Input in;
+    in.value = r.value;
+    in.name = r.name;
+    if (r.role == InputRole::kParameter) in.role = ir::InputRole::kParameter;
+    if (r.role == InputRole::kBuffer) in.role = ir::InputRole::kBuffer;
+    if (std::find(mutated_.begin(), mutated_.end(), i) != mutated_.end()) {
+      in.mutated = true;
+      auto it = mutated_output_.find(i);
+      in.mutated_without_grad = it == mutated_output_.end();
+      if (it != mutated_output_.end()) in.mutated_output = it->second;
+    }
+    graph_.inputs.push_back(std::move(in));
+    TracedInput traced;
+    traced.input_index = r.input_index;
+    if (r.gradient_of >= 0) {
+      traced.gradient_of = inputs_[static_cast<std::size_t>(r.gradient_of)].input_index;
+      NoteGradientRead(r.gradient_of);
+    }
+    result_.inputs.push_back(traced);
+  }
+
+  void NoteGradientRead(int i) {
+    const int index = inputs_[static_cast<std::size_t>(i)].input_index;
+    auto& read = result_.gradients_read;
+    if (std::find(read.begin(), read.end(), index) == read.end()) read.push_back(index);
+  }
+
+  // Outputs refer to input records so far; from here to the graph's inputs. Gradients of unused inputs go.
+  void Renumber() {
+    for (int i : gradient_changed_) NoteGradientRead(i);
+    for (ir::Output& o : graph_.outputs) {
+      if (o.alias == ir::OutputAlias::kInput || o.alias == ir::OutputAlias::kViewOfInput) {
+        o.alias_of = graph_input_[static_cast<std::size_t>(o.alias_of)];
+      }
+      if (o.input >= 0) o.input = graph_input_[static_cast<std::size_t>(o.input)];
+    }
+    std::erase_if(graph_.outputs,
+                  [](const ir::Output& o) { return o.role == ir::OutputRole::kGradient && o.input < 0; });
+  }
+
+  void AssignOverlaps() {
+    absl::flat_hash_map<ir::StorageId, int> count;
+    for (const ir::Input& in : graph_.inputs) ++count[StorageOf(in.value)];
+    absl::flat_hash_map<ir::StorageId, std::int32_t> classes;
+    for (ir::Input& in : graph_.inputs) {
+      if (count[StorageOf(in.value)] < 2) continue;
+      auto [it, inserted] = classes.try_emplace(StorageOf(in.value), static_cast<std::int32_t>(classes.size() + 1));
+      in.overlap_class = it->second;
+    }
+  }
+
+  void ResolveOrigins() {
+    if (origins_ == nullptr) {
+      for (ir::Node& n : graph_.nodes) n.origin = -1;
+      return;
+    }
+    absl::flat_hash_map<std::int32_t, ir::OriginId> known;
+    for (ir::Node& n : graph_.nodes) {
+      if (n.origin < 0) continue;
+      auto [it, inserted] = known.try_emplace(n.origin, -1);
+      if (inserted) it->second = graph_.AddOrigin(origins_->Resolve(n.origin));
+      n.origin = it->second;
+    }
+  }
+
+  Recorder& recorder_;
+  ir::Graph& graph_;
+  std::vector<InputRecord>& inputs_;
+  std::vector<at::Tensor> tensors_;  // the caller's outputs, then new gradients
+  OriginProvider* origins_;
+  std::vector<std::int32_t> graph_input_;  // by input record
+  std::vector<ir::NodeIndex> definitions_;
+  absl::flat_hash_map<ir::StorageId, bool> written_;
+  std::vector<int> mutated_;                               // input records
+  absl::flat_hash_map<int, std::int32_t> mutated_output_;  // input record → output
+  std::vector<std::pair<std::size_t, at::Tensor>> hidden_;
+  std::vector<std::pair<ir::ValueId, std::int32_t>> tangent_values_;
+  std::vector<int> gradient_changed_;
+  TracedGraph result_;
+};
+
+}  // namespace
+
+absl::StatusOr<TracedGraph> CloseRecording(Recorder& recorder, std::vector<InputRecord>& inputs,
+                                           std::vector<at::Tensor> outputs, bool for_backward,
+                                           OriginProvider* origins) {
+  return Closing(recorder, inputs, std::move(outputs), origins).Run(for_backward);
+}
+
+}  // namespace framefuse::tracing

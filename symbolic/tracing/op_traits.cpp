@@ -1,0 +1,131 @@
+#include "symbolic/tracing/op_traits.h"
+
+#include <ATen/core/enum_tag.h>
+
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "symbolic/tracing/special_ops.h"
+
+namespace framefuse::tracing {
+namespace {
+
+// OperatorEntry keeps the kernels that a later registration shadows in a private member. Explicit instantiation
+// may name private members (temp.spec.general), so this reads it without a copy of torch's class layout.
+template <typename Tag, auto kMember>
+struct MemberAccess {
+  friend auto Member(Tag) { return kMember; }
+};
+struct KernelsTag {
+  friend auto Member(KernelsTag);
+};
+template struct MemberAccess<KernelsTag, &c10::impl::OperatorEntry::kernels_>;
+struct DefinitionTag {
+  friend auto Member(DefinitionTag);
+};
+template struct MemberAccess<DefinitionTag, &c10::OperatorHandle::operatorDef_>;
+
+const auto& KernelsOf(const c10::OperatorHandle& handle) {
+  return (handle.*Member(DefinitionTag{}))->op.*Member(KernelsTag{});
+}
+
+bool IsPythonKernel(const c10::impl::AnnotatedKernel& kernel) {
+  return kernel.debug.find(".py:") != std::string::npos || kernel.debug.find("python") != std::string::npos;
+}
+
+// The newest usable kernel registered for `key` that is (or is not) a Python one; null if there is none.
+const c10::KernelFunction* FindKernel(const c10::OperatorHandle& handle, c10::DispatchKey key, bool python) {
+  const auto& kernels = KernelsOf(handle);
+  auto it = kernels.find(key);
+  if (it == kernels.end()) return nullptr;
+  for (const c10::impl::AnnotatedKernel& k : it->second) {
+    if (!k.kernel.isValid() || k.kernel.isFallthrough()) continue;
+    if (IsPythonKernel(k) == python) return &k.kernel;
+  }
+  return nullptr;
+}
+
+void ChooseMetaKernel(OpTraits* traits) {
+  using c10::DispatchKey;
+  auto use = [&](MetaSource source, DispatchKey key, bool python) {
+    const c10::KernelFunction* k = FindKernel(traits->handle, key, python);
+    if (k == nullptr) return false;
+    traits->meta_source = source;
+    traits->meta = *k;
+    return true;
+  };
+  if (use(MetaSource::kCpp, DispatchKey::Meta, false)) return;
+  if (use(MetaSource::kPython, DispatchKey::Meta, true)) return;
+  if (use(MetaSource::kComposite, DispatchKey::CompositeExplicitAutogradNonFunctional, false)) return;
+  if (use(MetaSource::kComposite, DispatchKey::CompositeExplicitAutograd, false)) return;
+  use(MetaSource::kPython, DispatchKey::CompositeExplicitAutograd, true);
+}
+
+// "aten::add_.Tensor" → "aten::add.Tensor"; empty if the name is not of an in-place operator.
+std::string FunctionalName(const c10::OperatorName& name) {
+  if (name.name.empty() || name.name.back() != '_' || name.name.ends_with("__")) return {};
+  std::string functional = name.name.substr(0, name.name.size() - 1);
+  return name.overload_name.empty() ? functional : functional + "." + name.overload_name;
+}
+
+// In-place operators whose arguments need no check: they write self and keep its shape whatever it is.
+bool NeedsNoCheck(const std::string& full_name) {
+  static const auto* names = new std::unordered_set<std::string>{
+      "aten::fill_.Scalar", "aten::zero_",   "aten::bernoulli_.float", "aten::uniform_",
+      "aten::normal_",      "aten::random_", "aten::random_.from",     "aten::random_.to",
+      "aten::exponential_", "aten::cauchy_", "aten::geometric_",       "aten::log_normal_",
+  };
+  return names->count(full_name) != 0;
+}
+
+std::unique_ptr<OpTraits> Create(const c10::OperatorHandle& handle) {
+  auto traits = std::make_unique<OpTraits>(handle);
+  traits->op = ir::InternOp(handle);
+  traits->num_arguments = static_cast<int>(traits->op->arguments().size());
+  traits->num_returns = static_cast<int>(traits->op->returns().size());
+  traits->device_argument = traits->op->FindArgument("device");
+  for (const ir::OpReturn& r : traits->op->returns()) traits->returns_number |= r.type == ir::ArgType::kOther;
+  const c10::OperatorName& name = handle.operator_name();
+  const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+  traits->special = FindSpecial(full, handle);
+  traits->shape = FindShapeFunction(full);
+  const auto& returns = traits->op->returns();
+  const bool inplace = returns.size() == 1 && returns[0].written_argument == 0;
+  if (inplace && !handle.hasTag(at::Tag::inplace_view)) {
+    const std::string functional = FunctionalName(name);
+    if (!functional.empty()) traits->shape = FindShapeFunction(functional);
+    traits->is_plain_inplace = traits->shape != nullptr || NeedsNoCheck(full);
+  }
+  if (const c10::KernelFunction* k = FindKernel(handle, c10::DispatchKey::CompositeImplicitAutograd, false)) {
+    traits->decomposition = *k;
+    traits->is_composite = true;
+  }
+  ChooseMetaKernel(traits.get());
+  return traits;
+}
+
+}  // namespace
+
+const OpTraits& TraitsOf(const c10::OperatorHandle& handle) {
+  static auto* mutex = new std::shared_mutex;
+  static auto* table = new std::unordered_map<c10::OperatorHandle, std::unique_ptr<OpTraits>>;
+  {
+    std::shared_lock lock(*mutex);
+    auto it = table->find(handle);
+    // Without a meta kernel, look again: a library may have registered one since.
+    if (it != table->end() && it->second->meta_source != MetaSource::kNone) return *it->second;
+  }
+  std::unique_lock lock(*mutex);
+  std::unique_ptr<OpTraits>& traits = (*table)[handle];
+  if (traits == nullptr) {
+    traits = Create(handle);
+  } else if (traits->meta_source == MetaSource::kNone) {
+    ChooseMetaKernel(traits.get());
+  }
+  return *traits;
+}
+
+}  // namespace framefuse::tracing

@@ -1,0 +1,380 @@
+// Recorder::Record: from an operator call on fakes to a node and fake results.
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <utility>
+
+#include "symbolic/tracing/recorder.h"
+
+namespace framefuse::tracing {
+
+struct Recorder::Prepared {
+  ir::Node node;
+  std::optional<c10::Device> device;
+  bool device_from_scalar = false;
+};
+
+namespace {
+
+thread_local int own_python_depth = 0;
+
+class OwnPythonScope {
+ public:
+  OwnPythonScope() { ++own_python_depth; }
+  ~OwnPythonScope() { --own_python_depth; }
+};
+
+bool IsSymbolicList(const c10::IValue& v) {
+  if (!v.isList()) return false;
+  for (const c10::IValue& e : v.toListRef()) {
+    if (e.isSymInt()) return true;
+  }
+  return false;
+}
+
+c10::Device Indexed(c10::Device device) {
+  if (device.is_cpu() || device.has_index()) return device;
+  return c10::impl::VirtualGuardImpl(device.type()).getDevice();
+}
+
+at::Tensor MetaOf(const at::Tensor& t) {
+  if (!t.defined()) return t;
+  if (FakeImpl* fake = AsFake(t)) return fake->Meta();
+  // Python meta kernels expect wrapped numbers on the CPU.
+  return t.unsafeGetTensorImpl()->is_wrapped_number() ? t : MetaLike(t);
+}
+
+c10::IValue MetaArgument(const c10::IValue& v, ir::ArgType type) {
+  if (v.isTensor()) return MetaOf(v.toTensor());
+  if (type == ir::ArgType::kTensorList && v.isList()) {
+    c10::List<at::Tensor> list;
+    for (const c10::IValue& e : v.toListRef()) list.push_back(MetaOf(e.toTensor()));
+    return list;
+  }
+  if (type == ir::ArgType::kOptionalTensorList && v.isList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const c10::IValue& e : v.toListRef()) {
+      list.push_back(e.isTensor() ? std::optional<at::Tensor>(MetaOf(e.toTensor())) : std::nullopt);
+    }
+    return list;
+  }
+  if (v.isSymInt()) return v.toSymInt().guard_int(__FILE__, __LINE__);
+  if (IsSymbolicList(v)) {
+    c10::List<std::int64_t> list;
+    for (const c10::SymInt& e : v.toSymIntVector()) list.push_back(e.guard_int(__FILE__, __LINE__));
+    return list;
+  }
+  return v;
+}
+
+// Keys that must not act while a meta kernel runs.
+c10::DispatchKeySet KeysOffForMeta() {
+  using c10::DispatchKey;
+  using c10::DispatchKeySet;
+  return DispatchKeySet(DispatchKey::Fake) | c10::autograd_dispatch_keyset |
+         DispatchKeySet(DispatchKey::ADInplaceOrView) | c10::autocast_dispatch_keyset |
+         DispatchKeySet(DispatchKey::Functionalize) | DispatchKeySet(DispatchKey::Python) |
+         DispatchKeySet(DispatchKey::PythonTLSSnapshot);
+}
+
+OutputMeta Describe(const at::Tensor& meta) {
+  OutputMeta out;
+  out.defined = meta.defined();
+  if (!out.defined) return out;
+  for (std::int64_t s : meta.sizes()) out.sizes.emplace_back(s);
+  for (std::int64_t s : meta.strides()) out.strides.emplace_back(s);
+  out.offset = meta.storage_offset();
+  out.dtype = meta.scalar_type();
+  return out;
+}
+
+// Whose memory `result` shares among the meta arguments; -1: nobody's.
+int AliasedArgument(const at::Tensor& result, c10::ArrayRef<c10::IValue> meta_args) {
+  const c10::StorageImpl* storage = result.storage().unsafeGetStorageImpl();
+  for (std::size_t i = 0; i < meta_args.size(); ++i) {
+    const c10::IValue& v = meta_args[i];
+    if (v.isTensor() && v.toTensor().defined() && v.toTensor().device().is_meta() &&
+        v.toTensor().storage().unsafeGetStorageImpl() == storage) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+bool SameGeometry(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && a.strides() == b.strides() && a.storage_offset() == b.storage_offset();
+}
+
+bool SameSizes(const Dims& sizes, c10::SymIntArrayRef of) {
+  if (sizes.size() != of.size()) return false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] != of[i]) return false;
+  }
+  return true;
+}
+
+// Each element has memory of its own, as far as is cheap to see.
+bool HasNoOverlap(const at::Tensor& t) {
+  if (IsNonOverlappingAndDense(t)) return true;
+  for (std::int64_t d = 0; d < t.dim(); ++d) {
+    if (t.sym_stride(d) == 0 && t.sym_size(d) > 1) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Recorder::InOwnPython() { return own_python_depth > 0; }
+
+void Recorder::Record(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
+  const OpTraits& traits = TraitsOf(handle);
+  if (traits.is_composite) {
+    traits.decomposition.callBoxed(handle, c10::DispatchKeySet(), stack);
+    return;
+  }
+  if (traits.special != nullptr && traits.special(*this, handle, stack)) return;
+  RecordPlain(traits, stack);
+}
+
+void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
+  const auto count = static_cast<std::size_t>(traits.num_arguments);
+  c10::ArrayRef<c10::IValue> args(stack->data() + (stack->size() - count), count);
+  Prepared prepared;
+  prepared.node.op = traits.op;
+  prepared.node.phase = phase;
+  prepared.node.origin = origin_callback != nullptr ? origin_callback(origin_context) : -1;
+  BuildArguments(traits, args, &prepared);
+  CheckWrites(traits, args);
+  Outputs outputs;
+  if (InferOwn(traits, args, &outputs)) {
+    ++statistics_.own_shapes;
+  } else {
+    outputs.clear();
+    InferMeta(traits, args, &prepared, &outputs);
+  }
+  Emit(traits, &prepared, outputs, stack);
+}
+
+void Recorder::NoteTensor(const at::Tensor& t, const OpTraits& traits, Prepared* prepared) {
+  if (t.layout() != c10::Layout::Strided || t.is_quantized()) {
+    Break(BreakKind::kUnsupportedTensor, traits, "only strided tensors are traced");
+  }
+  const bool scalar = t.dim() == 0 && t.device().is_cpu();
+  if (!prepared->device || (prepared->device_from_scalar && !scalar)) {
+    prepared->device = t.device();
+    prepared->device_from_scalar = scalar;
+  }
+}
+
+ir::Arg Recorder::TensorListArg(const c10::IValue& v, const OpTraits& traits, Prepared* prepared) {
+  std::vector<ir::ValueId> values;
+  for (const c10::IValue& e : v.toListRef()) {
+    if (!e.isTensor() || !e.toTensor().defined()) {
+      values.push_back(ir::kNoValue);
+      continue;
+    }
+    NoteTensor(e.toTensor(), traits, prepared);
+    values.push_back(ValueOf(e.toTensor(), traits));
+  }
+  return ir::Arg::OfValues(std::move(values));
+}
+
+ir::Arg Recorder::NumberArg(const c10::IValue& v, const OpTraits& traits) const {
+  if (v.isNone()) return ir::Arg::None();
+  if (v.isSymInt()) return ir::Arg::OfDim(ToDim(v.toSymInt()));
+  if (IsSymbolicList(v)) {
+    std::vector<ir::Dim> dims;
+    for (const c10::SymInt& s : v.toSymIntVector()) dims.push_back(ToDim(s));
+    return ir::Arg::OfDims(std::move(dims));
+  }
+  if (v.isGenerator()) {
+    ThrowBreak(BreakKind::kHiddenState, traits.op->name(), "a random number generator is passed",
+               "use the default generator");
+  }
+  return ir::Arg::Constant(v);
+}
+
+void Recorder::BuildArguments(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared) {
+  const auto& schema = traits.op->arguments();
+  prepared->node.args.reserve(args.size());
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const c10::IValue& v = args[i];
+    ir::Arg arg;
+    switch (schema[i].type) {
+      case ir::ArgType::kTensor:
+      case ir::ArgType::kOptionalTensor:
+        if (v.isTensor() && v.toTensor().defined()) {
+          NoteTensor(v.toTensor(), traits, prepared);
+          arg = ir::Arg::OfValue(ValueOf(v.toTensor(), traits));
+        }
+        break;
+      case ir::ArgType::kTensorList:
+      case ir::ArgType::kOptionalTensorList:
+        if (v.isList()) arg = TensorListArg(v, traits, prepared);
+        break;
+      case ir::ArgType::kOther:
+        arg = NumberArg(v, traits);
+        break;
+    }
+    prepared->node.args.push_back(std::move(arg));
+  }
+  const int at = traits.device_argument;
+  if (at >= 0 && args[static_cast<std::size_t>(at)].isDevice()) {
+    prepared->device = args[static_cast<std::size_t>(at)].toDevice();
+  }
+  prepared->device = Indexed(prepared->device.value_or(c10::Device(c10::DeviceType::CPU)));
+}
+
+void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
+  if (!traits.op->mutates()) return;
+  const auto& schema = traits.op->arguments();
+  auto check = [&](const at::Tensor& t) {
+    if (!t.defined()) return;
+    FakeImpl* fake = AsFake(t);
+    const bool constant = fake == nullptr || constant_fakes_.contains(t.unsafeGetTensorImpl());
+    if (constant) Break(BreakKind::kMutation, traits, "a constant of the graph is written");
+    for (const ir::ConstantTensor& c : graph_.constants) {
+      if (c.value == fake->value()) Break(BreakKind::kMutation, traits, "a constant of the graph is written");
+    }
+  };
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!schema[i].written) continue;
+    if (args[i].isTensor()) check(args[i].toTensor());
+    if (args[i].isTensorList()) {
+      for (const c10::IValue& e : args[i].toListRef()) check(e.toTensor());
+    }
+  }
+}
+
+bool Recorder::InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Outputs* outputs) const {
+  if (!traits.is_plain_inplace) return traits.shape != nullptr && traits.shape(args, *outputs);
+  const at::Tensor& self = args[0].toTensor();
+  if (!HasNoOverlap(self)) return false;
+  if (traits.shape == nullptr) return true;
+  if (!traits.shape(args, *outputs)) return false;
+  return SameSizes((*outputs)[0].sizes, self.sym_sizes()) && c10::canCast((*outputs)[0].dtype, self.scalar_type());
+}
+
+void Recorder::InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
+                         Outputs* outputs) {
+  const auto& schema = traits.op->arguments();
+  const auto& returns = traits.op->returns();
+  if (traits.meta_source == MetaSource::kNone) {
+    bool only_writes = traits.op->mutates();
+    for (const ir::OpReturn& r : returns) only_writes = only_writes && r.written_argument >= 0;
+    if (only_writes) return;
+    Break(BreakKind::kNoShapeRule, traits, "the operator has no meta kernel",
+          "register one with torch.library.register_fake");
+  }
+  torch::jit::Stack meta;
+  meta.reserve(args.size() + returns.size());
+  bool has_tensor = false;
+  for (const ir::OpArgument& a : schema) has_tensor = has_tensor || a.type != ir::ArgType::kOther;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (static_cast<int>(i) == traits.device_argument) {
+      meta.emplace_back(args[i].isNone() && has_tensor ? args[i] : c10::IValue(c10::Device(c10::DeviceType::Meta)));
+    } else if (schema[i].name == "pin_memory") {
+      meta.emplace_back();
+    } else {
+      meta.push_back(MetaArgument(args[i], schema[i].type));
+    }
+  }
+  const torch::jit::Stack meta_args = meta;
+  {
+    c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
+    OwnPythonScope own;
+    if (traits.meta_source == MetaSource::kPython) {
+      ++statistics_.python_meta;
+      ++statistics_.python_ops[traits.op->name()];
+      try {
+        traits.meta.callBoxed(traits.handle, c10::DispatchKeySet(c10::DispatchKey::Meta), &meta);
+      } catch (const std::exception& e) {
+        // Its message is not eager's, so the program must not see it.
+        Break(BreakKind::kNoShapeRule, traits, std::string("the Python meta kernel failed: ") + e.what());
+      }
+    } else {
+      ++(traits.meta_source == MetaSource::kCpp ? statistics_.cpp_meta : statistics_.composite_meta);
+      traits.meta.callBoxed(traits.handle, c10::DispatchKeySet(c10::DispatchKey::Meta), &meta);
+    }
+  }
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!schema[i].written || !args[i].isTensor()) continue;
+    FakeImpl* fake = AsFake(args[i].toTensor());
+    if (fake != nullptr && !SameGeometry(meta_args[i].toTensor(), args[i].toTensor())) {
+      fake->ForgetMeta();
+      Break(BreakKind::kMetadataMutation, traits, "an argument is resized");
+    }
+  }
+  auto describe = [&](const at::Tensor& t, int viewed) {
+    OutputMeta m = Describe(t);
+    if (m.defined) {
+      m.alias_of = AliasedArgument(t, meta_args);
+      if (m.alias_of < 0) m.alias_of = viewed;
+    }
+    outputs->push_back(std::move(m));
+  };
+  for (std::size_t r = 0; r < returns.size(); ++r) {
+    const c10::IValue& v = meta[r];
+    if (returns[r].written_argument >= 0) continue;
+    if (v.isTensor()) {
+      describe(v.toTensor(), returns[r].viewed_argument);
+    } else if (v.isTensorList()) {
+      prepared->node.list_sizes.resize(returns.size(), -1);
+      prepared->node.list_sizes[r] = static_cast<std::int32_t>(v.toListRef().size());
+      for (const c10::IValue& e : v.toListRef()) describe(e.toTensor(), returns[r].viewed_argument);
+    } else {
+      Break(BreakKind::kDataDependent, traits, "the operator returns a number");
+    }
+  }
+}
+
+at::Tensor Recorder::EmitOutput(const OutputMeta& meta, c10::ArrayRef<c10::IValue> args, const Prepared& prepared) {
+  if (!meta.defined) return at::Tensor();
+  if (meta.alias_of < 0) return NewFake(meta, *prepared.device, nullptr, NewStorage());
+  const c10::IValue& v = args[static_cast<std::size_t>(meta.alias_of)];
+  at::Tensor base = v.isTensor() ? v.toTensor() : v.toListRef()[0].toTensor();
+  if (AsFake(base) == nullptr) base = ConstantFake(base);
+  const ir::StorageId storage_id = graph_.value(AsFake(base)->value()).storage;
+  const c10::Storage storage = base.storage();
+  return NewFake(meta, *prepared.device, &storage, storage_id);
+}
+
+void Recorder::Emit(const OpTraits& traits, Prepared* prepared, const Outputs& outputs, torch::jit::Stack* stack) {
+  const auto count = static_cast<std::size_t>(traits.num_arguments);
+  c10::ArrayRef<c10::IValue> args(stack->data() + (stack->size() - count), count);
+  const auto& returns = traits.op->returns();
+  ir::Node& node = prepared->node;
+  c10::SmallVector<c10::IValue, 3> results;
+  std::size_t next = 0;
+  auto one = [&]() {
+    at::Tensor t = EmitOutput(outputs[next++], args, *prepared);
+    node.outputs.push_back(t.defined() ? AsFake(t)->value() : ir::kNoValue);
+    return t;
+  };
+  for (std::size_t r = 0; r < returns.size(); ++r) {
+    if (returns[r].written_argument >= 0) {
+      results.push_back(args[static_cast<std::size_t>(returns[r].written_argument)]);
+      if (returns[r].type == ir::ArgType::kTensorList) {
+        const std::size_t size = results.back().toListRef().size();
+        node.list_sizes.resize(returns.size(), -1);
+        node.list_sizes[r] = static_cast<std::int32_t>(size);
+        node.outputs.insert(node.outputs.end(), size, ir::kNoValue);
+      } else {
+        node.outputs.push_back(ir::kNoValue);
+      }
+    } else if (returns[r].type == ir::ArgType::kTensorList) {
+      // Own shape functions describe operators whose only return is the list.
+      if (node.list_sizes.empty()) node.list_sizes.assign(1, static_cast<std::int32_t>(outputs.size()));
+      c10::List<at::Tensor> list;
+      for (std::int32_t i = 0; i < node.list_sizes[r]; ++i) list.push_back(one());
+      results.emplace_back(std::move(list));
+    } else {
+      results.emplace_back(one());
+    }
+  }
+  graph_.nodes.push_back(std::move(node));
+  torch::jit::drop(*stack, count);
+  for (c10::IValue& v : results) stack->push_back(std::move(v));
+}
+
+}  // namespace framefuse::tracing

@@ -1,0 +1,147 @@
+#include "symbolic/tracing/recorder.h"
+
+#include <c10/core/AutogradState.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <bit>
+#include <utility>
+
+namespace framefuse::tracing {
+namespace {
+
+thread_local Recorder* current_recorder = nullptr;
+std::atomic<std::uint64_t> next_recording{1};
+
+void Fallback(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  Recorder* recorder = Recorder::Current();
+  if (recorder == nullptr) {
+    ThrowBreak(BreakKind::kStaleTensor, handle.operator_name().name, "a traced tensor was used outside its capture");
+  }
+  recorder->Record(handle, stack);
+}
+
+std::string OpName(const OpTraits& traits) { return traits.op->name(); }
+
+}  // namespace
+
+Recorder::Recorder() : id_(next_recording.fetch_add(1)) {}
+Recorder::~Recorder() = default;
+
+Recorder* Recorder::Current() { return current_recorder; }
+void Recorder::SetCurrent(Recorder* recorder) { current_recorder = recorder; }
+
+void Recorder::Install() {
+  static const bool installed = [] {
+    // Never destroyed: deregistration at exit would race with torch's own.
+    static auto* library = new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::Fake, __FILE__, __LINE__);
+    library->fallback(torch::CppFunction::makeFromBoxedFunction<&Fallback>());
+    return true;
+  }();
+  (void)installed;
+}
+
+TlsScope::TlsScope(Recorder* recorder)
+    : previous_(current_recorder),
+      previous_included_(c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)),
+      previous_multithreading_(c10::AutogradState::get_tls_state().get_multithreading_enabled()) {
+  current_recorder = recorder;
+  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, recorder != nullptr);
+  if (recorder != nullptr) c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+}
+
+TlsScope::~TlsScope() {
+  current_recorder = previous_;
+  c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, previous_included_);
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(previous_multithreading_);
+}
+
+void Recorder::SetPendingBreak(TensorBreak b) {
+  if (!pending_break_) pending_break_ = std::move(b);
+}
+
+void Recorder::Break(BreakKind kind, const OpTraits& traits, std::string explanation, std::string hint) {
+  SetPendingBreak({kind, OpName(traits), explanation, hint});
+  ThrowBreak(kind, OpName(traits), std::move(explanation), std::move(hint));
+}
+
+void Recorder::MarkInput(ir::ValueId value) {
+  is_input_.resize(graph_.values.size(), false);
+  is_input_[static_cast<std::size_t>(value)] = true;
+}
+
+bool Recorder::IsInput(ir::ValueId value) const {
+  return static_cast<std::size_t>(value) < is_input_.size() && is_input_[static_cast<std::size_t>(value)];
+}
+
+ir::Dim Recorder::ToDim(const c10::SymInt& s) const { return ir::Dim(s.guard_int(__FILE__, __LINE__)); }
+
+ir::ValueId Recorder::NumberConstant(const at::Tensor& wrapped) {
+  // The memory of a wrapped number is real; its bits identify it together with its type.
+  std::uint64_t bits = 0;
+  const std::size_t size = wrapped.element_size();
+  const void* data = wrapped.const_data_ptr();
+  if (size <= sizeof(bits)) {
+    std::memcpy(&bits, data, size);
+    auto key = std::make_pair(static_cast<int>(wrapped.scalar_type()), bits);
+    auto [it, inserted] = numbers_.try_emplace(key, ir::kNoValue);
+    if (inserted) it->second = graph_.AddConstant(wrapped);
+    return it->second;
+  }
+  return graph_.AddConstant(wrapped);
+}
+
+ir::ValueId Recorder::AddConstant(const at::Tensor& real) {
+  auto [it, inserted] = constants_.try_emplace(real.unsafeGetTensorImpl(), ir::kNoValue);
+  if (inserted) {
+    TlsScope off(nullptr);
+    it->second = graph_.AddConstant(real.detach());
+    graph_.value(it->second).storage = NewStorage();
+    kept_.push_back(real);
+  }
+  return it->second;
+}
+
+at::Tensor Recorder::ConstantFake(const at::Tensor& real) {
+  const ir::ValueId value = AddConstant(real);
+  at::Tensor& fake = constant_fakes_[real.unsafeGetTensorImpl()];
+  if (!fake.defined()) {
+    fake = MakeFake(MakeFakeStorage(real.device(), real.storage().sym_nbytes()), real.sym_sizes(), real.sym_strides(),
+                    real.sym_storage_offset(), real.scalar_type(), real.device(), value, id_);
+  }
+  return fake;
+}
+
+ir::ValueId Recorder::ValueOf(const at::Tensor& t, const OpTraits& traits) {
+  if (FakeImpl* fake = AsFake(t)) {
+    if (fake->recording() != id_) {
+      Break(BreakKind::kStaleTensor, traits, "a tensor of another, finished capture is used");
+    }
+    return fake->value();
+  }
+  if (t.unsafeGetTensorImpl()->is_wrapped_number()) return NumberConstant(t);
+  auto it = constants_.find(t.unsafeGetTensorImpl());
+  if (it != constants_.end()) return it->second;
+  Break(BreakKind::kRealTensor, traits, "a tensor that is not an input of the graph is used");
+}
+
+at::Tensor Recorder::NewFake(const OutputMeta& meta, c10::Device device, const c10::Storage* storage,
+                             ir::StorageId storage_id) {
+  ir::Value v;
+  v.dtype = meta.dtype;
+  v.device = device;
+  v.sizes.reserve(meta.sizes.size());
+  v.strides.reserve(meta.strides.size());
+  for (const c10::SymInt& s : meta.sizes) v.sizes.push_back(ToDim(s));
+  for (const c10::SymInt& s : meta.strides) v.strides.push_back(ToDim(s));
+  v.offset = ToDim(meta.offset);
+  v.storage = storage_id;
+  const ir::ValueId id = graph_.AddValue(std::move(v));
+  c10::Storage memory = storage != nullptr
+                            ? *storage
+                            : MakeFakeStorage(device, StorageBytes(meta.sizes, meta.strides, meta.offset, meta.dtype));
+  return MakeFake(std::move(memory), meta.sizes, meta.strides, meta.offset, meta.dtype, device, id, id_);
+}
+
+}  // namespace framefuse::tracing

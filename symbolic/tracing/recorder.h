@@ -1,0 +1,126 @@
+// Recorder: the graph of one capture attempt and the boxed fallback that fills it.
+// Each operator that reaches DispatchKey::Fake on a thread with a current recorder becomes a node of a *recorded*
+// graph (backends/graph/graph.h): in-place operators stay in place, views share their storage id.
+// Invariant: every tensor that a node reads is a fake of this recording, a registered constant or a Python number.
+#ifndef FRAMEFUSE_SYMBOLIC_TRACING_RECORDER_H_
+#define FRAMEFUSE_SYMBOLIC_TRACING_RECORDER_H_
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "backends/graph/graph.h"
+#include "symbolic/tracing/break.h"
+#include "symbolic/tracing/fake_tensor.h"
+#include "symbolic/tracing/op_traits.h"
+
+namespace framefuse::tracing {
+
+struct RecorderStatistics {
+  std::int64_t own_shapes = 0;
+  std::int64_t cpp_meta = 0;
+  std::int64_t composite_meta = 0;
+  std::int64_t python_meta = 0;
+  std::unordered_map<std::string, int> python_ops;  // by name, for the log
+};
+
+class Recorder {
+ public:
+  Recorder();
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // The recorder of this thread, or null. Set while the Fake TLS is on.
+  static Recorder* Current();
+  static void SetCurrent(Recorder* recorder);
+  // Registers the fallback on DispatchKey::Fake, once a process.
+  static void Install();
+
+  // Runs an operator: the arguments on the stack are replaced by its results.
+  void Record(const c10::OperatorHandle& handle, torch::jit::Stack* stack);
+  // As Record, past the special cases.
+  void RecordPlain(const OpTraits& traits, torch::jit::Stack* stack);
+
+  ir::Graph& graph() { return graph_; }
+  std::uint64_t id() const { return id_; }
+  ir::Phase phase = ir::Phase::kForward;
+  // Asked once an op; -1: unknown. The ids are the caller's.
+  std::int32_t (*origin_callback)(void*) = nullptr;
+  void* origin_context = nullptr;
+
+  // A value for `t`, or a break if it is neither a fake of this recording, nor registered, nor a number.
+  ir::ValueId ValueOf(const at::Tensor& t, const OpTraits& traits);
+  // Makes `real` (never written) a constant of the graph. The graph keeps a detached alias.
+  ir::ValueId AddConstant(const at::Tensor& real);
+  // The constant's fake; one a constant.
+  at::Tensor ConstantFake(const at::Tensor& real);
+  void RegisterConstant(const at::Tensor& real) { ConstantFake(real); }
+
+  ir::StorageId NewStorage() { return next_storage_++; }
+  // A fake of this recording over a new value; `storage` null: fresh memory.
+  at::Tensor NewFake(const OutputMeta& meta, c10::Device device, const c10::Storage* storage, ir::StorageId storage_id);
+  ir::Dim ToDim(const c10::SymInt& s) const;
+
+  void SetPendingBreak(TensorBreak b);
+  const std::optional<TensorBreak>& pending_break() const { return pending_break_; }
+  [[noreturn]] void Break(BreakKind kind, const OpTraits& traits, std::string explanation, std::string hint = {});
+
+  // Inputs may have their memory written, never their metadata.
+  void MarkInput(ir::ValueId value);
+  bool IsInput(ir::ValueId value) const;
+  const RecorderStatistics& statistics() const { return statistics_; }
+
+  // True while our own code may run Python (meta kernels): frames entered then are not the program's.
+  static bool InOwnPython();
+
+ private:
+  struct Prepared;
+  void BuildArguments(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared);
+  void NoteTensor(const at::Tensor& t, const OpTraits& traits, Prepared* prepared);
+  ir::Arg TensorListArg(const c10::IValue& v, const OpTraits& traits, Prepared* prepared);
+  ir::Arg NumberArg(const c10::IValue& v, const OpTraits& traits) const;
+  void CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
+  bool InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Outputs* outputs) const;
+  void InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared, Outputs* outputs);
+  void Emit(const OpTraits& traits, Prepared* prepared, const Outputs& outputs, torch::jit::Stack* stack);
+  at::Tensor EmitOutput(const OutputMeta& meta, c10::ArrayRef<c10::IValue> args, const Prepared& prepared);
+  ir::ValueId NumberConstant(const at::Tensor& wrapped);
+
+  ir::Graph graph_;
+  std::uint64_t id_;
+  ir::StorageId next_storage_ = 0;
+  std::optional<TensorBreak> pending_break_;
+  absl::flat_hash_map<c10::TensorImpl*, ir::ValueId> constants_;
+  absl::flat_hash_map<c10::TensorImpl*, at::Tensor> constant_fakes_;
+  // Python numbers in tensor arguments, by type and bits.
+  absl::flat_hash_map<std::pair<int, std::uint64_t>, ir::ValueId> numbers_;
+  std::vector<at::Tensor> kept_;  // keeps the keys of the maps alive
+  std::vector<bool> is_input_;    // by value
+  RecorderStatistics statistics_;
+};
+
+// Makes the recorder current and turns its dispatch keys on for this thread; or off, for stretches of native code.
+class TlsScope {
+ public:
+  explicit TlsScope(Recorder* recorder);
+  ~TlsScope();
+  TlsScope(const TlsScope&) = delete;
+  TlsScope& operator=(const TlsScope&) = delete;
+
+ private:
+  Recorder* previous_;
+  bool previous_included_;
+  bool previous_multithreading_;
+};
+
+}  // namespace framefuse::tracing
+
+#endif  // FRAMEFUSE_SYMBOLIC_TRACING_RECORDER_H_

@@ -1,0 +1,121 @@
+// Convolution, its backward, and pooling. The traps are the memory formats: an output is channels_last if the
+// backend that eager would choose makes it so.
+#include "symbolic/tracing/shapes/shapes.h"
+
+namespace framefuse::tracing {
+namespace {
+
+std::int64_t At(const c10::DimVector& v, std::size_t i) { return v.size() == 1 ? v[0] : v[i]; }
+
+// The format that the backend gives to its outputs; nullopt: not known here.
+std::optional<c10::MemoryFormat> ConvolutionFormat(const at::Tensor& x, const at::Tensor& w) {
+  if (x.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return std::nullopt;
+  const c10::MemoryFormat fx = x.suggest_memory_format();
+  const c10::MemoryFormat fw = w.suggest_memory_format();
+  if (fx == c10::MemoryFormat::Contiguous && fw == c10::MemoryFormat::Contiguous) return fx;
+  // 1-d and empty inputs, and CUDA below compute capability 7, have rules of their own.
+  if (x.is_cuda() || x.dim() < 4 || x.sym_numel() == 0) return std::nullopt;
+  return x.dim() == 4 ? c10::MemoryFormat::ChannelsLast : c10::MemoryFormat::ChannelsLast3d;
+}
+
+bool IsKnownType(const at::Tensor& x, const at::Tensor& w) {
+  return x.scalar_type() == w.scalar_type() && c10::isFloatingType(x.scalar_type()) && x.device() == w.device();
+}
+
+bool OutputSizes(Arguments args, Dims* out) {
+  const at::Tensor& x = args[0].toTensor();
+  const at::Tensor& w = args[1].toTensor();
+  const bool transposed = args[6].toBool();
+  const std::int64_t groups = args[8].toSymInt().guard_int(__FILE__, __LINE__);
+  const auto stride = args[3].toDimVector(), padding = args[4].toDimVector(), dilation = args[5].toDimVector();
+  const auto extra = args[7].toDimVector();
+  const c10::SymInt channels = x.sym_size(1);
+  if (groups < 1 || channels != (transposed ? w.sym_size(0) : w.sym_size(1) * groups)) return false;
+  *out = {x.sym_size(0), transposed ? w.sym_size(1) * groups : w.sym_size(0)};
+  for (std::int64_t d = 0; d < x.dim() - 2; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    const std::int64_t s = At(stride, i), p = At(padding, i), dil = At(dilation, i);
+    if (s <= 0 || p < 0 || dil <= 0) return false;
+    const c10::SymInt size = x.sym_size(d + 2), kernel = dil * (w.sym_size(d + 2) - 1);
+    const c10::SymInt span =
+        transposed ? (size - 1) * s - 2 * p + kernel + At(extra, i) + 1 : size + 2 * p - kernel - 1;
+    if (span < 0) return false;
+    out->push_back(transposed ? span : span / s + 1);
+  }
+  return true;
+}
+
+// (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+bool Convolution(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const at::Tensor& w = args[1].toTensor();
+  if (x.dim() < 3 || x.dim() != w.dim() || !IsKnownType(x, w)) return false;
+  if (const at::Tensor* bias = OptionalTensor(args[2])) {
+    if (bias->scalar_type() != x.scalar_type() || bias->dim() != 1) return false;
+  }
+  auto format = ConvolutionFormat(x, w);
+  Dims sizes;
+  if (!format || !OutputSizes(args, &sizes)) return false;
+  if (const at::Tensor* bias = OptionalTensor(args[2]); bias != nullptr && bias->sym_size(0) != sizes[1]) return false;
+  outputs.assign(1, WithFormat(std::move(sizes), x.scalar_type(), *format));
+  return true;
+}
+
+OutputMeta Undefined() {
+  OutputMeta m;
+  m.defined = false;
+  return m;
+}
+
+// (grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask)
+bool ConvolutionBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor& grad = args[0].toTensor();
+  const at::Tensor& x = args[1].toTensor();
+  const at::Tensor& w = args[2].toTensor();
+  if (x.dim() < 3 || !IsKnownType(x, w)) return false;
+  auto format = ConvolutionFormat(x, w);
+  if (!format || grad.dim() != x.dim()) return false;
+  const auto mask = args[10].toBoolList();
+  outputs.push_back(mask[0] ? WithFormat(ToDims(x.sym_sizes()), x.scalar_type(), *format) : Undefined());
+  outputs.push_back(mask[1] ? WithFormat(ToDims(w.sym_sizes()), w.scalar_type(), *format) : Undefined());
+  outputs.push_back(mask[2] ? Contiguous({grad.sym_size(1)}, x.scalar_type()) : Undefined());
+  return true;
+}
+
+bool HasPlainFormat(const at::Tensor& x) {
+  return !x.unsafeGetTensorImpl()->has_symbolic_sizes_strides() && x.is_contiguous(x.suggest_memory_format());
+}
+
+// (self, output_size)
+bool AdaptiveAveragePool2d(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const Dims size = SymInts(args[1]);
+  if ((x.dim() != 4 && x.dim() != 3) || size.size() != 2 || !HasPlainFormat(x)) return false;
+  if (!c10::isFloatingType(x.scalar_type()) || x.sym_numel() == 0) return false;
+  Dims sizes = ToDims(x.sym_sizes());
+  sizes[sizes.size() - 2] = size[0];
+  sizes[sizes.size() - 1] = size[1];
+  outputs.assign(1, WithFormat(std::move(sizes), x.scalar_type(), x.suggest_memory_format()));
+  return true;
+}
+
+// (grad_output, self)
+bool AdaptiveAveragePool2dBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[1].toTensor();
+  if (!HasPlainFormat(x) || x.suggest_memory_format() != c10::MemoryFormat::Contiguous) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
+constexpr ShapeRow kRows[] = {
+    {"aten::convolution", Convolution},
+    {"aten::convolution_backward", ConvolutionBackward},
+    {"aten::_adaptive_avg_pool2d", AdaptiveAveragePool2d},
+    {"aten::_adaptive_avg_pool2d_backward", AdaptiveAveragePool2dBackward},
+};
+
+}  // namespace
+
+c10::ArrayRef<ShapeRow> ConvolutionShapes() { return kRows; }
+
+}  // namespace framefuse::tracing

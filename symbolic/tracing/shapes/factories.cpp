@@ -1,0 +1,167 @@
+// Tensors from sizes and numbers. The device argument is the recorder's business.
+#include <c10/core/DefaultDtype.h>
+
+#include <cmath>
+
+#include "symbolic/tracing/shapes/shapes.h"
+
+namespace framefuse::tracing {
+namespace {
+
+c10::ScalarType DtypeOr(const c10::IValue& v, c10::ScalarType otherwise) {
+  return v.isNone() ? otherwise : v.toScalarType();
+}
+
+c10::ScalarType DefaultDtype() { return c10::typeMetaToScalarType(c10::get_default_dtype()); }
+
+bool NonNegative(const Dims& sizes) {
+  for (const c10::SymInt& s : sizes) {
+    if (!s.is_symbolic() && s.as_int_unchecked() < 0) return false;
+  }
+  return true;
+}
+
+bool IsStrided(const c10::IValue& layout) { return layout.isNone() || layout.toLayout() == c10::Layout::Strided; }
+
+bool Emit(Dims sizes, c10::ScalarType dtype, const c10::IValue& layout, Outputs& outputs) {
+  if (!NonNegative(sizes) || !IsStrided(layout)) return false;
+  outputs.assign(1, Contiguous(std::move(sizes), dtype));
+  return true;
+}
+
+// (size, *, dtype, layout, device, pin_memory, memory_format)
+bool Empty(Arguments args, Outputs& outputs) {
+  Dims sizes = SymInts(args[0]);
+  if (!NonNegative(sizes) || !IsStrided(args[2])) return false;
+  const auto format = args[5].isNone() ? c10::MemoryFormat::Contiguous : args[5].toMemoryFormat();
+  if (format == c10::MemoryFormat::Preserve) return false;
+  outputs.assign(1, WithFormat(std::move(sizes), DtypeOr(args[1], DefaultDtype()), format));
+  return true;
+}
+
+// (size, *, dtype, layout, device, pin_memory)
+bool Filled(Arguments args, Outputs& outputs) {
+  return Emit(SymInts(args[0]), DtypeOr(args[1], DefaultDtype()), args[2], outputs);
+}
+
+bool Full(Arguments args, Outputs& outputs) {
+  const c10::IValue& value = args[1];
+  c10::ScalarType dtype = DefaultDtype();
+  if (value.isBool()) dtype = c10::ScalarType::Bool;
+  if (value.isInt()) dtype = c10::ScalarType::Long;
+  if (!value.isBool() && !value.isInt() && !value.isDouble()) return false;
+  return Emit(SymInts(args[0]), DtypeOr(args[2], dtype), args[3], outputs);
+}
+
+// (size, stride, *, dtype, layout …)
+bool EmptyStrided(Arguments args, Outputs& outputs) {
+  Dims sizes = SymInts(args[0]);
+  Dims strides = SymInts(args[1]);
+  if (!NonNegative(sizes) || sizes.size() != strides.size() || !IsStrided(args[3])) return false;
+  outputs.assign(1, OutputMeta());
+  outputs[0].sizes = std::move(sizes);
+  outputs[0].strides = std::move(strides);
+  outputs[0].dtype = DtypeOr(args[2], DefaultDtype());
+  return true;
+}
+
+// randint.low (low, high, size, …), randint (high, size, …)
+bool RandIntLow(Arguments args, Outputs& outputs) {
+  return Emit(SymInts(args[2]), DtypeOr(args[3], c10::ScalarType::Long), args[4], outputs);
+}
+bool RandInt(Arguments args, Outputs& outputs) {
+  return Emit(SymInts(args[1]), DtypeOr(args[2], c10::ScalarType::Long), args[3], outputs);
+}
+
+bool ScalarTensor(Arguments args, Outputs& outputs) {
+  return Emit({}, DtypeOr(args[1], DefaultDtype()), args[2], outputs);
+}
+
+// (self, *, dtype, layout, device, pin_memory, memory_format)
+bool Like(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  if (!IsStrided(args[2])) return false;
+  const c10::ScalarType dtype = DtypeOr(args[1], x.scalar_type());
+  const auto format = args[5].isNone() ? c10::MemoryFormat::Preserve : args[5].toMemoryFormat();
+  outputs.assign(1, format == c10::MemoryFormat::Preserve ? LikeTensor(x, dtype)
+                                                          : WithFormat(ToDims(x.sym_sizes()), dtype, format));
+  return true;
+}
+
+bool FullLike(Arguments args, Outputs& outputs) {
+  const c10::IValue shifted[] = {args[0], args[2], args[3], args[4], args[5], args[6]};
+  return Like(shifted, outputs);
+}
+
+// new_empty, new_zeros, new_ones (self, size, *, dtype, layout, …)
+bool New(Arguments args, Outputs& outputs) {
+  return Emit(SymInts(args[1]), DtypeOr(args[2], args[0].toTensor().scalar_type()), args[3], outputs);
+}
+
+// (self, size, fill_value, *, dtype, layout, …)
+bool NewFull(Arguments args, Outputs& outputs) {
+  return Emit(SymInts(args[1]), DtypeOr(args[3], args[0].toTensor().scalar_type()), args[4], outputs);
+}
+
+bool ArangeOf(const c10::IValue& start, const c10::IValue& end, const c10::IValue& step, Arguments options,
+              Outputs& outputs) {
+  auto number = [](const c10::IValue& v) { return v.isInt() || v.isDouble(); };
+  if (!number(start) || !number(end) || !number(step)) return false;
+  const bool integral = start.isInt() && end.isInt() && step.isInt();
+  const c10::ScalarType dtype = DtypeOr(options[0], integral ? c10::ScalarType::Long : DefaultDtype());
+  std::int64_t count;
+  if (integral) {
+    const std::int64_t by = step.toInt(), span = end.toInt() - start.toInt();
+    if (by == 0 || (span != 0 && (span > 0) != (by > 0))) return false;
+    count = (span + by - (by > 0 ? 1 : -1)) / by;
+  } else {
+    if (c10::isIntegralType(dtype, true)) return false;
+    auto real = [](const c10::IValue& v) { return v.isInt() ? static_cast<double>(v.toInt()) : v.toDouble(); };
+    const double size = std::ceil((real(end) - real(start)) / real(step));
+    if (!(size >= 0 && size < 1e15)) return false;
+    count = static_cast<std::int64_t>(size);
+  }
+  return Emit({c10::SymInt(count)}, dtype, options[1], outputs);
+}
+
+bool Arange(Arguments args, Outputs& outputs) {
+  return ArangeOf(c10::IValue(std::int64_t{0}), args[0], c10::IValue(std::int64_t{1}), args.slice(1), outputs);
+}
+bool ArangeStart(Arguments args, Outputs& outputs) {
+  return ArangeOf(args[0], args[1], c10::IValue(std::int64_t{1}), args.slice(2), outputs);
+}
+bool ArangeStartStep(Arguments args, Outputs& outputs) {
+  return ArangeOf(args[0], args[1], args[2], args.slice(3), outputs);
+}
+
+constexpr ShapeRow kRows[] = {
+    {"aten::empty.memory_format", Empty},
+    {"aten::empty_strided", EmptyStrided},
+    {"aten::zeros", Filled},
+    {"aten::ones", Filled},
+    {"aten::rand", Filled},
+    {"aten::randn", Filled},
+    {"aten::full", Full},
+    {"aten::randint", RandInt},
+    {"aten::randint.low", RandIntLow},
+    {"aten::scalar_tensor", ScalarTensor},
+    {"aten::empty_like", Like},
+    {"aten::zeros_like", Like},
+    {"aten::ones_like", Like},
+    {"aten::rand_like", Like},
+    {"aten::randn_like", Like},
+    {"aten::full_like", FullLike},
+    {"aten::new_empty", New},
+    {"aten::new_zeros", New},
+    {"aten::new_ones", New},
+    {"aten::new_full", NewFull},
+    {"aten::arange", Arange},
+    {"aten::arange.start", ArangeStart},
+    {"aten::arange.start_step", ArangeStartStep},
+};
+
+}  // namespace
+
+c10::ArrayRef<ShapeRow> FactoryShapes() { return kRows; }
+
+}  // namespace framefuse::tracing

@@ -1,0 +1,107 @@
+// Embedding, gathers, concatenation and the backwards of slicing.
+#include "symbolic/tracing/shapes/shapes.h"
+
+namespace framefuse::tracing {
+namespace {
+
+bool IsIndexType(const at::Tensor& t) {
+  return t.scalar_type() == c10::ScalarType::Long || t.scalar_type() == c10::ScalarType::Int;
+}
+
+// (weight, indices, …)
+bool Embedding(Arguments args, Outputs& outputs) {
+  const at::Tensor& weight = args[0].toTensor();
+  const at::Tensor& indices = args[1].toTensor();
+  if (weight.dim() != 2 || !IsIndexType(indices)) return false;
+  Dims sizes = ToDims(indices.sym_sizes());
+  sizes.push_back(weight.sym_size(1));
+  outputs.assign(1, Contiguous(std::move(sizes), weight.scalar_type()));
+  return true;
+}
+
+// (grad_output, indices, num_weights, …)
+bool EmbeddingDenseBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor& grad = args[0].toTensor();
+  if (grad.dim() < 1) return false;
+  outputs.assign(1, Contiguous({args[2].toSymInt(), grad.sym_size(-1)}, grad.scalar_type()));
+  return true;
+}
+
+// (self, dim, index)
+bool IndexSelect(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const at::Tensor& index = args[2].toTensor();
+  auto dim = WrapDim(args[1].toInt(), x.dim());
+  if (!dim || x.dim() == 0 || index.dim() > 1 || !IsIndexType(index)) return false;
+  Dims sizes = ToDims(x.sym_sizes());
+  sizes[static_cast<std::size_t>(*dim)] = index.sym_numel();
+  outputs.assign(1, Contiguous(std::move(sizes), x.scalar_type()));
+  return true;
+}
+
+// cat of contiguous tensors of one type; anything else has format rules of its own.
+bool Cat(Arguments args, Outputs& outputs) {
+  const auto tensors = args[0].toListRef();
+  if (tensors.empty()) return false;
+  const at::Tensor& first = tensors[0].toTensor();
+  auto dim = WrapDim(args[1].toInt(), first.dim());
+  if (!dim || first.dim() == 0) return false;
+  const auto d = static_cast<std::size_t>(*dim);
+  Dims sizes = ToDims(first.sym_sizes());
+  sizes[d] = 0;
+  for (const c10::IValue& v : tensors) {
+    const at::Tensor& t = v.toTensor();
+    if (t.dim() != first.dim() || t.scalar_type() != first.scalar_type() || t.device() != first.device()) return false;
+    if (t.suggest_memory_format() != c10::MemoryFormat::Contiguous) return false;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (i != d && t.sym_size(static_cast<std::int64_t>(i)) != sizes[i]) return false;
+    }
+    sizes[d] = sizes[d] + t.sym_size(*dim);
+  }
+  outputs.assign(1, Contiguous(std::move(sizes), first.scalar_type()));
+  return true;
+}
+
+bool Stack(Arguments args, Outputs& outputs) {
+  const auto tensors = args[0].toListRef();
+  if (tensors.empty()) return false;
+  const at::Tensor& first = tensors[0].toTensor();
+  auto dim = WrapDim(args[1].toInt(), first.dim() + 1);
+  if (!dim) return false;
+  Dims sizes = ToDims(first.sym_sizes());
+  for (const c10::IValue& v : tensors) {
+    const at::Tensor& t = v.toTensor();
+    if (t.dim() != first.dim() || t.scalar_type() != first.scalar_type() || !IsContiguous(t)) return false;
+    if (t.suggest_memory_format() != c10::MemoryFormat::Contiguous) return false;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (t.sym_size(static_cast<std::int64_t>(i)) != sizes[i]) return false;
+    }
+  }
+  // Unsqueezed to rank 4 or 5, pieces may look channels_last to cat.
+  if (sizes.size() == 3 || sizes.size() == 4) return false;
+  sizes.insert(sizes.begin() + *dim, c10::SymInt(static_cast<std::int64_t>(tensors.size())));
+  outputs.assign(1, Contiguous(std::move(sizes), first.scalar_type()));
+  return true;
+}
+
+// select_backward, slice_backward: zeros of the given sizes, then a copy into a view.
+bool ViewBackward(Arguments args, Outputs& outputs) {
+  outputs.assign(1, Contiguous(SymInts(args[1]), args[0].toTensor().scalar_type()));
+  return true;
+}
+
+constexpr ShapeRow kRows[] = {
+    {"aten::embedding", Embedding},
+    {"aten::embedding_dense_backward", EmbeddingDenseBackward},
+    {"aten::index_select", IndexSelect},
+    {"aten::cat", Cat},
+    {"aten::stack", Stack},
+    {"aten::select_backward", ViewBackward},
+    {"aten::slice_backward", ViewBackward},
+};
+
+}  // namespace
+
+c10::ArrayRef<ShapeRow> IndexingShapes() { return kRows; }
+
+}  // namespace framefuse::tracing

@@ -1,0 +1,275 @@
+// Elementwise operators: output geometry as TensorIterator computes it, dtype by family.
+#include "symbolic/tracing/shapes/shapes.h"
+
+namespace framefuse::tracing {
+namespace {
+
+const at::Tensor& TensorAt(Arguments args, int i) { return args[static_cast<std::size_t>(i)].toTensor(); }
+
+bool IsFloat(const at::Tensor& t) { return c10::isFloatingType(t.scalar_type()); }
+
+bool IsRealNumber(const c10::IValue& v) { return v.isInt() || v.isDouble() || v.isBool() || v.isNone(); }
+
+// One operand of a floating type, output of the same type. Numbers among the other arguments must be real.
+bool FloatUnary(Arguments args, Outputs& outputs) {
+  const at::Tensor* x = &TensorAt(args, 0);
+  if (!IsFloat(*x)) return false;
+  for (const c10::IValue& v : args.slice(1)) {
+    if (v.isTensor() || v.isComplexDouble()) return false;
+  }
+  outputs.resize(1);
+  return IteratorOutput(x, x->scalar_type(), &outputs[0]);
+}
+
+// As FloatUnary, and for integers too (never bool, whose rules differ op by op).
+bool NumberUnary(Arguments args, Outputs& outputs) {
+  const at::Tensor* x = &TensorAt(args, 0);
+  if (!IsFloat(*x) && !c10::isIntegralType(x->scalar_type(), /*includeBool=*/false)) return false;
+  outputs.resize(1);
+  return IteratorOutput(x, x->scalar_type(), &outputs[0]);
+}
+
+bool BoolUnary(Arguments args, Outputs& outputs) {
+  const at::Tensor* x = &TensorAt(args, 0);
+  outputs.resize(1);
+  return IteratorOutput(x, c10::ScalarType::Bool, &outputs[0]);
+}
+
+// Operands A, B … in TensorIterator's order; the common type must be floating.
+template <int... kOperands>
+bool FloatPromoting(Arguments args, Outputs& outputs) {
+  const at::Tensor* operands[] = {&TensorAt(args, kOperands)...};
+  const c10::ScalarType dtype = PromotedType(operands);
+  if (!c10::isFloatingType(dtype)) return false;
+  outputs.resize(1);
+  return IteratorOutput(operands, dtype, &outputs[0]);
+}
+
+// add, mul …: any real type but bool; alpha must be a number that the type can hold.
+template <int... kOperands>
+bool Promoting(Arguments args, Outputs& outputs) {
+  const at::Tensor* operands[] = {&TensorAt(args, kOperands)...};
+  const c10::ScalarType dtype = PromotedType(operands);
+  if (dtype == c10::ScalarType::Bool || c10::isComplexType(dtype)) return false;
+  for (const c10::IValue& v : args.slice(sizeof...(kOperands))) {
+    if (v.isInt() || v.isString() || v.isNone()) continue;
+    if (!v.isDouble() || !c10::isFloatingType(dtype)) return false;
+  }
+  outputs.resize(1);
+  return IteratorOutput(operands, dtype, &outputs[0]);
+}
+
+bool Comparison(Arguments args, Outputs& outputs) {
+  const at::Tensor* operands[] = {&TensorAt(args, 0), &TensorAt(args, 1)};
+  outputs.resize(1);
+  return IteratorOutput(operands, c10::ScalarType::Bool, &outputs[0]);
+}
+
+bool LogicalBinary(Arguments args, Outputs& outputs) { return Comparison(args, outputs); }
+
+bool BitwiseBinary(Arguments args, Outputs& outputs) {
+  const at::Tensor* operands[] = {&TensorAt(args, 0), &TensorAt(args, 1)};
+  const c10::ScalarType dtype = PromotedType(operands);
+  if (!c10::isIntegralType(dtype, /*includeBool=*/true)) return false;
+  outputs.resize(1);
+  return IteratorOutput(operands, dtype, &outputs[0]);
+}
+
+bool DivMode(Arguments args, Outputs& outputs) {
+  const at::Tensor* operands[] = {&TensorAt(args, 0), &TensorAt(args, 1)};
+  const c10::ScalarType dtype = PromotedType(operands);
+  if (dtype == c10::ScalarType::Bool || c10::isComplexType(dtype)) return false;
+  if (!c10::isFloatingType(dtype) && args[2].isNone()) return false;
+  outputs.resize(1);
+  return IteratorOutput(operands, dtype, &outputs[0]);
+}
+
+bool Where(Arguments args, Outputs& outputs) {
+  const at::Tensor* values[] = {&TensorAt(args, 1), &TensorAt(args, 2)};
+  const at::Tensor& condition = TensorAt(args, 0);
+  if (condition.scalar_type() != c10::ScalarType::Bool) return false;
+  // where() casts both to the common type first; a cast copy keeps strides only if the source is dense.
+  const c10::ScalarType dtype = PromotedType(values);
+  for (const at::Tensor* v : values) {
+    if (v->scalar_type() != dtype && !IsNonOverlappingAndDense(*v)) return false;
+  }
+  const at::Tensor* operands[] = {&condition, values[0], values[1]};
+  outputs.resize(1);
+  return IteratorOutput(operands, dtype, &outputs[0]);
+}
+
+// A tensor and numbers: mul.Scalar, clamp, pow.Tensor_Scalar.
+bool FloatWithNumbers(Arguments args, Outputs& outputs) {
+  const at::Tensor* x = &TensorAt(args, 0);
+  if (!IsFloat(*x)) return false;
+  for (const c10::IValue& v : args.slice(1)) {
+    if (!IsRealNumber(v)) return false;
+  }
+  outputs.resize(1);
+  return IteratorOutput(x, x->scalar_type(), &outputs[0]);
+}
+
+bool ComparisonWithNumber(Arguments args, Outputs& outputs) {
+  if (!IsRealNumber(args[1])) return false;
+  return BoolUnary(args, outputs);
+}
+
+// masked_fill clones the broadcast self contiguously.
+bool MaskedFill(Arguments args, Outputs& outputs) {
+  const at::Tensor& self = TensorAt(args, 0);
+  const at::Tensor& mask = TensorAt(args, 1);
+  if (mask.scalar_type() != c10::ScalarType::Bool || !IsFloat(self)) return false;
+  if (args[2].isTensor() ? TensorAt(args, 2).dim() != 0 : !IsRealNumber(args[2])) return false;
+  Dims sizes;
+  if (!Broadcast(self.sym_sizes(), mask.sym_sizes(), &sizes)) return false;
+  outputs.assign(1, Contiguous(std::move(sizes), self.scalar_type()));
+  return true;
+}
+
+c10::MemoryFormat FormatOr(const c10::IValue& v, c10::MemoryFormat otherwise) {
+  return v.isNone() ? otherwise : v.toMemoryFormat();
+}
+
+OutputMeta CopyWithFormat(const at::Tensor& t, c10::ScalarType dtype, c10::MemoryFormat format) {
+  if (format == c10::MemoryFormat::Preserve) return LikeTensor(t, dtype);
+  return WithFormat(ToDims(t.sym_sizes()), dtype, format);
+}
+
+bool Clone(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = TensorAt(args, 0);
+  outputs.assign(1, CopyWithFormat(x, x.scalar_type(), FormatOr(args[1], c10::MemoryFormat::Preserve)));
+  return true;
+}
+
+bool ToCopy(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = TensorAt(args, 0);
+  const c10::ScalarType dtype = args[1].isNone() ? x.scalar_type() : args[1].toScalarType();
+  outputs.assign(1, CopyWithFormat(x, dtype, FormatOr(args[6], c10::MemoryFormat::Preserve)));
+  return true;
+}
+
+// The functional form of copy_: only says whether src fits into self.
+bool CopyInto(Arguments args, Outputs& outputs) {
+  const at::Tensor& self = TensorAt(args, 0);
+  Dims sizes;
+  if (!Broadcast(self.sym_sizes(), TensorAt(args, 1).sym_sizes(), &sizes)) return false;
+  outputs.assign(1, AliasOf(self, -1));
+  outputs[0].sizes = std::move(sizes);
+  return true;
+}
+
+bool FillWithTensor(Arguments args, Outputs& outputs) {
+  if (TensorAt(args, 1).dim() != 0) return false;
+  outputs.assign(1, LikeTensor(TensorAt(args, 0), TensorAt(args, 0).scalar_type()));
+  return true;
+}
+
+bool NativeDropout(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = TensorAt(args, 0);
+  if (!IsFloat(x) || !IsContiguous(x)) return false;
+  outputs.assign(2, ContiguousLike(x));
+  outputs[1].dtype = c10::ScalarType::Bool;
+  return true;
+}
+
+constexpr ShapeRow kRows[] = {
+    {"aten::relu", NumberUnary},
+    {"aten::neg", NumberUnary},
+    {"aten::sign", NumberUnary},
+    {"aten::abs", NumberUnary},
+    {"aten::square", FloatUnary},
+    {"aten::floor", FloatUnary},
+    {"aten::ceil", FloatUnary},
+    {"aten::round", FloatUnary},
+    {"aten::trunc", FloatUnary},
+    {"aten::exp", FloatUnary},
+    {"aten::exp2", FloatUnary},
+    {"aten::expm1", FloatUnary},
+    {"aten::log", FloatUnary},
+    {"aten::log2", FloatUnary},
+    {"aten::log10", FloatUnary},
+    {"aten::log1p", FloatUnary},
+    {"aten::sqrt", FloatUnary},
+    {"aten::rsqrt", FloatUnary},
+    {"aten::reciprocal", FloatUnary},
+    {"aten::sin", FloatUnary},
+    {"aten::cos", FloatUnary},
+    {"aten::tan", FloatUnary},
+    {"aten::tanh", FloatUnary},
+    {"aten::sigmoid", FloatUnary},
+    {"aten::erf", FloatUnary},
+    {"aten::erfc", FloatUnary},
+    {"aten::gelu", FloatUnary},
+    {"aten::silu", FloatUnary},
+    {"aten::mish", FloatUnary},
+    {"aten::elu", FloatUnary},
+    {"aten::leaky_relu", FloatUnary},
+    {"aten::hardtanh", FloatUnary},
+    {"aten::hardswish", FloatUnary},
+    {"aten::hardsigmoid", FloatUnary},
+    {"aten::softplus", FloatUnary},
+    {"aten::logical_not", BoolUnary},
+    {"aten::isnan", BoolUnary},
+    {"aten::add.Tensor", Promoting<0, 1>},
+    {"aten::sub.Tensor", Promoting<0, 1>},
+    {"aten::mul.Tensor", Promoting<0, 1>},
+    {"aten::maximum", Promoting<0, 1>},
+    {"aten::minimum", Promoting<0, 1>},
+    {"aten::div.Tensor", FloatPromoting<0, 1>},
+    {"aten::div.Tensor_mode", DivMode},
+    {"aten::atan2", FloatPromoting<0, 1>},
+    {"aten::pow.Tensor_Tensor", FloatPromoting<0, 1>},
+    {"aten::fmod.Tensor", FloatPromoting<0, 1>},
+    {"aten::remainder.Tensor", FloatPromoting<0, 1>},
+    {"aten::addcmul", FloatPromoting<0, 1, 2>},
+    {"aten::addcdiv", FloatPromoting<0, 1, 2>},
+    {"aten::lerp.Scalar", FloatPromoting<0, 1>},
+    {"aten::eq.Tensor", Comparison},
+    {"aten::ne.Tensor", Comparison},
+    {"aten::lt.Tensor", Comparison},
+    {"aten::le.Tensor", Comparison},
+    {"aten::gt.Tensor", Comparison},
+    {"aten::ge.Tensor", Comparison},
+    {"aten::eq.Scalar", ComparisonWithNumber},
+    {"aten::ne.Scalar", ComparisonWithNumber},
+    {"aten::lt.Scalar", ComparisonWithNumber},
+    {"aten::le.Scalar", ComparisonWithNumber},
+    {"aten::gt.Scalar", ComparisonWithNumber},
+    {"aten::ge.Scalar", ComparisonWithNumber},
+    {"aten::logical_and", LogicalBinary},
+    {"aten::logical_or", LogicalBinary},
+    {"aten::logical_xor", LogicalBinary},
+    {"aten::bitwise_and.Tensor", BitwiseBinary},
+    {"aten::bitwise_or.Tensor", BitwiseBinary},
+    {"aten::bitwise_xor.Tensor", BitwiseBinary},
+    {"aten::where.self", Where},
+    {"aten::add.Scalar", FloatWithNumbers},
+    {"aten::sub.Scalar", FloatWithNumbers},
+    {"aten::mul.Scalar", FloatWithNumbers},
+    {"aten::div.Scalar", FloatWithNumbers},
+    {"aten::rsub.Scalar", FloatWithNumbers},
+    {"aten::pow.Tensor_Scalar", FloatWithNumbers},
+    {"aten::clamp", FloatWithNumbers},
+    {"aten::clamp_min", FloatWithNumbers},
+    {"aten::clamp_max", FloatWithNumbers},
+    {"aten::masked_fill.Scalar", MaskedFill},
+    {"aten::masked_fill.Tensor", MaskedFill},
+    {"aten::clone", Clone},
+    {"aten::_to_copy", ToCopy},
+    {"aten::copy", CopyInto},
+    {"aten::fill.Tensor", FillWithTensor},
+    {"aten::native_dropout", NativeDropout},
+    {"aten::native_dropout_backward", FloatPromoting<0>},
+    {"aten::threshold_backward", FloatPromoting<1, 0>},
+    {"aten::gelu_backward", FloatPromoting<0, 1>},
+    {"aten::silu_backward", FloatPromoting<0, 1>},
+    {"aten::tanh_backward", FloatPromoting<0, 1>},
+    {"aten::sigmoid_backward", FloatPromoting<0, 1>},
+    {"aten::leaky_relu_backward", FloatPromoting<1, 0>},
+};
+
+}  // namespace
+
+c10::ArrayRef<ShapeRow> PointwiseShapes() { return kRows; }
+
+}  // namespace framefuse::tracing

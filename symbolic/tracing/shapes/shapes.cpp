@@ -1,0 +1,279 @@
+#include "symbolic/tracing/shapes/shapes.h"
+
+#include <ATen/native/TypeProperties.h>
+
+#include <algorithm>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace framefuse::tracing {
+
+ShapeFn FindShapeFunction(std::string_view name) {
+  static const auto* table = [] {
+    auto* t = new absl::flat_hash_map<std::string, ShapeFn>;
+    for (c10::ArrayRef<ShapeRow> family :
+         {PointwiseShapes(), MatmulShapes(), ViewShapes(), ReductionShapes(), FactoryShapes(), NormalizationShapes(),
+          ConvolutionShapes(), AttentionShapes(), IndexingShapes()}) {
+      for (const ShapeRow& row : family) t->emplace(row.name, row.function);
+    }
+    return t;
+  }();
+  auto it = table->find(std::string(name));
+  return it == table->end() ? nullptr : it->second;
+}
+
+bool IsOne(const c10::SymInt& s) { return !s.is_symbolic() && s.as_int_unchecked() == 1; }
+
+std::optional<std::int64_t> WrapDim(std::int64_t dim, std::int64_t rank) {
+  if (rank == 0) rank = 1;
+  if (dim < -rank || dim >= rank) return std::nullopt;
+  return dim < 0 ? dim + rank : dim;
+}
+
+Dims ToDims(c10::SymIntArrayRef sizes) { return Dims(sizes.begin(), sizes.end()); }
+
+Dims SymInts(const c10::IValue& v) {
+  if (v.isIntList()) {
+    auto list = v.toIntList();
+    Dims dims;
+    for (std::int64_t d : list) dims.emplace_back(d);
+    return dims;
+  }
+  auto list = v.toSymIntVector();
+  return Dims(list.begin(), list.end());
+}
+
+const at::Tensor* OptionalTensor(const c10::IValue& v) {
+  if (!v.isTensor() || !v.toTensor().defined()) return nullptr;
+  return &v.toTensor();
+}
+
+Dims ContiguousStrides(c10::SymIntArrayRef sizes) {
+  Dims strides(sizes.size(), c10::SymInt(1));
+  for (std::size_t i = sizes.size(); i-- > 1;) {
+    // A size of 0 counts as 1, as in TensorImpl.
+    strides[i - 1] = sizes[i].is_symbolic() || sizes[i].as_int_unchecked() != 0 ? strides[i] * sizes[i] : strides[i];
+  }
+  return strides;
+}
+
+OutputMeta Contiguous(Dims sizes, c10::ScalarType dtype) {
+  OutputMeta out;
+  out.strides = ContiguousStrides(sizes);
+  out.sizes = std::move(sizes);
+  out.dtype = dtype;
+  return out;
+}
+
+namespace {
+
+// Strides for `sizes` when memory order is given by `order` (outermost first).
+Dims StridesInOrder(c10::SymIntArrayRef sizes, std::initializer_list<int> order) {
+  Dims strides(sizes.size(), c10::SymInt(1));
+  c10::SymInt next = 1;
+  for (auto it = std::rbegin(order); it != std::rend(order); ++it) {
+    const c10::SymInt& size = sizes[static_cast<std::size_t>(*it)];
+    strides[static_cast<std::size_t>(*it)] = next;
+    // As get_channels_last_strides: a zero size does not zero the strides of the dimensions around it.
+    if (size.is_symbolic() || size.as_int_unchecked() != 0) next = next * size;
+  }
+  return strides;
+}
+
+}  // namespace
+
+OutputMeta WithFormat(Dims sizes, c10::ScalarType dtype, c10::MemoryFormat format) {
+  OutputMeta out = Contiguous(std::move(sizes), dtype);
+  if (format == c10::MemoryFormat::ChannelsLast && out.sizes.size() == 4) {
+    out.strides = StridesInOrder(out.sizes, {0, 2, 3, 1});
+  } else if (format == c10::MemoryFormat::ChannelsLast3d && out.sizes.size() == 5) {
+    out.strides = StridesInOrder(out.sizes, {0, 2, 3, 4, 1});
+  }
+  return out;
+}
+
+bool IsContiguous(const at::Tensor& t) {
+  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  if (!impl->has_symbolic_sizes_strides()) return impl->is_contiguous();
+  return impl->sym_is_contiguous().guard_bool(__FILE__, __LINE__);
+}
+
+bool IsNonOverlappingAndDense(const at::Tensor& t) { return t.unsafeGetTensorImpl()->is_non_overlapping_and_dense(); }
+
+OutputMeta LikeTensor(const at::Tensor& t, c10::ScalarType dtype) {
+  if (IsContiguous(t)) return Contiguous(ToDims(t.sym_sizes()), dtype);
+  if (IsNonOverlappingAndDense(t)) {
+    OutputMeta out;
+    out.sizes = ToDims(t.sym_sizes());
+    out.strides = ToDims(t.sym_strides());
+    out.dtype = dtype;
+    return out;
+  }
+  // empty_like orders the dimensions of a strided tensor as TensorIterator does.
+  OutputMeta out;
+  const at::Tensor* operand = &t;
+  if (!IteratorOutput(operand, dtype, &out)) out = Contiguous(ToDims(t.sym_sizes()), dtype);
+  return out;
+}
+
+OutputMeta ContiguousLike(const at::Tensor& t) { return Contiguous(ToDims(t.sym_sizes()), t.scalar_type()); }
+
+OutputMeta AliasOf(const at::Tensor& t, int alias_of) {
+  OutputMeta out;
+  out.sizes = ToDims(t.sym_sizes());
+  out.strides = ToDims(t.sym_strides());
+  out.offset = t.sym_storage_offset();
+  out.dtype = t.scalar_type();
+  out.alias_of = alias_of;
+  return out;
+}
+
+bool Broadcast(c10::SymIntArrayRef a, c10::SymIntArrayRef b, Dims* out) {
+  const std::size_t rank = std::max(a.size(), b.size());
+  out->assign(rank, c10::SymInt(1));
+  for (std::size_t i = 0; i < rank; ++i) {
+    const bool has_a = i >= rank - a.size();
+    const bool has_b = i >= rank - b.size();
+    const c10::SymInt x = has_a ? a[i - (rank - a.size())] : c10::SymInt(1);
+    const c10::SymInt y = has_b ? b[i - (rank - b.size())] : c10::SymInt(1);
+    if (IsOne(x)) {
+      (*out)[i] = y;
+    } else if (IsOne(y)) {
+      (*out)[i] = x;
+    } else {
+      if (!x.sym_eq(y).guard_bool(__FILE__, __LINE__)) return false;
+      (*out)[i] = x.is_symbolic() ? y : x;
+    }
+  }
+  return true;
+}
+
+c10::ScalarType PromotedType(c10::ArrayRef<const at::Tensor*> operands) {
+  at::native::ResultTypeState state = {};
+  for (const at::Tensor* t : operands) state = at::native::update_result_type_state(*t, state);
+  return at::native::result_type(state);
+}
+
+namespace {
+
+bool SameSizes(c10::SymIntArrayRef a, c10::SymIntArrayRef b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!a[i].sym_eq(b[i]).guard_bool(__FILE__, __LINE__)) return false;
+  }
+  return true;
+}
+
+// TensorIterator's order of dimensions, fastest first, for operands already broadcast to `shape`.
+class DimOrder {
+ public:
+  DimOrder(c10::ArrayRef<const at::Tensor*> operands, const Dims& shape) : shape_(shape) {
+    for (const at::Tensor* t : operands) strides_.push_back(BroadcastStrides(*t));
+    const int rank = static_cast<int>(shape.size());
+    for (int i = rank; i-- > 0;) perm_.push_back(i);
+    for (int i = 1; i < rank; ++i) Insert(i);
+  }
+
+  Dims OutputStrides() const {
+    Dims strides(shape_.size(), c10::SymInt(1));
+    c10::SymInt next = 1;
+    for (int dim : perm_) {
+      strides[static_cast<std::size_t>(dim)] = next;
+      next = next * shape_[static_cast<std::size_t>(dim)];
+    }
+    return strides;
+  }
+  bool IsRowMajor() const {
+    for (std::size_t i = 0; i < perm_.size(); ++i) {
+      if (perm_[i] != static_cast<int>(perm_.size() - 1 - i)) return false;
+    }
+    return true;
+  }
+
+ private:
+  Dims BroadcastStrides(const at::Tensor& t) const {
+    auto sizes = t.sym_sizes();
+    auto strides = t.sym_strides();
+    const std::size_t offset = shape_.size() - sizes.size();
+    Dims out(shape_.size(), c10::SymInt(0));
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (!(IsOne(sizes[i]) && !IsOne(shape_[offset + i]))) out[offset + i] = strides[i];
+    }
+    return out;
+  }
+  // 1: dim0 comes after dim1; -1: before; 0: ambiguous.
+  int Compare(int dim0, int dim1) const {
+    for (const Dims& strides : strides_) {
+      const c10::SymInt& a = strides[static_cast<std::size_t>(dim0)];
+      const c10::SymInt& b = strides[static_cast<std::size_t>(dim1)];
+      if (a == 0 || b == 0) continue;
+      if (a < b) return -1;
+      if (a > b) return 1;
+      if (shape_[static_cast<std::size_t>(dim0)] > shape_[static_cast<std::size_t>(dim1)]) return 1;
+    }
+    return 0;
+  }
+  void Insert(int i) {
+    int at = i;
+    for (int before = i - 1; before >= 0; --before) {
+      const int order = Compare(perm_[static_cast<std::size_t>(before)], perm_[static_cast<std::size_t>(at)]);
+      if (order < 0) break;
+      if (order > 0) {
+        std::swap(perm_[static_cast<std::size_t>(before)], perm_[static_cast<std::size_t>(at)]);
+        at = before;
+      }
+    }
+  }
+
+  const Dims& shape_;
+  c10::SmallVector<Dims, 3> strides_;
+  c10::SmallVector<int, 6> perm_;
+};
+
+bool AllChannelsLast(c10::ArrayRef<const at::Tensor*> operands) {
+  for (const at::Tensor* t : operands) {
+    if (!t->unsafeGetTensorImpl()->is_contiguous(c10::MemoryFormat::ChannelsLast)) return false;
+  }
+  return true;
+}
+
+bool AllDenseWithSameStrides(c10::ArrayRef<const at::Tensor*> operands) {
+  for (const at::Tensor* t : operands) {
+    if (!IsNonOverlappingAndDense(*t)) return false;
+    if (!SameSizes(t->sym_strides(), operands[0]->sym_strides())) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool IteratorOutput(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType dtype, OutputMeta* out) {
+  Dims shape = ToDims(operands[0]->sym_sizes());
+  bool same_shape = true;
+  bool all_contiguous = IsContiguous(*operands[0]);
+  for (const at::Tensor* t : operands.slice(1)) {
+    all_contiguous = all_contiguous && IsContiguous(*t);
+    if (SameSizes(t->sym_sizes(), shape)) continue;
+    same_shape = false;
+    Dims wider;
+    if (!Broadcast(shape, t->sym_sizes(), &wider)) return false;
+    shape = std::move(wider);
+  }
+  out->dtype = dtype;
+  if (same_shape && all_contiguous) {
+    out->strides = ContiguousStrides(shape);
+  } else if (same_shape && AllChannelsLast(operands)) {
+    *out = WithFormat(std::move(shape), dtype, c10::MemoryFormat::ChannelsLast);
+    return true;
+  } else if (same_shape && AllDenseWithSameStrides(operands)) {
+    out->strides = ToDims(operands[0]->sym_strides());
+  } else {
+    DimOrder order(operands, shape);
+    out->strides = order.IsRowMajor() ? ContiguousStrides(shape) : order.OutputStrides();
+  }
+  out->sizes = std::move(shape);
+  return true;
+}
+
+}  // namespace framefuse::tracing

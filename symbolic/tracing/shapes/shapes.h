@@ -1,0 +1,81 @@
+// Shape functions: the metadata of an operator's outputs from its arguments, in about a microsecond.
+// They are written on SymInt, so symbolic sizes pass through; comparisons of symbolic sizes become guards.
+// Invariant: a shape function either describes every output exactly as the real kernel would make it, or
+// returns false; then torch's meta kernel decides, and raises eager's error where the arguments are wrong.
+#ifndef FRAMEFUSE_SYMBOLIC_TRACING_SHAPES_SHAPES_H_
+#define FRAMEFUSE_SYMBOLIC_TRACING_SHAPES_SHAPES_H_
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/SymInt.h>
+#include <c10/util/ArrayRef.h>
+#include <c10/util/SmallVector.h>
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace framefuse::tracing {
+
+using Dims = c10::SmallVector<c10::SymInt, 5>;
+
+struct OutputMeta {
+  Dims sizes;
+  Dims strides;
+  c10::SymInt offset = 0;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  int alias_of = -1;  // argument whose storage the output shares; -1: fresh
+  bool defined = true;
+};
+
+using Outputs = c10::SmallVector<OutputMeta, 2>;
+using Arguments = c10::ArrayRef<c10::IValue>;
+using ShapeFn = bool (*)(Arguments args, Outputs& outputs);
+
+// The shape function registered under a schema name such as "aten::add.Tensor", or null.
+ShapeFn FindShapeFunction(std::string_view name);
+
+struct ShapeRow {
+  const char* name;
+  ShapeFn function;
+};
+// One table a family of operators.
+c10::ArrayRef<ShapeRow> PointwiseShapes();
+c10::ArrayRef<ShapeRow> MatmulShapes();
+c10::ArrayRef<ShapeRow> ViewShapes();
+c10::ArrayRef<ShapeRow> ReductionShapes();
+c10::ArrayRef<ShapeRow> FactoryShapes();
+c10::ArrayRef<ShapeRow> NormalizationShapes();
+c10::ArrayRef<ShapeRow> ConvolutionShapes();
+c10::ArrayRef<ShapeRow> AttentionShapes();
+c10::ArrayRef<ShapeRow> IndexingShapes();
+
+// ---- shared vocabulary
+
+bool IsOne(const c10::SymInt& s);
+// Negative dimensions count from the end; nullopt if out of range (scalars count as rank 1).
+std::optional<std::int64_t> WrapDim(std::int64_t dim, std::int64_t rank);
+Dims ContiguousStrides(c10::SymIntArrayRef sizes);
+OutputMeta Contiguous(Dims sizes, c10::ScalarType dtype);
+// Strides that `memory_format` gives to `sizes`.
+OutputMeta WithFormat(Dims sizes, c10::ScalarType dtype, c10::MemoryFormat format);
+// What empty_like (preserve_format) makes of `t`.
+OutputMeta LikeTensor(const at::Tensor& t, c10::ScalarType dtype);
+OutputMeta ContiguousLike(const at::Tensor& t);
+// The same geometry, sharing argument `alias_of`.
+OutputMeta AliasOf(const at::Tensor& t, int alias_of);
+bool IsContiguous(const at::Tensor& t);
+bool IsNonOverlappingAndDense(const at::Tensor& t);
+// Broadcast of two shapes; false if they do not fit.
+bool Broadcast(c10::SymIntArrayRef a, c10::SymIntArrayRef b, Dims* out);
+// Sizes and strides that TensorIterator gives to a fresh output of these operands; false: they do not broadcast.
+bool IteratorOutput(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType dtype, OutputMeta* out);
+c10::ScalarType PromotedType(c10::ArrayRef<const at::Tensor*> operands);
+Dims ToDims(c10::SymIntArrayRef sizes);
+Dims SymInts(const c10::IValue& v);
+// Optional tensor argument: null for None or undefined.
+const at::Tensor* OptionalTensor(const c10::IValue& v);
+
+}  // namespace framefuse::tracing
+
+#endif  // FRAMEFUSE_SYMBOLIC_TRACING_SHAPES_SHAPES_H_

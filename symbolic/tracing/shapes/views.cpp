@@ -1,0 +1,312 @@
+// Views: the output shares the argument's storage.
+#include <ATen/TensorUtils.h>
+
+#include <algorithm>
+
+#include "symbolic/tracing/shapes/shapes.h"
+
+namespace framefuse::tracing {
+namespace {
+
+void EraseDim(OutputMeta* m, std::int64_t dim) {
+  m->sizes.erase(m->sizes.begin() + dim);
+  m->strides.erase(m->strides.begin() + dim);
+}
+
+bool Same(Arguments args, Outputs& outputs) {
+  outputs.assign(1, AliasOf(args[0].toTensor(), 0));
+  return true;
+}
+
+bool Transpose2d(Arguments args, Outputs& outputs) {
+  if (args[0].toTensor().dim() > 2) return false;
+  Same(args, outputs);
+  std::reverse(outputs[0].sizes.begin(), outputs[0].sizes.end());
+  std::reverse(outputs[0].strides.begin(), outputs[0].strides.end());
+  return true;
+}
+
+bool Transpose(Arguments args, Outputs& outputs) {
+  const std::int64_t rank = args[0].toTensor().dim();
+  auto a = WrapDim(args[1].toInt(), rank);
+  auto b = WrapDim(args[2].toInt(), rank);
+  if (!a || !b) return false;
+  Same(args, outputs);
+  if (rank == 0) return true;
+  std::swap(outputs[0].sizes[static_cast<std::size_t>(*a)], outputs[0].sizes[static_cast<std::size_t>(*b)]);
+  std::swap(outputs[0].strides[static_cast<std::size_t>(*a)], outputs[0].strides[static_cast<std::size_t>(*b)]);
+  return true;
+}
+
+bool Permute(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  auto order = args[1].toDimVector();
+  if (static_cast<std::int64_t>(order.size()) != x.dim()) return false;
+  Same(args, outputs);
+  OutputMeta from = outputs[0];
+  c10::SmallVector<bool, 8> seen(order.size(), false);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    auto d = WrapDim(order[i], x.dim());
+    if (!d || seen[static_cast<std::size_t>(*d)]) return false;
+    seen[static_cast<std::size_t>(*d)] = true;
+    outputs[0].sizes[i] = from.sizes[static_cast<std::size_t>(*d)];
+    outputs[0].strides[i] = from.strides[static_cast<std::size_t>(*d)];
+  }
+  return true;
+}
+
+bool Unsqueeze(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  auto dim = WrapDim(args[1].toInt(), x.dim() + 1);
+  if (!dim) return false;
+  Same(args, outputs);
+  OutputMeta& m = outputs[0];
+  const auto d = static_cast<std::size_t>(*dim);
+  c10::SymInt stride = d < m.sizes.size() ? m.sizes[d] * m.strides[d] : c10::SymInt(1);
+  m.sizes.insert(m.sizes.begin() + *dim, c10::SymInt(1));
+  m.strides.insert(m.strides.begin() + *dim, std::move(stride));
+  return true;
+}
+
+bool SqueezeDims(c10::ArrayRef<std::int64_t> dims, Arguments args, Outputs& outputs) {
+  const std::int64_t rank = args[0].toTensor().dim();
+  c10::SmallVector<std::int64_t, 5> wrapped;
+  for (std::int64_t d : dims) {
+    auto w = WrapDim(d, rank);
+    if (!w) return false;
+    wrapped.push_back(*w);
+  }
+  Same(args, outputs);
+  if (rank == 0) return true;
+  std::sort(wrapped.begin(), wrapped.end(), std::greater<>());
+  for (std::int64_t d : wrapped) {
+    if (outputs[0].sizes[static_cast<std::size_t>(d)] == 1) EraseDim(&outputs[0], d);
+  }
+  return true;
+}
+
+bool Squeeze(Arguments args, Outputs& outputs) {
+  c10::SmallVector<std::int64_t, 5> all;
+  for (std::int64_t d = 0; d < args[0].toTensor().dim(); ++d) all.push_back(d);
+  return SqueezeDims(all, args, outputs);
+}
+bool SqueezeDim(Arguments args, Outputs& outputs) { return SqueezeDims({args[1].toInt()}, args, outputs); }
+bool SqueezeDimList(Arguments args, Outputs& outputs) { return SqueezeDims(args[1].toDimVector(), args, outputs); }
+
+// Fills in a -1 and checks the number of elements.
+bool ResolveSizes(const at::Tensor& x, Dims* sizes) {
+  int inferred = -1;
+  c10::SymInt product = 1;
+  for (std::size_t i = 0; i < sizes->size(); ++i) {
+    const c10::SymInt& s = (*sizes)[i];
+    if (!s.is_symbolic() && s.as_int_unchecked() == -1) {
+      if (inferred >= 0) return false;
+      inferred = static_cast<int>(i);
+    } else {
+      product = product * s;
+    }
+  }
+  const c10::SymInt numel = x.sym_numel();
+  if (inferred < 0) return product.sym_eq(numel).guard_bool(__FILE__, __LINE__);
+  if (product == 0 || numel % product != 0) return false;
+  (*sizes)[static_cast<std::size_t>(inferred)] = numel / product;
+  return true;
+}
+
+bool ViewInto(Arguments args, int alias_of, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  Dims sizes = SymInts(args[1]);
+  if (!ResolveSizes(x, &sizes)) return false;
+  outputs.assign(1, AliasOf(x, alias_of));
+  OutputMeta& m = outputs[0];
+  if (IsContiguous(x)) {
+    m.strides = ContiguousStrides(sizes);
+  } else {
+    const at::SymDimVector shape(sizes.begin(), sizes.end());
+    auto strides = at::detail::computeStride(x.sym_sizes(), x.sym_strides(), shape);
+    if (!strides) return false;
+    m.strides.assign(strides->begin(), strides->end());
+  }
+  m.sizes = std::move(sizes);
+  return true;
+}
+
+bool View(Arguments args, Outputs& outputs) { return ViewInto(args, 0, outputs); }
+// The schema hides that it is a view; the storage is shared none the less.
+bool UnsafeView(Arguments args, Outputs& outputs) { return ViewInto(args, 0, outputs); }
+
+bool ReshapeAlias(Arguments args, Outputs& outputs) {
+  Same(args, outputs);
+  outputs[0].sizes = SymInts(args[1]);
+  outputs[0].strides = SymInts(args[2]);
+  return true;
+}
+
+bool Expand(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  Dims sizes = SymInts(args[1]);
+  const std::size_t rank = static_cast<std::size_t>(x.dim());
+  if (sizes.size() < rank) return false;
+  Dims strides(sizes.size(), c10::SymInt(0));
+  const std::size_t lead = sizes.size() - rank;
+  auto old_sizes = x.sym_sizes();
+  auto old_strides = x.sym_strides();
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    const bool keep = !sizes[i].is_symbolic() && sizes[i].as_int_unchecked() == -1;
+    if (i < lead) {
+      if (keep) return false;
+      strides[i] = 0;
+      // As inferExpandGeometry: a new dimension that does not expand keeps the stride past the next one.
+      if (IsOne(sizes[i]) && rank > 0) strides[i] = sizes[i + 1] * strides[i + 1];
+      continue;
+    }
+    const c10::SymInt& old = old_sizes[i - lead];
+    if (keep || sizes[i].sym_eq(old).guard_bool(__FILE__, __LINE__)) {
+      sizes[i] = old;
+      strides[i] = old_strides[i - lead];
+    } else if (!IsOne(old)) {
+      return false;
+    }
+  }
+  Same(args, outputs);
+  outputs[0].sizes = std::move(sizes);
+  outputs[0].strides = std::move(strides);
+  return true;
+}
+
+c10::SymInt ClampIndex(c10::SymInt i, const c10::SymInt& size) {
+  if (i < 0) i = i + size;
+  if (i < 0) return 0;
+  if (i > size) return size;
+  return i;
+}
+
+bool Slice(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  auto dim = WrapDim(args[1].toInt(), x.dim());
+  if (!dim || x.dim() == 0) return false;
+  const c10::SymInt step = args[4].toSymInt();
+  if (step <= 0) return false;
+  Same(args, outputs);
+  OutputMeta& m = outputs[0];
+  const auto d = static_cast<std::size_t>(*dim);
+  const c10::SymInt size = m.sizes[d];
+  const c10::SymInt start = args[2].isNone() ? c10::SymInt(0) : ClampIndex(args[2].toSymInt(), size);
+  c10::SymInt end = args[3].isNone() ? size : ClampIndex(args[3].toSymInt(), size);
+  if (end < start) end = start;
+  m.offset = m.offset + start * m.strides[d];
+  m.sizes[d] = IsOne(step) ? end - start : (end - start + step - 1) / step;
+  m.strides[d] = m.strides[d] * step;
+  return true;
+}
+
+bool Select(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  auto dim = WrapDim(args[1].toInt(), x.dim());
+  if (!dim || x.dim() == 0) return false;
+  Same(args, outputs);
+  OutputMeta& m = outputs[0];
+  const auto d = static_cast<std::size_t>(*dim);
+  c10::SymInt index = args[2].toSymInt();
+  if (index < 0) index = index + m.sizes[d];
+  if (index < 0 || index >= m.sizes[d]) return false;
+  m.offset = m.offset + index * m.strides[d];
+  EraseDim(&m, *dim);
+  return true;
+}
+
+bool AsStrided(Arguments args, Outputs& outputs) {
+  Same(args, outputs);
+  outputs[0].sizes = SymInts(args[1]);
+  outputs[0].strides = SymInts(args[2]);
+  if (!args[3].isNone()) outputs[0].offset = args[3].toSymInt();
+  if (outputs[0].sizes.size() != outputs[0].strides.size()) return false;
+  // Stays inside the storage, or eager raises.
+  const at::Tensor& x = args[0].toTensor();
+  c10::SymInt last = outputs[0].offset;
+  for (std::size_t i = 0; i < outputs[0].sizes.size(); ++i) {
+    if (outputs[0].sizes[i] < 0 || outputs[0].strides[i] < 0) return false;
+    if (outputs[0].sizes[i] == 0) return true;
+    last = last + (outputs[0].sizes[i] - 1) * outputs[0].strides[i];
+  }
+  return (last + 1) * static_cast<std::int64_t>(x.element_size()) <= x.storage().sym_nbytes();
+}
+
+// Pieces of `sizes[i]` along one dimension.
+bool Pieces(Arguments args, std::int64_t dim, c10::ArrayRef<c10::SymInt> lengths, bool drop, Outputs& outputs) {
+  const OutputMeta whole = AliasOf(args[0].toTensor(), 0);
+  outputs.clear();
+  c10::SymInt start = 0;
+  const auto d = static_cast<std::size_t>(dim);
+  for (const c10::SymInt& length : lengths) {
+    OutputMeta piece = whole;
+    piece.offset = whole.offset + start * whole.strides[d];
+    piece.sizes[d] = length;
+    if (drop) EraseDim(&piece, dim);
+    outputs.push_back(std::move(piece));
+    start = start + length;
+  }
+  return true;
+}
+
+bool Split(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  auto dim = WrapDim(args[2].toInt(), x.dim());
+  if (!dim || x.dim() == 0) return false;
+  const std::int64_t step = args[1].toSymInt().guard_int(__FILE__, __LINE__);
+  const std::int64_t size = x.sym_size(*dim).guard_int(__FILE__, __LINE__);
+  if (step <= 0 || size == 0) return false;
+  Dims lengths;
+  for (std::int64_t at = 0; at < size; at += step) lengths.emplace_back(std::min(step, size - at));
+  return Pieces(args, *dim, lengths, /*drop=*/false, outputs);
+}
+
+bool SplitWithSizes(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  auto dim = WrapDim(args[2].toInt(), x.dim());
+  if (!dim || x.dim() == 0) return false;
+  Dims lengths = SymInts(args[1]);
+  c10::SymInt sum = 0;
+  for (const c10::SymInt& l : lengths) {
+    if (l < 0) return false;
+    sum = sum + l;
+  }
+  if (sum != x.sym_size(*dim)) return false;
+  return Pieces(args, *dim, lengths, /*drop=*/false, outputs);
+}
+
+bool Unbind(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  auto dim = WrapDim(args[1].toInt(), x.dim());
+  if (!dim || x.dim() == 0) return false;
+  const std::int64_t size = x.sym_size(*dim).guard_int(__FILE__, __LINE__);
+  return Pieces(args, *dim, Dims(static_cast<std::size_t>(size), c10::SymInt(1)), /*drop=*/true, outputs);
+}
+
+constexpr ShapeRow kRows[] = {
+    {"aten::detach", Same},
+    {"aten::alias", Same},
+    {"aten::t", Transpose2d},
+    {"aten::transpose.int", Transpose},
+    {"aten::permute", Permute},
+    {"aten::unsqueeze", Unsqueeze},
+    {"aten::squeeze", Squeeze},
+    {"aten::squeeze.dim", SqueezeDim},
+    {"aten::squeeze.dims", SqueezeDimList},
+    {"aten::view", View},
+    {"aten::_unsafe_view", UnsafeView},
+    {"aten::_reshape_alias", ReshapeAlias},
+    {"aten::expand", Expand},
+    {"aten::slice.Tensor", Slice},
+    {"aten::select.int", Select},
+    {"aten::as_strided", AsStrided},
+    {"aten::split.Tensor", Split},
+    {"aten::split_with_sizes", SplitWithSizes},
+    {"aten::unbind.int", Unbind},
+};
+
+}  // namespace
+
+c10::ArrayRef<ShapeRow> ViewShapes() { return kRows; }
+
+}  // namespace framefuse::tracing

@@ -1,0 +1,149 @@
+#include "symbolic/tracing/special_ops.h"
+
+#include <ATen/core/enum_tag.h>
+
+#include <unordered_map>
+
+#include "symbolic/tracing/recorder.h"
+
+namespace framefuse::tracing {
+namespace {
+
+using torch::jit::Stack;
+
+c10::OperatorHandle Find(const char* name, const char* overload) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
+}
+
+c10::IValue& ArgumentOf(const c10::OperatorHandle& handle, Stack* stack, std::size_t i) {
+  return (*stack)[stack->size() - handle.schema().arguments().size() + i];
+}
+
+bool BreakOnData(Recorder& recorder, const c10::OperatorHandle& handle, Stack*) {
+  recorder.Break(BreakKind::kDataDependent, TraitsOf(handle), "the result depends on the values of a tensor");
+}
+
+bool BreakOnMetadata(Recorder& recorder, const c10::OperatorHandle& handle, Stack*) {
+  recorder.Break(BreakKind::kMetadataMutation, TraitsOf(handle), "sizes or storage of a tensor are replaced in place");
+}
+
+// item() needs the value; of a registered constant or Python number it is known.
+bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  return BreakOnData(recorder, handle, stack);
+}
+
+// resize_ to the sizes it has is no change.
+bool Resize(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  const at::Tensor& self = ArgumentOf(handle, stack, 0).toTensor();
+  const auto sizes = ArgumentOf(handle, stack, 1).toDimVector();
+  if (self.sizes() != c10::IntArrayRef(sizes)) return BreakOnMetadata(recorder, handle, stack);
+  c10::IValue result = self;
+  torch::jit::drop(*stack, handle.schema().arguments().size());
+  stack->push_back(std::move(result));
+  return true;
+}
+
+// t_, squeeze_ …: record the view and let the tensor be that value from now on.
+bool MetadataInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  const c10::OperatorName& name = handle.operator_name();
+  const at::Tensor self = ArgumentOf(handle, stack, 0).toTensor();
+  FakeImpl* fake = AsFake(self);
+  if (fake == nullptr || recorder.IsInput(fake->value())) return BreakOnMetadata(recorder, handle, stack);
+  auto view = c10::Dispatcher::singleton().findSchema({name.name.substr(0, name.name.size() - 1), name.overload_name});
+  if (!view) return BreakOnMetadata(recorder, handle, stack);
+  recorder.RecordPlain(TraitsOf(*view), stack);
+  const at::Tensor viewed = stack->back().toTensor();
+  const FakeImpl* result = AsFake(viewed);
+  fake->set_sizes_and_strides(viewed.sym_sizes(), viewed.sym_strides(), viewed.sym_storage_offset());
+  fake->Rebind(result->value());
+  stack->back() = self;
+  return true;
+}
+
+// native_batch_norm hides the write of its running statistics; the legit form shows it in the schema.
+// (input, weight, bias, running_mean, running_var, training, momentum, eps)
+bool NativeBatchNorm(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  static const c10::OperatorHandle legit = Find("aten::_native_batch_norm_legit", "");
+  static const c10::OperatorHandle no_stats = Find("aten::_native_batch_norm_legit", "no_stats");
+  if (!ArgumentOf(handle, stack, 5).toBool()) return false;
+  const bool has_mean = OptionalTensor(ArgumentOf(handle, stack, 3)) != nullptr;
+  const bool has_var = OptionalTensor(ArgumentOf(handle, stack, 4)) != nullptr;
+  if (has_mean != has_var) {
+    recorder.Break(BreakKind::kHiddenState, TraitsOf(handle), "only one of the running statistics is given");
+  }
+  if (!has_mean) {
+    const auto at = stack->end() - 5;  // running_mean
+    stack->erase(at, at + 2);
+    recorder.RecordPlain(TraitsOf(no_stats), stack);
+  } else {
+    recorder.RecordPlain(TraitsOf(legit), stack);
+  }
+  return true;
+}
+
+// (input, weight, bias, running_mean, running_var, training, exponential_average_factor, epsilon)
+bool CudnnBatchNorm(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  static const c10::OperatorHandle update = Find("aten::_batch_norm_with_update", "");
+  if (!ArgumentOf(handle, stack, 5).toBool()) return false;
+  if (OptionalTensor(ArgumentOf(handle, stack, 3)) == nullptr) return false;
+  stack->erase(stack->end() - 3);  // training
+  recorder.RecordPlain(TraitsOf(update), stack);
+  return true;
+}
+
+// lift_fresh gets tensors made from literals (indexing with a number, torch.tensor): their values are constants.
+bool LiftFresh(Recorder& recorder, const c10::OperatorHandle&, Stack* stack) {
+  const at::Tensor t = stack->back().toTensor();
+  if (AsFake(t) == nullptr) stack->back() = recorder.ConstantFake(t);
+  return true;
+}
+
+// Boolean masks make the size of the result depend on values.
+bool Index(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  for (const c10::IValue& v : ArgumentOf(handle, stack, 1).toListRef()) {
+    if (!v.isTensor() || !v.toTensor().defined()) continue;
+    const c10::ScalarType t = v.toTensor().scalar_type();
+    if (t == c10::ScalarType::Bool || t == c10::ScalarType::Byte) return BreakOnData(recorder, handle, stack);
+  }
+  return false;
+}
+
+}  // namespace
+
+SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle) {
+  static const auto* table = new std::unordered_map<std::string, SpecialFn>{
+      {"aten::_local_scalar_dense", LocalScalar},
+      {"aten::nonzero", BreakOnData},
+      {"aten::equal", BreakOnData},
+      {"aten::is_nonzero", BreakOnData},
+      {"aten::_unique2", BreakOnData},
+      {"aten::unique_dim", BreakOnData},
+      {"aten::unique_consecutive", BreakOnData},
+      {"aten::unique_dim_consecutive", BreakOnData},
+      {"aten::masked_select", BreakOnData},
+      {"aten::bincount", BreakOnData},
+      {"aten::repeat_interleave.Tensor", BreakOnData},
+      {"aten::_assert_async", BreakOnData},
+      {"aten::resize_", Resize},
+      {"aten::set_", BreakOnMetadata},
+      {"aten::set_.source_Storage", BreakOnMetadata},
+      {"aten::set_.source_Storage_storage_offset", BreakOnMetadata},
+      {"aten::set_.source_Tensor", BreakOnMetadata},
+      {"aten::set_.source_Tensor_storage_offset", BreakOnMetadata},
+      {"aten::resize_as_", BreakOnMetadata},
+      {"aten::native_batch_norm", NativeBatchNorm},
+      {"aten::cudnn_batch_norm", CudnnBatchNorm},
+      {"aten::lift_fresh", LiftFresh},
+      {"aten::lift", LiftFresh},
+      {"aten::index.Tensor", Index},
+  };
+  auto it = table->find(name);
+  if (it != table->end()) return it->second;
+  if (handle.hasTag(at::Tag::inplace_view)) return MetadataInPlace;
+  if (handle.hasTag(at::Tag::data_dependent_output) || handle.hasTag(at::Tag::dynamic_output_shape)) {
+    return BreakOnData;
+  }
+  return nullptr;
+}
+
+}  // namespace framefuse::tracing

@@ -1,0 +1,61 @@
+// The inside of Tracer: what is remembered of each input, and the steps of Close.
+#ifndef FRAMEFUSE_SYMBOLIC_TRACING_STATE_H_
+#define FRAMEFUSE_SYMBOLIC_TRACING_STATE_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "symbolic/tracing/recorder.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse::tracing {
+
+// An input and how its fake looked at entry, to find what the program changed (soundness rule 9).
+struct InputRecord {
+  at::Tensor real;
+  at::Tensor fake;
+  Ref python;  // the fake's Python object
+  ir::ValueId value = ir::kNoValue;
+  InputRole role = InputRole::kArgument;
+  std::string name;
+  int input_index = -1;
+  int gradient_of = -1;  // record whose `.grad` this is
+  int gradient = -1;     // record of its own `.grad`, -1: undefined at entry
+  std::uint32_t version = 0;
+  bool requires_grad = false;
+  const void* gradient_function = nullptr;
+  const c10::StorageImpl* storage = nullptr;
+};
+
+struct SharedStorage {
+  c10::Storage fake;
+  ir::StorageId id = -1;
+};
+
+struct Tracer::State {
+  std::unique_ptr<Recorder> recorder = std::make_unique<Recorder>();
+  std::vector<std::unique_ptr<TlsScope>> scopes;
+  OriginProvider* origins = nullptr;
+  std::vector<InputRecord> inputs;
+  std::unordered_map<const c10::TensorImpl*, int> by_real;
+  std::unordered_map<const c10::TensorImpl*, int> by_fake;
+  std::unordered_map<const c10::StorageImpl*, SharedStorage> storages;
+  std::vector<Ref> constants;  // Python objects of constants' fakes
+  // Origin of forward operators by the sequence number of their autograd node.
+  std::unordered_map<std::int64_t, std::int32_t> origin_of_sequence;
+
+  absl::StatusOr<int> AddInput(const at::Tensor& real, InputRole role, int input_index, std::string_view name);
+  static std::int32_t OriginOfOp(void* self);
+};
+
+// Ends a recording (close.cpp).
+absl::StatusOr<TracedGraph> CloseRecording(Recorder& recorder, std::vector<InputRecord>& inputs,
+                                           std::vector<at::Tensor> outputs, bool for_backward, OriginProvider* origins);
+
+}  // namespace framefuse::tracing
+
+#endif  // FRAMEFUSE_SYMBOLIC_TRACING_STATE_H_

@@ -1,0 +1,271 @@
+#include "symbolic/tracing/tracer.h"
+
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <utility>
+
+#include "common/check.h"
+#include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/state.h"
+
+namespace framefuse::tracing {
+namespace {
+
+const at::Tensor* Unpack(BorrowedRef object) {
+  return object && THPVariable_Check(object.get()) ? &THPVariable_Unpack(object.get()) : nullptr;
+}
+
+absl::Status Refused(const std::string& why) { return absl::FailedPreconditionError(why); }
+
+// What is not traced, as the explanation of a break.
+absl::Status CheckTraceable(const at::Tensor& real) {
+  if (real.layout() != c10::Layout::Strided) return Refused("only strided tensors are traced");
+  if (real.is_quantized()) return Refused("quantized tensors are not traced");
+  if (!real.is_cpu() && !real.is_cuda())
+    return Refused("tensors on this device are not traced: " + real.device().str());
+  using c10::DispatchKey;
+  using c10::DispatchKeySet;
+  const DispatchKeySet ordinary = c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset |
+                                  DispatchKeySet(DispatchKey::ADInplaceOrView) | DispatchKeySet(DispatchKey::Dense);
+  const DispatchKeySet rest =
+      real.key_set() - ordinary - DispatchKeySet(DispatchKey::CPU) - DispatchKeySet(DispatchKey::CUDA);
+  for (DispatchKey k : rest) {
+    return Refused(std::string("a tensor with the dispatch key ") + c10::toString(k) + " is not traced");
+  }
+  if (!real.has_storage()) return Refused("a tensor without storage is not traced");
+  return absl::OkStatus();
+}
+
+// THPVariable_Wrap(tensor, type) came after 2.11's branch point on some builds: then the class's own constructor.
+template <typename T>
+PyObject* WrapAs(const T& tensor, PyTypeObject* type) {
+  if constexpr (requires { THPVariable_Wrap(tensor, type); }) {
+    return THPVariable_Wrap(tensor, type);
+  } else {
+    Ref plain = Ref::Steal(THPVariable_Wrap(tensor));
+    if (!plain) return nullptr;
+    return PyObject_CallMethod(THPVariableClass, "_make_subclass", "OOO", type, plain.get(),
+                               tensor.requires_grad() ? Py_True : Py_False);
+  }
+}
+
+Ref WrapLike(const at::Tensor& fake, PyTypeObject* type) {
+  if (type == reinterpret_cast<PyTypeObject*>(THPVariableClass)) return Ref::Steal(THPVariable_Wrap(fake));
+  return Ref::Steal(WrapAs(fake, type));
+}
+
+absl::Status PythonFailure(const char* what) {
+  PyErr_Clear();
+  return absl::InternalError(what);
+}
+
+}  // namespace
+
+Tracer::Tracer() : state_(std::make_unique<State>()) {
+  Recorder::Install();
+  state_->recorder->origin_callback = &State::OriginOfOp;
+  state_->recorder->origin_context = state_.get();
+}
+
+Tracer::~Tracer() { Drop(); }
+
+void Tracer::Begin() { state_->scopes.push_back(std::make_unique<TlsScope>(state_->recorder.get())); }
+void Tracer::End() { state_->scopes.pop_back(); }
+
+struct Tracer::Suspended::State {
+  TlsScope off{nullptr};
+};
+Tracer::Suspended::Suspended() : state_(std::make_unique<State>()) {}
+Tracer::Suspended::~Suspended() = default;
+
+std::int32_t Tracer::State::OriginOfOp(void* self) {
+  auto* state = static_cast<State*>(self);
+  if (state->origins == nullptr) return -1;
+  if (state->recorder->phase == ir::Phase::kBackward) {
+    auto it = state->origin_of_sequence.find(CurrentBackwardSequence());
+    return it == state->origin_of_sequence.end() ? -1 : it->second;
+  }
+  const std::int32_t origin = state->origins->Current();
+  if (c10::GradMode::is_enabled()) state->origin_of_sequence[LastForwardSequence()] = origin;
+  return origin;
+}
+
+absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole role, int input_index,
+                                            std::string_view name) {
+  if (absl::Status s = CheckTraceable(real); !s.ok()) return s;
+  const c10::StorageImpl* memory = real.storage().unsafeGetStorageImpl();
+  SharedStorage& shared = storages[memory];
+  if (shared.id < 0) {
+    shared.fake = MakeFakeStorage(real.device(), real.storage().sym_nbytes());
+    shared.id = recorder->NewStorage();
+  }
+  InputRecord record;
+  ir::Value value = ir::DescribeTensor(real);
+  value.storage = shared.id;
+  record.value = recorder->graph().AddValue(std::move(value));
+  recorder->MarkInput(record.value);
+  {
+    // Inference tensors have no autograd keys: the fake gets them, or not, in the same way.
+    c10::InferenceMode inference(real.is_inference());
+    record.fake = MakeFake(shared.fake, real.sym_sizes(), real.sym_strides(), real.sym_storage_offset(),
+                           real.scalar_type(), real.device(), record.value, recorder->id());
+  }
+  record.requires_grad = real.requires_grad();
+  if (record.requires_grad && real.is_leaf()) record.fake.set_requires_grad(true);
+  if (record.requires_grad && !real.is_leaf()) MakeNonLeaf(record.fake);
+  record.real = real;
+  record.role = role;
+  record.name = std::string(name);
+  record.input_index = input_index;
+  record.version = real.is_inference() ? 0 : record.fake._version();
+  record.gradient_function = GradientFunction(record.fake);
+  record.storage = shared.fake.unsafeGetStorageImpl();
+  const int index = static_cast<int>(inputs.size());
+  by_real[real.unsafeGetTensorImpl()] = index;
+  by_fake[record.fake.unsafeGetTensorImpl()] = index;
+  inputs.push_back(std::move(record));
+  return index;
+}
+
+absl::StatusOr<Ref> Tracer::MakeInput(BorrowedRef real, InputRole role, int input_index, std::string_view name) {
+  const at::Tensor* tensor = Unpack(real);
+  if (tensor == nullptr) return absl::InvalidArgumentError("not a tensor");
+  if (!THPVariable_CheckExact(real.get())) {
+    return Refused(std::string("the tensor subclass ") + Py_TYPE(real.get())->tp_name + " is not traced");
+  }
+  Suspended off;
+  int index;
+  if (auto it = state_->by_real.find(tensor->unsafeGetTensorImpl()); it != state_->by_real.end()) {
+    index = it->second;
+  } else {
+    auto added = state_->AddInput(*tensor, role, input_index, name);
+    if (!added.ok()) return added.status();
+    index = *added;
+    // The gradient comes along: torch's own C++ code (AccumulateGrad) reads it unseen.
+    if (tensor->grad().defined()) {
+      auto found = state_->by_real.find(tensor->grad().unsafeGetTensorImpl());
+      int gradient = -1;
+      if (found != state_->by_real.end()) {
+        gradient = found->second;
+      } else {
+        auto grad = state_->AddInput(tensor->grad(), InputRole::kArgument, -1, std::string(name) + ".grad");
+        if (!grad.ok()) return grad.status();
+        gradient = *grad;
+      }
+      state_->inputs[static_cast<std::size_t>(gradient)].gradient_of = index;
+      state_->inputs[static_cast<std::size_t>(index)].gradient = gradient;
+      state_->inputs[static_cast<std::size_t>(index)].fake.mutable_grad() =
+          state_->inputs[static_cast<std::size_t>(gradient)].fake;
+    }
+  }
+  InputRecord& record = state_->inputs[static_cast<std::size_t>(index)];
+  if (record.input_index < 0) record.input_index = input_index;
+  if (!record.python) {
+    record.python = WrapLike(record.fake, Py_TYPE(real.get()));
+    if (!record.python) return PythonFailure("wrapping a fake failed");
+  }
+  return record.python;
+}
+
+absl::StatusOr<Ref> Tracer::RegisterConstant(BorrowedRef real, bool copy) {
+  const at::Tensor* tensor = Unpack(real);
+  if (tensor == nullptr) return absl::InvalidArgumentError("not a tensor");
+  if (absl::Status s = CheckTraceable(*tensor); !s.ok()) return s;
+  Suspended off;
+  at::Tensor fake = state_->recorder->ConstantFake(copy ? tensor->detach().clone() : *tensor);
+  Ref python = WrapLike(fake, reinterpret_cast<PyTypeObject*>(THPVariableClass));
+  if (!python) return PythonFailure("wrapping a fake failed");
+  state_->constants.push_back(python);
+  return python;
+}
+
+bool Tracer::IsFake(BorrowedRef object) {
+  const at::Tensor* t = Unpack(object);
+  return t != nullptr && AsFake(*t) != nullptr;
+}
+
+namespace {
+template <typename Map>
+int FindIndex(const Map& map, BorrowedRef object) {
+  const at::Tensor* t = Unpack(object);
+  if (t == nullptr) return -1;
+  auto it = map.find(t->unsafeGetTensorImpl());
+  return it == map.end() ? -1 : it->second;
+}
+}  // namespace
+
+Ref Tracer::RealOf(BorrowedRef fake) const {
+  const int index = FindIndex(state_->by_fake, fake);
+  if (index < 0) return nullptr;
+  return Ref::Steal(THPVariable_Wrap(state_->inputs[static_cast<std::size_t>(index)].real));
+}
+
+BorrowedRef Tracer::FakeOf(BorrowedRef real) const {
+  const int index = FindIndex(state_->by_real, real);
+  return index < 0 ? BorrowedRef() : BorrowedRef(state_->inputs[static_cast<std::size_t>(index)].python.get());
+}
+
+int Tracer::InputIndexOf(BorrowedRef fake) const {
+  const int index = FindIndex(state_->by_fake, fake);
+  return index < 0 ? -1 : state_->inputs[static_cast<std::size_t>(index)].input_index;
+}
+
+int Tracer::ValueOf(BorrowedRef fake) const {
+  const at::Tensor* t = Unpack(fake);
+  const FakeImpl* impl = t == nullptr ? nullptr : AsFake(*t);
+  return impl == nullptr || impl->recording() != state_->recorder->id() ? -1 : impl->value();
+}
+
+const std::optional<TensorBreak>& Tracer::PendingBreak() const { return state_->recorder->pending_break(); }
+void Tracer::SetOriginProvider(OriginProvider* provider) { state_->origins = provider; }
+int Tracer::NodeCount() const { return static_cast<int>(state_->recorder->graph().nodes.size()); }
+std::int64_t Tracer::LiveFakes() { return FakeImpl::LiveCount(); }
+bool Tracer::InOwnPython() { return Recorder::InOwnPython(); }
+
+absl::StatusOr<TracedGraph> Tracer::Close(absl::Span<const BorrowedRef> outputs, bool for_backward) {
+  std::vector<at::Tensor> tensors;
+  for (BorrowedRef object : outputs) {
+    const at::Tensor* t = Unpack(object);
+    if (t == nullptr || ValueOf(object) < 0)
+      return absl::InvalidArgumentError("an output is no tensor of this capture");
+    tensors.push_back(*t);
+  }
+  TlsScope on(state_->recorder.get());
+  return CloseRecording(*state_->recorder, state_->inputs, std::move(tensors), for_backward, state_->origins);
+}
+
+void Tracer::Drop() {
+  FF_CHECK(state_->scopes.empty()) << "Drop inside Begin and End";
+  TlsScope off(nullptr);
+  // Gradients and histories of input fakes may refer back to them.
+  for (InputRecord& record : state_->inputs) {
+    record.fake.mutable_grad().reset();
+    record.python.reset();
+  }
+  state_->inputs.clear();
+  state_->by_real.clear();
+  state_->by_fake.clear();
+  state_->storages.clear();
+  state_->constants.clear();
+  state_->origin_of_sequence.clear();
+  auto fresh = std::make_unique<Recorder>();
+  fresh->origin_callback = &State::OriginOfOp;
+  fresh->origin_context = state_.get();
+  state_->recorder = std::move(fresh);
+}
+
+TracerStatistics Tracer::Statistics() const {
+  const RecorderStatistics& s = state_->recorder->statistics();
+  TracerStatistics out;
+  out.nodes = NodeCount();
+  out.own_shapes = s.own_shapes;
+  out.cpp_meta = s.cpp_meta;
+  out.composite_meta = s.composite_meta;
+  out.python_meta = s.python_meta;
+  out.python_ops.assign(s.python_ops.begin(), s.python_ops.end());
+  return out;
+}
+
+}  // namespace framefuse::tracing

@@ -1,0 +1,148 @@
+// Tracer: one capture attempt's tensors. Real tensors come in as fakes, torch functions run on the fakes, Close
+// turns what was recorded into a joint forward and backward graph.
+// Invariant: between Begin and End the thread's Fake dispatch key is on (except inside Suspended), so no operator
+// can run for real unseen; after Drop or destruction nothing of the tracer keeps a fake alive.
+// All methods need the GIL; Close releases it while autograd's engine runs.
+#ifndef FRAMEFUSE_SYMBOLIC_TRACING_TRACER_H_
+#define FRAMEFUSE_SYMBOLIC_TRACING_TRACER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "frame_eval/ref.h"
+#include "symbolic/tracing/break.h"
+
+namespace framefuse::ir {
+class Graph;
+struct Origin;
+}  // namespace framefuse::ir
+
+namespace framefuse::tracing {
+
+enum class InputRole : std::uint8_t { kArgument, kParameter, kBuffer };
+
+// Where in the user's program an operator is called. Current is asked once an op and must cost nanoseconds; its
+// ids are the provider's own and are resolved when the graph closes. -1: unknown.
+class OriginProvider {
+ public:
+  virtual ~OriginProvider() = default;
+  virtual std::int32_t Current() = 0;
+  virtual ir::Origin Resolve(std::int32_t id) = 0;
+};
+
+// One input of the plan, in the order of Plan::Run's inputs.
+struct TracedInput {
+  int input_index = -1;  // as given to MakeInput; -1: it came in only as the gradient below
+  int gradient_of = -1;  // the tensor is the `.grad` of the input with this index
+};
+
+// `.grad` of an input was replaced: it becomes the plan's user output `output`, or None if that is -1.
+struct GradientEffect {
+  int input_index = -1;
+  int output = -1;
+};
+
+struct TracedGraph {
+  std::shared_ptr<ir::Graph> graph;              // recorded form: in-place operators run in order
+  std::vector<TracedInput> inputs;               // the graph's inputs that are not tangents
+  int num_outputs = 0;                           // the caller's outputs come first among the user outputs …
+  std::vector<GradientEffect> gradient_effects;  // … then new gradients
+  // Inputs whose `.grad` the graph relies on (it accumulated into it, or found none): guard it as it was.
+  std::vector<int> gradients_read;
+  // Not empty: an output's autograd graph was already consumed (backward() ran in the frame); eager would raise
+  // this error if backward were called on it. The graph has no backward phase.
+  std::string backward_error;
+};
+
+struct TracerStatistics {
+  std::int64_t nodes = 0;
+  std::int64_t own_shapes = 0;  // inferred by our shape functions
+  std::int64_t cpp_meta = 0;    // by torch's C++ meta kernels
+  std::int64_t composite_meta = 0;
+  std::int64_t python_meta = 0;  // by Python meta kernels, 20 to 350 µs each
+  std::vector<std::pair<std::string, int>> python_ops;
+};
+
+class Tracer {
+ public:
+  Tracer();
+  ~Tracer();
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
+
+  // Sets the thread's dispatch state for capture, and restores it.
+  void Begin();
+  void End();
+  class Scope {
+   public:
+    explicit Scope(Tracer& tracer) : tracer_(tracer) { tracer_.Begin(); }
+    ~Scope() { tracer_.End(); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Tracer& tracer_;
+  };
+  // A stretch of native code: exits to Python that is not captured, our own calls of torch. Nests.
+  class Suspended {
+   public:
+    Suspended();
+    ~Suspended();
+    Suspended(const Suspended&) = delete;
+    Suspended& operator=(const Suspended&) = delete;
+
+   private:
+    struct State;
+    std::unique_ptr<State> state_;
+  };
+
+  // The fake for a tensor that existed before the frame; the same tensor gives the same fake. A fake of a tensor
+  // whose metadata is not traced is refused: FailedPrecondition, the message is the break's explanation.
+  absl::StatusOr<Ref> MakeInput(BorrowedRef real, InputRole role, int input_index, std::string_view name = {});
+  // Lets `real` take part in operators as a constant of the graph and returns its fake. `copy`: the graph keeps a
+  // copy of the values as they are now (fresh host data); else the tensor itself, which must never change.
+  absl::StatusOr<Ref> RegisterConstant(BorrowedRef real, bool copy);
+
+  // Whether `object` is a tensor that any tracer made.
+  static bool IsFake(BorrowedRef object);
+  // The real tensor behind an input's fake; null for others.
+  Ref RealOf(BorrowedRef fake) const;
+  // The fake made for a real tensor; null if it is not an input.
+  BorrowedRef FakeOf(BorrowedRef real) const;
+  int InputIndexOf(BorrowedRef fake) const;  // -1: not an input
+  // The graph's value behind a fake of this tracer, -1 for others. Two fakes may stand for one value.
+  int ValueOf(BorrowedRef fake) const;
+
+  // A break found inside torch. Sticky: check after each native call, also when no exception came out.
+  const std::optional<TensorBreak>& PendingBreak() const;
+  void SetOriginProvider(OriginProvider* provider);  // null: none; must outlive the tracing
+  int NodeCount() const;
+
+  // Ends the recording. `outputs` are the fakes that compiled code must return or keep; `for_backward`: record
+  // the backward of those that require grad. A break (a change of an input that cannot be replayed) comes back as
+  // FailedPrecondition and is pending too.
+  absl::StatusOr<TracedGraph> Close(absl::Span<const BorrowedRef> outputs, bool for_backward = true);
+  // Lets go of every fake and of the graph. Outside Begin and End only.
+  void Drop();
+  TracerStatistics Statistics() const;
+
+  // All fakes alive in the process.
+  static std::int64_t LiveFakes();
+  // True while a meta kernel in Python runs: frames entered then are not the user's program.
+  static bool InOwnPython();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace framefuse::tracing
+
+#endif  // FRAMEFUSE_SYMBOLIC_TRACING_TRACER_H_
