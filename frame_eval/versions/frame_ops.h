@@ -53,6 +53,8 @@ Frame* CopyFrame(PyThreadState* thread, Frame* frame);
 // A frame of `function` before its first instruction, slots null, on the data stack.
 Frame* NewFrame(PyThreadState* thread, PyFunctionObject* function, PyObject* locals);
 void ClearAndPopFrame(PyThreadState* thread, Frame* frame);  // drops its references; keeps a live frame object valid
+// For a frame of NewFrame's that ran to its end, by EvalDefault or with FinishHookedFrame: what is left to a caller.
+void ReleaseFrame(PyThreadState* thread, Frame* frame);
 // What the hook must do to its frame when it has returned or raised (not when a generator yields): 3.12 clears it,
 // generator frames included; in 3.11 the caller does.
 void FinishHookedFrame(PyThreadState* thread, Frame* frame);

@@ -98,6 +98,8 @@ Frame* CopyFrame(PyThreadState* thread, Frame* original) {
   return frame;
 }
 
+void ReleaseFrame(PyThreadState* thread, Frame* frame) { ClearAndPopFrame(thread, frame); }
+
 void ClearAndPopFrame(PyThreadState* thread, Frame* frame) {
   auto* base = reinterpret_cast<PyObject**>(frame);
   --thread->recursion_remaining;  // as CPython: finalisers run one level deeper

@@ -2,7 +2,9 @@
 
 #include <opcode.h>
 
+#include <map>
 #include <string>
+#include <tuple>
 
 #include "frame_eval/versions/frame_ops.h"
 
@@ -18,7 +20,7 @@ Ref TwoArgumentCode() {
   return Ref::Create(PyFunction_GetCode(function));
 }
 
-Ref CodeFor(int opcode, int arg, int input_count) {
+Ref MakeCode(int opcode, int arg, int input_count) {
   static PyObject* const original = TwoArgumentCode().release();
   if (original == nullptr) return nullptr;
   std::string bytes;
@@ -31,11 +33,20 @@ Ref CodeFor(int opcode, int arg, int input_count) {
   add(opcode, arg);
   add(RETURN_VALUE, 0);
   const Ref replace = Ref::Steal(PyObject_GetAttrString(original, "replace"));
-  const Ref kwargs = Ref::Steal(
-      Py_BuildValue("{s:y#,s:y}", "co_code", bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "co_exceptiontable", ""));
+  const Ref bytecode = Ref::Steal(PyBytes_FromStringAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size())));
   const Ref no_args = Ref::Steal(PyTuple_New(0));
-  if (!replace || !kwargs || !no_args) return nullptr;
+  const Ref kwargs = Ref::Steal(PyDict_New());
+  if (!replace || !bytecode || !no_args || !kwargs) return nullptr;
+  if (PyDict_SetItemString(kwargs, "co_code", bytecode) != 0) return nullptr;
   return Ref::Steal(PyObject_Call(replace, no_args, kwargs));
+}
+
+// Made once each and kept.
+Ref CodeFor(int opcode, int arg, int input_count) {
+  static auto* const codes = new std::map<std::tuple<int, int, int>, Ref>();
+  Ref& code = (*codes)[{opcode, arg, input_count}];
+  if (!code) code = MakeCode(opcode, arg, input_count);
+  return code;
 }
 
 }  // namespace

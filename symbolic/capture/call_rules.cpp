@@ -149,6 +149,23 @@ void AddCallRule(BorrowedRef callable, CallRule rule) {
   rules[callable.get()] = rule;
 }
 
+namespace {
+absl::flat_hash_map<PyObject*, Ref>& Substitutes() {
+  static auto* table = new absl::flat_hash_map<PyObject*, Ref>();
+  return *table;
+}
+}  // namespace
+
+void AddSubstitute(BorrowedRef callable, BorrowedRef replacement) {
+  Py_INCREF(callable.get());
+  Substitutes()[callable.get()] = Ref::Create(replacement);
+}
+
+BorrowedRef FindSubstitute(BorrowedRef callable) {
+  const auto it = Substitutes().find(callable.get());
+  return it == Substitutes().end() ? BorrowedRef() : BorrowedRef(it->second);
+}
+
 MethodEffect BuiltinMethodEffect(PyTypeObject* type, std::string_view name) {
   for (const MethodRow& row : WriterMethods()) {
     if (row.type != type) continue;

@@ -53,6 +53,10 @@ const CallRule* FindCallRule(BorrowedRef callable);
 // Adds or replaces; keeps the callable alive.
 void AddCallRule(BorrowedRef callable, CallRule rule);
 
+// In captured code a call of `callable` is a call of `replacement`. Null: none.
+void AddSubstitute(BorrowedRef callable, BorrowedRef replacement);
+BorrowedRef FindSubstitute(BorrowedRef callable);
+
 // How a method `name` of an exact builtin type behaves towards its self.
 enum class MethodEffect : std::uint8_t { kUnlisted, kReads, kWrites };
 MethodEffect BuiltinMethodEffect(PyTypeObject* type, std::string_view name);

@@ -6,6 +6,8 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "frame_eval/compiled_function.h"
+#include "symbolic/capture/api.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 
@@ -84,6 +86,14 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
   if (!callable.object || control.unwinding) return Value();
   PyObject* o = callable.object;
   PyTypeObject* type = Py_TYPE(o);
+  if (BorrowedRef replacement = FindSubstitute(callable.object)) {
+    return CallWith(act, ValueView(replacement, kNoSource), args, kwnames, completion);
+  }
+  if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
+    if (!IsCompiledFunction(callable.object)) return Break(GraphBreakKind::kDisabled, DescribeCallable(o));
+    Ref wrapped = Ref::Create(WrappedCallable(callable.object));
+    return CallWith(act, Adopt(wrapped, ConstantSource(wrapped)), args, kwnames, completion);
+  }
   if (const CallRule* rule = FindCallRule(callable.object)) {
     switch (rule->kind) {
       case CallRule::Kind::kSpecial:

@@ -1,0 +1,185 @@
+#include "symbolic/capture/api.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/config.h"
+#include "frame_eval/compiled_function.h"
+#include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/frame_runner.h"
+#include "symbolic/capture/reporting.h"
+#include "symbolic/capture/tensor_types.h"
+
+namespace framefuse {
+namespace {
+
+AttemptSettings SettingsOf(const CompileOptions& options) {
+  AttemptSettings settings;
+  settings.fullgraph = options.fullgraph;
+  settings.backend = options.backend;
+  settings.mode = options.mode;
+  settings.fx_backend = options.fx_backend;
+  return settings;
+}
+
+std::string OwnerKey(const CompileOptions& options) {
+  std::string key = absl::StrCat(options.fullgraph ? "fullgraph " : "", options.backend, " ", options.mode);
+  for (const auto& [name, value] : options.options) absl::StrAppend(&key, " ", name, "=", value);
+  if (options.fx_backend_identity) {
+    absl::StrAppend(&key, " fx ", reinterpret_cast<std::uintptr_t>(options.fx_backend_identity.get()));
+  }
+  return key;
+}
+
+// The Python function behind a callable, if its frame is what a call runs.
+PyFunctionObject* FunctionOf(PyObject* callable) {
+  if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
+  return PyFunction_Check(callable) ? reinterpret_cast<PyFunctionObject*>(callable) : nullptr;
+}
+
+class CompiledTarget final : public CallTarget {
+ public:
+  CompiledTarget(BorrowedRef callable, const CompileOptions& options)
+      : callable_(Ref::Create(callable)),
+        runner_(Owner::Intern(OwnerKey(options), options.fx_backend_identity), SettingsOf(options)) {}
+
+  Ref Call(PyObject* const* args, std::size_t nargsf, PyObject* kwnames) override {
+    if (CurrentHookMode() == HookMode::kDisabled || !config().capture_on || GetStance() == Stance::kForceEager) {
+      return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
+    }
+    if (PyFunction_Check(callable_.get())) {
+      const BorrowedRefOf<PyFunctionObject> function(reinterpret_cast<PyFunctionObject*>(callable_.get()));
+      BoundArguments bound;
+      if (BindSimple(function, args, nargsf, kwnames, &bound)) {
+        FrameRunner::Fast fast = runner_.TryWithoutFrame(bound.View(function));
+        if (fast.hit) return std::move(fast.result);
+      }
+    }
+    const HookScope scope(HookMode::kRun, &runner_);
+    PyFunctionObject* function = FunctionOf(callable_);
+    if (function != nullptr) runner_.ExpectRoot(reinterpret_cast<PyCodeObject*>(function->func_code));
+    return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
+  }
+  int Traverse(visitproc visit, void* arg) override {
+    Py_VISIT(callable_.get());
+    return 0;
+  }
+  void Clear() override { callable_.reset(); }
+
+ private:
+  Ref callable_;
+  FrameRunner runner_;
+};
+
+class DisabledTarget final : public CallTarget {
+ public:
+  DisabledTarget(BorrowedRef callable, bool recursive) : callable_(Ref::Create(callable)), recursive_(recursive) {}
+  Ref Call(PyObject* const* args, std::size_t nargsf, PyObject* kwnames) override {
+    const HookScope scope(recursive_ ? HookMode::kDisabled : HookMode::kOff);
+    return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
+  }
+  int Traverse(visitproc visit, void* arg) override {
+    Py_VISIT(callable_.get());
+    return 0;
+  }
+  void Clear() override { callable_.reset(); }
+
+ private:
+  Ref callable_;
+  bool recursive_;
+};
+
+}  // namespace
+
+absl::Status Initialize(PythonErrors errors) {
+  InstallErrors(std::move(errors));
+  RegisterTorchLeafTypes();
+  return absl::OkStatus();
+}
+
+bool CompileOptions::Equal(const CompileOptions& other) const { return OwnerKey(*this) == OwnerKey(other); }
+
+Ref MakeCompiledFunction(BorrowedRef callable, CompileOptions options) {
+  return NewCompiledFunction(callable, std::make_unique<CompiledTarget>(callable, options));
+}
+
+bool IsCompiledFunction(BorrowedRef object) {
+  return IsCompiledFunctionObject(object) && dynamic_cast<CompiledTarget*>(TargetOf(object)) != nullptr;
+}
+
+Ref MakeDisabledFunction(BorrowedRef callable, bool recursive) {
+  return NewCompiledFunction(callable, std::make_unique<DisabledTarget>(callable, recursive));
+}
+
+void RegisterSpecialFunction(BorrowedRef callable, SpecialFunction meaning) {
+  CallRule rule;
+  rule.kind = CallRule::Kind::kSpecial;
+  rule.special = meaning == SpecialFunction::kIsCompiling ? SpecialCall::kIsCompiling : SpecialCall::kGraphBreak;
+  AddCallRule(callable, rule);
+}
+
+void RegisterSubstitute(BorrowedRef callable, BorrowedRef replacement) { AddSubstitute(callable, replacement); }
+
+void AllowInGraph(BorrowedRef callable) {
+  CallRule rule;
+  rule.kind = CallRule::Kind::kSpecial;
+  rule.special = SpecialCall::kAllowInGraph;
+  AddCallRule(callable, rule);
+}
+
+void Reset() { CodeCache::Reset(); }
+
+Statistics GetStatistics() {
+  Statistics s = MutableStatistics();
+  s.live_fakes = tracing::Tracer::LiveFakes();
+  return s;
+}
+
+namespace {
+
+class Reporter final : public RunObserver {
+ public:
+  explicit Reporter(ExplainReport* report) : report_(report) {}
+  void OnCaptured(const CompiledEntry& entry, const AttemptResult& result) override {
+    capture_ += result.capture_seconds;
+    backend_ += result.backend_seconds;
+    if (entry.operations.empty()) return;
+    report_->graphs.push_back(ExplainGraph{entry.operations, entry.graph_text});
+    report_->guards.push_back(entry.guards->PythonText("guards"));
+  }
+  void OnBreak(const GraphBreakReason& r) override {
+    report_->breaks.push_back(ExplainBreak{r.Text(), GraphBreakHint(r.kind), {{r.file, r.line, r.function, r.source}}});
+  }
+  void Finish() {
+    report_->compile_times.emplace_back("capture", capture_);
+    report_->compile_times.emplace_back("backend", backend_);
+  }
+
+ private:
+  ExplainReport* report_;
+  double capture_ = 0;
+  double backend_ = 0;
+};
+
+}  // namespace
+
+bool Explain(BorrowedRef callable, const CompileOptions& options, BorrowedRef args, BorrowedRef kwargs,
+             ExplainReport* report) {
+  Reporter reporter(report);
+  FrameRunner runner(Owner::MakePrivate(OwnerKey(options), options.fx_backend_identity), SettingsOf(options));
+  runner.set_observer(&reporter);
+  PyObject* target = callable;
+  if (IsCompiledFunctionObject(callable)) target = WrappedCallable(callable);
+  Ref result;
+  {
+    const HookScope scope(HookMode::kRun, &runner);
+    PyFunctionObject* function = FunctionOf(target);
+    if (function != nullptr) runner.ExpectRoot(reinterpret_cast<PyCodeObject*>(function->func_code));
+    result = Ref::Steal(PyObject_Call(target, args, kwargs));
+  }
+  reporter.Finish();
+  return static_cast<bool>(result);
+}
+
+}  // namespace framefuse

@@ -1,0 +1,312 @@
+#include "symbolic/capture/frame_runner.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/config.h"
+#include "common/logging.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/reporting.h"
+#include "symbolic/evaluator/native_protocols.h"
+
+namespace framefuse {
+namespace {
+
+constexpr int kMaxFailures = 3;
+
+bool IsGeneratorCode(PyCodeObject* code) {
+  return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+}
+
+// Executes one instruction and pauses before the next.
+class OneStep final : public NativeProtocols {
+ public:
+  OneStep() { control.stop_at = 1; }
+  StopAction OnStop(Activation&) override { return StopAction::kPause; }
+};
+
+void FillFrame(frame_ops::Frame* frame, const ResumeFrame& f, const std::vector<Ref>& registers) {
+  PyObject** slots = frame_ops::Slots(frame);
+  const int locals = frame_ops::SlotCount(frame_ops::Code(frame));
+  const int old_depth = frame_ops::StackDepth(frame);
+  for (const SlotRecipe& s : f.slots) {
+    PyObject* value = s.value == kNoRecipe ? nullptr : Py_NewRef(registers[static_cast<std::size_t>(s.value)].get());
+    // Above the live stack CPython leaves stale pointers.
+    PyObject* old = s.slot < locals + old_depth ? slots[s.slot] : nullptr;
+    slots[s.slot] = value;
+    Py_XDECREF(old);
+  }
+  for (int i = f.stack_depth; i < old_depth; ++i) Py_CLEAR(slots[locals + i]);
+  frame_ops::SetStackDepth(frame, f.stack_depth);
+  frame_ops::SetNextInstruction(frame, f.next_instruction);
+}
+
+}  // namespace
+
+PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
+  PyCodeObject* code = frame_ops::Code(frame);
+  const bool root = std::exchange(root_code_, nullptr) == code;
+  if (throw_flag != 0 || !frame_ops::IsStarting(frame) || IsGeneratorCode(code) || frame_ops::IsTraced(thread) ||
+      !config().capture_on || (!root && IsSkippedCode(code)) || frame_ops::Locals(frame) != nullptr) {
+    return RunUnhooked(thread, frame, throw_flag);
+  }
+  return GoOn(thread, frame, /*step_first=*/false);
+}
+
+FrameRunner::Fast FrameRunner::TryWithoutFrame(const FrameView& view) {
+  Site* site = CodeCache::Peek(RefOf<PyCodeObject>::Create(view.code), *owner_, 0);
+  if (site == nullptr) return Fast();
+  ResolvedSources resolved;
+  std::shared_ptr<Entry> entry = FindEntry(*site, view, &resolved);
+  if (entry == nullptr) return Fast();
+  const auto& compiled = static_cast<const CompiledEntry&>(*entry);
+  if (compiled.resume) return Fast();
+  Fast fast;
+  std::vector<Ref> registers;
+  switch (compiled.Run(resolved, &fast.result, &registers)) {
+    case CompiledEntry::Outcome::kRunNatively:
+      return Fast();
+    default:
+      fast.hit = true;
+      ++MutableStatistics().hits;
+      return fast;
+  }
+}
+
+std::shared_ptr<Entry> FrameRunner::FindEntry(Site& site, const FrameView& view, ResolvedSources* resolved) {
+  return site.Find([&](const Entry& e) { return static_cast<const CompiledEntry&>(e).guards->Check(view, resolved); });
+}
+
+// ---------------------------------------------------------------- one frame, from where it stands to its end
+
+PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool step_first) {
+  PyObject* result = nullptr;
+  if (step_first) {
+    const Step step = StepNatively(thread, frame, StartAt::kNext, &result);
+    if (step == Step::kFinished) return result;
+  }
+  for (;;) {
+    switch (RunEntryHere(thread, frame, &result)) {
+      case Step::kFinished:
+        return result;
+      case Step::kNative:
+        return RunUnhooked(thread, frame, 0);
+      case Step::kGoOn:
+        break;
+    }
+  }
+}
+
+FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result) {
+  const FrameView view = frame_ops::View(frame);
+  RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(view.code);
+  std::shared_ptr<Site> site = CodeCache::Get(code, *owner_, view.offset);
+  ResolvedSources resolved;
+  std::shared_ptr<Entry> found = FindEntry(*site, view, &resolved);
+  if (found == nullptr) {
+    if (site->skip) return Step::kNative;
+    bool raised = false;
+    std::shared_ptr<CompiledEntry> made = Make(thread, frame, site, &raised);
+    if (raised) {  // fullgraph, or an error that is to be seen
+      frame_ops::FinishHookedFrame(thread, frame);
+      *result = nullptr;
+      return Step::kFinished;
+    }
+    if (made == nullptr || !made->guards->Check(frame_ops::View(frame), &resolved)) return Step::kNative;
+    found = made;
+  } else {
+    ++MutableStatistics().hits;
+  }
+  const auto& entry = static_cast<const CompiledEntry&>(*found);
+  Ref value;
+  std::vector<Ref> registers;
+  switch (entry.Run(resolved, &value, &registers)) {
+    case CompiledEntry::Outcome::kRunNatively:
+      return Step::kNative;
+    case CompiledEntry::Outcome::kRaised:
+      *result = Unwind(thread, frame);
+      return Step::kFinished;
+    case CompiledEntry::Outcome::kReturned:
+      frame_ops::FinishHookedFrame(thread, frame);
+      *result = value.release();
+      return Step::kFinished;
+    case CompiledEntry::Outcome::kResume:
+      break;
+  }
+  const ResumePoint& resume = *entry.resume;
+  if (resume.frames.size() == 1) {
+    FillFrame(frame, resume.frames[0], registers);
+    registers.clear();
+    return StepNatively(thread, frame, StartAt::kNext, result);
+  }
+  return ResumeChain(thread, frame, resume, std::move(registers), result);
+}
+
+// Executes one instruction on the real frame (kNext), or unwinds to a handler for the error that is set (kThrow).
+FrameRunner::Step FrameRunner::StepNatively(PyThreadState* thread, frame_ops::Frame* frame, StartAt start,
+                                            PyObject** result) {
+  OneStep protocols;
+  if (start == StartAt::kThrow) protocols.control.stop_at = 0;
+  Activation act;
+  act.frame = frame;
+  PyCodeObject* code = frame_ops::Code(frame);
+  act.sources.assign(static_cast<std::size_t>(frame_ops::SlotCount(code) + code->co_stacksize), kNoSource);
+  RunResult run = Evaluate(thread, act, protocols, start);
+  switch (run.outcome) {
+    case Outcome::kPaused:
+      return Step::kGoOn;
+    case Outcome::kReturned:
+      frame_ops::FinishHookedFrame(thread, frame);
+      *result = run.value.object.release();
+      return Step::kFinished;
+    default:
+      frame_ops::FinishHookedFrame(thread, frame);
+      *result = nullptr;
+      return Step::kFinished;
+  }
+}
+
+// An error is set where the frame stands: its handlers run, or it ends.
+PyObject* FrameRunner::Unwind(PyThreadState* thread, frame_ops::Frame* frame) {
+  PyObject* result = nullptr;
+  if (StepNatively(thread, frame, StartAt::kThrow, &result) == Step::kFinished) return result;
+  return GoOn(thread, frame, /*step_first=*/false);
+}
+
+// ---------------------------------------------------------------- chains of frames that were inlined
+
+// Runs the frames that were inlined, innermost first; the root then stands after its call.
+FrameRunner::Step FrameRunner::ResumeChain(PyThreadState* thread, frame_ops::Frame* root, const ResumePoint& resume,
+                                           std::vector<Ref> registers, PyObject** result) {
+  Chain chain{resume, {root}, {}};
+  for (const ResumeFrame& f : resume.frames) {
+    chain.pending.push_back(f.pending == kNoRecipe ? Ref() : registers[static_cast<std::size_t>(f.pending)]);
+  }
+  FillFrame(root, resume.frames[0], registers);
+  for (std::size_t i = 1; i < resume.frames.size(); ++i) {
+    const ResumeFrame& f = resume.frames[i];
+    PyObject* function = registers[static_cast<std::size_t>(f.function)];
+    frame_ops::Frame* frame = frame_ops::NewFrame(thread, reinterpret_cast<PyFunctionObject*>(function), nullptr);
+    if (frame == nullptr) {
+      DropInner(thread, chain, 0);
+      return StepNatively(thread, root, StartAt::kThrow, result);
+    }
+    FillFrame(frame, f, registers);
+    chain.frames.push_back(frame);
+  }
+  registers.clear();  // nothing of the break outlives what the frames hold
+  return CallInner(thread, chain, 0, result);
+}
+
+// Frees the frames above `index`, which never ran.
+void FrameRunner::DropInner(PyThreadState* thread, Chain& chain, std::size_t index) {
+  while (chain.frames.size() > index + 1) {
+    frame_ops::ClearAndPopFrame(thread, chain.frames.back());
+    chain.frames.pop_back();
+  }
+}
+
+PyObject* FrameRunner::RunInner(PyThreadState* thread, Chain& chain, std::size_t index) {
+  frame_ops::Frame* frame = chain.frames[index];
+  if (index + 1 == chain.frames.size()) return GoOn(thread, frame, /*step_first=*/true);
+  PyObject* result = nullptr;
+  if (CallInner(thread, chain, index, &result) == Step::kFinished) return result;
+  return GoOn(thread, frame, /*step_first=*/false);
+}
+
+// Frame `index` stands at a call; the frame above runs to its end and completes that instruction.
+FrameRunner::Step FrameRunner::CallInner(PyThreadState* thread, Chain& chain, std::size_t index, PyObject** result) {
+  frame_ops::Frame* frame = chain.frames[index];
+  const ResumeFrame& f = chain.resume.frames[index];
+  frame_ops::SetLastInstruction(frame, f.call_instruction);
+  frame_ops::Linkage linkage;
+  PyObject* value = nullptr;
+  if (frame_ops::Enter(thread, frame, &linkage)) {
+    value = RunInner(thread, chain, index + 1);
+    frame_ops::Leave(thread, frame, &linkage);
+    frame_ops::ReleaseFrame(thread, chain.frames[index + 1]);
+  } else {
+    DropInner(thread, chain, index);
+  }
+  if (value != nullptr && f.completion == Completion::kInit) {
+    if (value != Py_None) {
+      PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(value)->tp_name);
+      Py_CLEAR(value);
+    } else {
+      Py_SETREF(value, chain.pending[index].release());
+    }
+  }
+  frame_ops::SetStackDepth(frame, f.stack_depth);
+  if (value == nullptr) {
+    frame_ops::SetLastInstruction(frame, f.call_instruction);
+    return StepNatively(thread, frame, StartAt::kThrow, result);
+  }
+  if (f.completion == Completion::kDrop) {
+    Py_DECREF(value);
+  } else {
+    PyObject** stack = frame_ops::Slots(frame) + frame_ops::SlotCount(frame_ops::Code(frame));
+    stack[f.stack_depth] = value;
+    frame_ops::SetStackDepth(frame, f.stack_depth + 1);
+  }
+  frame_ops::SetNextInstruction(frame, f.next_instruction);
+  return Step::kGoOn;
+}
+
+// ---------------------------------------------------------------- making entries
+
+void FrameRunner::LogRecompile(Site& site, const FrameView& view) {
+  if (site.empty()) return;
+  ++site.recompiles;
+  ++MutableStatistics().recompiles;
+  if (!LogEnabled(LogArtifact::kRecompiles)) return;
+  std::string text = absl::StrCat("recompiling ", NameOf(view.code), " (", FileNameOf(view.code), ":",
+                                  view.code->co_firstlineno, ")");
+  for (const std::shared_ptr<Entry>& e : site.Entries()) absl::StrAppend(&text, "\n  ", e->Explain(view));
+  FF_LOG(kRecompiles) << text;
+}
+
+std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_ops::Frame* frame,
+                                                 const std::shared_ptr<Site>& site, bool* raised) {
+  const FrameView view = frame_ops::View(frame);
+  Statistics& statistics = MutableStatistics();
+  if (static_cast<std::int64_t>(site->size()) >= config().recompile_limit) {
+    if (!site->limit_reported) {
+      site->limit_reported = true;
+      WarnRecompileLimit(view.code, site->Entries().front()->Explain(view));
+    }
+    ++statistics.eager_fallbacks;
+    return nullptr;
+  }
+  if (!AllowsCompile(!site->empty(), view.code, raised)) return nullptr;
+  LogRecompile(*site, view);
+  AttemptResult made = CaptureFrame(thread, frame, settings_);
+  statistics.attempts += made.attempts;
+  statistics.capture_seconds += made.capture_seconds;
+  statistics.backend_seconds += made.backend_seconds;
+  if (made.broke_at) {
+    ++statistics.graph_breaks;
+    LogGraphBreak(*made.broke_at);
+    if (observer_ != nullptr) observer_->OnBreak(*made.broke_at);
+    if (settings_.fullgraph) {
+      RaiseUnsupported(*made.broke_at);
+      *raised = true;
+      return nullptr;
+    }
+  }
+  if (!made.error.ok()) {
+    ++statistics.bugs;
+    ReportFailure(made.error, made.python_error, view.code, raised);
+  }
+  if (made.entry == nullptr || made.nothing_to_do) {
+    if (made.nothing_to_do) site->skip = true;
+    if (++site->compile_failures >= kMaxFailures) site->skip = true;
+    ++statistics.eager_fallbacks;
+    return nullptr;
+  }
+  ++statistics.captures;
+  if (made.entry->executable != nullptr) ++statistics.graphs;
+  LogEntry(*made.entry, view.code);
+  if (observer_ != nullptr) observer_->OnCaptured(*made.entry, made);
+  site->Install(made.entry);
+  return made.entry;
+}
+
+}  // namespace framefuse

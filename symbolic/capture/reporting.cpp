@@ -1,0 +1,104 @@
+#include "symbolic/capture/reporting.h"
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "common/config.h"
+#include "common/logging.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+namespace {
+
+PythonErrors& Errors() {
+  static auto* errors = new PythonErrors();
+  return *errors;
+}
+
+Stance stance = Stance::kDefault;
+
+std::string Where(PyCodeObject* code) {
+  return absl::StrCat(NameOf(code), " (", FileNameOf(code), ":", code->co_firstlineno, ")");
+}
+
+void SetError(const Ref& type, const std::string& message) {
+  PyErr_SetString(type ? type.get() : PyExc_RuntimeError, message.c_str());
+}
+
+}  // namespace
+
+Statistics& MutableStatistics() {
+  static Statistics statistics;
+  return statistics;
+}
+
+void InstallErrors(PythonErrors errors) { Errors() = std::move(errors); }
+Stance GetStance() { return stance; }
+void SetStance(Stance s) { stance = s; }
+
+void LogGraphBreak(const GraphBreakReason& reason) {
+  FF_LOG(kGraphBreaks) << "graph break at " << reason.file << ":" << reason.line << " in " << reason.function << ": "
+                       << reason.source << "\n  " << reason.Text() << "\n  hint: " << GraphBreakHint(reason.kind);
+}
+
+void LogEntry(const CompiledEntry& entry, PyCodeObject* code) {
+  if (LogEnabled(LogArtifact::kGuards)) FF_LOG(kGuards) << entry.guards->PythonText(NameOf(code));
+  if (LogEnabled(LogArtifact::kGraph)) FF_LOG(kGraph) << Where(code) << "\n" << entry.graph_text;
+  if (LogEnabled(LogArtifact::kEffects)) {
+    std::string text = absl::StrCat(Where(code), "\n", entry.recipes.Text());
+    for (const Effect& e : entry.effects) absl::StrAppend(&text, EffectText(e), "\n");
+    FF_LOG(kEffects) << text;
+  }
+}
+
+void WarnRecompileLimit(PyCodeObject* code, const std::string& failed_guard) {
+  const std::string message =
+      absl::StrCat("framefuse: ", Where(code), " was compiled config.recompile_limit (", config().recompile_limit.get(),
+                   ") times; it runs as Python from now on. The last guard that failed: ", failed_guard);
+  // A warning turned into an error must not change what the program does.
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1) < 0) PyErr_WriteUnraisable(nullptr);
+}
+
+void RaiseUnsupported(const GraphBreakReason& reason) {
+  const std::string message =
+      absl::StrCat("fullgraph=True, but the graph breaks at ", reason.file, ":", reason.line, " in ", reason.function, ": ",
+                   reason.source, "\n  ", reason.Text(), "\n  hint: ", GraphBreakHint(reason.kind));
+  if (!Errors().unsupported) return SetError(Ref(), message);
+  Ref text = Ref::Steal(PyUnicode_FromString(message.c_str()));
+  Ref why = Ref::Steal(PyUnicode_FromString(reason.Text().c_str()));
+  Ref error = Ref::Steal(PyObject_CallFunctionObjArgs(Errors().unsupported, text.get(), why.get(), nullptr));
+  if (error) PyErr_SetObject(Errors().unsupported, error);
+}
+
+void ReportFailure(const absl::Status& status, bool python_error, PyCodeObject* code, bool* raised) {
+  const std::string message = absl::StrCat(Where(code), ": ", std::string(status.message()));
+  if (python_error) {  // an FX backend raised: that is the user's error to see
+    *raised = true;
+    return;
+  }
+  if (config().raise_on_bug) {
+    SetError(Errors().internal_error, message);
+    *raised = true;
+    return;
+  }
+  static auto* seen = new absl::flat_hash_set<std::string>();
+  if (seen->insert(message).second) FF_LOG(kBugs) << message << "; the frame runs as Python";
+}
+
+bool AllowsCompile(bool has_entries, PyCodeObject* code, bool* raised) {
+  switch (stance) {
+    case Stance::kDefault:
+      return true;
+    case Stance::kForceEager:
+      return false;
+    case Stance::kEagerOnRecompile:
+      return !has_entries;
+    case Stance::kFailOnRecompile:
+      if (!has_entries) return true;
+      SetError(Ref(), absl::StrCat("recompilation of ", Where(code), " under the stance fail_on_recompile"));
+      *raised = true;
+      return false;
+  }
+  return true;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,30 @@
+// reporting: what capture tells the user: logs, warnings, the package's exceptions, statistics, the stance.
+// Invariant: reporting never changes what a program computes; a message names the user's file and line.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_REPORTING_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_REPORTING_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "symbolic/capture/api.h"
+#include "symbolic/capture/compiled_entry.h"
+#include "symbolic/capture/graph_break.h"
+
+namespace framefuse {
+
+Statistics& MutableStatistics();
+void InstallErrors(PythonErrors errors);
+
+void LogGraphBreak(const GraphBreakReason& reason);
+void LogEntry(const CompiledEntry& entry, PyCodeObject* code);
+void WarnRecompileLimit(PyCodeObject* code, const std::string& failed_guard);
+// fullgraph: sets framefuse.Unsupported.
+void RaiseUnsupported(const GraphBreakReason& reason);
+// A bug of ours or a failed backend: logged once a message, or raised (`*raised`, a Python error is set).
+void ReportFailure(const absl::Status& status, bool python_error, PyCodeObject* code, bool* raised);
+// Asks the stance whether an entry may be made; may set an error.
+bool AllowsCompile(bool has_entries, PyCodeObject* code, bool* raised);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_REPORTING_H_
