@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/hash/hash.h"
+#include "frame_eval/versions/frame_ops.h"
 
 namespace framefuse {
 namespace {
@@ -11,11 +12,16 @@ namespace {
 // Tuples nest; deeper ones are compared by identity, so that a guard cannot overflow the C stack.
 constexpr int kMaxDepth = 32;
 
-// Tuple subclasses whose instances hold nothing but their items.
+// Tuple subclasses whose instances hold nothing but their items: named tuples, torch.Size; not struct sequences, which
+// have hidden fields.
 bool IsPlainTupleType(PyTypeObject* type) {
   if (type == &PyTuple_Type) return true;
-  return PyType_IsSubtype(type, &PyTuple_Type) && type->tp_dictoffset == 0 &&
-         type->tp_basicsize == PyTuple_Type.tp_basicsize;
+  if (!PyType_IsSubtype(type, &PyTuple_Type) || type->tp_dictoffset != 0 ||
+      type->tp_basicsize > static_cast<Py_ssize_t>(sizeof(PyTupleObject))) {
+    return false;
+  }
+  static PyObject* const fields = PyUnicode_InternFromString("n_sequence_fields");
+  return frame_ops::TypeLookup(type, fields) == nullptr;
 }
 
 bool IsScalarType(PyTypeObject* type) {

@@ -1,0 +1,573 @@
+"""Every source kind and every guard kind: holds on the recorded state, fails on a changed one, explains why."""
+
+import collections
+import functools
+import gc
+import math
+import types
+import weakref
+
+import pytest
+import torch
+from description import ABSENT, Guards
+
+
+def target(x, y=None, *, z=None):
+    pass
+
+
+class Plain:
+    pass
+
+
+class Slotted:
+    __slots__ = ("n", "__weakref__")
+
+
+class Point(collections.namedtuple("Point", "a b")):
+    __slots__ = ()
+
+
+def check(guards, program, *slots):
+    """The program, its explanation and the oracle agree."""
+    holds, values = program.check(guards.function, slots)
+    assert holds == guards.holds(slots)
+    assert holds == (program.explain(guards.function, slots) == "")
+    if holds:
+        for number, value in enumerate(values, 1):
+            expected = guards.read(number, slots)
+            if isinstance(expected, (types.FunctionType, types.MethodType)) or expected is ABSENT:
+                continue
+            assert value is expected, guards.sources[number - 1]
+    return holds
+
+
+def instance(**attributes):
+    obj = Plain()
+    for name, value in attributes.items():
+        setattr(obj, name, value)
+    return obj
+
+
+def outer_function(value):
+    def inner(a=1, *, b=2):
+        return value
+
+    return inner
+
+
+def empty_cell():
+    return types.CellType()
+
+
+# ---- sources: (make the root, describe the source below local 0, change it)
+
+
+def change_attr(root):
+    root.n = object()
+
+
+def delete_attr(root):
+    del root.n
+
+
+def replace_dict(root):
+    root.__dict__ = {"n": object()}
+
+
+SOURCES = {
+    "instance attribute": (lambda: instance(n=Plain()), lambda g, s: g.attr(s, "n"), change_attr),
+    "instance attribute deleted": (lambda: instance(n=Plain()), lambda g, s: g.attr(s, "n"), delete_attr),
+    "instance dict replaced": (lambda: instance(n=Plain()), lambda g, s: g.attr(s, "n"), replace_dict),
+    "slot": (
+        lambda: (lambda o: (setattr(o, "n", Plain()), o)[1])(Slotted()),
+        lambda g, s: g.slot(s, Slotted.__dict__["n"]),
+        change_attr,
+    ),
+    "slot deleted": (
+        lambda: (lambda o: (setattr(o, "n", Plain()), o)[1])(Slotted()),
+        lambda g, s: g.slot(s, Slotted.__dict__["n"]),
+        delete_attr,
+    ),
+    "dict item": (lambda: {"k": Plain()}, lambda g, s: g.item(s, "k"), lambda d: d.update(k=Plain())),
+    "dict item removed": (lambda: {"k": Plain()}, lambda g, s: g.item(s, "k"), lambda d: d.pop("k")),
+    "dict item, int key": (lambda: {5: Plain()}, lambda g, s: g.item(s, 5), lambda d: d.update({5: Plain()})),
+    "dict item, tuple key": (lambda: {(1, "a"): Plain()}, lambda g, s: g.item(s, (1, "a")), lambda d: d.clear()),
+    "ordered dict item": (
+        lambda: collections.OrderedDict(k=Plain()),
+        lambda g, s: g.item(s, "k"),
+        lambda d: d.update(k=Plain()),
+    ),
+    "list item": (lambda: [Plain(), Plain()], lambda g, s: g.item(s, 1), lambda v: v.__setitem__(1, Plain())),
+    "list item, from the end": (lambda: [1, Plain()], lambda g, s: g.item(s, -1), lambda v: v.append(Plain())),
+    "list item gone": (lambda: [Plain()], lambda g, s: g.item(s, 0), lambda v: v.clear()),
+    "deque item": (
+        lambda: collections.deque([Plain(), Plain()]),
+        lambda g, s: g.item(s, 1),
+        lambda v: v.appendleft(Plain()),
+    ),
+    "cell contents": (
+        lambda: types.CellType(Plain()),
+        lambda g, s: g.contents(s),
+        lambda c: setattr(c, "cell_contents", Plain()),
+    ),
+    "cell emptied": (
+        lambda: types.CellType(Plain()),
+        lambda g, s: g.contents(s),
+        lambda c: delattr(c, "cell_contents"),
+    ),
+    "function default": (
+        lambda: outer_function(1),
+        lambda g, s: g.default(s, 0),
+        lambda f: setattr(f, "__defaults__", (Plain(),)),
+    ),
+    "keyword default": (
+        lambda: outer_function(1),
+        lambda g, s: g.kw_default(s, "b"),
+        lambda f: f.__kwdefaults__.update(b=Plain()),
+    ),
+    "function cell": (
+        lambda: outer_function(Plain()),
+        lambda g, s: g.contents(g.function_cell(s, 0)),
+        lambda f: setattr(f.__closure__[0], "cell_contents", Plain()),
+    ),
+    "function code": (
+        lambda: outer_function(1),
+        lambda g, s: g.function_field(s, "__code__"),
+        lambda f: setattr(f, "__code__", (lambda: f).__code__),
+    ),
+    "module attribute": (
+        lambda: (lambda m: (setattr(m, "n", Plain()), m)[1])(types.ModuleType("m")),
+        lambda g, s: g.module_attr(s, "n"),
+        change_attr,
+    ),
+    "grad": (
+        lambda: (lambda t: (t.sum().backward(), t)[1])(torch.ones(2, requires_grad=True)),
+        lambda g, s: g.grad(s),
+        lambda t: setattr(t, "grad", torch.zeros(2)),
+    ),
+    "grad removed": (
+        lambda: (lambda t: (t.sum().backward(), t)[1])(torch.ones(2, requires_grad=True)),
+        lambda g, s: g.grad(s),
+        lambda t: setattr(t, "grad", None),
+    ),
+    "partial keywords": (
+        lambda: functools.partial(target, z=1),
+        lambda g, s: g.partial_field(s, "keywords"),
+        lambda p: p.__setstate__((target, (), {"z": 2}, {})),
+    ),
+    "partial arguments": (
+        lambda: functools.partial(target, 1),
+        lambda g, s: g.partial_field(s, "args"),
+        lambda p: p.__setstate__((target, (2,), {}, {})),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_source(name):
+    make, describe, change = SOURCES[name]
+    root = make()
+    g = Guards(target, "x")
+    source = describe(g, g.local(0))
+    value = g.read(source, (root,))
+    g.identity(source, value)
+    program = g.build()
+    assert check(g, program, root)
+    assert check(g, program, root)
+    change(root)
+    assert not check(g, program, root)
+
+
+def test_frame_sources():
+    cell_value = Plain()
+
+    def function(x):
+        return cell_value
+
+    g = Guards(function, "x")
+    cell = g.closure_cell(0)
+    contents = g.contents(cell)
+    g.identity(contents, cell_value)
+    name = g.item(g.globals(), "Plain")
+    g.identity(name, Plain)
+    builtin = g.item(g.builtins(), "len")
+    g.identity(builtin, len)
+    g.lacks_key(g.globals(), "len")
+    code = g.function_field(g.function_source(), "__code__")
+    g.identity(code, function.__code__)
+    program = g.build()
+    assert check(g, program, 1)
+    function.__globals__["len"] = max
+    try:
+        assert not check(g, program, 1)
+        assert "'len' not in G failed" in program.explain(function, (1,))
+    finally:
+        del function.__globals__["len"]
+    assert check(g, program, 1)
+    cell_value = Plain()
+    assert not check(g, program, 1)
+
+
+def test_method_parts():
+    class C:
+        def m(self):
+            pass
+
+    c = C()
+    g = Guards(target, "x")
+    root = g.local(0)
+    g.identity(g.method_self(root), c).identity(g.method_function(root), C.m)
+    program = g.build()
+    assert check(g, program, c.m)
+    assert not check(g, program, C().m)
+    assert not check(g, program, 3)
+
+
+def test_type_attributes():
+    class Base:
+        value = 1
+
+    class Derived(Base):
+        pass
+
+    g = Guards(target, "x")
+    root = g.local(0)
+    kind = g.type(root)
+    g.type_is(root, Derived).equals(g.type_attr(kind, "value"), 1)
+    g.type_lookup(kind, "missing").type_lookup(kind, "value", 1)
+    program = g.build()
+    obj = Derived()
+    assert check(g, program, obj) and check(g, program, Derived())
+    Base.value = 2
+    assert not check(g, program, obj)
+    Base.value = 1
+    assert check(g, program, obj)
+    Derived.missing = None
+    assert not check(g, program, obj)
+    assert "lookup" in program.explain(target, (obj,))
+    del Derived.missing
+    assert check(g, program, obj)
+    obj.__class__ = Base
+    assert not check(g, program, obj)
+
+
+# ---- guards on values
+
+VALUES = [0, 1, -1, 2**40, -(2**100), True, False, None, 0.0, -0.0, 1.0, math.nan, math.inf, 1j, complex(0.0, -0.0), "", "a"]
+VALUES += ["ab", "1", b"", b"a", (), (1,), (True,), (1.0,), (0.0,), (-0.0,), ((1, "x"), None), Point(1, 2), (1, 2), ...]
+VALUES += [range(3), range(0, 3, 2), range(0, 4, 2), slice(1, 2), slice(1, None), torch.Size([1, 2])]
+VALUES += [torch.device("cpu"), torch.device("cuda:0"), torch.device("cuda:1"), frozenset({1}), frozenset({True})]
+
+
+def copy_of(value):
+    """An equal object that is another object, where there can be one."""
+    if type(value) in (int, float, complex, bytes):
+        return type(value)(repr(value)) if type(value) is not bytes else bytes(list(value))
+    if type(value) is str:
+        return "".join(list(value))
+    if type(value) is tuple:
+        return tuple([copy_of(v) for v in value])
+    return value
+
+
+@pytest.mark.parametrize("expected", VALUES, ids=repr)
+def test_equals_tells_every_value_apart(expected):
+    g = Guards(target, "x")
+    g.equals(g.local(0), expected)
+    program = g.build()
+    assert program.check(target, (copy_of(expected),))[0]
+    for other in VALUES:
+        if other is expected:
+            continue
+        assert not program.check(target, (other,))[0], other
+        assert program.explain(target, (other,)).startswith("L['x'] == ")
+    assert not program.check(target, ([],))[0]
+
+
+def test_explanations():
+    def at(x):
+        pass
+
+    cases = [
+        (lambda g, s: g.equals(s, 3), 4, "L['x'] == 3 failed: 4"),
+        (lambda g, s: g.equals(s, "a"), "b", "L['x'] == 'a' failed: 'b'"),
+        (lambda g, s: g.type_is(s, int), 1.0, "type(L['x']) is int failed: float"),
+        (lambda g, s: g.type_is(s, Plain), 1, "type(L['x']) is test_guards.Plain failed: int"),
+        (lambda g, s: g.identity(s, None), 1, "L['x'] is None failed: 1"),
+        (lambda g, s: g.length(s, 2), [1], "len(L['x']) == 2 failed: 1"),
+        (lambda g, s: g.keys(s, ["a"]), {"b": 1}, "list(L['x']) == ['a'] failed: ['b']"),
+        (lambda g, s: g.has_key(s, "a"), {}, "'a' in L['x'] failed"),
+        (lambda g, s: g.lacks_key(s, "a"), {"a": 1}, "'a' not in L['x'] failed"),
+        (lambda g, s: g.lacks_attr(s, "n"), instance(n=1), "'n' not in L['x'].__dict__ failed"),
+        (lambda g, s: g.set_equals(s, [1]), {2}, "list(L['x']) == [1] failed"),
+        (lambda g, s: g.cell_empty(s), types.CellType(1), "is_empty(L['x']) failed"),
+        (lambda g, s: g.identity(g.attr(s, "n"), 1), Plain(), "L['x'].n is missing"),
+        (lambda g, s: g.equals(g.item(g.attr(s, "n"), "k"), 1), instance(n={"k": 2}), "L['x'].n['k'] == 1 failed: 2"),
+        (lambda g, s: g.tensor(s, torch.zeros(10, 3)), torch.zeros(12, 3),
+         "tensor 'L['x']' size mismatch at dim 0: expected 10, actual 12"),
+        (lambda g, s: g.tensor(s, torch.zeros(2, 3)), torch.zeros(3, 2).T,
+         "tensor 'L['x']' stride mismatch at dim 0: expected 3, actual 1"),
+        (lambda g, s: g.tensor(s, torch.zeros(2)), torch.zeros(2, 1), "tensor 'L['x']' rank mismatch: expected 1, actual 2"),
+        (lambda g, s: g.tensor(s, torch.zeros(2)), torch.zeros(2, dtype=torch.float64),
+         "tensor 'L['x']' dtype mismatch: expected Float, actual Double"),
+        (lambda g, s: g.tensor(s, torch.zeros(2)), torch.zeros(2, requires_grad=True),
+         "tensor 'L['x']' requires_grad mismatch: expected False, actual True"),
+        (lambda g, s: g.tensor(s, torch.zeros(2)), torch.nn.Parameter(torch.zeros(2)),
+         "tensor 'L['x']' type mismatch: expected Tensor, actual Parameter"),
+    ]  # fmt: skip
+    for describe, value, text in cases:
+        g = Guards(at, "x")
+        describe(g, g.local(0))
+        program = g.build()
+        expected = f"{text} (test_guards.py:{at.__code__.co_firstlineno})"
+        assert program.explain(at, (value,)) == expected
+        assert not program.check(at, (value,))[0]
+
+
+CONTAINER_GUARDS = {
+    "length": (lambda g, s: g.length(s, 2), [[1, 2], (3, 4), {1, 2}, {1: 2, 3: 4}, "ab", collections.deque([1, 2])],
+               [[1], (), {1}, {}, "abc", collections.deque(), 5]),
+    "keys": (lambda g, s: g.keys(s, ["a", 1]), [{"a": 0, 1: 0}, collections.OrderedDict({"a": 0, 1: 0})],
+             [{1: 0, "a": 0}, {"a": 0}, {"a": 0, True: 0}, {"a": 0, 1: 0, 2: 0}, {"a": 0, 1.0: 0}, ["a", 1]]),
+    "has key": (lambda g, s: g.has_key(s, "a"), [{"a": 0}, {"a": 0, 1: 2}, collections.OrderedDict(a=1)], [{}, {1: 2}, ["a"]]),
+    "lacks key": (lambda g, s: g.lacks_key(s, "a"), [{}, {1: 2}, {"b": 0}], [{"a": 0}, {"a": 0, 1: 2}, []]),
+    "has int key": (lambda g, s: g.has_key(s, 1), [{1: 0}, {True: 0}, {1.0: 0}, {1: 0, "a": 1}], [{}, {"1": 0}, {2: 0}]),
+    "set": (lambda g, s: g.set_equals(s, {1, 2}), [{1, 2}, frozenset({1, 2})], [{1}, {1, 3}, {1.0, 2}, {True, 2}, [1, 2]]),
+    "null": (lambda g, s: g.null(s), [ABSENT], [None, 0]),
+    "cell": (lambda g, s: g.cell_empty(s), [empty_cell()], [types.CellType(1), 0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTAINER_GUARDS)
+def test_container_guard(name):
+    describe, good, bad = CONTAINER_GUARDS[name]
+    g = Guards(target, "x")
+    describe(g, g.local(0))
+    program = g.build()
+    for value in good:
+        assert check(g, program, value), value
+    for value in bad:
+        assert not program.check(target, (value,))[0], value
+        assert program.explain(target, (value,)) != ""
+
+
+def test_relations():
+    a, b = [], []
+    g = Guards(target, "x", "y")
+    x, y = g.local(0), g.local(1)
+    g.same_as(x, y)
+    program = g.build()
+    assert check(g, program, a, a) and not check(g, program, a, b)
+    assert program.explain(target, (a, b)).startswith("L['x'] is L['y'] failed")
+    g = Guards(target, "x", "y")
+    x, y = g.local(0), g.local(1)
+    g.distinct_from(x, y)
+    program = g.build()
+    assert check(g, program, a, b) and not check(g, program, a, a)
+
+
+def test_malformed_guards_are_refused():
+    class Odd:
+        __hash__ = None
+
+        def __eq__(self, other):
+            return True
+
+    for describe in (
+        lambda g, s: g.equals(s, [1]),
+        lambda g, s: g.lacks_key(s, Odd()),
+        lambda g, s: g.attr(s, 5),
+        lambda g, s: g.function_field(s, "nonsense"),
+        lambda g, s: g.slot(s, 5),
+    ):
+        g = Guards(target, "x")
+        source = describe(g, g.local(0))
+        if isinstance(source, int):
+            g.identity(source, None)
+        with pytest.raises(ValueError):
+            g.build()
+
+
+# ---- robustness
+
+
+def test_no_python_runs():
+    class Loud:
+        def __hash__(self):
+            raise AssertionError("hashed")
+
+        def __eq__(self, other):
+            raise AssertionError("compared")
+
+        def __len__(self):
+            raise AssertionError("measured")
+
+        def __getattr__(self, name):
+            raise AssertionError("asked for " + name)
+
+        def __repr__(self):
+            raise AssertionError("printed")
+
+    class LoudKey(str):
+        __hash__ = str.__hash__
+        armed = False
+
+        def __eq__(self, other):
+            if LoudKey.armed:
+                raise AssertionError("compared")
+            return str.__eq__(self, other)
+
+    loud, key = Loud(), LoudKey("k")
+    mixed = {key: 1}
+    g = Guards(target, "x", "y")
+    x, y = g.local(0), g.local(1)
+    g.identity(x, loud).length(y, 1)
+    program = g.build()
+    assert program.check(target, (loud, mixed))[0]
+    for slots in ((Loud(), mixed), (loud, loud), (loud, 3)):
+        assert not program.check(target, slots)[0]
+        assert program.explain(target, slots) != ""
+    for describe in (lambda g, s: g.equals(g.item(s, "k"), 1), lambda g, s: g.has_key(s, "k"), lambda g, s: g.lacks_key(s, "k")):
+        g = Guards(target, "x")
+        describe(g, g.local(0))
+        program = g.build()
+        LoudKey.armed = True
+        try:
+            # What Python would find depends on LoudKey.__eq__: such a guard never holds.
+            assert not program.check(target, (mixed,))[0]
+        finally:
+            LoudKey.armed = False
+
+
+def test_object_keys_are_found_by_identity():
+    key, other = Plain(), Plain()
+    d = {key: Plain(), other: Plain(), "a": 1}
+    g = Guards(target, "x")
+    source = g.local(0)
+    g.identity(g.item(source, key), d[key]).has_key(source, other).lacks_key(source, Plain)
+    program = g.build()
+    assert check(g, program, d)
+    d[key] = Plain()
+    assert not check(g, program, d)
+
+
+def test_instances_are_held_weakly():
+    class Node:
+        pass
+
+    root, child = Node(), Node()
+    root.child = child
+    g = Guards(target, "x")
+    source = g.attr(g.local(0), "child")
+    g.identity(source, child)
+    program = g.build()
+    del g
+    assert program.check(target, (root,))[0]
+    seen = weakref.ref(child)
+    root.child = None
+    del child
+    gc.collect()
+    assert seen() is None
+    assert not program.check(target, (root,))[0]
+    for _ in range(50):  # at the old address, perhaps
+        root.child = Node()
+        assert not program.check(target, (root,))[0]
+    assert "gone" in program.explain(target, (root,))
+
+
+def test_inline_values_are_not_materialised():
+    class Inline:
+        def __init__(self):
+            self.a, self.b = 1, 2
+
+    obj = Inline()
+    g = Guards(target, "x")
+    source = g.local(0)
+    g.equals(g.attr(source, "a"), 1).lacks_attr(source, "c")
+    program = g.build()
+    size = obj.__sizeof__()
+    before = gc.get_referents(obj)
+    assert program.check(target, (obj,))[0]
+    assert gc.get_referents(obj) == before and obj.__sizeof__() == size
+    assert not any(isinstance(r, dict) for r in gc.get_referents(obj))
+    obj.a = 3
+    assert not program.check(target, (obj,))[0]
+    obj.a = 1
+    obj.__dict__  # materialised now
+    assert program.check(target, (obj,))[0]
+    obj.c = 1
+    assert not program.check(target, (obj,))[0]
+    del obj.c
+    assert program.check(target, (obj,))[0]
+    obj.__dict__ = {"a": 1}
+    assert program.check(target, (obj,))[0]
+    obj.__dict__ = {"a": 2}
+    assert not program.check(target, (obj,))[0]
+
+
+def test_one_program_serves_several_objects():
+    def model(value):
+        m = torch.nn.Module()
+        m.value, m.sub = value, torch.nn.Module()
+        m.sub.weight = torch.nn.Parameter(torch.ones(2))
+        return m
+
+    first = model(1)
+    g = Guards(target, "self")
+    self = g.local(0)
+    g.type_is(self, torch.nn.Module).equals(g.attr(self, "value"), 1)
+    modules = g.attr(self, "_modules")
+    g.type_is(modules, dict).keys(modules, ["sub"])
+    parameters = g.attr(g.item(modules, "sub"), "_parameters")
+    weight = g.item(parameters, "weight")
+    g.tensor(weight, first.sub.weight).resolve(weight)
+    program = g.build()
+    models = [first] + [model(1) for _ in range(40)]
+    for _ in range(3):
+        for m in models:
+            holds, values = program.check(target, (m,))
+            assert holds and values[weight - 1] is m.sub.weight
+    odd = model(2)
+    for m in models:
+        assert not program.check(target, (odd,))[0]
+        assert program.check(target, (m,))[1][weight - 1] is m.sub.weight
+    # Dicts change hands: contents decide, not the objects they hang on.
+    a, b = models[0], models[1]
+    a.__dict__, b.__dict__ = b.__dict__, a.__dict__
+    for m in (a, b):
+        assert program.check(target, (m,))[1][weight - 1] is m.sub.weight
+    a.__dict__["value"] = 2
+    assert not program.check(target, (a,))[0] and program.check(target, (b,))[0]
+
+
+def test_a_failed_check_leaves_nothing_behind():
+    # The failing dict's values must not be taken for those of the one that was remembered.
+    good, bad = {"a": 1, "b": 2, "c": Plain()}, {"a": 1, "b": 3, "c": Plain()}
+    holder = Plain()
+    holder.d = good
+    g = Guards(target, "x")
+    d = g.attr(g.local(0), "d")
+    c = g.item(d, "c")
+    g.equals(g.item(d, "a"), 1).resolve(c).equals(g.item(d, "b"), 2)
+    program = g.build()
+    for _ in range(3):
+        holder.d = good
+        assert program.check(target, (holder,))[1][c - 1] is good["c"]
+        holder.d = bad
+        assert not program.check(target, (holder,))[0]
+
+
+def test_program_text():
+    def fn(x, n):
+        return x + n
+
+    g = Guards(fn, "x", "n")
+    x, n = g.local(0), g.local(1)
+    g.tensor(x, torch.zeros(2, 3)).equals(n, 3).global_state()
+    text = g.build().text("guards_fn")
+    lines = text.splitlines()
+    assert lines[0] == "def guards_fn(L, G, B, function):" and lines[-1] == "    return True"
+    location = f"test_guards.py:{fn.__code__.co_firstlineno}"
+    assert f"    if not (L['n'] == 3): return False  # {location}" in lines
+    assert any("is_tensor(L['x'], torch.Tensor, 'Float[2, 3] strides [3, 1] cpu')" in line for line in lines)
