@@ -11,17 +11,22 @@
 namespace framefuse::frame_ops {
 namespace {
 
-// The code object of `lambda a, b: (a, b)`, whose bytecode is then replaced.
+// The code object of `lambda a, b: (a, b)`, whose bytecode is then replaced. Compiled only, since executing Python
+// code here could lead back to us.
 Ref TwoArgumentCode() {
-  const Ref globals = Ref::Steal(PyDict_New());
-  if (!globals) return nullptr;
-  const Ref function = Ref::Steal(PyRun_String("lambda a, b: (a, b)", Py_eval_input, globals, globals));
-  if (!function) return nullptr;
-  return Ref::Create(PyFunction_GetCode(function));
+  const Ref module = Ref::Steal(Py_CompileString("lambda a, b: (a, b)", "<framefuse>", Py_eval_input));
+  if (!module) return nullptr;
+  PyObject* constants = reinterpret_cast<PyCodeObject*>(module.get())->co_consts;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
+    if (PyCode_Check(PyTuple_GET_ITEM(constants, i))) return Ref::Create(PyTuple_GET_ITEM(constants, i));
+  }
+  PyErr_SetString(PyExc_SystemError, "framefuse: a lambda without a code object");
+  return nullptr;
 }
 
 Ref MakeCode(int opcode, int arg, int input_count) {
-  static PyObject* const original = TwoArgumentCode().release();
+  static PyObject* original = nullptr;
+  if (original == nullptr) original = TwoArgumentCode().release();
   if (original == nullptr) return nullptr;
   std::string bytes;
   const auto add = [&bytes](int op, int oparg) {

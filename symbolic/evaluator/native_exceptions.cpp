@@ -1,4 +1,4 @@
-// NativeProtocols: `match`, `raise`, exception groups.
+// NativeProtocols: `match`, `except`, `raise`.
 #include "frame_eval/versions/frame_ops.h"
 #include "symbolic/evaluator/native_errors.h"
 #include "symbolic/evaluator/native_protocols.h"
@@ -80,55 +80,6 @@ Ref MatchClassValues(BorrowedRef subject, BorrowedRef cls, int positional, Borro
   return Ref::Steal(PyList_AsTuple(values));
 }
 
-bool IsGroup(BorrowedRef exception) { return PyObject_TypeCheck(exception.get(), reinterpret_cast<PyTypeObject*>(PyExc_BaseExceptionGroup)) != 0; }
-
-Ref NewGroup(BorrowedRef exceptions) {
-  return Ref::Steal(PyObject_CallFunction(PyExc_BaseExceptionGroup, "sO", "", exceptions.get()));
-}
-
-// Raised again unchanged, and not anew.
-bool SameMetadata(BorrowedRef a, BorrowedRef b) {
-  const auto* x = reinterpret_cast<PyBaseExceptionObject*>(a.get());
-  const auto* y = reinterpret_cast<PyBaseExceptionObject*>(b.get());
-  return x->notes == y->notes && x->traceback == y->traceback && x->cause == y->cause && x->context == y->context;
-}
-
-bool CollectLeaves(PyObject* exception, PyObject* leaf_ids) {
-  if (!IsGroup(exception)) {
-    const Ref id = Ref::Steal(PyLong_FromVoidPtr(exception));
-    return id && PySet_Add(leaf_ids, id) == 0;
-  }
-  const Ref children = Ref::Steal(PyObject_GetAttrString(exception, "exceptions"));
-  if (!children) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(children.get()); ++i) {
-    if (!CollectLeaves(PyTuple_GET_ITEM(children.get(), i), leaf_ids)) return false;
-  }
-  return true;
-}
-
-PyObject* IsLeafOf(PyObject* leaf_ids, PyObject* exception) {
-  if (IsGroup(exception)) Py_RETURN_FALSE;
-  const Ref id = Ref::Steal(PyLong_FromVoidPtr(exception));
-  if (!id) return nullptr;
-  const int found = PySet_Contains(leaf_ids, id);
-  return found < 0 ? nullptr : PyBool_FromLong(found);
-}
-
-// The part of `group` with the leaves of the exceptions in `keep`, or None.
-Ref Project(BorrowedRef group, BorrowedRef keep) {
-  static PyMethodDef method = {"is_leaf", IsLeafOf, METH_O, nullptr};
-  const Ref leaf_ids = Ref::Steal(PySet_New(nullptr));
-  if (!leaf_ids) return nullptr;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keep.get()); ++i) {
-    if (!CollectLeaves(PyList_GET_ITEM(keep.get(), i), leaf_ids)) return nullptr;
-  }
-  const Ref predicate = Ref::Steal(PyCFunction_New(&method, leaf_ids));
-  if (!predicate) return nullptr;
-  // The base class's method: a subclass's own would not be called by CPython either.
-  return Ref::Steal(
-      PyObject_CallMethod(PyExc_BaseExceptionGroup, "subgroup", "OO", group.get(), predicate.get()));
-}
-
 }  // namespace
 
 Value NativeProtocols::GetLength(Activation&, ValueView v) {
@@ -181,52 +132,6 @@ Value NativeProtocols::MatchClass(Activation&, ValueView subject, ValueView cls,
 Truth NativeProtocols::ExceptionMatches(Activation&, ValueView exception, ValueView type) {
   if (!CheckExceptType(type.object)) return Truth::kError;
   return TruthOf(PyErr_GivenExceptionMatches(exception.object, type.object));
-}
-
-bool NativeProtocols::ExceptionGroupMatch(Activation&, ValueView exception, ValueView type, Value* match, Value* rest) {
-  if (!CheckExceptStarType(type.object)) return false;
-  *match = Lent(Py_None);
-  *rest = Lent(exception.object);
-  if (exception.object.get() == Py_None) return true;
-  if (PyErr_GivenExceptionMatches(exception.object, type.object)) {
-    *rest = Lent(Py_None);
-    if (IsGroup(exception.object)) {
-      *match = Lent(exception.object);
-      return true;
-    }
-    const Ref alone = Ref::Steal(PyTuple_Pack(1, exception.object.get()));
-    if (!alone) return false;
-    match->object = NewGroup(alone);
-    return static_cast<bool>(match->object);
-  }
-  if (!IsGroup(exception.object)) return true;
-  const Ref pair = Ref::Steal(PyObject_CallMethod(exception.object, "split", "(O)", type.object.get()));
-  if (!pair) return false;
-  *match = Lent(PyTuple_GET_ITEM(pair.get(), 0));
-  *rest = Lent(PyTuple_GET_ITEM(pair.get(), 1));
-  return true;
-}
-
-Value NativeProtocols::PrepareReraiseStar(Activation&, ValueView original, ValueView results) {
-  PyObject* list = results.object;
-  const Py_ssize_t count = PyList_GET_SIZE(list);
-  if (count == 0) return Lent(Py_None);
-  // A single exception was wrapped: one clause at most ran.
-  if (!IsGroup(original.object)) return Lent(PyList_GET_ITEM(list, 0));
-  const Ref raised = Ref::Steal(PyList_New(0));
-  const Ref reraised = Ref::Steal(PyList_New(0));
-  if (!raised || !reraised) return {};
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* exception = PyList_GET_ITEM(list, i);
-    if (exception == Py_None) continue;
-    if (PyList_Append(SameMetadata(exception, original.object) ? reraised : raised, exception) != 0) return {};
-  }
-  Ref again = Project(original.object, reraised);
-  if (!again) return {};
-  if (PyList_GET_SIZE(raised.get()) == 0) return {std::move(again), kNoSource};
-  if (again.get() != Py_None && PyList_Append(raised, again) != 0) return {};
-  if (PyList_GET_SIZE(raised.get()) == 1) return Lent(PyList_GET_ITEM(raised.get(), 0));
-  return {NewGroup(raised), kNoSource};
 }
 
 void NativeProtocols::Raise(Activation&, ValueView exception, ValueView cause) {

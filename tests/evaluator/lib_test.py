@@ -42,7 +42,7 @@ def run(options, module, hooked, output):
     environment = dict(os.environ, PYTHONHASHSEED="0")
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, errors="replace", timeout=options.timeout
+            command, cwd=os.path.dirname(output), env=environment, capture_output=True, text=True, errors="replace", timeout=options.timeout
         )
     except subprocess.TimeoutExpired:
         return None, "timeout"
@@ -57,7 +57,7 @@ def check(options, module):
     with tempfile.TemporaryDirectory() as folder:
         plain, why = run(options, module, False, os.path.join(folder, "plain"))
         if plain is None:
-            return module, None, [f"plain interpreter: {why.splitlines()[0]}"], [], 0
+            return module, None, [f"plain interpreter: {why}"], [], 0
         hooked, why = run(options, module, True, os.path.join(folder, "hooked"))
         if hooked is None:
             return module, len(plain["outcomes"]), [f"evaluator: {why}"], [], 0
@@ -87,6 +87,7 @@ def main():
     parser.add_argument("--timeout", type=float, default=600)
     parser.add_argument("modules", nargs="*", default=None)
     options = parser.parse_args()
+    options.evaluator = os.path.abspath(options.evaluator)
     modules = options.modules or MODULES
     tests = instructions = failed = same_modules = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

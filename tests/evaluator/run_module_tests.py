@@ -68,7 +68,7 @@ def main():
     stats = None
     # Some tests read sys.argv or write to the working directory.
     del sys.argv[1:]
-    with os_helper.temp_cwd("framefuse_lib_test"):
+    with os_helper.temp_cwd(f"framefuse_{os.getpid()}"):
         if evaluator is not None:
             evaluator.enable()
         try:
