@@ -12,6 +12,7 @@ import time
 from conformance import results
 from conformance.judge import BROKE, CRASH, OK, SKIPPED, WRONG, Verdict
 from conformance.program import Program, all_programs
+from conformance.rewrites import REWRITES, rewritten
 from conformance.runner import Job, SystemChoice, count_by_status, run_jobs
 from conformance.systems import SYSTEMS, why_not_available
 from conformance.ways import WAYS
@@ -22,6 +23,7 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(dest="command")
     _add_programs(commands)
     _add_fuzz(commands)
+    _add_rewrites(commands)
     page = commands.add_parser("page", help="write docs/conformance.md from the results")
     page.set_defaults(run=_page)
     chosen = parser.parse_args(arguments or ["programs"])
@@ -58,6 +60,17 @@ def _add_fuzz(commands) -> None:
     parser.set_defaults(run=_fuzz)
 
 
+def _add_rewrites(commands) -> None:
+    parser = commands.add_parser("rewrites", help="each program written another way")
+    _add_system(parser)
+    parser.add_argument("--rewrites", default=",".join(REWRITES), help="comma-separated (default: all)")
+    parser.add_argument("--save", action="store_true", help="write the results file that the page is made from")
+    parser.add_argument("--failures", default=None, help="write the failures as a list to this file")
+    parser.add_argument("--verbose", action="store_true", help="print every difference as it is found")
+    parser.add_argument("select", nargs="*", help="keep programs whose name contains one of these")
+    parser.set_defaults(run=_rewrites)
+
+
 def jobs_for(programs: list[Program], ways: list[str]) -> list[Job]:
     return [(p.name, way) for p in programs for way in ways if way not in p.not_ways]
 
@@ -84,6 +97,28 @@ def _programs(chosen: argparse.Namespace) -> int:
     print(_summary(verdicts, len(selected), time.monotonic() - start))
     if chosen.save:
         results.save_programs(choice, selected, verdicts)
+    if chosen.failures:
+        results.write_failures(chosen.failures, choice, verdicts)
+    return 1 if any(v.status in (WRONG, CRASH) for v in verdicts) else 0
+
+
+def _rewrites(chosen: argparse.Namespace) -> int:
+    reason = why_not_available(chosen.system)
+    if reason:
+        print(f"can't run: {reason}")
+        return 2
+    start = time.monotonic()
+    jobs: list[Job] = []
+    for program in all_programs(chosen.select):
+        for rewrite in chosen.rewrites.split(","):
+            other = rewritten(program, rewrite)
+            if other is not None:
+                jobs += [(other.name, "twice")] + ([(other.name, "fullgraph")] if program.whole else [])
+    choice = SystemChoice(chosen.system, chosen.backend)
+    verdicts = run_jobs(jobs, choice, _printer(chosen.verbose))
+    print(_summary(verdicts, len({v.program for v in verdicts}), time.monotonic() - start))
+    if chosen.save:
+        results.save_rewrites(choice, verdicts)
     if chosen.failures:
         results.write_failures(chosen.failures, choice, verdicts)
     return 1 if any(v.status in (WRONG, CRASH) for v in verdicts) else 0

@@ -40,6 +40,21 @@ def save_programs(choice: SystemChoice, programs: Sequence[Program], verdicts: S
     write("programs", choice.name, content)
 
 
+def save_rewrites(choice: SystemChoice, verdicts: Sequence[Verdict]) -> None:
+    """Writes the verdicts of the rewritten programs, by rewrite."""
+    names = sorted({v.program.partition("~")[2] for v in verdicts})
+    content = {
+        "system": choice.name,
+        "rewrites": {name: count_by_status([v for v in verdicts if v.program.endswith("~" + name)]) for name in names},
+        "not_ok": [
+            {"program": v.program, "way": v.way, "status": v.status, "first": first_detail(v)}
+            for v in verdicts
+            if v.status in (WRONG, CRASH)
+        ],
+    }
+    write("rewrites", choice.name, content)
+
+
 def save_fuzz(choice: SystemChoice, first_seed: int, outcome: Outcome) -> None:
     """Writes what a run of the fuzzer did."""
     content = {

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from conformance.judge import CRASH, OK, WRONG, Verdict, judge
-from conformance.program import all_programs
+from conformance.program import Program, all_programs
+from conformance.rewrites import rewritten
 from conformance.systems import make_system
 from conformance.worker import Worker, reply
 
@@ -54,10 +55,22 @@ def _work(reply_descriptor: int, choice: SystemChoice) -> None:
     with os.fdopen(reply_descriptor, "w") as replies:
         for name, way in jobs:
             try:
-                verdict = judge(programs[name], way, system)
+                verdict = judge(_find(programs, name), way, system)
             except Exception as error:  # the judge itself failed: a finding about the harness, not to be lost
                 verdict = Verdict(name, way, WRONG, [f"harness: {type(error).__name__}: {error}"[:300]])
             reply(replies, dataclasses.asdict(verdict))
+
+
+def _find(programs: dict[str, Program], name: str) -> Program:
+    """A program by name; `program~rewrite` names one written another way."""
+    original, _, rewrite = name.partition("~")
+    program = programs[original]
+    if not rewrite:
+        return program
+    other = rewritten(program, rewrite)
+    if other is None:
+        raise ValueError(f"{original} has nothing for {rewrite}")
+    return other
 
 
 def count_by_status(verdicts: Sequence[Verdict]) -> dict[str, int]:
