@@ -102,7 +102,8 @@ bool AddGuards(GuardSet* set, PyObject* list, const std::vector<SourceId>& ids, 
     const SourceId id = ids.at(static_cast<std::size_t>(source));
     switch (static_cast<GuardKind>(k)) {
       case GuardKind::kTensor:
-        if (!set->AddTensor(id, expected, where)) {
+        // False as well where the source has a tensor guard already.
+        if (!set->AddTensor(id, expected, where) && PyObject_HasAttrString(expected, "requires_grad") == 0) {
           PyErr_SetString(PyExc_ValueError, "not a tensor");
           return false;
         }
