@@ -41,12 +41,13 @@ bool CheckPythonRecursion(PyThreadState* thread) {
   return false;
 }
 
-// Drops the frame's references, or gives them to a frame object that outlives it.
-void ClearFrame(PyThreadState* thread, Frame* frame) {
+// Drops the frame's references but for the code object's, or gives them to a frame object that outlives it.
+void ClearExceptCode(PyThreadState* thread, Frame* frame) {
   --thread->c_recursion_remaining;  // as CPython: finalisers run one level deeper
   PyFrameObject* object = frame->frame_obj;
   frame->frame_obj = nullptr;
   if (object != nullptr && Py_REFCNT(object) > 1) {
+    Py_INCREF(frame->f_code);
     MoveToFrameObject(thread, object, frame);
     Py_DECREF(object);
   } else {
@@ -54,7 +55,6 @@ void ClearFrame(PyThreadState* thread, Frame* frame) {
     for (int i = 0; i < frame->stacktop; ++i) Py_XDECREF(frame->localsplus[i]);
     Py_XDECREF(frame->f_locals);
     Py_DECREF(frame->f_funcobj);
-    Py_DECREF(frame->f_code);
   }
   ++thread->c_recursion_remaining;
 }
@@ -137,7 +137,9 @@ void ReleaseFrame(PyThreadState*, Frame*) {}
 
 void ClearAndPopFrame(PyThreadState* thread, Frame* frame) {
   auto* base = reinterpret_cast<PyObject**>(frame);
-  ClearFrame(thread, frame);
+  PyCodeObject* code = frame->f_code;
+  ClearExceptCode(thread, frame);
+  Py_DECREF(code);
   PopDataStack(thread, base);
 }
 
@@ -150,7 +152,7 @@ void FinishHookedFrame(PyThreadState* thread, Frame* frame) {
   generator->gi_frame_state = FRAME_CLEARED;
   thread->exc_info = generator->gi_exc_state.previous_item;
   generator->gi_exc_state.previous_item = nullptr;
-  ClearFrame(thread, frame);
+  ClearExceptCode(thread, frame);  // the generator keeps the code
   frame->previous = nullptr;
 }
 
