@@ -93,7 +93,7 @@ def _same_sequence(original, items):
 
 def _identifier(text):
     """A Python identifier that reads like `text` (a source such as L['x'].weight), as torch's placeholder names do."""
-    name = re.sub(r"[^0-9a-zA-Z]+", "_", text).strip("_") or "value"
+    name = re.sub(r"[^0-9a-zA-Z]+", "_", text) or "value"
     return f"{name}_" if keyword.iskeyword(name) or name[0].isdigit() else name
 
 

@@ -43,7 +43,7 @@ def test_functions_methods_and_keywords(x):
     assert torch.equal(j.run([out, total], y)[0], (y + 3 * y).sum(1) * 2)
     module = _fx.build_graph_module(j.inputs, j.nodes, [out])
     assert [node.op for node in module.graph.nodes] == ["placeholder", "call_function", "call_method", "call_function", "output"]
-    assert next(iter(module.graph.nodes)).name.lower() == "l_x"
+    assert next(iter(module.graph.nodes)).name == "l_x_"
 
 
 def test_results_in_sequences_become_getitems(x):
