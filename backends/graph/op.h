@@ -62,6 +62,8 @@ class Op {
   bool is_random() const { return is_random_; }
   // Has effects beyond its written arguments or none-removable (assertions, printing, collectives).
   bool has_side_effect() const { return has_side_effect_; }
+  // Each element of the result depends on the elements at its place only, and is cheap to compute again.
+  bool is_pointwise() const { return is_pointwise_; }
   int FindArgument(std::string_view name) const;  // -1: none
 
   const c10::OperatorHandle& handle() const { return *handle_; }
@@ -78,6 +80,7 @@ class Op {
   bool is_view_ = false;
   bool is_random_ = false;
   bool has_side_effect_ = false;
+  bool is_pointwise_ = false;
   std::unique_ptr<c10::OperatorHandle> handle_;
 };
 

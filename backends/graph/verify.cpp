@@ -62,6 +62,9 @@ class Verifier {
         (in.tangent_of < 0 || static_cast<std::size_t>(in.tangent_of) >= g_.outputs.size())) {
       return Bad("tangent of an output that does not exist");
     }
+    if (in.role != InputRole::kTangent && i > 0 && g_.inputs[i - 1].role == InputRole::kTangent) {
+      return Bad("tangents come after the other inputs");
+    }
     if (!in.mutated)
       return in.mutated_output < 0 ? absl::OkStatus() : Bad("mutated_output of an input that is not mutated");
     if (in.role == InputRole::kConstant || in.role == InputRole::kTangent) return Bad("this role cannot be mutated");

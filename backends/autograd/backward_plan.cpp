@@ -1,0 +1,245 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/autograd/compiled_backward.h"
+#include "backends/graph/subgraph.h"
+#include "backends/runtime/aten_sequence.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+using ir::Graph;
+using ir::kNoValue;
+using ir::Node;
+using ir::ValueId;
+
+std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+// Results whose elements carry no derivative of the operator's inputs.
+bool CutsGradient(const Graph& g, const Node& n) {
+  const std::string& name = n.op->name();
+  for (const char* part : {"_like", "aten.new_", "aten.detach", "aten.bernoulli"}) {
+    if (name.find(part) != std::string::npos) return true;
+  }
+  bool floating = false;
+  for (ValueId v : n.outputs) {
+    if (v == kNoValue) continue;
+    c10::ScalarType t = g.value(v).dtype;
+    floating =
+        floating || (g.value(v).kind == ir::ValueKind::kTensor && (c10::isFloatingType(t) || c10::isComplexType(t)));
+  }
+  return !floating;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BackwardPlan>> BackwardPlan::Create(Graph joint, const Partitioned& parts,
+                                                                   ExecutableFactory factory,
+                                                                   const BackendOptions& options) {
+  auto plan = std::unique_ptr<BackwardPlan>(new BackwardPlan);
+  plan->joint_ = std::move(joint);
+  plan->graph_ = parts.backward;
+  plan->saved_ = parts.saved;
+  plan->tangents_ = parts.tangents;
+  plan->gradients_ = parts.gradients;
+  plan->factory_ = std::move(factory);
+  plan->options_ = options;
+  plan->FindDependences();
+  plan->FindRecomputeInputs();
+  // Compiled now, so that what the backend refuses is known before the first call.
+  FF_ASSIGN_OR_RETURN(const Variant* all, plan->FindVariant(std::string(plan->gradients_.size(), '1')));
+  (void)all;
+  return plan;
+}
+
+void BackwardPlan::FindDependences() {
+  std::size_t tangents = tangents_.size();
+  std::vector<std::vector<bool>> of_value(joint_.values.size(), std::vector<bool>());
+  for (std::size_t t = 0; t < tangents; ++t) {
+    std::vector<bool>& mine = of_value[At(joint_.inputs[At(tangents_[t])].value)];
+    mine.assign(tangents, false);
+    mine[t] = true;
+  }
+  for (const Node& n : joint_.nodes) {
+    std::vector<bool> all;
+    ir::ForEachUse(n, [&](ValueId v) {
+      const std::vector<bool>& theirs = of_value[At(v)];
+      if (theirs.empty()) return;
+      if (all.empty()) all.assign(tangents, false);
+      for (std::size_t t = 0; t < tangents; ++t) all[t] = all[t] || theirs[t];
+    });
+    if (all.empty()) continue;
+    for (ValueId v : n.outputs) {
+      if (v != kNoValue) of_value[At(v)] = all;
+    }
+  }
+  for (std::int32_t o : gradients_) {
+    ValueId v = joint_.outputs[At(o)].value;
+    std::vector<bool> depends = v == kNoValue ? std::vector<bool>() : of_value[At(v)];
+    // A gradient made from no tangent (zeros) belongs to all of them.
+    if (depends.empty()) depends.assign(tangents, v != kNoValue);
+    depends_.push_back(std::move(depends));
+  }
+}
+
+std::vector<bool> BackwardPlan::ConstantValues() const {
+  std::vector<bool> constant(joint_.values.size(), true);
+  for (std::int32_t o : gradients_) constant[At(joint_.inputs[At(joint_.outputs[At(o)].input)].value)] = false;
+  for (std::int32_t t : tangents_) constant[At(joint_.inputs[At(t)].value)] = false;
+  for (const Node& n : joint_.nodes) {
+    if (CutsGradient(joint_, n)) continue;
+    bool all = true;
+    ir::ForEachUse(n, [&](ValueId v) { all = all && constant[At(v)]; });
+    if (all) continue;
+    for (ValueId v : n.outputs) {
+      if (v != kNoValue) constant[At(v)] = false;
+    }
+  }
+  return constant;
+}
+
+namespace {
+
+// What a differentiable run of the joint graph reads and executes, with saved constants taken as they are.
+struct Closure {
+  std::vector<bool> nodes;
+  std::vector<bool> used;  // by value
+};
+
+Closure CloseOver(const Graph& joint, const std::vector<ValueId>& roots, const std::vector<bool>& taken) {
+  Closure c{std::vector<bool>(joint.nodes.size(), false), std::vector<bool>(joint.values.size(), false)};
+  for (ValueId v : roots) {
+    if (v != kNoValue) c.used[At(v)] = true;
+  }
+  for (std::size_t i = joint.nodes.size(); i-- > 0;) {
+    const Node& n = joint.nodes[i];
+    for (ValueId v : n.outputs) c.nodes[i] = c.nodes[i] || (v != kNoValue && c.used[At(v)] && !taken[At(v)]);
+    if (c.nodes[i]) ir::ForEachUse(n, [&](ValueId v) { c.used[At(v)] = true; });
+  }
+  return c;
+}
+
+}  // namespace
+
+void BackwardPlan::FindRecomputeInputs() {
+  std::vector<bool> taken = ConstantValues();
+  std::vector<bool> is_saved(joint_.values.size(), false);
+  for (const SavedValue& s : saved_) is_saved[At(s.value)] = true;
+  for (std::size_t v = 0; v < taken.size(); ++v) taken[v] = taken[v] && is_saved[v];
+  std::vector<ValueId> roots;
+  for (std::int32_t o : gradients_) roots.push_back(joint_.outputs[At(o)].value);
+  Closure closure = CloseOver(joint_, roots, taken);
+  for (std::size_t i = 0; i < joint_.inputs.size(); ++i) {
+    const ir::Input& in = joint_.inputs[i];
+    if (in.role == ir::InputRole::kTangent || in.mutated || !closure.used[At(in.value)] || is_saved[At(in.value)])
+      continue;
+    recompute_inputs_.push_back(static_cast<std::int32_t>(i));
+  }
+}
+
+absl::StatusOr<const BackwardPlan::Variant*> BackwardPlan::FindVariant(const std::string& gradients) const {
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<Variant>& variant = variants_[gradients];
+  if (variant == nullptr) {
+    FF_ASSIGN_OR_RETURN(variant, CompileVariant(gradients));
+  }
+  return variant.get();
+}
+
+absl::StatusOr<const BackwardPlan::Differentiable*> BackwardPlan::FindDifferentiable(
+    const std::string& gradients) const {
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<Differentiable>& found = differentiable_[gradients];
+  if (found == nullptr) {
+    FF_ASSIGN_OR_RETURN(found, CompileDifferentiable(gradients));
+  }
+  return found.get();
+}
+
+absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVariant(const std::string& wanted) const {
+  auto variant = std::make_unique<Variant>();
+  std::vector<ValueId> roots;
+  for (std::size_t g = 0; g < wanted.size(); ++g) {
+    ValueId v = graph_.outputs[g].value;
+    if (wanted[g] != '1' || v == kNoValue) continue;
+    roots.push_back(v);
+    variant->gradients.push_back(static_cast<std::int32_t>(g));
+  }
+  std::vector<bool> needed = ir::NodesNeededFor(graph_, roots);
+  std::vector<bool> used(graph_.values.size(), false);
+  for (ValueId v : roots) used[At(v)] = true;
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (needed[i]) ir::ForEachUse(graph_.nodes[i], [&](ValueId v) { used[At(v)] = true; });
+  }
+  ir::SubgraphBuilder builder(graph_, graph_.name);
+  for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+    if (!used[At(graph_.inputs[i].value)]) continue;
+    variant->inputs.push_back(static_cast<std::int32_t>(i));
+    builder.AddInput(graph_.inputs[i].value, graph_.inputs[i]);
+  }
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (needed[i]) builder.AddNode(graph_.nodes[i]);
+  }
+  for (std::int32_t g : variant->gradients) builder.AddOutput(graph_.outputs[At(g)]);
+  Graph graph = builder.Take();
+  FF_RETURN_IF_ERROR(ir::Verify(graph));
+  FF_ASSIGN_OR_RETURN(variant->executable, factory_(std::move(graph), options_));
+  return variant;
+}
+
+absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::CompileDifferentiable(
+    const std::string& wanted) const {
+  auto result = std::make_unique<Differentiable>();
+  std::vector<ValueId> roots;
+  for (std::size_t g = 0; g < wanted.size(); ++g) {
+    ValueId v = joint_.outputs[At(gradients_[g])].value;
+    if (wanted[g] != '1' || v == kNoValue) continue;
+    roots.push_back(v);
+    result->gradients.push_back(static_cast<std::int32_t>(g));
+  }
+  std::vector<bool> constant = ConstantValues();
+  std::vector<bool> taken(joint_.values.size(), false);
+  for (const SavedValue& s : saved_) taken[At(s.value)] = !s.is_input && constant[At(s.value)];
+  Closure closure = CloseOver(joint_, roots, taken);
+  ir::SubgraphBuilder builder(joint_, joint_.name + ".differentiable");
+  for (std::size_t i = 0; i < joint_.inputs.size(); ++i) {
+    const ir::Input& in = joint_.inputs[i];
+    if (!closure.used[At(in.value)]) continue;
+    if (in.mutated) {
+      return absl::UnimplementedError(
+          absl::StrCat("create_graph=True needs the value of ", in.name, " before it was written"));
+    }
+    result->inputs.push_back(static_cast<std::int32_t>(i));
+    builder.AddInput(in.value, ir::Input());
+  }
+  for (std::size_t s = 0; s < saved_.size(); ++s) {
+    if (!taken[At(saved_[s].value)] || !closure.used[At(saved_[s].value)]) continue;
+    result->saved.push_back(static_cast<std::int32_t>(s));
+    builder.AddInput(saved_[s].value, ir::Input());
+  }
+  for (std::size_t i = 0; i < joint_.nodes.size(); ++i) {
+    if (!closure.nodes[i]) continue;
+    if (joint_.nodes[i].op->is_random()) {
+      return absl::UnimplementedError(absl::StrCat("create_graph=True would run ", joint_.nodes[i].op->name(),
+                                                   " again, with other random numbers"));
+    }
+    Node n = joint_.nodes[i];
+    n.phase = ir::Phase::kForward;
+    // A taken value is an input already; its node may run for another of its results.
+    for (ValueId& v : n.outputs) v = v != kNoValue && taken[At(v)] ? kNoValue : v;
+    builder.AddNode(n);
+  }
+  for (std::int32_t g : result->gradients) {
+    ir::Output o = graph_.outputs[At(g)];
+    o.value = joint_.outputs[At(gradients_[At(g)])].value;
+    builder.AddOutput(o);
+  }
+  Graph graph = builder.Take();
+  FF_RETURN_IF_ERROR(ir::Verify(graph));
+  FF_ASSIGN_OR_RETURN(result->executable, AtenSequence::Create(std::move(graph), options_));
+  return result;
+}
+
+}  // namespace framefuse

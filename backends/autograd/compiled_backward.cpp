@@ -1,0 +1,162 @@
+#include "backends/autograd/compiled_backward.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "backends/runtime/torch_error.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+namespace autograd = torch::autograd;
+
+std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+AutogradNodePtr CompiledBackward::Create(std::shared_ptr<const BackwardPlan> plan, autograd::edge_list edges) {
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
+  return AutogradNodePtr(new CompiledBackward(std::move(plan), std::move(edges)), autograd::deleteNode);
+#else
+  return c10::make_intrusive<CompiledBackward>(std::move(plan), std::move(edges));
+#endif
+}
+
+CompiledBackward::CompiledBackward(std::shared_ptr<const BackwardPlan> plan, autograd::edge_list edges)
+    : Node(std::move(edges)), plan_(std::move(plan)) {}
+
+void CompiledBackward::Save(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs,
+                            std::size_t visible_outputs, absl::Span<const std::int64_t> symbols) {
+  symbols_.assign(symbols.begin(), symbols.end());
+  saved_.reserve(plan_->saved().size());
+  for (const SavedValue& s : plan_->saved()) {
+    if (s.is_input) {
+      saved_.emplace_back(inputs[At(s.index)], /*is_output=*/false);
+      continue;
+    }
+    const at::Tensor& t = outputs[At(s.index)];
+    bool visible = At(s.index) < visible_outputs;
+    if (!visible) {
+      // Memory that the user can reach through an output: a write there must be noticed here.
+      for (const at::Tensor& out : outputs.subspan(0, visible_outputs)) {
+        if (out.defined() && out.has_storage() && t.has_storage() && out.storage().is_alias_of(t.storage())) {
+          autograd::impl::set_version_counter(t, autograd::impl::version_counter(out));
+        }
+      }
+    }
+    saved_.emplace_back(t, /*is_output=*/visible && t.requires_grad());
+  }
+  inputs_.reserve(plan_->recompute_inputs().size());
+  for (std::int32_t i : plan_->recompute_inputs()) inputs_.emplace_back(inputs[At(i)], /*is_output=*/false);
+}
+
+void CompiledBackward::release_variables() {
+  std::lock_guard lock(mutex_);
+  for (autograd::SavedVariable& s : saved_) s.reset_data();
+  for (autograd::SavedVariable& s : inputs_) s.reset_data();
+}
+
+at::Tensor CompiledBackward::Unpack(const autograd::SavedVariable& saved) { return saved.unpack(getptr()); }
+
+std::string CompiledBackward::WantedGradients(const std::string& defined) const {
+  std::string wanted(plan_->gradients().size(), '0');
+  for (std::size_t g = 0; g < wanted.size(); ++g) {
+    if (!task_should_compute_output(g)) continue;
+    for (std::size_t t = 0; t < defined.size(); ++t) {
+      if (defined[t] == '1' && plan_->Depends(g, t)) wanted[g] = '1';
+    }
+  }
+  return wanted;
+}
+
+// The backward was recorded for a tangent with these strides; another layout may not fit its views.
+at::Tensor CompiledBackward::PrepareTangent(std::size_t tangent, at::Tensor gradient) const {
+  if (!gradient.defined()) gradient = input_metadata(tangent).zeros_like();
+  const ir::Graph& joint = plan_->joint();
+  const ir::Value& recorded = joint.value(joint.inputs[At(plan_->tangents()[tangent])].value);
+  if (recorded.layout != c10::Layout::Strided || gradient.layout() != c10::Layout::Strided) return gradient;
+  std::vector<std::int64_t> strides;
+  bool same = true;
+  for (std::size_t d = 0; d < recorded.strides.size(); ++d) {
+    strides.push_back(joint.exprs.Evaluate(recorded.strides[d], symbols_));
+    auto dim = static_cast<std::int64_t>(d);
+    same = same && (gradient.size(dim) <= 1 || gradient.stride(dim) == strides.back());
+  }
+  if (same) return gradient;
+  return at::empty_strided(gradient.sizes(), strides, gradient.options()).copy_(gradient);
+}
+
+autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradients) {
+  std::lock_guard lock(mutex_);
+  std::string defined(plan_->tangents().size(), '0');
+  for (std::size_t t = 0; t < defined.size(); ++t) defined[t] = gradients[t].defined() ? '1' : '0';
+  std::string wanted = WantedGradients(defined);
+  if (wanted.find('1') == std::string::npos) return autograd::variable_list(plan_->gradients().size());
+  if (at::GradMode::is_enabled()) return RunDifferentiable(std::move(gradients), wanted);
+  return RunVariant(std::move(gradients), wanted);
+}
+
+autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tangents, const std::string& wanted) {
+  const BackwardPlan::Variant* variant = ValueOrThrow(plan_->FindVariant(wanted));
+  std::vector<at::Tensor> inputs;
+  inputs.reserve(variant->inputs.size());
+  for (std::int32_t i : variant->inputs) {
+    std::size_t at = At(i);
+    if (at < saved_.size()) {
+      inputs.push_back(Unpack(saved_[at]));
+    } else {
+      std::size_t t = at - saved_.size();
+      inputs.push_back(PrepareTangent(t, std::move(tangents[t])));
+    }
+  }
+  tangents.clear();
+  std::vector<at::Tensor> outputs(variant->gradients.size());
+  {
+    at::AutoDispatchBelowADInplaceOrView below;
+    c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    ThrowIfError(variant->executable->RunConsuming(absl::MakeSpan(inputs), symbols_, absl::MakeSpan(outputs)));
+  }
+  autograd::variable_list result(plan_->gradients().size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) result[At(variant->gradients[i])] = std::move(outputs[i]);
+  return result;
+}
+
+autograd::variable_list CompiledBackward::RunDifferentiable(autograd::variable_list tangents,
+                                                            const std::string& wanted) {
+  const BackwardPlan::Differentiable* plan = ValueOrThrow(plan_->FindDifferentiable(wanted));
+  std::vector<at::Tensor> inputs;
+  for (std::int32_t i : plan->inputs) {
+    auto tangent = std::find(plan_->tangents().begin(), plan_->tangents().end(), i);
+    if (tangent != plan_->tangents().end()) {
+      auto t = static_cast<std::size_t>(tangent - plan_->tangents().begin());
+      inputs.push_back(PrepareTangent(t, tangents[t]));
+      continue;
+    }
+    const auto& extra = plan_->recompute_inputs();
+    auto found = std::find(extra.begin(), extra.end(), i);
+    if (found != extra.end()) {
+      inputs.push_back(Unpack(inputs_[static_cast<std::size_t>(found - extra.begin())]));
+      continue;
+    }
+    for (std::size_t s = 0; s < saved_.size(); ++s) {
+      if (plan_->saved()[s].is_input && plan_->saved()[s].index == i) inputs.push_back(Unpack(saved_[s]));
+    }
+  }
+  for (std::int32_t s : plan->saved) inputs.push_back(Unpack(saved_[At(s)]));
+  std::vector<at::Tensor> outputs(plan->gradients.size());
+  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  ThrowIfError(plan->executable->Run(inputs, symbols_, absl::MakeSpan(outputs)));
+  autograd::variable_list result(plan_->gradients().size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) result[At(plan->gradients[i])] = std::move(outputs[i]);
+  return result;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,186 @@
+#include "backends/autograd/partition.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/autograd/saved_values.h"
+#include "backends/graph/subgraph.h"
+#include "common/check.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+using ir::Graph;
+using ir::kNoValue;
+using ir::Node;
+using ir::Output;
+using ir::ValueId;
+
+std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+// Backward nodes read a copy of a mutated input, made before anything else.
+void CopyMutatedInputs(Graph& g) {
+  std::vector<bool> used(g.values.size(), false);
+  for (const Node& n : g.nodes) {
+    if (n.phase == ir::Phase::kBackward) ir::ForEachUse(n, [&](ValueId v) { used[At(v)] = true; });
+  }
+  std::vector<Node> copies;
+  for (const ir::Input& in : g.inputs) {
+    if (!in.mutated || !used[At(in.value)]) continue;
+    ir::Value metadata = g.value(in.value);
+    metadata.storage = -1;
+    ValueId copy = g.AddValue(std::move(metadata));
+    Node clone;
+    clone.op = ir::RequireOp("aten.clone");
+    clone.args = {ir::Arg::OfValue(in.value), ir::Arg::None()};
+    clone.outputs = {copy};
+    copies.push_back(std::move(clone));
+    for (Node& n : g.nodes) {
+      if (n.phase != ir::Phase::kBackward) continue;
+      for (ir::Arg& a : n.args) {
+        if (a.kind == ir::Arg::Kind::kValue && a.value == in.value) a.value = copy;
+        for (ValueId& v : a.values) v = v == in.value ? copy : v;
+      }
+    }
+  }
+  g.nodes.insert(g.nodes.begin(), std::make_move_iterator(copies.begin()), std::make_move_iterator(copies.end()));
+}
+
+class Partitioner {
+ public:
+  Partitioner(Graph joint, const BackendOptions& options) : g_(std::move(joint)), options_(options) {}
+
+  absl::StatusOr<Partitioned> Run() {
+    FF_RET_CHECK(g_.functional) << "partition wants a functional graph";
+    CopyMutatedInputs(g_);
+    CollectRoots();
+    SavePlan plan = ChooseSaved(g_, options_);
+    BuildForward(plan);
+    BuildBackward(plan);
+    FF_RETURN_IF_ERROR(Annotate(ir::Verify(result_.forward), "forward graph"));
+    FF_RETURN_IF_ERROR(Annotate(ir::Verify(result_.backward), "backward graph"));
+    return std::move(result_);
+  }
+
+ private:
+  void CollectRoots() {
+    for (std::size_t i = 0; i < g_.outputs.size(); ++i) {
+      bool gradient = g_.outputs[i].role == ir::OutputRole::kGradient;
+      if (gradient) {
+        result_.gradients.push_back(static_cast<std::int32_t>(i));
+        result_.forward_output.push_back(-1);
+      } else {
+        result_.forward_output.push_back(static_cast<std::int32_t>(forward_roots_.size()));
+        forward_roots_.push_back(g_.outputs[i].value);
+      }
+    }
+  }
+
+  // A saved value that is an output already is not returned twice.
+  std::int32_t ForwardOutputOf(ValueId v) const {
+    for (std::size_t i = 0; i < forward_roots_.size(); ++i) {
+      if (forward_roots_[i] == v) return static_cast<std::int32_t>(i);
+    }
+    return -1;
+  }
+
+  void BuildForward(const SavePlan& plan) {
+    std::vector<std::int32_t> input_of(g_.values.size(), -1);
+    for (std::size_t i = 0; i < g_.inputs.size(); ++i) input_of[At(g_.inputs[i].value)] = static_cast<std::int32_t>(i);
+    std::vector<ValueId> roots = forward_roots_;
+    for (ValueId v : plan.saved) {
+      if (input_of[At(v)] >= 0) {
+        result_.saved.push_back({true, input_of[At(v)], v});
+        continue;
+      }
+      std::int32_t index = ForwardOutputOf(v);
+      if (index < 0) {
+        index = static_cast<std::int32_t>(roots.size());
+        roots.push_back(v);
+        result_.saved_bytes += BytesOf(g_, v);
+      }
+      result_.saved.push_back({false, index, v});
+    }
+    std::vector<bool> needed = ir::NodesNeededFor(g_, roots);
+    ir::SubgraphBuilder builder(g_, g_.name + ".forward");
+    for (const ir::Input& in : g_.inputs) {
+      if (in.role != ir::InputRole::kTangent) builder.AddInput(in.value, ForwardInput(in));
+    }
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      const Node& n = g_.nodes[i];
+      if (!needed[i] && !n.op->is_random() && !n.op->has_side_effect()) continue;
+      if (!needed[i] && n.phase == ir::Phase::kBackward) continue;
+      Node forward = n;
+      forward.phase = ir::Phase::kForward;  // backward's own preparations may run early
+      builder.AddNode(forward);
+    }
+    for (const Output& o : g_.outputs) {
+      if (o.role == ir::OutputRole::kGradient) continue;
+      Output copy = o;
+      bool of_output = o.alias == ir::OutputAlias::kViewOfOutput || o.alias == ir::OutputAlias::kOutput;
+      if (of_output) copy.alias_of = result_.forward_output[At(o.alias_of)];
+      builder.AddOutput(copy);
+    }
+    for (std::size_t i = forward_roots_.size(); i < roots.size(); ++i) {
+      Output saved;
+      saved.value = roots[i];
+      saved.role = ir::OutputRole::kHidden;
+      builder.AddOutput(saved);
+    }
+    result_.forward = builder.Take();
+  }
+
+  ir::Input ForwardInput(const ir::Input& in) const {
+    ir::Input copy = in;
+    if (in.mutated_output >= 0) copy.mutated_output = result_.forward_output[At(in.mutated_output)];
+    return copy;
+  }
+
+  void BuildBackward(const SavePlan& plan) {
+    ir::SubgraphBuilder builder(g_, g_.name + ".backward");
+    for (const SavedValue& s : result_.saved) builder.AddInput(s.value, ir::Input());
+    for (std::size_t i = 0; i < g_.inputs.size(); ++i) {
+      if (g_.inputs[i].role != ir::InputRole::kTangent) continue;
+      result_.tangents.push_back(static_cast<std::int32_t>(i));
+      ir::Input facts;
+      facts.name = "tangent";
+      builder.AddInput(g_.inputs[i].value, facts);
+    }
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      if (!plan.in_backward[i]) continue;
+      result_.recomputed_nodes += g_.nodes[i].phase == ir::Phase::kForward ? 1 : 0;
+      Node n = g_.nodes[i];
+      n.phase = ir::Phase::kForward;  // the backward graph is a graph of one phase
+      builder.AddNode(n);
+    }
+    for (std::int32_t o : result_.gradients) {
+      Output gradient = g_.outputs[At(o)];
+      gradient.role = ir::OutputRole::kUser;
+      gradient.input = -1;
+      builder.AddOutput(gradient);
+    }
+    result_.backward = builder.Take();
+  }
+
+  Graph g_;
+  const BackendOptions& options_;
+  std::vector<ValueId> forward_roots_;
+  Partitioned result_;
+};
+
+}  // namespace
+
+std::int64_t BytesOf(const Graph& graph, ValueId value) {
+  const ir::Value& v = graph.value(value);
+  if (v.kind != ir::ValueKind::kTensor) return 8;
+  std::int64_t elements = 1;
+  for (const ir::Dim& d : v.sizes) elements *= graph.exprs.Hint(d);
+  return elements * static_cast<std::int64_t>(c10::elementSize(v.dtype));
+}
+
+absl::StatusOr<Partitioned> Partition(Graph joint, const BackendOptions& options) {
+  return Partitioner(std::move(joint), options).Run();
+}
+
+}  // namespace framefuse

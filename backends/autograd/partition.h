@@ -1,0 +1,42 @@
+// Partition: a joint functional graph → a forward and a backward graph, and what is saved between them.
+// Invariant: the forward graph's outputs are the joint graph's without its gradients, in order, then the saved
+// intermediates; the backward graph's inputs are the saved values, then the tangents. Random nodes run once, in
+// the forward. A mutated input's old value is never saved as such: backward gets a copy or a value made from it.
+#ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_PARTITION_H_
+#define FRAMEFUSE_BACKENDS_AUTOGRAD_PARTITION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "backends/graph/backend.h"
+#include "backends/graph/graph.h"
+
+namespace framefuse {
+
+struct SavedValue {
+  // Input `index` of the joint graph, or output `index` of the forward graph.
+  bool is_input = false;
+  std::int32_t index = 0;
+  ir::ValueId value = ir::kNoValue;  // in the joint graph
+};
+
+struct Partitioned {
+  ir::Graph forward;
+  ir::Graph backward;
+  std::vector<std::int32_t> forward_output;  // joint output → forward output, -1 for gradients
+  std::vector<SavedValue> saved;             // the first inputs of `backward`
+  std::vector<std::int32_t> tangents;        // joint input of each further input of `backward`
+  std::vector<std::int32_t> gradients;       // joint output of each output of `backward`
+  std::int64_t saved_bytes = 0;              // intermediates, at the hints
+  std::int64_t recomputed_nodes = 0;
+};
+
+absl::StatusOr<Partitioned> Partition(ir::Graph joint, const BackendOptions& options);
+
+// Bytes of a value at the hints; numbers count 8.
+std::int64_t BytesOf(const ir::Graph& graph, ir::ValueId value);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_AUTOGRAD_PARTITION_H_

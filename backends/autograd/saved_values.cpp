@@ -1,0 +1,217 @@
+#include "backends/autograd/saved_values.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "backends/autograd/max_flow.h"
+#include "backends/autograd/partition.h"
+#include "backends/graph/subgraph.h"
+#include "common/check.h"
+
+namespace framefuse {
+namespace {
+
+using ir::Graph;
+using ir::kNoNode;
+using ir::kNoValue;
+using ir::Node;
+using ir::NodeIndex;
+using ir::ValueId;
+
+std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+// Costs are bytes moved through memory. On a CPU an exp costs about as much as moving its element a few times.
+bool IsTranscendental(const ir::Op& op) {
+  static constexpr auto kNames =
+      std::to_array<std::string_view>({"exp", "log", "tanh", "sigmoid", "erf", "gelu", "silu", "mish", "softplus",
+                                       "sin", "cos", "pow", "expm1", "log1p"});
+  for (std::string_view name : kNames) {
+    if (op.name().find(name) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// The cut: a vertex for each forward node and for each value. On the sink's side a node is run again in the backward
+// and a value is there in the backward; a node on the source's side whose value is not must have it saved.
+class SaveChooser {
+ public:
+  SaveChooser(const Graph& g, const BackendOptions& options) : g_(g), options_(options) {}
+
+  SavePlan Run() {
+    Classify();
+    AddVertices();
+    AddEdges();
+    std::int64_t cost = flow_.Solve(source_, sink_);
+    FF_CHECK(cost < MaxFlow::kInfinite) << "the backward of " << g_.name << " needs a value that cannot be saved";
+    return ReadCut();
+  }
+
+ private:
+  void Classify() {
+    definition_ = g_.Definitions();
+    std::vector<ValueId> gradients;
+    std::vector<ValueId> outputs;
+    for (const ir::Output& o : g_.outputs) {
+      (o.role == ir::OutputRole::kGradient ? gradients : outputs).push_back(o.value);
+    }
+    for (ValueId v : gradients) gradient_values_.push_back(v);
+    for_gradients_ = ir::NodesNeededFor(g_, gradients);
+    for_outputs_ = ir::NodesNeededFor(g_, outputs);
+    from_tangent_.assign(g_.values.size(), false);
+    must_be_backward_.assign(g_.nodes.size(), false);
+    is_output_.assign(g_.values.size(), false);
+    for (ValueId v : outputs) {
+      if (v != kNoValue) is_output_[At(v)] = true;
+    }
+    for (const ir::Input& in : g_.inputs) from_tangent_[At(in.value)] = in.role == ir::InputRole::kTangent;
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      bool tangent = false;
+      ir::ForEachUse(g_.nodes[i], [&](ValueId v) { tangent = tangent || from_tangent_[At(v)]; });
+      must_be_backward_[i] = tangent;
+      for (ValueId v : g_.nodes[i].outputs) {
+        if (v != kNoValue) from_tangent_[At(v)] = tangent;
+      }
+    }
+    ClassifyMaterialized();
+  }
+
+  static bool Fuses(const ir::Op& op) { return op.is_pointwise() || op.is_view(); }
+
+  // In memory whatever we choose: results and operands of nodes that no kernel absorbs.
+  void ClassifyMaterialized() {
+    in_memory_.assign(g_.values.size(), false);
+    operand_in_backward_.assign(g_.values.size(), false);
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      const Node& n = g_.nodes[i];
+      if (Fuses(*n.op)) continue;
+      if (for_outputs_[i]) {
+        ir::ForEachUse(n, [&](ValueId v) { in_memory_[At(v)] = true; });
+        for (ValueId v : n.outputs) {
+          if (v != kNoValue) in_memory_[At(v)] = true;
+        }
+      }
+      if (must_be_backward_[i]) ir::ForEachUse(n, [&](ValueId v) { operand_in_backward_[At(v)] = true; });
+    }
+  }
+
+  bool IsCandidate(std::size_t node) const {
+    return !must_be_backward_[node] && (for_gradients_[node] || for_outputs_[node]);
+  }
+
+  void AddVertices() {
+    source_ = flow_.AddVertex();
+    sink_ = flow_.AddVertex();
+    value_vertex_.assign(g_.values.size(), -1);
+    node_vertex_.assign(g_.nodes.size(), -1);
+    for (const ir::Input& in : g_.inputs) {
+      if (in.role != ir::InputRole::kTangent) value_vertex_[At(in.value)] = flow_.AddVertex();
+    }
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      if (!IsCandidate(i)) continue;
+      node_vertex_[i] = flow_.AddVertex();
+      for (ValueId v : g_.nodes[i].outputs) {
+        if (v != kNoValue) value_vertex_[At(v)] = flow_.AddVertex();
+      }
+    }
+  }
+
+  // One more than the bytes, so that fewer values win among equals.
+  std::int64_t SaveCost(ValueId v) const {
+    std::int64_t bytes = BytesOf(g_, v) + 1;
+    return in_memory_[At(v)] || is_output_[At(v)] ? bytes : 2 * bytes;
+  }
+
+  std::int64_t RecomputeCost(std::size_t node) const {
+    const Node& n = g_.nodes[node];
+    if (n.op->is_random() || n.op->has_side_effect()) return MaxFlow::kInfinite;
+    bool only_for_backward = !for_outputs_[node];
+    if (only_for_backward) return 0;  // it is no repetition
+    if (n.op->is_view()) return 0;
+    if (options_.save_all || !n.op->is_pointwise()) return MaxFlow::kInfinite;
+    std::int64_t cost = 0;
+    for (ValueId v : n.outputs) {
+      if (v == kNoValue) continue;
+      std::int64_t bytes = BytesOf(g_, v);
+      bool slow = IsTranscendental(*n.op) && g_.value(v).device.is_cpu();
+      cost += slow ? 2 * bytes : bytes / 8;
+      if (operand_in_backward_[At(v)]) cost += bytes;  // must be written for its consumer
+    }
+    return cost + 1;
+  }
+
+  void AddEdges() {
+    for (const ir::Input& in : g_.inputs) {
+      if (in.role == ir::InputRole::kTangent) continue;
+      // The old value of a mutated input is gone when the backward runs.
+      flow_.AddEdge(source_, value_vertex_[At(in.value)], in.mutated ? MaxFlow::kInfinite : BytesOf(g_, in.value) + 1);
+    }
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      const Node& n = g_.nodes[i];
+      if (must_be_backward_[i] && for_gradients_[i]) {
+        ir::ForEachUse(n, [&](ValueId v) { Need(v); });
+      }
+      if (node_vertex_[i] < 0) continue;
+      flow_.AddEdge(source_, node_vertex_[i], RecomputeCost(i));
+      ir::ForEachUse(n, [&](ValueId v) {
+        if (value_vertex_[At(v)] >= 0) flow_.AddEdge(value_vertex_[At(v)], node_vertex_[i], MaxFlow::kInfinite);
+      });
+      for (ValueId v : n.outputs) {
+        // Views are rebuilt from their base: a saved view would hide the base's version counter.
+        if (v != kNoValue)
+          flow_.AddEdge(node_vertex_[i], value_vertex_[At(v)], n.op->is_view() ? MaxFlow::kInfinite : SaveCost(v));
+      }
+    }
+    for (ValueId v : gradient_values_) {
+      if (v != kNoValue && !from_tangent_[At(v)]) Need(v);
+    }
+  }
+
+  void Need(ValueId v) {
+    if (value_vertex_[At(v)] >= 0) flow_.AddEdge(value_vertex_[At(v)], sink_, MaxFlow::kInfinite);
+  }
+
+  SavePlan ReadCut() const {
+    std::vector<bool> sink_side = flow_.SinkSide(sink_);
+    SavePlan plan;
+    plan.in_backward.assign(g_.nodes.size(), false);
+    auto available = [&](ValueId v) { return value_vertex_[At(v)] >= 0 && sink_side[At(value_vertex_[At(v)])]; };
+    for (const ir::Input& in : g_.inputs) {
+      if (in.role != ir::InputRole::kTangent && available(in.value)) plan.saved.push_back(in.value);
+    }
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      if (must_be_backward_[i]) plan.in_backward[i] = for_gradients_[i];
+      if (node_vertex_[i] < 0) continue;
+      bool again = sink_side[At(node_vertex_[i])];
+      plan.in_backward[i] = again;
+      if (again) continue;
+      for (ValueId v : g_.nodes[i].outputs) {
+        if (v != kNoValue && available(v)) plan.saved.push_back(v);
+      }
+    }
+    return plan;
+  }
+
+  const Graph& g_;
+  const BackendOptions& options_;
+  std::vector<NodeIndex> definition_;
+  std::vector<ValueId> gradient_values_;
+  std::vector<bool> for_gradients_;        // by node
+  std::vector<bool> for_outputs_;          // by node
+  std::vector<bool> must_be_backward_;     // by node: depends on a tangent
+  std::vector<bool> from_tangent_;         // by value
+  std::vector<bool> is_output_;            // by value
+  std::vector<bool> in_memory_;            // by value
+  std::vector<bool> operand_in_backward_;  // by value
+  std::vector<MaxFlow::Vertex> value_vertex_;
+  std::vector<MaxFlow::Vertex> node_vertex_;
+  MaxFlow::Vertex source_ = 0;
+  MaxFlow::Vertex sink_ = 0;
+  MaxFlow flow_;
+};
+
+}  // namespace
+
+SavePlan ChooseSaved(const Graph& joint, const BackendOptions& options) { return SaveChooser(joint, options).Run(); }
+
+}  // namespace framefuse

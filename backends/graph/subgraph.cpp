@@ -1,0 +1,71 @@
+#include "backends/graph/subgraph.h"
+
+#include <utility>
+
+namespace framefuse::ir {
+
+SubgraphBuilder::SubgraphBuilder(const Graph& from, std::string name)
+    : from_(from), map_(from.values.size(), kNoValue), constant_of_(from.values.size(), -1) {
+  graph_.name = std::move(name);
+  graph_.exprs = from.exprs;
+  graph_.origins = from.origins;
+  graph_.functional = from.functional;
+  for (std::size_t i = 0; i < from.constants.size(); ++i) {
+    constant_of_[static_cast<std::size_t>(from.constants[i].value)] = static_cast<std::int32_t>(i);
+  }
+}
+
+ValueId SubgraphBuilder::Define(ValueId value) {
+  if (value == kNoValue) return kNoValue;
+  ValueId id = graph_.AddValue(from_.value(value));
+  map_[static_cast<std::size_t>(value)] = id;
+  return id;
+}
+
+ValueId SubgraphBuilder::Use(ValueId value) {
+  if (value == kNoValue) return kNoValue;
+  auto at = static_cast<std::size_t>(value);
+  if (map_[at] == kNoValue && constant_of_[at] >= 0) {
+    Define(value);
+    graph_.constants.push_back({map_[at], from_.constants[static_cast<std::size_t>(constant_of_[at])].tensor});
+  }
+  return map_[at];
+}
+
+void SubgraphBuilder::AddInput(ValueId value, Input facts) {
+  facts.value = Define(value);
+  graph_.inputs.push_back(std::move(facts));
+}
+
+void SubgraphBuilder::AddNode(const Node& node) {
+  Node copy = node;
+  for (Arg& a : copy.args) {
+    if (a.kind == Arg::Kind::kValue) a.value = Use(a.value);
+    if (a.kind == Arg::Kind::kValueList) {
+      for (ValueId& v : a.values) v = Use(v);
+    }
+  }
+  for (ValueId& v : copy.outputs) v = Define(v);
+  graph_.nodes.push_back(std::move(copy));
+}
+
+void SubgraphBuilder::AddOutput(Output facts) {
+  facts.value = Use(facts.value);
+  graph_.outputs.push_back(facts);
+}
+
+std::vector<bool> NodesNeededFor(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<bool> live(graph.values.size(), false);
+  for (ValueId v : values) {
+    if (v != kNoValue) live[static_cast<std::size_t>(v)] = true;
+  }
+  std::vector<bool> needed(graph.nodes.size(), false);
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& n = graph.nodes[i];
+    for (ValueId v : n.outputs) needed[i] = needed[i] || (v != kNoValue && live[static_cast<std::size_t>(v)]);
+    if (needed[i]) ForEachUse(n, [&](ValueId v) { live[static_cast<std::size_t>(v)] = true; });
+  }
+  return needed;
+}
+
+}  // namespace framefuse::ir

@@ -1,0 +1,104 @@
+#include "backends/passes/functional_forms.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace framefuse {
+namespace {
+
+// Whose functional form is not found by name.
+constexpr auto kIrregular = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"aten.bernoulli_.float", "aten.bernoulli.p"},
+    {"aten.normal_", "aten.normal_functional"},
+    {"aten.rrelu_with_noise_", "aten.rrelu_with_noise_functional"},
+});
+
+// "aten.add_.Tensor" → {"aten.add_", ".Tensor"}
+std::pair<std::string, std::string> SplitOverload(const std::string& name) {
+  std::size_t dot = name.find('.', name.find('.') + 1);
+  if (dot == std::string::npos) return {name, ""};
+  return {name.substr(0, dot), name.substr(dot)};
+}
+
+std::vector<std::string> CandidateNames(const ir::Op& op) {
+  for (const auto& [from, to] : kIrregular) {
+    if (from == op.name()) return {std::string(to)};
+  }
+  auto [base, overload] = SplitOverload(op.name());
+  std::vector<std::string> names;
+  if (base.back() == '_') names.push_back(base.substr(0, base.size() - 1) + overload);
+  names.push_back(base + "_functional" + overload);
+  return names;
+}
+
+bool Fits(const ir::Op& op, const ir::Op& form, const FunctionalForm& facts) {
+  if (form.mutates() || form.arguments().size() != op.arguments().size()) return false;
+  for (std::size_t a = 0; a < op.arguments().size(); ++a) {
+    if (form.arguments()[a].type != op.arguments()[a].type) return false;
+  }
+  if (form.returns().size() != facts.own_returns + facts.written.size()) return false;
+  for (std::size_t w = 0; w < facts.written.size(); ++w) {
+    bool list = op.arguments()[static_cast<std::size_t>(facts.written[w])].type == ir::ArgType::kTensorList;
+    if (list != (form.returns()[facts.own_returns + w].type == ir::ArgType::kTensorList)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+FunctionalForm FunctionalFormOf(const ir::Op& op) {
+  FunctionalForm facts;
+  for (std::size_t a = 0; a < op.arguments().size(); ++a) {
+    if (op.arguments()[a].written) facts.written.push_back(static_cast<std::int32_t>(a));
+  }
+  for (const ir::OpReturn& r : op.returns()) facts.own_returns += r.written_argument < 0 ? 1 : 0;
+  for (const std::string& name : CandidateNames(op)) {
+    absl::StatusOr<ir::OpId> found = ir::FindOp(name);
+    if (found.ok() && Fits(op, **found, facts)) {
+      facts.op = *found;
+      break;
+    }
+  }
+  return facts;
+}
+
+c10::ScalarType PromotedType(const ir::Graph& graph, const ir::Node& node) {
+  // As ResultTypeState: tensors with dimensions win over 0-dim ones, those over Python numbers, within a category.
+  constexpr c10::ScalarType kNone = c10::ScalarType::Undefined;
+  c10::ScalarType by_rank[3] = {kNone, kNone, kNone};
+  auto join = [](c10::ScalarType a, c10::ScalarType b) {
+    return a == kNone ? b : b == kNone ? a : c10::promoteTypes(a, b);
+  };
+  auto category = [](c10::ScalarType t) {
+    if (c10::isComplexType(t)) return 3;
+    if (c10::isFloatingType(t)) return 2;
+    return t == c10::ScalarType::Bool ? 0 : 1;
+  };
+  for (const ir::Arg& a : node.args) {
+    ir::ForEachValue(a, [&](ir::ValueId id) {
+      const ir::Value& v = graph.value(id);
+      if (v.kind != ir::ValueKind::kTensor) return;
+      c10::ScalarType& slot = by_rank[v.wrapped_number ? 2 : v.rank() == 0 ? 1 : 0];
+      slot = join(slot, v.dtype);
+    });
+    if (a.kind == ir::Arg::Kind::kConstant && a.constant.isDouble())
+      by_rank[2] = join(by_rank[2], c10::ScalarType::Float);
+  }
+  auto combine = [&](c10::ScalarType strong, c10::ScalarType weak) {
+    if (strong == kNone || weak == kNone) return strong == kNone ? weak : strong;
+    return category(weak) > category(strong) ? c10::promoteTypes(strong, weak) : strong;
+  };
+  return combine(combine(by_rank[0], by_rank[1]), by_rank[2]);
+}
+
+bool ReturnsBool(const ir::Op& op) {
+  for (const char* part : {".eq_", ".ne_", ".lt_", ".le_", ".gt_", ".ge_", ".logical_"}) {
+    if (op.name().find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace framefuse

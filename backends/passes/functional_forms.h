@@ -1,0 +1,27 @@
+// FunctionalForm: for an operator that writes arguments, the one that returns the new values instead.
+// Invariant: the form's arguments are the writing operator's, in the same order; its returns are the writing
+// operator's own (not aliased) returns and then one for each written argument, in order.
+#ifndef FRAMEFUSE_BACKENDS_PASSES_FUNCTIONAL_FORMS_H_
+#define FRAMEFUSE_BACKENDS_PASSES_FUNCTIONAL_FORMS_H_
+
+#include "backends/graph/graph.h"
+
+namespace framefuse {
+
+struct FunctionalForm {
+  ir::OpId op = nullptr;
+  std::vector<std::int32_t> written;  // arguments written, in order
+  std::size_t own_returns = 0;        // returns of the writing operator that are not written arguments
+};
+
+// op is null if there is none.
+FunctionalForm FunctionalFormOf(const ir::Op& op);
+
+// The dtype that a pointwise operator computes on these arguments by torch's promotion rules.
+c10::ScalarType PromotedType(const ir::Graph& graph, const ir::Node& node);
+// Comparisons and logical operators: their functional forms return bool.
+bool ReturnsBool(const ir::Op& op);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_PASSES_FUNCTIONAL_FORMS_H_

@@ -1,0 +1,323 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "backends/passes/aliases.h"
+#include "backends/passes/functional_forms.h"
+#include "backends/passes/pass.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+using ir::Arg;
+using ir::kNoNode;
+using ir::kNoValue;
+using ir::Node;
+using ir::NodeIndex;
+using ir::ValueId;
+
+std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+bool IsNonOverlappingAndDense(const ir::Graph& g, const ir::Value& v) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size
+  for (std::size_t d = 0; d < v.rank(); ++d) {
+    std::int64_t size = g.exprs.Hint(v.sizes[d]);
+    if (size == 0) return true;
+    if (size != 1) dims.emplace_back(g.exprs.Hint(v.strides[d]), size);
+  }
+  std::sort(dims.begin(), dims.end());
+  std::int64_t expected = 1;
+  for (const auto& [stride, size] : dims) {
+    if (stride != expected) return false;
+    expected *= size;
+  }
+  return true;
+}
+
+// Walks the nodes once. Each recorded value has a current functional value; a write gives its root (through the
+// chain of views between) a new one, and views of that root are made again when they are next read.
+class Functionalizer {
+ public:
+  explicit Functionalizer(const ir::Graph& recorded)
+      : old_(recorded), g_(recorded), aliases_(recorded), definitions_(recorded.Definitions()) {
+    g_.nodes.clear();
+    current_.assign(old_.values.size(), kNoValue);
+    seen_version_.assign(old_.values.size(), 0);
+    version_.assign(old_.values.size(), 0);
+    for (const ir::Input& in : old_.inputs) current_[At(in.value)] = in.value;
+    for (const ir::ConstantTensor& c : old_.constants) current_[At(c.value)] = c.value;
+  }
+
+  absl::Status Run() {
+    FF_RETURN_IF_ERROR(CheckStorages());
+    for (const Node& n : old_.nodes) {
+      phase_ = n.phase;
+      origin_ = n.origin;
+      FF_RETURN_IF_ERROR(n.op->mutates() ? Writing(n) : Reading(n));
+    }
+    phase_ = g_.nodes.empty() ? ir::Phase::kForward : g_.nodes.back().phase;
+    return Finish();
+  }
+
+  ir::Graph Take() { return std::move(g_); }
+
+ private:
+  // Memory shared in ways that no view node shows cannot be followed through a write.
+  absl::Status CheckStorages() {
+    absl::flat_hash_map<ir::StorageId, ValueId> roots;
+    std::vector<bool> written(old_.values.size(), false);
+    for (const Node& n : old_.nodes) {
+      for (std::size_t a = 0; a < n.args.size(); ++a) {
+        if (!n.op->arguments()[a].written) continue;
+        ir::ForEachValue(n.args[a], [&](ValueId v) { written[At(aliases_.RootOf(v))] = true; });
+      }
+    }
+    for (std::size_t v = 0; v < old_.values.size(); ++v) {
+      ir::StorageId storage = old_.values[v].storage;
+      if (storage < 0 || old_.values[v].kind != ir::ValueKind::kTensor) continue;
+      ValueId root = aliases_.RootOf(static_cast<ValueId>(v));
+      auto [it, inserted] = roots.try_emplace(storage, root);
+      if (it->second != root && (written[At(root)] || written[At(it->second)])) {
+        return absl::UnimplementedError(
+            "a tensor is written whose memory another tensor shares without being its view");
+      }
+    }
+    for (const ir::Input& in : old_.inputs) {
+      if (in.overlap_class != 0 && written[At(in.value)]) {
+        return absl::UnimplementedError(absl::StrCat("input ", in.name, " is written and may overlap another input"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  ValueId NewValueLike(ValueId v) {
+    ir::Value metadata = g_.value(v);
+    metadata.storage = -1;
+    return g_.AddValue(std::move(metadata));
+  }
+
+  void Emit(Node n) {
+    n.phase = phase_;
+    n.origin = origin_;
+    g_.nodes.push_back(std::move(n));
+  }
+
+  ValueId EmitOne(const char* op, std::vector<Arg> args, ValueId like) {
+    Node n;
+    n.op = ir::RequireOp(op);
+    n.args = std::move(args);
+    n.outputs = {NewValueLike(like)};
+    ValueId result = n.outputs[0];
+    Emit(std::move(n));
+    return result;
+  }
+
+  NodeIndex ViewNodeOf(ValueId v) const {
+    NodeIndex i = definitions_[At(v)];
+    return i != kNoNode && ViewedArgument(*old_.nodes[At(i)].op) >= 0 && aliases_.RootOf(v) != v ? i : kNoNode;
+  }
+
+  ValueId ParentOf(NodeIndex view) const {
+    const Node& n = old_.nodes[At(view)];
+    return n.args[At(ViewedArgument(*n.op))].value;
+  }
+
+  ValueId Read(ValueId v) {
+    if (v == kNoValue) return kNoValue;
+    std::int32_t version = version_[At(aliases_.RootOf(v))];
+    if (seen_version_[At(v)] == version) return current_[At(v)];
+    // A view of something that was written since.
+    NodeIndex view = ViewNodeOf(v);
+    Node n = old_.nodes[At(view)];
+    ReadArguments(n);
+    for (ValueId& out : n.outputs) {
+      if (out == kNoValue) continue;
+      ValueId renewed = NewValueLike(out);
+      current_[At(out)] = renewed;
+      seen_version_[At(out)] = version;
+      out = renewed;
+    }
+    Emit(std::move(n));
+    return current_[At(v)];
+  }
+
+  void ReadArguments(Node& n) {
+    for (Arg& a : n.args) {
+      if (a.kind == Arg::Kind::kValue) a.value = Read(a.value);
+      for (ValueId& v : a.values) v = Read(v);
+    }
+  }
+
+  absl::Status Reading(const Node& recorded) {
+    Node n = recorded;
+    ReadArguments(n);
+    for (ValueId v : n.outputs) {
+      if (v == kNoValue) continue;
+      current_[At(v)] = v;
+      seen_version_[At(v)] = version_[At(aliases_.RootOf(v))];
+    }
+    Emit(std::move(n));
+    return absl::OkStatus();
+  }
+
+  absl::Status Writing(const Node& recorded) {
+    FunctionalForm form = FunctionalFormOf(*recorded.op);
+    if (form.op == nullptr)
+      return absl::UnimplementedError(absl::StrCat(recorded.op->name(), " has no functional form"));
+    Node n = recorded;
+    ReadArguments(n);
+    n.op = form.op;
+    n.outputs.clear();
+    n.list_sizes.clear();
+    TakeOwnReturns(recorded, &n);
+    std::vector<std::pair<ValueId, ValueId>> writes;  // recorded target, new value
+    bool any_list = false;
+    std::vector<std::int32_t> list_sizes(form.own_returns, -1);
+    for (std::int32_t w : form.written) {
+      const Arg& target = recorded.args[At(w)];
+      bool list = recorded.op->arguments()[At(w)].type == ir::ArgType::kTensorList;
+      any_list = any_list || list;
+      list_sizes.push_back(list ? static_cast<std::int32_t>(target.values.size()) : -1);
+      if (target.kind == Arg::Kind::kNone) n.outputs.push_back(kNoValue);
+      ir::ForEachValue(target, [&](ValueId v) {
+        n.outputs.push_back(NewValueLike(v));
+        writes.emplace_back(v, n.outputs.back());
+      });
+    }
+    if (any_list) n.list_sizes = std::move(list_sizes);
+    KeepDtype(recorded, n, &writes);
+    for (const auto& [target, value] : writes) FF_RETURN_IF_ERROR(Write(target, value));
+    return absl::OkStatus();
+  }
+
+  // Returns that are new tensors keep their recorded values.
+  void TakeOwnReturns(const Node& recorded, Node* n) {
+    for (std::size_t r = 0; r < recorded.op->returns().size(); ++r) {
+      if (recorded.op->returns()[r].written_argument >= 0 || r >= recorded.outputs.size()) continue;
+      ValueId v = recorded.outputs[r];
+      n->outputs.push_back(v);
+      if (v != kNoValue) current_[At(v)] = v;
+    }
+  }
+
+  // Writing in place converts to the target's dtype; the functional form may compute in another.
+  void KeepDtype(const Node& recorded, Node& n, std::vector<std::pair<ValueId, ValueId>>* writes) {
+    c10::ScalarType computed = c10::ScalarType::Undefined;
+    if (ReturnsBool(*recorded.op)) {
+      computed = c10::ScalarType::Bool;
+    } else if (n.op->is_pointwise() && n.op->name() != "aten.copy") {
+      computed = PromotedType(g_, n);
+    }
+    bool converts = writes->size() == 1 && computed != c10::ScalarType::Undefined &&
+                    computed != g_.value((*writes)[0].second).dtype;
+    if (!converts) {
+      Emit(std::move(n));
+      return;
+    }
+    ValueId& result = (*writes)[0].second;
+    c10::ScalarType wanted = g_.value(result).dtype;
+    g_.value(result).dtype = computed;
+    Emit(std::move(n));
+    ValueId converted = EmitOne("aten._to_copy",
+                                {Arg::OfValue(result), Arg::Constant(static_cast<std::int64_t>(wanted)), Arg::None(),
+                                 Arg::None(), Arg::None(), Arg::Constant(false), Arg::None()},
+                                result);
+    g_.value(converted).dtype = wanted;
+    result = converted;
+  }
+
+  // `value` becomes what `target` (recorded) holds, and its root and all views of that see it.
+  absl::Status Write(ValueId target, ValueId value) {
+    ValueId root = aliases_.RootOf(target);
+    while (target != root) {
+      NodeIndex view = ViewNodeOf(target);
+      FF_ASSIGN_OR_RETURN(value, IntoParent(old_.nodes[At(view)], target, value));
+      target = ParentOf(view);
+    }
+    // Later views of the root are made with its recorded strides.
+    if (old_.value(root).layout == c10::Layout::Strided && !IsNonOverlappingAndDense(old_, old_.value(root))) {
+      return absl::UnimplementedError("a write to a tensor with gaps or overlap");
+    }
+    current_[At(root)] = value;
+    seen_version_[At(root)] = ++version_[At(root)];
+    return absl::OkStatus();
+  }
+
+  // The parent's value once `value` stands where the view `target` was.
+  absl::StatusOr<ValueId> IntoParent(const Node& view, ValueId target, ValueId value) {
+    const std::string& name = view.op->name();
+    ValueId old_parent = view.args[At(ViewedArgument(*view.op))].value;
+    ValueId parent = Read(old_parent);
+    Arg from = Arg::OfValue(value);
+    if (name == "aten.alias" || name == "aten.detach") return value;
+    if (name == "aten.t") return EmitOne("aten.t", {from}, old_parent);
+    if (name == "aten.transpose.int")
+      return EmitOne("aten.transpose.int", {from, view.args[1], view.args[2]}, old_parent);
+    if (name == "aten.select.int") {
+      return EmitOne("aten.select_scatter", {Arg::OfValue(parent), from, view.args[1], view.args[2]}, old_parent);
+    }
+    if (name == "aten.slice.Tensor") {
+      return EmitOne("aten.slice_scatter",
+                     {Arg::OfValue(parent), from, view.args[1], view.args[2], view.args[3], view.args[4]}, old_parent);
+    }
+    bool reshape = name == "aten.view" || name == "aten._unsafe_view" || name == "aten.unsqueeze" ||
+                   name.rfind("aten.squeeze", 0) == 0;
+    bool plain = ir::IsContiguous(g_.exprs, g_.value(target)) && ir::IsContiguous(g_.exprs, g_.value(old_parent));
+    if (reshape && plain) return EmitOne("aten.view", {from, Arg::OfDims(g_.value(old_parent).sizes)}, old_parent);
+    if (name == "aten.expand") return absl::UnimplementedError("a write to an expanded tensor");
+    const ir::Value& v = g_.value(target);
+    return EmitOne("aten.as_strided_scatter",
+                   {Arg::OfValue(parent), from, Arg::OfDims(v.sizes), Arg::OfDims(v.strides), Arg::OfDim(v.offset)},
+                   old_parent);
+  }
+
+  absl::Status Finish() {
+    for (ir::Output& o : g_.outputs) o.value = Read(o.value);
+    for (std::size_t i = 0; i < g_.inputs.size(); ++i) {
+      ir::Input& in = g_.inputs[i];
+      in.mutated = version_[At(in.value)] > 0;
+      if (!in.mutated) {
+        in.mutated_output = -1;
+      } else if (in.mutated_output < 0) {
+        in.mutated_output = static_cast<std::int32_t>(g_.outputs.size());
+        ir::Output o;
+        o.role = ir::OutputRole::kMutatedInput;
+        o.input = static_cast<std::int32_t>(i);
+        o.value = Read(in.value);
+        g_.outputs.push_back(o);
+      }
+    }
+    // An input that is not written after all has no new value.
+    for (const ir::Output& o : g_.outputs) {
+      if (o.role == ir::OutputRole::kMutatedInput && !g_.inputs[At(o.input)].mutated) {
+        return absl::InvalidArgumentError("an output is the new value of an input that nothing writes");
+      }
+    }
+    g_.functional = true;
+    return absl::OkStatus();
+  }
+
+  const ir::Graph& old_;
+  ir::Graph g_;
+  Aliases aliases_;
+  std::vector<NodeIndex> definitions_;
+  std::vector<ValueId> current_;            // by recorded value
+  std::vector<std::int32_t> seen_version_;  // of its root, when `current_` was made
+  std::vector<std::int32_t> version_;       // by root
+  ir::Phase phase_ = ir::Phase::kForward;
+  ir::OriginId origin_ = -1;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> Functionalize(ir::Graph& g) {
+  if (g.functional) return false;
+  Functionalizer f(g);
+  FF_RETURN_IF_ERROR(f.Run());
+  g = f.Take();
+  return true;
+}
+
+}  // namespace framefuse

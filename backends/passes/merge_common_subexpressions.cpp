@@ -1,0 +1,122 @@
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "backends/passes/aliases.h"
+#include "backends/passes/pass.h"
+#include "backends/passes/rewrite.h"
+
+namespace framefuse {
+namespace {
+
+// A node's identity as bytes: operator and arguments, with their types.
+class NodeKey {
+ public:
+  static std::string Of(const ir::Node& n) {
+    NodeKey key;
+    key.Raw(n.op);
+    for (const ir::Arg& a : n.args) key.Argument(a);
+    for (std::int32_t s : n.list_sizes) key.Raw(s);
+    return std::move(key.bytes_);
+  }
+
+ private:
+  template <typename T>
+  void Raw(const T& v) {
+    char buffer[sizeof(T)];
+    std::memcpy(buffer, &v, sizeof(T));
+    bytes_.append(buffer, sizeof(T));
+  }
+
+  void Argument(const ir::Arg& a) {
+    Raw(a.kind);
+    Raw(a.value);
+    Raw(a.values.size());
+    for (ir::ValueId v : a.values) Raw(v);
+    if (a.kind == ir::Arg::Kind::kConstant) Constant(a.constant);
+    Raw(a.dims.size());
+    for (const ir::Dim& d : a.dims) {
+      Raw(d.value);
+      Raw(d.expr);
+    }
+  }
+
+  void Constant(const c10::IValue& v) {
+    if (v.isInt()) {
+      bytes_ += 'i';
+      Raw(v.toInt());
+    } else if (v.isDouble()) {
+      bytes_ += 'd';
+      Raw(v.toDouble());
+    } else if (v.isBool()) {
+      bytes_ += v.toBool() ? 'T' : 'F';
+    } else if (v.isComplexDouble()) {
+      bytes_ += 'c';
+      Raw(v.toComplexDouble().real());
+      Raw(v.toComplexDouble().imag());
+    } else if (v.isString()) {
+      bytes_ += 's';
+      Raw(v.toStringRef().size());
+      bytes_ += v.toStringRef();
+    } else if (v.isDevice()) {
+      bytes_ += 'D';
+      Raw(static_cast<int>(v.toDevice().type()));
+      Raw(static_cast<int>(v.toDevice().index()));
+    } else if (v.isList()) {
+      bytes_ += '[';
+      for (const c10::IValue& e : v.toListRef()) Constant(e);
+      bytes_ += ']';
+    } else {
+      bytes_ += '?';
+      Raw(&v);  // nothing equals it
+    }
+  }
+
+  std::string bytes_;
+};
+
+bool MayMerge(const ir::Node& n, const Aliases& aliases) {
+  if (n.op->is_random() || n.op->mutates() || n.op->has_side_effect()) return false;
+  for (ir::ValueId v : n.outputs) {
+    // Two outputs of the user's stay two tensors, and what he may write stays apart from what backward saves.
+    if (v != ir::kNoValue && aliases.Escapes(v)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> MergeCommonSubexpressions(ir::Graph& g) {
+  if (!g.functional) return false;
+  Aliases aliases(g);
+  Replacements replacements(g.values.size());
+  absl::flat_hash_map<std::string, std::size_t> first;  // index into the kept nodes
+  std::vector<ir::Node> nodes;
+  nodes.reserve(g.nodes.size());
+  for (ir::Node& n : g.nodes) {
+    replacements.Apply(n);
+    if (MayMerge(n, aliases)) {
+      auto [it, inserted] = first.try_emplace(NodeKey::Of(n), nodes.size());
+      if (!inserted) {
+        ir::Node& same = nodes[it->second];
+        for (std::size_t i = 0; i < n.outputs.size(); ++i) {
+          if (n.outputs[i] == ir::kNoValue) continue;
+          if (same.outputs[i] == ir::kNoValue) {
+            same.outputs[i] = n.outputs[i];
+          } else {
+            replacements.Replace(n.outputs[i], same.outputs[i]);
+          }
+        }
+        continue;
+      }
+    }
+    nodes.push_back(std::move(n));
+  }
+  bool changed = nodes.size() != g.nodes.size();
+  g.nodes = std::move(nodes);
+  replacements.ApplyToOutputs(g);
+  return changed;
+}
+
+}  // namespace framefuse

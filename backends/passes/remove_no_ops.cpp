@@ -1,0 +1,75 @@
+#include <utility>
+
+#include "backends/passes/aliases.h"
+#include "backends/passes/pass.h"
+#include "backends/passes/rewrite.h"
+
+namespace framefuse {
+namespace {
+
+bool SameMetadata(const ir::Value& a, const ir::Value& b) {
+  return a.kind == b.kind && a.dtype == b.dtype && a.device == b.device && a.layout == b.layout && a.sizes == b.sizes &&
+         a.strides == b.strides;
+}
+
+bool IsOneOf(const ir::Op& op, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (op.name() == name) return true;
+  }
+  return false;
+}
+
+class NoOpRemover {
+ public:
+  explicit NoOpRemover(ir::Graph& g)
+      : g_(g), aliases_(g), backward_(g.has_backward()), replacements_(g.values.size()) {}
+
+  bool Run() {
+    std::vector<ir::Node> nodes;
+    nodes.reserve(g_.nodes.size());
+    for (ir::Node& n : g_.nodes) {
+      replacements_.Apply(n);
+      if (IsNoOp(n)) {
+        replacements_.Replace(n.outputs[0], n.args[0].value);
+      } else {
+        nodes.push_back(std::move(n));
+      }
+    }
+    g_.nodes = std::move(nodes);
+    return replacements_.any();
+  }
+
+ private:
+  bool IsNoOp(const ir::Node& n) const {
+    bool unary = n.outputs.size() == 1 && n.list_sizes.empty() && n.outputs[0] != ir::kNoValue && !n.args.empty() &&
+                 n.args[0].kind == ir::Arg::Kind::kValue;
+    if (!unary || aliases_.IsOutput(n.outputs[0])) return false;
+    const ir::Value& from = g_.value(n.args[0].value);
+    const ir::Value& to = g_.value(n.outputs[0]);
+    if (!SameMetadata(from, to) || from.wrapped_number != to.wrapped_number) return false;
+    if (ViewedArgument(*n.op) == 0) {
+      // These two change what the elements mean, not where they are.
+      return from.offset == to.offset && !IsOneOf(*n.op, {"aten._conj", "aten._neg_view"});
+    }
+    return IsOneOf(*n.op, {"aten.clone", "aten._to_copy"}) && CopyIsUnobservable(n);
+  }
+
+  // Without its copy a value would share memory that the user holds: through an output, or an input that backward
+  // saves.
+  bool CopyIsUnobservable(const ir::Node& n) const {
+    if (aliases_.Escapes(n.outputs[0])) return false;
+    ir::ValueId from = n.args[0].value;
+    return !backward_ || (!aliases_.Escapes(from) && !aliases_.FromInput(from));
+  }
+
+  ir::Graph& g_;
+  Aliases aliases_;
+  bool backward_;
+  Replacements replacements_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> RemoveNoOps(ir::Graph& g) { return g.functional ? NoOpRemover(g).Run() : false; }
+
+}  // namespace framefuse

@@ -1,0 +1,35 @@
+#include <chrono>
+#include <string>
+
+#include "backends/passes/pass.h"
+#include "common/logging.h"
+#include "common/status.h"
+
+namespace framefuse {
+
+absl::Status RunPasses(ir::Graph& graph, absl::Span<const Pass> passes, std::vector<PhaseTime>* times) {
+  for (const Pass& pass : passes) {
+    auto begin = std::chrono::steady_clock::now();
+    absl::StatusOr<bool> changed = pass.run(graph);
+    std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
+    if (times != nullptr) times->push_back({std::string("pass ") + pass.name, time.count()});
+    FF_RETURN_IF_ERROR(Annotate(changed.status(), pass.name));
+    if (!*changed) continue;
+    FF_RETURN_IF_ERROR(Annotate(ir::Verify(graph), std::string("after ") + pass.name));
+    FF_LOG(kAot) << "after " << pass.name << "\n" << ir::Print(graph);
+  }
+  return absl::OkStatus();
+}
+
+absl::Span<const Pass> StandardPasses() {
+  static constexpr Pass kPasses[] = {
+      {"remove_no_ops", RemoveNoOps},
+      {"simplify_views", SimplifyViews},
+      {"merge_common_subexpressions", MergeCommonSubexpressions},
+      {"fold_constants", FoldConstants},
+      {"eliminate_dead_code", EliminateDeadCode},
+  };
+  return kPasses;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,406 @@
+#include "backends/runtime/aten_sequence.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "backends/runtime/node_text.h"
+#include "common/check.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+using ir::Arg;
+using ir::ValueId;
+
+constexpr std::int32_t kNoSlot = -1;
+
+// A value's slot as an argument; `last` moves it out of the frame.
+struct SlotUse {
+  std::int32_t slot = kNoSlot;
+  bool last = false;
+};
+
+struct PreparedArg {
+  enum class Kind : std::uint8_t { kConstant, kSlot, kTensorList, kOptionalTensorList, kDim, kDimList };
+  Kind kind = Kind::kConstant;
+  c10::IValue constant;
+  SlotUse use;
+  std::vector<SlotUse> uses;
+  std::vector<ir::Dim> dims;
+};
+
+// Signatures that are called without boxing: nearly all pointwise operators.
+using Unary = at::Tensor(const at::Tensor&);
+using Binary = at::Tensor(const at::Tensor&, const at::Tensor&);
+using BinaryAlpha = at::Tensor(const at::Tensor&, const at::Tensor&, const c10::Scalar&);
+using WithScalar = at::Tensor(const at::Tensor&, const c10::Scalar&);
+using WithScalars = at::Tensor(const at::Tensor&, const c10::Scalar&, const c10::Scalar&);
+
+enum class Call : std::uint8_t { kBoxed, kUnary, kBinary, kBinaryAlpha, kWithScalar, kWithScalars };
+
+// T: a tensor, S: a number, ?: anything else.
+std::string SignatureOf(const c10::FunctionSchema& schema) {
+  std::string text;
+  for (const c10::Argument& a : schema.arguments()) {
+    switch (a.type()->kind()) {
+      case c10::TypeKind::TensorType:
+        text += a.alias_info() != nullptr && a.alias_info()->isWrite() ? '?' : 'T';
+        break;
+      case c10::TypeKind::NumberType:
+        text += 'S';
+        break;
+      default:
+        text += '?';
+    }
+  }
+  bool one_tensor = schema.returns().size() == 1 && schema.returns()[0].type()->kind() == c10::TypeKind::TensorType;
+  return one_tensor ? text : "?";
+}
+
+Call CallOf(const c10::FunctionSchema& schema) {
+  std::string s = SignatureOf(schema);
+  if (s == "T") return Call::kUnary;
+  if (s == "TT") return Call::kBinary;
+  if (s == "TTS") return Call::kBinaryAlpha;
+  if (s == "TS") return Call::kWithScalar;
+  if (s == "TSS") return Call::kWithScalars;
+  return Call::kBoxed;
+}
+
+c10::IValue NumberOf(std::int64_t bits, ir::NumberType type) {
+  switch (type) {
+    case ir::NumberType::kFloat:
+      return std::bit_cast<double>(bits);
+    case ir::NumberType::kBool:
+      return bits != 0;
+    case ir::NumberType::kInt:
+      return bits;
+  }
+  return {};
+}
+
+}  // namespace
+
+struct AtenSequence::Step {
+  const c10::OperatorHandle* handle = nullptr;
+  Call call = Call::kBoxed;
+  bool defines_one = false;  // one tensor result, the common case
+  std::vector<PreparedArg> args;
+  std::vector<std::int32_t> outputs;  // slot of each flattened result
+  std::vector<std::int32_t> list_sizes;
+  std::vector<std::int32_t> written;  // slots whose tensors the op writes
+  std::vector<std::int32_t> clear;    // slots that end here (typed calls use tensors in place)
+  std::optional<c10::Scalar> scalars[2];
+  std::int32_t node = 0;
+};
+
+struct AtenSequence::Frame {
+  absl::InlinedVector<c10::IValue, 16> slots;
+  std::vector<std::int64_t> exprs;
+  torch::jit::Stack stack;
+};
+
+AtenSequence::AtenSequence() = default;
+AtenSequence::~AtenSequence() = default;
+
+absl::StatusOr<std::unique_ptr<Executable>> AtenSequence::Create(ir::Graph graph, const BackendOptions&) {
+  auto sequence = std::unique_ptr<AtenSequence>(new AtenSequence);
+  sequence->graph_ = std::move(graph);
+  sequence->Build();
+  return sequence;
+}
+
+namespace {
+
+// The node after which each value is dead; values of outputs live to the end.
+std::vector<std::int32_t> LastUses(const ir::Graph& g) {
+  std::vector<std::int32_t> last(g.values.size(), -1);
+  for (std::size_t i = 0; i < g.nodes.size(); ++i) {
+    auto index = static_cast<std::int32_t>(i);
+    for (ValueId v : g.nodes[i].outputs) {
+      if (v != ir::kNoValue) last[static_cast<std::size_t>(v)] = index;
+    }
+    ir::ForEachUse(g.nodes[i], [&](ValueId v) { last[static_cast<std::size_t>(v)] = index; });
+  }
+  auto end = static_cast<std::int32_t>(g.nodes.size());
+  for (const ir::Output& o : g.outputs) {
+    if (o.value != ir::kNoValue) last[static_cast<std::size_t>(o.value)] = end;
+  }
+  for (const ir::ConstantTensor& c : g.constants) last[static_cast<std::size_t>(c.value)] = end;
+  return last;
+}
+
+PreparedArg Prepare(const Arg& arg, const ir::OpArgument& schema) {
+  PreparedArg p;
+  switch (arg.kind) {
+    case Arg::Kind::kNone:
+      break;
+    case Arg::Kind::kConstant:
+      p.constant = arg.constant;
+      break;
+    case Arg::Kind::kValue:
+      p.kind = PreparedArg::Kind::kSlot;
+      p.use.slot = arg.value;
+      break;
+    case Arg::Kind::kValueList:
+      p.kind = schema.type == ir::ArgType::kOptionalTensorList ? PreparedArg::Kind::kOptionalTensorList
+                                                               : PreparedArg::Kind::kTensorList;
+      for (ValueId v : arg.values) p.uses.push_back({v, false});
+      break;
+    case Arg::Kind::kDim:
+      p.kind = PreparedArg::Kind::kDim;
+      p.dims = arg.dims;
+      break;
+    case Arg::Kind::kDimList:
+      p.kind = PreparedArg::Kind::kDimList;
+      p.dims = arg.dims;
+      break;
+  }
+  return p;
+}
+
+}  // namespace
+
+void AtenSequence::Build() {
+  for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+    if (graph_.value(graph_.inputs[i].value).kind != ir::ValueKind::kTensor) {
+      number_inputs_.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+  std::vector<std::int32_t> last = LastUses(graph_);
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const ir::Node& n = graph_.nodes[i];
+    auto index = static_cast<std::int32_t>(i);
+    Step s;
+    s.node = index;
+    s.handle = &n.op->handle();
+    s.call = CallOf(n.op->schema());
+    for (std::size_t a = 0; a < n.args.size(); ++a) {
+      s.args.push_back(Prepare(n.args[a], n.op->arguments()[a]));
+      bool scalar = s.call != Call::kBoxed && n.op->arguments()[a].type == ir::ArgType::kOther;
+      if (!scalar) continue;
+      if (s.args.back().kind == PreparedArg::Kind::kConstant && s.args.back().constant.isScalar()) {
+        s.scalars[s.scalars[0].has_value() ? 1 : 0] = s.args.back().constant.toScalar();
+      } else {
+        s.call = Call::kBoxed;  // a symbolic number
+      }
+    }
+    s.outputs.assign(n.outputs.begin(), n.outputs.end());
+    s.list_sizes = n.list_sizes;
+    s.defines_one = n.list_sizes.empty() && n.outputs.size() == 1;
+    for (std::size_t a = 0; a < n.args.size(); ++a) {
+      if (!n.op->arguments()[a].written) continue;
+      ir::ForEachValue(n.args[a], [&](ValueId v) { s.written.push_back(v); });
+    }
+    // Each value that dies here is moved by its last mention, or cleared after a typed call.
+    std::vector<SlotUse*> mentions;
+    for (PreparedArg& p : s.args) {
+      if (p.kind == PreparedArg::Kind::kSlot) mentions.push_back(&p.use);
+      for (SlotUse& u : p.uses) mentions.push_back(&u);
+    }
+    for (std::size_t m = mentions.size(); m-- > 0;) {
+      std::int32_t slot = mentions[m]->slot;
+      if (slot == kNoSlot || last[static_cast<std::size_t>(slot)] != index) continue;
+      last[static_cast<std::size_t>(slot)] = -1;
+      // A written tensor is still needed after the call, for its version counter.
+      if (s.call == Call::kBoxed && s.written.empty()) {
+        mentions[m]->last = true;
+      } else {
+        s.clear.push_back(slot);
+      }
+    }
+    for (std::int32_t& slot : s.outputs) {
+      if (slot != kNoSlot && last[static_cast<std::size_t>(slot)] == index) slot = kNoSlot;  // never used
+    }
+    steps_.push_back(std::move(s));
+  }
+  output_last_use_.resize(graph_.outputs.size());
+  std::vector<bool> seen(graph_.values.size(), false);
+  for (const ir::ConstantTensor& c : graph_.constants) seen[static_cast<std::size_t>(c.value)] = true;
+  for (std::size_t i = graph_.outputs.size(); i-- > 0;) {
+    ValueId v = graph_.outputs[i].value;
+    if (v == ir::kNoValue) continue;
+    output_last_use_[i] = !seen[static_cast<std::size_t>(v)];
+    seen[static_cast<std::size_t>(v)] = true;
+  }
+}
+
+namespace {
+
+c10::IValue TakeSlot(c10::IValue& slot, bool last) { return last ? std::move(slot) : slot; }
+
+// Numbers leave as 0-dim tensors.
+at::Tensor TensorOf(c10::IValue v) {
+  if (v.isTensor()) return std::move(v).toTensor();
+  c10::Scalar s = v.toScalar();
+  return at::scalar_tensor(s, at::TensorOptions().dtype(s.type()));
+}
+
+}  // namespace
+
+void AtenSequence::Push(const Step& step, Frame& frame) const {
+  auto slot_of = [&](const SlotUse& u) { return TakeSlot(frame.slots[static_cast<std::size_t>(u.slot)], u.last); };
+  auto number = [&](const ir::Dim& d) {
+    if (d.is_constant()) return c10::IValue(d.value);
+    return NumberOf(frame.exprs[static_cast<std::size_t>(d.expr)], graph_.exprs[d.expr].type);
+  };
+  for (const PreparedArg& p : step.args) {
+    switch (p.kind) {
+      case PreparedArg::Kind::kConstant:
+        frame.stack.push_back(p.constant);
+        break;
+      case PreparedArg::Kind::kSlot:
+        frame.stack.push_back(slot_of(p.use));
+        break;
+      case PreparedArg::Kind::kTensorList: {
+        c10::List<at::Tensor> list;
+        list.reserve(p.uses.size());
+        for (const SlotUse& u : p.uses) list.push_back(slot_of(u).toTensor());
+        frame.stack.emplace_back(std::move(list));
+        break;
+      }
+      case PreparedArg::Kind::kOptionalTensorList: {
+        c10::List<std::optional<at::Tensor>> list;
+        list.reserve(p.uses.size());
+        for (const SlotUse& u : p.uses) {
+          list.push_back(u.slot == kNoSlot ? std::nullopt : std::optional<at::Tensor>(slot_of(u).toTensor()));
+        }
+        frame.stack.emplace_back(std::move(list));
+        break;
+      }
+      case PreparedArg::Kind::kDim:
+        frame.stack.push_back(number(p.dims[0]));
+        break;
+      case PreparedArg::Kind::kDimList: {
+        c10::List<std::int64_t> list;
+        list.reserve(p.dims.size());
+        for (const ir::Dim& d : p.dims) list.push_back(number(d).toInt());
+        frame.stack.emplace_back(std::move(list));
+        break;
+      }
+    }
+  }
+}
+
+void AtenSequence::Pop(const Step& step, Frame& frame) const {
+  std::size_t next = 0;
+  auto store = [&](c10::IValue v) {
+    std::int32_t slot = step.outputs[next++];
+    if (slot != kNoSlot) frame.slots[static_cast<std::size_t>(slot)] = std::move(v);
+  };
+  for (std::size_t r = 0; r < frame.stack.size(); ++r) {
+    bool list = !step.list_sizes.empty() && step.list_sizes[r] >= 0;
+    if (!list) {
+      store(std::move(frame.stack[r]));
+      continue;
+    }
+    c10::ArrayRef<c10::IValue> elements = frame.stack[r].toListRef();
+    TORCH_CHECK(elements.size() == static_cast<std::size_t>(step.list_sizes[r]), "expected ", step.list_sizes[r],
+                " tensors, the operator returned ", elements.size());
+    for (const c10::IValue& e : elements) store(e);
+  }
+  frame.stack.clear();
+}
+
+void AtenSequence::RunStep(const Step& step, Frame& frame) const {
+  auto tensor = [&](std::size_t arg) -> const at::Tensor& {
+    return frame.slots[static_cast<std::size_t>(step.args[arg].use.slot)].toTensor();
+  };
+  auto define = [&](at::Tensor t) {
+    if (step.outputs[0] != kNoSlot) frame.slots[static_cast<std::size_t>(step.outputs[0])] = std::move(t);
+  };
+  switch (step.call) {
+    case Call::kBoxed:
+      Push(step, frame);
+      step.handle->callBoxed(frame.stack);
+      Pop(step, frame);
+      break;
+    case Call::kUnary:
+      define(step.handle->typed<Unary>().call(tensor(0)));
+      break;
+    case Call::kBinary:
+      define(step.handle->typed<Binary>().call(tensor(0), tensor(1)));
+      break;
+    case Call::kBinaryAlpha:
+      define(step.handle->typed<BinaryAlpha>().call(tensor(0), tensor(1), *step.scalars[0]));
+      break;
+    case Call::kWithScalar:
+      define(step.handle->typed<WithScalar>().call(tensor(0), *step.scalars[0]));
+      break;
+    case Call::kWithScalars:
+      define(step.handle->typed<WithScalars>().call(tensor(0), *step.scalars[0], *step.scalars[1]));
+      break;
+  }
+  for (std::int32_t slot : step.written) {
+    // Below ADInplaceOrView nobody else counts this write.
+    const at::Tensor& t = frame.slots[static_cast<std::size_t>(slot)].toTensor();
+    if (t.defined() && !t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
+  }
+  for (std::int32_t slot : step.clear) frame.slots[static_cast<std::size_t>(slot)] = c10::IValue();
+}
+
+absl::Status AtenSequence::Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                               absl::Span<at::Tensor> outputs) const {
+  Frame frame;
+  FF_RET_CHECK(inputs.size() == graph_.inputs.size()) << inputs.size() << " inputs for " << graph_.inputs.size();
+  frame.slots.resize(graph_.values.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    frame.slots[static_cast<std::size_t>(graph_.inputs[i].value)] = inputs[i];
+  }
+  return Execute(frame, symbols, outputs);
+}
+
+absl::Status AtenSequence::RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                                        absl::Span<at::Tensor> outputs) const {
+  Frame frame;
+  FF_RET_CHECK(inputs.size() == graph_.inputs.size()) << inputs.size() << " inputs for " << graph_.inputs.size();
+  frame.slots.resize(graph_.values.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    frame.slots[static_cast<std::size_t>(graph_.inputs[i].value)] = std::move(inputs[i]);
+  }
+  return Execute(frame, symbols, outputs);
+}
+
+absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> symbols,
+                                   absl::Span<at::Tensor> outputs) const {
+  if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &frame.exprs);
+  const Step* current = nullptr;
+  try {
+    for (std::int32_t i : number_inputs_) {
+      c10::IValue& slot = frame.slots[static_cast<std::size_t>(graph_.inputs[static_cast<std::size_t>(i)].value)];
+      slot = slot.toTensor().item();
+    }
+    for (const ir::ConstantTensor& c : graph_.constants) frame.slots[static_cast<std::size_t>(c.value)] = c.tensor;
+    for (const Step& step : steps_) {
+      current = &step;
+      RunStep(step, frame);
+    }
+    current = nullptr;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      ValueId v = graph_.outputs[i].value;
+      if (v == ir::kNoValue) continue;
+      outputs[i] = TensorOf(TakeSlot(frame.slots[static_cast<std::size_t>(v)], output_last_use_[i]));
+    }
+  } catch (...) {
+    std::string where;
+    if (current != nullptr) where = DescribeNode(graph_, graph_.nodes[static_cast<std::size_t>(current->node)]);
+    return TorchErrorStatus(std::current_exception(), where);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<PlanGroup> AtenSequence::Explain() const {
+  std::vector<PlanGroup> groups;
+  for (const ir::Node& n : graph_.nodes) groups.push_back({DescribeNode(graph_, n), "", 1, 0});
+  return groups;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,46 @@
+// AtenSequence: a graph as a flat list of ATen calls over slots, each through its cached operator handle.
+// Invariant: a slot is cleared (moved into the call) at its last use, so memory lives as long as eager's would.
+// It runs at whatever dispatch level the caller has set: below autograd as an Executable, through autograd when
+// a backward is itself differentiated.
+#ifndef FRAMEFUSE_BACKENDS_RUNTIME_ATEN_SEQUENCE_H_
+#define FRAMEFUSE_BACKENDS_RUNTIME_ATEN_SEQUENCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/runtime/executable.h"
+
+namespace framefuse {
+
+class AtenSequence final : public Executable {
+ public:
+  static absl::StatusOr<std::unique_ptr<Executable>> Create(ir::Graph graph, const BackendOptions& options);
+  ~AtenSequence() override;
+
+  absl::Status Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                   absl::Span<at::Tensor> outputs) const override;
+  absl::Status RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                            absl::Span<at::Tensor> outputs) const override;
+  std::vector<PlanGroup> Explain() const override;
+
+ private:
+  struct Step;
+  struct Frame;
+  AtenSequence();
+  void Build();
+  absl::Status Execute(Frame& frame, absl::Span<const std::int64_t> symbols, absl::Span<at::Tensor> outputs) const;
+  void RunStep(const Step& step, Frame& frame) const;
+  void Push(const Step& step, Frame& frame) const;
+  void Pop(const Step& step, Frame& frame) const;
+
+  ir::Graph graph_;
+  std::vector<Step> steps_;
+  std::vector<std::int32_t> number_inputs_;  // inputs that are numbers
+  std::vector<bool> output_last_use_;        // the output takes the slot's only reference
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_RUNTIME_ATEN_SEQUENCE_H_

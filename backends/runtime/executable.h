@@ -1,0 +1,42 @@
+// Executable: one phase of a graph (forward or backward) made runnable, below autograd. What a backend
+// supplies; backends/autograd makes a Plan out of one or two of them.
+// Invariant: immutable and thread-safe. Called with autograd, ADInplaceOrView and autocast keys excluded. A
+// functional graph's executable never writes an input and keeps no reference to one after Run.
+#ifndef FRAMEFUSE_BACKENDS_RUNTIME_EXECUTABLE_H_
+#define FRAMEFUSE_BACKENDS_RUNTIME_EXECUTABLE_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "backends/graph/backend.h"
+
+namespace framefuse {
+
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // `inputs`: the graph's inputs in order; numbers (ValueKind kInt …) as 0-dim CPU tensors. `outputs` has one
+  // element for each of the graph's outputs; left undefined where the output has no value.
+  virtual absl::Status Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                           absl::Span<at::Tensor> outputs) const = 0;
+  // As Run; each input may be released after its last use.
+  virtual absl::Status RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                                    absl::Span<at::Tensor> outputs) const {
+    return Run(inputs, symbols, outputs);
+  }
+  virtual std::vector<PlanGroup> Explain() const = 0;
+};
+
+using ExecutableFactory =
+    std::function<absl::StatusOr<std::unique_ptr<Executable>>(ir::Graph graph, const BackendOptions& options)>;
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_RUNTIME_EXECUTABLE_H_

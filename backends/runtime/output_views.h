@@ -1,0 +1,41 @@
+// ViewRecipe: how an output that is a view of an input (or of another output) is made from the real tensor, by the
+// graph's own view nodes run through autograd, so that it has eager's view relation and grad_fn.
+// Invariant: taken from the graph as captured, before any pass; Apply runs no kernel and writes nothing.
+#ifndef FRAMEFUSE_BACKENDS_RUNTIME_OUTPUT_VIEWS_H_
+#define FRAMEFUSE_BACKENDS_RUNTIME_OUTPUT_VIEWS_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "backends/graph/graph.h"
+
+namespace framefuse {
+
+class ViewRecipe {
+ public:
+  // The view nodes from one of `bases` (values of the same tensor) to `view`, or, where something else lies between,
+  // the view's strides and offset.
+  static ViewRecipe Create(const ir::Graph& graph, const std::vector<ir::ValueId>& bases, ir::ValueId view);
+  // Throws what torch throws.
+  at::Tensor Apply(const at::Tensor& base, absl::Span<const std::int64_t> symbols) const;
+
+ private:
+  struct Step {
+    ir::OpId op;
+    std::vector<ir::Arg> args;
+    std::int32_t viewed = 0;  // argument that takes the tensor
+    std::int32_t result = 0;  // element of the returned list; the return itself for -1
+  };
+  std::vector<Step> steps_;
+  bool by_strides_ = false;
+  ir::Value metadata_;
+  ir::ExprTable exprs_;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_RUNTIME_OUTPUT_VIEWS_H_
