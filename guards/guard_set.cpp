@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -65,9 +66,13 @@ bool GuardSet::AddTensor(SourceId source, BorrowedRef tensor, const UserLocation
   }
   TensorSpec spec;
   if (!RecordTensor(tensor, &spec)) return false;
+  // Layers repeat: few specs serve many parameters, and stay in the cache.
+  std::vector<TensorSpec>& specs = state_->specs;
+  const auto same = std::find(specs.begin(), specs.end(), spec);
+  const auto number = static_cast<std::int64_t>(same - specs.begin());
+  if (same == specs.end()) specs.push_back(std::move(spec));
   bucket.push_back(guards_.size());
-  guards_.push_back(Guard{source, GuardKind::kTensor, nullptr, static_cast<std::int64_t>(state_->specs.size()), where});
-  state_->specs.push_back(std::move(spec));
+  guards_.push_back(Guard{source, GuardKind::kTensor, nullptr, number, where});
   return true;
 }
 

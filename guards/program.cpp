@@ -14,6 +14,13 @@ constexpr std::size_t kMaxMemories = 32;
 // Asking for the epoch costs about as much as comparing this many tags.
 constexpr std::size_t kMinSavedBlocks = 8;
 
+// An instance's dict pointer lies before the object, its type after the reference count.
+void PrefetchObject(PyObject* object) {
+  constexpr std::uintptr_t kDictPointer = 24;
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(object) - kDictPointer));
+  __builtin_prefetch(&object->ob_type);
+}
+
 }  // namespace
 
 // One execution of the program: the state that its steps share.
@@ -24,7 +31,7 @@ struct CompiledProgram::Run {
   std::vector<Ref>* owned;
   const CompiledProgram& program;
 
-  template <bool kQuick>
+  template <bool kQuick, bool kMain>
   Result Steps(const Step* step, const Step* end);
   template <bool kQuick>
   Result Slow(std::int32_t block);
@@ -51,7 +58,7 @@ CompiledProgram::Result CompiledProgram::Run::Store(const Step& step, PyObject* 
 template <bool kQuick>
 CompiledProgram::Result CompiledProgram::Run::Slow(std::int32_t block) {
   const StepRange range = image.blocks[static_cast<std::size_t>(block)];
-  return Steps<kQuick>(image.slow.data() + range.begin, image.slow.data() + range.end);
+  return Steps<kQuick, false>(image.slow.data() + range.begin, image.slow.data() + range.end);
 }
 
 // Runs a block unless its container is as it was. The tag is 0 while the steps are under way: a failure half-way
@@ -68,10 +75,17 @@ CompiledProgram::Result CompiledProgram::Run::Versioned(std::int32_t block, std:
 
 template <bool kQuick>
 CompiledProgram::Result CompiledProgram::Run::InstanceBlock(const Step& step, PyObject* object) {
+  if (step.operand != nullptr && Py_TYPE(object) != step.operand) return Result::kFails;
+  PyObject** const dicts = memory.dicts.data() + step.index;
+  PyObject*& remembered = *dicts;
+  if (!kQuick) __builtin_prefetch(dicts[kLookAhead]);
+  if (kQuick) {
+    // No dict changed since the last success: the same dict has the same contents.
+    if (PyObject* dict = frame_ops::RawInstanceDict(object)) {
+      return dict == remembered ? Result::kHolds : Result::kStale;
+    }
+  }
   PyObject* dict = InstanceDictOf(object);
-  PyObject*& remembered = memory.dicts[static_cast<std::size_t>(step.index)];
-  // No dict changed since the last success: the same dict has the same contents.
-  if (kQuick && dict != nullptr) return dict == remembered ? Result::kHolds : Result::kStale;
   remembered = dict;
   return Versioned<kQuick>(step.index, dict != nullptr ? frame_ops::InlineDictVersion(dict) : 0);
 }
@@ -80,6 +94,7 @@ template <bool kQuick>
 CompiledProgram::Result CompiledProgram::Run::ItemsBlock(const Step& step, PyObject* object) {
   const bool is_dict = PyDict_Check(object);
   if (kQuick && is_dict) return Result::kHolds;
+  memory.dicts[static_cast<std::size_t>(step.index)] = object;
   return Versioned<kQuick>(step.index, is_dict ? frame_ops::InlineDictVersion(object) : 0);
 }
 
@@ -92,11 +107,14 @@ bool CompiledProgram::Run::Overlap() {
   return program.overlap_.Check(ranges);
 }
 
-template <bool kQuick>
+// kMain: the steps are `full` or `quick`, which can be read beyond their end; each then starts the cache misses of a
+// step to come.
+template <bool kQuick, bool kMain>
 CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step* end) {
   PyObject** const objects = memory.objects.data();
   for (; step != end; ++step) {
     PyObject* const object = objects[step->source];
+    if (kMain) PrefetchObject(objects[step[kLookAhead].source]);
     Result result = Result::kHolds;
     switch (step->op) {
       case StepOp::kReadLocal:
@@ -115,6 +133,9 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
         break;
       case StepOp::kTensor:
         if (!CheckTensor(*static_cast<const TensorSpec*>(step->operand), object)) return Result::kFails;
+        break;
+      case StepOp::kTensors:
+        if (!CheckTensors(image.tensors, objects, memory.hints.data())) return Result::kFails;
         break;
       case StepOp::kFact:
         if (!Holds(*static_cast<const Fact*>(step->operand), object)) return Result::kFails;
@@ -175,7 +196,8 @@ CompiledProgram::Memory& CompiledProgram::SelectMemory(PyObject* anchor) const {
   memory.epoch = 0;
   memory.objects.assign(image_->reads.size(), nullptr);
   memory.tags.assign(image_->blocks.size(), 0);
-  memory.dicts.assign(image_->blocks.size(), nullptr);
+  memory.dicts.assign(image_->blocks.size() + kLookAhead, nullptr);
+  memory.hints.assign(image_->tensors.size(), TensorHint());
   for (std::size_t i = 0; i < image_->reads.size(); ++i) {
     if (image_->reads[i].kind == SourceKind::kConstant) memory.objects[i] = image_->reads[i].constant.get();
   }
@@ -192,13 +214,13 @@ bool CompiledProgram::Check(const FrameView& frame, ResolvedSources* resolved) c
   const std::uint64_t epoch = use_quick_ ? DictEpoch() : 0;
   if (epoch != 0 && epoch == memory.epoch) {
     const std::vector<Step>& quick = image_->quick;
-    const Result result = run.Steps<true>(quick.data(), quick.data() + quick.size());
+    const Result result = run.Steps<true, true>(quick.data(), quick.data() + quick.size() - kLookAhead);
     if (result != Result::kStale) return result == Result::kHolds;
     resolved->owned.clear();
   }
   memory.epoch = 0;
   const std::vector<Step>& full = image_->full;
-  if (run.Steps<false>(full.data(), full.data() + full.size()) != Result::kHolds) return false;
+  if (run.Steps<false, true>(full.data(), full.data() + full.size() - kLookAhead) != Result::kHolds) return false;
   memory.epoch = epoch;
   return true;
 }

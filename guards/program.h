@@ -32,8 +32,10 @@ enum class StepOp : std::uint8_t {
   kTypeIs,         // type of objects[source] is `operand`
   kIs,             // objects[source] is `operand`
   kTensor,         // `operand` is a TensorSpec
+  kTensors,        // all of ProgramImage::tensors
   kFact,           // `operand` is a Fact
-  kInstanceBlock,  // attributes of the instance or module objects[source]; `index` is the block
+  kInstanceBlock,  // attributes of the instance or module objects[source], of type `operand` unless that is null;
+                   // `index` is the block
   kItemsBlock,     // items of objects[source], versioned if it is a dict
   kTypeBlock,      // look-ups in the type objects[source]
   kSameAs,         // objects[source] is objects[index]
@@ -51,6 +53,9 @@ struct Step {
   const void* operand = nullptr;
 };
 
+// How many steps ahead objects are prefetched.
+inline constexpr int kLookAhead = 8;
+
 struct StepRange {
   std::int32_t begin = 0, end = 0;  // in ProgramImage::slow
 };
@@ -65,11 +70,12 @@ struct ProgramImage {
   bool has_global_state = false;
   GlobalState global_state;
   std::vector<Ref> modes;  // keeps the modes in global_state from being replaced by others at their address
+  std::vector<TensorCheck> tensors;  // those that are no argument: checked together, last
   std::vector<SourceId> overlap_sources;
   OverlapFact overlap;
   std::size_t guard_count = 0;
 
-  std::vector<Step> full, quick, slow;
+  std::vector<Step> full, quick, slow;  // full and quick end in kLookAhead steps that are never run
   std::vector<StepRange> blocks;
   std::vector<SourceId> anchor;  // path of sources to the object whose Memory is used
 };
@@ -91,7 +97,8 @@ class CompiledProgram : public GuardProgram {
     std::uint64_t epoch = 0;     // DictEpoch of the last success; 0: none
     std::vector<PyObject*> objects;
     std::vector<std::uint64_t> tags;   // by block
-    std::vector<PyObject*> dicts;      // by block: the instance's dict
+    std::vector<PyObject*> dicts;      // by block: the dict, to compare and to prefetch; never read through
+    std::vector<TensorHint> hints;     // by index into ProgramImage::tensors
   };
   struct Run;
 

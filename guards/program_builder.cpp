@@ -45,6 +45,7 @@ class ProgramBuilder {
   void EmitRead(SourceId source);
   void EmitBlocks(SourceId source);
   void EmitRelations();
+  void PadForLookAhead();
   void FinishSlowSteps();
   void MakeQuickList();
   void FindAnchor();
@@ -55,6 +56,7 @@ class ProgramBuilder {
   bool IsKnownDict(SourceId source) const;
   bool FollowsFromObject(const Fact& fact) const;
   bool ImpliedByTensor(const Fact& fact) const;
+  bool CheckedByBlock(const Fact& fact) const;
   const Read& ReadOf(SourceId source) const { return image_->reads[static_cast<std::size_t>(source)]; }
   std::int32_t& Group(SourceId source) { return group_[static_cast<std::size_t>(source)]; }
   PyTypeObject* TypeOf(SourceId source) const { return type_of_[static_cast<std::size_t>(source)]; }
@@ -256,6 +258,13 @@ bool ProgramBuilder::ImpliedByTensor(const Fact& fact) const {
          fact.expected.Is(reinterpret_cast<PyObject*>(spec->type));
 }
 
+// The block of an instance's attributes checks the type first.
+bool ProgramBuilder::CheckedByBlock(const Fact& fact) const {
+  return fact.kind == GuardKind::kTypeIs && !FollowsFromObject(fact) &&
+         fact.expected.Is(reinterpret_cast<PyObject*>(TypeOf(fact.source))) &&
+         FindBlock(fact.source, BlockKind::kInstance) != kAlways;
+}
+
 void ProgramBuilder::EmitRead(SourceId source) {
   const std::int32_t group = Group(source);
   if (group == kStatic) return;
@@ -271,7 +280,7 @@ void ProgramBuilder::EmitRead(SourceId source) {
 }
 
 absl::Status ProgramBuilder::EmitFact(const Fact& fact) {
-  if (IsRelation(fact.kind) || ImpliedByTensor(fact)) return absl::OkStatus();
+  if (IsRelation(fact.kind) || ImpliedByTensor(fact) || CheckedByBlock(fact)) return absl::OkStatus();
   std::int32_t group = kAlways;
   const bool plain_dict = TypeOf(fact.source) == &PyDict_Type && ReadOf(fact.source).kind != SourceKind::kInstanceDict;
   switch (fact.kind) {
@@ -301,8 +310,14 @@ absl::Status ProgramBuilder::EmitFact(const Fact& fact) {
   step.source = fact.source;
   const bool strong = !fact.expected.weak();
   if (fact.kind == GuardKind::kTensor) {
+    const TensorSpec* spec = &image_->specs[static_cast<std::size_t>(fact.number)];
+    if (ReadOf(fact.source).kind != SourceKind::kLocal) {
+      image_->tensors.push_back({spec, fact.source});
+      return absl::OkStatus();
+    }
+    // Arguments at once: they are what differs from one entry of a code object to the next.
     step.op = StepOp::kTensor;
-    step.operand = &image_->specs[static_cast<std::size_t>(fact.number)];
+    step.operand = spec;
   } else if ((fact.kind == GuardKind::kTypeIs || fact.kind == GuardKind::kIdentity) && strong) {
     step.op = fact.kind == GuardKind::kTypeIs ? StepOp::kTypeIs : StepOp::kIs;
     step.operand = fact.expected.reference().get();
@@ -325,11 +340,18 @@ void ProgramBuilder::EmitBlocks(SourceId source) {
     step.op = op;
     step.source = source;
     step.index = block;
+    PyTypeObject* type = TypeOf(source);
+    if (kind == BlockKind::kInstance && type != nullptr && !IsFixedType(type)) step.operand = type;
     image_->full.push_back(step);
   }
 }
 
 void ProgramBuilder::EmitRelations() {
+  if (!image_->tensors.empty()) {
+    Step step;
+    step.op = StepOp::kTensors;
+    image_->full.push_back(step);
+  }
   for (const Fact& fact : image_->facts) {
     if (!IsRelation(fact.kind)) continue;
     Step step;
@@ -361,6 +383,11 @@ void ProgramBuilder::MakeQuickList() {
     const bool known_dict = step.op == StepOp::kItemsBlock && IsKnownDict(step.source);
     if (!module_constant && !known_dict) image_->quick.push_back(step);
   }
+}
+
+void ProgramBuilder::PadForLookAhead() {
+  image_->full.resize(image_->full.size() + kLookAhead);
+  image_->quick.resize(image_->quick.size() + kLookAhead);
 }
 
 // The first value read on every call on which a block stands, other than the dicts of the frame.
@@ -397,6 +424,7 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> ProgramBuilder::Build(absl::Span<c
   const std::vector<Step> head = image_->full;
   for (int pass = 0; pass < 2; ++pass) {
     image_->full = head;
+    image_->tensors.clear();
     for (std::vector<Step>& steps : slow_) steps.clear();
     std::size_t next = 0;
     for (SourceId source = 1; source < sources_.size(); ++source) {
@@ -412,6 +440,7 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> ProgramBuilder::Build(absl::Span<c
   FinishSlowSteps();
   MakeQuickList();
   FindAnchor();
+  PadForLookAhead();
   return std::make_unique<CompiledProgram>(std::move(image_));
 }
 

@@ -280,7 +280,6 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
 }
 
 PyObject* InstanceDictOf(PyObject* object) {
-  if (PyModule_Check(object)) return PyModule_GetDict(object);
   PyObject* dict = frame_ops::RawInstanceDict(object);
   return dict != nullptr && PyDict_Check(dict) ? dict : nullptr;
 }

@@ -113,20 +113,19 @@ bool RecordTensor(BorrowedRef object, TensorSpec* spec) {
   return true;
 }
 
-bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept {
-  if (!object || object.type() != spec.type) return false;
-  const c10::TensorImpl* impl = Impl(object.get());
-  // The key set comes first: with the recorded one, the default-policy accessors below are plain field reads.
-  if (impl == nullptr || impl->key_set().raw_repr() != spec.key_set) return false;
-  if (static_cast<std::uint16_t>(c10::typeMetaToScalarType(impl->dtype())) != spec.dtype) return false;
-  const GradState grad = ReadGradState(*impl);
-  if (grad.requires_grad != spec.requires_grad || grad.is_leaf != spec.is_leaf) return false;
-  if (!spec.plain) return true;
-  if (impl->has_symbolic_sizes_strides() || PackDevice(impl->device()) != spec.device) return false;
-  const c10::IntArrayRef sizes = impl->sizes();
+bool TensorSpec::operator==(const TensorSpec& other) const {
+  return type == other.type && key_set == other.key_set && dtype == other.dtype && device == other.device &&
+         dim == other.dim && requires_grad == other.requires_grad && is_leaf == other.is_leaf &&
+         plain == other.plain && Sizes() == other.Sizes() && Strides() == other.Strides();
+}
+
+namespace {
+
+bool CheckShape(const TensorSpec& spec, const c10::TensorImpl& impl) {
+  const c10::IntArrayRef sizes = impl.sizes();
   const std::size_t n = sizes.size();
   if (n != static_cast<std::size_t>(spec.dim)) return false;
-  const std::int64_t* strides = impl->strides().data();
+  const std::int64_t* strides = impl.strides().data();
   const std::int64_t* want_sizes = spec.sizes.data();
   const std::int64_t* want_strides = spec.strides.data();
   if (__builtin_expect(n > TensorSpec::kInlineDims, 0)) {
@@ -136,6 +135,53 @@ bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept {
   std::int64_t difference = 0;
   for (std::size_t i = 0; i < n; ++i) difference |= (sizes[i] ^ want_sizes[i]) | (strides[i] ^ want_strides[i]);
   return difference == 0;
+}
+
+// `impl` is that of an object of the recorded type. The key set comes first: with the recorded one, the accessors that
+// follow are plain field reads.
+inline bool CheckImpl(const TensorSpec& spec, const c10::TensorImpl& impl, const AutogradMeta* meta) {
+  if (impl.key_set().raw_repr() != spec.key_set) return false;
+  const bool has_function = meta != nullptr && meta->grad_fn_;
+  const bool requires_grad = has_function || (meta != nullptr && meta->requires_grad_);
+  bool same = static_cast<std::uint16_t>(c10::typeMetaToScalarType(impl.dtype())) == spec.dtype;
+  same = same & (has_function != spec.is_leaf) & (requires_grad == spec.requires_grad);
+  if (!same || !spec.plain) return same;
+  return !impl.has_symbolic_sizes_strides() && PackDevice(impl.device()) == spec.device && CheckShape(spec, impl);
+}
+
+}  // namespace
+
+bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept {
+  if (!object || object.type() != spec.type) return false;
+  const c10::TensorImpl* impl = Impl(object.get());
+  return impl != nullptr && CheckImpl(spec, *impl, static_cast<const AutogradMeta*>(impl->autograd_meta()));
+}
+
+bool CheckTensors(absl::Span<const TensorCheck> checks, PyObject* const* objects, TensorHint* hints) noexcept {
+  constexpr std::size_t kAhead = 8;
+  constexpr std::size_t kLine = 64;
+  const std::size_t n = checks.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    if (i + kAhead < n) {
+      const TensorHint& next = hints[i + kAhead];
+      const char* impl_bytes = static_cast<const char*>(next.impl);
+      __builtin_prefetch(objects[checks[i + kAhead].source]);
+      for (std::size_t at = 0; at < sizeof(c10::TensorImpl); at += kLine) __builtin_prefetch(impl_bytes + at);
+      if (const auto* meta = static_cast<const AutogradMeta*>(next.autograd)) {
+        __builtin_prefetch(&meta->grad_fn_);
+        __builtin_prefetch(&meta->requires_grad_);
+      }
+    }
+    PyObject* object = objects[checks[i].source];
+    const TensorSpec& spec = *checks[i].spec;
+    if (object == nullptr || Py_TYPE(object) != spec.type) return false;
+    const c10::TensorImpl* impl = Impl(object);
+    if (impl == nullptr) return false;
+    const auto* meta = static_cast<const AutogradMeta*>(impl->autograd_meta());
+    hints[i] = {impl, meta};
+    if (!CheckImpl(spec, *impl, meta)) return false;
+  }
+  return true;
 }
 
 std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object) {

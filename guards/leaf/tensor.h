@@ -36,6 +36,18 @@ struct TensorSpec {
 
   absl::Span<const std::int64_t> Sizes() const;
   absl::Span<const std::int64_t> Strides() const;
+  bool operator==(const TensorSpec& other) const;
+};
+
+struct TensorCheck {
+  const TensorSpec* spec = nullptr;
+  std::int32_t source = 0;  // index into the array of objects
+};
+
+// Where a tensor's parts were at the last check: addresses to prefetch, never read through.
+struct TensorHint {
+  const void* impl = nullptr;
+  const void* autograd = nullptr;
 };
 
 // Whether the object is a torch.Tensor (or of a subclass), by its type's MRO.
@@ -44,6 +56,9 @@ bool IsTensor(BorrowedRef object);
 // False if `object` is no tensor, or an undefined one.
 bool RecordTensor(BorrowedRef object, TensorSpec* spec);
 bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept;
+// All of `checks`; hints[i] belongs to checks[i]. Hundreds of parameters take a few cache misses each, so the misses of
+// the next ones are started early.
+bool CheckTensors(absl::Span<const TensorCheck> checks, PyObject* const* objects, TensorHint* hints) noexcept;
 // First difference, such as "size mismatch at dim 0: expected 10, actual 12"; empty where none.
 std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object);
 // "f32[10, 3] strides [3, 1] cpu requires_grad" …

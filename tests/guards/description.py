@@ -189,7 +189,7 @@ class Guards:
         return self._guard(source, "lacks_key", key, lambda v: isinstance(v, dict) and key not in v)
 
     def lacks_attr(self, source, name):
-        return self._guard(source, "lacks_attr", name, lambda v: name not in raw_instance_dict(v))
+        return self._guard(source, "lacks_attr", name, lambda v: name not in getattr(v, "__dict__", ()))
 
     def set_equals(self, source, values):
         values = list(values)
