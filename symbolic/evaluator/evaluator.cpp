@@ -24,6 +24,10 @@ Execution::Execution(PyThreadState* thread_state, Activation& activation, Protoc
 }
 
 bool Execution::AdoptSlot(int slot) {
+  if (slots[slot] == nullptr) {  // unbound
+    slot_sources[slot] = kNoSource;
+    return true;
+  }
   Value adopted = protocols.AdoptSlot(act, slot);
   if (!adopted || control.unwinding) return false;
   slot_sources[slot] = adopted.source;
@@ -44,17 +48,16 @@ class Run {
   Outcome Execute() {
     for (;;) {
       const Instruction& in = *e_.next;
-      e_.act.instruction = in.start;
-      e_.act.next_instruction = in.next;
-      e_.act.resume_depth = e_.act.stack_depth - in.pops;
       if (e_.control.executed == e_.control.stop_at) [[unlikely]] {
         const StopAction action = Stop(in);
         if (action == StopAction::kPause) return Outcome::kPaused;
         if (action == StopAction::kUnwind || e_.control.unwinding) return Unwound();
       }
       ++e_.control.executed;
-      *last_instruction_ = const_cast<_Py_CODEUNIT*>(units_ + in.index);
       e_.next = &in + 1;
+      if (MoveOnly(in)) continue;
+      Begin(in);
+      *last_instruction_ = const_cast<_Py_CODEUNIT*>(units_ + in.index);
       const Step step = handlers_[static_cast<int>(in.opcode)](e_, in);
       if (step == Step::kNext) [[likely]] {
         continue;
@@ -95,8 +98,29 @@ class Run {
   }
 
  private:
+  void Begin(const Instruction& in) {
+    e_.act.instruction = in.start;
+    e_.act.next_instruction = in.next;
+    e_.act.resume_depth = e_.act.stack_depth - in.pops;
+  }
+  // The two commonest instructions, where they neither fail nor run any code; their handlers do the rest.
+  bool MoveOnly(const Instruction& in) {
+    if (in.opcode == Opcode::kLoadFast) {
+      PyObject* value = e_.slots[in.arg];
+      const SourceId source = e_.slot_sources[in.arg];
+      if (value == nullptr || source == kUnadopted) return false;
+      e_.PushCopy(value, source);
+      return true;
+    }
+    if (in.opcode == Opcode::kLoadConst) {
+      e_.PushCopy(PyTuple_GET_ITEM(e_.code->co_consts, in.arg), kNoSource);
+      return true;
+    }
+    return false;
+  }
   // The frame's next instruction is the one that would execute: OnStop may look at the frame as it stands.
   StopAction Stop(const Instruction& in) {
+    Begin(in);
     frame_ops::SetNextInstruction(e_.act.frame, in.start);
     return e_.protocols.OnStop(e_.act);
   }

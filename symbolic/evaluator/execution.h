@@ -92,7 +92,7 @@ class Execution {
     if (slot_sources[slot] != kUnadopted) [[likely]] {
       return true;
     }
-    return slots[slot] == nullptr || AdoptSlot(slot);
+    return AdoptSlot(slot);
   }
   PyObject* Name(int index) const { return PyTuple_GET_ITEM(code->co_names, index); }
   PyObject* SlotName(int slot) const { return PyTuple_GET_ITEM(code->co_localsplusnames, slot); }

@@ -24,15 +24,21 @@ test_sys test_inspect test_warnings test_coroutines test_asyncgen test_except_st
 test_exception_variations test_exception_hierarchy test_builtin test_funcattrs test_keywordonlyarg test_positional_only_arg
 test_extcall test_unpack test_unpack_ex test_call test_decorators test_global test_named_expressions test_opcodes
 test_pow test_range test_slice test_string_literals test_syntax test_types test_typing test_weakref test_yield_from
-test_long test_float test_int test_bool test_str test_bytes test_math test_operator test_copy test_pickle test_json
+test_long test_float test_int test_bool test_unicode test_bytes test_math test_operator test_copy test_pickle test_json
 test_re test_random test_heapq test_bisect test_deque test_ordered_dict test_userdict test_userlist test_string
 test_textwrap test_statistics test_fractions test_decimal test_abc test_metaclass test_subclassinit test_dynamic
-test_eval test_frame test_code test_dis test_compile test_peepholer test_context test_contextlib_async test_threading
+test_frame test_code test_dis test_compile test_peepholer test_context test_contextlib_async test_threading
 test_gc test_finalization test_import test_importlib test_pkgutil test_logging test_ast test_tokenize test_argparse
 test_optparse test_unittest test_doctest test_pdb test_isinstance test_hash test_index test_contains test_complex
 test_format test_format_string test_print test_richcmp test_sort test_structseq test_tabnanny test_type_annotations
 test_type_comments test_utf8source test_zipimport test_queue test_sched test_signal test_asyncio test_buffer
 """.split()
+
+
+# Tests of what an interpreter other than CPython's own does not do, by a part of their names.
+EXPECTED = {
+    "test_dis": "specialize",  # the adaptive interpreter's rewritten instructions
+}
 
 
 def run(options, module, hooked, output):
@@ -74,7 +80,7 @@ def check(options, module):
         lines = [
             f"{key}\n    plain:     {plain['outcomes'].get(key)}\n    evaluator: {hooked['outcomes'].get(key)}"
             for key in wrong
-            if key not in unstable
+            if key not in unstable and EXPECTED.get(module, "\0") not in key
         ]
         return module, len(plain["outcomes"]), lines, unstable, hooked["stats"]["instructions"]
 

@@ -18,7 +18,14 @@ constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 // How a paused frame goes on.
 enum class ContinueWith { kDefault, kEvaluate };
 
+// Checks that sources travel with their objects: every value that a protocol produces, and every adopted slot, gets
+// a source made of its address, and every operand with a source must still have that of its address.
+SourceId TagOf(PyObject* object) {
+  return static_cast<SourceId>((reinterpret_cast<std::uintptr_t>(object) >> 4) & 0x3fffffff) + 1;
+}
+
 struct Settings {
+  bool check_sources = false;
   std::uint64_t pause_at = kNever;
   std::uint64_t pause_every = 0;  // 0: once
   ContinueWith continue_with = ContinueWith::kDefault;
@@ -28,6 +35,8 @@ struct Counters {
   std::uint64_t frames = 0;
   std::uint64_t default_frames = 0;
   std::uint64_t pauses = 0;
+  std::uint64_t sourced_operands = 0;
+  std::uint64_t wrong_sources = 0;
 };
 
 Settings settings;
@@ -39,6 +48,97 @@ class TestingProtocols final : public NativeProtocols {
     ++counters.pauses;
     control.stop_at = settings.pause_every == 0 ? kNever : control.executed + settings.pause_every;
     return StopAction::kPause;
+  }
+
+  Value AdoptSlot(Activation& act, int slot) override { return Tag(NativeProtocols::AdoptSlot(act, slot)); }
+  Value LoadGlobal(Activation& act, BorrowedRef name) override { return Tag(NativeProtocols::LoadGlobal(act, name)); }
+  Value LoadDeref(Activation& act, int slot) override { return Tag(NativeProtocols::LoadDeref(act, slot)); }
+  bool StoreDeref(Activation& act, int slot, ValueView value) override {
+    return NativeProtocols::StoreDeref(act, slot, Checked(value));
+  }
+  Value MakeCell(Activation& act, int slot, ValueView initial) override {
+    return Tag(NativeProtocols::MakeCell(act, slot, Checked(initial)));
+  }
+  Value LoadAttr(Activation& act, ValueView owner, BorrowedRef name) override {
+    return Tag(NativeProtocols::LoadAttr(act, Checked(owner), name));
+  }
+  Value LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Value* self) override {
+    return Tag(NativeProtocols::LoadMethod(act, Checked(owner), name, self));
+  }
+  bool StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) override {
+    return NativeProtocols::StoreAttr(act, Checked(owner), name, Checked(value));
+  }
+  Value Binary(Activation& act, int nb_op, ValueView left, ValueView right) override {
+    return Tag(NativeProtocols::Binary(act, nb_op, Checked(left), Checked(right)));
+  }
+  Value Compare(Activation& act, int py_op, ValueView left, ValueView right) override {
+    return Tag(NativeProtocols::Compare(act, py_op, Checked(left), Checked(right)));
+  }
+  Truth IsTrue(Activation& act, ValueView v) override { return NativeProtocols::IsTrue(act, Checked(v)); }
+  Value GetItem(Activation& act, ValueView container, ValueView key) override {
+    return Tag(NativeProtocols::GetItem(act, Checked(container), Checked(key)));
+  }
+  bool SetItem(Activation& act, ValueView container, ValueView key, ValueView value) override {
+    return NativeProtocols::SetItem(act, Checked(container), Checked(key), Checked(value));
+  }
+  Value Call(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) override {
+    for (const ValueView& arg : args) Checked(arg);
+    return Tag(NativeProtocols::Call(act, Checked(callable), args, kwnames));
+  }
+  Value GetIter(Activation& act, ValueView v) override { return Tag(NativeProtocols::GetIter(act, Checked(v))); }
+  ForIterOutcome ForIter(Activation& act, ValueView iterator, Value* item) override {
+    const ForIterOutcome outcome = NativeProtocols::ForIter(act, Checked(iterator), item);
+    *item = Tag(std::move(*item));
+    return outcome;
+  }
+  SendOutcome Send(Activation& act, ValueView receiver, ValueView sent, Value* result) override {
+    const SendOutcome outcome = NativeProtocols::Send(act, Checked(receiver), Checked(sent), result);
+    *result = Tag(std::move(*result));
+    return outcome;
+  }
+  bool UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out) override {
+    const bool ok = NativeProtocols::UnpackSequence(act, Checked(v), out);
+    for (Value& value : out) value = Tag(std::move(value));
+    return ok;
+  }
+  Value BuildTuple(Activation& act, absl::Span<const ValueView> items) override {
+    for (const ValueView& item : items) Checked(item);
+    return Tag(NativeProtocols::BuildTuple(act, items));
+  }
+  Value BuildList(Activation& act, absl::Span<const ValueView> items) override {
+    for (const ValueView& item : items) Checked(item);
+    return Tag(NativeProtocols::BuildList(act, items));
+  }
+  bool ListAppend(Activation& act, BorrowedRef list, ValueView item) override {
+    return NativeProtocols::ListAppend(act, list, Checked(item));
+  }
+  Value MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults, ValueView annotations,
+                     ValueView closure) override {
+    return Tag(NativeProtocols::MakeFunction(act, code, Checked(defaults), Checked(kwdefaults), Checked(annotations),
+                                             Checked(closure)));
+  }
+  bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) override {
+    const bool ok = NativeProtocols::BeforeWith(act, Checked(manager), exit, entered);
+    *exit = Tag(std::move(*exit));
+    *entered = Tag(std::move(*entered));
+    return ok;
+  }
+  Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
+                 BorrowedRef traceback) override {
+    return Tag(NativeProtocols::CallExit(act, Checked(exit), type, exception, traceback));
+  }
+
+ private:
+  static Value Tag(Value value) {
+    if (settings.check_sources && value.object) value.source = TagOf(value.object.get());
+    return value;
+  }
+  static ValueView Checked(ValueView value) {
+    if (settings.check_sources && value.source != kNoSource) {
+      ++counters.sourced_operands;
+      if (value.source != TagOf(value.object.get())) ++counters.wrong_sources;
+    }
+    return value;
   }
 };
 
@@ -63,6 +163,10 @@ PyObject* EvaluateFrame(PyThreadState* thread, frame_ops::Frame* frame, int thro
   for (;;) {
     Activation act;
     act.frame = frame;
+    if (settings.check_sources) {
+      // Wherever the frame stands, its slots are unseen.
+      act.sources.assign(static_cast<std::size_t>(frame_ops::SlotCount(frame_ops::Code(frame))), kUnadopted);
+    }
     RunResult result = Evaluate(thread, act, protocols, start);
     if (result.outcome == Outcome::kPaused) {
       if (settings.continue_with == ContinueWith::kDefault) return frame_ops::EvalDefault(thread, frame, 0);
@@ -75,18 +179,20 @@ PyObject* EvaluateFrame(PyThreadState* thread, frame_ops::Frame* frame, int thro
 }
 
 PyObject* Enable(PyObject*, PyObject* args, PyObject* kwargs) {
-  static const char* const names[] = {"pause_at", "pause_every", "continue_with", nullptr};
+  static const char* const names[] = {"pause_at", "pause_every", "continue_with", "check_sources", nullptr};
   long long pause_at = -1;
   long long pause_every = 0;
   const char* continue_with = "default";
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|LLs", const_cast<char**>(names), &pause_at, &pause_every,
-                                   &continue_with)) {
+  int check_sources = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|LLsp", const_cast<char**>(names), &pause_at, &pause_every,
+                                   &continue_with, &check_sources)) {
     return nullptr;
   }
   settings.pause_at = pause_at < 0 ? kNever : static_cast<std::uint64_t>(pause_at);
   settings.pause_every = static_cast<std::uint64_t>(pause_every);
   settings.continue_with =
       std::string(continue_with) == "evaluate" ? ContinueWith::kEvaluate : ContinueWith::kDefault;
+  settings.check_sources = check_sources != 0;
   counters = {};
   Control& control = ProtocolsOfThread().control;
   control.executed = 0;
@@ -102,11 +208,11 @@ PyObject* Disable(PyObject*, PyObject*) {
 }
 
 PyObject* Stats(PyObject*, PyObject*) {
-  return Py_BuildValue("{s:K,s:K,s:K,s:K}", "instructions",
-                       static_cast<unsigned long long>(ProtocolsOfThread().control.executed), "frames",
-                       static_cast<unsigned long long>(counters.frames), "default_frames",
-                       static_cast<unsigned long long>(counters.default_frames), "pauses",
-                       static_cast<unsigned long long>(counters.pauses));
+  const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "instructions", number(ProtocolsOfThread().control.executed), "frames",
+                       number(counters.frames), "default_frames", number(counters.default_frames), "pauses",
+                       number(counters.pauses), "sourced_operands", number(counters.sourced_operands), "wrong_sources",
+                       number(counters.wrong_sources));
 }
 
 bool IsCode(PyObject* object) {
