@@ -24,6 +24,7 @@ def main(arguments: list[str]) -> int:
     _add_programs(commands)
     _add_fuzz(commands)
     _add_rewrites(commands)
+    _add_lib_tests(commands)
     page = commands.add_parser("page", help="write docs/conformance.md from the results")
     page.set_defaults(run=_page)
     chosen = parser.parse_args(arguments or ["programs"])
@@ -71,6 +72,14 @@ def _add_rewrites(commands) -> None:
     parser.set_defaults(run=_rewrites)
 
 
+def _add_lib_tests(commands) -> None:
+    parser = commands.add_parser("libtest", help="CPython's Lib/test with every test method compiled")
+    _add_system(parser)
+    parser.add_argument("--save", action="store_true", help="write the results file that the page is made from")
+    parser.add_argument("select", nargs="*", help="file names without test_ (default: all listed)")
+    parser.set_defaults(run=_lib_tests)
+
+
 def jobs_for(programs: list[Program], ways: list[str]) -> list[Job]:
     return [(p.name, way) for p in programs for way in ways if way not in p.not_ways]
 
@@ -100,6 +109,29 @@ def _programs(chosen: argparse.Namespace) -> int:
     if chosen.failures:
         results.write_failures(chosen.failures, choice, verdicts)
     return 1 if any(v.status in (WRONG, CRASH) for v in verdicts) else 0
+
+
+def _lib_tests(chosen: argparse.Namespace) -> int:
+    from conformance import lib_tests
+
+    reason = why_not_available(chosen.system)
+    if reason:
+        print(f"can't run: {reason}")
+        return 2
+    choice = SystemChoice(chosen.system, chosen.backend)
+    rows = []
+    for name in lib_tests.existing_files(chosen.select):
+        row = lib_tests.run_file(name, choice)
+        rows.append(row)
+        counts = f"{row.same}/{row.tests} same, {row.whole} whole, {row.broken} broken, {row.skipped} skipped"
+        print(f"test_{name:28} {counts}, {row.crashed} crashed", flush=True)
+        for line in row.different[:5]:
+            print(f"    {line[:200]}", flush=True)
+    tests, same = sum(r.tests for r in rows), sum(r.same for r in rows)
+    print(f"{len(rows)} files, {tests} tests, {same} with the same outcome, {sum(r.crashed for r in rows)} crashed")
+    if chosen.save:
+        results.save_lib_tests(choice, rows)
+    return 0 if same == tests else 1
 
 
 def _rewrites(chosen: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ pure function of the results files and of the programs' own statements.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import platform
@@ -15,6 +16,7 @@ import torch
 
 from conformance.fuzz.run_in_workers import Outcome
 from conformance.judge import BROKE, CRASH, OK, SKIPPED, WRONG, Verdict
+from conformance.lib_tests import FileRow
 from conformance.program import Program
 from conformance.runner import SystemChoice, count_by_status
 
@@ -53,6 +55,12 @@ def save_rewrites(choice: SystemChoice, verdicts: Sequence[Verdict]) -> None:
         ],
     }
     write("rewrites", choice.name, content)
+
+
+def save_lib_tests(choice: SystemChoice, rows: Sequence[FileRow]) -> None:
+    """Writes the table of CPython's tests; only the first differences of a file are kept."""
+    table = [dataclasses.asdict(row) | {"different": row.different[:10]} for row in rows]
+    write("libtest", choice.name, {"system": choice.name, "python": platform.python_version(), "files": table})
 
 
 def save_fuzz(choice: SystemChoice, first_seed: int, outcome: Outcome) -> None:

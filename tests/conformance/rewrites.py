@@ -199,5 +199,5 @@ def rewritten(program: Program, rewrite: str) -> Program | None:
         return None
     ast.fix_missing_locations(tree)
     names: dict[str, Callable[[], Case]] = {}
-    exec(compile(tree, module.__file__ or "", "exec"), module.__dict__, names)
+    exec(compile(tree, module.__file__ or "", "exec", dont_inherit=True), module.__dict__, names)
     return dataclasses.replace(program, name=f"{program.name}~{rewrite}", factory=names[factory.name], graphs=None)

@@ -47,6 +47,10 @@ class System(abc.ABC):
         """Calls the case once and counts its graphs with at least one operation; None where that can't be known."""
         return None
 
+    def counters(self) -> dict[str, float]:
+        """What happened to frames so far: captured, breaks, fallbacks (frames left to the interpreter)."""
+        return {}
+
     def defects(self) -> list[str]:
         """What the system itself says is wrong after a run, for example fakes that are alive."""
         return []
@@ -103,6 +107,12 @@ class TorchCompile(System):
         self.compile(case.f)(*case.args, **case.kwargs)
         return self._graphs
 
+    def counters(self) -> dict[str, float]:
+        counts = self._dynamo.utils.counters
+        frames = counts["frames"]
+        breaks = sum(counts["graph_break"].values())
+        return {"captured": frames["ok"], "breaks": breaks, "fallbacks": frames["total"] - frames["ok"]}
+
     def is_unsupported(self, error: BaseException) -> bool:
         return isinstance(error, self._dynamo.exc.TorchDynamoException)
 
@@ -132,6 +142,14 @@ class Framefuse(System):
 
     def is_unsupported(self, error: BaseException) -> bool:
         return isinstance(error, self._framefuse.Unsupported)
+
+    def counters(self) -> dict[str, float]:
+        counts = self._framefuse.statistics()
+        return {
+            "captured": counts["captures"],
+            "breaks": counts["graph_breaks"],
+            "fallbacks": counts["eager_fallbacks"],
+        }
 
     def defects(self) -> list[str]:
         fakes = self._framefuse.statistics().get("live_fakes", 0)
