@@ -42,7 +42,8 @@ def build_program(draft: Draft) -> Program:
     names: dict[str, object] = {"__name__": f"<fuzz {draft.seed}>"}
     exec(compile(draft.render(), f"<fuzz {draft.seed}>", "exec"), names)
     factory = names[f"seed_{draft.seed}"]
-    return Program(f"fuzz/seed_{draft.seed}", "fuzz", factory, False, None, None, (), None, (3, 11))  # type: ignore[arg-type]
+    name = f"fuzz/seed_{draft.seed}"
+    return Program(name, "fuzz", factory, False, None, None, (), None, (3, 11))  # type: ignore[arg-type]
 
 
 def fails(draft: Draft, system: System) -> Verdict | None:

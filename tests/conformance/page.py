@@ -1,0 +1,176 @@
+"""Writes docs/conformance.md from the results files.
+
+The page says what was run, what torch.compile gets wrong (the baseline) and what is open on framefuse. Reasons for open
+programs are kept in `open.txt`, one `program: reason` a line. Invariant: no number on the page is written by hand.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from conformance import results
+from conformance.judge import BROKE, CRASH, OK, WRONG
+from conformance.program import Program, all_programs
+from conformance.ways import WAYS
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "conformance.md"
+_OPEN = pathlib.Path(__file__).parent / "open.txt"
+
+_HEAD = """# Conformance
+
+Written by `./dev conformance page` from `tests/conformance/results/`; don't edit it.
+
+The truth machine under `tests/conformance/` runs the same programs on plain Python, torch.compile and framefuse, through
+their public API only, and compares everything that a user can see: values with dtype, strides and storage, gradients,
+mutated state and identities, exceptions with cause, context, notes and traceback lines, stdout, warnings, random state,
+torch's modes, live tensors and reference counts.
+
+```
+./dev conformance programs --system framefuse            # all programs in all ways of running
+./dev conformance programs --system torch.compile --save # the baseline below
+./dev conformance fuzz --calls 200000                    # guard-soundness fuzzer
+./dev conformance rewrites                               # each program written another way
+./dev conformance libtest                                # CPython's Lib/test, every test method compiled
+./dev conformance page                                   # this page
+```
+
+A program is `ok` if nothing differs, `broke` if it is right but has more graphs than it states, `wrong` if anything
+differs, `crash` if the process died.
+"""
+
+
+def write() -> pathlib.Path:
+    """Writes the page; returns its path."""
+    programs = all_programs()
+    parts = [_HEAD, _programs_part(programs)]
+    for system, title in (("framefuse", "framefuse"), ("torch.compile", "torch.compile: the baseline")):
+        parts.append(_system_part(system, title, programs))
+    PAGE.write_text("\n".join(parts).rstrip() + "\n")
+    return PAGE
+
+
+def _table(header: list[str], rows: list[list[Any]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _programs_part(programs: list[Program]) -> str:
+    topics = sorted({p.topic for p in programs})
+    whole = sum(p.whole for p in programs)
+    rules = sorted({p.rule for p in programs if p.rule is not None})
+    text = (
+        f"## The programs\n\n{len(programs)} programs in {len(topics)} topics, {whole} of them stated captured whole; "
+    )
+    text += f"programs show the soundness rules {', '.join(map(str, rules))}.\n\n"
+    text += "Ways of running: " + "; ".join(f"**{w.name}** ({w.about})" for w in WAYS.values()) + ".\n"
+    return text
+
+
+def _system_part(system: str, title: str, programs: list[Program]) -> str:
+    content = results.read("programs", system)
+    if content is None:
+        return f"## {title}\n\nNot run yet.\n"
+    backend = f", backend {content['backend']}" if content["backend"] else ""
+    parts = [
+        f"## {title}\n",
+        f"Python {content['python']}, torch {content['torch']}{backend}: {content['programs']} programs.\n",
+        _ways_table(content),
+        _topics_table(content),
+        _known_bugs(content, programs),
+        _failures(content, system),
+        _fuzz_part(system),
+        _rewrites_part(system),
+        _lib_tests_part(system),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _ways_table(content: dict) -> str:
+    statuses = (OK, BROKE, WRONG, CRASH)
+    rows = [[way, *(counts.get(s, 0) for s in statuses)] for way, counts in content["ways"].items()]
+    rows = [row for row in rows if sum(row[1:])]
+    return _table(["way of running", *statuses], rows)
+
+
+def _topics_table(content: dict) -> str:
+    columns = ("programs", "right", "broke", "wrong", "crash")
+    rows = [[topic, *(row[c] for c in columns)] for topic, row in sorted(content["topics"].items())]
+    rows.append(["**all**", *(sum(row[c] for row in content["topics"].values()) for c in columns)])
+    return _table(["topic (a program counts by its worst way)", *columns], rows)
+
+
+def _known_bugs(content: dict, programs: list[Program]) -> str:
+    failed = {entry["program"] for entry in content["not_ok"] if entry["status"] in (WRONG, CRASH)}
+    bugs: dict[str, list[str]] = {}
+    for p in programs:
+        if p.known_bug:
+            bugs.setdefault(p.known_bug, []).append(p.name)
+    rows = [
+        [bug, "yes" if any(n in failed for n in names) else "no", ", ".join(n.partition("/")[2] for n in names)]
+        for bug, names in bugs.items()
+    ]
+    return "Bugs that the machine must find on torch.compile, and whether this system has them:\n\n" + _table(
+        ["bug", "has it", "programs"], rows
+    )
+
+
+def _failures(content: dict, system: str) -> str:
+    reasons = _open_reasons() if system == "framefuse" else {}
+    parts = []
+    for status, title in ((CRASH, "Crashes"), (WRONG, "Wrong results"), (BROKE, "Graph breaks where whole is stated")):
+        entries = [e for e in content["not_ok"] if e["status"] == status]
+        names = list(dict.fromkeys(e["program"] for e in entries))
+        if not names:
+            continue
+        parts.append(f"### {title}: {len(names)} programs\n")
+        rows = []
+        for name in names:
+            mine = [e for e in entries if e["program"] == name]
+            first = reasons.get(name) or mine[0]["first"]
+            rows.append([name, ", ".join(e["way"] for e in mine), "`" + _cell(first) + "`"])
+        parts.append(_table(["program", "ways", "reason" if reasons else "first difference"], rows))
+    return "\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "/").replace("\n", " ").replace("`", "'")[:150]
+
+
+def _open_reasons() -> dict[str, str]:
+    if not _OPEN.exists():
+        return {}
+    pairs = (line.partition(": ") for line in _OPEN.read_text().splitlines() if ": " in line)
+    return {name: reason for name, _, reason in pairs}
+
+
+def _fuzz_part(system: str) -> str:
+    content = results.read("fuzz", system)
+    if content is None:
+        return ""
+    text = (
+        f"### Fuzzer\n\n{content['programs']} programs, {content['calls']} program-calls from seed "
+        f"{content['first_seed']}, {content['calls_per_second']} a second of a core: {content['failures']} mismatches.\n"
+    )
+    return text + "".join(f"- `{_cell(line)}`\n" for line in content["first_failures"])
+
+
+def _rewrites_part(system: str) -> str:
+    content = results.read("rewrites", system)
+    if content is None:
+        return ""
+    statuses = (OK, BROKE, WRONG, CRASH)
+    rows = [[name, *(counts.get(s, 0) for s in statuses)] for name, counts in content["rewrites"].items()]
+    return "### Rewrites\n\n" + _table(["rewrite", *statuses], rows)
+
+
+def _lib_tests_part(system: str) -> str:
+    content = results.read("libtest", system)
+    if content is None:
+        return ""
+    columns = ("tests", "same", "whole", "broken", "skipped", "crashed")
+    rows = [["test_" + row["file"], *(row[c] for c in columns)] for row in content["files"]]
+    rows.append(["**all**", *(sum(row[c] for row in content["files"]) for c in columns)])
+    text = f"### CPython's Lib/test (Python {content['python']})\n\n"
+    return text + _table(["file", "tests", "same outcome", "captured whole", "broken", "skipped", "crashed"], rows)
