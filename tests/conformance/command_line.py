@@ -25,6 +25,9 @@ def main(arguments: list[str]) -> int:
     _add_fuzz(commands)
     _add_rewrites(commands)
     _add_lib_tests(commands)
+    nightly = commands.add_parser("nightly", help="every part, long, with the results files and the page written")
+    _add_system(nightly)
+    nightly.set_defaults(run=_nightly)
     page = commands.add_parser("page", help="write docs/conformance.md from the results")
     page.set_defaults(run=_page)
     chosen = parser.parse_args(arguments or ["programs"])
@@ -105,7 +108,7 @@ def _programs(chosen: argparse.Namespace) -> int:
     verdicts = run_jobs(jobs_for(selected, ways), choice, _printer(chosen.verbose))
     print(_summary(verdicts, len(selected), time.monotonic() - start))
     if chosen.save:
-        results.save_programs(choice, selected, verdicts)
+        results.save_programs(choice, verdicts)
     if chosen.failures:
         results.write_failures(chosen.failures, choice, verdicts)
     return 1 if any(v.status in (WRONG, CRASH) for v in verdicts) else 0
@@ -199,6 +202,14 @@ def _summary(verdicts: list[Verdict], programs: int, seconds: float) -> str:
     parts = ", ".join(f"{counts.get(s, 0)} {s}" for s in (OK, BROKE, WRONG, CRASH, SKIPPED))
     wrong = len({v.program for v in verdicts if v.status in (WRONG, CRASH)})
     return f"{programs} programs, {len(verdicts)} runs in {seconds:.0f} s: {parts}; {wrong} programs wrong in some way"
+
+
+def _nightly(chosen: argparse.Namespace) -> int:
+    system = ["--system", chosen.system, "--save"] + (["--backend", chosen.backend] if chosen.backend else [])
+    parts = (["programs"], ["rewrites"], ["fuzz", "--calls", "200000"], ["libtest"])
+    status = max(main([*part, *system]) for part in parts)
+    main(["page"])
+    return status
 
 
 def _page(chosen: argparse.Namespace) -> int:

@@ -21,9 +21,9 @@ _HEAD = """# Conformance
 
 Written by `./dev conformance page` from `tests/conformance/results/`; don't edit it.
 
-The truth machine under `tests/conformance/` runs the same programs on plain Python, torch.compile and framefuse, through
-their public API only, and compares everything that a user can see: values with dtype, strides and storage, gradients,
-mutated state and identities, exceptions with cause, context, notes and traceback lines, stdout, warnings, random state,
+The truth machine under `tests/conformance/` runs the same programs on plain Python, torch.compile and framefuse,
+through their public API only, and compares everything that a user can see: values with dtype, strides and storage,
+gradients, mutated state and identities, exceptions with cause, context, notes and traceback lines, stdout, warnings, random state,
 torch's modes, live tensors and reference counts.
 
 ```
@@ -32,6 +32,7 @@ torch's modes, live tensors and reference counts.
 ./dev conformance fuzz --calls 200000                    # guard-soundness fuzzer
 ./dev conformance rewrites                               # each program written another way
 ./dev conformance libtest                                # CPython's Lib/test, every test method compiled
+./dev conformance nightly                                # all of these, with the results files and the page written
 ./dev conformance page                                   # this page
 ```
 
@@ -75,7 +76,7 @@ def _system_part(system: str, title: str, programs: list[Program]) -> str:
     backend = f", backend {content['backend']}" if content["backend"] else ""
     parts = [
         f"## {title}\n",
-        f"Python {content['python']}, torch {content['torch']}{backend}: {content['programs']} programs.\n",
+        f"Python {content['python']}, torch {content['torch']}{backend}: {len(content['statuses'])} programs.\n",
         _ways_table(content),
         _topics_table(content),
         _known_bugs(content, programs),
@@ -89,20 +90,30 @@ def _system_part(system: str, title: str, programs: list[Program]) -> str:
 
 def _ways_table(content: dict) -> str:
     statuses = (OK, BROKE, WRONG, CRASH)
-    rows = [[way, *(counts.get(s, 0) for s in statuses)] for way, counts in content["ways"].items()]
+    counts = results.by_way(content["statuses"])
+    rows = [[way, *(counts[way][s] for s in statuses)] for way in WAYS if way in counts]
     rows = [row for row in rows if sum(row[1:])]
     return _table(["way of running", *statuses], rows)
 
 
 def _topics_table(content: dict) -> str:
-    columns = ("programs", "right", "broke", "wrong", "crash")
-    rows = [[topic, *(row[c] for c in columns)] for topic, row in sorted(content["topics"].items())]
-    rows.append(["**all**", *(sum(row[c] for row in content["topics"].values()) for c in columns)])
+    columns = ("programs", OK, BROKE, WRONG, CRASH)
+    counts = results.by_topic(content["statuses"])
+    rows = [[topic, *(row[c] for c in columns)] for topic, row in sorted(counts.items())]
+    rows.append(["**all**", *(sum(row[c] for row in counts.values()) for c in columns)])
     return _table(["topic (a program counts by its worst way)", *columns], rows)
 
 
+def _failed_ways(content: dict, *statuses: str) -> dict[str, list[str]]:
+    """By program: its ways with one of the statuses."""
+    failed = {
+        program: [way for way in WAYS if ways.get(way) in statuses] for program, ways in content["statuses"].items()
+    }
+    return {program: ways for program, ways in sorted(failed.items()) if ways}
+
+
 def _known_bugs(content: dict, programs: list[Program]) -> str:
-    failed = {entry["program"] for entry in content["not_ok"] if entry["status"] in (WRONG, CRASH)}
+    failed = _failed_ways(content, WRONG, CRASH)
     bugs: dict[str, list[str]] = {}
     for p in programs:
         if p.known_bug:
@@ -120,17 +131,15 @@ def _failures(content: dict, system: str) -> str:
     reasons = _open_reasons() if system == "framefuse" else {}
     parts = []
     for status, title in ((CRASH, "Crashes"), (WRONG, "Wrong results"), (BROKE, "Graph breaks where whole is stated")):
-        entries = [e for e in content["not_ok"] if e["status"] == status]
-        names = list(dict.fromkeys(e["program"] for e in entries))
-        if not names:
+        failed = _failed_ways(content, status)
+        if not failed:
             continue
-        parts.append(f"### {title}: {len(names)} programs\n")
+        parts.append(f"### {title}: {len(failed)} programs\n")
         rows = []
-        for name in names:
-            mine = [e for e in entries if e["program"] == name]
-            first = reasons.get(name) or mine[0]["first"]
-            rows.append([name, ", ".join(e["way"] for e in mine), "`" + _cell(first) + "`"])
-        parts.append(_table(["program", "ways", "reason" if reasons else "first difference"], rows))
+        for name, ways in failed.items():
+            first = content["first"][f"{name} {ways[0]}"]
+            rows.append([name, ", ".join(ways), f"`{_cell(first)}`", reasons.get(name, "")][: 4 if reasons else 3])
+        parts.append(_table(["program", "ways", "first difference", "reason"][: 4 if reasons else 3], rows))
     return "\n".join(parts)
 
 
@@ -151,7 +160,8 @@ def _fuzz_part(system: str) -> str:
         return ""
     text = (
         f"### Fuzzer\n\n{content['programs']} programs, {content['calls']} program-calls from seed "
-        f"{content['first_seed']}, {content['calls_per_second']} a second of a core: {content['failures']} mismatches.\n"
+        f"{content['first_seed']}, {content['calls_per_second']} a second of a core: "
+        f"{content['failures']} mismatches.\n"
     )
     return text + "".join(f"- `{_cell(line)}`\n" for line in content["first_failures"])
 

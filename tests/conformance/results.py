@@ -1,15 +1,17 @@
 """The results files, and the page made from them.
 
-A results file holds one system's verdicts: only what is not ok is listed, the rest is counted. Invariant: the page is a
-pure function of the results files and of the programs' own statements.
+A results file holds one system's verdicts. Invariant: the page is a pure function of the results files and of the
+programs' own statements; saving a part of the programs leaves the others' verdicts as they were.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import json
 import pathlib
 import platform
+import re
 from collections.abc import Sequence
 
 import torch
@@ -17,27 +19,27 @@ import torch
 from conformance.fuzz.run_in_workers import Outcome
 from conformance.judge import BROKE, CRASH, OK, SKIPPED, WRONG, Verdict
 from conformance.lib_tests import FileRow
-from conformance.program import Program
 from conformance.runner import SystemChoice, count_by_status
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 
 
-def save_programs(choice: SystemChoice, programs: Sequence[Program], verdicts: Sequence[Verdict]) -> None:
-    """Writes the verdicts of a full run."""
+def save_programs(choice: SystemChoice, verdicts: Sequence[Verdict]) -> None:
+    """Adds the verdicts to the system's results file; earlier ones of the same program and way are replaced."""
+    former = read("programs", choice.name) or {"statuses": {}, "first": {}}
+    statuses, first = former["statuses"], former["first"]
+    for v in verdicts:
+        statuses.setdefault(v.program, {})[v.way] = v.status
+        first.pop(f"{v.program} {v.way}", None)
+        if v.status not in (OK, SKIPPED):
+            first[f"{v.program} {v.way}"] = first_detail(v)
     content = {
         "system": choice.name,
         "backend": choice.backend,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "programs": len(programs),
-        "ways": _by_way(verdicts),
-        "topics": _by_topic(programs, verdicts),
-        "not_ok": [
-            {"program": v.program, "way": v.way, "status": v.status, "kinds": v.kinds(), "first": first_detail(v)}
-            for v in verdicts
-            if v.status not in (OK, SKIPPED)
-        ],
+        "statuses": statuses,
+        "first": first,
     }
     write("programs", choice.name, content)
 
@@ -84,6 +86,8 @@ def first_detail(verdict: Verdict) -> str:
 def write(part: str, system: str, content: object) -> None:
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    # One line for a program's ways: a diff shows programs, not braces.
+    text = re.sub(r'\{\n   ("[^{}]*?)\n  \}', lambda m: "{" + " ".join(m[1].split()) + "}", text)
     (RESULTS / f"{part}-{system}.json").write_text(text)
 
 
@@ -92,26 +96,24 @@ def read(part: str, system: str) -> dict | None:
     return json.loads(file.read_text()) if file.exists() else None
 
 
-def _by_way(verdicts: Sequence[Verdict]) -> dict[str, dict[str, int]]:
-    ways = list(dict.fromkeys(v.way for v in verdicts))
-    return {way: count_by_status([v for v in verdicts if v.way == way]) for way in ways}
+def by_way(statuses: dict[str, dict[str, str]]) -> dict[str, collections.Counter]:
+    """Counts of statuses by way of running."""
+    counts: dict[str, collections.Counter] = {}
+    for ways in statuses.values():
+        for way, status in ways.items():
+            counts.setdefault(way, collections.Counter())[status] += 1
+    return counts
 
 
-def _by_topic(programs: Sequence[Program], verdicts: Sequence[Verdict]) -> dict[str, dict[str, int]]:
-    topics: dict[str, dict[str, int]] = {}
-    for program in programs:
-        statuses = {v.status for v in verdicts if v.program == program.name}
-        row = topics.setdefault(program.topic, {"programs": 0, "right": 0, "broke": 0, "wrong": 0, "crash": 0})
+def by_topic(statuses: dict[str, dict[str, str]]) -> dict[str, collections.Counter]:
+    """Counts of programs by topic and by their worst status."""
+    counts: dict[str, collections.Counter] = {}
+    for program, ways in statuses.items():
+        worst = next((s for s in (CRASH, WRONG, BROKE) if s in ways.values()), OK)
+        row = counts.setdefault(program.partition("/")[0], collections.Counter())
         row["programs"] += 1
-        if CRASH in statuses:
-            row["crash"] += 1
-        elif WRONG in statuses:
-            row["wrong"] += 1
-        elif BROKE in statuses:
-            row["broke"] += 1
-        else:
-            row["right"] += 1
-    return topics
+        row[worst] += 1
+    return counts
 
 
 def write_failures(path: str, choice: SystemChoice, verdicts: Sequence[Verdict]) -> None:

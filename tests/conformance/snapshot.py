@@ -23,6 +23,8 @@ Line = tuple[str, Any]
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
 _TORCH_ATOMS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+# Marks that a system leaves on a user's module or tensor to know it again; no program reads them.
+_MARKS_OF_SYSTEMS = ("_is_torch_compile", "_dynamo_", "_framefuse_")
 _ITERATOR_STATES = {
     type(iter([])),
     type(iter(())),
@@ -123,8 +125,9 @@ class Snapshot:
             add((path + ".version", value._version))
         if value.is_leaf and value.grad is not None:
             self.add(path + ".grad", value.grad)
-        if value.__dict__:
-            self.add(path + ".__dict__", value.__dict__)
+        attributes = {k: v for k, v in value.__dict__.items() if not k.startswith(_MARKS_OF_SYSTEMS)}
+        if attributes:
+            self.add(path + ".__dict__", attributes)
         if value._backward_hooks:
             add((path + ".hooks", len(value._backward_hooks)))
 
@@ -252,7 +255,8 @@ class Snapshot:
             state = None
         if isinstance(state, dict):
             for name, item in list(state.items()):
-                self.add(f"{path}.{name}", item)
+                if not (type(name) is str and name.startswith(_MARKS_OF_SYSTEMS)):
+                    self.add(f"{path}.{name}", item)
         for cls in type(value).__mro__:
             slots = cls.__dict__.get("__slots__", ())
             for name in (slots,) if isinstance(slots, str) else slots:

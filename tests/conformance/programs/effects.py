@@ -128,6 +128,9 @@ def warning_as_error():
     return Case(f, vector())
 
 
+LOGGER = logging.getLogger("conformance.programs")
+
+
 @program(whole=False)
 def logging_calls():
     records = []
@@ -136,15 +139,14 @@ def logging_calls():
         def emit(self, record):
             records.append((record.levelname, record.getMessage(), record.lineno))
 
-    logger = logging.getLogger("conformance.programs")
-    logger.handlers[:] = [Keep()]
-    logger.propagate = False
-    logger.setLevel(logging.INFO)
+    LOGGER.handlers[:] = [Keep()]
+    LOGGER.propagate = False
+    LOGGER.setLevel(logging.INFO)
 
     def f(x):
         y = x + 1
-        logger.info("value %d", 3)
-        logger.debug("never")
+        LOGGER.info("value %d", 3)
+        LOGGER.debug("never")
         return y * 2
 
     return Case(f, vector(), observe=records)
