@@ -33,14 +33,14 @@ PyCodeObject* Code(const Frame* frame);
 PyFunctionObject* Function(const Frame* frame);
 PyObject* Globals(const Frame* frame);
 PyObject* Builtins(const Frame* frame);
-PyObject* Locals(const Frame* frame);  // f_locals mapping of class bodies and modules, or null
-PyObject** Slots(Frame* frame);        // localsplus; the stack follows at SlotCount(code)
-int SlotCount(PyCodeObject* code);     // locals + cells + free variables
-int StackDepth(const Frame* frame);    // of a suspended or not yet started frame
+PyObject* Locals(const Frame* frame);     // f_locals mapping of class bodies and modules, or null
+PyObject** Slots(Frame* frame);           // localsplus; the stack follows at SlotCount(code)
+int SlotCount(PyCodeObject* code);        // locals + cells + free variables
+int StackDepth(const Frame* frame);       // of a suspended or not yet started frame
 int NextInstruction(const Frame* frame);  // index in code units
-bool IsGenerator(const Frame* frame);  // owned by a generator, coroutine or async generator
-bool IsStarting(const Frame* frame);   // no instruction executed yet
-FrameView View(Frame* frame);          // of a frame that is not executing
+bool IsGenerator(const Frame* frame);     // owned by a generator, coroutine or async generator
+bool IsStarting(const Frame* frame);      // no instruction executed yet
+FrameView View(Frame* frame);             // of a frame that is not executing
 
 // ---- writing a frame that is not executing
 void SetNextInstruction(Frame* frame, int instruction);  // next to execute
@@ -76,9 +76,9 @@ bool HasPendingWork(PyThreadState* thread);              // eval breaker: signal
 int HandlePendingWork(PyThreadState* thread);            // 0, or -1 with an error set
 
 // ---- handled exception (tstate->exc_info), normalised exception instances
-Ref HandledException(PyThreadState* thread);                    // of this frame's or generator's own level, or null
+Ref HandledException(PyThreadState* thread);  // of this frame's or generator's own level, or null
 void SetHandledException(PyThreadState* thread, Ref exception);
-Ref FetchRaised(PyThreadState* thread);                         // takes the current error as an instance with traceback
+Ref FetchRaised(PyThreadState* thread);  // takes the current error as an instance with traceback
 void RestoreRaised(PyThreadState* thread, Ref exception);
 
 // If the current error says that a call's keyword came twice (as merging dicts for a call raises it), clears it and

@@ -20,8 +20,7 @@ static_assert(sizeof(_PyCFrame) <= sizeof(Linkage::storage));
 // What CPython's COMPUTE_EVAL_BREAKER does after a request was served.
 void RecomputeEvalBreaker(PyInterpreterState* interpreter) {
   _ceval_state& state = interpreter->ceval;
-  const bool set = LoadRelaxed(state.gil_drop_request) != 0 ||
-                   LoadRelaxed(_PyRuntime.ceval.signals_pending) != 0 ||
+  const bool set = LoadRelaxed(state.gil_drop_request) != 0 || LoadRelaxed(_PyRuntime.ceval.signals_pending) != 0 ||
                    LoadRelaxed(state.pending.calls_to_do) != 0 || state.pending.async_exc != 0;
   StoreRelaxed(state.eval_breaker, set ? 1 : 0);
 }
@@ -165,14 +164,11 @@ void AddTraceback(PyThreadState* thread, Frame* frame) {
   PyTraceBack_Here(object);
 }
 
-bool HasPendingWork(PyThreadState* thread) {
-  return LoadRelaxed(thread->interp->ceval.eval_breaker) != 0;
-}
+bool HasPendingWork(PyThreadState* thread) { return LoadRelaxed(thread->interp->ceval.eval_breaker) != 0; }
 
 int HandlePendingWork(PyThreadState* thread) {
   _ceval_state& state = thread->interp->ceval;
-  if (LoadRelaxed(_PyRuntime.ceval.signals_pending) != 0 ||
-      LoadRelaxed(state.pending.calls_to_do) != 0) {
+  if (LoadRelaxed(_PyRuntime.ceval.signals_pending) != 0 || LoadRelaxed(state.pending.calls_to_do) != 0) {
     if (Py_MakePendingCalls() != 0) return -1;
   }
   if (LoadRelaxed(state.gil_drop_request) != 0) {
@@ -242,9 +238,7 @@ Ref RunIntrinsic(Frame* frame, int which, PyObject* const* inputs, int input_cou
   return RunOpcode(PyThreadState_Get(), frame->f_globals, ASYNC_GEN_WRAP, 0, inputs, input_count);
 }
 
-void SuspendGenerator(PyThreadState*, Frame* frame) {
-  _PyFrame_GetGenerator(frame)->gi_frame_state = FRAME_SUSPENDED;
-}
+void SuspendGenerator(PyThreadState*, Frame* frame) { _PyFrame_GetGenerator(frame)->gi_frame_state = FRAME_SUSPENDED; }
 PyObject* GeneratorOf(Frame* frame) { return reinterpret_cast<PyObject*>(_PyFrame_GetGenerator(frame)); }
 
 Py_ssize_t NewCodeExtraIndex(freefunc free) { return _PyEval_RequestCodeExtraIndex(free); }

@@ -21,10 +21,10 @@ static_assert(sizeof(_PyCFrame) <= sizeof(Linkage::storage));
 // What CPython's COMPUTE_EVAL_BREAKER does after a request was served.
 void RecomputeEvalBreaker(PyInterpreterState* interpreter) {
   _ceval_state& state = interpreter->ceval;
-  const bool set = LoadRelaxed(state.gil_drop_request) != 0 ||
-                   LoadRelaxed(_PyRuntime.ceval.signals_pending) != 0 || LoadRelaxed(state.pending.calls_to_do) != 0 ||
-                   LoadRelaxed(_PyRuntime.ceval.pending_mainthread.calls_to_do) != 0 ||
-                   state.pending.async_exc != 0 || LoadRelaxed(state.gc_scheduled) != 0;
+  const bool set = LoadRelaxed(state.gil_drop_request) != 0 || LoadRelaxed(_PyRuntime.ceval.signals_pending) != 0 ||
+                   LoadRelaxed(state.pending.calls_to_do) != 0 ||
+                   LoadRelaxed(_PyRuntime.ceval.pending_mainthread.calls_to_do) != 0 || state.pending.async_exc != 0 ||
+                   LoadRelaxed(state.gc_scheduled) != 0;
   StoreRelaxed(state.eval_breaker, set ? 1 : 0);
 }
 
@@ -201,14 +201,11 @@ void AddTraceback(PyThreadState* thread, Frame* frame) {
   PyTraceBack_Here(object);
 }
 
-bool HasPendingWork(PyThreadState* thread) {
-  return LoadRelaxed(thread->interp->ceval.eval_breaker) != 0;
-}
+bool HasPendingWork(PyThreadState* thread) { return LoadRelaxed(thread->interp->ceval.eval_breaker) != 0; }
 
 int HandlePendingWork(PyThreadState* thread) {
   _ceval_state& state = thread->interp->ceval;
-  if (LoadRelaxed(_PyRuntime.ceval.signals_pending) != 0 ||
-      LoadRelaxed(state.pending.calls_to_do) != 0 ||
+  if (LoadRelaxed(_PyRuntime.ceval.signals_pending) != 0 || LoadRelaxed(state.pending.calls_to_do) != 0 ||
       LoadRelaxed(_PyRuntime.ceval.pending_mainthread.calls_to_do) != 0) {
     if (Py_MakePendingCalls() != 0) return -1;
   }

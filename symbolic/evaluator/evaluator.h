@@ -4,6 +4,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_EVALUATOR_EVALUATOR_H_
 #define FRAMEFUSE_SYMBOLIC_EVALUATOR_EVALUATOR_H_
 
+#include "frame_eval/bytecode/decode.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -20,7 +21,20 @@ struct RunResult {
 
 // Executes until the frame returns, yields, raises, pauses or unwinds. Links the frame for the duration
 // (tstate's current frame) and leaves it linked exactly as found. Does not clear or pop the frame.
+// kThrow adds the frame's traceback entry and unwinds at the instruction before the frame's next one: CPython's
+// convention, so a frame that stands at an interrupted instruction's next_instruction unwinds at that instruction.
+// A generator's first start is not for Evaluate: give it to frame_ops::EvalDefault.
 RunResult Evaluate(PyThreadState* thread, Activation& act, Protocols& protocols, StartAt start);
+
+// What becomes of the result when the call that an instruction makes last (of a function, a property, __getitem__ …)
+// ends elsewhere, as in frames rebuilt after a break: how to complete the instruction by hand.
+enum class CallResult : std::uint8_t {
+  kPushed,          // push it at resume_depth, go on at next_instruction
+  kPushedOverNull,  // push null, then it (LOAD_METHOD and its like, where the attribute is no plain method)
+  kDropped,         // the stack stays at resume_depth
+  kUsed,            // the instruction goes on with it (tests it, unpacks it …): cannot be completed by hand
+};
+CallResult CallResultOf(const Instruction& in);
 
 // True for opcodes of this Python that the evaluator executes; `name` for tables and messages.
 bool HandlesOpcode(int opcode);

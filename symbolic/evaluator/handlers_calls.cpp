@@ -22,7 +22,8 @@ Step Call(Execution& e, const Instruction& in) {
 
 Step CallFunctionEx(Execution& e, const Instruction& in) {
   const int kwargs = in.arg & 1;
-  Value result = e.protocols.CallEx(e.act, e.View(2 + kwargs), e.View(1 + kwargs), kwargs != 0 ? e.View(1) : ValueView());
+  Value result =
+      e.protocols.CallEx(e.act, e.View(2 + kwargs), e.View(1 + kwargs), kwargs != 0 ? e.View(1) : ValueView());
   const Step step = e.Replace(3 + kwargs, std::move(result));
   return step == Step::kNext ? e.ServePendingWork() : step;
 }

@@ -20,9 +20,7 @@ Step StoreGlobal(Execution& e, const Instruction& in) {
 Step DeleteGlobal(Execution& e, const Instruction& in) {
   return e.Done(e.protocols.DeleteGlobal(e.act, e.Name(in.arg)), 0);
 }
-Step LoadName(Execution& e, const Instruction& in) {
-  return e.Replace(0, e.protocols.LoadName(e.act, e.Name(in.arg)));
-}
+Step LoadName(Execution& e, const Instruction& in) { return e.Replace(0, e.protocols.LoadName(e.act, e.Name(in.arg))); }
 Step StoreName(Execution& e, const Instruction& in) {
   return e.Done(e.protocols.StoreName(e.act, e.Name(in.arg), e.View(1)), 1);
 }

@@ -37,9 +37,7 @@ Ref AwaitableIterator(BorrowedRef object) {
   return iterator;
 }
 
-bool HasAsyncNext(PyTypeObject* type) {
-  return type->tp_as_async != nullptr && type->tp_as_async->am_anext != nullptr;
-}
+bool HasAsyncNext(PyTypeObject* type) { return type->tp_as_async != nullptr && type->tp_as_async->am_anext != nullptr; }
 
 }  // namespace
 

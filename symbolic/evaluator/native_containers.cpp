@@ -148,8 +148,7 @@ bool NativeProtocols::ListExtend(Activation&, BorrowedRef list, ValueView iterab
   const Ref none = Ref::Steal(_PyList_Extend(reinterpret_cast<PyListObject*>(list.get()), iterable.object));
   if (none) return true;
   if (PyErr_ExceptionMatches(PyExc_TypeError) && !IsIterable(iterable.object)) {
-    PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s",
-                 iterable.object.type()->tp_name);
+    PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s", iterable.object.type()->tp_name);
   }
   return false;
 }

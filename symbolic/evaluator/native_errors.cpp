@@ -120,8 +120,7 @@ bool CheckExceptStarType(BorrowedRef type) {
     group = is_group(type);
   }
   if (group > 0) {
-    PyErr_SetString(PyExc_TypeError,
-                    "catching ExceptionGroup with except* is not allowed. Use except instead.");
+    PyErr_SetString(PyExc_TypeError, "catching ExceptionGroup with except* is not allowed. Use except instead.");
   }
   return group == 0;
 }

@@ -12,9 +12,7 @@ Truth TruthOf(int c_result) { return static_cast<Truth>(c_result < 0 ? -1 : c_re
 const char* TypeName(BorrowedRef type) { return reinterpret_cast<PyTypeObject*>(type.get())->tp_name; }
 
 // Adds to `seen`; false where the key was in it, or on error.
-bool AddUnseen(PyObject* seen, PyObject* key) {
-  return PySet_Contains(seen, key) == 0 && PySet_Add(seen, key) == 0;
-}
+bool AddUnseen(PyObject* seen, PyObject* key) { return PySet_Contains(seen, key) == 0 && PySet_Add(seen, key) == 0; }
 
 // An attribute that a class pattern names; null without an error: no match.
 Ref MatchAttribute(BorrowedRef subject, BorrowedRef cls, PyObject* name, PyObject* seen) {

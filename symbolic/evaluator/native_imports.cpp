@@ -24,14 +24,14 @@ bool IsInitializing(PyObject* module) {
 }
 
 void SetImportError(PyObject* module, PyObject* module_name, PyObject* name) {
-  const Ref shown = module_name != nullptr ? Ref::Create(module_name) : Ref::Steal(PyUnicode_FromString("<unknown module name>"));
+  const Ref shown =
+      module_name != nullptr ? Ref::Create(module_name) : Ref::Steal(PyUnicode_FromString("<unknown module name>"));
   if (!shown) return;
   Ref path = Ref::Steal(PyModule_GetFilenameObject(module));
   Ref message;
   if (!path) {
     PyErr_Clear();
-    message = Ref::Steal(
-        PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name, shown.get()));
+    message = Ref::Steal(PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name, shown.get()));
   } else {
     message = Ref::Steal(PyUnicode_FromFormat(
         IsInitializing(module)

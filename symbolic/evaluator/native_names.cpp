@@ -214,8 +214,8 @@ Value NativeProtocols::ImportName(Activation& act, BorrowedRef name, ValueView f
   }
   const Ref held = Ref::Create(import);
   PyObject* locals = frame_ops::Locals(act.frame);
-  PyObject* const args[] = {name, frame_ops::Globals(act.frame), locals == nullptr ? Py_None : locals,
-                            fromlist.object, level.object};
+  PyObject* const args[] = {name, frame_ops::Globals(act.frame), locals == nullptr ? Py_None : locals, fromlist.object,
+                            level.object};
   return Fresh(PyObject_Vectorcall(held, args, 5, nullptr));
 }
 

@@ -70,9 +70,7 @@ Value NativeProtocols::Compare(Activation&, int py_op, ValueView left, ValueView
   return Fresh(PyObject_RichCompare(left.object, right.object, py_op));
 }
 
-Truth NativeProtocols::Is(Activation&, ValueView left, ValueView right) {
-  return TruthOf(left.object == right.object);
-}
+Truth NativeProtocols::Is(Activation&, ValueView left, ValueView right) { return TruthOf(left.object == right.object); }
 
 Truth NativeProtocols::Contains(Activation&, ValueView item, ValueView container) {
   return TruthOf(PySequence_Contains(container.object, item.object));
@@ -189,8 +187,7 @@ bool NativeProtocols::BeforeWith(Activation&, ValueView manager, Value* exit, Va
   if (!exit->object) {
     if (PyErr_Occurred() == nullptr) {
       PyErr_Format(PyExc_TypeError,
-                   "'%.200s' object does not support the context manager protocol (missed __exit__ method)",
-                   type_name);
+                   "'%.200s' object does not support the context manager protocol (missed __exit__ method)", type_name);
     }
     return false;
   }

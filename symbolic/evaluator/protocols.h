@@ -116,7 +116,8 @@ class Protocols {
 
   // ---- with, match, exceptions, imports
   virtual bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) = 0;
-  virtual Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception, BorrowedRef traceback) = 0;
+  virtual Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
+                         BorrowedRef traceback) = 0;
   virtual Value GetLength(Activation& act, ValueView v) = 0;
   virtual Truth MatchMapping(Activation& act, ValueView v) = 0;
   virtual Truth MatchSequence(Activation& act, ValueView v) = 0;

@@ -29,8 +29,8 @@ test_re test_random test_heapq test_bisect test_deque test_ordered_dict test_use
 test_textwrap test_statistics test_fractions test_decimal test_abc test_metaclass test_subclassinit test_dynamic
 test_frame test_code test_dis test_compile test_peepholer test_context test_contextlib_async test_threading
 test_gc test_finalization test_import test_importlib test_pkgutil test_logging test_ast test_tokenize test_argparse
-test_optparse test_unittest test_doctest test_pdb test_isinstance test_hash test_index test_contains test_complex
-test_format test_format_string test_print test_richcmp test_sort test_structseq test_tabnanny test_type_annotations
+test_optparse test_unittest test_doctest test_isinstance test_hash test_index test_contains test_complex
+test_format test_print test_richcmp test_sort test_structseq test_tabnanny test_type_annotations
 test_type_comments test_utf8source test_zipimport test_queue test_sched test_signal test_asyncio test_buffer
 """.split()
 

@@ -83,6 +83,19 @@ class PauseTest(unittest.TestCase):
             ]
         )
 
+    def test_instructions_completed_by_hand(self):
+        """The frame is left in the middle of an instruction and goes on behind it with the result pushed."""
+        interrupts = 0
+        for function in programs.PROGRAMS:
+            expected = plain_run(function)
+            for continue_with in ("default", "evaluate"):
+                for every in range(1, 12):
+                    settings = {"interrupt_every": every, "continue_with": continue_with}
+                    with self.subTest(program=function.__name__, **settings):
+                        self.assertEqual(expected, evaluated_run(function, **settings))
+                    interrupts += evaluator.stats()["interrupts"]
+        self.assertGreater(interrupts, 3000)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -25,6 +25,7 @@ SourceId TagOf(PyObject* object) {
 }
 
 struct Settings {
+  std::uint64_t interrupt_every = 0;  // 0: never
   bool check_sources = false;
   std::uint64_t pause_at = kNever;
   std::uint64_t pause_every = 0;  // 0: once
@@ -35,6 +36,8 @@ struct Counters {
   std::uint64_t frames = 0;
   std::uint64_t default_frames = 0;
   std::uint64_t pauses = 0;
+  std::uint64_t interrupts = 0;
+  std::uint64_t interruptible = 0;
   std::uint64_t sourced_operands = 0;
   std::uint64_t wrong_sources = 0;
 };
@@ -50,6 +53,9 @@ class TestingProtocols final : public NativeProtocols {
     return StopAction::kPause;
   }
 
+  // The result that an interrupted instruction waits for; null: it has none.
+  Value pending;
+
   Value AdoptSlot(Activation& act, int slot) override { return Tag(NativeProtocols::AdoptSlot(act, slot)); }
   Value LoadGlobal(Activation& act, BorrowedRef name) override { return Tag(NativeProtocols::LoadGlobal(act, name)); }
   Value LoadDeref(Activation& act, int slot) override { return Tag(NativeProtocols::LoadDeref(act, slot)); }
@@ -60,32 +66,34 @@ class TestingProtocols final : public NativeProtocols {
     return Tag(NativeProtocols::MakeCell(act, slot, Checked(initial)));
   }
   Value LoadAttr(Activation& act, ValueView owner, BorrowedRef name) override {
-    return Tag(NativeProtocols::LoadAttr(act, Checked(owner), name));
+    return Interruptible(act, Tag(NativeProtocols::LoadAttr(act, Checked(owner), name)));
   }
   Value LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Value* self) override {
-    return Tag(NativeProtocols::LoadMethod(act, Checked(owner), name, self));
+    return Interruptible(act, Tag(NativeProtocols::LoadMethod(act, Checked(owner), name, self)), self);
   }
   bool StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) override {
-    return NativeProtocols::StoreAttr(act, Checked(owner), name, Checked(value));
+    return Interruptible(act, NativeProtocols::StoreAttr(act, Checked(owner), name, Checked(value)));
   }
   Value Binary(Activation& act, int nb_op, ValueView left, ValueView right) override {
-    return Tag(NativeProtocols::Binary(act, nb_op, Checked(left), Checked(right)));
+    return Interruptible(act, Tag(NativeProtocols::Binary(act, nb_op, Checked(left), Checked(right))));
   }
   Value Compare(Activation& act, int py_op, ValueView left, ValueView right) override {
-    return Tag(NativeProtocols::Compare(act, py_op, Checked(left), Checked(right)));
+    return Interruptible(act, Tag(NativeProtocols::Compare(act, py_op, Checked(left), Checked(right))));
   }
   Truth IsTrue(Activation& act, ValueView v) override { return NativeProtocols::IsTrue(act, Checked(v)); }
   Value GetItem(Activation& act, ValueView container, ValueView key) override {
-    return Tag(NativeProtocols::GetItem(act, Checked(container), Checked(key)));
+    return Interruptible(act, Tag(NativeProtocols::GetItem(act, Checked(container), Checked(key))));
   }
   bool SetItem(Activation& act, ValueView container, ValueView key, ValueView value) override {
-    return NativeProtocols::SetItem(act, Checked(container), Checked(key), Checked(value));
+    return Interruptible(act, NativeProtocols::SetItem(act, Checked(container), Checked(key), Checked(value)));
   }
   Value Call(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) override {
     for (const ValueView& arg : args) Checked(arg);
-    return Tag(NativeProtocols::Call(act, Checked(callable), args, kwnames));
+    return Interruptible(act, Tag(NativeProtocols::Call(act, Checked(callable), args, kwnames)));
   }
-  Value GetIter(Activation& act, ValueView v) override { return Tag(NativeProtocols::GetIter(act, Checked(v))); }
+  Value GetIter(Activation& act, ValueView v) override {
+    return Interruptible(act, Tag(NativeProtocols::GetIter(act, Checked(v))));
+  }
   ForIterOutcome ForIter(Activation& act, ValueView iterator, Value* item) override {
     const ForIterOutcome outcome = NativeProtocols::ForIter(act, Checked(iterator), item);
     *item = Tag(std::move(*item));
@@ -125,10 +133,29 @@ class TestingProtocols final : public NativeProtocols {
   }
   Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
                  BorrowedRef traceback) override {
-    return Tag(NativeProtocols::CallExit(act, Checked(exit), type, exception, traceback));
+    return Interruptible(act, Tag(NativeProtocols::CallExit(act, Checked(exit), type, exception, traceback)));
   }
 
  private:
+  bool Interrupts(Activation& act, CallResult shape) {
+    if (settings.interrupt_every == 0) return false;
+    const Instruction& in = BytecodeOf(frame_ops::Code(act.frame))->At(act.instruction);
+    if (CallResultOf(in) != shape) return false;
+    if (++counters.interruptible % settings.interrupt_every != 0) return false;
+    ++counters.interrupts;
+    control.unwinding = true;
+    return true;
+  }
+  // Keeps the result for the hook and leaves the frame in the middle of its instruction.
+  Value Interruptible(Activation& act, Value value, Value* self = nullptr) {
+    const bool over_null = self != nullptr;
+    if (!value.object || (over_null && self->object)) return value;
+    if (!Interrupts(act, over_null ? CallResult::kPushedOverNull : CallResult::kPushed)) return value;
+    pending = std::move(value);
+    return {};
+  }
+  bool Interruptible(Activation& act, bool ok) { return ok && !Interrupts(act, CallResult::kDropped); }
+
   static Value Tag(Value value) {
     if (settings.check_sources && value.object) value.source = TagOf(value.object.get());
     return value;
@@ -152,6 +179,20 @@ bool StartsGenerator(frame_ops::Frame* frame) {
   return (frame_ops::Code(frame)->co_flags & kFlags) != 0 && !frame_ops::IsGenerator(frame);
 }
 
+// Completes the interrupted instruction by hand, as a rebuilt frame's caller does.
+void Complete(Activation& act, TestingProtocols& protocols) {
+  protocols.control.unwinding = false;
+  const Instruction& in = BytecodeOf(frame_ops::Code(act.frame))->At(act.instruction);
+  PyObject** stack = frame_ops::Slots(act.frame) + frame_ops::SlotCount(frame_ops::Code(act.frame));
+  for (int i = act.resume_depth; i < act.stack_depth; ++i) Py_CLEAR(stack[i]);
+  int depth = act.resume_depth;
+  const CallResult shape = CallResultOf(in);
+  if (shape == CallResult::kPushedOverNull) stack[depth++] = nullptr;
+  if (shape != CallResult::kDropped) stack[depth++] = protocols.pending.object.release();
+  frame_ops::SetStackDepth(act.frame, depth);
+  frame_ops::SetNextInstruction(act.frame, act.next_instruction);
+}
+
 PyObject* EvaluateFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   if (StartsGenerator(frame) || frame_ops::IsTraced(thread)) {
     ++counters.default_frames;
@@ -173,26 +214,34 @@ PyObject* EvaluateFrame(PyThreadState* thread, frame_ops::Frame* frame, int thro
       start = StartAt::kNext;
       continue;
     }
+    if (result.outcome == Outcome::kUnwound) {
+      Complete(act, protocols);
+      if (settings.continue_with == ContinueWith::kDefault) return frame_ops::EvalDefault(thread, frame, 0);
+      start = StartAt::kNext;
+      continue;
+    }
     if (result.outcome != Outcome::kYielded) frame_ops::FinishHookedFrame(thread, frame);
     return result.value.object.release();
   }
 }
 
 PyObject* Enable(PyObject*, PyObject* args, PyObject* kwargs) {
-  static const char* const names[] = {"pause_at", "pause_every", "continue_with", "check_sources", nullptr};
+  static const char* const names[] = {"pause_at",      "pause_every",     "continue_with",
+                                      "check_sources", "interrupt_every", nullptr};
   long long pause_at = -1;
   long long pause_every = 0;
   const char* continue_with = "default";
   int check_sources = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|LLsp", const_cast<char**>(names), &pause_at, &pause_every,
-                                   &continue_with, &check_sources)) {
+  long long interrupt_every = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|LLspL", const_cast<char**>(names), &pause_at, &pause_every,
+                                   &continue_with, &check_sources, &interrupt_every)) {
     return nullptr;
   }
   settings.pause_at = pause_at < 0 ? kNever : static_cast<std::uint64_t>(pause_at);
   settings.pause_every = static_cast<std::uint64_t>(pause_every);
-  settings.continue_with =
-      std::string(continue_with) == "evaluate" ? ContinueWith::kEvaluate : ContinueWith::kDefault;
+  settings.continue_with = std::string(continue_with) == "evaluate" ? ContinueWith::kEvaluate : ContinueWith::kDefault;
   settings.check_sources = check_sources != 0;
+  settings.interrupt_every = static_cast<std::uint64_t>(interrupt_every);
   counters = {};
   Control& control = ProtocolsOfThread().control;
   control.executed = 0;
@@ -209,10 +258,10 @@ PyObject* Disable(PyObject*, PyObject*) {
 
 PyObject* Stats(PyObject*, PyObject*) {
   const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
-  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "instructions", number(ProtocolsOfThread().control.executed), "frames",
-                       number(counters.frames), "default_frames", number(counters.default_frames), "pauses",
+  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "instructions", number(ProtocolsOfThread().control.executed),
+                       "frames", number(counters.frames), "default_frames", number(counters.default_frames), "pauses",
                        number(counters.pauses), "sourced_operands", number(counters.sourced_operands), "wrong_sources",
-                       number(counters.wrong_sources));
+                       number(counters.wrong_sources), "interrupts", number(counters.interrupts));
 }
 
 bool IsCode(PyObject* object) {
@@ -298,8 +347,8 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyModuleDef module = {PyModuleDef_HEAD_INIT, "ff_evaluator_testing", nullptr, -1, methods,
-                      nullptr,               nullptr,                nullptr, nullptr};
+PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "ff_evaluator_testing", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 }  // namespace framefuse

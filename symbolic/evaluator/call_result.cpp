@@ -1,0 +1,39 @@
+#include "symbolic/evaluator/evaluator.h"
+
+namespace framefuse {
+
+CallResult CallResultOf(const Instruction& in) {
+  switch (in.opcode) {
+    case Opcode::kCall:
+    case Opcode::kCallFunctionEx:
+    case Opcode::kLoadAttr:
+    case Opcode::kUnaryPositive:
+    case Opcode::kUnaryNegative:
+    case Opcode::kUnaryInvert:
+    case Opcode::kBinaryOp:
+    case Opcode::kCompareOp:
+    case Opcode::kBinarySubscr:
+    case Opcode::kBinarySlice:
+    case Opcode::kGetIter:
+    case Opcode::kForIter:  // of an item; StopIteration ends the loop instead
+    case Opcode::kFormatValue:
+    case Opcode::kWithExceptStart:
+    case Opcode::kImportName:
+    case Opcode::kImportFrom:
+      return CallResult::kPushed;
+    case Opcode::kLoadMethod:
+      return CallResult::kPushedOverNull;
+    case Opcode::kLoadSuperAttr:
+      return (in.arg & 1) != 0 ? CallResult::kPushedOverNull : CallResult::kPushed;
+    case Opcode::kStoreAttr:
+    case Opcode::kDeleteAttr:
+    case Opcode::kStoreSubscr:
+    case Opcode::kDeleteSubscr:
+    case Opcode::kStoreSlice:
+      return CallResult::kDropped;
+    default:
+      return CallResult::kUsed;
+  }
+}
+
+}  // namespace framefuse
