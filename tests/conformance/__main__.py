@@ -1,7 +1,7 @@
 """The command line: `python tests/conformance …`, called by `./dev conformance`.
 
-Commands: `programs` (default), `fuzz`, `rewrites`, `libtest`, `nightly`, `page`. Results go to files under `results/`, from which
-`page` writes `docs/conformance.md`. Invariant: the exit status is 0 only if nothing was wrong.
+Commands: `programs` (default), `fuzz`, `rewrites`, `libtest`, `nightly`, `page`. Results go to files under `results/`,
+from which `page` writes `docs/conformance.md`. Invariant: the exit status is 0 only if nothing was wrong.
 """
 
 import os

@@ -23,8 +23,8 @@ Written by `./dev conformance page` from `tests/conformance/results/`; don't edi
 
 The truth machine under `tests/conformance/` runs the same programs on plain Python, torch.compile and framefuse,
 through their public API only, and compares everything that a user can see: values with dtype, strides and storage,
-gradients, mutated state and identities, exceptions with cause, context, notes and traceback lines, stdout, warnings, random state,
-torch's modes, live tensors and reference counts.
+gradients, mutated state and identities, exceptions with cause, context, notes and traceback lines, stdout, warnings,
+random state, torch's modes, live tensors and reference counts.
 
 ```
 ./dev conformance programs --system framefuse            # all programs in all ways of running
