@@ -118,13 +118,28 @@ def _make_statement(source: random.Random, slots: list[Slot]) -> list[str]:
     patterns = WRITES[slot.kind] if roll > 0.8 else READS[slot.kind]
     if slot.place in ("argument", "default", "keyword") and patterns is WRITES[slot.kind] and slot.kind == "number":
         patterns = READS[slot.kind]
-    lines = source.choice(patterns)
-    indent = ""
-    wrapped = []
-    if source.random() < 0.12:
-        wrapped.append(f"if r.dim() == {source.randint(0, 2)}:")
-        indent = "    "
-    return wrapped + [indent + line.format(s=slot.reference, k=source.randint(0, 3)) for line in lines]
+    number = source.randint(0, 3)
+    lines = [line.format(s=slot.reference, k=number) for line in source.choice(patterns)]
+    return _surrounded(source, lines, only_reads=patterns is READS[slot.kind])
+
+
+def _surrounded(source: random.Random, lines: list[str], only_reads: bool) -> list[str]:
+    """The lines as they are, or inside a condition, a callee, a block; or with output beside them, which is a break."""
+    roll = source.random()
+    indented = ["    " + line for line in lines]
+    if roll < 0.10:
+        return [f"if r.dim() == {source.randint(0, 2)}:", *indented]
+    if roll < 0.22 and only_reads:
+        return ["def inner(r):", *indented, "    return r", "", "r = inner(r)"]
+    if roll < 0.27:
+        return ["try:", *indented, "finally:", "    r = r + 1"]
+    if roll < 0.31:
+        return ["with torch.no_grad():", *indented]
+    if roll < 0.35:
+        return ["for _ in range(2):", *indented]
+    if roll < 0.40:
+        return [*lines, "print(r.dim())"]
+    return lines
 
 
 def _make_change(source: random.Random, slots: list[Slot]) -> list[str]:
