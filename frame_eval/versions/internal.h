@@ -31,6 +31,9 @@ extern "C" {
 }
 #pragma GCC diagnostic pop
 
+// After Py_BUILD_CORE's Python.h.
+#include "frame_eval/ref.h"
+
 namespace framefuse::frame_ops {
 
 inline int LoadRelaxed(const _Py_atomic_int& value) { return __atomic_load_n(&value._value, __ATOMIC_RELAXED); }

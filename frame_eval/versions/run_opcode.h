@@ -3,8 +3,8 @@
 #ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_RUN_OPCODE_H_
 #define FRAMEFUSE_FRAME_EVAL_VERSIONS_RUN_OPCODE_H_
 
-#include "frame_eval/ref.h"
-#include "frame_eval/versions/internal.h"
+#include "frame_eval/versions/internal.h"  // must come first
+
 
 namespace framefuse::frame_ops {
 

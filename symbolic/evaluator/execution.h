@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "absl/container/inlined_vector.h"
+#include "absl/container/fixed_array.h"
 #include "frame_eval/bytecode/decode.h"
 #include "symbolic/evaluator/protocols.h"
 
@@ -121,14 +121,15 @@ using Handler = Step (*)(Execution& e, const Instruction& in);
 class Operands {
  public:
   // `count` entries, the lowest of which is `from_top`.
-  Operands(Execution& e, int from_top, int count) {
-    views_.reserve(static_cast<std::size_t>(count));
-    for (int i = 0; i < count; ++i) views_.push_back(e.View(from_top - i));
+  Operands(Execution& e, int from_top, int count) : views_(static_cast<std::size_t>(count)) {
+    PyObject* const* object = &e.Peek(from_top);
+    const SourceId* source = &e.PeekSource(from_top);
+    for (ValueView& view : views_) view = ValueView(*object++, *source++);
   }
   operator absl::Span<const ValueView>() const { return absl::MakeConstSpan(views_); }  // NOLINT(runtime/explicit)
 
  private:
-  absl::InlinedVector<ValueView, 8> views_;
+  absl::FixedArray<ValueView, 8> views_;
 };
 
 }  // namespace framefuse

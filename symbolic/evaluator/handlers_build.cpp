@@ -1,4 +1,5 @@
 // Building and unpacking containers, strings and slices.
+#include "absl/container/inlined_vector.h"
 #include "symbolic/evaluator/handler_table.h"
 
 namespace framefuse {

@@ -38,6 +38,7 @@ test_type_comments test_utf8source test_zipimport test_queue test_sched test_sig
 # Tests of what an interpreter other than CPython's own does not do, by a part of their names.
 EXPECTED = {
     "test_dis": "specialize",  # the adaptive interpreter's rewritten instructions
+    "test_doctest": "pdb_set_trace",  # tracing that starts inside of running frames
 }
 
 
