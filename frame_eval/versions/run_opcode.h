@@ -5,7 +5,6 @@
 
 #include "frame_eval/versions/internal.h"  // must come first
 
-
 namespace framefuse::frame_ops {
 
 // The one value that `opcode` leaves of `inputs` (one or two). Null with an error set.
