@@ -1,6 +1,7 @@
 #include "symbolic/tracing/autograd_bridge.h"
 
 #include <ATen/SequenceNumber.h>
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
@@ -54,6 +55,8 @@ bool HasGradientHooks(const at::Tensor& t) {
   if (torch::autograd::impl::get_autograd_meta(t) == nullptr) return false;
   return !torch::autograd::impl::hooks(t).empty() || torch::autograd::impl::post_acc_grad_hooks(t) != nullptr;
 }
+
+void ForgetCasts() { at::autocast::clear_cache(); }
 
 const void* GradientFunction(const at::Tensor& t) { return t.grad_fn().get(); }
 

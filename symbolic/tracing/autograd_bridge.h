@@ -21,6 +21,8 @@ std::int64_t CurrentBackwardSequence();
 std::int64_t LastForwardSequence();
 // Hooks that run when a gradient reaches the tensor.
 bool HasGradientHooks(const at::Tensor& t);
+// Empties autocast's cache, which may hold casts of fakes for as long as the program's autocast region lasts.
+void ForgetCasts();
 // The gradient function's identity, to see whether it was replaced.
 const void* GradientFunction(const at::Tensor& t);
 

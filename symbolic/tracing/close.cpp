@@ -351,6 +351,7 @@ class Closing {
     graph_.inputs.push_back(std::move(in));
     TracedInput traced;
     traced.input_index = r.input_index;
+    if (!r.fake.is_inference()) traced.version_bumps = static_cast<int>(r.fake._version() - r.version);
     if (r.gradient_of >= 0) {
       traced.gradient_of = inputs_[static_cast<std::size_t>(r.gradient_of)].input_index;
       NoteGradientRead(r.gradient_of);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "symbolic/tracing/break.h"
+#include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -50,6 +51,10 @@ void FakeImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& impl) {
   auto* other = dynamic_cast<FakeImpl*>(impl.get());
   if (other == nullptr) {
     ThrowBreak(BreakKind::kRealTensor, "x.data = y", "the data of a traced tensor is replaced by an untraced one");
+  }
+  Recorder* recorder = Recorder::Current();
+  if (recorder != nullptr && recorder->IsInput(value_)) {
+    ThrowBreak(BreakKind::kMetadataMutation, "x.data = y", "the data of an input is replaced");
   }
   copy_tensor_metadata(other, this, version_counter(), allow_tensor_metadata_change());
   Rebind(other->value_);

@@ -87,6 +87,7 @@ std::unique_ptr<OpTraits> Create(const c10::OperatorHandle& handle) {
   traits->num_arguments = static_cast<int>(traits->op->arguments().size());
   traits->num_returns = static_cast<int>(traits->op->returns().size());
   traits->device_argument = traits->op->FindArgument("device");
+  traits->layout_argument = traits->op->FindArgument("layout");
   for (const ir::OpReturn& r : traits->op->returns()) traits->returns_number |= r.type == ir::ArgType::kOther;
   const c10::OperatorName& name = handle.operator_name();
   const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
@@ -100,8 +101,10 @@ std::unique_ptr<OpTraits> Create(const c10::OperatorHandle& handle) {
     traits->is_plain_inplace = traits->shape != nullptr || NeedsNoCheck(full);
   }
   if (const c10::KernelFunction* k = FindKernel(handle, c10::DispatchKey::CompositeImplicitAutograd, false)) {
+    // Some operators have a kernel for the device beside it (silu_backward); eager runs that one.
     traits->decomposition = *k;
-    traits->is_composite = true;
+    traits->is_composite = FindKernel(handle, c10::DispatchKey::CPU, false) == nullptr &&
+                           FindKernel(handle, c10::DispatchKey::CUDA, false) == nullptr;
   }
   ChooseMetaKernel(traits.get());
   return traits;

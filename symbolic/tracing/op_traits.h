@@ -43,6 +43,7 @@ struct OpTraits {
   bool is_plain_inplace = false;
   bool returns_number = false;
   int device_argument = -1;
+  int layout_argument = -1;
   int num_arguments = 0;
   int num_returns = 0;
 };

@@ -12,6 +12,7 @@ struct Recorder::Prepared {
   ir::Node node;
   std::optional<c10::Device> device;
   bool device_from_scalar = false;
+  torch::jit::Stack numbers;  // returns that are no tensors, by return; empty if all are
 };
 
 namespace {
@@ -194,6 +195,12 @@ ir::Arg Recorder::NumberArg(const c10::IValue& v, const OpTraits& traits) const 
   return ir::Arg::Constant(v);
 }
 
+void Recorder::CheckLayouts(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
+  const auto at = static_cast<std::size_t>(traits.layout_argument);
+  if (traits.layout_argument < 0 || args[at].isNone() || args[at].toLayout() == c10::Layout::Strided) return;
+  Break(BreakKind::kUnsupportedTensor, traits, "only strided tensors are traced");
+}
+
 void Recorder::BuildArguments(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared) {
   const auto& schema = traits.op->arguments();
   prepared->node.args.reserve(args.size());
@@ -218,11 +225,15 @@ void Recorder::BuildArguments(const OpTraits& traits, c10::ArrayRef<c10::IValue>
     }
     prepared->node.args.push_back(std::move(arg));
   }
+  CheckLayouts(traits, args);
   const int at = traits.device_argument;
   if (at >= 0 && args[static_cast<std::size_t>(at)].isDevice()) {
     prepared->device = args[static_cast<std::size_t>(at)].toDevice();
   }
   prepared->device = Indexed(prepared->device.value_or(c10::Device(c10::DeviceType::CPU)));
+  if (!prepared->device->is_cpu() && !prepared->device->is_cuda()) {
+    Break(BreakKind::kUnsupportedTensor, traits, "tensors on this device are not traced");
+  }
 }
 
 void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
@@ -231,10 +242,8 @@ void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> ar
   auto check = [&](const at::Tensor& t) {
     if (!t.defined()) return;
     FakeImpl* fake = AsFake(t);
-    const bool constant = fake == nullptr || constant_fakes_.contains(t.unsafeGetTensorImpl());
-    if (constant) Break(BreakKind::kMutation, traits, "a constant of the graph is written");
-    for (const ir::ConstantTensor& c : graph_.constants) {
-      if (c.value == fake->value()) Break(BreakKind::kMutation, traits, "a constant of the graph is written");
+    if (fake == nullptr || constant_values_.contains(fake->value())) {
+      Break(BreakKind::kMutation, traits, "a constant of the graph is written");
     }
   };
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -306,6 +315,9 @@ void Recorder::InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args
     }
   }
   auto describe = [&](const at::Tensor& t, int viewed) {
+    if (t.defined() && t.layout() != c10::Layout::Strided) {
+      Break(BreakKind::kUnsupportedTensor, traits, "only strided tensors are traced");
+    }
     OutputMeta m = Describe(t);
     if (m.defined) {
       m.alias_of = AliasedArgument(t, meta_args);
@@ -322,6 +334,10 @@ void Recorder::InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args
       prepared->node.list_sizes.resize(returns.size(), -1);
       prepared->node.list_sizes[r] = static_cast<std::int32_t>(v.toListRef().size());
       for (const c10::IValue& e : v.toListRef()) describe(e.toTensor(), returns[r].viewed_argument);
+    } else if (v.isInt() || v.isBool()) {
+      // Follows from sizes: the maximum sequence lengths of flash attention.
+      prepared->numbers.resize(returns.size());
+      prepared->numbers[r] = v;
     } else {
       Break(BreakKind::kDataDependent, traits, "the operator returns a number");
     }
@@ -368,6 +384,9 @@ void Recorder::Emit(const OpTraits& traits, Prepared* prepared, const Outputs& o
       c10::List<at::Tensor> list;
       for (std::int32_t i = 0; i < node.list_sizes[r]; ++i) list.push_back(one());
       results.emplace_back(std::move(list));
+    } else if (returns[r].type == ir::ArgType::kOther) {
+      results.push_back(prepared->numbers[r]);
+      node.outputs.push_back(ir::kNoValue);
     } else {
       results.emplace_back(one());
     }

@@ -98,6 +98,7 @@ ir::ValueId Recorder::AddConstant(const at::Tensor& real) {
     TlsScope off(nullptr);
     it->second = graph_.AddConstant(real.detach());
     graph_.value(it->second).storage = NewStorage();
+    constant_values_.insert(it->second);
     kept_.push_back(real);
   }
   return it->second;
@@ -111,6 +112,18 @@ at::Tensor Recorder::ConstantFake(const at::Tensor& real) {
                     real.sym_storage_offset(), real.scalar_type(), real.device(), value, id_);
   }
   return fake;
+}
+
+at::Tensor Recorder::FreshFromHost(const at::Tensor& real) {
+  static const c10::OperatorHandle clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  at::Tensor copy;
+  {
+    TlsScope off(nullptr);
+    copy = real.detach().clone();
+  }
+  torch::jit::Stack stack = {ConstantFake(copy), c10::IValue()};
+  RecordPlain(TraitsOf(clone), &stack);
+  return stack[0].toTensor();
 }
 
 ir::ValueId Recorder::ValueOf(const at::Tensor& t, const OpTraits& traits) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "backends/graph/graph.h"
 #include "symbolic/tracing/break.h"
 #include "symbolic/tracing/fake_tensor.h"
@@ -62,7 +63,8 @@ class Recorder {
   ir::ValueId AddConstant(const at::Tensor& real);
   // The constant's fake; one a constant.
   at::Tensor ConstantFake(const at::Tensor& real);
-  void RegisterConstant(const at::Tensor& real) { ConstantFake(real); }
+  // Fresh host data: the values as they are now, a new tensor on each run of the graph.
+  at::Tensor FreshFromHost(const at::Tensor& real);
 
   ir::StorageId NewStorage() { return next_storage_++; }
   // A fake of this recording over a new value; `storage` null: fresh memory.
@@ -87,6 +89,7 @@ class Recorder {
   void NoteTensor(const at::Tensor& t, const OpTraits& traits, Prepared* prepared);
   ir::Arg TensorListArg(const c10::IValue& v, const OpTraits& traits, Prepared* prepared);
   ir::Arg NumberArg(const c10::IValue& v, const OpTraits& traits) const;
+  void CheckLayouts(const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
   void CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
   bool InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Outputs* outputs) const;
   void InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared, Outputs* outputs);
@@ -102,6 +105,7 @@ class Recorder {
   absl::flat_hash_map<c10::TensorImpl*, at::Tensor> constant_fakes_;
   // Python numbers in tensor arguments, by type and bits.
   absl::flat_hash_map<std::pair<int, std::uint64_t>, ir::ValueId> numbers_;
+  absl::flat_hash_set<ir::ValueId> constant_values_;
   std::vector<at::Tensor> kept_;  // keeps the keys of the maps alive
   std::vector<bool> is_input_;    // by value
   RecorderStatistics statistics_;

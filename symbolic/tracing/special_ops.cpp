@@ -27,11 +27,6 @@ bool BreakOnMetadata(Recorder& recorder, const c10::OperatorHandle& handle, Stac
   recorder.Break(BreakKind::kMetadataMutation, TraitsOf(handle), "sizes or storage of a tensor are replaced in place");
 }
 
-// item() needs the value; of a registered constant or Python number it is known.
-bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  return BreakOnData(recorder, handle, stack);
-}
-
 // resize_ to the sizes it has is no change.
 bool Resize(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const at::Tensor& self = ArgumentOf(handle, stack, 0).toTensor();
@@ -49,7 +44,10 @@ bool MetadataInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stac
   const at::Tensor self = ArgumentOf(handle, stack, 0).toTensor();
   FakeImpl* fake = AsFake(self);
   if (fake == nullptr || recorder.IsInput(fake->value())) return BreakOnMetadata(recorder, handle, stack);
-  auto view = c10::Dispatcher::singleton().findSchema({name.name.substr(0, name.name.size() - 1), name.overload_name});
+  const std::string view_name = name.name.substr(0, name.name.size() - 1);
+  auto view = c10::Dispatcher::singleton().findSchema({view_name, name.overload_name});
+  // transpose_ is the in-place form of transpose.int.
+  if (!view) view = c10::Dispatcher::singleton().findSchema({view_name, "int"});
   if (!view) return BreakOnMetadata(recorder, handle, stack);
   recorder.RecordPlain(TraitsOf(*view), stack);
   const at::Tensor viewed = stack->back().toTensor();
@@ -91,10 +89,15 @@ bool CudnnBatchNorm(Recorder& recorder, const c10::OperatorHandle& handle, Stack
   return true;
 }
 
-// lift_fresh gets tensors made from literals (indexing with a number, torch.tensor): their values are constants.
-bool LiftFresh(Recorder& recorder, const c10::OperatorHandle&, Stack* stack) {
+// lift_fresh gets tensors that torch makes from numbers (x[0] = 3.0). Larger host data goes through
+// RegisterConstant, where the caller knows that its bytes are literal or guarded.
+bool LiftFresh(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const at::Tensor t = stack->back().toTensor();
-  if (AsFake(t) == nullptr) stack->back() = recorder.ConstantFake(t);
+  if (AsFake(t) != nullptr) return true;
+  if (t.dim() != 0 || !t.is_cpu()) {
+    recorder.Break(BreakKind::kRealTensor, TraitsOf(handle), "a tensor made from host memory is used");
+  }
+  stack->back() = recorder.FreshFromHost(t);
   return true;
 }
 
@@ -112,7 +115,7 @@ bool Index(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) 
 
 SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle) {
   static const auto* table = new std::unordered_map<std::string, SpecialFn>{
-      {"aten::_local_scalar_dense", LocalScalar},
+      {"aten::_local_scalar_dense", BreakOnData},
       {"aten::nonzero", BreakOnData},
       {"aten::equal", BreakOnData},
       {"aten::is_nonzero", BreakOnData},

@@ -174,7 +174,7 @@ absl::StatusOr<Ref> Tracer::RegisterConstant(BorrowedRef real, bool copy) {
   if (tensor == nullptr) return absl::InvalidArgumentError("not a tensor");
   if (absl::Status s = CheckTraceable(*tensor); !s.ok()) return s;
   Suspended off;
-  at::Tensor fake = state_->recorder->ConstantFake(copy ? tensor->detach().clone() : *tensor);
+  at::Tensor fake = copy ? state_->recorder->FreshFromHost(*tensor) : state_->recorder->ConstantFake(*tensor);
   Ref python = WrapLike(fake, reinterpret_cast<PyTypeObject*>(THPVariableClass));
   if (!python) return PythonFailure("wrapping a fake failed");
   state_->constants.push_back(python);
@@ -239,6 +239,7 @@ absl::StatusOr<TracedGraph> Tracer::Close(absl::Span<const BorrowedRef> outputs,
 void Tracer::Drop() {
   FF_CHECK(state_->scopes.empty()) << "Drop inside Begin and End";
   TlsScope off(nullptr);
+  ForgetCasts();
   // Gradients and histories of input fakes may refer back to them.
   for (InputRecord& record : state_->inputs) {
     record.fake.mutable_grad().reset();

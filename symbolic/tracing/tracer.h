@@ -41,6 +41,9 @@ class OriginProvider {
 struct TracedInput {
   int input_index = -1;  // as given to MakeInput; -1: it came in only as the gradient below
   int gradient_of = -1;  // the tensor is the `.grad` of the input with this index
+  // How far eager would have moved the tensor's version counter. Writes below autograd's view of versions (batch
+  // norm's statistics, x.data) move nothing.
+  int version_bumps = 0;
 };
 
 // `.grad` of an input was replaced: it becomes the plan's user output `output`, or None if that is -1.
@@ -106,8 +109,8 @@ class Tracer {
   // The fake for a tensor that existed before the frame; the same tensor gives the same fake. A fake of a tensor
   // whose metadata is not traced is refused: FailedPrecondition, the message is the break's explanation.
   absl::StatusOr<Ref> MakeInput(BorrowedRef real, InputRole role, int input_index, std::string_view name = {});
-  // Lets `real` take part in operators as a constant of the graph and returns its fake. `copy`: the graph keeps a
-  // copy of the values as they are now (fresh host data); else the tensor itself, which must never change.
+  // Lets `real` take part in operators and returns its fake. `copy`: fresh host data; the graph keeps the values as
+  // they are now and makes a new tensor of them on each run. Else the tensor itself, which must never change.
   absl::StatusOr<Ref> RegisterConstant(BorrowedRef real, bool copy);
 
   // Whether `object` is a tensor that any tracer made.

@@ -12,7 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def _load():
-    candidates = [os.environ["FF_BUILD"]] if "FF_BUILD" in os.environ else []
+    candidates = [os.environ["FF_BUILD_DIR"]] if "FF_BUILD_DIR" in os.environ else []
     candidates += sorted(glob.glob(os.path.join(ROOT, "build*")))
     for folder in candidates:
         found = glob.glob(os.path.join(folder, "tests", "tracing", "ff_tracing_testing*.so"))
@@ -22,10 +22,14 @@ def _load():
             sys.modules["ff_tracing_testing"] = module
             spec.loader.exec_module(module)
             return module
-    raise ImportError("build the target ff_tracing_testing first (FF_BUILD names the build folder)")
+    raise ImportError("build the target ff_tracing_testing first (FF_BUILD_DIR names the build folder)")
 
 
 native = _load()
+
+
+DTYPES = {"Float": torch.float32, "Double": torch.float64, "BFloat16": torch.bfloat16, "Half": torch.float16,
+          "ComplexFloat": torch.complex64, "ComplexDouble": torch.complex128}
 
 
 class Broke(Exception):
@@ -136,7 +140,8 @@ class Recording:
     def tangents(self):
         outputs = self.closed.outputs()
         rows = [r for r in self.closed.inputs() if r["tangent_of"] >= 0]
-        return [torch.randn(outputs[r["tangent_of"]]["sizes"]) for r in rows], [r["tangent_of"] for r in rows]
+        of = [r["tangent_of"] for r in rows]
+        return [torch.randn(outputs[o]["sizes"], dtype=DTYPES[outputs[o]["dtype"]]) for o in of], of
 
 
 def record(f, *args, **kwargs):
@@ -151,9 +156,9 @@ def clone_tree(args):
     def one(t):
         if id(t) not in memo:
             s = t.untyped_storage()
-            if s.data_ptr() not in storages:
-                storages[s.data_ptr()] = s.clone()
-            c = torch.empty(0, dtype=t.dtype).set_(storages[s.data_ptr()], t.storage_offset(), t.size(), t.stride())
+            if s._cdata not in storages:
+                storages[s._cdata] = s.clone()
+            c = torch.empty(0, dtype=t.dtype).set_(storages[s._cdata], t.storage_offset(), t.size(), t.stride())
             memo[id(t)] = c.requires_grad_(t.requires_grad)
         return memo[id(t)]
 

@@ -1,0 +1,85 @@
+"""The metadata oracle over torch's own operator samples: for each operator, every size, stride, dtype, device and
+sharing of memory that the recorder said, forward and backward, is what execution yields; values and gradients are
+eager's. Two samples an operator; FF_ORACLE_SAMPLES sets another number (nightly)."""
+import gc
+import itertools
+import os
+import warnings
+
+import pytest
+import torch
+
+from harness import Broke, Recording, clone_tree, native, same, tensors_of
+
+op_db = pytest.importorskip("torch.testing._internal.common_methods_invocations").op_db
+
+SAMPLES = int(os.environ.get("FF_ORACLE_SAMPLES", "2"))
+# Breaks that are right: the result's shape or value depends on data, or host data and generators are used.
+RIGHT_BREAKS = ("data-dependent operator", "hidden state", "unsupported tensor", "metadata mutation")
+# Values that execution leaves undefined.
+UNDEFINED_VALUES = ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
+
+
+def full_name(op):
+    return op.name + ("." + op.variant_test_name if op.variant_test_name else "")
+
+
+def unique(tensors):
+    out = []
+    for t in tensors:
+        if not any(t is u for u in out):
+            out.append(t)
+    return out
+
+
+def is_random(closed):
+    return any(word in closed.text() for word in ("rand", "normal", "bernoulli", "uniform", "exponential", "cauchy",
+                                                  "geometric", "dropout", "multinomial", "poisson", "rrelu", "binomial"))
+
+
+def compare(op, call, sample_args):
+    eager_args = clone_tree(sample_args)
+    try:
+        expected = tensors_of(call(eager_args))
+    except Exception:  # samples of an operator that this build of torch refuses
+        return
+    if any(t.layout != torch.strided for t in tensors_of(sample_args) + expected):
+        return
+    try:
+        recording = Recording(call, (sample_args,))
+    except Broke as b:
+        assert b.args[0] in RIGHT_BREAKS, b.args
+        return
+    graph_args = clone_tree(sample_args)
+    reals, leaves = unique(tensors_of(graph_args)), unique(tensors_of(eager_args))
+    closed = recording.closed
+    tangents, of = recording.tangents()
+    got, gradients, mismatches, _ = closed.execute(recording.real_inputs(reals), tangents)
+    assert not mismatches, "\n".join(mismatches) + "\n" + closed.text()
+    if full_name(op) not in UNDEFINED_VALUES and not is_random(closed):
+        assert len(got) == len(expected)
+        for g, e in zip(got, expected):
+            assert same(g, e) or same(g, e, exact=False), f"{g} != {e}\n{closed.text()}"
+        if tangents and all(o < len(expected) for o in of):
+            wanted = [t for t in leaves if t.requires_grad]
+            grads = torch.autograd.grad([expected[o] for o in of], wanted, tangents, allow_unused=True)
+            by_leaf = {id(t): g for t, g in zip(wanted, grads)}
+            rows = closed.inputs()
+            for index, gradient in gradients:
+                want = by_leaf[id(leaves[rows[index]["index"]])]
+                assert same(gradient, want) or same(gradient, want, exact=False), \
+                    f"gradient of input {index}: {gradient} != {want}\n{closed.text()}"
+    recording.drop()
+
+
+@pytest.mark.parametrize("op", op_db, ids=full_name)
+def test_operator(op):
+    if not op.supports_dtype(torch.float32, "cpu"):
+        pytest.skip("no float32")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        samples = op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd)
+        for sample in itertools.islice(samples, SAMPLES):
+            compare(op, lambda a: op(a[0], *a[1], **a[2]), [sample.input, list(sample.args), dict(sample.kwargs)])
+    gc.collect()
+    assert native.live_fakes() == 0
