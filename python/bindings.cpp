@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/runtime/builtin_backends.h"
 #include "common/config.h"
 #include "common/logging.h"
 #include "common/status.h"
@@ -136,6 +137,7 @@ py::dict StatisticsToPython() {
 void BindState(py::module_& m) {
   m.def("initialize",
         [](const py::object& unsupported, const py::object& backend_error, const py::object& internal_error) {
+          RegisterBuiltinBackends();
           RaiseIfError(Initialize({ToRef(unsupported), ToRef(backend_error), ToRef(internal_error)}));
         });
   py::enum_<Stance>(m, "Stance")

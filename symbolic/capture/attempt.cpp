@@ -198,7 +198,7 @@ class Driver final : public Capture::StopListener {
       const double start = Now();
       tracing::Tracer::Suspended suspended;
       HookScope hook(HookMode::kOff, nullptr);
-      absl::StatusOr<std::shared_ptr<Executable>> executable =
+      absl::StatusOr<std::shared_ptr<TensorWork>> executable =
           settings_.fx_backend ? CompileFx(capture, closed, settings_.fx_backend)
                                : CompilePlan(closed, settings_.backend, settings_.mode);
       result_.backend_seconds += Now() - start;

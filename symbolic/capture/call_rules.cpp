@@ -179,19 +179,25 @@ MethodEffect BuiltinMethodEffect(PyTypeObject* type, std::string_view name) {
 }
 
 bool IsDispatcherFunction(BorrowedRef builtin) {
-  if (!PyCFunction_Check(builtin)) return false;
-  PyObject* self = PyCFunction_GET_SELF(builtin.get());
-  if (self == nullptr) return false;
-  static const auto* owners = [] {
-    auto* set = new absl::flat_hash_set<PyObject*>();
-    for (const char* path : {"torch._C._VariableFunctions", "torch._C._VariableFunctionsClass", "torch._C._nn",
-                             "torch._C._linalg", "torch._C._fft", "torch._C._special"}) {
+  if (!PyCFunction_Check(builtin.get())) return false;
+  // The functions of torch._C._VariableFunctions are static methods without a self: known by their definitions.
+  static const auto* definitions = [] {
+    auto* set = new absl::flat_hash_set<const PyMethodDef*>();
+    for (const char* path : {"torch._C._VariableFunctions", "torch._C._nn", "torch._C._linalg", "torch._C._fft",
+                             "torch._C._special"}) {
       Ref owner = ResolvePath(path);
-      if (owner) set->insert(owner.release());
+      Ref names = owner ? Ref::Steal(PyObject_Dir(owner)) : Ref();
+      for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names.get()); ++i) {
+        Ref member = Ref::Steal(PyObject_GetAttr(owner, PyList_GET_ITEM(names.get(), i)));
+        if (member && PyCFunction_Check(member.get())) {
+          set->insert(reinterpret_cast<PyCFunctionObject*>(member.get())->m_ml);
+        }
+      }
+      PyErr_Clear();
     }
     return set;
   }();
-  return owners->contains(self);
+  return definitions->contains(reinterpret_cast<PyCFunctionObject*>(builtin.get())->m_ml);
 }
 
 bool IsTorchLeafFunction(BorrowedRef function) {

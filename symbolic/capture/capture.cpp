@@ -65,6 +65,7 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
   for (int i = 0; i < live; ++i) {
     if (slots[i] != nullptr) act.sources[static_cast<std::size_t>(i)] = kUnadopted;
   }
+  NoteCode(code);
   root_ = &act;
   top_ = &act;
   frames_.push_back(FrameRecord{&act, 0});
@@ -73,6 +74,10 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
   for (Py_ssize_t i = 0; closure != nullptr && i < PyTuple_GET_SIZE(closure); ++i) {
     Adopt(PyTuple_GET_ITEM(closure, i),
           sources_.Intern(SourceKind::kClosureCell, kNoSource, static_cast<std::int32_t>(i), nullptr));
+  }
+  // Stack entries move between slots before anything looks at them; locals are adopted where they are loaded.
+  for (int i = frame_ops::SlotCount(code); i < live; ++i) {
+    if (slots[i] != nullptr) AdoptSlot(act, i);
   }
   start_exception_ = frame_ops::HandledException(thread_);
   RunResult result = Evaluate(thread_, act, *this, StartAt::kNext);
@@ -102,6 +107,7 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   if (frame_ops::IsStarting(frame)) PrepareFrameSlots(act, call);
   if (starting_generator) return frame_ops::EvalDefault(thread, frame, throw_flag);
 
+  NoteCode(code);
   const int outer_native = std::exchange(native_depth_, 0);
   const int outer_leaf = std::exchange(leaf_depth_, 0);
   frames_.push_back(FrameRecord{&act, control.executed});

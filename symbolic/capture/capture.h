@@ -170,6 +170,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // ---- where operators are called (capture_origins.cpp)
   std::int32_t Current() override;
   ir::Origin Resolve(std::int32_t id) override;
+  void NoteCode(PyCodeObject* code);
 
   // ---- FrameHandler
   PyObject* OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) override;
@@ -295,7 +296,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Activation* top_ = nullptr;
   std::vector<FrameRecord> frames_;
   ExpectedCall expected_;
-  std::vector<std::pair<RefOf<PyCodeObject>, int>> origins_;  // code and instruction, by origin id
+  std::vector<std::pair<PyCodeObject*, int>> origins_;  // code and instruction, by origin id
+  std::vector<RefOf<PyCodeObject>> noted_codes_;
   absl::flat_hash_map<PyCodeObject*, bool> is_torch_code_;
   TorchState start_state_;
   Ref start_exception_;  // handled when the attempt began

@@ -6,14 +6,22 @@
 
 namespace framefuse {
 
+// A frame's code is looked at when the frame is entered: Current runs without the GIL.
+void Capture::NoteCode(PyCodeObject* code) {
+  auto [it, inserted] = is_torch_code_.try_emplace(code, false);
+  if (!inserted) return;
+  it->second = IsTorchCode(code);
+  noted_codes_.push_back(RefOf<PyCodeObject>::Create(code));
+}
+
 std::int32_t Capture::Current() {
-  for (Activation* act = top_; act != nullptr; act = act->parent) {
+  for (const Activation* act = top_; act != nullptr; act = act->parent) {
     PyCodeObject* code = frame_ops::Code(act->frame);
-    auto [it, inserted] = is_torch_code_.try_emplace(code, false);
-    if (inserted) it->second = IsTorchCode(code);
-    if (it->second && act->parent != nullptr) continue;
-    if (!origins_.empty() && origins_.back().first.get() == code && origins_.back().second == act->instruction) break;
-    origins_.emplace_back(RefOf<PyCodeObject>::Create(code), act->instruction);
+    const auto it = is_torch_code_.find(code);
+    if (it != is_torch_code_.end() && it->second && act->parent != nullptr) continue;
+    if (origins_.empty() || origins_.back() != std::make_pair(code, act->instruction)) {
+      origins_.emplace_back(code, act->instruction);
+    }
     break;
   }
   return static_cast<std::int32_t>(origins_.size()) - 1;

@@ -22,9 +22,9 @@
 namespace framefuse {
 
 // Runs an entry's tensor work: a plan of a built-in backend, or a Python callable of an FX backend.
-class Executable {
+class TensorWork {
  public:
-  virtual ~Executable() = default;
+  virtual ~TensorWork() = default;
   // False: a Python error is set; `before_writes` tells whether no input was written yet.
   virtual bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const = 0;
   virtual std::string Text() const = 0;
@@ -63,7 +63,7 @@ class CompiledEntry final : public Entry {
 
   std::unique_ptr<GuardProgram> guards;
   std::vector<SourceId> inputs;
-  std::shared_ptr<Executable> executable;  // null: no tensor work
+  std::shared_ptr<TensorWork> executable;  // null: no tensor work
   RecipeProgram recipes;
   std::vector<Effect> effects;
   std::optional<TorchState> end_state;  // set if the frame changes it

@@ -26,7 +26,7 @@ void SetPythonError(const absl::Status& status) {
   rethrow();
 }
 
-class PlanExecutable final : public Executable {
+class PlanExecutable final : public TensorWork {
  public:
   PlanExecutable(std::shared_ptr<Plan> plan, bool writes_inputs, std::string text)
       : plan_(std::move(plan)), writes_inputs_(writes_inputs), text_(std::move(text)) {}
@@ -58,7 +58,7 @@ class PlanExecutable final : public Executable {
   std::string text_;
 };
 
-class FxExecutable final : public Executable {
+class FxExecutable final : public TensorWork {
  public:
   explicit FxExecutable(Ref callable) : callable_(std::move(callable)) {}
 
@@ -79,7 +79,7 @@ class FxExecutable final : public Executable {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Executable>> CompilePlan(const Closed& closed, const std::string& backend,
+absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(const Closed& closed, const std::string& backend,
                                                         const std::string& mode) {
   Backend* found = FindBackend(backend);
   if (found == nullptr) return absl::NotFoundError(absl::StrCat("there is no backend named ", backend));
@@ -90,10 +90,10 @@ absl::StatusOr<std::shared_ptr<Executable>> CompilePlan(const Closed& closed, co
   const std::string text = GraphText(closed.graph);
   absl::StatusOr<std::shared_ptr<Plan>> plan = found->Compile(graph, options);
   if (!plan.ok()) return plan.status();
-  return std::shared_ptr<Executable>(std::make_shared<PlanExecutable>(*std::move(plan), writes, text));
+  return std::shared_ptr<TensorWork>(std::make_shared<PlanExecutable>(*std::move(plan), writes, text));
 }
 
-absl::StatusOr<std::shared_ptr<Executable>> CompileFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend) {
+absl::StatusOr<std::shared_ptr<TensorWork>> CompileFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend) {
   Ref inputs = Ref::Steal(PyList_New(0));
   const std::vector<std::string> names = capture.SlotNames();
   for (const Capture::TensorInput& input : capture.tensor_inputs()) {
@@ -114,7 +114,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileFx(Capture& capture, const Cl
   for (const Ref& fake : closed.fx_outputs) PyList_Append(outputs, fake);
   Ref callable = Ref::Steal(PyObject_CallFunctionObjArgs(fx_backend, inputs.get(), nodes.get(), outputs.get(), nullptr));
   if (!callable) return absl::AbortedError("the FX backend raised");
-  return std::shared_ptr<Executable>(std::make_shared<FxExecutable>(std::move(callable)));
+  return std::shared_ptr<TensorWork>(std::make_shared<FxExecutable>(std::move(callable)));
 }
 
 std::string GraphText(const tracing::TracedGraph& graph) { return graph.graph != nullptr ? ir::Print(*graph.graph) : ""; }

@@ -19,8 +19,6 @@ PyTypeObject* TensorBase() {
 
 }  // namespace
 
-bool IsTensor(BorrowedRef object) { return PyObject_TypeCheck(object.get(), TensorBase()); }
-
 bool IsTensorType(BorrowedRef object) {
   return PyType_Check(object.get()) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object.get()), TensorBase());
 }

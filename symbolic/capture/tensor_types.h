@@ -4,10 +4,10 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_TENSOR_TYPES_H_
 
 #include "frame_eval/ref.h"
+#include "guards/leaf/tensor.h"  // IsTensor
 
 namespace framefuse {
 
-bool IsTensor(BorrowedRef object);      // an instance of torch.Tensor or of a subclass
 bool IsTensorType(BorrowedRef object);  // torch.Tensor, torch._C.TensorBase or a subclass of them
 bool IsParameter(BorrowedRef object);   // type(object) is torch.nn.Parameter
 // Tells tracked.h which of torch's types are immutable leaves (dtype, device, layout, memory_format, Size).
