@@ -5,6 +5,8 @@
 
 #include "backends/autograd/saved_values.h"
 #include "backends/graph/subgraph.h"
+#include "backends/passes/aliases.h"
+#include "backends/passes/rewrite.h"
 #include "common/check.h"
 #include "common/status.h"
 
@@ -19,31 +21,30 @@ using ir::ValueId;
 
 std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-// Backward nodes read a copy of a mutated input, made before anything else.
+// A mutated input whose old value (or a view of it) the backward reads is copied before anything else, and all nodes
+// read the copy.
 void CopyMutatedInputs(Graph& g) {
-  std::vector<bool> used(g.values.size(), false);
+  Aliases aliases(g);
+  std::vector<bool> root_used(g.values.size(), false);
   for (const Node& n : g.nodes) {
-    if (n.phase == ir::Phase::kBackward) ir::ForEachUse(n, [&](ValueId v) { used[At(v)] = true; });
+    if (n.phase != ir::Phase::kBackward) continue;
+    ir::ForEachUse(n, [&](ValueId v) { root_used[At(aliases.RootOf(v))] = true; });
   }
   std::vector<Node> copies;
+  Replacements replacements(g.values.size());
   for (const ir::Input& in : g.inputs) {
-    if (!in.mutated || !used[At(in.value)]) continue;
+    if (!in.mutated || !root_used[At(in.value)]) continue;
     ir::Value metadata = g.value(in.value);
     metadata.storage = -1;
-    ValueId copy = g.AddValue(std::move(metadata));
     Node clone;
     clone.op = ir::RequireOp("aten.clone");
     clone.args = {ir::Arg::OfValue(in.value), ir::Arg::None()};
-    clone.outputs = {copy};
+    clone.outputs = {g.AddValue(std::move(metadata))};
+    replacements.Replace(in.value, clone.outputs[0]);
     copies.push_back(std::move(clone));
-    for (Node& n : g.nodes) {
-      if (n.phase != ir::Phase::kBackward) continue;
-      for (ir::Arg& a : n.args) {
-        if (a.kind == ir::Arg::Kind::kValue && a.value == in.value) a.value = copy;
-        for (ValueId& v : a.values) v = v == in.value ? copy : v;
-      }
-    }
   }
+  if (!replacements.any()) return;
+  for (Node& n : g.nodes) replacements.Apply(n);
   g.nodes.insert(g.nodes.begin(), std::make_move_iterator(copies.begin()), std::make_move_iterator(copies.end()));
 }
 
@@ -55,7 +56,7 @@ class Partitioner {
     FF_RET_CHECK(g_.functional) << "partition wants a functional graph";
     CopyMutatedInputs(g_);
     CollectRoots();
-    SavePlan plan = ChooseSaved(g_, options_);
+    FF_ASSIGN_OR_RETURN(SavePlan plan, ChooseSaved(g_, options_));
     BuildForward(plan);
     BuildBackward(plan);
     FF_RETURN_IF_ERROR(Annotate(ir::Verify(result_.forward), "forward graph"));

@@ -7,6 +7,7 @@
 #include "backends/autograd/max_flow.h"
 #include "backends/autograd/partition.h"
 #include "backends/graph/subgraph.h"
+#include "backends/passes/aliases.h"
 #include "common/check.h"
 
 namespace framefuse {
@@ -32,18 +33,20 @@ bool IsTranscendental(const ir::Op& op) {
   return false;
 }
 
+bool IsView(const ir::Op& op) { return ViewedArgument(op) >= 0; }
+
 // The cut: a vertex for each forward node and for each value. On the sink's side a node is run again in the backward
 // and a value is there in the backward; a node on the source's side whose value is not must have it saved.
 class SaveChooser {
  public:
   SaveChooser(const Graph& g, const BackendOptions& options) : g_(g), options_(options) {}
 
-  SavePlan Run() {
+  absl::StatusOr<SavePlan> Run() {
     Classify();
     AddVertices();
     AddEdges();
     std::int64_t cost = flow_.Solve(source_, sink_);
-    FF_CHECK(cost < MaxFlow::kInfinite) << "the backward of " << g_.name << " needs a value that cannot be saved";
+    FF_RET_CHECK(cost < MaxFlow::kInfinite) << "the backward of " << g_.name << " needs a value that cannot be saved";
     return ReadCut();
   }
 
@@ -76,14 +79,19 @@ class SaveChooser {
     ClassifyMaterialized();
   }
 
-  static bool Fuses(const ir::Op& op) { return op.is_pointwise() || op.is_view(); }
+  static bool Fuses(const ir::Op& op) { return op.is_pointwise() || IsView(op); }
 
   // In memory whatever we choose: results and operands of nodes that no kernel absorbs.
   void ClassifyMaterialized() {
     in_memory_.assign(g_.values.size(), false);
     operand_in_backward_.assign(g_.values.size(), false);
-    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+    // Backwards, so that what is read through views is found too.
+    for (std::size_t i = g_.nodes.size(); i-- > 0;) {
       const Node& n = g_.nodes[i];
+      if (IsView(*n.op)) {
+        ThroughView(n, &in_memory_);
+        ThroughView(n, &operand_in_backward_);
+      }
       if (Fuses(*n.op)) continue;
       if (for_outputs_[i]) {
         ir::ForEachUse(n, [&](ValueId v) { in_memory_[At(v)] = true; });
@@ -93,6 +101,14 @@ class SaveChooser {
       }
       if (must_be_backward_[i]) ir::ForEachUse(n, [&](ValueId v) { operand_in_backward_[At(v)] = true; });
     }
+  }
+
+  static void ThroughView(const Node& view, std::vector<bool>* property) {
+    ir::ForEachValue(view.args[At(ViewedArgument(*view.op))], [&](ValueId base) {
+      for (ValueId v : view.outputs) {
+        if (v != kNoValue && (*property)[At(v)]) (*property)[At(base)] = true;
+      }
+    });
   }
 
   bool IsCandidate(std::size_t node) const {
@@ -127,7 +143,7 @@ class SaveChooser {
     if (n.op->is_random() || n.op->has_side_effect()) return MaxFlow::kInfinite;
     bool only_for_backward = !for_outputs_[node];
     if (only_for_backward) return 0;  // it is no repetition
-    if (n.op->is_view()) return 0;
+    if (IsView(*n.op)) return 0;
     if (options_.save_all || !n.op->is_pointwise()) return MaxFlow::kInfinite;
     std::int64_t cost = 0;
     for (ValueId v : n.outputs) {
@@ -159,7 +175,7 @@ class SaveChooser {
       for (ValueId v : n.outputs) {
         // Views are rebuilt from their base: a saved view would hide the base's version counter.
         if (v != kNoValue)
-          flow_.AddEdge(node_vertex_[i], value_vertex_[At(v)], n.op->is_view() ? MaxFlow::kInfinite : SaveCost(v));
+          flow_.AddEdge(node_vertex_[i], value_vertex_[At(v)], IsView(*n.op) ? MaxFlow::kInfinite : SaveCost(v));
       }
     }
     for (ValueId v : gradient_values_) {
@@ -212,6 +228,8 @@ class SaveChooser {
 
 }  // namespace
 
-SavePlan ChooseSaved(const Graph& joint, const BackendOptions& options) { return SaveChooser(joint, options).Run(); }
+absl::StatusOr<SavePlan> ChooseSaved(const Graph& joint, const BackendOptions& options) {
+  return SaveChooser(joint, options).Run();
+}
 
 }  // namespace framefuse

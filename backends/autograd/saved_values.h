@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "backends/graph/backend.h"
 #include "backends/graph/graph.h"
 
@@ -16,7 +17,7 @@ struct SavePlan {
   std::vector<bool> in_backward;   // by node of the joint graph
 };
 
-SavePlan ChooseSaved(const ir::Graph& joint, const BackendOptions& options);
+absl::StatusOr<SavePlan> ChooseSaved(const ir::Graph& joint, const BackendOptions& options);
 
 }  // namespace framefuse
 
