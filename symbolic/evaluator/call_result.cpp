@@ -14,12 +14,8 @@ CallResult CallResultOf(const Instruction& in) {
     case Opcode::kCompareOp:
     case Opcode::kBinarySubscr:
     case Opcode::kBinarySlice:
-    case Opcode::kGetIter:
-    case Opcode::kForIter:  // of an item; StopIteration ends the loop instead
-    case Opcode::kFormatValue:
     case Opcode::kWithExceptStart:
     case Opcode::kImportName:
-    case Opcode::kImportFrom:
       return CallResult::kPushed;
     case Opcode::kLoadMethod:
       return CallResult::kPushedOverNull;

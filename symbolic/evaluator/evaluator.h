@@ -26,8 +26,10 @@ struct RunResult {
 // A generator's first start is not for Evaluate: give it to frame_ops::EvalDefault.
 RunResult Evaluate(PyThreadState* thread, Activation& act, Protocols& protocols, StartAt start);
 
-// What becomes of the result when the call that an instruction makes last (of a function, a property, __getitem__ …)
-// ends elsewhere, as in frames rebuilt after a break: how to complete the instruction by hand.
+// What becomes of the result of the call that an instruction makes last (of a function, a property, __getitem__ …),
+// when that call ends elsewhere, as in frames rebuilt after a break: how to complete the instruction by hand.
+// A call whose result or error the instruction still looks at (GET_ITER checks for an iterator, IMPORT_FROM turns
+// AttributeError into ImportError, FOR_ITER ends on StopIteration) is kUsed.
 enum class CallResult : std::uint8_t {
   kPushed,          // push it at resume_depth, go on at next_instruction
   kPushedOverNull,  // push null, then it (LOAD_METHOD and its like, where the attribute is no plain method)
