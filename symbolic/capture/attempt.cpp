@@ -176,6 +176,8 @@ class Driver final : public Capture::StopListener {
 
   // Guards, executable: the entry is whole. Runs inside the attempt, with its fakes alive.
   void Build(Capture& capture) {
+    tracing::Tracer::Suspended suspended;
+    HookScope hook(HookMode::kOff);
     Closed& closed = *closed_;
     CompiledEntry& entry = *closed.entry;
     const bool no_tensor_work = capture.fx().nodes().empty() && NodeCountOf(closed.graph) == 0;
@@ -196,8 +198,6 @@ class Driver final : public Capture::StopListener {
     entry.graph_text = GraphText(closed.graph);
     if (!no_tensor_work || !closed.fx_outputs.empty()) {
       const double start = Now();
-      tracing::Tracer::Suspended suspended;
-      HookScope hook(HookMode::kOff, nullptr);
       absl::StatusOr<std::shared_ptr<TensorWork>> executable =
           settings_.fx_backend ? CompileFx(capture, closed, settings_.fx_backend)
                                : CompilePlan(closed, settings_.backend, settings_.mode);
@@ -250,7 +250,6 @@ class Driver final : public Capture::StopListener {
   // Guards run once on live state before an entry is installed: they must hold (soundness rule 16).
   absl::Status CheckOnLiveState(const CompiledEntry& entry) {
     const TorchState inside = TorchState::Current();
-    tracing::Tracer::Suspended suspended;
     start_.Apply();
     const FrameView view = frame_ops::View(frame_);
     const bool holds = entry.guards->Check(view, nullptr);

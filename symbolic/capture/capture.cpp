@@ -68,7 +68,7 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
   NoteCode(code);
   root_ = &act;
   top_ = &act;
-  frames_.push_back(FrameRecord{&act, 0});
+  frames_.push_back(FrameRecord{&act});
   // The closure's cells reach the frame by COPY_FREE_VARS, without a load.
   PyObject* closure = frame_ops::IsStarting(copy) ? frame_ops::Function(copy)->func_closure : nullptr;
   for (Py_ssize_t i = 0; closure != nullptr && i < PyTuple_GET_SIZE(closure); ++i) {
@@ -110,7 +110,7 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   NoteCode(code);
   const int outer_native = std::exchange(native_depth_, 0);
   const int outer_leaf = std::exchange(leaf_depth_, 0);
-  frames_.push_back(FrameRecord{&act, control.executed});
+  frames_.push_back(FrameRecord{&act});
   top_ = &act;
   RunResult result = control.unwinding ? RunResult{Outcome::kUnwound, Value()}
                                        : Evaluate(thread, act, *this, StartAt::kNext);
@@ -188,9 +188,8 @@ Value Capture::Break(GraphBreakKind kind, std::string_view context) {
   std::size_t last = 0;
   while (last + 1 < frames_.size() && frames_[last + 1].activation->completion != Completion::kCallback) ++last;
   for (std::size_t i = last + 1; i-- > 0;) {
-    // The instruction that executes has been counted already.
-    const std::uint64_t executed = (i + 1 < frames_.size() ? frames_[i + 1].entered_at : control.executed) - 1;
-    CapturePosition position = PositionOf(*frames_[i].activation, executed);
+    const Activation& act = *frames_[i].activation;
+    CapturePosition position = PositionOf(act, act.started);
     if (i == last) {
       record.position = position;
     } else {
@@ -242,7 +241,6 @@ StopAction Capture::OnStop(Activation& act) {
       control.stop_at = control.executed + 1;
       return StopAction::kContinue;
     }
-    ++control.executed;  // Break counts from inside an instruction
     Break(GraphBreakKind::kForced, "");
     return StopAction::kUnwind;
   }

@@ -258,7 +258,6 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
  private:
   struct FrameRecord {
     Activation* activation;
-    std::uint64_t entered_at;  // control.executed while the caller's instruction executes
   };
   struct ExpectedCall {
     PyObject* function = nullptr;

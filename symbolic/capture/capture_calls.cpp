@@ -249,7 +249,8 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
   if (Py_TYPE(o) == &_PyMethodWrapper_Type) {  // obj.__add__ and the like: unwrap to the slot wrapper
     Ref self = Ref::Steal(PyObject_GetAttrString(o, "__self__"));
     Ref name = Ref::Steal(PyObject_GetAttrString(o, "__name__"));
-    BorrowedRef wrapper = LookupInType(Py_TYPE(self.get()), name);
+    Ref owner = Ref::Steal(PyObject_GetAttrString(o, "__objclass__"));
+    BorrowedRef wrapper = owner ? frame_ops::TypeLookup(reinterpret_cast<PyTypeObject*>(owner.get()), name) : nullptr;
     ValueVector all;
     all.push_back(ValueView(self, kNoSource));
     all.insert(all.end(), args.begin(), args.end());

@@ -57,7 +57,7 @@ class ChainCloser {
         }
         slot.value = *value;
       }
-      if (root || slot.value != kNoRecipe) f.slots.push_back(slot);
+      if (root || i >= locals || slot.value != kNoRecipe) f.slots.push_back(slot);
     }
     frames->push_back(std::move(f));
     return absl::OkStatus();

@@ -42,6 +42,7 @@ struct Activation {
   // included: SetNextInstruction(frame, instruction) executes it again. Bytecode::At gives the rest.
   int instruction = 0;
   int next_instruction = 0;  // index after it and its caches
+  std::uint64_t started = 0;  // Control::executed before the current instruction: names it to Control::stop_at
 };
 
 // Shared by all activations of one run.
