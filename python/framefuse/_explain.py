@@ -18,7 +18,10 @@ class BreakReason:
 
 @dataclasses.dataclass
 class ExplainOutput:
-    """What `explain(f)(…)` returns; `print` it for a report. Counts mean what torch._dynamo.explain's mean."""
+    """What `explain(f)(…)` returns; `print` it for a report. Counts mean what torch._dynamo.explain's mean.
+
+    `out_guards` holds the guards of each compiled piece as one readable Python function; `graphs` the ATen graphs as text.
+    """
 
     graph_count: int
     graph_break_count: int
@@ -51,7 +54,7 @@ class ExplainOutput:
             lines += [f"    {operation}" for operation in operations]
         lines.append("Out Guards:")
         for number, guard in enumerate(self.out_guards, 1):
-            lines += [f"  Guard {number}:", f"    {guard}"]
+            lines += [f"  Guard {number}:", *(f"    {line}" for line in guard.splitlines())]
         times = ", ".join(f"{stage} {seconds * 1e3:.2f} ms" for stage, seconds in self.compile_times.items())
         lines.append(f"Compile Times: {times}")
         return "\n".join(lines) + "\n"

@@ -125,7 +125,7 @@ struct ExplainGraph {
 struct ExplainReport {
   std::vector<ExplainGraph> graphs;
   std::vector<ExplainBreak> breaks;
-  std::vector<std::string> guards;                            // one Python expression each, over all entries
+  std::vector<std::string> guards;                            // one readable Python function for each entry
   std::vector<std::pair<std::string, double>> compile_times;  // stage, seconds
 };
 
