@@ -101,6 +101,7 @@ class Run {
   void Begin(const Instruction& in) {
     e_.act.instruction = in.start;
     e_.act.next_instruction = in.next;
+    e_.act.started = e_.control.executed - 1;  // this instruction has been counted
     e_.act.resume_depth = e_.act.stack_depth - in.pops;
   }
   // The two commonest instructions, where they neither fail nor run any code; their handlers do the rest.
