@@ -16,7 +16,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-_SILENCE_SECONDS = 120.0
+_START_SECONDS = 120.0
+_SILENCE_SECONDS = 40.0
 
 
 class Worker:
@@ -30,7 +31,7 @@ class Worker:
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [tests_folder, environment.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, str(writer), *arguments],
+            [sys.executable, "-X", "faulthandler", "-m", module, str(writer), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -49,14 +50,22 @@ class Worker:
         finally:
             os.close(self._reader)
             if self._hung:
-                self._process.kill()
+                self._stop()
             self._process.wait()
             self._keep_errors()
             self._process.stderr.close()
 
+    def _stop(self) -> None:
+        # An abort lets the fault handler say where it hung.
+        self._process.send_signal(signal.SIGABRT)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
     def _read(self) -> Iterator[Any]:
         buffer = b""
-        deadline = time.monotonic() + _SILENCE_SECONDS
+        deadline = time.monotonic() + _START_SECONDS
         while True:
             ready, _, _ = select.select([self._reader], [], [], 1.0)
             self._keep_errors()
@@ -74,16 +83,18 @@ class Worker:
             yield from map(json.loads, lines)
 
     def _keep_errors(self) -> None:
-        self._errors = (self._errors + (self._process.stderr.read() or b""))[-2000:]
+        self._errors = (self._errors + (self._process.stderr.read() or b""))[-6000:]
 
     def why_it_ended(self) -> list[str]:
         """How a worker ended that did not finish, and the last lines that it wrote."""
         code = self._process.returncode
         if self._hung:
-            reason = f"hung: silent for {_SILENCE_SECONDS:.0f} s"
+            reason = "hung: no answer for too long"
         else:
             reason = f"died: {signal.Signals(-code).name}" if code < 0 else f"died: exit status {code}"
-        return [reason, *self._errors.decode(errors="replace").strip().splitlines()[-3:]]
+        lines = self._errors.decode(errors="replace").strip().splitlines()
+        fatal = next((n for n, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
+        return [reason, *(lines[-3:] if fatal is None else lines[fatal : fatal + 6])]
 
 
 def reply(stream: Any, content: Any) -> None:

@@ -103,7 +103,13 @@ def run(
         search.programs += 1
         search.calls += len(draft.changes) + 2
         if verdict is not None:
-            smallest = shrink(draft, lambda d: fails(d, system) is not None)
+            failing = draft  # the shrunk drafts keep its seed
+
+            def still_fails(smaller: Draft) -> bool:
+                started(failing.seed)  # a sign of life
+                return fails(smaller, system) is not None
+
+            smallest = shrink(draft, still_fails)
             finding = Finding(smallest, fails(smallest, system) or verdict)
             search.findings.append(finding)
             found(finding)
