@@ -43,8 +43,7 @@ std::string ExpectedText(const Held& expected) {
 // Walks a frame's sources in order, keeping their values.
 class Walk {
  public:
-  Walk(const ProgramImage& image, const FrameView& frame)
-      : image_(image), frame_(frame), values_(image.reads.size()) {}
+  Walk(const ProgramImage& image, const FrameView& frame) : image_(image), frame_(frame), values_(image.reads.size()) {}
 
   std::string FirstFailure();
 
@@ -137,20 +136,33 @@ std::string Walk::FirstFailure() {
 std::string FactExpression(const Fact& fact, const std::string& source) {
   const std::string key = fact.key.key.empty() ? "" : ReprText(fact.key.key.get());
   switch (fact.kind) {
-    case GuardKind::kTypeIs: return "type(" + source + ") is " + ExpectedText(fact.expected);
-    case GuardKind::kIdentity: return source + " is " + ExpectedText(fact.expected);
-    case GuardKind::kEquals: return source + " == " + ExpectedText(fact.expected);
-    case GuardKind::kLength: return "len(" + source + ") == " + std::to_string(fact.number);
-    case GuardKind::kKeys: return "list(" + source + ") == " + ElementsText(fact.elements);
-    case GuardKind::kHasKey: return key + " in " + source;
-    case GuardKind::kLacksKey: return key + " not in " + source;
-    case GuardKind::kLacksAttr: return key + " not in " + source + ".__dict__";
-    case GuardKind::kSetEquals: return "list(" + source + ") == " + ElementsText(fact.elements);
+    case GuardKind::kTypeIs:
+      return "type(" + source + ") is " + ExpectedText(fact.expected);
+    case GuardKind::kIdentity:
+      return source + " is " + ExpectedText(fact.expected);
+    case GuardKind::kEquals:
+      return source + " == " + ExpectedText(fact.expected);
+    case GuardKind::kLength:
+      return "len(" + source + ") == " + std::to_string(fact.number);
+    case GuardKind::kKeys:
+      return "list(" + source + ") == " + ElementsText(fact.elements);
+    case GuardKind::kHasKey:
+      return key + " in " + source;
+    case GuardKind::kLacksKey:
+      return key + " not in " + source;
+    case GuardKind::kLacksAttr:
+      return key + " not in " + source + ".__dict__";
+    case GuardKind::kSetEquals:
+      return "list(" + source + ") == " + ElementsText(fact.elements);
     case GuardKind::kTypeLookup:
-      return "lookup(" + source + ", " + key + ") is " + (fact.expected.empty() ? "<absent>" : ExpectedText(fact.expected));
-    case GuardKind::kCellEmpty: return "is_empty(" + source + ")";
-    case GuardKind::kNull: return "is_unbound(" + source + ")";
-    default: return "";
+      return "lookup(" + source + ", " + key + ") is " +
+             (fact.expected.empty() ? "<absent>" : ExpectedText(fact.expected));
+    case GuardKind::kCellEmpty:
+      return "is_empty(" + source + ")";
+    case GuardKind::kNull:
+      return "is_unbound(" + source + ")";
+    default:
+      return "";
   }
 }
 
@@ -158,13 +170,18 @@ std::string ExplainFact(const Fact& fact, BorrowedRef value, const std::string& 
   const std::string failed = FactExpression(fact, source) + " failed";
   if (!value) return fact.kind == GuardKind::kNull ? failed : failed + ": it is missing";
   switch (fact.kind) {
-    case GuardKind::kTypeIs: return failed + ": " + TypeText(value.type());
+    case GuardKind::kTypeIs:
+      return failed + ": " + TypeText(value.type());
     case GuardKind::kIdentity:
     case GuardKind::kEquals:
-    case GuardKind::kNull: return failed + ": " + ReprText(value);
-    case GuardKind::kLength: return failed + ": " + std::to_string(RawLength(value));
-    case GuardKind::kKeys: return failed + ": " + KeysText(value);
-    default: return failed;
+    case GuardKind::kNull:
+      return failed + ": " + ReprText(value);
+    case GuardKind::kLength:
+      return failed + ": " + std::to_string(RawLength(value));
+    case GuardKind::kKeys:
+      return failed + ": " + KeysText(value);
+    default:
+      return failed;
   }
 }
 
@@ -192,11 +209,14 @@ std::string ImageText(const ProgramImage& image, const std::string& name) {
         line("is_tensor(" + source + ", " + TypeText(spec.type) + ", '" + DescribeTensor(spec) + "')", fact.where);
         break;
       }
-      case GuardKind::kSameAs: line(source + " is " + print(static_cast<SourceId>(fact.number)), fact.where); break;
+      case GuardKind::kSameAs:
+        line(source + " is " + print(static_cast<SourceId>(fact.number)), fact.where);
+        break;
       case GuardKind::kDistinctFrom:
         line(source + " is not " + print(static_cast<SourceId>(fact.number)), fact.where);
         break;
-      default: line(FactExpression(fact, source), fact.where);
+      default:
+        line(FactExpression(fact, source), fact.where);
     }
   }
   if (!image.overlap_sources.empty()) {

@@ -12,6 +12,13 @@ bool MatchesElement(const Held& expected, BorrowedRef actual) {
   return expected.Is(actual) || (!expected.weak() && SameImmutable(expected.reference(), actual));
 }
 
+// Objects with object's own equality (dtypes, layouts, code …) are equal to themselves only.
+bool CanCompare(BorrowedRef value) {
+  const PyTypeObject* type = value.type();
+  return IsImmutable(value) || IsTorchDevice(value) || PyCode_Check(value.get()) || type->tp_richcompare == nullptr ||
+         type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
 bool HoldsEquals(const Fact& fact, BorrowedRef value) {
   if (!value || fact.expected.weak()) return fact.expected.Is(value);
   const BorrowedRef expected = fact.expected.reference();
@@ -117,8 +124,8 @@ absl::StatusOr<Fact> MakeFact(const Guard& guard) {
     case GuardKind::kEquals:
       if (!guard.expected) return absl::InvalidArgumentError("a guard on a value needs the expected one");
       fact.expected = Held(guard.expected);
-      if (guard.kind == GuardKind::kEquals && !IsImmutable(guard.expected) && !IsTorchDevice(guard.expected)) {
-        return absl::InvalidArgumentError("kEquals needs an immutable value");
+      if (guard.kind == GuardKind::kEquals && !CanCompare(guard.expected)) {
+        return absl::InvalidArgumentError("kEquals needs a value that can be compared without user code");
       }
       break;
     case GuardKind::kHasKey:
@@ -143,26 +150,40 @@ absl::StatusOr<Fact> MakeFact(const Guard& guard) {
     case GuardKind::kSetEquals:
       if (absl::Status status = FillElements(guard, &fact); !status.ok()) return status;
       break;
-    default: break;
+    default:
+      break;
   }
   return fact;
 }
 
 bool Holds(const Fact& fact, BorrowedRef value) {
   switch (fact.kind) {
-    case GuardKind::kTypeIs: return value && fact.expected.Is(reinterpret_cast<PyObject*>(value.type()));
-    case GuardKind::kIdentity: return fact.expected.Is(value);
-    case GuardKind::kEquals: return HoldsEquals(fact, value);
-    case GuardKind::kLength: return value && RawLength(value) == fact.number;
-    case GuardKind::kKeys: return HoldsKeys(fact, value);
-    case GuardKind::kHasKey: return HoldsHasKey(fact, value, Lookup::kFound);
-    case GuardKind::kLacksKey: return HoldsHasKey(fact, value, Lookup::kAbsent);
-    case GuardKind::kLacksAttr: return HoldsLacksAttr(fact, value);
-    case GuardKind::kSetEquals: return HoldsSet(fact, value);
-    case GuardKind::kTypeLookup: return HoldsTypeLookup(fact, value);
-    case GuardKind::kCellEmpty: return value && PyCell_Check(value.get()) && PyCell_GET(value.get()) == nullptr;
-    case GuardKind::kNull: return !value;
-    default: return false;
+    case GuardKind::kTypeIs:
+      return value && fact.expected.Is(reinterpret_cast<PyObject*>(value.type()));
+    case GuardKind::kIdentity:
+      return fact.expected.Is(value);
+    case GuardKind::kEquals:
+      return HoldsEquals(fact, value);
+    case GuardKind::kLength:
+      return value && RawLength(value) == fact.number;
+    case GuardKind::kKeys:
+      return HoldsKeys(fact, value);
+    case GuardKind::kHasKey:
+      return HoldsHasKey(fact, value, Lookup::kFound);
+    case GuardKind::kLacksKey:
+      return HoldsHasKey(fact, value, Lookup::kAbsent);
+    case GuardKind::kLacksAttr:
+      return HoldsLacksAttr(fact, value);
+    case GuardKind::kSetEquals:
+      return HoldsSet(fact, value);
+    case GuardKind::kTypeLookup:
+      return HoldsTypeLookup(fact, value);
+    case GuardKind::kCellEmpty:
+      return value && PyCell_Check(value.get()) && PyCell_GET(value.get()) == nullptr;
+    case GuardKind::kNull:
+      return !value;
+    default:
+      return false;
   }
 }
 

@@ -15,10 +15,10 @@ namespace framefuse {
 struct Fact {
   SourceId source = kNoSource;
   GuardKind kind = GuardKind::kTypeIs;
-  Held expected;              // kTypeIs, kIdentity, kEquals, kTypeLookup (empty: the name is absent)
-  DictKey key;                // kHasKey, kLacksKey, kLacksAttr, kTypeLookup (the name)
+  Held expected;               // kTypeIs, kIdentity, kEquals, kTypeLookup (empty: the name is absent)
+  DictKey key;                 // kHasKey, kLacksKey, kLacksAttr, kTypeLookup (the name)
   std::vector<Held> elements;  // kKeys, kSetEquals, in order
-  std::int64_t number = 0;    // kLength; other kinds: the guard's aux
+  std::int64_t number = 0;     // kLength; other kinds: the guard's aux
   UserLocation where;
 };
 

@@ -20,23 +20,24 @@
 namespace framefuse {
 
 enum class GuardKind : std::uint8_t {
-  kTypeIs,         // type(value) is expected
-  kIdentity,       // value is expected (also None/True/False)
-  kEquals,         // same exact type and value (floats by their bits): immutables as of IsImmutable, torch.device
-  kLength,         // raw length of a list, tuple, dict, set, deque, str or bytes (or a subclass of one)
-  kKeys,           // exact dict or OrderedDict: these keys (list or tuple) in this order
-  kHasKey,         // exact dict `value` contains key `expected`
-  kLacksKey,       // exact dict `value` lacks key `expected` (also module dicts, globals, builtins)
-  kLacksAttr,      // instance dict/inline values of `value` lack the name `expected`
-  kSetEquals,      // exact set/frozenset: expected's elements in expected's iteration order (a set, list or tuple)
-  kTypeLookup,     // _PyType_Lookup(value, name) is the expected object; expected: (name, object), or (name,) for absent
-  kTensor,         // tensor metadata (expected: a TensorSpec, see leaf/tensor.h)
-  kCellEmpty,      // cell has no contents
-  kGlobalState,    // grad mode, inference mode, autocast, default dtype/device, deterministic, num_threads …
-  kOverlap,        // storage overlap partition of the input tensors (one per entry)
-  kNull,           // slot is unbound (null)
-  kSameAs,         // value is the very object of source `aux`
-  kDistinctFrom,   // value is not the object of source `aux` (aliasing of mutated objects)
+  kTypeIs,        // type(value) is expected
+  kIdentity,      // value is expected (also None/True/False)
+  kEquals,        // same exact type and value (floats by their bits): immutables as of IsImmutable, torch.device;
+                  // the same object where equality is object's own (torch.dtype …)
+  kLength,        // raw length of a list, tuple, dict, set, deque, str or bytes (or a subclass of one)
+  kKeys,          // exact dict or OrderedDict: these keys (list or tuple) in this order
+  kHasKey,        // exact dict `value` contains key `expected`
+  kLacksKey,      // exact dict `value` lacks key `expected` (also module dicts, globals, builtins)
+  kLacksAttr,     // instance dict/inline values of `value` lack the name `expected`
+  kSetEquals,     // exact set/frozenset: expected's elements in expected's iteration order (a set, list or tuple)
+  kTypeLookup,    // _PyType_Lookup(value, name) is the expected object; expected: (name, object), or (name,) for absent
+  kTensor,        // tensor metadata (expected: a TensorSpec, see leaf/tensor.h)
+  kCellEmpty,     // cell has no contents
+  kGlobalState,   // grad mode, inference mode, autocast, default dtype/device, deterministic, num_threads …
+  kOverlap,       // storage overlap partition of the input tensors (one per entry)
+  kNull,          // slot is unbound (null)
+  kSameAs,        // value is the very object of source `aux`
+  kDistinctFrom,  // value is not the object of source `aux` (aliasing of mutated objects)
 };
 
 struct UserLocation {
@@ -101,7 +102,7 @@ class GuardProgram {
   // Resolves every source once, in order, and checks each guard. On success `resolved` (which may be null) holds the
   // value of every source that was asked for. Never sets a Python error.
   virtual bool Check(const FrameView& frame, ResolvedSources* resolved) const noexcept = 0;
-  virtual std::string Explain(const FrameView& frame) const = 0;  // empty: all hold
+  virtual std::string Explain(const FrameView& frame) const = 0;      // empty: all hold
   virtual std::string PythonText(const std::string& name) const = 0;  // one readable function
   virtual std::size_t guard_count() const = 0;
 };

@@ -186,7 +186,9 @@ PyObject* CompiledProgram::ReadAnchor(const FrameView& frame) const {
 CompiledProgram::Memory& CompiledProgram::SelectMemory(PyObject* anchor) const {
   for (std::size_t i = 0; i < memories_.size(); ++i) {
     if (memories_[i]->anchor != anchor) continue;
-    if (i != 0) std::rotate(memories_.begin(), memories_.begin() + static_cast<std::ptrdiff_t>(i), memories_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    if (i != 0)
+      std::rotate(memories_.begin(), memories_.begin() + static_cast<std::ptrdiff_t>(i),
+                  memories_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     return *memories_.front();
   }
   if (memories_.size() < kMaxMemories) memories_.push_back(std::make_unique<Memory>());

@@ -46,7 +46,7 @@ enum class StepOp : std::uint8_t {
 
 struct Step {
   StepOp op = StepOp::kRead;
-  bool may_be_null = false;     // kRead, kReadLocal: an absent value is no failure
+  bool may_be_null = false;      // kRead, kReadLocal: an absent value is no failure
   bool has_block_below = false;  // kRead, kReadLocal: blocks remember what depends on this value
   std::int32_t source = kNoSource;
   std::int32_t index = 0;
@@ -65,11 +65,11 @@ struct ProgramImage {
   std::vector<Read> reads;      // by SourceId; unused ones are kNone
   std::vector<Source> sources;  // the same, for texts
   std::vector<std::string> slot_names;
-  std::vector<Fact> facts;      // in order of source
+  std::vector<Fact> facts;  // in order of source
   std::vector<TensorSpec> specs;
   bool has_global_state = false;
   GlobalState global_state;
-  std::vector<Ref> modes;  // keeps the modes in global_state from being replaced by others at their address
+  std::vector<Ref> modes;            // keeps the modes in global_state from being replaced by others at their address
   std::vector<TensorCheck> tensors;  // those that are no argument: checked together, last
   std::vector<SourceId> overlap_sources;
   OverlapFact overlap;
@@ -96,9 +96,9 @@ class CompiledProgram : public GuardProgram {
     PyObject* anchor = nullptr;  // compared, never read
     std::uint64_t epoch = 0;     // DictEpoch of the last success; 0: none
     std::vector<PyObject*> objects;
-    std::vector<std::uint64_t> tags;   // by block
-    std::vector<PyObject*> dicts;      // by block: the dict, to compare and to prefetch; never read through
-    std::vector<TensorHint> hints;     // by index into ProgramImage::tensors
+    std::vector<std::uint64_t> tags;  // by block
+    std::vector<PyObject*> dicts;     // by block: the dict, to compare and to prefetch; never read through
+    std::vector<TensorHint> hints;    // by index into ProgramImage::tensors
   };
   struct Run;
 

@@ -112,7 +112,8 @@ absl::Status ProgramBuilder::MakeReads() {
     // A key that is a user's object must not live as long as the entry: only its text does.
     if (image_->reads[i].key != nullptr && image_->reads[i].key->key.weak()) {
       const std::string text = ReprText(source.key);
-      image_->sources[i].key = Ref::Steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+      image_->sources[i].key =
+          Ref::Steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
     }
   }
   return absl::OkStatus();
@@ -210,10 +211,13 @@ bool ProgramBuilder::IsKnownDict(SourceId source) const {
 std::int32_t ProgramBuilder::GroupOf(SourceId source) {
   const Read& read = ReadOf(source);
   switch (read.kind) {
-    case SourceKind::kConstant: return kStatic;
+    case SourceKind::kConstant:
+      return kStatic;
     case SourceKind::kInstanceAttr:
-    case SourceKind::kModuleAttr: return Block(read.base, BlockKind::kInstance);
-    case SourceKind::kTypeAttr: return Block(read.base, BlockKind::kType);
+    case SourceKind::kModuleAttr:
+      return Block(read.base, BlockKind::kInstance);
+    case SourceKind::kTypeAttr:
+      return Block(read.base, BlockKind::kType);
     case SourceKind::kItem: {
       PyTypeObject* type = TypeOf(read.base);
       // Items of a tuple never change: they are as constant as the tuple.
@@ -221,7 +225,8 @@ std::int32_t ProgramBuilder::GroupOf(SourceId source) {
       const bool sequence = type != nullptr && !PyType_IsSubtype(type, &PyDict_Type);
       return sequence ? kAlways : Block(read.base, BlockKind::kItems);
     }
-    default: return kAlways;
+    default:
+      return kAlways;
   }
 }
 
@@ -241,14 +246,16 @@ bool ProgramBuilder::FollowsFromObject(const Fact& fact) const {
   switch (fact.kind) {
     case GuardKind::kIdentity:
     case GuardKind::kEquals:
-    case GuardKind::kNull: return true;
+    case GuardKind::kNull:
+      return true;
     case GuardKind::kTypeIs:
       return IsFixedType(reinterpret_cast<PyTypeObject*>(fact.expected.reference().get()));
     case GuardKind::kLength: {
       PyTypeObject* type = TypeOf(fact.source);
       return type == &PyTuple_Type || type == &PyUnicode_Type || type == &PyBytes_Type;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -284,8 +291,12 @@ absl::Status ProgramBuilder::EmitFact(const Fact& fact) {
   std::int32_t group = kAlways;
   const bool plain_dict = TypeOf(fact.source) == &PyDict_Type && ReadOf(fact.source).kind != SourceKind::kInstanceDict;
   switch (fact.kind) {
-    case GuardKind::kLacksAttr: group = Block(fact.source, BlockKind::kInstance); break;
-    case GuardKind::kTypeLookup: group = Block(fact.source, BlockKind::kType); break;
+    case GuardKind::kLacksAttr:
+      group = Block(fact.source, BlockKind::kInstance);
+      break;
+    case GuardKind::kTypeLookup:
+      group = Block(fact.source, BlockKind::kType);
+      break;
     case GuardKind::kHasKey:
     case GuardKind::kLacksKey:
       if (IsKnownDict(fact.source)) group = Block(fact.source, BlockKind::kItems);

@@ -92,20 +92,33 @@ PyObject* ReadFunctionField(PyObject* base, ObjectField field) {
   if (!PyFunction_Check(base)) return nullptr;
   auto* f = reinterpret_cast<PyFunctionObject*>(base);
   switch (field) {
-    case ObjectField::kCode: return f->func_code;
-    case ObjectField::kGlobals: return f->func_globals;
-    case ObjectField::kBuiltins: return f->func_builtins;
-    case ObjectField::kDict: return f->func_dict;
-    case ObjectField::kName: return f->func_name;
-    case ObjectField::kQualifiedName: return f->func_qualname;
-    case ObjectField::kModule: return OrNone(f->func_module);
-    case ObjectField::kDoc: return OrNone(f->func_doc);
-    case ObjectField::kDefaults: return OrNone(f->func_defaults);
-    case ObjectField::kKwDefaults: return OrNone(f->func_kwdefaults);
-    case ObjectField::kClosure: return OrNone(f->func_closure);
+    case ObjectField::kCode:
+      return f->func_code;
+    case ObjectField::kGlobals:
+      return f->func_globals;
+    case ObjectField::kBuiltins:
+      return f->func_builtins;
+    case ObjectField::kDict:
+      return f->func_dict;
+    case ObjectField::kName:
+      return f->func_name;
+    case ObjectField::kQualifiedName:
+      return f->func_qualname;
+    case ObjectField::kModule:
+      return OrNone(f->func_module);
+    case ObjectField::kDoc:
+      return OrNone(f->func_doc);
+    case ObjectField::kDefaults:
+      return OrNone(f->func_defaults);
+    case ObjectField::kKwDefaults:
+      return OrNone(f->func_kwdefaults);
+    case ObjectField::kClosure:
+      return OrNone(f->func_closure);
     // A tuple until someone asks for it; then a dict.
-    case ObjectField::kAnnotations: return f->func_annotations;
-    default: return nullptr;
+    case ObjectField::kAnnotations:
+      return f->func_annotations;
+    default:
+      return nullptr;
   }
 }
 
@@ -113,10 +126,14 @@ PyObject* ReadPartialField(PyObject* base, ObjectField field) {
   const StandardTypes& types = Standard();
   if (types.partial == nullptr || !PyObject_TypeCheck(base, types.partial)) return nullptr;
   switch (field) {
-    case ObjectField::kPartialFunction: return At(base, types.partial_function);
-    case ObjectField::kPartialArguments: return At(base, types.partial_arguments);
-    case ObjectField::kPartialKeywords: return At(base, types.partial_keywords);
-    default: return nullptr;
+    case ObjectField::kPartialFunction:
+      return At(base, types.partial_function);
+    case ObjectField::kPartialArguments:
+      return At(base, types.partial_arguments);
+    case ObjectField::kPartialKeywords:
+      return At(base, types.partial_keywords);
+    default:
+      return nullptr;
   }
 }
 
@@ -169,14 +186,20 @@ PyObject* ReadMethod(PyObject* base, bool self) {
 
 PyObject* ReadFrame(const Read& read, const FrameView& frame) {
   switch (read.kind) {
-    case SourceKind::kLocal: return read.index < frame.slot_count ? frame.slots[read.index] : nullptr;
+    case SourceKind::kLocal:
+      return read.index < frame.slot_count ? frame.slots[read.index] : nullptr;
     case SourceKind::kClosureCell:
       return frame.function != nullptr ? TupleItem(frame.function->func_closure, read.index) : nullptr;
-    case SourceKind::kFunction: return reinterpret_cast<PyObject*>(frame.function);
-    case SourceKind::kGlobals: return frame.globals;
-    case SourceKind::kBuiltins: return frame.builtins;
-    case SourceKind::kConstant: return read.constant.get();
-    default: return nullptr;
+    case SourceKind::kFunction:
+      return reinterpret_cast<PyObject*>(frame.function);
+    case SourceKind::kGlobals:
+      return frame.globals;
+    case SourceKind::kBuiltins:
+      return frame.builtins;
+    case SourceKind::kConstant:
+      return read.constant.get();
+    default:
+      return nullptr;
   }
 }
 
@@ -216,7 +239,8 @@ absl::Status ReadKey(const Source& source, Read* read) {
         read->index = read->integer_key ? static_cast<std::int32_t>(index) : 0;
       }
       break;
-    default: return absl::OkStatus();
+    default:
+      return absl::OkStatus();
   }
   read->key = std::make_unique<DictKey>(source.key);
   return absl::OkStatus();
@@ -236,16 +260,23 @@ absl::StatusOr<Read> MakeRead(const Source& source) {
       read.constant = source.key;
       break;
     case SourceKind::kSlotAttr: {
-      if (!source.key || source.key.type() != &PyMemberDescr_Type) return Malformed("a slot source needs a member descriptor");
+      if (!source.key || source.key.type() != &PyMemberDescr_Type)
+        return Malformed("a slot source needs a member descriptor");
       const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(source.key.get())->d_member;
-      if (member->type != T_OBJECT_EX && member->type != T_OBJECT) return Malformed("a slot source needs an object member");
+      if (member->type != T_OBJECT_EX && member->type != T_OBJECT)
+        return Malformed("a slot source needs an object member");
       read.constant = source.key;
       read.offset = member->offset;
       break;
     }
-    case SourceKind::kFunctionField: read.field = FindField(kFunctionFields, source.key); break;
-    case SourceKind::kPartialField: read.field = FindField(kPartialFields, source.key); break;
-    default: break;
+    case SourceKind::kFunctionField:
+      read.field = FindField(kFunctionFields, source.key);
+      break;
+    case SourceKind::kPartialField:
+      read.field = FindField(kPartialFields, source.key);
+      break;
+    default:
+      break;
   }
   const bool needs_field = source.kind == SourceKind::kFunctionField || source.kind == SourceKind::kPartialField;
   if (needs_field && read.field == ObjectField::kNone) return Malformed("no such field of a function or partial");
@@ -256,26 +287,39 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
   if (read.base == kNoSource) return ReadFrame(read, frame);
   if (base == nullptr) return nullptr;
   switch (read.kind) {
-    case SourceKind::kCellContents: return PyCell_Check(base) ? PyCell_GET(base) : nullptr;
-    case SourceKind::kInstanceAttr: return ReadInstanceAttr(base, read);
-    case SourceKind::kInstanceDict: return frame_ops::RawInstanceDict(base);
-    case SourceKind::kSlotAttr: return ReadSlot(base, read);
-    case SourceKind::kType: return reinterpret_cast<PyObject*>(Py_TYPE(base));
+    case SourceKind::kCellContents:
+      return PyCell_Check(base) ? PyCell_GET(base) : nullptr;
+    case SourceKind::kInstanceAttr:
+      return ReadInstanceAttr(base, read);
+    case SourceKind::kInstanceDict:
+      return frame_ops::RawInstanceDict(base);
+    case SourceKind::kSlotAttr:
+      return ReadSlot(base, read);
+    case SourceKind::kType:
+      return reinterpret_cast<PyObject*>(Py_TYPE(base));
     case SourceKind::kTypeAttr:
-      return PyType_Check(base)
-                 ? frame_ops::TypeLookup(reinterpret_cast<PyTypeObject*>(base), read.key->key.get())
-                 : nullptr;
-    case SourceKind::kItem: return ReadItem(base, read);
-    case SourceKind::kModuleAttr: return PyModule_Check(base) ? DictValue(PyModule_GetDict(base), read) : nullptr;
+      return PyType_Check(base) ? frame_ops::TypeLookup(reinterpret_cast<PyTypeObject*>(base), read.key->key.get())
+                                : nullptr;
+    case SourceKind::kItem:
+      return ReadItem(base, read);
+    case SourceKind::kModuleAttr:
+      return PyModule_Check(base) ? DictValue(PyModule_GetDict(base), read) : nullptr;
     case SourceKind::kDefault:
     case SourceKind::kKwDefault:
-    case SourceKind::kFunctionCell: return FunctionPart(base, read);
-    case SourceKind::kFunctionField: return ReadFunctionField(base, read.field);
-    case SourceKind::kMethodSelf: return ReadMethod(base, true);
-    case SourceKind::kMethodFunction: return ReadMethod(base, false);
-    case SourceKind::kTensorGrad: return ReadGradInto(base, owned);
-    case SourceKind::kPartialField: return ReadPartialField(base, read.field);
-    default: return nullptr;
+    case SourceKind::kFunctionCell:
+      return FunctionPart(base, read);
+    case SourceKind::kFunctionField:
+      return ReadFunctionField(base, read.field);
+    case SourceKind::kMethodSelf:
+      return ReadMethod(base, true);
+    case SourceKind::kMethodFunction:
+      return ReadMethod(base, false);
+    case SourceKind::kTensorGrad:
+      return ReadGradInto(base, owned);
+    case SourceKind::kPartialField:
+      return ReadPartialField(base, read.field);
+    default:
+      return nullptr;
   }
 }
 

@@ -1,7 +1,8 @@
 // Read: one Source made ready to be resolved: its key hashed, its field chosen.
 // Resolving is raw: no descriptor, no __getattr__, no hash or equality of a user type runs, and an instance's __dict__
 // is never materialised.
-// Invariant: ReadSource leaves no Python error and returns null where the value is absent or its base has another shape.
+// Invariant: ReadSource leaves no Python error and returns null where the value is absent or its base has another
+// shape.
 #ifndef FRAMEFUSE_GUARDS_READ_H_
 #define FRAMEFUSE_GUARDS_READ_H_
 
@@ -39,10 +40,10 @@ struct Read {
   SourceKind kind = SourceKind::kNone;
   ObjectField field = ObjectField::kNone;
   SourceId base = kNoSource;
-  std::int32_t index = 0;      // as the source's; for items of sequences, the key as an integer
-  bool integer_key = false;    // the key is an int (or a bool): may index a sequence
-  Py_ssize_t offset = 0;       // kSlotAttr: where the member lies
-  Ref constant;                // kConstant: the object; kSlotAttr: the member descriptor
+  std::int32_t index = 0;    // as the source's; for items of sequences, the key as an integer
+  bool integer_key = false;  // the key is an int (or a bool): may index a sequence
+  Py_ssize_t offset = 0;     // kSlotAttr: where the member lies
+  Ref constant;              // kConstant: the object; kSlotAttr: the member descriptor
   std::unique_ptr<DictKey> key;
 };
 

@@ -47,29 +47,48 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
   const Source& s = sources[static_cast<std::size_t>(id)];
   const std::string base = s.base != kNoSource ? PrintSource(sources, s.base, local_names) : "";
   switch (s.kind) {
-    case SourceKind::kNone: return "<fresh>";
-    case SourceKind::kLocal: return SlotText(s.index, local_names);
-    case SourceKind::kClosureCell: return Indexed("function.__closure__", s.index);
-    case SourceKind::kFunction: return "function";
-    case SourceKind::kGlobals: return "G";
-    case SourceKind::kBuiltins: return "B";
-    case SourceKind::kConstant: return PlainText(s.key);
-    case SourceKind::kCellContents: return base + ".cell_contents";
+    case SourceKind::kNone:
+      return "<fresh>";
+    case SourceKind::kLocal:
+      return SlotText(s.index, local_names);
+    case SourceKind::kClosureCell:
+      return Indexed("function.__closure__", s.index);
+    case SourceKind::kFunction:
+      return "function";
+    case SourceKind::kGlobals:
+      return "G";
+    case SourceKind::kBuiltins:
+      return "B";
+    case SourceKind::kConstant:
+      return PlainText(s.key);
+    case SourceKind::kCellContents:
+      return base + ".cell_contents";
     case SourceKind::kInstanceAttr:
     case SourceKind::kModuleAttr:
     case SourceKind::kTypeAttr:
     case SourceKind::kFunctionField:
-    case SourceKind::kPartialField: return Dotted(base, s.key);
-    case SourceKind::kSlotAttr: return base + "." + PlainText(PyDescr_NAME(s.key.get()));
-    case SourceKind::kInstanceDict: return base + ".__dict__";
-    case SourceKind::kType: return "type(" + base + ")";
-    case SourceKind::kItem: return base + "[" + ReprText(s.key) + "]";
-    case SourceKind::kDefault: return Indexed(base + ".__defaults__", s.index);
-    case SourceKind::kKwDefault: return base + ".__kwdefaults__[" + ReprText(s.key) + "]";
-    case SourceKind::kFunctionCell: return Indexed(base + ".__closure__", s.index);
-    case SourceKind::kMethodSelf: return base + ".__self__";
-    case SourceKind::kMethodFunction: return base + ".__func__";
-    case SourceKind::kTensorGrad: return base + ".grad";
+    case SourceKind::kPartialField:
+      return Dotted(base, s.key);
+    case SourceKind::kSlotAttr:
+      return base + "." + PlainText(PyDescr_NAME(s.key.get()));
+    case SourceKind::kInstanceDict:
+      return base + ".__dict__";
+    case SourceKind::kType:
+      return "type(" + base + ")";
+    case SourceKind::kItem:
+      return base + "[" + ReprText(s.key) + "]";
+    case SourceKind::kDefault:
+      return Indexed(base + ".__defaults__", s.index);
+    case SourceKind::kKwDefault:
+      return base + ".__kwdefaults__[" + ReprText(s.key) + "]";
+    case SourceKind::kFunctionCell:
+      return Indexed(base + ".__closure__", s.index);
+    case SourceKind::kMethodSelf:
+      return base + ".__self__";
+    case SourceKind::kMethodFunction:
+      return base + ".__func__";
+    case SourceKind::kTensorGrad:
+      return base + ".grad";
   }
   return "<unknown>";
 }

@@ -13,7 +13,7 @@ namespace framefuse {
 struct GlobalState {
   std::uint64_t included_keys = 0;  // thread-local dispatch keys: autocast, grad mode's, modes', functorch's
   std::uint64_t excluded_keys = 0;
-  std::uint64_t switches = 0;  // a bit each, in the order of kSwitchNames in global_state.cpp
+  std::uint64_t switches = 0;               // a bit each, in the order of kSwitchNames in global_state.cpp
   const void* top_function_mode = nullptr;  // torch function mode on top of the stack (torch.device as a context …)
   const void* top_dispatch_mode = nullptr;
   std::uint16_t function_modes = 0;

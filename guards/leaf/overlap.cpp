@@ -46,7 +46,8 @@ OverlapFact FindOverlap(absl::Span<const MemoryRange> ranges) {
 std::string ExplainOverlap(const OverlapFact& expected, const OverlapFact& actual,
                            absl::Span<const std::string> names) {
   for (std::size_t i = 0; i < expected.class_of.size(); ++i) {
-    const auto want = static_cast<std::size_t>(expected.class_of[i]), got = static_cast<std::size_t>(actual.class_of[i]);
+    const auto want = static_cast<std::size_t>(expected.class_of[i]),
+               got = static_cast<std::size_t>(actual.class_of[i]);
     if (want != got) {
       if (got != i) return "tensors '" + names[got] + "' and '" + names[i] + "' share memory, which they did not";
       return "tensors '" + names[want] + "' and '" + names[i] + "' share no memory, which they did";

@@ -20,15 +20,14 @@ struct MemoryRange {
 };
 
 struct OverlapFact {
-  std::vector<std::int32_t> class_of;   // the smallest index of the same class
-  std::vector<std::int64_t> distance;   // bytes from the first element of that index's tensor; 0 in classes of one
+  std::vector<std::int32_t> class_of;  // the smallest index of the same class
+  std::vector<std::int64_t> distance;  // bytes from the first element of that index's tensor; 0 in classes of one
   bool operator==(const OverlapFact&) const = default;
 };
 
 OverlapFact FindOverlap(absl::Span<const MemoryRange> ranges);
 // The first tensor whose class or distance differs, as text; empty where none.
-std::string ExplainOverlap(const OverlapFact& expected, const OverlapFact& actual,
-                           absl::Span<const std::string> names);
+std::string ExplainOverlap(const OverlapFact& expected, const OverlapFact& actual, absl::Span<const std::string> names);
 
 // Checks the same fact again and again. Where nothing overlaps (nearly always), only the tensors that moved since the
 // last check are looked at.

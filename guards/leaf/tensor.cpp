@@ -27,8 +27,7 @@ c10::Device UnpackDevice(std::uint16_t packed) {
 // Strided, and nobody overrides sizes, strides or device: TensorImpl's own fields can be read.
 bool HasDefaultPolicy(const c10::TensorImpl& impl) {
   return !impl.is_python_dispatch() && !impl.has_symbolic_sizes_strides() &&
-         !impl.key_set().has_any(c10::DispatchKeySet(c10::DispatchKey::NestedTensor)) &&
-         impl.layout() == c10::kStrided;
+         !impl.key_set().has_any(c10::DispatchKeySet(c10::DispatchKey::NestedTensor)) && impl.layout() == c10::kStrided;
 }
 
 struct GradState {
@@ -115,8 +114,8 @@ bool RecordTensor(BorrowedRef object, TensorSpec* spec) {
 
 bool TensorSpec::operator==(const TensorSpec& other) const {
   return type == other.type && key_set == other.key_set && dtype == other.dtype && device == other.device &&
-         dim == other.dim && requires_grad == other.requires_grad && is_leaf == other.is_leaf &&
-         plain == other.plain && Sizes() == other.Sizes() && Strides() == other.Strides();
+         dim == other.dim && requires_grad == other.requires_grad && is_leaf == other.is_leaf && plain == other.plain &&
+         Sizes() == other.Sizes() && Strides() == other.Strides();
 }
 
 namespace {

@@ -23,9 +23,9 @@ struct TensorSpec {
 
   PyTypeObject* type = nullptr;  // owned by `type_ref`
   std::uint64_t key_set = 0;
-  std::uint16_t dtype = 0;  // c10::ScalarType
+  std::uint16_t dtype = 0;   // c10::ScalarType
   std::uint16_t device = 0;  // type and index
-  std::int16_t dim = 0;     // -1: sizes are not readable (Python dispatch, nested, sparse, symbolic) and not guarded
+  std::int16_t dim = 0;      // -1: sizes are not readable (Python dispatch, nested, sparse, symbolic) and not guarded
   bool requires_grad = false;
   bool is_leaf = true;
   bool plain = false;  // strided, sizes and strides stored inline, by default policy

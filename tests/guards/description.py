@@ -127,7 +127,12 @@ class Guards:
         return self._derived("item", base, 0, key, lambda c: item(c, key))
 
     def module_attr(self, base, name):
-        return self._derived("module_attr", base, 0, name, lambda m: get(m.__dict__, name))
+        def read(module):
+            if not isinstance(module, types.ModuleType):
+                raise Missing
+            return get(module.__dict__, name)
+
+        return self._derived("module_attr", base, 0, name, read)
 
     def instance_dict(self, base):
         return self._derived("instance_dict", base, 0, ABSENT, raw_instance_dict)

@@ -258,6 +258,7 @@ VALUES = [0, 1, -1, 2**40, -(2**100), True, False, None, 0.0, -0.0, 1.0, math.na
 VALUES += ["ab", "1", b"", b"a", (), (1,), (True,), (1.0,), (0.0,), (-0.0,), ((1, "x"), None), Point(1, 2), (1, 2), ...]
 VALUES += [range(3), range(0, 3, 2), range(0, 4, 2), slice(1, 2), slice(1, None), torch.Size([1, 2])]
 VALUES += [torch.device("cpu"), torch.device("cuda:0"), torch.device("cuda:1"), frozenset({1}), frozenset({True})]
+VALUES += [torch.float32, torch.int64, torch.strided, torch.channels_last, torch.contiguous_format]
 
 
 def copy_of(value):

@@ -17,16 +17,16 @@ namespace framefuse {
 namespace {
 
 constexpr std::array<std::string_view, 22> kSourceKinds = {
-    "none",       "local",      "closure_cell", "function",     "globals",        "builtins",    "constant",      "cell_contents",
-    "instance_attr", "instance_dict", "slot_attr", "type",      "type_attr",      "item",        "module_attr",   "default",
-    "kw_default", "function_cell", "function_field", "method_self", "method_function", "tensor_grad"};
+    "none",           "local",         "closure_cell",    "function",      "globals",    "builtins",
+    "constant",       "cell_contents", "instance_attr",   "instance_dict", "slot_attr",  "type",
+    "type_attr",      "item",          "module_attr",     "default",       "kw_default", "function_cell",
+    "function_field", "method_self",   "method_function", "tensor_grad"};
 constexpr std::array<std::string_view, 16> kGuardKinds = {
-    "type_is",    "identity", "equals",       "length",  "keys",   "has_key",      "lacks_key", "lacks_attr",
-    "set_equals", "type_lookup", "tensor", "cell_empty", "global_state", "overlap", "null", "same_as"};
+    "type_is",    "identity",    "equals", "length",     "keys",         "has_key", "lacks_key", "lacks_attr",
+    "set_equals", "type_lookup", "tensor", "cell_empty", "global_state", "overlap", "null",      "same_as"};
 
 struct Program {
-  PyObject_HEAD
-  GuardProgram* program;
+  PyObject_HEAD GuardProgram* program;
   PyObject* sources;
 };
 
@@ -40,10 +40,12 @@ int FindName(const std::array<std::string_view, n>& names, const char* name) {
 
 // Kinds behind the last of the arrays.
 int SourceKindOf(const char* name) {
-  return std::string_view(name) == "partial_field" ? static_cast<int>(SourceKind::kPartialField) : FindName(kSourceKinds, name);
+  return std::string_view(name) == "partial_field" ? static_cast<int>(SourceKind::kPartialField)
+                                                   : FindName(kSourceKinds, name);
 }
 int GuardKindOf(const char* name) {
-  return std::string_view(name) == "distinct_from" ? static_cast<int>(GuardKind::kDistinctFrom) : FindName(kGuardKinds, name);
+  return std::string_view(name) == "distinct_from" ? static_cast<int>(GuardKind::kDistinctFrom)
+                                                   : FindName(kGuardKinds, name);
 }
 
 BorrowedRef OrNull(PyObject* object) { return object == Py_None ? nullptr : object; }
@@ -78,7 +80,8 @@ bool AddSources(SourceTable* table, PyObject* list, std::vector<SourceId>* ids) 
       PyErr_Format(PyExc_ValueError, "no source kind %s", kind);
       return false;
     }
-    ids->push_back(table->Intern(static_cast<SourceKind>(k), ids->at(static_cast<std::size_t>(base)), index, Present(key)));
+    ids->push_back(
+        table->Intern(static_cast<SourceKind>(k), ids->at(static_cast<std::size_t>(base)), index, Present(key)));
   }
   return true;
 }
@@ -108,17 +111,22 @@ bool AddGuards(GuardSet* set, PyObject* list, const std::vector<SourceId>& ids, 
           return false;
         }
         break;
-      case GuardKind::kGlobalState: set->AddGlobalState(); break;
+      case GuardKind::kGlobalState:
+        set->AddGlobalState();
+        break;
       case GuardKind::kOverlap:
         overlap_sources.push_back(id);
         overlap_tensors.push_back(expected);
         break;
-      case GuardKind::kLength: set->AddLength(id, aux, where); break;
+      case GuardKind::kLength:
+        set->AddLength(id, aux, where);
+        break;
       case GuardKind::kSameAs:
       case GuardKind::kDistinctFrom:
         set->Add(id, static_cast<GuardKind>(k), nullptr, where, ids.at(static_cast<std::size_t>(aux)));
         break;
-      default: set->Add(id, static_cast<GuardKind>(k), Present(expected), where, aux);
+      default:
+        set->Add(id, static_cast<GuardKind>(k), Present(expected), where, aux);
     }
   }
   set->AddOverlap(overlap_sources, overlap_tensors);
@@ -129,8 +137,8 @@ PyTypeObject* program_type = nullptr;
 
 PyObject* Build(PyObject*, PyObject* args) {
   PyObject *sources = nullptr, *guards = nullptr, *resolve = nullptr, *names = nullptr, *code = nullptr;
-  if (!PyArg_ParseTuple(args, "O!O!O!O!O", &PyList_Type, &sources, &PyList_Type, &guards, &PyList_Type, &resolve, &PyList_Type,
-                        &names, &code)) {
+  if (!PyArg_ParseTuple(args, "O!O!O!O!O", &PyList_Type, &sources, &PyList_Type, &guards, &PyList_Type, &resolve,
+                        &PyList_Type, &names, &code)) {
     return nullptr;
   }
   SourceTable table;
@@ -141,7 +149,8 @@ PyObject* Build(PyObject*, PyObject* args) {
     also.push_back(ids.at(static_cast<std::size_t>(PyLong_AsLong(PyList_GET_ITEM(resolve, i)))));
   }
   std::vector<std::string> slot_names;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names); ++i) slot_names.push_back(PyUnicode_AsUTF8(PyList_GET_ITEM(names, i)));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names); ++i)
+    slot_names.push_back(PyUnicode_AsUTF8(PyList_GET_ITEM(names, i)));
   auto program = set.Compile(also, slot_names);
   if (!program.ok()) {
     PyErr_SetString(PyExc_ValueError, std::string(program.status().message()).c_str());
@@ -197,13 +206,15 @@ PyObject* Text(PyObject* self, PyObject* name) {
   return PyUnicode_FromString(reinterpret_cast<Program*>(self)->program->PythonText(PyUnicode_AsUTF8(name)).c_str());
 }
 
-// nanoseconds(function, slots, count, touched) -> the best of `count` samples, in ns a check. A sample is 16 checks; where
-// `touched` is a dict it is one check, before which a value of that dict is replaced, so that the process-wide epoch moves.
+// nanoseconds(function, slots, count, touched) -> the best of `count` samples, in ns a check. A sample is 16 checks;
+// where `touched` is a dict it is one check, before which a value of that dict is replaced, so that the process-wide
+// epoch moves.
 PyObject* Nanoseconds(PyObject* self, PyObject* args) {
   auto* p = reinterpret_cast<Program*>(self);
   PyObject *function = nullptr, *slots = nullptr, *touched = nullptr;
   int count = 0;
-  if (!PyArg_ParseTuple(args, "O!O!iO", &PyFunction_Type, &function, &PyTuple_Type, &slots, &count, &touched)) return nullptr;
+  if (!PyArg_ParseTuple(args, "O!O!iO", &PyFunction_Type, &function, &PyTuple_Type, &slots, &count, &touched))
+    return nullptr;
   std::vector<PyObject*> storage;
   const FrameView view = MakeView(function, slots, &storage);
   ResolvedSources resolved;
@@ -235,11 +246,13 @@ PyMethodDef program_methods[] = {{"check", Check, METH_VARARGS, nullptr},
                                  {"nanoseconds", Nanoseconds, METH_VARARGS, nullptr},
                                  {"guard_count", GuardCount, METH_NOARGS, nullptr},
                                  {nullptr, nullptr, 0, nullptr}};
-PyType_Slot program_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(Dealloc)}, {Py_tp_methods, program_methods}, {0, nullptr}};
+PyType_Slot program_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(Dealloc)}, {Py_tp_methods, program_methods}, {0, nullptr}};
 PyType_Spec program_spec = {"ff_guards_testing.Program", sizeof(Program), 0,
                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, program_slots};
 PyMethodDef module_methods[] = {{"build", Build, METH_VARARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
-PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "ff_guards_testing", nullptr, -1, module_methods, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT, "ff_guards_testing", nullptr, -1, module_methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 }  // namespace framefuse
