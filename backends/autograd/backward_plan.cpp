@@ -221,7 +221,7 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Comp
   }
   for (std::size_t i = 0; i < joint_.nodes.size(); ++i) {
     if (!closure.nodes[i]) continue;
-    if (joint_.nodes[i].op->is_random()) {
+    if (joint_.nodes[i].op->is_random() && joint_.nodes[i].phase == ir::Phase::kForward) {
       return absl::UnimplementedError(absl::StrCat("create_graph=True would run ", joint_.nodes[i].op->name(),
                                                    " again, with other random numbers"));
     }

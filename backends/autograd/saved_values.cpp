@@ -61,19 +61,20 @@ class SaveChooser {
     for (ValueId v : gradients) gradient_values_.push_back(v);
     for_gradients_ = ir::NodesNeededFor(g_, gradients);
     for_outputs_ = ir::NodesNeededFor(g_, outputs);
-    from_tangent_.assign(g_.values.size(), false);
+    from_backward_.assign(g_.values.size(), false);
     must_be_backward_.assign(g_.nodes.size(), false);
     is_output_.assign(g_.values.size(), false);
     for (ValueId v : outputs) {
       if (v != kNoValue) is_output_[At(v)] = true;
     }
-    for (const ir::Input& in : g_.inputs) from_tangent_[At(in.value)] = in.role == ir::InputRole::kTangent;
+    for (const ir::Input& in : g_.inputs) from_backward_[At(in.value)] = in.role == ir::InputRole::kTangent;
     for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
-      bool tangent = false;
-      ir::ForEachUse(g_.nodes[i], [&](ValueId v) { tangent = tangent || from_tangent_[At(v)]; });
-      must_be_backward_[i] = tangent;
+      // What was recorded in the backward stays there, also where no tangent is needed: its errors and random numbers.
+      bool backward = g_.nodes[i].phase == ir::Phase::kBackward;
+      ir::ForEachUse(g_.nodes[i], [&](ValueId v) { backward = backward || from_backward_[At(v)]; });
+      must_be_backward_[i] = backward;
       for (ValueId v : g_.nodes[i].outputs) {
-        if (v != kNoValue) from_tangent_[At(v)] = tangent;
+        if (v != kNoValue) from_backward_[At(v)] = backward;
       }
     }
     ClassifyMaterialized();
@@ -141,8 +142,7 @@ class SaveChooser {
   std::int64_t RecomputeCost(std::size_t node) const {
     const Node& n = g_.nodes[node];
     if (n.op->is_random() || n.op->has_side_effect()) return MaxFlow::kInfinite;
-    bool only_for_backward = !for_outputs_[node];
-    if (only_for_backward) return 0;  // it is no repetition
+    if (!for_outputs_[node]) return 0;  // only the backward wants it: no repetition
     if (IsView(*n.op)) return 0;
     if (options_.save_all || !n.op->is_pointwise()) return MaxFlow::kInfinite;
     std::int64_t cost = 0;
@@ -179,7 +179,7 @@ class SaveChooser {
       }
     }
     for (ValueId v : gradient_values_) {
-      if (v != kNoValue && !from_tangent_[At(v)]) Need(v);
+      if (v != kNoValue && !from_backward_[At(v)]) Need(v);
     }
   }
 
@@ -214,8 +214,8 @@ class SaveChooser {
   std::vector<ValueId> gradient_values_;
   std::vector<bool> for_gradients_;        // by node
   std::vector<bool> for_outputs_;          // by node
-  std::vector<bool> must_be_backward_;     // by node: depends on a tangent
-  std::vector<bool> from_tangent_;         // by value
+  std::vector<bool> must_be_backward_;     // by node
+  std::vector<bool> from_backward_;        // by value
   std::vector<bool> is_output_;            // by value
   std::vector<bool> in_memory_;            // by value
   std::vector<bool> operand_in_backward_;  // by value

@@ -241,14 +241,12 @@ def test_mutated_input_gets_a_history():
 ALIASES = """
 graph aliases
 input %x: f64[2, 3]{grad} argument "x"
-input %t: f64[3, 2] tangent of=2
-%v: f64[3, 2]{strides=[1, 3]} = aten.t(%x)
+input %t: f64[2, 3] tangent of=2
 %w: f64[6] = aten.view(%x, [6])
-%a: f64[3, 2] = aten.mul.Scalar(%v, 3.0)
+%a: f64[2, 3] = aten.mul.Scalar(%x, 3.0)
 %b: f64[6] = aten.view(%a, [6])
 backward
-%m: f64[3, 2] = aten.mul.Scalar(%t, 3.0)
-%g: f64[2, 3]{strides=[1, 2]} = aten.t(%m)
+%g: f64[2, 3] = aten.mul.Scalar(%t, 3.0)
 output %x user input=0 grad
 output %w user view_of_input=0 grad
 output %a user grad
@@ -266,8 +264,8 @@ def test_aliases_are_eagers():
     assert w._is_view() and w._base is x and w.data_ptr() == x.data_ptr()
     assert b._is_view() and b._base is a
     (w.sum() + (a * 2).sum() + b.sum()).backward()
-    ew, ea = y.view(6), y.t() * 3.0
-    (ew.sum() + (ea * 2).sum() + ea.reshape(6).sum()).backward()
+    ew, ea = y.view(6), y * 3.0
+    (ew.sum() + (ea * 2).sum() + ea.view(6).sum()).backward()
     torch.testing.assert_close(x.grad, y.grad)
     # A write through a view is seen by its base, in autograd too.
     z = (x.detach() * 1.0).requires_grad_()
