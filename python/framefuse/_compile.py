@@ -47,7 +47,7 @@ def compile(
     _check_mode_and_options(mode, options)
     resolved = resolve_backend(backend)
     if resolved.fx is None and options:
-        raise ValueError(f"backend '{resolved.name}' takes no options, got: {', '.join(map(str, options))}")
+        raise ValueError(f"backend '{backend}' takes no options, got: {', '.join(map(str, options))}")
     settings = dict(
         fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
     )
