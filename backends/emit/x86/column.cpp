@@ -45,7 +45,8 @@ void Emitter::EmitColumn() {
 void Emitter::ColumnRows(const Block& block, int rows) {
   std::set<int> used;
   for (ValueId id : block.body) {
-    if (kernel_[id].op == Op::kLoad || kernel_[id].op == Op::kLoadAt) used.insert(kernel_[id].slot);
+    const Op op = kernel_[id].op;
+    if (op == Op::kLoad || op == Op::kLoadAt || op == Op::kStore) used.insert(kernel_[id].slot);
   }
   mov(rdx, Stack(frame::kSizes));
   for (int b : used) {

@@ -1,0 +1,64 @@
+// Steps of ATen operators. See step.h. Owner: backends/fusion.
+#include <set>
+
+#include "backends/fusion/step.h"
+#include "backends/graph/subgraph.h"
+#include "backends/runtime/aten_sequence.h"
+#include "common/status.h"
+
+namespace framefuse::fusion {
+namespace {
+
+class AtenStep final : public Step {
+ public:
+  AtenStep(std::unique_ptr<Executable> executable, std::vector<ir::ValueId> inputs, std::vector<ir::ValueId> outputs)
+      : executable_(std::move(executable)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+
+  absl::Status Run(CallState& call) const override {
+    std::vector<at::Tensor> inputs, outputs(outputs_.size());
+    inputs.reserve(inputs_.size());
+    for (ir::ValueId v : inputs_) inputs.push_back(call.slots[static_cast<std::size_t>(v)]);
+    FF_RETURN_IF_ERROR(executable_->RunConsuming(absl::MakeSpan(inputs), call.symbols, absl::MakeSpan(outputs)));
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      call.slots[static_cast<std::size_t>(outputs_[i])] = std::move(outputs[i]);
+    }
+    return absl::OkStatus();
+  }
+  std::vector<ir::ValueId> Reads() const override { return inputs_; }
+  std::vector<PlanGroup> Explain() const override { return executable_->Explain(); }
+
+ private:
+  std::unique_ptr<Executable> executable_;
+  std::vector<ir::ValueId> inputs_, outputs_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Step>> MakeAtenStep(const ir::Graph& graph, const std::vector<ir::NodeIndex>& nodes,
+                                                   const std::vector<ir::ValueId>& outputs,
+                                                   const BackendOptions& options) {
+  ir::SubgraphBuilder builder(graph, "aten");
+  std::set<ir::ValueId> made, constants;
+  std::vector<ir::ValueId> inputs;
+  for (const ir::ConstantTensor& c : graph.constants) constants.insert(c.value);
+  for (ir::NodeIndex n : nodes) {
+    const ir::Node& node = graph.nodes[static_cast<std::size_t>(n)];
+    ir::ForEachUse(node, [&](ir::ValueId v) {
+      if (made.contains(v) || constants.contains(v) || builder.Has(v)) return;
+      builder.AddInput(v, ir::Input{});
+      inputs.push_back(v);
+    });
+    builder.AddNode(node);
+    made.insert(node.outputs.begin(), node.outputs.end());
+  }
+  for (ir::ValueId v : outputs) {
+    ir::Output facts;
+    facts.value = v;
+    builder.AddOutput(facts);
+  }
+  auto executable = AtenSequence::Create(builder.Take(), options);
+  if (!executable.ok()) return executable.status();
+  return std::make_unique<AtenStep>(*std::move(executable), std::move(inputs), outputs);
+}
+
+}  // namespace framefuse::fusion

@@ -1,0 +1,17 @@
+// Decompose: operators that fusion gains from, as pointwise operators and reductions of ATen. Norms, softmax and their
+// backwards, mean, var, and the _foreach operators element by element. Half precision is widened to f32 inside, so
+// results are at least as exact as eager's. Functional graphs only. Owner: backends/fusion.
+#ifndef FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_H_
+#define FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_H_
+
+#include "absl/status/statusor.h"
+#include "backends/graph/graph.h"
+
+namespace framefuse::fusion {
+
+// A pass (backends/passes/pass.h): whether it changed something.
+absl::StatusOr<bool> Decompose(ir::Graph& graph);
+
+}  // namespace framefuse::fusion
+
+#endif  // FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_H_

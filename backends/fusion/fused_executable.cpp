@@ -1,0 +1,215 @@
+// See fused_executable.h. Owner: backends/fusion.
+#include "backends/fusion/fused_executable.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "backends/fusion/decompose.h"
+#include "backends/fusion/step.h"
+#include "backends/passes/pass.h"
+#include "backends/runtime/aten_sequence.h"
+#include "common/logging.h"
+#include "common/status.h"
+
+namespace framefuse::fusion {
+namespace {
+
+using ir::kNoNode;
+using ir::kNoValue;
+using ir::NodeIndex;
+using ir::ValueId;
+
+// Turns a schedule into steps; groups without a kernel form fall back to ATen operators.
+class Planner {
+ public:
+  Planner(ir::Graph* graph, const BackendOptions& options)
+      : g_(*graph), options_(options), definitions_(graph->Definitions()), schedule_(MakeSchedule(*graph)) {
+    items_of_user_.resize(g_.values.size());
+    for (std::size_t i = 0; i < schedule_.items.size(); ++i) {
+      for (NodeIndex n : schedule_.items[i].nodes) {
+        ir::ForEachUse(g_.nodes[static_cast<std::size_t>(n)],
+                       [&](ValueId v) { items_of_user_[static_cast<std::size_t>(v)].insert(i); });
+      }
+    }
+    for (const ir::Output& o : g_.outputs) {
+      if (o.value != kNoValue) outputs_.insert(o.value);
+    }
+  }
+
+  bool complete() const {
+    std::size_t nodes = 0;
+    for (const ScheduleItem& item : schedule_.items) {
+      for (NodeIndex n : item.nodes)
+        nodes += item.group < 0 || schedule_.home[static_cast<std::size_t>(n)] == item.group;
+    }
+    return nodes == g_.nodes.size();
+  }
+
+  absl::StatusOr<std::vector<std::unique_ptr<Step>>> Plan() {
+    std::vector<std::unique_ptr<Step>> steps;
+    for (std::size_t i = 0; i < schedule_.items.size(); ++i) {
+      const ScheduleItem& item = schedule_.items[i];
+      if (item.group < 0) {
+        loose_.push_back(i);
+        continue;
+      }
+      const Group& group = schedule_.groups[static_cast<std::size_t>(item.group)];
+      std::vector<bool> needed(g_.values.size(), false);
+      for (ValueId v : MadeFor(i)) needed[static_cast<std::size_t>(v)] = true;
+      auto step = MakeGroupStep(group, needed);
+      if (!step.ok()) {
+        FF_LOG(kFusion) << "not fused: " << Describe(g_, group) << ": " << MessageOf(step.status());
+        FF_RETURN_IF_ERROR(Flush(&steps));
+        // A group may hold clones of others' nodes: it stays one step of its own.
+        loose_.push_back(i);
+        FF_RETURN_IF_ERROR(Flush(&steps));
+        continue;
+      }
+      FF_RETURN_IF_ERROR(Flush(&steps));
+      FF_LOG(kFusion) << Describe(g_, group);
+      steps.push_back(*std::move(step));
+    }
+    FF_RETURN_IF_ERROR(Flush(&steps));
+    MergeHorizontally(&steps);
+    return steps;
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Step>> MakeGroupStep(const Group& group, const std::vector<bool>& needed) {
+    const ir::Value& out = g_.value(g_.nodes[static_cast<std::size_t>(group.nodes[0])].outputs[0]);
+    if (!out.device.is_cpu()) return absl::UnimplementedError("kernels for this device are not made here");
+    auto lowered = Lower(g_, group, needed);
+    if (!lowered.ok()) return lowered.status();
+    return MakeCpuStep(g_, group, *std::move(lowered));
+  }
+
+  // Results that item i is responsible for and that are read from memory by others.
+  std::vector<ValueId> MadeFor(std::size_t i) const {
+    std::vector<ValueId> out;
+    const ScheduleItem& item = schedule_.items[i];
+    for (NodeIndex n : item.nodes) {
+      if (item.group >= 0 && schedule_.home[static_cast<std::size_t>(n)] != item.group) continue;
+      for (ValueId v : g_.nodes[static_cast<std::size_t>(n)].outputs) {
+        if (v == kNoValue) continue;
+        bool needed = outputs_.contains(v);
+        for (std::size_t user : items_of_user_[static_cast<std::size_t>(v)]) {
+          const std::vector<NodeIndex>& nodes = schedule_.items[user].nodes;
+          needed = needed || (user != i && !std::binary_search(nodes.begin(), nodes.end(), n));
+        }
+        if (needed) out.push_back(v);
+      }
+    }
+    return out;
+  }
+
+  // One ATen step of the loose items.
+  absl::Status Flush(std::vector<std::unique_ptr<Step>>* steps) {
+    if (loose_.empty()) return absl::OkStatus();
+    std::vector<NodeIndex> nodes;
+    std::vector<ValueId> outputs;
+    for (std::size_t i : loose_) {
+      nodes.insert(nodes.end(), schedule_.items[i].nodes.begin(), schedule_.items[i].nodes.end());
+      for (ValueId v : MadeFor(i)) outputs.push_back(v);
+    }
+    loose_.clear();
+    auto step = MakeAtenStep(g_, nodes, outputs, options_);
+    if (!step.ok()) return step.status();
+    steps->push_back(*std::move(step));
+    return absl::OkStatus();
+  }
+
+  ir::Graph& g_;
+  const BackendOptions& options_;
+  std::vector<NodeIndex> definitions_;
+  Schedule schedule_;
+  std::vector<std::set<std::size_t>> items_of_user_;
+  std::set<ValueId> outputs_;
+  std::vector<std::size_t> loose_;
+};
+
+}  // namespace
+
+FusedExecutable::FusedExecutable() = default;
+FusedExecutable::~FusedExecutable() = default;
+
+absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Create(ir::Graph graph, const BackendOptions& options) {
+  if (!graph.functional) return AtenSequence::Create(std::move(graph), options);
+  auto made = std::unique_ptr<FusedExecutable>(new FusedExecutable);
+  made->graph_ = std::move(graph);
+  FF_RETURN_IF_ERROR(made->Build(options));
+  return made;
+}
+
+absl::Status FusedExecutable::Build(const BackendOptions& options) {
+  static constexpr Pass kPasses[] = {{"decompose", Decompose},
+                                     {"merge_common_subexpressions", MergeCommonSubexpressions},
+                                     {"eliminate_dead_code", EliminateDeadCode}};
+  FF_RETURN_IF_ERROR(RunPasses(graph_, kPasses, nullptr));
+  Planner planner(&graph_, options);
+  if (!planner.complete()) return absl::InternalError("fusion made a cycle of groups");
+  auto steps = planner.Plan();
+  if (!steps.ok()) return steps.status();
+  steps_ = *std::move(steps);
+  // Values die after the last step that reads them; inputs, too.
+  std::vector<int> last(graph_.values.size(), -1);
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    for (ValueId v : steps_[s]->Reads()) last[static_cast<std::size_t>(v)] = static_cast<int>(s);
+  }
+  for (const ir::Output& o : graph_.outputs) {
+    if (o.value != kNoValue) last[static_cast<std::size_t>(o.value)] = -1;
+  }
+  release_.resize(steps_.size());
+  for (std::size_t v = 0; v < last.size(); ++v) {
+    if (last[v] >= 0) release_[static_cast<std::size_t>(last[v])].push_back(static_cast<ValueId>(v));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FusedExecutable::Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                                  absl::Span<at::Tensor> outputs) const {
+  std::vector<at::Tensor> slots(graph_.values.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) slots[static_cast<std::size_t>(graph_.inputs[i].value)] = inputs[i];
+  return Execute(&slots, symbols, outputs);
+}
+
+absl::Status FusedExecutable::RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                                           absl::Span<at::Tensor> outputs) const {
+  std::vector<at::Tensor> slots(graph_.values.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    slots[static_cast<std::size_t>(graph_.inputs[i].value)] = std::move(inputs[i]);
+  }
+  return Execute(&slots, symbols, outputs);
+}
+
+absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
+                                      absl::Span<at::Tensor> outputs) const {
+  std::vector<std::int64_t> exprs;
+  if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &exprs);
+  for (const ir::ConstantTensor& c : graph_.constants) (*slots)[static_cast<std::size_t>(c.value)] = c.tensor;
+  CallState call{*slots, symbols, exprs};
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    try {
+      FF_RETURN_IF_ERROR(steps_[s]->Run(call));
+    } catch (...) {
+      const std::vector<PlanGroup> groups = steps_[s]->Explain();
+      return TorchErrorStatus(std::current_exception(), groups.empty() ? "" : groups[0].description);
+    }
+    for (ValueId v : release_[s]) (*slots)[static_cast<std::size_t>(v)].reset();
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId v = graph_.outputs[i].value;
+    if (v != kNoValue) outputs[i] = (*slots)[static_cast<std::size_t>(v)];
+  }
+  return absl::OkStatus();
+}
+
+std::vector<PlanGroup> FusedExecutable::Explain() const {
+  std::vector<PlanGroup> out;
+  for (const auto& step : steps_) {
+    for (PlanGroup& group : step->Explain()) out.push_back(std::move(group));
+  }
+  return out;
+}
+
+}  // namespace framefuse::fusion

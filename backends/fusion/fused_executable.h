@@ -1,0 +1,42 @@
+// FusedExecutable: a functional graph as kernels where nodes group, and ATen operators for the rest.
+// Outputs and values between steps own their storage; partial results of one group share one allocation.
+// Invariant: immutable and thread-safe; inputs are never written. A tensor whose strides are not the recorded ones is
+// copied to the recorded layout before a kernel reads it. Owner: backends/fusion.
+#ifndef FRAMEFUSE_BACKENDS_FUSION_FUSED_EXECUTABLE_H_
+#define FRAMEFUSE_BACKENDS_FUSION_FUSED_EXECUTABLE_H_
+
+#include <memory>
+#include <vector>
+
+#include "backends/fusion/lower.h"
+#include "backends/runtime/executable.h"
+
+namespace framefuse::fusion {
+
+class Step;
+
+class FusedExecutable final : public Executable {
+ public:
+  static absl::StatusOr<std::unique_ptr<Executable>> Create(ir::Graph graph, const BackendOptions& options);
+  ~FusedExecutable() override;
+
+  absl::Status Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                   absl::Span<at::Tensor> outputs) const override;
+  absl::Status RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                            absl::Span<at::Tensor> outputs) const override;
+  std::vector<PlanGroup> Explain() const override;
+
+ private:
+  FusedExecutable();
+  absl::Status Build(const BackendOptions& options);
+  absl::Status Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
+                       absl::Span<at::Tensor> outputs) const;
+
+  ir::Graph graph_;
+  std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<std::vector<ir::ValueId>> release_;  // values that die after each step
+};
+
+}  // namespace framefuse::fusion
+
+#endif  // FRAMEFUSE_BACKENDS_FUSION_FUSED_EXECUTABLE_H_

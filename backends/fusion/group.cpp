@@ -1,0 +1,431 @@
+// See group.h. Owner: backends/fusion.
+#include "backends/fusion/group.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <queue>
+#include <set>
+
+#include "backends/fusion/pointwise.h"
+
+namespace framefuse::fusion {
+namespace {
+
+using ir::Dim;
+using ir::Graph;
+using ir::kNoNode;
+using ir::kNoValue;
+using ir::Node;
+using ir::NodeIndex;
+using ir::ValueId;
+
+constexpr std::size_t kMostNodes = 160, kMostReductions = 5, kMostBuffers = 32;
+
+// Set of nodes as words.
+class NodeSet {
+ public:
+  explicit NodeSet(std::size_t nodes) : words_((nodes + 63) / 64, 0) {}
+  void Add(NodeIndex n) { words_[static_cast<std::size_t>(n) / 64] |= 1ull << (n % 64); }
+  bool Has(NodeIndex n) const { return words_[static_cast<std::size_t>(n) / 64] >> (n % 64) & 1; }
+  void Join(const NodeSet& other) {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+  }
+  bool Meets(const NodeSet& other) const {
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      if ((words_[i] & other.words_[i]) != 0) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::vector<std::uint64_t> words_;
+};
+
+bool SameShape(const std::vector<Dim>& a, const std::vector<Dim>& b) { return a == b; }
+
+class Grouper {
+ public:
+  explicit Grouper(const Graph& graph)
+      : g_(graph), definitions_(graph.Definitions()), group_of_(graph.nodes.size(), -1) {
+    users_.resize(graph.values.size());
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      NodeSet& mine = ancestors_.emplace_back(g_.nodes.size());
+      ir::ForEachUse(g_.nodes[i], [&](ValueId v) {
+        users_[static_cast<std::size_t>(v)].push_back(static_cast<NodeIndex>(i));
+        const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+        if (p == kNoNode) return;
+        mine.Add(p);
+        mine.Join(ancestors_[static_cast<std::size_t>(p)]);
+      });
+    }
+  }
+
+  Schedule Run() {
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) Place(static_cast<NodeIndex>(i));
+    for (std::size_t k = 0; k < groups_.size(); ++k) {
+      if (!groups_[k].nodes.empty()) CloneProducers(&groups_[k]);
+    }
+    return Order();
+  }
+
+ private:
+  const Node& node(NodeIndex n) const { return g_.nodes[static_cast<std::size_t>(n)]; }
+  const ir::Value& value(ValueId v) const { return g_.value(v); }
+
+  void Place(NodeIndex n) {
+    ReductionForm form;
+    const bool reduction = IsReduction(g_, node(n), &form);
+    if (!reduction && !IsPointwise(g_, node(n))) return;
+    bool any_tensor = false;
+    ir::ForEachUse(node(n), [&](ValueId) { any_tensor = true; });
+    if (!any_tensor) return;
+    Group own;
+    own.nodes = {n};
+    own.shape = reduction ? value(node(n).args[0].value).sizes : value(node(n).outputs[0]).sizes;
+    if (reduction) {
+      own.reduce_begin = form.begin;
+      own.reduce_end = form.end;
+      own.kind = form.end == own.shape.size() ? GroupKind::kRow : GroupKind::kColumn;
+    }
+    if (own.shape.size() > 8) return;
+    group_of_[static_cast<std::size_t>(n)] = static_cast<int>(groups_.size());
+    groups_.push_back(std::move(own));
+    // Producers first, then groups that read the same tensors.
+    std::vector<int> candidates;
+    ir::ForEachUse(node(n), [&](ValueId v) {
+      const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+      if (p != kNoNode && group_of_[static_cast<std::size_t>(p)] >= 0) {
+        candidates.push_back(group_of_[static_cast<std::size_t>(p)]);
+      }
+    });
+    ir::ForEachUse(node(n), [&](ValueId v) {
+      int seen = 0;
+      const auto& users = users_[static_cast<std::size_t>(v)];
+      for (auto it = users.rbegin(); it != users.rend() && seen < 8; ++it) {
+        if (*it >= n) continue;
+        ++seen;
+        if (group_of_[static_cast<std::size_t>(*it)] >= 0)
+          candidates.push_back(group_of_[static_cast<std::size_t>(*it)]);
+      }
+    });
+    for (int c : candidates) {
+      const int mine = group_of_[static_cast<std::size_t>(n)];
+      // Merging moves nodes: the candidate may be another group by now.
+      if (c != mine && !groups_[static_cast<std::size_t>(c)].nodes.empty()) TryMerge(c, mine);
+    }
+  }
+
+  // Joins group b into a if the result is a legal group.
+  bool TryMerge(int a, int b) {
+    const Group &x = groups_[static_cast<std::size_t>(a)], &y = groups_[static_cast<std::size_t>(b)];
+    std::optional<Group> merged = Combine(x, y);
+    if (!merged || !IsLegal(*merged) || HasCycle(*merged)) return false;
+    for (NodeIndex n : groups_[static_cast<std::size_t>(b)].nodes) group_of_[static_cast<std::size_t>(n)] = a;
+    groups_[static_cast<std::size_t>(b)].nodes.clear();
+    groups_[static_cast<std::size_t>(a)] = *std::move(merged);
+    return true;
+  }
+
+  std::vector<Dim> RowShape(const Group& group) const {
+    std::vector<Dim> shape = group.shape;
+    for (std::size_t d = group.reduce_begin; d < group.reduce_end; ++d) shape[d] = Dim(1);
+    return shape;
+  }
+
+  std::optional<Group> Combine(const Group& x, const Group& y) const {
+    if (x.nodes.size() + y.nodes.size() > kMostNodes) return std::nullopt;
+    if (DeviceOf(x) != DeviceOf(y)) return std::nullopt;
+    Group out = x.has_reduction() ? x : y;
+    const Group& other = x.has_reduction() ? y : x;
+    if (other.has_reduction()) {
+      if (!SameShape(out.shape, other.shape)) return std::nullopt;
+      if (out.reduce_begin != other.reduce_begin || out.reduce_end != other.reduce_end) return std::nullopt;
+    } else if (!SameShape(other.shape, out.shape)) {
+      if (!out.has_reduction() || !SameShape(other.shape, RowShape(out))) return std::nullopt;
+    }
+    out.nodes.clear();
+    std::merge(x.nodes.begin(), x.nodes.end(), y.nodes.begin(), y.nodes.end(), std::back_inserter(out.nodes));
+    return out;
+  }
+
+  c10::Device DeviceOf(const Group& group) const { return value(node(group.nodes[0]).outputs[0]).device; }
+
+  // What lowering asks of a group: levels by shape, at most one stage in column groups, limits.
+  bool IsLegal(const Group& group) const {
+    const std::set<NodeIndex> inside(group.nodes.begin(), group.nodes.end());
+    const std::vector<Dim> row = RowShape(group);
+    std::map<NodeIndex, int> stage;
+    std::map<int, std::size_t> reductions;
+    std::set<ValueId> buffers;
+    for (NodeIndex n : group.nodes) {
+      ReductionForm form;
+      const bool reduction = group.has_reduction() && IsReduction(g_, node(n), &form);
+      const std::vector<Dim>& shape = reduction ? value(node(n).args[0].value).sizes : value(node(n).outputs[0]).sizes;
+      const bool full = SameShape(shape, group.shape);
+      if (!full && (reduction || !group.has_reduction() || !SameShape(shape, row))) return false;
+      int at = 0;
+      bool legal = true;
+      ir::ForEachUse(node(n), [&](ValueId v) {
+        const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+        if (p == kNoNode || !inside.contains(p)) {
+          buffers.insert(v);
+          return;
+        }
+        ReductionForm made;
+        const bool from_reduction = group.has_reduction() && IsReduction(g_, node(p), &made);
+        // Only a result with the dimensions kept lines up with the other values.
+        if (from_reduction && !made.keep) legal = false;
+        at = std::max(at, stage[p] + (from_reduction ? 1 : 0));
+      });
+      if (!legal) return false;
+      stage[n] = at;
+      if (reduction && ++reductions[at] > kMostReductions) return false;
+      if (group.kind == GroupKind::kColumn && at > 0 && (full || reduction)) return false;
+      if (IsUsedOutside(node(n).outputs[0], inside)) buffers.insert(node(n).outputs[0]);
+    }
+    return buffers.size() <= kMostBuffers;
+  }
+
+  bool IsUsedOutside(ValueId v, const std::set<NodeIndex>& inside) const {
+    for (NodeIndex u : users_[static_cast<std::size_t>(v)]) {
+      if (!inside.contains(u)) return true;
+    }
+    return std::any_of(g_.outputs.begin(), g_.outputs.end(), [&](const ir::Output& o) { return o.value == v; });
+  }
+
+  // A path that leaves the group and comes back.
+  bool HasCycle(const Group& group) const {
+    NodeSet inside(g_.nodes.size());
+    for (NodeIndex n : group.nodes) inside.Add(n);
+    bool cycle = false;
+    for (NodeIndex n : group.nodes) {
+      ir::ForEachUse(node(n), [&](ValueId v) {
+        const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+        if (p == kNoNode || inside.Has(p)) return;
+        // Through the other groups, too: all of a producer's group must be done before.
+        cycle = cycle || Reaches(inside, p);
+      });
+    }
+    return cycle;
+  }
+
+  bool Reaches(const NodeSet& inside, NodeIndex n) const {
+    std::vector<NodeIndex> open = {n};
+    std::set<int> seen_groups;
+    while (!open.empty()) {
+      const NodeIndex at = open.back();
+      open.pop_back();
+      if (inside.Has(at) || inside.Meets(ancestors_[static_cast<std::size_t>(at)])) return true;
+      // The other members of the groups on the way have ancestors of their own.
+      const int group = group_of_[static_cast<std::size_t>(at)];
+      if (group >= 0 && seen_groups.insert(group).second) {
+        for (NodeIndex m : groups_[static_cast<std::size_t>(group)].nodes) {
+          if (m != at) open.push_back(m);
+          ir::ForEachUse(node(m), [&](ValueId v) {
+            const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+            if (p != kNoNode && group_of_[static_cast<std::size_t>(p)] >= 0 &&
+                !seen_groups.contains(group_of_[static_cast<std::size_t>(p)])) {
+              open.push_back(p);
+            }
+          });
+        }
+      }
+    }
+    return false;
+  }
+
+  // --- clones
+
+  std::int64_t Bytes(ValueId v) const {
+    std::int64_t n = static_cast<std::int64_t>(c10::elementSize(value(v).dtype));
+    for (const Dim& d : value(v).sizes) n *= g_.exprs.Hint(d);
+    return n;
+  }
+
+  // The pointwise nodes of another group that make v from that group's inputs; empty if reductions take part.
+  bool CollectTree(ValueId v, const Group& home, std::set<NodeIndex>* tree, std::set<ValueId>* leaves) const {
+    const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+    if (p == kNoNode || !home.Contains(p)) {
+      leaves->insert(v);
+      return true;
+    }
+    ReductionForm form;
+    if (IsReduction(g_, node(p), &form) || tree->size() > 8) return false;
+    if (!tree->insert(p).second) return true;
+    bool ok = true;
+    ir::ForEachUse(node(p), [&](ValueId arg) { ok = ok && CollectTree(arg, home, tree, leaves); });
+    return ok;
+  }
+
+  void CloneProducers(Group* group) {
+    const std::set<NodeIndex> inside(group->nodes.begin(), group->nodes.end());
+    std::set<ValueId> inputs;
+    for (NodeIndex n : group->nodes) {
+      ir::ForEachUse(node(n), [&](ValueId v) {
+        const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+        if (p == kNoNode || !inside.contains(p)) inputs.insert(v);
+      });
+    }
+    for (ValueId v : inputs) {
+      const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+      const int home = p == kNoNode ? -1 : group_of_[static_cast<std::size_t>(p)];
+      if (home < 0 || !SameShape(value(v).sizes, group->shape)) continue;
+      std::set<NodeIndex> tree;
+      std::set<ValueId> leaves;
+      if (!CollectTree(v, groups_[static_cast<std::size_t>(home)], &tree, &leaves)) continue;
+      std::int64_t added = 0;
+      for (ValueId leaf : leaves) added += inputs.contains(leaf) ? 0 : Bytes(leaf);
+      // Read once here; and where nothing else needs it, not written either.
+      if (added > Bytes(v)) continue;
+      Group bigger = *group;
+      for (NodeIndex t : tree) {
+        if (!bigger.Contains(t)) bigger.nodes.push_back(t);
+      }
+      std::sort(bigger.nodes.begin(), bigger.nodes.end());
+      if (IsLegal(bigger)) *group = std::move(bigger);
+    }
+  }
+
+  // --- order of execution
+
+  // Values that a step needs from others.
+  Schedule Order() {
+    Schedule schedule;
+    std::vector<int> unit_of(g_.nodes.size(), -1);  // step that makes a node's results
+    std::vector<std::vector<NodeIndex>> units;
+    std::vector<int> group_of_unit;
+    schedule.home.assign(g_.nodes.size(), -1);
+    for (const Group& group : groups_) {
+      if (group.nodes.empty()) continue;
+      for (NodeIndex n : group.nodes) {
+        if (&groups_[static_cast<std::size_t>(group_of_[static_cast<std::size_t>(n)])] == &group) {
+          unit_of[static_cast<std::size_t>(n)] = static_cast<int>(units.size());
+          schedule.home[static_cast<std::size_t>(n)] = static_cast<int>(schedule.groups.size());
+        }
+      }
+      group_of_unit.push_back(static_cast<int>(schedule.groups.size()));
+      units.push_back(group.nodes);
+      schedule.groups.push_back(group);
+    }
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      if (unit_of[i] >= 0) continue;
+      unit_of[i] = static_cast<int>(units.size());
+      group_of_unit.push_back(-1);
+      units.push_back({static_cast<NodeIndex>(i)});
+    }
+    std::vector<std::set<int>> needs(units.size()), feeds(units.size());
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      const std::set<NodeIndex> inside(units[u].begin(), units[u].end());
+      for (NodeIndex n : units[u]) {
+        ir::ForEachUse(node(n), [&](ValueId v) {
+          const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+          if (p == kNoNode || inside.contains(p)) return;
+          needs[u].insert(unit_of[static_cast<std::size_t>(p)]);
+          feeds[static_cast<std::size_t>(unit_of[static_cast<std::size_t>(p)])].insert(static_cast<int>(u));
+        });
+      }
+    }
+    // Effects and random numbers keep their order.
+    int before = -1;
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      if (!g_.nodes[i].op->has_side_effect() && !g_.nodes[i].op->is_random()) continue;
+      if (before >= 0 && unit_of[i] != before) {
+        needs[static_cast<std::size_t>(unit_of[i])].insert(before);
+        feeds[static_cast<std::size_t>(before)].insert(unit_of[i]);
+      }
+      before = unit_of[i];
+    }
+    using Entry = std::pair<NodeIndex, int>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    std::vector<std::size_t> open(units.size());
+    const auto offer = [&](std::size_t u) { ready.push({units[u].front(), static_cast<int>(u)}); };
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      open[u] = needs[u].size();
+      if (open[u] == 0) offer(u);
+    }
+    while (!ready.empty()) {
+      const auto u = static_cast<std::size_t>(ready.top().second);
+      ready.pop();
+      schedule.items.push_back({group_of_unit[u], units[u]});
+      for (int f : feeds[u]) {
+        if (--open[static_cast<std::size_t>(f)] == 0) offer(static_cast<std::size_t>(f));
+      }
+    }
+    return schedule;
+  }
+
+  const Graph& g_;
+  std::vector<NodeIndex> definitions_;
+  std::vector<int> group_of_;
+  std::vector<NodeSet> ancestors_;
+  std::vector<std::vector<NodeIndex>> users_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+
+bool Group::Contains(NodeIndex n) const { return std::binary_search(nodes.begin(), nodes.end(), n); }
+
+bool IsReduction(const Graph& graph, const Node& node, ReductionForm* form) {
+  const std::string& name = node.op->name();
+  const bool sum = name == "aten.sum.dim_IntList";
+  if (!sum && name != "aten.amax" && name != "aten.amin") return false;
+  if (node.outputs.size() != 1 || node.outputs[0] == kNoValue || node.args[0].kind != ir::Arg::Kind::kValue)
+    return false;
+  const ir::Value& in = graph.value(node.args[0].value);
+  const ir::Value& out = graph.value(node.outputs[0]);
+  if (!StorageOf(in.dtype) || !StorageOf(out.dtype) || in.layout != c10::Layout::Strided) return false;
+  if (!sum && (in.dtype == c10::ScalarType::Bool || in.dtype != out.dtype)) return false;
+  if (sum && out.dtype == c10::ScalarType::Bool) return false;
+  const auto rank = static_cast<std::int64_t>(in.sizes.size());
+  std::vector<std::int64_t> dims;
+  if (node.args[1].kind == ir::Arg::Kind::kConstant && node.args[1].constant.isIntList()) {
+    dims = node.args[1].constant.toIntVector();
+  } else if (node.args[1].kind != ir::Arg::Kind::kNone && !node.args[1].constant.isNone()) {
+    return false;
+  }
+  if (rank == 0) return false;
+  if (dims.empty()) {
+    for (std::int64_t d = 0; d < rank; ++d) dims.push_back(d);
+  }
+  for (std::int64_t& d : dims) d = d < 0 ? d + rank : d;
+  std::sort(dims.begin(), dims.end());
+  for (std::size_t i = 1; i < dims.size(); ++i) {
+    if (dims[i] != dims[i - 1] + 1) return false;
+  }
+  form->begin = static_cast<std::size_t>(dims.front());
+  form->end = static_cast<std::size_t>(dims.back()) + 1;
+  form->keep = node.args[2].kind == ir::Arg::Kind::kConstant && node.args[2].constant.toBool();
+  bool all_one = true;
+  for (std::size_t d = form->begin; d < form->end; ++d) {
+    const Dim& size = in.sizes[d];
+    if (size == Dim(0)) return false;  // eager's rules for empty reductions are its own
+    if (!sum && size.is_symbolic()) return false;
+    all_one = all_one && size == Dim(1);
+  }
+  return !all_one;
+}
+
+Schedule MakeSchedule(const Graph& graph) { return Grouper(graph).Run(); }
+
+std::string Describe(const Graph& graph, const Group& group) {
+  constexpr std::string_view kKinds[] = {"pointwise", "row", "column"};
+  std::string out(kKinds[static_cast<int>(group.kind)]);
+  out += ": ";
+  for (std::size_t i = 0; i < group.nodes.size(); ++i) {
+    const Node& n = graph.nodes[static_cast<std::size_t>(group.nodes[i])];
+    std::string name = n.op->name().substr(n.op->name().find('.') + 1);
+    if (i > 0) out += ", ";
+    out += name.substr(0, name.find('.'));
+  }
+  for (NodeIndex i : group.nodes) {
+    const ir::OriginId o = graph.nodes[static_cast<std::size_t>(i)].origin;
+    if (o < 0) continue;
+    const ir::Origin& origin = graph.origins[static_cast<std::size_t>(o)];
+    return out + " (" + origin.file + ":" + std::to_string(origin.line) + ")";
+  }
+  return out;
+}
+
+}  // namespace framefuse::fusion

@@ -1,0 +1,556 @@
+// See lower.h. A group's nodes are emitted on demand: a loop takes what its reductions and stores need, values that a
+// later loop needs again are computed again if that is cheap and kept in scratch rows if not. Owner: backends/fusion.
+#include "backends/fusion/lower.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "backends/fusion/pointwise.h"
+
+namespace framefuse::fusion {
+namespace {
+
+using ir::Dim;
+using ir::Graph;
+using ir::kNoValue;
+using ir::Node;
+using ir::NodeIndex;
+using kernel_ir::BlockKind;
+using kernel_ir::Builder;
+using kernel_ir::Inner;
+using kernel_ir::Op;
+using kernel_ir::Skeleton;
+using kernel_ir::Type;
+using GraphValue = ir::ValueId;
+using KernelValue = kernel_ir::ValueId;
+
+constexpr std::int64_t kSplitColumns = 1024, kSplitRows = 64 * 1024, kChunk = 16 * 1024, kRowsAPart = 256;
+
+class Lowering {
+ public:
+  Lowering(Graph& graph, const Group& group, const std::vector<bool>& needed)
+      : g_(graph), group_(group), needed_(needed) {}
+
+  absl::StatusOr<LoweredGroup> Run() {
+    Analyse();
+    it_ = MakeIteration(g_, group_, out_.inputs, out_.outputs);
+    absl::Status status = absl::OkStatus();
+    if (group_.kind == GroupKind::kPointwise) {
+      status = Pointwise();
+    } else if (group_.kind == GroupKind::kRow) {
+      status = Row();
+    } else {
+      status = Column();
+    }
+    if (!status.ok()) return status;
+    for (LoweredKernel& k : out_.kernels) {
+      k.kernel.name = Describe(g_, group_);
+      if (absl::Status ok = Verify(k.kernel); !ok.ok()) return ok;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  enum class Part { kWhole, kPartial, kCombine };
+
+  const Node& node(NodeIndex n) const { return g_.nodes[static_cast<std::size_t>(n)]; }
+  const ir::Value& value(GraphValue v) const { return g_.value(v); }
+  kernel_ir::DType Storage(GraphValue v) const { return *StorageOf(value(v).dtype); }
+  bool IsReduce(NodeIndex n) const {
+    ReductionForm form;
+    return group_.has_reduction() && IsReduction(g_, node(n), &form);
+  }
+
+  // --- what the group is made of
+
+  void Analyse() {
+    std::set<GraphValue> seen;
+    for (NodeIndex n : group_.nodes) made_by_[node(n).outputs[0]] = n;
+    for (NodeIndex n : group_.nodes) {
+      int stage = 0;
+      ir::ForEachUse(node(n), [&](GraphValue v) {
+        const auto made = made_by_.find(v);
+        if (made == made_by_.end()) {
+          if (seen.insert(v).second) out_.inputs.push_back(v);
+        } else {
+          stage = std::max(stage, stage_[v] + (IsReduce(made->second) ? 1 : 0));
+        }
+      });
+      const GraphValue v = node(n).outputs[0];
+      stage_[v] = stage;
+      stages_ = std::max(stages_, stage + (IsReduce(n) ? 1 : 0));
+      if (needed_[static_cast<std::size_t>(v)]) out_.outputs.push_back(v);
+    }
+  }
+
+  // Uniform in the reduced dimensions.
+  bool IsRowLevel(GraphValue v) const {
+    if (!group_.has_reduction()) return false;
+    const auto made = made_by_.find(v);
+    if (made != made_by_.end()) return IsReduce(made->second) || value(v).sizes != group_.shape;
+    const std::size_t o = OperandIndex(v);
+    return std::all_of(it_.reduced.begin(), it_.reduced.end(), [&](const Axis& a) { return a.strides[o] == Dim(0); });
+  }
+
+  std::size_t OperandIndex(GraphValue v) const {
+    std::size_t o = 0;
+    while (it_.operands[o].value != v || (it_.operands[o].written != made_by_.contains(v))) ++o;
+    return o;
+  }
+
+  // --- buffers and parameters of the kernel that is being built
+
+  void Start(Skeleton skeleton) {
+    LoweredKernel& k = out_.kernels.emplace_back();
+    k.kernel.skeleton = skeleton;
+    k_ = &k;
+    builder_.emplace(&k.kernel);
+    buffer_of_.clear();
+    memo_.clear();
+    row_memo_.clear();
+    scratch_.clear();
+    param_of_.clear();
+  }
+
+  static Inner InnerOf(const Dim& stride) {
+    if (stride == Dim(0)) return Inner::kUniform;
+    return stride == Dim(1) ? Inner::kContiguous : Inner::kStrided;
+  }
+
+  // Kernel buffer of an operand, with strides along the axes of this kernel.
+  int BufferOf(GraphValue v) {
+    if (const auto it = buffer_of_.find(v); it != buffer_of_.end()) return it->second;
+    const std::size_t o = OperandIndex(v);
+    KernelBuffer b;
+    b.value = v;
+    for (const Axis* a : outer_) b.outer.push_back(a->strides[o]);
+    b.segment = segment_ != nullptr ? segment_->strides[o] : Dim(0);
+    b.inner = inner_ != nullptr ? inner_->strides[o] : Dim(1);
+    Inner inner = InnerOf(b.inner);
+    if (inner == Inner::kStrided && k_->kernel.skeleton == Skeleton::kTransposed && b.outer.back() == Dim(1)) {
+      inner = Inner::kTransposed;
+    }
+    return buffer_of_[v] = AddBuffer(std::move(b), Storage(v), it_.operands[o].written, inner);
+  }
+
+  int AddBuffer(KernelBuffer b, kernel_ir::DType dtype, bool written, Inner inner) {
+    const bool segmented = b.segment != Dim(0);
+    k_->buffers.push_back(std::move(b));
+    return builder_->AddBuffer(dtype, written, inner, segmented);
+  }
+
+  KernelValue NumberOf(const ir::Arg& arg) {
+    if (arg.kind != ir::Arg::Kind::kDim) return kernel_ir::kNoValue;
+    const Dim d = arg.dims[0];
+    const bool is_float = g_.exprs.TypeOf(d) == ir::NumberType::kFloat;
+    const Type type = is_float ? Type::kF64 : Type::kI64;
+    const auto [it, added] = param_of_.try_emplace(d.expr, 0);
+    if (added) {
+      it->second = builder_->AddParam(type);
+      k_->params.push_back(d);
+    }
+    return builder_->Emit(Op::kParam, type, {}, it->second);
+  }
+
+  // --- values
+
+  KernelValue Emit(GraphValue v) {
+    if (const auto it = memo_.find(v); it != memo_.end()) return it->second;
+    if (const auto it = row_memo_.find(v); it != row_memo_.end()) return it->second;
+    KernelValue result;
+    const auto made = made_by_.find(v);
+    if (made == made_by_.end()) {
+      result = builder_->Load(BufferOf(v));
+    } else if (const auto s = scratch_.find(v); s != scratch_.end()) {
+      result = builder_->Emit(Op::kScratchLoad, ComputeType(Storage(v)), {}, s->second);
+    } else {
+      result = EmitNode(node(made->second));
+      if (keep_.contains(v) && in_loop_) {
+        scratch_[v] = builder_->AddScratch();
+        builder_->Emit(Op::kScratchStore, builder_->TypeOf(result), {result}, scratch_[v]);
+      }
+    }
+    (IsRowLevel(v) && k_->kernel.skeleton == Skeleton::kRow && !in_loop_ ? row_memo_ : memo_)[v] = result;
+    return result;
+  }
+
+  KernelValue EmitNode(const Node& n) {
+    std::vector<KernelValue> tensors, numbers;
+    for (const ir::Arg& arg : n.args) {
+      tensors.push_back(arg.kind == ir::Arg::Kind::kValue ? Emit(arg.value) : kernel_ir::kNoValue);
+      numbers.push_back(NumberOf(arg));
+    }
+    return PointwiseEmitter(g_, n, &*builder_, std::move(tensors), std::move(numbers)).Emit();
+  }
+
+  KernelValue EmitReduce(NodeIndex n) {
+    const std::string& name = node(n).op->name();
+    const Op op = name == "aten.amax" ? Op::kReduceMax : name == "aten.amin" ? Op::kReduceMin : Op::kReduceSum;
+    const Type type = ComputeType(Storage(node(n).outputs[0]));
+    return builder_->Emit(op, type, {builder_->Cast(type, Emit(node(n).args[0].value))});
+  }
+
+  void Begin(BlockKind kind) {
+    builder_->Begin(kind);
+    memo_.clear();
+    in_loop_ = kind == BlockKind::kLoop;
+  }
+
+  void Store(GraphValue v) { builder_->Store(BufferOf(v), Emit(v)); }
+
+  // --- pointwise
+
+  absl::Status Pointwise() {
+    std::vector<Axis>& axes = it_.inner;
+    if (axes.size() > 8) return absl::UnimplementedError("more than eight dimensions");
+    const bool transposed = IsTransposed();
+    Start(transposed ? Skeleton::kTransposed : Skeleton::kPointwise);
+    for (std::size_t a = 0; a + 1 < axes.size(); ++a) outer_.push_back(&axes[a]);
+    inner_ = axes.empty() ? nullptr : &axes.back();
+    k_->kernel.outer_rank = transposed ? 1 : static_cast<int>(outer_.size());
+    SetExtents();
+    Begin(BlockKind::kLoop);
+    for (GraphValue v : out_.outputs) Store(v);
+    return absl::OkStatus();
+  }
+
+  // Some operand runs along the last dimension but one, and both are long.
+  bool IsTransposed() const {
+    const std::vector<Axis>& axes = it_.inner;
+    if (axes.size() < 2) return false;
+    const Axis &row = axes[axes.size() - 2], &column = axes.back();
+    if (g_.exprs.Hint(row.extent) < 16 || g_.exprs.Hint(column.extent) < 16) return false;
+    bool any = false;
+    for (std::size_t o = 0; o < it_.operands.size(); ++o) {
+      const bool across = row.strides[o] == Dim(1) && InnerOf(column.strides[o]) == Inner::kStrided;
+      if (across && it_.operands[o].written) return false;
+      any = any || across;
+    }
+    return any;
+  }
+
+  void SetExtents() {
+    for (const Axis* a : outer_) k_->extents.push_back(a->extent);
+    if (inner_ != nullptr) k_->inner = inner_->extent;
+    if (segment_ != nullptr) k_->segments = segment_->extent;
+  }
+
+  // --- rows
+
+  absl::Status Row() {
+    if (it_.reduced.empty() || it_.reduced.size() > 2) {
+      return absl::UnimplementedError("reduced dimensions do not collapse");
+    }
+    if (ShouldSplitRow()) return SplitRow();
+    StartRow();
+    MarkScratch();
+    for (int stage = 0; stage <= stages_; ++stage) RowStage(stage);
+    return absl::OkStatus();
+  }
+
+  void StartRow() {
+    Start(Skeleton::kRow);
+    outer_.clear();
+    for (const Axis& a : it_.outer) outer_.push_back(&a);
+    if (outer_.empty()) {
+      one_ = Axis{Dim(1), std::vector<Dim>(it_.operands.size(), Dim(0))};
+      outer_.push_back(&one_);
+    }
+    inner_ = &it_.reduced.back();
+    segment_ = it_.reduced.size() == 2 ? &it_.reduced.front() : nullptr;
+    k_->kernel.outer_rank = static_cast<int>(outer_.size());
+    k_->kernel.segments = segment_ != nullptr;
+    SetExtents();
+  }
+
+  void RowStage(int stage) {
+    std::vector<NodeIndex> row_nodes, reductions;
+    std::vector<GraphValue> stores, row_stores;
+    for (NodeIndex n : group_.nodes) {
+      const GraphValue v = node(n).outputs[0];
+      const int ready = stage_[v] + (IsReduce(n) ? 1 : 0);
+      const bool stored = std::find(out_.outputs.begin(), out_.outputs.end(), v) != out_.outputs.end();
+      if (IsReduce(n) && stage_[v] == stage) reductions.push_back(n);
+      if (ready != stage) continue;
+      if (IsRowLevel(v)) {
+        if (!IsReduce(n)) row_nodes.push_back(n);
+        if (stored) row_stores.push_back(v);
+      } else if (stored) {
+        stores.push_back(v);
+      }
+    }
+    if (!row_nodes.empty() || !row_stores.empty()) {
+      Begin(BlockKind::kOnce);
+      for (NodeIndex n : row_nodes) Emit(node(n).outputs[0]);
+      for (GraphValue v : row_stores) Store(v);
+    }
+    if (stores.empty() && reductions.empty()) return;
+    Begin(BlockKind::kLoop);
+    std::vector<std::pair<GraphValue, KernelValue>> results;
+    for (NodeIndex n : reductions) results.emplace_back(node(n).outputs[0], EmitReduce(n));
+    for (GraphValue v : stores) Store(v);
+    for (const auto& [v, k] : results) row_memo_[v] = k;
+  }
+
+  // Values of one loop that a later loop uses, and that cost more than a reload.
+  void MarkScratch() {
+    std::map<GraphValue, int> cost;  // instructions from memory on
+    for (NodeIndex n : group_.nodes) {
+      const GraphValue v = node(n).outputs[0];
+      if (IsRowLevel(v)) continue;
+      int mine = kCheap.contains(node(n).op->name()) ? 1 : 8;
+      ir::ForEachUse(node(n), [&](GraphValue arg) {
+        mine += cost.contains(arg) ? cost[arg] : !made_by_.contains(arg) && !IsRowLevel(arg) ? 1 : 0;
+      });
+      cost[v] = mine;
+    }
+    for (NodeIndex n : group_.nodes) {
+      const GraphValue user = node(n).outputs[0];
+      ir::ForEachUse(node(n), [&](GraphValue v) {
+        if (!cost.contains(v) || cost[v] <= 3) return;
+        if (stage_[user] > stage_[v]) keep_.insert(v);
+      });
+    }
+  }
+
+  // --- columns
+
+  absl::Status Column() {
+    if (it_.reduced.size() != 1 || it_.inner.size() != 1) {
+      return absl::UnimplementedError("kept dimensions do not collapse");
+    }
+    if (ShouldSplitColumn()) return SplitColumn();
+    StartColumn();
+    Begin(BlockKind::kLoop);
+    ColumnBody();
+    Begin(BlockKind::kLoop);
+    ColumnResults();
+    return absl::OkStatus();
+  }
+
+  void StartColumn() {
+    Start(Skeleton::kColumn);
+    outer_.clear();
+    for (const Axis& a : it_.outer) outer_.push_back(&a);
+    outer_.push_back(&it_.reduced.front());
+    inner_ = &it_.inner.front();
+    k_->kernel.outer_rank = 1;
+    SetExtents();
+  }
+
+  void ColumnBody() {
+    std::vector<std::pair<GraphValue, KernelValue>> results;
+    for (NodeIndex n : group_.nodes) {
+      if (IsReduce(n)) results.emplace_back(node(n).outputs[0], EmitReduce(n));
+    }
+    for (GraphValue v : out_.outputs) {
+      if (!IsRowLevel(v)) Store(v);
+    }
+    for (const auto& [v, k] : results) row_memo_[v] = k;
+  }
+
+  void ColumnResults() {
+    for (GraphValue v : out_.outputs) {
+      if (IsRowLevel(v)) Store(v);
+    }
+  }
+
+  // --- split reductions: partial results, then a second kernel over them
+
+  bool OnlyReductionResults() const {
+    if (stages_ != 1) return false;
+    for (GraphValue v : out_.outputs) {
+      if (!IsRowLevel(v)) return false;
+    }
+    return true;
+  }
+
+  std::int64_t ConstantProduct(const std::vector<Axis>& axes) const {
+    std::int64_t n = 1;
+    for (const Axis& a : axes) n *= a.extent.is_constant() ? a.extent.value : 1 << 30;
+    return n;
+  }
+
+  bool ShouldSplitRow() const {
+    return OnlyReductionResults() && it_.reduced.size() == 1 && it_.reduced[0].extent.is_constant() &&
+           ConstantProduct(it_.outer) <= 4 && it_.reduced[0].extent.value >= kSplitRows;
+  }
+
+  bool ShouldSplitColumn() const {
+    return OnlyReductionResults() && it_.reduced[0].extent.is_constant() && it_.inner[0].extent.is_constant() &&
+           ConstantProduct(it_.outer) * it_.inner[0].extent.value <= kSplitColumns &&
+           it_.reduced[0].extent.value >= 4 * kRowsAPart;
+  }
+
+  std::vector<NodeIndex> Reductions() const {
+    std::vector<NodeIndex> out;
+    for (NodeIndex n : group_.nodes) {
+      if (IsReduce(n)) out.push_back(n);
+    }
+    return out;
+  }
+
+  // Storage of partial sums: the type that they are accumulated in.
+  static kernel_ir::DType PartialStorage(Type type) {
+    switch (type) {
+      case Type::kF64:
+        return kernel_ir::DType::kF64;
+      case Type::kI64:
+        return kernel_ir::DType::kI64;
+      case Type::kI32:
+        return kernel_ir::DType::kI32;
+      default:
+        return kernel_ir::DType::kF32;
+    }
+  }
+
+  // Strides of a dense [outer..., second] temporary; the result is of the outer axes.
+  std::vector<Dim> DenseOuter(const std::vector<Axis>& axes, std::int64_t step) const {
+    std::vector<Dim> strides(axes.size(), Dim(0));
+    for (std::size_t a = axes.size(); a-- > 0;) {
+      strides[a] = Dim(step);
+      step *= axes[a].extent.value;
+    }
+    return strides;
+  }
+
+  int AddTemporary(Type type, std::int64_t elements) {
+    out_.temporaries.push_back({PartialStorage(type), elements});
+    return static_cast<int>(out_.temporaries.size()) - 1;
+  }
+
+  absl::Status SplitRow() {
+    const std::int64_t total = it_.reduced[0].extent.value, parts = (total + kChunk - 1) / kChunk;
+    const std::int64_t rows = ConstantProduct(it_.outer);
+    // A shorter last part is known to the launcher only where there is one row.
+    if (rows > 1 && total % kChunk != 0) return absl::UnimplementedError("uneven parts of several rows");
+    StartRow();
+    Axis part{Dim(parts), {}};
+    for (const Dim& stride : it_.reduced[0].strides)
+      part.strides.push_back(g_.exprs.Make(ir::ExprKind::kMul, stride, Dim(kChunk)));
+    if (it_.outer.empty()) outer_.clear();
+    outer_.push_back(&part);
+    k_->extents.clear();
+    SetExtents();
+    k_->inner = Dim(kChunk);
+    k_->kernel.outer_rank = static_cast<int>(outer_.size());
+    if (total % kChunk != 0) k_->split_total = total;
+    Begin(BlockKind::kLoop);
+    std::vector<std::pair<NodeIndex, KernelValue>> results;
+    for (NodeIndex n : Reductions()) results.emplace_back(n, EmitReduce(n));
+    Begin(BlockKind::kOnce);
+    std::map<NodeIndex, int> temporary;
+    for (const auto& [n, k] : results) {
+      const Type type = builder_->TypeOf(k);
+      temporary[n] = AddTemporary(type, rows * parts);
+      KernelBuffer b;
+      b.temporary = temporary[n];
+      b.outer = DenseOuter(it_.outer, parts);
+      b.outer.push_back(Dim(1));
+      builder_->Store(AddBuffer(std::move(b), PartialStorage(type), true, Inner::kUniform), k);
+    }
+    outer_.clear();
+    StartRow();
+    k_->inner = Dim(parts);
+    Begin(BlockKind::kLoop);
+    for (const auto& [n, t] : temporary) {
+      KernelBuffer b;
+      b.temporary = t;
+      b.outer = it_.outer.empty() ? std::vector<Dim>{Dim(0)} : DenseOuter(it_.outer, parts);
+      b.inner = Dim(1);
+      CombinePart(n, std::move(b), Inner::kContiguous);
+    }
+    Begin(BlockKind::kOnce);
+    for (GraphValue v : out_.outputs) Store(v);
+    return absl::OkStatus();
+  }
+
+  void CombinePart(NodeIndex n, KernelBuffer b, Inner inner) {
+    const kernel_ir::DType dtype = out_.temporaries[static_cast<std::size_t>(b.temporary)].dtype;
+    const KernelValue loaded = builder_->Load(AddBuffer(std::move(b), dtype, false, inner));
+    const std::string& name = node(n).op->name();
+    const Op op = name == "aten.amax" ? Op::kReduceMax : name == "aten.amin" ? Op::kReduceMin : Op::kReduceSum;
+    row_memo_[node(n).outputs[0]] = builder_->Unary(op, loaded);
+  }
+
+  absl::Status SplitColumn() {
+    const std::int64_t total = it_.reduced[0].extent.value, parts = std::min<std::int64_t>(16, total / kRowsAPart);
+    const std::int64_t rows = (total + parts - 1) / parts, columns = it_.inner[0].extent.value;
+    StartColumn();
+    Axis part{Dim(parts), {}}, within{Dim(rows), it_.reduced[0].strides};
+    for (const Dim& stride : it_.reduced[0].strides)
+      part.strides.push_back(g_.exprs.Make(ir::ExprKind::kMul, stride, Dim(rows)));
+    outer_.pop_back();
+    outer_.push_back(&part);
+    outer_.push_back(&within);
+    k_->extents.clear();
+    SetExtents();
+    k_->split_total = total;
+    Begin(BlockKind::kLoop);
+    std::vector<std::pair<NodeIndex, KernelValue>> results;
+    for (NodeIndex n : Reductions()) results.emplace_back(n, EmitReduce(n));
+    Begin(BlockKind::kLoop);
+    std::map<NodeIndex, int> temporary;
+    for (const auto& [n, k] : results) {
+      const Type type = builder_->TypeOf(k);
+      temporary[n] = AddTemporary(type, ConstantProduct(it_.outer) * parts * columns);
+      KernelBuffer b;
+      b.temporary = temporary[n];
+      b.outer = DenseOuter(it_.outer, parts * columns);
+      b.outer.push_back(Dim(columns));
+      b.outer.push_back(Dim(0));
+      b.inner = Dim(1);
+      builder_->Store(AddBuffer(std::move(b), PartialStorage(type), true, Inner::kContiguous), k);
+    }
+    StartColumn();
+    k_->extents.back() = Dim(parts);
+    Begin(BlockKind::kLoop);
+    for (const auto& [n, t] : temporary) {
+      KernelBuffer b;
+      b.temporary = t;
+      b.outer = DenseOuter(it_.outer, parts * columns);
+      b.outer.push_back(Dim(columns));
+      b.inner = Dim(1);
+      CombinePart(n, std::move(b), Inner::kContiguous);
+    }
+    Begin(BlockKind::kLoop);
+    ColumnResults();
+    return absl::OkStatus();
+  }
+
+  inline static const std::set<std::string> kCheap = {"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor",
+                                                      "aten.add.Scalar", "aten.sub.Scalar", "aten.mul.Scalar",
+                                                      "aten._to_copy",   "aten.neg",        "aten.clone"};
+
+  Graph& g_;
+  const Group& group_;
+  const std::vector<bool>& needed_;
+  LoweredGroup out_;
+  Iteration it_;
+  Axis one_;
+  std::map<GraphValue, NodeIndex> made_by_;
+  std::map<GraphValue, int> stage_;
+  int stages_ = 0;
+
+  LoweredKernel* k_ = nullptr;
+  std::optional<Builder> builder_;
+  std::vector<const Axis*> outer_;
+  const Axis* segment_ = nullptr;
+  const Axis* inner_ = nullptr;
+  bool in_loop_ = false;
+  std::map<GraphValue, int> buffer_of_, scratch_;
+  std::map<GraphValue, KernelValue> memo_, row_memo_;
+  std::map<ir::ExprId, int> param_of_;
+  std::set<GraphValue> keep_;
+};
+
+}  // namespace
+
+absl::StatusOr<LoweredGroup> Lower(Graph& graph, const Group& group, const std::vector<bool>& needed) {
+  return Lowering(graph, group, needed).Run();
+}
+
+}  // namespace framefuse::fusion

@@ -1,0 +1,49 @@
+// Lower: a group to kernels of the kernel IR, with the sizes and strides of their launch as symbolic dims.
+// Owner: backends/fusion.
+#ifndef FRAMEFUSE_BACKENDS_FUSION_LOWER_H_
+#define FRAMEFUSE_BACKENDS_FUSION_LOWER_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "backends/fusion/iteration.h"
+#include "backends/kernel_ir/kernel.h"
+
+namespace framefuse::fusion {
+
+// A buffer of a kernel: a value of the graph, or a temporary of the group (partial results of split reductions).
+struct KernelBuffer {
+  ir::ValueId value = ir::kNoValue;
+  int temporary = -1;
+  // strides in elements
+  std::vector<ir::Dim> outer;
+  ir::Dim segment, inner;
+};
+
+struct LoweredKernel {
+  kernel_ir::Kernel kernel;
+  ir::Dim inner = 1, segments = 1;
+  std::vector<ir::Dim> extents;  // as cpu::LaunchShape
+  std::vector<KernelBuffer> buffers;
+  std::vector<ir::Dim> params;
+  std::int64_t split_total = 0;
+};
+
+struct Temporary {
+  kernel_ir::DType dtype = kernel_ir::DType::kF32;
+  std::int64_t elements = 0;
+};
+
+struct LoweredGroup {
+  std::vector<ir::ValueId> inputs, outputs;
+  std::vector<LoweredKernel> kernels;  // run in order
+  std::vector<Temporary> temporaries;
+};
+
+// `needed`: for each value whether a node outside the group or the graph's outputs use it.
+// Unimplemented where the group has no kernel form (it then runs as ATen operators).
+absl::StatusOr<LoweredGroup> Lower(ir::Graph& graph, const Group& group, const std::vector<bool>& needed);
+
+}  // namespace framefuse::fusion
+
+#endif  // FRAMEFUSE_BACKENDS_FUSION_LOWER_H_

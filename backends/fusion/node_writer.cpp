@@ -1,0 +1,103 @@
+// See node_writer.h. Owner: backends/fusion.
+#include "backends/fusion/node_writer.h"
+
+#include <ATen/core/function_schema.h>
+
+#include <algorithm>
+#include <string>
+
+namespace framefuse::fusion {
+
+using ir::Arg;
+using ir::Dim;
+using ir::Value;
+using ir::ValueId;
+
+Value NodeWriter::Like(std::vector<Dim> sizes, c10::ScalarType dtype, c10::Device device) {
+  Value v;
+  v.dtype = dtype;
+  v.device = device;
+  v.strides = ir::ContiguousStrides(graph_.exprs, sizes);
+  v.sizes = std::move(sizes);
+  return v;
+}
+
+ValueId NodeWriter::Call(std::string_view full_name, std::vector<Arg> args, const Value& like) {
+  ir::Node node;
+  node.op = ir::RequireOp(full_name);
+  node.phase = origin_.phase;
+  node.origin = origin_.origin;
+  const auto& schema = node.op->schema().arguments();
+  for (std::size_t a = args.size(); a < schema.size(); ++a) {
+    args.push_back(schema[a].default_value() && !schema[a].default_value()->isNone()
+                       ? Arg::Constant(*schema[a].default_value())
+                       : Arg::None());
+  }
+  node.args = std::move(args);
+  const ValueId out = into_ != ir::kNoValue ? into_ : graph_.AddValue(like);
+  into_ = ir::kNoValue;
+  node.outputs = {out};
+  nodes_.push_back(std::move(node));
+  return out;
+}
+
+std::vector<Dim> NodeWriter::Broadcast(ValueId a, ValueId b) const {
+  std::vector<Dim> x = value(a).sizes, y = value(b).sizes;
+  if (x.size() < y.size()) std::swap(x, y);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    Dim& d = x[x.size() - y.size() + i];
+    if (d == Dim(1)) d = y[i];
+  }
+  return x;
+}
+
+ValueId NodeWriter::Unary(std::string_view op, ValueId a) {
+  return Call("aten." + std::string(op), {Arg::OfValue(a)}, Like(value(a).sizes, value(a).dtype, value(a).device));
+}
+
+ValueId NodeWriter::Binary(std::string_view op, ValueId a, ValueId b) {
+  const c10::ScalarType dtype = c10::promoteTypes(value(a).dtype, value(b).dtype);
+  return Call("aten." + std::string(op) + ".Tensor", {Arg::OfValue(a), Arg::OfValue(b)},
+              Like(Broadcast(a, b), dtype, value(a).device));
+}
+
+ValueId NodeWriter::WithNumber(std::string_view op, ValueId a, double number) {
+  return Call("aten." + std::string(op) + ".Scalar", {Arg::OfValue(a), Arg::Constant(number)},
+              Like(value(a).sizes, value(a).dtype, value(a).device));
+}
+
+ValueId NodeWriter::WithDim(std::string_view op, ValueId a, const Dim& dim) {
+  if (dim.is_constant()) return WithNumber(op, a, static_cast<double>(dim.value));
+  return Call("aten." + std::string(op) + ".Scalar", {Arg::OfValue(a), Arg::OfDim(dim)},
+              Like(value(a).sizes, value(a).dtype, value(a).device));
+}
+
+ValueId NodeWriter::Reduce(std::string_view op, ValueId a, const std::vector<std::int64_t>& dims, bool keep) {
+  std::vector<Dim> sizes;
+  for (std::size_t d = 0; d < value(a).sizes.size(); ++d) {
+    const bool reduced = std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(d)) != dims.end();
+    if (!reduced) {
+      sizes.push_back(value(a).sizes[d]);
+    } else if (keep) {
+      sizes.push_back(Dim(1));
+    }
+  }
+  const std::string name = op == "sum" ? "aten.sum.dim_IntList" : "aten." + std::string(op);
+  return Call(name, {Arg::OfValue(a), Arg::Constant(c10::List<std::int64_t>(dims)), Arg::Constant(keep)},
+              Like(std::move(sizes), value(a).dtype, value(a).device));
+}
+
+ValueId NodeWriter::To(ValueId a, c10::ScalarType dtype) {
+  if (value(a).dtype == dtype && into_ == ir::kNoValue) return a;
+  Value like = Like(value(a).sizes, dtype, value(a).device);
+  return Call("aten._to_copy", {Arg::OfValue(a), Arg::Constant(static_cast<std::int64_t>(dtype))}, like);
+}
+
+Dim NodeWriter::Product(const std::vector<std::int64_t>& dims, ValueId of) {
+  Dim n(1);
+  for (std::int64_t d : dims)
+    n = graph_.exprs.Make(ir::ExprKind::kMul, n, value(of).sizes[static_cast<std::size_t>(d)]);
+  return n;
+}
+
+}  // namespace framefuse::fusion

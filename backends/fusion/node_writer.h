@@ -1,0 +1,48 @@
+// NodeWriter: appends ATen nodes to a graph that is being rewritten, with metadata of their results.
+// Arguments that are not given take the schema's defaults. Owner: backends/fusion.
+#ifndef FRAMEFUSE_BACKENDS_FUSION_NODE_WRITER_H_
+#define FRAMEFUSE_BACKENDS_FUSION_NODE_WRITER_H_
+
+#include <string_view>
+#include <vector>
+
+#include "backends/graph/graph.h"
+
+namespace framefuse::fusion {
+
+class NodeWriter {
+ public:
+  NodeWriter(ir::Graph* graph, std::vector<ir::Node>* nodes, const ir::Node& origin)
+      : graph_(*graph), nodes_(*nodes), origin_(origin) {}
+
+  // The next result is stored in this value of the node that is replaced.
+  NodeWriter& Into(ir::ValueId value) {
+    into_ = value;
+    return *this;
+  }
+
+  ir::ValueId Unary(std::string_view op, ir::ValueId a);
+  ir::ValueId Binary(std::string_view op, ir::ValueId a, ir::ValueId b);        // aten.<op>.Tensor
+  ir::ValueId WithNumber(std::string_view op, ir::ValueId a, double number);    // aten.<op>.Scalar
+  ir::ValueId WithDim(std::string_view op, ir::ValueId a, const ir::Dim& dim);  // aten.<op>.Scalar
+  ir::ValueId Reduce(std::string_view op, ir::ValueId a, const std::vector<std::int64_t>& dims, bool keep);
+  ir::ValueId To(ir::ValueId a, c10::ScalarType dtype);  // nothing if it is that already, unless Into was given
+  // Any operator with these arguments and a result of the given metadata.
+  ir::ValueId Call(std::string_view full_name, std::vector<ir::Arg> args, const ir::Value& like);
+
+  const ir::Value& value(ir::ValueId v) const { return graph_.value(v); }
+  ir::Dim Product(const std::vector<std::int64_t>& dims, ir::ValueId of);
+
+ private:
+  std::vector<ir::Dim> Broadcast(ir::ValueId a, ir::ValueId b) const;
+  ir::Value Like(std::vector<ir::Dim> sizes, c10::ScalarType dtype, c10::Device device);
+
+  ir::Graph& graph_;
+  std::vector<ir::Node>& nodes_;
+  const ir::Node& origin_;
+  ir::ValueId into_ = ir::kNoValue;
+};
+
+}  // namespace framefuse::fusion
+
+#endif  // FRAMEFUSE_BACKENDS_FUSION_NODE_WRITER_H_

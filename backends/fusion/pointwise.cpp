@@ -1,0 +1,162 @@
+// See pointwise.h. Owner: backends/fusion.
+#include "backends/fusion/pointwise.h"
+
+#include <ATen/core/ivalue.h>
+#include <c10/core/DefaultDtype.h>
+
+#include "backends/fusion/pointwise_table.h"
+
+namespace framefuse::fusion {
+
+using kernel_ir::DType;
+using kernel_ir::kNoValue;
+using kernel_ir::Op;
+using kernel_ir::Type;
+
+std::optional<DType> StorageOf(c10::ScalarType type) {
+  switch (type) {
+    case c10::ScalarType::Bool:
+      return DType::kBool;
+    case c10::ScalarType::Byte:
+      return DType::kU8;
+    case c10::ScalarType::Char:
+      return DType::kI8;
+    case c10::ScalarType::Short:
+      return DType::kI16;
+    case c10::ScalarType::Int:
+      return DType::kI32;
+    case c10::ScalarType::Long:
+      return DType::kI64;
+    case c10::ScalarType::Half:
+      return DType::kF16;
+    case c10::ScalarType::BFloat16:
+      return DType::kBF16;
+    case c10::ScalarType::Float:
+      return DType::kF32;
+    case c10::ScalarType::Double:
+      return DType::kF64;
+    default:
+      return std::nullopt;
+  }
+}
+
+PointwiseEmitter::PointwiseEmitter(const ir::Graph& graph, const ir::Node& node, kernel_ir::Builder* builder,
+                                   std::vector<kernel_ir::ValueId> tensors, std::vector<kernel_ir::ValueId> numbers)
+    : graph_(graph), node_(node), builder_(*builder), tensors_(std::move(tensors)), numbers_(std::move(numbers)) {
+  storage_ = *StorageOf(graph.value(node.outputs[0]).dtype);
+  type_ = ComputeType(storage_);
+}
+
+kernel_ir::ValueId PointwiseEmitter::Emit() {
+  const PointwiseRow row = FindPointwiseRow(node_.op->name());
+  if (row == nullptr) return kNoValue;
+  const kernel_ir::ValueId result = row(*this);
+  if (result == kNoValue) return kNoValue;
+  const kernel_ir::ValueId typed = builder_.Cast(type_, result);
+  // Small integers live in 32-bit lanes; what leaves an operator has its own width.
+  if (storage_ == DType::kU8 || storage_ == DType::kI8 || storage_ == DType::kI16) {
+    return builder_.Emit(Op::kWrap, type_, {typed}, -1, static_cast<std::uint64_t>(storage_));
+  }
+  return typed;
+}
+
+bool PointwiseEmitter::Has(std::size_t a) const {
+  if (a >= node_.args.size()) return false;
+  const ir::Arg& arg = node_.args[a];
+  return arg.kind != ir::Arg::Kind::kNone && !(arg.kind == ir::Arg::Kind::kConstant && arg.constant.isNone());
+}
+
+std::optional<double> PointwiseEmitter::Number(std::size_t a) const {
+  if (!Has(a) || node_.args[a].kind != ir::Arg::Kind::kConstant || !node_.args[a].constant.isScalar())
+    return std::nullopt;
+  const c10::Scalar s = node_.args[a].constant.toScalar();
+  return s.isComplex() ? std::nullopt : std::optional<double>(s.toDouble());
+}
+
+std::string PointwiseEmitter::Text(std::size_t a) const {
+  const bool text = Has(a) && node_.args[a].kind == ir::Arg::Kind::kConstant && node_.args[a].constant.isString();
+  return text ? node_.args[a].constant.toStringRef() : std::string();
+}
+
+kernel_ir::ValueId PointwiseEmitter::Arg(std::size_t a) { return Arg(a, type_); }
+
+kernel_ir::ValueId PointwiseEmitter::Arg(std::size_t a, Type as) {
+  if (tensors_[a] != kNoValue) return builder_.Cast(as, tensors_[a]);
+  if (numbers_[a] != kNoValue) return builder_.Cast(as, numbers_[a]);
+  const c10::Scalar s = node_.args[a].constant.toScalar();
+  if (kernel_ir::IsFloat(as)) return builder_.Const(as, s.toDouble());
+  if (as == Type::kPred) return builder_.ConstInt(as, s.toBool() ? 1 : 0);
+  return builder_.ConstInt(as, s.toLong());
+}
+
+// As at::result_type: tensors with dimensions, then 0-dim tensors, then Python numbers.
+c10::ScalarType PointwiseEmitter::Promote(std::size_t a, std::size_t c) const {
+  using c10::ScalarType;
+  ScalarType ranked[3] = {ScalarType::Undefined, ScalarType::Undefined, ScalarType::Undefined};
+  const auto join = [](ScalarType x, ScalarType y) {
+    if (x == ScalarType::Undefined) return y;
+    return y == ScalarType::Undefined ? x : c10::promoteTypes(x, y);
+  };
+  for (std::size_t arg : {a, c}) {
+    ScalarType type;
+    int rank = 2;
+    if (tensors_[arg] != kNoValue) {
+      const ir::Value& v = graph_.value(node_.args[arg].value);
+      type = v.dtype;
+      rank = v.wrapped_number ? 2 : v.sizes.empty() ? 1 : 0;
+    } else if (numbers_[arg] != kNoValue) {
+      type = kernel_ir::IsFloat(builder_.TypeOf(numbers_[arg])) ? ScalarType::Double : ScalarType::Long;
+    } else {
+      type = node_.args[arg].constant.toScalar().type();
+    }
+    if (rank == 2 && type == ScalarType::Double) type = c10::get_default_dtype_as_scalartype();
+    ranked[rank] = join(ranked[rank], type);
+  }
+  const auto combine = [&](ScalarType higher, ScalarType lower) {
+    if (higher != ScalarType::Undefined && c10::isFloatingType(higher)) return higher;
+    if (higher == ScalarType::Bool || (lower != ScalarType::Undefined && c10::isFloatingType(lower))) {
+      return join(higher, lower);
+    }
+    return higher != ScalarType::Undefined ? higher : lower;
+  };
+  return combine(ranked[0], combine(ranked[1], ranked[2]));
+}
+
+Type PointwiseEmitter::Promoted(std::size_t a, std::size_t c) const {
+  const Type type = ComputeType(*StorageOf(Promote(a, c)));
+  return type == Type::kPred ? Type::kI32 : type;
+}
+
+bool IsPointwise(const ir::Graph& graph, const ir::Node& node) {
+  if (node.outputs.size() != 1 || node.outputs[0] == ir::kNoValue) return false;
+  if (FindPointwiseRow(node.op->name()) == nullptr) return false;
+  const ir::Value& out = graph.value(node.outputs[0]);
+  if (out.kind != ir::ValueKind::kTensor || !StorageOf(out.dtype) || out.layout != c10::Layout::Strided) return false;
+  for (const ir::Arg& arg : node.args) {
+    if (arg.kind == ir::Arg::Kind::kValueList) return false;
+    if (arg.kind != ir::Arg::Kind::kValue) continue;
+    const ir::Value& v = graph.value(arg.value);
+    if (v.kind != ir::ValueKind::kTensor || !StorageOf(v.dtype) || v.device != out.device) return false;
+    if (v.layout != c10::Layout::Strided) return false;
+  }
+  // A dry run tells whether this form (exponent, rounding mode …) has a kernel.
+  kernel_ir::Kernel kernel;
+  kernel_ir::Builder builder(&kernel);
+  std::vector<kernel_ir::ValueId> tensors, numbers;
+  for (const ir::Arg& arg : node.args) {
+    const bool tensor = arg.kind == ir::Arg::Kind::kValue;
+    tensors.push_back(tensor ? builder.Load(builder.AddBuffer(*StorageOf(graph.value(arg.value).dtype), false))
+                             : kNoValue);
+    if (arg.kind == ir::Arg::Kind::kDim) {
+      const auto type = graph.exprs.TypeOf(arg.dims[0]);
+      if (type == ir::NumberType::kBool) return false;
+      const Type lane = type == ir::NumberType::kFloat ? Type::kF64 : Type::kI64;
+      numbers.push_back(builder.Emit(Op::kParam, lane, {}, builder.AddParam(lane)));
+    } else {
+      numbers.push_back(kNoValue);
+    }
+  }
+  return PointwiseEmitter(graph, node, &builder, std::move(tensors), std::move(numbers)).Emit() != kNoValue;
+}
+
+}  // namespace framefuse::fusion

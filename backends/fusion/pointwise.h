@@ -1,0 +1,62 @@
+// Pointwise: which ATen operators act on one element at a time, and what they compute in the kernel IR.
+// One table, by operator name; each row computes in the type that eager computes in (halves in f32).
+// Owner: backends/fusion.
+#ifndef FRAMEFUSE_BACKENDS_FUSION_POINTWISE_H_
+#define FRAMEFUSE_BACKENDS_FUSION_POINTWISE_H_
+
+#include <optional>
+#include <vector>
+
+#include "backends/graph/graph.h"
+#include "backends/kernel_ir/kernel.h"
+
+namespace framefuse::fusion {
+
+// Storage type of a tensor type that kernels know.
+std::optional<kernel_ir::DType> StorageOf(c10::ScalarType type);
+
+// Gives the rows of the table their operands.
+class PointwiseEmitter {
+ public:
+  // `tensors[a]`: kernel value of tensor argument a, in the compute type of its storage; kNoValue for others.
+  // `numbers[a]`: kernel value of a symbolic number argument; kNoValue for others.
+  PointwiseEmitter(const ir::Graph& graph, const ir::Node& node, kernel_ir::Builder* builder,
+                   std::vector<kernel_ir::ValueId> tensors, std::vector<kernel_ir::ValueId> numbers);
+
+  // The value of the node's result, or kNoValue if this form of the operator is not known.
+  kernel_ir::ValueId Emit();
+
+  // --- for the rows
+  kernel_ir::Builder& b() { return builder_; }
+  kernel_ir::Type type() const { return type_; }  // that the result is computed in
+  kernel_ir::ValueId Arg(std::size_t a);          // tensor or number, as type()
+  kernel_ir::ValueId Arg(std::size_t a, kernel_ir::Type as);
+  kernel_ir::ValueId Raw(std::size_t a) { return tensors_[a]; }
+  bool Has(std::size_t a) const;  // argument is given and not None
+  bool IsTensor(std::size_t a) const { return tensors_[a] != kernel_ir::kNoValue; }
+  std::optional<double> Number(std::size_t a) const;  // constant number
+  std::string Text(std::size_t a) const;
+  kernel_ir::ValueId Const(double value) { return builder_.Const(type_, value); }
+  kernel_ir::Type Promoted(std::size_t a, std::size_t c) const;  // type that two arguments are compared in
+  kernel_ir::ValueId Two(kernel_ir::Op op, kernel_ir::ValueId x, kernel_ir::ValueId y) {
+    return builder_.Binary(op, x, y);
+  }
+  kernel_ir::ValueId One(kernel_ir::Op op, kernel_ir::ValueId x) { return builder_.Unary(op, x); }
+
+ private:
+  c10::ScalarType Promote(std::size_t a, std::size_t c) const;
+
+  const ir::Graph& graph_;
+  const ir::Node& node_;
+  kernel_ir::Builder& builder_;
+  std::vector<kernel_ir::ValueId> tensors_, numbers_;
+  kernel_ir::Type type_;
+  kernel_ir::DType storage_;
+};
+
+// The operator is in the table, its tensors are strided, on one device and of known types.
+bool IsPointwise(const ir::Graph& graph, const ir::Node& node);
+
+}  // namespace framefuse::fusion
+
+#endif  // FRAMEFUSE_BACKENDS_FUSION_POINTWISE_H_

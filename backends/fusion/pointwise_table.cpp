@@ -1,0 +1,335 @@
+// One row an operator: what it computes. See pointwise.h. Owner: backends/fusion.
+#include "backends/fusion/pointwise_table.h"
+
+#include <cmath>
+#include <string>
+#include <unordered_map>
+
+namespace framefuse::fusion {
+namespace {
+
+using kernel_ir::kNoValue;
+using kernel_ir::Op;
+using kernel_ir::Type;
+using kernel_ir::ValueId;
+using E = PointwiseEmitter;
+
+template <Op op>
+ValueId FloatUnary(E& e) {
+  return kernel_ir::IsFloat(e.type()) ? e.One(op, e.Arg(0)) : kNoValue;
+}
+
+template <Op op>
+ValueId Unary(E& e) {
+  return e.type() == Type::kPred ? kNoValue : e.One(op, e.Arg(0));
+}
+
+// Rounding of integers changes nothing.
+template <Op op>
+ValueId Rounding(E& e) {
+  if (!kernel_ir::IsFloat(e.type())) return e.Arg(0);
+  return e.One(op, e.Arg(0));
+}
+
+template <Op op>
+ValueId FloatBinary(E& e) {
+  return kernel_ir::IsFloat(e.type()) ? e.Two(op, e.Arg(0), e.Arg(1)) : kNoValue;
+}
+
+// a + alpha * b
+template <Op op>
+ValueId AddLike(E& e) {
+  if (e.type() == Type::kPred)
+    return op == Op::kAdd && e.Number(2) == 1 ? e.Two(Op::kOr, e.Arg(0), e.Arg(1)) : kNoValue;
+  ValueId other = e.Arg(1);
+  if (e.Has(2) && e.Number(2) != 1) other = e.Two(Op::kMul, other, e.Arg(2));
+  return e.Two(op, e.Arg(0), other);
+}
+
+ValueId ReverseSub(E& e) {
+  if (e.type() == Type::kPred) return kNoValue;
+  ValueId self = e.Arg(0);
+  if (e.Has(2) && e.Number(2) != 1) self = e.Two(Op::kMul, self, e.Arg(2));
+  return e.Two(Op::kSub, e.Arg(1), self);
+}
+
+ValueId Mul(E& e) { return e.Two(e.type() == Type::kPred ? Op::kAnd : Op::kMul, e.Arg(0), e.Arg(1)); }
+
+template <Op op>
+ValueId MinMax(E& e) {
+  if (e.type() == Type::kPred) return e.Two(op == Op::kMax ? Op::kOr : Op::kAnd, e.Arg(0), e.Arg(1));
+  return e.Two(op, e.Arg(0), e.Arg(1));
+}
+
+ValueId Clamp(E& e) {
+  if (e.type() == Type::kPred) return kNoValue;
+  ValueId v = e.Arg(0);
+  if (e.Has(1)) v = e.Two(Op::kMax, v, e.Arg(1));
+  if (e.Has(2)) v = e.Two(Op::kMin, v, e.Arg(2));
+  return v;
+}
+
+ValueId ClampMax(E& e) { return e.type() == Type::kPred ? kNoValue : e.Two(Op::kMin, e.Arg(0), e.Arg(1)); }
+
+template <Op op, bool swapped>
+ValueId Comparison(E& e) {
+  const Type type = e.Promoted(0, 1);
+  const ValueId x = e.Arg(0, type), y = e.Arg(1, type);
+  return e.b().Compare(op, swapped ? y : x, swapped ? x : y);
+}
+
+template <Op op>
+ValueId Logical(E& e) {
+  return e.Two(op, e.Arg(0, Type::kPred), e.Arg(1, Type::kPred));
+}
+
+template <Op op>
+ValueId Bitwise(E& e) {
+  return kernel_ir::IsFloat(e.type()) ? kNoValue : e.Two(op, e.Arg(0), e.Arg(1));
+}
+
+ValueId Pow(E& e) {
+  const std::optional<double> n = e.Number(1);
+  if (n && *n == 2) return e.type() == Type::kPred ? kNoValue : e.Two(Op::kMul, e.Arg(0), e.Arg(0));
+  if (n && *n == 3 && e.type() != Type::kPred) return e.Two(Op::kMul, e.Two(Op::kMul, e.Arg(0), e.Arg(0)), e.Arg(0));
+  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  if (n && *n == 0.5) return e.One(Op::kSqrt, e.Arg(0));
+  if (n && *n == -0.5) return e.One(Op::kRsqrt, e.Arg(0));
+  if (n && *n == -1) return e.One(Op::kReciprocal, e.Arg(0));
+  if (n && *n == 1) return e.Arg(0);
+  return e.Two(Op::kPow, e.Arg(0), e.Arg(1));
+}
+
+// max(x, 0); NaN stays.
+ValueId Relu(E& e) { return e.type() == Type::kPred ? kNoValue : e.Two(Op::kMax, e.Arg(0), e.Const(0)); }
+
+constexpr double kSqrtHalf = 0.70710678118654752440;
+constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
+constexpr double kCubic = 0.044715;
+
+// u with gelu(x) = x * sigmoid(2u), the tanh form.
+ValueId GeluInner(E& e, ValueId x) {
+  const ValueId cube = e.Two(Op::kMul, e.Two(Op::kMul, x, x), x);
+  return e.Two(Op::kMul, e.Const(kSqrtTwoOverPi), e.Two(Op::kAdd, x, e.Two(Op::kMul, e.Const(kCubic), cube)));
+}
+
+ValueId Gelu(E& e) {
+  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  const ValueId x = e.Arg(0);
+  if (e.Text(1) == "tanh") {
+    const ValueId u = GeluInner(e, x);
+    // At -inf the product would be inf * 0, as it is in eager.
+    return e.Two(Op::kMul, x, e.One(Op::kSigmoid, e.Two(Op::kAdd, u, u)));
+  }
+  const ValueId erf = e.One(Op::kErf, e.Two(Op::kMul, x, e.Const(kSqrtHalf)));
+  return e.Two(Op::kMul, e.Two(Op::kMul, x, e.Const(0.5)), e.Two(Op::kAdd, erf, e.Const(1)));
+}
+
+ValueId GeluBackward(E& e) {
+  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  const ValueId grad = e.Arg(0), x = e.Arg(1);
+  if (e.Text(2) == "tanh") {
+    // d(x s(2u)) = s + 2 x s (1 - s) u', s the sigmoid
+    const ValueId u = GeluInner(e, x);
+    const ValueId s = e.One(Op::kSigmoid, e.Two(Op::kAdd, u, u));
+    const ValueId slope =
+        e.Two(Op::kMul, e.Const(2 * kSqrtTwoOverPi),
+              e.Two(Op::kAdd, e.Const(1), e.Two(Op::kMul, e.Const(3 * kCubic), e.Two(Op::kMul, x, x))));
+    const ValueId spread = e.Two(Op::kMul, s, e.Two(Op::kSub, e.Const(1), s));
+    return e.Two(Op::kMul, grad, e.Two(Op::kAdd, s, e.Two(Op::kMul, e.Two(Op::kMul, x, spread), slope)));
+  }
+  const ValueId cdf = e.Two(Op::kMul, e.Const(0.5),
+                            e.Two(Op::kAdd, e.Const(1), e.One(Op::kErf, e.Two(Op::kMul, x, e.Const(kSqrtHalf)))));
+  const ValueId square = e.Two(Op::kMul, e.Two(Op::kMul, x, x), e.Const(-0.5));
+  const ValueId pdf = e.Two(Op::kMul, e.One(Op::kExp, square), e.Const(0.39894228040143267794));
+  return e.Two(Op::kMul, grad, e.Two(Op::kAdd, cdf, e.Two(Op::kMul, x, pdf)));
+}
+
+ValueId Silu(E& e) {
+  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  return e.Two(Op::kMul, e.Arg(0), e.One(Op::kSigmoid, e.Arg(0)));
+}
+
+ValueId SiluBackward(E& e) {
+  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  const ValueId s = e.One(Op::kSigmoid, e.Arg(1));
+  const ValueId inner = e.Two(Op::kMul, e.Arg(1), e.Two(Op::kSub, e.Const(1), s));
+  return e.Two(Op::kMul, e.Two(Op::kMul, e.Arg(0), s), e.Two(Op::kAdd, e.Const(1), inner));
+}
+
+ValueId TanhBackward(E& e) {
+  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  return e.Two(Op::kMul, e.Arg(0), e.Two(Op::kSub, e.Const(1), e.Two(Op::kMul, e.Arg(1), e.Arg(1))));
+}
+
+ValueId SigmoidBackward(E& e) {
+  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  return e.Two(Op::kMul, e.Arg(0), e.Two(Op::kMul, e.Two(Op::kSub, e.Const(1), e.Arg(1)), e.Arg(1)));
+}
+
+// x <= threshold ? 0 : grad
+ValueId ThresholdBackward(E& e) {
+  if (e.type() == Type::kPred) return kNoValue;
+  return e.b().Select(e.b().Compare(Op::kLe, e.Arg(1), e.Arg(2)), e.Const(0), e.Arg(0));
+}
+
+ValueId LeakyRelu(E& e) {
+  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  return e.b().Select(e.b().Compare(Op::kLt, e.Const(0), e.Arg(0)), e.Arg(0), e.Two(Op::kMul, e.Arg(0), e.Arg(1)));
+}
+
+ValueId Hardtanh(E& e) {
+  if (e.type() == Type::kPred) return kNoValue;
+  return e.Two(Op::kMin, e.Two(Op::kMax, e.Arg(0), e.Arg(1)), e.Arg(2));
+}
+
+// min(max(x + 3, 0), 6)
+ValueId ReluSix(E& e) {
+  return e.Two(Op::kMin, e.Two(Op::kMax, e.Two(Op::kAdd, e.Arg(0), e.Const(3)), e.Const(0)), e.Const(6));
+}
+
+ValueId Hardsigmoid(E& e) { return kernel_ir::IsFloat(e.type()) ? e.Two(Op::kDiv, ReluSix(e), e.Const(6)) : kNoValue; }
+
+ValueId Hardswish(E& e) {
+  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  return e.Two(Op::kDiv, e.Two(Op::kMul, e.Arg(0), ReluSix(e)), e.Const(6));
+}
+
+ValueId Where(E& e) { return e.b().Select(e.Arg(0, Type::kPred), e.Arg(1), e.Arg(2)); }
+ValueId MaskedFill(E& e) { return e.b().Select(e.Arg(1, Type::kPred), e.Arg(2), e.Arg(0)); }
+ValueId Copy(E& e) { return e.Arg(0); }
+ValueId LogicalNot(E& e) { return e.One(Op::kNot, e.Arg(0, Type::kPred)); }
+ValueId BitwiseNot(E& e) { return kernel_ir::IsFloat(e.type()) ? kNoValue : e.One(Op::kNot, e.Arg(0)); }
+
+ValueId IsNan(E& e) {
+  const ValueId x = e.Raw(0);
+  return e.b().Compare(Op::kNe, x, x);
+}
+
+// self + value * a * b
+ValueId Addcmul(E& e) {
+  if (e.type() == Type::kPred) return kNoValue;
+  return e.Two(Op::kAdd, e.Arg(0), e.Two(Op::kMul, e.Two(Op::kMul, e.Arg(3), e.Arg(1)), e.Arg(2)));
+}
+
+ValueId Addcdiv(E& e) {
+  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  return e.Two(Op::kAdd, e.Arg(0), e.Two(Op::kDiv, e.Two(Op::kMul, e.Arg(3), e.Arg(1)), e.Arg(2)));
+}
+
+// From the nearer end, as eager: |w| < 0.5 ? a + w (b - a) : b - (b - a) (1 - w)
+ValueId Lerp(E& e) {
+  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  const ValueId a = e.Arg(0), b = e.Arg(1), w = e.Arg(2), d = e.Two(Op::kSub, b, a);
+  const ValueId low = e.Two(Op::kAdd, a, e.Two(Op::kMul, w, d));
+  const ValueId high = e.Two(Op::kSub, b, e.Two(Op::kMul, d, e.Two(Op::kSub, e.Const(1), w)));
+  if (const std::optional<double> n = e.Number(2)) return std::fabs(*n) < 0.5 ? low : high;
+  return e.b().Select(e.b().Compare(Op::kLt, e.One(Op::kAbs, w), e.Const(0.5)), low, high);
+}
+
+const std::unordered_map<std::string_view, PointwiseRow>& Table() {
+  static const auto* table = new std::unordered_map<std::string_view, PointwiseRow>{
+      {"aten.add.Tensor", AddLike<Op::kAdd>},
+      {"aten.add.Scalar", AddLike<Op::kAdd>},
+      {"aten.sub.Tensor", AddLike<Op::kSub>},
+      {"aten.sub.Scalar", AddLike<Op::kSub>},
+      {"aten.rsub.Tensor", ReverseSub},
+      {"aten.rsub.Scalar", ReverseSub},
+      {"aten.mul.Tensor", Mul},
+      {"aten.mul.Scalar", Mul},
+      {"aten.div.Tensor", FloatBinary<Op::kDiv>},
+      {"aten.div.Scalar", FloatBinary<Op::kDiv>},
+      {"aten.neg", Unary<Op::kNeg>},
+      {"aten.abs", Unary<Op::kAbs>},
+      {"aten.reciprocal", FloatUnary<Op::kReciprocal>},
+      {"aten.sqrt", FloatUnary<Op::kSqrt>},
+      {"aten.rsqrt", FloatUnary<Op::kRsqrt>},
+      {"aten.exp", FloatUnary<Op::kExp>},
+      {"aten.expm1", FloatUnary<Op::kExpm1>},
+      {"aten.exp2", FloatUnary<Op::kExp2>},
+      {"aten.log", FloatUnary<Op::kLog>},
+      {"aten.log1p", FloatUnary<Op::kLog1p>},
+      {"aten.log2", FloatUnary<Op::kLog2>},
+      {"aten.log10", FloatUnary<Op::kLog10>},
+      {"aten.tanh", FloatUnary<Op::kTanh>},
+      {"aten.erf", FloatUnary<Op::kErf>},
+      {"aten.erfc", FloatUnary<Op::kErfc>},
+      {"aten.sigmoid", FloatUnary<Op::kSigmoid>},
+      {"aten.sin", FloatUnary<Op::kSin>},
+      {"aten.cos", FloatUnary<Op::kCos>},
+      {"aten.tan", FloatUnary<Op::kTan>},
+      {"aten.asin", FloatUnary<Op::kAsin>},
+      {"aten.acos", FloatUnary<Op::kAcos>},
+      {"aten.atan", FloatUnary<Op::kAtan>},
+      {"aten.sinh", FloatUnary<Op::kSinh>},
+      {"aten.cosh", FloatUnary<Op::kCosh>},
+      {"aten.floor", Rounding<Op::kFloor>},
+      {"aten.ceil", Rounding<Op::kCeil>},
+      {"aten.trunc", Rounding<Op::kTrunc>},
+      {"aten.round", Rounding<Op::kRound>},
+      {"aten.atan2", FloatBinary<Op::kAtan2>},
+      {"aten.pow.Tensor_Scalar", Pow},
+      {"aten.pow.Tensor_Tensor", Pow},
+      {"aten.maximum", MinMax<Op::kMax>},
+      {"aten.minimum", MinMax<Op::kMin>},
+      {"aten.clamp", Clamp},
+      {"aten.clamp.Tensor", Clamp},
+      {"aten.clamp_min", Clamp},
+      {"aten.clamp_max", ClampMax},
+      {"aten.relu", Relu},
+      {"aten.gelu", Gelu},
+      {"aten.gelu_backward", GeluBackward},
+      {"aten.silu", Silu},
+      {"aten.silu_backward", SiluBackward},
+      {"aten.tanh_backward", TanhBackward},
+      {"aten.sigmoid_backward", SigmoidBackward},
+      {"aten.threshold_backward", ThresholdBackward},
+      {"aten.leaky_relu", LeakyRelu},
+      {"aten.hardtanh", Hardtanh},
+      {"aten.hardsigmoid", Hardsigmoid},
+      {"aten.hardswish", Hardswish},
+      {"aten.where.self", Where},
+      {"aten.masked_fill.Scalar", MaskedFill},
+      {"aten.masked_fill.Tensor", MaskedFill},
+      {"aten._to_copy", Copy},
+      {"aten.clone", Copy},
+      {"aten.eq.Tensor", Comparison<Op::kEq, false>},
+      {"aten.eq.Scalar", Comparison<Op::kEq, false>},
+      {"aten.ne.Tensor", Comparison<Op::kNe, false>},
+      {"aten.ne.Scalar", Comparison<Op::kNe, false>},
+      {"aten.lt.Tensor", Comparison<Op::kLt, false>},
+      {"aten.lt.Scalar", Comparison<Op::kLt, false>},
+      {"aten.le.Tensor", Comparison<Op::kLe, false>},
+      {"aten.le.Scalar", Comparison<Op::kLe, false>},
+      {"aten.gt.Tensor", Comparison<Op::kLt, true>},
+      {"aten.gt.Scalar", Comparison<Op::kLt, true>},
+      {"aten.ge.Tensor", Comparison<Op::kLe, true>},
+      {"aten.ge.Scalar", Comparison<Op::kLe, true>},
+      {"aten.logical_and", Logical<Op::kAnd>},
+      {"aten.logical_or", Logical<Op::kOr>},
+      {"aten.logical_xor", Logical<Op::kXor>},
+      {"aten.logical_not", LogicalNot},
+      {"aten.bitwise_and.Tensor", Bitwise<Op::kAnd>},
+      {"aten.bitwise_and.Scalar", Bitwise<Op::kAnd>},
+      {"aten.bitwise_or.Tensor", Bitwise<Op::kOr>},
+      {"aten.bitwise_or.Scalar", Bitwise<Op::kOr>},
+      {"aten.bitwise_xor.Tensor", Bitwise<Op::kXor>},
+      {"aten.bitwise_xor.Scalar", Bitwise<Op::kXor>},
+      {"aten.bitwise_not", BitwiseNot},
+      {"aten.isnan", IsNan},
+      {"aten.addcmul", Addcmul},
+      {"aten.addcdiv", Addcdiv},
+      {"aten.lerp.Scalar", Lerp},
+      {"aten.lerp.Tensor", Lerp},
+  };
+  return *table;
+}
+
+}  // namespace
+
+PointwiseRow FindPointwiseRow(std::string_view name) {
+  const auto it = Table().find(name);
+  return it == Table().end() ? nullptr : it->second;
+}
+
+}  // namespace framefuse::fusion

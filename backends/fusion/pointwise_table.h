@@ -1,0 +1,18 @@
+// The rows of the pointwise table; see pointwise.h. Owner: backends/fusion.
+#ifndef FRAMEFUSE_BACKENDS_FUSION_POINTWISE_TABLE_H_
+#define FRAMEFUSE_BACKENDS_FUSION_POINTWISE_TABLE_H_
+
+#include <string_view>
+
+#include "backends/fusion/pointwise.h"
+
+namespace framefuse::fusion {
+
+using PointwiseRow = kernel_ir::ValueId (*)(PointwiseEmitter& e);
+
+// Null if the operator has no row.
+PointwiseRow FindPointwiseRow(std::string_view name);
+
+}  // namespace framefuse::fusion
+
+#endif  // FRAMEFUSE_BACKENDS_FUSION_POINTWISE_TABLE_H_

@@ -1,0 +1,47 @@
+// Step: one part of a FusedExecutable, run in order over slots (one tensor a graph value). Owner: backends/fusion.
+#ifndef FRAMEFUSE_BACKENDS_FUSION_STEP_H_
+#define FRAMEFUSE_BACKENDS_FUSION_STEP_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "backends/fusion/lower.h"
+#include "backends/runtime/executable.h"
+
+namespace framefuse::fusion {
+
+// What a call gives its steps.
+struct CallState {
+  std::vector<at::Tensor>& slots;
+  absl::Span<const std::int64_t> symbols;
+  const std::vector<std::int64_t>& exprs;  // value of each size expression
+
+  std::int64_t Value(const ir::Dim& d) const {
+    return d.is_constant() ? d.value : exprs[static_cast<std::size_t>(d.expr)];
+  }
+};
+
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual absl::Status Run(CallState& call) const = 0;
+  virtual std::vector<ir::ValueId> Reads() const = 0;
+  virtual std::vector<PlanGroup> Explain() const = 0;
+};
+
+// Nodes that run as ATen operators; `outputs` are the values that others need.
+absl::StatusOr<std::unique_ptr<Step>> MakeAtenStep(const ir::Graph& graph, const std::vector<ir::NodeIndex>& nodes,
+                                                   const std::vector<ir::ValueId>& outputs,
+                                                   const BackendOptions& options);
+
+// One lowered group on the CPU; `graph` outlives the step.
+absl::StatusOr<std::unique_ptr<Step>> MakeCpuStep(const ir::Graph& graph, const Group& group, LoweredGroup lowered);
+
+// Joins neighbouring steps that run one flat kernel over independent tensors into one step.
+void MergeHorizontally(std::vector<std::unique_ptr<Step>>* steps);
+
+}  // namespace framefuse::fusion
+
+#endif  // FRAMEFUSE_BACKENDS_FUSION_STEP_H_

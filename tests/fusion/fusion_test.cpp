@@ -1,0 +1,216 @@
+// Graphs in text form through the fused executable and through ATen operators: same results, and the groups that are
+// expected. Each row states its graph and its groups. Owner: tests/fusion.
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include "backends/fusion/fused_executable.h"
+#include "backends/runtime/aten_sequence.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+struct Case {
+  const char* name;
+  const char* text;
+  std::vector<const char*> groups;  // of the fused plan; an ATen step shows its operator
+};
+
+at::Tensor InputFor(const ir::Graph& g, const ir::Value& v) {
+  std::vector<std::int64_t> sizes, strides;
+  std::int64_t span = 1;
+  for (const ir::Dim& d : v.sizes) sizes.push_back(g.exprs.Hint(d));
+  for (const ir::Dim& d : v.strides) strides.push_back(g.exprs.Hint(d));
+  for (std::size_t d = 0; d < sizes.size(); ++d) span += std::max<std::int64_t>(sizes[d] - 1, 0) * strides[d];
+  at::Tensor t;
+  if (c10::isFloatingType(v.dtype)) {
+    t = at::randn({span}, at::kDouble).to(v.dtype);
+  } else if (v.dtype == at::kBool) {
+    t = at::rand({span}).gt(0.5);
+  } else {
+    t = at::randint(-100, 100, {span}, at::kLong).to(v.dtype);
+  }
+  return t.as_strided(sizes, strides);
+}
+
+class FusedGraph : public ::testing::TestWithParam<Case> {};
+
+TEST_P(FusedGraph, EqualsAten) {
+  absl::StatusOr<ir::Graph> graph = ir::Parse(GetParam().text);
+  ASSERT_TRUE(graph.ok()) << MessageOf(graph.status());
+  auto fused = fusion::FusedExecutable::Create(*graph, {});
+  auto aten = AtenSequence::Create(*graph, {});
+  ASSERT_TRUE(fused.ok()) << MessageOf(fused.status());
+  ASSERT_TRUE(aten.ok()) << MessageOf(aten.status());
+  std::vector<std::string> groups;
+  for (const PlanGroup& g : (*fused)->Explain()) groups.push_back(g.description);
+  const std::vector<std::string> expected(GetParam().groups.begin(), GetParam().groups.end());
+  EXPECT_EQ(groups, expected);
+  std::vector<at::Tensor> inputs;
+  for (const ir::Input& input : graph->inputs) inputs.push_back(InputFor(*graph, graph->value(input.value)));
+  std::vector<std::int64_t> symbols;
+  for (const ir::Symbol& s : graph->exprs.symbols()) symbols.push_back(s.hint);
+  std::vector<at::Tensor> a(graph->outputs.size()), b(graph->outputs.size());
+  const absl::Status first = (*fused)->Run(inputs, symbols, absl::MakeSpan(a));
+  ASSERT_TRUE(first.ok()) << MessageOf(first);
+  ASSERT_TRUE((*aten)->Run(inputs, symbols, absl::MakeSpan(b)).ok());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!b[i].defined()) continue;
+    ASSERT_EQ(a[i].sizes(), b[i].sizes());
+    ASSERT_EQ(a[i].dtype(), b[i].dtype());
+    EXPECT_EQ(a[i].strides(), b[i].strides());
+    const bool half = b[i].dtype() == at::kBFloat16 || b[i].dtype() == at::kHalf;
+    EXPECT_TRUE(at::allclose(a[i].to(at::kDouble), b[i].to(at::kDouble), half ? 2e-2 : 2e-5, half ? 2e-2 : 2e-5, true))
+        << "output " << i << " differs by " << (a[i].to(at::kDouble) - b[i].to(at::kDouble)).abs().max();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Text, FusedGraph,
+    ::testing::Values(
+        Case{"chain", R"(graph "g" functional
+input %0: f32[33, 70] argument
+input %1: f32[70] argument
+%2: f32[33, 70] = aten.add.Tensor(%0, %1, alpha=1)
+%3: f32[33, 70] = aten.gelu(%2, approximate="tanh")
+%4: f32[33, 70] = aten.mul.Tensor(%3, %0)
+output %4 user
+)",
+             {"pointwise: add, gelu, mul"}},
+        Case{"mixed_types", R"(graph "g" functional
+input %0: bf16[40, 9] argument
+input %1: i32[40, 9] argument
+%2: bf16[40, 9] = aten.mul.Tensor(%0, %1)
+%3: bool[40, 9] = aten.gt.Scalar(%1, 3)
+%4: bf16[40, 9] = aten.where.self(%3, %2, %0)
+%5: f32[40, 9] = aten._to_copy(%4, dtype=f32)
+output %4 user
+output %5 user
+output %3 user
+)",
+             {"pointwise: mul, gt, where, _to_copy"}},
+        Case{"softmax", R"(graph "g" functional
+input %0: f32[5, 33, 70] argument
+%1: f32[5, 33, 70] = aten._softmax(%0, -1, False)
+output %1 user
+)",
+             {"row: amax, sub, exp, sum, reciprocal, mul"}},
+        Case{"log_softmax_bf16", R"(graph "g" functional
+input %0: bf16[33, 70] argument
+%1: bf16[33, 70] = aten._log_softmax(%0, -1, False)
+output %1 user
+)",
+             {"row: _to_copy, amax, sub, exp, sum, log, sub, _to_copy"}},
+        Case{"add_layer_norm", R"(graph "g" functional
+input %0: f32[33, 70] argument
+input %1: f32[33, 70] argument
+input %2: f32[70] argument
+input %3: f32[70] argument
+%4: f32[33, 70] = aten.add.Tensor(%0, %1, alpha=1)
+%5: f32[33, 70], %6: f32[33, 1], %7: f32[33, 1] = aten.native_layer_norm(%4, [70], %2, %3, 1e-05)
+output %4 user
+output %5 user
+output %6 user
+output %7 user
+)",
+             {"row: add, sum, div, sub, mul, sum, div, add, rsqrt, mul, mul, add, _to_copy, _to_copy, _to_copy"}},
+        Case{"layer_norm_backward", R"(graph "g" functional
+input %0: f32[333, 70] argument
+input %1: f32[333, 70] argument
+input %2: f32[333, 1] argument
+input %3: f32[333, 1] argument
+input %4: f32[70] argument
+input %5: f32[70] argument
+%6: f32[333, 70], %7: f32[70], %8: f32[70] = aten.native_layer_norm_backward(%0, %1, [70], %2, %3, %4, %5, [True, True, True])
+output %6 user
+output %7 user
+output %8 user
+)",
+             {"row: sub, mul, mul, mul, sum, div, sum, div, sub, mul, sub, mul, _to_copy",
+              "column: sub, mul, mul, sum, sum", "pointwise: _to_copy", "pointwise: _to_copy"}},
+        Case{"column_sum", R"(graph "g" functional
+input %0: f32[3000, 70] argument
+%1: f32[3000, 70] = aten.mul.Tensor(%0, %0)
+%2: f32[70] = aten.sum.dim_IntList(%1, [0], False)
+output %2 user
+)",
+             {"column: mul, sum"}},
+        Case{"full_sum", R"(graph "g" functional
+input %0: f32[300, 700] argument
+%1: f32[300, 700] = aten.abs(%0)
+%2: f32[] = aten.sum(%1)
+%3: f32[] = aten.mean(%0)
+output %2 user
+output %3 user
+)",
+             {"row: abs, sum, sum", "pointwise: div"}},
+        Case{"transposed", R"(graph "g" functional
+input %0: f32[65, 130] argument
+input %1: f32[65, 130]{strides=[1, 65]} argument
+%2: f32[65, 130] = aten.add.Tensor(%0, %1, alpha=2)
+output %2 user
+)",
+             {"pointwise: add"}},
+        Case{"channels_last", R"(graph "g" functional
+input %0: f32[2, 8, 5, 6]{strides=[240, 1, 48, 8]} argument
+input %1: f32[8, 1, 1] argument
+%2: f32[2, 8, 5, 6]{strides=[240, 1, 48, 8]} = aten.mul.Tensor(%0, %1)
+%3: f32[2, 8, 5, 6]{strides=[240, 1, 48, 8]} = aten.relu(%2)
+output %3 user
+)",
+             {"pointwise: mul, relu"}},
+        Case{"symbolic", R"(graph "g" functional
+symbol s0 = 37
+input %0: f32[s0, 70] argument
+%1: f32[s0, 70] = aten.mul.Scalar(%0, s0)
+%2: f32[s0, 70] = aten._softmax(%1, 1, False)
+output %2 user
+)",
+             {"row: mul, amax, sub, exp, sum, reciprocal, mul"}},
+        Case{"zero_size_and_zero_dim", R"(graph "g" functional
+input %0: f32[0, 7] argument
+input %1: f64[] argument
+%2: f32[0, 7] = aten.exp(%0)
+%3: f64[] = aten.sin(%1)
+output %2 user
+output %3 user
+)",
+             {"pointwise: exp", "pointwise: sin"}},
+        Case{"between_matmuls", R"(graph "g" functional
+input %0: f32[16, 16] argument
+%1: f32[16, 16] = aten.relu(%0)
+%2: f32[16, 16] = aten.mm(%1, %0)
+%3: f32[16, 16] = aten.add.Tensor(%1, %2, alpha=1)
+output %3 user
+)",
+             {"pointwise: relu", "aten.mm", "pointwise: add"}},
+        Case{"horizontal", R"(graph "g" functional
+input %0: f32[16, 16] argument
+input %1: f32[16, 16] argument
+input %2: f32[50] argument
+input %3: f32[50] argument
+[%4: f32[16, 16], %5: f32[50]] = aten._foreach_add.List([%0, %2], [%1, %3], alpha=2)
+[%6: f32[16, 16], %7: f32[50]] = aten._foreach_sqrt([%4, %5])
+output %6 user
+output %7 user
+)",
+             {"horizontal × 2, pointwise: add, sqrt"}},
+        Case{"int_overflow_wraps", R"(graph "g" functional
+input %0: u8[100] argument
+input %1: i8[100] argument
+%2: u8[100] = aten.mul.Tensor(%0, %0)
+%3: i8[100] = aten.add.Tensor(%1, %1, alpha=1)
+%4: bool[100] = aten.lt.Scalar(%3, 0)
+output %2 user
+output %3 user
+output %4 user
+)",
+             {"pointwise: mul", "pointwise: add, lt"}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace framefuse
