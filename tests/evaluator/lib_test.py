@@ -38,7 +38,7 @@ test_type_comments test_utf8source test_zipimport test_queue test_sched test_sig
 # Tests of what an interpreter other than CPython's own does not do, by a part of their names.
 EXPECTED = {
     # The adaptive interpreter's rewritten instructions.
-    "test_dis": ("specialize", "quicken", "super_instructions", "show_caches", "_with_warmup"),
+    "test_dis": ("specialize", "quicken", "super_instructions", "show_caches"),
     # Tracing that starts inside of running frames.
     "test_doctest": ("pdb_set_trace",),
 }
