@@ -75,7 +75,7 @@ def _judge_once(program: Program, way: Way, system: System, label: str | None) -
             verdict.status = BROKE
             verdict.details = [f"fullgraph: refused: {_first_line(first)}"]
         return verdict
-    verdict.details = actual.defects + first_differences(expected.lines, actual.lines, system.tolerance)
+    verdict.details = first_differences(expected.lines, actual.lines, system.tolerance) + actual.defects
     if verdict.details:
         verdict.status = WRONG
         if label:

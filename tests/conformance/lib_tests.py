@@ -10,15 +10,13 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.util
-import os
-import sys
 import unittest
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from conformance.runner import SystemChoice
 from conformance.systems import System, make_system
-from conformance.worker import Worker, reply
+from conformance.worker import Reply, Worker
 
 FILES = (
     "abc augassign baseexception binop bool builtin call class closures code collections compare complex contextlib "
@@ -85,7 +83,7 @@ def _outcomes(name: str, choice: SystemChoice) -> dict[str, tuple[str, str]]:
     outcomes: dict[str, tuple[str, str]] = {}
     finished = False
     while not finished:
-        worker = Worker("conformance.lib_tests", [choice.name, choice.backend or "", name, str(len(outcomes))])
+        worker = Worker(lambda reply, first=len(outcomes): _work(reply, choice, name, first))
         started = None
         for line in worker.lines():
             if "start" in line:
@@ -113,10 +111,10 @@ def _flat(suite: Any) -> Iterator[unittest.TestCase]:
 class _Reporting(unittest.TestResult):
     """Sends each test's outcome as one line."""
 
-    def __init__(self, system: System, replies: TextIO):
+    def __init__(self, system: System, reply: Reply):
         super().__init__()
         self._system = system
-        self._replies = replies
+        self._reply = reply
         self._outcome = "ok"
         self._before: dict[str, float] = {}
 
@@ -124,7 +122,7 @@ class _Reporting(unittest.TestResult):
         super().startTest(test)
         self._outcome = "ok"
         self._before = self._system.counters()
-        reply(self._replies, {"start": test.id()})
+        self._reply({"start": test.id()})
 
     def stopTest(self, test: unittest.TestCase) -> None:
         super().stopTest(test)
@@ -133,7 +131,7 @@ class _Reporting(unittest.TestResult):
         frames = "skipped" if self._outcome == "skip" or not changes.get("captured") else "whole"
         if frames == "whole" and (changes.get("breaks") or changes.get("fallbacks")):
             frames = "broken"
-        reply(self._replies, {"test": test.id(), "outcome": self._outcome, "frames": frames})
+        self._reply({"test": test.id(), "outcome": self._outcome, "frames": frames})
 
     def _note(self, outcome: str, error: Any = None) -> None:
         kind = f" {error[0].__name__}" if error else ""
@@ -166,16 +164,11 @@ def _compile_method(test: unittest.TestCase, compile_: Callable[[Any], Any]) -> 
         test.__dict__[name] = compile_(method)
 
 
-def _work(reply_descriptor: int, choice: SystemChoice, name: str, first: int) -> None:
+def _work(reply: Reply, choice: SystemChoice, name: str, first: int) -> None:
     system = make_system(choice.name, choice.backend)
-    with os.fdopen(reply_descriptor, "w") as replies:
-        module = importlib.import_module(f"test.test_{name}")
-        tests = list(_flat(unittest.defaultTestLoader.loadTestsFromModule(module)))[first:]
-        for test in tests:
-            _compile_method(test, system.compile)
-        unittest.TestSuite(tests).run(_Reporting(system, replies))
-        reply(replies, {"finished": True})
-
-
-if __name__ == "__main__":
-    _work(int(sys.argv[1]), SystemChoice(sys.argv[2], sys.argv[3] or None), sys.argv[4], int(sys.argv[5]))
+    module = importlib.import_module(f"test.test_{name}")
+    tests = list(_flat(unittest.defaultTestLoader.loadTestsFromModule(module)))[first:]
+    for test in tests:
+        _compile_method(test, system.compile)
+    unittest.TestSuite(tests).run(_Reporting(system, reply))
+    reply({"finished": True})

@@ -7,16 +7,13 @@ the job that it was at is a crash, and a new worker takes the rest. Invariant: e
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import sys
 from collections.abc import Callable, Sequence
 
 from conformance.judge import CRASH, OK, WRONG, Verdict, judge
 from conformance.program import Program, all_programs
 from conformance.rewrites import rewritten
 from conformance.systems import make_system
-from conformance.worker import Worker, reply
+from conformance.worker import Reply, Worker
 
 Job = tuple[str, str]
 
@@ -36,7 +33,7 @@ def run_jobs(
     verdicts: list[Verdict] = []
     while len(verdicts) < len(jobs):
         rest = list(jobs[len(verdicts) :])
-        worker = Worker("conformance.runner", [choice.name, choice.backend or ""], json.dumps(rest))
+        worker = Worker(lambda reply, rest=rest: _work(reply, choice, rest))
         done = 0
         for line in worker.lines():
             verdicts.append(Verdict(**line))
@@ -48,17 +45,15 @@ def run_jobs(
     return verdicts
 
 
-def _work(reply_descriptor: int, choice: SystemChoice) -> None:
-    jobs: list[Job] = [tuple(job) for job in json.load(sys.stdin)]
+def _work(reply: Reply, choice: SystemChoice, jobs: Sequence[Job]) -> None:
     programs = {p.name: p for p in all_programs()}
     system = make_system(choice.name, choice.backend)
-    with os.fdopen(reply_descriptor, "w") as replies:
-        for name, way in jobs:
-            try:
-                verdict = judge(_find(programs, name), way, system)
-            except Exception as error:  # the judge itself failed: a finding about the harness, not to be lost
-                verdict = Verdict(name, way, WRONG, [f"harness: {type(error).__name__}: {error}"[:300]])
-            reply(replies, dataclasses.asdict(verdict))
+    for name, way in jobs:
+        try:
+            verdict = judge(_find(programs, name), way, system)
+        except Exception as error:  # the judge itself failed: a finding about the harness, not to be lost
+            verdict = Verdict(name, way, WRONG, [f"harness: {type(error).__name__}: {error}"[:300]])
+        reply(dataclasses.asdict(verdict))
 
 
 def _find(programs: dict[str, Program], name: str) -> Program:
@@ -78,7 +73,3 @@ def count_by_status(verdicts: Sequence[Verdict]) -> dict[str, int]:
     for verdict in verdicts:
         counts[verdict.status] = counts.get(verdict.status, 0) + 1
     return counts
-
-
-if __name__ == "__main__":
-    _work(int(sys.argv[1]), SystemChoice(sys.argv[2], sys.argv[3] or None))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import gc
 import importlib.util
 import logging
 from collections.abc import Callable, Iterator
@@ -127,6 +128,7 @@ class Framefuse(System):
 
         self._framefuse = framefuse
         self._backend = backend
+        self._fakes_before = 0.0
         self.tolerance = 0.0 if backend == "aten" else 1e-5
         framefuse.config.raise_on_bug = True
         framefuse.config.check_fakes_dead = True
@@ -136,6 +138,7 @@ class Framefuse(System):
 
     def reset(self) -> None:
         self._framefuse.reset()
+        self._fakes_before = self._live_fakes()
 
     def count_graphs(self, case: Case) -> int | None:
         return self._framefuse.explain(case.f)(*case.args, **case.kwargs).graph_count
@@ -152,8 +155,12 @@ class Framefuse(System):
         }
 
     def defects(self) -> list[str]:
-        fakes = self._framefuse.statistics().get("live_fakes", 0)
-        return [f"fakes: {fakes:.0f} fake tensors alive after the run"] if fakes else []
+        fakes = self._live_fakes() - self._fakes_before
+        return [f"fakes: {fakes:.0f} fake tensors alive after the run"] if fakes > 0 else []
+
+    def _live_fakes(self) -> float:
+        gc.collect()
+        return self._framefuse.statistics()["live_fakes"]
 
     def forces_breaks(self) -> bool:
         return hasattr(self._framefuse.config, "break_at")

@@ -1,47 +1,48 @@
 """A worker process that may crash or hang, and that answers in lines of JSON on a pipe of its own.
 
-The module named is started with the pipe's descriptor as its first argument; its stdout is dropped, its stderr kept for
-the report of a crash. Invariant: when the lines end, the process is dead and its end is known.
+It is forked, so that torch is imported once; its stdout is dropped, its stderr kept to report a crash. Invariant:
+when the lines end, the process is dead and its end is known.
 """
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import json
 import os
 import select
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator
 from typing import Any
 
-_START_SECONDS = 120.0
-_SILENCE_SECONDS = 40.0
+# A worker hangs if it is silent for this much of its own processor time, or for this long a wait (asleep for ever): on a
+# busy machine a slow worker must not look like a hanging one.
+_SILENT_PROCESSOR_SECONDS = 30.0
+_SILENT_SECONDS = 300.0
+
+Reply = Callable[[Any], None]
 
 
 class Worker:
-    """Starts `python -m module descriptor arguments…` with `text` as its input."""
+    """Runs `work(reply)` in a child process; what it replies comes out of `lines`."""
 
-    def __init__(self, module: str, arguments: Sequence[str], text: str = ""):
+    def __init__(self, work: Callable[[Reply], None]):
         self._reader, writer = os.pipe()
+        self._errors_reader, errors_writer = os.pipe()
         self._errors = b""
         self._hung = False
-        tests_folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        environment = dict(os.environ)
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [tests_folder, environment.get("PYTHONPATH")]))
-        self._process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", module, str(writer), *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=environment,
-            pass_fds=(writer,),
-        )
+        self._status = 0
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._process = os.fork()
+        if self._process == 0:
+            _run_child(work, writer, errors_writer)
         os.close(writer)
-        os.set_blocking(self._process.stderr.fileno(), False)
-        self._process.stdin.write(text.encode())
-        self._process.stdin.close()
+        os.close(errors_writer)
+        os.set_blocking(self._errors_reader, False)
 
     def lines(self) -> Iterator[Any]:
         """What the worker sends, until it ends or is silent for too long."""
@@ -51,53 +52,81 @@ class Worker:
             os.close(self._reader)
             if self._hung:
                 self._stop()
-            self._process.wait()
+            _, self._status = os.waitpid(self._process, 0)
             self._keep_errors()
-            self._process.stderr.close()
+            os.close(self._errors_reader)
 
     def _stop(self) -> None:
         # An abort lets the fault handler say where it hung.
-        self._process.send_signal(signal.SIGABRT)
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        os.kill(self._process, signal.SIGABRT)
+        for _ in range(50):
+            time.sleep(0.1)
+            self._keep_errors()
+            if os.waitid(os.P_PID, self._process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                return
+        os.kill(self._process, signal.SIGKILL)
 
     def _read(self) -> Iterator[Any]:
         buffer = b""
-        deadline = time.monotonic() + _START_SECONDS
+        since, used = time.monotonic(), 0.0
         while True:
             ready, _, _ = select.select([self._reader], [], [], 1.0)
             self._keep_errors()
             if not ready:
-                if time.monotonic() > deadline:
+                silent = self._processor_seconds() - used
+                if silent > _SILENT_PROCESSOR_SECONDS or time.monotonic() - since > _SILENT_SECONDS:
                     self._hung = True
                     return
                 continue
             chunk = os.read(self._reader, 65536)
             if not chunk:
                 return
-            deadline = time.monotonic() + _SILENCE_SECONDS
+            since, used = time.monotonic(), self._processor_seconds()
             buffer += chunk
             *lines, buffer = buffer.split(b"\n")
             yield from map(json.loads, lines)
 
+    def _processor_seconds(self) -> float:
+        with open(f"/proc/{self._process}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+        user, system = int(fields[11]), int(fields[12])
+        return (user + system) / os.sysconf("SC_CLK_TCK")
+
     def _keep_errors(self) -> None:
-        self._errors = (self._errors + (self._process.stderr.read() or b""))[-6000:]
+        with contextlib.suppress(BlockingIOError):
+            while chunk := os.read(self._errors_reader, 65536):
+                self._errors = (self._errors + chunk)[-6000:]
 
     def why_it_ended(self) -> list[str]:
         """How a worker ended that did not finish, and the last lines that it wrote."""
-        code = self._process.returncode
         if self._hung:
             reason = "hung: no answer for too long"
+        elif os.WIFSIGNALED(self._status):
+            reason = f"died: {signal.Signals(os.WTERMSIG(self._status)).name}"
         else:
-            reason = f"died: {signal.Signals(-code).name}" if code < 0 else f"died: exit status {code}"
+            reason = f"died: exit status {os.waitstatus_to_exitcode(self._status)}"
         lines = self._errors.decode(errors="replace").strip().splitlines()
         fatal = next((n for n, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
         return [reason, *(lines[-3:] if fatal is None else lines[fatal : fatal + 6])]
 
 
-def reply(stream: Any, content: Any) -> None:
-    """Sends one line, from inside the worker."""
-    stream.write(json.dumps(content) + "\n")
-    stream.flush()
+def _run_child(work: Callable[[Reply], None], writer: int, errors: int) -> None:
+    status = 1
+    try:
+        os.dup2(errors, 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+        faulthandler.enable(file=sys.stderr)
+
+        def reply(content: Any) -> None:
+            os.write(writer, (json.dumps(content) + "\n").encode())
+
+        work(reply)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        # No exit handlers: they are the parent's.
+        os._exit(status)

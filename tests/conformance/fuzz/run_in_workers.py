@@ -6,16 +6,14 @@ Invariant: the seeds tried are consecutive from the first, whatever crashes in b
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from conformance.fuzz import search
 from conformance.runner import SystemChoice
 from conformance.systems import make_system
-from conformance.worker import Worker, reply
+from conformance.worker import Reply, Worker
 
 
 @dataclasses.dataclass
@@ -35,8 +33,8 @@ def fuzz(
     outcome = Outcome()
     seed = first_seed
     while outcome.calls < calls:
-        arguments = [choice.name, choice.backend or "", str(seed), str(calls - outcome.calls), str(folder)]
-        worker = Worker("conformance.fuzz.run_in_workers", arguments)
+        rest = calls - outcome.calls
+        worker = Worker(lambda reply, seed=seed, rest=rest: _work(reply, choice, seed, rest, folder))
         last: dict[str, Any] = {"seed": seed, "programs": 0, "calls": 0, "seconds": 0.0}
         finished = False
         for line in worker.lines():
@@ -57,34 +55,23 @@ def fuzz(
     return outcome
 
 
-def _work(reply_descriptor: int, choice: SystemChoice, first_seed: int, calls: int, folder: pathlib.Path) -> None:
+def _work(reply: Reply, choice: SystemChoice, first_seed: int, calls: int, folder: pathlib.Path) -> None:
     system = make_system(choice.name, choice.backend)
-    with os.fdopen(reply_descriptor, "w") as replies:
-        current = search.Search()
+    current = search.Search()
 
-        def enough(state: search.Search) -> bool:
-            nonlocal current
-            current = state
-            return state.calls >= calls
+    def enough(state: search.Search) -> bool:
+        nonlocal current
+        current = state
+        return state.calls >= calls
 
-        def started(seed: int) -> None:
-            state = {"seed": seed, "programs": current.programs, "calls": current.calls, "seconds": current.seconds}
-            reply(replies, {"state": state})
+    def started(seed: int) -> None:
+        state = {"seed": seed, "programs": current.programs, "calls": current.calls, "seconds": current.seconds}
+        reply({"state": state})
 
-        def found(finding: search.Finding) -> None:
-            path = search.write_program(finding, folder, system)
-            reply(replies, {"found": f"seed {finding.draft.seed}: {finding.verdict.details[:2]} -> {path.name}"})
+    def found(finding: search.Finding) -> None:
+        path = search.write_program(finding, folder, system)
+        reply({"found": f"seed {finding.draft.seed}: {finding.verdict.details[:2]} -> {path.name}"})
 
-        done = search.run(system, first_seed, enough, found, started)
-        state = {"seed": first_seed, "programs": done.programs, "calls": done.calls, "seconds": done.seconds}
-        reply(replies, {"state": state, "finished": True})
-
-
-if __name__ == "__main__":
-    _work(
-        int(sys.argv[1]),
-        SystemChoice(sys.argv[2], sys.argv[3] or None),
-        int(sys.argv[4]),
-        int(sys.argv[5]),
-        pathlib.Path(sys.argv[6]),
-    )
+    done = search.run(system, first_seed, enough, found, started)
+    state = {"seed": first_seed, "programs": done.programs, "calls": done.calls, "seconds": done.seconds}
+    reply({"state": state, "finished": True})
