@@ -31,11 +31,15 @@ auto MakeHistory(Pointer*) {
 
 }  // namespace
 
-void MakeNonLeaf(const at::Tensor& fake) {
+at::Tensor MakeNonLeaf(const at::Tensor& fake) {
   // torch 2.11 counts nodes with shared_ptr, 2.13 with intrusive_ptr.
   auto history = MakeHistory(static_cast<decltype(torch::autograd::Edge::function)*>(nullptr));
   const auto index = history->add_input_metadata(fake);
+  at::Tensor alias(fake.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(/*version=*/0),
+                                                                       /*allow_tensor_metadata_change=*/false));
+  torch::autograd::impl::set_gradient_edge(alias, {history, static_cast<std::uint32_t>(index)});
   torch::autograd::impl::set_gradient_edge(fake, {std::move(history), static_cast<std::uint32_t>(index)});
+  return alias;
 }
 
 std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,

@@ -9,8 +9,9 @@
 
 namespace framefuse::tracing {
 
-// Gives `fake` a grad_fn of its own, so that it is no leaf, as the real tensor it stands for.
-void MakeNonLeaf(const at::Tensor& fake);
+// Gives `fake` a grad_fn of its own, so that it is no leaf, as the real tensor it stands for. The result is an alias
+// that keeps this history when the program writes the fake in place: gradients are asked for there.
+at::Tensor MakeNonLeaf(const at::Tensor& fake);
 // torch.autograd.grad with allow_unused. The GIL must not be held.
 std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                                   const std::vector<at::Tensor>& tangents);

@@ -25,8 +25,8 @@ class Closing {
   absl::StatusOr<TracedGraph> Run(bool for_backward) {
     result_.num_outputs = static_cast<int>(tensors_.size());
     definitions_ = graph_.Definitions();
-    if (absl::Status s = CompareInputs(); !s.ok()) return s;
     FindWrites();
+    if (absl::Status s = CompareInputs(); !s.ok()) return s;
     if (absl::Status s = DescribeOutputs(); !s.ok()) return s;
     AddMutatedOutputs();
     if (for_backward) {
@@ -58,6 +58,9 @@ class Closing {
       const bool rebased = GradientFunction(r.fake) != r.gradient_function;
       if (r.fake.requires_grad() != r.requires_grad && !rebased) {
         return Fail(BreakKind::kHiddenState, name, "requires_grad of an input is changed");
+      }
+      if (rebased && !IsWritten(StorageOf(r.value))) {
+        return Fail(BreakKind::kHiddenState, name, "the autograd history of an input is changed");
       }
       if (HasGradientHooks(r.fake)) return Fail(BreakKind::kHiddenState, name, "a hook is put on an input");
       if (absl::Status s = CompareGradient(static_cast<int>(i)); !s.ok()) return s;
@@ -244,8 +247,8 @@ class Closing {
       tangents.push_back(MakeTangent(i, outputs.back()));
     }
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (!inputs_[i].requires_grad || mutated_output_.contains(static_cast<int>(i))) continue;
-      targets.push_back(inputs_[i].fake);
+      if (!inputs_[i].requires_grad) continue;
+      targets.push_back(inputs_[i].history.defined() ? inputs_[i].history : inputs_[i].fake);
       target_inputs.push_back(static_cast<int>(i));
     }
     if (outputs.empty()) return absl::OkStatus();

@@ -58,9 +58,13 @@ void ChooseMetaKernel(OpTraits* traits) {
     return true;
   };
   if (use(MetaSource::kCpp, DispatchKey::Meta, false)) return;
-  if (use(MetaSource::kPython, DispatchKey::Meta, true)) return;
+  // A composite kernel is what eager runs only where the device has none of its own.
+  const bool has_device_kernel = FindKernel(traits->handle, DispatchKey::CPU, false) != nullptr ||
+                                 FindKernel(traits->handle, DispatchKey::CUDA, false) != nullptr;
+  if (has_device_kernel && use(MetaSource::kPython, DispatchKey::Meta, true)) return;
   if (use(MetaSource::kComposite, DispatchKey::CompositeExplicitAutogradNonFunctional, false)) return;
   if (use(MetaSource::kComposite, DispatchKey::CompositeExplicitAutograd, false)) return;
+  if (use(MetaSource::kPython, DispatchKey::Meta, true)) return;
   use(MetaSource::kPython, DispatchKey::CompositeExplicitAutograd, true);
 }
 

@@ -21,7 +21,7 @@ enum class MetaSource : std::uint8_t {
   kNone,
   kCpp,        // torch's C++ Meta kernel, shadowed or not
   kPython,     // torch._meta_registrations and decompositions
-  kComposite,  // CompositeExplicitAutograd: runs on meta tensors
+  kComposite,  // CompositeExplicitAutograd: runs on the fakes, and what it records is dropped
 };
 
 // An operator that the recorder does not simply record. Returns false to go the common way.

@@ -78,24 +78,23 @@ c10::DispatchKeySet KeysOffForMeta() {
          DispatchKeySet(DispatchKey::PythonTLSSnapshot);
 }
 
-OutputMeta Describe(const at::Tensor& meta) {
+OutputMeta Describe(const at::Tensor& t) {
   OutputMeta out;
-  out.defined = meta.defined();
+  out.defined = t.defined();
   if (!out.defined) return out;
-  for (std::int64_t s : meta.sizes()) out.sizes.emplace_back(s);
-  for (std::int64_t s : meta.strides()) out.strides.emplace_back(s);
-  out.offset = meta.storage_offset();
-  out.dtype = meta.scalar_type();
+  out.sizes = ToDims(t.sym_sizes());
+  out.strides = ToDims(t.sym_strides());
+  out.offset = t.sym_storage_offset();
+  out.dtype = t.scalar_type();
   return out;
 }
 
-// Whose memory `result` shares among the meta arguments; -1: nobody's.
-int AliasedArgument(const at::Tensor& result, c10::ArrayRef<c10::IValue> meta_args) {
+// Whose memory `result` shares among the arguments; -1: nobody's.
+int AliasedArgument(const at::Tensor& result, c10::ArrayRef<c10::IValue> args) {
   const c10::StorageImpl* storage = result.storage().unsafeGetStorageImpl();
-  for (std::size_t i = 0; i < meta_args.size(); ++i) {
-    const c10::IValue& v = meta_args[i];
-    if (v.isTensor() && v.toTensor().defined() && v.toTensor().device().is_meta() &&
-        v.toTensor().storage().unsafeGetStorageImpl() == storage) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const c10::IValue& v = args[i];
+    if (v.isTensor() && v.toTensor().defined() && v.toTensor().storage().unsafeGetStorageImpl() == storage) {
       return static_cast<int>(i);
     }
   }
@@ -151,7 +150,7 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
     ++statistics_.own_shapes;
   } else {
     outputs.clear();
-    InferMeta(traits, args, &prepared, &outputs);
+    InferByKernel(traits, args, &prepared, &outputs);
   }
   Emit(traits, &prepared, outputs, stack);
 }
@@ -264,19 +263,22 @@ bool Recorder::InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args,
   return SameSizes((*outputs)[0].sizes, self.sym_sizes()) && c10::canCast((*outputs)[0].dtype, self.scalar_type());
 }
 
-void Recorder::InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
-                         Outputs* outputs) {
+void Recorder::InferByKernel(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
+                             Outputs* outputs) {
+  if (traits.meta_source == MetaSource::kComposite) return InferComposite(traits, args, prepared, outputs);
+  if (traits.meta_source != MetaSource::kNone) return InferMeta(traits, args, prepared, outputs);
+  // An operator that only writes its arguments has no metadata to infer.
+  bool only_writes = traits.op->mutates();
+  for (const ir::OpReturn& r : traits.op->returns()) only_writes = only_writes && r.written_argument >= 0;
+  if (only_writes) return;
+  Break(BreakKind::kNoShapeRule, traits, "the operator has no meta kernel",
+        "register one with torch.library.register_fake");
+}
+
+torch::jit::Stack Recorder::MetaArguments(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) const {
   const auto& schema = traits.op->arguments();
-  const auto& returns = traits.op->returns();
-  if (traits.meta_source == MetaSource::kNone) {
-    bool only_writes = traits.op->mutates();
-    for (const ir::OpReturn& r : returns) only_writes = only_writes && r.written_argument >= 0;
-    if (only_writes) return;
-    Break(BreakKind::kNoShapeRule, traits, "the operator has no meta kernel",
-          "register one with torch.library.register_fake");
-  }
   torch::jit::Stack meta;
-  meta.reserve(args.size() + returns.size());
+  meta.reserve(args.size() + schema.size());
   bool has_tensor = false;
   for (const ir::OpArgument& a : schema) has_tensor = has_tensor || a.type != ir::ArgType::kOther;
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -288,22 +290,30 @@ void Recorder::InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args
       meta.push_back(MetaArgument(args[i], schema[i].type));
     }
   }
-  const torch::jit::Stack meta_args = meta;
+  return meta;
+}
+
+void Recorder::InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
+                         Outputs* outputs) {
+  const auto& schema = traits.op->arguments();
+  torch::jit::Stack results = MetaArguments(traits, args);
+  const torch::jit::Stack meta_args = results;
   {
     c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
     OwnPythonScope own;
+    const c10::DispatchKeySet keys(c10::DispatchKey::Meta);
     if (traits.meta_source == MetaSource::kPython) {
       ++statistics_.python_meta;
       ++statistics_.python_ops[traits.op->name()];
       try {
-        traits.meta.callBoxed(traits.handle, c10::DispatchKeySet(c10::DispatchKey::Meta), &meta);
+        traits.meta.callBoxed(traits.handle, keys, &results);
       } catch (const std::exception& e) {
         // Its message is not eager's, so the program must not see it.
         Break(BreakKind::kNoShapeRule, traits, std::string("the Python meta kernel failed: ") + e.what());
       }
     } else {
-      ++(traits.meta_source == MetaSource::kCpp ? statistics_.cpp_meta : statistics_.composite_meta);
-      traits.meta.callBoxed(traits.handle, c10::DispatchKeySet(c10::DispatchKey::Meta), &meta);
+      ++statistics_.cpp_meta;
+      traits.meta.callBoxed(traits.handle, keys, &results);
     }
   }
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -314,19 +324,43 @@ void Recorder::InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args
       Break(BreakKind::kMetadataMutation, traits, "an argument is resized");
     }
   }
+  DescribeResults(traits, meta_args, results, prepared, outputs);
+}
+
+// A composite kernel calls other operators: run on the fakes themselves, each of those is inferred as everywhere else.
+void Recorder::InferComposite(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
+                              Outputs* outputs) {
+  ++statistics_.composite_meta;
+  struct DropNodes {
+    std::vector<ir::Node>& nodes;
+    std::size_t size;
+    ~DropNodes() { nodes.resize(size); }
+  } drop{graph_.nodes, graph_.nodes.size()};
+  torch::jit::Stack results(args.begin(), args.end());
+  const torch::jit::Stack own_args = results;
+  {
+    c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta() - c10::DispatchKeySet(c10::DispatchKey::Fake));
+    traits.meta.callBoxed(traits.handle, c10::DispatchKeySet(), &results);
+  }
+  DescribeResults(traits, own_args, results, prepared, outputs);
+}
+
+void Recorder::DescribeResults(const OpTraits& traits, c10::ArrayRef<c10::IValue> args,
+                               const torch::jit::Stack& results, Prepared* prepared, Outputs* outputs) {
+  const auto& returns = traits.op->returns();
   auto describe = [&](const at::Tensor& t, int viewed) {
     if (t.defined() && t.layout() != c10::Layout::Strided) {
       Break(BreakKind::kUnsupportedTensor, traits, "only strided tensors are traced");
     }
     OutputMeta m = Describe(t);
     if (m.defined) {
-      m.alias_of = AliasedArgument(t, meta_args);
+      m.alias_of = AliasedArgument(t, args);
       if (m.alias_of < 0) m.alias_of = viewed;
     }
     outputs->push_back(std::move(m));
   };
   for (std::size_t r = 0; r < returns.size(); ++r) {
-    const c10::IValue& v = meta[r];
+    const c10::IValue& v = results[r];
     if (returns[r].written_argument >= 0) continue;
     if (v.isTensor()) {
       describe(v.toTensor(), returns[r].viewed_argument);

@@ -92,7 +92,12 @@ class Recorder {
   void CheckLayouts(const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
   void CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
   bool InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Outputs* outputs) const;
+  void InferByKernel(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared, Outputs* outputs);
+  torch::jit::Stack MetaArguments(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) const;
   void InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared, Outputs* outputs);
+  void InferComposite(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared, Outputs* outputs);
+  void DescribeResults(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, const torch::jit::Stack& results,
+                       Prepared* prepared, Outputs* outputs);
   void Emit(const OpTraits& traits, Prepared* prepared, const Outputs& outputs, torch::jit::Stack* stack);
   at::Tensor EmitOutput(const OutputMeta& meta, c10::ArrayRef<c10::IValue> args, const Prepared& prepared);
   ir::ValueId NumberConstant(const at::Tensor& wrapped);

@@ -18,7 +18,8 @@ namespace framefuse::tracing {
 struct InputRecord {
   at::Tensor real;
   at::Tensor fake;
-  Ref python;  // the fake's Python object
+  at::Tensor history;  // of an input that is no leaf: where its gradient is asked for
+  Ref python;          // the fake's Python object
   ir::ValueId value = ir::kNoValue;
   InputRole role = InputRole::kArgument;
   std::string name;

@@ -114,7 +114,7 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
   }
   record.requires_grad = real.requires_grad();
   if (record.requires_grad && real.is_leaf()) record.fake.set_requires_grad(true);
-  if (record.requires_grad && !real.is_leaf()) MakeNonLeaf(record.fake);
+  if (record.requires_grad && !real.is_leaf()) record.history = MakeNonLeaf(record.fake);
   record.real = real;
   record.role = role;
   record.name = std::string(name);

@@ -112,7 +112,7 @@ def test_out_argument():
 
 def test_constant_is_never_written():
     t = native.Tracer()
-    c = t.register_constant(torch.ones(3), True)
+    c = t.register_constant(torch.ones(3), False)
     t.begin()
     try:
         with pytest.raises(BaseException):
@@ -121,6 +121,24 @@ def test_constant_is_never_written():
         t.end()
     assert t.pending_break()[0] == "mutation"
     del c
+    t.drop()
+
+
+def test_fresh_host_data_is_a_new_tensor_on_each_run():
+    host = torch.tensor([1.0, 2.0, 3.0])
+    t = native.Tracer()
+    x = t.make_input(torch.ones(3), "argument", 0, "x")
+    t.begin()
+    try:
+        c = t.register_constant(host, True)
+        c.add_(x)
+    finally:
+        t.end()
+    closed = t.close([c])
+    host.zero_()
+    for _ in range(2):
+        assert closed.execute([torch.ones(3)], [])[0][0].tolist() == [2, 3, 4]
+    del c, x
     t.drop()
 
 
@@ -175,3 +193,23 @@ def test_versions_of_real_tensors_stay():
     r = record(lambda x: x.add_(1), x)
     assert x._version == 0
     r.drop()
+
+
+def test_mutated_input_that_is_no_leaf():
+    a, w = leaf(3), leaf(3)
+    x = a * 2
+    r = record(lambda x, w: x.mul_(w), x, w)
+    row = r.closed.inputs()[0]
+    assert row["mutated"] and not row["mutated_without_grad"] and row["version_bumps"] == 1
+    tangents, _ = r.tangents()
+    before = x.detach().clone()
+    _, gradients, mismatches, _ = r.closed.execute([x, w], tangents)
+    assert not mismatches
+    assert torch.equal(dict(gradients)[0], tangents[0] * w) and torch.equal(dict(gradients)[1], tangents[0] * before)
+    r.drop()
+
+
+def test_detach_in_place_of_an_input_breaks():
+    x = leaf(3) * 2
+    with pytest.raises(Broke, match="history"):
+        record(lambda x: [x.detach_()], x)

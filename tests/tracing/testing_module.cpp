@@ -4,6 +4,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/DeviceType.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -183,6 +184,15 @@ class Executor {
   std::size_t checked_ = 0;
 };
 
+// Tangents are coerced to the strides that were recorded, as a plan does.
+at::Tensor WithRecordedStrides(const ir::Value& v, const at::Tensor& t) {
+  std::vector<std::int64_t> strides;
+  for (const ir::Dim& d : v.strides) strides.push_back(d.value);
+  at::Tensor coerced = at::empty_strided(t.sizes(), strides, t.options());
+  coerced.copy_(t);
+  return coerced;
+}
+
 // inputs: real tensors in the order of traced.inputs; tangents: one for each tangent input, in order (may be None
 // when no backward is wanted). Returns (user outputs, gradients by graph input, mismatches, values checked).
 py::tuple Execute(const Closed& closed, const std::vector<py::object>& inputs, const std::vector<py::object>& tangents,
@@ -197,7 +207,8 @@ py::tuple Execute(const Closed& closed, const std::vector<py::object>& inputs, c
         tangent ? (next_tangent < tangents.size() ? tangents[next_tangent] : py::none()) : inputs.at(next_input);
     ++(tangent ? next_tangent : next_input);
     if (o.is_none()) continue;
-    const at::Tensor t = THPVariable_Unpack(o.ptr()).detach();
+    at::Tensor t = THPVariable_Unpack(o.ptr()).detach();
+    if (tangent) t = WithRecordedStrides(g.value(in.value), t);
     executor.Set(in.value, t);
     executor.NoteInput(in.value, t);
   }

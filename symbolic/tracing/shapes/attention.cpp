@@ -18,7 +18,7 @@ OutputMeta SequenceMajor(Dims sizes, c10::ScalarType dtype) {
 bool FlashForCpu(Arguments args, Outputs& outputs) {
   const at::Tensor& q = args[0].toTensor();
   const at::Tensor& v = args[2].toTensor();
-  if (q.dim() != 4 || v.dim() != 4 || q.sym_size(3) != v.sym_size(3) || !IsNonOverlappingAndDense(q)) return false;
+  if (q.dim() != 4 || v.dim() != 4 || q.sym_size(3) != v.sym_size(3)) return false;
   const bool half = q.scalar_type() == c10::ScalarType::Half || q.scalar_type() == c10::ScalarType::BFloat16;
   outputs.push_back(LikeTensor(q, q.scalar_type()));
   Dims rows = {q.sym_size(0), q.sym_size(1), q.sym_size(2)};

@@ -77,8 +77,6 @@ bool Stack(Arguments args, Outputs& outputs) {
       if (t.sym_size(static_cast<std::int64_t>(i)) != sizes[i]) return false;
     }
   }
-  // Unsqueezed to rank 4 or 5, pieces may look channels_last to cat.
-  if (sizes.size() == 3 || sizes.size() == 4) return false;
   sizes.insert(sizes.begin() + *dim, c10::SymInt(static_cast<std::int64_t>(tensors.size())));
   outputs.assign(1, Contiguous(std::move(sizes), first.scalar_type()));
   return true;
@@ -90,7 +88,14 @@ bool ViewBackward(Arguments args, Outputs& outputs) {
   return true;
 }
 
+bool Flip(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  outputs.assign(1, LikeTensor(x, x.scalar_type()));
+  return true;
+}
+
 constexpr ShapeRow kRows[] = {
+    {"aten::flip", Flip},
     {"aten::embedding", Embedding},
     {"aten::embedding_dense_backward", EmbeddingDenseBackward},
     {"aten::index_select", IndexSelect},
