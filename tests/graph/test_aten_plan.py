@@ -347,3 +347,33 @@ def test_memory_is_freed_at_the_last_use():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     plan.run([x])
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000  # kB; 20 results would be 80,000
+
+
+OLD_VALUE_HAS_A_HISTORY = """
+graph "old value has a history"
+input %x: f64[3]{grad} argument "x"
+input %y: f64[3]{grad} argument "y" mutated=0
+input %t: f64[3] tangent of=0
+%y0: f64[3] = aten.clone(%y)
+aten.mul_.Tensor(%y, %x)
+backward
+%gx: f64[3] = aten.mul.Tensor(%t, %y0)
+%gy: f64[3] = aten.mul.Tensor(%t, %x)
+output %y mutated_input=1 grad
+output %gx gradient=0
+output %gy gradient=1
+"""
+
+
+def test_mutated_input_keeps_its_old_history():
+    x, leaf = parameter(3), parameter(3)
+    y = leaf * 2
+    native.Plan(OLD_VALUE_HAS_A_HISTORY).run([x, y])
+    (y * 3).sum().backward()
+    torch.testing.assert_close(x.grad, leaf.detach() * 6)
+    torch.testing.assert_close(leaf.grad, x.detach() * 6)
+
+
+def test_write_to_a_leaf_is_eagers_error():
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        native.Plan(OLD_VALUE_HAS_A_HISTORY).run([parameter(3), parameter(3)])
