@@ -314,6 +314,8 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
       return ReadMethod(base, true);
     case SourceKind::kMethodFunction:
       return ReadMethod(base, false);
+    case SourceKind::kWeakrefTarget:
+      return PyWeakref_CheckRefExact(base) ? PyWeakref_GET_OBJECT(base) : nullptr;
     case SourceKind::kTensorGrad:
       return ReadGradInto(base, owned);
     case SourceKind::kPartialField:

@@ -87,6 +87,8 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
       return base + ".__self__";
     case SourceKind::kMethodFunction:
       return base + ".__func__";
+    case SourceKind::kWeakrefTarget:
+      return base + "()";
     case SourceKind::kTensorGrad:
       return base + ".grad";
   }

@@ -41,6 +41,7 @@ enum class SourceKind : std::uint8_t {
   kMethodSelf,      // base.__self__ of a bound method
   kMethodFunction,  // base.__func__ of a bound method
   kTensorGrad,      // base.grad of a tensor
+  kWeakrefTarget,   // what the weak reference `base` refers to; None once it is dead
   kPartialField,    // base.func / args / keywords of functools.partial (`key` names it)
 };
 

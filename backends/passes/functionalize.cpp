@@ -1,4 +1,8 @@
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -38,6 +42,21 @@ bool IsNonOverlappingAndDense(const ir::Graph& g, const ir::Value& v) {
 
 // Walks the nodes once. Each recorded value has a current functional value; a write gives its root (through the
 // chain of views between) a new one, and views of that root are made again when they are next read.
+// Whether an in-place draw on a strided tensor goes through it in the order of its memory. Kernels for some
+// processors go through a row-major copy instead, so it is tried out once.
+bool RandomFollowsMemory(c10::Device device) {
+  if (!device.is_cpu()) return true;
+  static const bool follows = [] {
+    constexpr std::int64_t kRows = 8, kColumns = 16;
+    constexpr std::uint64_t kSeed = 7;
+    at::Tensor rows = at::empty({kRows, kColumns}), columns = at::empty({kRows, kColumns}).t();
+    rows.bernoulli_(0.5, at::detail::createCPUGenerator(kSeed));
+    columns.bernoulli_(0.5, at::detail::createCPUGenerator(kSeed));
+    return at::equal(rows, columns.t());
+  }();
+  return follows;
+}
+
 class Functionalizer {
  public:
   explicit Functionalizer(const ir::Graph& recorded)
@@ -166,6 +185,10 @@ class Functionalizer {
     FunctionalForm form = FunctionalFormOf(*recorded.op);
     if (form.op == nullptr)
       return absl::UnimplementedError(absl::StrCat(recorded.op->name(), " has no functional form"));
+    if (recorded.op->name() == "aten.bernoulli_.float") {
+      const ir::Value& target = g_.value(recorded.args[0].value);
+      if (!ir::IsContiguous(g_.exprs, target) && RandomFollowsMemory(target.device)) return WritingInMemoryOrder(recorded, form);
+    }
     Node n = recorded;
     ReadArguments(n);
     n.op = form.op;
@@ -190,6 +213,45 @@ class Functionalizer {
     KeepDtype(recorded, n, &writes);
     for (const auto& [target, value] : writes) FF_RETURN_IF_ERROR(Write(target, value));
     return absl::OkStatus();
+  }
+
+  // aten.bernoulli.p fills a row-major tensor; the in-place form draws in the order of the target's memory. The same
+  // numbers come from drawing on the target with its dimensions in memory order.
+  absl::Status WritingInMemoryOrder(const Node& recorded, const FunctionalForm& form) {
+    const ValueId target = recorded.args[0].value;
+    const ir::Value meta = g_.value(target);
+    std::vector<std::int64_t> order(meta.rank());
+    std::iota(order.begin(), order.end(), 0);
+    for (const ir::Dim& d : meta.strides) {
+      if (!d.is_constant()) return absl::UnimplementedError("bernoulli_ on a tensor with symbolic strides");
+    }
+    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+      return meta.strides[static_cast<std::size_t>(a)].value > meta.strides[static_cast<std::size_t>(b)].value;
+    });
+    std::vector<std::int64_t> back(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+    ir::Value permuted = meta;
+    permuted.storage = -1;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      permuted.sizes[i] = meta.sizes[static_cast<std::size_t>(order[i])];
+      permuted.strides[i] = meta.strides[static_cast<std::size_t>(order[i])];
+    }
+    if (!ir::IsContiguous(g_.exprs, permuted)) {
+      return absl::UnimplementedError("bernoulli_ on a tensor with gaps in its memory");
+    }
+    Node view;
+    view.op = ir::RequireOp("aten.permute");
+    view.args = {Arg::OfValue(Read(target)), Arg::Constant(order)};
+    view.outputs = {g_.AddValue(permuted)};
+    Node draw;
+    draw.op = form.op;
+    draw.args = recorded.args;
+    draw.args[0] = Arg::OfValue(view.outputs[0]);
+    draw.outputs = {g_.AddValue(permuted)};
+    const ValueId drawn = draw.outputs[0];
+    Emit(std::move(view));
+    Emit(std::move(draw));
+    return Write(target, EmitOne("aten.permute", {Arg::OfValue(drawn), Arg::Constant(back)}, target));
   }
 
   // Returns that are new tensors keep their recorded values.

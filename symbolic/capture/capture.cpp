@@ -1,6 +1,7 @@
 #include "symbolic/capture/capture.h"
 
 #include "absl/strings/str_cat.h"
+#include "frame_eval/bytecode/decode.h"
 #include "symbolic/capture/code_text.h"
 
 namespace framefuse {
@@ -101,6 +102,11 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   act.frame = frame;
   act.parent = top_;
   act.completion = frame_ops::IsGenerator(frame) ? Completion::kCallback : call.completion;
+  // A result that its caller's instruction goes on to use cannot be put in place from outside.
+  if (act.completion != Completion::kCallback && act.parent != nullptr &&
+      CallResultOf(BytecodeOf(frame_ops::Code(act.parent->frame))->At(act.parent->instruction)) == CallResult::kUsed) {
+    act.completion = Completion::kCallback;
+  }
   act.pending_result = call.pending;
   act.sources.assign(static_cast<std::size_t>(frame_ops::SlotCount(code) + code->co_stacksize), kNoSource);
   act.stack_depth = frame_ops::StackDepth(frame);
@@ -241,6 +247,7 @@ StopAction Capture::OnStop(Activation& act) {
       control.stop_at = control.executed + 1;
       return StopAction::kContinue;
     }
+    act.started = control.executed;  // not begun: its number is the next
     Break(GraphBreakKind::kForced, "");
     return StopAction::kUnwind;
   }

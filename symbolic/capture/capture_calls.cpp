@@ -464,6 +464,13 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
     Ref tuple = Ref::Steal(PyList_AsTuple(all));
     return CallEx(act, parts[0], ValueView(tuple, kNoSource), ValueView(keywords, kNoSource));
   }
+  if (PyWeakref_CheckRefExact(callable.object.get()) && t != nullptr && args.empty()) {
+    PyObject* target = PyWeakref_GET_OBJECT(callable.object.get());
+    const SourceId source = sources_.Intern(SourceKind::kWeakrefTarget, t->source, 0, nullptr);
+    Value v = Adopt(target, source);
+    if (v && target == Py_None) Consume(v);
+    return v;
+  }
   BorrowedRef call = LookupInType(type, "__call__");
   if (call && PyFunction_Check(call.get())) {
     ValueVector all;

@@ -87,6 +87,7 @@ TrackedKind Capture::Classify(BorrowedRef o) const {
       type == &PyMemberDescr_Type) {
     return TrackedKind::kCallable;
   }
+  if (PyWeakref_CheckRefExact(o.get())) return TrackedKind::kCallable;
   return HasGenericLayout(type) ? TrackedKind::kInstance : TrackedKind::kOpaque;
 }
 
@@ -124,9 +125,12 @@ void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId sourc
       AddGuard(source, GuardKind::kIdentity, original);
       return;
     case TrackedKind::kCallable:
-      // A bound method is new at each look-up: its parts are guarded where they are read.
-      AddGuard(source, PyMethod_Check(original.get()) ? GuardKind::kTypeIs : GuardKind::kIdentity,
-               PyMethod_Check(original.get()) ? BorrowedRef(reinterpret_cast<PyObject*>(original.type())) : original);
+      // A bound method is new at each look-up: its parts, like a weak reference's target, are guarded where read.
+      if (PyMethod_Check(original.get()) || PyWeakref_Check(original.get())) {
+        AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
+      } else {
+        AddGuard(source, GuardKind::kIdentity, original);
+      }
       return;
     case TrackedKind::kFunction: {
       const Source& from = sources_[source];

@@ -1,6 +1,7 @@
 #include "symbolic/capture/close.h"
 
 #include "absl/strings/str_cat.h"
+#include "frame_eval/bytecode/decode.h"
 #include "frame_eval/bytecode/liveness.h"
 #include "symbolic/capture/code_text.h"
 
@@ -25,7 +26,9 @@ class ChainCloser {
   absl::Status AddFrame(Activation& act, bool innermost, std::vector<ResumeFrame>* frames, Completion next) {
     PyCodeObject* code = frame_ops::Code(act.frame);
     ResumeFrame f;
-    f.call_instruction = act.instruction;
+    const Instruction& instruction = BytecodeOf(code)->At(act.instruction);
+    f.call_instruction = instruction.index;
+    f.push_null = !innermost && CallResultOf(instruction) == CallResult::kPushedOverNull;
     f.next_instruction = innermost ? act.instruction : act.next_instruction;
     f.stack_depth = innermost ? act.stack_depth : act.resume_depth;
     f.completion = next;

@@ -243,8 +243,10 @@ FrameRunner::Step FrameRunner::CallInner(PyThreadState* thread, Chain& chain, st
     Py_DECREF(value);
   } else {
     PyObject** stack = frame_ops::Slots(frame) + frame_ops::SlotCount(frame_ops::Code(frame));
-    stack[f.stack_depth] = value;
-    frame_ops::SetStackDepth(frame, f.stack_depth + 1);
+    int depth = f.stack_depth;
+    if (f.push_null) stack[depth++] = nullptr;
+    stack[depth++] = value;
+    frame_ops::SetStackDepth(frame, depth);
   }
   frame_ops::SetNextInstruction(frame, f.next_instruction);
   return Step::kGoOn;
