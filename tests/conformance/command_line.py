@@ -105,7 +105,15 @@ def _programs(chosen: argparse.Namespace) -> int:
         return 2
     start = time.monotonic()
     choice = SystemChoice(chosen.system, chosen.backend)
-    verdicts = run_jobs(jobs_for(selected, ways), choice, _printer(chosen.verbose))
+    show, so_far = _printer(chosen.verbose), []
+
+    def progress(verdict: Verdict) -> None:
+        show(verdict)
+        so_far.append(verdict)
+        if chosen.failures and len(so_far) % 50 == 0:
+            results.write_failures(chosen.failures, choice, so_far)
+
+    verdicts = run_jobs(jobs_for(selected, ways), choice, progress)
     print(_summary(verdicts, len(selected), time.monotonic() - start))
     if chosen.save:
         results.save_programs(choice, verdicts)

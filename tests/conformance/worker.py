@@ -18,8 +18,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# A worker hangs if it is silent for this much of its own processor time, or for this long a wait (asleep for ever): on a
-# busy machine a slow worker must not look like a hanging one.
+# A worker hangs if it is silent for this much of its own processor time, or for this long a wait (asleep for ever): on
+# a busy machine a slow worker must not look like a hanging one.
 _SILENT_PROCESSOR_SECONDS = 30.0
 _SILENT_SECONDS = 300.0
 
