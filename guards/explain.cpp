@@ -6,18 +6,13 @@
 namespace framefuse {
 namespace {
 
-std::string FileName(const UserLocation& where) {
-  if (!where.code) return "";
-  const std::string path = PlainText(where.code->co_filename);
-  return path.substr(path.find_last_of('/') + 1);
+std::string LocationText(const FactLocation& where) {
+  const std::string path = PlainText(where.file);
+  return path.substr(path.find_last_of('/') + 1) + ":" + std::to_string(where.line);
 }
 
-std::string LocationText(const UserLocation& where) {
-  return where.code ? FileName(where) + ":" + std::to_string(where.line) : "";
-}
-
-std::string WithLocation(std::string text, const UserLocation& where) {
-  return where.code ? text + " (" + LocationText(where) + ")" : text;
+std::string WithLocation(std::string text, const FactLocation& where) {
+  return where.file ? text + " (" + LocationText(where) + ")" : text;
 }
 
 std::string ElementsText(const std::vector<Held>& elements) {
@@ -61,11 +56,11 @@ class Walk {
 };
 
 std::string Walk::Missing(SourceId source) const {
-  UserLocation where;
+  FactLocation where;
   for (const Fact& fact : image_.facts) {
     if (fact.source != source) continue;
     if (fact.kind == GuardKind::kNull) return "";
-    if (!where.code) where = fact.where;
+    if (!where.file) where = fact.where;
   }
   return WithLocation(Name(source) + " is missing", where);
 }
@@ -192,9 +187,9 @@ std::string ExplainImage(const ProgramImage& image, const FrameView& frame) {
 std::string ImageText(const ProgramImage& image, const std::string& name) {
   std::ostringstream text;
   text << "def " << name << "(L, G, B, function):\n";
-  const auto line = [&](const std::string& expression, const UserLocation& where) {
+  const auto line = [&](const std::string& expression, const FactLocation& where) {
     text << "    if not (" << expression << "): return False";
-    if (where.code) text << "  # " << LocationText(where);
+    if (where.file) text << "  # " << LocationText(where);
     text << '\n';
   };
   if (image.has_global_state) {

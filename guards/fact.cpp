@@ -117,7 +117,7 @@ absl::StatusOr<Fact> MakeFact(const Guard& guard) {
   fact.source = guard.source;
   fact.kind = guard.kind;
   fact.number = guard.aux;
-  fact.where = guard.where;
+  if (guard.where.code) fact.where = {Ref::Create(guard.where.code->co_filename), guard.where.line};
   switch (guard.kind) {
     case GuardKind::kTypeIs:
     case GuardKind::kIdentity:

@@ -12,6 +12,12 @@
 
 namespace framefuse {
 
+// A UserLocation without the code object: an entry hangs on a code object, and must not keep it alive.
+struct FactLocation {
+  Ref file;  // co_filename, or null
+  std::int32_t line = 0;
+};
+
 struct Fact {
   SourceId source = kNoSource;
   GuardKind kind = GuardKind::kTypeIs;
@@ -19,7 +25,7 @@ struct Fact {
   DictKey key;                 // kHasKey, kLacksKey, kLacksAttr, kTypeLookup (the name)
   std::vector<Held> elements;  // kKeys, kSetEquals, in order
   std::int64_t number = 0;     // kLength; other kinds: the guard's aux
-  UserLocation where;
+  FactLocation where;
 };
 
 absl::StatusOr<Fact> MakeFact(const Guard& guard);

@@ -477,6 +477,19 @@ def test_instances_are_held_weakly():
     assert "gone" in program.explain(target, (root,))
 
 
+def test_a_program_does_not_keep_its_code_alive():
+    def make():
+        copy = types.FunctionType(target.__code__.replace(co_name="copy"), {})
+        g = Guards(copy, "x")
+        g.equals(g.local(0), 3)
+        return g.build(), weakref.ref(copy.__code__)
+
+    program, code = make()
+    gc.collect()
+    assert code() is None
+    assert program.explain(target, (4,)).startswith("L['x'] == 3 failed: 4 (test_guards.py:")
+
+
 def test_inline_values_are_not_materialised():
     class Inline:
         def __init__(self):
