@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/graph/backend.h"
 #include "backends/graph/graph.h"
+#include "frame_eval/hook.h"
 
 namespace framefuse {
 namespace {
@@ -64,6 +65,7 @@ class FxExecutable final : public TensorWork {
 
   bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
     *before_writes = false;  // user code: never run twice
+    const HookScope native(HookMode::kOff);  // the graph's own code is not captured in turn
     Ref result = Ref::Steal(PyObject_Vectorcall(callable_, inputs.data(), inputs.size(), nullptr));
     Ref items = result ? Ref::Steal(PySequence_Tuple(result)) : Ref();
     for (Py_ssize_t i = 0; items && i < PyTuple_GET_SIZE(items.get()); ++i) {
@@ -112,6 +114,7 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompileFx(Capture& capture, const Cl
   }
   Ref outputs = Ref::Steal(PyList_New(0));
   for (const Ref& fake : closed.fx_outputs) PyList_Append(outputs, fake);
+  const HookScope native(HookMode::kOff);
   Ref callable = Ref::Steal(PyObject_CallFunctionObjArgs(fx_backend, inputs.get(), nodes.get(), outputs.get(), nullptr));
   if (!callable) return absl::AbortedError("the FX backend raised");
   return std::shared_ptr<TensorWork>(std::make_shared<FxExecutable>(std::move(callable)));
