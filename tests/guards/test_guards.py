@@ -4,6 +4,7 @@ import collections
 import functools
 import gc
 import math
+import sys
 import types
 import weakref
 
@@ -488,6 +489,30 @@ def test_a_program_does_not_keep_its_code_alive():
     gc.collect()
     assert code() is None
     assert program.explain(target, (4,)).startswith("L['x'] == 3 failed: 4 (test_guards.py:")
+
+
+def test_nothing_leaks():
+    child, key = Plain(), Plain()
+    root = instance(a=child, d={"k": [child], key: 1}, t=torch.zeros(2, requires_grad=True))
+    root.t.sum().backward()
+
+    def run():
+        g = Guards(target, "x")
+        x = g.local(0)
+        g.identity(g.attr(x, "a"), child).type_is(x, Plain).has_key(g.attr(x, "d"), key)
+        g.tensor(g.attr(x, "t"), root.t).tensor(g.grad(g.attr(x, "t")), root.t.grad)
+        program = g.build()
+        for _ in range(3):
+            assert program.check(target, (root,))[0]
+        assert not program.check(target, (child,))[0]
+        return program.explain(target, (child,))
+
+    watched = [root, child, key, Plain, torch.Tensor, root.d, root.t, root.t.grad, target, target.__code__]
+    run()
+    before = [sys.getrefcount(o) for o in watched]
+    for _ in range(50):
+        run()
+    assert [sys.getrefcount(o) for o in watched] == before
 
 
 def test_inline_values_are_not_materialised():
