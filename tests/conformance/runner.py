@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from conformance.judge import CRASH, OK, WRONG, Verdict, judge
+from conformance.observation import forget_what_exists
 from conformance.program import Program, all_programs
 from conformance.rewrites import rewritten
 from conformance.systems import make_system
@@ -48,6 +49,7 @@ def run_jobs(
 def _work(reply: Reply, choice: SystemChoice, jobs: Sequence[Job]) -> None:
     programs = {p.name: p for p in all_programs()}
     system = make_system(choice.name, choice.backend)
+    forget_what_exists()  # makes every later collection cheap
     for name, way in jobs:
         try:
             verdict = judge(_find(programs, name), way, system)
