@@ -50,6 +50,9 @@ def compare(op, call, sample_args):
     except Broke as b:
         assert b.args[0] in RIGHT_BREAKS, b.args
         return
+    except RuntimeError as e:  # composite code that reads memory above the dispatcher (tensor_split by a tensor)
+        assert "data is not allocated" in str(e) or "data pointer" in str(e)
+        return
     graph_args = clone_tree(sample_args)
     reals, leaves = unique(tensors_of(graph_args)), unique(tensors_of(eager_args))
     closed = recording.closed
