@@ -40,8 +40,6 @@ bool IsNonOverlappingAndDense(const ir::Graph& g, const ir::Value& v) {
   return true;
 }
 
-// Walks the nodes once. Each recorded value has a current functional value; a write gives its root (through the
-// chain of views between) a new one, and views of that root are made again when they are next read.
 // Whether an in-place draw on a strided tensor goes through it in the order of its memory. Kernels for some
 // processors go through a row-major copy instead, so it is tried out once.
 bool RandomFollowsMemory(c10::Device device) {
@@ -57,6 +55,8 @@ bool RandomFollowsMemory(c10::Device device) {
   return follows;
 }
 
+// Walks the nodes once. Each recorded value has a current functional value; a write gives its root (through the
+// chain of views between) a new one, and views of that root are made again when they are next read.
 class Functionalizer {
  public:
   explicit Functionalizer(const ir::Graph& recorded)
@@ -187,7 +187,8 @@ class Functionalizer {
       return absl::UnimplementedError(absl::StrCat(recorded.op->name(), " has no functional form"));
     if (recorded.op->name() == "aten.bernoulli_.float") {
       const ir::Value& target = g_.value(recorded.args[0].value);
-      if (!ir::IsContiguous(g_.exprs, target) && RandomFollowsMemory(target.device)) return WritingInMemoryOrder(recorded, form);
+      if (!ir::IsContiguous(g_.exprs, target) && RandomFollowsMemory(target.device))
+        return WritingInMemoryOrder(recorded, form);
     }
     Node n = recorded;
     ReadArguments(n);
@@ -229,7 +230,8 @@ class Functionalizer {
       return meta.strides[static_cast<std::size_t>(a)].value > meta.strides[static_cast<std::size_t>(b)].value;
     });
     std::vector<std::int64_t> back(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+    for (std::size_t i = 0; i < order.size(); ++i)
+      back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
     ir::Value permuted = meta;
     permuted.storage = -1;
     for (std::size_t i = 0; i < order.size(); ++i) {
