@@ -17,7 +17,6 @@ from framefuse._errors import BackendError
 class _GraphBuilder:
     def __init__(self, inputs):
         self.graph = fx.Graph()
-        self.root = torch.nn.Module()
         self._nodes = {}  # id of a fake → its node; the capture keeps fakes alive while we run
         self._parts = []  # getitem nodes that _note added, used or not
         for name, fake, real in inputs:
@@ -26,10 +25,9 @@ class _GraphBuilder:
             self._nodes[id(fake)] = node
 
     def add(self, op, target, args, kwargs, result):
-        if op == "get_attr":
-            node = self._constant(target, result)
-        else:
-            node = self.graph.create_node(op, target, self._with_nodes(args), self._with_nodes(kwargs))
+        if op == "get_attr":  # an attribute of a tensor, args are (tensor, name): a call of getattr, as torch records it
+            op, target = "call_function", getattr
+        node = self.graph.create_node(op, target, self._with_nodes(args), self._with_nodes(kwargs))
         self._note(result, node)
 
     def output(self, fakes):
@@ -37,13 +35,6 @@ class _GraphBuilder:
         for part in reversed(self._parts):
             if not part.users:
                 self.graph.erase_node(part)
-
-    def _constant(self, name, value):
-        attribute = f"_constant_{_identifier(name)}"
-        while hasattr(self.root, attribute):
-            attribute += "_"
-        setattr(self.root, attribute, value)
-        return self.graph.get_attr(attribute)
 
     def _with_nodes(self, value):
         """`value` with nodes for fakes, to any depth of list, tuple, dict and slice."""
@@ -104,7 +95,7 @@ def build_graph_module(inputs, nodes, outputs) -> fx.GraphModule:
         builder.add(op, target, args, kwargs, result)
     builder.output(outputs)
     builder.graph.lint()
-    return fx.GraphModule(builder.root, builder.graph)
+    return fx.GraphModule(torch.nn.Module(), builder.graph)
 
 
 def compile_graph(backend, keywords, inputs, nodes, outputs):

@@ -35,6 +35,7 @@ struct CompileOptions {
   // For an FX backend: called as fx_backend(inputs, nodes, outputs) after the capture, with
   //   inputs:  list of (name, fake, real) for each placeholder, in order
   //   nodes:   list of (op, target, args, kwargs, result), op in "call_function" | "call_method" | "get_attr"
+  //            (an attribute of a tensor: args are the tensor and the name)
   //   outputs: list of fakes
   // Values are known by identity: fakes in args, kwargs and outputs must be an input's or in an earlier result.
   // Returns the backend's callable: called with the real inputs, it returns a sequence of the outputs.

@@ -69,12 +69,13 @@ def test_in_place_calls_keep_their_order(x):
     assert [t.item() for t in j.run([before, after], y)] == [6.0, 12.0]
 
 
-def test_constants_become_attributes(x):
-    table = torch.tensor([1.0, 2.0, 3.0])
+def test_attributes_of_tensors_become_getattr(x):
     j = Journal(x=x)
-    j.nodes.append(("get_attr", "G['table']", (), {}, table))
-    out = j.call(operator.mul, x, table)
-    assert torch.equal(j.run([out], x + 1)[0], (x + 1) * table)
+    transposed = x.T
+    j.nodes.append(("get_attr", "T", (x, "T"), {}, transposed))
+    out = j.call(operator.matmul, x, transposed)
+    y = x + 1
+    assert torch.equal(j.run([out], y)[0], y @ y.T)
 
 
 def test_slices_and_tuples_as_arguments(x):

@@ -1,0 +1,52 @@
+"""The main job runs and agrees with eager; the benchmarks run, and their rows are ok."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def run(*command):
+    result = subprocess.run(
+        [sys.executable, *map(str, command)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_digits():
+    output = run(ROOT / "examples" / "digits.py")
+    assert "FullyConnected" in output and "Convolutional" in output
+    assert output.count("Graph Count: 1") == 2
+    assert output.count("Graph Break Count: 0") == 2
+
+
+def test_call_cost_runs():
+    assert '"wrong": 0' in run(ROOT / "benchmarks" / "call_cost.py", "--check", "sin", "Linear+ReLU module")
+
+
+@pytest.mark.parametrize("options", [[], ["--train"]])
+def test_capture_runs(options):
+    assert '"wrong": 0' in run(ROOT / "benchmarks" / "capture.py", "--check", "convnet", *options)
+
+
+@pytest.mark.nightly
+def test_every_capture_case():
+    run(ROOT / "benchmarks" / "capture.py", "--check")
+
+
+def test_committed_rows_are_ok():
+    files = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+    for file in files:
+        document = json.loads(file.read_text())
+        rows = document.get("rows", [])
+        assert all(row.get("ok", True) for row in rows), file
