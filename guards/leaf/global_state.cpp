@@ -64,6 +64,13 @@ bool AllowsTf32(const at::Context& context) noexcept {
   }
 }
 
+// torch 2.11 knows no such flag.
+template <class Tls>
+bool SkipsNextTorchFunction() {
+  if constexpr (requires { Tls::peek_skip_next(); }) return Tls::peek_skip_next();
+  return false;
+}
+
 std::uint64_t ReadSwitches() {
   const at::Context& context = at::globalContext();
   const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
@@ -90,7 +97,7 @@ std::uint64_t ReadSwitches() {
   s.Add(context.userEnabledMathSDP());
   s.Add(context.userEnabledCuDNNSDP());
   s.Add(AllowsTf32(context));
-  s.Add(at::impl::PythonTorchFunctionTLS::peek_skip_next());
+  s.Add(SkipsNextTorchFunction<at::impl::PythonTorchFunctionTLS>());
   return s.bits();
 }
 
