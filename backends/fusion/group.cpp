@@ -64,8 +64,9 @@ class Grouper {
   Schedule Run() {
     for (std::size_t i = 0; i < g_.nodes.size(); ++i) Place(static_cast<NodeIndex>(i));
     for (std::size_t k = 0; k < groups_.size(); ++k) {
-      if (!groups_[k].nodes.empty()) CloneProducers(&groups_[k]);
+      if (!groups_[k].nodes.empty()) CloneProducers(static_cast<int>(k));
     }
+    MergeReductions();
     return Order();
   }
 
@@ -121,7 +122,7 @@ class Grouper {
     const Group &x = groups_[static_cast<std::size_t>(a)], &y = groups_[static_cast<std::size_t>(b)];
     std::optional<Group> merged = Combine(x, y);
     if (!merged || !IsLegal(*merged) || HasCycle(*merged)) return false;
-    for (NodeIndex n : groups_[static_cast<std::size_t>(b)].nodes) group_of_[static_cast<std::size_t>(n)] = a;
+    for (int& home : group_of_) home = home == b ? a : home;
     groups_[static_cast<std::size_t>(b)].nodes.clear();
     groups_[static_cast<std::size_t>(a)] = *std::move(merged);
     return true;
@@ -145,7 +146,7 @@ class Grouper {
       if (!out.has_reduction() || !SameShape(other.shape, RowShape(out))) return std::nullopt;
     }
     out.nodes.clear();
-    std::merge(x.nodes.begin(), x.nodes.end(), y.nodes.begin(), y.nodes.end(), std::back_inserter(out.nodes));
+    std::set_union(x.nodes.begin(), x.nodes.end(), y.nodes.begin(), y.nodes.end(), std::back_inserter(out.nodes));
     return out;
   }
 
@@ -258,7 +259,35 @@ class Grouper {
     return ok;
   }
 
-  void CloneProducers(Group* group) {
+  // No node outside the group reads v, nor does the user.
+  bool IsOnlyRead(ValueId v, const Group& by, const Group& home) const {
+    for (NodeIndex u : users_[static_cast<std::size_t>(v)]) {
+      if (!by.Contains(u) && !home.Contains(u)) return false;
+    }
+    return std::none_of(g_.outputs.begin(), g_.outputs.end(), [&](const ir::Output& o) { return o.value == v; });
+  }
+
+  // Reductions of one space over the same inputs, once clones have shown that they are.
+  void MergeReductions() {
+    for (std::size_t a = 0; a < groups_.size(); ++a) {
+      for (std::size_t b = a + 1; b < groups_.size(); ++b) {
+        const Group &x = groups_[a], &y = groups_[b];
+        if (x.nodes.empty() || y.nodes.empty() || !x.has_reduction() || !y.has_reduction()) continue;
+        if (SharesInput(x, y)) TryMerge(static_cast<int>(a), static_cast<int>(b));
+      }
+    }
+  }
+
+  bool SharesInput(const Group& x, const Group& y) const {
+    std::set<ValueId> read;
+    for (NodeIndex n : x.nodes) ir::ForEachUse(node(n), [&](ValueId v) { read.insert(v); });
+    bool shares = false;
+    for (NodeIndex n : y.nodes) ir::ForEachUse(node(n), [&](ValueId v) { shares = shares || read.contains(v); });
+    return shares;
+  }
+
+  void CloneProducers(int index) {
+    Group* group = &groups_[static_cast<std::size_t>(index)];
     const std::set<NodeIndex> inside(group->nodes.begin(), group->nodes.end());
     std::set<ValueId> inputs;
     for (NodeIndex n : group->nodes) {
@@ -270,14 +299,18 @@ class Grouper {
     for (ValueId v : inputs) {
       const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
       const int home = p == kNoNode ? -1 : group_of_[static_cast<std::size_t>(p)];
-      if (home < 0 || !SameShape(value(v).sizes, group->shape)) continue;
+      if (home < 0 || home == index || !SameShape(value(v).sizes, group->shape)) continue;
       std::set<NodeIndex> tree;
       std::set<ValueId> leaves;
       if (!CollectTree(v, groups_[static_cast<std::size_t>(home)], &tree, &leaves)) continue;
       std::int64_t added = 0;
-      for (ValueId leaf : leaves) added += inputs.contains(leaf) ? 0 : Bytes(leaf);
-      // Read once here; and where nothing else needs it, not written either.
-      if (added > Bytes(v)) continue;
+      for (ValueId leaf : leaves) {
+        // Row-sized and smaller ones are in cache.
+        if (!inputs.contains(leaf) && SameShape(value(leaf).sizes, group->shape)) added += Bytes(leaf);
+      }
+      // It need not be read here; and where nothing else reads it, not be written either.
+      const bool only = IsOnlyRead(v, *group, groups_[static_cast<std::size_t>(home)]);
+      if (only ? added > 2 * Bytes(v) : added >= Bytes(v)) continue;
       Group bigger = *group;
       for (NodeIndex t : tree) {
         if (!bigger.Contains(t)) bigger.nodes.push_back(t);

@@ -197,7 +197,13 @@ ValueId Hardswish(E& e) {
 
 ValueId Where(E& e) { return e.b().Select(e.Arg(0, Type::kPred), e.Arg(1), e.Arg(2)); }
 ValueId MaskedFill(E& e) { return e.b().Select(e.Arg(1, Type::kPred), e.Arg(2), e.Arg(0)); }
-ValueId Copy(E& e) { return e.Arg(0); }
+
+// A half that was computed here has not been rounded yet; whoever widens it sees the rounded value.
+ValueId Copy(E& e) {
+  const std::optional<kernel_ir::DType> half = e.UnroundedHalf(0);
+  if (!half || e.storage() == *half) return e.Arg(0);
+  return e.b().Cast(e.type(), e.b().Emit(Op::kWrap, Type::kF32, {e.Raw(0)}, -1, static_cast<std::uint64_t>(*half)));
+}
 ValueId LogicalNot(E& e) { return e.One(Op::kNot, e.Arg(0, Type::kPred)); }
 ValueId BitwiseNot(E& e) { return kernel_ir::IsFloat(e.type()) ? kNoValue : e.One(Op::kNot, e.Arg(0)); }
 

@@ -118,6 +118,7 @@ class Builder {
   ValueId Select(ValueId condition, ValueId a, ValueId b);
   ValueId Cast(Type to, ValueId value);  // no instruction if the type is equal
   Type TypeOf(ValueId value) const { return kernel_[value].type; }
+  Op OpOf(ValueId value) const { return kernel_[value].op; }
 
  private:
   Kernel& kernel_;

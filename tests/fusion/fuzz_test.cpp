@@ -1,0 +1,197 @@
+// Random graphs through the fused executable and through ATen operators. FF_FUZZ_GRAPHS: how many (default 200),
+// FF_FUZZ_SEED: of the first one. A failure prints its seed and graph. Owner: tests/fusion.
+#include <ATen/Context.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "backends/fusion/fused_executable.h"
+#include "backends/runtime/aten_sequence.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+std::string Text(const Shape& shape) {
+  std::string out = "[";
+  for (std::size_t d = 0; d < shape.size(); ++d) out += (d > 0 ? ", " : "") + std::to_string(shape[d]);
+  return out + "]";
+}
+
+// Writes a graph over one full shape, its broadcast forms and its reductions.
+class Generator {
+ public:
+  explicit Generator(unsigned seed) : random_(seed) {
+    const std::size_t rank = 1 + Pick(3);
+    constexpr std::int64_t kExtents[] = {1, 2, 3, 7, 8, 9, 17, 33, 70};
+    for (std::size_t d = 0; d < rank; ++d) full_.push_back(kExtents[Pick(std::size(kExtents))]);
+  }
+
+  std::string Run() {
+    text_ = "graph \"fuzz\" functional\n";
+    const int inputs = 1 + static_cast<int>(Pick(4));
+    for (int i = 0; i < inputs; ++i) {
+      Shape shape = full_;
+      if (i > 0) {
+        for (std::int64_t& d : shape) d = Pick(4) == 0 ? 1 : d;
+      }
+      text_ += "input %" + std::to_string(next_) + ": f32" + Text(shape) + Strides(shape) + " argument\n";
+      Add(shape);
+    }
+    const int nodes = 2 + static_cast<int>(Pick(14));
+    for (int n = 0; n < nodes; ++n) Node();
+    for (std::size_t k = 0; k < 1 + Pick(3); ++k)
+      text_ += "output %" + std::to_string(Pick(values_.size())) + " user\n";
+    text_ += "output %" + std::to_string(values_.size() - 1) + " user\n";
+    return text_;
+  }
+
+ private:
+  std::size_t Pick(std::size_t n) { return random_() % n; }
+  void Add(Shape shape) {
+    values_.push_back(std::move(shape));
+    ++next_;
+  }
+
+  // Now and then the last two dimensions lie transposed in memory.
+  std::string Strides(const Shape& shape) {
+    if (shape.size() < 2 || Pick(3) != 0) return "";
+    Shape strides(shape.size());
+    std::int64_t step = 1;
+    std::vector<std::size_t> order(shape.size());
+    for (std::size_t d = 0; d < shape.size(); ++d) order[d] = shape.size() - 1 - d;
+    std::swap(order[0], order[1]);
+    for (std::size_t d : order) {
+      strides[d] = step;
+      step *= shape[d];
+    }
+    return "{strides=" + Text(strides) + "}";
+  }
+
+  std::string Define(const Shape& shape) { return "%" + std::to_string(next_) + ": f32" + Text(shape) + " = "; }
+  static std::string Use(std::size_t v) { return "%" + std::to_string(v); }
+
+  void Node() {
+    const std::size_t a = Pick(values_.size()), b = Pick(values_.size());
+    switch (Pick(8)) {
+      case 0:
+      case 1:
+      case 2:
+        return Binary(a, b);
+      case 3:
+        return Reduce(a);
+      case 4:
+        return Softmax(a);
+      default:
+        return Unary(a);
+    }
+  }
+
+  void Unary(std::size_t a) {
+    constexpr const char* kOps[] = {"sin", "tanh", "sigmoid", "relu", "neg", "abs", "silu", "exp", "erf"};
+    const Shape shape = values_[a];
+    const char* op = kOps[Pick(std::size(kOps))];
+    text_ += Define(shape) + "aten." + op + "(" + Use(a) + ")\n";
+    Add(shape);
+    if (std::string(op) != "exp") return;
+    // Keep numbers small.
+    text_ += Define(shape) + "aten.tanh(" + Use(values_.size() - 1) + ")\n";
+    Add(shape);
+  }
+
+  void Binary(std::size_t a, std::size_t b) {
+    constexpr const char* kOps[] = {"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.maximum"};
+    Shape x = values_[a], y = values_[b];
+    if (x.size() != y.size()) return Unary(a);
+    for (std::size_t d = 0; d < x.size(); ++d) {
+      if (x[d] != y[d] && x[d] != 1 && y[d] != 1) return Unary(a);
+      x[d] = std::max(x[d], y[d]);
+    }
+    const std::size_t op = Pick(std::size(kOps));
+    text_ += Define(x) + kOps[op] + "(" + Use(a) + ", " + Use(b) + (op < 2 ? ", alpha=1)\n" : ")\n");
+    Add(x);
+  }
+
+  void Reduce(std::size_t a) {
+    Shape shape = values_[a];
+    const std::size_t begin = Pick(shape.size()), end = begin + 1 + Pick(shape.size() - begin);
+    Shape dims;
+    for (std::size_t d = begin; d < end; ++d) {
+      dims.push_back(static_cast<std::int64_t>(d));
+      shape[d] = 1;
+    }
+    constexpr const char* kOps[] = {"sum.dim_IntList", "amax", "mean.dim"};
+    text_ += Define(shape) + "aten." + kOps[Pick(3)] + "(" + Use(a) + ", " + Text(dims) + ", True)\n";
+    Add(shape);
+  }
+
+  void Softmax(std::size_t a) {
+    const Shape shape = values_[a];
+    text_ += Define(shape) + "aten._softmax(" + Use(a) + ", -1, False)\n";
+    Add(shape);
+  }
+
+  std::mt19937 random_;
+  Shape full_;
+  std::string text_;
+  std::vector<Shape> values_;
+  int next_ = 0;
+};
+
+int Setting(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : otherwise;
+}
+
+// Empty, or why the graph fails.
+std::string Check(const std::string& text, unsigned seed) {
+  absl::StatusOr<ir::Graph> graph = ir::Parse(text);
+  if (!graph.ok()) return MessageOf(graph.status());
+  auto fused = fusion::FusedExecutable::Create(*graph, {});
+  if (!fused.ok()) return MessageOf(fused.status());
+  auto aten = AtenSequence::Create(*graph, {});
+  if (!aten.ok()) return MessageOf(aten.status());
+  at::manual_seed(seed);
+  std::vector<at::Tensor> inputs, wide;
+  for (const ir::Input& input : graph->inputs) {
+    const ir::Value& v = graph->value(input.value);
+    std::vector<std::int64_t> sizes, strides;
+    std::int64_t n = 1;
+    for (const ir::Dim& d : v.sizes) sizes.push_back(d.value), n *= d.value;
+    for (const ir::Dim& d : v.strides) strides.push_back(d.value);
+    inputs.push_back(at::randn({n}).as_strided(sizes, strides));
+  }
+  std::vector<at::Tensor> a(graph->outputs.size()), b(graph->outputs.size());
+  if (absl::Status s = (*fused)->Run(inputs, {}, absl::MakeSpan(a)); !s.ok()) return MessageOf(s);
+  if (absl::Status s = (*aten)->Run(inputs, {}, absl::MakeSpan(b)); !s.ok()) return "";
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].sizes() != b[i].sizes()) return "sizes of output " + std::to_string(i);
+    const double scale = b[i].abs().max().item().toDouble();
+    if (!at::allclose(a[i], b[i], 1e-4, 1e-5 * std::max(1.0, scale), true)) {
+      return "output " + std::to_string(i) + " differs by " +
+             std::to_string(a[i].sub(b[i]).abs().max().item().toDouble());
+    }
+  }
+  return "";
+}
+
+TEST(Fuzz, FusedEqualsAten) {
+  const auto first = static_cast<unsigned>(Setting("FF_FUZZ_SEED", 1));
+  const int count = Setting("FF_FUZZ_GRAPHS", 200);
+  int failures = 0;
+  for (unsigned seed = first; seed < first + static_cast<unsigned>(count); ++seed) {
+    const std::string text = Generator(seed).Run();
+    const std::string why = Check(text, seed);
+    EXPECT_EQ(why, "") << "FF_FUZZ_SEED=" << seed << "\n" << text;
+    failures += why.empty() ? 0 : 1;
+    if (failures >= 3) break;
+  }
+}
+
+}  // namespace
+}  // namespace framefuse
