@@ -39,3 +39,16 @@ target_compile_features(ff_options INTERFACE cxx_std_20)
 target_compile_options(ff_options INTERFACE -Wall -Wextra -Werror -fPIC -fvisibility=hidden
                        $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>)
 target_include_directories(ff_options INTERFACE ${CMAKE_SOURCE_DIR})
+
+# A compiler that brings only libstdc++.a would put a second copy of it beside the one that torch uses, with locale
+# facets that know nothing of each other. The system's shared one goes first then; the archive fills in what it lacks.
+execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libstdc++.so
+  OUTPUT_VARIABLE ff_stdcxx OUTPUT_STRIP_TRAILING_WHITESPACE)
+file(GLOB ff_system_stdcxx /usr/lib/*-linux-gnu/libstdc++.so.6 /usr/lib64/libstdc++.so.6)
+message(STATUS "libstdc++: ${ff_stdcxx}; the system's: ${ff_system_stdcxx}")
+if(ff_system_stdcxx)
+  list(GET ff_system_stdcxx 0 ff_system_stdcxx)
+  if(NOT IS_ABSOLUTE "${ff_stdcxx}")
+    target_link_libraries(ff_options INTERFACE ${ff_system_stdcxx})
+  endif()
+endif()

@@ -37,6 +37,14 @@ bool IsPlainField(const char* name) {
   return false;
 }
 
+// `name` in the class's own namespace; static types keep theirs where only __dict__ finds it.
+Ref OwnTypeAttribute(PyTypeObject* type, BorrowedRef name) {
+  Ref space = Ref::Steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), N().dict));
+  Ref found = space ? Ref::Steal(PyObject_GetItem(space, name)) : Ref();
+  if (!found) PyErr_Clear();
+  return found;
+}
+
 Value AttributeError(BorrowedRef object, BorrowedRef name) {
   Ref ignored = Ref::Steal(PyObject_GenericGetAttr(object, name));
   if (ignored) {  // shadowed by a deletion in the overlay
@@ -287,7 +295,8 @@ Value Capture::SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef
   if (PyUnicode_Compare(name, N().klass) != 0) {
     for (++i; i < PyTuple_GET_SIZE(mro); ++i) {
       auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
-      PyObject* found = PyDict_GetItemWithError(base->tp_dict, name);
+      Ref own = OwnTypeAttribute(base, name);
+      PyObject* found = own;
       // The class's whole look-up is guarded, which sees a change of any base.
       LookupInType(base, name);
       if (found == nullptr) continue;

@@ -299,7 +299,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
     auto* cls = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     PyObject *key, *value;
     Py_ssize_t position = 0;
-    while (cls != base && PyDict_Next(cls->tp_dict, &position, &key, &value)) {
+    const bool heap = (cls->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;  // static types have no slots of ours
+    while (heap && PyDict_Next(cls->tp_dict, &position, &key, &value)) {
       if (Py_TYPE(value) != &PyMemberDescr_Type) continue;
       Ref held = Ref::Steal(PyMemberDescr_Type.tp_descr_get(value, o, reinterpret_cast<PyObject*>(type)));
       if (!held) {
