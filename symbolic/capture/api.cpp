@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
 #include "frame_eval/compiled_function.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/frame_runner.h"
@@ -95,6 +96,8 @@ class DisabledTarget final : public CallTarget {
 absl::Status Initialize(PythonErrors errors) {
   InstallErrors(std::move(errors));
   RegisterTorchLeafTypes();
+  LoadBuiltinTypes();
+  LoadCallRules();
   return absl::OkStatus();
 }
 

@@ -228,4 +228,15 @@ bool IsSkippedCode(PyCodeObject* code) {
          file.find("dist-packages") == std::string_view::npos;
 }
 
+void LoadCallRules() {
+  Rules();
+  BuiltinMethodEffect(&PyTuple_Type, "");
+  Ref any = ResolvePath("math.sqrt");
+  IsDispatcherFunction(any);
+  Ref function = ResolvePath("functools.wraps");
+  auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function.get())->func_code);
+  IsTorchCode(code);
+  IsSkippedCode(code);
+}
+
 }  // namespace framefuse

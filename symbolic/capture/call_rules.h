@@ -57,6 +57,9 @@ void AddCallRule(BorrowedRef callable, CallRule rule);
 void AddSubstitute(BorrowedRef callable, BorrowedRef replacement);
 BorrowedRef FindSubstitute(BorrowedRef callable);
 
+// Fills the tables below and above now: imports have no place in a capture.
+void LoadCallRules();
+
 // How a method `name` of an exact builtin type behaves towards its self.
 enum class MethodEffect : std::uint8_t { kUnlisted, kReads, kWrites };
 MethodEffect BuiltinMethodEffect(PyTypeObject* type, std::string_view name);

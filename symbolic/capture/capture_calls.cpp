@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "frame_eval/compiled_function.h"
 #include "symbolic/capture/api.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 
@@ -32,22 +33,6 @@ PyObject* Vectorcall(BorrowedRef callable, absl::Span<const ValueView> args, Bor
   ObjectVector objects = Objects(args);
   return PyObject_Vectorcall(callable, objects.data() + 1, PositionalCount(args, kwnames) | PY_VECTORCALL_ARGUMENTS_OFFSET,
                              kwnames);
-}
-
-PyTypeObject* PartialType() {
-  static auto* type = [] {
-    Ref module = Ref::Steal(PyImport_ImportModule("functools"));
-    return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module, "partial"));
-  }();
-  return type;
-}
-
-PyTypeObject* LruCacheType() {
-  static auto* type = [] {
-    Ref module = Ref::Steal(PyImport_ImportModule("functools"));
-    return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module, "_lru_cache_wrapper"));
-  }();
-  return type;
 }
 
 // Arguments that a torch leaf function may be given: nothing whose attributes it could read unseen.

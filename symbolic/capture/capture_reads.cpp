@@ -1,6 +1,7 @@
 // The reads journal: adopting objects, consuming leaves, guards on types and their look-ups.
 
 #include "absl/strings/str_cat.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 
@@ -8,22 +9,6 @@ namespace framefuse {
 namespace {
 
 bool IsExactDict(BorrowedRef o) { return PyDict_CheckExact(o.get()) || PyODict_CheckExact(o.get()); }
-
-PyTypeObject* DefaultDictType() {
-  static auto* type = [] {
-    Ref module = Ref::Steal(PyImport_ImportModule("collections"));
-    return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module, "defaultdict"));
-  }();
-  return type;
-}
-
-PyTypeObject* DequeType() {
-  static auto* type = [] {
-    Ref module = Ref::Steal(PyImport_ImportModule("collections"));
-    return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(module, "deque"));
-  }();
-  return type;
-}
 
 // Instances whose attributes are read the generic way and that have no C state of their own.
 bool HasGenericLayout(PyTypeObject* type) {
@@ -74,7 +59,8 @@ TrackedKind Capture::Classify(BorrowedRef o) const {
   if (PyList_CheckExact(o.get())) return TrackedKind::kList;
   if (IsExactDict(o) || type == DefaultDictType()) return TrackedKind::kDict;
   if (PyTuple_Check(o.get())) {
-    return PyTuple_CheckExact(o.get()) || type->tp_dictoffset == 0 ? TrackedKind::kTuple : TrackedKind::kOpaque;
+    const bool plain = PyTuple_CheckExact(o.get()) || (type->tp_dictoffset == 0 && !IsStructSequenceType(type));
+    return plain ? TrackedKind::kTuple : TrackedKind::kOpaque;
   }
   if (PyAnySet_CheckExact(o.get())) return TrackedKind::kSet;
   if (type == DequeType()) return TrackedKind::kDeque;

@@ -19,6 +19,11 @@ bool SeesAllLocals(PyCodeObject* code) {
   return false;
 }
 
+bool IsCellSlot(PyCodeObject* code, int slot) {
+  constexpr int kCellOrFree = 0x40 | 0x80;  // CO_FAST_CELL, CO_FAST_FREE
+  return (PyBytes_AS_STRING(code->co_localspluskinds)[slot] & kCellOrFree) != 0;
+}
+
 class ChainCloser {
  public:
   ChainCloser(Capture& capture, RecipeBuilder& recipes) : capture_(capture), recipes_(recipes) {}
@@ -49,7 +54,8 @@ class ChainCloser {
       const SourceId source = act.sources[static_cast<std::size_t>(i)];
       if (root && source == kUnadopted) continue;  // still what the real frame holds
       // An outer frame goes on after its call, but its handler may be entered from the call itself.
-      const bool live = i >= locals || all_live || liveness.IsLive(act.instruction, i) ||
+      // Cells stay: frame objects look through free variables' slots without asking whether they are set.
+      const bool live = i >= locals || all_live || IsCellSlot(code, i) || liveness.IsLive(act.instruction, i) ||
                         (!innermost && liveness.IsLive(f.next_instruction, i));
       SlotRecipe slot{i, kNoRecipe};
       if (live && slots[i] != nullptr) {

@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/recipe.h"
@@ -17,18 +18,6 @@ bool IsBuiltinIterator(PyTypeObject* type) {
          type == &PyDictIterItem_Type || type == &PyUnicodeIter_Type;
 }
 
-PyTypeObject* NamedType(const char* module, const char* name) {
-  Ref m = Ref::Steal(PyImport_ImportModule(module));
-  return reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(m, name));
-}
-PyTypeObject* DequeType() {
-  static PyTypeObject* type = NamedType("collections", "deque");
-  return type;
-}
-PyTypeObject* PartialType() {
-  static PyTypeObject* type = NamedType("functools", "partial");
-  return type;
-}
 
 constexpr int kMaxDepth = 200;
 
@@ -171,6 +160,9 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfTuple(BorrowedRef object) {
   absl::StatusOr<std::vector<RecipeId>> ids = OfAll(absl::MakeSpan(items, static_cast<std::size_t>(PyTuple_GET_SIZE(o))));
   if (!ids.ok()) return ids.status();
   if (PyTuple_CheckExact(o)) return Add(RecipeOp::kTuple, *std::move(ids));
+  if (IsStructSequenceType(object.type())) {
+    return Add(RecipeOp::kCall, {Add(RecipeOp::kTuple, *std::move(ids))}, reinterpret_cast<PyObject*>(object.type()));
+  }
   if (object.type()->tp_dictoffset != 0) {
     PyObject* attributes = frame_ops::RawInstanceDict(object);
     if (attributes != nullptr && PyDict_GET_SIZE(attributes) > 0) return NoRecipe(object);
