@@ -138,6 +138,10 @@ class Driver final : public Capture::StopListener {
         break;
       case Outcome::kUnwound:
         found.broke = capture.break_record();
+        if (!capture.evaluated() && found.broke) {
+          result_.broke_at = found.broke->reason;
+          found.done = true;
+        }
         if (capture.stopped()) {
           found.broke.reset();
           found.done = result_.entry != nullptr || !result_.error.ok();

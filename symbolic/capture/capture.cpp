@@ -81,7 +81,10 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
     if (slots[i] != nullptr) AdoptSlot(act, i);
   }
   start_exception_ = frame_ops::HandledException(thread_);
-  RunResult result = Evaluate(thread_, act, *this, StartAt::kNext);
+  // What stands on the stack already may be nothing that a capture takes.
+  evaluated_ = !control.unwinding;
+  RunResult result{Outcome::kUnwound, Value()};
+  if (evaluated_) result = Evaluate(thread_, act, *this, StartAt::kNext);
   last_root_instruction_ = act.instruction;
   frames_.pop_back();
   root_ = nullptr;

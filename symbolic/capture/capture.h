@@ -62,6 +62,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // ---- what the attempt found (compiler.cpp, close.cpp)
   const std::optional<BreakRecord>& break_record() const { return break_; }
   int last_root_instruction() const { return last_root_instruction_; }
+  bool evaluated() const { return evaluated_; }  // false: broke before the first instruction
   bool stopped() const { return stopped_; }
   bool stop_mismatch() const { return stop_mismatch_; }
   const std::optional<CapturePosition>& last_rebuildable() const { return last_rebuildable_; }
@@ -314,6 +315,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool track_rebuildable_ = false;
   int last_root_instruction_ = 0;
   bool stopped_ = false;
+  bool evaluated_ = false;
   bool stop_mismatch_ = false;
 };
 

@@ -55,7 +55,11 @@ void WarnRecompileLimit(PyCodeObject* code, const std::string& failed_guard) {
       absl::StrCat("framefuse: ", Where(code), " was compiled config.recompile_limit (", config().recompile_limit.get(),
                    ") times; it runs as Python from now on. The last guard that failed: ", failed_guard);
   // A warning turned into an error must not change what the program does.
-  if (PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1) < 0) PyErr_WriteUnraisable(nullptr);
+  // No registry: one would be written into the globals of the user's module.
+  if (PyErr_WarnExplicit(PyExc_RuntimeWarning, message.c_str(), FileNameOf(code).c_str(), code->co_firstlineno,
+                         "framefuse", nullptr) < 0) {
+    PyErr_WriteUnraisable(nullptr);
+  }
 }
 
 void RaiseUnsupported(const GraphBreakReason& reason) {
