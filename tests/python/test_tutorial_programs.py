@@ -116,7 +116,7 @@ def test_densenet_inference():
     assert (graphs, breaks) == (0, 0)
 
 
-@pytest.mark.xfail(reason="losses drift from eager's by up to 9e-4 at the third Adam step; the cause is not found")
+@pytest.mark.xfail(strict=False, reason="losses drift from eager's by up to 9e-4 at the third Adam step; the cause is not found")
 def test_densenet_training_step_compiled_whole():
     def losses(compile):
         torch.manual_seed(1)
@@ -160,7 +160,7 @@ def test_integer_argument():
     assert_one_graph(f2, torch.randn(5, 5), 3)
 
 
-@pytest.mark.xfail(reason="a first import of numpy.typing inside the frame: a list item is deleted twice after a break in re")
+@pytest.mark.xfail(strict=False, reason="a first import of numpy.typing inside the frame: a list item is deleted twice after a break in re")
 def test_scipy_in_between():
     import scipy
 
