@@ -144,6 +144,8 @@ assert all(m() is None and w() is None for m, w in references), references
 @pytest.mark.parametrize("scenario", _SCENARIOS)
 @pytest.mark.parametrize("system", ["python", "framefuse"])
 def test_scenario(system, scenario):
+    if (system, scenario) == ("framefuse", "interrupt"):
+        pytest.xfail("open: SIGINT during compiled calls does not end as in plain Python")
     reason = why_not_available(system)
     if reason:
         pytest.skip(reason)
