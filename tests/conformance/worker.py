@@ -18,6 +18,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+
 # A worker hangs if it is silent for this much of its own processor time, or for this long a wait (asleep for ever): on
 # a busy machine a slow worker must not look like a hanging one.
 _SILENT_PROCESSOR_SECONDS = 30.0
@@ -118,6 +120,8 @@ def _run_child(work: Callable[[Reply], None], writer: int, errors: int) -> None:
         sys.stdout = os.fdopen(1, "w", closefd=False)
         sys.stderr = os.fdopen(2, "w", closefd=False)
         faulthandler.enable(file=sys.stderr)
+        # The parent's pool of threads was not forked with it: a parallel region would wait for it for ever.
+        torch.set_num_threads(1)
 
         def reply(content: Any) -> None:
             os.write(writer, (json.dumps(content) + "\n").encode())
