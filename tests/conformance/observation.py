@@ -217,6 +217,8 @@ def live_tensors() -> int:
 
 def forget_what_exists() -> None:
     """Moves every object out of the collector's sight: what exists before a run can't be its leak."""
+    with _protected_globals():
+        pass  # imports thousands of objects of torch's, which each collection would visit
     gc.collect()
     gc.freeze()
 
