@@ -181,7 +181,8 @@ PyObject* ReadSlot(PyObject* base, const Read& read) {
 
 PyObject* ReadMethod(PyObject* base, bool self) {
   if (PyMethod_Check(base)) return self ? PyMethod_GET_SELF(base) : PyMethod_GET_FUNCTION(base);
-  return self && PyCFunction_Check(base) ? PyCFunction_GET_SELF(base) : nullptr;
+  if (!PyCFunction_Check(base)) return nullptr;
+  return self ? PyCFunction_GET_SELF(base) : DescriptorOfBoundMethod(base);
 }
 
 PyObject* ReadFrame(const Read& read, const FrameView& frame) {
@@ -323,6 +324,20 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
     default:
       return nullptr;
   }
+}
+
+PyObject* DescriptorOfBoundMethod(PyObject* builtin) {
+  PyObject* self = PyCFunction_GET_SELF(builtin);
+  if (self == nullptr || PyType_Check(self) || PyModule_Check(self)) return nullptr;
+  const PyMethodDef* definition = reinterpret_cast<PyCFunctionObject*>(builtin)->m_ml;
+  for (PyTypeObject* type = Py_TYPE(self); type != nullptr; type = type->tp_base) {
+    PyObject* found = type->tp_dict != nullptr ? PyDict_GetItemString(type->tp_dict, definition->ml_name) : nullptr;
+    if (found == nullptr) continue;
+    const bool same = Py_IS_TYPE(found, &PyMethodDescr_Type) &&
+                      reinterpret_cast<PyMethodDescrObject*>(found)->d_method == definition;
+    return same ? found : nullptr;
+  }
+  return nullptr;
 }
 
 PyObject* InstanceDictOf(PyObject* object) {

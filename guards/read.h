@@ -70,6 +70,8 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
 // The dict whose version covers every instance attribute, item or module attribute of `object`; null if there is none
 // (inline values, sequences).
 PyObject* InstanceDictOf(PyObject* object);
+// The method descriptor that a C method bound to an instance (`[].append`) came from; null for other builtins.
+PyObject* DescriptorOfBoundMethod(PyObject* builtin);
 
 // Length of list, tuple, dict, set, deque, str and bytes (and subclasses, as their C storage has it); -1 otherwise.
 Py_ssize_t RawLength(BorrowedRef object);

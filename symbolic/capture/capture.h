@@ -127,6 +127,13 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool PrepareNative(ValueView v, bool allow_instances = true);
   bool PrepareAll(absl::Span<const ValueView> values, bool allow_instances = true);
   void MarkReplaced(Tracked& t);
+  // The container that a display or comprehension under construction adds to: after a break it existed before.
+  bool PrepareTarget(BorrowedRef container);
+  // Appending to a list that was not read needs no guard on what it holds.
+  static bool AppendsUnread(const Tracked& t) {
+    return t.kind == TrackedKind::kList && (!t.realised || t.appended_from >= 0);
+  }
+  static bool AppendUnread(Tracked& list, BorrowedRef item);
   // Reads of tracked containers by key; null Value without an error: absent.
   Value TrackedDictGet(Tracked& t, ValueView key);
   std::int64_t TrackedLength(Tracked& t);  // -1: not a sized container

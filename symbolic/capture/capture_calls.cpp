@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "frame_eval/compiled_function.h"
+#include "guards/read.h"
 #include "symbolic/capture/api.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
@@ -183,7 +184,17 @@ Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const
 }
 
 Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  PyObject* self = PyCFunction_GET_SELF(callable.object.get());
+  Ref seen = Ref::Create(PyCFunction_GET_SELF(callable.object.get()));
+  const Tracked* bound = tracked_.Find(callable.object);
+  if (bound != nullptr && seen && !PyModule_Check(seen.get()) && !PyType_Check(seen.get())) {
+    // It existed before, so its self did: to be seen through its representative.
+    const bool by_parts = DescriptorOfBoundMethod(callable.object) != nullptr;
+    Value adopted = Adopt(seen, by_parts ? sources_.Intern(SourceKind::kMethodSelf, bound->source, 0, nullptr)
+                                         : ConstantSource(seen));
+    if (!adopted || control.unwinding) return Value();
+    seen = std::move(adopted.object);
+  }
+  PyObject* self = seen;
   const char* name = reinterpret_cast<PyCFunctionObject*>(callable.object.get())->m_ml->ml_name;
   if (IsDispatcherFunction(callable.object)) return CallTorch(act, callable.object, args, kwnames);
   if (self == nullptr || PyModule_Check(self)) {
@@ -232,6 +243,9 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
 Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   PyObject* o = callable.object;
   if (Py_TYPE(o) == &_PyMethodWrapper_Type) {  // obj.__add__ and the like: unwrap to the slot wrapper
+    if (tracked_.Find(callable.object) != nullptr) {
+      return Break(GraphBreakKind::kOpaqueObject, "a method wrapper from outside");
+    }
     Ref self = Ref::Steal(PyObject_GetAttrString(o, "__self__"));
     Ref name = Ref::Steal(PyObject_GetAttrString(o, "__name__"));
     Ref owner = Ref::Steal(PyObject_GetAttrString(o, "__objclass__"));
@@ -311,11 +325,9 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
       return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("dict.", name, " on the __dict__ of an object"));
     }
   }
-  if (t != nullptr && t->kind == TrackedKind::kList && name == "append" && args.size() == 2 && !kwnames &&
-      (!t->realised || t->appended_from >= 0)) {
+  if (t != nullptr && name == "append" && args.size() == 2 && !kwnames && AppendsUnread(*t)) {
     Consume(args[1]);
-    if (t->appended_from < 0) t->appended_from = 0;
-    if (PyList_Append(t->representative, args[1].object) < 0) return Value();
+    if (!AppendUnread(*t, args[1].object)) return Value();
     return Value{Ref::Create(Py_None), kNoSource};
   }
   const MethodEffect effect = BuiltinMethodEffect(descriptor->d_type, name);

@@ -115,6 +115,20 @@ void Capture::MarkReplaced(Tracked& t) {
   if (t.is_container()) t.replaced = true;
 }
 
+bool Capture::PrepareTarget(BorrowedRef container) {
+  Tracked* t = tracked_.Find(container);
+  if (t == nullptr) return true;
+  Realise(*t, true);
+  if (control.unwinding) return false;
+  MarkReplaced(*t);
+  return true;
+}
+
+bool Capture::AppendUnread(Tracked& list, BorrowedRef item) {
+  if (list.appended_from < 0) list.appended_from = 0;
+  return PyList_Append(list.representative, item) == 0;
+}
+
 std::int64_t Capture::TrackedLength(Tracked& t) {
   if (!t.is_container()) return -1;
   if (!t.realised && !t.mutated()) {

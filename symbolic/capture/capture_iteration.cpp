@@ -146,23 +146,26 @@ Value Capture::BuildSlice(Activation& act, ValueView start, ValueView stop, Valu
 
 bool Capture::ListAppend(Activation& act, BorrowedRef list, ValueView item) {
   Consume(item);
-  return native_.ListAppend(act, list, item);
+  Tracked* t = tracked_.Find(list);
+  if (t != nullptr && AppendsUnread(*t)) return AppendUnread(*t, item.object);
+  return PrepareTarget(list) && native_.ListAppend(act, list, item);
 }
 
 bool Capture::SetAdd(Activation& act, BorrowedRef set, ValueView item) {
-  if (!PrepareNative(item)) return false;
+  if (!PrepareTarget(set) || !PrepareNative(item)) return false;
   const bool done = Native([&] { return native_.SetAdd(act, set, item); });
   return CheckTracer() && done;
 }
 
 bool Capture::MapAdd(Activation& act, BorrowedRef map, ValueView key, ValueView value) {
   Consume(value);
-  if (!PrepareNative(key)) return false;
+  if (!PrepareTarget(map) || !PrepareNative(key)) return false;
   const bool done = Native([&] { return native_.MapAdd(act, map, key, value); });
   return CheckTracer() && done;
 }
 
 bool Capture::ListExtend(Activation& act, BorrowedRef list, ValueView iterable) {
+  if (!PrepareTarget(list)) return false;
   if (!GuardIterable(act, iterable, "unpacking")) return false;
   const bool fake = IsFakeTensor(iterable.object);
   if (fake) ++leaf_depth_;
@@ -172,24 +175,29 @@ bool Capture::ListExtend(Activation& act, BorrowedRef list, ValueView iterable) 
 }
 
 bool Capture::SetUpdate(Activation& act, BorrowedRef set, ValueView iterable) {
+  if (!PrepareTarget(set)) return false;
   if (!GuardIterable(act, iterable, "unpacking")) return false;
   const bool done = Native([&] { return native_.SetUpdate(act, set, iterable); });
   return CheckTracer() && done;
 }
 
 bool Capture::DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) {
+  if (!PrepareTarget(dict)) return false;
   if (!GuardIterable(act, mapping, "unpacking")) return false;
   const bool done = Native([&] { return native_.DictUpdate(act, dict, mapping); });
   return CheckTracer() && done;
 }
 
 bool Capture::DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) {
+  if (!PrepareTarget(dict)) return false;
   if (!GuardIterable(act, mapping, "unpacking")) return false;
   const bool done = Native([&] { return native_.DictMerge(act, dict, mapping, callable); });
   return CheckTracer() && done;
 }
 
-Value Capture::ListToTuple(Activation& act, ValueView list) { return native_.ListToTuple(act, list); }
+Value Capture::ListToTuple(Activation& act, ValueView list) {
+  return PrepareTarget(list.object) ? native_.ListToTuple(act, list) : Value();
+}
 
 Value Capture::FormatValue(Activation& act, ValueView v, int conversion, ValueView spec) {
   if (spec.object) Consume(spec);

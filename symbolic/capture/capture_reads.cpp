@@ -1,6 +1,7 @@
 // The reads journal: adopting objects, consuming leaves, guards on types and their look-ups.
 
 #include "absl/strings/str_cat.h"
+#include "guards/read.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
@@ -114,6 +115,8 @@ void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId sourc
       // A bound method is new at each look-up: its parts, like a weak reference's target, are guarded where read.
       if (PyMethod_Check(original.get()) || PyWeakref_Check(original.get())) {
         AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
+      } else if (BorrowedRef descriptor = PyCFunction_Check(original.get()) ? DescriptorOfBoundMethod(original) : nullptr) {
+        AddGuard(sources_.Intern(SourceKind::kMethodFunction, source, 0, nullptr), GuardKind::kIdentity, descriptor);
       } else {
         AddGuard(source, GuardKind::kIdentity, original);
       }
