@@ -1,7 +1,8 @@
 """Trains two classifiers on scikit-learn's handwritten digits, in plain Python and compiled by framefuse, and compares.
 
 The digits are real scans (1,797 of 8×8 pixels) that ship inside scikit-learn. Both runs start from one seed and see the same batches, the
-last of them smaller; so their losses must agree, and the printed difference is rounding. Exits with an error if they do not.
+last of them smaller; so their losses must agree, and the printed difference is rounding. A third run, eager with weights moved by one
+rounding, tells how far rounding alone can lead (a max-pool that picks another pixel). Exits with an error if they do not agree.
 
     python examples/digits.py [--device cuda] [--epochs 8] [--backend fuse]
 """
@@ -67,6 +68,14 @@ def synchronize(device):
         torch.cuda.synchronize()
 
 
+def nudged(model):
+    """The model with each weight moved by about one rounding."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1 + torch.finfo(parameter.dtype).eps / 2 * torch.randn_like(parameter))
+    return model
+
+
 def train(model_class, wrap, data, arguments, label):
     """Train one model; returns it with the loss of each step and the seconds each took, the first call's first."""
     torch.manual_seed(arguments.seed)
@@ -117,6 +126,7 @@ def compare(model_class, arguments):
 
     eager_model, eager_losses, eager_seconds = train(model_class, lambda m: m, train_set, arguments, f"{name} eager")
     model, losses, seconds = train(model_class, compiled, train_set, arguments, f"{name} compiled")
+    _, nudged_losses, _ = train(model_class, nudged, train_set, arguments, f"{name} nudged")
     steps = len(losses) // arguments.epochs
     print(f"\n{name}: {arguments.epochs} epochs of {steps} steps on {arguments.device}, backend {arguments.backend}")
     print("  epoch  eager loss  compiled loss  difference")
@@ -126,7 +136,9 @@ def compare(model_class, arguments):
         print(f"  {epoch + 1:5}  {eager_loss:10.6f}  {loss:13.6f}  {abs(loss - eager_loss):10.1e}")
     difference = max(abs(a - b) for a, b in zip(eager_losses, losses))
     eager_accuracy, compiled_accuracy = accuracy(eager_model, test_set), accuracy(model, test_set)
-    print(f"  largest difference of a step's loss: {difference:.1e}")
+    by_rounding = max(abs(a - b) for a, b in zip(eager_losses, nudged_losses))
+    allowed = max(TOLERANCE, 2 * by_rounding)
+    print(f"  largest difference of a step's loss: {difference:.1e} (eager from weights one rounding off: {by_rounding:.1e})")
     print(f"  accuracy on the test set: eager {eager_accuracy:.1%}, compiled {compiled_accuracy:.1%}")
     print(f"  first call: eager {eager_seconds[0] * 1e3:.2f} ms, compiled {seconds[0] * 1e3:.2f} ms")
     print(
@@ -135,8 +147,8 @@ def compare(model_class, arguments):
     )
     print_explanation(framefuse.explain(eager_model.train(), backend=arguments.backend)(train_set[0][:64]))
     wrong = []
-    if not difference <= TOLERANCE:
-        wrong.append(f"{name}: losses differ by {difference:.1e}, more than {TOLERANCE}")
+    if not difference <= allowed:
+        wrong.append(f"{name}: losses differ by {difference:.1e}, more than {allowed:.1e}")
     if not compiled_accuracy > WANTED_ACCURACY:
         wrong.append(f"{name}: accuracy {compiled_accuracy:.1%}, not above {WANTED_ACCURACY:.0%}")
     return wrong

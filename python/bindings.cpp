@@ -87,7 +87,6 @@ void BindCompile(py::module_& m) {
       .def(py::init(&MakeOptions), py::kw_only(), py::arg("fullgraph") = false, py::arg("backend") = "fuse",
            py::arg("mode") = "default", py::arg("options") = TextPairs(), py::arg("fx_backend") = py::none(),
            py::arg("fx_backend_identity") = py::none());
-  m.def("has_backend", [](const std::string& name) { return FindBackend(name) != nullptr; });
   m.def("make_compiled_function", [](const py::object& callable, const CompileOptions& options) {
     return ToPython(MakeCompiledFunction(Borrow(callable), options));
   });

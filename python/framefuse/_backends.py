@@ -9,8 +9,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from framefuse import _C
-
 BUILT_IN = ("fuse", "aten")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -60,22 +58,13 @@ def resolve_backend(backend) -> Backend:
     """Return the `Backend` that a user's `backend=` argument means, or raise with the list of names."""
     if isinstance(backend, str):
         if backend in BUILT_IN:
-            return Backend(_available(backend), None)
+            return Backend(backend, None)
         if backend in _registered:
             return Backend(backend, _registered[backend])
         return Backend(backend, _from_torch_registry(backend))
     if callable(backend):
         return Backend(getattr(backend, "__name__", type(backend).__name__), backend)
     raise TypeError(f"backend must be a name or a callable, not {type(backend).__name__}")
-
-
-@functools.cache
-def _available(name):
-    """The built-in backend that `name` means in this build; says once in the log where that is another."""
-    if _C.has_backend(name):
-        return name
-    _C.write_log("fusion", f"backend '{name}' is not in this build; 'aten' stands in for it")
-    return "aten"
 
 
 def _torch_registry():

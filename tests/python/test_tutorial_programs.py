@@ -30,7 +30,8 @@ def counted(call):
 def assert_one_graph(function, *args):
     compiled = framefuse.compile(function)
     result, graphs, breaks = counted(lambda: compiled(*args))
-    assert torch.allclose(result, function(*args))
+    # Terms that cancel leave no relative exactness, in eager neither: 2 roundings of numbers about 1.
+    torch.testing.assert_close(result, function(*args), rtol=1e-5, atol=1e-6)
     assert (graphs, breaks) == (1, 0)
     again, graphs, breaks = counted(lambda: compiled(*args))
     assert torch.equal(again, result)
