@@ -14,9 +14,7 @@ namespace {
 
 thread_local int capturing = 0;
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // What must not happen in the middle of an attempt, and what an attempt may not leave behind.
 class Quiet {
@@ -190,6 +188,7 @@ class Driver final : public Capture::StopListener {
     }
     AddInputs(capture, closed);
     std::vector<SourceId> resolve = entry.inputs;
+    resolve.insert(resolve.end(), capture.read_leaves().begin(), capture.read_leaves().end());
     for (const RecipeStep& step : entry.recipes.steps()) {
       if (step.op == RecipeOp::kSource) resolve.push_back(step.index);
     }
@@ -244,8 +243,8 @@ class Driver final : public Capture::StopListener {
       const Capture::TensorInput& of = tensors[static_cast<std::size_t>(index)];
       Ref grad = Ref::Steal(PyObject_GetAttrString(of.real, "grad"));
       if (grad.get() != Py_None) continue;
-      capture.guards().Add(capture.sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr), GuardKind::kIdentity,
-                           Py_None, UserLocation());
+      capture.guards().Add(capture.sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr),
+                           GuardKind::kIdentity, Py_None, UserLocation());
     }
     mutates = WritesInputs(closed.graph);
     if (mutates && sources.size() > 1) capture.guards().AddOverlap(sources, live);

@@ -30,10 +30,30 @@ PyTypeObject* LruCacheType() {
   static PyTypeObject* type = NamedType("functools", "_lru_cache_wrapper");
   return type;
 }
+PyTypeObject* ItemGetterType() {
+  static PyTypeObject* type = NamedType("_operator", "itemgetter");
+  return type;
+}
+
+bool IsPythonClass(PyTypeObject* type) {
+  // Classes made by type() have CPython's own deallocator, which C modules cannot name.
+  static const destructor class_deallocator = NamedType("collections.abc", "Sized")->tp_dealloc;
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dealloc == class_deallocator;
+}
+
+PyTypeObject* NativeBase(PyTypeObject* type) {
+  while (IsPythonClass(type)) type = type->tp_base;
+  return type;
+}
 
 bool IsStructSequenceType(PyTypeObject* type) {
   return PyType_IsSubtype(type, &PyTuple_Type) && type != &PyTuple_Type &&
          PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "n_sequence_fields") != 0;
+}
+
+Ref CallMethodWith(BorrowedRef object, const char* name, BorrowedRef argument) {
+  Ref key = Ref::Steal(PyUnicode_InternFromString(name));
+  return Ref::Steal(PyObject_CallMethodOneArg(object, key, argument));
 }
 
 void LoadBuiltinTypes() {
@@ -41,6 +61,8 @@ void LoadBuiltinTypes() {
   DefaultDictType();
   PartialType();
   LruCacheType();
+  ItemGetterType();
+  IsPythonClass(&PyList_Type);
 }
 
 }  // namespace framefuse

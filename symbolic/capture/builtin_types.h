@@ -5,13 +5,22 @@
 
 #include <Python.h>
 
+#include "frame_eval/ref.h"
+
 namespace framefuse {
 
 PyTypeObject* DequeType();
 PyTypeObject* DefaultDictType();
 PyTypeObject* PartialType();
 PyTypeObject* LruCacheType();
+PyTypeObject* ItemGetterType();
+// Made by a class statement (or type()): instances hold Python attributes and slots on top of what NativeBase has.
+// Heap types of C modules are none: their state is their own.
+bool IsPythonClass(PyTypeObject* type);
+PyTypeObject* NativeBase(PyTypeObject* type);   // the nearest base, or the type itself, that is no Python class
 bool IsStructSequenceType(PyTypeObject* type);  // a C named tuple: hidden fields lie behind the visible ones
+// object.name(argument). PyObject_CallMethod with "O" would spread a tuple over several arguments.
+Ref CallMethodWith(BorrowedRef object, const char* name, BorrowedRef argument);
 void LoadBuiltinTypes();
 
 }  // namespace framefuse

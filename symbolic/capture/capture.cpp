@@ -96,7 +96,8 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
 PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   PyCodeObject* code = frame_ops::Code(frame);
   const bool starting_generator = frame_ops::IsStarting(frame) && IsGeneratorCode(code);
-  if (native_depth_ == 0 || throw_flag != 0 || tracing::Tracer::InOwnPython() || IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
+  if (native_depth_ == 0 || throw_flag != 0 || tracing::Tracer::InOwnPython() || IsFinaliser(code) ||
+      BelongsToTorchLeaf(frame)) {
     return frame_ops::EvalDefault(thread, frame, throw_flag);
   }
   ExpectedCall call = std::exchange(expected_, ExpectedCall());
@@ -121,13 +122,14 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   const int outer_leaf = std::exchange(leaf_depth_, 0);
   frames_.push_back(FrameRecord{&act});
   top_ = &act;
-  RunResult result = control.unwinding ? RunResult{Outcome::kUnwound, Value()}
-                                       : Evaluate(thread, act, *this, StartAt::kNext);
+  RunResult result =
+      control.unwinding ? RunResult{Outcome::kUnwound, Value()} : Evaluate(thread, act, *this, StartAt::kNext);
   top_ = act.parent;
   frames_.pop_back();
   native_depth_ = outer_native;
   leaf_depth_ = outer_leaf;
   if (result.outcome == Outcome::kUnwound) SetUnwindError();
+  Consume(result.value);  // the caller gets the object without its source
   frame_ops::FinishHookedFrame(thread, frame);
   return result.value.object.release();
 }
@@ -196,7 +198,13 @@ Value Capture::Break(GraphBreakKind kind, std::string_view context) {
   // Frames entered from C cannot be resumed: the break is the outermost C call's (soundness rule 4).
   std::size_t last = 0;
   while (last + 1 < frames_.size() && frames_[last + 1].activation->completion != Completion::kCallback) ++last;
+  // Library code runs natively from the user's call on, rather than in pieces.
+  const auto is_library = [this](std::size_t i) {
+    return IsSkippedCode(frame_ops::Code(frames_[i].activation->frame));
+  };
+  while (last > 0 && is_library(last)) --last;
   for (std::size_t i = last + 1; i-- > 0;) {
+    if (i > 0 && is_library(i)) continue;
     const Activation& act = *frames_[i].activation;
     CapturePosition position = PositionOf(act, act.started);
     if (i == last) {
@@ -220,7 +228,8 @@ Value Capture::Break(GraphBreakKind kind, std::string_view context) {
 bool Capture::CheckTracer() {
   if (control.unwinding) return false;
   if (const std::optional<tracing::TensorBreak>& pending = tracer_.PendingBreak()) {
-    Break(BreakKindOf(*pending), absl::StrCat(pending->context, pending->explanation.empty() ? "" : ": ", pending->explanation));
+    Break(BreakKindOf(*pending),
+          absl::StrCat(pending->context, pending->explanation.empty() ? "" : ": ", pending->explanation));
     return false;
   }
   return true;

@@ -47,7 +47,7 @@ struct BreakRecord {
 };
 
 struct CaptureOptions {
-  bool fx = false;               // keep the torch-level calls for an FX backend
+  bool fx = false;             // keep the torch-level calls for an FX backend
   std::int64_t break_at = -1;  // testing: force a break before this instruction of the attempt, counted from 0
 };
 
@@ -77,6 +77,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   void set_stop_listener(StopListener* listener) { stop_listener_ = listener; }
 
   SourceTable& sources() { return sources_; }
+  const absl::flat_hash_set<SourceId>& read_leaves() const { return read_leaves_; }  // must be there in each call
   GuardSet& guards() { return guards_; }
   TrackedTable& tracked() { return tracked_; }
   tracing::Tracer& tracer() { return tracer_; }
@@ -143,6 +144,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing);
   bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value_or_null);
   Value RawInstanceGet(Tracked& instance, BorrowedRef name);  // null, no error: absent (guarded)
+  // A member descriptor's value: the slot of a class with __slots__ or a field of a C type.
+  Value ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject* type);
   Value BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId source, ValueView owner, PyTypeObject* type);
   Value TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name);
   Value ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name);
@@ -242,8 +245,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) override;
   Value ListToTuple(Activation& act, ValueView list) override;
   Value FormatValue(Activation& act, ValueView v, int conversion, ValueView spec_or_null) override;
-  Value MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults,
-                     ValueView annotations, ValueView closure) override;
+  Value MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults, ValueView annotations,
+                     ValueView closure) override;
   bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) override;
   Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
                  BorrowedRef traceback) override;
@@ -308,6 +311,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   absl::flat_hash_map<PyCodeObject*, bool> is_torch_code_;
   TorchState start_state_;
   Ref start_exception_;  // handled when the attempt began
+  absl::flat_hash_set<SourceId> read_leaves_;
   int native_depth_ = 0;
   int leaf_depth_ = 0;
   absl::flat_hash_set<PyObject*> fresh_functions_;

@@ -1,7 +1,11 @@
 // The attribute protocol with sources, as CPython has it: type look-up, data descriptors, the instance's own
 // attributes, other descriptors, __getattr__; and its forms for modules, types, super() and tensors.
 
+#include <Python.h>
+#include <structmember.h>
+
 #include "absl/strings/str_cat.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 
@@ -27,10 +31,10 @@ bool IsDataDescriptor(BorrowedRef d) { return d && d.type()->tp_descr_set != nul
 // Attributes of functions and types that are plain reads of fields which the object's identity fixes, or
 // that nobody changes between calls without changing the object.
 bool IsPlainField(const char* name) {
-  static const char* const kNames[] = {"__name__", "__qualname__", "__module__", "__doc__", "__code__", "__defaults__",
-                                       "__kwdefaults__", "__closure__", "__mro__", "__bases__", "__base__",
-                                       "__annotations__", "__wrapped__", "__text_signature__", "__flags__", "__globals__",
-                                       "__self__", "__func__", "__objclass__"};
+  static const char* const kNames[] = {
+      "__name__",    "__qualname__", "__module__", "__doc__",  "__code__",        "__defaults__", "__kwdefaults__",
+      "__closure__", "__mro__",      "__bases__",  "__base__", "__annotations__", "__wrapped__",  "__text_signature__",
+      "__flags__",   "__globals__",  "__self__",   "__func__", "__objclass__"};
   for (const char* known : kNames) {
     if (std::string_view(known) == name) return true;
   }
@@ -74,7 +78,7 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
   if (PyType_Check(owner.object.get())) return TypeGetAttr(act, owner, name);
   if (owner.object.type() == &PySuper_Type) return SuperGetAttr(act, owner, name);
   PyTypeObject* type = owner.object.type();
-  const bool heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+  const bool heap = IsPythonClass(type);
   if (t != nullptr && t->kind == TrackedKind::kOpaque && !heap) {
     return Break(GraphBreakKind::kOpaqueObject,
                  absl::StrCat("attribute ", Utf8(name), " of an object of type ", type->tp_name));
@@ -84,9 +88,9 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
     BorrowedRef getattribute = LookupInType(type, N().getattribute);
     if (IsPythonFunction(getattribute)) {
       const ValueView args[] = {owner, ValueView(name, kNoSource)};
-      Value function = Adopt(getattribute, sources_.Intern(SourceKind::kTypeAttr,
-                                                           ConstantSource(reinterpret_cast<PyObject*>(type)), 0,
-                                                           N().getattribute));
+      Value function =
+          Adopt(getattribute, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)),
+                                              0, N().getattribute));
       BorrowedRef fallback = LookupInType(type, N().getattr);
       Value v = CallFunction(act, function, args, nullptr, fallback ? Completion::kCallback : Completion::kPush);
       if (v || control.unwinding || !fallback || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
@@ -104,18 +108,19 @@ Value Capture::GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name
   const SourceId descriptor_source =
       sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, name);
   if (IsDataDescriptor(descriptor)) return BindDescriptor(act, descriptor, descriptor_source, owner, type);
-  if (t != nullptr) {
+  if (t != nullptr && t->kind != TrackedKind::kInstanceDict) {
     Value own = RawInstanceGet(*t, name);
     if (own || control.unwinding || PyErr_Occurred()) return own;
-  } else if (PyObject* own = frame_ops::RawInstanceAttr(owner.object, name)) {
+  } else if (PyObject* own = t == nullptr ? frame_ops::RawInstanceAttr(owner.object, name) : nullptr) {
     return Value{Ref::Create(own), kNoSource};
   }
   if (descriptor) return BindDescriptor(act, descriptor, descriptor_source, owner, type);
   BorrowedRef fallback = LookupInType(type, N().getattr);
   if (IsPythonFunction(fallback) && !suppress_missing) {
     const ValueView args[] = {owner, ValueView(name, kNoSource)};
-    Value function = Adopt(fallback, sources_.Intern(SourceKind::kTypeAttr,
-                                                     ConstantSource(reinterpret_cast<PyObject*>(type)), 0, N().getattr));
+    Value function = Adopt(
+        fallback,
+        sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, N().getattr));
     return CallFunction(act, function, args, nullptr, Completion::kPush);
   }
   return AttributeError(owner.object, name);
@@ -146,15 +151,7 @@ Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId 
     Value cls = Adopt(reinterpret_cast<PyObject*>(type), ConstantSource(reinterpret_cast<PyObject*>(type)));
     return Value{Ref::Steal(PyMethod_New(inner.object, cls.object)), kNoSource};
   }
-  if (kind == &PyMemberDescr_Type) {
-    Ref held = Ref::Steal(kind->tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type)));
-    if (t == nullptr) return Value{std::move(held), kNoSource};
-    if (OverlayWrite* w = t->FindWrite(descriptor)) {
-      return w->value ? Value{w->value, kNoSource} : AttributeError(owner.object, reinterpret_cast<PyMemberDescrObject*>(descriptor.get())->d_common.d_name);
-    }
-    if (!held) return Break(GraphBreakKind::kOpaqueObject, "a slot that is not set"); 
-    return Adopt(held, sources_.Intern(SourceKind::kSlotAttr, t->source, 0, descriptor));
-  }
+  if (kind == &PyMemberDescr_Type) return ReadMember(descriptor, owner, type);
   if (kind == &PyGetSetDescr_Type) {
     PyObject* name = reinterpret_cast<PyGetSetDescrObject*>(descriptor.get())->d_common.d_name;
     if (PyUnicode_Compare(name, N().klass) == 0) {
@@ -175,8 +172,13 @@ Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId 
     return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
   }
   if (kind->tp_descr_get == nullptr) return Adopt(descriptor, source);
+  if (kind == LruCacheType()) {
+    Value function = Adopt(descriptor, source);
+    return function ? Value{Ref::Steal(PyMethod_New(function.object, owner.object)), kNoSource} : Value();
+  }
   if ((kind->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {  // method descriptors, slot wrappers, classmethod descriptors …
-    return Value{Ref::Steal(kind->tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))), kNoSource};
+    return Value{Ref::Steal(kind->tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))),
+                 kNoSource};
   }
   BorrowedRef get = LookupInType(kind, "__get__");
   if (!IsPythonFunction(get)) {
@@ -187,6 +189,30 @@ Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId 
   Value cls = Adopt(reinterpret_cast<PyObject*>(type), ConstantSource(reinterpret_cast<PyObject*>(type)));
   const ValueView args[] = {self, owner, cls};
   return CallFunction(act, Adopt(get, ConstantSource(get)), args, nullptr, Completion::kPush);
+}
+
+Value Capture::ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject* type) {
+  Tracked* t = tracked_.Find(owner.object);
+  auto* d = reinterpret_cast<PyMemberDescrObject*>(descriptor.get());
+  if (t == nullptr) {
+    return Wrap(
+        Ref::Steal(PyMemberDescr_Type.tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))));
+  }
+  if (OverlayWrite* w = t->FindWrite(descriptor)) {
+    if (!w->value) PyErr_SetObject(PyExc_AttributeError, d->d_common.d_name);
+    return Value{w->value, kNoSource};
+  }
+  if (d->d_member->type != T_OBJECT_EX && d->d_member->type != T_OBJECT) {
+    return Break(GraphBreakKind::kOpaqueObject,
+                 absl::StrCat("attribute ", Utf8(d->d_common.d_name), " of ", type->tp_name));
+  }
+  Ref held = Ref::Steal(PyMemberDescr_Type.tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type)));
+  const SourceId source = sources_.Intern(SourceKind::kSlotAttr, t->source, 0, descriptor);
+  const bool empty =
+      *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner.object.get()) + d->d_member->offset) == nullptr;
+  if (!empty) return Adopt(held, source);
+  AddGuard(source, GuardKind::kNull, nullptr);
+  return Value{std::move(held), kNoSource};  // None, or the AttributeError is set
 }
 
 Value Capture::LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Value* self) {
@@ -201,8 +227,8 @@ Value Capture::LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Va
       Value own = t != nullptr ? RawInstanceGet(*t, name)
                                : Value{Ref::Create(frame_ops::RawInstanceAttr(owner.object, name)), kNoSource};
       if (own || control.unwinding || PyErr_Occurred()) return own;
-      Value function = Adopt(found, sources_.Intern(SourceKind::kTypeAttr,
-                                                    ConstantSource(reinterpret_cast<PyObject*>(type)), 0, name));
+      Value function = Adopt(
+          found, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, name));
       if (function) *self = Value{Ref::Create(owner.object), owner.source};
       return function;
     }
@@ -320,7 +346,8 @@ Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name)
     if (own != nullptr) return Adopt(own, sources_.InstanceAttr(t->source, name));
     if (!descriptor) AddGuard(t->source, GuardKind::kLacksAttr, name);
   }
-  if (IsPythonFunction(descriptor)) return BindDescriptor(act, descriptor, ConstantSource(descriptor), owner, owner.object.type());
+  if (IsPythonFunction(descriptor))
+    return BindDescriptor(act, descriptor, ConstantSource(descriptor), owner, owner.object.type());
   Ref result = Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); }));
   if (!CheckTracer() || !result) return Value();
   if (IsFakeTensor(result)) {
@@ -381,7 +408,8 @@ bool Capture::DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) {
   BorrowedRef deleter = LookupInType(type, N().delattr);
   if (IsPythonFunction(deleter)) {
     const ValueView args[] = {owner, ValueView(name, kNoSource)};
-    return static_cast<bool>(CallFunction(act, Adopt(deleter, ConstantSource(deleter)), args, nullptr, Completion::kDrop));
+    return static_cast<bool>(
+        CallFunction(act, Adopt(deleter, ConstantSource(deleter)), args, nullptr, Completion::kDrop));
   }
   return GenericSetAttr(act, owner, name, ValueView());
 }
@@ -395,7 +423,8 @@ bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name,
     if (IsPythonFunction(setter)) {
       const ValueView args[] = {owner, value};
       const absl::Span<const ValueView> used = absl::MakeSpan(args, value.object ? 2 : 1);
-      return static_cast<bool>(CallFunction(act, Adopt(setter, ConstantSource(setter)), used, nullptr, Completion::kDrop));
+      return static_cast<bool>(
+          CallFunction(act, Adopt(setter, ConstantSource(setter)), used, nullptr, Completion::kDrop));
     }
   } else if (IsDataDescriptor(descriptor) && (descriptor.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
     BorrowedRef set = LookupInType(descriptor.type(), value.object ? "__set__" : "__delete__");
@@ -415,12 +444,15 @@ bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name,
     return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
   }
   if (type->tp_finalize != nullptr || LookupInType(type, "__del__")) {
-    return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("a write to ", type->tp_name, ", which has __del__"));
+    return BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                      absl::StrCat("a write to ", type->tp_name, ", which has __del__"));
   }
   if (IsDataDescriptor(descriptor)) {
     if (descriptor.type() != &PyMemberDescr_Type) {
-      return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
+      return BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                        absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
     }
+    if (!value.object && !ReadMember(descriptor, owner, type)) return false;  // nothing to delete
     t->Write(descriptor, Ref::Create(value.object));
     return true;
   }

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "frame_eval/compiled_function.h"
 #include "guards/read.h"
@@ -32,8 +31,8 @@ std::size_t PositionalCount(absl::Span<const ValueView> args, BorrowedRef kwname
 
 PyObject* Vectorcall(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   ObjectVector objects = Objects(args);
-  return PyObject_Vectorcall(callable, objects.data() + 1, PositionalCount(args, kwnames) | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                             kwnames);
+  return PyObject_Vectorcall(callable, objects.data() + 1,
+                             PositionalCount(args, kwnames) | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
 }
 
 // Arguments that a torch leaf function may be given: nothing whose attributes it could read unseen.
@@ -59,7 +58,8 @@ bool Capture::AnyFake(absl::Span<const ValueView> args) const {
     PyObject* o = v.object;
     if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return false;
     PyObject** items = PySequence_Fast_ITEMS(o);
-    return std::any_of(items, items + PySequence_Fast_GET_SIZE(o), [](PyObject* i) { return tracing::Tracer::IsFake(i); });
+    return std::any_of(items, items + PySequence_Fast_GET_SIZE(o),
+                       [](PyObject* i) { return tracing::Tracer::IsFake(i); });
   });
 }
 
@@ -135,7 +135,8 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
   const std::size_t positional = PositionalCount(args, kwnames);
   for (std::size_t i = 0; i < args.size(); ++i) {
     const bool keeps_source = i < positional && i < static_cast<std::size_t>(code->co_argcount) &&
-                              !IsFreshFunction(function.object) && (code->co_flags & (CO_GENERATOR | CO_COROUTINE)) == 0;
+                              !IsFreshFunction(function.object) &&
+                              (code->co_flags & (CO_GENERATOR | CO_COROUTINE)) == 0;
     if (!keeps_source) Consume(args[i]);
   }
   expected_ = ExpectedCall{function.object, completion, std::move(pending), args.subspan(0, positional)};
@@ -173,8 +174,8 @@ Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const
         }
       }
       if (Py_TYPE(callable.get()) == &PyMethodDescr_Type) {
-        fx_.Record(FxNode::Op::kCallMethod, reinterpret_cast<PyDescrObject*>(callable.get())->d_name, positional, keywords,
-                   result);
+        fx_.Record(FxNode::Op::kCallMethod, reinterpret_cast<PyDescrObject*>(callable.get())->d_name, positional,
+                   keywords, result);
       } else {
         fx_.Record(FxNode::Op::kCallFunction, callable, positional, keywords, result);
       }
@@ -220,7 +221,8 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
     auto* type = reinterpret_cast<PyTypeObject*>(self);
     const bool heap_new = std::string_view(name) == "__new__";
     const CallRule* rule = FindCallRule(self);
-    const bool listed = rule != nullptr && (rule->kind == CallRule::Kind::kPure || rule->kind == CallRule::Kind::kTorch);
+    const bool listed =
+        rule != nullptr && (rule->kind == CallRule::Kind::kPure || rule->kind == CallRule::Kind::kTorch);
     if (heap_new || listed || BuiltinMethodEffect(type, name) == MethodEffect::kReads ||
         PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
       if (!PrepareAll(args)) return Value();
@@ -240,7 +242,8 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
 }
 
 // A C method of a type with its self as first argument.
-Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                              BorrowedRef kwnames) {
   PyObject* o = callable.object;
   if (Py_TYPE(o) == &_PyMethodWrapper_Type) {  // obj.__add__ and the like: unwrap to the slot wrapper
     if (tracked_.Find(callable.object) != nullptr) {
@@ -291,8 +294,8 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
   }
   // dict methods on a __dict__ or on one key of a dict: only that key is read
   if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && !kwnames) {
-    const bool by_key = args.size() >= 2 && IsLeaf(args[1].object) &&
-                        (t->kind == TrackedKind::kInstanceDict || !t->realised);
+    const bool by_key =
+        args.size() >= 2 && IsLeaf(args[1].object) && (t->kind == TrackedKind::kInstanceDict || !t->realised);
     if (by_key && (name == "get" || name == "__getitem__" || name == "__contains__") && args.size() <= 3 &&
         (name != "__getitem__" || type == &PyDict_Type)) {
       Value found = TrackedDictGet(*t, args[1]);
@@ -357,7 +360,7 @@ Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const Va
     all.insert(all.end(), args.begin(), args.end());
     return CallFunction(act, Adopt(meta_call, ConstantSource(meta_call)), all, kwnames, completion);
   }
-  const bool heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
+  const bool heap = IsPythonClass(type);
   const bool exception = PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException));
   if (!heap) {
     if (!exception) return Break(GraphBreakKind::kUnlistedCallable, type->tp_name);
@@ -377,8 +380,7 @@ Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const Va
     object = CallWith(act, Adopt(function, ConstantSource(function)), all, kwnames,
                       python_init ? Completion::kCallback : completion);
   } else {
-    PyTypeObject* base = type;
-    while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
+    PyTypeObject* base = NativeBase(type);
     const bool plain = base == &PyBaseObject_Type;
     if (!plain && !exception && base != &PyDict_Type && base != &PyList_Type && base != &PyTuple_Type &&
         base != &PySet_Type && base != &PyLong_Type && base != &PyUnicode_Type && base != &PyFloat_Type &&
@@ -395,7 +397,8 @@ Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const Va
     Ref keywords;
     for (std::size_t i = positional; i < args.size(); ++i) {
       if (!keywords) keywords = Ref::Steal(PyDict_New());
-      PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)), args[i].object);
+      PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)),
+                     args[i].object);
     }
     object = Wrap(Ref::Steal(Native([&] { return type->tp_new(type, tuple, keywords); })));
   }
@@ -450,7 +453,8 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
     const std::size_t positional = PositionalCount(args, kwnames);
     for (std::size_t i = positional; i < args.size(); ++i) {
       Consume(args[i]);
-      PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)), args[i].object);
+      PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)),
+                     args[i].object);
     }
     Ref all = Ref::Steal(PyList_New(0));
     if (!ListExtend(act, all, parts[1])) return Value();
@@ -473,12 +477,13 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
     ValueVector all;
     all.push_back(callable);
     all.insert(all.end(), args.begin(), args.end());
-    Value function = Adopt(call, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)),
-                                                 0, Ref::Steal(PyUnicode_InternFromString("__call__"))));
+    Value function =
+        Adopt(call, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0,
+                                    Ref::Steal(PyUnicode_InternFromString("__call__"))));
     return CallFunction(act, function, all, kwnames, completion);
   }
   if (type->tp_call == nullptr) return CallNative(callable.object, args, kwnames);  // raises the TypeError
-  if (absl::StartsWith(type->tp_name, "operator.itemgetter")) {
+  if (type == ItemGetterType()) {
     if (!PrepareAll(args, false)) return Value();
     return CallNative(callable.object, args, kwnames);
   }

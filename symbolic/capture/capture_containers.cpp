@@ -1,6 +1,7 @@
 // Tracked containers: lazy shadows, reads by key, and making arguments of C code safe to read.
 
 #include "absl/strings/str_cat.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 
@@ -78,7 +79,9 @@ void Capture::RealiseItems(Tracked& t, bool) {
       if (!v || PyObject_SetItem(shadow, PyTuple_GET_ITEM(pair, 0), v.object) < 0) return;
     }
     for (OverlayWrite& w : t.writes) {
-      if (w.value ? PyObject_SetItem(shadow, w.key, w.value) < 0 : PyObject_DelItem(shadow, w.key) < 0) return;
+      const bool there = PyDict_Contains(shadow, w.key) > 0;
+      if (there && (w.reinserted || !w.value) && PyObject_DelItem(shadow, w.key) < 0) return;
+      if (w.value && PyObject_SetItem(shadow, w.key, w.value) < 0) return;
     }
     if (!t.writes.empty()) t.replaced = true;
     t.writes.clear();
@@ -105,7 +108,7 @@ void Capture::RealiseItems(Tracked& t, bool) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
       Ref index = Ref::Steal(PyLong_FromSsize_t(i));
       Value v = adopt_item(PyList_GET_ITEM(items.get(), i), index);
-      Ref done = v ? Ref::Steal(PyObject_CallMethod(shadow, "append", "O", v.object.get())) : Ref();
+      Ref done = v ? CallMethodWith(shadow, "append", v.object) : Ref();
       if (!done) return;
     }
   }
@@ -229,7 +232,7 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
       if (value == o) continue;
       if (!PrepareNative(BorrowedRef(value), allow_instances)) return false;
     }
-  } else if (t == nullptr && (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !PyType_Check(o)) {
+  } else if (t == nullptr && IsPythonClass(Py_TYPE(o)) && !PyType_Check(o)) {
     if (!allow_instances) {
       return BreakFalse(GraphBreakKind::kOpaqueObject,
                         absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));

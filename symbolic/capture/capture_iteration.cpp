@@ -1,6 +1,7 @@
 // Iteration, unpacking and building of containers.
 
 #include "absl/strings/str_cat.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 
@@ -15,8 +16,7 @@ bool Capture::GuardIterable(Activation&, ValueView v, const char* what) {
     }
     return BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat(what, " of ", v.object.type()->tp_name));
   }
-  if (t == nullptr && v.object.type()->tp_iternext != nullptr &&
-      (v.object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
+  if (t == nullptr && v.object.type()->tp_iternext != nullptr && !IsPythonClass(v.object.type())) {
     return true;  // a fresh iterator: what it walks was prepared when it was made
   }
   return PrepareNative(v);
@@ -68,14 +68,14 @@ SendOutcome Capture::Send(Activation& act, ValueView receiver, ValueView sent, V
 
 bool Capture::UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out) {
   Tracked* t = tracked_.Find(v.object);
-  if (t != nullptr && t->kind == TrackedKind::kTuple && PyTuple_GET_SIZE(t->representative.get()) ==
-                                                             static_cast<Py_ssize_t>(out.size())) {
+  if (t != nullptr && t->kind == TrackedKind::kTuple &&
+      PyTuple_GET_SIZE(t->representative.get()) == static_cast<Py_ssize_t>(out.size())) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       PyObject* item = PyTuple_GET_ITEM(t->representative.get(), static_cast<Py_ssize_t>(i));
       Ref index = Ref::Steal(PyLong_FromSize_t(i));
       Tracked* known = IsLeaf(item) ? nullptr : tracked_.Find(item);
-      const SourceId source = IsLeaf(item) ? sources_.Item(t->source, index)
-                                           : (known != nullptr ? known->source : kNoSource);
+      const SourceId source =
+          IsLeaf(item) ? sources_.Item(t->source, index) : (known != nullptr ? known->source : kNoSource);
       out[i] = Value{Ref::Create(item), source};
     }
     return true;

@@ -60,7 +60,7 @@ bool Capture::StoreGlobal(Activation& act, BorrowedRef name, ValueView value) {
       return true;
     }
   }
-  writes->push_back(OverlayWrite{Ref::Create(name), Ref::Create(value.object)});
+  writes->push_back(OverlayWrite{Ref::Create(name), Ref::Create(value.object), false});
   return true;
 }
 
@@ -79,9 +79,7 @@ Value Capture::LoadName(Activation& act, BorrowedRef name) {
   return LoadGlobal(act, name);
 }
 
-bool Capture::StoreName(Activation& act, BorrowedRef, ValueView) {
-  return Unsupported(act, "STORE_NAME");
-}
+bool Capture::StoreName(Activation& act, BorrowedRef, ValueView) { return Unsupported(act, "STORE_NAME"); }
 bool Capture::DeleteName(Activation& act, BorrowedRef) { return Unsupported(act, "DELETE_NAME"); }
 
 Value Capture::MakeCell(Activation& act, int slot, ValueView initial) {

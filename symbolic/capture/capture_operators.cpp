@@ -9,9 +9,10 @@ namespace {
 
 // operator's function for a NB_* number (in-place forms 13 later), for the torch-level journal.
 BorrowedRef OperatorFunction(int nb_op) {
-  static const char* const kNames[] = {"add",  "and_",  "floordiv",  "lshift",  "matmul",   "mul",  "mod",  "or_",  "pow",
-                                       "rshift", "sub", "truediv", "xor",     "iadd",   "iand",     "ifloordiv", "ilshift",
-                                       "imatmul", "imul", "imod", "ior", "ipow", "irshift", "isub", "itruediv", "ixor"};
+  static const char* const kNames[] = {"add",  "and_",      "floordiv", "lshift",   "matmul",  "mul",  "mod",
+                                       "or_",  "pow",       "rshift",   "sub",      "truediv", "xor",  "iadd",
+                                       "iand", "ifloordiv", "ilshift",  "imatmul",  "imul",    "imod", "ior",
+                                       "ipow", "irshift",   "isub",     "itruediv", "ixor"};
   static PyObject* functions[26] = {};
   if (functions[nb_op] == nullptr) {
     Ref module = Ref::Steal(PyImport_ImportModule("operator"));
@@ -114,7 +115,8 @@ Truth Capture::Is(Activation&, ValueView left, ValueView right) {
 
 Truth Capture::Contains(Activation& act, ValueView item, ValueView container) {
   Tracked* t = tracked_.Find(container.object);
-  const bool keyed = t != nullptr && (t->kind == TrackedKind::kInstanceDict || (t->kind == TrackedKind::kDict && !t->realised));
+  const bool keyed =
+      t != nullptr && (t->kind == TrackedKind::kInstanceDict || (t->kind == TrackedKind::kDict && !t->realised));
   if (keyed && IsLeaf(item.object)) {
     Consume(item);
     if (t->kind == TrackedKind::kDict && t->FindWrite(item.object) == nullptr) {
@@ -266,6 +268,9 @@ bool Capture::ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value) {
   Consume(key);
   if (value.object) Consume(value);
   if (t.kind == TrackedKind::kInstanceDict) {
+    if (!PyUnicode_CheckExact(key.object.get())) {
+      return BreakFalse(GraphBreakKind::kUnsupportedWrite, "a key that is no string in the __dict__ of an object");
+    }
     t.owner->Write(key.object, Ref::Create(value.object));
     return true;
   }

@@ -12,14 +12,7 @@ namespace {
 bool IsExactDict(BorrowedRef o) { return PyDict_CheckExact(o.get()) || PyODict_CheckExact(o.get()); }
 
 // Instances whose attributes are read the generic way and that have no C state of their own.
-bool HasGenericLayout(PyTypeObject* type) {
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
-  for (PyTypeObject* base = type; base != nullptr; base = base->tp_base) {
-    if (base == &PyBaseObject_Type) return true;
-    if ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
-  }
-  return false;
-}
+bool HasGenericLayout(PyTypeObject* type) { return IsPythonClass(type) && NativeBase(type) == &PyBaseObject_Type; }
 
 // Sources at which a whole function object stays put from call to call.
 bool IsStableSource(SourceKind kind) {
@@ -71,7 +64,7 @@ TrackedKind Capture::Classify(BorrowedRef o) const {
   if (PyCFunction_Check(o.get()) || PyMethod_Check(o.get()) || type == &PyMethodDescr_Type ||
       type == &PyWrapperDescr_Type || type == &PyClassMethodDescr_Type || type == &PyProperty_Type ||
       type == &PyStaticMethod_Type || type == &PyClassMethod_Type || type == &PyGetSetDescr_Type ||
-      type == &PyMemberDescr_Type) {
+      type == &PyMemberDescr_Type || type == PartialType() || type == LruCacheType() || type == ItemGetterType()) {
     return TrackedKind::kCallable;
   }
   if (PyWeakref_CheckRefExact(o.get())) return TrackedKind::kCallable;
@@ -79,7 +72,11 @@ TrackedKind Capture::Classify(BorrowedRef o) const {
 }
 
 Value Capture::Adopt(BorrowedRef original, SourceId source) {
-  if (IsLeaf(original)) return Value{Ref::Create(original), source};
+  if (IsLeaf(original)) {
+    // That it is there is a fact even if its value never matters.
+    if (source != kNoSource && sources_[source].base != kNoSource) read_leaves_.insert(source);
+    return Value{Ref::Create(original), source};
+  }
   Tracked* known = tracked_.FindByOriginal(original);
   if (known == nullptr) known = tracked_.Find(original);  // already a representative
   if (known != nullptr) {
@@ -112,8 +109,9 @@ void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId sourc
       AddGuard(source, GuardKind::kIdentity, original);
       return;
     case TrackedKind::kCallable:
-      // A bound method is new at each look-up: its parts, like a weak reference's target, are guarded where read.
-      if (PyMethod_Check(original.get()) || PyWeakref_Check(original.get())) {
+      // A bound method is new at each look-up: its parts, like a weak reference's target or a partial's fields, are
+      // guarded where read.
+      if (PyMethod_Check(original.get()) || PyWeakref_Check(original.get()) || original.type() == PartialType()) {
         AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
       } else if (BorrowedRef descriptor = PyCFunction_Check(original.get()) ? DescriptorOfBoundMethod(original) : nullptr) {
         AddGuard(sources_.Intern(SourceKind::kMethodFunction, source, 0, nullptr), GuardKind::kIdentity, descriptor);
@@ -147,7 +145,8 @@ void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId sourc
 }
 
 Value Capture::AdoptTensor(BorrowedRef original, SourceId source) {
-  const tracing::InputRole role = IsParameter(original) ? tracing::InputRole::kParameter : tracing::InputRole::kArgument;
+  const tracing::InputRole role =
+      IsParameter(original) ? tracing::InputRole::kParameter : tracing::InputRole::kArgument;
   absl::StatusOr<Ref> fake = tracer_.MakeInput(original, role, static_cast<int>(tensor_inputs_.size()));
   if (!fake.ok()) return Break(GraphBreakKind::kUnsupportedTensor, std::string(fake.status().message()));
   guards_.AddTensor(source, original, Here());
@@ -188,7 +187,8 @@ Value Capture::AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId s
       return Value{std::move(shadow), source};
     }
     case TrackedKind::kSet:
-      shadow = Ref::Steal(type == &PySet_Type ? PySet_New(nullptr) : PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type)));
+      shadow =
+          Ref::Steal(type == &PySet_Type ? PySet_New(nullptr) : PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type)));
       break;
     default:
       shadow = Ref::Steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type)));
@@ -240,15 +240,74 @@ BorrowedRef Capture::LookupInType(PyTypeObject* type, const char* name) {
 
 void Capture::GuardProtocolMethods(PyTypeObject* type) {
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || !guarded_protocols_.insert(type).second) return;
-  static const char* const kNames[] = {
-      "__getattribute__", "__getattr__", "__setattr__", "__delattr__", "__call__", "__iter__", "__next__", "__len__",
-      "__bool__", "__contains__", "__getitem__", "__setitem__", "__delitem__", "__eq__", "__ne__", "__lt__", "__le__",
-      "__gt__", "__ge__", "__hash__", "__repr__", "__str__", "__format__", "__add__", "__radd__", "__iadd__", "__sub__",
-      "__rsub__", "__isub__", "__mul__", "__rmul__", "__imul__", "__truediv__", "__rtruediv__", "__itruediv__",
-      "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__pow__", "__rpow__", "__matmul__", "__rmatmul__",
-      "__and__", "__rand__", "__or__", "__ror__", "__xor__", "__rxor__", "__lshift__", "__rshift__", "__neg__",
-      "__pos__", "__abs__", "__invert__", "__int__", "__float__", "__index__", "__complex__", "__enter__", "__exit__",
-      "__get__", "__set__", "__delete__", "__missing__", "__reversed__", "__torch_function__", "__instancecheck__"};
+  static const char* const kNames[] = {"__getattribute__",
+                                       "__getattr__",
+                                       "__setattr__",
+                                       "__delattr__",
+                                       "__call__",
+                                       "__iter__",
+                                       "__next__",
+                                       "__len__",
+                                       "__bool__",
+                                       "__contains__",
+                                       "__getitem__",
+                                       "__setitem__",
+                                       "__delitem__",
+                                       "__eq__",
+                                       "__ne__",
+                                       "__lt__",
+                                       "__le__",
+                                       "__gt__",
+                                       "__ge__",
+                                       "__hash__",
+                                       "__repr__",
+                                       "__str__",
+                                       "__format__",
+                                       "__add__",
+                                       "__radd__",
+                                       "__iadd__",
+                                       "__sub__",
+                                       "__rsub__",
+                                       "__isub__",
+                                       "__mul__",
+                                       "__rmul__",
+                                       "__imul__",
+                                       "__truediv__",
+                                       "__rtruediv__",
+                                       "__itruediv__",
+                                       "__floordiv__",
+                                       "__rfloordiv__",
+                                       "__mod__",
+                                       "__rmod__",
+                                       "__pow__",
+                                       "__rpow__",
+                                       "__matmul__",
+                                       "__rmatmul__",
+                                       "__and__",
+                                       "__rand__",
+                                       "__or__",
+                                       "__ror__",
+                                       "__xor__",
+                                       "__rxor__",
+                                       "__lshift__",
+                                       "__rshift__",
+                                       "__neg__",
+                                       "__pos__",
+                                       "__abs__",
+                                       "__invert__",
+                                       "__int__",
+                                       "__float__",
+                                       "__index__",
+                                       "__complex__",
+                                       "__enter__",
+                                       "__exit__",
+                                       "__get__",
+                                       "__set__",
+                                       "__delete__",
+                                       "__missing__",
+                                       "__reversed__",
+                                       "__torch_function__",
+                                       "__instancecheck__"};
   for (const char* name : kNames) LookupInType(type, name);
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 // Code that can look at its frame's variables by name keeps all of them.
 bool SeesAllLocals(PyCodeObject* code) {
-  static const char* const kNames[] = {"locals", "vars", "dir", "eval", "exec", "breakpoint", "_getframe", "currentframe", "stack"};
+  static const char* const kNames[] = {"locals",     "vars",      "dir",          "eval", "exec",
+                                       "breakpoint", "_getframe", "currentframe", "stack"};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
     for (const char* name : kNames) {
       if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), name) == 0) return true;
@@ -52,7 +53,7 @@ class ChainCloser {
     PyObject** slots = frame_ops::Slots(act.frame);
     for (int i = 0; i < locals + f.stack_depth; ++i) {
       const SourceId source = act.sources[static_cast<std::size_t>(i)];
-      if (root && source == kUnadopted) continue;  // still what the real frame holds
+      if (root && (source == kUnadopted || IsStillThere(slots[i], i))) continue;  // as the real frame holds it
       // An outer frame goes on after its call, but its handler may be entered from the call itself.
       // Cells stay: frame objects look through free variables' slots without asking whether they are set.
       const bool live = i >= locals || all_live || IsCellSlot(code, i) || liveness.IsLive(act.instruction, i) ||
@@ -73,6 +74,14 @@ class ChainCloser {
   }
 
  private:
+  // The root's slot holds what it held when the attempt began: the real frame need not be written.
+  bool IsStillThere(BorrowedRef value, int slot) const {
+    PyCodeObject* code = frame_ops::Code(capture_.real_frame());
+    if (!value || slot >= frame_ops::SlotCount(code) + frame_ops::StackDepth(capture_.real_frame())) return false;
+    const Tracked* t = capture_.tracked().Find(value);
+    return frame_ops::Slots(capture_.real_frame())[slot] == (t != nullptr ? t->original : Ref::Create(value)).get();
+  }
+
   Capture& capture_;
   RecipeBuilder& recipes_;
 };
@@ -110,7 +119,8 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   const TorchState end = TorchState::Current();
   if (!(end == capture.start_state())) entry->end_state = end;
   if (build_graph) {
-    absl::StatusOr<tracing::TracedGraph> graph = capture.tracer().Close(outputs, capture.start_state().grad_enabled || end.grad_enabled);
+    absl::StatusOr<tracing::TracedGraph> graph =
+        capture.tracer().Close(outputs, capture.start_state().grad_enabled || end.grad_enabled);
     if (!graph.ok()) return MakeGraphBreak(GraphBreakKind::kTensorMutation, graph.status().message().data());
     closed.graph = *std::move(graph);
     for (const tracing::GradientEffect& g : closed.graph.gradient_effects) {

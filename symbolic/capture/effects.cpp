@@ -1,41 +1,52 @@
 #include "symbolic/capture/effects.h"
 
 #include "absl/strings/str_cat.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 
 namespace framefuse {
 namespace {
 
-const char* const kNames[] = {"set_attr",     "delete_attr", "set_item",   "delete_item", "replace_contents",
-                              "extend_list",  "store_global", "store_cell", "set_grad",    "set_requires_grad"};
+const char* const kNames[] = {"set_attr",    "delete_attr",  "set_item",   "delete_item", "replace_contents",
+                              "extend_list", "store_global", "store_cell", "set_grad",    "set_requires_grad"};
+
+absl::Status CollectWrite(Tracked& t, const OverlayWrite& w, RecipeId target, RecipeBuilder& recipes,
+                          std::vector<Effect>* effects) {
+  Effect e;
+  e.target = target;
+  if (w.value) {
+    absl::StatusOr<RecipeId> value = recipes.Of(w.value);
+    if (!value.ok()) return value.status();
+    e.value = *value;
+  }
+  switch (t.kind) {
+    case TrackedKind::kCell:
+      e.kind = EffectKind::kStoreCell;
+      break;
+    case TrackedKind::kDict: {
+      absl::StatusOr<RecipeId> key = recipes.Of(w.key);
+      if (!key.ok()) return key.status();
+      e.key = *key;
+      e.kind = w.value ? EffectKind::kSetItem : EffectKind::kDeleteItem;
+      break;
+    }
+    default:
+      e.name = w.key;
+      e.kind = w.value ? EffectKind::kSetAttr : EffectKind::kDeleteAttr;
+      break;
+  }
+  effects->push_back(std::move(e));
+  return absl::OkStatus();
+}
 
 absl::Status CollectWrites(Tracked& t, RecipeId target, RecipeBuilder& recipes, std::vector<Effect>* effects) {
   for (const OverlayWrite& w : t.writes) {
-    Effect e;
-    e.target = target;
-    if (w.value) {
-      absl::StatusOr<RecipeId> value = recipes.Of(w.value);
-      if (!value.ok()) return value.status();
-      e.value = *value;
+    if (w.reinserted) {
+      absl::Status s = CollectWrite(t, OverlayWrite{w.key, nullptr, false}, target, recipes, effects);
+      if (!s.ok()) return s;
     }
-    switch (t.kind) {
-      case TrackedKind::kCell:
-        e.kind = EffectKind::kStoreCell;
-        break;
-      case TrackedKind::kDict: {
-        absl::StatusOr<RecipeId> key = recipes.Of(w.key);
-        if (!key.ok()) return key.status();
-        e.key = *key;
-        e.kind = w.value ? EffectKind::kSetItem : EffectKind::kDeleteItem;
-        break;
-      }
-      default:
-        e.name = w.key;
-        e.kind = w.value ? EffectKind::kSetAttr : EffectKind::kDeleteAttr;
-        break;
-    }
-    effects->push_back(std::move(e));
+    if (absl::Status s = CollectWrite(t, w, target, recipes, effects); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -61,13 +72,27 @@ absl::Status CollectOne(Tracked& t, RecipeBuilder& recipes, std::vector<Effect>*
   return absl::OkStatus();
 }
 
+// Keys that stay keep their places in the dict below the order: dict's own methods can see them.
+bool ReplaceOrdered(PyObject* target, PyObject* value) {
+  Ref old_keys = Ref::Steal(PySequence_List(target));
+  for (Py_ssize_t i = 0; old_keys && i < PyList_GET_SIZE(old_keys.get()); ++i) {
+    PyObject* key = PyList_GET_ITEM(old_keys.get(), i);
+    const int stays = PyDict_Contains(value, key);
+    if (stays < 0 || (stays == 0 && PyODict_DelItem(target, key) != 0)) return false;
+  }
+  Ref keys = old_keys ? Ref::Steal(PySequence_List(value)) : Ref();
+  for (Py_ssize_t i = 0; keys && i < PyList_GET_SIZE(keys.get()); ++i) {
+    PyObject* key = PyList_GET_ITEM(keys.get(), i);
+    if (PyODict_SetItem(target, key, PyDict_GetItemWithError(value, key)) != 0) return false;
+    const Ref moved = CallMethodWith(target, "move_to_end", key);
+    if (!moved) return false;
+  }
+  return static_cast<bool>(keys);
+}
+
 bool Replace(PyObject* target, PyObject* value) {
   if (PyList_Check(target)) return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), value) == 0;
-  if (PyODict_Check(target)) {
-    Ref cleared = Ref::Steal(PyObject_CallMethod(target, "clear", nullptr));
-    Ref updated = cleared ? Ref::Steal(PyObject_CallMethod(target, "update", "O", value)) : Ref();
-    return static_cast<bool>(updated);
-  }
+  if (PyODict_Check(target)) return ReplaceOrdered(target, value);
   if (PyDict_Check(target)) {
     PyDict_Clear(target);
     return PyDict_Update(target, value) == 0;
@@ -77,8 +102,15 @@ bool Replace(PyObject* target, PyObject* value) {
     Ref cleared = Ref::Steal(PyObject_CallMethod(target, "clear", nullptr));
     if (!cleared) return false;
   }
-  Ref filled = Ref::Steal(PyObject_CallMethod(target, PySet_Check(target) ? "update" : "extend", "O", value));
+  const Ref filled = CallMethodWith(target, PySet_Check(target) ? "update" : "extend", value);
   return static_cast<bool>(filled);
+}
+
+// What the frame made and deleted again was never there for the replay to delete.
+bool Forgive(PyObject* type) {
+  if (!PyErr_ExceptionMatches(type)) return false;
+  PyErr_Clear();
+  return true;
 }
 
 }  // namespace
@@ -113,15 +145,16 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
   PyObject* value = get(e.value);
   switch (e.kind) {
     case EffectKind::kSetAttr:
-    case EffectKind::kDeleteAttr:
-      if (Py_TYPE(e.name.get()) == &PyMemberDescr_Type) {
-        return PyMemberDescr_Type.tp_descr_set(e.name, target, value) == 0;
-      }
-      return PyObject_GenericSetAttr(target, e.name, value) == 0;
+    case EffectKind::kDeleteAttr: {
+      const bool slot = Py_TYPE(e.name.get()) == &PyMemberDescr_Type;
+      const int failed = slot ? PyMemberDescr_Type.tp_descr_set(e.name, target, value)
+                              : PyObject_GenericSetAttr(target, e.name, value);
+      return failed == 0 || (value == nullptr && Forgive(PyExc_AttributeError));
+    }
     case EffectKind::kSetItem:
       return PyObject_SetItem(target, get(e.key), value) == 0;
     case EffectKind::kDeleteItem:
-      return PyObject_DelItem(target, get(e.key)) == 0;
+      return PyObject_DelItem(target, get(e.key)) == 0 || Forgive(PyExc_KeyError);
     case EffectKind::kReplaceContents:
       return Replace(target, value);
     case EffectKind::kExtendList:
@@ -140,8 +173,8 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
 
 std::string EffectText(const Effect& e) {
   return absl::StrCat(kNames[static_cast<std::size_t>(e.kind)], "(r", e.target, ", ",
-                      e.name && PyUnicode_Check(e.name.get()) ? Utf8(e.name) : "", e.key != kNoRecipe ? absl::StrCat("r", e.key) : "",
-                      ", r", e.value, ")");
+                      e.name && PyUnicode_Check(e.name.get()) ? Utf8(e.name) : "",
+                      e.key != kNoRecipe ? absl::StrCat("r", e.key) : "", ", r", e.value, ")");
 }
 
 }  // namespace framefuse

@@ -21,6 +21,11 @@ class OneStep final : public NativeProtocols {
  public:
   OneStep() { control.stop_at = 1; }
   StopAction OnStop(Activation&) override { return StopAction::kPause; }
+  // A module's body is no part of the program (soundness rule 5).
+  Value ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) override {
+    const HookScope native(HookMode::kOff);
+    return NativeProtocols::ImportName(act, name, fromlist, level);
+  }
 };
 
 void FillFrame(frame_ops::Frame* frame, const ResumeFrame& f, const std::vector<Ref>& registers) {
@@ -259,8 +264,8 @@ void FrameRunner::LogRecompile(Site& site, const FrameView& view) {
   ++site.recompiles;
   ++MutableStatistics().recompiles;
   if (!LogEnabled(LogArtifact::kRecompiles)) return;
-  std::string text = absl::StrCat("recompiling ", NameOf(view.code), " (", FileNameOf(view.code), ":",
-                                  view.code->co_firstlineno, ")");
+  std::string text =
+      absl::StrCat("recompiling ", NameOf(view.code), " (", FileNameOf(view.code), ":", view.code->co_firstlineno, ")");
   for (const std::shared_ptr<Entry>& e : site.Entries()) absl::StrAppend(&text, "\n  ", e->Explain(view));
   FF_LOG(kRecompiles) << text;
 }

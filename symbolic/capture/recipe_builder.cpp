@@ -18,7 +18,6 @@ bool IsBuiltinIterator(PyTypeObject* type) {
          type == &PyDictIterItem_Type || type == &PyUnicodeIter_Type;
 }
 
-
 constexpr int kMaxDepth = 200;
 
 }  // namespace
@@ -157,7 +156,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
 absl::StatusOr<RecipeId> RecipeBuilder::OfTuple(BorrowedRef object) {
   PyObject* o = object;
   PyObject** items = &PyTuple_GET_ITEM(o, 0);
-  absl::StatusOr<std::vector<RecipeId>> ids = OfAll(absl::MakeSpan(items, static_cast<std::size_t>(PyTuple_GET_SIZE(o))));
+  absl::StatusOr<std::vector<RecipeId>> ids =
+      OfAll(absl::MakeSpan(items, static_cast<std::size_t>(PyTuple_GET_SIZE(o))));
   if (!ids.ok()) return ids.status();
   if (PyTuple_CheckExact(o)) return Add(RecipeOp::kTuple, *std::move(ids));
   if (IsStructSequenceType(object.type())) {
@@ -193,8 +193,9 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSequence(BorrowedRef object, RecipeOp 
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
   PyObject* o = object;
-  Ref pairs = Ref::Steal(PyODict_CheckExact(o) ? PySequence_List(Ref::Steal(PyObject_CallMethod(o, "items", nullptr)).get())
-                                               : PyDict_Items(o));
+  Ref pairs =
+      Ref::Steal(PyODict_CheckExact(o) ? PySequence_List(Ref::Steal(PyObject_CallMethod(o, "items", nullptr)).get())
+                                       : PyDict_Items(o));
   if (!pairs) return NoRecipe(object);
   const RecipeId made = Add(RecipeOp::kDict, {}, reinterpret_cast<PyObject*>(object.type()));
   known_[o] = made;
@@ -252,11 +253,10 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfMethod(BorrowedRef object) {
 absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
   PyTypeObject* type = object.type();
   PyObject* o = object;
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || type->tp_finalize != nullptr || type->tp_del != nullptr) {
+  if (!IsPythonClass(type) || type->tp_finalize != nullptr || type->tp_del != nullptr) {
     return NoRecipe(object);
   }
-  PyTypeObject* base = type;
-  while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
+  PyTypeObject* base = NativeBase(type);
   if (base != &PyBaseObject_Type && base != &PyDict_Type && base != &PyList_Type && base != &PyODict_Type) {
     return NoRecipe(object);
   }
@@ -291,8 +291,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
     auto* cls = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     PyObject *key, *value;
     Py_ssize_t position = 0;
-    const bool heap = (cls->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;  // static types have no slots of ours
-    while (heap && PyDict_Next(cls->tp_dict, &position, &key, &value)) {
+    const bool has_slots = IsPythonClass(cls);
+    while (has_slots && PyDict_Next(cls->tp_dict, &position, &key, &value)) {
       if (Py_TYPE(value) != &PyMemberDescr_Type) continue;
       Ref held = Ref::Steal(PyMemberDescr_Type.tp_descr_get(value, o, reinterpret_cast<PyObject*>(type)));
       if (!held) {

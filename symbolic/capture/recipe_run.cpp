@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/recipe.h"
 
@@ -9,14 +10,14 @@ Ref MakeTuple(const RecipeStep& step, const std::vector<Ref>& r, PyTypeObject* t
   const auto size = static_cast<Py_ssize_t>(step.children.size());
   Ref tuple = Ref::Steal(type == &PyTuple_Type ? PyTuple_New(size) : type->tp_alloc(type, size));
   for (Py_ssize_t i = 0; tuple && i < size; ++i) {
-    PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(r[static_cast<std::size_t>(step.children[static_cast<std::size_t>(i)])].get()));
+    PyTuple_SET_ITEM(tuple.get(), i,
+                     Py_NewRef(r[static_cast<std::size_t>(step.children[static_cast<std::size_t>(i)])].get()));
   }
   return tuple;
 }
 
 Ref MakeInstance(PyTypeObject* type) {
-  PyTypeObject* base = type;
-  while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) base = base->tp_base;
+  PyTypeObject* base = NativeBase(type);
   Ref empty = Ref::Steal(PyTuple_New(0));
   // object.__new__ refuses abstract classes; the attempt made one, so this one can be made too.
   return Ref::Steal(base == &PyBaseObject_Type ? type->tp_alloc(type, 0) : base->tp_new(type, empty, nullptr));
@@ -47,7 +48,7 @@ bool Fill(const RecipeStep& step, const std::vector<Ref>& r) {
         if (PyList_Check(target)) {
           if (PyList_Append(target, child(i)) < 0) return false;
         } else {
-          Ref done = Ref::Steal(PyObject_CallMethod(target, "append", "O", child(i)));
+          Ref done = CallMethodWith(target, "append", child(i));
           if (!done) return false;
         }
       }
@@ -67,15 +68,15 @@ bool Fill(const RecipeStep& step, const std::vector<Ref>& r) {
       }
       return PyObject_GenericSetAttr(target, step.object, child(1)) == 0;
     default: {
-      Ref done = Ref::Steal(PyObject_CallMethod(target, "__setstate__", "O", child(1)));
+      const Ref done = CallMethodWith(target, "__setstate__", child(1));
       return static_cast<bool>(done);
     }
   }
 }
 
-const char* const kOpNames[] = {"constant", "source",   "tensor",   "tuple",  "tuple_of", "list",      "dict",
-                                "set",      "deque",    "slice",    "cell",   "instance", "function",  "method",
-                                "getattr",  "call",     "fill_list", "fill_dict", "fill_cell", "setattr", "setstate"};
+const char* const kOpNames[] = {"constant", "source", "tensor",    "tuple",     "tuple_of",  "list",     "dict",
+                                "set",      "deque",  "slice",     "cell",      "instance",  "function", "method",
+                                "getattr",  "call",   "fill_list", "fill_dict", "fill_cell", "setattr",  "setstate"};
 
 }  // namespace
 

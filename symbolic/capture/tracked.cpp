@@ -8,9 +8,11 @@ namespace framefuse {
 namespace {
 
 absl::flat_hash_set<PyTypeObject*>& LeafTypes() {
-  static auto* types = new absl::flat_hash_set<PyTypeObject*>{
-      &PyLong_Type,  &PyFloat_Type, &PyBool_Type,     &PyUnicode_Type,           &PyBytes_Type,
-      Py_TYPE(Py_None), &PyComplex_Type, Py_TYPE(Py_Ellipsis), Py_TYPE(Py_NotImplemented), &PyCode_Type};
+  static auto* types =
+      new absl::flat_hash_set<PyTypeObject*>{&PyLong_Type,    &PyFloat_Type,        &PyBool_Type,
+                                             &PyUnicode_Type, &PyBytes_Type,        Py_TYPE(Py_None),
+                                             &PyComplex_Type, Py_TYPE(Py_Ellipsis), Py_TYPE(Py_NotImplemented),
+                                             &PyCode_Type};
   return *types;
 }
 
@@ -34,10 +36,15 @@ OverlayWrite* Tracked::FindWrite(BorrowedRef key) {
 
 void Tracked::Write(BorrowedRef key, Ref value) {
   if (OverlayWrite* w = FindWrite(key)) {
-    w->value = std::move(value);
+    if (w->value || !value || kind == TrackedKind::kCell) {
+      w->value = std::move(value);
+      return;
+    }
+    writes.erase(writes.begin() + (w - writes.data()));
+    writes.push_back(OverlayWrite{Ref::Create(key), std::move(value), true});
     return;
   }
-  writes.push_back(OverlayWrite{Ref::Create(key), std::move(value)});
+  writes.push_back(OverlayWrite{Ref::Create(key), std::move(value), false});
 }
 
 Tracked* TrackedTable::FindByOriginal(BorrowedRef object) const {

@@ -18,9 +18,9 @@ namespace framefuse {
 enum class TrackedKind : std::uint8_t {
   kTensor,
   kList,
-  kTuple,         // exact tuple or a subclass without a dict (namedtuple)
-  kDict,          // exact dict, OrderedDict, defaultdict
-  kSet,           // exact set or frozenset
+  kTuple,  // exact tuple or a subclass without a dict (namedtuple)
+  kDict,   // exact dict, OrderedDict, defaultdict
+  kSet,    // exact set or frozenset
   kDeque,
   kCell,
   kInstance,      // of a heap type with generic attribute storage
@@ -28,14 +28,15 @@ enum class TrackedKind : std::uint8_t {
   kFunction,
   kModule,
   kType,
-  kCallable,      // builtin functions, bound methods, descriptors, partials: state is read by field
-  kOpaque,        // anything else
+  kCallable,  // builtin functions, bound methods, descriptors, partials: state is read by field
+  kOpaque,    // anything else
 };
 
 // One overlaid write: attribute name, dict key or (null key) a cell's contents. A null value is a deletion.
 struct OverlayWrite {
   Ref key;
   Ref value;
+  bool reinserted = false;  // deleted before: the key moves behind the others
 };
 
 struct Tracked {

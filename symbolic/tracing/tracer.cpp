@@ -13,8 +13,10 @@
 namespace framefuse::tracing {
 namespace {
 
+// By the type alone: torch's own check asks the object for its __class__, which may be the user's code.
 const at::Tensor* Unpack(BorrowedRef object) {
-  return object && THPVariable_Check(object.get()) ? &THPVariable_Unpack(object.get()) : nullptr;
+  const bool is_tensor = object && PyObject_TypeCheck(object.get(), reinterpret_cast<PyTypeObject*>(THPVariableClass));
+  return is_tensor ? &THPVariable_Unpack(object.get()) : nullptr;
 }
 
 absl::Status Refused(const std::string& why) { return absl::FailedPreconditionError(why); }

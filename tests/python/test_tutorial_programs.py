@@ -161,7 +161,6 @@ def test_integer_argument():
     assert_one_graph(f2, torch.randn(5, 5), 3)
 
 
-@pytest.mark.xfail(strict=False, reason="a first import of numpy.typing inside the frame: a list item is deleted twice after a break in re")
 def test_scipy_in_between():
     import scipy
 

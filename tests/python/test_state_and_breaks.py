@@ -1,0 +1,139 @@
+"""State that existed before a call: each test is one class of reads or writes that capture once got wrong."""
+
+import array
+import collections
+import functools
+import operator
+import random
+
+import framefuse
+import torch
+
+
+def test_display_is_filled_after_a_break():
+    def f(x):
+        items = [(framefuse.graph_break(), x * i)[1] for i in range(3)]
+        keyed = {i: (framefuse.graph_break(), x + i)[1] for i in range(2)}
+        return items, keyed, {(framefuse.graph_break(), i)[1] for i in range(2)}
+
+    x = torch.ones(2)
+    items, keyed, numbers = framefuse.compile(f, backend="aten")(x)
+    assert [t[0].item() for t in items] == [0, 1, 2]
+    assert [t[0].item() for t in keyed.values()] == [1, 2]
+    assert numbers == {0, 1}
+
+
+def test_number_returned_by_an_inlined_function_is_guarded():
+    class Holder:
+        n = 2
+
+        @property
+        def number(self):
+            return self.n
+
+    holder = Holder()
+    compiled = framefuse.compile(lambda x: x * holder.number, backend="aten")
+    assert compiled(torch.ones(1)).item() == 2
+    holder.n = 5
+    assert compiled(torch.ones(1)).item() == 5
+
+
+def test_attribute_that_only_has_to_be_there_is_guarded():
+    class Holder:
+        pass
+
+    holder = Holder()
+    holder.n = 1
+    compiled = framefuse.compile(lambda x: (x + 1, hasattr(holder, "n")), backend="aten")
+    assert compiled(torch.ones(1))[1] is True
+    del holder.n
+    assert compiled(torch.ones(1))[1] is False
+
+
+def test_instances_of_c_types_have_no_generic_state():
+    numbers = array.array("i", [1])
+    getter = operator.itemgetter(1)
+
+    def f(x):
+        numbers.append(3)
+        return x * len(numbers), getter([4, 5])
+
+    compiled = framefuse.compile(f, backend="aten")
+    assert [compiled(torch.ones(1))[0].item() for _ in range(2)] == [2, 3]
+    getter = operator.itemgetter(0)
+    assert compiled(torch.ones(1))[1] == 4
+
+
+def test_partial_with_arguments_lives_across_a_break():
+    def f(x):
+        scaled = functools.partial(torch.mul, x)
+        framefuse.graph_break()
+        return scaled(3)
+
+    assert framefuse.compile(f, backend="aten")(torch.ones(1)).item() == 3
+
+
+def test_deleted_and_set_again_moves_to_the_end():
+    class Holder:
+        pass
+
+    def f(o, d, x):
+        del o.a, d["a"]
+        o.a, d["a"], o.c = x, x, 1
+        del o.c
+        return x + 1
+
+    def run(function):
+        o = Holder()
+        o.a, o.b = 1, 2
+        d = {"a": 1, "b": 2}
+        function(o, d, torch.ones(1))
+        return list(vars(o)), list(d)
+
+    assert run(framefuse.compile(f, backend="aten")) == run(f) == (["b", "a"], ["b", "a"])
+
+
+def test_ordered_dict_keeps_both_its_orders():
+    def f(d, x):
+        d.move_to_end("a")
+        d["c"] = x
+        return x + 1
+
+    def run(function):
+        d = collections.OrderedDict(a=1, b=2)
+        function(d, torch.ones(1))
+        return list(d), list(dict.keys(d)), list(dict.__iter__(d))
+
+    assert run(framefuse.compile(f, backend="aten")) == run(f)
+
+
+def test_library_code_runs_natively_where_it_breaks():
+    def f(x):
+        return x + len(random.sample(range(100), 20))
+
+    framefuse.reset()
+    compiled = framefuse.compile(f, backend="aten")
+    random.seed(1)
+    for _ in range(3):
+        assert compiled(torch.ones(1)).item() == 21
+    random.seed(1)
+    expected = [random.sample(range(100), 20) for _ in range(3)]
+    random.seed(1)
+    draw = framefuse.compile(lambda x: (x + 1, random.sample(range(100), 20))[1], backend="aten")
+    assert [draw(torch.ones(1)) for _ in range(3)] == expected
+
+
+def test_getattribute_of_the_user_is_called_as_often_as_in_python():
+    class Watched:
+        def __init__(self):
+            object.__setattr__(self, "log", [])
+
+        def __getattribute__(self, name):
+            log = object.__getattribute__(self, "log")
+            if name != "log":
+                log.append(name)
+            return log
+
+    watched = Watched()
+    framefuse.compile(lambda x: (x + 1, watched.first, watched.second), backend="aten")(torch.ones(1))
+    assert watched.log == ["first", "second"]
