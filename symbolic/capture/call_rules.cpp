@@ -21,12 +21,14 @@ const Row kRows[] = {
 #define FF_PURE(path) {path, {CallRule::Kind::kPure, {}, {}}},
 #define FF_PLAIN(path) {path, {CallRule::Kind::kPlain, {}, {}}},
 #define FF_TORCH(path) {path, {CallRule::Kind::kTorch, {}, {}}},
+#define FF_TORCH_STATE(path) {path, {CallRule::Kind::kTorch, {}, {}, true}},
 #define FF_SPECIAL(path, which) {path, Special(SpecialCall::which)},
 #define FF_BREAKS(path, kind) {path, Breaks(GraphBreakKind::kind)},
 #include "symbolic/capture/call_rules.def"
 #undef FF_PURE
 #undef FF_PLAIN
 #undef FF_TORCH
+#undef FF_TORCH_STATE
 #undef FF_SPECIAL
 #undef FF_BREAKS
 };

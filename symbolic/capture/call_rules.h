@@ -46,6 +46,7 @@ struct CallRule {
   Kind kind = Kind::kPure;
   SpecialCall special = SpecialCall::kGetAttr;
   GraphBreakKind break_kind = GraphBreakKind::kUnlistedCallable;
+  bool sets_torch_state = false;  // a node of an FX graph even where no tensor takes part
 };
 
 // Fills the table at its first use. Null: no rule by identity.

@@ -160,7 +160,8 @@ Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const
   if (!CheckTracer()) return Value();
   if (result && outermost) {
     const ValueView r[] = {ValueView(result, kNoSource)};
-    if (AnyFake(args) || AnyFake(r)) {
+    const CallRule* rule = fx_.keep_values() ? FindCallRule(callable) : nullptr;
+    if (AnyFake(args) || AnyFake(r) || (rule != nullptr && rule->sets_torch_state)) {
       Ref positional, keywords;
       if (fx_.keep_values()) {
         const std::size_t count = PositionalCount(args, kwnames);

@@ -119,8 +119,7 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   const TorchState end = TorchState::Current();
   if (!(end == capture.start_state())) entry->end_state = end;
   if (build_graph) {
-    absl::StatusOr<tracing::TracedGraph> graph =
-        capture.tracer().Close(outputs, capture.start_state().grad_enabled || end.grad_enabled);
+    absl::StatusOr<tracing::TracedGraph> graph = capture.tracer().Close(outputs);
     if (!graph.ok()) return MakeGraphBreak(GraphBreakKind::kTensorMutation, graph.status().message().data());
     closed.graph = *std::move(graph);
     for (const tracing::GradientEffect& g : closed.graph.gradient_effects) {

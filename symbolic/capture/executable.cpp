@@ -1,5 +1,6 @@
 #include "symbolic/capture/executable.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -36,6 +37,8 @@ class PlanExecutable final : public TensorWork {
     absl::InlinedVector<at::Tensor, 8> tensors;
     for (PyObject* o : inputs) tensors.push_back(THPVariable_Unpack(o));
     absl::StatusOr<std::vector<at::Tensor>> result = [&] {
+      // What requires grad was decided in the capture, where the mode may have changed in between.
+      const at::AutoGradMode grad_mode(true);
       PyThreadState* saved = PyEval_SaveThread();
       auto r = plan_->Run(tensors, {});
       PyEval_RestoreThread(saved);

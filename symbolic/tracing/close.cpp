@@ -70,7 +70,7 @@ class Closing {
 
   absl::Status CompareGradient(int i) {
     InputRecord& r = inputs_[static_cast<std::size_t>(i)];
-    const at::Tensor& now = r.fake.grad();
+    const at::Tensor& now = r.fake.unsafeGetTensorImpl()->grad();
     const at::Tensor before = r.gradient < 0 ? at::Tensor() : inputs_[static_cast<std::size_t>(r.gradient)].fake;
     if (now.defined() ? before.defined() && now.is_same(before) : !before.defined()) return absl::OkStatus();
     if (HasGradientHooks(r.real)) {

@@ -146,13 +146,13 @@ absl::StatusOr<Ref> Tracer::MakeInput(BorrowedRef real, InputRole role, int inpu
     if (!added.ok()) return added.status();
     index = *added;
     // The gradient comes along: torch's own C++ code (AccumulateGrad) reads it unseen.
-    if (tensor->grad().defined()) {
-      auto found = state_->by_real.find(tensor->grad().unsafeGetTensorImpl());
+    if (tensor->unsafeGetTensorImpl()->grad().defined()) {
+      auto found = state_->by_real.find(tensor->unsafeGetTensorImpl()->grad().unsafeGetTensorImpl());
       int gradient = -1;
       if (found != state_->by_real.end()) {
         gradient = found->second;
       } else {
-        auto grad = state_->AddInput(tensor->grad(), InputRole::kArgument, -1, std::string(name) + ".grad");
+        auto grad = state_->AddInput(tensor->unsafeGetTensorImpl()->grad(), InputRole::kArgument, -1, std::string(name) + ".grad");
         if (!grad.ok()) return grad.status();
         gradient = *grad;
       }
