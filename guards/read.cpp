@@ -185,6 +185,11 @@ PyObject* ReadMethod(PyObject* base, bool self) {
   return self ? PyCFunction_GET_SELF(base) : DescriptorOfBoundMethod(base);
 }
 
+PyObject* HandledExceptionOfThread() {
+  const Ref handled = Ref::Steal(PyErr_GetHandledException());
+  return handled.get();  // the thread keeps it
+}
+
 PyObject* ReadFrame(const Read& read, const FrameView& frame) {
   switch (read.kind) {
     case SourceKind::kLocal:
@@ -199,6 +204,8 @@ PyObject* ReadFrame(const Read& read, const FrameView& frame) {
       return frame.builtins;
     case SourceKind::kConstant:
       return read.constant.get();
+    case SourceKind::kHandledException:
+      return HandledExceptionOfThread();
     default:
       return nullptr;
   }

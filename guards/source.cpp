@@ -51,6 +51,8 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
       return "<fresh>";
     case SourceKind::kLocal:
       return SlotText(s.index, local_names);
+    case SourceKind::kHandledException:
+      return "sys.exception()";
     case SourceKind::kClosureCell:
       return Indexed("function.__closure__", s.index);
     case SourceKind::kFunction:

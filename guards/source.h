@@ -25,6 +25,7 @@ enum class SourceKind : std::uint8_t {
   kFunction,        // the frame's function object
   kGlobals,         // the frame's globals dict
   kBuiltins,        // the frame's builtins dict
+  kHandledException,  // the exception that the thread is handling, as sys.exception() gives it; absent if none
   kConstant,        // `key` itself: an object the entry keeps alive (a module of torch, say)
   kCellContents,    // contents of the cell object `base`
   kInstanceAttr,    // `key` in the instance dict (or inline values) of `base`; never runs descriptors

@@ -253,11 +253,14 @@ class Driver final : public Capture::StopListener {
   // Guards run once on live state before an entry is installed: they must hold (soundness rule 16).
   absl::Status CheckOnLiveState(const CompiledEntry& entry) {
     const TorchState inside = TorchState::Current();
+    Ref handled_inside = frame_ops::HandledException(thread_);
     start_.Apply();
+    frame_ops::SetHandledException(thread_, handled_);
     const FrameView view = frame_ops::View(frame_);
     const bool holds = entry.guards->Check(view, nullptr);
     const std::string why = holds ? "" : entry.guards->Explain(view);
     inside.Apply();
+    frame_ops::SetHandledException(thread_, std::move(handled_inside));
     if (holds) return absl::OkStatus();
     return absl::InternalError(absl::StrCat("a guard fails on the state it was made from: ", why));
   }
@@ -266,6 +269,7 @@ class Driver final : public Capture::StopListener {
   frame_ops::Frame* frame_;
   const AttemptSettings& settings_;
   const TorchState start_ = TorchState::Current();
+  const Ref handled_ = frame_ops::HandledException(thread_);
   AttemptResult result_;
   std::optional<GraphBreakReason> reason_;
   std::unique_ptr<Closed> closed_;

@@ -81,11 +81,15 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
     if (slots[i] != nullptr) AdoptSlot(act, i);
   }
   start_exception_ = frame_ops::HandledException(thread_);
+  const Ref handled = Ref::Steal(PyErr_GetHandledException());
+  handles_from_outside_ = static_cast<bool>(handled);
   // What stands on the stack already may be nothing that a capture takes.
   evaluated_ = !control.unwinding;
   RunResult result{Outcome::kUnwound, Value()};
   if (evaluated_) result = Evaluate(thread_, act, *this, StartAt::kNext);
   last_root_instruction_ = act.instruction;
+  end_exception_ = frame_ops::HandledException(thread_);
+  frame_ops::SetHandledException(thread_, start_exception_);
   frames_.pop_back();
   root_ = nullptr;
   top_ = nullptr;

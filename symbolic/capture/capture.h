@@ -85,6 +85,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Activation* root() { return root_; }
   const TorchState& start_state() const { return start_state_; }
   const Ref& start_exception() const { return start_exception_; }
+  // Of the root's level, where the attempt stands or ended.
+  Ref HandledException() const { return root_ != nullptr ? frame_ops::HandledException(thread_) : end_exception_; }
   const std::vector<Activation*> Chain() const;  // root first
   frame_ops::Frame* real_frame() { return real_frame_; }
   bool IsFreshFunction(BorrowedRef f) const { return fresh_functions_.contains(f.get()); }
@@ -258,6 +260,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Truth ExceptionMatches(Activation& act, ValueView exception, ValueView type) override;
   bool ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match, Value* rest) override;
   Value PrepareReraiseStar(Activation& act, ValueView original, ValueView results) override;
+  bool BeforeHandling(Activation& act) override;
+  bool AfterHandling(Activation& act, ValueView previous) override;
   void Raise(Activation& act, ValueView exception_or_null, ValueView cause_or_null) override;
   Value ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) override;
   Value ImportFrom(Activation& act, ValueView module, BorrowedRef name) override;
@@ -311,6 +315,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   absl::flat_hash_map<PyCodeObject*, bool> is_torch_code_;
   TorchState start_state_;
   Ref start_exception_;  // handled when the attempt began
+  Ref end_exception_;
+  bool handles_from_outside_ = false;  // it began in an except block, its own or a caller's
   absl::flat_hash_set<SourceId> read_leaves_;
   int native_depth_ = 0;
   int leaf_depth_ = 0;

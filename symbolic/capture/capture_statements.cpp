@@ -113,6 +113,20 @@ Value Capture::PrepareReraiseStar(Activation& act, ValueView original, ValueView
   return native_.PrepareReraiseStar(act, original, results);
 }
 
+// An exception's context is the handled one when it was raised: known only where none was handled before.
+bool Capture::BeforeHandling(Activation&) {
+  if (handles_from_outside_) {
+    return BreakFalse(GraphBreakKind::kNoRecipe, "an exception caught while another one is being handled");
+  }
+  AddGuard(sources_.Intern(SourceKind::kHandledException, kNoSource, 0, nullptr), GuardKind::kNull, nullptr);
+  return true;
+}
+
+bool Capture::AfterHandling(Activation&, ValueView previous) {
+  Consume(previous);
+  return true;
+}
+
 void Capture::Raise(Activation& act, ValueView exception, ValueView cause) {
   const auto instance = [&](ValueView v) {
     if (!v.object || !PyType_Check(v.object.get()) || !PyExceptionClass_Check(v.object.get())) {
@@ -120,6 +134,10 @@ void Capture::Raise(Activation& act, ValueView exception, ValueView cause) {
     }
     return CallType(act, v, {}, nullptr, Completion::kCallback);
   };
+  if (!exception.object && handles_from_outside_) {
+    Break(GraphBreakKind::kNoRecipe, "raise of the exception that is being handled");
+    return;
+  }
   if (exception.object) {
     Consume(exception);
     Tracked* t = tracked_.Find(exception.object);

@@ -87,10 +87,6 @@ class ChainCloser {
 };
 
 absl::StatusOr<ResumePoint> BuildResume(Capture& capture, Activation& innermost, RecipeBuilder& recipes) {
-  Ref handled = frame_ops::HandledException(PyThreadState_Get());
-  if (handled.get() != capture.start_exception().get()) {
-    return MakeGraphBreak(GraphBreakKind::kNoRecipe, "an exception that is being handled");
-  }
   ResumePoint resume;
   ChainCloser closer(capture, recipes);
   const std::vector<Activation*> chain = capture.Chain();
@@ -107,11 +103,23 @@ absl::StatusOr<ResumePoint> BuildResume(Capture& capture, Activation& innermost,
   return resume;
 }
 
+// kNoRecipe: the handled exception is the one at the start.
+absl::StatusOr<RecipeId> EndException(Capture& capture, RecipeBuilder& recipes) {
+  const Ref handled = capture.HandledException();
+  if (handled.get() == capture.start_exception().get()) return kNoRecipe;
+  absl::StatusOr<RecipeId> end = recipes.Of(handled ? handled : Ref::Create(Py_None));
+  if (!end.ok()) return MakeGraphBreak(GraphBreakKind::kNoRecipe, "an exception that is being handled");
+  return *end;
+}
+
 absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::unique_ptr<CompiledEntry> entry,
                               bool build_graph) {
   absl::StatusOr<std::vector<Effect>> effects = CollectEffects(capture, recipes);
   if (!effects.ok()) return effects.status();
   entry->effects = *std::move(effects);
+  absl::StatusOr<RecipeId> handled = EndException(capture, recipes);
+  if (!handled.ok()) return handled.status();
+  entry->end_exception = *handled;
   Closed closed;
   std::vector<BorrowedRef> outputs;
   for (const Ref& t : recipes.tensors()) outputs.emplace_back(t.get());
@@ -160,7 +168,7 @@ absl::StatusOr<Closed> CloseAtStop(Capture& capture, Activation& innermost, cons
 
 bool IsRebuildable(Capture& capture, Activation& innermost) {
   RecipeBuilder recipes(capture);
-  if (!BuildResume(capture, innermost, recipes).ok()) return false;
+  if (!BuildResume(capture, innermost, recipes).ok() || !EndException(capture, recipes).ok()) return false;
   return CollectEffects(capture, recipes).ok();
 }
 

@@ -33,6 +33,9 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
     if (!ApplyEffect(e, *registers)) return Outcome::kRaised;
   }
   if (end_state) end_state->Apply();
+  if (end_exception != kNoRecipe) {
+    frame_ops::SetHandledException(PyThreadState_Get(), (*registers)[static_cast<std::size_t>(end_exception)]);
+  }
   if (resume) return Outcome::kResume;
   *result = (*registers)[static_cast<std::size_t>(this->result)];
   return Outcome::kReturned;

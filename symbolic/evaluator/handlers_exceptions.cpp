@@ -13,6 +13,7 @@ Step RaiseTop(Execution& e) {
 }
 
 Step PushExcInfo(Execution& e, const Instruction&) {
+  if (!e.protocols.BeforeHandling(e.act)) return e.Failed();
   Ref handled = frame_ops::HandledException(e.thread);
   PyObject* raised = e.Peek(1);
   frame_ops::SetHandledException(e.thread, Ref::Create(raised));
@@ -24,6 +25,7 @@ Step PushExcInfo(Execution& e, const Instruction&) {
 }
 
 Step PopExcept(Execution& e, const Instruction&) {
+  if (!e.protocols.AfterHandling(e.act, e.View(1))) return e.Failed();
   Ref handled = Ref::Steal(e.Peek(1));
   --e.act.stack_depth;
   frame_ops::SetHandledException(e.thread, std::move(handled));

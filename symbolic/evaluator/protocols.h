@@ -126,6 +126,9 @@ class Protocols {
   virtual Truth ExceptionMatches(Activation& act, ValueView exception, ValueView type) = 0;
   virtual bool ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match, Value* rest) = 0;
   virtual Value PrepareReraiseStar(Activation& act, ValueView original, ValueView results) = 0;
+  // PUSH_EXC_INFO is about to make a caught exception the handled one; POP_EXCEPT to make `previous` it. False: broke.
+  virtual bool BeforeHandling(Activation&) { return true; }
+  virtual bool AfterHandling(Activation&, ValueView previous) { return static_cast<void>(previous), true; }
   // Sets the Python error for `raise`, `raise e`, `raise e from c` (nulls as absent). Always ends in an error.
   virtual void Raise(Activation& act, ValueView exception_or_null, ValueView cause_or_null) = 0;
   virtual Value ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) = 0;
