@@ -73,6 +73,19 @@ std::uint32_t TypeVersion(PyTypeObject* type) {
 
 PyObject* TypeLookup(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
 
+bool SetRawInstanceAttr(PyObject* object, PyObject* name, PyObject* value) {
+  PyObject* descriptor = TypeLookup(Py_TYPE(object), name);
+  if (descriptor == nullptr || Py_TYPE(descriptor)->tp_descr_set == nullptr) {
+    return PyObject_GenericSetAttr(object, name, value) == 0;
+  }
+  Ref dict = Ref::Steal(PyObject_GenericGetDict(object, nullptr));
+  if (!dict) return false;
+  if (value != nullptr) return PyDict_SetItem(dict, name, value) == 0;
+  if (PyDict_DelItem(dict, name) == 0) return true;
+  if (PyErr_ExceptionMatches(PyExc_KeyError)) PyErr_SetObject(PyExc_AttributeError, name);
+  return false;
+}
+
 #undef _PyObject_LookupSpecial
 Ref LookupSpecial(PyObject* object, PyObject* name) { return Ref::Steal(_PyObject_LookupSpecial(object, name)); }
 

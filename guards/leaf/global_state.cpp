@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/FuncTorchTLS.h>
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
@@ -20,7 +21,7 @@ namespace framefuse {
 namespace {
 
 // In the order in which ReadGlobalState adds them.
-constexpr std::array<std::string_view, 22> kSwitchNames = {
+constexpr std::array<std::string_view, 23> kSwitchNames = {
     "grad mode",
     "inference mode",
     "forward grad mode",
@@ -43,6 +44,7 @@ constexpr std::array<std::string_view, 22> kSwitchNames = {
     "cudnn attention",
     "tf32 in cublas",
     "torch function mode skipped",
+    "saved tensor hooks",
 };
 
 class Switches {
@@ -71,6 +73,13 @@ bool SkipsNextTorchFunction() {
   return false;
 }
 
+bool HasSavedTensorHooks() { return !at::SavedTensorDefaultHooks::get_tls_state().stack.empty(); }
+bool HasFunctorchLevel() {
+  return at::functorch::functorchTLSAccessor() != nullptr &&
+         c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+}
+bool HasForwardLevel() { return torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr; }
+
 std::uint64_t ReadSwitches() {
   const at::Context& context = at::globalContext();
   const c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
@@ -79,9 +88,8 @@ std::uint64_t ReadSwitches() {
   s.Add(autograd.get_inference_mode());
   s.Add(autograd.get_fw_grad_mode());
   s.Add(autograd.get_view_replay_enabled());
-  s.Add(torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr);
-  s.Add(at::functorch::functorchTLSAccessor() != nullptr &&
-        c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode));
+  s.Add(HasForwardLevel());
+  s.Add(HasFunctorchLevel());
   s.Add(at::autocast::is_autocast_enabled(at::kCPU));
   s.Add(at::autocast::is_autocast_enabled(at::kCUDA));
   s.Add(at::autocast::is_autocast_cache_enabled());
@@ -98,6 +106,7 @@ std::uint64_t ReadSwitches() {
   s.Add(context.userEnabledCuDNNSDP());
   s.Add(AllowsTf32(context));
   s.Add(SkipsNextTorchFunction<at::impl::PythonTorchFunctionTLS>());
+  s.Add(HasSavedTensorHooks());
   return s.bits();
 }
 
@@ -139,6 +148,14 @@ GlobalState ReadGlobalState() noexcept {
   state.autocast_cpu_dtype = static_cast<std::uint8_t>(at::autocast::get_autocast_dtype(at::kCPU));
   state.autocast_cuda_dtype = static_cast<std::uint8_t>(at::autocast::get_autocast_dtype(at::kCUDA));
   return state;
+}
+
+const char* ActiveInterceptor() noexcept {
+  if (c10::impl::TorchDispatchModeTLS::any_modes_set()) return "a torch dispatch mode";
+  if (HasSavedTensorHooks()) return "hooks for saved tensors";
+  if (HasFunctorchLevel()) return "a torch.func transform";
+  if (HasForwardLevel()) return "a level of forward-mode differentiation";
+  return nullptr;
 }
 
 std::string ExplainGlobalState(const GlobalState& expected, const GlobalState& actual) {

@@ -28,6 +28,9 @@ struct GlobalState {
 
 // As it is now, on this thread.
 GlobalState ReadGlobalState() noexcept;
+// What is active that sees or changes each operation (a dispatch mode, saved-tensor hooks, a functorch level …), so
+// that operations recorded in its absence mean something else; null where nothing is.
+const char* ActiveInterceptor() noexcept;
 // The first difference, such as "grad mode: expected enabled, actual disabled"; empty where none.
 std::string ExplainGlobalState(const GlobalState& expected, const GlobalState& actual);
 std::string DescribeGlobalState(const GlobalState& state);

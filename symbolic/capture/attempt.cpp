@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
 #include "common/logging.h"
+#include "guards/leaf/tensor.h"
 #include "symbolic/capture/close.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/executable.h"
@@ -235,13 +236,13 @@ class Driver final : public Capture::StopListener {
       }
       const Capture::TensorInput& of = tensors[static_cast<std::size_t>(in.gradient_of)];
       const SourceId gradient = capture.sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr);
-      Ref grad = Ref::Steal(PyObject_GetAttrString(of.real, "grad"));
+      Ref grad = ReadGrad(of.real);
       capture.guards().AddTensor(gradient, grad, UserLocation());
       closed.entry->inputs.push_back(gradient);
     }
     for (int index : closed.graph.gradients_read) {
       const Capture::TensorInput& of = tensors[static_cast<std::size_t>(index)];
-      Ref grad = Ref::Steal(PyObject_GetAttrString(of.real, "grad"));
+      Ref grad = ReadGrad(of.real);
       if (grad.get() != Py_None) continue;
       capture.guards().Add(capture.sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr),
                            GuardKind::kIdentity, Py_None, UserLocation());

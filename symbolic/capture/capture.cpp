@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "frame_eval/bytecode/decode.h"
+#include "guards/leaf/global_state.h"
 #include "symbolic/capture/code_text.h"
 
 namespace framefuse {
@@ -33,6 +34,13 @@ GraphBreakKind BreakKindOf(const tracing::TensorBreak& b) {
       return GraphBreakKind::kUnsupportedOperator;
   }
   return GraphBreakKind::kUnsupportedOperator;
+}
+
+// A frame that was unwound keeps nothing alive, also where a traceback keeps the frame.
+void DropSlots(frame_ops::Frame* frame) {
+  PyObject** slots = frame_ops::Slots(frame);
+  const int live = frame_ops::SlotCount(frame_ops::Code(frame)) + frame_ops::StackDepth(frame);
+  for (int i = 0; i < live; ++i) Py_CLEAR(slots[i]);
 }
 
 bool IsFinaliser(PyCodeObject* code) { return PyUnicode_CompareWithASCIIString(code->co_name, "__del__") == 0; }
@@ -83,10 +91,12 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
   start_exception_ = frame_ops::HandledException(thread_);
   const Ref handled = Ref::Steal(PyErr_GetHandledException());
   handles_from_outside_ = static_cast<bool>(handled);
+  if (const char* what = ActiveInterceptor()) Break(GraphBreakKind::kIntercepted, what);
   // What stands on the stack already may be nothing that a capture takes.
   evaluated_ = !control.unwinding;
   RunResult result{Outcome::kUnwound, Value()};
   if (evaluated_) result = Evaluate(thread_, act, *this, StartAt::kNext);
+  if (result.outcome != Outcome::kReturned) DropSlots(copy);
   last_root_instruction_ = act.instruction;
   end_exception_ = frame_ops::HandledException(thread_);
   frame_ops::SetHandledException(thread_, start_exception_);
@@ -126,8 +136,13 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   const int outer_leaf = std::exchange(leaf_depth_, 0);
   frames_.push_back(FrameRecord{&act});
   top_ = &act;
+  Ref handled = frame_ops::HandledException(thread);
   RunResult result =
       control.unwinding ? RunResult{Outcome::kUnwound, Value()} : Evaluate(thread, act, *this, StartAt::kNext);
+  if (result.outcome == Outcome::kUnwound) {
+    frame_ops::SetHandledException(thread, std::move(handled));
+    if (!frame_ops::IsGenerator(frame)) DropSlots(frame);
+  }
   top_ = act.parent;
   frames_.pop_back();
   native_depth_ = outer_native;

@@ -1,6 +1,7 @@
 #include "symbolic/capture/compiled_entry.h"
 
 #include "absl/container/inlined_vector.h"
+#include "frame_eval/versions/frame_ops.h"
 
 namespace framefuse {
 

@@ -147,9 +147,9 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
     case EffectKind::kSetAttr:
     case EffectKind::kDeleteAttr: {
       const bool slot = Py_TYPE(e.name.get()) == &PyMemberDescr_Type;
-      const int failed = slot ? PyMemberDescr_Type.tp_descr_set(e.name, target, value)
-                              : PyObject_GenericSetAttr(target, e.name, value);
-      return failed == 0 || (value == nullptr && Forgive(PyExc_AttributeError));
+      const bool done = slot ? PyMemberDescr_Type.tp_descr_set(e.name, target, value) == 0
+                             : frame_ops::SetRawInstanceAttr(target, e.name, value);
+      return done || (value == nullptr && Forgive(PyExc_AttributeError));
     }
     case EffectKind::kSetItem:
       return PyObject_SetItem(target, get(e.key), value) == 0;

@@ -304,7 +304,8 @@ std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_op
   }
   if (made.entry == nullptr || made.nothing_to_do) {
     if (made.nothing_to_do) site->skip = true;
-    if (++site->compile_failures >= kMaxFailures) site->skip = true;
+    const bool passing = made.broke_at && made.broke_at->kind == GraphBreakKind::kIntercepted;
+    if (!passing && ++site->compile_failures >= kMaxFailures) site->skip = true;
     ++statistics.eager_fallbacks;
     return nullptr;
   }

@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "frame_eval/versions/frame_ops.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/recipe.h"
@@ -66,7 +67,7 @@ bool Fill(const RecipeStep& step, const std::vector<Ref>& r) {
       if (Py_TYPE(step.object.get()) == &PyMemberDescr_Type) {
         return PyMemberDescr_Type.tp_descr_set(step.object, target, child(1)) == 0;
       }
-      return PyObject_GenericSetAttr(target, step.object, child(1)) == 0;
+      return frame_ops::SetRawInstanceAttr(target, step.object, child(1));
     default: {
       const Ref done = CallMethodWith(target, "__setstate__", child(1));
       return static_cast<bool>(done);

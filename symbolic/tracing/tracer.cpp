@@ -146,13 +146,14 @@ absl::StatusOr<Ref> Tracer::MakeInput(BorrowedRef real, InputRole role, int inpu
     if (!added.ok()) return added.status();
     index = *added;
     // The gradient comes along: torch's own C++ code (AccumulateGrad) reads it unseen.
-    if (tensor->unsafeGetTensorImpl()->grad().defined()) {
-      auto found = state_->by_real.find(tensor->unsafeGetTensorImpl()->grad().unsafeGetTensorImpl());
+    const at::Tensor& own = tensor->unsafeGetTensorImpl()->grad();  // Tensor::grad warns, its impl does not
+    if (own.defined()) {
+      auto found = state_->by_real.find(own.unsafeGetTensorImpl());
       int gradient = -1;
       if (found != state_->by_real.end()) {
         gradient = found->second;
       } else {
-        auto grad = state_->AddInput(tensor->unsafeGetTensorImpl()->grad(), InputRole::kArgument, -1, std::string(name) + ".grad");
+        auto grad = state_->AddInput(own, InputRole::kArgument, -1, std::string(name) + ".grad");
         if (!grad.ok()) return grad.status();
         gradient = *grad;
       }

@@ -5,6 +5,7 @@ import collections
 import functools
 import operator
 import random
+import sys
 
 import framefuse
 import torch
@@ -137,3 +138,51 @@ def test_getattribute_of_the_user_is_called_as_often_as_in_python():
     watched = Watched()
     framefuse.compile(lambda x: (x + 1, watched.first, watched.second), backend="aten")(torch.ones(1))
     assert watched.log == ["first", "second"]
+
+
+def test_handled_exception_is_as_in_python_after_a_break_in_its_handler():
+    def f(x):
+        try:
+            raise ValueError("inner")
+        except ValueError:
+            framefuse.graph_break()
+            y = x + 1
+        return y, sys.exc_info()[1]
+
+    compiled = framefuse.compile(f, backend="aten")
+    try:
+        raise KeyError("outer")
+    except KeyError as outer:
+        for _ in range(2):
+            assert compiled(torch.ones(1))[1] is outer
+            assert sys.exc_info()[1] is outer
+    assert sys.exc_info()[1] is None
+
+
+def test_history_is_recorded_where_gradients_come_on_after_a_break():
+    def f(x):
+        with torch.no_grad():
+            y = x * 2
+            framefuse.graph_break()
+            z = y + 1
+        return z, x * 3
+
+    x = torch.ones(2, requires_grad=True)
+    z, w = framefuse.compile(f, backend="aten")(x)
+    assert (z.requires_grad, w.requires_grad) == (False, True)
+    w.sum().backward()
+    assert x.grad.tolist() == [3, 3]
+
+
+def test_nothing_is_captured_under_saved_tensor_hooks():
+    log = []
+
+    def f(x):
+        return x.exp() * x
+
+    compiled = framefuse.compile(f, backend="aten")
+    x = torch.ones(2, requires_grad=True)
+    compiled(x)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: log.append("pack") or t, lambda t: t):
+        compiled(x)
+    assert log == ["pack"] * 3
