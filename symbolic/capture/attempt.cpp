@@ -122,7 +122,8 @@ class Driver final : public Capture::StopListener {
         if (closed.ok()) {
           closed_ = std::make_unique<Closed>(*std::move(closed));
           Build(capture);
-          found.done = true;
+          found.done = !IsGraphBreak(close_status_);
+          if (!found.done) found.broke = BreakAtReturn(capture, close_status_);
         } else if (IsGraphBreak(closed.status())) {
           found.broke = BreakAtReturn(capture, closed.status());
         } else {
@@ -154,6 +155,7 @@ class Driver final : public Capture::StopListener {
         found.done = true;
         break;
     }
+    capture.control.unwinding = true;  // what dies now runs no captured code
     if (!result_.python_error) PyErr_Clear();
     return found;
   }
@@ -206,6 +208,10 @@ class Driver final : public Capture::StopListener {
           settings_.fx_backend ? CompileFx(capture, closed, settings_.fx_backend)
                                : CompilePlan(closed, settings_.backend, settings_.mode);
       result_.backend_seconds += Now() - start;
+      if (absl::IsUnimplemented(executable.status())) {
+        close_status_ = MakeGraphBreak(GraphBreakKind::kTensorMutation, executable.status().message().data());
+        return;
+      }
       if (!executable.ok()) {
         result_.python_error = PyErr_Occurred() != nullptr;
         return Fail(executable.status());

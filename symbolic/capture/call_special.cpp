@@ -25,7 +25,8 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
     case SpecialCall::kGetAttr: {
       if (!plain || n < 2 || n > 3 || !PyUnicode_Check(args[1].object.get())) return raise();
       Consume(args[1]);
-      Value v = LoadAttr(act, args[0], args[1].object);
+      const auto load = [&] { return LoadAttr(act, args[0], args[1].object); };
+      Value v = n == 2 ? load() : Catching(load);
       if (v || control.unwinding || n == 2 || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
       PyErr_Clear();
       return Value{Ref::Create(args[2].object), args[2].source};
@@ -33,7 +34,7 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
     case SpecialCall::kHasAttr: {
       if (!plain || n != 2 || !PyUnicode_Check(args[1].object.get())) return raise();
       Consume(args[1]);
-      Value v = LoadAttr(act, args[0], args[1].object);
+      Value v = Catching([&] { return LoadAttr(act, args[0], args[1].object); });
       if (v) return Boolean(true);
       if (control.unwinding || !PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
       PyErr_Clear();

@@ -56,7 +56,15 @@ Capture::Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const Capt
   if (options_.break_at >= 0) control.stop_at = static_cast<std::uint64_t>(options_.break_at);
 }
 
-Capture::~Capture() = default;
+Capture::~Capture() {
+  // A generator that dies with the attempt runs no code: its frame unwinds.
+  control.unwinding = true;
+  const HookScope hook(HookMode::kCapture, this);
+  tracked_ = TrackedTable();
+  global_writes_.clear();
+  fx_ = FxJournal(false);
+  end_exception_.reset();
+}
 
 RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
   stop_ = stop;
@@ -110,6 +118,10 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
 PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   PyCodeObject* code = frame_ops::Code(frame);
   const bool starting_generator = frame_ops::IsStarting(frame) && IsGeneratorCode(code);
+  if (throw_flag != 0 && frame_ops::IsGenerator(frame) && !tracing::Tracer::InOwnPython() &&
+      !BelongsToTorchLeaf(frame)) {
+    return ThrowIntoGenerator(frame);
+  }
   if (native_depth_ == 0 || throw_flag != 0 || tracing::Tracer::InOwnPython() || IsFinaliser(code) ||
       BelongsToTorchLeaf(frame)) {
     return frame_ops::EvalDefault(thread, frame, throw_flag);
@@ -122,7 +134,8 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   act.completion = frame_ops::IsGenerator(frame) ? Completion::kCallback : call.completion;
   // A result that its caller's instruction goes on to use cannot be put in place from outside.
   if (act.completion != Completion::kCallback && act.parent != nullptr &&
-      CallResultOf(BytecodeOf(frame_ops::Code(act.parent->frame))->At(act.parent->instruction)) == CallResult::kUsed) {
+      (catching_ > 0 ||
+       CallResultOf(BytecodeOf(frame_ops::Code(act.parent->frame))->At(act.parent->instruction)) == CallResult::kUsed)) {
     act.completion = Completion::kCallback;
   }
   act.pending_result = call.pending;
@@ -130,15 +143,35 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   act.stack_depth = frame_ops::StackDepth(frame);
   if (frame_ops::IsStarting(frame)) PrepareFrameSlots(act, call);
   if (starting_generator) return frame_ops::EvalDefault(thread, frame, throw_flag);
+  return EvaluateFrame(act, StartAt::kNext);
+}
 
-  NoteCode(code);
+// close(), throw() and the death of a suspended generator, also where no C code was called: its handlers are
+// captured code too.
+PyObject* Capture::ThrowIntoGenerator(frame_ops::Frame* frame) {
+  PyCodeObject* code = frame_ops::Code(frame);
+  Activation act;
+  act.frame = frame;
+  act.parent = top_;
+  act.completion = Completion::kCallback;
+  act.sources.assign(static_cast<std::size_t>(frame_ops::SlotCount(code) + code->co_stacksize), kNoSource);
+  act.stack_depth = frame_ops::StackDepth(frame);
+  if (!control.unwinding) return EvaluateFrame(act, StartAt::kThrow);
+  frame_ops::FinishHookedFrame(thread_, frame);
+  return nullptr;
+}
+
+PyObject* Capture::EvaluateFrame(Activation& act, StartAt start) {
+  PyThreadState* thread = thread_;
+  frame_ops::Frame* frame = act.frame;
+  NoteCode(frame_ops::Code(frame));
   const int outer_native = std::exchange(native_depth_, 0);
   const int outer_leaf = std::exchange(leaf_depth_, 0);
   frames_.push_back(FrameRecord{&act});
   top_ = &act;
   Ref handled = frame_ops::HandledException(thread);
   RunResult result =
-      control.unwinding ? RunResult{Outcome::kUnwound, Value()} : Evaluate(thread, act, *this, StartAt::kNext);
+      control.unwinding ? RunResult{Outcome::kUnwound, Value()} : Evaluate(thread, act, *this, start);
   if (result.outcome == Outcome::kUnwound) {
     frame_ops::SetHandledException(thread, std::move(handled));
     if (!frame_ops::IsGenerator(frame)) DropSlots(frame);
@@ -147,7 +180,11 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   frames_.pop_back();
   native_depth_ = outer_native;
   leaf_depth_ = outer_leaf;
-  if (result.outcome == Outcome::kUnwound) SetUnwindError();
+  if (result.outcome == Outcome::kUnwound) {
+    SetUnwindError();
+    // close() takes this error for its end; any other would be reported as unraisable.
+    if (start == StartAt::kThrow) PyErr_SetNone(PyExc_GeneratorExit);
+  }
   Consume(result.value);  // the caller gets the object without its source
   frame_ops::FinishHookedFrame(thread, frame);
   return result.value.object.release();

@@ -144,6 +144,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
 
   // ---- attributes (capture_attributes.cpp)
   Value GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing);
+  Value CallMissingHook(Activation& act, ValueView owner, BorrowedRef name);  // the type's __getattr__
   bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value_or_null);
   Value RawInstanceGet(Tracked& instance, BorrowedRef name);  // null, no error: absent (guarded)
   // A member descriptor's value: the slot of a class with __slots__ or a field of a C type.
@@ -172,6 +173,15 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
                     BorrowedRef kwnames);
   bool AnyFake(absl::Span<const ValueView> args) const;
   bool IsFakeTensor(BorrowedRef object) const;
+  // While an error of what it calls would be handled by capture itself and not by the caller's bytecode: frames below
+  // cannot be completed from outside.
+  template <typename F>
+  Value Catching(F&& f) {
+    ++catching_;
+    Value value = f();
+    --catching_;
+    return value;
+  }
   template <typename F>
   auto Native(F&& f) {  // C code that may call back into Python frames, which are then evaluated
     ++native_depth_;
@@ -289,6 +299,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   void RealiseItems(Tracked& t, bool consume_leaves);
   void PrepareFrameSlots(Activation& act, const ExpectedCall& call);
   bool BelongsToTorchLeaf(frame_ops::Frame* frame) const;
+  PyObject* EvaluateFrame(Activation& act, StartAt start);
+  PyObject* ThrowIntoGenerator(frame_ops::Frame* frame);
   Value Wrap(Ref object);  // result of native code: checks the tracer, null if it failed
   bool ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value_or_null);
   BorrowedRef GlobalsOf(Activation& act);
@@ -320,6 +332,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   absl::flat_hash_set<SourceId> read_leaves_;
   int native_depth_ = 0;
   int leaf_depth_ = 0;
+  int catching_ = 0;
   absl::flat_hash_set<PyObject*> fresh_functions_;
   absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, Ref> type_lookups_;
   absl::flat_hash_set<PyTypeObject*> guarded_protocols_;

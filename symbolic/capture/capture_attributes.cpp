@@ -107,23 +107,39 @@ Value Capture::GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name
   BorrowedRef descriptor = LookupInType(type, name);
   const SourceId descriptor_source =
       sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, name);
-  if (IsDataDescriptor(descriptor)) return BindDescriptor(act, descriptor, descriptor_source, owner, type);
+  const bool data = IsDataDescriptor(descriptor);
+  const bool hooked = descriptor && !suppress_missing && IsPythonFunction(LookupInType(type, N().getattr));
+  const auto bind = [&] { return BindDescriptor(act, descriptor, descriptor_source, owner, type); };
+  if (data && !hooked) return bind();
+  if (data) {
+    Value bound = Catching(bind);
+    if (bound || control.unwinding || !PyErr_ExceptionMatches(PyExc_AttributeError)) return bound;
+    PyErr_Clear();
+    return CallMissingHook(act, owner, name);
+  }
   if (t != nullptr && t->kind != TrackedKind::kInstanceDict) {
     Value own = RawInstanceGet(*t, name);
     if (own || control.unwinding || PyErr_Occurred()) return own;
   } else if (PyObject* own = t == nullptr ? frame_ops::RawInstanceAttr(owner.object, name) : nullptr) {
     return Value{Ref::Create(own), kNoSource};
   }
-  if (descriptor) return BindDescriptor(act, descriptor, descriptor_source, owner, type);
-  BorrowedRef fallback = LookupInType(type, N().getattr);
-  if (IsPythonFunction(fallback) && !suppress_missing) {
-    const ValueView args[] = {owner, ValueView(name, kNoSource)};
-    Value function = Adopt(
-        fallback,
-        sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, N().getattr));
-    return CallFunction(act, function, args, nullptr, Completion::kPush);
+  if (descriptor && !hooked) return bind();
+  if (descriptor) {
+    Value bound = Catching(bind);
+    if (bound || control.unwinding || !PyErr_ExceptionMatches(PyExc_AttributeError)) return bound;
+    PyErr_Clear();
+    return CallMissingHook(act, owner, name);
   }
+  if (!suppress_missing && IsPythonFunction(LookupInType(type, N().getattr))) return CallMissingHook(act, owner, name);
   return AttributeError(owner.object, name);
+}
+
+Value Capture::CallMissingHook(Activation& act, ValueView owner, BorrowedRef name) {
+  PyTypeObject* type = owner.object.type();
+  const ValueView args[] = {owner, ValueView(name, kNoSource)};
+  const SourceId source =
+      sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, N().getattr);
+  return CallFunction(act, Adopt(LookupInType(type, N().getattr), source), args, nullptr, Completion::kPush);
 }
 
 Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId source, ValueView owner,

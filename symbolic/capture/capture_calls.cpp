@@ -194,6 +194,7 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
     Value adopted = Adopt(seen, by_parts ? sources_.Intern(SourceKind::kMethodSelf, bound->source, 0, nullptr)
                                          : ConstantSource(seen));
     if (!adopted || control.unwinding) return Value();
+    Consume(adopted);
     seen = std::move(adopted.object);
   }
   PyObject* self = seen;
