@@ -86,13 +86,16 @@ class SaveChooser {
   void ClassifyMaterialized() {
     in_memory_.assign(g_.values.size(), false);
     operand_in_backward_.assign(g_.values.size(), false);
+    compared_.assign(g_.values.size(), false);
     // Backwards, so that what is read through views is found too.
     for (std::size_t i = g_.nodes.size(); i-- > 0;) {
       const Node& n = g_.nodes[i];
       if (IsView(*n.op)) {
         ThroughView(n, &in_memory_);
         ThroughView(n, &operand_in_backward_);
+        ThroughView(n, &compared_);
       }
+      if (n.op->name() == "aten.eq.Tensor") ir::ForEachUse(n, [&](ValueId v) { compared_[At(v)] = true; });
       if (Fuses(*n.op)) continue;
       if (for_outputs_[i]) {
         ir::ForEachUse(n, [&](ValueId v) { in_memory_[At(v)] = true; });
@@ -144,6 +147,10 @@ class SaveChooser {
     if (n.op->is_random() || n.op->has_side_effect()) return MaxFlow::kInfinite;
     if (!for_outputs_[node]) return 0;  // only the backward wants it: no repetition
     if (IsView(*n.op)) return 0;
+    // A second run may round in another way, and then a maximum's backward does not find it among its operands.
+    for (ValueId v : n.outputs) {
+      if (v != kNoValue && compared_[At(v)]) return MaxFlow::kInfinite;
+    }
     if (options_.save_all || !n.op->is_pointwise()) return MaxFlow::kInfinite;
     std::int64_t cost = 0;
     for (ValueId v : n.outputs) {
@@ -219,6 +226,7 @@ class SaveChooser {
   std::vector<bool> is_output_;            // by value
   std::vector<bool> in_memory_;            // by value
   std::vector<bool> operand_in_backward_;  // by value
+  std::vector<bool> compared_;             // by value: for equality
   std::vector<MaxFlow::Vertex> value_vertex_;
   std::vector<MaxFlow::Vertex> node_vertex_;
   MaxFlow::Vertex source_ = 0;

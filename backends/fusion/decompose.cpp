@@ -123,8 +123,9 @@ bool LayerNorm(Graph& g, const Node& n, NodeWriter w) {
   const Moments m = MomentsOf(w, w.To(x, type), LastDims(in, trailing));
   const ValueId rstd = w.Unary("rsqrt", w.WithNumber("add", m.variance, n.args[4].constant.toDouble()));
   ValueId y = w.Binary("mul", m.centred, rstd);
-  if (IsGiven(n.args[2])) y = w.Binary("mul", y, w.To(n.args[2].value, type));
-  if (IsGiven(n.args[3])) y = w.Binary("add", y, w.To(n.args[3].value, type));
+  // Weights of halves are widened by promotion: a copy of their own would be a kernel of its own.
+  if (IsGiven(n.args[2])) y = w.Binary("mul", y, n.args[2].value);
+  if (IsGiven(n.args[3])) y = w.Binary("add", y, n.args[3].value);
   w.Into(n.outputs[0]).To(y, in.dtype);
   if (n.outputs[1] != kNoValue) w.Into(n.outputs[1]).To(m.mean, g.value(n.outputs[1]).dtype);
   if (n.outputs[2] != kNoValue) w.Into(n.outputs[2]).To(rstd, g.value(n.outputs[2]).dtype);
@@ -144,7 +145,7 @@ bool LayerNormBackward(Graph& g, const Node& n, NodeWriter w) {
   const ValueId centred = w.Binary("sub", w.To(x, type), w.To(n.args[3].value, type));
   const ValueId normal = w.Binary("mul", centred, rstd);
   if (n.outputs[0] != kNoValue) {
-    const ValueId gw = IsGiven(n.args[5]) ? w.Binary("mul", grad, w.To(n.args[5].value, type)) : grad;
+    const ValueId gw = IsGiven(n.args[5]) ? w.Binary("mul", grad, n.args[5].value) : grad;
     const Dim count = w.Product(dims, x);
     const ValueId along = w.WithDim("div", w.Reduce("sum", w.Binary("mul", gw, normal), dims, true), count);
     const ValueId mean = w.WithDim("div", w.Reduce("sum", gw, dims, true), count);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/decompose.h"
 #include "backends/fusion/step.h"
 #include "backends/passes/pass.h"
@@ -55,9 +56,7 @@ class Planner {
         continue;
       }
       const Group& group = schedule_.groups[static_cast<std::size_t>(item.group)];
-      std::vector<bool> needed(g_.values.size(), false);
-      for (ValueId v : MadeFor(i)) needed[static_cast<std::size_t>(v)] = true;
-      auto step = MakeGroupStep(group, needed);
+      auto step = MakeGroupStep(group, MadeFor(i));
       if (!step.ok()) {
         FF_LOG(kFusion) << "not fused: " << Describe(g_, group) << ": " << MessageOf(step.status());
         FF_RETURN_IF_ERROR(Flush(&steps));
@@ -72,16 +71,24 @@ class Planner {
     }
     FF_RETURN_IF_ERROR(Flush(&steps));
     MergeHorizontally(&steps);
+    CompileCudaSteps(steps);
     return steps;
   }
 
  private:
-  absl::StatusOr<std::unique_ptr<Step>> MakeGroupStep(const Group& group, const std::vector<bool>& needed) {
-    const ir::Value& out = g_.value(g_.nodes[static_cast<std::size_t>(group.nodes[0])].outputs[0]);
-    if (!out.device.is_cpu()) return absl::UnimplementedError("kernels for this device are not made here");
-    auto lowered = Lower(g_, group, needed);
+  // `results`: what others read of the group.
+  absl::StatusOr<std::unique_ptr<Step>> MakeGroupStep(const Group& group, const std::vector<ValueId>& results) {
+    std::vector<bool> needed(g_.values.size(), false);
+    for (ValueId v : results) needed[static_cast<std::size_t>(v)] = true;
+    const c10::Device device = g_.value(g_.nodes[static_cast<std::size_t>(group.nodes[0])].outputs[0]).device;
+    const absl::Status cuda = cuda::TheEngine().Serves(device);
+    if (!cuda.ok() && !device.is_cpu()) return cuda;
+    auto lowered = Lower(g_, group, needed, cuda.ok() ? kCudaSplits : kCpuSplits);
     if (!lowered.ok()) return lowered.status();
-    return MakeCpuStep(g_, group, *std::move(lowered));
+    if (!cuda.ok()) return MakeCpuStep(g_, group, *std::move(lowered));
+    auto fallback = MakeAtenStep(g_, group.nodes, results, options_);
+    if (!fallback.ok()) return fallback.status();
+    return MakeCudaStep(g_, group, *std::move(lowered), *std::move(fallback));
   }
 
   // Results that item i is responsible for and that are read from memory by others.

@@ -27,12 +27,10 @@ using kernel_ir::Type;
 using GraphValue = ir::ValueId;
 using KernelValue = kernel_ir::ValueId;
 
-constexpr std::int64_t kSplitColumns = 1024, kSplitRows = 64 * 1024, kChunk = 16 * 1024, kRowsAPart = 256;
-
 class Lowering {
  public:
-  Lowering(Graph& graph, const Group& group, const std::vector<bool>& needed)
-      : g_(graph), group_(group), needed_(needed) {}
+  Lowering(Graph& graph, const Group& group, const std::vector<bool>& needed, const SplitRules& splits)
+      : g_(graph), group_(group), needed_(needed), splits_(splits) {}
 
   absl::StatusOr<LoweredGroup> Run() {
     Analyse();
@@ -376,13 +374,21 @@ class Lowering {
 
   bool ShouldSplitRow() const {
     return OnlyReductionResults() && it_.reduced.size() == 1 && it_.reduced[0].extent.is_constant() &&
-           ConstantProduct(it_.outer) <= 4 && it_.reduced[0].extent.value >= kSplitRows;
+           ConstantProduct(it_.outer) <= splits_.most_rows && it_.reduced[0].extent.value >= splits_.least_row;
   }
 
   bool ShouldSplitColumn() const {
-    return OnlyReductionResults() && it_.reduced[0].extent.is_constant() && it_.inner[0].extent.is_constant() &&
-           ConstantProduct(it_.outer) * it_.inner[0].extent.value <= kSplitColumns &&
-           it_.reduced[0].extent.value >= 4 * kRowsAPart;
+    return it_.reduced[0].extent.is_constant() && it_.inner[0].extent.is_constant() &&
+           ConstantProduct(it_.outer) * it_.inner[0].extent.value <= splits_.most_columns && ColumnParts() > 1;
+  }
+
+  std::int64_t ColumnParts() const {
+    const std::int64_t total = it_.reduced[0].extent.value;
+    if (total < 4 * splits_.rows_apart) return 1;
+    const std::int64_t columns = ConstantProduct(it_.outer) * it_.inner[0].extent.value;
+    std::int64_t parts = std::min(splits_.most_parts, total / splits_.rows_apart);
+    if (splits_.wanted_columns > 0) parts = std::min(parts, splits_.wanted_columns / columns);
+    return parts;
   }
 
   std::vector<NodeIndex> Reductions() const {
@@ -423,21 +429,21 @@ class Lowering {
   }
 
   absl::Status SplitRow() {
-    const std::int64_t total = it_.reduced[0].extent.value, parts = (total + kChunk - 1) / kChunk;
+    const std::int64_t total = it_.reduced[0].extent.value, chunk = splits_.chunk, parts = (total + chunk - 1) / chunk;
     const std::int64_t rows = ConstantProduct(it_.outer);
     // A shorter last part is known to the launcher only where there is one row.
-    if (rows > 1 && total % kChunk != 0) return absl::UnimplementedError("uneven parts of several rows");
+    if (rows > 1 && total % chunk != 0) return absl::UnimplementedError("uneven parts of several rows");
     StartRow();
     Axis part{Dim(parts), {}};
     for (const Dim& stride : it_.reduced[0].strides)
-      part.strides.push_back(g_.exprs.Make(ir::ExprKind::kMul, stride, Dim(kChunk)));
+      part.strides.push_back(g_.exprs.Make(ir::ExprKind::kMul, stride, Dim(chunk)));
     if (it_.outer.empty()) outer_.clear();
     outer_.push_back(&part);
     k_->extents.clear();
     SetExtents();
-    k_->inner = Dim(kChunk);
+    k_->inner = Dim(chunk);
     k_->kernel.outer_rank = static_cast<int>(outer_.size());
-    if (total % kChunk != 0) k_->split_total = total;
+    if (total % chunk != 0) k_->split_total = total;
     Begin(BlockKind::kLoop);
     std::vector<std::pair<NodeIndex, KernelValue>> results;
     for (NodeIndex n : Reductions()) results.emplace_back(n, EmitReduce(n));
@@ -477,7 +483,7 @@ class Lowering {
   }
 
   absl::Status SplitColumn() {
-    const std::int64_t total = it_.reduced[0].extent.value, parts = std::min<std::int64_t>(16, total / kRowsAPart);
+    const std::int64_t total = it_.reduced[0].extent.value, parts = ColumnParts();
     const std::int64_t rows = (total + parts - 1) / parts, columns = it_.inner[0].extent.value;
     StartColumn();
     Axis part{Dim(parts), {}}, within{Dim(rows), it_.reduced[0].strides};
@@ -492,6 +498,9 @@ class Lowering {
     Begin(BlockKind::kLoop);
     std::vector<std::pair<NodeIndex, KernelValue>> results;
     for (NodeIndex n : Reductions()) results.emplace_back(n, EmitReduce(n));
+    for (GraphValue v : out_.outputs) {
+      if (!IsRowLevel(v)) Store(v);
+    }
     Begin(BlockKind::kLoop);
     std::map<NodeIndex, int> temporary;
     for (const auto& [n, k] : results) {
@@ -528,6 +537,7 @@ class Lowering {
   Graph& g_;
   const Group& group_;
   const std::vector<bool>& needed_;
+  const SplitRules& splits_;
   LoweredGroup out_;
   Iteration it_;
   Axis one_;
@@ -549,8 +559,9 @@ class Lowering {
 
 }  // namespace
 
-absl::StatusOr<LoweredGroup> Lower(Graph& graph, const Group& group, const std::vector<bool>& needed) {
-  return Lowering(graph, group, needed).Run();
+absl::StatusOr<LoweredGroup> Lower(Graph& graph, const Group& group, const std::vector<bool>& needed,
+                                   const SplitRules& splits) {
+  return Lowering(graph, group, needed, splits).Run();
 }
 
 }  // namespace framefuse::fusion

@@ -40,9 +40,20 @@ struct LoweredGroup {
   std::vector<Temporary> temporaries;
 };
 
+// When a reduction is split into parts whose results a second kernel combines: there would be too few rows or columns
+// to share out else.
+struct SplitRules {
+  std::int64_t most_rows = 4, least_row = 64 * 1024, chunk = 16 * 1024;  // row reductions; chunk: points of a part
+  std::int64_t most_columns = 1024, rows_apart = 256, most_parts = 16;   // column reductions
+  std::int64_t wanted_columns = 0;  // columns times parts that are enough; 0: no limit
+};
+inline constexpr SplitRules kCpuSplits;
+inline constexpr SplitRules kCudaSplits = {264, 32 * 1024, 8 * 1024, 1 << 18, 32, 512, 1 << 18};
+
 // `needed`: for each value whether a node outside the group or the graph's outputs use it.
 // Unimplemented where the group has no kernel form (it then runs as ATen operators).
-absl::StatusOr<LoweredGroup> Lower(ir::Graph& graph, const Group& group, const std::vector<bool>& needed);
+absl::StatusOr<LoweredGroup> Lower(ir::Graph& graph, const Group& group, const std::vector<bool>& needed,
+                                   const SplitRules& splits);
 
 }  // namespace framefuse::fusion
 

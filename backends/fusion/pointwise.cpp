@@ -81,7 +81,7 @@ std::string PointwiseEmitter::Text(std::size_t a) const {
 std::optional<DType> PointwiseEmitter::UnroundedHalf(std::size_t a) const {
   const std::optional<DType> storage = StorageOf(graph_.value(node_.args[a].value).dtype);
   const bool half = storage == DType::kF16 || storage == DType::kBF16;
-  return half && builder_.OpOf(tensors_[a]) != Op::kLoad ? storage : std::nullopt;
+  return half && !builder_.IsLoadOf(*storage, tensors_[a]) ? storage : std::nullopt;
 }
 
 kernel_ir::ValueId PointwiseEmitter::Arg(std::size_t a) { return Arg(a, type_); }

@@ -71,10 +71,17 @@ ValueId Clamp(E& e) {
 
 ValueId ClampMax(E& e) { return e.type() == Type::kPred ? kNoValue : e.Two(Op::kMin, e.Arg(0), e.Arg(1)); }
 
+// A half that was computed here has not been rounded yet. Who compares or widens it sees the rounded value.
+ValueId Rounded(E& e, std::size_t a, Type as) {
+  const std::optional<kernel_ir::DType> half = e.IsTensor(a) ? e.UnroundedHalf(a) : std::nullopt;
+  if (!half) return e.Arg(a, as);
+  return e.b().Cast(as, e.b().Emit(Op::kWrap, Type::kF32, {e.Raw(a)}, -1, static_cast<std::uint64_t>(*half)));
+}
+
 template <Op op, bool swapped>
 ValueId Comparison(E& e) {
   const Type type = e.Promoted(0, 1);
-  const ValueId x = e.Arg(0, type), y = e.Arg(1, type);
+  const ValueId x = Rounded(e, 0, type), y = Rounded(e, 1, type);
   return e.b().Compare(op, swapped ? y : x, swapped ? x : y);
 }
 
@@ -198,12 +205,7 @@ ValueId Hardswish(E& e) {
 ValueId Where(E& e) { return e.b().Select(e.Arg(0, Type::kPred), e.Arg(1), e.Arg(2)); }
 ValueId MaskedFill(E& e) { return e.b().Select(e.Arg(1, Type::kPred), e.Arg(2), e.Arg(0)); }
 
-// A half that was computed here has not been rounded yet; whoever widens it sees the rounded value.
-ValueId Copy(E& e) {
-  const std::optional<kernel_ir::DType> half = e.UnroundedHalf(0);
-  if (!half || e.storage() == *half) return e.Arg(0);
-  return e.b().Cast(e.type(), e.b().Emit(Op::kWrap, Type::kF32, {e.Raw(0)}, -1, static_cast<std::uint64_t>(*half)));
-}
+ValueId Copy(E& e) { return e.UnroundedHalf(0) == e.storage() ? e.Arg(0) : Rounded(e, 0, e.type()); }
 ValueId LogicalNot(E& e) { return e.One(Op::kNot, e.Arg(0, Type::kPred)); }
 ValueId BitwiseNot(E& e) { return kernel_ir::IsFloat(e.type()) ? kNoValue : e.One(Op::kNot, e.Arg(0)); }
 

@@ -118,7 +118,12 @@ class Builder {
   ValueId Select(ValueId condition, ValueId a, ValueId b);
   ValueId Cast(Type to, ValueId value);  // no instruction if the type is equal
   Type TypeOf(ValueId value) const { return kernel_[value].type; }
-  Op OpOf(ValueId value) const { return kernel_[value].op; }
+  // The value is what a buffer of this type holds, unchanged.
+  bool IsLoadOf(DType dtype, ValueId value) const {
+    const Inst& inst = kernel_[value];
+    return (inst.op == Op::kLoad || inst.op == Op::kLoadAt) &&
+           kernel_.buffers[static_cast<std::size_t>(inst.slot)].dtype == dtype;
+  }
 
  private:
   Kernel& kernel_;

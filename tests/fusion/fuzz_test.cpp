@@ -11,6 +11,7 @@
 #include "backends/fusion/fused_executable.h"
 #include "backends/runtime/aten_sequence.h"
 #include "common/status.h"
+#include "tests/kernels/cuda_emulation.h"
 
 namespace framefuse {
 namespace {
@@ -180,9 +181,8 @@ std::string Check(const std::string& text, unsigned seed) {
   return "";
 }
 
-TEST(Fuzz, FusedEqualsAten) {
+void ExpectNoMismatch(int count) {
   const auto first = static_cast<unsigned>(Setting("FF_FUZZ_SEED", 1));
-  const int count = Setting("FF_FUZZ_GRAPHS", 200);
   int failures = 0;
   for (unsigned seed = first; seed < first + static_cast<unsigned>(count); ++seed) {
     const std::string text = Generator(seed).Run();
@@ -191,6 +191,16 @@ TEST(Fuzz, FusedEqualsAten) {
     failures += why.empty() ? 0 : 1;
     if (failures >= 3) break;
   }
+}
+
+TEST(Fuzz, FusedEqualsAten) { ExpectNoMismatch(Setting("FF_FUZZ_GRAPHS", 200)); }
+
+// The CUDA text of the same graphs, run on the CPU. A graph costs a run of the host's compiler.
+TEST(Fuzz, EmulatedCudaEqualsAten) {
+  if (!testing::HostCompilerExists()) GTEST_SKIP() << "no C++ compiler";
+  cuda::SetEngineForTesting(testing::MakeEmulatedEngine());
+  ExpectNoMismatch(Setting("FF_FUZZ_EMULATED_GRAPHS", 5));
+  cuda::SetEngineForTesting(nullptr);
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
-// The CUDA text of kernels of every skeleton and type compiles. Needs nvcc; skipped without. Owner: tests/kernels.
+// The CUDA text of kernels of every skeleton, type and form compiles: with nvcc, and with NVRTC to a cubin. Each is
+// skipped where it is not installed. Owner: tests/kernels.
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
+#include "backends/cuda_runtime/program.h"
 #include "backends/emit/cuda/print_cuda.h"
+#include "common/status.h"
 #include "tests/kernels/harness.h"
 
 namespace framefuse::testing {
@@ -27,6 +31,22 @@ Kernel EveryFunction(Type type) {
     sum = b.Binary(Op::kAdd, sum, r);
   }
   b.Store(out, sum);
+  return kernel;
+}
+
+Kernel Integers(Type type) {
+  Kernel kernel;
+  Builder b(&kernel);
+  const DType dtype = type == Type::kI32 ? DType::kI32 : DType::kI64;
+  const ValueId x = b.Load(b.AddBuffer(dtype, false)), y = b.Load(b.AddBuffer(dtype, false));
+  ValueId sum = b.ConstInt(type, std::numeric_limits<std::int32_t>::min());
+  for (Op op :
+       {Op::kAdd, Op::kSub, Op::kMul, Op::kMin, Op::kMax, Op::kMinRaw, Op::kMaxRaw, Op::kAnd, Op::kOr, Op::kXor})
+    sum = b.Binary(Op::kAdd, sum, b.Binary(op, x, y));
+  for (Op op : {Op::kNeg, Op::kAbs, Op::kNot}) sum = b.Binary(Op::kAdd, sum, b.Unary(op, x));
+  for (Op op : {Op::kShl, Op::kShr}) sum = b.Binary(Op::kAdd, sum, b.Emit(op, type, {x}, -1, 5));
+  for (Op op : {Op::kLt, Op::kLe, Op::kEq, Op::kNe}) sum = b.Select(b.Compare(op, x, y), sum, x);
+  b.Store(b.AddBuffer(dtype, true), sum);
   return kernel;
 }
 
@@ -68,16 +88,37 @@ Kernel Softmax(bool column) {
   return kernel;
 }
 
-TEST(CudaText, Compiles) {
-  if (std::system("command -v nvcc > /dev/null 2>&1") != 0) GTEST_SKIP() << "no nvcc";
+// A shape of `rows` rows of `inner` points, contiguous.
+LaunchShape Rows(const Kernel& kernel, std::int64_t rows, std::int64_t inner) {
+  LaunchShape shape = Flat(kernel, inner);
+  if (kernel.outer_rank == 0) return shape;
+  shape.extents = {rows};
+  for (std::size_t b = 0; b < kernel.buffers.size(); ++b) {
+    shape.buffers[b].outer = {inner * kernel_ir::ElementSize(kernel.buffers[b].dtype)};
+  }
+  return shape;
+}
+
+std::string EveryText() {
   std::string text = emit::CudaPrelude();
   int n = 0;
-  for (const Kernel& kernel :
-       {EveryFunction(Type::kF32), EveryFunction(Type::kF64), Conversions(), Softmax(false), Softmax(true)}) {
-    auto printed = emit::PrintCuda(kernel, "k" + std::to_string(n++));
-    ASSERT_TRUE(printed.ok()) << printed.status().message();
-    text += *printed;
+  for (const Kernel& kernel : {EveryFunction(Type::kF32), EveryFunction(Type::kF64), Integers(Type::kI32),
+                               Integers(Type::kI64), Conversions(), Softmax(false), Softmax(true)}) {
+    for (std::int64_t inner : {7, 4096}) {
+      for (bool constant : {false, true}) {
+        const emit::CudaForm form = emit::ChooseForm(kernel, Rows(kernel, 64, inner), constant);
+        auto printed = emit::PrintCuda(kernel, form, "k" + std::to_string(n++));
+        EXPECT_TRUE(printed.ok()) << MessageOf(printed.status());
+        text += *printed;
+      }
+    }
   }
+  return text;
+}
+
+TEST(CudaText, NvccCompiles) {
+  if (std::system("command -v nvcc > /dev/null 2>&1") != 0) GTEST_SKIP() << "no nvcc";
+  const std::string text = EveryText();
   const std::string base = ::testing::TempDir() + "framefuse_cuda_" + std::to_string(getpid());
   std::ofstream(base + ".cu") << text;
   const std::string command = "nvcc --cubin -arch=sm_90 -o " + base + ".cubin " + base + ".cu 2> " + base + ".log";
@@ -85,6 +126,26 @@ TEST(CudaText, Compiles) {
   std::ifstream log(base + ".log");
   EXPECT_EQ(code, 0) << std::string(std::istreambuf_iterator<char>(log), {}) << text;
   for (const char* end : {".cu", ".cubin", ".log"}) std::remove((base + end).c_str());
+}
+
+TEST(CudaText, NvrtcMakesCubinsAndKeepsThem) {
+  if (!cuda::GetNvrtc().ok()) GTEST_SKIP() << MessageOf(cuda::GetNvrtc().status());
+  const std::string folder = ::testing::TempDir() + "framefuse_cache_" + std::to_string(getpid());
+  setenv("FRAMEFUSE_CACHE_DIR", folder.c_str(), 1);
+  const std::string text = EveryText();
+  for (int architecture : {75, 90}) {
+    auto made = cuda::CompileCubin(text, architecture);
+    ASSERT_TRUE(made.ok()) << MessageOf(made.status());
+    EXPECT_EQ(made->substr(1, 3), "ELF");
+    auto again = cuda::CompileCubin(text, architecture);
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(*again, *made);
+  }
+  auto wrong = cuda::CompileCubin("__global__ void k() { nonsense; }", 90);
+  EXPECT_NE(MessageOf(wrong.status()).find("nonsense"), std::string::npos) << MessageOf(wrong.status());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 3);
+  std::filesystem::remove_all(folder);
+  unsetenv("FRAMEFUSE_CACHE_DIR");
 }
 
 }  // namespace

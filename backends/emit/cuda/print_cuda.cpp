@@ -1,425 +1,637 @@
-// See print_cuda.h. Scratch values are computed again instead of kept: a row's inputs are in L1 or L2 by then.
-// Owner: backends/emit.
+// See print_cuda.h. Values uniform in a row are scalars; those of an element are printed inside a loop over the lanes
+// of a vector. Owner: backends/emit.
 #include "backends/emit/cuda/print_cuda.h"
 
-#include <cmath>
-#include <cstdio>
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "backends/emit/cuda/expressions.h"
 
 namespace framefuse::emit {
 namespace {
 
+using absl::StrCat;
 using kernel_ir::Arity;
 using kernel_ir::Block;
 using kernel_ir::BlockKind;
 using kernel_ir::ClassOf;
-using kernel_ir::DType;
 using kernel_ir::Inner;
 using kernel_ir::Inst;
 using kernel_ir::Kernel;
+using kernel_ir::Level;
 using kernel_ir::Op;
 using kernel_ir::OpClass;
 using kernel_ir::Skeleton;
-using kernel_ir::Type;
 using kernel_ir::ValueId;
-
-constexpr std::string_view kMemory[] = {"bool", "u8",  "signed char", "short", "i32",
-                                        "i64",  "f16", "bf16",        "float", "double"};
-constexpr std::string_view kLane[] = {"bool", "i32", "i64", "float", "double"};
-
-std::string LaneType(Type t) { return std::string(kLane[static_cast<int>(t)]); }
 
 class Printer {
  public:
-  Printer(const Kernel& kernel, std::string name) : k_(kernel), name_(std::move(name)) {}
+  Printer(const Kernel& kernel, const CudaForm& form, std::string name)
+      : k_(kernel), f_(form), at_(kernel, form), name_(std::move(name)), levels_(ComputeLevels(kernel)) {
+    for (const Inst& inst : k_.insts) {
+      if (inst.op == Op::kScratchStore) scratch_[inst.slot] = inst.args[0];
+    }
+  }
 
   std::string Run() {
     Signature();
-    if (k_.skeleton == Skeleton::kColumn) {
-      Column();
-    } else if (k_.skeleton == Skeleton::kRow) {
-      Rows();
-    } else {
-      Points();
+    switch (k_.skeleton) {
+      case Skeleton::kColumn:
+        Column();
+        break;
+      case Skeleton::kRow:
+        Rows();
+        break;
+      case Skeleton::kTransposed:
+        Transposed();
+        break;
+      default:
+        Points();
+        break;
     }
     out_ += "}\n";
     return std::move(out_);
   }
 
  private:
-  int rank() const { return k_.outer_rank; }
+  // Values of one loop over elements, and how their vectors are called.
+  struct Body {
+    std::vector<ValueId> values;  // of elements, in order
+    std::string copy;             // index of the unrolled copy or chunk ("[u]"), or nothing
+  };
+
+  // --- text
 
   void Line(const std::string& text) { out_ += std::string(static_cast<std::size_t>(depth_) * 2, ' ') + text + "\n"; }
   void Open(const std::string& text) {
     Line(text + " {");
     ++depth_;
   }
+  void OpenUnrolled(const std::string& text) {
+    Line("#pragma unroll");
+    Open(text);
+  }
   void Close() {
     --depth_;
     Line("}");
   }
+  std::string S(int slot) const { return StrCat("a.s[", slot, "]"); }
+  std::string Lanes() const { return StrCat("for (int k = 0; k < ", f_.vector, "; ++k)"); }
+
+  const Inst& inst(ValueId id) const { return k_[id]; }
+  const kernel_ir::Buffer& buffer(int b) const { return k_.buffers[static_cast<std::size_t>(b)]; }
+  Level level(ValueId id) const { return levels_[static_cast<std::size_t>(id)]; }
+  bool IsReduce(ValueId id) const { return ClassOf(inst(id).op) == OpClass::kReduce; }
+  bool IsElement(ValueId id) const { return level(id) == Level::kElement || IsReduce(id); }
 
   void Signature() {
-    out_ += absl::StrCat("// ", k_.name, "\nextern \"C\" __global__ void __launch_bounds__(", kCudaThreads, ") ", name_,
-                         "(");
-    for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
-      const std::string type(kMemory[static_cast<int>(k_.buffers[b].dtype)]);
-      absl::StrAppend(&out_, k_.buffers[b].written ? "" : "const ", type, "* __restrict__ b", b, ", ");
-    }
-    out_ += "i64 inner, i64 segments";
-    for (int d = 0; d < rank(); ++d) absl::StrAppend(&out_, ", i64 n", d);
-    for (std::size_t p = 0; p < k_.params.size(); ++p) {
-      absl::StrAppend(&out_, ", ", kernel_ir::IsFloat(k_.params[p]) ? "double" : "i64", " p", p);
-    }
-    for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
-      for (int d = 0; d < rank(); ++d) absl::StrAppend(&out_, ", i64 b", b, "_s", d);
-      absl::StrAppend(&out_, ", i64 b", b, "_seg, i64 b", b, "_in");
-    }
-    out_ += ") {\n";
+    Line(StrCat("extern \"C\" __global__ void __launch_bounds__(", f_.threads, ") ", name_,
+                "(const __grid_constant__ Args<", k_.buffers.size(), ", ", at_.count(), "> a) {"));
     depth_ = 1;
-  }
-
-  // Pointers of row `row`: r0, r1 …
-  void RowPointers() {
-    for (int d = rank() - 1; d >= 0; --d) {
-      Line(d > 0 ? absl::StrCat("i64 d", d, " = rest % n", d, "; rest /= n", d, ";") : "i64 d0 = rest;");
-    }
     for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
-      std::string offset = "0";
-      for (int d = 0; d < rank(); ++d) absl::StrAppend(&offset, " + d", d, " * b", b, "_s", d);
-      Line(absl::StrCat("auto r", b, " = b", b, " + (", offset, ");"));
+      const std::string type = MemoryType(k_.buffers[b].dtype);
+      const std::string pointer = k_.buffers[b].written ? type + "*" : "const " + type + "*";
+      Line(StrCat(pointer, " __restrict__ ", f_.rank == 0 ? "r" : "b", b, " = (", pointer, ")a.b[", b, "];"));
+    }
+    Line(StrCat("typedef ", f_.narrow ? "u32" : "i64", " Index;"));
+    if (!f_.exact) Line(StrCat("const bool fast = ", S(CudaSizes::kFast), " != 0;"));
+    for (ValueId id = 0; id < static_cast<ValueId>(k_.insts.size()); ++id) {
+      const Op op = inst(id).op;
+      if (level(id) == Level::kKernel && !IsReduce(id) && op != Op::kStore) Scalar(id);
     }
   }
 
-  std::string Rowcount() const {
-    std::string n = "(i64)1";
-    for (int d = 0; d < rank(); ++d) absl::StrAppend(&n, " * n", d);
-    return n;
+  // Row pointers r<b> from a row number in `rest`.
+  void RowPointers(int first_dim, const char* from, const char* to) {
+    for (int d = f_.rank - 1; d > first_dim; --d) {
+      Line(StrCat("const Index n", d, " = divide(rest, ", S(at_.ExtentDiv(d)), "), d", d, " = rest - n", d,
+                  " * (Index)", S(at_.Extent(d)), ";"));
+      Line(StrCat("rest = n", d, ";"));
+    }
+    if (f_.rank > first_dim) Line(StrCat("const Index d", first_dim, " = rest;"));
+    for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
+      std::string text = StrCat("auto ", to, b, " = ", from, b);
+      for (int d = first_dim; d < f_.rank; ++d) {
+        absl::StrAppend(&text, " + (i64)d", d, " * ", S(at_.Outer(static_cast<int>(b), d)));
+      }
+      Line(text + ";");
+    }
   }
+
+  // --- values
+
+  // Memory at element k of the vector at index i, or the place of a uniform buffer.
+  std::string Place(const Inst& in, const std::string& index) const {
+    std::string p = StrCat("r", in.slot);
+    if (buffer(in.slot).segmented) absl::StrAppend(&p, " + s * ", S(at_.Segment(in.slot)));
+    if (index.empty()) return p;
+    const Inner inner = buffer(in.slot).inner;
+    if (in.op == Op::kLoadAt || inner == Inner::kStrided || inner == Inner::kTransposed) {
+      return StrCat(p, " + (i64)(", index, ") * ", S(at_.InnerStride(in.slot)));
+    }
+    return StrCat(p, " + (", index, ")");
+  }
+
+  bool IsVector(int b) const { return buffer(b).inner == Inner::kContiguous; }
+  bool IsTile(int b) const { return buffer(b).inner == Inner::kTransposed && k_.skeleton == Skeleton::kTransposed; }
+  // What a vector's load or store is told about how much of it there is.
+  std::string Extent() const { return f_.exact ? "" : ", n, fast"; }
+  std::string Guard() const { return f_.exact ? "" : "k < n"; }
+
+  std::string Right(ValueId id) const {
+    const Inst& in = inst(id);
+    switch (in.op) {
+      case Op::kParam:
+        if (kernel_ir::IsFloat(in.type)) {
+          return StrCat("(", LaneType(in.type), ")__longlong_as_double(", S(at_.Param(in.slot)), ")");
+        }
+        return StrCat("(", LaneType(in.type), ")", S(at_.Param(in.slot)));
+      case Op::kIota:
+        return "(i64)i + k";
+      case Op::kLoadAt: {
+        const std::string value = StrCat("load(*(", Place(in, StrCat("v", in.args[0])), "))");
+        return level(id) != Level::kElement || Guard().empty()
+                   ? value
+                   : StrCat(Guard(), " ? ", value, " : (", LaneType(in.type), ")0");
+      }
+      default:
+        return Expression(k_, in);
+    }
+  }
+
+  void Define(ValueId id, const std::string& right) {
+    Line(StrCat("const ", LaneType(inst(id).type), " v", id, " = ", right, ";"));
+  }
+
+  // A value that is uniform here.
+  void Scalar(ValueId id) {
+    const Inst& in = inst(id);
+    if (in.op == Op::kStore) return Line(StrCat("store(", Place(in, ""), ", v", in.args[0], ");"));
+    Define(id, in.op == Op::kLoad ? StrCat("load(*(", Place(in, ""), "))") : Right(id));
+  }
+
+  // One element: inside the loop over lanes.
+  void Element(ValueId id, const Body& body) {
+    const Inst& in = inst(id);
+    if (in.op == Op::kLoad) return Define(id, ElementLoad(in, body));
+    if (in.op == Op::kStore) return ElementStore(in);
+    if (in.op == Op::kScratchLoad) {
+      return Define(id, f_.chunks > 0 ? StrCat("s", in.slot, body.copy, ".e[k]") : StrCat("v", scratch_.at(in.slot)));
+    }
+    if (in.op == Op::kScratchStore) {
+      if (f_.chunks > 0) Line(StrCat("s", in.slot, body.copy, ".e[k] = v", in.args[0], ";"));
+      return;
+    }
+    if (!IsReduce(id)) return Define(id, Right(id));
+    const std::string acc = StrCat("acc", id, k_.skeleton == Skeleton::kColumn ? "[k]" : "");
+    std::string value = StrCat("v", in.args[0]);
+    if (!f_.exact) value = StrCat("(k < n ? ", value, " : ", ReductionIdentity(in), ")");
+    Line(StrCat(acc, " = ", ReductionFunctor(in.op), "()(", acc, ", ", value, ");"));
+  }
+
+  std::string ElementLoad(const Inst& in, const Body& body) const {
+    if (IsVector(in.slot))
+      return StrCat("load(x", in.slot, Held(in.slot) || InCopies(in.slot) ? body.copy : "", ".e[k])");
+    if (IsTile(in.slot)) return StrCat("load(t", in.slot, "[tr][tc + k])");
+    const std::string value = StrCat("load(*(", Place(in, "i + k"), "))");
+    return Guard().empty() ? value : StrCat(Guard(), " ? ", value, " : (", LaneType(in.type), ")0");
+  }
+
+  void ElementStore(const Inst& in) {
+    if (IsVector(in.slot)) return Line(StrCat("y", in.slot, ".e[k] = v", in.args[0], ";"));
+    const std::string to = buffer(in.slot).inner == Inner::kUniform ? Place(in, "") : Place(in, "i + k");
+    Line(StrCat(f_.exact ? "" : "if (k < n) ", "store(", to, ", v", in.args[0], ");"));
+  }
+
+  // --- loops over elements
+
+  bool Held(int b) const { return held_.contains(b); }
+  bool InCopies(int b) const { return copies_.contains(b); }
+
+  // Adds what scratch loads stand for where it is computed again.
+  std::vector<ValueId> WithScratch(const std::vector<ValueId>& values) const {
+    std::set<ValueId> need(values.begin(), values.end());
+    if (f_.chunks > 0) return {need.begin(), need.end()};
+    std::vector<ValueId> open;
+    const auto follow = [&](ValueId id) {
+      if (inst(id).op == Op::kScratchLoad) open.push_back(scratch_.at(inst(id).slot));
+    };
+    for (ValueId id : values) follow(id);
+    while (!open.empty()) {
+      const ValueId id = open.back();
+      open.pop_back();
+      if (level(id) != Level::kElement || IsReduce(id) || !need.insert(id).second) continue;
+      follow(id);
+      for (int i = 0; i < Arity(inst(id).op); ++i) open.push_back(inst(id).args[static_cast<std::size_t>(i)]);
+    }
+    return {need.begin(), need.end()};
+  }
+
+  std::set<int> VectorReads(const std::vector<ValueId>& values) const {
+    std::set<int> out;
+    for (ValueId id : values) {
+      if (inst(id).op == Op::kLoad && IsVector(inst(id).slot)) out.insert(inst(id).slot);
+    }
+    return out;
+  }
+
+  void LoadVector(int b, const std::string& name) {
+    Line(StrCat("load_vec(", name, ", ", Place({Op::kLoad, {}, {}, b, 0}, "i"), Extent(), ");"));
+  }
+  std::string VectorType(int b) const { return StrCat("Vec<", MemoryType(buffer(b).dtype), ", ", f_.vector, ">"); }
+
+  // Loads that are not done yet, the lanes, the stores. `i` and `n` are defined.
+  void EmitBody(const Body& body) {
+    for (int b : VectorReads(body.values)) {
+      if (Held(b) || InCopies(b)) continue;
+      Line(StrCat(VectorType(b), " x", b, ";"));
+      LoadVector(b, StrCat("x", b));
+    }
+    std::vector<const Inst*> stores;
+    for (ValueId id : body.values) {
+      if (inst(id).op != Op::kStore || !IsVector(inst(id).slot)) continue;
+      stores.push_back(&inst(id));
+      Line(StrCat("Lanes<", LaneType(inst(id).type), ", ", f_.vector, "> y", inst(id).slot, ";"));
+    }
+    OpenUnrolled(Lanes());
+    for (ValueId id : body.values) Element(id, body);
+    Close();
+    for (const Inst* in : stores) Line(StrCat("store_vec(", Place(*in, "i"), ", y", in->slot, Extent(), ");"));
+  }
+
+  void CountLanes(const std::string& limit) {
+    if (f_.exact) return;
+    Line(StrCat("const int n = (i64)(", limit, ") - (i64)i < ", f_.vector, " ? (int)((i64)(", limit,
+                ") - (i64)i) : ", f_.vector, ";"));
+  }
+
+  void DeclareAccumulators(const Block& block, bool lanes) {
+    for (ValueId id : block.code) {
+      if (!IsReduce(id)) continue;
+      const std::string type = LaneType(inst(id).type), identity = ReductionIdentity(inst(id));
+      if (!lanes) {
+        Line(StrCat(type, " acc", id, " = ", identity, ";"));
+        continue;
+      }
+      Line(StrCat(type, " acc", id, "[", f_.vector, "];"));
+      Line("#pragma unroll");
+      Line(StrCat(Lanes(), " acc", id, "[k] = ", identity, ";"));
+    }
+  }
+
+  // --- pointwise
 
   void Points() {
-    Line(absl::StrCat("const i64 total = inner * (", Rowcount(), ");"));
-    Open("for (i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x; at < total; at += (i64)gridDim.x * blockDim.x)");
-    Line("i64 rest = at / inner, i = at - rest * inner, s = 0;");
-    RowPointers();
-    for (const Block& block : k_.blocks) {
-      for (ValueId id : block.code) Statement(id);
+    const Block& block = k_.blocks.front();
+    Body body{ElementsOf(block), "[u]"};
+    if (f_.unroll == 1) body.copy = "";
+    const std::string step = StrCat(f_.threads * f_.unroll);
+    Line(StrCat("const Index total = (Index)", S(CudaSizes::kUnits), ";"));
+    Open(StrCat("for (Index first = (Index)blockIdx.x * ", step,
+                " + threadIdx.x; first < total; first += (Index)gridDim.x * ", step, ")"));
+    if (f_.unroll > 1) {
+      for (int b : VectorReads(body.values)) {
+        Line(StrCat(VectorType(b), " x", b, "[", f_.unroll, "];"));
+        copies_.insert(b);
+      }
+      OpenCopies();
+      for (int b : VectorReads(body.values)) LoadVector(b, StrCat("x", b, "[u]"));
+      CloseCopies();
+      OpenCopies();
+      PointScalars(block);
+      EmitBody(body);
+      CloseCopies();
+      copies_.clear();
+    } else {
+      Line("const Index at = first;");
+      PointPlace();
+      PointScalars(block);
+      EmitBody(body);
     }
     Close();
   }
+
+  void OpenCopies() {
+    OpenUnrolled(StrCat("for (int u = 0; u < ", f_.unroll, "; ++u)"));
+    Line(StrCat("const Index at = first + (Index)u * ", f_.threads, ";"));
+    Open("if (at < total)");
+    PointPlace();
+  }
+  void CloseCopies() {
+    Close();
+    Close();
+  }
+
+  void PointPlace() {
+    if (f_.rank == 0) {
+      Line(StrCat("const i64 i = (i64)at * ", f_.vector, ";"));
+    } else {
+      Line(StrCat("Index rest = divide(at, ", S(CudaSizes::kVectorsDiv), ");"));
+      Line(StrCat("const i64 i = (i64)(at - rest * (Index)", S(CudaSizes::kVectors), ") * ", f_.vector, ";"));
+      RowPointers(0, "b", "r");
+    }
+    CountLanes(S(CudaSizes::kInner));
+  }
+
+  void PointScalars(const Block& block) {
+    for (ValueId id : block.code) {
+      if (level(id) == Level::kRow && inst(id).op != Op::kStore) Scalar(id);
+    }
+  }
+
+  std::vector<ValueId> ElementsOf(const Block& block) const {
+    std::vector<ValueId> out;
+    for (ValueId id : block.code) {
+      if (IsElement(id) || (inst(id).op == Op::kStore && k_.skeleton != Skeleton::kRow)) out.push_back(id);
+    }
+    return WithScratch(out);
+  }
+
+  // --- rows
 
   void Rows() {
-    Line(absl::StrCat("const i64 rows = ", Rowcount(), ";"));
-    Open("for (i64 row = blockIdx.x; row < rows; row += gridDim.x)");
-    Line("i64 rest = row, i = 0, s = 0;");
-    RowPointers();
+    Line(StrCat("const i64 rows = ", S(CudaSizes::kUnits), ";"));
+    const int together = f_.threads / f_.row_threads;
+    Line(StrCat("const int lane = threadIdx.x & ", f_.row_threads - 1, ";"));
+    if (f_.row_threads > 32) {
+      for (std::size_t id = 0; id < k_.insts.size(); ++id) {
+        if (!IsReduce(static_cast<ValueId>(id))) continue;
+        Line(StrCat("__shared__ ", LaneType(k_.insts[id].type), " parts", id, "[", f_.row_threads / 32, "];"));
+      }
+    }
+    Open(StrCat("for (i64 row = (i64)blockIdx.x * ", together, " + threadIdx.x / ", f_.row_threads,
+                "; row < rows; row += (i64)gridDim.x * ", together, ")"));
+    Line("Index rest = (Index)row;");
+    RowPointers(0, "b", "r");
+    std::string inner = S(CudaSizes::kInner);
+    if (f_.split) inner = StrCat("row + 1 < rows ? ", inner, " : ", S(CudaSizes::kSplitTotal), " - row * ", inner);
+    Line(StrCat("const Index inner = (Index)(", inner, ");"));
+    HoldChunks();
     for (const Block& block : k_.blocks) block.kind == BlockKind::kLoop ? RowLoop(block) : RowOnce(block);
-    Line("__syncthreads();");
+    if (f_.row_threads > 32) Line("__syncthreads();");
     Close();
   }
 
-  void RowOnce(const Block& block) {
+  // What the first loop reads, or several loops read, stays in registers.
+  void HoldChunks() {
+    if (f_.chunks == 0) return;
+    std::map<int, int> loops;
+    bool first = true;
+    for (const Block& block : k_.blocks) {
+      if (block.kind != BlockKind::kLoop) continue;
+      for (int b : VectorReads(ElementsOf(block))) loops[b] += first ? 2 : 1;
+      first = false;
+    }
+    for (const auto& [b, count] : loops) {
+      if (count < 2) continue;
+      held_.insert(b);
+      Line(StrCat(VectorType(b), " x", b, "[", f_.chunks, "];"));
+    }
+    for (const auto& [slot, value] : scratch_) {
+      Line(StrCat("Lanes<", LaneType(inst(value).type), ", ", f_.vector, "> s", slot, "[", f_.chunks, "];"));
+    }
+    OpenChunk();
+    for (int b : held_) LoadVector(b, StrCat("x", b, "[c]"));
+    CloseChunk();
+  }
+
+  void OpenChunk() {
+    if (f_.chunks > 0) {
+      OpenUnrolled(StrCat("for (int c = 0; c < ", f_.chunks, "; ++c)"));
+      Line(StrCat("const Index i = (Index)(c * ", f_.row_threads, " + lane) * ", f_.vector, ";"));
+      Open("if (i < inner)");
+    } else {
+      Open(StrCat("for (Index i = (Index)lane * ", f_.vector, "; i < inner; i += ", f_.row_threads * f_.vector, ")"));
+    }
+    CountLanes("inner");
+  }
+  void CloseChunk() {
+    Close();
+    if (f_.chunks > 0) Close();
+  }
+
+  void RowScalars(const Block& block) {
     for (ValueId id : block.code) {
-      if (k_[id].op == Op::kStore) {
-        Open("if (threadIdx.x == 0)");
-        Statement(id);
-        Close();
-      } else {
-        Statement(id);
-      }
+      if (level(id) == Level::kKernel && inst(id).op != Op::kStore) continue;
+      if (level(id) > Level::kRow || IsReduce(id)) continue;
+      if (inst(id).op == Op::kStore) Line("if (lane == 0)");
+      Scalar(id);
     }
   }
+
+  void RowOnce(const Block& block) { RowScalars(block); }
 
   void RowLoop(const Block& block) {
-    for (ValueId id : block.code) {
-      if (ClassOf(k_[id].op) == OpClass::kReduce)
-        Line(absl::StrCat(LaneType(k_[id].type), " acc", id, " = ", Identity(k_[id]), ";"));
+    RowScalars(block);
+    const Body body{ElementsOf(block), f_.chunks > 0 ? "[c]" : ""};
+    if (body.values.empty()) return;
+    DeclareAccumulators(block, false);
+    if (k_.segments) {
+      Open(StrCat("for (i64 s = 0; s < ", S(CudaSizes::kSegments), "; ++s)"));
+      for (ValueId id : block.code) {
+        if (level(id) != Level::kSegment || IsReduce(id)) continue;
+        if (inst(id).op == Op::kStore) Line("if (lane == 0)");
+        Scalar(id);
+      }
     }
-    // Values that later blocks use and that are uniform are made outside of the loop.
-    const std::vector<kernel_ir::Level> levels = ComputeLevels(k_);
-    std::set<ValueId> hoisted;
-    for (ValueId id : block.code) {
-      const auto level = levels[static_cast<std::size_t>(id)];
-      if (level >= kernel_ir::Level::kSegment || ClassOf(k_[id].op) == OpClass::kReduce || k_[id].op == Op::kStore)
-        continue;
-      hoisted.insert(id);
-      Statement(id);
-    }
-    if (k_.segments) Open("for (s = 0; s < segments; ++s)");
-    Open("for (i = threadIdx.x; i < inner; i += blockDim.x)");
-    again_.clear();
-    for (ValueId id : block.code) {
-      if (!hoisted.contains(id)) Statement(id);
-    }
-    Close();
+    OpenChunk();
+    EmitBody(body);
+    CloseChunk();
     if (k_.segments) Close();
-    Line("i = 0; s = 0;");
     for (ValueId id : block.code) {
-      if (ClassOf(k_[id].op) != OpClass::kReduce) continue;
-      Line(absl::StrCat("const ", LaneType(k_[id].type), " v", id, " = reduce_block(acc", id, ", (",
-                        LaneType(k_[id].type), ")", Identity(k_[id]), ", ", Functor(k_[id].op), "());"));
+      if (!IsReduce(id)) continue;
+      const std::string functor = ReductionFunctor(inst(id).op);
+      Define(id, f_.row_threads == 32
+                     ? StrCat("reduce_warp(acc", id, ", ", functor, "())")
+                     : StrCat("reduce_block<", f_.row_threads / 32, ">(acc", id, ", parts", id, ", ", functor, "())"));
     }
   }
+
+  // --- columns
 
   void Column() {
-    Line("const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;");
-    Line("i64 s = 0, rest = 0, i = (i64)blockIdx.x * 32 + lane;");
-    Line("const bool inside = i < inner;");
-    const Block& body = k_.blocks.front();
-    for (ValueId id : body.code) {
-      if (ClassOf(k_[id].op) == OpClass::kReduce)
-        Line(absl::StrCat(LaneType(k_[id].type), " acc", id, " = ", Identity(k_[id]), ";"));
+    const int width = 32 * f_.vector, warps = f_.threads / 32, last = f_.rank - 1;
+    Line("const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;");
+    BatchPlace(CudaSizes::kVectors, "batch");
+    Line(StrCat("const i64 left = (i64)panel * ", width, ";"));
+    Line(StrCat("const i64 i = left + lane * ", f_.vector, ";"));
+    std::string rows = S(CudaSizes::kUnits);
+    Line(StrCat("i64 rows = ", rows, ";"));
+    if (f_.split) {
+      Line(StrCat("const i64 part_rows = ", S(CudaSizes::kSplitTotal), " - (i64)d", last - 1, " * rows;"));
+      Line("rows = part_rows < 0 ? 0 : (part_rows < rows ? part_rows : rows);");
     }
-    Open("for (i64 row = warp; inside && row < n0; row += warps)");
-    Line("rest = row;");
-    RowPointers();
-    for (ValueId id : body.code) Statement(id);
+    const Block& block = k_.blocks.front();
+    DeclareAccumulators(block, true);
+    ColumnWalk(block, warps, last);
+    ColumnResults(block, width, warps);
+  }
+
+  // Where a block's batch begins: q<b>; `panel` is the rest of the block's number.
+  void BatchPlace(int per_batch_slot, const char* name) {
+    const int last = f_.rank - 1;
+    Line(StrCat("const Index ", name, " = divide((Index)blockIdx.x, ", S(CudaSizes::kVectorsDiv), ");"));
+    Line(StrCat("const Index panel = (Index)blockIdx.x - ", name, " * (Index)", S(per_batch_slot), ";"));
+    Batches(name, last);
+  }
+
+  void Batches(const char* name, int last) {
+    if (last > 0) Line(StrCat("Index rest = ", name, ";"));
+    for (int d = last - 1; d >= 0; --d) {
+      Line(StrCat("const Index n", d, " = divide(rest, ", S(at_.ExtentDiv(d)), "), d", d, " = rest - n", d,
+                  " * (Index)", S(at_.Extent(d)), ";"));
+      Line(StrCat("rest = n", d, ";"));
+    }
+    for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
+      std::string text = StrCat("auto q", b, " = b", b);
+      for (int d = 0; d < last; ++d)
+        absl::StrAppend(&text, " + (i64)d", d, " * ", S(at_.Outer(static_cast<int>(b), d)));
+      Line(text + ";");
+    }
+  }
+
+  void LastRow(const std::string& row, int last) {
+    for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
+      Line(StrCat("auto r", b, " = q", b, " + ", row, " * ", S(at_.Outer(static_cast<int>(b), last)), ";"));
+    }
+  }
+
+  void ColumnWalk(const Block& block, int warps, int last) {
+    const Body body{ElementsOf(block), f_.unroll > 1 ? "[u]" : ""};
+    Open(StrCat("if (i < ", S(CudaSizes::kInner), ")"));
+    CountLanes(S(CudaSizes::kInner));
+    Open(StrCat("for (i64 first = warp; first < rows; first += ", warps * f_.unroll, ")"));
+    if (f_.unroll > 1) {
+      for (int b : VectorReads(body.values)) {
+        Line(StrCat(VectorType(b), " x", b, "[", f_.unroll, "];"));
+        copies_.insert(b);
+      }
+      OpenRowCopies(warps, last);
+      for (int b : VectorReads(body.values)) LoadVector(b, StrCat("x", b, "[u]"));
+      CloseCopies();
+      OpenRowCopies(warps, last);
+    } else {
+      Line("const i64 row = first;");
+      LastRow("row", last);
+    }
+    for (ValueId id : block.code) {
+      if (level(id) == Level::kRow && inst(id).op != Op::kStore) Scalar(id);
+    }
+    EmitBody(body);
+    if (f_.unroll > 1) CloseCopies();
+    copies_.clear();
     Close();
-    for (ValueId id : body.code) {
-      if (ClassOf(k_[id].op) != OpClass::kReduce) continue;
-      Line(absl::StrCat("const ", LaneType(k_[id].type), " v", id, " = reduce_warps(acc", id, ", ", Functor(k_[id].op),
-                        "());"));
+    Close();
+  }
+
+  void OpenRowCopies(int warps, int last) {
+    OpenUnrolled(StrCat("for (int u = 0; u < ", f_.unroll, "; ++u)"));
+    Line(StrCat("const i64 row = first + u * ", warps, ";"));
+    Open("if (row < rows)");
+    LastRow("row", last);
+  }
+
+  // The warps' partial results, added in order; then one thread a column runs the later blocks.
+  void ColumnResults(const Block& block, int width, int warps) {
+    bool wide = false;
+    for (ValueId id : block.code) wide = wide || (IsReduce(id) && kernel_ir::Is64Bit(inst(id).type));
+    Line(StrCat("__shared__ __align__(16) ", wide ? "double" : "float", " parts[", warps, "][", width, "];"));
+    for (ValueId id : block.code) {
+      if (!IsReduce(id)) continue;
+      const std::string type = LaneType(inst(id).type);
+      Line(StrCat(type, " v", id, " = ", ReductionIdentity(inst(id)), ";"));
+      Line("__syncthreads();");
+      Line("#pragma unroll");
+      Line(StrCat(Lanes(), " ((", type, "*)parts[warp])[lane * ", f_.vector, " + k] = acc", id, "[k];"));
+      Line("__syncthreads();");
+      Open(StrCat("if (threadIdx.x < ", width, ")"));
+      Line(StrCat("for (int w = 0; w < ", warps, "; ++w) v", id, " = ", ReductionFunctor(inst(id).op), "()(v", id,
+                  ", ((", type, "*)parts[w])[threadIdx.x]);"));
+      Close();
     }
-    Open("if (inside && warp == 0)");
-    Line("rest = 0;");
-    RowPointers();
+    Open(StrCat("if (threadIdx.x < ", width, " && left + threadIdx.x < ", S(CudaSizes::kInner), ")"));
+    Line("const i64 i = left + threadIdx.x;");
+    LastRow("(i64)0", f_.rank - 1);
     for (std::size_t b = 1; b < k_.blocks.size(); ++b) {
-      for (ValueId id : k_.blocks[b].code) Statement(id);
+      for (ValueId id : k_.blocks[b].code) ColumnEnd(id);
     }
     Close();
   }
 
-  static std::string Functor(Op op) {
-    switch (op) {
-      case Op::kReduceSum:
-        return "Sum";
-      case Op::kReduceProd:
-        return "Prod";
-      case Op::kReduceMin:
-        return "Min";
-      default:
-        return "Max";
-    }
+  void ColumnEnd(ValueId id) {
+    const Inst& in = inst(id);
+    if (level(id) == Level::kKernel && in.op != Op::kStore) return;
+    const bool uniform =
+        in.slot >= 0 && (in.op == Op::kLoad || in.op == Op::kStore) && buffer(in.slot).inner == Inner::kUniform;
+    if (in.op == Op::kStore) return Line(StrCat("store(", Place(in, uniform ? "" : "i"), ", v", in.args[0], ");"));
+    if (in.op == Op::kLoad) return Define(id, StrCat("load(*(", Place(in, uniform ? "" : "i"), "))"));
+    Define(id, in.op == Op::kIota ? "(i64)i" : Right(id));
   }
 
-  static std::string Identity(const Inst& inst) {
-    const bool max = inst.op == Op::kReduceMax || inst.op == Op::kReduceMaxRaw;
-    if (inst.op == Op::kReduceSum) return "0";
-    if (inst.op == Op::kReduceProd) return "1";
-    switch (inst.type) {
-      case Type::kF32:
-        return max ? "__int_as_float(0xff800000)" : "__int_as_float(0x7f800000)";
-      case Type::kF64:
-        return max ? "__longlong_as_double(0xfff0000000000000ll)" : "__longlong_as_double(0x7ff0000000000000ll)";
-      case Type::kI64:
-        return max ? "(-9223372036854775807ll - 1)" : "9223372036854775807ll";
-      default:
-        return max ? "(-2147483647 - 1)" : "2147483647";
+  // --- transposed
+
+  void Transposed() {
+    const int last = f_.rank - 1;
+    Line(StrCat("const Index tile = divide((Index)blockIdx.x, ", S(CudaSizes::kVectorsDiv), ");"));
+    Line(StrCat("const i64 left = (i64)((Index)blockIdx.x - tile * (Index)", S(CudaSizes::kVectors), ") * ", kTile,
+                ";"));
+    Line(StrCat("const i64 batch = (i64)tile / ", S(CudaSizes::kDown), ", top = ((i64)tile - batch * ",
+                S(CudaSizes::kDown), ") * ", kTile, ";"));
+    Batches("(Index)batch", last);
+    Line(StrCat("const i64 rows = ", S(CudaSizes::kUnits), ", inner = ", S(CudaSizes::kInner), ";"));
+    for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
+      if (IsTile(static_cast<int>(b))) TurnTile(static_cast<int>(b));
     }
+    Line("__syncthreads();");
+    const Block& block = k_.blocks.front();
+    const int across = kTile / f_.vector;
+    Open(StrCat("for (int j = threadIdx.x; j < ", kTile * across, "; j += ", f_.threads, ")"));
+    Line(StrCat("const int tr = j / ", across, ", tc = (j % ", across, ") * ", f_.vector, ";"));
+    Line("const i64 row = top + tr, i = left + tc;");
+    Open("if (row < rows && i < inner)");
+    LastRow("row", last);
+    CountLanes("inner");
+    PointScalars(block);
+    EmitBody({ElementsOf(block), ""});
+    Close();
+    Close();
   }
 
-  std::string Address(const Inst& inst, const std::string& index) const {
-    const int b = inst.slot;
-    const kernel_ir::Buffer& buffer = k_.buffers[static_cast<std::size_t>(b)];
-    std::string at = absl::StrCat("r", b);
-    if (buffer.segmented) absl::StrAppend(&at, " + s * b", b, "_seg");
-    if (inst.op == Op::kLoadAt || buffer.inner == Inner::kStrided || buffer.inner == Inner::kTransposed) {
-      return absl::StrCat(at, " + (", index, ") * b", b, "_in");
-    }
-    return buffer.inner == Inner::kUniform ? at : absl::StrCat(at, " + ", index);
-  }
-
-  std::string Constant(const Inst& inst) const {
-    char text[64];
-    if (!kernel_ir::IsFloat(inst.type)) {
-      const auto value = static_cast<long long>(inst.imm);
-      if (inst.type == Type::kPred) return value != 0 ? "true" : "false";
-      return inst.type == Type::kI64 ? absl::StrCat("(i64)", value, "ll") : absl::StrCat("(i32)", value);
-    }
-    const double value = std::bit_cast<double>(inst.imm);
-    if (inst.type == Type::kF32) {
-      const auto narrow = static_cast<float>(value);
-      if (!std::isfinite(narrow)) {
-        std::snprintf(text, sizeof text, "__int_as_float(0x%08x)", std::bit_cast<unsigned>(narrow));
-      } else {
-        std::snprintf(text, sizeof text, "%af", static_cast<double>(narrow));
-      }
-    } else if (!std::isfinite(value)) {
-      std::snprintf(text, sizeof text, "__longlong_as_double(0x%016llxll)", static_cast<unsigned long long>(inst.imm));
-    } else {
-      std::snprintf(text, sizeof text, "%a", value);
-    }
-    return text;
-  }
-
-  std::string Expression(const Inst& inst) const {
-    const auto a = [&](std::size_t i) { return absl::StrCat("v", inst.args[i]); };
-    const auto infix = [&](const char* op) { return absl::StrCat(a(0), " ", op, " ", a(1)); };
-    const auto call = [&](const std::string& f) {
-      std::string text = f + "(" + a(0);
-      for (int i = 1; i < Arity(inst.op); ++i) text += ", " + a(static_cast<std::size_t>(i));
-      return text + ")";
-    };
-    switch (inst.op) {
-      case Op::kConst:
-        return Constant(inst);
-      case Op::kParam:
-        return absl::StrCat("(", LaneType(inst.type), ")p", inst.slot);
-      case Op::kIota:
-        return "i";
-      case Op::kLoad:
-        return "load(" + Address(inst, "i") + ")";
-      case Op::kLoadAt:
-        return "load(" + Address(inst, a(0)) + ")";
-      case Op::kAdd:
-        return infix("+");
-      case Op::kSub:
-        return infix("-");
-      case Op::kMul:
-        return infix("*");
-      case Op::kDiv:
-        return infix("/");
-      case Op::kLt:
-        return infix("<");
-      case Op::kLe:
-        return infix("<=");
-      case Op::kEq:
-        return infix("==");
-      case Op::kNe:
-        return infix("!=");
-      case Op::kAnd:
-        return infix("&");
-      case Op::kOr:
-        return infix("|");
-      case Op::kXor:
-        return infix("^");
-      case Op::kNot:
-        return (inst.type == Type::kPred ? "!" : "~") + a(0);
-      case Op::kShl:
-        return absl::StrCat(a(0), " << ", inst.imm);
-      case Op::kShr:
-        return absl::StrCat(a(0), " >> ", inst.imm);
-      case Op::kNeg:
-        return "-" + a(0);
-      case Op::kAbs:
-        return kernel_ir::IsFloat(inst.type) ? call("fabs") : absl::StrCat(a(0), " < 0 ? -", a(0), " : ", a(0));
-      case Op::kMin:
-        return call("min_nan");
-      case Op::kMax:
-        return call("max_nan");
-      case Op::kMinRaw:
-        return call("min_raw");
-      case Op::kMaxRaw:
-        return call("max_raw");
-      case Op::kRound:
-        return call("rint");
-      case Op::kReciprocal:
-        return "1 / " + a(0);
-      case Op::kSelect:
-        return absl::StrCat(a(0), " ? ", a(1), " : ", a(2));
-      case Op::kCast:
-        return inst.type == Type::kPred ? a(0) + " != 0" : "(" + LaneType(inst.type) + ")" + a(0);
-      case Op::kWrap:
-        return Wrap(inst);
-      case Op::kBitcast:
-        return Bitcast(inst);
-      default:
-        return call(std::string(Name(inst.op)));  // fma, floor, sqrt, exp, tanh …: overloads by type
-    }
-  }
-
-  std::string Wrap(const Inst& inst) const {
-    const std::string v = absl::StrCat("v", inst.args[0]);
-    switch (static_cast<DType>(inst.imm)) {
-      case DType::kU8:
-        return "(i32)(u8)" + v;
-      case DType::kI8:
-        return "(i32)(signed char)" + v;
-      case DType::kI16:
-        return "(i32)(short)" + v;
-      case DType::kBF16:
-        return "round_bf16(" + v + ")";
-      case DType::kF16:
-        return "round_f16(" + v + ")";
-      default:
-        return v;
-    }
-  }
-
-  std::string Bitcast(const Inst& inst) const {
-    const Type from = k_[inst.args[0]].type;
-    const std::string v = absl::StrCat("v", inst.args[0]);
-    if (from == inst.type) return v;
-    switch (inst.type) {
-      case Type::kF32:
-        return "__int_as_float(" + v + ")";
-      case Type::kF64:
-        return "__longlong_as_double(" + v + ")";
-      case Type::kI32:
-        return "__float_as_int(" + v + ")";
-      default:
-        return "__double_as_longlong(" + v + ")";
-    }
-  }
-
-  void Statement(ValueId id) {
-    const Inst& inst = k_[id];
-    if (inst.op == Op::kStore) {
-      Line(absl::StrCat("store(", Address(inst, "i"), ", v", inst.args[0], ");"));
-    } else if (inst.op == Op::kScratchStore) {
-      scratch_[inst.slot] = inst.args[0];
-    } else if (ClassOf(inst.op) == OpClass::kReduce) {
-      Line(absl::StrCat("acc", id, " = ", Functor(inst.op), "()(acc", id, ", v", inst.args[0], ");"));
-    } else if (inst.op == Op::kScratchLoad) {
-      Recompute(scratch_[inst.slot]);
-      Line(absl::StrCat("const ", LaneType(inst.type), " v", id, " = v", scratch_[inst.slot], ";"));
-    } else {
-      Line(absl::StrCat("const ", LaneType(inst.type), " v", id, " = ", Expression(inst), ";"));
-    }
-  }
-
-  // Prints again what a scratch value is made of, down to loads and uniform values.
-  void Recompute(ValueId id) {
-    const std::vector<kernel_ir::Level> levels = ComputeLevels(k_);
-    std::set<ValueId> need;
-    std::vector<ValueId> open = {id};
-    while (!open.empty()) {
-      const ValueId v = open.back();
-      open.pop_back();
-      if (levels[static_cast<std::size_t>(v)] < kernel_ir::Level::kSegment || !need.insert(v).second) continue;
-      if (ClassOf(k_[v].op) == OpClass::kReduce) {
-        need.erase(v);
-        continue;
-      }
-      if (k_[v].op == Op::kScratchLoad) {
-        open.push_back(scratch_[k_[v].slot]);
-        continue;
-      }
-      for (int a = 0; a < Arity(k_[v].op); ++a) open.push_back(k_[v].args[static_cast<std::size_t>(a)]);
-    }
-    for (ValueId v : need) {
-      if (!again_.insert(v).second) continue;
-      const Inst& inst = k_[v];
-      const std::string right = inst.op == Op::kScratchLoad ? absl::StrCat("v", scratch_[inst.slot]) : Expression(inst);
-      Line(absl::StrCat("const ", LaneType(inst.type), " v", v, " = ", right, ";"));
-    }
+  void TurnTile(int b) {
+    const int down = kTile / f_.vector, pad = ElementSize(buffer(b).dtype) <= 2 ? 2 : 1;
+    Line(StrCat("__shared__ ", MemoryType(buffer(b).dtype), " t", b, "[", kTile, "][", kTile + pad, "];"));
+    Open(StrCat("for (int j = threadIdx.x; j < ", kTile * down, "; j += ", f_.threads, ")"));
+    Line(StrCat("const int tc = j / ", down, ", tr = (j % ", down, ") * ", f_.vector, ";"));
+    Open("if (left + tc < inner && top + tr < rows)");
+    const std::string there = "rows - (top + tr)";
+    Line(StrCat("const int n = ", there, " < ", f_.vector, " ? (int)(", there, ") : ", f_.vector, ";"));
+    Line(StrCat(VectorType(b), " x;"));
+    Line(StrCat("load_vec(x, q", b, " + (top + tr) + (left + tc) * ", S(at_.InnerStride(b)), ", n, ",
+                f_.exact ? "true" : "fast", ");"));
+    Line("#pragma unroll");
+    Line(StrCat(Lanes(), " t", b, "[tr + k][tc] = x.e[k];"));
+    Close();
+    Close();
   }
 
   const Kernel& k_;
+  const CudaForm& f_;
+  const CudaSizes at_;
   std::string name_, out_;
   int depth_ = 0;
-  std::map<int, ValueId> scratch_;
-  std::set<ValueId> again_;  // printed again in this loop
+  std::vector<Level> levels_;
+  std::map<int, ValueId> scratch_;  // value that a scratch row holds
+  std::set<int> held_;              // buffers in registers for the whole row: x<b>[c]
+  std::set<int> copies_;            // buffers loaded for all unrolled copies: x<b>[u]
 };
 
 }  // namespace
 
-absl::StatusOr<std::string> PrintCuda(const Kernel& kernel, const std::string& name) {
+absl::StatusOr<std::string> PrintCuda(const Kernel& kernel, const CudaForm& form, const std::string& name) {
   if (absl::Status status = Verify(kernel); !status.ok()) return status;
-  return Printer(kernel, name).Run();
+  return Printer(kernel, form, name).Run();
 }
 
 }  // namespace framefuse::emit

@@ -1,26 +1,25 @@
-// Kernels as CUDA C++ text: self-contained (no headers), sizes and strides as arguments. Owner: backends/emit.
-// Pointwise kernels take one point a thread and step; row kernels give a row to a block that walks the rows of the
-// grid; column kernels give a panel of 32 columns to a block whose warps share the rows.
+// Kernels as CUDA C++ text: self-contained (no headers), sizes and strides as arguments, in the form that form.h
+// chose. Pointwise: a thread takes `vector` points; row: `row_threads` threads share a row, which stays in their
+// registers where it fits; column: the warps of a block share the rows of a panel of 32 vectors; transposed: a block
+// takes a tile, turned in shared memory. Owner: backends/emit.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_CUDA_PRINT_CUDA_H_
 #define FRAMEFUSE_BACKENDS_EMIT_CUDA_PRINT_CUDA_H_
 
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "absl/status/statusor.h"
-#include "backends/kernel_ir/kernel.h"
+#include "backends/emit/cuda/form.h"
 
 namespace framefuse::emit {
 
-// Arguments of the printed function: void* for each buffer, then int64_t inner, segments, extent for each outer
-// dimension, each parameter (int64 or double), and for each buffer its outer strides, segment stride and inner stride,
-// all in elements. `name` must be an identifier.
-absl::StatusOr<std::string> PrintCuda(const kernel_ir::Kernel& kernel, const std::string& name);
+// An extern "C" kernel called `name` (an identifier) with one argument, Args<buffers, CudaSizes::count()>.
+absl::StatusOr<std::string> PrintCuda(const kernel_ir::Kernel& kernel, const CudaForm& form, const std::string& name);
 
-// What every translation unit starts with: element conversions and block reductions.
+// What every translation unit starts with.
 const std::string& CudaPrelude();
-
-inline constexpr int kCudaThreads = 256;
+// The same with other definitions of what is in PTX: for compilers of other machines.
+std::string CudaPreludeWith(std::string_view ptx);
 
 }  // namespace framefuse::emit
 

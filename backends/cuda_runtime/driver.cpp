@@ -1,0 +1,177 @@
+// See driver.h. Owner: backends/cuda_runtime.
+#include "backends/cuda_runtime/driver.h"
+
+#include <c10/core/Stream.h>
+#include <dlfcn.h>
+#include <link.h>
+
+#include <array>
+#include <mutex>
+#include <type_traits>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace framefuse::cuda {
+namespace {
+
+template <typename F>
+bool Find(void* library, const char* name, F* function) {
+  *function = reinterpret_cast<F>(dlsym(library, name));
+  return *function != nullptr;
+}
+
+absl::StatusOr<const Driver*> LoadDriver() {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return absl::UnavailableError(absl::StrCat("no CUDA driver: ", dlerror()));
+  static Driver d;
+  const bool found =
+      Find(library, "cuInit", &d.Init) && Find(library, "cuGetErrorString", &d.GetErrorString) &&
+      Find(library, "cuDeviceGet", &d.DeviceGet) && Find(library, "cuDeviceGetAttribute", &d.DeviceGetAttribute) &&
+      Find(library, "cuDevicePrimaryCtxRetain", &d.DevicePrimaryCtxRetain) &&
+      Find(library, "cuCtxGetCurrent", &d.CtxGetCurrent) && Find(library, "cuCtxPushCurrent_v2", &d.CtxPushCurrent) &&
+      Find(library, "cuCtxPopCurrent_v2", &d.CtxPopCurrent) && Find(library, "cuModuleLoadData", &d.ModuleLoadData) &&
+      Find(library, "cuModuleUnload", &d.ModuleUnload) && Find(library, "cuModuleGetFunction", &d.ModuleGetFunction) &&
+      Find(library, "cuLaunchKernel", &d.LaunchKernel);
+  if (!found) return absl::UnavailableError("libcuda lacks a function that is needed");
+  if (absl::Status status = d.Check(d.Init(0), "cuInit"); !status.ok()) return status;
+  return &d;
+}
+
+// Folders of the CUDA libraries that this process has loaded.
+std::vector<std::string> LoadedFolders() {
+  std::vector<std::string> folders;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* out) {
+        const std::string path = info->dlpi_name;
+        const std::size_t slash = path.rfind('/');
+        const bool cuda = path.find("libcudart") != std::string::npos || path.find("libcublas") != std::string::npos ||
+                          path.find("libc10_cuda") != std::string::npos || path.find("libtorch") != std::string::npos;
+        if (cuda && slash != std::string::npos) {
+          static_cast<std::vector<std::string>*>(out)->push_back(path.substr(0, slash + 1));
+        }
+        return 0;
+      },
+      &folders);
+  return folders;
+}
+
+void* OpenNvrtc() {
+  constexpr std::array<const char*, 4> kNames = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"};
+  for (const char* name : kNames) {
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  }
+  std::vector<std::string> folders = LoadedFolders();
+  for (std::size_t i = 0, n = folders.size(); i < n; ++i) {
+    for (const char* beside : {"../../cuda_nvrtc/lib/", "../../nvidia/cuda_nvrtc/lib/", "../../nvidia/cu13/lib/"}) {
+      folders.push_back(folders[i] + beside);
+    }
+  }
+  folders.push_back("/usr/local/cuda/lib64/");
+  for (const std::string& folder : folders) {
+    for (const char* name : kNames) {
+      if (void* library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<const Nvrtc*> LoadNvrtc() {
+  void* library = OpenNvrtc();
+  if (library == nullptr) return absl::UnavailableError("libnvrtc was not found");
+  static Nvrtc n;
+  const bool found =
+      Find(library, "nvrtcVersion", &n.Version) && Find(library, "nvrtcCreateProgram", &n.CreateProgram) &&
+      Find(library, "nvrtcCompileProgram", &n.CompileProgram) &&
+      Find(library, "nvrtcGetProgramLogSize", &n.GetProgramLogSize) &&
+      Find(library, "nvrtcGetProgramLog", &n.GetProgramLog) && Find(library, "nvrtcGetCUBINSize", &n.GetCubinSize) &&
+      Find(library, "nvrtcGetCUBIN", &n.GetCubin) && Find(library, "nvrtcDestroyProgram", &n.DestroyProgram) &&
+      Find(library, "nvrtcGetErrorString", &n.GetErrorString);
+  if (!found) return absl::UnavailableError("libnvrtc lacks a function that is needed");
+  n.Version(&n.major, &n.minor);
+  return &n;
+}
+
+absl::StatusOr<Device> OpenDevice(int index) {
+  absl::StatusOr<const Driver*> driver = GetDriver();
+  if (!driver.ok()) return driver.status();
+  const Driver& d = **driver;
+  constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+  int handle = 0, major = 0, minor = 0;
+  Device device{index, 0, nullptr};
+  for (const auto& [result, what] :
+       {std::pair{d.DeviceGet(&handle, index), "cuDeviceGet"},
+        std::pair{d.DeviceGetAttribute(&major, kMajor, handle), "cuDeviceGetAttribute"},
+        std::pair{d.DeviceGetAttribute(&minor, kMinor, handle), "cuDeviceGetAttribute"},
+        std::pair{d.DevicePrimaryCtxRetain(&device.context, handle), "cuDevicePrimaryCtxRetain"}}) {
+    if (absl::Status status = d.Check(result, what); !status.ok()) return status;
+  }
+  device.architecture = major * 10 + minor;
+  return device;
+}
+
+}  // namespace
+
+absl::Status Driver::Check(Result result, const char* what) const {
+  if (result == 0) return absl::OkStatus();
+  const char* text = nullptr;
+  GetErrorString(result, &text);
+  return absl::UnavailableError(absl::StrCat(what, ": ", text != nullptr ? text : "unknown error", " (", result, ")"));
+}
+
+absl::StatusOr<const Driver*> GetDriver() {
+  static const absl::StatusOr<const Driver*>* driver = new absl::StatusOr<const Driver*>(LoadDriver());
+  return *driver;
+}
+
+absl::StatusOr<const Nvrtc*> GetNvrtc() {
+  static const absl::StatusOr<const Nvrtc*>* nvrtc = new absl::StatusOr<const Nvrtc*>(LoadNvrtc());
+  return *nvrtc;
+}
+
+absl::StatusOr<const Device*> GetDevice(int index) {
+  constexpr int kMost = 64;
+  if (index < 0 || index >= kMost) return absl::UnavailableError(absl::StrCat("no CUDA device ", index));
+  static std::array<std::once_flag, kMost> once;
+  static auto* devices = new std::array<absl::StatusOr<Device>, kMost>;
+  const auto i = static_cast<std::size_t>(index);
+  std::call_once(once[i], [&] { (*devices)[i] = OpenDevice(index); });
+  if (!(*devices)[i].ok()) return (*devices)[i].status();
+  return &*(*devices)[i];
+}
+
+ContextGuard::ContextGuard(const Device& device) {
+  const Driver& d = **GetDriver();
+  Context current = nullptr;
+  d.CtxGetCurrent(&current);
+  if (current != device.context) pushed_ = d.CtxPushCurrent(device.context) == 0;
+}
+
+ContextGuard::~ContextGuard() {
+  Context ignored = nullptr;
+  if (pushed_) (*GetDriver())->CtxPopCurrent(&ignored);
+}
+
+absl::StatusOr<Stream> CurrentStream(int device) {
+  // c10::cuda::getCurrentCUDAStream(index) and CUDAStream::stream(); a CUDAStream holds one c10::Stream.
+  static_assert(std::is_trivially_copyable_v<c10::Stream>);
+  struct Functions {
+    c10::Stream (*current)(c10::DeviceIndex) = nullptr;
+    Stream (*handle)(const c10::Stream*) = nullptr;
+  };
+  static const Functions functions = [] {
+    Functions f;
+    void* library = dlopen("libc10_cuda.so", RTLD_NOW | RTLD_NOLOAD);
+    if (library == nullptr) return f;
+    Find(library, "_ZN3c104cuda20getCurrentCUDAStreamEa", &f.current);
+    Find(library, "_ZNK3c104cuda10CUDAStream6streamEv", &f.handle);
+    return f;
+  }();
+  if (functions.current == nullptr || functions.handle == nullptr) {
+    return absl::UnavailableError("torch's CUDA streams were not found");
+  }
+  const c10::Stream stream = functions.current(static_cast<c10::DeviceIndex>(device));
+  return functions.handle(&stream);
+}
+
+}  // namespace framefuse::cuda

@@ -1,0 +1,245 @@
+// See form.h. Owner: backends/emit.
+#include "backends/emit/cuda/form.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+namespace framefuse::emit {
+namespace {
+
+using kernel_ir::ElementSize;
+using kernel_ir::Inner;
+using kernel_ir::Kernel;
+using kernel_ir::LaunchShape;
+using kernel_ir::Op;
+using kernel_ir::Skeleton;
+
+constexpr std::int64_t kMostRegisters = 64;  // that a row's chunks may take
+constexpr int kMostCode = 800;               // weight of what is unrolled
+constexpr std::int64_t kWantedBlocks = 132 * 4;
+constexpr std::int64_t kMostBlocks = (1ll << 31) - 1;
+
+bool IsVector(const kernel_ir::Buffer& b) { return b.inner == Inner::kContiguous || b.inner == Inner::kTransposed; }
+
+std::int64_t Product(const std::vector<std::int64_t>& extents, std::size_t end) {
+  std::int64_t n = 1;
+  for (std::size_t d = 0; d < end; ++d) n *= extents[d];
+  return n;
+}
+
+std::int64_t Up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
+
+// About how much code an element is. What has a slow path, or is of doubles, is long.
+int Weight(const Kernel& k) {
+  int weight = 0;
+  for (const kernel_ir::Inst& inst : k.insts) {
+    const bool math = ClassOf(inst.op) == kernel_ir::OpClass::kMath;
+    const bool slow = math && (inst.op >= Op::kSin || inst.op == Op::kErfc || inst.type == kernel_ir::Type::kF64);
+    weight += slow ? 24 : math || inst.op == Op::kDiv ? 6 : 1;
+  }
+  return weight;
+}
+
+int VectorFor(const Kernel& k, const LaunchShape& shape) {
+  int least = 16, most = 1;
+  for (const kernel_ir::Buffer& b : k.buffers) {
+    if (!IsVector(b)) continue;
+    least = std::min(least, ElementSize(b.dtype));
+    most = std::max(most, ElementSize(b.dtype));
+  }
+  int vector = std::clamp(16 / least, 1, 8);
+  while (vector > 1 && (vector * most > 32 || vector * Weight(k) > kMostCode)) vector /= 2;
+  const bool rows = !shape.extents.empty();
+  while (vector > 1 && (vector > shape.inner || (rows && shape.inner % vector != 0))) vector /= 2;
+  if (k.skeleton == Skeleton::kColumn) {
+    while (vector > 1 && vector * 32 > std::max<std::int64_t>(shape.inner, 32)) vector /= 2;
+  }
+  return vector;
+}
+
+// Full-sized reads: those that are not the same for all rows.
+int Reads(const Kernel& k, const LaunchShape& shape) {
+  int reads = 0;
+  for (std::size_t b = 0; b < k.buffers.size(); ++b) {
+    if (k.buffers[b].written || k.buffers[b].inner == Inner::kUniform) continue;
+    const auto& outer = shape.buffers[b].outer;
+    const bool moves = outer.empty() || std::any_of(outer.begin(), outer.end(), [](auto s) { return s != 0; });
+    reads += moves ? 1 : 0;
+  }
+  return reads;
+}
+
+// Registers of one chunk: raw vectors of what moves with the row, and lanes of scratch rows.
+std::int64_t ChunkRegisters(const Kernel& k, const LaunchShape& shape, int vector) {
+  std::set<int> read;
+  for (const kernel_ir::Inst& inst : k.insts) {
+    if (inst.op != Op::kLoad || !IsVector(k.buffers[static_cast<std::size_t>(inst.slot)])) continue;
+    const auto& outer = shape.buffers[static_cast<std::size_t>(inst.slot)].outer;
+    if (std::any_of(outer.begin(), outer.end(), [](auto s) { return s != 0; })) read.insert(inst.slot);
+  }
+  std::int64_t n = 0;
+  for (int b : read) n += Up(ElementSize(k.buffers[static_cast<std::size_t>(b)].dtype) * vector, 4);
+  std::vector<bool> counted(static_cast<std::size_t>(k.scratch_rows), false);
+  for (const kernel_ir::Inst& inst : k.insts) {
+    if (inst.op != Op::kScratchStore || counted[static_cast<std::size_t>(inst.slot)]) continue;
+    counted[static_cast<std::size_t>(inst.slot)] = true;
+    n += vector * (kernel_ir::Is64Bit(inst.type) ? 2 : 1);
+  }
+  return std::max<std::int64_t>(n, 1);
+}
+
+void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, CudaForm* form) {
+  const std::int64_t work = Up(shape.inner, form->vector), all = work * shape.segments;
+  const std::int64_t most = std::clamp<std::int64_t>(kMostRegisters / ChunkRegisters(k, shape, form->vector), 1, 4);
+  form->row_threads = 512;
+  if (constant && !k.segments && !form->split && work <= 1024 * most) {
+    form->row_threads = 32;
+    while (form->row_threads < 1024 && Up(work, form->row_threads) > most) form->row_threads *= 2;
+    form->chunks = static_cast<int>(Up(work, form->row_threads));
+  } else if (all <= 128) {
+    form->row_threads = 32;
+  } else if (all <= 2048) {
+    form->row_threads = 128;
+  }
+  form->threads = form->row_threads == 32 ? 128 : form->row_threads;
+}
+
+std::int64_t Divisor(std::int64_t d, bool narrow) {
+  if (!narrow) return std::max<std::int64_t>(d, 1);
+  const auto divisor = static_cast<std::uint64_t>(std::max<std::int64_t>(d, 1));
+  const auto shift = static_cast<std::uint64_t>(std::bit_width(divisor - 1));
+  const std::uint64_t multiplier = ((1ull << 32) * ((1ull << shift) - divisor)) / divisor + 1;
+  return static_cast<std::int64_t>(multiplier | shift << 32);
+}
+
+// How many units the grid has in all, and the sizes that follow from it.
+struct Units {
+  std::int64_t units = 0, vectors = 0, down = 0, blocks = 0;
+};
+
+Units Count(const Kernel& k, const CudaForm& form, const LaunchShape& shape) {
+  Units u;
+  const std::size_t rank = shape.extents.size();
+  const std::int64_t per_block = static_cast<std::int64_t>(form.threads) * form.unroll;
+  switch (k.skeleton) {
+    case Skeleton::kRow:
+      u.units = Product(shape.extents, rank);
+      u.blocks = Up(u.units, form.threads / form.row_threads);
+      break;
+    case Skeleton::kColumn:
+      u.units = shape.extents.back();
+      u.vectors = Up(shape.inner, 32 * form.vector);
+      u.blocks = u.vectors * Product(shape.extents, rank - 1);
+      break;
+    case Skeleton::kTransposed:
+      u.units = shape.extents.back();
+      u.vectors = Up(shape.inner, kTile);
+      u.down = Up(u.units, kTile);
+      u.blocks = u.vectors * u.down * Product(shape.extents, rank - 1);
+      break;
+    default:
+      u.vectors = Up(shape.inner, form.vector);
+      u.units = u.vectors * Product(shape.extents, rank);
+      u.blocks = Up(u.units, per_block);
+      break;
+  }
+  u.blocks = shape.inner == 0 ? 0 : u.blocks;
+  return u;
+}
+
+}  // namespace
+
+CudaForm ChooseForm(const Kernel& k, const LaunchShape& shape, bool constant) {
+  CudaForm form;
+  form.rank = static_cast<int>(shape.extents.size());
+  form.vector = VectorFor(k, shape);
+  form.split = shape.split_total > 0;
+  form.exact = constant && shape.inner % form.vector == 0 && !(form.split && k.skeleton == Skeleton::kRow);
+  const int reads = Reads(k, shape);
+  switch (k.skeleton) {
+    case Skeleton::kRow:
+      ChooseRow(k, shape, constant, &form);
+      break;
+    case Skeleton::kColumn:
+      form.unroll = reads <= 1 ? 4 : reads <= 3 ? 2 : 1;
+      break;
+    case Skeleton::kTransposed:
+      break;
+    default:
+      form.unroll = reads <= 2 ? 2 : 1;
+      while (form.unroll > 1 &&
+             (Count(k, form, shape).blocks < kWantedBlocks || form.unroll * form.vector * Weight(k) > kMostCode)) {
+        form.unroll /= 2;
+      }
+      break;
+  }
+  const Units u = Count(k, form, shape);
+  form.narrow = constant && std::max(u.units, u.blocks) < (1ll << 31) - 4096 && shape.inner < (1ll << 31) - 4096 &&
+                u.vectors < (1ll << 31);
+  return form;
+}
+
+CudaForm PlainForm(const CudaForm& form) {
+  CudaForm plain = form;
+  plain.exact = false;
+  return plain;
+}
+
+CudaLaunch MakeCudaLaunch(const Kernel& k, const CudaForm& form, const LaunchShape& shape) {
+  CudaLaunch launch;
+  const CudaSizes at(k, form);
+  const Units u = Count(k, form, shape);
+  launch.blocks = static_cast<unsigned>(std::min(u.blocks, kMostBlocks));
+  const std::size_t buffers = k.buffers.size();
+  launch.words.assign(buffers + static_cast<std::size_t>(at.count()), 0);
+  const auto put = [&](int slot, std::int64_t v) { launch.words[buffers + static_cast<std::size_t>(slot)] = v; };
+  put(CudaSizes::kInner, shape.inner);
+  put(CudaSizes::kSegments, shape.segments);
+  put(CudaSizes::kUnits, u.units);
+  put(CudaSizes::kVectors, u.vectors);
+  put(CudaSizes::kVectorsDiv, Divisor(u.vectors, form.narrow));
+  put(CudaSizes::kSplitTotal, shape.split_total);
+  put(CudaSizes::kDown, u.down);
+  for (int d = 0; d < form.rank; ++d) {
+    put(at.Extent(d), shape.extents[static_cast<std::size_t>(d)]);
+    put(at.ExtentDiv(d), Divisor(shape.extents[static_cast<std::size_t>(d)], form.narrow));
+  }
+  for (std::size_t p = 0; p < shape.params.size(); ++p) {
+    put(at.Param(static_cast<int>(p)), static_cast<std::int64_t>(shape.params[p]));
+  }
+  for (std::size_t b = 0; b < buffers; ++b) {
+    const std::int64_t size = ElementSize(k.buffers[b].dtype);
+    const int i = static_cast<int>(b);
+    for (int d = 0; d < form.rank; ++d) put(at.Outer(i, d), shape.buffers[b].outer[static_cast<std::size_t>(d)] / size);
+    put(at.Segment(i), shape.buffers[b].segment / size);
+    put(at.InnerStride(i), shape.buffers[b].inner / size);
+  }
+  return launch;
+}
+
+bool IsAligned(const Kernel& k, const CudaForm& form, const LaunchShape& shape, void* const* buffers) {
+  for (std::size_t b = 0; b < k.buffers.size(); ++b) {
+    if (!IsVector(k.buffers[b])) continue;
+    const std::int64_t align = std::min(16, form.vector * ElementSize(k.buffers[b].dtype));
+    const auto aligned = [&](std::int64_t bytes) { return bytes % align == 0; };
+    const bool turned = k.buffers[b].inner == Inner::kTransposed;
+    if (!aligned(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(buffers[b])))) return false;
+    if (!aligned(shape.buffers[b].segment) || (turned && !aligned(shape.buffers[b].inner))) return false;
+    // A transposed buffer runs along the last outer dimension.
+    const std::size_t rank = shape.extents.size() - (turned ? 1 : 0);
+    for (std::size_t d = 0; d < rank; ++d) {
+      if (shape.extents[d] > 1 && !aligned(shape.buffers[b].outer[d])) return false;
+    }
+  }
+  return true;
+}
+
+void SetPointers(const Kernel& k, bool aligned, void* const* buffers, CudaLaunch* launch) {
+  for (std::size_t b = 0; b < k.buffers.size(); ++b) {
+    launch->words[b] = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(buffers[b]));
+  }
+  launch->words[k.buffers.size() + CudaSizes::kFast] = aligned ? 1 : 0;
+}
+
+}  // namespace framefuse::emit

@@ -1,0 +1,80 @@
+// CudaForm: how a kernel is printed for a use (vector width, threads, what stays in registers), and CudaLaunch: the
+// grid and the argument block of one call. Both are plain host code: they are tested without a device.
+// Invariant: a form that was chosen from hints is right for every size; sizes only decide how fast it is. What it
+// takes for granted comes from constants (`exact`, `narrow`), but alignment: where buffers are not aligned for an exact
+// form, the kernel's PlainForm runs. Owner: backends/emit.
+#ifndef FRAMEFUSE_BACKENDS_EMIT_CUDA_FORM_H_
+#define FRAMEFUSE_BACKENDS_EMIT_CUDA_FORM_H_
+
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+#include "backends/kernel_ir/kernel.h"
+#include "backends/kernel_ir/launch_shape.h"
+
+namespace framefuse::emit {
+
+struct CudaForm {
+  int rank = 0;         // outer dimensions, batch dimensions counted
+  int vector = 1;       // neighbouring points of a thread
+  int threads = 256;    // of a block
+  int row_threads = 1;  // row kernels: threads that share a row, 32 or all of the block
+  int chunks = 0;       // row kernels: vectors of a row that a thread keeps in registers; 0: walks and computes again
+  int unroll = 1;       // pointwise and column kernels: vectors whose loads are issued together
+  bool narrow = false;  // the units of the grid fit 31 bits
+  bool exact = false;   // `inner` is a multiple of `vector`, and all contiguous buffers are aligned for it (IsAligned)
+  bool split = false;   // the last part is shorter (LaunchShape::split_total)
+  auto operator<=>(const CudaForm&) const = default;
+};
+
+inline constexpr int kTile = 64;  // rows and columns of a transposed kernel's block
+
+// `constant`: the sizes of `shape` hold for every call.
+CudaForm ChooseForm(const kernel_ir::Kernel& kernel, const kernel_ir::LaunchShape& shape, bool constant);
+
+// For buffers of any alignment.
+CudaForm PlainForm(const CudaForm& form);
+
+// Slots of Args::s. Strides are in elements.
+class CudaSizes {
+ public:
+  CudaSizes(const kernel_ir::Kernel& kernel, const CudaForm& form)
+      : rank_(form.rank),
+        params_(static_cast<int>(kernel.params.size())),
+        buffers_(static_cast<int>(kernel.buffers.size())) {}
+  static constexpr int kInner = 0, kSegments = 1;
+  static constexpr int kUnits = 2;       // pointwise: vectors in all; row: rows; column, transposed: rows
+  static constexpr int kVectors = 3;     // vectors of a row (pointwise), panels (column), tiles across (transposed)
+  static constexpr int kVectorsDiv = 4;  // divisor of kVectors
+  static constexpr int kFast = 5;        // every contiguous buffer is aligned for the vector
+  static constexpr int kSplitTotal = 6;
+  static constexpr int kDown = 7;  // transposed: tiles down
+  int Extent(int d) const { return 8 + d; }
+  int ExtentDiv(int d) const { return 8 + rank_ + d; }
+  int Param(int i) const { return 8 + 2 * rank_ + i; }
+  int Outer(int buffer, int d) const { return Base(buffer) + d; }
+  int Segment(int buffer) const { return Base(buffer) + rank_; }
+  int InnerStride(int buffer) const { return Base(buffer) + rank_ + 1; }
+  int count() const { return Base(buffers_); }
+
+ private:
+  int Base(int buffer) const { return 8 + 2 * rank_ + params_ + buffer * (rank_ + 2); }
+  int rank_, params_, buffers_;
+};
+
+struct CudaLaunch {
+  unsigned blocks = 0;              // 0: nothing to do
+  std::vector<std::int64_t> words;  // pointers (filled in by SetPointers), then sizes
+};
+
+CudaLaunch MakeCudaLaunch(const kernel_ir::Kernel& kernel, const CudaForm& form, const kernel_ir::LaunchShape& shape);
+// Whether every contiguous buffer can be read and written by whole vectors.
+bool IsAligned(const kernel_ir::Kernel& kernel, const CudaForm& form, const kernel_ir::LaunchShape& shape,
+               void* const* buffers);
+// Puts the buffers into the argument block; `aligned`: IsAligned for them.
+void SetPointers(const kernel_ir::Kernel& kernel, bool aligned, void* const* buffers, CudaLaunch* launch);
+
+}  // namespace framefuse::emit
+
+#endif  // FRAMEFUSE_BACKENDS_EMIT_CUDA_FORM_H_

@@ -1,0 +1,154 @@
+// See operands.h. Owner: backends/fusion.
+#include "backends/fusion/operands.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+
+namespace framefuse::fusion {
+namespace {
+
+using ir::Dim;
+using ir::ValueId;
+using kernel_ir::LaunchShape;
+
+std::vector<std::int64_t> Values(const CallState& call, const std::vector<Dim>& dims) {
+  std::vector<std::int64_t> out;
+  for (const Dim& d : dims) out.push_back(call.Value(d));
+  return out;
+}
+
+// Strides of dimensions of size 1 mean nothing.
+bool SameLayout(const at::Tensor& t, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  if (t.sizes() != sizes) return false;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] > 1 && t.strides()[d] != strides[d]) return false;
+  }
+  return true;
+}
+
+template <typename F>
+LaunchShape ShapeOf(const LoweredKernel& k, F value) {
+  LaunchShape shape;
+  shape.inner = value(k.inner);
+  shape.segments = value(k.segments);
+  for (const Dim& d : k.extents) shape.extents.push_back(value(d));
+  for (std::size_t b = 0; b < k.buffers.size(); ++b) {
+    const std::int64_t size = ElementSize(k.kernel.buffers[b].dtype);
+    kernel_ir::BufferStrides strides;
+    for (const Dim& d : k.buffers[b].outer) strides.outer.push_back(value(d) * size);
+    strides.segment = value(k.buffers[b].segment) * size;
+    strides.inner = value(k.buffers[b].inner) * size;
+    shape.buffers.push_back(std::move(strides));
+  }
+  for (const Dim& d : k.params) shape.params.push_back(static_cast<std::uint64_t>(value(d)));
+  shape.split_total = k.split_total;
+  return shape;
+}
+
+}  // namespace
+
+StepOperands::StepOperands(const ir::Graph& graph, const LoweredGroup& lowered, c10::Device device) : device_(device) {
+  for (ValueId v : lowered.inputs) inputs_.push_back(LayoutOf(graph, v));
+  for (ValueId v : lowered.outputs) outputs_.push_back(LayoutOf(graph, v));
+  for (const Temporary& t : lowered.temporaries) {
+    temporary_offsets_.push_back(temporary_bytes_);
+    temporary_bytes_ += (t.elements * ElementSize(t.dtype) + 63) / 64 * 64;
+  }
+  for (const auto* layouts : {&inputs_, &outputs_}) {
+    for (const Layout& l : *layouts) {
+      std::int64_t bytes = static_cast<std::int64_t>(c10::elementSize(l.dtype));
+      for (const Dim& d : l.sizes) bytes *= graph.exprs.Hint(d);
+      bytes_ += bytes;
+    }
+  }
+}
+
+StepOperands::Layout StepOperands::LayoutOf(const ir::Graph& g, ValueId v) {
+  const ir::Value& value = g.value(v);
+  Layout layout{v, value.dtype, value.sizes, value.strides, {}, {}, true};
+  for (const auto* dims : {&value.sizes, &value.strides}) {
+    for (const Dim& d : *dims) layout.fixed = layout.fixed && d.is_constant();
+  }
+  for (const Dim& d : value.sizes) layout.fixed_sizes.push_back(d.value);
+  for (const Dim& d : value.strides) layout.fixed_strides.push_back(d.value);
+  return layout;
+}
+
+at::Tensor StepOperands::Allocate(at::IntArrayRef sizes, at::IntArrayRef strides, c10::ScalarType dtype) const {
+  if (device_.is_cpu()) return at::detail::empty_strided_cpu(sizes, strides, dtype);
+  return at::empty_strided(sizes, strides, at::TensorOptions().dtype(dtype).device(device_));
+}
+
+void StepOperands::Prepare(CallState& call, std::vector<std::pair<ValueId, at::Tensor>>* replaced) const {
+  for (const Layout& l : inputs_) {
+    at::Tensor& t = call.slots[static_cast<std::size_t>(l.value)];
+    const bool same = l.fixed ? SameLayout(t, l.fixed_sizes, l.fixed_strides)
+                              : SameLayout(t, Values(call, l.sizes), Values(call, l.strides));
+    if (same) continue;
+    at::Tensor copy = at::empty_strided(Values(call, l.sizes), Values(call, l.strides), t.options());
+    copy.copy_(t);
+    replaced->emplace_back(l.value, std::exchange(t, std::move(copy)));
+  }
+  for (const Layout& l : outputs_) {
+    call.slots[static_cast<std::size_t>(l.value)] =
+        l.fixed ? Allocate(l.fixed_sizes, l.fixed_strides, l.dtype)
+                : Allocate(Values(call, l.sizes), Values(call, l.strides), l.dtype);
+  }
+}
+
+void StepOperands::Restore(CallState& call, std::vector<std::pair<ValueId, at::Tensor>> replaced) {
+  for (auto& [v, tensor] : replaced) call.slots[static_cast<std::size_t>(v)] = std::move(tensor);
+}
+
+at::Tensor StepOperands::AllocateTemporaries() const {
+  if (temporary_bytes_ == 0) return {};
+  return Allocate({temporary_bytes_}, {1}, c10::ScalarType::Byte);
+}
+
+void StepOperands::FillPointers(const CallState& call, const LoweredKernel& kernel, const at::Tensor& temporaries,
+                                void** buffers) const {
+  for (std::size_t b = 0; b < kernel.buffers.size(); ++b) {
+    const KernelBuffer& buffer = kernel.buffers[b];
+    buffers[b] = buffer.temporary >= 0 ? static_cast<char*>(temporaries.data_ptr()) +
+                                             temporary_offsets_[static_cast<std::size_t>(buffer.temporary)]
+                                       : call.slots[static_cast<std::size_t>(buffer.value)].data_ptr();
+  }
+}
+
+std::vector<ValueId> StepOperands::Reads() const {
+  std::vector<ValueId> out;
+  for (const Layout& l : inputs_) out.push_back(l.value);
+  return out;
+}
+
+std::vector<ValueId> StepOperands::Writes() const {
+  std::vector<ValueId> out;
+  for (const Layout& l : outputs_) out.push_back(l.value);
+  return out;
+}
+
+bool IsFixed(const LoweredKernel& k) {
+  bool fixed = k.inner.is_constant() && k.segments.is_constant() && k.params.empty();
+  const auto all = [&](const std::vector<Dim>& dims) {
+    for (const Dim& d : dims) fixed = fixed && d.is_constant();
+  };
+  all(k.extents);
+  for (const KernelBuffer& b : k.buffers) {
+    all(b.outer);
+    fixed = fixed && b.segment.is_constant() && b.inner.is_constant();
+  }
+  return fixed;
+}
+
+LaunchShape FixedShape(const LoweredKernel& k) {
+  return ShapeOf(k, [](const Dim& d) { return d.value; });
+}
+LaunchShape ShapeAt(const LoweredKernel& k, const CallState& call) {
+  return ShapeOf(k, [&](const Dim& d) { return call.Value(d); });
+}
+LaunchShape HintedShape(const LoweredKernel& k, const ir::ExprTable& exprs) {
+  return ShapeOf(k, [&](const Dim& d) { return exprs.Hint(d); });
+}
+
+}  // namespace framefuse::fusion
