@@ -70,6 +70,7 @@ Value Capture::Call(Activation& act, ValueView callable, absl::Span<const ValueV
 Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                         Completion completion) {
   if (!callable.object || control.unwinding) return Value();
+  Consume(callable);  // a leaf is not callable: the error names its type
   PyObject* o = callable.object;
   PyTypeObject* type = Py_TYPE(o);
   if (BorrowedRef replacement = FindSubstitute(callable.object)) {

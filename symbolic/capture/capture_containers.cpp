@@ -1,6 +1,7 @@
 // Tracked containers: lazy shadows, reads by key, and making arguments of C code safe to read.
 
 #include "absl/strings/str_cat.h"
+#include "guards/read.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
@@ -195,8 +196,13 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
       case TrackedKind::kModule:
       case TrackedKind::kType:
       case TrackedKind::kFunction:
-      case TrackedKind::kCallable:
       case TrackedKind::kCell:
+        return true;
+      case TrackedKind::kCallable:
+        // Called from C code it would act on its original self.
+        if (PyCFunction_Check(o) && DescriptorOfBoundMethod(o) != nullptr) {
+          return BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls a bound C method from outside");
+        }
         return true;
       case TrackedKind::kInstance:
         if (!allow_instances) {

@@ -54,7 +54,7 @@ class ChainCloser {
     PyObject** slots = frame_ops::Slots(act.frame);
     for (int i = 0; i < locals + f.stack_depth; ++i) {
       const SourceId source = act.sources[static_cast<std::size_t>(i)];
-      if (root && (source == kUnadopted || IsStillThere(slots[i], i))) continue;  // as the real frame holds it
+      if (root && (source == kUnadopted || IsStillThere(slots[i], source, i))) continue;  // as the real frame holds it
       // An outer frame goes on after its call, but its handler may be entered from the call itself.
       // Cells stay: frame objects look through free variables' slots without asking whether they are set.
       const bool live = i >= locals || all_live || IsCellSlot(code, i) || liveness.IsLive(act.instruction, i) ||
@@ -75,12 +75,12 @@ class ChainCloser {
   }
 
  private:
-  // The root's slot holds what it held when the attempt began: the real frame need not be written.
-  bool IsStillThere(BorrowedRef value, int slot) const {
-    PyCodeObject* code = frame_ops::Code(capture_.real_frame());
-    if (!value || slot >= frame_ops::SlotCount(code) + frame_ops::StackDepth(capture_.real_frame())) return false;
+  // The root's slot holds what it held when the attempt began, on every call: the real frame need not be written.
+  // The same object is not enough: another slot's value may have been equal by chance.
+  bool IsStillThere(BorrowedRef value, SourceId source, int slot) const {
+    if (!value) return false;
     const Tracked* t = capture_.tracked().Find(value);
-    return frame_ops::Slots(capture_.real_frame())[slot] == (t != nullptr ? t->original : Ref::Create(value)).get();
+    return (t != nullptr ? t->source : source) == capture_.sources().Local(slot);
   }
 
   Capture& capture_;

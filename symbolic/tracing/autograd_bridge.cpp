@@ -11,12 +11,21 @@
 #include <string>
 #include <utility>
 
+#include "symbolic/tracing/recorder.h"
+
 namespace framefuse::tracing {
 namespace {
 
-// Stands for the history of an input that is no leaf. Gradients are asked for at its edge, so it never runs.
+// Stands for the history of an input that is no leaf. Gradients are asked for at its edge, so it never runs, unless the
+// program itself calls backward(): what lies behind is not in the capture.
 struct InputHistory : torch::autograd::Node {
-  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override { return {}; }
+  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
+    Recorder* recorder = Recorder::Current();
+    TORCH_CHECK(recorder != nullptr, "a gradient reached the history of an input outside a capture");
+    recorder->SetPendingBreak({BreakKind::kHiddenState, "backward",
+                               "a gradient flows into the history of a tensor made before the captured code", {}});
+    return {};
+  }
   std::string name() const override { return "InputHistory"; }
 };
 

@@ -168,7 +168,8 @@ class Framefuse(System):
     @contextlib.contextmanager
     def break_before(self, instruction: int) -> Iterator[BreakProbe]:
         # A forced break shows in the log of graph breaks; the counter alone would also count the program's own.
-        with self._framefuse.config.patch(break_at=instruction), self._framefuse.capture_logs("graph_breaks") as log:
+        # Each piece counts against the limit that a whole program would not reach.
+        with self._framefuse.config.patch(break_at=instruction, recompile_limit=1000), self._framefuse.capture_logs("graph_breaks") as log:
             yield BreakProbe(lambda: any("forced" in str(entry) for entry in log))
 
 
