@@ -105,11 +105,13 @@ Truth Capture::ExceptionMatches(Activation& act, ValueView exception, ValueView 
 }
 
 bool Capture::ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match, Value* rest) {
+  if (!PrepareNative(exception) || !PrepareNative(type)) return false;
   const bool done = Native([&] { return native_.ExceptionGroupMatch(act, exception, type, match, rest); });
   return CheckTracer() && done;
 }
 
 Value Capture::PrepareReraiseStar(Activation& act, ValueView original, ValueView results) {
+  if (!PrepareNative(original) || !PrepareNative(results)) return Value();
   return native_.PrepareReraiseStar(act, original, results);
 }
 
