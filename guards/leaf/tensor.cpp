@@ -236,6 +236,8 @@ Ref ReadGrad(BorrowedRef tensor) {
   return Ref::Steal(THPVariable_Wrap(meta->grad_));
 }
 
+bool HasHistory(BorrowedRef tensor) { return IsTensor(tensor) && !ReadGradState(*Impl(tensor.get())).is_leaf; }
+
 bool IsTorchDevice(BorrowedRef object) { return object && THPDevice_Check(object.get()); }
 
 bool SameTorchDevice(BorrowedRef a, BorrowedRef b) {

@@ -66,6 +66,7 @@ std::string DescribeTensor(const TensorSpec& spec);
 
 // tensor.grad: an owned reference; null Ref if it has none or is no tensor. Runs no Python.
 Ref ReadGrad(BorrowedRef tensor);
+bool HasHistory(BorrowedRef tensor);  // an operation that requires grad made it: it is no leaf
 
 // torch.device values: exact type and equal device.
 bool IsTorchDevice(BorrowedRef object);

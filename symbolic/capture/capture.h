@@ -330,6 +330,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Ref end_exception_;
   bool handles_from_outside_ = false;  // it began in an except block, its own or a caller's
   absl::flat_hash_set<SourceId> read_leaves_;
+  bool history_from_outside_ = false;  // an input was made by operations that require grad
   int native_depth_ = 0;
   int leaf_depth_ = 0;
   int catching_ = 0;

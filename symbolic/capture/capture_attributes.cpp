@@ -326,9 +326,14 @@ Value Capture::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
 }
 
 Value Capture::SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef name) {
-  Ref self = Ref::Steal(PyObject_GetAttrString(super_object.object, "__self__"));
-  Ref this_class = Ref::Steal(PyObject_GetAttrString(super_object.object, "__thisclass__"));
-  Ref self_class = Ref::Steal(PyObject_GetAttrString(super_object.object, "__self_class__"));
+  // One that existed before a break is read by its parts.
+  const auto part = [&](const char* member) {
+    return ReadMember(LookupInType(&PySuper_Type, member), super_object, &PySuper_Type).object;
+  };
+  Ref self = part("__self__");
+  Ref this_class = part("__thisclass__");
+  Ref self_class = part("__self_class__");
+  if (control.unwinding) return Value();
   if (!self || self.get() == Py_None) return Break(GraphBreakKind::kOpaqueObject, "an unbound super()");
   auto* start = reinterpret_cast<PyTypeObject*>(self_class.get());
   PyObject* mro = start->tp_mro;

@@ -298,7 +298,6 @@ bool Capture::SetItem(Activation& act, ValueView container, ValueView key, Value
     }
   }
   if (!PrepareNative(container) || !PrepareNative(key) || (Consume(value), false)) return false;
-  if (t != nullptr) MarkReplaced(*t);
   const bool fake = IsFakeTensor(container.object);
   // A slice and a tensor take the value's items, not the value.
   if ((fake || PySlice_Check(key.object.get())) && !PrepareNative(value)) return false;

@@ -151,6 +151,7 @@ Value Capture::AdoptTensor(BorrowedRef original, SourceId source) {
   if (!fake.ok()) return Break(GraphBreakKind::kUnsupportedTensor, std::string(fake.status().message()));
   guards_.AddTensor(source, original, Here());
   tensor_inputs_.push_back(TensorInput{source, Ref::Create(original), *fake});
+  history_from_outside_ = history_from_outside_ || HasHistory(original);
   tracked_.Add(TrackedKind::kTensor, source, Ref::Create(original), *fake);
   return Value{*std::move(fake), source};
 }

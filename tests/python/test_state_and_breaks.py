@@ -186,3 +186,65 @@ def test_nothing_is_captured_under_saved_tensor_hooks():
     with torch.autograd.graph.saved_tensors_hooks(lambda t: log.append("pack") or t, lambda t: t):
         compiled(x)
     assert log == ["pack"] * 3
+
+
+def test_a_list_built_before_a_break_fills_a_slice_after_it():
+    def f(x, items):
+        values = [x, x + 1]
+        framefuse.graph_break()
+        items[1:2] = values
+        return len(items)
+
+    items = [0, 1, 2]
+    assert framefuse.compile(f, backend="aten")(torch.ones(1), items) == 4
+    assert [float(item) for item in items] == [0, 1, 2, 2]
+
+
+def test_backward_through_a_graph_made_before_a_break_reaches_its_inputs():
+    def f(x):
+        y = (x * x).sum()
+        framefuse.graph_break()
+        z = y * 3
+        z.backward()
+        return z
+
+    x = torch.full((2,), 2.0, requires_grad=True)
+    framefuse.compile(f, backend="aten")(x)
+    assert x.grad.tolist() == [12, 12]
+
+
+def test_super_object_made_before_a_break_is_of_the_same_instance():
+    class Base:
+        def set(self):
+            self.n = 3
+
+    class Derived(Base):
+        def set(self):
+            parent = super()
+            framefuse.graph_break()
+            parent.set()
+
+    def f(x):
+        o = Derived()
+        o.set()
+        return x * o.n
+
+    assert framefuse.compile(f, backend="aten")(torch.ones(1)).item() == 3
+
+
+def test_number_that_is_called_is_guarded():
+    value = 3
+
+    def f(x):
+        try:
+            value(x)
+        except TypeError as error:
+            return x + 1, str(error)
+        return x + 1, "called"
+
+    compiled = framefuse.compile(f, backend="aten")
+    assert "'int'" in compiled(torch.ones(1))[1]
+    value = None
+    assert "'NoneType'" in compiled(torch.ones(1))[1]
+    value = abs
+    assert compiled(torch.ones(1))[1] == "called"
