@@ -202,7 +202,7 @@ class Driver final : public Capture::StopListener {
       if (n.op == FxNode::Op::kCallFunction) entry.operations.push_back(n.target);
     }
     entry.graph_text = GraphText(closed.graph);
-    if (!no_tensor_work || !closed.fx_outputs.empty()) {
+    if (!no_tensor_work || !closed.fx_outputs.empty() || !closed.graph.gradient_effects.empty()) {
       const double start = Now();
       absl::StatusOr<std::shared_ptr<TensorWork>> executable =
           settings_.fx_backend ? CompileFx(capture, closed, settings_.fx_backend)

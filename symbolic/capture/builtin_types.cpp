@@ -30,6 +30,10 @@ PyTypeObject* LruCacheType() {
   static PyTypeObject* type = NamedType("functools", "_lru_cache_wrapper");
   return type;
 }
+PyTypeObject* TupleGetterType() {
+  static PyTypeObject* type = NamedType("_collections", "_tuplegetter");
+  return type;
+}
 PyTypeObject* ItemGetterType() {
   static PyTypeObject* type = NamedType("_operator", "itemgetter");
   return type;
@@ -62,6 +66,7 @@ void LoadBuiltinTypes() {
   PartialType();
   LruCacheType();
   ItemGetterType();
+  TupleGetterType();
   IsPythonClass(&PyList_Type);
 }
 

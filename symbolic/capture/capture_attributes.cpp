@@ -188,11 +188,17 @@ Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId 
     return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
   }
   if (kind->tp_descr_get == nullptr) return Adopt(descriptor, source);
+  if (kind == TupleGetterType() && t != nullptr && t->kind == TrackedKind::kTuple) {
+    Ref parts = Ref::Steal(PyObject_CallMethod(descriptor, "__reduce__", nullptr));  // (type, (index, doc))
+    if (!parts) return Value();
+    return GetItem(act, owner, ValueView(PyTuple_GET_ITEM(PyTuple_GET_ITEM(parts.get(), 1), 0), kNoSource));
+  }
   if (kind == LruCacheType()) {
     Value function = Adopt(descriptor, source);
     return function ? Value{Ref::Steal(PyMethod_New(function.object, owner.object)), kNoSource} : Value();
   }
-  if ((kind->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {  // method descriptors, slot wrappers, classmethod descriptors …
+  const bool binds = kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type || kind == &PyClassMethodDescr_Type;
+  if (binds || (t == nullptr && !IsPythonClass(kind))) {  // method descriptors, slot wrappers, classmethod descriptors …
     return Value{Ref::Steal(kind->tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))),
                  kNoSource};
   }

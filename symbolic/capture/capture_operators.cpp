@@ -186,7 +186,10 @@ Value Capture::GetLength(Activation& act, ValueView v) {
     const ValueView args[] = {v};
     Value r = CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kCallback);
     // PyObject_Size checks the sign and the type; only plain ints pass here.
-    if (!r || (PyLong_CheckExact(r.object.get()) && Py_SIZE(r.object.get()) >= 0)) return r;
+    if (!r) return r;
+    if (PyLong_CheckExact(r.object.get()) && Py_SIZE(r.object.get()) >= 0) {
+      return PyNumber_AsSsize_t(r.object, PyExc_OverflowError) < 0 ? Value() : std::move(r);
+    }
   }
   const Py_ssize_t size = Native([&] { return PyObject_Size(v.object); });
   if (!CheckTracer() || size < 0) return Value();
@@ -301,6 +304,7 @@ bool Capture::SetItem(Activation& act, ValueView container, ValueView key, Value
   const bool fake = IsFakeTensor(container.object);
   // A slice and a tensor take the value's items, not the value.
   if ((fake || PySlice_Check(key.object.get())) && !PrepareNative(value)) return false;
+  if (t != nullptr) MarkReplaced(*t);
   if (fake) ++leaf_depth_;
   const bool done = Native([&] { return native_.SetItem(act, container, key, value); });
   if (fake) --leaf_depth_;

@@ -54,13 +54,13 @@ class ChainCloser {
     PyObject** slots = frame_ops::Slots(act.frame);
     for (int i = 0; i < locals + f.stack_depth; ++i) {
       const SourceId source = act.sources[static_cast<std::size_t>(i)];
-      if (root && (source == kUnadopted || IsStillThere(slots[i], source, i))) continue;  // as the real frame holds it
+      if (root && IsStillThere(i, source)) continue;
       // An outer frame goes on after its call, but its handler may be entered from the call itself.
       // Cells stay: frame objects look through free variables' slots without asking whether they are set.
       const bool live = i >= locals || all_live || IsCellSlot(code, i) || liveness.IsLive(act.instruction, i) ||
                         (!innermost && liveness.IsLive(f.next_instruction, i));
       SlotRecipe slot{i, kNoRecipe};
-      if (live && slots[i] != nullptr) {
+      if (slots[i] != nullptr && (live || IsFree(slots[i]))) {
         absl::StatusOr<RecipeId> value = recipes_.Of(slots[i], source);
         if (!value.ok()) {
           return MakeGraphBreak(GraphBreakKind::kNoRecipe,
@@ -75,12 +75,17 @@ class ChainCloser {
   }
 
  private:
-  // The root's slot holds what it held when the attempt began, on every call: the real frame need not be written.
-  // The same object is not enough: another slot's value may have been equal by chance.
-  bool IsStillThere(BorrowedRef value, SourceId source, int slot) const {
-    if (!value) return false;
+  // The root's slot holds what it held when the attempt began, in every call: the real frame need not be written.
+  bool IsStillThere(int slot, SourceId source) const {
+    if (source == kUnadopted) return true;
+    PyCodeObject* code = frame_ops::Code(capture_.real_frame());
+    return slot < frame_ops::SlotCount(code) + frame_ops::StackDepth(capture_.real_frame()) &&
+           source == capture_.sources().Local(slot);
+  }
+  // Costs nothing to keep where nobody but a look at the frame's locals can tell.
+  bool IsFree(BorrowedRef value) const {
     const Tracked* t = capture_.tracked().Find(value);
-    return (t != nullptr ? t->source : source) == capture_.sources().Local(slot);
+    return IsLeaf(value) || (t != nullptr && t->source != kNoSource);
   }
 
   Capture& capture_;

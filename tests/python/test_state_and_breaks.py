@@ -248,3 +248,21 @@ def test_number_that_is_called_is_guarded():
     assert "'NoneType'" in compiled(torch.ones(1))[1]
     value = abs
     assert compiled(torch.ones(1))[1] == "called"
+
+
+def test_field_of_a_named_tuple_is_guarded():
+    point = collections.namedtuple("point", "x y")
+    compiled = framefuse.compile(lambda p, x: x * p.y, backend="aten")
+    assert [compiled(point(1, y), torch.ones(1)).item() for y in (2, 3)] == [2, 3]
+
+
+def test_value_that_happens_to_lie_where_another_lay_is_rebuilt():
+    def f(x, a, b):
+        chained = a < b <= 10
+        framefuse.graph_break()
+        return x + 1, chained
+
+    compiled = framefuse.compile(f, backend="aten")
+    with framefuse.config.patch(break_at=1):
+        results = [compiled(torch.ones(1), *ab)[1] for ab in ((1, 10), (10, 10), (10.0, 20), (1, 2))]
+    assert results == [True, False, False, True]
