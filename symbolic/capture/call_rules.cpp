@@ -202,19 +202,9 @@ bool IsDispatcherFunction(BorrowedRef builtin) {
   return definitions->contains(reinterpret_cast<PyCFunctionObject*>(builtin.get())->m_ml);
 }
 
-bool IsBackwardFunction(BorrowedRef function) {
-  static const auto* functions = [] {
-    auto* set = new absl::flat_hash_set<PyObject*>();
-    for (const char* path : {"torch.autograd.backward", "torch.autograd.grad", "torch.autograd.graph._engine_run_backward"}) {
-      if (Ref found = ResolvePath(path)) set->insert(found.release());
-    }
-    Ref tensor = ResolvePath("torch.Tensor");
-    Ref backward = tensor ? Ref::Steal(PyObject_GetAttrString(tensor, "backward")) : Ref();
-    if (backward) set->insert(backward.release());
-    PyErr_Clear();
-    return set;
-  }();
-  return functions->contains(function.get());
+bool IsGradFunction(BorrowedRef function) {
+  static const PyObject* const grad = ResolvePath("torch.autograd.grad").release();
+  return function.get() == grad;
 }
 
 bool IsTorchLeafFunction(BorrowedRef function) {
@@ -250,7 +240,7 @@ void LoadCallRules() {
   BuiltinMethodEffect(&PyTuple_Type, "");
   Ref any = ResolvePath("math.sqrt");
   IsDispatcherFunction(any);
-  IsBackwardFunction(any);
+  IsGradFunction(any);
   Ref function = ResolvePath("functools.wraps");
   auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function.get())->func_code);
   IsTorchCode(code);

@@ -70,8 +70,7 @@ bool IsDispatcherFunction(BorrowedRef builtin);
 // True for Python functions of torch that are run as they are when their arguments are plain
 // (torch.nn.functional and the like).
 bool IsTorchLeafFunction(BorrowedRef function);
-// True for the Python functions that start a backward pass (Tensor.backward, torch.autograd.grad …).
-bool IsBackwardFunction(BorrowedRef function);
+bool IsGradFunction(BorrowedRef function);  // torch.autograd.grad
 // True for code of torch itself or of the standard library.
 bool IsTorchCode(PyCodeObject* code);
 bool IsSkippedCode(PyCodeObject* code);  // frames never captured as a root: standard library, torch, framefuse

@@ -127,8 +127,9 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
     (void)rule;
     return CallWith(act, function, args, kwnames, completion);
   }
-  if (history_from_outside_ && IsBackwardFunction(function.object)) {
-    return Break(GraphBreakKind::kAutograd, "a backward pass that goes on before the frame");
+  if (history_from_outside_ && IsGradFunction(function.object)) {
+    // The engine runs only what leads to the inputs asked for; one before the frame would look unused.
+    return Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");
   }
   if (IsTorchLeafFunction(function.object) &&
       std::all_of(args.begin(), args.end(), [](const ValueView& v) { return IsPlainArgument(v.object); })) {
