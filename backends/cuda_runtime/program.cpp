@@ -165,12 +165,12 @@ absl::Status LaunchOn(const CudaKernel& kernel, const emit::CudaLaunch& prepared
   absl::StatusOr<Stream> stream = CurrentStream(kernel.device->index);
   if (!stream.ok()) return stream.status();
   emit::CudaLaunch launch = prepared;
-  emit::SetPointers(kernel.ir, aligned, buffers, &launch);
+  emit::SetPointers(kernel.ir, kernel.form, aligned, buffers, &launch);
   void* arguments[] = {launch.words.data()};
   const ContextGuard guard(*kernel.device);
   const Driver& d = **GetDriver();
-  return d.Check(d.LaunchKernel(kernel.function, launch.blocks, 1, 1, static_cast<unsigned>(kernel.form.threads), 1, 1,
-                                0, *stream, arguments, nullptr),
+  return d.Check(d.LaunchKernel(kernel.function, launch.blocks, launch.tensors, 1,
+                                static_cast<unsigned>(kernel.form.threads), 1, 1, 0, *stream, arguments, nullptr),
                  "cuLaunchKernel");
 }
 

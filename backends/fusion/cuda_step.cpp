@@ -1,5 +1,6 @@
 // Steps of kernels on a CUDA device. See step.h. A kernel that does not compile or launch is named with the user's
 // line, and its group runs as ATen operators from then on. Owner: backends/fusion.
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -17,7 +18,18 @@ namespace {
 using cuda::CudaKernel;
 using ir::ValueId;
 
-class CudaStep final : public Step {
+// A step that asks for kernels and gets them later.
+class CompiledStep : public Step {
+ public:
+  virtual c10::Device device() const = 0;
+  virtual void AddRequests(std::vector<cuda::KernelRequest>* requests) const = 0;
+  // As many kernels as it asked for.
+  virtual void TakeKernels(const std::shared_ptr<const CudaKernel>* made) = 0;
+  // From now on its nodes run as ATen operators.
+  virtual void GiveUp(const absl::Status& why) const = 0;
+};
+
+class CudaStep final : public CompiledStep {
  public:
   CudaStep(const ir::Graph& graph, std::string description, LoweredGroup lowered, std::int64_t nodes,
            c10::Device device, std::unique_ptr<Step> fallback)
@@ -39,21 +51,19 @@ class CudaStep final : public Step {
     }
   }
 
-  c10::Device device() const { return device_; }
-  void AddRequests(std::vector<cuda::KernelRequest>* requests) const {
+  c10::Device device() const override { return device_; }
+  void AddRequests(std::vector<cuda::KernelRequest>* requests) const override {
     for (const OneKernel& k : kernels_) requests->push_back({&k.lowered.kernel, k.form});
   }
-  // Takes as many kernels as it asked for.
-  void TakeKernels(const std::shared_ptr<const CudaKernel>* made) {
+  void TakeKernels(const std::shared_ptr<const CudaKernel>* made) override {
     for (OneKernel& k : kernels_) k.kernel = *made++;
   }
-  bool compiled() const { return kernels_.front().kernel != nullptr; }
-  // From now on its nodes run as ATen operators.
-  void GiveUp(const absl::Status& why) const {
+  void GiveUp(const absl::Status& why) const override {
     if (gave_up_.exchange(true)) return;
     FF_LOG(kFusion) << "kernel given up, ATen operators run instead: " << description_ << ": " << MessageOf(why);
   }
 
+  std::int64_t nodes() const { return nodes_; }
   absl::Status Run(CallState& call) const override {
     if (gave_up_.load(std::memory_order_relaxed)) return fallback_->Run(call);
     std::vector<std::pair<ValueId, at::Tensor>> replaced;
@@ -68,6 +78,22 @@ class CudaStep final : public Step {
     if (status.ok()) return status;
     GiveUp(status);
     return fallback_->Run(call);
+  }
+
+  const StepOperands& operands() const { return operands_; }
+  Step& fallback() const { return *fallback_; }
+  const std::string& description() const { return description_; }
+  // The kernel, if this step is one flat kernel of constant size.
+  struct FlatKernel {
+    const LoweredKernel& lowered;
+    const emit::CudaForm& form;
+    const kernel_ir::LaunchShape& shape;
+  };
+  std::optional<FlatKernel> Flat() const {
+    const OneKernel& k = kernels_.front();
+    const bool flat = kernels_.size() == 1 && k.fixed && k.form.rank == 0 &&
+                      k.lowered.kernel.skeleton == kernel_ir::Skeleton::kPointwise;
+    return flat ? std::optional<FlatKernel>({k.lowered, k.form, k.shape}) : std::nullopt;
   }
 
   std::vector<ValueId> Reads() const override { return operands_.Reads(); }
@@ -131,13 +157,135 @@ class CudaStep final : public Step {
   mutable std::map<const OneKernel*, std::shared_ptr<const CudaKernel>> plain_;
 };
 
-absl::Status CompileTogether(const std::vector<CudaStep*>& steps) {
+// One kernel over many tensors.
+class CudaTableStep final : public CompiledStep {
+ public:
+  explicit CudaTableStep(std::vector<std::unique_ptr<CudaStep>> parts)
+      : parts_(std::move(parts)), form_(emit::TableForm(Kernel(), parts_[0]->Flat()->form)) {
+    const auto each = static_cast<std::size_t>(form_.tensors);
+    for (std::size_t first = 0; first < parts_.size(); first += each) {
+      std::vector<std::int64_t> elements;
+      for (std::size_t p = first; p < std::min(first + each, parts_.size()); ++p) {
+        elements.push_back(parts_[p]->Flat()->shape.inner);
+      }
+      launches_.push_back(emit::MakeTableLaunch(Kernel(), form_, elements));
+    }
+  }
+
+  c10::Device device() const override { return parts_[0]->device(); }
+  void AddRequests(std::vector<cuda::KernelRequest>* requests) const override {
+    requests->push_back({&Kernel(), form_});
+  }
+  void TakeKernels(const std::shared_ptr<const CudaKernel>* made) override { kernel_ = *made; }
+  void GiveUp(const absl::Status& why) const override {
+    gave_up_ = true;
+    for (const auto& p : parts_) p->GiveUp(why);
+  }
+
+  absl::Status Run(CallState& call) const override {
+    if (!gave_up_.load(std::memory_order_relaxed)) {
+      const absl::Status status = LaunchAll(call);
+      if (status.ok()) return status;
+      GiveUp(status);
+    }
+    for (const auto& p : parts_) FF_RETURN_IF_ERROR(p->fallback().Run(call));
+    return absl::OkStatus();
+  }
+
+  std::vector<ValueId> Reads() const override {
+    std::vector<ValueId> out;
+    for (const auto& p : parts_) {
+      for (ValueId v : p->Reads()) out.push_back(v);
+    }
+    return out;
+  }
+  std::vector<PlanGroup> Explain() const override {
+    PlanGroup group{"horizontal × " + std::to_string(parts_.size()) + ", " + parts_[0]->description(),
+                    kernel_ == nullptr ? "" : kernel_->text, 0, 0};
+    for (const auto& p : parts_) {
+      group.nodes += p->nodes();
+      group.bytes += p->operands().bytes();
+    }
+    return {std::move(group)};
+  }
+
+ private:
+  const kernel_ir::Kernel& Kernel() const { return parts_[0]->Flat()->lowered.kernel; }
+
+  absl::Status LaunchAll(CallState& call) const {
+    std::vector<std::pair<ValueId, at::Tensor>> replaced;
+    absl::Status status = absl::OkStatus();
+    std::size_t next = 0;
+    for (const emit::CudaLaunch& launch : launches_) {
+      std::vector<void*> pointers;
+      bool aligned = true;
+      for (unsigned t = 0; t < launch.tensors; ++t) {
+        const CudaStep& part = *parts_[next++];
+        part.operands().Prepare(call, &replaced);
+        const std::size_t begin = pointers.size();
+        pointers.resize(begin + Kernel().buffers.size());
+        part.operands().FillPointers(call, part.Flat()->lowered, {}, pointers.data() + begin);
+        aligned = aligned && emit::IsAligned(Kernel(), form_, part.Flat()->shape, pointers.data() + begin);
+      }
+      status = cuda::TheEngine().Launch(*kernel_, launch, aligned, pointers.data());
+      if (!status.ok()) break;
+    }
+    StepOperands::Restore(call, std::move(replaced));
+    return status;
+  }
+
+  std::vector<std::unique_ptr<CudaStep>> parts_;
+  emit::CudaForm form_;
+  std::vector<emit::CudaLaunch> launches_;
+  std::shared_ptr<const CudaKernel> kernel_;
+  mutable std::atomic<bool> gave_up_ = false;
+};
+
+// Whether b may run together with a step that writes `written`.
+bool FitsTable(const CudaStep& a, const CudaStep& b, const std::set<ValueId>& written) {
+  if (!b.Flat() || a.device() != b.device()) return false;
+  const auto x = *a.Flat(), y = *b.Flat();
+  if (x.form.vector != y.form.vector || !x.lowered.kernel.SameBody(y.lowered.kernel)) return false;
+  const std::vector<ValueId> reads = b.Reads();
+  return std::none_of(reads.begin(), reads.end(), [&](ValueId v) { return written.contains(v); });
+}
+
+// Joins neighbouring steps that run one flat kernel over independent tensors into one step.
+void MergeTables(std::vector<std::unique_ptr<Step>>* steps) {
+  std::vector<std::unique_ptr<Step>> out;
+  for (std::size_t i = 0, end = 0; i < steps->size(); i = end) {
+    end = i + 1;
+    const auto* first = dynamic_cast<CudaStep*>((*steps)[i].get());
+    std::set<ValueId> written;
+    const auto add = [&](const CudaStep& s) {
+      for (ValueId v : s.operands().Writes()) written.insert(v);
+    };
+    if (first != nullptr && first->Flat()) {
+      add(*first);
+      for (; end < steps->size(); ++end) {
+        const auto* next = dynamic_cast<CudaStep*>((*steps)[end].get());
+        if (next == nullptr || !FitsTable(*first, *next, written)) break;
+        add(*next);
+      }
+    }
+    if (end - i == 1) {
+      out.push_back(std::move((*steps)[i]));
+      continue;
+    }
+    std::vector<std::unique_ptr<CudaStep>> parts;
+    for (std::size_t k = i; k < end; ++k) parts.emplace_back(static_cast<CudaStep*>((*steps)[k].release()));
+    out.push_back(std::make_unique<CudaTableStep>(std::move(parts)));
+  }
+  *steps = std::move(out);
+}
+
+absl::Status CompileTogether(const std::vector<CompiledStep*>& steps) {
   std::vector<cuda::KernelRequest> requests;
-  for (const CudaStep* s : steps) s->AddRequests(&requests);
+  for (const CompiledStep* s : steps) s->AddRequests(&requests);
   auto made = cuda::TheEngine().Compile(steps.front()->device(), requests);
   if (!made.ok()) return made.status();
   std::size_t at = 0;
-  for (CudaStep* s : steps) {
+  for (CompiledStep* s : steps) {
     std::vector<cuda::KernelRequest> own;
     s->AddRequests(&own);
     s->TakeKernels(made->data() + at);
@@ -155,18 +303,19 @@ absl::StatusOr<std::unique_ptr<Step>> MakeCudaStep(const ir::Graph& graph, const
                                     static_cast<std::int64_t>(group.nodes.size()), device, std::move(fallback));
 }
 
-void CompileCudaSteps(const std::vector<std::unique_ptr<Step>>& steps) {
-  std::vector<CudaStep*> open;
-  for (const auto& step : steps) {
-    if (auto* s = dynamic_cast<CudaStep*>(step.get())) open.push_back(s);
+void CompileCudaSteps(std::vector<std::unique_ptr<Step>>* steps) {
+  MergeTables(steps);
+  std::vector<CompiledStep*> open;
+  for (const auto& step : *steps) {
+    if (auto* s = dynamic_cast<CompiledStep*>(step.get())) open.push_back(s);
   }
   while (!open.empty()) {
-    std::vector<CudaStep*> together, others;
-    for (CudaStep* s : open) (s->device() == open.front()->device() ? together : others).push_back(s);
+    std::vector<CompiledStep*> together, others;
+    for (CompiledStep* s : open) (s->device() == open.front()->device() ? together : others).push_back(s);
     open = std::move(others);
     if (absl::Status status = CompileTogether(together); status.ok()) continue;
     // One by one, to know which it is.
-    for (CudaStep* s : together) {
+    for (CompiledStep* s : together) {
       if (absl::Status status = CompileTogether({s}); !status.ok()) s->GiveUp(status);
     }
   }

@@ -71,7 +71,7 @@ class Planner {
     }
     FF_RETURN_IF_ERROR(Flush(&steps));
     MergeHorizontally(&steps);
-    CompileCudaSteps(steps);
+    CompileCudaSteps(&steps);
     return steps;
   }
 

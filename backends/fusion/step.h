@@ -42,8 +42,8 @@ absl::StatusOr<std::unique_ptr<Step>> MakeCpuStep(const ir::Graph& graph, const 
 // One lowered group on a CUDA device, to be compiled by CompileCudaSteps. `fallback` does the same as ATen operators.
 absl::StatusOr<std::unique_ptr<Step>> MakeCudaStep(const ir::Graph& graph, const Group& group, LoweredGroup lowered,
                                                    std::unique_ptr<Step> fallback);
-// All kernels of the CUDA steps as one program.
-void CompileCudaSteps(const std::vector<std::unique_ptr<Step>>& steps);
+// Joins steps that run one flat kernel over independent tensors, then compiles all CUDA steps as one program.
+void CompileCudaSteps(std::vector<std::unique_ptr<Step>>* steps);
 
 // Joins neighbouring steps that run one flat kernel over independent tensors into one step.
 void MergeHorizontally(std::vector<std::unique_ptr<Step>>* steps);

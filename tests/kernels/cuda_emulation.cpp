@@ -29,7 +29,7 @@ constexpr const char* kNames = R"(#include <math.h>
 #define __launch_bounds__(n)
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(8) uint2 { unsigned x, y; };
-struct Place { unsigned x; };
+struct Place { unsigned x, y; };
 static Place threadIdx, blockIdx, blockDim, gridDim;
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
 template <class To, class From> static inline To bits(From v) { To t; memcpy(&t, &v, sizeof t); return t; }
@@ -75,11 +75,12 @@ static void thread_() {
   threads_[me].done = true;
   swapcontext(&threads_[me].context, &main_);
 }
-static void run_grid_(unsigned blocks, unsigned threads, void (*body)(const void*), const void* words) {
+static void run_grid_(unsigned blocks, unsigned rows, unsigned threads, void (*body)(const void*), const void* words) {
   body_ = body; words_ = words; blockDim.x = threads; gridDim.x = blocks;
   for (unsigned t = 0; t < threads; ++t) if (!threads_[t].stack) threads_[t].stack = (char*)malloc(65536);
-  for (unsigned b = 0; b < blocks; ++b) {
-    blockIdx.x = b;
+  for (unsigned b = 0; b < blocks * rows; ++b) {
+    blockIdx.x = b % blocks;
+    blockIdx.y = b / blocks;
     for (unsigned t = 0; t < threads; ++t) {
       getcontext(&threads_[t].context);
       threads_[t].context.uc_stack.ss_sp = threads_[t].stack;
@@ -112,7 +113,7 @@ FF_INLINE u32 bf16_pair(float low, float high) { return bf16_one(low) | bf16_one
 FF_INLINE float reciprocal(float v) { return 1 / v; }
 )";
 
-using Run = void (*)(const void*, unsigned, unsigned);
+using Run = void (*)(const void*, unsigned, unsigned, unsigned);
 
 struct Library {
   explicit Library(void* h) : handle(h) {}
@@ -139,12 +140,14 @@ class EmulatedEngine final : public cuda::Engine {
       kernel->ir = *requests[i].kernel;
       kernel->form = requests[i].form;
       kernel->text = *std::move(printed);
-      const std::string arguments = absl::StrCat("Args<", kernel->ir.buffers.size(), ", ",
-                                                 emit::CudaSizes(kernel->ir, kernel->form).count(), ">");
+      const std::string arguments =
+          absl::StrCat("Args<", kernel->ir.buffers.size() * static_cast<std::size_t>(kernel->form.tensors), ", ",
+                       emit::CudaSizes(kernel->ir, kernel->form).count(), ">");
       absl::StrAppend(&text, kernel->text, "static void body_of_", name, "(const void* w) { ", arguments,
                       " a; memcpy(&a, w, sizeof a); ", name, "(a); }\nextern \"C\" void run_", name,
-                      "(const void* w, unsigned blocks, unsigned threads) { run_grid_(blocks, threads, body_of_", name,
-                      ", w); }\n");
+                      "(const void* w, unsigned blocks, unsigned rows, unsigned threads) { run_grid_(blocks, rows, "
+                      "threads, body_of_",
+                      name, ", w); }\n");
       made.push_back(std::move(kernel));
     }
     auto library = Build(text);
@@ -161,8 +164,8 @@ class EmulatedEngine final : public cuda::Engine {
                       void* const* buffers) override {
     if (prepared.blocks == 0) return absl::OkStatus();
     emit::CudaLaunch launch = prepared;
-    emit::SetPointers(kernel.ir, aligned, buffers, &launch);
-    reinterpret_cast<Run>(kernel.function)(launch.words.data(), launch.blocks,
+    emit::SetPointers(kernel.ir, kernel.form, aligned, buffers, &launch);
+    reinterpret_cast<Run>(kernel.function)(launch.words.data(), launch.blocks, launch.tensors,
                                            static_cast<unsigned>(kernel.form.threads));
     return absl::OkStatus();
   }

@@ -186,6 +186,33 @@ CudaForm PlainForm(const CudaForm& form) {
   return plain;
 }
 
+CudaForm TableForm(const Kernel& k, const CudaForm& form) {
+  constexpr int kMostWords = 500;  // 4 KiB of arguments
+  CudaForm table = form;
+  table.tensors = 1;
+  const int fixed = CudaSizes(k, table).count(), each = static_cast<int>(k.buffers.size()) + 1;
+  table.tensors = std::max(1, (kMostWords - fixed) / each);
+  table.exact = table.narrow = false;
+  table.unroll = 1;
+  return table;
+}
+
+CudaLaunch MakeTableLaunch(const Kernel& k, const CudaForm& form, const std::vector<std::int64_t>& elements) {
+  CudaLaunch launch;
+  const CudaSizes at(k, form);
+  const std::size_t buffers = k.buffers.size() * static_cast<std::size_t>(form.tensors);
+  launch.words.assign(buffers + static_cast<std::size_t>(at.count()), 0);
+  std::int64_t most = 0;
+  for (std::size_t t = 0; t < elements.size(); ++t) {
+    launch.words[buffers + static_cast<std::size_t>(at.Elements(static_cast<int>(t)))] = elements[t];
+    most = std::max(most, elements[t]);
+  }
+  launch.tensors = static_cast<unsigned>(elements.size());
+  launch.blocks =
+      static_cast<unsigned>(std::min(Up(most, static_cast<std::int64_t>(form.threads) * form.vector), kMostBlocks));
+  return launch;
+}
+
 CudaLaunch MakeCudaLaunch(const Kernel& k, const CudaForm& form, const LaunchShape& shape) {
   CudaLaunch launch;
   const CudaSizes at(k, form);
@@ -235,11 +262,12 @@ bool IsAligned(const Kernel& k, const CudaForm& form, const LaunchShape& shape, 
   return true;
 }
 
-void SetPointers(const Kernel& k, bool aligned, void* const* buffers, CudaLaunch* launch) {
-  for (std::size_t b = 0; b < k.buffers.size(); ++b) {
+void SetPointers(const Kernel& k, const CudaForm& form, bool aligned, void* const* buffers, CudaLaunch* launch) {
+  const std::size_t given = k.buffers.size() * launch->tensors;
+  for (std::size_t b = 0; b < given; ++b) {
     launch->words[b] = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(buffers[b]));
   }
-  launch->words[k.buffers.size() + CudaSizes::kFast] = aligned ? 1 : 0;
+  launch->words[k.buffers.size() * static_cast<std::size_t>(form.tensors) + CudaSizes::kFast] = aligned ? 1 : 0;
 }
 
 }  // namespace framefuse::emit

@@ -22,6 +22,7 @@ struct CudaForm {
   int row_threads = 1;  // row kernels: threads that share a row, 32 or all of the block
   int chunks = 0;       // row kernels: vectors of a row that a thread keeps in registers; 0: walks and computes again
   int unroll = 1;       // pointwise and column kernels: vectors whose loads are issued together
+  int tensors = 1;      // flat pointwise kernels: how many tensors one launch takes, each its own row of the grid
   bool narrow = false;  // the units of the grid fit 31 bits
   bool exact = false;   // `inner` is a multiple of `vector`, and all contiguous buffers are aligned for it (IsAligned)
   bool split = false;   // the last part is shorter (LaunchShape::split_total)
@@ -33,6 +34,8 @@ inline constexpr int kTile = 64;  // rows and columns of a transposed kernel's b
 // `constant`: the sizes of `shape` hold for every call.
 CudaForm ChooseForm(const kernel_ir::Kernel& kernel, const kernel_ir::LaunchShape& shape, bool constant);
 
+// The form that does the work of as many equal flat kernels as one launch's arguments have room for.
+CudaForm TableForm(const kernel_ir::Kernel& kernel, const CudaForm& form);
 // For buffers of any alignment.
 CudaForm PlainForm(const CudaForm& form);
 
@@ -41,6 +44,7 @@ class CudaSizes {
  public:
   CudaSizes(const kernel_ir::Kernel& kernel, const CudaForm& form)
       : rank_(form.rank),
+        tensors_(form.tensors),
         params_(static_cast<int>(kernel.params.size())),
         buffers_(static_cast<int>(kernel.buffers.size())) {}
   static constexpr int kInner = 0, kSegments = 1;
@@ -56,24 +60,30 @@ class CudaSizes {
   int Outer(int buffer, int d) const { return Base(buffer) + d; }
   int Segment(int buffer) const { return Base(buffer) + rank_; }
   int InnerStride(int buffer) const { return Base(buffer) + rank_ + 1; }
-  int count() const { return Base(buffers_); }
+  int Elements(int tensor) const { return Base(buffers_) + tensor; }  // where a launch takes several tensors
+  int count() const { return Base(buffers_) + (tensors_ > 1 ? tensors_ : 0); }
 
  private:
   int Base(int buffer) const { return 8 + 2 * rank_ + params_ + buffer * (rank_ + 2); }
-  int rank_, params_, buffers_;
+  int rank_, tensors_, params_, buffers_;
 };
 
 struct CudaLaunch {
   unsigned blocks = 0;              // 0: nothing to do
+  unsigned tensors = 1;             // rows of the grid
   std::vector<std::int64_t> words;  // pointers (filled in by SetPointers), then sizes
 };
 
 CudaLaunch MakeCudaLaunch(const kernel_ir::Kernel& kernel, const CudaForm& form, const kernel_ir::LaunchShape& shape);
+// A launch over several tensors: `elements` of each.
+CudaLaunch MakeTableLaunch(const kernel_ir::Kernel& kernel, const CudaForm& form,
+                           const std::vector<std::int64_t>& elements);
 // Whether every contiguous buffer can be read and written by whole vectors.
 bool IsAligned(const kernel_ir::Kernel& kernel, const CudaForm& form, const kernel_ir::LaunchShape& shape,
                void* const* buffers);
-// Puts the buffers into the argument block; `aligned`: IsAligned for them.
-void SetPointers(const kernel_ir::Kernel& kernel, bool aligned, void* const* buffers, CudaLaunch* launch);
+// Puts the buffers (of all tensors, one after the other) into the argument block; `aligned`: IsAligned for them.
+void SetPointers(const kernel_ir::Kernel& kernel, const CudaForm& form, bool aligned, void* const* buffers,
+                 CudaLaunch* launch);
 
 }  // namespace framefuse::emit
 

@@ -88,12 +88,14 @@ class Printer {
 
   void Signature() {
     Line(StrCat("extern \"C\" __global__ void __launch_bounds__(", f_.threads, ") ", name_,
-                "(const __grid_constant__ Args<", k_.buffers.size(), ", ", at_.count(), "> a) {"));
+                "(const __grid_constant__ Args<", k_.buffers.size() * static_cast<std::size_t>(f_.tensors), ", ",
+                at_.count(), "> a) {"));
     depth_ = 1;
     for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
       const std::string type = MemoryType(k_.buffers[b].dtype);
       const std::string pointer = k_.buffers[b].written ? type + "*" : "const " + type + "*";
-      Line(StrCat(pointer, " __restrict__ ", f_.rank == 0 ? "r" : "b", b, " = (", pointer, ")a.b[", b, "];"));
+      Line(StrCat(pointer, " __restrict__ ", f_.rank == 0 ? "r" : "b", b, " = (", pointer, ")a.b[", b,
+                  f_.tensors > 1 ? StrCat(" + blockIdx.y * ", k_.buffers.size()) : "", "];"));
     }
     Line(StrCat("typedef ", f_.narrow ? "u32" : "i64", " Index;"));
     if (!f_.exact) Line(StrCat("const bool fast = ", S(CudaSizes::kFast), " != 0;"));
@@ -288,7 +290,12 @@ class Printer {
     Body body{ElementsOf(block), "[u]"};
     if (f_.unroll == 1) body.copy = "";
     const std::string step = StrCat(f_.threads * f_.unroll);
-    Line(StrCat("const Index total = (Index)", S(CudaSizes::kUnits), ";"));
+    std::string total = S(CudaSizes::kUnits);
+    if (f_.tensors > 1) {
+      Line(StrCat("const i64 inner = a.s[", at_.Elements(0), " + blockIdx.y];"));
+      total = StrCat("((inner + ", f_.vector - 1, ") / ", f_.vector, ")");
+    }
+    Line(StrCat("const Index total = (Index)", total, ";"));
     Open(StrCat("for (Index first = (Index)blockIdx.x * ", step,
                 " + threadIdx.x; first < total; first += (Index)gridDim.x * ", step, ")"));
     if (f_.unroll > 1) {
@@ -332,7 +339,7 @@ class Printer {
       Line(StrCat("const i64 i = (i64)(at - rest * (Index)", S(CudaSizes::kVectors), ") * ", f_.vector, ";"));
       RowPointers(0, "b", "r");
     }
-    CountLanes(S(CudaSizes::kInner));
+    CountLanes(f_.tensors > 1 ? "inner" : S(CudaSizes::kInner));
   }
 
   void PointScalars(const Block& block) {
