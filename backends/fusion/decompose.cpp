@@ -258,6 +258,50 @@ bool Foreach(Graph& g, const Node& n, NodeWriter w) {
   return true;
 }
 
+std::optional<Dims> ConstantSizes(const ir::Value& v) {
+  Dims sizes;
+  for (const Dim& d : v.sizes) {
+    if (!d.is_constant()) return std::nullopt;
+    sizes.push_back(d.value);
+  }
+  return sizes;
+}
+
+// input, weight, bias, N, C, HxW, groups, eps: moments over [channels of a group, HxW] of [N, groups, ..., HxW].
+bool GroupNorm(Graph& g, const Node& n, NodeWriter w) {
+  const ir::Value in = g.value(n.args[0].value);
+  const std::optional<Dims> sizes = ConstantSizes(in);
+  if (!IsRealFloat(in) || !ir::IsContiguous(g.exprs, in) || !sizes || sizes->size() < 2) return false;
+  for (std::size_t a : {6u, 7u}) {
+    if (n.args[a].kind != Arg::Kind::kConstant) return false;
+  }
+  const std::int64_t groups = n.args[6].constant.toInt(), channels = (*sizes)[1] / groups;
+  std::int64_t points = 1;
+  for (std::size_t d = 2; d < sizes->size(); ++d) points *= (*sizes)[d];
+  const c10::ScalarType type = Wide(in.dtype);
+  if ((*sizes)[0] * channels * points == 0) return false;
+  for (std::size_t a : {1u, 2u}) {
+    if (IsGiven(n.args[a]) && !ir::IsContiguous(g.exprs, g.value(n.args[a].value))) return false;
+  }
+  const ValueId x = w.View(n.args[0].value, {(*sizes)[0], groups, channels, points});
+  const Moments m = MomentsOf(w, w.To(x, type), {2, 3});
+  const ValueId rstd = w.Unary("rsqrt", w.WithNumber("add", m.variance, n.args[7].constant.toDouble()));
+  ValueId y = w.Binary("mul", m.centred, rstd);
+  const Dims affine = {1, groups, channels, 1};
+  if (IsGiven(n.args[1])) y = w.Binary("mul", y, w.View(n.args[1].value, affine));
+  if (IsGiven(n.args[2])) y = w.Binary("add", y, w.View(n.args[2].value, affine));
+  const ValueId rounded = w.To(y, in.dtype);
+  w.Into(n.outputs[0]).View(rounded, *sizes);
+  const auto moment = [&](ValueId out, ValueId of) {
+    if (out == kNoValue) return;
+    const ValueId typed = w.To(of, g.value(out).dtype);
+    w.Into(out).View(typed, {(*sizes)[0], groups});
+  };
+  moment(n.outputs[1], m.mean);
+  moment(n.outputs[2], rstd);
+  return true;
+}
+
 bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
   const std::string& name = n.op->name();
   if (name == "aten._softmax") return Softmax(g, n, w, false);
@@ -266,6 +310,7 @@ bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
   if (name == "aten._log_softmax_backward_data") return SoftmaxBackward(g, n, w, true);
   if (name == "aten.native_layer_norm") return LayerNorm(g, n, w);
   if (name == "aten.native_layer_norm_backward") return LayerNormBackward(g, n, w);
+  if (name == "aten.native_group_norm") return GroupNorm(g, n, w);
   if (name == "aten.mean.dim") return Mean(g, n, w, false);
   if (name == "aten.mean") return Mean(g, n, w, true);
   if (name == "aten.sum") return FullSum(g, n, w);

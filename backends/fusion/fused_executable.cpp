@@ -7,6 +7,7 @@
 
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/decompose.h"
+#include "backends/fusion/sink_views.h"
 #include "backends/fusion/step.h"
 #include "backends/passes/pass.h"
 #include "backends/runtime/aten_sequence.h"
@@ -150,6 +151,7 @@ absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Create(ir::Graph gr
 
 absl::Status FusedExecutable::Build(const BackendOptions& options) {
   static constexpr Pass kPasses[] = {{"decompose", Decompose},
+                                     {"sink_views", SinkViews},
                                      {"merge_common_subexpressions", MergeCommonSubexpressions},
                                      {"eliminate_dead_code", EliminateDeadCode}};
   FF_RETURN_IF_ERROR(RunPasses(graph_, kPasses, nullptr));

@@ -49,6 +49,10 @@ class Grouper {
   explicit Grouper(const Graph& graph)
       : g_(graph), definitions_(graph.Definitions()), group_of_(graph.nodes.size(), -1) {
     users_.resize(graph.values.size());
+    is_number_.assign(graph.values.size(), false);
+    for (const ir::ConstantTensor& c : graph.constants) {
+      is_number_[static_cast<std::size_t>(c.value)] = NumberConstant(graph, c.value).has_value();
+    }
     for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
       NodeSet& mine = ancestors_.emplace_back(g_.nodes.size());
       ir::ForEachUse(g_.nodes[i], [&](ValueId v) {
@@ -73,13 +77,20 @@ class Grouper {
  private:
   const Node& node(NodeIndex n) const { return g_.nodes[static_cast<std::size_t>(n)]; }
   const ir::Value& value(ValueId v) const { return g_.value(v); }
+  // What a node reads from memory or from other nodes: numbers are in the kernel.
+  template <typename F>
+  void ForEachTensor(NodeIndex n, F f) const {
+    ir::ForEachUse(node(n), [&](ValueId v) {
+      if (!is_number_[static_cast<std::size_t>(v)]) f(v);
+    });
+  }
 
   void Place(NodeIndex n) {
     ReductionForm form;
     const bool reduction = IsReduction(g_, node(n), &form);
     if (!reduction && !IsPointwise(g_, node(n))) return;
     bool any_tensor = false;
-    ir::ForEachUse(node(n), [&](ValueId) { any_tensor = true; });
+    ForEachTensor(n, [&](ValueId) { any_tensor = true; });
     if (!any_tensor) return;
     Group own;
     own.nodes = {n};
@@ -94,13 +105,13 @@ class Grouper {
     groups_.push_back(std::move(own));
     // Producers first, then groups that read the same tensors.
     std::vector<int> candidates;
-    ir::ForEachUse(node(n), [&](ValueId v) {
+    ForEachTensor(n, [&](ValueId v) {
       const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
       if (p != kNoNode && group_of_[static_cast<std::size_t>(p)] >= 0) {
         candidates.push_back(group_of_[static_cast<std::size_t>(p)]);
       }
     });
-    ir::ForEachUse(node(n), [&](ValueId v) {
+    ForEachTensor(n, [&](ValueId v) {
       int seen = 0;
       const auto& users = users_[static_cast<std::size_t>(v)];
       for (auto it = users.rbegin(); it != users.rend() && seen < 8; ++it) {
@@ -167,7 +178,7 @@ class Grouper {
       if (!full && (reduction || !group.has_reduction() || !SameShape(shape, row))) return false;
       int at = 0;
       bool legal = true;
-      ir::ForEachUse(node(n), [&](ValueId v) {
+      ForEachTensor(n, [&](ValueId v) {
         const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
         if (p == kNoNode || !inside.contains(p)) {
           buffers.insert(v);
@@ -201,7 +212,7 @@ class Grouper {
     for (NodeIndex n : group.nodes) inside.Add(n);
     bool cycle = false;
     for (NodeIndex n : group.nodes) {
-      ir::ForEachUse(node(n), [&](ValueId v) {
+      ForEachTensor(n, [&](ValueId v) {
         const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
         if (p == kNoNode || inside.Has(p)) return;
         // Through the other groups, too: all of a producer's group must be done before.
@@ -255,7 +266,7 @@ class Grouper {
     if (IsReduction(g_, node(p), &form) || tree->size() > 8) return false;
     if (!tree->insert(p).second) return true;
     bool ok = true;
-    ir::ForEachUse(node(p), [&](ValueId arg) { ok = ok && CollectTree(arg, home, tree, leaves); });
+    ForEachTensor(p, [&](ValueId arg) { ok = ok && CollectTree(arg, home, tree, leaves); });
     return ok;
   }
 
@@ -280,9 +291,9 @@ class Grouper {
 
   bool SharesInput(const Group& x, const Group& y) const {
     std::set<ValueId> read;
-    for (NodeIndex n : x.nodes) ir::ForEachUse(node(n), [&](ValueId v) { read.insert(v); });
+    for (NodeIndex n : x.nodes) ForEachTensor(n, [&](ValueId v) { read.insert(v); });
     bool shares = false;
-    for (NodeIndex n : y.nodes) ir::ForEachUse(node(n), [&](ValueId v) { shares = shares || read.contains(v); });
+    for (NodeIndex n : y.nodes) ForEachTensor(n, [&](ValueId v) { shares = shares || read.contains(v); });
     return shares;
   }
 
@@ -291,7 +302,7 @@ class Grouper {
     const std::set<NodeIndex> inside(group->nodes.begin(), group->nodes.end());
     std::set<ValueId> inputs;
     for (NodeIndex n : group->nodes) {
-      ir::ForEachUse(node(n), [&](ValueId v) {
+      ForEachTensor(n, [&](ValueId v) {
         const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
         if (p == kNoNode || !inside.contains(p)) inputs.insert(v);
       });
@@ -393,6 +404,7 @@ class Grouper {
   std::vector<int> group_of_;
   std::vector<NodeSet> ancestors_;
   std::vector<std::vector<NodeIndex>> users_;
+  std::vector<bool> is_number_;  // by value
   std::vector<Group> groups_;
 };
 

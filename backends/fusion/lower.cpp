@@ -72,7 +72,7 @@ class Lowering {
       ir::ForEachUse(node(n), [&](GraphValue v) {
         const auto made = made_by_.find(v);
         if (made == made_by_.end()) {
-          if (seen.insert(v).second) out_.inputs.push_back(v);
+          if (seen.insert(v).second && !NumberConstant(g_, v)) out_.inputs.push_back(v);
         } else {
           stage = std::max(stage, stage_[v] + (IsReduce(made->second) ? 1 : 0));
         }
@@ -89,6 +89,7 @@ class Lowering {
     if (!group_.has_reduction()) return false;
     const auto made = made_by_.find(v);
     if (made != made_by_.end()) return IsReduce(made->second) || value(v).sizes != group_.shape;
+    if (NumberConstant(g_, v)) return true;
     const std::size_t o = OperandIndex(v);
     return std::all_of(it_.reduced.begin(), it_.reduced.end(), [&](const Axis& a) { return a.strides[o] == Dim(0); });
   }
@@ -178,7 +179,11 @@ class Lowering {
   KernelValue EmitNode(const Node& n) {
     std::vector<KernelValue> tensors, numbers;
     for (const ir::Arg& arg : n.args) {
-      tensors.push_back(arg.kind == ir::Arg::Kind::kValue ? Emit(arg.value) : kernel_ir::kNoValue);
+      if (arg.kind != ir::Arg::Kind::kValue) {
+        tensors.push_back(kernel_ir::kNoValue);
+      } else {
+        tensors.push_back(NumberConstant(g_, arg.value) ? EmitNumber(*builder_, g_, arg.value) : Emit(arg.value));
+      }
       numbers.push_back(NumberOf(arg));
     }
     return PointwiseEmitter(g_, n, &*builder_, std::move(tensors), std::move(numbers)).Emit();

@@ -93,6 +93,11 @@ ValueId NodeWriter::To(ValueId a, c10::ScalarType dtype) {
   return Call("aten._to_copy", {Arg::OfValue(a), Arg::Constant(static_cast<std::int64_t>(dtype))}, like);
 }
 
+ValueId NodeWriter::View(ValueId a, const std::vector<std::int64_t>& sizes) {
+  const Value like = Like(std::vector<Dim>(sizes.begin(), sizes.end()), value(a).dtype, value(a).device);
+  return Call("aten.view", {Arg::OfValue(a), Arg::Constant(c10::List<std::int64_t>(sizes))}, like);
+}
+
 Dim NodeWriter::Product(const std::vector<std::int64_t>& dims, ValueId of) {
   Dim n(1);
   for (std::int64_t d : dims)

@@ -40,6 +40,22 @@ std::optional<DType> StorageOf(c10::ScalarType type) {
   }
 }
 
+std::optional<c10::Scalar> NumberConstant(const ir::Graph& graph, ir::ValueId v) {
+  const ir::Value& value = graph.value(v);
+  if (!value.sizes.empty() || !value.device.is_cpu() || !StorageOf(value.dtype)) return std::nullopt;
+  for (const ir::ConstantTensor& c : graph.constants) {
+    if (c.value == v && c.tensor.layout() == c10::Layout::Strided) return c.tensor.item();
+  }
+  return std::nullopt;
+}
+
+kernel_ir::ValueId EmitNumber(kernel_ir::Builder& builder, const ir::Graph& graph, ir::ValueId v) {
+  const c10::Scalar number = *NumberConstant(graph, v);
+  const Type type = ComputeType(*StorageOf(graph.value(v).dtype));
+  if (kernel_ir::IsFloat(type)) return builder.Const(type, number.toDouble());
+  return builder.ConstInt(type, type == Type::kPred ? (number.toBool() ? 1 : 0) : number.toLong());
+}
+
 PointwiseEmitter::PointwiseEmitter(const ir::Graph& graph, const ir::Node& node, kernel_ir::Builder* builder,
                                    std::vector<kernel_ir::ValueId> tensors, std::vector<kernel_ir::ValueId> numbers)
     : graph_(graph), node_(node), builder_(*builder), tensors_(std::move(tensors)), numbers_(std::move(numbers)) {
@@ -141,6 +157,7 @@ bool IsPointwise(const ir::Graph& graph, const ir::Node& node) {
   for (const ir::Arg& arg : node.args) {
     if (arg.kind == ir::Arg::Kind::kValueList) return false;
     if (arg.kind != ir::Arg::Kind::kValue) continue;
+    if (NumberConstant(graph, arg.value)) continue;
     const ir::Value& v = graph.value(arg.value);
     if (v.kind != ir::ValueKind::kTensor || !StorageOf(v.dtype) || v.device != out.device) return false;
     if (v.layout != c10::Layout::Strided) return false;
@@ -151,8 +168,13 @@ bool IsPointwise(const ir::Graph& graph, const ir::Node& node) {
   std::vector<kernel_ir::ValueId> tensors, numbers;
   for (const ir::Arg& arg : node.args) {
     const bool tensor = arg.kind == ir::Arg::Kind::kValue;
-    tensors.push_back(tensor ? builder.Load(builder.AddBuffer(*StorageOf(graph.value(arg.value).dtype), false))
-                             : kNoValue);
+    if (!tensor) {
+      tensors.push_back(kNoValue);
+    } else if (NumberConstant(graph, arg.value)) {
+      tensors.push_back(EmitNumber(builder, graph, arg.value));
+    } else {
+      tensors.push_back(builder.Load(builder.AddBuffer(*StorageOf(graph.value(arg.value).dtype), false)));
+    }
     if (arg.kind == ir::Arg::Kind::kDim) {
       const auto type = graph.exprs.TypeOf(arg.dims[0]);
       if (type == ir::NumberType::kBool) return false;

@@ -4,6 +4,8 @@
 #ifndef FRAMEFUSE_BACKENDS_FUSION_POINTWISE_H_
 #define FRAMEFUSE_BACKENDS_FUSION_POINTWISE_H_
 
+#include <c10/core/Scalar.h>
+
 #include <optional>
 #include <vector>
 
@@ -14,6 +16,11 @@ namespace framefuse::fusion {
 
 // Storage type of a tensor type that kernels know.
 std::optional<kernel_ir::DType> StorageOf(c10::ScalarType type);
+
+// A 0-dim constant of the host: kernels take its number, whatever device they are for.
+std::optional<c10::Scalar> NumberConstant(const ir::Graph& graph, ir::ValueId v);
+// It as a constant of a kernel, in the compute type of its storage.
+kernel_ir::ValueId EmitNumber(kernel_ir::Builder& builder, const ir::Graph& graph, ir::ValueId v);
 
 // Gives the rows of the table their operands.
 class PointwiseEmitter {

@@ -119,6 +119,14 @@ ValueId Builder::Compare(Op op, ValueId a, ValueId b) { return Emit(op, Type::kP
 ValueId Builder::Select(ValueId condition, ValueId a, ValueId b) {
   return Emit(Op::kSelect, TypeOf(a), {condition, a, b});
 }
-ValueId Builder::Cast(Type to, ValueId value) { return TypeOf(value) == to ? value : Emit(Op::kCast, to, {value}); }
+ValueId Builder::Cast(Type to, ValueId value) {
+  const Inst inst = kernel_[value];
+  if (inst.type == to) return value;
+  if (inst.op == Op::kConst && to != Type::kPred && inst.type != Type::kPred) {
+    if (IsFloat(inst.type) && IsFloat(to)) return Const(to, std::bit_cast<double>(inst.imm));
+    if (IsInt(inst.type)) return ConstInt(to, static_cast<std::int64_t>(inst.imm));
+  }
+  return Emit(Op::kCast, to, {value});
+}
 
 }  // namespace framefuse::kernel_ir

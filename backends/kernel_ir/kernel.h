@@ -116,7 +116,7 @@ class Builder {
   ValueId Unary(Op op, ValueId a);
   ValueId Compare(Op op, ValueId a, ValueId b);
   ValueId Select(ValueId condition, ValueId a, ValueId b);
-  ValueId Cast(Type to, ValueId value);  // no instruction if the type is equal
+  ValueId Cast(Type to, ValueId value);  // no instruction if the type is equal; a constant for a constant
   Type TypeOf(ValueId value) const { return kernel_[value].type; }
   // The value is what a buffer of this type holds, unchanged.
   bool IsLoadOf(DType dtype, ValueId value) const {

@@ -108,6 +108,37 @@ output %5 user
 output %3 user
 )",
              {"pointwise: mul, gt, where, _to_copy"}},
+        Case{"group_norm_and_activation",
+             R"(graph "g" functional
+input %0: bf16[3, 8, 5, 7] argument
+input %1: bf16[8] argument
+input %2: bf16[8] argument
+%3: bf16[3, 8, 5, 7], %4: bf16[3, 4], %5: bf16[3, 4] = aten.native_group_norm(%0, %1, %2, 3, 8, 35, 4, 1e-05)
+%6: bf16[3, 8, 5, 7] = aten.silu(%3)
+output %6 user
+output %4 user
+output %5 user
+)",
+             {"aten.view", "aten.view", "aten.view",
+              "row: _to_copy, sum, div, sub, mul, sum, div, add, rsqrt, mul, mul, add, _to_copy, _to_copy, _to_copy, silu",
+              "aten.view", "aten.view", "aten.view"}},
+        Case{"number_constants",
+             R"(graph "g" functional
+input %0: f32[33, 70] argument
+constant %1: f64[]{wrapped} = [1.5]
+constant %2: i64[]{wrapped} = [3]
+constant %3: f32[] = [0.25]
+%4: f32[33, 70] = aten.mul.Tensor(%0, %1)
+%5: f32[33, 70] = aten.sub.Tensor(%2, %4, alpha=1)
+%7: f32[33, 1] = aten.amax(%5, [1], True)
+%8: f32[33, 70] = aten.sub.Tensor(%5, %7, alpha=1)
+%9: f32[33, 70] = aten.exp(%8)
+%10: f32[33, 70] = aten.mul.Tensor(%9, %3)
+%11: bool[33, 70] = aten.gt.Tensor(%10, %3)
+output %10 user
+output %11 user
+)",
+             {"row: mul, sub, amax, sub, exp, mul, gt"}},
         Case{"narrowed_and_widened",
              R"(graph "g" functional
 input %0: f32[40, 9] argument
