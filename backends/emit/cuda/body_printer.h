@@ -1,0 +1,289 @@
+// BodyPrinter: the part of printing that all skeletons share: lines and scopes, the kernel's signature, values as
+// statements, and the loop over the lanes of a vector with its loads before and its stores after it.
+// Values uniform in a row are scalars; those of an element are printed inside the loop. Owner: backends/emit.
+#ifndef FRAMEFUSE_BACKENDS_EMIT_CUDA_BODY_PRINTER_H_
+#define FRAMEFUSE_BACKENDS_EMIT_CUDA_BODY_PRINTER_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "backends/emit/cuda/expressions.h"
+#include "backends/emit/cuda/form.h"
+
+namespace framefuse::emit {
+
+class BodyPrinter {
+ protected:
+  using Block = kernel_ir::Block;
+  using Inner = kernel_ir::Inner;
+  using Inst = kernel_ir::Inst;
+  using Kernel = kernel_ir::Kernel;
+  using Level = kernel_ir::Level;
+  using Op = kernel_ir::Op;
+  using OpClass = kernel_ir::OpClass;
+  using Skeleton = kernel_ir::Skeleton;
+  using ValueId = kernel_ir::ValueId;
+
+  BodyPrinter(const Kernel& kernel, const CudaForm& form, std::string name)
+      : k_(kernel), f_(form), at_(kernel, form), name_(std::move(name)), levels_(ComputeLevels(kernel)) {
+    for (const Inst& inst : k_.insts) {
+      if (inst.op == Op::kScratchStore) scratch_[inst.slot] = inst.args[0];
+    }
+  }
+
+  // Values of one loop over elements, and how their vectors are called.
+  struct Body {
+    std::vector<ValueId> values;  // of elements, in order
+    std::string copy;             // index of the unrolled copy or chunk ("[u]"), or nothing
+  };
+
+  // --- text
+
+  void Line(const std::string& text) { out_ += std::string(static_cast<std::size_t>(depth_) * 2, ' ') + text + "\n"; }
+  void Open(const std::string& text) {
+    Line(text + " {");
+    ++depth_;
+  }
+  void OpenUnrolled(const std::string& text) {
+    Line("#pragma unroll");
+    Open(text);
+  }
+  void Close() {
+    --depth_;
+    Line("}");
+  }
+  std::string S(int slot) const { return absl::StrCat("a.s[", slot, "]"); }
+  std::string Lanes() const { return absl::StrCat("for (int k = 0; k < ", f_.vector, "; ++k)"); }
+
+  const Inst& inst(ValueId id) const { return k_[id]; }
+  const kernel_ir::Buffer& buffer(int b) const { return k_.buffers[static_cast<std::size_t>(b)]; }
+  Level level(ValueId id) const { return levels_[static_cast<std::size_t>(id)]; }
+  bool IsReduce(ValueId id) const { return kernel_ir::ClassOf(inst(id).op) == OpClass::kReduce; }
+  bool IsElement(ValueId id) const { return level(id) == Level::kElement || IsReduce(id); }
+
+  void Signature() {
+    Line(absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", f_.threads, ") ", name_,
+                      "(const __grid_constant__ Args<", k_.buffers.size() * static_cast<std::size_t>(f_.tensors), ", ",
+                      at_.count(), "> a) {"));
+    depth_ = 1;
+    for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
+      const std::string type = MemoryType(k_.buffers[b].dtype);
+      const std::string pointer = k_.buffers[b].written ? type + "*" : "const " + type + "*";
+      Line(absl::StrCat(pointer, " __restrict__ ", f_.rank == 0 ? "r" : "b", b, " = (", pointer, ")a.b[", b,
+                        f_.tensors > 1 ? absl::StrCat(" + blockIdx.y * ", k_.buffers.size()) : "", "];"));
+    }
+    Line(absl::StrCat("typedef ", f_.narrow ? "u32" : "i64", " Index;"));
+    if (!f_.exact) Line(absl::StrCat("const bool fast = ", S(CudaSizes::kFast), " != 0;"));
+    for (ValueId id = 0; id < static_cast<ValueId>(k_.insts.size()); ++id) {
+      const Op op = inst(id).op;
+      if (level(id) == Level::kKernel && !IsReduce(id) && op != Op::kStore) Scalar(id);
+    }
+  }
+
+  // Row pointers r<b> from a row number in `rest`.
+  void RowPointers(int first_dim, const char* from, const char* to) {
+    for (int d = f_.rank - 1; d > first_dim; --d) {
+      Line(absl::StrCat("const Index n", d, " = divide(rest, ", S(at_.ExtentDiv(d)), "), d", d, " = rest - n", d,
+                        " * (Index)", S(at_.Extent(d)), ";"));
+      Line(absl::StrCat("rest = n", d, ";"));
+    }
+    if (f_.rank > first_dim) Line(absl::StrCat("const Index d", first_dim, " = rest;"));
+    for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
+      std::string text = absl::StrCat("auto ", to, b, " = ", from, b);
+      for (int d = first_dim; d < f_.rank; ++d) {
+        absl::StrAppend(&text, " + (i64)d", d, " * ", S(at_.Outer(static_cast<int>(b), d)));
+      }
+      Line(text + ";");
+    }
+  }
+
+  // --- values
+
+  // Memory at element k of the vector at index i, or the place of a uniform buffer.
+  std::string Place(const Inst& in, const std::string& index) const {
+    std::string p = absl::StrCat("r", in.slot);
+    if (buffer(in.slot).segmented) absl::StrAppend(&p, " + s * ", S(at_.Segment(in.slot)));
+    if (index.empty()) return p;
+    const Inner inner = buffer(in.slot).inner;
+    if (in.op == Op::kLoadAt || inner == Inner::kStrided || inner == Inner::kTransposed) {
+      return absl::StrCat(p, " + (i64)(", index, ") * ", S(at_.InnerStride(in.slot)));
+    }
+    return absl::StrCat(p, " + (", index, ")");
+  }
+
+  bool IsVector(int b) const { return buffer(b).inner == Inner::kContiguous; }
+  bool IsTile(int b) const { return buffer(b).inner == Inner::kTransposed && k_.skeleton == Skeleton::kTransposed; }
+  // What a vector's load or store is told about how much of it there is.
+  std::string Extent() const { return f_.exact ? "" : ", n, fast"; }
+  std::string Guard() const { return f_.exact ? "" : "k < n"; }
+
+  std::string Right(ValueId id) const {
+    const Inst& in = inst(id);
+    switch (in.op) {
+      case Op::kParam:
+        if (kernel_ir::IsFloat(in.type)) {
+          return absl::StrCat("(", LaneType(in.type), ")__longlong_as_double(", S(at_.Param(in.slot)), ")");
+        }
+        return absl::StrCat("(", LaneType(in.type), ")", S(at_.Param(in.slot)));
+      case Op::kIota:
+        return "(i64)i + k";
+      case Op::kLoadAt: {
+        const std::string value = absl::StrCat("load(*(", Place(in, absl::StrCat("v", in.args[0])), "))");
+        return level(id) != Level::kElement || Guard().empty()
+                   ? value
+                   : absl::StrCat(Guard(), " ? ", value, " : (", LaneType(in.type), ")0");
+      }
+      default:
+        return Expression(k_, in);
+    }
+  }
+
+  void Define(ValueId id, const std::string& right) {
+    Line(absl::StrCat("const ", LaneType(inst(id).type), " v", id, " = ", right, ";"));
+  }
+
+  // A value that is uniform here.
+  void Scalar(ValueId id) {
+    const Inst& in = inst(id);
+    if (in.op == Op::kStore) return Line(absl::StrCat("store(", Place(in, ""), ", v", in.args[0], ");"));
+    Define(id, in.op == Op::kLoad ? absl::StrCat("load(*(", Place(in, ""), "))") : Right(id));
+  }
+
+  // One element: inside the loop over lanes.
+  void Element(ValueId id, const Body& body) {
+    const Inst& in = inst(id);
+    if (in.op == Op::kLoad) return Define(id, ElementLoad(in, body));
+    if (in.op == Op::kStore) return ElementStore(in);
+    if (in.op == Op::kScratchLoad) {
+      return Define(
+          id, f_.chunks > 0 ? absl::StrCat("s", in.slot, body.copy, ".e[k]") : absl::StrCat("v", scratch_.at(in.slot)));
+    }
+    if (in.op == Op::kScratchStore) {
+      if (f_.chunks > 0) Line(absl::StrCat("s", in.slot, body.copy, ".e[k] = v", in.args[0], ";"));
+      return;
+    }
+    if (!IsReduce(id)) return Define(id, Right(id));
+    const std::string acc = absl::StrCat("acc", id, k_.skeleton == Skeleton::kColumn ? "[k]" : "");
+    std::string value = absl::StrCat("v", in.args[0]);
+    if (!f_.exact) value = absl::StrCat("(k < n ? ", value, " : ", ReductionIdentity(in), ")");
+    Line(absl::StrCat(acc, " = ", ReductionFunctor(in.op), "()(", acc, ", ", value, ");"));
+  }
+
+  std::string ElementLoad(const Inst& in, const Body& body) const {
+    if (IsVector(in.slot))
+      return absl::StrCat("load(x", in.slot, Held(in.slot) || InCopies(in.slot) ? body.copy : "", ".e[k])");
+    if (IsTile(in.slot)) return absl::StrCat("load(t", in.slot, "[tr][tc + k])");
+    const std::string value = absl::StrCat("load(*(", Place(in, "i + k"), "))");
+    return Guard().empty() ? value : absl::StrCat(Guard(), " ? ", value, " : (", LaneType(in.type), ")0");
+  }
+
+  void ElementStore(const Inst& in) {
+    if (IsVector(in.slot)) return Line(absl::StrCat("y", in.slot, ".e[k] = v", in.args[0], ";"));
+    const std::string to = buffer(in.slot).inner == Inner::kUniform ? Place(in, "") : Place(in, "i + k");
+    Line(absl::StrCat(f_.exact ? "" : "if (k < n) ", "store(", to, ", v", in.args[0], ");"));
+  }
+
+  // --- loops over elements
+
+  bool Held(int b) const { return held_.contains(b); }
+  bool InCopies(int b) const { return copies_.contains(b); }
+
+  // Adds what scratch loads stand for where it is computed again.
+  std::vector<ValueId> WithScratch(const std::vector<ValueId>& values) const {
+    std::set<ValueId> need(values.begin(), values.end());
+    if (f_.chunks > 0) return {need.begin(), need.end()};
+    std::vector<ValueId> open;
+    const auto follow = [&](ValueId id) {
+      if (inst(id).op == Op::kScratchLoad) open.push_back(scratch_.at(inst(id).slot));
+    };
+    for (ValueId id : values) follow(id);
+    while (!open.empty()) {
+      const ValueId id = open.back();
+      open.pop_back();
+      if (level(id) != Level::kElement || IsReduce(id) || !need.insert(id).second) continue;
+      follow(id);
+      for (int i = 0; i < kernel_ir::Arity(inst(id).op); ++i)
+        open.push_back(inst(id).args[static_cast<std::size_t>(i)]);
+    }
+    return {need.begin(), need.end()};
+  }
+
+  std::set<int> VectorReads(const std::vector<ValueId>& values) const {
+    std::set<int> out;
+    for (ValueId id : values) {
+      if (inst(id).op == Op::kLoad && IsVector(inst(id).slot)) out.insert(inst(id).slot);
+    }
+    return out;
+  }
+
+  void LoadVector(int b, const std::string& name) {
+    Line(absl::StrCat("load_vec(", name, ", ", Place({Op::kLoad, {}, {}, b, 0}, "i"), Extent(), ");"));
+  }
+  std::string VectorType(int b) const {
+    return absl::StrCat("Vec<", MemoryType(buffer(b).dtype), ", ", f_.vector, ">");
+  }
+
+  // Loads that are not done yet, the lanes, the stores. `i` and `n` are defined.
+  void EmitBody(const Body& body) {
+    for (int b : VectorReads(body.values)) {
+      if (Held(b) || InCopies(b)) continue;
+      Line(absl::StrCat(VectorType(b), " x", b, ";"));
+      LoadVector(b, absl::StrCat("x", b));
+    }
+    std::vector<const Inst*> stores;
+    for (ValueId id : body.values) {
+      if (inst(id).op != Op::kStore || !IsVector(inst(id).slot)) continue;
+      stores.push_back(&inst(id));
+      Line(absl::StrCat("Lanes<", LaneType(inst(id).type), ", ", f_.vector, "> y", inst(id).slot, ";"));
+    }
+    OpenUnrolled(Lanes());
+    for (ValueId id : body.values) Element(id, body);
+    Close();
+    for (const Inst* in : stores) Line(absl::StrCat("store_vec(", Place(*in, "i"), ", y", in->slot, Extent(), ");"));
+  }
+
+  void CountLanes(const std::string& limit) {
+    if (f_.exact) return;
+    Line(absl::StrCat("const int n = (i64)(", limit, ") - (i64)i < ", f_.vector, " ? (int)((i64)(", limit,
+                      ") - (i64)i) : ", f_.vector, ";"));
+  }
+
+  void DeclareAccumulators(const Block& block, bool lanes) {
+    for (ValueId id : block.code) {
+      if (!IsReduce(id)) continue;
+      const std::string type = LaneType(inst(id).type), identity = ReductionIdentity(inst(id));
+      if (!lanes) {
+        Line(absl::StrCat(type, " acc", id, " = ", identity, ";"));
+        continue;
+      }
+      Line(absl::StrCat(type, " acc", id, "[", f_.vector, "];"));
+      Line("#pragma unroll");
+      Line(absl::StrCat(Lanes(), " acc", id, "[k] = ", identity, ";"));
+    }
+  }
+
+  std::vector<ValueId> ElementsOf(const Block& block) const {
+    std::vector<ValueId> out;
+    for (ValueId id : block.code) {
+      if (IsElement(id) || (inst(id).op == Op::kStore && k_.skeleton != Skeleton::kRow)) out.push_back(id);
+    }
+    return WithScratch(out);
+  }
+
+  const Kernel& k_;
+  const CudaForm& f_;
+  const CudaSizes at_;
+  std::string name_, out_;
+  int depth_ = 0;
+  std::vector<Level> levels_;
+  std::map<int, ValueId> scratch_;  // value that a scratch row holds
+  std::set<int> held_;              // buffers in registers for the whole row: x<b>[c]
+  std::set<int> copies_;            // buffers loaded for all unrolled copies: x<b>[u]
+};
+
+}  // namespace framefuse::emit
+
+#endif  // FRAMEFUSE_BACKENDS_EMIT_CUDA_BODY_PRINTER_H_

@@ -1,0 +1,212 @@
+// GroupWriter: a group of nodes, and the kernel of it that is being written: which values it reads and writes, at which
+// stage each is known, and nodes as instructions on demand. The walk over the iteration space is lower.cpp's.
+// Owner: backends/fusion.
+#ifndef FRAMEFUSE_BACKENDS_FUSION_GROUP_WRITER_H_
+#define FRAMEFUSE_BACKENDS_FUSION_GROUP_WRITER_H_
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backends/fusion/lower.h"
+#include "backends/fusion/pointwise.h"
+
+namespace framefuse::fusion {
+
+class GroupWriter {
+ protected:
+  using Dim = ir::Dim;
+  using Graph = ir::Graph;
+  using Node = ir::Node;
+  using NodeIndex = ir::NodeIndex;
+  using BlockKind = kernel_ir::BlockKind;
+  using Builder = kernel_ir::Builder;
+  using Inner = kernel_ir::Inner;
+  using Op = kernel_ir::Op;
+  using Skeleton = kernel_ir::Skeleton;
+  using Type = kernel_ir::Type;
+  using GraphValue = ir::ValueId;
+  using KernelValue = kernel_ir::ValueId;
+
+  GroupWriter(Graph& graph, const Group& group, const std::vector<bool>& needed, const SplitRules& splits)
+      : g_(graph), group_(group), needed_(needed), splits_(splits) {}
+
+  const Node& node(NodeIndex n) const { return g_.nodes[static_cast<std::size_t>(n)]; }
+  const ir::Value& value(GraphValue v) const { return g_.value(v); }
+  kernel_ir::DType Storage(GraphValue v) const { return *StorageOf(value(v).dtype); }
+  bool IsReduce(NodeIndex n) const {
+    ReductionForm form;
+    return group_.has_reduction() && IsReduction(g_, node(n), &form);
+  }
+
+  // --- what the group is made of
+
+  void Analyse() {
+    std::set<GraphValue> seen;
+    for (NodeIndex n : group_.nodes) made_by_[node(n).outputs[0]] = n;
+    for (NodeIndex n : group_.nodes) {
+      int stage = 0;
+      ir::ForEachUse(node(n), [&](GraphValue v) {
+        const auto made = made_by_.find(v);
+        if (made == made_by_.end()) {
+          if (seen.insert(v).second && !NumberConstant(g_, v)) out_.inputs.push_back(v);
+        } else {
+          stage = std::max(stage, stage_[v] + (IsReduce(made->second) ? 1 : 0));
+        }
+      });
+      const GraphValue v = node(n).outputs[0];
+      stage_[v] = stage;
+      stages_ = std::max(stages_, stage + (IsReduce(n) ? 1 : 0));
+      if (needed_[static_cast<std::size_t>(v)]) out_.outputs.push_back(v);
+    }
+  }
+
+  // Uniform in the reduced dimensions.
+  bool IsRowLevel(GraphValue v) const {
+    if (!group_.has_reduction()) return false;
+    const auto made = made_by_.find(v);
+    if (made != made_by_.end()) return IsReduce(made->second) || value(v).sizes != group_.shape;
+    if (NumberConstant(g_, v)) return true;
+    const std::size_t o = OperandIndex(v);
+    return std::all_of(it_.reduced.begin(), it_.reduced.end(), [&](const Axis& a) { return a.strides[o] == Dim(0); });
+  }
+
+  std::size_t OperandIndex(GraphValue v) const {
+    std::size_t o = 0;
+    while (it_.operands[o].value != v || (it_.operands[o].written != made_by_.contains(v))) ++o;
+    return o;
+  }
+
+  // --- buffers and parameters of the kernel that is being built
+
+  void Start(Skeleton skeleton) {
+    LoweredKernel& k = out_.kernels.emplace_back();
+    k.kernel.skeleton = skeleton;
+    k_ = &k;
+    builder_.emplace(&k.kernel);
+    buffer_of_.clear();
+    memo_.clear();
+    row_memo_.clear();
+    scratch_.clear();
+    param_of_.clear();
+  }
+
+  static Inner InnerOf(const Dim& stride) {
+    if (stride == Dim(0)) return Inner::kUniform;
+    return stride == Dim(1) ? Inner::kContiguous : Inner::kStrided;
+  }
+
+  // Kernel buffer of an operand, with strides along the axes of this kernel.
+  int BufferOf(GraphValue v) {
+    if (const auto it = buffer_of_.find(v); it != buffer_of_.end()) return it->second;
+    const std::size_t o = OperandIndex(v);
+    KernelBuffer b;
+    b.value = v;
+    for (const Axis* a : outer_) b.outer.push_back(a->strides[o]);
+    b.segment = segment_ != nullptr ? segment_->strides[o] : Dim(0);
+    b.inner = inner_ != nullptr ? inner_->strides[o] : Dim(1);
+    Inner inner = InnerOf(b.inner);
+    if (inner == Inner::kStrided && k_->kernel.skeleton == Skeleton::kTransposed && b.outer.back() == Dim(1)) {
+      inner = Inner::kTransposed;
+    }
+    return buffer_of_[v] = AddBuffer(std::move(b), Storage(v), it_.operands[o].written, inner);
+  }
+
+  int AddBuffer(KernelBuffer b, kernel_ir::DType dtype, bool written, Inner inner) {
+    const bool segmented = b.segment != Dim(0);
+    k_->buffers.push_back(std::move(b));
+    return builder_->AddBuffer(dtype, written, inner, segmented);
+  }
+
+  KernelValue NumberOf(const ir::Arg& arg) {
+    if (arg.kind != ir::Arg::Kind::kDim) return kernel_ir::kNoValue;
+    const Dim d = arg.dims[0];
+    const bool is_float = g_.exprs.TypeOf(d) == ir::NumberType::kFloat;
+    const Type type = is_float ? Type::kF64 : Type::kI64;
+    const auto [it, added] = param_of_.try_emplace(d.expr, 0);
+    if (added) {
+      it->second = builder_->AddParam(type);
+      k_->params.push_back(d);
+    }
+    return builder_->Emit(Op::kParam, type, {}, it->second);
+  }
+
+  // --- values
+
+  KernelValue Emit(GraphValue v) {
+    if (const auto it = memo_.find(v); it != memo_.end()) return it->second;
+    if (const auto it = row_memo_.find(v); it != row_memo_.end()) return it->second;
+    KernelValue result;
+    const auto made = made_by_.find(v);
+    if (made == made_by_.end()) {
+      result = builder_->Load(BufferOf(v));
+    } else if (const auto s = scratch_.find(v); s != scratch_.end()) {
+      result = builder_->Emit(Op::kScratchLoad, ComputeType(Storage(v)), {}, s->second);
+    } else {
+      result = EmitNode(node(made->second));
+      if (keep_.contains(v) && in_loop_) {
+        scratch_[v] = builder_->AddScratch();
+        builder_->Emit(Op::kScratchStore, builder_->TypeOf(result), {result}, scratch_[v]);
+      }
+    }
+    (IsRowLevel(v) && k_->kernel.skeleton == Skeleton::kRow && !in_loop_ ? row_memo_ : memo_)[v] = result;
+    return result;
+  }
+
+  KernelValue EmitNode(const Node& n) {
+    std::vector<KernelValue> tensors, numbers;
+    for (const ir::Arg& arg : n.args) {
+      if (arg.kind != ir::Arg::Kind::kValue) {
+        tensors.push_back(kernel_ir::kNoValue);
+      } else {
+        tensors.push_back(NumberConstant(g_, arg.value) ? EmitNumber(*builder_, g_, arg.value) : Emit(arg.value));
+      }
+      numbers.push_back(NumberOf(arg));
+    }
+    return PointwiseEmitter(g_, n, &*builder_, std::move(tensors), std::move(numbers)).Emit();
+  }
+
+  KernelValue EmitReduce(NodeIndex n) {
+    const std::string& name = node(n).op->name();
+    const Op op = name == "aten.amax" ? Op::kReduceMax : name == "aten.amin" ? Op::kReduceMin : Op::kReduceSum;
+    const Type type = ComputeType(Storage(node(n).outputs[0]));
+    return builder_->Emit(op, type, {builder_->Cast(type, Emit(node(n).args[0].value))});
+  }
+
+  void Begin(BlockKind kind) {
+    builder_->Begin(kind);
+    memo_.clear();
+    in_loop_ = kind == BlockKind::kLoop;
+  }
+
+  void Store(GraphValue v) { builder_->Store(BufferOf(v), Emit(v)); }
+
+  Graph& g_;
+  const Group& group_;
+  const std::vector<bool>& needed_;
+  const SplitRules& splits_;
+  LoweredGroup out_;
+  Iteration it_;
+  Axis one_;
+  std::map<GraphValue, NodeIndex> made_by_;
+  std::map<GraphValue, int> stage_;
+  int stages_ = 0;
+
+  LoweredKernel* k_ = nullptr;
+  std::optional<Builder> builder_;
+  std::vector<const Axis*> outer_;
+  const Axis* segment_ = nullptr;
+  const Axis* inner_ = nullptr;
+  bool in_loop_ = false;
+  std::map<GraphValue, int> buffer_of_, scratch_;
+  std::map<GraphValue, KernelValue> memo_, row_memo_;
+  std::map<ir::ExprId, int> param_of_;
+  std::set<GraphValue> keep_;
+};
+
+}  // namespace framefuse::fusion
+
+#endif  // FRAMEFUSE_BACKENDS_FUSION_GROUP_WRITER_H_
