@@ -111,6 +111,7 @@ FF_INLINE u32 bf16_one(float v) {
 }
 FF_INLINE u32 bf16_pair(float low, float high) { return bf16_one(low) | bf16_one(high) << 16; }
 FF_INLINE float reciprocal(float v) { return 1 / v; }
+FF_INLINE float power_of_two(float v) { return exp2f(v); }
 )";
 
 using Run = void (*)(const void*, unsigned, unsigned, unsigned);

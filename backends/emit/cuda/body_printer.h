@@ -136,6 +136,10 @@ class BodyPrinter {
                    ? value
                    : absl::StrCat(Guard(), " ? ", value, " : (", LaneType(in.type), ")0");
       }
+      case Op::kExp:
+      case Op::kSigmoid:
+        if (!f_.half || in.type != kernel_ir::Type::kF32) return Expression(k_, in);
+        return absl::StrCat(in.op == Op::kExp ? "exp_for_half(v" : "sigmoid_for_half(v", in.args[0], ")");
       default:
         return Expression(k_, in);
     }

@@ -25,6 +25,7 @@ struct CudaForm {
   int tensors = 1;      // flat pointwise kernels: how many tensors one launch takes, each its own row of the grid
   bool narrow = false;  // the units of the grid fit 31 bits
   bool exact = false;   // `inner` is a multiple of `vector`, and all contiguous buffers are aligned for it (IsAligned)
+  bool half = false;    // all that is written are halves
   bool split = false;   // the last part is shorter (LaunchShape::split_total)
   auto operator<=>(const CudaForm&) const = default;
 };

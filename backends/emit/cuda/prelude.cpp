@@ -73,6 +73,11 @@ FF_INLINE float reciprocal(float v) {
   asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(v));
   return r;
 }
+FF_INLINE float power_of_two(float v) {
+  float r;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(r) : "f"(v));
+  return r;
+}
 )";
 
 constexpr const char* kVectors =
@@ -149,6 +154,9 @@ template <class T> FF_INLINE T min_nan(T a, T b) { return a != a ? a : (b != b ?
 template <class T> FF_INLINE T max_raw(T a, T b) { return a > b ? a : b; }
 template <class T> FF_INLINE T min_raw(T a, T b) { return a < b ? a : b; }
 FF_INLINE float sigmoid(float x) { return reciprocal(1.0f + expf(-x)); }
+// For results that are rounded to halves: exact to about |x| * 1e-7.
+FF_INLINE float exp_for_half(float x) { return power_of_two(x * 1.44269504f); }
+FF_INLINE float sigmoid_for_half(float x) { return reciprocal(1.0f + power_of_two(x * -1.44269504f)); }
 FF_INLINE double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 )";
 
