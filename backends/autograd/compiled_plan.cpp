@@ -75,7 +75,11 @@ class CompiledPlan final : public Plan {
     {
       at::AutoDispatchBelowADInplaceOrView below;
       c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-      FF_RETURN_IF_ERROR(forward_->Run(inputs, symbols, absl::MakeSpan(outputs)));
+      absl::Status status = forward_->Run(inputs, symbols, absl::MakeSpan(outputs));
+      if (!status.ok()) {
+        if (!writes_as_it_runs_) MarkInputsUntouched(status);
+        return status;
+      }
     }
     try {
       if (backward_ != nullptr) RecordHistory(inputs, symbols, absl::MakeSpan(outputs));
@@ -186,6 +190,7 @@ class CompiledPlan final : public Plan {
 
   absl::Status CompileRecorded(Graph graph, Stopwatch& watch) {
     mutations_.clear();  // its nodes write the inputs themselves
+    writes_as_it_runs_ = true;
     Graph copy = graph;
     absl::StatusOr<std::unique_ptr<Executable>> made = factory_(std::move(graph), options_);
     if (!made.ok()) made = AtenSequence::Create(std::move(copy), options_);
@@ -293,6 +298,7 @@ class CompiledPlan final : public Plan {
   const ExecutableFactory factory_;
   const BackendOptions options_;
   std::size_t input_count_ = 0;
+  bool writes_as_it_runs_ = false;
   std::int32_t output_count_ = 0;
   std::int32_t visible_outputs_ = 0;
   std::vector<std::int32_t> forward_output_;

@@ -27,6 +27,7 @@ Registry& TheRegistry() {
 }
 
 constexpr char kTorchErrorUrl[] = "framefuse/torch-error";
+constexpr char kInputsUntouchedUrl[] = "framefuse/inputs-untouched";
 
 }  // namespace
 
@@ -85,5 +86,8 @@ std::exception_ptr TorchErrorOf(const absl::Status& status) {
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(&exception));
   return *exception;
 }
+
+void MarkInputsUntouched(absl::Status& status) { status.SetPayload(kInputsUntouchedUrl, absl::Cord("1")); }
+bool AreInputsUntouched(const absl::Status& status) { return status.GetPayload(kInputsUntouchedUrl).has_value(); }
 
 }  // namespace framefuse

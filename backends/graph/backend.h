@@ -75,6 +75,9 @@ absl::Status TorchErrorStatus(std::exception_ptr exception, std::string_view whe
 // The exception that a status carries, or null. Rethrow it where exceptions become Python errors, so that
 // the user sees eager's exception type.
 std::exception_ptr TorchErrorOf(const absl::Status& status);
+// A plan's failure before it wrote any input: the caller may do the work another way.
+void MarkInputsUntouched(absl::Status& status);
+bool AreInputsUntouched(const absl::Status& status);
 
 }  // namespace framefuse
 

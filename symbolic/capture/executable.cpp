@@ -4,6 +4,8 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/backend.h"
@@ -28,14 +30,59 @@ void SetPythonError(const absl::Status& status) {
   rethrow();
 }
 
+// A written input and how often eager's operators would have counted its version up.
+struct WrittenInput {
+  std::size_t index = 0;
+  std::uint32_t bumps = 0;
+};
+
+c10::VariableVersion CounterOf(const at::Tensor& t) { return t.unsafeGetTensorImpl()->version_counter(); }
+
+// A tensor and its views have one version counter; whether two have cannot be asked.
+bool ShareCounter(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.storage().is_alias_of(b.storage())) return false;
+  c10::VariableVersion counter = CounterOf(a);
+  const std::int64_t before = counter.current_version();
+  const std::int64_t other = b._version();
+  counter.set_version(before + 1);
+  const bool shared = b._version() != other;
+  counter.set_version(before);
+  return shared;
+}
+
+// Version counters as eager would leave them: a plan writes an input once at its end, or past the counters.
+class VersionKeeper {
+ public:
+  VersionKeeper(absl::Span<const WrittenInput> written, absl::Span<const at::Tensor> inputs) {
+    for (const WrittenInput& w : written) {
+      const at::Tensor& t = inputs[w.index];
+      if (t.is_inference()) continue;
+      const auto same = std::find_if(targets_.begin(), targets_.end(),
+                                     [&](const auto& target) { return ShareCounter(*target.first, t); });
+      if (same != targets_.end()) {
+        same->second += w.bumps;
+      } else {
+        targets_.emplace_back(&t, t._version() + w.bumps);
+      }
+    }
+  }
+  void Apply() const {
+    for (const auto& [tensor, version] : targets_) CounterOf(*tensor).set_version(version);
+  }
+
+ private:
+  absl::InlinedVector<std::pair<const at::Tensor*, std::int64_t>, 2> targets_;
+};
+
 class PlanExecutable final : public TensorWork {
  public:
-  PlanExecutable(std::shared_ptr<Plan> plan, bool writes_inputs, std::string text)
-      : plan_(std::move(plan)), writes_inputs_(writes_inputs), text_(std::move(text)) {}
+  PlanExecutable(std::shared_ptr<Plan> plan, std::vector<WrittenInput> written, std::string text)
+      : plan_(std::move(plan)), written_(std::move(written)), text_(std::move(text)) {}
 
   bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
     absl::InlinedVector<at::Tensor, 8> tensors;
     for (PyObject* o : inputs) tensors.push_back(THPVariable_Unpack(o));
+    const VersionKeeper versions(written_, tensors);
     absl::StatusOr<std::vector<at::Tensor>> result = [&] {
       // What requires grad was decided in the capture, where the mode may have changed in between.
       const at::AutoGradMode grad_mode(true);
@@ -45,11 +92,12 @@ class PlanExecutable final : public TensorWork {
       return r;
     }();
     if (!result.ok()) {
-      *before_writes = !writes_inputs_;
+      *before_writes = written_.empty() || AreInputsUntouched(result.status());
       SetPythonError(result.status());
       return false;
     }
-    *before_writes = !writes_inputs_;
+    versions.Apply();
+    *before_writes = written_.empty();
     outputs->reserve(result->size());
     for (at::Tensor& t : *result) outputs->push_back(Ref::Steal(THPVariable_Wrap(std::move(t))));
     return true;
@@ -58,7 +106,7 @@ class PlanExecutable final : public TensorWork {
 
  private:
   std::shared_ptr<Plan> plan_;
-  bool writes_inputs_;
+  std::vector<WrittenInput> written_;
   std::string text_;
 };
 
@@ -89,13 +137,17 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(const Closed& closed, co
   Backend* found = FindBackend(backend);
   if (found == nullptr) return absl::NotFoundError(absl::StrCat("there is no backend named ", backend));
   const ir::Graph& graph = *closed.graph.graph;
-  const bool writes = WritesInputs(closed.graph);
+  std::vector<WrittenInput> written;
+  for (std::size_t i = 0; i < graph.inputs.size() && i < closed.graph.inputs.size(); ++i) {
+    if (!graph.inputs[i].mutated) continue;
+    written.push_back({i, static_cast<std::uint32_t>(closed.graph.inputs[i].version_bumps)});
+  }
   BackendOptions options;
   options.mode = mode;
   const std::string text = GraphText(closed.graph);
   absl::StatusOr<std::shared_ptr<Plan>> plan = found->Compile(graph, options);
   if (!plan.ok()) return plan.status();
-  return std::shared_ptr<TensorWork>(std::make_shared<PlanExecutable>(*std::move(plan), writes, text));
+  return std::shared_ptr<TensorWork>(std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), text));
 }
 
 absl::StatusOr<std::shared_ptr<TensorWork>> CompileFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend) {

@@ -179,7 +179,7 @@ def _backward(result: Any) -> BaseException | None:
 
 
 def _is_own(warning: warnings.WarningMessage) -> bool:
-    return any(part in warning.filename for part in _OWN_WARNINGS)
+    return any(part in warning.filename for part in _OWN_WARNINGS) or str(warning.message).startswith("framefuse: ")
 
 
 def _warning_text(warning: warnings.WarningMessage) -> str:
