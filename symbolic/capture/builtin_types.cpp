@@ -34,6 +34,10 @@ PyTypeObject* TupleGetterType() {
   static PyTypeObject* type = NamedType("_collections", "_tuplegetter");
   return type;
 }
+PyTypeObject* SimpleNamespaceType() {
+  static PyTypeObject* type = NamedType("types", "SimpleNamespace");
+  return type;
+}
 PyTypeObject* ItemGetterType() {
   static PyTypeObject* type = NamedType("_operator", "itemgetter");
   return type;
@@ -67,6 +71,7 @@ void LoadBuiltinTypes() {
   LruCacheType();
   ItemGetterType();
   TupleGetterType();
+  SimpleNamespaceType();
   IsPythonClass(&PyList_Type);
 }
 

@@ -19,6 +19,7 @@ enum class SpecialCall : std::uint8_t {
   kSetAttr,
   kDelAttr,
   kIsInstance,
+  kAbcCheck,  // isinstance and issubclass as abc has them: they look at classes only
   kIsSubclass,
   kLen,
   kIter,

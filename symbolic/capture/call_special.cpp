@@ -48,6 +48,12 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       if (!plain || n != 2 || !PyUnicode_Check(args[1].object.get())) return raise();
       Consume(args[1]);
       return DeleteAttr(act, args[0], args[1].object) ? None() : Value();
+    case SpecialCall::kAbcCheck:
+      if (!plain || n != 2) return raise();
+      if (args[1].source != kNoSource && IsLeaf(args[1].object)) {
+        AddGuard(args[1].source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(args[1].object.type()));
+      }
+      return CallNative(callable.object, args, kwnames);
     case SpecialCall::kIsInstance:
     case SpecialCall::kIsSubclass: {
       if (!plain || n != 2) return raise();

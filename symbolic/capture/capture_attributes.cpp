@@ -453,6 +453,10 @@ bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name,
       return static_cast<bool>(
           CallFunction(act, Adopt(setter, ConstantSource(setter)), used, nullptr, Completion::kDrop));
     }
+    if (setter.get() == Py_None) {  // raises, whatever the object is
+      PyProperty_Type.tp_descr_set(descriptor, owner.object, value.object);
+      return false;
+    }
   } else if (IsDataDescriptor(descriptor) && (descriptor.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
     BorrowedRef set = LookupInType(descriptor.type(), value.object ? "__set__" : "__delete__");
     if (IsPythonFunction(set)) {

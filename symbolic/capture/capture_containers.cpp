@@ -205,7 +205,8 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
         }
         return true;
       case TrackedKind::kInstance:
-        if (!allow_instances) {
+        // A namespace's own repr and comparison read its attributes.
+        if (!allow_instances || NativeBase(Py_TYPE(o)) != &PyBaseObject_Type) {
           return BreakFalse(GraphBreakKind::kOpaqueObject,
                             absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
         }
@@ -238,6 +239,9 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
       if (value == o) continue;
       if (!PrepareNative(BorrowedRef(value), allow_instances)) return false;
     }
+  } else if (t == nullptr && Py_TYPE(o) == SimpleNamespaceType()) {
+    Ref attributes = Ref::Steal(PyObject_GenericGetDict(o, nullptr));
+    return attributes && PrepareNative(BorrowedRef(attributes), allow_instances);
   } else if (t == nullptr && IsPythonClass(Py_TYPE(o)) && !PyType_Check(o)) {
     if (!allow_instances) {
       return BreakFalse(GraphBreakKind::kOpaqueObject,

@@ -12,7 +12,10 @@ namespace {
 bool IsExactDict(BorrowedRef o) { return PyDict_CheckExact(o.get()) || PyODict_CheckExact(o.get()); }
 
 // Instances whose attributes are read the generic way and that have no C state of their own.
-bool HasGenericLayout(PyTypeObject* type) { return IsPythonClass(type) && NativeBase(type) == &PyBaseObject_Type; }
+bool HasGenericLayout(PyTypeObject* type) {
+  PyTypeObject* base = NativeBase(type);
+  return base == SimpleNamespaceType() || (IsPythonClass(type) && base == &PyBaseObject_Type);
+}
 
 // Sources at which a whole function object stays put from call to call.
 bool IsStableSource(SourceKind kind) {
@@ -113,7 +116,8 @@ void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId sourc
       // guarded where read.
       if (PyMethod_Check(original.get()) || PyWeakref_Check(original.get()) || original.type() == PartialType()) {
         AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
-      } else if (BorrowedRef descriptor = PyCFunction_Check(original.get()) ? DescriptorOfBoundMethod(original) : nullptr) {
+      } else if (BorrowedRef descriptor =
+                     PyCFunction_Check(original.get()) ? DescriptorOfBoundMethod(original) : nullptr) {
         AddGuard(sources_.Intern(SourceKind::kMethodFunction, source, 0, nullptr), GuardKind::kIdentity, descriptor);
       } else {
         AddGuard(source, GuardKind::kIdentity, original);

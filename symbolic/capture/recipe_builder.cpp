@@ -95,6 +95,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   if (PyList_CheckExact(o)) return OfSequence(object, RecipeOp::kList);
   if (type == DequeType()) return OfSequence(object, RecipeOp::kDeque);
   if (PyDict_CheckExact(o) || PyODict_CheckExact(o)) return OfDict(object);
+  if (type == DefaultDictType()) return OfDict(object);
   if (PyAnySet_CheckExact(o)) return OfSet(object);
   if (type == &PyFunction_Type) return OfFunction(object);
   if (type == &PyMethod_Type) return OfMethod(object);
@@ -197,7 +198,16 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
       Ref::Steal(PyODict_CheckExact(o) ? PySequence_List(Ref::Steal(PyObject_CallMethod(o, "items", nullptr)).get())
                                        : PyDict_Items(o));
   if (!pairs) return NoRecipe(object);
-  const RecipeId made = Add(RecipeOp::kDict, {}, reinterpret_cast<PyObject*>(object.type()));
+  std::vector<RecipeId> arguments;
+  if (object.type() == DefaultDictType()) {
+    Ref factory = Ref::Steal(PyObject_GetAttrString(o, "default_factory"));
+    absl::StatusOr<RecipeId> id = factory ? Of(factory) : NoRecipe(object);
+    if (!id.ok()) return id.status();
+    keep_alive_.push_back(std::move(factory));
+    arguments.push_back(*id);
+  }
+  const RecipeOp op = arguments.empty() ? RecipeOp::kDict : RecipeOp::kCall;
+  const RecipeId made = Add(op, std::move(arguments), reinterpret_cast<PyObject*>(object.type()));
   known_[o] = made;
   std::vector<RecipeId> fill = {made};
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs.get()); ++i) {
@@ -253,11 +263,13 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfMethod(BorrowedRef object) {
 absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
   PyTypeObject* type = object.type();
   PyObject* o = object;
-  if (!IsPythonClass(type) || type->tp_finalize != nullptr || type->tp_del != nullptr) {
+  const bool is_namespace = type == SimpleNamespaceType();
+  if ((!IsPythonClass(type) && !is_namespace) || type->tp_finalize != nullptr || type->tp_del != nullptr) {
     return NoRecipe(object);
   }
   PyTypeObject* base = NativeBase(type);
-  if (base != &PyBaseObject_Type && base != &PyDict_Type && base != &PyList_Type && base != &PyODict_Type) {
+  if (base != &PyBaseObject_Type && base != &PyDict_Type && base != &PyList_Type && base != &PyODict_Type &&
+      base != SimpleNamespaceType()) {
     return NoRecipe(object);
   }
   const RecipeId made = Add(RecipeOp::kInstance, {}, reinterpret_cast<PyObject*>(type));

@@ -6,6 +6,7 @@ import functools
 import operator
 import random
 import sys
+import types
 
 import framefuse
 import torch
@@ -266,3 +267,20 @@ def test_value_that_happens_to_lie_where_another_lay_is_rebuilt():
     with framefuse.config.patch(break_at=1):
         results = [compiled(torch.ones(1), *ab)[1] for ab in ((1, 10), (10, 10), (10.0, 20), (1, 2))]
     assert results == [True, False, False, True]
+
+
+def test_namespaces_and_default_dicts_live_in_a_capture():
+    state = types.SimpleNamespace(n=2, items=[1])
+
+    def f(x):
+        made = types.SimpleNamespace(items=state.items)
+        grouped = collections.defaultdict(list)
+        grouped["a"].append(x)
+        state.n += 1
+        return x * state.n, made, grouped, made == types.SimpleNamespace(items=[1])
+
+    compiled = framefuse.compile(f, backend="aten", fullgraph=True)
+    for n in (3, 4):
+        result, made, grouped, equal = compiled(torch.ones(1))
+        assert (result.item(), state.n, equal) == (n, n, True)
+        assert made.items is state.items and grouped["b"] == [] and len(grouped["a"]) == 1
