@@ -16,9 +16,9 @@
 namespace framefuse {
 namespace {
 
-constexpr std::array<std::string_view, 22> kSourceKinds = {
+constexpr std::array<std::string_view, 23> kSourceKinds = {
     "none",           "local",         "closure_cell",    "function",      "globals",    "builtins",
-    "constant",       "cell_contents", "instance_attr",   "instance_dict", "slot_attr",  "type",
+    "handled_exception", "constant",       "cell_contents", "instance_attr",   "instance_dict", "slot_attr",  "type",
     "type_attr",      "item",          "module_attr",     "default",       "kw_default", "function_cell",
     "function_field", "method_self",   "method_function", "tensor_grad"};
 constexpr std::array<std::string_view, 16> kGuardKinds = {

@@ -13,6 +13,9 @@ from harness import Broke, Recording, clone_tree, native, same, tensors_of
 
 op_db = pytest.importorskip("torch.testing._internal.common_methods_invocations").op_db
 
+# Some 700 operators: not run through yet, so what fails is not known operator by operator.
+pytestmark = pytest.mark.nightly
+
 SAMPLES = int(os.environ.get("FF_ORACLE_SAMPLES", "2"))
 # Breaks that are right: the result's shape or value depends on data, or host data and generators are used.
 RIGHT_BREAKS = ("data-dependent operator", "hidden state", "unsupported tensor", "metadata mutation")
