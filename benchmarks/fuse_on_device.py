@@ -300,7 +300,8 @@ def check_program(seed, device):
         if not train:
             return tensors_of(outputs)
         total = sum((t.double() * (0.5 + 0.5 * torch.linspace(0, 1, t.numel(), device=t.device).view(t.shape))).sum() for t in outputs)
-        total.backward()
+        if total.requires_grad:  # a program may hold nothing but comparisons
+            total.backward()
         return tensors_of(outputs) + [t.grad for t in inputs if t.grad is not None]
 
     with framefuse.capture_logs("fusion") as records:

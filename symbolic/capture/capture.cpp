@@ -186,7 +186,7 @@ PyObject* Capture::EvaluateFrame(Activation& act, StartAt start) {
     if (start == StartAt::kThrow) PyErr_SetNone(PyExc_GeneratorExit);
   }
   Consume(result.value);  // the caller gets the object without its source
-  frame_ops::FinishHookedFrame(thread, frame);
+  if (result.outcome != Outcome::kYielded) frame_ops::FinishHookedFrame(thread, frame);
   return result.value.object.release();
 }
 

@@ -1,8 +1,8 @@
 """The slice of the truth machine that every test run takes, the same programs each time.
 
 Programs listed in open.txt are known to be wrong on framefuse: they are reported by the nightly run and the page, not
-here, so that this run fails as soon as one that was right is so no more. The other ways of running, breaks everywhere
-and the fuzzer are the nightly run's until their open cases are listed too.
+here, so that this run fails as soon as one that was right is so no more. The ways fullgraph, leaks and breaks and the
+fuzzer are the nightly run's until their open cases are listed too.
 
 Each program runs in one worker process after the other, so that a crash fails one test and not the session. Invariant:
 where framefuse can't be imported everything skips with that reason; nothing passes without having run.
@@ -17,7 +17,7 @@ from conformance.program import all_programs
 from conformance.runner import SystemChoice, run_jobs
 from conformance.systems import why_not_available
 
-_WAYS = ("alone", "twice")
+_WAYS = ("alone", "twice", "between", "inlined", "thread")
 
 pytestmark = pytest.mark.skipif(why_not_available("framefuse") is not None, reason=str(why_not_available("framefuse")))
 
