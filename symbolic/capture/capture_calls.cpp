@@ -9,13 +9,13 @@
 #include "guards/read.h"
 #include "symbolic/capture/api.h"
 #include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 
 namespace framefuse {
 namespace {
 
-using ValueVector = absl::InlinedVector<ValueView, 8>;
 using ObjectVector = absl::InlinedVector<PyObject*, 9>;
 
 ObjectVector Objects(absl::Span<const ValueView> args) {
@@ -23,10 +23,6 @@ ObjectVector Objects(absl::Span<const ValueView> args) {
   objects.push_back(nullptr);  // room for PY_VECTORCALL_ARGUMENTS_OFFSET
   for (const ValueView& v : args) objects.push_back(v.object);
   return objects;
-}
-
-std::size_t PositionalCount(absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  return args.size() - (kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0);
 }
 
 PyObject* Vectorcall(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
@@ -353,191 +349,6 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
   if (!PrepareAll(args)) return Value();
   if (t != nullptr && effect == MethodEffect::kWrites) MarkReplaced(*t);
   return CallNative(callable.object, args, kwnames);
-}
-
-Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
-                        Completion completion) {
-  auto* type = reinterpret_cast<PyTypeObject*>(callable.object.get());
-  PyTypeObject* meta = Py_TYPE(type);
-  if (IsTensorType(callable.object)) return CallTorch(act, callable.object, args, kwnames);
-  BorrowedRef meta_call = LookupInType(meta, "__call__");
-  if (meta_call && PyFunction_Check(meta_call.get())) {
-    ValueVector all;
-    all.push_back(callable);
-    all.insert(all.end(), args.begin(), args.end());
-    return CallFunction(act, Adopt(meta_call, ConstantSource(meta_call)), all, kwnames, completion);
-  }
-  const bool heap = IsPythonClass(type);
-  const bool exception = PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException));
-  if (!heap) {
-    if (!exception) return Break(GraphBreakKind::kUnlistedCallable, type->tp_name);
-    if (!PrepareAll(args)) return Value();
-    return CallNative(callable.object, args, kwnames);
-  }
-  BorrowedRef make = LookupInType(type, "__new__");
-  BorrowedRef init = LookupInType(type, "__init__");
-  const bool python_new = make && make.type() == &PyStaticMethod_Type;
-  const bool python_init = init && PyFunction_Check(init.get());
-  Value object;
-  if (python_new) {
-    Ref function = Ref::Steal(PyObject_GetAttrString(make, "__func__"));
-    ValueVector all;
-    all.push_back(callable);
-    all.insert(all.end(), args.begin(), args.end());
-    object = CallWith(act, Adopt(function, ConstantSource(function)), all, kwnames,
-                      python_init ? Completion::kCallback : completion);
-  } else {
-    PyTypeObject* base = NativeBase(type);
-    const bool plain = base == &PyBaseObject_Type;
-    if (!plain && !exception && base != &PyDict_Type && base != &PyList_Type && base != &PyTuple_Type &&
-        base != &PySet_Type && base != &PyLong_Type && base != &PyUnicode_Type && base != &PyFloat_Type &&
-        base != &PyODict_Type && base != &PyModule_Type) {
-      return Break(GraphBreakKind::kUnlistedCallable, absl::StrCat("a class derived from ", base->tp_name));
-    }
-    if (!plain && !PrepareAll(args)) return Value();
-    // object.__new__ ignores its arguments where __init__ is overridden, and checks abstract methods.
-    const std::size_t positional = PositionalCount(args, kwnames);
-    Ref tuple = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(positional)));
-    for (std::size_t i = 0; i < positional; ++i) {
-      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i].object.get()));
-    }
-    Ref keywords;
-    for (std::size_t i = positional; i < args.size(); ++i) {
-      if (!keywords) keywords = Ref::Steal(PyDict_New());
-      PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)),
-                     args[i].object);
-    }
-    object = Wrap(Ref::Steal(Native([&] { return type->tp_new(type, tuple, keywords); })));
-  }
-  if (!object || control.unwinding) return Value();
-  if (!PyObject_TypeCheck(object.object.get(), type)) return object;
-  if (object.object.type() != type) init = LookupInType(object.object.type(), "__init__");
-  if (!init || (init.type() == &PyWrapperDescr_Type &&
-                reinterpret_cast<PyDescrObject*>(init.get())->d_type == &PyBaseObject_Type)) {
-    return object;  // object.__init__ does nothing once __new__ accepted the arguments
-  }
-  ValueVector all;
-  all.push_back(object);
-  all.insert(all.end(), args.begin(), args.end());
-  if (PyFunction_Check(init.get())) {
-    const Completion how = completion == Completion::kPush && !python_new ? Completion::kInit : Completion::kCallback;
-    Value function = Adopt(init, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(callable.object), 0,
-                                                 Ref::Steal(PyUnicode_InternFromString("__init__"))));
-    Value done = CallFunction(act, function, all, kwnames, how, object.object);
-    if (!done) return Value();
-    if (done.object.get() != Py_None) {
-      PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(done.object.get())->tp_name);
-      return Value();
-    }
-    return object;
-  }
-  Value done = CallWith(act, ValueView(init, kNoSource), all, kwnames, Completion::kCallback);
-  return done ? std::move(object) : Value();
-}
-
-Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
-                            Completion completion) {
-  PyTypeObject* type = callable.object.type();
-  Tracked* t = tracked_.Find(callable.object);
-  if (type == &PyStaticMethod_Type || type == LruCacheType()) {
-    Ref wrapped = Ref::Steal(PyObject_GetAttrString(callable.object, "__wrapped__"));
-    if (!wrapped) return Value();
-    return CallWith(act, Adopt(wrapped, ConstantSource(wrapped)), args, kwnames, completion);
-  }
-  if (type == PartialType()) {
-    Value parts[3];
-    const char* const names[] = {"func", "args", "keywords"};
-    for (int i = 0; i < 3; ++i) {
-      Ref part = Ref::Steal(PyObject_GetAttrString(callable.object, names[i]));
-      parts[i] = t == nullptr ? Value{part, kNoSource}
-                              : Adopt(part, sources_.Intern(SourceKind::kPartialField, t->source, 0,
-                                                            Ref::Steal(PyUnicode_InternFromString(names[i]))));
-      if (!parts[i]) return Value();
-    }
-    // positional: partial's, then ours; keywords: partial's updated by ours
-    Ref keywords = Ref::Steal(PyDict_New());
-    if (!DictUpdate(act, keywords, parts[2])) return Value();
-    const std::size_t positional = PositionalCount(args, kwnames);
-    for (std::size_t i = positional; i < args.size(); ++i) {
-      Consume(args[i]);
-      PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)),
-                     args[i].object);
-    }
-    Ref all = Ref::Steal(PyList_New(0));
-    if (!ListExtend(act, all, parts[1])) return Value();
-    for (std::size_t i = 0; i < positional; ++i) {
-      Consume(args[i]);
-      PyList_Append(all, args[i].object);
-    }
-    Ref tuple = Ref::Steal(PyList_AsTuple(all));
-    return CallEx(act, parts[0], ValueView(tuple, kNoSource), ValueView(keywords, kNoSource));
-  }
-  if (PyWeakref_CheckRefExact(callable.object.get()) && t != nullptr && args.empty()) {
-    PyObject* target = PyWeakref_GET_OBJECT(callable.object.get());
-    const SourceId source = sources_.Intern(SourceKind::kWeakrefTarget, t->source, 0, nullptr);
-    Value v = Adopt(target, source);
-    if (v && target == Py_None) Consume(v);
-    return v;
-  }
-  BorrowedRef call = LookupInType(type, "__call__");
-  if (call && PyFunction_Check(call.get())) {
-    ValueVector all;
-    all.push_back(callable);
-    all.insert(all.end(), args.begin(), args.end());
-    Value function =
-        Adopt(call, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0,
-                                    Ref::Steal(PyUnicode_InternFromString("__call__"))));
-    return CallFunction(act, function, all, kwnames, completion);
-  }
-  if (type->tp_call == nullptr) return CallNative(callable.object, args, kwnames);  // raises the TypeError
-  if (type == ItemGetterType()) {
-    if (!PrepareAll(args, false)) return Value();
-    return CallNative(callable.object, args, kwnames);
-  }
-  return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
-}
-
-Value Capture::CallEx(Activation& act, ValueView callable, ValueView args, ValueView kwargs) {
-  Tracked* t = tracked_.Find(args.object);
-  if (t != nullptr) Realise(*t, false);
-  if (kwargs.object) {
-    if (Tracked* k = tracked_.Find(kwargs.object)) Realise(*k, true);
-  }
-  if (control.unwinding) return Value();
-  Ref tuple = PyTuple_CheckExact(args.object.get()) ? Ref::Create(args.object) : Ref();
-  if (!tuple) {
-    if (!PrepareNative(args)) return Value();
-    tuple = Ref::Steal(Native([&] { return PySequence_Tuple(args.object); }));
-    if (!CheckTracer()) return Value();
-    if (!tuple) return native_.CallEx(act, callable, args, kwargs);  // raises with the callable's name
-  }
-  std::vector<Value> keep;
-  ValueVector all;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
-    SourceId source = kNoSource;
-    if (t != nullptr && t->kind == TrackedKind::kTuple) {
-      source = sources_.Item(t->source, Ref::Steal(PyLong_FromSsize_t(i)));
-    }
-    PyObject* item = PyTuple_GET_ITEM(tuple.get(), i);
-    if (!IsLeaf(item)) {
-      Tracked* known = tracked_.Find(item);
-      source = known != nullptr ? known->source : kNoSource;
-    }
-    all.push_back(ValueView(item, source));
-  }
-  Ref names;
-  if (kwargs.object && PyDict_Check(kwargs.object.get()) && PyDict_GET_SIZE(kwargs.object.get()) > 0) {
-    names = Ref::Steal(PyTuple_New(PyDict_GET_SIZE(kwargs.object.get())));
-    PyObject *key, *value;
-    Py_ssize_t position = 0, i = 0;
-    while (PyDict_Next(kwargs.object, &position, &key, &value)) {
-      if (!PyUnicode_Check(key)) return native_.CallEx(act, callable, args, kwargs);  // raises
-      PyTuple_SET_ITEM(names.get(), i++, Py_NewRef(key));
-      all.push_back(ValueView(value, kNoSource));
-    }
-  }
-  Ref keep_kwargs = Ref::Create(kwargs.object);
-  return CallWith(act, callable, all, names, Completion::kPush);
 }
 
 }  // namespace framefuse

@@ -1,0 +1,22 @@
+// The arguments of a call as a vectorcall has them: positional ones, then keyword values named by a tuple.
+// Invariant: `kwnames` is null or names the last values of the span. Views: the caller owns the values.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALL_ARGUMENTS_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_CALL_ARGUMENTS_H_
+
+#include <cstddef>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "symbolic/evaluator/protocols.h"
+
+namespace framefuse {
+
+using ValueVector = absl::InlinedVector<ValueView, 8>;
+
+inline std::size_t PositionalCount(absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  return args.size() - (kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0);
+}
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_CALL_ARGUMENTS_H_
