@@ -129,7 +129,14 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool PrepareNative(BorrowedRef object, bool allow_instances);
   bool PrepareNative(ValueView v, bool allow_instances = true);
   bool PrepareAll(absl::Span<const ValueView> values, bool allow_instances = true);
-  void MarkReplaced(Tracked& t);
+  bool MarkReplaced(Tracked& t);  // false: broke
+
+  // ---- ends of objects (capture_lifetimes.cpp); false: broke, because the end would run code
+  bool BeforeEnd(BorrowedRef object);  // of an object that existed before and may end now
+  bool BeforeOverwrite(Tracked& t, BorrowedRef key);
+  bool BeforeReplacing(const Tracked& t);
+  bool GuardLeafIdentity(ValueView left, ValueView right, bool same);
+
   // The container that a display or comprehension under construction adds to: after a break it existed before.
   bool PrepareTarget(BorrowedRef container);
   // Appending to a list that was not read needs no guard on what it holds.
@@ -200,6 +207,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
 
   // ---- Protocols
   StopAction OnStop(Activation& act) override;
+  bool BeforeDrop(Activation& act, ValueView old) override;
   Value AdoptSlot(Activation& act, int slot) override;
   Value LoadGlobal(Activation& act, BorrowedRef name) override;
   bool StoreGlobal(Activation& act, BorrowedRef name, ValueView value) override;
@@ -335,6 +343,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   int leaf_depth_ = 0;
   int catching_ = 0;
   absl::flat_hash_set<PyObject*> fresh_functions_;
+  absl::flat_hash_set<PyObject*> dropped_;  // may have ended in the program, and something refers to them weakly
   absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, Ref> type_lookups_;
   absl::flat_hash_set<PyTypeObject*> guarded_protocols_;
   std::vector<std::pair<Ref, std::vector<OverlayWrite>>> global_writes_;  // by globals dict

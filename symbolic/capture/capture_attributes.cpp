@@ -494,6 +494,7 @@ bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name,
     if (!control.unwinding && !PyErr_Occurred()) AttributeError(owner.object, name);
     return false;
   }
+  if (!BeforeOverwrite(*t, name)) return false;
   t->Write(name, Ref::Create(value.object));
   return true;
 }

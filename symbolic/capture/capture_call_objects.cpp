@@ -29,6 +29,7 @@ Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const Va
     if (!PrepareAll(args)) return Value();
     return CallNative(callable.object, args, kwnames);
   }
+  if (LookupInType(type, "__del__")) return Break(GraphBreakKind::kFinaliser, type->tp_name);
   BorrowedRef make = LookupInType(type, "__new__");
   BorrowedRef init = LookupInType(type, "__init__");
   const bool python_new = make && make.type() == &PyStaticMethod_Type;
@@ -129,6 +130,9 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
   }
   if (PyWeakref_CheckRefExact(callable.object.get()) && t != nullptr && args.empty()) {
     PyObject* target = PyWeakref_GET_OBJECT(callable.object.get());
+    if (dropped_.contains(target)) {
+      return Break(GraphBreakKind::kFinaliser, "a weak reference to an object that may have ended");
+    }
     const SourceId source = sources_.Intern(SourceKind::kWeakrefTarget, t->source, 0, nullptr);
     Value v = Adopt(target, source);
     if (v && target == Py_None) Consume(v);

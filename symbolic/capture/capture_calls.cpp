@@ -321,6 +321,7 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
         Value found = TrackedDictGet(*t, args[1]);
         if (control.unwinding || PyErr_Occurred()) return Value();
         if (found) {
+          if (!BeforeOverwrite(*t->owner, args[1].object)) return Value();
           t->owner->Write(args[1].object, nullptr);
           return found;
         }
@@ -347,7 +348,7 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
     return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat(name, " of an object of type ", type->tp_name));
   }
   if (!PrepareAll(args)) return Value();
-  if (t != nullptr && effect == MethodEffect::kWrites) MarkReplaced(*t);
+  if (t != nullptr && effect == MethodEffect::kWrites && !MarkReplaced(*t)) return Value();
   return CallNative(callable.object, args, kwnames);
 }
 

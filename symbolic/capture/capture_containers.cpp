@@ -115,8 +115,11 @@ void Capture::RealiseItems(Tracked& t, bool) {
   }
 }
 
-void Capture::MarkReplaced(Tracked& t) {
-  if (t.is_container()) t.replaced = true;
+bool Capture::MarkReplaced(Tracked& t) {
+  if (!t.is_container()) return true;
+  if (!BeforeReplacing(t)) return false;
+  t.replaced = true;
+  return true;
 }
 
 bool Capture::PrepareTarget(BorrowedRef container) {
@@ -124,8 +127,7 @@ bool Capture::PrepareTarget(BorrowedRef container) {
   if (t == nullptr) return true;
   Realise(*t, true);
   if (control.unwinding) return false;
-  MarkReplaced(*t);
-  return true;
+  return MarkReplaced(*t);
 }
 
 bool Capture::AppendUnread(Tracked& list, BorrowedRef item) {

@@ -115,6 +115,7 @@ bool Capture::StoreDeref(Activation& act, int slot, ValueView value) {
   if (control.unwinding) return false;
   Tracked* t = tracked_.Find(cell);
   if (t == nullptr) return native_.StoreDeref(act, slot, value);
+  if (!BeforeOverwrite(*t, nullptr)) return false;
   t->Write(nullptr, Ref::Create(value.object));
   return true;
 }

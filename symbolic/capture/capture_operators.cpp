@@ -1,5 +1,7 @@
 // Operators, comparisons, truth, membership and subscripts.
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
@@ -36,6 +38,17 @@ const char* CompareName(int py_op) {
   return kNames[py_op];
 }
 
+// Objects of which there is one a value.
+bool ValueDecidesIdentity(BorrowedRef leaf) {
+  if (PyLong_CheckExact(leaf.get())) {
+    int overflow = 0;
+    const long value = PyLong_AsLongAndOverflow(leaf, &overflow);
+    return overflow == 0 && value >= -5 && value <= 256;
+  }
+  return !PyFloat_CheckExact(leaf.get()) && !PyUnicode_CheckExact(leaf.get()) && !PyBytes_CheckExact(leaf.get()) &&
+         !PyComplex_CheckExact(leaf.get());
+}
+
 }  // namespace
 
 Value Capture::Unary(Activation& act, UnaryOp op, ValueView v) {
@@ -62,7 +75,7 @@ Value Capture::Binary(Activation& act, int nb_op, ValueView left, ValueView righ
   if (t != nullptr && nb_op >= kFirstInplace) {
     if (t->kind == TrackedKind::kList || t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet ||
         t->kind == TrackedKind::kDeque) {
-      MarkReplaced(*t);
+      if (!MarkReplaced(*t)) return Value();
     }
   }
   Value result = Native([&] { return native_.Binary(act, nb_op, left, right); });
@@ -92,6 +105,32 @@ Value Capture::Compare(Activation& act, int py_op, ValueView left, ValueView rig
 
 Truth Capture::IsNone(Activation& act, ValueView v) { return Is(act, v, ValueView(Py_None, kNoSource)); }
 
+// Equal leaves may or may not be one object: which one it was is a fact of its own, unless value decides identity.
+bool Capture::GuardLeafIdentity(ValueView left, ValueView right, bool same) {
+  const bool outside = left.source != kNoSource || right.source != kNoSource;
+  if (!outside || left.object.type() != right.object.type() || !IsLeaf(left.object) ||
+      ValueDecidesIdentity(left.object)) {
+    return true;
+  }
+  if (!same) {
+    const int equal = PyObject_RichCompareBool(left.object, right.object, Py_EQ);
+    if (equal < 0) return false;
+    const bool nan = PyFloat_CheckExact(left.object.get()) &&
+                     std::isnan(PyFloat_AS_DOUBLE(left.object.get())) &&
+                     std::isnan(PyFloat_AS_DOUBLE(right.object.get()));
+    if (equal == 0 && !nan) return true;
+  }
+  if (left.source != kNoSource && right.source != kNoSource) {
+    if (left.source != right.source) {
+      AddGuard(left.source, same ? GuardKind::kSameAs : GuardKind::kDistinctFrom, nullptr, right.source);
+    }
+    return true;
+  }
+  if (!same) return BreakFalse(GraphBreakKind::kOpaqueObject, "the identity of equal objects, one made here");
+  AddGuard(left.source != kNoSource ? left.source : right.source, GuardKind::kIdentity, left.object);
+  return true;
+}
+
 Truth Capture::Is(Activation&, ValueView left, ValueView right) {
   const bool same = left.object == right.object;
   const auto weaker = [&](ValueView leaf, ValueView other) {
@@ -105,6 +144,7 @@ Truth Capture::Is(Activation&, ValueView left, ValueView right) {
   };
   weaker(left, right);
   weaker(right, left);
+  if (!GuardLeafIdentity(left, right, same)) return Truth::kError;
   Tracked* l = tracked_.Find(left.object);
   Tracked* r = tracked_.Find(right.object);
   if (!same && l != nullptr && r != nullptr && l->kind == r->kind && l->source != kNoSource && r->source != kNoSource) {
@@ -253,7 +293,7 @@ Value Capture::GetItem(Activation& act, ValueView container, ValueView key) {
   if (!PrepareNative(container) || !PrepareNative(key)) return Value();
   if (t != nullptr && t->kind == TrackedKind::kDict && !PyDict_CheckExact(t->representative.get()) &&
       !PyODict_CheckExact(t->representative.get())) {
-    MarkReplaced(*t);  // a defaultdict's look-up may insert
+    if (!MarkReplaced(*t)) return Value();  // a defaultdict's look-up may insert
   }
   const bool fake = IsFakeTensor(container.object);
   if (fake) ++leaf_depth_;
@@ -274,14 +314,16 @@ bool Capture::ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value) {
     if (!PyUnicode_CheckExact(key.object.get())) {
       return BreakFalse(GraphBreakKind::kUnsupportedWrite, "a key that is no string in the __dict__ of an object");
     }
+    if (!BeforeOverwrite(*t.owner, key.object)) return false;
     t.owner->Write(key.object, Ref::Create(value.object));
     return true;
   }
   if (!t.realised) {
+    if (!BeforeOverwrite(t, key.object)) return false;
     t.Write(key.object, Ref::Create(value.object));
     return true;
   }
-  MarkReplaced(t);
+  if (!MarkReplaced(t)) return false;
   return (value.object ? PyObject_SetItem(t.representative, key.object, value.object)
                        : PyObject_DelItem(t.representative, key.object)) == 0;
 }
@@ -304,7 +346,7 @@ bool Capture::SetItem(Activation& act, ValueView container, ValueView key, Value
   const bool fake = IsFakeTensor(container.object);
   // A slice and a tensor take the value's items, not the value.
   if ((fake || PySlice_Check(key.object.get())) && !PrepareNative(value)) return false;
-  if (t != nullptr) MarkReplaced(*t);
+  if (t != nullptr && !MarkReplaced(*t)) return false;
   if (fake) ++leaf_depth_;
   const bool done = Native([&] { return native_.SetItem(act, container, key, value); });
   if (fake) --leaf_depth_;
@@ -337,7 +379,7 @@ bool Capture::DeleteItem(Activation& act, ValueView container, ValueView key) {
     }
   }
   if (!PrepareNative(container) || !PrepareNative(key)) return false;
-  if (t != nullptr) MarkReplaced(*t);
+  if (t != nullptr && !MarkReplaced(*t)) return false;
   const bool done = Native([&] { return native_.DeleteItem(act, container, key); });
   return CheckTracer() && done;
 }

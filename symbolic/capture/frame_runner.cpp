@@ -89,6 +89,10 @@ PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool
     if (step == Step::kFinished) return result;
   }
   for (;;) {
+    // Tracing that began in this frame sees the frames it starts; CPython's evaluator would report this one as called.
+    while (frame_ops::IsTraced(thread)) {
+      if (StepNatively(thread, frame, StartAt::kNext, &result) == Step::kFinished) return result;
+    }
     switch (RunEntryHere(thread, frame, &result)) {
       case Step::kFinished:
         return result;

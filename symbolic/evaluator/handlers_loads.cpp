@@ -54,7 +54,23 @@ Step LoadFastAndClear(Execution& e, const Instruction& in) {
   return Step::kNext;
 }
 
+// A finaliser, or a weak reference to it.
+bool MayBeSeenToEnd(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return type->tp_finalize != nullptr ||
+         (type->tp_weaklistoffset != 0 && *PyObject_GET_WEAKREFS_LISTPTR(object) != nullptr);
+}
+
+bool BeforeDrop(Execution& e, int slot) {
+  PyObject* old = e.slots[slot];
+  return old == nullptr || !MayBeSeenToEnd(old) ||
+         e.protocols.BeforeDrop(e.act, ValueView(old, e.slot_sources[slot]));
+}
+
 Step StoreFast(Execution& e, const Instruction& in) {
+  if (!BeforeDrop(e, in.arg)) [[unlikely]] {
+    return e.Failed();
+  }
   PyObject* old = e.slots[in.arg];
   e.slots[in.arg] = e.Peek(1);
   e.slot_sources[in.arg] = e.PeekSource(1);
@@ -69,6 +85,7 @@ Step DeleteFast(Execution& e, const Instruction& in) {
     SetUnboundLocalError(e.SlotName(in.arg));
     return Step::kError;
   }
+  if (!BeforeDrop(e, in.arg)) return e.Failed();
   e.slots[in.arg] = nullptr;
   e.slot_sources[in.arg] = kNoSource;
   Py_DECREF(old);

@@ -3,6 +3,7 @@
 #include <ATen/SequenceNumber.h>
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -67,6 +68,15 @@ std::int64_t LastForwardSequence() { return static_cast<std::int64_t>(at::sequen
 bool HasGradientHooks(const at::Tensor& t) {
   if (torch::autograd::impl::get_autograd_meta(t) == nullptr) return false;
   return !torch::autograd::impl::hooks(t).empty() || torch::autograd::impl::post_acc_grad_hooks(t) != nullptr;
+}
+
+void ForgetUnrunTasks() {
+  if (torch::autograd::get_current_graph_task_id() != -1) return;  // the queue is in use
+  struct QueueAccess : torch::autograd::Engine {
+    using Engine::init_local_ready_queue;
+  };
+  constexpr auto kReplace = &QueueAccess::init_local_ready_queue;
+  (torch::autograd::Engine::get_default_engine().*kReplace)(std::make_shared<torch::autograd::ReadyQueue>());
 }
 
 void ForgetCasts() { at::autocast::clear_cache(); }

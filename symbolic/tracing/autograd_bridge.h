@@ -22,6 +22,8 @@ std::int64_t CurrentBackwardSequence();
 std::int64_t LastForwardSequence();
 // Hooks that run when a gradient reaches the tensor.
 bool HasGradientHooks(const at::Tensor& t);
+// Drops what a backward that failed left in the engine's queue of this thread: it holds gradients until the next one.
+void ForgetUnrunTasks();
 // Empties autocast's cache, which may hold casts of fakes for as long as the program's autocast region lasts.
 void ForgetCasts();
 // The gradient function's identity, to see whether it was replaced.

@@ -243,6 +243,7 @@ void Tracer::Drop() {
   FF_CHECK(state_->scopes.empty()) << "Drop inside Begin and End";
   TlsScope off(nullptr);
   ForgetCasts();
+  ForgetUnrunTasks();
   // Gradients and histories of input fakes may refer back to them.
   for (InputRecord& record : state_->inputs) {
     record.fake.mutable_grad().reset();
