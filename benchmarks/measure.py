@@ -18,14 +18,16 @@ import torch
 import framefuse
 
 
-def arguments(description, default_rounds, training=False):
-    """The command line that all benchmarks share; with `training` it has --train."""
-    parser = argparse.ArgumentParser(description=description)
+def arguments(description, default_rounds, training=False, options=None):
+    """The command line that all benchmarks share; with `training` it has --train; `options(parser)` adds a benchmark's own."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help="only cases whose name contains one of these")
     parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
     parser.add_argument("--rounds", type=int, default=default_rounds, help="measurements of each rival")
     parser.add_argument("--check", action="store_true", help="does it run: one round, nothing is written")
     parser.add_argument("--out", type=pathlib.Path, help="write the rows to this JSON file")
+    if options:
+        options(parser)
     if training:
         parser.add_argument("--train", action="store_true", help="forward and backward")
     parsed = parser.parse_args()
@@ -90,7 +92,7 @@ def significant(number):
     return float(f"{number:.4g}")
 
 
-def report(title, rows, parsed, reference, ours):
+def report(title, rows, parsed, reference, ours, **more):
     """Print the table and the summary, write the file if asked for, and return the exit status."""
     print(f"{title}: {ours} against {reference}, median of {parsed.rounds}, {parsed.device}")
     for r in rows:
@@ -99,7 +101,7 @@ def report(title, rows, parsed, reference, ours):
     summary = summarize(rows)
     print(f"  {json.dumps(summary)}")
     if parsed.out and not parsed.check:
-        document = {"title": title, "reference": reference, "ours": ours, **environment(parsed), "summary": summary, "rows": rows}
+        document = {"title": title, "reference": reference, "ours": ours, **environment(parsed), **more, "summary": summary, "rows": rows}
         parsed.out.write_text(json.dumps(document, indent=1) + "\n")
     return 0 if rows and all(r["ok"] for r in rows) else 1
 

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -77,7 +78,7 @@ class CompiledPlan final : public Plan {
       c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
       absl::Status status = forward_->Run(inputs, symbols, absl::MakeSpan(outputs));
       if (!status.ok()) {
-        if (!writes_as_it_runs_) MarkInputsUntouched(status);
+        if (!writes_as_it_runs_ && !forward_->WritesInputs()) MarkInputsUntouched(status);
         return status;
       }
     }
@@ -204,6 +205,7 @@ class CompiledPlan final : public Plan {
   absl::Status CompileForward(Graph graph, Stopwatch& watch) {
     explanation_.forward_graph = ir::Print(graph);
     FF_ASSIGN_OR_RETURN(forward_, factory_(std::move(graph), options_));
+    AllowOverwrites();
     watch.Lap("compile");
     explanation_.forward = forward_->Explain();
     return absl::OkStatus();
@@ -222,6 +224,7 @@ class CompiledPlan final : public Plan {
     visible_outputs_ = output_count_;
     output_count_ = static_cast<std::int32_t>(parts.forward.outputs.size());
     FF_ASSIGN_OR_RETURN(forward_, factory_(parts.forward, options_));
+    AllowOverwrites();
     explanation_.forward = forward_->Explain();
     watch.Lap("compile forward");
     FF_ASSIGN_OR_RETURN(backward_, BackwardPlan::Create(std::move(graph), parts, factory_, options_));
@@ -230,6 +233,17 @@ class CompiledPlan final : public Plan {
                         backward_->FindVariant(std::string(parts.gradients.size(), '1')));
     explanation_.backward = all->executable->Explain();
     return absl::OkStatus();
+  }
+
+  // What autograd does not see may be written in place.
+  void AllowOverwrites() {
+    std::vector<Overwrite> overwrites;
+    for (const Mutation& m : mutations_) {
+      if (std::find(history_.begin(), history_.end(), m.output) == history_.end()) {
+        overwrites.push_back({m.input, m.output});
+      }
+    }
+    if (!overwrites.empty()) forward_->AllowOverwrites(overwrites);
   }
 
   void RecordHistory(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
@@ -257,6 +271,10 @@ class CompiledPlan final : public Plan {
 
   void WriteBack(absl::Span<const at::Tensor> inputs, absl::Span<at::Tensor> outputs) const {
     for (const Mutation& m : mutations_) {
+      if (outputs[At(m.output)].is_same(inputs[At(m.input)])) {
+        autograd::impl::bump_version(inputs[At(m.input)]);
+        continue;
+      }
       at::AutoGradMode mode(at::GradMode::is_enabled() && !m.without_grad);
       inputs[At(m.input)].copy_(outputs[At(m.output)]);
     }

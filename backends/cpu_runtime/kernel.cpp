@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "backends/kernel_ir/interpret.h"
+#include "common/logging.h"
 
 namespace framefuse::cpu {
 namespace {
@@ -47,6 +48,7 @@ absl::StatusOr<std::shared_ptr<const CpuKernel>> CpuKernel::Get(const kernel_ir:
     made->reason_ = "the interpreter was asked for";
   }
   made->compile_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  FF_LOG(kPerf) << "machine code: " << made->code_bytes() << " bytes in " << made->compile_ms_ << " ms";
   const std::lock_guard lock(cache.mutex);
   std::erase_if(cache.kernels, [](const auto& entry) { return entry.second.expired(); });
   // Two threads may have compiled the same body: the first one stays.

@@ -1,9 +1,11 @@
 // Steps of kernels on the CPU. See step.h. Owner: backends/fusion.
+#include <algorithm>
 #include <optional>
 #include <set>
 
 #include "backends/cpu_runtime/launch.h"
 #include "backends/fusion/operands.h"
+#include "common/logging.h"
 #include "common/status.h"
 
 namespace framefuse::fusion {
@@ -19,6 +21,31 @@ struct OneKernel {
   std::optional<Launch> launch;  // where all sizes are constants
 };
 
+// Each point of `input` is read before `result` is written there, and only then.
+bool ReadsBeforeItWrites(const LoweredKernel& k, ValueId result, ValueId input) {
+  using kernel_ir::Op;
+  if (k.kernel.skeleton != kernel_ir::Skeleton::kPointwise || k.kernel.blocks.size() != 1) return false;
+  const auto is = [&](const kernel_ir::Inst& inst, ValueId v) {
+    return k.buffers[static_cast<std::size_t>(inst.slot)].value == v;
+  };
+  const KernelBuffer* target = nullptr;
+  for (const KernelBuffer& b : k.buffers) {
+    if (b.value == result) target = &b;
+  }
+  if (target == nullptr) return false;
+  bool written = false;
+  for (kernel_ir::ValueId id : k.kernel.blocks[0].code) {
+    const kernel_ir::Inst& inst = k.kernel[id];
+    if (inst.op == Op::kStore && is(inst, result)) written = true;
+    if ((inst.op != Op::kLoad && inst.op != Op::kLoadAt) || !is(inst, input)) continue;
+    const KernelBuffer& source = k.buffers[static_cast<std::size_t>(inst.slot)];
+    const bool same =
+        source.outer == target->outer && source.segment == target->segment && source.inner == target->inner;
+    if (written || !same || inst.op == Op::kLoadAt) return false;
+  }
+  return true;
+}
+
 class CpuStep final : public Step {
  public:
   CpuStep(const ir::Graph& graph, std::string description, LoweredGroup lowered, std::int64_t nodes)
@@ -31,6 +58,7 @@ class CpuStep final : public Step {
       auto made = CpuKernel::Get(k.lowered.kernel);
       if (!made.ok()) return made.status();
       k.kernel = *std::move(made);
+      FF_LOG(kOutputCode) << description_ << "\n" << Text(k);
       if (IsFixed(k.lowered)) k.launch.emplace(k.kernel, FixedShape(k.lowered));
     }
     return absl::OkStatus();
@@ -53,17 +81,18 @@ class CpuStep final : public Step {
     return absl::OkStatus();
   }
 
+  bool IsKernel() const override { return true; }
+  bool WriteOver(ValueId result, ValueId input) override {
+    return kernels_.size() == 1 && ReadsBeforeItWrites(kernels_[0].lowered, result, input) &&
+           operands_.WriteOver(result, input);
+  }
+
   const StepOperands& operands() const { return operands_; }
   std::vector<ValueId> Reads() const override { return operands_.Reads(); }
 
   std::vector<PlanGroup> Explain() const override {
     PlanGroup group{description_, "", nodes_, operands_.bytes()};
-    for (const OneKernel& k : kernels_) {
-      group.code += Print(k.lowered.kernel);
-      group.code += k.kernel->is_machine_code()
-                        ? "# " + std::to_string(k.kernel->code_bytes()) + " bytes of machine code\n"
-                        : "# interpreted: " + k.kernel->reason() + "\n";
-    }
+    for (const OneKernel& k : kernels_) group.code += Text(k);
     return {std::move(group)};
   }
 
@@ -75,17 +104,41 @@ class CpuStep final : public Step {
   }
 
  private:
+  static std::string Text(const OneKernel& k) {
+    return Print(k.lowered.kernel) + (k.kernel->is_machine_code()
+                                          ? "# " + std::to_string(k.kernel->code_bytes()) + " bytes of machine code\n"
+                                          : "# interpreted: " + k.kernel->reason() + "\n");
+  }
+
   std::string description_;
   std::int64_t nodes_;
   StepOperands operands_;
   std::vector<OneKernel> kernels_;
 };
 
+bool Lists(const std::vector<ValueId>& values, ValueId v) {
+  return std::find(values.begin(), values.end(), v) != values.end();
+}
+
 // One kernel over many tensors.
 class HorizontalStep final : public Step {
  public:
   explicit HorizontalStep(std::vector<std::unique_ptr<CpuStep>> parts) : parts_(std::move(parts)) {
     for (const auto& p : parts_) counts_.push_back(p->Flat()->launch->shape().inner);
+  }
+
+  bool IsKernel() const override { return true; }
+  // The order of the parts is not known: no other one may read the input.
+  bool WriteOver(ValueId result, ValueId input) override {
+    CpuStep* writer = nullptr;
+    for (const auto& p : parts_) {
+      if (Lists(p->operands().Writes(), result)) {
+        writer = p.get();
+      } else if (Lists(p->Reads(), input)) {
+        return false;
+      }
+    }
+    return writer != nullptr && writer->WriteOver(result, input);
   }
 
   absl::Status Run(CallState& call) const override {

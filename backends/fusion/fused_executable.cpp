@@ -9,6 +9,7 @@
 #include "backends/fusion/decompose.h"
 #include "backends/fusion/sink_views.h"
 #include "backends/fusion/step.h"
+#include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 #include "backends/runtime/aten_sequence.h"
 #include "common/logging.h"
@@ -121,10 +122,20 @@ class Planner {
       for (ValueId v : MadeFor(i)) outputs.push_back(v);
     }
     loose_.clear();
+    FF_LOG(kFusion) << "ATen: " << OperatorNames(nodes);
     auto step = MakeAtenStep(g_, nodes, outputs, options_);
     if (!step.ok()) return step.status();
     steps->push_back(*std::move(step));
     return absl::OkStatus();
+  }
+
+  std::string OperatorNames(const std::vector<NodeIndex>& nodes) const {
+    std::string names;
+    for (NodeIndex n : nodes) {
+      const std::string& name = g_.nodes[static_cast<std::size_t>(n)].op->name();
+      names += (names.empty() ? "" : ", ") + name.substr(name.find('.') + 1);
+    }
+    return names;
   }
 
   ir::Graph& g_;
@@ -135,6 +146,15 @@ class Planner {
   std::set<ValueId> outputs_;
   std::vector<std::size_t> loose_;
 };
+
+absl::Status RunStep(const Step& step, CallState& call) {
+  try {
+    return step.Run(call);
+  } catch (...) {
+    const std::vector<PlanGroup> groups = step.Explain();
+    return TorchErrorStatus(std::current_exception(), groups.empty() ? "" : groups[0].description);
+  }
+}
 
 }  // namespace
 
@@ -175,6 +195,52 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
   return absl::OkStatus();
 }
 
+// The last step that may read the memory of `input`: through itself, a view, or an operator that returned its argument.
+// Past the end if an output shares it.
+std::size_t FusedExecutable::LastReader(ValueId input) const {
+  std::set<ValueId> same = {input};
+  for (const ir::Node& n : graph_.nodes) {
+    bool reads = false;
+    ir::ForEachUse(n, [&](ValueId v) { reads = reads || same.contains(v); });
+    if (!reads) continue;
+    const bool views = ViewedArgument(*n.op) >= 0;
+    for (ValueId v : n.outputs) {
+      if (v == kNoValue) continue;
+      const ir::Value &made = graph_.value(v), &base = graph_.value(input);
+      if (views || (!n.op->is_pointwise() && made.sizes == base.sizes && made.dtype == base.dtype)) same.insert(v);
+    }
+  }
+  for (const ir::Output& o : graph_.outputs) {
+    if (same.contains(o.value)) return steps_.size();
+  }
+  std::size_t last = 0;
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    const std::vector<ValueId> reads = steps_[s]->Reads();
+    if (std::any_of(reads.begin(), reads.end(), [&](ValueId v) { return same.contains(v); })) last = s;
+  }
+  return last;
+}
+
+void FusedExecutable::AllowOverwrites(absl::Span<const Overwrite> overwrites) {
+  std::vector<int> outputs_of(graph_.values.size(), 0);
+  for (const ir::Output& o : graph_.outputs) {
+    if (o.value != kNoValue) ++outputs_of[static_cast<std::size_t>(o.value)];
+  }
+  std::size_t kernels = steps_.size();  // from here on there are only kernels
+  while (kernels > 0 && steps_[kernels - 1]->IsKernel()) --kernels;
+  for (const Overwrite& o : overwrites) {
+    const ir::Input& input = graph_.inputs[static_cast<std::size_t>(o.input)];
+    const ValueId result = graph_.outputs[static_cast<std::size_t>(o.output)].value;
+    if (input.overlap_class != 0 || result == kNoValue || outputs_of[static_cast<std::size_t>(result)] != 1) continue;
+    const std::size_t last = LastReader(input.value);
+    for (std::size_t s = std::max(kernels, last); s < steps_.size(); ++s) {
+      if (!steps_[s]->WriteOver(result, input.value)) continue;
+      first_write_ = std::min(first_write_, s);
+      break;
+    }
+  }
+}
+
 absl::Status FusedExecutable::Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                                   absl::Span<at::Tensor> outputs) const {
   std::vector<at::Tensor> slots(graph_.values.size());
@@ -198,11 +264,10 @@ absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span
   for (const ir::ConstantTensor& c : graph_.constants) (*slots)[static_cast<std::size_t>(c.value)] = c.tensor;
   CallState call{*slots, symbols, exprs};
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    try {
-      FF_RETURN_IF_ERROR(steps_[s]->Run(call));
-    } catch (...) {
-      const std::vector<PlanGroup> groups = steps_[s]->Explain();
-      return TorchErrorStatus(std::current_exception(), groups.empty() ? "" : groups[0].description);
+    absl::Status status = RunStep(*steps_[s], call);
+    if (!status.ok()) {
+      if (s < first_write_) MarkInputsUntouched(status);
+      return status;
     }
     for (ValueId v : release_[s]) (*slots)[static_cast<std::size_t>(v)].reset();
   }

@@ -1,10 +1,12 @@
 // FusedExecutable: a functional graph as kernels where nodes group, and ATen operators for the rest.
 // Outputs and values between steps own their storage; partial results of one group share one allocation.
-// Invariant: immutable and thread-safe; inputs are never written. A tensor whose strides are not the recorded ones is
-// copied to the recorded layout before a kernel reads it. Owner: backends/fusion.
+// Invariant: immutable and thread-safe. Inputs are written only where that was allowed, nothing else still reads them,
+// and no later step can fail for what it computes. A tensor whose strides are not the recorded ones is copied to the
+// recorded layout before a kernel reads it. Owner: backends/fusion.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_FUSED_EXECUTABLE_H_
 #define FRAMEFUSE_BACKENDS_FUSION_FUSED_EXECUTABLE_H_
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -24,17 +26,21 @@ class FusedExecutable final : public Executable {
                    absl::Span<at::Tensor> outputs) const override;
   absl::Status RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                             absl::Span<at::Tensor> outputs) const override;
+  void AllowOverwrites(absl::Span<const Overwrite> overwrites) override;
+  bool WritesInputs() const override { return first_write_ < steps_.size(); }
   std::vector<PlanGroup> Explain() const override;
 
  private:
   FusedExecutable();
   absl::Status Build(const BackendOptions& options);
+  std::size_t LastReader(ir::ValueId input) const;
   absl::Status Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
                        absl::Span<at::Tensor> outputs) const;
 
   ir::Graph graph_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<std::vector<ir::ValueId>> release_;  // values that die after each step
+  std::size_t first_write_ = SIZE_MAX;             // step that writes an input
 };
 
 }  // namespace framefuse::fusion

@@ -5,6 +5,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 
+#include <algorithm>
+
 namespace framefuse::fusion {
 namespace {
 
@@ -80,17 +82,42 @@ at::Tensor StepOperands::Allocate(at::IntArrayRef sizes, at::IntArrayRef strides
   return at::empty_strided(sizes, strides, at::TensorOptions().dtype(dtype).device(device_));
 }
 
+bool StepOperands::IsLaidOut(const CallState& call, const Layout& l, const at::Tensor& t) {
+  return l.fixed ? SameLayout(t, l.fixed_sizes, l.fixed_strides)
+                 : SameLayout(t, Values(call, l.sizes), Values(call, l.strides));
+}
+
+bool StepOperands::WriteOver(ValueId result, ValueId input) {
+  const auto by = [](ValueId v) { return [v](const Layout& l) { return l.value == v; }; };
+  const auto from = std::find_if(inputs_.begin(), inputs_.end(), by(input));
+  const auto to = std::find_if(outputs_.begin(), outputs_.end(), by(result));
+  if (to == outputs_.end()) return false;
+  if (from != inputs_.end() && (from->dtype != to->dtype || from->sizes != to->sizes || from->strides != to->strides)) {
+    return false;
+  }
+  to->over = input;
+  return true;
+}
+
 void StepOperands::Prepare(CallState& call, std::vector<std::pair<ValueId, at::Tensor>>* replaced) const {
   for (const Layout& l : inputs_) {
     at::Tensor& t = call.slots[static_cast<std::size_t>(l.value)];
-    const bool same = l.fixed ? SameLayout(t, l.fixed_sizes, l.fixed_strides)
-                              : SameLayout(t, Values(call, l.sizes), Values(call, l.strides));
-    if (same) continue;
+    if (IsLaidOut(call, l, t)) continue;
     at::Tensor copy = at::empty_strided(Values(call, l.sizes), Values(call, l.strides), t.options());
     copy.copy_(t);
     replaced->emplace_back(l.value, std::exchange(t, std::move(copy)));
   }
   for (const Layout& l : outputs_) {
+    if (l.over != ir::kNoValue) {
+      const at::Tensor& input = call.slots[static_cast<std::size_t>(l.over)];
+      const bool copied =
+          std::any_of(replaced->begin(), replaced->end(), [&](const auto& r) { return r.first == l.over; });
+      if (!copied && input.defined() && IsLaidOut(call, l, input) && input.is_non_overlapping_and_dense() &&
+          !input.is_inference()) {
+        call.slots[static_cast<std::size_t>(l.value)] = input;
+        continue;
+      }
+    }
     call.slots[static_cast<std::size_t>(l.value)] =
         l.fixed ? Allocate(l.fixed_sizes, l.fixed_strides, l.dtype)
                 : Allocate(Values(call, l.sizes), Values(call, l.strides), l.dtype);

@@ -17,6 +17,8 @@ class StepOperands {
 
   // Inputs in the recorded layout, outputs allocated. Where an input was copied, the original goes to `replaced`.
   void Prepare(CallState& call, std::vector<std::pair<ir::ValueId, at::Tensor>>* replaced) const;
+  // Prepare gives `result` the memory of `input`, where that is laid out as `result` is. False: their layouts differ.
+  bool WriteOver(ir::ValueId result, ir::ValueId input);
   // Puts the originals back.
   static void Restore(CallState& call, std::vector<std::pair<ir::ValueId, at::Tensor>> replaced);
   at::Tensor AllocateTemporaries() const;  // undefined if there are none
@@ -36,7 +38,9 @@ class StepOperands {
     std::vector<ir::Dim> sizes, strides;
     std::vector<std::int64_t> fixed_sizes, fixed_strides;
     bool fixed = true;
+    ir::ValueId over = ir::kNoValue;  // an input whose memory takes this result
   };
+  static bool IsLaidOut(const CallState& call, const Layout& layout, const at::Tensor& tensor);
   static Layout LayoutOf(const ir::Graph& graph, ir::ValueId v);
   at::Tensor Allocate(at::IntArrayRef sizes, at::IntArrayRef strides, c10::ScalarType dtype) const;
 

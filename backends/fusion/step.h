@@ -29,6 +29,11 @@ class Step {
   virtual absl::Status Run(CallState& call) const = 0;
   virtual std::vector<ir::ValueId> Reads() const = 0;
   virtual std::vector<PlanGroup> Explain() const = 0;
+  // Nothing but a lack of memory makes it fail.
+  virtual bool IsKernel() const { return false; }
+  // From now on writes `result` over the memory of `input`, where a call gives it in the recorded layout. False: the
+  // step does not, because it reads `input` at other points than it writes, or after that.
+  virtual bool WriteOver(ir::ValueId /*result*/, ir::ValueId /*input*/) { return false; }
 };
 
 // Nodes that run as ATen operators; `outputs` are the values that others need.

@@ -1,7 +1,7 @@
 // Executable: one phase of a graph (forward or backward) made runnable, below autograd. What a backend
 // supplies; backends/autograd makes a Plan out of one or two of them.
 // Invariant: immutable and thread-safe. Called with autograd, ADInplaceOrView and autocast keys excluded. A
-// functional graph's executable never writes an input and keeps no reference to one after Run.
+// functional graph's executable writes an input only where AllowOverwrites let it, and keeps no reference after Run.
 #ifndef FRAMEFUSE_BACKENDS_RUNTIME_EXECUTABLE_H_
 #define FRAMEFUSE_BACKENDS_RUNTIME_EXECUTABLE_H_
 
@@ -19,6 +19,12 @@
 
 namespace framefuse {
 
+// An output that is the new value of an input; no history is recorded for it.
+struct Overwrite {
+  std::int32_t input = 0;
+  std::int32_t output = 0;
+};
+
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -31,6 +37,11 @@ class Executable {
                                     absl::Span<at::Tensor> outputs) const {
     return Run(inputs, symbols, outputs);
   }
+  // Called at most once, before any Run. From then on Run may write such an output over the input's own memory; the
+  // output is then the input itself, whose version the caller counts up.
+  virtual void AllowOverwrites(absl::Span<const Overwrite> /*overwrites*/) {}
+  // Some run writes inputs. Run then says of its failures whether they came before that (MarkInputsUntouched).
+  virtual bool WritesInputs() const { return false; }
   virtual std::vector<PlanGroup> Explain() const = 0;
 };
 

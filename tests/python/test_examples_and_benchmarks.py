@@ -50,3 +50,7 @@ def test_committed_rows_are_ok():
         document = json.loads(file.read_text())
         rows = document.get("rows", [])
         assert all(row.get("ok", True) for row in rows), file
+
+
+def test_kernels_run():
+    assert '"wrong": 0' in run(ROOT / "benchmarks" / "kernels.py", "--check", "softmax", "adam")
