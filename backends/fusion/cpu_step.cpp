@@ -46,10 +46,26 @@ bool ReadsBeforeItWrites(const LoweredKernel& k, ValueId result, ValueId input) 
   return true;
 }
 
+bool Holds(const IndexCheck& check, const CallState& call) {
+  const at::Tensor& index = call.slots[static_cast<std::size_t>(check.index)];
+  const std::int64_t extent = call.Value(check.extent), stride = index.stride(0), count = index.size(0);
+  const auto* values = index.const_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t v = values[i * stride];
+    if ((v < 0 || v >= extent) && v != check.ignored) return false;
+  }
+  return true;
+}
+
 class CpuStep final : public Step {
  public:
-  CpuStep(const ir::Graph& graph, std::string description, LoweredGroup lowered, std::int64_t nodes)
-      : description_(std::move(description)), nodes_(nodes), operands_(graph, lowered, c10::Device(c10::kCPU)) {
+  CpuStep(const ir::Graph& graph, std::string description, LoweredGroup lowered, std::int64_t nodes,
+          std::unique_ptr<Step> fallback)
+      : description_(std::move(description)),
+        nodes_(nodes),
+        operands_(graph, lowered, c10::Device(c10::kCPU)),
+        checks_(std::move(lowered.checks)),
+        fallback_(std::move(fallback)) {
     for (LoweredKernel& k : lowered.kernels) kernels_.push_back({std::move(k), nullptr, std::nullopt});
   }
 
@@ -65,6 +81,9 @@ class CpuStep final : public Step {
   }
 
   absl::Status Run(CallState& call) const override {
+    if (!std::all_of(checks_.begin(), checks_.end(), [&](const IndexCheck& c) { return Holds(c, call); })) {
+      return fallback_->Run(call);
+    }
     std::vector<std::pair<ValueId, at::Tensor>> replaced;
     operands_.Prepare(call, &replaced);
     const at::Tensor temporaries = operands_.AllocateTemporaries();
@@ -81,7 +100,7 @@ class CpuStep final : public Step {
     return absl::OkStatus();
   }
 
-  bool IsKernel() const override { return true; }
+  bool IsKernel() const override { return checks_.empty(); }
   bool WriteOver(ValueId result, ValueId input) override {
     return kernels_.size() == 1 && ReadsBeforeItWrites(kernels_[0].lowered, result, input) &&
            operands_.WriteOver(result, input);
@@ -114,6 +133,8 @@ class CpuStep final : public Step {
   std::int64_t nodes_;
   StepOperands operands_;
   std::vector<OneKernel> kernels_;
+  std::vector<IndexCheck> checks_;
+  std::unique_ptr<Step> fallback_;  // where there are checks
 };
 
 bool Lists(const std::vector<ValueId>& values, ValueId v) {
@@ -180,9 +201,10 @@ class HorizontalStep final : public Step {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Step>> MakeCpuStep(const ir::Graph& graph, const Group& group, LoweredGroup lowered) {
+absl::StatusOr<std::unique_ptr<Step>> MakeCpuStep(const ir::Graph& graph, const Group& group, LoweredGroup lowered,
+                                                  std::unique_ptr<Step> fallback) {
   auto step = std::make_unique<CpuStep>(graph, Describe(graph, group), std::move(lowered),
-                                        static_cast<std::int64_t>(group.nodes.size()));
+                                        static_cast<std::int64_t>(group.nodes.size()), std::move(fallback));
   FF_RETURN_IF_ERROR(step->Compile());
   return step;
 }

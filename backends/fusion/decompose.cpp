@@ -2,6 +2,8 @@
 #include "backends/fusion/decompose.h"
 
 #include <ATen/core/ivalue.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <numeric>
 #include <optional>
@@ -302,6 +304,130 @@ bool GroupNorm(Graph& g, const Node& n, NodeWriter w) {
   return true;
 }
 
+// `out` is `of` in its own type and shape.
+void IntoShape(Graph& g, NodeWriter& w, ValueId out, ValueId of, const Dims& sizes) {
+  const ValueId typed = w.To(of, g.value(out).dtype);
+  w.Into(out).View(typed, sizes);
+}
+
+// grad, input, mean, rstd, weight, N, C, HxW, groups, output_mask. As eager: dx = a grad + b x + c with a, b, c of sums
+// over the points.
+bool GroupNormBackward(Graph& g, const Node& n, NodeWriter w) {
+  const ir::Value in = g.value(n.args[1].value), grad_in = g.value(n.args[0].value);
+  const std::optional<Dims> sizes = ConstantSizes(in);
+  const bool dense = ir::IsContiguous(g.exprs, in) && ir::IsContiguous(g.exprs, grad_in);
+  if (!IsRealFloat(in) || !IsRealFloat(grad_in) || !dense || !sizes || sizes->size() < 2) return false;
+  if (n.args[8].kind != Arg::Kind::kConstant) return false;
+  for (std::size_t a : {2u, 3u, 4u}) {
+    if (IsGiven(n.args[a]) && !ir::IsContiguous(g.exprs, g.value(n.args[a].value))) return false;
+  }
+  const std::int64_t batch = (*sizes)[0], groups = n.args[8].constant.toInt(), channels = (*sizes)[1] / groups;
+  std::int64_t points = 1;
+  for (std::size_t d = 2; d < sizes->size(); ++d) points *= (*sizes)[d];
+  if (batch * channels * points == 0) return false;
+  const c10::ScalarType type = Wide(in.dtype);
+  const Dims space = {batch, groups, channels, points}, moments = {batch, groups, 1, 1};
+  const ValueId x = w.To(w.View(n.args[1].value, space), type), grad = w.To(w.View(n.args[0].value, space), type);
+  const ValueId mean = w.To(w.View(n.args[2].value, moments), type);
+  const ValueId rstd = w.To(w.View(n.args[3].value, moments), type);
+  const ValueId db = w.Reduce("sum", grad, {3}, true);  // [N, groups, channels, 1]
+  const ValueId ds = w.Reduce("sum", w.Binary("mul", grad, x), {3}, true);
+  const bool affine = IsGiven(n.args[4]);
+  const ValueId weight = affine ? w.To(w.View(n.args[4].value, {1, groups, channels, 1}), type) : kNoValue;
+  if (n.outputs[0] != kNoValue) {
+    const auto over_group = [&](ValueId of) {
+      return w.Reduce("sum", affine ? w.Binary("mul", of, weight) : of, {2}, true);
+    };
+    const ValueId b = over_group(db), s = over_group(ds);  // [N, groups, 1, 1]
+    const double per = 1.0 / static_cast<double>(channels * points);
+    const ValueId cube = w.Binary("mul", w.Binary("mul", rstd, rstd), rstd);
+    const ValueId difference = w.Binary("sub", w.Binary("mul", b, mean), s);
+    const ValueId along = w.WithNumber("mul", w.Binary("mul", difference, cube), per);
+    const ValueId level = w.WithNumber("mul", w.Binary("mul", b, rstd), per);
+    const ValueId offset = w.Binary("add", w.Binary("mul", along, mean), level);
+    const ValueId scaled = w.Binary("mul", grad, affine ? w.Binary("mul", weight, rstd) : rstd);
+    const ValueId dx = w.Binary("sub", w.Binary("add", scaled, w.Binary("mul", x, along)), offset);
+    IntoShape(g, w, n.outputs[0], dx, *sizes);
+  }
+  const auto over_batch = [&](ValueId out, ValueId of) {
+    if (out != kNoValue) IntoShape(g, w, out, batch == 1 ? of : w.Reduce("sum", of, {0}, true), {groups * channels});
+  };
+  const ValueId centred = w.Binary("sub", ds, w.Binary("mul", db, mean));
+  over_batch(n.outputs[1], w.Binary("mul", centred, rstd));
+  over_batch(n.outputs[2], db);
+  return true;
+}
+
+// Whether the form has kernels: [N, C] and [N], no weights; CPU, where the indices can be checked before.
+bool IsPlainNllLoss(const Graph& g, const Node& n, std::size_t input) {
+  const ir::Value &in = g.value(n.args[input].value), &target = g.value(n.args[input + 1].value);
+  if (!IsRealFloat(in) || in.sizes.size() != 2 || target.sizes.size() != 1 || IsGiven(n.args[input + 2])) return false;
+  if (target.dtype != c10::ScalarType::Long || !in.sizes[1].is_constant() || in.sizes[1].value < 2) return false;
+  for (std::size_t a : {input + 3, input + 4}) {
+    if (n.args[a].kind != Arg::Kind::kConstant) return false;
+  }
+  return true;
+}
+
+// self, target, weight, reduction, ignore_index → the loss of each row, and the mean or sum of that.
+bool NllLoss(Graph& g, const Node& n, NodeWriter w) {
+  if (!IsPlainNllLoss(g, n, 0) || !g.value(n.args[0].value).device.is_cpu()) return false;
+  const std::int64_t reduction = n.args[3].constant.toInt();
+  const ir::Value target = g.value(n.args[1].value);
+  if (reduction == 0 || target.sizes[0] == Dim(0) || target.sizes[0] == Dim(1)) return false;
+  const c10::ScalarType dtype = g.value(n.args[0].value).dtype, type = Wide(dtype);
+  ir::Value rows = target;
+  rows.dtype = dtype;
+  rows.storage = -1;
+  std::vector<Arg> args = n.args;
+  args[3] = Arg::Constant(std::int64_t{0});
+  const ValueId each = w.Call("aten.nll_loss_forward", std::move(args), rows);
+  rows.dtype = c10::ScalarType::Bool;
+  const ValueId valid = w.Call("aten.ne.Scalar", {n.args[1], n.args[4]}, rows);
+  const ValueId count = w.Reduce("sum", w.To(valid, type), {0}, false);
+  const ValueId sum = w.Reduce("sum", w.To(each, type), {0}, false);
+  const ValueId loss = reduction == 1 ? w.Binary("div", sum, count) : sum;
+  if (n.outputs[0] != kNoValue) w.Into(n.outputs[0]).To(loss, dtype);
+  if (n.outputs[1] != kNoValue) w.Into(n.outputs[1]).To(count, g.value(n.outputs[1]).dtype);
+  return true;
+}
+
+// grad, self, target, weight, reduction, ignore_index, total_weight: a number in one column of each row.
+bool NllLossBackward(Graph& g, const Node& n, NodeWriter w) {
+  if (!IsPlainNllLoss(g, n, 1) || n.args[4].constant.toInt() == 0) return false;
+  const ir::Value in = g.value(n.args[1].value);
+  const std::int64_t columns = in.sizes[1].value, ignored = n.args[5].constant.toInt();
+  if (columns > (1 << 18)) return false;
+  const c10::ScalarType type = Wide(in.dtype);
+  const at::TensorOptions options = at::TensorOptions().device(in.device).dtype(c10::ScalarType::Int);
+  const ValueId column = g.AddConstant(at::arange(columns, options));
+  ir::Value rows = g.value(n.args[2].value);
+  rows.sizes.push_back(Dim(1));
+  rows.strides.push_back(Dim(1));
+  const ValueId target = w.Call("aten.unsqueeze", {n.args[2], Arg::Constant(std::int64_t{1})}, rows);
+  const ValueId named = w.To(target, c10::ScalarType::Int);
+  ir::Value plane = in;
+  plane.storage = -1;
+  plane.strides = ir::ContiguousStrides(g.exprs, in.sizes);
+  plane.dtype = c10::ScalarType::Bool;
+  ValueId match = w.Call("aten.eq.Tensor", {Arg::OfValue(column), Arg::OfValue(named)}, plane);
+  if (ignored >= 0 && ignored < columns) {
+    ir::Value flags = g.value(column);
+    flags.dtype = c10::ScalarType::Bool;
+    const ValueId kept = w.Call("aten.ne.Scalar", {Arg::OfValue(column), n.args[5]}, flags);
+    match = w.Call("aten.logical_and", {Arg::OfValue(match), Arg::OfValue(kept)}, plane);
+  }
+  ValueId scale = w.Unary("neg", w.To(n.args[0].value, type));
+  if (n.args[4].constant.toInt() == 1) scale = w.Binary("div", scale, w.To(n.args[6].value, type));
+  const ValueId zero = g.AddConstant(at::scalar_tensor(0, at::TensorOptions().dtype(type)));
+  plane.dtype = type;
+  const bool exact = type == in.dtype && g.value(n.outputs[0]).strides == plane.strides;
+  if (exact) w.Into(n.outputs[0]);
+  const ValueId dx = w.Call("aten.where.self", {Arg::OfValue(match), Arg::OfValue(scale), Arg::OfValue(zero)}, plane);
+  if (!exact) w.Into(n.outputs[0]).To(dx, in.dtype);
+  return true;
+}
+
 bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
   const std::string& name = n.op->name();
   if (name == "aten._softmax") return Softmax(g, n, w, false);
@@ -311,6 +437,9 @@ bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
   if (name == "aten.native_layer_norm") return LayerNorm(g, n, w);
   if (name == "aten.native_layer_norm_backward") return LayerNormBackward(g, n, w);
   if (name == "aten.native_group_norm") return GroupNorm(g, n, w);
+  if (name == "aten.native_group_norm_backward") return GroupNormBackward(g, n, w);
+  if (name == "aten.nll_loss_forward") return NllLoss(g, n, w);
+  if (name == "aten.nll_loss_backward") return NllLossBackward(g, n, w);
   if (name == "aten.mean.dim") return Mean(g, n, w, false);
   if (name == "aten.mean") return Mean(g, n, w, true);
   if (name == "aten.sum") return FullSum(g, n, w);

@@ -87,9 +87,11 @@ class Planner {
     if (!cuda.ok() && !device.is_cpu()) return cuda;
     auto lowered = Lower(g_, group, needed, cuda.ok() ? kCudaSplits : kCpuSplits);
     if (!lowered.ok()) return lowered.status();
-    if (!cuda.ok()) return MakeCpuStep(g_, group, *std::move(lowered));
+    if (!cuda.ok() && lowered->checks.empty()) return MakeCpuStep(g_, group, *std::move(lowered), nullptr);
     auto fallback = MakeAtenStep(g_, group.nodes, results, options_);
     if (!fallback.ok()) return fallback.status();
+    if (!cuda.ok()) return MakeCpuStep(g_, group, *std::move(lowered), *std::move(fallback));
+    if (!lowered->checks.empty()) return absl::UnimplementedError("indices are checked by the host");
     return MakeCudaStep(g_, group, *std::move(lowered), *std::move(fallback));
   }
 

@@ -186,17 +186,24 @@ class Grouper {
         }
         ReductionForm made;
         const bool from_reduction = group.has_reduction() && IsReduction(g_, node(p), &made);
-        // Only a result with the dimensions kept lines up with the other values.
+        if (reduction && form.picks && v == node(n).args[1].value) legal = false;
+        // Only a result with the dimensions kept lines up with the other values, and a target with nothing else.
         if (from_reduction && !made.keep) legal = false;
         at = std::max(at, stage[p] + (from_reduction ? 1 : 0));
       });
-      if (!legal) return false;
+      if (!legal || (reduction && form.picks && ReadsElsewhere(group, n, node(n).args[1].value))) return false;
       stage[n] = at;
       if (reduction && ++reductions[at] > kMostReductions) return false;
       if (group.kind == GroupKind::kColumn && at > 0 && (full || reduction)) return false;
       if (IsUsedOutside(node(n).outputs[0], inside)) buffers.insert(node(n).outputs[0]);
     }
     return buffers.size() <= kMostBuffers;
+  }
+
+  // Another node of the group than `n` reads v.
+  bool ReadsElsewhere(const Group& group, NodeIndex n, ValueId v) const {
+    const std::vector<NodeIndex>& users = users_[static_cast<std::size_t>(v)];
+    return std::any_of(users.begin(), users.end(), [&](NodeIndex u) { return u != n && group.Contains(u); });
   }
 
   bool IsUsedOutside(ValueId v, const std::set<NodeIndex>& inside) const {
@@ -411,46 +418,6 @@ class Grouper {
 }  // namespace
 
 bool Group::Contains(NodeIndex n) const { return std::binary_search(nodes.begin(), nodes.end(), n); }
-
-bool IsReduction(const Graph& graph, const Node& node, ReductionForm* form) {
-  const std::string& name = node.op->name();
-  const bool sum = name == "aten.sum.dim_IntList";
-  if (!sum && name != "aten.amax" && name != "aten.amin") return false;
-  if (node.outputs.size() != 1 || node.outputs[0] == kNoValue || node.args[0].kind != ir::Arg::Kind::kValue)
-    return false;
-  const ir::Value& in = graph.value(node.args[0].value);
-  const ir::Value& out = graph.value(node.outputs[0]);
-  if (!StorageOf(in.dtype) || !StorageOf(out.dtype) || in.layout != c10::Layout::Strided) return false;
-  if (!sum && (in.dtype == c10::ScalarType::Bool || in.dtype != out.dtype)) return false;
-  if (sum && out.dtype == c10::ScalarType::Bool) return false;
-  const auto rank = static_cast<std::int64_t>(in.sizes.size());
-  std::vector<std::int64_t> dims;
-  if (node.args[1].kind == ir::Arg::Kind::kConstant && node.args[1].constant.isIntList()) {
-    dims = node.args[1].constant.toIntVector();
-  } else if (node.args[1].kind != ir::Arg::Kind::kNone && !node.args[1].constant.isNone()) {
-    return false;
-  }
-  if (rank == 0) return false;
-  if (dims.empty()) {
-    for (std::int64_t d = 0; d < rank; ++d) dims.push_back(d);
-  }
-  for (std::int64_t& d : dims) d = d < 0 ? d + rank : d;
-  std::sort(dims.begin(), dims.end());
-  for (std::size_t i = 1; i < dims.size(); ++i) {
-    if (dims[i] != dims[i - 1] + 1) return false;
-  }
-  form->begin = static_cast<std::size_t>(dims.front());
-  form->end = static_cast<std::size_t>(dims.back()) + 1;
-  form->keep = node.args[2].kind == ir::Arg::Kind::kConstant && node.args[2].constant.toBool();
-  bool all_one = true;
-  for (std::size_t d = form->begin; d < form->end; ++d) {
-    const Dim& size = in.sizes[d];
-    if (size == Dim(0)) return false;  // eager's rules for empty reductions are its own
-    if (!sum && size.is_symbolic()) return false;
-    all_one = all_one && size == Dim(1);
-  }
-  return !all_one;
-}
 
 Schedule MakeSchedule(const Graph& graph) { return Grouper(graph).Run(); }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/fusion/reduction.h"
 #include "backends/graph/graph.h"
 
 namespace framefuse::fusion {
@@ -36,13 +37,6 @@ struct Schedule {
   std::vector<int> home;  // for each node the group whose result counts; -1: ATen. Other groups may hold clones.
   std::vector<ScheduleItem> items;
 };
-
-// A reduction that kernels have: its dimensions are a range.
-struct ReductionForm {
-  std::size_t begin = 0, end = 0;
-  bool keep = false;
-};
-bool IsReduction(const ir::Graph& graph, const ir::Node& node, ReductionForm* form);
 
 Schedule MakeSchedule(const ir::Graph& graph);
 // For the log "fusion" and explain.

@@ -157,16 +157,49 @@ class GroupWriter {
   }
 
   KernelValue EmitNode(const Node& n) {
+    return EmitNode(n, [this](GraphValue v) { return Emit(v); });
+  }
+
+  template <typename F>
+  KernelValue EmitNode(const Node& n, F emit) {
     std::vector<KernelValue> tensors, numbers;
     for (const ir::Arg& arg : n.args) {
       if (arg.kind != ir::Arg::Kind::kValue) {
         tensors.push_back(kernel_ir::kNoValue);
       } else {
-        tensors.push_back(NumberConstant(g_, arg.value) ? EmitNumber(*builder_, g_, arg.value) : Emit(arg.value));
+        tensors.push_back(NumberConstant(g_, arg.value) ? EmitNumber(*builder_, g_, arg.value) : emit(arg.value));
       }
       numbers.push_back(NumberOf(arg));
     }
     return PointwiseEmitter(g_, n, &*builder_, std::move(tensors), std::move(numbers)).Emit();
+  }
+
+  bool IsPick(NodeIndex n) const {
+    ReductionForm form;
+    return IsReduction(g_, node(n), &form) && form.picks;
+  }
+
+  // What the target names of its row. The index was checked before.
+  KernelValue EmitPick(NodeIndex n) {
+    const Node& pick = node(n);
+    const std::int64_t ignored = pick.args[4].constant.toInt();
+    out_.checks.push_back({pick.args[1].value, value(pick.args[0].value).sizes[1], ignored});
+    const KernelValue target = Emit(pick.args[1].value);
+    const KernelValue valid = builder_->Compare(Op::kNe, target, builder_->ConstInt(Type::kI64, ignored));
+    std::map<GraphValue, KernelValue> made;
+    const KernelValue index = builder_->Select(valid, target, builder_->ConstInt(Type::kI64, 0));
+    const KernelValue element = EmitAt(pick.args[0].value, index, &made);
+    return builder_->Select(valid, builder_->Unary(Op::kNeg, element), builder_->Const(builder_->TypeOf(element), 0));
+  }
+
+  // A value of the full shape at one index of the row.
+  KernelValue EmitAt(GraphValue v, KernelValue index, std::map<GraphValue, KernelValue>* made) {
+    if (IsRowLevel(v)) return Emit(v);
+    if (const auto it = made->find(v); it != made->end()) return it->second;
+    const auto by = made_by_.find(v);
+    return (*made)[v] = by == made_by_.end()
+                            ? builder_->LoadAt(BufferOf(v), index)
+                            : EmitNode(node(by->second), [&](GraphValue arg) { return EmitAt(arg, index, made); });
   }
 
   KernelValue EmitReduce(NodeIndex n) {

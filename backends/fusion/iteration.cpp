@@ -15,7 +15,7 @@ std::vector<Dim> StridesOver(const Graph& g, const Group& group, ValueId v) {
   const ir::Value& value = g.value(v);
   std::vector<Dim> strides(group.shape.size(), Dim(0));
   const std::size_t reduced = group.reduce_end - group.reduce_begin;
-  // A reduction without kept dimensions is the only value with fewer of them on the left of others.
+  // A reduction without kept dimensions is the only value with fewer of them on the left of others; or a target of one.
   bool dropped = group.has_reduction() && value.sizes.size() + reduced == group.shape.size();
   for (std::size_t d = 0, k = 0; dropped && d < group.shape.size(); ++d) {
     if (d >= group.reduce_begin && d < group.reduce_end) continue;
@@ -26,6 +26,7 @@ std::vector<Dim> StridesOver(const Graph& g, const Group& group, ValueId v) {
       const ir::Node& node = g.nodes[static_cast<std::size_t>(n)];
       ReductionForm form;
       if (node.outputs[0] == v && IsReduction(g, node, &form)) return !form.keep;
+      if (IsReduction(g, node, &form) && form.picks && node.args[1].value == v) return true;
     }
     return false;
   };

@@ -79,7 +79,9 @@ class Lowering : private GroupWriter {
     if (it_.reduced.empty() || it_.reduced.size() > 2) {
       return absl::UnimplementedError("reduced dimensions do not collapse");
     }
-    if (ShouldSplitRow()) return SplitRow();
+    const bool picks = std::any_of(group_.nodes.begin(), group_.nodes.end(), [this](NodeIndex n) { return IsPick(n); });
+    if (picks && it_.reduced.size() != 1) return absl::UnimplementedError("an index over two dimensions");
+    if (!picks && ShouldSplitRow()) return SplitRow();
     StartRow();
     MarkScratch();
     for (int stage = 0; stage <= stages_; ++stage) RowStage(stage);
@@ -102,13 +104,13 @@ class Lowering : private GroupWriter {
   }
 
   void RowStage(int stage) {
-    std::vector<NodeIndex> row_nodes, reductions;
+    std::vector<NodeIndex> row_nodes, reductions, picks;
     std::vector<GraphValue> stores, row_stores;
     for (NodeIndex n : group_.nodes) {
       const GraphValue v = node(n).outputs[0];
       const int ready = stage_[v] + (IsReduce(n) ? 1 : 0);
       const bool stored = std::find(out_.outputs.begin(), out_.outputs.end(), v) != out_.outputs.end();
-      if (IsReduce(n) && stage_[v] == stage) reductions.push_back(n);
+      if (IsReduce(n) && stage_[v] == stage) (IsPick(n) ? picks : reductions).push_back(n);
       if (ready != stage) continue;
       if (IsRowLevel(v)) {
         if (!IsReduce(n)) row_nodes.push_back(n);
@@ -117,9 +119,10 @@ class Lowering : private GroupWriter {
         stores.push_back(v);
       }
     }
-    if (!row_nodes.empty() || !row_stores.empty()) {
+    if (!row_nodes.empty() || !row_stores.empty() || !picks.empty()) {
       Begin(BlockKind::kOnce);
       for (NodeIndex n : row_nodes) Emit(node(n).outputs[0]);
+      for (NodeIndex n : picks) row_memo_[node(n).outputs[0]] = EmitPick(n);
       for (GraphValue v : row_stores) Store(v);
     }
     if (stores.empty() && reductions.empty()) return;

@@ -34,8 +34,16 @@ struct Temporary {
   std::int64_t elements = 0;
 };
 
+// Each element of `index` must be in [0, extent), or be `ignored`, before a kernel runs.
+struct IndexCheck {
+  ir::ValueId index = ir::kNoValue;
+  ir::Dim extent;
+  std::int64_t ignored = 0;
+};
+
 struct LoweredGroup {
   std::vector<ir::ValueId> inputs, outputs;
+  std::vector<IndexCheck> checks;
   std::vector<LoweredKernel> kernels;  // run in order
   std::vector<Temporary> temporaries;
 };

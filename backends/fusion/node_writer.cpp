@@ -37,6 +37,7 @@ ValueId NodeWriter::Call(std::string_view full_name, std::vector<Arg> args, cons
   const ValueId out = into_ != ir::kNoValue ? into_ : graph_.AddValue(like);
   into_ = ir::kNoValue;
   node.outputs = {out};
+  node.outputs.resize(node.op->returns().size(), ir::kNoValue);
   nodes_.push_back(std::move(node));
   return out;
 }

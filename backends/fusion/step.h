@@ -41,8 +41,10 @@ absl::StatusOr<std::unique_ptr<Step>> MakeAtenStep(const ir::Graph& graph, const
                                                    const std::vector<ir::ValueId>& outputs,
                                                    const BackendOptions& options);
 
-// One lowered group on the CPU; `graph` outlives the step.
-absl::StatusOr<std::unique_ptr<Step>> MakeCpuStep(const ir::Graph& graph, const Group& group, LoweredGroup lowered);
+// One lowered group on the CPU; `graph` outlives the step. `fallback`, the same as ATen operators, is for groups with
+// index checks: it says what eager says of a wrong index. Else it may be null.
+absl::StatusOr<std::unique_ptr<Step>> MakeCpuStep(const ir::Graph& graph, const Group& group, LoweredGroup lowered,
+                                                  std::unique_ptr<Step> fallback);
 
 // One lowered group on a CUDA device, to be compiled by CompileCudaSteps. `fallback` does the same as ATen operators.
 absl::StatusOr<std::unique_ptr<Step>> MakeCudaStep(const ir::Graph& graph, const Group& group, LoweredGroup lowered,

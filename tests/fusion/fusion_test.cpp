@@ -120,7 +120,8 @@ output %4 user
 output %5 user
 )",
              {"aten.view", "aten.view", "aten.view",
-              "row: _to_copy, sum, div, sub, mul, sum, div, add, rsqrt, mul, mul, add, _to_copy, _to_copy, _to_copy, silu",
+              "row: _to_copy, sum, div, sub, mul, sum, div, add, rsqrt, mul, mul, add, _to_copy, _to_copy, _to_copy, "
+              "silu",
               "aten.view", "aten.view", "aten.view"}},
         Case{"number_constants",
              R"(graph "g" functional

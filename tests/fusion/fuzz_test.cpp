@@ -124,12 +124,22 @@ class Generator {
     Shape shape = values_[a];
     const std::size_t begin = Pick(shape.size()), end = begin + 1 + Pick(shape.size() - begin);
     Shape dims;
+    std::int64_t terms = 1;
     for (std::size_t d = begin; d < end; ++d) {
       dims.push_back(static_cast<std::int64_t>(d));
+      terms *= shape[d];
       shape[d] = 1;
     }
     constexpr const char* kOps[] = {"sum.dim_IntList", "amax", "mean.dim"};
-    text_ += Define(shape) + "aten." + kOps[Pick(3)] + "(" + Use(a) + ", " + Text(dims) + ", True)\n";
+    const std::size_t op = Pick(std::size(kOps));
+    if (op == 0) {
+      // A sum's error grows with its terms, and sin of it would show it whole.
+      text_ += Define(values_[a]) + "aten.mul.Scalar(" + Use(a) + ", " +
+               std::to_string(1.0 / static_cast<double>(terms)) + ")\n";
+      Add(values_[a]);
+      a = values_.size() - 1;
+    }
+    text_ += Define(shape) + "aten." + kOps[op] + "(" + Use(a) + ", " + Text(dims) + ", True)\n";
     Add(shape);
   }
 

@@ -1,0 +1,22 @@
+// Reductions that kernels have: sums and extremes over neighbouring dimensions, and the pick of one element a row.
+// Owner: backends/fusion.
+#ifndef FRAMEFUSE_BACKENDS_FUSION_REDUCTION_H_
+#define FRAMEFUSE_BACKENDS_FUSION_REDUCTION_H_
+
+#include <cstddef>
+
+#include "backends/graph/graph.h"
+
+namespace framefuse::fusion {
+
+// A reduction that kernels have: its dimensions are a range.
+struct ReductionForm {
+  std::size_t begin = 0, end = 0;
+  bool keep = false;
+  bool picks = false;  // one element of each row, named by an index tensor, and not all of them
+};
+bool IsReduction(const ir::Graph& graph, const ir::Node& node, ReductionForm* form);
+
+}  // namespace framefuse::fusion
+
+#endif  // FRAMEFUSE_BACKENDS_FUSION_REDUCTION_H_

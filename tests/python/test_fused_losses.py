@@ -1,0 +1,89 @@
+"""Cross-entropy and group norm in generated kernels: values and gradients as near to fp64 as eager's, eager's errors, and that kernels ran."""
+
+import pathlib
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import framefuse
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
+from compare import mismatch, widened  # noqa: E402
+
+ROWS, CLASSES = 33, 71
+
+
+def values_and_gradients(function, inputs):
+    inputs = [t.clone().requires_grad_(t.is_floating_point()) for t in inputs]
+    result = function(*inputs)
+    # Unequal weights: the gradient of a plain sum of normalised numbers is 0.
+    (result.double() * torch.linspace(0.5, 1.5, result.numel()).view(result.shape)).sum().backward()
+    return [result.detach(), *(t.grad for t in inputs if t.grad is not None)]
+
+
+def check(function, *inputs):
+    """Compares with eager and fp64; returns what ran as ATen operators."""
+    with framefuse.capture_logs("fusion") as records:
+        got = values_and_gradients(framefuse.compile(function, fullgraph=True), inputs)
+    eager = values_and_gradients(function, inputs)
+    exact = values_and_gradients(function, [widened(t) for t in inputs])
+    assert len(got) == len(eager)
+    for g, e, x in zip(got, eager, exact):
+        assert mismatch(g, e, x, roundings=8) == ""
+    return " ".join(text for _, text in records if text.startswith(("ATen", "not fused")))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_cross_entropy(dtype, reduction):
+    torch.manual_seed(1)
+    x, target = torch.randn(ROWS, CLASSES, dtype=dtype), torch.randint(0, CLASSES, (ROWS,))
+    target[3] = -100
+    aten = check(lambda x, t: F.cross_entropy(x, t, reduction=reduction), x, target)
+    assert ("nll_loss" in aten) == (reduction == "none")
+
+
+def test_a_class_is_ignored():
+    torch.manual_seed(2)
+    x, target = torch.randn(ROWS, CLASSES), torch.randint(0, CLASSES, (ROWS,))
+    target[::3] = 7
+    assert "nll_loss" not in check(lambda x, t: F.cross_entropy(x * 2, t, ignore_index=7), x, target)
+
+
+def test_all_targets_are_ignored():
+    function = framefuse.compile(lambda x, t: F.cross_entropy(x, t), fullgraph=True)
+    assert function(torch.randn(ROWS, CLASSES), torch.full((ROWS,), -100)).isnan()
+
+
+@pytest.mark.parametrize("wrong", [CLASSES, -1, 2**40])
+def test_a_wrong_target_raises_as_in_eager(wrong):
+    def loss(x, t):
+        return F.cross_entropy(x, t)
+
+    x, target = torch.randn(ROWS, CLASSES), torch.zeros(ROWS, dtype=torch.long)
+    compiled = framefuse.compile(loss, fullgraph=True)
+    assert torch.allclose(compiled(x, target), loss(x, target))
+    target[5] = wrong
+    with pytest.raises(IndexError) as eager:
+        loss(x, target)
+    with pytest.raises(IndexError) as ours:
+        compiled(x, target)
+    assert str(ours.value).splitlines()[0] == str(eager.value).splitlines()[0]
+
+
+def test_targets_with_strides_and_a_square_of_classes():
+    torch.manual_seed(3)
+    check(lambda x, t: F.cross_entropy(x.float(), t[::2]), torch.randn(ROWS, CLASSES).bfloat16(), torch.randint(0, CLASSES, (2 * ROWS,)))
+    check(lambda x, t: F.nll_loss(x, t), torch.randn(ROWS, ROWS), torch.randint(0, ROWS, (ROWS,)))
+    check(lambda x, t: F.nll_loss(x.t(), t), torch.randn(CLASSES, ROWS), torch.randint(0, CLASSES, (ROWS,)))
+
+
+@pytest.mark.parametrize("shape, groups", [((2, 8, 5, 7), 4), ((3, 6, 11), 2), ((1, 4, 4, 4), 4), ((2, 6, 3, 4, 5), 1)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_group_norm(shape, groups, dtype):
+    torch.manual_seed(4)
+    x, w, b = torch.randn(shape, dtype=dtype) + 0.5, torch.randn(shape[1], dtype=dtype), torch.randn(shape[1], dtype=dtype)
+    assert "native_group_norm" not in check(lambda x, w, b: F.silu(F.group_norm(x, groups, w, b)), x, w, b)
+    check(lambda x: F.group_norm(x, groups), x)
