@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/lru_cache.h"
 #include "guards/leaf/tensor.h"
 
 namespace framefuse {
@@ -190,6 +191,17 @@ PyObject* HandledExceptionOfThread() {
   return handled.get();  // the thread keeps it
 }
 
+// A C function without arguments; the number that it gives is kept for the length of a check.
+PyObject* AbcToken() {
+  static PyObject* const module = PyImport_ImportModule("_abc");
+  static PyObject* const function = module != nullptr ? PyObject_GetAttrString(module, "get_cache_token") : nullptr;
+  static auto* const latest = new Ref();
+  Ref now = function != nullptr ? Ref::Steal(PyObject_CallNoArgs(function)) : Ref();
+  if (!now) PyErr_Clear();
+  if (!now || !*latest || PyObject_RichCompareBool(now, *latest, Py_EQ) != 1) *latest = std::move(now);
+  return latest->get();
+}
+
 PyObject* ReadFrame(const Read& read, const FrameView& frame) {
   switch (read.kind) {
     case SourceKind::kLocal:
@@ -204,6 +216,8 @@ PyObject* ReadFrame(const Read& read, const FrameView& frame) {
       return frame.builtins;
     case SourceKind::kConstant:
       return read.constant.get();
+    case SourceKind::kAbcToken:
+      return AbcToken();
     case SourceKind::kHandledException:
       return HandledExceptionOfThread();
     default:
@@ -267,6 +281,9 @@ absl::StatusOr<Read> MakeRead(const Source& source) {
       if (!source.key) return Malformed("a constant source needs its object");
       read.constant = source.key;
       break;
+    case SourceKind::kCachedResult:
+      read.constant = source.key;
+      break;
     case SourceKind::kSlotAttr: {
       if (!source.key || source.key.type() != &PyMemberDescr_Type)
         return Malformed("a slot source needs a member descriptor");
@@ -322,6 +339,8 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
       return ReadMethod(base, true);
     case SourceKind::kMethodFunction:
       return ReadMethod(base, false);
+    case SourceKind::kCachedResult:
+      return frame_ops::CanReadLruCache(base) ? frame_ops::LruCachedResult(base, read.constant) : nullptr;
     case SourceKind::kWeakrefTarget:
       return PyWeakref_CheckRefExact(base) ? PyWeakref_GET_OBJECT(base) : nullptr;
     case SourceKind::kTensorGrad:
@@ -340,8 +359,8 @@ PyObject* DescriptorOfBoundMethod(PyObject* builtin) {
   for (PyTypeObject* type = Py_TYPE(self); type != nullptr; type = type->tp_base) {
     PyObject* found = type->tp_dict != nullptr ? PyDict_GetItemString(type->tp_dict, definition->ml_name) : nullptr;
     if (found == nullptr) continue;
-    const bool same = Py_IS_TYPE(found, &PyMethodDescr_Type) &&
-                      reinterpret_cast<PyMethodDescrObject*>(found)->d_method == definition;
+    const bool same =
+        Py_IS_TYPE(found, &PyMethodDescr_Type) && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == definition;
     return same ? found : nullptr;
   }
   return nullptr;

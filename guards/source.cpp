@@ -53,6 +53,10 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
       return SlotText(s.index, local_names);
     case SourceKind::kHandledException:
       return "sys.exception()";
+    case SourceKind::kAbcToken:
+      return "abc.get_cache_token()";
+    case SourceKind::kCachedResult:
+      return base + ".<cache>[" + PlainText(s.key) + "]";
     case SourceKind::kClosureCell:
       return Indexed("function.__closure__", s.index);
     case SourceKind::kFunction:

@@ -20,30 +20,32 @@ inline constexpr SourceId kNoSource = 0;
 
 enum class SourceKind : std::uint8_t {
   kNone,
-  kLocal,           // frame slot `index` (localsplus: arguments, cells, free variables, then the stack)
-  kClosureCell,     // cell object `index` of the frame's own function (func.__closure__[index])
-  kFunction,        // the frame's function object
-  kGlobals,         // the frame's globals dict
-  kBuiltins,        // the frame's builtins dict
+  kLocal,             // frame slot `index` (localsplus: arguments, cells, free variables, then the stack)
+  kClosureCell,       // cell object `index` of the frame's own function (func.__closure__[index])
+  kFunction,          // the frame's function object
+  kGlobals,           // the frame's globals dict
+  kBuiltins,          // the frame's builtins dict
   kHandledException,  // the exception that the thread is handling, as sys.exception() gives it; absent if none
-  kConstant,        // `key` itself: an object the entry keeps alive (a module of torch, say)
-  kCellContents,    // contents of the cell object `base`
-  kInstanceAttr,    // `key` in the instance dict (or inline values) of `base`; never runs descriptors
-  kInstanceDict,    // base.__dict__ as an object (only where it is materialised already)
-  kSlotAttr,        // member descriptor (__slots__) `key` (the descriptor object) read from `base`
-  kType,            // type(base)
-  kTypeAttr,        // `key` looked up in base.__mro__ (base is a type), raw
-  kItem,            // base[key], base an exact dict/OrderedDict/list/tuple/deque…; key an int or an immutable
-  kModuleAttr,      // `key` in the dict of the module `base`
-  kDefault,         // base.__defaults__[index] of the function `base`
-  kKwDefault,       // base.__kwdefaults__[key]
-  kFunctionCell,    // base.__closure__[index] of the function `base` (the cell object)
-  kFunctionField,   // base.__code__ / __globals__ / __dict__ … (`key` names it) of the function `base`
-  kMethodSelf,      // base.__self__ of a bound method
-  kMethodFunction,  // base.__func__ of a bound method; the method descriptor of a bound C method
-  kTensorGrad,      // base.grad of a tensor
-  kWeakrefTarget,   // what the weak reference `base` refers to; None once it is dead
-  kPartialField,    // base.func / args / keywords of functools.partial (`key` names it)
+  kAbcToken,          // abc.get_cache_token(): another number whenever a class is registered with an ABC
+  kConstant,          // `key` itself: an object the entry keeps alive (a module of torch, say)
+  kCellContents,      // contents of the cell object `base`
+  kInstanceAttr,      // `key` in the instance dict (or inline values) of `base`; never runs descriptors
+  kInstanceDict,      // base.__dict__ as an object (only where it is materialised already)
+  kSlotAttr,          // member descriptor (__slots__) `key` (the descriptor object) read from `base`
+  kType,              // type(base)
+  kTypeAttr,          // `key` looked up in base.__mro__ (base is a type), raw
+  kItem,              // base[key], base an exact dict/OrderedDict/list/tuple/deque…; key an int or an immutable
+  kModuleAttr,        // `key` in the dict of the module `base`
+  kDefault,           // base.__defaults__[index] of the function `base`
+  kKwDefault,         // base.__kwdefaults__[key]
+  kFunctionCell,      // base.__closure__[index] of the function `base` (the cell object)
+  kFunctionField,     // base.__code__ / __globals__ / __dict__ … (`key` names it) of the function `base`
+  kMethodSelf,        // base.__self__ of a bound method
+  kMethodFunction,    // base.__func__ of a bound method; the method descriptor of a bound C method
+  kTensorGrad,        // base.grad of a tensor
+  kWeakrefTarget,     // what the weak reference `base` refers to; None once it is dead
+  kCachedResult,      // what functools.lru_cache's wrapper `base` keeps for the call `key`; absent if nothing
+  kPartialField,      // base.func / args / keywords of functools.partial (`key` names it)
 };
 
 struct Source {

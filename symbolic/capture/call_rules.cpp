@@ -98,8 +98,8 @@ const std::vector<MethodRow>& WriterMethods() {
 const absl::flat_hash_set<PyTypeObject*>& ReadOnlyTypes() {
   static const auto* types = [] {
     auto* set = new absl::flat_hash_set<PyTypeObject*>{
-        &PyLong_Type,       &PyFloat_Type,     &PyBool_Type,       &PyUnicode_Type,   &PyBytes_Type,
-        &PyComplex_Type,    &PyTuple_Type,     &PyFrozenSet_Type,  &PyRange_Type,     &PySlice_Type,
+        &PyLong_Type,       &PyFloat_Type,      &PyBool_Type,      &PyUnicode_Type,   &PyBytes_Type,
+        &PyComplex_Type,    &PyTuple_Type,      &PyFrozenSet_Type, &PyRange_Type,     &PySlice_Type,
         &PyDictKeys_Type,   &PyDictValues_Type, &PyDictItems_Type, &PyODictKeys_Type, &PyODictValues_Type,
         &PyODictItems_Type, &PyMemoryView_Type, &PyGen_Type,       &PyDictProxy_Type, &PyProperty_Type,
         Py_TYPE(Py_None)};
@@ -185,8 +185,8 @@ bool IsDispatcherFunction(BorrowedRef builtin) {
   // The functions of torch._C._VariableFunctions are static methods without a self: known by their definitions.
   static const auto* definitions = [] {
     auto* set = new absl::flat_hash_set<const PyMethodDef*>();
-    for (const char* path : {"torch._C._VariableFunctions", "torch._C._nn", "torch._C._linalg", "torch._C._fft",
-                             "torch._C._special"}) {
+    for (const char* path :
+         {"torch._C._VariableFunctions", "torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special"}) {
       Ref owner = ResolvePath(path);
       Ref names = owner ? Ref::Steal(PyObject_Dir(owner)) : Ref();
       for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names.get()); ++i) {
@@ -209,11 +209,11 @@ bool IsGradFunction(BorrowedRef function) {
 
 bool IsTorchLeafFunction(BorrowedRef function) {
   static const auto* modules = new absl::flat_hash_set<std::string>{
-      "torch.functional", "torch.nn.functional", "torch._tensor", "torch._jit_internal", "torch.special",
-      "torch._lowrank",   "torch.linalg",        "torch.fft"};
+      "torch.functional", "torch.nn.functional", "torch._tensor", "torch._jit_internal",
+      "torch.special",    "torch._lowrank",      "torch.linalg",  "torch.fft"};
   auto* f = reinterpret_cast<PyFunctionObject*>(function.get());
-  const char* module = f->func_module != nullptr && PyUnicode_Check(f->func_module)
-                           ? PyUnicode_AsUTF8(f->func_module) : nullptr;
+  const char* module =
+      f->func_module != nullptr && PyUnicode_Check(f->func_module) ? PyUnicode_AsUTF8(f->func_module) : nullptr;
   if (module == nullptr) {
     PyErr_Clear();
     return false;

@@ -19,7 +19,8 @@ enum class SpecialCall : std::uint8_t {
   kSetAttr,
   kDelAttr,
   kIsInstance,
-  kAbcCheck,  // isinstance and issubclass as abc has them: they look at classes only
+  kAbcCheck,  // isinstance as abc has it: it looks at the class only
+  kAbcSubclassCheck,
   kIsSubclass,
   kLen,
   kIter,

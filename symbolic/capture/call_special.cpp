@@ -12,7 +12,67 @@ Value Boolean(bool b) { return Value{Ref::Create(b ? Py_True : Py_False), kNoSou
 
 bool IsPythonMethod(BorrowedRef o) { return o && PyFunction_Check(o.get()); }
 
+Ref AbcToken() {
+  static PyObject* const module = PyImport_ImportModule("_abc");
+  return Ref::Steal(PyObject_CallMethod(module, "get_cache_token", nullptr));
+}
+
+// Whether an ABC's caches, the positive or the valid negative one, hold the class.
+bool IsInAbcCache(PyObject* cls, PyObject* sub) {
+  static PyObject* const module = PyImport_ImportModule("_abc");
+  const Ref dump = Ref::Steal(PyObject_CallMethod(module, "_get_dump", "O", cls));
+  const Ref reference = dump ? Ref::Steal(PyWeakref_NewRef(sub, nullptr)) : Ref();
+  if (!reference) {
+    PyErr_Clear();
+    return false;
+  }
+  const auto holds = [&](int which) {
+    PyObject* set = PyTuple_GET_ITEM(dump.get(), which);
+    return PyAnySet_Check(set) && PySet_Contains(set, reference) == 1;
+  };
+  if (holds(1)) return true;
+  const Ref token = AbcToken();
+  return PyObject_RichCompareBool(PyTuple_GET_ITEM(dump.get(), 3), token, Py_EQ) == 1 && holds(2);
+}
+
 }  // namespace
+
+Value Capture::CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args, bool of_instance) {
+  if (args[1].source != kNoSource && IsLeaf(args[1].object)) {
+    AddGuard(args[1].source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(args[1].object.type()));
+  }
+  PyObject* cls = args[0].object;
+  PyObject* sub = of_instance ? reinterpret_cast<PyObject*>(args[1].object.type()) : args[1].object.get();
+  const BorrowedRef hook = LookupInType(reinterpret_cast<PyTypeObject*>(cls), "__subclasshook__");
+  const Ref function = hook && Py_IS_TYPE(hook.get(), &PyClassMethod_Type)
+                           ? Ref::Steal(PyObject_GetAttrString(hook, "__func__"))
+                           : Ref();
+  const bool users =
+      IsPythonMethod(function) && !IsSkippedCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())));
+  if (!users || IsInAbcCache(cls, sub)) {
+    // The library's own hooks only look at classes; what they run is not counted, since a cache may spare it next time.
+    const HookScope native(HookMode::kOff);
+    Value answer = CallNative(callable.object, args, nullptr);
+    if (answer && answer.object.get() == Py_False) {
+      AddGuard(sources_.Intern(SourceKind::kAbcToken, kNoSource, 0, nullptr), GuardKind::kEquals, AbcToken());
+    }
+    return answer;
+  }
+  const std::uint64_t writes = writes_;
+  const int operations = tracer_.NodeCount();
+  const ValueView both[] = {args[0], of_instance ? ValueView(sub, ConstantSource(sub)) : args[1]};
+  Value answer = CallFunction(act, Adopt(function, ConstantSource(function)), both, nullptr, Completion::kCallback);
+  if (control.unwinding) return Value();
+  if (!answer || !PyBool_Check(answer.object.get()) || writes != writes_ || operations != tracer_.NodeCount()) {
+    return Break(GraphBreakKind::kUnlistedCallable, "a __subclasshook__ that does more than answer True or False");
+  }
+  // Made for real when the entry runs, the check fills the ABC's cache.
+  CachedCall call;
+  call.wrapper = Ref::Create(callable.object);
+  call.args = Ref::Steal(PyTuple_Pack(2, cls, args[1].object.get()));
+  cached_calls_.push_back(std::move(call));
+  return answer;
+}
 
 Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                            BorrowedRef kwnames) {
@@ -49,11 +109,9 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       Consume(args[1]);
       return DeleteAttr(act, args[0], args[1].object) ? None() : Value();
     case SpecialCall::kAbcCheck:
-      if (!plain || n != 2) return raise();
-      if (args[1].source != kNoSource && IsLeaf(args[1].object)) {
-        AddGuard(args[1].source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(args[1].object.type()));
-      }
-      return CallNative(callable.object, args, kwnames);
+    case SpecialCall::kAbcSubclassCheck:
+      if (!plain || n != 2 || !PyType_Check(args[0].object.get())) return raise();
+      return CallAbcCheck(act, callable, args, which == SpecialCall::kAbcCheck);
     case SpecialCall::kIsInstance:
     case SpecialCall::kIsSubclass: {
       if (!plain || n != 2) return raise();

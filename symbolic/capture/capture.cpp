@@ -134,8 +134,8 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   act.completion = frame_ops::IsGenerator(frame) ? Completion::kCallback : call.completion;
   // A result that its caller's instruction goes on to use cannot be put in place from outside.
   if (act.completion != Completion::kCallback && act.parent != nullptr &&
-      (catching_ > 0 ||
-       CallResultOf(BytecodeOf(frame_ops::Code(act.parent->frame))->At(act.parent->instruction)) == CallResult::kUsed)) {
+      (catching_ > 0 || CallResultOf(BytecodeOf(frame_ops::Code(act.parent->frame))->At(act.parent->instruction)) ==
+                            CallResult::kUsed)) {
     act.completion = Completion::kCallback;
   }
   act.pending_result = call.pending;
@@ -170,8 +170,7 @@ PyObject* Capture::EvaluateFrame(Activation& act, StartAt start) {
   frames_.push_back(FrameRecord{&act});
   top_ = &act;
   Ref handled = frame_ops::HandledException(thread);
-  RunResult result =
-      control.unwinding ? RunResult{Outcome::kUnwound, Value()} : Evaluate(thread, act, *this, start);
+  RunResult result = control.unwinding ? RunResult{Outcome::kUnwound, Value()} : Evaluate(thread, act, *this, start);
   if (result.outcome == Outcome::kUnwound) {
     frame_ops::SetHandledException(thread, std::move(handled));
     if (!frame_ops::IsGenerator(frame)) DropSlots(frame);

@@ -143,7 +143,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   static bool AppendsUnread(const Tracked& t) {
     return t.kind == TrackedKind::kList && (!t.realised || t.appended_from >= 0);
   }
-  static bool AppendUnread(Tracked& list, BorrowedRef item);
+  bool AppendUnread(Tracked& list, BorrowedRef item);
   // Reads of tracked containers by key; null Value without an error: absent.
   Value TrackedDictGet(Tracked& t, ValueView key);
   std::int64_t TrackedLength(Tracked& t);  // -1: not a sized container
@@ -176,6 +176,23 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // Runs C code on prepared arguments and journals the torch-level call if a fake took part.
   Value CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // ---- functools.lru_cache (capture_cached_calls.cpp)
+  struct CachedCall {
+    Ref wrapper;
+    Ref args;
+    Ref kwargs;      // or null
+    Ref missed_key;  // null: the result was in the cache
+    Ref result;      // of a miss
+  };
+  const std::vector<CachedCall>& cached_calls() const { return cached_calls_; }
+  Value CallCached(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value MissCached(Activation& act, CachedCall call, Ref key, BorrowedRef function, absl::Span<const ValueView> args,
+                   BorrowedRef kwnames);
+  bool CollectCachedArguments(absl::Span<const ValueView> args, BorrowedRef kwnames, CachedCall* call, Ref* key);
+  BorrowedRef CacheKeyPart(ValueView arg);
+
+  // _abc's checks: user code in __subclasshook__ is captured, the caches of the ABC are not seen.
+  Value CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args, bool of_instance);
   Value CallSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                     BorrowedRef kwnames);
   bool AnyFake(absl::Span<const ValueView> args) const;
@@ -347,6 +364,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, Ref> type_lookups_;
   absl::flat_hash_set<PyTypeObject*> guarded_protocols_;
   std::vector<std::pair<Ref, std::vector<OverlayWrite>>> global_writes_;  // by globals dict
+  std::vector<CachedCall> cached_calls_;
+  std::uint64_t writes_ = 0;  // to objects that existed before
   std::vector<TensorInput> tensor_inputs_;
   std::optional<CapturePosition> stop_;
   std::optional<BreakRecord> break_;

@@ -198,7 +198,8 @@ Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId 
     return function ? Value{Ref::Steal(PyMethod_New(function.object, owner.object)), kNoSource} : Value();
   }
   const bool binds = kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type || kind == &PyClassMethodDescr_Type;
-  if (binds || (t == nullptr && !IsPythonClass(kind))) {  // method descriptors, slot wrappers, classmethod descriptors …
+  if (binds ||
+      (t == nullptr && !IsPythonClass(kind))) {  // method descriptors, slot wrappers, classmethod descriptors …
     return Value{Ref::Steal(kind->tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))),
                  kNoSource};
   }
@@ -375,6 +376,9 @@ Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name)
   }
   if (IsPythonFunction(descriptor))
     return BindDescriptor(act, descriptor, ConstantSource(descriptor), owner, owner.object.type());
+  if (t != nullptr && PyUnicode_CompareWithASCIIString(name, "_version") == 0) {
+    return Break(GraphBreakKind::kTensorToPython, "_version of a tensor from outside the captured code");
+  }
   Ref result = Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); }));
   if (!CheckTracer() || !result) return Value();
   if (IsFakeTensor(result)) {
@@ -484,6 +488,7 @@ bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name,
                         absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
     }
     if (!value.object && !ReadMember(descriptor, owner, type)) return false;  // nothing to delete
+    ++writes_;
     t->Write(descriptor, Ref::Create(value.object));
     return true;
   }

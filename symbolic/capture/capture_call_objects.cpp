@@ -95,7 +95,8 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
                             Completion completion) {
   PyTypeObject* type = callable.object.type();
   Tracked* t = tracked_.Find(callable.object);
-  if (type == &PyStaticMethod_Type || type == LruCacheType()) {
+  if (type == LruCacheType()) return CallCached(act, callable, args, kwnames);
+  if (type == &PyStaticMethod_Type) {
     Ref wrapped = Ref::Steal(PyObject_GetAttrString(callable.object, "__wrapped__"));
     if (!wrapped) return Value();
     return CallWith(act, Adopt(wrapped, ConstantSource(wrapped)), args, kwnames, completion);

@@ -192,8 +192,8 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
   if (bound != nullptr && seen && !PyModule_Check(seen.get()) && !PyType_Check(seen.get())) {
     // It existed before, so its self did: to be seen through its representative.
     const bool by_parts = DescriptorOfBoundMethod(callable.object) != nullptr;
-    Value adopted = Adopt(seen, by_parts ? sources_.Intern(SourceKind::kMethodSelf, bound->source, 0, nullptr)
-                                         : ConstantSource(seen));
+    Value adopted = Adopt(
+        seen, by_parts ? sources_.Intern(SourceKind::kMethodSelf, bound->source, 0, nullptr) : ConstantSource(seen));
     if (!adopted || control.unwinding) return Value();
     Consume(adopted);
     seen = std::move(adopted.object);

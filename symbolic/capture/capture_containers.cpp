@@ -7,6 +7,28 @@
 #include "symbolic/capture/code_text.h"
 
 namespace framefuse {
+namespace {
+
+// Builtins that capture steps over itself: called by C code they would read and write the originals.
+bool SeesPastCapture(BorrowedRef callable) {
+  const CallRule* rule = FindCallRule(callable);
+  if (rule == nullptr || rule->kind != CallRule::Kind::kSpecial) return false;
+  switch (rule->special) {
+    case SpecialCall::kGetAttr:
+    case SpecialCall::kHasAttr:
+    case SpecialCall::kSetAttr:
+    case SpecialCall::kDelAttr:
+    case SpecialCall::kNext:
+    case SpecialCall::kVars:
+    case SpecialCall::kId:
+    case SpecialCall::kHash:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
 
 // Fills the shadow with representatives and guards what C code could see of it: length, keys, items.
 void Capture::Realise(Tracked& t, bool consume_leaves) {
@@ -131,6 +153,7 @@ bool Capture::PrepareTarget(BorrowedRef container) {
 }
 
 bool Capture::AppendUnread(Tracked& list, BorrowedRef item) {
+  ++writes_;
   if (list.appended_from < 0) list.appended_from = 0;
   return PyList_Append(list.representative, item) == 0;
 }
@@ -205,6 +228,9 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
         if (PyCFunction_Check(o) && DescriptorOfBoundMethod(o) != nullptr) {
           return BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls a bound C method from outside");
         }
+        if (SeesPastCapture(object)) {
+          return BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", DescribeCallable(o)));
+        }
         return true;
       case TrackedKind::kInstance:
         // A namespace's own repr and comparison read its attributes.
@@ -240,6 +266,11 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
     while (PyDict_Next(o, &position, &key, &value)) {
       if (value == o) continue;
       if (!PrepareNative(BorrowedRef(value), allow_instances)) return false;
+    }
+  } else if (t == nullptr && Py_TYPE(o) == PartialType()) {
+    for (const char* name : {"func", "args", "keywords"}) {
+      Ref part = Ref::Steal(PyObject_GetAttrString(o, name));
+      if (!part || !PrepareNative(BorrowedRef(part), allow_instances)) return false;
     }
   } else if (t == nullptr && Py_TYPE(o) == SimpleNamespaceType()) {
     Ref attributes = Ref::Steal(PyObject_GenericGetDict(o, nullptr));

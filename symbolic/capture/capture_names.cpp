@@ -52,6 +52,7 @@ Value Capture::LoadGlobal(Activation& act, BorrowedRef name) {
 }
 
 bool Capture::StoreGlobal(Activation& act, BorrowedRef name, ValueView value) {
+  ++writes_;
   Consume(value);
   std::vector<OverlayWrite>* writes = GlobalOverlay(GlobalsOf(act), true);
   for (OverlayWrite& w : *writes) {

@@ -115,8 +115,7 @@ bool Capture::GuardLeafIdentity(ValueView left, ValueView right, bool same) {
   if (!same) {
     const int equal = PyObject_RichCompareBool(left.object, right.object, Py_EQ);
     if (equal < 0) return false;
-    const bool nan = PyFloat_CheckExact(left.object.get()) &&
-                     std::isnan(PyFloat_AS_DOUBLE(left.object.get())) &&
+    const bool nan = PyFloat_CheckExact(left.object.get()) && std::isnan(PyFloat_AS_DOUBLE(left.object.get())) &&
                      std::isnan(PyFloat_AS_DOUBLE(right.object.get()));
     if (equal == 0 && !nan) return true;
   }

@@ -29,7 +29,8 @@ bool Capture::BeforeWith(Activation& act, ValueView manager, Value* exit, Value*
 
 Value Capture::CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
                         BorrowedRef traceback) {
-  const ValueView args[] = {ValueView(type, kNoSource), ValueView(exception, kNoSource), ValueView(traceback, kNoSource)};
+  const ValueView args[] = {ValueView(type, kNoSource), ValueView(exception, kNoSource),
+                            ValueView(traceback, kNoSource)};
   return CallWith(act, exit, args, nullptr, Completion::kPush);
 }
 

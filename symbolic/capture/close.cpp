@@ -10,9 +10,8 @@ namespace {
 
 // Code that can look at its frame's variables by name keeps all of them.
 bool SeesAllLocals(PyCodeObject* code) {
-  static const char* const kNames[] = {"locals",     "vars",      "dir",          "eval", "exec",
-                                       "breakpoint", "_getframe", "currentframe", "stack",
-                                       "super"};
+  static const char* const kNames[] = {"locals",     "vars",      "dir",          "eval",  "exec",
+                                       "breakpoint", "_getframe", "currentframe", "stack", "super"};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i) {
     for (const char* name : kNames) {
       if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i), name) == 0) return true;

@@ -20,9 +20,7 @@ std::string Utf8(PyObject* text) {
 std::string FileNameOf(PyCodeObject* code) { return Utf8(code->co_filename); }
 std::string NameOf(PyCodeObject* code) { return Utf8(code->co_name); }
 
-int LineOf(PyCodeObject* code, int instruction) {
-  return PyCode_Addr2Line(code, instruction * 2);
-}
+int LineOf(PyCodeObject* code, int instruction) { return PyCode_Addr2Line(code, instruction * 2); }
 
 std::string SourceLine(PyCodeObject* code, int line) {
   PyObject *type, *value, *traceback;

@@ -14,7 +14,7 @@ std::string NameOf(PyCodeObject* code);  // co_name
 int LineOf(PyCodeObject* code, int instruction);
 std::string SourceLine(PyCodeObject* code, int line);  // stripped; through linecache
 
-std::string Utf8(PyObject* text);       // of a str; empty otherwise
+std::string Utf8(PyObject* text);                  // of a str; empty otherwise
 std::string DescribeCallable(PyObject* callable);  // module.qualname or the type's name; no user code
 
 }  // namespace framefuse

@@ -12,7 +12,8 @@ bool CompiledEntry::Matches(const FrameView& frame) const noexcept {
 
 std::string CompiledEntry::Explain(const FrameView& frame) const { return guards->Explain(frame); }
 
-CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers) const {
+CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* result,
+                                          std::vector<Ref>* registers) const {
   recipes.Load(sources, registers);
   std::vector<Ref> tensors;
   if (executable != nullptr) {

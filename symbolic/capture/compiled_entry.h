@@ -68,7 +68,7 @@ class CompiledEntry final : public Entry {
   RecipeProgram recipes;
   std::vector<Effect> effects;
   std::optional<TorchState> end_state;  // set if the frame changes it
-  RecipeId end_exception = kNoRecipe;  // the handled exception (None: none) if the frame changes it
+  RecipeId end_exception = kNoRecipe;   // the handled exception (None: none) if the frame changes it
   RecipeId result = kNoRecipe;
   std::optional<ResumePoint> resume;
   std::vector<Ref> operations;  // torch-level calls, for explain()

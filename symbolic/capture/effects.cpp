@@ -8,8 +8,9 @@
 namespace framefuse {
 namespace {
 
-const char* const kNames[] = {"set_attr",    "delete_attr",  "set_item",   "delete_item", "replace_contents",
-                              "extend_list", "store_global", "store_cell", "set_grad",    "set_requires_grad"};
+const char* const kNames[] = {"set_attr",         "delete_attr", "set_item",         "delete_item",
+                              "replace_contents", "extend_list", "store_global",     "store_cell",
+                              "set_grad",         "call_cached", "set_requires_grad"};
 
 absl::Status CollectWrite(Tracked& t, const OverlayWrite& w, RecipeId target, RecipeBuilder& recipes,
                           std::vector<Effect>* effects) {
@@ -113,10 +114,27 @@ bool Forgive(PyObject* type) {
   return true;
 }
 
+// First of all effects: what runs on a miss ran in the capture before any write.
+absl::Status CollectCachedCalls(Capture& capture, RecipeBuilder& recipes, std::vector<Effect>* effects) {
+  for (const Capture::CachedCall& call : capture.cached_calls()) {
+    RecipeId ids[] = {kNoRecipe, kNoRecipe, kNoRecipe};
+    PyObject* const parts[] = {call.wrapper.get(), call.args.get(), call.kwargs.get()};
+    for (int i = 0; i < 3; ++i) {
+      if (parts[i] == nullptr) continue;
+      absl::StatusOr<RecipeId> id = recipes.Of(parts[i]);
+      if (!id.ok()) return id.status();
+      ids[i] = *id;
+    }
+    effects->push_back(Effect{EffectKind::kCallCached, ids[0], ids[1], ids[2], Ref()});
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuilder& recipes) {
   std::vector<Effect> effects;
+  if (absl::Status s = CollectCachedCalls(capture, recipes, &effects); !s.ok()) return s;
   const std::size_t count = capture.tracked().all().size();
   for (std::size_t i = 0; i < count; ++i) {
     Tracked& t = *capture.tracked().all()[i];
@@ -165,6 +183,10 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
       return PyCell_Set(target, value) == 0;
     case EffectKind::kSetGrad:
       return PyObject_SetAttrString(target, "grad", value) == 0;
+    case EffectKind::kCallCached: {
+      const Ref result = Ref::Steal(PyObject_Call(target, get(e.key), value));
+      return static_cast<bool>(result);
+    }
     case EffectKind::kSetRequiresGrad:
       return PyObject_SetAttrString(target, "requires_grad", value) == 0;
   }

@@ -14,15 +14,16 @@
 namespace framefuse {
 
 enum class EffectKind : std::uint8_t {
-  kSetAttr,          // target.name = value, raw (`name` a str, or a member descriptor)
+  kSetAttr,  // target.name = value, raw (`name` a str, or a member descriptor)
   kDeleteAttr,
-  kSetItem,          // target[name register] = value of an exact dict
+  kSetItem,  // target[name register] = value of an exact dict
   kDeleteItem,
   kReplaceContents,  // target's contents become value's (list, dict, set, deque)
   kExtendList,       // target.extend(value)
   kStoreGlobal,      // target is a globals dict
   kStoreCell,
   kSetGrad,          // target.grad = value
+  kCallCached,       // target(*key, **value), the result dropped: counts in a functools.lru_cache
   kSetRequiresGrad,  // target.requires_grad_(value)
 };
 

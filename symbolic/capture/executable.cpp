@@ -74,10 +74,38 @@ class VersionKeeper {
   absl::InlinedVector<std::pair<const at::Tensor*, std::int64_t>, 2> targets_;
 };
 
+// Version counters of what the graph made, as eager's in-place operators would leave them. Empty where something may be
+// saved for a backward: a saved tensor's version is compared with the one it had when the plan returned.
+std::vector<std::int64_t> OutputVersions(const Closed& closed) {
+  std::vector<std::int64_t> versions;
+  bool counted = false;
+  for (const Ref& fake : closed.fx_outputs) {
+    const at::Tensor& t = THPVariable_Unpack(fake.get());
+    if (t.requires_grad() || t.is_inference()) return {};
+    versions.push_back(t._version());
+    counted = counted || versions.back() > 0;
+  }
+  return counted ? versions : std::vector<std::int64_t>();
+}
+
+void SetOutputVersions(absl::Span<const std::int64_t> versions, absl::Span<const at::Tensor> inputs,
+                       absl::Span<const at::Tensor> outputs) {
+  for (std::size_t i = 0; i < versions.size() && i < outputs.size(); ++i) {
+    const at::Tensor& t = outputs[i];
+    const auto shares = [&](const at::Tensor& input) { return input.storage().is_alias_of(t.storage()); };
+    if (versions[i] <= t._version() || std::any_of(inputs.begin(), inputs.end(), shares)) continue;
+    CounterOf(t).set_version(versions[i]);
+  }
+}
+
 class PlanExecutable final : public TensorWork {
  public:
-  PlanExecutable(std::shared_ptr<Plan> plan, std::vector<WrittenInput> written, std::string text)
-      : plan_(std::move(plan)), written_(std::move(written)), text_(std::move(text)) {}
+  PlanExecutable(std::shared_ptr<Plan> plan, std::vector<WrittenInput> written,
+                 std::vector<std::int64_t> output_versions, std::string text)
+      : plan_(std::move(plan)),
+        written_(std::move(written)),
+        output_versions_(std::move(output_versions)),
+        text_(std::move(text)) {}
 
   bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
     absl::InlinedVector<at::Tensor, 8> tensors;
@@ -97,6 +125,7 @@ class PlanExecutable final : public TensorWork {
       return false;
     }
     versions.Apply();
+    SetOutputVersions(output_versions_, tensors, *result);
     *before_writes = written_.empty();
     outputs->reserve(result->size());
     for (at::Tensor& t : *result) outputs->push_back(Ref::Steal(THPVariable_Wrap(std::move(t))));
@@ -107,6 +136,7 @@ class PlanExecutable final : public TensorWork {
  private:
   std::shared_ptr<Plan> plan_;
   std::vector<WrittenInput> written_;
+  std::vector<std::int64_t> output_versions_;
   std::string text_;
 };
 
@@ -115,7 +145,7 @@ class FxExecutable final : public TensorWork {
   explicit FxExecutable(Ref callable) : callable_(std::move(callable)) {}
 
   bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
-    *before_writes = false;  // user code: never run twice
+    *before_writes = false;                  // user code: never run twice
     const HookScope native(HookMode::kOff);  // the graph's own code is not captured in turn
     Ref result = Ref::Steal(PyObject_Vectorcall(callable_, inputs.data(), inputs.size(), nullptr));
     Ref items = result ? Ref::Steal(PySequence_Tuple(result)) : Ref();
@@ -147,7 +177,8 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(const Closed& closed, co
   const std::string text = GraphText(closed.graph);
   absl::StatusOr<std::shared_ptr<Plan>> plan = found->Compile(graph, options);
   if (!plan.ok()) return plan.status();
-  return std::shared_ptr<TensorWork>(std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), text));
+  return std::shared_ptr<TensorWork>(
+      std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), OutputVersions(closed), text));
 }
 
 absl::StatusOr<std::shared_ptr<TensorWork>> CompileFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend) {
@@ -170,12 +201,15 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompileFx(Capture& capture, const Cl
   Ref outputs = Ref::Steal(PyList_New(0));
   for (const Ref& fake : closed.fx_outputs) PyList_Append(outputs, fake);
   const HookScope native(HookMode::kOff);
-  Ref callable = Ref::Steal(PyObject_CallFunctionObjArgs(fx_backend, inputs.get(), nodes.get(), outputs.get(), nullptr));
+  Ref callable =
+      Ref::Steal(PyObject_CallFunctionObjArgs(fx_backend, inputs.get(), nodes.get(), outputs.get(), nullptr));
   if (!callable) return absl::AbortedError("the FX backend raised");
   return std::shared_ptr<TensorWork>(std::make_shared<FxExecutable>(std::move(callable)));
 }
 
-std::string GraphText(const tracing::TracedGraph& graph) { return graph.graph != nullptr ? ir::Print(*graph.graph) : ""; }
+std::string GraphText(const tracing::TracedGraph& graph) {
+  return graph.graph != nullptr ? ir::Print(*graph.graph) : "";
+}
 int NodeCountOf(const tracing::TracedGraph& graph) {
   return graph.graph != nullptr ? static_cast<int>(graph.graph->nodes.size()) : 0;
 }

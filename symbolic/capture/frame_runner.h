@@ -26,7 +26,8 @@ class RunObserver {
 
 class FrameRunner final : public FrameHandler {
  public:
-  FrameRunner(std::shared_ptr<Owner> owner, AttemptSettings settings) : owner_(std::move(owner)), settings_(std::move(settings)) {}
+  FrameRunner(std::shared_ptr<Owner> owner, AttemptSettings settings)
+      : owner_(std::move(owner)), settings_(std::move(settings)) {}
 
   PyObject* OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) override;
   // The frame of the compiled function itself: never skipped for where its code stands.

@@ -34,7 +34,7 @@ struct GraphBreakReason {
   std::string file;
   int line = 0;
   std::string function;
-  std::string source;  // text of the line, stripped
+  std::string source;        // text of the line, stripped
   std::string Text() const;  // "explanation: context"
 };
 

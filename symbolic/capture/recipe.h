@@ -23,27 +23,28 @@ using RecipeId = std::int32_t;
 inline constexpr RecipeId kNoRecipe = -1;
 
 enum class RecipeOp : std::uint8_t {
-  kConstant,     // object
-  kSource,       // the value of source `index`
-  kTensor,       // output `index` of the plan
-  kTuple,        // children
-  kTupleOf,      // type `object`, children (namedtuple, torch.Size …)
-  kList,         // made empty; children are filled in by kFillList
-  kDict,         // type `object`, made empty; filled by kFillDict
-  kSet,          // type `object`; children
-  kDeque,        // made empty; filled by kFillList
-  kSlice,        // start, stop, step
-  kCell,         // made empty; filled by kFillCell
-  kInstance,     // object.__new__(type `object`), without __init__; filled by kSetAttr
-  kFunction,     // children: code, globals, defaults|kNoRecipe, kwdefaults|…, closure|…, annotations|…
-  kMethod,       // function, self
-  kGetAttr,      // getattr(child, name `object`) of a builtin: its bound C method
-  kCall,         // callable `object`, children are positional arguments (rebuilding by __reduce__)
-  kFillList,     // child 0 extended by the rest
-  kFillDict,     // child 0; then key, value pairs
-  kFillCell,     // cell, contents
-  kSetAttr,      // object, value; name or member descriptor `object`: raw, without user code
-  kSetState,     // object.__setstate__(child): iterators
+  kConstant,      // object
+  kSource,        // the value of source `index`
+  kTensor,        // output `index` of the plan
+  kTuple,         // children
+  kTupleOf,       // type `object`, children (namedtuple, torch.Size …)
+  kList,          // made empty; children are filled in by kFillList
+  kDict,          // type `object`, made empty; filled by kFillDict
+  kSet,           // type `object`; children
+  kDeque,         // made empty; filled by kFillList
+  kSlice,         // start, stop, step
+  kCell,          // made empty; filled by kFillCell
+  kInstance,      // object.__new__(type `object`), without __init__; filled by kSetAttr
+  kFunction,      // children: code, globals, defaults|kNoRecipe, kwdefaults|…, closure|…, annotations|…
+  kMethod,        // function, self
+  kGetAttr,       // getattr(child, name `object`) of a builtin: its bound C method
+  kCall,          // callable `object`, children are positional arguments (rebuilding by __reduce__)
+  kDictIterator,  // iter(child.`object`()) after `index` items
+  kFillList,      // child 0 extended by the rest
+  kFillDict,      // child 0; then key, value pairs
+  kFillCell,      // cell, contents
+  kSetAttr,       // object, value; name or member descriptor `object`: raw, without user code
+  kSetState,      // object.__setstate__(child): iterators
 };
 
 struct RecipeStep {
@@ -95,6 +96,7 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
   absl::StatusOr<RecipeId> OfInstance(BorrowedRef object);
   absl::StatusOr<RecipeId> OfIterator(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfDictIterator(BorrowedRef object, BorrowedRef dict);
 
   Capture& capture_;
   RecipeProgram program_;

@@ -20,6 +20,25 @@ bool IsBuiltinIterator(PyTypeObject* type) {
 
 constexpr int kMaxDepth = 200;
 
+// The dict that a view's iterator walks, and null once it is at its end.
+PyObject* DictOfIterator(PyObject* iterator) {
+  PyObject* found = nullptr;
+  Py_TYPE(iterator)->tp_traverse(
+      iterator,
+      [](PyObject* referent, void* out) -> int {
+        if (PyDict_Check(referent)) *static_cast<PyObject**>(out) = referent;
+        return 0;
+      },
+      &found);
+  return found;
+}
+
+const char* ViewOfIterator(PyTypeObject* type) {
+  if (type == &PyDictIterKey_Type) return "keys";
+  if (type == &PyDictIterValue_Type) return "values";
+  return type == &PyDictIterItem_Type ? "items" : nullptr;
+}
+
 }  // namespace
 
 RecipeId RecipeBuilder::Add(RecipeOp op, std::vector<RecipeId> children, BorrowedRef object, std::int32_t index) {
@@ -320,7 +339,25 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
 }
 
 // Builtin iterators say themselves how to be rebuilt: (iter, (underlying,), position).
+// __reduce__ gives the rest as a list, which would not see the dict change.
+absl::StatusOr<RecipeId> RecipeBuilder::OfDictIterator(BorrowedRef object, BorrowedRef dict) {
+  const Ref rest = Ref::Steal(PyObject_CallMethod(object, "__reduce__", nullptr));  // raises if the dict has changed
+  const Py_ssize_t left = rest ? PyObject_LengthHint(object, 0) : -1;
+  const Tracked* t = capture_.tracked().Find(dict);
+  if (left < 0 || (t != nullptr && t->mutated())) {
+    PyErr_Clear();
+    return NoRecipe(object);
+  }
+  absl::StatusOr<RecipeId> of = Of(dict);
+  if (!of.ok()) return of.status();
+  Ref view = Ref::Steal(PyUnicode_FromString(ViewOfIterator(object.type())));
+  return Add(RecipeOp::kDictIterator, {*of}, view, static_cast<std::int32_t>(PyDict_GET_SIZE(dict.get()) - left));
+}
+
 absl::StatusOr<RecipeId> RecipeBuilder::OfIterator(BorrowedRef object) {
+  if (ViewOfIterator(object.type()) != nullptr) {
+    if (PyObject* dict = DictOfIterator(object)) return OfDictIterator(object, dict);
+  }
   Ref reduce = Ref::Steal(PyObject_CallMethod(object, "__reduce__", nullptr));
   if (!reduce || !PyTuple_CheckExact(reduce.get())) {
     PyErr_Clear();

@@ -75,9 +75,17 @@ bool Fill(const RecipeStep& step, const std::vector<Ref>& r) {
   }
 }
 
-const char* const kOpNames[] = {"constant", "source", "tensor",    "tuple",     "tuple_of",  "list",     "dict",
-                                "set",      "deque",  "slice",     "cell",      "instance",  "function", "method",
-                                "getattr",  "call",   "fill_list", "fill_dict", "fill_cell", "setattr",  "setstate"};
+Ref MakeDictIterator(PyObject* dict, PyObject* view_name, int passed) {
+  const Ref view = Ref::Steal(PyObject_CallMethodNoArgs(dict, view_name));
+  Ref iterator = view ? Ref::Steal(PyObject_GetIter(view)) : Ref();
+  for (int i = 0; iterator && i < passed; ++i) Ref::Steal(PyIter_Next(iterator));
+  return iterator;
+}
+
+const char* const kOpNames[] = {"constant",  "source",    "tensor",  "tuple",   "tuple_of",      "list",
+                                "dict",      "set",       "deque",   "slice",   "cell",          "instance",
+                                "function",  "method",    "getattr", "call",    "dict_iterator", "fill_list",
+                                "fill_dict", "fill_cell", "setattr", "setstate"};
 
 }  // namespace
 
@@ -139,6 +147,9 @@ bool RecipeProgram::Run(absl::Span<const Ref> tensors, std::vector<Ref>* registe
         break;
       case RecipeOp::kGetAttr:
         out = Ref::Steal(PyObject_GetAttr(child(0), step.object));
+        break;
+      case RecipeOp::kDictIterator:
+        out = MakeDictIterator(child(0), step.object, step.index);
         break;
       case RecipeOp::kCall: {
         Ref arguments = MakeTuple(step, r, &PyTuple_Type);

@@ -64,8 +64,8 @@ void WarnRecompileLimit(PyCodeObject* code, const std::string& failed_guard) {
 
 void RaiseUnsupported(const GraphBreakReason& reason) {
   const std::string message =
-      absl::StrCat("fullgraph=True, but the graph breaks at ", reason.file, ":", reason.line, " in ", reason.function, ": ",
-                   reason.source, "\n  ", reason.Text(), "\n  hint: ", GraphBreakHint(reason.kind));
+      absl::StrCat("fullgraph=True, but the graph breaks at ", reason.file, ":", reason.line, " in ", reason.function,
+                   ": ", reason.source, "\n  ", reason.Text(), "\n  hint: ", GraphBreakHint(reason.kind));
   if (!Errors().unsupported) return SetError(Ref(), message);
   Ref text = Ref::Steal(PyUnicode_FromString(message.c_str()));
   Ref why = Ref::Steal(PyUnicode_FromString(reason.Text().c_str()));

@@ -23,8 +23,10 @@ struct InputHistory : torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
     Recorder* recorder = Recorder::Current();
     TORCH_CHECK(recorder != nullptr, "a gradient reached the history of an input outside a capture");
-    recorder->SetPendingBreak({BreakKind::kHiddenState, "backward",
-                               "a gradient flows into the history of a tensor made before the captured code", {}});
+    recorder->SetPendingBreak({BreakKind::kHiddenState,
+                               "backward",
+                               "a gradient flows into the history of a tensor made before the captured code",
+                               {}});
     return {};
   }
   std::string name() const override { return "InputHistory"; }

@@ -52,7 +52,7 @@ def _work(reply: Reply, choice: SystemChoice, jobs: Sequence[Job]) -> None:
     forget_what_exists()  # makes every later collection cheap
     for name, way in jobs:
         try:
-            verdict = judge(_find(programs, name), way, system)
+            verdict = judge(_find(programs, name), way, system, lambda: reply(None))
         except Exception as error:  # the judge itself failed: a finding about the harness, not to be lost
             verdict = Verdict(name, way, WRONG, [f"harness: {type(error).__name__}: {error}"[:300]])
         reply(dataclasses.asdict(verdict))

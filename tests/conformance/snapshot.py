@@ -14,7 +14,7 @@ import functools
 import hashlib
 import random
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -334,14 +334,22 @@ def user_traceback(error: BaseException) -> list[str]:
     return entries
 
 
-def first_differences(expected: list[Line], actual: list[Line], tolerance: float, limit: int = 4) -> list[str]:
+class Tolerance(NamedTuple):
+    """How far numbers may be apart, relative to them; gradients have a bound of their own."""
+
+    values: float
+    gradients: float
+
+
+def first_differences(expected: list[Line], actual: list[Line], tolerance: Tolerance, limit: int = 4) -> list[str]:
     """Readable differences between two pictures, the first ones only."""
     differences: list[str] = []
     actual_by_path = dict(actual)
     expected_paths = {path for path, _ in expected}
     for path, value in expected:
         other = actual_by_path.get(path, "nothing")
-        same = value.same(other, tolerance) if isinstance(value, TensorData) else value == other
+        allowed = tolerance.gradients if path.endswith(".grad.data") else tolerance.values
+        same = value.same(other, allowed) if isinstance(value, TensorData) else value == other
         if not same:
             differences.append(f"{path}: expected {value!r}, got {other!r}")
     for path, value in actual:

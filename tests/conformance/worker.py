@@ -86,7 +86,7 @@ class Worker:
             since, used = time.monotonic(), self._processor_seconds()
             buffer += chunk
             *lines, buffer = buffer.split(b"\n")
-            yield from map(json.loads, lines)
+            yield from filter(None, map(json.loads, lines))  # null: a sign of life
 
     def _processor_seconds(self) -> float:
         with open(f"/proc/{self._process}/stat") as file:

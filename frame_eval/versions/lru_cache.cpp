@@ -1,0 +1,111 @@
+#include "frame_eval/versions/lru_cache.h"
+
+#include <limits>
+
+namespace framefuse::frame_ops {
+namespace {
+
+struct LruLink {
+  PyObject base;
+  LruLink* previous;
+  LruLink* next;
+  Py_hash_t hash;
+  PyObject* key;
+  PyObject* result;
+};
+
+struct LruCache {
+  LruLink root;
+  void* call;
+  int typed;
+  PyObject* cache;
+  Py_ssize_t hits;
+  PyObject* function;
+  Py_ssize_t maxsize;
+  Py_ssize_t misses;
+  PyObject* keyword_mark;
+};
+
+LruCache* AsCache(PyObject* wrapper) { return reinterpret_cast<LruCache*>(wrapper); }
+
+Ref MakeCache(PyObject* function, PyObject* maxsize) {
+  const Ref functools = Ref::Steal(PyImport_ImportModule("functools"));
+  const Ref decorator = functools ? Ref::Steal(PyObject_CallMethod(functools, "lru_cache", "O", maxsize)) : Ref();
+  return decorator ? Ref::Steal(PyObject_CallOneArg(decorator, function)) : Ref();
+}
+
+PyTypeObject* TryLayout() {
+  auto* function = reinterpret_cast<PyObject*>(&PyFloat_Type);
+  const Ref size = Ref::Steal(PyLong_FromLong(7));
+  const Ref trial = MakeCache(function, size);
+  const Ref argument = Ref::Steal(PyLong_FromLong(12345));
+  const Ref result = trial ? Ref::Steal(PyObject_CallOneArg(trial, argument)) : Ref();
+  const Ref again = result ? Ref::Steal(PyObject_CallOneArg(trial, argument)) : Ref();
+  if (!again || Py_TYPE(trial.get())->tp_basicsize < static_cast<Py_ssize_t>(sizeof(LruCache))) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  const LruCache& c = *AsCache(trial.get());
+  const bool fits = c.function == function && c.maxsize == 7 && c.hits == 1 && c.misses == 1 && c.typed == 0 &&
+                    c.cache != nullptr && PyDict_CheckExact(c.cache) && PyDict_GET_SIZE(c.cache) == 1;
+  PyObject* link = fits ? PyDict_GetItemWithError(c.cache, argument) : nullptr;
+  const bool linked = link != nullptr && reinterpret_cast<LruLink*>(link)->key == argument.get() &&
+                      reinterpret_cast<LruLink*>(link)->result == result.get();
+  PyErr_Clear();
+  return linked ? Py_TYPE(trial.get()) : nullptr;
+}
+
+}  // namespace
+
+bool CanReadLruCache(PyObject* wrapper) {
+  static PyTypeObject* const type = TryLayout();
+  return type != nullptr && Py_TYPE(wrapper) == type;
+}
+
+Ref LruCacheKey(PyObject* wrapper, PyObject* args, PyObject* kwargs) {
+  const LruCache& c = *AsCache(wrapper);
+  const Py_ssize_t keywords = kwargs != nullptr ? PyDict_GET_SIZE(kwargs) : 0;
+  if (c.typed == 0 && keywords == 0) {
+    if (PyTuple_GET_SIZE(args) == 1) {
+      PyObject* only = PyTuple_GET_ITEM(args, 0);
+      if (PyUnicode_CheckExact(only) || PyLong_CheckExact(only)) return Ref::Create(only);
+    }
+    return Ref::Create(args);
+  }
+  const Ref parts = Ref::Steal(PySequence_List(args));
+  const auto add = [&](PyObject* part) { return parts && PyList_Append(parts, part) == 0; };
+  PyObject *name, *value;
+  Py_ssize_t position = 0;
+  if (keywords > 0 && !add(c.keyword_mark)) return Ref();
+  while (keywords > 0 && PyDict_Next(kwargs, &position, &name, &value)) {
+    if (!add(name) || !add(value)) return Ref();
+  }
+  if (c.typed != 0) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+      if (!add(reinterpret_cast<PyObject*>(Py_TYPE(PyTuple_GET_ITEM(args, i))))) return Ref();
+    }
+    position = 0;
+    while (keywords > 0 && PyDict_Next(kwargs, &position, &name, &value)) {
+      if (!add(reinterpret_cast<PyObject*>(Py_TYPE(value)))) return Ref();
+    }
+  }
+  return Ref::Steal(PyList_AsTuple(parts));
+}
+
+PyObject* LruCachedResult(PyObject* wrapper, PyObject* key) {
+  const LruCache& c = *AsCache(wrapper);
+  PyObject* found = PyDict_GetItemWithError(c.cache, key);
+  if (found == nullptr) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  return c.maxsize < 0 ? found : reinterpret_cast<LruLink*>(found)->result;
+}
+
+Py_ssize_t LruCacheRoom(PyObject* wrapper) {
+  const LruCache& c = *AsCache(wrapper);
+  if (c.maxsize <= 0) return std::numeric_limits<Py_ssize_t>::max();
+  return c.maxsize - PyDict_GET_SIZE(c.cache);
+}
+
+}  // namespace framefuse::frame_ops

@@ -1,0 +1,22 @@
+// functools.lru_cache's C object, read past its call: a call counts hits and misses and may run the function.
+// Invariant: the layout (the same in 3.11 and 3.12) is tried on an object of known contents before it is used; where
+// the trial fails nothing is readable. Results are borrowed from the cache; no user code runs for keys of leaves.
+#ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_LRU_CACHE_H_
+#define FRAMEFUSE_FRAME_EVAL_VERSIONS_LRU_CACHE_H_
+
+#include <Python.h>
+
+#include "frame_eval/ref.h"
+
+namespace framefuse::frame_ops {
+
+bool CanReadLruCache(PyObject* wrapper);  // it is one, of the layout known here
+// The key under which a call with these arguments is kept. `kwargs` may be null. Null with an error set.
+Ref LruCacheKey(PyObject* wrapper, PyObject* args, PyObject* kwargs);
+PyObject* LruCachedResult(PyObject* wrapper, PyObject* key);  // null without an error: not there
+// How many more results fit before one is dropped; a large number where there is no bound.
+Py_ssize_t LruCacheRoom(PyObject* wrapper);
+
+}  // namespace framefuse::frame_ops
+
+#endif  // FRAMEFUSE_FRAME_EVAL_VERSIONS_LRU_CACHE_H_

@@ -1,0 +1,132 @@
+// Calls of functools.lru_cache's wrappers: a result in the cache is a value like another, with a source; one that is
+// not there is computed by captured code. The calls are made for real when the entry runs, so that the cache and its
+// counts are as eager leaves them. Where the function does more than compute, the graph breaks.
+
+#include "frame_eval/versions/lru_cache.h"
+#include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/call_arguments.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+namespace {
+
+bool HashedByIdentity(PyTypeObject* type) {
+  const bool instance =
+      type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+  return instance || type == &PyFunction_Type || type == &PyType_Type;
+}
+
+bool AllLeaves(PyObject* tuple) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    if (!IsLeaf(PyTuple_GET_ITEM(tuple, i))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// An argument as the cache's key has it, or null with a break: guarded by value, or by identity where that is its hash.
+BorrowedRef Capture::CacheKeyPart(ValueView arg) {
+  if (IsLeaf(arg.object)) {
+    Consume(arg);
+    return arg.object;
+  }
+  Tracked* t = tracked_.Find(arg.object);
+  if (t != nullptr && t->source != kNoSource && HashedByIdentity(t->original.type())) {
+    AddGuard(t->source, GuardKind::kIdentity, t->original);
+    return t->original;
+  }
+  if (PyTuple_CheckExact(arg.object.get()) && PrepareNative(arg) && AllLeaves(arg.object)) return arg.object;
+  Break(GraphBreakKind::kUnlistedCallable, "a cached function called with an object that has its own hash");
+  return nullptr;
+}
+
+// Positional and keyword arguments: as the evaluator has them, and as the cache's key has them.
+bool Capture::CollectCachedArguments(absl::Span<const ValueView> args, BorrowedRef kwnames, CachedCall* call,
+                                     Ref* key) {
+  const auto positional = static_cast<Py_ssize_t>(PositionalCount(args, kwnames));
+  call->args = Ref::Steal(PyTuple_New(positional));
+  const Ref key_args = Ref::Steal(PyTuple_New(positional));
+  Ref key_kwargs;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const BorrowedRef part = CacheKeyPart(args[i]);
+    if (!part) return false;
+    const auto at = static_cast<Py_ssize_t>(i);
+    if (at < positional) {
+      PyTuple_SET_ITEM(call->args.get(), at, Py_NewRef(args[i].object.get()));
+      PyTuple_SET_ITEM(key_args.get(), at, Py_NewRef(part.get()));
+      continue;
+    }
+    if (!key_kwargs) {
+      key_kwargs = Ref::Steal(PyDict_New());
+      call->kwargs = Ref::Steal(PyDict_New());
+    }
+    PyObject* name = PyTuple_GET_ITEM(kwnames.get(), at - positional);
+    PyDict_SetItem(key_kwargs, name, part);
+    PyDict_SetItem(call->kwargs, name, args[i].object);
+  }
+  *key = frame_ops::LruCacheKey(tracked_.Find(call->wrapper)->original, key_args, key_kwargs);
+  return static_cast<bool>(*key);
+}
+
+Value Capture::CallCached(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const Tracked* t = tracked_.Find(callable.object);
+  const Ref function = Ref::Steal(PyObject_GetAttrString(callable.object, "__wrapped__"));
+  if (!function) return Value();
+  if (PyFunction_Check(function.get()) &&
+      IsSkippedCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())))) {
+    return CallWith(act, Adopt(function, ConstantSource(function)), args, kwnames, Completion::kCallback);
+  }
+  if (t == nullptr || t->source == kNoSource || !frame_ops::CanReadLruCache(t->original)) {
+    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  CachedCall call;
+  call.wrapper = Ref::Create(callable.object);
+  Ref key;
+  if (!CollectCachedArguments(args, kwnames, &call, &key)) return Value();
+  int misses = 0;
+  for (const CachedCall& earlier : cached_calls_) {
+    if (earlier.wrapper.get() != call.wrapper.get() || !earlier.missed_key) continue;
+    ++misses;
+    const int same = PyObject_RichCompareBool(earlier.missed_key, key, Py_EQ);
+    if (same < 0) return Value();
+    if (same == 0) continue;
+    const Ref result = earlier.result;
+    cached_calls_.push_back(std::move(call));
+    return Value{result, kNoSource};
+  }
+  const SourceId source = sources_.Intern(SourceKind::kCachedResult, t->source, 0, key);
+  if (PyObject* found = frame_ops::LruCachedResult(t->original, key)) {
+    Value v = Adopt(found, source);
+    if (v) Consume(v);
+    cached_calls_.push_back(std::move(call));
+    return v;
+  }
+  AddGuard(source, GuardKind::kNull, nullptr);
+  if (frame_ops::LruCacheRoom(t->original) <= misses) {
+    return Break(GraphBreakKind::kSideEffectCall, "a cached function whose cache is full");
+  }
+  return MissCached(act, std::move(call), std::move(key), function, args, kwnames);
+}
+
+Value Capture::MissCached(Activation& act, CachedCall call, Ref key, BorrowedRef function,
+                          absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const std::uint64_t writes = writes_;
+  const int operations = tracer_.NodeCount();
+  const std::size_t calls = cached_calls_.size();
+  Value v = CallWith(act, Adopt(function, ConstantSource(function)), args, kwnames, Completion::kCallback);
+  if (control.unwinding) return Value();
+  // When the entry runs the function runs again, before the entry's writes and after none of them.
+  if (!v || !IsLeaf(v.object) || writes_ != 0 || writes != writes_ || operations != tracer_.NodeCount() ||
+      calls != cached_calls_.size()) {
+    return Break(GraphBreakKind::kSideEffectCall, "a cached function that does more than compute a number or a text");
+  }
+  Consume(v);
+  call.missed_key = std::move(key);
+  call.result = v.object;
+  cached_calls_.push_back(std::move(call));
+  return v;
+}
+
+}  // namespace framefuse

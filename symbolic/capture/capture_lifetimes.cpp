@@ -1,0 +1,108 @@
+// Ends of objects (soundness rule 2): an attempt holds what the program drops, so where the drop of an object that
+// existed before may run code of the user's, a finaliser or the callback of a weak reference, the graph breaks before
+// it.
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/capture.h"
+
+namespace framefuse {
+namespace {
+
+constexpr int kMostVisited = 256;
+
+bool HasFinaliser(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || type->tp_finalize == nullptr) return false;
+  static PyObject* const name = PyUnicode_InternFromString("__del__");
+  return _PyType_Lookup(type, name) != nullptr;
+}
+
+bool HasWeakrefCallback(PyObject* object) {
+  if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) return false;
+  auto* reference = reinterpret_cast<PyWeakReference*>(*PyObject_GET_WEAKREFS_LISTPTR(object));
+  for (; reference != nullptr; reference = reference->wr_next) {
+    if (reference->wr_callback != nullptr) return true;
+  }
+  return false;
+}
+
+// Looks through what dies with an object: what nothing else refers to.
+class DeathSearch {
+ public:
+  explicit DeathSearch(const TrackedTable& tracked) : tracked_(tracked) {}
+
+  // The object whose end runs code, or null.
+  PyObject* Visit(PyObject* object) {
+    if (HasFinaliser(Py_TYPE(object)) || HasWeakrefCallback(object)) found_ = object;
+    const bool closed = PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object) ||
+                        tracing::Tracer::IsFake(object) || !PyObject_IS_GC(object);
+    if (found_ == nullptr && !closed && ++visited_ < kMostVisited) {
+      Py_TYPE(object)->tp_traverse(object, &DeathSearch::VisitChild, this);
+    }
+    return found_;
+  }
+
+ private:
+  static int VisitChild(PyObject* child, void* self) {
+    auto& search = *static_cast<DeathSearch*>(self);
+    const Py_ssize_t ours = search.tracked_.FindByOriginal(child) != nullptr ? 2 : 0;
+    if (search.found_ != nullptr || Py_REFCNT(child) > 1 + ours) return 0;
+    search.Visit(child);
+    return 0;
+  }
+
+  const TrackedTable& tracked_;
+  PyObject* found_ = nullptr;
+  int visited_ = 0;
+};
+
+}  // namespace
+
+bool Capture::BeforeEnd(BorrowedRef object) {
+  if (!object || IsLeaf(object)) return true;
+  if (PyObject* loud = DeathSearch(tracked_).Visit(object)) {
+    return BreakFalse(GraphBreakKind::kFinaliser, Py_TYPE(loud)->tp_name);
+  }
+  if (PyType_SUPPORTS_WEAKREFS(object.type()) && *PyObject_GET_WEAKREFS_LISTPTR(object.get()) != nullptr) {
+    dropped_.insert(object.get());
+  }
+  return true;
+}
+
+bool Capture::BeforeDrop(Activation&, ValueView old) {
+  const Tracked* t = tracked_.Find(old.object);
+  if (t == nullptr && old.source != kUnadopted) return true;
+  return BeforeEnd(t != nullptr ? BorrowedRef(t->original) : old.object);
+}
+
+bool Capture::BeforeOverwrite(Tracked& t, BorrowedRef key) {
+  ++writes_;
+  if (t.FindWrite(key) != nullptr) return true;
+  switch (t.kind) {
+    case TrackedKind::kCell:
+      return BeforeEnd(PyCell_GET(t.original.get()));
+    case TrackedKind::kDict: {
+      PyObject* old = PyDict_GetItemWithError(t.original, key);
+      if (old == nullptr) PyErr_Clear();
+      return BeforeEnd(old);
+    }
+    case TrackedKind::kInstance:
+      return !PyUnicode_Check(key.get()) || BeforeEnd(frame_ops::RawInstanceAttr(t.original, key));
+    default:
+      return true;
+  }
+}
+
+bool Capture::BeforeReplacing(const Tracked& t) {
+  ++writes_;
+  if (t.replaced || !t.realised) return true;
+  const Ref items =
+      t.kind == TrackedKind::kDict ? Ref::Steal(PyDict_Values(t.original)) : Ref::Steal(PySequence_List(t.original));
+  if (!items) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    if (!BeforeEnd(PyList_GET_ITEM(items.get(), i))) return false;
+  }
+  return true;
+}
+
+}  // namespace framefuse
