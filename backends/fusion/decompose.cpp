@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/node_writer.h"
 #include "backends/fusion/pointwise.h"
 
@@ -22,36 +23,6 @@ using ir::Graph;
 using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
-using Dims = std::vector<std::int64_t>;
-
-bool IsGiven(const Arg& arg) {
-  return arg.kind != Arg::Kind::kNone && !(arg.kind == Arg::Kind::kConstant && arg.constant.isNone());
-}
-
-c10::ScalarType Wide(c10::ScalarType type) {
-  return type == c10::ScalarType::Half || type == c10::ScalarType::BFloat16 ? c10::ScalarType::Float : type;
-}
-
-bool IsRealFloat(const ir::Value& v) {
-  return c10::isFloatingType(v.dtype) && StorageOf(v.dtype).has_value() && v.layout == c10::Layout::Strided;
-}
-
-Dims LastDims(const ir::Value& v, std::size_t count) {
-  Dims dims(count);
-  std::iota(dims.begin(), dims.end(), static_cast<std::int64_t>(v.sizes.size() - count));
-  return dims;
-}
-
-Dims LeadingDims(const ir::Value& v, std::size_t trailing) {
-  Dims dims(v.sizes.size() - trailing);
-  std::iota(dims.begin(), dims.end(), std::int64_t{0});
-  return dims;
-}
-
-// Size of an int[] argument, symbolic or not.
-std::size_t ListSize(const Arg& arg) {
-  return arg.kind == Arg::Kind::kDimList ? arg.dims.size() : arg.constant.toIntVector().size();
-}
 
 // The last dimension, with unit stride: rows that a kernel can walk.
 bool IsLastDim(const Graph& g, ValueId v, std::int64_t dim) {
@@ -98,70 +69,6 @@ bool SoftmaxBackward(Graph& g, const Node& n, NodeWriter w, bool log) {
     const ValueId y = w.Binary("sub", left, right);
     w.Into(out).To(y, g.value(out).dtype);
   }
-  return true;
-}
-
-// (x - mean) and sum of its squares over dims / n
-struct Moments {
-  ValueId mean, centred, variance;
-};
-Moments MomentsOf(NodeWriter& w, ValueId x, const Dims& dims, std::optional<Dim> divisor = std::nullopt) {
-  const Dim n = w.Product(dims, x);
-  Moments m;
-  m.mean = w.WithDim("div", w.Reduce("sum", x, dims, true), n);
-  m.centred = w.Binary("sub", x, m.mean);
-  const ValueId squares = w.Reduce("sum", w.Binary("mul", m.centred, m.centred), dims, true);
-  m.variance = w.WithDim("div", squares, divisor.value_or(n));
-  return m;
-}
-
-bool LayerNorm(Graph& g, const Node& n, NodeWriter w) {
-  const ValueId x = n.args[0].value;
-  const ir::Value in = g.value(x);
-  const std::size_t trailing = ListSize(n.args[1]);
-  if (!IsRealFloat(in) || !ir::IsContiguous(g.exprs, in) || w.Product(LastDims(in, trailing), x) == Dim(0))
-    return false;
-  const c10::ScalarType type = Wide(in.dtype);
-  const Moments m = MomentsOf(w, w.To(x, type), LastDims(in, trailing));
-  const ValueId rstd = w.Unary("rsqrt", w.WithNumber("add", m.variance, n.args[4].constant.toDouble()));
-  ValueId y = w.Binary("mul", m.centred, rstd);
-  // Weights of halves are widened by promotion: a copy of their own would be a kernel of its own.
-  if (IsGiven(n.args[2])) y = w.Binary("mul", y, n.args[2].value);
-  if (IsGiven(n.args[3])) y = w.Binary("add", y, n.args[3].value);
-  w.Into(n.outputs[0]).To(y, in.dtype);
-  if (n.outputs[1] != kNoValue) w.Into(n.outputs[1]).To(m.mean, g.value(n.outputs[1]).dtype);
-  if (n.outputs[2] != kNoValue) w.Into(n.outputs[2]).To(rstd, g.value(n.outputs[2]).dtype);
-  return true;
-}
-
-// grad, input, normalized_shape, mean, rstd, weight, bias, output_mask
-bool LayerNormBackward(Graph& g, const Node& n, NodeWriter w) {
-  const ValueId x = n.args[1].value;
-  const ir::Value in = g.value(x);
-  const std::size_t trailing = ListSize(n.args[2]);
-  const Dims dims = LastDims(in, trailing), leading = LeadingDims(in, trailing);
-  if (!IsRealFloat(in) || !ir::IsContiguous(g.exprs, in) || leading.empty()) return false;
-  if (w.Product(dims, x) == Dim(0) || w.Product(leading, x) == Dim(0)) return false;
-  const c10::ScalarType type = Wide(in.dtype);
-  const ValueId grad = w.To(n.args[0].value, type), rstd = w.To(n.args[4].value, type);
-  const ValueId centred = w.Binary("sub", w.To(x, type), w.To(n.args[3].value, type));
-  const ValueId normal = w.Binary("mul", centred, rstd);
-  if (n.outputs[0] != kNoValue) {
-    const ValueId gw = IsGiven(n.args[5]) ? w.Binary("mul", grad, n.args[5].value) : grad;
-    const Dim count = w.Product(dims, x);
-    const ValueId along = w.WithDim("div", w.Reduce("sum", w.Binary("mul", gw, normal), dims, true), count);
-    const ValueId mean = w.WithDim("div", w.Reduce("sum", gw, dims, true), count);
-    const ValueId inner = w.Binary("sub", w.Binary("sub", gw, mean), w.Binary("mul", normal, along));
-    const ValueId dx = w.Binary("mul", inner, rstd);
-    w.Into(n.outputs[0]).To(dx, g.value(n.outputs[0]).dtype);
-  }
-  const auto column = [&](ValueId out, ValueId of) {
-    if (out == kNoValue) return;
-    const ValueId sum = w.Reduce("sum", of, leading, false);
-    w.Into(out).To(sum, g.value(out).dtype);
-  };
-  column(n.outputs[1], n.outputs[1] == kNoValue ? kNoValue : w.Binary("mul", grad, normal));
-  column(n.outputs[2], grad);
   return true;
 }
 
@@ -260,104 +167,6 @@ bool Foreach(Graph& g, const Node& n, NodeWriter w) {
   return true;
 }
 
-std::optional<Dims> ConstantSizes(const ir::Value& v) {
-  Dims sizes;
-  for (const Dim& d : v.sizes) {
-    if (!d.is_constant()) return std::nullopt;
-    sizes.push_back(d.value);
-  }
-  return sizes;
-}
-
-// input, weight, bias, N, C, HxW, groups, eps: moments over [channels of a group, HxW] of [N, groups, ..., HxW].
-bool GroupNorm(Graph& g, const Node& n, NodeWriter w) {
-  const ir::Value in = g.value(n.args[0].value);
-  const std::optional<Dims> sizes = ConstantSizes(in);
-  if (!IsRealFloat(in) || !ir::IsContiguous(g.exprs, in) || !sizes || sizes->size() < 2) return false;
-  for (std::size_t a : {6u, 7u}) {
-    if (n.args[a].kind != Arg::Kind::kConstant) return false;
-  }
-  const std::int64_t groups = n.args[6].constant.toInt(), channels = (*sizes)[1] / groups;
-  std::int64_t points = 1;
-  for (std::size_t d = 2; d < sizes->size(); ++d) points *= (*sizes)[d];
-  const c10::ScalarType type = Wide(in.dtype);
-  if ((*sizes)[0] * channels * points == 0) return false;
-  for (std::size_t a : {1u, 2u}) {
-    if (IsGiven(n.args[a]) && !ir::IsContiguous(g.exprs, g.value(n.args[a].value))) return false;
-  }
-  const ValueId x = w.View(n.args[0].value, {(*sizes)[0], groups, channels, points});
-  const Moments m = MomentsOf(w, w.To(x, type), {2, 3});
-  const ValueId rstd = w.Unary("rsqrt", w.WithNumber("add", m.variance, n.args[7].constant.toDouble()));
-  ValueId y = w.Binary("mul", m.centred, rstd);
-  const Dims affine = {1, groups, channels, 1};
-  if (IsGiven(n.args[1])) y = w.Binary("mul", y, w.View(n.args[1].value, affine));
-  if (IsGiven(n.args[2])) y = w.Binary("add", y, w.View(n.args[2].value, affine));
-  const ValueId rounded = w.To(y, in.dtype);
-  w.Into(n.outputs[0]).View(rounded, *sizes);
-  const auto moment = [&](ValueId out, ValueId of) {
-    if (out == kNoValue) return;
-    const ValueId typed = w.To(of, g.value(out).dtype);
-    w.Into(out).View(typed, {(*sizes)[0], groups});
-  };
-  moment(n.outputs[1], m.mean);
-  moment(n.outputs[2], rstd);
-  return true;
-}
-
-// `out` is `of` in its own type and shape.
-void IntoShape(Graph& g, NodeWriter& w, ValueId out, ValueId of, const Dims& sizes) {
-  const ValueId typed = w.To(of, g.value(out).dtype);
-  w.Into(out).View(typed, sizes);
-}
-
-// grad, input, mean, rstd, weight, N, C, HxW, groups, output_mask. As eager: dx = a grad + b x + c with a, b, c of sums
-// over the points.
-bool GroupNormBackward(Graph& g, const Node& n, NodeWriter w) {
-  const ir::Value in = g.value(n.args[1].value), grad_in = g.value(n.args[0].value);
-  const std::optional<Dims> sizes = ConstantSizes(in);
-  const bool dense = ir::IsContiguous(g.exprs, in) && ir::IsContiguous(g.exprs, grad_in);
-  if (!IsRealFloat(in) || !IsRealFloat(grad_in) || !dense || !sizes || sizes->size() < 2) return false;
-  if (n.args[8].kind != Arg::Kind::kConstant) return false;
-  for (std::size_t a : {2u, 3u, 4u}) {
-    if (IsGiven(n.args[a]) && !ir::IsContiguous(g.exprs, g.value(n.args[a].value))) return false;
-  }
-  const std::int64_t batch = (*sizes)[0], groups = n.args[8].constant.toInt(), channels = (*sizes)[1] / groups;
-  std::int64_t points = 1;
-  for (std::size_t d = 2; d < sizes->size(); ++d) points *= (*sizes)[d];
-  if (batch * channels * points == 0) return false;
-  const c10::ScalarType type = Wide(in.dtype);
-  const Dims space = {batch, groups, channels, points}, moments = {batch, groups, 1, 1};
-  const ValueId x = w.To(w.View(n.args[1].value, space), type), grad = w.To(w.View(n.args[0].value, space), type);
-  const ValueId mean = w.To(w.View(n.args[2].value, moments), type);
-  const ValueId rstd = w.To(w.View(n.args[3].value, moments), type);
-  const ValueId db = w.Reduce("sum", grad, {3}, true);  // [N, groups, channels, 1]
-  const ValueId ds = w.Reduce("sum", w.Binary("mul", grad, x), {3}, true);
-  const bool affine = IsGiven(n.args[4]);
-  const ValueId weight = affine ? w.To(w.View(n.args[4].value, {1, groups, channels, 1}), type) : kNoValue;
-  if (n.outputs[0] != kNoValue) {
-    const auto over_group = [&](ValueId of) {
-      return w.Reduce("sum", affine ? w.Binary("mul", of, weight) : of, {2}, true);
-    };
-    const ValueId b = over_group(db), s = over_group(ds);  // [N, groups, 1, 1]
-    const double per = 1.0 / static_cast<double>(channels * points);
-    const ValueId cube = w.Binary("mul", w.Binary("mul", rstd, rstd), rstd);
-    const ValueId difference = w.Binary("sub", w.Binary("mul", b, mean), s);
-    const ValueId along = w.WithNumber("mul", w.Binary("mul", difference, cube), per);
-    const ValueId level = w.WithNumber("mul", w.Binary("mul", b, rstd), per);
-    const ValueId offset = w.Binary("add", w.Binary("mul", along, mean), level);
-    const ValueId scaled = w.Binary("mul", grad, affine ? w.Binary("mul", weight, rstd) : rstd);
-    const ValueId dx = w.Binary("sub", w.Binary("add", scaled, w.Binary("mul", x, along)), offset);
-    IntoShape(g, w, n.outputs[0], dx, *sizes);
-  }
-  const auto over_batch = [&](ValueId out, ValueId of) {
-    if (out != kNoValue) IntoShape(g, w, out, batch == 1 ? of : w.Reduce("sum", of, {0}, true), {groups * channels});
-  };
-  const ValueId centred = w.Binary("sub", ds, w.Binary("mul", db, mean));
-  over_batch(n.outputs[1], w.Binary("mul", centred, rstd));
-  over_batch(n.outputs[2], db);
-  return true;
-}
-
 // Whether the form has kernels: [N, C] and [N], no weights; CPU, where the indices can be checked before.
 bool IsPlainNllLoss(const Graph& g, const Node& n, std::size_t input) {
   const ir::Value &in = g.value(n.args[input].value), &target = g.value(n.args[input + 1].value);
@@ -434,10 +243,7 @@ bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
   if (name == "aten._log_softmax") return Softmax(g, n, w, true);
   if (name == "aten._softmax_backward_data") return SoftmaxBackward(g, n, w, false);
   if (name == "aten._log_softmax_backward_data") return SoftmaxBackward(g, n, w, true);
-  if (name == "aten.native_layer_norm") return LayerNorm(g, n, w);
-  if (name == "aten.native_layer_norm_backward") return LayerNormBackward(g, n, w);
-  if (name == "aten.native_group_norm") return GroupNorm(g, n, w);
-  if (name == "aten.native_group_norm_backward") return GroupNormBackward(g, n, w);
+  if (name.find("_norm") != std::string::npos) return DecomposeNorm(g, n, w);
   if (name == "aten.nll_loss_forward") return NllLoss(g, n, w);
   if (name == "aten.nll_loss_backward") return NllLossBackward(g, n, w);
   if (name == "aten.mean.dim") return Mean(g, n, w, false);

@@ -1,0 +1,33 @@
+// What the decompositions share, and those of norms. Rules take a node and return whether they wrote another form of
+// it. Owner: backends/fusion.
+#ifndef FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_RULES_H_
+#define FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_RULES_H_
+
+#include <optional>
+#include <vector>
+
+#include "backends/fusion/node_writer.h"
+#include "backends/graph/graph.h"
+
+namespace framefuse::fusion {
+
+using Dims = std::vector<std::int64_t>;
+
+bool IsGiven(const ir::Arg& arg);
+// The type that a half is computed in.
+c10::ScalarType Wide(c10::ScalarType type);
+bool IsRealFloat(const ir::Value& v);
+Dims LastDims(const ir::Value& v, std::size_t count);
+
+struct Moments {
+  ir::ValueId mean, centred, variance;
+};
+// Over dims; the sum of squares is divided by `divisor`, else by how many there are.
+Moments MomentsOf(NodeWriter& w, ir::ValueId x, const Dims& dims, std::optional<ir::Dim> divisor = std::nullopt);
+
+// Layer, group and batch norm, forward and backward.
+bool DecomposeNorm(ir::Graph& g, const ir::Node& n, NodeWriter w);
+
+}  // namespace framefuse::fusion
+
+#endif  // FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_RULES_H_
