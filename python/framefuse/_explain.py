@@ -2,7 +2,10 @@
 
 import dataclasses
 import traceback
+import types
 from typing import Any
+
+import torch
 
 from framefuse import _C
 
@@ -75,6 +78,8 @@ def explain(f, **settings):
     f = getattr(f, "_orig_mod", f)
     if _C.is_compiled_function(f):
         f = f.__wrapped__
+    if isinstance(f, torch.nn.Module):
+        f = types.MethodType(type(f).__call__, f)
 
     def explained(*args, **kwargs):
         return _output(_C.explain(f, compile_options(settings), args, kwargs))

@@ -59,3 +59,10 @@ def test_checks_settings_as_compile_does():
         framefuse.explain(torch.sin, mode="x")
     with pytest.raises(TypeError, match="speed"):
         framefuse.explain(torch.sin, speed=1)
+
+
+def test_a_module_is_reported_as_a_function_that_calls_it():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+    whole = framefuse.explain(model)(torch.ones(2, 3))
+    assert (whole.graph_count, whole.graph_break_count) == (1, 0)
+    assert whole.op_count == framefuse.explain(lambda x: model(x))(torch.ones(2, 3)).op_count == 2
