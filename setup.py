@@ -55,6 +55,7 @@ setup(
     packages=["framefuse"],
     package_dir={"": "python"},
     package_data={"framefuse": ["py.typed", "*.pyi"]},
+    entry_points={"torch_dynamo_backends": ["framefuse = framefuse:torch_backend"]},
     ext_modules=[Extension("framefuse._C", sources=[])],
     cmdclass={"build_ext": CMakeBuild},
 )

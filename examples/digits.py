@@ -1,8 +1,8 @@
 """Trains two classifiers on scikit-learn's handwritten digits, in plain Python and compiled by framefuse, and compares.
 
 The digits are real scans (1,797 of 8×8 pixels) that ship inside scikit-learn. Both runs start from one seed and see the same batches, the
-last of them smaller; so their losses must agree, and the printed difference is rounding. A third run, eager with weights moved by one
-rounding, tells how far rounding alone can lead (a max-pool that picks another pixel). Exits with an error if they do not agree.
+last of them smaller; so their losses must agree, and the printed difference is rounding. Further runs, eager with weights moved by one
+rounding, tell how far rounding alone can lead (a max-pool that picks another pixel). Exits with an error if they do not agree.
 
     python examples/digits.py [--device cuda] [--epochs 8] [--backend fuse]
 """
@@ -22,6 +22,7 @@ from tqdm import tqdm
 import framefuse
 
 TOLERANCE = 1e-4
+NUDGES = 5  # runs from other weights; near a tie of a max-pool about every second one takes the other way
 WANTED_ACCURACY = 0.95
 
 
@@ -68,8 +69,9 @@ def synchronize(device):
         torch.cuda.synchronize()
 
 
-def nudged(model):
+def nudged(model, seed):
     """The model with each weight moved by about one rounding."""
+    torch.manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1 + torch.finfo(parameter.dtype).eps / 2 * torch.randn_like(parameter))
@@ -126,7 +128,9 @@ def compare(model_class, arguments):
 
     eager_model, eager_losses, eager_seconds = train(model_class, lambda m: m, train_set, arguments, f"{name} eager")
     model, losses, seconds = train(model_class, compiled, train_set, arguments, f"{name} compiled")
-    _, nudged_losses, _ = train(model_class, nudged, train_set, arguments, f"{name} nudged")
+    nudged_losses = [
+        train(model_class, lambda m, seed=seed: nudged(m, seed), train_set, arguments, f"{name} nudged")[1] for seed in range(NUDGES)
+    ]
     steps = len(losses) // arguments.epochs
     print(f"\n{name}: {arguments.epochs} epochs of {steps} steps on {arguments.device}, backend {arguments.backend}")
     print("  epoch  eager loss  compiled loss  difference")
@@ -136,7 +140,7 @@ def compare(model_class, arguments):
         print(f"  {epoch + 1:5}  {eager_loss:10.6f}  {loss:13.6f}  {abs(loss - eager_loss):10.1e}")
     difference = max(abs(a - b) for a, b in zip(eager_losses, losses))
     eager_accuracy, compiled_accuracy = accuracy(eager_model, test_set), accuracy(model, test_set)
-    by_rounding = max(abs(a - b) for a, b in zip(eager_losses, nudged_losses))
+    by_rounding = max(abs(a - b) for others in nudged_losses for a, b in zip(eager_losses, others))
     allowed = max(TOLERANCE, 2 * by_rounding)
     print(f"  largest difference of a step's loss: {difference:.1e} (eager from weights one rounding off: {by_rounding:.1e})")
     print(f"  accuracy on the test set: eager {eager_accuracy:.1%}, compiled {compiled_accuracy:.1%}")

@@ -15,6 +15,7 @@
 #include "common/config.h"
 #include "common/logging.h"
 #include "common/status.h"
+#include "python/graph_plan.h"
 #include "symbolic/capture/api.h"
 
 namespace py = pybind11;
@@ -218,6 +219,19 @@ void BindLogs(py::module_& m) {
   m.def("stop_log_capture", &StopLogCapture);
 }
 
+// ---- graphs that torch.compile captured
+
+void BindGraphs(py::module_& m) {
+  py::class_<Plan, std::shared_ptr<Plan>>(m, "GraphPlan").def("__call__", [](const Plan& plan, const py::list& inputs) {
+    return ToPython(RunPlan(plan, Borrow(inputs)));
+  });
+  m.def("compile_graph_text", [](const std::string& text, const std::string& backend) {
+    auto plan = CompileGraphText(text, backend);
+    RaiseIfError(plan.status());
+    return *std::move(plan);
+  });
+}
+
 }  // namespace
 }  // namespace framefuse
 
@@ -228,4 +242,5 @@ PYBIND11_MODULE(_C, m) {
   framefuse::BindState(m);
   framefuse::BindConfig(m);
   framefuse::BindLogs(m);
+  framefuse::BindGraphs(m);
 }

@@ -33,6 +33,7 @@ from framefuse._errors import BackendError, InternalError, Unsupported
 from framefuse._explain import BreakReason, ExplainOutput, explain
 from framefuse._logs import capture_logs, list_logs, set_logs
 from framefuse._module import CompiledModule
+from framefuse._torch_backend import torch_backend
 
 __version__ = "0.1.0"
 
@@ -61,6 +62,7 @@ __all__ = [
     "set_logs",
     "set_stance",
     "statistics",
+    "torch_backend",
 ]
 
 

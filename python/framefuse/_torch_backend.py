@@ -1,0 +1,355 @@
+"""`torch.compile(f, backend="framefuse")`: torch captures, framefuse fuses and runs.
+
+Torch's own AOT tools make ATen graphs, for forward and backward, which are written here in the text form of `backends/graph` and compiled
+by C++. A node that has no kernel runs as its ATen operator; one that cannot be read raises `BackendError` with the user's line. Graphs with
+symbolic sizes are made again for each set of sizes that they are called with.
+"""
+
+import copy
+import operator
+import re
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from framefuse import _C
+from framefuse._backends import BUILT_IN
+from framefuse._errors import BackendError
+
+_DTYPES = {
+    torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64", torch.int32: "i32",
+    torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64",
+    torch.bool: "bool", torch.complex64: "c64", torch.complex128: "c128", torch.complex32: "c32",
+    torch.float8_e4m3fn: "f8e4m3fn", torch.float8_e5m2: "f8e5m2", torch.float8_e4m3fnuz: "f8e4m3fnuz", torch.float8_e5m2fnuz: "f8e5m2fnuz",
+}  # fmt: skip
+_MEMORY_FORMATS = {
+    torch.contiguous_format: "contiguous_format", torch.preserve_format: "preserve_format",
+    torch.channels_last: "channels_last", torch.channels_last_3d: "channels_last_3d",
+}  # fmt: skip
+_LARGEST_CONSTANT = 16  # elements that are written into the text
+
+
+def torch_backend(gm, example_inputs, *, mode="default", options=None):
+    """The backend for `torch.compile`; `options` may name framefuse's own: {"backend": "fuse"} or "aten"."""
+    from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+    from torch._dynamo.backends.common import aot_autograd
+
+    name = _checked_options(mode, options)
+
+    def compile_graph(graph, inputs):
+        return make_boxed_func(_compiled(graph, name))
+
+    compiler = aot_autograd(
+        fw_compiler=compile_graph,
+        bw_compiler=compile_graph,
+        inference_compiler=compile_graph,
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )
+    return compiler(gm, example_inputs)
+
+
+def _checked_options(mode, options):
+    if mode not in (None, "default"):
+        raise ValueError(f"torch.compile(backend='framefuse') has no mode {mode!r}; framefuse.compile has more")
+    unknown = set(options or {}) - {"backend"}
+    if unknown:
+        raise ValueError(f"torch.compile(backend='framefuse') has no options {sorted(unknown)}; it has 'backend'")
+    name = (options or {}).get("backend", "fuse")
+    if name not in BUILT_IN:
+        raise ValueError(f"options['backend'] is one of {', '.join(BUILT_IN)}, not {name!r}")
+    return name
+
+
+def _compiled(graph, backend):
+    """A callable of the graph's inputs."""
+    values = [node.meta.get("val") for node in graph.graph.nodes]
+    if not any(_is_symbolic(value) for value in values):
+        return _make_plan(graph, backend)
+    plans = {}
+
+    def call(*inputs):
+        key = tuple((t.shape, t.stride(), t.dtype) if isinstance(t, torch.Tensor) else t for t in inputs)
+        if key not in plans:
+            plans[key] = _make_plan(_with_sizes(graph, inputs), backend)
+        return plans[key](*inputs)
+
+    return call
+
+
+def _is_symbolic(value):
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride(), value.storage_offset()))
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_symbolic, value))
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def _with_sizes(graph, inputs):
+    """The graph with metadata for these inputs' sizes."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+    own = copy.deepcopy(graph)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    detached = [t.detach() if isinstance(t, torch.Tensor) else t for t in inputs]
+    FakeTensorProp(own, mode).propagate(*detached)
+    return own
+
+
+def _make_plan(graph, backend):
+    reader = _GraphReader(graph)
+    text = reader.read()
+    try:
+        with _disable_current_modes():  # torch's fake tensor mode is on while it captures; constants are real
+            plan = _C.compile_graph_text(text, backend)
+    except RuntimeError as error:
+        raise BackendError(f"framefuse cannot compile a graph of torch.compile: {error}\n{text}", "framefuse") from error
+    tensor_inputs, attributes, results = reader.tensor_inputs, reader.attributes, reader.results
+
+    def call(*inputs):
+        outputs = plan([inputs[i] for i in tensor_inputs] + attributes)
+        return [outputs[at] if at is not None else value for at, value in results]
+
+    return call
+
+
+class _GraphReader:
+    """Writes one FX graph of ATen operators as text, and keeps what the text does not say: which inputs are tensors, tensors that the
+    module holds (`attributes`, passed after the inputs), and results that are no tensors."""
+
+    def __init__(self, graph):
+        self.module, self.graph = graph, graph.graph
+        self.tensor_inputs, self.attributes, self.results = [], [], []
+        self._inputs, self._lines = [], []
+        self._texts = {}  # node → text of its value: %name, or a number
+        self._parts = {}  # node of several results → their texts
+        self._numbers = {}  # wrapped numbers → %name
+        self._written = set()
+
+    def read(self):
+        for node in self.graph.nodes:
+            try:
+                getattr(self, "_" + node.op)(node)
+            except _Unreadable as error:
+                raise BackendError(f"framefuse cannot read the node {node.format_node()}: {error}{_user_line(node)}", "framefuse") from None
+        inputs = [line + (" mutated" if name in self._written else "") for name, line in self._inputs]
+        return "\n".join(['graph "fx"', *inputs, *self._lines]) + "\n"
+
+    # --- nodes
+
+    def _placeholder(self, node):
+        value = node.meta.get("val")
+        index = sum(n.op == "placeholder" for n in self._texts)
+        if isinstance(value, torch.Tensor):
+            self.tensor_inputs.append(index)
+            self._inputs.append((node.name, f'input {self._definition(node.name, value)} argument "{node.name}"'))
+            self._texts[node] = f"%{node.name}"
+        else:
+            self._texts[node] = None if value is None and node.users else _number(value)
+
+    def _get_attr(self, node):
+        value = operator.attrgetter(node.target)(self.module)
+        if not isinstance(value, torch.Tensor):  # a graph of its own; the node that takes it says what it is
+            self._texts[node] = None
+            return
+        plain = value.device.type == "cpu" and value.layout == torch.strided and value.is_contiguous() and not value.is_complex()
+        if plain and not value.requires_grad and value.numel() <= _LARGEST_CONSTANT and value.dtype in _DTYPES:
+            elements = ", ".join(map(_number, value.flatten().tolist()))
+            self._lines.append(f"constant {self._definition(node.name, value)} = [{elements}]")
+        else:
+            self.attributes.append(value)
+            self._inputs.append((node.name, f'input {self._definition(node.name, value)} constant "{node.name}"'))
+        self._texts[node] = f"%{node.name}"
+
+    def _call_function(self, node):
+        if node.target is operator.getitem and node.args[0] in self._parts:
+            self._texts[node] = self._parts[node.args[0]][node.args[1]]
+            return
+        value = node.meta.get("val")
+        if isinstance(value, (bool, int, float)):  # a size, computed by torch when it made the graph
+            self._texts[node] = _number(value)
+            return
+        if not isinstance(node.target, torch._ops.OpOverload):
+            raise _Unreadable(f"{node.target} is no ATen operator")
+        schema = node.target._schema
+        call = f"{_operator_name(node.target)}({self._arguments(node, schema)}){_comment(node)}"
+        if schema.name.startswith("aten::copy_") or (schema.is_mutable and node.target.overloadpacket._qualified_op_name.endswith("_")):
+            written = node.args[0]
+            self._lines.append(call)
+            self._texts[node] = self._texts[written]
+            self._written.add(written.name)
+            return
+        if schema.is_mutable:
+            raise _Unreadable("it writes its arguments, and is not in place")
+        results = self._results(node, value, schema)
+        self._lines.append(f"{results} = {call}" if results else call)
+
+    def _call_module(self, node):
+        raise _Unreadable("a call of a module")
+
+    _call_method = _call_module
+
+    def _output(self, node):
+        outputs = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
+        names = {f"%{name}": i for i, (name, _) in enumerate(self._inputs)}
+        count = 0
+        for value in outputs:
+            text = self._texts.get(value) if isinstance(value, torch.fx.Node) else None
+            if text is None or not text.startswith("%"):
+                number = value.meta.get("val") if isinstance(value, torch.fx.Node) else value
+                self.results.append((None, number))
+                continue
+            self._lines.append(f"output {text} user" + (f" input={names[text]}" if text in names else ""))
+            self.results.append((count, None))
+            count += 1
+
+    # --- their parts
+
+    def _definition(self, name, value):
+        return f"%{name}: {_type(value)}"
+
+    def _results(self, node, value, schema):
+        if value is None:
+            return ""
+        if isinstance(value, torch.Tensor):
+            self._texts[node] = f"%{node.name}"
+            if isinstance(schema.returns[0].type, torch.ListType):
+                raise _Unreadable("one tensor for a list")
+            return self._definition(node.name, value)
+        if not isinstance(value, (list, tuple)):
+            raise _Unreadable(f"it gives {type(value).__name__}")
+        if len(schema.returns) == 1 and isinstance(schema.returns[0].type, torch.ListType):
+            definitions, self._parts[node] = self._named_parts(node.name, value)
+            return "[" + ", ".join(definitions) + "]"
+        definitions, self._parts[node] = self._named_parts(node.name, value)
+        return ", ".join(definitions)
+
+    def _named_parts(self, name, values):
+        definitions, texts = [], []
+        for i, value in enumerate(values):
+            if isinstance(value, torch.Tensor):
+                definitions.append(self._definition(f"{name}.{i}".replace(".", "__"), value))
+                texts.append(f"%{name}__{i}")
+            elif value is None:
+                definitions.append("_")
+                texts.append(None)
+            else:
+                raise _Unreadable(f"result {i} is {type(value).__name__}")
+        return definitions, texts
+
+    def _arguments(self, node, schema):
+        texts = []
+        for position, argument in enumerate(schema.arguments):
+            if position < len(node.args) and not argument.kwarg_only:
+                texts.append(self._literal(node.args[position], argument))
+            elif argument.name in node.kwargs:
+                texts.append(f"{argument.name}={self._literal(node.kwargs[argument.name], argument)}")
+        return ", ".join(texts)
+
+    def _literal(self, value, argument):
+        if isinstance(value, torch.fx.Node):
+            text = self._texts.get(value)
+            if text is None:
+                raise _Unreadable(f"its argument {value} has no value")
+            if not text.startswith("%") and _takes_tensor(argument):
+                return self._wrapped(value.meta["val"])
+            return text
+        if isinstance(value, (bool, int, float)) and _takes_tensor(argument):
+            return self._wrapped(value)
+        if isinstance(value, (list, tuple)):
+            return "[" + ", ".join(self._literal(item, argument) for item in value) + "]"
+        return _constant(value)
+
+    def _wrapped(self, number):
+        """A number where the operator wants a tensor: 0-dim, and weak in type promotion."""
+        key = (type(number), repr(number))
+        if key not in self._numbers:
+            self._numbers[key] = f"%number__{len(self._numbers)}"
+            dtype = {bool: "bool", int: "i64", float: "f64"}[type(number)]
+            self._lines.append(f"constant {self._numbers[key]}: {dtype}[]{{wrapped}} = [{_number(number)}]")
+        return self._numbers[key]
+
+
+class _Unreadable(Exception):
+    """Why a node has no text."""
+
+
+def _takes_tensor(argument):
+    kind = argument.type
+    while isinstance(kind, (torch.OptionalType, torch.ListType)):
+        kind = kind.getElementType()
+    return isinstance(kind, torch.TensorType)
+
+
+def _operator_name(overload):
+    namespace, _, name = overload._schema.name.partition("::")
+    suffix = overload._schema.overload_name
+    return f"{namespace}.{name}" + (f".{suffix}" if suffix else "")
+
+
+def _type(value):
+    if value.dtype not in _DTYPES:
+        raise _Unreadable(f"a tensor of {value.dtype}")
+    if value.layout != torch.strided:
+        raise _Unreadable(f"a tensor of {value.layout}")
+    facts = []
+    if not _is_dense(value):
+        facts.append(f"strides={list(value.stride())}")
+    if value.storage_offset():
+        facts.append(f"offset={value.storage_offset()}")
+    if value.device.type != "cpu":
+        facts.append(f"device={value.device}")
+    return f"{_DTYPES[value.dtype]}{list(value.shape)}" + ("{" + ", ".join(facts) + "}" if facts else "")
+
+
+def _is_dense(value):
+    """Strides are row-major for every size: also where that is 1, as the text form assumes."""
+    step = 1
+    for size, stride in zip(reversed(value.shape), reversed(value.stride())):
+        if stride != step:
+            return False
+        step *= max(size, 1)
+    return True
+
+
+def _number(value):
+    if isinstance(value, complex):
+        return f"complex({_number(value.real)}, {_number(value.imag)})"
+    if isinstance(value, (bool, int, float)):
+        return repr(value)
+    raise _Unreadable(f"a value of type {type(value).__name__}")
+
+
+def _constant(value):
+    if value is None:
+        return "None"
+    if isinstance(value, torch.dtype):
+        if value not in _DTYPES:
+            raise _Unreadable(f"the dtype {value}")
+        return _DTYPES[value]
+    if isinstance(value, torch.memory_format):
+        return _MEMORY_FORMATS[value]
+    if isinstance(value, torch.layout):
+        return str(value).removeprefix("torch.")
+    if isinstance(value, torch.device):
+        return str(value)
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    return _number(value)
+
+
+def _location(node):
+    """(file, line, function, source) of the innermost user frame that torch kept, or None."""
+    frames = re.findall(r'File "(.+?)", line (\d+), in (\S+)\n\s*(.*)', node.meta.get("stack_trace") or "")
+    return frames[-1] if frames else None
+
+
+def _comment(node):
+    found = _location(node)
+    return f"  # {found[0]}:{found[1]} in {found[2]}: {found[3]}" if found else ""
+
+
+def _user_line(node):
+    found = _location(node)
+    return f"\n  from {found[0]}:{found[1]} in {found[2]}: {found[3]}" if found else ""

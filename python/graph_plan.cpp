@@ -1,0 +1,70 @@
+// See graph_plan.h. Owner: python.
+#include "python/graph_plan.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <utility>
+#include <vector>
+
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+bool TakeInputs(BorrowedRef list, std::vector<at::Tensor>* tensors) {
+  const Py_ssize_t count = PyList_Size(list.get());
+  if (count < 0) return false;
+  tensors->reserve(static_cast<std::size_t>(count));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const BorrowedRef item(PyList_GET_ITEM(list.get(), i));
+    if (!THPVariable_Check(item.get())) {
+      PyErr_Format(PyExc_TypeError, "input %zd of a graph is not a tensor", i);
+      return false;
+    }
+    tensors->push_back(THPVariable_Unpack(item.get()));
+  }
+  return true;
+}
+
+Ref ToList(const std::vector<at::Tensor>& tensors) {
+  Ref list = Ref::Steal(PyList_New(static_cast<Py_ssize_t>(tensors.size())));
+  for (std::size_t i = 0; list && i < tensors.size(); ++i) {
+    Ref item = tensors[i].defined() ? Ref::Steal(THPVariable_Wrap(tensors[i])) : Ref::Create(Py_None);
+    if (!item) return Ref();
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), item.release());
+  }
+  return list;
+}
+
+absl::StatusOr<std::vector<at::Tensor>> RunWithoutGil(const Plan& plan, const std::vector<at::Tensor>& inputs) {
+  PyThreadState* state = PyEval_SaveThread();
+  absl::StatusOr<std::vector<at::Tensor>> outputs = plan.Run(inputs, {});
+  PyEval_RestoreThread(state);
+  return outputs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Plan>> CompileGraphText(const std::string& text, const std::string& backend) {
+  FF_ASSIGN_OR_RETURN(ir::Graph graph, ir::Parse(text));
+  Backend* found = FindBackend(backend);
+  if (found == nullptr) return absl::InvalidArgumentError("no backend " + backend);
+  return found->Compile(std::move(graph), BackendOptions());
+}
+
+Ref RunPlan(const Plan& plan, BorrowedRef inputs) {
+  try {
+    std::vector<at::Tensor> tensors;
+    if (!TakeInputs(inputs, &tensors)) return Ref();
+    absl::StatusOr<std::vector<at::Tensor>> outputs = RunWithoutGil(plan, tensors);
+    if (outputs.ok()) return ToList(*outputs);
+    if (std::exception_ptr exception = TorchErrorOf(outputs.status())) std::rethrow_exception(exception);
+    PyErr_SetString(PyExc_RuntimeError, MessageOf(outputs.status()).c_str());
+  } catch (...) {
+    torch::translate_exception_to_python(std::current_exception());
+  }
+  return Ref();
+}
+
+}  // namespace framefuse

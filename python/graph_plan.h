@@ -1,0 +1,24 @@
+// A graph in text form as a plan that Python calls with tensors: what torch.compile's backend runs.
+// Invariant: functions with a Python result return null with a Python error set, torch's own where a kernel raised it.
+// Owner: python.
+#ifndef FRAMEFUSE_PYTHON_GRAPH_PLAN_H_
+#define FRAMEFUSE_PYTHON_GRAPH_PLAN_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "backends/graph/backend.h"
+#include "frame_eval/ref.h"
+
+namespace framefuse {
+
+// `backend`: a built-in one.
+absl::StatusOr<std::shared_ptr<Plan>> CompileGraphText(const std::string& text, const std::string& backend);
+
+// `inputs`: list of the tensors. Returns the list of the user outputs, None where one is undefined.
+Ref RunPlan(const Plan& plan, BorrowedRef inputs);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_PYTHON_GRAPH_PLAN_H_
