@@ -38,6 +38,10 @@ PyTypeObject* SimpleNamespaceType() {
   static PyTypeObject* type = NamedType("types", "SimpleNamespace");
   return type;
 }
+PyTypeObject* AttrGetterType() {
+  static PyTypeObject* type = NamedType("_operator", "attrgetter");
+  return type;
+}
 PyTypeObject* ItemGetterType() {
   static PyTypeObject* type = NamedType("_operator", "itemgetter");
   return type;
@@ -70,6 +74,7 @@ void LoadBuiltinTypes() {
   PartialType();
   LruCacheType();
   ItemGetterType();
+  AttrGetterType();
   TupleGetterType();
   SimpleNamespaceType();
   IsPythonClass(&PyList_Type);

@@ -14,6 +14,7 @@ PyTypeObject* DefaultDictType();
 PyTypeObject* PartialType();
 PyTypeObject* LruCacheType();
 PyTypeObject* ItemGetterType();
+PyTypeObject* AttrGetterType();
 PyTypeObject* SimpleNamespaceType();
 PyTypeObject* TupleGetterType();  // the descriptor of a namedtuple's field
 // Made by a class statement (or type()): instances hold Python attributes and slots on top of what NativeBase has.

@@ -202,6 +202,21 @@ bool IsDispatcherFunction(BorrowedRef builtin) {
   return definitions->contains(reinterpret_cast<PyCFunctionObject*>(builtin.get())->m_ml);
 }
 
+Ref BehindDisableDynamo(BorrowedRef function) {
+  // All such wrappers have one code object.
+  static const PyObject* const code = [] {
+    const Ref decorator = ResolvePath("torch._compile._disable_dynamo");
+    const Ref any = ResolvePath("functools.wraps");
+    const Ref wrapper = decorator ? Ref::Steal(PyObject_CallOneArg(decorator, any)) : Ref();
+    PyErr_Clear();
+    return wrapper && PyFunction_Check(wrapper.get()) ? Py_NewRef(PyFunction_GET_CODE(wrapper.get())) : nullptr;
+  }();
+  if (code == nullptr || PyFunction_GET_CODE(function.get()) != code) return Ref();
+  Ref wrapped = Ref::Steal(PyObject_GetAttrString(function, "__wrapped__"));
+  if (!wrapped) PyErr_Clear();
+  return wrapped;
+}
+
 bool IsGradFunction(BorrowedRef function) {
   static const PyObject* const grad = ResolvePath("torch.autograd.grad").release();
   return function.get() == grad;
@@ -242,6 +257,7 @@ void LoadCallRules() {
   IsDispatcherFunction(any);
   IsGradFunction(any);
   Ref function = ResolvePath("functools.wraps");
+  BehindDisableDynamo(function);
   auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function.get())->func_code);
   IsTorchCode(code);
   IsSkippedCode(code);

@@ -72,6 +72,8 @@ bool IsDispatcherFunction(BorrowedRef builtin);
 // True for Python functions of torch that are run as they are when their arguments are plain
 // (torch.nn.functional and the like).
 bool IsTorchLeafFunction(BorrowedRef function);
+// What torch._compile._disable_dynamo made of a function, to keep Dynamo from it: the function itself, else null.
+Ref BehindDisableDynamo(BorrowedRef function);
 bool IsGradFunction(BorrowedRef function);  // torch.autograd.grad
 // True for code of torch itself or of the standard library.
 bool IsTorchCode(PyCodeObject* code);

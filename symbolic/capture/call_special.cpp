@@ -153,6 +153,11 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       if ((args[0].object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) LookupInType(args[0].object.type(), "__call__");
       return Boolean(PyCallable_Check(args[0].object) != 0);
     case SpecialCall::kId:
+      if (const Tracked* t = n == 1 && plain ? tracked_.Find(args[0].object) : nullptr;
+          t != nullptr && t->source != kNoSource) {
+        AddGuard(t->source, GuardKind::kIdentity, t->original);
+        return Value{Ref::Steal(PyLong_FromVoidPtr(t->original.get())), kNoSource};
+      }
       return Break(GraphBreakKind::kIdentityOfFresh, "id()");
     case SpecialCall::kHash: {
       if (!plain || n != 1) return raise();

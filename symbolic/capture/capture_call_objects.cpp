@@ -3,6 +3,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/capture.h"
@@ -154,7 +155,35 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
     if (!PrepareAll(args, false)) return Value();
     return CallNative(callable.object, args, kwnames);
   }
+  if (type == AttrGetterType()) return CallAttrGetter(act, callable, args, kwnames);
   return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+}
+
+// operator.attrgetter: each of its names, dotted ones from attribute to attribute.
+Value Capture::CallAttrGetter(Activation& act, ValueView getter, absl::Span<const ValueView> args,
+                              BorrowedRef kwnames) {
+  if (kwnames || args.size() != 1) return CallNative(getter.object, args, kwnames);  // raises
+  if (const Tracked* t = tracked_.Find(getter.object)) AddGuard(t->source, GuardKind::kIdentity, t->original);
+  const Ref reduced = Ref::Steal(PyObject_CallMethod(getter.object, "__reduce__", nullptr));
+  if (!reduced) return Value();
+  PyObject* names = PyTuple_GET_ITEM(reduced.get(), 1);
+  std::vector<Value> found;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
+    const std::string dotted = Utf8(PyTuple_GET_ITEM(names, i));
+    Value v{Ref::Create(args[0].object), args[0].source};
+    for (absl::string_view part : absl::StrSplit(dotted, '.')) {
+      Ref name = Ref::Steal(PyUnicode_FromStringAndSize(part.data(), static_cast<Py_ssize_t>(part.size())));
+      PyObject* interned = name.release();
+      PyUnicode_InternInPlace(&interned);
+      name = Ref::Steal(interned);
+      v = LoadAttr(act, v, name);
+      if (!v) return Value();
+    }
+    found.push_back(std::move(v));
+  }
+  if (found.size() == 1) return std::move(found[0]);
+  const std::vector<ValueView> views(found.begin(), found.end());
+  return BuildTuple(act, views);
 }
 
 Value Capture::CallEx(Activation& act, ValueView callable, ValueView args, ValueView kwargs) {

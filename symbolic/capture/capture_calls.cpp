@@ -123,6 +123,9 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
     (void)rule;
     return CallWith(act, function, args, kwnames, completion);
   }
+  if (const Ref behind = BehindDisableDynamo(function.object)) {
+    return CallWith(act, Adopt(behind, ConstantSource(behind)), args, kwnames, completion);
+  }
   if (history_from_outside_ && IsGradFunction(function.object)) {
     // The engine runs only what leads to the inputs asked for; one before the frame would look unused.
     return Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");

@@ -267,6 +267,8 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
       if (value == o) continue;
       if (!PrepareNative(BorrowedRef(value), allow_instances)) return false;
     }
+  } else if (t == nullptr && Py_TYPE(o) == AttrGetterType()) {
+    return BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls operator.attrgetter");
   } else if (t == nullptr && Py_TYPE(o) == PartialType()) {
     for (const char* name : {"func", "args", "keywords"}) {
       Ref part = Ref::Steal(PyObject_GetAttrString(o, name));

@@ -38,6 +38,22 @@ const char* CompareName(int py_op) {
   return kNames[py_op];
 }
 
+// list[int], collections.abc.Sequence[int]: C code that keeps the class and its arguments.
+bool MakesGenericAlias(BorrowedRef class_getitem) {
+  if (!class_getitem) return false;
+  if (class_getitem.type() == &PyClassMethodDescr_Type) return true;
+  if (class_getitem.type() != &PyClassMethod_Type) return false;
+  const Ref function = Ref::Steal(PyObject_GetAttrString(class_getitem, "__func__"));
+  return function.get() == reinterpret_cast<PyObject*>(&Py_GenericAliasType);
+}
+
+// The special forms and aliases of the module typing.
+bool IsOfTyping(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
+  PyObject* module = PyDict_GetItemString(type->tp_dict, "__module__");
+  return module != nullptr && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "typing") == 0;
+}
+
 // Objects of which there is one a value.
 bool ValueDecidesIdentity(BorrowedRef leaf) {
   if (PyLong_CheckExact(leaf.get())) {
@@ -226,8 +242,10 @@ Value Capture::GetLength(Activation& act, ValueView v) {
     Value r = CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kCallback);
     // PyObject_Size checks the sign and the type; only plain ints pass here.
     if (!r) return r;
-    if (PyLong_CheckExact(r.object.get()) && Py_SIZE(r.object.get()) >= 0) {
-      return PyNumber_AsSsize_t(r.object, PyExc_OverflowError) < 0 ? Value() : std::move(r);
+    if (PyLong_CheckExact(r.object.get())) {
+      int overflow = 0;
+      const long long length = PyLong_AsLongLongAndOverflow(r.object, &overflow);
+      if (overflow == 0 && length >= 0) return r;
     }
   }
   const Py_ssize_t size = Native([&] { return PyObject_Size(v.object); });
@@ -280,7 +298,17 @@ Value Capture::GetItem(Activation& act, ValueView container, ValueView key) {
       const ValueView args[] = {container, key};
       return CallFunction(act, Adopt(in_meta, ConstantSource(in_meta)), args, nullptr, Completion::kPush);
     }
+    if (MakesGenericAlias(LookupInType(reinterpret_cast<PyTypeObject*>(container.object.get()), "__class_getitem__"))) {
+      if (!PrepareNative(key)) return Value();
+      return Wrap(Ref::Steal(Native([&] { return PyObject_GetItem(container.object, key.object); })));
+    }
     return Break(GraphBreakKind::kUnlistedCallable, "subscript of a class");
+  }
+  if (t != nullptr && IsOfTyping(type)) {  // Optional[int]: nothing that the program could tell from an earlier one
+    AddGuard(t->source, GuardKind::kIdentity, t->original);
+    if (!PrepareNative(key)) return Value();
+    const HookScope native(HookMode::kOff);
+    return Wrap(Ref::Steal(PyObject_GetItem(container.object, key.object)));
   }
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !IsFakeTensor(container.object)) {
     BorrowedRef method = LookupInType(type, "__getitem__");

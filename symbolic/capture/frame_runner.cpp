@@ -6,6 +6,7 @@
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/reporting.h"
 #include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
 namespace {
@@ -270,7 +271,12 @@ void FrameRunner::LogRecompile(Site& site, const FrameView& view) {
   if (!LogEnabled(LogArtifact::kRecompiles)) return;
   std::string text =
       absl::StrCat("recompiling ", NameOf(view.code), " (", FileNameOf(view.code), ":", view.code->co_firstlineno, ")");
-  for (const std::shared_ptr<Entry>& e : site.Entries()) absl::StrAppend(&text, "\n  ", e->Explain(view));
+  for (const std::shared_ptr<Entry>& e : site.Entries()) {
+    absl::StrAppend(&text, "\n  ", e->Explain(view));
+    if (config().verbose) {
+      absl::StrAppend(&text, "\n", static_cast<const CompiledEntry&>(*e).guards->PythonText("guards"));
+    }
+  }
   FF_LOG(kRecompiles) << text;
 }
 
@@ -288,7 +294,13 @@ std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_op
   }
   if (!AllowsCompile(!site->empty(), view.code, raised)) return nullptr;
   LogRecompile(*site, view);
+  const std::int64_t fakes = tracing::Tracer::LiveFakes();
   AttemptResult made = CaptureFrame(thread, frame, settings_);
+  if (config().check_fakes_dead && tracing::Tracer::LiveFakes() > fakes) PyGC_Collect();  // cycles of the program's own
+  if (config().check_fakes_dead && made.error.ok() && tracing::Tracer::LiveFakes() > fakes) {
+    made.error = absl::InternalError(
+        absl::StrCat(tracing::Tracer::LiveFakes() - fakes, " fake tensors are alive after the capture"));
+  }
   statistics.attempts += made.attempts;
   statistics.capture_seconds += made.capture_seconds;
   statistics.backend_seconds += made.backend_seconds;
