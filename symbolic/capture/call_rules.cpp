@@ -39,6 +39,10 @@ Ref ResolvePath(const std::string& path) {
   PyObject* modules = PyImport_GetModuleDict();
   Ref module = Ref::Create(PyDict_GetItemString(modules, path.substr(0, dot).c_str()));
   if (!module) module = Ref::Steal(PyImport_ImportModule(path.substr(0, dot).c_str()));
+  if (!module && path.rfind('.', dot - 1) != std::string::npos) {  // an attribute of a class
+    PyErr_Clear();
+    module = ResolvePath(path.substr(0, dot));
+  }
   Ref found;
   if (module) found = Ref::Steal(PyObject_GetAttrString(module, path.substr(dot + 1).c_str()));
   if (!found) PyErr_Clear();

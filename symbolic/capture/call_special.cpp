@@ -205,6 +205,7 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
     case SpecialCall::kTorchPlain:
       return CallTorch(act, callable.object, args, kwnames);
     case SpecialCall::kGraphBreak:
+      if (IsTorchCode(frame_ops::Code(act.frame))) return None();  // torch's own, meant for Dynamo
       return Break(GraphBreakKind::kExplicit, "");
     case SpecialCall::kIsCompiling:
       return Boolean(true);

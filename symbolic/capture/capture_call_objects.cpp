@@ -140,6 +140,10 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
     if (v && target == Py_None) Consume(v);
     return v;
   }
+  if (IsTorchOperator(type)) {
+    if (t != nullptr) AddGuard(t->source, GuardKind::kIdentity, t->original);
+    return CallTorch(act, callable.object, args, kwnames);
+  }
   BorrowedRef call = LookupInType(type, "__call__");
   if (call && PyFunction_Check(call.get())) {
     ValueVector all;

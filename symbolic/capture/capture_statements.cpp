@@ -1,5 +1,6 @@
 // with, match, raise and import.
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
@@ -158,6 +159,21 @@ void Capture::Raise(Activation& act, ValueView exception, ValueView cause) {
 
 // ---------------------------------------------------------------- imports: only of what is there already
 
+// Torch's own code imports parts of torch where it first needs them: no part of the program, and without effect on it.
+void Capture::ImportOfLibrary(BorrowedRef name, BorrowedRef fromlist) {
+  const std::string module = Utf8(name);
+  if (!absl::StartsWith(module, "torch.")) return;
+  const HookScope native(HookMode::kOff);
+  tracing::Tracer::Suspended suspended;
+  const Ref imported = Ref::Steal(PyImport_ImportModule(module.c_str()));
+  for (Py_ssize_t i = 0; imported && PyTuple_Check(fromlist.get()) && i < PyTuple_GET_SIZE(fromlist.get()); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(fromlist.get(), i);
+    if (PyObject_HasAttr(imported, item) == 0)
+      Ref::Steal(PyImport_ImportModule(absl::StrCat(module, ".", Utf8(item)).c_str()));
+  }
+  PyErr_Clear();  // what cannot be imported breaks the graph
+}
+
 Value Capture::ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) {
   Consume(fromlist);
   Consume(level);
@@ -166,6 +182,7 @@ Value Capture::ImportName(Activation& act, BorrowedRef name, ValueView fromlist,
   if (PyLong_AsLong(level.object) > 0) {
     return Break(GraphBreakKind::kImport, absl::StrCat("a relative import of ", Utf8(name)));
   }
+  if (IsSkippedCode(frame_ops::Code(act.frame))) ImportOfLibrary(name, fromlist.object);
   PyObject* found = PyDict_GetItemWithError(modules, absolute);
   if (found == nullptr || !PyModule_Check(found)) return Break(GraphBreakKind::kImport, Utf8(name));
   // `from a.b import c` may import the submodule a.b.c.

@@ -28,7 +28,14 @@ bool IsParameter(BorrowedRef object) {
   return object.type() == type;
 }
 
+bool IsTorchOperator(PyTypeObject* type) {
+  static PyTypeObject* const overload = TorchType("torch._ops", "OpOverload");
+  static PyTypeObject* const packet = TorchType("torch._ops", "OpOverloadPacket");
+  return type == overload || type == packet;
+}
+
 void RegisterTorchLeafTypes() {
+  IsTorchOperator(nullptr);
   for (const char* name : {"dtype", "device", "layout", "memory_format", "Size"}) {
     if (PyTypeObject* type = TorchType("torch", name)) AddLeafType(type);
   }
