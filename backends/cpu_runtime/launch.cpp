@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t kGrain = 16 * 1024;  // elements a thread should have at least
 constexpr std::int64_t kPanel = 256;        // columns of a unit of a column reduction
-constexpr std::int64_t kTileRows = 64, kTileColumns = 64;
+constexpr std::int64_t kTileRun = 256;      // bytes that a transposed tile reads side by side
 
 // Scratch memory of a thread; grows, and is reused by all kernels.
 char* ThreadScratch(std::size_t bytes) {
@@ -90,6 +90,11 @@ Launch::Launch(std::shared_ptr<const CpuKernel> kernel, LaunchShape shape)
     put(layout.SegmentStride(static_cast<int>(b)), strides.segment);
     put(layout.InnerStride(static_cast<int>(b)), strides.inner);
   }
+  int widest = 2;
+  for (const kernel_ir::Buffer& b : ir.buffers) {
+    if (b.inner == Inner::kTransposed) widest = std::max(widest, ElementSize(b.dtype));
+  }
+  tile_ = std::max<std::int64_t>(64, kTileRun / widest);
   scratch_rows_ = kernel_ir::ScratchRowCount(ir);
   const std::int64_t points = ir.skeleton == Skeleton::kColumn ? kPanel : shape_.inner * shape_.segments;
   scratch_bytes_ = (points + 16) * 8 / 64 * 64 + 64;
@@ -184,11 +189,11 @@ void Launch::RunColumnUnit(void* const* buffers, std::int64_t batch, std::int64_
 }
 
 void Launch::RunTransposed(void* const* buffers) const {
-  const std::int64_t down = (rows_ + kTileRows - 1) / kTileRows;
-  const std::int64_t across = (shape_.inner + kTileColumns - 1) / kTileColumns;
-  Parallel(batches_ * down * across, kTileRows * kTileColumns, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t down = (rows_ + tile_ - 1) / tile_;
+  const std::int64_t across = (shape_.inner + tile_ - 1) / tile_;
+  Parallel(batches_ * down * across, tile_ * tile_, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t unit = begin; unit < end; ++unit) {
-      RunTile(buffers, unit / across / down, unit / across % down * kTileRows, unit % across * kTileColumns);
+      RunTile(buffers, unit / across / down, unit / across % down * tile_, unit % across * tile_);
     }
   });
 }
@@ -196,13 +201,13 @@ void Launch::RunTransposed(void* const* buffers) const {
 void Launch::RunTile(void* const* buffers, std::int64_t batch, std::int64_t row, std::int64_t column) const {
   const Kernel& ir = kernel_->ir();
   const SizesLayout layout(ir);
-  const std::int64_t rows = std::min(kTileRows, rows_ - row), columns = std::min(kTileColumns, shape_.inner - column);
+  const std::int64_t rows = std::min(tile_, rows_ - row), columns = std::min(tile_, shape_.inner - column);
   std::vector<std::int64_t> own = sizes_;
   own[SizesLayout::kInner] = columns;
   Arguments a(*this, own.data());
-  constexpr std::size_t kTileBytes = kTileRows * (kTileColumns * 8 + 64);
+  const auto tile_bytes = static_cast<std::size_t>(tile_ * (tile_ * 8 + 64));
   static thread_local std::vector<char> tiles;
-  if (tiles.size() < kTileBytes * ir.buffers.size()) tiles.resize(kTileBytes * ir.buffers.size());
+  if (tiles.size() < tile_bytes * ir.buffers.size()) tiles.resize(tile_bytes * ir.buffers.size());
   for (std::size_t b = 0; b < ir.buffers.size(); ++b) {
     const BufferStrides& strides = shape_.buffers[b];
     const int size = ElementSize(ir.buffers[b].dtype);
@@ -215,8 +220,8 @@ void Launch::RunTile(void* const* buffers, std::int64_t batch, std::int64_t row,
       continue;
     }
     // An odd multiple of a cache line avoids conflicts between the tile's rows.
-    const std::int64_t pitch = kTileColumns * size + 64;
-    char* tile = tiles.data() + b * kTileBytes;
+    const std::int64_t pitch = tile_ * size + 64;
+    char* tile = tiles.data() + b * tile_bytes;
     TransposeTile(size, at + column * strides.inner, strides.inner, tile, pitch, rows, columns);
     own[static_cast<std::size_t>(layout.Delta(static_cast<int>(b), 0))] = pitch;
     a.args[b] = tile;

@@ -41,6 +41,7 @@ class Launch {
   LaunchShape shape_;
   std::vector<std::int64_t> sizes_;  // as abi.h lays them out
   std::int64_t rows_ = 1;
+  std::int64_t tile_ = 64;  // rows and columns of a transposed tile
   std::int64_t batches_ = 1;
   std::int64_t scratch_bytes_ = 0;  // of one scratch row
   int scratch_rows_ = 0;

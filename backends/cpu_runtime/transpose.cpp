@@ -43,18 +43,42 @@ __attribute__((target("avx2"))) void Block8x8(const char* from, std::int64_t fro
   }
 }
 
-void Wide(const char* from, std::int64_t from_stride, char* to, std::int64_t to_stride, std::int64_t rows,
-          std::int64_t columns) {
+// 8 by 8 elements of 2 bytes.
+void HalfBlock8x8(const char* from, std::int64_t from_stride, char* to, std::int64_t to_stride) {
+  __m128i r[8], t[8];
+  for (int j = 0; j < 8; ++j) r[j] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + j * from_stride));
+  for (int j = 0; j < 4; ++j) {
+    t[2 * j] = _mm_unpacklo_epi16(r[2 * j], r[2 * j + 1]);
+    t[2 * j + 1] = _mm_unpackhi_epi16(r[2 * j], r[2 * j + 1]);
+  }
+  for (int j = 0; j < 8; j += 4) {
+    r[j] = _mm_unpacklo_epi32(t[j], t[j + 2]);
+    r[j + 1] = _mm_unpackhi_epi32(t[j], t[j + 2]);
+    r[j + 2] = _mm_unpacklo_epi32(t[j + 1], t[j + 3]);
+    r[j + 3] = _mm_unpackhi_epi32(t[j + 1], t[j + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    auto* even = reinterpret_cast<__m128i*>(to + 2 * i * to_stride);
+    auto* odd = reinterpret_cast<__m128i*>(to + (2 * i + 1) * to_stride);
+    _mm_storeu_si128(even, _mm_unpacklo_epi64(r[i], r[i + 4]));
+    _mm_storeu_si128(odd, _mm_unpackhi_epi64(r[i], r[i + 4]));
+  }
+}
+
+// Whole blocks in registers, the edges one by one.
+template <typename T, void (*Block)(const char*, std::int64_t, char*, std::int64_t)>
+void InBlocks(const char* from, std::int64_t from_stride, char* to, std::int64_t to_stride, std::int64_t rows,
+              std::int64_t columns) {
+  constexpr std::int64_t kSize = sizeof(T);
   const std::int64_t full_rows = rows / 8 * 8, full_columns = columns / 8 * 8;
   for (std::int64_t j = 0; j < full_columns; j += 8) {
     for (std::int64_t i = 0; i < full_rows; i += 8) {
-      Block8x8(from + j * from_stride + i * 4, from_stride, to + i * to_stride + j * 4, to_stride);
+      Block(from + j * from_stride + i * kSize, from_stride, to + i * to_stride + j * kSize, to_stride);
     }
   }
-  Plain<std::uint32_t>(from + full_columns * from_stride, from_stride, to + full_columns * 4, to_stride, full_rows,
-                       columns - full_columns);
-  Plain<std::uint32_t>(from + full_rows * 4, from_stride, to + full_rows * to_stride, to_stride, rows - full_rows,
-                       columns);
+  Plain<T>(from + full_columns * from_stride, from_stride, to + full_columns * kSize, to_stride, full_rows,
+           columns - full_columns);
+  Plain<T>(from + full_rows * kSize, from_stride, to + full_rows * to_stride, to_stride, rows - full_rows, columns);
 }
 #endif
 
@@ -64,7 +88,10 @@ void TransposeTile(int element, const char* from, std::int64_t from_stride, char
                    std::int64_t rows, std::int64_t columns) {
 #if defined(__x86_64__)
   static const bool avx2 = __builtin_cpu_supports("avx2");
-  if (element == 4 && avx2) return Wide(from, from_stride, to, to_stride, rows, columns);
+  if (element == 4 && avx2) {
+    return InBlocks<std::uint32_t, Block8x8>(from, from_stride, to, to_stride, rows, columns);
+  }
+  if (element == 2) return InBlocks<std::uint16_t, HalfBlock8x8>(from, from_stride, to, to_stride, rows, columns);
 #endif
   switch (element) {
     case 1:

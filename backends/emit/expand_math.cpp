@@ -2,6 +2,7 @@
 // min_raw(k, x) and max_raw(k, x) give x when x is NaN: clamps are written so that NaN passes.
 #include "backends/emit/expand_math.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <limits>
 
@@ -18,7 +19,8 @@ using kernel_ir::ValueId;
 
 class Expander {
  public:
-  explicit Expander(Builder* builder) : b_(*builder) {}
+  // `halves`: all that the kernel writes are halves, whose rounding hides errors up to 2^-17.
+  Expander(Builder* builder, bool halves) : b_(*builder), halves_(halves) {}
 
   ValueId Expand(const Inst& inst, ValueId x) {
     switch (inst.op) {
@@ -69,6 +71,11 @@ class Expander {
   };
   Reduced ReduceExp(ValueId x) {
     const ValueId n = b_.Unary(Op::kRound, Mul(x, F(1.44269504088896341)));
+    if (halves_) {
+      const ValueId r = Fma(n, F(-0.693147180559945309), x);
+      const ValueId p = Polynomial(r, {8.3333333333E-3, 4.1666666667E-2, 1.6666666667E-1, 0.5});
+      return {n, Fma(Mul(r, r), p, r)};
+    }
     const ValueId r = Fma(n, F(2.12194440e-4), Fma(n, F(-0.693359375), x));
     const ValueId p = Polynomial(
         r, {1.9875691500E-4, 1.3981999507E-3, 8.3334519073E-3, 4.1665795894E-2, 1.6666665459E-1, 5.0000001201E-1});
@@ -136,15 +143,16 @@ class Expander {
     const Reduced e = ReduceExp(Add(a, a));
     const ValueId scale = PowerOfTwo(e.n);
     const ValueId outer = Sub(F(1), b_.Binary(Op::kDiv, F(2), Add(Fma(scale, e.q, scale), F(1))));
-    const ValueId z = Mul(x, x);
+    const ValueId z = Mul(t, t);
     const ValueId p =
         Polynomial(z, {-5.70498872745E-3, 2.06390887954E-2, -5.37397155531E-2, 1.33314422036E-1, -3.33332819422E-1});
-    const ValueId inner = Fma(Mul(p, z), x, x);
-    return b_.Select(b_.Compare(Op::kLt, t, F(0.625)), inner, WithSignOf(outer, x));
+    const ValueId inner = Fma(Mul(p, z), t, t);
+    return WithSignOf(b_.Select(b_.Compare(Op::kLt, t, F(0.625)), inner, outer), x);
   }
 
   // e / (1 + e) or 1 / (1 + e), corrected for the rounding of 1 + e by the function's derivative.
   ValueId Sigmoid(ValueId x) {
+    if (halves_) return b_.Binary(Op::kDiv, F(1), Add(Exp(b_.Unary(Op::kNeg, x)), F(1)));
     const ValueId e = Exp(b_.Unary(Op::kNeg, Abs(x)));
     const ValueId negative = b_.Compare(Op::kLt, x, F(0));
     const ValueId denominator = Add(e, F(1));
@@ -175,7 +183,15 @@ class Expander {
   }
 
   Builder& b_;
+  const bool halves_;
 };
+
+bool WritesOnlyHalves(const Kernel& kernel) {
+  using kernel_ir::DType;
+  return std::all_of(kernel.buffers.begin(), kernel.buffers.end(), [](const kernel_ir::Buffer& b) {
+    return !b.written || b.dtype == DType::kF16 || b.dtype == DType::kBF16;
+  });
+}
 
 }  // namespace
 
@@ -189,7 +205,7 @@ Kernel ExpandMath(const Kernel& kernel) {
   out.params = kernel.params;
   out.buffers = kernel.buffers;
   Builder builder(&out);
-  Expander expander(&builder);
+  Expander expander(&builder, WritesOnlyHalves(kernel));
   std::vector<ValueId> map(kernel.insts.size(), kernel_ir::kNoValue);
   for (const Block& block : kernel.blocks) {
     builder.Begin(block.kind);

@@ -1,9 +1,9 @@
 // Steps of kernels on the CPU. See step.h. Owner: backends/fusion.
 #include <algorithm>
 #include <optional>
-#include <set>
 
 #include "backends/cpu_runtime/launch.h"
+#include "backends/fusion/merge_steps.h"
 #include "backends/fusion/operands.h"
 #include "common/logging.h"
 #include "common/status.h"
@@ -107,6 +107,8 @@ class CpuStep final : public Step {
   }
 
   const StepOperands& operands() const { return operands_; }
+  const std::string& description() const { return description_; }
+  std::int64_t nodes() const { return nodes_; }
   std::vector<ValueId> Reads() const override { return operands_.Reads(); }
 
   std::vector<PlanGroup> Explain() const override {
@@ -144,7 +146,7 @@ bool Lists(const std::vector<ValueId>& values, ValueId v) {
 // One kernel over many tensors.
 class HorizontalStep final : public Step {
  public:
-  explicit HorizontalStep(std::vector<std::unique_ptr<CpuStep>> parts) : parts_(std::move(parts)) {
+  explicit HorizontalStep(Parts<CpuStep> parts) : parts_(std::move(parts)) {
     for (const auto& p : parts_) counts_.push_back(p->Flat()->launch->shape().inner);
   }
 
@@ -176,26 +178,11 @@ class HorizontalStep final : public Step {
     StepOperands::Restore(call, std::move(replaced));
     return absl::OkStatus();
   }
-  std::vector<ValueId> Reads() const override {
-    std::vector<ValueId> out;
-    for (const auto& p : parts_) {
-      for (ValueId v : p->Reads()) out.push_back(v);
-    }
-    return out;
-  }
-  std::vector<PlanGroup> Explain() const override {
-    PlanGroup group = parts_[0]->Explain()[0];
-    group.description = "horizontal × " + std::to_string(parts_.size()) + ", " + group.description;
-    for (std::size_t p = 1; p < parts_.size(); ++p) {
-      const PlanGroup other = parts_[p]->Explain()[0];
-      group.nodes += other.nodes;
-      group.bytes += other.bytes;
-    }
-    return {std::move(group)};
-  }
+  std::vector<ValueId> Reads() const override { return ReadsOf(parts_); }
+  std::vector<PlanGroup> Explain() const override { return {ExplainParts(parts_, parts_[0]->Explain()[0].code)}; }
 
  private:
-  std::vector<std::unique_ptr<CpuStep>> parts_;
+  Parts<CpuStep> parts_;
   std::vector<std::int64_t> counts_;
 };
 
@@ -210,40 +197,9 @@ absl::StatusOr<std::unique_ptr<Step>> MakeCpuStep(const ir::Graph& graph, const 
 }
 
 void MergeHorizontally(std::vector<std::unique_ptr<Step>>* steps) {
-  std::vector<std::unique_ptr<Step>> out;
-  std::size_t i = 0;
-  while (i < steps->size()) {
-    std::size_t end = i + 1;
-    const auto* first = dynamic_cast<CpuStep*>((*steps)[i].get());
-    if (first != nullptr && first->Flat() != nullptr) {
-      std::set<ValueId> written;
-      const auto independent = [&](const CpuStep& s) {
-        for (ValueId v : s.Reads()) {
-          if (written.contains(v)) return false;
-        }
-        return true;
-      };
-      const auto add = [&](const CpuStep& s) {
-        for (ValueId v : s.operands().Writes()) written.insert(v);
-      };
-      add(*first);
-      for (; end < steps->size(); ++end) {
-        const auto* next = dynamic_cast<CpuStep*>((*steps)[end].get());
-        if (next == nullptr || next->Flat() == nullptr || next->Flat()->kernel != first->Flat()->kernel) break;
-        if (!independent(*next)) break;
-        add(*next);
-      }
-    }
-    if (end - i == 1) {
-      out.push_back(std::move((*steps)[i]));
-    } else {
-      std::vector<std::unique_ptr<CpuStep>> parts;
-      for (std::size_t k = i; k < end; ++k) parts.emplace_back(static_cast<CpuStep*>((*steps)[k].release()));
-      out.push_back(std::make_unique<HorizontalStep>(std::move(parts)));
-    }
-    i = end;
-  }
-  *steps = std::move(out);
+  const auto fits = [](const CpuStep& a, const CpuStep& b) { return a.Flat()->kernel == b.Flat()->kernel; };
+  MergeRuns<CpuStep>(steps, fits,
+                     [](Parts<CpuStep> parts) { return std::make_unique<HorizontalStep>(std::move(parts)); });
 }
 
 }  // namespace framefuse::fusion

@@ -5,9 +5,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 
 #include "backends/cuda_runtime/engine.h"
+#include "backends/fusion/merge_steps.h"
 #include "backends/fusion/operands.h"
 #include "common/logging.h"
 #include "common/status.h"
@@ -160,7 +160,7 @@ class CudaStep final : public CompiledStep {
 // One kernel over many tensors.
 class CudaTableStep final : public CompiledStep {
  public:
-  explicit CudaTableStep(std::vector<std::unique_ptr<CudaStep>> parts)
+  explicit CudaTableStep(Parts<CudaStep> parts)
       : parts_(std::move(parts)), form_(emit::TableForm(Kernel(), parts_[0]->Flat()->form)) {
     const auto each = static_cast<std::size_t>(form_.tensors);
     for (std::size_t first = 0; first < parts_.size(); first += each) {
@@ -192,21 +192,9 @@ class CudaTableStep final : public CompiledStep {
     return absl::OkStatus();
   }
 
-  std::vector<ValueId> Reads() const override {
-    std::vector<ValueId> out;
-    for (const auto& p : parts_) {
-      for (ValueId v : p->Reads()) out.push_back(v);
-    }
-    return out;
-  }
+  std::vector<ValueId> Reads() const override { return ReadsOf(parts_); }
   std::vector<PlanGroup> Explain() const override {
-    PlanGroup group{"horizontal × " + std::to_string(parts_.size()) + ", " + parts_[0]->description(),
-                    kernel_ == nullptr ? "" : kernel_->text, 0, 0};
-    for (const auto& p : parts_) {
-      group.nodes += p->nodes();
-      group.bytes += p->operands().bytes();
-    }
-    return {std::move(group)};
+    return {ExplainParts(parts_, kernel_ == nullptr ? "" : kernel_->text)};
   }
 
  private:
@@ -234,49 +222,17 @@ class CudaTableStep final : public CompiledStep {
     return status;
   }
 
-  std::vector<std::unique_ptr<CudaStep>> parts_;
+  Parts<CudaStep> parts_;
   emit::CudaForm form_;
   std::vector<emit::CudaLaunch> launches_;
   std::shared_ptr<const CudaKernel> kernel_;
   mutable std::atomic<bool> gave_up_ = false;
 };
 
-// Whether b may run together with a step that writes `written`.
-bool FitsTable(const CudaStep& a, const CudaStep& b, const std::set<ValueId>& written) {
-  if (!b.Flat() || a.device() != b.device()) return false;
+bool FitTogether(const CudaStep& a, const CudaStep& b) {
+  if (a.device() != b.device()) return false;
   const auto x = *a.Flat(), y = *b.Flat();
-  if (x.form.vector != y.form.vector || !x.lowered.kernel.SameBody(y.lowered.kernel)) return false;
-  const std::vector<ValueId> reads = b.Reads();
-  return std::none_of(reads.begin(), reads.end(), [&](ValueId v) { return written.contains(v); });
-}
-
-// Joins neighbouring steps that run one flat kernel over independent tensors into one step.
-void MergeTables(std::vector<std::unique_ptr<Step>>* steps) {
-  std::vector<std::unique_ptr<Step>> out;
-  for (std::size_t i = 0, end = 0; i < steps->size(); i = end) {
-    end = i + 1;
-    const auto* first = dynamic_cast<CudaStep*>((*steps)[i].get());
-    std::set<ValueId> written;
-    const auto add = [&](const CudaStep& s) {
-      for (ValueId v : s.operands().Writes()) written.insert(v);
-    };
-    if (first != nullptr && first->Flat()) {
-      add(*first);
-      for (; end < steps->size(); ++end) {
-        const auto* next = dynamic_cast<CudaStep*>((*steps)[end].get());
-        if (next == nullptr || !FitsTable(*first, *next, written)) break;
-        add(*next);
-      }
-    }
-    if (end - i == 1) {
-      out.push_back(std::move((*steps)[i]));
-      continue;
-    }
-    std::vector<std::unique_ptr<CudaStep>> parts;
-    for (std::size_t k = i; k < end; ++k) parts.emplace_back(static_cast<CudaStep*>((*steps)[k].release()));
-    out.push_back(std::make_unique<CudaTableStep>(std::move(parts)));
-  }
-  *steps = std::move(out);
+  return x.form.vector == y.form.vector && x.lowered.kernel.SameBody(y.lowered.kernel);
 }
 
 absl::Status CompileTogether(const std::vector<CompiledStep*>& steps) {
@@ -304,7 +260,8 @@ absl::StatusOr<std::unique_ptr<Step>> MakeCudaStep(const ir::Graph& graph, const
 }
 
 void CompileCudaSteps(std::vector<std::unique_ptr<Step>>* steps) {
-  MergeTables(steps);
+  MergeRuns<CudaStep>(steps, FitTogether,
+                      [](Parts<CudaStep> parts) { return std::make_unique<CudaTableStep>(std::move(parts)); });
   std::vector<CompiledStep*> open;
   for (const auto& step : *steps) {
     if (auto* s = dynamic_cast<CompiledStep*>(step.get())) open.push_back(s);

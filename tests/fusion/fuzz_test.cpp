@@ -205,7 +205,7 @@ void ExpectNoMismatch(int count) {
   }
 }
 
-TEST(Fuzz, FusedEqualsAten) { ExpectNoMismatch(Setting("FF_FUZZ_GRAPHS", 200)); }
+TEST(Fuzz, FusedEqualsAten) { ExpectNoMismatch(Setting("FF_FUZZ_GRAPHS", 1000)); }
 
 // The CUDA text of the same graphs, run on the CPU. A graph costs a run of the host's compiler.
 TEST(Fuzz, EmulatedCudaEqualsAten) {

@@ -1,0 +1,63 @@
+"""Kernels on the CPU use the threads that torch.set_num_threads names, and give the same bits on any number of them."""
+
+import re
+import time
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import framefuse
+
+FUNCTIONS = {
+    "pointwise": lambda x: torch.tanh(x) * torch.erf(x) + torch.exp(torch.sin(x)),
+    "rows": lambda x: F.layer_norm(F.softmax(x, -1), x.shape[-1:]),
+    "columns": lambda x: torch.tanh(x).sum(0),
+    "all": lambda x: torch.sin(x).sum(),
+    "transposed": lambda x: torch.tanh(x.t()) + x,
+    "many": lambda x: [torch.tanh(row) * 2 for row in x[:64].unbind()],
+}
+
+
+@pytest.fixture(autouse=True)
+def threads_as_before():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_number_of_threads_changes_no_bit(name):
+    torch.manual_seed(0)
+    x = torch.randn(1536, 1536)
+    compiled = framefuse.compile(FUNCTIONS[name], fullgraph=True)
+    results = []
+    for threads in (1, 2, 3, 5):
+        torch.set_num_threads(threads)
+        result = compiled(x)
+        results.append(result if isinstance(result, list) else [result])
+    for others in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], others, strict=True))
+
+
+def test_two_threads_work():
+    """Processor time of a call on two threads is spread: more of it passes than time on the clock, or each thread is seen to have run."""
+    x = torch.randn(2048, 2048)
+    compiled = framefuse.compile(FUNCTIONS["pointwise"], fullgraph=True)
+    torch.set_num_threads(2)
+    compiled(x)
+    start, used = time.perf_counter(), time.process_time()
+    for _ in range(30):
+        compiled(x)
+    on_clock, used = time.perf_counter() - start, time.process_time() - used
+    own = time.thread_time()
+    for _ in range(30):
+        compiled(x)
+    own = time.thread_time() - own
+    assert own < 0.75 * used, (own, used, on_clock)
+
+
+def test_one_openmp_runtime():
+    """Torch's: else its number of threads would not be ours."""
+    libraries = set(re.findall(r"/\S*lib[gi]?o?mp[0-9]?\S*\.so\S*", open("/proc/self/maps").read()))
+    assert len(libraries) <= 1, libraries
