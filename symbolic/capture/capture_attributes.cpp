@@ -8,6 +8,7 @@
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/descriptors.h"
 
 namespace framefuse {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 struct Names {
   Ref getattribute = Ref::Steal(PyUnicode_InternFromString("__getattribute__"));
   Ref getattr = Ref::Steal(PyUnicode_InternFromString("__getattr__"));
-  Ref setattr = Ref::Steal(PyUnicode_InternFromString("__setattr__"));
-  Ref delattr = Ref::Steal(PyUnicode_InternFromString("__delattr__"));
   Ref dict = Ref::Steal(PyUnicode_InternFromString("__dict__"));
   Ref klass = Ref::Steal(PyUnicode_InternFromString("__class__"));
 };
@@ -24,9 +23,6 @@ const Names& N() {
   static const Names* names = new Names();
   return *names;
 }
-
-bool IsPythonFunction(BorrowedRef o) { return o && PyFunction_Check(o.get()); }
-bool IsDataDescriptor(BorrowedRef d) { return d && d.type()->tp_descr_set != nullptr; }
 
 // Attributes of functions and types that are plain reads of fields which the object's identity fixes, or
 // that nobody changes between calls without changing the object.
@@ -49,6 +45,8 @@ Ref OwnTypeAttribute(PyTypeObject* type, BorrowedRef name) {
   return found;
 }
 
+}  // namespace
+
 Value AttributeError(BorrowedRef object, BorrowedRef name) {
   Ref ignored = Ref::Steal(PyObject_GenericGetAttr(object, name));
   if (ignored) {  // shadowed by a deletion in the overlay
@@ -57,8 +55,6 @@ Value AttributeError(BorrowedRef object, BorrowedRef name) {
   }
   return Value();
 }
-
-}  // namespace
 
 Value Capture::RawInstanceGet(Tracked& instance, BorrowedRef name) {
   if (OverlayWrite* w = instance.FindWrite(name)) return Value{w->value, kNoSource};
@@ -401,107 +397,6 @@ Value Capture::LoadSuperAttr(Activation& act, ValueView global_super, ValueView 
   (void)is_method;
   (void)method_self;
   return LoadAttr(act, object, name);
-}
-
-// ---------------------------------------------------------------- writes
-
-bool Capture::StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) {
-  Consume(owner);
-  PyTypeObject* type = owner.object.type();
-  if (IsFakeTensor(owner.object)) {
-    Consume(value);
-    if (!IsDataDescriptor(LookupInType(type, name))) {
-      return BreakFalse(GraphBreakKind::kTensorAttribute, Utf8(name));
-    }
-    const int done = Native([&] { return PyObject_SetAttr(owner.object, name, value.object); });
-    return CheckTracer() && done == 0;
-  }
-  if (PyModule_Check(owner.object.get()) || PyType_Check(owner.object.get())) {
-    return BreakFalse(GraphBreakKind::kUnsupportedWrite,
-                      absl::StrCat("attribute ", Utf8(name), " of a ", type->tp_name));
-  }
-  BorrowedRef setter = LookupInType(type, N().setattr);
-  if (IsPythonFunction(setter)) {
-    const ValueView args[] = {owner, ValueView(name, kNoSource), value};
-    Value function = Adopt(setter, sources_.Intern(SourceKind::kTypeAttr,
-                                                   ConstantSource(reinterpret_cast<PyObject*>(type)), 0, N().setattr));
-    return static_cast<bool>(CallFunction(act, function, args, nullptr, Completion::kDrop));
-  }
-  return GenericSetAttr(act, owner, name, value);
-}
-
-bool Capture::DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) {
-  Consume(owner);
-  PyTypeObject* type = owner.object.type();
-  if (IsFakeTensor(owner.object) || PyModule_Check(owner.object.get()) || PyType_Check(owner.object.get())) {
-    return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("del of attribute ", Utf8(name)));
-  }
-  BorrowedRef deleter = LookupInType(type, N().delattr);
-  if (IsPythonFunction(deleter)) {
-    const ValueView args[] = {owner, ValueView(name, kNoSource)};
-    return static_cast<bool>(
-        CallFunction(act, Adopt(deleter, ConstantSource(deleter)), args, nullptr, Completion::kDrop));
-  }
-  return GenericSetAttr(act, owner, name, ValueView());
-}
-
-bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) {
-  PyTypeObject* type = owner.object.type();
-  Tracked* t = tracked_.Find(owner.object);
-  BorrowedRef descriptor = LookupInType(type, name);
-  if (descriptor && descriptor.type() == &PyProperty_Type) {
-    Ref setter = Ref::Steal(PyObject_GetAttrString(descriptor, value.object ? "fset" : "fdel"));
-    if (IsPythonFunction(setter)) {
-      const ValueView args[] = {owner, value};
-      const absl::Span<const ValueView> used = absl::MakeSpan(args, value.object ? 2 : 1);
-      return static_cast<bool>(
-          CallFunction(act, Adopt(setter, ConstantSource(setter)), used, nullptr, Completion::kDrop));
-    }
-    if (setter.get() == Py_None) {  // raises, whatever the object is
-      PyProperty_Type.tp_descr_set(descriptor, owner.object, value.object);
-      return false;
-    }
-  } else if (IsDataDescriptor(descriptor) && (descriptor.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-    BorrowedRef set = LookupInType(descriptor.type(), value.object ? "__set__" : "__delete__");
-    if (IsPythonFunction(set)) {
-      Value self = Adopt(descriptor, ConstantSource(descriptor));
-      const ValueView args[] = {self, owner, value};
-      const absl::Span<const ValueView> used = absl::MakeSpan(args, value.object ? 3 : 2);
-      return static_cast<bool>(CallFunction(act, Adopt(set, ConstantSource(set)), used, nullptr, Completion::kDrop));
-    }
-  }
-  if (value.object) Consume(value);
-  if (t == nullptr) {  // fresh: the write goes to the object itself
-    return (value.object ? PyObject_GenericSetAttr(owner.object, name, value.object)
-                         : PyObject_GenericSetAttr(owner.object, name, nullptr)) == 0;
-  }
-  if (t->kind != TrackedKind::kInstance) {
-    return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
-  }
-  if (type->tp_finalize != nullptr || LookupInType(type, "__del__")) {
-    return BreakFalse(GraphBreakKind::kUnsupportedWrite,
-                      absl::StrCat("a write to ", type->tp_name, ", which has __del__"));
-  }
-  if (IsDataDescriptor(descriptor)) {
-    if (descriptor.type() != &PyMemberDescr_Type) {
-      return BreakFalse(GraphBreakKind::kUnsupportedWrite,
-                        absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
-    }
-    if (!value.object && !ReadMember(descriptor, owner, type)) return false;  // nothing to delete
-    ++writes_;
-    t->Write(descriptor, Ref::Create(value.object));
-    return true;
-  }
-  if (!frame_ops::HasInstanceAttrs(t->original)) {
-    return PyObject_GenericSetAttr(owner.object, name, value.object) == 0;  // raises: no such attribute can be set
-  }
-  if (!value.object && !RawInstanceGet(*t, name)) {
-    if (!control.unwinding && !PyErr_Occurred()) AttributeError(owner.object, name);
-    return false;
-  }
-  if (!BeforeOverwrite(*t, name)) return false;
-  t->Write(name, Ref::Create(value.object));
-  return true;
 }
 
 }  // namespace framefuse

@@ -16,11 +16,13 @@
 namespace framefuse {
 namespace {
 
-constexpr std::array<std::string_view, 23> kSourceKinds = {
-    "none",           "local",         "closure_cell",    "function",      "globals",    "builtins",
-    "handled_exception", "constant",       "cell_contents", "instance_attr",   "instance_dict", "slot_attr",  "type",
-    "type_attr",      "item",          "module_attr",     "default",       "kw_default", "function_cell",
-    "function_field", "method_self",   "method_function", "tensor_grad"};
+constexpr std::array<std::string_view, 24> kSourceKinds = {
+    "none",           "local",         "closure_cell",      "function",
+    "globals",        "builtins",      "handled_exception", "abc_token",
+    "constant",       "cell_contents", "instance_attr",     "instance_dict",
+    "slot_attr",      "type",          "type_attr",         "item",
+    "module_attr",    "default",       "kw_default",        "function_cell",
+    "function_field", "method_self",   "method_function",   "tensor_grad"};
 constexpr std::array<std::string_view, 16> kGuardKinds = {
     "type_is",    "identity",    "equals", "length",     "keys",         "has_key", "lacks_key", "lacks_attr",
     "set_equals", "type_lookup", "tensor", "cell_empty", "global_state", "overlap", "null",      "same_as"};
