@@ -160,6 +160,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name);
   Value ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name);
   Value TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name);
+  void GuardGradient(const Tracked& tensor, BorrowedRef seen);
   Value SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef name);
 
   // ---- calls (capture_calls.cpp)

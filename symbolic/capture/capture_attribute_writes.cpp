@@ -28,6 +28,9 @@ bool Capture::StoreAttr(Activation& act, ValueView owner, BorrowedRef name, Valu
     if (!IsDataDescriptor(LookupInType(type, name))) {
       return BreakFalse(GraphBreakKind::kTensorAttribute, Utf8(name));
     }
+    // Where the write changes nothing now, it may on another call.
+    const Tracked* input = tracked_.Find(owner.object);
+    if (input != nullptr && PyUnicode_CompareWithASCIIString(name, "grad") == 0) GuardGradient(*input, Py_None);
     const int done = Native([&] { return PyObject_SetAttr(owner.object, name, value.object); });
     return CheckTracer() && done == 0;
   }

@@ -362,6 +362,18 @@ Value Capture::SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef
   return Wrap(Ref::Steal(PyObject_GetAttr(super_object.object, name)));
 }
 
+// Whether an input has a gradient is a fact of its own, also where the gradient takes part in no operator.
+void Capture::GuardGradient(const Tracked& tensor, BorrowedRef seen) {
+  const SourceId source = sources_.Intern(SourceKind::kTensorGrad, tensor.source, 0, nullptr);
+  const Ref own = ReadGrad(tensor.original);
+  if (!own || tensor.source == kNoSource) return;
+  if (own.get() != Py_None) {
+    guards_.AddTensor(source, own, Here());
+  } else if (seen.get() == Py_None) {
+    AddGuard(source, GuardKind::kIdentity, Py_None);
+  }
+}
+
 Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
   BorrowedRef descriptor = LookupInType(owner.object.type(), name);
   Tracked* t = tracked_.Find(owner.object);
@@ -377,6 +389,7 @@ Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name)
   }
   Ref result = Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); }));
   if (!CheckTracer() || !result) return Value();
+  if (t != nullptr && PyUnicode_CompareWithASCIIString(name, "grad") == 0) GuardGradient(*t, result);
   if (IsFakeTensor(result)) {
     Ref args = Ref::Steal(PyTuple_Pack(2, owner.object.get(), name.get()));
     fx_.Record(FxNode::Op::kGetAttr, name, args, nullptr, result);

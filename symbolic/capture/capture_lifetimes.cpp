@@ -72,6 +72,8 @@ bool Capture::BeforeEnd(BorrowedRef object) {
 bool Capture::BeforeDrop(Activation&, ValueView old) {
   const Tracked* t = tracked_.Find(old.object);
   if (t == nullptr && old.source != kUnadopted) return true;
+  // What was read from another object is kept by that object; a write there is looked at for itself.
+  if (t != nullptr && t->source != kNoSource && sources_[t->source].kind != SourceKind::kLocal) return true;
   return BeforeEnd(t != nullptr ? BorrowedRef(t->original) : old.object);
 }
 

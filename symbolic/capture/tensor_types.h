@@ -8,8 +8,8 @@
 
 namespace framefuse {
 
-bool IsTensorType(BorrowedRef object);  // torch.Tensor, torch._C.TensorBase or a subclass of them
-bool IsParameter(BorrowedRef object);   // type(object) is torch.nn.Parameter
+bool IsTensorType(BorrowedRef object);     // torch.Tensor, torch._C.TensorBase or a subclass of them
+bool IsParameter(BorrowedRef object);      // type(object) is torch.nn.Parameter
 bool IsTorchOperator(PyTypeObject* type);  // torch.ops.…: OpOverload, OpOverloadPacket
 // Tells tracked.h which of torch's types are immutable leaves (dtype, device, layout, memory_format, Size).
 void RegisterTorchLeafTypes();

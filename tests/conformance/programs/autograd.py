@@ -480,3 +480,38 @@ def saved_tensor_hooks():
             return x.exp() * x
 
     return Case(f, leaf(), observe=log)
+
+
+@program
+def gradient_read_and_cleared_between_calls():
+    weight = torch.nn.Parameter(torch.ones(2))
+    unused = torch.nn.Parameter(torch.ones(2))
+
+    def f(x):
+        y = x + 1 if unused.grad is None else x + 2
+        weight.grad = None
+        return y
+
+    def gradients_appear():
+        weight.grad = torch.ones(2)
+        unused.grad = torch.ones(2)
+
+    def gradients_go():
+        unused.grad = None
+
+    return Case(f, vector(2), observe=(weight, unused), forward_only=True, then=[gradients_appear, gradients_go])
+
+
+@program(whole=False)
+def gradient_cleared_before_a_break():
+    weight = torch.nn.Parameter(torch.ones(2))
+
+    def f(x):
+        if weight.grad is not None:
+            weight.grad = None
+        loss = (x * weight).sum()
+        print("between")
+        loss.backward()
+        return loss.detach()
+
+    return Case(f, vector(2), observe=weight, forward_only=True, then=[lambda: None, lambda: None])
