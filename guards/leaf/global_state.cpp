@@ -152,8 +152,6 @@ GlobalState ReadGlobalState() noexcept {
 
 const char* ActiveInterceptor() noexcept {
   if (c10::impl::TorchDispatchModeTLS::any_modes_set()) return "a torch dispatch mode";
-  // The mode itself is off while its handler runs, and so are the keys by which fakes are seen.
-  if (c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Python)) return "the handler of a torch dispatch mode";
   if (HasSavedTensorHooks()) return "hooks for saved tensors";
   if (HasFunctorchLevel()) return "a torch.func transform";
   if (HasForwardLevel()) return "a level of forward-mode differentiation";

@@ -17,6 +17,11 @@ bool IsGeneratorCode(PyCodeObject* code) {
   return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
 }
 
+// Below the handler of a dispatch mode the dispatcher stands at a place of its own, which capture cannot take over.
+bool IsDispatchHandler(PyCodeObject* code) {
+  return PyUnicode_CompareWithASCIIString(code->co_name, "__torch_dispatch__") == 0;
+}
+
 // Executes one instruction and pauses before the next.
 class OneStep final : public NativeProtocols {
  public:
@@ -49,6 +54,10 @@ void FillFrame(frame_ops::Frame* frame, const ResumeFrame& f, const std::vector<
 
 PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   PyCodeObject* code = frame_ops::Code(frame);
+  if (IsDispatchHandler(code)) {
+    const HookScope native(HookMode::kOff);
+    return frame_ops::EvalDefault(thread, frame, throw_flag);
+  }
   const bool root = std::exchange(root_code_, nullptr) == code;
   if (throw_flag != 0 || !frame_ops::IsStarting(frame) || IsGeneratorCode(code) || frame_ops::IsTraced(thread) ||
       !config().capture_on || (!root && IsSkippedCode(code)) || frame_ops::Locals(frame) != nullptr) {
