@@ -48,33 +48,19 @@ absl::StatusOr<std::unique_ptr<BackwardPlan>> BackwardPlan::Create(Graph joint, 
   plan->options_ = options;
   plan->FindDependences();
   plan->FindRecomputeInputs();
+  plan->use_ = std::make_unique<TangentUse>(plan->graph_, plan->saved_.size());
   // Compiled now, so that what the backend refuses is known before the first call.
-  FF_ASSIGN_OR_RETURN(const Variant* all, plan->FindVariant(std::string(plan->gradients_.size(), '1')));
+  FF_ASSIGN_OR_RETURN(const Variant* all, plan->FindVariant(std::string(plan->gradients_.size(), '1'),
+                                                            std::string(plan->tangents_.size(), '1')));
   (void)all;
   return plan;
 }
 
 void BackwardPlan::FindDependences() {
-  std::size_t tangents = tangents_.size();
-  std::vector<std::vector<bool>> of_value(joint_.values.size(), std::vector<bool>());
-  for (std::size_t t = 0; t < tangents; ++t) {
-    std::vector<bool>& mine = of_value[At(joint_.inputs[At(tangents_[t])].value)];
-    mine.assign(tangents, false);
-    mine[t] = true;
-  }
-  for (const Node& n : joint_.nodes) {
-    std::vector<bool> all;
-    ir::ForEachUse(n, [&](ValueId v) {
-      const std::vector<bool>& theirs = of_value[At(v)];
-      if (theirs.empty()) return;
-      if (all.empty()) all.assign(tangents, false);
-      for (std::size_t t = 0; t < tangents; ++t) all[t] = all[t] || theirs[t];
-    });
-    if (all.empty()) continue;
-    for (ValueId v : n.outputs) {
-      if (v != kNoValue) of_value[At(v)] = all;
-    }
-  }
+  const std::size_t tangents = tangents_.size();
+  std::vector<ValueId> values;
+  for (std::int32_t t : tangents_) values.push_back(joint_.inputs[At(t)].value);
+  const std::vector<std::vector<bool>> of_value = TangentsOfValues(joint_, values);
   for (std::int32_t o : gradients_) {
     ValueId v = joint_.outputs[At(o)].value;
     std::vector<bool> depends = v == kNoValue ? std::vector<bool>() : of_value[At(v)];
@@ -139,11 +125,12 @@ void BackwardPlan::FindRecomputeInputs() {
   }
 }
 
-absl::StatusOr<const BackwardPlan::Variant*> BackwardPlan::FindVariant(const std::string& gradients) const {
+absl::StatusOr<const BackwardPlan::Variant*> BackwardPlan::FindVariant(const std::string& gradients,
+                                                                       const std::string& defined) const {
   std::lock_guard lock(mutex_);
-  std::unique_ptr<Variant>& variant = variants_[gradients];
+  std::unique_ptr<Variant>& variant = variants_[gradients + "|" + defined];
   if (variant == nullptr) {
-    FF_ASSIGN_OR_RETURN(variant, CompileVariant(gradients));
+    FF_ASSIGN_OR_RETURN(variant, CompileVariant(gradients, defined));
   }
   return variant.get();
 }
@@ -158,31 +145,45 @@ absl::StatusOr<const BackwardPlan::Differentiable*> BackwardPlan::FindDifferenti
   return found.get();
 }
 
-absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVariant(const std::string& wanted) const {
+absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVariant(const std::string& wanted,
+                                                                                    const std::string& defined) const {
   auto variant = std::make_unique<Variant>();
+  Graph whole = graph_;
+  const std::vector<ValueId> taken = use_->WithoutUndefined(graph_, defined);
+  for (Node& n : whole.nodes) {
+    for (ir::Arg& a : n.args) {
+      if (a.kind == ir::Arg::Kind::kValue) a.value = taken[At(a.value)];
+      for (ValueId& v : a.values) v = v == kNoValue ? v : taken[At(v)];
+    }
+  }
+  for (ir::Output& o : whole.outputs) o.value = o.value == kNoValue ? o.value : taken[At(o.value)];
   std::vector<ValueId> roots;
   for (std::size_t g = 0; g < wanted.size(); ++g) {
-    ValueId v = graph_.outputs[g].value;
+    ValueId v = whole.outputs[g].value;
     if (wanted[g] != '1' || v == kNoValue) continue;
     roots.push_back(v);
     variant->gradients.push_back(static_cast<std::int32_t>(g));
   }
-  std::vector<bool> needed = ir::NodesNeededFor(graph_, roots);
-  std::vector<bool> used(graph_.values.size(), false);
+  std::vector<bool> needed = ir::NodesNeededFor(whole, roots);
+  std::vector<bool> used(whole.values.size(), false);
   for (ValueId v : roots) used[At(v)] = true;
-  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (needed[i]) ir::ForEachUse(graph_.nodes[i], [&](ValueId v) { used[At(v)] = true; });
+  for (std::size_t i = 0; i < whole.nodes.size(); ++i) {
+    if (needed[i]) ir::ForEachUse(whole.nodes[i], [&](ValueId v) { used[At(v)] = true; });
   }
-  ir::SubgraphBuilder builder(graph_, graph_.name);
-  for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
-    if (!used[At(graph_.inputs[i].value)]) continue;
+  ir::SubgraphBuilder builder(whole, whole.name);
+  for (std::size_t i = 0; i < whole.inputs.size(); ++i) {
+    if (!used[At(whole.inputs[i].value)]) continue;
     variant->inputs.push_back(static_cast<std::int32_t>(i));
-    builder.AddInput(graph_.inputs[i].value, graph_.inputs[i]);
+    builder.AddInput(whole.inputs[i].value, whole.inputs[i]);
   }
-  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (needed[i]) builder.AddNode(graph_.nodes[i]);
+  for (std::size_t i = 0; i < whole.nodes.size(); ++i) {
+    if (!needed[i]) continue;
+    builder.AddNode(whole.nodes[i]);
+    if (use_->ReadsSaved(i) && use_->Runs(graph_.nodes[i], defined)) {
+      variant->readers.push_back(static_cast<std::int32_t>(i));
+    }
   }
-  for (std::int32_t g : variant->gradients) builder.AddOutput(graph_.outputs[At(g)]);
+  for (std::int32_t g : variant->gradients) builder.AddOutput(whole.outputs[At(g)]);
   Graph graph = builder.Take();
   FF_RETURN_IF_ERROR(ir::Verify(graph));
   FF_ASSIGN_OR_RETURN(variant->executable, factory_(std::move(graph), options_));

@@ -60,7 +60,16 @@ void CompiledBackward::Save(absl::Span<const at::Tensor> inputs, absl::Span<cons
 
 void CompiledBackward::release_variables() {
   std::lock_guard lock(mutex_);
-  for (autograd::SavedVariable& s : saved_) s.reset_data();
+  if (last_readers_ != nullptr) {
+    released_.resize(plan_->graph().nodes.size(), false);
+    for (std::int32_t n : *last_readers_) released_[At(n)] = true;
+  }
+  for (std::size_t s = 0; s < saved_.size(); ++s) {
+    const std::vector<std::int32_t>& readers = plan_->use().ReadersOf(s);
+    const bool done = last_readers_ == nullptr ||
+                      std::all_of(readers.begin(), readers.end(), [this](std::int32_t n) { return released_[At(n)]; });
+    if (done) saved_[s].reset_data();
+  }
   for (autograd::SavedVariable& s : inputs_) s.reset_data();
 }
 
@@ -99,13 +108,26 @@ autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradie
   std::string defined(plan_->tangents().size(), '0');
   for (std::size_t t = 0; t < defined.size(); ++t) defined[t] = gradients[t].defined() ? '1' : '0';
   std::string wanted = WantedGradients(defined);
-  if (wanted.find('1') == std::string::npos) return autograd::variable_list(plan_->gradients().size());
+  if (wanted.find('1') == std::string::npos) {
+    static const std::vector<std::int32_t> none;
+    last_readers_ = &none;
+    return autograd::variable_list(plan_->gradients().size());
+  }
   if (at::GradMode::is_enabled()) return RunDifferentiable(std::move(gradients), wanted);
-  return RunVariant(std::move(gradients), wanted);
+  return RunVariant(std::move(gradients), wanted, defined);
 }
 
-autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tangents, const std::string& wanted) {
-  const BackwardPlan::Variant* variant = ValueOrThrow(plan_->FindVariant(wanted));
+// As eager: an operator's saved values serve one backward pass.
+void CompiledBackward::CheckRunsOnce(const BackwardPlan::Variant& variant) const {
+  if (released_.empty()) return;
+  for (std::int32_t n : variant.readers) TORCH_CHECK(!released_[At(n)], autograd::ERR_BACKWARD_TWICE);
+}
+
+autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tangents, const std::string& wanted,
+                                                     const std::string& defined) {
+  const BackwardPlan::Variant* variant = ValueOrThrow(plan_->FindVariant(wanted, defined));
+  CheckRunsOnce(*variant);
+  last_readers_ = &variant->readers;
   std::vector<at::Tensor> inputs;
   inputs.reserve(variant->inputs.size());
   for (std::int32_t i : variant->inputs) {
@@ -132,6 +154,7 @@ autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tan
 autograd::variable_list CompiledBackward::RunDifferentiable(autograd::variable_list tangents,
                                                             const std::string& wanted) {
   const BackwardPlan::Differentiable* plan = ValueOrThrow(plan_->FindDifferentiable(wanted));
+  last_readers_ = nullptr;
   std::vector<at::Tensor> inputs;
   for (std::int32_t i : plan->inputs) {
     auto tangent = std::find(plan_->tangents().begin(), plan_->tangents().end(), i);

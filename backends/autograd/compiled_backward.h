@@ -1,8 +1,8 @@
 // The backward half of a training plan: what is compiled once (BackwardPlan) and the autograd node that each call
 // of the forward makes (CompiledBackward).
 // Invariant: a node holds saved tensors as SavedVariables, so versions are checked and hooks run as in eager, and
-// drops them with release_variables. Undefined tangents and gradients that nobody asks for select a variant of the
-// backward that does not compute what depends on them only; variants are compiled at first use.
+// drops those that its run has used up with release_variables. Undefined tangents and gradients that nobody asks for
+// select a variant of the backward that does not compute what depends on them only; variants are compiled at first use.
 #ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_COMPILED_BACKWARD_H_
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_COMPILED_BACKWARD_H_
 
@@ -17,6 +17,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "backends/autograd/partition.h"
+#include "backends/autograd/tangent_use.h"
 #include "backends/runtime/executable.h"
 
 namespace framefuse {
@@ -25,11 +26,12 @@ using AutogradNodePtr = decltype(torch::autograd::Edge::function);
 
 class BackwardPlan {
  public:
-  // A backward for one set of gradients.
+  // A backward for one set of gradients and of tangents that are defined.
   struct Variant {
     std::unique_ptr<Executable> executable;
     std::vector<std::int32_t> inputs;     // used inputs of Partitioned::backward, in order
     std::vector<std::int32_t> gradients;  // gradient of each output
+    std::vector<std::int32_t> readers;    // its nodes of graph() that compute with tangents and read saved values
   };
   // All of it through autograd, from the graph's own inputs: for create_graph.
   struct Differentiable {
@@ -42,8 +44,8 @@ class BackwardPlan {
   static absl::StatusOr<std::unique_ptr<BackwardPlan>> Create(ir::Graph joint, const Partitioned& parts,
                                                               ExecutableFactory factory, const BackendOptions& options);
 
-  // Key: one character for each gradient, '1' wanted.
-  absl::StatusOr<const Variant*> FindVariant(const std::string& gradients) const;
+  // Keys: one character for each gradient, '1' wanted, and for each tangent, '1' defined.
+  absl::StatusOr<const Variant*> FindVariant(const std::string& gradients, const std::string& defined) const;
   absl::StatusOr<const Differentiable*> FindDifferentiable(const std::string& gradients) const;
 
   const ir::Graph& joint() const { return joint_; }
@@ -52,6 +54,7 @@ class BackwardPlan {
   const std::vector<std::int32_t>& tangents() const { return tangents_; }
   const std::vector<std::int32_t>& gradients() const { return gradients_; }
   // Whether gradient g depends on tangent t.
+  const TangentUse& use() const { return *use_; }
   bool Depends(std::size_t gradient, std::size_t tangent) const { return depends_[gradient][tangent]; }
   // Inputs of the joint graph that only create_graph needs.
   const std::vector<std::int32_t>& recompute_inputs() const { return recompute_inputs_; }
@@ -62,7 +65,8 @@ class BackwardPlan {
   void FindRecomputeInputs();
   // Values that do not change with a differentiable input: create_graph may take them as saved.
   std::vector<bool> ConstantValues() const;
-  absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(const std::string& gradients) const;
+  absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(const std::string& gradients,
+                                                          const std::string& defined) const;
   absl::StatusOr<std::unique_ptr<Differentiable>> CompileDifferentiable(const std::string& gradients) const;
 
   ir::Graph joint_;
@@ -71,6 +75,7 @@ class BackwardPlan {
   std::vector<std::int32_t> tangents_;
   std::vector<std::int32_t> gradients_;
   std::vector<std::vector<bool>> depends_;
+  std::unique_ptr<TangentUse> use_;
   std::vector<std::int32_t> recompute_inputs_;
   ExecutableFactory factory_;
   BackendOptions options_;
@@ -96,7 +101,9 @@ class CompiledBackward final : public torch::autograd::Node {
 
  private:
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override;
-  torch::autograd::variable_list RunVariant(torch::autograd::variable_list tangents, const std::string& wanted);
+  torch::autograd::variable_list RunVariant(torch::autograd::variable_list tangents, const std::string& wanted,
+                                            const std::string& defined);
+  void CheckRunsOnce(const BackwardPlan::Variant& variant) const;
   torch::autograd::variable_list RunDifferentiable(torch::autograd::variable_list tangents, const std::string& wanted);
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
   at::Tensor Unpack(const torch::autograd::SavedVariable& saved);
@@ -106,6 +113,8 @@ class CompiledBackward final : public torch::autograd::Node {
   std::vector<torch::autograd::SavedVariable> saved_;
   std::vector<torch::autograd::SavedVariable> inputs_;  // for create_graph: inputs that are not saved already
   std::vector<std::int64_t> symbols_;
+  const std::vector<std::int32_t>* last_readers_ = nullptr;  // nodes of the last run; null: it used everything up
+  std::vector<bool> released_;                               // by node of the backward graph: its saved values are gone
 };
 
 }  // namespace framefuse

@@ -229,8 +229,9 @@ class CompiledPlan final : public Plan {
     watch.Lap("compile forward");
     FF_ASSIGN_OR_RETURN(backward_, BackwardPlan::Create(std::move(graph), parts, factory_, options_));
     watch.Lap("compile backward");
-    FF_ASSIGN_OR_RETURN(const BackwardPlan::Variant* all,
-                        backward_->FindVariant(std::string(parts.gradients.size(), '1')));
+    FF_ASSIGN_OR_RETURN(
+        const BackwardPlan::Variant* all,
+        backward_->FindVariant(std::string(parts.gradients.size(), '1'), std::string(parts.tangents.size(), '1')));
     explanation_.backward = all->executable->Explain();
     return absl::OkStatus();
   }

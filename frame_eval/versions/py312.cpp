@@ -203,6 +203,10 @@ void AddTraceback(PyThreadState* thread, Frame* frame) {
 
 bool HasPendingWork(PyThreadState* thread) { return LoadRelaxed(thread->interp->ceval.eval_breaker) != 0; }
 
+bool HasPendingSignals() {
+  return LoadRelaxed(_PyRuntime.ceval.signals_pending) != 0 && PyThread_get_thread_ident() == _PyRuntime.main_thread;
+}
+
 int HandlePendingWork(PyThreadState* thread) {
   _ceval_state& state = thread->interp->ceval;
   if (LoadRelaxed(_PyRuntime.ceval.signals_pending) != 0 || LoadRelaxed(state.pending.calls_to_do) != 0 ||

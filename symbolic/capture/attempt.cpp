@@ -53,7 +53,8 @@ class Driver final : public Capture::StopListener {
       if (found.done) break;
       if (found.broke) {
         reason_ = found.broke->reason;
-        if (settings_.fullgraph) {
+        // An interrupted attempt is dropped: the frame runs as Python, and the signal's handler in it.
+        if (settings_.fullgraph || reason_->kind == GraphBreakKind::kInterrupted) {
           result_.broke_at = reason_;
           break;
         }
@@ -70,6 +71,7 @@ class Driver final : public Capture::StopListener {
         scanned = true;
         ++result_.attempts;
         found = Once(stop, /*scan=*/true);
+        if (found.broke) reason_ = found.broke->reason;
         if (!found.last_rebuildable) break;
         stop = found.last_rebuildable;
       } else {
@@ -190,6 +192,7 @@ class Driver final : public Capture::StopListener {
       result_.nothing_to_do = true;
     }
     AddInputs(capture, closed);
+    capture.GuardDistinctObjects();
     std::vector<SourceId> resolve = entry.inputs;
     resolve.insert(resolve.end(), capture.read_leaves().begin(), capture.read_leaves().end());
     for (const RecipeStep& step : entry.recipes.steps()) {

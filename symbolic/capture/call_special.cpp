@@ -78,6 +78,11 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
                            BorrowedRef kwnames) {
   const std::size_t n = args.size();
   const bool plain = !kwnames;
+  // A leaf's type is read and its value is not; any other object's type is guarded where it is adopted.
+  const auto guard_leaf_type = [&](const ValueView& v) {
+    if (v.source == kNoSource || !IsLeaf(v.object)) return;
+    AddGuard(v.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(v.object.type()));
+  };
   const auto raise = [&] {  // wrong arguments: the builtin itself says so
     return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
   };
@@ -115,10 +120,7 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
     case SpecialCall::kIsInstance:
     case SpecialCall::kIsSubclass: {
       if (!plain || n != 2) return raise();
-      // The type is guarded; a leaf's type too. ABCs look at the class only.
-      if (args[0].source != kNoSource && IsLeaf(args[0].object)) {
-        AddGuard(args[0].source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(args[0].object.type()));
-      }
+      guard_leaf_type(args[0]);  // ABCs look at the class only
       PyObject* object = args[0].object;
       PyObject* cls = args[1].object;
       const int result = Native([&] {
@@ -150,6 +152,7 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
     }
     case SpecialCall::kCallable:
       if (!plain || n != 1) return raise();
+      guard_leaf_type(args[0]);
       if ((args[0].object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) LookupInType(args[0].object.type(), "__call__");
       return Boolean(PyCallable_Check(args[0].object) != 0);
     case SpecialCall::kId:
@@ -171,9 +174,7 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
     }
     case SpecialCall::kType: {
       if (!plain || n != 1) return Break(GraphBreakKind::kClassDefinition, "type() with three arguments");
-      if (args[0].source != kNoSource && IsLeaf(args[0].object)) {
-        AddGuard(args[0].source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(args[0].object.type()));
-      }
+      guard_leaf_type(args[0]);
       auto* type = reinterpret_cast<PyObject*>(args[0].object.type());
       return Adopt(type, ConstantSource(type));
     }

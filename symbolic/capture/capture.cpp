@@ -1,12 +1,20 @@
 #include "symbolic/capture/capture.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "frame_eval/bytecode/decode.h"
 #include "guards/leaf/global_state.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/signal_pause.h"
 
 namespace framefuse {
 namespace {
+
+constexpr std::uint64_t kInstructionsToCheckpoint = 1 << 16;
+// An attempt that gets longer breaks where it stands; a model of a thousand operators takes a tenth of this.
+constexpr std::uint64_t kMaxInstructions = 1 << 20;
+constexpr int kMaxNodes = 20'000;
 
 // Python sees this only if C code looks at the error of an unwinding run; nothing can catch it for good,
 // because control.unwinding stays set.
@@ -53,7 +61,8 @@ Capture::Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const Capt
   start_state_ = TorchState::Current();
   guards_.AddGlobalState();
   tracer_.SetOriginProvider(this);
-  if (options_.break_at >= 0) control.stop_at = static_cast<std::uint64_t>(options_.break_at);
+  next_checkpoint_ = kInstructionsToCheckpoint;
+  SetStop(options_.break_at >= 0 ? static_cast<std::uint64_t>(options_.break_at) : Control().stop_at);
 }
 
 Capture::~Capture() {
@@ -68,8 +77,8 @@ Capture::~Capture() {
 
 RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
   stop_ = stop;
-  if (stop_) control.stop_at = stop_->executed;
-  if (track_rebuildable_) control.stop_at = 0;
+  if (stop_) SetStop(stop_->executed);
+  if (track_rebuildable_) SetStop(0);
   frame_ops::Frame* copy = frame_ops::CopyFrame(thread_, real_frame_);
   PyCodeObject* code = frame_ops::Code(copy);
   Activation act;
@@ -295,7 +304,26 @@ Value Capture::Wrap(Ref object) {
   return Value{std::move(object), kNoSource};
 }
 
+void Capture::SetStop(std::uint64_t executed) {
+  wanted_stop_ = executed;
+  control.stop_at = std::min(wanted_stop_, next_checkpoint_);
+}
+
+// A loop without an end must neither fill the memory nor keep a signal from its handler.
+bool Capture::Checkpoint(Activation& act) {
+  if (control.executed < next_checkpoint_) return true;
+  next_checkpoint_ = control.executed + kInstructionsToCheckpoint;
+  SetStop(wanted_stop_);
+  act.started = control.executed;  // not begun: its number is the next
+  if (SignalPause::HasArrived()) return BreakFalse(GraphBreakKind::kInterrupted, "");
+  const bool too_long = control.executed >= kMaxInstructions || tracer_.NodeCount() >= kMaxNodes;
+  // A re-run stops before the place where the first run got too long.
+  return stop_ || !too_long || BreakFalse(GraphBreakKind::kTooLong, "");
+}
+
 StopAction Capture::OnStop(Activation& act) {
+  if (!Checkpoint(act)) return StopAction::kUnwind;
+  if (control.executed != wanted_stop_) return StopAction::kContinue;
   const bool in_chain = [&] {
     for (const FrameRecord& f : frames_) {
       if (f.activation->completion == Completion::kCallback) return false;
@@ -303,7 +331,7 @@ StopAction Capture::OnStop(Activation& act) {
     return true;
   }();
   if (track_rebuildable_ && !(stop_ && control.executed >= stop_->executed)) {
-    control.stop_at = control.executed + 1;
+    SetStop(control.executed + 1);
     if (in_chain && frames_.size() == 1 && stop_listener_ != nullptr && stop_listener_->IsRebuildable(*this, act)) {
       last_rebuildable_ = PositionOf(act, control.executed);
     }
@@ -311,7 +339,7 @@ StopAction Capture::OnStop(Activation& act) {
   }
   if (!stop_) {
     if (!in_chain) {
-      control.stop_at = control.executed + 1;
+      SetStop(control.executed + 1);
       return StopAction::kContinue;
     }
     act.started = control.executed;  // not begun: its number is the next

@@ -110,6 +110,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // _PyType_Lookup with its guard; borrowed or null.
   BorrowedRef LookupInType(PyTypeObject* type, BorrowedRef name);
   BorrowedRef LookupInType(PyTypeObject* type, const char* name);
+  // Objects of one type, one of which is written: as one object in another call they would mean another program.
+  void GuardDistinctObjects();
   void GuardProtocolMethods(PyTypeObject* type);  // all dunder look-ups that C slots of a heap type make
 
   Value Break(GraphBreakKind kind, std::string_view context);  // always returns a null Value
@@ -334,6 +336,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   BorrowedRef GlobalsOf(Activation& act);
   SourceId GlobalsSource(Activation& act);
   std::vector<OverlayWrite>* GlobalOverlay(BorrowedRef dict, bool create);
+  void SetStop(std::uint64_t executed);
+  bool Checkpoint(Activation& act);  // false: broke
   CapturePosition PositionOf(const Activation& act, std::uint64_t executed) const;
   bool GuardIterable(Activation& act, ValueView v, const char* what);
 
@@ -375,6 +379,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   std::optional<CapturePosition> last_rebuildable_;
   StopListener* stop_listener_ = nullptr;
   bool track_rebuildable_ = false;
+  std::uint64_t wanted_stop_ = 0;  // Control::stop_at also stops at checkpoints
+  std::uint64_t next_checkpoint_ = 0;
   int last_root_instruction_ = 0;
   bool stopped_ = false;
   bool evaluated_ = false;

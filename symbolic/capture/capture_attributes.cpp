@@ -387,6 +387,8 @@ Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name)
   if (t != nullptr && PyUnicode_CompareWithASCIIString(name, "_version") == 0) {
     return Break(GraphBreakKind::kTensorToPython, "_version of a tensor from outside the captured code");
   }
+  // The fake's own: what the user set stands on the real tensor.
+  if (PyUnicode_Compare(name, N().dict) == 0) return Break(GraphBreakKind::kTensorAttribute, "__dict__");
   Ref result = Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); }));
   if (!CheckTracer() || !result) return Value();
   if (t != nullptr && PyUnicode_CompareWithASCIIString(name, "grad") == 0) GuardGradient(*t, result);

@@ -223,6 +223,33 @@ Value Capture::AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId s
   return Value{std::move(shadow), source};
 }
 
+void Capture::GuardDistinctObjects() {
+  struct Group {
+    std::vector<const Tracked*> objects;
+    bool written = false;
+  };
+  absl::flat_hash_map<PyTypeObject*, Group> groups;
+  for (const auto& t : tracked_.all()) {
+    if (t->source == kNoSource || t->kind == TrackedKind::kTuple) continue;
+    if (!t->is_container() && t->kind != TrackedKind::kInstance && t->kind != TrackedKind::kCell) continue;
+    Group& group = groups[t->original.type()];
+    group.objects.push_back(t.get());
+    group.written = group.written || t->mutated();
+  }
+  for (const auto& [type, group] : groups) {
+    if (!group.written) continue;
+    for (std::size_t i = 0; i < group.objects.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        const Tracked& a = *group.objects[i];
+        const Tracked& b = *group.objects[j];
+        const bool fixed =
+            sources_[a.source].kind == SourceKind::kConstant && sources_[b.source].kind == SourceKind::kConstant;
+        if (!fixed && (a.mutated() || b.mutated())) AddGuard(a.source, GuardKind::kDistinctFrom, nullptr, b.source);
+      }
+    }
+  }
+}
+
 // ---------------------------------------------------------------- look-ups in types
 
 BorrowedRef Capture::LookupInType(PyTypeObject* type, BorrowedRef name) {

@@ -5,6 +5,7 @@
 #include "common/logging.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/reporting.h"
+#include "symbolic/capture/signal_pause.h"
 #include "symbolic/evaluator/native_protocols.h"
 #include "symbolic/tracing/tracer.h"
 
@@ -48,6 +49,13 @@ void FillFrame(frame_ops::Frame* frame, const ResumeFrame& f, const std::vector<
   for (int i = f.stack_depth; i < old_depth; ++i) Py_CLEAR(slots[locals + i]);
   frame_ops::SetStackDepth(frame, f.stack_depth);
   frame_ops::SetNextInstruction(frame, f.next_instruction);
+}
+
+// Between the pieces of a frame, where its own instructions would; false: a handler raised.
+bool ServeSignals(PyThreadState* thread) {
+  if (!frame_ops::HasPendingSignals()) return true;
+  const HookScope native(HookMode::kOff);
+  return frame_ops::HandlePendingWork(thread) == 0;
 }
 
 }  // namespace
@@ -103,6 +111,7 @@ PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool
     while (frame_ops::IsTraced(thread)) {
       if (StepNatively(thread, frame, StartAt::kNext, &result) == Step::kFinished) return result;
     }
+    if (!frame_ops::IsStarting(frame) && !ServeSignals(thread)) return Unwind(thread, frame);
     switch (RunEntryHere(thread, frame, &result)) {
       case Step::kFinished:
         return result;
@@ -291,6 +300,8 @@ void FrameRunner::LogRecompile(Site& site, const FrameView& view) {
 
 std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_ops::Frame* frame,
                                                  const std::shared_ptr<Site>& site, bool* raised) {
+  const SignalPause pause;
+  if (frame_ops::HasPendingSignals()) return nullptr;  // its handler must not run in the attempt
   const FrameView view = frame_ops::View(frame);
   Statistics& statistics = MutableStatistics();
   if (static_cast<std::int64_t>(site->size()) >= config().recompile_limit) {
@@ -313,11 +324,12 @@ std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_op
   statistics.attempts += made.attempts;
   statistics.capture_seconds += made.capture_seconds;
   statistics.backend_seconds += made.backend_seconds;
+  const bool interrupted = made.broke_at && made.broke_at->kind == GraphBreakKind::kInterrupted;
   if (made.broke_at) {
     ++statistics.graph_breaks;
     LogGraphBreak(*made.broke_at);
     if (observer_ != nullptr) observer_->OnBreak(*made.broke_at);
-    if (settings_.fullgraph) {
+    if (settings_.fullgraph && !interrupted) {
       RaiseUnsupported(*made.broke_at);
       *raised = true;
       return nullptr;
@@ -329,7 +341,7 @@ std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_op
   }
   if (made.entry == nullptr || made.nothing_to_do) {
     if (made.nothing_to_do) site->skip = true;
-    const bool passing = made.broke_at && made.broke_at->kind == GraphBreakKind::kIntercepted;
+    const bool passing = made.broke_at && (made.broke_at->kind == GraphBreakKind::kIntercepted || interrupted);
     if (!passing && ++site->compile_failures >= kMaxFailures) site->skip = true;
     ++statistics.eager_fallbacks;
     return nullptr;

@@ -127,7 +127,8 @@ class Closing {
   ir::Output NewOutput(const at::Tensor& t) {
     ir::Output o;
     o.value = ValueOf(t);
-    o.requires_grad = t.requires_grad();
+    // A view made while grad mode is off may require grad, as its base does, and has no history of its own.
+    o.requires_grad = t.requires_grad() && !(t.is_view() && t.is_leaf());
     graph_.value(o.value).requires_grad = graph_.value(o.value).requires_grad || o.requires_grad;
     return o;
   }

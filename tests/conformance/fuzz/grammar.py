@@ -170,6 +170,10 @@ def _factory(draft: Draft) -> str:
     globals_ = [s.name for s in slots if s.place == "global"]
     if globals_:
         lines.append(f"    global {', '.join(globals_)}")
+    # The classes outlive a run, and a program may have written to any of them, or to the class of tensors.
+    lines.append("    for kind in (Base, Node, Other, torch.Tensor):")
+    lines.append("        if 'seen' in vars(kind):")
+    lines.append("            del kind.seen")
     lines.append("    Base.n = 2")
     lines.append("    Other.n = 7")
     lines.append("    holder = types.SimpleNamespace()")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from conformance.fuzz import search
+from conformance.observation import forget_what_exists
 from conformance.runner import SystemChoice
 from conformance.systems import make_system
 from conformance.worker import Reply, Worker
@@ -57,6 +58,7 @@ def fuzz(
 
 def _work(reply: Reply, choice: SystemChoice, first_seed: int, calls: int, folder: pathlib.Path) -> None:
     system = make_system(choice.name, choice.backend)
+    forget_what_exists()  # makes every later collection cheap
     current = search.Search()
 
     def enough(state: search.Search) -> bool:

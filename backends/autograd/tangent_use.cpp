@@ -1,0 +1,103 @@
+#include "backends/autograd/tangent_use.h"
+
+#include <algorithm>
+#include <set>
+
+namespace framefuse {
+namespace {
+
+using ir::kNoValue;
+using ir::Node;
+using ir::ValueId;
+
+template <typename Index>
+std::size_t At(Index i) {
+  return static_cast<std::size_t>(i);
+}
+
+bool SameForm(const ir::Value& a, const ir::Value& b) {
+  return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides && a.device == b.device;
+}
+
+}  // namespace
+
+std::vector<std::vector<bool>> TangentsOfValues(const ir::Graph& graph, const std::vector<ValueId>& tangents) {
+  std::vector<std::vector<bool>> of_value(graph.values.size());
+  for (std::size_t t = 0; t < tangents.size(); ++t) {
+    of_value[At(tangents[t])].assign(tangents.size(), false);
+    of_value[At(tangents[t])][t] = true;
+  }
+  for (const Node& n : graph.nodes) {
+    std::vector<bool> all;
+    ir::ForEachUse(n, [&](ValueId v) {
+      const std::vector<bool>& theirs = of_value[At(v)];
+      if (all.empty()) all.assign(theirs.size(), false);
+      for (std::size_t t = 0; t < theirs.size(); ++t) all[t] = all[t] || theirs[t];
+    });
+    if (all.empty()) continue;
+    for (ValueId v : n.outputs) {
+      if (v != kNoValue) of_value[At(v)] = all;
+    }
+  }
+  return of_value;
+}
+
+TangentUse::TangentUse(const ir::Graph& backward, std::size_t saved)
+    : readers_(saved), reads_saved_(backward.nodes.size(), false) {
+  std::vector<ValueId> tangents;
+  for (std::size_t i = saved; i < backward.inputs.size(); ++i) tangents.push_back(backward.inputs[i].value);
+  tangents_ = TangentsOfValues(backward, tangents);
+  std::vector<std::set<std::int32_t>> readers(backward.values.size());
+  for (std::size_t i = backward.nodes.size(); i-- > 0;) {
+    const Node& n = backward.nodes[i];
+    bool computes = false;
+    ir::ForEachUse(n, [&](ValueId v) { computes = computes || !tangents_[At(v)].empty(); });
+    std::set<std::int32_t> mine;
+    if (computes) mine.insert(static_cast<std::int32_t>(i));
+    for (ValueId v : n.outputs) {
+      if (!computes && v != kNoValue) mine.insert(readers[At(v)].begin(), readers[At(v)].end());
+    }
+    ir::ForEachUse(n, [&](ValueId v) {
+      if (tangents_[At(v)].empty()) readers[At(v)].insert(mine.begin(), mine.end());
+    });
+  }
+  for (std::size_t s = 0; s < saved; ++s) {
+    const std::set<std::int32_t>& found = readers[At(backward.inputs[s].value)];
+    readers_[s].assign(found.begin(), found.end());
+    for (std::int32_t n : found) reads_saved_[At(n)] = true;
+  }
+}
+
+bool TangentUse::Runs(const Node& node, const std::string& defined) const {
+  bool runs = false;
+  ir::ForEachUse(node, [&](ValueId v) { runs = runs || (!tangents_[At(v)].empty() && !IsLeftOut(v, defined)); });
+  return runs;
+}
+
+bool TangentUse::IsLeftOut(ValueId value, const std::string& defined) const {
+  const std::vector<bool>& mine = tangents_[At(value)];
+  for (std::size_t t = 0; t < mine.size(); ++t) {
+    if (mine[t] && defined[t] == '1') return false;
+  }
+  return !mine.empty();
+}
+
+std::vector<ValueId> TangentUse::WithoutUndefined(const ir::Graph& backward, const std::string& defined) const {
+  std::vector<ValueId> taken(backward.values.size());
+  for (std::size_t v = 0; v < taken.size(); ++v) taken[v] = static_cast<ValueId>(v);
+  for (const Node& n : backward.nodes) {
+    if (n.op->name() != "aten.add.Tensor" || n.outputs.size() != 1) continue;
+    if (n.args[0].kind != ir::Arg::Kind::kValue || n.args[1].kind != ir::Arg::Kind::kValue) continue;
+    const bool scaled =
+        n.args[2].kind != ir::Arg::Kind::kConstant || !n.args[2].constant.isInt() || n.args[2].constant.toInt() != 1;
+    const ValueId a = n.args[0].value;
+    const ValueId b = n.args[1].value;
+    const bool without_a = IsLeftOut(a, defined);
+    if (scaled || without_a == IsLeftOut(b, defined)) continue;
+    const ValueId rest = taken[At(without_a ? b : a)];
+    if (SameForm(backward.value(rest), backward.value(n.outputs[0]))) taken[At(n.outputs[0])] = rest;
+  }
+  return taken;
+}
+
+}  // namespace framefuse
