@@ -10,12 +10,20 @@ bool HasObjectEquality(PyTypeObject* type) {
   return type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
 }
 
+// Classes derived from int or str that compare as these do, without Python code.
+bool ComparesByValue(PyTypeObject* type) {
+  for (PyTypeObject* base : {&PyLong_Type, &PyUnicode_Type}) {
+    if (type->tp_hash == base->tp_hash && type->tp_richcompare == base->tp_richcompare) return true;
+  }
+  return false;
+}
+
 // How one entry of a scanned dict relates to the key that is looked for.
 Lookup Compare(const DictKey& key, PyObject* wanted, PyObject* candidate, Py_hash_t hash) {
   if (candidate == wanted) return Lookup::kFound;
   if (key.mode == DictKey::Mode::kOpaque || hash != key.hash) return Lookup::kAbsent;
   const bool by_value = key.mode != DictKey::Mode::kIdentity;
-  if (IsImmutableKey(candidate)) {
+  if (IsImmutableKey(candidate) || ComparesByValue(Py_TYPE(candidate))) {
     return by_value && EqualAsKeys(candidate, wanted) ? Lookup::kFound : Lookup::kAbsent;
   }
   return HasObjectEquality(Py_TYPE(candidate)) ? Lookup::kAbsent : Lookup::kUnknown;

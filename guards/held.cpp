@@ -7,8 +7,8 @@ namespace {
 
 bool HoldWeakly(BorrowedRef object) {
   PyObject* o = object.get();
-  if (PyType_Check(o) || PyFunction_Check(o) || PyCode_Check(o) || PyModule_Check(o) || PyCFunction_Check(o))
-    return false;
+  if (PyCode_Check(o)) return true;
+  if (PyType_Check(o) || PyFunction_Check(o) || PyModule_Check(o) || PyCFunction_Check(o)) return false;
   return PyType_SUPPORTS_WEAKREFS(Py_TYPE(o)) && !IsImmutable(object);
 }
 

@@ -1,7 +1,7 @@
 // Held: an object that a guard expects, kept the way that does not change its life time.
-// Instances of user types are held by weak reference where their type allows it, so that an entry never keeps a
-// model alive; once the object is dead, the guard fails for good. Types, functions, code, modules and immutables
-// are held strongly.
+// Code objects, and instances of user types, are held by weak reference where their type allows it, so that an entry
+// never keeps a model alive; once the object is dead, the guard fails for good. Types, functions, modules and
+// immutables are held strongly.
 #ifndef FRAMEFUSE_GUARDS_HELD_H_
 #define FRAMEFUSE_GUARDS_HELD_H_
 

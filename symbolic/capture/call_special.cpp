@@ -12,6 +12,11 @@ Value Boolean(bool b) { return Value{Ref::Create(b ? Py_True : Py_False), kNoSou
 
 bool IsPythonMethod(BorrowedRef o) { return o && PyFunction_Check(o.get()); }
 
+bool NamesAttribute(SpecialCall which) {
+  return which == SpecialCall::kGetAttr || which == SpecialCall::kHasAttr || which == SpecialCall::kSetAttr ||
+         which == SpecialCall::kDelAttr;
+}
+
 Ref AbcToken() {
   static PyObject* const module = PyImport_ImportModule("_abc");
   return Ref::Steal(PyObject_CallMethod(module, "get_cache_token", nullptr));
@@ -86,6 +91,10 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
   const auto raise = [&] {  // wrong arguments: the builtin itself says so
     return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
   };
+  if (NamesAttribute(which) && n >= 2 && PyUnicode_Check(args[1].object.get()) &&
+      !PyUnicode_CheckExact(args[1].object.get())) {
+    return Break(GraphBreakKind::kOpaqueObject, "an attribute's name of a class derived from str");
+  }
   switch (which) {
     case SpecialCall::kGetAttr: {
       if (!plain || n < 2 || n > 3 || !PyUnicode_Check(args[1].object.get())) return raise();
@@ -137,17 +146,15 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       return GetIter(act, args[0]);
     case SpecialCall::kNext: {
       if (!plain || n < 1 || n > 2) return raise();
-      Value item;
-      switch (ForIter(act, args[0], &item)) {
-        case ForIterOutcome::kItem:
-          return item;
-        case ForIterOutcome::kError:
-          return Value();
-        case ForIterOutcome::kExhausted:
-          break;
-      }
+      iternextfunc step = args[0].object.type()->tp_iternext;
+      if (step == nullptr) return raise();
+      if (!GuardIterable(act, args[0], "next()")) return Value();
+      Value item = Wrap(Ref::Steal(Native([&] { return step(args[0].object); })));
+      if (item || control.unwinding) return item;
+      if (PyErr_Occurred() && (n == 1 || !PyErr_ExceptionMatches(PyExc_StopIteration))) return Value();
+      PyErr_Clear();
       if (n == 2) return Value{Ref::Create(args[1].object), args[1].source};
-      if (!PyErr_Occurred()) PyErr_SetNone(PyExc_StopIteration);
+      PyErr_SetNone(PyExc_StopIteration);
       return Value();
     }
     case SpecialCall::kCallable:

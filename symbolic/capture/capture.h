@@ -129,6 +129,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   void Realise(Tracked& t, bool consume_leaves);
   // Makes an argument of C code safe to read to any depth; false: broke.
   bool PrepareNative(BorrowedRef object, bool allow_instances);
+  bool PrepareContents(BorrowedRef object, bool tracked, bool allow_instances);
   bool PrepareNative(ValueView v, bool allow_instances = true);
   bool PrepareAll(absl::Span<const ValueView> values, bool allow_instances = true);
   bool MarkReplaced(Tracked& t);  // false: broke
@@ -370,6 +371,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   absl::flat_hash_set<PyObject*> dropped_;  // may have ended in the program, and something refers to them weakly
   absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, Ref> type_lookups_;
   absl::flat_hash_set<PyTypeObject*> guarded_protocols_;
+  absl::flat_hash_set<PyObject*> preparing_;                              // containers that PrepareNative is in
   std::vector<std::pair<Ref, std::vector<OverlayWrite>>> global_writes_;  // by globals dict
   std::vector<CachedCall> cached_calls_;
   std::uint64_t writes_ = 0;  // to objects that existed before

@@ -76,10 +76,11 @@ bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name,
       return static_cast<bool>(
           CallFunction(act, Adopt(setter, ConstantSource(setter)), used, nullptr, Completion::kDrop));
     }
-    if (setter.get() == Py_None) {  // raises, whatever the object is
+    if (!setter || setter.get() == Py_None) {  // raises, whatever the object is
       PyProperty_Type.tp_descr_set(descriptor, owner.object, value.object);
       return false;
     }
+    return BreakFalse(GraphBreakKind::kUnsupportedWrite, "a property whose setter is no Python function");
   } else if (IsDataDescriptor(descriptor) && (descriptor.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
     BorrowedRef set = LookupInType(descriptor.type(), value.object ? "__set__" : "__delete__");
     if (IsPythonFunction(set)) {
@@ -88,6 +89,9 @@ bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name,
       const absl::Span<const ValueView> used = absl::MakeSpan(args, value.object ? 3 : 2);
       return static_cast<bool>(CallFunction(act, Adopt(set, ConstantSource(set)), used, nullptr, Completion::kDrop));
     }
+    return BreakFalse(
+        GraphBreakKind::kUnsupportedWrite,
+        absl::StrCat("attribute ", Utf8(name), " with a descriptor of type ", descriptor.type()->tp_name));
   }
   if (value.object) Consume(value);
   if (t == nullptr) {  // fresh: the write goes to the object itself

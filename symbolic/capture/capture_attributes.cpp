@@ -70,7 +70,9 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
   Consume(owner);
   if (IsFakeTensor(owner.object)) return TensorGetAttr(act, owner, name);
   Tracked* t = tracked_.Find(owner.object);
-  if (PyModule_Check(owner.object.get())) return ModuleGetAttr(act, owner, name);
+  if (PyModule_Check(owner.object.get()) && owner.object.type()->tp_getattro == PyModule_Type.tp_getattro) {
+    return ModuleGetAttr(act, owner, name);
+  }
   if (PyType_Check(owner.object.get())) return TypeGetAttr(act, owner, name);
   if (owner.object.type() == &PySuper_Type) return SuperGetAttr(act, owner, name);
   PyTypeObject* type = owner.object.type();

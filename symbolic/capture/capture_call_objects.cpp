@@ -34,15 +34,14 @@ Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const Va
   BorrowedRef make = LookupInType(type, "__new__");
   BorrowedRef init = LookupInType(type, "__init__");
   const bool python_new = make && make.type() == &PyStaticMethod_Type;
-  const bool python_init = init && PyFunction_Check(init.get());
   Value object;
   if (python_new) {
     Ref function = Ref::Steal(PyObject_GetAttrString(make, "__func__"));
     ValueVector all;
     all.push_back(callable);
     all.insert(all.end(), args.begin(), args.end());
-    object = CallWith(act, Adopt(function, ConstantSource(function)), all, kwnames,
-                      python_init ? Completion::kCallback : completion);
+    // What __new__ returns decides whose __init__ comes next: its frame cannot end the call.
+    object = CallWith(act, Adopt(function, ConstantSource(function)), all, kwnames, Completion::kCallback);
   } else {
     PyTypeObject* base = NativeBase(type);
     const bool plain = base == &PyBaseObject_Type;
@@ -78,8 +77,9 @@ Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const Va
   all.insert(all.end(), args.begin(), args.end());
   if (PyFunction_Check(init.get())) {
     const Completion how = completion == Completion::kPush && !python_new ? Completion::kInit : Completion::kCallback;
-    Value function = Adopt(init, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(callable.object), 0,
-                                                 Ref::Steal(PyUnicode_InternFromString("__init__"))));
+    const SourceId made = ConstantSource(reinterpret_cast<PyObject*>(object.object.type()));
+    Value function = Adopt(
+        init, sources_.Intern(SourceKind::kTypeAttr, made, 0, Ref::Steal(PyUnicode_InternFromString("__init__"))));
     Value done = CallFunction(act, function, all, kwnames, how, object.object);
     if (!done) return Value();
     if (done.object.get() != Py_None) {

@@ -350,6 +350,9 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
   if (t != nullptr && (t->kind == TrackedKind::kOpaque || t->kind == TrackedKind::kInstance)) {
     return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat(name, " of an object of type ", type->tp_name));
   }
+  if (effect == MethodEffect::kWrites && descriptor->d_type == &PyDict_Type && PyODict_Check(self.object.get())) {
+    return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an OrderedDict"));
+  }
   if (!PrepareAll(args)) return Value();
   if (t != nullptr && effect == MethodEffect::kWrites && !MarkReplaced(*t)) return Value();
   return CallNative(callable.object, args, kwnames);

@@ -251,33 +251,43 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
         break;
     }
   }
+  // What holds itself is in preparation already.
+  if (!preparing_.insert(o).second) return true;
+  const bool done = PrepareContents(object, t != nullptr, allow_instances);
+  preparing_.erase(o);
+  return done;
+}
+
+bool Capture::PrepareContents(BorrowedRef object, bool tracked, bool allow_instances) {
+  PyObject* o = object;
   if (PyTuple_Check(o)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) {
       if (!PrepareNative(BorrowedRef(PyTuple_GET_ITEM(o, i)), allow_instances)) return false;
     }
   } else if (PyList_CheckExact(o)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) {
-      if (PyList_GET_ITEM(o, i) == o) continue;
       if (!PrepareNative(BorrowedRef(PyList_GET_ITEM(o, i)), allow_instances)) return false;
     }
   } else if (PyDict_Check(o)) {
     PyObject *key, *value;
     Py_ssize_t position = 0;
     while (PyDict_Next(o, &position, &key, &value)) {
-      if (value == o) continue;
       if (!PrepareNative(BorrowedRef(value), allow_instances)) return false;
     }
-  } else if (t == nullptr && Py_TYPE(o) == AttrGetterType()) {
+  } else if (!tracked && Py_TYPE(o) == AttrGetterType()) {
     return BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls operator.attrgetter");
-  } else if (t == nullptr && Py_TYPE(o) == PartialType()) {
+  } else if (!tracked && PyMethod_Check(o)) {
+    return PrepareNative(BorrowedRef(PyMethod_GET_FUNCTION(o)), allow_instances) &&
+           PrepareNative(BorrowedRef(PyMethod_GET_SELF(o)), allow_instances);
+  } else if (!tracked && Py_TYPE(o) == PartialType()) {
     for (const char* name : {"func", "args", "keywords"}) {
       Ref part = Ref::Steal(PyObject_GetAttrString(o, name));
       if (!part || !PrepareNative(BorrowedRef(part), allow_instances)) return false;
     }
-  } else if (t == nullptr && Py_TYPE(o) == SimpleNamespaceType()) {
+  } else if (!tracked && Py_TYPE(o) == SimpleNamespaceType()) {
     Ref attributes = Ref::Steal(PyObject_GenericGetDict(o, nullptr));
     return attributes && PrepareNative(BorrowedRef(attributes), allow_instances);
-  } else if (t == nullptr && IsPythonClass(Py_TYPE(o)) && !PyType_Check(o)) {
+  } else if (!tracked && IsPythonClass(Py_TYPE(o)) && !PyType_Check(o)) {
     if (!allow_instances) {
       return BreakFalse(GraphBreakKind::kOpaqueObject,
                         absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));

@@ -22,15 +22,33 @@ std::string NameOf(PyCodeObject* code) { return Utf8(code->co_name); }
 
 int LineOf(PyCodeObject* code, int instruction) { return PyCode_Addr2Line(code, instruction * 2); }
 
+namespace {
+
+// The file's lines, or null. linecache's own cache is the program's: it is read and left as it was.
+Ref LinesOf(PyObject* file) {
+  static PyObject* const known = PyDict_New();
+  PyObject* found = PyDict_GetItemWithError(known, file);
+  if (found != nullptr) return Ref::Create(found);
+  Ref linecache = Ref::Steal(PyImport_ImportModule("linecache"));
+  Ref cache = linecache ? Ref::Steal(PyObject_GetAttrString(linecache, "cache")) : Ref();
+  if (!cache || !PyDict_CheckExact(cache.get())) return Ref();
+  const bool was_cached = PyDict_Contains(cache, file) == 1;
+  Ref lines = Ref::Steal(PyObject_CallMethod(linecache, "getlines", "O", file));
+  if (!was_cached && PyDict_Contains(cache, file) == 1) PyDict_DelItem(cache, file);
+  if (!lines || !PyList_CheckExact(lines.get())) return Ref();
+  // Text that a program put into the cache itself may change under the same name.
+  if (!was_cached) PyDict_SetItem(known, file, lines);
+  return lines;
+}
+
+}  // namespace
+
 std::string SourceLine(PyCodeObject* code, int line) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   std::string text;
-  Ref linecache = Ref::Steal(PyImport_ImportModule("linecache"));
-  if (linecache) {
-    Ref result = Ref::Steal(PyObject_CallMethod(linecache, "getline", "Oi", code->co_filename, line));
-    text = Utf8(result);
-  }
+  const Ref lines = LinesOf(code->co_filename);
+  if (lines && line > 0 && line <= PyList_GET_SIZE(lines.get())) text = Utf8(PyList_GET_ITEM(lines.get(), line - 1));
   PyErr_Clear();
   PyErr_Restore(type, value, traceback);
   return std::string(absl::StripAsciiWhitespace(text));

@@ -91,9 +91,38 @@ bool ReplaceOrdered(PyObject* target, PyObject* value) {
   return static_cast<bool>(keys);
 }
 
+// Contents that stay in place are left alone, for the sake of iterators that walk the container: true if that was all.
+bool ReplaceInPlace(PyObject* target, PyObject* value) {
+  if (PySet_Check(target)) {
+    const Ref same = Ref::Steal(PyObject_RichCompare(target, value, Py_EQ));
+    return same.get() == Py_True;
+  }
+  Ref old_items = Ref::Steal(PySequence_List(target));
+  Ref new_items = Ref::Steal(PySequence_List(value));
+  if (!old_items || !new_items || PyList_GET_SIZE(old_items.get()) != PyList_GET_SIZE(new_items.get())) return false;
+  const bool by_key = PyDict_Check(target);
+  for (Py_ssize_t i = 0; by_key && i < PyList_GET_SIZE(old_items.get()); ++i) {
+    if (PyList_GET_ITEM(old_items.get(), i) != PyList_GET_ITEM(new_items.get(), i)) return false;
+  }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(new_items.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(new_items.get(), i);
+    if (by_key) {
+      PyObject* now = PyDict_GetItemWithError(value, item);
+      if (now == nullptr || (now != PyDict_GetItemWithError(target, item) && PyDict_SetItem(target, item, now) < 0)) {
+        return false;
+      }
+    } else if (item != PyList_GET_ITEM(old_items.get(), i) && PySequence_SetItem(target, i, item) < 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool Replace(PyObject* target, PyObject* value) {
   if (PyList_Check(target)) return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), value) == 0;
   if (PyODict_Check(target)) return ReplaceOrdered(target, value);
+  if (ReplaceInPlace(target, value)) return true;
+  if (PyErr_Occurred()) return false;
   if (PyDict_Check(target)) {
     PyDict_Clear(target);
     return PyDict_Update(target, value) == 0;

@@ -33,6 +33,13 @@ PyObject* DictOfIterator(PyObject* iterator) {
   return found;
 }
 
+// Whether making an iterator over the object anew would call methods of its class a second time.
+bool RunsWhenIterated(PyObject* object, PyObject* maker) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (!IsPythonClass(type) || PyType_Check(object)) return false;
+  return type->tp_iter != nullptr || maker == reinterpret_cast<PyObject*>(&PyReversed_Type);
+}
+
 const char* ViewOfIterator(PyTypeObject* type) {
   if (type == &PyDictIterKey_Type) return "keys";
   if (type == &PyDictIterValue_Type) return "values";
@@ -93,7 +100,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
   keep_alive_.push_back(Ref::Create(object));
   absl::StatusOr<RecipeId> id = OfFresh(object);
   --depth_;
-  if (id.ok()) known_[object.get()] = *id;
+  // A tuple inside of what it holds was made there.
+  if (id.ok()) return known_.try_emplace(object.get(), *id).first->second;
   return id;
 }
 
@@ -367,6 +375,9 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfIterator(BorrowedRef object) {
   PyObject* callable = PyTuple_GET_ITEM(reduce.get(), 0);
   PyObject* arguments = PyTuple_GET_ITEM(reduce.get(), 1);
   PyObject** items = &PyTuple_GET_ITEM(arguments, 0);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
+    if (RunsWhenIterated(items[i], callable)) return NoRecipe(object);
+  }
   absl::StatusOr<std::vector<RecipeId>> ids =
       OfAll(absl::MakeSpan(items, static_cast<std::size_t>(PyTuple_GET_SIZE(arguments))));
   if (!ids.ok()) return ids.status();

@@ -151,7 +151,8 @@ CHANGES = {
     "set": [
         "{s}.add('c') if isinstance({s}, set) else None",
         "{s}.discard('a') if isinstance({s}, set) else None",
-        "{s} = set({s})",
+        # Not of tensors: their order in a set is another one in each run.
+        "{s} = set({s}) if isinstance({s}, (set, frozenset)) else {s}",
     ],
     "object": [
         "{s}.n = {k}",

@@ -449,3 +449,23 @@ def parameters_generator():
         return model(x) * norm
 
     return Case(f, vector())
+
+
+@program
+def next_of_a_generator_that_returned():
+    def numbers(value):
+        yield 1
+        return value
+
+    def f(x):
+        texts = []
+        for value in (None, 1, (2,), StopIteration(3)):
+            g = numbers(value)
+            next(g)
+            try:
+                next(g)
+            except StopIteration as end:
+                texts.append(repr(end))
+        return x + len(texts), texts, next(iter(()), "default")
+
+    return Case(f, vector())

@@ -1,5 +1,7 @@
 """Iteration, containment and unpacking of user-defined containers."""
 
+import collections
+
 from conformance.program import Args, Case, program
 from conformance.sample import vector
 
@@ -152,3 +154,41 @@ def unpack_from_getitem_and_custom_keys():
         return g(x, **Options()), dict(Options()), {**Options()}
 
     return Case(f, vector(), then=[lambda: Args(vector(5))])
+
+
+@program
+def iterators_alive_across_a_write():
+    items = collections.deque([1, 2, 3])
+    table = {"a": 1, "b": 2}
+
+    def f(x):
+        for i in range(len(items)):
+            items[i] = i * 2
+        table.update({"a": 3})
+        return x + sum(items) + table["a"]
+
+    held = [iter(items), iter(table)]
+    return Case(f, vector(), observe=[items, table], look=lambda: [next(it, None) for it in held])
+
+
+@program
+def reversed_asks_for_the_length_once():
+    class Row:
+        def __init__(self):
+            self.asked = 0
+
+        def __len__(self):
+            self.asked += 1
+            return 3
+
+        def __getitem__(self, i):
+            return i
+
+    def f(x):
+        row = Row()
+        items = reversed(row)
+        first = next(items)
+        x = x * first
+        return x + sum(items), row.asked
+
+    return Case(f, vector())

@@ -236,3 +236,87 @@ def view_of_argument_mutated_then_base_read():
         return a * 1, v + 0, w
 
     return Case(f, vector(4), versions=True)
+
+
+@program(rule=6)
+def structures_that_hold_themselves():
+    pair = ([],)
+    pair[0].append(pair)
+
+    def f(x, deep):
+        own = ([1],)
+        own[0].append(own)
+        twin = [deep, own]
+        return x + len(deep), twin[0] is deep, own[0][1] is own, len(own[0])
+
+    return Case(f, vector(), [[1]], then=[lambda: Args(vector(), pair)])
+
+
+@program(whole=False)
+def instances_called_as_setters():
+    class Log:
+        def __init__(self):
+            self.calls = []
+
+        def __call__(self, *args):
+            self.calls.append(len(args))
+
+    log = Log()
+
+    class Descriptor:
+        __set__ = log
+
+        def __get__(self, instance, owner):
+            return 5
+
+    class Box:
+        n = Descriptor()
+        m = property(lambda self: 6, log)
+
+    def f(x):
+        box = Box()
+        box.n = 1
+        box.m = 2
+        return x * box.n + box.m
+
+    return Case(f, vector(), observe=log)
+
+
+@program(whole=False)
+def module_with_attribute_hook():
+    read = []
+
+    class Watched(types.ModuleType):
+        scale = 3
+
+        def __getattribute__(self, name):
+            read.append(name)
+            return types.ModuleType.__getattribute__(self, name)
+
+    watched = Watched("watched")
+
+    def f(x):
+        return x * watched.scale
+
+    return Case(f, vector(), observe=read)
+
+
+@program
+def init_of_the_class_that_new_chose():
+    class Made:
+        def __init__(self, n):
+            self.n = n * 10
+
+    class Asked:
+        def __new__(cls, n):
+            return object.__new__(Other) if n > 2 else object.__new__(cls)
+
+    class Other(Asked):
+        def __init__(self, n):
+            self.n = n + 1
+
+    def f(x, n):
+        made = Asked(n)
+        return x * getattr(made, "n", 7), type(made).__name__, Made(n).n
+
+    return Case(f, vector(), 1, then=[lambda: Args(vector(), 3), lambda: Args(vector(), 2)])
