@@ -228,6 +228,10 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
         if (PyCFunction_Check(o) && DescriptorOfBoundMethod(o) != nullptr) {
           return BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls a bound C method from outside");
         }
+        // Its text is made of its parts' attributes.
+        if (PyMethod_Check(o) && (!allow_instances || !PyFunction_Check(PyMethod_GET_FUNCTION(o)))) {
+          return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a bound method from outside");
+        }
         if (SeesPastCapture(object)) {
           return BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", DescribeCallable(o)));
         }
