@@ -109,6 +109,9 @@ def _check_dynamic(dynamic):
         raise Unsupported("compile(dynamic=True) is not built yet: use dynamic=None, which compiles again for new sizes")
 
 
+_modes_told: "set[str]" = set()  # those that the log has said something of
+
+
 def _check_mode_and_options(mode, options):
     if mode is not None and mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; the modes are: {', '.join(MODES)}")
@@ -116,6 +119,9 @@ def _check_mode_and_options(mode, options):
         raise TypeError(f"options must be a dict or None, not {type(options).__name__}")
     if mode is not None and options is not None:
         raise ValueError("give mode or options, not both")
+    if mode not in (None, "default", *_modes_told):
+        _modes_told.add(mode)
+        _C.write_log("bugs", f"mode={mode!r} has no effect yet: what is compiled runs as in the default mode")
 
 
 __all__ = ["BUILT_IN", "compile", "compile_options"]

@@ -98,3 +98,14 @@ def test_calls_give_what_the_function_gives():
 @pytest.mark.parametrize("mode", [None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
 def test_every_mode_computes(mode):
     assert torch.equal(framefuse.compile(add, mode=mode)(torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_a_mode_without_effect_is_told_once():
+    from framefuse import _compile
+
+    _compile._modes_told.clear()
+    with framefuse.capture_logs("bugs") as records:
+        for _ in range(2):
+            framefuse.compile(add, mode="max-autotune")
+            framefuse.compile(add, mode="default")
+    assert [text for _, text in records] == ["mode='max-autotune' has no effect yet: what is compiled runs as in the default mode"]

@@ -1,0 +1,125 @@
+"""Gradients that are read, cleared or accumulated, backward passes one after the other, views without gradients."""
+
+import torch
+
+from conformance.program import Case, program
+from conformance.sample import leaf, vector
+
+
+@program
+def gradient_read_and_cleared_between_calls():
+    weight = torch.nn.Parameter(torch.ones(2))
+    unused = torch.nn.Parameter(torch.ones(2))
+
+    def f(x):
+        y = x + 1 if unused.grad is None else x + 2
+        weight.grad = None
+        return y
+
+    def gradients_appear():
+        weight.grad = torch.ones(2)
+        unused.grad = torch.ones(2)
+
+    def gradients_go():
+        unused.grad = None
+
+    return Case(f, vector(2), observe=(weight, unused), forward_only=True, then=[gradients_appear, gradients_go])
+
+
+@program(whole=False)
+def gradient_cleared_before_a_break():
+    weight = torch.nn.Parameter(torch.ones(2))
+
+    def f(x):
+        if weight.grad is not None:
+            weight.grad = None
+        loss = (x * weight).sum()
+        print("between")
+        loss.backward()
+        return loss.detach()
+
+    return Case(f, vector(2), observe=weight, forward_only=True, then=[lambda: None, lambda: None])
+
+
+@program
+def each_output_has_a_backward_pass_of_its_own():
+    x, w = leaf(), leaf(3, 2.0)
+    outputs = []
+
+    def f(x, w):
+        return x.sin(), w.cos(), x * w
+
+    def later():
+        # Only what a pass ran is used up: the others may still be run, and none twice.
+        errors = []
+        first, second, third = outputs.pop()
+        for t in (second, first, third, second, first):
+            try:
+                t.sum().backward()
+                errors.append(None)
+            except RuntimeError as error:
+                errors.append("second time" in str(error))
+        return errors
+
+    def keep(x, w):
+        outputs.append(f(x, w))
+        return outputs[-1][0].detach()
+
+    return Case(keep, x, w, look=later, forward_only=True)
+
+
+@program
+def sum_that_is_differentiated_after_its_product():
+    state = {"n": leaf()}
+
+    def f(x):
+        old = state["n"]
+        state["n"] = old + 1
+        return x * old
+
+    return Case(f, vector(), observe=state, then=[lambda: None, lambda: state.update(n=leaf())])
+
+
+@program
+def views_made_without_gradients():
+    def f(x):
+        with torch.no_grad():
+            first = x.view(-1)
+            rows = x.unbind(0)
+            item = x[0]
+        return first, rows, item, item * 2, [t.requires_grad for t in (first, item, *rows)]
+
+    return Case(f, torch.ones(2, 3, requires_grad=True), forward_only=True)
+
+
+@program
+def view_without_gradients_of_an_intermediate():
+    def f(x):
+        y = x * 2
+        with torch.no_grad():
+            z = y[1:]
+        return y, z, z.requires_grad, z.grad_fn is None
+
+    return Case(f, leaf(), forward_only=True)
+
+
+@program
+def pass_of_one_output_leaves_the_history_behind_the_other():
+    errors = []
+
+    def f(x, w):
+        return x * w, w * 2
+
+    def one_by_one(x, w):
+        behind = x.exp()
+        for t in f(behind, w):
+            try:
+                t.sum().backward()
+                errors.append(None)
+            except RuntimeError as error:
+                errors.append("second time" in str(error))
+        first, second = f(x.exp(), w)
+        (first.sum() + second.sum()).backward()
+        return second.detach()
+
+    return Case(one_by_one, leaf(), leaf(3, 2.0), observe=errors, forward_only=True)
