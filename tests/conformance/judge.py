@@ -21,7 +21,9 @@ WRONG = "wrong"  # something a user can see differs
 CRASH = "crash"  # the process died or hung
 SKIPPED = "skipped"  # the way has no meaning for the program or the system
 
-_MAXIMUM_BREAKS = 2000
+# Breaks are forced before each of the first instructions, then before ever fewer: a program may run a million.
+_EACH_UP_TO = 1000
+_MAXIMUM_BREAKS = 10_000_000
 
 # A tensor that is used on both sides of a break gets its gradient as a sum of sums, a graph each: the same terms as in
 # eager, added in another order.
@@ -122,12 +124,14 @@ def _observe_and_forget(build: Callable[[], Case], way: Way, system: System | No
 
 def _judge_breaks(program: Program, way: Way, system: System, alive: Callable[[], None]) -> Verdict:
     expected = _observe_and_forget(program.build, way, None)
-    for instruction in range(_MAXIMUM_BREAKS):
+    instruction = 0
+    while instruction < _MAXIMUM_BREAKS:
         with system.break_before(instruction) as probe:
             verdict = _judge_once(program, way, system, f"break before instruction {instruction}", expected)
         if verdict.status != OK or not probe.reached():
             return verdict
         alive()
+        instruction += 1 if instruction < _EACH_UP_TO else instruction // 50
     return Verdict(program.name, way.name, WRONG, [f"breaks: no end after {_MAXIMUM_BREAKS}"])
 
 
