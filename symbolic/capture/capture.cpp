@@ -88,8 +88,10 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
   act.stack_depth = frame_ops::StackDepth(copy);
   PyObject** slots = frame_ops::Slots(copy);
   const int live = frame_ops::SlotCount(code) + act.stack_depth;
+  // An unbound local is as it was until something writes it: in another call it may be bound.
   for (int i = 0; i < live; ++i) {
-    if (slots[i] != nullptr) act.sources[static_cast<std::size_t>(i)] = kUnadopted;
+    const bool local = i < frame_ops::SlotCount(code) && !IsCellSlot(code, i);
+    if (slots[i] != nullptr || local) act.sources[static_cast<std::size_t>(i)] = kUnadopted;
   }
   NoteCode(code);
   root_ = &act;
@@ -366,6 +368,8 @@ Value Capture::AdoptSlot(Activation& act, int slot) {
   act.sources[static_cast<std::size_t>(slot)] = v.source;
   return v;
 }
+
+void Capture::SeeUnbound(Activation&, int slot) { AddGuard(sources_.Local(slot), GuardKind::kNull, nullptr); }
 
 const std::vector<Activation*> Capture::Chain() const {
   std::vector<Activation*> chain;

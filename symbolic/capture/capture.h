@@ -230,6 +230,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
 
   // ---- Protocols
   StopAction OnStop(Activation& act) override;
+  void SeeUnbound(Activation& act, int slot) override;
   bool BeforeDrop(Activation& act, ValueView old) override;
   Value AdoptSlot(Activation& act, int slot) override;
   Value LoadGlobal(Activation& act, BorrowedRef name) override;

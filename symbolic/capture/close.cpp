@@ -20,11 +20,6 @@ bool SeesAllLocals(PyCodeObject* code) {
   return false;
 }
 
-bool IsCellSlot(PyCodeObject* code, int slot) {
-  constexpr int kCellOrFree = 0x40 | 0x80;  // CO_FAST_CELL, CO_FAST_FREE
-  return (PyBytes_AS_STRING(code->co_localspluskinds)[slot] & kCellOrFree) != 0;
-}
-
 class ChainCloser {
  public:
   ChainCloser(Capture& capture, RecipeBuilder& recipes) : capture_(capture), recipes_(recipes) {}

@@ -17,6 +17,11 @@ std::string Utf8(PyObject* text) {
   return std::string(data, static_cast<std::size_t>(size));
 }
 
+bool IsCellSlot(PyCodeObject* code, int slot) {
+  constexpr int kCellOrFree = 0x40 | 0x80;  // CO_FAST_CELL, CO_FAST_FREE
+  return (PyBytes_AS_STRING(code->co_localspluskinds)[slot] & kCellOrFree) != 0;
+}
+
 std::string FileNameOf(PyCodeObject* code) { return Utf8(code->co_filename); }
 std::string NameOf(PyCodeObject* code) { return Utf8(code->co_name); }
 

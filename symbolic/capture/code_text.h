@@ -9,6 +9,7 @@
 
 namespace framefuse {
 
+bool IsCellSlot(PyCodeObject* code, int slot);  // holds a cell: a captured local or a free variable
 std::string FileNameOf(PyCodeObject* code);
 std::string NameOf(PyCodeObject* code);  // co_name
 int LineOf(PyCodeObject* code, int instruction);

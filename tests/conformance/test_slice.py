@@ -1,8 +1,8 @@
 """The slice of the truth machine that every test run takes, the same programs each time.
 
 Programs listed in open.txt are known to be wrong on framefuse: they are reported by the nightly run and the page, not
-here, so that this run fails as soon as one that was right is so no more. The ways fullgraph, leaks and breaks are the
-nightly run's; of the fuzzer's seeds, the rewritten programs and CPython's tests a few are taken.
+here, so that this run fails as soon as one that was right is so no more. The ways fullgraph and leaks are the nightly run's;
+of the way breaks, the fuzzer's seeds, the rewritten programs and CPython's tests a few are taken.
 
 Each program runs in one worker process after the other, so that a crash fails one test and not the session. Invariant:
 where framefuse can't be imported everything skips with that reason; nothing passes without having run.
@@ -30,6 +30,11 @@ def known_open():
     return {line.split(":")[0] for line in lines if line}
 
 
+def known_open_with_breaks():
+    """A line `name [breaks]: reason` says that the program is wrong in that way only."""
+    return known_open() | {name.removesuffix(" [breaks]") for name in known_open()}
+
+
 def jobs_of_topic(topic):
     """The topic's programs that were right so far, in the ways that matter most."""
     programs = [p for p in all_programs() if p.topic == topic and p.name not in known_open()]
@@ -44,6 +49,13 @@ def complaints(verdicts):
 @pytest.mark.parametrize("topic", sorted({p.topic for p in all_programs()}))
 def test_programs(topic):
     verdicts = run_jobs(jobs_of_topic(topic), SystemChoice("framefuse", "aten"))
+    assert not complaints(verdicts), complaints(verdicts)
+
+
+def test_a_break_before_every_instruction():
+    programs = [p for p in all_programs()[3::16] if p.name not in known_open_with_breaks() and "breaks" not in p.not_ways]
+    assert len(programs) > 30
+    verdicts = run_jobs([(p.name, "breaks") for p in programs], SystemChoice("framefuse", "aten"))
     assert not complaints(verdicts), complaints(verdicts)
 
 
