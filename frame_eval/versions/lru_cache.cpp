@@ -92,6 +92,8 @@ Ref LruCacheKey(PyObject* wrapper, PyObject* args, PyObject* kwargs) {
   return Ref::Steal(PyList_AsTuple(parts));
 }
 
+PyObject* LruCacheFunction(PyObject* wrapper) { return AsCache(wrapper)->function; }
+
 PyObject* LruCachedResult(PyObject* wrapper, PyObject* key) {
   const LruCache& c = *AsCache(wrapper);
   PyObject* found = PyDict_GetItemWithError(c.cache, key);

@@ -13,6 +13,7 @@ namespace framefuse::frame_ops {
 bool CanReadLruCache(PyObject* wrapper);  // it is one, of the layout known here
 // The key under which a call with these arguments is kept. `kwargs` may be null. Null with an error set.
 Ref LruCacheKey(PyObject* wrapper, PyObject* args, PyObject* kwargs);
+PyObject* LruCacheFunction(PyObject* wrapper);                // what a miss calls; __wrapped__ is only a note of it
 PyObject* LruCachedResult(PyObject* wrapper, PyObject* key);  // null without an error: not there
 // How many more results fit before one is dropped; a large number where there is no bound.
 Py_ssize_t LruCacheRoom(PyObject* wrapper);

@@ -72,13 +72,15 @@ bool Capture::CollectCachedArguments(absl::Span<const ValueView> args, BorrowedR
 
 Value Capture::CallCached(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const Tracked* t = tracked_.Find(callable.object);
-  const Ref function = Ref::Steal(PyObject_GetAttrString(callable.object, "__wrapped__"));
-  if (!function) return Value();
+  if (!frame_ops::CanReadLruCache(callable.object)) {
+    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  const Ref function = Ref::Create(frame_ops::LruCacheFunction(callable.object));
   if (PyFunction_Check(function.get()) &&
       IsSkippedCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())))) {
     return CallWith(act, Adopt(function, ConstantSource(function)), args, kwnames, Completion::kCallback);
   }
-  if (t == nullptr || t->source == kNoSource || !frame_ops::CanReadLruCache(t->original)) {
+  if (t == nullptr || t->source == kNoSource) {
     return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
   CachedCall call;

@@ -2,8 +2,6 @@
 // existed before may run code of the user's, a finaliser or the callback of a weak reference, the graph breaks before
 // it.
 
-#include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
 #include "symbolic/capture/capture.h"
 
 namespace framefuse {
