@@ -13,7 +13,8 @@ from conformance import results
 from conformance.judge import BROKE, CRASH, OK, SKIPPED, WRONG, Verdict
 from conformance.program import Program, all_programs
 from conformance.rewrites import REWRITES, rewritten
-from conformance.runner import Job, SystemChoice, count_by_status, run_jobs
+from conformance.runner import Job, SystemChoice, count_by_status
+from conformance.shards import run_jobs_sharded
 from conformance.systems import SYSTEMS, why_not_available
 from conformance.ways import WAYS
 
@@ -40,6 +41,7 @@ def main(arguments: list[str]) -> int:
 def _add_system(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", choices=SYSTEMS, default="framefuse", help="the system under test")
     parser.add_argument("--backend", default=None, help="framefuse's backend (default aten)")
+    parser.add_argument("--shards", type=int, default=1, help="processes at a time (not for libtest; default 1)")
 
 
 def _add_programs(commands) -> None:
@@ -113,7 +115,7 @@ def _programs(chosen: argparse.Namespace) -> int:
         if chosen.failures and len(so_far) % 50 == 0:
             results.write_failures(chosen.failures, choice, so_far)
 
-    verdicts = run_jobs(jobs_for(selected, ways), choice, progress)
+    verdicts = run_jobs_sharded(jobs_for(selected, ways), choice, chosen.shards, progress)
     print(_summary(verdicts, len(selected), time.monotonic() - start))
     if chosen.save:
         results.save_programs(choice, verdicts)
@@ -158,7 +160,7 @@ def _rewrites(chosen: argparse.Namespace) -> int:
             if other is not None:
                 jobs += [(other.name, "twice")] + ([(other.name, "fullgraph")] if program.whole else [])
     choice = SystemChoice(chosen.system, chosen.backend)
-    verdicts = run_jobs(jobs, choice, _printer(chosen.verbose))
+    verdicts = run_jobs_sharded(jobs, choice, chosen.shards, _printer(chosen.verbose))
     print(_summary(verdicts, len({v.program for v in verdicts}), time.monotonic() - start))
     if chosen.save:
         results.save_rewrites(choice, verdicts)
@@ -176,7 +178,12 @@ def _fuzz(chosen: argparse.Namespace) -> int:
         return 2
     choice = SystemChoice(chosen.system, chosen.backend)
     outcome = fuzz(
-        choice, chosen.seed, chosen.calls, pathlib.Path(chosen.folder), lambda text: print(text[:300], flush=True)
+        choice,
+        chosen.seed,
+        chosen.calls,
+        pathlib.Path(chosen.folder),
+        lambda text: print(text[:300], flush=True),
+        chosen.shards,
     )
     rate = outcome.calls / outcome.seconds if outcome.seconds else 0
     print(
@@ -213,7 +220,7 @@ def _summary(verdicts: list[Verdict], programs: int, seconds: float) -> str:
 
 
 def _nightly(chosen: argparse.Namespace) -> int:
-    system = ["--system", chosen.system, "--save"] + (["--backend", chosen.backend] if chosen.backend else [])
+    system = ["--system", chosen.system, "--save", "--shards", str(chosen.shards)] + (["--backend", chosen.backend] if chosen.backend else [])
     parts = (["programs"], ["rewrites"], ["fuzz", "--calls", "200000"], ["libtest"])
     status = max(main([*part, *system]) for part in parts)
     main(["page"])

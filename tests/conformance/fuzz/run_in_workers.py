@@ -1,6 +1,6 @@
 """Fuzzes in worker processes: a seed that kills its worker is a finding, and the next worker goes on after it.
 
-Invariant: the seeds tried are consecutive from the first, whatever crashes in between.
+Invariant: the seeds that a shard tries are consecutive from its first, whatever crashes in between.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ from typing import Any
 from conformance.fuzz import search
 from conformance.observation import forget_what_exists
 from conformance.runner import SystemChoice
+from conformance.shards import each_line
 from conformance.systems import make_system
 from conformance.worker import Reply, Worker
+
+# More than a shard ever tries.
+_SEEDS_OF_A_SHARD = 1_000_000
 
 
 @dataclasses.dataclass
@@ -28,9 +32,36 @@ class Outcome:
 
 
 def fuzz(
+    choice: SystemChoice,
+    first_seed: int,
+    calls: int,
+    folder: pathlib.Path,
+    progress: Callable[[str], None],
+    shards: int = 1,
+) -> Outcome:
+    """At least `calls` program-calls, by that many processes; findings are written to `folder`."""
+    if shards <= 1:
+        return _fuzz(choice, first_seed, calls, folder, progress)
+
+    def work(shard: int, send: Callable[[Any], None]) -> None:
+        seed = first_seed + shard * _SEEDS_OF_A_SHARD
+        send(dataclasses.asdict(_fuzz(choice, seed, -(-calls // shards), folder, lambda text: None)))
+
+    outcome = Outcome()
+    for _, line in each_line(shards, work):
+        part = Outcome(**line)
+        outcome.programs += part.programs
+        outcome.calls += part.calls
+        outcome.seconds += part.seconds
+        outcome.failures += part.failures
+        for text in part.failures:
+            progress(text)
+    return outcome
+
+
+def _fuzz(
     choice: SystemChoice, first_seed: int, calls: int, folder: pathlib.Path, progress: Callable[[str], None]
 ) -> Outcome:
-    """At least `calls` program-calls; findings are written to `folder`."""
     outcome = Outcome()
     seed = first_seed
     while outcome.calls < calls:
