@@ -134,6 +134,12 @@ void Site::Remove(const Entry* entry) {
   entries_.erase(at);
 }
 
+void Site::RemoveDead() {
+  for (const std::shared_ptr<Entry>& entry : Entries()) {
+    if (entry->IsDead()) Remove(entry.get());
+  }
+}
+
 Site* CodeCache::Peek(BorrowedRefOf<PyCodeObject> code, const Owner& owner, int offset) {
   const Record* record = FindRecord(GetExtra(code.as_object()), owner, offset);
   return record != nullptr ? record->site.get() : nullptr;

@@ -51,6 +51,7 @@ class Site {
   void Install(std::shared_ptr<Entry> entry);
   // Takes one entry out (it turned out to be wrong, or its guards can never hold again).
   void Remove(const Entry* entry);
+  void RemoveDead();
   // A copy, in order of use: safe to walk while Python runs.
   std::vector<std::shared_ptr<Entry>> Entries() const { return entries_; }
   bool empty() const { return entries_.empty(); }

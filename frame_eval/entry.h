@@ -14,6 +14,8 @@ class Entry {
  public:
   virtual ~Entry() = default;
   virtual bool Matches(const FrameView& frame) const noexcept = 0;
+  // Something that it expects is dead: it will never match again.
+  virtual bool IsDead() const = 0;
   // The first guard that fails on this frame, as text with both values; empty where all hold.
   virtual std::string Explain(const FrameView& frame) const = 0;
 };

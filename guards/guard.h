@@ -102,6 +102,7 @@ class GuardProgram {
   // Resolves every source once, in order, and checks each guard. On success `resolved` (which may be null) holds the
   // value of every source that was asked for. Never sets a Python error.
   virtual bool Check(const FrameView& frame, ResolvedSources* resolved) const noexcept = 0;
+  virtual bool IsDead() const = 0;                                    // an expected object is gone
   virtual std::string Explain(const FrameView& frame) const = 0;      // empty: all hold
   virtual std::string PythonText(const std::string& name) const = 0;  // one readable function
   virtual std::size_t guard_count() const = 0;

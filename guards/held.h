@@ -1,7 +1,7 @@
 // Held: an object that a guard expects, kept the way that does not change its life time.
-// Code objects, and instances of user types, are held by weak reference where their type allows it, so that an entry
-// never keeps a model alive; once the object is dead, the guard fails for good. Types, functions, modules and
-// immutables are held strongly.
+// Code objects, instances of user types and classes made in a function are held by weak reference where their type
+// allows it, so that an entry never keeps a model alive; once the object is dead, the guard fails for good. Other
+// types, functions, modules and immutables are held strongly.
 #ifndef FRAMEFUSE_GUARDS_HELD_H_
 #define FRAMEFUSE_GUARDS_HELD_H_
 
@@ -13,6 +13,9 @@ class Held {
  public:
   Held() = default;
   explicit Held(BorrowedRef object);
+  // For what an entry uses rather than expects: weak for classes made in a function only. What uses it has a guard on
+  // the class, or on what holds it.
+  static Held ForUse(BorrowedRef object);
 
   // Null once the object is dead (or if there was none).
   BorrowedRef get() const {
@@ -27,6 +30,8 @@ class Held {
   BorrowedRef reference() const { return reference_; }
 
  private:
+  void HoldWeakly();
+
   Ref reference_;
   bool weak_ = false;
 };

@@ -227,6 +227,13 @@ bool CompiledProgram::Check(const FrameView& frame, ResolvedSources* resolved) c
   return true;
 }
 
+bool CompiledProgram::IsDead() const {
+  const auto dead = [](const Held& held) { return held.weak() && !held.get(); };
+  return std::any_of(image_->facts.begin(), image_->facts.end(), [&](const Fact& fact) {
+    return dead(fact.expected) || std::any_of(fact.elements.begin(), fact.elements.end(), dead);
+  });
+}
+
 std::string CompiledProgram::Explain(const FrameView& frame) const { return ExplainImage(*image_, frame); }
 
 std::string CompiledProgram::PythonText(const std::string& name) const { return ImageText(*image_, name); }

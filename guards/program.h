@@ -86,6 +86,7 @@ class CompiledProgram : public GuardProgram {
   bool Check(const FrameView& frame, ResolvedSources* resolved) const noexcept override;
   std::string Explain(const FrameView& frame) const override;
   std::string PythonText(const std::string& name) const override;
+  bool IsDead() const override;
   std::size_t guard_count() const override { return image_->guard_count; }
 
  private:

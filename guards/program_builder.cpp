@@ -136,7 +136,7 @@ void ProgramBuilder::LearnTypes() {
   }
   for (const Fact& fact : image_->facts) {
     const auto i = static_cast<std::size_t>(fact.source);
-    if (fact.kind == GuardKind::kTypeIs) type_of_[i] = reinterpret_cast<PyTypeObject*>(fact.expected.reference().get());
+    if (fact.kind == GuardKind::kTypeIs) type_of_[i] = reinterpret_cast<PyTypeObject*>(fact.expected.get().get());
     if (fact.kind == GuardKind::kTensor) tensor_of_[i] = &image_->specs[static_cast<std::size_t>(fact.number)];
     if (fact.kind == GuardKind::kNull) may_be_null_[i] = 1;
   }
@@ -249,7 +249,7 @@ bool ProgramBuilder::FollowsFromObject(const Fact& fact) const {
     case GuardKind::kNull:
       return true;
     case GuardKind::kTypeIs:
-      return IsFixedType(reinterpret_cast<PyTypeObject*>(fact.expected.reference().get()));
+      return IsFixedType(reinterpret_cast<PyTypeObject*>(fact.expected.get().get()));
     case GuardKind::kLength: {
       PyTypeObject* type = TypeOf(fact.source);
       return type == &PyTuple_Type || type == &PyUnicode_Type || type == &PyBytes_Type;

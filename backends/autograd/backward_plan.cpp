@@ -190,6 +190,14 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVari
   return variant;
 }
 
+std::vector<std::int32_t> BackwardPlan::Readers(const std::string& defined) const {
+  std::vector<std::int32_t> readers;
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (use_->ReadsSaved(i) && use_->Runs(graph_.nodes[i], defined)) readers.push_back(static_cast<std::int32_t>(i));
+  }
+  return readers;
+}
+
 absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::CompileDifferentiable(
     const std::string& wanted) const {
   auto result = std::make_unique<Differentiable>();

@@ -3,6 +3,8 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/version.h>
 
@@ -22,16 +24,19 @@ std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-AutogradNodePtr CompiledBackward::Create(std::shared_ptr<const BackwardPlan> plan, autograd::edge_list edges) {
+AutogradNodePtr CompiledBackward::Create(std::shared_ptr<const BackwardPlan> plan, autograd::edge_list edges,
+                                         std::vector<std::int32_t> outputs, std::shared_ptr<BackwardRuns> runs) {
 #if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
-  return AutogradNodePtr(new CompiledBackward(std::move(plan), std::move(edges)), autograd::deleteNode);
+  return AutogradNodePtr(new CompiledBackward(std::move(plan), std::move(edges), std::move(outputs), std::move(runs)),
+                         autograd::deleteNode);
 #else
-  return c10::make_intrusive<CompiledBackward>(std::move(plan), std::move(edges));
+  return c10::make_intrusive<CompiledBackward>(std::move(plan), std::move(edges), std::move(outputs), std::move(runs));
 #endif
 }
 
-CompiledBackward::CompiledBackward(std::shared_ptr<const BackwardPlan> plan, autograd::edge_list edges)
-    : Node(std::move(edges)), plan_(std::move(plan)) {}
+CompiledBackward::CompiledBackward(std::shared_ptr<const BackwardPlan> plan, autograd::edge_list edges,
+                                   std::vector<std::int32_t> outputs, std::shared_ptr<BackwardRuns> runs)
+    : Node(std::move(edges)), plan_(std::move(plan)), outputs_(std::move(outputs)), runs_(std::move(runs)) {}
 
 void CompiledBackward::Save(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs,
                             std::size_t visible_outputs, absl::Span<const std::int64_t> symbols) {
@@ -52,6 +57,11 @@ void CompiledBackward::Save(absl::Span<const at::Tensor> inputs, absl::Span<cons
         }
       }
     }
+    if (visible && t.requires_grad() && t.grad_fn().get() != this) {
+      // Another node's: its history is not asked for here, and would make a cycle with what that one saves of ours.
+      saved_.emplace_back(t.detach(), /*is_output=*/false);
+      continue;
+    }
     saved_.emplace_back(t, /*is_output=*/visible && t.requires_grad());
   }
   inputs_.reserve(plan_->recompute_inputs().size());
@@ -60,14 +70,14 @@ void CompiledBackward::Save(absl::Span<const at::Tensor> inputs, absl::Span<cons
 
 void CompiledBackward::release_variables() {
   std::lock_guard lock(mutex_);
-  if (last_readers_ != nullptr) {
-    released_.resize(plan_->graph().nodes.size(), false);
-    for (std::int32_t n : *last_readers_) released_[At(n)] = true;
-  }
+  std::lock_guard runs_lock(runs_->mutex);
+  std::vector<int>& released = runs_->released_in;
+  released.resize(plan_->graph().nodes.size(), BackwardRuns::kNever);
+  for (std::int32_t n : last_readers_) released[At(n)] = autograd::get_current_graph_task_id();
   for (std::size_t s = 0; s < saved_.size(); ++s) {
     const std::vector<std::int32_t>& readers = plan_->use().ReadersOf(s);
-    const bool done = last_readers_ == nullptr ||
-                      std::all_of(readers.begin(), readers.end(), [this](std::int32_t n) { return released_[At(n)]; });
+    const bool done = used_all_ || std::all_of(readers.begin(), readers.end(),
+                                               [&](std::int32_t n) { return released[At(n)] != BackwardRuns::kNever; });
     if (done) saved_[s].reset_data();
   }
   for (autograd::SavedVariable& s : inputs_) s.reset_data();
@@ -86,9 +96,19 @@ std::string CompiledBackward::WantedGradients(const std::string& defined) const 
   return wanted;
 }
 
+at::Tensor CompiledBackward::ZeroTangent(std::size_t tangent) const {
+  auto own = std::find(outputs_.begin(), outputs_.end(), static_cast<std::int32_t>(tangent));
+  if (own != outputs_.end()) return input_metadata(static_cast<std::size_t>(own - outputs_.begin())).zeros_like();
+  const ir::Graph& joint = plan_->joint();
+  const ir::Value& recorded = joint.value(joint.inputs[At(plan_->tangents()[tangent])].value);
+  std::vector<std::int64_t> sizes;
+  for (const ir::Dim& d : recorded.sizes) sizes.push_back(joint.exprs.Evaluate(d, symbols_));
+  return at::zeros(sizes, at::TensorOptions().dtype(recorded.dtype).device(recorded.device));
+}
+
 // The backward was recorded for a tangent with these strides; another layout may not fit its views.
 at::Tensor CompiledBackward::PrepareTangent(std::size_t tangent, at::Tensor gradient) const {
-  if (!gradient.defined()) gradient = input_metadata(tangent).zeros_like();
+  if (!gradient.defined()) gradient = ZeroTangent(tangent);
   const ir::Graph& joint = plan_->joint();
   const ir::Value& recorded = joint.value(joint.inputs[At(plan_->tangents()[tangent])].value);
   if (recorded.layout != c10::Layout::Strided || gradient.layout() != c10::Layout::Strided) return gradient;
@@ -106,28 +126,43 @@ at::Tensor CompiledBackward::PrepareTangent(std::size_t tangent, at::Tensor grad
 autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradients) {
   std::lock_guard lock(mutex_);
   std::string defined(plan_->tangents().size(), '0');
-  for (std::size_t t = 0; t < defined.size(); ++t) defined[t] = gradients[t].defined() ? '1' : '0';
+  autograd::variable_list tangents(defined.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    std::size_t t = At(outputs_[i]);
+    if (t >= defined.size() || !gradients[i].defined()) continue;
+    defined[t] = '1';
+    tangents[t] = std::move(gradients[i]);
+  }
+  gradients.clear();
   std::string wanted = WantedGradients(defined);
   if (wanted.find('1') == std::string::npos) {
-    static const std::vector<std::int32_t> none;
-    last_readers_ = &none;
+    used_all_ = false;
+    last_readers_.clear();
     return autograd::variable_list(plan_->gradients().size());
   }
-  if (at::GradMode::is_enabled()) return RunDifferentiable(std::move(gradients), wanted);
-  return RunVariant(std::move(gradients), wanted, defined);
+  if (at::GradMode::is_enabled()) return RunDifferentiable(std::move(tangents), wanted, defined);
+  return RunVariant(std::move(tangents), wanted, defined);
 }
 
 // As eager: an operator's saved values serve one backward pass.
 void CompiledBackward::CheckRunsOnce(const BackwardPlan::Variant& variant) const {
-  if (released_.empty()) return;
-  for (std::int32_t n : variant.readers) TORCH_CHECK(!released_[At(n)], autograd::ERR_BACKWARD_TWICE);
+  std::lock_guard lock(runs_->mutex);
+  const std::vector<int>& released = runs_->released_in;
+  if (released.empty()) return;
+  const int now = autograd::get_current_graph_task_id();
+  for (std::int32_t n : variant.readers) {
+    // What another node of this run has used in the same pass is, in eager, used once for both.
+    const bool gone = released[At(n)] != BackwardRuns::kNever && released[At(n)] != now;
+    TORCH_CHECK(!gone, autograd::ERR_BACKWARD_TWICE);
+  }
 }
 
 autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tangents, const std::string& wanted,
                                                      const std::string& defined) {
   const BackwardPlan::Variant* variant = ValueOrThrow(plan_->FindVariant(wanted, defined));
   CheckRunsOnce(*variant);
-  last_readers_ = &variant->readers;
+  used_all_ = false;
+  last_readers_ = variant->readers;
   std::vector<at::Tensor> inputs;
   inputs.reserve(variant->inputs.size());
   for (std::int32_t i : variant->inputs) {
@@ -151,10 +186,11 @@ autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tan
   return result;
 }
 
-autograd::variable_list CompiledBackward::RunDifferentiable(autograd::variable_list tangents,
-                                                            const std::string& wanted) {
+autograd::variable_list CompiledBackward::RunDifferentiable(autograd::variable_list tangents, const std::string& wanted,
+                                                            const std::string& defined) {
   const BackwardPlan::Differentiable* plan = ValueOrThrow(plan_->FindDifferentiable(wanted));
-  last_readers_ = nullptr;
+  used_all_ = true;
+  last_readers_ = plan_->Readers(defined);
   std::vector<at::Tensor> inputs;
   for (std::int32_t i : plan->inputs) {
     auto tangent = std::find(plan_->tangents().begin(), plan_->tangents().end(), i);

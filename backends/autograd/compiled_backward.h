@@ -47,6 +47,8 @@ class BackwardPlan {
   // Keys: one character for each gradient, '1' wanted, and for each tangent, '1' defined.
   absl::StatusOr<const Variant*> FindVariant(const std::string& gradients, const std::string& defined) const;
   absl::StatusOr<const Differentiable*> FindDifferentiable(const std::string& gradients) const;
+  // Nodes of graph() that compute with these tangents and read saved values.
+  std::vector<std::int32_t> Readers(const std::string& defined) const;
 
   const ir::Graph& joint() const { return joint_; }
   const ir::Graph& graph() const { return graph_; }
@@ -84,12 +86,22 @@ class BackwardPlan {
   mutable absl::flat_hash_map<std::string, std::unique_ptr<Differentiable>> differentiable_;
 };
 
+// What the nodes of one forward run have used up.
+struct BackwardRuns {
+  static constexpr int kNever = -2;
+  std::mutex mutex;
+  std::vector<int> released_in;  // by node of the backward graph: the backward pass in which its saved values went
+};
+
 class CompiledBackward final : public torch::autograd::Node {
  public:
-  static AutogradNodePtr Create(std::shared_ptr<const BackwardPlan> plan, torch::autograd::edge_list edges);
+  // The node's input i is the gradient of output outputs[i]: of tangent outputs[i], or of an output without one.
+  static AutogradNodePtr Create(std::shared_ptr<const BackwardPlan> plan, torch::autograd::edge_list edges,
+                                std::vector<std::int32_t> outputs, std::shared_ptr<BackwardRuns> runs);
   static CompiledBackward* From(const AutogradNodePtr& node) { return static_cast<CompiledBackward*>(node.get()); }
 
-  CompiledBackward(std::shared_ptr<const BackwardPlan> plan, torch::autograd::edge_list edges);
+  CompiledBackward(std::shared_ptr<const BackwardPlan> plan, torch::autograd::edge_list edges,
+                   std::vector<std::int32_t> outputs, std::shared_ptr<BackwardRuns> runs);
 
   // Called once by the forward: `inputs` of the joint graph without tangents, `outputs` of the forward graph with
   // their history set; the first `visible_outputs` may be written by the user later.
@@ -104,17 +116,21 @@ class CompiledBackward final : public torch::autograd::Node {
   torch::autograd::variable_list RunVariant(torch::autograd::variable_list tangents, const std::string& wanted,
                                             const std::string& defined);
   void CheckRunsOnce(const BackwardPlan::Variant& variant) const;
-  torch::autograd::variable_list RunDifferentiable(torch::autograd::variable_list tangents, const std::string& wanted);
+  torch::autograd::variable_list RunDifferentiable(torch::autograd::variable_list tangents, const std::string& wanted,
+                                                   const std::string& defined);
+  at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
   at::Tensor Unpack(const torch::autograd::SavedVariable& saved);
   std::string WantedGradients(const std::string& defined) const;
 
   std::shared_ptr<const BackwardPlan> plan_;
+  std::vector<std::int32_t> outputs_;
+  std::shared_ptr<BackwardRuns> runs_;  // shared with the nodes of the run's other outputs
   std::vector<torch::autograd::SavedVariable> saved_;
   std::vector<torch::autograd::SavedVariable> inputs_;  // for create_graph: inputs that are not saved already
   std::vector<std::int64_t> symbols_;
-  const std::vector<std::int32_t>* last_readers_ = nullptr;  // nodes of the last run; null: it used everything up
-  std::vector<bool> released_;                               // by node of the backward graph: its saved values are gone
+  std::vector<std::int32_t> last_readers_;  // nodes of the backward graph that the last run used up
+  bool used_all_ = true;                    // and everything else
 };
 
 }  // namespace framefuse

@@ -12,6 +12,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "backends/autograd/compiled_backward.h"
+#include "backends/autograd/output_history.h"
 #include "backends/autograd/partition.h"
 #include "backends/passes/pass.h"
 #include "backends/runtime/aten_sequence.h"
@@ -83,7 +84,8 @@ class CompiledPlan final : public Plan {
       }
     }
     try {
-      if (backward_ != nullptr) RecordHistory(inputs, symbols, absl::MakeSpan(outputs));
+      if (history_ != nullptr) history_->Record(inputs, symbols, absl::MakeSpan(outputs));
+      for (std::int32_t o : spent_) SetSpentHistory(outputs[At(o)]);
       WriteBack(inputs, absl::MakeSpan(outputs));
       return UserOutputs(inputs, symbols, absl::MakeSpan(outputs));
     } catch (...) {
@@ -99,6 +101,8 @@ class CompiledPlan final : public Plan {
     ir::OutputAlias alias = ir::OutputAlias::kFresh;
     std::int32_t alias_of = -1;  // input, or output of the forward graph
     bool requires_grad = false;
+    bool grad_of_base = false;
+    bool detached = false;
     bool defined = true;
     ViewRecipe recipe;
   };
@@ -143,7 +147,8 @@ class CompiledPlan final : public Plan {
         mutations_.push_back({o.input, index, g.inputs[At(o.input)].mutated_without_grad});
       }
       if (o.role != ir::OutputRole::kUser) continue;
-      UserOutput user{index, o.alias, o.alias_of, o.requires_grad, o.value != ir::kNoValue, {}};
+      UserOutput user{index, o.alias, o.alias_of, o.requires_grad, o.grad_of_base, o.detached, o.value != ir::kNoValue,
+                      {}};
       if (i < recipes.size()) user.recipe = std::move(recipes[i]);
       if (o.value != ir::kNoValue) {
         // The same value twice is the same tensor twice.
@@ -159,9 +164,6 @@ class CompiledPlan final : public Plan {
     for (UserOutput& u : user_outputs_) {
       bool of_output = u.alias == ir::OutputAlias::kViewOfOutput || u.alias == ir::OutputAlias::kOutput;
       if (of_output) u.alias_of = forward_output_[At(u.alias_of)];
-    }
-    for (const ir::Output& o : g.outputs) {
-      if (o.role == ir::OutputRole::kGradient) differentiable_inputs_.push_back(o.input);
     }
     PlanHistory(g);
   }
@@ -180,12 +182,16 @@ class CompiledPlan final : public Plan {
     for (const ir::Input& in : g.inputs) {
       if (in.role != ir::InputRole::kTangent) continue;
       has_tangent[At(in.tangent_of)] = true;
-      history_.push_back(forward_output_[At(in.tangent_of)]);
+      with_history_.push_back(forward_output_[At(in.tangent_of)]);
     }
     for (std::size_t i = 0; i < g.outputs.size(); ++i) {
       const ir::Output& o = g.outputs[i];
       bool fresh = o.alias == ir::OutputAlias::kFresh && o.value != ir::kNoValue && o.role == ir::OutputRole::kUser;
-      if (fresh && o.requires_grad && !has_tangent[i]) history_.push_back(forward_output_[i]);
+      if (o.spent) {
+        spent_.push_back(forward_output_[i]);
+      } else if (fresh && o.requires_grad && !has_tangent[i]) {
+        with_history_.push_back(forward_output_[i]);
+      }
     }
   }
 
@@ -221,18 +227,20 @@ class CompiledPlan final : public Plan {
                  << " bytes of intermediates; " << parts.recomputed_nodes << " nodes run again\nforward graph\n"
                  << explanation_.forward_graph << "backward graph\n"
                  << explanation_.backward_graph;
-    visible_outputs_ = output_count_;
+    std::int32_t visible_outputs = output_count_;
     output_count_ = static_cast<std::int32_t>(parts.forward.outputs.size());
     FF_ASSIGN_OR_RETURN(forward_, factory_(parts.forward, options_));
     AllowOverwrites();
     explanation_.forward = forward_->Explain();
     watch.Lap("compile forward");
-    FF_ASSIGN_OR_RETURN(backward_, BackwardPlan::Create(std::move(graph), parts, factory_, options_));
+    FF_ASSIGN_OR_RETURN(std::shared_ptr<const BackwardPlan> backward,
+                        BackwardPlan::Create(std::move(graph), parts, factory_, options_));
     watch.Lap("compile backward");
     FF_ASSIGN_OR_RETURN(
         const BackwardPlan::Variant* all,
-        backward_->FindVariant(std::string(parts.gradients.size(), '1'), std::string(parts.tangents.size(), '1')));
+        backward->FindVariant(std::string(parts.gradients.size(), '1'), std::string(parts.tangents.size(), '1')));
     explanation_.backward = all->executable->Explain();
+    history_ = std::make_unique<OutputHistory>(std::move(backward), with_history_, At(visible_outputs));
     return absl::OkStatus();
   }
 
@@ -240,34 +248,12 @@ class CompiledPlan final : public Plan {
   void AllowOverwrites() {
     std::vector<Overwrite> overwrites;
     for (const Mutation& m : mutations_) {
-      if (std::find(history_.begin(), history_.end(), m.output) == history_.end()) {
-        overwrites.push_back({m.input, m.output});
-      }
+      auto has = [&m](const std::vector<std::int32_t>& list) {
+        return std::find(list.begin(), list.end(), m.output) != list.end();
+      };
+      if (!has(with_history_) && !has(spent_)) overwrites.push_back({m.input, m.output});
     }
     if (!overwrites.empty()) forward_->AllowOverwrites(overwrites);
-  }
-
-  void RecordHistory(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
-                     absl::Span<at::Tensor> outputs) const {
-    if (!at::GradMode::is_enabled()) return;
-    autograd::edge_list edges;
-    edges.reserve(differentiable_inputs_.size());
-    bool any = false;
-    for (std::int32_t i : differentiable_inputs_) {
-      const at::Tensor& t = inputs[At(i)];
-      bool requires_grad = t.defined() && t.requires_grad();
-      any = any || requires_grad;
-      edges.push_back(requires_grad ? autograd::impl::gradient_edge(t) : autograd::Edge());
-    }
-    if (!any) return;
-    AutogradNodePtr node = CompiledBackward::Create(backward_, std::move(edges));
-    for (std::int32_t o : history_) {
-      at::Tensor& t = outputs[At(o)];
-      // An operator may have returned its argument itself, which has a history of its own.
-      if (t.defined() && t.unsafeGetTensorImpl()->autograd_meta() != nullptr) t = t.detach();
-      autograd::set_history(t, node);
-    }
-    CompiledBackward::From(node)->Save(inputs, outputs, At(visible_outputs_), symbols);
   }
 
   void WriteBack(absl::Span<const at::Tensor> inputs, absl::Span<at::Tensor> outputs) const {
@@ -302,9 +288,8 @@ class CompiledPlan final : public Plan {
           break;
         case ir::OutputAlias::kViewOfInput:
         case ir::OutputAlias::kViewOfOutput: {
-          at::AutoGradMode mode(at::GradMode::is_enabled() && u.requires_grad);
           bool input = u.alias == ir::OutputAlias::kViewOfInput;
-          results.push_back(u.recipe.Apply(input ? inputs[At(u.alias_of)] : outputs[At(u.alias_of)], symbols));
+          results.push_back(View(u, input ? inputs[At(u.alias_of)] : outputs[At(u.alias_of)], symbols));
           // Another output may be a view of this one.
           outputs[At(u.output)] = results.back();
           break;
@@ -314,19 +299,25 @@ class CompiledPlan final : public Plan {
     return results;
   }
 
+  static at::Tensor View(const UserOutput& u, const at::Tensor& base, absl::Span<const std::int64_t> symbols) {
+    at::AutoGradMode mode(at::GradMode::is_enabled() && u.requires_grad);
+    at::Tensor view = u.recipe.Apply(base, symbols);
+    bool inherits = view.requires_grad() && !u.requires_grad && !u.grad_of_base;
+    return u.detached || inherits ? view.variable_data() : view;
+  }
+
   const ExecutableFactory factory_;
   const BackendOptions options_;
   std::size_t input_count_ = 0;
   bool writes_as_it_runs_ = false;
   std::int32_t output_count_ = 0;
-  std::int32_t visible_outputs_ = 0;
   std::vector<std::int32_t> forward_output_;
   std::vector<UserOutput> user_outputs_;
   std::vector<Mutation> mutations_;
-  std::vector<std::int32_t> differentiable_inputs_;
-  std::vector<std::int32_t> history_;
+  std::vector<std::int32_t> with_history_;
+  std::vector<std::int32_t> spent_;
   std::unique_ptr<Executable> forward_;
-  std::shared_ptr<const BackwardPlan> backward_;
+  std::unique_ptr<OutputHistory> history_;
   PlanExplanation explanation_;
 };
 

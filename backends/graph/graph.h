@@ -137,6 +137,10 @@ struct Output {
   std::int32_t alias_of = -1;
   std::int32_t input = -1;     // kMutatedInput, kGradient
   bool requires_grad = false;  // carries a grad_fn in eager
+  bool spent = false;          // requires grad, but a backward pass has used its history up
+  // Views: requires grad as its base does, without a history (made under no_grad); no view for autograd (x.data).
+  bool grad_of_base = false;
+  bool detached = false;
   friend bool operator==(const Output&, const Output&) = default;
 };
 

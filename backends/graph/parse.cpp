@@ -240,8 +240,13 @@ class Parser {
       o->role = OutputRole::kHidden;
       return absl::OkStatus();
     }
-    if (key == "grad") {
-      o->requires_grad = true;
+    static constexpr std::pair<const char*, bool Output::*> kFlags[] = {{"grad", &Output::requires_grad},
+                                                                        {"spent", &Output::spent},
+                                                                        {"grad_of_base", &Output::grad_of_base},
+                                                                        {"detached", &Output::detached}};
+    for (const auto& [name, flag] : kFlags) {
+      if (key != name) continue;
+      o->*flag = true;
       return absl::OkStatus();
     }
     FF_RETURN_IF_ERROR(p.Expect("="));

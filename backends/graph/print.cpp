@@ -259,6 +259,9 @@ class Printer {
     if (o.alias != OutputAlias::kFresh)
       absl::StrAppend(&text_, " ", kAliases[static_cast<int>(o.alias)], "=", o.alias_of);
     if (o.requires_grad) absl::StrAppend(&text_, " grad");
+    if (o.spent) absl::StrAppend(&text_, " spent");
+    if (o.grad_of_base) absl::StrAppend(&text_, " grad_of_base");
+    if (o.detached) absl::StrAppend(&text_, " detached");
     absl::StrAppend(&text_, "\n");
   }
 

@@ -160,6 +160,10 @@ class Verifier {
     if (!InRange(o.value)) return Bad("value id is out of range");
     if (!defined_[static_cast<std::size_t>(o.value)]) return Bad(absl::StrCat("value ", o.value, " is never defined"));
     bool wants_input = o.role == OutputRole::kMutatedInput || o.role == OutputRole::kGradient;
+    bool view = o.alias == OutputAlias::kViewOfInput || o.alias == OutputAlias::kViewOfOutput;
+    if ((o.grad_of_base || o.detached) && !view) return Bad("is no view");
+    if (o.spent && (!o.requires_grad || o.alias != OutputAlias::kFresh)) return Bad("has no history to be used up");
+    if (o.grad_of_base && (o.requires_grad || o.detached)) return Bad("has a history or none of its base's");
     if (wants_input && (o.input < 0 || static_cast<std::size_t>(o.input) >= g_.inputs.size()))
       return Bad("input is out of range");
     switch (o.alias) {

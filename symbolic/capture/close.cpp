@@ -54,13 +54,14 @@ class ChainCloser {
       const bool live = i >= locals || all_live || IsCellSlot(code, i) || liveness.IsLive(act.instruction, i) ||
                         (!innermost && liveness.IsLive(f.next_instruction, i));
       SlotRecipe slot{i, kNoRecipe};
-      if (slots[i] != nullptr && (live || IsFree(slots[i]))) {
+      if (slots[i] != nullptr && (live || IsFree(slots[i]) || EndIsNoticed(slots[i]))) {
         absl::StatusOr<RecipeId> value = recipes_.Of(slots[i], source);
-        if (!value.ok()) {
+        if (value.ok()) {
+          slot.value = *value;
+        } else if (live) {
           return MakeGraphBreak(GraphBreakKind::kNoRecipe,
                                 absl::StrCat(value.status().message(), " in ", NameOf(code)));
         }
-        slot.value = *value;
       }
       if (root || i >= locals || slot.value != kNoRecipe) f.slots.push_back(slot);
     }
@@ -80,6 +81,27 @@ class ChainCloser {
   bool IsFree(BorrowedRef value) const {
     const Tracked* t = capture_.tracked().Find(value);
     return IsLeaf(value) || (t != nullptr && t->source != kNoSource);
+  }
+
+  // Variables that are not read again hold their objects until the frame ends; weak references tell.
+  bool EndIsNoticed(BorrowedRef value) const {
+    constexpr int kMostVisited = 64;
+    std::vector<PyObject*> rest = {value.get()};
+    for (int visited = 0; !rest.empty() && visited < kMostVisited; ++visited) {
+      PyObject* o = rest.back();
+      rest.pop_back();
+      if (tracing::Tracer::IsFake(o) || IsLeaf(o)) continue;
+      if (PyType_SUPPORTS_WEAKREFS(Py_TYPE(o)) && !PyModule_Check(o)) return true;
+      if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o) && !PyDict_CheckExact(o) && !PyCell_Check(o)) continue;
+      Py_TYPE(o)->tp_traverse(
+          o,
+          [](PyObject* child, void* list) {
+            static_cast<std::vector<PyObject*>*>(list)->push_back(child);
+            return 0;
+          },
+          &rest);
+    }
+    return false;
   }
 
   Capture& capture_;

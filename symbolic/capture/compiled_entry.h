@@ -55,6 +55,7 @@ struct ResumePoint {
 class CompiledEntry final : public Entry {
  public:
   bool Matches(const FrameView& frame) const noexcept override;
+  bool IsDead() const override { return guards->IsDead(); }
   std::string Explain(const FrameView& frame) const override;
 
   enum class Outcome : std::uint8_t { kReturned, kResume, kRunNatively, kRaised };

@@ -304,6 +304,7 @@ std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_op
   if (frame_ops::HasPendingSignals()) return nullptr;  // its handler must not run in the attempt
   const FrameView view = frame_ops::View(frame);
   Statistics& statistics = MutableStatistics();
+  site->RemoveDead();
   if (static_cast<std::int64_t>(site->size()) >= config().recompile_limit) {
     if (!site->limit_reported) {
       site->limit_reported = true;

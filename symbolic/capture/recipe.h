@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "frame_eval/ref.h"
 #include "guards/guard.h"
+#include "guards/held.h"
 
 namespace framefuse {
 
@@ -50,7 +51,7 @@ enum class RecipeOp : std::uint8_t {
 struct RecipeStep {
   RecipeOp op = RecipeOp::kConstant;
   std::int32_t index = 0;
-  Ref object;
+  Held object;
   std::vector<RecipeId> children;
 };
 

@@ -49,7 +49,7 @@ const char* ViewOfIterator(PyTypeObject* type) {
 }  // namespace
 
 RecipeId RecipeBuilder::Add(RecipeOp op, std::vector<RecipeId> children, BorrowedRef object, std::int32_t index) {
-  program_.steps_.push_back(RecipeStep{op, index, Ref::Create(object), std::move(children)});
+  program_.steps_.push_back(RecipeStep{op, index, Held::ForUse(object), std::move(children)});
   return static_cast<RecipeId>(program_.steps_.size()) - 1;
 }
 

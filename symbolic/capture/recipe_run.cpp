@@ -43,6 +43,7 @@ Ref MakeFunction(const RecipeStep& step, const std::vector<Ref>& r) {
 bool Fill(const RecipeStep& step, const std::vector<Ref>& r) {
   const auto child = [&](std::size_t i) -> PyObject* { return r[static_cast<std::size_t>(step.children[i])].get(); };
   PyObject* target = child(0);
+  PyObject* object = step.object.get().get();
   switch (step.op) {
     case RecipeOp::kFillList:
       for (std::size_t i = 1; i < step.children.size(); ++i) {
@@ -64,10 +65,10 @@ bool Fill(const RecipeStep& step, const std::vector<Ref>& r) {
     case RecipeOp::kFillCell:
       return PyCell_Set(target, child(1)) == 0;
     case RecipeOp::kSetAttr:
-      if (Py_TYPE(step.object.get()) == &PyMemberDescr_Type) {
-        return PyMemberDescr_Type.tp_descr_set(step.object, target, child(1)) == 0;
+      if (Py_TYPE(object) == &PyMemberDescr_Type) {
+        return PyMemberDescr_Type.tp_descr_set(object, target, child(1)) == 0;
       }
-      return frame_ops::SetRawInstanceAttr(target, step.object, child(1));
+      return frame_ops::SetRawInstanceAttr(target, object, child(1));
     default: {
       const Ref done = CallMethodWith(target, "__setstate__", child(1));
       return static_cast<bool>(done);
@@ -101,11 +102,16 @@ bool RecipeProgram::Run(absl::Span<const Ref> tensors, std::vector<Ref>* registe
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const RecipeStep& step = steps_[i];
     const auto child = [&](std::size_t k) -> PyObject* { return r[static_cast<std::size_t>(step.children[k])].get(); };
-    auto* type = reinterpret_cast<PyTypeObject*>(step.object.get());
+    PyObject* object = step.object.get().get();
+    if (object == nullptr && !step.object.empty()) {
+      PyErr_SetString(PyExc_SystemError, "a class that an entry makes instances of is gone");
+      return false;
+    }
+    auto* type = reinterpret_cast<PyTypeObject*>(object);
     Ref& out = r[i];
     switch (step.op) {
       case RecipeOp::kConstant:
-        out = step.object;
+        out = Ref::Create(object);
         break;
       case RecipeOp::kSource:
         break;  // loaded
@@ -123,11 +129,11 @@ bool RecipeProgram::Run(absl::Span<const Ref> tensors, std::vector<Ref>* registe
         break;
       case RecipeOp::kDict:
       case RecipeOp::kDeque:
-        out = Ref::Steal(PyObject_CallNoArgs(step.object));
+        out = Ref::Steal(PyObject_CallNoArgs(object));
         break;
       case RecipeOp::kSet: {
         Ref items = MakeTuple(step, r, &PyTuple_Type);
-        out = items ? Ref::Steal(PyObject_CallOneArg(step.object, items)) : Ref();
+        out = items ? Ref::Steal(PyObject_CallOneArg(object, items)) : Ref();
         break;
       }
       case RecipeOp::kSlice:
@@ -146,14 +152,14 @@ bool RecipeProgram::Run(absl::Span<const Ref> tensors, std::vector<Ref>* registe
         out = Ref::Steal(PyMethod_New(child(0), child(1)));
         break;
       case RecipeOp::kGetAttr:
-        out = Ref::Steal(PyObject_GetAttr(child(0), step.object));
+        out = Ref::Steal(PyObject_GetAttr(child(0), object));
         break;
       case RecipeOp::kDictIterator:
-        out = MakeDictIterator(child(0), step.object, step.index);
+        out = MakeDictIterator(child(0), object, step.index);
         break;
       case RecipeOp::kCall: {
         Ref arguments = MakeTuple(step, r, &PyTuple_Type);
-        out = arguments ? Ref::Steal(PyObject_CallObject(step.object, arguments)) : Ref();
+        out = arguments ? Ref::Steal(PyObject_CallObject(object, arguments)) : Ref();
         break;
       }
       default:
@@ -171,7 +177,7 @@ std::string RecipeProgram::Text() const {
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     absl::StrAppend(&text, "r", i, " = ", kOpNames[static_cast<std::size_t>(steps_[i].op)], "(");
     for (RecipeId c : steps_[i].children) absl::StrAppend(&text, "r", c, " ");
-    if (steps_[i].object) absl::StrAppend(&text, Py_TYPE(steps_[i].object.get())->tp_name);
+    if (!steps_[i].object.empty()) absl::StrAppend(&text, Py_TYPE(steps_[i].object.reference().get())->tp_name);
     absl::StrAppend(&text, " #", steps_[i].index, ")\n");
   }
   return text;

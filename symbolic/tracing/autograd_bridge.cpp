@@ -56,7 +56,7 @@ at::Tensor MakeNonLeaf(const at::Tensor& fake) {
 
 std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                                   const std::vector<at::Tensor>& tangents) {
-  return torch::autograd::grad(outputs, inputs, tangents, /*retain_graph=*/false, /*create_graph=*/false,
+  return torch::autograd::grad(outputs, inputs, tangents, /*retain_graph=*/true, /*create_graph=*/false,
                                /*allow_unused=*/true);
 }
 

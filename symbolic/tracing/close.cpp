@@ -133,6 +133,11 @@ class Closing {
     return o;
   }
 
+  static void SetGradOfView(const at::Tensor& t, ir::Output* o) {
+    o->grad_of_base = t.requires_grad() && !o->requires_grad;
+    o->detached = !t.is_view();
+  }
+
   absl::Status DescribeOutputs() {
     absl::flat_hash_map<ir::StorageId, std::vector<std::size_t>> groups;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
@@ -161,6 +166,7 @@ class Closing {
     if (k < 0) return false;
     o.alias = ir::OutputAlias::kViewOfInput;
     o.alias_of = k;
+    SetGradOfView(tensors_[i], &o);
     return true;
   }
 
@@ -200,6 +206,7 @@ class Closing {
       if (static_cast<std::int32_t>(i) == base) continue;
       graph_.outputs[i].alias = ir::OutputAlias::kViewOfOutput;
       graph_.outputs[i].alias_of = base;
+      SetGradOfView(tensors_[i], &graph_.outputs[i]);
     }
     return absl::OkStatus();
   }
@@ -238,22 +245,65 @@ class Closing {
   }
 
   absl::Status RecordBackward() {
-    std::vector<at::Tensor> outputs, tangents, targets;
-    std::vector<int> target_inputs;
-    const std::size_t count = graph_.outputs.size();
-    for (std::size_t i = 0; i < count; ++i) {
+    std::vector<std::size_t> outputs;
+    for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const ir::Output& o = graph_.outputs[i];
-      if (!o.requires_grad || o.alias != ir::OutputAlias::kFresh) continue;
-      outputs.push_back(*TensorOfOutput(i));
-      tangents.push_back(MakeTangent(i, outputs.back()));
+      if (o.requires_grad && o.alias == ir::OutputAlias::kFresh) outputs.push_back(i);
     }
+    std::vector<at::Tensor> targets;
+    std::vector<int> target_inputs;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       if (!inputs_[i].requires_grad) continue;
       targets.push_back(inputs_[i].history.defined() ? inputs_[i].history : inputs_[i].fake);
       target_inputs.push_back(static_cast<int>(i));
     }
-    if (outputs.empty()) return absl::OkStatus();
-    std::vector<at::Tensor> gradients;
+    absl::StatusOr<std::vector<at::Tensor>> gradients = RecordGradients(outputs, targets);
+    if (absl::IsAborted(gradients.status())) {
+      if (absl::Status s = FindSpent(targets, &outputs); !s.ok()) return s;
+      gradients = RecordGradients(outputs, targets);
+    }
+    if (!gradients.ok()) return gradients.status();
+    for (std::size_t i = 0; i < gradients->size(); ++i) {
+      const at::Tensor& gradient = (*gradients)[i];
+      ir::Output o;
+      o.role = ir::OutputRole::kGradient;
+      o.input = target_inputs[i];
+      if (gradient.defined()) {
+        if (AsFake(gradient) == nullptr) {
+          return Fail(BreakKind::kRealTensor, "backward", "an untraced tensor is a gradient");
+        }
+        o.value = ValueOf(gradient);
+      }
+      graph_.outputs.push_back(o);
+    }
+    return absl::OkStatus();
+  }
+
+  // Leaves out the outputs whose history a backward pass in the frame has used up.
+  absl::Status FindSpent(const std::vector<at::Tensor>& targets, std::vector<std::size_t>* outputs) {
+    std::vector<std::size_t> good;
+    for (std::size_t i : *outputs) {
+      const std::size_t nodes = graph_.nodes.size();
+      absl::Status s = RecordGradients({i}, targets).status();
+      graph_.nodes.resize(nodes);
+      tangent_values_.clear();
+      if (!s.ok() && !absl::IsAborted(s)) return s;
+      graph_.outputs[i].spent = !s.ok();
+      if (s.ok()) good.push_back(i);
+    }
+    *outputs = std::move(good);
+    return absl::OkStatus();
+  }
+
+  // Aborted, with nothing recorded: the history of one of the outputs is used up.
+  absl::StatusOr<std::vector<at::Tensor>> RecordGradients(const std::vector<std::size_t>& of,
+                                                          const std::vector<at::Tensor>& targets) {
+    std::vector<at::Tensor> outputs, tangents, gradients;
+    for (std::size_t i : of) {
+      outputs.push_back(*TensorOfOutput(i));
+      tangents.push_back(MakeTangent(i, outputs.back()));
+    }
+    if (outputs.empty()) return gradients;
     const std::size_t forward_nodes = graph_.nodes.size();
     std::string error;
     recorder_.phase = ir::Phase::kBackward;
@@ -265,20 +315,16 @@ class Closing {
     }
     PyEval_RestoreThread(thread);
     recorder_.phase = ir::Phase::kForward;
-    if (!error.empty()) return BackwardFailed(forward_nodes, error);
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
-      ir::Output o;
-      o.role = ir::OutputRole::kGradient;
-      o.input = target_inputs[i];
-      if (gradients[i].defined()) {
-        if (AsFake(gradients[i]) == nullptr) {
-          return Fail(BreakKind::kRealTensor, "backward", "an untraced tensor is a gradient");
-        }
-        o.value = ValueOf(gradients[i]);
-      }
-      graph_.outputs.push_back(o);
+    if (error.empty()) return gradients;
+    ForgetUnrunTasks();
+    graph_.nodes.resize(forward_nodes);
+    tangent_values_.clear();
+    if (recorder_.pending_break()) {
+      return absl::FailedPreconditionError(recorder_.pending_break()->context + ": " +
+                                           recorder_.pending_break()->explanation);
     }
-    return absl::OkStatus();
+    if (error.find("backward through the graph a second time") != std::string::npos) return absl::AbortedError(error);
+    return Fail(BreakKind::kHiddenState, "backward", "the backward pass cannot be recorded: " + error);
   }
 
   at::Tensor MakeTangent(std::size_t output, const at::Tensor& like) {
@@ -286,20 +332,6 @@ class Closing {
         recorder_.NewFake(LikeTensor(like, like.scalar_type()), like.device(), nullptr, recorder_.NewStorage());
     tangent_values_.emplace_back(ValueOf(t), static_cast<std::int32_t>(output));
     return t;
-  }
-
-  absl::Status BackwardFailed(std::size_t forward_nodes, const std::string& message) {
-    if (recorder_.pending_break()) {
-      return absl::FailedPreconditionError(recorder_.pending_break()->context + ": " +
-                                           recorder_.pending_break()->explanation);
-    }
-    if (message.find("backward through the graph a second time") == std::string::npos) {
-      return Fail(BreakKind::kHiddenState, "backward", "the backward pass cannot be recorded: " + message);
-    }
-    graph_.nodes.resize(forward_nodes);
-    tangent_values_.clear();
-    result_.backward_error = message;
-    return absl::OkStatus();
   }
 
   // Inputs that nodes or outputs use, in the order of their indices; then tangents.

@@ -59,9 +59,6 @@ struct TracedGraph {
   std::vector<GradientEffect> gradient_effects;  // … then new gradients
   // Inputs whose `.grad` the graph relies on (it accumulated into it, or found none): guard it as it was.
   std::vector<int> gradients_read;
-  // Not empty: an output's autograd graph was already consumed (backward() ran in the frame); eager would raise
-  // this error if backward were called on it. The graph has no backward phase.
-  std::string backward_error;
 };
 
 struct TracerStatistics {

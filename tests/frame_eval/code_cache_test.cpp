@@ -20,7 +20,9 @@ class FakeEntry : public Entry {
   }
   ~FakeEntry() override { --*alive_; }
   bool Matches(const FrameView& frame) const noexcept override { return frame.offset == number_; }
+  bool IsDead() const override { return dead; }
   std::string Explain(const FrameView&) const override { return ""; }
+  bool dead = false;
   int number() const { return number_; }
 
  private:
@@ -48,6 +50,21 @@ class CodeCacheTest : public ::testing::Test {
   }
   int alive_ = 0;
 };
+
+TEST_F(CodeCacheTest, DeadEntriesAreRemoved) {
+  RefOf<PyCodeObject> f = CodeOf("f");
+  std::shared_ptr<Site> site = CodeCache::Get(f, *Owner::Intern("a"), 0);
+  auto first = std::make_shared<FakeEntry>(1, &alive_);
+  site->Install(first);
+  site->Install(std::make_shared<FakeEntry>(2, &alive_));
+  site->RemoveDead();
+  EXPECT_EQ(site->size(), 2u);
+  first->dead = true;
+  site->RemoveDead();
+  EXPECT_EQ(site->size(), 1u);
+  EXPECT_EQ(FindNumber(*site, 1), nullptr);
+  EXPECT_NE(FindNumber(*site, 2), nullptr);
+}
 
 TEST_F(CodeCacheTest, OwnersWithEqualKeysAreOne) {
   auto a = Owner::Intern("aten|default"), b = Owner::Intern("aten|default"), c = Owner::Intern("fuse|default");

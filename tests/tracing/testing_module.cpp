@@ -299,7 +299,6 @@ PYBIND11_MODULE(ff_tracing_testing, m) {
       .def("execute", &Execute, py::arg("inputs"), py::arg("tangents") = std::vector<py::object>(),
            py::arg("check") = true)
       .def_property_readonly("num_outputs", [](const Closed& c) { return c.traced.num_outputs; })
-      .def_property_readonly("backward_error", [](const Closed& c) { return c.traced.backward_error; })
       .def_property_readonly("gradients_read", [](const Closed& c) { return c.traced.gradients_read; })
       .def_property_readonly("num_nodes", [](const Closed& c) { return c.traced.graph->nodes.size(); })
       .def_property_readonly("has_backward", [](const Closed& c) { return c.traced.graph->has_backward(); })

@@ -1,0 +1,46 @@
+// OutputHistory: after a forward run, gives its outputs their grad_fn: one CompiledBackward for all of them, or one for
+// each group of outputs that reach the same inputs.
+// Invariant: a backward pass of some outputs runs no node from before the graph that only other outputs depend on; an
+// undefined gradient would use its saved values up and call its hooks. Inputs without such a past (leaves without
+// hooks) don't ask for a group of their own: what outputs share is then differentiated once.
+#ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_OUTPUT_HISTORY_H_
+#define FRAMEFUSE_BACKENDS_AUTOGRAD_OUTPUT_HISTORY_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "backends/autograd/compiled_backward.h"
+
+namespace framefuse {
+
+class OutputHistory {
+ public:
+  // `outputs` of the forward graph get a history: those with tangents, in their order, then those that only say so.
+  // The first `visible_outputs` are outputs that users see.
+  OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vector<std::int32_t> outputs,
+                std::size_t visible_outputs);
+
+  void Record(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+              absl::Span<at::Tensor> outputs) const;
+
+ private:
+  using Group = std::vector<std::int32_t>;  // positions in outputs_
+
+  std::vector<Group> Groups(absl::Span<const at::Tensor> inputs, const torch::autograd::edge_list& edges) const;
+  torch::autograd::edge_list EdgesOf(const Group& group, const torch::autograd::edge_list& edges) const;
+
+  std::shared_ptr<const BackwardPlan> plan_;
+  std::vector<std::int32_t> outputs_;
+  std::size_t visible_outputs_;
+  std::vector<std::int32_t> inputs_;  // of each gradient
+  bool same_inputs_ = true;           // all outputs reach the same inputs
+};
+
+// For an output whose history a backward pass inside the graph has used up: another one raises what eager raises.
+void SetSpentHistory(at::Tensor& t);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_AUTOGRAD_OUTPUT_HISTORY_H_
