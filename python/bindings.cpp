@@ -16,6 +16,7 @@
 #include "common/logging.h"
 #include "common/status.h"
 #include "python/graph_plan.h"
+#include "python/graph_recorder.h"
 #include "symbolic/capture/api.h"
 
 namespace py = pybind11;
@@ -225,11 +226,18 @@ void BindGraphs(py::module_& m) {
   py::class_<Plan, std::shared_ptr<Plan>>(m, "GraphPlan").def("__call__", [](const Plan& plan, const py::list& inputs) {
     return ToPython(RunPlan(plan, Borrow(inputs)));
   });
-  m.def("compile_graph_text", [](const std::string& text, const std::string& backend) {
-    auto plan = CompileGraphText(text, backend);
-    RaiseIfError(plan.status());
-    return *std::move(plan);
-  });
+  m.def(
+      "compile_graph_text",
+      [](const std::string& text, const std::string& backend, const std::string& mode, int first_kept_output) {
+        BackendOptions options;
+        options.mode = mode;
+        options.first_kept_output = first_kept_output;
+        auto plan = CompileGraphText(text, backend, options);
+        RaiseIfError(plan.status());
+        return *std::move(plan);
+      },
+      py::arg("text"), py::arg("backend"), py::arg("mode") = "default", py::arg("first_kept_output") = -1);
+  m.def("set_graph_recorder", [](const py::object& begin) { SetGraphRecorder(MakeGraphRecorder(ToRef(begin))); });
 }
 
 }  // namespace

@@ -46,11 +46,12 @@ absl::StatusOr<std::vector<at::Tensor>> RunWithoutGil(const Plan& plan, const st
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Plan>> CompileGraphText(const std::string& text, const std::string& backend) {
+absl::StatusOr<std::shared_ptr<Plan>> CompileGraphText(const std::string& text, const std::string& backend,
+                                                       const BackendOptions& options) {
   FF_ASSIGN_OR_RETURN(ir::Graph graph, ir::Parse(text));
   Backend* found = FindBackend(backend);
   if (found == nullptr) return absl::InvalidArgumentError("no backend " + backend);
-  return found->Compile(std::move(graph), BackendOptions());
+  return found->Compile(std::move(graph), options);
 }
 
 Ref RunPlan(const Plan& plan, BorrowedRef inputs) {

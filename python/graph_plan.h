@@ -14,7 +14,8 @@
 namespace framefuse {
 
 // `backend`: a built-in one.
-absl::StatusOr<std::shared_ptr<Plan>> CompileGraphText(const std::string& text, const std::string& backend);
+absl::StatusOr<std::shared_ptr<Plan>> CompileGraphText(const std::string& text, const std::string& backend,
+                                                       const BackendOptions& options);
 
 // `inputs`: list of the tensors. Returns the list of the user outputs, None where one is undefined.
 Ref RunPlan(const Plan& plan, BorrowedRef inputs);

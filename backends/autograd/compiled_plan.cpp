@@ -17,6 +17,7 @@
 #include "backends/passes/pass.h"
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/output_views.h"
+#include "backends/runtime/recorded_executable.h"
 #include "backends/runtime/torch_error.h"
 #include "common/check.h"
 #include "common/logging.h"
@@ -48,7 +49,7 @@ class Stopwatch {
 class CompiledPlan final : public Plan {
  public:
   CompiledPlan(std::string backend, const ExecutableFactory& factory, const BackendOptions& options)
-      : factory_(factory), options_(options) {
+      : factory_(options.mode == "reduce-overhead" ? RecordingFactory(factory) : factory), options_(options) {
     explanation_.backend = std::move(backend);
   }
 
@@ -229,7 +230,9 @@ class CompiledPlan final : public Plan {
                  << explanation_.backward_graph;
     std::int32_t visible_outputs = output_count_;
     output_count_ = static_cast<std::int32_t>(parts.forward.outputs.size());
-    FF_ASSIGN_OR_RETURN(forward_, factory_(parts.forward, options_));
+    BackendOptions forward_options = options_;
+    forward_options.first_kept_output = visible_outputs;
+    FF_ASSIGN_OR_RETURN(forward_, factory_(parts.forward, forward_options));
     AllowOverwrites();
     explanation_.forward = forward_->Explain();
     watch.Lap("compile forward");

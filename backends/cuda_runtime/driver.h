@@ -29,6 +29,7 @@ struct Driver {
   Result (*ModuleLoadData)(Module*, const void*) = nullptr;
   Result (*ModuleUnload)(Module) = nullptr;
   Result (*ModuleGetFunction)(Function*, Module, const char*) = nullptr;
+  Result (*StreamIsCapturing)(Stream, int*) = nullptr;
   Result (*LaunchKernel)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**,
                          void**) = nullptr;
 

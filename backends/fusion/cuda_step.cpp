@@ -9,6 +9,7 @@
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/merge_steps.h"
 #include "backends/fusion/operands.h"
+#include "backends/runtime/graph_recorder.h"
 #include "common/logging.h"
 #include "common/status.h"
 
@@ -75,7 +76,7 @@ class CudaStep final : public CompiledStep {
       if (!status.ok()) break;
     }
     StepOperands::Restore(call, std::move(replaced));
-    if (status.ok()) return status;
+    if (status.ok() || IsRecording()) return status;
     GiveUp(status);
     return fallback_->Run(call);
   }
@@ -185,7 +186,7 @@ class CudaTableStep final : public CompiledStep {
   absl::Status Run(CallState& call) const override {
     if (!gave_up_.load(std::memory_order_relaxed)) {
       const absl::Status status = LaunchAll(call);
-      if (status.ok()) return status;
+      if (status.ok() || IsRecording()) return status;
       GiveUp(status);
     }
     for (const auto& p : parts_) FF_RETURN_IF_ERROR(p->fallback().Run(call));

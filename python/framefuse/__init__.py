@@ -67,9 +67,10 @@ __all__ = [
 
 
 def _start():
-    from framefuse import _compat, _config, _logs
+    from framefuse import _compat, _config, _cuda_graphs, _logs
 
     _C.initialize(Unsupported, BackendError, InternalError)
+    _C.set_graph_recorder(_cuda_graphs.begin)
     _config.read_environment()
     _logs.read_environment()
     _compat.install()

@@ -34,7 +34,8 @@ def compile(
             capture) is not built yet and raises `Unsupported`.
         backend: a name from `list_backends()`, or a callable that takes an `fx.GraphModule` and example inputs and returns
             a callable.
-        mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs"; excludes `options`.
+        mode: "default", "reduce-overhead" (graphs on a GPU are recorded as CUDA graphs from their second run on; takes memory for
+            them), "max-autotune" or "max-autotune-no-cudagraphs"; excludes `options`.
         options: settings for the backend; an FX backend gets them as its keyword argument `options`.
         disable: return the model as it is.
 
@@ -109,6 +110,7 @@ def _check_dynamic(dynamic):
         raise Unsupported("compile(dynamic=True) is not built yet: use dynamic=None, which compiles again for new sizes")
 
 
+_WITHOUT_EFFECT = ("max-autotune", "max-autotune-no-cudagraphs")
 _modes_told: "set[str]" = set()  # those that the log has said something of
 
 
@@ -119,7 +121,7 @@ def _check_mode_and_options(mode, options):
         raise TypeError(f"options must be a dict or None, not {type(options).__name__}")
     if mode is not None and options is not None:
         raise ValueError("give mode or options, not both")
-    if mode not in (None, "default", *_modes_told):
+    if mode in _WITHOUT_EFFECT and mode not in _modes_told:
         _modes_told.add(mode)
         _C.write_log("bugs", f"mode={mode!r} has no effect yet: what is compiled runs as in the default mode")
 

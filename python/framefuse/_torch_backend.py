@@ -8,6 +8,7 @@ symbolic sizes are made again for each set of sizes that they are called with.
 import copy
 import operator
 import re
+from typing import NamedTuple
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -26,21 +27,29 @@ _MEMORY_FORMATS = {
     torch.contiguous_format: "contiguous_format", torch.preserve_format: "preserve_format",
     torch.channels_last: "channels_last", torch.channels_last_3d: "channels_last_3d",
 }  # fmt: skip
+_MODES = ("default", "reduce-overhead")
 _LARGEST_CONSTANT = 16  # elements that are written into the text
 
 
 def torch_backend(gm, example_inputs, *, mode="default", options=None):
-    """The backend for `torch.compile`; `options` may name framefuse's own: {"backend": "fuse"} or "aten"."""
+    """The backend for `torch.compile`; `mode` is "default" or "reduce-overhead"; `options` may name framefuse's own backend,
+    {"backend": "fuse"} or "aten", and the mode, {"mode": …}, since torch.compile takes only one of the two arguments."""
     from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
 
-    name = _checked_options(mode, options)
+    settings = _checked_options(mode, options)
 
     def compile_graph(graph, inputs):
-        return make_boxed_func(_compiled(graph, name))
+        return make_boxed_func(_compiled(graph, settings))
+
+    def compile_forward(graph, inputs):
+        context = torch._guards.TracingContext.try_get()
+        facts = context.fw_metadata if context is not None else None
+        kept = facts.num_forward if facts is not None else -1
+        return make_boxed_func(_compiled(graph, settings._replace(first_kept_output=kept)))
 
     compiler = aot_autograd(
-        fw_compiler=compile_graph,
+        fw_compiler=compile_forward,
         bw_compiler=compile_graph,
         inference_compiler=compile_graph,
         partition_fn=min_cut_rematerialization_partition,
@@ -49,29 +58,36 @@ def torch_backend(gm, example_inputs, *, mode="default", options=None):
     return compiler(gm, example_inputs)
 
 
+class _Settings(NamedTuple):
+    backend: str
+    mode: str
+    first_kept_output: int = -1  # the graph's outputs from here on are for the backward graph only
+
+
 def _checked_options(mode, options):
-    if mode not in (None, "default"):
-        raise ValueError(f"torch.compile(backend='framefuse') has no mode {mode!r}; framefuse.compile has more")
-    unknown = set(options or {}) - {"backend"}
+    unknown = set(options or {}) - {"backend", "mode"}
     if unknown:
-        raise ValueError(f"torch.compile(backend='framefuse') has no options {sorted(unknown)}; it has 'backend'")
+        raise ValueError(f"torch.compile(backend='framefuse') has no options {sorted(unknown)}; it has 'backend' and 'mode'")
     name = (options or {}).get("backend", "fuse")
     if name not in BUILT_IN:
         raise ValueError(f"options['backend'] is one of {', '.join(BUILT_IN)}, not {name!r}")
-    return name
+    mode = (options or {}).get("mode", mode) or "default"
+    if mode not in _MODES:
+        raise ValueError(f"torch.compile(backend='framefuse') has no mode {mode!r}; it has {', '.join(_MODES)}")
+    return _Settings(name, mode)
 
 
-def _compiled(graph, backend):
+def _compiled(graph, settings):
     """A callable of the graph's inputs."""
     values = [node.meta.get("val") for node in graph.graph.nodes]
     if not any(_is_symbolic(value) for value in values):
-        return _make_plan(graph, backend)
+        return _make_plan(graph, settings)
     plans = {}
 
     def call(*inputs):
         key = tuple((t.shape, t.stride(), t.dtype) if isinstance(t, torch.Tensor) else t for t in inputs)
         if key not in plans:
-            plans[key] = _make_plan(_with_sizes(graph, inputs), backend)
+            plans[key] = _make_plan(_with_sizes(graph, inputs), settings)
         return plans[key](*inputs)
 
     return call
@@ -90,19 +106,28 @@ def _with_sizes(graph, inputs):
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
+    class Propagation(FakeTensorProp):
+        def run_node(self, n):
+            result = super().run_node(n)
+            if isinstance(result, (bool, int, float)):  # torch 2.11 leaves the symbol there
+                n.meta["val"] = result
+            return result
+
     own = copy.deepcopy(graph)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     detached = [t.detach() if isinstance(t, torch.Tensor) else t for t in inputs]
-    FakeTensorProp(own, mode).propagate(*detached)
+    Propagation(own, mode).propagate(*detached)
     return own
 
 
-def _make_plan(graph, backend):
+def _make_plan(graph, settings):
     reader = _GraphReader(graph)
     text = reader.read()
+    # Of the outputs that are tensors.
+    kept = sum(at is not None for at, _ in reader.results[: settings.first_kept_output]) if settings.first_kept_output >= 0 else -1
     try:
         with _disable_current_modes():  # torch's fake tensor mode is on while it captures; constants are real
-            plan = _C.compile_graph_text(text, backend)
+            plan = _C.compile_graph_text(text, settings.backend, settings.mode, kept)
     except RuntimeError as error:
         raise BackendError(f"framefuse cannot compile a graph of torch.compile: {error}\n{text}", "framefuse") from error
     tensor_inputs, attributes, results = reader.tensor_inputs, reader.attributes, reader.results

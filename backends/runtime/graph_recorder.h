@@ -1,0 +1,51 @@
+// GraphRecorder: records what a device is told to do, to be told again at once (a CUDA graph). The one for CUDA is
+// registered by the Python package, since torch's graphs, with their memory pools and generators, are reached there.
+// Invariant: work that is recorded does not run, and reads and writes the same addresses at each replay.
+// Owner: backends/runtime.
+#ifndef FRAMEFUSE_BACKENDS_RUNTIME_GRAPH_RECORDER_H_
+#define FRAMEFUSE_BACKENDS_RUNTIME_GRAPH_RECORDER_H_
+
+#include <c10/core/Device.h>
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace framefuse {
+
+class GraphRecording {
+ public:
+  virtual ~GraphRecording() = default;
+  // On the calling thread's current stream.
+  virtual absl::Status Replay() = 0;
+};
+
+class GraphRecorder {
+ public:
+  virtual ~GraphRecorder() = default;
+  virtual absl::Status Serves(c10::Device device) = 0;
+  // What the calling thread's work for `device` is queued on. An error: the user records that work just now.
+  virtual absl::StatusOr<void*> CurrentStream(c10::Device device) = 0;
+  // `work` runs once, before Record returns. What it allocates on `device` is the recording's own for ever.
+  virtual absl::StatusOr<std::unique_ptr<GraphRecording>> Record(c10::Device device,
+                                                                 const std::function<absl::Status()>& work) = 0;
+};
+
+GraphRecorder* TheGraphRecorder();  // null: none was registered
+void SetGraphRecorder(std::unique_ptr<GraphRecorder> recorder);
+
+// The calling thread is in Record: a launch that fails there says nothing of the kernel.
+bool IsRecording();
+class RecordingScope {
+ public:
+  RecordingScope();
+  ~RecordingScope();
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_RUNTIME_GRAPH_RECORDER_H_

@@ -1,0 +1,122 @@
+// See recordable.h. Owner: backends/runtime.
+#include "backends/runtime/recordable.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "backends/runtime/node_text.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::ValueId;
+
+absl::Status No(const std::string& why) { return absl::FailedPreconditionError(why); }
+
+const ir::Value& At(const Graph& g, ValueId v) { return g.values[static_cast<std::size_t>(v)]; }
+
+bool IsIndexing(const std::string& name) {
+  return absl::StartsWith(name, "aten.index") || absl::StartsWith(name, "aten._index_put") ||
+         absl::StartsWith(name, "aten._unsafe_index");
+}
+
+// Operators that copy to the host or wait for the device without a tag that says so.
+bool IsKnownToWait(const std::string& name) {
+  for (const char* prefix :
+       {"aten.linalg_", "aten._linalg_", "aten.cholesky", "aten.lu_", "aten.svd", "aten.geqrf", "aten.ormqr",
+        "aten.triangular_solve", "aten._ctc_loss", "aten.histc", "aten._histogramdd", "aten.repeat_interleave",
+        "aten._pack_padded_sequence", "aten.multinomial", "aten._embedding_bag", "aten.nonzero"}) {
+    if (absl::StartsWith(name, prefix)) return true;
+  }
+  return false;
+}
+
+// Indexing with a mask counts the mask's elements on the host.
+bool HasMask(const Graph& g, const Node& n) {
+  bool mask = false;
+  for (std::size_t a = 0; a < n.args.size(); ++a) {
+    if (n.op->arguments()[a].type != ir::ArgType::kOptionalTensorList) continue;
+    ir::ForEachValue(n.args[a], [&](ValueId v) {
+      mask = mask || At(g, v).dtype == c10::ScalarType::Bool || At(g, v).dtype == c10::ScalarType::Byte;
+    });
+  }
+  return mask;
+}
+
+absl::Status CheckOperator(const Graph& g, const Node& n) {
+  const std::string& name = n.op->name();
+  if (!absl::StartsWith(name, "aten.") && !absl::StartsWith(name, "prims.")) return No("it is not one of torch's own");
+  if (n.op->has_side_effect()) return No("it has an effect");
+  if (n.op->mutates()) return No("it writes its arguments");
+  for (const ir::Arg& arg : n.args) {
+    if (arg.kind == ir::Arg::Kind::kConstant && arg.constant.isGenerator()) return No("it has a generator of its own");
+  }
+  const bool tagged =
+      n.op->handle().hasTag(at::Tag::data_dependent_output) || n.op->handle().hasTag(at::Tag::dynamic_output_shape);
+  const bool waits = IsIndexing(name) ? HasMask(g, n) : tagged || IsKnownToWait(name);
+  return waits ? No("the host waits for its values") : absl::OkStatus();
+}
+
+// A 0-dim constant of the host is a number that a pointwise operator takes along; all else on the host is work there.
+absl::Status CheckValues(const Graph& g, const Node& n, c10::Device device, const std::set<ValueId>& constants) {
+  absl::Status status = absl::OkStatus();
+  ir::ForEachUse(n, [&](ValueId v) {
+    const ir::Value& value = At(g, v);
+    if (value.kind != ir::ValueKind::kTensor) status = No("it reads a number that changes");
+    if (value.device == device) return;
+    const bool number = constants.contains(v) && value.sizes.empty() && value.device.is_cpu();
+    if (!number || !n.op->is_pointwise() || absl::StrContains(n.op->name(), "copy")) {
+      status = No(absl::StrCat("it reads a tensor on ", value.device.str()));
+    }
+  });
+  for (ValueId v : n.outputs) {
+    if (v == ir::kNoValue) continue;
+    if (At(g, v).kind != ir::ValueKind::kTensor) status = No("it gives the host a number");
+    if (At(g, v).device != device) status = No(absl::StrCat("its result is on ", At(g, v).device.str()));
+  }
+  return status;
+}
+
+// Of the first node with a result.
+std::optional<c10::Device> FirstDevice(const Graph& g) {
+  for (const Node& n : g.nodes) {
+    for (ValueId v : n.outputs) {
+      if (v != ir::kNoValue) return At(g, v).device;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<c10::Device> DeviceToRecordOn(const Graph& g) {
+  if (!g.functional) return No("the graph writes its inputs as it runs");
+  const std::optional<c10::Device> found = FirstDevice(g);
+  if (!found.has_value()) return No("the graph does nothing");
+  const c10::Device device = *found;
+  for (const ir::Input& in : g.inputs) {
+    if (At(g, in.value).kind != ir::ValueKind::kTensor) return No(absl::StrCat(in.name, " is a number that changes"));
+    if (At(g, in.value).device != device) {
+      return No(absl::StrCat(in.name, " is on ", At(g, in.value).device.str(), ", work on ", device.str()));
+    }
+  }
+  std::set<ValueId> constants;
+  for (const ir::ConstantTensor& c : g.constants) constants.insert(c.value);
+  for (const Node& n : g.nodes) {
+    absl::Status status = CheckOperator(g, n);
+    if (status.ok()) status = CheckValues(g, n, device, constants);
+    if (!status.ok()) return Annotate(status, DescribeNode(g, n));
+  }
+  return device;
+}
+
+}  // namespace framefuse

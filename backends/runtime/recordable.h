@@ -1,0 +1,19 @@
+// Which graphs can be recorded: one device does all their work, without the host looking at a value on the way.
+// Invariant: what passes may still fail to record (an operator may wait for the device inside); what does not pass
+// would fail or give a wrong answer. Owner: backends/runtime.
+#ifndef FRAMEFUSE_BACKENDS_RUNTIME_RECORDABLE_H_
+#define FRAMEFUSE_BACKENDS_RUNTIME_RECORDABLE_H_
+
+#include <c10/core/Device.h>
+
+#include "absl/status/statusor.h"
+#include "backends/graph/graph.h"
+
+namespace framefuse {
+
+// The device, or why not.
+absl::StatusOr<c10::Device> DeviceToRecordOn(const ir::Graph& graph);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_RUNTIME_RECORDABLE_H_

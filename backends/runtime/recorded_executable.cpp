@@ -1,0 +1,257 @@
+// See recorded_executable.h. Owner: backends/runtime.
+#include "backends/runtime/recorded_executable.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/runtime/recordable.h"
+#include "backends/runtime/recorded_run.h"
+#include "common/logging.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+constexpr std::size_t kMostKinds = 8;       // kinds of inputs that are recorded
+constexpr std::size_t kMostRecordings = 3;  // of one kind, for runs whose hidden outputs live at the same time
+constexpr int kMostRecorded = 12;           // of one kind, ever
+constexpr int kPatience = 3;                // runs that wait for inputs to stay where they are
+
+// What a recording of a run presupposes of its inputs, but for where they are.
+struct Kind {
+  struct Input {
+    bool defined = false, inference = false;
+    caffe2::TypeMeta dtype;
+    std::vector<std::int64_t> sizes, strides;
+  };
+  std::vector<Input> inputs;
+  std::vector<std::int64_t> symbols;
+
+  static Kind Of(absl::Span<const at::Tensor> tensors, absl::Span<const std::int64_t> symbols) {
+    Kind kind{{}, {symbols.begin(), symbols.end()}};
+    for (const at::Tensor& t : tensors) {
+      Input& in = kind.inputs.emplace_back();
+      if (t.defined()) in = {true, t.is_inference(), t.dtype(), t.sizes().vec(), t.strides().vec()};
+    }
+    return kind;
+  }
+  bool Fits(absl::Span<const at::Tensor> tensors, absl::Span<const std::int64_t> given) const {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const at::Tensor& t = tensors[i];
+      const Input& in = inputs[i];
+      if (t.defined() != in.defined) return false;
+      if (!in.defined) continue;
+      if (t.dtype() != in.dtype || t.is_inference() != in.inference || t.sizes() != in.sizes ||
+          t.strides() != in.strides)
+        return false;
+    }
+    return std::equal(given.begin(), given.end(), symbols.begin(), symbols.end());
+  }
+};
+
+// Whether a replay can read these tensors at all.
+absl::Status CheckInputs(absl::Span<const at::Tensor> inputs, c10::Device device) {
+  for (const at::Tensor& t : inputs) {
+    if (!t.defined()) continue;
+    if (t.layout() != at::kStrided || t.device() != device || t.is_conj() || t.is_neg() ||
+        t.key_set().has(c10::DispatchKey::Python)) {
+      return absl::FailedPreconditionError("an input is no plain tensor of the device");
+    }
+    FF_RETURN_IF_ERROR(BytesToCopy(t).status());
+  }
+  return absl::OkStatus();
+}
+
+// One kind of inputs, and its recordings.
+class Recordings {
+ public:
+  Recordings(Kind kind, std::size_t inputs) : kind_(std::move(kind)), recent_(inputs), copied_(inputs, false) {}
+
+  const Kind& kind() const { return kind_; }
+
+  const RecordedRun* Find(void* stream, absl::Span<const at::Tensor> inputs) const {
+    for (const auto& run : runs_) {
+      if (run->stream() == stream && run->IsFree() && run->Matches(inputs)) return run.get();
+    }
+    return nullptr;
+  }
+
+  // Looks where the inputs are, in a run that no recording serves; whether a recording is worth it now.
+  bool Observe(absl::Span<const at::Tensor> inputs) {
+    bool settled = observed_++ > 0;
+    std::vector<std::size_t> moved;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const void* place = inputs[i].defined() ? inputs[i].const_data_ptr() : nullptr;
+      std::array<const void*, 4>& recent = recent_[i];
+      const bool known = std::find(recent.begin(), recent.end(), place) != recent.end();
+      if (!known && !copied_[i] && place != nullptr) moved.push_back(i);
+      std::rotate(recent.begin(), recent.end() - 1, recent.end());
+      recent[0] = place;
+    }
+    if (!settled || given_up_) return false;
+    if (!moved.empty() && patience_-- > 0) return false;
+    for (std::size_t i : moved) copied_[i] = true;
+    return MakeRoom();
+  }
+
+  absl::Status Record(GraphRecorder& recorder, const Executable& executable, const RecordingFacts& facts, void* stream,
+                      absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols) {
+    auto made = RecordedRun::Record(recorder, executable, facts, stream, inputs, copied_, symbols);
+    if (!made.ok()) {
+      GiveUp();
+      return made.status();
+    }
+    runs_.push_back(*std::move(made));
+    if (++recorded_ == kMostRecorded) given_up_ = true;
+    return absl::OkStatus();
+  }
+  void GiveUp() { given_up_ = true; }
+  std::int64_t copied() const { return std::count(copied_.begin(), copied_.end(), true); }
+
+ private:
+  // The oldest that nobody uses goes.
+  bool MakeRoom() {
+    if (runs_.size() < kMostRecordings) return true;
+    const auto free = std::find_if(runs_.begin(), runs_.end(), [](const auto& run) { return run->IsFree(); });
+    if (free == runs_.end()) return false;
+    runs_.erase(free);
+    return true;
+  }
+
+  Kind kind_;
+  std::vector<std::array<const void*, 4>> recent_;  // by input, where it was in the last runs
+  std::vector<bool> copied_;                        // by input: it moves
+  std::vector<std::unique_ptr<RecordedRun>> runs_;
+  int observed_ = 0, recorded_ = 0, patience_ = kPatience;
+  bool given_up_ = false;
+};
+
+class RecordedExecutable final : public Executable {
+ public:
+  RecordedExecutable(std::unique_ptr<Executable> own, RecordingFacts facts)
+      : own_(std::move(own)), facts_(std::move(facts)) {}
+
+  absl::Status Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                   absl::Span<at::Tensor> outputs) const override {
+    bool done = false;
+    absl::Status status = TryRecorded(inputs, symbols, outputs, &done);
+    return done ? status : own_->Run(inputs, symbols, outputs);
+  }
+  absl::Status RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                            absl::Span<at::Tensor> outputs) const override {
+    bool done = false;
+    absl::Status status = TryRecorded(inputs, symbols, outputs, &done);
+    return done ? status : own_->RunConsuming(inputs, symbols, outputs);
+  }
+  void AllowOverwrites(absl::Span<const Overwrite> overwrites) override {
+    own_->AllowOverwrites(overwrites);
+    for (const Overwrite& o : overwrites) facts_.overwritten[static_cast<std::size_t>(o.output)] = o.input;
+  }
+  bool WritesInputs() const override { return own_->WritesInputs(); }
+  std::vector<PlanGroup> Explain() const override { return own_->Explain(); }
+
+ private:
+  // Another thread, or a finaliser that runs in here, does without recordings.
+  class Turn {
+   public:
+    explicit Turn(std::atomic<bool>* taken) : taken_(taken), mine_(!taken->exchange(true, std::memory_order_acquire)) {}
+    ~Turn() {
+      if (mine_) taken_->store(false, std::memory_order_release);
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    explicit operator bool() const { return mine_; }
+
+   private:
+    std::atomic<bool>* taken_;
+    bool mine_;
+  };
+
+  absl::Status TryRecorded(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                           absl::Span<at::Tensor> outputs, bool* done) const {
+    GraphRecorder* recorder = TheGraphRecorder();
+    const Turn turn(&taken_);
+    if (!turn || recorder == nullptr) return absl::OkStatus();
+    const absl::StatusOr<void*> stream = recorder->CurrentStream(facts_.device);
+    if (!stream.ok()) return absl::OkStatus();
+    Recordings* recordings = FindKind(inputs, symbols);
+    if (recordings == nullptr) return absl::OkStatus();
+    if (const RecordedRun* run = recordings->Find(*stream, inputs)) {
+      *done = true;
+      return run->Replay(inputs, outputs);
+    }
+    if (!recordings->Observe(inputs)) return absl::OkStatus();
+    // This run's results are made as ever; so all that its kernels need is loaded when they are recorded.
+    *done = true;
+    FF_RETURN_IF_ERROR(own_->Run(inputs, symbols, outputs));
+    const absl::Status status = recordings->Record(*recorder, *own_, facts_, *stream, inputs, symbols);
+    if (status.ok()) {
+      FF_LOG(kFusion) << "CUDA graph recorded: " << inputs.size() << " inputs, " << recordings->copied()
+                      << " of them copied; " << outputs.size() << " outputs";
+    } else {
+      FF_LOG(kFusion) << "no CUDA graph: " << MessageOf(status);
+    }
+    return absl::OkStatus();
+  }
+
+  Recordings* FindKind(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols) const {
+    for (const auto& k : kinds_) {
+      if (k->kind().Fits(inputs, symbols)) return k.get();
+    }
+    if (kinds_.size() == kMostKinds) return nullptr;
+    kinds_.push_back(std::make_unique<Recordings>(Kind::Of(inputs, symbols), inputs.size()));
+    const absl::Status status = CheckInputs(inputs, facts_.device);
+    if (!status.ok()) {
+      kinds_.back()->GiveUp();
+      FF_LOG(kFusion) << "no CUDA graph: " << MessageOf(status);
+    }
+    if (kinds_.size() == kMostKinds) FF_LOG(kFusion) << "no CUDA graph for further sizes: there are " << kMostKinds;
+    return kinds_.back().get();
+  }
+
+  std::unique_ptr<Executable> own_;
+  RecordingFacts facts_;
+  mutable std::atomic<bool> taken_ = false;
+  mutable std::vector<std::unique_ptr<Recordings>> kinds_;
+};
+
+// The device, where a recorder serves it.
+absl::StatusOr<c10::Device> RecorderFor(const ir::Graph& graph) {
+  GraphRecorder* recorder = TheGraphRecorder();
+  if (recorder == nullptr) return absl::UnavailableError("nothing here can record one");
+  absl::StatusOr<c10::Device> device = DeviceToRecordOn(graph);
+  if (device.ok()) FF_RETURN_IF_ERROR(recorder->Serves(*device));
+  return device;
+}
+
+RecordingFacts FactsOf(const ir::Graph& graph, c10::Device device, const BackendOptions& options) {
+  RecordingFacts facts{device, {}, std::vector<std::int32_t>(graph.outputs.size(), -1), {}};
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    const bool kept = options.first_kept_output >= 0 && i >= static_cast<std::size_t>(options.first_kept_output);
+    facts.hidden.push_back(kept && graph.outputs[i].role != ir::OutputRole::kMutatedInput);
+  }
+  for (const ir::ConstantTensor& c : graph.constants) facts.constants.push_back(c.tensor);
+  return facts;
+}
+
+}  // namespace
+
+ExecutableFactory RecordingFactory(ExecutableFactory factory) {
+  return [factory = std::move(factory)](ir::Graph graph,
+                                        const BackendOptions& options) -> absl::StatusOr<std::unique_ptr<Executable>> {
+    const absl::StatusOr<c10::Device> device = RecorderFor(graph);
+    if (!device.ok()) {
+      FF_LOG(kFusion) << "no CUDA graph: " << MessageOf(device.status());
+      return factory(std::move(graph), options);
+    }
+    RecordingFacts facts = FactsOf(graph, *device, options);
+    FF_ASSIGN_OR_RETURN(std::unique_ptr<Executable> own, factory(std::move(graph), options));
+    return std::make_unique<RecordedExecutable>(std::move(own), std::move(facts));
+  };
+}
+
+}  // namespace framefuse

@@ -1,0 +1,16 @@
+// Makes executables whose runs are recorded and replayed (mode="reduce-overhead"): the work of a run is given to the
+// device in one go, not kernel by kernel. See recorded_run.h for what keeps that right, recordable.h for what is not
+// recorded: that runs as it would without, for the reason that the log `fusion` gives. Owner: backends/runtime.
+#ifndef FRAMEFUSE_BACKENDS_RUNTIME_RECORDED_EXECUTABLE_H_
+#define FRAMEFUSE_BACKENDS_RUNTIME_RECORDED_EXECUTABLE_H_
+
+#include "backends/runtime/executable.h"
+
+namespace framefuse {
+
+// `factory` makes what is recorded.
+ExecutableFactory RecordingFactory(ExecutableFactory factory);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_RUNTIME_RECORDED_EXECUTABLE_H_

@@ -1,0 +1,226 @@
+// See recorded_run.h. Owner: backends/runtime.
+#include "backends/runtime/recorded_run.h"
+
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/TensorImpl.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/graph/backend.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+std::size_t Index(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+at::Tensor AllocateBytes(std::int64_t bytes, c10::Device device) {
+  return at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(device));
+}
+
+at::Tensor TensorOver(c10::Storage storage, c10::DispatchKeySet keys, caffe2::TypeMeta dtype, at::IntArrayRef sizes,
+                      at::IntArrayRef strides, std::int64_t offset) {
+  at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, dtype);
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
+  return t;
+}
+
+const char* PlaceOf(const at::Tensor& t) { return static_cast<const char*>(t.const_data_ptr()); }
+
+std::int64_t OffsetInStorage(const at::Tensor& t) {
+  return t.storage_offset() * static_cast<std::int64_t>(t.element_size());
+}
+
+// Pieces of memory that are copied at once, in the widest elements that they fit.
+class Copies {
+ public:
+  void Add(const at::Tensor& to, std::int64_t to_byte, const at::Tensor& from, std::int64_t from_byte,
+           std::int64_t bytes) {
+    if (bytes == 0) return;
+    const auto base = [](const at::Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.storage().data()); };
+    const bool wide = (to_byte | from_byte | bytes) % 8 == 0 && (base(to) | base(from)) % 8 == 0;
+    (wide ? wide_ : narrow_).Add(to, to_byte, from, from_byte, bytes, wide ? 8 : 1);
+  }
+  void Run() const {
+    wide_.Run();
+    narrow_.Run();
+  }
+
+ private:
+  struct Pieces {
+    std::vector<at::Tensor> to, from;
+    void Add(const at::Tensor& t, std::int64_t to_byte, const at::Tensor& f, std::int64_t from_byte, std::int64_t bytes,
+             std::int64_t width) {
+      const auto dtype = caffe2::TypeMeta::fromScalarType(width == 8 ? at::kLong : at::kByte);
+      to.push_back(TensorOver(t.storage(), t.key_set(), dtype, {bytes / width}, {1}, to_byte / width));
+      from.push_back(TensorOver(f.storage(), f.key_set(), dtype, {bytes / width}, {1}, from_byte / width));
+    }
+    void Run() const {
+      if (!to.empty()) at::_foreach_copy_(to, from);
+    }
+  };
+  Pieces wide_, narrow_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::int64_t> BytesToCopy(const at::Tensor& t) {
+  if (t.numel() == 0) return 0;
+  std::int64_t span = 1;
+  for (std::int64_t d = 0; d < t.dim(); ++d) span += (t.size(d) - 1) * t.stride(d);
+  constexpr std::int64_t kMostHoles = 2;
+  if (span > kMostHoles * t.numel()) return absl::FailedPreconditionError("an input that moves has holes");
+  return span * static_cast<std::int64_t>(t.element_size());
+}
+
+// Copied inputs keep their address's lowest bits, for which kernels are chosen.
+std::vector<at::Tensor> RecordedRun::GiveInputs(const RecordingFacts& facts, absl::Span<const at::Tensor> inputs,
+                                                const std::vector<bool>& copied) {
+  std::vector<at::Tensor> given(inputs.begin(), inputs.end());
+  places_.assign(inputs.size(), nullptr);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor& t = inputs[i];
+    if (!t.defined()) continue;
+    if (!copied[i]) {
+      places_[i] = PlaceOf(t);
+      continue;
+    }
+    constexpr std::int64_t kAlignment = 64;
+    const std::int64_t bytes = *BytesToCopy(t), size = static_cast<std::int64_t>(t.element_size());
+    const auto low = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(PlaceOf(t)) % kAlignment);
+    const std::int64_t skipped = low % size == 0 ? low : 0;
+    at::Tensor memory = AllocateBytes(bytes + skipped, facts.device);
+    given[i] = TensorOver(memory.storage(), t.key_set(), t.dtype(), t.sizes(), t.strides(), skipped / size);
+    copied_.push_back({static_cast<std::int32_t>(i), bytes, given[i]});
+  }
+  return given;
+}
+
+absl::StatusOr<std::unique_ptr<RecordedRun>> RecordedRun::Record(GraphRecorder& recorder, const Executable& executable,
+                                                                 const RecordingFacts& facts, void* stream,
+                                                                 absl::Span<const at::Tensor> inputs,
+                                                                 const std::vector<bool>& copied,
+                                                                 absl::Span<const std::int64_t> symbols) {
+  auto run = std::unique_ptr<RecordedRun>(new RecordedRun);
+  try {
+    run->stream_ = stream;
+    run->constants_ = facts.constants;
+    const std::vector<at::Tensor> given = run->GiveInputs(facts, inputs, copied);
+    std::vector<at::Tensor> outputs(facts.hidden.size());
+    auto recording = recorder.Record(facts.device, [&] {
+      const RecordingScope scope;
+      return executable.Run(given, symbols, absl::MakeSpan(outputs));
+    });
+    if (!recording.ok()) return recording.status();
+    FF_RETURN_IF_ERROR(run->Understand(facts, given, copied, outputs));
+    run->recording_ = *std::move(recording);
+  } catch (...) {
+    return TorchErrorStatus(std::current_exception(), "");
+  }
+  return run;
+}
+
+absl::Status RecordedRun::Understand(const RecordingFacts& facts, const std::vector<at::Tensor>& given,
+                                     const std::vector<bool>& copied, const std::vector<at::Tensor>& outputs) {
+  const auto find = [](const std::vector<at::Tensor>& tensors, auto&& like) {
+    const auto at =
+        std::find_if(tensors.begin(), tensors.end(), [&](const at::Tensor& t) { return t.defined() && like(t); });
+    return at == tensors.end() ? -1 : static_cast<std::int32_t>(at - tensors.begin());
+  };
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const at::Tensor& t = outputs[o];
+    Result& r = results_.emplace_back();
+    if (!t.defined()) continue;
+    if (t.layout() != at::kStrided || t.device() != facts.device || t.is_conj() || t.is_neg()) {
+      return absl::FailedPreconditionError(absl::StrCat("output ", o, " is no plain tensor of the device"));
+    }
+    r.sizes = t.sizes().vec(), r.strides = t.strides().vec(), r.offset = t.storage_offset();
+    r.dtype = t.dtype(), r.keys = t.key_set();
+    const auto same_memory = [&](const at::Tensor& other) { return other.storage().is_alias_of(t.storage()); };
+    const std::int32_t same = find(given, [&](const at::Tensor& other) { return other.is_same(t); });
+    const std::int32_t input = find(given, same_memory), constant = find(facts.constants, same_memory);
+    // Written over a copy, the new value has to leave it.
+    const bool overwrote = same >= 0 && facts.overwritten[o] == same && copied[Index(same)];
+    if (same >= 0 && !overwrote) {
+      r.kind = Result::Kind::kInput, r.from = same;
+    } else if (input >= 0 && !overwrote) {
+      r.kind = Result::Kind::kViewOfInput, r.from = input;
+      const std::int64_t bytes = PlaceOf(t) - PlaceOf(given[Index(input)]);
+      if (bytes % static_cast<std::int64_t>(t.element_size()) != 0 || t.dtype() != given[Index(input)].dtype()) {
+        return absl::FailedPreconditionError(absl::StrCat("output ", o, " is an input seen as another dtype"));
+      }
+      r.offset = bytes / static_cast<std::int64_t>(t.element_size());
+    } else if (constant >= 0) {
+      r.kind = Result::Kind::kConstant, r.from = constant;
+    } else {
+      r.kind = Result::Kind::kMade;
+      const auto made =
+          std::find_if(made_.begin(), made_.end(), [&](const Made& m) { return m.storage.is_alias_of(t.storage()); });
+      r.from = static_cast<std::int32_t>(made - made_.begin());
+      if (made == made_.end()) made_.push_back({t.storage(), static_cast<std::int64_t>(t.storage().nbytes()), true});
+      made_[Index(r.from)].hidden = made_[Index(r.from)].hidden && facts.hidden[o];
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool RecordedRun::IsFree() const {
+  return std::none_of(made_.begin(), made_.end(), [](const Made& m) { return m.hidden && m.storage.use_count() > 1; });
+}
+
+bool RecordedRun::Matches(absl::Span<const at::Tensor> inputs) const {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (places_[i] != nullptr && places_[i] != inputs[i].const_data_ptr()) return false;
+  }
+  return true;
+}
+
+at::Tensor RecordedRun::MakeTensor(const Result& r, c10::Storage storage, std::int64_t offset) {
+  return TensorOver(std::move(storage), r.keys, r.dtype, r.sizes, r.strides, offset);
+}
+
+absl::Status RecordedRun::Replay(absl::Span<const at::Tensor> inputs, absl::Span<at::Tensor> outputs) const {
+  try {
+    Copies in;
+    for (const Copied& c : copied_) {
+      const at::Tensor& from = inputs[Index(c.input)];
+      in.Add(c.memory, OffsetInStorage(c.memory), from, OffsetInStorage(from), c.bytes);
+    }
+    in.Run();
+    FF_RETURN_IF_ERROR(recording_->Replay());
+    Copies out;
+    std::vector<c10::Storage> storages;
+    for (const Made& m : made_) {
+      storages.push_back(m.storage);
+      if (m.hidden) continue;
+      const at::Tensor fresh = AllocateBytes(m.bytes, m.storage.device());
+      const at::Tensor from = TensorOver(m.storage, fresh.key_set(), fresh.dtype(), {m.bytes}, {1}, 0);
+      out.Add(fresh, 0, from, 0, m.bytes);
+      storages.back() = fresh.storage();
+    }
+    out.Run();
+    for (std::size_t o = 0; o < results_.size(); ++o) {
+      const Result& r = results_[o];
+      if (r.kind == Result::Kind::kUndefined) continue;
+      if (r.kind == Result::Kind::kMade) {
+        outputs[o] = MakeTensor(r, storages[Index(r.from)], r.offset);
+        continue;
+      }
+      const at::Tensor& base = r.kind == Result::Kind::kConstant ? constants_[Index(r.from)] : inputs[Index(r.from)];
+      if (r.kind == Result::Kind::kInput) {
+        outputs[o] = base;
+      } else {
+        const bool view = r.kind == Result::Kind::kViewOfInput;
+        outputs[o] = MakeTensor(r, base.storage(), view ? base.storage_offset() + r.offset : r.offset);
+      }
+    }
+  } catch (...) {
+    return TorchErrorStatus(std::current_exception(), "");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace framefuse

@@ -1,0 +1,104 @@
+// See graph_recorder.h. Owner: python.
+#include "python/graph_recorder.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cuda_runtime/driver.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+class Gil {
+ public:
+  Gil() : state_(PyGILState_Ensure()) {}
+  ~Gil() { PyGILState_Release(state_); }
+  Gil(const Gil&) = delete;
+  Gil& operator=(const Gil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+// Of what the package's functions return: None, or the text of an error.
+absl::Status StatusOf(const Ref& returned) {
+  if (returned && returned.get() == Py_None) return absl::OkStatus();
+  const char* text = returned && PyUnicode_Check(returned.get()) ? PyUnicode_AsUTF8(returned.get()) : nullptr;
+  PyErr_Clear();
+  return absl::UnavailableError(text != nullptr ? text : "unknown error");
+}
+
+class PythonRecording final : public GraphRecording {
+ public:
+  explicit PythonRecording(Ref object) : object_(std::move(object)) {}
+  // At the interpreter's end, what CUDA holds ends with the process.
+  ~PythonRecording() override {
+    if (!Py_IsInitialized()) {
+      (void)object_.release();
+      return;
+    }
+    const Gil gil;
+    (void)Call("close");
+    object_ = Ref();
+  }
+  absl::Status Replay() override {
+    const Gil gil;
+    return Call("replay");
+  }
+  // The GIL is held.
+  absl::Status Call(const char* method) {
+    return StatusOf(Ref::Steal(PyObject_CallMethod(object_.get(), method, nullptr)));
+  }
+
+ private:
+  Ref object_;
+};
+
+class PythonRecorder final : public GraphRecorder {
+ public:
+  explicit PythonRecorder(Ref begin) : begin_(std::move(begin)) {}
+
+  absl::Status Serves(c10::Device device) override {
+    if (!device.is_cuda()) return absl::FailedPreconditionError("the work is on " + device.str());
+    return cuda::GetDevice(device.index()).status();
+  }
+
+  absl::StatusOr<void*> CurrentStream(c10::Device device) override {
+    FF_ASSIGN_OR_RETURN(const cuda::Stream stream, cuda::CurrentStream(device.index()));
+    FF_ASSIGN_OR_RETURN(const cuda::Driver* driver, cuda::GetDriver());
+    int capturing = 0;
+    FF_RETURN_IF_ERROR(driver->Check(driver->StreamIsCapturing(stream, &capturing), "cuStreamIsCapturing"));
+    if (capturing != 0) return absl::UnavailableError("the stream is being captured");
+    return stream;
+  }
+
+  absl::StatusOr<std::unique_ptr<GraphRecording>> Record(c10::Device device,
+                                                         const std::function<absl::Status()>& work) override {
+    std::unique_ptr<PythonRecording> recording;
+    {
+      const Gil gil;
+      Ref object = Ref::Steal(PyObject_CallFunction(begin_.get(), "i", static_cast<int>(device.index())));
+      if (!object || PyUnicode_Check(object.get())) return StatusOf(object);
+      recording = std::make_unique<PythonRecording>(std::move(object));
+    }
+    absl::Status status = work();
+    const Gil gil;
+    const absl::Status ended = recording->Call(status.ok() ? "end" : "abandon");
+    if (!status.ok()) return status;
+    FF_RETURN_IF_ERROR(ended);
+    return recording;
+  }
+
+ private:
+  const Ref begin_;
+};
+
+}  // namespace
+
+std::unique_ptr<GraphRecorder> MakeGraphRecorder(Ref begin) {
+  return begin ? std::make_unique<PythonRecorder>(std::move(begin)) : nullptr;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,19 @@
+// The recorder of CUDA graphs (backends/runtime/graph_recorder.h) through torch's Python interface.
+// Invariant: takes the GIL for beginning, ending and replaying only, never for the work that is recorded.
+// Owner: python.
+#ifndef FRAMEFUSE_PYTHON_GRAPH_RECORDER_H_
+#define FRAMEFUSE_PYTHON_GRAPH_RECORDER_H_
+
+#include <memory>
+
+#include "backends/runtime/graph_recorder.h"
+#include "frame_eval/ref.h"
+
+namespace framefuse {
+
+// `begin(device_index)` starts a recording and returns it; see framefuse/_cuda_graphs.py.
+std::unique_ptr<GraphRecorder> MakeGraphRecorder(Ref begin);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_PYTHON_GRAPH_RECORDER_H_

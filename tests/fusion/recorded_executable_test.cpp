@@ -1,0 +1,423 @@
+// Executables whose runs are recorded and replayed, with a recorder that keeps a tape of what a pretended device was
+// told to do on raw addresses: what a replay must not overwrite, which inputs it reads where, and when nothing is
+// recorded. Owner: tests/fusion.
+#include "backends/runtime/recorded_executable.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "backends/runtime/graph_recorder.h"
+#include "backends/runtime/recordable.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+using Tape = std::vector<std::function<void()>>;
+thread_local Tape* recorded_tape = nullptr;
+
+void Launch(std::function<void()> work) {
+  if (recorded_tape != nullptr) {
+    recorded_tape->push_back(std::move(work));
+  } else {
+    work();
+  }
+}
+
+struct Counts {
+  int begun = 0, replays = 0, alive = 0;
+};
+
+class TapeRecorder final : public GraphRecorder {
+ public:
+  static inline Counts counts;
+  static inline void* stream = nullptr;
+  static inline bool user_captures = false, fails = false, serves = true;
+
+  class Recording final : public GraphRecording {
+   public:
+    explicit Recording(Tape tape) : tape_(std::move(tape)) { ++counts.alive; }
+    ~Recording() override { --counts.alive; }
+    absl::Status Replay() override {
+      ++counts.replays;
+      for (const auto& work : tape_) work();
+      return absl::OkStatus();
+    }
+
+   private:
+    Tape tape_;
+  };
+
+  absl::Status Serves(c10::Device) override {
+    return serves ? absl::OkStatus() : absl::UnavailableError("this device is not served");
+  }
+  absl::StatusOr<void*> CurrentStream(c10::Device) override {
+    if (user_captures) return absl::UnavailableError("captured");
+    return stream;
+  }
+  absl::StatusOr<std::unique_ptr<GraphRecording>> Record(c10::Device,
+                                                         const std::function<absl::Status()>& work) override {
+    ++counts.begun;
+    Tape tape;
+    recorded_tape = &tape;
+    absl::Status status = work();
+    recorded_tape = nullptr;
+    if (fails) status = absl::InternalError("the device cannot record this");
+    if (!status.ok()) return status;
+    return std::make_unique<Recording>(std::move(tape));
+  }
+};
+
+using Work = std::function<void(absl::Span<const at::Tensor>, absl::Span<at::Tensor>)>;
+
+class TapedExecutable final : public Executable {
+ public:
+  explicit TapedExecutable(Work work) : work_(std::move(work)) {}
+  absl::Status Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t>,
+                   absl::Span<at::Tensor> outputs) const override {
+    work_(inputs, outputs);
+    return absl::OkStatus();
+  }
+  std::vector<PlanGroup> Explain() const override { return {}; }
+
+ private:
+  Work work_;
+};
+
+// result[i] = f(a[i], b[i]) of dense f32 tensors, by the addresses that they have now.
+template <typename F>
+void Elementwise(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b, F f) {
+  float* out = result.data_ptr<float>();
+  const float *x = a.const_data_ptr<float>(), *y = b.const_data_ptr<float>();
+  Launch([out, x, y, n = result.numel(), f] {
+    for (std::int64_t i = 0; i < n; ++i) out[i] = f(x[i], y[i]);
+  });
+}
+
+constexpr char kTwoInputs[] = R"(graph "g" functional
+input %0: f32[4, 3] argument
+input %1: f32[4, 3] argument
+%2: f32[4, 3] = aten.mul.Tensor(%0, %1)
+%3: f32[4, 3] = aten.add.Tensor(%0, %1, alpha=1)
+output %2 user
+output %3 hidden
+)";
+
+// Outputs: x * y, visible; x + y, hidden where `first_kept_output` says so.
+void ProductAndSum(absl::Span<const at::Tensor> in, absl::Span<at::Tensor> out) {
+  out[0] = at::empty({4, 3});
+  out[1] = at::empty({4, 3});
+  Elementwise(out[0], in[0], in[1], [](float a, float b) { return a * b; });
+  Elementwise(out[1], in[0], in[1], [](float a, float b) { return a + b; });
+}
+
+class Recorded : public ::testing::Test {
+ protected:
+  Recorded() {
+    SetGraphRecorder(std::make_unique<TapeRecorder>());
+    TapeRecorder::counts = {};
+    TapeRecorder::stream = nullptr;
+    TapeRecorder::user_captures = TapeRecorder::fails = false;
+    TapeRecorder::serves = true;
+  }
+  ~Recorded() override { SetGraphRecorder(nullptr); }
+
+  static std::unique_ptr<Executable> Make(Work work, const char* text = kTwoInputs, int first_kept = 1) {
+    absl::StatusOr<ir::Graph> graph = ir::Parse(text);
+    EXPECT_TRUE(graph.ok()) << MessageOf(graph.status());
+    BackendOptions options;
+    options.first_kept_output = first_kept;
+    const ExecutableFactory factory = RecordingFactory([work](ir::Graph, const BackendOptions&) {
+      return absl::StatusOr<std::unique_ptr<Executable>>(std::make_unique<TapedExecutable>(work));
+    });
+    return *factory(*std::move(graph), options);
+  }
+  static std::vector<at::Tensor> Run(const Executable& executable, const std::vector<at::Tensor>& inputs,
+                                     std::size_t outputs = 2) {
+    std::vector<at::Tensor> results(outputs);
+    EXPECT_TRUE(executable.Run(inputs, {}, absl::MakeSpan(results)).ok());
+    return results;
+  }
+  const Counts& counts() const { return TapeRecorder::counts; }
+};
+
+TEST_F(Recorded, VisibleResultsStayAsTheyWere) {
+  const auto executable = Make(ProductAndSum);
+  const at::Tensor y = at::randn({4, 3});
+  std::vector<at::Tensor> xs, products;
+  for (int i = 0; i < 12; ++i) {
+    xs.push_back(at::randn({4, 3}));
+    products.push_back(Run(*executable, {xs.back(), y})[0]);
+  }
+  EXPECT_EQ(counts().begun, 1);
+  EXPECT_GE(counts().replays, 7);
+  for (std::size_t i = 0; i < xs.size(); ++i) EXPECT_TRUE(at::equal(products[i], xs[i] * y)) << i;
+}
+
+TEST_F(Recorded, InputsThatStayAreReadInPlace) {
+  const auto executable = Make(ProductAndSum);
+  const at::Tensor x = at::randn({4, 3}), y = at::randn({4, 3});
+  for (int i = 0; i < 6; ++i) {
+    x.add_(1);
+    EXPECT_TRUE(at::equal(Run(*executable, {x, y})[0], x * y));
+  }
+  EXPECT_EQ(counts().begun, 1);
+  EXPECT_EQ(counts().replays, 4);
+  // Elsewhere now: nothing may be read at the old address.
+  const at::Tensor moved = at::randn({4, 3});
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(at::equal(Run(*executable, {moved, y})[0], moved * y));
+  EXPECT_TRUE(at::equal(Run(*executable, {x, y})[0], x * y));
+}
+
+TEST_F(Recorded, HiddenResultsInUseAreNotOverwritten) {
+  const auto executable = Make(ProductAndSum);
+  const at::Tensor y = at::randn({4, 3});
+  std::vector<at::Tensor> xs, sums;
+  for (int i = 0; i < 10; ++i) {
+    xs.push_back(at::randn({4, 3}));
+    sums.push_back(Run(*executable, {xs.back(), y})[1]);
+  }
+  for (std::size_t i = 0; i < xs.size(); ++i) EXPECT_TRUE(at::equal(sums[i], xs[i] + y)) << i;
+  const int before = counts().replays;
+  at::Storage kept = sums.back().storage();  // a storage alone is in use, too
+  const at::Tensor last = sums.back();
+  sums.clear();
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(at::equal(Run(*executable, {xs[0], y})[1], xs[0] + y));
+  EXPECT_GT(counts().replays, before);
+  EXPECT_TRUE(at::equal(last, xs.back() + y));
+}
+
+TEST_F(Recorded, AHiddenResultThatIsAlsoVisibleLeaves) {
+  const auto executable = Make([](absl::Span<const at::Tensor> in, absl::Span<at::Tensor> out) {
+    out[0] = at::empty({4, 3});
+    out[1] = out[0].view({12}).slice(0, 3, 9);
+    Elementwise(out[0], in[0], in[1], [](float a, float b) { return a - b; });
+  });
+  const at::Tensor y = at::randn({4, 3});
+  std::vector<at::Tensor> xs;
+  std::vector<std::vector<at::Tensor>> results;
+  for (int i = 0; i < 9; ++i) {
+    xs.push_back(at::randn({4, 3}));
+    results.push_back(Run(*executable, {xs.back(), y}));
+  }
+  EXPECT_GT(counts().replays, 0);
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    EXPECT_TRUE(at::equal(results[i][0], xs[i] - y));
+    EXPECT_TRUE(at::equal(results[i][1], (xs[i] - y).view({12}).slice(0, 3, 9)));
+    EXPECT_TRUE(results[i][0].storage().is_alias_of(results[i][1].storage()));
+  }
+}
+
+TEST_F(Recorded, ResultsThatAreInputsOrViewsOfThem) {
+  const auto executable = Make([](absl::Span<const at::Tensor> in, absl::Span<at::Tensor> out) {
+    out[0] = in[0];
+    out[1] = in[1].select(0, 2);
+  });
+  const at::Tensor x = at::randn({4, 3});
+  for (int i = 0; i < 8; ++i) {
+    const at::Tensor y = at::randn({5, 4, 3})[i % 5];
+    const std::vector<at::Tensor> results = Run(*executable, {x, y});
+    EXPECT_TRUE(results[0].is_same(x));
+    EXPECT_TRUE(results[1].storage().is_alias_of(y.storage()) && at::equal(results[1], y[2]));
+  }
+  EXPECT_GT(counts().replays, 0);
+}
+
+constexpr char kMutates[] = R"(graph "g" functional
+input %0: f32[4, 3] argument mutated=0
+input %1: f32[4, 3] argument
+%2: f32[4, 3] = aten.add.Tensor(%0, %1, alpha=1)
+output %2 mutated_input=0
+)";
+
+// As a kernel that was allowed to: the new value is written over the input, which is the output.
+void AddInPlace(absl::Span<const at::Tensor> in, absl::Span<at::Tensor> out) {
+  Elementwise(in[0], in[0], in[1], [](float a, float b) { return a + b; });
+  out[0] = in[0];
+}
+
+TEST_F(Recorded, AnInputThatStaysIsWrittenInPlace) {
+  const auto executable = Make(AddInPlace, kMutates, -1);
+  executable->AllowOverwrites({{0, 0}});
+  const at::Tensor x = at::full({4, 3}, 0.0F), one = at::full({4, 3}, 1.0F);
+  for (int i = 1; i < 8; ++i) {
+    EXPECT_TRUE(Run(*executable, {x, one}, 1)[0].is_same(x));
+    EXPECT_TRUE(at::equal(x, at::full({4, 3}, static_cast<float>(i))));
+  }
+  EXPECT_EQ(counts().replays, 5);
+}
+
+TEST_F(Recorded, ANewValueOfAnInputThatMoves) {
+  const auto executable = Make(AddInPlace, kMutates, -1);
+  executable->AllowOverwrites({{0, 0}});
+  const at::Tensor one = at::full({4, 3}, 1.0F);
+  std::vector<at::Tensor> kept;
+  for (int i = 0; i < 9; ++i) {
+    kept.push_back(at::full({4, 3}, static_cast<float>(i)));
+    const at::Tensor result = Run(*executable, {kept.back(), one}, 1)[0];
+    EXPECT_TRUE(at::equal(result, at::full({4, 3}, static_cast<float>(i + 1))));
+    kept.push_back(result);
+  }
+  EXPECT_GT(counts().replays, 0);
+}
+
+TEST_F(Recorded, OtherLayoutsAndSizesAreOthersToRecord) {
+  const Work work = [](absl::Span<const at::Tensor> in, absl::Span<at::Tensor> out) {
+    out[0] = at::empty(in[0].sizes());
+    const at::Tensor x = in[0], y = in[1], result = out[0];
+    Launch([x, y, result] { result.copy_(x * y); });
+  };
+  const auto executable = Make(work);
+  for (int round = 0; round < 4; ++round) {
+    for (std::int64_t n = 1; n < 12; ++n) {
+      const at::Tensor x = at::randn({n, 3}), y = at::randn({3, n}).t();
+      EXPECT_TRUE(at::equal(Run(*executable, {x, y})[0], x * y));
+      EXPECT_TRUE(at::equal(Run(*executable, {y, x})[0], x * y));
+    }
+  }
+}
+
+TEST_F(Recorded, NothingIsRecordedOrReplayedWhileTheUserRecords) {
+  const auto executable = Make(ProductAndSum);
+  const at::Tensor x = at::randn({4, 3}), y = at::randn({4, 3});
+  TapeRecorder::user_captures = true;
+  for (int i = 0; i < 4; ++i) Run(*executable, {x, y});
+  EXPECT_EQ(counts().begun, 0);
+  TapeRecorder::user_captures = false;
+  for (int i = 0; i < 4; ++i) Run(*executable, {x, y});
+  EXPECT_EQ(counts().replays, 2);
+  TapeRecorder::user_captures = true;
+  EXPECT_TRUE(at::equal(Run(*executable, {x, y})[0], x * y));
+  EXPECT_EQ(counts().replays, 2);
+}
+
+TEST_F(Recorded, AnotherStreamHasRecordingsOfItsOwn) {
+  const auto executable = Make(ProductAndSum);
+  const at::Tensor x = at::randn({4, 3}), y = at::randn({4, 3});
+  for (int i = 0; i < 3; ++i) Run(*executable, {x, y});
+  EXPECT_EQ(counts().begun, 1);
+  int other = 0;
+  TapeRecorder::stream = &other;
+  Run(*executable, {x, y});
+  EXPECT_EQ(counts().begun, 2);
+  EXPECT_EQ(counts().replays, 1);
+  Run(*executable, {x, y});
+  EXPECT_EQ(counts().replays, 2);
+}
+
+TEST_F(Recorded, ARecordingThatFailsIsNotTriedAgain) {
+  const auto executable = Make(ProductAndSum);
+  TapeRecorder::fails = true;
+  const at::Tensor x = at::randn({4, 3}), y = at::randn({4, 3});
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(at::equal(Run(*executable, {x, y})[0], x * y));
+  EXPECT_EQ(counts().begun, 1);
+  EXPECT_EQ(counts().replays, 0);
+}
+
+TEST_F(Recorded, RecordingsEndWithTheirExecutable) {
+  auto executable = Make(ProductAndSum);
+  const at::Tensor x = at::randn({4, 3}), y = at::randn({4, 3});
+  for (int i = 0; i < 6; ++i) Run(*executable, {x, y});
+  EXPECT_EQ(counts().alive, 1);
+  const at::Tensor sum = Run(*executable, {x, y})[1];
+  executable.reset();
+  EXPECT_EQ(counts().alive, 0);
+  EXPECT_TRUE(at::equal(sum, x + y));
+}
+
+TEST_F(Recorded, ThreadsShareAnExecutable) {
+  const auto executable = Make(ProductAndSum);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      const at::Tensor y = at::full({4, 3}, static_cast<float>(t));
+      std::vector<std::vector<at::Tensor>> kept;
+      for (int i = 0; i < 200; ++i) {
+        const at::Tensor x = at::full({4, 3}, static_cast<float>(i));
+        kept.push_back(Run(*executable, {x, y}));
+        if (!at::equal(kept.back()[0], x * y) || !at::equal(kept.back()[1], x + y)) ++wrong;
+        if (kept.size() > 3) kept.erase(kept.begin());
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+struct Refusal {
+  const char* name;
+  const char* text;
+  const char* why;
+};
+
+class Refused : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(Refused, SaysWhy) {
+  const absl::StatusOr<ir::Graph> graph = ir::Parse(GetParam().text);
+  ASSERT_TRUE(graph.ok()) << MessageOf(graph.status());
+  const absl::StatusOr<c10::Device> device = DeviceToRecordOn(*graph);
+  ASSERT_FALSE(device.ok());
+  EXPECT_NE(MessageOf(device.status()).find(GetParam().why), std::string::npos) << MessageOf(device.status());
+}
+
+INSTANTIATE_TEST_SUITE_P(Text, Refused,
+                         ::testing::Values(Refusal{"writes", R"(graph "g"
+input %0: f32[3]{device=cuda:0} argument mutated
+aten.add_.Tensor(%0, %0, alpha=1)
+)",
+                                                   "writes its inputs"},
+                                           Refusal{"two_devices", R"(graph "g" functional
+input %0: f32[3]{device=cuda:0} argument "x"
+input %1: f32[3]{device=cuda:1} argument "other"
+%2: f32[3]{device=cuda:0} = aten.neg(%0)
+output %2 user
+)",
+                                                   "other is on cuda:1"},
+                                           Refusal{"to_the_host", R"(graph "g" functional
+input %0: f32[3]{device=cuda:0} argument
+%1: f32[3] = aten._to_copy(%0, device=cpu)
+%2: f32[3]{device=cuda:0} = aten.neg(%0)
+output %1 user
+output %2 user
+)",
+                                                   "is on c"},
+                                           Refusal{"mask", R"(graph "g" functional
+input %0: f32[3]{device=cuda:0} argument
+input %1: bool[3]{device=cuda:0} argument
+%2: f32[2]{device=cuda:0} = aten.index.Tensor(%0, [%1])
+output %2 user
+)",
+                                                   "waits for its values"},
+                                           Refusal{"values_decide_sizes", R"(graph "g" functional
+input %0: f32[3]{device=cuda:0} argument
+%1: i64[2, 1]{device=cuda:0} = aten.nonzero(%0)
+output %1 user
+)",
+                                                   "waits for its values"}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Recordable, ByPositionAndWithNumbers) {
+  const absl::StatusOr<ir::Graph> graph = ir::Parse(R"(graph "g" functional
+input %0: f32[3]{device=cuda:1} argument
+input %1: i64[2]{device=cuda:1} argument
+constant %2: f64[]{wrapped} = [2.5]
+%3: f32[2]{device=cuda:1} = aten.index.Tensor(%0, [%1])
+%4: f32[2]{device=cuda:1} = aten.mul.Tensor(%3, %2)
+output %4 user
+)");
+  ASSERT_TRUE(graph.ok()) << MessageOf(graph.status());
+  const absl::StatusOr<c10::Device> device = DeviceToRecordOn(*graph);
+  ASSERT_TRUE(device.ok()) << MessageOf(device.status());
+  EXPECT_EQ(*device, c10::Device("cuda:1"));
+}
+
+}  // namespace
+}  // namespace framefuse
