@@ -151,7 +151,9 @@ std::string FactExpression(const Fact& fact, const std::string& source) {
       return "list(" + source + ") == " + ElementsText(fact.elements);
     case GuardKind::kTypeLookup:
       return "lookup(" + source + ", " + key + ") is " +
-             (fact.expected.empty() ? "<absent>" : ExpectedText(fact.expected));
+             (fact.number != 0        ? "as in version " + std::to_string(fact.number)
+              : fact.expected.empty() ? "<absent>"
+                                      : ExpectedText(fact.expected));
     case GuardKind::kCellEmpty:
       return "is_empty(" + source + ")";
     case GuardKind::kNull:

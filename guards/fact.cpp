@@ -93,6 +93,7 @@ bool HoldsLacksAttr(const Fact& fact, BorrowedRef value) {
 
 bool HoldsTypeLookup(const Fact& fact, BorrowedRef value) {
   if (!value || !PyType_Check(value.get())) return false;
+  if (fact.number != 0) return frame_ops::TypeVersion(reinterpret_cast<PyTypeObject*>(value.get())) == fact.number;
   PyObject* found = frame_ops::TypeLookup(reinterpret_cast<PyTypeObject*>(value.get()), fact.key.key.get());
   return fact.expected.empty() ? found == nullptr : fact.expected.Is(found);
 }
@@ -143,7 +144,7 @@ absl::StatusOr<Fact> MakeFact(const Guard& guard) {
         return absl::InvalidArgumentError("kTypeLookup needs (name,) or (name, object)");
       }
       fact.key = DictKey(PyTuple_GET_ITEM(pair, 0));
-      if (PyTuple_GET_SIZE(pair) > 1) fact.expected = Held(PyTuple_GET_ITEM(pair, 1));
+      if (PyTuple_GET_SIZE(pair) > 1 && guard.aux == 0) fact.expected = Held(PyTuple_GET_ITEM(pair, 1));
       break;
     }
     case GuardKind::kKeys:

@@ -50,13 +50,13 @@ bool GuardSet::AddLength(SourceId source, std::int64_t length, const UserLocatio
 }
 
 bool GuardSet::AddTypeLookup(SourceId type_source, BorrowedRef name, BorrowedRef found_or_null,
-                             const UserLocation& where) {
+                             const UserLocation& where, std::int64_t version) {
   Ref pair = Ref::Steal(found_or_null ? PyTuple_Pack(2, name.get(), found_or_null.get()) : PyTuple_Pack(1, name.get()));
   if (!pair) {
     PyErr_Clear();
     return false;
   }
-  return Add(type_source, GuardKind::kTypeLookup, pair, where);
+  return Add(type_source, GuardKind::kTypeLookup, pair, where, version);
 }
 
 bool GuardSet::AddTensor(SourceId source, BorrowedRef tensor, const UserLocation& where) {

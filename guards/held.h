@@ -1,7 +1,7 @@
 // Held: an object that a guard expects, kept the way that does not change its life time.
-// Code objects, instances of user types and classes made in a function are held by weak reference where their type
-// allows it, so that an entry never keeps a model alive; once the object is dead, the guard fails for good. Other
-// types, functions, modules and immutables are held strongly.
+// Code objects, instances of user types, and classes and functions made in a function are held by weak reference where
+// their type allows it, so that an entry never keeps a model alive; once the object is dead, the guard fails for good.
+// Other types, functions, modules and immutables are held strongly.
 #ifndef FRAMEFUSE_GUARDS_HELD_H_
 #define FRAMEFUSE_GUARDS_HELD_H_
 
@@ -35,6 +35,9 @@ class Held {
   Ref reference_;
   bool weak_ = false;
 };
+
+// A class made in a function.
+bool IsLocalClass(BorrowedRef object);
 
 }  // namespace framefuse
 

@@ -201,7 +201,7 @@ CompiledProgram::Memory& CompiledProgram::SelectMemory(PyObject* anchor) const {
   memory.dicts.assign(image_->blocks.size() + kLookAhead, nullptr);
   memory.hints.assign(image_->tensors.size(), TensorHint());
   for (std::size_t i = 0; i < image_->reads.size(); ++i) {
-    if (image_->reads[i].kind == SourceKind::kConstant) memory.objects[i] = image_->reads[i].constant.get();
+    if (image_->reads[i].kind == SourceKind::kConstant) memory.objects[i] = image_->reads[i].constant.get().get();
   }
   return memory;
 }
@@ -210,6 +210,9 @@ bool CompiledProgram::Check(const FrameView& frame, ResolvedSources* resolved) c
   ResolvedSources unused;
   if (resolved == nullptr) resolved = &unused;
   resolved->owned.clear();
+  for (const Held* constant : image_->weak_constants) {
+    if (!constant->get()) return false;
+  }
   Memory& memory = SelectMemory(ReadAnchor(frame));
   resolved->objects = memory.objects.data();
   Run run{*image_, memory, frame, &resolved->owned, *this};
@@ -229,6 +232,9 @@ bool CompiledProgram::Check(const FrameView& frame, ResolvedSources* resolved) c
 
 bool CompiledProgram::IsDead() const {
   const auto dead = [](const Held& held) { return held.weak() && !held.get(); };
+  for (const Held* constant : image_->weak_constants) {
+    if (dead(*constant)) return true;
+  }
   return std::any_of(image_->facts.begin(), image_->facts.end(), [&](const Fact& fact) {
     return dead(fact.expected) || std::any_of(fact.elements.begin(), fact.elements.end(), dead);
   });

@@ -73,6 +73,7 @@ struct ProgramImage {
   std::vector<TensorCheck> tensors;  // those that are no argument: checked together, last
   std::vector<SourceId> overlap_sources;
   OverlapFact overlap;
+  std::vector<const Held*> weak_constants;  // of reads: their objects must be alive before anything is looked at
   std::size_t guard_count = 0;
 
   std::vector<Step> full, quick, slow;  // full and quick end in kLookAhead steps that are never run

@@ -21,6 +21,11 @@ bool IsFixedType(PyTypeObject* type) {
   return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0 && !PyType_IsSubtype(type, &PyModule_Type);
 }
 
+Ref TextOf(BorrowedRef object) {
+  const std::string text = ReprText(object);
+  return Ref::Steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 bool IsRelation(GuardKind kind) { return kind == GuardKind::kSameAs || kind == GuardKind::kDistinctFrom; }
 
 class ProgramBuilder {
@@ -111,10 +116,9 @@ absl::Status ProgramBuilder::MakeReads() {
     image_->sources[i] = source;
     // A key that is a user's object must not live as long as the entry: only its text does.
     if (image_->reads[i].key != nullptr && image_->reads[i].key->key.weak()) {
-      const std::string text = ReprText(source.key);
-      image_->sources[i].key =
-          Ref::Steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+      image_->sources[i].key = TextOf(source.key);
     }
+    if (image_->reads[i].constant.weak()) image_->sources[i].key = TextOf(source.key);
   }
   return absl::OkStatus();
 }
@@ -130,7 +134,7 @@ void ProgramBuilder::LearnTypes() {
       type_of_[i] = &PyDict_Type;
     }
     if (kind == SourceKind::kConstant) {
-      PyTypeObject* type = image_->reads[i].constant.type();
+      PyTypeObject* type = image_->reads[i].constant.get().type();
       if (IsFixedType(type)) type_of_[i] = type;
     }
   }
@@ -154,7 +158,7 @@ void ProgramBuilder::ResolveConstantTypes() {
     if (type == nullptr) continue;
     read.kind = SourceKind::kConstant;
     read.base = kNoSource;
-    read.constant = Ref::Create(reinterpret_cast<PyObject*>(type));
+    read.constant = Held::ForUse(reinterpret_cast<PyObject*>(type));
   }
 }
 
@@ -163,8 +167,8 @@ void ProgramBuilder::MergeTypeLookups() {
   absl::flat_hash_map<PyObject*, SourceId> first;
   const auto canonical = [&](SourceId source) {
     const Read& read = ReadOf(source);
-    if (read.kind != SourceKind::kConstant || !PyType_Check(read.constant.get())) return source;
-    return first.try_emplace(read.constant.get(), source).first->second;
+    if (read.kind != SourceKind::kConstant || !PyType_Check(read.constant.get().get())) return source;
+    return first.try_emplace(read.constant.get().get(), source).first->second;
   };
   for (Read& read : image_->reads) {
     if (read.kind == SourceKind::kTypeAttr) read.base = canonical(read.base);
@@ -313,7 +317,7 @@ absl::Status ProgramBuilder::EmitFact(const Fact& fact) {
       if (FollowsFromObject(fact)) group = Group(fact.source);
   }
   if (group == kStatic) {
-    if (Holds(fact, ReadOf(fact.source).constant)) return absl::OkStatus();
+    if (Holds(fact, ReadOf(fact.source).constant.get())) return absl::OkStatus();
     return absl::FailedPreconditionError("a guard on a constant does not hold: " +
                                          PrintSource(image_->sources, fact.source, image_->slot_names));
   }
@@ -390,7 +394,7 @@ void ProgramBuilder::FinishSlowSteps() {
 void ProgramBuilder::MakeQuickList() {
   for (const Step& step : image_->full) {
     const bool module_constant = step.op == StepOp::kInstanceBlock && Group(step.source) == kStatic &&
-                                 PyModule_Check(ReadOf(step.source).constant.get());
+                                 PyModule_Check(ReadOf(step.source).constant.get().get());
     const bool known_dict = step.op == StepOp::kItemsBlock && IsKnownDict(step.source);
     if (!module_constant && !known_dict) image_->quick.push_back(step);
   }
@@ -424,6 +428,9 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> ProgramBuilder::Build(absl::Span<c
   if (absl::Status status = MakeReads(); !status.ok()) return status;
   LearnTypes();
   ResolveConstantTypes();
+  for (const Read& read : image_->reads) {
+    if (read.constant.weak()) image_->weak_constants.push_back(&read.constant);
+  }
   MergeTypeLookups();
   AssignGroups();
   if (image_->has_global_state) {

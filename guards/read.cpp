@@ -176,8 +176,8 @@ PyObject* ReadInstanceAttr(PyObject* base, const Read& read) {
 }
 
 PyObject* ReadSlot(PyObject* base, const Read& read) {
-  auto* descriptor = reinterpret_cast<PyMemberDescrObject*>(read.constant.get());
-  return PyObject_TypeCheck(base, PyDescr_TYPE(descriptor)) ? At(base, read.offset) : nullptr;
+  auto* owner = reinterpret_cast<PyTypeObject*>(read.constant.get().get());
+  return owner != nullptr && PyObject_TypeCheck(base, owner) ? At(base, read.offset) : nullptr;
 }
 
 PyObject* ReadMethod(PyObject* base, bool self) {
@@ -215,7 +215,7 @@ PyObject* ReadFrame(const Read& read, const FrameView& frame) {
     case SourceKind::kBuiltins:
       return frame.builtins;
     case SourceKind::kConstant:
-      return read.constant.get();
+      return read.constant.get().get();
     case SourceKind::kAbcToken:
       return AbcToken();
     case SourceKind::kHandledException:
@@ -279,10 +279,10 @@ absl::StatusOr<Read> MakeRead(const Source& source) {
   switch (source.kind) {
     case SourceKind::kConstant:
       if (!source.key) return Malformed("a constant source needs its object");
-      read.constant = source.key;
+      read.constant = Held::ForUse(source.key);
       break;
     case SourceKind::kCachedResult:
-      read.constant = source.key;
+      read.constant = Held::ForUse(source.key);
       break;
     case SourceKind::kSlotAttr: {
       if (!source.key || source.key.type() != &PyMemberDescr_Type)
@@ -290,7 +290,7 @@ absl::StatusOr<Read> MakeRead(const Source& source) {
       const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(source.key.get())->d_member;
       if (member->type != T_OBJECT_EX && member->type != T_OBJECT)
         return Malformed("a slot source needs an object member");
-      read.constant = source.key;
+      read.constant = Held::ForUse(reinterpret_cast<PyObject*>(PyDescr_TYPE(source.key.get())));
       read.offset = member->offset;
       break;
     }
@@ -340,7 +340,7 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
     case SourceKind::kMethodFunction:
       return ReadMethod(base, false);
     case SourceKind::kCachedResult:
-      return frame_ops::CanReadLruCache(base) ? frame_ops::LruCachedResult(base, read.constant) : nullptr;
+      return frame_ops::CanReadLruCache(base) ? frame_ops::LruCachedResult(base, read.constant.get()) : nullptr;
     case SourceKind::kWeakrefTarget:
       return PyWeakref_CheckRefExact(base) ? PyWeakref_GET_OBJECT(base) : nullptr;
     case SourceKind::kTensorGrad:

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "frame_eval/frame_view.h"
 #include "guards/dict_lookup.h"
+#include "guards/held.h"
 #include "guards/source.h"
 
 namespace framefuse {
@@ -43,7 +44,7 @@ struct Read {
   std::int32_t index = 0;    // as the source's; for items of sequences, the key as an integer
   bool integer_key = false;  // the key is an int (or a bool): may index a sequence
   Py_ssize_t offset = 0;     // kSlotAttr: where the member lies
-  Ref constant;              // kConstant: the object; kSlotAttr: the member descriptor; kCachedResult: the key
+  Held constant;             // kConstant: the object; kSlotAttr: the descriptor's class; kCachedResult: the key
   std::unique_ptr<DictKey> key;
 };
 

@@ -153,6 +153,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Tracked* InstanceDictOf(Tracked& instance);
 
   // ---- attributes (capture_attributes.cpp)
+  bool GoesFirst(BorrowedRef descriptor);
   Value GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing);
   Value CallMissingHook(Activation& act, ValueView owner, BorrowedRef name);  // the type's __getattr__
   bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value_or_null);

@@ -99,13 +99,20 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
   return GenericGetAttr(act, owner, name, false);
 }
 
+// A data descriptor is asked before the object's own attributes, if it can be asked.
+bool Capture::GoesFirst(BorrowedRef descriptor) {
+  if (!IsDataDescriptor(descriptor)) return false;
+  LookupInType(descriptor.type(), "__get__");  // guarded: it may be given one
+  return descriptor.type()->tp_descr_get != nullptr;
+}
+
 Value Capture::GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing) {
   PyTypeObject* type = owner.object.type();
   Tracked* t = tracked_.Find(owner.object);
   BorrowedRef descriptor = LookupInType(type, name);
   const SourceId descriptor_source =
       sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, name);
-  const bool data = IsDataDescriptor(descriptor);
+  const bool data = GoesFirst(descriptor);
   const bool hooked = descriptor && !suppress_missing && IsPythonFunction(LookupInType(type, N().getattr));
   const auto bind = [&] { return BindDescriptor(act, descriptor, descriptor_source, owner, type); };
   if (data && !hooked) return bind();
@@ -287,7 +294,7 @@ Value Capture::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
     return Break(GraphBreakKind::kOpaqueObject, "a metaclass with __getattribute__");
   }
   BorrowedRef in_meta = LookupInType(meta, name);
-  if (IsDataDescriptor(in_meta)) {
+  if (GoesFirst(in_meta)) {
     if (in_meta.type() == &PyProperty_Type || (in_meta.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
       return BindDescriptor(act, in_meta, ConstantSource(in_meta), owner, meta);
     }

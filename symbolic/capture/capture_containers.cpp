@@ -79,6 +79,10 @@ void Capture::RealiseItems(Tracked& t, bool) {
                                                         : PyDict_Items(original));
     Ref list = items ? Ref::Steal(PySequence_List(items)) : Ref();
     if (!list) return;
+    if (PyList_GET_SIZE(list.get()) != PyDict_GET_SIZE(original)) {
+      Break(GraphBreakKind::kOpaqueObject, "an OrderedDict that was changed as a dict");
+      return;
+    }
     Ref keys = Ref::Steal(PyList_New(0));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
       PyObject* key = PyTuple_GET_ITEM(PyList_GET_ITEM(list.get(), i), 0);

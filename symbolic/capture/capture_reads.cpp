@@ -1,6 +1,7 @@
 // The reads journal: adopting objects, consuming leaves, guards on types and their look-ups.
 
 #include "absl/strings/str_cat.h"
+#include "guards/held.h"
 #include "guards/read.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
@@ -258,7 +259,11 @@ BorrowedRef Capture::LookupInType(PyTypeObject* type, BorrowedRef name) {
   if (it != type_lookups_.end()) return it->second;
   PyObject* found = frame_ops::TypeLookup(type, name);
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-    guards_.AddTypeLookup(ConstantSource(reinterpret_cast<PyObject*>(type)), name, found, Here());
+    // What a class made in a function has may refer to it: an entry that held it would keep the class alive.
+    const bool version = found != nullptr && PyObject_IS_GC(found) && !PyType_Check(found) && !Held(found).weak() &&
+                         IsLocalClass(reinterpret_cast<PyObject*>(type));
+    guards_.AddTypeLookup(ConstantSource(reinterpret_cast<PyObject*>(type)), name, found, Here(),
+                          version ? frame_ops::TypeVersion(type) : 0);
   }
   type_lookups_.emplace(key, Ref::Create(found));
   Py_INCREF(name.get());  // interned names live as long as the type_lookups_ keys need them

@@ -18,6 +18,9 @@ bool IsGeneratorCode(PyCodeObject* code) {
   return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
 }
 
+// A frame that breaks this often in a row without a tensor operation is not what anybody compiles for.
+constexpr int kMostIdlePieces = 5000;
+
 // Below the handler of a dispatch mode the dispatcher stands at a place of its own, which capture cannot take over.
 bool IsDispatchHandler(PyCodeObject* code) {
   return PyUnicode_CompareWithASCIIString(code->co_name, "__torch_dispatch__") == 0;
@@ -106,13 +109,19 @@ PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool
     const Step step = StepNatively(thread, frame, StartAt::kNext, &result);
     if (step == Step::kFinished) return result;
   }
+  int idle_pieces = 0;
   for (;;) {
     // Tracing that began in this frame sees the frames it starts; CPython's evaluator would report this one as called.
     while (frame_ops::IsTraced(thread)) {
       if (StepNatively(thread, frame, StartAt::kNext, &result) == Step::kFinished) return result;
     }
     if (!frame_ops::IsStarting(frame) && !ServeSignals(thread)) return Unwind(thread, frame);
-    switch (RunEntryHere(thread, frame, &result)) {
+    if (idle_pieces >= kMostIdlePieces) {
+      FF_LOG(kGraphBreaks) << NameOf(frame_ops::Code(frame)) << " goes on as Python: " << idle_pieces
+                           << " pieces of it in a row had no tensor work";
+      return RunUnhooked(thread, frame, 0);
+    }
+    switch (RunEntryHere(thread, frame, &result, &idle_pieces)) {
       case Step::kFinished:
         return result;
       case Step::kNative:
@@ -123,7 +132,8 @@ PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool
   }
 }
 
-FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result) {
+FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result,
+                                            int* idle_pieces) {
   const FrameView view = frame_ops::View(frame);
   RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(view.code);
   std::shared_ptr<Site> site = CodeCache::Get(code, *owner_, view.offset);
@@ -144,6 +154,7 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
     ++MutableStatistics().hits;
   }
   const auto& entry = static_cast<const CompiledEntry&>(*found);
+  *idle_pieces = entry.executable == nullptr ? *idle_pieces + 1 : 0;
   Ref value;
   std::vector<Ref> registers;
   switch (entry.Run(resolved, &value, &registers)) {

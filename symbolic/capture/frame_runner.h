@@ -48,7 +48,8 @@ class FrameRunner final : public FrameHandler {
   enum class Step : std::uint8_t { kGoOn, kFinished, kNative };
   // The frame stands before an instruction; runs it to its end.
   PyObject* GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool step_first);
-  Step RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result);
+  // Counts pieces in a row without tensor work.
+  Step RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result, int* idle_pieces);
   std::shared_ptr<Entry> FindEntry(Site& site, const FrameView& view, ResolvedSources* resolved);
   std::shared_ptr<CompiledEntry> Make(PyThreadState* thread, frame_ops::Frame* frame, const std::shared_ptr<Site>& site,
                                       bool* raised);

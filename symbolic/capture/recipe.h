@@ -96,6 +96,8 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
   absl::StatusOr<RecipeId> OfInstance(BorrowedRef object);
+  // Own attributes of `object`, in order, for what was made of it.
+  absl::Status AddAttributes(BorrowedRef object, RecipeId made);
   absl::StatusOr<RecipeId> OfIterator(BorrowedRef object);
   absl::StatusOr<RecipeId> OfDictIterator(BorrowedRef object, BorrowedRef dict);
 

@@ -250,7 +250,23 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
     }
   }
   if (fill.size() > 1) Add(RecipeOp::kFillDict, std::move(fill));
+  if (absl::Status s = AddAttributes(object, made); !s.ok()) return s;
   return made;
+}
+
+absl::Status RecipeBuilder::AddAttributes(BorrowedRef object, RecipeId made) {
+  if (!frame_ops::HasInstanceAttrs(object)) return absl::OkStatus();
+  Ref attributes = Ref::Steal(PyObject_GenericGetDict(object, nullptr));
+  PyErr_Clear();
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (attributes && PyDict_Next(attributes, &position, &key, &value)) {
+    if (!PyUnicode_CheckExact(key)) return NoRecipe(object);
+    absl::StatusOr<RecipeId> id = Of(value);
+    if (!id.ok()) return id.status();
+    Add(RecipeOp::kSetAttr, {made, *id}, key);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
@@ -315,17 +331,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
     Add(base == &PyList_Type ? RecipeOp::kFillList : RecipeOp::kFillDict, std::move(fill));
   }
   // Own attributes in order, then slots of every class in the MRO. Reading a fresh object's __dict__ is free.
-  if (frame_ops::HasInstanceAttrs(o)) {
-    Ref attributes = Ref::Steal(PyObject_GenericGetDict(o, nullptr));
-    PyErr_Clear();
-    PyObject *key, *value;
-    Py_ssize_t position = 0;
-    while (attributes && PyDict_Next(attributes, &position, &key, &value)) {
-      absl::StatusOr<RecipeId> id = Of(value);
-      if (!id.ok()) return id.status();
-      Add(RecipeOp::kSetAttr, {made, *id}, key);
-    }
-  }
+  if (absl::Status s = AddAttributes(object, made); !s.ok()) return s;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* cls = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     PyObject *key, *value;
