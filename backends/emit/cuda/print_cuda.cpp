@@ -69,8 +69,20 @@ class Printer : private BodyPrinter {
       Line("const Index at = first;");
       PointPlace();
       PointScalars(block);
-      EmitBody(body);
+      f_.exact ? EmitBody(body) : WholeOrSingles(body);
     }
+    Close();
+  }
+
+  // Guards for each lane of each buffer would be most of the code.
+  void WholeOrSingles(const Body& body) {
+    Open(StrCat("if (fast && n == ", f_.vector, ")"));
+    lanes_ = LanesAre::kWhole;
+    EmitBody(body);
+    lanes_ = LanesAre::kGuarded;
+    --depth_;
+    Open("} else");
+    EmitSingles(body);
     Close();
   }
 
@@ -154,14 +166,14 @@ class Printer : private BodyPrinter {
     if (f_.chunks > 0) {
       OpenUnrolled(StrCat("for (int c = 0; c < ", f_.chunks, "; ++c)"));
       Line(StrCat("const Index i = (Index)(c * ", f_.row_threads, " + lane) * ", f_.vector, ";"));
-      Open("if (i < inner)");
+      if (!f_.full) Open("if (i < inner)");
     } else {
       Open(StrCat("for (Index i = (Index)lane * ", f_.vector, "; i < inner; i += ", f_.row_threads * f_.vector, ")"));
     }
     CountLanes("inner");
   }
   void CloseChunk() {
-    Close();
+    if (!f_.full) Close();
     if (f_.chunks > 0) Close();
   }
 
@@ -361,7 +373,7 @@ class Printer : private BodyPrinter {
     const std::string there = "rows - (top + tr)";
     Line(StrCat("const int n = ", there, " < ", f_.vector, " ? (int)(", there, ") : ", f_.vector, ";"));
     Line(StrCat(VectorType(b), " x;"));
-    Line(StrCat("load_vec(x, q", b, " + (top + tr) + (left + tc) * ", S(at_.InnerStride(b)), ", n, ",
+    Line(StrCat("load_part(x, q", b, " + (top + tr) + (left + tc) * ", S(at_.InnerStride(b)), ", n, ",
                 f_.exact ? "true" : "fast", ");"));
     Line("#pragma unroll");
     Line(StrCat(Lanes(), " t", b, "[tr + k][tc] = x.e[k];"));
