@@ -42,6 +42,8 @@ static inline long long __double_as_longlong(double v) { return bits<long long>(
 static inline float rsqrtf(float v) { return 1 / sqrtf(v); }
 static inline double rsqrt(double v) { return 1 / sqrt(v); }
 
+extern "C" void __assertfail(const char*, const char*, unsigned, const char*, unsigned long) { abort(); }
+
 struct Thread { ucontext_t context; bool done; char* stack; };
 static Thread threads_[1024];
 static ucontext_t main_;

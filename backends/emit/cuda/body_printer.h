@@ -136,7 +136,8 @@ class BodyPrinter {
       case Op::kIota:
         return "(i64)i + k";
       case Op::kLoadAt: {
-        const std::string value = absl::StrCat("load(*(", Place(in, absl::StrCat("v", in.args[0])), "))");
+        const std::string value = absl::StrCat(
+            "load(*(", Place(in, absl::StrCat("in_row(v", in.args[0], ", ", S(CudaSizes::kInner), ")")), "))");
         return level(id) != Level::kElement || Guard().empty()
                    ? value
                    : absl::StrCat(Guard(), " ? ", value, " : (", LaneType(in.type), ")0");

@@ -92,24 +92,32 @@ std::int64_t ChunkRegisters(const Kernel& k, const LaunchShape& shape, int vecto
   return std::max<std::int64_t>(n, 1);
 }
 
+// Values that change with the segment are computed with each chunk of it; a store is not done twice.
+bool StoresBySegment(const Kernel& k) {
+  const std::vector<kernel_ir::Level> levels = kernel_ir::ComputeLevels(k);
+  for (std::size_t id = 0; id < k.insts.size(); ++id) {
+    if (k.insts[id].op == Op::kStore && levels[id] == kernel_ir::Level::kSegment) return true;
+  }
+  return false;
+}
+
 void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, CudaForm* form) {
   const std::int64_t work = Up(shape.inner, form->vector), all = work * shape.segments;
   const std::int64_t most =
       std::clamp<std::int64_t>(kMostRegisters / ChunkRegisters(k, shape, form->vector), 1, kMostChunks);
-  form->row_threads = 512;
-  if (constant && !k.segments && !form->split && work <= 1024 * most) {
+  const auto chunks = [&](int threads) { return shape.segments * Up(work, threads); };
+  if (constant && !form->split && !StoresBySegment(k) && chunks(1024) <= most) {
     form->row_threads = 32;
-    const auto double_past = [&](std::int64_t chunks, int limit) {
-      while (form->row_threads < limit && Up(work, form->row_threads) > chunks) form->row_threads *= 2;
+    const auto double_past = [&](std::int64_t enough, int limit) {
+      while (form->row_threads < limit && chunks(form->row_threads) > enough) form->row_threads *= 2;
     };
-    double_past(std::min(most, kGoodChunks), 512);
+    double_past(std::max(std::min(most, kGoodChunks), shape.segments), 512);
     double_past(most, 1024);
-    form->chunks = static_cast<int>(Up(work, form->row_threads));
-    form->full = form->exact && work == static_cast<std::int64_t>(form->row_threads) * form->chunks;
-  } else if (all <= 128) {
-    form->row_threads = 32;
-  } else if (all <= 2048) {
-    form->row_threads = 128;
+    form->chunks = static_cast<int>(chunks(form->row_threads));
+    form->segments = static_cast<int>(shape.segments);
+    form->full = form->exact && all == static_cast<std::int64_t>(form->row_threads) * form->chunks;
+  } else {
+    form->row_threads = all <= 128 ? 32 : all <= 2048 ? 128 : 512;
   }
   form->threads = form->row_threads == 32 ? 128 : form->row_threads;
 }

@@ -165,7 +165,12 @@ class Printer : private BodyPrinter {
   void OpenChunk() {
     if (f_.chunks > 0) {
       OpenUnrolled(StrCat("for (int c = 0; c < ", f_.chunks, "; ++c)"));
-      Line(StrCat("const Index i = (Index)(c * ", f_.row_threads, " + lane) * ", f_.vector, ";"));
+      std::string chunk = "c";
+      if (k_.segments) {
+        Line(StrCat("const int s = c / ", f_.chunks / f_.segments, ";"));
+        chunk = StrCat("(c % ", f_.chunks / f_.segments, ")");
+      }
+      Line(StrCat("const Index i = (Index)(", chunk, " * ", f_.row_threads, " + lane) * ", f_.vector, ";"));
       if (!f_.full) Open("if (i < inner)");
     } else {
       Open(StrCat("for (Index i = (Index)lane * ", f_.vector, "; i < inner; i += ", f_.row_threads * f_.vector, ")"));
@@ -193,24 +198,30 @@ class Printer : private BodyPrinter {
     const Body body{ElementsOf(block), f_.chunks > 0 ? "[c]" : ""};
     if (body.values.empty()) return;
     DeclareAccumulators(block, false);
-    if (k_.segments) {
+    const bool walks = k_.segments && f_.chunks == 0;
+    if (walks) {
       Open(StrCat("for (i64 s = 0; s < ", S(CudaSizes::kSegments), "; ++s)"));
-      for (ValueId id : block.code) {
-        if (level(id) != Level::kSegment || IsReduce(id)) continue;
-        if (inst(id).op == Op::kStore) Line("if (lane == 0)");
-        Scalar(id);
-      }
+      SegmentScalars(block);
     }
     OpenChunk();
+    if (k_.segments && !walks) SegmentScalars(block);
     EmitBody(body);
     CloseChunk();
-    if (k_.segments) Close();
+    if (walks) Close();
     for (ValueId id : block.code) {
       if (!IsReduce(id)) continue;
       const std::string functor = ReductionFunctor(inst(id).op);
       Define(id, f_.row_threads == 32
                      ? StrCat("reduce_warp(acc", id, ", ", functor, "())")
                      : StrCat("reduce_block<", f_.row_threads / 32, ">(acc", id, ", parts", id, ", ", functor, "())"));
+    }
+  }
+
+  void SegmentScalars(const Block& block) {
+    for (ValueId id : block.code) {
+      if (level(id) != Level::kSegment || IsReduce(id)) continue;
+      if (inst(id).op == Op::kStore) Line("if (lane == 0)");
+      Scalar(id);
     }
   }
 
