@@ -21,6 +21,9 @@ def kernels_in(records):
     return len(texts) - len(not_fused), not_fused
 
 
+MOST_POINTS = 1 << 17  # what programs are compared with is run dozens of times
+
+
 class RandomProgram:
     """A function's source over one shape, its broadcast forms and its reductions; numbers stay small."""
 
@@ -35,6 +38,8 @@ class RandomProgram:
         self.dtype = r.choice(["f32", "f32", "bf16", "f16"])
         extents = [1, 2, 3, 7, 8, 9, 16, 17, 32, 33, 64, 70, 128, 257]
         self.full = [r.choice(extents) for _ in range(r.randint(1, 3))]
+        while math.prod(self.full) > MOST_POINTS:
+            self.full[self.full.index(max(self.full))] = r.choice(extents)
         generator = torch.Generator().manual_seed(seed)
         self.inputs = []
         for i in range(r.randint(1, 4)):
