@@ -7,8 +7,9 @@ Parts, each with its own time limit (--ops-seconds, --fuzz-seconds, --bench-seco
   ops    each pointwise operator and reduction, in each dtype, contiguous, broadcast, transposed and unaligned, with special
          values, against fp64; allowed is eager's own error, four times, and a few roundings of the result.
   fuzz   random programs from --seed on, in --processes processes, forward and backward, against fp64 in the same way.
-  bench  the list of kernels at --rows × --columns: error, time beside eager, torch.compile (default; with
-         --max-autotune that, too) and a copy of as many bytes, and whether generated kernels ran at all.
+  bench  the list of kernels at --rows × --columns: error, time beside eager, the --peers (torch.compile in these modes) and a copy of as
+         many bytes, and whether generated kernels ran at all. The floor of a row is the copy, or the time that its exponentials,
+         reciprocals and roots take at the rate that a chain of exponentials was measured to reach, if that is longer.
 One JSON row a case goes to --out as it is made; failures are rows with "ok": false, and do not end the run.
 """
 
@@ -147,9 +148,9 @@ def fuzz_worker(device, first, step, count, seconds, queue):
             queue.put((seed, *check_program(seed, device)))
         except Exception as error:
             source = RandomProgram(seed, device).source
-            queue.put((seed, f"{type(error).__name__}: {str(error)[:300]}", source, 0, math.inf))
+            queue.put((seed, f"{type(error).__name__}: {str(error)[:300]}", source, 0, math.inf, 0.0))
         framefuse.reset()
-    queue.put(None)
+    queue.put(("over",))
 
 
 def run_fuzz(args, rows):
@@ -163,7 +164,7 @@ def run_fuzz(args, rows):
     start = time.monotonic()
     for w in workers:
         w.start()
-    done, failed, kernels, open_workers, nearest = 0, 0, 0, n, 0.0
+    done, failed, kernels, open_workers, nearest, nvrtc, first = 0, 0, 0, n, 0.0, 0.0, None
     while open_workers and time.monotonic() - start < args.fuzz_seconds + 60:
         try:
             item = queue.get(timeout=5)
@@ -171,11 +172,12 @@ def run_fuzz(args, rows):
             if not any(w.is_alive() for w in workers):
                 break
             continue
-        if item is None:
+        if item[0] == "over":
             open_workers -= 1
             continue
-        seed, why, source, k, part = item
-        done, kernels = done + 1, kernels + k
+        seed, why, source, k, part, compiling = item
+        done, kernels, nvrtc = done + 1, kernels + k, nvrtc + compiling
+        first = first or time.monotonic() - start
         nearest = max(nearest, 0.0 if why else part)
         if why:
             failed += 1
@@ -187,7 +189,8 @@ def run_fuzz(args, rows):
     for w in workers:
         w.terminate()
     rows.add(part="fuzz", case="all", ok=failed == 0 and done > 0 and died == 0, graphs=done, failed=failed, kernels=kernels, largest_part_of_allowed=round(nearest, 3),
-             seed=args.seed, died=died, seconds=round(time.monotonic() - start, 1))
+             seed=args.seed, died=died, seconds=round(time.monotonic() - start, 1), first_result_s=round(first or 0.0, 1),
+             nvrtc_s_of_all_processes=round(nvrtc, 1), processes=n)
 
 
 # --- kernels
@@ -221,6 +224,8 @@ def time_of(device, functions, rounds):
 def run_bench(args, rows):
     over, start = clock(args.bench_seconds), time.monotonic()
     ratios = {}
+    special = seconds_of_special(args)
+    print(f"bench: {1e-12 / special:.2f} T exponentials a second", flush=True)
     every = (c._replace(name=f"{c.name} {dtype}") for dtype in args.bench_dtypes for c in cases(dtype, args.rows, args.columns, args.device))
     for index, case in enumerate(every):
         if index < args.skip or args.only not in case.name:
@@ -229,7 +234,7 @@ def run_bench(args, rows):
             print("bench: out of time before", case.name, flush=True)
             break
         try:
-            bench_one(args, rows, ratios, case)
+            bench_one(args, rows, ratios, case, special)
         except Exception as error:
             traceback.print_exc(limit=-3)
             rows.add(part="bench", case=case.name, ok=False, why=f"{type(error).__name__}: {str(error)[:400]}")
@@ -239,7 +244,7 @@ def run_bench(args, rows):
         torch._dynamo.reset()
         if args.device == "cuda":
             torch.cuda.empty_cache()
-    for rival in ("inductor", "max_autotune", "copy", "eager"):
+    for rival in (*args.peers, "best peer", "floor", "copy", "eager"):
         found = [r[rival] for r in ratios.values() if rival in r]
         if found:
             mean = math.exp(statistics.fmean(math.log(r) for r in found))
@@ -247,7 +252,29 @@ def run_bench(args, rows):
             print(f"bench: framefuse/{rival} {mean:.3f} over {len(found)} cases", flush=True)
 
 
-def bench_one(args, rows, ratios, case):
+def seconds_of_special(args):
+    """How long one exponential takes when all of the device computes nothing else."""
+
+    def chain(n):
+        def function(x):
+            for _ in range(n):
+                x = torch.exp(-x)
+            return x
+
+        return framefuse.compile(function, backend="fuse")
+
+    x = torch.rand(args.rows, args.columns, device=args.device, dtype=torch.bfloat16)
+    few, many = chain(8), chain(32)
+    for f in (few, many):
+        f(x), f(x)
+    short, long = time_of(args.device, [lambda: few(x), lambda: many(x)], args.rounds)
+    return (long - short) / 24 / x.numel() * 1e-6
+
+
+MODES = {"inductor": "default", "max-autotune": "max-autotune-no-cudagraphs", "reduce-overhead": "reduce-overhead"}
+
+
+def bench_one(args, rows, ratios, case, special):
     name, function, inputs, size = case[:4]
     start = time.perf_counter()
     with framefuse.capture_logs("fusion", "perf") as records:
@@ -261,23 +288,23 @@ def bench_one(args, rows, ratios, case):
     source = torch.empty(size // 2, dtype=torch.uint8, device=args.device)
     target = torch.empty_like(source)
     rivals = {"framefuse": lambda: compiled(*inputs), "eager": lambda: function(*inputs), "copy": lambda: target.copy_(source)}
-    modes = ["default"] if args.peer else []
-    modes += ["max-autotune-no-cudagraphs"] if args.peer and args.max_autotune else []
-    for mode in modes:
+    for peer in args.peers:
         torch._dynamo.reset()
-        peer = torch.compile(function, dynamic=False, mode=None if mode == "default" else mode)
-        rivals["inductor" if mode == "default" else "max_autotune"] = lambda peer=peer: peer(*inputs)
+        rivals[peer] = torch.compile(function, dynamic=False, mode=MODES[peer])
+        rivals[peer] = lambda call=rivals[peer]: call(*inputs)
     with torch.no_grad():
         for f in rivals.values():
             f(), f()
         synchronize(args.device)
         times = dict(zip(rivals, time_of(args.device, list(rivals.values()), args.rounds)))
-    ratios[name] = {rival: times["framefuse"] / t for rival, t in times.items() if rival != "framefuse"}
+    floor = max(times["copy"], case.specials * special * 1e6)
+    others = {**times, "floor": floor} | ({"best peer": min(times[peer] for peer in args.peers)} if args.peers else {})
+    ratios[name] = {rival: times["framefuse"] / t for rival, t in others.items() if rival != "framefuse"}
     rows.add(part="bench", case=name, ok=not why, why=why, error=error, kernels=kernels, not_fused=reasons[:3],
-             us={k: round(t, 2) for k, t in times.items()}, gb_per_s=round(size / times["framefuse"] / 1e3, 1),
+             us={k: round(t, 2) for k, t in times.items()}, floor_us=round(floor, 2), part_of_floor=round(floor / times["framefuse"], 3), gb_per_s=round(size / times["framefuse"] / 1e3, 1),
              copy_gb_per_s=round(size / times["copy"] / 1e3, 1), first_call_ms=round(first_call, 1),
              nvrtc=[text for artifact, text in records if artifact == "perf" and text.startswith("NVRTC")])
-    print(f"bench: {name:32} " + "  ".join(f"{k} {t:.1f}" for k, t in times.items()) + f" us, {kernels} kernels", flush=True)
+    print(f"bench: {name:32} " + "  ".join(f"{k} {t:.1f}" for k, t in times.items()) + f" us, floor {floor:.1f}, {kernels} kernels", flush=True)
 
 
 def main():
@@ -298,8 +325,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--skip", type=int, default=0, help="leave out the first so many cases of the part")
     parser.add_argument("--only", default="")
-    parser.add_argument("--peer", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--max-autotune", action="store_true")
+    parser.add_argument("--peers", type=lambda text: [p for p in text.split(",") if p], default=["inductor"],
+                        help=f"with commas between them, of {', '.join(MODES)}; or none")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
     rows = Rows(args.out)

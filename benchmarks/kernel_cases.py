@@ -1,7 +1,8 @@
 """The list of kernels that the backend is measured by, on every device: functions of torch and example inputs.
 
 `cases(dtype, rows, columns, device)` yields `Case`s: `function(*inputs)` returns tensors, or writes the first `written` inputs and
-returns nothing. `size` is how many bytes must be read and written at least. Inputs are small numbers, so that halves stay finite.
+returns nothing. `size` is how many bytes must be read and written at least, `specials` how many exponentials, reciprocals and roots are
+taken at least (a sigmoid or tanh is an exponential and a reciprocal). Inputs are small numbers, so that halves stay finite.
 """
 
 import math
@@ -21,6 +22,7 @@ class Case(NamedTuple):
     function: "Callable[..., object]"
     inputs: "list[torch.Tensor]"
     size: int
+    specials: int = 0
     written: int = 0
 
     def results(self, call):
@@ -90,30 +92,31 @@ def cases(dtype_name, rows, columns, device):
 
     x, y, w, b = draw(rows, columns), draw(rows, columns), draw(columns), draw(columns)
     element = x.element_size()
-    one = rows * columns * element
-    yield Case("bias+gelu_tanh", lambda x, b: F.gelu(x + b, approximate="tanh"), [x, b], 2 * one)
-    yield Case("bias+gelu_erf", lambda x, b: F.gelu(x + b), [x, b], 2 * one)
-    yield Case("chain16", chain, [x, y], 3 * one)
+    points = rows * columns
+    one = points * element
+    yield Case("bias+gelu_tanh", lambda x, b: F.gelu(x + b, approximate="tanh"), [x, b], 2 * one, 2 * points)
+    yield Case("bias+gelu_erf", lambda x, b: F.gelu(x + b), [x, b], 2 * one, points)
+    yield Case("chain16", chain, [x, y], 3 * one, 6 * points)
     for width in sorted({min(1024, columns), columns} | ({4096} if rows * columns % 4096 == 0 else set())):
         shape = (rows * columns // width, width)
         yield Case(f"residual+layer_norm {width}", residual_norm, [draw(*shape), draw(*shape), draw(width), draw(width)], 4 * one)
     yield Case("rms_norm", rms_norm, [x, w], 2 * one)
-    yield Case("softmax", lambda x: F.softmax(x, -1), [x], 2 * one)
-    yield Case("log_softmax", lambda x: F.log_softmax(x, -1), [x], 2 * one)
-    yield Case("swiglu", lambda x, y: F.silu(x) * y, [x, y], 3 * one)
+    yield Case("softmax", lambda x: F.softmax(x, -1), [x], 2 * one, points)
+    yield Case("log_softmax", lambda x: F.log_softmax(x, -1), [x], 2 * one, points)
+    yield Case("swiglu", lambda x, y: F.silu(x) * y, [x, y], 3 * one, 2 * points)
     yield Case("column_sum", lambda x: x.sum(0), [x], one)
     yield Case("row_sum", lambda x: wide_float(x).sum(-1), [x], one)
     yield Case("full_sum", lambda x: wide_float(x).sum(), [x], one)
     side = max(32, int(math.sqrt(rows * columns)) // 32 * 32)
     yield Case("transpose+add", lambda p, q: p.t() + q, [draw(side, side), draw(side, side)], 3 * side * side * element)
     target = torch.randint(0, columns, (rows,), device=device)
-    yield Case("cross_entropy", lambda x, t: F.cross_entropy(wide_float(x), t), [x, target], one)
+    yield Case("cross_entropy", lambda x, t: F.cross_entropy(wide_float(x), t), [x, target], one, points)
     channels = 64 if rows * columns % (64 * 1024) == 0 else 4
     image = draw(max(1, rows * columns // (channels * 1024)), channels, 32, 32)
     yield Case("group_norm+silu", lambda x, w, b: F.silu(F.group_norm(x, channels // 2, w, b)), [image, draw(channels), draw(channels)],
-               2 * image.numel() * element)
+               2 * image.numel() * element, 2 * image.numel())
     sizes = [max(64, rows * columns // ADAM_TENSORS // 16 * 16) + 16 * i for i in range(ADAM_TENSORS)]
     p, g, m = ([draw(s) for s in sizes] for _ in range(3))
     v = [draw(s).abs() + 0.01 for s in sizes]
-    yield Case("adam 50 tensors", adam, [*p, *g, *m, *v], 7 * element * sum(sizes))
-    yield Case("adam 50 tensors in place", adam_in_place, [*p, *m, *v, *g], 7 * element * sum(sizes), 3 * ADAM_TENSORS)
+    yield Case("adam 50 tensors", adam, [*p, *g, *m, *v], 7 * element * sum(sizes), 2 * sum(sizes))
+    yield Case("adam 50 tensors in place", adam_in_place, [*p, *m, *v, *g], 7 * element * sum(sizes), 2 * sum(sizes), 3 * ADAM_TENSORS)

@@ -132,7 +132,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> CompileKernels(
     }
   }
   if (!made.empty()) {
-    std::string text = emit::CudaPrelude();
+    std::string text;
     for (auto& [body, kernel] : made) {
       auto own = emit::PrintCuda(kernel->ir, kernel->form, NameOf(body));
       if (!own.ok()) return own.status();
@@ -140,7 +140,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> CompileKernels(
       FF_LOG(kOutputCode) << kernel->text;
       text += kernel->text;
     }
-    auto cubin = CompileCubin(text, (*on)->architecture);
+    auto cubin = CompileCubin(emit::CudaProgram(text), (*on)->architecture);
     if (!cubin.ok()) return cubin.status();
     auto module = LoadedModule::Load(**on, *cubin);
     if (!module.ok()) return module.status();

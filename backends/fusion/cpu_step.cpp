@@ -21,31 +21,6 @@ struct OneKernel {
   std::optional<Launch> launch;  // where all sizes are constants
 };
 
-// Each point of `input` is read before `result` is written there, and only then.
-bool ReadsBeforeItWrites(const LoweredKernel& k, ValueId result, ValueId input) {
-  using kernel_ir::Op;
-  if (k.kernel.skeleton != kernel_ir::Skeleton::kPointwise || k.kernel.blocks.size() != 1) return false;
-  const auto is = [&](const kernel_ir::Inst& inst, ValueId v) {
-    return k.buffers[static_cast<std::size_t>(inst.slot)].value == v;
-  };
-  const KernelBuffer* target = nullptr;
-  for (const KernelBuffer& b : k.buffers) {
-    if (b.value == result) target = &b;
-  }
-  if (target == nullptr) return false;
-  bool written = false;
-  for (kernel_ir::ValueId id : k.kernel.blocks[0].code) {
-    const kernel_ir::Inst& inst = k.kernel[id];
-    if (inst.op == Op::kStore && is(inst, result)) written = true;
-    if ((inst.op != Op::kLoad && inst.op != Op::kLoadAt) || !is(inst, input)) continue;
-    const KernelBuffer& source = k.buffers[static_cast<std::size_t>(inst.slot)];
-    const bool same =
-        source.outer == target->outer && source.segment == target->segment && source.inner == target->inner;
-    if (written || !same || inst.op == Op::kLoadAt) return false;
-  }
-  return true;
-}
-
 bool Holds(const IndexCheck& check, const CallState& call) {
   const at::Tensor& index = call.slots[static_cast<std::size_t>(check.index)];
   const std::int64_t extent = call.Value(check.extent), stride = index.stride(0), count = index.size(0);
@@ -139,10 +114,6 @@ class CpuStep final : public Step {
   std::unique_ptr<Step> fallback_;  // where there are checks
 };
 
-bool Lists(const std::vector<ValueId>& values, ValueId v) {
-  return std::find(values.begin(), values.end(), v) != values.end();
-}
-
 // One kernel over many tensors.
 class HorizontalStep final : public Step {
  public:
@@ -151,18 +122,7 @@ class HorizontalStep final : public Step {
   }
 
   bool IsKernel() const override { return true; }
-  // The order of the parts is not known: no other one may read the input.
-  bool WriteOver(ValueId result, ValueId input) override {
-    CpuStep* writer = nullptr;
-    for (const auto& p : parts_) {
-      if (Lists(p->operands().Writes(), result)) {
-        writer = p.get();
-      } else if (Lists(p->Reads(), input)) {
-        return false;
-      }
-    }
-    return writer != nullptr && writer->WriteOver(result, input);
-  }
+  bool WriteOver(ValueId result, ValueId input) override { return WriteOverInParts(parts_, result, input); }
 
   absl::Status Run(CallState& call) const override {
     std::vector<std::vector<void*>> tables;

@@ -81,6 +81,12 @@ class CudaStep final : public CompiledStep {
     return fallback_->Run(call);
   }
 
+  bool IsKernel() const override { return !gave_up_; }
+  bool WriteOver(ValueId result, ValueId input) override {
+    return kernels_.size() == 1 && ReadsBeforeItWrites(kernels_[0].lowered, result, input) &&
+           operands_.WriteOver(result, input);
+  }
+
   const StepOperands& operands() const { return operands_; }
   Step& fallback() const { return *fallback_; }
   const std::string& description() const { return description_; }
@@ -140,7 +146,7 @@ class CudaStep final : public CompiledStep {
     const std::lock_guard lock(plain_mutex_);
     std::shared_ptr<const CudaKernel>& plain = plain_[&k];
     if (plain == nullptr) {
-      auto made = cuda::TheEngine().Compile(device_, {{&k.lowered.kernel, emit::PlainForm(k.form)}});
+      auto made = cuda::TheEngine().Compile(device_, {{&k.lowered.kernel, emit::PlainForm(k.lowered.kernel, k.form)}});
       if (!made.ok()) return made.status();
       plain = made->front();
     }
@@ -184,14 +190,18 @@ class CudaTableStep final : public CompiledStep {
   }
 
   absl::Status Run(CallState& call) const override {
+    std::size_t done = 0;  // parts: what they wrote over is not read again
     if (!gave_up_.load(std::memory_order_relaxed)) {
-      const absl::Status status = LaunchAll(call);
+      const absl::Status status = LaunchAll(call, &done);
       if (status.ok() || IsRecording()) return status;
       GiveUp(status);
     }
-    for (const auto& p : parts_) FF_RETURN_IF_ERROR(p->fallback().Run(call));
+    for (; done < parts_.size(); ++done) FF_RETURN_IF_ERROR(parts_[done]->fallback().Run(call));
     return absl::OkStatus();
   }
+
+  bool IsKernel() const override { return !gave_up_; }
+  bool WriteOver(ValueId result, ValueId input) override { return WriteOverInParts(parts_, result, input); }
 
   std::vector<ValueId> Reads() const override { return ReadsOf(parts_); }
   std::vector<PlanGroup> Explain() const override {
@@ -201,7 +211,7 @@ class CudaTableStep final : public CompiledStep {
  private:
   const kernel_ir::Kernel& Kernel() const { return parts_[0]->Flat()->lowered.kernel; }
 
-  absl::Status LaunchAll(CallState& call) const {
+  absl::Status LaunchAll(CallState& call, std::size_t* done) const {
     std::vector<std::pair<ValueId, at::Tensor>> replaced;
     absl::Status status = absl::OkStatus();
     std::size_t next = 0;
@@ -218,6 +228,7 @@ class CudaTableStep final : public CompiledStep {
       }
       status = cuda::TheEngine().Launch(*kernel_, launch, aligned, pointers.data());
       if (!status.ok()) break;
+      *done = next;
     }
     StepOperands::Restore(call, std::move(replaced));
     return status;

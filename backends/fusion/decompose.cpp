@@ -167,7 +167,7 @@ bool Foreach(Graph& g, const Node& n, NodeWriter w) {
   return true;
 }
 
-// Whether the form has kernels: [N, C] and [N], no weights; CPU, where the indices can be checked before.
+// Whether the form has kernels: [N, C] and [N], no weights.
 bool IsPlainNllLoss(const Graph& g, const Node& n, std::size_t input) {
   const ir::Value &in = g.value(n.args[input].value), &target = g.value(n.args[input + 1].value);
   if (!IsRealFloat(in) || in.sizes.size() != 2 || target.sizes.size() != 1 || IsGiven(n.args[input + 2])) return false;
@@ -180,7 +180,7 @@ bool IsPlainNllLoss(const Graph& g, const Node& n, std::size_t input) {
 
 // self, target, weight, reduction, ignore_index → the loss of each row, and the mean or sum of that.
 bool NllLoss(Graph& g, const Node& n, NodeWriter w) {
-  if (!IsPlainNllLoss(g, n, 0) || !g.value(n.args[0].value).device.is_cpu()) return false;
+  if (!IsPlainNllLoss(g, n, 0)) return false;
   const std::int64_t reduction = n.args[3].constant.toInt();
   const ir::Value target = g.value(n.args[1].value);
   if (reduction == 0 || target.sizes[0] == Dim(0) || target.sizes[0] == Dim(1)) return false;
@@ -193,11 +193,12 @@ bool NllLoss(Graph& g, const Node& n, NodeWriter w) {
   const ValueId each = w.Call("aten.nll_loss_forward", std::move(args), rows);
   rows.dtype = c10::ScalarType::Bool;
   const ValueId valid = w.Call("aten.ne.Scalar", {n.args[1], n.args[4]}, rows);
-  const ValueId count = w.Reduce("sum", w.To(valid, type), {0}, false);
-  const ValueId sum = w.Reduce("sum", w.To(each, type), {0}, false);
-  const ValueId loss = reduction == 1 ? w.Binary("div", sum, count) : sum;
-  if (n.outputs[0] != kNoValue) w.Into(n.outputs[0]).To(loss, dtype);
-  if (n.outputs[1] != kNoValue) w.Into(n.outputs[1]).To(count, g.value(n.outputs[1]).dtype);
+  // In the shape [1], which one kernel has for all of it.
+  const ValueId count = w.Reduce("sum", w.To(valid, type), {0}, true);
+  const ValueId sum = w.Reduce("sum", w.To(each, type), {0}, true);
+  const ValueId loss = w.To(reduction == 1 ? w.Binary("div", sum, count) : sum, dtype);
+  if (n.outputs[0] != kNoValue) w.Into(n.outputs[0]).View(loss, {});
+  if (n.outputs[1] != kNoValue) w.Into(n.outputs[1]).View(w.To(count, g.value(n.outputs[1]).dtype), {});
   return true;
 }
 

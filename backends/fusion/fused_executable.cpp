@@ -91,7 +91,6 @@ class Planner {
     auto fallback = MakeAtenStep(g_, group.nodes, results, options_);
     if (!fallback.ok()) return fallback.status();
     if (!cuda.ok()) return MakeCpuStep(g_, group, *std::move(lowered), *std::move(fallback));
-    if (!lowered->checks.empty()) return absl::UnimplementedError("indices are checked by the host");
     return MakeCudaStep(g_, group, *std::move(lowered), *std::move(fallback));
   }
 

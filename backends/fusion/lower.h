@@ -34,7 +34,7 @@ struct Temporary {
   std::int64_t elements = 0;
 };
 
-// Each element of `index` must be in [0, extent), or be `ignored`, before a kernel runs.
+// Each element of `index` must be in [0, extent), or be `ignored`. CUDA's kernels see to that themselves.
 struct IndexCheck {
   ir::ValueId index = ir::kNoValue;
   ir::Dim extent;
@@ -56,7 +56,7 @@ struct SplitRules {
   std::int64_t wanted_columns = 0;  // columns times parts that are enough; 0: no limit
 };
 inline constexpr SplitRules kCpuSplits;
-inline constexpr SplitRules kCudaSplits = {264, 32 * 1024, 8 * 1024, 1 << 18, 32, 512, 1 << 18};
+inline constexpr SplitRules kCudaSplits = {264, 128 * 1024, 8 * 1024, 1 << 18, 32, 512, 1 << 18};
 
 // `needed`: for each value whether a node outside the group or the graph's outputs use it.
 // Unimplemented where the group has no kernel form (it then runs as ATen operators).

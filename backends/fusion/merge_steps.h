@@ -3,6 +3,7 @@
 #ifndef FRAMEFUSE_BACKENDS_FUSION_MERGE_STEPS_H_
 #define FRAMEFUSE_BACKENDS_FUSION_MERGE_STEPS_H_
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
@@ -23,6 +24,23 @@ std::vector<ir::ValueId> ReadsOf(const Parts<Part>& parts) {
     for (ir::ValueId v : p->Reads()) out.push_back(v);
   }
   return out;
+}
+
+// Step::WriteOver. The order of the parts is not known: no other one than the writer may read the input.
+template <typename Part>
+bool WriteOverInParts(const Parts<Part>& parts, ir::ValueId result, ir::ValueId input) {
+  const auto lists = [](const std::vector<ir::ValueId>& values, ir::ValueId v) {
+    return std::find(values.begin(), values.end(), v) != values.end();
+  };
+  Part* writer = nullptr;
+  for (const auto& p : parts) {
+    if (lists(p->operands().Writes(), result)) {
+      writer = p.get();
+    } else if (lists(p->Reads(), input)) {
+      return false;
+    }
+  }
+  return writer != nullptr && writer->WriteOver(result, input);
 }
 
 template <typename Part>

@@ -155,6 +155,30 @@ std::vector<ValueId> StepOperands::Writes() const {
   return out;
 }
 
+bool ReadsBeforeItWrites(const LoweredKernel& k, ValueId result, ValueId input) {
+  using kernel_ir::Op;
+  if (k.kernel.skeleton != kernel_ir::Skeleton::kPointwise || k.kernel.blocks.size() != 1) return false;
+  const auto is = [&](const kernel_ir::Inst& inst, ValueId v) {
+    return k.buffers[static_cast<std::size_t>(inst.slot)].value == v;
+  };
+  const KernelBuffer* target = nullptr;
+  for (const KernelBuffer& b : k.buffers) {
+    if (b.value == result) target = &b;
+  }
+  if (target == nullptr) return false;
+  bool written = false;
+  for (kernel_ir::ValueId id : k.kernel.blocks[0].code) {
+    const kernel_ir::Inst& inst = k.kernel[id];
+    if (inst.op == Op::kStore && is(inst, result)) written = true;
+    if ((inst.op != Op::kLoad && inst.op != Op::kLoadAt) || !is(inst, input)) continue;
+    const KernelBuffer& source = k.buffers[static_cast<std::size_t>(inst.slot)];
+    const bool same =
+        source.outer == target->outer && source.segment == target->segment && source.inner == target->inner;
+    if (written || !same || inst.op == Op::kLoadAt) return false;
+  }
+  return true;
+}
+
 bool IsFixed(const LoweredKernel& k) {
   bool fixed = k.inner.is_constant() && k.segments.is_constant() && k.params.empty();
   const auto all = [&](const std::vector<Dim>& dims) {

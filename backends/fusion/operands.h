@@ -50,6 +50,9 @@ class StepOperands {
   std::int64_t temporary_bytes_ = 0, bytes_ = 0;
 };
 
+// Each point of `input` is read before `result` is written there, and only then.
+bool ReadsBeforeItWrites(const LoweredKernel& kernel, ir::ValueId result, ir::ValueId input);
+
 // All sizes, strides and parameters are constants.
 bool IsFixed(const LoweredKernel& kernel);
 kernel_ir::LaunchShape FixedShape(const LoweredKernel& kernel);

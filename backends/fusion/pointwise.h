@@ -46,6 +46,7 @@ class PointwiseEmitter {
   // The half type of argument a, if it comes from arithmetic in f32 and not from memory.
   std::optional<kernel_ir::DType> UnroundedHalf(std::size_t a) const;
   kernel_ir::DType storage() const { return storage_; }
+  c10::Device device() const { return graph_.value(node_.outputs[0]).device; }
   kernel_ir::ValueId Const(double value) { return builder_.Const(type_, value); }
   kernel_ir::Type Promoted(std::size_t a, std::size_t c) const;  // type that two arguments are compared in
   kernel_ir::ValueId Two(kernel_ir::Op op, kernel_ir::ValueId x, kernel_ir::ValueId y) {

@@ -195,11 +195,17 @@ ValueId ReluSix(E& e) {
   return e.Two(Op::kMin, e.Two(Op::kMax, e.Two(Op::kAdd, e.Arg(0), e.Const(3)), e.Const(0)), e.Const(6));
 }
 
-ValueId Hardsigmoid(E& e) { return kernel_ir::IsFloat(e.type()) ? e.Two(Op::kDiv, ReluSix(e), e.Const(6)) : kNoValue; }
+// As eager: CUDA's kernels multiply by a sixth in single precision, also doubles.
+ValueId Sixth(E& e, ValueId v) {
+  if (e.device().is_cuda()) return e.Two(Op::kMul, v, e.Const(static_cast<double>(1.0f / 6.0f)));
+  return e.Two(Op::kDiv, v, e.Const(6));
+}
+
+ValueId Hardsigmoid(E& e) { return kernel_ir::IsFloat(e.type()) ? Sixth(e, ReluSix(e)) : kNoValue; }
 
 ValueId Hardswish(E& e) {
   if (!kernel_ir::IsFloat(e.type())) return kNoValue;
-  return e.Two(Op::kDiv, e.Two(Op::kMul, e.Arg(0), ReluSix(e)), e.Const(6));
+  return Sixth(e, e.Two(Op::kMul, e.Arg(0), ReluSix(e)));
 }
 
 ValueId Where(E& e) { return e.b().Select(e.Arg(0, Type::kPred), e.Arg(1), e.Arg(2)); }

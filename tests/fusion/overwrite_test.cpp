@@ -8,6 +8,7 @@
 #include "backends/fusion/fused_executable.h"
 #include "backends/runtime/aten_sequence.h"
 #include "common/status.h"
+#include "tests/kernels/cuda_emulation.h"
 
 namespace framefuse {
 namespace {
@@ -39,8 +40,8 @@ std::vector<at::Tensor> InputsOf(const ir::Graph& graph) {
 
 class Overwriting : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Overwriting, GivesTheSameValues) {
-  absl::StatusOr<ir::Graph> graph = ir::Parse(GetParam().text);
+void ExpectSameValues(const Case& c) {
+  absl::StatusOr<ir::Graph> graph = ir::Parse(c.text);
   ASSERT_TRUE(graph.ok()) << MessageOf(graph.status());
   auto fused = fusion::FusedExecutable::Create(*graph, {});
   auto aten = AtenSequence::Create(*graph, {});
@@ -55,13 +56,22 @@ TEST_P(Overwriting, GivesTheSameValues) {
   for (std::size_t m = 0; m < mutations.size(); ++m) {
     const auto output = static_cast<std::size_t>(mutations[m].output);
     const bool in_place = got[output].is_same(inputs[static_cast<std::size_t>(mutations[m].input)]);
-    EXPECT_EQ(in_place, GetParam().in_place[m]) << "mutation " << m;
+    EXPECT_EQ(in_place, c.in_place[m]) << "mutation " << m;
     any = any || in_place;
   }
   EXPECT_EQ((*fused)->WritesInputs(), any);
   for (std::size_t i = 0; i < got.size(); ++i) {
     EXPECT_TRUE(at::allclose(got[i], expected[i], 1e-5, 1e-6)) << "output " << i;
   }
+}
+
+TEST_P(Overwriting, GivesTheSameValues) { ExpectSameValues(GetParam()); }
+
+TEST_P(Overwriting, GivesTheSameValuesInEmulatedCuda) {
+  if (!testing::HostCompilerExists()) GTEST_SKIP() << "no C++ compiler";
+  cuda::SetEngineForTesting(testing::MakeEmulatedEngine());
+  ExpectSameValues(GetParam());
+  cuda::SetEngineForTesting(nullptr);
 }
 
 INSTANTIATE_TEST_SUITE_P(Text, Overwriting,

@@ -42,6 +42,8 @@ static inline long long __double_as_longlong(double v) { return bits<long long>(
 static inline float rsqrtf(float v) { return 1 / sqrtf(v); }
 static inline double rsqrt(double v) { return 1 / sqrt(v); }
 
+extern "C" void __assertfail(const char*, const char*, unsigned, const char*, unsigned long) { abort(); }
+
 struct Thread { ucontext_t context; bool done; char* stack; };
 static Thread threads_[1024];
 static ucontext_t main_;
@@ -111,7 +113,11 @@ FF_INLINE u32 bf16_one(float v) {
 }
 FF_INLINE u32 bf16_pair(float low, float high) { return bf16_one(low) | bf16_one(high) << 16; }
 FF_INLINE float reciprocal(float v) { return 1 / v; }
+FF_INLINE float reciprocal_of_normal(float v) { return 1 / v; }
 FF_INLINE float power_of_two(float v) { return exp2f(v); }
+FF_INLINE float normal_power_of_two(float v) { return exp2f(v); }
+FF_INLINE float divide_for_half(float a, float b) { return a / b; }
+FF_INLINE float sqrt_for_half(float v) { return sqrtf(v); }
 )";
 
 using Run = void (*)(const void*, unsigned, unsigned, unsigned);
@@ -131,7 +137,7 @@ class EmulatedEngine final : public cuda::Engine {
 
   absl::StatusOr<std::vector<std::shared_ptr<const cuda::CudaKernel>>> Compile(
       c10::Device, absl::Span<const cuda::KernelRequest> requests) override {
-    std::string text = kNames + emit::CudaPreludeWith(kPtx);
+    std::string text;
     std::vector<std::shared_ptr<cuda::CudaKernel>> made;
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const std::string name = absl::StrCat("kernel", i);
@@ -151,7 +157,7 @@ class EmulatedEngine final : public cuda::Engine {
                       name, ", w); }\n");
       made.push_back(std::move(kernel));
     }
-    auto library = Build(text);
+    auto library = Build(kNames + emit::CudaProgram(text, kPtx));
     if (!library.ok()) return library.status();
     std::vector<std::shared_ptr<const cuda::CudaKernel>> out;
     for (std::size_t i = 0; i < made.size(); ++i) {

@@ -100,7 +100,7 @@ LaunchShape Rows(const Kernel& kernel, std::int64_t rows, std::int64_t inner) {
 }
 
 std::string EveryText() {
-  std::string text = emit::CudaPrelude();
+  std::string text;
   int n = 0;
   for (const Kernel& kernel : {EveryFunction(Type::kF32), EveryFunction(Type::kF64), Integers(Type::kI32),
                                Integers(Type::kI64), Conversions(), Softmax(false), Softmax(true)}) {
@@ -113,7 +113,7 @@ std::string EveryText() {
       }
     }
   }
-  return text;
+  return emit::CudaProgram(text);
 }
 
 TEST(CudaText, NvccCompiles) {

@@ -4,6 +4,7 @@
 #ifndef FRAMEFUSE_BACKENDS_EMIT_CUDA_BODY_PRINTER_H_
 #define FRAMEFUSE_BACKENDS_EMIT_CUDA_BODY_PRINTER_H_
 
+#include <bit>
 #include <map>
 #include <set>
 #include <string>
@@ -72,7 +73,9 @@ class BodyPrinter {
     for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
       const std::string type = MemoryType(k_.buffers[b].dtype);
       const std::string pointer = k_.buffers[b].written ? type + "*" : "const " + type + "*";
-      Line(absl::StrCat(pointer, " __restrict__ ", f_.rank == 0 ? "r" : "b", b, " = (", pointer, ")a.b[", b,
+      // Pointwise kernels may be given an input's memory for a result.
+      const char* apart = k_.skeleton == Skeleton::kPointwise ? " " : " __restrict__ ";
+      Line(absl::StrCat(pointer, apart, f_.rank == 0 ? "r" : "b", b, " = (", pointer, ")a.b[", b,
                         f_.tensors > 1 ? absl::StrCat(" + blockIdx.y * ", k_.buffers.size()) : "", "];"));
     }
     Line(absl::StrCat("typedef ", f_.narrow ? "u32" : "i64", " Index;"));
@@ -116,9 +119,11 @@ class BodyPrinter {
 
   bool IsVector(int b) const { return buffer(b).inner == Inner::kContiguous; }
   bool IsTile(int b) const { return buffer(b).inner == Inner::kTransposed && k_.skeleton == Skeleton::kTransposed; }
-  // What a vector's load or store is told about how much of it there is.
-  std::string Extent() const { return f_.exact ? "" : ", n, fast"; }
-  std::string Guard() const { return f_.exact ? "" : "k < n"; }
+  // Vectors are whole here: their loads and stores need not be told how much of them there is, nor lanes be guarded.
+  bool Whole() const { return f_.exact || lanes_ != LanesAre::kGuarded; }
+  std::string Access(const char* what) const { return absl::StrCat(what, Whole() ? "_vec(" : "_part("); }
+  std::string Extent() const { return Whole() ? "" : ", n, fast"; }
+  std::string Guard() const { return Whole() ? "" : "k < n"; }
 
   std::string Right(ValueId id) const {
     const Inst& in = inst(id);
@@ -131,18 +136,54 @@ class BodyPrinter {
       case Op::kIota:
         return "(i64)i + k";
       case Op::kLoadAt: {
-        const std::string value = absl::StrCat("load(*(", Place(in, absl::StrCat("v", in.args[0])), "))");
+        const std::string value = absl::StrCat(
+            "load(*(", Place(in, absl::StrCat("in_row(v", in.args[0], ", ", S(CudaSizes::kInner), ")")), "))");
         return level(id) != Level::kElement || Guard().empty()
                    ? value
                    : absl::StrCat(Guard(), " ? ", value, " : (", LaneType(in.type), ")0");
       }
+      default:
+        return f_.half && in.type == kernel_ir::Type::kF32 ? ForHalf(id) : Expression(k_, in);
+    }
+  }
+
+  // Where only halves are written: what is exact to a few of their roundings.
+  std::string ForHalf(ValueId id) const {
+    const Inst& in = inst(id);
+    const auto call = [&](const char* function) { return absl::StrCat(function, "(v", in.args[0], ")"); };
+    switch (in.op) {
       case Op::kExp:
+        return call("exp_for_half");
       case Op::kSigmoid:
-        if (!f_.half || in.type != kernel_ir::Type::kF32) return Expression(k_, in);
-        return absl::StrCat(in.op == Op::kExp ? "exp_for_half(v" : "sigmoid_for_half(v", in.args[0], ")");
+        return call("sigmoid_for_half");
+      case Op::kTanh:
+        return call(OnlyBesideOne(id) ? "tanh_beside_one" : "tanh_for_half");
+      case Op::kErf:
+        return call(OnlyBesideOne(id) ? "erf_beside_one" : "erf_for_half");
+      case Op::kReciprocal:
+        return call("reciprocal_for_half");
+      case Op::kSqrt:
+        return call("sqrt_for_half");
+      case Op::kDiv:
+        return absl::StrCat("divide_for_half(v", in.args[0], ", v", in.args[1], ")");
       default:
         return Expression(k_, in);
     }
+  }
+
+  // Every use adds 1, so that what is small beside 1 does not count.
+  bool OnlyBesideOne(ValueId id) const {
+    for (const Inst& user : k_.insts) {
+      for (int i = 0; i < kernel_ir::Arity(user.op); ++i) {
+        if (user.args[static_cast<std::size_t>(i)] != id) continue;
+        if (user.op != Op::kAdd || !IsOne(user.args[static_cast<std::size_t>(1 - i)])) return false;
+      }
+    }
+    return true;
+  }
+  bool IsOne(ValueId id) const {
+    return inst(id).op == Op::kConst && inst(id).type == kernel_ir::Type::kF32 &&
+           inst(id).imm == std::bit_cast<std::uint64_t>(1.0);
   }
 
   void Define(ValueId id, const std::string& right) {
@@ -172,12 +213,12 @@ class BodyPrinter {
     if (!IsReduce(id)) return Define(id, Right(id));
     const std::string acc = absl::StrCat("acc", id, k_.skeleton == Skeleton::kColumn ? "[k]" : "");
     std::string value = absl::StrCat("v", in.args[0]);
-    if (!f_.exact) value = absl::StrCat("(k < n ? ", value, " : ", ReductionIdentity(in), ")");
+    if (!Whole()) value = absl::StrCat("(k < n ? ", value, " : ", ReductionIdentity(in), ")");
     Line(absl::StrCat(acc, " = ", ReductionFunctor(in.op), "()(", acc, ", ", value, ");"));
   }
 
   std::string ElementLoad(const Inst& in, const Body& body) const {
-    if (IsVector(in.slot))
+    if (IsVector(in.slot) && lanes_ != LanesAre::kSingle)
       return absl::StrCat("load(x", in.slot, Held(in.slot) || InCopies(in.slot) ? body.copy : "", ".e[k])");
     if (IsTile(in.slot)) return absl::StrCat("load(t", in.slot, "[tr][tc + k])");
     const std::string value = absl::StrCat("load(*(", Place(in, "i + k"), "))");
@@ -185,9 +226,10 @@ class BodyPrinter {
   }
 
   void ElementStore(const Inst& in) {
-    if (IsVector(in.slot)) return Line(absl::StrCat("y", in.slot, ".e[k] = v", in.args[0], ";"));
+    if (IsVector(in.slot) && lanes_ != LanesAre::kSingle)
+      return Line(absl::StrCat("y", in.slot, ".e[k] = v", in.args[0], ";"));
     const std::string to = buffer(in.slot).inner == Inner::kUniform ? Place(in, "") : Place(in, "i + k");
-    Line(absl::StrCat(f_.exact ? "" : "if (k < n) ", "store(", to, ", v", in.args[0], ");"));
+    Line(absl::StrCat(Whole() ? "" : "if (k < n) ", "store(", to, ", v", in.args[0], ");"));
   }
 
   // --- loops over elements
@@ -224,7 +266,7 @@ class BodyPrinter {
   }
 
   void LoadVector(int b, const std::string& name) {
-    Line(absl::StrCat("load_vec(", name, ", ", Place({Op::kLoad, {}, {}, b, 0}, "i"), Extent(), ");"));
+    Line(absl::StrCat(Access("load"), name, ", ", Place({Op::kLoad, {}, {}, b, 0}, "i"), Extent(), ");"));
   }
   std::string VectorType(int b) const {
     return absl::StrCat("Vec<", MemoryType(buffer(b).dtype), ", ", f_.vector, ">");
@@ -246,7 +288,17 @@ class BodyPrinter {
     OpenUnrolled(Lanes());
     for (ValueId id : body.values) Element(id, body);
     Close();
-    for (const Inst* in : stores) Line(absl::StrCat("store_vec(", Place(*in, "i"), ", y", in->slot, Extent(), ");"));
+    for (const Inst* in : stores) Line(absl::StrCat(Access("store"), Place(*in, "i"), ", y", in->slot, Extent(), ");"));
+  }
+
+  // One point after the other: `i`, `n` and the values of the row are defined.
+  void EmitSingles(const Body& body) {
+    lanes_ = LanesAre::kSingle;
+    Line("#pragma unroll 1");
+    Open("for (int k = 0; k < n; ++k)");
+    for (ValueId id : body.values) Element(id, body);
+    Close();
+    lanes_ = LanesAre::kGuarded;
   }
 
   void CountLanes(const std::string& limit) {
@@ -277,11 +329,15 @@ class BodyPrinter {
     return WithScratch(out);
   }
 
+  // What the lanes of a form that is not exact are in the text that is being printed.
+  enum class LanesAre : std::uint8_t { kGuarded, kWhole, kSingle };
+
   const Kernel& k_;
   const CudaForm& f_;
   const CudaSizes at_;
   std::string name_, out_;
   int depth_ = 0;
+  LanesAre lanes_ = LanesAre::kGuarded;
   std::vector<Level> levels_;
   std::map<int, ValueId> scratch_;  // value that a scratch row holds
   std::set<int> held_;              // buffers in registers for the whole row: x<b>[c]

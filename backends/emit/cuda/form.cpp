@@ -16,7 +16,10 @@ using kernel_ir::Op;
 using kernel_ir::Skeleton;
 
 constexpr std::int64_t kMostRegisters = 64;  // that a row's chunks may take
-constexpr int kMostCode = 800;               // weight of what is unrolled
+constexpr std::int64_t kMostChunks = 4, kGoodChunks = 2;
+constexpr int kMostCode = 800;         // weight of what is unrolled
+constexpr int kShortCode = 80;         // that waits for memory
+constexpr std::int64_t kFewRows = 64;  // of a column
 constexpr std::int64_t kWantedBlocks = 132 * 4;
 constexpr std::int64_t kMostBlocks = (1ll << 31) - 1;
 
@@ -89,18 +92,32 @@ std::int64_t ChunkRegisters(const Kernel& k, const LaunchShape& shape, int vecto
   return std::max<std::int64_t>(n, 1);
 }
 
+// Values that change with the segment are computed with each chunk of it; a store is not done twice.
+bool StoresBySegment(const Kernel& k) {
+  const std::vector<kernel_ir::Level> levels = kernel_ir::ComputeLevels(k);
+  for (std::size_t id = 0; id < k.insts.size(); ++id) {
+    if (k.insts[id].op == Op::kStore && levels[id] == kernel_ir::Level::kSegment) return true;
+  }
+  return false;
+}
+
 void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, CudaForm* form) {
   const std::int64_t work = Up(shape.inner, form->vector), all = work * shape.segments;
-  const std::int64_t most = std::clamp<std::int64_t>(kMostRegisters / ChunkRegisters(k, shape, form->vector), 1, 4);
-  form->row_threads = 512;
-  if (constant && !k.segments && !form->split && work <= 1024 * most) {
+  const std::int64_t most =
+      std::clamp<std::int64_t>(kMostRegisters / ChunkRegisters(k, shape, form->vector), 1, kMostChunks);
+  const auto chunks = [&](int threads) { return shape.segments * Up(work, threads); };
+  if (constant && !form->split && !StoresBySegment(k) && chunks(1024) <= most) {
     form->row_threads = 32;
-    while (form->row_threads < 1024 && Up(work, form->row_threads) > most) form->row_threads *= 2;
-    form->chunks = static_cast<int>(Up(work, form->row_threads));
-  } else if (all <= 128) {
-    form->row_threads = 32;
-  } else if (all <= 2048) {
-    form->row_threads = 128;
+    const auto double_past = [&](std::int64_t enough, int limit) {
+      while (form->row_threads < limit && chunks(form->row_threads) > enough) form->row_threads *= 2;
+    };
+    double_past(std::max(std::min(most, kGoodChunks), shape.segments), 512);
+    double_past(most, 1024);
+    form->chunks = static_cast<int>(chunks(form->row_threads));
+    form->segments = static_cast<int>(shape.segments);
+    form->full = form->exact && all == static_cast<std::int64_t>(form->row_threads) * form->chunks;
+  } else {
+    form->row_threads = all <= 128 ? 32 : all <= 2048 ? 128 : 512;
   }
   form->threads = form->row_threads == 32 ? 128 : form->row_threads;
 }
@@ -165,16 +182,13 @@ CudaForm ChooseForm(const Kernel& k, const LaunchShape& shape, bool constant) {
       ChooseRow(k, shape, constant, &form);
       break;
     case Skeleton::kColumn:
-      form.unroll = reads <= 1 ? 4 : reads <= 3 ? 2 : 1;
+      form.unroll = reads <= 1 && shape.extents.back() > kFewRows ? 4 : reads <= 3 ? 2 : 1;
       break;
     case Skeleton::kTransposed:
       break;
     default:
-      form.unroll = reads <= 2 ? 2 : 1;
-      while (form.unroll > 1 &&
-             (Count(k, form, shape).blocks < kWantedBlocks || form.unroll * form.vector * Weight(k) > kMostCode)) {
-        form.unroll /= 2;
-      }
+      form.unroll = form.exact && reads <= 1 && form.vector * Weight(k) <= kShortCode ? 2 : 1;
+      if (Count(k, form, shape).blocks < kWantedBlocks) form.unroll = 1;
       break;
   }
   const Units u = Count(k, form, shape);
@@ -183,9 +197,10 @@ CudaForm ChooseForm(const Kernel& k, const LaunchShape& shape, bool constant) {
   return form;
 }
 
-CudaForm PlainForm(const CudaForm& form) {
+CudaForm PlainForm(const Kernel& k, const CudaForm& form) {
   CudaForm plain = form;
-  plain.exact = false;
+  plain.exact = plain.full = false;
+  if (k.skeleton == Skeleton::kPointwise) plain.unroll = 1;
   return plain;
 }
 

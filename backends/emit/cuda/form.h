@@ -21,10 +21,12 @@ struct CudaForm {
   int threads = 256;    // of a block
   int row_threads = 1;  // row kernels: threads that share a row, 32 or all of the block
   int chunks = 0;       // row kernels: vectors of a row that a thread keeps in registers; 0: walks and computes again
-  int unroll = 1;       // pointwise and column kernels: vectors whose loads are issued together
+  int segments = 1;     // of a row, each held in so many of the chunks
+  int unroll = 1;       // exact pointwise and column kernels: vectors whose loads are issued together
   int tensors = 1;      // flat pointwise kernels: how many tensors one launch takes, each its own row of the grid
   bool narrow = false;  // the units of the grid fit 31 bits
   bool exact = false;   // `inner` is a multiple of `vector`, and all contiguous buffers are aligned for it (IsAligned)
+  bool full = false;    // row kernels: the chunks of the threads are the row
   bool half = false;    // all that is written are halves
   bool split = false;   // the last part is shorter (LaunchShape::split_total)
   auto operator<=>(const CudaForm&) const = default;
@@ -38,7 +40,7 @@ CudaForm ChooseForm(const kernel_ir::Kernel& kernel, const kernel_ir::LaunchShap
 // The form that does the work of as many equal flat kernels as one launch's arguments have room for.
 CudaForm TableForm(const kernel_ir::Kernel& kernel, const CudaForm& form);
 // For buffers of any alignment.
-CudaForm PlainForm(const CudaForm& form);
+CudaForm PlainForm(const kernel_ir::Kernel& kernel, const CudaForm& form);
 
 // Slots of Args::s. Strides are in elements.
 class CudaSizes {

@@ -1,41 +1,62 @@
-// The device code that every printed translation unit starts with: element types, vectors of elements with one wide
-// and one guarded way to memory, functions that C++ has no name for, reductions. No headers: it compiles under NVRTC
-// and nvcc. Owner: backends/emit.
+// The device code that programs are made of, in pieces: element types, vectors of elements with one wide and one
+// guarded way to memory, functions that C++ has no name for, reductions. No headers: it compiles under NVRTC and nvcc.
+// A program starts with the pieces that its kernels name, because NVRTC's time goes with the text. Owner:
+// backends/emit.
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "absl/strings/ascii.h"
 #include "backends/emit/cuda/print_cuda.h"
 
 namespace framefuse::emit {
 namespace {
 
-constexpr const char* kTypes = R"(typedef long long i64;
+// `names`: what the piece declares, or what its overloads are for, separated by spaces; it is taken where later text
+// has one of them, and `also` (empty: always).
+struct Piece {
+  std::string_view names, text;
+  bool machine = false;  // in PTX: others stand in for it on other machines
+  std::string_view also = "";
+};
+
+constexpr Piece kPieces[] = {
+    {"", R"(typedef long long i64;
 typedef int i32;
 typedef unsigned u32;
 typedef unsigned long long u64;
 typedef unsigned short u16;
 typedef unsigned char u8;
-struct bf16 { u16 bits; };
-struct f16 { u16 bits; };
 #define FF_INLINE __device__ __forceinline__
-
 // What a kernel is given: buffers, then sizes as form.h lays them out.
 template <int buffers, int sizes> struct Args { void* b[buffers]; i64 s[sizes]; };
-
-// n / d. u32: `d` holds the multiplier and the shift that stand for it (n < 2^31).
+)"},
+    {"divide", R"(// n / d. u32: `d` holds the multiplier and the shift that stand for it (n < 2^31).
 FF_INLINE u32 divide(u32 n, i64 d) { return (__umulhi(n, (u32)d) + n) >> (u32)((u64)d >> 32); }
 FF_INLINE i64 divide(i64 n, i64 d) { return n / d; }
-
-FF_INLINE float load(float v) { return v; }
-FF_INLINE double load(double v) { return v; }
-FF_INLINE i64 load(i64 v) { return v; }
+)"},
+    {"in_row",
+     R"(extern "C" __device__ void __assertfail(const char*, const char*, unsigned, const char*, unsigned long);
+// An index of a row of n. Another one ends the program as eager's kernels do: with a device-side assertion.
+FF_INLINE i64 in_row(i64 i, i64 n) {
+  if (i < 0 || i >= n) __assertfail("an index is out of range", "framefuse.cu", 0, "in_row", 1);
+  return i;
+}
+)"},
+    {"float", "FF_INLINE float load(float v) { return v; }\n"},
+    {"double", "FF_INLINE double load(double v) { return v; }\n"},
+    {"i64 i32 short char u8 bool", R"(FF_INLINE i64 load(i64 v) { return v; }
 FF_INLINE i32 load(i32 v) { return v; }
 FF_INLINE i32 load(short v) { return v; }
 FF_INLINE i32 load(signed char v) { return v; }
 FF_INLINE i32 load(u8 v) { return v; }
 FF_INLINE bool load(bool v) { return v; }
+)"},
+    {"bf16", R"(struct bf16 { u16 bits; };
 FF_INLINE float load(bf16 v) { return __uint_as_float((u32)v.bits << 16); }
-)";
-
-// What is written in PTX; the emulation of tests/kernels has its own.
-constexpr const char* kPtx = R"(FF_INLINE float load(f16 v) {
+)"},
+    {"f16", "struct f16 { u16 bits; };\n"},
+    {"f16", R"(FF_INLINE float load(f16 v) {
   float r;
   asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(v.bits));
   return r;
@@ -45,12 +66,24 @@ FF_INLINE u16 half_bits(float v) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(v));
   return r;
 }
-#if __CUDA_ARCH__ >= 800
+)",
+     true},
+    {"bf16_pair", R"(#if __CUDA_ARCH__ >= 800
 FF_INLINE u32 bf16_pair(float low, float high) {
   u32 r;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
+#else
+FF_INLINE u32 bf16_one(float v) {
+  const u32 b = __float_as_uint(v);
+  return v != v ? 0x7fc0u : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
+}
+FF_INLINE u32 bf16_pair(float low, float high) { return bf16_one(low) | bf16_one(high) << 16; }
+#endif
+)",
+     true},
+    {"max_nan min_nan", R"(#if __CUDA_ARCH__ >= 800
 FF_INLINE float max_nan(float a, float b) {
   float r;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
@@ -61,34 +94,105 @@ FF_INLINE float min_nan(float a, float b) {
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
   return r;
 }
-#else
-FF_INLINE u32 bf16_one(float v) {
-  const u32 b = __float_as_uint(v);
-  return v != v ? 0x7fc0u : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
-}
-FF_INLINE u32 bf16_pair(float low, float high) { return bf16_one(low) | bf16_one(high) << 16; }
 #endif
-FF_INLINE float reciprocal(float v) {
+)",
+     true},
+    {"reciprocal", R"(FF_INLINE float reciprocal(float v) {
   float r;
   asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(v));
   return r;
 }
-FF_INLINE float power_of_two(float v) {
+)",
+     true},
+    {"reciprocal_of_normal", R"(FF_INLINE float reciprocal_of_normal(float v) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
+  return r;
+}
+)",
+     true},
+    {"power_of_two", R"(FF_INLINE float power_of_two(float v) {
   float r;
   asm("ex2.approx.f32 %0, %1;" : "=f"(r) : "f"(v));
   return r;
 }
-)";
-
-constexpr const char* kVectors =
-    R"(FF_INLINE float round_bf16(float v) { return __uint_as_float(bf16_pair(0.0f, v) & 0xffff0000u); }
-FF_INLINE float round_f16(float v) { f16 h = {half_bits(v)}; return load(h); }
-template <class T, class V> FF_INLINE void pack(T& to, V v) { to = (T)v; }
-FF_INLINE void pack(bf16& to, float v) { to.bits = (u16)bf16_pair(v, 0.0f); }
-FF_INLINE void pack(f16& to, float v) { to.bits = half_bits(v); }
-template <class T, class V> FF_INLINE void store(T* p, V v) { T t; pack(t, v); *p = t; }
-
-// V elements in registers.
+)",
+     true},
+    {"normal_power_of_two", R"(// Denormal results are 0.
+FF_INLINE float normal_power_of_two(float v) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
+  return r;
+}
+)",
+     true},
+    {"divide_for_half", R"(FF_INLINE float divide_for_half(float a, float b) {
+  float r;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+)",
+     true},
+    {"sqrt_for_half", R"(FF_INLINE float sqrt_for_half(float v) {
+  float r;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(v));
+  return r;
+}
+)",
+     true},
+    {"max_nan",
+     "template <class T> FF_INLINE T max_nan(T a, T b) { return a != a ? a : (b != b ? b : (a > b ? a : b)); }\n"},
+    {"min_nan",
+     "template <class T> FF_INLINE T min_nan(T a, T b) { return a != a ? a : (b != b ? b : (a < b ? a : b)); }\n"},
+    {"max_raw", "template <class T> FF_INLINE T max_raw(T a, T b) { return a > b ? a : b; }\n"},
+    {"min_raw", "template <class T> FF_INLINE T min_raw(T a, T b) { return a < b ? a : b; }\n"},
+    {"sigmoid", R"(FF_INLINE float sigmoid(float x) { return reciprocal(1.0f + expf(-x)); }
+FF_INLINE double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
+)"},
+    // For results that are rounded to halves: exact to 2^-16, or to |x| * 1e-7.
+    {"exp_for_half", "FF_INLINE float exp_for_half(float x) { return power_of_two(x * 1.44269504f); }\n"},
+    {"reciprocal_for_half", "FF_INLINE float reciprocal_for_half(float x) { return reciprocal(x); }\n"},
+    {"sigmoid_for_half",
+     R"(// 1 / (1 + e^-x), with a quarter of the sum: its reciprocal stays normal where the result is denormal.
+FF_INLINE float sigmoid_for_half(float x) {
+  return 0.25f * reciprocal_of_normal(0.25f + normal_power_of_two(fmaf(x, -1.44269504f, -2.0f)));
+}
+)"},
+    {"tanh_beside_one", R"(// Exact to 2e-7 of 1: where 1 is added.
+FF_INLINE float tanh_beside_one(float x) {
+  return fmaf(-2.0f, reciprocal_of_normal(1.0f + normal_power_of_two(x * 2.88539008f)), 1.0f);
+}
+)"},
+    {"tanh_for_half", R"(FF_INLINE float tanh_for_half(float x) {
+  const float near_zero = x * fmaf(x * x, -0.333333343f, 1.0f);
+  return fabsf(x) < 0.0625f ? near_zero : tanh_beside_one(x);
+}
+)"},
+    {"erf_beside_one", R"(// 1 - 2^p(|x|), exact to 4e-6 of 1 and, below 0, to that part of what is left of 1 + erf x.
+FF_INLINE float erf_beside_one(float x) {
+  const float t = min_nan(fabsf(x), 4.2f);
+  float p = fmaf(-2.02705703e-5f, t, 4.85526123e-4f);
+  p = fmaf(p, t, -5.22103633e-3f);
+  p = fmaf(p, t, 3.39045750e-2f);
+  p = fmaf(p, t, -1.52423597e-1f);
+  p = fmaf(p, t, -9.17084571e-1f);
+  p = fmaf(p, t, -1.62806277f);
+  return copysignf(1.0f - normal_power_of_two(p * t), x);
+}
+)"},
+    {"erf_for_half", R"(FF_INLINE float erf_for_half(float x) {
+  const float s = x * x, near_zero = fmaf(fmaf(1.03277437e-1f, s, -3.75241139e-1f), s, 1.12836681f) * x;
+  return fabsf(x) < 0.5f ? near_zero : erf_beside_one(x);
+}
+)"},
+    {"round_bf16",
+     "FF_INLINE float round_bf16(float v) { return __uint_as_float(bf16_pair(0.0f, v) & 0xffff0000u); }\n"},
+    {"round_f16", "FF_INLINE float round_f16(float v) { f16 h = {half_bits(v)}; return load(h); }\n"},
+    {"pack", "template <class T, class V> FF_INLINE void pack(T& to, V v) { to = (T)v; }\n"},
+    {"bf16", "FF_INLINE void pack(bf16& to, float v) { to.bits = (u16)bf16_pair(v, 0.0f); }\n"},
+    {"f16", "FF_INLINE void pack(f16& to, float v) { to.bits = half_bits(v); }\n"},
+    {"store", "template <class T, class V> FF_INLINE void store(T* p, V v) { T t; pack(t, v); *p = t; }\n"},
+    {"Vec", R"(// V elements in registers.
 template <int bytes> struct Word { typedef uint4 type; };
 template <> struct Word<8> { typedef uint2 type; };
 template <> struct Word<4> { typedef u32 type; };
@@ -99,13 +203,15 @@ template <class T, int V> struct alignas(V * sizeof(T) < 16 ? V * sizeof(T) : 16
   typedef typename Word<(V * sizeof(T) < 16 ? V * sizeof(T) : 16)>::type W;
   T e[V];
 };
-template <class T, int V> FF_INLINE void load_vec(Vec<T, V>& x, const T* p) {
+)"},
+    {"load_vec", R"(template <class T, int V> FF_INLINE void load_vec(Vec<T, V>& x, const T* p) {
   typedef Vec<T, V> Whole;
 #pragma unroll
   for (int j = 0; j < Whole::words; ++j) ((typename Whole::W*)&x)[j] = ((const typename Whole::W*)p)[j];
 }
-// `fast`: p is aligned; n: how many elements are there.
-template <class T, int V> FF_INLINE void load_vec(Vec<T, V>& x, const T* p, int n, bool fast) {
+)"},
+    {"load_part", R"(// `fast`: p is aligned; n: how many elements are there.
+template <class T, int V> FF_INLINE void load_part(Vec<T, V>& x, const T* p, int n, bool fast) {
   if (fast && n >= V) {
     load_vec(x, p);
   } else {
@@ -117,27 +223,35 @@ template <class T, int V> FF_INLINE void load_vec(Vec<T, V>& x, const T* p, int 
     }
   }
 }
-template <class L, int V> struct Lanes { L e[V]; };
-template <class T, class L, int V> FF_INLINE void pack_all(Vec<T, V>& x, const Lanes<L, V>& y) {
+)"},
+    {"Lanes", R"(template <class L, int V> struct Lanes { L e[V]; };
+)"},
+    {"pack_all", R"(template <class T, class L, int V> FF_INLINE void pack_all(Vec<T, V>& x, const Lanes<L, V>& y) {
 #pragma unroll
   for (int k = 0; k < V; ++k) pack(x.e[k], y.e[k]);
 }
-template <int V> FF_INLINE void pack_all(Vec<bf16, V>& x, const Lanes<float, V>& y) {
+)"},
+    {"pack_all", R"(template <int V> FF_INLINE void pack_all(Vec<bf16, V>& x, const Lanes<float, V>& y) {
 #pragma unroll
   for (int k = 0; k + 1 < V; k += 2) *(u32*)&x.e[k] = bf16_pair(y.e[k], y.e[k + 1]);
   if (V == 1) pack(x.e[0], y.e[0]);
 }
-template <class T, int V> FF_INLINE void write_vec(T* p, const Vec<T, V>& x) {
+)",
+     false, "bf16"},
+    {"write_vec", R"(template <class T, int V> FF_INLINE void write_vec(T* p, const Vec<T, V>& x) {
   typedef Vec<T, V> Whole;
 #pragma unroll
   for (int j = 0; j < Whole::words; ++j) ((typename Whole::W*)p)[j] = ((const typename Whole::W*)&x)[j];
 }
-template <class T, class L, int V> FF_INLINE void store_vec(T* p, const Lanes<L, V>& y) {
+)"},
+    {"store_vec", R"(template <class T, class L, int V> FF_INLINE void store_vec(T* p, const Lanes<L, V>& y) {
   Vec<T, V> x;
   pack_all(x, y);
   write_vec(p, x);
 }
-template <class T, class L, int V> FF_INLINE void store_vec(T* p, const Lanes<L, V>& y, int n, bool fast) {
+)"},
+    {"store_part",
+     R"(template <class T, class L, int V> FF_INLINE void store_part(T* p, const Lanes<L, V>& y, int n, bool fast) {
   Vec<T, V> x;
   pack_all(x, y);
   if (fast && n >= V) {
@@ -148,32 +262,21 @@ template <class T, class L, int V> FF_INLINE void store_vec(T* p, const Lanes<L,
       if (k < n) p[k] = x.e[k];
   }
 }
-
-template <class T> FF_INLINE T max_nan(T a, T b) { return a != a ? a : (b != b ? b : (a > b ? a : b)); }
-template <class T> FF_INLINE T min_nan(T a, T b) { return a != a ? a : (b != b ? b : (a < b ? a : b)); }
-template <class T> FF_INLINE T max_raw(T a, T b) { return a > b ? a : b; }
-template <class T> FF_INLINE T min_raw(T a, T b) { return a < b ? a : b; }
-FF_INLINE float sigmoid(float x) { return reciprocal(1.0f + expf(-x)); }
-// For results that are rounded to halves: exact to about |x| * 1e-7.
-FF_INLINE float exp_for_half(float x) { return power_of_two(x * 1.44269504f); }
-FF_INLINE float sigmoid_for_half(float x) { return reciprocal(1.0f + power_of_two(x * -1.44269504f)); }
-FF_INLINE double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
-)";
-
-constexpr const char* kReductions =
-    R"(struct Sum { template <class T> FF_INLINE T operator()(T a, T b) const { return a + b; } };
-struct Prod { template <class T> FF_INLINE T operator()(T a, T b) const { return a * b; } };
-struct Max { template <class T> FF_INLINE T operator()(T a, T b) const { return max_nan(a, b); } };
-struct Min { template <class T> FF_INLINE T operator()(T a, T b) const { return min_nan(a, b); } };
-struct MaxRaw { template <class T> FF_INLINE T operator()(T a, T b) const { return max_raw(a, b); } };
-
-// All threads get the result; the order of operations is fixed by the shape.
+)"},
+    {"Sum", "struct Sum { template <class T> FF_INLINE T operator()(T a, T b) const { return a + b; } };\n"},
+    {"Prod", "struct Prod { template <class T> FF_INLINE T operator()(T a, T b) const { return a * b; } };\n"},
+    {"Max", "struct Max { template <class T> FF_INLINE T operator()(T a, T b) const { return max_nan(a, b); } };\n"},
+    {"Min", "struct Min { template <class T> FF_INLINE T operator()(T a, T b) const { return min_nan(a, b); } };\n"},
+    {"MaxRaw",
+     "struct MaxRaw { template <class T> FF_INLINE T operator()(T a, T b) const { return max_raw(a, b); } };\n"},
+    {"reduce_warp", R"(// All threads get the result; the order of operations is fixed by the shape.
 template <class Op, class T> FF_INLINE T reduce_warp(T v, Op op) {
 #pragma unroll
   for (int d = 16; d > 0; d >>= 1) v = op(v, __shfl_xor_sync(0xffffffffu, v, d));
   return v;
 }
-template <int warps, class Op, class T> FF_INLINE T reduce_block(T v, T* parts, Op op) {
+)"},
+    {"reduce_block", R"(template <int warps, class Op, class T> FF_INLINE T reduce_block(T v, T* parts, Op op) {
   v = reduce_warp(v, op);
   if ((threadIdx.x & 31) == 0) parts[threadIdx.x >> 5] = v;
   __syncthreads();
@@ -182,17 +285,53 @@ template <int warps, class Op, class T> FF_INLINE T reduce_block(T v, T* parts, 
   for (int d = warps / 2; d > 0; d >>= 1) v = op(v, __shfl_xor_sync(0xffffffffu, v, d));
   return v;
 }
-)";
+)"},
+};
+
+bool HasWord(std::string_view text, std::string_view word) {
+  const auto is_name = [](char c) { return c == '_' || absl::ascii_isalnum(static_cast<unsigned char>(c)); };
+  for (std::size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || !is_name(text[at - 1])) && (end == text.size() || !is_name(text[end]))) return true;
+  }
+  return false;
+}
+
+bool Needs(std::string_view text, const Piece& piece) {
+  if (!piece.also.empty() && !HasWord(text, piece.also)) return false;
+  std::string_view names = piece.names;
+  while (!names.empty()) {
+    const std::size_t end = std::min(names.find(' '), names.size());
+    if (HasWord(text, names.substr(0, end))) return true;
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return piece.names.empty();
+}
 
 }  // namespace
 
-const std::string& CudaPrelude() {
-  static const std::string* text = new std::string(std::string(kTypes) + kPtx + kVectors + kReductions);
-  return *text;
-}
-
-std::string CudaPreludeWith(std::string_view ptx) {
-  return std::string(kTypes) + std::string(ptx) + kVectors + kReductions;
+std::string CudaProgram(std::string_view kernels, std::string_view machine) {
+  std::string program(machine);
+  program += kernels;
+  const Piece* first_of_machine = nullptr;
+  std::vector<const Piece*> taken;
+  for (std::size_t p = std::size(kPieces); p-- > 0;) {
+    if (kPieces[p].machine) first_of_machine = &kPieces[p];
+    if ((kPieces[p].machine && !machine.empty()) || !Needs(program, kPieces[p])) continue;
+    taken.push_back(&kPieces[p]);
+    program += kPieces[p].text;
+  }
+  program.clear();
+  bool before = true;  // the machine's own pieces
+  for (auto piece = taken.rbegin(); piece != taken.rend(); ++piece) {
+    if (before && *piece > first_of_machine) {
+      program += machine;
+      before = false;
+    }
+    program += (*piece)->text;
+  }
+  if (before) program += machine;
+  return program += kernels;
 }
 
 }  // namespace framefuse::emit

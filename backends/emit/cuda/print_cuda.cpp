@@ -69,8 +69,20 @@ class Printer : private BodyPrinter {
       Line("const Index at = first;");
       PointPlace();
       PointScalars(block);
-      EmitBody(body);
+      f_.exact ? EmitBody(body) : WholeOrSingles(body);
     }
+    Close();
+  }
+
+  // Guards for each lane of each buffer would be most of the code.
+  void WholeOrSingles(const Body& body) {
+    Open(StrCat("if (fast && n == ", f_.vector, ")"));
+    lanes_ = LanesAre::kWhole;
+    EmitBody(body);
+    lanes_ = LanesAre::kGuarded;
+    --depth_;
+    Open("} else");
+    EmitSingles(body);
     Close();
   }
 
@@ -153,15 +165,20 @@ class Printer : private BodyPrinter {
   void OpenChunk() {
     if (f_.chunks > 0) {
       OpenUnrolled(StrCat("for (int c = 0; c < ", f_.chunks, "; ++c)"));
-      Line(StrCat("const Index i = (Index)(c * ", f_.row_threads, " + lane) * ", f_.vector, ";"));
-      Open("if (i < inner)");
+      std::string chunk = "c";
+      if (k_.segments) {
+        Line(StrCat("const int s = c / ", f_.chunks / f_.segments, ";"));
+        chunk = StrCat("(c % ", f_.chunks / f_.segments, ")");
+      }
+      Line(StrCat("const Index i = (Index)(", chunk, " * ", f_.row_threads, " + lane) * ", f_.vector, ";"));
+      if (!f_.full) Open("if (i < inner)");
     } else {
       Open(StrCat("for (Index i = (Index)lane * ", f_.vector, "; i < inner; i += ", f_.row_threads * f_.vector, ")"));
     }
     CountLanes("inner");
   }
   void CloseChunk() {
-    Close();
+    if (!f_.full) Close();
     if (f_.chunks > 0) Close();
   }
 
@@ -181,24 +198,30 @@ class Printer : private BodyPrinter {
     const Body body{ElementsOf(block), f_.chunks > 0 ? "[c]" : ""};
     if (body.values.empty()) return;
     DeclareAccumulators(block, false);
-    if (k_.segments) {
+    const bool walks = k_.segments && f_.chunks == 0;
+    if (walks) {
       Open(StrCat("for (i64 s = 0; s < ", S(CudaSizes::kSegments), "; ++s)"));
-      for (ValueId id : block.code) {
-        if (level(id) != Level::kSegment || IsReduce(id)) continue;
-        if (inst(id).op == Op::kStore) Line("if (lane == 0)");
-        Scalar(id);
-      }
+      SegmentScalars(block);
     }
     OpenChunk();
+    if (k_.segments && !walks) SegmentScalars(block);
     EmitBody(body);
     CloseChunk();
-    if (k_.segments) Close();
+    if (walks) Close();
     for (ValueId id : block.code) {
       if (!IsReduce(id)) continue;
       const std::string functor = ReductionFunctor(inst(id).op);
       Define(id, f_.row_threads == 32
                      ? StrCat("reduce_warp(acc", id, ", ", functor, "())")
                      : StrCat("reduce_block<", f_.row_threads / 32, ">(acc", id, ", parts", id, ", ", functor, "())"));
+    }
+  }
+
+  void SegmentScalars(const Block& block) {
+    for (ValueId id : block.code) {
+      if (level(id) != Level::kSegment || IsReduce(id)) continue;
+      if (inst(id).op == Op::kStore) Line("if (lane == 0)");
+      Scalar(id);
     }
   }
 
@@ -361,7 +384,7 @@ class Printer : private BodyPrinter {
     const std::string there = "rows - (top + tr)";
     Line(StrCat("const int n = ", there, " < ", f_.vector, " ? (int)(", there, ") : ", f_.vector, ";"));
     Line(StrCat(VectorType(b), " x;"));
-    Line(StrCat("load_vec(x, q", b, " + (top + tr) + (left + tc) * ", S(at_.InnerStride(b)), ", n, ",
+    Line(StrCat("load_part(x, q", b, " + (top + tr) + (left + tc) * ", S(at_.InnerStride(b)), ", n, ",
                 f_.exact ? "true" : "fast", ");"));
     Line("#pragma unroll");
     Line(StrCat(Lanes(), " t", b, "[tr + k][tc] = x.e[k];"));

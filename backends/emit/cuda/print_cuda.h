@@ -16,10 +16,9 @@ namespace framefuse::emit {
 // An extern "C" kernel called `name` (an identifier) with one argument, Args<buffers, CudaSizes::count()>.
 absl::StatusOr<std::string> PrintCuda(const kernel_ir::Kernel& kernel, const CudaForm& form, const std::string& name);
 
-// What every translation unit starts with.
-const std::string& CudaPrelude();
-// The same with other definitions of what is in PTX: for compilers of other machines.
-std::string CudaPreludeWith(std::string_view ptx);
+// A translation unit of printed kernels. `machine`: other definitions of what is in PTX, for compilers of other
+// machines.
+std::string CudaProgram(std::string_view kernels, std::string_view machine = {});
 
 }  // namespace framefuse::emit
 
