@@ -22,7 +22,8 @@ bool IsPick(const ir::Graph& graph, const ir::Node& node, ReductionForm* form) {
   if (!c10::isFloatingType(in.dtype) || !StorageOf(in.dtype) || in.layout != c10::Layout::Strided) return false;
   if (in.sizes.size() != 2 || target.sizes.size() != 1 || target.dtype != c10::ScalarType::Long) return false;
   // Indices are checked: on the CPU before the kernel runs, on CUDA by it.
-  if (!(in.device.is_cpu() || in.device.is_cuda()) || in.sizes[1] == ir::Dim(0) || in.sizes[1] == ir::Dim(1)) return false;
+  if (!(in.device.is_cpu() || in.device.is_cuda()) || in.sizes[1] == ir::Dim(0) || in.sizes[1] == ir::Dim(1))
+    return false;
   *form = {1, 2, false, true};
   return true;
 }
