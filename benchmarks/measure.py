@@ -60,24 +60,24 @@ def seconds_of(function):
     return time.perf_counter() - start
 
 
-def seconds_per_call(function, least=0.02):
-    """Seconds of one call, from a loop that runs at least `least` seconds."""
+def seconds_per_call(function, least=0.02, clock=time.perf_counter):
+    """Seconds of one call, from a loop that runs at least `least` seconds by that clock."""
     calls = 1
     while True:
-        start = time.perf_counter()
+        start = clock()
         for _ in range(calls):
             function()
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-        elapsed = time.perf_counter() - start
+        elapsed = clock() - start
         if elapsed >= least:
             return elapsed / calls
         calls = max(calls * 2, int(calls * least / max(elapsed, 1e-9)))
 
 
-def row(name, seconds, reference, ours, ok, **more):
-    """One case's row out of name → list of seconds."""
-    medians = {rival: statistics.median(times) * 1e6 for rival, times in seconds.items()}
+def row(name, seconds, reference, ours, ok, typical=statistics.median, **more):
+    """One case's row out of name → list of seconds, of which `typical` gives the one that counts."""
+    medians = {rival: typical(times) * 1e6 for rival, times in seconds.items()}
     return {
         "case": name,
         "ok": ok,
