@@ -54,12 +54,12 @@ bool MakeFolder(const std::string& folder) {
   return stat(folder.c_str(), &s) == 0 && S_ISDIR(s.st_mode) && IsPrivate(s);
 }
 
-// All bytes of a private file; empty with a reason else.
-std::string ReadPrivate(const std::string& path, const char** why) {
+// All bytes of a private file; nothing where there is no file, or with a reason.
+std::optional<std::string> ReadPrivate(const std::string& path, const char** why) {
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) {
     *why = errno == ENOENT ? nullptr : "cannot be opened";
-    return "";
+    return std::nullopt;
   }
   struct stat s {};
   std::string bytes;
@@ -103,10 +103,10 @@ std::optional<std::string> CubinCache::Find(std::string_view key) const {
   if (folder_.empty()) return std::nullopt;
   const std::string path = PathOf(key);
   const char* why = nullptr;
-  const std::string bytes = ReadPrivate(path, &why);
-  std::string_view rest = bytes;
+  const std::optional<std::string> bytes = ReadPrivate(path, &why);
+  if (!bytes.has_value() && why == nullptr) return std::nullopt;
+  std::string_view rest = bytes.has_value() ? std::string_view(*bytes) : std::string_view();
   Header header;
-  if (bytes.empty() && why == nullptr) return std::nullopt;
   if (why == nullptr && (rest.size() < kMagic.size() + sizeof header || rest.substr(0, kMagic.size()) != kMagic)) {
     why = "is no cache file";
   }

@@ -9,7 +9,10 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "common/logging.h"
 
 namespace framefuse::cuda {
 namespace {
@@ -31,6 +34,19 @@ class CubinCacheTest : public ::testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
   void Write(const std::string& bytes) const { std::ofstream(cache_.PathOf("key"), std::ios::binary) << bytes; }
+  // What the log says of a look-up that finds nothing.
+  std::string ReasonToIgnore() const {
+    static std::string* said;
+    std::string reason;
+    said = &reason;
+    const std::uint32_t before = LogMask();
+    SetLogEnabled(LogArtifact::kCache, true);
+    LogSink sink = SetLogSink([](LogArtifact, std::string_view text) { *said += text; });
+    EXPECT_EQ(cache_.Find("key"), std::nullopt);
+    SetLogSink(std::move(sink));
+    SetLogMask(before);
+    return reason;
+  }
 
   const std::string folder_;
   const CubinCache cache_;
@@ -84,6 +100,41 @@ TEST_F(CubinCacheTest, FilesOfAnotherProgramOrOpenToOthersAreIgnored) {
   std::filesystem::remove(cache_.PathOf("key"));
   cache_.Store("key", "cubin");
   EXPECT_EQ(cache_.Find("key"), std::nullopt);
+}
+
+TEST_F(CubinCacheTest, TheLogSaysWhyAFileIsIgnored) {
+  EXPECT_EQ(ReasonToIgnore(), "");  // there is none
+  cache_.Store("key", "cubin");
+  const std::string whole = Bytes(), path = "ignored: " + cache_.PathOf("key") + " ";
+  Write("");
+  EXPECT_EQ(ReasonToIgnore(), path + "is no cache file");
+  Write(whole.substr(0, 20));
+  EXPECT_EQ(ReasonToIgnore(), path + "is no cache file");
+  Write(whole.substr(0, whole.size() - 1));
+  EXPECT_EQ(ReasonToIgnore(), path + "is corrupt");
+  Write(whole.substr(0, whole.size() - 1) + "x");
+  EXPECT_EQ(ReasonToIgnore(), path + "is corrupt");
+  cache_.Store("other", "another");
+  std::filesystem::rename(cache_.PathOf("other"), cache_.PathOf("key"));
+  EXPECT_EQ(ReasonToIgnore(), path + "is of another program");
+  cache_.Store("key", "cubin");
+  chmod(cache_.PathOf("key").c_str(), 0602);
+  EXPECT_EQ(ReasonToIgnore(), path + "is not this user's own");
+}
+
+TEST_F(CubinCacheTest, AnotherUsersFileIsIgnored) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  cache_.Store("key", "cubin");
+  ASSERT_EQ(chown(cache_.PathOf("key").c_str(), 12345, 12345), 0);
+  EXPECT_EQ(ReasonToIgnore(), "ignored: " + cache_.PathOf("key") + " is not this user's own");
+}
+
+TEST_F(CubinCacheTest, NothingIsKeptInAnotherUsersFolder) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  std::filesystem::create_directories(folder_);
+  ASSERT_EQ(chown(folder_.c_str(), 12345, 12345), 0);
+  cache_.Store("key", "cubin");
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
 TEST_F(CubinCacheTest, EightThreadsStoreAndFind) {

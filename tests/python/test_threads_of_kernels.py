@@ -1,6 +1,7 @@
 """Kernels on the CPU use the threads that torch.set_num_threads names, and give the same bits on any number of them."""
 
 import re
+import threading
 import time
 
 import pytest
@@ -61,3 +62,41 @@ def test_one_openmp_runtime():
     """Torch's: else its number of threads would not be ours."""
     libraries = set(re.findall(r"/\S*lib[gi]?o?mp[0-9]?\S*\.so\S*", open("/proc/self/maps").read()))
     assert len(libraries) <= 1, libraries
+
+
+def test_eight_threads_compile_and_run():
+    """Some kernels are the same in all threads, some are a thread's own, and all run while others are compiled."""
+    torch.manual_seed(0)
+    framefuse.reset()
+    framefuse.config.recompile_limit = 1000
+    inputs = [torch.randn(64, 33 + size, requires_grad=True) for size in range(4)]
+    start, wrong = threading.Barrier(8), []
+
+    def functions(number):
+        yield lambda x: F.softmax(torch.tanh(x), -1)
+        yield lambda x: F.gelu(x * (number + 2)) + torch.sin(x) / (number + 1)
+        yield lambda x: F.layer_norm(x, x.shape[-1:]).square().sum(0) * (number + 0.5)
+
+    def work(number):
+        try:
+            start.wait()
+            for function in functions(number):
+                compiled = framefuse.compile(function, fullgraph=True)
+                for x in inputs * 3:
+                    got, expected = compiled(x), function(x)
+                    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+                    gradients = [torch.autograd.grad(y.sum(), x)[0] for y in (got, expected)]
+                    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
+        except BaseException as error:
+            wrong.append(f"thread {number}: {type(error).__name__}: {error}")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    before = framefuse.statistics()
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong, wrong
+    after = framefuse.statistics()
+    assert (after["bugs"], after["eager_fallbacks"]) == (before["bugs"], before["eager_fallbacks"])
+    assert after["graphs"] - before["graphs"] > 8 * 4  # the threads' own functions, for each size
