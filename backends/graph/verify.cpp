@@ -7,6 +7,11 @@
 namespace framefuse::ir {
 namespace {
 
+// Tensors that schemas require, but torch itself passes undefined: what attention has no bias or no packed sequences for.
+bool MayBeUndefined(std::string_view argument) {
+  return argument == "attn_bias" || argument == "cum_seq_q" || argument == "cum_seq_k";
+}
+
 class Verifier {
  public:
   explicit Verifier(const Graph& g) : g_(g), defined_(g.values.size(), false) {}
@@ -106,7 +111,8 @@ class Verifier {
     bool ok = true;
     switch (schema.type) {
       case ArgType::kTensor:
-        ok = arg.kind == Arg::Kind::kValue && IsTensor(arg.value);
+        ok = (arg.kind == Arg::Kind::kValue && IsTensor(arg.value)) ||
+             (arg.kind == Arg::Kind::kNone && MayBeUndefined(schema.name));
         break;
       case ArgType::kOptionalTensor:
         ok = arg.kind == Arg::Kind::kNone || (arg.kind == Arg::Kind::kValue && IsTensor(arg.value));

@@ -142,6 +142,7 @@ PreparedArg Prepare(const Arg& arg, const ir::OpArgument& schema) {
   PreparedArg p;
   switch (arg.kind) {
     case Arg::Kind::kNone:
+      if (schema.type == ir::ArgType::kTensor) p.constant = at::Tensor();
       break;
     case Arg::Kind::kConstant:
       p.constant = arg.constant;

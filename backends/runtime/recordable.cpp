@@ -66,11 +66,25 @@ absl::Status CheckOperator(const Graph& g, const Node& n) {
   return waits ? No("the host waits for its values") : absl::OkStatus();
 }
 
+bool IsSeed(const std::string& argument) {
+  return argument == "philox_seed" || argument == "philox_offset" || argument == "rng_state" || argument == "unused";
+}
+
+// An attention operator, forward or backward, that drops nothing.
+bool IsAttentionWithoutDropout(const Node& n) {
+  const int dropout = n.op->FindArgument("dropout_p");
+  if (!absl::StrContains(n.op->name(), "attention") || dropout < 0) return false;
+  const ir::Arg& arg = n.args[static_cast<std::size_t>(dropout)];
+  return arg.kind == ir::Arg::Kind::kConstant && arg.constant.isScalar() && arg.constant.toScalar().toDouble() == 0;
+}
+
 // A 0-dim constant of the host is a number that a pointwise operator takes along; all else on the host is work there.
-absl::Status CheckValues(const Graph& g, const Node& n, c10::Device device, const std::set<ValueId>& constants) {
+absl::Status CheckValues(const Graph& g, const Node& n, c10::Device device, const std::set<ValueId>& constants,
+                         const std::vector<bool>& unread) {
   absl::Status status = absl::OkStatus();
   ir::ForEachUse(n, [&](ValueId v) {
     const ir::Value& value = At(g, v);
+    if (unread[static_cast<std::size_t>(v)]) return;
     if (value.kind != ir::ValueKind::kTensor) status = No("it reads a number that changes");
     if (value.device == device) return;
     const bool number = constants.contains(v) && value.sizes.empty() && value.device.is_cpu();
@@ -79,7 +93,7 @@ absl::Status CheckValues(const Graph& g, const Node& n, c10::Device device, cons
     }
   });
   for (ValueId v : n.outputs) {
-    if (v == ir::kNoValue) continue;
+    if (v == ir::kNoValue || unread[static_cast<std::size_t>(v)]) continue;
     if (At(g, v).kind != ir::ValueKind::kTensor) status = No("it gives the host a number");
     if (At(g, v).device != device) status = No(absl::StrCat("its result is on ", At(g, v).device.str()));
   }
@@ -98,12 +112,42 @@ std::optional<c10::Device> FirstDevice(const Graph& g) {
 
 }  // namespace
 
+std::vector<bool> UnreadSeeds(const Graph& g) {
+  // Candidates are what such operators give as integers, and inputs; every use must be as the seed of another.
+  std::vector<bool> unread(g.values.size(), false);
+  for (const ir::Input& in : g.inputs) unread[static_cast<std::size_t>(in.value)] = true;
+  for (const Node& n : g.nodes) {
+    for (ValueId v : n.outputs) {
+      if (v == ir::kNoValue) continue;
+      const ir::Value& value = At(g, v);
+      unread[static_cast<std::size_t>(v)] = IsAttentionWithoutDropout(n) && value.kind == ir::ValueKind::kTensor &&
+                                            c10::isIntegralType(value.dtype, /*includeBool=*/false);
+    }
+  }
+  std::vector<bool> used(g.values.size(), false);
+  for (const Node& n : g.nodes) {
+    for (std::size_t a = 0; a < n.args.size(); ++a) {
+      const bool seed = IsAttentionWithoutDropout(n) && IsSeed(n.op->arguments()[a].name);
+      ir::ForEachValue(n.args[a], [&](ValueId v) {
+        used[static_cast<std::size_t>(v)] = true;
+        if (!seed) unread[static_cast<std::size_t>(v)] = false;
+      });
+    }
+  }
+  for (const ir::Input& in : g.inputs) {
+    if (!used[static_cast<std::size_t>(in.value)]) unread[static_cast<std::size_t>(in.value)] = false;
+  }
+  return unread;
+}
+
 absl::StatusOr<c10::Device> DeviceToRecordOn(const Graph& g) {
   if (!g.functional) return No("the graph writes its inputs as it runs");
   const std::optional<c10::Device> found = FirstDevice(g);
   if (!found.has_value()) return No("the graph does nothing");
   const c10::Device device = *found;
+  const std::vector<bool> unread = UnreadSeeds(g);
   for (const ir::Input& in : g.inputs) {
+    if (unread[static_cast<std::size_t>(in.value)]) continue;
     if (At(g, in.value).kind != ir::ValueKind::kTensor) return No(absl::StrCat(in.name, " is a number that changes"));
     if (At(g, in.value).device != device) {
       return No(absl::StrCat(in.name, " is on ", At(g, in.value).device.str(), ", work on ", device.str()));
@@ -113,7 +157,7 @@ absl::StatusOr<c10::Device> DeviceToRecordOn(const Graph& g) {
   for (const ir::ConstantTensor& c : g.constants) constants.insert(c.value);
   for (const Node& n : g.nodes) {
     absl::Status status = CheckOperator(g, n);
-    if (status.ok()) status = CheckValues(g, n, device, constants);
+    if (status.ok()) status = CheckValues(g, n, device, constants, unread);
     if (!status.ok()) return Annotate(status, DescribeNode(g, n));
   }
   return device;

@@ -6,6 +6,8 @@
 
 #include <c10/core/Device.h>
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "backends/graph/graph.h"
 
@@ -13,6 +15,10 @@ namespace framefuse {
 
 // The device, or why not.
 absl::StatusOr<c10::Device> DeviceToRecordOn(const ir::Graph& graph);
+
+// By value: nobody reads it, though it is passed on. Attention's seeds are where nothing is dropped: tensors of the
+// host, whatever their recorded device.
+std::vector<bool> UnreadSeeds(const ir::Graph& graph);
 
 }  // namespace framefuse
 

@@ -54,10 +54,11 @@ struct Kind {
 };
 
 // Whether a replay can read these tensors at all.
-absl::Status CheckInputs(absl::Span<const at::Tensor> inputs, c10::Device device) {
-  for (const at::Tensor& t : inputs) {
-    if (!t.defined()) continue;
-    if (t.layout() != at::kStrided || t.device() != device || t.is_conj() || t.is_neg() ||
+absl::Status CheckInputs(absl::Span<const at::Tensor> inputs, const RecordingFacts& facts) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor& t = inputs[i];
+    if (!t.defined() || facts.unread_inputs[i]) continue;
+    if (t.layout() != at::kStrided || t.device() != facts.device || t.is_conj() || t.is_neg() ||
         t.key_set().has(c10::DispatchKey::Python)) {
       return absl::FailedPreconditionError("an input is no plain tensor of the device");
     }
@@ -81,11 +82,11 @@ class Recordings {
   }
 
   // Looks where the inputs are, in a run that no recording serves; whether a recording is worth it now.
-  bool Observe(absl::Span<const at::Tensor> inputs) {
+  bool Observe(absl::Span<const at::Tensor> inputs, const std::vector<bool>& unread) {
     bool settled = observed_++ > 0;
     std::vector<std::size_t> moved;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const void* place = inputs[i].defined() ? inputs[i].const_data_ptr() : nullptr;
+      const void* place = inputs[i].defined() && !unread[i] ? inputs[i].const_data_ptr() : nullptr;
       std::array<const void*, 4>& recent = recent_[i];
       const bool known = std::find(recent.begin(), recent.end(), place) != recent.end();
       if (!known && !copied_[i] && place != nullptr) moved.push_back(i);
@@ -184,7 +185,7 @@ class RecordedExecutable final : public Executable {
       *done = true;
       return run->Replay(inputs, outputs);
     }
-    if (!recordings->Observe(inputs)) return absl::OkStatus();
+    if (!recordings->Observe(inputs, facts_.unread_inputs)) return absl::OkStatus();
     // This run's results are made as ever; so all that its kernels need is loaded when they are recorded.
     *done = true;
     FF_RETURN_IF_ERROR(own_->Run(inputs, symbols, outputs));
@@ -204,7 +205,7 @@ class RecordedExecutable final : public Executable {
     }
     if (kinds_.size() == kMostKinds) return nullptr;
     kinds_.push_back(std::make_unique<Recordings>(Kind::Of(inputs, symbols), inputs.size()));
-    const absl::Status status = CheckInputs(inputs, facts_.device);
+    const absl::Status status = CheckInputs(inputs, facts_);
     if (!status.ok()) {
       kinds_.back()->GiveUp();
       FF_LOG(kFusion) << "no CUDA graph: " << MessageOf(status);
@@ -229,7 +230,14 @@ absl::StatusOr<c10::Device> RecorderFor(const ir::Graph& graph) {
 }
 
 RecordingFacts FactsOf(const ir::Graph& graph, c10::Device device, const BackendOptions& options) {
-  RecordingFacts facts{device, {}, std::vector<std::int32_t>(graph.outputs.size(), -1), {}};
+  RecordingFacts facts;
+  facts.device = device;
+  facts.overwritten.assign(graph.outputs.size(), -1);
+  const std::vector<bool> unread = UnreadSeeds(graph);
+  for (const ir::Input& in : graph.inputs) facts.unread_inputs.push_back(unread[static_cast<std::size_t>(in.value)]);
+  for (const ir::Output& o : graph.outputs) {
+    facts.unread_outputs.push_back(o.value != ir::kNoValue && unread[static_cast<std::size_t>(o.value)]);
+  }
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const bool kept = options.first_kept_output >= 0 && i >= static_cast<std::size_t>(options.first_kept_output);
     facts.hidden.push_back(kept && graph.outputs[i].role != ir::OutputRole::kMutatedInput);

@@ -84,6 +84,7 @@ std::vector<at::Tensor> RecordedRun::GiveInputs(const RecordingFacts& facts, abs
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& t = inputs[i];
     if (!t.defined()) continue;
+    if (facts.unread_inputs[i]) continue;
     if (!copied[i]) {
       places_[i] = PlaceOf(t);
       continue;
@@ -134,6 +135,17 @@ absl::Status RecordedRun::Understand(const RecordingFacts& facts, const std::vec
     const at::Tensor& t = outputs[o];
     Result& r = results_.emplace_back();
     if (!t.defined()) continue;
+    if (facts.unread_outputs[o] && t.device() != facts.device) {
+      r = {Result::Kind::kConstant,
+           static_cast<std::int32_t>(constants_.size()),
+           t.storage_offset(),
+           t.sizes().vec(),
+           t.strides().vec(),
+           t.dtype(),
+           t.key_set()};
+      constants_.push_back(t);
+      continue;
+    }
     if (t.layout() != at::kStrided || t.device() != facts.device || t.is_conj() || t.is_neg()) {
       return absl::FailedPreconditionError(absl::StrCat("output ", o, " is no plain tensor of the device"));
     }

@@ -256,9 +256,9 @@ class _GraphReader:
             if isinstance(value, torch.Tensor):
                 definitions.append(self._definition(f"{name}.{i}".replace(".", "__"), value))
                 texts.append(f"%{name}__{i}")
-            elif value is None:
+            elif value is None or isinstance(value, int):  # no tensor, or a size that torch computed when it made the graph
                 definitions.append("_")
-                texts.append(None)
+                texts.append(None if value is None else _number(value))
             else:
                 raise _Unreadable(f"result {i} is {type(value).__name__}")
         return definitions, texts
