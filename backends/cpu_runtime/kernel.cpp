@@ -3,7 +3,9 @@
 
 #include <time.h>
 
+#include <cstdlib>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 
 #include "backends/kernel_ir/interpret.h"
@@ -32,10 +34,20 @@ Cache& TheCache() {
 
 }  // namespace
 
+Engine DefaultVectors() {
+  // Vectors of 512 bits are asked for: what they compute has been compared on too few processors to be the default.
+  static const bool wide = [] {
+    const char* bits = std::getenv("FRAMEFUSE_CPU_VECTOR_BITS");
+    return bits != nullptr && std::string_view(bits) == "512" && emit::HostHasAvx512();
+  }();
+  return wide ? Engine::kAvx512 : Engine::kAvx2;
+}
+
 absl::StatusOr<std::shared_ptr<const CpuKernel>> CpuKernel::Get(const kernel_ir::Kernel& kernel, Engine engine) {
   if (absl::Status status = kernel_ir::Verify(kernel); !status.ok()) return status;
   Cache& cache = TheCache();
-  const std::string key = (engine == Engine::kBest ? "m" : "i") + kernel_ir::Print(kernel);
+  if (engine == Engine::kBest) engine = DefaultVectors();
+  const std::string key = std::to_string(static_cast<int>(engine)) + kernel_ir::Print(kernel);
   {
     const std::lock_guard lock(cache.mutex);
     if (auto it = cache.kernels.find(key); it != cache.kernels.end()) {
@@ -45,8 +57,8 @@ absl::StatusOr<std::shared_ptr<const CpuKernel>> CpuKernel::Get(const kernel_ir:
   const double start = ThreadMilliseconds();
   auto made = std::make_shared<CpuKernel>();
   made->ir_ = kernel;
-  if (engine == Engine::kBest) {
-    auto code = emit::CompileX86(kernel);
+  if (engine != Engine::kInterpreter) {
+    auto code = emit::CompileX86(kernel, engine == Engine::kAvx512 ? emit::VectorBits::k512 : emit::VectorBits::k256);
     if (code.ok()) {
       made->code_ = *std::move(code);
     } else {

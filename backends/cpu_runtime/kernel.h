@@ -11,7 +11,9 @@
 
 namespace framefuse::cpu {
 
-enum class Engine : std::uint8_t { kBest, kInterpreter };
+// kBest: machine code of the width that DefaultVectors says.
+enum class Engine : std::uint8_t { kBest, kAvx2, kAvx512, kInterpreter };
+Engine DefaultVectors();
 
 class CpuKernel {
  public:

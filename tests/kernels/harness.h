@@ -133,9 +133,9 @@ inline double ToleranceOf(DType dtype) {
 }
 
 // Runs both engines; `sizes[b]` elements of buffer b. Compares written buffers.
-inline void ExpectSame(const Kernel& kernel, const LaunchShape& shape, const std::vector<std::int64_t>& sizes,
-                       unsigned seed, double scale = 1, bool special = true) {
-  auto machine = CpuKernel::Get(kernel);
+inline void ExpectSameWith(cpu::Engine engine, const Kernel& kernel, const LaunchShape& shape,
+                           const std::vector<std::int64_t>& sizes, unsigned seed, double scale, bool special) {
+  auto machine = CpuKernel::Get(kernel, engine);
   auto interpreted = CpuKernel::Get(kernel, cpu::Engine::kInterpreter);
   ASSERT_TRUE(machine.ok()) << machine.status().message();
   ASSERT_TRUE(interpreted.ok());
@@ -161,6 +161,17 @@ inline void ExpectSame(const Kernel& kernel, const LaunchShape& shape, const std
           << Print(kernel);
     }
   }
+}
+
+// With each width of vectors that the processor has. Code of 512 bits is at least made everywhere.
+inline void ExpectSame(const Kernel& kernel, const LaunchShape& shape, const std::vector<std::int64_t>& sizes,
+                       unsigned seed, double scale = 1, bool special = true) {
+  ExpectSameWith(cpu::Engine::kAvx2, kernel, shape, sizes, seed, scale, special);
+  if (::testing::Test::HasFatalFailure()) return;
+  if (emit::HostHasAvx512()) return ExpectSameWith(cpu::Engine::kAvx512, kernel, shape, sizes, seed, scale, special);
+  if (!emit::HostSupportsX86Emitter()) return;
+  const auto code = emit::CompileX86(kernel, emit::VectorBits::k512);
+  ASSERT_TRUE(code.ok()) << code.status().message() << "\n" << Print(kernel);
 }
 
 // Shape of a flat kernel of n points.

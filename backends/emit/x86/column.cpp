@@ -16,7 +16,7 @@ void Emitter::EmitColumn() {
     const Inst& inst = kernel_[body.reductions[r]];
     const bool wide = kernel_ir::Is64Bit(inst.type);
     const Xbyak::Xmm identity = Vector(kScratch0, inst.type);
-    vmovups(identity, Pool(IdentityBits(inst), wide, IsYmm(inst.type)));
+    vmovups(identity, Pool(IdentityBits(inst), wide, Bits(inst.type)));
     mov(rcx, Stack(row_slot_ +
                    static_cast<int>(kernel_.buffers.size() + static_cast<std::size_t>(kernel_.scratch_rows) + r) * 8));
     Xbyak::Label top, done;
@@ -64,7 +64,7 @@ void Emitter::ColumnRows(const Block& block, int rows) {
     for (ValueId id : block.reductions) {
       const Inst& inst = kernel_[id];
       Move(Vector(accumulator_[{id, 0}], inst.type),
-           Pool(IdentityBits(inst), kernel_ir::Is64Bit(inst.type), IsYmm(inst.type)));
+           Pool(IdentityBits(inst), kernel_ir::Is64Bit(inst.type), Bits(inst.type)));
     }
     for (int k = 0; k < rows; ++k) RunSequence(block.body, {0, k, tail});
     int r = 0;

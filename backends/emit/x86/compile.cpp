@@ -28,14 +28,23 @@ bool HostSupportsX86Emitter() {
   return supported;
 }
 
-absl::StatusOr<std::unique_ptr<MachineCode>> CompileX86(const kernel_ir::Kernel& kernel) {
+bool HostHasAvx512() {
+  static const bool has = [] {
+    using Xbyak::util::Cpu;
+    const Cpu cpu;
+    return cpu.has(Cpu::tAVX512F) && cpu.has(Cpu::tAVX512DQ) && cpu.has(Cpu::tAVX512BW) && cpu.has(Cpu::tAVX512VL);
+  }();
+  return has && HostSupportsX86Emitter();
+}
+
+absl::StatusOr<std::unique_ptr<MachineCode>> CompileX86(const kernel_ir::Kernel& kernel, VectorBits bits) {
   if (!HostSupportsX86Emitter()) return absl::UnimplementedError("this processor lacks AVX2, FMA or F16C");
   if (absl::Status status = kernel_ir::Verify(kernel); !status.ok()) return status;
   auto code = std::make_unique<MachineCode>();
   code->expanded = ExpandMath(kernel);
   const auto buffer = std::unique_ptr<CodeBuffer>(new CodeBuffer);
   try {
-    Emitter emitter(code->expanded, buffer->bytes, kCapacity);
+    Emitter emitter(code->expanded, bits == VectorBits::k512, buffer->bytes, kCapacity);
     if (!emitter.Run()) return absl::UnimplementedError("more reductions in a loop than registers");
     code->bytes = emitter.getSize();
   } catch (const Xbyak::Error& error) {

@@ -21,8 +21,13 @@ struct MachineCode {
 // True if this processor has what the emitter needs (AVX2, FMA, F16C).
 bool HostSupportsX86Emitter();
 
+// True if it has AVX-512's F, DQ, BW and VL.
+bool HostHasAvx512();
+
+enum class VectorBits : int { k256 = 256, k512 = 512 };
+
 // Fails (Unimplemented, PermissionDenied …) where the kernel must be interpreted instead.
-absl::StatusOr<std::unique_ptr<MachineCode>> CompileX86(const kernel_ir::Kernel& kernel);
+absl::StatusOr<std::unique_ptr<MachineCode>> CompileX86(const kernel_ir::Kernel& kernel, VectorBits bits);
 
 }  // namespace framefuse::emit
 

@@ -10,33 +10,40 @@ using kernel_ir::Op;
 using kernel_ir::Type;
 
 // What emitted code calls: operands lie in the first three vectors at `lanes`, the result goes to the fourth.
-template <Type from, int n>
+template <Type from, int n, int bytes>
 void CallEvaluate(const Inst* inst, char* lanes) {
-  kernel_ir::Evaluate(*inst, from, lanes + 96, lanes, lanes + 32, lanes + 64, n);
+  kernel_ir::Evaluate(*inst, from, lanes + 3 * bytes, lanes, lanes + bytes, lanes + 2 * bytes, n);
 }
 
 using Callee = void (*)(const Inst*, char*);
 
-template <int n>
+template <int n, int bytes>
 Callee CalleeFor(Type from) {
   switch (from) {
     case Type::kPred:
-      return CallEvaluate<Type::kPred, n>;
+      return CallEvaluate<Type::kPred, n, bytes>;
     case Type::kI32:
-      return CallEvaluate<Type::kI32, n>;
+      return CallEvaluate<Type::kI32, n, bytes>;
     case Type::kI64:
-      return CallEvaluate<Type::kI64, n>;
+      return CallEvaluate<Type::kI64, n, bytes>;
     case Type::kF32:
-      return CallEvaluate<Type::kF32, n>;
+      return CallEvaluate<Type::kF32, n, bytes>;
     default:
-      return CallEvaluate<Type::kF64, n>;
+      return CallEvaluate<Type::kF64, n, bytes>;
   }
+}
+
+Callee CalleeFor(Type from, int lanes, int bytes) {
+  if (bytes == 64)
+    return lanes == 16 ? CalleeFor<16, 64>(from) : lanes == 8 ? CalleeFor<8, 64>(from) : CalleeFor<4, 64>(from);
+  return lanes == 8 ? CalleeFor<8, 32>(from) : CalleeFor<4, 32>(from);
 }
 
 }  // namespace
 
 // Low 32 bits of four 64-bit lanes.
 void Emitter::Narrow(const Xbyak::Xmm& out, const Xbyak::Xmm& wide) {
+  if (wide.isZMM()) return vpmovqd(out, wide);
   vextracti128(Xbyak::Xmm(kScratch1), Xbyak::Ymm(wide.getIdx()), 1);
   vshufps(Xbyak::Xmm(out.getIdx()), Xbyak::Xmm(wide.getIdx()), Xbyak::Xmm(kScratch1), 0x88);
 }
@@ -61,29 +68,30 @@ void Emitter::EmitCall(ValueId id) {
   const bool wide = kernel_ir::Is64Bit(from) || kernel_ir::Is64Bit(inst.type);
   for (int a = 0; a < kernel_ir::Arity(inst.op); ++a) {
     const Xbyak::Xmm value = Reg(inst.args[static_cast<std::size_t>(a)]);
-    vmovups(Stack(frame::kLanes + 32 * a, value.isYMM() ? 256 : 128), value);
+    vmovups(Stack(lane_buffer_ + lane_bytes_ * a, Bits(kernel_[inst.args[static_cast<std::size_t>(a)]].type)), value);
   }
   SpillAll();
   vzeroupper();
   mov(rdi, reinterpret_cast<std::size_t>(&inst));
-  lea(rsi, ptr[rsp + frame::kLanes]);
-  mov(rax, reinterpret_cast<std::size_t>(wide || lanes_ == 4 ? CalleeFor<4>(from) : CalleeFor<8>(from)));
+  lea(rsi, ptr[rsp + lane_buffer_]);
+  mov(rax, reinterpret_cast<std::size_t>(CalleeFor(from, wide && !wide_ ? 4 : lanes_, lane_bytes_)));
   call(rax);
   ReloadFixed();
   pinned_.fill(false);
   const Xbyak::Xmm out = DefineEarly(id);
-  if (wide && !kernel_ir::Is64Bit(inst.type) && lanes_ == 8) {
-    vbroadcastss(out, dword[rsp + frame::kLanes + 96]);  // uniform: four lanes were made, eight are wanted
+  const int result = lane_buffer_ + 3 * lane_bytes_;
+  if (wide && !kernel_ir::Is64Bit(inst.type) && !wide_) {
+    vbroadcastss(out, dword[rsp + result]);  // uniform: four lanes were made, more are wanted
   } else {
-    vmovups(out, Stack(frame::kLanes + 96, out.isYMM() ? 256 : 128));
+    vmovups(out, Stack(result, Bits(inst.type)));
   }
 }
 
-// 64-bit uniform to 32-bit in a kernel of eight lanes.
+// 64-bit uniform to 32-bit in a kernel whose elements have 32 bits.
 bool Emitter::EmitUniformCast(ValueId id) {
   const Inst& inst = kernel_[id];
   const Type from = kernel_[inst.args[0]].type;
-  if (lanes_ != 8 || !kernel_ir::Is64Bit(from) || kernel_ir::Is64Bit(inst.type)) return false;
+  if (wide_ || !kernel_ir::Is64Bit(from) || kernel_ir::Is64Bit(inst.type)) return false;
   const Xbyak::Xmm a = Reg(inst.args[0]);
   const Xbyak::Xmm t(kScratch0), out = Define(id);
   if (from == Type::kI64) {
@@ -103,7 +111,8 @@ void Emitter::EmitCast(ValueId id) {
     const Xbyak::Xmm zero = Vector(kScratch0, from), out = Define(id);
     const bool wide = kernel_ir::Is64Bit(from);
     const Xbyak::Xmm result = wide ? zero : out;
-    vxorps(zero, zero, zero);
+    Clear(zero);
+    if (Bits(from) == 512) return CompareToMask(Op::kNe, from, out, a, zero);
     if (kernel_ir::IsFloat(from)) {
       wide ? vcmppd(result, a, zero, 4) : vcmpps(result, a, zero, 4);
     } else {
@@ -111,18 +120,18 @@ void Emitter::EmitCast(ValueId id) {
       vpxor(result, result, PoolI(from, -1));
     }
     if (!wide) return;
-    return lanes_ == 4 ? Narrow(out, zero) : Move(out, zero);
+    return wide_ ? Narrow(out, zero) : vpbroadcastd(out, Xbyak::Xmm(kScratch0));
   }
   if (from == Type::kPred) {
     const Xbyak::Xmm a = Reg(inst.args[0]);
     const Xbyak::Xmm out = Define(id);
     if (!kernel_ir::Is64Bit(to)) return vandps(out, a, kernel_ir::IsFloat(to) ? PoolF(to, 1) : PoolI(to, 1));
-    vpmovsxdq(out, Xbyak::Xmm(a.getIdx()));
+    vpmovsxdq(out, Half(a.getIdx(), Bits(to)));
     return vandps(out, out, kernel_ir::IsFloat(to) ? PoolF(to, 1) : PoolI(to, 1));
   }
   if (EmitUniformCast(id)) return;
   const Xbyak::Xmm a = Reg(inst.args[0]);
-  const Xbyak::Xmm out = Define(id), low(a.getIdx());
+  const Xbyak::Xmm out = Define(id), low = Half(a.getIdx(), Bits(to)), narrow = Half(out.getIdx(), Bits(from));
   const auto pair = [](Type x, Type y) { return static_cast<int>(x) * 8 + static_cast<int>(y); };
   switch (pair(from, to)) {
     case static_cast<int>(Type::kI32) * 8 + static_cast<int>(Type::kF32):
@@ -136,9 +145,9 @@ void Emitter::EmitCast(ValueId id) {
     case static_cast<int>(Type::kF32) * 8 + static_cast<int>(Type::kF64):
       return vcvtps2pd(out, low);
     case static_cast<int>(Type::kF64) * 8 + static_cast<int>(Type::kI32):
-      return vcvttpd2dq(Xbyak::Xmm(out.getIdx()), a);
+      return vcvttpd2dq(narrow, a);
     case static_cast<int>(Type::kF64) * 8 + static_cast<int>(Type::kF32):
-      return vcvtpd2ps(Xbyak::Xmm(out.getIdx()), a);
+      return vcvtpd2ps(narrow, a);
     case static_cast<int>(Type::kI64) * 8 + static_cast<int>(Type::kI32):
       return Narrow(out, a);
     default:
@@ -150,11 +159,13 @@ void Emitter::EmitCast(ValueId id) {
 void Emitter::RoundToBFloat16(const Xbyak::Xmm& out, const Xbyak::Xmm& value) {
   const Xbyak::Xmm t = Vector(kScratch1, Type::kI32);
   vpsrld(t, value, 16);
-  vpand(t, t, PoolI(Type::kI32, 1));
+  vandps(t, t, PoolI(Type::kI32, 1));
   vpaddd(t, t, PoolI(Type::kI32, 0x7fff));
   vpaddd(t, t, value);
+  const Xbyak::Address nan = Pool(0x7fc00000, false, Bits(Type::kI32));
+  if (out.isZMM()) return vcmpps(k2, value, value, 3), vblendmps(out | k2, t, nan);
   vcmpps(out, value, value, 3);
-  vblendvps(out, t, Pool(0x7fc00000, false, lanes_ == 8), out);
+  vblendvps(out, t, nan, out);
 }
 
 void Emitter::EmitWrap(ValueId id) {
@@ -173,7 +184,7 @@ void Emitter::EmitWrap(ValueId id) {
     case DType::kI16:
       return shift(16, true);
     case DType::kF16: {
-      const Xbyak::Xmm half(kScratch0);
+      const Xbyak::Xmm half = Half(kScratch0, Bits(Type::kF32));
       vcvtps2ph(half, a, 0);
       return vcvtph2ps(Define(id), half);
     }

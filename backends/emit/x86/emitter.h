@@ -1,9 +1,10 @@
-// Emitter: one kernel to x86-64 machine code (AVX2, FMA, F16C). Row-uniform values are vectors with equal lanes, so one
-// set of rules serves all levels. A kernel with element-level 64-bit values runs 4 lanes (32-bit values in xmm),
-// others 8. Code is emitted in sequences (straight lines: the prefix, segment part and body of a block). Registers are
-// assigned within a sequence, evicting the value whose next use is farthest; values that cross sequences live in stack
-// slots, the most used ones of a loop in fixed registers. xmm14 and xmm15 are scratch of single operations. General
-// registers: rbx index, r15 inner extent, rbp caller's frame, rax rcx rdx scratch, the others buffer pointers. Owner:
+// Emitter: one kernel to x86-64 machine code (AVX2, FMA, F16C; or AVX-512). Row-uniform values are vectors with equal
+// lanes, so one set of rules serves all levels. A kernel with element-level 64-bit values runs 4 lanes (32-bit values
+// in half vectors), others 8; with AVX-512 twice as many, predicates being vectors there, too. Code is emitted in
+// sequences (straight lines: the prefix, segment part and body of a block). Registers are assigned within a sequence,
+// evicting the value whose next use is farthest; values that cross sequences live in stack slots, the most used ones of
+// a loop in fixed registers. xmm14, xmm15 and k2 are scratch of single operations, k1 is the tail. General registers:
+// rbx index, r15 inner extent, rbp caller's frame, rax rcx rdx scratch, the others buffer pointers. Owner:
 // backends/emit.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_X86_EMITTER_H_
 #define FRAMEFUSE_BACKENDS_EMIT_X86_EMITTER_H_
@@ -22,7 +23,8 @@ namespace framefuse::emit {
 
 class Emitter : public Xbyak::CodeGenerator {
  public:
-  Emitter(const kernel_ir::Kernel& kernel, void* buffer, std::size_t capacity);
+  // `evex`: vectors of 512 bits, with AVX-512's F, DQ, BW and VL.
+  Emitter(const kernel_ir::Kernel& kernel, bool evex, void* buffer, std::size_t capacity);
   // Throws Xbyak::Error when the code outgrows its buffer; false: the kernel needs more than there is.
   bool Run();
 
@@ -114,6 +116,7 @@ class Emitter : public Xbyak::CodeGenerator {
   Xbyak::Reg64 Base(int buffer, const Point& point, const Xbyak::Reg64& scratch);
   void EmitLoad(ValueId id, const Point& point);
   void EmitLoadAt(ValueId id, const Point& point);
+  void BroadcastDouble(const Xbyak::Xmm& out, const Xbyak::Address& from);
   void EmitUniformLoad(DType dtype, const Xbyak::Xmm& out, const Xbyak::Reg64& base);
   void EmitPackedLoad(DType dtype, const Xbyak::Xmm& out, const Xbyak::Address& from);
   void EmitStore(ValueId id, const Point& point);
@@ -131,6 +134,8 @@ class Emitter : public Xbyak::CodeGenerator {
   void EmitFma(ValueId id);
   void EmitSelect(ValueId id);
   void EmitCompare(ValueId id);
+  static int FloatPredicate(Op op);
+  void CompareToMask(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm& a, const Xbyak::Operand& b);
   void EmitBits(ValueId id);
   void Combine(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm& a, const Xbyak::Operand& b);
   void MinMax(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm& a, const Xbyak::Operand& b);
@@ -149,10 +154,16 @@ class Emitter : public Xbyak::CodeGenerator {
   // --- vectors and constants
   int lanes() const { return lanes_; }
   bool Uniform(ValueId v) const { return levels_[index(v)] != Level::kElement; }
-  bool IsYmm(Type type) const { return lanes_ == 8 || kernel_ir::Is64Bit(type); }
-  Xbyak::Xmm Vector(int reg, bool ymm) const { return ymm ? Xbyak::Ymm(reg) : Xbyak::Xmm(reg); }
-  Xbyak::Xmm Vector(int reg, Type type) const { return Vector(reg, IsYmm(type)); }
-  Xbyak::Address Pool(std::uint64_t bits, bool wide, bool ymm);
+  // Of a vector of that type. 64-bit values of a kernel whose elements have none are uniform: four lanes do.
+  int Bits(Type type) const { return !kernel_ir::Is64Bit(type) ? lanes_ * 32 : wide_ ? lanes_ * 64 : 256; }
+  Xbyak::Xmm Vector(int reg, int bits) const {
+    return bits == 512 ? Xbyak::Zmm(reg) : bits == 256 ? Xbyak::Xmm(Xbyak::Ymm(reg)) : Xbyak::Xmm(reg);
+  }
+  Xbyak::Xmm Vector(int reg, Type type) const { return Vector(reg, Bits(type)); }
+  Xbyak::Xmm Half(int reg, int bits) const { return Vector(reg, bits / 2); }
+  void Clear(const Xbyak::Xmm& v) { vxorps(v, v, v); }
+  const Xbyak::Opmask& TailMask();
+  Xbyak::Address Pool(std::uint64_t bits, bool wide, int vector_bits);
   Xbyak::Address ConstAddress(const Inst& inst);
   Xbyak::Address PoolF(Type type, double value);
   Xbyak::Address PoolI(Type type, std::int64_t value);
@@ -162,7 +173,9 @@ class Emitter : public Xbyak::CodeGenerator {
   const kernel_ir::Kernel& kernel_;
   const kernel_ir::SizesLayout layout_;
   std::vector<Level> levels_;
-  int lanes_ = 8;
+  const bool evex_;
+  const bool wide_;  // elements of 64 bits
+  const int lanes_;
   std::vector<Block> blocks_;
   std::vector<int> sequence_of_;  // of the defining sequence
   std::vector<bool> crosses_;     // used in another sequence than its own
@@ -185,6 +198,7 @@ class Emitter : public Xbyak::CodeGenerator {
   int pointers_ = 0;                     // buffers and scratch rows
   int row_slot_ = 0, current_slot_ = 0, digit_slot_ = 0, column_slot_ = 0;
   int frame_ = 0;
+  int lane_buffer_ = 0, lane_bytes_ = 32;  // four vectors: operands a, b, c and the result of lane-wise work
   std::size_t frame_patch_ = 0;
 
   std::map<std::pair<std::uint64_t, bool>, Xbyak::Label> pool_;
@@ -193,7 +207,7 @@ class Emitter : public Xbyak::CodeGenerator {
 
 // Fixed places of the stack frame.
 namespace frame {
-inline constexpr int kLanes = 0;  // four vectors: operands a, b, c and the result of lane-wise work
+inline constexpr int kLanes = 0;  // the lane buffer, unless vectors have 512 bits
 inline constexpr int kRemaining = 128, kRows = 136, kSizes = 144, kSegment = 152, kLimit = 160;
 inline constexpr int kMask32 = 192, kMask64 = 224, kFree = 256;
 }  // namespace frame

@@ -9,12 +9,14 @@ namespace framefuse::emit {
 using kernel_ir::SizesLayout;
 using kernel_ir::Skeleton;
 
-Emitter::Emitter(const kernel_ir::Kernel& kernel, void* buffer, std::size_t capacity)
+Emitter::Emitter(const kernel_ir::Kernel& kernel, bool evex, void* buffer, std::size_t capacity)
     : Xbyak::CodeGenerator(capacity, buffer),
       kernel_(kernel),
       layout_(kernel),
       levels_(kernel_ir::ComputeLevels(kernel)),
-      lanes_(kernel.Uses64Bit() ? 4 : 8),
+      evex_(evex),
+      wide_(kernel.Uses64Bit()),
+      lanes_((wide_ ? 4 : 8) * (evex ? 2 : 1)),
       sequence_of_(kernel.insts.size(), -1),
       crosses_(kernel.insts.size(), false),
       home_(kernel.insts.size(), -1),
@@ -24,6 +26,11 @@ Emitter::Emitter(const kernel_ir::Kernel& kernel, void* buffer, std::size_t capa
   owner_.fill(kernel_ir::kNoValue);
   pointers_ = static_cast<int>(kernel.buffers.size()) + kernel_ir::ScratchRowCount(kernel);
   frame_ = frame::kFree;
+  if (evex_) {
+    lane_buffer_ = frame_;
+    lane_bytes_ = 64;
+    frame_ += 4 * lane_bytes_;
+  }
   const auto words = [&](int n) {
     const int at = frame_;
     frame_ += (n * 8 + 31) / 32 * 32;
@@ -51,6 +58,8 @@ bool Emitter::Run() {
 
 Xbyak::Address Emitter::Stack(int offset, int bits) {
   switch (bits) {
+    case 512:
+      return zword[rsp + offset];
     case 256:
       return yword[rsp + offset];
     case 128:
@@ -68,8 +77,9 @@ Xbyak::Address Emitter::Size(int slot, const Xbyak::Reg64& scratch) {
 }
 
 int Emitter::NewSlot() {
-  frame_ += 32;
-  return frame_ - 32;
+  const int bytes = evex_ ? 64 : 32;
+  frame_ += bytes;
+  return frame_ - bytes;
 }
 
 void Emitter::Prologue() {
@@ -152,19 +162,19 @@ void Emitter::AddDeltas(int dimension) {
 
 // --- constants
 
-Xbyak::Address Emitter::Pool(std::uint64_t bits, bool wide, bool ymm) {
+Xbyak::Address Emitter::Pool(std::uint64_t bits, bool wide, int vector_bits) {
   const Xbyak::Label& label = pool_[{bits, wide}];
-  return ymm ? yword[rip + label] : xword[rip + label];
+  return vector_bits == 512 ? zword[rip + label] : vector_bits == 256 ? yword[rip + label] : xword[rip + label];
 }
 
 Xbyak::Address Emitter::PoolF(Type type, double value) {
-  return type == Type::kF64 ? Pool(std::bit_cast<std::uint64_t>(value), true, true)
-                            : Pool(std::bit_cast<std::uint32_t>(static_cast<float>(value)), false, lanes_ == 8);
+  return type == Type::kF64 ? Pool(std::bit_cast<std::uint64_t>(value), true, Bits(type))
+                            : Pool(std::bit_cast<std::uint32_t>(static_cast<float>(value)), false, Bits(type));
 }
 
 Xbyak::Address Emitter::PoolI(Type type, std::int64_t value) {
-  return kernel_ir::Is64Bit(type) ? Pool(static_cast<std::uint64_t>(value), true, true)
-                                  : Pool(static_cast<std::uint32_t>(value), false, lanes_ == 8);
+  return kernel_ir::Is64Bit(type) ? Pool(static_cast<std::uint64_t>(value), true, Bits(type))
+                                  : Pool(static_cast<std::uint32_t>(value), false, Bits(type));
 }
 
 Xbyak::Address Emitter::ConstAddress(const Inst& inst) {
@@ -191,10 +201,10 @@ std::uint64_t Emitter::IdentityBits(const Inst& inst) const {
 }
 
 void Emitter::EmitPool() {
-  align(32);
+  align(evex_ ? 64 : 32);
   for (auto& [key, label] : pool_) {
     L(label);
-    for (int i = 0; i < 4; ++i) dq(key.second ? key.first : key.first | key.first << 32);
+    for (int i = 0; i < (evex_ ? 8 : 4); ++i) dq(key.second ? key.first : key.first | key.first << 32);
   }
   L(mask32_);
   for (int i = 0; i < 16; ++i) dd(i < 8 ? 0xffffffffu : 0);

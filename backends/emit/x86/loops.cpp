@@ -170,14 +170,28 @@ void Emitter::EmitTail(const std::function<void()>& body) {
 
 // rax: number of points left.
 void Emitter::LoadTailMasks() {
+  if (evex_) {
+    mov(rcx, rax);
+    mov(eax, 1);
+    shl(eax, cl);
+    sub(eax, 1);
+    mov(Stack(frame::kMask32, 32), eax);
+    return;
+  }
   neg(rax);
   lea(rcx, ptr[rip + mask32_]);
   vmovups(Xbyak::Ymm(kScratch0), ptr[rcx + rax * 4 + 32]);
   vmovups(Stack(frame::kMask32, 256), Xbyak::Ymm(kScratch0));
-  if (lanes_ == 8) return;
+  if (!wide_) return;
   lea(rcx, ptr[rip + mask64_]);
   vmovups(Xbyak::Ymm(kScratch0), ptr[rcx + rax * 8 + 32]);
   vmovups(Stack(frame::kMask64, 256), Xbyak::Ymm(kScratch0));
+}
+
+// Calls in between may have used the register.
+const Xbyak::Opmask& Emitter::TailMask() {
+  kmovw(k1, Stack(frame::kMask32, 32));
+  return k1;
 }
 
 int Emitter::MaxPressure(const Sequence& sequence) const {
@@ -264,7 +278,7 @@ void Emitter::StartAccumulators(const Block& block, int unroll) {
     for (int copy = 0; copy < unroll; ++copy) {
       const int reg = TakeFixed();
       accumulator_[{id, copy}] = reg;
-      Move(Vector(reg, type), Pool(IdentityBits(kernel_[id]), kernel_ir::Is64Bit(type), IsYmm(type)));
+      Move(Vector(reg, type), Pool(IdentityBits(kernel_[id]), kernel_ir::Is64Bit(type), Bits(type)));
     }
   }
 }
@@ -294,16 +308,26 @@ void Emitter::EmitReduce(ValueId id, const Point& point) {
   // Lanes past the end take the identity.
   const bool wide = kernel_ir::Is64Bit(inst.type);
   const Xbyak::Xmm value = Reg(inst.args[0]), t = Vector(kScratch0, inst.type), mask = Vector(kScratch1, inst.type);
-  vmovups(t, Pool(IdentityBits(inst), wide, IsYmm(inst.type)));
-  vmovups(mask, Stack(wide ? frame::kMask64 : frame::kMask32, IsYmm(inst.type) ? 256 : 128));
-  vblendvps(t, t, value, mask);
+  vmovups(t, Pool(IdentityBits(inst), wide, Bits(inst.type)));
+  if (evex_) {
+    const Xbyak::Opmask& k = TailMask();
+    wide ? vblendmpd(t | k, t, value) : vblendmps(t | k, t, value);
+  } else {
+    vmovups(mask, Stack(wide ? frame::kMask64 : frame::kMask32, Bits(inst.type)));
+    vblendvps(t, t, value, mask);
+  }
   Combine(inst.op, inst.type, acc, acc, t);
 }
 
 // All lanes get the result.
 void Emitter::HorizontalReduce(const Inst& inst, int reg) {
   const Xbyak::Xmm value = Vector(reg, inst.type), t = Vector(kScratch0, inst.type);
-  if (IsYmm(inst.type)) {
+  if (Bits(inst.type) == 512) {
+    for (const std::uint8_t swap : {0x4e, 0xb1}) {  // halves, then quarters
+      vshuff64x2(Xbyak::Zmm(kScratch0), Xbyak::Zmm(reg), Xbyak::Zmm(reg), swap);
+      Combine(inst.op, inst.type, value, value, t);
+    }
+  } else if (Bits(inst.type) == 256) {
     vperm2f128(Xbyak::Ymm(kScratch0), Xbyak::Ymm(reg), Xbyak::Ymm(reg), 1);
     Combine(inst.op, inst.type, value, value, t);
   }

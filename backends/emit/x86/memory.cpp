@@ -31,8 +31,8 @@ void Emitter::EmitLeaf(ValueId id, const Point& point) {
     lea(rax, ptr[rbx + point.copy * lanes_]);
     vmovq(Xbyak::Xmm(kScratch0), rax);
     vpbroadcastq(out, Xbyak::Xmm(kScratch0));
-    for (int i = 0; i < 4; ++i) mov(Stack(frame::kLanes + i * 8), i);
-    vpaddq(out, out, Stack(frame::kLanes, 256));
+    for (int i = 0; i < Bits(inst.type) / 64; ++i) mov(Stack(lane_buffer_ + i * 8), i);
+    vpaddq(out, out, Stack(lane_buffer_, Bits(inst.type)));
     return;
   }
   const Xbyak::Address from = Size(layout_.Param(inst.slot), rax);
@@ -42,7 +42,7 @@ void Emitter::EmitLeaf(ValueId id, const Point& point) {
       vpbroadcastq(out, from);
       break;
     case Type::kF64:
-      vbroadcastsd(Xbyak::Ymm(out.getIdx()), from);
+      BroadcastDouble(out, from);
       break;
     case Type::kF32:
       vxorps(low, low, low);
@@ -55,6 +55,10 @@ void Emitter::EmitLeaf(ValueId id, const Point& point) {
   }
 }
 
+void Emitter::BroadcastDouble(const Xbyak::Xmm& out, const Xbyak::Address& from) {
+  vbroadcastsd(out.isZMM() ? Xbyak::Zmm(out.getIdx()) : Xbyak::Ymm(out.getIdx()), from);
+}
+
 void Emitter::EmitUniformLoad(DType dtype, const Xbyak::Xmm& out, const Xbyak::Reg64& base) {
   const Xbyak::Xmm low(out.getIdx());
   switch (dtype) {
@@ -62,7 +66,7 @@ void Emitter::EmitUniformLoad(DType dtype, const Xbyak::Xmm& out, const Xbyak::R
       vbroadcastss(out, dword[base]);
       return;
     case DType::kF64:
-      vbroadcastsd(Xbyak::Ymm(out.getIdx()), qword[base]);
+      BroadcastDouble(out, qword[base]);
       return;
     case DType::kI64:
       vpbroadcastq(out, qword[base]);
@@ -126,7 +130,12 @@ void Emitter::EmitPackedLoad(DType dtype, const Xbyak::Xmm& out, const Xbyak::Ad
       return;
     case DType::kBool:
       vpmovzxbd(out, from);
-      vxorps(Vector(kScratch0, Type::kI32), Vector(kScratch0, Type::kI32), Vector(kScratch0, Type::kI32));
+      if (out.isZMM()) {
+        vptestmd(k2, out, out);
+        vpmovm2d(out, k2);
+        return;
+      }
+      Clear(Vector(kScratch0, Type::kI32));
       vpcmpgtd(out, out, Vector(kScratch0, Type::kI32));
       return;
   }
@@ -142,15 +151,22 @@ void Emitter::EmitLoad(ValueId id, const Point& point) {
     return EmitPackedLoad(buffer.dtype, out, At(Base(inst.slot, point, rax), size, point));
   }
   if (buffer.inner != Inner::kStrided && size >= 4) {
-    const Xbyak::Xmm mask = Vector(kScratch0, size == 8 || lanes_ == 8);
-    vmovups(mask, Stack(size == 8 ? frame::kMask64 : frame::kMask32, size == 8 || lanes_ == 8 ? 256 : 128));
+    if (evex_) {
+      const Xbyak::Xmm masked = out | TailMask() | T_z;
+      const Xbyak::Address from = At(Base(inst.slot, point, rax), size, point);
+      size == 8 ? vmovupd(masked, from) : vmovups(masked, from);
+      return;
+    }
+    const int bits = size == 8 || !wide_ ? 256 : 128;
+    const Xbyak::Xmm mask = Vector(kScratch0, bits);
+    vmovups(mask, Stack(size == 8 ? frame::kMask64 : frame::kMask32, bits));
     const Xbyak::Address from = At(Base(inst.slot, point, rax), size, point);
     size == 8 ? vmaskmovpd(out, mask, from) : vmaskmovps(out, mask, from);
     return;
   }
   LanePointer(inst.slot, point);
   CopyLanes(size, true, point);
-  EmitPackedLoad(buffer.dtype, out, ptr[rsp + frame::kLanes]);
+  EmitPackedLoad(buffer.dtype, out, ptr[rsp + lane_buffer_]);
 }
 
 // rcx: address of the first lane, rdx: distance of lanes in bytes.
@@ -177,7 +193,7 @@ void Emitter::CopyLanes(int element, bool load, const Point& point) {
       cmp(Stack(frame::kRemaining), l);
       jle(done);
     }
-    const auto buffer = ptr[rsp + frame::kLanes + l * element];
+    const auto buffer = ptr[rsp + lane_buffer_ + l * element];
     const auto move = [&](const Xbyak::Reg& r) {
       load ? (mov(r, ptr[rcx]), mov(buffer, r)) : (mov(r, buffer), mov(ptr[rcx], r));
     };
@@ -216,28 +232,29 @@ void Emitter::EmitLoadAt(ValueId id, const Point& point) {
     return;
   }
   Xbyak::Label done;
-  vmovups(Stack(frame::kLanes + 32, 256), at);
+  const int indices = lane_buffer_ + lane_bytes_;
+  vmovups(Stack(indices, Bits(Type::kI64)), at);
   for (int l = 0; l < lanes_; ++l) {
     if (point.tail && l > 0) {
       cmp(Stack(frame::kRemaining), l);
       jle(done);
     }
-    mov(rcx, Stack(frame::kLanes + 32 + l * 8));
+    mov(rcx, Stack(indices + l * 8));
     imul(rcx, rdx);
     const Xbyak::Reg64 base = Base(inst.slot, point, rax);
     add(rcx, base);
-    const auto buffer = ptr[rsp + frame::kLanes + l * size];
+    const auto buffer = ptr[rsp + lane_buffer_ + l * size];
     const auto move = [&](const Xbyak::Reg& r) { mov(r, ptr[rcx]), mov(buffer, r); };
     size == 1 ? move(al) : size == 2 ? move(ax) : size == 4 ? move(eax) : move(rax);
   }
   L(done);
-  EmitPackedLoad(dtype, out, ptr[rsp + frame::kLanes]);
+  EmitPackedLoad(dtype, out, ptr[rsp + lane_buffer_]);
 }
 
 // Puts the memory form of `value` packed into the low bytes of a register.
 int Emitter::PackForStore(DType dtype, const Xbyak::Xmm& value) {
   const Xbyak::Xmm t = Vector(kScratch0, Type::kI32), low(kScratch0), high(kScratch1);
-  const bool ymm = lanes_ == 8;
+  const bool ymm = Bits(Type::kI32) == 256, zmm = Bits(Type::kI32) == 512;
   switch (dtype) {
     case DType::kF32:
     case DType::kF64:
@@ -245,15 +262,23 @@ int Emitter::PackForStore(DType dtype, const Xbyak::Xmm& value) {
     case DType::kI64:
       return value.getIdx();
     case DType::kF16:
-      vcvtps2ph(low, value, 0);
+      vcvtps2ph(Half(kScratch0, Bits(Type::kF32)), value, 0);
       return kScratch0;
     case DType::kBF16:
       RoundToBFloat16(t, value);
       vpsrld(t, t, 16);
+      if (zmm) {
+        vpmovdw(Xbyak::Ymm(kScratch0), t);
+        return kScratch0;
+      }
       if (ymm) vextracti128(high, Xbyak::Ymm(kScratch0), 1);
       vpackusdw(low, low, ymm ? high : low);
       return kScratch0;
     case DType::kI16:
+      if (zmm) {
+        vpmovdw(Xbyak::Ymm(kScratch0), value);
+        return kScratch0;
+      }
       // Saturating packs would clamp: keep the low 16 bits first.
       vpslld(t, value, 16);
       vpsrad(t, t, 16);
@@ -262,9 +287,13 @@ int Emitter::PackForStore(DType dtype, const Xbyak::Xmm& value) {
       return kScratch0;
     default:
       if (dtype == DType::kBool) {
-        vpand(t, value, PoolI(Type::kI32, 1));
+        vandps(t, value, PoolI(Type::kI32, 1));
       } else {
-        vpand(t, value, PoolI(Type::kI32, 255));
+        vandps(t, value, PoolI(Type::kI32, 255));
+      }
+      if (zmm) {
+        vpmovdb(low, t);
+        return kScratch0;
       }
       if (ymm) vextracti128(high, Xbyak::Ymm(kScratch0), 1);
       vpackusdw(low, low, ymm ? high : low);
@@ -275,6 +304,9 @@ int Emitter::PackForStore(DType dtype, const Xbyak::Xmm& value) {
 
 void Emitter::StorePacked(int reg, int bytes, const Xbyak::Address& to) {
   switch (bytes) {
+    case 64:
+      vmovups(to, Xbyak::Zmm(reg));
+      break;
     case 32:
       vmovups(to, Xbyak::Ymm(reg));
       break;
@@ -309,14 +341,20 @@ void Emitter::EmitStore(ValueId id, const Point& point) {
     return StorePacked(reg, size * lanes_, At(Base(inst.slot, point, rax), size, point));
   }
   if (buffer.inner != Inner::kStrided && size >= 4) {
-    const bool ymm = size == 8 || lanes_ == 8;
-    const Xbyak::Xmm mask = Vector(kScratch1, ymm);
-    vmovups(mask, Stack(size == 8 ? frame::kMask64 : frame::kMask32, ymm ? 256 : 128));
+    const int bits = lanes_ * size * 8;
+    if (evex_) {
+      const Xbyak::Opmask& k = TailMask();
+      const Xbyak::Address to = At(Base(inst.slot, point, rax), size, point);
+      size == 8 ? vmovupd(to | k, Vector(reg, bits)) : vmovups(to | k, Vector(reg, bits));
+      return;
+    }
+    const Xbyak::Xmm mask = Vector(kScratch1, bits);
+    vmovups(mask, Stack(size == 8 ? frame::kMask64 : frame::kMask32, bits));
     const Xbyak::Address to = At(Base(inst.slot, point, rax), size, point);
-    size == 8 ? vmaskmovpd(to, mask, Vector(reg, ymm)) : vmaskmovps(to, mask, Vector(reg, ymm));
+    size == 8 ? vmaskmovpd(to, mask, Vector(reg, bits)) : vmaskmovps(to, mask, Vector(reg, bits));
     return;
   }
-  vmovups(Stack(frame::kLanes, 256), Xbyak::Ymm(reg));
+  vmovups(Stack(lane_buffer_, lane_bytes_ * 8), Vector(reg, lane_bytes_ * 8));
   LanePointer(inst.slot, point);
   CopyLanes(size, false, point);
 }

@@ -67,7 +67,7 @@ void Emitter::EmitArith(ValueId id) {
         f64 ? vxorpd(out, a, PoolF(type, -0.0)) : vxorps(out, a, PoolF(type, -0.0));
       } else {
         const Xbyak::Xmm zero = Vector(kScratch0, type), out = Define(id);
-        vpxor(zero, zero, zero);
+        Clear(zero);
         type == Type::kI64 ? vpsubq(out, zero, a) : vpsubd(out, zero, a);
       }
       return;
@@ -75,9 +75,10 @@ void Emitter::EmitArith(ValueId id) {
     case Op::kAbs: {
       const Xbyak::Xmm a = Reg(inst.args[0]);
       const Xbyak::Xmm t = Vector(kScratch0, type), out = Define(id);
-      if (f32) return vandps(out, a, Pool(0x7fffffff, false, lanes_ == 8));
-      if (f64) return vandpd(out, a, Pool(~0ull >> 1, true, true));
+      if (f32) return vandps(out, a, Pool(0x7fffffff, false, Bits(type)));
+      if (f64) return vandpd(out, a, Pool(~0ull >> 1, true, Bits(type)));
       if (type == Type::kI32) return vpabsd(out, a);
+      if (out.isZMM()) return vpabsq(out, a);
       vpxor(t, t, t);
       vpcmpgtq(t, t, a);  // sign
       vpxor(out, a, t);
@@ -150,14 +151,17 @@ void Emitter::MinMax(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm& 
       if (raw) return max ? vmaxps(out, a, b) : vminps(out, a, b);
       // vmaxps gives b if either is NaN; all ones, a NaN, is or-ed in where a is.
       max ? vmaxps(t, a, b) : vminps(t, a, b);
+      if (out.isZMM()) return vcmpps(k2, a, a, 3), vblendmps(out | k2, t, a);
       vcmpps(out, a, a, 3);
       return vorps(out, out, t);
     case Type::kF64:
       if (raw) return max ? vmaxpd(out, a, b) : vminpd(out, a, b);
       max ? vmaxpd(t, a, b) : vminpd(t, a, b);
+      if (out.isZMM()) return vcmppd(k2, a, a, 3), vblendmpd(out | k2, t, a);
       vcmppd(out, a, a, 3);
       return vorpd(out, out, t);
     case Type::kI64:
+      if (out.isZMM()) return max ? vpmaxsq(out, a, b) : vpminsq(out, a, b);
       vpcmpgtq(t, a, b);  // a > b
       if (!max) vpxor(t, t, PoolI(Type::kI64, -1));
       if (b.isMEM()) {
@@ -167,14 +171,15 @@ void Emitter::MinMax(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm& 
       }
       return vblendvpd(out, static_cast<const Xbyak::Xmm&>(b), a, t);
     case Type::kPred:
-      return max ? vpor(out, a, b) : vpand(out, a, b);
+      return max ? vorps(out, a, b) : vandps(out, a, b);
     default:
       return max ? vpmaxsd(out, a, b) : vpminsd(out, a, b);
   }
 }
 
 void Emitter::Multiply64(const Xbyak::Xmm& out, const Xbyak::Xmm& a, const Xbyak::Xmm& b) {
-  const Xbyak::Xmm t = Vector(kScratch0, true), u = Vector(kScratch1, true);
+  if (out.isZMM()) return vpmullq(out, a, b);
+  const Xbyak::Xmm t = Xbyak::Ymm(kScratch0), u = Xbyak::Ymm(kScratch1);
   vpsrlq(t, a, 32);
   vpmuludq(t, t, b);
   vpsrlq(u, b, 32);
@@ -190,6 +195,10 @@ void Emitter::Rounding(ValueId id, int mode) {
   const Operand a = Any(inst.args[0]);
   const Xbyak::Xmm out = Define(id);
   const auto imm = static_cast<std::uint8_t>(mode | 8);
+  if (out.isZMM()) {
+    inst.type == Type::kF64 ? vrndscalepd(out, a.get(), imm) : vrndscaleps(out, a.get(), imm);
+    return;
+  }
   inst.type == Type::kF64 ? vroundpd(out, a.get(), imm) : vroundps(out, a.get(), imm);
 }
 
@@ -240,31 +249,41 @@ void Emitter::EmitFma(ValueId id) {
 
 void Emitter::EmitSelect(ValueId id) {
   const Inst& inst = kernel_[id];
-  Xbyak::Xmm condition = Reg(inst.args[0]);
+  const Xbyak::Xmm condition = Reg(inst.args[0]);
   const Operand yes = Any(inst.args[1]);
   const Xbyak::Xmm no = Reg(inst.args[2]);
-  if (kernel_ir::Is64Bit(inst.type) && lanes_ == 4) {
+  if (Bits(inst.type) == 512) {
+    const Xbyak::Xmm out = Define(id);
+    vpmovd2m(k2, condition);
+    kernel_ir::Is64Bit(inst.type) ? vblendmpd(out | k2, no, yes.get()) : vblendmps(out | k2, no, yes.get());
+    return;
+  }
+  if (kernel_ir::Is64Bit(inst.type) && wide_) {
     const Xbyak::Ymm wide(kScratch0);
     vpmovsxdq(wide, condition);
     const Xbyak::Xmm out = Define(id);
     return vblendvpd(out, no, yes.get(), wide);
   }
   const Xbyak::Xmm out = Define(id);
-  vblendvps(out, no, yes.get(), condition);
+  vblendvps(out, no, yes.get(), Vector(condition.getIdx(), inst.type));
 }
+
+int Emitter::FloatPredicate(Op op) { return op == Op::kLt ? 17 : op == Op::kLe ? 18 : op == Op::kEq ? 0 : 4; }
 
 void Emitter::EmitCompare(ValueId id) {
   const Inst& inst = kernel_[id];
   const Type type = kernel_[inst.args[0]].type;
   const Xbyak::Xmm a = Reg(inst.args[0]);
-  const bool reversed = kernel_ir::IsInt(type) && inst.op == Op::kLt;  // only greater-than exists for ints
+  // Only greater-than exists for ints.
+  const bool reversed = kernel_ir::IsInt(type) && inst.op == Op::kLt && Bits(type) != 512;
   const Operand b = reversed ? Operand{Reg(inst.args[1]), std::nullopt} : Any(inst.args[1]);
   const bool wide = kernel_ir::Is64Bit(type);
   const Xbyak::Xmm t = Vector(kScratch0, type);
   const Xbyak::Xmm out = Define(id);
-  const Xbyak::Xmm result = wide && lanes_ == 4 ? t : out;
+  if (Bits(type) == 512) return CompareToMask(inst.op, type, out, a, b.get());
+  const Xbyak::Xmm result = wide && wide_ ? t : Vector(out.getIdx(), type);
   if (kernel_ir::IsFloat(type)) {
-    const int predicate = inst.op == Op::kLt ? 17 : inst.op == Op::kLe ? 18 : inst.op == Op::kEq ? 0 : 4;
+    const int predicate = FloatPredicate(inst.op);
     wide ? vcmppd(result, a, b.get(), static_cast<std::uint8_t>(predicate))
          : vcmpps(result, a, b.get(), static_cast<std::uint8_t>(predicate));
   } else {
@@ -281,7 +300,23 @@ void Emitter::EmitCompare(ValueId id) {
     }
     if (inst.op == Op::kLe || inst.op == Op::kNe) vpxor(result, result, PoolI(type, -1));
   }
-  if (wide && lanes_ == 4) Narrow(out, t);
+  if (wide && wide_) {
+    Narrow(out, t);
+  } else if (Bits(Type::kPred) != Bits(type)) {
+    vpbroadcastd(out, Xbyak::Xmm(out.getIdx()));  // uniform
+  }
+}
+
+void Emitter::CompareToMask(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm& a, const Xbyak::Operand& b) {
+  const bool wide = kernel_ir::Is64Bit(type);
+  if (kernel_ir::IsFloat(type)) {
+    const auto predicate = static_cast<std::uint8_t>(FloatPredicate(op));
+    wide ? vcmppd(k2, a, b, predicate) : vcmpps(k2, a, b, predicate);
+  } else {
+    const std::uint8_t predicate = op == Op::kLt ? 1 : op == Op::kLe ? 2 : op == Op::kEq ? 0 : 4;
+    wide ? vpcmpq(k2, a, b, predicate) : vpcmpd(k2, a, b, predicate);
+  }
+  vpmovm2d(out, k2);
 }
 
 void Emitter::EmitBits(ValueId id) {
@@ -302,11 +337,12 @@ void Emitter::EmitBits(ValueId id) {
   const Xbyak::Xmm t = Vector(kScratch0, inst.type), out = Define(id);
   switch (inst.op) {
     case Op::kNot:
-      return vpxor(out, a, PoolI(inst.type, -1));
+      return vxorps(out, a, PoolI(inst.type, -1));
     case Op::kShl:
       return wide ? vpsllq(out, a, n) : vpslld(out, a, n);
     default:
       if (!wide) return vpsrad(out, a, n);
+      if (out.isZMM()) return vpsraq(out, a, n);
       // No 64-bit arithmetic shift: shift logically, then extend the sign.
       vpxor(t, t, t);
       vpcmpgtq(t, t, a);

@@ -102,7 +102,7 @@ void Emitter::ReleaseDead(const Inst& inst) {
 
 Xbyak::Address Emitter::Home(ValueId v) {
   if (home_[index(v)] < 0) home_[index(v)] = NewSlot();
-  return Stack(home_[index(v)], IsYmm(kernel_[v].type) ? 256 : 128);
+  return Stack(home_[index(v)], Bits(kernel_[v].type));
 }
 
 Xbyak::Xmm Emitter::Reg(ValueId v) {
