@@ -53,6 +53,8 @@ absl::StatusOr<std::string> RunNvrtc(const Nvrtc& n, const std::string& text, in
   const std::string target = absl::StrCat("--gpu-architecture=sm_", architecture);
   std::vector<const char*> options = {target.c_str(), "--std=c++17"};
   if (n.major * 100 + n.minor >= 1204) options.push_back("--minimal");
+  // The same number of instructions, in less time.
+  if (n.major >= 13) options.push_back("--Ofast-compile=min");
   absl::StatusOr<std::string> result = std::string();
   std::size_t size = 0;
   if (Result r = n.CompileProgram(program, static_cast<int>(options.size()), options.data()); r != 0) {

@@ -11,6 +11,8 @@
 namespace framefuse::fusion {
 namespace {
 
+constexpr std::int64_t kWantedParts = 128;
+
 class Lowering : private GroupWriter {
  public:
   Lowering(ir::Graph& graph, const Group& group, const std::vector<bool>& needed, const SplitRules& splits)
@@ -269,8 +271,11 @@ class Lowering : private GroupWriter {
   }
 
   absl::Status SplitRow() {
-    const std::int64_t total = it_.reduced[0].extent.value, chunk = splits_.chunk, parts = (total + chunk - 1) / chunk;
-    const std::int64_t rows = ConstantProduct(it_.outer);
+    const std::int64_t total = it_.reduced[0].extent.value, rows = ConstantProduct(it_.outer);
+    // Short rows in shorter parts, which fill the machine.
+    std::int64_t chunk = splits_.chunk;
+    while (chunk > splits_.least_chunk && rows * total < kWantedParts * chunk) chunk /= 2;
+    const std::int64_t parts = (total + chunk - 1) / chunk;
     // A shorter last part is known to the launcher only where there is one row.
     if (rows > 1 && total % chunk != 0) return absl::UnimplementedError("uneven parts of several rows");
     StartRow();

@@ -111,13 +111,6 @@ FF_INLINE float min_nan(float a, float b) {
 }
 )",
      true},
-    {"power_of_two", R"(FF_INLINE float power_of_two(float v) {
-  float r;
-  asm("ex2.approx.f32 %0, %1;" : "=f"(r) : "f"(v));
-  return r;
-}
-)",
-     true},
     {"normal_power_of_two", R"(// Denormal results are 0.
 FF_INLINE float normal_power_of_two(float v) {
   float r;
@@ -150,10 +143,15 @@ FF_INLINE float normal_power_of_two(float v) {
 FF_INLINE double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 )"},
     // For results that are rounded to halves: exact to 2^-16, or to |x| * 1e-7.
-    {"exp_for_half", "FF_INLINE float exp_for_half(float x) { return power_of_two(x * 1.44269504f); }\n"},
-    {"reciprocal_for_half", "FF_INLINE float reciprocal_for_half(float x) { return reciprocal(x); }\n"},
+    {"exp_for_half", R"(// The square of the root: denormal results come of a product.
+FF_INLINE float exp_for_half(float x) {
+  const float root = normal_power_of_two(x * 0.721347520f);
+  return root * root;
+}
+)"},
+    {"reciprocal_for_half", "FF_INLINE float reciprocal_for_half(float x) { return divide_for_half(1.0f, x); }\n"},
     {"sigmoid_for_half",
-     R"(// 1 / (1 + e^-x), with a quarter of the sum: its reciprocal stays normal where the result is denormal.
+     R"(// 1 / (1 + e^-x), with a quarter of the sum, of which 1 / stays normal where the result is denormal.
 FF_INLINE float sigmoid_for_half(float x) {
   return 0.25f * reciprocal_of_normal(0.25f + normal_power_of_two(fmaf(x, -1.44269504f, -2.0f)));
 }

@@ -134,6 +134,7 @@ class Printer : private BodyPrinter {
     if (f_.split) inner = StrCat("row + 1 < rows ? ", inner, " : ", S(CudaSizes::kSplitTotal), " - row * ", inner);
     Line(StrCat("const Index inner = (Index)(", inner, ");"));
     HoldChunks();
+    EarlyScalars();
     for (const Block& block : k_.blocks) block.kind == BlockKind::kLoop ? RowLoop(block) : RowOnce(block);
     if (f_.row_threads > 32) Line("__syncthreads();");
     Close();
@@ -182,8 +183,31 @@ class Printer : private BodyPrinter {
     if (f_.chunks > 0) Close();
   }
 
+  // What does not wait for a reduction is asked of memory beside the row itself.
+  void EarlyScalars() {
+    for (std::size_t n = 0; n < k_.insts.size(); ++n) {
+      const auto id = static_cast<ValueId>(n);
+      const Inst& in = inst(id);
+      if (level(id) == Level::kSegment && in.op == Op::kLoad && f_.chunks > 0) {
+        Line(StrCat(LaneType(in.type), " e", id, "[", f_.segments, "];"));
+        Line("#pragma unroll");
+        Line(StrCat("for (int s = 0; s < ", f_.segments, "; ++s) e", id, "[s] = load(*(", Place(in, ""), "));"));
+      }
+      if (level(id) != Level::kRow || IsReduce(id) || in.op == Op::kStore) continue;
+      bool waits = false;
+      for (int i = 0; i < kernel_ir::Arity(in.op); ++i) {
+        const ValueId arg = in.args[static_cast<std::size_t>(i)];
+        waits = waits || (level(arg) != Level::kKernel && !early_.contains(arg));
+      }
+      if (waits) continue;
+      Scalar(id);
+      early_.insert(id);
+    }
+  }
+
   void RowScalars(const Block& block) {
     for (ValueId id : block.code) {
+      if (early_.contains(id)) continue;
       if (level(id) == Level::kKernel && inst(id).op != Op::kStore) continue;
       if (level(id) > Level::kRow || IsReduce(id)) continue;
       if (inst(id).op == Op::kStore) Line("if (lane == 0)");
@@ -220,6 +244,10 @@ class Printer : private BodyPrinter {
   void SegmentScalars(const Block& block) {
     for (ValueId id : block.code) {
       if (level(id) != Level::kSegment || IsReduce(id)) continue;
+      if (inst(id).op == Op::kLoad && f_.chunks > 0) {
+        Define(id, StrCat("e", id, "[s]"));
+        continue;
+      }
       if (inst(id).op == Op::kStore) Line("if (lane == 0)");
       Scalar(id);
     }
@@ -353,31 +381,56 @@ class Printer : private BodyPrinter {
     Line(StrCat("const Index tile = divide((Index)blockIdx.x, ", S(CudaSizes::kVectorsDiv), ");"));
     Line(StrCat("const i64 left = (i64)((Index)blockIdx.x - tile * (Index)", S(CudaSizes::kVectors), ") * ", kTile,
                 ";"));
-    Line(StrCat("const i64 batch = (i64)tile / ", S(CudaSizes::kDown), ", top = ((i64)tile - batch * ",
-                S(CudaSizes::kDown), ") * ", kTile, ";"));
+    if (last > 0) {
+      Line(StrCat("const i64 batch = (i64)tile / ", S(CudaSizes::kDown), ", top = ((i64)tile - batch * ",
+                  S(CudaSizes::kDown), ") * ", kTile, ";"));
+    } else {
+      Line(StrCat("const i64 top = (i64)tile * ", kTile, ";"));
+    }
     Batches("(Index)batch", last);
     Line(StrCat("const i64 rows = ", S(CudaSizes::kUnits), ", inner = ", S(CudaSizes::kInner), ";"));
+    const Block& block = k_.blocks.front();
+    const Body body{ElementsOf(block), "[u]"};
+    // The other buffers are read beside the tiles, not after them.
+    const int parts = kTile * kTile / f_.vector / f_.threads;
+    if (parts <= 4 && !VectorReads(body.values).empty()) {
+      for (int b : VectorReads(body.values)) {
+        Line(StrCat(VectorType(b), " x", b, "[", parts, "];"));
+        copies_.insert(b);
+      }
+      OpenTilePart(parts, last);
+      for (int b : VectorReads(body.values)) LoadVector(b, StrCat("x", b, "[u]"));
+      CloseCopies();
+    }
     for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
       if (IsTile(static_cast<int>(b))) TurnTile(static_cast<int>(b));
     }
     Line("__syncthreads();");
-    const Block& block = k_.blocks.front();
+    OpenTilePart(parts, last);
+    PointScalars(block);
+    EmitBody(body);
+    CloseCopies();
+    copies_.clear();
+  }
+
+  // A thread's vectors of the tile: u, with its row and column.
+  void OpenTilePart(int parts, int last) {
     const int across = kTile / f_.vector;
-    Open(StrCat("for (int j = threadIdx.x; j < ", kTile * across, "; j += ", f_.threads, ")"));
-    Line(StrCat("const int tr = j / ", across, ", tc = (j % ", across, ") * ", f_.vector, ";"));
+    if (parts <= 4) Line("#pragma unroll");
+    Open(StrCat("for (int u = 0; u < ", parts, "; ++u)"));
+    Line(StrCat("const int j = u * ", f_.threads, " + threadIdx.x, tr = j / ", across, ", tc = (j % ", across, ") * ",
+                f_.vector, ";"));
     Line("const i64 row = top + tr, i = left + tc;");
     Open("if (row < rows && i < inner)");
     LastRow("row", last);
     CountLanes("inner");
-    PointScalars(block);
-    EmitBody({ElementsOf(block), ""});
-    Close();
-    Close();
   }
 
   void TurnTile(int b) {
     const int down = kTile / f_.vector, pad = ElementSize(buffer(b).dtype) <= 2 ? 2 : 1;
     Line(StrCat("__shared__ ", MemoryType(buffer(b).dtype), " t", b, "[", kTile, "][", kTile + pad, "];"));
+    const int parts = kTile * down / f_.threads;
+    if (parts <= 4) Line("#pragma unroll");
     Open(StrCat("for (int j = threadIdx.x; j < ", kTile * down, "; j += ", f_.threads, ")"));
     Line(StrCat("const int tc = j / ", down, ", tr = (j % ", down, ") * ", f_.vector, ";"));
     Open("if (left + tc < inner && top + tr < rows)");
@@ -391,6 +444,7 @@ class Printer : private BodyPrinter {
     Close();
     Close();
   }
+  std::set<ValueId> early_;  // values of a row that are known before its first loop
 };
 
 }  // namespace

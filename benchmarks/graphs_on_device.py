@@ -1,0 +1,240 @@
+"""Whole models through `torch.compile(backend="framefuse")` beside Inductor, forward passes without gradients; JSON rows.
+
+    python benchmarks/graphs_on_device.py --device cuda --out rows.jsonl
+    python benchmarks/graphs_on_device.py --device cpu --small --out /dev/null     # does it run
+
+A row is one model: the median step of eager and of each rival (framefuse, framefuse-reduce-overhead, inductor, inductor-reduce-overhead), all
+in one process and interleaved; how long each one's first call took, and of that its backend (Inductor's in a cache folder of its own, empty
+at first; its second mode finds the first one's kernels there); errors against the model in fp64, as parts of the result's size; how many
+groups are generated kernels and which operators still run as ATen. A rival that fails leaves its error in the row. Each model runs in the
+same child process until one dies; the parent notes that and goes on behind it. Models whose library is not installed are left out.
+"""
+
+import argparse
+import collections
+import contextlib
+import copy
+import functools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+from measure import interleaved
+from random_programs import kernels_in
+
+import framefuse
+
+RIVALS = ("framefuse", "framefuse-reduce-overhead", "inductor", "inductor-reduce-overhead")
+
+
+class Models:
+    """name → (model in eval mode, its inputs); `small` is for a look at whether it runs."""
+
+    def __init__(self, device, small):
+        self.device, self.small = device, small
+        self.dtype = torch.bfloat16
+
+    def tokens(self, vocabulary):
+        return torch.randint(0, vocabulary, (2, 16) if self.small else (8, 512), device=self.device)
+
+    def transformer(self, model, config, **changes):
+        import transformers
+
+        made = getattr(transformers, config)(**changes, **({"num_hidden_layers": 2} if self.small else {}))
+        made._attn_implementation = "sdpa"
+        return getattr(transformers, model)(made).eval().to(self.device, self.dtype), made.vocab_size
+
+    def llama(self):
+        sizes = {"num_hidden_layers": 8, "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 16, "num_key_value_heads": 4}
+        sizes = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4} if self.small else sizes
+        model, vocabulary = self.transformer("LlamaModel", "LlamaConfig", use_cache=False, **sizes)
+        return model, {"input_ids": self.tokens(vocabulary)}
+
+    def gpt2(self):
+        model, vocabulary = self.transformer("GPT2Model", "GPT2Config", use_cache=False, **({"n_embd": 48} if self.small else {}))
+        return model, {"input_ids": self.tokens(vocabulary)}
+
+    def bert(self):
+        sizes = {"hidden_size": 48, "intermediate_size": 96} if self.small else {}
+        model, vocabulary = self.transformer("BertModel", "BertConfig", **sizes)
+        return model, {"input_ids": self.tokens(vocabulary)}
+
+    def t5(self):
+        model, vocabulary = self.transformer("T5Model", "T5Config", use_cache=False)  # its defaults are t5-small's
+        return model, {"input_ids": self.tokens(vocabulary), "decoder_input_ids": self.tokens(vocabulary)}
+
+    def densenet121(self):
+        try:
+            from torchvision.models import densenet121 as make
+        except ImportError:
+            from models import DenseNet121 as make
+        shape = (2, 3, 64, 64) if self.small else (16, 3, 128, 128)
+        return make().eval().to(self.device), {"x": torch.randn(shape, device=self.device)}
+
+
+NAMES = ("llama", "gpt2", "bert", "t5", "densenet121")
+
+
+def results_of(output):
+    """The floating-point tensors of what a model returns."""
+    if isinstance(output, torch.Tensor):
+        return [output] if output.is_floating_point() else []
+    values = output.values() if isinstance(output, dict) else output if isinstance(output, (list, tuple)) else ()
+    return [t for value in values for t in results_of(value)]
+
+
+def error(outputs, exact):
+    """The largest of the results' distances from fp64, each as a part of its own size."""
+    if [t.shape for t in outputs] != [t.shape for t in exact]:
+        return float("inf")
+    return max(((t.double() - x).norm() / x.norm().clamp_min(1e-30)).item() for t, x in zip(outputs, exact))
+
+
+def synchronize(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+class TimedBackend:
+    """A backend of torch.compile that adds up how long it takes."""
+
+    def __init__(self, rival):
+        self.seconds = 0.0
+        name, _, mode = rival.partition("-")
+        if name == "framefuse":
+            from framefuse._torch_backend import torch_backend
+
+            self.backend = functools.partial(torch_backend, mode=mode or "default")
+        else:
+            from torch._inductor.compile_fx import compile_fx
+
+            self.backend = functools.partial(compile_fx, config_patches={"triton.cudagraphs": True} if mode else {})
+
+    def __call__(self, graph, inputs):
+        start = time.perf_counter()
+        try:
+            return self.backend(graph, inputs)
+        finally:
+            self.seconds += time.perf_counter() - start
+
+
+def prepare(rival, model, inputs, exact, device, row):
+    """Compiles `model` for a rival and returns the call, or None where that fails; what is to be known of it goes into the row."""
+    backend = TimedBackend(rival)
+    compiled = torch.compile(copy.deepcopy(model), backend=backend, dynamic=False)
+    try:
+        with framefuse.capture_logs("fusion") as records:
+            start = time.perf_counter()
+            compiled(**inputs)
+            synchronize(device)
+            row["first_call_s"][rival] = round(time.perf_counter() - start, 3)
+        row["backend_s"][rival] = round(backend.seconds, 3)
+        for _ in range(3):  # a recording of CUDA graphs takes more than one call
+            output = results_of(compiled(**inputs))
+        row["error"][rival] = float(f"{error(output, exact):.3g}")
+        synchronize(device)
+    except Exception as problem:
+        row["failed"][rival] = f"{type(problem).__name__}: {str(problem)[:400]}"
+        return None
+    if rival == "framefuse":
+        row["kernels"], left = kernels_in(records)
+        names = [name for text in left if text.startswith("ATen: ") for name in text[6:].split(", ")]
+        row["aten"] = dict(collections.Counter(names).most_common())
+        row["given_up"] = [text[:200] for text in left if not text.startswith("ATen: ")][:4]
+    return lambda: compiled(**inputs)
+
+
+def step_times(calls, device, rounds, together):
+    """Median milliseconds of one step; `together` steps are queued before the device is waited for."""
+
+    def timed(call):
+        synchronize(device)
+        start = time.perf_counter()
+        for _ in range(together):
+            call()
+        synchronize(device)
+        return (time.perf_counter() - start) * 1e3 / together
+
+    samples = interleaved({name: functools.partial(timed, call) for name, call in calls.items()}, rounds)
+    return {name: round(sorted(times)[len(times) // 2], 4) for name, times in samples.items()}
+
+
+def run(name, arguments):
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    row = {"model": name, "ok": False, "device": arguments.device, "torch": torch.__version__, "first_call_s": {}, "backend_s": {}, "error": {}, "failed": {}}
+    model, inputs = getattr(Models(arguments.device, arguments.small), name)()
+    with torch.no_grad():
+        exact = results_of(copy.deepcopy(model).double()(**{k: t.double() if t.is_floating_point() else t for k, t in inputs.items()}))
+        row["error"]["eager"] = float(f"{error(results_of(model(**inputs)), exact):.3g}")
+        calls = {"eager": lambda: model(**inputs)}
+        for rival in arguments.rivals:
+            call = prepare(rival, model, inputs, exact, arguments.device, row)
+            if call is not None:
+                calls[rival] = call
+        row["step_ms"] = step_times(calls, arguments.device, arguments.rounds, arguments.together)
+    ours = [rival for rival in calls if rival.startswith("framefuse")]
+    row["ok"] = bool(ours) and all(row["error"][rival] <= 3 * row["error"]["eager"] + 1e-6 for rival in ours)
+    return row
+
+
+def children(arguments):
+    """Runs the models in a process of their own, and in a new one behind each that dies."""
+    left = list(arguments.models)
+    pathlib.Path(arguments.out).write_text("")
+    while left:
+        with tempfile.TemporaryDirectory() as cache:
+            command = [sys.executable, __file__, *sys.argv[1:], "--here", "--models", *left]
+            code = subprocess.run(command, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache}, check=False).returncode
+        if code == 0:
+            return 0
+        done = {json.loads(line)["model"] for line in pathlib.Path(arguments.out).read_text().splitlines()}
+        left = [name for name in left if name not in done]
+        if left:
+            add(arguments.out, {"model": left.pop(0), "ok": False, "failed": {"process": f"ended with {code}"}})
+    return code
+
+
+def add(path, row):
+    line = json.dumps(row)
+    print(line, flush=True)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--models", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--rivals", nargs="+", choices=RIVALS, default=RIVALS)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--together", type=int, default=5, help="steps that are queued before the device is waited for")
+    parser.add_argument("--seconds", type=float, default=1e9, help="no model is begun after that")
+    parser.add_argument("--small", action="store_true", help="small models: does it run")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if not arguments.here:
+        return children(arguments)
+    start = time.monotonic()
+    for name in arguments.models:
+        if time.monotonic() - start > arguments.seconds:
+            print("out of time before", name, flush=True)
+            break
+        try:
+            row = run(name, arguments)
+        except Exception as problem:
+            row = {"model": name, "ok": False, "failed": {"model": f"{type(problem).__name__}: {str(problem)[:400]}"}}
+        add(arguments.out, row)
+        with contextlib.suppress(Exception):
+            torch.cuda.empty_cache()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
