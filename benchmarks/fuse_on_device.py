@@ -3,13 +3,14 @@
     python benchmarks/fuse_on_device.py --device cuda --out rows.jsonl [--parts ops fuzz bench]
     python benchmarks/fuse_on_device.py --device cpu --rows 64 --columns 256 --graphs 40 --out /dev/null   # a dry run
 
-Parts, each with its own time limit (--ops-seconds, --fuzz-seconds, --bench-seconds):
+Parts; the first three have their own time limits (--ops-seconds, --fuzz-seconds, --bench-seconds):
   ops    each pointwise operator and reduction, in each dtype, contiguous, broadcast, transposed and unaligned, with special
          values, against fp64; allowed is eager's own error, four times, and a few roundings of the result.
   fuzz   random programs from --seed on, in --processes processes, forward and backward, against fp64 in the same way.
   bench  the list of kernels at --rows × --columns: error, time beside eager, the --peers (torch.compile in these modes) and a copy of as
          many bytes, and whether generated kernels ran at all. The floor of a row is the copy, or the time that its exponentials,
          reciprocals and roots take at the rate that a chain of exponentials was measured to reach, if that is longer.
+  compile  how long NVRTC takes for the list's kernels: each graph three times with an empty cache, nothing else between them.
 One JSON row a case goes to --out as it is made; failures are rows with "ok": false, and do not end the run.
 """
 
@@ -17,9 +18,11 @@ import argparse
 import json
 import math
 import multiprocessing
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -27,7 +30,7 @@ import torch
 from compare import mismatch
 from kernel_cases import DTYPES, cases
 from operator_cases import layouts, operators
-from random_programs import RandomProgram, check_program, kernels_in
+from random_programs import RandomProgram, check_program, kernels_in, nvrtc_ms
 
 import framefuse
 
@@ -307,6 +310,28 @@ def bench_one(args, rows, ratios, case, special):
     print(f"bench: {name:32} " + "  ".join(f"{k} {t:.1f}" for k, t in times.items()) + f" us, floor {floor:.1f}, {kernels} kernels", flush=True)
 
 
+# --- compile times
+
+
+def run_compile(args, rows):
+    """Sizes matter little for that: a 64th of the rows."""
+    each = []
+    for case in cases(args.bench_dtypes[0], max(64, args.rows // 64), args.columns, args.device):
+        times, kernels = [], 1
+        for _ in range(3):
+            framefuse.reset()
+            with tempfile.TemporaryDirectory() as folder, framefuse.capture_logs("perf", "output_code") as records:
+                os.environ["FRAMEFUSE_CACHE_DIR"] = folder
+                case.results(framefuse.compile(case.function, backend="fuse"))
+            spent = [nvrtc_ms(text) for artifact, text in records if artifact == "perf"]
+            times.append(sum(spent))
+            kernels = max(1, sum(text.count("__global__") for artifact, text in records if artifact == "output_code"))
+        each += [t / kernels for t in times]
+        rows.add(part="compile", case=case.name, ok=True, kernels=kernels, nvrtc_ms=[round(t, 1) for t in times])
+    rows.add(part="compile", case="a kernel after the first", ok=True, median_ms=round(statistics.median(each[1:]), 1), least_ms=round(min(each[1:]), 1),
+             most_ms=round(max(each[1:]), 1))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
@@ -333,7 +358,7 @@ def main():
     device = torch.cuda.get_device_name() if args.device == "cuda" else "cpu"
     rows.add(part="machine", case=device, ok=True, torch=torch.__version__, python=sys.version.split()[0],
              framefuse=framefuse.__version__)
-    for part, run in (("ops", run_operators), ("bench", run_bench), ("fuzz", run_fuzz)):
+    for part, run in (("ops", run_operators), ("bench", run_bench), ("compile", run_compile), ("fuzz", run_fuzz)):
         if part not in args.parts:
             continue
         start = time.monotonic()

@@ -21,6 +21,12 @@ def kernels_in(records):
     return len(texts) - len(not_fused), not_fused
 
 
+def nvrtc_ms(text):
+    """What a line of the log `perf` says of NVRTC's time."""
+    found = re.match(r"NVRTC: .* in ([\d.e+-]+) ms", text)
+    return float(found[1]) if found else 0.0
+
+
 MOST_POINTS = 1 << 17  # what programs are compared with is run dozens of times
 
 
@@ -146,7 +152,7 @@ def check_program(seed, device):
     with framefuse.capture_logs("fusion", "perf") as records:
         got = run_program(framefuse.compile(function, backend="fuse"), program.inputs, train)
     kernels, _ = kernels_in(records)
-    compiling = sum(float(found[1]) for _, text in records if (found := re.match(r"NVRTC: .* in ([\d.e+-]+) ms", text))) / 1e3
+    compiling = sum(nvrtc_ms(text) for _, text in records) / 1e3
     eager, got = run_program(function, program.inputs, train), [t.cpu() for t in got]
     wide = [t.cpu().double() for t in program.inputs]
     exact = run_program(function, wide, train)
