@@ -196,9 +196,13 @@ bool NllLoss(Graph& g, const Node& n, NodeWriter w) {
   // In the shape [1], which one kernel has for all of it.
   const ValueId count = w.Reduce("sum", w.To(valid, type), {0}, true);
   const ValueId sum = w.Reduce("sum", w.To(each, type), {0}, true);
-  const ValueId loss = w.To(reduction == 1 ? w.Binary("div", sum, count) : sum, dtype);
-  if (n.outputs[0] != kNoValue) w.Into(n.outputs[0]).View(loss, {});
-  if (n.outputs[1] != kNoValue) w.Into(n.outputs[1]).View(w.To(count, g.value(n.outputs[1]).dtype), {});
+  const auto into = [&](ValueId out, ValueId of) {
+    if (out == kNoValue) return;
+    const ValueId typed = w.To(of, g.value(out).dtype);
+    w.Into(out).View(typed, {});
+  };
+  into(n.outputs[0], reduction == 1 ? w.Binary("div", sum, count) : sum);
+  into(n.outputs[1], count);
   return true;
 }
 

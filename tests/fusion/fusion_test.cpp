@@ -123,6 +123,47 @@ output %5 user
               "row: _to_copy, sum, div, sub, mul, sum, div, add, rsqrt, mul, mul, add, _to_copy, _to_copy, _to_copy, "
               "silu",
               "aten.view", "aten.view", "aten.view"}},
+        // Rows of several channels that fit in a block's registers, and whole vectors of them.
+        Case{"group_norm_of_whole_vectors",
+             R"(graph "g" functional
+input %0: bf16[3, 8, 8, 8] argument
+input %1: bf16[8] argument
+input %2: bf16[8] argument
+%3: bf16[3, 8, 8, 8], %4: bf16[3, 4], %5: bf16[3, 4] = aten.native_group_norm(%0, %1, %2, 3, 8, 64, 4, 1e-05)
+%6: bf16[3, 8, 8, 8] = aten.silu(%3)
+output %6 user
+)",
+             {"aten.view", "aten.view", "aten.view",
+              "row: _to_copy, sum, div, sub, mul, sum, div, add, rsqrt, mul, mul, add, _to_copy, silu", "aten.view"}},
+        Case{"cross_entropy",
+             R"(graph "g" functional
+input %0: f32[33, 70] argument
+input %1: i64[33] argument
+%2: i64[33] = aten.remainder.Scalar(%1, 70)
+%3: f32[33, 70] = aten._log_softmax(%0, 1, False)
+%4: f32[], %5: f32[] = aten.nll_loss_forward(%3, %2, None, 1, 7)
+output %4 user
+output %5 user
+)",
+             {"aten.remainder.Scalar", "row: amax, sub, exp, sum, log, sub, nll_loss_forward",
+              "row: ne, _to_copy, sum, sum, div", "aten.view", "aten.view"}},
+        Case{"functions_of_halves",
+             R"(graph "g" functional
+input %0: bf16[33, 72] argument
+%1: bf16[33, 72] = aten.gelu(%0)
+%2: bf16[33, 72] = aten.tanh(%0)
+%3: bf16[33, 72] = aten.erf(%2)
+%4: bf16[33, 72] = aten.abs(%0)
+%5: bf16[33, 72] = aten.sqrt(%4)
+%6: bf16[33, 72] = aten.add.Scalar(%5, 1)
+%7: bf16[33, 72] = aten.div.Tensor(%3, %6)
+%8: bf16[33, 72] = aten.reciprocal(%6)
+%9: bf16[33, 72] = aten.exp(%8)
+output %1 user
+output %7 user
+output %9 user
+)",
+             {"pointwise: gelu, tanh, erf, abs, sqrt, add, div, reciprocal, exp"}},
         Case{"number_constants",
              R"(graph "g" functional
 input %0: f32[33, 70] argument
@@ -216,6 +257,14 @@ output %3 user
 input %0: f32[65, 130] argument
 input %1: f32[65, 130]{strides=[1, 65]} argument
 %2: f32[65, 130] = aten.add.Tensor(%0, %1, alpha=2)
+output %2 user
+)",
+             {"pointwise: add"}},
+        Case{"transposed_in_whole_vectors",
+             R"(graph "g" functional
+input %0: bf16[72, 128] argument
+input %1: bf16[72, 128]{strides=[1, 72]} argument
+%2: bf16[72, 128] = aten.add.Tensor(%0, %1, alpha=2)
 output %2 user
 )",
              {"pointwise: add"}},

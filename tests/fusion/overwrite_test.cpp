@@ -86,6 +86,18 @@ output %4 mutated_input=0
 output %3 mutated_input=1
 )",
                                                 {true, true}},
+                                           Case{"many_tensors",
+                                                R"(graph "g" functional
+input %0: f32[33, 71] argument mutated=0
+input %1: f32[50] argument mutated=1
+input %2: f32[33, 71] argument
+input %3: f32[50] argument
+%4: f32[33, 71] = aten.lerp.Scalar(%0, %2, 0.25)
+%5: f32[50] = aten.lerp.Scalar(%1, %3, 0.25)
+output %4 mutated_input=0
+output %5 mutated_input=1
+)",
+                                                {true, true}},
                                            Case{"old_value_is_needed_after_the_new_one",
                                                 R"(graph "g" functional
 input %0: f32[33] argument mutated=0
