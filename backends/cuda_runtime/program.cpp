@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "backends/cuda_runtime/cubin_cache.h"
 #include "backends/emit/cuda/print_cuda.h"
 #include "common/logging.h"
@@ -45,16 +46,21 @@ std::string LogOf(const Nvrtc& n, Nvrtc::Program program) {
   return log;
 }
 
-absl::StatusOr<std::string> RunNvrtc(const Nvrtc& n, const std::string& text, int architecture) {
+std::vector<std::string> OptionsFor(const Nvrtc& n, int architecture) {
+  std::vector<std::string> options = {absl::StrCat("--gpu-architecture=sm_", architecture), "--std=c++17"};
+  if (n.major * 100 + n.minor >= 1204) options.push_back("--minimal");
+  // The same number of instructions, in less time.
+  if (n.major >= 13) options.push_back("--Ofast-compile=min");
+  return options;
+}
+
+absl::StatusOr<std::string> RunNvrtc(const Nvrtc& n, const std::string& text, const std::vector<std::string>& given) {
   Nvrtc::Program program = nullptr;
   if (Result r = n.CreateProgram(&program, text.c_str(), "framefuse.cu", 0, nullptr, nullptr); r != 0) {
     return absl::InternalError(absl::StrCat("nvrtcCreateProgram: ", n.GetErrorString(r)));
   }
-  const std::string target = absl::StrCat("--gpu-architecture=sm_", architecture);
-  std::vector<const char*> options = {target.c_str(), "--std=c++17"};
-  if (n.major * 100 + n.minor >= 1204) options.push_back("--minimal");
-  // The same number of instructions, in less time.
-  if (n.major >= 13) options.push_back("--Ofast-compile=min");
+  std::vector<const char*> options;
+  for (const std::string& option : given) options.push_back(option.c_str());
   absl::StatusOr<std::string> result = std::string();
   std::size_t size = 0;
   if (Result r = n.CompileProgram(program, static_cast<int>(options.size()), options.data()); r != 0) {
@@ -74,14 +80,16 @@ absl::StatusOr<std::string> RunNvrtc(const Nvrtc& n, const std::string& text, in
 absl::StatusOr<std::string> CompileCubin(const std::string& text, int architecture) {
   absl::StatusOr<const Nvrtc*> n = GetNvrtc();
   if (!n.ok()) return n.status();
-  const std::string key = absl::StrCat("nvrtc ", (*n)->major, ".", (*n)->minor, " sm_", architecture, "\n", text);
+  const std::vector<std::string> options = OptionsFor(**n, architecture);
+  const std::string key =
+      absl::StrCat("nvrtc ", (*n)->major, ".", (*n)->minor, " ", absl::StrJoin(options, " "), "\n", text);
   const CubinCache cache;
   if (std::optional<std::string> found = cache.Find(key)) {
     FF_LOG(kCache) << "hit: " << cache.PathOf(key);
     return *std::move(found);
   }
   const auto start = std::chrono::steady_clock::now();
-  absl::StatusOr<std::string> cubin = RunNvrtc(**n, text, architecture);
+  absl::StatusOr<std::string> cubin = RunNvrtc(**n, text, options);
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
   FF_LOG(kPerf) << "NVRTC: " << text.size() << " bytes of text in " << spent.count() << " ms";
   if (cubin.ok()) cache.Store(key, *cubin);
