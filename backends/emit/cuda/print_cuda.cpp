@@ -76,6 +76,7 @@ class Printer : private BodyPrinter {
 
   // Guards for each lane of each buffer would be most of the code.
   void WholeOrSingles(const Body& body) {
+    if (f_.vector == 1) return EmitSingles(body);
     Open(StrCat("if (fast && n == ", f_.vector, ")"));
     lanes_ = LanesAre::kWhole;
     EmitBody(body);
