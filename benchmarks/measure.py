@@ -75,6 +75,18 @@ def seconds_per_call(function, least=0.02, clock=time.perf_counter):
         calls = max(calls * 2, int(calls * least / max(elapsed, 1e-9)))
 
 
+def fastest_call(function, least=0.02):
+    """Seconds of the fastest of as many calls as take `least` seconds: on a shared machine, one whose threads all ran at once."""
+    fastest, end = math.inf, time.perf_counter() + least
+    while True:
+        start = time.perf_counter()
+        function()
+        now = time.perf_counter()
+        fastest = min(fastest, now - start)
+        if now >= end:
+            return fastest
+
+
 def row(name, seconds, reference, ours, ok, typical=statistics.median, **more):
     """One case's row out of name → list of seconds, of which `typical` gives the one that counts."""
     medians = {rival: typical(times) * 1e6 for rival, times in seconds.items()}
