@@ -77,8 +77,8 @@ Xbyak::Address Emitter::Size(int slot, const Xbyak::Reg64& scratch) {
 }
 
 int Emitter::NewSlot() {
-  const int bytes = evex_ ? 64 : 32;
-  frame_ += bytes;
+  const int bytes = evex_ ? 64 : 32;  // of one cache line
+  frame_ = (frame_ + bytes - 1) / bytes * bytes + bytes;
   return frame_ - bytes;
 }
 
