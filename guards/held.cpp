@@ -11,15 +11,33 @@ bool IsLocalName(PyObject* qualified_name) {
          PyUnicode_Find(qualified_name, locals, 0, PyUnicode_GET_LENGTH(qualified_name), 1) >= 0;
 }
 
+// Functions of modules and classes live as long as these.
+bool IsLasting(PyCFunctionObject* function) {
+  PyObject* self = PyCFunction_GET_SELF(function);
+  if (self == nullptr) return (PyCFunction_GET_FLAGS(function) & METH_STATIC) != 0;
+  if (!PyModule_Check(self)) return PyType_Check(self);
+  return PyDict_GetItemString(PyModule_GetDict(self), function->m_ml->ml_name) == reinterpret_cast<PyObject*>(function);
+}
+
 bool IsMortal(BorrowedRef object) {
   PyObject* o = object.get();
   if (PyCode_Check(o)) return true;
   if (PyType_Check(o)) return IsLocalClass(o);
   if (PyFunction_Check(o)) return IsLocalName(reinterpret_cast<PyFunctionObject*>(o)->func_qualname);
-  // Functions of modules have one of these.
-  if (PyCFunction_Check(o)) return PyCFunction_GET_SELF(o) == nullptr;
+  if (PyCFunction_Check(o)) return !IsLasting(reinterpret_cast<PyCFunctionObject*>(o));
   if (PyModule_Check(o)) return false;
   return PyType_SUPPORTS_WEAKREFS(Py_TYPE(o)) && !IsImmutable(object);
+}
+
+bool DiesWithItsFunction(BorrowedRef object) {
+  if (PyFunction_Check(object.get())) return IsMortal(object);
+  static PyTypeObject* const lru_cache = [] {
+    Ref functools = Ref::Steal(PyImport_ImportModule("functools"));
+    Ref type = functools ? Ref::Steal(PyObject_GetAttrString(functools, "_lru_cache_wrapper")) : Ref();
+    PyErr_Clear();
+    return reinterpret_cast<PyTypeObject*>(type.release());
+  }();
+  return IsLocalClass(object) || object.type() == lru_cache;
 }
 
 }  // namespace
@@ -40,6 +58,13 @@ Held Held::ForUse(BorrowedRef object) {
   Held held;
   held.reference_ = Ref::Create(object.get());
   if (IsLocalClass(object)) held.HoldWeakly();
+  return held;
+}
+
+Held Held::ForSource(BorrowedRef object) {
+  Held held;
+  held.reference_ = Ref::Create(object.get());
+  if (object && DiesWithItsFunction(object)) held.HoldWeakly();
   return held;
 }
 

@@ -13,9 +13,11 @@ class Held {
  public:
   Held() = default;
   explicit Held(BorrowedRef object);
-  // For what an entry uses rather than expects: weak for classes made in a function only. What uses it has a guard on
-  // the class, or on what holds it.
+  // For what a recipe uses: weak for classes made in a function, on which there is a guard.
   static Held ForUse(BorrowedRef object);
+  // For a constant that sources start from: weak for functions made in a function, and lru_cache's wrappers, too.
+  // A program looks whether they are alive before it reads anything.
+  static Held ForSource(BorrowedRef object);
 
   // Null once the object is dead (or if there was none).
   BorrowedRef get() const {

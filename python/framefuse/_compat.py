@@ -9,6 +9,7 @@ Functions that `torch.compiler.disable` made, and those that `torch.compile` mad
 attribute `_torchdynamo_disable`, and looks through the others by `_torchdynamo_orig_callable`.
 """
 
+import copyreg
 import functools
 import importlib.abc
 import importlib.machinery
@@ -42,11 +43,17 @@ def install():
     """Register what torch has now, and torch._dynamo's functions as soon as somebody imports it."""
     _register(torch.compiler, _COMPILER_SUBSTITUTES)
     _register(torch, {"cond": _control.cond})
+    _register(object, {"__reduce_ex__": _reduce_plainly})
     _register(torch._utils, {"is_compiling": _control.is_compiling})
     if "torch._dynamo" in sys.modules:
         _on_dynamo_imported(sys.modules["torch._dynamo"])
     else:
         sys.meta_path.insert(0, _DynamoFinder())
+
+
+def _reduce_plainly(self, protocol):
+    """object.__reduce_ex__ where it has nothing to ask the object (C++ decides that), in words that are captured."""
+    return copyreg.__newobj__, (type(self),), self.__dict__ or None, None, None
 
 
 def _register(module, substitutes):

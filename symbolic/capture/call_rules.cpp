@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "frame_eval/versions/frame_ops.h"
 
 namespace framefuse {
 namespace {
@@ -184,6 +185,16 @@ MethodEffect BuiltinMethodEffect(PyTypeObject* type, std::string_view name) {
   return ReadOnlyTypes().contains(type) ? MethodEffect::kReads : MethodEffect::kUnlisted;
 }
 
+namespace {
+// `__reduce_ex__` and its like, which a module has from object: their definitions are those of every object's.
+bool IsMethodOfAnyObject(BorrowedRef owner, PyObject* name, BorrowedRef member) {
+  PyObject* found = frame_ops::TypeLookup(owner.type(), name);
+  return found != nullptr && Py_TYPE(found) == &PyMethodDescr_Type &&
+         reinterpret_cast<PyMethodDescrObject*>(found)->d_method ==
+             reinterpret_cast<PyCFunctionObject*>(member.get())->m_ml;
+}
+}  // namespace
+
 bool IsDispatcherFunction(BorrowedRef builtin) {
   if (!PyCFunction_Check(builtin.get())) return false;
   // The functions of torch._C._VariableFunctions are static methods without a self: known by their definitions.
@@ -194,8 +205,9 @@ bool IsDispatcherFunction(BorrowedRef builtin) {
       Ref owner = ResolvePath(path);
       Ref names = owner ? Ref::Steal(PyObject_Dir(owner)) : Ref();
       for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names.get()); ++i) {
-        Ref member = Ref::Steal(PyObject_GetAttr(owner, PyList_GET_ITEM(names.get(), i)));
-        if (member && PyCFunction_Check(member.get())) {
+        PyObject* name = PyList_GET_ITEM(names.get(), i);
+        Ref member = Ref::Steal(PyObject_GetAttr(owner, name));
+        if (member && PyCFunction_Check(member.get()) && !IsMethodOfAnyObject(owner, name, member)) {
           set->insert(reinterpret_cast<PyCFunctionObject*>(member.get())->m_ml);
         }
       }

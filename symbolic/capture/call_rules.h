@@ -41,6 +41,8 @@ enum class SpecialCall : std::uint8_t {
   kDisabled,      // registered with disable()
   kIdentityCall,  // returns its first argument (mark_dynamic spellings return None: see kNoneCall)
   kNoneCall,
+  kRangeEnter,  // a profiler's range: passed over if it ends in the same piece
+  kRangeExit,
 };
 
 struct CallRule {

@@ -221,6 +221,13 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       return CallTorch(act, callable.object, args, kwnames);
     case SpecialCall::kDisabled:
       return Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
+    case SpecialCall::kRangeEnter:
+      ++open_ranges_;
+      return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
+    case SpecialCall::kRangeExit:
+      if (open_ranges_ == 0) return Break(GraphBreakKind::kUnlistedCallable, "the end of a profiler's range");
+      --open_ranges_;
+      return None();
     case SpecialCall::kIdentityCall:
       return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
     case SpecialCall::kNoneCall:

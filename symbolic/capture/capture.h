@@ -85,6 +85,13 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Activation* root() { return root_; }
   const TorchState& start_state() const { return start_state_; }
   const Ref& start_exception() const { return start_exception_; }
+  // Profiler ranges that were entered in this attempt and are still open.
+  int open_ranges() const { return open_ranges_; }
+  // The object made in this attempt whose __dict__ this is, or none.
+  BorrowedRef OwnerOfDict(BorrowedRef dict) const {
+    const auto it = fresh_dicts_.find(dict.get());
+    return it == fresh_dicts_.end() ? BorrowedRef() : BorrowedRef(it->second.owner);
+  }
   // Of the root's level, where the attempt stands or ended.
   Ref HandledException() const { return root_ != nullptr ? frame_ops::HandledException(thread_) : end_exception_; }
   const std::vector<Activation*> Chain() const;  // root first
@@ -154,6 +161,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
 
   // ---- attributes (capture_attributes.cpp)
   bool GoesFirst(BorrowedRef descriptor);
+  bool ReducesPlainly(PyTypeObject* type, BorrowedRef protocol);
   Value GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing);
   Value CallMissingHook(Activation& act, ValueView owner, BorrowedRef name);  // the type's __getattr__
   bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value_or_null);
@@ -373,7 +381,13 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   absl::flat_hash_set<PyObject*> dropped_;  // may have ended in the program, and something refers to them weakly
   absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, Ref> type_lookups_;
   absl::flat_hash_set<PyTypeObject*> guarded_protocols_;
-  absl::flat_hash_set<PyObject*> preparing_;                              // containers that PrepareNative is in
+  int open_ranges_ = 0;
+  struct FreshDict {
+    Ref dict;
+    Ref owner;
+  };
+  absl::flat_hash_map<PyObject*, FreshDict> fresh_dicts_;  // by the __dict__ that was read of an object made here
+  absl::flat_hash_set<PyObject*> preparing_;               // containers that PrepareNative is in
   std::vector<std::pair<Ref, std::vector<OverlayWrite>>> global_writes_;  // by globals dict
   std::vector<CachedCall> cached_calls_;
   std::uint64_t writes_ = 0;  // to objects that existed before

@@ -5,6 +5,7 @@
 #include <structmember.h>
 
 #include "absl/strings/str_cat.h"
+#include "guards/dict_lookup.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
@@ -60,6 +61,11 @@ Value Capture::RawInstanceGet(Tracked& instance, BorrowedRef name) {
   if (OverlayWrite* w = instance.FindWrite(name)) return Value{w->value, kNoSource};
   PyObject* found = frame_ops::RawInstanceAttr(instance.original, name);
   if (found == nullptr) {
+    PyObject* dict = frame_ops::RawInstanceDict(instance.original);
+    PyObject* item = nullptr;
+    if (dict != nullptr && FindInDict(dict, DictKey(name), &item) == Lookup::kUnknown) {
+      return Break(GraphBreakKind::kOpaqueObject, "an object with attributes that are no strings");
+    }
     if (frame_ops::HasInstanceAttrs(instance.original)) AddGuard(instance.source, GuardKind::kLacksAttr, name);
     return Value();
   }
@@ -184,6 +190,9 @@ Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId 
     }
     if (t == nullptr || (t->kind == TrackedKind::kFunction && IsPlainField(Utf8(name).c_str()))) {
       Ref result = Ref::Steal(kind->tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type)));
+      if (t == nullptr && result && PyUnicode_Compare(name, N().dict) == 0) {
+        fresh_dicts_[result.get()] = {result, Ref::Create(owner.object)};
+      }
       if (t == nullptr || !result) return Value{std::move(result), kNoSource};
       return Adopt(result, sources_.Intern(SourceKind::kFunctionField, t->source, 0, name));
     }

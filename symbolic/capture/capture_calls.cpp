@@ -69,7 +69,8 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
   Consume(callable);  // a leaf is not callable: the error names its type
   PyObject* o = callable.object;
   PyTypeObject* type = Py_TYPE(o);
-  if (BorrowedRef replacement = FindSubstitute(callable.object)) {
+  // A method's substitute stands for some of its cases only: see CallDescriptor.
+  if (BorrowedRef replacement = FindSubstitute(callable.object); replacement && type != &PyMethodDescr_Type) {
     return CallWith(act, ValueView(replacement, kNoSource), args, kwnames, completion);
   }
   if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
@@ -247,6 +248,25 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
   return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
 }
 
+// object.__reduce_ex__ gives (copyreg.__newobj__, (type,), the __dict__): no hook of the user's, no slots. The first
+// call for a class leaves a note in it, and so is Python's.
+bool Capture::ReducesPlainly(PyTypeObject* type, BorrowedRef protocol) {
+  if (!PyLong_CheckExact(protocol.get()) || PyLong_AsLong(protocol) < 2 || !IsPythonClass(type) ||
+      NativeBase(type) != &PyBaseObject_Type || type->tp_new == nullptr) {
+    return false;
+  }
+  for (const char* hook : {"__reduce__", "__getstate__"}) {
+    static PyTypeObject* const object = &PyBaseObject_Type;
+    const Ref key = Ref::Steal(PyUnicode_InternFromString(hook));
+    if (LookupInType(type, hook).get() != frame_ops::TypeLookup(object, key)) return false;
+  }
+  if (LookupInType(type, "__getnewargs__") || LookupInType(type, "__getnewargs_ex__")) return false;
+  const BorrowedRef slots = LookupInType(type, "__slotnames__");
+  const Ref name = Ref::Steal(PyUnicode_InternFromString("__slotnames__"));
+  return slots && PyList_CheckExact(slots.get()) && PyList_GET_SIZE(slots.get()) == 0 &&
+         PyDict_GetItemWithError(type->tp_dict, name) == slots.get();
+}
+
 // A C method of a type with its self as first argument.
 Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                               BorrowedRef kwnames) {
@@ -294,6 +314,10 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
       if (name == "__init__" && t == nullptr) return CallNative(callable.object, args, kwnames);
       if (!PrepareAll(args)) return Value();
       return CallNative(callable.object, args, kwnames);
+    }
+    if (name == "__reduce_ex__" && args.size() == 2 && ReducesPlainly(type, args[1].object)) {
+      Consume(args[1]);
+      return CallWith(act, ValueView(FindSubstitute(callable.object), kNoSource), args, kwnames, Completion::kPush);
     }
     if (name == "__hash__" || name == "__repr__") return Break(GraphBreakKind::kIdentityOfFresh, "object." + name);
     return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(o));

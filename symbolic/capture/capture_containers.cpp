@@ -1,5 +1,6 @@
 // Tracked containers: lazy shadows, reads by key, and making arguments of C code safe to read.
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "guards/read.h"
 #include "symbolic/capture/builtin_types.h"
@@ -55,6 +56,46 @@ void Capture::Realise(Tracked& t, bool consume_leaves) {
   }
 }
 
+namespace {
+
+bool HashingRunsCode(PyObject* keys) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys); ++i) {
+    PyObject* key = PyList_GET_ITEM(keys, i);
+    if (!IsLeaf(key) && !PyTuple_CheckExact(key) && IsPythonClass(Py_TYPE(key)) &&
+        (Py_TYPE(key)->tp_hash != PyBaseObject_Type.tp_hash ||
+         Py_TYPE(key)->tp_richcompare != PyBaseObject_Type.tp_richcompare)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// No two keys have the same hash: one can be put beside the others without a comparison.
+bool CanCopyHashes(PyObject* dict) {
+  if (PyODict_Check(dict)) return false;
+  absl::flat_hash_set<Py_hash_t> seen;
+  PyObject *key, *value;
+  Py_hash_t hash = 0;
+  Py_ssize_t position = 0;
+  while (_PyDict_Next(dict, &position, &key, &value, &hash)) {
+    if (!seen.insert(hash).second) return false;
+  }
+  return true;
+}
+
+// With the hash that the key has in `original`: its __hash__ ran when it was put there.
+int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* value, Py_ssize_t* position) {
+  if (PyODict_Check(shadow)) return PyObject_SetItem(shadow, key, value);
+  PyObject *found, *unused;
+  Py_hash_t hash = 0;
+  if (!_PyDict_Next(original, position, &found, &unused, &hash) || found != key) {
+    return PyObject_SetItem(shadow, key, value);
+  }
+  return _PyDict_SetItem_KnownHash(shadow, key, value, hash);
+}
+
+}  // namespace
+
 void Capture::RealiseItems(Tracked& t, bool) {
   t.realised = true;
   PyObject* original = t.original;
@@ -99,11 +140,16 @@ void Capture::RealiseItems(Tracked& t, bool) {
       }
       PyList_Append(keys, key);
     }
+    if (HashingRunsCode(keys) && !CanCopyHashes(original)) {
+      Break(GraphBreakKind::kOpaqueObject, "a dict whose keys have __hash__ or __eq__ of their own");
+      return;
+    }
     AddGuard(t.source, GuardKind::kKeys, keys);
+    Py_ssize_t position = 0;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
       PyObject* pair = PyList_GET_ITEM(list.get(), i);
       Value v = adopt_item(PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0));
-      if (!v || PyObject_SetItem(shadow, PyTuple_GET_ITEM(pair, 0), v.object) < 0) return;
+      if (!v || CopyItem(original, shadow, PyTuple_GET_ITEM(pair, 0), v.object, &position) < 0) return;
     }
     for (OverlayWrite& w : t.writes) {
       const bool there = PyDict_Contains(shadow, w.key) > 0;

@@ -253,6 +253,18 @@ void Capture::GuardDistinctObjects() {
 
 // ---------------------------------------------------------------- look-ups in types
 
+namespace {
+// Whether a class made in a function, `type` or a base of it, has `found` as its own attribute.
+bool IsOfLocalClass(PyTypeObject* type, BorrowedRef name, PyObject* found) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyObject* cls = PyTuple_GET_ITEM(type->tp_mro, i);
+    if (!IsLocalClass(cls)) continue;
+    if (PyDict_GetItemWithError(reinterpret_cast<PyTypeObject*>(cls)->tp_dict, name) == found) return true;
+  }
+  return false;
+}
+}  // namespace
+
 BorrowedRef Capture::LookupInType(PyTypeObject* type, BorrowedRef name) {
   const auto key = std::make_pair(type, name.get());
   const auto it = type_lookups_.find(key);
@@ -261,7 +273,7 @@ BorrowedRef Capture::LookupInType(PyTypeObject* type, BorrowedRef name) {
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
     // What a class made in a function has may refer to it: an entry that held it would keep the class alive.
     const bool version = found != nullptr && PyObject_IS_GC(found) && !PyType_Check(found) && !Held(found).weak() &&
-                         IsLocalClass(reinterpret_cast<PyObject*>(type));
+                         IsOfLocalClass(type, name, found);
     guards_.AddTypeLookup(ConstantSource(reinterpret_cast<PyObject*>(type)), name, found, Here(),
                           version ? frame_ops::TypeVersion(type) : 0);
   }

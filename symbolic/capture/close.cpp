@@ -136,6 +136,7 @@ absl::StatusOr<RecipeId> EndException(Capture& capture, RecipeBuilder& recipes) 
 
 absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::unique_ptr<CompiledEntry> entry,
                               bool build_graph) {
+  if (capture.open_ranges() > 0) return MakeGraphBreak(GraphBreakKind::kNoRecipe, "an open range of the profiler");
   absl::StatusOr<std::vector<Effect>> effects = CollectEffects(capture, recipes);
   if (!effects.ok()) return effects.status();
   entry->effects = *std::move(effects);
@@ -189,6 +190,7 @@ absl::StatusOr<Closed> CloseAtStop(Capture& capture, Activation& innermost, cons
 }
 
 bool IsRebuildable(Capture& capture, Activation& innermost) {
+  if (capture.open_ranges() > 0) return false;
   RecipeBuilder recipes(capture);
   if (!BuildResume(capture, innermost, recipes).ok() || !EndException(capture, recipes).ok()) return false;
   return CollectEffects(capture, recipes).ok();

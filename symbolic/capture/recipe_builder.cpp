@@ -221,6 +221,12 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSequence(BorrowedRef object, RecipeOp 
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
   PyObject* o = object;
+  if (const BorrowedRef owner = capture_.OwnerOfDict(object)) {
+    absl::StatusOr<RecipeId> instance = Of(owner);
+    if (!instance.ok()) return instance.status();
+    static PyObject* const name = PyUnicode_InternFromString("__dict__");
+    return known_[o] = Add(RecipeOp::kGetAttr, {*instance}, name);
+  }
   Ref pairs =
       Ref::Steal(PyODict_CheckExact(o) ? PySequence_List(Ref::Steal(PyObject_CallMethod(o, "items", nullptr)).get())
                                        : PyDict_Items(o));

@@ -7,12 +7,13 @@
 namespace framefuse {
 namespace {
 
-Ref MakeTuple(const RecipeStep& step, const std::vector<Ref>& r, PyTypeObject* type) {
-  const auto size = static_cast<Py_ssize_t>(step.children.size());
+// Of the children from `first` on.
+Ref MakeTuple(const RecipeStep& step, const std::vector<Ref>& r, PyTypeObject* type, std::size_t first = 0) {
+  const auto size = static_cast<Py_ssize_t>(step.children.size() - first);
   Ref tuple = Ref::Steal(type == &PyTuple_Type ? PyTuple_New(size) : type->tp_alloc(type, size));
   for (Py_ssize_t i = 0; tuple && i < size; ++i) {
-    PyTuple_SET_ITEM(tuple.get(), i,
-                     Py_NewRef(r[static_cast<std::size_t>(step.children[static_cast<std::size_t>(i)])].get()));
+    const RecipeId child = step.children[first + static_cast<std::size_t>(i)];
+    PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(r[static_cast<std::size_t>(child)].get()));
   }
   return tuple;
 }
@@ -46,13 +47,14 @@ bool Fill(const RecipeStep& step, const std::vector<Ref>& r) {
   PyObject* object = step.object.get().get();
   switch (step.op) {
     case RecipeOp::kFillList:
+      if (!PyList_Check(target)) {  // extend() lays a deque out as its constructor does
+        const Ref items = MakeTuple(step, r, &PyTuple_Type, 1);
+        const Ref done = items ? CallMethodWith(target, "extend", items) : Ref();
+        if (!done) return false;
+        return true;
+      }
       for (std::size_t i = 1; i < step.children.size(); ++i) {
-        if (PyList_Check(target)) {
-          if (PyList_Append(target, child(i)) < 0) return false;
-        } else {
-          Ref done = CallMethodWith(target, "append", child(i));
-          if (!done) return false;
-        }
+        if (PyList_Append(target, child(i)) < 0) return false;
       }
       return true;
     case RecipeOp::kFillDict:

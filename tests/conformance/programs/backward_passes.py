@@ -123,3 +123,42 @@ def pass_of_one_output_leaves_the_history_behind_the_other():
         return second.detach()
 
     return Case(one_by_one, leaf(), leaf(3, 2.0), observe=errors, forward_only=True)
+
+
+@program
+def returned_loss_after_its_backward_pass():
+    def f(x, w):
+        loss = (x * w).exp().sum()
+        loss.backward()
+        return loss, w * 3
+
+    return Case(f, leaf(), leaf(3, 2.0))
+
+
+@program
+def loss_that_saves_nothing_after_its_backward_pass():
+    def f(x, w):
+        loss = (x + w).sum()
+        loss.backward()
+        return loss, loss * 2
+
+    return Case(f, leaf(), leaf(3, 2.0))
+
+
+@program(whole=False)
+def hook_on_what_only_the_other_output_has():
+    seen = []
+
+    def f(x, w):
+        return x * 2, (w * x).sum()
+
+    def outer(x, w):
+        behind = w.exp()
+        behind.register_hook(lambda gradient: seen.append(gradient is None))
+        first, second = f(x, behind)
+        first.sum().backward()
+        counted = len(seen)
+        second.backward()
+        return counted, x * 1
+
+    return Case(outer, leaf(), leaf(3, 2.0), observe=seen, forward_only=True)

@@ -368,3 +368,116 @@ def collector_runs_between():
         return x + 1
 
     return Case(f, vector(), then=[lambda: gc.collect() and None])
+
+
+class Parcel:
+    def __init__(self):
+        self.items = [1]
+        self.weight = 2
+
+
+@program(rule=3, whole=False)
+def copy_sees_what_changed_between_calls():
+    parcel = Parcel()
+
+    def f(x):
+        other = copy.copy(parcel)
+        return x * other.weight, other.items is parcel.items, list(other.items), parcel.__reduce_ex__(4)[2]["weight"]
+
+    def change():
+        parcel.weight += 1
+        parcel.items.append(5)
+
+    return Case(f, vector(), observe=parcel, then=[change, change])
+
+
+@program(whole=False)
+def size_of_an_object_is_not_remembered():
+    parcel = Parcel()
+
+    def f(x):
+        return x + len(parcel.__dir__()), "new" in parcel.__dir__()
+
+    return Case(f, vector(), observe=parcel, then=[lambda: setattr(parcel, "new", 1)])
+
+
+@program(whole=False)
+def dict_of_a_new_object_stays_its_own():
+    def f(x):
+        parcel = Parcel()
+        attributes = parcel.__dict__
+        print("between")
+        attributes["weight"] = 7
+        attributes["late"] = x + 1
+        return x * parcel.weight, parcel.late, attributes is parcel.__dict__
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def keys_are_hashed_as_often_as_they_are_put_in():
+    class Counting:
+        def __init__(self):
+            self.hashed = 0
+            self.compared = 0
+
+        def __hash__(self):
+            self.hashed += 1
+            return 42
+
+        def __eq__(self, other):
+            self.compared += 1
+            return self is other
+
+    def f(x):
+        first, second = Counting(), Counting()
+        table = {first: x}
+        print("between")
+        table.setdefault(second, x + 1)
+        keys = [key.hashed for key in table]
+        return x * 2, keys, first.hashed, second.hashed, first.compared + second.compared
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def variable_holds_its_object_to_the_end():
+    def f(x):
+        parcel = Parcel()
+        proxy = weakref.proxy(parcel)
+        held = [Parcel()]
+        seen = weakref.ref(held[0])
+        print("between")
+        return x * proxy.weight, seen() is None
+
+    return Case(f, vector())
+
+
+@program
+def descriptor_that_can_only_be_set():
+    class Kept:
+        def __set__(self, owner, value):
+            owner.__dict__["field"] = value
+
+    class Owner:
+        field = Kept()
+
+    owner = Owner()
+
+    def f(x):
+        before = isinstance(owner.field, Kept)
+        owner.field = 3
+        return x * owner.field, before
+
+    return Case(f, vector(), observe=owner, then=[lambda: owner.__dict__.clear()])
+
+
+@program(whole=False)
+def ordered_dict_with_attributes_of_its_own():
+    def f(x):
+        table = collections.OrderedDict(a=1)
+        table.extra = x + 1
+        print("between")
+        return table.extra * table["a"], dict(table)
+
+    return Case(f, vector())
