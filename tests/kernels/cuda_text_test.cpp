@@ -14,11 +14,10 @@
 namespace framefuse::testing {
 namespace {
 
-Kernel EveryFunction(Type type) {
+Kernel EveryFunction(Type type, DType dtype) {
   Kernel kernel;
   kernel.name = "every function";
   Builder b(&kernel);
-  const DType dtype = type == Type::kF32 ? DType::kF32 : DType::kF64;
   const ValueId x = b.Load(b.AddBuffer(dtype, false)), y = b.Load(b.AddBuffer(dtype, false));
   const int out = b.AddBuffer(dtype, true);
   ValueId sum = x;
@@ -30,7 +29,26 @@ Kernel EveryFunction(Type type) {
     ValueId r = Arity(op) == 1 ? b.Unary(op, x) : Arity(op) == 2 ? b.Binary(op, x, y) : b.Emit(op, type, {x, y, x});
     sum = b.Binary(Op::kAdd, sum, r);
   }
+  for (Op op : {Op::kTanh, Op::kErf}) {  // beside 1, where halves have shorter ones
+    sum = b.Binary(Op::kMul, sum, b.Binary(Op::kAdd, b.Unary(op, y), b.Const(type, 1)));
+  }
   b.Store(out, sum);
+  return kernel;
+}
+
+// One element of each row, named by an index.
+Kernel Pick() {
+  Kernel kernel;
+  kernel.name = "pick";
+  kernel.skeleton = Skeleton::kRow;
+  kernel.outer_rank = 1;
+  Builder b(&kernel);
+  const int x = b.AddBuffer(DType::kBF16, false), at = b.AddBuffer(DType::kI64, false, kernel_ir::Inner::kUniform);
+  b.Begin(BlockKind::kLoop);
+  const ValueId max = b.Unary(Op::kReduceMax, b.Load(x));
+  b.Begin(BlockKind::kOnce);
+  const ValueId picked = b.Binary(Op::kSub, b.LoadAt(x, b.Load(at)), max);
+  b.Store(b.AddBuffer(DType::kF32, true, kernel_ir::Inner::kUniform), picked);
   return kernel;
 }
 
@@ -102,8 +120,10 @@ LaunchShape Rows(const Kernel& kernel, std::int64_t rows, std::int64_t inner) {
 std::string EveryText() {
   std::string text;
   int n = 0;
-  for (const Kernel& kernel : {EveryFunction(Type::kF32), EveryFunction(Type::kF64), Integers(Type::kI32),
-                               Integers(Type::kI64), Conversions(), Softmax(false), Softmax(true)}) {
+  for (const Kernel& kernel :
+       {EveryFunction(Type::kF32, DType::kF32), EveryFunction(Type::kF32, DType::kBF16),
+        EveryFunction(Type::kF32, DType::kF16), EveryFunction(Type::kF64, DType::kF64), Pick(), Integers(Type::kI32),
+        Integers(Type::kI64), Conversions(), Softmax(false), Softmax(true)}) {
     for (std::int64_t inner : {7, 4096}) {
       for (bool constant : {false, true}) {
         const emit::CudaForm form = emit::ChooseForm(kernel, Rows(kernel, 64, inner), constant);
