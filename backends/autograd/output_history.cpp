@@ -1,13 +1,13 @@
 #include "backends/autograd/output_history.h"
 
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/version.h>
 
 #include <map>
+#include <string>
 #include <utility>
 
 namespace framefuse {
@@ -101,12 +101,25 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
   }
 }
 
+namespace {
+class SpentHistory final : public autograd::Node {
+ public:
+  SpentHistory() : Node(autograd::edge_list()) {}
+  std::string name() const override { return "CompiledFunctionBackward"; }
+
+ private:
+  autograd::variable_list apply(autograd::variable_list&&) override {
+    TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
+  }
+};
+}  // namespace
+
 void SetSpentHistory(at::Tensor& t) {
   if (!at::GradMode::is_enabled()) return;
 #if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
-  AutogradNodePtr node(new autograd::Error(autograd::ERR_BACKWARD_TWICE), autograd::deleteNode);
+  AutogradNodePtr node(new SpentHistory(), autograd::deleteNode);
 #else
-  AutogradNodePtr node = c10::make_intrusive<autograd::Error>(autograd::ERR_BACKWARD_TWICE);
+  AutogradNodePtr node = c10::make_intrusive<SpentHistory>();
 #endif
   if (t.unsafeGetTensorImpl()->autograd_meta() != nullptr) t = t.detach();
   autograd::set_history(t, node);

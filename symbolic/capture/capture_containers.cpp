@@ -1,6 +1,5 @@
 // Tracked containers: lazy shadows, reads by key, and making arguments of C code safe to read.
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "guards/read.h"
 #include "symbolic/capture/builtin_types.h"
@@ -58,29 +57,16 @@ void Capture::Realise(Tracked& t, bool consume_leaves) {
 
 namespace {
 
-bool HashingRunsCode(PyObject* keys) {
+// Keys with __eq__ of their own: a look-up may run it on the very objects. An OrderedDict is filled by hashing again.
+bool KeysRunCode(PyObject* keys, bool hashed_again) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys); ++i) {
-    PyObject* key = PyList_GET_ITEM(keys, i);
-    if (!IsLeaf(key) && !PyTuple_CheckExact(key) && IsPythonClass(Py_TYPE(key)) &&
-        (Py_TYPE(key)->tp_hash != PyBaseObject_Type.tp_hash ||
-         Py_TYPE(key)->tp_richcompare != PyBaseObject_Type.tp_richcompare)) {
-      return true;
-    }
+    PyTypeObject* type = Py_TYPE(PyList_GET_ITEM(keys, i));
+    if (!IsPythonClass(type) || PyType_IsSubtype(type, &PyUnicode_Type) || PyType_IsSubtype(type, &PyLong_Type))
+      continue;
+    if (type->tp_richcompare != PyBaseObject_Type.tp_richcompare) return true;
+    if (hashed_again && type->tp_hash != PyBaseObject_Type.tp_hash) return true;
   }
   return false;
-}
-
-// No two keys have the same hash: one can be put beside the others without a comparison.
-bool CanCopyHashes(PyObject* dict) {
-  if (PyODict_Check(dict)) return false;
-  absl::flat_hash_set<Py_hash_t> seen;
-  PyObject *key, *value;
-  Py_hash_t hash = 0;
-  Py_ssize_t position = 0;
-  while (_PyDict_Next(dict, &position, &key, &value, &hash)) {
-    if (!seen.insert(hash).second) return false;
-  }
-  return true;
 }
 
 // With the hash that the key has in `original`: its __hash__ ran when it was put there.
@@ -140,8 +126,8 @@ void Capture::RealiseItems(Tracked& t, bool) {
       }
       PyList_Append(keys, key);
     }
-    if (HashingRunsCode(keys) && !CanCopyHashes(original)) {
-      Break(GraphBreakKind::kOpaqueObject, "a dict whose keys have __hash__ or __eq__ of their own");
+    if (KeysRunCode(keys, PyODict_Check(original))) {
+      Break(GraphBreakKind::kOpaqueObject, "a dict whose keys have an __eq__ of their own");
       return;
     }
     AddGuard(t.source, GuardKind::kKeys, keys);

@@ -54,14 +54,13 @@ class ChainCloser {
       const bool live = i >= locals || all_live || IsCellSlot(code, i) || liveness.IsLive(act.instruction, i) ||
                         (!innermost && liveness.IsLive(f.next_instruction, i));
       SlotRecipe slot{i, kNoRecipe};
-      if (slots[i] != nullptr && (live || IsFree(slots[i]) || EndIsNoticed(slots[i]))) {
+      if (slots[i] != nullptr && (live || IsFree(slots[i]) || ShouldStay(slots[i], source))) {
         absl::StatusOr<RecipeId> value = recipes_.Of(slots[i], source);
-        if (value.ok()) {
-          slot.value = *value;
-        } else if (live) {
+        if (!value.ok()) {
           return MakeGraphBreak(GraphBreakKind::kNoRecipe,
                                 absl::StrCat(value.status().message(), " in ", NameOf(code)));
         }
+        slot.value = *value;
       }
       if (root || i >= locals || slot.value != kNoRecipe) f.slots.push_back(slot);
     }
@@ -83,6 +82,10 @@ class ChainCloser {
     return IsLeaf(value) || (t != nullptr && t->source != kNoSource);
   }
 
+  // Tried with a builder of its own: a failure would leave half a recipe.
+  bool ShouldStay(BorrowedRef value, SourceId source) const {
+    return EndIsNoticed(value) && RecipeBuilder(capture_).Of(value, source).ok();
+  }
   // Variables that are not read again hold their objects until the frame ends; weak references tell.
   bool EndIsNoticed(BorrowedRef value) const {
     constexpr int kMostVisited = 64;
