@@ -86,7 +86,7 @@ class CompiledPlan final : public Plan {
     }
     try {
       // First, so that a backward pass runs them last, as eager would what is older.
-      for (std::int32_t o : spent_) SetSpentHistory(outputs[At(o)]);
+      for (std::int32_t o : spent_) SetSpentHistory(outputs[At(o)], inputs);
       if (history_ != nullptr) history_->Record(inputs, symbols, absl::MakeSpan(outputs));
       WriteBack(inputs, absl::MakeSpan(outputs));
       return UserOutputs(inputs, symbols, absl::MakeSpan(outputs));

@@ -104,7 +104,7 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
 namespace {
 class SpentHistory final : public autograd::Node {
  public:
-  SpentHistory() : Node(autograd::edge_list()) {}
+  explicit SpentHistory(autograd::edge_list edges) : Node(std::move(edges)) {}
   std::string name() const override { return "CompiledFunctionBackward"; }
 
  private:
@@ -114,12 +114,17 @@ class SpentHistory final : public autograd::Node {
 };
 }  // namespace
 
-void SetSpentHistory(at::Tensor& t) {
+void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs) {
   if (!at::GradMode::is_enabled()) return;
+  // What is behind waits for it, as in eager, and so is not reached by other outputs before the error.
+  autograd::edge_list edges;
+  for (const at::Tensor& input : inputs) {
+    if (input.defined() && input.requires_grad()) edges.push_back(autograd::impl::gradient_edge(input));
+  }
 #if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
-  AutogradNodePtr node(new SpentHistory(), autograd::deleteNode);
+  AutogradNodePtr node(new SpentHistory(std::move(edges)), autograd::deleteNode);
 #else
-  AutogradNodePtr node = c10::make_intrusive<SpentHistory>();
+  AutogradNodePtr node = c10::make_intrusive<SpentHistory>(std::move(edges));
 #endif
   if (t.unsafeGetTensorImpl()->autograd_meta() != nullptr) t = t.detach();
   autograd::set_history(t, node);

@@ -39,7 +39,7 @@ class OutputHistory {
 };
 
 // For an output whose history a backward pass inside the graph has used up: another one raises what eager raises.
-void SetSpentHistory(at::Tensor& t);
+void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs);
 
 }  // namespace framefuse
 
