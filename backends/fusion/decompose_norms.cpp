@@ -272,15 +272,38 @@ void EmptyInto(const Graph& g, const Node& n, NodeWriter& w, ValueId out) {
   w.Into(out).Call("aten.new_empty", {n.args[0], none, Arg::Constant(static_cast<std::int64_t>(like.dtype))}, like);
 }
 
-// input, weight, bias, running_mean, running_var, training, momentum, eps
-bool BatchNormInference(Graph& g, const Node& n, NodeWriter w) {
+// A value of [C] spread over x, so that what is computed of it is part of x's kernel, once a row.
+ValueId SpreadOver(Graph& g, NodeWriter& w, ValueId v, const ir::Value& x, const Dims& sizes, c10::ScalarType type) {
+  Dims strides(sizes.size(), 0);
+  strides[1] = 1;
+  ir::Value spread = g.value(v);
+  spread.sizes = x.sizes;
+  spread.strides.assign(strides.begin(), strides.end());
+  const auto list = [](const Dims& dims) { return Arg::Constant(c10::List<std::int64_t>(dims)); };
+  return w.To(w.Call("aten.as_strided", {Arg::OfValue(v), list(sizes), list(strides)}, spread), type);
+}
+
+// input, weight, bias, running_mean, running_var, [training,] momentum, eps
+bool BatchNormInference(Graph& g, const Node& n, NodeWriter w, bool says_training) {
   const bool tracked = IsGiven(n.args[3]) && IsGiven(n.args[4]);
-  if (!tracked || n.args[5].constant.toBool() || !HasBatchNormForm(g, n.args[0].value)) return false;
+  if (says_training && n.args[5].constant.toBool()) return false;
+  if (!tracked || !HasBatchNormForm(g, n.args[0].value)) return false;
   const ir::Value in = g.value(n.args[0].value);
+  const std::optional<Dims> sizes = ConstantSizes(in);
   const c10::ScalarType type = Wide(in.dtype);
-  const ValueId x = w.To(n.args[0].value, type), mean = OfChannels(g, w, n.args[3].value, in, type);
-  const ValueId variance = OfChannels(g, w, n.args[4].value, in, type);
-  Normalise(g, n, w, x, mean, w.Unary("rsqrt", w.WithNumber("add", variance, n.args[7].constant.toDouble())));
+  const ValueId x = w.To(n.args[0].value, type);
+  const auto of_channels = [&](std::size_t a) {
+    const ValueId v = n.args[a].value;
+    const bool spreads = sizes && in.sizes[1] != Dim(1) && ir::IsContiguous(g.exprs, g.value(v));
+    return spreads ? SpreadOver(g, w, v, in, *sizes, type) : OfChannels(g, w, v, in, type);
+  };
+  const double eps = n.args[says_training ? 7 : 6].constant.toDouble();
+  ValueId scale = w.Unary("rsqrt", w.WithNumber("add", of_channels(4), eps));
+  if (IsGiven(n.args[1])) scale = w.Binary("mul", scale, of_channels(1));
+  ValueId shift = w.Unary("neg", w.Binary("mul", of_channels(3), scale));
+  if (IsGiven(n.args[2])) shift = w.Binary("add", shift, of_channels(2));
+  const ValueId y = w.Binary("add", w.Binary("mul", x, scale), shift);
+  w.Into(n.outputs[0]).To(y, g.value(n.outputs[0]).dtype);
   EmptyInto(g, n, w, n.outputs[1]);
   EmptyInto(g, n, w, n.outputs[2]);
   return true;
@@ -362,7 +385,8 @@ bool DecomposeNorm(Graph& g, const Node& n, NodeWriter w) {
   if (name == "aten.native_layer_norm_backward") return LayerNormBackward(g, n, w);
   if (name == "aten.native_group_norm") return GroupNorm(g, n, w);
   if (name == "aten.native_group_norm_backward") return GroupNormBackward(g, n, w);
-  if (name == "aten.native_batch_norm") return BatchNormInference(g, n, w);
+  if (name == "aten.native_batch_norm") return BatchNormInference(g, n, w, true);
+  if (name == "aten._native_batch_norm_legit_no_training") return BatchNormInference(g, n, w, false);
   if (name == "aten._native_batch_norm_legit_functional") return BatchNormTraining(g, n, w, true);
   if (name == "aten._native_batch_norm_legit.no_stats") return BatchNormTraining(g, n, w, false);
   if (name == "aten.native_batch_norm_backward") return BatchNormBackward(g, n, w);

@@ -135,6 +135,20 @@ output %6 user
 )",
              {"aten.view", "aten.view", "aten.view",
               "row: _to_copy, sum, div, sub, mul, sum, div, add, rsqrt, mul, mul, add, _to_copy, silu", "aten.view"}},
+        Case{"batch_norm_of_inference",
+             R"(graph "g" functional
+input %0: f32[3, 8, 5, 7] argument
+input %1: f32[8] argument
+input %2: f32[8] argument
+input %3: f32[8] argument
+input %4: f32[8] argument
+%9: f32[8] = aten.abs(%4)
+%5: f32[3, 8, 5, 7], %6: f32[0], %7: f32[0] = aten._native_batch_norm_legit_no_training(%0, %1, %2, %3, %9, 0.1, 1e-05)
+%8: f32[3, 8, 5, 7] = aten.relu(%5)
+output %8 user
+)",
+             {"pointwise: abs", "aten.as_strided", "aten.as_strided", "aten.as_strided", "aten.as_strided",
+              "pointwise: add, rsqrt, mul, mul, neg, add, mul, add, _to_copy, relu"}},
         Case{"cross_entropy",
              R"(graph "g" functional
 input %0: f32[33, 70] argument
