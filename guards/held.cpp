@@ -74,6 +74,7 @@ void Held::HoldWeakly() {
     PyErr_Clear();
     return;
   }
+  PyObject_GC_UnTrack(weak.get());  // without a callback it is in no cycle; programs count what the collector tracks
   reference_ = std::move(weak);
   weak_ = true;
 }

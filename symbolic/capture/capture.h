@@ -160,6 +160,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Tracked* InstanceDictOf(Tracked& instance);
 
   // ---- attributes (capture_attributes.cpp)
+  bool IsDictOfInstance(TrackedKind kind, BorrowedRef original);
   bool GoesFirst(BorrowedRef descriptor);
   bool ReducesPlainly(PyTypeObject* type, BorrowedRef protocol);
   Value GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing);
@@ -381,6 +382,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   absl::flat_hash_set<PyObject*> dropped_;  // may have ended in the program, and something refers to them weakly
   absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, Ref> type_lookups_;
   absl::flat_hash_set<PyTypeObject*> guarded_protocols_;
+  absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
   int open_ranges_ = 0;
   struct FreshDict {
     Ref dict;

@@ -90,6 +90,9 @@ Value Capture::Adopt(BorrowedRef original, SourceId source) {
     return Value{Ref::Create(known->representative), known->source};
   }
   const TrackedKind kind = Classify(original);
+  if (IsDictOfInstance(kind, original)) {
+    return Break(GraphBreakKind::kOpaqueObject, "the __dict__ of an object that is used, too");
+  }
   GuardObject(kind, original, source);
   switch (kind) {
     case TrackedKind::kTensor:
@@ -103,6 +106,17 @@ Value Capture::Adopt(BorrowedRef original, SourceId source) {
     default:
       return AdoptObject(kind, original, source);
   }
+}
+
+// Whether one of two, a dict and an object whose attributes it holds, is adopted and the other was: writes to one are
+// seen in the other.
+bool Capture::IsDictOfInstance(TrackedKind kind, BorrowedRef original) {
+  if (kind == TrackedKind::kDict) return instance_dicts_.contains(original.get());
+  if (kind != TrackedKind::kInstance) return false;
+  PyObject* dict = frame_ops::RawInstanceDict(original);
+  if (dict == nullptr) return false;
+  instance_dicts_.insert(dict);
+  return tracked_.FindByOriginal(dict) != nullptr;
 }
 
 void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId source) {

@@ -389,6 +389,9 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfIterator(BorrowedRef object) {
   PyObject** items = &PyTuple_GET_ITEM(arguments, 0);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
     if (RunsWhenIterated(items[i], callable)) return NoRecipe(object);
+    // Its position is set before the list has its new contents, and would be cut to the old ones.
+    const Tracked* t = capture_.tracked().Find(items[i]);
+    if (t != nullptr && t->replaced) return NoRecipe(object);
   }
   absl::StatusOr<std::vector<RecipeId>> ids =
       OfAll(absl::MakeSpan(items, static_cast<std::size_t>(PyTuple_GET_SIZE(arguments))));
