@@ -32,8 +32,7 @@ absl::StatusOr<const Driver*> LoadDriver() {
       Find(library, "cuCtxGetCurrent", &d.CtxGetCurrent) && Find(library, "cuCtxPushCurrent_v2", &d.CtxPushCurrent) &&
       Find(library, "cuCtxPopCurrent_v2", &d.CtxPopCurrent) && Find(library, "cuModuleLoadData", &d.ModuleLoadData) &&
       Find(library, "cuModuleUnload", &d.ModuleUnload) && Find(library, "cuModuleGetFunction", &d.ModuleGetFunction) &&
-      Find(library, "cuStreamIsCapturing", &d.StreamIsCapturing) &&
-      Find(library, "cuLaunchKernel", &d.LaunchKernel);
+      Find(library, "cuStreamIsCapturing", &d.StreamIsCapturing) && Find(library, "cuLaunchKernel", &d.LaunchKernel);
   if (!found) return absl::UnavailableError("libcuda lacks a function that is needed");
   if (absl::Status status = d.Check(d.Init(0), "cuInit"); !status.ok()) return status;
   return &d;

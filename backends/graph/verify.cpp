@@ -7,7 +7,8 @@
 namespace framefuse::ir {
 namespace {
 
-// Tensors that schemas require, but torch itself passes undefined: what attention has no bias or no packed sequences for.
+// Tensors that schemas require, but torch itself passes undefined: what attention has no bias or no packed sequences
+// for.
 bool MayBeUndefined(std::string_view argument) {
   return argument == "attn_bias" || argument == "cum_seq_q" || argument == "cum_seq_k";
 }
