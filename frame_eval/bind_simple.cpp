@@ -1,3 +1,4 @@
+// Binds the arguments of a call to slots where that needs no keyword, default or star: the fast way in.
 #include "frame_eval/compiled_function.h"
 
 namespace framefuse {

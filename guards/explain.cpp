@@ -1,3 +1,4 @@
+// Texts of guards: the one that fails with both values, and all as a Python function.
 #include <sstream>
 
 #include "guards/program.h"

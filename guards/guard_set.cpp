@@ -1,3 +1,4 @@
+// GuardSet: guards collected during a capture, equal ones once.
 #include <algorithm>
 #include <utility>
 

@@ -1,3 +1,4 @@
+// BackwardPlan: which backward runs for which tangents and wanted gradients, and what create_graph runs instead.
 #include <algorithm>
 #include <utility>
 

@@ -1,3 +1,4 @@
+// Text of symbolic sizes: s0, 2*s0 + 1 and their like, printed and read.
 #include <bit>
 #include <cstdio>
 #include <string>

@@ -1,3 +1,4 @@
+// The text form of a graph, read: a line an input, constant, node or output, errors with line and column.
 #include <ATen/core/function_schema.h>
 #include <ATen/ops/empty.h>
 

@@ -1,3 +1,4 @@
+// The text form of a graph, written: what parse.cpp reads back as an equal graph.
 #include <bit>
 #include <string>
 #include <vector>

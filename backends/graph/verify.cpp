@@ -1,3 +1,4 @@
+// What a graph must be before anything trusts it: values defined once and before use, schemas kept, outputs sound.
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,4 @@
+// Drops nodes that no output and no write of an input needs.
 #include <utility>
 
 #include "backends/passes/aliases.h"

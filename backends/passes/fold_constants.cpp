@@ -1,3 +1,4 @@
+// Runs nodes of constants alone when the graph is compiled.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 

@@ -1,3 +1,4 @@
+// Writes to tensors become new values: views of what is written are made again from them.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 

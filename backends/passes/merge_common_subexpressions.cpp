@@ -1,3 +1,4 @@
+// One node for equal nodes, as long as nothing that they read is written in between.
 #include <cstring>
 #include <string>
 #include <utility>

@@ -1,3 +1,4 @@
+// Drops what returns its argument: conversions to the same dtype, views of the same shape.
 #include <utility>
 
 #include "backends/passes/aliases.h"

@@ -1,3 +1,4 @@
+// The standard passes in their order, each timed, dumped and verified.
 #include <chrono>
 #include <string>
 

@@ -1,3 +1,4 @@
+// Views of views become one view where that is the same.
 #include <numeric>
 #include <optional>
 #include <utility>

@@ -1,3 +1,4 @@
+// What CPython 3.11 does its own way: frames, opcodes and their caches.
 #include "frame_eval/versions/internal.h"
 
 #if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000

@@ -1,3 +1,4 @@
+// RecipeBuilder: from a live object at the end of an attempt to the steps that make it again.
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"

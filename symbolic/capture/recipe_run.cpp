@@ -1,3 +1,4 @@
+// RecipeProgram: the steps, run with the values of one call.
 #include "absl/strings/str_cat.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "symbolic/capture/builtin_types.h"

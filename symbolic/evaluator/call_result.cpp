@@ -1,3 +1,4 @@
+// What becomes of a call that an inlined frame makes: where its result goes, by the calling instruction.
 #include "symbolic/evaluator/evaluator.h"
 
 namespace framefuse {

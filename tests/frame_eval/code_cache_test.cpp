@@ -1,3 +1,4 @@
+// Tests of the per-code cache: owners, sites, order of use, what is dropped when.
 #include "frame_eval/code_cache.h"
 
 #include <gtest/gtest.h>

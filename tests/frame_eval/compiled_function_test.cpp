@@ -1,3 +1,4 @@
+// Tests of the vectorcall wrapper that users call.
 #include "frame_eval/compiled_function.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of the frame-evaluation hook: modes, threads, nesting.
 #include "frame_eval/hook.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of the overlap guard: which storages of the inputs share memory.
 #include "guards/leaf/overlap.h"
 
 #include <gtest/gtest.h>
