@@ -12,6 +12,19 @@ absl::Status NoRecipe(BorrowedRef object) {
   return MakeGraphBreak(GraphBreakKind::kNoRecipe, absl::StrCat("a ", object.type()->tp_name));
 }
 
+// The method descriptor, of a class that `type` inherits from, that `bound` was made of; or null.
+PyObject* DescriptorIn(PyTypeObject* type, PyObject* name, PyObject* bound) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyObject* cls = PyTuple_GET_ITEM(type->tp_mro, i);
+    PyObject* found = PyDict_GetItemWithError(reinterpret_cast<PyTypeObject*>(cls)->tp_dict, name);
+    if (found != nullptr && Py_TYPE(found) == &PyMethodDescr_Type &&
+        reinterpret_cast<PyMethodDescrObject*>(found)->d_method == reinterpret_cast<PyCFunctionObject*>(bound)->m_ml) {
+      return found;
+    }
+  }
+  return nullptr;
+}
+
 bool IsBuiltinIterator(PyTypeObject* type) {
   return type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyRangeIter_Type || type == &PyEnum_Type ||
          type == &PyZip_Type || type == &PyMap_Type || type == &PyFilter_Type || type == &PyReversed_Type ||
@@ -133,6 +146,11 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
     absl::StatusOr<RecipeId> owner = Of(self);
     if (!owner.ok()) return owner.status();
     Ref name = Ref::Steal(PyUnicode_InternFromString(reinterpret_cast<PyCFunctionObject*>(o)->m_ml->ml_name));
+    // Not by its name, which may mean another method by now: super().append is list's, not the object's own.
+    if (PyObject* descriptor = DescriptorIn(Py_TYPE(self), name, o)) {
+      const Ref bind = Ref::Steal(PyObject_GetAttrString(descriptor, "__get__"));
+      return Add(RecipeOp::kCall, {*owner}, bind.get());
+    }
     return Add(RecipeOp::kGetAttr, {*owner}, name);
   }
   if (PyModule_Check(o) || PyType_Check(o) || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||

@@ -378,3 +378,22 @@ def weakly_referenced_and_eq_hash():
         return x * len(table), table[Key(1)], Key(3) in table, Key(2) == Key(2), Key(1) != Key(2)
 
     return Case(f, vector())
+
+
+@program(whole=False)
+def method_of_the_base_is_called_with_a_star_after_a_break():
+    class Logged(list):
+        def append(self, *items):
+            print("append", len(items))
+            super().append(*[item for item in items if item is not None])
+
+    log = Logged()
+
+    def f(x):
+        log.append(x.shape[0])
+        bound = super(Logged, log).append
+        print("between")
+        bound(7)
+        return x + len(log), list(log)
+
+    return Case(f, vector(), observe=log)
