@@ -162,7 +162,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // ---- attributes (capture_attributes.cpp)
   bool IsDictOfInstance(TrackedKind kind, BorrowedRef original);
   bool GoesFirst(BorrowedRef descriptor);
-  bool ReducesPlainly(PyTypeObject* type, BorrowedRef protocol);
+  bool ReducesPlainly(ValueView self, BorrowedRef protocol);
   Value GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing);
   Value CallMissingHook(Activation& act, ValueView owner, BorrowedRef name);  // the type's __getattr__
   bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value_or_null);

@@ -250,12 +250,18 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
 
 // object.__reduce_ex__ gives (copyreg.__newobj__, (type,), the __dict__): no hook of the user's, no slots. The first
 // call for a class leaves a note in it, and so is Python's.
-bool Capture::ReducesPlainly(PyTypeObject* type, BorrowedRef protocol) {
+bool Capture::ReducesPlainly(ValueView self, BorrowedRef protocol) {
+  PyTypeObject* type = self.object.type();
   if (!PyLong_CheckExact(protocol.get()) || PyLong_AsLong(protocol) < 2 || !IsPythonClass(type) ||
       NativeBase(type) != &PyBaseObject_Type || type->tp_new == nullptr) {
     return false;
   }
-  for (const char* hook : {"__reduce__", "__getstate__"}) {
+  const Ref own = Ref::Steal(PyUnicode_InternFromString("__getstate__"));
+  Tracked* t = tracked_.Find(self.object);
+  const bool has_own = t != nullptr ? static_cast<bool>(RawInstanceGet(*t, own))
+                                    : frame_ops::RawInstanceAttr(self.object, own) != nullptr;
+  if (has_own || control.unwinding) return false;
+  for (const char* hook : {"__reduce__", "__getstate__", "__getattribute__"}) {
     static PyTypeObject* const object = &PyBaseObject_Type;
     const Ref key = Ref::Steal(PyUnicode_InternFromString(hook));
     if (LookupInType(type, hook).get() != frame_ops::TypeLookup(object, key)) return false;
@@ -315,7 +321,7 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
       if (!PrepareAll(args)) return Value();
       return CallNative(callable.object, args, kwnames);
     }
-    if (name == "__reduce_ex__" && args.size() == 2 && ReducesPlainly(type, args[1].object)) {
+    if (name == "__reduce_ex__" && args.size() == 2 && ReducesPlainly(self, args[1].object)) {
       Consume(args[1]);
       return CallWith(act, ValueView(FindSubstitute(callable.object), kNoSource), args, kwnames, Completion::kPush);
     }

@@ -61,10 +61,10 @@ namespace {
 bool KeysRunCode(PyObject* keys, bool hashed_again) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys); ++i) {
     PyTypeObject* type = Py_TYPE(PyList_GET_ITEM(keys, i));
-    if (!IsPythonClass(type) || PyType_IsSubtype(type, &PyUnicode_Type) || PyType_IsSubtype(type, &PyLong_Type))
-      continue;
-    if (type->tp_richcompare != PyBaseObject_Type.tp_richcompare) return true;
-    if (hashed_again && type->tp_hash != PyBaseObject_Type.tp_hash) return true;
+    if (!IsPythonClass(type)) continue;
+    const PyTypeObject* base = NativeBase(type);  // str for a StrEnum
+    if (type->tp_richcompare != base->tp_richcompare) return true;
+    if (hashed_again && type->tp_hash != base->tp_hash) return true;
   }
   return false;
 }
