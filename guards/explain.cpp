@@ -1,6 +1,7 @@
 // Texts of guards: the one that fails with both values, and all as a Python function.
 #include <sstream>
 
+#include "frame_eval/versions/frame_ops.h"
 #include "guards/program.h"
 #include "guards/text.h"
 
@@ -83,6 +84,12 @@ std::string Walk::Check(const Fact& fact) const {
       text = Name(fact.source) + (same ? " is not " : " is ") + Name(other) + " failed";
       break;
     }
+    case GuardKind::kNotDictOf: {
+      const auto other = static_cast<SourceId>(fact.number);
+      if (value.get() != frame_ops::RawInstanceDict(Value(other).get())) break;
+      text = Name(fact.source) + " is not vars(" + Name(other) + ") failed";
+      break;
+    }
     default:
       if (!Holds(fact, value)) text = ExplainFact(fact, value, Name(fact.source));
   }
@@ -115,13 +122,12 @@ std::string Walk::FirstFailure() {
     }
     for (; next < image_.facts.size() && image_.facts[next].source == source; ++next) {
       const Fact& fact = image_.facts[next];
-      const bool later = (fact.kind == GuardKind::kSameAs || fact.kind == GuardKind::kDistinctFrom);
-      if (later) continue;
+      if (IsRelation(fact.kind)) continue;
       if (std::string text = Check(fact); !text.empty()) return text;
     }
   }
   for (const Fact& fact : image_.facts) {
-    if (fact.kind != GuardKind::kSameAs && fact.kind != GuardKind::kDistinctFrom) continue;
+    if (!IsRelation(fact.kind)) continue;
     if (std::string text = Check(fact); !text.empty()) return text;
   }
   return image_.overlap_sources.empty() ? "" : Overlap();
@@ -212,6 +218,9 @@ std::string ImageText(const ProgramImage& image, const std::string& name) {
         break;
       case GuardKind::kDistinctFrom:
         line(source + " is not " + print(static_cast<SourceId>(fact.number)), fact.where);
+        break;
+      case GuardKind::kNotDictOf:
+        line(source + " is not vars(" + print(static_cast<SourceId>(fact.number)) + ")", fact.where);
         break;
       default:
         line(FactExpression(fact, source), fact.where);

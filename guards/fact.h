@@ -30,7 +30,7 @@ struct Fact {
 
 absl::StatusOr<Fact> MakeFact(const Guard& guard);
 
-// `value` may be null (absent). Not for kTensor, kGlobalState, kOverlap, kSameAs and kDistinctFrom.
+// `value` may be null (absent). Not for kTensor, kGlobalState, kOverlap and the relations of two sources.
 bool Holds(const Fact& fact, BorrowedRef value);
 
 // Why a fact does not hold, such as "== 3 failed: 4", to follow the source's text.

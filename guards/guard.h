@@ -39,7 +39,13 @@ enum class GuardKind : std::uint8_t {
   kNull,          // slot is unbound (null)
   kSameAs,        // value is the very object of source `aux`
   kDistinctFrom,  // value is not the object of source `aux` (aliasing of mutated objects)
+  kNotDictOf,     // dict `value` does not hold the attributes of the instance that source `aux` is
 };
+
+// A fact about two sources: checked when both are read.
+constexpr bool IsRelation(GuardKind kind) {
+  return kind == GuardKind::kSameAs || kind == GuardKind::kDistinctFrom || kind == GuardKind::kNotDictOf;
+}
 
 struct UserLocation {
   RefOf<PyCodeObject> code;
@@ -50,7 +56,7 @@ struct Guard {
   SourceId source = kNoSource;
   GuardKind kind = GuardKind::kTypeIs;
   Ref expected;
-  std::int64_t aux = 0;  // kLength: the length; kTensor: index of its spec; kSameAs, kDistinctFrom: the other source
+  std::int64_t aux = 0;  // kLength: the length; kTensor: index of its spec; kSameAs, kDistinctFrom, kNotDictOf: the other source
   UserLocation where;
 };
 

@@ -156,6 +156,9 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
       case StepOp::kDistinctFrom:
         if (object == objects[step->index]) return Result::kFails;
         break;
+      case StepOp::kNotDictOf:
+        if (object == frame_ops::RawInstanceDict(objects[step->index])) return Result::kFails;
+        break;
       case StepOp::kGlobalState:
         if (!(ReadGlobalState() == image.global_state)) return Result::kFails;
         break;

@@ -40,6 +40,7 @@ enum class StepOp : std::uint8_t {
   kTypeBlock,      // look-ups in the type objects[source]
   kSameAs,         // objects[source] is objects[index]
   kDistinctFrom,
+  kNotDictOf,
   kGlobalState,
   kOverlap,
 };

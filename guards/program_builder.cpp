@@ -26,7 +26,10 @@ Ref TextOf(BorrowedRef object) {
   return Ref::Steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
-bool IsRelation(GuardKind kind) { return kind == GuardKind::kSameAs || kind == GuardKind::kDistinctFrom; }
+StepOp RelationOp(GuardKind kind) {
+  if (kind == GuardKind::kSameAs) return StepOp::kSameAs;
+  return kind == GuardKind::kDistinctFrom ? StepOp::kDistinctFrom : StepOp::kNotDictOf;
+}
 
 class ProgramBuilder {
  public:
@@ -370,7 +373,7 @@ void ProgramBuilder::EmitRelations() {
   for (const Fact& fact : image_->facts) {
     if (!IsRelation(fact.kind)) continue;
     Step step;
-    step.op = fact.kind == GuardKind::kSameAs ? StepOp::kSameAs : StepOp::kDistinctFrom;
+    step.op = RelationOp(fact.kind);
     step.source = fact.source;
     step.index = static_cast<std::int32_t>(fact.number);
     image_->full.push_back(step);

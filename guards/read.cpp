@@ -32,7 +32,7 @@ PyTypeObject* ImportType(const char* module_name, const char* type_name) {
 
 Py_ssize_t MemberOffset(PyTypeObject* type, const char* name) {
   if (type == nullptr) return 0;
-  PyObject* descriptor = PyDict_GetItemString(type->tp_dict, name);
+  PyObject* descriptor = PyDict_GetItemString(frame_ops::TypeDict(type), name);
   if (descriptor == nullptr || Py_TYPE(descriptor) != &PyMemberDescr_Type) return 0;
   return reinterpret_cast<PyMemberDescrObject*>(descriptor)->d_member->offset;
 }
@@ -191,17 +191,6 @@ PyObject* HandledExceptionOfThread() {
   return handled.get();  // the thread keeps it
 }
 
-// A C function without arguments; the number that it gives is kept for the length of a check.
-PyObject* AbcToken() {
-  static PyObject* const module = PyImport_ImportModule("_abc");
-  static PyObject* const function = module != nullptr ? PyObject_GetAttrString(module, "get_cache_token") : nullptr;
-  static auto* const latest = new Ref();
-  Ref now = function != nullptr ? Ref::Steal(PyObject_CallNoArgs(function)) : Ref();
-  if (!now) PyErr_Clear();
-  if (!now || !*latest || PyObject_RichCompareBool(now, *latest, Py_EQ) != 1) *latest = std::move(now);
-  return latest->get();
-}
-
 PyObject* ReadFrame(const Read& read, const FrameView& frame) {
   switch (read.kind) {
     case SourceKind::kLocal:
@@ -217,7 +206,7 @@ PyObject* ReadFrame(const Read& read, const FrameView& frame) {
     case SourceKind::kConstant:
       return read.constant.get().get();
     case SourceKind::kAbcToken:
-      return AbcToken();
+      return ReadAbcToken();
     case SourceKind::kHandledException:
       return HandledExceptionOfThread();
     default:
@@ -269,6 +258,16 @@ absl::Status ReadKey(const Source& source, Read* read) {
 }
 
 }  // namespace
+
+PyObject* ReadAbcToken() {
+  static PyObject* const module = PyImport_ImportModule("_abc");
+  static PyObject* const function = module != nullptr ? PyObject_GetAttrString(module, "get_cache_token") : nullptr;
+  static auto* const latest = new Ref();
+  Ref now = function != nullptr ? Ref::Steal(PyObject_CallNoArgs(function)) : Ref();
+  if (!now) PyErr_Clear();
+  if (!now || !*latest || PyObject_RichCompareBool(now, *latest, Py_EQ) != 1) *latest = std::move(now);
+  return latest->get();
+}
 
 absl::StatusOr<Read> MakeRead(const Source& source) {
   Read read;
@@ -357,7 +356,7 @@ PyObject* DescriptorOfBoundMethod(PyObject* builtin) {
   if (self == nullptr || PyType_Check(self) || PyModule_Check(self)) return nullptr;
   const PyMethodDef* definition = reinterpret_cast<PyCFunctionObject*>(builtin)->m_ml;
   for (PyTypeObject* type = Py_TYPE(self); type != nullptr; type = type->tp_base) {
-    PyObject* found = type->tp_dict != nullptr ? PyDict_GetItemString(type->tp_dict, definition->ml_name) : nullptr;
+    PyObject* found = PyDict_GetItemString(frame_ops::TypeDict(type), definition->ml_name);
     if (found == nullptr) continue;
     const bool same =
         Py_IS_TYPE(found, &PyMethodDescr_Type) && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == definition;

@@ -50,6 +50,9 @@ struct Read {
 
 absl::StatusOr<Read> MakeRead(const Source& source);
 
+// abc's cache token: a C function without arguments gives it; one number is the same object while it lasts.
+PyObject* ReadAbcToken();
+
 // Allocating a container may start a cyclic collection, and so run finalisers: not while one of these lives.
 class GcPause {
  public:

@@ -66,6 +66,18 @@ TangentUse::TangentUse(const ir::Graph& backward, std::size_t saved)
     readers_[s].assign(found.begin(), found.end());
     for (std::int32_t n : found) reads_saved_[At(n)] = true;
   }
+  const auto came_from_forward = [&](ValueId v) {
+    for (std::int32_t n : readers[At(v)]) reads_saved_[At(n)] = true;
+  };
+  for (const ir::ConstantTensor& c : backward.constants) {
+    if (!backward.value(c.value).of_formula) came_from_forward(c.value);
+  }
+  for (const Node& n : backward.nodes) {  // run again from constants only
+    if (n.phase != ir::Phase::kForward) continue;
+    for (ValueId v : n.outputs) {
+      if (v != kNoValue) came_from_forward(v);
+    }
+  }
 }
 
 bool TangentUse::Runs(const Node& node, const std::string& defined) const {

@@ -42,6 +42,9 @@ struct Value {
   StorageId storage = -1;  // values that share memory share it; -1: own storage
   bool requires_grad = false;
   bool wrapped_number = false;  // a Python number made a 0-dim tensor: weak in type promotion
+  // A constant that a backward formula made. Any other that a backward reads is one of the forward's: in eager an
+  // operator saved it, and the first pass uses it up.
+  bool of_formula = false;
 
   std::size_t rank() const { return sizes.size(); }
 };

@@ -125,6 +125,10 @@ class Parser {
       v->wrapped_number = true;
       return absl::OkStatus();
     }
+    if (key == "formula") {
+      v->of_formula = true;
+      return absl::OkStatus();
+    }
     FF_RETURN_IF_ERROR(p.Expect("="));
     if (key == "strides") {
       FF_ASSIGN_OR_RETURN(v->strides, p.Dims());

@@ -97,6 +97,7 @@ class Printer {
     }
     if (v.requires_grad) extras.push_back("grad");
     if (v.wrapped_number) extras.push_back("wrapped");
+    if (v.of_formula) extras.push_back("formula");
     std::string text = absl::StrCat(PrintDtype(v.dtype), Dims(v.sizes));
     if (!extras.empty()) absl::StrAppend(&text, "{", absl::StrJoin(extras, ", "), "}");
     return text;

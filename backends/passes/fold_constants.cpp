@@ -66,6 +66,9 @@ absl::StatusOr<bool> FoldConstants(ir::Graph& g) {
     ir::ForEachUse(n, [&](ir::ValueId v) { foldable = foldable && constants[static_cast<std::size_t>(v)].defined(); });
     at::Tensor result;
     if (foldable && Evaluate(n, constants, &result)) {
+      bool of_formula = n.phase == ir::Phase::kBackward;
+      ir::ForEachUse(n, [&](ir::ValueId v) { of_formula = of_formula && g.value(v).of_formula; });
+      g.value(n.outputs[0]).of_formula = of_formula;
       constants[static_cast<std::size_t>(n.outputs[0])] = result;
       g.constants.push_back({n.outputs[0], std::move(result)});
     } else {

@@ -73,6 +73,16 @@ std::uint32_t TypeVersion(PyTypeObject* type) {
 
 PyObject* TypeLookup(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
 
+PyObject* TypeDict(PyTypeObject* type) {
+#if PY_VERSION_HEX >= 0x030C0000
+  PyObject* dict = PyType_GetDict(type);
+  Py_XDECREF(dict);  // the type keeps it
+  return dict;
+#else
+  return type->tp_dict;
+#endif
+}
+
 bool SetRawInstanceAttr(PyObject* object, PyObject* name, PyObject* value) {
   PyObject* descriptor = TypeLookup(Py_TYPE(object), name);
   if (descriptor == nullptr || Py_TYPE(descriptor)->tp_descr_set == nullptr) {

@@ -138,9 +138,12 @@ class Driver final : public Capture::StopListener {
         result_.exception_escaped = true;
         found.done = true;
         break;
-      case Outcome::kUnwound:
+      case Outcome::kUnwound: {
         found.broke = capture.break_record();
-        if (!capture.evaluated() && found.broke) {
+        // A long way without tensor work is Python's: what it calls is captured for itself.
+        const bool idle = found.broke && found.broke->reason.kind == GraphBreakKind::kTooLong &&
+                          capture.tracer().NodeCount() == 0;
+        if (found.broke && (!capture.evaluated() || idle)) {
           result_.broke_at = found.broke->reason;
           found.done = true;
         }
@@ -152,6 +155,7 @@ class Driver final : public Capture::StopListener {
         found.last_rebuildable = capture.last_rebuildable();
         if (found.mismatch) Fail(absl::InternalError("the re-run of a capture took another way"));
         break;
+      }
       default:
         Fail(absl::InternalError("the evaluator paused or yielded in a capture"));
         found.done = true;

@@ -1,6 +1,7 @@
 // Builtins that read attributes, types or frames: capture steps over them itself.
 
 #include "absl/strings/str_cat.h"
+#include "guards/read.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 
@@ -17,11 +18,6 @@ bool NamesAttribute(SpecialCall which) {
          which == SpecialCall::kDelAttr;
 }
 
-Ref AbcToken() {
-  static PyObject* const module = PyImport_ImportModule("_abc");
-  return Ref::Steal(PyObject_CallMethod(module, "get_cache_token", nullptr));
-}
-
 // Whether an ABC's caches, the positive or the valid negative one, hold the class.
 bool IsInAbcCache(PyObject* cls, PyObject* sub) {
   static PyObject* const module = PyImport_ImportModule("_abc");
@@ -36,8 +32,7 @@ bool IsInAbcCache(PyObject* cls, PyObject* sub) {
     return PyAnySet_Check(set) && PySet_Contains(set, reference) == 1;
   };
   if (holds(1)) return true;
-  const Ref token = AbcToken();
-  return PyObject_RichCompareBool(PyTuple_GET_ITEM(dump.get(), 3), token, Py_EQ) == 1 && holds(2);
+  return PyObject_RichCompareBool(PyTuple_GET_ITEM(dump.get(), 3), ReadAbcToken(), Py_EQ) == 1 && holds(2);
 }
 
 }  // namespace
@@ -59,7 +54,7 @@ Value Capture::CallAbcCheck(Activation& act, ValueView callable, absl::Span<cons
     const HookScope native(HookMode::kOff);
     Value answer = CallNative(callable.object, args, nullptr);
     if (answer && answer.object.get() == Py_False) {
-      AddGuard(sources_.Intern(SourceKind::kAbcToken, kNoSource, 0, nullptr), GuardKind::kEquals, AbcToken());
+      AddGuard(sources_.Intern(SourceKind::kAbcToken, kNoSource, 0, nullptr), GuardKind::kEquals, ReadAbcToken());
     }
     return answer;
   }

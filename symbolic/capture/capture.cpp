@@ -14,6 +14,7 @@ namespace {
 constexpr std::uint64_t kInstructionsToCheckpoint = 1 << 16;
 // An attempt that gets longer breaks where it stands; a model of a thousand operators takes a tenth of this.
 constexpr std::uint64_t kMaxInstructions = 1 << 20;
+constexpr std::uint64_t kMaxIdleInstructions = 1 << 18;  // without a tensor operation
 constexpr int kMaxNodes = 20'000;
 
 // Python sees this only if C code looks at the error of an unwinding run; nothing can catch it for good,
@@ -318,7 +319,8 @@ bool Capture::Checkpoint(Activation& act) {
   SetStop(wanted_stop_);
   act.started = control.executed;  // not begun: its number is the next
   if (SignalPause::HasArrived()) return BreakFalse(GraphBreakKind::kInterrupted, "");
-  const bool too_long = control.executed >= kMaxInstructions || tracer_.NodeCount() >= kMaxNodes;
+  const bool idle = control.executed >= kMaxIdleInstructions && tracer_.NodeCount() == 0;
+  const bool too_long = idle || control.executed >= kMaxInstructions || tracer_.NodeCount() >= kMaxNodes;
   // A re-run stops before the place where the first run got too long.
   return stop_ || !too_long || BreakFalse(GraphBreakKind::kTooLong, "");
 }

@@ -14,6 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "frame_eval/hook.h"
 #include "guards/guard.h"
@@ -119,6 +120,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   BorrowedRef LookupInType(PyTypeObject* type, const char* name);
   // Objects of one type, one of which is written: as one object in another call they would mean another program.
   void GuardDistinctObjects();
+  void GuardDictsOfInstances();
   void GuardProtocolMethods(PyTypeObject* type);  // all dunder look-ups that C slots of a heap type make
 
   Value Break(GraphBreakKind kind, std::string_view context);  // always returns a null Value
@@ -146,6 +148,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool BeforeOverwrite(Tracked& t, BorrowedRef key);
   bool BeforeReplacing(const Tracked& t);
   bool GuardLeafIdentity(ValueView left, ValueView right, bool same);
+  bool GuardLostIdentity(ValueView left, ValueView right, bool same);
 
   // The container that a display or comprehension under construction adds to: after a break it existed before.
   bool PrepareTarget(BorrowedRef container);
@@ -374,6 +377,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Ref end_exception_;
   bool handles_from_outside_ = false;  // it began in an except block, its own or a caller's
   absl::flat_hash_set<SourceId> read_leaves_;
+  absl::flat_hash_map<PyObject*, absl::InlinedVector<SourceId, 1>> consumed_leaves_;  // held by their guards
   bool history_from_outside_ = false;  // an input was made by operations that require grad
   int native_depth_ = 0;
   int leaf_depth_ = 0;

@@ -38,12 +38,9 @@ bool IsPlainField(const char* name) {
   return false;
 }
 
-// `name` in the class's own namespace; static types keep theirs where only __dict__ finds it.
+// `name` in the class's own namespace.
 Ref OwnTypeAttribute(PyTypeObject* type, BorrowedRef name) {
-  Ref space = Ref::Steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), N().dict));
-  Ref found = space ? Ref::Steal(PyObject_GetItem(space, name)) : Ref();
-  if (!found) PyErr_Clear();
-  return found;
+  return Ref::Create(PyDict_GetItemWithError(frame_ops::TypeDict(type), name));
 }
 
 }  // namespace
@@ -402,14 +399,23 @@ Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name)
   }
   if (IsPythonFunction(descriptor))
     return BindDescriptor(act, descriptor, ConstantSource(descriptor), owner, owner.object.type());
-  if (t != nullptr && PyUnicode_CompareWithASCIIString(name, "_version") == 0) {
-    return Break(GraphBreakKind::kTensorToPython, "_version of a tensor from outside the captured code");
-  }
+  const char* utf8 = PyUnicode_AsUTF8(name);  // null for a name with lone surrogates
+  if (utf8 == nullptr) PyErr_Clear();
+  const std::string_view text = utf8 == nullptr ? "" : utf8;
+  const auto from_outside = [&] {
+    return Break(GraphBreakKind::kTensorFact, absl::StrCat(std::string(text), " of a tensor from outside the captured code"));
+  };
+  const bool own_attribute = t != nullptr && descriptor && descriptor.type() == &PyGetSetDescr_Type;
+  const GuardedAttribute guarded = own_attribute ? GuardedTensorAttribute(text) : GuardedAttribute::kYes;
+  if (guarded == GuardedAttribute::kNo && PyUnicode_Compare(name, N().dict) != 0) return from_outside();
   // The fake's own: what the user set stands on the real tensor.
   if (PyUnicode_Compare(name, N().dict) == 0) return Break(GraphBreakKind::kTensorAttribute, "__dict__");
   Ref result = Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); }));
   if (!CheckTracer() || !result) return Value();
-  if (t != nullptr && PyUnicode_CompareWithASCIIString(name, "grad") == 0) GuardGradient(*t, result);
+  if (guarded == GuardedAttribute::kIfNone && result.get() != Py_None) return from_outside();
+  if (t != nullptr && (text == "grad" || text == "_grad")) GuardGradient(*t, result);
+  // Whether an input is a view of something else is not known, and so not which of the two is the base of its views.
+  if (text == "_base" && tracked_.Find(result) != nullptr) return from_outside();
   if (IsFakeTensor(result)) {
     Ref args = Ref::Steal(PyTuple_Pack(2, owner.object.get(), name.get()));
     fx_.Record(FxNode::Op::kGetAttr, name, args, nullptr, result);

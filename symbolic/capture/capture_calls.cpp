@@ -213,7 +213,9 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
     ValueVector all;
     all.push_back(ValueView(self, kNoSource));
     all.insert(all.end(), args.begin(), args.end());
-    if (descriptor && descriptor.type() == &PyMethodDescr_Type) return CallTorch(act, descriptor, all, kwnames);
+    if (descriptor && descriptor.type() == &PyMethodDescr_Type) {
+      return CallWith(act, ValueView(descriptor, kNoSource), all, kwnames, Completion::kPush);
+    }
     return CallTorch(act, callable.object, args, kwnames);
   }
   Tracked* t = tracked_.Find(self);
@@ -270,7 +272,7 @@ bool Capture::ReducesPlainly(ValueView self, BorrowedRef protocol) {
   const BorrowedRef slots = LookupInType(type, "__slotnames__");
   const Ref name = Ref::Steal(PyUnicode_InternFromString("__slotnames__"));
   return slots && PyList_CheckExact(slots.get()) && PyList_GET_SIZE(slots.get()) == 0 &&
-         PyDict_GetItemWithError(type->tp_dict, name) == slots.get();
+         PyDict_GetItemWithError(frame_ops::TypeDict(type), name) == slots.get();
 }
 
 // A C method of a type with its self as first argument.

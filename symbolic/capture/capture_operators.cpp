@@ -50,7 +50,7 @@ bool MakesGenericAlias(BorrowedRef class_getitem) {
 // The special forms and aliases of the module typing.
 bool IsOfTyping(PyTypeObject* type) {
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
-  PyObject* module = PyDict_GetItemString(type->tp_dict, "__module__");
+  PyObject* module = PyDict_GetItemString(frame_ops::TypeDict(type), "__module__");
   return module != nullptr && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "typing") == 0;
 }
 
@@ -121,11 +121,25 @@ Value Capture::Compare(Activation& act, int py_op, ValueView left, ValueView rig
 
 Truth Capture::IsNone(Activation& act, ValueView v) { return Is(act, v, ValueView(Py_None, kNoSource)); }
 
+// A leaf that was consumed goes on without its source (through a cell, an item, a caller), and several sources may lead
+// to one object: all that may be meant are pinned.
+bool Capture::GuardLostIdentity(ValueView left, ValueView right, bool same) {
+  const auto pin = [&](ValueView leaf) {
+    if (leaf.source != kNoSource) AddGuard(leaf.source, GuardKind::kIdentity, leaf.object);
+    const auto consumed = consumed_leaves_.find(leaf.object.get());
+    if (consumed == consumed_leaves_.end()) return leaf.source != kNoSource;
+    for (SourceId source : consumed->second) AddGuard(source, GuardKind::kIdentity, leaf.object);
+    return true;
+  };
+  const bool left_outside = pin(left);
+  const bool right_outside = pin(right);
+  if (same || left_outside == right_outside) return true;
+  return BreakFalse(GraphBreakKind::kOpaqueObject, "the identity of equal objects, one made here");
+}
+
 // Equal leaves may or may not be one object: which one it was is a fact of its own, unless value decides identity.
 bool Capture::GuardLeafIdentity(ValueView left, ValueView right, bool same) {
-  const bool outside = left.source != kNoSource || right.source != kNoSource;
-  if (!outside || left.object.type() != right.object.type() || !IsLeaf(left.object) ||
-      ValueDecidesIdentity(left.object)) {
+  if (left.object.type() != right.object.type() || !IsLeaf(left.object) || ValueDecidesIdentity(left.object)) {
     return true;
   }
   if (!same) {
@@ -141,9 +155,7 @@ bool Capture::GuardLeafIdentity(ValueView left, ValueView right, bool same) {
     }
     return true;
   }
-  if (!same) return BreakFalse(GraphBreakKind::kOpaqueObject, "the identity of equal objects, one made here");
-  AddGuard(left.source != kNoSource ? left.source : right.source, GuardKind::kIdentity, left.object);
-  return true;
+  return GuardLostIdentity(left, right, same);
 }
 
 Truth Capture::Is(Activation&, ValueView left, ValueView right) {

@@ -48,6 +48,9 @@ void Capture::Consume(ValueView v) {
   PyObject* o = v.object;
   const bool singleton = o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || PyCode_Check(o);
   AddGuard(v.source, singleton ? GuardKind::kIdentity : GuardKind::kEquals, v.object);
+  if (singleton) return;
+  auto& sources = consumed_leaves_[o];
+  if (!absl::c_linear_search(sources, v.source)) sources.push_back(v.source);
 }
 
 TrackedKind Capture::Classify(BorrowedRef o) const {
@@ -238,7 +241,26 @@ Value Capture::AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId s
   return Value{std::move(shadow), source};
 }
 
+// A dict and an object whose attributes it could hold are two, as they were when captured, if one of them is written.
+void Capture::GuardDictsOfInstances() {
+  std::vector<const Tracked*> dicts;
+  std::vector<const Tracked*> instances;
+  for (const auto& t : tracked_.all()) {
+    if (t->source == kNoSource) continue;
+    if (t->kind == TrackedKind::kDict) dicts.push_back(t.get());
+    const bool has_dict = t->kind == TrackedKind::kInstance && t->original.type()->tp_dictoffset != 0;
+    if (has_dict) instances.push_back(t.get());
+  }
+  for (const Tracked* dict : dicts) {
+    for (const Tracked* instance : instances) {
+      if (!dict->mutated() && !instance->mutated()) continue;
+      AddGuard(dict->source, GuardKind::kNotDictOf, nullptr, instance->source);
+    }
+  }
+}
+
 void Capture::GuardDistinctObjects() {
+  GuardDictsOfInstances();
   struct Group {
     std::vector<const Tracked*> objects;
     bool written = false;
@@ -273,7 +295,7 @@ bool IsOfLocalClass(PyTypeObject* type, BorrowedRef name, PyObject* found) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     PyObject* cls = PyTuple_GET_ITEM(type->tp_mro, i);
     if (!IsLocalClass(cls)) continue;
-    if (PyDict_GetItemWithError(reinterpret_cast<PyTypeObject*>(cls)->tp_dict, name) == found) return true;
+    if (PyDict_GetItemWithError(frame_ops::TypeDict(reinterpret_cast<PyTypeObject*>(cls)), name) == found) return true;
   }
   return false;
 }

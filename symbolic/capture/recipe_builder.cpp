@@ -16,7 +16,7 @@ absl::Status NoRecipe(BorrowedRef object) {
 PyObject* DescriptorIn(PyTypeObject* type, PyObject* name, PyObject* bound) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     PyObject* cls = PyTuple_GET_ITEM(type->tp_mro, i);
-    PyObject* found = PyDict_GetItemWithError(reinterpret_cast<PyTypeObject*>(cls)->tp_dict, name);
+    PyObject* found = PyDict_GetItemWithError(frame_ops::TypeDict(reinterpret_cast<PyTypeObject*>(cls)), name);
     if (found != nullptr && Py_TYPE(found) == &PyMethodDescr_Type &&
         reinterpret_cast<PyMethodDescrObject*>(found)->d_method == reinterpret_cast<PyCFunctionObject*>(bound)->m_ml) {
       return found;
@@ -362,7 +362,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
     PyObject *key, *value;
     Py_ssize_t position = 0;
     const bool has_slots = IsPythonClass(cls);
-    while (has_slots && PyDict_Next(cls->tp_dict, &position, &key, &value)) {
+    while (has_slots && PyDict_Next(frame_ops::TypeDict(cls), &position, &key, &value)) {
       if (Py_TYPE(value) != &PyMemberDescr_Type) continue;
       Ref held = Ref::Steal(PyMemberDescr_Type.tp_descr_get(value, o, reinterpret_cast<PyObject*>(type)));
       if (!held) {

@@ -1,5 +1,6 @@
 #include "symbolic/capture/tensor_types.h"
 
+#include "absl/container/flat_hash_map.h"
 #include "symbolic/capture/tracked.h"
 
 namespace framefuse {
@@ -32,6 +33,18 @@ bool IsTorchOperator(PyTypeObject* type) {
   static PyTypeObject* const overload = TorchType("torch._ops", "OpOverload");
   static PyTypeObject* const packet = TorchType("torch._ops", "OpOverloadPacket");
   return type == overload || type == packet;
+}
+
+GuardedAttribute GuardedTensorAttribute(std::string_view name) {
+  static const auto* table = new absl::flat_hash_map<std::string_view, GuardedAttribute>{
+#define FF_GUARDED(attribute) {attribute, GuardedAttribute::kYes},
+#define FF_GUARDED_IF_NONE(attribute) {attribute, GuardedAttribute::kIfNone},
+#include "symbolic/capture/tensor_attributes.def"
+#undef FF_GUARDED
+#undef FF_GUARDED_IF_NONE
+  };
+  const auto found = table->find(name);
+  return found == table->end() ? GuardedAttribute::kNo : found->second;
 }
 
 void RegisterTorchLeafTypes() {

@@ -3,6 +3,9 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_TENSOR_TYPES_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_TENSOR_TYPES_H_
 
+#include <cstdint>
+#include <string_view>
+
 #include "frame_eval/ref.h"
 #include "guards/leaf/tensor.h"  // IsTensor
 
@@ -11,6 +14,9 @@ namespace framefuse {
 bool IsTensorType(BorrowedRef object);     // torch.Tensor, torch._C.TensorBase or a subclass of them
 bool IsParameter(BorrowedRef object);      // type(object) is torch.nn.Parameter
 bool IsTorchOperator(PyTypeObject* type);  // torch.ops.…: OpOverload, OpOverloadPacket
+// Whether the guard of a tensor decides this attribute of it: tensor_attributes.def.
+enum class GuardedAttribute : std::uint8_t { kNo, kYes, kIfNone };
+GuardedAttribute GuardedTensorAttribute(std::string_view name);
 // Tells tracked.h which of torch's types are immutable leaves (dtype, device, layout, memory_format, Size).
 void RegisterTorchLeafTypes();
 

@@ -82,11 +82,16 @@ ir::ValueId Recorder::NumberConstant(const at::Tensor& wrapped) {
   std::uint64_t bits = 0;
   const std::size_t size = wrapped.element_size();
   const void* data = wrapped.const_data_ptr();
+  if (phase == ir::Phase::kForward && forward_numbers_.insert(data).second) kept_.push_back(wrapped);
+  const bool of_formula = phase == ir::Phase::kBackward && !forward_numbers_.contains(data);
   if (size <= sizeof(bits)) {
     std::memcpy(&bits, data, size);
-    auto key = std::make_pair(static_cast<int>(wrapped.scalar_type()), bits);
+    auto key = std::make_tuple(static_cast<int>(wrapped.scalar_type()), bits, of_formula);
     auto [it, inserted] = numbers_.try_emplace(key, ir::kNoValue);
-    if (inserted) it->second = graph_.AddConstant(wrapped);
+    if (inserted) {
+      it->second = graph_.AddConstant(wrapped);
+      graph_.value(it->second).of_formula = of_formula;
+    }
     return it->second;
   }
   return graph_.AddConstant(wrapped);

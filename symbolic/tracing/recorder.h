@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -108,8 +109,9 @@ class Recorder {
   std::optional<TensorBreak> pending_break_;
   absl::flat_hash_map<c10::TensorImpl*, ir::ValueId> constants_;
   absl::flat_hash_map<c10::TensorImpl*, at::Tensor> constant_fakes_;
-  // Python numbers in tensor arguments, by type and bits.
-  absl::flat_hash_map<std::pair<int, std::uint64_t>, ir::ValueId> numbers_;
+  // Python numbers in tensor arguments, by type, bits and whether a backward formula made them.
+  absl::flat_hash_map<std::tuple<int, std::uint64_t, bool>, ir::ValueId> numbers_;
+  absl::flat_hash_set<const void*> forward_numbers_;  // their memory
   absl::flat_hash_set<ir::ValueId> constant_values_;
   std::vector<at::Tensor> kept_;  // keeps the keys of the maps alive
   std::vector<bool> is_input_;    // by value

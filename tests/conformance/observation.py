@@ -142,7 +142,10 @@ def _one_call(case: Case, compiled: Any, args: Any, kwargs: Any, path: str, obse
     picture.add(path + ".function", case.f)
     picture.add(path + ".observed", case.observe)
     if case.look is not None:
-        picture.add(path + ".looked", case.look())
+        try:
+            picture.add(path + ".looked", case.look())
+        except Exception as raised:  # it may look for what a refused call did not leave
+            picture.add_exception(path + ".looked.raised", raised)
     picture.lines.append((path + ".stdout", output.getvalue()))
     picture.lines.append((path + ".warnings", tuple(_warning_text(w) for w in caught if not _is_own(w))))
     picture.lines.append((path + ".rng", _random_state()))

@@ -1,60 +1,8 @@
 """Programs for the pause and continue tests. Each takes a list that it logs its effects into, and returns a value or
 raises; together they use every family of instructions."""
 
-import contextlib
-
-PROGRAMS = []
-
-
-def program(function):
-    PROGRAMS.append(function)
-    return function
-
-
-class Recorder:
-    """A context manager, container, descriptor owner and iterator that logs what is done to it."""
-
-    def __init__(self, log, swallow=()):
-        self.log = log
-        self.swallow = swallow
-        self.items = {}
-
-    def __enter__(self):
-        self.log.append("enter")
-        return self
-
-    def __exit__(self, kind, value, traceback):
-        self.log.append(("exit", kind and kind.__name__))
-        return kind is not None and issubclass(kind, self.swallow)
-
-    def __getitem__(self, key):
-        self.log.append(("get", key))
-        return self.items[key]
-
-    def __setitem__(self, key, value):
-        self.log.append(("set", key, value))
-        self.items[key] = value
-
-    def __delitem__(self, key):
-        self.log.append(("delete", key))
-        del self.items[key]
-
-    def __contains__(self, key):
-        self.log.append(("contains", key))
-        return key in self.items
-
-    def __bool__(self):
-        self.log.append("bool")
-        return len(self.items) > 0
-
-    def __iter__(self):
-        self.log.append("iter")
-        return iter(sorted(self.items))
-
-    @property
-    def size(self):
-        self.log.append("size")
-        return len(self.items)
+import error_programs  # noqa: F401  (adds its programs)
+from program_list import PROGRAMS, Recorder, program  # noqa: F401
 
 
 @program
@@ -109,77 +57,6 @@ def with_blocks(log):
 
 
 @program
-def with_raises(log):
-    with Recorder(log) as r:
-        r["x"] = 1
-        del r["x"]
-        raise ValueError(r.size)
-
-
-@program
-def try_blocks(log):
-    def risky(n):
-        try:
-            log.append(n)
-            if n == 0:
-                raise KeyError("zero")
-            if n == 1:
-                return "returned"
-            return 10 // (n - 2)
-        except KeyError as error:
-            log.append(repr(error))
-            return "caught"
-        except (ZeroDivisionError, TypeError) as error:
-            raise RuntimeError("wrapped") from error
-        finally:
-            log.append("finally")
-
-    results = [risky(0), risky(1), risky(3)]
-    try:
-        risky(2)
-    except RuntimeError as error:
-        results.append((str(error), repr(error.__cause__), repr(error.__context__)))
-    try:
-        try:
-            {}["key"]
-        except KeyError:
-            log.append("context")
-            undefined_name
-    except NameError as error:
-        results.append((str(error), error.name, repr(error.__context__)))
-    return results
-
-
-@program
-def reraises(log):
-    try:
-        try:
-            raise ValueError("first")
-        except ValueError:
-            log.append("again")
-            raise
-        finally:
-            log.append("cleanup")
-    except ValueError as error:
-        log.append(str(error))
-        raise TypeError("second")
-
-
-@program
-def escapes(log):
-    def inner(values):
-        for value in values:
-            log.append(value)
-            value.missing
-
-    def middle():
-        with contextlib.suppress(KeyError):
-            inner([1, 2])
-
-    middle()
-
-
-@program
 def closures(log):
     count = 0
     names = []
@@ -193,24 +70,6 @@ def closures(log):
     later = [step(), step(2), step(3, 4, 5), step(key="z"), step(*(1, 2), **{"x": 1, "key": 3}), step(1, *[2], y=2)]
     del names[0]
     return count, names, [f() for f in later]
-
-
-@program
-def unbound(log):
-    if log:
-        value = 1
-    log.append("before")
-    return value
-
-
-@program
-def unbound_cell(log):
-    def read():
-        return late
-
-    log.append("before")
-    read()
-    late = 1
 
 
 @program
@@ -306,16 +165,6 @@ def generators(log):
 
 
 @program
-def generator_raises(log):
-    def broken():
-        yield 1
-        raise StopIteration("inside")
-
-    for value in broken():
-        log.append(value)
-
-
-@program
 def unpacking(log):
     a, b = 1, 2
     a, b = b, a
@@ -324,36 +173,6 @@ def unpacking(log):
     packed = [*rest, *z], (*rest, a), {*z, b}, {**w, "m": 1}
     merged = {**packed[3], "k": 5}
     return first, rest, last, x, y, z, packed[:2], sorted(map(str, packed[2])), merged, rest[1:], rest[::-1], z[:1]
-
-
-@program
-def unpacking_fails(log):
-    log.append("start")
-    a, b = [1, 2, 3]
-
-
-@program
-def calls_fail(log):
-    def f(a, *, b):
-        return a
-
-    for make in (
-        lambda: f(),
-        lambda: f(1, 2, b=3),
-        lambda: f(*5),
-        lambda: f(**5),
-        lambda: f(1, **{"b": 1}, **{"b": 2}),
-        lambda: f(1, **{1: 2}),
-        lambda: (log and 1)(),
-        lambda: [*1],
-        lambda: {**1},
-        lambda: iter(3),
-        lambda: log["x"],
-    ):
-        try:
-            make()
-        except TypeError as error:
-            log.append(str(error))
 
 
 @program
@@ -429,39 +248,6 @@ def containers(log):
     assert r, "not empty"
     text = f"{items} {r.size:03d} {'x'!s:>3} {'é'!a}"
     return items, text, r["a"][0:2], "yes" if r else "no"
-
-
-@program
-def assertion(log):
-    log.append("start")
-    assert not log, f"log has {len(log)}"
-
-
-@program
-def exception_groups(log):
-    namespace = {}
-    exec(
-        """
-def split(log, group):
-    try:
-        raise group
-    except* ValueError as values:
-        log.append(("values", len(values.exceptions)))
-    except* (KeyError, TypeError) as others:
-        log.append(("others", len(others.exceptions)))
-        raise
-    finally:
-        log.append("finally")
-""",
-        namespace,
-    )
-    split = namespace["split"]
-    split(log, ExceptionGroup("one", [ValueError(1), ValueError(2)]))
-    try:
-        split(log, ExceptionGroup("two", [ValueError(1), ExceptionGroup("in", [KeyError(2), OSError(3)])]))
-    except ExceptionGroup as group:
-        log.append(repr(group))
-    return split(log, ValueError("naked"))
 
 
 @program

@@ -252,6 +252,11 @@ class Guards:
         self.predicates.append((source, ("is not", other)))
         return self
 
+    def not_dict_of(self, source, other):
+        self.guards.append((source, "not_dict_of", ABSENT, other, 1))
+        self.predicates.append((source, ("is not dict of", other)))
+        return self
+
     def overlap(self, *pairs):
         for source, value in pairs:
             self.guards.append((source, "overlap", value, 0, 0))
@@ -267,7 +272,7 @@ class Guards:
     def used(self):
         """Numbers of the sources that the program resolves."""
         todo = [guard[0] for guard in self.guards] + self.wanted
-        todo += [guard[3] for guard in self.guards if guard[1] in ("same_as", "distinct_from")]
+        todo += [guard[3] for guard in self.guards if guard[1] in ("same_as", "distinct_from", "not_dict_of")]
         found = set()
         while todo:
             source = todo.pop()
@@ -296,6 +301,8 @@ class Guards:
                     return False
             elif isinstance(predicate, tuple):
                 other = self.read(predicate[1], slots)
+                if predicate[0] == "is not dict of" and other is not ABSENT:
+                    other = vars(other)
                 if ABSENT in (type(value), type(other)) or (value is other) != (predicate[0] == "is"):
                     return False
             elif value is ABSENT:

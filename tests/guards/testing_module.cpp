@@ -46,8 +46,9 @@ int SourceKindOf(const char* name) {
                                                    : FindName(kSourceKinds, name);
 }
 int GuardKindOf(const char* name) {
-  return std::string_view(name) == "distinct_from" ? static_cast<int>(GuardKind::kDistinctFrom)
-                                                   : FindName(kGuardKinds, name);
+  if (std::string_view(name) == "distinct_from") return static_cast<int>(GuardKind::kDistinctFrom);
+  if (std::string_view(name) == "not_dict_of") return static_cast<int>(GuardKind::kNotDictOf);
+  return FindName(kGuardKinds, name);
 }
 
 BorrowedRef OrNull(PyObject* object) { return object == Py_None ? nullptr : object; }
@@ -125,6 +126,7 @@ bool AddGuards(GuardSet* set, PyObject* list, const std::vector<SourceId>& ids, 
         break;
       case GuardKind::kSameAs:
       case GuardKind::kDistinctFrom:
+      case GuardKind::kNotDictOf:
         set->Add(id, static_cast<GuardKind>(k), nullptr, where, ids.at(static_cast<std::size_t>(aux)));
         break;
       default:

@@ -42,6 +42,32 @@ def written_object_becomes_the_one_read():
 
 
 @program
+def written_dict_becomes_the_attributes_of_an_object():
+    def f(x, written, box):
+        written["n"] = 5
+        return x + box.n
+
+    def same():
+        box = Box(1)
+        return Args(vector(), vars(box), box)
+
+    return Case(f, vector(), {"n": 1}, Box(1), then=[same, lambda: Args(vector(), {"n": 1}, Box(1))])
+
+
+@program
+def written_object_has_the_dict_for_its_attributes():
+    def f(x, box, read):
+        box.n = 5
+        return x + read["n"]
+
+    def same():
+        box = Box(1)
+        return Args(vector(), box, vars(box))
+
+    return Case(f, vector(), Box(1), {"n": 1}, then=[same])
+
+
+@program
 def written_list_becomes_the_one_read():
     def f(x, written, read):
         written.append(4)

@@ -17,7 +17,6 @@ def metadata_attributes():
             m.dtype,
             m.device,
             m.is_contiguous(),
-            m.storage_offset(),
             m.itemsize,
             m.layout,
             m.is_floating_point(),
