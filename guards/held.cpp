@@ -1,5 +1,7 @@
 #include "guards/held.h"
 
+#include <cstring>
+
 #include "guards/immutable.h"
 
 namespace framefuse {
@@ -31,13 +33,9 @@ bool IsMortal(BorrowedRef object) {
 
 bool DiesWithItsFunction(BorrowedRef object) {
   if (PyFunction_Check(object.get())) return IsMortal(object);
-  static PyTypeObject* const lru_cache = [] {
-    Ref functools = Ref::Steal(PyImport_ImportModule("functools"));
-    Ref type = functools ? Ref::Steal(PyObject_GetAttrString(functools, "_lru_cache_wrapper")) : Ref();
-    PyErr_Clear();
-    return reinterpret_cast<PyTypeObject*>(type.release());
-  }();
-  return IsLocalClass(object) || object.type() == lru_cache;
+  // By its name: the module may have been imported afresh.
+  const bool caches = std::strcmp(object.type()->tp_name, "functools._lru_cache_wrapper") == 0;
+  return IsLocalClass(object) || caches;
 }
 
 }  // namespace
@@ -55,13 +53,6 @@ Held::Held(BorrowedRef object) : reference_(Ref::Create(object.get())) {
 }
 
 Held Held::ForUse(BorrowedRef object) {
-  Held held;
-  held.reference_ = Ref::Create(object.get());
-  if (IsLocalClass(object)) held.HoldWeakly();
-  return held;
-}
-
-Held Held::ForSource(BorrowedRef object) {
   Held held;
   held.reference_ = Ref::Create(object.get());
   if (object && DiesWithItsFunction(object)) held.HoldWeakly();

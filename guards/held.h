@@ -13,11 +13,9 @@ class Held {
  public:
   Held() = default;
   explicit Held(BorrowedRef object);
-  // For what a recipe uses: weak for classes made in a function, on which there is a guard.
+  // For what a recipe uses and sources start from: weak for classes and functions made in a function, and lru_cache's
+  // wrappers. A program looks whether such constants are alive before it reads anything.
   static Held ForUse(BorrowedRef object);
-  // For a constant that sources start from: weak for functions made in a function, and lru_cache's wrappers, too.
-  // A program looks whether they are alive before it reads anything.
-  static Held ForSource(BorrowedRef object);
 
   // Null once the object is dead (or if there was none).
   BorrowedRef get() const {

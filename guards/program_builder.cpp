@@ -161,7 +161,7 @@ void ProgramBuilder::ResolveConstantTypes() {
     if (type == nullptr) continue;
     read.kind = SourceKind::kConstant;
     read.base = kNoSource;
-    read.constant = Held::ForSource(reinterpret_cast<PyObject*>(type));
+    read.constant = Held::ForUse(reinterpret_cast<PyObject*>(type));
   }
 }
 

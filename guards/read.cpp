@@ -278,10 +278,10 @@ absl::StatusOr<Read> MakeRead(const Source& source) {
   switch (source.kind) {
     case SourceKind::kConstant:
       if (!source.key) return Malformed("a constant source needs its object");
-      read.constant = Held::ForSource(source.key);
+      read.constant = Held::ForUse(source.key);
       break;
     case SourceKind::kCachedResult:
-      read.constant = Held::ForSource(source.key);
+      read.constant = Held::ForUse(source.key);
       break;
     case SourceKind::kSlotAttr: {
       if (!source.key || source.key.type() != &PyMemberDescr_Type)
@@ -289,7 +289,7 @@ absl::StatusOr<Read> MakeRead(const Source& source) {
       const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(source.key.get())->d_member;
       if (member->type != T_OBJECT_EX && member->type != T_OBJECT)
         return Malformed("a slot source needs an object member");
-      read.constant = Held::ForSource(reinterpret_cast<PyObject*>(PyDescr_TYPE(source.key.get())));
+      read.constant = Held::ForUse(reinterpret_cast<PyObject*>(PyDescr_TYPE(source.key.get())));
       read.offset = member->offset;
       break;
     }

@@ -105,6 +105,7 @@ bool SetCodeExtra(PyCodeObject* code, Py_ssize_t index, void* extra);
 // ---- objects' private parts, never materialised and never running code
 PyObject* RawInstanceAttr(PyObject* object, PyObject* name);  // borrowed or null; dict or inline values
 PyObject* RawInstanceDict(PyObject* object);                  // borrowed or null (not materialised)
+bool SharesKeys(PyObject* dict);                              // a split table, as objects' attributes have
 bool HasInstanceAttrs(PyObject* object);                      // has a dict or may have one
 std::uint64_t DictVersion(PyObject* dict);                    // ma_version_tag
 std::uint32_t TypeVersion(PyTypeObject* type);                // tp_version_tag, assigned if possible; 0: none

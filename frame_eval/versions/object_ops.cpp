@@ -61,6 +61,8 @@ bool HasInstanceAttrs(PyObject* object) {
 std::uint64_t DictVersion(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
 #pragma GCC diagnostic pop
 
+bool SharesKeys(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_values != nullptr; }
+
 std::uint32_t TypeVersion(PyTypeObject* type) {
   if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) {
     // Looking up a short interned name assigns a tag where one can be had.

@@ -201,6 +201,8 @@ class Driver final : public Capture::StopListener {
     resolve.insert(resolve.end(), capture.read_leaves().begin(), capture.read_leaves().end());
     for (const RecipeStep& step : entry.recipes.steps()) {
       if (step.op == RecipeOp::kSource) resolve.push_back(step.index);
+      // What may die with the frame that made it is looked for before the entry runs.
+      if (step.object.weak()) resolve.push_back(capture.ConstantSource(step.object.get()));
     }
     absl::StatusOr<std::unique_ptr<GuardProgram>> guards = capture.guards().Compile(resolve, capture.SlotNames());
     if (!guards.ok()) return Fail(guards.status());

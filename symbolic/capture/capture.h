@@ -121,7 +121,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // Objects of one type, one of which is written: as one object in another call they would mean another program.
   void GuardDistinctObjects();
   void GuardDictsOfInstances();
-  void GuardProtocolMethods(PyTypeObject* type);  // all dunder look-ups that C slots of a heap type make
+  bool GuardProtocolMethods(PyTypeObject* type);  // all dunder look-ups that C slots of a heap type make
 
   Value Break(GraphBreakKind kind, std::string_view context);  // always returns a null Value
   bool BreakFalse(GraphBreakKind kind, std::string_view context) { return static_cast<bool>(Break(kind, context)); }

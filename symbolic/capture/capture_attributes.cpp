@@ -290,7 +290,11 @@ Value Capture::ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name)
     return CallFunction(act, Adopt(fallback, sources_.Intern(SourceKind::kModuleAttr, module, 0, N().getattr)), args,
                         nullptr, Completion::kPush);
   }
-  return Wrap(Ref::Steal(PyObject_GetAttr(owner.object, name)));  // raises the AttributeError
+  Ref other = Ref::Steal(PyObject_GetAttr(owner.object, name));  // raises the AttributeError
+  if (other && PyUnicode_Compare(name, N().klass) != 0) {  // __dict__, __annotations__ …: the module's own objects
+    return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of a module"));
+  }
+  return Wrap(std::move(other));
 }
 
 Value Capture::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name) {

@@ -24,6 +24,12 @@ bool AllLeaves(PyObject* tuple) {
   return true;
 }
 
+// Whether objects that are equal are alike to every library function.
+bool HasPlainKey(BorrowedRef arg) {
+  if (PyTuple_CheckExact(arg.get())) return AllLeaves(arg.get());
+  return IsLeaf(arg) || PyType_Check(arg.get()) || HashedByIdentity(arg.type());
+}
+
 }  // namespace
 
 // An argument as the cache's key has it, or null with a break: guarded by value, or by identity where that is its hash.
@@ -78,6 +84,10 @@ Value Capture::CallCached(Activation& act, ValueView callable, absl::Span<const 
   const Ref function = Ref::Create(frame_ops::LruCacheFunction(callable.object));
   if (PyFunction_Check(function.get()) &&
       IsSkippedCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())))) {
+    // Of equal objects the cache answers with what it made of the first: typing keeps unions in another order.
+    for (const ValueView& arg : args) {
+      if (!HasPlainKey(arg.object)) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    }
     return CallWith(act, Adopt(function, ConstantSource(function)), args, kwnames, Completion::kCallback);
   }
   if (t == nullptr || t->source == kNoSource) {

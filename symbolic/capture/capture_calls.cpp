@@ -385,6 +385,11 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
   if (effect == MethodEffect::kWrites && descriptor->d_type == &PyDict_Type && PyODict_Check(self.object.get())) {
     return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an OrderedDict"));
   }
+  // What becomes of a table that shares its keys, as sys.getsizeof tells, depends on the method.
+  if (t != nullptr && effect == MethodEffect::kWrites && t->kind == TrackedKind::kDict &&
+      frame_ops::SharesKeys(t->original)) {
+    return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an object's attributes"));
+  }
   if (!PrepareAll(args)) return Value();
   if (t != nullptr && effect == MethodEffect::kWrites && !MarkReplaced(*t)) return Value();
   return CallNative(callable.object, args, kwnames);

@@ -278,8 +278,7 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
           return BreakFalse(GraphBreakKind::kOpaqueObject,
                             absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
         }
-        GuardProtocolMethods(Py_TYPE(o));
-        return true;
+        return GuardProtocolMethods(Py_TYPE(o));
       case TrackedKind::kInstanceDict:
         return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
       case TrackedKind::kOpaque:
@@ -332,7 +331,7 @@ bool Capture::PrepareContents(BorrowedRef object, bool tracked, bool allow_insta
       return BreakFalse(GraphBreakKind::kOpaqueObject,
                         absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
     }
-    GuardProtocolMethods(Py_TYPE(o));
+    return GuardProtocolMethods(Py_TYPE(o));
   }
   return true;
 }

@@ -78,6 +78,17 @@ TrackedKind Capture::Classify(BorrowedRef o) const {
   return HasGenericLayout(type) ? TrackedKind::kInstance : TrackedKind::kOpaque;
 }
 
+namespace {
+// Its names are read and written as globals and as attributes, too, past what is done to the dict.
+bool IsNamespaceOfModule(BorrowedRef dict) {
+  static PyObject* const key = PyUnicode_InternFromString("__name__");
+  PyObject* name = PyDict_GetItemWithError(dict, key);
+  if (name == nullptr || !PyUnicode_CheckExact(name)) return false;
+  PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+  return module != nullptr && PyModule_Check(module) && PyModule_GetDict(module) == dict.get();
+}
+}  // namespace
+
 Value Capture::Adopt(BorrowedRef original, SourceId source) {
   if (IsLeaf(original)) {
     // That it is there is a fact even if its value never matters.
@@ -95,6 +106,9 @@ Value Capture::Adopt(BorrowedRef original, SourceId source) {
   const TrackedKind kind = Classify(original);
   if (IsDictOfInstance(kind, original)) {
     return Break(GraphBreakKind::kOpaqueObject, "the __dict__ of an object that is used, too");
+  }
+  if (kind == TrackedKind::kDict && IsNamespaceOfModule(original)) {
+    return Break(GraphBreakKind::kOpaqueObject, "the __dict__ of a module");
   }
   GuardObject(kind, original, source);
   switch (kind) {
@@ -323,8 +337,30 @@ BorrowedRef Capture::LookupInType(PyTypeObject* type, const char* name) {
   return LookupInType(type, key);
 }
 
-void Capture::GuardProtocolMethods(PyTypeObject* type) {
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || !guarded_protocols_.insert(type).second) return;
+namespace {
+// Whether C code that calls this special method runs no more than its own C code or a frame that capture sees begin:
+// any other callable would act on what it holds, past capture.
+bool IsCapturedFromC(BorrowedRef method) {
+  PyObject* m = method.get();
+  if (m == nullptr || m == Py_None || PyFunction_Check(m)) return true;
+  if (Py_IS_TYPE(m, &PyWrapperDescr_Type) || Py_IS_TYPE(m, &PyMethodDescr_Type) ||
+      Py_IS_TYPE(m, &PyClassMethodDescr_Type) || Py_IS_TYPE(m, &PyGetSetDescr_Type) ||
+      Py_IS_TYPE(m, &PyMemberDescr_Type)) {
+    return true;
+  }
+  if (PyCFunction_Check(m)) {
+    PyObject* self = PyCFunction_GET_SELF(m);
+    return self == nullptr || PyModule_Check(self) || PyType_Check(self);
+  }
+  if (!Py_IS_TYPE(m, &PyStaticMethod_Type) && !Py_IS_TYPE(m, &PyClassMethod_Type)) return false;
+  const Ref inner = Ref::Steal(PyObject_GetAttrString(m, "__func__"));
+  if (!inner) PyErr_Clear();
+  return inner && (PyFunction_Check(inner.get()) || Py_IS_TYPE(inner.get(), &PyMethodDescr_Type));
+}
+}  // namespace
+
+bool Capture::GuardProtocolMethods(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || guarded_protocols_.contains(type)) return true;
   static const char* const kNames[] = {"__getattribute__",
                                        "__getattr__",
                                        "__setattr__",
@@ -392,8 +428,32 @@ void Capture::GuardProtocolMethods(PyTypeObject* type) {
                                        "__missing__",
                                        "__reversed__",
                                        "__torch_function__",
-                                       "__instancecheck__"};
-  for (const char* name : kNames) LookupInType(type, name);
+                                       "__instancecheck__",
+                                       "__ifloordiv__",
+                                       "__imod__",
+                                       "__divmod__",
+                                       "__rdivmod__",
+                                       "__ipow__",
+                                       "__imatmul__",
+                                       "__iand__",
+                                       "__ior__",
+                                       "__ixor__",
+                                       "__ilshift__",
+                                       "__irshift__",
+                                       "__round__",
+                                       "__trunc__",
+                                       "__ceil__",
+                                       "__floor__",
+                                       "__length_hint__",
+                                       "__bytes__",
+                                       "__fspath__"};
+  for (const char* name : kNames) {
+    if (IsCapturedFromC(LookupInType(type, name))) continue;
+    return BreakFalse(GraphBreakKind::kOpaqueObject,
+                      absl::StrCat("C code may call ", type->tp_name, ".", name, ", which is no function"));
+  }
+  guarded_protocols_.insert(type);
+  return true;
 }
 
 }  // namespace framefuse

@@ -26,6 +26,16 @@ bool IsDispatchHandler(PyCodeObject* code) {
   return PyUnicode_CompareWithASCIIString(code->co_name, "__torch_dispatch__") == 0;
 }
 
+// A builtins dictionary with other keys than strings runs their __eq__ whenever C code looks for a builtin, as an
+// attempt's does: iterators, for one, name theirs when they are asked for their state.
+bool HasOnlyNames(PyObject* builtins) {
+  PyObject *key, *value;
+  for (Py_ssize_t position = 0; PyDict_Next(builtins, &position, &key, &value) != 0;) {
+    if (!PyUnicode_CheckExact(key)) return false;
+  }
+  return true;
+}
+
 // Executes one instruction and pauses before the next.
 class OneStep final : public NativeProtocols {
  public:
@@ -314,6 +324,7 @@ std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_op
   const SignalPause pause;
   if (frame_ops::HasPendingSignals()) return nullptr;  // its handler must not run in the attempt
   const FrameView view = frame_ops::View(frame);
+  if (!HasOnlyNames(view.builtins)) return nullptr;
   Statistics& statistics = MutableStatistics();
   site->RemoveDead();
   if (static_cast<std::int64_t>(site->size()) >= config().recompile_limit) {

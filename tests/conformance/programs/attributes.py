@@ -252,3 +252,18 @@ def non_data_descriptor_shadowed():
         return x * m.n
 
     return Case(f, vector(), then=[lambda: m.__dict__.update(n=2), lambda: m.__dict__.clear()])
+
+
+@program(whole=False)
+def namespace_of_a_module():
+    m = types.ModuleType("made_here")
+    m.n = 1
+    namespace = vars(m)
+
+    def f(x):
+        d = m.__dict__
+        d["n"] = m.n + 1
+        d["late"] = 5
+        return x * m.n, m.late, d is namespace, namespace["n"], "late" in vars(m)
+
+    return Case(f, vector(), observe=[namespace], then=[lambda: namespace.update(n=10), lambda: namespace.pop("late") and None])

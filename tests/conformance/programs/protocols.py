@@ -389,3 +389,47 @@ def object_with_torch_function():
         return torch.add(w, 2).inner, torch.sin(w).inner
 
     return Case(f, vector())
+
+
+@program(whole=False)
+def special_method_is_an_object_that_counts():
+    class Counter:
+        def __init__(self, answer):
+            self.answer = answer
+            self.calls = []
+
+        def __call__(self):
+            self.calls.append(len(self.calls))
+            return self.answer
+
+    class Thing:
+        __hash__ = Counter(5)
+        __len__ = Counter(2)
+
+    thing = Thing()
+
+    def f(x):
+        return x * len(thing), hash((thing, 1)) == hash((thing, 1)), len({thing: 1})
+
+    return Case(f, vector(), observe=[Thing.__hash__, Thing.__len__])
+
+
+@program(whole=False)
+def special_methods_of_math_change():
+    class Number:
+        def __round__(self):
+            return 1
+
+        def __divmod__(self, other):
+            return (2, other)
+
+    n = Number()
+
+    def f(x):
+        return x * round(n), divmod(n, 3)
+
+    def change():
+        Number.__round__ = lambda self: 7
+        Number.__divmod__ = lambda self, other: (8, other)
+
+    return Case(f, vector(), then=[change])
