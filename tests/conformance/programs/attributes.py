@@ -1,5 +1,7 @@
 """Attribute access: properties, slots, attribute hooks, descriptors, attributes by name."""
 
+import types
+
 from conformance.program import Case, program
 from conformance.sample import vector
 
