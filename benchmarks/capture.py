@@ -85,6 +85,8 @@ def measure_case(name, function, inputs, parsed):
     row = measure.row(name, seconds, "dynamo", "framefuse", ok and change["graphs"] > 0 and not change["eager_fallbacks"])
     row["fx_ratio"] = measure.significant(row["us"]["framefuse fx"] / row["us"]["dynamo"])
     row.update(graphs=change["graphs"], graph_breaks=change["graph_breaks"], capture_ms=round(change["capture_seconds"] * 1e3, 3))
+    row.update(instructions=change["instructions"], operators=change["operators"])
+    row["ns_per_instruction"] = round(change["evaluation_seconds"] * 1e9 / max(change["instructions"], 1), 1)  # operators included
     return row
 
 

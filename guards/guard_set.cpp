@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "guards/guard.h"
 #include "guards/immutable.h"
@@ -10,38 +10,67 @@
 
 namespace framefuse {
 
+namespace {
+
+// What makes two guards one; a source has one guard on its tensor, whose spec's number (aux) does not count.
+struct GuardKey {
+  SourceId source;
+  GuardKind kind;
+  BorrowedRef expected;
+  std::int64_t aux;
+};
+
+GuardKey KeyOf(const Guard& g) { return {g.source, g.kind, g.expected, g.kind == GuardKind::kTensor ? -1 : g.aux}; }
+
+bool SameExpected(BorrowedRef a, BorrowedRef b) { return !a || !b ? !a && !b : SameImmutable(a, b); }
+
+// A guard by its index and the hash of its key. Lists and sets (of keys, of elements) are equal guards only as one
+// object; their content is not hashed.
+struct IndexedGuard {
+  std::size_t hash;
+  std::uint32_t index;
+};
+std::size_t HashOfKey(const GuardKey& k) {
+  return absl::HashOf(k.source, static_cast<int>(k.kind), k.expected ? HashImmutable(k.expected) : 0, k.aux);
+}
+
+struct GuardHash {
+  using is_transparent = void;
+  std::size_t operator()(const IndexedGuard& g) const { return g.hash; }
+  std::size_t operator()(const GuardKey& k) const { return HashOfKey(k); }
+};
+
+struct GuardEqual {
+  using is_transparent = void;
+  bool operator()(const IndexedGuard& a, const IndexedGuard& b) const { return a.index == b.index; }
+  bool operator()(const IndexedGuard& a, const GuardKey& b) const {
+    const GuardKey key = KeyOf((*guards)[a.index]);
+    return key.source == b.source && key.kind == b.kind && key.aux == b.aux && SameExpected(key.expected, b.expected);
+  }
+  const std::vector<Guard>* guards;
+};
+
+}  // namespace
+
 struct GuardSet::State {
+  explicit State(const std::vector<Guard>* guards) : index(0, GuardHash(), GuardEqual{guards}) {}
   std::vector<TensorSpec> specs;
   bool has_global_state = false;
   GlobalState global_state;
   std::vector<Ref> modes;
   std::vector<SourceId> overlap_sources;
   OverlapFact overlap;
-  // Hash of a guard → indices of guards with that hash.
-  absl::flat_hash_map<std::size_t, std::vector<std::size_t>> index;
+  absl::flat_hash_set<IndexedGuard, GuardHash, GuardEqual> index;
 };
 
-namespace {
-
-// Lists and sets (of keys, of elements) are equal guards only as one object; their content is not hashed.
-std::size_t HashGuard(SourceId source, GuardKind kind, BorrowedRef expected, std::int64_t aux) {
-  return absl::HashOf(source, static_cast<int>(kind), expected ? HashImmutable(expected) : 0, aux);
-}
-
-bool SameExpected(BorrowedRef a, BorrowedRef b) { return !a || !b ? !a && !b : SameImmutable(a, b); }
-
-}  // namespace
-
-GuardSet::GuardSet(SourceTable* sources) : sources_(sources), state_(std::make_unique<State>()) {}
+GuardSet::GuardSet(SourceTable* sources) : sources_(sources), state_(std::make_unique<State>(&guards_)) {}
 GuardSet::~GuardSet() = default;
 
 bool GuardSet::Add(SourceId source, GuardKind kind, BorrowedRef expected, const UserLocation& where, std::int64_t aux) {
-  std::vector<std::size_t>& bucket = state_->index[HashGuard(source, kind, expected, aux)];
-  for (std::size_t i : bucket) {
-    const Guard& g = guards_[i];
-    if (g.source == source && g.kind == kind && g.aux == aux && SameExpected(g.expected, expected)) return false;
-  }
-  bucket.push_back(guards_.size());
+  const GuardKey key{source, kind, expected, aux};
+  const std::size_t hash = HashOfKey(key);
+  if (state_->index.find(key, hash) != state_->index.end()) return false;
+  state_->index.insert(IndexedGuard{hash, static_cast<std::uint32_t>(guards_.size())});
   guards_.push_back(Guard{source, kind, Ref::Create(expected.get()), aux, where});
   return true;
 }
@@ -61,10 +90,9 @@ bool GuardSet::AddTypeLookup(SourceId type_source, BorrowedRef name, BorrowedRef
 }
 
 bool GuardSet::AddTensor(SourceId source, BorrowedRef tensor, const UserLocation& where) {
-  std::vector<std::size_t>& bucket = state_->index[HashGuard(source, GuardKind::kTensor, nullptr, -1)];
-  for (std::size_t i : bucket) {
-    if (guards_[i].source == source && guards_[i].kind == GuardKind::kTensor) return false;
-  }
+  const GuardKey key{source, GuardKind::kTensor, nullptr, -1};
+  const std::size_t hash = HashOfKey(key);
+  if (state_->index.find(key, hash) != state_->index.end()) return false;
   TensorSpec spec;
   if (!RecordTensor(tensor, &spec)) return false;
   // Layers repeat: few specs serve many parameters, and stay in the cache.
@@ -72,7 +100,7 @@ bool GuardSet::AddTensor(SourceId source, BorrowedRef tensor, const UserLocation
   const auto same = std::find(specs.begin(), specs.end(), spec);
   const auto number = static_cast<std::int64_t>(same - specs.begin());
   if (same == specs.end()) specs.push_back(std::move(spec));
-  bucket.push_back(guards_.size());
+  state_->index.insert(IndexedGuard{hash, static_cast<std::uint32_t>(guards_.size())});
   guards_.push_back(Guard{source, GuardKind::kTensor, nullptr, number, where});
   return true;
 }

@@ -23,12 +23,13 @@ bool IsLasting(PyCFunctionObject* function) {
 
 bool IsMortal(BorrowedRef object) {
   PyObject* o = object.get();
+  if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(o))) return false;
   if (PyCode_Check(o)) return true;
   if (PyType_Check(o)) return IsLocalClass(o);
   if (PyFunction_Check(o)) return IsLocalName(reinterpret_cast<PyFunctionObject*>(o)->func_qualname);
   if (PyCFunction_Check(o)) return !IsLasting(reinterpret_cast<PyCFunctionObject*>(o));
   if (PyModule_Check(o)) return false;
-  return PyType_SUPPORTS_WEAKREFS(Py_TYPE(o)) && !IsImmutable(object);
+  return !IsImmutable(object);
 }
 
 bool DiesWithItsFunction(BorrowedRef object) {

@@ -16,7 +16,7 @@ constexpr int kMaxDepth = 32;
 // have hidden fields.
 bool IsPlainTupleType(PyTypeObject* type) {
   if (type == &PyTuple_Type) return true;
-  if (!PyType_IsSubtype(type, &PyTuple_Type) || type->tp_dictoffset != 0 ||
+  if (!PyType_FastSubclass(type, Py_TPFLAGS_TUPLE_SUBCLASS) || type->tp_dictoffset != 0 ||
       type->tp_basicsize > static_cast<Py_ssize_t>(sizeof(PyTupleObject))) {
     return false;
   }

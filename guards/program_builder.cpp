@@ -1,6 +1,7 @@
 #include "guards/program_builder.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -49,6 +50,7 @@ class ProgramBuilder {
   void AssignGroups();
   std::int32_t GroupOf(SourceId source);
   absl::Status EmitSource(SourceId source);
+  std::int32_t GroupOfFact(const Fact& fact);
   absl::Status EmitFact(const Fact& fact);
   void EmitRead(SourceId source);
   void EmitBlocks(SourceId source);
@@ -75,8 +77,8 @@ class ProgramBuilder {
   std::vector<std::int32_t> group_;
   std::vector<PyTypeObject*> type_of_;  // as a kTypeIs fact or the kind of source says; null: unknown
   std::vector<const TensorSpec*> tensor_of_;
-  absl::flat_hash_map<std::pair<SourceId, int>, std::int32_t> blocks_;
-  std::vector<std::vector<Step>> slow_;  // by block
+  std::vector<std::array<std::int32_t, 3>> blocks_;  // by source and BlockKind; kAlways: none
+  std::vector<std::vector<Step>> slow_;              // by block
 };
 
 void ProgramBuilder::Need(SourceId source) {
@@ -85,12 +87,28 @@ void ProgramBuilder::Need(SourceId source) {
   }
 }
 
+// Indices of `items`, in order of source, equal ones as they stand.
+template <typename Items>
+std::vector<std::uint32_t> InOrderOfSource(const Items& items, SourceId sources) {
+  std::vector<std::uint32_t> first(static_cast<std::size_t>(sources) + 1);
+  for (const auto& item : items) ++first[static_cast<std::size_t>(item.source) + 1];
+  for (std::size_t i = 1; i < first.size(); ++i) first[i] += first[i - 1];
+  std::vector<std::uint32_t> order(items.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[first[static_cast<std::size_t>(items[i].source)]++] = i;
+  return order;
+}
+
 absl::Status ProgramBuilder::CollectFacts(absl::Span<const Guard> guards) {
   for (const Guard& guard : guards) {
-    if (guard.kind == GuardKind::kGlobalState || guard.kind == GuardKind::kOverlap) continue;
-    if (guard.source <= kNoSource || guard.source >= sources_.size()) {
+    const bool of_all = guard.kind == GuardKind::kGlobalState || guard.kind == GuardKind::kOverlap;
+    if (of_all ? guard.source != kNoSource : guard.source <= kNoSource || guard.source >= sources_.size()) {
       return absl::InvalidArgumentError("a guard names no source");
     }
+  }
+  image_->facts.reserve(guards.size());
+  for (std::uint32_t i : InOrderOfSource(guards, sources_.size())) {
+    const Guard& guard = guards[i];
+    if (guard.source == kNoSource) continue;
     absl::StatusOr<Fact> fact = MakeFact(guard);
     if (!fact.ok()) {
       return absl::InvalidArgumentError(std::string(fact.status().message()) + ": " +
@@ -101,8 +119,6 @@ absl::Status ProgramBuilder::CollectFacts(absl::Span<const Guard> guards) {
     image_->facts.push_back(*std::move(fact));
   }
   for (SourceId source : image_->overlap_sources) Need(source);
-  std::stable_sort(image_->facts.begin(), image_->facts.end(),
-                   [](const Fact& a, const Fact& b) { return a.source < b.source; });
   return absl::OkStatus();
 }
 
@@ -176,38 +192,38 @@ void ProgramBuilder::MergeTypeLookups() {
   for (Read& read : image_->reads) {
     if (read.kind == SourceKind::kTypeAttr) read.base = canonical(read.base);
   }
+  std::vector<Fact>& facts = image_->facts;
   absl::flat_hash_map<std::pair<SourceId, std::size_t>, const Fact*> seen;
-  std::vector<Fact> kept;
-  kept.reserve(image_->facts.size());
-  for (Fact& fact : image_->facts) {
-    if (fact.kind == GuardKind::kTypeLookup) {
-      fact.source = canonical(fact.source);
-      const auto key = std::make_pair(fact.source, HashImmutable(fact.key.key.reference()));
-      auto [it, added] = seen.try_emplace(key, nullptr);
-      if (!added && SameImmutable(it->second->key.key.reference(), fact.key.key.reference()) &&
-          it->second->expected.reference() == fact.expected.reference()) {
-        continue;
-      }
-      kept.push_back(std::move(fact));
-      it->second = &kept.back();
-      continue;
-    }
-    kept.push_back(std::move(fact));
+  std::vector<bool> dropped(facts.size());
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    Fact& fact = facts[i];
+    if (fact.kind != GuardKind::kTypeLookup) continue;
+    fact.source = canonical(fact.source);
+    const auto key = std::make_pair(fact.source, HashImmutable(fact.key.key.reference()));
+    auto [it, added] = seen.try_emplace(key, nullptr);
+    dropped[i] = !added && SameImmutable(it->second->key.key.reference(), fact.key.key.reference()) &&
+                 it->second->expected.reference() == fact.expected.reference();
+    if (!dropped[i]) it->second = &fact;
   }
-  std::stable_sort(kept.begin(), kept.end(), [](const Fact& a, const Fact& b) { return a.source < b.source; });
-  image_->facts = std::move(kept);
+  std::vector<Fact> kept;
+  kept.reserve(facts.size());
+  for (std::uint32_t i : InOrderOfSource(facts, sources_.size())) {
+    if (!dropped[i]) kept.push_back(std::move(facts[i]));
+  }
+  facts = std::move(kept);
 }
 
 std::int32_t ProgramBuilder::Block(SourceId source, BlockKind kind) {
-  const auto next = static_cast<std::int32_t>(slow_.size());
-  auto [it, added] = blocks_.try_emplace({source, static_cast<int>(kind)}, next);
-  if (added) slow_.emplace_back();
-  return it->second;
+  std::int32_t& block = blocks_[static_cast<std::size_t>(source)][static_cast<std::size_t>(kind)];
+  if (block == kAlways) {
+    block = static_cast<std::int32_t>(slow_.size());
+    slow_.emplace_back();
+  }
+  return block;
 }
 
 std::int32_t ProgramBuilder::FindBlock(SourceId source, BlockKind kind) const {
-  auto it = blocks_.find({source, static_cast<int>(kind)});
-  return it == blocks_.end() ? kAlways : it->second;
+  return blocks_[static_cast<std::size_t>(source)][static_cast<std::size_t>(kind)];
 }
 
 bool ProgramBuilder::IsKnownDict(SourceId source) const {
@@ -239,6 +255,7 @@ std::int32_t ProgramBuilder::GroupOf(SourceId source) {
 
 void ProgramBuilder::AssignGroups() {
   group_.assign(image_->reads.size(), kAlways);
+  blocks_.assign(image_->reads.size(), {kAlways, kAlways, kAlways});
   for (std::size_t i = 1; i < image_->reads.size(); ++i) {
     if (needed_[i]) group_[i] = GroupOf(static_cast<SourceId>(i));
   }
@@ -293,32 +310,31 @@ void ProgramBuilder::EmitRead(SourceId source) {
   StepsOf(group).push_back(step);
 }
 
-absl::Status ProgramBuilder::EmitFact(const Fact& fact) {
-  if (IsRelation(fact.kind) || ImpliedByTensor(fact) || CheckedByBlock(fact)) return absl::OkStatus();
-  std::int32_t group = kAlways;
+// The group whose steps check it; a container's block if it is decided by the container alone.
+std::int32_t ProgramBuilder::GroupOfFact(const Fact& fact) {
   const bool plain_dict = TypeOf(fact.source) == &PyDict_Type && ReadOf(fact.source).kind != SourceKind::kInstanceDict;
   switch (fact.kind) {
     case GuardKind::kLacksAttr:
-      group = Block(fact.source, BlockKind::kInstance);
-      break;
+      return Block(fact.source, BlockKind::kInstance);
     case GuardKind::kTypeLookup:
-      group = Block(fact.source, BlockKind::kType);
-      break;
+      return Block(fact.source, BlockKind::kType);
     case GuardKind::kHasKey:
     case GuardKind::kLacksKey:
-      if (IsKnownDict(fact.source)) group = Block(fact.source, BlockKind::kItems);
-      break;
+      return IsKnownDict(fact.source) ? Block(fact.source, BlockKind::kItems) : kAlways;
     case GuardKind::kLength:
-      if (IsKnownDict(fact.source)) group = Block(fact.source, BlockKind::kItems);
-      if (FollowsFromObject(fact)) group = Group(fact.source);
-      break;
+      if (FollowsFromObject(fact)) return Group(fact.source);
+      return IsKnownDict(fact.source) ? Block(fact.source, BlockKind::kItems) : kAlways;
     case GuardKind::kKeys:
       // move_to_end() leaves an OrderedDict's version as it is.
-      if (plain_dict) group = Block(fact.source, BlockKind::kItems);
-      break;
+      return plain_dict ? Block(fact.source, BlockKind::kItems) : kAlways;
     default:
-      if (FollowsFromObject(fact)) group = Group(fact.source);
+      return FollowsFromObject(fact) ? Group(fact.source) : kAlways;
   }
+}
+
+absl::Status ProgramBuilder::EmitFact(const Fact& fact) {
+  if (IsRelation(fact.kind) || ImpliedByTensor(fact) || CheckedByBlock(fact)) return absl::OkStatus();
+  const std::int32_t group = GroupOfFact(fact);
   if (group == kStatic) {
     if (Holds(fact, ReadOf(fact.source).constant.get())) return absl::OkStatus();
     return absl::FailedPreconditionError("a guard on a constant does not hold: " +
@@ -442,20 +458,17 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> ProgramBuilder::Build(absl::Span<c
     image_->full.push_back(step);
   }
   // Blocks that only facts ask for must be known before reads are emitted.
-  const std::vector<Step> head = image_->full;
-  for (int pass = 0; pass < 2; ++pass) {
-    image_->full = head;
-    image_->tensors.clear();
-    for (std::vector<Step>& steps : slow_) steps.clear();
-    std::size_t next = 0;
-    for (SourceId source = 1; source < sources_.size(); ++source) {
-      if (!needed_[static_cast<std::size_t>(source)]) continue;
-      EmitRead(source);
-      for (; next < image_->facts.size() && image_->facts[next].source == source; ++next) {
-        if (absl::Status status = EmitFact(image_->facts[next]); !status.ok()) return status;
-      }
-      EmitBlocks(source);
+  for (const Fact& fact : image_->facts) {
+    if (!IsRelation(fact.kind) && !ImpliedByTensor(fact)) GroupOfFact(fact);
+  }
+  std::size_t next = 0;
+  for (SourceId source = 1; source < sources_.size(); ++source) {
+    if (!needed_[static_cast<std::size_t>(source)]) continue;
+    EmitRead(source);
+    for (; next < image_->facts.size() && image_->facts[next].source == source; ++next) {
+      if (absl::Status status = EmitFact(image_->facts[next]); !status.ok()) return status;
     }
+    EmitBlocks(source);
   }
   EmitRelations();
   FinishSlowSteps();

@@ -132,6 +132,9 @@ py::dict StatisticsToPython() {
   result["eager_fallbacks"] = statistics.eager_fallbacks;
   result["bugs"] = statistics.bugs;
   result["live_fakes"] = statistics.live_fakes;
+  result["instructions"] = statistics.instructions;
+  result["operators"] = statistics.operators;
+  result["evaluation_seconds"] = statistics.evaluation_seconds;
   result["capture_seconds"] = statistics.capture_seconds;
   result["backend_seconds"] = statistics.backend_seconds;
   return result;

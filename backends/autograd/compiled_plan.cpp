@@ -95,7 +95,12 @@ class CompiledPlan final : public Plan {
     }
   }
 
-  PlanExplanation Explain() const override { return explanation_; }
+  PlanExplanation Explain() const override {
+    PlanExplanation explanation = explanation_;
+    explanation.forward = forward_->Explain();
+    if (backward_ != nullptr) explanation.backward = backward_->executable->Explain();
+    return explanation;
+  }
 
  private:
   struct UserOutput {
@@ -206,24 +211,24 @@ class CompiledPlan final : public Plan {
     FF_RETURN_IF_ERROR(made.status());
     forward_ = *std::move(made);
     watch.Lap("compile");
-    explanation_.forward = forward_->Explain();
     return absl::OkStatus();
   }
 
   absl::Status CompileForward(Graph graph, Stopwatch& watch) {
-    explanation_.forward_graph = ir::Print(graph);
+    if (options_.keeps_text) explanation_.forward_graph = ir::Print(graph);
     FF_ASSIGN_OR_RETURN(forward_, factory_(std::move(graph), options_));
     AllowOverwrites();
     watch.Lap("compile");
-    explanation_.forward = forward_->Explain();
     return absl::OkStatus();
   }
 
   absl::Status CompileTraining(Graph graph, Stopwatch& watch) {
     FF_ASSIGN_OR_RETURN(Partitioned parts, Partition(graph, options_));
     watch.Lap("partition");
-    explanation_.forward_graph = ir::Print(parts.forward);
-    explanation_.backward_graph = ir::Print(parts.backward);
+    if (options_.keeps_text || LogEnabled(LogArtifact::kAot)) {
+      explanation_.forward_graph = ir::Print(parts.forward);
+      explanation_.backward_graph = ir::Print(parts.backward);
+    }
     explanation_.saved_bytes = parts.saved_bytes;
     FF_LOG(kAot) << "saved for backward: " << parts.saved.size() << " values, " << parts.saved_bytes
                  << " bytes of intermediates; " << parts.recomputed_nodes << " nodes run again\nforward graph\n"
@@ -235,15 +240,12 @@ class CompiledPlan final : public Plan {
     forward_options.first_kept_output = visible_outputs;
     FF_ASSIGN_OR_RETURN(forward_, factory_(parts.forward, forward_options));
     AllowOverwrites();
-    explanation_.forward = forward_->Explain();
     watch.Lap("compile forward");
     FF_ASSIGN_OR_RETURN(std::shared_ptr<const BackwardPlan> backward,
                         BackwardPlan::Create(std::move(graph), parts, factory_, options_));
     watch.Lap("compile backward");
-    FF_ASSIGN_OR_RETURN(
-        const BackwardPlan::Variant* all,
-        backward->FindVariant(std::string(parts.gradients.size(), '1'), std::string(parts.tangents.size(), '1')));
-    explanation_.backward = all->executable->Explain();
+    FF_ASSIGN_OR_RETURN(backward_, backward->FindVariant(std::string(parts.gradients.size(), '1'),
+                                                         std::string(parts.tangents.size(), '1')));
     history_ = std::make_unique<OutputHistory>(std::move(backward), with_history_, At(visible_outputs));
     return absl::OkStatus();
   }
@@ -322,6 +324,7 @@ class CompiledPlan final : public Plan {
   std::vector<std::int32_t> spent_;
   std::unique_ptr<Executable> forward_;
   std::unique_ptr<OutputHistory> history_;
+  const BackwardPlan::Variant* backward_ = nullptr;  // for all gradients; history_ keeps it
   PlanExplanation explanation_;
 };
 

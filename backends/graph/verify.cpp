@@ -20,14 +20,18 @@ class Verifier {
 
   absl::Status Run() {
     for (std::size_t i = 0; i < g_.inputs.size(); ++i) {
-      FF_RETURN_IF_ERROR(Define(g_.inputs[i].value, absl::StrCat("input ", i)));
+      where_ = {"input", i};
+      FF_RETURN_IF_ERROR(Define(g_.inputs[i].value));
       FF_RETURN_IF_ERROR(CheckInput(i));
     }
-    for (const ConstantTensor& c : g_.constants) FF_RETURN_IF_ERROR(Define(c.value, "constant"));
+    for (std::size_t i = 0; i < g_.constants.size(); ++i) {
+      where_ = {"constant", i};
+      FF_RETURN_IF_ERROR(Define(g_.constants[i].value));
+    }
     for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
       const Node& n = g_.nodes[i];
       if (n.op == nullptr) return absl::InvalidArgumentError(absl::StrCat("node ", i, " has no op"));
-      where_ = absl::StrCat("node ", i, " (", n.op->name(), ")");
+      where_ = {"node", i, n.op};
       FF_RETURN_IF_ERROR(CheckNode(i));
     }
     for (std::size_t i = 0; i < g_.outputs.size(); ++i) FF_RETURN_IF_ERROR(CheckOutput(i));
@@ -35,13 +39,21 @@ class Verifier {
   }
 
  private:
+  // Part of the graph: a text only once something is wrong with it.
+  struct Place {
+    const char* kind = "";
+    std::size_t index = 0;
+    const Op* op = nullptr;
+  };
+
   absl::Status Bad(std::string_view what) const {
-    return absl::InvalidArgumentError(absl::StrCat(where_, ": ", absl::string_view(what.data(), what.size())));
+    const std::string op = where_.op != nullptr ? absl::StrCat(" (", where_.op->name(), ")") : "";
+    return absl::InvalidArgumentError(
+        absl::StrCat(where_.kind, " ", where_.index, op, ": ", absl::string_view(what.data(), what.size())));
   }
   bool InRange(ValueId v) const { return v >= 0 && static_cast<std::size_t>(v) < g_.values.size(); }
 
-  absl::Status Define(ValueId v, const std::string& where) {
-    where_ = where;
+  absl::Status Define(ValueId v) {
     if (!InRange(v)) return Bad(absl::StrCat("value id ", v, " is out of range"));
     if (defined_[static_cast<std::size_t>(v)]) return Bad(absl::StrCat("value ", v, " is defined twice"));
     defined_[static_cast<std::size_t>(v)] = true;
@@ -153,16 +165,15 @@ class Verifier {
     }
     if (n.outputs.size() != expected)
       return Bad(absl::StrCat("has ", n.outputs.size(), " outputs, its schema ", expected));
-    std::string where = where_;
     for (ValueId v : n.outputs) {
-      if (v != kNoValue) FF_RETURN_IF_ERROR(Define(v, where));
+      if (v != kNoValue) FF_RETURN_IF_ERROR(Define(v));
     }
     return absl::OkStatus();
   }
 
   absl::Status CheckOutput(std::size_t i) {
     const Output& o = g_.outputs[i];
-    where_ = absl::StrCat("output ", i);
+    where_ = {"output", i};
     if (o.value == kNoValue)
       return o.role == OutputRole::kGradient || o.role == OutputRole::kUser ? absl::OkStatus() : Bad("has no value");
     if (!InRange(o.value)) return Bad("value id is out of range");
@@ -193,7 +204,7 @@ class Verifier {
 
   const Graph& g_;
   std::vector<bool> defined_;
-  std::string where_;
+  Place where_;
   bool backward_ = false;
 };
 

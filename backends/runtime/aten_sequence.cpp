@@ -177,6 +177,7 @@ void AtenSequence::Build() {
     }
   }
   std::vector<std::int32_t> last = LastUses(graph_);
+  steps_.reserve(graph_.nodes.size());
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     const ir::Node& n = graph_.nodes[i];
     auto index = static_cast<std::int32_t>(i);

@@ -98,7 +98,12 @@ struct Statistics {
   std::int64_t eager_fallbacks = 0;  // calls that ran Python: recompile limit, skipped code, bugs
   std::int64_t bugs = 0;
   std::int64_t live_fakes = 0;  // now
-  double capture_seconds = 0;   // evaluation with journals, guards and entry; without the backend
+  // Of attempts that came to the end of their frame: instructions evaluated, those of inlined frames included,
+  // operators recorded, and the time of both.
+  std::int64_t instructions = 0;
+  std::int64_t operators = 0;
+  double evaluation_seconds = 0;
+  double capture_seconds = 0;  // evaluation with journals, guards and entry; without the backend
   double backend_seconds = 0;
 };
 Statistics GetStatistics();

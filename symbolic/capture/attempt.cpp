@@ -117,7 +117,13 @@ class Driver final : public Capture::StopListener {
     capture.set_track_rebuildable(scan);
     HookScope hook(HookMode::kCapture, &capture);
     tracing::Tracer::Scope tracing(capture.tracer());
+    const double start = Now();
     RunResult run = capture.Run(stop);
+    if (run.outcome == Outcome::kReturned) {
+      result_.evaluation_seconds += Now() - start;
+      result_.instructions += static_cast<std::int64_t>(capture.control.executed);
+      result_.operators += capture.tracer().NodeCount();
+    }
     switch (run.outcome) {
       case Outcome::kReturned: {
         absl::StatusOr<Closed> closed = CloseAtReturn(capture, run.value.object, run.value.source, true);
@@ -210,7 +216,7 @@ class Driver final : public Capture::StopListener {
     for (const FxNode& n : capture.fx().nodes()) {
       if (n.op == FxNode::Op::kCallFunction) entry.operations.push_back(n.target);
     }
-    entry.graph_text = GraphText(closed.graph);
+    if (settings_.keeps_graph_text || LogEnabled(LogArtifact::kGraph)) entry.graph_text = GraphText(closed.graph);
     if (!no_tensor_work || !closed.fx_outputs.empty() || !closed.graph.gradient_effects.empty()) {
       const double start = Now();
       absl::StatusOr<std::shared_ptr<TensorWork>> executable =

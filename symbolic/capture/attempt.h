@@ -19,6 +19,7 @@ struct AttemptSettings {
   bool fullgraph = false;
   std::string backend = "aten";  // a built-in one, if fx_backend is null
   std::string mode = "default";
+  bool keeps_graph_text = false;
   Ref fx_backend;
 };
 
@@ -29,6 +30,9 @@ struct AttemptResult {
   bool nothing_to_do = false;                // no tensor work from here on: not worth another attempt
   absl::Status error;                        // a bug of ours or a backend that failed
   bool python_error = false;                 // `error` left a Python error set (FX backend)
+  std::int64_t instructions = 0;             // these three: see Statistics
+  std::int64_t operators = 0;
+  double evaluation_seconds = 0;
   double capture_seconds = 0;
   double backend_seconds = 0;
   int attempts = 0;

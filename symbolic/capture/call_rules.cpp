@@ -238,6 +238,31 @@ bool IsGradFunction(BorrowedRef function) {
   return function.get() == grad;
 }
 
+namespace {
+// By the names and texts that its code mentions, in order.
+bool LooksInThreeDicts(PyCodeObject* code) {
+  const Ref names = Ref::Steal(Py_BuildValue("(ssss)", "__dict__", "AttributeError", "type", "__name__"));
+  if (PyObject_RichCompareBool(code->co_names, names, Py_EQ) != 1 || code->co_argcount != 2) return false;
+  std::string texts;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i) {
+    PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
+    if (PyUnicode_Check(constant)) texts += PyUnicode_AsUTF8(constant);
+  }
+  return texts == "_parameters_buffers_modules'' object has no attribute '";
+}
+}  // namespace
+
+bool IsModuleGetAttr(BorrowedRef function) {
+  static const auto [hook, code] = [] {
+    PyObject* found = ResolvePath("torch.nn.Module.__getattr__").release();
+    const bool known = found != nullptr && PyFunction_Check(found) &&
+                       LooksInThreeDicts(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(found)));
+    return known ? std::make_pair(found, Py_NewRef(PyFunction_GET_CODE(found)))
+                 : std::make_pair<PyObject*, PyObject*>(nullptr, nullptr);
+  }();
+  return function && function.get() == hook && PyFunction_GET_CODE(hook) == code;
+}
+
 bool IsTorchLeafFunction(BorrowedRef function) {
   static const auto* modules = new absl::flat_hash_set<std::string>{
       "torch.functional", "torch.nn.functional", "torch._tensor", "torch._jit_internal",
@@ -272,6 +297,7 @@ void LoadCallRules() {
   Ref any = ResolvePath("math.sqrt");
   IsDispatcherFunction(any);
   IsGradFunction(any);
+  IsModuleGetAttr(any);
   Ref function = ResolvePath("functools.wraps");
   BehindDisableDynamo(function);
   auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function.get())->func_code);

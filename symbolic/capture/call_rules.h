@@ -77,6 +77,8 @@ bool IsTorchLeafFunction(BorrowedRef function);
 // What torch._compile._disable_dynamo made of a function, to keep Dynamo from it: the function itself, else null.
 Ref BehindDisableDynamo(BorrowedRef function);
 bool IsGradFunction(BorrowedRef function);  // torch.autograd.grad
+// torch.nn.Module.__getattr__, if it looks in _parameters, _buffers and _modules, and nowhere else.
+bool IsModuleGetAttr(BorrowedRef function);
 // True for code of torch itself or of the standard library.
 bool IsTorchCode(PyCodeObject* code);
 bool IsSkippedCode(PyCodeObject* code);  // frames never captured as a root: standard library, torch, framefuse

@@ -72,6 +72,7 @@ Capture::~Capture() {
   const HookScope hook(HookMode::kCapture, this);
   tracked_ = TrackedTable();
   global_writes_.clear();
+  global_reads_.clear();
   fx_ = FxJournal(false);
   end_exception_.reset();
 }

@@ -78,7 +78,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   void set_stop_listener(StopListener* listener) { stop_listener_ = listener; }
 
   SourceTable& sources() { return sources_; }
-  const absl::flat_hash_set<SourceId>& read_leaves() const { return read_leaves_; }  // must be there in each call
+  const std::vector<SourceId>& read_leaves() const { return read_leaves_; }  // must be there in each call
   GuardSet& guards() { return guards_; }
   TrackedTable& tracked() { return tracked_; }
   tracing::Tracer& tracer() { return tracer_; }
@@ -112,7 +112,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // The value with its representative; adds the guards that seeing it implies.
   Value Adopt(BorrowedRef original, SourceId source);
   void Consume(ValueView v);  // guards an immutable leaf's value
-  UserLocation Here();
+  const UserLocation& Here();
   SourceId ConstantSource(BorrowedRef object);
   void AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, int aux = 0);
   // _PyType_Lookup with its guard; borrowed or null.
@@ -168,6 +168,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool ReducesPlainly(ValueView self, BorrowedRef protocol);
   Value GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing);
   Value CallMissingHook(Activation& act, ValueView owner, BorrowedRef name);  // the type's __getattr__
+  Value MemberOfModule(ValueView module, BorrowedRef name);
   bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value_or_null);
   Value RawInstanceGet(Tracked& instance, BorrowedRef name);  // null, no error: absent (guarded)
   // A member descriptor's value: the slot of a class with __slots__ or a field of a C type.
@@ -349,6 +350,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value Wrap(Ref object);  // result of native code: checks the tracer, null if it failed
   bool ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value_or_null);
   BorrowedRef GlobalsOf(Activation& act);
+  Value ReadGlobal(Activation& act, BorrowedRef name);
   SourceId GlobalsSource(Activation& act);
   std::vector<OverlayWrite>* GlobalOverlay(BorrowedRef dict, bool create);
   void SetStop(std::uint64_t executed);
@@ -369,14 +371,22 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Activation* top_ = nullptr;
   std::vector<FrameRecord> frames_;
   ExpectedCall expected_;
-  std::vector<std::pair<PyCodeObject*, int>> origins_;  // code and instruction, by origin id
+  using Place = std::pair<PyCodeObject*, int>;  // code and instruction
+  std::vector<Place> origins_;                  // by origin id
+  absl::flat_hash_map<Place, std::int32_t> origin_ids_;
+  absl::flat_hash_map<Place, int> lines_;
+  Place here_place_;
+  UserLocation here_;
   std::vector<RefOf<PyCodeObject>> noted_codes_;
   absl::flat_hash_map<PyCodeObject*, bool> is_torch_code_;
   TorchState start_state_;
   Ref start_exception_;  // handled when the attempt began
   Ref end_exception_;
   bool handles_from_outside_ = false;  // it began in an except block, its own or a caller's
-  absl::flat_hash_set<SourceId> read_leaves_;
+  std::vector<SourceId> read_leaves_;
+  enum LeafFact : std::uint8_t { kRead = 1, kConsumed = 2 };
+  std::vector<std::uint8_t> leaf_facts_;  // by source
+  bool IsNewsOfLeaf(SourceId source, LeafFact fact);
   absl::flat_hash_map<PyObject*, absl::InlinedVector<SourceId, 1>> consumed_leaves_;  // held by their guards
   bool history_from_outside_ = false;  // an input was made by operations that require grad
   int native_depth_ = 0;
@@ -384,7 +394,11 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   int catching_ = 0;
   absl::flat_hash_set<PyObject*> fresh_functions_;
   absl::flat_hash_set<PyObject*> dropped_;  // may have ended in the program, and something refers to them weakly
-  absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, Ref> type_lookups_;
+  struct TypeLookup {
+    Ref name;
+    Ref found;
+  };
+  absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, TypeLookup> type_lookups_;
   absl::flat_hash_set<PyTypeObject*> guarded_protocols_;
   absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
   int open_ranges_ = 0;
@@ -395,6 +409,12 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   absl::flat_hash_map<PyObject*, FreshDict> fresh_dicts_;  // by the __dict__ that was read of an object made here
   absl::flat_hash_set<PyObject*> preparing_;               // containers that PrepareNative is in
   std::vector<std::pair<Ref, std::vector<OverlayWrite>>> global_writes_;  // by globals dict
+  struct GlobalRead {
+    BorrowedRef object;
+    SourceId source = kNoSource;
+    Ref leaf;
+  };
+  absl::flat_hash_map<std::pair<PyObject*, PyObject*>, GlobalRead> global_reads_;  // by globals dict and name
   std::vector<CachedCall> cached_calls_;
   std::uint64_t writes_ = 0;  // to objects that existed before
   std::vector<TensorInput> tensor_inputs_;

@@ -5,6 +5,7 @@
 #include <structmember.h>
 
 #include "absl/strings/str_cat.h"
+#include "frame_eval/versions/dict_reads.h"
 #include "guards/dict_lookup.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
@@ -60,7 +61,8 @@ Value Capture::RawInstanceGet(Tracked& instance, BorrowedRef name) {
   if (found == nullptr) {
     PyObject* dict = frame_ops::RawInstanceDict(instance.original);
     PyObject* item = nullptr;
-    if (dict != nullptr && FindInDict(dict, DictKey(name), &item) == Lookup::kUnknown) {
+    if (dict != nullptr && !frame_ops::HasOnlyStringKeys(dict) &&
+        FindInDict(dict, DictKey(name), &item) == Lookup::kUnknown) {
       return Break(GraphBreakKind::kOpaqueObject, "an object with attributes that are no strings");
     }
     if (frame_ops::HasInstanceAttrs(instance.original)) AddGuard(instance.source, GuardKind::kLacksAttr, name);
@@ -113,11 +115,13 @@ Value Capture::GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name
   PyTypeObject* type = owner.object.type();
   Tracked* t = tracked_.Find(owner.object);
   BorrowedRef descriptor = LookupInType(type, name);
-  const SourceId descriptor_source =
-      sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, name);
   const bool data = GoesFirst(descriptor);
   const bool hooked = descriptor && !suppress_missing && IsPythonFunction(LookupInType(type, N().getattr));
-  const auto bind = [&] { return BindDescriptor(act, descriptor, descriptor_source, owner, type); };
+  const auto bind = [&] {
+    const SourceId source =
+        sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, name);
+    return BindDescriptor(act, descriptor, source, owner, type);
+  };
   if (data && !hooked) return bind();
   if (data) {
     Value bound = Catching(bind);
@@ -140,14 +144,6 @@ Value Capture::GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name
   }
   if (!suppress_missing && IsPythonFunction(LookupInType(type, N().getattr))) return CallMissingHook(act, owner, name);
   return AttributeError(owner.object, name);
-}
-
-Value Capture::CallMissingHook(Activation& act, ValueView owner, BorrowedRef name) {
-  PyTypeObject* type = owner.object.type();
-  const ValueView args[] = {owner, ValueView(name, kNoSource)};
-  const SourceId source =
-      sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, N().getattr);
-  return CallFunction(act, Adopt(LookupInType(type, N().getattr), source), args, nullptr, Completion::kPush);
 }
 
 Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId source, ValueView owner,

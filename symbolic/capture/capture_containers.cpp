@@ -225,12 +225,11 @@ Value Capture::TrackedDictGet(Tracked& t, ValueView key) {
 }
 
 Tracked* Capture::InstanceDictOf(Tracked& instance) {
-  for (const auto& t : tracked_.all()) {
-    if (t->kind == TrackedKind::kInstanceDict && t->owner == &instance) return t.get();
-  }
+  if (instance.dict != nullptr) return instance.dict;
   Ref original = Ref::Create(frame_ops::RawInstanceDict(instance.original));
   Tracked* dict = tracked_.Add(TrackedKind::kInstanceDict, kNoSource, original, Ref::Steal(PyDict_New()));
   dict->owner = &instance;
+  instance.dict = dict;
   return dict;
 }
 

@@ -26,6 +26,24 @@ std::vector<OverlayWrite>* Capture::GlobalOverlay(BorrowedRef dict, bool create)
 }
 
 Value Capture::LoadGlobal(Activation& act, BorrowedRef name) {
+  // What was read before reads the same again, and its guards are there; until the program writes a global.
+  if (!global_writes_.empty() || frame_ops::Builtins(act.frame) != frame_ops::Builtins(real_frame_)) {
+    return ReadGlobal(act, name);
+  }
+  const auto place = std::make_pair(frame_ops::Globals(act.frame), name.get());
+  if (const auto known = global_reads_.find(place); known != global_reads_.end()) {
+    return Value{Ref::Create(known->second.object), known->second.source};
+  }
+  Value found = ReadGlobal(act, name);
+  if (!found || control.unwinding) return found;
+  const bool leaf = IsLeaf(found.object);
+  if (!leaf && tracked_.Find(found.object) == nullptr) return found;
+  // No reference to what may end in the program: the table of tracked objects has one.
+  global_reads_[place] = GlobalRead{found.object, found.source, leaf ? found.object : Ref()};
+  return found;
+}
+
+Value Capture::ReadGlobal(Activation& act, BorrowedRef name) {
   PyObject* globals = GlobalsOf(act);
   const SourceId globals_source = GlobalsSource(act);
   if (std::vector<OverlayWrite>* writes = GlobalOverlay(globals, false)) {
@@ -111,7 +129,8 @@ Value Capture::LoadDeref(Activation& act, int slot) {
 bool Capture::StoreDeref(Activation& act, int slot, ValueView value) {
   Consume(value);
   PyObject* cell = frame_ops::Slots(act.frame)[slot];
-  if (tracked_.Find(cell) == nullptr) LoadDeref(act, slot);  // adopts a cell of the closure
+  const bool unseen = act.sources[static_cast<std::size_t>(slot)] == kUnadopted;
+  if (unseen && tracked_.Find(cell) == nullptr) LoadDeref(act, slot);  // adopts a cell of the closure
   PyErr_Clear();
   if (control.unwinding) return false;
   Tracked* t = tracked_.Find(cell);

@@ -19,10 +19,10 @@ std::int32_t Capture::Current() {
     PyCodeObject* code = frame_ops::Code(act->frame);
     const auto it = is_torch_code_.find(code);
     if (it != is_torch_code_.end() && it->second && act->parent != nullptr) continue;
-    if (origins_.empty() || origins_.back() != std::make_pair(code, act->instruction)) {
-      origins_.emplace_back(code, act->instruction);
-    }
-    break;
+    const Place place(code, act->instruction);
+    const auto [id, added] = origin_ids_.try_emplace(place, static_cast<std::int32_t>(origins_.size()));
+    if (added) origins_.push_back(place);
+    return id->second;
   }
   return static_cast<std::int32_t>(origins_.size()) - 1;
 }

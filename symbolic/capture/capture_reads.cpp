@@ -1,5 +1,7 @@
 // The reads journal: adopting objects, consuming leaves, guards on types and their look-ups.
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "guards/held.h"
 #include "guards/read.h"
@@ -25,13 +27,25 @@ bool IsStableSource(SourceKind kind) {
 
 }  // namespace
 
-UserLocation Capture::Here() {
-  UserLocation where;
-  if (top_ == nullptr) return where;
-  PyCodeObject* code = frame_ops::Code(top_->frame);
-  where.code = RefOf<PyCodeObject>::Create(code);
-  where.line = LineOf(code, top_->instruction);
-  return where;
+// An instruction asks several times, and finding its line walks a table.
+const UserLocation& Capture::Here() {
+  static const auto* nowhere = new UserLocation();
+  if (top_ == nullptr) return *nowhere;
+  const Place place(frame_ops::Code(top_->frame), top_->instruction);
+  if (here_.code && place == here_place_) return here_;
+  const auto [line, added] = lines_.try_emplace(place, 0);
+  if (added) line->second = LineOf(place.first, place.second);
+  here_place_ = place;
+  here_ = UserLocation{RefOf<PyCodeObject>::Create(place.first), line->second};
+  return here_;
+}
+
+bool Capture::IsNewsOfLeaf(SourceId source, LeafFact fact) {
+  const auto i = static_cast<std::size_t>(source);
+  if (i >= leaf_facts_.size()) leaf_facts_.resize(std::max<std::size_t>(2 * i, 1024));
+  const bool news = (leaf_facts_[i] & fact) == 0;
+  leaf_facts_[i] |= fact;
+  return news;
 }
 
 SourceId Capture::ConstantSource(BorrowedRef object) {
@@ -44,13 +58,11 @@ void Capture::AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, in
 
 void Capture::Consume(ValueView v) {
   if (v.source == kNoSource || !IsLeaf(v.object)) return;
-  if (sources_[v.source].kind == SourceKind::kConstant) return;
+  if (sources_[v.source].kind == SourceKind::kConstant || !IsNewsOfLeaf(v.source, kConsumed)) return;
   PyObject* o = v.object;
   const bool singleton = o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || PyCode_Check(o);
   AddGuard(v.source, singleton ? GuardKind::kIdentity : GuardKind::kEquals, v.object);
-  if (singleton) return;
-  auto& sources = consumed_leaves_[o];
-  if (!absl::c_linear_search(sources, v.source)) sources.push_back(v.source);
+  if (!singleton) consumed_leaves_[o].push_back(v.source);
 }
 
 TrackedKind Capture::Classify(BorrowedRef o) const {
@@ -92,7 +104,8 @@ bool IsNamespaceOfModule(BorrowedRef dict) {
 Value Capture::Adopt(BorrowedRef original, SourceId source) {
   if (IsLeaf(original)) {
     // That it is there is a fact even if its value never matters.
-    if (source != kNoSource && sources_[source].base != kNoSource) read_leaves_.insert(source);
+    const bool can_be_absent = source != kNoSource && sources_[source].base != kNoSource;
+    if (can_be_absent && IsNewsOfLeaf(source, kRead)) read_leaves_.push_back(source);
     return Value{Ref::Create(original), source};
   }
   Tracked* known = tracked_.FindByOriginal(original);
@@ -259,15 +272,16 @@ Value Capture::AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId s
 void Capture::GuardDictsOfInstances() {
   std::vector<const Tracked*> dicts;
   std::vector<const Tracked*> instances;
+  std::vector<const Tracked*> written_instances;
   for (const auto& t : tracked_.all()) {
     if (t->source == kNoSource) continue;
     if (t->kind == TrackedKind::kDict) dicts.push_back(t.get());
     const bool has_dict = t->kind == TrackedKind::kInstance && t->original.type()->tp_dictoffset != 0;
     if (has_dict) instances.push_back(t.get());
+    if (has_dict && t->mutated()) written_instances.push_back(t.get());
   }
   for (const Tracked* dict : dicts) {
-    for (const Tracked* instance : instances) {
-      if (!dict->mutated() && !instance->mutated()) continue;
+    for (const Tracked* instance : dict->mutated() ? instances : written_instances) {
       AddGuard(dict->source, GuardKind::kNotDictOf, nullptr, instance->source);
     }
   }
@@ -289,14 +303,16 @@ void Capture::GuardDistinctObjects() {
   }
   for (const auto& [type, group] : groups) {
     if (!group.written) continue;
-    for (std::size_t i = 0; i < group.objects.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        const Tracked& a = *group.objects[i];
-        const Tracked& b = *group.objects[j];
+    const absl::Span<const Tracked* const> objects(group.objects);
+    std::vector<const Tracked*> written;
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      const Tracked* a = objects[i];
+      for (const Tracked* b : a->mutated() ? objects.first(i) : absl::MakeConstSpan(written)) {
         const bool fixed =
-            sources_[a.source].kind == SourceKind::kConstant && sources_[b.source].kind == SourceKind::kConstant;
-        if (!fixed && (a.mutated() || b.mutated())) AddGuard(a.source, GuardKind::kDistinctFrom, nullptr, b.source);
+            sources_[a->source].kind == SourceKind::kConstant && sources_[b->source].kind == SourceKind::kConstant;
+        if (!fixed) AddGuard(a->source, GuardKind::kDistinctFrom, nullptr, b->source);
       }
+      if (a->mutated()) written.push_back(a);
     }
   }
 }
@@ -318,7 +334,7 @@ bool IsOfLocalClass(PyTypeObject* type, BorrowedRef name, PyObject* found) {
 BorrowedRef Capture::LookupInType(PyTypeObject* type, BorrowedRef name) {
   const auto key = std::make_pair(type, name.get());
   const auto it = type_lookups_.find(key);
-  if (it != type_lookups_.end()) return it->second;
+  if (it != type_lookups_.end()) return it->second.found;
   PyObject* found = frame_ops::TypeLookup(type, name);
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
     // What a class made in a function has may refer to it: an entry that held it would keep the class alive.
@@ -327,14 +343,18 @@ BorrowedRef Capture::LookupInType(PyTypeObject* type, BorrowedRef name) {
     guards_.AddTypeLookup(ConstantSource(reinterpret_cast<PyObject*>(type)), name, found, Here(),
                           version ? frame_ops::TypeVersion(type) : 0);
   }
-  type_lookups_.emplace(key, Ref::Create(found));
-  Py_INCREF(name.get());  // interned names live as long as the type_lookups_ keys need them
+  type_lookups_.emplace(key, TypeLookup{Ref::Create(name), Ref::Create(found)});
   return found;
 }
 
 BorrowedRef Capture::LookupInType(PyTypeObject* type, const char* name) {
-  Ref key = Ref::Steal(PyUnicode_InternFromString(name));
-  return LookupInType(type, key);
+  // By address: nearly all are literals. Another text may come to stand at the same place.
+  static auto* const known = new absl::flat_hash_map<const char*, Ref>();
+  Ref& interned = (*known)[name];
+  if (!interned || PyUnicode_CompareWithASCIIString(interned, name) != 0) {
+    interned = Ref::Steal(PyUnicode_InternFromString(name));
+  }
+  return LookupInType(type, interned);
 }
 
 namespace {

@@ -27,7 +27,6 @@ class TensorWork {
   virtual ~TensorWork() = default;
   // False: a Python error is set; `before_writes` tells whether no input was written yet.
   virtual bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const = 0;
-  virtual std::string Text() const = 0;
 };
 
 // One slot of a frame that is rebuilt. Slots not named keep what they hold (root) or stay null.
@@ -73,7 +72,7 @@ class CompiledEntry final : public Entry {
   RecipeId result = kNoRecipe;
   std::optional<ResumePoint> resume;
   std::vector<Ref> operations;  // torch-level calls, for explain()
-  std::string graph_text;
+  std::string graph_text;       // if it was asked for (AttemptSettings), or is logged
 };
 
 }  // namespace framefuse

@@ -101,11 +101,8 @@ void SetOutputVersions(absl::Span<const std::int64_t> versions, absl::Span<const
 class PlanExecutable final : public TensorWork {
  public:
   PlanExecutable(std::shared_ptr<Plan> plan, std::vector<WrittenInput> written,
-                 std::vector<std::int64_t> output_versions, std::string text)
-      : plan_(std::move(plan)),
-        written_(std::move(written)),
-        output_versions_(std::move(output_versions)),
-        text_(std::move(text)) {}
+                 std::vector<std::int64_t> output_versions)
+      : plan_(std::move(plan)), written_(std::move(written)), output_versions_(std::move(output_versions)) {}
 
   bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
     absl::InlinedVector<at::Tensor, 8> tensors;
@@ -131,13 +128,11 @@ class PlanExecutable final : public TensorWork {
     for (at::Tensor& t : *result) outputs->push_back(Ref::Steal(THPVariable_Wrap(std::move(t))));
     return true;
   }
-  std::string Text() const override { return text_; }
 
  private:
   std::shared_ptr<Plan> plan_;
   std::vector<WrittenInput> written_;
   std::vector<std::int64_t> output_versions_;
-  std::string text_;
 };
 
 class FxExecutable final : public TensorWork {
@@ -154,7 +149,6 @@ class FxExecutable final : public TensorWork {
     }
     return static_cast<bool>(items);
   }
-  std::string Text() const override { return ""; }
 
  private:
   Ref callable_;
@@ -162,11 +156,11 @@ class FxExecutable final : public TensorWork {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(const Closed& closed, const std::string& backend,
+absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const std::string& backend,
                                                         const std::string& mode) {
   Backend* found = FindBackend(backend);
   if (found == nullptr) return absl::NotFoundError(absl::StrCat("there is no backend named ", backend));
-  const ir::Graph& graph = *closed.graph.graph;
+  ir::Graph& graph = *closed.graph.graph;
   std::vector<WrittenInput> written;
   for (std::size_t i = 0; i < graph.inputs.size() && i < closed.graph.inputs.size(); ++i) {
     if (!graph.inputs[i].mutated) continue;
@@ -174,11 +168,10 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(const Closed& closed, co
   }
   BackendOptions options;
   options.mode = mode;
-  const std::string text = GraphText(closed.graph);
-  absl::StatusOr<std::shared_ptr<Plan>> plan = found->Compile(graph, options);
+  absl::StatusOr<std::shared_ptr<Plan>> plan = found->Compile(std::move(graph), options);
   if (!plan.ok()) return plan.status();
   return std::shared_ptr<TensorWork>(
-      std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), OutputVersions(closed), text));
+      std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), OutputVersions(closed)));
 }
 
 absl::StatusOr<std::shared_ptr<TensorWork>> CompileFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend) {

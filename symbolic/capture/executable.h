@@ -12,8 +12,8 @@
 
 namespace framefuse {
 
-// Compiles with a built-in backend. `backend` and `mode` are known names.
-absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(const Closed& closed, const std::string& backend,
+// Compiles with a built-in backend, which takes the graph. `backend` and `mode` are known names.
+absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const std::string& backend,
                                                         const std::string& mode);
 // Hands the torch-level journal to an FX backend; false Python errors come back as a status with the error set.
 absl::StatusOr<std::shared_ptr<TensorWork>> CompileFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend);

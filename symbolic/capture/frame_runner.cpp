@@ -352,6 +352,9 @@ std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_op
         absl::StrCat(tracing::Tracer::LiveFakes() - fakes, " fake tensors are alive after the capture"));
   }
   statistics.attempts += made.attempts;
+  statistics.instructions += made.instructions;
+  statistics.operators += made.operators;
+  statistics.evaluation_seconds += made.evaluation_seconds;
   statistics.capture_seconds += made.capture_seconds;
   statistics.backend_seconds += made.backend_seconds;
   const bool interrupted = made.broke_at && made.broke_at->kind == GraphBreakKind::kInterrupted;

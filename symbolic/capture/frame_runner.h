@@ -35,7 +35,10 @@ class FrameRunner final : public FrameHandler {
   // Runs an entry of a call that has no frame yet. kResume needs a frame and does not happen here.
   const std::shared_ptr<Owner>& owner() const { return owner_; }
   const AttemptSettings& settings() const { return settings_; }
-  void set_observer(RunObserver* observer) { observer_ = observer; }
+  void set_observer(RunObserver* observer) {
+    observer_ = observer;
+    settings_.keeps_graph_text = true;
+  }
 
   struct Fast {
     Ref result;

@@ -1,6 +1,7 @@
 // FxJournal: the torch-level calls of an attempt in order, for explain() and for FX backends.
 // Invariant: with `keep_values` off only the targets are kept, so no fake outlives its use. With it on, a
-// value is known by its object's identity; the journal keeps arguments and results alive until it dies.
+// value is known by its object's identity; the journal keeps arguments and results alive until it dies, its lists and
+// dicts as they were at the call.
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_FX_JOURNAL_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_FX_JOURNAL_H_
 
@@ -15,7 +16,7 @@ struct FxNode {
   enum class Op : std::uint8_t { kCallFunction, kCallMethod, kGetAttr };
   Op op = Op::kCallFunction;
   Ref target;  // the callable, or the method's name
-  Ref args;    // tuple, keyword dict: real containers holding fakes (empty unless values are kept)
+  Ref args;    // tuple, keyword dict: containers holding fakes (empty unless values are kept)
   Ref kwargs;
   Ref result;
 };

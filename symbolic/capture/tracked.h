@@ -45,6 +45,7 @@ struct Tracked {
   Ref original;
   Ref representative;
   Tracked* owner = nullptr;  // kInstanceDict
+  Tracked* dict = nullptr;   // its __dict__, where that was looked at
   bool realised = false;     // containers: the shadow is filled
   bool replaced = false;     // containers: the shadow's contents replace the original's at the end
   int appended_from = -1;    // lists: only appends so far; the shadow holds just the appended items

@@ -48,6 +48,7 @@ class TestPlan {
     Backend* found = FindBackend(backend);
     if (found == nullptr) throw std::runtime_error("no backend " + backend);
     BackendOptions options;
+    options.keeps_text = true;
     options.save_all = save_all;
     plan_ = ValueOrRaise(found->Compile(std::move(graph), options));
   }

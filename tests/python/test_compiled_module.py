@@ -189,3 +189,44 @@ def test_disabled_module(net, x):
     assert framefuse.compile(disabled) is disabled
     assert list(disabled.state_dict()) == list(net.state_dict())
     assert copy.deepcopy(disabled)._orig_mod is not net
+
+
+def test_members_of_modules_are_guarded_where_they_were_looked_for():
+    """nn.Module.__getattr__ looks in _parameters, _buffers and _modules, behind the instance's own attributes."""
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("scale", torch.tensor(2.0))
+
+        def forward(self, x):
+            try:
+                return x * self.scale, x + getattr(self, "extra", 1)
+            except AttributeError as error:
+                return x, str(error)
+
+    model, x = Model(), torch.ones(2)
+    compiled = framefuse.compile(model.forward, backend="aten")
+
+    def check():
+        got, expected = compiled(x), model.forward(x)
+        assert type(got[1]) is type(expected[1]) and torch.equal(got[0], expected[0])
+        assert got[1] == expected[1] if isinstance(got[1], str) else torch.equal(got[1], expected[1])
+
+    check()
+    model._parameters["scale"] = torch.nn.Parameter(torch.tensor(3.0))
+    check()
+    model.__dict__["scale"] = torch.tensor(4.0)
+    check()
+    model._buffers["extra"] = torch.tensor(5.0)
+    check()
+    del model.__dict__["scale"], model._parameters["scale"]
+    check()
+    del model._buffers["scale"]
+    check()
+    model._modules["scale"] = torch.tensor(6.0)
+    check()
+    parameters = model.__dict__.pop("_parameters")
+    check()
+    model.__dict__["_parameters"] = {"scale": torch.tensor(7.0), **parameters}
+    check()

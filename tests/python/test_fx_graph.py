@@ -130,3 +130,24 @@ def test_backends_of_torchs_registry_take_the_module(x, name):
     result = compiled(y)[0]
     result.sum().backward()
     assert torch.allclose(result, torch.sin(y)) and torch.allclose(y.grad, torch.cos(y))
+
+
+def test_arguments_are_kept_as_they_were_at_the_call():
+    """A list that a call was given is written afterwards: DenseNet's features, which each layer appends to."""
+
+    def grow(x):
+        parts = [x]
+        total = torch.cat(parts)
+        parts.append(total + 1)
+        first = torch.cat(parts)
+        parts[0] = first.sum(0, keepdim=True).expand(2)
+        options = {"dim": 0}
+        last = torch.cat(parts, **options)
+        options["dim"] = 1
+        halves = list(torch.split(last, 2))
+        halves.reverse()
+        return torch.cat(halves)
+
+    x = torch.randn(2)
+    compiled = framefuse.compile(grow, backend=lambda gm, inputs: gm.forward, fullgraph=True)
+    assert torch.equal(compiled(x), grow(x))

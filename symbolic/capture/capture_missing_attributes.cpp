@@ -1,0 +1,43 @@
+// Attributes that only __getattr__ finds. For torch.nn.Module's own, which every parameter and submodule is read
+// through, capture looks where that function does, with the guards that its instructions would leave.
+
+#include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/capture.h"
+
+namespace framefuse {
+
+Value Capture::CallMissingHook(Activation& act, ValueView owner, BorrowedRef name) {
+  PyTypeObject* type = owner.object.type();
+  static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
+  const BorrowedRef hook = LookupInType(type, getattr);
+  if (IsModuleGetAttr(hook)) {
+    Value member = MemberOfModule(owner, name);
+    if (member || control.unwinding || PyErr_Occurred()) return member;
+  }
+  const ValueView args[] = {owner, ValueView(name, kNoSource)};
+  const SourceId source =
+      sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, getattr);
+  return CallFunction(act, Adopt(hook, source), args, nullptr, Completion::kPush);
+}
+
+// Null without an error: the function itself must say.
+Value Capture::MemberOfModule(ValueView module, BorrowedRef name) {
+  Tracked* t = tracked_.Find(module.object);
+  if (t == nullptr || t->kind != TrackedKind::kInstance || !PyUnicode_CheckExact(name.get())) return Value();
+  const BorrowedRef dict = LookupInType(module.object.type(), "__dict__");
+  if (!dict || dict.type() != &PyGetSetDescr_Type) return Value();
+  static PyObject* const kMembers[] = {PyUnicode_InternFromString("_parameters"),
+                                       PyUnicode_InternFromString("_buffers"), PyUnicode_InternFromString("_modules")};
+  for (PyObject* kind : kMembers) {
+    const Value members = RawInstanceGet(*t, kind);
+    if (control.unwinding || PyErr_Occurred()) return Value();
+    if (!members) continue;
+    Tracked* const known = tracked_.Find(members.object);
+    if (known == nullptr || known->kind != TrackedKind::kDict) return Value();
+    Value member = TrackedDictGet(*known, ValueView(name, kNoSource));
+    if (member || control.unwinding || PyErr_Occurred()) return member;
+  }
+  return Value();
+}
+
+}  // namespace framefuse
