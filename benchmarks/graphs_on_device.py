@@ -1,13 +1,14 @@
-"""Whole models through `torch.compile(backend="framefuse")` beside Inductor, forward passes without gradients; JSON rows.
+"""Whole models through `torch.compile(backend="framefuse")` beside Inductor, forward passes or training steps; JSON rows.
 
-    python benchmarks/graphs_on_device.py --device cuda --out rows.jsonl
+    python benchmarks/graphs_on_device.py --device cuda --out rows.jsonl [--train]
     python benchmarks/graphs_on_device.py --device cpu --small --out /dev/null     # does it run
 
-A row is one model: the median step of eager and of each rival (framefuse, framefuse-reduce-overhead, inductor, inductor-reduce-overhead), all
+A row is one model and direction (forward without gradients, or a step: forward, loss, backward): the median step of eager and of each rival (framefuse, framefuse-reduce-overhead, inductor, inductor-reduce-overhead), all
 in one process and interleaved; how long each one's first call took, and of that its backend (Inductor's in a cache folder of its own, empty
 at first; its second mode finds the first one's kernels there); errors against the model in fp64, as parts of the result's size; how many
 groups are generated kernels and which operators still run as ATen. A rival that fails leaves its error in the row. Each model runs in the
-same child process until one dies; the parent notes that and goes on behind it. Models whose library is not installed are left out.
+same child process until one dies; the parent notes that and goes on behind it. Models of libraries (llama, gpt2, bert, t5 in bf16; densenet121)
+stay in eval mode also in training steps, since their dropout draws other numbers in each rival; our own ones (small_…, in fp32) train.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import collections
 import contextlib
 import copy
 import functools
+import inspect
 import json
 import os
 import pathlib
@@ -23,6 +25,7 @@ import sys
 import tempfile
 import time
 
+import models
 import torch
 from measure import interleaved
 from random_programs import kernels_in
@@ -33,11 +36,28 @@ RIVALS = ("framefuse", "framefuse-reduce-overhead", "inductor", "inductor-reduce
 
 
 class Models:
-    """name → (model in eval mode, its inputs); `small` is for a look at whether it runs."""
+    """name → (model, its inputs); `small` is for a look at whether it runs."""
 
-    def __init__(self, device, small):
-        self.device, self.small = device, small
+    def __init__(self, device, small, train):
+        self.device, self.small, self.train = device, small, train
         self.dtype = torch.bfloat16
+
+    def own(self, model, x):
+        name, = inspect.signature(model.forward).parameters
+        return model.train(self.train).to(self.device), {name: x.to(self.device)}
+
+    def small_gpt(self):
+        return self.own(models.GPT(*((2, 48, 4) if self.small else (6, 512, 8))), torch.randint(0, 256, (4, 64)))
+
+    def small_llama(self):
+        return self.own(models.Llama(*((2, 48, 4, 2) if self.small else (6, 512, 8, 4))), torch.randint(0, 256, (4, 64)))
+
+    def small_encoder(self):
+        width = 48 if self.small else 512
+        return self.own(models.Encoder(2 if self.small else 6, width, 8), torch.randn(4, 64, width))
+
+    def resnet18(self):
+        return self.own(models.ResNet18(), torch.randn(2 if self.small else 8, 3, 64, 64))
 
     def tokens(self, vocabulary):
         return torch.randint(0, vocabulary, (2, 16) if self.small else (8, 512), device=self.device)
@@ -72,12 +92,12 @@ class Models:
         try:
             from torchvision.models import densenet121 as make
         except ImportError:
-            from models import DenseNet121 as make
+            make = models.DenseNet121
         shape = (2, 3, 64, 64) if self.small else (16, 3, 128, 128)
         return make().eval().to(self.device), {"x": torch.randn(shape, device=self.device)}
 
 
-NAMES = ("llama", "gpt2", "bert", "t5", "densenet121")
+NAMES = ("llama", "gpt2", "bert", "t5", "densenet121", "small_gpt", "small_llama", "small_encoder", "resnet18")
 
 
 def results_of(output):
@@ -88,11 +108,25 @@ def results_of(output):
     return [t for value in values for t in results_of(value)]
 
 
+def passes(model, call, inputs, train):
+    """One forward pass, and its results; or one step, and its loss and gradients."""
+    if not train:
+        with torch.no_grad():
+            return results_of(call(**inputs))
+    model.zero_grad(set_to_none=True)
+    loss = sum(t.to(torch.promote_types(t.dtype, torch.float32)).square().mean() for t in results_of(call(**inputs)))
+    loss.backward()
+    return [loss.detach(), *(p.grad for p in model.parameters() if p.grad is not None)]
+
+
 def error(outputs, exact):
-    """The largest of the results' distances from fp64, each as a part of its own size."""
+    """The largest of the results' distances from fp64, each as a part of its own size, or of a thousandth of the largest one's: some
+    gradients are 0."""
     if [t.shape for t in outputs] != [t.shape for t in exact]:
         return float("inf")
-    return max(((t.double() - x).norm() / x.norm().clamp_min(1e-30)).item() for t, x in zip(outputs, exact))
+    sizes = [x.norm() for x in exact]
+    least = 1e-3 * max(sizes).clamp_min(1e-30)
+    return max(((t.double() - x).norm() / size.clamp_min(least)).item() for t, x, size in zip(outputs, exact, sizes))
 
 
 def synchronize(device):
@@ -123,19 +157,20 @@ class TimedBackend:
             self.seconds += time.perf_counter() - start
 
 
-def prepare(rival, model, inputs, exact, device, row):
+def prepare(rival, model, inputs, exact, arguments, row):
     """Compiles `model` for a rival and returns the call, or None where that fails; what is to be known of it goes into the row."""
-    backend = TimedBackend(rival)
-    compiled = torch.compile(copy.deepcopy(model), backend=backend, dynamic=False)
+    backend, device = TimedBackend(rival), arguments.device
+    own = copy.deepcopy(model)
+    call = functools.partial(passes, own, torch.compile(own, backend=backend, dynamic=False), inputs, arguments.train)
     try:
         with framefuse.capture_logs("fusion") as records:
             start = time.perf_counter()
-            compiled(**inputs)
+            call()
             synchronize(device)
             row["first_call_s"][rival] = round(time.perf_counter() - start, 3)
         row["backend_s"][rival] = round(backend.seconds, 3)
         for _ in range(3):  # a recording of CUDA graphs takes more than one call
-            output = results_of(compiled(**inputs))
+            output = call()
         row["error"][rival] = float(f"{error(output, exact):.3g}")
         synchronize(device)
     except Exception as problem:
@@ -146,7 +181,7 @@ def prepare(rival, model, inputs, exact, device, row):
         names = [name for text in left if text.startswith("ATen: ") for name in text[6:].split(", ")]
         row["aten"] = dict(collections.Counter(names).most_common())
         row["given_up"] = [text[:200] for text in left if not text.startswith("ATen: ")][:4]
-    return lambda: compiled(**inputs)
+    return call
 
 
 def step_times(calls, device, rounds, together):
@@ -167,17 +202,19 @@ def step_times(calls, device, rounds, together):
 def run(name, arguments):
     torch.manual_seed(0)
     torch._dynamo.reset()
-    row = {"model": name, "ok": False, "device": arguments.device, "torch": torch.__version__, "first_call_s": {}, "backend_s": {}, "error": {}, "failed": {}}
-    model, inputs = getattr(Models(arguments.device, arguments.small), name)()
-    with torch.no_grad():
-        exact = results_of(copy.deepcopy(model).double()(**{k: t.double() if t.is_floating_point() else t for k, t in inputs.items()}))
-        row["error"]["eager"] = float(f"{error(results_of(model(**inputs)), exact):.3g}")
-        calls = {"eager": lambda: model(**inputs)}
-        for rival in arguments.rivals:
-            call = prepare(rival, model, inputs, exact, arguments.device, row)
-            if call is not None:
-                calls[rival] = call
-        row["step_ms"] = step_times(calls, arguments.device, arguments.rounds, arguments.together)
+    row = {"model": name, "direction": "step" if arguments.train else "forward", "ok": False, "device": arguments.device, "torch": torch.__version__,
+           "first_call_s": {}, "backend_s": {}, "error": {}, "failed": {}}  # fmt: skip
+    model, inputs = getattr(Models(arguments.device, arguments.small, arguments.train), name)()
+    wide = copy.deepcopy(model).double()
+    exact = passes(wide, wide, {k: t.double() if t.is_floating_point() else t for k, t in inputs.items()}, arguments.train)
+    calls = {"eager": functools.partial(passes, model, model, inputs, arguments.train)}
+    row["error"]["eager"] = float(f"{error(calls['eager'](), exact):.3g}")
+    del wide
+    for rival in arguments.rivals:
+        call = prepare(rival, model, inputs, exact, arguments, row)
+        if call is not None:
+            calls[rival] = call
+    row["step_ms"] = step_times(calls, arguments.device, arguments.rounds, arguments.together)
     ours = [rival for rival in calls if rival.startswith("framefuse")]
     row["ok"] = bool(ours) and all(row["error"][rival] <= 3 * row["error"]["eager"] + 1e-6 for rival in ours)
     return row
@@ -216,9 +253,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--together", type=int, default=5, help="steps that are queued before the device is waited for")
     parser.add_argument("--seconds", type=float, default=1e9, help="no model is begun after that")
+    parser.add_argument("--train", action="store_true", help="training steps instead of forward passes")
     parser.add_argument("--small", action="store_true", help="small models: does it run")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False  # so that errors can be read
     if not arguments.here:
         return children(arguments)
     start = time.monotonic()

@@ -45,7 +45,7 @@ def inductor(function, inputs):
     made = []
 
     def backend(graph, examples):
-        made.append((compile_fx(graph, examples), [id(t) for t in examples]))
+        made.append((compile_fx(graph, examples, config_patches={"cpp.threads": torch.get_num_threads()}), [id(t) for t in examples]))
         return made[-1][0]
 
     torch._dynamo.reset()
@@ -71,12 +71,12 @@ def compiled_by_us(case):
 def rows_of(case, name, parsed):
     ours, got, groups, times = compiled_by_us(case)
     why, error = case.check(got)
-    rivals = {"framefuse": lambda: ours(*case.inputs), "eager": lambda: case.function(*case.inputs)}
-    if parsed.peer:
-        whole, kernel = inductor(case.function, case.inputs)
-        rivals |= {"inductor": kernel, "torch.compile": lambda: whole(*case.inputs)}
     for threads in parsed.threads:
         torch.set_num_threads(threads)
+        rivals = {"framefuse": lambda: ours(*case.inputs), "eager": lambda: case.function(*case.inputs)}
+        if parsed.peer:  # what Inductor makes is for a number of threads
+            whole, kernel = inductor(case.function, case.inputs)
+            rivals |= {"inductor": kernel, "torch.compile": lambda: whole(*case.inputs)}
         for call in rivals.values():
             call(), call()
         timer, typical, measured = MEASURES[threads > 1]

@@ -35,10 +35,9 @@ Cache& TheCache() {
 }  // namespace
 
 Engine DefaultVectors() {
-  // Vectors of 512 bits are asked for: what they compute has been compared on too few processors to be the default.
   static const bool wide = [] {
     const char* bits = std::getenv("FRAMEFUSE_CPU_VECTOR_BITS");
-    return bits != nullptr && std::string_view(bits) == "512" && emit::HostHasAvx512();
+    return emit::HostHasAvx512() && (bits == nullptr || std::string_view(bits) != "256");
   }();
   return wide ? Engine::kAvx512 : Engine::kAvx2;
 }

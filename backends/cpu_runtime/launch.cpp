@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::int64_t kGrain = 16 * 1024;  // elements a thread should have at least
 constexpr std::int64_t kPanel = 256;        // columns of a unit of a column reduction
-constexpr std::int64_t kTileRun = 256;      // bytes that a transposed tile reads side by side
+constexpr std::int64_t kTileRows = 64,
+                       kTileColumns = 256;  // of a transposed tile: long rows, each has a cost of its own
 
 // Scratch memory of a thread; grows, and is reused by all kernels.
 char* ThreadScratch(std::size_t bytes) {
@@ -90,11 +91,6 @@ Launch::Launch(std::shared_ptr<const CpuKernel> kernel, LaunchShape shape)
     put(layout.SegmentStride(static_cast<int>(b)), strides.segment);
     put(layout.InnerStride(static_cast<int>(b)), strides.inner);
   }
-  int widest = 2;
-  for (const kernel_ir::Buffer& b : ir.buffers) {
-    if (b.inner == Inner::kTransposed) widest = std::max(widest, ElementSize(b.dtype));
-  }
-  tile_ = std::max<std::int64_t>(64, kTileRun / widest);
   scratch_rows_ = kernel_ir::ScratchRowCount(ir);
   const std::int64_t points = ir.skeleton == Skeleton::kColumn ? kPanel : shape_.inner * shape_.segments;
   scratch_bytes_ = (points + 16) * 8 / 64 * 64 + 64;
@@ -189,23 +185,26 @@ void Launch::RunColumnUnit(void* const* buffers, std::int64_t batch, std::int64_
 }
 
 void Launch::RunTransposed(void* const* buffers) const {
-  const std::int64_t down = (rows_ + tile_ - 1) / tile_;
-  const std::int64_t across = (shape_.inner + tile_ - 1) / tile_;
-  Parallel(batches_ * down * across, tile_ * tile_, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t down = (rows_ + kTileRows - 1) / kTileRows;
+  std::int64_t columns = kTileColumns, across = 0;
+  const auto tiles = [&] { return batches_ * down * (across = (shape_.inner + columns - 1) / columns); };
+  while (tiles() < at::get_num_threads() && columns > kTileRows) columns /= 2;
+  Parallel(tiles(), kTileRows * columns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t unit = begin; unit < end; ++unit) {
-      RunTile(buffers, unit / across / down, unit / across % down * tile_, unit % across * tile_);
+      RunTile(buffers, unit / across / down, unit / across % down * kTileRows, unit % across * columns, columns);
     }
   });
 }
 
-void Launch::RunTile(void* const* buffers, std::int64_t batch, std::int64_t row, std::int64_t column) const {
+void Launch::RunTile(void* const* buffers, std::int64_t batch, std::int64_t row, std::int64_t column,
+                     std::int64_t width) const {
   const Kernel& ir = kernel_->ir();
   const SizesLayout layout(ir);
-  const std::int64_t rows = std::min(tile_, rows_ - row), columns = std::min(tile_, shape_.inner - column);
+  const std::int64_t rows = std::min(kTileRows, rows_ - row), columns = std::min(width, shape_.inner - column);
   std::vector<std::int64_t> own = sizes_;
   own[SizesLayout::kInner] = columns;
   Arguments a(*this, own.data());
-  const auto tile_bytes = static_cast<std::size_t>(tile_ * (tile_ * 8 + 64));
+  const auto tile_bytes = static_cast<std::size_t>(kTileRows * (width * 8 + 64));
   static thread_local std::vector<char> tiles;
   if (tiles.size() < tile_bytes * ir.buffers.size()) tiles.resize(tile_bytes * ir.buffers.size());
   for (std::size_t b = 0; b < ir.buffers.size(); ++b) {
@@ -220,7 +219,7 @@ void Launch::RunTile(void* const* buffers, std::int64_t batch, std::int64_t row,
       continue;
     }
     // An odd multiple of a cache line avoids conflicts between the tile's rows.
-    const std::int64_t pitch = tile_ * size + 64;
+    const std::int64_t pitch = width * size + 64;
     char* tile = tiles.data() + b * tile_bytes;
     TransposeTile(size, at + column * strides.inner, strides.inner, tile, pitch, rows, columns);
     own[static_cast<std::size_t>(layout.Delta(static_cast<int>(b), 0))] = pitch;

@@ -34,14 +34,14 @@ class Launch {
   void RunColumns(void* const* buffers) const;
   void RunColumnUnit(void* const* buffers, std::int64_t batch, std::int64_t begin, std::int64_t end) const;
   void RunTransposed(void* const* buffers) const;
-  void RunTile(void* const* buffers, std::int64_t batch, std::int64_t row, std::int64_t column) const;
+  void RunTile(void* const* buffers, std::int64_t batch, std::int64_t row, std::int64_t column,
+               std::int64_t width) const;
   std::int64_t BatchOffset(int buffer, std::int64_t batch) const;
 
   std::shared_ptr<const CpuKernel> kernel_;
   LaunchShape shape_;
   std::vector<std::int64_t> sizes_;  // as abi.h lays them out
   std::int64_t rows_ = 1;
-  std::int64_t tile_ = 64;  // rows and columns of a transposed tile
   std::int64_t batches_ = 1;
   std::int64_t scratch_bytes_ = 0;  // of one scratch row
   int scratch_rows_ = 0;

@@ -22,10 +22,11 @@ class Expander {
   // `halves`: all that the kernel writes are halves, whose rounding hides errors up to 2^-17.
   Expander(Builder* builder, bool halves) : b_(*builder), halves_(halves) {}
 
-  ValueId Expand(const Inst& inst, ValueId x) {
+  // `below`: x is at most 0, or NaN.
+  ValueId Expand(const Inst& inst, ValueId x, bool below) {
     switch (inst.op) {
       case Op::kExp:
-        return Exp(x);
+        return below ? ExpBelow(x) : Exp(x);
       case Op::kExpm1:
         return Expm1(x);
       case Op::kLog:
@@ -65,39 +66,51 @@ class Expander {
     return p;
   }
 
-  // x = n * ln 2 + r with integral n; q = e^r - 1, exact to the last bits also near 0.
+  // x = n * ln 2 + r with integral n; q = e^r - 1, exact to the last bits also near 0. `bits`: kInteger and n in one
+  // float's bits, whose lowest are n's.
+  static constexpr double kInteger = 12582912;  // its unit in the last place is 1
+  static constexpr std::int64_t kIntegerBits = 0x4b400000;
   struct Reduced {
-    ValueId n, q;
+    ValueId bits, n, q;
   };
   Reduced ReduceExp(ValueId x) {
-    const ValueId n = b_.Unary(Op::kRound, Mul(x, F(1.44269504088896341)));
+    const ValueId t = Fma(x, F(1.44269504088896341), F(kInteger));
+    const ValueId n = Sub(t, F(kInteger));
     if (halves_) {
       const ValueId r = Fma(n, F(-0.693147180559945309), x);
       const ValueId p = Polynomial(r, {8.3333333333E-3, 4.1666666667E-2, 1.6666666667E-1, 0.5});
-      return {n, Fma(Mul(r, r), p, r)};
+      return {AsInt(t), n, Fma(Mul(r, r), p, r)};
     }
     const ValueId r = Fma(n, F(2.12194440e-4), Fma(n, F(-0.693359375), x));
     const ValueId p = Polynomial(
         r, {1.9875691500E-4, 1.3981999507E-3, 8.3334519073E-3, 4.1665795894E-2, 1.6666665459E-1, 5.0000001201E-1});
-    return {n, Fma(Mul(r, r), p, r)};
+    return {AsInt(t), n, Fma(Mul(r, r), p, r)};
   }
 
-  // 2^n as a float, n an integral float in [-126, 127].
-  ValueId PowerOfTwo(ValueId n) { return AsFloat(Shift(Op::kShl, Add(b_.Cast(Type::kI32, n), I(127)), 23)); }
+  // 2^(n + more) as a float, n + more in [-126, 127].
+  ValueId PowerOfTwo(const Reduced& e, std::int64_t more) {
+    return AsFloat(Shift(Op::kShl, Add(e.bits, I(127 + more)), 23));
+  }
+  // e^x * 2^more, where n + more is in [-126, 127].
+  ValueId Scaled(const Reduced& e, std::int64_t more) {
+    const ValueId scale = PowerOfTwo(e, more);
+    return Fma(scale, e.q, scale);
+  }
 
   // The scale is applied in two steps, so that results round once into the denormals and overflow to infinity.
   ValueId Exp(ValueId x) {
     const Reduced e = ReduceExp(AtLeast(-104, AtMost(89, x)));
-    const ValueId n = b_.Cast(Type::kI32, e.n);
+    const ValueId n = Add(e.bits, I(2 * 127 - kIntegerBits));
     const ValueId half = Shift(Op::kShr, n, 1);
-    const ValueId first = AsFloat(Add(AsInt(Add(e.q, F(1))), Shift(Op::kShl, half, 23)));
-    const ValueId second = AsFloat(Shift(Op::kShl, Add(Sub(n, half), I(127)), 23));
-    return Mul(first, second);
+    const ValueId first = AsFloat(Shift(Op::kShl, half, 23)), second = AsFloat(Shift(Op::kShl, Sub(n, half), 23));
+    return Mul(Fma(first, e.q, first), second);
   }
+
+  ValueId ExpBelow(ValueId x) { return Mul(Scaled(ReduceExp(AtLeast(-104, x)), 24), F(0x1p-24)); }
 
   ValueId Expm1(ValueId x) {
     const Reduced e = ReduceExp(AtLeast(-25, AtMost(89, x)));
-    const ValueId s = PowerOfTwo(Sub(e.n, F(1)));
+    const ValueId s = PowerOfTwo(e, -1);
     const ValueId half = Fma(s, e.q, Sub(s, F(0.5)));
     const ValueId result = Add(half, half);
     // Below the normal range the polynomial's scaling loses bits, and -0 its sign: there e^x - 1 is x.
@@ -141,8 +154,7 @@ class Expander {
   ValueId Tanh(ValueId x) {
     const ValueId t = Abs(x), a = AtMost(10, t);
     const Reduced e = ReduceExp(Add(a, a));
-    const ValueId scale = PowerOfTwo(e.n);
-    const ValueId outer = Sub(F(1), b_.Binary(Op::kDiv, F(2), Add(Fma(scale, e.q, scale), F(1))));
+    const ValueId outer = Sub(F(1), b_.Binary(Op::kDiv, F(2), Add(Scaled(e, 0), F(1))));
     const ValueId z = Mul(t, t);
     const ValueId p =
         Polynomial(z, {-5.70498872745E-3, 2.06390887954E-2, -5.37397155531E-2, 1.33314422036E-1, -3.33332819422E-1});
@@ -150,16 +162,11 @@ class Expander {
     return WithSignOf(b_.Select(b_.Compare(Op::kLt, t, F(0.625)), inner, outer), x);
   }
 
-  // e / (1 + e) or 1 / (1 + e), corrected for the rounding of 1 + e by the function's derivative.
+  // 1 / (1 + e^-x), with a 2^24th of the sum, so that it is finite as long as the result is not 0. Past 70 it is 1.
   ValueId Sigmoid(ValueId x) {
-    if (halves_) return b_.Binary(Op::kDiv, F(1), Add(Exp(b_.Unary(Op::kNeg, x)), F(1)));
-    const ValueId e = Exp(b_.Unary(Op::kNeg, Abs(x)));
-    const ValueId negative = b_.Compare(Op::kLt, x, F(0));
-    const ValueId denominator = Add(e, F(1));
-    const ValueId lost = Sub(e, Sub(denominator, F(1)));
-    const ValueId y = b_.Binary(Op::kDiv, b_.Select(negative, e, F(1)), denominator);
-    const ValueId inverse = b_.Select(negative, Sub(F(1), y), y);
-    return Fma(Mul(y, inverse), b_.Unary(Op::kNeg, lost), y);
+    const Reduced e = ReduceExp(AtLeast(-70, AtMost(104, b_.Unary(Op::kNeg, x))));
+    const ValueId part = F(0x1p-24), scale = PowerOfTwo(e, -24);
+    return b_.Binary(Op::kDiv, part, Add(scale, Fma(scale, e.q, part)));
   }
 
   // Near 0 an odd polynomial, else 1 - e^(polynomial in |x|).
@@ -173,8 +180,7 @@ class Expander {
     r = Fma(r, t, F(-1.28717512e-1));
     r = Fma(r, t, b_.Unary(Op::kNeg, t));
     const Reduced e = ReduceExp(r);
-    const ValueId scale = PowerOfTwo(e.n);
-    const ValueId outer = Sub(F(1), Fma(scale, e.q, scale));
+    const ValueId outer = Sub(F(1), Scaled(e, 0));
     const ValueId p =
         Polynomial(s, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1});
     const ValueId inner = Fma(p, t, t);
@@ -221,7 +227,8 @@ Kernel ExpandMath(const Kernel& kernel) {
         const ValueId root = builder.Unary(Op::kSqrt, inst.args[0]);
         result = builder.Binary(Op::kDiv, builder.Const(inst.type, 1), root);
       } else if (inst.type == Type::kF32) {
-        result = expander.Expand(inst, inst.args[0]);
+        const bool below = inst.op == Op::kExp && kernel_ir::IsBelowRowMax(kernel, kernel[id].args[0]);
+        result = expander.Expand(inst, inst.args[0], below);
       }
       if (result < 0) {
         result = builder.Emit(inst.op, inst.type, {inst.args[0], inst.args[1], inst.args[2]}, inst.slot, inst.imm);

@@ -57,7 +57,7 @@ struct SplitRules {
   std::int64_t wanted_columns = 0;  // columns times parts that are enough; 0: no limit
 };
 inline constexpr SplitRules kCpuSplits;
-inline constexpr SplitRules kCudaSplits = {264, 16 * 1024, 8 * 1024, 1024, 1 << 18, 32, 512, 1 << 18};
+inline constexpr SplitRules kCudaSplits = {264, 16 * 1024, 8 * 1024, 1024, 1 << 18, 32, 512, 1 << 17};
 
 // `needed`: for each value whether a node outside the group or the graph's outputs use it.
 // Unimplemented where the group has no kernel form (it then runs as ATen operators).

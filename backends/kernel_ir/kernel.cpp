@@ -73,6 +73,40 @@ std::vector<Level> ComputeLevels(const Kernel& kernel) {
   return levels;
 }
 
+namespace {
+
+// What a scratch row was given, for its loads.
+ValueId Behind(const Kernel& kernel, ValueId id) {
+  if (kernel[id].op != Op::kScratchLoad) return id;
+  for (const Inst& inst : kernel.insts) {
+    if (inst.op == Op::kScratchStore && inst.slot == kernel[id].slot) return inst.args[0];
+  }
+  return id;
+}
+
+// Computed in the same way from the same elements.
+bool Same(const Kernel& kernel, ValueId a, ValueId b) {
+  a = Behind(kernel, a), b = Behind(kernel, b);
+  if (a == b) return true;
+  const Inst &x = kernel[a], &y = kernel[b];
+  const OpClass cls = ClassOf(x.op);
+  if (x.op != y.op || x.type != y.type || x.slot != y.slot || x.imm != y.imm || cls == OpClass::kReduce) return false;
+  if (cls == OpClass::kMemory && kernel.buffers[static_cast<std::size_t>(x.slot)].written) return false;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(Arity(x.op)); ++i) {
+    if (!Same(kernel, x.args[i], y.args[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool IsBelowRowMax(const Kernel& kernel, ValueId id) {
+  id = Behind(kernel, id);
+  if (kernel[id].op != Op::kSub) return false;
+  const Inst& most = kernel[kernel[id].args[1]];
+  return (most.op == Op::kReduceMax || most.op == Op::kReduceMaxRaw) && Same(kernel, kernel[id].args[0], most.args[0]);
+}
+
 int Builder::AddBuffer(DType dtype, bool written, Inner inner, bool segmented) {
   kernel_.buffers.push_back({dtype, written, inner, segmented});
   return static_cast<int>(kernel_.buffers.size()) - 1;

@@ -58,9 +58,12 @@ struct Inst {
   Type type = Type::kF32;  // of the result; of the operand for stores
   std::array<ValueId, 3> args = {kNoValue, kNoValue, kNoValue};
   std::int32_t slot = -1;  // buffer, scratch row or parameter
-  std::uint64_t imm = 0;   // constant (double or int64 bits), shift count, DType of kWrap
+  std::uint64_t imm = 0;   // constant (double or int64 bits), shift count, DType of kWrap, kToBFloat16
   bool operator==(const Inst&) const = default;
 };
+
+// `imm` of a function whose result was a bf16 in the program: as exact as that will do.
+inline constexpr std::uint64_t kToBFloat16 = 1;
 
 enum class BlockKind : std::uint8_t { kOnce, kLoop };
 
@@ -89,6 +92,9 @@ struct Kernel {
 // At which loop level a value changes.
 enum class Level : std::uint8_t { kKernel, kRow, kSegment, kElement };
 std::vector<Level> ComputeLevels(const Kernel& kernel);
+
+// The value is x minus the largest x of its row: at most 0, or NaN.
+bool IsBelowRowMax(const Kernel& kernel, ValueId id);
 
 // Text form, for logs and golden tests.
 std::string Print(const Kernel& kernel);

@@ -11,6 +11,7 @@ import re
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch.utils._python_dispatch import _disable_current_modes
 
 from framefuse import _C
@@ -38,6 +39,7 @@ def torch_backend(gm, example_inputs, *, mode="default", options=None):
     from torch._dynamo.backends.common import aot_autograd
 
     settings = _checked_options(mode, options)
+    _make_masks_dense(gm)
 
     def compile_graph(graph, inputs):
         return make_boxed_func(_compiled(graph, settings))
@@ -56,6 +58,33 @@ def torch_backend(gm, example_inputs, *, mode="default", options=None):
         keep_inference_input_mutations=True,
     )
     return compiler(gm, example_inputs)
+
+
+def _make_masks_dense(gm):
+    """torch's fused attention on CUDA wants masks whose last dimension lies densely in memory, and else takes matrix products and a softmax
+    apart; masks that a model expanded are often not so."""
+    for module in gm.modules():
+        nodes = module.graph.find_nodes(op="call_function", target=F.scaled_dot_product_attention) if isinstance(module, torch.fx.GraphModule) else []
+        for node in nodes:
+            mask = node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
+            if isinstance(mask, torch.fx.Node):
+                with module.graph.inserting_before(node):
+                    dense = module.graph.call_function(_dense_mask, (mask,))
+                dense.meta = {key: node.meta[key] for key in ("stack_trace",) if key in node.meta}
+                node.replace_input_with(mask, dense)
+        if nodes:
+            module.recompile()
+
+
+def _dense_mask(mask):
+    """The same values, dense in the last dimension; dimensions before it that were expanded still are."""
+    if mask.dim() == 0 or mask.stride(-1) == 1:
+        return mask
+    part = mask
+    for dim in range(mask.dim() - 1):
+        if mask.stride(dim) == 0:
+            part = part.narrow(dim, 0, min(1, mask.size(dim)))
+    return part.contiguous().expand(mask.shape)
 
 
 class _Settings(NamedTuple):

@@ -118,6 +118,8 @@ FF_INLINE float reciprocal_of_normal(float v) { return no_denormal(1 / no_denorm
 FF_INLINE float normal_power_of_two(float v) { return no_denormal(exp2f(v)); }
 FF_INLINE float divide_for_half(float a, float b) { return a / b; }
 FF_INLINE float sqrt_for_half(float v) { return sqrtf(v); }
+FF_INLINE float tanh_for_bf16(float v) { return tanhf(v) * (1 - 0x1p-11f); }
+FF_INLINE uint4 read_once(const uint4* p) { return *p; }
 )";
 
 using Run = void (*)(const void*, unsigned, unsigned, unsigned);

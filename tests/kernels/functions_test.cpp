@@ -79,6 +79,43 @@ TEST_P(ExpandedFunction, OfEveryHalf) {
   }
 }
 
+// e^(x - m) has a shorter form where m is the largest x of the row, and only there.
+TEST(ExpandedFunction, ExponentialOfADifference) {
+  for (const bool own : {true, false}) {
+    for (const bool scratch : {true, false}) {
+      Kernel kernel;
+      kernel.skeleton = Skeleton::kRow;
+      kernel.outer_rank = 1;
+      Builder b(&kernel);
+      const int x = b.AddBuffer(DType::kF32, false), y = b.AddBuffer(DType::kF32, false);
+      b.Begin(BlockKind::kLoop);
+      const ValueId twice = b.Binary(Op::kAdd, b.Load(x), b.Load(x));
+      const int row = scratch ? b.AddScratch() : -1;
+      if (scratch) b.Emit(Op::kScratchStore, Type::kF32, {twice}, row);
+      const ValueId most = b.Unary(Op::kReduceMax, own ? twice : b.Load(y));
+      b.Begin(BlockKind::kLoop);
+      const ValueId again =
+          scratch ? b.Emit(Op::kScratchLoad, Type::kF32, {}, row) : b.Binary(Op::kAdd, b.Load(x), b.Load(x));
+      const ValueId below = b.Binary(Op::kSub, again, most);
+      b.Store(b.AddBuffer(DType::kF32, true), b.Unary(Op::kExp, below));
+      EXPECT_EQ(IsBelowRowMax(kernel, below), own);
+      auto compiled = CpuKernel::Get(kernel);
+      ASSERT_TRUE(compiled.ok());
+      std::vector<float> in, other(257, -3), out(257);
+      for (int i = 0; i < 257; ++i) in.push_back(static_cast<float>(i) * 0.25f - 40);
+      void* buffers[] = {in.data(), other.data(), out.data()};
+      LaunchShape shape = Flat(kernel, 257);
+      shape.extents = {1};
+      for (BufferStrides& strides : shape.buffers) strides.outer = {257 * 4};
+      Launch(*compiled, shape).Run(buffers);
+      const double m = own ? 2.0 * static_cast<double>(in.back()) : -3;
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        EXPECT_LE(UlpError(out[i], std::exp(2.0 * static_cast<double>(in[i]) - m)), 2) << in[i];
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ExpandedFunction,
                          ::testing::Values(Function{Op::kExp, [](double x) { return std::exp(x); }},
                                            Function{Op::kExpm1, [](double x) { return std::expm1(x); }},

@@ -83,6 +83,46 @@ def test_gradients():
     close(*results)
 
 
+@pytest.mark.parametrize("kind", ["expanded", "one row", "dense", "number", "float expanded", "float with gradient", "transposed"])
+def test_attention_with_a_mask(kind):
+    """A mask goes to the fused attention operator, dense in its last dimension and else as expanded as it was."""
+    masks = {
+        "expanded": lambda: (torch.arange(12) >= 3)[:, None].expand(2, 1, 12, 12),
+        "one row": lambda: torch.ones(2, 1, 1, 12, dtype=torch.bool).expand(2, 4, 12, 12),
+        "dense": lambda: torch.ones(12, 12, dtype=torch.bool).tril(),
+        "number": lambda: torch.tensor(0.5).expand(2, 1, 12, 12),
+        "float expanded": lambda: torch.randn(2, 1, 12, 1).expand(2, 4, 12, 12),
+        "float with gradient": lambda: torch.randn(1, 4, 12, 1, requires_grad=True),
+        "transposed": lambda: torch.randn(12, 12).t(),
+    }
+
+    def attention(q, k, v, mask):
+        return F.scaled_dot_product_attention(q * 2, k, v, mask.expand(2, 4, 12, 12) if mask.requires_grad else mask, scale=0.3).relu()
+
+    inputs = [torch.randn(2, 4, 12, 8) for _ in range(3)]
+    mask = masks[kind]()
+    with framefuse.capture_logs("fusion") as records, torch.no_grad():
+        close(compiled(attention)(*inputs, mask), attention(*inputs, mask))
+    assert any("_scaled_dot_product_flash_attention_for_cpu" in text for _, text in records), records
+    results = []
+    for call in (compiled(attention), attention):
+        own = [t.detach().clone().requires_grad_() for t in inputs]
+        own_mask = mask.detach().clone().requires_grad_() if mask.requires_grad else mask
+        result = call(*own, own_mask)
+        result.square().sum().backward()
+        results.append([result, *(t.grad for t in own), own_mask.grad if mask.requires_grad else own_mask])
+    close(*results, scale=10)
+
+
+def test_masks_are_made_dense():
+    from framefuse._torch_backend import _dense_mask
+
+    mask = (torch.arange(12) >= 3)[:, None].expand(2, 1, 12, 12)
+    dense = _dense_mask(mask)
+    assert dense.equal(mask) and dense.stride(0) == 0 and dense.stride()[2:] == (12, 1) and _dense_mask(dense) is dense
+    assert _dense_mask(torch.tensor(True)).shape == () and _dense_mask(torch.ones(3, 0).t().expand(2, 0, 3)).shape == (2, 0, 3)
+
+
 def test_an_output_without_gradient():
     def f(x):
         return x * 2, (x > 0), x.detach() + 1

@@ -119,6 +119,20 @@ class BodyPrinter {
 
   bool IsVector(int b) const { return buffer(b).inner == Inner::kContiguous; }
   bool IsTile(int b) const { return buffer(b).inner == Inner::kTransposed && k_.skeleton == Skeleton::kTransposed; }
+  // Tiles of halves are kept as pairs of columns, and read by whole vectors.
+  bool IsPaired(int b) const {
+    return IsTile(b) && kernel_ir::ElementSize(buffer(b).dtype) == 2 && f_.vector == 8 && kTile == 64;
+  }
+  // Whether loops over elements write some, and not only reduce them.
+  bool StoresElements() const {
+    for (const Block& block : k_.blocks) {
+      for (ValueId id : block.code) {
+        if (inst(id).op != Op::kStore || level(id) != Level::kElement) continue;
+        if (k_.skeleton != Skeleton::kColumn || &block == &k_.blocks.front()) return true;
+      }
+    }
+    return false;
+  }
   // Vectors are whole here: their loads and stores need not be told how much of them there is, nor lanes be guarded.
   bool Whole() const { return f_.exact || lanes_ != LanesAre::kGuarded; }
   std::string Access(const char* what) const { return absl::StrCat(what, Whole() ? "_vec(" : "_part("); }
@@ -143,8 +157,23 @@ class BodyPrinter {
                    : absl::StrCat(Guard(), " ? ", value, " : (", LaneType(in.type), ")0");
       }
       default:
-        return f_.half && in.type == kernel_ir::Type::kF32 ? ForHalf(id) : Expression(k_, in);
+        if (in.type != kernel_ir::Type::kF32) return Expression(k_, in);
+        if (in.op == Op::kExp && OnlySummedBesideOne(id)) return absl::StrCat("exp_beside_one(v", in.args[0], ")");
+        if (in.op == Op::kTanh && in.imm == kernel_ir::kToBFloat16)
+          return absl::StrCat("tanh_for_bf16(v", in.args[0], ")");
+        return f_.half ? ForHalf(id) : Expression(k_, in);
     }
+  }
+
+  // The largest term of the sum is e^0.
+  bool OnlySummedBesideOne(ValueId id) const {
+    if (!kernel_ir::IsBelowRowMax(k_, inst(id).args[0])) return false;
+    for (const Inst& user : k_.insts) {
+      for (int i = 0; i < kernel_ir::Arity(user.op); ++i) {
+        if (user.args[static_cast<std::size_t>(i)] == id && user.op != Op::kReduceSum) return false;
+      }
+    }
+    return true;
   }
 
   // Where only halves are written: what is exact to a few of their roundings.
@@ -220,6 +249,7 @@ class BodyPrinter {
   std::string ElementLoad(const Inst& in, const Body& body) const {
     if (IsVector(in.slot) && lanes_ != LanesAre::kSingle)
       return absl::StrCat("load(x", in.slot, Held(in.slot) || InCopies(in.slot) ? body.copy : "", ".e[k])");
+    if (IsPaired(in.slot)) return absl::StrCat("load(z", in.slot, ".e[k])");
     if (IsTile(in.slot)) return absl::StrCat("load(t", in.slot, "[tr][tc + k])");
     const std::string value = absl::StrCat("load(*(", Place(in, "i + k"), "))");
     return Guard().empty() ? value : absl::StrCat(Guard(), " ? ", value, " : (", LaneType(in.type), ")0");
@@ -265,8 +295,10 @@ class BodyPrinter {
     return out;
   }
 
-  void LoadVector(int b, const std::string& name) {
-    Line(absl::StrCat(Access("load"), name, ", ", Place({Op::kLoad, {}, {}, b, 0}, "i"), Extent(), ");"));
+  // `once`: the kernel reads it a single time and writes little.
+  void LoadVector(int b, const std::string& name, bool once = false) {
+    const std::string load = once && Whole() ? "load_once(" : Access("load");
+    Line(absl::StrCat(load, name, ", ", Place({Op::kLoad, {}, {}, b, 0}, "i"), Extent(), ");"));
   }
   std::string VectorType(int b) const {
     return absl::StrCat("Vec<", MemoryType(buffer(b).dtype), ", ", f_.vector, ">");

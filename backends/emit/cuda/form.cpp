@@ -17,9 +17,8 @@ using kernel_ir::Skeleton;
 
 constexpr std::int64_t kMostRegisters = 64;  // that a row's chunks may take
 constexpr std::int64_t kMostChunks = 4, kGoodChunks = 2;
-constexpr int kMostCode = 800;         // weight of what is unrolled
-constexpr int kShortCode = 80;         // that waits for memory
-constexpr std::int64_t kFewRows = 64;  // of a column
+constexpr int kMostCode = 800;   // weight of what is unrolled
+constexpr int kShortCode = 240;  // that waits for memory
 constexpr std::int64_t kWantedBlocks = 132 * 4;
 constexpr std::int64_t kMostBlocks = (1ll << 31) - 1;
 
@@ -45,17 +44,19 @@ int Weight(const Kernel& k) {
 }
 
 int VectorFor(const Kernel& k, const LaunchShape& shape) {
-  int least = 16, most = 1;
+  int least = 16, most = 1, most_read = 1;
   for (const kernel_ir::Buffer& b : k.buffers) {
     if (!IsVector(b)) continue;
     least = std::min(least, ElementSize(b.dtype));
     most = std::max(most, ElementSize(b.dtype));
+    if (!b.written) most_read = std::max(most_read, ElementSize(b.dtype));
   }
   int vector = std::clamp(16 / least, 1, 8);
   while (vector > 1 && (vector * most > 32 || vector * Weight(k) > kMostCode)) vector /= 2;
   const bool rows = !shape.extents.empty();
   while (vector > 1 && (vector > shape.inner || (rows && shape.inner % vector != 0))) vector /= 2;
   if (k.skeleton == Skeleton::kColumn) {
+    while (vector > 1 && vector * most_read > 16) vector /= 2;
     while (vector > 1 && vector * 32 > std::max<std::int64_t>(shape.inner, 32)) vector /= 2;
   }
   return vector;
@@ -92,6 +93,11 @@ std::int64_t ChunkRegisters(const Kernel& k, const LaunchShape& shape, int vecto
   return std::max<std::int64_t>(n, 1);
 }
 
+bool WritesVectors(const Kernel& k) {
+  return std::any_of(k.buffers.begin(), k.buffers.end(),
+                     [](const kernel_ir::Buffer& b) { return b.written && b.inner != Inner::kUniform; });
+}
+
 // Values that change with the segment are computed with each chunk of it; a store is not done twice.
 bool StoresBySegment(const Kernel& k) {
   const std::vector<kernel_ir::Level> levels = kernel_ir::ComputeLevels(k);
@@ -111,7 +117,9 @@ void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, CudaFor
     const auto double_past = [&](std::int64_t enough, int limit) {
       while (form->row_threads < limit && chunks(form->row_threads) > enough) form->row_threads *= 2;
     };
-    double_past(std::max(std::min(most, kGoodChunks), shape.segments), 512);
+    // A row that is only reduced needs few threads, which share fewer partial results.
+    const std::int64_t good = WritesVectors(k) ? kGoodChunks : kMostChunks;
+    double_past(std::max(std::min(most, good), shape.segments), 512);
     double_past(most, 1024);
     form->chunks = static_cast<int>(chunks(form->row_threads));
     form->segments = static_cast<int>(shape.segments);
@@ -182,11 +190,12 @@ CudaForm ChooseForm(const Kernel& k, const LaunchShape& shape, bool constant) {
       ChooseRow(k, shape, constant, &form);
       break;
     case Skeleton::kColumn:
-      form.unroll = reads <= 1 && shape.extents.back() > kFewRows ? 4 : reads <= 3 ? 2 : 1;
+      form.unroll = reads <= 1 && shape.extents.back() >= 4 * form.threads / 32 ? 4 : reads <= 3 ? 2 : 1;
       break;
     case Skeleton::kTransposed:
       break;
     default:
+      form.threads = 128;
       form.unroll = form.exact && reads <= 1 && form.vector * Weight(k) <= kShortCode ? 2 : 1;
       if (Count(k, form, shape).blocks < kWantedBlocks) form.unroll = 1;
       break;
@@ -211,6 +220,7 @@ CudaForm TableForm(const Kernel& k, const CudaForm& form) {
   const int fixed = CudaSizes(k, table).count(), each = static_cast<int>(k.buffers.size()) + 1;
   table.tensors = std::max(1, (kMostWords - fixed) / each);
   table.exact = table.narrow = false;
+  table.threads = 256;
   table.unroll = 1;
   return table;
 }

@@ -133,6 +133,20 @@ FF_INLINE float normal_power_of_two(float v) {
 }
 )",
      true},
+    {"tanh_for_bf16", R"(FF_INLINE float tanh_for_bf16(float v) {
+  float r;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(v));
+  return r;
+}
+)",
+     true},
+    {"read_once", R"(FF_INLINE uint4 read_once(const uint4* p) {
+  uint4 r;
+  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(p));
+  return r;
+}
+)",
+     true},
     {"max_nan",
      "template <class T> FF_INLINE T max_nan(T a, T b) { return a != a ? a : (b != b ? b : (a > b ? a : b)); }\n"},
     {"min_nan",
@@ -155,6 +169,9 @@ FF_INLINE float exp_for_half(float x) {
 FF_INLINE float sigmoid_for_half(float x) {
   return 0.25f * reciprocal_of_normal(0.25f + normal_power_of_two(fmaf(x, -1.44269504f, -2.0f)));
 }
+)"},
+    {"exp_beside_one", R"(// x at most 0; exact to 2e-7 of 1: for sums with a term of 1.
+FF_INLINE float exp_beside_one(float x) { return normal_power_of_two(x * 1.44269504f); }
 )"},
     {"tanh_beside_one", R"(// Exact to 2e-7 of 1: where 1 is added.
 FF_INLINE float tanh_beside_one(float x) {
@@ -208,6 +225,14 @@ template <class T, int V> struct alignas(V * sizeof(T) < 16 ? V * sizeof(T) : 16
   for (int j = 0; j < Whole::words; ++j) ((typename Whole::W*)&x)[j] = ((const typename Whole::W*)p)[j];
 }
 )"},
+    {"load_once", R"(// What will not be read again.
+template <class W> FF_INLINE W read_once(const W* p) { return *p; }
+template <class T, int V> FF_INLINE void load_once(Vec<T, V>& x, const T* p) {
+  typedef Vec<T, V> Whole;
+#pragma unroll
+  for (int j = 0; j < Whole::words; ++j) ((typename Whole::W*)&x)[j] = read_once(((const typename Whole::W*)p) + j);
+}
+)"},
     {"load_part", R"(// `fast`: p is aligned; n: how many elements are there.
 template <class T, int V> FF_INLINE void load_part(Vec<T, V>& x, const T* p, int n, bool fast) {
   if (fast && n >= V) {
@@ -222,6 +247,7 @@ template <class T, int V> FF_INLINE void load_part(Vec<T, V>& x, const T* p, int
   }
 }
 )"},
+    {"pair", "template <class T> FF_INLINE u32 pair(T a, T b) { return (u32)*(u16*)&a | (u32)*(u16*)&b << 16; }\n"},
     {"Lanes", R"(template <class L, int V> struct Lanes { L e[V]; };
 )"},
     {"pack_all", R"(template <class T, class L, int V> FF_INLINE void pack_all(Vec<T, V>& x, const Lanes<L, V>& y) {

@@ -160,7 +160,7 @@ class Printer : private BodyPrinter {
       Line(StrCat("Lanes<", LaneType(inst(value).type), ", ", f_.vector, "> s", slot, "[", f_.chunks, "];"));
     }
     OpenChunk();
-    for (int b : held_) LoadVector(b, StrCat("x", b, "[c]"));
+    for (int b : held_) LoadVector(b, StrCat("x", b, "[c]"), !StoresElements());
     CloseChunk();
   }
 
@@ -314,7 +314,7 @@ class Printer : private BodyPrinter {
         copies_.insert(b);
       }
       OpenRowCopies(warps, last);
-      for (int b : VectorReads(body.values)) LoadVector(b, StrCat("x", b, "[u]"));
+      for (int b : VectorReads(body.values)) LoadVector(b, StrCat("x", b, "[u]"), !StoresElements());
       CloseCopies();
       OpenRowCopies(warps, last);
     } else {
@@ -408,6 +408,12 @@ class Printer : private BodyPrinter {
     }
     Line("__syncthreads();");
     OpenTilePart(parts, last);
+    for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
+      if (!IsPaired(static_cast<int>(b))) continue;
+      Line(StrCat(VectorType(static_cast<int>(b)), " z", b, ";"));
+      Line(StrCat("load_vec(z", b, ", (const ", MemoryType(buffer(static_cast<int>(b)).dtype), "*)&t", b, "[tr * ",
+                  kTile / 2, " + (tc / 8 ^ tr / 8) * 4]);"));
+    }
     PointScalars(block);
     EmitBody(body);
     CloseCopies();
@@ -428,6 +434,7 @@ class Printer : private BodyPrinter {
   }
 
   void TurnTile(int b) {
+    if (IsPaired(b)) return TurnPairs(b);
     const int down = kTile / f_.vector, pad = ElementSize(buffer(b).dtype) <= 2 ? 2 : 1;
     Line(StrCat("__shared__ ", MemoryType(buffer(b).dtype), " t", b, "[", kTile, "][", kTile + pad, "];"));
     const int parts = kTile * down / f_.threads;
@@ -435,15 +442,42 @@ class Printer : private BodyPrinter {
     Open(StrCat("for (int j = threadIdx.x; j < ", kTile * down, "; j += ", f_.threads, ")"));
     Line(StrCat("const int tc = j / ", down, ", tr = (j % ", down, ") * ", f_.vector, ";"));
     Open("if (left + tc < inner && top + tr < rows)");
-    const std::string there = "rows - (top + tr)";
-    Line(StrCat("const int n = ", there, " < ", f_.vector, " ? (int)(", there, ") : ", f_.vector, ";"));
-    Line(StrCat(VectorType(b), " x;"));
-    Line(StrCat("load_part(x, q", b, " + (top + tr) + (left + tc) * ", S(at_.InnerStride(b)), ", n, ",
-                f_.exact ? "true" : "fast", ");"));
+    LoadDown(b, "x", "tc");
     Line("#pragma unroll");
     Line(StrCat(Lanes(), " t", b, "[tr + k][tc] = x.e[k];"));
     Close();
     Close();
+  }
+
+  // Columns two by two, so that all of shared memory's ways are whole words. Groups of eight columns lie in another
+  // order in each band of eight rows: then neither the writes down nor the reads across meet in a bank.
+  void TurnPairs(int b) {
+    const std::string t = StrCat("t", b);
+    Line(StrCat("__shared__ __align__(16) u32 ", t, "[", kTile * kTile / 2, "];"));
+    Line("#pragma unroll");
+    Open(StrCat("for (int j = threadIdx.x; j < ", kTile * kTile / 16, "; j += ", f_.threads, ")"));
+    Line("const int p = j / 8, tr = (j % 8) * 8;");
+    Open("if (left + 2 * p < inner && top + tr < rows)");
+    LoadDown(b, "x", "2 * p");
+    Line(StrCat(VectorType(b), f_.exact ? " y;" : " y = x;"));  // exact: the columns are even
+    if (!f_.exact) Line("if (left + 2 * p + 1 < inner)");
+    LoadDown(b, "y", "2 * p + 1");
+    Line("#pragma unroll");
+    Line(StrCat(Lanes(), " ", t, "[(tr + k) * ", kTile / 2,
+                " + ((p / 4) ^ (j % 8)) * 4 + p % 4] = pair(x.e[k], y.e[k]);"));
+    Close();
+    Close();
+  }
+
+  // A vector down column `tc`, into the variable `x`, which is declared where it is new.
+  void LoadDown(int b, const char* x, const char* tc) {
+    const std::string there = "rows - (top + tr)";
+    if (x[0] == 'x') {
+      Line(StrCat("const int n = ", there, " < ", f_.vector, " ? (int)(", there, ") : ", f_.vector, ";"));
+      Line(StrCat(VectorType(b), " x;"));
+    }
+    Line(StrCat("load_part(", x, ", q", b, " + (top + tr) + (left + ", tc, ") * ", S(at_.InnerStride(b)), ", n, ",
+                f_.exact ? "true" : "fast", ");"));
   }
   std::set<ValueId> early_;  // values of a row that are known before its first loop
 };
