@@ -141,8 +141,11 @@ Value Capture::Adopt(BorrowedRef original, SourceId source) {
 // Whether one of two, a dict and an object whose attributes it holds, is adopted and the other was: writes to one are
 // seen in the other.
 bool Capture::IsDictOfInstance(TrackedKind kind, BorrowedRef original) {
-  if (kind == TrackedKind::kDict) return instance_dicts_.contains(original.get());
-  if (kind != TrackedKind::kInstance) return false;
+  if (kind == TrackedKind::kDict) {
+    const auto is_globals = [&](const FrameRecord& f) { return GlobalsOf(*f.activation).get() == original.get(); };
+    return instance_dicts_.contains(original.get()) || absl::c_any_of(frames_, is_globals);
+  }
+  if (kind != TrackedKind::kInstance && kind != TrackedKind::kModule) return false;
   PyObject* dict = frame_ops::RawInstanceDict(original);
   if (dict == nullptr) return false;
   instance_dicts_.insert(dict);
@@ -276,7 +279,8 @@ void Capture::GuardDictsOfInstances() {
   for (const auto& t : tracked_.all()) {
     if (t->source == kNoSource) continue;
     if (t->kind == TrackedKind::kDict) dicts.push_back(t.get());
-    const bool has_dict = t->kind == TrackedKind::kInstance && t->original.type()->tp_dictoffset != 0;
+    const bool attributes = t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kModule;
+    const bool has_dict = attributes && t->original.type()->tp_dictoffset != 0;
     if (has_dict) instances.push_back(t.get());
     if (has_dict && t->mutated()) written_instances.push_back(t.get());
   }
