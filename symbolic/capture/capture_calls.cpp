@@ -151,6 +151,12 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
 }
 
 Value Capture::CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  constexpr Py_ssize_t kDigitsOfAnySetting = 640;  // sys.set_int_max_str_digits takes no less
+  const bool reads_number = callable.get() == reinterpret_cast<PyObject*>(&PyLong_Type) && !args.empty();
+  if (reads_number && (PyUnicode_Check(args[0].object.get()) || PyBytes_Check(args[0].object.get())) &&
+      PyObject_Size(args[0].object.get()) > kDigitsOfAnySetting) {
+    return Break(GraphBreakKind::kOpaqueObject, "int() of a text of more than 640 digits");
+  }
   Ref result = Ref::Steal(Native([&] { return Vectorcall(callable, args, kwnames); }));
   return Wrap(std::move(result));
 }

@@ -1,5 +1,7 @@
 """f-strings, format, % and str methods; __format__, __repr__ and __str__ of user classes."""
 
+import sys
+
 from conformance.program import Args, Case, program
 from conformance.sample import matrix, vector
 
@@ -218,3 +220,31 @@ def textwrap_and_string_constants():
         )
 
     return Case(f, vector(), "  a\n  b")
+
+
+_LONG_NUMBER = 10**5000
+_LONG_TEXT = "9" * 5000
+
+
+@program(whole=False)
+def digits_allowed_by_the_interpreter():
+    before = sys.get_int_max_str_digits()
+
+    def f(x):
+        caught = []
+        for convert, value in ((str, _LONG_NUMBER), (int, _LONG_TEXT)):
+            try:
+                caught.append(convert(value) is not None)
+            except ValueError as error:
+                caught.append(str(error))
+        return x + 1, caught
+
+    return Case(
+        f,
+        vector(),
+        then=[
+            lambda: sys.set_int_max_str_digits(0),
+            lambda: sys.set_int_max_str_digits(700),
+            lambda: sys.set_int_max_str_digits(before),
+        ],
+    )
