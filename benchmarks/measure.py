@@ -8,6 +8,7 @@ import argparse
 import gc
 import json
 import math
+import os
 import pathlib
 import platform
 import statistics
@@ -26,6 +27,7 @@ def arguments(description, default_rounds, training=False, options=None):
     parser.add_argument("--rounds", type=int, default=default_rounds, help="measurements of each rival")
     parser.add_argument("--check", action="store_true", help="does it run: one round, nothing is written")
     parser.add_argument("--out", type=pathlib.Path, help="write the rows to this JSON file")
+    parser.add_argument("--machine", help="what to call this machine in that file, and what else ran on it")
     if options:
         options(parser)
     if training:
@@ -51,13 +53,13 @@ def interleaved(rivals, rounds):
     return results
 
 
-def seconds_of(function):
+def seconds_of(function, clock=time.perf_counter):
     gc.collect()
-    start = time.perf_counter()
+    start = clock()
     function()
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def seconds_per_call(function, least=0.02, clock=time.perf_counter):
@@ -135,6 +137,7 @@ def environment(parsed):
     device = torch.cuda.get_device_name() if parsed.device.type == "cuda" else platform.processor() or platform.machine()
     return {
         "device": device,
+        "machine": parsed.machine or f"{os.cpu_count()} CPU cores",
         "torch": torch.__version__,
         "python": platform.python_version(),
         "threads": torch.get_num_threads(),

@@ -1,5 +1,7 @@
 #include "symbolic/capture/call_rules.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -183,6 +185,20 @@ MethodEffect BuiltinMethodEffect(PyTypeObject* type, std::string_view name) {
   }
   if (name == "__reduce__" || name == "__reduce_ex__") return MethodEffect::kUnlisted;
   return ReadOnlyTypes().contains(type) ? MethodEffect::kReads : MethodEffect::kUnlisted;
+}
+
+bool MovesItemsOnly(PyTypeObject* type, std::string_view name) {
+  static constexpr std::string_view kOfSequences[] = {"append",  "insert",      "pop",        "clear",
+                                                      "reverse", "copy",        "extend",     "__getitem__",
+                                                      "__len__", "__setitem__", "__delitem__"};
+  static constexpr std::string_view kOfDicts[] = {"get",         "pop",         "setdefault",  "clear",
+                                                  "copy",        "__len__",     "__getitem__", "__setitem__",
+                                                  "__delitem__", "__contains__"};
+  const auto among = [&](const auto& names) {
+    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  };
+  if (type == &PyList_Type || type == &PyTuple_Type) return among(kOfSequences);
+  return type == &PyDict_Type && among(kOfDicts);
 }
 
 namespace {

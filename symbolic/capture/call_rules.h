@@ -68,6 +68,9 @@ void LoadCallRules();
 // How a method `name` of an exact builtin type behaves towards its self.
 enum class MethodEffect : std::uint8_t { kUnlisted, kReads, kWrites };
 MethodEffect BuiltinMethodEffect(PyTypeObject* type, std::string_view name);
+// A method of list, tuple or dict that moves or counts items, looks at none of them and returns nothing that reads
+// them later.
+bool MovesItemsOnly(PyTypeObject* type, std::string_view name);
 
 // True for builtin torch functions that go through the dispatcher (torch._C._VariableFunctions, torch._C._nn …).
 bool IsDispatcherFunction(BorrowedRef builtin);

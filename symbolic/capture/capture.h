@@ -140,6 +140,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool PrepareNative(BorrowedRef object, bool allow_instances);
   bool PrepareContents(BorrowedRef object, bool tracked, bool allow_instances);
   bool PrepareNative(ValueView v, bool allow_instances = true);
+  // As PrepareNative, for C code that moves the items of a list, tuple or dict and looks at none.
+  bool PrepareOuter(ValueView v);
   bool PrepareAll(absl::Span<const ValueView> values, bool allow_instances = true);
   bool MarkReplaced(Tracked& t);  // false: broke
 

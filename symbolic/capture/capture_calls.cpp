@@ -396,7 +396,8 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
       frame_ops::SharesKeys(t->original)) {
     return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an object's attributes"));
   }
-  if (!PrepareAll(args)) return Value();
+  const bool outer = MovesItemsOnly(descriptor->d_type, name);
+  if (!(outer ? PrepareOuter(self) : PrepareNative(self)) || !PrepareAll(args.subspan(1))) return Value();
   if (t != nullptr && effect == MethodEffect::kWrites && !MarkReplaced(*t)) return Value();
   return CallNative(callable.object, args, kwnames);
 }

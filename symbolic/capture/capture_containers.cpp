@@ -240,6 +240,16 @@ bool Capture::PrepareNative(ValueView v, bool allow_instances) {
   return PrepareNative(v.object, allow_instances);
 }
 
+bool Capture::PrepareOuter(ValueView v) {
+  PyObject* o = v.object;
+  if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o) && !PyDict_CheckExact(o)) return PrepareNative(v);
+  Tracked* t = tracked_.Find(v.object);
+  if (t == nullptr) return true;
+  if (!t->is_container()) return PrepareNative(v);
+  Realise(*t, true);
+  return !control.unwinding;
+}
+
 bool Capture::PrepareAll(absl::Span<const ValueView> values, bool allow_instances) {
   for (const ValueView& v : values) {
     if (!PrepareNative(v, allow_instances)) return false;
@@ -317,6 +327,9 @@ bool Capture::PrepareContents(BorrowedRef object, bool tracked, bool allow_insta
     while (PyDict_Next(o, &position, &key, &value)) {
       if (!PrepareNative(BorrowedRef(value), allow_instances)) return false;
     }
+  } else if (!tracked && (PyDictValues_Check(o) || PyDictItems_Check(o))) {
+    return PrepareNative(BorrowedRef(reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(o)->dv_dict)),
+                         allow_instances);
   } else if (!tracked && Py_TYPE(o) == AttrGetterType()) {
     return BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls operator.attrgetter");
   } else if (!tracked && PyMethod_Check(o)) {

@@ -199,7 +199,10 @@ Truth Capture::Contains(Activation& act, ValueView item, ValueView container) {
   if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
     return BreakTruth(GraphBreakKind::kOpaqueObject, "a key that is no string in the __dict__ of an object");
   }
-  if (!PrepareNative(item) || !PrepareNative(container)) return Truth::kError;
+  const bool looks_at_keys_only = PyDict_CheckExact(container.object.get());
+  if (!PrepareNative(item) || !(looks_at_keys_only ? PrepareOuter(container) : PrepareNative(container))) {
+    return Truth::kError;
+  }
   const Truth result = Native([&] { return native_.Contains(act, item, container); });
   return CheckTracer() ? result : Truth::kError;
 }
@@ -246,7 +249,7 @@ Value Capture::GetLength(Activation& act, ValueView v) {
     if (control.unwinding || size < 0) return Value();
     return Value{Ref::Steal(PyLong_FromLongLong(size)), kNoSource};
   }
-  if (!PrepareNative(v)) return Value();
+  if (!PrepareOuter(v)) return Value();
   BorrowedRef method;
   if ((v.object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) method = LookupInType(v.object.type(), "__len__");
   if (method && PyFunction_Check(method.get())) {
@@ -329,7 +332,7 @@ Value Capture::GetItem(Activation& act, ValueView container, ValueView key) {
       return CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kPush);
     }
   }
-  if (!PrepareNative(container) || !PrepareNative(key)) return Value();
+  if (!PrepareOuter(container) || !PrepareNative(key)) return Value();
   if (t != nullptr && t->kind == TrackedKind::kDict && !PyDict_CheckExact(t->representative.get()) &&
       !PyODict_CheckExact(t->representative.get())) {
     if (!MarkReplaced(*t)) return Value();  // a defaultdict's look-up may insert
@@ -381,7 +384,7 @@ bool Capture::SetItem(Activation& act, ValueView container, ValueView key, Value
           CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kDrop));
     }
   }
-  if (!PrepareNative(container) || !PrepareNative(key) || (Consume(value), false)) return false;
+  if (!PrepareOuter(container) || !PrepareNative(key) || (Consume(value), false)) return false;
   const bool fake = IsFakeTensor(container.object);
   // A slice and a tensor take the value's items, not the value.
   if ((fake || PySlice_Check(key.object.get())) && !PrepareNative(value)) return false;
@@ -417,7 +420,7 @@ bool Capture::DeleteItem(Activation& act, ValueView container, ValueView key) {
           CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kDrop));
     }
   }
-  if (!PrepareNative(container) || !PrepareNative(key)) return false;
+  if (!PrepareOuter(container) || !PrepareNative(key)) return false;
   if (t != nullptr && !MarkReplaced(*t)) return false;
   const bool done = Native([&] { return native_.DeleteItem(act, container, key); });
   return CheckTracer() && done;

@@ -6,6 +6,7 @@ import functools
 import operator
 import random
 import sys
+import time
 import types
 
 import framefuse
@@ -284,3 +285,56 @@ def test_namespaces_and_default_dicts_live_in_a_capture():
         result, made, grouped, equal = compiled(torch.ones(1))
         assert (result.item(), state.n, equal) == (n, n, True)
         assert made.items is state.items and grouped["b"] == [] and len(grouped["a"]) == 1
+
+
+def test_containers_that_were_only_moved_are_guarded_where_they_are_read():
+    """append, pop, copy and subscripts look at no item; sorted() and str() look at all of them, to any depth."""
+
+    class Box:
+        def __init__(self):
+            self.a, self.b = [3, 1], [[2], [5, 4]]
+
+    def moved(x, box):
+        parts, table = [], {"a": box.a}
+        parts.append(box.a)
+        parts.insert(0, box.b[1])
+        table["b"] = box.b[0]
+        views = table.values()
+        table.setdefault("c", box.b[1])
+        last = parts.pop()
+        both = parts.copy()
+        both.extend([last])
+        del parts[0]
+        return x * len(parts) + sorted(both)[0][0] + sorted(views)[-1][0] * len(table), str(both), list(table.items())
+
+    box, x = Box(), torch.ones(2)
+    compiled = framefuse.compile(moved, backend="aten", fullgraph=True)
+
+    def check():
+        got, expected = compiled(x, box), moved(x, box)
+        assert torch.equal(got[0], expected[0]) and got[1:] == expected[1:]
+
+    check()
+    for change in (lambda: box.a.append(9), lambda: box.b[1].insert(0, 0), lambda: box.b[0].clear() or box.b[0].append(8)):
+        change()
+        check()
+        check()
+
+
+def test_long_lists_take_as_long_as_they_are_long():
+    def fill(x, n):
+        items = []
+        for i in range(n):
+            items.append(i)
+            items[-1] = i + len(items)
+        return x + items[-1]
+
+    def seconds(n):
+        framefuse.reset()
+        compiled = framefuse.compile(fill, backend="aten", fullgraph=True)
+        start = time.thread_time()
+        assert torch.equal(compiled(torch.ones(1), n), torch.ones(1) + 2 * n - 1)
+        return time.thread_time() - start
+
+    seconds(10)
+    assert min(seconds(4000) for _ in range(3)) < 20 * min(seconds(500) for _ in range(3))
