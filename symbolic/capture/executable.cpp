@@ -38,9 +38,10 @@ struct WrittenInput {
 
 c10::VariableVersion CounterOf(const at::Tensor& t) { return t.unsafeGetTensorImpl()->version_counter(); }
 
-// A tensor and its views have one version counter; whether two have cannot be asked.
+const void* MemoryOf(const at::Tensor& t) { return t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(); }
+
+// A tensor and its views, in the same memory, have one version counter; whether two have cannot be asked.
 bool ShareCounter(const at::Tensor& a, const at::Tensor& b) {
-  if (!a.storage().is_alias_of(b.storage())) return false;
   c10::VariableVersion counter = CounterOf(a);
   const std::int64_t before = counter.current_version();
   const std::int64_t other = b._version();
@@ -57,21 +58,28 @@ class VersionKeeper {
     for (const WrittenInput& w : written) {
       const at::Tensor& t = inputs[w.index];
       if (t.is_inference()) continue;
-      const auto same = std::find_if(targets_.begin(), targets_.end(),
-                                     [&](const auto& target) { return ShareCounter(*target.first, t); });
+      const void* memory = MemoryOf(t);
+      const auto same = std::find_if(targets_.begin(), targets_.end(), [&](const Target& target) {
+        return target.memory == memory && ShareCounter(*target.tensor, t);
+      });
       if (same != targets_.end()) {
-        same->second += w.bumps;
+        same->version += w.bumps;
       } else {
-        targets_.emplace_back(&t, t._version() + w.bumps);
+        targets_.push_back({memory, &t, t._version() + w.bumps});
       }
     }
   }
   void Apply() const {
-    for (const auto& [tensor, version] : targets_) CounterOf(*tensor).set_version(version);
+    for (const Target& target : targets_) CounterOf(*target.tensor).set_version(target.version);
   }
 
  private:
-  absl::InlinedVector<std::pair<const at::Tensor*, std::int64_t>, 2> targets_;
+  struct Target {
+    const void* memory = nullptr;
+    const at::Tensor* tensor = nullptr;
+    std::int64_t version = 0;
+  };
+  absl::InlinedVector<Target, 2> targets_;
 };
 
 // Version counters of what the graph made, as eager's in-place operators would leave them. Empty where something may be
