@@ -1,6 +1,7 @@
 """Sources travel with their values through slots and stack; nothing is leaked by runs, pauses and errors."""
 
 import gc
+import os
 import sys
 import unittest
 
@@ -139,7 +140,8 @@ class LeaksTest(unittest.TestCase):
             # A single object lost by a single program in each run would be `rounds`.
             self.assertLess(min(objects for objects, _, _ in growth), rounds // 2, how)
             self.assertLess(min(blocks for _, blocks, _ in growth), rounds // 2, how)
-            self.assertLess(min(kilobytes for _, _, kilobytes in growth), 200, how)
+            if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # it keeps what is freed, in quarantine
+                self.assertLess(min(kilobytes for _, _, kilobytes in growth), 200, how)
 
     def test_code_objects_die_with_their_bytecode(self):
         import weakref
