@@ -203,10 +203,11 @@ void Launch::RunTile(void* const* buffers, std::int64_t batch, std::int64_t row,
   const std::int64_t rows = std::min(kTileRows, rows_ - row), columns = std::min(width, shape_.inner - column);
   std::vector<std::int64_t> own = sizes_;
   own[SizesLayout::kInner] = columns;
-  Arguments a(*this, own.data());
   const auto tile_bytes = static_cast<std::size_t>(kTileRows * (width * 8 + 64));
-  static thread_local std::vector<char> tiles;
-  if (tiles.size() < tile_bytes * ir.buffers.size()) tiles.resize(tile_bytes * ir.buffers.size());
+  const auto scratch_bytes = static_cast<std::size_t>(scratch_rows_ * scratch_bytes_);
+  // Behind the arguments' scratch rows; whole cache lines, as vectors of 512 bits want them.
+  char* tiles = ThreadScratch(scratch_bytes + tile_bytes * ir.buffers.size()) + scratch_bytes;
+  Arguments a(*this, own.data());
   for (std::size_t b = 0; b < ir.buffers.size(); ++b) {
     const BufferStrides& strides = shape_.buffers[b];
     const int size = ElementSize(ir.buffers[b].dtype);
@@ -220,7 +221,7 @@ void Launch::RunTile(void* const* buffers, std::int64_t batch, std::int64_t row,
     }
     // An odd multiple of a cache line avoids conflicts between the tile's rows.
     const std::int64_t pitch = width * size + 64;
-    char* tile = tiles.data() + b * tile_bytes;
+    char* tile = tiles + b * tile_bytes;
     TransposeTile(size, at + column * strides.inner, strides.inner, tile, pitch, rows, columns);
     own[static_cast<std::size_t>(layout.Delta(static_cast<int>(b), 0))] = pitch;
     a.args[b] = tile;
