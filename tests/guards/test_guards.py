@@ -256,7 +256,7 @@ def test_explanations():
         (lambda g, s: g.equals(s, 3), 4, "L['x'] == 3 failed: 4"),
         (lambda g, s: g.equals(s, "a"), "b", "L['x'] == 'a' failed: 'b'"),
         (lambda g, s: g.type_is(s, int), 1.0, "type(L['x']) is int failed: float"),
-        (lambda g, s: g.type_is(s, Plain), 1, "type(L['x']) is test_guards.Plain failed: int"),
+        (lambda g, s: g.type_is(s, Plain), 1, "type(L['x']) is subjects.Plain failed: int"),
         (lambda g, s: g.identity(s, None), 1, "L['x'] is None failed: 1"),
         (lambda g, s: g.length(s, 2), [1], "len(L['x']) == 2 failed: 1"),
         (lambda g, s: g.keys(s, ["a"]), {"b": 1}, "list(L['x']) == ['a'] failed: ['b']"),

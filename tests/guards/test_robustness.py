@@ -104,7 +104,7 @@ def test_a_program_does_not_keep_its_code_alive():
     program, code = make()
     gc.collect()
     assert code() is None
-    assert program.explain(target, (4,)).startswith("L['x'] == 3 failed: 4 (test_guards.py:")
+    assert program.explain(target, (4,)).startswith("L['x'] == 3 failed: 4 (subjects.py:")
 
 
 def test_nothing_leaks():
@@ -223,6 +223,6 @@ def test_program_text():
     text = g.build().text("guards_fn")
     lines = text.splitlines()
     assert lines[0] == "def guards_fn(L, G, B, function):" and lines[-1] == "    return True"
-    location = f"test_guards.py:{fn.__code__.co_firstlineno}"
+    location = f"test_robustness.py:{fn.__code__.co_firstlineno}"
     assert f"    if not (L['n'] == 3): return False  # {location}" in lines
     assert any("is_tensor(L['x'], torch.Tensor, 'Float[2, 3] strides [3, 1] cpu')" in line for line in lines)
