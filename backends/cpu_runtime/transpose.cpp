@@ -22,21 +22,25 @@ void Plain(const char* from, std::int64_t from_stride, char* to, std::int64_t to
 }
 
 #if defined(__x86_64__)
-// 8 by 8 elements of 4 bytes in registers.
-__attribute__((target("avx2"))) void Block8x8(const char* from, std::int64_t from_stride, char* to,
-                                              std::int64_t to_stride) {
+// 8 by 8 elements of 4 bytes. The loops are unrolled for the arrays to be registers.
+__attribute__((target("avx2"), always_inline)) inline void Block8x8(const char* from, std::int64_t from_stride,
+                                                                    char* to, std::int64_t to_stride) {
   __m256 r[8], t[8];
+#pragma GCC unroll 8
   for (int j = 0; j < 8; ++j) r[j] = _mm256_loadu_ps(reinterpret_cast<const float*>(from + j * from_stride));
+#pragma GCC unroll 8
   for (int j = 0; j < 8; j += 2) {
     t[j] = _mm256_unpacklo_ps(r[j], r[j + 1]);
     t[j + 1] = _mm256_unpackhi_ps(r[j], r[j + 1]);
   }
+#pragma GCC unroll 8
   for (int j = 0; j < 8; j += 4) {
     r[j] = _mm256_shuffle_ps(t[j], t[j + 2], 0x44);
     r[j + 1] = _mm256_shuffle_ps(t[j], t[j + 2], 0xee);
     r[j + 2] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0x44);
     r[j + 3] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0xee);
   }
+#pragma GCC unroll 8
   for (int i = 0; i < 4; ++i) {
     _mm256_storeu_ps(reinterpret_cast<float*>(to + i * to_stride), _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
     _mm256_storeu_ps(reinterpret_cast<float*>(to + (i + 4) * to_stride), _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
@@ -44,19 +48,24 @@ __attribute__((target("avx2"))) void Block8x8(const char* from, std::int64_t fro
 }
 
 // 8 by 8 elements of 2 bytes.
-void HalfBlock8x8(const char* from, std::int64_t from_stride, char* to, std::int64_t to_stride) {
+__attribute__((always_inline)) inline void HalfBlock8x8(const char* from, std::int64_t from_stride, char* to,
+                                                        std::int64_t to_stride) {
   __m128i r[8], t[8];
+#pragma GCC unroll 8
   for (int j = 0; j < 8; ++j) r[j] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + j * from_stride));
+#pragma GCC unroll 8
   for (int j = 0; j < 4; ++j) {
     t[2 * j] = _mm_unpacklo_epi16(r[2 * j], r[2 * j + 1]);
     t[2 * j + 1] = _mm_unpackhi_epi16(r[2 * j], r[2 * j + 1]);
   }
+#pragma GCC unroll 8
   for (int j = 0; j < 8; j += 4) {
     r[j] = _mm_unpacklo_epi32(t[j], t[j + 2]);
     r[j + 1] = _mm_unpackhi_epi32(t[j], t[j + 2]);
     r[j + 2] = _mm_unpacklo_epi32(t[j + 1], t[j + 3]);
     r[j + 3] = _mm_unpackhi_epi32(t[j + 1], t[j + 3]);
   }
+#pragma GCC unroll 8
   for (int i = 0; i < 4; ++i) {
     auto* even = reinterpret_cast<__m128i*>(to + 2 * i * to_stride);
     auto* odd = reinterpret_cast<__m128i*>(to + (2 * i + 1) * to_stride);
@@ -65,16 +74,23 @@ void HalfBlock8x8(const char* from, std::int64_t from_stride, char* to, std::int
   }
 }
 
+// Blocks side by side in `from`, below each other in `to`.
+__attribute__((target("avx2"))) void WordBlocks(const char* from, std::int64_t from_stride, char* to,
+                                                std::int64_t to_stride, std::int64_t rows) {
+  for (std::int64_t i = 0; i < rows; i += 8) Block8x8(from + i * 4, from_stride, to + i * to_stride, to_stride);
+}
+void HalfBlocks(const char* from, std::int64_t from_stride, char* to, std::int64_t to_stride, std::int64_t rows) {
+  for (std::int64_t i = 0; i < rows; i += 8) HalfBlock8x8(from + i * 2, from_stride, to + i * to_stride, to_stride);
+}
+
 // Whole blocks in registers, the edges one by one.
-template <typename T, void (*Block)(const char*, std::int64_t, char*, std::int64_t)>
+template <typename T, void (*Blocks)(const char*, std::int64_t, char*, std::int64_t, std::int64_t)>
 void InBlocks(const char* from, std::int64_t from_stride, char* to, std::int64_t to_stride, std::int64_t rows,
               std::int64_t columns) {
   constexpr std::int64_t kSize = sizeof(T);
   const std::int64_t full_rows = rows / 8 * 8, full_columns = columns / 8 * 8;
   for (std::int64_t j = 0; j < full_columns; j += 8) {
-    for (std::int64_t i = 0; i < full_rows; i += 8) {
-      Block(from + j * from_stride + i * kSize, from_stride, to + i * to_stride + j * kSize, to_stride);
-    }
+    Blocks(from + j * from_stride, from_stride, to + j * kSize, to_stride, full_rows);
   }
   Plain<T>(from + full_columns * from_stride, from_stride, to + full_columns * kSize, to_stride, full_rows,
            columns - full_columns);
@@ -89,9 +105,9 @@ void TransposeTile(int element, const char* from, std::int64_t from_stride, char
 #if defined(__x86_64__)
   static const bool avx2 = __builtin_cpu_supports("avx2");
   if (element == 4 && avx2) {
-    return InBlocks<std::uint32_t, Block8x8>(from, from_stride, to, to_stride, rows, columns);
+    return InBlocks<std::uint32_t, WordBlocks>(from, from_stride, to, to_stride, rows, columns);
   }
-  if (element == 2) return InBlocks<std::uint16_t, HalfBlock8x8>(from, from_stride, to, to_stride, rows, columns);
+  if (element == 2) return InBlocks<std::uint16_t, HalfBlocks>(from, from_stride, to, to_stride, rows, columns);
 #endif
   switch (element) {
     case 1:
