@@ -238,6 +238,6 @@ CASES = {
     "GPT, 12 blocks": _module(GPT, _tokens),
     "Llama, 8 blocks": _module(Llama, _tokens),
     "transformer encoder, 6 layers": _module(Encoder, lambda: (torch.randn(2, 16, 64),)),
-    "ResNet18": _module(ResNet18, _images(64)),
+    "ResNet18": _module(ResNet18, _images(32)),
     "DenseNet121": _module(DenseNet121, _images(64)),
 }
