@@ -1,9 +1,10 @@
 """How long capturing takes: framefuse and torch.compile's Dynamo in one process, from a warm interpreter with no compiled code.
 
-Each rival's caches are dropped before each of its captures; its time is the first call's less a later call's, so that the work of the operations
-themselves does not count; in CPU time of the calling thread, in which all rivals capture, so that other processes do not count either. The
-operations run on that thread alone: one that waits for others' threads spins. Rivals: framefuse into the `aten` plan, framefuse with an FX backend, and torch.compile with backend
-"eager" (Dynamo alone). With --train, loss and gradients are compared as well, and the peer is "aot_eager", which captures backward too.
+Each rival's caches are dropped before each of its captures; its time is the first call's less a later call's, so that the work of the
+operations themselves does not count; in CPU time of the calling thread, in which all rivals capture, so that other processes do not count
+either. The operations run on that thread alone: one that waits for others' threads spins. Rivals: framefuse into the `aten` plan,
+framefuse with an FX backend, and torch.compile with backend "eager" (Dynamo alone). With --train, loss and gradients are compared as
+well, and the peer is "aot_eager", which captures backward too.
 
     python benchmarks/capture.py [--train] [--out FILE] [--check] [case …]
 """
