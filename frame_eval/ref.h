@@ -17,7 +17,7 @@ template <class T = PyObject>
 class BorrowedRefOf {
  public:
   constexpr BorrowedRefOf() = default;
-  constexpr BorrowedRefOf(std::nullptr_t) {}  // NOLINT(runtime/explicit)
+  constexpr BorrowedRefOf(std::nullptr_t) {}     // NOLINT(runtime/explicit)
   BorrowedRefOf(T* object) : object_(object) {}  // NOLINT(runtime/explicit)
 
   T* get() const { return object_; }

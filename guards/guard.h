@@ -56,7 +56,8 @@ struct Guard {
   SourceId source = kNoSource;
   GuardKind kind = GuardKind::kTypeIs;
   Ref expected;
-  std::int64_t aux = 0;  // kLength: the length; kTensor: index of its spec; kSameAs, kDistinctFrom, kNotDictOf: the other source
+  std::int64_t aux =
+      0;  // kLength: the length; kTensor: index of its spec; kSameAs, kDistinctFrom, kNotDictOf: the other source
   UserLocation where;
 };
 

@@ -110,7 +110,7 @@ bool HasInstanceAttrs(PyObject* object);                      // has a dict or m
 std::uint64_t DictVersion(PyObject* dict);                    // ma_version_tag
 std::uint32_t TypeVersion(PyTypeObject* type);                // tp_version_tag, assigned if possible; 0: none
 PyObject* TypeLookup(PyTypeObject* type, PyObject* name);     // _PyType_Lookup: borrowed or null, no error
-PyObject* TypeDict(PyTypeObject* type);                       // its own names; borrowed. tp_dict may be null from 3.12 on
+PyObject* TypeDict(PyTypeObject* type);  // its own names; borrowed. tp_dict may be null from 3.12 on
 // Writes (or deletes, value null) an attribute of the object's own, past any descriptor; false: a Python error is set.
 bool SetRawInstanceAttr(PyObject* object, PyObject* name, PyObject* value);
 // A special method looked up on the type and bound, as `with` and class patterns do; null without error: none.

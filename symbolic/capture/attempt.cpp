@@ -147,8 +147,8 @@ class Driver final : public Capture::StopListener {
       case Outcome::kUnwound: {
         found.broke = capture.break_record();
         // A long way without tensor work is Python's: what it calls is captured for itself.
-        const bool idle = found.broke && found.broke->reason.kind == GraphBreakKind::kTooLong &&
-                          capture.tracer().NodeCount() == 0;
+        const bool idle =
+            found.broke && found.broke->reason.kind == GraphBreakKind::kTooLong && capture.tracer().NodeCount() == 0;
         if (found.broke && (!capture.evaluated() || idle)) {
           result_.broke_at = found.broke->reason;
           found.done = true;

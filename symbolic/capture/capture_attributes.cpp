@@ -403,7 +403,8 @@ Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name)
   if (utf8 == nullptr) PyErr_Clear();
   const std::string_view text = utf8 == nullptr ? "" : utf8;
   const auto from_outside = [&] {
-    return Break(GraphBreakKind::kTensorFact, absl::StrCat(std::string(text), " of a tensor from outside the captured code"));
+    return Break(GraphBreakKind::kTensorFact,
+                 absl::StrCat(std::string(text), " of a tensor from outside the captured code"));
   };
   const bool own_attribute = t != nullptr && descriptor && descriptor.type() == &PyGetSetDescr_Type;
   const GuardedAttribute guarded = own_attribute ? GuardedTensorAttribute(text) : GuardedAttribute::kYes;

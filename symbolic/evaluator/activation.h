@@ -41,7 +41,7 @@ struct Activation {
   // Index (code units) where the current instruction starts, its EXTENDED_ARG (and a call's KW_NAMES, PRECALL)
   // included: SetNextInstruction(frame, instruction) executes it again. Bytecode::At gives the rest.
   int instruction = 0;
-  int next_instruction = 0;  // index after it and its caches
+  int next_instruction = 0;   // index after it and its caches
   std::uint64_t started = 0;  // Control::executed before the current instruction: names it to Control::stop_at
 };
 

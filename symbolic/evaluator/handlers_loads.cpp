@@ -63,8 +63,7 @@ bool MayBeSeenToEnd(PyObject* object) {
 
 bool BeforeDrop(Execution& e, int slot) {
   PyObject* old = e.slots[slot];
-  return old == nullptr || !MayBeSeenToEnd(old) ||
-         e.protocols.BeforeDrop(e.act, ValueView(old, e.slot_sources[slot]));
+  return old == nullptr || !MayBeSeenToEnd(old) || e.protocols.BeforeDrop(e.act, ValueView(old, e.slot_sources[slot]));
 }
 
 Step StoreFast(Execution& e, const Instruction& in) {
