@@ -151,11 +151,16 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
   std::shared_ptr<Entry> found = FindEntry(*site, view, &resolved);
   if (found == nullptr) {
     if (site->skip) return Step::kNative;
-    bool raised = false;
-    std::shared_ptr<CompiledEntry> made = Make(thread, frame, site, &raised);
-    if (raised) {  // fullgraph, or an error that is to be seen
+    Without without = Without::kRunsAsPython;
+    std::shared_ptr<CompiledEntry> made = Make(thread, frame, site, &without);
+    if (without == Without::kRaises) {
       frame_ops::FinishHookedFrame(thread, frame);
       *result = nullptr;
+      return Step::kFinished;
+    }
+    if (without == Without::kRunsWhole) {
+      const HookScope native(HookMode::kOff);
+      *result = RunUnhooked(thread, frame, 0);
       return Step::kFinished;
     }
     if (made == nullptr || !made->guards->Check(frame_ops::View(frame), &resolved)) return Step::kNative;
@@ -319,8 +324,22 @@ void FrameRunner::LogRecompile(Site& site, const FrameView& view) {
   FF_LOG(kRecompiles) << text;
 }
 
+namespace {
+
+void CountWork(const AttemptResult& made) {
+  Statistics& statistics = MutableStatistics();
+  statistics.attempts += made.attempts;
+  statistics.instructions += made.instructions;
+  statistics.operators += made.operators;
+  statistics.evaluation_seconds += made.evaluation_seconds;
+  statistics.capture_seconds += made.capture_seconds;
+  statistics.backend_seconds += made.backend_seconds;
+}
+
+}  // namespace
+
 std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_ops::Frame* frame,
-                                                 const std::shared_ptr<Site>& site, bool* raised) {
+                                                 const std::shared_ptr<Site>& site, Without* without) {
   const SignalPause pause;
   if (frame_ops::HasPendingSignals()) return nullptr;  // its handler must not run in the attempt
   const FrameView view = frame_ops::View(frame);
@@ -335,7 +354,11 @@ std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_op
     ++statistics.eager_fallbacks;
     return nullptr;
   }
-  if (!AllowsCompile(!site->empty(), view.code, raised)) return nullptr;
+  bool raised = false;
+  if (!AllowsCompile(!site->empty(), view.code, &raised)) {
+    if (raised) *without = Without::kRaises;
+    return nullptr;
+  }
   LogRecompile(*site, view);
   // Fakes are counted over all threads: a capture that shared its time with another one's cannot tell whose they are.
   static int running = 0;
@@ -351,12 +374,7 @@ std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_op
     made.error = absl::InternalError(
         absl::StrCat(tracing::Tracer::LiveFakes() - fakes, " fake tensors are alive after the capture"));
   }
-  statistics.attempts += made.attempts;
-  statistics.instructions += made.instructions;
-  statistics.operators += made.operators;
-  statistics.evaluation_seconds += made.evaluation_seconds;
-  statistics.capture_seconds += made.capture_seconds;
-  statistics.backend_seconds += made.backend_seconds;
+  CountWork(made);
   const bool interrupted = made.broke_at && made.broke_at->kind == GraphBreakKind::kInterrupted;
   if (made.broke_at) {
     ++statistics.graph_breaks;
@@ -364,16 +382,20 @@ std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_op
     if (observer_ != nullptr) observer_->OnBreak(*made.broke_at);
     if (settings_.fullgraph && !interrupted) {
       RaiseUnsupported(*made.broke_at);
-      *raised = true;
+      *without = Without::kRaises;
       return nullptr;
     }
   }
   if (!made.error.ok()) {
     ++statistics.bugs;
-    ReportFailure(made.error, made.python_error, view.code, raised);
+    ReportFailure(made.error, made.python_error, view.code, &raised);
+    if (raised) *without = Without::kRaises;
   }
-  if (made.entry == nullptr || made.nothing_to_do) {
-    if (made.nothing_to_do) site->skip = true;
+  // It was followed to its exception: what it calls is no frame to be captured whole by itself.
+  if (made.exception_escaped && settings_.fullgraph) *without = Without::kRunsWhole;
+  // The compiled function itself keeps its entry: guards see when it has tensor work, and its calls were captured too.
+  const bool keeps_idle = settings_.fullgraph || (view.code == compiled_code_ && frame_ops::IsStarting(frame));
+  if (made.entry == nullptr || (made.nothing_to_do && !keeps_idle)) {
     const bool passing = made.broke_at && (made.broke_at->kind == GraphBreakKind::kIntercepted || interrupted);
     if (!passing && ++site->compile_failures >= kMaxFailures) site->skip = true;
     ++statistics.eager_fallbacks;

@@ -31,7 +31,7 @@ class FrameRunner final : public FrameHandler {
 
   PyObject* OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) override;
   // The frame of the compiled function itself: never skipped for where its code stands.
-  void ExpectRoot(PyCodeObject* code) { root_code_ = code; }
+  void ExpectRoot(PyCodeObject* code) { root_code_ = compiled_code_ = code; }
   // Runs an entry of a call that has no frame yet. kResume needs a frame and does not happen here.
   const std::shared_ptr<Owner>& owner() const { return owner_; }
   const AttemptSettings& settings() const { return settings_; }
@@ -49,13 +49,16 @@ class FrameRunner final : public FrameHandler {
 
  private:
   enum class Step : std::uint8_t { kGoOn, kFinished, kNative };
+  // What becomes of a frame that got no entry: an error is set (fullgraph, or a bug that is to be seen), Python runs it
+  // and what it calls is captured, or Python runs it all.
+  enum class Without : std::uint8_t { kRaises, kRunsAsPython, kRunsWhole };
   // The frame stands before an instruction; runs it to its end.
   PyObject* GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool step_first);
   // Counts pieces in a row without tensor work.
   Step RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result, int* idle_pieces);
   std::shared_ptr<Entry> FindEntry(Site& site, const FrameView& view, ResolvedSources* resolved);
   std::shared_ptr<CompiledEntry> Make(PyThreadState* thread, frame_ops::Frame* frame, const std::shared_ptr<Site>& site,
-                                      bool* raised);
+                                      Without* without);
   void LogRecompile(Site& site, const FrameView& view);
   // The frames of a break in inlined calls, outermost first, while they run.
   struct Chain {
@@ -73,7 +76,8 @@ class FrameRunner final : public FrameHandler {
 
   std::shared_ptr<Owner> owner_;
   AttemptSettings settings_;
-  PyCodeObject* root_code_ = nullptr;
+  PyCodeObject* root_code_ = nullptr;      // until its frame starts
+  PyCodeObject* compiled_code_ = nullptr;  // only compared
   RunObserver* observer_ = nullptr;
 };
 

@@ -11,6 +11,7 @@ import dataclasses
 import importlib
 import pkgutil
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -60,7 +61,8 @@ class Program:
     """A factory with what it states: captured whole or not, how many graphs, which soundness rule it shows.
 
     `whole`: capture must succeed with fullgraph. `graphs`: graphs of the first call, counted when stated.
-    `not_ways`: ways of running that have no meaning for it. `known_bug`: the torch.compile bug that it must find.
+    `not_ways`: ways of running that have no meaning for it, or would take minutes. `known_bug`: the torch.compile bug that it must find.
+    `runs`: a module of models that a rewrite changes with the factory; the factory's module names it.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Program:
     not_ways: tuple[str, ...]
     known_bug: str | None
     minimum_python: tuple[int, int]
+    runs: types.ModuleType | None
 
     def build(self) -> Case:
         case = self.factory()
@@ -92,6 +95,7 @@ def program(
     not_ways: Sequence[str] = (),
     known_bug: str | None = None,
     minimum_python: tuple[int, int] = (3, 11),
+    runs: types.ModuleType | None = None,
 ) -> Any:
     """Registers a program; its name is topic/function."""
 
@@ -103,7 +107,7 @@ def program(
             if name in _REGISTRY:
                 raise ValueError(f"two programs are named {name}")
             _REGISTRY[name] = Program(
-                name, topic, build, whole, graphs, rule, tuple(not_ways), known_bug, minimum_python
+                name, topic, build, whole, graphs, rule, tuple(not_ways), known_bug, minimum_python, runs
             )
         return build
 

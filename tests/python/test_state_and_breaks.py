@@ -330,3 +330,32 @@ def test_a_long_list_is_captured_whole():
 
     compiled = framefuse.compile(fill, backend="aten", fullgraph=True)
     assert torch.equal(compiled(torch.ones(1), 4000), torch.ones(1) + 2 * 4000 - 1)
+
+
+def test_a_first_call_without_tensor_work_leaves_later_calls_to_be_compiled():
+    def scale(x, how):
+        return None if how is None else x * how
+
+    graphs = []
+
+    def counting(graph, example):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = framefuse.compile(scale, backend=counting)
+    for _ in range(10):
+        assert compiled(torch.ones(2), None) is None
+    assert not graphs
+    assert compiled(torch.ones(2), 2).tolist() == [2, 2]
+    assert len(graphs) == 1
+
+
+def test_a_comprehension_without_tensor_work_is_captured_whole():
+    compiled = framefuse.compile(lambda x, items: (x, [item for item in items]), fullgraph=True)
+    assert compiled(torch.ones(1), [1, 2])[1] == [1, 2]
+
+
+def test_an_exception_under_fullgraph_is_the_programs_own():
+    compiled = framefuse.compile(lambda x, items: (x, [item + x.missing for item in items]), fullgraph=True)
+    with pytest.raises(AttributeError, match="missing"):
+        compiled(torch.ones(1), [1, 2])
