@@ -9,6 +9,7 @@ import sys
 import types
 
 import framefuse
+import pytest
 import torch
 
 
