@@ -46,6 +46,10 @@ PyTypeObject* ItemGetterType() {
   static PyTypeObject* type = NamedType("_operator", "itemgetter");
   return type;
 }
+PyTypeObject* TorchFunctionsType() {
+  static PyTypeObject* type = NamedType("torch._C", "_VariableFunctionsClass");
+  return type;
+}
 
 bool IsPythonClass(PyTypeObject* type) {
   // Classes made by type() have CPython's own deallocator, which C modules cannot name.
@@ -77,6 +81,7 @@ void LoadBuiltinTypes() {
   AttrGetterType();
   TupleGetterType();
   SimpleNamespaceType();
+  TorchFunctionsType();
   IsPythonClass(&PyList_Type);
 }
 

@@ -14,6 +14,7 @@ PyTypeObject* DefaultDictType();
 PyTypeObject* PartialType();
 PyTypeObject* LruCacheType();
 PyTypeObject* ItemGetterType();
+PyTypeObject* TorchFunctionsType();  // of torch._C._VariableFunctions: immutable, its attributes are C functions
 PyTypeObject* AttrGetterType();
 PyTypeObject* SimpleNamespaceType();
 PyTypeObject* TupleGetterType();  // the descriptor of a namedtuple's field

@@ -82,6 +82,10 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
   if (owner.object.type() == &PySuper_Type) return SuperGetAttr(act, owner, name);
   PyTypeObject* type = owner.object.type();
   const bool heap = IsPythonClass(type);
+  if (type == TorchFunctionsType()) {
+    const Ref found = Ref::Steal(PyObject_GetAttr(owner.object, name));
+    return found ? Adopt(found, ConstantSource(found)) : Value();
+  }
   if (t != nullptr && t->kind == TrackedKind::kOpaque && !heap) {
     return Break(GraphBreakKind::kOpaqueObject,
                  absl::StrCat("attribute ", Utf8(name), " of an object of type ", type->tp_name));

@@ -83,6 +83,12 @@ c10::Storage MakeFakeStorage(c10::Device device, c10::SymInt nbytes) {
   return c10::Storage(std::move(impl));
 }
 
+void FakeImpl::TakeGeometry(const at::Tensor& meta) {
+  storage_.unsafeGetStorageImpl()->set_nbytes(meta.storage().sym_nbytes());
+  set_sizes_and_strides(meta.sizes(), meta.strides(), meta.storage_offset());
+  ForgetMeta();
+}
+
 namespace {
 
 void SetGeometry(c10::TensorImpl* impl, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
@@ -121,7 +127,8 @@ at::Tensor MetaLike(const at::Tensor& t) {
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
   auto storage = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), t.storage().sym_nbytes().guard_int(__FILE__, __LINE__),
-      at::DataPtr(nullptr, c10::Device(c10::DeviceType::Meta)), /*allocator=*/nullptr, /*resizable=*/false);
+      at::DataPtr(nullptr, c10::Device(c10::DeviceType::Meta)), c10::GetAllocator(c10::DeviceType::Meta),
+      /*resizable=*/true);  // an `out` of another size is seen by who asked the kernel
   auto meta = c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(storage)),
                                                    c10::DispatchKeySet(c10::DispatchKey::Meta), t.dtype());
   if (impl->has_symbolic_sizes_strides()) {

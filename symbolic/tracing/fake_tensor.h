@@ -39,6 +39,8 @@ class FakeImpl final : public c10::TensorImpl {
   // The same tensor on the meta device, made at first use; meta kernels run on it.
   const at::Tensor& Meta() const;
   void ForgetMeta() { meta_ = at::Tensor(); }
+  // Resized as `meta` was; only for a fake whose memory nobody else has.
+  void TakeGeometry(const at::Tensor& meta);
 
   static std::int64_t LiveCount();
 

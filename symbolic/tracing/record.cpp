@@ -320,6 +320,11 @@ void Recorder::InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args
     if (!schema[i].written || !args[i].isTensor()) continue;
     FakeImpl* fake = AsFake(args[i].toTensor());
     if (fake != nullptr && !SameGeometry(meta_args[i].toTensor(), args[i].toTensor())) {
+      // The functional form of an operator gives its `out` form empty tensors to be resized.
+      if (composite_first_value_ >= 0 && fake->value() >= composite_first_value_ && fake->numel() == 0) {
+        fake->TakeGeometry(meta_args[i].toTensor());
+        continue;
+      }
       fake->ForgetMeta();
       Break(BreakKind::kMetadataMutation, traits, "an argument is resized");
     }
@@ -334,8 +339,14 @@ void Recorder::InferComposite(const OpTraits& traits, c10::ArrayRef<c10::IValue>
   struct DropNodes {
     std::vector<ir::Node>& nodes;
     std::size_t size;
-    ~DropNodes() { nodes.resize(size); }
-  } drop{graph_.nodes, graph_.nodes.size()};
+    ir::ValueId& first_value;
+    ir::ValueId outer_first_value;
+    ~DropNodes() {
+      nodes.resize(size);
+      first_value = outer_first_value;
+    }
+  } drop{graph_.nodes, graph_.nodes.size(), composite_first_value_, composite_first_value_};
+  if (composite_first_value_ < 0) composite_first_value_ = static_cast<ir::ValueId>(graph_.values.size());
   torch::jit::Stack results(args.begin(), args.end());
   const torch::jit::Stack own_args = results;
   {

@@ -106,6 +106,7 @@ class Recorder {
   ir::Graph graph_;
   std::uint64_t id_;
   ir::StorageId next_storage_ = 0;
+  ir::ValueId composite_first_value_ = -1;  // made by the composite kernel that is being inferred; -1: none is
   std::optional<TensorBreak> pending_break_;
   absl::flat_hash_map<c10::TensorImpl*, ir::ValueId> constants_;
   absl::flat_hash_map<c10::TensorImpl*, at::Tensor> constant_fakes_;

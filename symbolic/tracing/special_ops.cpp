@@ -89,15 +89,23 @@ bool CudnnBatchNorm(Recorder& recorder, const c10::OperatorHandle& handle, Stack
   return true;
 }
 
-// lift_fresh gets tensors that torch makes from numbers (x[0] = 3.0). Larger host data goes through
-// RegisterConstant, where the caller knows that its bytes are literal or guarded.
+// lift_fresh gets tensors that torch makes from numbers (x[0] = 3.0) and from lists of them (x[[0, 2]]), arguments of
+// an operator and so literal or guarded.
 bool LiftFresh(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const at::Tensor t = stack->back().toTensor();
   if (AsFake(t) != nullptr) return true;
-  if (t.dim() != 0 || !t.is_cpu()) {
+  if (!t.is_cpu() || t.requires_grad()) {
     recorder.Break(BreakKind::kRealTensor, TraitsOf(handle), "a tensor made from host memory is used");
   }
   stack->back() = recorder.FreshFromHost(t);
+  return true;
+}
+
+// Their results share memory with the argument and are written in place (GRU's gates): to the graph they are views.
+bool UnsafeSplit(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  static const c10::OperatorHandle equal = Find("aten::split", "Tensor");
+  static const c10::OperatorHandle sizes = Find("aten::split_with_sizes", "");
+  recorder.RecordPlain(TraitsOf(ArgumentOf(handle, stack, 1).isInt() ? equal : sizes), stack);
   return true;
 }
 
@@ -139,6 +147,8 @@ SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle
       {"aten::lift_fresh", LiftFresh},
       {"aten::lift", LiftFresh},
       {"aten::index.Tensor", Index},
+      {"aten::unsafe_split.Tensor", UnsafeSplit},
+      {"aten::unsafe_split_with_sizes", UnsafeSplit},
   };
   auto it = table->find(name);
   if (it != table->end()) return it->second;
