@@ -5,9 +5,12 @@ L2 cache and tensors of 16 MB, on one thread and on two.
 
 The reference is what Inductor made, called without Dynamo's guards; framefuse's calls are whole calls, guards included. A row is ok if
 the results are as near to fp64 as eager's allow; `aten` names what did not run in generated kernels. `compile_ms_a_kernel`: processor time
-for the machine code. One thread is measured by the processor's time, several by the fastest call on the wall clock.
+for the machine code. One thread is measured by the processor's time, several by the fastest call on the wall clock. `copy` is a copy of as
+many bytes as the case must read and write: no kernel of large tensors is much faster. Freed memory stays with the process, so that no
+rival's time is that of the operating system handing out zeroed pages.
 """
 
+import ctypes
 import statistics
 import sys
 import time
@@ -19,6 +22,7 @@ import torch
 import framefuse
 
 COLUMNS = 1024
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of malloc.h
 
 
 def processor_time(call):
@@ -71,9 +75,11 @@ def compiled_by_us(case):
 def rows_of(case, name, parsed):
     ours, got, groups, times = compiled_by_us(case)
     why, error = case.check(got)
+    source = torch.zeros(case.size // 2, dtype=torch.uint8)
+    target = torch.empty_like(source)
     for threads in parsed.threads:
         torch.set_num_threads(threads)
-        rivals = {"framefuse": lambda: ours(*case.inputs), "eager": lambda: case.function(*case.inputs)}
+        rivals = {"framefuse": lambda: ours(*case.inputs), "eager": lambda: case.function(*case.inputs), "copy": lambda: target.copy_(source)}
         if parsed.peer:  # what Inductor makes is for a number of threads
             whole, kernel = inductor(case.function, case.inputs)
             rivals |= {"inductor": kernel, "torch.compile": lambda: whole(*case.inputs)}
@@ -89,12 +95,19 @@ def rows_of(case, name, parsed):
         )
 
 
+def keep_freed_memory():
+    malloc = ctypes.CDLL(None)
+    if not (malloc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1) and malloc.mallopt(M_MMAP_MAX, 0)):
+        raise OSError("mallopt")
+
+
 def reference(parsed):
     return "inductor" if parsed.peer else "eager"
 
 
 def main():
     parsed = measure.arguments(__doc__, 15, options=options)
+    keep_freed_memory()
     if parsed.check:
         parsed.peer, parsed.sizes, parsed.threads = False, parsed.sizes[:1], [1]
     rows = []
@@ -109,6 +122,7 @@ def main():
                     for row in rows_of(case, name, parsed):
                         rows.append(row)
                         print(f"{row['case']:52} {row['ratio']:7.3f} {row['us']} {row['why']}", file=sys.stderr, flush=True)
+                        measure.write("kernels", rows, parsed, reference(parsed), "framefuse", note=parsed.note)
     return measure.report("kernels", rows, parsed, reference(parsed), "framefuse", note=parsed.note)
 
 

@@ -112,12 +112,16 @@ def report(title, rows, parsed, reference, ours, **more):
     for r in rows:
         times = "  ".join(f"{rival} {median:,.1f} us" for rival, median in r["us"].items())
         print(f"  {r['case']:32} {r['ratio']:8.4f}  {times}{'' if r['ok'] else '  NOT OK'}")
-    summary = summarize(rows)
-    print(f"  {json.dumps(summary)}")
-    if parsed.out and not parsed.check:
-        document = {"title": title, "reference": reference, "ours": ours, **environment(parsed), **more, "summary": summary, "rows": rows}
-        parsed.out.write_text(json.dumps(document, indent=1) + "\n")
+    print(f"  {json.dumps(summarize(rows))}")
+    write(title, rows, parsed, reference, ours, **more)
     return 0 if rows and all(r["ok"] for r in rows) else 1
+
+
+def write(title, rows, parsed, reference, ours, **more):
+    """The file of rows, if one is asked for; also for a run that may be cut off, as its rows come."""
+    if parsed.out and not parsed.check:
+        document = {"title": title, "reference": reference, "ours": ours, **environment(parsed), **more, "summary": summarize(rows), "rows": rows}
+        parsed.out.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def summarize(rows):

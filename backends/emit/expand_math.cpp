@@ -1,5 +1,6 @@
 // Polynomial expansions of f32 functions. See expand_math.h. Owner: backends/emit.
-// min_raw(k, x) and max_raw(k, x) give x when x is NaN: clamps are written so that NaN passes.
+// min_raw(k, x) and max_raw(k, x) give x when x is NaN: clamps are written so that NaN passes. With e^x = s + s*q, s a
+// power of two, (s - 1) + s*q is e^x - 1, exact to the last bits also where it is small: s - 1 is exact.
 #include "backends/emit/expand_math.h"
 
 #include <algorithm>
@@ -19,8 +20,9 @@ using kernel_ir::ValueId;
 
 class Expander {
  public:
-  // `halves`: all that the kernel writes are halves, whose rounding hides errors up to 2^-17.
-  Expander(Builder* builder, bool halves) : b_(*builder), halves_(halves) {}
+  // `halves`: all that the kernel writes are halves, whose rounding hides errors up to 2^-16.
+  Expander(Builder* builder, bool halves, bool approximate)
+      : b_(*builder), halves_(halves), approximate_(approximate && halves) {}
 
   // `below`: x is at most 0, or NaN.
   ValueId Expand(const Inst& inst, ValueId x, bool below) {
@@ -87,7 +89,8 @@ class Expander {
     return {AsInt(t), n, Fma(Mul(r, r), p, r)};
   }
 
-  // 2^(n + more) as a float, n + more in [-126, 127].
+  // 2^(n + more) as a float, n + more in [-126, 127]; with kSign in `more` its negative.
+  static constexpr std::int64_t kSign = 256;
   ValueId PowerOfTwo(const Reduced& e, std::int64_t more) {
     return AsFloat(Shift(Op::kShl, Add(e.bits, I(127 + more)), 23));
   }
@@ -150,11 +153,16 @@ class Expander {
     return b_.Binary(Op::kOr, magnitude, b_.Binary(Op::kAnd, x, F(-0.0)));
   }
 
-  // Near 0 an odd polynomial, else 1 - 2 / (e^2|x| + 1).
+  // With e = e^2|x| - 1 it is e / (e + 2). For f32 that is 2.2 ULP off: near 0 an odd polynomial, else 1 - 2 / (e + 2).
   ValueId Tanh(ValueId x) {
     const ValueId t = Abs(x), a = AtMost(10, t);
-    const Reduced e = ReduceExp(Add(a, a));
-    const ValueId outer = Sub(F(1), b_.Binary(Op::kDiv, F(2), Add(Scaled(e, 0), F(1))));
+    const Reduced r = ReduceExp(Add(a, a));
+    if (halves_) {
+      const ValueId scale = PowerOfTwo(r, 0), e = Fma(scale, r.q, Sub(scale, F(1)));
+      if (approximate_) return WithSignOf(Mul(e, ReciprocalOfNegative(Sub(F(-2), e))), x);
+      return WithSignOf(b_.Binary(Op::kDiv, e, Add(e, F(2))), x);
+    }
+    const ValueId outer = Sub(F(1), b_.Binary(Op::kDiv, F(2), Add(Scaled(r, 0), F(1))));
     const ValueId z = Mul(t, t);
     const ValueId p =
         Polynomial(z, {-5.70498872745E-3, 2.06390887954E-2, -5.37397155531E-2, 1.33314422036E-1, -3.33332819422E-1});
@@ -162,34 +170,39 @@ class Expander {
     return WithSignOf(b_.Select(b_.Compare(Op::kLt, t, F(0.625)), inner, outer), x);
   }
 
-  // 1 / (1 + e^-x), with a 2^24th of the sum, so that it is finite as long as the result is not 0. Past 70 it is 1.
+  // 1 / (1 + e^-x), with a 2^25th of the sum, so that it is finite as long as the result is not 0. Past 70 it is 1.
   ValueId Sigmoid(ValueId x) {
     const Reduced e = ReduceExp(AtLeast(-70, AtMost(104, b_.Unary(Op::kNeg, x))));
-    const ValueId part = F(0x1p-24), scale = PowerOfTwo(e, -24);
-    return b_.Binary(Op::kDiv, part, Add(scale, Fma(scale, e.q, part)));
+    if (!approximate_) {
+      const ValueId scale = PowerOfTwo(e, -25);
+      return b_.Binary(Op::kDiv, F(0x1p-25), Add(scale, Fma(scale, e.q, F(0x1p-25))));
+    }
+    const ValueId scale = PowerOfTwo(e, -25 + kSign);
+    return Mul(ReciprocalOfNegative(Add(scale, Fma(scale, e.q, F(-0x1p-25)))), F(0x1p-25));
   }
 
-  // Near 0 an odd polynomial, else 1 - e^(polynomial in |x|).
+  // -1 / d, by one step of Newton's: with y about 1 / d it is y * (d * y - 2).
+  ValueId ReciprocalOfNegative(ValueId d) {
+    const ValueId y = b_.Unary(Op::kReciprocal14, d);
+    return Mul(y, Fma(d, y, F(-2)));
+  }
+
+  // 1 - e^r with r = log(erfc(|x|)) / |x| as a polynomial, times |x|.
   ValueId Erf(ValueId x) {
     const ValueId t = AtMost(4, Abs(x));
-    const ValueId s = Mul(t, t);
-    ValueId r = Fma(F(-1.72853470e-5), t, F(3.83197126e-4));
-    r = Fma(r, s, Fma(F(-3.88396438e-3), t, F(2.42546219e-2)));
-    r = Fma(r, t, F(-1.06777877e-1));
-    r = Fma(r, t, F(-6.34846687e-1));
-    r = Fma(r, t, F(-1.28717512e-1));
-    r = Fma(r, t, b_.Unary(Op::kNeg, t));
-    const Reduced e = ReduceExp(r);
-    const ValueId outer = Sub(F(1), Scaled(e, 0));
     const ValueId p =
-        Polynomial(s, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1});
-    const ValueId inner = Fma(p, t, t);
-    const ValueId magnitude = b_.Select(b_.Compare(Op::kLt, F(0.927734375), t), outer, inner);
-    return WithSignOf(magnitude, x);
+        halves_ ? Polynomial(
+                      t, {1.56257554e-4, -2.73698585e-3, 2.14627595e-2, -1.03432676e-1, -6.36648784e-1, -1.28368769e-1})
+                : Polynomial(t, {9.26171371e-6, -1.17687431e-4, 6.32992138e-4, -1.66729321e-3, 1.60642187e-4,
+                                 1.91529429e-2, -1.02777802e-1, -6.36619385e-1, -1.28379172e-1});
+    const Reduced e = ReduceExp(Fma(p, t, b_.Unary(Op::kNeg, t)));
+    const ValueId scale = PowerOfTwo(e, kSign);
+    return WithSignOf(Fma(scale, e.q, Add(scale, F(1))), x);
   }
 
   Builder& b_;
   const bool halves_;
+  const bool approximate_;  // kReciprocal14 is there and exact enough
 };
 
 bool WritesOnlyHalves(const Kernel& kernel) {
@@ -201,7 +214,7 @@ bool WritesOnlyHalves(const Kernel& kernel) {
 
 }  // namespace
 
-Kernel ExpandMath(const Kernel& kernel) {
+Kernel ExpandMath(const Kernel& kernel, bool approximate) {
   Kernel out;
   out.name = kernel.name;
   out.skeleton = kernel.skeleton;
@@ -211,7 +224,7 @@ Kernel ExpandMath(const Kernel& kernel) {
   out.params = kernel.params;
   out.buffers = kernel.buffers;
   Builder builder(&out);
-  Expander expander(&builder, WritesOnlyHalves(kernel));
+  Expander expander(&builder, WritesOnlyHalves(kernel), approximate);
   std::vector<ValueId> map(kernel.insts.size(), kernel_ir::kNoValue);
   for (const Block& block : kernel.blocks) {
     builder.Begin(block.kind);

@@ -121,6 +121,7 @@ bool EvaluateFloat(const Inst& inst, void* out, const void* a, const void* b, co
     case Op::kRsqrt:
       return Map1<T>(out, a, n, [](T x) { return T{1} / std::sqrt(x); }), true;
     case Op::kReciprocal:
+    case Op::kReciprocal14:
       return Map1<T>(out, a, n, [](T x) { return T{1} / x; }), true;
     case Op::kExp:
       return Map1<T>(out, a, n, [](T x) { return std::exp(x); }), true;
@@ -307,7 +308,9 @@ void Evaluate(const Inst& inst, Type from, void* out, const void* a, const void*
   }
   if (inst.op == Op::kWrap) return EvaluateWrap(static_cast<DType>(inst.imm), out, a, n);
   const bool compare = ClassOf(inst.op) == OpClass::kCompare;
-  switch (inst.op == Op::kCast || compare ? from : inst.type) {
+  Type type = inst.op == Op::kCast || compare ? from : inst.type;
+  if (ClassOf(inst.op) == OpClass::kBits && IsFloat(type)) type = Is64Bit(type) ? Type::kI64 : Type::kI32;
+  switch (type) {
     case Type::kF32:
       if (inst.op == Op::kCast) return EvaluateCast<float>(inst.type, false, out, a, n);
       if (compare) return EvaluateCompare<float>(inst.op, static_cast<std::int32_t*>(out), a, b, n);

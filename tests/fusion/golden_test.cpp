@@ -1,6 +1,6 @@
 // Golden texts: golden/*.txt hold a graph, a line of dashes, and what becomes of it: its groups, their kernels, the
 // CUDA text, and the machine code of the vector widths that the file's first line names ("# x86: 256, 512"), listed by
-// binutils with names for places. FF_UPDATE_GOLDEN=1 rewrites the second half. Owner: tests/fusion.
+// binutils with names for places (see tests/common/golden.h). Owner: tests/fusion.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,7 +9,6 @@
 #include <fstream>
 #include <map>
 #include <regex>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -23,22 +22,14 @@
 #include "backends/graph/op.h"
 #include "backends/passes/pass.h"
 #include "common/status.h"
+#include "tests/common/golden.h"
 
 namespace framefuse {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kSeparator[] = "--------\n";
-
-std::vector<std::string> GoldenFiles() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(fs::path(FF_FUSION_TEST_FOLDER) / "golden")) {
-    names.push_back(entry.path().stem().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
+const fs::path kFolder = fs::path(FF_FUSION_TEST_FOLDER) / "golden";
 
 bool HasObjdump() { return std::system("command -v objdump > /dev/null 2>&1") == 0; }
 
@@ -173,18 +164,10 @@ class GoldenKernels : public ::testing::TestWithParam<std::string> {};
 TEST_P(GoldenKernels, AreAsRecorded) {
   if (!HasObjdump()) GTEST_SKIP() << "no objdump";
   if (!emit::HostSupportsX86Emitter()) GTEST_SKIP() << "no machine code on this processor";
-  const fs::path path = fs::path(FF_FUSION_TEST_FOLDER) / "golden" / (GetParam() + ".txt");
-  std::stringstream content;
-  content << std::ifstream(path).rdbuf();
-  const std::string text = content.str();
-  const std::size_t separator = text.find(kSeparator);
-  const std::string input = text.substr(0, separator), result = Transform(input);
-  if (std::getenv("FF_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << input << kSeparator << result;
-  ASSERT_NE(separator, std::string::npos) << "no expected text yet: run with FF_UPDATE_GOLDEN=1 and read it";
-  EXPECT_EQ(result, text.substr(separator + std::string(kSeparator).size()));
+  testing::ExpectGolden(kFolder, GetParam(), Transform);
 }
 
-INSTANTIATE_TEST_SUITE_P(Texts, GoldenKernels, ::testing::ValuesIn(GoldenFiles()),
+INSTANTIATE_TEST_SUITE_P(Texts, GoldenKernels, ::testing::ValuesIn(testing::GoldenNames(kFolder)),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

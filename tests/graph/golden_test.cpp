@@ -1,36 +1,21 @@
-// Golden texts: golden/*.txt hold a list of passes, a graph, a line of dashes, and what the passes make of it.
-// FF_UPDATE_GOLDEN=1 rewrites the second half; the difference is then for a human to read.
+// Golden texts: golden/*.txt hold a list of passes, a graph, a line of dashes, and what the passes make of it
+// (see tests/common/golden.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_split.h"
 #include "backends/autograd/partition.h"
 #include "backends/passes/pass.h"
 #include "common/status.h"
+#include "tests/common/golden.h"
 
 namespace framefuse {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr char kSeparator[] = "--------\n";
-
-std::vector<std::string> GoldenFiles() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(fs::path(FF_GRAPH_TEST_FOLDER) / "golden")) {
-    names.push_back(entry.path().stem().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
+const std::filesystem::path kFolder = std::filesystem::path(FF_GRAPH_TEST_FOLDER) / "golden";
 
 absl::StatusOr<std::string> Apply(const std::string& pass, ir::Graph& g) {
   static constexpr Pass kPasses[] = {
@@ -70,20 +55,9 @@ std::string Transform(const std::string& input) {
 
 class Golden : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Golden, IsAsRecorded) {
-  fs::path path = fs::path(FF_GRAPH_TEST_FOLDER) / "golden" / (GetParam() + ".txt");
-  std::stringstream content;
-  content << std::ifstream(path).rdbuf();
-  std::string text = content.str();
-  std::size_t separator = text.find(kSeparator);
-  std::string input = text.substr(0, separator);
-  std::string result = Transform(input);
-  if (std::getenv("FF_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << input << kSeparator << result;
-  ASSERT_NE(separator, std::string::npos) << "no expected text yet: run with FF_UPDATE_GOLDEN=1 and read it";
-  EXPECT_EQ(result, text.substr(separator + std::string(kSeparator).size()));
-}
+TEST_P(Golden, IsAsRecorded) { testing::ExpectGolden(kFolder, GetParam(), Transform); }
 
-INSTANTIATE_TEST_SUITE_P(Passes, Golden, ::testing::ValuesIn(GoldenFiles()),
+INSTANTIATE_TEST_SUITE_P(Passes, Golden, ::testing::ValuesIn(testing::GoldenNames(kFolder)),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

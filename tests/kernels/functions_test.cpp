@@ -1,4 +1,5 @@
 // The expanded f32 functions against libm in double, over a sweep of all floats; at most 2 ULP.
+#include "backends/emit/expand_math.h"
 #include "tests/kernels/harness.h"
 
 namespace framefuse::testing {
@@ -49,33 +50,53 @@ TEST_P(ExpandedFunction, WithinTwoUlp) {
   EXPECT_LE(worst, 2) << "at " << where << " for " << GetParam().exact(static_cast<double>(where));
 }
 
-// The short forms of kernels that write halves: every bf16 and f16, within one unit in the last place.
+Kernel OnHalves(Op op, DType dtype) {
+  Kernel kernel;
+  Builder b(&kernel);
+  const ValueId x = b.Load(b.AddBuffer(dtype, false));
+  b.Store(b.AddBuffer(dtype, true), b.Unary(op, x));
+  return kernel;
+}
+
+// `kernel` gives every number of that type within one unit in the last place.
+void ExpectEveryHalf(const CpuKernel& kernel, const Function& function, DType dtype) {
+  std::vector<std::uint16_t> in(1 << 16), out(1 << 16), exact(1 << 16);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint16_t>(i);
+  void* buffers[] = {in.data(), out.data()};
+  const std::shared_ptr<const CpuKernel> unowned(std::shared_ptr<const CpuKernel>(), &kernel);
+  Launch(unowned, Flat(kernel.ir(), static_cast<std::int64_t>(in.size()))).Run(buffers);
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    float value = 0;
+    kernel_ir::LoadLanes(dtype, reinterpret_cast<const char*>(&in[i]), 0, &value, 1);
+    auto want = static_cast<float>(function.exact(static_cast<double>(value)));
+    kernel_ir::StoreLanes(dtype, reinterpret_cast<char*>(&exact[i]), 0, &want, 1);
+    float got = 0;
+    kernel_ir::LoadLanes(dtype, reinterpret_cast<const char*>(&out[i]), 0, &got, 1);
+    if (std::isnan(want) && std::isnan(got)) continue;
+    // e^89 is infinite in f32, in eager too: sigmoid(-89) is 0 and not a denormal.
+    if (std::fabs(got - want) < 1.17549435e-38f && std::signbit(got) == std::signbit(want)) continue;
+    // Neighbouring halves of one sign have neighbouring bits.
+    ASSERT_LE(std::abs(static_cast<int>(out[i]) - static_cast<int>(exact[i])), 1)
+        << Name(dtype) << " " << value << ": " << got << " for " << want;
+  }
+}
+
+// The short forms of kernels that write halves.
 TEST_P(ExpandedFunction, OfEveryHalf) {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
-    Kernel kernel;
-    Builder b(&kernel);
-    const ValueId x = b.Load(b.AddBuffer(dtype, false));
-    b.Store(b.AddBuffer(dtype, true), b.Unary(GetParam().op, x));
-    auto compiled = CpuKernel::Get(kernel);
+    auto compiled = CpuKernel::Get(OnHalves(GetParam().op, dtype));
     ASSERT_TRUE(compiled.ok());
-    std::vector<std::uint16_t> in(1 << 16), out(1 << 16), exact(1 << 16);
-    for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint16_t>(i);
-    void* buffers[] = {in.data(), out.data()};
-    Launch(*compiled, Flat(kernel, static_cast<std::int64_t>(in.size()))).Run(buffers);
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      float value = 0;
-      kernel_ir::LoadLanes(dtype, reinterpret_cast<const char*>(&in[i]), 0, &value, 1);
-      auto want = static_cast<float>(GetParam().exact(static_cast<double>(value)));
-      kernel_ir::StoreLanes(dtype, reinterpret_cast<char*>(&exact[i]), 0, &want, 1);
-      float got = 0;
-      kernel_ir::LoadLanes(dtype, reinterpret_cast<const char*>(&out[i]), 0, &got, 1);
-      if (std::isnan(want) && std::isnan(got)) continue;
-      // e^89 is infinite in f32, in eager too: sigmoid(-89) is 0 and not a denormal.
-      if (std::fabs(got - want) < 1.17549435e-38f && std::signbit(got) == std::signbit(want)) continue;
-      // Neighbouring halves of one sign have neighbouring bits.
-      ASSERT_LE(std::abs(static_cast<int>(out[i]) - static_cast<int>(exact[i])), 1)
-          << Name(dtype) << " " << value << ": " << got << " for " << want;
-    }
+    ExpectEveryHalf(**compiled, GetParam(), dtype);
+  }
+}
+
+// As for a processor with kReciprocal14, interpreted: there it is exact.
+TEST_P(ExpandedFunction, OfEveryHalfWithApproximateReciprocals) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    const Kernel expanded = emit::ExpandMath(OnHalves(GetParam().op, dtype), true);
+    auto interpreted = CpuKernel::Get(expanded, cpu::Engine::kInterpreter);
+    ASSERT_TRUE(interpreted.ok());
+    ExpectEveryHalf(**interpreted, GetParam(), dtype);
   }
 }
 

@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<MachineCode>> CompileX86(const kernel_ir::Kernel&
   if (!HostSupportsX86Emitter()) return absl::UnimplementedError("this processor lacks AVX2, FMA or F16C");
   if (absl::Status status = kernel_ir::Verify(kernel); !status.ok()) return status;
   auto code = std::make_unique<MachineCode>();
-  code->expanded = ExpandMath(kernel);
+  code->expanded = ExpandMath(kernel, bits == VectorBits::k512);
   const auto buffer = std::unique_ptr<CodeBuffer>(new CodeBuffer);
   try {
     Emitter emitter(code->expanded, bits == VectorBits::k512, buffer->bytes, kCapacity);

@@ -1,4 +1,8 @@
 // Conversions between lane types, and calls of functions that are not expanded. See emitter.h. Owner: backends/emit.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
 #include "backends/emit/x86/emitter.h"
 #include "backends/kernel_ir/evaluate.h"
 
@@ -155,17 +159,38 @@ void Emitter::EmitCast(ValueId id) {
   }
 }
 
+// A NaN here can be none whose fraction's upper seven bits overflow, or are all zero, when a bf16 is rounded up: those
+// that come from bf16 numbers have no more bits, those of operations only the uppermost.
+bool Emitter::NaNsAreShort() const {
+  const auto is_short = [](const kernel_ir::Buffer& b) {
+    return b.written || !kernel_ir::IsFloat(kernel_ir::ComputeType(b.dtype)) || b.dtype == DType::kBF16;
+  };
+  const auto is_long = [](const Inst& inst) {
+    if (inst.op != Op::kConst || inst.type != Type::kF32) return inst.op == Op::kParam && kernel_ir::IsFloat(inst.type);
+    const auto value = static_cast<float>(std::bit_cast<double>(inst.imm));
+    return std::isnan(value) && (std::bit_cast<std::uint32_t>(value) & 0xffff) != 0;
+  };
+  return std::all_of(kernel_.buffers.begin(), kernel_.buffers.end(), is_short) &&
+         std::none_of(kernel_.insts.begin(), kernel_.insts.end(), is_long);
+}
+
 // Rounds to nearest even; the low half of each lane is left undefined. NaN stays NaN.
 void Emitter::RoundToBFloat16(const Xbyak::Xmm& out, const Xbyak::Xmm& value) {
-  const Xbyak::Xmm t = Vector(kScratch1, Type::kI32);
+  const bool any_nan = !NaNsAreShort();
+  const Xbyak::Xmm t = any_nan ? Vector(kScratch1, Type::kI32) : out;
+  const Xbyak::Address nan = Pool(0x7fc00000, false, Bits(Type::kI32));
+  if (out.isZMM()) {
+    vptestmd(k2, value, PoolI(Type::kI32, 0x10000));
+    vpaddd(t, value, PoolI(Type::kI32, 0x7fff));
+    vpaddd(t | k2, t, PoolI(Type::kI32, 1));
+    if (any_nan) vcmpps(k2, value, value, 3), vblendmps(out | k2, t, nan);
+    return;
+  }
   vpsrld(t, value, 16);
   vandps(t, t, PoolI(Type::kI32, 1));
   vpaddd(t, t, PoolI(Type::kI32, 0x7fff));
   vpaddd(t, t, value);
-  const Xbyak::Address nan = Pool(0x7fc00000, false, Bits(Type::kI32));
-  if (out.isZMM()) return vcmpps(k2, value, value, 3), vblendmps(out | k2, t, nan);
-  vcmpps(out, value, value, 3);
-  vblendvps(out, t, nan, out);
+  if (any_nan) vcmpps(out, value, value, 3), vblendvps(out, t, nan, out);
 }
 
 void Emitter::EmitWrap(ValueId id) {
@@ -191,8 +216,7 @@ void Emitter::EmitWrap(ValueId id) {
     case DType::kBF16: {
       const Xbyak::Xmm out = DefineEarly(id);
       RoundToBFloat16(out, a);
-      vpsrld(out, out, 16);
-      return vpslld(out, out, 16);
+      return vandps(out, out, PoolI(Type::kI32, -65536));
     }
     default:
       return Move(Define(id), a);

@@ -149,6 +149,7 @@ class Emitter : public Xbyak::CodeGenerator {
   bool NeedsCall(const Inst& inst) const;
   bool NeedsCall(const Sequence& sequence) const;
   void Narrow(const Xbyak::Xmm& out, const Xbyak::Xmm& wide);  // low halves of 64-bit lanes
+  bool NaNsAreShort() const;
   void RoundToBFloat16(const Xbyak::Xmm& out, const Xbyak::Xmm& value);
 
   // --- vectors and constants
@@ -202,7 +203,7 @@ class Emitter : public Xbyak::CodeGenerator {
   std::size_t frame_patch_ = 0;
 
   std::map<std::pair<std::uint64_t, bool>, Xbyak::Label> pool_;
-  Xbyak::Label mask32_, mask64_;
+  Xbyak::Label mask32_, mask64_, odd_words_;
 };
 
 // Fixed places of the stack frame.

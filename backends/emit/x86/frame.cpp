@@ -206,6 +206,10 @@ void Emitter::EmitPool() {
     L(label);
     for (int i = 0; i < (evex_ ? 8 : 4); ++i) dq(key.second ? key.first : key.first | key.first << 32);
   }
+  if (evex_) {
+    L(odd_words_);
+    for (int i = 0; i < 32; ++i) dw(static_cast<std::uint16_t>(2 * i + 1));
+  }
   L(mask32_);
   for (int i = 0; i < 16; ++i) dd(i < 8 ? 0xffffffffu : 0);
   L(mask64_);

@@ -266,11 +266,13 @@ int Emitter::PackForStore(DType dtype, const Xbyak::Xmm& value) {
       return kScratch0;
     case DType::kBF16:
       RoundToBFloat16(t, value);
-      vpsrld(t, t, 16);
       if (zmm) {
-        vpmovdw(Xbyak::Ymm(kScratch0), t);
+        const Xbyak::Zmm places(kScratch1);
+        vmovups(places, zword[rip + odd_words_]);
+        vpermw(t, places, t);
         return kScratch0;
       }
+      vpsrld(t, t, 16);
       if (ymm) vextracti128(high, Xbyak::Ymm(kScratch0), 1);
       vpackusdw(low, low, ymm ? high : low);
       return kScratch0;

@@ -60,6 +60,11 @@ void Emitter::EmitArith(ValueId id) {
       f64 ? vsqrtpd(out, a.get()) : vsqrtps(out, a.get());
       return;
     }
+    case Op::kReciprocal14: {
+      const Operand a = Any(inst.args[0]);
+      const Xbyak::Xmm out = Define(id);
+      return vrcp14ps(out, a.get());
+    }
     case Op::kNeg: {
       const Xbyak::Xmm a = Reg(inst.args[0]);
       if (f32 || f64) {
