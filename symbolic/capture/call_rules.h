@@ -41,8 +41,15 @@ enum class SpecialCall : std::uint8_t {
   kDisabled,      // registered with disable()
   kIdentityCall,  // returns its first argument (mark_dynamic spellings return None: see kNoneCall)
   kNoneCall,
+  kRepr,
+  kStr,
+  kFormat,
+  kSetItem,
+  kDelItem,
+  kExcInfo,
   kRangeEnter,  // a profiler's range: passed over if it ends in the same piece
   kRangeExit,
+  kOfLibrary,  // reads what no guard compares: only the standard library's and torch's own code may
 };
 
 struct CallRule {

@@ -223,6 +223,30 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       if (open_ranges_ == 0) return Break(GraphBreakKind::kUnlistedCallable, "the end of a profiler's range");
       --open_ranges_;
       return None();
+    case SpecialCall::kRepr:
+    case SpecialCall::kStr:
+    case SpecialCall::kFormat: {
+      const bool format = which == SpecialCall::kFormat;
+      if (plain && (n == 1 || (format && n == 2))) {
+        Value text = TextOf(act, which, args);
+        if (text || control.unwinding || PyErr_Occurred()) return text;
+      }
+      return PrepareAll(args, format) ? CallNative(callable.object, args, kwnames) : Value();
+    }
+    case SpecialCall::kSetItem:
+      if (!plain || n != 3) return raise();
+      return SetItem(act, args[0], args[1], args[2]) ? None() : Value();
+    case SpecialCall::kDelItem:
+      if (!plain || n != 2) return raise();
+      return DeleteItem(act, args[0], args[1]) ? None() : Value();
+    case SpecialCall::kExcInfo:
+      if (handles_from_outside_) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+      return CallNative(callable.object, args, kwnames);
+    case SpecialCall::kOfLibrary:
+      if (!IsSkippedCode(frame_ops::Code(act.frame))) {
+        return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+      }
+      return CallNative(callable.object, args, kwnames);
     case SpecialCall::kIdentityCall:
       return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
     case SpecialCall::kNoneCall:

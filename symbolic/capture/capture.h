@@ -193,6 +193,16 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallInstance(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                      Completion completion);
+  // ---- text (capture_text.cpp)
+  Value TextByMethod(Activation& act, ValueView v, const char* method, absl::Span<const ValueView> args);
+  Value TextOf(Activation& act, SpecialCall which, absl::Span<const ValueView> args);
+  Value TextOfException(ValueView v, bool repr);
+  // ---- torch.autograd.Function (capture_autograd.cpp)
+  Value ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, absl::Span<const ValueView> args,
+                              BorrowedRef kwnames);
+  absl::StatusOr<tracing::TracedGraph> CloseGraph(absl::Span<const BorrowedRef> outputs);
+  bool MayReadInBackward(SourceId source);  // false: broke
+  bool MayWriteInBackward();                // false: broke
   // Runs C code on prepared arguments and journals the torch-level call if a fake took part.
   Value CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
@@ -404,6 +414,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   absl::flat_hash_set<PyTypeObject*> guarded_protocols_;
   absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
   int open_ranges_ = 0;
+  bool applied_functions_ = false;  // of torch.autograd
+  bool in_backward_ = false;        // the backward functions run, for the graph's backward phase
   struct FreshDict {
     Ref dict;
     Ref owner;
@@ -432,6 +444,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool evaluated_ = false;
   bool stop_mismatch_ = false;
 };
+
+bool IsAutogradFunction(BorrowedRef type);  // a class derived from torch.autograd.Function
 
 }  // namespace framefuse
 

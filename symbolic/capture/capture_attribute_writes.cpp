@@ -21,6 +21,7 @@ BorrowedRef DelattrName() {
 }  // namespace
 
 bool Capture::StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) {
+  if (!MayWriteInBackward()) return false;
   Consume(owner);
   PyTypeObject* type = owner.object.type();
   if (IsFakeTensor(owner.object)) {
@@ -50,6 +51,7 @@ bool Capture::StoreAttr(Activation& act, ValueView owner, BorrowedRef name, Valu
 }
 
 bool Capture::DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) {
+  if (!MayWriteInBackward()) return false;
   Consume(owner);
   PyTypeObject* type = owner.object.type();
   if (IsFakeTensor(owner.object) || PyModule_Check(owner.object.get()) || PyType_Check(owner.object.get())) {

@@ -234,6 +234,9 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
   }
   if (PyType_Check(self)) {  // classmethods and __new__ of builtin types
     auto* type = reinterpret_cast<PyTypeObject*>(self);
+    if (std::string_view(name) == "apply" && IsAutogradFunction(self)) {
+      return ApplyAutogradFunction(callable.object, type, args, kwnames);
+    }
     const bool heap_new = std::string_view(name) == "__new__";
     const CallRule* rule = FindCallRule(self);
     const bool listed =
@@ -396,6 +399,7 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
       frame_ops::SharesKeys(t->original)) {
     return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an object's attributes"));
   }
+  if (effect == MethodEffect::kWrites && !MayWriteInBackward()) return Value();
   const bool outer = MovesItemsOnly(descriptor->d_type, name);
   if (!(outer ? PrepareOuter(self) : PrepareNative(self)) || !PrepareAll(args.subspan(1))) return Value();
   if (t != nullptr && effect == MethodEffect::kWrites && !MarkReplaced(*t)) return Value();

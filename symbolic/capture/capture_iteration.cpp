@@ -199,15 +199,6 @@ Value Capture::ListToTuple(Activation& act, ValueView list) {
   return PrepareTarget(list.object) ? native_.ListToTuple(act, list) : Value();
 }
 
-Value Capture::FormatValue(Activation& act, ValueView v, int conversion, ValueView spec) {
-  if (spec.object) Consume(spec);
-  const bool instance = !IsLeaf(v.object) && !IsFakeTensor(v.object);
-  if (IsFakeTensor(v.object)) return Break(GraphBreakKind::kTensorToPython, "formatting a tensor");
-  if (!PrepareNative(v, !instance)) return Value();
-  Value result = Native([&] { return native_.FormatValue(act, v, conversion, spec); });
-  return CheckTracer() ? std::move(result) : Value();
-}
-
 Value Capture::MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults,
                             ValueView annotations, ValueView closure) {
   Value function = native_.MakeFunction(act, code, defaults, kwdefaults, annotations, closure);

@@ -371,6 +371,7 @@ bool Capture::ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value) {
 }
 
 bool Capture::SetItem(Activation& act, ValueView container, ValueView key, ValueView value) {
+  if (!IsFakeTensor(container.object) && !MayWriteInBackward()) return false;
   Tracked* t = tracked_.Find(container.object);
   if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && IsLeaf(key.object)) {
     return ApplyToTrackedDict(*t, key, value);

@@ -57,7 +57,7 @@ void Capture::AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, in
 }
 
 void Capture::Consume(ValueView v) {
-  if (v.source == kNoSource || !IsLeaf(v.object)) return;
+  if (v.source == kNoSource || !IsLeaf(v.object) || !MayReadInBackward(v.source)) return;
   if (sources_[v.source].kind == SourceKind::kConstant || !IsNewsOfLeaf(v.source, kConsumed)) return;
   PyObject* o = v.object;
   const bool singleton = o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || PyCode_Check(o);
@@ -197,6 +197,7 @@ void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId sourc
 }
 
 Value Capture::AdoptTensor(BorrowedRef original, SourceId source) {
+  if (!MayReadInBackward(source)) return Value();
   const tracing::InputRole role =
       IsParameter(original) ? tracing::InputRole::kParameter : tracing::InputRole::kArgument;
   absl::StatusOr<Ref> fake = tracer_.MakeInput(original, role, static_cast<int>(tensor_inputs_.size()));
@@ -215,6 +216,7 @@ Value Capture::AdoptObject(TrackedKind kind, BorrowedRef original, SourceId sour
 
 // An empty shadow of the same type, filled when something reads it as a whole; tuples are made at once.
 Value Capture::AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId source) {
+  if (!MayReadInBackward(source)) return Value();
   Ref shadow;
   PyTypeObject* type = original.type();
   switch (kind) {

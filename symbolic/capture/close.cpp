@@ -153,7 +153,8 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   const TorchState end = TorchState::Current();
   if (!(end == capture.start_state())) entry->end_state = end;
   if (build_graph) {
-    absl::StatusOr<tracing::TracedGraph> graph = capture.tracer().Close(outputs);
+    absl::StatusOr<tracing::TracedGraph> graph = capture.CloseGraph(outputs);
+    if (IsGraphBreak(graph.status())) return graph.status();
     if (!graph.ok()) return MakeGraphBreak(GraphBreakKind::kTensorMutation, graph.status().message().data());
     closed.graph = *std::move(graph);
     for (const tracing::GradientEffect& g : closed.graph.gradient_effects) {

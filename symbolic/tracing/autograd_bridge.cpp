@@ -2,6 +2,7 @@
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/autocast_mode.h>
+#include <c10/core/AutogradState.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
@@ -56,6 +57,12 @@ at::Tensor MakeNonLeaf(const at::Tensor& fake) {
 
 std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                                   const std::vector<at::Tensor>& tangents) {
+  // Python functions of the pass are captured by the thread that captures.
+  struct OneThread {
+    bool was = c10::AutogradState::get_tls_state().get_multithreading_enabled();
+    OneThread() { c10::AutogradState::get_tls_state().set_multithreading_enabled(false); }
+    ~OneThread() { c10::AutogradState::get_tls_state().set_multithreading_enabled(was); }
+  } one_thread;
   return torch::autograd::grad(outputs, inputs, tangents, /*retain_graph=*/true, /*create_graph=*/false,
                                /*allow_unused=*/true);
 }

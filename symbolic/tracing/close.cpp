@@ -305,6 +305,7 @@ class Closing {
     }
     if (outputs.empty()) return gradients;
     const std::size_t forward_nodes = graph_.nodes.size();
+    const std::size_t forward_values = graph_.values.size();
     std::string error;
     recorder_.phase = ir::Phase::kBackward;
     PyThreadState* thread = PyEval_SaveThread();  // the engine waits for threads that may want the GIL
@@ -315,6 +316,9 @@ class Closing {
     }
     PyEval_RestoreThread(thread);
     recorder_.phase = ir::Phase::kForward;
+    if (error.empty() && WritesMemoryOfEarlier(forward_nodes, forward_values)) {
+      error = "a backward function writes to a tensor that it was given";
+    }
     if (error.empty()) return gradients;
     ForgetUnrunTasks();
     graph_.nodes.resize(forward_nodes);
@@ -325,6 +329,23 @@ class Closing {
     }
     if (error.find("backward through the graph a second time") != std::string::npos) return absl::AbortedError(error);
     return Fail(BreakKind::kHiddenState, "backward", "the backward pass cannot be recorded: " + error);
+  }
+
+  // Whether a node from `node` on writes memory of a value before `value`.
+  bool WritesMemoryOfEarlier(std::size_t node, std::size_t value) const {
+    absl::flat_hash_map<ir::StorageId, bool> earlier;
+    bool found = false;
+    for (std::size_t n = node; n < graph_.nodes.size(); ++n) {
+      const ir::Node& written = graph_.nodes[n];
+      if (!written.op->mutates()) continue;
+      for (std::size_t v = 0; earlier.empty() && v < value; ++v) earlier[graph_.values[v].storage] = true;
+      const auto& schema = written.op->arguments();
+      for (std::size_t a = 0; a < written.args.size(); ++a) {
+        if (!schema[a].written) continue;
+        ir::ForEachValue(written.args[a], [&](ir::ValueId v) { found = found || earlier.contains(StorageOf(v)); });
+      }
+    }
+    return found;
   }
 
   at::Tensor MakeTangent(std::size_t output, const at::Tensor& like) {

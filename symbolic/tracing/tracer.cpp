@@ -184,6 +184,8 @@ absl::StatusOr<Ref> Tracer::RegisterConstant(BorrowedRef real, bool copy) {
   return python;
 }
 
+bool Tracer::RecordsBackward() const { return state_->recorder->phase == ir::Phase::kBackward; }
+
 bool Tracer::IsFake(BorrowedRef object) {
   const at::Tensor* t = Unpack(object);
   return t != nullptr && AsFake(*t) != nullptr;

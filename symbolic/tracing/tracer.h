@@ -125,6 +125,7 @@ class Tracer {
   void SetOriginProvider(OriginProvider* provider);  // null: none; must outlive the tracing
   int NodeCount() const;
 
+  bool RecordsBackward() const;  // Close stands at the backward pass
   // Ends the recording. `outputs` are the fakes that compiled code must return or keep; `for_backward`: record
   // the backward of those that require grad. A break (a change of an input that cannot be replayed) comes back as
   // FailedPrecondition and is pending too.

@@ -1,0 +1,93 @@
+// Objects as text: repr(), str(), format() and f-strings. Special methods written in Python are captured; C code turns
+// into text what holds no instances, since it would read their attributes.
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/call_arguments.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+namespace {
+
+bool IsSlotOf(BorrowedRef found, PyTypeObject* type) {
+  return found && found.type() == &PyWrapperDescr_Type &&
+         reinterpret_cast<PyDescrObject*>(found.get())->d_type == type;
+}
+
+}  // namespace
+
+// The type's special method, where it is a Python function; a null Value without an error: it is not.
+Value Capture::TextByMethod(Activation& act, ValueView v, const char* method, absl::Span<const ValueView> args) {
+  PyTypeObject* type = v.object.type();
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || IsFakeTensor(v.object) || PyType_Check(v.object.get())) {
+    return Value();
+  }
+  const BorrowedRef found = LookupInType(type, method);
+  if (!found || !PyFunction_Check(found.get())) return Value();
+  const SourceId of_type = ConstantSource(reinterpret_cast<PyObject*>(type));
+  const Ref name = Ref::Steal(PyUnicode_InternFromString(method));
+  Value function = Adopt(found, sources_.Intern(SourceKind::kTypeAttr, of_type, 0, name));
+  Value text = CallFunction(act, function, args, nullptr, Completion::kCallback);
+  if (!text) return text;
+  Consume(text);
+  if (PyUnicode_Check(text.object.get())) return text;
+  const char* const returned = text.object.type()->tp_name;
+  if (std::string_view(method) == "__format__") {
+    PyErr_Format(PyExc_TypeError, "__format__ must return a str, not %.200s", returned);
+  } else {
+    PyErr_Format(PyExc_TypeError, "%s returned non-string (type %.200s)", method, returned);
+  }
+  return Value();
+}
+
+// A null Value without an error: C code does it.
+Value Capture::TextOf(Activation& act, SpecialCall which, absl::Span<const ValueView> args) {
+  const ValueView self[] = {args[0]};
+  const auto done = [&](const Value& v) { return v || control.unwinding || PyErr_Occurred(); };
+  PyTypeObject* type = args[0].object.type();
+  if (which == SpecialCall::kFormat) {
+    static PyObject* const empty = PyUnicode_New(0, 0);
+    const ValueView both[] = {args[0], args.size() > 1 ? args[1] : ValueView(empty, kNoSource)};
+    if (Value v = TextByMethod(act, args[0], "__format__", both); done(v)) return v;
+    const bool plain = PyUnicode_CheckExact(both[1].object.get()) && PyUnicode_GET_LENGTH(both[1].object.get()) == 0;
+    if (!plain || !IsSlotOf(LookupInType(type, "__format__"), &PyBaseObject_Type)) return Value();
+  }
+  if (which != SpecialCall::kRepr) {
+    if (Value v = TextByMethod(act, args[0], "__str__", self); done(v)) return v;
+    if (!IsSlotOf(LookupInType(type, "__str__"), &PyBaseObject_Type)) return TextOfException(args[0], false);
+  }
+  if (Value v = TextByMethod(act, args[0], "__repr__", self); done(v)) return v;
+  return TextOfException(args[0], true);
+}
+
+// An exception made here: BaseException's own text is made of its arguments.
+Value Capture::TextOfException(ValueView v, bool repr) {
+  PyObject* o = v.object;
+  if (!PyExceptionInstance_Check(o) || tracked_.Find(v.object) != nullptr) return Value();
+  const BorrowedRef found = LookupInType(Py_TYPE(o), repr ? "__repr__" : "__str__");
+  if (!found || found.type() != &PyWrapperDescr_Type) return Value();
+  const BorrowedRef own(reinterpret_cast<PyBaseExceptionObject*>(o)->args);
+  if (!PrepareNative(own, false)) return Value();
+  return Wrap(Ref::Steal(Native([&] { return repr ? PyObject_Repr(o) : PyObject_Str(o); })));
+}
+
+Value Capture::FormatValue(Activation& act, ValueView v, int conversion, ValueView spec) {
+  if (spec.object) Consume(spec);
+  if (IsFakeTensor(v.object)) return Break(GraphBreakKind::kTensorToPython, "formatting a tensor");
+  const bool instance = !IsLeaf(v.object);
+  if (instance && conversion != FVC_ASCII) {
+    const SpecialCall how = conversion == FVC_REPR  ? SpecialCall::kRepr
+                            : conversion == FVC_STR ? SpecialCall::kStr
+                                                    : SpecialCall::kFormat;
+    ValueVector args = {v};
+    if (how == SpecialCall::kFormat && spec.object) args.push_back(spec);
+    Value text = TextOf(act, how, args);
+    if (control.unwinding || PyErr_Occurred()) return Value();
+    if (text) return how == SpecialCall::kFormat ? std::move(text) : native_.FormatValue(act, text, FVC_NONE, spec);
+  }
+  if (!PrepareNative(v, !instance)) return Value();
+  Value result = Native([&] { return native_.FormatValue(act, v, conversion, spec); });
+  return CheckTracer() ? std::move(result) : Value();
+}
+
+}  // namespace framefuse
