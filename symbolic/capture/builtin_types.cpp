@@ -46,6 +46,10 @@ PyTypeObject* ItemGetterType() {
   static PyTypeObject* type = NamedType("_operator", "itemgetter");
   return type;
 }
+PyTypeObject* EnumType() {
+  static PyTypeObject* type = NamedType("enum", "Enum");
+  return type;
+}
 PyTypeObject* TorchFunctionsType() {
   static PyTypeObject* type = NamedType("torch._C", "_VariableFunctionsClass");
   return type;
@@ -60,6 +64,12 @@ bool IsPythonClass(PyTypeObject* type) {
 PyTypeObject* NativeBase(PyTypeObject* type) {
   while (IsPythonClass(type)) type = type->tp_base;
   return type;
+}
+
+bool IsNumberOrTextEnum(PyTypeObject* type) {
+  if (!PyType_IsSubtype(type, EnumType())) return false;
+  PyTypeObject* base = NativeBase(type);
+  return base == &PyLong_Type || base == &PyUnicode_Type || base == &PyFloat_Type;
 }
 
 bool IsStructSequenceType(PyTypeObject* type) {
@@ -82,6 +92,7 @@ void LoadBuiltinTypes() {
   TupleGetterType();
   SimpleNamespaceType();
   TorchFunctionsType();
+  EnumType();
   IsPythonClass(&PyList_Type);
 }
 

@@ -47,8 +47,11 @@ enum class SpecialCall : std::uint8_t {
   kSetItem,
   kDelItem,
   kExcInfo,
+  kSignature,
   kRangeEnter,  // a profiler's range: passed over if it ends in the same piece
   kRangeExit,
+  kLockEnter,  // the library's own lock around what capture does in one piece: passed over like a range
+  kLockExit,
   kOfLibrary,  // reads what no guard compares: only the standard library's and torch's own code may
 };
 

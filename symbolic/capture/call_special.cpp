@@ -242,10 +242,19 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
     case SpecialCall::kExcInfo:
       if (handles_from_outside_) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
       return CallNative(callable.object, args, kwnames);
+    case SpecialCall::kLockEnter:
+    case SpecialCall::kLockExit:
+      if (!IsSkippedCode(frame_ops::Code(act.frame)) || (which == SpecialCall::kLockExit && open_ranges_ == 0)) {
+        return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+      }
+      open_ranges_ += which == SpecialCall::kLockEnter ? 1 : -1;
+      return which == SpecialCall::kLockEnter ? Boolean(true) : None();
+    case SpecialCall::kSignature:
     case SpecialCall::kOfLibrary:
       if (!IsSkippedCode(frame_ops::Code(act.frame))) {
         return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
       }
+      if (which == SpecialCall::kSignature && plain && n == 1) return SignatureOf(callable, args[0]);
       return CallNative(callable.object, args, kwnames);
     case SpecialCall::kIdentityCall:
       return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
@@ -253,6 +262,29 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       return None();
   }
   return Value();
+}
+
+// Of a plain function, for library code, which binds arguments: what its code and its defaults say.
+Value Capture::SignatureOf(ValueView callable, ValueView function) {
+  auto* f = reinterpret_cast<PyFunctionObject*>(function.object.get());
+  const Tracked* t = tracked_.Find(function.object);
+  const bool known = PyFunction_Check(function.object.get()) && (t != nullptr || IsFreshFunction(function.object));
+  if (!known || (f->func_dict != nullptr && PyDict_GET_SIZE(f->func_dict) > 0)) {
+    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  if (t != nullptr) {
+    const auto guard = [&](const char* name, PyObject* value) {
+      const Ref key = Ref::Steal(PyUnicode_InternFromString(name));
+      AddGuard(sources_.Intern(SourceKind::kFunctionField, t->source, 0, key), GuardKind::kIdentity,
+               value != nullptr ? value : Py_None);
+    };
+    guard("__code__", f->func_code);
+    guard("__defaults__", f->func_defaults);
+    guard("__kwdefaults__", f->func_kwdefaults);
+  }
+  const HookScope native(HookMode::kOff);
+  const ValueView args[] = {function};
+  return CallNative(callable.object, args, nullptr);
 }
 
 Value Capture::MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {

@@ -227,6 +227,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args, bool of_instance);
   Value CallSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                     BorrowedRef kwnames);
+  Value SignatureOf(ValueView callable, ValueView function);
   bool AnyFake(absl::Span<const ValueView> args) const;
   bool IsFakeTensor(BorrowedRef object) const;
   // While an error of what it calls would be handled by capture itself and not by the caller's bytecode: frames below

@@ -296,6 +296,11 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
       case TrackedKind::kInstanceDict:
         return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
       case TrackedKind::kOpaque:
+        if (IsNumberOrTextEnum(Py_TYPE(o)) && GuardProtocolMethods(Py_TYPE(o))) {
+          AddGuard(t->source, GuardKind::kIdentity, t->original);
+          return true;
+        }
+        if (control.unwinding) return false;
         return BreakFalse(GraphBreakKind::kOpaqueObject,
                           absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
       default:
