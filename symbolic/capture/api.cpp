@@ -77,8 +77,13 @@ class DisabledTarget final : public CallTarget {
  public:
   DisabledTarget(BorrowedRef callable, bool recursive) : callable_(Ref::Create(callable)), recursive_(recursive) {}
   Ref Call(PyObject* const* args, std::size_t nargsf, PyObject* kwnames) override {
-    const HookScope scope(recursive_ ? HookMode::kDisabled : HookMode::kOff);
-    return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
+    const auto call = [&] { return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames)); };
+    if (recursive_) {
+      const HookScope disabled(HookMode::kDisabled);
+      return call();
+    }
+    const SkipNextFrame skip(callable_);
+    return call();
   }
   int Traverse(visitproc visit, void* arg) override {
     Py_VISIT(callable_.get());

@@ -12,6 +12,7 @@
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/disabled_function.h"
 
 namespace framefuse {
 namespace {
@@ -123,6 +124,9 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
   if (const CallRule* rule = FindCallRule(function.object)) {
     (void)rule;
     return CallWith(act, function, args, kwnames, completion);
+  }
+  if (HowDisabledByTorch(function.object) != DisabledByTorch::kNo) {
+    return Break(GraphBreakKind::kDisabled, DescribeCallable(function.object));
   }
   if (const Ref behind = BehindDisableDynamo(function.object)) {
     return CallWith(act, Adopt(behind, ConstantSource(behind)), args, kwnames, completion);
@@ -254,7 +258,9 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
   all.insert(all.end(), args.begin(), args.end());
   BorrowedRef descriptor = frame_ops::TypeLookup(Py_TYPE(self), Ref::Steal(PyUnicode_InternFromString(name)).get());
   if (descriptor && descriptor.type() == &PyMethodDescr_Type) {
-    return CallDescriptor(act, ValueView(descriptor, kNoSource), all, kwnames);
+    const ValueView method(descriptor, kNoSource);
+    return FindCallRule(descriptor) != nullptr ? CallWith(act, method, all, kwnames, Completion::kPush)
+                                               : CallDescriptor(act, method, all, kwnames);
   }
   return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
 }

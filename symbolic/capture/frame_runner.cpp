@@ -4,6 +4,7 @@
 #include "common/config.h"
 #include "common/logging.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/disabled_function.h"
 #include "symbolic/capture/reporting.h"
 #include "symbolic/capture/signal_pause.h"
 #include "symbolic/evaluator/native_protocols.h"
@@ -71,13 +72,41 @@ bool ServeSignals(PyThreadState* thread) {
   return frame_ops::HandlePendingWork(thread) == 0;
 }
 
+thread_local PyCodeObject* skipped_code = nullptr;
+
+PyCodeObject* CodeOf(BorrowedRef callable) {
+  PyObject* o = callable.get();
+  if (PyMethod_Check(o)) o = PyMethod_GET_FUNCTION(o);
+  return PyFunction_Check(o) ? reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(o)) : nullptr;
+}
+
 }  // namespace
+
+SkipNextFrame::SkipNextFrame(BorrowedRef callable) : outer_(std::exchange(skipped_code, CodeOf(callable))) {}
+SkipNextFrame::~SkipNextFrame() { skipped_code = outer_; }
 
 PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   PyCodeObject* code = frame_ops::Code(frame);
   if (IsDispatchHandler(code)) {
     const HookScope native(HookMode::kOff);
     return frame_ops::EvalDefault(thread, frame, throw_flag);
+  }
+  if (skipped_code == code && frame_ops::IsStarting(frame)) {
+    skipped_code = nullptr;
+    return RunUnhooked(thread, frame, throw_flag);
+  }
+  const BorrowedRef function(reinterpret_cast<PyObject*>(frame_ops::Function(frame)));
+  switch (HowDisabledByTorch(function)) {
+    case DisabledByTorch::kNo:
+      break;
+    case DisabledByTorch::kAlone: {
+      const SkipNextFrame skip(BehindTorchDisable(function));
+      return RunUnhooked(thread, frame, throw_flag);
+    }
+    case DisabledByTorch::kWithWhatItCalls: {
+      const HookScope disabled(HookMode::kDisabled);
+      return RunUnhooked(thread, frame, throw_flag);
+    }
   }
   const bool root = std::exchange(root_code_, nullptr) == code;
   if (throw_flag != 0 || !frame_ops::IsStarting(frame) || IsGeneratorCode(code) || frame_ops::IsTraced(thread) ||

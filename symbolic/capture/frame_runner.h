@@ -24,6 +24,19 @@ class RunObserver {
   virtual void OnBreak(const GraphBreakReason& reason) = 0;
 };
 
+// While alive, the next frame of this callable's code on this thread, and what it breaks into, runs as Python; what it
+// calls is captured.
+class SkipNextFrame {
+ public:
+  explicit SkipNextFrame(BorrowedRef callable);
+  ~SkipNextFrame();
+  SkipNextFrame(const SkipNextFrame&) = delete;
+  SkipNextFrame& operator=(const SkipNextFrame&) = delete;
+
+ private:
+  PyCodeObject* outer_;
+};
+
 class FrameRunner final : public FrameHandler {
  public:
   FrameRunner(std::shared_ptr<Owner> owner, AttemptSettings settings)

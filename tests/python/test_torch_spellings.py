@@ -1,6 +1,7 @@
 """Code written for torch.compile: its functions of torch._dynamo and torch.compiler reach framefuse, without an early import."""
 
 import framefuse
+import pytest
 import torch
 
 
@@ -61,3 +62,28 @@ def test_allow_in_graph_returns_the_function():
         return x
 
     assert torch.compiler.allow_in_graph(f) is f
+
+
+@pytest.mark.parametrize("disable", [torch.compiler.disable, framefuse.disable])
+@pytest.mark.parametrize("recursive", [True, False])
+def test_disable_leaves_what_it_calls_to_be_compiled_only_if_asked(disable, recursive):
+    graphs = []
+
+    def record(graph, example):
+        graphs.append([n.name for n in graph.graph.nodes if n.op == "call_function"])
+        return graph.forward
+
+    def innermost(x):
+        return torch.tan(x)
+
+    @disable(recursive=recursive)
+    def middle(x):
+        return innermost(torch.sin(x))
+
+    def outermost(x):
+        return torch.cos(middle(x * 2))
+
+    compiled = framefuse.compile(outermost, backend=record)
+    assert torch.equal(compiled(torch.ones(2)), outermost(torch.ones(2)))
+    assert graphs == ([["mul"], ["cos"]] if recursive else [["mul"], ["tan"], ["cos"]])
+    assert torch.equal(compiled(torch.ones(2)), outermost(torch.ones(2)))

@@ -1,0 +1,33 @@
+#include "symbolic/capture/disabled_function.h"
+
+namespace framefuse {
+namespace {
+
+PyObject* const* Names() {
+  static PyObject* const names[] = {PyUnicode_InternFromString("_torchdynamo_disable"),
+                                    PyUnicode_InternFromString("_torchdynamo_disable_recursive"),
+                                    PyUnicode_InternFromString("_torchdynamo_orig_callable")};
+  return names;
+}
+
+PyObject* Attribute(BorrowedRef function, PyObject* name) {
+  PyObject* attributes = reinterpret_cast<PyFunctionObject*>(function.get())->func_dict;
+  return attributes == nullptr ? nullptr : PyDict_GetItemWithError(attributes, name);
+}
+
+}  // namespace
+
+DisabledByTorch HowDisabledByTorch(BorrowedRef function) {
+  if (!PyFunction_Check(function.get()) || Attribute(function, Names()[0]) != Py_True) return DisabledByTorch::kNo;
+  PyObject* recursive = Attribute(function, Names()[1]);
+  // Older releases do not say: what they wrap is disabled with what it calls, what they only mark is not.
+  if (recursive == nullptr) recursive = Attribute(function, Names()[2]) != nullptr ? Py_True : Py_False;
+  return recursive == Py_True ? DisabledByTorch::kWithWhatItCalls : DisabledByTorch::kAlone;
+}
+
+BorrowedRef BehindTorchDisable(BorrowedRef function) {
+  PyObject* found = Attribute(function, Names()[2]);
+  return found != nullptr ? BorrowedRef(found) : function;
+}
+
+}  // namespace framefuse
