@@ -1,5 +1,7 @@
 #include "symbolic/capture/frame_runner.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
 #include "common/logging.h"
@@ -378,7 +380,12 @@ std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_op
   if (static_cast<std::int64_t>(site->size()) >= config().recompile_limit) {
     if (!site->limit_reported) {
       site->limit_reported = true;
-      WarnRecompileLimit(view.code, site->Entries().front()->Explain(view));
+      const std::vector<std::shared_ptr<Entry>> entries = site->Entries();
+      // Of code without tensor work (a library's, between two breaks) nobody wants to hear.
+      const bool matters = std::any_of(entries.begin(), entries.end(), [](const std::shared_ptr<Entry>& e) {
+        return static_cast<const CompiledEntry&>(*e).executable != nullptr;
+      });
+      if (matters) WarnRecompileLimit(view.code, entries.front()->Explain(view));
     }
     ++statistics.eager_fallbacks;
     return nullptr;
