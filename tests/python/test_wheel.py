@@ -14,7 +14,7 @@ PROGRAM = """
 import pathlib, torch, framefuse
 
 folder = pathlib.Path(framefuse.__file__).parent
-loaded = {line.split()[-1] for line in open("/proc/self/maps") if "libabsl" in line or "/_C." in line}
+loaded = {line.split()[-1] for line in open("/proc/self/maps") if "libabsl" in line or "framefuse/_C." in line}
 assert loaded and all(pathlib.Path(file).parent == folder for file in loaded), loaded
 x = torch.linspace(-1, 1, 64, requires_grad=True)
 f = framefuse.compile(lambda x: (torch.sin(x) * x).sum(), backend="fuse", fullgraph=True)
@@ -40,7 +40,9 @@ def test_wheel(tmp_path):
     run(sys.executable, "-m", "venv", tmp_path / "venv")
     python = tmp_path / "venv" / "bin" / "python"
     site = pathlib.Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").strip())
-    (site / "torch_of_the_machine.pth").write_text(str(pathlib.Path(torch.__file__).parents[1]) + "\n")
+    installed = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    assert str(pathlib.Path(torch.__file__).parents[1]) in installed
+    (site / "packages_of_the_machine.pth").write_text("\n".join(installed) + "\n")
     run(python, "-m", "pip", "install", "--no-deps", "--no-index", "--ignore-installed", wheel)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
