@@ -23,8 +23,10 @@ class CMakeBuild(build_ext):
     """Runs CMake and ninja, then copies the extension and the abseil libraries that it needs into the package."""
 
     def build_extension(self, extension):
-        build = pathlib.Path(self.build_temp).resolve()
-        build.mkdir(parents=True, exist_ok=True)
+        # As deep in the tree as ./dev's build folder: with paths relative to the root, either finds in ccache what the other compiled.
+        build = ROOT / "build-wheel"
+        os.environ.setdefault("CCACHE_BASEDIR", str(ROOT))
+        os.environ.setdefault("CCACHE_NOHASHDIR", "1")
         configure = ["cmake", "-S", ROOT, "-B", build, "-G", "Ninja", f"-DPython_EXECUTABLE={sys.executable}"]
         subprocess.run([*configure, "-DFF_TESTS=OFF", "-DFF_WHEEL=ON"], check=True)
         jobs = os.environ.get("FF_JOBS", str(os.cpu_count() or 1))

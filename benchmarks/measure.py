@@ -106,9 +106,9 @@ def significant(number):
     return float(f"{number:.4g}")
 
 
-def report(title, rows, parsed, reference, ours, **more):
+def report(title, rows, parsed, reference, ours, typical="median", **more):
     """Print the table and the summary, write the file if asked for, and return the exit status."""
-    print(f"{title}: {ours} against {reference}, median of {parsed.rounds}, {parsed.device}")
+    print(f"{title}: {ours} against {reference}, {typical} of {parsed.rounds}, {parsed.device}")
     for r in rows:
         times = "  ".join(f"{rival} {median:,.1f} us" for rival, median in r["us"].items())
         print(f"  {r['case']:32} {r['ratio']:8.4f}  {times}{'' if r['ok'] else '  NOT OK'}")

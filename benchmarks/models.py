@@ -1,6 +1,8 @@
 """Models to measure on, written out here because no model library is installed everywhere; shapes are the well-known ones, sizes kept
 small where only the number of operations matters. `CASES` maps a name to a function: device → (callable, inputs)."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -200,6 +202,93 @@ class Llama(nn.Module):
         return self.head(self.norm(x))
 
 
+class RelativeBias(nn.Module):
+    """A learned number for each head and bucket of distances: one bucket a distance when near, wider ones further off."""
+
+    def __init__(self, heads, buckets=32, furthest=128, causal=False):
+        super().__init__()
+        self.buckets, self.furthest, self.causal = buckets, furthest, causal
+        self.table = nn.Embedding(buckets, heads)
+
+    def forward(self, length, device):
+        positions = torch.arange(length, device=device)
+        distance = positions[None, :] - positions[:, None]
+        buckets, first = self.buckets, 0
+        if self.causal:
+            distance = -torch.min(distance, torch.zeros_like(distance))
+        else:
+            buckets //= 2
+            first = (distance > 0).long() * buckets
+            distance = distance.abs()
+        near = buckets // 2
+        wide = near + (torch.log(distance.float() / near) / math.log(self.furthest / near) * (buckets - near)).long()
+        wide = torch.min(wide, torch.full_like(wide, buckets - 1))
+        bias = self.table(first + torch.where(distance < near, distance, wide)).permute(2, 0, 1)[None]
+        if self.causal:
+            hidden = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)
+            bias = bias.masked_fill(hidden, float("-inf"))
+        return bias
+
+
+class T5Attention(nn.Module):
+    """Normalised before, without a scale; keys and values come from `memory`, if there is one."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm = RMSNorm(width)
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width, bias=False) for _ in range(4))
+
+    def split(self, x):
+        return x.view(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)
+
+    def forward(self, x, memory=None, bias=None):
+        y = self.norm(x)
+        source = y if memory is None else memory
+        scores = self.split(self.q(y)) @ self.split(self.k(source)).transpose(2, 3)
+        if bias is not None:
+            scores = scores + bias
+        attended = F.softmax(scores.float(), dim=-1).type_as(scores) @ self.split(self.v(source))
+        return x + self.o(attended.transpose(1, 2).reshape(x.shape))
+
+
+class T5Block(nn.Module):
+    def __init__(self, width, heads, decoder):
+        super().__init__()
+        self.own = T5Attention(width, heads)
+        self.cross = T5Attention(width, heads) if decoder else None
+        self.norm = RMSNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+
+    def forward(self, x, bias, memory=None):
+        x = self.own(x, bias=bias)
+        if self.cross is not None:
+            x = self.cross(x, memory)
+        return x + self.down(F.relu(self.up(self.norm(x))))
+
+
+class T5(nn.Module):
+    """Encoder and decoder with one embedding; every block of a stack adds the same relative bias."""
+
+    def __init__(self, layers=6, width=64, heads=4, vocabulary=256):
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.bias, self.causal_bias = RelativeBias(heads), RelativeBias(heads, causal=True)
+        self.encoder = nn.ModuleList(T5Block(width, heads, decoder=False) for _ in range(layers))
+        self.decoder = nn.ModuleList(T5Block(width, heads, decoder=True) for _ in range(layers))
+        self.norm, self.last_norm = RMSNorm(width), RMSNorm(width)
+
+    def forward(self, tokens, targets):
+        memory, bias = self.tokens(tokens), self.bias(tokens.shape[1], tokens.device)
+        for block in self.encoder:
+            memory = block(memory, bias)
+        memory = self.norm(memory)
+        x, bias = self.tokens(targets), self.causal_bias(targets.shape[1], targets.device)
+        for block in self.decoder:
+            x = block(x, bias, memory)
+        return self.last_norm(x) * x.shape[-1] ** -0.5 @ self.tokens.weight.T
+
+
 class Encoder(nn.Module):
     """torch's own transformer encoder."""
 
@@ -237,6 +326,7 @@ CASES = {
     "small convnet": _module(ConvNet, _images(16)),
     "GPT, 12 blocks": _module(GPT, _tokens),
     "Llama, 8 blocks": _module(Llama, _tokens),
+    "T5, 6 and 6 blocks": _module(T5, lambda: (*_tokens(), *_tokens())),
     "transformer encoder, 6 layers": _module(Encoder, lambda: (torch.randn(2, 16, 64),)),
     "ResNet18": _module(ResNet18, _images(32)),
     "DenseNet121": _module(DenseNet121, _images(64)),

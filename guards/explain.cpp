@@ -1,7 +1,6 @@
 // Texts of guards: the one that fails with both values, and all as a Python function.
 #include <sstream>
 
-#include "frame_eval/versions/frame_ops.h"
 #include "guards/program.h"
 #include "guards/text.h"
 
@@ -37,6 +36,10 @@ std::string ExpectedText(const Held& expected) {
   return expected.weak() && !expected.get() ? "<an object that is gone>" : ReprText(expected.get());
 }
 
+std::string ObjectText(const DistinctObject& object, const std::string& source) {
+  return object.attributes ? "vars(" + source + ")" : source;
+}
+
 // Walks a frame's sources in order, keeping their values.
 class Walk {
  public:
@@ -49,6 +52,7 @@ class Walk {
   std::string Name(SourceId source) const { return PrintSource(image_.sources, source, image_.slot_names); }
   std::string Missing(SourceId source) const;
   std::string Check(const Fact& fact) const;
+  std::string Coinciding() const;
   std::string Overlap() const;
 
   const ProgramImage& image_;
@@ -84,16 +88,20 @@ std::string Walk::Check(const Fact& fact) const {
       text = Name(fact.source) + (same ? " is not " : " is ") + Name(other) + " failed";
       break;
     }
-    case GuardKind::kNotDictOf: {
-      const auto other = static_cast<SourceId>(fact.number);
-      if (value.get() != frame_ops::RawInstanceDict(Value(other).get())) break;
-      text = Name(fact.source) + " is not vars(" + Name(other) + ") failed";
-      break;
-    }
     default:
       if (!Holds(fact, value)) text = ExplainFact(fact, value, Name(fact.source));
   }
   return text.empty() ? text : WithLocation(text, fact.where);
+}
+
+std::string Walk::Coinciding() const {
+  for (const DistinctObjects& group : image_.distinct) {
+    const auto pair = DistinctChecker::FindCoinciding(group, values_.data());
+    if (!pair) continue;
+    return ObjectText(pair->first, Name(pair->first.source)) + " is not " +
+           ObjectText(pair->second, Name(pair->second.source)) + " failed";
+  }
+  return "";
 }
 
 std::string Walk::Overlap() const {
@@ -130,6 +138,7 @@ std::string Walk::FirstFailure() {
     if (!IsRelation(fact.kind)) continue;
     if (std::string text = Check(fact); !text.empty()) return text;
   }
+  if (std::string text = Coinciding(); !text.empty()) return text;
   return image_.overlap_sources.empty() ? "" : Overlap();
 }
 
@@ -219,12 +228,19 @@ std::string ImageText(const ProgramImage& image, const std::string& name) {
       case GuardKind::kDistinctFrom:
         line(source + " is not " + print(static_cast<SourceId>(fact.number)), fact.where);
         break;
-      case GuardKind::kNotDictOf:
-        line(source + " is not vars(" + print(static_cast<SourceId>(fact.number)) + ")", fact.where);
-        break;
       default:
         line(FactExpression(fact, source), fact.where);
     }
+  }
+  for (const DistinctObjects& group : image.distinct) {
+    const auto list = [&](const std::vector<DistinctObject>& objects) {
+      std::string items;
+      for (const DistinctObject& object : objects) {
+        items += (items.empty() ? "" : ", ") + ObjectText(object, print(object.source));
+      }
+      return "[" + items + "]";
+    };
+    text << "    if not distinct(" << list(group.written) << ", " << list(group.others) << "): return False\n";
   }
   if (!image.overlap_sources.empty()) {
     text << "    if not overlap(";

@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "frame_eval/frame_view.h"
 #include "frame_eval/ref.h"
+#include "guards/leaf/distinct.h"
 #include "guards/source.h"
 
 namespace framefuse {
@@ -38,14 +39,12 @@ enum class GuardKind : std::uint8_t {
   kOverlap,       // storage overlap partition of the input tensors (one per entry)
   kNull,          // slot is unbound (null)
   kSameAs,        // value is the very object of source `aux`
-  kDistinctFrom,  // value is not the object of source `aux` (aliasing of mutated objects)
-  kNotDictOf,     // dict `value` does not hold the attributes of the instance that source `aux` is
+  kDistinctFrom,  // value is not the object of source `aux`
+  kDistinct,      // no written object of a group is another object of it (one per group, see leaf/distinct.h)
 };
 
 // A fact about two sources: checked when both are read.
-constexpr bool IsRelation(GuardKind kind) {
-  return kind == GuardKind::kSameAs || kind == GuardKind::kDistinctFrom || kind == GuardKind::kNotDictOf;
-}
+constexpr bool IsRelation(GuardKind kind) { return kind == GuardKind::kSameAs || kind == GuardKind::kDistinctFrom; }
 
 struct UserLocation {
   RefOf<PyCodeObject> code;
@@ -56,8 +55,7 @@ struct Guard {
   SourceId source = kNoSource;
   GuardKind kind = GuardKind::kTypeIs;
   Ref expected;
-  std::int64_t aux =
-      0;  // kLength: the length; kTensor: index of its spec; kSameAs, kDistinctFrom, kNotDictOf: the other source
+  std::int64_t aux = 0;  // kLength: the length; kTensor: index of its spec; relations: the other source
   UserLocation where;
 };
 
@@ -81,6 +79,9 @@ class GuardSet {
   // Records how the storages of these tensors overlap, as it is now (soundness rule 11): tensors[i] is the live
   // value of tensor_sources[i].
   void AddOverlap(absl::Span<const SourceId> tensor_sources, absl::Span<const BorrowedRef> tensors);
+
+  // Records that no object of `group` that is written is another of it.
+  void AddDistinct(DistinctObjects group);
 
   // Compiles; `also_resolve` are sources that the entry loads even if no guard names them.
   // `slot_names` are the names of the frame's slots, for texts.

@@ -60,6 +60,7 @@ struct GuardSet::State {
   std::vector<Ref> modes;
   std::vector<SourceId> overlap_sources;
   OverlapFact overlap;
+  std::vector<DistinctObjects> distinct;
   absl::flat_hash_set<IndexedGuard, GuardHash, GuardEqual> index;
 };
 
@@ -124,6 +125,13 @@ void GuardSet::AddOverlap(absl::Span<const SourceId> tensor_sources, absl::Span<
   guards_.push_back(Guard{kNoSource, GuardKind::kOverlap, nullptr, 0, {}});
 }
 
+void GuardSet::AddDistinct(DistinctObjects group) {
+  if (group.written.empty() || group.written.size() + group.others.size() < 2) return;
+  guards_.push_back(
+      Guard{kNoSource, GuardKind::kDistinct, nullptr, static_cast<std::int64_t>(state_->distinct.size()), {}});
+  state_->distinct.push_back(std::move(group));
+}
+
 absl::StatusOr<std::unique_ptr<GuardProgram>> GuardSet::Compile(absl::Span<const SourceId> also_resolve,
                                                                 std::vector<std::string> slot_names) const {
   auto image = std::make_unique<ProgramImage>();
@@ -134,6 +142,7 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> GuardSet::Compile(absl::Span<const
   image->modes = state_->modes;
   image->overlap_sources = state_->overlap_sources;
   image->overlap = state_->overlap;
+  image->distinct = state_->distinct;
   image->guard_count = guards_.size();
   return BuildProgram(std::move(image), *sources_, guards_, also_resolve);
 }

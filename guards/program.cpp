@@ -21,6 +21,12 @@ void PrefetchObject(PyObject* object) {
   __builtin_prefetch(&object->ob_type);
 }
 
+// How many steps of `full` are left out of `quick`.
+std::size_t SavedBlocks(const ProgramImage& image) {
+  const std::size_t batched = image.instances.size() - kLookAhead - image.runs.size();
+  return image.full.size() - image.quick.size() - batched;
+}
+
 }  // namespace
 
 // One execution of the program: the state that its steps share.
@@ -39,6 +45,7 @@ struct CompiledProgram::Run {
   Result Store(const Step& step, PyObject* value);
   template <bool kQuick>
   Result InstanceBlock(const Step& step, PyObject* object);
+  Result Instances(const StepRange& range);
   template <bool kQuick>
   Result ItemsBlock(const Step& step, PyObject* object);
   template <bool kQuick>
@@ -88,6 +95,23 @@ CompiledProgram::Result CompiledProgram::Run::InstanceBlock(const Step& step, Py
   PyObject* dict = InstanceDictOf(object);
   remembered = dict;
   return Versioned<kQuick>(step.index, dict != nullptr ? frame_ops::InlineDictVersion(dict) : 0);
+}
+
+// No dict changed since the last success: an instance with the dict that it had has the same attributes.
+CompiledProgram::Result CompiledProgram::Run::Instances(const StepRange& range) {
+  PyObject** const objects = memory.objects.data();
+  const InstanceCheck* const end = image.instances.data() + range.end;
+  for (const InstanceCheck* check = image.instances.data() + range.begin; check != end; ++check) {
+    PrefetchObject(objects[check[kLookAhead].source]);
+    PyObject* const object = objects[check->source];
+    if (object == nullptr || Py_TYPE(object) != check->type) return Result::kFails;
+    PyObject* const dict = frame_ops::InlineManagedDict(object);
+    if (dict != nullptr && dict == memory.dicts[static_cast<std::size_t>(check->block)]) continue;
+    if (dict != nullptr) return Result::kStale;
+    const Result result = Versioned<true>(check->block, 0);
+    if (result != Result::kHolds) return result;
+  }
+  return Result::kHolds;
 }
 
 template <bool kQuick>
@@ -143,6 +167,9 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
       case StepOp::kInstanceBlock:
         result = object != nullptr ? InstanceBlock<kQuick>(*step, object) : Result::kFails;
         break;
+      case StepOp::kInstances:
+        result = Instances(image.runs[static_cast<std::size_t>(step->index)]);
+        break;
       case StepOp::kItemsBlock:
         result = object != nullptr ? ItemsBlock<kQuick>(*step, object) : Result::kFails;
         break;
@@ -156,9 +183,11 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
       case StepOp::kDistinctFrom:
         if (object == objects[step->index]) return Result::kFails;
         break;
-      case StepOp::kNotDictOf:
-        if (object == frame_ops::RawInstanceDict(objects[step->index])) return Result::kFails;
+      case StepOp::kDistinct: {
+        const DistinctObjects& group = image.distinct[static_cast<std::size_t>(step->index)];
+        if (!program.distinct_.Check(group, objects)) return Result::kFails;
         break;
+      }
       case StepOp::kGlobalState:
         if (!(ReadGlobalState() == image.global_state)) return Result::kFails;
         break;
@@ -172,9 +201,7 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
 }
 
 CompiledProgram::CompiledProgram(std::unique_ptr<ProgramImage> image)
-    : image_(std::move(image)),
-      use_quick_(image_->full.size() - image_->quick.size() >= kMinSavedBlocks),
-      overlap_(image_->overlap) {}
+    : image_(std::move(image)), use_quick_(SavedBlocks(*image_) >= kMinSavedBlocks), overlap_(image_->overlap) {}
 
 PyObject* CompiledProgram::ReadAnchor(const FrameView& frame) const {
   PyObject* object = nullptr;

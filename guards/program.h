@@ -19,6 +19,7 @@
 
 #include "guards/fact.h"
 #include "guards/guard.h"
+#include "guards/leaf/distinct.h"
 #include "guards/leaf/global_state.h"
 #include "guards/leaf/overlap.h"
 #include "guards/leaf/tensor.h"
@@ -36,11 +37,12 @@ enum class StepOp : std::uint8_t {
   kFact,           // `operand` is a Fact
   kInstanceBlock,  // attributes of the instance or module objects[source], of type `operand` unless that is null;
                    // `index` is the block
+  kInstances,      // instance blocks one after the other: ProgramImage::instances of the range runs[index]
   kItemsBlock,     // items of objects[source], versioned if it is a dict
   kTypeBlock,      // look-ups in the type objects[source]
   kSameAs,         // objects[source] is objects[index]
   kDistinctFrom,
-  kNotDictOf,
+  kDistinct,  // ProgramImage::distinct[index]
   kGlobalState,
   kOverlap,
 };
@@ -58,7 +60,14 @@ struct Step {
 inline constexpr int kLookAhead = 8;
 
 struct StepRange {
-  std::int32_t begin = 0, end = 0;  // in ProgramImage::slow
+  std::int32_t begin = 0, end = 0;  // in ProgramImage::slow, or ::instances
+};
+
+// A step kInstanceBlock of `quick` whose type keeps its instances' dicts where it can be read at once.
+struct InstanceCheck {
+  std::int32_t source = kNoSource;
+  std::int32_t block = 0;
+  const PyTypeObject* type = nullptr;
 };
 
 // Everything that does not change after compilation.
@@ -74,11 +83,14 @@ struct ProgramImage {
   std::vector<TensorCheck> tensors;  // those that are no argument: checked together, last
   std::vector<SourceId> overlap_sources;
   OverlapFact overlap;
+  std::vector<DistinctObjects> distinct;
   std::vector<const Held*> weak_constants;  // of reads: their objects must be alive before anything is looked at
   std::size_t guard_count = 0;
 
   std::vector<Step> full, quick, slow;  // full and quick end in kLookAhead steps that are never run
   std::vector<StepRange> blocks;
+  std::vector<InstanceCheck> instances;  // ends in kLookAhead that are never looked at
+  std::vector<StepRange> runs;
   std::vector<SourceId> anchor;  // path of sources to the object whose Memory is used
 };
 
@@ -113,6 +125,7 @@ class CompiledProgram : public GuardProgram {
   mutable std::vector<std::unique_ptr<Memory>> memories_;  // most recently used first
   mutable OverlapChecker overlap_;
   mutable std::vector<MemoryRange> ranges_;
+  mutable DistinctChecker distinct_;
 };
 
 // explain.cpp

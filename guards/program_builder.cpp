@@ -27,11 +27,6 @@ Ref TextOf(BorrowedRef object) {
   return Ref::Steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
-StepOp RelationOp(GuardKind kind) {
-  if (kind == GuardKind::kSameAs) return StepOp::kSameAs;
-  return kind == GuardKind::kDistinctFrom ? StepOp::kDistinctFrom : StepOp::kNotDictOf;
-}
-
 class ProgramBuilder {
  public:
   ProgramBuilder(std::unique_ptr<ProgramImage> image, const SourceTable& sources)
@@ -100,7 +95,8 @@ std::vector<std::uint32_t> InOrderOfSource(const Items& items, SourceId sources)
 
 absl::Status ProgramBuilder::CollectFacts(absl::Span<const Guard> guards) {
   for (const Guard& guard : guards) {
-    const bool of_all = guard.kind == GuardKind::kGlobalState || guard.kind == GuardKind::kOverlap;
+    const bool of_all = guard.kind == GuardKind::kGlobalState || guard.kind == GuardKind::kOverlap ||
+                        guard.kind == GuardKind::kDistinct;
     if (of_all ? guard.source != kNoSource : guard.source <= kNoSource || guard.source >= sources_.size()) {
       return absl::InvalidArgumentError("a guard names no source");
     }
@@ -119,6 +115,10 @@ absl::Status ProgramBuilder::CollectFacts(absl::Span<const Guard> guards) {
     image_->facts.push_back(*std::move(fact));
   }
   for (SourceId source : image_->overlap_sources) Need(source);
+  for (const DistinctObjects& group : image_->distinct) {
+    for (const DistinctObject& object : group.written) Need(object.source);
+    for (const DistinctObject& object : group.others) Need(object.source);
+  }
   return absl::OkStatus();
 }
 
@@ -389,9 +389,15 @@ void ProgramBuilder::EmitRelations() {
   for (const Fact& fact : image_->facts) {
     if (!IsRelation(fact.kind)) continue;
     Step step;
-    step.op = RelationOp(fact.kind);
+    step.op = fact.kind == GuardKind::kSameAs ? StepOp::kSameAs : StepOp::kDistinctFrom;
     step.source = fact.source;
     step.index = static_cast<std::int32_t>(fact.number);
+    image_->full.push_back(step);
+  }
+  for (std::size_t i = 0; i < image_->distinct.size(); ++i) {
+    Step step;
+    step.op = StepOp::kDistinct;
+    step.index = static_cast<std::int32_t>(i);
     image_->full.push_back(step);
   }
   if (!image_->overlap_sources.empty()) {
@@ -415,13 +421,30 @@ void ProgramBuilder::MakeQuickList() {
     const bool module_constant = step.op == StepOp::kInstanceBlock && Group(step.source) == kStatic &&
                                  PyModule_Check(ReadOf(step.source).constant.get().get());
     const bool known_dict = step.op == StepOp::kItemsBlock && IsKnownDict(step.source);
-    if (!module_constant && !known_dict) image_->quick.push_back(step);
+    if (module_constant || known_dict) continue;
+    const auto* type = step.op == StepOp::kInstanceBlock ? static_cast<const PyTypeObject*>(step.operand) : nullptr;
+    if (type == nullptr || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) == 0) {
+      image_->quick.push_back(step);
+      continue;
+    }
+    std::vector<InstanceCheck>& instances = image_->instances;
+    if (image_->quick.empty() || image_->quick.back().op != StepOp::kInstances) {
+      Step run;
+      run.op = StepOp::kInstances;
+      run.index = static_cast<std::int32_t>(image_->runs.size());
+      image_->quick.push_back(run);
+      const auto begin = static_cast<std::int32_t>(instances.size());
+      image_->runs.push_back({begin, begin});
+    }
+    instances.push_back({step.source, step.index, type});
+    image_->runs.back().end = static_cast<std::int32_t>(instances.size());
   }
 }
 
 void ProgramBuilder::PadForLookAhead() {
   image_->full.resize(image_->full.size() + kLookAhead);
   image_->quick.resize(image_->quick.size() + kLookAhead);
+  image_->instances.resize(image_->instances.size() + kLookAhead);
 }
 
 // The first value read on every call on which a block stands, other than the dicts of the frame.

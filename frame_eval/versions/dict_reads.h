@@ -1,6 +1,7 @@
-// dict_reads: the two facts about a dict that guards ask on every call, besides what frame_ops offers.
-// Kept inline (version) or to one call (key kinds) because a guard check reads hundreds of dicts in microseconds.
-// Invariant: version tags are unique over all dicts and all times of an interpreter; equal tags mean equal contents.
+// dict_reads: the facts about dicts that guards ask on every call, besides what frame_ops offers.
+// Kept inline (version, where an instance has its dict) or to one call (key kinds) because a guard check reads hundreds
+// of dicts in microseconds. Invariant: version tags are unique over all dicts and all times of an interpreter; equal
+// tags mean equal contents.
 #ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_DICT_READS_H_
 #define FRAMEFUSE_FRAME_EVAL_VERSIONS_DICT_READS_H_
 
@@ -14,6 +15,15 @@ namespace framefuse::frame_ops {
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // 3.12 deprecates the field, and still keeps it right
 inline std::uint64_t InlineDictVersion(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
 #pragma GCC diagnostic pop
+
+// The __dict__ of an instance whose type has Py_TPFLAGS_MANAGED_DICT; null where it is not materialised.
+inline PyObject* InlineManagedDict(PyObject* object) {
+  const std::uintptr_t word = reinterpret_cast<const std::uintptr_t*>(object)[-3];
+#if PY_VERSION_HEX >= 0x030C0000
+  if ((word & 1) != 0) return nullptr;  // inline values
+#endif
+  return reinterpret_cast<PyObject*>(word);
+}
 
 // Every key is an exact str: a look-up of an exact str cannot call __eq__ of a user's type.
 bool HasOnlyStringKeys(PyObject* dict);

@@ -96,6 +96,7 @@ bool RecordTensor(BorrowedRef object, TensorSpec* spec) {
   spec->requires_grad = grad.requires_grad;
   spec->is_leaf = grad.is_leaf;
   spec->dim = -1;
+  spec->packed = false;
   spec->more.clear();
   if (!HasDefaultPolicy(impl)) return true;
   spec->device = PackDevice(impl.device());
@@ -105,6 +106,7 @@ bool RecordTensor(BorrowedRef object, TensorSpec* spec) {
   if (sizes.size() <= TensorSpec::kInlineDims) {
     std::copy(sizes.begin(), sizes.end(), spec->sizes.begin());
     std::copy(strides.begin(), strides.end(), spec->strides.begin());
+    spec->packed = impl.is_contiguous() && std::all_of(sizes.begin(), sizes.end(), [](auto n) { return n > 1; });
   } else {
     spec->more.assign(sizes.begin(), sizes.end());
     spec->more.insert(spec->more.end(), strides.begin(), strides.end());
@@ -120,10 +122,15 @@ bool TensorSpec::operator==(const TensorSpec& other) const {
 
 namespace {
 
-bool CheckShape(const TensorSpec& spec, const c10::TensorImpl& impl) {
+inline bool CheckShape(const TensorSpec& spec, const c10::TensorImpl& impl) {
   const c10::IntArrayRef sizes = impl.sizes();
   const std::size_t n = sizes.size();
   if (n != static_cast<std::size_t>(spec.dim)) return false;
+  if (__builtin_expect(spec.packed, 1)) {
+    std::int64_t difference = 0;
+    for (std::size_t i = 0; i < n; ++i) difference |= sizes[i] ^ spec.sizes[i];
+    return difference == 0 && impl.is_contiguous();
+  }
   const std::int64_t* strides = impl.strides().data();
   const std::int64_t* want_sizes = spec.sizes.data();
   const std::int64_t* want_strides = spec.strides.data();
@@ -156,7 +163,9 @@ bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept {
   return impl != nullptr && CheckImpl(spec, *impl, static_cast<const AutogradMeta*>(impl->autograd_meta()));
 }
 
-bool CheckTensors(absl::Span<const TensorCheck> checks, PyObject* const* objects, TensorHint* hints) noexcept {
+// One flat loop: calls would take as long as the comparisons.
+[[gnu::flatten]] bool CheckTensors(absl::Span<const TensorCheck> checks, PyObject* const* objects,
+                                   TensorHint* hints) noexcept {
   constexpr std::size_t kAhead = 8;
   constexpr std::size_t kLine = 64;
   const std::size_t n = checks.size();

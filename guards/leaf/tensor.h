@@ -28,7 +28,8 @@ struct TensorSpec {
   std::int16_t dim = 0;      // -1: sizes are not readable (Python dispatch, nested, sparse, symbolic) and not guarded
   bool requires_grad = false;
   bool is_leaf = true;
-  bool plain = false;  // strided, sizes and strides stored inline, by default policy
+  bool plain = false;   // strided, sizes and strides stored inline, by default policy
+  bool packed = false;  // plain, contiguous, and no size is 1 or 0: the sizes say what the strides are
   std::array<std::int64_t, kInlineDims> sizes{};
   std::array<std::int64_t, kInlineDims> strides{};
   std::vector<std::int64_t> more;  // more dimensions than kInlineDims: all sizes, then all strides

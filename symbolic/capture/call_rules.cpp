@@ -1,13 +1,13 @@
 #include "symbolic/capture/call_rules.h"
 
-#include <algorithm>
-#include <iterator>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "frame_eval/versions/frame_ops.h"
+#include "symbolic/capture/builtin_types.h"
 
 namespace framefuse {
 namespace {
@@ -28,12 +28,6 @@ const Row kRows[] = {
 #define FF_SPECIAL(path, which) {path, Special(SpecialCall::which)},
 #define FF_BREAKS(path, kind) {path, Breaks(GraphBreakKind::kind)},
 #include "symbolic/capture/call_rules.def"
-#undef FF_PURE
-#undef FF_PLAIN
-#undef FF_TORCH
-#undef FF_TORCH_STATE
-#undef FF_SPECIAL
-#undef FF_BREAKS
 };
 
 // Resolves "module.attr" among modules that are imported already; null if it is not there.
@@ -68,38 +62,34 @@ Table& Rules() {
   return *table;
 }
 
-struct MethodRow {
-  PyTypeObject* type;
-  std::vector<std::string_view> writers;
+enum class ItemUse : std::uint8_t { kUses, kMoves };
+
+struct BuiltinMethod {
+  MethodEffect effect;
+  ItemUse items;
 };
 
-const std::vector<MethodRow>& WriterMethods() {
-  static const auto* rows = [] {
-    Ref deque = ResolvePath("_collections.deque");
-    Ref defaultdict = ResolvePath("_collections.defaultdict");
-    return new std::vector<MethodRow>{
-        {&PyList_Type,
-         {"append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "__setitem__", "__delitem__",
-          "__iadd__", "__imul__", "__init__"}},
-        {&PyDict_Type,
-         {"pop", "popitem", "clear", "update", "setdefault", "__setitem__", "__delitem__", "__ior__", "__init__"}},
-        {&PyODict_Type,
-         {"pop", "popitem", "clear", "update", "setdefault", "move_to_end", "__setitem__", "__delitem__", "__ior__",
-          "__init__"}},
-        {reinterpret_cast<PyTypeObject*>(defaultdict.release()),
-         {"pop", "popitem", "clear", "update", "setdefault", "__missing__", "__setitem__", "__delitem__", "__ior__",
-          "__getitem__", "__init__"}},
-        {&PySet_Type,
-         {"add", "remove", "discard", "pop", "clear", "update", "intersection_update", "difference_update",
-          "symmetric_difference_update", "__ior__", "__iand__", "__isub__", "__ixor__", "__init__"}},
-        {&PyByteArray_Type,
-         {"append", "extend", "insert", "remove", "pop", "clear", "reverse", "__setitem__", "__delitem__", "__iadd__",
-          "__imul__", "__init__"}},
-        {reinterpret_cast<PyTypeObject*>(deque.release()),
-         {"append", "appendleft", "extend", "extendleft", "insert", "remove", "pop", "popleft", "clear", "rotate",
-          "reverse", "__setitem__", "__delitem__", "__iadd__", "__imul__", "__init__"}}};
+// Methods of the containers that have any that write, and of tuples.
+struct BuiltinMethods {
+  bool any_writes = false;
+  absl::flat_hash_map<std::string_view, BuiltinMethod> named;
+};
+
+const BuiltinMethods* MethodsOf(PyTypeObject* type) {
+  static const auto* table = [] {
+    auto* made = new absl::flat_hash_map<PyTypeObject*, BuiltinMethods>();
+    const auto add = [&](PyTypeObject* of, BuiltinMethod method, std::initializer_list<std::string_view> names) {
+      BuiltinMethods& methods = (*made)[of];
+      methods.any_writes = methods.any_writes || method.effect == MethodEffect::kWrites;
+      for (std::string_view name : names) methods.named.emplace(name, method);
+    };
+#define FF_METHODS(type, effect, items, ...) add(type, {MethodEffect::effect, ItemUse::items}, {__VA_ARGS__});
+#include "symbolic/capture/builtin_methods.def"
+#undef FF_METHODS
+    return made;
   }();
-  return *rows;
+  const auto found = table->find(type);
+  return found == table->end() ? nullptr : &found->second;
 }
 
 const absl::flat_hash_set<PyTypeObject*>& ReadOnlyTypes() {
@@ -176,29 +166,20 @@ BorrowedRef FindSubstitute(BorrowedRef callable) {
 }
 
 MethodEffect BuiltinMethodEffect(PyTypeObject* type, std::string_view name) {
-  for (const MethodRow& row : WriterMethods()) {
-    if (row.type != type) continue;
-    for (std::string_view writer : row.writers) {
-      if (writer == name) return MethodEffect::kWrites;
-    }
-    return MethodEffect::kReads;
+  const BuiltinMethods* methods = MethodsOf(type);
+  if (methods != nullptr && methods->any_writes) {
+    const auto found = methods->named.find(name);
+    return found == methods->named.end() ? MethodEffect::kReads : found->second.effect;
   }
   if (name == "__reduce__" || name == "__reduce_ex__") return MethodEffect::kUnlisted;
   return ReadOnlyTypes().contains(type) ? MethodEffect::kReads : MethodEffect::kUnlisted;
 }
 
 bool MovesItemsOnly(PyTypeObject* type, std::string_view name) {
-  static constexpr std::string_view kOfSequences[] = {"append",  "insert",      "pop",        "clear",
-                                                      "reverse", "copy",        "extend",     "__getitem__",
-                                                      "__len__", "__setitem__", "__delitem__"};
-  static constexpr std::string_view kOfDicts[] = {"get",         "pop",         "setdefault",  "clear",
-                                                  "copy",        "__len__",     "__getitem__", "__setitem__",
-                                                  "__delitem__", "__contains__"};
-  const auto among = [&](const auto& names) {
-    return std::find(std::begin(names), std::end(names), name) != std::end(names);
-  };
-  if (type == &PyList_Type || type == &PyTuple_Type) return among(kOfSequences);
-  return type == &PyDict_Type && among(kOfDicts);
+  const BuiltinMethods* methods = MethodsOf(type);
+  if (methods == nullptr) return false;
+  const auto found = methods->named.find(name);
+  return found != methods->named.end() && found->second.items == ItemUse::kMoves;
 }
 
 namespace {
@@ -234,28 +215,29 @@ bool IsDispatcherFunction(BorrowedRef builtin) {
   return definitions->contains(reinterpret_cast<PyCFunctionObject*>(builtin.get())->m_ml);
 }
 
-Ref BehindDisableDynamo(BorrowedRef function) {
-  // All such wrappers have one code object.
-  static const PyObject* const code = [] {
-    const Ref decorator = ResolvePath("torch._compile._disable_dynamo");
-    const Ref any = ResolvePath("functools.wraps");
-    const Ref wrapper = decorator ? Ref::Steal(PyObject_CallOneArg(decorator, any)) : Ref();
-    PyErr_Clear();
-    return wrapper && PyFunction_Check(wrapper.get()) ? Py_NewRef(PyFunction_GET_CODE(wrapper.get())) : nullptr;
-  }();
-  if (code == nullptr || PyFunction_GET_CODE(function.get()) != code) return Ref();
-  Ref wrapped = Ref::Steal(PyObject_GetAttrString(function, "__wrapped__"));
-  if (!wrapped) PyErr_Clear();
-  return wrapped;
-}
-
-bool IsGradFunction(BorrowedRef function) {
-  static const PyObject* const grad = ResolvePath("torch.autograd.grad").release();
-  return function.get() == grad;
-}
-
 namespace {
-// By the names and texts that its code mentions, in order.
+
+// The code of the function at `path`, whose last part may be a function made inside the one before it.
+PyCodeObject* CodeAt(const std::string& path) {
+  const Ref function = ResolvePath(path);
+  if (function) {
+    const bool python = PyFunction_Check(function.get());
+    return python ? reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())) : nullptr;
+  }
+  const std::size_t dot = path.rfind('.');
+  const Ref outer = ResolvePath(path.substr(0, dot));
+  if (!outer || !PyFunction_Check(outer.get())) return nullptr;
+  PyObject* constants = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(outer.get()))->co_consts;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
+    auto* inner = reinterpret_cast<PyCodeObject*>(PyTuple_GET_ITEM(constants, i));
+    if (PyCode_Check(inner) && PyUnicode_CompareWithASCIIString(inner->co_name, path.c_str() + dot + 1) == 0) {
+      return inner;
+    }
+  }
+  return nullptr;
+}
+
+// Of nn.Module.__getattr__, by the names and texts that its code mentions, in order.
 bool LooksInThreeDicts(PyCodeObject* code) {
   const Ref names = Ref::Steal(Py_BuildValue("(ssss)", "__dict__", "AttributeError", "type", "__name__"));
   if (PyObject_RichCompareBool(code->co_names, names, Py_EQ) != 1 || code->co_argcount != 2) return false;
@@ -266,17 +248,24 @@ bool LooksInThreeDicts(PyCodeObject* code) {
   }
   return texts == "_parameters_buffers_modules'' object has no attribute '";
 }
+
 }  // namespace
 
-bool IsModuleGetAttr(BorrowedRef function) {
-  static const auto [hook, code] = [] {
-    PyObject* found = ResolvePath("torch.nn.Module.__getattr__").release();
-    const bool known = found != nullptr && PyFunction_Check(found) &&
-                       LooksInThreeDicts(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(found)));
-    return known ? std::make_pair(found, Py_NewRef(PyFunction_GET_CODE(found)))
-                 : std::make_pair<PyObject*, PyObject*>(nullptr, nullptr);
+KnownFunction FindKnownFunction(BorrowedRef function) {
+  static const auto* codes = [] {
+    auto* table = new absl::flat_hash_map<PyObject*, KnownFunction>();
+    const auto add = [&](const char* path, KnownFunction which) {
+      PyCodeObject* code = CodeAt(path);
+      const bool known = code != nullptr && (which != KnownFunction::kModuleGetAttr || LooksInThreeDicts(code));
+      if (known) table->emplace(Py_NewRef(reinterpret_cast<PyObject*>(code)), which);
+    };
+#define FF_KNOWN(path, which) add(path, KnownFunction::which);
+#include "symbolic/capture/call_rules.def"
+    return table;
   }();
-  return function && function.get() == hook && PyFunction_GET_CODE(hook) == code;
+  if (!function || !PyFunction_Check(function.get())) return KnownFunction::kNone;
+  const auto found = codes->find(PyFunction_GET_CODE(function.get()));
+  return found == codes->end() ? KnownFunction::kNone : found->second;
 }
 
 bool IsTorchLeafFunction(BorrowedRef function) {
@@ -312,10 +301,8 @@ void LoadCallRules() {
   BuiltinMethodEffect(&PyTuple_Type, "");
   Ref any = ResolvePath("math.sqrt");
   IsDispatcherFunction(any);
-  IsGradFunction(any);
-  IsModuleGetAttr(any);
   Ref function = ResolvePath("functools.wraps");
-  BehindDisableDynamo(function);
+  FindKnownFunction(function);
   auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function.get())->func_code);
   IsTorchCode(code);
   IsSkippedCode(code);

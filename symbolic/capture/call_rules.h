@@ -87,11 +87,14 @@ bool IsDispatcherFunction(BorrowedRef builtin);
 // True for Python functions of torch that are run as they are when their arguments are plain
 // (torch.nn.functional and the like).
 bool IsTorchLeafFunction(BorrowedRef function);
-// What torch._compile._disable_dynamo made of a function, to keep Dynamo from it: the function itself, else null.
-Ref BehindDisableDynamo(BorrowedRef function);
-bool IsGradFunction(BorrowedRef function);  // torch.autograd.grad
-// torch.nn.Module.__getattr__, if it looks in _parameters, _buffers and _modules, and nowhere else.
-bool IsModuleGetAttr(BorrowedRef function);
+enum class KnownFunction : std::uint8_t {
+  kNone,
+  kGrad,           // torch.autograd.grad
+  kModuleGetAttr,  // torch.nn.Module.__getattr__, if it looks in _parameters, _buffers and _modules, and nowhere else
+  kHiddenFromDynamo,  // what torch._compile._disable_dynamo makes of a function, its __wrapped__
+};
+// By its code.
+KnownFunction FindKnownFunction(BorrowedRef function);
 // True for code of torch itself or of the standard library.
 bool IsTorchCode(PyCodeObject* code);
 bool IsSkippedCode(PyCodeObject* code);  // frames never captured as a root: standard library, torch, framefuse

@@ -128,10 +128,14 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
   if (HowDisabledByTorch(function.object) != DisabledByTorch::kNo) {
     return Break(GraphBreakKind::kDisabled, DescribeCallable(function.object));
   }
-  if (const Ref behind = BehindDisableDynamo(function.object)) {
-    return CallWith(act, Adopt(behind, ConstantSource(behind)), args, kwnames, completion);
+  const KnownFunction known = FindKnownFunction(function.object);
+  if (known == KnownFunction::kHiddenFromDynamo) {
+    if (const Ref behind = Ref::Steal(PyObject_GetAttrString(function.object, "__wrapped__"))) {
+      return CallWith(act, Adopt(behind, ConstantSource(behind)), args, kwnames, completion);
+    }
+    PyErr_Clear();
   }
-  if (history_from_outside_ && IsGradFunction(function.object)) {
+  if (history_from_outside_ && known == KnownFunction::kGrad) {
     // The engine runs only what leads to the inputs asked for; one before the frame would look unused.
     return Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");
   }

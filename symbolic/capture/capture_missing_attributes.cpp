@@ -10,7 +10,7 @@ Value Capture::CallMissingHook(Activation& act, ValueView owner, BorrowedRef nam
   PyTypeObject* type = owner.object.type();
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   const BorrowedRef hook = LookupInType(type, getattr);
-  if (IsModuleGetAttr(hook)) {
+  if (FindKnownFunction(hook) == KnownFunction::kModuleGetAttr) {
     Value member = MemberOfModule(owner, name);
     if (member || control.unwinding || PyErr_Occurred()) return member;
   }

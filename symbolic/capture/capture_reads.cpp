@@ -138,8 +138,8 @@ Value Capture::Adopt(BorrowedRef original, SourceId source) {
   }
 }
 
-// Whether one of two, a dict and an object whose attributes it holds, is adopted and the other was: writes to one are
-// seen in the other.
+// Whether one of two, a dict and an object whose attributes it holds, or two such objects, is adopted and the other
+// was: writes to one are seen in the other.
 bool Capture::IsDictOfInstance(TrackedKind kind, BorrowedRef original) {
   if (kind == TrackedKind::kDict) {
     const auto is_globals = [&](const FrameRecord& f) { return GlobalsOf(*f.activation).get() == original.get(); };
@@ -148,8 +148,7 @@ bool Capture::IsDictOfInstance(TrackedKind kind, BorrowedRef original) {
   if (kind != TrackedKind::kInstance && kind != TrackedKind::kModule) return false;
   PyObject* dict = frame_ops::RawInstanceDict(original);
   if (dict == nullptr) return false;
-  instance_dicts_.insert(dict);
-  return tracked_.FindByOriginal(dict) != nullptr;
+  return !instance_dicts_.insert(dict).second || tracked_.FindByOriginal(dict) != nullptr;
 }
 
 void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId source) {
@@ -273,54 +272,29 @@ Value Capture::AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId s
   return Value{std::move(shadow), source};
 }
 
-// A dict and an object whose attributes it could hold are two, as they were when captured, if one of them is written.
+// A dict and an object whose attributes it could hold are two, and so are the dicts of two objects, as they were when
+// captured, if one of them is written.
 void Capture::GuardDictsOfInstances() {
-  std::vector<const Tracked*> dicts;
-  std::vector<const Tracked*> instances;
-  std::vector<const Tracked*> written_instances;
+  DistinctObjects group;
   for (const auto& t : tracked_.all()) {
     if (t->source == kNoSource) continue;
-    if (t->kind == TrackedKind::kDict) dicts.push_back(t.get());
-    const bool attributes = t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kModule;
-    const bool has_dict = attributes && t->original.type()->tp_dictoffset != 0;
-    if (has_dict) instances.push_back(t.get());
-    if (has_dict && t->mutated()) written_instances.push_back(t.get());
+    const bool instance = t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kModule;
+    if (t->kind != TrackedKind::kDict && !(instance && t->original.type()->tp_dictoffset != 0)) continue;
+    (t->mutated() ? group.written : group.others).push_back({t->source, instance});
   }
-  for (const Tracked* dict : dicts) {
-    for (const Tracked* instance : dict->mutated() ? instances : written_instances) {
-      AddGuard(dict->source, GuardKind::kNotDictOf, nullptr, instance->source);
-    }
-  }
+  guards_.AddDistinct(std::move(group));
 }
 
 void Capture::GuardDistinctObjects() {
   GuardDictsOfInstances();
-  struct Group {
-    std::vector<const Tracked*> objects;
-    bool written = false;
-  };
-  absl::flat_hash_map<PyTypeObject*, Group> groups;
+  absl::flat_hash_map<PyTypeObject*, DistinctObjects> groups;
   for (const auto& t : tracked_.all()) {
-    if (t->source == kNoSource || t->kind == TrackedKind::kTuple) continue;
+    if (t->source == kNoSource || t->kind == TrackedKind::kTuple || t->kind == TrackedKind::kDict) continue;
     if (!t->is_container() && t->kind != TrackedKind::kInstance && t->kind != TrackedKind::kCell) continue;
-    Group& group = groups[t->original.type()];
-    group.objects.push_back(t.get());
-    group.written = group.written || t->mutated();
+    DistinctObjects& group = groups[t->original.type()];
+    (t->mutated() ? group.written : group.others).push_back({t->source, false});
   }
-  for (const auto& [type, group] : groups) {
-    if (!group.written) continue;
-    const absl::Span<const Tracked* const> objects(group.objects);
-    std::vector<const Tracked*> written;
-    for (std::size_t i = 0; i < objects.size(); ++i) {
-      const Tracked* a = objects[i];
-      for (const Tracked* b : a->mutated() ? objects.first(i) : absl::MakeConstSpan(written)) {
-        const bool fixed =
-            sources_[a->source].kind == SourceKind::kConstant && sources_[b->source].kind == SourceKind::kConstant;
-        if (!fixed) AddGuard(a->source, GuardKind::kDistinctFrom, nullptr, b->source);
-      }
-      if (a->mutated()) written.push_back(a);
-    }
-  }
+  for (auto& [type, group] : groups) guards_.AddDistinct(std::move(group));
 }
 
 // ---------------------------------------------------------------- look-ups in types
@@ -387,92 +361,11 @@ bool IsCapturedFromC(BorrowedRef method) {
 
 bool Capture::GuardProtocolMethods(PyTypeObject* type) {
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || guarded_protocols_.contains(type)) return true;
-  static const char* const kNames[] = {"__getattribute__",
-                                       "__getattr__",
-                                       "__setattr__",
-                                       "__delattr__",
-                                       "__call__",
-                                       "__iter__",
-                                       "__next__",
-                                       "__len__",
-                                       "__bool__",
-                                       "__contains__",
-                                       "__getitem__",
-                                       "__setitem__",
-                                       "__delitem__",
-                                       "__eq__",
-                                       "__ne__",
-                                       "__lt__",
-                                       "__le__",
-                                       "__gt__",
-                                       "__ge__",
-                                       "__hash__",
-                                       "__repr__",
-                                       "__str__",
-                                       "__format__",
-                                       "__add__",
-                                       "__radd__",
-                                       "__iadd__",
-                                       "__sub__",
-                                       "__rsub__",
-                                       "__isub__",
-                                       "__mul__",
-                                       "__rmul__",
-                                       "__imul__",
-                                       "__truediv__",
-                                       "__rtruediv__",
-                                       "__itruediv__",
-                                       "__floordiv__",
-                                       "__rfloordiv__",
-                                       "__mod__",
-                                       "__rmod__",
-                                       "__pow__",
-                                       "__rpow__",
-                                       "__matmul__",
-                                       "__rmatmul__",
-                                       "__and__",
-                                       "__rand__",
-                                       "__or__",
-                                       "__ror__",
-                                       "__xor__",
-                                       "__rxor__",
-                                       "__lshift__",
-                                       "__rshift__",
-                                       "__neg__",
-                                       "__pos__",
-                                       "__abs__",
-                                       "__invert__",
-                                       "__int__",
-                                       "__float__",
-                                       "__index__",
-                                       "__complex__",
-                                       "__enter__",
-                                       "__exit__",
-                                       "__get__",
-                                       "__set__",
-                                       "__delete__",
-                                       "__missing__",
-                                       "__reversed__",
-                                       "__torch_function__",
-                                       "__instancecheck__",
-                                       "__ifloordiv__",
-                                       "__imod__",
-                                       "__divmod__",
-                                       "__rdivmod__",
-                                       "__ipow__",
-                                       "__imatmul__",
-                                       "__iand__",
-                                       "__ior__",
-                                       "__ixor__",
-                                       "__ilshift__",
-                                       "__irshift__",
-                                       "__round__",
-                                       "__trunc__",
-                                       "__ceil__",
-                                       "__floor__",
-                                       "__length_hint__",
-                                       "__bytes__",
-                                       "__fspath__"};
+  static const char* const kNames[] = {
+#define FF_PROTOCOL(name) #name,
+#include "symbolic/capture/protocol_methods.def"
+#undef FF_PROTOCOL
+  };
   for (const char* name : kNames) {
     if (IsCapturedFromC(LookupInType(type, name))) continue;
     return BreakFalse(GraphBreakKind::kOpaqueObject,

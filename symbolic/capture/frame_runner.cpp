@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
 #include "common/logging.h"
+#include "frame_eval/versions/dict_reads.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/disabled_function.h"
 #include "symbolic/capture/reporting.h"
@@ -32,6 +33,7 @@ bool IsDispatchHandler(PyCodeObject* code) {
 // A builtins dictionary with other keys than strings runs their __eq__ whenever C code looks for a builtin, as an
 // attempt's does: iterators, for one, name theirs when they are asked for their state.
 bool HasOnlyNames(PyObject* builtins) {
+  if (frame_ops::HasOnlyStringKeys(builtins)) return true;
   PyObject *key, *value;
   for (Py_ssize_t position = 0; PyDict_Next(builtins, &position, &key, &value) != 0;) {
     if (!PyUnicode_CheckExact(key)) return false;

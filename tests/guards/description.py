@@ -61,6 +61,7 @@ class Guards:
     def __init__(self, function, *names):
         self.function, self.names = function, list(names)
         self.sources, self.readers, self.guards, self.predicates, self.wanted = [], [None], [], [], []
+        self.distinct_groups = []
 
     # ---- sources: each returns its number
 
@@ -252,9 +253,11 @@ class Guards:
         self.predicates.append((source, ("is not", other)))
         return self
 
-    def not_dict_of(self, source, other):
-        self.guards.append((source, "not_dict_of", ABSENT, other, 1))
-        self.predicates.append((source, ("is not dict of", other)))
+    def distinct(self, written, others):
+        """Each a list of (source, whether the dict of its attributes is meant)."""
+        for objects, flag in ((written, 1), (others, 0)):
+            self.guards += [(source, "distinct", ABSENT, flag | 2 * attributes, 0) for source, attributes in objects]
+        self.distinct_groups.append((written, others))
         return self
 
     def overlap(self, *pairs):
@@ -272,7 +275,7 @@ class Guards:
     def used(self):
         """Numbers of the sources that the program resolves."""
         todo = [guard[0] for guard in self.guards] + self.wanted
-        todo += [guard[3] for guard in self.guards if guard[1] in ("same_as", "distinct_from", "not_dict_of")]
+        todo += [guard[3] for guard in self.guards if guard[1] in ("same_as", "distinct_from")]
         found = set()
         while todo:
             source = todo.pop()
@@ -301,8 +304,6 @@ class Guards:
                     return False
             elif isinstance(predicate, tuple):
                 other = self.read(predicate[1], slots)
-                if predicate[0] == "is not dict of" and other is not ABSENT:
-                    other = vars(other)
                 if ABSENT in (type(value), type(other)) or (value is other) != (predicate[0] == "is"):
                     return False
             elif value is ABSENT:
@@ -313,7 +314,17 @@ class Guards:
                         return False
                 except (AttributeError, TypeError):
                     return False
-        return True
+        return all(self._are_distinct(*group, slots) for group in self.distinct_groups)
+
+    def _are_distinct(self, written, others, slots):
+        def read(source, attributes):
+            value = self.read(source, slots)
+            return vars(value) if attributes else value
+
+        written = [read(*place) for place in written]
+        if len({id(value) for value in written}) < len(written):
+            return False
+        return not any(a is b for a in written for b in (read(*place) for place in others))
 
 
 def tensor_facts(value):

@@ -328,13 +328,37 @@ def test_relations():
     g.distinct_from(x, y)
     program = g.build()
     assert check(g, program, a, b) and not check(g, program, a, a)
-    g = Guards(target, "x", "y")
-    x, y = g.local(0), g.local(1)
-    g.not_dict_of(x, y)
+
+
+def test_written_objects_are_no_others():
+    g = Guards(target, "a", "b", "c")
+    a, b, c = (g.local(i) for i in range(3))
+    g.distinct([(a, False)], [(b, False), (c, True)])
     program = g.build()
-    owner = instance(n=1)
-    assert check(g, program, {"n": 1}, owner) and not check(g, program, vars(owner), owner)
-    assert program.explain(target, (vars(owner), owner)).startswith("L['x'] is not vars(L['y']) failed")
+    owner, x, y = instance(n=1), {}, {}
+    assert vars(owner) and check(g, program, x, y, owner)
+    assert not check(g, program, x, x, owner)
+    assert program.explain(target, (x, x, owner)) == "L['b'] is not L['a'] failed"
+    assert not check(g, program, vars(owner), y, owner)
+    assert program.explain(target, (vars(owner), y, owner)) == "vars(L['c']) is not L['a'] failed"
+    assert check(g, program, x, vars(owner), owner)  # both are only read
+    assert "distinct([L['a']], [L['b'], vars(L['c'])])" in program.text("guards")
+
+
+def test_many_written_objects():
+    g = Guards(target, *(f"x{i}" for i in range(60)))
+    sources = [(g.local(i), False) for i in range(60)]
+    g.distinct(sources[:40], sources[40:])
+    program = g.build()
+    objects = [[] for _ in range(60)]
+    assert check(g, program, *objects)
+    for i, j in ((0, 39), (3, 4), (7, 40), (39, 59), (0, 50)):
+        one = list(objects)
+        one[j] = one[i]
+        assert not check(g, program, *one), (i, j)
+    read_twice = list(objects)
+    read_twice[59] = read_twice[41]
+    assert check(g, program, *read_twice)
 
 
 def test_malformed_guards_are_refused():

@@ -47,7 +47,7 @@ int SourceKindOf(const char* name) {
 }
 int GuardKindOf(const char* name) {
   if (std::string_view(name) == "distinct_from") return static_cast<int>(GuardKind::kDistinctFrom);
-  if (std::string_view(name) == "not_dict_of") return static_cast<int>(GuardKind::kNotDictOf);
+  if (std::string_view(name) == "distinct") return static_cast<int>(GuardKind::kDistinct);
   return FindName(kGuardKinds, name);
 }
 
@@ -92,6 +92,7 @@ bool AddSources(SourceTable* table, PyObject* list, std::vector<SourceId>* ids) 
 bool AddGuards(GuardSet* set, PyObject* list, const std::vector<SourceId>& ids, PyObject* code) {
   std::vector<SourceId> overlap_sources;
   std::vector<BorrowedRef> overlap_tensors;
+  DistinctObjects distinct;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
     const char* kind = nullptr;
     int source = 0, line = 0;
@@ -121,12 +122,15 @@ bool AddGuards(GuardSet* set, PyObject* list, const std::vector<SourceId>& ids, 
         overlap_sources.push_back(id);
         overlap_tensors.push_back(expected);
         break;
+      case GuardKind::kDistinct:
+        // aux: 1 written, 2 its attributes
+        ((aux & 1) != 0 ? distinct.written : distinct.others).push_back({id, (aux & 2) != 0});
+        break;
       case GuardKind::kLength:
         set->AddLength(id, aux, where);
         break;
       case GuardKind::kSameAs:
       case GuardKind::kDistinctFrom:
-      case GuardKind::kNotDictOf:
         set->Add(id, static_cast<GuardKind>(k), nullptr, where, ids.at(static_cast<std::size_t>(aux)));
         break;
       default:
@@ -134,6 +138,7 @@ bool AddGuards(GuardSet* set, PyObject* list, const std::vector<SourceId>& ids, 
     }
   }
   set->AddOverlap(overlap_sources, overlap_tensors);
+  set->AddDistinct(std::move(distinct));
   return true;
 }
 

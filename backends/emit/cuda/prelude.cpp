@@ -20,6 +20,22 @@ struct Piece {
   std::string_view also = "";
 };
 
+// Pieces that are one instruction.
+#define FF_INSTRUCTION(name, instruction)                                       \
+  {                                                                             \
+    name,                                                                       \
+        "FF_INLINE float " name "(float v) {\n  float r;\n  asm(\"" instruction \
+        " %0, %1;\" : \"=f\"(r) : \"f\"(v));\n  return r;\n}\n",                \
+        true                                                                    \
+  }
+#define FF_INSTRUCTION_OF_TWO(name, instruction)                                         \
+  {                                                                                      \
+    name,                                                                                \
+        "FF_INLINE float " name "(float a, float b) {\n  float r;\n  asm(\"" instruction \
+        " %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b));\n  return r;\n}\n",           \
+        true                                                                             \
+  }
+
 constexpr Piece kPieces[] = {
     {"", R"(typedef long long i64;
 typedef int i32;
@@ -97,49 +113,12 @@ FF_INLINE float min_nan(float a, float b) {
 #endif
 )",
      true},
-    {"reciprocal", R"(FF_INLINE float reciprocal(float v) {
-  float r;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(v));
-  return r;
-}
-)",
-     true},
-    {"reciprocal_of_normal", R"(FF_INLINE float reciprocal_of_normal(float v) {
-  float r;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
-  return r;
-}
-)",
-     true},
-    {"normal_power_of_two", R"(// Denormal results are 0.
-FF_INLINE float normal_power_of_two(float v) {
-  float r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
-  return r;
-}
-)",
-     true},
-    {"divide_for_half", R"(FF_INLINE float divide_for_half(float a, float b) {
-  float r;
-  asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-}
-)",
-     true},
-    {"sqrt_for_half", R"(FF_INLINE float sqrt_for_half(float v) {
-  float r;
-  asm("sqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(v));
-  return r;
-}
-)",
-     true},
-    {"tanh_for_bf16", R"(FF_INLINE float tanh_for_bf16(float v) {
-  float r;
-  asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(v));
-  return r;
-}
-)",
-     true},
+    FF_INSTRUCTION("reciprocal", "rcp.approx.f32"),
+    FF_INSTRUCTION("reciprocal_of_normal", "rcp.approx.ftz.f32"),
+    FF_INSTRUCTION("normal_power_of_two", "ex2.approx.ftz.f32"),  // denormal results are 0
+    FF_INSTRUCTION_OF_TWO("divide_for_half", "div.full.f32"),
+    FF_INSTRUCTION("sqrt_for_half", "sqrt.approx.f32"),
+    FF_INSTRUCTION("tanh_for_bf16", "tanh.approx.f32"),
     {"read_once", R"(FF_INLINE uint4 read_once(const uint4* p) {
   uint4 r;
   asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(p));
@@ -311,6 +290,9 @@ template <class Op, class T> FF_INLINE T reduce_warp(T v, Op op) {
 }
 )"},
 };
+
+#undef FF_INSTRUCTION
+#undef FF_INSTRUCTION_OF_TWO
 
 bool HasWord(std::string_view text, std::string_view word) {
   const auto is_name = [](char c) { return c == '_' || absl::ascii_isalnum(static_cast<unsigned char>(c)); };
