@@ -57,7 +57,10 @@ setup(
     packages=["framefuse"],
     package_dir={"": "python"},
     package_data={"framefuse": ["py.typed", "*.pyi"]},
-    entry_points={"torch_dynamo_backends": ["framefuse = framefuse:torch_backend"]},
+    entry_points={
+        "torch_dynamo_backends": ["framefuse = framefuse:torch_backend"],
+        "console_scripts": ["framefuse-graph = framefuse.graph:main"],
+    },
     ext_modules=[Extension("framefuse._C", sources=[])],
     cmdclass={"build_ext": CMakeBuild},
 )

@@ -2,6 +2,7 @@
 #include "backends/fusion/fused_executable.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <set>
 
@@ -175,12 +176,19 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
                                      {"sink_views", SinkViews},
                                      {"merge_common_subexpressions", MergeCommonSubexpressions},
                                      {"eliminate_dead_code", EliminateDeadCode}};
-  FF_RETURN_IF_ERROR(RunPasses(graph_, kPasses, nullptr));
+  std::vector<PhaseTime> times;
+  FF_RETURN_IF_ERROR(RunPasses(graph_, kPasses, &times));
+  const auto start = std::chrono::steady_clock::now();
   Planner planner(&graph_, options);
   if (!planner.complete()) return absl::InternalError("fusion made a cycle of groups");
+  const auto grouped = std::chrono::steady_clock::now();
   auto steps = planner.Plan();
   if (!steps.ok()) return steps.status();
   steps_ = *std::move(steps);
+  using Milliseconds = std::chrono::duration<double, std::milli>;
+  times.push_back({"grouping", Milliseconds(grouped - start).count()});
+  times.push_back({"kernels", Milliseconds(std::chrono::steady_clock::now() - grouped).count()});
+  for (const PhaseTime& t : times) FF_LOG(kPerf) << "fusion, " << t.name << ": " << t.milliseconds << " ms";
   // Values die after the last step that reads them; inputs, too.
   std::vector<int> last(graph_.values.size(), -1);
   for (std::size_t s = 0; s < steps_.size(); ++s) {

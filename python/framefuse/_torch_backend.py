@@ -18,7 +18,7 @@ from framefuse import _C
 from framefuse._backends import BUILT_IN
 from framefuse._errors import BackendError
 
-_DTYPES = {
+DTYPES = {
     torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64", torch.int32: "i32",
     torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64",
     torch.bool: "bool", torch.complex64: "c64", torch.complex128: "c128", torch.complex32: "c32",
@@ -208,7 +208,7 @@ class _GraphReader:
             self._texts[node] = None
             return
         plain = value.device.type == "cpu" and value.layout == torch.strided and value.is_contiguous() and not value.is_complex()
-        if plain and not value.requires_grad and value.numel() <= _LARGEST_CONSTANT and value.dtype in _DTYPES:
+        if plain and not value.requires_grad and value.numel() <= _LARGEST_CONSTANT and value.dtype in DTYPES:
             elements = ", ".join(map(_number, value.flatten().tolist()))
             self._lines.append(f"constant {self._definition(node.name, value)} = [{elements}]")
         else:
@@ -343,7 +343,7 @@ def _operator_name(overload):
 
 
 def _type(value):
-    if value.dtype not in _DTYPES:
+    if value.dtype not in DTYPES:
         raise _Unreadable(f"a tensor of {value.dtype}")
     if value.layout != torch.strided:
         raise _Unreadable(f"a tensor of {value.layout}")
@@ -354,7 +354,7 @@ def _type(value):
         facts.append(f"offset={value.storage_offset()}")
     if value.device.type != "cpu":
         facts.append(f"device={value.device}")
-    return f"{_DTYPES[value.dtype]}{list(value.shape)}" + ("{" + ", ".join(facts) + "}" if facts else "")
+    return f"{DTYPES[value.dtype]}{list(value.shape)}" + ("{" + ", ".join(facts) + "}" if facts else "")
 
 
 def _is_dense(value):
@@ -379,9 +379,9 @@ def _constant(value):
     if value is None:
         return "None"
     if isinstance(value, torch.dtype):
-        if value not in _DTYPES:
+        if value not in DTYPES:
             raise _Unreadable(f"the dtype {value}")
-        return _DTYPES[value]
+        return DTYPES[value]
     if isinstance(value, torch.memory_format):
         return _MEMORY_FORMATS[value]
     if isinstance(value, torch.layout):

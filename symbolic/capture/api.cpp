@@ -1,6 +1,7 @@
 #include "symbolic/capture/api.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
@@ -152,6 +153,9 @@ class Reporter final : public RunObserver {
   void OnCaptured(const CompiledEntry& entry, const AttemptResult& result) override {
     capture_ += result.capture_seconds;
     backend_ += result.backend_seconds;
+    if (entry.executable != nullptr) {
+      for (const PhaseTime& phase : entry.executable->CompileTimes()) Add(phase);
+    }
     if (entry.operations.empty()) return;
     report_->graphs.push_back(ExplainGraph{entry.operations, entry.graph_text});
     report_->guards.push_back(entry.guards->PythonText("guards"));
@@ -162,12 +166,21 @@ class Reporter final : public RunObserver {
   void Finish() {
     report_->compile_times.emplace_back("capture", capture_);
     report_->compile_times.emplace_back("backend", backend_);
+    std::move(phases_.begin(), phases_.end(), std::back_inserter(report_->compile_times));
   }
 
  private:
+  void Add(const PhaseTime& phase) {
+    const std::string name = "backend: " + phase.name;
+    const auto same = std::find_if(phases_.begin(), phases_.end(), [&](const auto& p) { return p.first == name; });
+    const double seconds = phase.milliseconds * 1e-3;
+    same == phases_.end() ? (void)phases_.emplace_back(name, seconds) : (void)(same->second += seconds);
+  }
+
   ExplainReport* report_;
   double capture_ = 0;
   double backend_ = 0;
+  std::vector<std::pair<std::string, double>> phases_;  // of backend_
 };
 
 }  // namespace

@@ -132,7 +132,7 @@ struct ExplainReport {
   std::vector<ExplainGraph> graphs;
   std::vector<ExplainBreak> breaks;
   std::vector<std::string> guards;                            // one readable Python function for each entry
-  std::vector<std::pair<std::string, double>> compile_times;  // stage, seconds
+  std::vector<std::pair<std::string, double>> compile_times;  // stage, seconds; "backend: …" are parts of "backend"
 };
 
 // Captures `callable` afresh, without using or leaving entries of other compiled objects, while calling it once.

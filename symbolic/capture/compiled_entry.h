@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "backends/graph/backend.h"
 #include "frame_eval/entry.h"
 #include "guards/guard.h"
 #include "symbolic/capture/effects.h"
@@ -27,6 +28,8 @@ class TensorWork {
   virtual ~TensorWork() = default;
   // False: a Python error is set; `before_writes` tells whether no input was written yet.
   virtual bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const = 0;
+  // How long the backend took, by phase; for explain().
+  virtual std::vector<PhaseTime> CompileTimes() const { return {}; }
 };
 
 // One slot of a frame that is rebuilt. Slots not named keep what they hold (root) or stay null.

@@ -112,6 +112,8 @@ class PlanExecutable final : public TensorWork {
                  std::vector<std::int64_t> output_versions)
       : plan_(std::move(plan)), written_(std::move(written)), output_versions_(std::move(output_versions)) {}
 
+  std::vector<PhaseTime> CompileTimes() const override { return plan_->Explain().phases; }
+
   bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
     absl::InlinedVector<at::Tensor, 8> tensors;
     for (PyObject* o : inputs) tensors.push_back(THPVariable_Unpack(o));

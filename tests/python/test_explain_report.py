@@ -66,3 +66,12 @@ def test_a_module_is_reported_as_a_function_that_calls_it():
     whole = framefuse.explain(model)(torch.ones(2, 3))
     assert (whole.graph_count, whole.graph_break_count) == (1, 0)
     assert whole.op_count == framefuse.explain(lambda x: model(x))(torch.ones(2, 3)).op_count == 2
+
+
+def test_compile_times_by_phase():
+    x = torch.randn(8, requires_grad=True)
+    times = framefuse.explain(lambda x: torch.sin(x).exp() * 2, backend="fuse")(x).compile_times
+    phases = [name for name in times if name.startswith("backend: ")]
+    assert {"backend: functionalize", "backend: pass fold_constants", "backend: partition"} <= set(phases)
+    assert {"backend: compile forward", "backend: compile backward"} <= set(phases)
+    assert 0 < sum(times[name] for name in phases) <= times["backend"]
