@@ -421,30 +421,14 @@ void ProgramBuilder::MakeQuickList() {
     const bool module_constant = step.op == StepOp::kInstanceBlock && Group(step.source) == kStatic &&
                                  PyModule_Check(ReadOf(step.source).constant.get().get());
     const bool known_dict = step.op == StepOp::kItemsBlock && IsKnownDict(step.source);
-    if (module_constant || known_dict) continue;
-    const auto* type = step.op == StepOp::kInstanceBlock ? static_cast<const PyTypeObject*>(step.operand) : nullptr;
-    if (type == nullptr || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) == 0) {
-      image_->quick.push_back(step);
-      continue;
-    }
-    std::vector<InstanceCheck>& instances = image_->instances;
-    if (image_->quick.empty() || image_->quick.back().op != StepOp::kInstances) {
-      Step run;
-      run.op = StepOp::kInstances;
-      run.index = static_cast<std::int32_t>(image_->runs.size());
-      image_->quick.push_back(run);
-      const auto begin = static_cast<std::int32_t>(instances.size());
-      image_->runs.push_back({begin, begin});
-    }
-    instances.push_back({step.source, step.index, type});
-    image_->runs.back().end = static_cast<std::int32_t>(instances.size());
+    if (!module_constant && !known_dict) image_->quick.push_back(step);
   }
+  BatchInstances(image_.get());
 }
 
 void ProgramBuilder::PadForLookAhead() {
   image_->full.resize(image_->full.size() + kLookAhead);
   image_->quick.resize(image_->quick.size() + kLookAhead);
-  image_->instances.resize(image_->instances.size() + kLookAhead);
 }
 
 // The first value read on every call on which a block stands, other than the dicts of the frame.

@@ -16,6 +16,9 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> BuildProgram(std::unique_ptr<Progr
                                                            const SourceTable& sources, absl::Span<const Guard> guards,
                                                            absl::Span<const SourceId> also_resolve);
 
+// Makes one step of each run of instance blocks in `quick` whose dicts can be read at once.
+void BatchInstances(ProgramImage* image);
+
 }  // namespace framefuse
 
 #endif  // FRAMEFUSE_GUARDS_PROGRAM_BUILDER_H_

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "backends/autograd/quiet_hooks.h"
 #include "backends/runtime/torch_error.h"
 #include "common/status.h"
 
@@ -123,6 +124,15 @@ at::Tensor CompiledBackward::PrepareTangent(std::size_t tangent, at::Tensor grad
   return at::empty_strided(gradient.sizes(), strides, gradient.options()).copy_(gradient);
 }
 
+void CompiledBackward::SilenceUnreached(const std::string& defined) const {
+  if (defined.find('0') == std::string::npos) return;
+  for (std::size_t g = 0; g < plan_->gradients().size(); ++g) {
+    bool reached = !next_edge(g).is_valid();
+    for (std::size_t t = 0; t < defined.size() && !reached; ++t) reached = defined[t] == '1' && plan_->Depends(g, t);
+    if (!reached) SilenceHooks(*next_edge(g).function);
+  }
+}
+
 autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradients) {
   std::lock_guard lock(mutex_);
   std::string defined(plan_->tangents().size(), '0');
@@ -134,6 +144,7 @@ autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradie
     tangents[t] = std::move(gradients[i]);
   }
   gradients.clear();
+  SilenceUnreached(defined);
   std::string wanted = WantedGradients(defined);
   if (wanted.find('1') == std::string::npos) {
     used_all_ = false;

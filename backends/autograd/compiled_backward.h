@@ -121,6 +121,8 @@ class CompiledBackward final : public torch::autograd::Node {
   at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
   at::Tensor Unpack(const torch::autograd::SavedVariable& saved);
+  // Leaves that no defined gradient leads to: their hooks do not run in this pass.
+  void SilenceUnreached(const std::string& defined) const;
   std::string WantedGradients(const std::string& defined) const;
 
   std::shared_ptr<const BackwardPlan> plan_;

@@ -360,3 +360,14 @@ def test_an_exception_under_fullgraph_is_the_programs_own():
     compiled = framefuse.compile(lambda x, items: (x, [item + x.missing for item in items]), fullgraph=True)
     with pytest.raises(AttributeError, match="missing"):
         compiled(torch.ones(1), [1, 2])
+
+
+def test_a_hook_put_on_a_leaf_after_the_forward_runs_only_where_the_leaf_is_reached():
+    x, w = (torch.ones(3, requires_grad=True) for _ in range(2))
+    first, second = framefuse.compile(lambda x, w: (x * 2, w * 3), backend="aten", fullgraph=True)(x, w)
+    seen = []
+    w.register_hook(lambda gradient: seen.append(gradient) or gradient * 10)
+    first.sum().backward()
+    assert not seen and w.grad is None and x.grad.tolist() == [2] * 3
+    second.sum().backward()
+    assert len(seen) == 1 and seen[0].tolist() == [3] * 3 and w.grad.tolist() == [30] * 3

@@ -162,3 +162,26 @@ def hook_on_what_only_the_other_output_has():
         return counted, x * 1
 
     return Case(outer, leaf(), leaf(3, 2.0), observe=seen, forward_only=True)
+
+
+@program(whole=False)
+def hook_put_on_a_leaf_after_the_forward():
+    seen = []
+
+    def f(x, w):
+        return x * 2, w * 3, x * w
+
+    def outer(x, w):
+        first, second, both = f(x, w)
+        x.register_hook(lambda gradient: seen.append(("x", gradient is None)))
+        handle = w.register_hook(lambda gradient: seen.append(("w", gradient is None)))
+        first.sum().backward()
+        seen.append("first")
+        second.sum().backward()
+        seen.append("second")
+        both.sum().backward(retain_graph=True)
+        handle.remove()
+        both.sum().backward()
+        return x.grad, w.grad
+
+    return Case(outer, leaf(), leaf(3, 2.0), observe=seen, forward_only=True)
