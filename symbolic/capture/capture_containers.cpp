@@ -296,7 +296,7 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
       case TrackedKind::kInstanceDict:
         return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
       case TrackedKind::kOpaque:
-        if (IsNumberOrTextEnum(Py_TYPE(o)) && GuardProtocolMethods(Py_TYPE(o))) {
+        if (t->source != kNoSource && IsNumberOrTextEnum(Py_TYPE(o)) && GuardProtocolMethods(Py_TYPE(o))) {
           AddGuard(t->source, GuardKind::kIdentity, t->original);
           return true;
         }

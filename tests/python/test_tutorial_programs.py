@@ -117,11 +117,12 @@ def test_densenet_inference():
     assert (graphs, breaks) == (0, 0)
 
 
-@pytest.mark.xfail(strict=False, reason="losses drift from eager's by up to 9e-4 at the third Adam step; the cause is not found")
 def test_densenet_training_step_compiled_whole():
+    # In doubles: Adam divides by the size of a gradient, and behind a normalisation over two samples most of a gradient is
+    # rounding, so that the last bit of one kernel decides the sign of a step.
     def losses(compile):
         torch.manual_seed(1)
-        model = models.DenseNet121(layers=(2, 2, 2, 2))
+        model = models.DenseNet121(layers=(2, 2, 2, 2)).double()
         opt = torch.optim.Adam(model.parameters())
         reported = []
 
@@ -135,10 +136,10 @@ def test_densenet_training_step_compiled_whole():
 
         step = compile(train)
         for _ in range(3):
-            step(model, (torch.randn(2, 3, 32, 32), torch.randint(1000, (2,))))
+            step(model, (torch.randn(2, 3, 32, 32).double(), torch.randint(1000, (2,))))
         return torch.stack(reported)
 
-    assert torch.allclose(losses(framefuse.compile), losses(lambda f: f), atol=1e-4)
+    assert torch.allclose(losses(framefuse.compile), losses(lambda f: f), atol=1e-10)
 
 
 def test_branch_on_data():
