@@ -18,7 +18,7 @@ class TextWriter {
   template <class... Pieces>
   TextWriter& Line(const Pieces&... pieces) {
     if constexpr (sizeof...(pieces) > 0) {
-      text_.append(static_cast<std::size_t>(level_ * width_), ' ');
+      text_.append(static_cast<std::size_t>(level_) * static_cast<std::size_t>(width_), ' ');
       absl::StrAppend(&text_, pieces...);
     }
     text_.push_back('\n');

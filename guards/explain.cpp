@@ -12,7 +12,7 @@ std::string LocationText(const FactLocation& where) {
   return path.substr(path.find_last_of('/') + 1) + ":" + std::to_string(where.line);
 }
 
-std::string WithLocation(std::string text, const FactLocation& where) {
+std::string WithLocation(const std::string& text, const FactLocation& where) {
   return where.file ? text + " (" + LocationText(where) + ")" : text;
 }
 
@@ -180,7 +180,7 @@ std::string FactExpression(const Fact& fact, const std::string& source) {
 }
 
 std::string ExplainFact(const Fact& fact, BorrowedRef value, const std::string& source) {
-  const std::string failed = FactExpression(fact, source) + " failed";
+  std::string failed = FactExpression(fact, source) + " failed";
   if (!value) return fact.kind == GuardKind::kNull ? failed : failed + ": it is missing";
   switch (fact.kind) {
     case GuardKind::kTypeIs:

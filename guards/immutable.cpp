@@ -1,5 +1,6 @@
 #include "guards/immutable.h"
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -89,18 +90,20 @@ bool SameFrozenSet(PyObject* a, PyObject* b, int depth) {
   return true;
 }
 
+// 0.0 and -0.0 are two values, a NaN is equal to itself.
+bool SameBits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+
 bool SameAt(PyObject* a, PyObject* b, int depth) {
   if (a == b) return true;
   PyTypeObject* type = Py_TYPE(a);
   if (type != Py_TYPE(b)) return false;
   if (type == &PyUnicode_Type || type == &PyLong_Type) return RichEqual(a, b);
   if (type == &PyFloat_Type) {
-    const double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
-    return std::memcmp(&x, &y, sizeof x) == 0;
+    return SameBits(PyFloat_AS_DOUBLE(a), PyFloat_AS_DOUBLE(b));
   }
   if (type == &PyComplex_Type) {
     const Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
-    return std::memcmp(&x, &y, sizeof x) == 0;
+    return SameBits(x.real, y.real) && SameBits(x.imag, y.imag);
   }
   if (type == &PyBytes_Type) {
     return PyBytes_GET_SIZE(a) == PyBytes_GET_SIZE(b) &&

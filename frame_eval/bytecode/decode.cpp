@@ -1,6 +1,7 @@
 #include "frame_eval/bytecode/decode.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "frame_eval/bytecode/liveness.h"
 #include "frame_eval/versions/frame_ops.h"
@@ -65,8 +66,9 @@ void Bytecode::ReadInstructions(const std::uint8_t* bytes, int unit_count) {
   int prefix = 0;
   int kwnames = -1;
   for (int i = 0; i < unit_count;) {
-    const std::uint8_t raw = bytes[2 * i];
-    const int raw_arg = (prefix << 8) | bytes[2 * i + 1];
+    const std::uint8_t* const unit = bytes + std::ptrdiff_t{2} * i;
+    const std::uint8_t raw = unit[0];
+    const int raw_arg = (prefix << 8) | unit[1];
     if (raw == kExtendedArg) {
       prefix = raw_arg;
       ++i;

@@ -18,11 +18,11 @@ inline std::uint64_t InlineDictVersion(PyObject* dict) { return reinterpret_cast
 
 // The __dict__ of an instance whose type has Py_TPFLAGS_MANAGED_DICT; null where it is not materialised.
 inline PyObject* InlineManagedDict(PyObject* object) {
-  const std::uintptr_t word = reinterpret_cast<const std::uintptr_t*>(object)[-3];
+  PyObject* const dict = reinterpret_cast<PyObject**>(object)[-3];
 #if PY_VERSION_HEX >= 0x030C0000
-  if ((word & 1) != 0) return nullptr;  // inline values
+  if ((reinterpret_cast<std::uintptr_t>(dict) & 1) != 0) return nullptr;  // inline values
 #endif
-  return reinterpret_cast<PyObject*>(word);
+  return dict;
 }
 
 // Every key is an exact str: a look-up of an exact str cannot call __eq__ of a user's type.

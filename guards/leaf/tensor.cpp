@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <memory>
 #include <sstream>
 
 #include "c10/core/TensorImpl.h"
@@ -12,6 +13,22 @@ namespace framefuse {
 namespace {
 
 using torch::autograd::AutogradMeta;
+
+// TensorImpl::autograd_meta_. Its accessor is a call into another library, which is a quarter of what a check costs; an
+// explicit instantiation may name a private member.
+using AutogradMetaMember = std::unique_ptr<c10::AutogradMetaInterface> c10::TensorImpl::*;
+struct OfTensorImpl {
+  friend constexpr AutogradMetaMember MemberFor(OfTensorImpl);
+};
+template <AutogradMetaMember kMember>
+struct Named {
+  friend constexpr AutogradMetaMember MemberFor(OfTensorImpl) { return kMember; }
+};
+template struct Named<&c10::TensorImpl::autograd_meta_>;
+
+const AutogradMeta* MetaOf(const c10::TensorImpl& impl) {
+  return static_cast<const AutogradMeta*>((impl.*MemberFor(OfTensorImpl())).get());
+}
 
 c10::TensorImpl* Impl(PyObject* object) { return THPVariable_Unpack(object).unsafeGetTensorImpl(); }
 
@@ -35,7 +52,7 @@ struct GradState {
 };
 
 GradState ReadGradState(const c10::TensorImpl& impl) {
-  auto* meta = static_cast<const AutogradMeta*>(impl.autograd_meta());
+  const AutogradMeta* meta = MetaOf(impl);
   if (meta == nullptr) return {false, true};
   const bool is_leaf = !meta->grad_fn_;
   return {meta->requires_grad_ || !is_leaf, is_leaf};
@@ -160,7 +177,7 @@ inline bool CheckImpl(const TensorSpec& spec, const c10::TensorImpl& impl, const
 bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept {
   if (!object || object.type() != spec.type) return false;
   const c10::TensorImpl* impl = Impl(object.get());
-  return impl != nullptr && CheckImpl(spec, *impl, static_cast<const AutogradMeta*>(impl->autograd_meta()));
+  return impl != nullptr && CheckImpl(spec, *impl, MetaOf(*impl));
 }
 
 // One flat loop: calls would take as long as the comparisons.
@@ -185,7 +202,7 @@ bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept {
     if (object == nullptr || Py_TYPE(object) != spec.type) return false;
     const c10::TensorImpl* impl = Impl(object);
     if (impl == nullptr) return false;
-    const auto* meta = static_cast<const AutogradMeta*>(impl->autograd_meta());
+    const AutogradMeta* meta = MetaOf(*impl);
     hints[i] = {impl, meta};
     if (!CheckImpl(spec, *impl, meta)) return false;
   }
@@ -240,7 +257,7 @@ Ref ReadGrad(BorrowedRef tensor) {
   if (!IsTensor(tensor)) return {};
   const c10::TensorImpl* impl = Impl(tensor.get());
   if (impl == nullptr || impl->is_python_dispatch()) return {};
-  auto* meta = static_cast<const AutogradMeta*>(impl->autograd_meta());
+  const AutogradMeta* meta = MetaOf(*impl);
   if (meta == nullptr || !meta->grad_.defined()) return Ref::Create(Py_None);
   return Ref::Steal(THPVariable_Wrap(meta->grad_));
 }

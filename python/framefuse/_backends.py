@@ -22,7 +22,7 @@ class Backend(NamedTuple):
     fx: "Callable[..., Any] | None"
 
 
-def register_backend(compiler_fn: "Callable[..., Any] | None" = None, name: "str | None" = None):
+def register_backend(compiler_fn: "Callable[..., Any] | None" = None, name: "str | None" = None) -> "Callable[..., Any]":
     """Register a backend, so that `compile(backend="name")` finds it. Usable as a decorator, with or without a name.
 
     Args:

@@ -1,7 +1,8 @@
 """framefuse.compile: checks the arguments, at once and with the right choices in the message, and builds the callable."""
 
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
 
 import torch
 
@@ -10,17 +11,42 @@ from framefuse._backends import BUILT_IN, MODES, resolve_backend
 from framefuse._errors import Unsupported
 from framefuse._module import CompiledModule, make_compiled_module
 
+F = TypeVar("F", bound=Callable[..., Any])
+BackendArgument = str | Callable[..., Any]
 
+
+@overload
 def compile(
-    model=None,
+    model: F,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: BackendArgument = ...,
+    mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    disable: bool = ...,
+) -> F: ...
+@overload
+def compile(
+    model: None = ...,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: BackendArgument = ...,
+    mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    disable: bool = ...,
+) -> Callable[[F], F]: ...
+def compile(
+    model: Callable[..., Any] | None = None,
     *,
     fullgraph: bool = False,
-    dynamic: "bool | None" = None,
-    backend="fuse",
-    mode: "str | None" = None,
-    options: "dict[str, Any] | None" = None,
+    dynamic: bool | None = None,
+    backend: BackendArgument = "fuse",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
     disable: bool = False,
-):
+) -> Callable[..., Any]:
     """Compile a function, method, lambda or `nn.Module`; usable as a decorator with or without arguments.
 
     The first call with new kinds of arguments captures the Python code into graphs and compiles them; later calls whose

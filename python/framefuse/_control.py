@@ -1,6 +1,8 @@
 """What user code calls to steer capture: disable, graph_break, is_compiling, reset, set_stance and their like."""
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -14,7 +16,7 @@ graph_break = _C.graph_break
 STANCES = tuple(_C.Stance.__members__)
 
 
-def disable(fn=None, recursive: bool = True):
+def disable(fn: Callable[..., Any] | None = None, recursive: bool = True) -> Callable[..., Any]:
     """Run a function or module without capture; usable as a decorator with or without arguments.
 
     In captured code a call of it breaks the graph. With `recursive=False` only `fn` itself is left alone: compiled
@@ -73,7 +75,7 @@ class set_stance:
         return with_stance
 
 
-def allow_in_graph(fn):
+def allow_in_graph(fn: Callable[..., Any] | Sequence[Callable[..., Any]]) -> Any:
     """Record calls of `fn` as one node of the graph, without looking into it; returns `fn`. Takes a list or tuple too.
 
     `fn` must depend on its arguments only and have no side effect: nothing checks that.
@@ -86,12 +88,12 @@ def allow_in_graph(fn):
     return fn
 
 
-def mark_dynamic(tensor, index, *, min=None, max=None):
+def mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int], *, min: int | None = None, max: int | None = None) -> None:
     """Not built yet: ask that a size be symbolic from the first capture. Raises `Unsupported`."""
     raise Unsupported("mark_dynamic is not built yet: code is compiled again for new sizes")
 
 
-def cond(pred, true_fn, false_fn, operands=()):
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
     """Return `true_fn(*operands)` if `pred` holds, else `false_fn(*operands)`.
 
     In captured code a tensor `pred` breaks the graph, as `if` does, and each branch is captured when it is taken.
@@ -101,7 +103,7 @@ def cond(pred, true_fn, false_fn, operands=()):
     return true_fn(*operands) if pred else false_fn(*operands)
 
 
-def export(f, *args, **kwargs):
+def export(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Not built yet: capture a whole function ahead of its first call. Raises `Unsupported`."""
     raise Unsupported("export is not built yet: compile(f, fullgraph=True) captures whole at the first call")
 

@@ -3,6 +3,7 @@
 import dataclasses
 import traceback
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -63,7 +64,7 @@ class ExplainOutput:
         return "\n".join(lines) + "\n"
 
 
-def explain(f, **settings):
+def explain(f: "Callable[..., Any]", **settings: Any) -> "Callable[..., ExplainOutput]":
     """Return a function that calls `f` once, capturing it afresh, and returns an `ExplainOutput` instead of f's result.
 
     Side effects of `f` happen, once. Keyword arguments are those of `compile`; the backend is "aten" unless given.

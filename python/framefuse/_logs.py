@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Iterator
 
 from framefuse import _C
 
@@ -32,7 +33,7 @@ def set_logs(*, all: "bool | None" = None, **artifacts: bool) -> None:
 
 
 @contextlib.contextmanager
-def capture_logs(*names: str):
+def capture_logs(*names: str) -> "Iterator[list[tuple[str, str]]]":
     """Collect log records instead of writing them: `with capture_logs("guards") as records: …`.
 
     `records` is a list of (artifact, text), filled when the block ends. The named artifacts (none: those that are on)

@@ -8,7 +8,8 @@ symbolic sizes are made again for each set of sizes that they are called with.
 import copy
 import operator
 import re
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -32,7 +33,9 @@ _MODES = ("default", "reduce-overhead")
 _LARGEST_CONSTANT = 16  # elements that are written into the text
 
 
-def torch_backend(gm, example_inputs, *, mode="default", options=None):
+def torch_backend(
+    gm: "torch.fx.GraphModule", example_inputs: "list[Any]", *, mode: str = "default", options: "dict[str, Any] | None" = None
+) -> "Callable[..., Any]":
     """The backend for `torch.compile`; `mode` is "default" or "reduce-overhead"; `options` may name framefuse's own backend,
     {"backend": "fuse"} or "aten", and the mode, {"mode": …}, since torch.compile takes only one of the two arguments."""
     from functorch.compile import make_boxed_func, min_cut_rematerialization_partition

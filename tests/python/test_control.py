@@ -1,5 +1,9 @@
 """disable, stance, cond and what is not built yet, seen from code that Python runs."""
 
+import ast
+import inspect
+import pathlib
+
 import framefuse
 import pytest
 import torch
@@ -82,6 +86,23 @@ def test_statistics_count():
     assert {"captures", "graph_breaks", "recompiles", "hits", "live_fakes"} <= set(framefuse.statistics())
 
 
-def test_public_names_have_docstrings():
+def public_functions():
+    for name in framefuse.__all__:
+        value = getattr(framefuse, name)
+        members = vars(value).items() if inspect.isclass(value) else [(name, value)]
+        yield from ((f"{name}: {member}", f) for member, f in members if inspect.isfunction(f) and not member.startswith("_"))
+
+
+def test_public_names_have_docstrings_and_types():
     for name in framefuse.__all__:
         assert getattr(framefuse, name).__doc__, name
+    for name, function in public_functions():
+        signature = inspect.signature(function)
+        annotations = [p.annotation for p in signature.parameters.values() if p.name != "self"]
+        assert inspect.Signature.empty not in [*annotations, signature.return_annotation], f"{name}{signature}"
+
+
+def test_the_stub_names_all_of_the_extension():
+    stub = ast.parse(pathlib.Path(framefuse.__file__).with_name("_C.pyi").read_text())
+    named = {node.name for node in stub.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    assert {name for name in dir(framefuse._C) if not name.startswith("__")} <= named
