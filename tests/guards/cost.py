@@ -1,10 +1,14 @@
-"""What a check costs: python tests/guards/cost.py (with FF_BUILD_DIR, as the tests).
+"""What a check costs: python tests/guards/cost.py [--out FILE] (with FF_BUILD_DIR, as the tests).
 
 Prints the best of many samples for a function with a tensor and a number, and for a synthetic tree of 430 modules with
 364 parameters, guarded as a capture of its forward does: types, hooks, `training`, children and parameters of each module.
 """
 
+import argparse
 import inspect
+import json
+import pathlib
+import platform
 import random
 
 import conftest  # noqa: F401  (finds the module)
@@ -59,13 +63,14 @@ def forward(self, x):
     pass
 
 
-def main():
+def measure():
+    """Rows of {what, guards, us}: the best of many samples of one program each."""
     random.seed(0)
     x = torch.zeros(10, 10)
     g = Guards(tiny, "x", "n")
     g.tensor(g.local(0), x).equals(g.local(1), 3)
-    print(f"tensor and int: {g.build().nanoseconds(tiny, (x, 3), 50000, None):.0f} ns")
-    print(f"the same and torch's state: {g.global_state().build().nanoseconds(tiny, (x, 3), 50000, None):.0f} ns")
+    yield "tensor and int", g.build(), tiny, (x, 3), 50000, None
+    yield "the same and torch's state", g.global_state().build(), tiny, (x, 3), 50000, None
     root = make_tree()
     g = Guards(forward, "self", "x")
     self = g.local(0)
@@ -73,13 +78,27 @@ def main():
     guard_module(g, self, root)
     g.resolve(*g.used())
     program = g.build()
-    print(f"module tree, {program.guard_count()} guards over {len(g.sources)} sources:")
     for what, touched, count in (
-        ("no dict of the process changed", None, 2000),
-        ("some other dict changed", {}, 10000),
-        ("the root's dict changed", root.__dict__, 10000),
+        ("430 modules, no dict of the process changed", None, 2000),
+        ("430 modules, some other dict changed", {}, 10000),
+        ("430 modules, the root's dict changed", root.__dict__, 10000),
     ):
-        print(f"  {what}: {program.nanoseconds(forward, (root, x), count, touched) / 1000:.1f} us")
+        yield what, program, forward, (root, x), count, touched
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, help="write the rows to this JSON file")
+    parser.add_argument("--machine", help="what to call this machine in that file, and what else ran on it")
+    parsed = parser.parse_args()
+    rows = []
+    for what, program, function, arguments, count, touched in measure():
+        microseconds = program.nanoseconds(function, arguments, count, touched) / 1000
+        rows.append({"case": what, "guards": program.guard_count(), "us": round(microseconds, 3)})
+        print(f"{what}, {program.guard_count()} guards: {microseconds:.2f} us")
+    if parsed.out:
+        versions = {"python": platform.python_version(), "torch": torch.__version__, "machine": parsed.machine}
+        parsed.out.write_text(json.dumps({"title": "Cost of a guard check", **versions, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
