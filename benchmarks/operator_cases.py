@@ -5,6 +5,8 @@ import math
 import torch
 import torch.nn.functional as F
 
+aten = torch.ops.aten
+
 UNARY = ["neg", "abs", "sqrt", "rsqrt", "reciprocal", "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "erf",
          "erfc", "sigmoid", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "floor", "ceil", "trunc", "round",
          "relu", "square", "sign", "isnan", "logical_not"]
@@ -16,7 +18,34 @@ FUNCTIONAL = {
     "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]), "sum_rows": lambda x: x.sum(-1), "sum_columns": lambda x: x.sum(0),
     "sum_all": lambda x: x.sum(), "mean": lambda x: x.mean(-1, keepdim=True), "amax": lambda x: x.amax(-1),
     "amin": lambda x: x.amin(0), "var": lambda x: x.var(-1), "rms": lambda x: x * torch.rsqrt(x.pow(2).mean(-1, True) + 1e-5),
+    "hardsigmoid": F.hardsigmoid, "sub_scalar": lambda x: x - 0.5, "div_scalar": lambda x: x / 3, "rsub_scalar": lambda x: 2 - x,
+    "clamp_min": lambda x: torch.clamp_min(x, 0.25), "clamp_max": lambda x: torch.clamp_max(x, 0.25),
+    "clone": lambda x: x.mT.clone(memory_format=torch.contiguous_format) * 2,
+    "compare_scalar": lambda x: torch.stack([x == 1, x != 1, x < 0.5, x <= 1, x > 0.5, x >= 1]),
+    "group_norm": lambda x: F.group_norm(x, 1), "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
+    "masked_fill": lambda x: x.masked_fill(x > 0.5, 7.0), "masked_fill_tensor": lambda x: x.masked_fill(x > 0.5, x.amax()),
     "to_bf16": lambda x: x.to(torch.bfloat16).float() + 1, "to_int": lambda x: x.nan_to_num(0, 9, -9).clamp(-99, 99).int() * 3,
+}
+FUNCTIONAL_BINARY = {
+    "where": lambda x, y: torch.where(x > y, x, y * 2), "addcmul": lambda x, y: torch.addcmul(x, x, y, value=0.5),
+    "addcdiv": lambda x, y: torch.addcdiv(x, x, y, value=0.5), "lerp": lambda x, y: torch.lerp(x, y, 0.25),
+    "lerp_tensor": lambda x, y: torch.lerp(x, y.expand_as(x), x), "clamp_tensor": lambda x, y: torch.clamp(x, y, y + 1),
+    "rsub": lambda x, y: torch.rsub(x, y, alpha=0.5), "sub_alpha": lambda x, y: torch.sub(x, y, alpha=3),
+    "logical": lambda x, y: torch.stack([torch.logical_and(x, y), torch.logical_or(x, y), torch.logical_xor(x, y)]),
+    "gelu_backward": lambda x, y: aten.gelu_backward(x * y, x), "gelu_tanh_backward": lambda x, y: aten.gelu_backward(x * y, x, approximate="tanh"),
+    "silu_backward": lambda x, y: aten.silu_backward(x * y, x), "sigmoid_backward": lambda x, y: aten.sigmoid_backward(x * y, x),
+    "tanh_backward": lambda x, y: aten.tanh_backward(x * y, x), "threshold_backward": lambda x, y: aten.threshold_backward(x * y, x, 0.5),
+    "softmax_backward": lambda x, y: aten._softmax_backward_data(x * y, x, -1, x.dtype),
+    "log_softmax_backward": lambda x, y: aten._log_softmax_backward_data(x * y, -(x * x), -1, x.dtype),
+}
+INTEGER = {
+    "bitwise_and": lambda x, y: (x & y, x & 6), "bitwise_or": lambda x, y: (x | y, x | 6), "bitwise_xor": lambda x, y: (x ^ y, x ^ 6),
+    "bitwise_not": lambda x, y: ~x, "add": lambda x, y: (x + y, x + 3), "sub": lambda x, y: (x - y, 3 - x), "mul": lambda x, y: (x * y, x * 3),
+    "abs": lambda x, y: x.abs(), "neg": lambda x, y: -x, "maximum": torch.maximum, "minimum": torch.minimum, "clamp": lambda x, y: x.clamp(-3, 5),
+    "compare": lambda x, y: (x == y, x != y, x < y, x <= y, x > y, x >= y), "where": lambda x, y: torch.where(x > y, x, y),
+    "div": lambda x, y: x / (y * y + 1), "sum": lambda x, y: (x.sum(), x.sum(-1), (x * y).sum(0)), "amax": lambda x, y: (x.amax(-1), x.amin(0)),
+    "masked_fill": lambda x, y: x.masked_fill(y > 0, 3), "to_float": lambda x, y: x.float() * 0.5, "to_double": lambda x, y: x.double() * 0.5,
+    "to_bool": lambda x, y: (x.bool(), torch.logical_not(x)), "to_byte": lambda x, y: x.to(torch.uint8) + 1, "to_long": lambda x, y: x.long() * 5,
 }
 BINARY = ["add", "sub", "mul", "div", "maximum", "minimum", "atan2", "fmod", "pow", "eq", "ne", "lt", "le", "gt", "ge"]
 
@@ -28,16 +57,15 @@ def operators():
         yield name, function, 1
     for name in BINARY:
         yield name, getattr(torch, name), 2
-    yield "where", lambda x, y: torch.where(x > y, x, y * 2), 2
-    yield "addcmul", lambda x, y: torch.addcmul(x, x, y, value=0.5), 2
-    yield "lerp", lambda x, y: torch.lerp(x, y, 0.25), 2
+    for name, function in FUNCTIONAL_BINARY.items():
+        yield name, function, 2
 
 
 def layouts(dtype, device):
     """Names and pairs of inputs: shapes and strides that kernels take different ways through."""
 
     def draw(*shape):
-        t = torch.randn(*shape, device=device, dtype=torch.float32) * 2
+        t = torch.randn(shape, device=device, dtype=torch.float32) * 2
         special = torch.tensor([0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 1e-30, 50.0, -50.0], device=device)
         flat = t.view(-1)
         flat[: min(len(special), flat.numel() // 4)] = special[: min(len(special), flat.numel() // 4)]
@@ -50,3 +78,13 @@ def layouts(dtype, device):
     yield "transposed", draw(72, 80).t(), draw(80, 72)
     yield "unaligned", draw(1 + 33 * 64)[1:].view(33, 64), draw(33, 64)
     yield "strided", draw(20, 128)[:, ::2], draw(20, 64)
+    yield "channels_last", draw(2, 8, 5, 6).to(memory_format=torch.channels_last), draw(2, 8, 5, 6).to(memory_format=torch.channels_last)
+    yield "channels_last_and_not", draw(2, 8, 5, 6).to(memory_format=torch.channels_last), draw(2, 8, 5, 6)
+    yield "no_rows", draw(0, 7), draw(0, 7)
+    yield "no_columns", draw(5, 0), draw(5, 0)
+    yield "zero_dim", draw(), draw()
+
+
+def integer_layouts(dtype, device):
+    for name, x, y in layouts(torch.float32, device):
+        yield name, *((t.nan_to_num(9, 127, -127) * 3).to(torch.int8).to(dtype) for t in (x, y))

@@ -88,9 +88,9 @@ Dims DimsOf(const Graph& g, ValueId x, const Arg& arg) {
 bool Mean(Graph& g, const Node& n, NodeWriter w, bool full) {
   const ValueId x = n.args[0].value, out = n.outputs[0];
   const c10::ScalarType type = g.value(out).dtype;
-  if (!IsRealFloat(g.value(x)) || !IsRealFloat(g.value(out))) return false;
+  if (!IsRealFloat(g.value(x)) || !IsRealFloat(g.value(out)) || g.value(x).sizes.empty()) return false;
   const Dims dims = full ? DimsOf(g, x, Arg::None()) : DimsOf(g, x, n.args[1]);
-  if (dims.empty() || w.Product(dims, x) == Dim(0)) return false;
+  if (w.Product(dims, x) == Dim(0)) return false;
   const bool keep = !full && n.args[2].constant.toBool();
   const ValueId sum = w.Reduce("sum", w.To(x, Wide(type)), dims, keep);
   if (Wide(type) == type) {

@@ -67,15 +67,26 @@ ValueId MinMax(E& e) {
   return e.Two(op, e.Arg(0), e.Arg(1));
 }
 
+// A number that a small integer type does not hold wraps in eager, as the bound of a clamp too.
+bool Holds(E& e, std::size_t a) {
+  const std::optional<double> number = e.Number(a);
+  if (!number || !kernel_ir::IsInt(e.type()) || e.storage() == kernel_ir::DType::kI64) return true;
+  const bool is_signed = e.storage() != kernel_ir::DType::kU8;
+  const double most = std::ldexp(1.0, 8 * ElementSize(e.storage()) - (is_signed ? 1 : 0));
+  return *number >= (is_signed ? -most : 0) && *number < most;
+}
+
 ValueId Clamp(E& e) {
-  if (e.type() == Type::kPred) return kNoValue;
+  if (e.type() == Type::kPred || !Holds(e, 1) || !Holds(e, 2)) return kNoValue;
   ValueId v = e.Arg(0);
   if (e.Has(1)) v = e.Two(Op::kMax, v, e.Arg(1));
   if (e.Has(2)) v = e.Two(Op::kMin, v, e.Arg(2));
   return v;
 }
 
-ValueId ClampMax(E& e) { return e.type() == Type::kPred ? kNoValue : e.Two(Op::kMin, e.Arg(0), e.Arg(1)); }
+ValueId ClampMax(E& e) {
+  return e.type() == Type::kPred || !Holds(e, 1) ? kNoValue : e.Two(Op::kMin, e.Arg(0), e.Arg(1));
+}
 
 // A half that was computed here has not been rounded yet. Who compares or widens it sees the rounded value.
 ValueId Rounded(E& e, std::size_t a, Type as) {
@@ -142,13 +153,17 @@ ValueId GeluBackward(E& e) {
   if (!kernel_ir::IsFloat(e.type())) return kNoValue;
   const ValueId grad = e.Arg(0), x = e.Arg(1);
   if (e.Text(2) == "tanh") {
-    // d(x s(2u)) = s + 2 x s (1 - s) u', s the sigmoid
+    // d(x s(2u)) = s + 2 x s (1 - s) u', s the sigmoid; with t = e^(-2u) it is 1 / (1 + t), and 1 - s is t s, which
+    // is exact where s is near 1. The limit keeps t finite.
     const ValueId u = GeluInner(e, x);
-    const ValueId s = e.One(Op::kSigmoid, e.Two(Op::kAdd, u, u));
+    const double limit = e.type() == Type::kF64 ? 700 : 88;
+    const ValueId exponent = e.Two(Op::kMinRaw, e.Const(limit), e.One(Op::kNeg, e.Two(Op::kAdd, u, u)));
+    const ValueId t = e.One(Op::kExp, exponent);
+    const ValueId s = e.One(Op::kReciprocal, e.Two(Op::kAdd, e.Const(1), t));
     const ValueId slope =
         e.Two(Op::kMul, e.Const(2 * kSqrtTwoOverPi),
               e.Two(Op::kAdd, e.Const(1), e.Two(Op::kMul, e.Const(3 * kCubic), e.Two(Op::kMul, x, x))));
-    const ValueId spread = e.Two(Op::kMul, s, e.Two(Op::kSub, e.Const(1), s));
+    const ValueId spread = e.Two(Op::kMul, t, e.Two(Op::kMul, s, s));
     return e.Two(Op::kMul, grad, e.Two(Op::kAdd, s, e.Two(Op::kMul, e.Two(Op::kMul, x, spread), slope)));
   }
   const ValueId cdf = e.Two(Op::kMul, e.Const(0.5),
@@ -172,7 +187,9 @@ ValueId SiluBackward(E& e) {
 
 ValueId TanhBackward(E& e) {
   if (!kernel_ir::IsFloat(e.type())) return kNoValue;
-  return e.Two(Op::kMul, e.Arg(0), e.Two(Op::kSub, e.Const(1), e.Two(Op::kMul, e.Arg(1), e.Arg(1))));
+  // 1 - y^2 without the square's rounding, which counts where y is near 1.
+  const ValueId y = e.Arg(1), factor = e.Two(Op::kMul, e.Two(Op::kSub, e.Const(1), y), e.Two(Op::kAdd, e.Const(1), y));
+  return e.Two(Op::kMul, e.Arg(0), factor);
 }
 
 ValueId SigmoidBackward(E& e) {

@@ -130,6 +130,39 @@ TEST(MachineCode, RoundsNaNsToNaNs) {
   }
 }
 
+// What operations make of a NaN is one that rounds to a NaN, too.
+TEST(MachineCode, NaNsOfEveryOperationRoundToNaNs) {
+  for (int o = static_cast<int>(Op::kAdd); o <= static_cast<int>(Op::kReduceMin); ++o) {
+    const Op op = static_cast<Op>(o);
+    const auto cls = ClassOf(op);
+    const bool arithmetic = cls == kernel_ir::OpClass::kArith || cls == kernel_ir::OpClass::kMath;
+    if (!arithmetic && cls != kernel_ir::OpClass::kReduce) continue;
+    if (op == Op::kSelect || op == Op::kReciprocal14 || op == Op::kMinRaw || op == Op::kMaxRaw) continue;
+    SCOPED_TRACE(std::string(Name(op)));
+    Kernel kernel;
+    kernel.skeleton = cls == kernel_ir::OpClass::kReduce ? Skeleton::kRow : Skeleton::kPointwise;
+    kernel.outer_rank = 1;
+    Builder b(&kernel);
+    b.Begin(BlockKind::kLoop);
+    const ValueId x = b.Load(b.AddBuffer(DType::kBF16, false)), one = b.Const(Type::kF32, 1);
+    const ValueId r = Arity(op) == 1   ? b.Unary(op, x)
+                      : Arity(op) == 2 ? b.Binary(op, x, one)
+                                       : b.Emit(op, Type::kF32, {x, one, one});
+    if (kernel.skeleton == Skeleton::kRow) b.Begin(BlockKind::kOnce);
+    const Inner inner = kernel.skeleton == Skeleton::kRow ? Inner::kUniform : Inner::kContiguous;
+    b.Store(b.AddBuffer(DType::kBF16, true, inner), r);
+    auto compiled = CpuKernel::Get(kernel);
+    ASSERT_TRUE(compiled.ok());
+    std::vector<std::uint16_t> in(40, 0x7fc0), out(40, 0x7fc0);
+    LaunchShape shape = Flat(kernel, 40);
+    shape.extents = {1};
+    for (BufferStrides& strides : shape.buffers) strides.outer = {0};
+    void* buffers[] = {in.data(), out.data()};
+    Launch(*compiled, shape).Run(buffers);
+    for (std::uint16_t bits : out) EXPECT_GT(bits & 0x7fff, 0x7f80) << std::hex << bits;
+  }
+}
+
 TEST(MachineCode, WrapsSmallIntegersAndRoundsHalves) {
   for (DType to : {DType::kU8, DType::kI8, DType::kI16}) {
     Kernel kernel;

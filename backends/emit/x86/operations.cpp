@@ -104,7 +104,7 @@ void Emitter::EmitArith(ValueId id) {
   Combine(inst.op, type, early ? DefineEarly(id) : Define(id), a, b.get());
 }
 
-// out = a op b. For min and max `out` may be `a`, but not another operand; scratch 1 is used.
+// out = a op b. For min and max `out` may be `a`, but not another operand; both scratch registers are used.
 void Emitter::Combine(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm& a, const Xbyak::Operand& b) {
   switch (op) {
     case Op::kAdd:
@@ -150,21 +150,21 @@ void Emitter::Combine(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm&
 void Emitter::MinMax(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm& a, const Xbyak::Operand& b) {
   const bool max = op == Op::kMax || op == Op::kMaxRaw || op == Op::kReduceMax || op == Op::kReduceMaxRaw;
   const bool raw = op == Op::kMaxRaw || op == Op::kMinRaw || op == Op::kReduceMaxRaw;
-  const Xbyak::Xmm t = Vector(kScratch1, type);
+  const Xbyak::Xmm t = Vector(kScratch1, type), nan = Vector(kScratch0, type);
   switch (type) {
     case Type::kF32:
       if (raw) return max ? vmaxps(out, a, b) : vminps(out, a, b);
-      // vmaxps gives b if either is NaN; all ones, a NaN, is or-ed in where a is.
+      // vmaxps gives b if either is NaN; where a is, it is taken itself (see NaNsAreShort).
       max ? vmaxps(t, a, b) : vminps(t, a, b);
       if (out.isZMM()) return vcmpps(k2, a, a, 3), vblendmps(out | k2, t, a);
-      vcmpps(out, a, a, 3);
-      return vorps(out, out, t);
+      vcmpps(nan, a, a, 3);
+      return vblendvps(out, t, a, nan);
     case Type::kF64:
       if (raw) return max ? vmaxpd(out, a, b) : vminpd(out, a, b);
       max ? vmaxpd(t, a, b) : vminpd(t, a, b);
       if (out.isZMM()) return vcmppd(k2, a, a, 3), vblendmpd(out | k2, t, a);
-      vcmppd(out, a, a, 3);
-      return vorpd(out, out, t);
+      vcmppd(nan, a, a, 3);
+      return vblendvpd(out, t, a, nan);
     case Type::kI64:
       if (out.isZMM()) return max ? vpmaxsq(out, a, b) : vpminsq(out, a, b);
       vpcmpgtq(t, a, b);  // a > b

@@ -1,0 +1,105 @@
+"""Each operator that generated kernels cover, in each layout and dtype, with special values, against fp64 (integers: against eager)."""
+
+import pathlib
+import re
+import sys
+
+import pytest
+import torch
+
+import framefuse
+
+ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import compare  # noqa: E402
+import operator_cases  # noqa: E402
+
+FLOATS = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
+INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
+LAYOUTS = [name for name, _, _ in operator_cases.layouts(torch.float32, "cpu")]
+# Sums of terms that cancel: allowed are roundings of the largest result.
+SUMS = re.compile(r"sum|mean|norm|softmax_backward|var")
+# What halves and integers share with f32, or with each other, is not tried in every layout each time.
+SOME = ("odd", "transposed", "channels_last", "no_rows")
+SOMETIMES = [pytest.param(dtype, layout, marks=() if layout in SOME else pytest.mark.nightly) for dtype in FLOATS[1:] for layout in LAYOUTS]
+
+
+def results(function, inputs):
+    """None if eager refuses these inputs."""
+    try:
+        return compare.tensors_of(function(*inputs))
+    except (RuntimeError, IndexError, ValueError):
+        return None
+
+
+def run_fused(cases, inputs):
+    """The cases' results from one compiled program, and the names of the nodes in kernels."""
+
+    def program(*inputs):
+        return [function(*inputs) for _, function in cases]
+
+    framefuse.reset()
+    with framefuse.capture_logs("fusion") as records:
+        got = framefuse.compile(program, backend="fuse", fullgraph=True)(*inputs)
+    texts = [text for _, text in records]
+    names = {name for text in texts if not text.startswith("ATen: ") for name in re.split(r", |: | \(", text)}
+    return [compare.tensors_of(value) for value in got], names
+
+
+def check(cases, inputs, why):
+    """What `why(function, got, eager, roundings)` says of each case, in programs of a few cases."""
+    cases = [(name, function, results(function, inputs)) for name, function in cases]
+    cases = [case for case in cases if case[2] is not None]
+    wrong = []
+    for first in range(0, len(cases), 12):
+        part = cases[first : first + 12]
+        got, _ = run_fused([case[:2] for case in part], inputs)
+        for (name, function, eager), own in zip(part, got):
+            reason = why(function, own, eager, 64 if SUMS.search(name) else 0)
+            if reason:
+                wrong.append(f"{name}: {reason}")
+    assert not wrong
+    assert len(cases) > 10
+
+
+def float_cases():
+    for name, function, arity in operator_cases.operators():
+        yield name, (lambda x, y, function=function: function(x)) if arity == 1 else function
+
+
+@pytest.mark.parametrize("dtype, layout", [*((torch.float32, layout) for layout in LAYOUTS), *SOMETIMES], ids=str)
+def test_floats(dtype, layout):
+    torch.manual_seed(0)
+    (inputs,) = ((x, y) for name, x, y in operator_cases.layouts(dtype, "cpu") if name == layout)
+    wide = [t.double() for t in inputs]
+
+    def why(function, got, eager, roundings):
+        if dtype is torch.float64:  # where what is called exact is eager's
+            roundings = 64
+        reasons = (compare.mismatch(*each, roundings) for each in zip(got, eager, results(function, wide)))
+        return next(filter(None, reasons), "") or ("number of results" if len(got) != len(eager) else "")
+
+    check(float_cases(), inputs, why)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_integers(dtype):
+    torch.manual_seed(0)
+    for layout, *inputs in operator_cases.integer_layouts(dtype, "cpu"):
+        if dtype is torch.int32 or layout in SOME:
+            check(
+                operator_cases.INTEGER.items(),
+                inputs,
+                lambda function, got, eager, roundings: "" if all(g.dtype == e.dtype and torch.equal(g, e) for g, e in zip(got, eager)) else "differs",
+            )
+
+
+def test_the_list_is_complete():
+    """Every operator that the backend has a pointwise form for is in some kernel of the programs above."""
+    source = (ROOT / "backends" / "fusion" / "pointwise_table.cpp").read_text()
+    covered = {name.split(".")[0] for name in re.findall(r'\{"aten\.([\w.]+)"', source)}
+    assert len(covered) > 60
+    (x, y) = next((x, y) for name, x, y in operator_cases.layouts(torch.float32, "cpu") if name == "odd")
+    _, names = run_fused(list(float_cases()), (x, y))
+    _, more = run_fused(list(operator_cases.INTEGER.items()), (x.nan_to_num(1, 2, 3).int(), y.nan_to_num(1, 2, 3).int()))
+    assert covered - names - more == set()
