@@ -45,6 +45,7 @@ def install():
     _register(torch, {"cond": _control.cond})
     _register(object, {"__reduce_ex__": _reduce_plainly})
     _register(torch._utils, {"is_compiling": _control.is_compiling})
+    _register(torch._C._nn, {"one_hot": _one_hot})
     if "torch._dynamo" in sys.modules:
         _on_dynamo_imported(sys.modules["torch._dynamo"])
     else:
@@ -54,6 +55,14 @@ def install():
 def _reduce_plainly(self, protocol):
     """object.__reduce_ex__ where it has nothing to ask the object (C++ decides that), in words that are captured."""
     return copyreg.__newobj__, (type(self),), self.__dict__ or None, None, None
+
+
+def _one_hot(tensor, num_classes=-1):
+    """torch.nn.functional.one_hot without a look at the values: a class out of range fails where it is written."""
+    if num_classes <= 0 or tensor.dtype != torch.int64:
+        return torch._C._nn.one_hot.__call__(tensor, num_classes)
+    zeros = torch.zeros((*tensor.shape, num_classes), dtype=tensor.dtype, device=tensor.device)
+    return zeros.scatter_(-1, tensor.unsqueeze(-1), 1)
 
 
 def _register(module, substitutes):

@@ -50,6 +50,10 @@ PyTypeObject* EnumType() {
   static PyTypeObject* type = NamedType("enum", "Enum");
   return type;
 }
+PyTypeObject* AutogradEngineType() {
+  static PyTypeObject* type = NamedType("torch._C", "_ImperativeEngine");
+  return type;
+}
 PyTypeObject* TorchFunctionsType() {
   static PyTypeObject* type = NamedType("torch._C", "_VariableFunctionsClass");
   return type;
@@ -92,6 +96,7 @@ void LoadBuiltinTypes() {
   TupleGetterType();
   SimpleNamespaceType();
   TorchFunctionsType();
+  AutogradEngineType();
   EnumType();
   IsPythonClass(&PyList_Type);
 }

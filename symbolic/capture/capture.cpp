@@ -136,8 +136,8 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
     return ThrowIntoGenerator(frame);
   }
   const bool called_by_engine = in_backward_ && tracer_.RecordsBackward();
-  if ((native_depth_ == 0 && !called_by_engine) || throw_flag != 0 || tracing::Tracer::InOwnPython() || IsFinaliser(code) ||
-      BelongsToTorchLeaf(frame)) {
+  if ((native_depth_ == 0 && !called_by_engine) || throw_flag != 0 || tracing::Tracer::InOwnPython() ||
+      IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
     return frame_ops::EvalDefault(thread, frame, throw_flag);
   }
   ExpectedCall call = std::exchange(expected_, ExpectedCall());

@@ -82,11 +82,15 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
   if (owner.object.type() == &PySuper_Type) return SuperGetAttr(act, owner, name);
   PyTypeObject* type = owner.object.type();
   const bool heap = IsPythonClass(type);
-  if (type == TorchFunctionsType()) {
+  if (type == TorchFunctionsType() || type == AutogradEngineType()) {
     const Ref found = Ref::Steal(PyObject_GetAttr(owner.object, name));
     return found ? Adopt(found, ConstantSource(found)) : Value();
   }
   if (t != nullptr && t->kind == TrackedKind::kOpaque && !heap) {
+    const BorrowedRef method = LookupInType(type, name);
+    if (method && method.type() == &PyMethodDescr_Type && FindCallRule(method) != nullptr) {
+      return BindDescriptor(act, method, ConstantSource(method), owner, type);
+    }
     return Break(GraphBreakKind::kOpaqueObject,
                  absl::StrCat("attribute ", Utf8(name), " of an object of type ", type->tp_name));
   }

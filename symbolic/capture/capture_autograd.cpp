@@ -51,8 +51,8 @@ absl::StatusOr<tracing::TracedGraph> Capture::CloseGraph(absl::Span<const Borrow
     const GraphBreakReason reason = break_->reason;
     break_.reset();
     PyErr_Clear();
-    return MakeGraphBreak(reason.kind, absl::StrCat(reason.context, " (in a backward function, ", reason.file, ":",
-                                                    reason.line, ")"));
+    return MakeGraphBreak(
+        reason.kind, absl::StrCat(reason.context, " (in a backward function, ", reason.file, ":", reason.line, ")"));
   }
   if (graph.ok() && (writes != writes_ || changed != changes())) {
     return MakeGraphBreak(GraphBreakKind::kAutograd, "a backward function that changes what existed before it");

@@ -296,6 +296,7 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
       case TrackedKind::kInstanceDict:
         return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
       case TrackedKind::kOpaque:
+        if (Py_TYPE(o) == AutogradEngineType()) return true;
         if (t->source != kNoSource && IsNumberOrTextEnum(Py_TYPE(o)) && GuardProtocolMethods(Py_TYPE(o))) {
           AddGuard(t->source, GuardKind::kIdentity, t->original);
           return true;

@@ -10,8 +10,7 @@ namespace framefuse {
 namespace {
 
 bool IsSlotOf(BorrowedRef found, PyTypeObject* type) {
-  return found && found.type() == &PyWrapperDescr_Type &&
-         reinterpret_cast<PyDescrObject*>(found.get())->d_type == type;
+  return found && found.type() == &PyWrapperDescr_Type && reinterpret_cast<PyDescrObject*>(found.get())->d_type == type;
 }
 
 }  // namespace

@@ -139,7 +139,9 @@ absl::StatusOr<RecipeId> EndException(Capture& capture, RecipeBuilder& recipes) 
 
 absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::unique_ptr<CompiledEntry> entry,
                               bool build_graph) {
-  if (capture.open_ranges() > 0) return MakeGraphBreak(GraphBreakKind::kNoRecipe, "an open range of the profiler, or a lock of the library that is held");
+  if (capture.open_ranges() > 0)
+    return MakeGraphBreak(GraphBreakKind::kNoRecipe,
+                          "an open range of the profiler, or a lock of the library that is held");
   absl::StatusOr<std::vector<Effect>> effects = CollectEffects(capture, recipes);
   if (!effects.ok()) return effects.status();
   entry->effects = *std::move(effects);

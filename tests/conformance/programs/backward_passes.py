@@ -166,19 +166,22 @@ def hook_on_what_only_the_other_output_has():
 
 @program(whole=False)
 def hook_put_on_a_leaf_after_the_forward():
-    seen = []
+    # One list a leaf: which of two leaves' hooks comes first within a pass is the order in which a graph's inputs stand.
+    seen = {"x": [], "w": []}
 
     def f(x, w):
         return x * 2, w * 3, x * w
 
     def outer(x, w):
         first, second, both = f(x, w)
-        x.register_hook(lambda gradient: seen.append(("x", gradient is None)))
-        handle = w.register_hook(lambda gradient: seen.append(("w", gradient is None)))
+        x.register_hook(lambda gradient: seen["x"].append(gradient is None))
+        handle = w.register_hook(lambda gradient: seen["w"].append(gradient is None))
         first.sum().backward()
-        seen.append("first")
+        for passes in seen.values():
+            passes.append("first")
         second.sum().backward()
-        seen.append("second")
+        for passes in seen.values():
+            passes.append("second")
         both.sum().backward(retain_graph=True)
         handle.remove()
         both.sum().backward()

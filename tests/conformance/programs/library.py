@@ -4,6 +4,7 @@ import collections.abc
 import copy
 import functools
 import itertools
+import logging
 import math
 import operator
 import types
@@ -482,3 +483,14 @@ def random_generator_object_argument():
         return x * generator.random(), generator.randint(1, 6)
 
     return Case(f, vector(), observe=generator, then=[lambda: generator.seed(7)])
+
+
+@program
+def logging_below_the_level():
+    logger = logging.Logger("alone")
+
+    def f(x):
+        logger.debug("seen %s", x.shape)
+        return x + logger.isEnabledFor(logging.DEBUG)
+
+    return Case(f, vector(), then=[lambda: logger.setLevel(logging.ERROR), lambda: logger.setLevel(logging.NOTSET)])

@@ -1,8 +1,9 @@
 """Functions of torch's namespace: factories, shapes, reductions, gather, scatter, sorting, linear algebra."""
 
 import torch
+from torch.nn import functional
 
-from conformance.program import Case, program
+from conformance.program import Args, Case, program
 from conformance.sample import matrix, vector
 
 
@@ -173,3 +174,31 @@ def static_functions_and_methods_by_class():
         )
 
     return Case(f, vector())
+
+
+@program(graphs=1)
+def one_hot_with_a_number_of_classes():
+    def f(classes, weight):
+        return functional.one_hot(classes, 4) * weight, functional.one_hot(classes[:0], 4).shape
+
+    return Case(f, torch.tensor([[0, 3], [1, 1]]), vector(4), then=[lambda: Args(torch.tensor([2]), vector(4))])
+
+
+@program
+def one_hot_with_a_class_out_of_range():
+    def f(classes):
+        try:
+            return functional.one_hot(classes, 3) + 1
+        except RuntimeError as error:
+            return str(error)
+
+    return Case(f, torch.tensor([0, 2]), then=[lambda: Args(torch.tensor([0, 3])), lambda: Args(torch.tensor([-1, 0]))])
+
+
+@program(graphs=1)
+def index_by_lists():
+    def f(m, rows):
+        return m[[0, 1]], m[rows], m[:, [2, 0]], m[[0, 1], [1, 2]]
+
+    rows = [1, 0]
+    return Case(f, matrix(), rows, then=[lambda: rows.append(1), lambda: rows.reverse()])
