@@ -17,7 +17,8 @@ Execution::Execution(PyThreadState* thread_state, Activation& activation, Protoc
       stack(slots + frame_ops::SlotCount(code)) {
   if (bytecode == nullptr) return;
   instructions = bytecode->instructions().data();
-  const auto size = static_cast<std::size_t>(frame_ops::SlotCount(code) + code->co_stacksize);
+  const int places = frame_ops::SlotCount(code) + code->co_stacksize;
+  const auto size = static_cast<std::size_t>(places);
   if (act.sources.size() < size) act.sources.resize(size, kNoSource);
   slot_sources = act.sources.data();
   stack_sources = slot_sources + frame_ops::SlotCount(code);
