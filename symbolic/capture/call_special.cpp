@@ -13,11 +13,6 @@ Value Boolean(bool b) { return Value{Ref::Create(b ? Py_True : Py_False), kNoSou
 
 bool IsPythonMethod(BorrowedRef o) { return o && PyFunction_Check(o.get()); }
 
-bool NamesAttribute(SpecialCall which) {
-  return which == SpecialCall::kGetAttr || which == SpecialCall::kHasAttr || which == SpecialCall::kSetAttr ||
-         which == SpecialCall::kDelAttr;
-}
-
 // Whether an ABC's caches, the positive or the valid negative one, hold the class.
 bool IsInAbcCache(PyObject* cls, PyObject* sub) {
   static PyObject* const module = PyImport_ImportModule("_abc");
@@ -74,20 +69,14 @@ Value Capture::CallAbcCheck(Activation& act, ValueView callable, absl::Span<cons
   return answer;
 }
 
-Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
-                           BorrowedRef kwnames) {
+Value Capture::CallAttributeBuiltin(Activation& act, SpecialCall which, ValueView callable,
+                                    absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const std::size_t n = args.size();
   const bool plain = !kwnames;
-  // A leaf's type is read and its value is not; any other object's type is guarded where it is adopted.
-  const auto guard_leaf_type = [&](const ValueView& v) {
-    if (v.source == kNoSource || !IsLeaf(v.object)) return;
-    AddGuard(v.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(v.object.type()));
-  };
   const auto raise = [&] {  // wrong arguments: the builtin itself says so
     return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
   };
-  if (NamesAttribute(which) && n >= 2 && PyUnicode_Check(args[1].object.get()) &&
-      !PyUnicode_CheckExact(args[1].object.get())) {
+  if (n >= 2 && PyUnicode_Check(args[1].object.get()) && !PyUnicode_CheckExact(args[1].object.get())) {
     return Break(GraphBreakKind::kOpaqueObject, "an attribute's name of a class derived from str");
   }
   switch (which) {
@@ -117,6 +106,24 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       if (!plain || n != 2 || !PyUnicode_Check(args[1].object.get())) return raise();
       Consume(args[1]);
       return DeleteAttr(act, args[0], args[1].object) ? None() : Value();
+    default:
+      return Value();
+  }
+}
+
+Value Capture::CallTypeBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                               BorrowedRef kwnames) {
+  // A leaf's type is read and its value is not; any other object's type is guarded where it is adopted.
+  const auto guard_leaf_type = [&](const ValueView& v) {
+    if (v.source == kNoSource || !IsLeaf(v.object)) return;
+    AddGuard(v.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(v.object.type()));
+  };
+  const std::size_t n = args.size();
+  const bool plain = !kwnames;
+  const auto raise = [&] {  // wrong arguments: the builtin itself says so
+    return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
+  };
+  switch (which) {
     case SpecialCall::kAbcCheck:
     case SpecialCall::kAbcSubclassCheck:
       if (!plain || n != 2 || !PyType_Check(args[0].object.get())) return raise();
@@ -133,6 +140,41 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       if (!CheckTracer() || result < 0) return Value();
       return Boolean(result != 0);
     }
+    case SpecialCall::kCallable:
+      if (!plain || n != 1) return raise();
+      guard_leaf_type(args[0]);
+      if ((args[0].object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) LookupInType(args[0].object.type(), "__call__");
+      return Boolean(PyCallable_Check(args[0].object) != 0);
+    case SpecialCall::kType: {
+      if (!plain || n != 1) return Break(GraphBreakKind::kClassDefinition, "type() with three arguments");
+      guard_leaf_type(args[0]);
+      auto* type = reinterpret_cast<PyObject*>(args[0].object.type());
+      return Adopt(type, ConstantSource(type));
+    }
+    case SpecialCall::kSuper:
+      if (n == 0) {  // __class__ and the first argument are read by C code: see that they are representatives
+        PyCodeObject* code = frame_ops::Code(act.frame);
+        const int slots = frame_ops::SlotCount(code);
+        for (int i = 0; i < slots; ++i) {
+          if (act.sources[static_cast<std::size_t>(i)] == kUnadopted && frame_ops::Slots(act.frame)[i] != nullptr) {
+            if (!AdoptSlot(act, i)) return Value();
+          }
+        }
+      }
+      return CallNative(callable.object, args, kwnames);
+    default:
+      return Value();
+  }
+}
+
+Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView callable,
+                                 absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const std::size_t n = args.size();
+  const bool plain = !kwnames;
+  const auto raise = [&] {  // wrong arguments: the builtin itself says so
+    return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
+  };
+  switch (which) {
     case SpecialCall::kLen:
       if (!plain || n != 1) return raise();
       return GetLength(act, args[0]);
@@ -152,11 +194,6 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       PyErr_SetNone(PyExc_StopIteration);
       return Value();
     }
-    case SpecialCall::kCallable:
-      if (!plain || n != 1) return raise();
-      guard_leaf_type(args[0]);
-      if ((args[0].object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) LookupInType(args[0].object.type(), "__call__");
-      return Boolean(PyCallable_Check(args[0].object) != 0);
     case SpecialCall::kId:
       if (const Tracked* t = n == 1 && plain ? tracked_.Find(args[0].object) : nullptr;
           t != nullptr && t->source != kNoSource) {
@@ -174,32 +211,41 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       if (!PrepareAll(args)) return Value();
       return CallNative(callable.object, args, nullptr);
     }
-    case SpecialCall::kType: {
-      if (!plain || n != 1) return Break(GraphBreakKind::kClassDefinition, "type() with three arguments");
-      guard_leaf_type(args[0]);
-      auto* type = reinterpret_cast<PyObject*>(args[0].object.type());
-      return Adopt(type, ConstantSource(type));
-    }
-    case SpecialCall::kSuper:
-      if (n == 0) {  // __class__ and the first argument are read by C code: see that they are representatives
-        PyCodeObject* code = frame_ops::Code(act.frame);
-        const int slots = frame_ops::SlotCount(code);
-        for (int i = 0; i < slots; ++i) {
-          if (act.sources[static_cast<std::size_t>(i)] == kUnadopted && frame_ops::Slots(act.frame)[i] != nullptr) {
-            if (!AdoptSlot(act, i)) return Value();
-          }
-        }
-      }
-      return CallNative(callable.object, args, kwnames);
-    case SpecialCall::kLocals:
-      return Break(GraphBreakKind::kUnlistedCallable, "locals()");
-    case SpecialCall::kGlobals:
-      return Break(GraphBreakKind::kUnlistedCallable, "globals()");
     case SpecialCall::kVars: {
       if (!plain || n != 1) return Break(GraphBreakKind::kUnlistedCallable, "vars()");
       Ref name = Ref::Steal(PyUnicode_InternFromString("__dict__"));
       return LoadAttr(act, args[0], name);
     }
+    case SpecialCall::kRepr:
+    case SpecialCall::kStr:
+    case SpecialCall::kFormat: {
+      const bool format = which == SpecialCall::kFormat;
+      if (plain && (n == 1 || (format && n == 2))) {
+        Value text = TextOf(act, which, args);
+        if (text || control.unwinding || PyErr_Occurred()) return text;
+      }
+      return PrepareAll(args, format) ? CallNative(callable.object, args, kwnames) : Value();
+    }
+    case SpecialCall::kSetItem:
+      if (!plain || n != 3) return raise();
+      return SetItem(act, args[0], args[1], args[2]) ? None() : Value();
+    case SpecialCall::kDelItem:
+      if (!plain || n != 2) return raise();
+      return DeleteItem(act, args[0], args[1]) ? None() : Value();
+    default:
+      return Value();
+  }
+}
+
+Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable,
+                                absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const std::size_t n = args.size();
+  const bool plain = !kwnames;
+  switch (which) {
+    case SpecialCall::kLocals:
+      return Break(GraphBreakKind::kUnlistedCallable, "locals()");
+    case SpecialCall::kGlobals:
+      return Break(GraphBreakKind::kUnlistedCallable, "globals()");
     case SpecialCall::kTorchTensor: {
       if (!PrepareAll(args)) return Value();
       if (AnyFake(args)) return Break(GraphBreakKind::kTensorToPython, "torch.tensor of a tensor");
@@ -223,22 +269,6 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       if (open_ranges_ == 0) return Break(GraphBreakKind::kUnlistedCallable, "the end of a profiler's range");
       --open_ranges_;
       return None();
-    case SpecialCall::kRepr:
-    case SpecialCall::kStr:
-    case SpecialCall::kFormat: {
-      const bool format = which == SpecialCall::kFormat;
-      if (plain && (n == 1 || (format && n == 2))) {
-        Value text = TextOf(act, which, args);
-        if (text || control.unwinding || PyErr_Occurred()) return text;
-      }
-      return PrepareAll(args, format) ? CallNative(callable.object, args, kwnames) : Value();
-    }
-    case SpecialCall::kSetItem:
-      if (!plain || n != 3) return raise();
-      return SetItem(act, args[0], args[1], args[2]) ? None() : Value();
-    case SpecialCall::kDelItem:
-      if (!plain || n != 2) return raise();
-      return DeleteItem(act, args[0], args[1]) ? None() : Value();
     case SpecialCall::kExcInfo:
       if (handles_from_outside_) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
       return CallNative(callable.object, args, kwnames);
@@ -260,8 +290,42 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
       return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
     case SpecialCall::kNoneCall:
       return None();
+    default:
+      return Value();
   }
-  return Value();
+}
+
+Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                           BorrowedRef kwnames) {
+  switch (which) {
+    case SpecialCall::kGetAttr:
+    case SpecialCall::kHasAttr:
+    case SpecialCall::kSetAttr:
+    case SpecialCall::kDelAttr:
+      return CallAttributeBuiltin(act, which, callable, args, kwnames);
+    case SpecialCall::kAbcCheck:
+    case SpecialCall::kAbcSubclassCheck:
+    case SpecialCall::kIsInstance:
+    case SpecialCall::kIsSubclass:
+    case SpecialCall::kCallable:
+    case SpecialCall::kType:
+    case SpecialCall::kSuper:
+      return CallTypeBuiltin(act, which, callable, args, kwnames);
+    case SpecialCall::kLen:
+    case SpecialCall::kIter:
+    case SpecialCall::kNext:
+    case SpecialCall::kId:
+    case SpecialCall::kHash:
+    case SpecialCall::kVars:
+    case SpecialCall::kRepr:
+    case SpecialCall::kStr:
+    case SpecialCall::kFormat:
+    case SpecialCall::kSetItem:
+    case SpecialCall::kDelItem:
+      return CallObjectBuiltin(act, which, callable, args, kwnames);
+    default:
+      return CallOtherSpecial(act, which, callable, args, kwnames);
+  }
 }
 
 // Of a plain function, for library code, which binds arguments: what its code and its defaults say.

@@ -227,6 +227,14 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args, bool of_instance);
   Value CallSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                     BorrowedRef kwnames);
+  Value CallAttributeBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                             BorrowedRef kwnames);
+  Value CallTypeBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                        BorrowedRef kwnames);
+  Value CallObjectBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                          BorrowedRef kwnames);
+  Value CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                         BorrowedRef kwnames);
   Value SignatureOf(ValueView callable, ValueView function);
   bool AnyFake(absl::Span<const ValueView> args) const;
   bool IsFakeTensor(BorrowedRef object) const;
