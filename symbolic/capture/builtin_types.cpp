@@ -50,6 +50,10 @@ PyTypeObject* EnumType() {
   static PyTypeObject* type = NamedType("enum", "Enum");
   return type;
 }
+PyTypeObject* MethodCallerType() {
+  static PyTypeObject* type = NamedType("_operator", "methodcaller");
+  return type;
+}
 PyTypeObject* AutogradEngineType() {
   static PyTypeObject* type = NamedType("torch._C", "_ImperativeEngine");
   return type;
@@ -97,6 +101,7 @@ void LoadBuiltinTypes() {
   SimpleNamespaceType();
   TorchFunctionsType();
   AutogradEngineType();
+  MethodCallerType();
   EnumType();
   IsPythonClass(&PyList_Type);
 }

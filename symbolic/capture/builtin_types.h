@@ -16,6 +16,7 @@ PyTypeObject* LruCacheType();
 PyTypeObject* ItemGetterType();
 PyTypeObject* EnumType();
 bool IsNumberOrTextEnum(PyTypeObject* type);  // IntEnum and the like: what its members are to C code never changes
+PyTypeObject* MethodCallerType();
 PyTypeObject* AutogradEngineType();
 PyTypeObject* TorchFunctionsType();  // of torch._C._VariableFunctions: immutable, its attributes are C functions
 PyTypeObject* AttrGetterType();

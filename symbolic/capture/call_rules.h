@@ -47,6 +47,7 @@ enum class SpecialCall : std::uint8_t {
   kSetItem,
   kDelItem,
   kExcInfo,
+  kWritesList,  // changes the list that is its first argument
   kSignature,
   kRangeEnter,  // a profiler's range: passed over if it ends in the same piece
   kRangeExit,

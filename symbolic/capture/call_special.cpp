@@ -269,6 +269,13 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
       if (open_ranges_ == 0) return Break(GraphBreakKind::kUnlistedCallable, "the end of a profiler's range");
       --open_ranges_;
       return None();
+    case SpecialCall::kWritesList: {
+      const bool list = !kwnames && !args.empty() && PyList_CheckExact(args[0].object.get());
+      if (!list) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+      Tracked* t = tracked_.Find(args[0].object);
+      if (!MayWriteInBackward() || !PrepareAll(args) || (t != nullptr && !MarkReplaced(*t))) return Value();
+      return CallNative(callable.object, args, nullptr);
+    }
     case SpecialCall::kExcInfo:
       if (handles_from_outside_) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
       return CallNative(callable.object, args, kwnames);

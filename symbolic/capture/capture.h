@@ -223,6 +223,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
 
   // _abc's checks: user code in __subclasshook__ is captured, the caches of the ABC are not seen.
   void ImportOfLibrary(BorrowedRef name, BorrowedRef fromlist);
+  Value CallMethodCaller(Activation& act, ValueView caller, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallAttrGetter(Activation& act, ValueView getter, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args, bool of_instance);
   Value CallSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,

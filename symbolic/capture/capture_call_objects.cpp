@@ -159,8 +159,27 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
     if (!PrepareAll(args, false)) return Value();
     return CallNative(callable.object, args, kwnames);
   }
+  if (type == MethodCallerType()) return CallMethodCaller(act, callable, args, kwnames);
   if (type == AttrGetterType()) return CallAttrGetter(act, callable, args, kwnames);
   return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+}
+
+// operator.methodcaller without keywords.
+Value Capture::CallMethodCaller(Activation& act, ValueView caller, absl::Span<const ValueView> args,
+                                BorrowedRef kwnames) {
+  if (kwnames || args.size() != 1) return CallNative(caller.object, args, kwnames);  // raises
+  if (tracked_.Find(caller.object) != nullptr) return Break(GraphBreakKind::kUnlistedCallable, "operator.methodcaller");
+  const Ref reduced = Ref::Steal(PyObject_CallMethod(caller.object, "__reduce__", nullptr));
+  if (!reduced) return Value();
+  PyObject* parts = PyTuple_GET_ITEM(reduced.get(), 1);
+  if (PyTuple_GET_ITEM(reduced.get(), 0) != reinterpret_cast<PyObject*>(MethodCallerType())) {
+    return Break(GraphBreakKind::kUnlistedCallable, "operator.methodcaller with keywords");
+  }
+  const Value method = LoadAttr(act, args[0], PyTuple_GET_ITEM(parts, 0));
+  if (!method) return Value();
+  ValueVector own;
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(parts); ++i) own.emplace_back(PyTuple_GET_ITEM(parts, i), kNoSource);
+  return CallWith(act, method, own, nullptr, Completion::kCallback);
 }
 
 // operator.attrgetter: each of its names, dotted ones from attribute to attribute.

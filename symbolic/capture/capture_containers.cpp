@@ -336,8 +336,8 @@ bool Capture::PrepareContents(BorrowedRef object, bool tracked, bool allow_insta
   } else if (!tracked && (PyDictValues_Check(o) || PyDictItems_Check(o))) {
     return PrepareNative(BorrowedRef(reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(o)->dv_dict)),
                          allow_instances);
-  } else if (!tracked && Py_TYPE(o) == AttrGetterType()) {
-    return BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls operator.attrgetter");
+  } else if (!tracked && (Py_TYPE(o) == AttrGetterType() || Py_TYPE(o) == MethodCallerType())) {
+    return BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", Py_TYPE(o)->tp_name));
   } else if (!tracked && PyMethod_Check(o)) {
     return PrepareNative(BorrowedRef(PyMethod_GET_FUNCTION(o)), allow_instances) &&
            PrepareNative(BorrowedRef(PyMethod_GET_SELF(o)), allow_instances);
