@@ -167,7 +167,12 @@ absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Create(ir::Graph gr
   if (!graph.functional) return AtenSequence::Create(std::move(graph), options);
   auto made = std::unique_ptr<FusedExecutable>(new FusedExecutable);
   made->graph_ = std::move(graph);
-  FF_RETURN_IF_ERROR(made->Build(options));
+  const absl::Status status = made->Build(options);
+  if (absl::IsAborted(status)) {
+    FF_LOG(kBugs) << MessageOf(status) << "; ATen operators run instead\n" << ir::Print(made->graph_);
+    return AtenSequence::Create(std::move(made->graph_), options);
+  }
+  FF_RETURN_IF_ERROR(status);
   return made;
 }
 
@@ -180,7 +185,7 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
   FF_RETURN_IF_ERROR(RunPasses(graph_, kPasses, &times));
   const auto start = std::chrono::steady_clock::now();
   Planner planner(&graph_, options);
-  if (!planner.complete()) return absl::InternalError("fusion made a cycle of groups");
+  if (!planner.complete()) return absl::AbortedError("fusion made a cycle of groups");
   const auto grouped = std::chrono::steady_clock::now();
   auto steps = planner.Plan();
   if (!steps.ok()) return steps.status();
