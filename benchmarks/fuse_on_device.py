@@ -129,7 +129,12 @@ def check_operators(args, rows, where, batch, x, y):
             for one in batch:
                 check_operators(args, rows, where, [one], x, y)
             return
-        rows.add(part="ops", case=f"{names[0]} {where}", ok=False, why=f"{type(error).__name__}: {str(error)[:400]}")
+        try:
+            program(x, y)
+            same = False
+        except Exception as eager:
+            same = type(eager) is type(error)
+        rows.add(part="ops", case=f"{names[0]} {where}", ok=same, why=f"{'eager, too, ' if same else ''}{type(error).__name__}: {str(error)[:400]}")
         return
     kernels, reasons = kernels_in(records)
     for (name, function, arity), g in zip(batch, got):

@@ -35,7 +35,8 @@ FUNCTIONAL_BINARY = {
     "gelu_backward": lambda x, y: aten.gelu_backward(x * y, x), "gelu_tanh_backward": lambda x, y: aten.gelu_backward(x * y, x, approximate="tanh"),
     "silu_backward": lambda x, y: aten.silu_backward(x * y, x), "sigmoid_backward": lambda x, y: aten.sigmoid_backward(x * y, x),
     "tanh_backward": lambda x, y: aten.tanh_backward(x * y, x), "threshold_backward": lambda x, y: aten.threshold_backward(x * y, x, 0.5),
-    "softmax_backward": lambda x, y: aten._softmax_backward_data(x * y, x, -1, x.dtype),
+    # Of a softmax, as in use: with any other second argument the two terms cancel and a result is rounding.
+    "softmax_backward": lambda x, y: aten._softmax_backward_data(x * y, torch.softmax(x, -1), -1, x.dtype),
     "log_softmax_backward": lambda x, y: aten._log_softmax_backward_data(x * y, -(x * x), -1, x.dtype),
 }
 INTEGER = {
