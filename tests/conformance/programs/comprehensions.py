@@ -143,3 +143,27 @@ def sum_of_products():
         return sum(a * b for a in items for b in items), sum([i.sum() for i in items], start=1)
 
     return Case(f, [vector(), vector(3, 2.0)])
+
+
+@program(graphs=1)
+def loop_that_appends():
+    def f(x, items):
+        scaled = []
+        for item in items:
+            scaled.append(x * item)
+        return scaled, sum(scaled)
+
+    items = [1, 2]
+    return Case(f, vector(), items, then=[lambda: items.append(3)])
+
+
+@program(graphs=1)
+def statements_in_a_row():
+    def f(x):
+        x = x + 1
+        x = x + 2
+        x = x + 3
+        parts = [x.sum(0), x.sum(-1)]
+        return parts, (x.mean(), x.mean())
+
+    return Case(f, vector())
