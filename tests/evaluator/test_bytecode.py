@@ -112,7 +112,7 @@ class DecodeTest(unittest.TestCase):
             for code in code_objects(compile_file(file)):
                 self.check(code)
                 count += 1
-        self.assertGreater(count, 3000)
+        self.assertGreater(count, 1000)  # distributions leave parts of the library out
 
     def test_quickened_code_decodes_the_same(self):
         def loop(n):
