@@ -74,7 +74,7 @@ class Program:
     not_ways: tuple[str, ...]
     known_bug: str | None
     minimum_python: tuple[int, int]
-    runs: types.ModuleType | None
+    runs: types.ModuleType | None = None
 
     def build(self) -> Case:
         case = self.factory()
