@@ -85,16 +85,16 @@ class BasicBlock(nn.Module):
 
 
 class ResNet18(nn.Module):
-    def __init__(self, classes=1000):
+    def __init__(self, classes=1000, width=64):
         super().__init__()
-        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
-        self.bn1 = nn.BatchNorm2d(64)
-        stages, inputs = [], 64
-        for outputs, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+        self.conv1 = nn.Conv2d(3, width, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        stages, inputs = [], width
+        for outputs, stride in ((width, 1), (2 * width, 2), (4 * width, 2), (8 * width, 2)):
             stages.append(nn.Sequential(BasicBlock(inputs, outputs, stride), BasicBlock(outputs, outputs, 1)))
             inputs = outputs
         self.stages = nn.Sequential(*stages)
-        self.fc = nn.Linear(512, classes)
+        self.fc = nn.Linear(inputs, classes)
 
     def forward(self, x):
         x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)

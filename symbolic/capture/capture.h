@@ -160,6 +160,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   }
   bool AppendUnread(Tracked& list, BorrowedRef item);
   // Reads of tracked containers by key; null Value without an error: absent.
+  std::optional<Value> OneItem(Tracked& t, ValueView key);
+  Value ClassItem(Activation& act, ValueView cls, ValueView key);
   Value TrackedDictGet(Tracked& t, ValueView key);
   std::int64_t TrackedLength(Tracked& t);  // -1: not a sized container
   Tracked* InstanceDictOf(Tracked& instance);
@@ -171,6 +173,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing);
   Value CallMissingHook(Activation& act, ValueView owner, BorrowedRef name);  // the type's __getattr__
   Value MemberOfModule(ValueView module, BorrowedRef name);
+  bool SetThroughDescriptor(Activation& act, BorrowedRef descriptor, ValueView owner, BorrowedRef name,
+                            ValueView value_or_null);
   bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value_or_null);
   Value RawInstanceGet(Tracked& instance, BorrowedRef name);  // null, no error: absent (guarded)
   // A member descriptor's value: the slot of a class with __slots__ or a field of a C type.
@@ -189,6 +193,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
                      Completion completion, Ref pending = nullptr);
   Value CallType(Activation& act, ValueView type, absl::Span<const ValueView> args, BorrowedRef kwnames,
                  Completion completion);
+  Value CallBuiltinOfType(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallBuiltin(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallInstance(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
@@ -219,6 +224,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value MissCached(Activation& act, CachedCall call, Ref key, BorrowedRef function, absl::Span<const ValueView> args,
                    BorrowedRef kwnames);
   bool CollectCachedArguments(absl::Span<const ValueView> args, BorrowedRef kwnames, CachedCall* call, Ref* key);
+  bool IsForTorch() const;
   BorrowedRef CacheKeyPart(ValueView arg);
 
   // _abc's checks: user code in __subclasshook__ is captured, the caches of the ABC are not seen.
@@ -364,7 +370,12 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value AdoptObject(TrackedKind kind, BorrowedRef original, SourceId source);
   TrackedKind Classify(BorrowedRef original) const;
   void GuardObject(TrackedKind kind, BorrowedRef original, SourceId source);
-  void RealiseItems(Tracked& t, bool consume_leaves);
+  void RealiseItems(Tracked& t);
+  void RealiseSequence(Tracked& t);
+  void RealiseDict(Tracked& t);
+  void RealiseSet(Tracked& t);
+  bool GuardKeys(const Tracked& t, BorrowedRef items);
+  Value AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key);
   void PrepareFrameSlots(Activation& act, const ExpectedCall& call);
   bool BelongsToTorchLeaf(frame_ops::Frame* frame) const;
   PyObject* EvaluateFrame(Activation& act, StartAt start);

@@ -66,11 +66,9 @@ bool Capture::DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) {
   return GenericSetAttr(act, owner, name, ValueView());
 }
 
-bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) {
-  PyTypeObject* type = owner.object.type();
-  Tracked* t = tracked_.Find(owner.object);
-  BorrowedRef descriptor = LookupInType(type, name);
-  if (descriptor && descriptor.type() == &PyProperty_Type) {
+bool Capture::SetThroughDescriptor(Activation& act, BorrowedRef descriptor, ValueView owner, BorrowedRef name,
+                                   ValueView value) {
+  if (descriptor.type() == &PyProperty_Type) {
     Ref setter = Ref::Steal(PyObject_GetAttrString(descriptor, value.object ? "fset" : "fdel"));
     if (IsPythonFunction(setter)) {
       const ValueView args[] = {owner, value};
@@ -83,17 +81,25 @@ bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name,
       return false;
     }
     return BreakFalse(GraphBreakKind::kUnsupportedWrite, "a property whose setter is no Python function");
-  } else if (IsDataDescriptor(descriptor) && (descriptor.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-    BorrowedRef set = LookupInType(descriptor.type(), value.object ? "__set__" : "__delete__");
-    if (IsPythonFunction(set)) {
-      Value self = Adopt(descriptor, ConstantSource(descriptor));
-      const ValueView args[] = {self, owner, value};
-      const absl::Span<const ValueView> used = absl::MakeSpan(args, value.object ? 3 : 2);
-      return static_cast<bool>(CallFunction(act, Adopt(set, ConstantSource(set)), used, nullptr, Completion::kDrop));
-    }
-    return BreakFalse(
-        GraphBreakKind::kUnsupportedWrite,
-        absl::StrCat("attribute ", Utf8(name), " with a descriptor of type ", descriptor.type()->tp_name));
+  }
+  BorrowedRef set = LookupInType(descriptor.type(), value.object ? "__set__" : "__delete__");
+  if (IsPythonFunction(set)) {
+    Value self = Adopt(descriptor, ConstantSource(descriptor));
+    const ValueView args[] = {self, owner, value};
+    const absl::Span<const ValueView> used = absl::MakeSpan(args, value.object ? 3 : 2);
+    return static_cast<bool>(CallFunction(act, Adopt(set, ConstantSource(set)), used, nullptr, Completion::kDrop));
+  }
+  return BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                    absl::StrCat("attribute ", Utf8(name), " with a descriptor of type ", descriptor.type()->tp_name));
+}
+
+bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) {
+  PyTypeObject* type = owner.object.type();
+  Tracked* t = tracked_.Find(owner.object);
+  BorrowedRef descriptor = LookupInType(type, name);
+  const bool by_property = descriptor && descriptor.type() == &PyProperty_Type;
+  if (by_property || (IsDataDescriptor(descriptor) && (descriptor.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)) {
+    return SetThroughDescriptor(act, descriptor, owner, name, value);
   }
   if (value.object) Consume(value);
   if (t == nullptr) {  // fresh: the write goes to the object itself

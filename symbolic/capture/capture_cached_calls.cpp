@@ -2,6 +2,8 @@
 // not there is computed by captured code. The calls are made for real when the entry runs, so that the cache and its
 // counts are as eager leaves them. Where the function does more than compute, the graph breaks.
 
+#include <algorithm>
+
 #include "frame_eval/versions/lru_cache.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_arguments.h"
@@ -31,6 +33,15 @@ bool HasPlainKey(BorrowedRef arg) {
 }
 
 }  // namespace
+
+// Whether the innermost frame that is not the standard library's is torch's.
+bool Capture::IsForTorch() const {
+  const auto found = std::find_if(frames_.rbegin(), frames_.rend(), [](const FrameRecord& frame) {
+    PyCodeObject* code = frame_ops::Code(frame.activation->frame);
+    return IsTorchCode(code) || !IsSkippedCode(code);
+  });
+  return found != frames_.rend() && IsTorchCode(frame_ops::Code(found->activation->frame));
+}
 
 // An argument as the cache's key has it, or null with a break: guarded by value, or by identity where that is its hash.
 BorrowedRef Capture::CacheKeyPart(ValueView arg) {
@@ -84,10 +95,11 @@ Value Capture::CallCached(Activation& act, ValueView callable, absl::Span<const 
   const Ref function = Ref::Create(frame_ops::LruCacheFunction(callable.object));
   if (PyFunction_Check(function.get()) &&
       IsSkippedCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())))) {
-    // Of equal objects the cache answers with what it made of the first: typing keeps unions in another order.
-    for (const ValueView& arg : args) {
-      if (!HasPlainKey(arg.object)) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
-    }
+    // Of equal objects the cache answers with what it made of the first: typing keeps unions in another order. What
+    // torch does with its own annotations does not tell them apart.
+    const bool plain =
+        IsForTorch() || std::all_of(args.begin(), args.end(), [](const ValueView& a) { return HasPlainKey(a.object); });
+    if (!plain) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
     return CallWith(act, Adopt(function, ConstantSource(function)), args, kwnames, Completion::kCallback);
   }
   if (t == nullptr || t->source == kNoSource) {

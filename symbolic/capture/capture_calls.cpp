@@ -204,6 +204,24 @@ Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const
   return Value{std::move(result), kNoSource};
 }
 
+// A classmethod or the __new__ of a builtin type.
+Value Capture::CallBuiltinOfType(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                                 BorrowedRef kwnames) {
+  PyObject* self = PyCFunction_GET_SELF(callable.object.get());
+  auto* type = reinterpret_cast<PyTypeObject*>(self);
+  const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable.object.get())->m_ml->ml_name;
+  if (name == "apply" && IsAutogradFunction(self)) return ApplyAutogradFunction(callable.object, type, args, kwnames);
+  const CallRule* rule = FindCallRule(self);
+  const bool listed = rule != nullptr && (rule->kind == CallRule::Kind::kPure || rule->kind == CallRule::Kind::kTorch);
+  if (name == "__new__" || listed || BuiltinMethodEffect(type, name) == MethodEffect::kReads ||
+      PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
+    if (!PrepareAll(args)) return Value();
+    return CallNative(callable.object, args, kwnames);
+  }
+  if (IsTensorType(self)) return CallTorch(act, callable.object, args, kwnames);
+  return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+}
+
 Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   Ref seen = Ref::Create(PyCFunction_GET_SELF(callable.object.get()));
   const Tracked* bound = tracked_.Find(callable.object);
@@ -240,23 +258,7 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
     BorrowedRef descriptor = LookupInType(&PyDict_Type, name);
     return CallDescriptor(act, ValueView(descriptor, kNoSource), all, kwnames);
   }
-  if (PyType_Check(self)) {  // classmethods and __new__ of builtin types
-    auto* type = reinterpret_cast<PyTypeObject*>(self);
-    if (std::string_view(name) == "apply" && IsAutogradFunction(self)) {
-      return ApplyAutogradFunction(callable.object, type, args, kwnames);
-    }
-    const bool heap_new = std::string_view(name) == "__new__";
-    const CallRule* rule = FindCallRule(self);
-    const bool listed =
-        rule != nullptr && (rule->kind == CallRule::Kind::kPure || rule->kind == CallRule::Kind::kTorch);
-    if (heap_new || listed || BuiltinMethodEffect(type, name) == MethodEffect::kReads ||
-        PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
-      if (!PrepareAll(args)) return Value();
-      return CallNative(callable.object, args, kwnames);
-    }
-    if (IsTensorType(self)) return CallTorch(act, callable.object, args, kwnames);
-    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
-  }
+  if (PyType_Check(self)) return CallBuiltinOfType(act, callable, args, kwnames);
   ValueVector all;
   all.push_back(ValueView(self, kNoSource));
   all.insert(all.end(), args.begin(), args.end());

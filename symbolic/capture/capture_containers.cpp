@@ -37,13 +37,13 @@ void Capture::Realise(Tracked& t, bool consume_leaves) {
     Ref appended = Ref::Steal(PyList_GetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get())));
     PyList_SetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get()), nullptr);
     t.appended_from = -1;
-    RealiseItems(t, true);
+    RealiseItems(t);
     PyList_SetSlice(t.representative, PyList_GET_SIZE(t.representative.get()), PY_SSIZE_T_MAX, appended);
     t.replaced = true;
     return;
   }
   if (!t.realised) {
-    RealiseItems(t, consume_leaves);
+    RealiseItems(t);
     return;
   }
   if (t.kind == TrackedKind::kTuple && consume_leaves) {
@@ -82,94 +82,101 @@ int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* valu
 
 }  // namespace
 
-void Capture::RealiseItems(Tracked& t, bool) {
-  t.realised = true;
+Value Capture::AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key) {
+  Value v = Adopt(item, sources_.Item(t.source, key));
+  if (v) Consume(v);
+  return v;
+}
+
+void Capture::RealiseSequence(Tracked& t) {
+  const Ref items = Ref::Steal(PySequence_List(t.original));
+  if (!items) return;
+  const Py_ssize_t size = PyList_GET_SIZE(items.get());
+  guards_.AddLength(t.source, size, Here());
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    const Ref index = Ref::Steal(PyLong_FromSsize_t(i));
+    const Value v = AdoptItem(t, PyList_GET_ITEM(items.get(), i), index);
+    if (!v) return;
+    if (t.kind == TrackedKind::kList) {
+      if (PyList_Append(t.representative, v.object) < 0) return;
+      continue;
+    }
+    const Ref appended = CallMethodWith(t.representative, "append", v.object);
+    if (!appended) return;
+  }
+}
+
+bool Capture::GuardKeys(const Tracked& t, BorrowedRef items) {
+  const Ref keys = Ref::Steal(PyList_New(0));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(PyList_GET_ITEM(items.get(), i), 0);
+    if (!IsLeaf(key) && !PyType_Check(key) && !PyFunction_Check(key)) {
+      const TrackedKind kind = Classify(key);
+      if (kind == TrackedKind::kTensor) return BreakFalse(GraphBreakKind::kOpaqueObject, "a dict with tensors as keys");
+      if (!PyTuple_CheckExact(key) && kind != TrackedKind::kInstance) {
+        return BreakFalse(GraphBreakKind::kOpaqueObject,
+                          absl::StrCat("a dict with a key of type ", Py_TYPE(key)->tp_name));
+      }
+    }
+    PyList_Append(keys, key);
+  }
+  if (KeysRunCode(keys, PyODict_Check(t.original.get()))) {
+    return BreakFalse(GraphBreakKind::kOpaqueObject, "a dict whose keys have an __eq__ of their own");
+  }
+  AddGuard(t.source, GuardKind::kKeys, keys);
+  return true;
+}
+
+void Capture::RealiseDict(Tracked& t) {
   PyObject* original = t.original;
   PyObject* shadow = t.representative;
-  const auto adopt_item = [&](PyObject* item, PyObject* key) {
-    Value v = Adopt(item, sources_.Item(t.source, key));
-    if (v) Consume(v);
-    return v;
-  };
-  if (t.kind == TrackedKind::kList) {
-    guards_.AddLength(t.source, PyList_GET_SIZE(original), Here());
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(original); ++i) {
-      Ref index = Ref::Steal(PyLong_FromSsize_t(i));
-      Value v = adopt_item(PyList_GET_ITEM(original, i), index);
-      if (!v || PyList_Append(shadow, v.object) < 0) return;
-    }
+  // PyDict_Next walks an OrderedDict in insertion order of the table, not in its own order.
+  const Ref items = Ref::Steal(PyODict_CheckExact(original) ? PyObject_CallMethod(original, "items", nullptr)
+                                                            : PyDict_Items(original));
+  const Ref list = items ? Ref::Steal(PySequence_List(items)) : Ref();
+  if (!list) return;
+  if (PyList_GET_SIZE(list.get()) != PyDict_GET_SIZE(original)) {
+    Break(GraphBreakKind::kOpaqueObject, "an OrderedDict that was changed as a dict");
     return;
   }
+  if (!GuardKeys(t, list)) return;
+  Py_ssize_t position = 0;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    PyObject* pair = PyList_GET_ITEM(list.get(), i);
+    const Value v = AdoptItem(t, PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0));
+    if (!v || CopyItem(original, shadow, PyTuple_GET_ITEM(pair, 0), v.object, &position) < 0) return;
+  }
+  for (OverlayWrite& w : t.writes) {
+    const bool there = PyDict_Contains(shadow, w.key) > 0;
+    if (there && (w.reinserted || !w.value) && PyObject_DelItem(shadow, w.key) < 0) return;
+    if (w.value && PyObject_SetItem(shadow, w.key, w.value) < 0) return;
+  }
+  if (!t.writes.empty()) t.replaced = true;
+  t.writes.clear();
+}
+
+void Capture::RealiseSet(Tracked& t) {
+  const Ref items = Ref::Steal(PySequence_List(t.original));
+  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
+    if (!IsLeaf(PyList_GET_ITEM(items.get(), i))) {
+      Break(GraphBreakKind::kOpaqueObject, "a set of objects hashed by address");
+      return;
+    }
+  }
+  AddGuard(t.source, GuardKind::kSetEquals, t.original);
+  // A copy keeps the original's iteration order; adding one by one may not.
+  const Ref copy = Ref::Steal(PyObject_CallMethod(t.original, "copy", nullptr));
+  if (copy) CallMethodWith(t.representative, "update", copy);
+}
+
+void Capture::RealiseItems(Tracked& t) {
+  t.realised = true;
   if (t.kind == TrackedKind::kDict) {
-    // PyDict_Next walks an OrderedDict in insertion order of the table, not in its own order.
-    Ref items = Ref::Steal(PyODict_CheckExact(original) ? PyObject_CallMethod(original, "items", nullptr)
-                                                        : PyDict_Items(original));
-    Ref list = items ? Ref::Steal(PySequence_List(items)) : Ref();
-    if (!list) return;
-    if (PyList_GET_SIZE(list.get()) != PyDict_GET_SIZE(original)) {
-      Break(GraphBreakKind::kOpaqueObject, "an OrderedDict that was changed as a dict");
-      return;
-    }
-    Ref keys = Ref::Steal(PyList_New(0));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-      PyObject* key = PyTuple_GET_ITEM(PyList_GET_ITEM(list.get(), i), 0);
-      if (!IsLeaf(key) && !PyType_Check(key) && !PyFunction_Check(key)) {
-        const bool leaf_tuple = PyTuple_CheckExact(key);
-        if (!leaf_tuple && Classify(key) != TrackedKind::kInstance && Classify(key) != TrackedKind::kTensor) {
-          Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a dict with a key of type ", Py_TYPE(key)->tp_name));
-          return;
-        }
-        if (Classify(key) == TrackedKind::kTensor) {
-          Break(GraphBreakKind::kOpaqueObject, "a dict with tensors as keys");
-          return;
-        }
-      }
-      PyList_Append(keys, key);
-    }
-    if (KeysRunCode(keys, PyODict_Check(original))) {
-      Break(GraphBreakKind::kOpaqueObject, "a dict whose keys have an __eq__ of their own");
-      return;
-    }
-    AddGuard(t.source, GuardKind::kKeys, keys);
-    Py_ssize_t position = 0;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-      PyObject* pair = PyList_GET_ITEM(list.get(), i);
-      Value v = adopt_item(PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0));
-      if (!v || CopyItem(original, shadow, PyTuple_GET_ITEM(pair, 0), v.object, &position) < 0) return;
-    }
-    for (OverlayWrite& w : t.writes) {
-      const bool there = PyDict_Contains(shadow, w.key) > 0;
-      if (there && (w.reinserted || !w.value) && PyObject_DelItem(shadow, w.key) < 0) return;
-      if (w.value && PyObject_SetItem(shadow, w.key, w.value) < 0) return;
-    }
-    if (!t.writes.empty()) t.replaced = true;
-    t.writes.clear();
-    return;
-  }
-  if (t.kind == TrackedKind::kSet) {
-    Ref items = Ref::Steal(PySequence_List(original));
-    for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
-      PyObject* item = PyList_GET_ITEM(items.get(), i);
-      if (!IsLeaf(item)) {
-        Break(GraphBreakKind::kOpaqueObject, "a set of objects hashed by address");
-        return;
-      }
-    }
-    AddGuard(t.source, GuardKind::kSetEquals, original);
-    // A copy keeps the original's iteration order; adding one by one may not.
-    Ref copy = Ref::Steal(PyObject_CallMethod(original, "copy", nullptr));
-    if (copy) PyObject_CallMethodOneArg(shadow, PyUnicode_InternFromString("update"), copy);
-    return;
-  }
-  if (t.kind == TrackedKind::kDeque) {
-    Ref items = Ref::Steal(PySequence_List(original));
-    guards_.AddLength(t.source, PyList_GET_SIZE(items.get()), Here());
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-      Ref index = Ref::Steal(PyLong_FromSsize_t(i));
-      Value v = adopt_item(PyList_GET_ITEM(items.get(), i), index);
-      Ref done = v ? CallMethodWith(shadow, "append", v.object) : Ref();
-      if (!done) return;
-    }
+    RealiseDict(t);
+  } else if (t.kind == TrackedKind::kSet) {
+    RealiseSet(t);
+  } else if (t.kind == TrackedKind::kList || t.kind == TrackedKind::kDeque) {
+    RealiseSequence(t);
   }
 }
 

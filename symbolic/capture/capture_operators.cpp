@@ -268,57 +268,55 @@ Value Capture::GetLength(Activation& act, ValueView v) {
   return Value{Ref::Steal(PyLong_FromSsize_t(size)), kNoSource};
 }
 
+// Without a look at the other items: an index into a list or tuple from outside, a key of a dict.
+std::optional<Value> Capture::OneItem(Tracked& t, ValueView key) {
+  PyObject* k = key.object;
+  const bool untouched_list = t.kind == TrackedKind::kList && !t.realised && t.appended_from < 0;
+  if ((untouched_list || t.kind == TrackedKind::kTuple) && PyLong_CheckExact(k)) {
+    PyObject* sequence = untouched_list ? t.original.get() : t.representative.get();
+    const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence);
+    Py_ssize_t index = PyLong_AsSsize_t(k);
+    PyErr_Clear();  // too large an index: what looks next raises
+    if (index < 0) {
+      if (untouched_list) guards_.AddLength(t.source, size, Here());
+      index += size;
+    }
+    if (index < 0 || index >= size) return std::nullopt;
+    PyObject* item = PySequence_Fast_GET_ITEM(sequence, index);
+    const Ref number = Ref::Steal(PyLong_FromSsize_t(index));
+    if (untouched_list) return Adopt(item, sources_.Item(t.source, number));
+    return Value{Ref::Create(item), IsLeaf(item) ? sources_.Item(t.source, number) : kNoSource};
+  }
+  if (t.kind == TrackedKind::kInstanceDict ||
+      (t.kind == TrackedKind::kDict && !t.realised && PyDict_CheckExact(t.original.get()))) {
+    Value found = TrackedDictGet(t, key);
+    if (!found && !control.unwinding && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, k);
+    return found;
+  }
+  return std::nullopt;
+}
+
+Value Capture::ClassItem(Activation& act, ValueView cls, ValueView key) {
+  BorrowedRef in_meta = LookupInType(cls.object.type(), "__getitem__");
+  if (in_meta && PyFunction_Check(in_meta.get())) {
+    const ValueView args[] = {cls, key};
+    return CallFunction(act, Adopt(in_meta, ConstantSource(in_meta)), args, nullptr, Completion::kPush);
+  }
+  if (MakesGenericAlias(LookupInType(reinterpret_cast<PyTypeObject*>(cls.object.get()), "__class_getitem__"))) {
+    if (!PrepareNative(key)) return Value();
+    return Wrap(Ref::Steal(Native([&] { return PyObject_GetItem(cls.object, key.object); })));
+  }
+  return Break(GraphBreakKind::kUnlistedCallable, "subscript of a class");
+}
+
 Value Capture::GetItem(Activation& act, ValueView container, ValueView key) {
   Tracked* t = tracked_.Find(container.object);
-  PyObject* k = key.object;
   if (t != nullptr && IsLeaf(key.object)) {
     Consume(key);
-    if ((t->kind == TrackedKind::kList && !t->realised && t->appended_from < 0) && PyLong_CheckExact(k)) {
-      Py_ssize_t index = PyLong_AsSsize_t(k);
-      const Py_ssize_t size = PyList_GET_SIZE(t->original.get());
-      if (index < 0) {
-        guards_.AddLength(t->source, size, Here());
-        index += size;
-      }
-      if (index >= 0 && index < size) {
-        Ref number = Ref::Steal(PyLong_FromSsize_t(index));
-        return Adopt(PyList_GET_ITEM(t->original.get(), index), sources_.Item(t->source, number));
-      }
-      PyErr_Clear();
-    }
-    if (t->kind == TrackedKind::kTuple && PyLong_CheckExact(k)) {
-      Py_ssize_t index = PyLong_AsSsize_t(k);
-      const Py_ssize_t size = PyTuple_GET_SIZE(t->representative.get());
-      if (index < 0) index += size;
-      if (index >= 0 && index < size) {
-        PyObject* item = PyTuple_GET_ITEM(t->representative.get(), index);
-        Ref number = Ref::Steal(PyLong_FromSsize_t(index));
-        if (IsLeaf(item)) return Value{Ref::Create(item), sources_.Item(t->source, number)};
-        return Value{Ref::Create(item), kNoSource};
-      }
-      PyErr_Clear();
-    }
-    if (t->kind == TrackedKind::kInstanceDict ||
-        (t->kind == TrackedKind::kDict && !t->realised && PyDict_CheckExact(t->original.get()))) {
-      Value found = TrackedDictGet(*t, key);
-      if (found || control.unwinding || PyErr_Occurred()) return found;
-      PyErr_SetObject(PyExc_KeyError, k);
-      return Value();
-    }
+    if (std::optional<Value> found = OneItem(*t, key)) return *std::move(found);
   }
+  if (PyType_Check(container.object.get())) return ClassItem(act, container, key);
   PyTypeObject* type = container.object.type();
-  if (PyType_Check(container.object.get())) {
-    BorrowedRef in_meta = LookupInType(type, "__getitem__");
-    if (in_meta && PyFunction_Check(in_meta.get())) {
-      const ValueView args[] = {container, key};
-      return CallFunction(act, Adopt(in_meta, ConstantSource(in_meta)), args, nullptr, Completion::kPush);
-    }
-    if (MakesGenericAlias(LookupInType(reinterpret_cast<PyTypeObject*>(container.object.get()), "__class_getitem__"))) {
-      if (!PrepareNative(key)) return Value();
-      return Wrap(Ref::Steal(Native([&] { return PyObject_GetItem(container.object, key.object); })));
-    }
-    return Break(GraphBreakKind::kUnlistedCallable, "subscript of a class");
-  }
   if (t != nullptr && IsOfTyping(type)) {  // Optional[int]: nothing that the program could tell from an earlier one
     AddGuard(t->source, GuardKind::kIdentity, t->original);
     if (!PrepareNative(key)) return Value();
@@ -343,7 +341,7 @@ Value Capture::GetItem(Activation& act, ValueView container, ValueView key) {
   if (fake) --leaf_depth_;
   if (!CheckTracer()) return Value();
   if (result && fake) {
-    Ref args = Ref::Steal(PyTuple_Pack(2, container.object.get(), k));
+    Ref args = Ref::Steal(PyTuple_Pack(2, container.object.get(), key.object.get()));
     fx_.Record(FxNode::Op::kCallFunction, NamedOperator("getitem"), args, nullptr, result.object);
   }
   return result;

@@ -92,6 +92,8 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfTuple(BorrowedRef object);
   absl::StatusOr<RecipeId> OfSequence(BorrowedRef object, RecipeOp op);
   absl::StatusOr<RecipeId> OfDict(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfBuiltin(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfPartial(BorrowedRef object);
   absl::StatusOr<RecipeId> OfSet(BorrowedRef object);
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);

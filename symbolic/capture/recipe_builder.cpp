@@ -129,6 +129,34 @@ absl::StatusOr<std::vector<RecipeId>> RecipeBuilder::OfAll(absl::Span<PyObject* 
   return ids;
 }
 
+absl::StatusOr<RecipeId> RecipeBuilder::OfBuiltin(BorrowedRef object) {
+  PyObject* self = PyCFunction_GET_SELF(object.get());
+  if (self == nullptr || PyModule_Check(self) || PyType_Check(self)) return Constant(object);
+  absl::StatusOr<RecipeId> owner = Of(self);
+  if (!owner.ok()) return owner.status();
+  Ref name = Ref::Steal(PyUnicode_InternFromString(reinterpret_cast<PyCFunctionObject*>(object.get())->m_ml->ml_name));
+  // Not by its name, which may mean another method by now: super().append is list's, not the object's own.
+  if (PyObject* descriptor = DescriptorIn(Py_TYPE(self), name, object)) {
+    const Ref bind = Ref::Steal(PyObject_GetAttrString(descriptor, "__get__"));
+    return Add(RecipeOp::kCall, {*owner}, bind.get());
+  }
+  return Add(RecipeOp::kGetAttr, {*owner}, name);
+}
+
+absl::StatusOr<RecipeId> RecipeBuilder::OfPartial(BorrowedRef object) {
+  Ref function = Ref::Steal(PyObject_GetAttrString(object, "func"));
+  Ref reduce = Ref::Steal(PyObject_CallMethod(object, "__reduce__", nullptr));
+  if (!function || !reduce) return NoRecipe(object);
+  absl::StatusOr<RecipeId> target = Of(function);
+  if (!target.ok()) return target.status();
+  keep_alive_.push_back(reduce);
+  absl::StatusOr<RecipeId> state = Of(PyTuple_GET_ITEM(reduce.get(), 2));
+  if (!state.ok()) return state.status();
+  const RecipeId made = Add(RecipeOp::kCall, {*target}, reinterpret_cast<PyObject*>(object.type()));
+  Add(RecipeOp::kSetState, {made, *state});
+  return made;
+}
+
 absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   PyObject* o = object;
   PyTypeObject* type = object.type();
@@ -140,19 +168,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   if (PyAnySet_CheckExact(o)) return OfSet(object);
   if (type == &PyFunction_Type) return OfFunction(object);
   if (type == &PyMethod_Type) return OfMethod(object);
-  if (PyCFunction_Check(o)) {
-    PyObject* self = PyCFunction_GET_SELF(o);
-    if (self == nullptr || PyModule_Check(self) || PyType_Check(self)) return Constant(object);
-    absl::StatusOr<RecipeId> owner = Of(self);
-    if (!owner.ok()) return owner.status();
-    Ref name = Ref::Steal(PyUnicode_InternFromString(reinterpret_cast<PyCFunctionObject*>(o)->m_ml->ml_name));
-    // Not by its name, which may mean another method by now: super().append is list's, not the object's own.
-    if (PyObject* descriptor = DescriptorIn(Py_TYPE(self), name, o)) {
-      const Ref bind = Ref::Steal(PyObject_GetAttrString(descriptor, "__get__"));
-      return Add(RecipeOp::kCall, {*owner}, bind.get());
-    }
-    return Add(RecipeOp::kGetAttr, {*owner}, name);
-  }
+  if (PyCFunction_Check(o)) return OfBuiltin(object);
   if (PyModule_Check(o) || PyType_Check(o) || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
       type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type || PyRange_Check(o)) {
     return Constant(object);
@@ -174,20 +190,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
     }
     return cell;
   }
-  if (type == PartialType()) {
-    Ref function = Ref::Steal(PyObject_GetAttrString(o, "func"));
-    Ref reduce = Ref::Steal(PyObject_CallMethod(o, "__reduce__", nullptr));
-    if (!function || !reduce) return NoRecipe(object);
-    PyObject* parts[] = {PyTuple_GET_ITEM(reduce.get(), 2)};
-    absl::StatusOr<RecipeId> target = Of(function);
-    if (!target.ok()) return target.status();
-    keep_alive_.push_back(reduce);
-    absl::StatusOr<std::vector<RecipeId>> state = OfAll(parts);
-    if (!state.ok()) return state.status();
-    const RecipeId made = Add(RecipeOp::kCall, {*target}, reinterpret_cast<PyObject*>(type));
-    Add(RecipeOp::kSetState, {made, (*state)[0]});
-    return made;
-  }
+  if (type == PartialType()) return OfPartial(object);
   if (type == &PySuper_Type) {
     Ref cls = Ref::Steal(PyObject_GetAttrString(o, "__thisclass__"));
     Ref self = Ref::Steal(PyObject_GetAttrString(o, "__self__"));

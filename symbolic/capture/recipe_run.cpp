@@ -86,6 +86,49 @@ Ref MakeDictIterator(PyObject* dict, PyObject* view_name, int passed) {
   return iterator;
 }
 
+// What the step makes out of its children in `r`; None for one that fills what is there.
+Ref Make(const RecipeStep& step, BorrowedRef object, const std::vector<Ref>& r) {
+  const auto child = [&](std::size_t k) -> PyObject* { return r[static_cast<std::size_t>(step.children[k])].get(); };
+  auto* type = reinterpret_cast<PyTypeObject*>(object.get());
+  switch (step.op) {
+    case RecipeOp::kConstant:
+      return Ref::Create(object);
+    case RecipeOp::kTuple:
+      return MakeTuple(step, r, &PyTuple_Type);
+    case RecipeOp::kTupleOf:
+      return MakeTuple(step, r, type);
+    case RecipeOp::kList:
+      return Ref::Steal(PyList_New(0));
+    case RecipeOp::kDict:
+    case RecipeOp::kDeque:
+      return Ref::Steal(PyObject_CallNoArgs(object));
+    case RecipeOp::kSet: {
+      const Ref items = MakeTuple(step, r, &PyTuple_Type);
+      return items ? Ref::Steal(PyObject_CallOneArg(object, items)) : Ref();
+    }
+    case RecipeOp::kSlice:
+      return Ref::Steal(PySlice_New(child(0), child(1), child(2)));
+    case RecipeOp::kCell:
+      return Ref::Steal(PyCell_New(nullptr));
+    case RecipeOp::kInstance:
+      return MakeInstance(type);
+    case RecipeOp::kFunction:
+      return MakeFunction(step, r);
+    case RecipeOp::kMethod:
+      return Ref::Steal(PyMethod_New(child(0), child(1)));
+    case RecipeOp::kGetAttr:
+      return Ref::Steal(PyObject_GetAttr(child(0), object));
+    case RecipeOp::kDictIterator:
+      return MakeDictIterator(child(0), object, step.index);
+    case RecipeOp::kCall: {
+      const Ref arguments = MakeTuple(step, r, &PyTuple_Type);
+      return arguments ? Ref::Steal(PyObject_CallObject(object, arguments)) : Ref();
+    }
+    default:
+      return Fill(step, r) ? Ref::Create(Py_None) : Ref();
+  }
+}
+
 const char* const kOpNames[] = {"constant",  "source",    "tensor",  "tuple",   "tuple_of",      "list",
                                 "dict",      "set",       "deque",   "slice",   "cell",          "instance",
                                 "function",  "method",    "getattr", "call",    "dict_iterator", "fill_list",
@@ -104,73 +147,17 @@ bool RecipeProgram::Run(absl::Span<const Ref> tensors, std::vector<Ref>* registe
   std::vector<Ref>& r = *registers;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const RecipeStep& step = steps_[i];
-    const auto child = [&](std::size_t k) -> PyObject* { return r[static_cast<std::size_t>(step.children[k])].get(); };
-    PyObject* object = step.object.get().get();
-    if (object == nullptr && !step.object.empty()) {
+    const BorrowedRef object = step.object.get();
+    if (!object && !step.object.empty()) {
       PyErr_SetString(PyExc_SystemError, "a class that an entry makes instances of is gone");
       return false;
     }
-    auto* type = reinterpret_cast<PyTypeObject*>(object);
-    Ref& out = r[i];
-    switch (step.op) {
-      case RecipeOp::kConstant:
-        out = Ref::Create(object);
-        break;
-      case RecipeOp::kSource:
-        break;  // loaded
-      case RecipeOp::kTensor:
-        out = tensors[static_cast<std::size_t>(step.index)];
-        break;
-      case RecipeOp::kTuple:
-        out = MakeTuple(step, r, &PyTuple_Type);
-        break;
-      case RecipeOp::kTupleOf:
-        out = MakeTuple(step, r, type);
-        break;
-      case RecipeOp::kList:
-        out = Ref::Steal(PyList_New(0));
-        break;
-      case RecipeOp::kDict:
-      case RecipeOp::kDeque:
-        out = Ref::Steal(PyObject_CallNoArgs(object));
-        break;
-      case RecipeOp::kSet: {
-        Ref items = MakeTuple(step, r, &PyTuple_Type);
-        out = items ? Ref::Steal(PyObject_CallOneArg(object, items)) : Ref();
-        break;
-      }
-      case RecipeOp::kSlice:
-        out = Ref::Steal(PySlice_New(child(0), child(1), child(2)));
-        break;
-      case RecipeOp::kCell:
-        out = Ref::Steal(PyCell_New(nullptr));
-        break;
-      case RecipeOp::kInstance:
-        out = MakeInstance(type);
-        break;
-      case RecipeOp::kFunction:
-        out = MakeFunction(step, r);
-        break;
-      case RecipeOp::kMethod:
-        out = Ref::Steal(PyMethod_New(child(0), child(1)));
-        break;
-      case RecipeOp::kGetAttr:
-        out = Ref::Steal(PyObject_GetAttr(child(0), object));
-        break;
-      case RecipeOp::kDictIterator:
-        out = MakeDictIterator(child(0), object, step.index);
-        break;
-      case RecipeOp::kCall: {
-        Ref arguments = MakeTuple(step, r, &PyTuple_Type);
-        out = arguments ? Ref::Steal(PyObject_CallObject(object, arguments)) : Ref();
-        break;
-      }
-      default:
-        if (!Fill(step, r)) return false;
-        out = Ref::Create(Py_None);
-        break;
+    if (step.op == RecipeOp::kTensor) {
+      r[i] = tensors[static_cast<std::size_t>(step.index)];
+    } else if (step.op != RecipeOp::kSource) {  // those are loaded
+      r[i] = Make(step, object, r);
     }
-    if (!out) return false;
+    if (!r[i]) return false;
   }
   return true;
 }

@@ -105,6 +105,18 @@ def test_views_share_storage():
     check(lambda x: (x * 2).view(6, 2).t()[1:, :3].unsqueeze(0).expand(4, -1, -1), torch.randn(3, 4))
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_encoder_layer_in_one_operator(swapped):
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 12, batch_first=True).eval()
+
+    def f(x):
+        with torch.no_grad():
+            return layer(x.transpose(0, 1) if swapped else x)
+
+    closed = check(f, torch.randn(2, 3, 8), module=layer)
+    assert "_transformer_encoder_layer_fwd" in closed.text()
+
+
 def test_output_aliases():
     def f(x):
         y = x * 2

@@ -1,4 +1,4 @@
-// Scaled dot product attention on the CPU. The CUDA variants go to torch's meta kernels.
+// Scaled dot product attention on the CPU, whose CUDA variants go to torch's meta kernels, and the encoder layer in one.
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -39,9 +39,18 @@ bool FlashForCpuBackward(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (src, …): the last step is a matrix product or a norm of one, whatever the strides of `src`.
+bool TransformerEncoderLayer(Arguments args, Outputs& outputs) {
+  const at::Tensor& src = args[0].toTensor();
+  if (src.dim() != 3) return false;
+  outputs.push_back(Contiguous(ToDims(src.sym_sizes()), src.scalar_type()));
+  return true;
+}
+
 constexpr ShapeRow kRows[] = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu", FlashForCpu},
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", FlashForCpuBackward},
+    {"aten::_transformer_encoder_layer_fwd", TransformerEncoderLayer},
 };
 
 }  // namespace

@@ -10,10 +10,6 @@ from conformance.program import Args, Case, program
 sys.path.append(str(pathlib.Path(__file__).parents[3] / "benchmarks"))
 import models  # noqa: E402  (the models that the benchmarks measure, in other sizes)
 
-# A break before each of their thousands of instructions takes minutes a model; the small ones go through it.
-_NOT_WAYS = ("breaks", "breaks-inlined")
-
-
 def _tokens():
     return torch.arange(12).reshape(2, 6) * 7 % 50
 
@@ -34,29 +30,29 @@ def convnet_in_training_and_evaluation():
     return Case(model, _images(8), then=[lambda: Args(_images(8, 3)), lambda: model.eval() and None])
 
 
-@program(graphs=1, runs=models, not_ways=_NOT_WAYS)
+@program(graphs=1, runs=models)
 def gpt():
-    return Case(models.GPT(layers=2, width=16, vocabulary=50), _tokens(), then=[lambda: Args(_tokens()[:, :4])])
+    return Case(models.GPT(layers=1, width=8, vocabulary=50), _tokens(), then=[lambda: Args(_tokens()[:, :4])])
 
 
-@program(graphs=1, runs=models, not_ways=_NOT_WAYS)
+@program(graphs=1, runs=models)
 def llama():
-    return Case(models.Llama(layers=2, width=16, vocabulary=50), _tokens(), then=[lambda: Args(_tokens()[:, :4])])
+    return Case(models.Llama(layers=1, width=8, vocabulary=50), _tokens(), then=[lambda: Args(_tokens()[:, :4])])
 
 
-@program(graphs=1, runs=models, not_ways=_NOT_WAYS)
+@program(graphs=1, runs=models)
 def transformer_encoder_in_training_and_evaluation():
-    model = models.Encoder(layers=2, width=16)
-    return Case(model, torch.linspace(-1, 1, 192).reshape(2, 6, 16), then=[lambda: model.eval() and None])
+    model = models.Encoder(layers=1, width=8)
+    return Case(model, torch.linspace(-1, 1, 96).reshape(2, 6, 8), then=[lambda: model.eval() and None])
 
 
-@program(graphs=1, runs=models, not_ways=_NOT_WAYS)
+@program(graphs=1, runs=models)
 def resnet18_in_training_and_evaluation():
-    model = models.ResNet18(classes=5)
+    model = models.ResNet18(classes=5, width=4)
     return Case(model, _images(32), then=[lambda: model.eval() and None])
 
 
-@program(graphs=1, runs=models, not_ways=_NOT_WAYS)
+@program(graphs=1, runs=models)
 def densenet_in_training_and_evaluation():
-    model = models.DenseNet121(growth=4, layers=(2, 2, 2, 2), classes=5)
+    model = models.DenseNet121(growth=2, layers=(1, 2, 1, 1), classes=5)
     return Case(model, _images(32), then=[lambda: model.eval() and None])
