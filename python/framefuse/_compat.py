@@ -46,6 +46,7 @@ def install():
     _register(object, {"__reduce_ex__": _reduce_plainly})
     _register(torch._utils, {"is_compiling": _control.is_compiling})
     _register(torch._C._nn, {"one_hot": _one_hot})
+    _register(torch.Tensor, {"new_tensor": _new_tensor})
     if "torch._dynamo" in sys.modules:
         _on_dynamo_imported(sys.modules["torch._dynamo"])
     else:
@@ -63,6 +64,11 @@ def _one_hot(tensor, num_classes=-1):
         return torch._C._nn.one_hot.__call__(tensor, num_classes)
     zeros = torch.zeros((*tensor.shape, num_classes), dtype=tensor.dtype, device=tensor.device)
     return zeros.scatter_(-1, tensor.unsqueeze(-1), 1)
+
+
+def _new_tensor(self, data, *, dtype=None, device=None, **others):
+    """Tensor.new_tensor, which takes the dispatch key of a traced tensor for a device's."""
+    return torch.tensor(data, dtype=dtype or self.dtype, device=device or self.device, **others)
 
 
 def _register(module, substitutes):

@@ -142,6 +142,7 @@ class Driver final : public Capture::StopListener {
       }
       case Outcome::kRaised:
         result_.exception_escaped = true;
+        result_.unconfirmed_error = capture.unconfirmed_error();
         found.done = true;
         break;
       case Outcome::kUnwound: {

@@ -24,13 +24,14 @@ struct AttemptSettings {
 };
 
 struct AttemptResult {
-  std::shared_ptr<CompiledEntry> entry;      // null: run the frame as Python
-  std::optional<GraphBreakReason> broke_at;  // the break that ended (or prevented) the entry
-  bool exception_escaped = false;            // the program raised: run it as Python, try again next time
-  bool nothing_to_do = false;                // no tensor work from here on: not worth another attempt
-  absl::Status error;                        // a bug of ours or a backend that failed
-  bool python_error = false;                 // `error` left a Python error set (FX backend)
-  std::int64_t instructions = 0;             // these three: see Statistics
+  std::shared_ptr<CompiledEntry> entry;               // null: run the frame as Python
+  std::optional<GraphBreakReason> broke_at;           // the break that ended (or prevented) the entry
+  bool exception_escaped = false;                     // the program raised: run it as Python, try again next time
+  std::optional<GraphBreakReason> unconfirmed_error;  // the one that escaped: Python may not get it
+  bool nothing_to_do = false;                         // no tensor work from here on: not worth another attempt
+  absl::Status error;                                 // a bug of ours or a backend that failed
+  bool python_error = false;                          // `error` left a Python error set (FX backend)
+  std::int64_t instructions = 0;                      // these three: see Statistics
   std::int64_t operators = 0;
   double evaluation_seconds = 0;
   double capture_seconds = 0;

@@ -258,12 +258,23 @@ CapturePosition Capture::PositionOf(const Activation& act, std::uint64_t execute
   return CapturePosition{executed, RefOf<PyCodeObject>::Create(frame_ops::Code(act.frame)), act.instruction};
 }
 
+GraphBreakReason Capture::ReasonHere(GraphBreakKind kind, std::string_view context) const {
+  const Activation& at = *frames_.back().activation;
+  PyCodeObject* code = frame_ops::Code(at.frame);
+  GraphBreakReason reason;
+  reason.kind = kind;
+  reason.context = std::string(context);
+  reason.file = FileNameOf(code);
+  reason.line = LineOf(code, at.instruction);
+  reason.function = NameOf(code);
+  reason.source = SourceLine(code, reason.line);
+  return reason;
+}
+
 Value Capture::Break(GraphBreakKind kind, std::string_view context) {
   if (control.unwinding) return Value();
   control.unwinding = true;
   BreakRecord record;
-  record.reason.kind = kind;
-  record.reason.context = std::string(context);
   // Frames entered from C cannot be resumed: the break is the outermost C call's (soundness rule 4).
   std::size_t last = 0;
   while (last + 1 < frames_.size() && frames_[last + 1].activation->completion != Completion::kCallback) ++last;
@@ -282,12 +293,7 @@ Value Capture::Break(GraphBreakKind kind, std::string_view context) {
       record.outer_positions.push_back(position);
     }
   }
-  const Activation& at = *frames_.back().activation;
-  PyCodeObject* code = frame_ops::Code(at.frame);
-  record.reason.file = FileNameOf(code);
-  record.reason.line = LineOf(code, at.instruction);
-  record.reason.function = NameOf(code);
-  record.reason.source = SourceLine(code, record.reason.line);
+  record.reason = ReasonHere(kind, context);
   break_ = std::move(record);
   PyErr_Clear();
   SetUnwindError();
@@ -299,6 +305,10 @@ bool Capture::CheckTracer() {
   if (const std::optional<tracing::TensorBreak>& pending = tracer_.PendingBreak()) {
     Break(BreakKindOf(*pending),
           absl::StrCat(pending->context, pending->explanation.empty() ? "" : ": ", pending->explanation));
+    return false;
+  }
+  if (IsErrorAboutFakes()) {
+    Break(GraphBreakKind::kTensorToPython, "C code reads its memory");
     return false;
   }
   return true;

@@ -62,6 +62,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
 
   // ---- what the attempt found (compiler.cpp, close.cpp)
   const std::optional<BreakRecord>& break_record() const { return break_; }
+  // Where torch raised an error that nothing in the frame handles and that a real tensor may not get.
+  const std::optional<GraphBreakReason>& unconfirmed_error() const { return unconfirmed_error_; }
   int last_root_instruction() const { return last_root_instruction_; }
   bool evaluated() const { return evaluated_; }  // false: broke before the first instruction
   bool stopped() const { return stopped_; }
@@ -209,6 +211,11 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool MayReadInBackward(SourceId source);  // false: broke
   bool MayWriteInBackward();                // false: broke
   // Runs C code on prepared arguments and journals the torch-level call if a fake took part.
+  bool IsErrorAboutFakes() const;
+  bool IsErrorHandled() const;  // by a handler of any frame of the attempt
+  // False: the graph breaks, for the error that is set may be about fakes.
+  bool ConfirmTorchError(BorrowedRef callable);
+  GraphBreakReason ReasonHere(GraphBreakKind kind, std::string_view context) const;
   Value CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // ---- functools.lru_cache (capture_cached_calls.cpp)
@@ -455,6 +462,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   std::vector<TensorInput> tensor_inputs_;
   std::optional<CapturePosition> stop_;
   std::optional<BreakRecord> break_;
+  std::optional<GraphBreakReason> unconfirmed_error_;
   std::optional<CapturePosition> last_rebuildable_;
   StopListener* stop_listener_ = nullptr;
   bool track_rebuildable_ = false;

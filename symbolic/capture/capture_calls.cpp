@@ -174,9 +174,10 @@ Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const
   const bool outermost = leaf_depth_ == 0;
   (void)act;
   ++leaf_depth_;
+  if (outermost) tracer_.ForgetError();
   Ref result = Ref::Steal(Native([&] { return Vectorcall(callable, args, kwnames); }));
   --leaf_depth_;
-  if (!CheckTracer()) return Value();
+  if (!CheckTracer() || (!result && outermost && !ConfirmTorchError(callable))) return Value();
   if (result && outermost) {
     const ValueView r[] = {ValueView(result, kNoSource)};
     const CallRule* rule = fx_.keep_values() ? FindCallRule(callable) : nullptr;
@@ -322,6 +323,9 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
   const ValueView self = args[0];
   PyTypeObject* type = self.object.type();
   if (IsFakeTensor(self.object) || IsTensorType(reinterpret_cast<PyObject*>(descriptor->d_type))) {
+    if (BorrowedRef replacement = FindSubstitute(callable.object)) {
+      return CallWith(act, ValueView(replacement, kNoSource), args, kwnames, Completion::kPush);
+    }
     return CallTorch(act, callable.object, args, kwnames);
   }
   Tracked* t = tracked_.Find(self.object);

@@ -184,20 +184,13 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
   std::shared_ptr<Entry> found = FindEntry(*site, view, &resolved);
   if (found == nullptr) {
     if (site->skip) return Step::kNative;
-    Without without = Without::kRunsAsPython;
-    std::shared_ptr<CompiledEntry> made = Make(thread, frame, site, &without);
-    if (without == Without::kRaises) {
-      frame_ops::FinishHookedFrame(thread, frame);
-      *result = nullptr;
+    Made made = Make(thread, frame, site);
+    if (made.entry == nullptr) {
+      *result = RunWithout(thread, frame, made);
       return Step::kFinished;
     }
-    if (without == Without::kRunsWhole) {
-      const HookScope native(HookMode::kOff);
-      *result = RunUnhooked(thread, frame, 0);
-      return Step::kFinished;
-    }
-    if (made == nullptr || !made->guards->Check(frame_ops::View(frame), &resolved)) return Step::kNative;
-    found = made;
+    if (!made.entry->guards->Check(frame_ops::View(frame), &resolved)) return Step::kNative;
+    found = std::move(made.entry);
   } else {
     ++MutableStatistics().hits;
   }
@@ -371,33 +364,21 @@ void CountWork(const AttemptResult& made) {
 
 }  // namespace
 
-std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_ops::Frame* frame,
-                                                 const std::shared_ptr<Site>& site, Without* without) {
-  const SignalPause pause;
-  if (frame_ops::HasPendingSignals()) return nullptr;  // its handler must not run in the attempt
-  const FrameView view = frame_ops::View(frame);
-  if (!HasOnlyNames(view.builtins)) return nullptr;
-  Statistics& statistics = MutableStatistics();
-  site->RemoveDead();
-  if (static_cast<std::int64_t>(site->size()) >= config().recompile_limit) {
-    if (!site->limit_reported) {
-      site->limit_reported = true;
-      const std::vector<std::shared_ptr<Entry>> entries = site->Entries();
-      // Of code without tensor work (a library's, between two breaks) nobody wants to hear.
-      const bool matters = std::any_of(entries.begin(), entries.end(), [](const std::shared_ptr<Entry>& e) {
-        return static_cast<const CompiledEntry&>(*e).executable != nullptr;
-      });
-      if (matters) WarnRecompileLimit(view.code, entries.front()->Explain(view));
-    }
-    ++statistics.eager_fallbacks;
-    return nullptr;
-  }
-  bool raised = false;
-  if (!AllowsCompile(!site->empty(), view.code, &raised)) {
-    if (raised) *without = Without::kRaises;
-    return nullptr;
-  }
-  LogRecompile(*site, view);
+bool FrameRunner::IsAtLimit(Site& site, const FrameView& view) const {
+  site.RemoveDead();
+  if (static_cast<std::int64_t>(site.size()) < config().recompile_limit) return false;
+  if (site.limit_reported) return true;
+  site.limit_reported = true;
+  const std::vector<std::shared_ptr<Entry>> entries = site.Entries();
+  // Of code without tensor work (a library's, between two breaks) nobody wants to hear.
+  const bool matters = std::any_of(entries.begin(), entries.end(), [](const std::shared_ptr<Entry>& e) {
+    return static_cast<const CompiledEntry&>(*e).executable != nullptr;
+  });
+  if (matters) WarnRecompileLimit(view.code, entries.front()->Explain(view));
+  return true;
+}
+
+AttemptResult FrameRunner::Attempt(PyThreadState* thread, frame_ops::Frame* frame) const {
   // Fakes are counted over all threads: a capture that shared its time with another one's cannot tell whose they are.
   static int running = 0;
   static std::uint64_t begun = 0;
@@ -413,38 +394,81 @@ std::shared_ptr<CompiledEntry> FrameRunner::Make(PyThreadState* thread, frame_op
         absl::StrCat(tracing::Tracer::LiveFakes() - fakes, " fake tensors are alive after the capture"));
   }
   CountWork(made);
-  const bool interrupted = made.broke_at && made.broke_at->kind == GraphBreakKind::kInterrupted;
-  if (made.broke_at) {
-    ++statistics.graph_breaks;
-    LogGraphBreak(*made.broke_at);
-    if (observer_ != nullptr) observer_->OnBreak(*made.broke_at);
-    if (settings_.fullgraph && !interrupted) {
-      RaiseUnsupported(*made.broke_at);
-      *without = Without::kRaises;
-      return nullptr;
-    }
-  }
-  if (!made.error.ok()) {
-    ++statistics.bugs;
-    ReportFailure(made.error, made.python_error, view.code, &raised);
-    if (raised) *without = Without::kRaises;
-  }
-  // It was followed to its exception: what it calls is no frame to be captured whole by itself.
-  if (made.exception_escaped && settings_.fullgraph) *without = Without::kRunsWhole;
-  // The compiled function itself keeps its entry: guards see when it has tensor work, and its calls were captured too.
-  const bool keeps_idle = settings_.fullgraph || (view.code == compiled_code_ && frame_ops::IsStarting(frame));
-  if (made.entry == nullptr || (made.nothing_to_do && !keeps_idle)) {
-    const bool passing = made.broke_at && (made.broke_at->kind == GraphBreakKind::kIntercepted || interrupted);
-    if (!passing && ++site->compile_failures >= kMaxFailures) site->skip = true;
-    ++statistics.eager_fallbacks;
+  return made;
+}
+
+bool FrameRunner::Report(const GraphBreakReason& reason) {
+  ++MutableStatistics().graph_breaks;
+  LogGraphBreak(reason);
+  if (observer_ != nullptr) observer_->OnBreak(reason);
+  if (!settings_.fullgraph || reason.kind == GraphBreakKind::kInterrupted) return true;
+  RaiseUnsupported(reason);
+  return false;
+}
+
+// To its end. An error that torch raised in the attempt only was about fakes: the frame has not been captured for it.
+PyObject* FrameRunner::RunWithout(PyThreadState* thread, frame_ops::Frame* frame, const Made& made) {
+  if (made.without == Without::kRaises) {
+    frame_ops::FinishHookedFrame(thread, frame);
     return nullptr;
   }
+  Ref result;
+  if (made.without == Without::kRunsWhole) {
+    const HookScope native(HookMode::kOff);
+    result = Ref::Steal(RunUnhooked(thread, frame, 0));
+  } else {
+    result = Ref::Steal(RunUnhooked(thread, frame, 0));
+  }
+  if (result && made.unconfirmed_error && !Report(*made.unconfirmed_error)) return nullptr;
+  return result.release();
+}
+
+FrameRunner::Made FrameRunner::Make(PyThreadState* thread, frame_ops::Frame* frame, const std::shared_ptr<Site>& site) {
+  Made made;
+  const SignalPause pause;
+  if (frame_ops::HasPendingSignals()) return made;  // its handler must not run in the attempt
+  const FrameView view = frame_ops::View(frame);
+  if (!HasOnlyNames(view.builtins)) return made;
+  Statistics& statistics = MutableStatistics();
+  if (IsAtLimit(*site, view)) {
+    ++statistics.eager_fallbacks;
+    return made;
+  }
+  bool raised = false;
+  if (!AllowsCompile(!site->empty(), view.code, &raised)) {
+    if (raised) made.without = Without::kRaises;
+    return made;
+  }
+  LogRecompile(*site, view);
+  AttemptResult attempt = Attempt(thread, frame);
+  if (attempt.broke_at && !Report(*attempt.broke_at)) {
+    made.without = Without::kRaises;
+    return made;
+  }
+  // It was followed to its exception: what it calls is no frame to be captured whole by itself.
+  if (attempt.exception_escaped && settings_.fullgraph) made.without = Without::kRunsWhole;
+  made.unconfirmed_error = std::move(attempt.unconfirmed_error);
+  if (!attempt.error.ok()) {
+    ++statistics.bugs;
+    ReportFailure(attempt.error, attempt.python_error, view.code, &raised);
+    if (raised) made.without = Without::kRaises;
+  }
+  // The compiled function itself keeps its entry: guards see when it has tensor work, and its calls were captured too.
+  const bool keeps_idle = settings_.fullgraph || (view.code == compiled_code_ && frame_ops::IsStarting(frame));
+  if (attempt.entry == nullptr || (attempt.nothing_to_do && !keeps_idle)) {
+    const bool passing = attempt.broke_at && (attempt.broke_at->kind == GraphBreakKind::kIntercepted ||
+                                              attempt.broke_at->kind == GraphBreakKind::kInterrupted);
+    if (!passing && ++site->compile_failures >= kMaxFailures) site->skip = true;
+    ++statistics.eager_fallbacks;
+    return made;
+  }
   ++statistics.captures;
-  if (made.entry->executable != nullptr) ++statistics.graphs;
-  LogEntry(*made.entry, view.code);
-  if (observer_ != nullptr) observer_->OnCaptured(*made.entry, made);
-  site->Install(made.entry);
-  return made.entry;
+  if (attempt.entry->executable != nullptr) ++statistics.graphs;
+  LogEntry(*attempt.entry, view.code);
+  if (observer_ != nullptr) observer_->OnCaptured(*attempt.entry, attempt);
+  site->Install(attempt.entry);
+  made.entry = std::move(attempt.entry);
+  return made;
 }
 
 }  // namespace framefuse

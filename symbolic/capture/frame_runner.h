@@ -65,13 +65,22 @@ class FrameRunner final : public FrameHandler {
   // What becomes of a frame that got no entry: an error is set (fullgraph, or a bug that is to be seen), Python runs it
   // and what it calls is captured, or Python runs it all.
   enum class Without : std::uint8_t { kRaises, kRunsAsPython, kRunsWhole };
+  struct Made {
+    std::shared_ptr<CompiledEntry> entry;
+    Without without = Without::kRunsAsPython;           // the entry is null
+    std::optional<GraphBreakReason> unconfirmed_error;  // what to report if Python runs it without an exception
+  };
   // The frame stands before an instruction; runs it to its end.
   PyObject* GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool step_first);
   // Counts pieces in a row without tensor work.
   Step RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result, int* idle_pieces);
   std::shared_ptr<Entry> FindEntry(Site& site, const FrameView& view, ResolvedSources* resolved);
-  std::shared_ptr<CompiledEntry> Make(PyThreadState* thread, frame_ops::Frame* frame, const std::shared_ptr<Site>& site,
-                                      Without* without);
+  Made Make(PyThreadState* thread, frame_ops::Frame* frame, const std::shared_ptr<Site>& site);
+  bool IsAtLimit(Site& site, const FrameView& view) const;
+  AttemptResult Attempt(PyThreadState* thread, frame_ops::Frame* frame) const;
+  // Logs and counts a break; false: it is an error under fullgraph.
+  bool Report(const GraphBreakReason& reason);
+  PyObject* RunWithout(PyThreadState* thread, frame_ops::Frame* frame, const Made& made);
   void LogRecompile(Site& site, const FrameView& view);
   // The frames of a break in inlined calls, outermost first, while they run.
   struct Chain {

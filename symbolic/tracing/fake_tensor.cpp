@@ -79,6 +79,7 @@ c10::Storage MakeFakeStorage(c10::Device device, c10::SymInt nbytes) {
   auto impl =
       c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), std::move(nbytes),
                                             at::DataPtr(nullptr, device), /*allocator=*/nullptr, /*resizable=*/false);
+  impl->release_data_and_set_meta_custom_data_ptr_error_msg_(std::string(kReadsFakeMemory));
   impl->set_throw_on_mutable_data_ptr();
   return c10::Storage(std::move(impl));
 }

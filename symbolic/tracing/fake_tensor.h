@@ -10,10 +10,14 @@
 #include <c10/core/TensorImpl.h>
 
 #include <cstdint>
+#include <string_view>
 
 #include "backends/graph/graph.h"
 
 namespace framefuse::tracing {
+
+// What torch raises if it is asked for the memory of a fake.
+inline constexpr std::string_view kReadsFakeMemory = "framefuse: the values of a traced tensor were asked for";
 
 class FakeImpl final : public c10::TensorImpl {
  public:

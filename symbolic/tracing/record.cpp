@@ -1,4 +1,6 @@
 // Recorder::Record: from an operator call on fakes to a node and fake results.
+#include <ATen/ops/_neg_view.h>
+#include <ATen/ops/neg.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -7,14 +9,6 @@
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
-
-struct Recorder::Prepared {
-  ir::Node node;
-  std::optional<c10::Device> device;
-  bool device_from_scalar = false;
-  torch::jit::Stack numbers;  // returns that are no tensors, by return; empty if all are
-};
-
 namespace {
 
 thread_local int own_python_depth = 0;
@@ -68,7 +62,8 @@ c10::IValue MetaArgument(const c10::IValue& v, ir::ArgType type) {
   return v;
 }
 
-// Keys that must not act while a meta kernel runs.
+}  // namespace
+
 c10::DispatchKeySet KeysOffForMeta() {
   using c10::DispatchKey;
   using c10::DispatchKeySet;
@@ -77,6 +72,8 @@ c10::DispatchKeySet KeysOffForMeta() {
          DispatchKeySet(DispatchKey::Functionalize) | DispatchKeySet(DispatchKey::Python) |
          DispatchKeySet(DispatchKey::PythonTLSSnapshot);
 }
+
+namespace {
 
 OutputMeta Describe(const at::Tensor& t) {
   OutputMeta out;
@@ -132,8 +129,24 @@ void Recorder::Record(const c10::OperatorHandle& handle, torch::jit::Stack* stac
     traits.decomposition.callBoxed(handle, c10::DispatchKeySet(), stack);
     return;
   }
+  if (has_negated_) ResolveNegated(traits, stack);
   if (traits.special != nullptr && traits.special(*this, handle, stack)) return;
   RecordPlain(traits, stack);
+}
+
+// Torch lets copies and factories see negated views; kernels of a graph read memory as it is.
+void Recorder::ResolveNegated(const OpTraits& traits, torch::jit::Stack* stack) {
+  for (const ir::OpReturn& r : traits.op->returns()) {
+    if (r.viewed_argument >= 0) return;
+  }
+  const auto& schema = traits.op->arguments();
+  const std::size_t first = stack->size() - schema.size();
+  for (std::size_t i = 0; i < schema.size(); ++i) {
+    c10::IValue& v = (*stack)[first + i];
+    if (!v.isTensor() || !v.toTensor().defined() || !v.toTensor().is_neg()) continue;
+    if (schema[i].written) Break(BreakKind::kMutation, traits, "a negated view is written");
+    v = at::neg(at::_neg_view(v.toTensor()));
+  }
 }
 
 void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
@@ -265,6 +278,7 @@ bool Recorder::InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args,
 
 void Recorder::InferByKernel(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
                              Outputs* outputs) {
+  if (InferByRun(traits, args, prepared, outputs)) return;
   if (traits.meta_source == MetaSource::kComposite) return InferComposite(traits, args, prepared, outputs);
   if (traits.meta_source != MetaSource::kNone) return InferMeta(traits, args, prepared, outputs);
   // An operator that only writes its arguments has no metadata to infer.
@@ -397,7 +411,10 @@ at::Tensor Recorder::EmitOutput(const OutputMeta& meta, c10::ArrayRef<c10::IValu
   if (AsFake(base) == nullptr) base = ConstantFake(base);
   const ir::StorageId storage_id = graph_.value(AsFake(base)->value()).storage;
   const c10::Storage storage = base.storage();
-  return NewFake(meta, *prepared.device, &storage, storage_id);
+  at::Tensor view = NewFake(meta, *prepared.device, &storage, storage_id);
+  if (base.is_conj() && view.is_complex()) view._set_conj(true);
+  if (base.is_neg()) view._set_neg(true);
+  return view;
 }
 
 void Recorder::Emit(const OpTraits& traits, Prepared* prepared, const Outputs& outputs, torch::jit::Stack* stack) {

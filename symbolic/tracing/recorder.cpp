@@ -19,7 +19,12 @@ void Fallback(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit
   if (recorder == nullptr) {
     ThrowBreak(BreakKind::kStaleTensor, handle.operator_name().name, "a traced tensor was used outside its capture");
   }
-  recorder->Record(handle, stack);
+  try {
+    recorder->Record(handle, stack);
+  } catch (const c10::Error& error) {
+    recorder->NoteError(handle, error);
+    throw;
+  }
 }
 
 std::string OpName(const OpTraits& traits) { return traits.op->name(); }
@@ -64,6 +69,19 @@ void Recorder::SetPendingBreak(TensorBreak b) {
 void Recorder::Break(BreakKind kind, const OpTraits& traits, std::string explanation, std::string hint) {
   SetPendingBreak({kind, OpName(traits), explanation, hint});
   ThrowBreak(kind, OpName(traits), std::move(explanation), std::move(hint));
+}
+
+void Recorder::NoteError(const c10::OperatorHandle& handle, const c10::Error& error) {
+  error_ = error.what_without_backtrace();
+  if (!IsAboutFakes(error_)) return;
+  SetPendingBreak({BreakKind::kDataDependent, TraitsOf(handle).op->name(),
+                   "the operator reads its arguments' values where they are not known yet", ""});
+}
+
+bool Recorder::IsAboutFakes(std::string_view text) {
+  // The second: torch makes a tensor of the first argument's kind and takes its dispatch key for a device's.
+  return text.find(kReadsFakeMemory) != std::string_view::npos ||
+         text.find("DispatchKey Fake") != std::string_view::npos;
 }
 
 void Recorder::MarkInput(ir::ValueId value) {

@@ -29,9 +29,13 @@ struct RecorderStatistics {
   std::int64_t own_shapes = 0;
   std::int64_t cpp_meta = 0;
   std::int64_t composite_meta = 0;
+  std::int64_t runs_for_metadata = 0;
   std::int64_t python_meta = 0;
   std::unordered_map<std::string, int> python_ops;  // by name, for the log
 };
+
+// Keys that must not act while a kernel is asked for metadata.
+c10::DispatchKeySet KeysOffForMeta();
 
 class Recorder {
  public:
@@ -58,6 +62,7 @@ class Recorder {
   std::int32_t (*origin_callback)(void*) = nullptr;
   void* origin_context = nullptr;
 
+  void NoteNegated() { has_negated_ = true; }
   // A value for `t`, or a break if it is neither a fake of this recording, nor registered, nor a number.
   ir::ValueId ValueOf(const at::Tensor& t, const OpTraits& traits);
   // Makes `real` (never written) a constant of the graph. The graph keeps a detached alias.
@@ -76,6 +81,12 @@ class Recorder {
   const std::optional<TensorBreak>& pending_break() const { return pending_break_; }
   [[noreturn]] void Break(BreakKind kind, const OpTraits& traits, std::string explanation, std::string hint = {});
 
+  // The last error that came out of an operator.
+  void NoteError(const c10::OperatorHandle& handle, const c10::Error& error);
+  std::string& error() { return error_; }
+  // Whether an error says that something is a fake, which no real tensor would get.
+  static bool IsAboutFakes(std::string_view text);
+
   // Inputs may have their memory written, never their metadata.
   void MarkInput(ir::ValueId value);
   bool IsInput(ir::ValueId value) const;
@@ -85,7 +96,13 @@ class Recorder {
   static bool InOwnPython();
 
  private:
-  struct Prepared;
+  // A node on its way into the graph.
+  struct Prepared {
+    ir::Node node;
+    std::optional<c10::Device> device;
+    bool device_from_scalar = false;
+    torch::jit::Stack numbers;  // returns that are no tensors, by return; empty if all are
+  };
   void BuildArguments(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared);
   void NoteTensor(const at::Tensor& t, const OpTraits& traits, Prepared* prepared);
   ir::Arg TensorListArg(const c10::IValue& v, const OpTraits& traits, Prepared* prepared);
@@ -94,12 +111,15 @@ class Recorder {
   void CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
   bool InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Outputs* outputs) const;
   void InferByKernel(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared, Outputs* outputs);
+  // False: another way has to be taken (infer_by_run.cpp).
+  bool InferByRun(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared, Outputs* outputs);
   torch::jit::Stack MetaArguments(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) const;
   void InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared, Outputs* outputs);
   void InferComposite(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared, Outputs* outputs);
   void DescribeResults(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, const torch::jit::Stack& results,
                        Prepared* prepared, Outputs* outputs);
   void Emit(const OpTraits& traits, Prepared* prepared, const Outputs& outputs, torch::jit::Stack* stack);
+  void ResolveNegated(const OpTraits& traits, torch::jit::Stack* stack);
   at::Tensor EmitOutput(const OutputMeta& meta, c10::ArrayRef<c10::IValue> args, const Prepared& prepared);
   ir::ValueId NumberConstant(const at::Tensor& wrapped);
 
@@ -108,6 +128,8 @@ class Recorder {
   ir::StorageId next_storage_ = 0;
   ir::ValueId composite_first_value_ = -1;  // made by the composite kernel that is being inferred; -1: none is
   std::optional<TensorBreak> pending_break_;
+  std::string error_;
+  bool has_negated_ = false;  // a fake with the negative bit was made
   absl::flat_hash_map<c10::TensorImpl*, ir::ValueId> constants_;
   absl::flat_hash_map<c10::TensorImpl*, at::Tensor> constant_fakes_;
   // Python numbers in tensor arguments, by type, bits and whether a backward formula made them.

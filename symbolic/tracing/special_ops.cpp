@@ -109,6 +109,22 @@ bool UnsafeSplit(Recorder& recorder, const c10::OperatorHandle& handle, Stack* s
   return true;
 }
 
+// Conjugation and negation that wait: the fake has the bit, so that torch resolves it where it does for a tensor.
+bool ConjugateView(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  const bool was = ArgumentOf(handle, stack, 0).toTensor().is_conj();
+  recorder.RecordPlain(TraitsOf(handle), stack);
+  stack->back().toTensor()._set_conj(!was);
+  return true;
+}
+
+bool NegativeView(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  const bool was = ArgumentOf(handle, stack, 0).toTensor().is_neg();
+  recorder.RecordPlain(TraitsOf(handle), stack);
+  stack->back().toTensor()._set_neg(!was);
+  recorder.NoteNegated();
+  return true;
+}
+
 // Boolean masks make the size of the result depend on values.
 bool Index(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   for (const c10::IValue& v : ArgumentOf(handle, stack, 1).toListRef()) {
@@ -147,6 +163,8 @@ SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle
       {"aten::lift_fresh", LiftFresh},
       {"aten::lift", LiftFresh},
       {"aten::index.Tensor", Index},
+      {"aten::_conj", ConjugateView},
+      {"aten::_neg_view", NegativeView},
       {"aten::unsafe_split.Tensor", UnsafeSplit},
       {"aten::unsafe_split_with_sizes", UnsafeSplit},
   };

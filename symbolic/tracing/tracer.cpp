@@ -184,6 +184,15 @@ absl::StatusOr<Ref> Tracer::RegisterConstant(BorrowedRef real, bool copy) {
   return python;
 }
 
+void Tracer::ForgetError() { state_->recorder->error().clear(); }
+
+bool Tracer::IsErrorOfOperator(std::string_view text) const {
+  const std::string& error = state_->recorder->error();
+  return !error.empty() && text.find(error.substr(0, error.find('\n'))) != std::string_view::npos;
+}
+
+bool Tracer::IsAboutFakes(std::string_view text) { return Recorder::IsAboutFakes(text); }
+
 bool Tracer::RecordsBackward() const { return state_->recorder->phase == ir::Phase::kBackward; }
 
 bool Tracer::IsFake(BorrowedRef object) {
@@ -270,6 +279,7 @@ TracerStatistics Tracer::Statistics() const {
   out.own_shapes = s.own_shapes;
   out.cpp_meta = s.cpp_meta;
   out.composite_meta = s.composite_meta;
+  out.runs_for_metadata = s.runs_for_metadata;
   out.python_meta = s.python_meta;
   out.python_ops.assign(s.python_ops.begin(), s.python_ops.end());
   return out;

@@ -66,7 +66,8 @@ struct TracerStatistics {
   std::int64_t own_shapes = 0;  // inferred by our shape functions
   std::int64_t cpp_meta = 0;    // by torch's C++ meta kernels
   std::int64_t composite_meta = 0;
-  std::int64_t python_meta = 0;  // by Python meta kernels, 20 to 350 µs each
+  std::int64_t runs_for_metadata = 0;  // of CPU kernels, on zeros
+  std::int64_t python_meta = 0;        // by Python meta kernels, 20 to 350 µs each
   std::vector<std::pair<std::string, int>> python_ops;
 };
 
@@ -122,6 +123,10 @@ class Tracer {
 
   // A break found inside torch. Sticky: check after each native call, also when no exception came out.
   const std::optional<TensorBreak>& PendingBreak() const;
+  // Errors that reach Python: those of operators, which check fakes as they check tensors, are the program's own.
+  void ForgetError();
+  bool IsErrorOfOperator(std::string_view text) const;  // since ForgetError
+  static bool IsAboutFakes(std::string_view text);
   void SetOriginProvider(OriginProvider* provider);  // null: none; must outlive the tracing
   int NodeCount() const;
 

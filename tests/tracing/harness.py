@@ -29,7 +29,7 @@ native = _load()
 
 
 DTYPES = {"Float": torch.float32, "Double": torch.float64, "BFloat16": torch.bfloat16, "Half": torch.float16,
-          "ComplexFloat": torch.complex64, "ComplexDouble": torch.complex128}
+          "ComplexHalf": torch.complex32, "ComplexFloat": torch.complex64, "ComplexDouble": torch.complex128}
 
 
 class Broke(Exception):

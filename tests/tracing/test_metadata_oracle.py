@@ -13,12 +13,14 @@ from harness import Broke, Recording, clone_tree, native, same, tensors_of
 
 op_db = pytest.importorskip("torch.testing._internal.common_methods_invocations").op_db
 
-# Some 700 operators: not run through yet, so what fails is not known operator by operator.
+# Some 700 operators: minutes.
 pytestmark = pytest.mark.nightly
 
 SAMPLES = int(os.environ.get("FF_ORACLE_SAMPLES", "2"))
 # Breaks that are right: the result's shape or value depends on data, or host data and generators are used.
 RIGHT_BREAKS = ("data-dependent operator", "hidden state", "unsupported tensor", "metadata mutation")
+# Operators whose result, or choice of kernel, depends on values that they read without an operator.
+READ_VALUES = ("tensor_split", "nn.functional.ctc_loss")
 # Values that execution leaves undefined.
 UNDEFINED_VALUES = ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 
@@ -41,6 +43,8 @@ def is_random(closed):
 
 
 def compare(op, call, sample_args):
+    if any(t.layout != torch.strided for t in tensors_of(sample_args)):
+        return
     eager_args = clone_tree(sample_args)
     try:
         expected = tensors_of(call(eager_args))
@@ -53,8 +57,9 @@ def compare(op, call, sample_args):
     except Broke as b:
         assert b.args[0] in RIGHT_BREAKS, b.args
         return
-    except RuntimeError as e:  # composite code that reads memory above the dispatcher (tensor_split by a tensor)
-        assert "data is not allocated" in str(e) or "data pointer" in str(e)
+    except RuntimeError as e:  # composite code that reads memory above the dispatcher
+        assert "the values of a traced tensor were asked for" in str(e)
+        assert op.name in READ_VALUES, "reads the memory of its arguments"
         return
     graph_args = clone_tree(sample_args)
     reals, leaves = unique(tensors_of(graph_args)), unique(tensors_of(eager_args))

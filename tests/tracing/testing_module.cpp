@@ -342,6 +342,7 @@ PYBIND11_MODULE(ff_tracing_testing, m) {
         d["own_shapes"] = s.own_shapes;
         d["cpp_meta"] = s.cpp_meta;
         d["composite_meta"] = s.composite_meta;
+        d["runs_for_metadata"] = s.runs_for_metadata;
         d["python_meta"] = s.python_meta;
         d["python_ops"] = s.python_ops;
         return d;

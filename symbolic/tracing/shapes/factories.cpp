@@ -14,13 +14,6 @@ c10::ScalarType DtypeOr(const c10::IValue& v, c10::ScalarType otherwise) {
 
 c10::ScalarType DefaultDtype() { return c10::typeMetaToScalarType(c10::get_default_dtype()); }
 
-bool NonNegative(const Dims& sizes) {
-  for (const c10::SymInt& s : sizes) {
-    if (!s.is_symbolic() && s.as_int_unchecked() < 0) return false;
-  }
-  return true;
-}
-
 bool IsStrided(const c10::IValue& layout) { return layout.isNone() || layout.toLayout() == c10::Layout::Strided; }
 
 bool Emit(Dims sizes, c10::ScalarType dtype, const c10::IValue& layout, Outputs& outputs) {
@@ -34,7 +27,7 @@ bool Empty(Arguments args, Outputs& outputs) {
   Dims sizes = SymInts(args[0]);
   if (!NonNegative(sizes) || !IsStrided(args[2])) return false;
   const auto format = args[5].isNone() ? c10::MemoryFormat::Contiguous : args[5].toMemoryFormat();
-  if (format == c10::MemoryFormat::Preserve) return false;
+  if (format == c10::MemoryFormat::Preserve || !HasFormat(sizes.size(), format)) return false;
   outputs.assign(1, WithFormat(std::move(sizes), DtypeOr(args[1], DefaultDtype()), format));
   return true;
 }
@@ -83,6 +76,7 @@ bool Like(Arguments args, Outputs& outputs) {
   if (!IsStrided(args[2])) return false;
   const c10::ScalarType dtype = DtypeOr(args[1], x.scalar_type());
   const auto format = args[5].isNone() ? c10::MemoryFormat::Preserve : args[5].toMemoryFormat();
+  if (!HasFormat(static_cast<std::size_t>(x.dim()), format)) return false;
   outputs.assign(1, format == c10::MemoryFormat::Preserve ? LikeTensor(x, dtype)
                                                           : WithFormat(ToDims(x.sym_sizes()), dtype, format));
   return true;

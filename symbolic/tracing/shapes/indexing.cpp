@@ -62,6 +62,19 @@ bool Cat(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (self, repeats): torch's composite kernel looks at addresses.
+bool Repeat(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  Dims sizes = SymInts(args[1]);
+  const std::size_t rank = static_cast<std::size_t>(x.dim());
+  if (sizes.size() < rank || !NonNegative(sizes)) return false;
+  for (std::size_t i = 0; i < rank; ++i) {
+    sizes[sizes.size() - rank + i] *= x.sym_size(static_cast<std::int64_t>(i));
+  }
+  outputs.assign(1, Contiguous(std::move(sizes), x.scalar_type()));
+  return true;
+}
+
 bool Stack(Arguments args, Outputs& outputs) {
   const auto tensors = args[0].toListRef();
   if (tensors.empty()) return false;
@@ -101,6 +114,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::index_select", IndexSelect},
     {"aten::cat", Cat},
     {"aten::stack", Stack},
+    {"aten::repeat", Repeat},
     {"aten::select_backward", ViewBackward},
     {"aten::slice_backward", ViewBackward},
 };

@@ -130,22 +130,22 @@ c10::MemoryFormat FormatOr(const c10::IValue& v, c10::MemoryFormat otherwise) {
   return v.isNone() ? otherwise : v.toMemoryFormat();
 }
 
-OutputMeta CopyWithFormat(const at::Tensor& t, c10::ScalarType dtype, c10::MemoryFormat format) {
-  if (format == c10::MemoryFormat::Preserve) return LikeTensor(t, dtype);
-  return WithFormat(ToDims(t.sym_sizes()), dtype, format);
+bool CopyWithFormat(const at::Tensor& t, c10::ScalarType dtype, c10::MemoryFormat format, Outputs& outputs) {
+  if (!HasFormat(static_cast<std::size_t>(t.dim()), format)) return false;
+  outputs.assign(1, format == c10::MemoryFormat::Preserve ? LikeTensor(t, dtype)
+                                                          : WithFormat(ToDims(t.sym_sizes()), dtype, format));
+  return true;
 }
 
 bool Clone(Arguments args, Outputs& outputs) {
   const at::Tensor& x = TensorAt(args, 0);
-  outputs.assign(1, CopyWithFormat(x, x.scalar_type(), FormatOr(args[1], c10::MemoryFormat::Preserve)));
-  return true;
+  return CopyWithFormat(x, x.scalar_type(), FormatOr(args[1], c10::MemoryFormat::Preserve), outputs);
 }
 
 bool ToCopy(Arguments args, Outputs& outputs) {
   const at::Tensor& x = TensorAt(args, 0);
   const c10::ScalarType dtype = args[1].isNone() ? x.scalar_type() : args[1].toScalarType();
-  outputs.assign(1, CopyWithFormat(x, dtype, FormatOr(args[6], c10::MemoryFormat::Preserve)));
-  return true;
+  return CopyWithFormat(x, dtype, FormatOr(args[6], c10::MemoryFormat::Preserve), outputs);
 }
 
 // The functional form of copy_: only says whether src fits into self.

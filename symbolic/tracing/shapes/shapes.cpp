@@ -33,6 +33,13 @@ std::optional<std::int64_t> WrapDim(std::int64_t dim, std::int64_t rank) {
 
 Dims ToDims(c10::SymIntArrayRef sizes) { return Dims(sizes.begin(), sizes.end()); }
 
+bool NonNegative(const Dims& sizes) {
+  for (const c10::SymInt& s : sizes) {
+    if (!s.is_symbolic() && s.as_int_unchecked() < 0) return false;
+  }
+  return true;
+}
+
 Dims SymInts(const c10::IValue& v) {
   if (v.isIntList()) {
     auto list = v.toIntList();
@@ -82,6 +89,11 @@ Dims StridesInOrder(c10::SymIntArrayRef sizes, std::initializer_list<int> order)
 }
 
 }  // namespace
+
+bool HasFormat(std::size_t dimensions, c10::MemoryFormat format) {
+  if (format == c10::MemoryFormat::ChannelsLast) return dimensions == 4;
+  return format != c10::MemoryFormat::ChannelsLast3d || dimensions == 5;
+}
 
 OutputMeta WithFormat(Dims sizes, c10::ScalarType dtype, c10::MemoryFormat format) {
   OutputMeta out = Contiguous(std::move(sizes), dtype);

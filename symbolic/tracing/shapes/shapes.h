@@ -58,6 +58,8 @@ std::optional<std::int64_t> WrapDim(std::int64_t dim, std::int64_t rank);
 Dims ContiguousStrides(c10::SymIntArrayRef sizes);
 OutputMeta Contiguous(Dims sizes, c10::ScalarType dtype);
 // Strides that `memory_format` gives to `sizes`.
+// Whether tensors of that many dimensions have the format: torch raises otherwise.
+bool HasFormat(std::size_t dimensions, c10::MemoryFormat format);
 OutputMeta WithFormat(Dims sizes, c10::ScalarType dtype, c10::MemoryFormat format);
 // What empty_like (preserve_format) makes of `t`.
 OutputMeta LikeTensor(const at::Tensor& t, c10::ScalarType dtype);
@@ -73,6 +75,7 @@ bool IteratorOutput(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType d
 c10::ScalarType PromotedType(c10::ArrayRef<const at::Tensor*> operands);
 Dims ToDims(c10::SymIntArrayRef sizes);
 Dims SymInts(const c10::IValue& v);
+bool NonNegative(const Dims& sizes);
 // Optional tensor argument: null for None or undefined.
 const at::Tensor* OptionalTensor(const c10::IValue& v);
 

@@ -398,3 +398,84 @@ def error_in_finally_chains():
             {}["two"]
 
     return Case(f, vector())
+
+
+# What torch raises about a tensor without memory no real tensor gets: a capture must not follow it.
+@program(whole=False)
+def values_read_in_try():
+    def f(x):
+        try:
+            y = (x * 2).numpy()
+        except RuntimeError:
+            return x * 5
+        try:
+            z = (x * 3).tolist()
+        except RuntimeError:
+            return x * 6
+        return torch.from_numpy(y) + sum(z)
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def values_changed_by_python_in_try():
+    def f(x):
+        try:
+            y = (x.detach() * 2).apply_(lambda v: v + 1)
+            z = (x.detach() * 2).map_(x.detach(), lambda v, w: v - w)
+        except RuntimeError:
+            return x * 5
+        return y, z
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def kernels_that_read_values_in_try():
+    def f(x):
+        try:
+            packed = torch.nn.utils.rnn.pack_padded_sequence(x[:, None] * 2, torch.tensor([x.numel()]))
+            made = x.new_tensor((x * 2).detach()), torch.tensor([x[0] * 2, x[1]]).sum()
+        except RuntimeError as error:
+            return x * 5, str(error)
+        return packed.data, made
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def error_of_a_loss_with_lengths():
+    def f(x):
+        rows = torch.stack([x, x * 2])[:, None].log_softmax(2)
+        lengths = torch.tensor([2]), torch.tensor([1])
+        try:
+            good = torch.nn.functional.ctc_loss(rows, torch.tensor([[1]]), *lengths)
+            torch.nn.functional.ctc_loss(rows, torch.tensor([[1, 1, 1]]), torch.tensor([9]), torch.tensor([3]))
+        except RuntimeError as error:
+            return good, type(error).__name__
+        return good
+
+    return Case(f, vector())
+
+
+@program
+def format_that_does_not_fit():
+    def f(x):
+        caught = []
+        for make in (lambda: (x * 2).to(memory_format=torch.channels_last), lambda: x.clone(memory_format=torch.channels_last_3d)):
+            try:
+                caught.append(make())
+            except RuntimeError as error:
+                caught.append(str(error))
+        return x + 1, caught
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def values_read_as_the_last_thing():
+    def f(x):
+        y = x.detach() * 2
+        return y.tolist()
+
+    return Case(f, vector())

@@ -202,3 +202,45 @@ def index_by_lists():
 
     rows = [1, 0]
     return Case(f, matrix(), rows, then=[lambda: rows.append(1), lambda: rows.reverse()])
+
+
+@program
+def conjugates_and_negatives_that_wait():
+    def f(x):
+        c = torch.complex(x, x * 2)
+        lazy = c.conj()
+        negative = lazy.imag
+        facts = lazy.is_conj(), lazy[0].is_conj(), lazy.clone().is_conj(), negative.is_neg(), negative.resolve_neg().is_neg()
+        return lazy, lazy.real + 1, negative, negative * 2, negative.exp(), negative.resolve_neg(), lazy.resolve_conj(), facts
+
+    return Case(f, vector())
+
+
+@program
+def transforms_of_fourier():
+    def f(m):
+        y = torch.fft.rfftn(m)
+        back = torch.fft.irfftn(y * y.conj(), s=m.shape)
+        return y, y.stride(), y.is_contiguous(), back, back.stride(), torch.fft.fft(m[0]).abs()
+
+    return Case(f, matrix(4, 6))
+
+
+@program
+def operators_without_meta_kernels():
+    def f(x, m):
+        mish = torch.nn.functional.mish(x).sum()
+        margin = torch.nn.functional.multi_margin_loss(m, torch.tensor([0, 2]))
+        bag = torch.nn.functional.embedding_bag(torch.tensor([1, 0, 1]), m, torch.tensor([0, 2]), mode="sum")
+        return mish, margin, bag, torch.logcumsumexp(x, 0), torch.geqrf(m.detach())
+
+    return Case(f, vector(), matrix(2, 3))
+
+
+@program
+def tensors_made_like_another():
+    def f(x):
+        whole = torch.ones(2, dtype=torch.int64)
+        return x.new_tensor([1, 2]), whole.new_tensor([1.5, 2.5]), x.new_tensor(3, dtype=torch.float64), x.repeat(2, 3)
+
+    return Case(f, vector())

@@ -1,0 +1,56 @@
+// Errors that torch raises while it runs on fakes. An operator checks fakes as it checks tensors, so its errors are the
+// program's own; one about the fakes themselves is a graph break. What only real tensors can tell apart must not steer
+// the program: it breaks where a handler stands around it, and is found out when the frame runs as Python otherwise.
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "frame_eval/bytecode/decode.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+namespace {
+
+// The first argument of the current error, where it is a text; runs no code of the program's.
+std::string CurrentErrorText() {
+  PyThreadState* thread = PyThreadState_Get();
+  Ref error = frame_ops::FetchRaised(thread);
+  std::string text;
+  if (error && PyExceptionInstance_Check(error.get())) {
+    PyObject* args = reinterpret_cast<PyBaseExceptionObject*>(error.get())->args;
+    if (PyTuple_GET_SIZE(args) > 0) text = Utf8(PyTuple_GET_ITEM(args, 0));
+  }
+  frame_ops::RestoreRaised(thread, std::move(error));
+  return text;
+}
+
+}  // namespace
+
+bool Capture::IsErrorAboutFakes() const {
+  return PyErr_Occurred() == PyExc_RuntimeError && tracing::Tracer::IsAboutFakes(CurrentErrorText());
+}
+
+bool Capture::IsErrorHandled() const {
+  return std::any_of(frames_.begin(), frames_.end(), [](const FrameRecord& frame) {
+    const Bytecode* bytecode = BytecodeOf(frame_ops::Code(frame.activation->frame));
+    return bytecode == nullptr || bytecode->FindHandler(frame.activation->instruction) != nullptr;
+  });
+}
+
+bool Capture::ConfirmTorchError(BorrowedRef callable) {
+  if (PyErr_ExceptionMatches(PyExc_RuntimeError) == 0) return true;  // of types and of Python's own values
+  const std::string text = CurrentErrorText();
+  if (tracer_.IsErrorOfOperator(text)) return true;
+  const std::string context =
+      absl::StrCat(DescribeCallable(callable), " raised \"", text.substr(0, text.find('\n')), "\"");
+  if (IsErrorHandled()) {
+    Break(GraphBreakKind::kUnconfirmedError, context);
+    return false;
+  }
+  unconfirmed_error_ = ReasonHere(GraphBreakKind::kUnconfirmedError, context);
+  return true;
+}
+
+}  // namespace framefuse

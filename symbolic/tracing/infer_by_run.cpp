@@ -1,0 +1,82 @@
+// Metadata of operators of ATen's that no kernel describes, or that torch's describes wrongly: the CPU kernel runs
+// once, on zeros, when the operator is recorded. Only where neither values nor a generator decide what comes out; never
+// for operators of others, whose calls the program could count, and never on a device, whose memory tracing leaves
+// alone.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <string>
+#include <unordered_set>
+
+#include "symbolic/tracing/recorder.h"
+
+namespace framefuse::tracing {
+namespace {
+
+constexpr std::int64_t kMostElements = std::int64_t{1} << 24;  // of one argument
+
+// Strides of the result follow the library that computes it; which outputs stay empty follows the path it takes.
+bool IsDescribedWrongly(const std::string& name) {
+  static const auto* names =
+      new std::unordered_set<std::string>{"aten::_fft_r2c", "aten::_fft_c2r", "aten::_fft_c2c", "aten::_embedding_bag"};
+  return names->count(name) != 0;
+}
+
+bool CanRun(const at::Tensor& t) {
+  return !t.defined() || (t.device().is_cpu() && t.layout() == c10::Layout::Strided && !t.is_conj() && !t.is_neg() &&
+                          t.numel() <= kMostElements);
+}
+
+at::Tensor ZerosLike(const at::Tensor& t) {
+  if (!t.defined() || AsFake(t) == nullptr) return t;
+  return at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::DeviceType::CPU)).zero_();
+}
+
+}  // namespace
+
+bool Recorder::InferByRun(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
+                          Outputs* outputs) {
+  const c10::OperatorHandle& handle = traits.handle;
+  const std::string& name = handle.operator_name().name;
+  if (traits.meta_source != MetaSource::kNone && !IsDescribedWrongly(name)) return false;
+  if (!name.starts_with("aten::") || traits.op->mutates() || handle.hasTag(at::Tag::nondeterministic_seeded) ||
+      handle.hasTag(at::Tag::data_dependent_output) || handle.hasTag(at::Tag::dynamic_output_shape)) {
+    return false;
+  }
+  if (traits.returns_number || !prepared->device->is_cpu()) return false;
+  bool possible = true;
+  torch::jit::Stack stack;
+  c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
+  for (const c10::IValue& v : args) {
+    if (v.isTensor()) possible = possible && CanRun(v.toTensor());
+    if (v.isTensorList()) {
+      for (const c10::IValue& e : v.toListRef()) possible = possible && CanRun(e.toTensor());
+    }
+    possible = possible && !v.isGenerator() && !v.isOptionalTensorList();
+  }
+  if (!possible) return false;
+  for (const c10::IValue& v : args) {
+    if (v.isTensor()) {
+      stack.emplace_back(ZerosLike(v.toTensor()));
+    } else if (v.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const c10::IValue& e : v.toListRef()) list.push_back(ZerosLike(e.toTensor()));
+      stack.emplace_back(std::move(list));
+    } else {
+      stack.push_back(v);
+    }
+  }
+  const torch::jit::Stack run_args = stack;
+  try {
+    handle.callBoxed(&stack);
+  } catch (const c10::Error& e) {
+    // It may be about the zeros: their values are not the program's.
+    Break(BreakKind::kNoShapeRule, traits, "a run on zeros failed: " + std::string(e.what_without_backtrace()));
+  }
+  ++statistics_.runs_for_metadata;
+  DescribeResults(traits, run_args, stack, prepared, outputs);
+  return true;
+}
+
+}  // namespace framefuse::tracing
