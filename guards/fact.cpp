@@ -98,17 +98,46 @@ bool HoldsTypeLookup(const Fact& fact, BorrowedRef value) {
   return fact.expected.empty() ? found == nullptr : fact.expected.Is(found);
 }
 
-absl::Status FillElements(const Guard& guard, Fact* fact) {
-  if (!guard.expected) return absl::InvalidArgumentError("a key or set guard needs its expected elements");
-  Ref items = Ref::Steal(PySequence_List(guard.expected));
+bool HoldsTypeLookups(const Fact& fact, BorrowedRef value) {
+  if (!value || !PyType_Check(value.get())) return false;
+  auto* type = reinterpret_cast<PyTypeObject*>(value.get());
+  if (fact.number != 0 && frame_ops::TypeVersion(type) == fact.number) return true;
+  for (std::size_t i = 0; i < fact.elements.size(); ++i) {
+    PyObject* name = PyTuple_GET_ITEM(fact.found.get(), static_cast<Py_ssize_t>(i));
+    if (!fact.elements[i].Is(frame_ops::TypeLookup(type, name))) return false;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fact.absent.get()); ++i) {
+    if (frame_ops::TypeLookup(type, PyTuple_GET_ITEM(fact.absent.get(), i)) != nullptr) return false;
+  }
+  return true;
+}
+
+absl::Status FillElements(BorrowedRef expected, Fact* fact) {
+  if (!expected) return absl::InvalidArgumentError("a key or set guard needs its expected elements");
+  Ref items = Ref::Steal(PySequence_List(expected));
   if (!items) {
     PyErr_Clear();
     return absl::InvalidArgumentError("a key or set guard needs a list, tuple or set");
   }
+  fact->elements.reserve(static_cast<std::size_t>(PyList_GET_SIZE(items.get())));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
     fact->elements.emplace_back(PyList_GET_ITEM(items.get(), i));
   }
   return absl::OkStatus();
+}
+
+absl::Status FillLookups(BorrowedRef lookups, Fact* fact) {
+  PyObject *found = nullptr, *objects = nullptr, *absent = nullptr;
+  if (!lookups || !PyTuple_Check(lookups.get()) ||
+      PyArg_ParseTuple(lookups.get(), "O!O!O!", &PyTuple_Type, &found, &PyTuple_Type, &objects, &PyTuple_Type,
+                       &absent) == 0 ||
+      PyTuple_GET_SIZE(found) != PyTuple_GET_SIZE(objects)) {
+    PyErr_Clear();
+    return absl::InvalidArgumentError("kTypeLookups needs names, what they give, and names that give nothing");
+  }
+  fact->found = Ref::Create(found);
+  fact->absent = Ref::Create(absent);
+  return FillElements(objects, fact);
 }
 
 }  // namespace
@@ -149,7 +178,10 @@ absl::StatusOr<Fact> MakeFact(const Guard& guard) {
     }
     case GuardKind::kKeys:
     case GuardKind::kSetEquals:
-      if (absl::Status status = FillElements(guard, &fact); !status.ok()) return status;
+      if (absl::Status status = FillElements(guard.expected, &fact); !status.ok()) return status;
+      break;
+    case GuardKind::kTypeLookups:
+      if (absl::Status status = FillLookups(guard.expected, &fact); !status.ok()) return status;
       break;
     default:
       break;
@@ -179,6 +211,8 @@ bool Holds(const Fact& fact, BorrowedRef value) {
       return HoldsSet(fact, value);
     case GuardKind::kTypeLookup:
       return HoldsTypeLookup(fact, value);
+    case GuardKind::kTypeLookups:
+      return HoldsTypeLookups(fact, value);
     case GuardKind::kCellEmpty:
       return value && PyCell_Check(value.get()) && PyCell_GET(value.get()) == nullptr;
     case GuardKind::kNull:

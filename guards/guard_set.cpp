@@ -90,6 +90,11 @@ bool GuardSet::AddTypeLookup(SourceId type_source, BorrowedRef name, BorrowedRef
   return Add(type_source, GuardKind::kTypeLookup, pair, where, version);
 }
 
+void GuardSet::AddTypeLookups(SourceId type_source, BorrowedRef lookups, const UserLocation& where,
+                              std::int64_t version) {
+  guards_.push_back(Guard{type_source, GuardKind::kTypeLookups, Ref::Create(lookups.get()), version, where});
+}
+
 bool GuardSet::AddTensor(SourceId source, BorrowedRef tensor, const UserLocation& where) {
   const GuardKey key{source, GuardKind::kTensor, nullptr, -1};
   const std::size_t hash = HashOfKey(key);

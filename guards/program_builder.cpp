@@ -197,6 +197,7 @@ void ProgramBuilder::MergeTypeLookups() {
   std::vector<bool> dropped(facts.size());
   for (std::size_t i = 0; i < facts.size(); ++i) {
     Fact& fact = facts[i];
+    if (fact.kind == GuardKind::kTypeLookups) fact.source = canonical(fact.source);
     if (fact.kind != GuardKind::kTypeLookup) continue;
     fact.source = canonical(fact.source);
     const auto key = std::make_pair(fact.source, HashImmutable(fact.key.key.reference()));
@@ -317,6 +318,7 @@ std::int32_t ProgramBuilder::GroupOfFact(const Fact& fact) {
     case GuardKind::kLacksAttr:
       return Block(fact.source, BlockKind::kInstance);
     case GuardKind::kTypeLookup:
+    case GuardKind::kTypeLookups:
       return Block(fact.source, BlockKind::kType);
     case GuardKind::kHasKey:
     case GuardKind::kLacksKey:
