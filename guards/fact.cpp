@@ -142,18 +142,17 @@ absl::Status FillLookups(BorrowedRef lookups, Fact* fact) {
 
 }  // namespace
 
-absl::StatusOr<Fact> MakeFact(const Guard& guard) {
-  Fact fact;
-  fact.source = guard.source;
-  fact.kind = guard.kind;
-  fact.number = guard.aux;
-  if (guard.where.code) fact.where = {Ref::Create(guard.where.code->co_filename), guard.where.line};
+absl::Status MakeFact(const Guard& guard, Fact* fact) {
+  fact->source = guard.source;
+  fact->kind = guard.kind;
+  fact->number = guard.aux;
+  if (guard.where.code) fact->where = {Ref::Create(guard.where.code->co_filename), guard.where.line};
   switch (guard.kind) {
     case GuardKind::kTypeIs:
     case GuardKind::kIdentity:
     case GuardKind::kEquals:
       if (!guard.expected) return absl::InvalidArgumentError("a guard on a value needs the expected one");
-      fact.expected = Held(guard.expected);
+      fact->expected = Held(guard.expected);
       if (guard.kind == GuardKind::kEquals && !CanCompare(guard.expected)) {
         return absl::InvalidArgumentError("kEquals needs a value that can be compared without user code");
       }
@@ -162,8 +161,8 @@ absl::StatusOr<Fact> MakeFact(const Guard& guard) {
     case GuardKind::kLacksKey:
     case GuardKind::kLacksAttr:
       if (!guard.expected) return absl::InvalidArgumentError("a key guard needs its key");
-      fact.key = DictKey(guard.expected);
-      if (fact.key.mode == DictKey::Mode::kOpaque && guard.kind != GuardKind::kHasKey) {
+      fact->key = DictKey(guard.expected);
+      if (fact->key.mode == DictKey::Mode::kOpaque && guard.kind != GuardKind::kHasKey) {
         return absl::InvalidArgumentError("the absence of a key whose hash or equality is user code cannot be guarded");
       }
       break;
@@ -172,21 +171,21 @@ absl::StatusOr<Fact> MakeFact(const Guard& guard) {
       if (pair == nullptr || !PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) < 1) {
         return absl::InvalidArgumentError("kTypeLookup needs (name,) or (name, object)");
       }
-      fact.key = DictKey(PyTuple_GET_ITEM(pair, 0));
-      if (PyTuple_GET_SIZE(pair) > 1 && guard.aux == 0) fact.expected = Held(PyTuple_GET_ITEM(pair, 1));
+      fact->key = DictKey(PyTuple_GET_ITEM(pair, 0));
+      if (PyTuple_GET_SIZE(pair) > 1 && guard.aux == 0) fact->expected = Held(PyTuple_GET_ITEM(pair, 1));
       break;
     }
     case GuardKind::kKeys:
     case GuardKind::kSetEquals:
-      if (absl::Status status = FillElements(guard.expected, &fact); !status.ok()) return status;
+      if (absl::Status status = FillElements(guard.expected, fact); !status.ok()) return status;
       break;
     case GuardKind::kTypeLookups:
-      if (absl::Status status = FillLookups(guard.expected, &fact); !status.ok()) return status;
+      if (absl::Status status = FillLookups(guard.expected, fact); !status.ok()) return status;
       break;
     default:
       break;
   }
-  return fact;
+  return absl::OkStatus();
 }
 
 bool Holds(const Fact& fact, BorrowedRef value) {

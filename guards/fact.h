@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "guards/dict_lookup.h"
 #include "guards/guard.h"
 
@@ -29,7 +29,8 @@ struct Fact {
   FactLocation where;
 };
 
-absl::StatusOr<Fact> MakeFact(const Guard& guard);
+// Into a new `fact`.
+absl::Status MakeFact(const Guard& guard, Fact* fact);
 
 // `value` may be null (absent). Not for kTensor, kGlobalState, kOverlap and the relations of two sources.
 bool Holds(const Fact& fact, BorrowedRef value);

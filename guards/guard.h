@@ -69,10 +69,11 @@ class GuardSet {
   // Adds a guard unless an equal one is there. Returns whether it was added.
   bool Add(SourceId source, GuardKind kind, BorrowedRef expected, const UserLocation& where, std::int64_t aux = 0);
   bool AddLength(SourceId source, std::int64_t length, const UserLocation& where);
+  // Look-ups in types are not compared with what is there: who makes them knows which were made.
   // `version` other than 0: the type's version tag stands for what was found, which is then not kept alive.
-  bool AddTypeLookup(SourceId type_source, BorrowedRef name, BorrowedRef found_or_null, const UserLocation& where,
+  void AddTypeLookup(SourceId type_source, BorrowedRef name, BorrowedRef found_or_null, const UserLocation& where,
                      std::int64_t version = 0);
-  // As a guard of kind kTypeLookups has it; not compared with what is there.
+  // `lookups` as a guard of kind kTypeLookups has them.
   void AddTypeLookups(SourceId type_source, BorrowedRef lookups, const UserLocation& where, std::int64_t version);
   // Records dtype, device, layout, sizes, strides, requires_grad, key set, subclass … of a live tensor (see
   // leaf/tensor.h). A second call for the same source is ignored. False also where `tensor` is none.

@@ -28,16 +28,14 @@ bool IsStableSource(SourceKind kind) {
 
 }  // namespace
 
-// An instruction asks several times, and finding its line walks a table.
+// An instruction asks several times.
 const UserLocation& Capture::Here() {
   static const auto* nowhere = new UserLocation();
   if (top_ == nullptr) return *nowhere;
   const Place place(frame_ops::Code(top_->frame), top_->instruction);
   if (here_.code && place == here_place_) return here_;
-  const auto [line, added] = lines_.try_emplace(place, 0);
-  if (added) line->second = LineOf(place.first, place.second);
   here_place_ = place;
-  here_ = UserLocation{RefOf<PyCodeObject>::Create(place.first), line->second};
+  here_ = UserLocation{RefOf<PyCodeObject>::Create(place.first), LineOf(place.first, place.second)};
   return here_;
 }
 
