@@ -170,6 +170,9 @@ std::string FactExpression(const Fact& fact, const std::string& source) {
              (fact.number != 0        ? "as in version " + std::to_string(fact.number)
               : fact.expected.empty() ? "<absent>"
                                       : ExpectedText(fact.expected));
+    case GuardKind::kTypeLookups:
+      return "lookups(" + source + ", " + ReprText(fact.found) + ") are " + ElementsText(fact.elements) +
+             " and lookups(" + source + ", " + ReprText(fact.absent) + ") are <absent>";
     case GuardKind::kCellEmpty:
       return "is_empty(" + source + ")";
     case GuardKind::kNull:

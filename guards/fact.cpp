@@ -98,33 +98,61 @@ bool HoldsTypeLookup(const Fact& fact, BorrowedRef value) {
   return fact.expected.empty() ? found == nullptr : fact.expected.Is(found);
 }
 
-absl::Status FillElements(const Guard& guard, Fact* fact) {
-  if (!guard.expected) return absl::InvalidArgumentError("a key or set guard needs its expected elements");
-  Ref items = Ref::Steal(PySequence_List(guard.expected));
+bool HoldsTypeLookups(const Fact& fact, BorrowedRef value) {
+  if (!value || !PyType_Check(value.get())) return false;
+  auto* type = reinterpret_cast<PyTypeObject*>(value.get());
+  if (fact.number != 0 && frame_ops::TypeVersion(type) == fact.number) return true;
+  for (std::size_t i = 0; i < fact.elements.size(); ++i) {
+    PyObject* name = PyTuple_GET_ITEM(fact.found.get(), static_cast<Py_ssize_t>(i));
+    if (!fact.elements[i].Is(frame_ops::TypeLookup(type, name))) return false;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fact.absent.get()); ++i) {
+    if (frame_ops::TypeLookup(type, PyTuple_GET_ITEM(fact.absent.get(), i)) != nullptr) return false;
+  }
+  return true;
+}
+
+absl::Status FillElements(BorrowedRef expected, Fact* fact) {
+  if (!expected) return absl::InvalidArgumentError("a key or set guard needs its expected elements");
+  Ref items = Ref::Steal(PySequence_List(expected));
   if (!items) {
     PyErr_Clear();
     return absl::InvalidArgumentError("a key or set guard needs a list, tuple or set");
   }
+  fact->elements.reserve(static_cast<std::size_t>(PyList_GET_SIZE(items.get())));
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
     fact->elements.emplace_back(PyList_GET_ITEM(items.get(), i));
   }
   return absl::OkStatus();
 }
 
+absl::Status FillLookups(BorrowedRef lookups, Fact* fact) {
+  PyObject *found = nullptr, *objects = nullptr, *absent = nullptr;
+  if (!lookups || !PyTuple_Check(lookups.get()) ||
+      PyArg_ParseTuple(lookups.get(), "O!O!O!", &PyTuple_Type, &found, &PyTuple_Type, &objects, &PyTuple_Type,
+                       &absent) == 0 ||
+      PyTuple_GET_SIZE(found) != PyTuple_GET_SIZE(objects)) {
+    PyErr_Clear();
+    return absl::InvalidArgumentError("kTypeLookups needs names, what they give, and names that give nothing");
+  }
+  fact->found = Ref::Create(found);
+  fact->absent = Ref::Create(absent);
+  return FillElements(objects, fact);
+}
+
 }  // namespace
 
-absl::StatusOr<Fact> MakeFact(const Guard& guard) {
-  Fact fact;
-  fact.source = guard.source;
-  fact.kind = guard.kind;
-  fact.number = guard.aux;
-  if (guard.where.code) fact.where = {Ref::Create(guard.where.code->co_filename), guard.where.line};
+absl::Status MakeFact(const Guard& guard, Fact* fact) {
+  fact->source = guard.source;
+  fact->kind = guard.kind;
+  fact->number = guard.aux;
+  if (guard.where.code) fact->where = {Ref::Create(guard.where.code->co_filename), guard.where.line};
   switch (guard.kind) {
     case GuardKind::kTypeIs:
     case GuardKind::kIdentity:
     case GuardKind::kEquals:
       if (!guard.expected) return absl::InvalidArgumentError("a guard on a value needs the expected one");
-      fact.expected = Held(guard.expected);
+      fact->expected = Held(guard.expected);
       if (guard.kind == GuardKind::kEquals && !CanCompare(guard.expected)) {
         return absl::InvalidArgumentError("kEquals needs a value that can be compared without user code");
       }
@@ -133,8 +161,8 @@ absl::StatusOr<Fact> MakeFact(const Guard& guard) {
     case GuardKind::kLacksKey:
     case GuardKind::kLacksAttr:
       if (!guard.expected) return absl::InvalidArgumentError("a key guard needs its key");
-      fact.key = DictKey(guard.expected);
-      if (fact.key.mode == DictKey::Mode::kOpaque && guard.kind != GuardKind::kHasKey) {
+      fact->key = DictKey(guard.expected);
+      if (fact->key.mode == DictKey::Mode::kOpaque && guard.kind != GuardKind::kHasKey) {
         return absl::InvalidArgumentError("the absence of a key whose hash or equality is user code cannot be guarded");
       }
       break;
@@ -143,18 +171,21 @@ absl::StatusOr<Fact> MakeFact(const Guard& guard) {
       if (pair == nullptr || !PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) < 1) {
         return absl::InvalidArgumentError("kTypeLookup needs (name,) or (name, object)");
       }
-      fact.key = DictKey(PyTuple_GET_ITEM(pair, 0));
-      if (PyTuple_GET_SIZE(pair) > 1 && guard.aux == 0) fact.expected = Held(PyTuple_GET_ITEM(pair, 1));
+      fact->key = DictKey(PyTuple_GET_ITEM(pair, 0));
+      if (PyTuple_GET_SIZE(pair) > 1 && guard.aux == 0) fact->expected = Held(PyTuple_GET_ITEM(pair, 1));
       break;
     }
     case GuardKind::kKeys:
     case GuardKind::kSetEquals:
-      if (absl::Status status = FillElements(guard, &fact); !status.ok()) return status;
+      if (absl::Status status = FillElements(guard.expected, fact); !status.ok()) return status;
+      break;
+    case GuardKind::kTypeLookups:
+      if (absl::Status status = FillLookups(guard.expected, fact); !status.ok()) return status;
       break;
     default:
       break;
   }
-  return fact;
+  return absl::OkStatus();
 }
 
 bool Holds(const Fact& fact, BorrowedRef value) {
@@ -179,6 +210,8 @@ bool Holds(const Fact& fact, BorrowedRef value) {
       return HoldsSet(fact, value);
     case GuardKind::kTypeLookup:
       return HoldsTypeLookup(fact, value);
+    case GuardKind::kTypeLookups:
+      return HoldsTypeLookups(fact, value);
     case GuardKind::kCellEmpty:
       return value && PyCell_Check(value.get()) && PyCell_GET(value.get()) == nullptr;
     case GuardKind::kNull:

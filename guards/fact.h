@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "guards/dict_lookup.h"
 #include "guards/guard.h"
 
@@ -23,12 +23,14 @@ struct Fact {
   GuardKind kind = GuardKind::kTypeIs;
   Held expected;               // kTypeIs, kIdentity, kEquals, kTypeLookup (empty: the name is absent)
   DictKey key;                 // kHasKey, kLacksKey, kLacksAttr, kTypeLookup (the name)
-  std::vector<Held> elements;  // kKeys, kSetEquals, in order
+  std::vector<Held> elements;  // kKeys, kSetEquals, in order; kTypeLookups: what is found
+  Ref found, absent;           // kTypeLookups: tuples of names
   std::int64_t number = 0;     // kLength; other kinds: the guard's aux
   FactLocation where;
 };
 
-absl::StatusOr<Fact> MakeFact(const Guard& guard);
+// Into a new `fact`.
+absl::Status MakeFact(const Guard& guard, Fact* fact);
 
 // `value` may be null (absent). Not for kTensor, kGlobalState, kOverlap and the relations of two sources.
 bool Holds(const Fact& fact, BorrowedRef value);

@@ -33,6 +33,8 @@ enum class GuardKind : std::uint8_t {
   kSetEquals,     // exact set/frozenset: expected's elements in expected's iteration order (a set, list or tuple)
   kTypeLookup,    // _PyType_Lookup(value, name) is the expected object; expected: (name, object), or (name,) for
                   // absent; where aux is not 0 it is the version tag that the type `value` has instead
+  kTypeLookups,   // many such look-ups of one type: expected has the names that are found, what they give, and the
+                  // names that are absent (three tuples); aux: the type's version tag at which that was so, or 0
   kTensor,        // tensor metadata (expected: a TensorSpec, see leaf/tensor.h)
   kCellEmpty,     // cell has no contents
   kGlobalState,   // grad mode, inference mode, autocast, default dtype/device, deterministic, num_threads …
@@ -67,9 +69,12 @@ class GuardSet {
   // Adds a guard unless an equal one is there. Returns whether it was added.
   bool Add(SourceId source, GuardKind kind, BorrowedRef expected, const UserLocation& where, std::int64_t aux = 0);
   bool AddLength(SourceId source, std::int64_t length, const UserLocation& where);
+  // Look-ups in types are not compared with what is there: who makes them knows which were made.
   // `version` other than 0: the type's version tag stands for what was found, which is then not kept alive.
-  bool AddTypeLookup(SourceId type_source, BorrowedRef name, BorrowedRef found_or_null, const UserLocation& where,
+  void AddTypeLookup(SourceId type_source, BorrowedRef name, BorrowedRef found_or_null, const UserLocation& where,
                      std::int64_t version = 0);
+  // `lookups` as a guard of kind kTypeLookups has them.
+  void AddTypeLookups(SourceId type_source, BorrowedRef lookups, const UserLocation& where, std::int64_t version);
   // Records dtype, device, layout, sizes, strides, requires_grad, key set, subclass … of a live tensor (see
   // leaf/tensor.h). A second call for the same source is ignored. False also where `tensor` is none.
   bool AddTensor(SourceId source, BorrowedRef tensor, const UserLocation& where);

@@ -80,14 +80,15 @@ bool GuardSet::AddLength(SourceId source, std::int64_t length, const UserLocatio
   return Add(source, GuardKind::kLength, nullptr, where, length);
 }
 
-bool GuardSet::AddTypeLookup(SourceId type_source, BorrowedRef name, BorrowedRef found_or_null,
+void GuardSet::AddTypeLookup(SourceId type_source, BorrowedRef name, BorrowedRef found_or_null,
                              const UserLocation& where, std::int64_t version) {
   Ref pair = Ref::Steal(found_or_null ? PyTuple_Pack(2, name.get(), found_or_null.get()) : PyTuple_Pack(1, name.get()));
-  if (!pair) {
-    PyErr_Clear();
-    return false;
-  }
-  return Add(type_source, GuardKind::kTypeLookup, pair, where, version);
+  guards_.push_back(Guard{type_source, GuardKind::kTypeLookup, std::move(pair), version, where});
+}
+
+void GuardSet::AddTypeLookups(SourceId type_source, BorrowedRef lookups, const UserLocation& where,
+                              std::int64_t version) {
+  guards_.push_back(Guard{type_source, GuardKind::kTypeLookups, Ref::Create(lookups.get()), version, where});
 }
 
 bool GuardSet::AddTensor(SourceId source, BorrowedRef tensor, const UserLocation& where) {

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "guards/immutable.h"
+#include "guards/slow_steps.h"
 #include "guards/text.h"
 
 namespace framefuse {
@@ -51,13 +52,12 @@ class ProgramBuilder {
   void EmitBlocks(SourceId source);
   void EmitRelations();
   void PadForLookAhead();
-  void FinishSlowSteps();
   void MakeQuickList();
   void FindAnchor();
 
   std::int32_t Block(SourceId source, BlockKind kind);
   std::int32_t FindBlock(SourceId source, BlockKind kind) const;
-  std::vector<Step>& StepsOf(std::int32_t group);
+  void Emit(std::int32_t group, const Step& step);
   bool IsKnownDict(SourceId source) const;
   bool FollowsFromObject(const Fact& fact) const;
   bool ImpliedByTensor(const Fact& fact) const;
@@ -73,7 +73,7 @@ class ProgramBuilder {
   std::vector<PyTypeObject*> type_of_;  // as a kTypeIs fact or the kind of source says; null: unknown
   std::vector<const TensorSpec*> tensor_of_;
   std::vector<std::array<std::int32_t, 3>> blocks_;  // by source and BlockKind; kAlways: none
-  std::vector<std::vector<Step>> slow_;              // by block
+  SlowSteps slow_;
 };
 
 void ProgramBuilder::Need(SourceId source) {
@@ -105,14 +105,12 @@ absl::Status ProgramBuilder::CollectFacts(absl::Span<const Guard> guards) {
   for (std::uint32_t i : InOrderOfSource(guards, sources_.size())) {
     const Guard& guard = guards[i];
     if (guard.source == kNoSource) continue;
-    absl::StatusOr<Fact> fact = MakeFact(guard);
-    if (!fact.ok()) {
-      return absl::InvalidArgumentError(std::string(fact.status().message()) + ": " +
+    if (absl::Status status = MakeFact(guard, &image_->facts.emplace_back()); !status.ok()) {
+      return absl::InvalidArgumentError(std::string(status.message()) + ": " +
                                         sources_.Print(guard.source, image_->slot_names));
     }
     Need(guard.source);
     if (IsRelation(guard.kind)) Need(static_cast<SourceId>(guard.aux));
-    image_->facts.push_back(*std::move(fact));
   }
   for (SourceId source : image_->overlap_sources) Need(source);
   for (const DistinctObjects& group : image_->distinct) {
@@ -129,9 +127,7 @@ absl::Status ProgramBuilder::MakeReads() {
   for (std::size_t i = 1; i < n; ++i) {
     if (!needed_[i]) continue;
     const Source& source = sources_[static_cast<SourceId>(i)];
-    absl::StatusOr<Read> read = MakeRead(source);
-    if (!read.ok()) return read.status();
-    image_->reads[i] = *std::move(read);
+    if (absl::Status status = MakeRead(source, &image_->reads[i]); !status.ok()) return status;
     image_->sources[i] = source;
     // A key that is a user's object must not live as long as the entry: only its text does.
     if (image_->reads[i].key != nullptr && image_->reads[i].key->key.weak()) {
@@ -184,11 +180,17 @@ void ProgramBuilder::ResolveConstantTypes() {
 // Many instances share one type, and each brings the same look-ups: one block a type.
 void ProgramBuilder::MergeTypeLookups() {
   absl::flat_hash_map<PyObject*, SourceId> first;
-  const auto canonical = [&](SourceId source) {
-    const Read& read = ReadOf(source);
-    if (read.kind != SourceKind::kConstant || !PyType_Check(read.constant.get().get())) return source;
-    return first.try_emplace(read.constant.get().get(), source).first->second;
-  };
+  std::vector<SourceId> first_of(image_->reads.size());
+  bool coincide = false;
+  for (std::size_t i = 1; i < first_of.size(); ++i) {
+    const Read& read = image_->reads[i];
+    first_of[i] = static_cast<SourceId>(i);
+    if (read.kind != SourceKind::kConstant || !PyType_Check(read.constant.get().get())) continue;
+    first_of[i] = first.try_emplace(read.constant.get().get(), first_of[i]).first->second;
+    coincide = coincide || first_of[i] != static_cast<SourceId>(i);
+  }
+  if (!coincide) return;
+  const auto canonical = [&](SourceId source) { return first_of[static_cast<std::size_t>(source)]; };
   for (Read& read : image_->reads) {
     if (read.kind == SourceKind::kTypeAttr) read.base = canonical(read.base);
   }
@@ -197,6 +199,7 @@ void ProgramBuilder::MergeTypeLookups() {
   std::vector<bool> dropped(facts.size());
   for (std::size_t i = 0; i < facts.size(); ++i) {
     Fact& fact = facts[i];
+    if (fact.kind == GuardKind::kTypeLookups) fact.source = canonical(fact.source);
     if (fact.kind != GuardKind::kTypeLookup) continue;
     fact.source = canonical(fact.source);
     const auto key = std::make_pair(fact.source, HashImmutable(fact.key.key.reference()));
@@ -216,8 +219,7 @@ void ProgramBuilder::MergeTypeLookups() {
 std::int32_t ProgramBuilder::Block(SourceId source, BlockKind kind) {
   std::int32_t& block = blocks_[static_cast<std::size_t>(source)][static_cast<std::size_t>(kind)];
   if (block == kAlways) {
-    block = static_cast<std::int32_t>(slow_.size());
-    slow_.emplace_back();
+    block = slow_.NewBlock();
   }
   return block;
 }
@@ -261,8 +263,12 @@ void ProgramBuilder::AssignGroups() {
   }
 }
 
-std::vector<Step>& ProgramBuilder::StepsOf(std::int32_t group) {
-  return group >= 0 ? slow_[static_cast<std::size_t>(group)] : image_->full;
+void ProgramBuilder::Emit(std::int32_t group, const Step& step) {
+  if (group >= 0) {
+    slow_.Add(group, step);
+  } else {
+    image_->full.push_back(step);
+  }
 }
 
 // True of facts that hold as long as the source's value is the same object.
@@ -307,7 +313,7 @@ void ProgramBuilder::EmitRead(SourceId source) {
   for (BlockKind kind : {BlockKind::kInstance, BlockKind::kItems, BlockKind::kType}) {
     if (FindBlock(source, kind) != kAlways) step.has_block_below = true;
   }
-  StepsOf(group).push_back(step);
+  Emit(group, step);
 }
 
 // The group whose steps check it; a container's block if it is decided by the container alone.
@@ -317,6 +323,7 @@ std::int32_t ProgramBuilder::GroupOfFact(const Fact& fact) {
     case GuardKind::kLacksAttr:
       return Block(fact.source, BlockKind::kInstance);
     case GuardKind::kTypeLookup:
+    case GuardKind::kTypeLookups:
       return Block(fact.source, BlockKind::kType);
     case GuardKind::kHasKey:
     case GuardKind::kLacksKey:
@@ -359,7 +366,7 @@ absl::Status ProgramBuilder::EmitFact(const Fact& fact) {
     step.op = StepOp::kFact;
     step.operand = &fact;
   }
-  StepsOf(group).push_back(step);
+  Emit(group, step);
   return absl::OkStatus();
 }
 
@@ -404,14 +411,6 @@ void ProgramBuilder::EmitRelations() {
     Step step;
     step.op = StepOp::kOverlap;
     image_->full.push_back(step);
-  }
-}
-
-void ProgramBuilder::FinishSlowSteps() {
-  for (const std::vector<Step>& steps : slow_) {
-    const auto begin = static_cast<std::int32_t>(image_->slow.size());
-    image_->slow.insert(image_->slow.end(), steps.begin(), steps.end());
-    image_->blocks.push_back({begin, static_cast<std::int32_t>(image_->slow.size())});
   }
 }
 
@@ -478,7 +477,7 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> ProgramBuilder::Build(absl::Span<c
     EmitBlocks(source);
   }
   EmitRelations();
-  FinishSlowSteps();
+  slow_.Finish(image_.get());
   MakeQuickList();
   FindAnchor();
   PadForLookAhead();

@@ -269,19 +269,18 @@ PyObject* ReadAbcToken() {
   return latest->get();
 }
 
-absl::StatusOr<Read> MakeRead(const Source& source) {
-  Read read;
-  read.kind = source.kind;
-  read.base = source.base;
-  read.index = source.index;
-  if (absl::Status status = ReadKey(source, &read); !status.ok()) return status;
+absl::Status MakeRead(const Source& source, Read* read) {
+  read->kind = source.kind;
+  read->base = source.base;
+  read->index = source.index;
+  if (absl::Status status = ReadKey(source, read); !status.ok()) return status;
   switch (source.kind) {
     case SourceKind::kConstant:
       if (!source.key) return Malformed("a constant source needs its object");
-      read.constant = Held::ForUse(source.key);
+      read->constant = Held::ForUse(source.key);
       break;
     case SourceKind::kCachedResult:
-      read.constant = Held::ForUse(source.key);
+      read->constant = Held::ForUse(source.key);
       break;
     case SourceKind::kSlotAttr: {
       if (!source.key || source.key.type() != &PyMemberDescr_Type)
@@ -289,22 +288,22 @@ absl::StatusOr<Read> MakeRead(const Source& source) {
       const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(source.key.get())->d_member;
       if (member->type != T_OBJECT_EX && member->type != T_OBJECT)
         return Malformed("a slot source needs an object member");
-      read.constant = Held::ForUse(reinterpret_cast<PyObject*>(PyDescr_TYPE(source.key.get())));
-      read.offset = member->offset;
+      read->constant = Held::ForUse(reinterpret_cast<PyObject*>(PyDescr_TYPE(source.key.get())));
+      read->offset = member->offset;
       break;
     }
     case SourceKind::kFunctionField:
-      read.field = FindField(kFunctionFields, source.key);
+      read->field = FindField(kFunctionFields, source.key);
       break;
     case SourceKind::kPartialField:
-      read.field = FindField(kPartialFields, source.key);
+      read->field = FindField(kPartialFields, source.key);
       break;
     default:
       break;
   }
   const bool needs_field = source.kind == SourceKind::kFunctionField || source.kind == SourceKind::kPartialField;
-  if (needs_field && read.field == ObjectField::kNone) return Malformed("no such field of a function or partial");
-  return read;
+  if (needs_field && read->field == ObjectField::kNone) return Malformed("no such field of a function or partial");
+  return absl::OkStatus();
 }
 
 PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, std::vector<Ref>* owned) {

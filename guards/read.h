@@ -48,7 +48,8 @@ struct Read {
   std::unique_ptr<DictKey> key;
 };
 
-absl::StatusOr<Read> MakeRead(const Source& source);
+// Into a new `read`.
+absl::Status MakeRead(const Source& source, Read* read);
 
 // abc's cache token: a C function without arguments gives it; one number is the same object while it lasts.
 PyObject* ReadAbcToken();

@@ -52,6 +52,7 @@ class Bytecode {
  private:
   friend std::unique_ptr<Bytecode> Decode(PyCodeObject* code);
   friend const Liveness& LivenessOf(PyCodeObject* code);
+  friend int LineOfUnit(PyCodeObject* code, int index);
   Bytecode();
 
  public:
@@ -66,6 +67,7 @@ class Bytecode {
   std::vector<std::int32_t> positions_;
   std::vector<ExceptionHandler> handlers_;
   std::unique_ptr<Liveness> liveness_;  // made when first asked for
+  std::vector<std::int32_t> lines_;     // of each unit; made when first asked for
 };
 
 // Decodes afresh; null with a Python error set (out of memory, malformed bytecode).

@@ -414,7 +414,6 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   using Place = std::pair<PyCodeObject*, int>;  // code and instruction
   std::vector<Place> origins_;                  // by origin id
   absl::flat_hash_map<Place, std::int32_t> origin_ids_;
-  absl::flat_hash_map<Place, int> lines_;
   Place here_place_;
   UserLocation here_;
   std::vector<RefOf<PyCodeObject>> noted_codes_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "guards/held.h"
 #include "guards/read.h"
@@ -27,16 +28,14 @@ bool IsStableSource(SourceKind kind) {
 
 }  // namespace
 
-// An instruction asks several times, and finding its line walks a table.
+// An instruction asks several times.
 const UserLocation& Capture::Here() {
   static const auto* nowhere = new UserLocation();
   if (top_ == nullptr) return *nowhere;
   const Place place(frame_ops::Code(top_->frame), top_->instruction);
   if (here_.code && place == here_place_) return here_;
-  const auto [line, added] = lines_.try_emplace(place, 0);
-  if (added) line->second = LineOf(place.first, place.second);
   here_place_ = place;
-  here_ = UserLocation{RefOf<PyCodeObject>::Create(place.first), line->second};
+  here_ = UserLocation{RefOf<PyCodeObject>::Create(place.first), LineOf(place.first, place.second)};
   return here_;
 }
 
@@ -359,17 +358,51 @@ bool IsCapturedFromC(BorrowedRef method) {
 }
 }  // namespace
 
-bool Capture::GuardProtocolMethods(PyTypeObject* type) {
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || guarded_protocols_.contains(type)) return true;
-  static const char* const kNames[] = {
-#define FF_PROTOCOL(name) #name,
+namespace {
+const std::vector<Ref>& ProtocolNames() {
+  static const auto* names = new std::vector<Ref>{
+#define FF_PROTOCOL(name) Ref::Steal(PyUnicode_InternFromString(#name)),
 #include "symbolic/capture/protocol_methods.def"
 #undef FF_PROTOCOL
   };
-  for (const char* name : kNames) {
-    if (IsCapturedFromC(LookupInType(type, name))) continue;
-    return BreakFalse(GraphBreakKind::kOpaqueObject,
-                      absl::StrCat("C code may call ", type->tp_name, ".", name, ", which is no function"));
+  return *names;
+}
+
+bool HasLocalClassInMro(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    if (IsLocalClass(PyTuple_GET_ITEM(type->tp_mro, i))) return true;
+  }
+  return false;
+}
+
+Ref TupleOf(absl::Span<PyObject* const> objects) {
+  Ref tuple = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(objects.size())));
+  for (std::size_t i = 0; tuple && i < objects.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(objects[i]));
+  }
+  return tuple;
+}
+}  // namespace
+
+// One guard for all names. Classes made in a function get one a name, which knows what must not be held.
+bool Capture::GuardProtocolMethods(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || guarded_protocols_.contains(type)) return true;
+  const bool one_by_one = HasLocalClassInMro(type);
+  const std::int64_t version = frame_ops::TypeVersion(type);
+  absl::InlinedVector<PyObject*, 128> names, objects, absent;
+  for (const Ref& name : ProtocolNames()) {
+    const BorrowedRef found = one_by_one ? LookupInType(type, name) : BorrowedRef(frame_ops::TypeLookup(type, name));
+    if (!IsCapturedFromC(found)) {
+      return BreakFalse(GraphBreakKind::kOpaqueObject,
+                        absl::StrCat("C code may call ", type->tp_name, ".", Utf8(name), ", which is no function"));
+    }
+    (found ? names : absent).push_back(name);
+    if (found) objects.push_back(found);
+  }
+  if (!one_by_one) {
+    const Ref found_names = TupleOf(names), found = TupleOf(objects), absent_names = TupleOf(absent);
+    const Ref lookups = Ref::Steal(PyTuple_Pack(3, found_names.get(), found.get(), absent_names.get()));
+    guards_.AddTypeLookups(ConstantSource(reinterpret_cast<PyObject*>(type)), lookups, Here(), version);
   }
   guarded_protocols_.insert(type);
   return true;

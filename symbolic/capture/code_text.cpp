@@ -2,6 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "frame_eval/bytecode/lines.h"
 #include "frame_eval/ref.h"
 
 namespace framefuse {
@@ -25,7 +26,7 @@ bool IsCellSlot(PyCodeObject* code, int slot) {
 std::string FileNameOf(PyCodeObject* code) { return Utf8(code->co_filename); }
 std::string NameOf(PyCodeObject* code) { return Utf8(code->co_name); }
 
-int LineOf(PyCodeObject* code, int instruction) { return PyCode_Addr2Line(code, instruction * 2); }
+int LineOf(PyCodeObject* code, int instruction) { return LineOfUnit(code, instruction); }
 
 namespace {
 

@@ -105,6 +105,8 @@ class DecodeTest(unittest.TestCase):
         self.assertEqual(previous, len(code.co_code) // 2)
         entries = [(e.start // 2, e.end // 2, e.target // 2, e.depth, e.lasti) for e in dis._parse_exception_table(code)]
         self.assertEqual(entries, evaluator.handlers(code))
+        lines = [line for start, end, line in code.co_lines() for _ in range(start, end, 2)]
+        self.assertEqual(lines, evaluator.lines(code))
 
     def test_standard_library(self):
         count = 0

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "frame_eval/bytecode/decode.h"
+#include "frame_eval/bytecode/lines.h"
 #include "frame_eval/bytecode/liveness.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "symbolic/evaluator/evaluator.h"
@@ -301,6 +302,19 @@ PyObject* HandlersOf(PyObject*, PyObject* code) {
   return list.release();
 }
 
+// The line of each code unit, None for none.
+PyObject* LinesOf(PyObject*, PyObject* object) {
+  if (!IsCode(object)) return nullptr;
+  auto* code = reinterpret_cast<PyCodeObject*>(object);
+  Ref list = Ref::Steal(PyList_New(0));
+  for (Py_ssize_t unit = 0; unit < Py_SIZE(code); ++unit) {
+    const int line = LineOfUnit(code, static_cast<int>(unit));
+    const Ref item = line < 0 ? Ref::Create(Py_None) : Ref::Steal(PyLong_FromLong(line));
+    if (!item || PyList_Append(list, item) != 0) return nullptr;
+  }
+  return list.release();
+}
+
 // {start: {live slots}}
 PyObject* LiveSlots(PyObject*, PyObject* object) {
   if (!IsCode(object)) return nullptr;
@@ -342,6 +356,7 @@ PyMethodDef methods[] = {
     {"stats", Stats, METH_NOARGS, "Instructions, frames and pauses since enable()."},
     {"decode", DecodeCode, METH_O, "The decoded instructions of a code object."},
     {"handlers", HandlersOf, METH_O, "The decoded exception table of a code object."},
+    {"lines", LinesOf, METH_O, "The line of each code unit."},
     {"live_slots", LiveSlots, METH_O, "The live slots before each instruction."},
     {"opcodes", Opcodes, METH_NOARGS, "This Python's opcodes and whether the evaluator executes them."},
     {nullptr, nullptr, 0, nullptr},

@@ -216,6 +216,18 @@ class Guards:
 
         return self._guard(source, "type_lookup", (name, *found), predicate)
 
+    def type_lookups(self, source, found, absent, version=0):
+        """`found`: name → what the type has."""
+
+        def predicate(cls):
+            if not isinstance(cls, type):
+                return False
+            own = {name: base.__dict__[name] for base in reversed(cls.__mro__) for name in base.__dict__}
+            return all(name in own and own[name] is value for name, value in found.items()) and not any(n in own for n in absent)
+
+        expected = (tuple(found), tuple(found.values()), tuple(absent))
+        return self._guard(source, "type_lookups", expected, predicate, version)
+
     def tensor(self, source, value):
         facts = tensor_facts(value)
         if any(guard[:2] == (source, "tensor") for guard in self.guards):

@@ -163,7 +163,10 @@ def guard_absence(rng, g, s, v):
         if name not in object.__getattribute__(v, "__dict__"):
             g.lacks_attr(s, name)
     if v in (Holder, Other) if isinstance(v, type) else False:
-        if hasattr(v, "shared"):
+        if rng.random() < 0.3:
+            found = {name: v.__dict__[name] for name in ("shared", "__init__") if name in v.__dict__}
+            g.type_lookups(s, found, [name for name in ("shared", "__call__") if name not in found])
+        elif hasattr(v, "shared"):
             g.type_lookup(s, "shared", v.__dict__["shared"])
         else:
             g.type_lookup(s, "shared")

@@ -10,6 +10,8 @@ import torch
 from description import ABSENT, Guards
 from subjects import check, instance, Plain, Point, Slotted, target
 
+import ff_guards_testing
+
 
 def outer_function(value):
     def inner(a=1, *, b=2):
@@ -212,6 +214,42 @@ def test_type_attributes():
     assert check(g, program, obj)
     obj.__class__ = Base
     assert not check(g, program, obj)
+
+
+def test_many_look_ups_of_a_type():
+    class Base:
+        def __len__(self):
+            return 0
+
+    class Derived(Base):
+        value = 1
+
+    def call(self):
+        return 2
+
+    for version in (0, ff_guards_testing.type_version(Derived)):
+        g = Guards(target, "x")
+        kind = g.type(g.local(0))
+        g.type_lookups(kind, {"__len__": Base.__len__, "value": 1}, ["__call__", "__iter__"], version)
+        program = g.build()
+        obj = Derived()
+        assert check(g, program, obj) and check(g, program, Derived())
+        assert not check(g, program, Base()) and not check(g, program, 3)
+        Derived.other = 1
+        assert check(g, program, obj)
+        Derived.__call__ = call
+        assert not check(g, program, obj)
+        assert "'__call__'" in program.explain(target, (obj,))
+        del Derived.__call__
+        assert check(g, program, obj)
+        old, Base.__len__ = Base.__len__, call
+        assert not check(g, program, obj)
+        Base.__len__ = old
+        assert check(g, program, obj)
+        del Derived.value
+        assert not check(g, program, obj)
+        Derived.value = 1
+        assert check(g, program, obj)
 
 
 # ---- guards on values

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "frame_eval/versions/frame_ops.h"
 #include "guards/guard.h"
 
 namespace framefuse {
@@ -23,9 +24,10 @@ constexpr std::array<std::string_view, 24> kSourceKinds = {
     "slot_attr",      "type",          "type_attr",         "item",
     "module_attr",    "default",       "kw_default",        "function_cell",
     "function_field", "method_self",   "method_function",   "tensor_grad"};
-constexpr std::array<std::string_view, 16> kGuardKinds = {
-    "type_is",    "identity",    "equals", "length",     "keys",         "has_key", "lacks_key", "lacks_attr",
-    "set_equals", "type_lookup", "tensor", "cell_empty", "global_state", "overlap", "null",      "same_as"};
+constexpr std::array<std::string_view, 17> kGuardKinds = {
+    "type_is",    "identity",     "equals",     "length",      "keys",         "has_key",
+    "lacks_key",  "lacks_attr",   "set_equals", "type_lookup", "type_lookups", "tensor",
+    "cell_empty", "global_state", "overlap",    "null",        "same_as"};
 
 struct Program {
   PyObject_HEAD GuardProgram* program;
@@ -249,6 +251,10 @@ PyObject* GuardCount(PyObject* self, PyObject*) {
   return PyLong_FromSize_t(reinterpret_cast<Program*>(self)->program->guard_count());
 }
 
+PyObject* TypeVersion(PyObject*, PyObject* type) {
+  return PyLong_FromUnsignedLong(frame_ops::TypeVersion(reinterpret_cast<PyTypeObject*>(type)));
+}
+
 PyMethodDef program_methods[] = {{"check", Check, METH_VARARGS, nullptr},
                                  {"explain", Explain, METH_VARARGS, nullptr},
                                  {"text", Text, METH_O, nullptr},
@@ -259,7 +265,9 @@ PyType_Slot program_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(Dealloc)}, {Py_tp_methods, program_methods}, {0, nullptr}};
 PyType_Spec program_spec = {"ff_guards_testing.Program", sizeof(Program), 0,
                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, program_slots};
-PyMethodDef module_methods[] = {{"build", Build, METH_VARARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyMethodDef module_methods[] = {{"build", Build, METH_VARARGS, nullptr},
+                                {"type_version", TypeVersion, METH_O, nullptr},
+                                {nullptr, nullptr, 0, nullptr}};
 PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT, "ff_guards_testing", nullptr, -1, module_methods, nullptr, nullptr, nullptr, nullptr};
 
