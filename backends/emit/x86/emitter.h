@@ -3,9 +3,9 @@
 // in half vectors), others 8; with AVX-512 twice as many, predicates being vectors there, too. Code is emitted in
 // sequences (straight lines: the prefix, segment part and body of a block). Registers are assigned within a sequence,
 // evicting the value whose next use is farthest; values that cross sequences live in stack slots, the most used ones of
-// a loop in fixed registers. xmm14, xmm15 and k2 are scratch of single operations, k1 is the tail. General registers:
-// rbx index, r15 inner extent, rbp caller's frame, rax rcx rdx scratch, the others buffer pointers. Owner:
-// backends/emit.
+// a loop in fixed registers. xmm14, xmm15 and k2 are scratch of single operations, k1 is the tail; zmm16 on are for
+// sequences whose values are all 512 bits wide, because many shorter forms cannot name them. General registers: rbx
+// index, r15 inner extent, rbp caller's frame, rax rcx rdx scratch, the others buffer pointers. Owner: backends/emit.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_X86_EMITTER_H_
 #define FRAMEFUSE_BACKENDS_EMIT_X86_EMITTER_H_
 
@@ -37,7 +37,7 @@ class Emitter : public Xbyak::CodeGenerator {
   using Level = kernel_ir::Level;
   using Sequence = std::vector<ValueId>;
 
-  static constexpr int kRegisters = 14;  // for values
+  static constexpr int kRegisters = 32;
   static constexpr int kScratch0 = 14, kScratch1 = 15;
 
   // Which copy of a loop body is emitted.
@@ -98,6 +98,10 @@ class Emitter : public Xbyak::CodeGenerator {
   void RunSequence(const Sequence& sequence, const Point& point);
   void BeginSequence(const Sequence& sequence);
   std::size_t NextUse(ValueId v) const;
+  // Which registers the code that comes is to have.
+  void ChooseRegisters(const Sequence& sequence);
+  bool IsForValues(int reg) const { return reg < kScratch0 || (reg > kScratch1 && many_); }
+  int ForValues() const { return many_ ? kRegisters - 2 : kScratch0; }
   int TakeRegister();
   void Bind(ValueId v, int reg);
   void Release(int reg);
@@ -186,6 +190,7 @@ class Emitter : public Xbyak::CodeGenerator {
   // the sequence being emitted
   std::vector<std::vector<std::size_t>> uses_;
   std::size_t position_ = 0;
+  bool many_ = false;  // registers past the scratch ones are taken
   std::vector<int> reg_of_;
   std::array<ValueId, kRegisters> owner_{};
   std::array<bool, kRegisters> pinned_{};

@@ -56,6 +56,7 @@ void Emitter::EmitLoop(const Block& block) {
   use_current_ = false;
   RunSequence(block.prefix, {});
   if (block.body.empty() && block.segment.empty()) return;
+  ChooseRegisters(block.body);
   const int unroll = ChooseUnroll(block);
   StartAccumulators(block, unroll);
   if (!kernel_.segments) {
@@ -222,7 +223,7 @@ int Emitter::ChooseUnroll(const Block& block) const {
   const auto size = block.body.size();
   const auto reductions = static_cast<int>(block.reductions.size());
   if (reductions == 0) return size <= 6 ? 4 : size <= 16 ? 2 : 1;
-  const int free = kRegisters - std::max(4, MaxPressure(block.body) + 1);
+  const int free = ForValues() - std::max(4, MaxPressure(block.body) + 1);
   for (int unroll : {4, 2}) {
     if (unroll * reductions <= std::min(free, 8) && static_cast<int>(size) * unroll <= 120) return unroll;
   }
@@ -231,7 +232,7 @@ int Emitter::ChooseUnroll(const Block& block) const {
 
 int Emitter::TakeFixed() {
   for (int r = kRegisters - 1; r >= 0; --r) {
-    if (fixed_[static_cast<std::size_t>(r)]) continue;
+    if (!IsForValues(r) || fixed_[static_cast<std::size_t>(r)]) continue;
     fixed_[static_cast<std::size_t>(r)] = true;
     return r;
   }
@@ -240,6 +241,7 @@ int Emitter::TakeFixed() {
 
 // Constants and uniform values that the loop uses most stay in registers.
 void Emitter::FixRegisters(const Block& block) {
+  ChooseRegisters(block.body);
   std::map<ValueId, int> weight;
   for (ValueId id : block.body) {
     const Inst& inst = kernel_[id];
@@ -253,7 +255,7 @@ void Emitter::FixRegisters(const Block& block) {
   std::vector<std::pair<int, ValueId>> order;
   for (const auto& [v, w] : weight) order.emplace_back(-w, v);
   std::sort(order.begin(), order.end());
-  int count = kRegisters - static_cast<int>(accumulator_.size()) - std::max(4, MaxPressure(block.body) + 2);
+  int count = ForValues() - static_cast<int>(accumulator_.size()) - std::max(4, MaxPressure(block.body) + 2);
   for (const auto& [w, v] : order) {
     if (count-- <= 0) break;
     fixed_reg_[v] = TakeFixed();
