@@ -15,9 +15,9 @@ class DriverEngine final : public Engine {
       c10::Device device, absl::Span<const KernelRequest> requests) override {
     return CompileKernels(device.index(), requests);
   }
-  absl::Status Launch(const CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned,
+  absl::Status Launch(const CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned, bool overlaps,
                       void* const* buffers) override {
-    return LaunchOn(kernel, prepared, aligned, buffers);
+    return LaunchOn(kernel, prepared, aligned, overlaps, buffers);
   }
 };
 

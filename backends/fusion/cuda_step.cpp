@@ -30,6 +30,14 @@ class CompiledStep : public Step {
   virtual void GiveUp(const absl::Status& why) const = 0;
 };
 
+absl::Status LaunchOn(c10::Device device, const CudaKernel& kernel, const emit::CudaLaunch& launch, bool aligned,
+                      void* const* buffers, CallState& call) {
+  const bool overlaps = call.kernel_on == device.index();
+  const absl::Status status = cuda::TheEngine().Launch(kernel, launch, aligned, overlaps, buffers);
+  if (!status.ok() || launch.blocks > 0) call.kernel_on = status.ok() ? device.index() : -1;
+  return status;
+}
+
 class CudaStep final : public CompiledStep {
  public:
   CudaStep(const ir::Graph& graph, std::string description, LoweredGroup lowered, std::int64_t nodes,
@@ -69,6 +77,7 @@ class CudaStep final : public CompiledStep {
     if (gave_up_.load(std::memory_order_relaxed)) return fallback_->Run(call);
     std::vector<std::pair<ValueId, at::Tensor>> replaced;
     operands_.Prepare(call, &replaced);
+    if (!replaced.empty()) call.kernel_on = -1;
     const at::Tensor temporaries = operands_.AllocateTemporaries();
     absl::Status status = absl::OkStatus();
     for (const OneKernel& k : kernels_) {
@@ -121,7 +130,7 @@ class CudaStep final : public CompiledStep {
     std::shared_ptr<const CudaKernel> kernel;
   };
 
-  absl::Status LaunchOne(const OneKernel& k, const CallState& call, const at::Tensor& temporaries) const {
+  absl::Status LaunchOne(const OneKernel& k, CallState& call, const at::Tensor& temporaries) const {
     std::array<void*, 80> buffers;
     operands_.FillPointers(call, k.lowered, temporaries, buffers.data());
     kernel_ir::LaunchShape own;
@@ -136,9 +145,8 @@ class CudaStep final : public CompiledStep {
       plain = *std::move(made);
       kernel = plain.get();
     }
-    cuda::Engine& engine = cuda::TheEngine();
-    if (k.fixed) return engine.Launch(*kernel, k.launch, aligned, buffers.data());
-    return engine.Launch(*kernel, emit::MakeCudaLaunch(kernel->ir, k.form, shape), aligned, buffers.data());
+    if (k.fixed) return LaunchOn(device_, *kernel, k.launch, aligned, buffers.data(), call);
+    return LaunchOn(device_, *kernel, emit::MakeCudaLaunch(kernel->ir, k.form, shape), aligned, buffers.data(), call);
   }
 
   // Made at the first call with buffers that are not aligned.
@@ -226,7 +234,8 @@ class CudaTableStep final : public CompiledStep {
         part.operands().FillPointers(call, part.Flat()->lowered, {}, pointers.data() + begin);
         aligned = aligned && emit::IsAligned(Kernel(), form_, part.Flat()->shape, pointers.data() + begin);
       }
-      status = cuda::TheEngine().Launch(*kernel_, launch, aligned, pointers.data());
+      if (!replaced.empty()) call.kernel_on = -1;
+      status = LaunchOn(device(), *kernel_, launch, aligned, pointers.data(), call);
       if (!status.ok()) break;
       *done = next;
     }

@@ -2,10 +2,12 @@
 #include "backends/fusion/group.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <optional>
 #include <queue>
 #include <set>
+#include <utility>
 
 #include "backends/fusion/pointwise.h"
 
@@ -27,15 +29,18 @@ class NodeSet {
  public:
   explicit NodeSet(std::size_t nodes) : words_((nodes + 63) / 64, 0) {}
   void Add(NodeIndex n) { words_[static_cast<std::size_t>(n) / 64] |= 1ull << (n % 64); }
+  void Remove(NodeIndex n) { words_[static_cast<std::size_t>(n) / 64] &= ~(1ull << (n % 64)); }
   bool Has(NodeIndex n) const { return words_[static_cast<std::size_t>(n) / 64] >> (n % 64) & 1; }
   void Join(const NodeSet& other) {
     for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
   }
-  bool Meets(const NodeSet& other) const {
+  bool Meets(const NodeSet& other) const { return FirstIn(other) != kNoNode; }
+  NodeIndex FirstIn(const NodeSet& other) const {
     for (std::size_t i = 0; i < words_.size(); ++i) {
-      if ((words_[i] & other.words_[i]) != 0) return true;
+      const std::uint64_t both = words_[i] & other.words_[i];
+      if (both != 0) return static_cast<NodeIndex>(i * 64) + std::countr_zero(both);
     }
-    return false;
+    return kNoNode;
   }
 
  private:
@@ -47,21 +52,29 @@ bool SameShape(const std::vector<Dim>& a, const std::vector<Dim>& b) { return a 
 class Grouper {
  public:
   explicit Grouper(const Graph& graph)
-      : g_(graph), definitions_(graph.Definitions()), group_of_(graph.nodes.size(), -1) {
+      : g_(graph),
+        definitions_(graph.Definitions()),
+        group_of_(graph.nodes.size(), -1),
+        in_company_(graph.nodes.size()) {
     users_.resize(graph.values.size());
     is_number_.assign(graph.values.size(), false);
     for (const ir::ConstantTensor& c : graph.constants) {
       is_number_[static_cast<std::size_t>(c.value)] = NumberConstant(graph, c.value).has_value();
     }
+    NodeIndex before = kNoNode;
     for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
       NodeSet& mine = ancestors_.emplace_back(g_.nodes.size());
-      ir::ForEachUse(g_.nodes[i], [&](ValueId v) {
-        users_[static_cast<std::size_t>(v)].push_back(static_cast<NodeIndex>(i));
-        const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+      const auto needs = [&](NodeIndex p) {
         if (p == kNoNode) return;
         mine.Add(p);
         mine.Join(ancestors_[static_cast<std::size_t>(p)]);
+      };
+      ir::ForEachUse(g_.nodes[i], [&](ValueId v) {
+        users_[static_cast<std::size_t>(v)].push_back(static_cast<NodeIndex>(i));
+        needs(definitions_[static_cast<std::size_t>(v)]);
       });
+      if (!KeepsOrder(g_.nodes[i])) continue;
+      needs(std::exchange(before, static_cast<NodeIndex>(i)));
     }
   }
 
@@ -77,6 +90,8 @@ class Grouper {
  private:
   const Node& node(NodeIndex n) const { return g_.nodes[static_cast<std::size_t>(n)]; }
   const ir::Value& value(ValueId v) const { return g_.value(v); }
+  // Effects and random numbers.
+  static bool KeepsOrder(const Node& n) { return n.op->has_side_effect() || n.op->is_random(); }
   // What a node reads from memory or from other nodes: numbers are in the kernel.
   template <typename F>
   void ForEachTensor(NodeIndex n, F f) const {
@@ -103,6 +118,7 @@ class Grouper {
     if (own.shape.size() > 8) return;
     group_of_[static_cast<std::size_t>(n)] = static_cast<int>(groups_.size());
     groups_.push_back(std::move(own));
+    above_.push_back(ancestors_[static_cast<std::size_t>(n)]);
     // Producers first, then groups that read the same tensors.
     std::vector<int> candidates;
     ForEachTensor(n, [&](ValueId v) {
@@ -134,6 +150,8 @@ class Grouper {
     std::optional<Group> merged = Combine(x, y);
     if (!merged || !IsLegal(*merged) || HasCycle(*merged)) return false;
     for (int& home : group_of_) home = home == b ? a : home;
+    for (NodeIndex n : merged->nodes) in_company_.Add(n);
+    above_[static_cast<std::size_t>(a)].Join(above_[static_cast<std::size_t>(b)]);
     groups_[static_cast<std::size_t>(b)].nodes.clear();
     groups_[static_cast<std::size_t>(a)] = *std::move(merged);
     return true;
@@ -222,36 +240,29 @@ class Grouper {
       ForEachTensor(n, [&](ValueId v) {
         const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
         if (p == kNoNode || inside.Has(p)) return;
-        // Through the other groups, too: all of a producer's group must be done before.
-        cycle = cycle || Reaches(inside, p);
+        cycle = cycle || Needs(p, inside);
       });
     }
     return cycle;
   }
 
-  bool Reaches(const NodeSet& inside, NodeIndex n) const {
-    std::vector<NodeIndex> open = {n};
-    std::set<int> seen_groups;
-    while (!open.empty()) {
-      const NodeIndex at = open.back();
-      open.pop_back();
-      if (inside.Has(at) || inside.Meets(ancestors_[static_cast<std::size_t>(at)])) return true;
-      // The other members of the groups on the way have ancestors of their own.
+  // Whether something of `those` must be done before node n. A group is done as a whole: what one of its nodes needs,
+  // the others' results wait for, however far up it is.
+  bool Needs(NodeIndex n, const NodeSet& those) const {
+    NodeSet needed = ancestors_[static_cast<std::size_t>(n)], open = in_company_;
+    needed.Add(n);
+    while (!needed.Meets(those)) {
+      const NodeIndex at = needed.FirstIn(open);
+      if (at == kNoNode) return false;
       const int group = group_of_[static_cast<std::size_t>(at)];
-      if (group >= 0 && seen_groups.insert(group).second) {
-        for (NodeIndex m : groups_[static_cast<std::size_t>(group)].nodes) {
-          if (m != at) open.push_back(m);
-          ir::ForEachUse(node(m), [&](ValueId v) {
-            const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
-            if (p != kNoNode && group_of_[static_cast<std::size_t>(p)] >= 0 &&
-                !seen_groups.contains(group_of_[static_cast<std::size_t>(p)])) {
-              open.push_back(p);
-            }
-          });
-        }
+      needed.Join(above_[static_cast<std::size_t>(group)]);
+      for (NodeIndex m : groups_[static_cast<std::size_t>(group)].nodes) {
+        if (group_of_[static_cast<std::size_t>(m)] != group) continue;  // a clone
+        needed.Add(m);
+        open.Remove(m);
       }
     }
-    return false;
+    return true;
   }
 
   // --- clones
@@ -334,7 +345,9 @@ class Grouper {
         if (!bigger.Contains(t)) bigger.nodes.push_back(t);
       }
       std::sort(bigger.nodes.begin(), bigger.nodes.end());
-      if (IsLegal(bigger)) *group = std::move(bigger);
+      if (!IsLegal(bigger)) continue;
+      for (NodeIndex t : tree) above_[static_cast<std::size_t>(index)].Join(ancestors_[static_cast<std::size_t>(t)]);
+      *group = std::move(bigger);
     }
   }
 
@@ -377,10 +390,9 @@ class Grouper {
         });
       }
     }
-    // Effects and random numbers keep their order.
     int before = -1;
     for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
-      if (!g_.nodes[i].op->has_side_effect() && !g_.nodes[i].op->is_random()) continue;
+      if (!KeepsOrder(g_.nodes[i])) continue;
       if (before >= 0 && unit_of[i] != before) {
         needs[static_cast<std::size_t>(unit_of[i])].insert(before);
         feeds[static_cast<std::size_t>(before)].insert(unit_of[i]);
@@ -413,6 +425,8 @@ class Grouper {
   std::vector<std::vector<NodeIndex>> users_;
   std::vector<bool> is_number_;  // by value
   std::vector<Group> groups_;
+  std::vector<NodeSet> above_;  // by group: the ancestors of its nodes
+  NodeSet in_company_;          // nodes whose group has others
 };
 
 }  // namespace

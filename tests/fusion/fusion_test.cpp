@@ -161,6 +161,20 @@ output %5 user
 )",
              {"aten.remainder.Scalar", "row: amax, sub, exp, sum, log, sub, nll_loss_forward",
               "row: ne, _to_copy, sum, sum, div", "aten.view", "aten.view"}},
+        Case{"a_cycle_by_way_of_another_group",  // the sine's group would wait for itself if the last sum were in it
+             R"(graph "g" functional
+input %0: f32[32, 32] argument
+input %1: f32[32, 32] argument
+%2: f32[32, 32] = aten.sin(%0)
+%3: f32[32, 32] = aten.mm(%2, %0)
+%4: f32[32, 32] = aten.exp(%1)
+%5: f32[32, 32] = aten.mul.Tensor(%3, %4)
+%6: f32[32, 32] = aten.mm(%4, %1)
+%7: f32[32, 32] = aten.add.Tensor(%6, %2, alpha=1)
+output %5 user
+output %7 user
+)",
+             {"pointwise: sin", "aten.mm", "pointwise: exp, mul", "aten.mm", "pointwise: add"}},
         Case{"functions_of_halves",
              R"(graph "g" functional
 input %0: bf16[33, 72] argument

@@ -58,6 +58,7 @@ void Emitter::ColumnRows(const Block& block, int rows) {
     }
     mov(Stack(row_slot_ + b * 8), rax);
   }
+  ChooseRegisters(block.body);
   for (ValueId id : block.reductions) accumulator_[{id, 0}] = TakeFixed();
   FixRegisters(block);
   const auto points = [&](bool tail) {

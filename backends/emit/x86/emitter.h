@@ -3,9 +3,9 @@
 // in half vectors), others 8; with AVX-512 twice as many, predicates being vectors there, too. Code is emitted in
 // sequences (straight lines: the prefix, segment part and body of a block). Registers are assigned within a sequence,
 // evicting the value whose next use is farthest; values that cross sequences live in stack slots, the most used ones of
-// a loop in fixed registers. xmm14, xmm15 and k2 are scratch of single operations, k1 is the tail. General registers:
-// rbx index, r15 inner extent, rbp caller's frame, rax rcx rdx scratch, the others buffer pointers. Owner:
-// backends/emit.
+// a loop in fixed registers. xmm14, xmm15 and k2 are scratch of single operations, k1 is the tail; zmm16 on are for
+// sequences whose values are all 512 bits wide, because many shorter forms cannot name them. General registers: rbx
+// index, r15 inner extent, rbp caller's frame, rax rcx rdx scratch, the others buffer pointers. Owner: backends/emit.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_X86_EMITTER_H_
 #define FRAMEFUSE_BACKENDS_EMIT_X86_EMITTER_H_
 
@@ -37,12 +37,12 @@ class Emitter : public Xbyak::CodeGenerator {
   using Level = kernel_ir::Level;
   using Sequence = std::vector<ValueId>;
 
-  static constexpr int kRegisters = 14;  // for values
+  static constexpr int kRegisters = 32;
   static constexpr int kScratch0 = 14, kScratch1 = 15;
 
   // Which copy of a loop body is emitted.
   struct Point {
-    int copy = 0;       // of the unrolled body
+    int copy = 0;       // of the body
     int row = 0;        // of the row block, in column kernels
     bool tail = false;  // fewer than lanes() points are left
   };
@@ -57,6 +57,10 @@ class Emitter : public Xbyak::CodeGenerator {
   struct Block {
     kernel_ir::BlockKind kind;
     Sequence prefix, segment, body, reductions;
+    // So many copies of the body, each for the points behind the other's, and their instructions in turn: a processor
+    // looks ahead over fewer than a long chain of dependent ones has.
+    int copies = 1;
+    Sequence interleaved;
   };
 
   // --- frame.cpp
@@ -73,8 +77,10 @@ class Emitter : public Xbyak::CodeGenerator {
 
   // --- loops.cpp
   void Partition();
+  void Interleave(Block* block);
+  ValueId CopyOf(ValueId id, int copy, const std::map<ValueId, ValueId>& copies);
   void EmitLoop(const Block& block);
-  void EmitVectorLoop(const Block& block, int unroll);
+  void EmitVectorLoop(const Block& block);
   void CountedLoop(int step, const std::function<void()>& body);
   void EmitTail(const std::function<void()>& body);
   void ReleaseFixed();
@@ -82,11 +88,11 @@ class Emitter : public Xbyak::CodeGenerator {
   void LoadTailMasks();
   void AssignPointers(const Block& block);
   void AdvanceSegment(const Block& block);
-  int ChooseUnroll(const Block& block) const;
+  int ChooseCopies(const Block& block) const;
   int MaxPressure(const Sequence& sequence) const;
   void FixRegisters(const Block& block);
-  void StartAccumulators(const Block& block, int unroll);
-  void FinishAccumulators(const Block& block, int unroll);
+  void StartAccumulators(const Block& block);
+  void FinishAccumulators(const Block& block);
   void EmitReduce(ValueId id, const Point& point);
   void HorizontalReduce(const Inst& inst, int reg);
   // --- column.cpp
@@ -98,6 +104,10 @@ class Emitter : public Xbyak::CodeGenerator {
   void RunSequence(const Sequence& sequence, const Point& point);
   void BeginSequence(const Sequence& sequence);
   std::size_t NextUse(ValueId v) const;
+  // Which registers the code that comes is to have.
+  void ChooseRegisters(const Sequence& sequence);
+  bool IsForValues(int reg) const { return reg < kScratch0 || (reg > kScratch1 && many_); }
+  int ForValues() const { return many_ ? kRegisters - 2 : kScratch0; }
   int TakeRegister();
   void Bind(ValueId v, int reg);
   void Release(int reg);
@@ -171,13 +181,19 @@ class Emitter : public Xbyak::CodeGenerator {
   std::uint64_t IdentityBits(const Inst& inst) const;
   void Move(const Xbyak::Xmm& to, const Xbyak::Operand& from);
 
-  const kernel_ir::Kernel& kernel_;
+  const kernel_ir::Kernel& given_;
+  kernel_ir::Kernel kernel_;  // and copies of instructions
   const kernel_ir::SizesLayout layout_;
   std::vector<Level> levels_;
   const bool evex_;
   const bool wide_;  // elements of 64 bits
   const int lanes_;
   std::vector<Block> blocks_;
+  struct Copy {
+    ValueId of;
+    int number;
+  };
+  std::map<ValueId, Copy> copies_;
   std::vector<int> sequence_of_;  // of the defining sequence
   std::vector<bool> crosses_;     // used in another sequence than its own
   std::vector<int> home_;         // stack offset, -1 none yet
@@ -186,6 +202,7 @@ class Emitter : public Xbyak::CodeGenerator {
   // the sequence being emitted
   std::vector<std::vector<std::size_t>> uses_;
   std::size_t position_ = 0;
+  bool many_ = false;  // registers past the scratch ones are taken
   std::vector<int> reg_of_;
   std::array<ValueId, kRegisters> owner_{};
   std::array<bool, kRegisters> pinned_{};

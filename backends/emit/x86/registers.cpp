@@ -33,12 +33,25 @@ void Emitter::BeginSequence(const Sequence& sequence) {
   }
 }
 
+void Emitter::ChooseRegisters(const Sequence& sequence) {
+  const auto is_wide = [&](ValueId v) { return kernel_ir::Is64Bit(kernel_[v].type); };
+  many_ = evex_ && !wide_;
+  for (ValueId id : sequence) {
+    many_ = many_ && !is_wide(id);
+    for (int a = 0; a < Arity(kernel_[id].op); ++a)
+      many_ = many_ && !is_wide(kernel_[id].args[static_cast<std::size_t>(a)]);
+  }
+}
+
 void Emitter::RunSequence(const Sequence& sequence, const Point& point) {
+  ChooseRegisters(sequence);
   BeginSequence(sequence);
   for (position_ = 0; position_ < sequence.size(); ++position_) {
     const ValueId id = sequence[position_];
     pinned_.fill(false);
-    EmitInst(id, point);
+    Point own = point;
+    if (const auto copy = copies_.find(id); copy != copies_.end()) own.copy = copy->second.number;
+    EmitInst(id, own);
     ReleaseDead(kernel_[id]);
     const int reg = reg_of_[index(id)];
     if (reg < 0) continue;
@@ -66,7 +79,7 @@ int Emitter::TakeRegister() {
   std::size_t farthest = 0;
   for (int r = 0; r < kRegisters; ++r) {
     const auto i = static_cast<std::size_t>(r);
-    if (fixed_[i] || pinned_[i]) continue;
+    if (!IsForValues(r) || fixed_[i] || pinned_[i]) continue;
     if (owner_[i] == kNoValue) return r;
     const std::size_t next = NextUse(owner_[i]);
     if (best < 0 || next > farthest) best = r, farthest = next;
