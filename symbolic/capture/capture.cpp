@@ -27,6 +27,17 @@ bool IsGeneratorCode(PyCodeObject* code) {
   return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
 }
 
+// A frame that was unwound keeps nothing alive, also where a traceback keeps the frame.
+void DropSlots(frame_ops::Frame* frame) {
+  PyObject** slots = frame_ops::Slots(frame);
+  const int live = frame_ops::SlotCount(frame_ops::Code(frame)) + frame_ops::StackDepth(frame);
+  for (int i = 0; i < live; ++i) Py_CLEAR(slots[i]);
+}
+
+bool IsFinaliser(PyCodeObject* code) { return PyUnicode_CompareWithASCIIString(code->co_name, "__del__") == 0; }
+
+}  // namespace
+
 GraphBreakKind BreakKindOf(const tracing::TensorBreak& b) {
   switch (b.kind) {
     case tracing::BreakKind::kDataDependent:
@@ -44,17 +55,6 @@ GraphBreakKind BreakKindOf(const tracing::TensorBreak& b) {
   }
   return GraphBreakKind::kUnsupportedOperator;
 }
-
-// A frame that was unwound keeps nothing alive, also where a traceback keeps the frame.
-void DropSlots(frame_ops::Frame* frame) {
-  PyObject** slots = frame_ops::Slots(frame);
-  const int live = frame_ops::SlotCount(frame_ops::Code(frame)) + frame_ops::StackDepth(frame);
-  for (int i = 0; i < live; ++i) Py_CLEAR(slots[i]);
-}
-
-bool IsFinaliser(PyCodeObject* code) { return PyUnicode_CompareWithASCIIString(code->co_name, "__del__") == 0; }
-
-}  // namespace
 
 Capture::Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options)
     : thread_(thread), real_frame_(real_frame), options_(options), guards_(&sources_), fx_(options.fx) {

@@ -52,6 +52,8 @@ struct CaptureOptions {
   std::int64_t break_at = -1;  // testing: force a break before this instruction of the attempt, counted from 0
 };
 
+GraphBreakKind BreakKindOf(const tracing::TensorBreak& b);
+
 class Capture final : public Protocols, public FrameHandler, public tracing::OriginProvider {
  public:
   Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options);

@@ -157,7 +157,11 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   if (build_graph) {
     absl::StatusOr<tracing::TracedGraph> graph = capture.CloseGraph(outputs);
     if (IsGraphBreak(graph.status())) return graph.status();
-    if (!graph.ok()) return MakeGraphBreak(GraphBreakKind::kTensorMutation, graph.status().message().data());
+    if (!graph.ok()) {
+      const std::optional<tracing::TensorBreak>& pending = capture.tracer().PendingBreak();
+      return MakeGraphBreak(pending ? BreakKindOf(*pending) : GraphBreakKind::kTensorMutation,
+                            std::string(graph.status().message()));
+    }
     closed.graph = *std::move(graph);
     for (const tracing::GradientEffect& g : closed.graph.gradient_effects) {
       const SourceId tensor = capture.tensor_inputs()[static_cast<std::size_t>(g.input_index)].source;

@@ -72,6 +72,11 @@ std::int64_t CurrentBackwardSequence() {
   return node == nullptr ? -1 : static_cast<std::int64_t>(node->sequence_nr());
 }
 
+std::string CurrentBackwardName() {
+  auto node = torch::autograd::get_current_node();
+  return node == nullptr ? std::string() : node->name();
+}
+
 std::int64_t LastForwardSequence() { return static_cast<std::int64_t>(at::sequence_number::peek()) - 1; }
 
 bool HasGradientHooks(const at::Tensor& t) {

@@ -18,6 +18,7 @@ std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const 
 // Sequence number of the node that the engine runs on this thread, -1 if none: it equals the one that the
 // forward operator got.
 std::int64_t CurrentBackwardSequence();
+std::string CurrentBackwardName();  // of the node that the engine runs; empty: none
 // Sequence number that the last autograd node of this thread got.
 std::int64_t LastForwardSequence();
 // Hooks that run when a gradient reaches the tensor.

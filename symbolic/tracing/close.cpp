@@ -316,6 +316,7 @@ class Closing {
     }
     PyEval_RestoreThread(thread);
     recorder_.phase = ir::Phase::kForward;
+    if (error.empty() && recorder_.expects_comparison()) error = "it depends on the values of a tensor";
     if (error.empty() && WritesMemoryOfEarlier(forward_nodes, forward_values)) {
       error = "a backward function writes to a tensor that it was given";
     }
@@ -324,7 +325,7 @@ class Closing {
     graph_.nodes.resize(forward_nodes);
     tangent_values_.clear();
     if (recorder_.pending_break()) {
-      return absl::FailedPreconditionError(recorder_.pending_break()->context + ": " +
+      return absl::FailedPreconditionError("in the backward pass, " + recorder_.pending_break()->context + ": " +
                                            recorder_.pending_break()->explanation);
     }
     if (error.find("backward through the graph a second time") != std::string::npos) return absl::AbortedError(error);

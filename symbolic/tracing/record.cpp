@@ -1,5 +1,9 @@
 // Recorder::Record: from an operator call on fakes to a node and fake results.
 #include <ATen/ops/_neg_view.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/logical_or.h>
 #include <ATen/ops/neg.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -129,9 +133,22 @@ void Recorder::Record(const c10::OperatorHandle& handle, torch::jit::Stack* stac
     traits.decomposition.callBoxed(handle, c10::DispatchKeySet(), stack);
     return;
   }
+  if (expects_comparison()) return CompareWithNans(traits, stack);
   if (has_negated_) ResolveNegated(traits, stack);
   if (traits.special != nullptr && traits.special(*this, handle, stack)) return;
   RecordPlain(traits, stack);
+}
+
+void Recorder::CompareWithNans(const OpTraits& traits, torch::jit::Stack* stack) {
+  const ir::ValueId expected = std::exchange(expected_comparison_, ir::kNoValue);
+  const bool compares = traits.op->name() == "aten.eq.Tensor";
+  const at::Tensor other = compares ? torch::jit::pop(*stack).toTensor() : at::Tensor();
+  const FakeImpl* fake = compares ? AsFake(other) : nullptr;
+  if (fake == nullptr || fake->value() != expected) {
+    Break(BreakKind::kDataDependent, traits, "the backward pass depends on the values of a tensor");
+  }
+  const at::Tensor self = torch::jit::pop(*stack).toTensor();
+  stack->emplace_back(at::logical_or(at::eq(self, other), at::logical_and(at::isnan(self), at::isnan(other))));
 }
 
 // Torch lets copies and factories see negated views; kernels of a graph read memory as it is.

@@ -62,6 +62,9 @@ class Recorder {
   std::int32_t (*origin_callback)(void*) = nullptr;
   void* origin_context = nullptr;
 
+  // The next operator compares a tensor with `value`, and a NaN is to equal a NaN.
+  void ExpectComparison(ir::ValueId value) { expected_comparison_ = value; }
+  bool expects_comparison() const { return expected_comparison_ != ir::kNoValue; }
   void NoteNegated() { has_negated_ = true; }
   // A value for `t`, or a break if it is neither a fake of this recording, nor registered, nor a number.
   ir::ValueId ValueOf(const at::Tensor& t, const OpTraits& traits);
@@ -119,6 +122,7 @@ class Recorder {
   void DescribeResults(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, const torch::jit::Stack& results,
                        Prepared* prepared, Outputs* outputs);
   void Emit(const OpTraits& traits, Prepared* prepared, const Outputs& outputs, torch::jit::Stack* stack);
+  void CompareWithNans(const OpTraits& traits, torch::jit::Stack* stack);
   void ResolveNegated(const OpTraits& traits, torch::jit::Stack* stack);
   at::Tensor EmitOutput(const OutputMeta& meta, c10::ArrayRef<c10::IValue> args, const Prepared& prepared);
   ir::ValueId NumberConstant(const at::Tensor& wrapped);
@@ -129,6 +133,7 @@ class Recorder {
   ir::ValueId composite_first_value_ = -1;  // made by the composite kernel that is being inferred; -1: none is
   std::optional<TensorBreak> pending_break_;
   std::string error_;
+  ir::ValueId expected_comparison_ = ir::kNoValue;
   bool has_negated_ = false;  // a fake with the negative bit was made
   absl::flat_hash_map<c10::TensorImpl*, ir::ValueId> constants_;
   absl::flat_hash_map<c10::TensorImpl*, at::Tensor> constant_fakes_;

@@ -3,7 +3,9 @@
 #include <ATen/core/enum_tag.h>
 
 #include <unordered_map>
+#include <unordered_set>
 
+#include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
@@ -21,6 +23,30 @@ c10::IValue& ArgumentOf(const c10::OperatorHandle& handle, Stack* stack, std::si
 
 bool BreakOnData(Recorder& recorder, const c10::OperatorHandle& handle, Stack*) {
   recorder.Break(BreakKind::kDataDependent, TraitsOf(handle), "the result depends on the values of a tensor");
+}
+
+// The backward of max(), min() and median() gives each element that equals the result its part. On the CPU its formula
+// asks whether the result is NaN, to compare with isnan then: here it is told no, and its comparison becomes one that
+// holds for both.
+ir::ValueId ResultAskedAbout(Recorder& recorder, const at::Tensor& question) {
+  static const auto* nodes =
+      new std::unordered_set<std::string>{"MaxBackward1", "MinBackward1", "MedianBackward0", "NanmedianBackward0"};
+  const FakeImpl* fake = AsFake(question);
+  const auto& recorded = recorder.graph().nodes;
+  if (fake == nullptr || recorded.empty() || nodes->count(CurrentBackwardName()) == 0) return ir::kNoValue;
+  const ir::Node& last = recorded.back();
+  if (last.op->name() != "aten.isnan" || last.outputs[0] != fake->value()) return ir::kNoValue;
+  ir::ValueId result = ir::kNoValue;
+  ir::ForEachValue(last.args[0], [&](ir::ValueId v) { result = v; });
+  return result;
+}
+
+bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  const ir::ValueId result = ResultAskedAbout(recorder, ArgumentOf(handle, stack, 0).toTensor());
+  if (result == ir::kNoValue) return BreakOnData(recorder, handle, stack);
+  recorder.ExpectComparison(result);
+  stack->back() = c10::Scalar(false);
+  return true;
 }
 
 bool BreakOnMetadata(Recorder& recorder, const c10::OperatorHandle& handle, Stack*) {
@@ -139,7 +165,7 @@ bool Index(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) 
 
 SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle) {
   static const auto* table = new std::unordered_map<std::string, SpecialFn>{
-      {"aten::_local_scalar_dense", BreakOnData},
+      {"aten::_local_scalar_dense", LocalScalar},
       {"aten::nonzero", BreakOnData},
       {"aten::equal", BreakOnData},
       {"aten::is_nonzero", BreakOnData},

@@ -485,3 +485,12 @@ def saved_tensor_hooks():
             return x.exp() * x
 
     return Case(f, leaf(), observe=log)
+
+
+@program
+def extremes_and_their_ties():
+    def f(x):
+        hidden = torch.where(x > 1.5, x, x * float("nan"))
+        return (x - x.max()).exp().sum() + x.min() * x.median(), torch.stack([x, x]).max(), hidden.max()
+
+    return Case(f, leaf())
