@@ -17,6 +17,7 @@ constexpr std::size_t kMinSavedBlocks = 8;
 // An instance's dict pointer lies before the object, its type after the reference count.
 void PrefetchObject(PyObject* object) {
   constexpr std::uintptr_t kDictPointer = 24;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): there may be no object
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(object) - kDictPointer));
   __builtin_prefetch(&object->ob_type);
 }
@@ -51,6 +52,7 @@ struct CompiledProgram::Run {
   template <bool kQuick>
   Result Versioned(std::int32_t block, std::uint64_t tag);
   bool Overlap();
+  bool Relation(const Step& step, PyObject* object);
 };
 
 template <bool kQuick>
@@ -131,6 +133,23 @@ bool CompiledProgram::Run::Overlap() {
   return program.overlap_.Check(ranges);
 }
 
+// A fact about several values, or about none.
+bool CompiledProgram::Run::Relation(const Step& step, PyObject* object) {
+  PyObject* const* const objects = memory.objects.data();
+  switch (step.op) {
+    case StepOp::kSameAs:
+      return object == objects[step.index];
+    case StepOp::kDistinctFrom:
+      return object != objects[step.index];
+    case StepOp::kDistinct:
+      return program.distinct_.Check(image.distinct[static_cast<std::size_t>(step.index)], objects);
+    case StepOp::kGlobalState:
+      return ReadGlobalState() == image.global_state;
+    default:
+      return Overlap();
+  }
+}
+
 // kMain: the steps are `full` or `quick`, which can be read beyond their end; each then starts the cache misses of a
 // step to come.
 template <bool kQuick, bool kMain>
@@ -177,22 +196,8 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
         if (object == nullptr || !PyType_Check(object)) return Result::kFails;
         result = Versioned<kQuick>(step->index, frame_ops::TypeVersion(reinterpret_cast<PyTypeObject*>(object)));
         break;
-      case StepOp::kSameAs:
-        if (object != objects[step->index]) return Result::kFails;
-        break;
-      case StepOp::kDistinctFrom:
-        if (object == objects[step->index]) return Result::kFails;
-        break;
-      case StepOp::kDistinct: {
-        const DistinctObjects& group = image.distinct[static_cast<std::size_t>(step->index)];
-        if (!program.distinct_.Check(group, objects)) return Result::kFails;
-        break;
-      }
-      case StepOp::kGlobalState:
-        if (!(ReadGlobalState() == image.global_state)) return Result::kFails;
-        break;
-      case StepOp::kOverlap:
-        if (!Overlap()) return Result::kFails;
+      default:
+        if (!Relation(*step, object)) return Result::kFails;
         break;
     }
     if (result != Result::kHolds) return result;

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <memory>
+#include <string_view>
+#include <typeinfo>
 #include <utility>
 
 namespace framefuse {
@@ -12,36 +14,76 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-class QuietHook final : public autograd::FunctionPreHook {
+// The backward pass in which a hook is passed over where no gradient has arrived.
+class Silence {
  public:
-  explicit QuietHook(std::unique_ptr<autograd::FunctionPreHook> hook) : hook_(std::move(hook)) {}
-
-  void SilenceIn(int graph_task) { silent_in_ = graph_task; }
-
-  autograd::variable_list operator()(const autograd::variable_list& gradients) override {
+  void In(int graph_task) { graph_task_ = graph_task; }
+  bool Covers(const autograd::variable_list& gradients) const {
     const bool reached = gradients.empty() || gradients[0].defined();
-    if (!reached && silent_in_ == autograd::get_current_graph_task_id()) return gradients;
-    return (*hook_)(gradients);
+    return !reached && graph_task_ == autograd::get_current_graph_task_id();
   }
 
+ private:
+  std::atomic<int> graph_task_ = -1;  // a leaf of another device accumulates on another thread
+};
+
+class QuietPreHook final : public autograd::FunctionPreHook {
+ public:
+  using Hook = autograd::FunctionPreHook;
+  explicit QuietPreHook(std::unique_ptr<Hook> hook) : hook_(std::move(hook)) {}
+  autograd::variable_list operator()(const autograd::variable_list& gradients) override {
+    return silence.Covers(gradients) ? gradients : (*hook_)(gradients);
+  }
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const override { hook_->compiled_args(args); }
 
+  Silence silence;
+
  private:
-  std::unique_ptr<autograd::FunctionPreHook> hook_;
-  std::atomic<int> silent_in_ = -1;  // a leaf of another device accumulates on another thread
+  std::unique_ptr<Hook> hook_;
 };
+
+class QuietPostHook final : public autograd::FunctionPostHook {
+ public:
+  using Hook = autograd::FunctionPostHook;
+  explicit QuietPostHook(std::unique_ptr<Hook> hook) : hook_(std::move(hook)) {}
+  autograd::variable_list operator()(const autograd::variable_list& outputs,
+                                     const autograd::variable_list& gradients) override {
+    return silence.Covers(gradients) ? outputs : (*hook_)(outputs, gradients);
+  }
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const override { hook_->compiled_args(args); }
+
+  Silence silence;
+
+ private:
+  std::unique_ptr<Hook> hook_;
+};
+
+template <typename Quiet>
+void SilenceIn(int graph_task, std::unique_ptr<typename Quiet::Hook>& hook) {
+  auto* quiet = dynamic_cast<Quiet*>(hook.get());
+  if (quiet == nullptr) {
+    auto made = std::make_unique<Quiet>(std::move(hook));
+    quiet = made.get();
+    hook = std::move(made);
+  }
+  quiet->silence.In(graph_task);
+}
+
+// Others than Python's are known by their address to who put them there (DistributedDataParallel), and stay as they
+// are.
+bool IsOfPython(const autograd::FunctionPostHook& hook) {
+  const std::string_view type = typeid(hook).name();
+  return type == typeid(QuietPostHook).name() || type.find("PyFunctionPostHook") != std::string_view::npos;
+}
 
 }  // namespace
 
 void SilenceHooks(autograd::Node& leaf) {
-  for (std::unique_ptr<autograd::FunctionPreHook>& hook : leaf.tensor_pre_hooks()) {
-    auto* quiet = dynamic_cast<QuietHook*>(hook.get());
-    if (quiet == nullptr) {
-      auto made = std::make_unique<QuietHook>(std::move(hook));
-      quiet = made.get();
-      hook = std::move(made);
-    }
-    quiet->SilenceIn(autograd::get_current_graph_task_id());
+  const int graph_task = autograd::get_current_graph_task_id();
+  for (auto& hook : leaf.tensor_pre_hooks()) SilenceIn<QuietPreHook>(graph_task, hook);
+  for (auto& hook : leaf.pre_hooks()) SilenceIn<QuietPreHook>(graph_task, hook);
+  for (auto& hook : leaf.post_hooks()) {
+    if (IsOfPython(*hook)) SilenceIn<QuietPostHook>(graph_task, hook);
   }
 }
 

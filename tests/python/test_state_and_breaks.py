@@ -371,3 +371,30 @@ def test_a_hook_put_on_a_leaf_after_the_forward_runs_only_where_the_leaf_is_reac
     assert not seen and w.grad is None and x.grad.tolist() == [2] * 3
     second.sum().backward()
     assert len(seen) == 1 and seen[0].tolist() == [3] * 3 and w.grad.tolist() == [30] * 3
+
+
+def hooks_on_a_leafs_node(f):
+    """What the hooks on the node that accumulates w's gradient see: a pass that does not reach w, one that does, and one
+    that reaches it by another way than f, with a hook removed and another put on in between."""
+    x, w = (torch.ones(3, requires_grad=True) for _ in range(2))
+    first, second = f(x, w)
+    node = w.view_as(w).grad_fn.next_functions[0][0]
+    seen = []
+    node.register_prehook(lambda gradients: seen.append(("pre", gradients[0].tolist())))
+    handle = node.register_hook(lambda inputs, outputs: seen.append(("post", outputs[0].tolist())))
+    first.sum().backward(retain_graph=True)
+    seen.append(w.grad)
+    second.sum().backward(retain_graph=True)
+    handle.remove()
+    node.register_hook(lambda inputs, outputs: seen.append(("again", outputs[0].tolist())))
+    (first.sum() + (w * 5).sum()).backward(retain_graph=True)
+    first.sum().backward()
+    return seen, x.grad.tolist(), w.grad.tolist()
+
+
+def test_hooks_put_on_a_leafs_node_after_the_forward_run_only_where_the_leaf_is_reached():
+    def f(x, w):
+        return x * 2, w * 3
+
+    expected = hooks_on_a_leafs_node(f)
+    assert hooks_on_a_leafs_node(framefuse.compile(f, backend="aten", fullgraph=True)) == expected
