@@ -76,7 +76,7 @@ void Emitter::EmitCall(ValueId id) {
   }
   SpillAll();
   vzeroupper();
-  mov(rdi, reinterpret_cast<std::size_t>(&inst));
+  mov(rdi, reinterpret_cast<std::size_t>(&given_[id]));  // which outlives the code
   lea(rsi, ptr[rsp + lane_buffer_]);
   mov(rax, reinterpret_cast<std::size_t>(CalleeFor(from, wide && !wide_ ? 4 : lanes_, lane_bytes_)));
   call(rax);

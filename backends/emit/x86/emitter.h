@@ -42,7 +42,7 @@ class Emitter : public Xbyak::CodeGenerator {
 
   // Which copy of a loop body is emitted.
   struct Point {
-    int copy = 0;       // of the unrolled body
+    int copy = 0;       // of the body
     int row = 0;        // of the row block, in column kernels
     bool tail = false;  // fewer than lanes() points are left
   };
@@ -57,6 +57,10 @@ class Emitter : public Xbyak::CodeGenerator {
   struct Block {
     kernel_ir::BlockKind kind;
     Sequence prefix, segment, body, reductions;
+    // So many copies of the body, each for the points behind the other's, and their instructions in turn: a processor
+    // looks ahead over fewer than a long chain of dependent ones has.
+    int copies = 1;
+    Sequence interleaved;
   };
 
   // --- frame.cpp
@@ -73,8 +77,10 @@ class Emitter : public Xbyak::CodeGenerator {
 
   // --- loops.cpp
   void Partition();
+  void Interleave(Block* block);
+  ValueId CopyOf(ValueId id, int copy, const std::map<ValueId, ValueId>& copies);
   void EmitLoop(const Block& block);
-  void EmitVectorLoop(const Block& block, int unroll);
+  void EmitVectorLoop(const Block& block);
   void CountedLoop(int step, const std::function<void()>& body);
   void EmitTail(const std::function<void()>& body);
   void ReleaseFixed();
@@ -82,11 +88,11 @@ class Emitter : public Xbyak::CodeGenerator {
   void LoadTailMasks();
   void AssignPointers(const Block& block);
   void AdvanceSegment(const Block& block);
-  int ChooseUnroll(const Block& block) const;
+  int ChooseCopies(const Block& block) const;
   int MaxPressure(const Sequence& sequence) const;
   void FixRegisters(const Block& block);
-  void StartAccumulators(const Block& block, int unroll);
-  void FinishAccumulators(const Block& block, int unroll);
+  void StartAccumulators(const Block& block);
+  void FinishAccumulators(const Block& block);
   void EmitReduce(ValueId id, const Point& point);
   void HorizontalReduce(const Inst& inst, int reg);
   // --- column.cpp
@@ -175,13 +181,19 @@ class Emitter : public Xbyak::CodeGenerator {
   std::uint64_t IdentityBits(const Inst& inst) const;
   void Move(const Xbyak::Xmm& to, const Xbyak::Operand& from);
 
-  const kernel_ir::Kernel& kernel_;
+  const kernel_ir::Kernel& given_;
+  kernel_ir::Kernel kernel_;  // and copies of instructions
   const kernel_ir::SizesLayout layout_;
   std::vector<Level> levels_;
   const bool evex_;
   const bool wide_;  // elements of 64 bits
   const int lanes_;
   std::vector<Block> blocks_;
+  struct Copy {
+    ValueId of;
+    int number;
+  };
+  std::map<ValueId, Copy> copies_;
   std::vector<int> sequence_of_;  // of the defining sequence
   std::vector<bool> crosses_;     // used in another sequence than its own
   std::vector<int> home_;         // stack offset, -1 none yet

@@ -11,6 +11,7 @@ using kernel_ir::Skeleton;
 
 Emitter::Emitter(const kernel_ir::Kernel& kernel, bool evex, void* buffer, std::size_t capacity)
     : Xbyak::CodeGenerator(capacity, buffer),
+      given_(kernel),
       kernel_(kernel),
       layout_(kernel),
       levels_(kernel_ir::ComputeLevels(kernel)),

@@ -1,4 +1,4 @@
-// Blocks of a row: prefix, segments, unrolled vector loops, tails, reductions. See emitter.h. Owner: backends/emit.
+// Blocks of a row: prefix, segments, vector loops of interleaved copies, tails, reductions. See emitter.h. Owner: backends/emit.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -14,12 +14,16 @@ using kernel_ir::OpClass;
 using kernel_ir::SizesLayout;
 using kernel_ir::Skeleton;
 
+namespace {
+constexpr int kMostLive = 60, kMostCode = 640;  // of the copies of a body: values at once, instructions
+}
+
 // Puts each instruction in the sequence of its level and finds the values that cross sequences.
 void Emitter::Partition() {
   const bool column = kernel_.skeleton == Skeleton::kColumn;
   int next = 0;
   for (const kernel_ir::Block& block : kernel_.blocks) {
-    Block& out = blocks_.emplace_back(Block{block.kind, {}, {}, {}, {}});
+    Block& out = blocks_.emplace_back(Block{block.kind, {}, {}, {}, {}, 1, {}});
     for (ValueId id : block.code) {
       const Level level = levels_[index(id)];
       int part = 2;
@@ -49,6 +53,40 @@ void Emitter::Partition() {
       }
     }
   }
+  if (column) return;
+  for (Block& block : blocks_) Interleave(&block);
+}
+
+Emitter::ValueId Emitter::CopyOf(ValueId id, int copy, const std::map<ValueId, ValueId>& copies) {
+  Inst inst = kernel_[id];
+  for (ValueId& arg : inst.args) {
+    if (const auto own = copies.find(arg); own != copies.end()) arg = own->second;
+  }
+  const auto made = static_cast<ValueId>(kernel_.insts.size());
+  copies_[made] = {id, copy};
+  kernel_.insts.push_back(inst);
+  levels_.push_back(levels_[index(id)]);
+  sequence_of_.push_back(sequence_of_[index(id)]);
+  crosses_.push_back(false);
+  home_.push_back(-1);
+  home_valid_.push_back(false);
+  uses_.emplace_back();
+  reg_of_.push_back(-1);
+  return made;
+}
+
+void Emitter::Interleave(Block* block) {
+  ChooseRegisters(block->body);
+  block->copies = ChooseCopies(*block);
+  if (block->copies == 1) return;
+  std::vector<std::map<ValueId, ValueId>> copies(static_cast<std::size_t>(block->copies));
+  for (ValueId id : block->body) {
+    block->interleaved.push_back(id);
+    for (int copy = 1; copy < block->copies; ++copy) {
+      auto& own = copies[static_cast<std::size_t>(copy)];
+      block->interleaved.push_back(own[id] = CopyOf(id, copy, own));
+    }
+  }
 }
 
 void Emitter::EmitLoop(const Block& block) {
@@ -57,11 +95,10 @@ void Emitter::EmitLoop(const Block& block) {
   RunSequence(block.prefix, {});
   if (block.body.empty() && block.segment.empty()) return;
   ChooseRegisters(block.body);
-  const int unroll = ChooseUnroll(block);
-  StartAccumulators(block, unroll);
+  StartAccumulators(block);
   if (!kernel_.segments) {
     AssignPointers(block);
-    EmitVectorLoop(block, unroll);
+    EmitVectorLoop(block);
   } else {
     Xbyak::Label top, done;
     for (int p = 0; p < pointers_; ++p) {
@@ -77,7 +114,7 @@ void Emitter::EmitLoop(const Block& block) {
     use_current_ = true;
     RunSequence(block.segment, {});
     AssignPointers(block);
-    EmitVectorLoop(block, unroll);
+    EmitVectorLoop(block);
     AdvanceSegment(block);
     sub(Stack(frame::kSegment), 1);
     jg(top);
@@ -85,7 +122,7 @@ void Emitter::EmitLoop(const Block& block) {
     use_current_ = false;
   }
   pointer_.clear();
-  FinishAccumulators(block, unroll);
+  FinishAccumulators(block);
 }
 
 void Emitter::AssignPointers(const Block& block) {
@@ -130,14 +167,10 @@ void Emitter::AdvanceSegment(const Block& block) {
   }
 }
 
-void Emitter::EmitVectorLoop(const Block& block, int unroll) {
+void Emitter::EmitVectorLoop(const Block& block) {
   FixRegisters(block);
   xor_(ebx, ebx);
-  if (unroll > 1) {
-    CountedLoop(lanes_ * unroll, [&] {
-      for (int copy = 0; copy < unroll; ++copy) RunSequence(block.body, {copy, 0, false});
-    });
-  }
+  if (block.copies > 1) CountedLoop(lanes_ * block.copies, [&] { RunSequence(block.interleaved, {}); });
   CountedLoop(lanes_, [&] { RunSequence(block.body, {}); });
   EmitTail([&] { RunSequence(block.body, {0, 0, true}); });
   ReleaseFixed();
@@ -218,14 +251,14 @@ int Emitter::MaxPressure(const Sequence& sequence) const {
   return most;
 }
 
-int Emitter::ChooseUnroll(const Block& block) const {
-  if (block.kind == BlockKind::kOnce || NeedsCall(block.body)) return 1;
-  const auto size = block.body.size();
-  const auto reductions = static_cast<int>(block.reductions.size());
-  if (reductions == 0) return size <= 6 ? 4 : size <= 16 ? 2 : 1;
-  const int free = ForValues() - std::max(4, MaxPressure(block.body) + 1);
-  for (int unroll : {4, 2}) {
-    if (unroll * reductions <= std::min(free, 8) && static_cast<int>(size) * unroll <= 120) return unroll;
+// How many copies of the body a loop has. They spill more than one would, and are quicker all the same.
+int Emitter::ChooseCopies(const Block& block) const {
+  if (block.kind == BlockKind::kOnce || block.body.empty() || NeedsCall(block.body)) return 1;
+  const auto size = static_cast<int>(block.body.size()), reductions = static_cast<int>(block.reductions.size());
+  const int live = MaxPressure(block.body) + 1, accumulators = std::min(ForValues() - std::max(4, live), 8);
+  for (int copies : {4, 2}) {
+    if (reductions > 0 && copies * reductions > accumulators) continue;
+    if (copies * live <= kMostLive && copies * size <= kMostCode) return copies;
   }
   return 1;
 }
@@ -255,7 +288,8 @@ void Emitter::FixRegisters(const Block& block) {
   std::vector<std::pair<int, ValueId>> order;
   for (const auto& [v, w] : weight) order.emplace_back(-w, v);
   std::sort(order.begin(), order.end());
-  int count = ForValues() - static_cast<int>(accumulator_.size()) - std::max(4, MaxPressure(block.body) + 2);
+  const Sequence& body = block.interleaved.empty() ? block.body : block.interleaved;
+  int count = ForValues() - static_cast<int>(accumulator_.size()) - std::max(4, MaxPressure(body) + 2);
   for (const auto& [w, v] : order) {
     if (count-- <= 0) break;
     fixed_reg_[v] = TakeFixed();
@@ -274,10 +308,10 @@ void Emitter::ReleaseFixed() {
   fixed_reg_.clear();
 }
 
-void Emitter::StartAccumulators(const Block& block, int unroll) {
+void Emitter::StartAccumulators(const Block& block) {
   for (ValueId id : block.reductions) {
     const Type type = kernel_[id].type;
-    for (int copy = 0; copy < unroll; ++copy) {
+    for (int copy = 0; copy < block.copies; ++copy) {
       const int reg = TakeFixed();
       accumulator_[{id, copy}] = reg;
       Move(Vector(reg, type), Pool(IdentityBits(kernel_[id]), kernel_ir::Is64Bit(type), Bits(type)));
@@ -285,11 +319,11 @@ void Emitter::StartAccumulators(const Block& block, int unroll) {
   }
 }
 
-void Emitter::FinishAccumulators(const Block& block, int unroll) {
+void Emitter::FinishAccumulators(const Block& block) {
   for (ValueId id : block.reductions) {
     const Inst& inst = kernel_[id];
     const int first = accumulator_[{id, 0}];
-    for (int half = unroll / 2; half > 0; half /= 2) {
+    for (int half = block.copies / 2; half > 0; half /= 2) {
       for (int copy = 0; copy < half; ++copy) {
         const Xbyak::Xmm a = Vector(accumulator_[{id, copy}], inst.type);
         Combine(inst.op, inst.type, a, a, Vector(accumulator_[{id, copy + half}], inst.type));
@@ -305,7 +339,8 @@ void Emitter::FinishAccumulators(const Block& block, int unroll) {
 
 void Emitter::EmitReduce(ValueId id, const Point& point) {
   const Inst& inst = kernel_[id];
-  const Xbyak::Xmm acc = Vector(accumulator_[{id, point.copy}], inst.type);
+  const auto copy = copies_.find(id);
+  const Xbyak::Xmm acc = Vector(accumulator_[{copy == copies_.end() ? id : copy->second.of, point.copy}], inst.type);
   if (!point.tail) return Combine(inst.op, inst.type, acc, acc, Any(inst.args[0]).get());
   // Lanes past the end take the identity.
   const bool wide = kernel_ir::Is64Bit(inst.type);

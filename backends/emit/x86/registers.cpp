@@ -49,7 +49,9 @@ void Emitter::RunSequence(const Sequence& sequence, const Point& point) {
   for (position_ = 0; position_ < sequence.size(); ++position_) {
     const ValueId id = sequence[position_];
     pinned_.fill(false);
-    EmitInst(id, point);
+    Point own = point;
+    if (const auto copy = copies_.find(id); copy != copies_.end()) own.copy = copy->second.number;
+    EmitInst(id, own);
     ReleaseDead(kernel_[id]);
     const int reg = reg_of_[index(id)];
     if (reg < 0) continue;
