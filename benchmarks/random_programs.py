@@ -153,14 +153,16 @@ def check_program(seed, device):
         got = run_program(framefuse.compile(function, backend="fuse"), program.inputs, train)
     kernels, _ = kernels_in(records)
     compiling = sum(nvrtc_ms(text) for _, text in records) / 1e3
-    eager, got = run_program(function, program.inputs, train), [t.cpu() for t in got]
+    eager, got = ([t.cpu() for t in results] for results in (run_program(function, program.inputs, train), got))
     wide = [t.cpu().double() for t in program.inputs]
     exact = run_program(function, wide, train)
     if [(t.shape, t.dtype) for t in got] != [(t.shape, t.dtype) for t in eager]:
         return "shapes or types", program.source, kernels, math.inf, compiling
     largest = 0.0
-    for i, (g, x, allowed) in enumerate(zip(got, exact, allowed_errors(function, wide, train, exact, program.outputs, dtype, seed))):
-        error = (g.double() - x).abs().max().item()
+    for i, (g, e, x, allowed) in enumerate(zip(got, eager, exact, allowed_errors(function, wide, train, exact, program.outputs, dtype, seed))):
+        error, own = (g.double() - x).abs(), (e.double() - x).abs()
+        # Where eager's rounding decides a comparison in another way than fp64, both ways are right.
+        error = torch.where((own > allowed) & own.isfinite(), error - own, error).max().item()
         if math.isnan(error) and torch.equal(g.isnan(), x.isnan()):
             continue
         if not error <= allowed:

@@ -180,6 +180,8 @@ def same(a, b, exact=True):
         return a is None and b is None
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
+    if a.dtype == torch.complex32:
+        a, b = a.to(torch.complex64), b.to(torch.complex64)
     if exact:
         return torch.equal(torch.nan_to_num(a.detach()), torch.nan_to_num(b.detach()))
     return torch.allclose(a.detach(), b.detach(), rtol=1e-5, atol=1e-6, equal_nan=True)

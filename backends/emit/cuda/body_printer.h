@@ -66,7 +66,8 @@ class BodyPrinter {
   bool IsElement(ValueId id) const { return level(id) == Level::kElement || IsReduce(id); }
 
   void Signature() {
-    Line(absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", f_.threads, ") ", name_,
+    const std::string resident = f_.resident > 0 ? absl::StrCat(", ", f_.resident) : "";
+    Line(absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", f_.threads, resident, ") ", name_,
                       "(const __grid_constant__ Args<", k_.buffers.size() * static_cast<std::size_t>(f_.tensors), ", ",
                       at_.count(), "> a) {"));
     depth_ = 1;

@@ -17,6 +17,9 @@ using kernel_ir::Skeleton;
 
 constexpr std::int64_t kMostRegisters = 64;  // that a row's chunks may take
 constexpr std::int64_t kMostChunks = 4, kGoodChunks = 2;
+// What a kernel needs that only reduces rows, and how many of them its blocks may hold for others to have room.
+constexpr std::int64_t kHeldRegisters = 16, kReduceRegisters = 48, kAllRegisters = 65536;
+constexpr int kReduceCode = 48;  // weight of one that keeps to that
 constexpr int kMostCode = 800;   // weight of what is unrolled
 constexpr int kShortCode = 240;  // that waits for memory
 constexpr std::int64_t kWantedBlocks = 132 * 4;
@@ -133,6 +136,11 @@ void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, CudaFor
     form->row_threads = all <= 128 ? 32 : all <= 2048 ? 128 : 512;
   }
   form->threads = form->row_threads == 32 ? 128 : form->row_threads;
+  // Between its reductions such a kernel reads nothing: other blocks have to.
+  const bool few = form->chunks * ChunkRegisters(k, shape, form->vector) <= kHeldRegisters && Weight(k) <= kReduceCode;
+  if (form->full && few && !WritesVectors(k)) {
+    form->resident = static_cast<int>(kAllRegisters / kReduceRegisters / form->threads);
+  }
 }
 
 std::int64_t Divisor(std::int64_t d, bool narrow) {

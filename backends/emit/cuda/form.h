@@ -22,6 +22,7 @@ struct CudaForm {
   int row_threads = 1;  // row kernels: threads that share a row, 32 or all of the block
   int chunks = 0;       // row kernels: vectors of a row that a thread keeps in registers; 0: walks and computes again
   int segments = 1;     // of a row, each held in so many of the chunks
+  int resident = 0;     // blocks that a processor is to hold at a time; 0: as many as it can
   int unroll = 1;       // exact pointwise and column kernels: vectors whose loads are issued together
   int tensors = 1;      // flat pointwise kernels: how many tensors one launch takes, each its own row of the grid
   bool narrow = false;  // the units of the grid fit 31 bits

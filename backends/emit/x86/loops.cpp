@@ -1,4 +1,5 @@
-// Blocks of a row: prefix, segments, vector loops of interleaved copies, tails, reductions. See emitter.h. Owner: backends/emit.
+// Blocks of a row: prefix, segments, vector loops of interleaved copies, tails, reductions. See emitter.h.
+// Owner: backends/emit.
 #include <algorithm>
 #include <map>
 #include <set>
