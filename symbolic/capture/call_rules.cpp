@@ -287,6 +287,11 @@ bool IsTorchCode(PyCodeObject* code) {
   return StartsWith(FileOf(code), *folder);
 }
 
+bool IsTypingCode(PyCodeObject* code) {
+  const std::string_view file = FileOf(code);
+  return file.ends_with("/typing_extensions.py") || (file.ends_with("/typing.py") && IsSkippedCode(code));
+}
+
 bool IsSkippedCode(PyCodeObject* code) {
   static const std::string* stdlib = new std::string(FolderOf("os"));
   static const std::string* own = new std::string(FolderOf("framefuse"));

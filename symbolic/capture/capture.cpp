@@ -249,7 +249,9 @@ void Capture::PrepareFrameSlots(Activation& act, const ExpectedCall& call) {
 }
 
 bool Capture::BelongsToTorchLeaf(frame_ops::Frame* frame) const {
-  return leaf_depth_ > 0 && IsTorchCode(frame_ops::Code(frame));
+  // What torch says of its types in a leaf computes nothing that the program sees.
+  PyCodeObject* code = frame_ops::Code(frame);
+  return leaf_depth_ > 0 && (IsTorchCode(code) || IsTypingCode(code));
 }
 
 // ---------------------------------------------------------------- breaks and stops

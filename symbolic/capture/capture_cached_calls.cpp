@@ -36,11 +36,12 @@ bool HasPlainKey(BorrowedRef arg) {
 
 // Whether the innermost frame that is not the standard library's is torch's.
 bool Capture::IsForTorch() const {
-  const auto found = std::find_if(frames_.rbegin(), frames_.rend(), [](const FrameRecord& frame) {
-    PyCodeObject* code = frame_ops::Code(frame.activation->frame);
-    return IsTorchCode(code) || !IsSkippedCode(code);
-  });
-  return found != frames_.rend() && IsTorchCode(frame_ops::Code(found->activation->frame));
+  for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame) {
+    PyCodeObject* code = frame_ops::Code(frame->activation->frame);
+    if (IsTorchCode(code)) return true;
+    if (!IsSkippedCode(code)) return false;
+  }
+  return false;
 }
 
 // An argument as the cache's key has it, or null with a break: guarded by value, or by identity where that is its hash.
