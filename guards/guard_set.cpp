@@ -52,6 +52,9 @@ struct GuardEqual {
 
 }  // namespace
 
+// Of a small model.
+constexpr std::size_t kExpectedGuards = 256;
+
 struct GuardSet::State {
   explicit State(const std::vector<Guard>* guards) : index(0, GuardHash(), GuardEqual{guards}) {}
   std::vector<TensorSpec> specs;
@@ -64,7 +67,11 @@ struct GuardSet::State {
   absl::flat_hash_set<IndexedGuard, GuardHash, GuardEqual> index;
 };
 
-GuardSet::GuardSet(SourceTable* sources) : sources_(sources), state_(std::make_unique<State>(&guards_)) {}
+GuardSet::GuardSet(SourceTable* sources) : sources_(sources), state_(std::make_unique<State>(&guards_)) {
+  guards_.reserve(kExpectedGuards);
+  state_->index.reserve(kExpectedGuards);
+}
+
 GuardSet::~GuardSet() = default;
 
 bool GuardSet::Add(SourceId source, GuardKind kind, BorrowedRef expected, const UserLocation& where, std::int64_t aux) {

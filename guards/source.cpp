@@ -31,7 +31,11 @@ bool SourceTable::KeyEqual::operator()(const Key& a, const Key& b) const {
   return a.kind == SourceKind::kConstant ? a.key.get() == b.key.get() : SameImmutable(a.key, b.key);
 }
 
-SourceTable::SourceTable() : sources_(1) {}
+SourceTable::SourceTable() : sources_(1) {
+  constexpr std::size_t kExpected = 256;  // of a small model
+  sources_.reserve(kExpected);
+  index_.reserve(kExpected);
+}
 
 SourceId SourceTable::Intern(SourceKind kind, SourceId base, std::int32_t index, BorrowedRef key) {
   auto [it, added] = index_.try_emplace(Key{kind, base, index, Ref::Create(key.get())}, size());

@@ -35,10 +35,16 @@ Ref LinesOf(PyObject* file) {
   static PyObject* const known = PyDict_New();
   PyObject* found = PyDict_GetItemWithError(known, file);
   if (found != nullptr) return Ref::Create(found);
-  Ref linecache = Ref::Steal(PyImport_ImportModule("linecache"));
-  Ref cache = linecache ? Ref::Steal(PyObject_GetAttrString(linecache, "cache")) : Ref();
+  static PyObject* const linecache = PyImport_ImportModule("linecache");
+  Ref cache = linecache != nullptr ? Ref::Steal(PyObject_GetAttrString(linecache, "cache")) : Ref();
   if (!cache || !PyDict_CheckExact(cache.get())) return Ref();
-  const bool was_cached = PyDict_Contains(cache, file) == 1;
+  PyObject* const entry = PyDict_GetItemWithError(cache, file);
+  const bool was_cached = entry != nullptr;
+  // (size, time, lines, path); a shorter one is lazy.
+  if (was_cached && PyTuple_Check(entry) && PyTuple_GET_SIZE(entry) == 4 &&
+      PyList_CheckExact(PyTuple_GET_ITEM(entry, 2))) {
+    return Ref::Create(PyTuple_GET_ITEM(entry, 2));
+  }
   Ref lines = Ref::Steal(PyObject_CallMethod(linecache, "getlines", "O", file));
   if (!was_cached && PyDict_Contains(cache, file) == 1) PyDict_DelItem(cache, file);
   if (!lines || !PyList_CheckExact(lines.get())) return Ref();

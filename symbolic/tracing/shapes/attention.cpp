@@ -1,4 +1,5 @@
-// Scaled dot product attention on the CPU, whose CUDA variants go to torch's meta kernels, and the encoder layer in one.
+// Scaled dot product attention on the CPU, whose CUDA variants go to torch's meta kernels, and the encoder layer in
+// one.
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
