@@ -10,7 +10,8 @@ Parts; the first three have their own time limits (--ops-seconds, --fuzz-seconds
   bench  the list of kernels at --rows × --columns: error, time beside eager, the --peers (torch.compile in these modes) and a copy of as
          many bytes, and whether generated kernels ran at all. The floor of a row is the copy, or the time that its exponentials,
          reciprocals and roots take at the rate that a chain of exponentials was measured to reach, if that is longer.
-  compile  how long NVRTC takes for the list's kernels: each graph three times with an empty cache, nothing else between them.
+  compile  how long NVRTC takes for the list's kernels: each graph three times, without our cache and NVRTC's own (12.9 and later have
+         one on disk, which answers the second time that it is given a text, in another process, too), nothing else between them.
 One JSON row a case goes to --out as it is made; failures are rows with "ok": false, and do not end the run.
 """
 
@@ -365,6 +366,8 @@ def main():
     parser.add_argument("--peers", type=lambda text: [p for p in text.split(",") if p], default=["inductor"],
                         help=f"with commas between them, of {', '.join(MODES)}; or none")
     args = parser.parse_args()
+    if "compile" in args.parts:
+        os.environ["CUDA_CACHE_DISABLE"] = "1"  # before the driver and NVRTC look
     torch.manual_seed(args.seed)
     rows = Rows(args.out)
     device = torch.cuda.get_device_name() if args.device == "cuda" else "cpu"

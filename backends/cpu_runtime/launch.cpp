@@ -21,8 +21,9 @@ namespace {
 
 constexpr std::int64_t kGrain = 16 * 1024;  // elements a thread should have at least
 constexpr std::int64_t kPanel = 256;        // columns of a unit of a column reduction
-constexpr std::int64_t kTileRows = 64,
-                       kTileColumns = 256;  // of a transposed tile: long rows, each has a cost of its own
+// Of a transposed tile: long rows, each has a cost of its own; and several lines of a column, whose pages are far from
+// each other. Where the whole is in the second cache one line will do, and the tile stays in the first.
+constexpr std::int64_t kTileRows = 64, kTileColumns = 256, kLine = 64, kCached = 512 << 10;
 
 // Scratch memory of a thread; grows, and is reused by all kernels.
 char* ThreadScratch(std::size_t bytes) {
@@ -184,26 +185,34 @@ void Launch::RunColumnUnit(void* const* buffers, std::int64_t batch, std::int64_
   kernel_->Call(a.args.data(), 0, rows);
 }
 
+std::int64_t Launch::TileRows() const {
+  int largest = 1;
+  for (const kernel_ir::Buffer& b : kernel_->ir().buffers) {
+    if (b.inner == Inner::kTransposed) largest = std::max(largest, ElementSize(b.dtype));
+  }
+  return rows_ * shape_.inner * largest <= kCached ? std::min(kTileRows, kLine / largest) : kTileRows;
+}
+
 void Launch::RunTransposed(void* const* buffers) const {
-  const std::int64_t down = (rows_ + kTileRows - 1) / kTileRows;
+  const std::int64_t tall = TileRows(), down = (rows_ + tall - 1) / tall;
   std::int64_t columns = kTileColumns, across = 0;
   const auto tiles = [&] { return batches_ * down * (across = (shape_.inner + columns - 1) / columns); };
   while (tiles() < at::get_num_threads() && columns > kTileRows) columns /= 2;
-  Parallel(tiles(), kTileRows * columns, [&](std::int64_t begin, std::int64_t end) {
+  Parallel(tiles(), tall * columns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t unit = begin; unit < end; ++unit) {
-      RunTile(buffers, unit / across / down, unit / across % down * kTileRows, unit % across * columns, columns);
+      RunTile(buffers, unit / across / down, unit / across % down * tall, tall, unit % across * columns, columns);
     }
   });
 }
 
-void Launch::RunTile(void* const* buffers, std::int64_t batch, std::int64_t row, std::int64_t column,
+void Launch::RunTile(void* const* buffers, std::int64_t batch, std::int64_t row, std::int64_t tall, std::int64_t column,
                      std::int64_t width) const {
   const Kernel& ir = kernel_->ir();
   const SizesLayout layout(ir);
-  const std::int64_t rows = std::min(kTileRows, rows_ - row), columns = std::min(width, shape_.inner - column);
+  const std::int64_t rows = std::min(tall, rows_ - row), columns = std::min(width, shape_.inner - column);
   std::vector<std::int64_t> own = sizes_;
   own[SizesLayout::kInner] = columns;
-  const auto tile_bytes = static_cast<std::size_t>(kTileRows * (width * 8 + 64));
+  const auto tile_bytes = static_cast<std::size_t>(tall * (width * 8 + 64));
   const auto scratch_bytes = static_cast<std::size_t>(scratch_rows_ * scratch_bytes_);
   // Behind the arguments' scratch rows; whole cache lines, as vectors of 512 bits want them.
   char* tiles = ThreadScratch(scratch_bytes + tile_bytes * ir.buffers.size()) + scratch_bytes;

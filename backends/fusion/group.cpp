@@ -22,25 +22,32 @@ using ir::Node;
 using ir::NodeIndex;
 using ir::ValueId;
 
-constexpr std::size_t kMostNodes = 160, kMostReductions = 5, kMostBuffers = 32;
+constexpr std::size_t kMostNodes = 160, kMostReductions = 5;
+constexpr std::ptrdiff_t kMostBuffers = 32;
 
 // Set of nodes as words.
 class NodeSet {
  public:
   explicit NodeSet(std::size_t nodes) : words_((nodes + 63) / 64, 0) {}
   void Add(NodeIndex n) { words_[static_cast<std::size_t>(n) / 64] |= 1ull << (n % 64); }
-  void Remove(NodeIndex n) { words_[static_cast<std::size_t>(n) / 64] &= ~(1ull << (n % 64)); }
   bool Has(NodeIndex n) const { return words_[static_cast<std::size_t>(n) / 64] >> (n % 64) & 1; }
   void Join(const NodeSet& other) {
     for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
   }
-  bool Meets(const NodeSet& other) const { return FirstIn(other) != kNoNode; }
-  NodeIndex FirstIn(const NodeSet& other) const {
+  bool Meets(const NodeSet& other) const {
     for (std::size_t i = 0; i < words_.size(); ++i) {
-      const std::uint64_t both = words_[i] & other.words_[i];
-      if (both != 0) return static_cast<NodeIndex>(i * 64) + std::countr_zero(both);
+      if ((words_[i] & other.words_[i]) != 0) return true;
     }
-    return kNoNode;
+    return false;
+  }
+  // What both have; `f` may add to this set.
+  template <typename F>
+  void ForEachIn(const NodeSet& other, F f) const {
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      for (std::uint64_t both = words_[i] & other.words_[i]; both != 0; both &= both - 1) {
+        f(static_cast<NodeIndex>(i * 64) + std::countr_zero(both));
+      }
+    }
   }
 
  private:
@@ -61,8 +68,15 @@ class Grouper {
     for (const ir::ConstantTensor& c : graph.constants) {
       is_number_[static_cast<std::size_t>(c.value)] = NumberConstant(graph, c.value).has_value();
     }
+    is_output_.assign(graph.values.size(), false);
+    for (const ir::Output& o : graph.outputs) {
+      if (o.value != kNoValue) is_output_[static_cast<std::size_t>(o.value)] = true;
+    }
     NodeIndex before = kNoNode;
     for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      ReductionForm form;
+      const bool reduction = IsReduction(g_, g_.nodes[i], &form);
+      reduction_.push_back(reduction ? std::optional<ReductionForm>(form) : std::nullopt);
       NodeSet& mine = ancestors_.emplace_back(g_.nodes.size());
       const auto needs = [&](NodeIndex p) {
         if (p == kNoNode) return;
@@ -90,6 +104,7 @@ class Grouper {
  private:
   const Node& node(NodeIndex n) const { return g_.nodes[static_cast<std::size_t>(n)]; }
   const ir::Value& value(ValueId v) const { return g_.value(v); }
+  const std::optional<ReductionForm>& ReductionOf(NodeIndex n) const { return reduction_[static_cast<std::size_t>(n)]; }
   // Effects and random numbers.
   static bool KeepsOrder(const Node& n) { return n.op->has_side_effect() || n.op->is_random(); }
   // What a node reads from memory or from other nodes: numbers are in the kernel.
@@ -101,8 +116,7 @@ class Grouper {
   }
 
   void Place(NodeIndex n) {
-    ReductionForm form;
-    const bool reduction = IsReduction(g_, node(n), &form);
+    const std::optional<ReductionForm>& reduction = ReductionOf(n);
     if (!reduction && !IsPointwise(g_, node(n))) return;
     bool any_tensor = false;
     ForEachTensor(n, [&](ValueId) { any_tensor = true; });
@@ -111,14 +125,15 @@ class Grouper {
     own.nodes = {n};
     own.shape = reduction ? value(node(n).args[0].value).sizes : value(node(n).outputs[0]).sizes;
     if (reduction) {
-      own.reduce_begin = form.begin;
-      own.reduce_end = form.end;
-      own.kind = form.end == own.shape.size() ? GroupKind::kRow : GroupKind::kColumn;
+      own.reduce_begin = reduction->begin;
+      own.reduce_end = reduction->end;
+      own.kind = reduction->end == own.shape.size() ? GroupKind::kRow : GroupKind::kColumn;
     }
     if (own.shape.size() > 8) return;
     group_of_[static_cast<std::size_t>(n)] = static_cast<int>(groups_.size());
     groups_.push_back(std::move(own));
     above_.push_back(ancestors_[static_cast<std::size_t>(n)]);
+    members_.emplace_back(g_.nodes.size()).Add(n);
     // Producers first, then groups that read the same tensors.
     std::vector<int> candidates;
     ForEachTensor(n, [&](ValueId v) {
@@ -152,6 +167,7 @@ class Grouper {
     for (int& home : group_of_) home = home == b ? a : home;
     for (NodeIndex n : merged->nodes) in_company_.Add(n);
     above_[static_cast<std::size_t>(a)].Join(above_[static_cast<std::size_t>(b)]);
+    members_[static_cast<std::size_t>(a)].Join(members_[static_cast<std::size_t>(b)]);
     groups_[static_cast<std::size_t>(b)].nodes.clear();
     groups_[static_cast<std::size_t>(a)] = *std::move(merged);
     return true;
@@ -183,39 +199,35 @@ class Grouper {
 
   // What lowering asks of a group: levels by shape, at most one stage in column groups, limits.
   bool IsLegal(const Group& group) const {
-    const std::set<NodeIndex> inside(group.nodes.begin(), group.nodes.end());
     const std::vector<Dim> row = RowShape(group);
-    std::map<NodeIndex, int> stage;
+    std::vector<int> stage(group.nodes.size());
     std::map<int, std::size_t> reductions;
-    std::set<ValueId> buffers;
-    for (NodeIndex n : group.nodes) {
-      ReductionForm form;
-      const bool reduction = group.has_reduction() && IsReduction(g_, node(n), &form);
+    std::vector<ValueId> buffers;
+    for (std::size_t i = 0; i < group.nodes.size(); ++i) {
+      const NodeIndex n = group.nodes[i];
+      const bool reduction = group.has_reduction() && ReductionOf(n), picks = reduction && ReductionOf(n)->picks;
       const std::vector<Dim>& shape = reduction ? value(node(n).args[0].value).sizes : value(node(n).outputs[0]).sizes;
       const bool full = SameShape(shape, group.shape);
       if (!full && (reduction || !group.has_reduction() || !SameShape(shape, row))) return false;
-      int at = 0;
       bool legal = true;
       ForEachTensor(n, [&](ValueId v) {
         const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
-        if (p == kNoNode || !inside.contains(p)) {
-          buffers.insert(v);
-          return;
-        }
-        ReductionForm made;
-        const bool from_reduction = group.has_reduction() && IsReduction(g_, node(p), &made);
-        if (reduction && form.picks && v == node(n).args[1].value) legal = false;
+        const auto made = std::lower_bound(group.nodes.begin(), group.nodes.end(), p);
+        if (p == kNoNode || made == group.nodes.end() || *made != p) return buffers.push_back(v);
+        const bool from_reduction = group.has_reduction() && ReductionOf(p);
+        if (picks && v == node(n).args[1].value) legal = false;
         // Only a result with the dimensions kept lines up with the other values, and a target with nothing else.
-        if (from_reduction && !made.keep) legal = false;
-        at = std::max(at, stage[p] + (from_reduction ? 1 : 0));
+        if (from_reduction && !ReductionOf(p)->keep) legal = false;
+        stage[i] =
+            std::max(stage[i], stage[static_cast<std::size_t>(made - group.nodes.begin())] + (from_reduction ? 1 : 0));
       });
-      if (!legal || (reduction && form.picks && ReadsElsewhere(group, n, node(n).args[1].value))) return false;
-      stage[n] = at;
-      if (reduction && ++reductions[at] > kMostReductions) return false;
-      if (group.kind == GroupKind::kColumn && at > 0 && (full || reduction)) return false;
-      if (IsUsedOutside(node(n).outputs[0], inside)) buffers.insert(node(n).outputs[0]);
+      if (!legal || (picks && ReadsElsewhere(group, n, node(n).args[1].value))) return false;
+      if (reduction && ++reductions[stage[i]] > kMostReductions) return false;
+      if (group.kind == GroupKind::kColumn && stage[i] > 0 && (full || reduction)) return false;
+      if (IsUsedOutside(node(n).outputs[0], group)) buffers.push_back(node(n).outputs[0]);
     }
-    return buffers.size() <= kMostBuffers;
+    std::sort(buffers.begin(), buffers.end());
+    return std::unique(buffers.begin(), buffers.end()) - buffers.begin() <= kMostBuffers;
   }
 
   // Another node of the group than `n` reads v.
@@ -224,45 +236,37 @@ class Grouper {
     return std::any_of(users.begin(), users.end(), [&](NodeIndex u) { return u != n && group.Contains(u); });
   }
 
-  bool IsUsedOutside(ValueId v, const std::set<NodeIndex>& inside) const {
-    for (NodeIndex u : users_[static_cast<std::size_t>(v)]) {
-      if (!inside.contains(u)) return true;
-    }
-    return std::any_of(g_.outputs.begin(), g_.outputs.end(), [&](const ir::Output& o) { return o.value == v; });
+  bool IsUsedOutside(ValueId v, const Group& group) const {
+    if (is_output_[static_cast<std::size_t>(v)]) return true;
+    const std::vector<NodeIndex>& users = users_[static_cast<std::size_t>(v)];
+    return !std::all_of(users.begin(), users.end(), [&](NodeIndex u) { return group.Contains(u); });
   }
 
-  // A path that leaves the group and comes back.
+  // Whether something of the group must be done before what the group reads. A group is done as a whole: what one of
+  // its nodes needs, the others' results wait for, however far up it is.
   bool HasCycle(const Group& group) const {
-    NodeSet inside(g_.nodes.size());
+    NodeSet inside(g_.nodes.size()), needed(g_.nodes.size());
     for (NodeIndex n : group.nodes) inside.Add(n);
-    bool cycle = false;
     for (NodeIndex n : group.nodes) {
       ForEachTensor(n, [&](ValueId v) {
         const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
         if (p == kNoNode || inside.Has(p)) return;
-        cycle = cycle || Needs(p, inside);
+        needed.Add(p);
+        needed.Join(ancestors_[static_cast<std::size_t>(p)]);
       });
     }
-    return cycle;
-  }
-
-  // Whether something of `those` must be done before node n. A group is done as a whole: what one of its nodes needs,
-  // the others' results wait for, however far up it is.
-  bool Needs(NodeIndex n, const NodeSet& those) const {
-    NodeSet needed = ancestors_[static_cast<std::size_t>(n)], open = in_company_;
-    needed.Add(n);
-    while (!needed.Meets(those)) {
-      const NodeIndex at = needed.FirstIn(open);
-      if (at == kNoNode) return false;
-      const int group = group_of_[static_cast<std::size_t>(at)];
-      needed.Join(above_[static_cast<std::size_t>(group)]);
-      for (NodeIndex m : groups_[static_cast<std::size_t>(group)].nodes) {
-        if (group_of_[static_cast<std::size_t>(m)] != group) continue;  // a clone
-        needed.Add(m);
-        open.Remove(m);
-      }
+    std::vector<bool> joined(groups_.size(), false);
+    for (bool more = true; more && !needed.Meets(inside);) {
+      more = false;
+      needed.ForEachIn(in_company_, [&](NodeIndex at) {
+        const auto home = static_cast<std::size_t>(group_of_[static_cast<std::size_t>(at)]);
+        if (joined[home]) return;
+        joined[home] = more = true;
+        needed.Join(above_[home]);
+        needed.Join(members_[home]);
+      });
     }
-    return true;
+    return needed.Meets(inside);
   }
 
   // --- clones
@@ -280,8 +284,7 @@ class Grouper {
       leaves->insert(v);
       return true;
     }
-    ReductionForm form;
-    if (IsReduction(g_, node(p), &form) || tree->size() > 8) return false;
+    if (ReductionOf(p) || tree->size() > 8) return false;
     if (!tree->insert(p).second) return true;
     bool ok = true;
     ForEachTensor(p, [&](ValueId arg) { ok = ok && CollectTree(arg, home, tree, leaves); });
@@ -293,26 +296,37 @@ class Grouper {
     for (NodeIndex u : users_[static_cast<std::size_t>(v)]) {
       if (!by.Contains(u) && !home.Contains(u)) return false;
     }
-    return std::none_of(g_.outputs.begin(), g_.outputs.end(), [&](const ir::Output& o) { return o.value == v; });
+    return !is_output_[static_cast<std::size_t>(v)];
   }
 
   // Reductions of one space over the same inputs, once clones have shown that they are.
   void MergeReductions() {
+    std::vector<std::vector<ValueId>> read(groups_.size());  // by groups with reductions
+    for (std::size_t k = 0; k < groups_.size(); ++k) {
+      if (groups_[k].has_reduction()) read[k] = ReadBy(groups_[k]);
+    }
     for (std::size_t a = 0; a < groups_.size(); ++a) {
       for (std::size_t b = a + 1; b < groups_.size(); ++b) {
-        const Group &x = groups_[a], &y = groups_[b];
-        if (x.nodes.empty() || y.nodes.empty() || !x.has_reduction() || !y.has_reduction()) continue;
-        if (SharesInput(x, y)) TryMerge(static_cast<int>(a), static_cast<int>(b));
+        if (!Meet(read[a], read[b]) || !TryMerge(static_cast<int>(a), static_cast<int>(b))) continue;
+        read[a] = ReadBy(groups_[a]);
+        read[b].clear();
       }
     }
   }
 
-  bool SharesInput(const Group& x, const Group& y) const {
-    std::set<ValueId> read;
-    for (NodeIndex n : x.nodes) ForEachTensor(n, [&](ValueId v) { read.insert(v); });
-    bool shares = false;
-    for (NodeIndex n : y.nodes) ForEachTensor(n, [&](ValueId v) { shares = shares || read.contains(v); });
-    return shares;
+  std::vector<ValueId> ReadBy(const Group& group) const {
+    std::vector<ValueId> read;
+    for (NodeIndex n : group.nodes) ForEachTensor(n, [&](ValueId v) { read.push_back(v); });
+    std::sort(read.begin(), read.end());
+    return read;
+  }
+
+  // Both are in order.
+  static bool Meet(const std::vector<ValueId>& x, const std::vector<ValueId>& y) {
+    for (std::size_t i = 0, k = 0; i < x.size() && k < y.size(); x[i] < y[k] ? ++i : ++k) {
+      if (x[i] == y[k]) return true;
+    }
+    return false;
   }
 
   void CloneProducers(int index) {
@@ -423,10 +437,11 @@ class Grouper {
   std::vector<int> group_of_;
   std::vector<NodeSet> ancestors_;
   std::vector<std::vector<NodeIndex>> users_;
-  std::vector<bool> is_number_;  // by value
+  std::vector<std::optional<ReductionForm>> reduction_;  // by node
+  std::vector<bool> is_number_, is_output_;              // by value
   std::vector<Group> groups_;
-  std::vector<NodeSet> above_;  // by group: the ancestors of its nodes
-  NodeSet in_company_;          // nodes whose group has others
+  std::vector<NodeSet> above_, members_;  // by group: the ancestors of its nodes; those nodes, but clones
+  NodeSet in_company_;                    // nodes whose group has others
 };
 
 }  // namespace
