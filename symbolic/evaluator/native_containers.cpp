@@ -65,11 +65,12 @@ bool NativeProtocols::UnpackEx(Activation&, ValueView v, int before, int after, 
                  before + length);
     return false;
   }
+  const auto first = static_cast<std::size_t>(before);
   for (int i = 0; i < after; ++i) {
-    out[static_cast<std::size_t>(before + 1 + i)].object = Ref::Create(PyList_GET_ITEM(rest.get(), length - after + i));
+    out[first + 1 + static_cast<std::size_t>(i)].object = Ref::Create(PyList_GET_ITEM(rest.get(), length - after + i));
   }
   if (PyList_SetSlice(rest, length - after, length, nullptr) != 0) return false;
-  out[static_cast<std::size_t>(before)].object = std::move(rest);
+  out[first].object = std::move(rest);
   return true;
 }
 

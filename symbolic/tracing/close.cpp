@@ -214,7 +214,7 @@ class Closing {
   at::Tensor BaseTensor(const std::vector<std::size_t>& group, ir::ValueId root) const {
     for (std::size_t i : group) {
       if (!tensors_[i].requires_grad() || !tensors_[i].is_view()) continue;
-      const at::Tensor base(tensors_[i]._base());
+      at::Tensor base(tensors_[i]._base());
       if (AsFake(base) != nullptr && ValueOf(base) == root) return base;
     }
     return at::Tensor();
