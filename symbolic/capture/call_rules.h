@@ -98,7 +98,7 @@ enum class KnownFunction : std::uint8_t {
 KnownFunction FindKnownFunction(BorrowedRef function);
 // True for code of torch itself or of the standard library.
 bool IsTorchCode(PyCodeObject* code);
-bool IsTypingCode(PyCodeObject* code);  // of typing and typing_extensions
+bool IsTypingCode(PyCodeObject* code);   // of typing and typing_extensions
 bool IsSkippedCode(PyCodeObject* code);  // frames never captured as a root: standard library, torch, framefuse
 
 }  // namespace framefuse
