@@ -34,7 +34,6 @@ absl::StatusOr<const Driver*> LoadDriver() {
       Find(library, "cuModuleUnload", &d.ModuleUnload) && Find(library, "cuModuleGetFunction", &d.ModuleGetFunction) &&
       Find(library, "cuStreamIsCapturing", &d.StreamIsCapturing) && Find(library, "cuLaunchKernel", &d.LaunchKernel);
   if (!found) return absl::UnavailableError("libcuda lacks a function that is needed");
-  Find(library, "cuLaunchKernelEx", &d.LaunchKernelEx);
   if (absl::Status status = d.Check(d.Init(0), "cuInit"); !status.ok()) return status;
   return &d;
 }

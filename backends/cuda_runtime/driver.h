@@ -17,19 +17,6 @@ using Module = void*;
 using Function = void*;
 using Stream = void*;
 
-// CUlaunchAttribute and CUlaunchConfig.
-struct LaunchAttribute {
-  static constexpr int kProgrammaticStreamSerialization = 6;
-  int id = kProgrammaticStreamSerialization, pad = 0;
-  int value[16] = {1};
-};
-struct LaunchConfig {
-  unsigned grid[3], block[3], shared_bytes;
-  Stream stream;
-  LaunchAttribute* attributes;
-  unsigned attribute_count;
-};
-
 struct Driver {
   Result (*Init)(unsigned) = nullptr;
   Result (*GetErrorString)(Result, const char**) = nullptr;
@@ -45,7 +32,6 @@ struct Driver {
   Result (*StreamIsCapturing)(Stream, int*) = nullptr;
   Result (*LaunchKernel)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**,
                          void**) = nullptr;
-  Result (*LaunchKernelEx)(const LaunchConfig*, Function, void**, void**) = nullptr;  // null: an old driver
 
   absl::Status Check(Result result, const char* what) const;
 };

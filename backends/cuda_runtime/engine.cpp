@@ -15,9 +15,9 @@ class DriverEngine final : public Engine {
       c10::Device device, absl::Span<const KernelRequest> requests) override {
     return CompileKernels(device.index(), requests);
   }
-  absl::Status Launch(const CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned, bool overlaps,
+  absl::Status Launch(const CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned,
                       void* const* buffers) override {
-    return LaunchOn(kernel, prepared, aligned, overlaps, buffers);
+    return LaunchOn(kernel, prepared, aligned, buffers);
   }
 };
 

@@ -19,9 +19,7 @@ class Engine {
   virtual absl::Status Serves(c10::Device device) = 0;
   virtual absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> Compile(
       c10::Device device, absl::Span<const KernelRequest> requests) = 0;
-  // `overlaps`: what the stream was given last is another kernel of an engine; a kernel that waits for it by itself may
-  // start before that ends.
-  virtual absl::Status Launch(const CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned, bool overlaps,
+  virtual absl::Status Launch(const CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned,
                               void* const* buffers) = 0;
 };
 

@@ -170,8 +170,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> CompileKernels(
   return found;
 }
 
-absl::Status LaunchOn(const CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned, bool overlaps,
-                      void* const* buffers) {
+absl::Status LaunchOn(const CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned, void* const* buffers) {
   if (prepared.blocks == 0) return absl::OkStatus();
   absl::StatusOr<Stream> stream = CurrentStream(kernel.device->index);
   if (!stream.ok()) return stream.status();
@@ -180,16 +179,6 @@ absl::Status LaunchOn(const CudaKernel& kernel, const emit::CudaLaunch& prepared
   void* arguments[] = {launch.words.data()};
   const ContextGuard guard(*kernel.device);
   const Driver& d = **GetDriver();
-  if (overlaps && kernel.form.waits && kernel.device->architecture >= 90 && d.LaunchKernelEx != nullptr) {
-    LaunchAttribute attribute;
-    const LaunchConfig config = {{launch.blocks, launch.tensors, 1},
-                                 {static_cast<unsigned>(kernel.form.threads), 1, 1},
-                                 0,
-                                 *stream,
-                                 &attribute,
-                                 1};
-    return d.Check(d.LaunchKernelEx(&config, kernel.function, arguments, nullptr), "cuLaunchKernelEx");
-  }
   return d.Check(d.LaunchKernel(kernel.function, launch.blocks, launch.tensors, 1,
                                 static_cast<unsigned>(kernel.form.threads), 1, 1, 0, *stream, arguments, nullptr),
                  "cuLaunchKernel");

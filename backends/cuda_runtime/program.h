@@ -48,9 +48,8 @@ struct KernelRequest {
 absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> CompileKernels(int device,
                                                                               absl::Span<const KernelRequest> requests);
 
-// On torch's current stream. `aligned`: as emit::IsAligned says. `overlaps`: as Engine::Launch says.
-absl::Status LaunchOn(const CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned, bool overlaps,
-                      void* const* buffers);
+// On torch's current stream. `aligned`: as emit::IsAligned says.
+absl::Status LaunchOn(const CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned, void* const* buffers);
 
 }  // namespace framefuse::cuda
 

@@ -15,7 +15,6 @@ class AtenStep final : public Step {
       : executable_(std::move(executable)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
 
   absl::Status Run(CallState& call) const override {
-    call.kernel_on = -1;
     std::vector<at::Tensor> inputs, outputs(outputs_.size());
     inputs.reserve(inputs_.size());
     for (ir::ValueId v : inputs_) inputs.push_back(call.slots[static_cast<std::size_t>(v)]);

@@ -30,14 +30,6 @@ class CompiledStep : public Step {
   virtual void GiveUp(const absl::Status& why) const = 0;
 };
 
-absl::Status LaunchOn(c10::Device device, const CudaKernel& kernel, const emit::CudaLaunch& launch, bool aligned,
-                      void* const* buffers, CallState& call) {
-  const bool overlaps = call.kernel_on == device.index();
-  const absl::Status status = cuda::TheEngine().Launch(kernel, launch, aligned, overlaps, buffers);
-  if (!status.ok() || launch.blocks > 0) call.kernel_on = status.ok() ? device.index() : -1;
-  return status;
-}
-
 class CudaStep final : public CompiledStep {
  public:
   CudaStep(const ir::Graph& graph, std::string description, LoweredGroup lowered, std::int64_t nodes,
@@ -77,7 +69,6 @@ class CudaStep final : public CompiledStep {
     if (gave_up_.load(std::memory_order_relaxed)) return fallback_->Run(call);
     std::vector<std::pair<ValueId, at::Tensor>> replaced;
     operands_.Prepare(call, &replaced);
-    if (!replaced.empty()) call.kernel_on = -1;
     const at::Tensor temporaries = operands_.AllocateTemporaries();
     absl::Status status = absl::OkStatus();
     for (const OneKernel& k : kernels_) {
@@ -130,7 +121,7 @@ class CudaStep final : public CompiledStep {
     std::shared_ptr<const CudaKernel> kernel;
   };
 
-  absl::Status LaunchOne(const OneKernel& k, CallState& call, const at::Tensor& temporaries) const {
+  absl::Status LaunchOne(const OneKernel& k, const CallState& call, const at::Tensor& temporaries) const {
     std::array<void*, 80> buffers;
     operands_.FillPointers(call, k.lowered, temporaries, buffers.data());
     kernel_ir::LaunchShape own;
@@ -145,8 +136,9 @@ class CudaStep final : public CompiledStep {
       plain = *std::move(made);
       kernel = plain.get();
     }
-    if (k.fixed) return LaunchOn(device_, *kernel, k.launch, aligned, buffers.data(), call);
-    return LaunchOn(device_, *kernel, emit::MakeCudaLaunch(kernel->ir, k.form, shape), aligned, buffers.data(), call);
+    cuda::Engine& engine = cuda::TheEngine();
+    if (k.fixed) return engine.Launch(*kernel, k.launch, aligned, buffers.data());
+    return engine.Launch(*kernel, emit::MakeCudaLaunch(kernel->ir, k.form, shape), aligned, buffers.data());
   }
 
   // Made at the first call with buffers that are not aligned.
@@ -234,8 +226,7 @@ class CudaTableStep final : public CompiledStep {
         part.operands().FillPointers(call, part.Flat()->lowered, {}, pointers.data() + begin);
         aligned = aligned && emit::IsAligned(Kernel(), form_, part.Flat()->shape, pointers.data() + begin);
       }
-      if (!replaced.empty()) call.kernel_on = -1;
-      status = LaunchOn(device(), *kernel_, launch, aligned, pointers.data(), call);
+      status = cuda::TheEngine().Launch(*kernel_, launch, aligned, pointers.data());
       if (!status.ok()) break;
       *done = next;
     }

@@ -17,7 +17,6 @@ struct CallState {
   std::vector<at::Tensor>& slots;
   absl::Span<const std::int64_t> symbols;
   const std::vector<std::int64_t>& exprs;  // value of each size expression
-  int kernel_on = -1;  // the device whose stream was given a kernel of ours last, by this call; -1: another thing
 
   std::int64_t Value(const ir::Dim& d) const {
     return d.is_constant() ? d.value : exprs[static_cast<std::size_t>(d.expr)];

@@ -56,8 +56,7 @@ class Refusing final : public cuda::Engine {
     }
     return made;
   }
-  absl::Status Launch(const cuda::CudaKernel& kernel, const emit::CudaLaunch&, bool, bool,
-                      void* const* buffers) override {
+  absl::Status Launch(const cuda::CudaKernel& kernel, const emit::CudaLaunch&, bool, void* const* buffers) override {
     if (launch_ && Has(kernel.ir, kernel_ir::Op::kExp)) return absl::InternalError("out of resources");
     ++launches;
     const auto* in = static_cast<const float*>(buffers[0]);

@@ -120,9 +120,6 @@ FF_INLINE float divide_for_half(float a, float b) { return a / b; }
 FF_INLINE float sqrt_for_half(float v) { return sqrtf(v); }
 FF_INLINE float tanh_for_bf16(float v) { return tanhf(v) * (1 - 0x1p-11f); }
 FF_INLINE uint4 read_once(const uint4* p) { return *p; }
-FF_INLINE void let_next_start() {}
-FF_INLINE void wait_for_earlier() {}
-template <class T> FF_INLINE T* after_waiting(T* p) { return p; }
 )";
 
 using Run = void (*)(const void*, unsigned, unsigned, unsigned);
@@ -172,7 +169,7 @@ class EmulatedEngine final : public cuda::Engine {
     return out;
   }
 
-  absl::Status Launch(const cuda::CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned, bool,
+  absl::Status Launch(const cuda::CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned,
                       void* const* buffers) override {
     if (prepared.blocks == 0) return absl::OkStatus();
     emit::CudaLaunch launch = prepared;

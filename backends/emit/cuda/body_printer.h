@@ -71,17 +71,13 @@ class BodyPrinter {
                       "(const __grid_constant__ Args<", k_.buffers.size() * static_cast<std::size_t>(f_.tensors), ", ",
                       at_.count(), "> a) {"));
     depth_ = 1;
-    Line("let_next_start();");
-    if (f_.waits) Line("wait_for_earlier();");
     for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
       const std::string type = MemoryType(k_.buffers[b].dtype);
       const std::string pointer = k_.buffers[b].written ? type + "*" : "const " + type + "*";
       // Pointwise kernels may be given an input's memory for a result.
       const char* apart = k_.skeleton == Skeleton::kPointwise ? " " : " __restrict__ ";
-      const std::string given = absl::StrCat(
-          "(", pointer, ")a.b[", b, f_.tensors > 1 ? absl::StrCat(" + blockIdx.y * ", k_.buffers.size()) : "", "]");
-      Line(absl::StrCat(pointer, apart, f_.rank == 0 ? "r" : "b", b, " = ",
-                        f_.waits ? absl::StrCat("after_waiting(", given, ")") : given, ";"));
+      Line(absl::StrCat(pointer, apart, f_.rank == 0 ? "r" : "b", b, " = (", pointer, ")a.b[", b,
+                        f_.tensors > 1 ? absl::StrCat(" + blockIdx.y * ", k_.buffers.size()) : "", "];"));
     }
     Line(absl::StrCat("typedef ", f_.narrow ? "u32" : "i64", " Index;"));
     if (!f_.exact) Line(absl::StrCat("const bool fast = ", S(CudaSizes::kFast), " != 0;"));

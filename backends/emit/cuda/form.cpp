@@ -24,7 +24,6 @@ constexpr int kMostCode = 800;   // weight of what is unrolled
 constexpr int kShortCode = 240;  // that waits for memory
 constexpr std::int64_t kWantedBlocks = 132 * 4;
 constexpr std::int64_t kMostBlocks = (1ll << 31) - 1;
-constexpr std::int64_t kShortKernel = 1 << 18;  // points that take no longer than a launch does
 
 bool IsVector(const kernel_ir::Buffer& b) { return b.inner == Inner::kContiguous || b.inner == Inner::kTransposed; }
 
@@ -32,10 +31,6 @@ std::int64_t Product(const std::vector<std::int64_t>& extents, std::size_t end) 
   std::int64_t n = 1;
   for (std::size_t d = 0; d < end; ++d) n *= extents[d];
   return n;
-}
-
-std::int64_t Points(const LaunchShape& shape) {
-  return Product(shape.extents, shape.extents.size()) * shape.segments * shape.inner;
 }
 
 std::int64_t Up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
@@ -216,7 +211,6 @@ CudaForm ChooseForm(const Kernel& k, const LaunchShape& shape, bool constant) {
   const Units u = Count(k, form, shape);
   form.narrow = constant && std::max(u.units, u.blocks) < (1ll << 31) - 4096 && shape.inner < (1ll << 31) - 4096 &&
                 u.vectors < (1ll << 31);
-  form.waits = constant && Points(shape) <= kShortKernel;
   return form;
 }
 
@@ -233,7 +227,7 @@ CudaForm TableForm(const Kernel& k, const CudaForm& form) {
   table.tensors = 1;
   const int fixed = CudaSizes(k, table).count(), each = static_cast<int>(k.buffers.size()) + 1;
   table.tensors = std::max(1, (kMostWords - fixed) / each);
-  table.exact = table.narrow = table.waits = false;
+  table.exact = table.narrow = false;
   table.threads = 256;
   table.unroll = 1;
   return table;

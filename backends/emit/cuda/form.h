@@ -29,7 +29,6 @@ struct CudaForm {
   bool exact = false;   // `inner` is a multiple of `vector`, and all contiguous buffers are aligned for it (IsAligned)
   bool full = false;    // row kernels: the chunks of the threads are the row
   bool half = false;    // all that is written are halves
-  bool waits = false;   // short kernels: may be started before the kernel in front of it is done, and waits for it
   bool split = false;   // the last part is shorter (LaunchShape::split_total)
   auto operator<=>(const CudaForm&) const = default;
 };

@@ -119,27 +119,6 @@ FF_INLINE float min_nan(float a, float b) {
     FF_INSTRUCTION_OF_TWO("divide_for_half", "div.full.f32"),
     FF_INSTRUCTION("sqrt_for_half", "sqrt.approx.f32"),
     FF_INSTRUCTION("tanh_for_bf16", "tanh.approx.f32"),
-    {"let_next_start", R"(FF_INLINE void let_next_start() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
-)",
-     true},
-    {"wait_for_earlier",
-     R"(// Until the kernels before are done. Nothing may be read before that, which the compiler does not know of
-// pointers: it sees them afterwards only.
-FF_INLINE void wait_for_earlier() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-template <class T> FF_INLINE T* after_waiting(T* p) {
-  asm volatile("" : "+l"(p)::"memory");
-  return p;
-}
-)",
-     true},
     {"read_once", R"(FF_INLINE uint4 read_once(const uint4* p) {
   uint4 r;
   asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(p));
