@@ -177,6 +177,7 @@ SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle
       {"aten::bincount", BreakOnData},
       {"aten::repeat_interleave.Tensor", BreakOnData},
       {"aten::_assert_async", BreakOnData},
+      {"aten::linalg_eig", BreakOnData},  // the vectors' strides follow from whether a value is complex
       {"aten::resize_", Resize},
       {"aten::set_", BreakOnMetadata},
       {"aten::set_.source_Storage", BreakOnMetadata},
