@@ -23,6 +23,9 @@ from conformance.runner import SystemChoice, count_by_status
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 
+# Where the project, the libraries and Python lie on the machine of a run.
+_MACHINE = re.compile(r"(?<![\w./])/[\w./-]*?/(?=tests/conformance/|site-packages/|python3\.\d+/(?!\w+-packages))")
+
 
 def save_programs(choice: SystemChoice, verdicts: Sequence[Verdict]) -> None:
     """Adds the verdicts to the system's results file; earlier ones of the same program and way are replaced."""
@@ -80,7 +83,7 @@ def save_fuzz(choice: SystemChoice, first_seed: int, outcome: Outcome) -> None:
 
 
 def first_detail(verdict: Verdict) -> str:
-    return " | ".join(verdict.details[:2])[:260]
+    return _MACHINE.sub("", " | ".join(verdict.details[:2]))[:260]
 
 
 def write(part: str, system: str, content: object) -> None:
