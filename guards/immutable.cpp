@@ -129,7 +129,8 @@ bool SameAt(PyObject* a, PyObject* b, int depth) {
 
 std::size_t HashAt(PyObject* value, int depth) {
   PyTypeObject* type = Py_TYPE(value);
-  if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBytes_Type || type == &PyRange_Type) {
+  if (type == &PyUnicode_Type) return static_cast<std::size_t>(PyObject_Hash(value));  // names, most of the time
+  if (type == &PyLong_Type || type == &PyBytes_Type || type == &PyRange_Type) {
     return absl::HashOf(type, PyObject_Hash(value));
   }
   if (type == &PyFloat_Type) {

@@ -74,6 +74,7 @@ void SetLastInstruction(Frame* frame, int instruction);
 void AddTraceback(PyThreadState* thread, Frame* frame);  // PyTraceBack_Here for the current error
 bool HasPendingWork(PyThreadState* thread);              // eval breaker: signals, GIL requests, async exceptions, GC
 int HandlePendingWork(PyThreadState* thread);            // 0, or -1 with an error set
+bool IsMainThread();                                     // on which Python runs the handlers of signals
 bool HasPendingSignals();                                // whose handlers the current thread would run
 
 // ---- handled exception (tstate->exc_info), normalised exception instances

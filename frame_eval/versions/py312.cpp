@@ -204,9 +204,9 @@ void AddTraceback(PyThreadState* thread, Frame* frame) {
 
 bool HasPendingWork(PyThreadState* thread) { return LoadRelaxed(thread->interp->ceval.eval_breaker) != 0; }
 
-bool HasPendingSignals() {
-  return LoadRelaxed(_PyRuntime.ceval.signals_pending) != 0 && PyThread_get_thread_ident() == _PyRuntime.main_thread;
-}
+bool IsMainThread() { return PyThread_get_thread_ident() == _PyRuntime.main_thread; }
+
+bool HasPendingSignals() { return LoadRelaxed(_PyRuntime.ceval.signals_pending) != 0 && IsMainThread(); }
 
 int HandlePendingWork(PyThreadState* thread) {
   _ceval_state& state = thread->interp->ceval;

@@ -312,6 +312,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Truth Is(Activation& act, ValueView left, ValueView right) override;
   Truth Contains(Activation& act, ValueView item, ValueView container) override;
   Truth IsTrue(Activation& act, ValueView v) override;
+  std::optional<bool> TruthOfAttr(Activation& act, ValueView owner, BorrowedRef name) override;
   Truth IsNone(Activation& act, ValueView v) override;
   Value GetItem(Activation& act, ValueView container, ValueView key) override;
   bool SetItem(Activation& act, ValueView container, ValueView key, ValueView value) override;
@@ -444,7 +445,12 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
   int open_ranges_ = 0;
   bool applied_functions_ = false;  // of torch.autograd
-  bool in_backward_ = false;        // the backward functions run, for the graph's backward phase
+  struct TestedDict {
+    SourceId source;
+    PyObject* original;  // held by the program for the whole attempt, which changes nothing
+  };
+  std::vector<TestedDict> tested_dicts_;  // found empty, and not tracked then
+  bool in_backward_ = false;              // the backward functions run, for the graph's backward phase
   struct FreshDict {
     Ref dict;
     Ref owner;

@@ -207,41 +207,6 @@ Truth Capture::Contains(Activation& act, ValueView item, ValueView container) {
   return CheckTracer() ? result : Truth::kError;
 }
 
-Truth Capture::IsTrue(Activation& act, ValueView v) {
-  if (IsLeaf(v.object)) {
-    Consume(v);
-    return native_.IsTrue(act, v);
-  }
-  Tracked* t = tracked_.Find(v.object);
-  if (t != nullptr && t->is_container()) {
-    const std::int64_t size = TrackedLength(*t);
-    if (control.unwinding || size < 0) return Truth::kError;
-    return size != 0 ? Truth::kTrue : Truth::kFalse;
-  }
-  if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
-    return BreakTruth(GraphBreakKind::kOpaqueObject, "the truth of the __dict__ of an object");
-  }
-  if (IsFakeTensor(v.object)) {
-    const Truth result = native_.IsTrue(act, v);
-    if (control.unwinding) return Truth::kError;
-    const std::optional<tracing::TensorBreak>& pending = tracer_.PendingBreak();
-    if (pending && pending->kind == tracing::BreakKind::kDataDependent) {
-      PyErr_Clear();
-      return BreakTruth(GraphBreakKind::kDataDependentBranch, "a tensor");
-    }
-    return CheckTracer() ? result : Truth::kError;
-  }
-  PyTypeObject* type = v.object.type();
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-    const bool has_bool = static_cast<bool>(LookupInType(type, "__bool__"));
-    const bool has_len = static_cast<bool>(LookupInType(type, "__len__"));
-    if (!has_bool && !has_len) return Truth::kTrue;
-  }
-  if (!PrepareNative(v)) return Truth::kError;
-  const Truth result = Native([&] { return native_.IsTrue(act, v); });
-  return CheckTracer() ? result : Truth::kError;
-}
-
 Value Capture::GetLength(Activation& act, ValueView v) {
   Tracked* t = tracked_.Find(v.object);
   if (t != nullptr && t->is_container()) {

@@ -281,6 +281,9 @@ void Capture::GuardDictsOfInstances() {
     if (t->kind != TrackedKind::kDict && !(instance && t->original.type()->tp_dictoffset != 0)) continue;
     (t->mutated() ? group.written : group.others).push_back({t->source, instance});
   }
+  for (const TestedDict& d : tested_dicts_) {
+    if (tracked_.FindByOriginal(d.original) == nullptr) group.others.push_back({d.source, false});
+  }
   guards_.AddDistinct(std::move(group));
 }
 
@@ -384,25 +387,62 @@ Ref TupleOf(absl::Span<PyObject* const> objects) {
 }
 }  // namespace
 
+namespace {
+// What a class has under the protocols' names. Borrowed: the class keeps them while it has the version.
+struct ProtocolLookups {
+  std::uint32_t version = 0;
+  Ref names, absent;
+  std::vector<PyObject*> found;  // parallel to `names`
+  BorrowedRef unseen;            // the name of one that C code would call past capture
+};
+
+// One by one, `lookup` guards each name.
+template <typename Lookup>
+ProtocolLookups LookUpProtocols(Lookup&& lookup) {
+  ProtocolLookups result;
+  absl::InlinedVector<PyObject*, 128> names, absent;
+  for (const Ref& name : ProtocolNames()) {
+    const BorrowedRef found = lookup(name);
+    if (!IsCapturedFromC(found) && !result.unseen) result.unseen = name;
+    (found ? names : absent).push_back(name);
+    if (found) result.found.push_back(found);
+  }
+  result.names = TupleOf(names);
+  result.absent = TupleOf(absent);
+  return result;
+}
+
+const ProtocolLookups& ProtocolsOf(PyTypeObject* type) {
+  static auto* const known = new absl::flat_hash_map<PyTypeObject*, ProtocolLookups>();
+  constexpr std::size_t kMost = 4096;  // classes that ended leave theirs behind
+  if (known->size() >= kMost) known->clear();
+  ProtocolLookups& lookups = (*known)[type];
+  const std::uint32_t version = frame_ops::TypeVersion(type);
+  if (version != 0 && lookups.version == version) return lookups;
+  lookups = LookUpProtocols([&](BorrowedRef name) { return BorrowedRef(frame_ops::TypeLookup(type, name)); });
+  lookups.version = version;
+  return lookups;
+}
+}  // namespace
+
 // One guard for all names. Classes made in a function get one a name, which knows what must not be held.
 bool Capture::GuardProtocolMethods(PyTypeObject* type) {
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || guarded_protocols_.contains(type)) return true;
-  const bool one_by_one = HasLocalClassInMro(type);
-  const std::int64_t version = frame_ops::TypeVersion(type);
-  absl::InlinedVector<PyObject*, 128> names, objects, absent;
-  for (const Ref& name : ProtocolNames()) {
-    const BorrowedRef found = one_by_one ? LookupInType(type, name) : BorrowedRef(frame_ops::TypeLookup(type, name));
-    if (!IsCapturedFromC(found)) {
-      return BreakFalse(GraphBreakKind::kOpaqueObject,
-                        absl::StrCat("C code may call ", type->tp_name, ".", Utf8(name), ", which is no function"));
+  BorrowedRef unseen;
+  if (HasLocalClassInMro(type)) {
+    unseen = LookUpProtocols([&](BorrowedRef name) { return LookupInType(type, name); }).unseen;
+  } else {
+    const ProtocolLookups& all = ProtocolsOf(type);
+    unseen = all.unseen;
+    if (!unseen) {
+      const Ref lookups = Ref::Steal(PyTuple_Pack(3, all.names.get(), TupleOf(all.found).get(), all.absent.get()));
+      guards_.AddTypeLookups(ConstantSource(reinterpret_cast<PyObject*>(type)), lookups, Here(),
+                             frame_ops::TypeVersion(type));
     }
-    (found ? names : absent).push_back(name);
-    if (found) objects.push_back(found);
   }
-  if (!one_by_one) {
-    const Ref found_names = TupleOf(names), found = TupleOf(objects), absent_names = TupleOf(absent);
-    const Ref lookups = Ref::Steal(PyTuple_Pack(3, found_names.get(), found.get(), absent_names.get()));
-    guards_.AddTypeLookups(ConstantSource(reinterpret_cast<PyObject*>(type)), lookups, Here(), version);
+  if (unseen) {
+    return BreakFalse(GraphBreakKind::kOpaqueObject,
+                      absl::StrCat("C code may call ", type->tp_name, ".", Utf8(unseen), ", which is no function"));
   }
   guarded_protocols_.insert(type);
   return true;

@@ -1,9 +1,9 @@
 #include "symbolic/capture/signal_pause.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
+
+#include "frame_eval/ref.h"
+#include "frame_eval/versions/frame_ops.h"
 
 namespace framefuse {
 namespace {
@@ -17,22 +17,30 @@ bool paused = false;  // of the main thread only
 
 void Note(int signal) { arrived.fetch_or(std::uint64_t{1} << signal); }
 
-bool OnMainThread() { return syscall(SYS_gettid) == getpid(); }
+// The interpreter is asked, for each look at the process's table is a system call.
+bool HasPythonHandler(int signal) {
+  static PyObject* const getsignal = [] {
+    const Ref module = Ref::Steal(PyImport_ImportModule("_signal"));
+    return module ? PyObject_GetAttrString(module, "getsignal") : nullptr;
+  }();
+  const Ref number = Ref::Steal(PyLong_FromLong(signal));
+  const Ref handler = getsignal != nullptr ? Ref::Steal(PyObject_CallOneArg(getsignal, number)) : Ref();
+  if (!handler) PyErr_Clear();
+  return handler && PyCallable_Check(handler.get()) != 0;
+}
 
 }  // namespace
 
 SignalPause::SignalPause() {
-  if (!OnMainThread() || paused) return;
+  if (!frame_ops::IsMainThread() || paused) return;
   paused = true;
   arrived.store(0);
+  struct sigaction note {};
+  note.sa_handler = Note;
+  note.sa_flags = SA_ONSTACK;
   for (int signal : kSignals) {
     struct sigaction now {};
-    if (sigaction(signal, nullptr, &now) != 0) continue;
-    if ((now.sa_flags & SA_SIGINFO) == 0 && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)) continue;
-    struct sigaction note = now;
-    note.sa_flags &= ~SA_SIGINFO;
-    note.sa_handler = Note;
-    if (sigaction(signal, &note, nullptr) == 0) former_.emplace_back(signal, now);
+    if (HasPythonHandler(signal) && sigaction(signal, &note, &now) == 0) former_.emplace_back(signal, now);
   }
   if (former_.empty()) paused = false;
 }
@@ -47,6 +55,6 @@ SignalPause::~SignalPause() {
   }
 }
 
-bool SignalPause::HasArrived() { return arrived.load(std::memory_order_relaxed) != 0 && OnMainThread(); }
+bool SignalPause::HasArrived() { return arrived.load(std::memory_order_relaxed) != 0 && frame_ops::IsMainThread(); }
 
 }  // namespace framefuse

@@ -1,5 +1,5 @@
-// SignalPause: while one lives on the main thread, signals that have a handler are put off: a Python handler would run
-// in the middle of an attempt, inside whatever native frame it is in, and what it raises would be dropped with the
+// SignalPause: while one lives on the main thread, signals that have a Python handler are put off: it would run in the
+// middle of an attempt, inside whatever native frame it is in, and what it raises would be dropped with the
 // attempt. At the end the handlers are put back and the signals raised anew, for the interpreter to serve where the
 // user's code goes on. Invariant: a signal that arrived is raised at least once; other threads and nested pauses change
 // nothing.

@@ -86,6 +86,13 @@ class Execution {
     return frame_ops::HandlePendingWork(thread) == 0 ? Step::kNext : Step::kError;
   }
 
+  // A conditional jump backwards closes a loop.
+  Step Branch(const Instruction& in, bool taken) {
+    if (!taken) return Step::kNext;
+    JumpTo(in.target);
+    return next <= &in ? ServePendingWork() : Step::kNext;
+  }
+
   // ---- slots and names
   // Adopts a slot that has not been looked at yet; false: error or unwinding.
   bool Adopt(int slot) {

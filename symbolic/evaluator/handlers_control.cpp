@@ -31,19 +31,12 @@ Step JumpBackward(Execution& e, const Instruction& in) {
   return e.ServePendingWork();
 }
 
-// A conditional jump backwards closes a loop.
-Step Branch(Execution& e, const Instruction& in, bool taken) {
-  if (!taken) return Step::kNext;
-  e.JumpTo(in.target);
-  return e.next <= &in ? e.ServePendingWork() : Step::kNext;
-}
-
 template <bool kJumpIf>
 Step PopJumpIf(Execution& e, const Instruction& in) {
   const Truth truth = e.protocols.IsTrue(e.act, e.View(1));
   if (truth == Truth::kError || e.control.unwinding) return e.Failed();
   e.Drop(1);
-  return Branch(e, in, (truth == Truth::kTrue) == kJumpIf);
+  return e.Branch(in, (truth == Truth::kTrue) == kJumpIf);
 }
 
 template <bool kJumpIf>
@@ -51,7 +44,7 @@ Step PopJumpIfNone(Execution& e, const Instruction& in) {
   const Truth truth = e.protocols.IsNone(e.act, e.View(1));
   if (truth == Truth::kError || e.control.unwinding) return e.Failed();
   e.Drop(1);
-  return Branch(e, in, (truth == Truth::kTrue) == kJumpIf);
+  return e.Branch(in, (truth == Truth::kTrue) == kJumpIf);
 }
 
 template <bool kJumpIf>

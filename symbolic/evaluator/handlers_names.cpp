@@ -34,7 +34,23 @@ Step LoadBuildClass(Execution& e, const Instruction&) { return e.Replace(0, e.pr
 Step LoadLocals(Execution& e, const Instruction&) { return e.Replace(0, e.protocols.LoadLocals(e.act)); }
 Step SetupAnnotations(Execution& e, const Instruction&) { return e.Done(e.protocols.SetupAnnotations(e.act), 0); }
 
+// `if o.name`: the attribute and the jump that looks at it in one step, where nobody asks to stop between them.
+std::optional<Step> TestAttr(Execution& e, const Instruction& in) {
+  const Instruction& jump = *e.next;
+  const bool jump_if = jump.opcode == Opcode::kPopJumpIfTrue;
+  if ((!jump_if && jump.opcode != Opcode::kPopJumpIfFalse) || e.control.executed == e.control.stop_at) {
+    return std::nullopt;
+  }
+  const std::optional<bool> truth = e.protocols.TruthOfAttr(e.act, e.View(1), e.Name(in.arg));
+  if (!truth) return std::nullopt;
+  ++e.control.executed;
+  e.next = &jump + 1;
+  e.Drop(1);
+  return e.Branch(jump, *truth == jump_if);
+}
+
 Step LoadAttr(Execution& e, const Instruction& in) {
+  if (const std::optional<Step> tested = TestAttr(e, in)) return *tested;
   return e.Replace(1, e.protocols.LoadAttr(e.act, e.View(1), e.Name(in.arg)));
 }
 

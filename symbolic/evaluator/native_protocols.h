@@ -40,6 +40,7 @@ class NativeProtocols : public Protocols {
   Truth Is(Activation& act, ValueView left, ValueView right) override;
   Truth Contains(Activation& act, ValueView item, ValueView container) override;
   Truth IsTrue(Activation& act, ValueView v) override;
+  std::optional<bool> TruthOfAttr(Activation&, ValueView, BorrowedRef) override { return std::nullopt; }
   Truth IsNone(Activation& act, ValueView v) override;
   Value GetItem(Activation& act, ValueView container, ValueView key) override;
   bool SetItem(Activation& act, ValueView container, ValueView key, ValueView value) override;

@@ -8,6 +8,7 @@
 #define FRAMEFUSE_SYMBOLIC_EVALUATOR_PROTOCOLS_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/types/span.h"
 #include "symbolic/evaluator/activation.h"
@@ -78,6 +79,8 @@ class Protocols {
   virtual Truth Is(Activation& act, ValueView left, ValueView right) = 0;
   virtual Truth Contains(Activation& act, ValueView item, ValueView container) = 0;
   virtual Truth IsTrue(Activation& act, ValueView v) = 0;
+  // Of an attribute that only a jump looks at, if it is known without a look-up that can fail or run code.
+  virtual std::optional<bool> TruthOfAttr(Activation& act, ValueView owner, BorrowedRef name) = 0;
   // Whether v is None, without consuming more than that fact (POP_JUMP_IF_NONE).
   virtual Truth IsNone(Activation& act, ValueView v) = 0;
   virtual Value GetItem(Activation& act, ValueView container, ValueView key) = 0;

@@ -161,6 +161,48 @@ def aliasing_of_lists():
     return Case(f, vector(), observe=o, then=[lambda: setattr(o, "b", [1]), lambda: setattr(o, "b", o.a)])
 
 
+class Holder:
+    """Attributes in a dict of its own."""
+
+
+@program
+def truth_of_a_dict_that_another_name_writes():
+    def f(o, written, x):
+        written["key"] = 1
+        if o.hooks:
+            return x + 1
+        return x - 1
+
+    def args(one_object):
+        o = Holder()
+        o.hooks = {}
+        return Args(o, o.hooks if one_object else {}, vector())
+
+    first = args(False)
+    return Case(f, *first.args, then=[lambda one=one: args(one) for one in (True, False, True)])
+
+
+@program
+def truth_of_a_dict_before_and_after_a_write():
+    def f(o, other, x):
+        if o.hooks:
+            x = x * 2
+        other.hooks["key"] = 1
+        if o.hooks and other.hooks:
+            return x + 1
+        return x - 1
+
+    def args(one_object, filled=()):
+        o, other = Holder(), Holder()
+        o.hooks = dict(filled)
+        other.hooks = o.hooks if one_object else {}
+        return Args(o, other, vector())
+
+    first = args(True)
+    then = [lambda one=one, filled=filled: args(one, filled) for one, filled in ((0, ()), (1, ()), (1, {2: 3}), (0, ()))]
+    return Case(f, *first.args, then=then)
+
+
 @program
 def overlapping_storage():
     base = vector(6)

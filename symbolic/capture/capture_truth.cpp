@@ -1,0 +1,67 @@
+// The truth of a value, and of an attribute that is only tested.
+
+#include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/descriptors.h"
+
+namespace framefuse {
+
+Truth Capture::IsTrue(Activation& act, ValueView v) {
+  if (IsLeaf(v.object)) {
+    Consume(v);
+    return native_.IsTrue(act, v);
+  }
+  Tracked* t = tracked_.Find(v.object);
+  if (t != nullptr && t->is_container()) {
+    const std::int64_t size = TrackedLength(*t);
+    if (control.unwinding || size < 0) return Truth::kError;
+    return size != 0 ? Truth::kTrue : Truth::kFalse;
+  }
+  if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
+    return BreakTruth(GraphBreakKind::kOpaqueObject, "the truth of the __dict__ of an object");
+  }
+  if (IsFakeTensor(v.object)) {
+    const Truth result = native_.IsTrue(act, v);
+    if (control.unwinding) return Truth::kError;
+    const std::optional<tracing::TensorBreak>& pending = tracer_.PendingBreak();
+    if (pending && pending->kind == tracing::BreakKind::kDataDependent) {
+      PyErr_Clear();
+      return BreakTruth(GraphBreakKind::kDataDependentBranch, "a tensor");
+    }
+    return CheckTracer() ? result : Truth::kError;
+  }
+  PyTypeObject* type = v.object.type();
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    const bool has_bool = static_cast<bool>(LookupInType(type, "__bool__"));
+    const bool has_len = static_cast<bool>(LookupInType(type, "__len__"));
+    if (!has_bool && !has_len) return Truth::kTrue;
+  }
+  if (!PrepareNative(v)) return Truth::kError;
+  const Truth result = Native([&] { return native_.IsTrue(act, v); });
+  return CheckTracer() ? result : Truth::kError;
+}
+
+// An empty dict among a Python object's own attributes, as the hooks of most modules are. Its type and length are
+// guarded where it stands; it needs no representative.
+std::optional<bool> Capture::TruthOfAttr(Activation&, ValueView owner, BorrowedRef name) {
+  Tracked* t = tracked_.Find(owner.object);
+  PyTypeObject* type = owner.object.type();
+  if (t == nullptr || t->kind != TrackedKind::kInstance || in_backward_ || !IsPythonClass(type)) return std::nullopt;
+  if (t->FindWrite(name) != nullptr) return std::nullopt;
+  PyObject* found = frame_ops::RawInstanceAttr(t->original, name);
+  if (found == nullptr || !(PyDict_CheckExact(found) || PyODict_CheckExact(found))) return std::nullopt;
+  if (PyDict_GET_SIZE(found) != 0 || tracked_.FindByOriginal(found) != nullptr || tracked_.Find(found) != nullptr ||
+      instance_dicts_.contains(found)) {
+    return std::nullopt;
+  }
+  static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
+  if (IsPythonFunction(LookupInType(type, getattribute)) || LookupInType(type, name)) return std::nullopt;
+  const SourceId source = sources_.InstanceAttr(t->source, name);
+  AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(Py_TYPE(found)));
+  guards_.AddLength(source, 0, Here());
+  tested_dicts_.push_back({source, found});
+  return false;
+}
+
+}  // namespace framefuse
