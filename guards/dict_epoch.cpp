@@ -1,7 +1,9 @@
 #include "guards/dict_epoch.h"
 
+#include "absl/container/flat_hash_map.h"
 #include "frame_eval/ref.h"
 #include "frame_eval/versions/dict_reads.h"
+#include "frame_eval/versions/dict_watch.h"
 
 namespace framefuse {
 namespace {
@@ -35,9 +37,65 @@ class Probe {
   std::uint64_t step_ = 0, last_ = 0, epoch_ = 1;
 };
 
+// Changes told by CPython. A dict that is written time and again, as a module's globals may be in a loop, would move
+// the epoch for all programs: after a few changes it is watched no more.
+class Watched {
+ public:
+  static Watched& Get() {
+    static auto* const watched = new Watched();
+    return *watched;
+  }
+  bool running() const { return running_; }
+  std::uint64_t epoch() const { return epoch_; }
+
+  bool Keep(PyObject* dict) {
+    if (changes_.size() >= kMostKnown) Forget();
+    const auto known = changes_.find(dict);
+    if (known == changes_.end() || known->second < kOften) return frame_ops::WatchDict(dict);
+    frame_ops::UnwatchDict(dict);
+    return false;
+  }
+
+ private:
+  static constexpr int kOften = 4;
+  static constexpr std::size_t kMostKnown = 4096;
+
+  Watched() : running_(frame_ops::StartDictWatcher([](PyObject* dict, bool ends) { Get().Change(dict, ends); })) {}
+
+  // What changes often says nothing from then on. Programs that relied on it check all, at the last time it did.
+  void Change(PyObject* dict, bool ends) {
+    if (ends) {
+      changes_.erase(dict);
+      ++epoch_;
+      return;
+    }
+    int& changes = changes_[dict];
+    if (changes < kOften) {
+      ++changes;
+      ++epoch_;
+    }
+  }
+
+  // Dicts that are watched no more ended unseen: others may stand at their addresses.
+  void Forget() {
+    changes_.clear();
+    ++epoch_;
+  }
+
+  const bool running_;
+  std::uint64_t epoch_ = 1;
+  absl::flat_hash_map<PyObject*, int> changes_;  // compared, never read through
+};
+
 }  // namespace
 
+bool EpochFollowsKeptDicts() { return Watched::Get().running(); }
+
+bool KeepInEpoch(PyObject* dict) { return Watched::Get().Keep(dict); }
+
 std::uint64_t DictEpoch() {
+  const Watched& watched = Watched::Get();
+  if (watched.running()) return watched.epoch();
   static Probe probe;
   return probe.Epoch();
 }

@@ -1,9 +1,12 @@
-// DictEpoch: a number that stays the same as long as no dict of the process changes.
-// CPython draws dict version tags from one counter; a probe dict of our own tells whether anyone else drew from it
-// since the last probe.
-// Invariant: between two equal answers no dict was created or modified by anyone but the probe. Needs the GIL.
+// DictEpoch: a number that stays the same as long as no dict that a guard program relies on changes.
+// Where CPython tells of changes (3.12), those are the dicts given to KeepInEpoch. Elsewhere they are all dicts of the
+// process: CPython draws version tags from one counter, and a probe dict of our own tells whether anyone else drew from
+// it since the last probe. Invariant: between two equal answers none of those dicts was modified or ended. Needs the
+// GIL.
 #ifndef FRAMEFUSE_GUARDS_DICT_EPOCH_H_
 #define FRAMEFUSE_GUARDS_DICT_EPOCH_H_
+
+#include <Python.h>
 
 #include <cstdint>
 
@@ -11,6 +14,13 @@ namespace framefuse {
 
 // Never 0. Allocates nothing after the first call.
 std::uint64_t DictEpoch();
+
+// False: every dict is followed.
+bool EpochFollowsKeptDicts();
+
+// The epoch moves when the dict changes, from now on. False: it does not, for this dict changes too often or cannot be
+// watched; its own version tag tells.
+bool KeepInEpoch(PyObject* dict);
 
 }  // namespace framefuse
 

@@ -1,6 +1,7 @@
 #include "guards/program.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "frame_eval/versions/dict_reads.h"
 #include "frame_eval/versions/frame_ops.h"
@@ -51,6 +52,7 @@ struct CompiledProgram::Run {
   Result ItemsBlock(const Step& step, PyObject* object);
   template <bool kQuick>
   Result Versioned(std::int32_t block, std::uint64_t tag);
+  Result Restless(std::int32_t block, PyObject* dict);
   bool Overlap();
   bool Relation(const Step& step, PyObject* object);
 };
@@ -91,12 +93,18 @@ CompiledProgram::Result CompiledProgram::Run::InstanceBlock(const Step& step, Py
   if (kQuick) {
     // No dict changed since the last success: the same dict has the same contents.
     if (PyObject* dict = frame_ops::RawInstanceDict(object)) {
-      return dict == remembered ? Result::kHolds : Result::kStale;
+      return dict == remembered ? Result::kHolds : Restless(step.index, dict);
     }
   }
   PyObject* dict = InstanceDictOf(object);
   remembered = dict;
   return Versioned<kQuick>(step.index, dict != nullptr ? frame_ops::InlineDictVersion(dict) : 0);
+}
+
+// In `quick`, for a dict that is not the one whose changes the epoch follows.
+CompiledProgram::Result CompiledProgram::Run::Restless(std::int32_t block, PyObject* dict) {
+  if (memory.restless[static_cast<std::size_t>(block)] != dict) return Result::kStale;
+  return Versioned<true>(block, frame_ops::InlineDictVersion(dict));
 }
 
 // No dict changed since the last success: an instance with the dict that it had has the same attributes.
@@ -109,8 +117,7 @@ CompiledProgram::Result CompiledProgram::Run::Instances(const StepRange& range) 
     if (object == nullptr || Py_TYPE(object) != check->type) return Result::kFails;
     PyObject* const dict = frame_ops::InlineManagedDict(object);
     if (dict != nullptr && dict == memory.dicts[static_cast<std::size_t>(check->block)]) continue;
-    if (dict != nullptr) return Result::kStale;
-    const Result result = Versioned<true>(check->block, 0);
+    const Result result = dict != nullptr ? Restless(check->block, dict) : Versioned<true>(check->block, 0);
     if (result != Result::kHolds) return result;
   }
   return Result::kHolds;
@@ -119,8 +126,9 @@ CompiledProgram::Result CompiledProgram::Run::Instances(const StepRange& range) 
 template <bool kQuick>
 CompiledProgram::Result CompiledProgram::Run::ItemsBlock(const Step& step, PyObject* object) {
   const bool is_dict = PyDict_Check(object);
-  if (kQuick && is_dict) return Result::kHolds;
-  memory.dicts[static_cast<std::size_t>(step.index)] = object;
+  PyObject*& remembered = memory.dicts[static_cast<std::size_t>(step.index)];
+  if (kQuick && is_dict) return object == remembered ? Result::kHolds : Restless(step.index, object);
+  remembered = object;
   return Versioned<kQuick>(step.index, is_dict ? frame_ops::InlineDictVersion(object) : 0);
 }
 
@@ -234,11 +242,21 @@ CompiledProgram::Memory& CompiledProgram::SelectMemory(PyObject* anchor) const {
   memory.objects.assign(image_->reads.size(), nullptr);
   memory.tags.assign(image_->blocks.size(), 0);
   memory.dicts.assign(image_->blocks.size() + kLookAhead, nullptr);
+  memory.restless.assign(image_->blocks.size(), nullptr);
   memory.hints.assign(image_->tensors.size(), TensorHint());
   for (std::size_t i = 0; i < image_->reads.size(); ++i) {
     if (image_->reads[i].kind == SourceKind::kConstant) memory.objects[i] = image_->reads[i].constant.get().get();
   }
   return memory;
+}
+
+// After a success: the epoch follows the dicts that were looked at.
+void CompiledProgram::KeepDicts(Memory& memory) {
+  for (std::size_t block = 0; block < memory.restless.size(); ++block) {
+    PyObject*& dict = memory.dicts[block];
+    const bool restless = dict != nullptr && PyDict_Check(dict) && !KeepInEpoch(dict);
+    memory.restless[block] = restless ? std::exchange(dict, nullptr) : nullptr;
+  }
 }
 
 bool CompiledProgram::Check(const FrameView& frame, ResolvedSources* resolved) const noexcept {
@@ -261,6 +279,7 @@ bool CompiledProgram::Check(const FrameView& frame, ResolvedSources* resolved) c
   memory.epoch = 0;
   const std::vector<Step>& full = image_->full;
   if (run.Steps<false, true>(full.data(), full.data() + full.size() - kLookAhead) != Result::kHolds) return false;
+  if (use_quick_ && EpochFollowsKeptDicts()) KeepDicts(memory);
   memory.epoch = epoch;
   return true;
 }

@@ -3,7 +3,7 @@
 // Reads of one container form a block: while the container's version tag is the one of the last success, its reads
 // and the facts that follow from them (identities, immutable values, absent keys) hold and are not run again; the
 // values in the array are still right. Other steps (locals, cells, list items, types of instances, tensors) run on
-// every call. If no dict of the process changed since the last success (DictEpoch), even the tags of dicts that
+// every call. If no dict that matters changed since the last success (DictEpoch), even the tags of dicts that
 // cannot be replaced are left unread: `quick` is `full` without those blocks.
 //
 // Invariant: a block's remembered tag is non-zero only if all its steps succeeded on the dict that has this tag, and
@@ -113,11 +113,13 @@ class CompiledProgram : public GuardProgram {
     std::vector<PyObject*> objects;
     std::vector<std::uint64_t> tags;  // by block
     std::vector<PyObject*> dicts;     // by block: the dict, to compare and to prefetch; never read through
+    std::vector<PyObject*> restless;  // by block: the dict, instead, that the epoch does not follow
     std::vector<TensorHint> hints;    // by index into ProgramImage::tensors
   };
   struct Run;
 
   Memory& SelectMemory(PyObject* anchor) const;
+  static void KeepDicts(Memory& memory);
   PyObject* ReadAnchor(const FrameView& frame) const;
 
   std::unique_ptr<ProgramImage> image_;

@@ -13,7 +13,14 @@ namespace framefuse::frame_ops {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // 3.12 deprecates the field, and still keeps it right
-inline std::uint64_t InlineDictVersion(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
+inline std::uint64_t InlineDictVersion(PyObject* dict) {
+#if PY_VERSION_HEX >= 0x030C0000
+  constexpr std::uint64_t kWatchers = 0xFF;  // the lowest bits tell who watches the dict
+#else
+  constexpr std::uint64_t kWatchers = 0;
+#endif
+  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag & ~kWatchers;
+}
 #pragma GCC diagnostic pop
 
 // The __dict__ of an instance whose type has Py_TPFLAGS_MANAGED_DICT; null where it is not materialised.

@@ -108,7 +108,6 @@ PyObject* RawInstanceAttr(PyObject* object, PyObject* name);  // borrowed or nul
 PyObject* RawInstanceDict(PyObject* object);                  // borrowed or null (not materialised)
 bool SharesKeys(PyObject* dict);                              // a split table, as objects' attributes have
 bool HasInstanceAttrs(PyObject* object);                      // has a dict or may have one
-std::uint64_t DictVersion(PyObject* dict);                    // ma_version_tag
 std::uint32_t TypeVersion(PyTypeObject* type);                // tp_version_tag, assigned if possible; 0: none
 PyObject* TypeLookup(PyTypeObject* type, PyObject* name);     // _PyType_Lookup: borrowed or null, no error
 PyObject* TypeDict(PyTypeObject* type);  // its own names; borrowed. tp_dict may be null from 3.12 on

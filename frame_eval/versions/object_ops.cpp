@@ -58,7 +58,6 @@ bool HasInstanceAttrs(PyObject* object) {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-std::uint64_t DictVersion(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
 #pragma GCC diagnostic pop
 
 bool SharesKeys(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_values != nullptr; }

@@ -419,3 +419,49 @@ def test_malformed_guards_are_refused():
             g.identity(source, None)
         with pytest.raises(ValueError):
             g.build()
+
+
+def store_many_times(holder, values):
+    """Often enough for the interpreter to specialise the store for the class; ends with the last value."""
+    for value in values:
+        holder.n = value
+
+
+@pytest.mark.parametrize("writes", [1, 3, 40])
+def test_many_instances_one_of_which_is_written(writes):
+    """Enough dicts that what is known to be unchanged is skipped; a dict may change between any two checks, or always."""
+    holders = [Plain() for _ in range(40)]
+    for number, holder in enumerate(holders):
+        holder.__dict__.update(n=number, other=None)
+
+    def function(x):
+        pass
+
+    g = Guards(function, "x")
+    root = g.local(0)
+    g.type_is(root, list).length(root, len(holders))
+    for number in range(len(holders)):
+        item = g.item(root, number)
+        g.type_is(item, Plain).equals(g.attr(item, "n"), number)
+    program = g.build()
+    holds = lambda: program.check(function, (holders,))[0]
+    assert holds() and holds()
+    for number in (0, 7, 39, 7):
+        written = holders[number]
+        for _ in range(10):
+            store_many_times(written, [*range(1000, 1000 + writes)])
+            assert not holds()
+            store_many_times(written, [*range(1000, 999 + writes), number])
+            assert holds() and holds()
+        written.__dict__["n"] = "another"
+        assert not holds()
+        written.__dict__ = {"n": number}
+        assert holds() and holds()
+        del written.n
+        assert not holds()
+        written.n = number
+        assert holds()
+        holders[number] = Plain()
+        assert not holds()
+        holders[number].n = number
+        assert holds() and holds()

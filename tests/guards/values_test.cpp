@@ -140,6 +140,7 @@ TEST(DictEpoch, MovesIfAndOnlyIfADictChanged) {
   Execute("d = {'a': 1}");
   const Ref d = Eval("d"), value = Eval("2"), other = Eval("3");
   PyDict_SetItemString(d, "a", value);
+  EXPECT_EQ(KeepInEpoch(d), EpochFollowsKeptDicts());
   const std::uint64_t first = DictEpoch();
   EXPECT_EQ(DictEpoch(), first);
   EXPECT_EQ(DictEpoch(), first);
@@ -153,6 +154,35 @@ TEST(DictEpoch, MovesIfAndOnlyIfADictChanged) {
   EXPECT_EQ(DictEpoch(), second);
   PyDict_DelItemString(d, "a");
   EXPECT_NE(DictEpoch(), second);
+}
+
+// A dict that is always written would move the epoch for all programs.
+TEST(DictEpoch, FollowsNoDictThatChangesOften) {
+  if (!EpochFollowsKeptDicts()) GTEST_SKIP() << "this Python does not tell of changes";
+  Execute("often = {}; seldom = {}");
+  const Ref often = Eval("often"), seldom = Eval("seldom");
+  EXPECT_TRUE(KeepInEpoch(often));
+  EXPECT_TRUE(KeepInEpoch(seldom));
+  for (int i = 0; i < 20; ++i) {
+    const Ref number = Ref::Steal(PyLong_FromLong(1000 + i));
+    PyDict_SetItemString(often, "a", number);
+  }
+  const std::uint64_t epoch = DictEpoch();
+  EXPECT_FALSE(KeepInEpoch(often));
+  PyDict_SetItemString(often, "a", Py_None);
+  EXPECT_EQ(DictEpoch(), epoch);
+  EXPECT_TRUE(KeepInEpoch(seldom));
+  PyDict_SetItemString(seldom, "a", Py_None);
+  EXPECT_NE(DictEpoch(), epoch);
+}
+
+TEST(DictEpoch, MovesWhenADictEnds) {
+  if (!EpochFollowsKeptDicts()) GTEST_SKIP() << "this Python does not tell of changes";
+  Ref d = Ref::Steal(PyDict_New());
+  EXPECT_TRUE(KeepInEpoch(d));
+  const std::uint64_t epoch = DictEpoch();
+  d.reset();
+  EXPECT_NE(DictEpoch(), epoch);
 }
 
 }  // namespace
