@@ -7,8 +7,6 @@
 #include <array>
 #include <limits>
 
-#include "backends/cpu_runtime/transpose.h"
-
 namespace framefuse::cpu {
 
 using kernel_ir::ElementSize;
@@ -21,9 +19,9 @@ namespace {
 
 constexpr std::int64_t kGrain = 16 * 1024;  // elements a thread should have at least
 constexpr std::int64_t kPanel = 256;        // columns of a unit of a column reduction
-// Of a transposed tile: long rows, each has a cost of its own; and several lines of a column, whose pages are far from
-// each other. Where the whole is in the second cache one line will do, and the tile stays in the first.
-constexpr std::int64_t kTileRows = 64, kTileColumns = 256, kLine = 64, kCached = 512 << 10;
+// Of transposed tiles: long rows, each has a cost of its own; and several lines of a column, whose pages are far from
+// each other. Kernels turn as many rows as kLeastRows at once: fewer go along with the tile before them.
+constexpr std::int64_t kTileRows = 64, kTileColumns = 256, kLeastColumns = 64, kLeastRows = 16;
 
 // Scratch memory of a thread; grows, and is reused by all kernels.
 char* ThreadScratch(std::size_t bytes) {
@@ -115,10 +113,7 @@ void Launch::RunFlat(void* const* buffers, std::int64_t begin, std::int64_t end)
   const Kernel& ir = kernel_->ir();
   Arguments a(*this, const_cast<std::int64_t*>(sizes_.data()));
   for (std::size_t b = 0; b < ir.buffers.size(); ++b) {
-    const std::int64_t stride = ir.buffers[b].inner == Inner::kUniform      ? 0
-                                : ir.buffers[b].inner == Inner::kContiguous ? ElementSize(ir.buffers[b].dtype)
-                                                                            : shape_.buffers[b].inner;
-    a.args[b] = static_cast<char*>(buffers[b]) + begin * stride;
+    a.args[b] = static_cast<char*>(buffers[b]) + begin * InnerStride(b);
   }
   kernel_->Call(a.args.data(), begin, end);
 }
@@ -143,6 +138,12 @@ void Launch::RunRows(void* const* buffers, std::int64_t begin, std::int64_t end)
     a.args[b] = p;
   }
   kernel_->Call(a.args.data(), begin, end);
+}
+
+std::int64_t Launch::InnerStride(std::size_t buffer) const {
+  const kernel_ir::Buffer& b = kernel_->ir().buffers[buffer];
+  if (b.inner == Inner::kUniform) return 0;
+  return b.inner == Inner::kContiguous ? ElementSize(b.dtype) : shape_.buffers[buffer].inner;
 }
 
 std::int64_t Launch::BatchOffset(int buffer, std::int64_t batch) const {
@@ -172,10 +173,7 @@ void Launch::RunColumnUnit(void* const* buffers, std::int64_t batch, std::int64_
   own[SizesLayout::kInner] = end - begin;
   Arguments a(*this, own.data());
   for (std::size_t b = 0; b < ir.buffers.size(); ++b) {
-    const std::int64_t stride = ir.buffers[b].inner == Inner::kUniform      ? 0
-                                : ir.buffers[b].inner == Inner::kContiguous ? ElementSize(ir.buffers[b].dtype)
-                                                                            : shape_.buffers[b].inner;
-    a.args[b] = static_cast<char*>(buffers[b]) + BatchOffset(static_cast<int>(b), batch) + begin * stride;
+    a.args[b] = static_cast<char*>(buffers[b]) + BatchOffset(static_cast<int>(b), batch) + begin * InnerStride(b);
   }
   std::int64_t rows = rows_;
   if (shape_.split_total > 0) {
@@ -185,57 +183,24 @@ void Launch::RunColumnUnit(void* const* buffers, std::int64_t batch, std::int64_
   kernel_->Call(a.args.data(), 0, rows);
 }
 
-std::int64_t Launch::TileRows() const {
-  int largest = 1;
-  for (const kernel_ir::Buffer& b : kernel_->ir().buffers) {
-    if (b.inner == Inner::kTransposed) largest = std::max(largest, ElementSize(b.dtype));
-  }
-  return rows_ * shape_.inner * largest <= kCached ? std::min(kTileRows, kLine / largest) : kTileRows;
-}
-
 void Launch::RunTransposed(void* const* buffers) const {
-  const std::int64_t tall = TileRows(), down = (rows_ + tall - 1) / tall;
+  const std::int64_t down = std::max<std::int64_t>(1, (rows_ + kTileRows - kLeastRows) / kTileRows);
   std::int64_t columns = kTileColumns, across = 0;
   const auto tiles = [&] { return batches_ * down * (across = (shape_.inner + columns - 1) / columns); };
-  while (tiles() < at::get_num_threads() && columns > kTileRows) columns /= 2;
-  Parallel(tiles(), tall * columns, [&](std::int64_t begin, std::int64_t end) {
+  while (tiles() < at::get_num_threads() && columns > kLeastColumns) columns /= 2;
+  Parallel(tiles(), std::min(kTileRows, rows_) * columns, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::int64_t> own = sizes_;
+    Arguments a(*this, own.data());
     for (std::int64_t unit = begin; unit < end; ++unit) {
-      RunTile(buffers, unit / across / down, unit / across % down * tall, tall, unit % across * columns, columns);
+      const std::int64_t row = unit / across % down * kTileRows, column = unit % across * columns;
+      own[SizesLayout::kInner] = std::min(columns, shape_.inner - column);
+      for (std::size_t b = 0; b < shape_.buffers.size(); ++b) {
+        a.args[b] = static_cast<char*>(buffers[b]) + BatchOffset(static_cast<int>(b), unit / across / down) +
+                    row * shape_.buffers[b].outer.back() + column * InnerStride(b);
+      }
+      kernel_->Call(a.args.data(), 0, unit / across % down + 1 < down ? kTileRows : rows_ - row);
     }
   });
-}
-
-void Launch::RunTile(void* const* buffers, std::int64_t batch, std::int64_t row, std::int64_t tall, std::int64_t column,
-                     std::int64_t width) const {
-  const Kernel& ir = kernel_->ir();
-  const SizesLayout layout(ir);
-  const std::int64_t rows = std::min(tall, rows_ - row), columns = std::min(width, shape_.inner - column);
-  std::vector<std::int64_t> own = sizes_;
-  own[SizesLayout::kInner] = columns;
-  const auto tile_bytes = static_cast<std::size_t>(tall * (width * 8 + 64));
-  const auto scratch_bytes = static_cast<std::size_t>(scratch_rows_ * scratch_bytes_);
-  // Behind the arguments' scratch rows; whole cache lines, as vectors of 512 bits want them.
-  char* tiles = ThreadScratch(scratch_bytes + tile_bytes * ir.buffers.size()) + scratch_bytes;
-  Arguments a(*this, own.data());
-  for (std::size_t b = 0; b < ir.buffers.size(); ++b) {
-    const BufferStrides& strides = shape_.buffers[b];
-    const int size = ElementSize(ir.buffers[b].dtype);
-    char* at = static_cast<char*>(buffers[b]) + BatchOffset(static_cast<int>(b), batch) + row * strides.outer.back();
-    if (ir.buffers[b].inner != Inner::kTransposed) {
-      const std::int64_t stride = ir.buffers[b].inner == Inner::kUniform      ? 0
-                                  : ir.buffers[b].inner == Inner::kContiguous ? size
-                                                                              : strides.inner;
-      a.args[b] = at + column * stride;
-      continue;
-    }
-    // An odd multiple of a cache line avoids conflicts between the tile's rows.
-    const std::int64_t pitch = width * size + 64;
-    char* tile = tiles + b * tile_bytes;
-    TransposeTile(size, at + column * strides.inner, strides.inner, tile, pitch, rows, columns);
-    own[static_cast<std::size_t>(layout.Delta(static_cast<int>(b), 0))] = pitch;
-    a.args[b] = tile;
-  }
-  kernel_->Call(a.args.data(), 0, rows);
 }
 
 void Launch::RunTable(const std::vector<std::vector<void*>>& tables, const std::vector<std::int64_t>& counts) const {

@@ -32,7 +32,7 @@ void Emitter::Partition() {
         part = 0;
       } else if (level == Level::kKernel || (level == Level::kRow && !column)) {
         part = 0;
-      } else if (level == Level::kSegment && !column) {
+      } else if ((level == Level::kSegment && !column) || IsTurned(id)) {
         part = 1;
       }
       if (ClassOf(kernel_[id].op) == OpClass::kReduce) {
@@ -81,6 +81,14 @@ void Emitter::Interleave(Block* block) {
   block->copies = ChooseCopies(*block);
   if (block->copies == 1) return;
   std::vector<std::map<ValueId, ValueId>> copies(static_cast<std::size_t>(block->copies));
+  for (const Sequence* sequence : {&block->prefix, &block->segment}) {
+    for (ValueId id : *sequence) {
+      for (int copy = 1; copy < block->copies && IsPerRow(id); ++copy) {
+        const ValueId made = copies[static_cast<std::size_t>(copy)][id] = CopyOf(id, copy, {});
+        home_valid_[index(made)] = true;
+      }
+    }
+  }
   for (ValueId id : block->body) {
     block->interleaved.push_back(id);
     for (int copy = 1; copy < block->copies; ++copy) {
@@ -283,14 +291,15 @@ void Emitter::FixRegisters(const Block& block) {
       const ValueId v = inst.args[static_cast<std::size_t>(a)];
       const bool outside = sequence_of_[index(v)] != sequence_of_[index(id)] && Uniform(v);
       // Where an operand must be a register, memory costs an instruction.
-      if (IsConst(v) || outside) weight[v] += a == 0 || (inst.op == Op::kSelect && a == 2) ? 2 : 1;
+      if (IsConst(v) || (outside && !IsPerRow(v))) weight[v] += a == 0 || (inst.op == Op::kSelect && a == 2) ? 2 : 1;
     }
   }
   std::vector<std::pair<int, ValueId>> order;
   for (const auto& [v, w] : weight) order.emplace_back(-w, v);
   std::sort(order.begin(), order.end());
   const Sequence& body = block.interleaved.empty() ? block.body : block.interleaved;
-  int count = ForValues() - static_cast<int>(accumulator_.size()) - std::max(4, MaxPressure(body) + 2);
+  const int least = kernel_.skeleton != Skeleton::kTransposed ? 4 : many_ ? 16 : 8;
+  int count = ForValues() - static_cast<int>(accumulator_.size()) - std::max(least, MaxPressure(body) + 2);
   for (const auto& [w, v] : order) {
     if (count-- <= 0) break;
     fixed_reg_[v] = TakeFixed();

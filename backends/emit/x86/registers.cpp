@@ -50,7 +50,9 @@ void Emitter::RunSequence(const Sequence& sequence, const Point& point) {
     const ValueId id = sequence[position_];
     pinned_.fill(false);
     Point own = point;
-    if (const auto copy = copies_.find(id); copy != copies_.end()) own.copy = copy->second.number;
+    if (const auto copy = copies_.find(id); copy != copies_.end()) {
+      (kernel_.skeleton == kernel_ir::Skeleton::kTransposed ? own.row : own.copy) = copy->second.number;
+    }
     EmitInst(id, own);
     ReleaseDead(kernel_[id]);
     const int reg = reg_of_[index(id)];
@@ -114,6 +116,9 @@ void Emitter::ReleaseDead(const Inst& inst) {
 }
 
 Xbyak::Address Emitter::Home(ValueId v) {
+  const auto copy = copies_.find(v);
+  const ValueId first = copy == copies_.end() ? v : copy->second.of;
+  if (IsPerRow(first)) return RowHome(first, copy == copies_.end() ? 0 : copy->second.number);
   if (home_[index(v)] < 0) home_[index(v)] = NewSlot();
   return Stack(home_[index(v)], Bits(kernel_[v].type));
 }
