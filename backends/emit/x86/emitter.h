@@ -162,6 +162,8 @@ class Emitter : public Xbyak::CodeGenerator {
   // --- operations.cpp
   void EmitInst(ValueId id, const Point& point);
   void EmitArith(ValueId id);
+  void EmitNeg(ValueId id);
+  void EmitAbs(ValueId id);
   void EmitFma(ValueId id);
   void EmitSelect(ValueId id);
   void EmitCompare(ValueId id);
