@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "backends/kernel_ir/abi.h"
 
 namespace framefuse::emit {
@@ -80,7 +81,7 @@ class Emitter : public Xbyak::CodeGenerator {
   // --- loops.cpp
   void Partition();
   void Interleave(Block* block);
-  ValueId CopyOf(ValueId id, int copy, const std::map<ValueId, ValueId>& copies);
+  ValueId CopyOf(ValueId id, int copy, const std::vector<ValueId>& copies);
   void EmitLoop(const Block& block);
   void EmitVectorLoop(const Block& block);
   void CountedLoop(int step, const std::function<void()>& body);
@@ -216,14 +217,14 @@ class Emitter : public Xbyak::CodeGenerator {
     ValueId of;
     int number;
   };
-  std::map<ValueId, Copy> copies_;
+  std::vector<Copy> copies_;      // by value; the given ones are number 0 of themselves
   std::vector<int> sequence_of_;  // of the defining sequence
   std::vector<bool> crosses_;     // used in another sequence than its own
   std::vector<int> home_;         // stack offset, -1 none yet
   std::vector<bool> home_valid_;
 
   // the sequence being emitted
-  std::vector<std::vector<std::size_t>> uses_;
+  std::vector<absl::InlinedVector<std::uint32_t, 4>> uses_;
   std::size_t position_ = 0;
   bool many_ = false;  // registers past the scratch ones are taken
   std::vector<int> reg_of_;

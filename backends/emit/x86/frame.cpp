@@ -24,6 +24,7 @@ Emitter::Emitter(const kernel_ir::Kernel& kernel, bool evex, void* buffer, std::
       home_valid_(kernel.insts.size(), false),
       uses_(kernel.insts.size()),
       reg_of_(kernel.insts.size(), -1) {
+  for (std::size_t i = 0; i < kernel.insts.size(); ++i) copies_.push_back({static_cast<ValueId>(i), 0});
   owner_.fill(kernel_ir::kNoValue);
   pointers_ = static_cast<int>(kernel.buffers.size()) + kernel_ir::ScratchRowCount(kernel);
   frame_ = frame::kFree;
