@@ -19,9 +19,9 @@ namespace {
 
 constexpr std::int64_t kGrain = 16 * 1024;  // elements a thread should have at least
 constexpr std::int64_t kPanel = 256;        // columns of a unit of a column reduction
-// Of transposed tiles: long rows, each has a cost of its own; and several lines of a column, whose pages are far from
-// each other. Kernels turn as many rows as kLeastRows at once: fewer go along with the tile before them.
-constexpr std::int64_t kTileRows = 64, kTileColumns = 256, kLeastColumns = 64, kLeastRows = 16;
+// Transposed tiles are so tall and wide at most: each of their rows and columns has a page of its own, and a page that
+// is looked up should be used. Kernels turn kLeastRows at once: fewer go along with the tile before them.
+constexpr std::int64_t kTile = 256, kLeastRows = 16;
 
 // Scratch memory of a thread; grows, and is reused by all kernels.
 char* ThreadScratch(std::size_t bytes) {
@@ -43,6 +43,18 @@ void Parallel(std::int64_t units, std::int64_t elements_a_unit, const F& f) {
   if (units == 1 || units * elements_a_unit < kGrain) return f(std::int64_t{0}, units);
   at::parallel_for(0, units, std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, elements_a_unit)), f);
 }
+
+// An extent in parts of whole lines, nearly equal; the last takes what is left.
+struct Parts {
+  static constexpr std::int64_t kLine = 64;
+  std::int64_t extent, count, step;
+
+  Parts(std::int64_t size, std::int64_t most) : extent(size), count(1), step(most) {
+    count = std::max<std::int64_t>(1, (size + most - kLeastRows) / most);
+    step = std::clamp((size / count + kLine / 2) / kLine * kLine, kLine, most);
+  }
+  std::int64_t Size(std::int64_t i) const { return i + 1 < count ? step : extent - (count - 1) * step; }
+};
 
 }  // namespace
 
@@ -184,21 +196,26 @@ void Launch::RunColumnUnit(void* const* buffers, std::int64_t batch, std::int64_
 }
 
 void Launch::RunTransposed(void* const* buffers) const {
-  const std::int64_t down = std::max<std::int64_t>(1, (rows_ + kTileRows - kLeastRows) / kTileRows);
-  std::int64_t columns = kTileColumns, across = 0;
-  const auto tiles = [&] { return batches_ * down * (across = (shape_.inner + columns - 1) / columns); };
-  while (tiles() < at::get_num_threads() && columns > kLeastColumns) columns /= 2;
-  Parallel(tiles(), std::min(kTileRows, rows_) * columns, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t threads = at::get_num_threads();
+  std::int64_t tall = kTile, wide = kTile;
+  Parts down(rows_, tall), across(shape_.inner, wide);
+  while (threads > 1 && batches_ * down.count * across.count < 4 * threads && tall * wide > kGrain) {
+    (tall < wide ? wide : tall) /= 2;
+    down = Parts(rows_, tall), across = Parts(shape_.inner, wide);
+  }
+  const std::int64_t tiles = down.count * across.count;
+  if (tiles == 0) return;
+  Parallel(batches_ * tiles, rows_ * shape_.inner / tiles, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::int64_t> own = sizes_;
     Arguments a(*this, own.data());
     for (std::int64_t unit = begin; unit < end; ++unit) {
-      const std::int64_t row = unit / across % down * kTileRows, column = unit % across * columns;
-      own[SizesLayout::kInner] = std::min(columns, shape_.inner - column);
+      const std::int64_t i = unit % tiles / across.count, j = unit % across.count;
+      own[SizesLayout::kInner] = across.Size(j);
       for (std::size_t b = 0; b < shape_.buffers.size(); ++b) {
-        a.args[b] = static_cast<char*>(buffers[b]) + BatchOffset(static_cast<int>(b), unit / across / down) +
-                    row * shape_.buffers[b].outer.back() + column * InnerStride(b);
+        a.args[b] = static_cast<char*>(buffers[b]) + BatchOffset(static_cast<int>(b), unit / tiles) +
+                    i * down.step * shape_.buffers[b].outer.back() + j * across.step * InnerStride(b);
       }
-      kernel_->Call(a.args.data(), 0, unit / across % down + 1 < down ? kTileRows : rows_ - row);
+      kernel_->Call(a.args.data(), 0, down.Size(i));
     }
   });
 }
