@@ -19,12 +19,6 @@ ValueId FloatUnary(E& e) {
   return kernel_ir::IsFloat(e.type()) ? e.One(op, e.Arg(0)) : kNoValue;
 }
 
-ValueId Tanh(E& e) {
-  const bool short_form = e.type() == Type::kF32 && e.storage() == kernel_ir::DType::kBF16;
-  return short_form ? e.b().Emit(Op::kTanh, e.type(), {e.Arg(0)}, -1, kernel_ir::kToBFloat16)
-                    : FloatUnary<Op::kTanh>(e);
-}
-
 template <Op op>
 ValueId Unary(E& e) {
   return e.type() == Type::kPred ? kNoValue : e.One(op, e.Arg(0));
@@ -287,7 +281,7 @@ constexpr std::pair<std::string_view, PointwiseRow> kRows[] = {
     {"aten.log1p", FloatUnary<Op::kLog1p>},
     {"aten.log2", FloatUnary<Op::kLog2>},
     {"aten.log10", FloatUnary<Op::kLog10>},
-    {"aten.tanh", Tanh},
+    {"aten.tanh", FloatUnary<Op::kTanh>},
     {"aten.erf", FloatUnary<Op::kErf>},
     {"aten.erfc", FloatUnary<Op::kErfc>},
     {"aten.sigmoid", FloatUnary<Op::kSigmoid>},
