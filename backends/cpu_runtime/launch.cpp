@@ -2,12 +2,11 @@
 #include "backends/cpu_runtime/launch.h"
 
 #include <ATen/Parallel.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <limits>
-
-#include "backends/cpu_runtime/transpose.h"
 
 namespace framefuse::cpu {
 
@@ -21,9 +20,15 @@ namespace {
 
 constexpr std::int64_t kGrain = 16 * 1024;  // elements a thread should have at least
 constexpr std::int64_t kPanel = 256;        // columns of a unit of a column reduction
-// Of a transposed tile: long rows, each has a cost of its own; and several lines of a column, whose pages are far from
-// each other. Where the whole is in the second cache one line will do, and the tile stays in the first.
-constexpr std::int64_t kTileRows = 64, kTileColumns = 256, kLine = 64, kCached = 512 << 10;
+// Transposed tiles are so tall and wide at most: each of their rows and columns has a page of its own, and a page that
+// is looked up should be used. Kernels turn kLeastRows at once: fewer go along with the tile before them.
+constexpr std::int64_t kTall = 256, kWide = 256, kMostWide = 2048, kLeastRows = 16;
+
+// The larger the second cache, the wider.
+std::int64_t TileWidth() {
+  static const std::int64_t width = std::clamp<std::int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE) / 1024, kWide, kMostWide);
+  return width;
+}
 
 // Scratch memory of a thread; grows, and is reused by all kernels.
 char* ThreadScratch(std::size_t bytes) {
@@ -45,6 +50,18 @@ void Parallel(std::int64_t units, std::int64_t elements_a_unit, const F& f) {
   if (units == 1 || units * elements_a_unit < kGrain) return f(std::int64_t{0}, units);
   at::parallel_for(0, units, std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, elements_a_unit)), f);
 }
+
+// An extent in parts of whole lines, nearly equal; the last takes what is left.
+struct Parts {
+  static constexpr std::int64_t kLine = 64;
+  std::int64_t extent, count, step;
+
+  Parts(std::int64_t size, std::int64_t most) : extent(size), count(1), step(most) {
+    count = std::max<std::int64_t>(1, (size + most - kLeastRows) / most);
+    step = std::clamp((size / count + kLine / 2) / kLine * kLine, kLine, most);
+  }
+  std::int64_t Size(std::int64_t i) const { return i + 1 < count ? step : extent - (count - 1) * step; }
+};
 
 }  // namespace
 
@@ -115,10 +132,7 @@ void Launch::RunFlat(void* const* buffers, std::int64_t begin, std::int64_t end)
   const Kernel& ir = kernel_->ir();
   Arguments a(*this, const_cast<std::int64_t*>(sizes_.data()));
   for (std::size_t b = 0; b < ir.buffers.size(); ++b) {
-    const std::int64_t stride = ir.buffers[b].inner == Inner::kUniform      ? 0
-                                : ir.buffers[b].inner == Inner::kContiguous ? ElementSize(ir.buffers[b].dtype)
-                                                                            : shape_.buffers[b].inner;
-    a.args[b] = static_cast<char*>(buffers[b]) + begin * stride;
+    a.args[b] = static_cast<char*>(buffers[b]) + begin * InnerStride(b);
   }
   kernel_->Call(a.args.data(), begin, end);
 }
@@ -143,6 +157,12 @@ void Launch::RunRows(void* const* buffers, std::int64_t begin, std::int64_t end)
     a.args[b] = p;
   }
   kernel_->Call(a.args.data(), begin, end);
+}
+
+std::int64_t Launch::InnerStride(std::size_t buffer) const {
+  const kernel_ir::Buffer& b = kernel_->ir().buffers[buffer];
+  if (b.inner == Inner::kUniform) return 0;
+  return b.inner == Inner::kContiguous ? ElementSize(b.dtype) : shape_.buffers[buffer].inner;
 }
 
 std::int64_t Launch::BatchOffset(int buffer, std::int64_t batch) const {
@@ -172,10 +192,7 @@ void Launch::RunColumnUnit(void* const* buffers, std::int64_t batch, std::int64_
   own[SizesLayout::kInner] = end - begin;
   Arguments a(*this, own.data());
   for (std::size_t b = 0; b < ir.buffers.size(); ++b) {
-    const std::int64_t stride = ir.buffers[b].inner == Inner::kUniform      ? 0
-                                : ir.buffers[b].inner == Inner::kContiguous ? ElementSize(ir.buffers[b].dtype)
-                                                                            : shape_.buffers[b].inner;
-    a.args[b] = static_cast<char*>(buffers[b]) + BatchOffset(static_cast<int>(b), batch) + begin * stride;
+    a.args[b] = static_cast<char*>(buffers[b]) + BatchOffset(static_cast<int>(b), batch) + begin * InnerStride(b);
   }
   std::int64_t rows = rows_;
   if (shape_.split_total > 0) {
@@ -185,57 +202,29 @@ void Launch::RunColumnUnit(void* const* buffers, std::int64_t batch, std::int64_
   kernel_->Call(a.args.data(), 0, rows);
 }
 
-std::int64_t Launch::TileRows() const {
-  int largest = 1;
-  for (const kernel_ir::Buffer& b : kernel_->ir().buffers) {
-    if (b.inner == Inner::kTransposed) largest = std::max(largest, ElementSize(b.dtype));
-  }
-  return rows_ * shape_.inner * largest <= kCached ? std::min(kTileRows, kLine / largest) : kTileRows;
-}
-
 void Launch::RunTransposed(void* const* buffers) const {
-  const std::int64_t tall = TileRows(), down = (rows_ + tall - 1) / tall;
-  std::int64_t columns = kTileColumns, across = 0;
-  const auto tiles = [&] { return batches_ * down * (across = (shape_.inner + columns - 1) / columns); };
-  while (tiles() < at::get_num_threads() && columns > kTileRows) columns /= 2;
-  Parallel(tiles(), tall * columns, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t threads = at::get_num_threads();
+  std::int64_t tall = kTall, wide = TileWidth();
+  Parts down(rows_, tall), across(shape_.inner, wide);
+  while (threads > 1 && batches_ * down.count * across.count < 4 * threads && tall * wide > kGrain) {
+    (tall < wide ? wide : tall) /= 2;
+    down = Parts(rows_, tall), across = Parts(shape_.inner, wide);
+  }
+  const std::int64_t tiles = down.count * across.count;
+  if (tiles == 0) return;
+  Parallel(batches_ * tiles, rows_ * shape_.inner / tiles, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::int64_t> own = sizes_;
+    Arguments a(*this, own.data());
     for (std::int64_t unit = begin; unit < end; ++unit) {
-      RunTile(buffers, unit / across / down, unit / across % down * tall, tall, unit % across * columns, columns);
+      const std::int64_t i = unit % tiles / across.count, j = unit % across.count;
+      own[SizesLayout::kInner] = across.Size(j);
+      for (std::size_t b = 0; b < shape_.buffers.size(); ++b) {
+        a.args[b] = static_cast<char*>(buffers[b]) + BatchOffset(static_cast<int>(b), unit / tiles) +
+                    i * down.step * shape_.buffers[b].outer.back() + j * across.step * InnerStride(b);
+      }
+      kernel_->Call(a.args.data(), 0, down.Size(i));
     }
   });
-}
-
-void Launch::RunTile(void* const* buffers, std::int64_t batch, std::int64_t row, std::int64_t tall, std::int64_t column,
-                     std::int64_t width) const {
-  const Kernel& ir = kernel_->ir();
-  const SizesLayout layout(ir);
-  const std::int64_t rows = std::min(tall, rows_ - row), columns = std::min(width, shape_.inner - column);
-  std::vector<std::int64_t> own = sizes_;
-  own[SizesLayout::kInner] = columns;
-  const auto tile_bytes = static_cast<std::size_t>(tall * (width * 8 + 64));
-  const auto scratch_bytes = static_cast<std::size_t>(scratch_rows_ * scratch_bytes_);
-  // Behind the arguments' scratch rows; whole cache lines, as vectors of 512 bits want them.
-  char* tiles = ThreadScratch(scratch_bytes + tile_bytes * ir.buffers.size()) + scratch_bytes;
-  Arguments a(*this, own.data());
-  for (std::size_t b = 0; b < ir.buffers.size(); ++b) {
-    const BufferStrides& strides = shape_.buffers[b];
-    const int size = ElementSize(ir.buffers[b].dtype);
-    char* at = static_cast<char*>(buffers[b]) + BatchOffset(static_cast<int>(b), batch) + row * strides.outer.back();
-    if (ir.buffers[b].inner != Inner::kTransposed) {
-      const std::int64_t stride = ir.buffers[b].inner == Inner::kUniform      ? 0
-                                  : ir.buffers[b].inner == Inner::kContiguous ? size
-                                                                              : strides.inner;
-      a.args[b] = at + column * stride;
-      continue;
-    }
-    // An odd multiple of a cache line avoids conflicts between the tile's rows.
-    const std::int64_t pitch = width * size + 64;
-    char* tile = tiles + b * tile_bytes;
-    TransposeTile(size, at + column * strides.inner, strides.inner, tile, pitch, rows, columns);
-    own[static_cast<std::size_t>(layout.Delta(static_cast<int>(b), 0))] = pitch;
-    a.args[b] = tile;
-  }
-  kernel_->Call(a.args.data(), 0, rows);
 }
 
 void Launch::RunTable(const std::vector<std::vector<void*>>& tables, const std::vector<std::int64_t>& counts) const {

@@ -34,9 +34,7 @@ class Launch {
   void RunColumns(void* const* buffers) const;
   void RunColumnUnit(void* const* buffers, std::int64_t batch, std::int64_t begin, std::int64_t end) const;
   void RunTransposed(void* const* buffers) const;
-  std::int64_t TileRows() const;
-  void RunTile(void* const* buffers, std::int64_t batch, std::int64_t row, std::int64_t tall, std::int64_t column,
-               std::int64_t width) const;
+  std::int64_t InnerStride(std::size_t buffer) const;
   std::int64_t BatchOffset(int buffer, std::int64_t batch) const;
 
   std::shared_ptr<const CpuKernel> kernel_;

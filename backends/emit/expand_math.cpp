@@ -20,12 +20,14 @@ using kernel_ir::ValueId;
 
 class Expander {
  public:
-  // `halves`: all that the kernel writes are halves, whose rounding hides errors up to 2^-16.
-  Expander(Builder* builder, bool halves, bool approximate)
-      : b_(*builder), halves_(halves), approximate_(approximate && halves) {}
+  // `hides`: rounding to halves hides errors up to 2^-16.
+  Expander(Builder* builder, bool hides, bool approximate)
+      : b_(*builder), hides_(hides), can_approximate_(approximate) {}
 
   // `below`: x is at most 0, or NaN.
   ValueId Expand(const Inst& inst, ValueId x, bool below) {
+    halves_ = hides_ || inst.imm != 0;
+    approximate_ = halves_ && can_approximate_;
     switch (inst.op) {
       case Op::kExp:
         return below ? ExpBelow(x) : Exp(x);
@@ -201,16 +203,10 @@ class Expander {
   }
 
   Builder& b_;
-  const bool halves_;
-  const bool approximate_;  // kReciprocal14 is there and exact enough
+  const bool hides_, can_approximate_;
+  bool halves_ = false;       // errors up to 2^-16 will do for the function at hand
+  bool approximate_ = false;  // kReciprocal14 is there and exact enough
 };
-
-bool WritesOnlyHalves(const Kernel& kernel) {
-  using kernel_ir::DType;
-  return std::all_of(kernel.buffers.begin(), kernel.buffers.end(), [](const kernel_ir::Buffer& b) {
-    return !b.written || b.dtype == DType::kF16 || b.dtype == DType::kBF16;
-  });
-}
 
 }  // namespace
 
@@ -224,7 +220,7 @@ Kernel ExpandMath(const Kernel& kernel, bool approximate) {
   out.params = kernel.params;
   out.buffers = kernel.buffers;
   Builder builder(&out);
-  Expander expander(&builder, WritesOnlyHalves(kernel), approximate);
+  Expander expander(&builder, RoundingHidesErrors(kernel), approximate);
   std::vector<ValueId> map(kernel.insts.size(), kernel_ir::kNoValue);
   for (const Block& block : kernel.blocks) {
     builder.Begin(block.kind);

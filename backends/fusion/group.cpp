@@ -367,69 +367,88 @@ class Grouper {
 
   // --- order of execution
 
-  // Values that a step needs from others.
+  // What runs as one: a group, or a node of its own.
+  struct Units {
+    std::vector<std::vector<NodeIndex>> nodes;
+    std::vector<int> group;    // in the schedule, or -1
+    std::vector<int> of_node;  // unit that makes a node's results
+    std::vector<std::set<int>> needs, feeds;
+
+    void Add(std::vector<NodeIndex> unit, int of_group) {
+      nodes.push_back(std::move(unit));
+      group.push_back(of_group);
+    }
+    void Depend(int unit, int on) {
+      needs[static_cast<std::size_t>(unit)].insert(on);
+      feeds[static_cast<std::size_t>(on)].insert(unit);
+    }
+  };
+
   Schedule Order() {
     Schedule schedule;
-    std::vector<int> unit_of(g_.nodes.size(), -1);  // step that makes a node's results
-    std::vector<std::vector<NodeIndex>> units;
-    std::vector<int> group_of_unit;
-    schedule.home.assign(g_.nodes.size(), -1);
+    Units units;
+    MakeUnits(&schedule, &units);
+    FindDependencies(&units);
+    using Entry = std::pair<NodeIndex, int>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    std::vector<std::size_t> open(units.nodes.size());
+    const auto offer = [&](std::size_t u) { ready.push({units.nodes[u].front(), static_cast<int>(u)}); };
+    for (std::size_t u = 0; u < units.nodes.size(); ++u) {
+      open[u] = units.needs[u].size();
+      if (open[u] == 0) offer(u);
+    }
+    while (!ready.empty()) {
+      const auto u = static_cast<std::size_t>(ready.top().second);
+      ready.pop();
+      schedule.items.push_back({units.group[u], units.nodes[u]});
+      for (int f : units.feeds[u]) {
+        if (--open[static_cast<std::size_t>(f)] == 0) offer(static_cast<std::size_t>(f));
+      }
+    }
+    return schedule;
+  }
+
+  void MakeUnits(Schedule* schedule, Units* units) {
+    units->of_node.assign(g_.nodes.size(), -1);
+    schedule->home.assign(g_.nodes.size(), -1);
     for (const Group& group : groups_) {
       if (group.nodes.empty()) continue;
+      const auto place = static_cast<int>(schedule->groups.size());
       for (NodeIndex n : group.nodes) {
-        if (&groups_[static_cast<std::size_t>(group_of_[static_cast<std::size_t>(n)])] == &group) {
-          unit_of[static_cast<std::size_t>(n)] = static_cast<int>(units.size());
-          schedule.home[static_cast<std::size_t>(n)] = static_cast<int>(schedule.groups.size());
-        }
+        if (&groups_[static_cast<std::size_t>(group_of_[static_cast<std::size_t>(n)])] != &group) continue;
+        units->of_node[static_cast<std::size_t>(n)] = static_cast<int>(units->nodes.size());
+        schedule->home[static_cast<std::size_t>(n)] = place;
       }
-      group_of_unit.push_back(static_cast<int>(schedule.groups.size()));
-      units.push_back(group.nodes);
-      schedule.groups.push_back(group);
+      units->Add(group.nodes, place);
+      schedule->groups.push_back(group);
     }
     for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
-      if (unit_of[i] >= 0) continue;
-      unit_of[i] = static_cast<int>(units.size());
-      group_of_unit.push_back(-1);
-      units.push_back({static_cast<NodeIndex>(i)});
+      if (units->of_node[i] >= 0) continue;
+      units->of_node[i] = static_cast<int>(units->nodes.size());
+      units->Add({static_cast<NodeIndex>(i)}, -1);
     }
-    std::vector<std::set<int>> needs(units.size()), feeds(units.size());
-    for (std::size_t u = 0; u < units.size(); ++u) {
-      const std::set<NodeIndex> inside(units[u].begin(), units[u].end());
-      for (NodeIndex n : units[u]) {
+  }
+
+  // A unit needs those that make what it reads; nodes with effects need those before them.
+  void FindDependencies(Units* units) {
+    units->needs.resize(units->nodes.size());
+    units->feeds.resize(units->nodes.size());
+    for (std::size_t u = 0; u < units->nodes.size(); ++u) {
+      const std::set<NodeIndex> inside(units->nodes[u].begin(), units->nodes[u].end());
+      for (NodeIndex n : units->nodes[u]) {
         ir::ForEachUse(node(n), [&](ValueId v) {
           const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
           if (p == kNoNode || inside.contains(p)) return;
-          needs[u].insert(unit_of[static_cast<std::size_t>(p)]);
-          feeds[static_cast<std::size_t>(unit_of[static_cast<std::size_t>(p)])].insert(static_cast<int>(u));
+          units->Depend(static_cast<int>(u), units->of_node[static_cast<std::size_t>(p)]);
         });
       }
     }
     int before = -1;
     for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
       if (!KeepsOrder(g_.nodes[i])) continue;
-      if (before >= 0 && unit_of[i] != before) {
-        needs[static_cast<std::size_t>(unit_of[i])].insert(before);
-        feeds[static_cast<std::size_t>(before)].insert(unit_of[i]);
-      }
-      before = unit_of[i];
+      if (before >= 0 && units->of_node[i] != before) units->Depend(units->of_node[i], before);
+      before = units->of_node[i];
     }
-    using Entry = std::pair<NodeIndex, int>;
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    std::vector<std::size_t> open(units.size());
-    const auto offer = [&](std::size_t u) { ready.push({units[u].front(), static_cast<int>(u)}); };
-    for (std::size_t u = 0; u < units.size(); ++u) {
-      open[u] = needs[u].size();
-      if (open[u] == 0) offer(u);
-    }
-    while (!ready.empty()) {
-      const auto u = static_cast<std::size_t>(ready.top().second);
-      ready.pop();
-      schedule.items.push_back({group_of_unit[u], units[u]});
-      for (int f : feeds[u]) {
-        if (--open[static_cast<std::size_t>(f)] == 0) offer(static_cast<std::size_t>(f));
-      }
-    }
-    return schedule;
   }
 
   const Graph& g_;

@@ -76,6 +76,14 @@ kernel_ir::ValueId PointwiseEmitter::Emit() {
   return typed;
 }
 
+kernel_ir::ValueId PointwiseEmitter::One(Op op, kernel_ir::ValueId x) {
+  const bool function = kernel_ir::ClassOf(op) == kernel_ir::OpClass::kMath;
+  const std::uint64_t half = storage_ == DType::kBF16  ? kernel_ir::kToBFloat16
+                             : storage_ == DType::kF16 ? kernel_ir::kToF16
+                                                       : 0;
+  return builder_.Emit(op, builder_.TypeOf(x), {x}, -1, function ? half : 0);
+}
+
 bool PointwiseEmitter::Has(std::size_t a) const {
   if (a >= node_.args.size()) return false;
   const ir::Arg& arg = node_.args[a];

@@ -52,7 +52,7 @@ class PointwiseEmitter {
   kernel_ir::ValueId Two(kernel_ir::Op op, kernel_ir::ValueId x, kernel_ir::ValueId y) {
     return builder_.Binary(op, x, y);
   }
-  kernel_ir::ValueId One(kernel_ir::Op op, kernel_ir::ValueId x) { return builder_.Unary(op, x); }
+  kernel_ir::ValueId One(kernel_ir::Op op, kernel_ir::ValueId x);
 
  private:
   c10::ScalarType Promote(std::size_t a, std::size_t c) const;

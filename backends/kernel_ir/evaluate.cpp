@@ -99,30 +99,8 @@ bool EvaluateArith(const Inst& inst, void* out, const void* a, const void* b, in
 }
 
 template <typename T>
-bool EvaluateFloat(const Inst& inst, void* out, const void* a, const void* b, const void* c, int n) {
+bool EvaluateFunction(const Inst& inst, void* out, const void* a, const void* b, int n) {
   switch (inst.op) {
-    case Op::kDiv:
-      return Map2<T>(out, a, b, n, [](T x, T y) { return x / y; }), true;
-    case Op::kFma: {
-      const auto *x = static_cast<const T*>(a), *y = static_cast<const T*>(b), *z = static_cast<const T*>(c);
-      for (int i = 0; i < n; ++i) static_cast<T*>(out)[i] = std::fma(x[i], y[i], z[i]);
-      return true;
-    }
-    case Op::kFloor:
-      return Map1<T>(out, a, n, [](T x) { return std::floor(x); }), true;
-    case Op::kCeil:
-      return Map1<T>(out, a, n, [](T x) { return std::ceil(x); }), true;
-    case Op::kTrunc:
-      return Map1<T>(out, a, n, [](T x) { return std::trunc(x); }), true;
-    case Op::kRound:
-      return Map1<T>(out, a, n, [](T x) { return std::nearbyint(x); }), true;
-    case Op::kSqrt:
-      return Map1<T>(out, a, n, [](T x) { return std::sqrt(x); }), true;
-    case Op::kRsqrt:
-      return Map1<T>(out, a, n, [](T x) { return T{1} / std::sqrt(x); }), true;
-    case Op::kReciprocal:
-    case Op::kReciprocal14:
-      return Map1<T>(out, a, n, [](T x) { return T{1} / x; }), true;
     case Op::kExp:
       return Map1<T>(out, a, n, [](T x) { return std::exp(x); }), true;
     case Op::kExpm1:
@@ -174,6 +152,36 @@ bool EvaluateFloat(const Inst& inst, void* out, const void* a, const void* b, co
       return Map2<T>(out, a, b, n, [](T x, T y) { return std::fmod(x, y); }), true;
     default:
       return false;
+  }
+}
+
+template <typename T>
+bool EvaluateFloat(const Inst& inst, void* out, const void* a, const void* b, const void* c, int n) {
+  switch (inst.op) {
+    case Op::kDiv:
+      return Map2<T>(out, a, b, n, [](T x, T y) { return x / y; }), true;
+    case Op::kFma: {
+      const auto *x = static_cast<const T*>(a), *y = static_cast<const T*>(b), *z = static_cast<const T*>(c);
+      for (int i = 0; i < n; ++i) static_cast<T*>(out)[i] = std::fma(x[i], y[i], z[i]);
+      return true;
+    }
+    case Op::kFloor:
+      return Map1<T>(out, a, n, [](T x) { return std::floor(x); }), true;
+    case Op::kCeil:
+      return Map1<T>(out, a, n, [](T x) { return std::ceil(x); }), true;
+    case Op::kTrunc:
+      return Map1<T>(out, a, n, [](T x) { return std::trunc(x); }), true;
+    case Op::kRound:
+      return Map1<T>(out, a, n, [](T x) { return std::nearbyint(x); }), true;
+    case Op::kSqrt:
+      return Map1<T>(out, a, n, [](T x) { return std::sqrt(x); }), true;
+    case Op::kRsqrt:
+      return Map1<T>(out, a, n, [](T x) { return T{1} / std::sqrt(x); }), true;
+    case Op::kReciprocal:
+    case Op::kReciprocal14:
+      return Map1<T>(out, a, n, [](T x) { return T{1} / x; }), true;
+    default:
+      return EvaluateFunction<T>(inst, out, a, b, n);
   }
 }
 

@@ -120,8 +120,8 @@ class Interpreter {
   std::int64_t InnerStride(std::size_t b) const {
     const Buffer& buffer = kernel_.buffers[b];
     if (buffer.inner == Inner::kUniform) return 0;
-    return buffer.inner == Inner::kStrided ? sizes_[layout_.InnerStride(static_cast<int>(b))]
-                                           : std::int64_t{ElementSize(buffer.dtype)};
+    return buffer.inner == Inner::kContiguous ? std::int64_t{ElementSize(buffer.dtype)}
+                                              : sizes_[layout_.InnerStride(static_cast<int>(b))];
   }
 
   // Runs `code` on points [at, at + n) of segment `segment`.

@@ -100,6 +100,14 @@ bool Same(const Kernel& kernel, ValueId a, ValueId b) {
 
 }  // namespace
 
+bool RoundingHidesErrors(const Kernel& kernel) {
+  const auto is_half = [](DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; };
+  return std::all_of(kernel.buffers.begin(), kernel.buffers.end(),
+                     [&](const Buffer& b) { return !b.written || is_half(b.dtype); }) &&
+         std::none_of(kernel.insts.begin(), kernel.insts.end(),
+                      [&](const Inst& inst) { return inst.op == Op::kWrap && is_half(static_cast<DType>(inst.imm)); });
+}
+
 bool IsBelowRowMax(const Kernel& kernel, ValueId id) {
   id = Behind(kernel, id);
   if (kernel[id].op != Op::kSub) return false;

@@ -62,8 +62,9 @@ struct Inst {
   bool operator==(const Inst&) const = default;
 };
 
-// `imm` of a function whose result was a bf16 in the program: as exact as that will do.
-inline constexpr std::uint64_t kToBFloat16 = 1;
+// `imm` of an f32 function whose result was a half in the program: as exact as that will do, and the same in every
+// kernel that computes it, because what is rounded twice must be rounded to one number.
+inline constexpr std::uint64_t kToBFloat16 = 1, kToF16 = 2;
 
 enum class BlockKind : std::uint8_t { kOnce, kLoop };
 
@@ -92,6 +93,10 @@ struct Kernel {
 // At which loop level a value changes.
 enum class Level : std::uint8_t { kKernel, kRow, kSegment, kElement };
 std::vector<Level> ComputeLevels(const Kernel& kernel);
+
+// All that the kernel writes are halves, and it looks at none that it has rounded: no error far below their roundings
+// shows.
+bool RoundingHidesErrors(const Kernel& kernel);
 
 // The value is x minus the largest x of its row: at most 0, or NaN.
 bool IsBelowRowMax(const Kernel& kernel, ValueId id);

@@ -50,6 +50,8 @@ std::string InstText(const Kernel& kernel, ValueId id) {
     out += ", " + std::to_string(inst.imm);
   } else if (inst.op == Op::kWrap) {
     out += ", " + std::string(Name(static_cast<DType>(inst.imm)));
+  } else if (ClassOf(inst.op) == OpClass::kMath && inst.imm != 0) {
+    out += ", for " + std::string(Name(inst.imm == kToBFloat16 ? DType::kBF16 : DType::kF16));
   }
   return out;
 }

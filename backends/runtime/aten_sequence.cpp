@@ -179,51 +179,66 @@ void AtenSequence::Build() {
   std::vector<std::int32_t> last = LastUses(graph_);
   steps_.reserve(graph_.nodes.size());
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    const ir::Node& n = graph_.nodes[i];
-    auto index = static_cast<std::int32_t>(i);
-    Step s;
-    s.node = index;
-    s.handle = &n.op->handle();
-    s.call = CallOf(n.op->schema());
-    for (std::size_t a = 0; a < n.args.size(); ++a) {
-      s.args.push_back(Prepare(n.args[a], n.op->arguments()[a]));
-      bool scalar = s.call != Call::kBoxed && n.op->arguments()[a].type == ir::ArgType::kOther;
-      if (!scalar) continue;
-      if (s.args.back().kind == PreparedArg::Kind::kConstant && s.args.back().constant.isScalar()) {
-        s.scalars[s.scalars[0].has_value() ? 1 : 0] = s.args.back().constant.toScalar();
-      } else {
-        s.call = Call::kBoxed;  // a symbolic number
-      }
-    }
-    s.outputs.assign(n.outputs.begin(), n.outputs.end());
-    s.list_sizes = n.list_sizes;
-    s.defines_one = n.list_sizes.empty() && n.outputs.size() == 1;
-    for (std::size_t a = 0; a < n.args.size(); ++a) {
-      if (!n.op->arguments()[a].written) continue;
-      ir::ForEachValue(n.args[a], [&](ValueId v) { s.written.push_back(v); });
-    }
-    // Each value that dies here is moved by its last mention, or cleared after a typed call.
-    std::vector<SlotUse*> mentions;
-    for (PreparedArg& p : s.args) {
-      if (p.kind == PreparedArg::Kind::kSlot) mentions.push_back(&p.use);
-      for (SlotUse& u : p.uses) mentions.push_back(&u);
-    }
-    for (std::size_t m = mentions.size(); m-- > 0;) {
-      std::int32_t slot = mentions[m]->slot;
-      if (slot == kNoSlot || last[static_cast<std::size_t>(slot)] != index) continue;
-      last[static_cast<std::size_t>(slot)] = -1;
-      // A written tensor is still needed after the call, for its version counter.
-      if (s.call == Call::kBoxed && s.written.empty()) {
-        mentions[m]->last = true;
-      } else {
-        s.clear.push_back(slot);
-      }
-    }
-    for (std::int32_t& slot : s.outputs) {
-      if (slot != kNoSlot && last[static_cast<std::size_t>(slot)] == index) slot = kNoSlot;  // never used
-    }
+    Step s = StepOf(static_cast<std::int32_t>(i));
+    EndValues(&s, &last);
     steps_.push_back(std::move(s));
   }
+  FindLastOutputs();
+}
+
+AtenSequence::Step AtenSequence::StepOf(std::int32_t index) const {
+  const ir::Node& n = graph_.nodes[static_cast<std::size_t>(index)];
+  Step s;
+  s.node = index;
+  s.handle = &n.op->handle();
+  s.call = CallOf(n.op->schema());
+  for (std::size_t a = 0; a < n.args.size(); ++a) {
+    s.args.push_back(Prepare(n.args[a], n.op->arguments()[a]));
+    bool scalar = s.call != Call::kBoxed && n.op->arguments()[a].type == ir::ArgType::kOther;
+    if (!scalar) continue;
+    if (s.args.back().kind == PreparedArg::Kind::kConstant && s.args.back().constant.isScalar()) {
+      s.scalars[s.scalars[0].has_value() ? 1 : 0] = s.args.back().constant.toScalar();
+    } else {
+      s.call = Call::kBoxed;  // a symbolic number
+    }
+  }
+  s.outputs.assign(n.outputs.begin(), n.outputs.end());
+  s.list_sizes = n.list_sizes;
+  s.defines_one = n.list_sizes.empty() && n.outputs.size() == 1;
+  for (std::size_t a = 0; a < n.args.size(); ++a) {
+    if (!n.op->arguments()[a].written) continue;
+    ir::ForEachValue(n.args[a], [&](ValueId v) { s.written.push_back(v); });
+  }
+  return s;
+}
+
+// Each value that dies in a step is moved by its last mention, or cleared after a typed call.
+void AtenSequence::EndValues(Step* step, std::vector<std::int32_t>* last) const {
+  const auto ends = [&](std::int32_t slot) {
+    return slot != kNoSlot && (*last)[static_cast<std::size_t>(slot)] == step->node;
+  };
+  std::vector<SlotUse*> mentions;
+  for (PreparedArg& p : step->args) {
+    if (p.kind == PreparedArg::Kind::kSlot) mentions.push_back(&p.use);
+    for (SlotUse& u : p.uses) mentions.push_back(&u);
+  }
+  for (std::size_t m = mentions.size(); m-- > 0;) {
+    std::int32_t slot = mentions[m]->slot;
+    if (!ends(slot)) continue;
+    (*last)[static_cast<std::size_t>(slot)] = -1;
+    // A written tensor is still needed after the call, for its version counter.
+    if (step->call == Call::kBoxed && step->written.empty()) {
+      mentions[m]->last = true;
+    } else {
+      step->clear.push_back(slot);
+    }
+  }
+  for (std::int32_t& slot : step->outputs) {
+    if (ends(slot)) slot = kNoSlot;  // never used
+  }
+}
+
+void AtenSequence::FindLastOutputs() {
   output_last_use_.resize(graph_.outputs.size());
   std::vector<bool> seen(graph_.values.size(), false);
   for (const ir::ConstantTensor& c : graph_.constants) seen[static_cast<std::size_t>(c.value)] = true;

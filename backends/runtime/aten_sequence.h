@@ -30,6 +30,9 @@ class AtenSequence final : public Executable {
   struct Frame;
   AtenSequence();
   void Build();
+  Step StepOf(std::int32_t index) const;
+  void EndValues(Step* step, std::vector<std::int32_t>* last) const;
+  void FindLastOutputs();
   absl::Status Execute(Frame& frame, absl::Span<const std::int64_t> symbols, absl::Span<at::Tensor> outputs) const;
   void RunStep(const Step& step, Frame& frame) const;
   void Push(const Step& step, Frame& frame) const;

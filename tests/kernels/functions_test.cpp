@@ -100,6 +100,36 @@ TEST_P(ExpandedFunction, OfEveryHalfWithApproximateReciprocals) {
   }
 }
 
+// A half that two kernels compute is one number, whatever else they write.
+TEST_P(ExpandedFunction, RoundsAlikeInEveryKernel) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    const auto run = [&](bool widened) {
+      Kernel kernel;
+      Builder b(&kernel);
+      const ValueId x = b.Load(b.AddBuffer(dtype, false));
+      const std::uint64_t made = dtype == DType::kBF16 ? kernel_ir::kToBFloat16 : kernel_ir::kToF16;
+      ValueId y = b.Emit(GetParam().op, Type::kF32, {x}, -1, made);
+      if (widened) y = b.Emit(Op::kWrap, Type::kF32, {y}, -1, static_cast<std::uint64_t>(dtype));
+      b.Store(b.AddBuffer(widened ? DType::kF32 : dtype, true), y);
+      std::vector<std::uint16_t> in(1 << 16);
+      for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint16_t>(i);
+      std::vector<float> out(in.size());
+      void* buffers[] = {in.data(), out.data()};
+      auto compiled = CpuKernel::Get(kernel);
+      EXPECT_TRUE(compiled.ok());
+      Launch(*compiled, Flat(kernel, static_cast<std::int64_t>(in.size()))).Run(buffers);
+      std::vector<float> wide(in.size());
+      kernel_ir::LoadLanes(kernel.buffers[1].dtype, reinterpret_cast<const char*>(out.data()),
+                           kernel_ir::ElementSize(kernel.buffers[1].dtype), wide.data(), static_cast<int>(in.size()));
+      return wide;
+    };
+    const std::vector<float> stored = run(false), widened = run(true);
+    for (std::size_t i = 0; i < stored.size(); ++i) {
+      ASSERT_TRUE(stored[i] == widened[i] || (std::isnan(stored[i]) && std::isnan(widened[i]))) << i;
+    }
+  }
+}
+
 // e^(x - m) has a shorter form where m is the largest x of the row, and only there.
 TEST(ExpandedFunction, ExponentialOfADifference) {
   for (const bool own : {true, false}) {

@@ -326,22 +326,70 @@ TEST(MachineCode, Columns) {
   }
 }
 
+constexpr std::pair<std::int64_t, std::int64_t> kTransposedSizes[] = {
+    {0, 5},   {5, 0},   {1, 1},   {3, 40},  {8, 8},   {15, 4},  {16, 16},  {17, 33}, {31, 9},
+    {33, 70}, {40, 17}, {48, 31}, {63, 64}, {79, 30}, {95, 18}, {130, 35}, {17, 300}};
+
+// A read along the columns, one along the rows, and one number a row.
+Kernel TransposedKernel(DType plain, DType turned, DType of_row,
+                        const std::function<ValueId(Builder&, ValueId, ValueId, ValueId)>& body) {
+  Kernel kernel;
+  kernel.skeleton = Skeleton::kTransposed;
+  kernel.outer_rank = 1;
+  Builder b(&kernel);
+  const ValueId x = b.Load(b.AddBuffer(plain, false)), t = b.Load(b.AddBuffer(turned, false, Inner::kTransposed));
+  const ValueId r = b.Load(b.AddBuffer(of_row, false, Inner::kUniform));
+  b.Store(b.AddBuffer(plain, true), body(b, x, t, r));
+  return kernel;
+}
+
+void ExpectSameTransposed(const Kernel& kernel, std::int64_t rows, std::int64_t columns) {
+  const auto size = [&](int b) {
+    return std::int64_t{kernel_ir::ElementSize(kernel.buffers[static_cast<std::size_t>(b)].dtype)};
+  };
+  const std::int64_t all = rows * columns;
+  LaunchShape shape;
+  shape.inner = columns;
+  shape.extents = {2, rows};
+  shape.buffers = {{{all * size(0), columns * size(0)}, 0, size(0)},
+                   {{all * size(1), size(1)}, 0, rows * size(1)},
+                   {{rows * size(2), size(2)}, 0, 0},
+                   {{all * size(3), columns * size(3)}, 0, size(3)}};
+  ExpectSame(kernel, shape, {2 * all, 2 * all, 2 * rows, 2 * all}, 3);
+}
+
 TEST(MachineCode, TransposedReads) {
-  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kU8}) {
-    for (auto [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {8, 8}, {33, 70}, {130, 65}}) {
-      Kernel kernel;
-      kernel.skeleton = Skeleton::kTransposed;
-      kernel.outer_rank = 1;
-      Builder b(&kernel);
-      const ValueId x = b.Load(b.AddBuffer(dtype, false)), t = b.Load(b.AddBuffer(dtype, false, Inner::kTransposed));
-      b.Store(b.AddBuffer(dtype, true), b.Binary(Op::kAdd, x, t));
-      const std::int64_t size = kernel_ir::ElementSize(dtype), all = rows * columns * size;
-      LaunchShape shape;
-      shape.inner = columns;
-      shape.extents = {2, rows};
-      shape.buffers = {
-          {{all, columns * size}, 0, size}, {{all, size}, 0, rows * size}, {{all, columns * size}, 0, size}};
-      ExpectSame(kernel, shape, {2 * rows * columns, 2 * rows * columns, 2 * rows * columns}, 3);
+  for (DType dtype : {DType::kBool, DType::kU8, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kF16,
+                      DType::kBF16, DType::kF32, DType::kF64}) {
+    const Kernel kernel = TransposedKernel(dtype, dtype, dtype, [](Builder& b, ValueId x, ValueId t, ValueId r) {
+      if (b.TypeOf(x) == Type::kPred) return b.Binary(Op::kXor, b.Binary(Op::kXor, x, t), r);
+      return b.Binary(Op::kSub, b.Binary(Op::kAdd, x, t), r);
+    });
+    for (auto [rows, columns] : kTransposedSizes) ExpectSameTransposed(kernel, rows, columns);
+  }
+}
+
+// Small elements beside wide ones; what is uniform in a row is computed; functions that are calls; long bodies.
+TEST(MachineCode, TransposedReadsInLargerBodies) {
+  for (DType turned : {DType::kBool, DType::kU8, DType::kI16, DType::kF16, DType::kF32, DType::kF64, DType::kI64}) {
+    for (DType plain : {DType::kF32, DType::kF64}) {
+      const Type type = kernel_ir::ComputeType(plain);
+      const Kernel kernel =
+          TransposedKernel(plain, turned, DType::kBF16, [&](Builder& b, ValueId x, ValueId t, ValueId r) {
+            const ValueId wide = b.Cast(type, t), row = b.Cast(type, b.Binary(Op::kMul, r, b.Const(Type::kF32, 0.25)));
+            const ValueId most = b.Binary(Op::kMax, b.Binary(Op::kMul, b.Unary(Op::kSigmoid, wide), x), row);
+            return b.Binary(Op::kMin, most, b.Binary(Op::kMul, wide, b.Const(type, -3)));
+          });
+      const Kernel calls =
+          TransposedKernel(plain, turned, DType::kF32, [&](Builder& b, ValueId x, ValueId t, ValueId r) {
+            const ValueId row = b.Cast(type, b.Unary(Op::kCosh, r));
+            return b.Binary(Op::kAdd, b.Unary(Op::kAtan, b.Binary(Op::kAdd, b.Cast(type, t), x)),
+                            b.Unary(Op::kAbs, row));
+          });
+      for (auto [rows, columns] : kTransposedSizes) {
+        ExpectSameTransposed(kernel, rows, columns);
+        ExpectSameTransposed(calls, rows, columns);
+      }
     }
   }
 }

@@ -162,7 +162,7 @@ class BodyPrinter {
         if (in.op == Op::kExp && OnlySummedBesideOne(id)) return absl::StrCat("exp_beside_one(v", in.args[0], ")");
         if (in.op == Op::kTanh && in.imm == kernel_ir::kToBFloat16)
           return absl::StrCat("tanh_for_bf16(v", in.args[0], ")");
-        return f_.half ? ForHalf(id) : Expression(k_, in);
+        return f_.half || in.imm != 0 ? ForHalf(id) : Expression(k_, in);
     }
   }
 
@@ -177,7 +177,7 @@ class BodyPrinter {
     return true;
   }
 
-  // Where only halves are written: what is exact to a few of their roundings.
+  // Where a half is made: what is exact to a few of its roundings.
   std::string ForHalf(ValueId id) const {
     const Inst& in = inst(id);
     const auto call = [&](const char* function) { return absl::StrCat(function, "(v", in.args[0], ")"); };

@@ -189,9 +189,7 @@ CudaForm ChooseForm(const Kernel& k, const LaunchShape& shape, bool constant) {
   form.vector = VectorFor(k, shape);
   form.split = shape.split_total > 0;
   form.exact = constant && shape.inner % form.vector == 0 && !(form.split && k.skeleton == Skeleton::kRow);
-  form.half = std::all_of(k.buffers.begin(), k.buffers.end(), [](const kernel_ir::Buffer& b) {
-    return !b.written || b.dtype == kernel_ir::DType::kF16 || b.dtype == kernel_ir::DType::kBF16;
-  });
+  form.half = kernel_ir::RoundingHidesErrors(k);
   const int reads = Reads(k, shape);
   switch (k.skeleton) {
     case Skeleton::kRow:

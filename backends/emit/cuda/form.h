@@ -28,7 +28,7 @@ struct CudaForm {
   bool narrow = false;  // the units of the grid fit 31 bits
   bool exact = false;   // `inner` is a multiple of `vector`, and all contiguous buffers are aligned for it (IsAligned)
   bool full = false;    // row kernels: the chunks of the threads are the row
-  bool half = false;    // all that is written are halves
+  bool half = false;    // rounding to halves hides small errors
   bool split = false;   // the last part is shorter (LaunchShape::split_total)
   auto operator<=>(const CudaForm&) const = default;
 };

@@ -45,7 +45,9 @@ absl::StatusOr<std::unique_ptr<MachineCode>> CompileX86(const kernel_ir::Kernel&
   const auto buffer = std::unique_ptr<CodeBuffer>(new CodeBuffer);
   try {
     Emitter emitter(code->expanded, bits == VectorBits::k512, buffer->bytes, kCapacity);
-    if (!emitter.Run()) return absl::UnimplementedError("more reductions in a loop than registers");
+    if (!emitter.Run())
+      return absl::UnimplementedError(
+          "more reductions in a loop than registers, or a form of the nest that is not emitted");
     code->bytes = emitter.getSize();
   } catch (const Xbyak::Error& error) {
     return absl::InternalError(absl::StrCat("kernel ", kernel.name, ": ", error.what()));

@@ -5,7 +5,8 @@
 // evicting the value whose next use is farthest; values that cross sequences live in stack slots, the most used ones of
 // a loop in fixed registers. xmm14, xmm15 and k2 are scratch of single operations, k1 is the tail; zmm16 on are for
 // sequences whose values are all 512 bits wide, because many shorter forms cannot name them. General registers: rbx
-// index, r15 inner extent, rbp caller's frame, rax rcx rdx scratch, the others buffer pointers. Owner: backends/emit.
+// index, r15 inner extent, rbp caller's frame, rax rcx rdx scratch, the others buffer pointers (transposed.cpp has its
+// own). Owner: backends/emit.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_X86_EMITTER_H_
 #define FRAMEFUSE_BACKENDS_EMIT_X86_EMITTER_H_
 
@@ -17,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "backends/kernel_ir/abi.h"
 
 namespace framefuse::emit {
@@ -43,7 +45,7 @@ class Emitter : public Xbyak::CodeGenerator {
   // Which copy of a loop body is emitted.
   struct Point {
     int copy = 0;       // of the body
-    int row = 0;        // of the row block, in column kernels
+    int row = 0;        // of those that are done together, in column and transposed kernels
     bool tail = false;  // fewer than lanes() points are left
   };
 
@@ -70,7 +72,8 @@ class Emitter : public Xbyak::CodeGenerator {
   void NextRow();
   void AddDeltas(int dimension);
   void EmitPool();
-  Xbyak::Address Stack(int offset, int bits = 64);
+  const Xbyak::AddressFrame& Sized(int bits) const;
+  Xbyak::Address Stack(int offset, int bits = 64) { return Sized(bits)[rsp + offset]; }
   Xbyak::Address Size(int slot, const Xbyak::Reg64& scratch);
   int NewSlot();
   std::size_t index(ValueId v) const { return static_cast<std::size_t>(v); }
@@ -78,7 +81,7 @@ class Emitter : public Xbyak::CodeGenerator {
   // --- loops.cpp
   void Partition();
   void Interleave(Block* block);
-  ValueId CopyOf(ValueId id, int copy, const std::map<ValueId, ValueId>& copies);
+  ValueId CopyOf(ValueId id, int copy, const std::vector<ValueId>& copies);
   void EmitLoop(const Block& block);
   void EmitVectorLoop(const Block& block);
   void CountedLoop(int step, const std::function<void()>& body);
@@ -99,6 +102,25 @@ class Emitter : public Xbyak::CodeGenerator {
   void EmitColumn();
   void ColumnRows(const Block& block, int rows);
   void ColumnEpilogue(const Block& block);
+
+  // --- transposed.cpp
+  bool CanTurn() const;
+  bool IsTurned(ValueId id) const;  // a load along the rows
+  bool IsPerRow(ValueId id) const;  // made for each row of a group before the bodies that use it
+  int GroupRows() const;
+  int MostRows() const;
+  Xbyak::Address RowPointer(int buffer, int row);
+  Xbyak::Address RowHome(ValueId v, int row);
+  void EmitTransposed();
+  void BeginGroup(const Block& block);
+  void EmitUnits(const Block& block, bool tail);
+  void RowLoop(int step, const std::function<void()>& body);
+  void Turn(ValueId id, bool tail);
+  void LoadPieces(ValueId id, int first, int pieces, const int* registers, bool tail);
+  void TurnWide(ValueId id, int piece, const int* registers);
+  void TurnWords(ValueId id, int piece, const int* registers);
+  void PutElements(ValueId id, int word, const Xbyak::Xmm& words);
+  void WidenHalves(const Xbyak::Xmm& v);
 
   // --- registers.cpp
   void RunSequence(const Sequence& sequence, const Point& point);
@@ -141,6 +163,8 @@ class Emitter : public Xbyak::CodeGenerator {
   // --- operations.cpp
   void EmitInst(ValueId id, const Point& point);
   void EmitArith(ValueId id);
+  void EmitNeg(ValueId id);
+  void EmitAbs(ValueId id);
   void EmitFma(ValueId id);
   void EmitSelect(ValueId id);
   void EmitCompare(ValueId id);
@@ -193,14 +217,14 @@ class Emitter : public Xbyak::CodeGenerator {
     ValueId of;
     int number;
   };
-  std::map<ValueId, Copy> copies_;
+  std::vector<Copy> copies_;      // by value; the given ones are number 0 of themselves
   std::vector<int> sequence_of_;  // of the defining sequence
   std::vector<bool> crosses_;     // used in another sequence than its own
   std::vector<int> home_;         // stack offset, -1 none yet
   std::vector<bool> home_valid_;
 
   // the sequence being emitted
-  std::vector<std::vector<std::size_t>> uses_;
+  std::vector<absl::InlinedVector<std::uint32_t, 4>> uses_;
   std::size_t position_ = 0;
   bool many_ = false;  // registers past the scratch ones are taken
   std::vector<int> reg_of_;
@@ -226,7 +250,7 @@ class Emitter : public Xbyak::CodeGenerator {
 // Fixed places of the stack frame.
 namespace frame {
 inline constexpr int kLanes = 0;  // the lane buffer, unless vectors have 512 bits
-inline constexpr int kRemaining = 128, kRows = 136, kSizes = 144, kSegment = 152, kLimit = 160;
+inline constexpr int kRemaining = 128, kRows = 136, kSizes = 144, kSegment = 152, kLimit = 160, kGroup = 168;
 inline constexpr int kMask32 = 192, kMask64 = 224, kFree = 256;
 }  // namespace frame
 

@@ -24,6 +24,7 @@ Emitter::Emitter(const kernel_ir::Kernel& kernel, bool evex, void* buffer, std::
       home_valid_(kernel.insts.size(), false),
       uses_(kernel.insts.size()),
       reg_of_(kernel.insts.size(), -1) {
+  for (std::size_t i = 0; i < kernel.insts.size(); ++i) copies_.push_back({static_cast<ValueId>(i), 0});
   owner_.fill(kernel_ir::kNoValue);
   pointers_ = static_cast<int>(kernel.buffers.size()) + kernel_ir::ScratchRowCount(kernel);
   frame_ = frame::kFree;
@@ -41,6 +42,7 @@ Emitter::Emitter(const kernel_ir::Kernel& kernel, bool evex, void* buffer, std::
   current_slot_ = words(pointers_);
   digit_slot_ = words(kernel.outer_rank);
   if (kernel.skeleton == Skeleton::kColumn) column_slot_ = words(pointers_ * 8);
+  if (kernel.skeleton == Skeleton::kTransposed) column_slot_ = words(pointers_ * MostRows());
   setDefaultJmpNEAR(true);
 }
 
@@ -48,27 +50,28 @@ bool Emitter::Run() {
   Partition();
   int most = 0;
   for (const Block& block : blocks_) most = std::max(most, static_cast<int>(block.reductions.size()));
-  if (most > 6) return false;
+  const bool transposed = kernel_.skeleton == Skeleton::kTransposed;
+  if (most > 6 || (transposed && !CanTurn())) return false;
   Prologue();
-  kernel_.skeleton == Skeleton::kColumn ? EmitColumn() : EmitRows();
+  transposed ? EmitTransposed() : kernel_.skeleton == Skeleton::kColumn ? EmitColumn() : EmitRows();
   Epilogue();
   EmitPool();
   rewrite(frame_patch_, static_cast<std::uint64_t>((frame_ + 63) / 64 * 64), 4);
   return true;
 }
 
-Xbyak::Address Emitter::Stack(int offset, int bits) {
+const Xbyak::AddressFrame& Emitter::Sized(int bits) const {
   switch (bits) {
     case 512:
-      return zword[rsp + offset];
+      return zword;
     case 256:
-      return yword[rsp + offset];
+      return yword;
     case 128:
-      return xword[rsp + offset];
+      return xword;
     case 32:
-      return dword[rsp + offset];
+      return dword;
     default:
-      return qword[rsp + offset];
+      return qword;
   }
 }
 

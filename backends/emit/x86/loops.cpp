@@ -11,6 +11,7 @@ namespace framefuse::emit {
 using kernel_ir::Arity;
 using kernel_ir::BlockKind;
 using kernel_ir::ClassOf;
+using kernel_ir::kNoValue;
 using kernel_ir::OpClass;
 using kernel_ir::SizesLayout;
 using kernel_ir::Skeleton;
@@ -32,7 +33,7 @@ void Emitter::Partition() {
         part = 0;
       } else if (level == Level::kKernel || (level == Level::kRow && !column)) {
         part = 0;
-      } else if (level == Level::kSegment && !column) {
+      } else if ((level == Level::kSegment && !column) || IsTurned(id)) {
         part = 1;
       }
       if (ClassOf(kernel_[id].op) == OpClass::kReduce) {
@@ -58,13 +59,13 @@ void Emitter::Partition() {
   for (Block& block : blocks_) Interleave(&block);
 }
 
-Emitter::ValueId Emitter::CopyOf(ValueId id, int copy, const std::map<ValueId, ValueId>& copies) {
+Emitter::ValueId Emitter::CopyOf(ValueId id, int copy, const std::vector<ValueId>& copies) {
   Inst inst = kernel_[id];
   for (ValueId& arg : inst.args) {
-    if (const auto own = copies.find(arg); own != copies.end()) arg = own->second;
+    if (arg != kNoValue && copies[index(arg)] != kNoValue) arg = copies[index(arg)];
   }
   const auto made = static_cast<ValueId>(kernel_.insts.size());
-  copies_[made] = {id, copy};
+  copies_.push_back({id, copy});
   kernel_.insts.push_back(inst);
   levels_.push_back(levels_[index(id)]);
   sequence_of_.push_back(sequence_of_[index(id)]);
@@ -80,12 +81,21 @@ void Emitter::Interleave(Block* block) {
   ChooseRegisters(block->body);
   block->copies = ChooseCopies(*block);
   if (block->copies == 1) return;
-  std::vector<std::map<ValueId, ValueId>> copies(static_cast<std::size_t>(block->copies));
+  const std::vector<ValueId> none(kernel_.insts.size(), kNoValue);
+  std::vector<std::vector<ValueId>> copies(static_cast<std::size_t>(block->copies), none);
+  for (const Sequence* sequence : {&block->prefix, &block->segment}) {
+    for (ValueId id : *sequence) {
+      for (int copy = 1; copy < block->copies && IsPerRow(id); ++copy) {
+        const ValueId made = copies[static_cast<std::size_t>(copy)][index(id)] = CopyOf(id, copy, none);
+        home_valid_[index(made)] = true;
+      }
+    }
+  }
   for (ValueId id : block->body) {
     block->interleaved.push_back(id);
     for (int copy = 1; copy < block->copies; ++copy) {
       auto& own = copies[static_cast<std::size_t>(copy)];
-      block->interleaved.push_back(own[id] = CopyOf(id, copy, own));
+      block->interleaved.push_back(own[index(id)] = CopyOf(id, copy, own));
     }
   }
 }
@@ -230,24 +240,25 @@ const Xbyak::Opmask& Emitter::TailMask() {
 }
 
 int Emitter::MaxPressure(const Sequence& sequence) const {
-  std::map<ValueId, std::size_t> last;
-  const std::set<ValueId> local(sequence.begin(), sequence.end());
-  for (std::size_t i = 0; i < sequence.size(); ++i) {
-    for (int a = 0; a < Arity(kernel_[sequence[i]].op); ++a) {
-      const ValueId arg = kernel_[sequence[i]].args[static_cast<std::size_t>(a)];
-      if (local.contains(arg)) last[arg] = i;
+  constexpr int kElsewhere = -2, kUnused = -1;
+  std::vector<int> last(kernel_.insts.size(), kElsewhere);  // use, of the values that are made here
+  for (ValueId id : sequence) last[index(id)] = kUnused;
+  const auto for_each_local = [&](ValueId id, const auto& f) {
+    for (int a = 0; a < Arity(kernel_[id].op); ++a) {
+      int& use = last[index(kernel_[id].args[static_cast<std::size_t>(a)])];
+      if (use != kElsewhere) f(use);
     }
-  }
+  };
+  const auto size = static_cast<int>(sequence.size());
+  for (int i = 0; i < size; ++i) for_each_local(sequence[static_cast<std::size_t>(i)], [&](int& use) { use = i; });
   int live = 0, most = 0;
-  for (std::size_t i = 0; i < sequence.size(); ++i) {
-    if (last.contains(sequence[i])) ++live;
+  for (int i = 0; i < size; ++i) {
+    const ValueId id = sequence[static_cast<std::size_t>(i)];
+    live += last[index(id)] >= 0;
     most = std::max(most, live);
-    std::set<ValueId> dead;
-    for (int a = 0; a < Arity(kernel_[sequence[i]].op); ++a) {
-      const ValueId arg = kernel_[sequence[i]].args[static_cast<std::size_t>(a)];
-      if (local.contains(arg) && last[arg] == i) dead.insert(arg);
-    }
-    live -= static_cast<int>(dead.size());
+    for_each_local(id, [&](int& use) {
+      if (use == i) --live, use = kUnused;
+    });
   }
   return most;
 }
@@ -283,14 +294,15 @@ void Emitter::FixRegisters(const Block& block) {
       const ValueId v = inst.args[static_cast<std::size_t>(a)];
       const bool outside = sequence_of_[index(v)] != sequence_of_[index(id)] && Uniform(v);
       // Where an operand must be a register, memory costs an instruction.
-      if (IsConst(v) || outside) weight[v] += a == 0 || (inst.op == Op::kSelect && a == 2) ? 2 : 1;
+      if (IsConst(v) || (outside && !IsPerRow(v))) weight[v] += a == 0 || (inst.op == Op::kSelect && a == 2) ? 2 : 1;
     }
   }
   std::vector<std::pair<int, ValueId>> order;
   for (const auto& [v, w] : weight) order.emplace_back(-w, v);
   std::sort(order.begin(), order.end());
   const Sequence& body = block.interleaved.empty() ? block.body : block.interleaved;
-  int count = ForValues() - static_cast<int>(accumulator_.size()) - std::max(4, MaxPressure(body) + 2);
+  const int least = kernel_.skeleton != Skeleton::kTransposed ? 4 : many_ ? 16 : 8;
+  int count = ForValues() - static_cast<int>(accumulator_.size()) - std::max(least, MaxPressure(body) + 2);
   for (const auto& [w, v] : order) {
     if (count-- <= 0) break;
     fixed_reg_[v] = TakeFixed();
@@ -340,8 +352,7 @@ void Emitter::FinishAccumulators(const Block& block) {
 
 void Emitter::EmitReduce(ValueId id, const Point& point) {
   const Inst& inst = kernel_[id];
-  const auto copy = copies_.find(id);
-  const Xbyak::Xmm acc = Vector(accumulator_[{copy == copies_.end() ? id : copy->second.of, point.copy}], inst.type);
+  const Xbyak::Xmm acc = Vector(accumulator_[{copies_[index(id)].of, point.copy}], inst.type);
   if (!point.tail) return Combine(inst.op, inst.type, acc, acc, Any(inst.args[0]).get());
   // Lanes past the end take the identity.
   const bool wide = kernel_ir::Is64Bit(inst.type);

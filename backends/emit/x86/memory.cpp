@@ -15,6 +15,10 @@ Xbyak::Reg64 Emitter::Base(int buffer, const Point& point, const Xbyak::Reg64& s
     mov(scratch, Stack(column_slot_ + (buffer * 8 + point.row) * 8));
     return scratch;
   }
+  if (kernel_.skeleton == kernel_ir::Skeleton::kTransposed) {
+    mov(scratch, RowPointer(buffer, point.row));
+    return scratch;
+  }
   if (const auto it = pointer_.find(buffer); it != pointer_.end()) return it->second;
   mov(scratch, Stack((use_current_ ? current_slot_ : row_slot_) + buffer * 8));
   return scratch;
@@ -147,10 +151,10 @@ void Emitter::EmitLoad(ValueId id, const Point& point) {
   const int size = ElementSize(buffer.dtype);
   const Xbyak::Xmm out = DefineEarly(id);
   if (buffer.inner == Inner::kUniform) return EmitUniformLoad(buffer.dtype, out, Base(inst.slot, point, rcx));
-  if (buffer.inner != Inner::kStrided && !point.tail) {
+  if (buffer.inner == Inner::kContiguous && !point.tail) {
     return EmitPackedLoad(buffer.dtype, out, At(Base(inst.slot, point, rax), size, point));
   }
-  if (buffer.inner != Inner::kStrided && size >= 4) {
+  if (buffer.inner == Inner::kContiguous && size >= 4) {
     if (evex_) {
       const Xbyak::Xmm masked = out | TailMask() | T_z;
       const Xbyak::Address from = At(Base(inst.slot, point, rax), size, point);
@@ -172,7 +176,7 @@ void Emitter::EmitLoad(ValueId id, const Point& point) {
 // rcx: address of the first lane, rdx: distance of lanes in bytes.
 void Emitter::LanePointer(int buffer, const Point& point) {
   const kernel_ir::Buffer& b = kernel_.buffers[static_cast<std::size_t>(buffer)];
-  if (b.inner == Inner::kStrided) {
+  if (b.inner != Inner::kContiguous) {
     mov(rdx, Size(layout_.InnerStride(buffer), rdx));
     lea(rax, ptr[rbx + point.copy * lanes_]);
     imul(rax, rdx);
@@ -339,10 +343,10 @@ void Emitter::EmitStore(ValueId id, const Point& point) {
     const Xbyak::Reg64 base = Base(inst.slot, point, rax);
     return StorePacked(reg, size, ptr[base]);
   }
-  if (buffer.inner != Inner::kStrided && !point.tail) {
+  if (buffer.inner == Inner::kContiguous && !point.tail) {
     return StorePacked(reg, size * lanes_, At(Base(inst.slot, point, rax), size, point));
   }
-  if (buffer.inner != Inner::kStrided && size >= 4) {
+  if (buffer.inner == Inner::kContiguous && size >= 4) {
     const int bits = lanes_ * size * 8;
     if (evex_) {
       const Xbyak::Opmask& k = TailMask();

@@ -44,7 +44,6 @@ void Emitter::EmitInst(ValueId id, const Point& point) {
 void Emitter::EmitArith(ValueId id) {
   const Inst& inst = kernel_[id];
   const Type type = inst.type;
-  const bool f32 = type == Type::kF32, f64 = type == Type::kF64;
   switch (inst.op) {
     case Op::kFloor:
       return Rounding(id, 1);
@@ -57,7 +56,7 @@ void Emitter::EmitArith(ValueId id) {
     case Op::kSqrt: {
       const Operand a = Any(inst.args[0]);
       const Xbyak::Xmm out = Define(id);
-      f64 ? vsqrtpd(out, a.get()) : vsqrtps(out, a.get());
+      type == Type::kF64 ? vsqrtpd(out, a.get()) : vsqrtps(out, a.get());
       return;
     }
     case Op::kReciprocal14: {
@@ -65,31 +64,10 @@ void Emitter::EmitArith(ValueId id) {
       const Xbyak::Xmm out = Define(id);
       return vrcp14ps(out, a.get());
     }
-    case Op::kNeg: {
-      const Xbyak::Xmm a = Reg(inst.args[0]);
-      if (f32 || f64) {
-        const Xbyak::Xmm out = Define(id);
-        f64 ? vxorpd(out, a, PoolF(type, -0.0)) : vxorps(out, a, PoolF(type, -0.0));
-      } else {
-        const Xbyak::Xmm zero = Vector(kScratch0, type), out = Define(id);
-        Clear(zero);
-        type == Type::kI64 ? vpsubq(out, zero, a) : vpsubd(out, zero, a);
-      }
-      return;
-    }
-    case Op::kAbs: {
-      const Xbyak::Xmm a = Reg(inst.args[0]);
-      const Xbyak::Xmm t = Vector(kScratch0, type), out = Define(id);
-      if (f32) return vandps(out, a, Pool(0x7fffffff, false, Bits(type)));
-      if (f64) return vandpd(out, a, Pool(~0ull >> 1, true, Bits(type)));
-      if (type == Type::kI32) return vpabsd(out, a);
-      if (out.isZMM()) return vpabsq(out, a);
-      vpxor(t, t, t);
-      vpcmpgtq(t, t, a);  // sign
-      vpxor(out, a, t);
-      vpsubq(out, out, t);
-      return;
-    }
+    case Op::kNeg:
+      return EmitNeg(id);
+    case Op::kAbs:
+      return EmitAbs(id);
     default:
       break;
   }
@@ -102,6 +80,33 @@ void Emitter::EmitArith(ValueId id) {
   const Operand b = Any(inst.args[swap ? 0 : 1]);
   const bool early = inst.op == Op::kMin || inst.op == Op::kMax;
   Combine(inst.op, type, early ? DefineEarly(id) : Define(id), a, b.get());
+}
+
+void Emitter::EmitNeg(ValueId id) {
+  const Type type = kernel_[id].type;
+  const Xbyak::Xmm a = Reg(kernel_[id].args[0]);
+  if (kernel_ir::IsFloat(type)) {
+    const Xbyak::Xmm out = Define(id);
+    type == Type::kF64 ? vxorpd(out, a, PoolF(type, -0.0)) : vxorps(out, a, PoolF(type, -0.0));
+    return;
+  }
+  const Xbyak::Xmm zero = Vector(kScratch0, type), out = Define(id);
+  Clear(zero);
+  type == Type::kI64 ? vpsubq(out, zero, a) : vpsubd(out, zero, a);
+}
+
+void Emitter::EmitAbs(ValueId id) {
+  const Type type = kernel_[id].type;
+  const Xbyak::Xmm a = Reg(kernel_[id].args[0]);
+  const Xbyak::Xmm t = Vector(kScratch0, type), out = Define(id);
+  if (type == Type::kF32) return vandps(out, a, Pool(0x7fffffff, false, Bits(type)));
+  if (type == Type::kF64) return vandpd(out, a, Pool(~0ull >> 1, true, Bits(type)));
+  if (type == Type::kI32) return vpabsd(out, a);
+  if (out.isZMM()) return vpabsq(out, a);
+  vpxor(t, t, t);
+  vpcmpgtq(t, t, a);  // sign
+  vpxor(out, a, t);
+  vpsubq(out, out, t);
 }
 
 // out = a op b. For min and max `out` may be `a`, but not another operand; both scratch registers are used.

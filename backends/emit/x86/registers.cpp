@@ -24,7 +24,7 @@ void Emitter::BeginSequence(const Sequence& sequence) {
     for (int a = 0; a < Arity(inst.op); ++a) {
       const ValueId v = inst.args[static_cast<std::size_t>(a)];
       if (uses_[index(v)].empty()) touched_.push_back(v);
-      uses_[index(v)].push_back(i);
+      uses_[index(v)].push_back(static_cast<std::uint32_t>(i));
     }
   }
   for (const auto& [v, reg] : fixed_reg_) {
@@ -50,7 +50,9 @@ void Emitter::RunSequence(const Sequence& sequence, const Point& point) {
     const ValueId id = sequence[position_];
     pinned_.fill(false);
     Point own = point;
-    if (const auto copy = copies_.find(id); copy != copies_.end()) own.copy = copy->second.number;
+    if (const int copy = copies_[index(id)].number; copy > 0) {
+      (kernel_.skeleton == kernel_ir::Skeleton::kTransposed ? own.row : own.copy) = copy;
+    }
     EmitInst(id, own);
     ReleaseDead(kernel_[id]);
     const int reg = reg_of_[index(id)];
@@ -65,7 +67,7 @@ void Emitter::RunSequence(const Sequence& sequence, const Point& point) {
 
 // Position of the first use after the current instruction.
 std::size_t Emitter::NextUse(ValueId v) const {
-  const std::vector<std::size_t>& uses = uses_[index(v)];
+  const auto& uses = uses_[index(v)];
   const auto next = std::upper_bound(uses.begin(), uses.end(), position_);
   return next == uses.end() ? std::numeric_limits<std::size_t>::max() : *next;
 }
@@ -114,6 +116,8 @@ void Emitter::ReleaseDead(const Inst& inst) {
 }
 
 Xbyak::Address Emitter::Home(ValueId v) {
+  const Copy& copy = copies_[index(v)];
+  if (IsPerRow(copy.of)) return RowHome(copy.of, copy.number);
   if (home_[index(v)] < 0) home_[index(v)] = NewSlot();
   return Stack(home_[index(v)], Bits(kernel_[v].type));
 }
