@@ -3,6 +3,8 @@
 
 #include <ATen/ops/empty_strided.h>
 
+#include <algorithm>
+
 #include "backends/fusion/cat_form.h"
 
 namespace framefuse::fusion {
@@ -56,6 +58,8 @@ class CatStep final : public Step {
 
 Places PlacePieces(ir::Graph* graph, const Schedule& schedule) {
   ir::Graph& g = *graph;
+  const auto is_cat = [&](const ir::Node& n) { return CatFormOf(g, n).has_value(); };
+  if (std::none_of(g.nodes.begin(), g.nodes.end(), is_cat)) return {};
   std::vector<int> uses(g.values.size(), 0);
   for (const ir::Node& n : g.nodes) {
     ir::ForEachUse(n, [&](ValueId v) { ++uses[static_cast<std::size_t>(v)]; });

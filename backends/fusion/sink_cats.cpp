@@ -8,6 +8,7 @@
 #include "backends/fusion/cat_form.h"
 #include "backends/fusion/node_writer.h"
 #include "backends/fusion/pointwise.h"
+#include "backends/fusion/pointwise_table.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -42,8 +43,8 @@ class Sinker {
         Sink(n, CatForm(*form));
         changed = true;
         continue;
-      } else if (IsPointwise(g_, n)) {
-        pointwise_.emplace(n.outputs[0], n);
+      } else if (n.outputs.size() == 1 && FindPointwiseRow(n.op->name()) != nullptr) {
+        maybe_pointwise_.emplace(n.outputs[0], &n);
       }
       NoteParts(n);
       nodes_.push_back(n);
@@ -140,12 +141,12 @@ class Sinker {
     const auto [known, added] = parts_.try_emplace({v, form.bounds[i], form.bounds[i + 1], dim}, kNoValue);
     if (!added) return known->second;
     ValueId& made = known->second;  // of a std::map: stays where it is
-    const auto by = pointwise_.find(v);
+    const auto by = maybe_pointwise_.find(v);
     const bool once = v < static_cast<ValueId>(uses_.size()) && uses_[static_cast<std::size_t>(v)] == 1;
-    if (by != pointwise_.end() && once && depth < kDeepest) {
+    if (by != maybe_pointwise_.end() && once && depth < kDeepest && IsPointwise(g_, *by->second)) {
       CatForm own = form;
       own.dim = dim;
-      return made = OnPart(Node(by->second), own, i, depth);
+      return made = OnPart(*by->second, own, i, depth);
     }
     return made = Slice(v, dim, form.bounds[i], form.bounds[i + 1]);
   }
@@ -173,7 +174,7 @@ class Sinker {
   std::vector<Node> nodes_;
   const Node* sunk_ = nullptr;
   std::map<ValueId, CatForm> cats_;
-  std::map<ValueId, Node> pointwise_;
+  std::map<ValueId, const Node*> maybe_pointwise_;  // nodes of the graph as it was
   std::map<PartOf, ValueId> parts_;
 };
 
