@@ -10,8 +10,8 @@ Parts; the first three have their own time limits (--ops-seconds, --fuzz-seconds
   bench  the list of kernels at --rows × --columns: error, time beside eager, the --peers (torch.compile in these modes) and a copy of as
          many bytes, and whether generated kernels ran at all. The floor of a row is the copy, or the time that its exponentials,
          reciprocals and roots take at the rate that a chain of exponentials was measured to reach, if that is longer.
-  compile  how long NVRTC takes for the list's kernels: each graph three times, without our cache and NVRTC's own (12.9 and later have
-         one on disk, which answers the second time that it is given a text, in another process, too), nothing else between them.
+  compile  how long NVRTC takes for the list's kernels, each case a graph, and for a graph of all of them, whose programs are compiled
+         side by side: three times each, with an empty cache (NVRTC's own is never asked), nothing else between them.
 One JSON row a case goes to --out as it is made; failures are rows with "ok": false, and do not end the run.
 """
 
@@ -325,24 +325,44 @@ def bench_one(args, rows, ratios, case, special):
 # --- compile times
 
 
+def nvrtc_times(results):
+    """(milliseconds of NVRTC, new kernels) of what `results` compiles, with no cache."""
+    framefuse.reset()
+    with tempfile.TemporaryDirectory() as folder, framefuse.capture_logs("perf", "output_code") as records:
+        os.environ["FRAMEFUSE_CACHE_DIR"] = folder
+        results()
+    return (sum(nvrtc_ms(text) for artifact, text in records if artifact == "perf"),
+            max(1, sum(text.count("__global__") for artifact, text in records if artifact == "output_code")))
+
+
+def several(every):
+    """All cases as one function: one graph."""
+
+    def program(*inputs):
+        results, first = [], 0
+        for case in every:
+            results.append(case.function(*inputs[first : first + len(case.inputs)]))
+            first += len(case.inputs)
+        return results
+
+    return program, [t for case in every for t in case.inputs]
+
+
 def run_compile(args, rows):
     """Sizes matter little for that: a 64th of the rows. What the shortest program takes comes first, and takes the process's first time."""
-    each = []
     least = Case("x + 1 of one number", lambda x: x + 1, [torch.zeros(1, device=args.device)], 8)
-    for case in (least, *cases(args.bench_dtypes[0], max(64, args.rows // 64), args.columns, args.device)):
-        times, kernels = [], 1
-        for _ in range(3):
-            framefuse.reset()
-            with tempfile.TemporaryDirectory() as folder, framefuse.capture_logs("perf", "output_code") as records:
-                os.environ["FRAMEFUSE_CACHE_DIR"] = folder
-                case.results(framefuse.compile(case.function, backend="fuse"))
-            spent = [nvrtc_ms(text) for artifact, text in records if artifact == "perf"]
-            times.append(sum(spent))
-            kernels = max(1, sum(text.count("__global__") for artifact, text in records if artifact == "output_code"))
-        each += [t / kernels for t in times] if case is not least else []
-        rows.add(part="compile", case=case.name, ok=True, kernels=kernels, nvrtc_ms=[round(t, 1) for t in times])
-    rows.add(part="compile", case="a kernel after the first", ok=True, median_ms=round(statistics.median(each), 1), least_ms=round(min(each), 1),
+    every = list(cases(args.bench_dtypes[0], max(64, args.rows // 64), args.columns, args.device))
+    each = []
+    for case in (least, *every):
+        took = [nvrtc_times(lambda: case.results(framefuse.compile(case.function, backend="fuse"))) for _ in range(3)]
+        each += [ms / kernels for ms, kernels in took] if case is not least else []
+        rows.add(part="compile", case=case.name, ok=True, kernels=took[0][1], nvrtc_ms=[round(ms, 1) for ms, _ in took])
+    rows.add(part="compile", case="a kernel of a small graph", ok=True, median_ms=round(statistics.median(each), 1), least_ms=round(min(each), 1),
              most_ms=round(max(each), 1))
+    program, inputs = several([case for case in every if not case.written])
+    took = [nvrtc_times(lambda: framefuse.compile(program, backend="fuse")(*inputs)) for _ in range(3)]
+    rows.add(part="compile", case="a kernel of a graph of all of them", ok=True, kernels=took[0][1], processors=len(os.sched_getaffinity(0)),
+             median_ms=round(statistics.median(ms / kernels for ms, kernels in took), 1), nvrtc_ms=[round(ms, 1) for ms, _ in took])
 
 
 def main():
@@ -366,8 +386,6 @@ def main():
     parser.add_argument("--peers", type=lambda text: [p for p in text.split(",") if p], default=["inductor"],
                         help=f"with commas between them, of {', '.join(MODES)}; or none")
     args = parser.parse_args()
-    if "compile" in args.parts:
-        os.environ["CUDA_CACHE_DISABLE"] = "1"  # before the driver and NVRTC look
     torch.manual_seed(args.seed)
     rows = Rows(args.out)
     device = torch.cuda.get_device_name() if args.device == "cuda" else "cpu"

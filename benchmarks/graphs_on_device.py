@@ -4,11 +4,15 @@
     python benchmarks/graphs_on_device.py --device cpu --small --out /dev/null     # does it run
 
 A row is one model and direction (forward without gradients, or a step: forward, loss, backward): the median step of eager and of each rival (framefuse, framefuse-reduce-overhead, inductor, inductor-reduce-overhead), all
-in one process and interleaved; how long each one's first call took, and of that its backend (Inductor's in a cache folder of its own, empty
-at first; its second mode finds the first one's kernels there); errors against the model in fp64, as parts of the result's size; how many
+in one process and interleaved; how long each one's first call took, and of that its backend (caches on disk are empty at first; a second
+mode finds the first one's kernels there); errors against the model in fp64, as parts of the result's size; how many
 groups are generated kernels and which operators still run as ATen. A rival that fails leaves its error in the row. Each model runs in the
 same child process until one dies; the parent notes that and goes on behind it. Models of libraries (llama, gpt2, bert, t5 in bf16; densenet121)
 stay in eval mode also in training steps, since their dropout draws other numbers in each rival; our own ones (small_…, in fp32) train.
+
+With --compile-first all models are compiled at once, a process each, and only then run, one after the other, with what the caches hold:
+times of compiling are then those of the first processes, all rivals' beside as many others (`compiled_beside` says how many).
+--profile writes what runs on the device in a step, kernel by kernel, framefuse beside Inductor.
 """
 
 import argparse
@@ -28,7 +32,7 @@ import time
 import models
 import torch
 from measure import interleaved
-from random_programs import kernels_in
+from random_programs import kernels_in, nvrtc_ms
 
 import framefuse
 
@@ -163,7 +167,7 @@ def prepare(rival, model, inputs, exact, arguments, row):
     own = copy.deepcopy(model)
     call = functools.partial(passes, own, torch.compile(own, backend=backend, dynamic=False), inputs, arguments.train)
     try:
-        with framefuse.capture_logs("fusion") as records:
+        with framefuse.capture_logs("fusion", "perf", "output_code") as records:
             start = time.perf_counter()
             call()
             synchronize(device)
@@ -177,6 +181,8 @@ def prepare(rival, model, inputs, exact, arguments, row):
         row["failed"][rival] = f"{type(problem).__name__}: {str(problem)[:400]}"
         return None
     if rival == "framefuse":
+        row["nvrtc_ms"] = round(sum(nvrtc_ms(text) for artifact, text in records if artifact == "perf"), 1)
+        row["nvrtc_kernels"] = sum(text.count("__global__") for artifact, text in records if artifact == "output_code")
         row["kernels"], left = kernels_in(records)
         names = [name for text in left if text.startswith("ATen: ") for name in text[6:].split(", ")]
         row["aten"] = dict(collections.Counter(names).most_common())
@@ -199,6 +205,26 @@ def step_times(calls, device, rounds, together):
     return {name: round(sorted(times)[len(times) // 2], 4) for name, times in samples.items()}
 
 
+def device_time(call, steps=4):
+    """What the device does in a step: (name of a kernel, microseconds, how often), the longest first."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(steps):
+            call()
+        torch.cuda.synchronize()
+    events = [e for e in profile.key_averages() if e.self_device_time_total > 0]
+    return sorted(((e.key[:90], e.self_device_time_total / steps, e.count / steps) for e in events), key=lambda event: -event[1])
+
+
+def profile(name, calls, path):
+    """Only the ways without CUDA graphs: their kernels are the same ones."""
+    for rival in ("framefuse", "inductor"):
+        if rival not in calls:
+            continue
+        events = device_time(calls[rival])
+        add(path, {"model": name, "rival": rival, "device_us": round(sum(t for _, t, _ in events), 1), "launches": round(sum(n for _, _, n in events), 1),
+                   "kernels": [[key, round(t, 1), n] for key, t, n in events[:40]]})  # fmt: skip
+
+
 def run(name, arguments):
     torch.manual_seed(0)
     torch._dynamo.reset()
@@ -214,26 +240,55 @@ def run(name, arguments):
         call = prepare(rival, model, inputs, exact, arguments, row)
         if call is not None:
             calls[rival] = call
+    if arguments.compile_only:
+        return row
     row["step_ms"] = step_times(calls, arguments.device, arguments.rounds, arguments.together)
+    if arguments.profile:
+        profile(name, calls, arguments.profile)
     ours = [rival for rival in calls if rival.startswith("framefuse")]
     row["ok"] = bool(ours) and all(row["error"][rival] <= 3 * row["error"]["eager"] + 1e-6 for rival in ours)
     return row
 
 
+COMPILING = ("first_call_s", "backend_s", "nvrtc_ms", "nvrtc_kernels")
+
+
+def compile_first(arguments, environment):
+    """All models at once, in a process each; returns model → what its row says of compiling."""
+    folder = environment["TORCHINDUCTOR_CACHE_DIR"]
+    started = [
+        subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--here", "--compile-only", "--models", name, "--out", f"{folder}/{name}.jsonl"],
+                         env=environment, stdout=subprocess.DEVNULL)
+        for name in arguments.models
+    ]  # fmt: skip
+    for process in started:
+        process.wait()
+    rows = {}
+    for path in pathlib.Path(folder).glob("*.jsonl"):
+        row = json.loads(path.read_text())
+        rows[row["model"]] = {key: row[key] for key in COMPILING if key in row} | {"compiled_beside": len(started) - 1}
+        print(row["model"], rows[row["model"]], row["failed"], flush=True)
+    return rows
+
+
 def children(arguments):
     """Runs the models in a process of their own, and in a new one behind each that dies."""
-    left = list(arguments.models)
-    pathlib.Path(arguments.out).write_text("")
-    while left:
-        with tempfile.TemporaryDirectory() as cache:
+    left, out = list(arguments.models), pathlib.Path(arguments.out)
+    out.write_text("")
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache, "FRAMEFUSE_CACHE_DIR": f"{cache}/framefuse"}
+        compiling = compile_first(arguments, environment) if arguments.compile_first else {}
+        while left:
             command = [sys.executable, __file__, *sys.argv[1:], "--here", "--models", *left]
-            code = subprocess.run(command, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache}, check=False).returncode
-        if code == 0:
-            return 0
-        done = {json.loads(line)["model"] for line in pathlib.Path(arguments.out).read_text().splitlines()}
-        left = [name for name in left if name not in done]
-        if left:
-            add(arguments.out, {"model": left.pop(0), "ok": False, "failed": {"process": f"ended with {code}"}})
+            code = subprocess.run(command, env=environment, check=False).returncode
+            done = [json.loads(line) for line in out.read_text().splitlines()]
+            if code == 0:
+                break
+            left = [name for name in left if name not in {row["model"] for row in done}]
+            if left:
+                add(arguments.out, {"model": left.pop(0), "ok": False, "failed": {"process": f"ended with {code}"}})
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    out.write_text("".join(json.dumps(row | compiling.get(row["model"], {})) + "\n" for row in rows))
     return code
 
 
@@ -255,6 +310,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e9, help="no model is begun after that")
     parser.add_argument("--train", action="store_true", help="training steps instead of forward passes")
     parser.add_argument("--small", action="store_true", help="small models: does it run")
+    parser.add_argument("--compile-first", action="store_true", help="all models at once, before any is timed")
+    parser.add_argument("--profile", help="a file for what runs on the device")
+    parser.add_argument("--compile-only", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False  # so that errors can be read

@@ -103,6 +103,7 @@ def cases(dtype_name, rows, columns, device):
     yield Case("rms_norm", rms_norm, [x, w], 2 * one)
     yield Case("softmax", lambda x: F.softmax(x, -1), [x], 2 * one, points)
     yield Case("log_softmax", lambda x: F.log_softmax(x, -1), [x], 2 * one, points)
+    yield Case("logsumexp", lambda x: wide_float(x).logsumexp(-1), [x], one, points)
     yield Case("swiglu", lambda x, y: F.silu(x) * y, [x, y], 3 * one, 2 * points)
     yield Case("column_sum", lambda x: x.sum(0), [x], one)
     yield Case("row_sum", lambda x: wide_float(x).sum(-1), [x], one)
@@ -111,6 +112,7 @@ def cases(dtype_name, rows, columns, device):
     yield Case("transpose+add", lambda p, q: p.t() + q, [draw(side, side), draw(side, side)], 3 * side * side * element)
     target = torch.randint(0, columns, (rows,), device=device)
     yield Case("cross_entropy", lambda x, t: F.cross_entropy(wide_float(x), t), [x, target], one, points)
+    yield Case("cross_entropy of each row", lambda x, t: F.cross_entropy(wide_float(x), t, reduction="none"), [x, target], one, points)
     channels = 64 if rows * columns % (64 * 1024) == 0 else 4
     image = draw(max(1, rows * columns // (channels * 1024)), channels, 32, 32)
     yield Case("group_norm+silu", lambda x, w, b: F.silu(F.group_norm(x, channels // 2, w, b)), [image, draw(channels), draw(channels)],

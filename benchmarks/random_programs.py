@@ -70,25 +70,31 @@ class RandomProgram:
 
     def node(self):
         r, n = self.random, len(self.shapes)
-        a, b, kind = r.randrange(n), r.randrange(n), r.randrange(8)
+        a, b, kind = r.randrange(n), r.randrange(n), r.randrange(9)
         x, y = self.shapes[a], self.shapes[b]
         if kind < 3 and len(x) == len(y) and all(p == q or 1 in (p, q) for p, q in zip(x, y)):
             self.add(r.choice(self.BINARY).format(f"v{a}", f"v{b}"), [max(p, q) for p, q in zip(x, y)])
         elif kind == 3:
             begin = r.randrange(len(x))
             dims = list(range(begin, r.randint(begin + 1, len(x))))
-            op = r.choice(["mean({}, True)", "amax({}, True)", "sum({}, True) * 0.1"])
+            op = r.choice(["mean({}, True)", "amax({}, True)", "sum({}, True) * 0.1", "logsumexp({}, True)"])
             self.add(f"v{a}." + op.format(dims), [1 if d in dims else s for d, s in enumerate(x)])
         elif kind == 4:
             self.add(r.choice(["F.softmax(v{}, -1)", "F.layer_norm(v{0}, v{0}.shape[-1:])"]).format(a), x)
+        elif kind == 5 and x == y and max(x) > 1:
+            d = r.choice([i for i, size in enumerate(x) if size > 1])
+            h = x[d] // 2 if r.random() < 0.7 else r.randrange(1, x[d])
+            front, back = r.choice(["{}", "-{}", "torch.sin({})"]), r.choice(["{}", "{} * 0.5"])
+            front, back = front.format(f"v{a}.narrow({d}, {h}, {x[d] - h})"), back.format(f"v{b}.narrow({d}, 0, {h})")
+            self.add(f"torch.cat(({front}, {back}), {d})", x)
         else:
             self.add(r.choice(self.UNARY).format(f"v{a}"), x)
 
 
 # What rounds nothing: a choice between values, or a change of sign.
-EXACT = {"amax", "amin", "maximum", "minimum", "where", "neg", "abs", "relu", "clone", "eq", "gt", "lt", "logical_and", "threshold_backward"}
+EXACT = {"cat", "amax", "amin", "maximum", "minimum", "where", "neg", "abs", "relu", "clone", "eq", "gt", "lt", "logical_and", "threshold_backward"}
 # What cancels inside: its operands are off, too.
-SEVERAL_STEPS = re.compile(r"sum|mean|native_layer_norm|_softmax|\w+_backward\w*")
+SEVERAL_STEPS = re.compile(r"sum|mean|logsumexp|native_layer_norm|_softmax|\w+_backward\w*")
 
 
 class Roundings(TorchDispatchMode):

@@ -1,16 +1,15 @@
 // See program.h. Owner: backends/cuda_runtime.
 #include "backends/cuda_runtime/program.h"
 
-#include <chrono>
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <mutex>
-#include <unordered_map>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "backends/cuda_runtime/cubin_cache.h"
+#include "backends/cuda_runtime/cubin.h"
 #include "backends/emit/cuda/print_cuda.h"
 #include "common/logging.h"
 #include "common/status.h"
@@ -37,64 +36,57 @@ std::string NameOf(const std::string& body) {
   return name;
 }
 
-std::string LogOf(const Nvrtc& n, Nvrtc::Program program) {
-  std::size_t size = 0;
-  if (n.GetProgramLogSize(program, &size) != 0 || size == 0) return "";
-  std::string log(size, '\0');
-  n.GetProgramLog(program, log.data());
-  log.resize(log.find('\0') == std::string::npos ? log.size() : log.find('\0'));
-  return log;
+using NewKernels = std::map<std::string, std::shared_ptr<CudaKernel>>;  // by body: no order of addresses
+
+// The new kernels in groups of about equal length of text.
+std::vector<std::vector<CudaKernel*>> ShareOut(const NewKernels& made) {
+  std::vector<CudaKernel*> kernels;
+  for (const auto& [body, kernel] : made) kernels.push_back(kernel.get());
+  std::stable_sort(kernels.begin(), kernels.end(),
+                   [](const CudaKernel* a, const CudaKernel* b) { return a->text.size() > b->text.size(); });
+  const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::vector<CudaKernel*>> programs(std::min(kernels.size(), processors));
+  std::vector<std::size_t> length(programs.size(), 0);
+  for (CudaKernel* kernel : kernels) {
+    const auto least = static_cast<std::size_t>(std::min_element(length.begin(), length.end()) - length.begin());
+    programs[least].push_back(kernel);
+    length[least] += kernel->text.size();
+  }
+  return programs;
 }
 
-std::vector<std::string> OptionsFor(const Nvrtc& n, int architecture) {
-  std::vector<std::string> options = {absl::StrCat("--gpu-architecture=sm_", architecture), "--std=c++17"};
-  if (n.major * 100 + n.minor >= 1204) options.push_back("--minimal");
-  // The same number of instructions, in less time.
-  if (n.major >= 13) options.push_back("--Ofast-compile=min");
-  return options;
-}
-
-absl::StatusOr<std::string> RunNvrtc(const Nvrtc& n, const std::string& text, const std::vector<std::string>& given) {
-  Nvrtc::Program program = nullptr;
-  if (Result r = n.CreateProgram(&program, text.c_str(), "framefuse.cu", 0, nullptr, nullptr); r != 0) {
-    return absl::InternalError(absl::StrCat("nvrtcCreateProgram: ", n.GetErrorString(r)));
+// Compiles and loads them.
+absl::Status Build(const Device& device, const NewKernels& made) {
+  for (const auto& [body, kernel] : made) {
+    auto text = emit::PrintCuda(kernel->ir, kernel->form, NameOf(body));
+    if (!text.ok()) return text.status();
+    kernel->text = *std::move(text);
+    kernel->name = NameOf(body);
+    FF_LOG(kOutputCode) << kernel->text;
   }
-  std::vector<const char*> options;
-  for (const std::string& option : given) options.push_back(option.c_str());
-  absl::StatusOr<std::string> result = std::string();
-  std::size_t size = 0;
-  if (Result r = n.CompileProgram(program, static_cast<int>(options.size()), options.data()); r != 0) {
-    result = absl::InternalError(absl::StrCat("NVRTC: ", n.GetErrorString(r), "\n", LogOf(n, program)));
-  } else if (n.GetCubinSize(program, &size) != 0 || size == 0) {
-    result = absl::InternalError("NVRTC made no cubin");
-  } else {
-    result->resize(size);
-    if (n.GetCubin(program, result->data()) != 0) result = absl::InternalError("NVRTC lost the cubin");
+  const std::vector<std::vector<CudaKernel*>> programs = ShareOut(made);
+  std::vector<std::string> texts;
+  for (const std::vector<CudaKernel*>& kernels : programs) {
+    std::string text;
+    for (const CudaKernel* kernel : kernels) text += kernel->text;
+    texts.push_back(emit::CudaProgram(text));
   }
-  n.DestroyProgram(&program);
-  return result;
+  auto cubins = CompileCubins(texts, device.architecture);
+  if (!cubins.ok()) return cubins.status();
+  for (std::size_t p = 0; p < programs.size(); ++p) {
+    auto module = LoadedModule::Load(device, (*cubins)[p]);
+    if (!module.ok()) return module.status();
+    for (CudaKernel* kernel : programs[p]) {
+      auto function = (*module)->Get(kernel->name);
+      if (!function.ok()) return function.status();
+      kernel->function = *function;
+      kernel->module = *module;
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> CompileCubin(const std::string& text, int architecture) {
-  absl::StatusOr<const Nvrtc*> n = GetNvrtc();
-  if (!n.ok()) return n.status();
-  const std::vector<std::string> options = OptionsFor(**n, architecture);
-  const std::string key =
-      absl::StrCat("nvrtc ", (*n)->major, ".", (*n)->minor, " ", absl::StrJoin(options, " "), "\n", text);
-  const CubinCache cache;
-  if (std::optional<std::string> found = cache.Find(key)) {
-    FF_LOG(kCache) << "hit: " << cache.PathOf(key);
-    return *std::move(found);
-  }
-  const auto start = std::chrono::steady_clock::now();
-  absl::StatusOr<std::string> cubin = RunNvrtc(**n, text, options);
-  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
-  FF_LOG(kPerf) << "NVRTC: " << text.size() << " bytes of text in " << spent.count() << " ms";
-  if (cubin.ok()) cache.Store(key, *cubin);
-  return cubin;
-}
 
 absl::StatusOr<std::shared_ptr<const LoadedModule>> LoadedModule::Load(const Device& device, const std::string& cubin) {
   const Driver& d = **GetDriver();
@@ -125,7 +117,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> CompileKernels(
   if (!on.ok()) return on.status();
   std::vector<std::string> bodies;
   std::vector<std::shared_ptr<const CudaKernel>> found(requests.size());
-  std::map<std::string, std::shared_ptr<CudaKernel>> made;  // in an order that does not depend on addresses
+  NewKernels made;
   Kernels& all = TheKernels();
   for (std::size_t i = 0; i < requests.size(); ++i) {
     auto body = emit::PrintCuda(*requests[i].kernel, requests[i].form, "NAME");
@@ -141,26 +133,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> CompileKernels(
       made.emplace(bodies[i], std::move(kernel));
     }
   }
-  if (!made.empty()) {
-    std::string text;
-    for (auto& [body, kernel] : made) {
-      auto own = emit::PrintCuda(kernel->ir, kernel->form, NameOf(body));
-      if (!own.ok()) return own.status();
-      kernel->text = *std::move(own);
-      FF_LOG(kOutputCode) << kernel->text;
-      text += kernel->text;
-    }
-    auto cubin = CompileCubin(emit::CudaProgram(text), (*on)->architecture);
-    if (!cubin.ok()) return cubin.status();
-    auto module = LoadedModule::Load(**on, *cubin);
-    if (!module.ok()) return module.status();
-    for (auto& [body, kernel] : made) {
-      auto function = (*module)->Get(NameOf(body));
-      if (!function.ok()) return function.status();
-      kernel->function = *function;
-      kernel->module = *module;
-    }
-  }
+  if (absl::Status status = Build(**on, made); !status.ok()) return status;
   const std::lock_guard lock(all.mutex);
   std::erase_if(all.kernels, [](const auto& entry) { return entry.second.expired(); });
   for (std::size_t i = 0; i < requests.size(); ++i) {

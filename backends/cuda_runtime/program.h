@@ -1,5 +1,5 @@
-// Programs of kernels: text in, functions on a device out. All kernels of a graph are one NVRTC program; equal bodies
-// are compiled once in a process (per device), programs once on a machine (cubin_cache.h).
+// Kernels on a device out of kernels of the IR: those of a graph are shared out to as many NVRTC programs as there are
+// processors (cubin.h). Equal bodies are compiled once in a process (per device), programs once on a machine.
 // Invariant: a CudaKernel is immutable and thread-safe; its module lives as long as a kernel of it.
 // Owner: backends/cuda_runtime.
 #ifndef FRAMEFUSE_BACKENDS_CUDA_RUNTIME_PROGRAM_H_
@@ -31,14 +31,11 @@ class LoadedModule {
 struct CudaKernel {
   kernel_ir::Kernel ir;
   emit::CudaForm form;
-  std::string text;
+  std::string name, text;
   const Device* device = nullptr;
   std::shared_ptr<const LoadedModule> module;
   Function function = nullptr;
 };
-
-// NVRTC: a program's text to a cubin, from the cache where it is there. `architecture`: 90 for 9.0.
-absl::StatusOr<std::string> CompileCubin(const std::string& text, int architecture);
 
 struct KernelRequest {
   const kernel_ir::Kernel* kernel = nullptr;

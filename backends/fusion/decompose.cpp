@@ -2,9 +2,8 @@
 #include "backends/fusion/decompose.h"
 
 #include <ATen/core/ivalue.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/scalar_tensor.h>
 
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -85,6 +84,17 @@ Dims DimsOf(const Graph& g, ValueId x, const Arg& arg) {
   return dims;
 }
 
+// `out` is `of` in its own type and shape. If that is another, both are contiguous.
+void InShape(Graph& g, NodeWriter& w, ValueId out, ValueId of) {
+  const ir::Value like = g.value(out);
+  if (like.sizes == g.value(of).sizes) {
+    w.Into(out).To(of, like.dtype);
+  } else {
+    const ValueId typed = w.To(of, like.dtype);
+    w.Into(out).Call("aten.view", {Arg::OfValue(typed), Arg::OfDims(like.sizes)}, like);
+  }
+}
+
 bool Mean(Graph& g, const Node& n, NodeWriter w, bool full) {
   const ValueId x = n.args[0].value, out = n.outputs[0];
   const c10::ScalarType type = g.value(out).dtype;
@@ -109,6 +119,37 @@ bool FullSum(Graph& g, const Node& n, NodeWriter w) {
   return true;
 }
 
+// One thread, or block of threads, walks a row where several passes are made over it.
+bool HasFewLongRows(const Graph& g, ValueId x, const Dim& length) {
+  std::int64_t points = 1;
+  for (const Dim& d : g.value(x).sizes) points *= g.exprs.Hint(d);
+  const std::int64_t row = g.exprs.Hint(length);
+  return row > (1 << 16) && points / row < 16;
+}
+
+// self, dim, keepdim. A largest element that is infinite is not taken off: all of -inf are 0 then, whose logarithm is
+// -inf.
+bool LogSumExp(Graph& g, const Node& n, NodeWriter w) {
+  const ValueId x = n.args[0].value, out = n.outputs[0];
+  const ir::Value in = g.value(x), result = g.value(out);
+  if (!IsRealFloat(in) || in.sizes.empty() || in.dtype != result.dtype || !ir::IsContiguous(g.exprs, result))
+    return false;
+  const Dims dims = DimsOf(g, x, n.args[1]);
+  const Dim length = w.Product(dims, x);
+  if (length == Dim(0) || HasFewLongRows(g, x, length)) return false;
+  const ValueId wide = w.To(x, Wide(in.dtype)), largest = w.Reduce("amax", wide, dims, true);
+  ir::Value flags = g.value(largest);
+  flags.dtype = c10::ScalarType::Bool;
+  const Arg infinity = Arg::Constant(std::numeric_limits<double>::infinity());
+  const ValueId infinite = w.Call("aten.eq.Scalar", {Arg::OfValue(w.Unary("abs", largest)), infinity}, flags);
+  const ValueId base = w.Call("aten.masked_fill.Scalar",
+                              {Arg::OfValue(largest), Arg::OfValue(infinite), Arg::Constant(0.0)}, g.value(largest));
+  const ValueId sum = w.Reduce("sum", w.Unary("exp", w.Binary("sub", wide, base)), dims, true);
+  const ValueId y = w.Binary("add", w.Unary("log", sum), base);
+  InShape(g, w, out, y);
+  return true;
+}
+
 // self, dim, correction, keepdim; with_mean: var_mean
 bool Variance(Graph& g, const Node& n, NodeWriter w, bool with_mean) {
   const ValueId x = n.args[0].value;
@@ -118,12 +159,15 @@ bool Variance(Graph& g, const Node& n, NodeWriter w, bool with_mean) {
   const bool keep = n.args[3].constant.toBool();
   const double correction = IsGiven(n.args[2]) ? n.args[2].constant.toScalar().toDouble() : 1;
   // Without elements left the divisor is 0 or below: eager's rules for that are its own.
-  if (!keep || !count.is_constant() || static_cast<double>(count.value) <= correction) return false;
+  if (!count.is_constant() || static_cast<double>(count.value) <= correction) return false;
   if (correction != static_cast<double>(static_cast<std::int64_t>(correction))) return false;
   const c10::ScalarType type = g.value(x).dtype;
+  for (ValueId out : n.outputs) {
+    if (out != kNoValue && !keep && !ir::IsContiguous(g.exprs, g.value(out))) return false;
+  }
   const Moments m = MomentsOf(w, w.To(x, Wide(type)), dims, Dim(count.value - static_cast<std::int64_t>(correction)));
-  w.Into(n.outputs[0]).To(m.variance, type);
-  if (with_mean && n.outputs[1] != kNoValue) w.Into(n.outputs[1]).To(m.mean, type);
+  InShape(g, w, n.outputs[0], m.variance);
+  if (with_mean && n.outputs[1] != kNoValue) InShape(g, w, n.outputs[1], m.mean);
   return true;
 }
 
@@ -167,81 +211,6 @@ bool Foreach(Graph& g, const Node& n, NodeWriter w) {
   return true;
 }
 
-// Whether the form has kernels: [N, C] and [N], no weights.
-bool IsPlainNllLoss(const Graph& g, const Node& n, std::size_t input) {
-  const ir::Value &in = g.value(n.args[input].value), &target = g.value(n.args[input + 1].value);
-  if (!IsRealFloat(in) || in.sizes.size() != 2 || target.sizes.size() != 1 || IsGiven(n.args[input + 2])) return false;
-  if (target.dtype != c10::ScalarType::Long || !in.sizes[1].is_constant() || in.sizes[1].value < 2) return false;
-  for (std::size_t a : {input + 3, input + 4}) {
-    if (n.args[a].kind != Arg::Kind::kConstant) return false;
-  }
-  return true;
-}
-
-// self, target, weight, reduction, ignore_index → the loss of each row, and the mean or sum of that.
-bool NllLoss(Graph& g, const Node& n, NodeWriter w) {
-  if (!IsPlainNllLoss(g, n, 0)) return false;
-  const std::int64_t reduction = n.args[3].constant.toInt();
-  const ir::Value target = g.value(n.args[1].value);
-  if (reduction == 0 || target.sizes[0] == Dim(0) || target.sizes[0] == Dim(1)) return false;
-  const c10::ScalarType dtype = g.value(n.args[0].value).dtype, type = Wide(dtype);
-  ir::Value rows = target;
-  rows.dtype = dtype;
-  rows.storage = -1;
-  std::vector<Arg> args = n.args;
-  args[3] = Arg::Constant(std::int64_t{0});
-  const ValueId each = w.Call("aten.nll_loss_forward", std::move(args), rows);
-  rows.dtype = c10::ScalarType::Bool;
-  const ValueId valid = w.Call("aten.ne.Scalar", {n.args[1], n.args[4]}, rows);
-  // In the shape [1], which one kernel has for all of it.
-  const ValueId count = w.Reduce("sum", w.To(valid, type), {0}, true);
-  const ValueId sum = w.Reduce("sum", w.To(each, type), {0}, true);
-  const auto into = [&](ValueId out, ValueId of) {
-    if (out == kNoValue) return;
-    const ValueId typed = w.To(of, g.value(out).dtype);
-    w.Into(out).View(typed, {});
-  };
-  into(n.outputs[0], reduction == 1 ? w.Binary("div", sum, count) : sum);
-  into(n.outputs[1], count);
-  return true;
-}
-
-// grad, self, target, weight, reduction, ignore_index, total_weight: a number in one column of each row.
-bool NllLossBackward(Graph& g, const Node& n, NodeWriter w) {
-  if (!IsPlainNllLoss(g, n, 1) || n.args[4].constant.toInt() == 0) return false;
-  const ir::Value in = g.value(n.args[1].value);
-  const std::int64_t columns = in.sizes[1].value, ignored = n.args[5].constant.toInt();
-  if (columns > (1 << 18)) return false;
-  const c10::ScalarType type = Wide(in.dtype);
-  const at::TensorOptions options = at::TensorOptions().device(in.device).dtype(c10::ScalarType::Int);
-  const ValueId column = g.AddConstant(at::arange(columns, options));
-  ir::Value rows = g.value(n.args[2].value);
-  rows.sizes.push_back(Dim(1));
-  rows.strides.push_back(Dim(1));
-  const ValueId target = w.Call("aten.unsqueeze", {n.args[2], Arg::Constant(std::int64_t{1})}, rows);
-  const ValueId named = w.To(target, c10::ScalarType::Int);
-  ir::Value plane = in;
-  plane.storage = -1;
-  plane.strides = ir::ContiguousStrides(g.exprs, in.sizes);
-  plane.dtype = c10::ScalarType::Bool;
-  ValueId match = w.Call("aten.eq.Tensor", {Arg::OfValue(column), Arg::OfValue(named)}, plane);
-  if (ignored >= 0 && ignored < columns) {
-    ir::Value flags = g.value(column);
-    flags.dtype = c10::ScalarType::Bool;
-    const ValueId kept = w.Call("aten.ne.Scalar", {Arg::OfValue(column), n.args[5]}, flags);
-    match = w.Call("aten.logical_and", {Arg::OfValue(match), Arg::OfValue(kept)}, plane);
-  }
-  ValueId scale = w.Unary("neg", w.To(n.args[0].value, type));
-  if (n.args[4].constant.toInt() == 1) scale = w.Binary("div", scale, w.To(n.args[6].value, type));
-  const ValueId zero = g.AddConstant(at::scalar_tensor(0, at::TensorOptions().dtype(type)));
-  plane.dtype = type;
-  const bool exact = type == in.dtype && g.value(n.outputs[0]).strides == plane.strides;
-  if (exact) w.Into(n.outputs[0]);
-  const ValueId dx = w.Call("aten.where.self", {Arg::OfValue(match), Arg::OfValue(scale), Arg::OfValue(zero)}, plane);
-  if (!exact) w.Into(n.outputs[0]).To(dx, in.dtype);
-  return true;
-}
-
 bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
   const std::string& name = n.op->name();
   if (name == "aten._softmax") return Softmax(g, n, w, false);
@@ -249,8 +218,8 @@ bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
   if (name == "aten._softmax_backward_data") return SoftmaxBackward(g, n, w, false);
   if (name == "aten._log_softmax_backward_data") return SoftmaxBackward(g, n, w, true);
   if (name.find("_norm") != std::string::npos) return DecomposeNorm(g, n, w);
-  if (name == "aten.nll_loss_forward") return NllLoss(g, n, w);
-  if (name == "aten.nll_loss_backward") return NllLossBackward(g, n, w);
+  if (name.starts_with("aten.nll_loss_")) return DecomposeNllLoss(g, n, w);
+  if (name == "aten.logsumexp") return LogSumExp(g, n, w);
   if (name == "aten.mean.dim") return Mean(g, n, w, false);
   if (name == "aten.mean") return Mean(g, n, w, true);
   if (name == "aten.sum") return FullSum(g, n, w);

@@ -1,4 +1,4 @@
-// What the decompositions share, and those of norms. Rules take a node and return whether they wrote another form of
+// What the decompositions share, and those of norms and losses. Rules take a node and return whether they wrote another form of
 // it. Owner: backends/fusion.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_RULES_H_
 #define FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_RULES_H_
@@ -27,6 +27,8 @@ Moments MomentsOf(NodeWriter& w, ir::ValueId x, const Dims& dims, std::optional<
 
 // Layer, group and batch norm, forward and backward.
 bool DecomposeNorm(ir::Graph& g, const ir::Node& n, NodeWriter w);
+// nll_loss_forward and nll_loss_backward.
+bool DecomposeNllLoss(ir::Graph& g, const ir::Node& n, NodeWriter w);
 
 }  // namespace framefuse::fusion
 

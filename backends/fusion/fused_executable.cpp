@@ -8,6 +8,8 @@
 
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/decompose.h"
+#include "backends/fusion/places.h"
+#include "backends/fusion/sink_cats.h"
 #include "backends/fusion/sink_views.h"
 #include "backends/fusion/step.h"
 #include "backends/passes/aliases.h"
@@ -28,7 +30,11 @@ using ir::ValueId;
 class Planner {
  public:
   Planner(ir::Graph* graph, const BackendOptions& options)
-      : g_(*graph), options_(options), definitions_(graph->Definitions()), schedule_(MakeSchedule(*graph)) {
+      : g_(*graph),
+        options_(options),
+        definitions_(graph->Definitions()),
+        schedule_(MakeSchedule(*graph)),
+        places_(PlacePieces(graph, schedule_)) {
     items_of_user_.resize(g_.values.size());
     for (std::size_t i = 0; i < schedule_.items.size(); ++i) {
       for (NodeIndex n : schedule_.items[i].nodes) {
@@ -54,6 +60,12 @@ class Planner {
     std::vector<std::unique_ptr<Step>> steps;
     for (std::size_t i = 0; i < schedule_.items.size(); ++i) {
       const ScheduleItem& item = schedule_.items[i];
+      if (item.group < 0 && places_.joined.contains(item.nodes[0])) {
+        FF_RETURN_IF_ERROR(Flush(&steps));
+        steps.push_back(MakeCatStep(g_, g_.nodes[static_cast<std::size_t>(item.nodes[0])]));
+        FF_LOG(kFusion) << "in place: cat";
+        continue;
+      }
       if (item.group < 0) {
         loose_.push_back(i);
         continue;
@@ -88,6 +100,9 @@ class Planner {
     if (!cuda.ok() && !device.is_cpu()) return cuda;
     auto lowered = Lower(g_, group, needed, cuda.ok() ? kCudaSplits : kCpuSplits);
     if (!lowered.ok()) return lowered.status();
+    for (ValueId v : lowered->outputs) {
+      if (const auto place = places_.of.find(v); place != places_.of.end()) lowered->places.emplace_back(*place);
+    }
     if (!cuda.ok() && lowered->checks.empty()) return MakeCpuStep(g_, group, *std::move(lowered), nullptr);
     auto fallback = MakeAtenStep(g_, group.nodes, results, options_);
     if (!fallback.ok()) return fallback.status();
@@ -144,6 +159,7 @@ class Planner {
   const BackendOptions& options_;
   std::vector<NodeIndex> definitions_;
   Schedule schedule_;
+  Places places_;
   std::vector<std::set<std::size_t>> items_of_user_;
   std::set<ValueId> outputs_;
   std::vector<std::size_t> loose_;
@@ -179,6 +195,7 @@ absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Create(ir::Graph gr
 absl::Status FusedExecutable::Build(const BackendOptions& options) {
   static constexpr Pass kPasses[] = {{"decompose", Decompose},
                                      {"sink_views", SinkViews},
+                                     {"sink_cats", SinkCats},
                                      {"merge_common_subexpressions", MergeCommonSubexpressions},
                                      {"eliminate_dead_code", EliminateDeadCode}};
   std::vector<PhaseTime> times;

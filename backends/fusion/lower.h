@@ -3,6 +3,7 @@
 #ifndef FRAMEFUSE_BACKENDS_FUSION_LOWER_H_
 #define FRAMEFUSE_BACKENDS_FUSION_LOWER_H_
 
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -41,8 +42,15 @@ struct IndexCheck {
   std::int64_t ignored = 0;
 };
 
+// A result that is part of another value's memory (places.h).
+struct Place {
+  ir::ValueId whole = ir::kNoValue;
+  std::int64_t offset = 0;  // elements
+};
+
 struct LoweredGroup {
   std::vector<ir::ValueId> inputs, outputs;
+  std::vector<std::pair<ir::ValueId, Place>> places;  // of outputs
   std::vector<IndexCheck> checks;
   std::vector<LoweredKernel> kernels;  // run in order
   std::vector<Temporary> temporaries;

@@ -53,6 +53,13 @@ LaunchShape ShapeOf(const LoweredKernel& k, F value) {
 StepOperands::StepOperands(const ir::Graph& graph, const LoweredGroup& lowered, c10::Device device) : device_(device) {
   for (ValueId v : lowered.inputs) inputs_.push_back(LayoutOf(graph, v));
   for (ValueId v : lowered.outputs) outputs_.push_back(LayoutOf(graph, v));
+  for (const auto& [v, place] : lowered.places) {
+    const auto is_it = [v = v](const Layout& l) { return l.value == v; };
+    Layout& layout = *std::find_if(outputs_.begin(), outputs_.end(), is_it);
+    layout.whole = place.whole;
+    layout.offset = place.offset;
+    layout.whole_sizes = LayoutOf(graph, place.whole).fixed_sizes;
+  }
   for (const Temporary& t : lowered.temporaries) {
     temporary_offsets_.push_back(temporary_bytes_);
     temporary_bytes_ += (t.elements * ElementSize(t.dtype) + 63) / 64 * 64;
@@ -68,7 +75,11 @@ StepOperands::StepOperands(const ir::Graph& graph, const LoweredGroup& lowered, 
 
 StepOperands::Layout StepOperands::LayoutOf(const ir::Graph& g, ValueId v) {
   const ir::Value& value = g.value(v);
-  Layout layout{v, value.dtype, value.sizes, value.strides, {}, {}, true};
+  Layout layout;
+  layout.value = v;
+  layout.dtype = value.dtype;
+  layout.sizes = value.sizes;
+  layout.strides = value.strides;
   for (const auto* dims : {&value.sizes, &value.strides}) {
     for (const Dim& d : *dims) layout.fixed = layout.fixed && d.is_constant();
   }
@@ -80,6 +91,12 @@ StepOperands::Layout StepOperands::LayoutOf(const ir::Graph& g, ValueId v) {
 at::Tensor StepOperands::Allocate(at::IntArrayRef sizes, at::IntArrayRef strides, c10::ScalarType dtype) const {
   if (device_.is_cpu()) return at::detail::empty_strided_cpu(sizes, strides, dtype);
   return at::empty_strided(sizes, strides, at::TensorOptions().dtype(dtype).device(device_));
+}
+
+at::Tensor StepOperands::PartOfWhole(const CallState& call, const Layout& l) const {
+  at::Tensor& whole = call.slots[static_cast<std::size_t>(l.whole)];
+  if (!whole.defined()) whole = Allocate(l.whole_sizes, l.fixed_strides, l.dtype);
+  return whole.as_strided(l.fixed_sizes, l.fixed_strides, l.offset);
 }
 
 bool StepOperands::IsLaidOut(const CallState& call, const Layout& l, const at::Tensor& t) {
@@ -108,6 +125,10 @@ void StepOperands::Prepare(CallState& call, std::vector<std::pair<ValueId, at::T
     replaced->emplace_back(l.value, std::exchange(t, std::move(copy)));
   }
   for (const Layout& l : outputs_) {
+    if (l.whole != ir::kNoValue) {
+      call.slots[static_cast<std::size_t>(l.value)] = PartOfWhole(call, l);
+      continue;
+    }
     if (l.over != ir::kNoValue) {
       const at::Tensor& input = call.slots[static_cast<std::size_t>(l.over)];
       const bool copied =

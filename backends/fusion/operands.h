@@ -38,10 +38,14 @@ class StepOperands {
     std::vector<ir::Dim> sizes, strides;
     std::vector<std::int64_t> fixed_sizes, fixed_strides;
     bool fixed = true;
-    ir::ValueId over = ir::kNoValue;  // an input whose memory takes this result
+    ir::ValueId over = ir::kNoValue;   // an input whose memory takes this result
+    ir::ValueId whole = ir::kNoValue;  // of which this result is a part; fixed
+    std::int64_t offset = 0;
+    std::vector<std::int64_t> whole_sizes;
   };
   static bool IsLaidOut(const CallState& call, const Layout& layout, const at::Tensor& tensor);
   static Layout LayoutOf(const ir::Graph& graph, ir::ValueId v);
+  at::Tensor PartOfWhole(const CallState& call, const Layout& layout) const;
   at::Tensor Allocate(at::IntArrayRef sizes, at::IntArrayRef strides, c10::ScalarType dtype) const;
 
   c10::Device device_;

@@ -11,6 +11,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "backends/runtime/node_text.h"
+#include "backends/runtime/view_memo.h"
 #include "common/check.h"
 #include "common/status.h"
 
@@ -99,6 +100,7 @@ struct AtenSequence::Step {
   std::vector<std::int32_t> written;  // slots whose tensors the op writes
   std::vector<std::int32_t> clear;    // slots that end here (typed calls use tensors in place)
   std::optional<c10::Scalar> scalars[2];
+  std::unique_ptr<ViewMemo> view;  // of operators that it serves
   std::int32_t node = 0;
 };
 
@@ -106,6 +108,7 @@ struct AtenSequence::Frame {
   absl::InlinedVector<c10::IValue, 16> slots;
   std::vector<std::int64_t> exprs;
   torch::jit::Stack stack;
+  bool views_from_memo = false;
 };
 
 AtenSequence::AtenSequence() = default;
@@ -205,6 +208,7 @@ AtenSequence::Step AtenSequence::StepOf(std::int32_t index) const {
   s.outputs.assign(n.outputs.begin(), n.outputs.end());
   s.list_sizes = n.list_sizes;
   s.defines_one = n.list_sizes.empty() && n.outputs.size() == 1;
+  if (graph_.functional && ViewMemo::Serves(n)) s.view = std::make_unique<ViewMemo>();
   for (std::size_t a = 0; a < n.args.size(); ++a) {
     if (!n.op->arguments()[a].written) continue;
     ir::ForEachValue(n.args[a], [&](ValueId v) { s.written.push_back(v); });
@@ -327,7 +331,30 @@ void AtenSequence::Pop(const Step& step, Frame& frame) const {
   frame.stack.clear();
 }
 
+void AtenSequence::RunView(const Step& step, Frame& frame) const {
+  const SlotUse& use = step.args[0].use;
+  c10::IValue& slot = frame.slots[static_cast<std::size_t>(use.slot)];
+  at::Tensor view = step.view->View(slot.toTensor());
+  if (!view.defined()) {
+    const at::Tensor self = slot.toTensor();
+    CallOperator(step, frame);
+    if (step.outputs[0] != kNoSlot)
+      step.view->Learn(self, frame.slots[static_cast<std::size_t>(step.outputs[0])].toTensor());
+    return;
+  }
+  if (use.last || !step.clear.empty()) slot = c10::IValue();
+  if (step.outputs[0] != kNoSlot) frame.slots[static_cast<std::size_t>(step.outputs[0])] = std::move(view);
+}
+
 void AtenSequence::RunStep(const Step& step, Frame& frame) const {
+  if (step.view != nullptr && frame.views_from_memo) {
+    RunView(step, frame);
+  } else {
+    CallOperator(step, frame);
+  }
+}
+
+void AtenSequence::CallOperator(const Step& step, Frame& frame) const {
   auto tensor = [&](std::size_t arg) -> const at::Tensor& {
     return frame.slots[static_cast<std::size_t>(step.args[arg].use.slot)].toTensor();
   };
@@ -389,6 +416,7 @@ absl::Status AtenSequence::RunConsuming(absl::Span<at::Tensor> inputs, absl::Spa
 absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> symbols,
                                    absl::Span<at::Tensor> outputs) const {
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &frame.exprs);
+  frame.views_from_memo = ViewMemo::MayAnswer();
   const Step* current = nullptr;
   try {
     for (std::int32_t i : number_inputs_) {

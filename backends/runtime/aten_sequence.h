@@ -35,6 +35,8 @@ class AtenSequence final : public Executable {
   void FindLastOutputs();
   absl::Status Execute(Frame& frame, absl::Span<const std::int64_t> symbols, absl::Span<at::Tensor> outputs) const;
   void RunStep(const Step& step, Frame& frame) const;
+  void RunView(const Step& step, Frame& frame) const;
+  void CallOperator(const Step& step, Frame& frame) const;
   void Push(const Step& step, Frame& frame) const;
   void Pop(const Step& step, Frame& frame) const;
 

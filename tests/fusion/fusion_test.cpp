@@ -161,6 +161,53 @@ output %5 user
 )",
              {"aten.remainder.Scalar", "row: amax, sub, exp, sum, log, sub, nll_loss_forward",
               "row: ne, _to_copy, sum, sum, div", "aten.view", "aten.view"}},
+        Case{"loss_of_each_row",
+             R"(graph "g" functional
+input %0: bf16[33, 70] argument
+input %1: i64[33] argument
+input %2: bf16[70] argument
+input %3: bf16[33] argument
+%4: i64[33] = aten.remainder.Scalar(%1, 70)
+%5: bf16[33, 70] = aten._log_softmax(%0, 1, False)
+%6: bf16[33], %7: bf16[] = aten.nll_loss_forward(%5, %4, %2, 0, 7)
+%8: bf16[33, 70] = aten.nll_loss_backward(%3, %5, %4, %2, 0, 7, %7)
+%9: bf16[33, 70] = aten._log_softmax_backward_data(%8, %5, 1, bf16)
+output %6 user
+output %9 user
+)",
+             {"aten.remainder.Scalar", "aten.unsqueeze", "pointwise: _to_copy", "pointwise: ne", "aten.unsqueeze",
+              "pointwise: _to_copy, neg",
+              "row: _to_copy, amax, sub, exp, sum, log, sub, _to_copy, _to_copy, mul, nll_loss_forward, eq, "
+              "logical_and, "
+              "mul, where, _to_copy, _to_copy, sum, exp, mul, sub, _to_copy",
+              "pointwise: _to_copy"}},
+        Case{"weighted_loss",
+             R"(graph "g" functional
+input %0: f32[33, 70] argument
+input %1: i64[33] argument
+input %2: f32[70] argument
+input %3: f32[] argument
+%4: i64[33] = aten.remainder.Scalar(%1, 70)
+%5: f32[], %6: f32[] = aten.nll_loss_forward(%0, %4, %2, 1, 7)
+%7: f32[33, 70] = aten.nll_loss_backward(%3, %0, %4, %2, 1, 7, %6)
+output %5 user
+output %6 user
+output %7 user
+)",
+             {"aten.remainder.Scalar", "row: mul, nll_loss_forward", "aten.expand", "row: nll_loss_forward",
+              "row: sum, neg, sum, div", "aten.view", "aten.view", "aten.unsqueeze", "pointwise: _to_copy",
+              "pointwise: ne", "pointwise: neg, div", "pointwise: mul", "pointwise: eq, logical_and, where"}},
+        Case{"logsumexp",
+             R"(graph "g" functional
+input %0: bf16[33, 70] argument
+input %1: f32[70, 33] argument
+%2: bf16[33] = aten.logsumexp(%0, [1], False)
+%3: f32[1, 33] = aten.logsumexp(%1, [0], True)
+output %2 user
+output %3 user
+)",
+             {"row: _to_copy, amax, abs, eq, masked_fill, sub, exp, sum, log, add, _to_copy", "aten.view",
+              "column: amax, abs, eq, masked_fill", "column: sub, exp, sum, log, add, _to_copy"}},
         Case{"a_cycle_by_way_of_another_group",  // the sine's group would wait for itself if the last sum were in it
              R"(graph "g" functional
 input %0: f32[32, 32] argument

@@ -377,3 +377,36 @@ def test_mutated_input_keeps_its_old_history():
 def test_write_to_a_leaf_is_eagers_error():
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
         native.Plan(OLD_VALUE_HAS_A_HISTORY).run([parameter(3), parameter(3)])
+
+
+VIEWS = """
+graph "g" functional
+symbol s0 = 9
+input %0: f32[s0, 4, 6] argument "x"
+%1: f32[4, s0, 6] = aten.transpose.int(%0, 0, 1)
+%2: f32[4, s0, 3] = aten.slice.Tensor(%1, 2, 1, 9223372036854775807, 2)
+%3: f32[s0, 3] = aten.select.int(%2, 0, -1)
+%4: f32[1, s0, 3] = aten.unsqueeze(%3, 0)
+%5: f32[5, s0, 3] = aten.expand(%4, [5, -1, -1])
+output %2 user
+output %5 user
+"""
+
+
+def views(x):
+    part = x.transpose(0, 1)[:, :, 1::2]
+    return part, part[-1].unsqueeze(0).expand(5, -1, -1)
+
+
+def test_views_follow_the_tensor():
+    """What a view was of one tensor is not what it is of one with other sizes, strides, offset or memory."""
+    plan = native.Plan(VIEWS)
+    whole = torch.randn(9, 4, 6)
+    inputs = [whole, whole.clone(), whole[2:], whole[2:8], torch.randn(4, 9, 6).transpose(0, 1), torch.randn(9, 4, 12)[..., ::2], whole[:0], whole]
+    for x in inputs:
+        for mode in (torch.no_grad, torch.inference_mode, torch.enable_grad):
+            with mode():
+                for mine, eager in zip(plan.run([x], [x.shape[0]]), views(x)):
+                    assert mine.stride() == eager.stride() and mine.storage_offset() == eager.storage_offset()
+                    assert torch.equal(mine, eager) and mine.data_ptr() == eager.data_ptr()
+                    assert mine.is_inference() == eager.is_inference()

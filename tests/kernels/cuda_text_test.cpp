@@ -6,7 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "backends/cuda_runtime/program.h"
+#include "backends/cuda_runtime/cubin.h"
+#include "backends/cuda_runtime/driver.h"
 #include "backends/emit/cuda/print_cuda.h"
 #include "common/status.h"
 #include "tests/kernels/harness.h"
@@ -154,16 +155,17 @@ TEST(CudaText, NvrtcMakesCubinsAndKeepsThem) {
   setenv("FRAMEFUSE_CACHE_DIR", folder.c_str(), 1);
   const std::string text = EveryText();
   for (int architecture : {75, 90}) {
-    auto made = cuda::CompileCubin(text, architecture);
+    auto made = cuda::CompileCubins({text, "__global__ void k() {}"}, architecture);
     ASSERT_TRUE(made.ok()) << MessageOf(made.status());
-    EXPECT_EQ(made->substr(1, 3), "ELF");
-    auto again = cuda::CompileCubin(text, architecture);
+    EXPECT_EQ((*made)[0].substr(1, 3), "ELF");
+    EXPECT_LT((*made)[1].size(), (*made)[0].size());
+    auto again = cuda::CompileCubins({text}, architecture);
     ASSERT_TRUE(again.ok());
-    EXPECT_EQ(*again, *made);
+    EXPECT_EQ((*again)[0], (*made)[0]);
   }
-  auto wrong = cuda::CompileCubin("__global__ void k() { nonsense; }", 90);
+  auto wrong = cuda::CompileCubins({text, "__global__ void k() { nonsense; }", text}, 90);
   EXPECT_NE(MessageOf(wrong.status()).find("nonsense"), std::string::npos) << MessageOf(wrong.status());
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 2);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 4);
   std::filesystem::remove_all(folder);
   unsetenv("FRAMEFUSE_CACHE_DIR");
 }

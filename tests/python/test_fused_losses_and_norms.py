@@ -1,6 +1,7 @@
-"""Cross-entropy, group norm and batch norm in generated kernels: values and gradients as near to fp64 as eager's, eager's errors, and that kernels ran."""
+"""Losses, logsumexp, variance, group norm and batch norm in generated kernels: values and gradients as near to fp64 as eager's, eager's errors, and that kernels ran."""
 
 import copy
+import math
 import pathlib
 import sys
 
@@ -27,8 +28,10 @@ def values_and_gradients(function, inputs):
 
 def check(function, *inputs):
     """Compares with eager and fp64; returns what ran as ATen operators."""
+    framefuse.reset()
     with framefuse.capture_logs("fusion") as records:
         got = values_and_gradients(framefuse.compile(function, fullgraph=True), inputs)
+    assert any(text.startswith(("row", "column")) for _, text in records)
     eager = values_and_gradients(function, inputs)
     exact = values_and_gradients(function, [widened(t) for t in inputs])
     assert len(got) == len(eager)
@@ -43,8 +46,27 @@ def test_cross_entropy(dtype, reduction):
     torch.manual_seed(1)
     x, target = torch.randn(ROWS, CLASSES, dtype=dtype), torch.randint(0, CLASSES, (ROWS,))
     target[3] = -100
-    aten = check(lambda x, t: F.cross_entropy(x, t, reduction=reduction), x, target)
-    assert ("nll_loss" in aten) == (reduction == "none")
+    assert "nll_loss" not in check(lambda x, t: F.cross_entropy(x, t, reduction=reduction), x, target)
+    assert "nll_loss" not in check(lambda x, t: F.nll_loss(x, t, reduction=reduction), x, target)
+    weight = torch.rand(CLASSES, dtype=dtype)
+    weight[5] = 0
+    assert "nll_loss" not in check(lambda x, t, w: F.cross_entropy(x, t, w.detach(), reduction=reduction), x, target, weight)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_losses_of_one_row_of_none_and_of_infinite_rows(reduction):
+    torch.manual_seed(6)
+    for rows in (1, 2):
+        x, target = torch.randn(rows, CLASSES), torch.randint(0, CLASSES, (rows,))
+        check(lambda x, t: F.cross_entropy(x, t, reduction=reduction), x, target)
+    x, target = torch.randn(6, CLASSES), torch.tensor([3, 3, 3, 4, -100, 9])
+    x[0, 3], x[1, 4], x[2, 5], x[3] = -math.inf, math.inf, math.nan, -math.inf
+    x[4, 3] = math.nan  # of a row that is ignored
+    compiled = framefuse.compile(lambda x, t: F.cross_entropy(x, t, reduction=reduction), fullgraph=True)
+    assert torch.allclose(compiled(x, target), F.cross_entropy(x, target, reduction=reduction), equal_nan=True)
+    compiled = framefuse.compile(lambda x, t: F.nll_loss(x, t, reduction=reduction), fullgraph=True)
+    assert torch.allclose(compiled(x, target), F.nll_loss(x, target, reduction=reduction), equal_nan=True)
+    assert torch.allclose(compiled(x[:0], target[:0]), F.nll_loss(x[:0], target[:0], reduction=reduction), equal_nan=True)
 
 
 def test_a_class_is_ignored():
@@ -59,10 +81,14 @@ def test_all_targets_are_ignored():
     assert function(torch.randn(ROWS, CLASSES), torch.full((ROWS,), -100)).isnan()
 
 
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("wrong", [CLASSES, -1, 2**40])
-def test_a_wrong_target_raises_as_in_eager(wrong):
+def test_a_wrong_target_raises_as_in_eager(wrong, weighted, reduction):
+    weight = torch.rand(CLASSES) if weighted else None
+
     def loss(x, t):
-        return F.cross_entropy(x, t)
+        return F.cross_entropy(x, t, weight, reduction=reduction)
 
     x, target = torch.randn(ROWS, CLASSES), torch.zeros(ROWS, dtype=torch.long)
     compiled = framefuse.compile(loss, fullgraph=True)
@@ -80,6 +106,38 @@ def test_targets_with_strides_and_a_square_of_classes():
     check(lambda x, t: F.cross_entropy(x.float(), t[::2]), torch.randn(ROWS, CLASSES).bfloat16(), torch.randint(0, CLASSES, (2 * ROWS,)))
     check(lambda x, t: F.nll_loss(x, t), torch.randn(ROWS, ROWS), torch.randint(0, ROWS, (ROWS,)))
     check(lambda x, t: F.nll_loss(x.t(), t), torch.randn(CLASSES, ROWS), torch.randint(0, CLASSES, (ROWS,)))
+
+
+def all_kinds_of_rows(dtype):
+    x = torch.randn(8, CLASSES, dtype=dtype) * 3
+    x[0], x[1], x[2, 7], x[3, 5], x[3, 6] = -math.inf, math.inf, math.inf, math.nan, math.inf
+    x[4], x[4, 9], x[5], x[6, 2] = -math.inf, 1, 1e4, -math.inf
+    return x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+def test_logsumexp(dtype):
+    torch.manual_seed(7)
+    x = torch.randn(ROWS, CLASSES, dtype=dtype)
+    for dim in (-1, 0, (0, 1)):
+        for keep in (False, True):
+            assert "logsumexp" not in check(lambda x: torch.logsumexp(x, dim, keep), x)
+    assert "logsumexp" not in check(lambda x: torch.logsumexp(x.view(3, 11, CLASSES).transpose(0, 1), (-1,)) * 2, x)
+    x = all_kinds_of_rows(dtype)
+    compiled = framefuse.compile(lambda x: (x.logsumexp(1), x.logsumexp(1, True)), fullgraph=True)
+    for got, eager in zip(compiled(x), (x.logsumexp(1), x.logsumexp(1, True))):
+        assert got.dtype == dtype and got.shape == eager.shape
+        assert torch.allclose(got, eager, rtol=4 * torch.finfo(dtype).eps, equal_nan=True)
+    assert compiled(x)[0][0] == -math.inf and compiled(x)[0][1] == math.inf and compiled(x)[0][3].isnan()
+    assert compiled(x[:, :0])[0].tolist() == [-math.inf] * 8
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_variance_without_its_dimension(dtype):
+    torch.manual_seed(8)
+    x = torch.randn(ROWS, CLASSES, dtype=dtype) + 3
+    assert "var" not in check(lambda x: x.var(-1), x)
+    assert "var" not in check(lambda x: torch.stack(torch.var_mean(x, 0, correction=0)), x)
 
 
 @pytest.mark.parametrize("shape, groups", [((2, 8, 5, 7), 4), ((3, 6, 11), 2), ((1, 4, 4, 4), 4), ((2, 6, 3, 4, 5), 1)])

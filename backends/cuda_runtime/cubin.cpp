@@ -1,0 +1,108 @@
+// See cubin.h. Owner: backends/cuda_runtime.
+#include "backends/cuda_runtime/cubin.h"
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "backends/cuda_runtime/cubin_cache.h"
+#include "backends/cuda_runtime/driver.h"
+#include "common/logging.h"
+#include "common/status.h"
+
+namespace framefuse::cuda {
+namespace {
+
+std::string LogOf(const Nvrtc& n, Nvrtc::Program program) {
+  std::size_t size = 0;
+  if (n.GetProgramLogSize(program, &size) != 0 || size == 0) return "";
+  std::string log(size, '\0');
+  n.GetProgramLog(program, log.data());
+  log.resize(log.find('\0') == std::string::npos ? log.size() : log.find('\0'));
+  return log;
+}
+
+std::vector<std::string> OptionsFor(const Nvrtc& n, int architecture) {
+  std::vector<std::string> options = {absl::StrCat("--gpu-architecture=sm_", architecture), "--std=c++17"};
+  if (n.major * 100 + n.minor >= 1204) options.push_back("--minimal");
+  // From 12.9 on NVRTC has a cache on disk, too: ours is asked first, so that what it would find is rarely there.
+  if (n.major * 100 + n.minor >= 1209) options.push_back("--no-cache");
+  // The same number of instructions, in less time.
+  if (n.major >= 13) options.push_back("--Ofast-compile=min");
+  return options;
+}
+
+absl::StatusOr<std::string> RunNvrtc(const Nvrtc& n, const std::string& text, const std::vector<std::string>& given) {
+  Nvrtc::Program program = nullptr;
+  if (Result r = n.CreateProgram(&program, text.c_str(), "framefuse.cu", 0, nullptr, nullptr); r != 0) {
+    return absl::InternalError(absl::StrCat("nvrtcCreateProgram: ", n.GetErrorString(r)));
+  }
+  std::vector<const char*> options;
+  for (const std::string& option : given) options.push_back(option.c_str());
+  absl::StatusOr<std::string> result = std::string();
+  std::size_t size = 0;
+  if (Result r = n.CompileProgram(program, static_cast<int>(options.size()), options.data()); r != 0) {
+    result = absl::InternalError(absl::StrCat("NVRTC: ", n.GetErrorString(r), "\n", LogOf(n, program)));
+  } else if (n.GetCubinSize(program, &size) != 0 || size == 0) {
+    result = absl::InternalError("NVRTC made no cubin");
+  } else {
+    result->resize(size);
+    if (n.GetCubin(program, result->data()) != 0) result = absl::InternalError("NVRTC lost the cubin");
+  }
+  n.DestroyProgram(&program);
+  return result;
+}
+
+// `compiled` is counted up where no cache had it.
+absl::StatusOr<std::string> FindOrCompile(const std::string& text, int architecture, std::atomic<int>* compiled) {
+  absl::StatusOr<const Nvrtc*> n = GetNvrtc();
+  if (!n.ok()) return n.status();
+  const std::vector<std::string> options = OptionsFor(**n, architecture);
+  const std::string key =
+      absl::StrCat("nvrtc ", (*n)->major, ".", (*n)->minor, " ", absl::StrJoin(options, " "), "\n", text);
+  const CubinCache cache;
+  if (std::optional<std::string> found = cache.Find(key)) {
+    FF_LOG(kCache) << "hit: " << cache.PathOf(key);
+    return *std::move(found);
+  }
+  ++*compiled;
+  absl::StatusOr<std::string> cubin = RunNvrtc(**n, text, options);
+  if (cubin.ok()) cache.Store(key, *cubin);
+  return cubin;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> CompileCubins(const std::vector<std::string>& texts, int architecture) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<absl::StatusOr<std::string>> made(texts.size());
+  std::atomic<std::size_t> next = 0;
+  std::atomic<int> compiled = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < texts.size(); i = next++)
+      made[i] = FindOrCompile(texts[i], architecture, &compiled);
+  };
+  std::vector<std::thread> others;
+  try {
+    while (others.size() + 1 < texts.size()) others.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads: those that there are do it
+  }
+  work();
+  for (std::thread& other : others) other.join();
+  std::vector<std::string> cubins;
+  for (absl::StatusOr<std::string>& cubin : made) {
+    if (!cubin.ok()) return cubin.status();
+    cubins.push_back(*std::move(cubin));
+  }
+  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  if (compiled > 0)
+    FF_LOG(kPerf) << "NVRTC: " << compiled << " of " << texts.size() << " programs in " << spent.count() << " ms";
+  return cubins;
+}
+
+}  // namespace framefuse::cuda

@@ -1,0 +1,28 @@
+// CatForm: a concatenation of a few tensors of constant sizes, whose pieces kernels may write where they belong: what
+// sink_cats.h and the placed pieces of a plan (places.h) are about. Owner: backends/fusion.
+#ifndef FRAMEFUSE_BACKENDS_FUSION_CAT_FORM_H_
+#define FRAMEFUSE_BACKENDS_FUSION_CAT_FORM_H_
+
+#include <optional>
+#include <vector>
+
+#include "backends/graph/graph.h"
+
+namespace framefuse::fusion {
+
+struct CatForm {
+  std::size_t dim = 0;
+  std::vector<ir::ValueId> pieces;
+  std::vector<std::int64_t> bounds;  // along dim: where each piece begins, and the end
+};
+
+// Empty if the node is no such concatenation.
+std::optional<CatForm> CatFormOf(const ir::Graph& graph, const ir::Node& node);
+
+// Where the pieces begin in the memory of a tensor that is laid out as `whole`, in elements. Empty if that is not for
+// kernels: `whole` has holes, or a piece does not begin at a vector.
+std::vector<std::int64_t> OffsetsIn(const ir::Value& whole, const CatForm& form);
+
+}  // namespace framefuse::fusion
+
+#endif  // FRAMEFUSE_BACKENDS_FUSION_CAT_FORM_H_
