@@ -106,11 +106,30 @@ void SetOutputVersions(absl::Span<const std::int64_t> versions, absl::Span<const
   }
 }
 
+// Outputs on which the program called retain_grad().
+std::vector<std::size_t> RetainedOutputs(const Closed& closed) {
+  std::vector<std::size_t> retained;
+  for (std::size_t i = 0; i < closed.fx_outputs.size(); ++i) {
+    if (THPVariable_Unpack(closed.fx_outputs[i].get()).retains_grad()) retained.push_back(i);
+  }
+  return retained;
+}
+
+void RetainGradients(absl::Span<const std::size_t> retained, absl::Span<const Ref> outputs) {
+  for (std::size_t i : retained) {
+    if (i >= outputs.size() || !THPVariable_Check(outputs[i].get())) continue;
+    const at::Tensor& t = THPVariable_Unpack(outputs[i].get());
+    if (t.requires_grad()) t.retain_grad();
+  }
+}
+
 class PlanExecutable final : public TensorWork {
  public:
-  PlanExecutable(std::shared_ptr<Plan> plan, std::vector<WrittenInput> written,
-                 std::vector<std::int64_t> output_versions)
-      : plan_(std::move(plan)), written_(std::move(written)), output_versions_(std::move(output_versions)) {}
+  PlanExecutable(std::shared_ptr<Plan> plan, std::vector<WrittenInput> written, const Closed& closed)
+      : plan_(std::move(plan)),
+        written_(std::move(written)),
+        output_versions_(OutputVersions(closed)),
+        retained_(RetainedOutputs(closed)) {}
 
   std::vector<PhaseTime> CompileTimes() const override { return plan_->Explain().phases; }
 
@@ -136,6 +155,7 @@ class PlanExecutable final : public TensorWork {
     *before_writes = written_.empty();
     outputs->reserve(result->size());
     for (at::Tensor& t : *result) outputs->push_back(Ref::Steal(THPVariable_Wrap(std::move(t))));
+    RetainGradients(retained_, *outputs);
     return true;
   }
 
@@ -143,11 +163,13 @@ class PlanExecutable final : public TensorWork {
   std::shared_ptr<Plan> plan_;
   std::vector<WrittenInput> written_;
   std::vector<std::int64_t> output_versions_;
+  std::vector<std::size_t> retained_;
 };
 
 class FxExecutable final : public TensorWork {
  public:
-  explicit FxExecutable(Ref callable) : callable_(std::move(callable)) {}
+  FxExecutable(Ref callable, const Closed& closed)
+      : callable_(std::move(callable)), retained_(RetainedOutputs(closed)) {}
 
   bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
     *before_writes = false;                  // user code: never run twice
@@ -157,11 +179,13 @@ class FxExecutable final : public TensorWork {
     for (Py_ssize_t i = 0; items && i < PyTuple_GET_SIZE(items.get()); ++i) {
       outputs->push_back(Ref::Create(PyTuple_GET_ITEM(items.get(), i)));
     }
+    RetainGradients(retained_, *outputs);
     return static_cast<bool>(items);
   }
 
  private:
   Ref callable_;
+  std::vector<std::size_t> retained_;
 };
 
 }  // namespace
@@ -180,8 +204,7 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
   options.mode = mode;
   absl::StatusOr<std::shared_ptr<Plan>> plan = found->Compile(std::move(graph), options);
   if (!plan.ok()) return plan.status();
-  return std::shared_ptr<TensorWork>(
-      std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), OutputVersions(closed)));
+  return std::shared_ptr<TensorWork>(std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), closed));
 }
 
 absl::StatusOr<std::shared_ptr<TensorWork>> CompileFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend) {
@@ -207,7 +230,7 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompileFx(Capture& capture, const Cl
   Ref callable =
       Ref::Steal(PyObject_CallFunctionObjArgs(fx_backend, inputs.get(), nodes.get(), outputs.get(), nullptr));
   if (!callable) return absl::AbortedError("the FX backend raised");
-  return std::shared_ptr<TensorWork>(std::make_shared<FxExecutable>(std::move(callable)));
+  return std::shared_ptr<TensorWork>(std::make_shared<FxExecutable>(std::move(callable), closed));
 }
 
 std::string GraphText(const tracing::TracedGraph& graph) {
