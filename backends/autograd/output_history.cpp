@@ -22,6 +22,12 @@ std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 // Whether a backward pass that brings it no gradient does anything that can be noticed. Hooks on a leaf are silenced.
 bool NoticesUndefined(const at::Tensor& t, const autograd::Edge& edge) { return edge.is_valid() && !t.is_leaf(); }
 
+void SetHistory(at::Tensor& t, const AutogradNodePtr& node) {
+  // An operator may have returned its argument itself, which has a history of its own.
+  if (t.defined() && t.unsafeGetTensorImpl()->autograd_meta() != nullptr) t = t.detach();
+  autograd::set_history(t, node);
+}
+
 }  // namespace
 
 OutputHistory::OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vector<std::int32_t> outputs,
@@ -140,10 +146,8 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
     nodes.push_back(CompiledBackward::Create(plan_, std::move(own), group, runs));
     for (std::int32_t o : group) {
       at::Tensor& t = outputs[At(outputs_[At(o)])];
-      // An operator may have returned its argument itself, which has a history of its own.
-      if (t.defined() && t.unsafeGetTensorImpl()->autograd_meta() != nullptr) t = t.detach();
       if (outputs_.size() == 1) {
-        autograd::set_history(t, nodes.back());
+        SetHistory(t, nodes.back());
       } else {
         const auto index = t.defined() ? nodes.back()->add_input_metadata(t)
                                        : nodes.back()->add_input_metadata(autograd::Node::undefined_input());
@@ -166,7 +170,7 @@ void OutputHistory::MakeGates(autograd::edge_list wholes, const std::shared_ptr<
       edges.emplace_back(made[plan_->output_gradients()[place].tangent], /*input_nr=*/0);
     }
     made[gate.output] = MakeAutogradNode<OutputGate>(plan_, gate.output, gate.places, std::move(edges), runs);
-    autograd::set_history(outputs[At(outputs_[gate.output])], made[gate.output]);
+    SetHistory(outputs[At(outputs_[gate.output])], made[gate.output]);
   }
 }
 
@@ -191,8 +195,7 @@ void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs) {
     if (input.defined() && input.requires_grad()) edges.push_back(autograd::impl::gradient_edge(input));
   }
   AutogradNodePtr node = MakeAutogradNode<SpentHistory>(std::move(edges));
-  if (t.unsafeGetTensorImpl()->autograd_meta() != nullptr) t = t.detach();
-  autograd::set_history(t, node);
+  SetHistory(t, node);
 }
 
 }  // namespace framefuse

@@ -138,7 +138,7 @@ struct Output {
   OutputRole role = OutputRole::kUser;
   OutputAlias alias = OutputAlias::kFresh;
   std::int32_t alias_of = -1;
-  std::int32_t input = -1;     // kMutatedInput, kGradient
+  std::int32_t input = -1;  // kMutatedInput, kGradient
   // kGradient without an input: the tangent of that output and what comes to it from outputs computed with it.
   std::int32_t of_output = -1;
   // When eager's engine comes here in a backward pass, smaller is earlier: an input's gradient has a number for each
