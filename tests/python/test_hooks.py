@@ -33,7 +33,7 @@ def same(a, b):
 
 
 def see_all(tensors, seen, name):
-    """What a hook can see when a gradient comes to one of the leaves: it, and which of the others have theirs already."""
+    """What a hook can see when a gradient comes to one of the leaves: it, and which others have theirs already."""
     for i, t in enumerate(tensors):
         t.register_hook(
             lambda g, i=i: seen.append((name, "hook", i, numbers(g), [numbers(o.grad) for o in tensors if o.is_leaf]))
@@ -217,3 +217,39 @@ def test_random_programs_give_results_their_gradients(seed):
         return sorted(of_each.items(), key=str), of_leaves, of_results
 
     assert same(run(aten(f)), run(f))
+
+
+@pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs torch.distributed with gloo")
+def test_hooks_that_cpp_puts_on_a_leafs_node_after_the_forward_run_only_where_it_is_reached(tmp_path):
+    """DistributedDataParallel's reducer counts them, and takes them off by their address at its end."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+
+    class Two(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.a(x), self.b(x)
+
+    def f(x, a, b):
+        return torch.nn.functional.linear(x, a), torch.nn.functional.linear(x, b)
+
+    def run(f):
+        torch.manual_seed(0)
+        model, x = Two(), torch.ones(2, 3)
+        first, second = f(x, model.a.weight, model.b.weight)
+        parallel = torch.nn.parallel.DistributedDataParallel(model)
+        sum(out.sum() for out in parallel(x)).backward()
+        parallel(x)
+        first.sum().backward()
+        with pytest.raises(RuntimeError, match="Expected to have finished reduction"):
+            parallel(x)
+        seen = [numbers(model.a.weight.grad), numbers(model.b.weight.grad)]
+        second.sum().backward()
+        return seen, [numbers(model.a.weight.grad), numbers(model.b.weight.grad)]
+
+    try:
+        assert same(run(aten(f)), run(f))
+    finally:
+        torch.distributed.destroy_process_group()
