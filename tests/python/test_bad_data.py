@@ -1,10 +1,9 @@
 """What a graph's operators raise where the data is bad: eager's type and text, and the state that eager leaves."""
 
+import framefuse
 import pytest
 import torch
 import torch.nn.functional as F
-
-import framefuse
 
 INF = float("inf")
 

@@ -2,10 +2,9 @@
 
 import random
 
+import framefuse
 import pytest
 import torch
-
-import framefuse
 
 N = 4
 
