@@ -6,6 +6,7 @@
 #include "backends/autograd/compiled_backward.h"
 #include "backends/graph/subgraph.h"
 #include "backends/runtime/aten_sequence.h"
+#include "common/check.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -34,6 +35,40 @@ bool CutsGradient(const Graph& g, const Node& n) {
   return !floating;
 }
 
+void Replace(Graph& g, const std::vector<ValueId>& taken) {
+  for (Node& n : g.nodes) {
+    for (ir::Arg& a : n.args) {
+      if (a.kind == ir::Arg::Kind::kValue) a.value = taken[At(a.value)];
+      for (ValueId& v : a.values) v = v == kNoValue ? v : taken[At(v)];
+    }
+  }
+}
+
+// Where a graph is cut at an output.
+struct CutPlace {
+  std::size_t output = 0;      // of the graph: the gradient that reaches the place
+  ValueId tangent = kNoValue;  // what nodes after it read instead
+};
+
+absl::Status CutAt(Graph& g, const std::vector<CutPlace>& places) {
+  std::vector<ValueId> taken(g.values.size());
+  for (std::size_t v = 0; v < taken.size(); ++v) taken[v] = static_cast<ValueId>(v);
+  for (const CutPlace& p : places) {
+    const ValueId gradient = g.outputs[p.output].value;
+    if (!SameForm(g.value(gradient), g.value(p.tangent))) {
+      return absl::UnimplementedError("a gradient of another layout than its output's is asked for");
+    }
+    taken[At(gradient)] = p.tangent;
+  }
+  Replace(g, taken);
+  for (std::size_t o = 0; o < g.outputs.size(); ++o) {
+    ir::Output& output = g.outputs[o];
+    const bool place = std::any_of(places.begin(), places.end(), [&](const CutPlace& p) { return p.output == o; });
+    if (!place && output.value != kNoValue) output.value = taken[At(output.value)];
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BackwardPlan>> BackwardPlan::Create(Graph joint, const Partitioned& parts,
@@ -47,14 +82,38 @@ absl::StatusOr<std::unique_ptr<BackwardPlan>> BackwardPlan::Create(Graph joint, 
   plan->gradients_ = parts.gradients;
   plan->factory_ = std::move(factory);
   plan->options_ = options;
+  FF_RETURN_IF_ERROR(plan->FindOutputGradients());
   plan->FindDependences();
   plan->FindRecomputeInputs();
   plan->use_ = std::make_unique<TangentUse>(plan->graph_, plan->saved_.size());
   // Compiled now, so that what the backend refuses is known before the first call.
-  FF_ASSIGN_OR_RETURN(const Variant* all, plan->FindVariant(std::string(plan->gradients_.size(), '1'),
-                                                            std::string(plan->tangents_.size(), '1')));
-  (void)all;
+  FF_RETURN_IF_ERROR(plan->FindVariant(plan->AllInputs()).status());
   return plan;
+}
+
+BackwardPlan::Key BackwardPlan::AllInputs() const {
+  Key key{std::string(input_gradients(), '1'), std::string(tangents_.size(), '1'), ""};
+  key.wanted.resize(gradients_.size(), '0');
+  return key;
+}
+
+absl::Status BackwardPlan::FindOutputGradients() {
+  for (std::size_t g = 0; g < gradients_.size(); ++g) {
+    const std::int32_t output = joint_.outputs[At(gradients_[g])].of_output;
+    FF_RET_CHECK(output >= 0 || output_gradients_.empty()) << "gradients of outputs come last";
+    for (std::size_t t = 0; t < tangents_.size() && output >= 0; ++t) {
+      if (joint_.inputs[At(tangents_[t])].tangent_of == output) output_gradients_.push_back({g, t});
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<BackwardPlan::OutputGradient> BackwardPlan::CutBy(const Key& key) const {
+  std::vector<OutputGradient> cut;
+  for (std::size_t i = 0; i < key.cut.size(); ++i) {
+    if (key.cut[i] == '1') cut.push_back(output_gradients_[i]);
+  }
+  return cut;
 }
 
 void BackwardPlan::FindDependences() {
@@ -71,9 +130,25 @@ void BackwardPlan::FindDependences() {
   }
 }
 
+bool BackwardPlan::Reaches(std::size_t gradient, std::size_t tangent) const {
+  const std::vector<std::int32_t>& turns = joint_.outputs[At(gradients_[gradient])].turns;
+  return turns.size() == tangents_.size() ? turns[tangent] >= 0 : Depends(gradient, tangent);
+}
+
+std::int32_t BackwardPlan::TurnOf(std::size_t gradient, const std::string& defined) const {
+  const std::vector<std::int32_t>& turns = joint_.outputs[At(gradients_[gradient])].turns;
+  std::int32_t turn = -1;
+  for (std::size_t t = 0; t < turns.size() && t < defined.size(); ++t) {
+    if (defined[t] == '1') turn = std::max(turn, turns[t]);
+  }
+  return turn;
+}
+
 std::vector<bool> BackwardPlan::ConstantValues() const {
   std::vector<bool> constant(joint_.values.size(), true);
-  for (std::int32_t o : gradients_) constant[At(joint_.inputs[At(joint_.outputs[At(o)].input)].value)] = false;
+  for (std::size_t g = 0; g < input_gradients(); ++g) {
+    constant[At(joint_.inputs[At(joint_.outputs[At(gradients_[g])].input)].value)] = false;
+  }
   for (std::int32_t t : tangents_) constant[At(joint_.inputs[At(t)].value)] = false;
   for (const Node& n : joint_.nodes) {
     if (CutsGradient(joint_, n)) continue;
@@ -126,42 +201,43 @@ void BackwardPlan::FindRecomputeInputs() {
   }
 }
 
-absl::StatusOr<const BackwardPlan::Variant*> BackwardPlan::FindVariant(const std::string& gradients,
-                                                                       const std::string& defined) const {
+absl::StatusOr<const BackwardPlan::Variant*> BackwardPlan::FindVariant(const Key& key) const {
   std::lock_guard lock(mutex_);
-  std::unique_ptr<Variant>& variant = variants_[gradients + "|" + defined];
+  std::unique_ptr<Variant>& variant = variants_[key.wanted + "|" + key.defined + "|" + key.cut];
   if (variant == nullptr) {
-    FF_ASSIGN_OR_RETURN(variant, CompileVariant(gradients, defined));
+    FF_ASSIGN_OR_RETURN(variant, CompileVariant(key));
   }
   return variant.get();
 }
 
-absl::StatusOr<const BackwardPlan::Differentiable*> BackwardPlan::FindDifferentiable(
-    const std::string& gradients) const {
+absl::StatusOr<const BackwardPlan::Differentiable*> BackwardPlan::FindDifferentiable(const Key& key) const {
   std::lock_guard lock(mutex_);
-  std::unique_ptr<Differentiable>& found = differentiable_[gradients];
+  std::unique_ptr<Differentiable>& found = differentiable_[key.wanted + "|" + key.cut];
   if (found == nullptr) {
-    FF_ASSIGN_OR_RETURN(found, CompileDifferentiable(gradients));
+    FF_ASSIGN_OR_RETURN(found, CompileDifferentiable(key));
   }
   return found.get();
 }
 
-absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVariant(const std::string& wanted,
-                                                                                    const std::string& defined) const {
+absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVariant(const Key& key) const {
+  const std::string& wanted = key.wanted;
+  const std::string& defined = key.defined;
   auto variant = std::make_unique<Variant>();
   Graph whole = graph_;
-  const std::vector<ValueId> taken = use_->WithoutUndefined(graph_, defined);
-  for (Node& n : whole.nodes) {
-    for (ir::Arg& a : n.args) {
-      if (a.kind == ir::Arg::Kind::kValue) a.value = taken[At(a.value)];
-      for (ValueId& v : a.values) v = v == kNoValue ? v : taken[At(v)];
-    }
+  std::vector<CutPlace> places;
+  for (const OutputGradient& o : CutBy(key)) {
+    places.push_back({o.gradient, whole.inputs[saved_.size() + o.tangent].value});
   }
+  FF_RETURN_IF_ERROR(CutAt(whole, places));
+  const TangentUse use = places.empty() ? *use_ : TangentUse(whole, saved_.size());
+  const std::vector<ValueId> taken = use.WithoutUndefined(whole, defined);
+  const std::vector<Node> nodes = whole.nodes;
+  Replace(whole, taken);
   for (ir::Output& o : whole.outputs) o.value = o.value == kNoValue ? o.value : taken[At(o.value)];
   std::vector<ValueId> roots;
   for (std::size_t g = 0; g < wanted.size(); ++g) {
     ValueId v = whole.outputs[g].value;
-    if (wanted[g] != '1' || v == kNoValue) continue;
+    if (wanted[g] != '1' || v == kNoValue || use.IsLeftOut(v, defined)) continue;
     roots.push_back(v);
     variant->gradients.push_back(static_cast<std::int32_t>(g));
   }
@@ -180,7 +256,7 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVari
   for (std::size_t i = 0; i < whole.nodes.size(); ++i) {
     if (!needed[i]) continue;
     builder.AddNode(whole.nodes[i]);
-    if (use_->ReadsSaved(i) && use_->Runs(graph_.nodes[i], defined)) {
+    if (use.ReadsSaved(i) && use.Runs(nodes[i], defined)) {
       variant->readers.push_back(static_cast<std::int32_t>(i));
     }
   }
@@ -200,22 +276,29 @@ std::vector<std::int32_t> BackwardPlan::Readers(const std::string& defined) cons
 }
 
 absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::CompileDifferentiable(
-    const std::string& wanted) const {
+    const Key& key) const {
+  const std::string& wanted = key.wanted;
+  Graph joint = joint_;
+  std::vector<CutPlace> places;
+  for (const OutputGradient& o : CutBy(key)) {
+    places.push_back({At(gradients_[o.gradient]), joint.inputs[At(tangents_[o.tangent])].value});
+  }
+  FF_RETURN_IF_ERROR(CutAt(joint, places));
   auto result = std::make_unique<Differentiable>();
   std::vector<ValueId> roots;
   for (std::size_t g = 0; g < wanted.size(); ++g) {
-    ValueId v = joint_.outputs[At(gradients_[g])].value;
+    ValueId v = joint.outputs[At(gradients_[g])].value;
     if (wanted[g] != '1' || v == kNoValue) continue;
     roots.push_back(v);
     result->gradients.push_back(static_cast<std::int32_t>(g));
   }
   std::vector<bool> constant = ConstantValues();
-  std::vector<bool> taken(joint_.values.size(), false);
+  std::vector<bool> taken(joint.values.size(), false);
   for (const SavedValue& s : saved_) taken[At(s.value)] = !s.is_input && constant[At(s.value)];
-  Closure closure = CloseOver(joint_, roots, taken);
-  ir::SubgraphBuilder builder(joint_, joint_.name + ".differentiable");
-  for (std::size_t i = 0; i < joint_.inputs.size(); ++i) {
-    const ir::Input& in = joint_.inputs[i];
+  Closure closure = CloseOver(joint, roots, taken);
+  ir::SubgraphBuilder builder(joint, joint.name + ".differentiable");
+  for (std::size_t i = 0; i < joint.inputs.size(); ++i) {
+    const ir::Input& in = joint.inputs[i];
     if (!closure.used[At(in.value)]) continue;
     if (in.mutated) {
       return absl::UnimplementedError(
@@ -229,13 +312,13 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Comp
     result->saved.push_back(static_cast<std::int32_t>(s));
     builder.AddInput(saved_[s].value, ir::Input());
   }
-  for (std::size_t i = 0; i < joint_.nodes.size(); ++i) {
+  for (std::size_t i = 0; i < joint.nodes.size(); ++i) {
     if (!closure.nodes[i]) continue;
-    if (joint_.nodes[i].op->is_random() && joint_.nodes[i].phase == ir::Phase::kForward) {
-      return absl::UnimplementedError(absl::StrCat("create_graph=True would run ", joint_.nodes[i].op->name(),
-                                                   " again, with other random numbers"));
+    if (joint.nodes[i].op->is_random() && joint.nodes[i].phase == ir::Phase::kForward) {
+      return absl::UnimplementedError(
+          absl::StrCat("create_graph=True would run ", joint.nodes[i].op->name(), " again, with other random numbers"));
     }
-    Node n = joint_.nodes[i];
+    Node n = joint.nodes[i];
     n.phase = ir::Phase::kForward;
     // A taken value is an input already; its node may run for another of its results.
     for (ValueId& v : n.outputs) v = v != kNoValue && taken[At(v)] ? kNoValue : v;
@@ -243,7 +326,7 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Comp
   }
   for (std::int32_t g : result->gradients) {
     ir::Output o = graph_.outputs[At(g)];
-    o.value = joint_.outputs[At(gradients_[At(g)])].value;
+    o.value = joint.outputs[At(gradients_[At(g)])].value;
     builder.AddOutput(o);
   }
   Graph graph = builder.Take();

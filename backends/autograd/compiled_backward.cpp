@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "backends/autograd/leaf_order.h"
 #include "backends/autograd/quiet_hooks.h"
 #include "backends/runtime/torch_error.h"
 #include "common/status.h"
@@ -24,16 +25,6 @@ namespace autograd = torch::autograd;
 std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
-
-AutogradNodePtr CompiledBackward::Create(std::shared_ptr<const BackwardPlan> plan, autograd::edge_list edges,
-                                         std::vector<std::int32_t> outputs, std::shared_ptr<BackwardRuns> runs) {
-#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
-  return AutogradNodePtr(new CompiledBackward(std::move(plan), std::move(edges), std::move(outputs), std::move(runs)),
-                         autograd::deleteNode);
-#else
-  return c10::make_intrusive<CompiledBackward>(std::move(plan), std::move(edges), std::move(outputs), std::move(runs));
-#endif
-}
 
 CompiledBackward::CompiledBackward(std::shared_ptr<const BackwardPlan> plan, autograd::edge_list edges,
                                    std::vector<std::int32_t> outputs, std::shared_ptr<BackwardRuns> runs)
@@ -59,7 +50,7 @@ void CompiledBackward::Save(absl::Span<const at::Tensor> inputs, absl::Span<cons
       }
     }
     if (visible && t.requires_grad() && t.grad_fn().get() != this) {
-      // Another node's: its history is not asked for here, and would make a cycle with what that one saves of ours.
+      // A gate's, which leads here: its history is not asked for, and would make a cycle.
       saved_.emplace_back(t.detach(), /*is_output=*/false);
       continue;
     }
@@ -69,16 +60,18 @@ void CompiledBackward::Save(absl::Span<const at::Tensor> inputs, absl::Span<cons
   for (std::int32_t i : plan_->recompute_inputs()) inputs_.emplace_back(inputs[At(i)], /*is_output=*/false);
 }
 
-void CompiledBackward::release_variables() {
+void CompiledBackward::Release(const Used& used, bool last) {
   std::lock_guard lock(mutex_);
   std::lock_guard runs_lock(runs_->mutex);
   std::vector<int>& released = runs_->released_in;
   released.resize(plan_->graph().nodes.size(), BackwardRuns::kNever);
-  for (std::int32_t n : last_readers_) released[At(n)] = autograd::get_current_graph_task_id();
+  for (std::int32_t n : used.readers) released[At(n)] = autograd::get_current_graph_task_id();
+  if (!last) return;
   for (std::size_t s = 0; s < saved_.size(); ++s) {
     const std::vector<std::int32_t>& readers = plan_->use().ReadersOf(s);
-    const bool done = used_all_ || std::all_of(readers.begin(), readers.end(),
-                                               [&](std::int32_t n) { return released[At(n)] != BackwardRuns::kNever; });
+    const bool done = used.everything || std::all_of(readers.begin(), readers.end(), [&](std::int32_t n) {
+                        return released[At(n)] != BackwardRuns::kNever;
+                      });
     if (done) saved_[s].reset_data();
   }
   for (autograd::SavedVariable& s : inputs_) s.reset_data();
@@ -88,7 +81,7 @@ at::Tensor CompiledBackward::Unpack(const autograd::SavedVariable& saved) { retu
 
 std::string CompiledBackward::WantedGradients(const std::string& defined) const {
   std::string wanted(plan_->gradients().size(), '0');
-  for (std::size_t g = 0; g < wanted.size(); ++g) {
+  for (std::size_t g = 0; g < plan_->input_gradients(); ++g) {
     if (!task_should_compute_output(g)) continue;
     for (std::size_t t = 0; t < defined.size(); ++t) {
       if (defined[t] == '1' && plan_->Depends(g, t)) wanted[g] = '1';
@@ -125,16 +118,23 @@ at::Tensor CompiledBackward::PrepareTangent(std::size_t tangent, at::Tensor grad
 }
 
 void CompiledBackward::SilenceUnreached(const std::string& defined) const {
+  // Where no output leads there is no edge either.
   if (defined.find('0') == std::string::npos) return;
-  for (std::size_t g = 0; g < plan_->gradients().size(); ++g) {
+  for (std::size_t g = 0; g < plan_->input_gradients(); ++g) {
     bool reached = !next_edge(g).is_valid();
-    for (std::size_t t = 0; t < defined.size() && !reached; ++t) reached = defined[t] == '1' && plan_->Depends(g, t);
-    if (!reached) SilenceHooks(*next_edge(g).function);
+    for (std::size_t t = 0; t < defined.size() && !reached; ++t) reached = defined[t] == '1' && plan_->Reaches(g, t);
+    if (!reached) SilenceHooks(next_edge(g).function);
   }
 }
 
+std::string CompiledBackward::TakeCut() {
+  if (plan_->output_gradients().empty()) return "";
+  std::lock_guard lock(runs_->mutex);
+  auto node = runs_->cut_in.extract(autograd::get_current_graph_task_id());
+  return node.empty() || node.mapped().find('1') == std::string::npos ? "" : std::move(node.mapped());
+}
+
 autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradients) {
-  std::lock_guard lock(mutex_);
   std::string defined(plan_->tangents().size(), '0');
   autograd::variable_list tangents(defined.size());
   for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -145,14 +145,24 @@ autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradie
   }
   gradients.clear();
   SilenceUnreached(defined);
-  std::string wanted = WantedGradients(defined);
-  if (wanted.find('1') == std::string::npos) {
-    used_all_ = false;
-    last_readers_.clear();
-    return autograd::variable_list(plan_->gradients().size());
+  BackwardPlan::Key key{WantedGradients(defined), defined, TakeCut()};
+  autograd::variable_list result = Gradients(std::move(tangents), key, &used_);
+  result.resize(plan_->input_gradients());
+  if (AnyLeafHasHooks(*this)) {
+    std::vector<std::int32_t> turns(result.size());
+    for (std::size_t g = 0; g < turns.size(); ++g) turns[g] = plan_->TurnOf(g, defined);
+    OrderLeaves(*this, turns);
   }
-  if (at::GradMode::is_enabled()) return RunDifferentiable(std::move(tangents), wanted, defined);
-  return RunVariant(std::move(tangents), wanted, defined);
+  return result;
+}
+
+autograd::variable_list CompiledBackward::Gradients(autograd::variable_list tangents, const BackwardPlan::Key& key,
+                                                    Used* used) {
+  std::lock_guard lock(mutex_);
+  *used = {{}, /*everything=*/false};
+  if (key.wanted.find('1') == std::string::npos) return autograd::variable_list(plan_->gradients().size());
+  if (at::GradMode::is_enabled()) return RunDifferentiable(std::move(tangents), key, used);
+  return RunVariant(std::move(tangents), key, used);
 }
 
 // As eager: an operator's saved values serve one backward pass.
@@ -168,12 +178,11 @@ void CompiledBackward::CheckRunsOnce(const BackwardPlan::Variant& variant) const
   }
 }
 
-autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tangents, const std::string& wanted,
-                                                     const std::string& defined) {
-  const BackwardPlan::Variant* variant = ValueOrThrow(plan_->FindVariant(wanted, defined));
+autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tangents, const BackwardPlan::Key& key,
+                                                     Used* used) {
+  const BackwardPlan::Variant* variant = ValueOrThrow(plan_->FindVariant(key));
   CheckRunsOnce(*variant);
-  used_all_ = false;
-  last_readers_ = variant->readers;
+  used->readers = variant->readers;
   std::vector<at::Tensor> inputs;
   inputs.reserve(variant->inputs.size());
   for (std::int32_t i : variant->inputs) {
@@ -197,11 +206,10 @@ autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tan
   return result;
 }
 
-autograd::variable_list CompiledBackward::RunDifferentiable(autograd::variable_list tangents, const std::string& wanted,
-                                                            const std::string& defined) {
-  const BackwardPlan::Differentiable* plan = ValueOrThrow(plan_->FindDifferentiable(wanted));
-  used_all_ = true;
-  last_readers_ = plan_->Readers(defined);
+autograd::variable_list CompiledBackward::RunDifferentiable(autograd::variable_list tangents,
+                                                            const BackwardPlan::Key& key, Used* used) {
+  const BackwardPlan::Differentiable* plan = ValueOrThrow(plan_->FindDifferentiable(key));
+  *used = {plan_->Readers(key.defined), /*everything=*/true};
   std::vector<at::Tensor> inputs;
   for (std::int32_t i : plan->inputs) {
     auto tangent = std::find(plan_->tangents().begin(), plan_->tangents().end(), i);

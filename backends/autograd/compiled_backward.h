@@ -8,11 +8,14 @@
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
+#include <torch/version.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -23,6 +26,16 @@
 namespace framefuse {
 
 using AutogradNodePtr = decltype(torch::autograd::Edge::function);
+
+// torch 2.11 counts nodes with shared_ptr, 2.13 with intrusive_ptr.
+template <typename NodeType, typename... Args>
+AutogradNodePtr MakeAutogradNode(Args&&... args) {
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
+  return AutogradNodePtr(new NodeType(std::forward<Args>(args)...), torch::autograd::deleteNode);
+#else
+  return c10::make_intrusive<NodeType>(std::forward<Args>(args)...);
+#endif
+}
 
 class BackwardPlan {
  public:
@@ -41,12 +54,26 @@ class BackwardPlan {
     std::vector<std::int32_t> gradients;  // gradient of each output
   };
 
+  // The gradient that reaches an output with which others were computed. A pass may be cut at such an output: what was
+  // computed with it is then differentiated as far as there, and the rest from what arrives there in all.
+  struct OutputGradient {
+    std::size_t gradient = 0;  // in gradients()
+    std::size_t tangent = 0;
+  };
+
   static absl::StatusOr<std::unique_ptr<BackwardPlan>> Create(ir::Graph joint, const Partitioned& parts,
                                                               ExecutableFactory factory, const BackendOptions& options);
 
-  // Keys: one character for each gradient, '1' wanted, and for each tangent, '1' defined.
-  absl::StatusOr<const Variant*> FindVariant(const std::string& gradients, const std::string& defined) const;
-  absl::StatusOr<const Differentiable*> FindDifferentiable(const std::string& gradients) const;
+  // One character for each gradient, '1' wanted, for each tangent, '1' defined, and for each of output_gradients(),
+  // '1' cut there (empty: nowhere).
+  struct Key {
+    std::string wanted;
+    std::string defined;
+    std::string cut;
+  };
+  Key AllInputs() const;
+  absl::StatusOr<const Variant*> FindVariant(const Key& key) const;
+  absl::StatusOr<const Differentiable*> FindDifferentiable(const Key& key) const;
   // Nodes of graph() that compute with these tangents and read saved values.
   std::vector<std::int32_t> Readers(const std::string& defined) const;
 
@@ -54,28 +81,37 @@ class BackwardPlan {
   const ir::Graph& graph() const { return graph_; }
   const std::vector<SavedValue>& saved() const { return saved_; }
   const std::vector<std::int32_t>& tangents() const { return tangents_; }
+  // Joint outputs: gradients of inputs, then those of outputs.
   const std::vector<std::int32_t>& gradients() const { return gradients_; }
+  const std::vector<OutputGradient>& output_gradients() const { return output_gradients_; }
+  std::size_t input_gradients() const { return gradients_.size() - output_gradients_.size(); }
   // Whether gradient g depends on tangent t.
   const TangentUse& use() const { return *use_; }
   bool Depends(std::size_t gradient, std::size_t tangent) const { return depends_[gradient][tangent]; }
+  // Whether eager's pass from tangent t comes to the input of gradient g, be it without a gradient.
+  bool Reaches(std::size_t gradient, std::size_t tangent) const;
+  // When a pass from the defined tangents comes to the input of gradient g; negative: never, or not known.
+  std::int32_t TurnOf(std::size_t gradient, const std::string& defined) const;
   // Inputs of the joint graph that only create_graph needs.
   const std::vector<std::int32_t>& recompute_inputs() const { return recompute_inputs_; }
 
  private:
   BackwardPlan() = default;
+  absl::Status FindOutputGradients();
+  std::vector<OutputGradient> CutBy(const Key& key) const;
   void FindDependences();
   void FindRecomputeInputs();
   // Values that do not change with a differentiable input: create_graph may take them as saved.
   std::vector<bool> ConstantValues() const;
-  absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(const std::string& gradients,
-                                                          const std::string& defined) const;
-  absl::StatusOr<std::unique_ptr<Differentiable>> CompileDifferentiable(const std::string& gradients) const;
+  absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(const Key& key) const;
+  absl::StatusOr<std::unique_ptr<Differentiable>> CompileDifferentiable(const Key& key) const;
 
   ir::Graph joint_;
   ir::Graph graph_;
   std::vector<SavedValue> saved_;
   std::vector<std::int32_t> tangents_;
   std::vector<std::int32_t> gradients_;
+  std::vector<OutputGradient> output_gradients_;
   std::vector<std::vector<bool>> depends_;
   std::unique_ptr<TangentUse> use_;
   std::vector<std::int32_t> recompute_inputs_;
@@ -86,18 +122,27 @@ class BackwardPlan {
   mutable absl::flat_hash_map<std::string, std::unique_ptr<Differentiable>> differentiable_;
 };
 
-// What the nodes of one forward run have used up.
+// What the nodes of one forward run share.
 struct BackwardRuns {
   static constexpr int kNever = -2;
   std::mutex mutex;
-  std::vector<int> released_in;  // by node of the backward graph: the backward pass in which its saved values went
+  std::vector<int> released_in;       // by node of the backward graph: the backward pass in which its saved values went
+  std::map<int, std::string> cut_in;  // by backward pass: where it is cut (BackwardPlan::Key), '?' where not decided
 };
 
 class CompiledBackward final : public torch::autograd::Node {
  public:
+  // What a run used up: nodes of the backward graph, and everything else.
+  struct Used {
+    std::vector<std::int32_t> readers;
+    bool everything = true;
+  };
+
   // The node's input i is the gradient of output outputs[i]: of tangent outputs[i], or of an output without one.
   static AutogradNodePtr Create(std::shared_ptr<const BackwardPlan> plan, torch::autograd::edge_list edges,
-                                std::vector<std::int32_t> outputs, std::shared_ptr<BackwardRuns> runs);
+                                std::vector<std::int32_t> outputs, std::shared_ptr<BackwardRuns> runs) {
+    return MakeAutogradNode<CompiledBackward>(std::move(plan), std::move(edges), std::move(outputs), std::move(runs));
+  }
   static CompiledBackward* From(const AutogradNodePtr& node) { return static_cast<CompiledBackward*>(node.get()); }
 
   CompiledBackward(std::shared_ptr<const BackwardPlan> plan, torch::autograd::edge_list edges,
@@ -108,31 +153,37 @@ class CompiledBackward final : public torch::autograd::Node {
   void Save(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,
             absl::Span<const std::int64_t> symbols);
 
+  // One entry for each gradient of the plan; key.defined says which tangents are.
+  torch::autograd::variable_list Gradients(torch::autograd::variable_list tangents, const BackwardPlan::Key& key,
+                                           Used* used);
+  // In the backward pass under way. `last`: nothing else of the pass needs what is saved here.
+  void Release(const Used& used, bool last);
+
   std::string name() const override { return "CompiledFunctionBackward"; }
-  void release_variables() override;
+  void release_variables() override { Release(used_, /*last=*/true); }
 
  private:
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override;
-  torch::autograd::variable_list RunVariant(torch::autograd::variable_list tangents, const std::string& wanted,
-                                            const std::string& defined);
+  torch::autograd::variable_list RunVariant(torch::autograd::variable_list tangents, const BackwardPlan::Key& key,
+                                            Used* used);
   void CheckRunsOnce(const BackwardPlan::Variant& variant) const;
-  torch::autograd::variable_list RunDifferentiable(torch::autograd::variable_list tangents, const std::string& wanted,
-                                                   const std::string& defined);
+  torch::autograd::variable_list RunDifferentiable(torch::autograd::variable_list tangents,
+                                                   const BackwardPlan::Key& key, Used* used);
   at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
   at::Tensor Unpack(const torch::autograd::SavedVariable& saved);
   // Leaves that no defined gradient leads to: their hooks do not run in this pass.
   void SilenceUnreached(const std::string& defined) const;
   std::string WantedGradients(const std::string& defined) const;
+  std::string TakeCut();  // as the gates of this pass have decided
 
   std::shared_ptr<const BackwardPlan> plan_;
   std::vector<std::int32_t> outputs_;
-  std::shared_ptr<BackwardRuns> runs_;  // shared with the nodes of the run's other outputs
+  std::shared_ptr<BackwardRuns> runs_;  // shared with the run's other nodes
   std::vector<torch::autograd::SavedVariable> saved_;
   std::vector<torch::autograd::SavedVariable> inputs_;  // for create_graph: inputs that are not saved already
   std::vector<std::int64_t> symbols_;
-  std::vector<std::int32_t> last_readers_;  // nodes of the backward graph that the last run used up
-  bool used_all_ = true;                    // and everything else
+  Used used_;  // by the last run
 };
 
 }  // namespace framefuse

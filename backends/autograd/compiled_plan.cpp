@@ -245,8 +245,7 @@ class CompiledPlan final : public Plan {
     FF_ASSIGN_OR_RETURN(std::shared_ptr<const BackwardPlan> backward,
                         BackwardPlan::Create(std::move(graph), parts, factory_, options_));
     watch.Lap("compile backward");
-    FF_ASSIGN_OR_RETURN(backward_, backward->FindVariant(std::string(parts.gradients.size(), '1'),
-                                                         std::string(parts.tangents.size(), '1')));
+    FF_ASSIGN_OR_RETURN(backward_, backward->FindVariant(backward->AllInputs()));
     history_ = std::make_unique<OutputHistory>(std::move(backward), with_history_, At(visible_outputs));
     return absl::OkStatus();
   }

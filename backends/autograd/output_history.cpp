@@ -4,11 +4,13 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
-#include <torch/version.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
+
+#include "backends/autograd/output_gate.h"
 
 namespace framefuse {
 namespace {
@@ -17,13 +19,13 @@ namespace autograd = torch::autograd;
 
 std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-// Whether a backward pass that brings it no gradient does anything that can be noticed.
-bool NoticesUndefined(const at::Tensor& t, const autograd::Edge& edge) {
-  if (!edge.is_valid()) return false;
-  if (!t.is_leaf()) return true;
-  autograd::Node& n = *edge.function;
-  return !n.pre_hooks().empty() || !n.post_hooks().empty() || !n.tensor_pre_hooks().empty() ||
-         n.tensor_post_acc_grad_hooks() != nullptr;
+// Whether a backward pass that brings it no gradient does anything that can be noticed. Hooks on a leaf are silenced.
+bool NoticesUndefined(const at::Tensor& t, const autograd::Edge& edge) { return edge.is_valid() && !t.is_leaf(); }
+
+void SetHistory(at::Tensor& t, const AutogradNodePtr& node) {
+  // An operator may have returned its argument itself, which has a history of its own.
+  if (t.defined() && t.unsafeGetTensorImpl()->autograd_meta() != nullptr) t = t.detach();
+  autograd::set_history(t, node);
 }
 
 }  // namespace
@@ -32,13 +34,57 @@ OutputHistory::OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vect
                              std::size_t visible_outputs)
     : plan_(std::move(plan)), outputs_(std::move(outputs)), visible_outputs_(visible_outputs) {
   for (const ir::Output& o : plan_->joint().outputs) {
-    if (o.role == ir::OutputRole::kGradient) inputs_.push_back(o.input);
+    if (o.role == ir::OutputRole::kGradient && o.input >= 0) inputs_.push_back(o.input);
+  }
+  OrderGates();
+  reached_.assign(inputs_.size(), false);
+  for (std::size_t g = 0; g < inputs_.size(); ++g) {
+    for (std::size_t t = 0; t < plan_->tangents().size(); ++t) reached_[g] = reached_[g] || plan_->Reaches(g, t);
   }
   for (std::size_t t = 1; t < plan_->tangents().size(); ++t) {
     for (std::size_t g = 0; g < inputs_.size(); ++g) {
-      same_inputs_ = same_inputs_ && plan_->Depends(g, t) == plan_->Depends(g, 0);
+      same_inputs_ = same_inputs_ && plan_->Reaches(g, t) == plan_->Reaches(g, 0);
     }
   }
+}
+
+// An output before those that were computed with it.
+void OutputHistory::OrderGates() {
+  std::vector<std::size_t> computed_with(outputs_.size(), 0);
+  for (std::size_t o = 0; o < outputs_.size(); ++o) gates_.push_back({o, PlacesAfter(o)});
+  for (const Gate& gate : gates_) {
+    for (std::size_t place : gate.places) ++computed_with[plan_->output_gradients()[place].tangent];
+  }
+  std::stable_sort(gates_.begin(), gates_.end(),
+                   [&](const Gate& a, const Gate& b) { return computed_with[a.output] > computed_with[b.output]; });
+  std::vector<Gate> by_turn = gates_;
+  std::stable_sort(by_turn.begin(), by_turn.end(),
+                   [&](const Gate& a, const Gate& b) { return TurnOf(a.output) > TurnOf(b.output); });
+  std::vector<bool> made(outputs_.size(), false);
+  for (const Gate& gate : by_turn) {
+    for (std::size_t place : gate.places) {
+      if (!made[plan_->output_gradients()[place].tangent]) return;
+    }
+    made[gate.output] = true;
+  }
+  gates_ = std::move(by_turn);
+}
+
+std::int32_t OutputHistory::TurnOf(std::size_t output) const {
+  if (output >= plan_->tangents().size()) return -1;
+  const ir::Graph& joint = plan_->joint();
+  const ir::Input& tangent = joint.inputs[At(plan_->tangents()[output])];
+  const std::vector<std::int32_t>& turns = joint.outputs[At(tangent.tangent_of)].turns;
+  return turns.empty() ? -1 : turns.front();
+}
+
+std::vector<std::size_t> OutputHistory::PlacesAfter(std::size_t output) const {
+  std::vector<std::size_t> places;
+  for (std::size_t p = 0; p < plan_->output_gradients().size() && output < plan_->tangents().size(); ++p) {
+    const BackwardPlan::OutputGradient& place = plan_->output_gradients()[p];
+    if (place.tangent != output && plan_->Depends(place.gradient, output)) places.push_back(p);
+  }
+  return places;
 }
 
 std::vector<OutputHistory::Group> OutputHistory::Groups(absl::Span<const at::Tensor> inputs,
@@ -51,12 +97,20 @@ std::vector<OutputHistory::Group> OutputHistory::Groups(absl::Span<const at::Ten
   for (std::size_t o = 0; o < outputs_.size(); ++o) {
     std::vector<bool> reached(notices.size(), false);
     for (std::size_t g = 0; g < notices.size() && o < plan_->tangents().size(); ++g) {
-      reached[g] = notices[g] && plan_->Depends(g, o);
+      reached[g] = notices[g] && plan_->Reaches(g, o);
     }
     groups[std::move(reached)].push_back(static_cast<std::int32_t>(o));
   }
   std::vector<Group> result;
   for (auto& [reached, group] : groups) result.push_back(std::move(group));
+  // The node made last runs first.
+  const auto first_turn = [&](const Group& group) {
+    std::int32_t turn = INT32_MAX;
+    for (std::int32_t o : group) turn = std::min(turn, TurnOf(At(o)));
+    return turn;
+  };
+  std::stable_sort(result.begin(), result.end(),
+                   [&](const Group& a, const Group& b) { return first_turn(a) > first_turn(b); });
   return result;
 }
 
@@ -64,7 +118,7 @@ autograd::edge_list OutputHistory::EdgesOf(const Group& group, const autograd::e
   autograd::edge_list result = edges;
   for (std::size_t g = 0; g < result.size(); ++g) {
     bool reached = false;
-    for (std::int32_t o : group) reached = reached || (At(o) < plan_->tangents().size() && plan_->Depends(g, At(o)));
+    for (std::int32_t o : group) reached = reached || (At(o) < plan_->tangents().size() && plan_->Reaches(g, At(o)));
     if (!reached) result[g] = autograd::Edge();
   }
   return result;
@@ -76,28 +130,47 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
   autograd::edge_list edges;
   edges.reserve(inputs_.size());
   bool any = false;
-  for (std::int32_t i : inputs_) {
-    const at::Tensor& t = inputs[At(i)];
+  for (std::size_t g = 0; g < inputs_.size(); ++g) {
+    const at::Tensor& t = inputs[At(inputs_[g])];
     bool requires_grad = t.defined() && t.requires_grad();
     any = any || requires_grad;
-    edges.push_back(requires_grad ? autograd::impl::gradient_edge(t) : autograd::Edge());
+    edges.push_back(requires_grad && reached_[g] ? autograd::impl::gradient_edge(t) : autograd::Edge());
   }
   if (!any) return;
   auto runs = std::make_shared<BackwardRuns>();
   std::vector<Group> groups = Groups(inputs, edges);
   std::vector<AutogradNodePtr> nodes;
+  autograd::edge_list wholes(outputs_.size());  // the edge of each output to the node that differentiates it
   for (const Group& group : groups) {
     autograd::edge_list own = groups.size() == 1 ? std::move(edges) : EdgesOf(group, edges);
     nodes.push_back(CompiledBackward::Create(plan_, std::move(own), group, runs));
     for (std::int32_t o : group) {
       at::Tensor& t = outputs[At(outputs_[At(o)])];
-      // An operator may have returned its argument itself, which has a history of its own.
-      if (t.defined() && t.unsafeGetTensorImpl()->autograd_meta() != nullptr) t = t.detach();
-      autograd::set_history(t, nodes.back());
+      if (outputs_.size() == 1) {
+        SetHistory(t, nodes.back());
+      } else {
+        const auto index = t.defined() ? nodes.back()->add_input_metadata(t)
+                                       : nodes.back()->add_input_metadata(autograd::Node::undefined_input());
+        wholes[At(o)] = autograd::Edge(nodes.back(), index);
+      }
     }
   }
+  if (outputs_.size() > 1) MakeGates(std::move(wholes), runs, outputs);
   for (const AutogradNodePtr& node : nodes) {
     CompiledBackward::From(node)->Save(inputs, outputs, visible_outputs_, symbols);
+  }
+}
+
+void OutputHistory::MakeGates(autograd::edge_list wholes, const std::shared_ptr<BackwardRuns>& runs,
+                              absl::Span<at::Tensor> outputs) const {
+  std::vector<AutogradNodePtr> made(outputs_.size());
+  for (const Gate& gate : gates_) {
+    autograd::edge_list edges = {std::move(wholes[gate.output])};
+    for (std::size_t place : gate.places) {
+      edges.emplace_back(made[plan_->output_gradients()[place].tangent], /*input_nr=*/0);
+    }
+    made[gate.output] = MakeAutogradNode<OutputGate>(plan_, gate.output, gate.places, std::move(edges), runs);
+    SetHistory(outputs[At(outputs_[gate.output])], made[gate.output]);
   }
 }
 
@@ -121,13 +194,8 @@ void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs) {
   for (const at::Tensor& input : inputs) {
     if (input.defined() && input.requires_grad()) edges.push_back(autograd::impl::gradient_edge(input));
   }
-#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
-  AutogradNodePtr node(new SpentHistory(std::move(edges)), autograd::deleteNode);
-#else
-  AutogradNodePtr node = c10::make_intrusive<SpentHistory>(std::move(edges));
-#endif
-  if (t.unsafeGetTensorImpl()->autograd_meta() != nullptr) t = t.detach();
-  autograd::set_history(t, node);
+  AutogradNodePtr node = MakeAutogradNode<SpentHistory>(std::move(edges));
+  SetHistory(t, node);
 }
 
 }  // namespace framefuse

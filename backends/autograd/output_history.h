@@ -1,8 +1,8 @@
 // OutputHistory: after a forward run, gives its outputs their grad_fn: one CompiledBackward for all of them, or one for
-// each group of outputs that reach the same inputs.
+// each group of outputs that reach the same inputs; several outputs have an OutputGate each before it.
 // Invariant: a backward pass of some outputs runs no node from before the graph that only other outputs depend on; an
-// undefined gradient would use its saved values up and call its hooks. Inputs without such a past (leaves without
-// hooks) don't ask for a group of their own: what outputs share is then differentiated once.
+// undefined gradient would use its saved values up and call its hooks. Leaves don't ask for a group of their own (their
+// hooks are silenced): what outputs share is then differentiated once.
 #ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_OUTPUT_HISTORY_H_
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_OUTPUT_HISTORY_H_
 
@@ -27,7 +27,16 @@ class OutputHistory {
 
  private:
   using Group = std::vector<std::int32_t>;  // positions in outputs_
+  struct Gate {
+    std::size_t output = 0;           // position in outputs_
+    std::vector<std::size_t> places;  // outputs that it was computed with, as in output_gradients()
+  };
 
+  void OrderGates();
+  std::int32_t TurnOf(std::size_t output) const;  // as in ir::Output::turns
+  std::vector<std::size_t> PlacesAfter(std::size_t output) const;
+  void MakeGates(torch::autograd::edge_list wholes, const std::shared_ptr<BackwardRuns>& runs,
+                 absl::Span<at::Tensor> outputs) const;
   std::vector<Group> Groups(absl::Span<const at::Tensor> inputs, const torch::autograd::edge_list& edges) const;
   torch::autograd::edge_list EdgesOf(const Group& group, const torch::autograd::edge_list& edges) const;
 
@@ -35,6 +44,8 @@ class OutputHistory {
   std::vector<std::int32_t> outputs_;
   std::size_t visible_outputs_;
   std::vector<std::int32_t> inputs_;  // of each gradient
+  std::vector<Gate> gates_;           // in the order in which they are made
+  std::vector<bool> reached_;         // by gradient: by any output
   bool same_inputs_ = true;           // all outputs reach the same inputs
 };
 

@@ -159,6 +159,8 @@ class Partitioner {
       Output gradient = g_.outputs[At(o)];
       gradient.role = ir::OutputRole::kUser;
       gradient.input = -1;
+      gradient.of_output = -1;
+      gradient.turns.clear();
       builder.AddOutput(gradient);
     }
     result_.backward = builder.Take();

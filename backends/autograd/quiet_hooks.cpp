@@ -9,10 +9,13 @@
 #include <typeinfo>
 #include <utility>
 
+#include "backends/autograd/end_of_pass.h"
+
 namespace framefuse {
 namespace {
 
 namespace autograd = torch::autograd;
+using NodePtr = decltype(autograd::Edge::function);
 
 // The backward pass in which a hook is passed over where no gradient has arrived.
 class Silence {
@@ -52,6 +55,9 @@ class QuietPostHook final : public autograd::FunctionPostHook {
   }
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const override { hook_->compiled_args(args); }
 
+  const Hook& inner() const { return *hook_; }
+  std::unique_ptr<Hook> Take() { return std::move(hook_); }
+
   Silence silence;
 
  private:
@@ -69,22 +75,34 @@ void SilenceIn(int graph_task, std::unique_ptr<typename Quiet::Hook>& hook) {
   quiet->silence.In(graph_task);
 }
 
-// Others than Python's are known by their address to who put them there (DistributedDataParallel), and stay as they
-// are.
 bool IsOfPython(const autograd::FunctionPostHook& hook) {
   const std::string_view type = typeid(hook).name();
   return type == typeid(QuietPostHook).name() || type.find("PyFunctionPostHook") != std::string_view::npos;
 }
 
+// Hooks that C++ put there are known by their address to who did (DistributedDataParallel): after the pass they stand
+// where they stood.
+void PutBackAfterPass(const NodePtr& leaf) {
+  AtEndOfPass([leaf] {
+    for (auto& hook : leaf->post_hooks()) {
+      auto* quiet = dynamic_cast<QuietPostHook*>(hook.get());
+      if (quiet != nullptr && !IsOfPython(quiet->inner())) hook = quiet->Take();
+    }
+  });
+}
+
 }  // namespace
 
-void SilenceHooks(autograd::Node& leaf) {
+void SilenceHooks(const NodePtr& leaf) {
   const int graph_task = autograd::get_current_graph_task_id();
-  for (auto& hook : leaf.tensor_pre_hooks()) SilenceIn<QuietPreHook>(graph_task, hook);
-  for (auto& hook : leaf.pre_hooks()) SilenceIn<QuietPreHook>(graph_task, hook);
-  for (auto& hook : leaf.post_hooks()) {
-    if (IsOfPython(*hook)) SilenceIn<QuietPostHook>(graph_task, hook);
+  for (auto& hook : leaf->tensor_pre_hooks()) SilenceIn<QuietPreHook>(graph_task, hook);
+  for (auto& hook : leaf->pre_hooks()) SilenceIn<QuietPreHook>(graph_task, hook);
+  bool put_back = false;
+  for (auto& hook : leaf->post_hooks()) {
+    put_back = put_back || !IsOfPython(*hook);
+    SilenceIn<QuietPostHook>(graph_task, hook);
   }
+  if (put_back) PutBackAfterPass(leaf);
 }
 
 }  // namespace framefuse

@@ -15,11 +15,11 @@ std::size_t At(Index i) {
   return static_cast<std::size_t>(i);
 }
 
+}  // namespace
+
 bool SameForm(const ir::Value& a, const ir::Value& b) {
   return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides && a.device == b.device;
 }
-
-}  // namespace
 
 std::vector<std::vector<bool>> TangentsOfValues(const ir::Graph& graph, const std::vector<ValueId>& tangents) {
   std::vector<std::vector<bool>> of_value(graph.values.size());

@@ -16,6 +16,8 @@ namespace framefuse {
 // For each value which tangents it depends on; empty: none. tangents[t] is the value of tangent t.
 std::vector<std::vector<bool>> TangentsOfValues(const ir::Graph& graph, const std::vector<ir::ValueId>& tangents);
 
+bool SameForm(const ir::Value& a, const ir::Value& b);
+
 class TangentUse {
  public:
   // The inputs of `backward` are `saved` saved values, then the tangents.
@@ -28,10 +30,10 @@ class TangentUse {
   bool Runs(const ir::Node& node, const std::string& defined) const;
   // For each value the one to take for it: itself, or the other term of a sum with a part that is left out.
   std::vector<ir::ValueId> WithoutUndefined(const ir::Graph& backward, const std::string& defined) const;
-
- private:
+  // Whether the value depends on tangents, and on undefined ones alone.
   bool IsLeftOut(ir::ValueId value, const std::string& defined) const;
 
+ private:
   std::vector<std::vector<bool>> tangents_;  // by value
   std::vector<std::vector<std::int32_t>> readers_;
   std::vector<bool> reads_saved_;

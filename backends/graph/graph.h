@@ -120,7 +120,7 @@ enum class OutputRole : std::uint8_t {
   kUser,          // returned by Plan::Run, in order
   kMutatedInput,  // new value of input `input`
   kHidden,        // a base that user outputs are views of; not returned
-  kGradient,      // gradient of input `input`
+  kGradient,      // gradient of input `input`, or what reaches output `of_output` in a backward pass
 };
 
 enum class OutputAlias : std::uint8_t {
@@ -138,7 +138,12 @@ struct Output {
   OutputRole role = OutputRole::kUser;
   OutputAlias alias = OutputAlias::kFresh;
   std::int32_t alias_of = -1;
-  std::int32_t input = -1;     // kMutatedInput, kGradient
+  std::int32_t input = -1;  // kMutatedInput, kGradient
+  // kGradient without an input: the tangent of that output and what comes to it from outputs computed with it.
+  std::int32_t of_output = -1;
+  // When eager's engine comes here in a backward pass, smaller is earlier: an input's gradient has a number for each
+  // tangent (-1: it leads elsewhere; of several the largest holds), an output with a history one. Empty: not known.
+  std::vector<std::int32_t> turns;
   bool requires_grad = false;  // carries a grad_fn in eager
   bool spent = false;          // requires grad, but a backward pass has used its history up
   // Views: requires grad as its base does, without a history (made under no_grad); no view for autograd (x.data).

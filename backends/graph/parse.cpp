@@ -255,11 +255,17 @@ class Parser {
       return absl::OkStatus();
     }
     FF_RETURN_IF_ERROR(p.Expect("="));
+    if (key == "turns") return Turns(p, o);
     FF_ASSIGN_OR_RETURN(std::int64_t index, p.ExpectInteger());
     auto number = static_cast<std::int32_t>(index);
     if (key == "mutated_input" || key == "gradient") {
       o->role = key == "gradient" ? OutputRole::kGradient : OutputRole::kMutatedInput;
       o->input = number;
+      return absl::OkStatus();
+    }
+    if (key == "gradient_of_output") {
+      o->role = OutputRole::kGradient;
+      o->of_output = number;
       return absl::OkStatus();
     }
     static constexpr const char* kAliases[] = {"", "input", "view_of_input", "view_of_output", "is_output"};
@@ -270,6 +276,16 @@ class Parser {
       return absl::OkStatus();
     }
     return p.Error("unknown fact of an output: " + key);
+  }
+
+  absl::Status Turns(LiteralParser& p, Output* o) {
+    FF_RETURN_IF_ERROR(p.Expect("["));
+    while (!p.TakePunct("]")) {
+      if (!o->turns.empty()) FF_RETURN_IF_ERROR(p.Expect(","));
+      FF_ASSIGN_OR_RETURN(std::int64_t turn, p.ExpectInteger());
+      o->turns.push_back(static_cast<std::int32_t>(turn));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status Results(LiteralParser& p, Node* n) {

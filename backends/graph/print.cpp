@@ -254,7 +254,8 @@ class Printer {
         absl::StrAppend(&text_, " hidden");
         break;
       case OutputRole::kGradient:
-        absl::StrAppend(&text_, " gradient=", o.input);
+        absl::StrAppend(
+            &text_, o.of_output < 0 ? " gradient=" : " gradient_of_output=", o.of_output < 0 ? o.input : o.of_output);
         break;
     }
     static constexpr const char* kAliases[] = {"", "input", "view_of_input", "view_of_output", "is_output"};
@@ -264,6 +265,7 @@ class Printer {
     if (o.spent) absl::StrAppend(&text_, " spent");
     if (o.grad_of_base) absl::StrAppend(&text_, " grad_of_base");
     if (o.detached) absl::StrAppend(&text_, " detached");
+    if (!o.turns.empty()) absl::StrAppend(&text_, " turns=[", absl::StrJoin(o.turns, ","), "]");
     absl::StrAppend(&text_, "\n");
   }
 

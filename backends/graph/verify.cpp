@@ -171,6 +171,14 @@ class Verifier {
     return absl::OkStatus();
   }
 
+  absl::Status CheckGradientOfOutput(const Output& o) {
+    if (o.role != OutputRole::kGradient || o.input >= 0) return Bad("is no gradient of an output");
+    for (const Input& in : g_.inputs) {
+      if (in.role == InputRole::kTangent && in.tangent_of == o.of_output) return absl::OkStatus();
+    }
+    return Bad("of_output has no tangent");
+  }
+
   absl::Status CheckOutput(std::size_t i) {
     const Output& o = g_.outputs[i];
     where_ = {"output", i};
@@ -178,6 +186,7 @@ class Verifier {
       return o.role == OutputRole::kGradient || o.role == OutputRole::kUser ? absl::OkStatus() : Bad("has no value");
     if (!InRange(o.value)) return Bad("value id is out of range");
     if (!defined_[static_cast<std::size_t>(o.value)]) return Bad(absl::StrCat("value ", o.value, " is never defined"));
+    if (o.of_output >= 0) return CheckGradientOfOutput(o);
     bool wants_input = o.role == OutputRole::kMutatedInput || o.role == OutputRole::kGradient;
     bool view = o.alias == OutputAlias::kViewOfInput || o.alias == OutputAlias::kViewOfOutput;
     if ((o.grad_of_base || o.detached) && !view) return Bad("is no view");

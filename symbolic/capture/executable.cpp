@@ -1,10 +1,15 @@
 #include "symbolic/capture/executable.h"
 
+#include <ATen/Context.h>
+#include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -106,11 +111,71 @@ void SetOutputVersions(absl::Span<const std::int64_t> versions, absl::Span<const
   }
 }
 
+// Outputs on which the program called retain_grad().
+std::vector<std::size_t> RetainedOutputs(const Closed& closed) {
+  std::vector<std::size_t> retained;
+  for (std::size_t i = 0; i < closed.fx_outputs.size(); ++i) {
+    if (THPVariable_Unpack(closed.fx_outputs[i].get()).retains_grad()) retained.push_back(i);
+  }
+  return retained;
+}
+
+void RetainGradients(absl::Span<const std::size_t> retained, absl::Span<const Ref> outputs) {
+  for (std::size_t i : retained) {
+    if (i >= outputs.size() || !THPVariable_Check(outputs[i].get())) continue;
+    const at::Tensor& t = THPVariable_Unpack(outputs[i].get());
+    if (t.requires_grad()) t.retain_grad();
+  }
+}
+
+// Devices whose default generator the graph's forward draws from.
+std::vector<c10::Device> DevicesOfRandomNodes(const ir::Graph& graph) {
+  std::vector<c10::Device> devices;
+  for (const ir::Node& n : graph.nodes) {
+    if (!n.op->is_random() || n.phase == ir::Phase::kBackward) continue;
+    for (ir::ValueId v : n.outputs) {
+      if (v == ir::kNoValue) continue;
+      const c10::Device device = graph.value(v).device;
+      if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
+    }
+  }
+  return devices;
+}
+
+// Generators as they are now: what fails before it has written anything runs again as Python, with the same numbers.
+class RandomState {
+ public:
+  explicit RandomState(absl::Span<const c10::Device> devices) {
+    for (c10::Device device : devices) {
+      at::Generator generator = at::globalContext().defaultGenerator(device);
+      try {
+        std::lock_guard lock(generator.mutex());
+        states_.emplace_back(generator, generator.get_state());
+      } catch (const c10::Error&) {
+        // A device's generator has no state to tell while the user records a graph; nothing runs twice then either.
+      }
+    }
+  }
+  void Restore() {
+    for (auto& [generator, state] : states_) {
+      std::lock_guard lock(generator.mutex());
+      generator.set_state(state);
+    }
+  }
+
+ private:
+  absl::InlinedVector<std::pair<at::Generator, at::Tensor>, 1> states_;
+};
+
 class PlanExecutable final : public TensorWork {
  public:
-  PlanExecutable(std::shared_ptr<Plan> plan, std::vector<WrittenInput> written,
-                 std::vector<std::int64_t> output_versions)
-      : plan_(std::move(plan)), written_(std::move(written)), output_versions_(std::move(output_versions)) {}
+  PlanExecutable(std::shared_ptr<Plan> plan, std::vector<WrittenInput> written, std::vector<c10::Device> random,
+                 const Closed& closed)
+      : plan_(std::move(plan)),
+        written_(std::move(written)),
+        random_(std::move(random)),
+        output_versions_(OutputVersions(closed)),
+        retained_(RetainedOutputs(closed)) {}
 
   std::vector<PhaseTime> CompileTimes() const override { return plan_->Explain().phases; }
 
@@ -118,6 +183,7 @@ class PlanExecutable final : public TensorWork {
     absl::InlinedVector<at::Tensor, 8> tensors;
     for (PyObject* o : inputs) tensors.push_back(THPVariable_Unpack(o));
     const VersionKeeper versions(written_, tensors);
+    RandomState random(random_);
     absl::StatusOr<std::vector<at::Tensor>> result = [&] {
       // What requires grad was decided in the capture, where the mode may have changed in between.
       const at::AutoGradMode grad_mode(true);
@@ -128,6 +194,7 @@ class PlanExecutable final : public TensorWork {
     }();
     if (!result.ok()) {
       *before_writes = written_.empty() || AreInputsUntouched(result.status());
+      if (*before_writes) random.Restore();
       SetPythonError(result.status());
       return false;
     }
@@ -136,18 +203,22 @@ class PlanExecutable final : public TensorWork {
     *before_writes = written_.empty();
     outputs->reserve(result->size());
     for (at::Tensor& t : *result) outputs->push_back(Ref::Steal(THPVariable_Wrap(std::move(t))));
+    RetainGradients(retained_, *outputs);
     return true;
   }
 
  private:
   std::shared_ptr<Plan> plan_;
   std::vector<WrittenInput> written_;
+  std::vector<c10::Device> random_;
   std::vector<std::int64_t> output_versions_;
+  std::vector<std::size_t> retained_;
 };
 
 class FxExecutable final : public TensorWork {
  public:
-  explicit FxExecutable(Ref callable) : callable_(std::move(callable)) {}
+  FxExecutable(Ref callable, const Closed& closed)
+      : callable_(std::move(callable)), retained_(RetainedOutputs(closed)) {}
 
   bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
     *before_writes = false;                  // user code: never run twice
@@ -157,11 +228,13 @@ class FxExecutable final : public TensorWork {
     for (Py_ssize_t i = 0; items && i < PyTuple_GET_SIZE(items.get()); ++i) {
       outputs->push_back(Ref::Create(PyTuple_GET_ITEM(items.get(), i)));
     }
+    RetainGradients(retained_, *outputs);
     return static_cast<bool>(items);
   }
 
  private:
   Ref callable_;
+  std::vector<std::size_t> retained_;
 };
 
 }  // namespace
@@ -176,12 +249,13 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
     if (!graph.inputs[i].mutated) continue;
     written.push_back({i, static_cast<std::uint32_t>(closed.graph.inputs[i].version_bumps)});
   }
+  std::vector<c10::Device> random = DevicesOfRandomNodes(graph);
   BackendOptions options;
   options.mode = mode;
   absl::StatusOr<std::shared_ptr<Plan>> plan = found->Compile(std::move(graph), options);
   if (!plan.ok()) return plan.status();
   return std::shared_ptr<TensorWork>(
-      std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), OutputVersions(closed)));
+      std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), std::move(random), closed));
 }
 
 absl::StatusOr<std::shared_ptr<TensorWork>> CompileFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend) {
@@ -207,7 +281,7 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompileFx(Capture& capture, const Cl
   Ref callable =
       Ref::Steal(PyObject_CallFunctionObjArgs(fx_backend, inputs.get(), nodes.get(), outputs.get(), nullptr));
   if (!callable) return absl::AbortedError("the FX backend raised");
-  return std::shared_ptr<TensorWork>(std::make_shared<FxExecutable>(std::move(callable)));
+  return std::shared_ptr<TensorWork>(std::make_shared<FxExecutable>(std::move(callable), closed));
 }
 
 std::string GraphText(const tracing::TracedGraph& graph) {

@@ -1,11 +1,12 @@
 // The end of a recording: outputs with their aliases, mutated inputs, gradients of inputs, the backward phase,
 // and the inputs that are used after all.
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/pass_order.h"
+#include "symbolic/tracing/record_backward.h"
 #include "symbolic/tracing/state.h"
 
 namespace framefuse::tracing {
@@ -61,6 +62,9 @@ class Closing {
       }
       if (rebased && !IsWritten(StorageOf(r.value))) {
         return Fail(BreakKind::kHiddenState, name, "the autograd history of an input is changed");
+      }
+      if (r.fake.retains_grad() && !r.real.retains_grad()) {
+        return Fail(BreakKind::kHiddenState, name, "retain_grad() is called on an input");
       }
       if (HasGradientHooks(r.fake)) return Fail(BreakKind::kHiddenState, name, "a hook is put on an input");
       if (absl::Status s = CompareGradient(static_cast<int>(i)); !s.ok()) return s;
@@ -143,6 +147,9 @@ class Closing {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       graph_.outputs.push_back(NewOutput(tensors_[i]));
       if (AliasesInput(i) || RepeatsOutput(i)) continue;
+      if (tensors_[i].unsafeGetTensorImpl()->grad().defined()) {
+        return Fail(BreakKind::kHiddenState, "output", "a tensor made here has a gradient");
+      }
       groups[StorageOf(graph_.outputs[i].value)].push_back(i);
     }
     // In order of the outputs, so that equal captures give equal graphs.
@@ -257,17 +264,24 @@ class Closing {
       targets.push_back(inputs_[i].history.defined() ? inputs_[i].history : inputs_[i].fake);
       target_inputs.push_back(static_cast<int>(i));
     }
-    absl::StatusOr<std::vector<at::Tensor>> gradients = RecordGradients(outputs, targets);
-    if (absl::IsAborted(gradients.status())) {
+    absl::StatusOr<BackwardPass> pass = RecordBackwardPass(recorder_, TensorsOfOutputs(outputs), targets);
+    if (absl::IsAborted(pass.status())) {
       if (absl::Status s = FindSpent(targets, &outputs); !s.ok()) return s;
-      gradients = RecordGradients(outputs, targets);
+      pass = RecordBackwardPass(recorder_, TensorsOfOutputs(outputs), targets);
     }
-    if (!gradients.ok()) return gradients.status();
-    for (std::size_t i = 0; i < gradients->size(); ++i) {
-      const at::Tensor& gradient = (*gradients)[i];
+    if (!pass.ok()) return pass.status();
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      tangent_values_.emplace_back(ValueOf(pass->tangents[k]), static_cast<std::int32_t>(outputs[k]));
+    }
+    PassOrder order;
+    const bool any_order = targets.size() > 1 || outputs.size() > 1;
+    if (any_order) order = OrderOfPass(TensorsOfOutputs(outputs), targets);
+    for (std::size_t i = 0; i < pass->gradients.size(); ++i) {
+      const at::Tensor& gradient = pass->gradients[i];
       ir::Output o;
       o.role = ir::OutputRole::kGradient;
       o.input = target_inputs[i];
+      if (any_order) o.turns = std::move(order.inputs[i]);
       if (gradient.defined()) {
         if (AsFake(gradient) == nullptr) {
           return Fail(BreakKind::kRealTensor, "backward", "an untraced tensor is a gradient");
@@ -276,7 +290,32 @@ class Closing {
       }
       graph_.outputs.push_back(o);
     }
+    for (std::size_t k = 0; k < outputs.size() && outputs.size() > 1; ++k) {
+      graph_.outputs[outputs[k]].turns = {order.outputs[k]};
+    }
+    AddGradientsOfOutputs(outputs, *pass);
     return absl::OkStatus();
+  }
+
+  std::vector<at::Tensor> TensorsOfOutputs(const std::vector<std::size_t>& outputs) const {
+    std::vector<at::Tensor> tensors;
+    for (std::size_t i : outputs) tensors.push_back(*TensorOfOutput(i));
+    return tensors;
+  }
+
+  // Outputs that others were computed with: what reaches them in a pass is more than their own tangent, and a hook or
+  // retain_grad() that the program puts on one later must see it.
+  void AddGradientsOfOutputs(const std::vector<std::size_t>& outputs, const BackwardPass& pass) {
+    for (std::size_t k = 0; k < pass.output_gradients.size(); ++k) {
+      const at::Tensor& gradient = pass.output_gradients[k];
+      if (!gradient.defined() || AsFake(gradient) == nullptr) continue;
+      if (ValueOf(gradient) == ValueOf(pass.tangents[k])) continue;
+      ir::Output o;
+      o.role = ir::OutputRole::kGradient;
+      o.of_output = static_cast<std::int32_t>(outputs[k]);
+      o.value = ValueOf(gradient);
+      graph_.outputs.push_back(o);
+    }
   }
 
   // Leaves out the outputs whose history a backward pass in the frame has used up.
@@ -284,76 +323,14 @@ class Closing {
     std::vector<std::size_t> good;
     for (std::size_t i : *outputs) {
       const std::size_t nodes = graph_.nodes.size();
-      absl::Status s = RecordGradients({i}, targets).status();
+      absl::Status s = RecordBackwardPass(recorder_, {*TensorOfOutput(i)}, targets).status();
       graph_.nodes.resize(nodes);
-      tangent_values_.clear();
       if (!s.ok() && !absl::IsAborted(s)) return s;
       graph_.outputs[i].spent = !s.ok();
       if (s.ok()) good.push_back(i);
     }
     *outputs = std::move(good);
     return absl::OkStatus();
-  }
-
-  // Aborted, with nothing recorded: the history of one of the outputs is used up.
-  absl::StatusOr<std::vector<at::Tensor>> RecordGradients(const std::vector<std::size_t>& of,
-                                                          const std::vector<at::Tensor>& targets) {
-    std::vector<at::Tensor> outputs, tangents, gradients;
-    for (std::size_t i : of) {
-      outputs.push_back(*TensorOfOutput(i));
-      tangents.push_back(MakeTangent(i, outputs.back()));
-    }
-    if (outputs.empty()) return gradients;
-    const std::size_t forward_nodes = graph_.nodes.size();
-    const std::size_t forward_values = graph_.values.size();
-    std::string error;
-    recorder_.phase = ir::Phase::kBackward;
-    PyThreadState* thread = PyEval_SaveThread();  // the engine waits for threads that may want the GIL
-    try {
-      gradients = Gradients(outputs, targets, tangents);
-    } catch (const std::exception& e) {
-      error = e.what();
-    }
-    PyEval_RestoreThread(thread);
-    recorder_.phase = ir::Phase::kForward;
-    if (error.empty() && recorder_.expects_comparison()) error = "it depends on the values of a tensor";
-    if (error.empty() && WritesMemoryOfEarlier(forward_nodes, forward_values)) {
-      error = "a backward function writes to a tensor that it was given";
-    }
-    if (error.empty()) return gradients;
-    ForgetUnrunTasks();
-    graph_.nodes.resize(forward_nodes);
-    tangent_values_.clear();
-    if (recorder_.pending_break()) {
-      return absl::FailedPreconditionError("in the backward pass, " + recorder_.pending_break()->context + ": " +
-                                           recorder_.pending_break()->explanation);
-    }
-    if (error.find("backward through the graph a second time") != std::string::npos) return absl::AbortedError(error);
-    return Fail(BreakKind::kHiddenState, "backward", "the backward pass cannot be recorded: " + error);
-  }
-
-  // Whether a node from `node` on writes memory of a value before `value`.
-  bool WritesMemoryOfEarlier(std::size_t node, std::size_t value) const {
-    absl::flat_hash_map<ir::StorageId, bool> earlier;
-    bool found = false;
-    for (std::size_t n = node; n < graph_.nodes.size(); ++n) {
-      const ir::Node& written = graph_.nodes[n];
-      if (!written.op->mutates()) continue;
-      for (std::size_t v = 0; earlier.empty() && v < value; ++v) earlier[graph_.values[v].storage] = true;
-      const auto& schema = written.op->arguments();
-      for (std::size_t a = 0; a < written.args.size(); ++a) {
-        if (!schema[a].written) continue;
-        ir::ForEachValue(written.args[a], [&](ir::ValueId v) { found = found || earlier.contains(StorageOf(v)); });
-      }
-    }
-    return found;
-  }
-
-  at::Tensor MakeTangent(std::size_t output, const at::Tensor& like) {
-    at::Tensor t =
-        recorder_.NewFake(LikeTensor(like, like.scalar_type()), like.device(), nullptr, recorder_.NewStorage());
-    tangent_values_.emplace_back(ValueOf(t), static_cast<std::int32_t>(output));
-    return t;
   }
 
   // Inputs that nodes or outputs use, in the order of their indices; then tangents.
@@ -432,8 +409,9 @@ class Closing {
       }
       if (o.input >= 0) o.input = graph_input_[static_cast<std::size_t>(o.input)];
     }
-    std::erase_if(graph_.outputs,
-                  [](const ir::Output& o) { return o.role == ir::OutputRole::kGradient && o.input < 0; });
+    std::erase_if(graph_.outputs, [](const ir::Output& o) {
+      return o.role == ir::OutputRole::kGradient && o.input < 0 && o.of_output < 0;
+    });
   }
 
   void AssignOverlaps() {

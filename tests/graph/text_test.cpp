@@ -48,6 +48,22 @@ input %0: f32[s0, s1]{strides=[1, s0]} argument
 %4: f32[s0*s1 + 1] = aten.mul.Scalar(%3, f0*2.5 + 1.0)
 output %4 user
 )",
+                             R"(graph "passes" functional
+input %0: f32[2]{grad} argument
+input %1: f32[2] tangent of=0
+input %2: f32[2] tangent of=1
+%3: f32[2] = aten.sin(%0)
+%4: f32[2] = aten.neg(%3)
+backward
+%5: f32[2] = aten.neg(%2)
+%6: f32[2] = aten.add.Tensor(%1, %5, alpha=1)
+%7: f32[2] = aten.cos(%0)
+%8: f32[2] = aten.mul.Tensor(%6, %7)
+output %3 user grad turns=[1]
+output %4 user grad turns=[0]
+output %8 gradient=0 turns=[0,-1]
+output %6 gradient_of_output=0
+)",
                              R"(graph "lists"
 input %0: f32[6, 2] argument
 input %1: i64[3] argument

@@ -166,25 +166,66 @@ def hook_on_what_only_the_other_output_has():
 
 @program(whole=False)
 def hook_put_on_a_leaf_after_the_forward():
-    # One list a leaf: which of two leaves' hooks comes first within a pass is the order in which a graph's inputs stand.
-    seen = {"x": [], "w": []}
+    seen = []
 
     def f(x, w):
         return x * 2, w * 3, x * w
 
     def outer(x, w):
         first, second, both = f(x, w)
-        x.register_hook(lambda gradient: seen["x"].append(gradient is None))
-        handle = w.register_hook(lambda gradient: seen["w"].append(gradient is None))
+        x.register_hook(lambda gradient: seen.append(("x", gradient is None)))
+        handle = w.register_hook(lambda gradient: seen.append(("w", gradient is None)))
         first.sum().backward()
-        for passes in seen.values():
-            passes.append("first")
+        seen.append("first")
         second.sum().backward()
-        for passes in seen.values():
-            passes.append("second")
+        seen.append("second")
         both.sum().backward(retain_graph=True)
         handle.remove()
         both.sum().backward()
         return x.grad, w.grad
 
     return Case(outer, leaf(), leaf(3, 2.0), observe=seen, forward_only=True)
+
+
+@program
+def retained_gradient_of_what_a_result_was_computed_with():
+    def f(x):
+        y = x * 2
+        z = y * 3
+        y.retain_grad()
+        return z, y
+
+    def outer(x):
+        z, y = f(x)
+        z.sum().backward()
+        return y.grad, x.grad
+
+    return Case(outer, leaf(), forward_only=True)
+
+
+@program(whole=False)
+def hook_on_what_was_used_already():
+    seen = []
+
+    def f(x):
+        y = x * 2
+        z = y * 3
+        y.register_hook(lambda g: seen.append(g.tolist()) or g * 10)
+        return z
+
+    return Case(f, leaf(), observe=seen)
+
+
+@program(whole=False)
+def gradient_of_one_result_by_another():
+    def f(x):
+        y = x * 2
+        return y, y.sin() * 3
+
+    def outer(x):
+        y, z = f(x)
+        (by_y,) = torch.autograd.grad(z.sum(), y, retain_graph=True)
+        z.sum().backward()
+        return by_y, x.grad
+
+    return Case(outer, leaf(), forward_only=True)

@@ -1,0 +1,13 @@
+// AtEndOfPass: calls `f` when the backward pass under way on this thread has ended, also when it has failed.
+#ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_END_OF_PASS_H_
+#define FRAMEFUSE_BACKENDS_AUTOGRAD_END_OF_PASS_H_
+
+#include <functional>
+
+namespace framefuse {
+
+void AtEndOfPass(std::function<void()> f);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_AUTOGRAD_END_OF_PASS_H_

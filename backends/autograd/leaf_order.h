@@ -1,0 +1,22 @@
+// leaf_order: a graph's gradients are there all at once, and the engine would come to their leaves in the order in
+// which a heap holds equal ones. Where hooks can tell, the leaves get numbers for this pass by which they come in
+// eager's. Invariant: a leaf that another node of the pass still leads to is left alone, and all are as before after
+// the pass.
+#ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_LEAF_ORDER_H_
+#define FRAMEFUSE_BACKENDS_AUTOGRAD_LEAF_ORDER_H_
+
+#include <torch/csrc/autograd/function.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace framefuse {
+
+// `node` runs now. turns[i]: of its edge i, smaller is earlier, negative: no gradient goes there.
+void OrderLeaves(torch::autograd::Node& node, const std::vector<std::int32_t>& turns);
+// Whether a hook sees when a gradient comes to one of the leaves behind these edges.
+bool AnyLeafHasHooks(const torch::autograd::Node& node);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_AUTOGRAD_LEAF_ORDER_H_

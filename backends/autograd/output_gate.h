@@ -1,0 +1,42 @@
+// OutputGate: the grad_fn of one output of a run that has several. It hands the output's tangent to the run's
+// CompiledBackward, so that hooks on an output run in those passes only that reach it.
+// An output that others were computed with is a place where a pass may be cut: if a hook, retain_grad() or
+// torch.autograd.grad asks for the gradient there, the gates of the others bring it their part, and the
+// CompiledBackward starts from what has come to the gate in all.
+// Invariant: whether a pass is cut at an output is decided once, by the first gate that leads to it.
+#ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_OUTPUT_GATE_H_
+#define FRAMEFUSE_BACKENDS_AUTOGRAD_OUTPUT_GATE_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/autograd/compiled_backward.h"
+
+namespace framefuse {
+
+class OutputGate final : public torch::autograd::Node {
+ public:
+  // Edges: the CompiledBackward, then for each of `places` (indices of output_gradients()) the gate of that output.
+  OutputGate(std::shared_ptr<const BackwardPlan> plan, std::size_t tangent, std::vector<std::size_t> places,
+             torch::autograd::edge_list edges, std::shared_ptr<BackwardRuns> runs);
+
+  std::string name() const override { return "CompiledFunctionBackward"; }
+  void release_variables() override;
+
+ private:
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override;
+  std::string DecideCut() const;
+  CompiledBackward& Whole() const { return *CompiledBackward::From(next_edge(0).function); }
+
+  std::shared_ptr<const BackwardPlan> plan_;
+  std::size_t tangent_;
+  std::vector<std::size_t> places_;
+  std::shared_ptr<BackwardRuns> runs_;
+  CompiledBackward::Used used_;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_AUTOGRAD_OUTPUT_GATE_H_

@@ -1,0 +1,150 @@
+#include "symbolic/tracing/pass_order.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <queue>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace framefuse::tracing {
+namespace {
+
+using torch::autograd::Node;
+
+class Pass {
+ public:
+  Pass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs)
+      : outputs_(outputs), input_count_(inputs.size()) {
+    input_of_.reserve(inputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      input_of_.emplace(torch::autograd::impl::gradient_edge(inputs[i]).function.get(), i);
+    }
+  }
+
+  PassOrder Run() {
+    for (const at::Tensor& t : outputs_) Visit(t.grad_fn().get());
+    std::stable_sort(nodes_.begin(), nodes_.end(), IsLater);
+    RunHeap();
+    SpreadOutputs();
+    return Number();
+  }
+
+ private:
+  struct Facts {
+    int waits_for = 0;          // edges that lead here
+    std::uint64_t outputs = 0;  // that lead here, one bit each; the last one stands for all further ones
+  };
+
+  static bool IsLater(const Node* a, const Node* b) { return a->sequence_nr() > b->sequence_nr(); }
+  static std::uint64_t BitOf(std::size_t output) { return std::uint64_t{1} << std::min<std::size_t>(output, 63); }
+  bool IsInput(Node* n) const { return input_of_.contains(n); }
+
+  void Visit(Node* from) {
+    if (from == nullptr || !facts_.try_emplace(from).second) return;
+    std::vector<Node*> open = {from};
+    while (!open.empty()) {
+      Node* n = open.back();
+      open.pop_back();
+      if (IsInput(n)) continue;
+      nodes_.push_back(n);
+      for (const torch::autograd::Edge& e : n->next_edges()) {
+        if (!e.is_valid()) continue;
+        auto [it, is_new] = facts_.try_emplace(e.function.get());
+        ++it->second.waits_for;
+        if (is_new) open.push_back(e.function.get());
+      }
+    }
+  }
+
+  void RunHeap() {
+    constexpr auto kBefore = [](const Node* a, const Node* b) { return a->sequence_nr() < b->sequence_nr(); };
+    std::priority_queue<Node*, std::vector<Node*>, decltype(kBefore)> ready(kBefore);
+    absl::flat_hash_map<Node*, int> waits;
+    for (const auto& [n, facts] : facts_) waits[n] = facts.waits_for;
+    for (const at::Tensor& t : outputs_) {
+      Node* n = t.grad_fn().get();
+      if (n != nullptr && waits[n] == 0 && !popped_.contains(n)) ready.push(n), popped_[n] = -1;
+    }
+    for (int turn = 0; !ready.empty(); ++turn) {
+      Node* n = ready.top();
+      ready.pop();
+      popped_[n] = turn;
+      if (IsInput(n)) continue;
+      for (const torch::autograd::Edge& e : n->next_edges()) {
+        if (!e.is_valid() || --waits[e.function.get()] != 0) continue;
+        ready.push(e.function.get());
+        released_by_[e.function.get()] = n;
+      }
+    }
+  }
+
+  void SpreadOutputs() {
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
+      if (Node* n = outputs_[o].grad_fn().get(); n != nullptr) facts_[n].outputs |= BitOf(o);
+    }
+    for (Node* n : nodes_) {
+      const std::uint64_t mine = facts_[n].outputs;
+      for (const torch::autograd::Edge& e : n->next_edges()) {
+        if (e.is_valid()) facts_[e.function.get()].outputs |= mine;
+      }
+    }
+  }
+
+  // The inputs that `n` leads to, in the order in which they would leave the heap right after it.
+  std::vector<Node*> InputsAfter(Node* n) {
+    std::vector<Node*> inputs;
+    for (const torch::autograd::Edge& e : n->next_edges()) {
+      if (e.is_valid() && IsInput(e.function.get())) inputs.push_back(e.function.get());
+    }
+    const auto follows = [&](Node* i) { return released_by_[i] == n; };
+    std::vector<Node*> following;
+    for (Node* i : inputs) {
+      if (follows(i)) following.push_back(i);
+    }
+    std::stable_sort(following.begin(), following.end(), [&](Node* a, Node* b) { return popped_[a] < popped_[b]; });
+    std::size_t k = 0;
+    for (Node*& i : inputs) i = follows(i) ? following[k++] : i;
+    return inputs;
+  }
+
+  PassOrder Number() {
+    PassOrder order;
+    order.inputs.assign(input_count_, std::vector<std::int32_t>(outputs_.size(), -1));
+    order.outputs.assign(outputs_.size(), -1);
+    absl::flat_hash_map<Node*, std::int32_t> rank;
+    std::int32_t turn = 0;
+    for (Node* n : nodes_) {
+      rank[n] = static_cast<std::int32_t>(rank.size());
+      for (Node* i : InputsAfter(n)) {
+        for (std::size_t o = 0; o < outputs_.size(); ++o) {
+          if ((facts_[n].outputs & BitOf(o)) != 0) order.inputs[input_of_[i]][o] = turn;
+        }
+        ++turn;
+      }
+    }
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
+      auto it = rank.find(outputs_[o].grad_fn().get());
+      if (it != rank.end()) order.outputs[o] = it->second;
+    }
+    return order;
+  }
+
+  const std::vector<at::Tensor>& outputs_;
+  std::size_t input_count_;
+  absl::flat_hash_map<Node*, std::size_t> input_of_;
+  absl::flat_hash_map<Node*, Facts> facts_;
+  std::vector<Node*> nodes_;                       // without inputs
+  absl::flat_hash_map<Node*, int> popped_;         // when it left the heap
+  absl::flat_hash_map<Node*, Node*> released_by_;  // the last of those that lead to it
+};
+
+}  // namespace
+
+PassOrder OrderOfPass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) {
+  return Pass(outputs, inputs).Run();
+}
+
+}  // namespace framefuse::tracing

@@ -1,0 +1,25 @@
+// PassOrder: the order in which eager's engine would come to the inputs and outputs of a graph in a backward pass, read
+// from the history that the fakes have. Hooks that a program puts on leaves run in this order.
+// The engine takes what is ready from a heap: latest operator first, leaves at once. Equal ones (the leaves of one
+// operator) leave a heap in an order that follows from its other content, so the heap is run here too.
+#ifndef FRAMEFUSE_SYMBOLIC_TRACING_PASS_ORDER_H_
+#define FRAMEFUSE_SYMBOLIC_TRACING_PASS_ORDER_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace framefuse::tracing {
+
+struct PassOrder {
+  std::vector<std::vector<std::int32_t>> inputs;  // of each input for each output, as in ir::Output::turns
+  std::vector<std::int32_t> outputs;
+};
+
+// `inputs` are leaves, or aliases that stand for a history (MakeNonLeaf).
+PassOrder OrderOfPass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs);
+
+}  // namespace framefuse::tracing
+
+#endif  // FRAMEFUSE_SYMBOLIC_TRACING_PASS_ORDER_H_
