@@ -54,6 +54,7 @@ void OrderLeaves(autograd::Node& node, const std::vector<std::int32_t>& turns) {
   if (leaves.size() < 2) return;
   std::stable_sort(leaves.begin(), leaves.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::pair<NodePtr, std::uint64_t>> before;
+  before.reserve(leaves.size());
   for (const auto& [turn, leaf] : leaves) before.emplace_back(leaf, leaf->sequence_nr());
   // A leaf's number is the highest there is: the engine comes to it as soon as it can.
   for (std::size_t i = 0; i < leaves.size(); ++i) leaves[i].second->set_sequence_nr(UINT64_MAX - i);

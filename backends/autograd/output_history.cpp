@@ -102,6 +102,7 @@ std::vector<OutputHistory::Group> OutputHistory::Groups(absl::Span<const at::Ten
     groups[std::move(reached)].push_back(static_cast<std::int32_t>(o));
   }
   std::vector<Group> result;
+  result.reserve(groups.size());
   for (auto& [reached, group] : groups) result.push_back(std::move(group));
   // The node made last runs first.
   const auto first_turn = [&](const Group& group) {
@@ -142,7 +143,12 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
   std::vector<AutogradNodePtr> nodes;
   autograd::edge_list wholes(outputs_.size());  // the edge of each output to the node that differentiates it
   for (const Group& group : groups) {
-    autograd::edge_list own = groups.size() == 1 ? std::move(edges) : EdgesOf(group, edges);
+    autograd::edge_list own;
+    if (groups.size() == 1) {
+      own.swap(edges);
+    } else {
+      own = EdgesOf(group, edges);
+    }
     nodes.push_back(CompiledBackward::Create(plan_, std::move(own), group, runs));
     for (std::int32_t o : group) {
       at::Tensor& t = outputs[At(outputs_[At(o)])];

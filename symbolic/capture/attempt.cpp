@@ -125,44 +125,17 @@ class Driver final : public Capture::StopListener {
       result_.operators += capture.tracer().NodeCount();
     }
     switch (run.outcome) {
-      case Outcome::kReturned: {
-        absl::StatusOr<Closed> closed = CloseAtReturn(capture, run.value.object, run.value.source, true);
-        if (closed.ok()) {
-          closed_ = std::make_unique<Closed>(*std::move(closed));
-          Build(capture);
-          found.done = !IsGraphBreak(close_status_);
-          if (!found.done) found.broke = BreakAtReturn(capture, close_status_);
-        } else if (IsGraphBreak(closed.status())) {
-          found.broke = BreakAtReturn(capture, closed.status());
-        } else {
-          Fail(closed.status());
-          found.done = true;
-        }
+      case Outcome::kReturned:
+        AfterReturn(capture, run, &found);
         break;
-      }
       case Outcome::kRaised:
         result_.exception_escaped = true;
         result_.unconfirmed_error = capture.unconfirmed_error();
         found.done = true;
         break;
-      case Outcome::kUnwound: {
-        found.broke = capture.break_record();
-        // A long way without tensor work is Python's: what it calls is captured for itself.
-        const bool idle =
-            found.broke && found.broke->reason.kind == GraphBreakKind::kTooLong && capture.tracer().NodeCount() == 0;
-        if (found.broke && (!capture.evaluated() || idle)) {
-          result_.broke_at = found.broke->reason;
-          found.done = true;
-        }
-        if (capture.stopped()) {
-          found.broke.reset();
-          found.done = result_.entry != nullptr || !result_.error.ok();
-        }
-        found.mismatch = capture.stop_mismatch();
-        found.last_rebuildable = capture.last_rebuildable();
-        if (found.mismatch) Fail(absl::InternalError("the re-run of a capture took another way"));
+      case Outcome::kUnwound:
+        AfterUnwinding(capture, &found);
         break;
-      }
       default:
         Fail(absl::InternalError("the evaluator paused or yielded in a capture"));
         found.done = true;
@@ -171,6 +144,39 @@ class Driver final : public Capture::StopListener {
     capture.control.unwinding = true;  // what dies now runs no captured code
     if (!result_.python_error) PyErr_Clear();
     return found;
+  }
+
+  void AfterReturn(Capture& capture, const RunResult& run, Found* found) {
+    absl::StatusOr<Closed> closed = CloseAtReturn(capture, run.value.object, run.value.source, true);
+    if (closed.ok()) {
+      closed_ = std::make_unique<Closed>(*std::move(closed));
+      Build(capture);
+      found->done = !IsGraphBreak(close_status_);
+      if (!found->done) found->broke = BreakAtReturn(capture, close_status_);
+    } else if (IsGraphBreak(closed.status())) {
+      found->broke = BreakAtReturn(capture, closed.status());
+    } else {
+      Fail(closed.status());
+      found->done = true;
+    }
+  }
+
+  void AfterUnwinding(Capture& capture, Found* found) {
+    found->broke = capture.break_record();
+    // A long way without tensor work is Python's: what it calls is captured for itself.
+    const bool idle =
+        found->broke && found->broke->reason.kind == GraphBreakKind::kTooLong && capture.tracer().NodeCount() == 0;
+    if (found->broke && (!capture.evaluated() || idle)) {
+      result_.broke_at = found->broke->reason;
+      found->done = true;
+    }
+    if (capture.stopped()) {
+      found->broke.reset();
+      found->done = result_.entry != nullptr || !result_.error.ok();
+    }
+    found->mismatch = capture.stop_mismatch();
+    found->last_rebuildable = capture.last_rebuildable();
+    if (found->mismatch) Fail(absl::InternalError("the re-run of a capture took another way"));
   }
 
   // What the frame returned cannot be rebuilt: the break is its RETURN instruction's.

@@ -181,19 +181,9 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
     case SpecialCall::kIter:
       if (!plain || n != 1) return raise();
       return GetIter(act, args[0]);
-    case SpecialCall::kNext: {
-      if (!plain || n < 1 || n > 2) return raise();
-      iternextfunc step = args[0].object.type()->tp_iternext;
-      if (step == nullptr) return raise();
-      if (!GuardIterable(act, args[0], "next()")) return Value();
-      Value item = Wrap(Ref::Steal(Native([&] { return step(args[0].object); })));
-      if (item || control.unwinding) return item;
-      if (PyErr_Occurred() && (n == 1 || !PyErr_ExceptionMatches(PyExc_StopIteration))) return Value();
-      PyErr_Clear();
-      if (n == 2) return Value{Ref::Create(args[1].object), args[1].source};
-      PyErr_SetNone(PyExc_StopIteration);
-      return Value();
-    }
+    case SpecialCall::kNext:
+      if (!plain || n < 1 || n > 2 || args[0].object.type()->tp_iternext == nullptr) return raise();
+      return NextOf(act, args);
     case SpecialCall::kId:
       if (const Tracked* t = n == 1 && plain ? tracked_.Find(args[0].object) : nullptr;
           t != nullptr && t->source != kNoSource) {
@@ -201,16 +191,8 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
         return Value{Ref::Steal(PyLong_FromVoidPtr(t->original.get())), kNoSource};
       }
       return Break(GraphBreakKind::kIdentityOfFresh, "id()");
-    case SpecialCall::kHash: {
-      if (!plain || n != 1) return raise();
-      Consume(args[0]);
-      const bool by_value = IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get());
-      const bool by_method = (args[0].object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 &&
-                             IsPythonMethod(LookupInType(args[0].object.type(), "__hash__"));
-      if (!by_value && !by_method) return Break(GraphBreakKind::kIdentityOfFresh, "hash()");
-      if (!PrepareAll(args)) return Value();
-      return CallNative(callable.object, args, nullptr);
-    }
+    case SpecialCall::kHash:
+      return plain && n == 1 ? HashOf(callable, args) : raise();
     case SpecialCall::kVars: {
       if (!plain || n != 1) return Break(GraphBreakKind::kUnlistedCallable, "vars()");
       Ref name = Ref::Steal(PyUnicode_InternFromString("__dict__"));
@@ -235,6 +217,37 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
     default:
       return Value();
   }
+}
+
+// next(), with a default or without.
+Value Capture::NextOf(Activation& act, absl::Span<const ValueView> args) {
+  if (!GuardIterable(act, args[0], "next()")) return Value();
+  iternextfunc step = args[0].object.type()->tp_iternext;
+  Value item = Wrap(Ref::Steal(Native([&] { return step(args[0].object); })));
+  if (item || control.unwinding) return item;
+  if (PyErr_Occurred() && (args.size() == 1 || !PyErr_ExceptionMatches(PyExc_StopIteration))) return Value();
+  PyErr_Clear();
+  if (args.size() == 2) return Value{Ref::Create(args[1].object), args[1].source};
+  PyErr_SetNone(PyExc_StopIteration);
+  return Value();
+}
+
+Value Capture::HashOf(ValueView callable, absl::Span<const ValueView> args) {
+  Consume(args[0]);
+  PyTypeObject* type = args[0].object.type();
+  const bool by_value = IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get());
+  const bool by_method = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && IsPythonMethod(LookupInType(type, "__hash__"));
+  if (!by_value && !by_method) return Break(GraphBreakKind::kIdentityOfFresh, "hash()");
+  return PrepareAll(args) ? CallNative(callable.object, args, nullptr) : Value();
+}
+
+// A C function that writes the list it is given.
+Value Capture::CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const bool list = !kwnames && !args.empty() && PyList_CheckExact(args[0].object.get());
+  if (!list) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  Tracked* t = tracked_.Find(args[0].object);
+  if (!MayWriteInBackward() || !PrepareAll(args) || (t != nullptr && !MarkReplaced(*t))) return Value();
+  return CallNative(callable.object, args, nullptr);
 }
 
 Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable,
@@ -269,13 +282,8 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
       if (open_ranges_ == 0) return Break(GraphBreakKind::kUnlistedCallable, "the end of a profiler's range");
       --open_ranges_;
       return None();
-    case SpecialCall::kWritesList: {
-      const bool list = !kwnames && !args.empty() && PyList_CheckExact(args[0].object.get());
-      if (!list) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
-      Tracked* t = tracked_.Find(args[0].object);
-      if (!MayWriteInBackward() || !PrepareAll(args) || (t != nullptr && !MarkReplaced(*t))) return Value();
-      return CallNative(callable.object, args, nullptr);
-    }
+    case SpecialCall::kWritesList:
+      return CallListWriter(callable, args, kwnames);
     case SpecialCall::kExcInfo:
       if (handles_from_outside_) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
       return CallNative(callable.object, args, kwnames);

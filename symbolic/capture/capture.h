@@ -20,6 +20,7 @@
 #include "guards/guard.h"
 #include "guards/source.h"
 #include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/capture_position.h"
 #include "symbolic/capture/fx_journal.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/tensor_types.h"
@@ -31,26 +32,6 @@
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
-
-// A place in an attempt: the number of the instruction over all activations, and what stands there.
-// The re-run of an attempt checks code and offset and gives up on a mismatch (soundness rule 14).
-struct CapturePosition {
-  std::uint64_t executed = 0;
-  RefOf<PyCodeObject> code;
-  int instruction = 0;
-};
-
-struct BreakRecord {
-  GraphBreakReason reason;
-  CapturePosition position;
-  // The same break seen from each enclosing frame, innermost first: where to stop if the chain cannot be rebuilt.
-  std::vector<CapturePosition> outer_positions;
-};
-
-struct CaptureOptions {
-  bool fx = false;             // keep the torch-level calls for an FX backend
-  std::int64_t break_at = -1;  // testing: force a break before this instruction of the attempt, counted from 0
-};
 
 GraphBreakKind BreakKindOf(const tracing::TensorBreak& b);
 
@@ -182,6 +163,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value_or_null);
   Value RawInstanceGet(Tracked& instance, BorrowedRef name);  // null, no error: absent (guarded)
   // A member descriptor's value: the slot of a class with __slots__ or a field of a C type.
+  Value ReadGetSet(BorrowedRef descriptor, ValueView owner, PyTypeObject* type);
   Value ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject* type);
   Value BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId source, ValueView owner, PyTypeObject* type);
   Value TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name);
@@ -197,9 +179,20 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
                      Completion completion, Ref pending = nullptr);
   Value CallType(Activation& act, ValueView type, absl::Span<const ValueView> args, BorrowedRef kwnames,
                  Completion completion);
+  Value NewByBuiltin(PyTypeObject* type, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value Initialise(Activation& act, Value object, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                   Completion completion);
   Value CallBuiltinOfType(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallBuiltin(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // A C method of a type with its self as first argument; then by whose method it is.
   Value CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallMethodWrapper(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallMethodOfObject(Activation& act, ValueView callable, const std::string& name,
+                           absl::Span<const ValueView> args, BorrowedRef kwnames);
+  std::optional<Value> CallMethodOfTrackedDict(Tracked& t, const std::string& name, absl::Span<const ValueView> args);
+  Value PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> args);
+  Value CallMethodOfBuiltin(ValueView callable, const std::string& name, absl::Span<const ValueView> args,
+                            BorrowedRef kwnames);
   Value CallInstance(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                      Completion completion);
   // ---- text (capture_text.cpp)
@@ -238,6 +231,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
 
   // _abc's checks: user code in __subclasshook__ is captured, the caches of the ABC are not seen.
   void ImportOfLibrary(BorrowedRef name, BorrowedRef fromlist);
+  Value CallPartial(Activation& act, ValueView partial, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value TargetOf(ValueView weakref, const Tracked& tracked);
   Value CallMethodCaller(Activation& act, ValueView caller, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallAttrGetter(Activation& act, ValueView getter, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args, bool of_instance);
@@ -249,6 +244,9 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
                         BorrowedRef kwnames);
   Value CallObjectBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                           BorrowedRef kwnames);
+  Value NextOf(Activation& act, absl::Span<const ValueView> args);
+  Value HashOf(ValueView callable, absl::Span<const ValueView> args);
+  Value CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                          BorrowedRef kwnames);
   Value SignatureOf(ValueView callable, ValueView function);

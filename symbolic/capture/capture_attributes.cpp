@@ -157,76 +157,72 @@ Value Capture::GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name
 Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId source, ValueView owner,
                               PyTypeObject* type) {
   PyTypeObject* kind = descriptor.type();
-  Tracked* t = tracked_.Find(owner.object);
-  if (kind == &PyFunction_Type) {
-    Value function = Adopt(descriptor, source);
-    if (!function) return Value();
-    return Value{Ref::Steal(PyMethod_New(function.object, owner.object)), kNoSource};
-  }
-  if (kind == &PyProperty_Type) {
-    Ref getter = Ref::Steal(PyObject_GetAttrString(descriptor, "fget"));
-    if (!PyFunction_Check(getter.get())) {
-      const ValueView args[] = {owner};
-      return CallWith(act, ValueView(getter, kNoSource), args, nullptr, Completion::kPush);
-    }
-    const ValueView args[] = {owner};
-    return CallFunction(act, Adopt(getter, ConstantSource(getter)), args, nullptr, Completion::kPush);
-  }
-  if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
-    Ref function = Ref::Steal(PyObject_GetAttrString(descriptor, "__func__"));
-    Value inner = Adopt(function, ConstantSource(function));
-    if (!inner || kind == &PyStaticMethod_Type) return inner;
-    Value cls = Adopt(reinterpret_cast<PyObject*>(type), ConstantSource(reinterpret_cast<PyObject*>(type)));
-    return Value{Ref::Steal(PyMethod_New(inner.object, cls.object)), kNoSource};
-  }
-  if (kind == &PyMemberDescr_Type) return ReadMember(descriptor, owner, type);
-  if (kind == &PyGetSetDescr_Type) {
-    PyObject* name = reinterpret_cast<PyGetSetDescrObject*>(descriptor.get())->d_common.d_name;
-    if (PyUnicode_Compare(name, N().klass) == 0) {
-      return Adopt(reinterpret_cast<PyObject*>(type), ConstantSource(reinterpret_cast<PyObject*>(type)));
-    }
-    if (t != nullptr && PyUnicode_Compare(name, N().dict) == 0 &&
-        (t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction)) {
-      return Value{InstanceDictOf(*t)->representative, kNoSource};
-    }
-    if (t == nullptr || (t->kind == TrackedKind::kFunction && IsPlainField(Utf8(name).c_str()))) {
-      Ref result = Ref::Steal(kind->tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type)));
-      if (t == nullptr && result && PyUnicode_Compare(name, N().dict) == 0) {
-        fresh_dicts_[result.get()] = {result, Ref::Create(owner.object)};
-      }
-      if (t == nullptr || !result) return Value{std::move(result), kNoSource};
-      return Adopt(result, sources_.Intern(SourceKind::kFunctionField, t->source, 0, name));
-    }
-    if (t->is_container() || t->kind == TrackedKind::kCallable) {
-      return Wrap(Ref::Steal(kind->tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))));
-    }
-    return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
-  }
-  if (kind->tp_descr_get == nullptr) return Adopt(descriptor, source);
-  if (kind == TupleGetterType() && t != nullptr && t->kind == TrackedKind::kTuple) {
-    Ref parts = Ref::Steal(PyObject_CallMethod(descriptor, "__reduce__", nullptr));  // (type, (index, doc))
-    if (!parts) return Value();
-    return GetItem(act, owner, ValueView(PyTuple_GET_ITEM(PyTuple_GET_ITEM(parts.get(), 1), 0), kNoSource));
-  }
-  if (kind == LruCacheType()) {
+  auto* cls = reinterpret_cast<PyObject*>(type);
+  if (kind == &PyFunction_Type || kind == LruCacheType()) {
     Value function = Adopt(descriptor, source);
     return function ? Value{Ref::Steal(PyMethod_New(function.object, owner.object)), kNoSource} : Value();
   }
-  const bool binds = kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type || kind == &PyClassMethodDescr_Type;
-  if (binds ||
-      (t == nullptr && !IsPythonClass(kind))) {  // method descriptors, slot wrappers, classmethod descriptors …
-    return Value{Ref::Steal(kind->tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))),
-                 kNoSource};
+  if (kind == &PyProperty_Type) {
+    const Ref getter = Ref::Steal(PyObject_GetAttrString(descriptor, "fget"));
+    const ValueView args[] = {owner};
+    if (!PyFunction_Check(getter.get())) {
+      return CallWith(act, ValueView(getter, kNoSource), args, nullptr, Completion::kPush);
+    }
+    return CallFunction(act, Adopt(getter, ConstantSource(getter)), args, nullptr, Completion::kPush);
   }
-  BorrowedRef get = LookupInType(kind, "__get__");
+  if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
+    const Ref function = Ref::Steal(PyObject_GetAttrString(descriptor, "__func__"));
+    Value inner = Adopt(function, ConstantSource(function));
+    if (!inner || kind == &PyStaticMethod_Type) return inner;
+    const Value self = Adopt(cls, ConstantSource(cls));
+    return Value{Ref::Steal(PyMethod_New(inner.object, self.object)), kNoSource};
+  }
+  if (kind == &PyMemberDescr_Type) return ReadMember(descriptor, owner, type);
+  if (kind == &PyGetSetDescr_Type) return ReadGetSet(descriptor, owner, type);
+  if (kind->tp_descr_get == nullptr) return Adopt(descriptor, source);
+  const Tracked* t = tracked_.Find(owner.object);
+  if (kind == TupleGetterType() && t != nullptr && t->kind == TrackedKind::kTuple) {
+    const Ref parts = Ref::Steal(PyObject_CallMethod(descriptor, "__reduce__", nullptr));  // (type, (index, doc))
+    if (!parts) return Value();
+    return GetItem(act, owner, ValueView(PyTuple_GET_ITEM(PyTuple_GET_ITEM(parts.get(), 1), 0), kNoSource));
+  }
+  const bool binds = kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type || kind == &PyClassMethodDescr_Type;
+  if (binds || (t == nullptr && !IsPythonClass(kind))) {  // what else C code binds
+    return Value{Ref::Steal(kind->tp_descr_get(descriptor, owner.object, cls)), kNoSource};
+  }
+  const BorrowedRef get = LookupInType(kind, "__get__");
   if (!IsPythonFunction(get)) {
     return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a descriptor of type ", kind->tp_name));
   }
-  Value self = Adopt(descriptor, source);
+  const Value self = Adopt(descriptor, source);
   if (!self) return Value();
-  Value cls = Adopt(reinterpret_cast<PyObject*>(type), ConstantSource(reinterpret_cast<PyObject*>(type)));
-  const ValueView args[] = {self, owner, cls};
+  const Value owner_class = Adopt(cls, ConstantSource(cls));
+  const ValueView args[] = {self, owner, owner_class};
   return CallFunction(act, Adopt(get, ConstantSource(get)), args, nullptr, Completion::kPush);
+}
+
+// An attribute that C code computes: __class__, __dict__, the fields of a function, what a container says of itself.
+Value Capture::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyTypeObject* type) {
+  auto* cls = reinterpret_cast<PyObject*>(type);
+  PyObject* name = reinterpret_cast<PyGetSetDescrObject*>(descriptor.get())->d_common.d_name;
+  if (PyUnicode_Compare(name, N().klass) == 0) return Adopt(cls, ConstantSource(cls));
+  const auto read = [&] { return Ref::Steal(PyGetSetDescr_Type.tp_descr_get(descriptor, owner.object, cls)); };
+  const bool is_dict = PyUnicode_Compare(name, N().dict) == 0;
+  Tracked* t = tracked_.Find(owner.object);
+  if (t == nullptr) {
+    Ref result = read();
+    if (result && is_dict) fresh_dicts_[result.get()] = {result, Ref::Create(owner.object)};
+    return Value{std::move(result), kNoSource};
+  }
+  if (is_dict && (t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction)) {
+    return Value{InstanceDictOf(*t)->representative, kNoSource};
+  }
+  if (t->kind == TrackedKind::kFunction && IsPlainField(Utf8(name).c_str())) {
+    const Ref result = read();
+    return result ? Adopt(result, sources_.Intern(SourceKind::kFunctionField, t->source, 0, name)) : Value();
+  }
+  if (t->is_container() || t->kind == TrackedKind::kCallable) return Wrap(read());
+  return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
 }
 
 Value Capture::ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject* type) {

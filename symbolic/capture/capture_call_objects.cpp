@@ -11,85 +11,103 @@
 
 namespace framefuse {
 
+namespace {
+
+ValueVector WithFirst(ValueView first, absl::Span<const ValueView> args) {
+  ValueVector all;
+  all.push_back(first);
+  all.insert(all.end(), args.begin(), args.end());
+  return all;
+}
+
+bool MayBeSubclassed(PyTypeObject* builtin) {
+  return builtin == &PyBaseObject_Type || builtin == &PyDict_Type || builtin == &PyList_Type ||
+         builtin == &PyTuple_Type || builtin == &PySet_Type || builtin == &PyLong_Type || builtin == &PyUnicode_Type ||
+         builtin == &PyFloat_Type || builtin == &PyODict_Type || builtin == &PyModule_Type;
+}
+
+bool IsException(PyTypeObject* type) {
+  return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0;
+}
+
+bool IsPythonNew(BorrowedRef make) { return make && make.type() == &PyStaticMethod_Type; }
+
+}  // namespace
+
 Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                         Completion completion) {
   auto* type = reinterpret_cast<PyTypeObject*>(callable.object.get());
-  PyTypeObject* meta = Py_TYPE(type);
   if (IsTensorType(callable.object)) return CallTorch(act, callable.object, args, kwnames);
-  BorrowedRef meta_call = LookupInType(meta, "__call__");
+  const BorrowedRef meta_call = LookupInType(Py_TYPE(type), "__call__");
   if (meta_call && PyFunction_Check(meta_call.get())) {
-    ValueVector all;
-    all.push_back(callable);
-    all.insert(all.end(), args.begin(), args.end());
-    return CallFunction(act, Adopt(meta_call, ConstantSource(meta_call)), all, kwnames, completion);
+    return CallFunction(act, Adopt(meta_call, ConstantSource(meta_call)), WithFirst(callable, args), kwnames,
+                        completion);
   }
-  const bool heap = IsPythonClass(type);
-  const bool exception = PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException));
-  if (!heap) {
-    if (!exception) return Break(GraphBreakKind::kUnlistedCallable, type->tp_name);
-    if (!PrepareAll(args)) return Value();
-    return CallNative(callable.object, args, kwnames);
+  if (!IsPythonClass(type)) {
+    if (!IsException(type)) return Break(GraphBreakKind::kUnlistedCallable, type->tp_name);
+    return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
   }
   if (LookupInType(type, "__del__")) return Break(GraphBreakKind::kFinaliser, type->tp_name);
-  BorrowedRef make = LookupInType(type, "__new__");
-  BorrowedRef init = LookupInType(type, "__init__");
-  const bool python_new = make && make.type() == &PyStaticMethod_Type;
+  const BorrowedRef make = LookupInType(type, "__new__");
   Value object;
-  if (python_new) {
-    Ref function = Ref::Steal(PyObject_GetAttrString(make, "__func__"));
-    ValueVector all;
-    all.push_back(callable);
-    all.insert(all.end(), args.begin(), args.end());
+  if (IsPythonNew(make)) {
+    const Ref function = Ref::Steal(PyObject_GetAttrString(make, "__func__"));
     // What __new__ returns decides whose __init__ comes next: its frame cannot end the call.
-    object = CallWith(act, Adopt(function, ConstantSource(function)), all, kwnames, Completion::kCallback);
+    object = CallWith(act, Adopt(function, ConstantSource(function)), WithFirst(callable, args), kwnames,
+                      Completion::kCallback);
   } else {
-    PyTypeObject* base = NativeBase(type);
-    const bool plain = base == &PyBaseObject_Type;
-    if (!plain && !exception && base != &PyDict_Type && base != &PyList_Type && base != &PyTuple_Type &&
-        base != &PySet_Type && base != &PyLong_Type && base != &PyUnicode_Type && base != &PyFloat_Type &&
-        base != &PyODict_Type && base != &PyModule_Type) {
-      return Break(GraphBreakKind::kUnlistedCallable, absl::StrCat("a class derived from ", base->tp_name));
-    }
-    if (!plain && !PrepareAll(args)) return Value();
-    // object.__new__ ignores its arguments where __init__ is overridden, and checks abstract methods.
-    const std::size_t positional = PositionalCount(args, kwnames);
-    Ref tuple = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(positional)));
-    for (std::size_t i = 0; i < positional; ++i) {
-      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i].object.get()));
-    }
-    Ref keywords;
-    for (std::size_t i = positional; i < args.size(); ++i) {
-      if (!keywords) keywords = Ref::Steal(PyDict_New());
-      PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)),
-                     args[i].object);
-    }
-    object = Wrap(Ref::Steal(Native([&] { return type->tp_new(type, tuple, keywords); })));
+    object = NewByBuiltin(type, args, kwnames);
   }
   if (!object || control.unwinding) return Value();
   if (!PyObject_TypeCheck(object.object.get(), type)) return object;
-  if (object.object.type() != type) init = LookupInType(object.object.type(), "__init__");
+  const bool ends_call = completion == Completion::kPush && !IsPythonNew(make);
+  return Initialise(act, std::move(object), args, kwnames, ends_call ? Completion::kInit : Completion::kCallback);
+}
+
+// An object of a Python class whose __new__ is a builtin type's.
+Value Capture::NewByBuiltin(PyTypeObject* type, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  PyTypeObject* base = NativeBase(type);
+  if (!MayBeSubclassed(base) && !IsException(type)) {
+    return Break(GraphBreakKind::kUnlistedCallable, absl::StrCat("a class derived from ", base->tp_name));
+  }
+  if (base != &PyBaseObject_Type && !PrepareAll(args)) return Value();
+  // object.__new__ ignores its arguments where __init__ is overridden, and checks abstract methods.
+  const std::size_t positional = PositionalCount(args, kwnames);
+  const Ref tuple = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(positional)));
+  for (std::size_t i = 0; i < positional; ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i].object.get()));
+  }
+  Ref keywords;
+  for (std::size_t i = positional; i < args.size(); ++i) {
+    if (!keywords) keywords = Ref::Steal(PyDict_New());
+    PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)), args[i].object);
+  }
+  return Wrap(Ref::Steal(Native([&] { return type->tp_new(type, tuple, keywords); })));
+}
+
+Value Capture::Initialise(Activation& act, Value object, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                          Completion completion) {
+  PyTypeObject* type = object.object.type();
+  const BorrowedRef init = LookupInType(type, "__init__");
   if (!init || (init.type() == &PyWrapperDescr_Type &&
                 reinterpret_cast<PyDescrObject*>(init.get())->d_type == &PyBaseObject_Type)) {
     return object;  // object.__init__ does nothing once __new__ accepted the arguments
   }
-  ValueVector all;
-  all.push_back(object);
-  all.insert(all.end(), args.begin(), args.end());
-  if (PyFunction_Check(init.get())) {
-    const Completion how = completion == Completion::kPush && !python_new ? Completion::kInit : Completion::kCallback;
-    const SourceId made = ConstantSource(reinterpret_cast<PyObject*>(object.object.type()));
-    Value function = Adopt(
-        init, sources_.Intern(SourceKind::kTypeAttr, made, 0, Ref::Steal(PyUnicode_InternFromString("__init__"))));
-    Value done = CallFunction(act, function, all, kwnames, how, object.object);
-    if (!done) return Value();
-    if (done.object.get() != Py_None) {
-      PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(done.object.get())->tp_name);
-      return Value();
-    }
-    return object;
+  const ValueVector all = WithFirst(object, args);
+  if (!PyFunction_Check(init.get())) {
+    const Value done = CallWith(act, ValueView(init, kNoSource), all, kwnames, Completion::kCallback);
+    return done ? std::move(object) : Value();
   }
-  Value done = CallWith(act, ValueView(init, kNoSource), all, kwnames, Completion::kCallback);
-  return done ? std::move(object) : Value();
+  const SourceId made = ConstantSource(reinterpret_cast<PyObject*>(type));
+  const Value function =
+      Adopt(init, sources_.Intern(SourceKind::kTypeAttr, made, 0, Ref::Steal(PyUnicode_InternFromString("__init__"))));
+  const Value done = CallFunction(act, function, all, kwnames, completion, object.object);
+  if (!done) return Value();
+  if (done.object.get() != Py_None) {
+    PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(done.object.get())->tp_name);
+    return Value();
+  }
+  return object;
 }
 
 Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
@@ -98,70 +116,69 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
   Tracked* t = tracked_.Find(callable.object);
   if (type == LruCacheType()) return CallCached(act, callable, args, kwnames);
   if (type == &PyStaticMethod_Type) {
-    Ref wrapped = Ref::Steal(PyObject_GetAttrString(callable.object, "__wrapped__"));
+    const Ref wrapped = Ref::Steal(PyObject_GetAttrString(callable.object, "__wrapped__"));
     if (!wrapped) return Value();
     return CallWith(act, Adopt(wrapped, ConstantSource(wrapped)), args, kwnames, completion);
   }
-  if (type == PartialType()) {
-    Value parts[3];
-    const char* const names[] = {"func", "args", "keywords"};
-    for (int i = 0; i < 3; ++i) {
-      Ref part = Ref::Steal(PyObject_GetAttrString(callable.object, names[i]));
-      parts[i] = t == nullptr ? Value{part, kNoSource}
-                              : Adopt(part, sources_.Intern(SourceKind::kPartialField, t->source, 0,
-                                                            Ref::Steal(PyUnicode_InternFromString(names[i]))));
-      if (!parts[i]) return Value();
-    }
-    // positional: partial's, then ours; keywords: partial's updated by ours
-    Ref keywords = Ref::Steal(PyDict_New());
-    if (!DictUpdate(act, keywords, parts[2])) return Value();
-    const std::size_t positional = PositionalCount(args, kwnames);
-    for (std::size_t i = positional; i < args.size(); ++i) {
-      Consume(args[i]);
-      PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)),
-                     args[i].object);
-    }
-    Ref all = Ref::Steal(PyList_New(0));
-    if (!ListExtend(act, all, parts[1])) return Value();
-    for (std::size_t i = 0; i < positional; ++i) {
-      Consume(args[i]);
-      PyList_Append(all, args[i].object);
-    }
-    Ref tuple = Ref::Steal(PyList_AsTuple(all));
-    return CallEx(act, parts[0], ValueView(tuple, kNoSource), ValueView(keywords, kNoSource));
-  }
-  if (PyWeakref_CheckRefExact(callable.object.get()) && t != nullptr && args.empty()) {
-    PyObject* target = PyWeakref_GET_OBJECT(callable.object.get());
-    if (dropped_.contains(target)) {
-      return Break(GraphBreakKind::kFinaliser, "a weak reference to an object that may have ended");
-    }
-    const SourceId source = sources_.Intern(SourceKind::kWeakrefTarget, t->source, 0, nullptr);
-    Value v = Adopt(target, source);
-    if (v && target == Py_None) Consume(v);
-    return v;
-  }
+  if (type == PartialType()) return CallPartial(act, callable, args, kwnames);
+  if (PyWeakref_CheckRefExact(callable.object.get()) && t != nullptr && args.empty()) return TargetOf(callable, *t);
   if (IsTorchOperator(type)) {
     if (t != nullptr) AddGuard(t->source, GuardKind::kIdentity, t->original);
     return CallTorch(act, callable.object, args, kwnames);
   }
-  BorrowedRef call = LookupInType(type, "__call__");
+  const BorrowedRef call = LookupInType(type, "__call__");
   if (call && PyFunction_Check(call.get())) {
-    ValueVector all;
-    all.push_back(callable);
-    all.insert(all.end(), args.begin(), args.end());
-    Value function =
+    const Value function =
         Adopt(call, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0,
                                     Ref::Steal(PyUnicode_InternFromString("__call__"))));
-    return CallFunction(act, function, all, kwnames, completion);
+    return CallFunction(act, function, WithFirst(callable, args), kwnames, completion);
   }
   if (type->tp_call == nullptr) return CallNative(callable.object, args, kwnames);  // raises the TypeError
   if (type == ItemGetterType()) {
-    if (!PrepareAll(args, false)) return Value();
-    return CallNative(callable.object, args, kwnames);
+    return PrepareAll(args, false) ? CallNative(callable.object, args, kwnames) : Value();
   }
   if (type == MethodCallerType()) return CallMethodCaller(act, callable, args, kwnames);
   if (type == AttrGetterType()) return CallAttrGetter(act, callable, args, kwnames);
   return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+}
+
+// Positional arguments: the partial's, then ours; keywords: the partial's, updated by ours.
+Value Capture::CallPartial(Activation& act, ValueView partial, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const Tracked* t = tracked_.Find(partial.object);
+  Value parts[3];
+  const char* const names[] = {"func", "args", "keywords"};
+  for (int i = 0; i < 3; ++i) {
+    const Ref part = Ref::Steal(PyObject_GetAttrString(partial.object, names[i]));
+    parts[i] = t == nullptr ? Value{part, kNoSource}
+                            : Adopt(part, sources_.Intern(SourceKind::kPartialField, t->source, 0,
+                                                          Ref::Steal(PyUnicode_InternFromString(names[i]))));
+    if (!parts[i]) return Value();
+  }
+  const Ref keywords = Ref::Steal(PyDict_New());
+  if (!DictUpdate(act, keywords, parts[2])) return Value();
+  const std::size_t positional = PositionalCount(args, kwnames);
+  for (std::size_t i = positional; i < args.size(); ++i) {
+    Consume(args[i]);
+    PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)), args[i].object);
+  }
+  const Ref all = Ref::Steal(PyList_New(0));
+  if (!ListExtend(act, all, parts[1])) return Value();
+  for (std::size_t i = 0; i < positional; ++i) {
+    Consume(args[i]);
+    PyList_Append(all, args[i].object);
+  }
+  const Ref tuple = Ref::Steal(PyList_AsTuple(all));
+  return CallEx(act, parts[0], ValueView(tuple, kNoSource), ValueView(keywords, kNoSource));
+}
+
+Value Capture::TargetOf(ValueView weakref, const Tracked& tracked) {
+  PyObject* target = PyWeakref_GET_OBJECT(weakref.object.get());
+  if (dropped_.contains(target)) {
+    return Break(GraphBreakKind::kFinaliser, "a weak reference to an object that may have ended");
+  }
+  Value v = Adopt(target, sources_.Intern(SourceKind::kWeakrefTarget, tracked.source, 0, nullptr));
+  if (v && target == Py_None) Consume(v);
+  return v;
 }
 
 // operator.methodcaller without keywords.

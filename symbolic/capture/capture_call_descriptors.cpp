@@ -1,0 +1,186 @@
+// Calls of C methods with their self as first argument: of object, of dicts that are tracked, and of any other builtin
+// type where a rule says what the method does to it.
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/call_arguments.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/code_text.h"
+
+namespace framefuse {
+namespace {
+
+Value None() { return Value{Ref::Create(Py_None), kNoSource}; }
+
+}  // namespace
+
+// object.__reduce_ex__ gives (copyreg.__newobj__, (type,), the __dict__): no hook of the user's, no slots. The first
+// call for a class leaves a note in it, and so is Python's.
+bool Capture::ReducesPlainly(ValueView self, BorrowedRef protocol) {
+  PyTypeObject* type = self.object.type();
+  if (!PyLong_CheckExact(protocol.get()) || PyLong_AsLong(protocol) < 2 || !IsPythonClass(type) ||
+      NativeBase(type) != &PyBaseObject_Type || type->tp_new == nullptr) {
+    return false;
+  }
+  const Ref own = Ref::Steal(PyUnicode_InternFromString("__getstate__"));
+  Tracked* t = tracked_.Find(self.object);
+  const bool has_own = t != nullptr ? static_cast<bool>(RawInstanceGet(*t, own))
+                                    : frame_ops::RawInstanceAttr(self.object, own) != nullptr;
+  if (has_own || control.unwinding) return false;
+  for (const char* hook : {"__reduce__", "__getstate__", "__getattribute__"}) {
+    static PyTypeObject* const object = &PyBaseObject_Type;
+    const Ref key = Ref::Steal(PyUnicode_InternFromString(hook));
+    if (LookupInType(type, hook).get() != frame_ops::TypeLookup(object, key)) return false;
+  }
+  if (LookupInType(type, "__getnewargs__") || LookupInType(type, "__getnewargs_ex__")) return false;
+  const BorrowedRef slots = LookupInType(type, "__slotnames__");
+  const Ref name = Ref::Steal(PyUnicode_InternFromString("__slotnames__"));
+  return slots && PyList_CheckExact(slots.get()) && PyList_GET_SIZE(slots.get()) == 0 &&
+         PyDict_GetItemWithError(frame_ops::TypeDict(type), name) == slots.get();
+}
+
+Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                              BorrowedRef kwnames) {
+  PyObject* o = callable.object;
+  if (Py_TYPE(o) == &_PyMethodWrapper_Type) return CallMethodWrapper(act, callable, args, kwnames);
+  if (args.empty()) return CallNative(callable.object, args, kwnames);  // raises the TypeError
+  auto* descriptor = reinterpret_cast<PyDescrObject*>(o);
+  const std::string name = Utf8(descriptor->d_name);
+  const ValueView self = args[0];
+  if (IsFakeTensor(self.object) || IsTensorType(reinterpret_cast<PyObject*>(descriptor->d_type))) {
+    if (BorrowedRef replacement = FindSubstitute(callable.object)) {
+      return CallWith(act, ValueView(replacement, kNoSource), args, kwnames, Completion::kPush);
+    }
+    return CallTorch(act, callable.object, args, kwnames);
+  }
+  if (descriptor->d_type == &PyBaseObject_Type) return CallMethodOfObject(act, callable, name, args, kwnames);
+  Tracked* t = tracked_.Find(self.object);
+  if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && !kwnames) {
+    if (std::optional<Value> done = CallMethodOfTrackedDict(*t, name, args)) return *std::move(done);
+  }
+  if (t != nullptr && name == "append" && args.size() == 2 && !kwnames && AppendsUnread(*t)) {
+    Consume(args[1]);
+    return AppendUnread(*t, args[1].object) ? None() : Value();
+  }
+  return CallMethodOfBuiltin(callable, name, args, kwnames);
+}
+
+// obj.__add__ and the like: unwrapped to the slot wrapper.
+Value Capture::CallMethodWrapper(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                                 BorrowedRef kwnames) {
+  if (tracked_.Find(callable.object) != nullptr) {
+    return Break(GraphBreakKind::kOpaqueObject, "a method wrapper from outside");
+  }
+  const Ref self = Ref::Steal(PyObject_GetAttrString(callable.object, "__self__"));
+  const Ref name = Ref::Steal(PyObject_GetAttrString(callable.object, "__name__"));
+  const Ref owner = Ref::Steal(PyObject_GetAttrString(callable.object, "__objclass__"));
+  const BorrowedRef wrapper =
+      owner ? frame_ops::TypeLookup(reinterpret_cast<PyTypeObject*>(owner.get()), name) : nullptr;
+  if (!wrapper || wrapper.type() != &PyWrapperDescr_Type) {
+    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  ValueVector all;
+  all.push_back(ValueView(self, kNoSource));
+  all.insert(all.end(), args.begin(), args.end());
+  return CallDescriptor(act, ValueView(wrapper, kNoSource), all, kwnames);
+}
+
+Value Capture::CallMethodOfObject(Activation& act, ValueView callable, const std::string& name,
+                                  absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const ValueView self = args[0];
+  const bool tracked = tracked_.Find(self.object) != nullptr;
+  if (name == "__setattr__" && args.size() == 3 && (tracked || PyUnicode_Check(args[1].object.get()))) {
+    return GenericSetAttr(act, self, args[1].object, args[2]) ? None() : Value();
+  }
+  if (name == "__delattr__" && args.size() == 2) {
+    return GenericSetAttr(act, self, args[1].object, ValueView()) ? None() : Value();
+  }
+  if (name == "__getattribute__" && args.size() == 2) {
+    Consume(args[1]);
+    return GenericGetAttr(act, self, args[1].object, true);
+  }
+  if (name == "__init__" || name == "__init_subclass__" || name == "__format__" || name == "__eq__" ||
+      name == "__ne__" || name == "__subclasshook__" || name == "__str__") {
+    if (name == "__init__" && !tracked) return CallNative(callable.object, args, kwnames);
+    return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
+  }
+  if (name == "__reduce_ex__" && args.size() == 2 && ReducesPlainly(self, args[1].object)) {
+    Consume(args[1]);
+    return CallWith(act, ValueView(FindSubstitute(callable.object), kNoSource), args, kwnames, Completion::kPush);
+  }
+  if (name == "__hash__" || name == "__repr__") return Break(GraphBreakKind::kIdentityOfFresh, "object." + name);
+  return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+}
+
+// On a __dict__, or on one key of a dict: only that key is read. Nothing: a method like any other.
+std::optional<Value> Capture::CallMethodOfTrackedDict(Tracked& t, const std::string& name,
+                                                      absl::Span<const ValueView> args) {
+  const bool of_instance = t.kind == TrackedKind::kInstanceDict;
+  const bool by_key = args.size() >= 2 && IsLeaf(args[1].object) && (of_instance || !t.realised);
+  if (by_key && (name == "get" || name == "__getitem__" || name == "__contains__") && args.size() <= 3 &&
+      (name != "__getitem__" || args[0].object.type() == &PyDict_Type)) {
+    Value found = TrackedDictGet(t, args[1]);
+    if (control.unwinding || (!found && PyErr_Occurred())) return Value();
+    if (name == "__contains__") return Value{Ref::Create(found ? Py_True : Py_False), kNoSource};
+    if (found) return found;
+    if (name == "get") return args.size() == 3 ? Value{Ref::Create(args[2].object), args[2].source} : None();
+    PyErr_SetObject(PyExc_KeyError, args[1].object);
+    return Value();
+  }
+  if (by_key && name == "__setitem__" && args.size() == 3) {
+    return ApplyToTrackedDict(t, args[1], args[2]) ? None() : Value();
+  }
+  if (!of_instance) return std::nullopt;
+  if (name == "pop" && by_key && args.size() <= 3) return PopFromInstanceDict(t, args);
+  return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("dict.", name, " on the __dict__ of an object"));
+}
+
+Value Capture::PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> args) {
+  Value found = TrackedDictGet(t, args[1]);
+  if (control.unwinding || PyErr_Occurred()) return Value();
+  if (found) {
+    if (!BeforeOverwrite(*t.owner, args[1].object)) return Value();
+    t.owner->Write(args[1].object, nullptr);
+    return found;
+  }
+  if (args.size() == 3) return Value{Ref::Create(args[2].object), args[2].source};
+  PyErr_SetObject(PyExc_KeyError, args[1].object);
+  return Value();
+}
+
+// As the list of methods says what it reads and writes.
+Value Capture::CallMethodOfBuiltin(ValueView callable, const std::string& name, absl::Span<const ValueView> args,
+                                   BorrowedRef kwnames) {
+  PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(callable.object.get())->d_type;
+  const ValueView self = args[0];
+  Tracked* t = tracked_.Find(self.object);
+  const MethodEffect effect = BuiltinMethodEffect(owner, name);
+  const bool fresh_iterator = t == nullptr && owner->tp_iternext != nullptr && name != "__reduce__";
+  const bool exception = PyType_IsSubtype(owner, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0;
+  const bool namespace_like = t == nullptr && (name == "__init__" || name == "__setattr__");
+  if (effect == MethodEffect::kUnlisted && !fresh_iterator && !exception && !namespace_like) {
+    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  if (t != nullptr && (t->kind == TrackedKind::kOpaque || t->kind == TrackedKind::kInstance)) {
+    return Break(GraphBreakKind::kUnsupportedWrite,
+                 absl::StrCat(name, " of an object of type ", self.object.type()->tp_name));
+  }
+  const bool writes = effect == MethodEffect::kWrites;
+  if (writes && owner == &PyDict_Type && PyODict_Check(self.object.get())) {
+    return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an OrderedDict"));
+  }
+  // What becomes of a table that shares its keys, as sys.getsizeof tells, depends on the method.
+  if (t != nullptr && writes && t->kind == TrackedKind::kDict && frame_ops::SharesKeys(t->original)) {
+    return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an object's attributes"));
+  }
+  if (writes && !MayWriteInBackward()) return Value();
+  const bool outer = MovesItemsOnly(owner, name);
+  if (!(outer ? PrepareOuter(self) : PrepareNative(self)) || !PrepareAll(args.subspan(1))) return Value();
+  if (t != nullptr && writes && !MarkReplaced(*t)) return Value();
+  return CallNative(callable.object, args, kwnames);
+}
+
+}  // namespace framefuse

@@ -1,0 +1,37 @@
+// Where an attempt stands, where and why it broke, and how it is asked to run.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_POSITION_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_POSITION_H_
+
+#include <Python.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "frame_eval/ref.h"
+#include "symbolic/capture/graph_break.h"
+
+namespace framefuse {
+
+// A place in an attempt: the number of the instruction over all activations, and what stands there.
+// The re-run of an attempt checks code and offset and gives up on a mismatch (soundness rule 14).
+struct CapturePosition {
+  std::uint64_t executed = 0;
+  RefOf<PyCodeObject> code;
+  int instruction = 0;
+};
+
+struct BreakRecord {
+  GraphBreakReason reason;
+  CapturePosition position;
+  // The same break seen from each enclosing frame, innermost first: where to stop if the chain cannot be rebuilt.
+  std::vector<CapturePosition> outer_positions;
+};
+
+struct CaptureOptions {
+  bool fx = false;             // keep the torch-level calls for an FX backend
+  std::int64_t break_at = -1;  // testing: force a break before this instruction of the attempt, counted from 0
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_POSITION_H_
