@@ -2,7 +2,6 @@
 #include "backends/cpu_runtime/launch.h"
 
 #include <ATen/Parallel.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,13 +21,7 @@ constexpr std::int64_t kGrain = 16 * 1024;  // elements a thread should have at 
 constexpr std::int64_t kPanel = 256;        // columns of a unit of a column reduction
 // Transposed tiles are so tall and wide at most: each of their rows and columns has a page of its own, and a page that
 // is looked up should be used. Kernels turn kLeastRows at once: fewer go along with the tile before them.
-constexpr std::int64_t kTall = 256, kWide = 256, kMostWide = 2048, kLeastRows = 16;
-
-// The larger the second cache, the wider.
-std::int64_t TileWidth() {
-  static const std::int64_t width = std::clamp<std::int64_t>(sysconf(_SC_LEVEL2_CACHE_SIZE) / 1024, kWide, kMostWide);
-  return width;
-}
+constexpr std::int64_t kTall = 256, kWide = 512, kLeastRows = 16;
 
 // Scratch memory of a thread; grows, and is reused by all kernels.
 char* ThreadScratch(std::size_t bytes) {
@@ -204,7 +197,7 @@ void Launch::RunColumnUnit(void* const* buffers, std::int64_t batch, std::int64_
 
 void Launch::RunTransposed(void* const* buffers) const {
   const std::int64_t threads = at::get_num_threads();
-  std::int64_t tall = kTall, wide = TileWidth();
+  std::int64_t tall = kTall, wide = kWide;
   Parts down(rows_, tall), across(shape_.inner, wide);
   while (threads > 1 && batches_ * down.count * across.count < 4 * threads && tall * wide > kGrain) {
     (tall < wide ? wide : tall) /= 2;

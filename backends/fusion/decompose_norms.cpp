@@ -37,11 +37,13 @@ Dims LastDims(const ir::Value& v, std::size_t count) {
 
 Moments MomentsOf(NodeWriter& w, ValueId x, const Dims& dims, std::optional<Dim> divisor) {
   const Dim n = w.Product(dims, x);
+  // Of one element the mean is that element, in the kernel that centres it: another kernel may have rounded less on the
+  // way to it, and the norm makes of a difference in the last place hundreds of times as much.
+  const auto sum = [&](ValueId of) { return n == Dim(1) ? of : w.Reduce("sum", of, dims, true); };
   Moments m;
-  m.mean = w.WithDim("div", w.Reduce("sum", x, dims, true), n);
+  m.mean = w.WithDim("div", sum(x), n);
   m.centred = w.Binary("sub", x, m.mean);
-  const ValueId squares = w.Reduce("sum", w.Binary("mul", m.centred, m.centred), dims, true);
-  m.variance = w.WithDim("div", squares, divisor.value_or(n));
+  m.variance = w.WithDim("div", sum(w.Binary("mul", m.centred, m.centred)), divisor.value_or(n));
   return m;
 }
 
