@@ -84,17 +84,6 @@ Dims DimsOf(const Graph& g, ValueId x, const Arg& arg) {
   return dims;
 }
 
-// `out` is `of` in its own type and shape. If that is another, both are contiguous.
-void InShape(Graph& g, NodeWriter& w, ValueId out, ValueId of) {
-  const ir::Value like = g.value(out);
-  if (like.sizes == g.value(of).sizes) {
-    w.Into(out).To(of, like.dtype);
-  } else {
-    const ValueId typed = w.To(of, like.dtype);
-    w.Into(out).Call("aten.view", {Arg::OfValue(typed), Arg::OfDims(like.sizes)}, like);
-  }
-}
-
 bool Mean(Graph& g, const Node& n, NodeWriter w, bool full) {
   const ValueId x = n.args[0].value, out = n.outputs[0];
   const c10::ScalarType type = g.value(out).dtype;
@@ -150,8 +139,8 @@ bool LogSumExp(Graph& g, const Node& n, NodeWriter w) {
   return true;
 }
 
-// self, dim, correction, keepdim; with_mean: var_mean
-bool Variance(Graph& g, const Node& n, NodeWriter w, bool with_mean) {
+// self, dim, correction, keepdim; with_mean: var_mean, std_mean; root: std, std_mean
+bool Variance(Graph& g, const Node& n, NodeWriter w, bool with_mean, bool root) {
   const ValueId x = n.args[0].value;
   if (!IsRealFloat(g.value(x)) || g.value(x).sizes.empty()) return false;
   const Dims dims = DimsOf(g, x, n.args[1]);
@@ -166,8 +155,60 @@ bool Variance(Graph& g, const Node& n, NodeWriter w, bool with_mean) {
     if (out != kNoValue && !keep && !ir::IsContiguous(g.exprs, g.value(out))) return false;
   }
   const Moments m = MomentsOf(w, w.To(x, Wide(type)), dims, Dim(count.value - static_cast<std::int64_t>(correction)));
-  InShape(g, w, n.outputs[0], m.variance);
+  if (n.outputs[0] != kNoValue) InShape(g, w, n.outputs[0], root ? w.Unary("sqrt", m.variance) : m.variance);
   if (with_mean && n.outputs[1] != kNoValue) InShape(g, w, n.outputs[1], m.mean);
+  return true;
+}
+
+// self, ord, dim, keepdim, dtype. Squares are summed as they are, as eager does.
+bool VectorNorm(Graph& g, const Node& n, NodeWriter w) {
+  const ValueId x = n.args[0].value, out = n.outputs[0];
+  const ir::Value in = g.value(x), result = g.value(out);
+  if (!IsRealFloat(in) || in.sizes.empty() || in.dtype != result.dtype || IsGiven(n.args[4])) return false;
+  if (n.args[1].kind != Arg::Kind::kConstant) return false;
+  if (!n.args[3].constant.toBool() && !ir::IsContiguous(g.exprs, result)) return false;
+  const double order = n.args[1].constant.toScalar().toDouble();
+  const Dims dims = DimsOf(g, x, n.args[2]);
+  if ((order != 1 && order != 2) || w.Product(dims, x) == Dim(0)) return false;
+  const ValueId wide = w.To(x, Wide(in.dtype));
+  const ValueId sum = w.Reduce("sum", order == 1 ? w.Unary("abs", wide) : w.Binary("mul", wide, wide), dims, true);
+  InShape(g, w, out, order == 1 ? sum : w.Unary("sqrt", sum));
+  return true;
+}
+
+bool Largest(Graph& g, const Node& n, NodeWriter w, std::string_view op) {
+  const ValueId x = n.args[0].value, out = n.outputs[0];
+  if (!IsRealFloat(g.value(x)) || g.value(x).sizes.empty()) return false;
+  const Dims all = DimsOf(g, x, Arg::None());
+  const Dim count = w.Product(all, x);
+  if (!count.is_constant() || count == Dim(0)) return false;
+  InShape(g, w, out, w.Reduce(op, x, all, true));
+  return true;
+}
+
+// The largest or smallest of 0 and 1; self, dim or dims, keepdim, or self alone.
+bool AnyOrAll(Graph& g, const Node& n, NodeWriter w, bool any) {
+  const ValueId x = n.args[0].value, out = n.outputs[0];
+  const ir::Value in = g.value(x), result = g.value(out);
+  const bool alone = n.args.size() == 1;
+  if (result.dtype != c10::ScalarType::Bool || !StorageOf(in.dtype) || in.sizes.empty()) return false;
+  if (!ir::IsContiguous(g.exprs, result)) return false;
+  Dims dims;
+  if (!alone && n.args[1].kind == Arg::Kind::kConstant && n.args[1].constant.isInt()) {
+    dims = {n.args[1].constant.toInt()};
+    if (dims[0] < 0) dims[0] += static_cast<std::int64_t>(in.sizes.size());
+  } else {
+    dims = DimsOf(g, x, alone ? Arg::None() : n.args[1]);
+  }
+  const Dim count = w.Product(dims, x);
+  if (!count.is_constant() || count == Dim(0)) return false;
+  ir::Value flags = in;
+  flags.dtype = c10::ScalarType::Bool;
+  flags.storage = -1;
+  const ValueId set = in.dtype == c10::ScalarType::Bool
+                          ? x
+                          : w.Call("aten.ne.Scalar", {Arg::OfValue(x), Arg::Constant(std::int64_t{0})}, flags);
+  InShape(g, w, out, w.Reduce(any ? "amax" : "amin", w.To(set, c10::ScalarType::Int), dims, true));
   return true;
 }
 
@@ -217,19 +258,37 @@ bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
   if (name == "aten._log_softmax") return Softmax(g, n, w, true);
   if (name == "aten._softmax_backward_data") return SoftmaxBackward(g, n, w, false);
   if (name == "aten._log_softmax_backward_data") return SoftmaxBackward(g, n, w, true);
+  if (name == "aten.linalg_vector_norm") return n.outputs[0] != kNoValue && VectorNorm(g, n, w);
   if (name.find("_norm") != std::string::npos) return DecomposeNorm(g, n, w);
-  if (name.starts_with("aten.nll_loss_")) return DecomposeNllLoss(g, n, w);
+  if (name.find("_loss") != std::string::npos || name == "aten.binary_cross_entropy_with_logits") {
+    return DecomposeLoss(g, n, w);
+  }
+  if (name.starts_with("aten._foreach_") && !n.op->mutates()) return Foreach(g, n, w);
+  if (n.outputs.empty() || n.outputs[0] == kNoValue) return false;
   if (name == "aten.logsumexp") return LogSumExp(g, n, w);
   if (name == "aten.mean.dim") return Mean(g, n, w, false);
   if (name == "aten.mean") return Mean(g, n, w, true);
   if (name == "aten.sum") return FullSum(g, n, w);
-  if (name == "aten.var.correction") return Variance(g, n, w, false);
-  if (name == "aten.var_mean.correction") return Variance(g, n, w, true);
-  if (name.starts_with("aten._foreach_") && !n.op->mutates()) return Foreach(g, n, w);
-  return false;
+  if (name == "aten.var.correction") return Variance(g, n, w, false, false);
+  if (name == "aten.var_mean.correction") return Variance(g, n, w, true, false);
+  if (name == "aten.std.correction") return Variance(g, n, w, false, true);
+  if (name == "aten.std_mean.correction") return Variance(g, n, w, true, true);
+  if (name == "aten.max" || name == "aten.min") return Largest(g, n, w, name == "aten.max" ? "amax" : "amin");
+  if (name.starts_with("aten.any") || name.starts_with("aten.all")) return AnyOrAll(g, n, w, name[6] == 'n');
+  return DecomposePointwise(g, n, w);
 }
 
 }  // namespace
+
+void InShape(Graph& g, NodeWriter& w, ValueId out, ValueId of) {
+  const ir::Value like = g.value(out);
+  if (like.sizes == g.value(of).sizes) {
+    w.Into(out).To(of, like.dtype);
+  } else {
+    const ValueId typed = w.To(of, like.dtype);
+    w.Into(out).Call("aten.view", {Arg::OfValue(typed), Arg::OfDims(like.sizes)}, like);
+  }
+}
 
 absl::StatusOr<bool> Decompose(Graph& graph) {
   std::vector<Node> old = std::move(graph.nodes), nodes;

@@ -1,5 +1,6 @@
-// nll_loss, what is left of a cross-entropy behind its log_softmax, as a pick of one element of each row (reduction.h)
-// and sums; its backward as a number in one column of each row. See decompose_rules.h. Owner: backends/fusion.
+// Losses. nll_loss, what is left of a cross-entropy behind its log_softmax, is a pick of one element of each row
+// (reduction.h) and sums; its backward a number in one column of each row. See decompose_rules.h. Owner:
+// backends/fusion.
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -7,6 +8,7 @@
 #include <string>
 
 #include "backends/fusion/decompose_rules.h"
+#include "backends/fusion/formula.h"
 #include "backends/fusion/pointwise.h"
 
 namespace framefuse::fusion {
@@ -143,11 +145,120 @@ bool Backward(Graph& g, const Node& n, NodeWriter w) {
   return true;
 }
 
+// --- losses of pairs of elements
+
+// The mean or sum of `each`, or it itself.
+bool IsReduced(Graph& g, NodeWriter& w, ValueId out, ValueId each, std::int64_t reduction) {
+  if (reduction == kNone) {
+    w.Into(out).To(each, g.value(out).dtype);
+    return true;
+  }
+  Dims all = LastDims(g.value(each), g.value(each).sizes.size());
+  const Dim count = w.Product(all, each);
+  if (all.empty() || count == Dim(0)) return false;
+  const ValueId sum = w.Reduce("sum", each, all, true);
+  InShape(g, w, out, reduction == kMean ? w.WithDim("div", sum, count) : sum);
+  return true;
+}
+
+// An argument that is not there where a loss has no such number.
+double NumberOr(const Node& n, std::size_t a, double otherwise) {
+  return n.args.size() > a ? n.args[a].constant.toScalar().toDouble() : otherwise;
+}
+
+ValueId SmoothL1(Formula& f, ValueId distance, double beta) {
+  const ValueId near = f.Times(f.Mul(distance, distance), beta == 0 ? 0 : 0.5 / beta);
+  return f.Where(f.Compare("lt", distance, beta), near, f.Plus(distance, -0.5 * beta));
+}
+
+ValueId Huber(Formula& f, ValueId distance, double delta) {
+  const ValueId near = f.Times(f.Mul(distance, distance), 0.5), far = f.Times(f.Plus(distance, -0.5 * delta), delta);
+  return f.Where(f.Compare("le", distance, delta), near, far);
+}
+
+// self, target, reduction, and the number of some.
+bool PairLoss(Graph& g, const Node& n, NodeWriter w) {
+  const std::string& name = n.op->name();
+  Formula f(&g, &w, n, n.outputs[0]);
+  const ValueId difference = f.Sub(f.Tensor(0), f.Tensor(1));
+  ValueId each;
+  if (name == "aten.mse_loss") {
+    each = f.Mul(difference, difference);
+  } else {
+    const ValueId distance = f.Unary("abs", difference);
+    each = name == "aten.huber_loss" ? Huber(f, distance, NumberOr(n, 3, 1)) : SmoothL1(f, distance, NumberOr(n, 3, 1));
+  }
+  return IsReduced(g, w, n.outputs[0], each, n.args[2].constant.toInt());
+}
+
+// grad, self, target, reduction, and the number of some.
+bool PairLossBackward(Graph& g, const Node& n, NodeWriter w) {
+  const std::string& name = n.op->name();
+  Formula f(&g, &w, n, n.outputs[0]);
+  const ValueId x = f.Tensor(1), difference = f.Sub(x, f.Tensor(2));
+  ValueId grad = f.Tensor(0);
+  if (n.args[3].constant.toInt() == kMean) {
+    const Dim count = w.Product(LastDims(g.value(difference), g.value(difference).sizes.size()), difference);
+    if (count == Dim(0)) return false;
+    grad = w.WithDim("div", grad, count);
+  }
+  ValueId dx;
+  if (name == "aten.mse_loss_backward") {
+    dx = f.Mul(f.Times(difference, 2), grad);
+  } else {
+    const bool huber = name == "aten.huber_loss_backward";
+    const double edge = NumberOr(n, 4, 1);
+    const ValueId far = huber ? f.Times(grad, edge) : grad;
+    const ValueId near = f.Times(f.Mul(difference, grad), huber ? 1 : 1 / edge);
+    const ValueId rest = f.Where(f.Compare("ge", difference, edge), far, near);
+    dx = f.Where(f.Compare("le", difference, -edge), f.Unary("neg", far), rest);
+  }
+  f.Is(n.outputs[0], dx);
+  return true;
+}
+
+// self, target, weight, pos_weight, reduction: (1 - t) x - (1 + (p - 1) t) log sigmoid(x)
+bool LogitsLoss(Graph& g, const Node& n, NodeWriter w) {
+  for (std::size_t a : {2u, 3u}) {
+    if (IsGiven(n.args[a]) && !IsRealFloat(g.value(n.args[a].value))) return false;
+  }
+  Formula f(&g, &w, n, n.outputs[0]);
+  const ValueId x = f.Tensor(0), target = f.Tensor(1);
+  const ValueId power = f.Unary("exp", f.Unary("neg", f.Unary("abs", x)));
+  const ValueId below = f.Where(f.Compare("gt", x, 0), 0.0, x);
+  ValueId log = f.Sub(below, f.Unary("log1p", power));
+  if (IsGiven(n.args[3])) log = f.Mul(log, f.Plus(f.Mul(f.Plus(f.Tensor(3), -1), target), 1));
+  ValueId each = f.Sub(f.Mul(f.Plus(f.Unary("neg", target), 1), x), log);
+  if (IsGiven(n.args[2])) each = f.Mul(each, f.Tensor(2));
+  return IsReduced(g, w, n.outputs[0], each, n.args[4].constant.toInt());
+}
+
+// Of one type; constants where numbers are.
+bool HasPairs(const Graph& g, const Node& n, std::size_t input) {
+  const ir::Value &x = g.value(n.args[input].value), &y = g.value(n.args[input + 1].value);
+  if (!IsRealFloat(x) || x.dtype != y.dtype || x.sizes.empty() || n.outputs[0] == kNoValue) return false;
+  if (g.value(n.outputs[0]).dtype != x.dtype || x.sizes != y.sizes) return false;
+  for (std::size_t a = input + 2; a < n.args.size(); ++a) {
+    if (n.args[a].kind == Arg::Kind::kDim || n.args[a].kind == Arg::Kind::kDimList) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-bool DecomposeNllLoss(Graph& g, const Node& n, NodeWriter w) {
-  if (n.op->name() == "aten.nll_loss_forward") return Forward(g, n, w);
-  return n.op->name() == "aten.nll_loss_backward" && Backward(g, n, w);
+bool DecomposeLoss(Graph& g, const Node& n, NodeWriter w) {
+  const std::string& name = n.op->name();
+  if (name == "aten.nll_loss_forward") return Forward(g, n, w);
+  if (name == "aten.nll_loss_backward") return Backward(g, n, w);
+  if (name == "aten.binary_cross_entropy_with_logits") return HasPairs(g, n, 0) && LogitsLoss(g, n, w);
+  if (name == "aten.mse_loss" || name == "aten.smooth_l1_loss" || name == "aten.huber_loss") {
+    return HasPairs(g, n, 0) && PairLoss(g, n, w);
+  }
+  if (name == "aten.mse_loss_backward" || name == "aten.smooth_l1_loss_backward" ||
+      name == "aten.huber_loss_backward") {
+    return HasPairs(g, n, 1) && PairLossBackward(g, n, w);
+  }
+  return false;
 }
 
 }  // namespace framefuse::fusion

@@ -1,5 +1,5 @@
-// What the decompositions share, and those of norms and losses. Rules take a node and return whether they wrote another form of
-// it. Owner: backends/fusion.
+// What the decompositions share, and those of norms and losses. Rules take a node and return whether they wrote another
+// form of it. Owner: backends/fusion.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_RULES_H_
 #define FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_RULES_H_
 
@@ -17,6 +17,8 @@ bool IsGiven(const ir::Arg& arg);
 // The type that a half is computed in.
 c10::ScalarType Wide(c10::ScalarType type);
 bool IsRealFloat(const ir::Value& v);
+// `out` is `of` in its own type and shape. If that is another, both are contiguous.
+void InShape(ir::Graph& g, NodeWriter& w, ir::ValueId out, ir::ValueId of);
 Dims LastDims(const ir::Value& v, std::size_t count);
 
 struct Moments {
@@ -27,8 +29,10 @@ Moments MomentsOf(NodeWriter& w, ir::ValueId x, const Dims& dims, std::optional<
 
 // Layer, group and batch norm, forward and backward.
 bool DecomposeNorm(ir::Graph& g, const ir::Node& n, NodeWriter w);
-// nll_loss_forward and nll_loss_backward.
-bool DecomposeNllLoss(ir::Graph& g, const ir::Node& n, NodeWriter w);
+// Losses, forward and backward.
+bool DecomposeLoss(ir::Graph& g, const ir::Node& n, NodeWriter w);
+// Activations and arithmetic that are formulas of other pointwise operators.
+bool DecomposePointwise(ir::Graph& g, const ir::Node& n, NodeWriter w);
 
 }  // namespace framefuse::fusion
 

@@ -1,0 +1,61 @@
+// See formula.h. Owner: backends/fusion.
+#include "backends/fusion/formula.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <string>
+
+namespace framefuse::fusion {
+
+using ir::Arg;
+using ir::ValueId;
+
+Formula::Formula(ir::Graph* graph, NodeWriter* writer, const ir::Node& node, ValueId like)
+    : graph_(*graph), w_(*writer), node_(node), type_(Wide(graph->value(like).dtype)) {}
+
+ir::Value Formula::Over(std::initializer_list<ValueId> operands, c10::ScalarType type) const {
+  ir::Value out;
+  out.dtype = type;
+  for (ValueId v : operands) {
+    const ir::Value& value = graph_.value(v);
+    if (!value.sizes.empty()) out.device = value.device;
+    if (value.sizes.size() > out.sizes.size()) {
+      out.sizes.insert(out.sizes.begin(), value.sizes.size() - out.sizes.size(), ir::Dim(1));
+    }
+    const std::size_t missing = out.sizes.size() - value.sizes.size();
+    for (std::size_t d = 0; d < value.sizes.size(); ++d) {
+      if (out.sizes[missing + d] == ir::Dim(1)) out.sizes[missing + d] = value.sizes[d];
+    }
+  }
+  if (out.sizes.empty()) out.device = graph_.value(*(operands.end() - 1)).device;
+  out.strides = ir::ContiguousStrides(graph_.exprs, out.sizes);
+  return out;
+}
+
+ValueId Formula::Tensor(std::size_t a) { return w_.To(node_.args[a].value, type()); }
+
+ValueId Formula::Constant(double number) {
+  return graph_.AddConstant(at::scalar_tensor(number, at::TensorOptions().dtype(type())));
+}
+
+ValueId Formula::Compare(std::string_view op, ValueId x, double number) {
+  return w_.Call("aten." + std::string(op) + ".Scalar", {Arg::OfValue(x), Arg::Constant(number)},
+                 Over({x}, c10::ScalarType::Bool));
+}
+
+ValueId Formula::CompareWith(std::string_view op, ValueId x, ValueId y) {
+  return w_.Call("aten." + std::string(op) + ".Tensor", {Arg::OfValue(x), Arg::OfValue(y)},
+                 Over({x, y}, c10::ScalarType::Bool));
+}
+
+ValueId Formula::Logical(std::string_view op, ValueId x, ValueId y) {
+  return w_.Call("aten." + std::string(op), {Arg::OfValue(x), Arg::OfValue(y)}, Over({x, y}, c10::ScalarType::Bool));
+}
+
+ValueId Formula::Where(ValueId condition, ValueId x, ValueId y) {
+  return w_.Call("aten.where.self", {Arg::OfValue(condition), Arg::OfValue(x), Arg::OfValue(y)},
+                 Over({x, y, condition}, type_));
+}
+
+}  // namespace framefuse::fusion

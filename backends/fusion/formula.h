@@ -1,0 +1,54 @@
+// Formula: what decompositions of pointwise operators are written with: arguments in the type that is computed in,
+// numbers, comparisons, choices. Owner: backends/fusion.
+#ifndef FRAMEFUSE_BACKENDS_FUSION_FORMULA_H_
+#define FRAMEFUSE_BACKENDS_FUSION_FORMULA_H_
+
+#include <initializer_list>
+#include <string_view>
+
+#include "backends/fusion/decompose_rules.h"
+
+namespace framefuse::fusion {
+
+class Formula {
+ public:
+  // In the type of `like`, or f32 for halves, and on its device.
+  Formula(ir::Graph* graph, NodeWriter* writer, const ir::Node& node, ir::ValueId like);
+
+  c10::ScalarType type() const { return type_; }
+  // Tensor argument a, in type().
+  ir::ValueId Tensor(std::size_t a);
+  // Constant number argument a.
+  double Number(std::size_t a) const { return node_.args[a].constant.toScalar().toDouble(); }
+
+  ir::ValueId Constant(double number);
+  ir::ValueId Compare(std::string_view op, ir::ValueId x, double number);  // lt, le, gt, ge, eq, ne
+  ir::ValueId CompareWith(std::string_view op, ir::ValueId x, ir::ValueId y);
+  ir::ValueId Logical(std::string_view op, ir::ValueId x, ir::ValueId y);  // logical_and, logical_or
+  ir::ValueId Where(ir::ValueId condition, ir::ValueId x, ir::ValueId y);
+  ir::ValueId Where(ir::ValueId condition, double x, ir::ValueId y) { return Where(condition, Constant(x), y); }
+  ir::ValueId Where(ir::ValueId condition, ir::ValueId x, double y) { return Where(condition, x, Constant(y)); }
+
+  ir::ValueId Add(ir::ValueId x, ir::ValueId y) { return w_.Binary("add", x, y); }
+  ir::ValueId Sub(ir::ValueId x, ir::ValueId y) { return w_.Binary("sub", x, y); }
+  ir::ValueId Mul(ir::ValueId x, ir::ValueId y) { return w_.Binary("mul", x, y); }
+  ir::ValueId Plus(ir::ValueId x, double number) { return number == 0 ? x : w_.WithNumber("add", x, number); }
+  ir::ValueId Times(ir::ValueId x, double number) { return number == 1 ? x : w_.WithNumber("mul", x, number); }
+  ir::ValueId Unary(std::string_view op, ir::ValueId x) { return w_.Unary(op, x); }
+
+  // The result is `of`, in the result's type.
+  void Is(ir::ValueId result, ir::ValueId of) { w_.Into(result).To(of, graph_.value(result).dtype); }
+
+ private:
+  // Of the shape that they are broadcast to.
+  ir::Value Over(std::initializer_list<ir::ValueId> operands, c10::ScalarType type) const;
+
+  ir::Graph& graph_;
+  NodeWriter& w_;
+  const ir::Node& node_;
+  c10::ScalarType type_;
+};
+
+}  // namespace framefuse::fusion
+
+#endif  // FRAMEFUSE_BACKENDS_FUSION_FORMULA_H_
