@@ -50,6 +50,10 @@ class Driver final : public Capture::StopListener {
       closed_.reset();
       close_status_ = absl::OkStatus();
       Found found = Once(stop, /*scan=*/false);
+      if (found.needs_frames) {
+        all_frames_ = true;
+        continue;
+      }
       if (found.done) break;
       if (found.broke) {
         reason_ = found.broke->reason;
@@ -102,6 +106,7 @@ class Driver final : public Capture::StopListener {
   struct Found {
     bool done = false;
     bool mismatch = false;
+    bool needs_frames = false;
     std::optional<BreakRecord> broke;
     std::optional<CapturePosition> last_rebuildable;
   };
@@ -111,6 +116,8 @@ class Driver final : public Capture::StopListener {
     CaptureOptions options;
     options.fx = static_cast<bool>(settings_.fx_backend);
     if (!stop) options.break_at = config().break_at;
+    // A forced break is wanted before every instruction there is.
+    options.all_frames = all_frames_ || config().break_at >= 0;
     Quiet quiet;
     Capture capture(thread_, frame_, options);
     capture.set_stop_listener(this);
@@ -134,6 +141,8 @@ class Driver final : public Capture::StopListener {
         found.done = true;
         break;
       case Outcome::kUnwound:
+        found.needs_frames = capture.needs_frames();
+        if (found.needs_frames) break;
         AfterUnwinding(capture, &found);
         break;
       default:
@@ -300,6 +309,7 @@ class Driver final : public Capture::StopListener {
   const TorchState start_ = TorchState::Current();
   const Ref handled_ = frame_ops::HandledException(thread_);
   AttemptResult result_;
+  bool all_frames_ = false;
   std::optional<GraphBreakReason> reason_;
   std::unique_ptr<Closed> closed_;
   absl::Status close_status_;

@@ -249,6 +249,34 @@ bool LooksInThreeDicts(PyCodeObject* code) {
   return texts == "_parameters_buffers_modules'' object has no attribute '";
 }
 
+// Of nn.Module's calls, by the names that their code mentions first, in order.
+bool MentionsFirst(PyCodeObject* code, std::initializer_list<const char*> names) {
+  Py_ssize_t i = 0;
+  for (const char* name : names) {
+    if (i >= PyTuple_GET_SIZE(code->co_names)) return false;
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i++), name) != 0) return false;
+  }
+  return code->co_argcount == 1 && code->co_kwonlyargcount == 0 && (code->co_flags & CO_VARARGS) != 0 &&
+         (code->co_flags & CO_VARKEYWORDS) != 0;
+}
+
+// What is done instead of a function's instructions follows the code that torch has had so far.
+bool IsAsKnown(KnownFunction which, PyCodeObject* code) {
+  switch (which) {
+    case KnownFunction::kModuleGetAttr:
+      return LooksInThreeDicts(code);
+    case KnownFunction::kModuleCall:
+      return PyTuple_GET_SIZE(code->co_names) == 2 && MentionsFirst(code, {"_compiled_call_impl", "_call_impl"});
+    case KnownFunction::kModuleCallImpl:
+      return MentionsFirst(code, {"torch", "_C", "_get_tracing_state", "_slow_forward", "forward", "_backward_hooks",
+                                  "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks",
+                                  "_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks",
+                                  "_global_forward_pre_hooks", "set"});
+    default:
+      return true;
+  }
+}
+
 }  // namespace
 
 KnownFunction FindKnownFunction(BorrowedRef function) {
@@ -256,8 +284,7 @@ KnownFunction FindKnownFunction(BorrowedRef function) {
     auto* table = new absl::flat_hash_map<PyObject*, KnownFunction>();
     const auto add = [&](const char* path, KnownFunction which) {
       PyCodeObject* code = CodeAt(path);
-      const bool known = code != nullptr && (which != KnownFunction::kModuleGetAttr || LooksInThreeDicts(code));
-      if (known) table->emplace(Py_NewRef(reinterpret_cast<PyObject*>(code)), which);
+      if (code != nullptr && IsAsKnown(which, code)) table->emplace(Py_NewRef(reinterpret_cast<PyObject*>(code)), which);
     };
 #define FF_KNOWN(path, which) add(path, KnownFunction::which);
 #include "symbolic/capture/call_rules.def"

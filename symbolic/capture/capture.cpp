@@ -273,8 +273,16 @@ GraphBreakReason Capture::ReasonHere(GraphBreakKind kind, std::string_view conte
   return reason;
 }
 
+void Capture::NeedFrames() {
+  needs_frames_ = true;
+  control.unwinding = true;
+  PyErr_Clear();
+  SetUnwindError();
+}
+
 Value Capture::Break(GraphBreakKind kind, std::string_view context) {
   if (control.unwinding) return Value();
+  needs_frames_ = calls_without_frames_ > 0;
   control.unwinding = true;
   BreakRecord record;
   // Frames entered from C cannot be resumed: the break is the outermost C call's (soundness rule 4).

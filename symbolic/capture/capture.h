@@ -47,6 +47,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   const std::optional<BreakRecord>& break_record() const { return break_; }
   // Where torch raised an error that nothing in the frame handles and that a real tensor may not get.
   const std::optional<GraphBreakReason>& unconfirmed_error() const { return unconfirmed_error_; }
+  // The attempt is to be made anew with all frames: something may have seen that those of modules' calls are missing.
+  bool needs_frames() const { return needs_frames_; }
   int last_root_instruction() const { return last_root_instruction_; }
   bool evaluated() const { return evaluated_; }  // false: broke before the first instruction
   bool stopped() const { return stopped_; }
@@ -177,6 +179,13 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
                  Completion completion);
   Value CallFunction(Activation& act, ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames,
                      Completion completion, Ref pending = nullptr);
+  // ---- torch.nn.Module.__call__ (capture_module_calls.cpp)
+  std::optional<Value> CallModule(Activation& act, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                                  Completion completion);
+  BorrowedRef OnlyInType(Tracked& instance, BorrowedRef name);
+  bool HasNoHooks(Activation& act, ValueView module, BorrowedRef call_impl);
+  bool HasNoHooksForAll(Activation& act, BorrowedRef globals);
+  void NeedFrames();
   Value CallType(Activation& act, ValueView type, absl::Span<const ValueView> args, BorrowedRef kwnames,
                  Completion completion);
   Value NewByBuiltin(PyTypeObject* type, absl::Span<const ValueView> args, BorrowedRef kwnames);
@@ -447,6 +456,9 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
     SourceId source;
     PyObject* original;  // held by the program for the whole attempt, which changes nothing
   };
+  std::vector<const Tracked*> hooks_for_all_;  // torch's dicts of hooks of all modules, once looked at and empty
+  int calls_without_frames_ = 0;               // of modules, under way
+  bool needs_frames_ = false;
   std::vector<TestedDict> tested_dicts_;  // found empty, and not tracked then
   bool in_backward_ = false;              // the backward functions run, for the graph's backward phase
   struct FreshDict {

@@ -135,6 +135,10 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
     }
     PyErr_Clear();
   }
+  if (known == KnownFunction::kModuleCall) {
+    if (std::optional<Value> result = CallModule(act, args, kwnames, completion)) return *std::move(result);
+    if (control.unwinding) return Value();
+  }
   if (history_from_outside_ && known == KnownFunction::kGrad) {
     // The engine runs only what leads to the inputs asked for; one before the frame would look unused.
     return Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");

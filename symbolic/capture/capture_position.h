@@ -29,6 +29,7 @@ struct BreakRecord {
 
 struct CaptureOptions {
   bool fx = false;             // keep the torch-level calls for an FX backend
+  bool all_frames = false;     // evaluate torch's frames between a module's call and its forward() in any case
   std::int64_t break_at = -1;  // testing: force a break before this instruction of the attempt, counted from 0
 };
 

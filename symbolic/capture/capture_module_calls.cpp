@@ -1,0 +1,104 @@
+// torch.nn.Module.__call__: torch's two functions between a module's call and its forward() look for hooks, and mostly
+// find none. Capture looks where they do, with the guards that their instructions would leave, and calls forward()
+// itself. Whatever could see that their frames are missing, a break or an exception in forward(), has the attempt made
+// anew with all frames.
+
+#include "symbolic/capture/call_arguments.h"
+#include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/descriptors.h"
+
+namespace framefuse {
+namespace {
+
+struct Names {
+  static Ref Of(const char* text) { return Ref::Steal(PyUnicode_InternFromString(text)); }
+  Ref getattribute = Of("__getattribute__"), compiled_call_impl = Of("_compiled_call_impl"),
+      call_impl = Of("_call_impl"), forward = Of("forward"), torch = Of("torch"), c = Of("_C"),
+      get_tracing_state = Of("_get_tracing_state");
+  Ref hooks[4] = {Of("_backward_hooks"), Of("_backward_pre_hooks"), Of("_forward_hooks"), Of("_forward_pre_hooks")};
+  Ref hooks_for_all[4] = {Of("_global_backward_pre_hooks"), Of("_global_backward_hooks"), Of("_global_forward_hooks"),
+                          Of("_global_forward_pre_hooks")};
+};
+const Names& N() {
+  static const auto* names = new Names();
+  return *names;
+}
+
+}  // namespace
+
+// What the class has under a name that the instance has nothing of its own under; null: absent, or the instance has.
+BorrowedRef Capture::OnlyInType(Tracked& instance, BorrowedRef name) {
+  const BorrowedRef found = LookupInType(instance.original.type(), name);
+  if (!found) return BorrowedRef();
+  const Value own = RawInstanceGet(instance, name);
+  return own || control.unwinding || PyErr_Occurred() ? BorrowedRef() : found;
+}
+
+bool Capture::HasNoHooksForAll(Activation& act, BorrowedRef globals) {
+  if (!global_writes_.empty()) return false;
+  if (!hooks_for_all_.empty()) {
+    for (const Tracked* dict : hooks_for_all_) {
+      if (dict->mutated()) return false;
+    }
+    return true;
+  }
+  const SourceId source = ConstantSource(globals);
+  const auto global = [&](BorrowedRef name) {
+    PyObject* found = PyDict_GetItemWithError(globals, name);
+    return found != nullptr ? Adopt(found, sources_.Item(source, name)) : Value();
+  };
+  const Value torch = global(N().torch);
+  if (!torch || !PyModule_CheckExact(torch.object.get())) return false;
+  const Value c = ModuleGetAttr(act, torch, N().c);
+  if (!c || !PyModule_Check(c.object.get())) return false;
+  const Value get_tracing_state = ModuleGetAttr(act, c, N().get_tracing_state);
+  if (!get_tracing_state) return false;
+  const Value tracing = CallWith(act, get_tracing_state, {}, nullptr, Completion::kCallback);
+  if (!tracing || tracing.object.get() != Py_None) return false;
+  std::vector<const Tracked*> dicts;
+  for (const Ref& name : N().hooks_for_all) {
+    const Value dict = global(name);
+    Tracked* t = dict ? tracked_.Find(dict.object) : nullptr;
+    if (t == nullptr || t->kind != TrackedKind::kDict || t->mutated() || TrackedLength(*t) != 0) return false;
+    dicts.push_back(t);
+  }
+  hooks_for_all_ = std::move(dicts);
+  return true;
+}
+
+bool Capture::HasNoHooks(Activation& act, ValueView module, BorrowedRef call_impl) {
+  for (const Ref& name : N().hooks) {
+    if (TruthOfAttr(act, module, name) != std::optional<bool>(false)) return false;
+  }
+  return HasNoHooksForAll(act, PyFunction_GET_GLOBALS(call_impl.get()));
+}
+
+// Nothing: the functions themselves must say, unless the attempt unwinds.
+std::optional<Value> Capture::CallModule(Activation& act, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                                         Completion completion) {
+  if (options_.all_frames || in_backward_ || PositionalCount(args, kwnames) == 0) return std::nullopt;
+  Tracked* module = tracked_.Find(args[0].object);
+  if (module == nullptr || module->kind != TrackedKind::kInstance) return std::nullopt;
+  PyTypeObject* type = module->original.type();
+  if (IsPythonFunction(LookupInType(type, N().getattribute))) return std::nullopt;
+  if (OnlyInType(*module, N().compiled_call_impl).get() != Py_None) return std::nullopt;
+  const BorrowedRef call_impl = OnlyInType(*module, N().call_impl);
+  if (FindKnownFunction(call_impl) != KnownFunction::kModuleCallImpl) return std::nullopt;
+  if (!HasNoHooks(act, args[0], call_impl)) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  const BorrowedRef forward = OnlyInType(*module, N().forward);
+  if (!IsPythonFunction(forward)) return std::nullopt;
+  const SourceId made = ConstantSource(reinterpret_cast<PyObject*>(type));
+  const Value function = Adopt(forward, sources_.Intern(SourceKind::kTypeAttr, made, 0, N().forward));
+  if (!function) return std::nullopt;
+  ++calls_without_frames_;
+  Value result = CallFunction(act, function, args, kwnames, completion);
+  --calls_without_frames_;
+  if (!result && !control.unwinding) NeedFrames();
+  return result;
+}
+
+}  // namespace framefuse
