@@ -109,7 +109,7 @@ absl::Status Initialize(PythonErrors errors) {
 
 bool CompileOptions::Equal(const CompileOptions& other) const { return OwnerKey(*this) == OwnerKey(other); }
 
-Ref MakeCompiledFunction(BorrowedRef callable, CompileOptions options) {
+Ref MakeCompiledFunction(BorrowedRef callable, const CompileOptions& options) {
   return NewCompiledFunction(callable, std::make_unique<CompiledTarget>(callable, options));
 }
 

@@ -50,7 +50,7 @@ struct CompileOptions {
 // callable). It binds as a method does (__get__), has a __dict__, is weakly referenceable, and forwards __name__,
 // __qualname__,
 // __doc__, __module__, __signature__ …; __wrapped__ is `callable`.
-Ref MakeCompiledFunction(BorrowedRef callable, CompileOptions options);
+Ref MakeCompiledFunction(BorrowedRef callable, const CompileOptions& options);
 bool IsCompiledFunction(BorrowedRef object);
 
 // A callable that runs `callable` without capture: in captured code a call of it is a graph break. With `recursive`

@@ -86,7 +86,8 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
   Activation act;
   act.frame = copy;
   act.completion = Completion::kRoot;
-  act.sources.assign(static_cast<std::size_t>(frame_ops::SlotCount(code) + code->co_stacksize), kNoSource);
+  act.sources.assign(
+      static_cast<std::size_t>(frame_ops::SlotCount(code)) + static_cast<std::size_t>(code->co_stacksize), kNoSource);
   act.stack_depth = frame_ops::StackDepth(copy);
   PyObject** slots = frame_ops::Slots(copy);
   const int live = frame_ops::SlotCount(code) + act.stack_depth;
@@ -153,7 +154,8 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
     act.completion = Completion::kCallback;
   }
   act.pending_result = call.pending;
-  act.sources.assign(static_cast<std::size_t>(frame_ops::SlotCount(code) + code->co_stacksize), kNoSource);
+  act.sources.assign(
+      static_cast<std::size_t>(frame_ops::SlotCount(code)) + static_cast<std::size_t>(code->co_stacksize), kNoSource);
   act.stack_depth = frame_ops::StackDepth(frame);
   if (frame_ops::IsStarting(frame)) PrepareFrameSlots(act, call);
   if (starting_generator) return frame_ops::EvalDefault(thread, frame, throw_flag);
@@ -168,7 +170,8 @@ PyObject* Capture::ThrowIntoGenerator(frame_ops::Frame* frame) {
   act.frame = frame;
   act.parent = top_;
   act.completion = Completion::kCallback;
-  act.sources.assign(static_cast<std::size_t>(frame_ops::SlotCount(code) + code->co_stacksize), kNoSource);
+  act.sources.assign(
+      static_cast<std::size_t>(frame_ops::SlotCount(code)) + static_cast<std::size_t>(code->co_stacksize), kNoSource);
   act.stack_depth = frame_ops::StackDepth(frame);
   if (!control.unwinding) return EvaluateFrame(act, StartAt::kThrow);
   frame_ops::FinishHookedFrame(thread_, frame);

@@ -228,7 +228,8 @@ FrameRunner::Step FrameRunner::StepNatively(PyThreadState* thread, frame_ops::Fr
   Activation act;
   act.frame = frame;
   PyCodeObject* code = frame_ops::Code(frame);
-  act.sources.assign(static_cast<std::size_t>(frame_ops::SlotCount(code) + code->co_stacksize), kNoSource);
+  act.sources.assign(
+      static_cast<std::size_t>(frame_ops::SlotCount(code)) + static_cast<std::size_t>(code->co_stacksize), kNoSource);
   RunResult run = Evaluate(thread, act, protocols, start);
   switch (run.outcome) {
     case Outcome::kPaused:
