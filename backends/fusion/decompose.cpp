@@ -116,8 +116,7 @@ bool HasFewLongRows(const Graph& g, ValueId x, const Dim& length) {
   return row > (1 << 16) && points / row < 16;
 }
 
-// self, dim, keepdim. A largest element that is infinite is not taken off: all of -inf are 0 then, whose logarithm is
-// -inf.
+// self, dim, keepdim. Where the largest element is infinite it is the result, and what was computed is NaN.
 bool LogSumExp(Graph& g, const Node& n, NodeWriter w) {
   const ValueId x = n.args[0].value, out = n.outputs[0];
   const ir::Value in = g.value(x), result = g.value(out);
@@ -131,10 +130,11 @@ bool LogSumExp(Graph& g, const Node& n, NodeWriter w) {
   flags.dtype = c10::ScalarType::Bool;
   const Arg infinity = Arg::Constant(std::numeric_limits<double>::infinity());
   const ValueId infinite = w.Call("aten.eq.Scalar", {Arg::OfValue(w.Unary("abs", largest)), infinity}, flags);
-  const ValueId base = w.Call("aten.masked_fill.Scalar",
-                              {Arg::OfValue(largest), Arg::OfValue(infinite), Arg::Constant(0.0)}, g.value(largest));
-  const ValueId sum = w.Reduce("sum", w.Unary("exp", w.Binary("sub", wide, base)), dims, true);
-  const ValueId y = w.Binary("add", w.Unary("log", sum), base);
+  const ValueId sum = w.Reduce("sum", w.Unary("exp", w.Binary("sub", wide, largest)), dims, true);
+  const ValueId y = w.Call(
+      "aten.where.self",
+      {Arg::OfValue(infinite), Arg::OfValue(largest), Arg::OfValue(w.Binary("add", w.Unary("log", sum), largest))},
+      ir::Value(g.value(largest)));
   InShape(g, w, out, y);
   return true;
 }

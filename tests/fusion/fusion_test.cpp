@@ -206,8 +206,8 @@ input %1: f32[70, 33] argument
 output %2 user
 output %3 user
 )",
-             {"row: _to_copy, amax, abs, eq, masked_fill, sub, exp, sum, log, add, _to_copy", "aten.view",
-              "column: amax, abs, eq, masked_fill", "column: sub, exp, sum, log, add, _to_copy"}},
+             {"row: _to_copy, amax, abs, eq, sub, exp, sum, log, add, where, _to_copy", "aten.view",
+              "column: amax, abs, eq", "column: sub, exp, sum, log, add, where, _to_copy"}},
         Case{"a_cycle_by_way_of_another_group",  // the sine's group would wait for itself if the last sum were in it
              R"(graph "g" functional
 input %0: f32[32, 32] argument
