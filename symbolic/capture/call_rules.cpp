@@ -268,10 +268,10 @@ bool IsAsKnown(KnownFunction which, PyCodeObject* code) {
     case KnownFunction::kModuleCall:
       return PyTuple_GET_SIZE(code->co_names) == 2 && MentionsFirst(code, {"_compiled_call_impl", "_call_impl"});
     case KnownFunction::kModuleCallImpl:
-      return MentionsFirst(code, {"torch", "_C", "_get_tracing_state", "_slow_forward", "forward", "_backward_hooks",
-                                  "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks",
-                                  "_global_backward_pre_hooks", "_global_backward_hooks", "_global_forward_hooks",
-                                  "_global_forward_pre_hooks", "set"});
+      return MentionsFirst(code,
+                           {"torch", "_C", "_get_tracing_state", "_slow_forward", "forward", "_backward_hooks",
+                            "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks", "_global_backward_pre_hooks",
+                            "_global_backward_hooks", "_global_forward_hooks", "_global_forward_pre_hooks", "set"});
     default:
       return true;
   }
@@ -284,7 +284,8 @@ KnownFunction FindKnownFunction(BorrowedRef function) {
     auto* table = new absl::flat_hash_map<PyObject*, KnownFunction>();
     const auto add = [&](const char* path, KnownFunction which) {
       PyCodeObject* code = CodeAt(path);
-      if (code != nullptr && IsAsKnown(which, code)) table->emplace(Py_NewRef(reinterpret_cast<PyObject*>(code)), which);
+      if (code != nullptr && IsAsKnown(which, code))
+        table->emplace(Py_NewRef(reinterpret_cast<PyObject*>(code)), which);
     };
 #define FF_KNOWN(path, which) add(path, KnownFunction::which);
 #include "symbolic/capture/call_rules.def"

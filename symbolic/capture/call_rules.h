@@ -90,8 +90,8 @@ bool IsDispatcherFunction(BorrowedRef builtin);
 bool IsTorchLeafFunction(BorrowedRef function);
 enum class KnownFunction : std::uint8_t {
   kNone,
-  kGrad,           // torch.autograd.grad
-  kModuleGetAttr,  // torch.nn.Module.__getattr__, if it looks in _parameters, _buffers and _modules, and nowhere else
+  kGrad,            // torch.autograd.grad
+  kModuleGetAttr,   // torch.nn.Module.__getattr__, if it looks in _parameters, _buffers and _modules, and nowhere else
   kModuleCall,      // torch.nn.Module.__call__, if it does no more than call _call_impl
   kModuleCallImpl,  // torch.nn.Module._call_impl, if what comes before forward() is the known search for hooks
   kHiddenFromDynamo,  // what torch._compile._disable_dynamo makes of a function, its __wrapped__
