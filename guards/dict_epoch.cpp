@@ -1,6 +1,7 @@
 #include "guards/dict_epoch.h"
 
 #include "absl/container/flat_hash_map.h"
+#include "common/check.h"
 #include "frame_eval/ref.h"
 #include "frame_eval/versions/dict_reads.h"
 #include "frame_eval/versions/dict_watch.h"
@@ -38,7 +39,7 @@ class Probe {
 };
 
 // Changes told by CPython. A dict that is written time and again, as a module's globals may be in a loop, would move
-// the epoch for all programs: after a few changes it is watched no more.
+// the epoch for all programs: after a few changes only its end does.
 class Watched {
  public:
   static Watched& Get() {
@@ -50,10 +51,9 @@ class Watched {
 
   bool Keep(PyObject* dict) {
     if (changes_.size() >= kMostKnown) Forget();
+    FF_CHECK(frame_ops::WatchDict(dict));
     const auto known = changes_.find(dict);
-    if (known == changes_.end() || known->second < kOften) return frame_ops::WatchDict(dict);
-    frame_ops::UnwatchDict(dict);
-    return false;
+    return known == changes_.end() || known->second < kOften;
   }
 
  private:
@@ -65,26 +65,31 @@ class Watched {
   // What changes often says nothing from then on. Programs that relied on it check all, at the last time it did.
   void Change(PyObject* dict, bool ends) {
     if (ends) {
+      if (dict == restless_) restless_ = nullptr;
       changes_.erase(dict);
       ++epoch_;
       return;
     }
+    if (dict == restless_) return;
     int& changes = changes_[dict];
-    if (changes < kOften) {
-      ++changes;
-      ++epoch_;
+    if (changes >= kOften) {
+      restless_ = dict;
+      return;
     }
+    ++changes;
+    ++epoch_;
   }
 
-  // Dicts that are watched no more ended unseen: others may stand at their addresses.
   void Forget() {
     changes_.clear();
+    restless_ = nullptr;
     ++epoch_;
   }
 
   const bool running_;
   std::uint64_t epoch_ = 1;
   absl::flat_hash_map<PyObject*, int> changes_;  // compared, never read through
+  PyObject* restless_ = nullptr;                 // the last that changed of those that do so often
 };
 
 }  // namespace

@@ -18,8 +18,8 @@ std::uint64_t DictEpoch();
 // False: every dict is followed.
 bool EpochFollowsKeptDicts();
 
-// The epoch moves when the dict changes, from now on. False: it does not, for this dict changes too often or cannot be
-// watched; its own version tag tells.
+// From now on the epoch moves when the dict ends, and when it changes. False: not when it changes, for that is too
+// often; its own version tag tells.
 bool KeepInEpoch(PyObject* dict);
 
 }  // namespace framefuse

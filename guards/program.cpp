@@ -53,6 +53,7 @@ struct CompiledProgram::Run {
   template <bool kQuick>
   Result Versioned(std::int32_t block, std::uint64_t tag);
   Result Restless(std::int32_t block, PyObject* dict);
+  bool RestlessItemsHold();
   bool Overlap();
   bool Relation(const Step& step, PyObject* object);
 };
@@ -101,6 +102,15 @@ CompiledProgram::Result CompiledProgram::Run::InstanceBlock(const Step& step, Py
   return Versioned<kQuick>(step.index, dict != nullptr ? frame_ops::InlineDictVersion(dict) : 0);
 }
 
+// Before `quick`, which leaves out blocks of dicts. Their containers are as they were unless a check here says no more.
+bool CompiledProgram::Run::RestlessItemsHold() {
+  for (std::int32_t block : memory.restless_items) {
+    PyObject* const dict = memory.dicts[static_cast<std::size_t>(block)];
+    if (Versioned<true>(block, frame_ops::InlineDictVersion(dict)) != Result::kHolds) return false;
+  }
+  return true;
+}
+
 // In `quick`, for a dict that is not the one whose changes the epoch follows.
 CompiledProgram::Result CompiledProgram::Run::Restless(std::int32_t block, PyObject* dict) {
   if (memory.restless[static_cast<std::size_t>(block)] != dict) return Result::kStale;
@@ -127,7 +137,7 @@ template <bool kQuick>
 CompiledProgram::Result CompiledProgram::Run::ItemsBlock(const Step& step, PyObject* object) {
   const bool is_dict = PyDict_Check(object);
   PyObject*& remembered = memory.dicts[static_cast<std::size_t>(step.index)];
-  if (kQuick && is_dict) return object == remembered ? Result::kHolds : Restless(step.index, object);
+  if (kQuick && is_dict) return object == remembered ? Result::kHolds : Result::kStale;
   remembered = object;
   return Versioned<kQuick>(step.index, is_dict ? frame_ops::InlineDictVersion(object) : 0);
 }
@@ -214,7 +224,14 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
 }
 
 CompiledProgram::CompiledProgram(std::unique_ptr<ProgramImage> image)
-    : image_(std::move(image)), use_quick_(SavedBlocks(*image_) >= kMinSavedBlocks), overlap_(image_->overlap) {}
+    : image_(std::move(image)),
+      use_quick_(SavedBlocks(*image_) >= kMinSavedBlocks),
+      of_items_(image_->blocks.size(), false),
+      overlap_(image_->overlap) {
+  for (const Step& step : image_->full) {
+    if (step.op == StepOp::kItemsBlock) of_items_[static_cast<std::size_t>(step.index)] = true;
+  }
+}
 
 PyObject* CompiledProgram::ReadAnchor(const FrameView& frame) const {
   PyObject* object = nullptr;
@@ -251,11 +268,17 @@ CompiledProgram::Memory& CompiledProgram::SelectMemory(PyObject* anchor) const {
 }
 
 // After a success: the epoch follows the dicts that were looked at.
-void CompiledProgram::KeepDicts(Memory& memory) {
+void CompiledProgram::KeepDicts(Memory& memory) const {
+  memory.restless_items.clear();
   for (std::size_t block = 0; block < memory.restless.size(); ++block) {
+    memory.restless[block] = nullptr;
     PyObject*& dict = memory.dicts[block];
-    const bool restless = dict != nullptr && PyDict_Check(dict) && !KeepInEpoch(dict);
-    memory.restless[block] = restless ? std::exchange(dict, nullptr) : nullptr;
+    if (dict == nullptr || !PyDict_Check(dict) || KeepInEpoch(dict)) continue;
+    if (of_items_[block]) {
+      memory.restless_items.push_back(static_cast<std::int32_t>(block));
+    } else {
+      memory.restless[block] = std::exchange(dict, nullptr);
+    }
   }
 }
 
@@ -270,7 +293,7 @@ bool CompiledProgram::Check(const FrameView& frame, ResolvedSources* resolved) c
   resolved->objects = memory.objects.data();
   Run run{*image_, memory, frame, &resolved->owned, *this};
   const std::uint64_t epoch = use_quick_ ? DictEpoch() : 0;
-  if (epoch != 0 && epoch == memory.epoch) {
+  if (epoch != 0 && epoch == memory.epoch && run.RestlessItemsHold()) {
     const std::vector<Step>& quick = image_->quick;
     const Result result = run.Steps<true, true>(quick.data(), quick.data() + quick.size() - kLookAhead);
     if (result != Result::kStale) return result == Result::kHolds;

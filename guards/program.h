@@ -113,17 +113,20 @@ class CompiledProgram : public GuardProgram {
     std::vector<PyObject*> objects;
     std::vector<std::uint64_t> tags;  // by block
     std::vector<PyObject*> dicts;     // by block: the dict, to compare and to prefetch; never read through
-    std::vector<PyObject*> restless;  // by block: the dict, instead, that the epoch does not follow
-    std::vector<TensorHint> hints;    // by index into ProgramImage::tensors
+    // Dicts whose changes the epoch does not follow; they live while it stays.
+    std::vector<PyObject*> restless;           // of an instance, by block, instead of the one in `dicts`
+    std::vector<std::int32_t> restless_items;  // blocks of dicts that are themselves looked into
+    std::vector<TensorHint> hints;             // by index into ProgramImage::tensors
   };
   struct Run;
 
   Memory& SelectMemory(PyObject* anchor) const;
-  static void KeepDicts(Memory& memory);
+  void KeepDicts(Memory& memory) const;
   PyObject* ReadAnchor(const FrameView& frame) const;
 
   std::unique_ptr<ProgramImage> image_;
   bool use_quick_;
+  std::vector<bool> of_items_;  // by block: its container is a dict or the like, not an instance
   mutable std::vector<std::unique_ptr<Memory>> memories_;  // most recently used first
   mutable OverlapChecker overlap_;
   mutable std::vector<MemoryRange> ranges_;

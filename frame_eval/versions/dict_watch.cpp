@@ -29,15 +29,10 @@ bool WatchDict(PyObject* dict) {
   return false;
 }
 
-void UnwatchDict(PyObject* dict) {
-  if (PyDict_Unwatch(watcher, dict) != 0) PyErr_Clear();
-}
-
 #else
 
 bool StartDictWatcher(DictChange) { return false; }
 bool WatchDict(PyObject*) { return false; }
-void UnwatchDict(PyObject*) {}
 
 #endif
 

@@ -1,7 +1,6 @@
 // dict_watch: to be told when certain dicts change, where CPython offers that (3.12).
-// Invariant: between WatchDict and UnwatchDict every change of the dict's keys or values, and its end, is told before
-// it happens. The function runs under the GIL inside the change: it must call nothing of Python's. One watcher a
-// process.
+// Invariant: from WatchDict on every change of the dict's keys or values, and its end, is told before it happens. The
+// function runs under the GIL inside the change: it must call nothing of Python's. One watcher a process.
 #ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_DICT_WATCH_H_
 #define FRAMEFUSE_FRAME_EVAL_VERSIONS_DICT_WATCH_H_
 
@@ -13,7 +12,6 @@ using DictChange = void (*)(PyObject* dict, bool ends);
 
 bool StartDictWatcher(DictChange tell);  // false: this Python has none, or others took them all
 bool WatchDict(PyObject* dict);          // false: it cannot be watched
-void UnwatchDict(PyObject* dict);
 
 }  // namespace framefuse::frame_ops
 

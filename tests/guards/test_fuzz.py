@@ -290,6 +290,19 @@ def clean_classes():
             del cls.shared
 
 
+def agitate(pool, program, function, slots):
+    """Changes dicts often and leaves them as they were: what changes often is followed in another way."""
+    for obj in pool:
+        table = obj if isinstance(obj, dict) else getattr(obj, "__dict__", None)
+        if isinstance(obj, types.FunctionType) or not isinstance(table, dict):
+            continue
+        for _ in range(6):
+            table["agitated"] = 1
+            program.check(function, slots)
+            del table["agitated"]
+            program.check(function, slots)
+
+
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_fuzz(seed):
     rng = random.Random(seed)
@@ -297,6 +310,9 @@ def test_fuzz(seed):
     root = make(rng, 4, pool)
     while not pool:
         root = make(rng, 4, pool)
+    if rng.random() < 0.3:  # enough for blocks to be left out
+        root = [root, *(make(rng, 4, pool) for _ in range(12))]
+        pool.append(root)
     second = make(rng, 3, pool)
 
     def function(x, y):
@@ -314,6 +330,8 @@ def test_fuzz(seed):
     (g.same_as if root is second else g.distinct_from)(x, y)
     program = g.build()
     assert program.check(function, tuple(slots))[0], program.explain(function, tuple(slots))
+    if rng.random() < 0.5:
+        agitate(pool, program, function, tuple(slots))
     history = []
     for step in range(60):
         before = list(slots)
