@@ -65,7 +65,9 @@ void CompiledBackward::Release(const Used& used, bool last) {
   std::lock_guard runs_lock(runs_->mutex);
   std::vector<int>& released = runs_->released_in;
   released.resize(plan_->graph().nodes.size(), BackwardRuns::kNever);
-  for (std::int32_t n : used.readers) released[At(n)] = autograd::get_current_graph_task_id();
+  const int pass = autograd::get_current_graph_task_id();
+  // Without a pass the node dies (torch asks it up to 2.12): nothing is used up for those that share the run.
+  for (std::int32_t n : pass >= 0 ? used.readers : std::vector<std::int32_t>()) released[At(n)] = pass;
   if (!last) return;
   for (std::size_t s = 0; s < saved_.size(); ++s) {
     const std::vector<std::int32_t>& readers = plan_->use().ReadersOf(s);

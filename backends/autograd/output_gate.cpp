@@ -49,6 +49,7 @@ std::string OutputGate::DecideCut() const {
 autograd::variable_list OutputGate::apply(autograd::variable_list&& gradients) {
   autograd::variable_list result(num_outputs());
   used_ = {{}, /*everything=*/false};
+  used_in_ = autograd::get_current_graph_task_id();
   if (!places_.empty() && gradients[0].defined()) {
     BackwardPlan::Key key{std::string(plan_->gradients().size(), '0'), std::string(plan_->tangents().size(), '0'),
                           DecideCut()};
@@ -70,7 +71,8 @@ autograd::variable_list OutputGate::apply(autograd::variable_list&& gradients) {
 }
 
 void OutputGate::release_variables() {
-  if (used_.readers.empty()) return;
+  // Up to torch 2.12 a node that dies is asked, too: what it used belongs to others.
+  if (used_.readers.empty() || used_in_ != autograd::get_current_graph_task_id()) return;
   Whole().Release(used_, /*last=*/!task_should_compute_output(0));
 }
 
