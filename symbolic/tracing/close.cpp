@@ -255,7 +255,9 @@ class Closing {
     std::vector<std::size_t> outputs;
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const ir::Output& o = graph_.outputs[i];
-      if (o.requires_grad && o.alias == ir::OutputAlias::kFresh) outputs.push_back(i);
+      if (!o.requires_grad || o.alias != ir::OutputAlias::kFresh) continue;
+      if (TensorOfOutput(i)->is_leaf()) return Fail(BreakKind::kHiddenState, "output", "a leaf is made here");
+      outputs.push_back(i);
     }
     std::vector<at::Tensor> targets;
     std::vector<int> target_inputs;

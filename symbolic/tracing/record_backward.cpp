@@ -31,7 +31,8 @@ bool WritesMemoryOfEarlier(const ir::Graph& graph, std::size_t node, std::size_t
 
 std::string RunPass(Recorder& recorder, const std::vector<at::Tensor>& outputs, std::vector<at::Tensor> targets,
                     BackwardPass* pass) {
-  if (outputs.size() > 1) targets.insert(targets.end(), outputs.begin(), outputs.end());
+  const bool among_outputs = outputs.size() > 1 && !targets.empty();
+  if (among_outputs) targets.insert(targets.end(), outputs.begin(), outputs.end());
   std::string error;
   recorder.phase = ir::Phase::kBackward;
   PyThreadState* thread = PyEval_SaveThread();  // the engine waits for threads that may want the GIL
@@ -42,7 +43,7 @@ std::string RunPass(Recorder& recorder, const std::vector<at::Tensor>& outputs, 
   }
   PyEval_RestoreThread(thread);
   recorder.phase = ir::Phase::kForward;
-  if (error.empty() && outputs.size() > 1) {
+  if (error.empty() && among_outputs) {
     const auto of_outputs = pass->gradients.end() - static_cast<std::ptrdiff_t>(outputs.size());
     pass->output_gradients.assign(of_outputs, pass->gradients.end());
     pass->gradients.erase(of_outputs, pass->gradients.end());

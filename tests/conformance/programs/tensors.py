@@ -253,6 +253,22 @@ def requires_grad_set_inside():
 
 
 @program
+def leaf_made_beside_a_gradient():
+    def f(x):
+        y = x.detach().clone()
+        y.requires_grad_(True)
+        z = (y * 2).sum()
+        return z, y, x * 3
+
+    def outer(x):
+        z, y, w = f(x)
+        z.backward()
+        return y.grad, y.is_leaf, w
+
+    return Case(outer, leaf(), forward_only=True)
+
+
+@program
 def requires_grad_set_on_argument():
     def f(x):
         x.requires_grad_()
