@@ -50,6 +50,7 @@ class Watched {
   std::uint64_t epoch() const { return epoch_; }
 
   bool Keep(PyObject* dict) {
+    if (!running_) return false;
     if (changes_.size() >= kMostKnown) Forget();
     FF_CHECK(frame_ops::WatchDict(dict));
     const auto known = changes_.find(dict);
