@@ -112,7 +112,7 @@ class CompiledProgram : public GuardProgram {
     std::uint64_t epoch = 0;     // DictEpoch of the last success; 0: none
     std::vector<PyObject*> objects;
     std::vector<std::uint64_t> tags;  // by block
-    std::vector<PyObject*> dicts;     // by block: the dict, to compare and to prefetch; never read through
+    std::vector<PyObject*> dicts;     // by block: the dict, to compare and to prefetch; read through only if restless
     // Dicts whose changes the epoch does not follow; they live while it stays.
     std::vector<PyObject*> restless;           // of an instance, by block, instead of the one in `dicts`
     std::vector<std::int32_t> restless_items;  // blocks of dicts that are themselves looked into

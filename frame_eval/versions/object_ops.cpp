@@ -56,10 +56,6 @@ bool HasInstanceAttrs(PyObject* object) {
   return (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) != 0 || type->tp_dictoffset != 0;
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-#pragma GCC diagnostic pop
-
 bool SharesKeys(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_values != nullptr; }
 
 std::uint32_t TypeVersion(PyTypeObject* type) {

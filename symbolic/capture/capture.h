@@ -457,6 +457,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
     PyObject* original;  // held by the program for the whole attempt, which changes nothing
   };
   std::vector<const Tracked*> hooks_for_all_;  // torch's dicts of hooks of all modules, once looked at and empty
+  PyObject* hooks_globals_ = nullptr;          // where they stand
   int calls_without_frames_ = 0;               // of modules, under way
   bool needs_frames_ = false;
   std::vector<TestedDict> tested_dicts_;  // found empty, and not tracked then

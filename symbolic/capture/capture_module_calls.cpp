@@ -37,7 +37,7 @@ BorrowedRef Capture::OnlyInType(Tracked& instance, BorrowedRef name) {
 
 bool Capture::HasNoHooksForAll(Activation& act, BorrowedRef globals) {
   if (!global_writes_.empty()) return false;
-  if (!hooks_for_all_.empty()) {
+  if (hooks_globals_ == globals.get()) {
     for (const Tracked* dict : hooks_for_all_) {
       if (dict->mutated()) return false;
     }
@@ -64,6 +64,7 @@ bool Capture::HasNoHooksForAll(Activation& act, BorrowedRef globals) {
     dicts.push_back(t);
   }
   hooks_for_all_ = std::move(dicts);
+  hooks_globals_ = globals;
   return true;
 }
 
