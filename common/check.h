@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -21,7 +22,9 @@ absl::Status Bug(const char* file, int line, const std::string& message);
 // Collects the streamed text; dies at the end of the full expression.
 class Fatal {
  public:
-  Fatal(const char* file, int line, const char* condition) : file_(file), line_(line) { text_ << condition << ' '; }
+  ABSL_ATTRIBUTE_COLD Fatal(const char* file, int line, const char* condition) : file_(file), line_(line) {
+    text_ << condition << ' ';
+  }
   [[noreturn]] ~Fatal() { Fail(file_, line_, text_.str()); }
   std::ostream& stream() { return text_; }
 
@@ -34,7 +37,7 @@ class Fatal {
 // Collects the streamed text; converts to the error that FF_RET_CHECK returns.
 class ReturnedBug {
  public:
-  ReturnedBug(const char* file, int line, const char* condition) : file_(file), line_(line) {
+  ABSL_ATTRIBUTE_COLD ReturnedBug(const char* file, int line, const char* condition) : file_(file), line_(line) {
     text_ << condition << ' ';
   }
   template <class T>

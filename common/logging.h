@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -51,13 +53,13 @@ using LogSink = std::function<void(LogArtifact artifact, std::string_view text)>
 // An empty sink restores stderr. Returns the sink before.
 LogSink SetLogSink(LogSink sink);
 // Emits whether or not the artifact is on; FF_LOG asks first.
-void WriteLog(LogArtifact artifact, std::string_view text);
+ABSL_ATTRIBUTE_COLD void WriteLog(LogArtifact artifact, std::string_view text);
 
 namespace log_internal {
 
 class Record {
  public:
-  explicit Record(LogArtifact artifact) : artifact_(artifact) {}
+  ABSL_ATTRIBUTE_COLD explicit Record(LogArtifact artifact) : artifact_(artifact) {}
   ~Record() { WriteLog(artifact_, text_.str()); }
   std::ostream& stream() { return text_; }
 
@@ -73,10 +75,10 @@ struct Voidify {
 }  // namespace log_internal
 }  // namespace framefuse
 
-#define FF_LOG(artifact)                                       \
-  !::framefuse::LogEnabled(::framefuse::LogArtifact::artifact) \
-      ? static_cast<void>(0)                                   \
-      : ::framefuse::log_internal::Voidify() &                 \
-            ::framefuse::log_internal::Record(::framefuse::LogArtifact::artifact).stream()
+#define FF_LOG(artifact)                                                          \
+  ABSL_PREDICT_TRUE(!::framefuse::LogEnabled(::framefuse::LogArtifact::artifact)) \
+  ? static_cast<void>(0)                                                          \
+  : ::framefuse::log_internal::Voidify() &                                        \
+          ::framefuse::log_internal::Record(::framefuse::LogArtifact::artifact).stream()
 
 #endif  // FRAMEFUSE_COMMON_LOGGING_H_

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -25,17 +26,17 @@ inline std::string MessageOf(const absl::Status& status) {
 #define FF_STATUS_CONCAT_INNER(a, b) a##b
 #define FF_STATUS_CONCAT(a, b) FF_STATUS_CONCAT_INNER(a, b)
 
-#define FF_RETURN_IF_ERROR(expression)                                            \
-  do {                                                                            \
-    if (absl::Status ff_status = (expression); !ff_status.ok()) return ff_status; \
+#define FF_RETURN_IF_ERROR(expression)                                                                \
+  do {                                                                                                \
+    if (absl::Status ff_status = (expression); ABSL_PREDICT_FALSE(!ff_status.ok())) return ff_status; \
   } while (false)
 
 // FF_ASSIGN_OR_RETURN(auto plan, backend->Compile(graph));
 #define FF_ASSIGN_OR_RETURN(target, expression) \
   FF_ASSIGN_OR_RETURN_IMPL(FF_STATUS_CONCAT(ff_status_or_, __LINE__), target, expression)
-#define FF_ASSIGN_OR_RETURN_IMPL(result, target, expression) \
-  auto result = (expression);                                \
-  if (!result.ok()) return result.status();                  \
+#define FF_ASSIGN_OR_RETURN_IMPL(result, target, expression)    \
+  auto result = (expression);                                   \
+  if (ABSL_PREDICT_FALSE(!result.ok())) return result.status(); \
   target = std::move(result).value()
 
 #endif  // FRAMEFUSE_COMMON_STATUS_H_

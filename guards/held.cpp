@@ -9,8 +9,10 @@ namespace {
 
 bool IsLocalName(PyObject* qualified_name) {
   static PyObject* const locals = PyUnicode_InternFromString("<locals>");
-  return qualified_name != nullptr &&
-         PyUnicode_Find(qualified_name, locals, 0, PyUnicode_GET_LENGTH(qualified_name), 1) >= 0;
+  if (qualified_name == nullptr) return false;
+  const Py_ssize_t length = PyUnicode_GET_LENGTH(qualified_name);
+  if (PyUnicode_FindChar(qualified_name, '<', 0, length, 1) < 0) return false;  // most names, and quickly seen
+  return PyUnicode_Find(qualified_name, locals, 0, length, 1) >= 0;
 }
 
 // Functions of modules and classes live as long as these.

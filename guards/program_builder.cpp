@@ -130,7 +130,7 @@ absl::Status ProgramBuilder::MakeReads() {
     if (absl::Status status = MakeRead(source, &image_->reads[i]); !status.ok()) return status;
     image_->sources[i] = source;
     // A key that is a user's object must not live as long as the entry: only its text does.
-    if (image_->reads[i].key != nullptr && image_->reads[i].key->key.weak()) {
+    if (image_->reads[i].key && image_->reads[i].key->key.weak()) {
       image_->sources[i].key = TextOf(source.key);
     }
     if (image_->reads[i].constant.weak()) image_->sources[i].key = TextOf(source.key);

@@ -253,7 +253,7 @@ absl::Status ReadKey(const Source& source, Read* read) {
     default:
       return absl::OkStatus();
   }
-  read->key = std::make_unique<DictKey>(source.key);
+  read->key.emplace(source.key);
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #define FRAMEFUSE_GUARDS_READ_H_
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -45,7 +46,7 @@ struct Read {
   bool integer_key = false;  // the key is an int (or a bool): may index a sequence
   Py_ssize_t offset = 0;     // kSlotAttr: where the member lies
   Held constant;             // kConstant: the object; kSlotAttr: the descriptor's class; kCachedResult: the key
-  std::unique_ptr<DictKey> key;
+  std::optional<DictKey> key;
 };
 
 // Into a new `read`.

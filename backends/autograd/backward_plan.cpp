@@ -94,7 +94,12 @@ absl::StatusOr<std::unique_ptr<BackwardPlan>> BackwardPlan::Create(Graph joint, 
 BackwardPlan::Key BackwardPlan::AllInputs() const {
   Key key{std::string(input_gradients(), '1'), std::string(tangents_.size(), '1'), ""};
   key.wanted.resize(gradients_.size(), '0');
+  for (std::size_t t = 0; t < tangents_.size(); ++t) key.defined[t] = IsOfView(t) ? '0' : '1';
   return key;
+}
+
+bool BackwardPlan::IsOfView(std::size_t tangent) const {
+  return ir::IsView(joint_.outputs[At(joint_.inputs[At(tangents_[tangent])].tangent_of)]);
 }
 
 absl::Status BackwardPlan::FindOutputGradients() {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "backends/autograd/leaf_order.h"
+#include "backends/autograd/own_memory.h"
 #include "backends/autograd/quiet_hooks.h"
 #include "backends/runtime/torch_error.h"
 #include "common/status.h"
@@ -30,15 +31,21 @@ CompiledBackward::CompiledBackward(std::shared_ptr<const BackwardPlan> plan, aut
                                    std::vector<std::int32_t> outputs, std::shared_ptr<BackwardRuns> runs)
     : Node(std::move(edges)), plan_(std::move(plan)), outputs_(std::move(outputs)), runs_(std::move(runs)) {}
 
-void CompiledBackward::Save(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs,
-                            std::size_t visible_outputs, absl::Span<const std::int64_t> symbols) {
+void CompiledBackward::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols) {
   symbols_.assign(symbols.begin(), symbols.end());
-  saved_.reserve(plan_->saved().size());
-  for (const SavedValue& s : plan_->saved()) {
-    if (s.is_input) {
-      saved_.emplace_back(inputs[At(s.index)], /*is_output=*/false);
-      continue;
-    }
+  saved_.resize(plan_->saved().size());
+  for (std::size_t i = 0; i < saved_.size(); ++i) {
+    const SavedValue& s = plan_->saved()[i];
+    if (s.is_input) saved_[i] = autograd::SavedVariable(inputs[At(s.index)], /*is_output=*/false);
+  }
+  inputs_.reserve(plan_->recompute_inputs().size());
+  for (std::int32_t i : plan_->recompute_inputs()) inputs_.emplace_back(inputs[At(i)], /*is_output=*/false);
+}
+
+void CompiledBackward::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs) {
+  for (std::size_t i = 0; i < saved_.size(); ++i) {
+    const SavedValue& s = plan_->saved()[i];
+    if (s.is_input) continue;
     const at::Tensor& t = outputs[At(s.index)];
     bool visible = At(s.index) < visible_outputs;
     if (!visible) {
@@ -51,13 +58,11 @@ void CompiledBackward::Save(absl::Span<const at::Tensor> inputs, absl::Span<cons
     }
     if (visible && t.requires_grad() && t.grad_fn().get() != this) {
       // A gate's, which leads here: its history is not asked for, and would make a cycle.
-      saved_.emplace_back(t.detach(), /*is_output=*/false);
+      saved_[i] = autograd::SavedVariable(t.detach(), /*is_output=*/false);
       continue;
     }
-    saved_.emplace_back(t, /*is_output=*/visible && t.requires_grad());
+    saved_[i] = autograd::SavedVariable(t, /*is_output=*/visible && t.requires_grad());
   }
-  inputs_.reserve(plan_->recompute_inputs().size());
-  for (std::int32_t i : plan_->recompute_inputs()) inputs_.emplace_back(inputs[At(i)], /*is_output=*/false);
 }
 
 void CompiledBackward::Release(const Used& used, bool last) {
@@ -129,11 +134,12 @@ void CompiledBackward::SilenceUnreached(const std::string& defined) const {
   }
 }
 
-std::string CompiledBackward::TakeCut() {
+// Left as it is: of several groups of outputs each has a node that asks.
+std::string CompiledBackward::CutOfPass() const {
   if (plan_->output_gradients().empty()) return "";
   std::lock_guard lock(runs_->mutex);
-  auto node = runs_->cut_in.extract(autograd::get_current_graph_task_id());
-  return node.empty() || node.mapped().find('1') == std::string::npos ? "" : std::move(node.mapped());
+  const auto it = runs_->cut_in.find(autograd::get_current_graph_task_id());
+  return it == runs_->cut_in.end() || it->second.find('1') == std::string::npos ? "" : it->second;
 }
 
 autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradients) {
@@ -147,9 +153,10 @@ autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradie
   }
   gradients.clear();
   SilenceUnreached(defined);
-  BackwardPlan::Key key{WantedGradients(defined), defined, TakeCut()};
+  BackwardPlan::Key key{WantedGradients(defined), defined, CutOfPass()};
   autograd::variable_list result = Gradients(std::move(tangents), key, &used_);
   result.resize(plan_->input_gradients());
+  if (!at::GradMode::is_enabled()) OwnMemoryOfLeaves(*this, result);
   if (AnyLeafHasHooks(*this)) {
     std::vector<std::int32_t> turns(result.size());
     for (std::size_t g = 0; g < turns.size(); ++g) turns[g] = plan_->TurnOf(g, defined);
@@ -163,7 +170,7 @@ autograd::variable_list CompiledBackward::Gradients(autograd::variable_list tang
   std::lock_guard lock(mutex_);
   *used = {{}, /*everything=*/false};
   if (key.wanted.find('1') == std::string::npos) return autograd::variable_list(plan_->gradients().size());
-  if (at::GradMode::is_enabled()) return RunDifferentiable(std::move(tangents), key, used);
+  if (at::GradMode::is_enabled()) return RunDifferentiable(std::move(tangents), key, used);  // a leaf copies then
   return RunVariant(std::move(tangents), key, used);
 }
 
@@ -187,13 +194,16 @@ autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tan
   used->readers = variant->readers;
   std::vector<at::Tensor> inputs;
   inputs.reserve(variant->inputs.size());
+  bool any_copied = false;
   for (std::int32_t i : variant->inputs) {
     std::size_t at = At(i);
     if (at < saved_.size()) {
       inputs.push_back(Unpack(saved_[at]));
     } else {
       std::size_t t = at - saved_.size();
+      const auto* given = tangents[t].unsafeGetTensorImpl();
       inputs.push_back(PrepareTangent(t, std::move(tangents[t])));
+      any_copied = any_copied || inputs.back().unsafeGetTensorImpl() != given;
     }
   }
   tangents.clear();
@@ -205,6 +215,8 @@ autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tan
   }
   autograd::variable_list result(plan_->gradients().size());
   for (std::size_t i = 0; i < outputs.size(); ++i) result[At(variant->gradients[i])] = std::move(outputs[i]);
+  inputs.clear();
+  if (any_copied) OwnMemory(result);
   return result;
 }
 

@@ -81,6 +81,8 @@ class BackwardPlan {
   const ir::Graph& graph() const { return graph_; }
   const std::vector<SavedValue>& saved() const { return saved_; }
   const std::vector<std::int32_t>& tangents() const { return tangents_; }
+  // Of a view: never defined, and only there for a pass to be cut at.
+  bool IsOfView(std::size_t tangent) const;
   // Joint outputs: gradients of inputs, then those of outputs.
   const std::vector<std::int32_t>& gradients() const { return gradients_; }
   const std::vector<OutputGradient>& output_gradients() const { return output_gradients_; }
@@ -148,10 +150,10 @@ class CompiledBackward final : public torch::autograd::Node {
   CompiledBackward(std::shared_ptr<const BackwardPlan> plan, torch::autograd::edge_list edges,
                    std::vector<std::int32_t> outputs, std::shared_ptr<BackwardRuns> runs);
 
-  // Called once by the forward: `inputs` of the joint graph without tangents, `outputs` of the forward graph with
-  // their history set; the first `visible_outputs` may be written by the user later.
-  void Save(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> outputs, std::size_t visible_outputs,
-            absl::Span<const std::int64_t> symbols);
+  // Called once by the forward: `inputs` of the joint graph without tangents, before any is written; then `outputs` of
+  // the forward graph with their history set, of which the first `visible_outputs` may be written by the user later.
+  void SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols);
+  void SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs);
 
   // One entry for each gradient of the plan; key.defined says which tangents are.
   torch::autograd::variable_list Gradients(torch::autograd::variable_list tangents, const BackwardPlan::Key& key,
@@ -175,7 +177,7 @@ class CompiledBackward final : public torch::autograd::Node {
   // Leaves that no defined gradient leads to: their hooks do not run in this pass.
   void SilenceUnreached(const std::string& defined) const;
   std::string WantedGradients(const std::string& defined) const;
-  std::string TakeCut();  // as the gates of this pass have decided
+  std::string CutOfPass() const;  // as the gates of this pass have decided
 
   std::shared_ptr<const BackwardPlan> plan_;
   std::vector<std::int32_t> outputs_;

@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "backends/autograd/compiled_backward.h"
 #include "backends/autograd/output_history.h"
 #include "backends/autograd/partition.h"
@@ -57,11 +59,11 @@ class CompiledPlan final : public Plan {
   absl::Status Compile(Graph graph) {
     Stopwatch watch(&explanation_.phases);
     FF_RETURN_IF_ERROR(ir::Verify(graph));
-    std::vector<ViewRecipe> recipes = MakeRecipes(graph);
+    std::vector<ViewPlan> views = PlanViews(graph);
     watch.Lap("verify");
     absl::StatusOr<bool> functional = Functionalize(graph);
     watch.Lap("functionalize");
-    PlanOutputs(graph, std::move(recipes));
+    PlanOutputs(graph, std::move(views));
     if (absl::IsUnimplemented(functional.status()) && !graph.has_backward())
       return CompileRecorded(std::move(graph), watch);
     FF_RETURN_IF_ERROR(functional.status());
@@ -88,9 +90,11 @@ class CompiledPlan final : public Plan {
     try {
       // First, so that a backward pass runs them last, as eager would what is older.
       for (std::int32_t o : spent_) SetSpentHistory(outputs[At(o)], inputs);
-      if (history_ != nullptr) history_->Record(inputs, symbols, absl::MakeSpan(outputs));
-      WriteBack(inputs, absl::MakeSpan(outputs));
-      return UserOutputs(inputs, symbols, absl::MakeSpan(outputs));
+      SeenOutputs seen(*this, inputs, symbols, absl::MakeSpan(outputs));
+      if (history_ != nullptr) {
+        history_->Record(inputs, symbols, absl::MakeSpan(outputs), [&](std::int32_t o) { return seen.Get(o); });
+      }
+      return seen.All();
     } catch (...) {
       return TorchErrorStatus(std::current_exception(), "");
     }
@@ -120,19 +124,34 @@ class CompiledPlan final : public Plan {
     bool without_grad = false;
   };
 
+  struct ViewPlan {
+    ViewRecipe recipe;
+    std::int32_t of_output = -1;  // another view that it was made from: what comes to it goes through that one
+  };
+
   // From the graph as captured: passes drop the nodes between a base and its view.
-  static std::vector<ViewRecipe> MakeRecipes(const Graph& g) {
-    std::vector<ViewRecipe> recipes(g.outputs.size());
+  static std::vector<ViewPlan> PlanViews(const Graph& g) {
+    std::vector<ViewPlan> plans(g.outputs.size());
+    absl::flat_hash_map<ir::ValueId, std::int32_t> views;  // that have a history
     for (std::size_t i = 0; i < g.outputs.size(); ++i) {
       const ir::Output& o = g.outputs[i];
-      if (o.value == ir::kNoValue) continue;
-      if (o.alias == ir::OutputAlias::kViewOfInput)
-        recipes[i] = ViewRecipe::Create(g, ValuesOfInput(g, o.alias_of), o.value);
-      if (o.alias == ir::OutputAlias::kViewOfOutput) {
-        recipes[i] = ViewRecipe::Create(g, {g.outputs[At(o.alias_of)].value}, o.value);
-      }
+      const bool has_history = ir::IsView(o) && o.requires_grad && !o.detached && o.value != ir::kNoValue;
+      if (has_history) views.try_emplace(o.value, static_cast<std::int32_t>(i));
     }
-    return recipes;
+    for (std::size_t i = 0; i < g.outputs.size(); ++i) {
+      const ir::Output& o = g.outputs[i];
+      if (!ir::IsView(o) || o.value == ir::kNoValue) continue;
+      std::vector<ir::ValueId> bases = o.alias == ir::OutputAlias::kViewOfInput
+                                           ? ValuesOfInput(g, o.alias_of)
+                                           : std::vector<ir::ValueId>{g.outputs[At(o.alias_of)].value};
+      for (const auto& [value, output] : views) {
+        if (value != o.value && views.contains(o.value)) bases.push_back(value);
+      }
+      plans[i].recipe = ViewRecipe::Create(g, bases, o.value);
+      const auto it = views.find(plans[i].recipe.base());
+      if (it != views.end() && it->second != static_cast<std::int32_t>(i)) plans[i].of_output = it->second;
+    }
+    return plans;
   }
 
   // Their values are never looked at.
@@ -142,7 +161,7 @@ class CompiledPlan final : public Plan {
     }
   }
 
-  void PlanOutputs(const Graph& g, std::vector<ViewRecipe> recipes) {
+  void PlanOutputs(const Graph& g, std::vector<ViewPlan> views) {
     for (const ir::Input& in : g.inputs) input_count_ += in.role != ir::InputRole::kTangent ? 1 : 0;
     std::vector<std::int32_t> first_output(g.values.size(), -1);
     for (std::size_t i = 0; i < g.outputs.size(); ++i) {
@@ -157,7 +176,11 @@ class CompiledPlan final : public Plan {
       if (o.role != ir::OutputRole::kUser) continue;
       UserOutput user{index, o.alias, o.alias_of, o.requires_grad, o.grad_of_base, o.detached, o.value != ir::kNoValue,
                       {}};
-      if (i < recipes.size()) user.recipe = std::move(recipes[i]);
+      if (i < views.size()) user.recipe = std::move(views[i].recipe);
+      if (i < views.size() && views[i].of_output >= 0) {
+        user.alias = ir::OutputAlias::kViewOfOutput;
+        user.alias_of = views[i].of_output;
+      }
       if (o.value != ir::kNoValue) {
         // The same value twice is the same tensor twice.
         std::int32_t& first = first_output[At(o.value)];
@@ -172,6 +195,16 @@ class CompiledPlan final : public Plan {
     for (UserOutput& u : user_outputs_) {
       bool of_output = u.alias == ir::OutputAlias::kViewOfOutput || u.alias == ir::OutputAlias::kOutput;
       if (of_output) u.alias_of = forward_output_[At(u.alias_of)];
+    }
+    mutation_of_.assign(At(output_count_), -1);
+    view_of_.assign(At(output_count_), -1);
+    for (std::size_t m = 0; m < mutations_.size(); ++m) {
+      mutation_of_[At(mutations_[m].output)] = static_cast<std::int32_t>(m);
+    }
+    for (std::size_t u = 0; u < user_outputs_.size(); ++u) {
+      const UserOutput& user = user_outputs_[u];
+      const bool is_view = user.alias == ir::OutputAlias::kViewOfInput || user.alias == ir::OutputAlias::kViewOfOutput;
+      if (is_view && user.defined) view_of_[At(user.output)] = static_cast<std::int32_t>(u);
     }
     PlanHistory(g);
   }
@@ -205,6 +238,7 @@ class CompiledPlan final : public Plan {
 
   absl::Status CompileRecorded(Graph graph, Stopwatch& watch) {
     mutations_.clear();  // its nodes write the inputs themselves
+    mutation_of_.assign(mutation_of_.size(), -1);
     writes_as_it_runs_ = true;
     Graph copy = graph;
     absl::StatusOr<std::unique_ptr<Executable>> made = factory_(std::move(graph), options_);
@@ -262,48 +296,69 @@ class CompiledPlan final : public Plan {
     if (!overwrites.empty()) forward_->AllowOverwrites(overwrites);
   }
 
-  void WriteBack(absl::Span<const at::Tensor> inputs, absl::Span<at::Tensor> outputs) const {
-    for (const Mutation& m : mutations_) {
-      if (outputs[At(m.output)].is_same(inputs[At(m.input)])) {
-        autograd::impl::bump_version(inputs[At(m.input)]);
-        continue;
-      }
-      at::AutoGradMode mode(at::GradMode::is_enabled() && !m.without_grad);
-      inputs[At(m.input)].copy_(outputs[At(m.output)]);
-    }
-  }
+  // What users see of one run: written inputs and rebuilt views, each done once.
+  class SeenOutputs {
+   public:
+    SeenOutputs(const CompiledPlan& plan, absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                absl::Span<at::Tensor> outputs)
+        : plan_(plan), inputs_(inputs), symbols_(symbols), outputs_(outputs), written_(plan.mutations_.size(), false) {}
 
-  std::vector<at::Tensor> UserOutputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
-                                      absl::Span<at::Tensor> outputs) const {
-    std::vector<at::Tensor> results;
-    results.reserve(user_outputs_.size());
-    for (const UserOutput& u : user_outputs_) {
-      if (!u.defined) {
-        results.emplace_back();
-        continue;
+    // For an output of the forward graph: the input that it is written to, or the view that stands for it.
+    at::Tensor Get(std::int32_t output) {
+      if (const std::int32_t m = plan_.mutation_of_[At(output)]; m >= 0) {
+        WriteBack(At(m));
+        return inputs_[At(plan_.mutations_[At(m)].input)];
       }
-      switch (u.alias) {
-        case ir::OutputAlias::kFresh:
-          results.push_back(outputs[At(u.output)]);
-          break;
-        case ir::OutputAlias::kInput:
-          results.push_back(inputs[At(u.alias_of)]);
-          break;
-        case ir::OutputAlias::kOutput:
-          results.push_back(outputs[At(u.alias_of)]);
-          break;
-        case ir::OutputAlias::kViewOfInput:
-        case ir::OutputAlias::kViewOfOutput: {
-          bool input = u.alias == ir::OutputAlias::kViewOfInput;
-          results.push_back(View(u, input ? inputs[At(u.alias_of)] : outputs[At(u.alias_of)], symbols));
-          // Another output may be a view of this one.
-          outputs[At(u.output)] = results.back();
-          break;
+      const std::int32_t view = plan_.view_of_[At(output)];
+      if (view >= 0 && !outputs_[At(output)].defined()) Rebuild(plan_.user_outputs_[At(view)]);
+      return outputs_[At(output)];
+    }
+
+    std::vector<at::Tensor> All() {
+      for (std::size_t m = 0; m < plan_.mutations_.size(); ++m) WriteBack(m);
+      std::vector<at::Tensor> results;
+      results.reserve(plan_.user_outputs_.size());
+      for (const UserOutput& u : plan_.user_outputs_) {
+        if (!u.defined) {
+          results.emplace_back();
+        } else if (u.alias == ir::OutputAlias::kInput) {
+          results.push_back(inputs_[At(u.alias_of)]);
+        } else {
+          results.push_back(Get(u.alias == ir::OutputAlias::kOutput ? u.alias_of : u.output));
         }
       }
+      return results;
     }
-    return results;
-  }
+
+   private:
+    void WriteBack(std::size_t m) {
+      if (written_[m]) return;
+      written_[m] = true;
+      const Mutation& mutation = plan_.mutations_[m];
+      const at::Tensor& input = inputs_[At(mutation.input)];
+      const at::Tensor& output = outputs_[At(mutation.output)];
+      if (output.is_same(input)) {
+        autograd::impl::bump_version(input);
+        return;
+      }
+      at::AutoGradMode mode(at::GradMode::is_enabled() && !mutation.without_grad);
+      input.copy_(output);
+    }
+
+    void Rebuild(const UserOutput& u) {
+      const bool of_input = u.alias == ir::OutputAlias::kViewOfInput;
+      for (std::size_t m = 0; of_input && m < plan_.mutations_.size(); ++m) {
+        if (plan_.mutations_[m].input == u.alias_of) WriteBack(m);
+      }
+      outputs_[At(u.output)] = View(u, of_input ? inputs_[At(u.alias_of)] : Get(u.alias_of), symbols_);
+    }
+
+    const CompiledPlan& plan_;
+    absl::Span<const at::Tensor> inputs_;
+    absl::Span<const std::int64_t> symbols_;
+    absl::Span<at::Tensor> outputs_;
+    absl::InlinedVector<bool, 8> written_;
+  };
 
   static at::Tensor View(const UserOutput& u, const at::Tensor& base, absl::Span<const std::int64_t> symbols) {
     at::AutoGradMode mode(at::GradMode::is_enabled() && u.requires_grad);
@@ -320,6 +375,8 @@ class CompiledPlan final : public Plan {
   std::vector<std::int32_t> forward_output_;
   std::vector<UserOutput> user_outputs_;
   std::vector<Mutation> mutations_;
+  std::vector<std::int32_t> mutation_of_;  // by output of the forward graph; -1: none
+  std::vector<std::int32_t> view_of_;      // likewise, of user_outputs_
   std::vector<std::int32_t> with_history_;
   std::vector<std::int32_t> spent_;
   std::unique_ptr<Executable> forward_;

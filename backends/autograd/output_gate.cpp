@@ -32,14 +32,15 @@ OutputGate::OutputGate(std::shared_ptr<const BackwardPlan> plan, std::size_t tan
       runs_(std::move(runs)) {}
 
 std::string OutputGate::DecideCut() const {
-  constexpr std::size_t kPasses = 16;  // those that never reached the CompiledBackward would pile up
+  constexpr std::size_t kPasses = 16;  // nobody tells of a pass's end
   std::lock_guard lock(runs_->mutex);
   auto& passes = runs_->cut_in;
   std::string& cut = passes[autograd::get_current_graph_task_id()];
   cut.resize(plan_->output_gradients().size(), '?');
   for (std::size_t k = 0; k < places_.size(); ++k) {
     char& here = cut[places_[k]];
-    if (here == '?') here = IsObserved(*next_edge(k + 1).function) ? '1' : '0';
+    const autograd::Edge& edge = next_edge(k + 1);
+    if (here == '?') here = edge.is_valid() && IsObserved(*edge.function) ? '1' : '0';
   }
   std::string result = cut;
   if (passes.size() > kPasses) passes.erase(passes.begin());

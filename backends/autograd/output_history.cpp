@@ -55,6 +55,7 @@ void OutputHistory::OrderGates() {
   for (const Gate& gate : gates_) {
     for (std::size_t place : gate.places) ++computed_with[plan_->output_gradients()[place].tangent];
   }
+  for (Gate& gate : gates_) gate.leads_to_what_is_seen = computed_with[gate.output] > 0 && IsSeenOtherwise(gate.output);
   std::stable_sort(gates_.begin(), gates_.end(),
                    [&](const Gate& a, const Gate& b) { return computed_with[a.output] > computed_with[b.output]; });
   std::vector<Gate> by_turn = gates_;
@@ -95,6 +96,7 @@ std::vector<OutputHistory::Group> OutputHistory::Groups(absl::Span<const at::Ten
     notices[g] = NoticesUndefined(inputs[At(inputs_[g])], edges[g]);
   }
   for (std::size_t o = 0; o < outputs_.size(); ++o) {
+    if (IsOfView(o)) continue;
     std::vector<bool> reached(notices.size(), false);
     for (std::size_t g = 0; g < notices.size() && o < plan_->tangents().size(); ++g) {
       reached[g] = notices[g] && plan_->Reaches(g, o);
@@ -126,7 +128,7 @@ autograd::edge_list OutputHistory::EdgesOf(const Group& group, const autograd::e
 }
 
 void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
-                           absl::Span<at::Tensor> outputs) const {
+                           absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const {
   if (!at::GradMode::is_enabled()) return;
   autograd::edge_list edges;
   edges.reserve(inputs_.size());
@@ -161,22 +163,33 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
       }
     }
   }
-  if (outputs_.size() > 1) MakeGates(std::move(wholes), runs, outputs);
-  for (const AutogradNodePtr& node : nodes) {
-    CompiledBackward::From(node)->Save(inputs, outputs, visible_outputs_, symbols);
-  }
+  for (const AutogradNodePtr& node : nodes) CompiledBackward::From(node)->SaveInputs(inputs, symbols);
+  if (outputs_.size() > 1) MakeGates(std::move(wholes), runs, outputs, seen);
+  for (const AutogradNodePtr& node : nodes) CompiledBackward::From(node)->SaveOutputs(outputs, visible_outputs_);
+}
+
+bool OutputHistory::IsSeenOtherwise(std::size_t output) const {
+  if (output >= plan_->tangents().size()) return false;
+  const ir::Graph& joint = plan_->joint();
+  const ir::Output& o = joint.outputs[At(joint.inputs[At(plan_->tangents()[output])].tangent_of)];
+  return ir::IsView(o) || o.role == ir::OutputRole::kMutatedInput;
 }
 
 void OutputHistory::MakeGates(autograd::edge_list wholes, const std::shared_ptr<BackwardRuns>& runs,
-                              absl::Span<at::Tensor> outputs) const {
-  std::vector<AutogradNodePtr> made(outputs_.size());
+                              absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const {
+  autograd::edge_list made(outputs_.size());
   for (const Gate& gate : gates_) {
-    autograd::edge_list edges = {std::move(wholes[gate.output])};
-    for (std::size_t place : gate.places) {
-      edges.emplace_back(made[plan_->output_gradients()[place].tangent], /*input_nr=*/0);
+    const std::int32_t output = outputs_[gate.output];
+    if (!IsOfView(gate.output)) {
+      autograd::edge_list edges = {std::move(wholes[gate.output])};
+      for (std::size_t place : gate.places) edges.push_back(made[plan_->output_gradients()[place].tangent]);
+      AutogradNodePtr node = MakeAutogradNode<OutputGate>(plan_, gate.output, gate.places, std::move(edges), runs);
+      SetHistory(outputs[At(output)], node);
+      made[gate.output] = autograd::Edge(std::move(node), /*input_nr=*/0);
     }
-    made[gate.output] = MakeAutogradNode<OutputGate>(plan_, gate.output, gate.places, std::move(edges), runs);
-    SetHistory(outputs[At(outputs_[gate.output])], made[gate.output]);
+    if (!gate.leads_to_what_is_seen) continue;
+    const at::Tensor t = seen(output);
+    made[gate.output] = t.requires_grad() ? autograd::impl::gradient_edge(t) : autograd::Edge();
   }
 }
 

@@ -1,5 +1,7 @@
 // OutputHistory: after a forward run, gives its outputs their grad_fn: one CompiledBackward for all of them, or one for
 // each group of outputs that reach the same inputs; several outputs have an OutputGate each before it.
+// Views of inputs and of outputs, and inputs that the graph writes, have a history of torch's own; where outputs were
+// computed with one of them, their gates lead to it as they do to an output's gate.
 // Invariant: a backward pass of some outputs runs no node from before the graph that only other outputs depend on; an
 // undefined gradient would use its saved values up and call its hooks. Leaves don't ask for a group of their own (their
 // hooks are silenced): what outputs share is then differentiated once.
@@ -10,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "backends/autograd/compiled_backward.h"
 
@@ -22,21 +25,27 @@ class OutputHistory {
   OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vector<std::int32_t> outputs,
                 std::size_t visible_outputs);
 
+  // `seen`: the tensor that users see for an output, if that is a view or a written input; it has a history when the
+  // outputs that it is made of have theirs.
   void Record(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
-              absl::Span<at::Tensor> outputs) const;
+              absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t output)> seen) const;
 
  private:
   using Group = std::vector<std::int32_t>;  // positions in outputs_
   struct Gate {
-    std::size_t output = 0;           // position in outputs_
-    std::vector<std::size_t> places;  // outputs that it was computed with, as in output_gradients()
+    std::size_t output = 0;              // position in outputs_
+    std::vector<std::size_t> places;     // outputs that it was computed with, as in output_gradients()
+    bool leads_to_what_is_seen = false;  // others were computed with it, and users see another tensor for it
   };
 
   void OrderGates();
   std::int32_t TurnOf(std::size_t output) const;  // as in ir::Output::turns
   std::vector<std::size_t> PlacesAfter(std::size_t output) const;
   void MakeGates(torch::autograd::edge_list wholes, const std::shared_ptr<BackwardRuns>& runs,
-                 absl::Span<at::Tensor> outputs) const;
+                 absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
+  // Whether users see another tensor for this output than the graph's.
+  bool IsSeenOtherwise(std::size_t output) const;
+  bool IsOfView(std::size_t output) const { return output < plan_->tangents().size() && plan_->IsOfView(output); }
   std::vector<Group> Groups(absl::Span<const at::Tensor> inputs, const torch::autograd::edge_list& edges) const;
   torch::autograd::edge_list EdgesOf(const Group& group, const torch::autograd::edge_list& edges) const;
 

@@ -131,8 +131,9 @@ enum class OutputAlias : std::uint8_t {
   kOutput,        // output `alias_of` itself, the same tensor object
 };
 
-// A tangent exists only for kFresh outputs and for mutated inputs' new values: aliases get their gradients
-// through the real view that is rebuilt.
+// Tangents: of kFresh outputs, of mutated inputs' new values, and of views that others of these were computed with.
+// A view's is never given: it gets its gradients through the real view that is rebuilt, and its tangent says where a
+// pass can be cut (of_output).
 struct Output {
   ValueId value = kNoValue;  // kNoValue: undefined (a gradient that is not needed)
   OutputRole role = OutputRole::kUser;
@@ -151,6 +152,10 @@ struct Output {
   bool detached = false;
   friend bool operator==(const Output&, const Output&) = default;
 };
+
+inline bool IsView(const Output& o) {
+  return o.role == OutputRole::kUser && (o.alias == OutputAlias::kViewOfInput || o.alias == OutputAlias::kViewOfOutput);
+}
 
 struct ConstantTensor {
   ValueId value = kNoValue;

@@ -379,6 +379,10 @@ class Functionalizer {
 
 absl::StatusOr<bool> Functionalize(ir::Graph& g) {
   if (g.functional) return false;
+  if (std::none_of(g.nodes.begin(), g.nodes.end(), [](const Node& n) { return n.op->mutates(); })) {
+    g.functional = true;
+    return true;
+  }
   Functionalizer f(g);
   FF_RETURN_IF_ERROR(f.Run());
   g = f.Take();

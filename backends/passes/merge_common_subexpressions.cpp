@@ -1,5 +1,6 @@
 // One node for equal nodes, as long as nothing that they read is written in between.
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -77,6 +78,39 @@ class NodeKey {
   std::string bytes_;
 };
 
+// What equal nodes share and few others do: whole keys are made of those that share it.
+using NodeHint = std::pair<const ir::Op*, ir::ValueId>;
+NodeHint HintOf(const ir::Node& n) { return {n.op, n.args.empty() ? ir::kNoValue : n.args[0].value}; }
+
+// The kept nodes of one hint: keys are made from the second on.
+class Similar {
+ public:
+  // The index of the kept node that `n` equals, or else `index`, which is `n`'s from now on.
+  std::size_t FindOrAdd(const std::vector<ir::Node>& nodes, const ir::Node& n, std::size_t index) {
+    if (!first_) {
+      first_ = index;
+      return index;
+    }
+    if (by_key_.empty()) by_key_.emplace(NodeKey::Of(nodes[*first_]), *first_);
+    return by_key_.try_emplace(NodeKey::Of(n), index).first->second;
+  }
+
+ private:
+  std::optional<std::size_t> first_;
+  absl::flat_hash_map<std::string, std::size_t> by_key_;
+};
+
+void MergeInto(ir::Node& same, const ir::Node& n, Replacements& replacements) {
+  for (std::size_t i = 0; i < n.outputs.size(); ++i) {
+    if (n.outputs[i] == ir::kNoValue) continue;
+    if (same.outputs[i] == ir::kNoValue) {
+      same.outputs[i] = n.outputs[i];
+    } else {
+      replacements.Replace(n.outputs[i], same.outputs[i]);
+    }
+  }
+}
+
 bool MayMerge(const ir::Node& n, const Aliases& aliases) {
   if (n.op->is_random() || n.op->mutates() || n.op->has_side_effect()) return false;
   for (ir::ValueId v : n.outputs) {
@@ -92,23 +126,15 @@ absl::StatusOr<bool> MergeCommonSubexpressions(ir::Graph& g) {
   if (!g.functional) return false;
   Aliases aliases(g);
   Replacements replacements(g.values.size());
-  absl::flat_hash_map<std::string, std::size_t> first;  // index into the kept nodes
+  absl::flat_hash_map<NodeHint, Similar> kept;
   std::vector<ir::Node> nodes;
   nodes.reserve(g.nodes.size());
   for (ir::Node& n : g.nodes) {
     replacements.Apply(n);
     if (MayMerge(n, aliases)) {
-      auto [it, inserted] = first.try_emplace(NodeKey::Of(n), nodes.size());
-      if (!inserted) {
-        ir::Node& same = nodes[it->second];
-        for (std::size_t i = 0; i < n.outputs.size(); ++i) {
-          if (n.outputs[i] == ir::kNoValue) continue;
-          if (same.outputs[i] == ir::kNoValue) {
-            same.outputs[i] = n.outputs[i];
-          } else {
-            replacements.Replace(n.outputs[i], same.outputs[i]);
-          }
-        }
+      const std::size_t same = kept[HintOf(n)].FindOrAdd(nodes, n, nodes.size());
+      if (same < nodes.size()) {
+        MergeInto(nodes[same], n, replacements);
         continue;
       }
     }

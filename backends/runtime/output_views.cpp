@@ -74,6 +74,7 @@ ViewRecipe ViewRecipe::Create(const ir::Graph& graph, const std::vector<ValueId>
       return recipe;
     }
   }
+  recipe.base_ = view;
   std::reverse(recipe.steps_.begin(), recipe.steps_.end());
   return recipe;
 }

@@ -20,6 +20,8 @@ class ViewRecipe {
   // The view nodes from one of `bases` (values of the same tensor) to `view`, or, where something else lies between,
   // the view's strides and offset.
   static ViewRecipe Create(const ir::Graph& graph, const std::vector<ir::ValueId>& bases, ir::ValueId view);
+  // The one of `bases` that it starts from; none where it goes by strides.
+  ir::ValueId base() const { return base_; }
   // Throws what torch throws.
   at::Tensor Apply(const at::Tensor& base, absl::Span<const std::int64_t> symbols) const;
 
@@ -32,6 +34,7 @@ class ViewRecipe {
   };
   std::vector<Step> steps_;
   bool by_strides_ = false;
+  ir::ValueId base_ = ir::kNoValue;
   ir::Value metadata_;
   ir::ExprTable exprs_;
 };

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
@@ -110,9 +111,11 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   void GuardDictsOfInstances();
   bool GuardProtocolMethods(PyTypeObject* type);  // all dunder look-ups that C slots of a heap type make
 
-  Value Break(GraphBreakKind kind, std::string_view context);  // always returns a null Value
-  bool BreakFalse(GraphBreakKind kind, std::string_view context) { return static_cast<bool>(Break(kind, context)); }
-  Truth BreakTruth(GraphBreakKind kind, std::string_view context) {
+  ABSL_ATTRIBUTE_COLD Value Break(GraphBreakKind kind, std::string_view context);  // always returns a null Value
+  ABSL_ATTRIBUTE_COLD bool BreakFalse(GraphBreakKind kind, std::string_view context) {
+    return static_cast<bool>(Break(kind, context));
+  }
+  ABSL_ATTRIBUTE_COLD Truth BreakTruth(GraphBreakKind kind, std::string_view context) {
     Break(kind, context);
     return Truth::kError;
   }

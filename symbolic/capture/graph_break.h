@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 
 namespace framefuse {
@@ -23,7 +24,7 @@ const char* GraphBreakExplanation(GraphBreakKind kind);
 const char* GraphBreakHint(GraphBreakKind kind);
 
 // FailedPrecondition with the kind as payload; `context` says what was met (a callable's name, a type …).
-absl::Status MakeGraphBreak(GraphBreakKind kind, std::string_view context);
+ABSL_ATTRIBUTE_COLD absl::Status MakeGraphBreak(GraphBreakKind kind, std::string_view context);
 bool IsGraphBreak(const absl::Status& status);
 GraphBreakKind GraphBreakKindOf(const absl::Status& status);  // status must be a graph break
 

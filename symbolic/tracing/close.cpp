@@ -259,6 +259,7 @@ class Closing {
       if (TensorOfOutput(i)->is_leaf()) return Fail(BreakKind::kHiddenState, "output", "a leaf is made here");
       outputs.push_back(i);
     }
+    AddViewsUsedOn(&outputs);
     std::vector<at::Tensor> targets;
     std::vector<int> target_inputs;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -299,6 +300,21 @@ class Closing {
     return absl::OkStatus();
   }
 
+  // Views of inputs and outputs that `outputs` were computed with.
+  void AddViewsUsedOn(std::vector<std::size_t>* outputs) const {
+    std::vector<std::size_t> views;
+    for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const ir::Output& o = graph_.outputs[i];
+      if (ir::IsView(o) && o.requires_grad && !o.detached) views.push_back(i);
+    }
+    if (views.empty()) return;
+    const std::vector<bool> used = AreReached(TensorsOfOutputs(*outputs), TensorsOfOutputs(views));
+    for (std::size_t k = 0; k < views.size(); ++k) {
+      if (used[k]) outputs->push_back(views[k]);
+    }
+    std::sort(outputs->begin(), outputs->end());
+  }
+
   std::vector<at::Tensor> TensorsOfOutputs(const std::vector<std::size_t>& outputs) const {
     std::vector<at::Tensor> tensors;
     for (std::size_t i : outputs) tensors.push_back(*TensorOfOutput(i));
@@ -328,7 +344,7 @@ class Closing {
       absl::Status s = RecordBackwardPass(recorder_, {*TensorOfOutput(i)}, targets).status();
       graph_.nodes.resize(nodes);
       if (!s.ok() && !absl::IsAborted(s)) return s;
-      graph_.outputs[i].spent = !s.ok();
+      graph_.outputs[i].spent = !s.ok() && !ir::IsView(graph_.outputs[i]);
       if (s.ok()) good.push_back(i);
     }
     *outputs = std::move(good);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -142,6 +143,24 @@ class Pass {
 };
 
 }  // namespace
+
+std::vector<bool> AreReached(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& tensors) {
+  absl::flat_hash_set<Node*> reached;
+  std::vector<Node*> open;
+  for (const at::Tensor& t : outputs) {
+    if (t.grad_fn() != nullptr) open.push_back(t.grad_fn().get());
+  }
+  while (!open.empty()) {
+    Node* n = open.back();
+    open.pop_back();
+    for (const torch::autograd::Edge& e : n->next_edges()) {
+      if (e.is_valid() && reached.insert(e.function.get()).second) open.push_back(e.function.get());
+    }
+  }
+  std::vector<bool> result;
+  for (const at::Tensor& t : tensors) result.push_back(reached.contains(t.grad_fn().get()));
+  return result;
+}
 
 PassOrder OrderOfPass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) {
   return Pass(outputs, inputs).Run();

@@ -17,6 +17,9 @@ struct PassOrder {
   std::vector<std::int32_t> outputs;
 };
 
+// For each of `tensors`, whether passes from `outputs` come to it.
+std::vector<bool> AreReached(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& tensors);
+
 // `inputs` are leaves, or aliases that stand for a history (MakeNonLeaf).
 PassOrder OrderOfPass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs);
 

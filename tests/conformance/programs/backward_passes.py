@@ -229,3 +229,72 @@ def gradient_of_one_result_by_another():
         return by_y, x.grad
 
     return Case(outer, leaf(), forward_only=True)
+
+
+@program(whole=False)
+def leaves_do_not_share_a_gradient():
+    def f(x, w):
+        return x.view(-1) + w.view(-1), x.view(-1) * 2
+
+    def outer(x, w):
+        for _ in range(2):
+            both, first = f(x, w)
+            both.sum().backward()
+            first.sum().backward()
+        (x * 3).sum().backward()
+        return x.grad.clone(), w.grad.clone()
+
+    return Case(outer, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program
+def hook_on_a_view_that_was_used_on():
+    def f(x):
+        h = x.view(-1)
+        return h, h.sin()
+
+    def outer(x):
+        h, z = f(x * 1)
+        h.retain_grad()
+        z.sum().backward(retain_graph=True)
+        (by_h,) = torch.autograd.grad((z * z).sum(), h)
+        return h.grad, by_h, x.grad
+
+    return Case(outer, leaf(), forward_only=True)
+
+
+@program(whole=False)
+def hook_on_an_argument_written_in_place():
+    seen = []
+
+    def f(x, w):
+        x.mul_(w)
+        return x.sin(), w.exp()
+
+    def outer(x, w):
+        y = x * 1
+        z, e = f(y, w * 2)
+        y.register_hook(lambda gradient: seen.append(gradient.tolist()) or gradient * 2)
+        (z.sum() + e.sum() + y.sum()).backward()
+        return x.grad, w.grad
+
+    return Case(outer, leaf(), leaf(3, 2.0), observe=seen, forward_only=True)
+
+
+@program(whole=False)
+def hook_on_a_result_that_results_of_other_leaves_use():
+    seen = []
+
+    def f(x, w):
+        y = x * x
+        return y @ w, y.sin(), y
+
+    def outer(x, w):
+        product, sine, y = f(x * 1, w * 1)
+        y.register_hook(lambda gradient: seen.append(gradient.tolist()))
+        product.sum().backward(retain_graph=True)
+        sine.sum().backward(retain_graph=True)
+        (product.sum() + sine.sum() + y.sum()).backward()
+        return x.grad, w.grad
+
+    return Case(outer, leaf(), leaf(3, 2.0), observe=seen, forward_only=True)

@@ -1,0 +1,19 @@
+// own_memory: gradients that a graph makes may share memory: views of one tangent. A leaf keeps a gradient that nobody
+// else holds, views of it left out of account, and adds the next one in place: it would write another leaf's gradient.
+// Eager escapes that where the tangent is an expanded number, whose strides no leaf keeps; a graph's tangents are dense.
+// Invariant: no leaf keeps memory that another gradient or the program has.
+#ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_OWN_MEMORY_H_
+#define FRAMEFUSE_BACKENDS_AUTOGRAD_OWN_MEMORY_H_
+
+#include <torch/csrc/autograd/function.h>
+
+namespace framefuse {
+
+// Copies what shares memory with anything else.
+void OwnMemory(torch::autograd::variable_list& gradients);
+// The same for gradients that go to a leaf behind an edge of `node` and would be kept there.
+void OwnMemoryOfLeaves(const torch::autograd::Node& node, torch::autograd::variable_list& gradients);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_AUTOGRAD_OWN_MEMORY_H_
