@@ -432,8 +432,8 @@ class Printer : private BodyPrinter {
     const int across = kTile / f_.vector;
     if (parts <= 4) Line("#pragma unroll");
     Open(StrCat("for (int u = 0; u < ", parts, "; ++u)"));
-    Line(StrCat("const int j = u * ", f_.threads, " + threadIdx.x, tr = ", Over("j", across), ", tc = ",
-                Rest("j", across), " * ", f_.vector, ";"));
+    Line(StrCat("const int j = u * ", f_.threads, " + threadIdx.x, tr = ", Over("j", across),
+                ", tc = ", Rest("j", across), " * ", f_.vector, ";"));
     Line("const i64 row = top + tr, i = left + tc;");
     Open("if (row < rows && i < inner)");
     LastRow("row", last);
