@@ -18,6 +18,10 @@
 namespace framefuse::cuda {
 namespace {
 
+// The guard of the header that NVRTC puts before every program: with it defined the header is empty, and the program
+// declares the little that it uses (emit/cuda/prelude.cpp). From 12.8 on what is left is built in.
+constexpr const char* kNoHeader = "-D__CUDA_RUNTIME_H__";
+
 std::string LogOf(const Nvrtc& n, Nvrtc::Program program) {
   std::size_t size = 0;
   if (n.GetProgramLogSize(program, &size) != 0 || size == 0) return "";
@@ -32,6 +36,7 @@ std::vector<std::string> OptionsFor(const Nvrtc& n, int architecture) {
   if (n.major * 100 + n.minor >= 1204) options.push_back("--minimal");
   // From 12.9 on NVRTC has a cache on disk, too: ours is asked first, so that what it would find is rarely there.
   if (n.major * 100 + n.minor >= 1209) options.push_back("--no-cache");
+  if (n.major * 100 + n.minor >= 1208) options.insert(options.end(), {"--disable-warnings", kNoHeader});
   // The same number of instructions, in less time.
   if (n.major >= 13) options.push_back("--Ofast-compile=min");
   return options;
@@ -62,7 +67,7 @@ absl::StatusOr<std::string> RunNvrtc(const Nvrtc& n, const std::string& text, co
 absl::StatusOr<std::string> FindOrCompile(const std::string& text, int architecture, std::atomic<int>* compiled) {
   absl::StatusOr<const Nvrtc*> n = GetNvrtc();
   if (!n.ok()) return n.status();
-  const std::vector<std::string> options = OptionsFor(**n, architecture);
+  std::vector<std::string> options = OptionsFor(**n, architecture);
   const std::string key =
       absl::StrCat("nvrtc ", (*n)->major, ".", (*n)->minor, " ", absl::StrJoin(options, " "), "\n", text);
   const CubinCache cache;
@@ -72,6 +77,10 @@ absl::StatusOr<std::string> FindOrCompile(const std::string& text, int architect
   }
   ++*compiled;
   absl::StatusOr<std::string> cubin = RunNvrtc(**n, text, options);
+  if (!cubin.ok() && std::erase(options, kNoHeader) > 0) {
+    FF_LOG(kPerf) << "NVRTC failed without its header: " << MessageOf(cubin.status());
+    cubin = RunNvrtc(**n, text, options);
+  }
   if (cubin.ok()) cache.Store(key, *cubin);
   return cubin;
 }

@@ -343,6 +343,37 @@ input %1: bf16[72, 128]{strides=[1, 72]} argument
 output %2 user
 )",
              {"pointwise: add"}},
+        Case{"transposed_with_a_part_of_a_vector_below",
+             R"(graph "g" functional
+input %0: bf16[66, 128] argument
+input %1: bf16[66, 128]{strides=[1, 72]} argument
+%2: bf16[66, 128] = aten.add.Tensor(%0, %1, alpha=2)
+output %2 user
+)",
+             {"pointwise: add"}},
+        Case{"transposed_batches",
+             R"(graph "g" functional
+input %0: bf16[3, 72, 136] argument
+input %1: bf16[3, 72, 136]{strides=[9792, 1, 72]} argument
+%2: bf16[3, 72, 136] = aten.add.Tensor(%0, %1, alpha=2)
+output %2 user
+)",
+             {"pointwise: add"}},
+        Case{"in_whole_unrolled_blocks",
+             R"(graph "g" functional
+input %0: f32[528, 1024] argument
+input %1: f32[1024] argument
+%2: f32[528, 1024] = aten.mul.Tensor(%0, %1)
+output %2 user
+)",
+             {"pointwise: mul"}},
+        Case{"in_unrolled_blocks_and_a_part_of_one",
+             R"(graph "g" functional
+input %0: f32[541700] argument
+%1: f32[541700] = aten.neg(%0)
+output %1 user
+)",
+             {"pointwise: neg"}},
         Case{"channels_last",
              R"(graph "g" functional
 input %0: f32[2, 8, 5, 6]{strides=[240, 1, 48, 8]} argument

@@ -9,6 +9,7 @@
 #include "backends/cuda_runtime/cubin.h"
 #include "backends/cuda_runtime/driver.h"
 #include "backends/emit/cuda/print_cuda.h"
+#include "common/logging.h"
 #include "common/status.h"
 #include "tests/kernels/harness.h"
 
@@ -154,8 +155,12 @@ TEST(CudaText, NvrtcMakesCubinsAndKeepsThem) {
   const std::string folder = ::testing::TempDir() + "framefuse_cache_" + std::to_string(getpid());
   setenv("FRAMEFUSE_CACHE_DIR", folder.c_str(), 1);
   const std::string text = EveryText();
+  std::vector<std::string> logs;
+  const std::uint32_t mask = LogMask();
+  SetLogEnabled(LogArtifact::kPerf, true);
+  SetLogSink([&](LogArtifact, std::string_view log) { logs.emplace_back(log); });
   for (int architecture : {75, 90}) {
-    auto made = cuda::CompileCubins({text, "__global__ void k() {}"}, architecture);
+    auto made = cuda::CompileCubins({text, emit::CudaProgram("__global__ void k() {}")}, architecture);
     ASSERT_TRUE(made.ok()) << MessageOf(made.status());
     EXPECT_EQ((*made)[0].substr(1, 3), "ELF");
     EXPECT_LT((*made)[1].size(), (*made)[0].size());
@@ -163,9 +168,17 @@ TEST(CudaText, NvrtcMakesCubinsAndKeepsThem) {
     ASSERT_TRUE(again.ok());
     EXPECT_EQ((*again)[0], (*made)[0]);
   }
+  for (const std::string& log : logs) EXPECT_EQ(log.find("without its header"), log.npos) << log;
+  logs.clear();
+  EXPECT_TRUE(cuda::CompileCubins({"__global__ void only_with_its_header() {}"}, 90).ok());
+  if ((*cuda::GetNvrtc())->major >= 13) {
+    EXPECT_NE(logs.front().find("without its header"), std::string::npos) << logs.front();
+  }
+  SetLogSink({});
+  SetLogMask(mask);
   auto wrong = cuda::CompileCubins({text, "__global__ void k() { nonsense; }", text}, 90);
   EXPECT_NE(MessageOf(wrong.status()).find("nonsense"), std::string::npos) << MessageOf(wrong.status());
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 4);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 5);
   std::filesystem::remove_all(folder);
   unsetenv("FRAMEFUSE_CACHE_DIR");
 }

@@ -199,11 +199,13 @@ CudaForm ChooseForm(const Kernel& k, const LaunchShape& shape, bool constant) {
       form.unroll = reads <= 1 && shape.extents.back() >= 4 * form.threads / 32 ? 4 : reads <= 3 ? 2 : 1;
       break;
     case Skeleton::kTransposed:
+      form.full = form.exact && shape.extents.back() % form.vector == 0;
       break;
     default:
       form.threads = 128;
       form.unroll = form.exact && reads <= 1 && form.vector * Weight(k) <= kShortCode ? 2 : 1;
       if (Count(k, form, shape).blocks < kWantedBlocks) form.unroll = 1;
+      form.full = form.unroll > 1 && Count(k, form, shape).units % (form.threads * form.unroll) == 0;
       break;
   }
   const Units u = Count(k, form, shape);
@@ -225,7 +227,7 @@ CudaForm TableForm(const Kernel& k, const CudaForm& form) {
   table.tensors = 1;
   const int fixed = CudaSizes(k, table).count(), each = static_cast<int>(k.buffers.size()) + 1;
   table.tensors = std::max(1, (kMostWords - fixed) / each);
-  table.exact = table.narrow = false;
+  table.exact = table.narrow = table.full = false;
   table.threads = 256;
   table.unroll = 1;
   return table;

@@ -27,7 +27,9 @@ struct CudaForm {
   int tensors = 1;      // flat pointwise kernels: how many tensors one launch takes, each its own row of the grid
   bool narrow = false;  // the units of the grid fit 31 bits
   bool exact = false;   // `inner` is a multiple of `vector`, and all contiguous buffers are aligned for it (IsAligned)
-  bool full = false;    // row kernels: the chunks of the threads are the row
+  // Row kernels: the chunks of the threads are the row; transposed: vectors down are whole, too; pointwise: so are the
+  // unrolled copies of all threads.
+  bool full = false;
   bool half = false;    // rounding to halves hides small errors
   bool split = false;   // the last part is shorter (LaunchShape::split_total)
   auto operator<=>(const CudaForm&) const = default;

@@ -1,6 +1,7 @@
 // See print_cuda.h: the skeletons' walks over rows and points. Owner: backends/emit.
 #include "backends/emit/cuda/print_cuda.h"
 
+#include <bit>
 #include <map>
 
 #include "backends/emit/cuda/body_printer.h"
@@ -37,6 +38,12 @@ class Printer : private BodyPrinter {
   }
 
  private:
+  // x / n and x % n of what is not negative and powers of two: NVRTC, told to be quick, divides.
+  static std::string Over(const std::string& x, int n) {
+    return StrCat("(", x, " >> ", std::countr_zero(static_cast<unsigned>(n)), ")");
+  }
+  static std::string Rest(const std::string& x, int n) { return StrCat("(", x, " & ", n - 1, ")"); }
+
   // --- pointwise
 
   void Points() {
@@ -47,7 +54,7 @@ class Printer : private BodyPrinter {
     std::string total = S(CudaSizes::kUnits);
     if (f_.tensors > 1) {
       Line(StrCat("const i64 inner = a.s[", at_.Elements(0), " + blockIdx.y];"));
-      total = StrCat("((inner + ", f_.vector - 1, ") / ", f_.vector, ")");
+      total = Over(StrCat("(inner + ", f_.vector - 1, ")"), f_.vector);
     }
     Line(StrCat("const Index total = (Index)", total, ";"));
     Open(StrCat("for (Index first = (Index)blockIdx.x * ", step,
@@ -59,11 +66,11 @@ class Printer : private BodyPrinter {
       }
       OpenCopies();
       for (int b : VectorReads(body.values)) LoadVector(b, StrCat("x", b, "[u]"));
-      CloseCopies();
+      CloseCopies(!f_.full);
       OpenCopies();
       PointScalars(block);
       EmitBody(body);
-      CloseCopies();
+      CloseCopies(!f_.full);
       copies_.clear();
     } else {
       Line("const Index at = first;");
@@ -90,11 +97,11 @@ class Printer : private BodyPrinter {
   void OpenCopies() {
     OpenUnrolled(StrCat("for (int u = 0; u < ", f_.unroll, "; ++u)"));
     Line(StrCat("const Index at = first + (Index)u * ", f_.threads, ";"));
-    Open("if (at < total)");
+    if (!f_.full) Open("if (at < total)");
     PointPlace();
   }
-  void CloseCopies() {
-    Close();
+  void CloseCopies(bool guarded = true) {
+    if (guarded) Close();
     Close();
   }
 
@@ -383,7 +390,7 @@ class Printer : private BodyPrinter {
     Line(StrCat("const i64 left = (i64)((Index)blockIdx.x - tile * (Index)", S(CudaSizes::kVectors), ") * ", kTile,
                 ";"));
     if (last > 0) {
-      Line(StrCat("const i64 batch = (i64)tile / ", S(CudaSizes::kDown), ", top = ((i64)tile - batch * ",
+      Line(StrCat("const i64 batch = tile / (Index)", S(CudaSizes::kDown), ", top = ((i64)tile - batch * ",
                   S(CudaSizes::kDown), ") * ", kTile, ";"));
     } else {
       Line(StrCat("const i64 top = (i64)tile * ", kTile, ";"));
@@ -412,7 +419,7 @@ class Printer : private BodyPrinter {
       if (!IsPaired(static_cast<int>(b))) continue;
       Line(StrCat(VectorType(static_cast<int>(b)), " z", b, ";"));
       Line(StrCat("load_vec(z", b, ", (const ", MemoryType(buffer(static_cast<int>(b)).dtype), "*)&t", b, "[tr * ",
-                  kTile / 2, " + (tc / 8 ^ tr / 8) * 4]);"));
+                  kTile / 2, " + (tc >> 3 ^ tr >> 3) * 4]);"));
     }
     PointScalars(block);
     EmitBody(body);
@@ -425,8 +432,8 @@ class Printer : private BodyPrinter {
     const int across = kTile / f_.vector;
     if (parts <= 4) Line("#pragma unroll");
     Open(StrCat("for (int u = 0; u < ", parts, "; ++u)"));
-    Line(StrCat("const int j = u * ", f_.threads, " + threadIdx.x, tr = j / ", across, ", tc = (j % ", across, ") * ",
-                f_.vector, ";"));
+    Line(StrCat("const int j = u * ", f_.threads, " + threadIdx.x, tr = ", Over("j", across),
+                ", tc = ", Rest("j", across), " * ", f_.vector, ";"));
     Line("const i64 row = top + tr, i = left + tc;");
     Open("if (row < rows && i < inner)");
     LastRow("row", last);
@@ -440,7 +447,7 @@ class Printer : private BodyPrinter {
     const int parts = kTile * down / f_.threads;
     if (parts <= 4) Line("#pragma unroll");
     Open(StrCat("for (int j = threadIdx.x; j < ", kTile * down, "; j += ", f_.threads, ")"));
-    Line(StrCat("const int tc = j / ", down, ", tr = (j % ", down, ") * ", f_.vector, ";"));
+    Line(StrCat("const int tc = ", Over("j", down), ", tr = ", Rest("j", down), " * ", f_.vector, ";"));
     Open("if (left + tc < inner && top + tr < rows)");
     LoadDown(b, "x", "tc");
     Line("#pragma unroll");
@@ -456,7 +463,7 @@ class Printer : private BodyPrinter {
     Line(StrCat("__shared__ __align__(16) u32 ", t, "[", kTile * kTile / 2, "];"));
     Line("#pragma unroll");
     Open(StrCat("for (int j = threadIdx.x; j < ", kTile * kTile / 16, "; j += ", f_.threads, ")"));
-    Line("const int p = j / 8, tr = (j % 8) * 8;");
+    Line("const int p = j >> 3, tr = (j & 7) * 8;");
     Open("if (left + 2 * p < inner && top + tr < rows)");
     LoadDown(b, "x", "2 * p");
     Line(StrCat(VectorType(b), f_.exact ? " y;" : " y = x;"));  // exact: the columns are even
@@ -464,7 +471,7 @@ class Printer : private BodyPrinter {
     LoadDown(b, "y", "2 * p + 1");
     Line("#pragma unroll");
     Line(StrCat(Lanes(), " ", t, "[(tr + k) * ", kTile / 2,
-                " + ((p / 4) ^ (j % 8)) * 4 + p % 4] = pair(x.e[k], y.e[k]);"));
+                " + ((p >> 2) ^ (j & 7)) * 4 + (p & 3)] = pair(x.e[k], y.e[k]);"));
     Close();
     Close();
   }
@@ -473,11 +480,12 @@ class Printer : private BodyPrinter {
   void LoadDown(int b, const char* x, const char* tc) {
     const std::string there = "rows - (top + tr)";
     if (x[0] == 'x') {
-      Line(StrCat("const int n = ", there, " < ", f_.vector, " ? (int)(", there, ") : ", f_.vector, ";"));
+      if (!f_.full) Line(StrCat("const int n = ", there, " < ", f_.vector, " ? (int)(", there, ") : ", f_.vector, ";"));
       Line(StrCat(VectorType(b), " x;"));
     }
-    Line(StrCat("load_part(", x, ", q", b, " + (top + tr) + (left + ", tc, ") * ", S(at_.InnerStride(b)), ", n, ",
-                f_.exact ? "true" : "fast", ");"));
+    const std::string from = StrCat(x, ", q", b, " + (top + tr) + (left + ", tc, ") * ", S(at_.InnerStride(b)));
+    Line(f_.full ? StrCat("load_vec(", from, ");")
+                 : StrCat("load_part(", from, ", n, ", f_.exact ? "true" : "fast", ");"));
   }
   std::set<ValueId> early_;  // values of a row that are known before its first loop
 };
