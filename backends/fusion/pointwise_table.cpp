@@ -1,6 +1,9 @@
 // One row an operator: what it computes. See pointwise.h. Owner: backends/fusion.
 #include "backends/fusion/pointwise_table.h"
 
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
 #include <cmath>
 #include <string>
 #include <unordered_map>
@@ -89,10 +92,23 @@ ValueId Rounded(E& e, std::size_t a, Type as) {
   return e.b().Cast(as, e.b().Emit(Op::kWrap, Type::kF32, {e.Raw(a)}, -1, static_cast<std::uint64_t>(*half)));
 }
 
+// As eager compares: what is not of the type that both become is rounded to it, a Python number too.
+ValueId Compared(E& e, std::size_t a, kernel_ir::DType type) {
+  const bool half = type == kernel_ir::DType::kBF16 || type == kernel_ir::DType::kF16;
+  if (!half) return Rounded(e, a, type == kernel_ir::DType::kBool ? Type::kI32 : ComputeType(type));
+  if (e.IsTensor(a) && e.StorageOfTensor(a) == type && !e.UnroundedHalf(a)) return e.Raw(a);
+  if (const std::optional<double> number = e.Number(a)) {
+    const auto single = static_cast<float>(*number);
+    return e.b().Const(Type::kF32,
+                       type == kernel_ir::DType::kBF16 ? float{c10::BFloat16(single)} : float{c10::Half(single)});
+  }
+  return e.b().Emit(Op::kWrap, Type::kF32, {e.Arg(a, Type::kF32)}, -1, static_cast<std::uint64_t>(type));
+}
+
 template <Op op, bool swapped>
 ValueId Comparison(E& e) {
-  const Type type = e.Promoted(0, 1);
-  const ValueId x = Rounded(e, 0, type), y = Rounded(e, 1, type);
+  const kernel_ir::DType type = e.Promoted(0, 1);
+  const ValueId x = Compared(e, 0, type), y = Compared(e, 1, type);
   return e.b().Compare(op, swapped ? y : x, swapped ? x : y);
 }
 
