@@ -115,7 +115,12 @@ DType PointwiseEmitter::StorageOfTensor(std::size_t a) const {
 kernel_ir::ValueId PointwiseEmitter::Arg(std::size_t a) { return Arg(a, type_); }
 
 kernel_ir::ValueId PointwiseEmitter::Arg(std::size_t a, Type as) {
-  if (tensors_[a] != kNoValue) return builder_.Cast(as, tensors_[a]);
+  if (tensors_[a] != kNoValue) {
+    const std::optional<DType> half = UnroundedHalf(a);
+    if (!half || *half == storage_) return builder_.Cast(as, tensors_[a]);
+    return builder_.Cast(as,
+                         builder_.Emit(Op::kWrap, Type::kF32, {tensors_[a]}, -1, static_cast<std::uint64_t>(*half)));
+  }
   if (numbers_[a] != kNoValue) return builder_.Cast(as, numbers_[a]);
   const c10::Scalar s = node_.args[a].constant.toScalar();
   if (kernel_ir::IsFloat(as)) return builder_.Const(as, s.toDouble());

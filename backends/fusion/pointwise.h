@@ -36,7 +36,9 @@ class PointwiseEmitter {
   // --- for the rows
   kernel_ir::Builder& b() { return builder_; }
   kernel_ir::Type type() const { return type_; }  // that the result is computed in
-  kernel_ir::ValueId Arg(std::size_t a);          // tensor or number, as type()
+  // Tensor or number, as type(). A half that was computed here has not been rounded yet: who makes another type of it
+  // sees the rounded value.
+  kernel_ir::ValueId Arg(std::size_t a);
   kernel_ir::ValueId Arg(std::size_t a, kernel_ir::Type as);
   kernel_ir::ValueId Raw(std::size_t a) { return tensors_[a]; }
   bool Has(std::size_t a) const;  // argument is given and not None

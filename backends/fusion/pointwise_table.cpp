@@ -85,17 +85,10 @@ ValueId ClampMax(E& e) {
   return e.type() == Type::kPred || !Holds(e, 1) ? kNoValue : e.Two(Op::kMin, e.Arg(0), e.Arg(1));
 }
 
-// A half that was computed here has not been rounded yet. Who compares or widens it sees the rounded value.
-ValueId Rounded(E& e, std::size_t a, Type as) {
-  const std::optional<kernel_ir::DType> half = e.IsTensor(a) ? e.UnroundedHalf(a) : std::nullopt;
-  if (!half) return e.Arg(a, as);
-  return e.b().Cast(as, e.b().Emit(Op::kWrap, Type::kF32, {e.Raw(a)}, -1, static_cast<std::uint64_t>(*half)));
-}
-
 // As eager compares: what is not of the type that both become is rounded to it, a Python number too.
 ValueId Compared(E& e, std::size_t a, kernel_ir::DType type) {
   const bool half = type == kernel_ir::DType::kBF16 || type == kernel_ir::DType::kF16;
-  if (!half) return Rounded(e, a, type == kernel_ir::DType::kBool ? Type::kI32 : ComputeType(type));
+  if (!half) return e.Arg(a, type == kernel_ir::DType::kBool ? Type::kI32 : ComputeType(type));
   if (e.IsTensor(a) && e.StorageOfTensor(a) == type && !e.UnroundedHalf(a)) return e.Raw(a);
   if (const std::optional<double> number = e.Number(a)) {
     const auto single = static_cast<float>(*number);
@@ -244,7 +237,7 @@ ValueId Hardswish(E& e) {
 ValueId Where(E& e) { return e.b().Select(e.Arg(0, Type::kPred), e.Arg(1), e.Arg(2)); }
 ValueId MaskedFill(E& e) { return e.b().Select(e.Arg(1, Type::kPred), e.Arg(2), e.Arg(0)); }
 
-ValueId Copy(E& e) { return e.UnroundedHalf(0) == e.storage() ? e.Arg(0) : Rounded(e, 0, e.type()); }
+ValueId Copy(E& e) { return e.Arg(0); }
 ValueId LogicalNot(E& e) { return e.One(Op::kNot, e.Arg(0, Type::kPred)); }
 ValueId BitwiseNot(E& e) { return kernel_ir::IsFloat(e.type()) ? kNoValue : e.One(Op::kNot, e.Arg(0)); }
 
