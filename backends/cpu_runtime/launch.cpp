@@ -110,6 +110,7 @@ Launch::Launch(std::shared_ptr<const CpuKernel> kernel, LaunchShape shape)
 void Launch::Run(void* const* buffers) const {
   const Kernel& ir = kernel_->ir();
   if (rows_ == 0 && ir.skeleton != Skeleton::kColumn) return;
+  if (shape_.inner * shape_.segments == 0) return RunEmptyRows(buffers);
   if (ir.skeleton == Skeleton::kColumn) return RunColumns(buffers);
   if (ir.skeleton == Skeleton::kTransposed) return RunTransposed(buffers);
   if (ir.outer_rank == 0) {
@@ -119,6 +120,20 @@ void Launch::Run(void* const* buffers) const {
   Parallel(full, shape_.inner * shape_.segments,
            [&](std::int64_t begin, std::int64_t end) { RunRows(buffers, begin, end); });
   if (full < rows_) RunRows(buffers, full, rows_);
+}
+
+// Only reductions have results then. A tensor without elements has no memory, where one number would be read for a row.
+void Launch::RunEmptyRows(void* const* buffers) const {
+  if (kernel_->ir().skeleton != Skeleton::kRow) return;
+  static constexpr std::int64_t kNothing = 0;
+  LaunchShape shape = shape_;
+  std::vector<void*> present(buffers, buffers + shape.buffers.size());
+  for (std::size_t b = 0; b < present.size(); ++b) {
+    if (present[b] != nullptr) continue;
+    present[b] = const_cast<std::int64_t*>(&kNothing);
+    shape.buffers[b] = {std::vector<std::int64_t>(shape.buffers[b].outer.size(), 0), 0, 0};
+  }
+  Launch(kernel_, std::move(shape)).RunRows(present.data(), 0, rows_);
 }
 
 void Launch::RunFlat(void* const* buffers, std::int64_t begin, std::int64_t end) const {

@@ -29,6 +29,7 @@ class Launch {
 
  private:
   struct Arguments;
+  void RunEmptyRows(void* const* buffers) const;
   void RunRows(void* const* buffers, std::int64_t begin, std::int64_t end) const;
   void RunFlat(void* const* buffers, std::int64_t begin, std::int64_t end) const;
   void RunColumns(void* const* buffers) const;

@@ -66,7 +66,7 @@ class CudaStep final : public CompiledStep {
 
   std::int64_t nodes() const { return nodes_; }
   absl::Status Run(CallState& call) const override {
-    if (gave_up_.load(std::memory_order_relaxed)) return fallback_->Run(call);
+    if (gave_up_.load(std::memory_order_relaxed) || operands_.AnyEmpty(call)) return fallback_->Run(call);
     std::vector<std::pair<ValueId, at::Tensor>> replaced;
     operands_.Prepare(call, &replaced);
     const at::Tensor temporaries = operands_.AllocateTemporaries();

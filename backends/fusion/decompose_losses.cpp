@@ -106,6 +106,9 @@ ValueId AsColumn(Graph& g, NodeWriter& w, ValueId v) {
   return w.Call("aten.unsqueeze", {Arg::OfValue(v), Arg::Constant(std::int64_t{1})}, column);
 }
 
+// Targets are compared as 32-bit numbers: that an ignored one is not a class has to show in those.
+bool ComparesNarrow(std::int64_t ignored) { return ignored == static_cast<std::int32_t>(ignored); }
+
 // Where the target names the column, in the shape of `in`.
 ValueId Named(Graph& g, const Node& n, NodeWriter& w, const ir::Value& in, ir::Value plane) {
   const std::int64_t columns = in.sizes[1].value, ignored = n.args[5].constant.toInt();
@@ -126,7 +129,7 @@ bool Backward(Graph& g, const Node& n, NodeWriter w) {
   if (!HasRows(g, n, 1)) return false;
   const ir::Value in = g.value(n.args[1].value);
   const std::int64_t reduction = n.args[4].constant.toInt();
-  if (in.sizes[1].value > (1 << 18)) return false;
+  if (in.sizes[1].value > (1 << 18) || !ComparesNarrow(n.args[5].constant.toInt())) return false;
   const c10::ScalarType type = Wide(in.dtype);
   ir::Value plane = in;
   plane.storage = -1;

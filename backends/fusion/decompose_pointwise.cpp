@@ -75,8 +75,8 @@ ValueId Threshold(F& f) {
 ValueId WithoutMiddle(F& f, ValueId x, ValueId otherwise, double bound) {
   return f.Where(f.Logical("logical_and", f.Compare("ge", x, -bound), f.Compare("le", x, bound)), 0.0, otherwise);
 }
-ValueId Hardshrink(F& f) { return WithoutMiddle(f, f.Tensor(0), f.Tensor(0), f.Number(1)); }
-ValueId ShrinkBackward(F& f) { return WithoutMiddle(f, f.Tensor(1), f.Tensor(0), f.Number(2)); }
+ValueId Hardshrink(F& f) { return WithoutMiddle(f, f.Tensor(0), f.Tensor(0), f.NumberOfResult(1)); }
+ValueId ShrinkBackward(F& f) { return WithoutMiddle(f, f.Tensor(1), f.Tensor(0), f.NumberOfResult(2)); }
 
 // 1 / (1 + e^x), with the smaller of two powers; of the saved ones none is needed.
 ValueId LogSigmoidBackward(F& f) { return f.Mul(f.Tensor(0), f.Unary("sigmoid", f.Unary("neg", f.Tensor(1)))); }

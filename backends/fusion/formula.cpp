@@ -3,6 +3,8 @@
 
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
 
 #include <string>
 
@@ -12,7 +14,7 @@ using ir::Arg;
 using ir::ValueId;
 
 Formula::Formula(ir::Graph* graph, NodeWriter* writer, const ir::Node& node, ValueId like)
-    : graph_(*graph), w_(*writer), node_(node), type_(Wide(graph->value(like).dtype)) {}
+    : graph_(*graph), w_(*writer), node_(node), result_(graph->value(like).dtype), type_(Wide(result_)) {}
 
 ir::Value Formula::Over(std::initializer_list<ValueId> operands, c10::ScalarType type) const {
   ir::Value out;
@@ -34,6 +36,13 @@ ir::Value Formula::Over(std::initializer_list<ValueId> operands, c10::ScalarType
 }
 
 ValueId Formula::Tensor(std::size_t a) { return w_.To(node_.args[a].value, type()); }
+
+double Formula::NumberOfResult(std::size_t a) const {
+  const auto number = static_cast<float>(Number(a));
+  if (result_ == c10::ScalarType::BFloat16) return c10::BFloat16(number);
+  if (result_ == c10::ScalarType::Half) return c10::Half(number);
+  return Number(a);
+}
 
 ValueId Formula::Constant(double number) {
   return graph_.AddConstant(at::scalar_tensor(number, at::TensorOptions().dtype(type())));

@@ -20,6 +20,8 @@ class Formula {
   ir::ValueId Tensor(std::size_t a);
   // Constant number argument a.
   double Number(std::size_t a) const { return node_.args[a].constant.toScalar().toDouble(); }
+  // It as the result's type holds it: what eager's kernels of halves compare with.
+  double NumberOfResult(std::size_t a) const;
 
   ir::ValueId Constant(double number);
   ir::ValueId Compare(std::string_view op, ir::ValueId x, double number);  // lt, le, gt, ge, eq, ne
@@ -46,7 +48,7 @@ class Formula {
   ir::Graph& graph_;
   NodeWriter& w_;
   const ir::Node& node_;
-  c10::ScalarType type_;
+  c10::ScalarType result_, type_;
 };
 
 }  // namespace framefuse::fusion

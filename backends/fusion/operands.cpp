@@ -116,6 +116,11 @@ bool StepOperands::WriteOver(ValueId result, ValueId input) {
   return true;
 }
 
+bool StepOperands::AnyEmpty(const CallState& call) const {
+  return std::any_of(inputs_.begin(), inputs_.end(),
+                     [&](const Layout& l) { return call.slots[static_cast<std::size_t>(l.value)].numel() == 0; });
+}
+
 void StepOperands::Prepare(CallState& call, std::vector<std::pair<ValueId, at::Tensor>>* replaced) const {
   for (const Layout& l : inputs_) {
     at::Tensor& t = call.slots[static_cast<std::size_t>(l.value)];

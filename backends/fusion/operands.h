@@ -22,6 +22,8 @@ class StepOperands {
   // Puts the originals back.
   static void Restore(CallState& call, std::vector<std::pair<ir::ValueId, at::Tensor>> replaced);
   at::Tensor AllocateTemporaries() const;  // undefined if there are none
+  // Whether an input has no elements, and so no memory.
+  bool AnyEmpty(const CallState& call) const;
   // Addresses of a kernel's buffers.
   void FillPointers(const CallState& call, const LoweredKernel& kernel, const at::Tensor& temporaries,
                     void** buffers) const;

@@ -78,7 +78,7 @@ Places PlacePieces(ir::Graph* graph, const Schedule& schedule) {
     const std::optional<CatForm> form = CatFormOf(g, g.nodes[i]);
     if (!form) continue;
     const ValueId out = g.nodes[i].outputs[0];
-    const std::vector<std::int64_t> offsets = OffsetsIn(g.value(out), *form);
+    const std::vector<std::int64_t> offsets = OffsetsIn(g, g.value(out), *form);
     bool any = false;
     for (std::size_t p = 0; p < offsets.size(); ++p) {
       const ValueId piece = form->pieces[p];

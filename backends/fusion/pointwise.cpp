@@ -103,15 +103,24 @@ std::string PointwiseEmitter::Text(std::size_t a) const {
 }
 
 std::optional<DType> PointwiseEmitter::UnroundedHalf(std::size_t a) const {
-  const std::optional<DType> storage = StorageOf(graph_.value(node_.args[a].value).dtype);
+  const DType storage = StorageOfTensor(a);
   const bool half = storage == DType::kF16 || storage == DType::kBF16;
-  return half && !builder_.IsLoadOf(*storage, tensors_[a]) ? storage : std::nullopt;
+  return half && !builder_.IsLoadOf(storage, tensors_[a]) ? std::optional(storage) : std::nullopt;
+}
+
+DType PointwiseEmitter::StorageOfTensor(std::size_t a) const {
+  return *StorageOf(graph_.value(node_.args[a].value).dtype);
 }
 
 kernel_ir::ValueId PointwiseEmitter::Arg(std::size_t a) { return Arg(a, type_); }
 
 kernel_ir::ValueId PointwiseEmitter::Arg(std::size_t a, Type as) {
-  if (tensors_[a] != kNoValue) return builder_.Cast(as, tensors_[a]);
+  if (tensors_[a] != kNoValue) {
+    const std::optional<DType> half = UnroundedHalf(a);
+    if (!half || *half == storage_) return builder_.Cast(as, tensors_[a]);
+    return builder_.Cast(as,
+                         builder_.Emit(Op::kWrap, Type::kF32, {tensors_[a]}, -1, static_cast<std::uint64_t>(*half)));
+  }
   if (numbers_[a] != kNoValue) return builder_.Cast(as, numbers_[a]);
   const c10::Scalar s = node_.args[a].constant.toScalar();
   if (kernel_ir::IsFloat(as)) return builder_.Const(as, s.toDouble());
@@ -120,7 +129,7 @@ kernel_ir::ValueId PointwiseEmitter::Arg(std::size_t a, Type as) {
 }
 
 // As at::result_type: tensors with dimensions, then 0-dim tensors, then Python numbers.
-c10::ScalarType PointwiseEmitter::Promote(std::size_t a, std::size_t c) const {
+DType PointwiseEmitter::Promoted(std::size_t a, std::size_t c) const {
   using c10::ScalarType;
   ScalarType ranked[3] = {ScalarType::Undefined, ScalarType::Undefined, ScalarType::Undefined};
   const auto join = [](ScalarType x, ScalarType y) {
@@ -149,12 +158,7 @@ c10::ScalarType PointwiseEmitter::Promote(std::size_t a, std::size_t c) const {
     }
     return higher != ScalarType::Undefined ? higher : lower;
   };
-  return combine(ranked[0], combine(ranked[1], ranked[2]));
-}
-
-Type PointwiseEmitter::Promoted(std::size_t a, std::size_t c) const {
-  const Type type = ComputeType(*StorageOf(Promote(a, c)));
-  return type == Type::kPred ? Type::kI32 : type;
+  return *StorageOf(combine(ranked[0], combine(ranked[1], ranked[2])));
 }
 
 bool IsPointwise(const ir::Graph& graph, const ir::Node& node) {

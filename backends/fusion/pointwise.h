@@ -36,27 +36,28 @@ class PointwiseEmitter {
   // --- for the rows
   kernel_ir::Builder& b() { return builder_; }
   kernel_ir::Type type() const { return type_; }  // that the result is computed in
-  kernel_ir::ValueId Arg(std::size_t a);          // tensor or number, as type()
+  // Tensor or number, as type(). A half that was computed here has not been rounded yet: who makes another type of it
+  // sees the rounded value.
+  kernel_ir::ValueId Arg(std::size_t a);
   kernel_ir::ValueId Arg(std::size_t a, kernel_ir::Type as);
   kernel_ir::ValueId Raw(std::size_t a) { return tensors_[a]; }
   bool Has(std::size_t a) const;  // argument is given and not None
   bool IsTensor(std::size_t a) const { return tensors_[a] != kernel_ir::kNoValue; }
   std::optional<double> Number(std::size_t a) const;  // constant number
   std::string Text(std::size_t a) const;
+  kernel_ir::DType StorageOfTensor(std::size_t a) const;
   // The half type of argument a, if it comes from arithmetic in f32 and not from memory.
   std::optional<kernel_ir::DType> UnroundedHalf(std::size_t a) const;
   kernel_ir::DType storage() const { return storage_; }
   c10::Device device() const { return graph_.value(node_.outputs[0]).device; }
   kernel_ir::ValueId Const(double value) { return builder_.Const(type_, value); }
-  kernel_ir::Type Promoted(std::size_t a, std::size_t c) const;  // type that two arguments are compared in
+  kernel_ir::DType Promoted(std::size_t a, std::size_t c) const;  // that two arguments are compared in
   kernel_ir::ValueId Two(kernel_ir::Op op, kernel_ir::ValueId x, kernel_ir::ValueId y) {
     return builder_.Binary(op, x, y);
   }
   kernel_ir::ValueId One(kernel_ir::Op op, kernel_ir::ValueId x);
 
  private:
-  c10::ScalarType Promote(std::size_t a, std::size_t c) const;
-
   const ir::Graph& graph_;
   const ir::Node& node_;
   kernel_ir::Builder& builder_;

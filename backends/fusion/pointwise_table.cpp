@@ -1,6 +1,9 @@
 // One row an operator: what it computes. See pointwise.h. Owner: backends/fusion.
 #include "backends/fusion/pointwise_table.h"
 
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
 #include <cmath>
 #include <string>
 #include <unordered_map>
@@ -82,17 +85,23 @@ ValueId ClampMax(E& e) {
   return e.type() == Type::kPred || !Holds(e, 1) ? kNoValue : e.Two(Op::kMin, e.Arg(0), e.Arg(1));
 }
 
-// A half that was computed here has not been rounded yet. Who compares or widens it sees the rounded value.
-ValueId Rounded(E& e, std::size_t a, Type as) {
-  const std::optional<kernel_ir::DType> half = e.IsTensor(a) ? e.UnroundedHalf(a) : std::nullopt;
-  if (!half) return e.Arg(a, as);
-  return e.b().Cast(as, e.b().Emit(Op::kWrap, Type::kF32, {e.Raw(a)}, -1, static_cast<std::uint64_t>(*half)));
+// As eager compares: what is not of the type that both become is rounded to it, a Python number too.
+ValueId Compared(E& e, std::size_t a, kernel_ir::DType type) {
+  const bool half = type == kernel_ir::DType::kBF16 || type == kernel_ir::DType::kF16;
+  if (!half) return e.Arg(a, type == kernel_ir::DType::kBool ? Type::kI32 : ComputeType(type));
+  if (e.IsTensor(a) && e.StorageOfTensor(a) == type && !e.UnroundedHalf(a)) return e.Raw(a);
+  if (const std::optional<double> number = e.Number(a)) {
+    const auto single = static_cast<float>(*number);
+    return e.b().Const(Type::kF32,
+                       type == kernel_ir::DType::kBF16 ? float{c10::BFloat16(single)} : float{c10::Half(single)});
+  }
+  return e.b().Emit(Op::kWrap, Type::kF32, {e.Arg(a, Type::kF32)}, -1, static_cast<std::uint64_t>(type));
 }
 
 template <Op op, bool swapped>
 ValueId Comparison(E& e) {
-  const Type type = e.Promoted(0, 1);
-  const ValueId x = Rounded(e, 0, type), y = Rounded(e, 1, type);
+  const kernel_ir::DType type = e.Promoted(0, 1);
+  const ValueId x = Compared(e, 0, type), y = Compared(e, 1, type);
   return e.b().Compare(op, swapped ? y : x, swapped ? x : y);
 }
 
@@ -228,7 +237,7 @@ ValueId Hardswish(E& e) {
 ValueId Where(E& e) { return e.b().Select(e.Arg(0, Type::kPred), e.Arg(1), e.Arg(2)); }
 ValueId MaskedFill(E& e) { return e.b().Select(e.Arg(1, Type::kPred), e.Arg(2), e.Arg(0)); }
 
-ValueId Copy(E& e) { return e.UnroundedHalf(0) == e.storage() ? e.Arg(0) : Rounded(e, 0, e.type()); }
+ValueId Copy(E& e) { return e.Arg(0); }
 ValueId LogicalNot(E& e) { return e.One(Op::kNot, e.Arg(0, Type::kPred)); }
 ValueId BitwiseNot(E& e) { return kernel_ir::IsFloat(e.type()) ? kNoValue : e.One(Op::kNot, e.Arg(0)); }
 

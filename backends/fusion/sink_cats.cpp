@@ -91,7 +91,7 @@ class Sinker {
       if (sinks && found == nullptr) found = &cat->second;
     });
     if (found == nullptr || !IsPointwise(g_, n)) return nullptr;
-    return OffsetsIn(g_.value(n.outputs[0]), *found).empty() ? nullptr : found;
+    return OffsetsIn(g_, g_.value(n.outputs[0]), *found).empty() ? nullptr : found;
   }
 
   bool IsReadOnceBy(const Node& n, ValueId v) const {

@@ -1,5 +1,6 @@
 #include "backends/graph/graph.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace framefuse::ir {
@@ -118,6 +119,22 @@ bool IsContiguous(ExprTable& exprs, const Value& v) {
     if (size.is_constant() && size.value == 1) continue;
     if (!(v.strides[i] == step)) return false;
     step = exprs.Make(ExprKind::kMul, step, size);
+  }
+  return true;
+}
+
+bool IsDense(const ExprTable& exprs, const Value& v) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // stride, size
+  for (std::size_t d = 0; d < v.sizes.size(); ++d) {
+    const std::int64_t size = exprs.Hint(v.sizes[d]);
+    if (size == 0) return true;
+    if (size != 1) steps.emplace_back(exprs.Hint(v.strides[d]), size);
+  }
+  std::sort(steps.begin(), steps.end());
+  std::int64_t next = 1;
+  for (const auto& [stride, size] : steps) {
+    if (stride != next) return false;
+    next *= size;
   }
   return true;
 }

@@ -2,7 +2,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 
-#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -24,22 +23,6 @@ using ir::NodeIndex;
 using ir::ValueId;
 
 std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-bool IsNonOverlappingAndDense(const ir::Graph& g, const ir::Value& v) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size
-  for (std::size_t d = 0; d < v.rank(); ++d) {
-    std::int64_t size = g.exprs.Hint(v.sizes[d]);
-    if (size == 0) return true;
-    if (size != 1) dims.emplace_back(g.exprs.Hint(v.strides[d]), size);
-  }
-  std::sort(dims.begin(), dims.end());
-  std::int64_t expected = 1;
-  for (const auto& [stride, size] : dims) {
-    if (stride != expected) return false;
-    expected *= size;
-  }
-  return true;
-}
 
 // Whether an in-place draw on a strided tensor goes through it in the order of its memory. Kernels for some
 // processors go through a row-major copy instead, so it is tried out once.
@@ -302,7 +285,7 @@ class Functionalizer {
       target = ParentOf(view);
     }
     // Later views of the root are made with its recorded strides.
-    if (old_.value(root).layout == c10::Layout::Strided && !IsNonOverlappingAndDense(old_, old_.value(root))) {
+    if (old_.value(root).layout == c10::Layout::Strided && !ir::IsDense(old_.exprs, old_.value(root))) {
       return absl::UnimplementedError("a write to a tensor with gaps or overlap");
     }
     current_[At(root)] = value;

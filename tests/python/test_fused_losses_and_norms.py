@@ -76,6 +76,35 @@ def test_a_class_is_ignored():
     assert "nll_loss" not in check(lambda x, t: F.cross_entropy(x * 2, t, ignore_index=7), x, target)
 
 
+def test_an_ignored_target_is_no_class_of_fewer_bits():
+    torch.manual_seed(2)
+    ignored = 2**32 + 7
+    x, target = torch.randn(ROWS, CLASSES), torch.randint(0, CLASSES, (ROWS,))
+    target[::3] = ignored
+    check(lambda x, t: F.cross_entropy(x * 2, t, ignore_index=ignored), x, target)
+
+
+@pytest.mark.parametrize("reduce", [torch.mean, torch.sum, lambda x: x.softmax(-1).sum(-1).sum()], ids=["mean", "sum", "softmax"])
+@pytest.mark.parametrize("shape", [(0,), (5, 0), (0, 5), (33, 2, 8, 0)], ids=str)
+def test_gradients_of_tensors_without_elements(shape, reduce):
+    x = torch.randn(shape, requires_grad=True)
+    framefuse.compile(lambda x: reduce(torch.where(x > 1, x * 2, 0.0)), backend="fuse")(x).backward()
+    assert x.grad.shape == x.shape
+
+
+def test_a_row_of_no_elements_read_as_one_number():
+    x = torch.randn(5, 1)
+    function = framefuse.compile(lambda x, y: ((x.expand(5, 4)[:, 4:] * 2).sum(-1), (x.expand(5, 0) + y).sum(-1) + 1), backend="fuse")
+    first, second = function(x, torch.randn(5, 0))
+    assert torch.equal(first, torch.zeros(5)) and torch.equal(second, torch.ones(5))
+
+
+def test_log_sigmoid_has_its_results_row_by_row():
+    x = torch.randn(7, 5).t()
+    eager, ours = F.logsigmoid(x), framefuse.compile(lambda x: F.logsigmoid(x), backend="fuse")(x)
+    assert ours.stride() == eager.stride() and torch.allclose(ours, eager)
+
+
 def test_all_targets_are_ignored():
     function = framefuse.compile(lambda x, t: F.cross_entropy(x, t), fullgraph=True)
     assert function(torch.randn(ROWS, CLASSES), torch.full((ROWS,), -100)).isnan()

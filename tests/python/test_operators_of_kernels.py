@@ -94,6 +94,37 @@ def test_integers(dtype):
             )
 
 
+NUMBERS = [0.3, 0.1, 0.7, 1.1, 2.3]  # none is a half; some are rounded up, some down
+COMPARISONS = ["lt", "le", "gt", "ge", "eq", "ne"]
+SHRINK_BACKWARDS = [torch.ops.aten.hardshrink_backward, torch.ops.aten.softshrink_backward]
+
+
+def around(numbers, dtype):
+    """The numbers as halves, and what lies next to them."""
+    halves = torch.tensor([sign * n for n in numbers for sign in (1, -1)]).to(dtype)
+    return torch.cat([(halves.view(torch.int16) + step).view(dtype) for step in (-1, 0, 1)] * 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_halves_are_compared_with_numbers_as_their_type_holds_them(dtype):
+    x = around(NUMBERS, dtype)
+    single, double = (torch.tensor(NUMBERS[0], dtype=t) for t in (torch.float32, torch.float64))
+
+    def program(x, number, single, double):
+        fixed = [getattr(x, name)(n) for name in COMPARISONS for n in NUMBERS]
+        given = [getattr(x, name)(n) for name in COMPARISONS for n in (number, single, double)]
+        computed = [getattr(x * 3, name)(3 * n) for name in COMPARISONS for n in NUMBERS]
+        shrunk = [torch.nn.functional.hardshrink(x, n) for n in NUMBERS]
+        backward = [shrink(x * 2, x, n) for shrink in SHRINK_BACKWARDS for n in NUMBERS]
+        return fixed, given, computed, shrunk, backward, [torch.where(x > n, x, -x) for n in NUMBERS]
+
+    compiled = framefuse.compile(program, backend="fuse", fullgraph=True)
+    for number in NUMBERS:  # a constant at first, then one for all
+        for got, eager in zip(compiled(x, number, single, double), program(x, number, single, double)):
+            for own, expected in zip(got, eager):
+                assert torch.equal(own, expected)
+
+
 def test_the_list_is_complete():
     """Every operator that the backend has a pointwise form for is in some kernel of the programs above."""
     source = (ROOT / "backends" / "fusion" / "pointwise_table.cpp").read_text()

@@ -117,6 +117,8 @@ class Emitter : public Xbyak::CodeGenerator {
   void RowLoop(int step, const std::function<void()>& body);
   void Turn(ValueId id, bool tail);
   void LoadPieces(ValueId id, int first, int pieces, const int* registers, bool tail);
+  void LoadLanes(const Xbyak::Xmm& to, int lane, int many, const Xbyak::Address& from);
+  void ExchangeLanes(const int* registers, int step, int many);
   void TurnWide(ValueId id, int piece, const int* registers);
   void TurnWords(ValueId id, int piece, const int* registers);
   void PutElements(ValueId id, int word, const Xbyak::Xmm& words);

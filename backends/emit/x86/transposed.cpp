@@ -163,10 +163,11 @@ void Emitter::Turn(ValueId id, bool tail) {
 }
 
 // Column c of a piece goes to lane c / columns of 128 bits in register c % columns. Past the last column it is read
-// again.
+// again. As many pieces of a column as a vector holds are loaded at once, and then exchanged: a processor keeps few
+// loads in mind, and should use them for lines to come.
 void Emitter::LoadPieces(ValueId id, int first, int pieces, const int* registers, bool tail) {
   const int slot = kernel_[id].slot, columns = kernel_ir::Is64Bit(kernel_[id].type) ? 2 : 4;
-  const int bits = Bits(kernel_[id].type);
+  const int lanes = Bits(kernel_[id].type) / 128, together = lanes == 4 ? std::min(pieces, lanes) : 1;
   mov(rdx, Size(layout_.InnerStride(slot), rdx));
   mov(rax, rbx);
   imul(rax, rdx);
@@ -174,21 +175,50 @@ void Emitter::LoadPieces(ValueId id, int first, int pieces, const int* registers
   if (tail) xor_(ecx, ecx);
   for (int c = 0; c < lanes_; ++c) {
     if (c > 0) add(rax, rdx);
-    for (int p = 0; p < pieces; ++p) {
-      const int reg = registers[p * columns + c % columns], lane = c / columns;
-      const Xbyak::Address from = ptr[rax + (first + p) * kPiece];
-      if (lane == 0) {
-        vmovups(Xbyak::Xmm(reg), from);
-      } else if (bits == 512) {
-        vinsertf32x4(Xbyak::Zmm(reg), Xbyak::Zmm(reg), from, static_cast<std::uint8_t>(lane));
-      } else {
-        vinsertf128(Xbyak::Ymm(reg), Xbyak::Ymm(reg), from, 1);
-      }
+    const int lane = c / columns * together;
+    for (int p = 0; p < pieces; p += together) {
+      const int reg = registers[(p + lane / lanes) * columns + c % columns];
+      LoadLanes(Vector(reg, 128 * lanes), lane % lanes, together, ptr[rax + (first + p) * kPiece]);
     }
     if (!tail || c + 2 > lanes_) continue;
     cmp(Stack(frame::kRemaining), c + 1);
     cmovle(rdx, rcx);
   }
+  for (int p = 0; together > 1 && p < pieces; p += together) {
+    for (int c = 0; c < columns; ++c) ExchangeLanes(registers + p * columns + c, columns, together);
+  }
+}
+
+void Emitter::LoadLanes(const Xbyak::Xmm& to, int lane, int many, const Xbyak::Address& from) {
+  if (lane == 0) {
+    vmovups(Vector(to.getIdx(), 128 * many), from);
+  } else if (many == 2) {
+    vinsertf64x4(Xbyak::Zmm(to.getIdx()), Xbyak::Zmm(to.getIdx()), from, 1);
+  } else if (to.isZMM()) {
+    vinsertf32x4(Xbyak::Zmm(to.getIdx()), Xbyak::Zmm(to.getIdx()), from, static_cast<std::uint8_t>(lane));
+  } else {
+    vinsertf128(Xbyak::Ymm(to.getIdx()), Xbyak::Ymm(to.getIdx()), from, 1);
+  }
+}
+
+// Of `many` vectors, `step` apart: two or four pieces of a column after another become a piece of four columns each.
+void Emitter::ExchangeLanes(const int* registers, int step, int many) {
+  const auto v = [&](int i) { return Xbyak::Zmm(registers[i * step]); };
+  const Xbyak::Zmm s(kScratch0), t(kScratch1);
+  if (many == 2) {
+    vshuff32x4(s, v(0), v(1), 0x88);
+    vshuff32x4(v(1), v(0), v(1), 0xdd);
+    vmovaps(v(0), s);
+    return;
+  }
+  vshuff32x4(s, v(0), v(1), 0x44);
+  vshuff32x4(v(0), v(0), v(1), 0xee);
+  vshuff32x4(t, v(2), v(3), 0x44);
+  vshuff32x4(v(2), v(2), v(3), 0xee);
+  vshuff32x4(v(3), v(0), v(2), 0xdd);
+  vshuff32x4(v(2), v(0), v(2), 0x88);
+  vshuff32x4(v(0), s, t, 0x88);
+  vshuff32x4(v(1), s, t, 0xdd);
 }
 
 void Emitter::TurnWide(ValueId id, int piece, const int* registers) {
