@@ -1,5 +1,6 @@
 // NVRTC: texts to cubins, from the cache (cubin_cache.h) where they are there. Several texts are compiled at a time,
-// each on a thread of its own: NVRTC takes tens of milliseconds for a kernel, and most of that can go on beside others.
+// each on a thread of its own: NVRTC takes tens of milliseconds for a kernel. Its front end, some eight of them, runs
+// for one program at a time; its optimizer and assembler run beside others'.
 // Owner: backends/cuda_runtime.
 #ifndef FRAMEFUSE_BACKENDS_CUDA_RUNTIME_CUBIN_H_
 #define FRAMEFUSE_BACKENDS_CUDA_RUNTIME_CUBIN_H_

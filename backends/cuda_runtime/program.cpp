@@ -38,14 +38,20 @@ std::string NameOf(const std::string& body) {
 
 using NewKernels = std::map<std::string, std::shared_ptr<CudaKernel>>;  // by body: no order of addresses
 
+// How many programs are made at a time. Where processors are few, twice as many: one program's front end holds a lock
+// of NVRTC's, and the others wait.
+std::size_t MostPrograms() {
+  const unsigned processors = std::max(1u, std::thread::hardware_concurrency());
+  return std::max(processors, std::min(2 * processors, 8u));
+}
+
 // The new kernels in groups of about equal length of text.
 std::vector<std::vector<CudaKernel*>> ShareOut(const NewKernels& made) {
   std::vector<CudaKernel*> kernels;
   for (const auto& [body, kernel] : made) kernels.push_back(kernel.get());
   std::stable_sort(kernels.begin(), kernels.end(),
                    [](const CudaKernel* a, const CudaKernel* b) { return a->text.size() > b->text.size(); });
-  const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::vector<CudaKernel*>> programs(std::min(kernels.size(), processors));
+  std::vector<std::vector<CudaKernel*>> programs(std::min(kernels.size(), MostPrograms()));
   std::vector<std::size_t> length(programs.size(), 0);
   for (CudaKernel* kernel : kernels) {
     const auto least = static_cast<std::size_t>(std::min_element(length.begin(), length.end()) - length.begin());

@@ -317,6 +317,16 @@ input %0: f32[3000, 70] argument
 output %2 user
 )",
              {"column: mul, sum"}},
+        Case{"column_sums_in_whole_blocks",
+             R"(graph "g" functional
+input %0: f32[4096, 64] argument
+input %1: bf16[64, 40] argument
+%2: f32[64] = aten.sum.dim_IntList(%0, [0], False)
+%3: bf16[40] = aten.sum.dim_IntList(%1, [0], False)
+output %2 user
+output %3 user
+)",
+             {"column: sum", "column: sum"}},
         Case{"full_sum",
              R"(graph "g" functional
 input %0: f32[300, 700] argument

@@ -16,7 +16,8 @@ using kernel_ir::Op;
 using kernel_ir::Skeleton;
 
 constexpr std::int64_t kMostRegisters = 64;  // that a row's chunks may take
-constexpr std::int64_t kMostChunks = 4, kGoodChunks = 2;
+constexpr std::int64_t kMostChunks = 4;
+constexpr std::int64_t kGoodVectors = 2;  // that a thread of a row which is written asks of memory at a time
 // What a kernel needs that only reduces rows, and how many of them its blocks may hold for others to have room.
 constexpr std::int64_t kHeldRegisters = 16, kReduceRegisters = 48, kAllRegisters = 65536;
 constexpr int kReduceCode = 48;  // weight of one that keeps to that
@@ -121,7 +122,8 @@ void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, CudaFor
       while (form->row_threads < limit && chunks(form->row_threads) > enough) form->row_threads *= 2;
     };
     // A row that is only reduced needs few threads, which share fewer partial results.
-    const std::int64_t good = WritesVectors(k) ? kGoodChunks : kMostChunks;
+    const std::int64_t reads = std::max(Reads(k, shape), 1);
+    const std::int64_t good = WritesVectors(k) ? Up(kGoodVectors, reads) : kMostChunks;
     double_past(std::max(std::min(most, good), shape.segments), 512);
     double_past(most, 1024);
     form->chunks = static_cast<int>(chunks(form->row_threads));
@@ -137,6 +139,9 @@ void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, CudaFor
     form->resident = static_cast<int>(kAllRegisters / kReduceRegisters / form->threads);
   }
 }
+
+// Of a column kernel's block.
+std::int64_t RowsTogether(const CudaForm& form) { return static_cast<std::int64_t>(form.threads) / 32 * form.unroll; }
 
 std::int64_t Divisor(std::int64_t d, bool narrow) {
   if (!narrow) return std::max<std::int64_t>(d, 1);
@@ -197,6 +202,8 @@ CudaForm ChooseForm(const Kernel& k, const LaunchShape& shape, bool constant) {
       break;
     case Skeleton::kColumn:
       form.unroll = reads <= 1 && shape.extents.back() >= 4 * form.threads / 32 ? 4 : reads <= 3 ? 2 : 1;
+      form.full =
+          constant && shape.extents.back() % RowsTogether(form) == 0 && shape.split_total % RowsTogether(form) == 0;
       break;
     case Skeleton::kTransposed:
       form.full = form.exact && shape.extents.back() % form.vector == 0;

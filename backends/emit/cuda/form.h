@@ -27,8 +27,8 @@ struct CudaForm {
   int tensors = 1;      // flat pointwise kernels: how many tensors one launch takes, each its own row of the grid
   bool narrow = false;  // the units of the grid fit 31 bits
   bool exact = false;   // `inner` is a multiple of `vector`, and all contiguous buffers are aligned for it (IsAligned)
-  // Row kernels: the chunks of the threads are the row; transposed: vectors down are whole, too; pointwise: so are the
-  // unrolled copies of all threads.
+  // Row kernels: the chunks of the threads are the row; transposed: vectors down are whole, too; pointwise, column: so
+  // are the unrolled copies of a block's threads.
   bool full = false;
   bool half = false;    // rounding to halves hides small errors
   bool split = false;   // the last part is shorter (LaunchShape::split_total)

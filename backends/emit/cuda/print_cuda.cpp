@@ -322,7 +322,7 @@ class Printer : private BodyPrinter {
       }
       OpenRowCopies(warps, last);
       for (int b : VectorReads(body.values)) LoadVector(b, StrCat("x", b, "[u]"), !StoresElements());
-      CloseCopies();
+      CloseCopies(!f_.full);
       OpenRowCopies(warps, last);
     } else {
       Line("const i64 row = first;");
@@ -332,7 +332,7 @@ class Printer : private BodyPrinter {
       if (level(id) == Level::kRow && inst(id).op != Op::kStore) Scalar(id);
     }
     EmitBody(body);
-    if (f_.unroll > 1) CloseCopies();
+    if (f_.unroll > 1) CloseCopies(!f_.full);
     copies_.clear();
     Close();
     Close();
@@ -341,7 +341,7 @@ class Printer : private BodyPrinter {
   void OpenRowCopies(int warps, int last) {
     OpenUnrolled(StrCat("for (int u = 0; u < ", f_.unroll, "; ++u)"));
     Line(StrCat("const i64 row = first + u * ", warps, ";"));
-    Open("if (row < rows)");
+    if (!f_.full) Open("if (row < rows)");
     LastRow("row", last);
   }
 
