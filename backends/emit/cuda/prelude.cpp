@@ -12,8 +12,8 @@
 namespace framefuse::emit {
 namespace {
 
-// `names`: what the piece declares, or what its overloads are for, separated by spaces; it is taken where later text
-// has one of them, and `also` (empty: always).
+// `names`: what the piece declares, or what its overloads are for (buffers of it, where its name is everywhere),
+// separated by spaces; it is taken where later text has one of them, and `also` (empty: always).
 struct Piece {
   std::string_view names, text;
   bool machine = false;  // in PTX: others stand in for it on other machines
@@ -84,7 +84,7 @@ FF_INLINE i64 in_row(i64 i, i64 n) {
 )"},
     {"float", "FF_INLINE float load(float v) { return v; }\n"},
     {"double", "FF_INLINE double load(double v) { return v; }\n"},
-    {"i64 i32 short char u8 bool", R"(FF_INLINE i64 load(i64 v) { return v; }
+    {"i64* i32* short* char* u8* bool*", R"(FF_INLINE i64 load(i64 v) { return v; }
 FF_INLINE i32 load(i32 v) { return v; }
 FF_INLINE i32 load(short v) { return v; }
 FF_INLINE i32 load(signed char v) { return v; }
