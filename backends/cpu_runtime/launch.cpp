@@ -21,7 +21,7 @@ constexpr std::int64_t kGrain = 16 * 1024;  // elements a thread should have at 
 constexpr std::int64_t kPanel = 256;        // columns of a unit of a column reduction
 // Transposed tiles are so tall and wide at most: each of their rows and columns has a page of its own, and a page that
 // is looked up should be used. Kernels turn kLeastRows at once: fewer go along with the tile before them.
-constexpr std::int64_t kTall = 256, kWide = 512, kLeastRows = 16;
+constexpr std::int64_t kTall = 64, kWide = 512, kLeastRows = 16;
 
 // Scratch memory of a thread; grows, and is reused by all kernels.
 char* ThreadScratch(std::size_t bytes) {

@@ -69,7 +69,9 @@ ValueId HardtanhBackward(F& f) {
 
 ValueId Threshold(F& f) {
   const ValueId x = f.Tensor(0);
-  return f.Where(f.Compare("le", x, f.Number(1)), f.Number(2), x);
+  // CUDA's kernel has it in the type of x, the CPU's in single precision.
+  const double threshold = f.device().is_cuda() ? f.NumberOfResult(1) : f.Number(1);
+  return f.Where(f.Compare("le", x, threshold), f.Number(2), x);
 }
 
 ValueId WithoutMiddle(F& f, ValueId x, ValueId otherwise, double bound) {

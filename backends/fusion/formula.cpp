@@ -14,7 +14,12 @@ using ir::Arg;
 using ir::ValueId;
 
 Formula::Formula(ir::Graph* graph, NodeWriter* writer, const ir::Node& node, ValueId like)
-    : graph_(*graph), w_(*writer), node_(node), result_(graph->value(like).dtype), type_(Wide(result_)) {}
+    : graph_(*graph),
+      w_(*writer),
+      node_(node),
+      result_(graph->value(like).dtype),
+      type_(Wide(result_)),
+      device_(graph->value(like).device) {}
 
 ir::Value Formula::Over(std::initializer_list<ValueId> operands, c10::ScalarType type) const {
   ir::Value out;

@@ -16,6 +16,7 @@ class Formula {
   Formula(ir::Graph* graph, NodeWriter* writer, const ir::Node& node, ir::ValueId like);
 
   c10::ScalarType type() const { return type_; }
+  c10::Device device() const { return device_; }
   // Tensor argument a, in type().
   ir::ValueId Tensor(std::size_t a);
   // Constant number argument a.
@@ -49,6 +50,7 @@ class Formula {
   NodeWriter& w_;
   const ir::Node& node_;
   c10::ScalarType result_, type_;
+  c10::Device device_;
 };
 
 }  // namespace framefuse::fusion

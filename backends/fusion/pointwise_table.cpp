@@ -200,10 +200,11 @@ ValueId SigmoidBackward(E& e) {
   return e.Two(Op::kMul, e.Arg(0), e.Two(Op::kMul, e.Two(Op::kSub, e.Const(1), e.Arg(1)), e.Arg(1)));
 }
 
-// x <= threshold ? 0 : grad
+// x <= threshold ? 0 : grad. CUDA's kernel has the threshold in the type of x, the CPU's in single precision.
 ValueId ThresholdBackward(E& e) {
   if (e.type() == Type::kPred) return kNoValue;
-  return e.b().Select(e.b().Compare(Op::kLe, e.Arg(1), e.Arg(2)), e.Const(0), e.Arg(0));
+  const ValueId threshold = e.device().is_cuda() ? Compared(e, 2, e.storage()) : e.Arg(2);
+  return e.b().Select(e.b().Compare(Op::kLe, Compared(e, 1, e.storage()), threshold), e.Const(0), e.Arg(0));
 }
 
 ValueId LeakyRelu(E& e) {

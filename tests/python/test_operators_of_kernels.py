@@ -96,7 +96,8 @@ def test_integers(dtype):
 
 NUMBERS = [0.3, 0.1, 0.7, 1.1, 2.3]  # none is a half; some are rounded up, some down
 COMPARISONS = ["lt", "le", "gt", "ge", "eq", "ne"]
-SHRINK_BACKWARDS = [torch.ops.aten.hardshrink_backward, torch.ops.aten.softshrink_backward]
+BACKWARDS = [torch.ops.aten.hardshrink_backward, torch.ops.aten.softshrink_backward, torch.ops.aten.threshold_backward]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"))]
 
 
 def around(numbers, dtype):
@@ -105,17 +106,19 @@ def around(numbers, dtype):
     return torch.cat([(halves.view(torch.int16) + step).view(dtype) for step in (-1, 0, 1)] * 3)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_halves_are_compared_with_numbers_as_their_type_holds_them(dtype):
-    x = around(NUMBERS, dtype)
-    single, double = (torch.tensor(NUMBERS[0], dtype=t) for t in (torch.float32, torch.float64))
+def test_halves_are_compared_with_numbers_as_their_type_holds_them(dtype, device):
+    """Where eager's kernels have numbers in single precision instead, so have ours: the CPU's threshold."""
+    x = around(NUMBERS, dtype).to(device)
+    single, double = (torch.tensor(NUMBERS[0], dtype=t, device=device) for t in (torch.float32, torch.float64))
 
     def program(x, number, single, double):
         fixed = [getattr(x, name)(n) for name in COMPARISONS for n in NUMBERS]
         given = [getattr(x, name)(n) for name in COMPARISONS for n in (number, single, double)]
         computed = [getattr(x * 3, name)(3 * n) for name in COMPARISONS for n in NUMBERS]
-        shrunk = [torch.nn.functional.hardshrink(x, n) for n in NUMBERS]
-        backward = [shrink(x * 2, x, n) for shrink in SHRINK_BACKWARDS for n in NUMBERS]
+        shrunk = [torch.nn.functional.hardshrink(x, n) for n in NUMBERS] + [torch.nn.functional.threshold(x, n, 20) for n in NUMBERS]
+        backward = [function(x * 2, x, n) for function in BACKWARDS for n in NUMBERS]
         return fixed, given, computed, shrunk, backward, [torch.where(x > n, x, -x) for n in NUMBERS]
 
     compiled = framefuse.compile(program, backend="fuse", fullgraph=True)

@@ -38,3 +38,39 @@ def test_one_number_beside_results_of_other_types(function, dtype):
     beside, widened = framefuse.compile(lambda x: (function(x), function(x).float() * 1), backend="fuse")(x)
     assert torch.equal(alone, beside)
     assert torch.equal(alone.float(), widened)
+
+
+PROMOTING = {
+    "add": lambda half, single: half + single,
+    "maximum": torch.maximum,
+    "where": lambda half, single: torch.where(single > 0, half, single),
+    "addcmul": lambda half, single: torch.addcmul(single, half, half),
+    "power": lambda half, single: single.abs() ** half,
+    "truth": lambda half, single: torch.logical_and(half, single > 0),
+}
+
+
+@pytest.mark.parametrize("small", [1, 1e-4])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", PROMOTING)
+def test_a_computed_half_is_rounded_before_it_becomes_another_type(name, dtype, small):
+    """Of small f16 numbers the square is 0 then, which is a truth value."""
+
+    def computed(x):
+        return (x * small) * (x * small)
+
+    generator = torch.Generator().manual_seed(2)
+    x, single = torch.randn(4096, generator=generator).to(dtype), torch.randn(4096, generator=generator)
+    half = framefuse.compile(computed, backend="fuse")(x)
+    got = framefuse.compile(lambda x, single: PROMOTING[name](computed(x), single), backend="fuse")(x, single)
+    expected = framefuse.compile(lambda half, single: PROMOTING[name](half, single), backend="fuse")(half, single)
+    assert got.dtype == PROMOTING[name](half, single).dtype
+    assert torch.equal(got, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_what_is_rounded_to_zero_is_not_above_it(dtype):
+    x = torch.randn(4096, generator=torch.Generator().manual_seed(3)).to(dtype)
+    half = framefuse.compile(lambda x: (x * 1e-4) * (x * 1e-4), backend="fuse")(x)
+    got = framefuse.compile(lambda x: torch.ops.aten.threshold_backward(x, (x * 1e-4) * (x * 1e-4), 0), backend="fuse")(x)
+    assert torch.equal(got, torch.ops.aten.threshold_backward(x, half, 0))
