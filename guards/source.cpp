@@ -20,27 +20,33 @@ std::string SlotText(std::int32_t slot, const std::vector<std::string>& local_na
 
 }  // namespace
 
-std::size_t SourceTable::KeyHash::operator()(const Key& k) const {
-  return absl::HashOf(static_cast<int>(k.kind), k.base, k.index, k.key ? HashImmutable(k.key) : 0);
+std::size_t SourceTable::Hash::operator()(const Source& s) const {
+  return static_cast<std::uint32_t>(
+      absl::HashOf(static_cast<int>(s.kind), s.base, s.index, s.key ? HashImmutable(s.key) : 0));
 }
 
-bool SourceTable::KeyEqual::operator()(const Key& a, const Key& b) const {
+bool SourceTable::Equal::operator()(const Indexed& indexed, const Source& b) const {
+  const Source& a = (*sources)[static_cast<std::size_t>(indexed.id)];
   if (a.kind != b.kind || a.base != b.base || a.index != b.index) return false;
   if (!a.key || !b.key) return !a.key && !b.key;
   // A constant is that very object; other keys are the same if they find the same entry.
   return a.kind == SourceKind::kConstant ? a.key.get() == b.key.get() : SameImmutable(a.key, b.key);
 }
 
-SourceTable::SourceTable() : sources_(1) {
+SourceTable::SourceTable() : sources_(1), index_(0, Hash(), Equal{&sources_}) {
   constexpr std::size_t kExpected = 256;  // of a small model
   sources_.reserve(kExpected);
   index_.reserve(kExpected);
 }
 
 SourceId SourceTable::Intern(SourceKind kind, SourceId base, std::int32_t index, BorrowedRef key) {
-  auto [it, added] = index_.try_emplace(Key{kind, base, index, Ref::Create(key.get())}, size());
-  if (added) sources_.push_back(Source{kind, base, index, it->first.key});
-  return it->second;
+  Source source{kind, base, index, Ref::Create(key.get())};
+  const std::size_t hash = Hash()(source);
+  if (const auto it = index_.find(source, hash); it != index_.end()) return it->id;
+  const SourceId id = size();
+  sources_.push_back(std::move(source));
+  index_.insert(Indexed{static_cast<std::uint32_t>(hash), id});
+  return id;
 }
 
 std::string SourceTable::Print(SourceId id, const std::vector<std::string>& local_names) const {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "frame_eval/ref.h"
 
@@ -58,6 +58,8 @@ struct Source {
 class SourceTable {
  public:
   SourceTable();
+  SourceTable(const SourceTable&) = delete;
+  SourceTable& operator=(const SourceTable&) = delete;
   // Returns the id of an equal source, or adds it.
   SourceId Intern(SourceKind kind, SourceId base, std::int32_t index, BorrowedRef key);
   SourceId Local(int slot) { return Intern(SourceKind::kLocal, kNoSource, slot, nullptr); }
@@ -70,20 +72,24 @@ class SourceTable {
   std::string Print(SourceId id, const std::vector<std::string>& local_names) const;
 
  private:
-  struct Key {
-    SourceKind kind;
-    SourceId base;
-    std::int32_t index;
-    Ref key;
+  // A source by its id and the hash of its content: a slot is small, for the table is gone through in no order.
+  struct Indexed {
+    std::uint32_t hash;
+    SourceId id;
   };
-  struct KeyHash {
-    std::size_t operator()(const Key& k) const;
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(const Indexed& i) const { return i.hash; }
+    std::size_t operator()(const Source& s) const;
   };
-  struct KeyEqual {
-    bool operator()(const Key& a, const Key& b) const;
+  struct Equal {
+    using is_transparent = void;
+    bool operator()(const Indexed& a, const Indexed& b) const { return a.id == b.id; }
+    bool operator()(const Indexed& a, const Source& b) const;
+    const std::vector<Source>* sources;
   };
   std::vector<Source> sources_;
-  absl::flat_hash_map<Key, SourceId, KeyHash, KeyEqual> index_;
+  absl::flat_hash_set<Indexed, Hash, Equal> index_;
 };
 
 // Python text as a user would write it: L['x'].weight, G['torch'], L['self']._modules['fc'] …

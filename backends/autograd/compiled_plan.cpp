@@ -301,7 +301,12 @@ class CompiledPlan final : public Plan {
    public:
     SeenOutputs(const CompiledPlan& plan, absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                 absl::Span<at::Tensor> outputs)
-        : plan_(plan), inputs_(inputs), symbols_(symbols), outputs_(outputs), written_(plan.mutations_.size(), false) {}
+        : plan_(plan), inputs_(inputs), symbols_(symbols), outputs_(outputs), written_(plan.mutations_.size(), false) {
+      // A graph that runs as recorded makes them too, below autograd.
+      for (std::size_t o = 0; o < plan.view_of_.size(); ++o) {
+        if (plan.view_of_[o] >= 0) outputs_[o].reset();
+      }
+    }
 
     // For an output of the forward graph: the input that it is written to, or the view that stands for it.
     at::Tensor Get(std::int32_t output) {

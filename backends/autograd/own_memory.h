@@ -1,7 +1,7 @@
 // own_memory: gradients that a graph makes may share memory: views of one tangent. A leaf keeps a gradient that nobody
 // else holds, views of it left out of account, and adds the next one in place: it would write another leaf's gradient.
-// Eager escapes that where the tangent is an expanded number, whose strides no leaf keeps; a graph's tangents are dense.
-// Invariant: no leaf keeps memory that another gradient or the program has.
+// Eager escapes that where the tangent is an expanded number, whose strides no leaf keeps; a graph's tangents are
+// dense. Invariant: no leaf keeps memory that another gradient or the program has.
 #ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_OWN_MEMORY_H_
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_OWN_MEMORY_H_
 

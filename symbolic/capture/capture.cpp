@@ -58,6 +58,8 @@ GraphBreakKind BreakKindOf(const tracing::TensorBreak& b) {
 
 Capture::Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options)
     : thread_(thread), real_frame_(real_frame), options_(options), guards_(&sources_), fx_(options.fx) {
+  constexpr std::size_t kExpectedLookups = 96;  // of a small model
+  type_lookups_.reserve(kExpectedLookups);
   control.serves_pending_work = false;
   start_state_ = TorchState::Current();
   guards_.AddGlobalState();

@@ -126,11 +126,11 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
     if (t != nullptr) AddGuard(t->source, GuardKind::kIdentity, t->original);
     return CallTorch(act, callable.object, args, kwnames);
   }
-  const BorrowedRef call = LookupInType(type, "__call__");
+  static PyObject* const call_name = PyUnicode_InternFromString("__call__");
+  const BorrowedRef call = LookupInType(type, call_name);
   if (call && PyFunction_Check(call.get())) {
-    const Value function =
-        Adopt(call, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0,
-                                    Ref::Steal(PyUnicode_InternFromString("__call__"))));
+    const Value function = Adopt(
+        call, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, call_name));
     return CallFunction(act, function, WithFirst(callable, args), kwnames, completion);
   }
   if (type->tp_call == nullptr) return CallNative(callable.object, args, kwnames);  // raises the TypeError

@@ -30,8 +30,8 @@ struct CudaForm {
   // Row kernels: the chunks of the threads are the row; transposed: vectors down are whole, too; pointwise, column: so
   // are the unrolled copies of a block's threads.
   bool full = false;
-  bool half = false;    // rounding to halves hides small errors
-  bool split = false;   // the last part is shorter (LaunchShape::split_total)
+  bool half = false;   // rounding to halves hides small errors
+  bool split = false;  // the last part is shorter (LaunchShape::split_total)
   auto operator<=>(const CudaForm&) const = default;
 };
 
