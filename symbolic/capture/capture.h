@@ -112,10 +112,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool GuardProtocolMethods(PyTypeObject* type);  // all dunder look-ups that C slots of a heap type make
 
   ABSL_ATTRIBUTE_COLD Value Break(GraphBreakKind kind, std::string_view context);  // always returns a null Value
-  ABSL_ATTRIBUTE_COLD bool BreakFalse(GraphBreakKind kind, std::string_view context) {
-    return static_cast<bool>(Break(kind, context));
-  }
-  ABSL_ATTRIBUTE_COLD Truth BreakTruth(GraphBreakKind kind, std::string_view context) {
+  bool BreakFalse(GraphBreakKind kind, std::string_view context) { return static_cast<bool>(Break(kind, context)); }
+  Truth BreakTruth(GraphBreakKind kind, std::string_view context) {
     Break(kind, context);
     return Truth::kError;
   }
