@@ -1,4 +1,5 @@
 // One node for equal nodes, as long as nothing that they read is written in between.
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -17,7 +18,7 @@ class NodeKey {
  public:
   static std::string Of(const ir::Node& n) {
     NodeKey key;
-    key.Raw(n.op);
+    key.Address(n.op);
     for (const ir::Arg& a : n.args) key.Argument(a);
     for (std::int32_t s : n.list_sizes) key.Raw(s);
     return std::move(key.bytes_);
@@ -30,6 +31,8 @@ class NodeKey {
     std::memcpy(buffer, &v, sizeof(T));
     bytes_.append(buffer, sizeof(T));
   }
+
+  void Address(const void* p) { Raw(reinterpret_cast<std::uintptr_t>(p)); }
 
   void Argument(const ir::Arg& a) {
     Raw(a.kind);
@@ -71,7 +74,7 @@ class NodeKey {
       bytes_ += ']';
     } else {
       bytes_ += '?';
-      Raw(&v);  // nothing equals it
+      Address(&v);  // nothing equals it
     }
   }
 
