@@ -317,6 +317,7 @@ class Closing {
 
   std::vector<at::Tensor> TensorsOfOutputs(const std::vector<std::size_t>& outputs) const {
     std::vector<at::Tensor> tensors;
+    tensors.reserve(outputs.size());
     for (std::size_t i : outputs) tensors.push_back(*TensorOfOutput(i));
     return tensors;
   }

@@ -158,6 +158,7 @@ std::vector<bool> AreReached(const std::vector<at::Tensor>& outputs, const std::
     }
   }
   std::vector<bool> result;
+  result.reserve(tensors.size());
   for (const at::Tensor& t : tensors) result.push_back(reached.contains(t.grad_fn().get()));
   return result;
 }
