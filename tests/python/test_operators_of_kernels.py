@@ -96,7 +96,7 @@ def test_integers(dtype):
 
 NUMBERS = [0.3, 0.1, 0.7, 1.1, 2.3]  # none is a half; some are rounded up, some down
 COMPARISONS = ["lt", "le", "gt", "ge", "eq", "ne"]
-BACKWARDS = [torch.ops.aten.hardshrink_backward, torch.ops.aten.softshrink_backward, torch.ops.aten.threshold_backward]
+BACKWARDS = [torch.ops.aten.hardshrink_backward.default, torch.ops.aten.softshrink_backward.default, torch.ops.aten.threshold_backward.default]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"))]
 
 
