@@ -290,6 +290,8 @@ void AddControl(Table* t) {
     m.Exchange(static_cast<uint32_t>(m.Low(At(m, i, 1), 4)), distance, to.reg, to.predicate);
   };
   const Handler ends = [](Machine& m, const Instruction&) { m.Fail("the program ends itself (an assertion)"); };
+  // Arguments of a call.
+  (*t)["st.param.b64"] = (*t)["st.param.b32"] = [](Machine&, const Instruction&) {};
   (*t)["trap"] = (*t)["call"] = (*t)["call.uni"] = ends;
 }
 

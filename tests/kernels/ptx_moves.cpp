@@ -217,6 +217,7 @@ void AddMoves(Table* t) {
   AddMemory<uint64_t>(t, "b64");
   AddFloat<float>(t, "f32");
   AddFloat<double>(t, "f64");
+  (*t)["cvt.sat.f32.f32"] = One<float, [](float v) { return v != v ? 0.0f : std::fmin(std::fmax(v, 0.0f), 1.0f); }>;
   AddHalves(t);
   (*t)["mov.b16"] = Move<uint16_t>;
   (*t)["mov.b32"] = Move<uint32_t>;

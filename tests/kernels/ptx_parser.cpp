@@ -134,6 +134,8 @@ class Parser {
       ++at_;
     } else if (name == ".version" || name == ".target" || name == ".address_size") {
       Until("\n");
+    } else if (name == ".pragma") {
+      at_ = text_.find(';', end) + 1;  // advice on loops
     } else if (name == ".maxntid" || name == ".reqntid") {
       at_ = end;
       entry().most_threads = static_cast<unsigned>(std::atoi(Until(",\n").c_str()));
