@@ -1,6 +1,7 @@
 // The instructions of PTX that the emulation has, by their whole names. What is approximate on a device is the exact
 // value rounded here; products and sums are never contracted. Owner: tests/kernels.
 #include <bit>
+#include <cfenv>
 #include <cmath>
 #include <limits>
 
@@ -194,6 +195,16 @@ void AddApproximate(Table* t, const std::string& name) {
       One<float, [](float a) { return Flushed(static_cast<float>(f(static_cast<double>(Flushed(a))))); }>;
 }
 
+// Rounded down.
+float ProductAndSumDown(float a, float b, float c) {
+  const int before = std::fegetround();
+  std::fesetround(FE_DOWNWARD);
+  const volatile float x = a, y = b, z = c;
+  const volatile float out = std::fma(x, y, z);
+  std::fesetround(before);
+  return out;
+}
+
 void AddFunctions(Table* t) {
   AddApproximate<[](double a) { return std::exp2(a); }>(t, "ex2");
   AddApproximate<[](double a) { return std::log2(a); }>(t, "lg2");
@@ -202,6 +213,7 @@ void AddFunctions(Table* t) {
   AddApproximate<[](double a) { return 1 / a; }>(t, "rcp");
   AddApproximate<[](double a) { return std::sqrt(a); }>(t, "sqrt");
   AddApproximate<[](double a) { return 1 / std::sqrt(a); }>(t, "rsqrt");
+  (*t)["fma.rm.f32"] = Three<float, ProductAndSumDown>;
   // As far off as a device's may be.
   (*t)["tanh.approx.f32"] = One<float, [](float a) { return std::tanh(a) * (1 - 0x1p-11f); }>;
   (*t)["div.full.f32"] = Two<float, [](float a, float b) { return a / b; }>;

@@ -65,6 +65,13 @@ void Machine::SetRegister(int reg, std::uint64_t bits) {
   thread_->is_set[r] = 1;
 }
 
+void Machine::Copy(const Operand& to, const Operand& from) {
+  if (to.kind != Operand::Kind::kRegister || to.bytes != from.bytes) Fail("a register of another width");
+  const auto a = static_cast<std::size_t>(to.reg), b = static_cast<std::size_t>(from.reg);
+  thread_->value[a] = thread_->value[b];
+  thread_->is_set[a] = thread_->is_set[b];
+}
+
 std::uint64_t Machine::Low(const Operand& from, std::size_t bytes) const {
   if (from.kind != Operand::Kind::kRegister) return Immediate(from, bytes, false);
   if (from.bytes < bytes) Fail("a register of another width");

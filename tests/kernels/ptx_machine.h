@@ -45,6 +45,8 @@ class Machine {
     std::memcpy(&bits, &value, sizeof value);
     SetRegister(to.reg, bits);
   }
+  // Between registers of one width; compilers copy what was never set, too.
+  void Copy(const Operand& to, const Operand& from);
   // The low part of a register that may be wider; numbers fill a wider register by their sign.
   std::uint64_t Low(const Operand& from, std::size_t bytes) const;
   template <class T>

@@ -29,6 +29,7 @@ void Move(Machine& m, const Instruction& i) {
     }
     return m.Set(to, static_cast<T>(all));
   }
+  if (to.kind == Kind::kRegister && from.kind == Kind::kRegister) return m.Copy(to, from);
   if (to.kind != Kind::kLanes) return m.Set(to, m.Get<T>(from));
   const std::size_t bytes = sizeof(T) / to.lanes.size();
   const auto all = static_cast<uint64_t>(m.Get<T>(from));
@@ -197,7 +198,11 @@ template <class T>
 void AddFloat(Table* t, const std::string& type) {
   AddMemory<T>(t, type);
   AddConversionsOfFloat<T>(t, type);
-  (*t)["mov." + type] = One<T, [](T v) { return v; }>;
+  (*t)["mov." + type] = [](Machine& m, const Instruction& i) {
+    Expect(m, i, 2);
+    const Operand &to = At(m, i, 0), &from = At(m, i, 1);
+    from.kind == Kind::kRegister ? m.Copy(to, from) : m.Set(to, m.Get<T>(from));
+  };
 }
 
 }  // namespace
