@@ -1,11 +1,63 @@
 // See print_ptx.h. Owner: backends/emit.
 #include "backends/emit/ptx/print_ptx.h"
 
-namespace framefuse::emit {
+#include <algorithm>
 
-absl::StatusOr<std::string> PrintPtx(const kernel_ir::Kernel&, const CudaForm&, const std::string&) {
-  return absl::UnimplementedError("not yet");
+#include "absl/strings/str_cat.h"
+#include "backends/emit/expand_math.h"
+#include "backends/emit/ptx/printer.h"
+
+namespace framefuse::emit {
+namespace ptx {
+
+void Printer::Fail(const std::string& what) {
+  if (status_.ok()) status_ = absl::UnimplementedError("no PTX for " + what);
 }
-std::string PtxModule(std::string_view kernels, int) { return std::string(kernels); }
+
+absl::StatusOr<std::string> Printer::Run() {
+  Start();
+  switch (k_.skeleton) {
+    case Skeleton::kPointwise:
+    case Skeleton::kHorizontal:
+      Points();
+      break;
+    default:
+      Fail("this skeleton");
+  }
+  if (!status_.ok()) return status_;
+  t_.Do("ret", {});
+  const int words = SizeWord(at_.count());
+  std::string out = absl::StrCat(".visible .entry ", name_, "(\n  .param .align 8 .b8 ", name_, "_args[", words * 8,
+                                 "]\n)\n.maxntid ", f_.threads, ", 1, 1\n");
+  if (f_.resident > 0) absl::StrAppend(&out, ".minnctapersm ", f_.resident, "\n");
+  return absl::StrCat(out, "{\n", t_.Finish(), "}\n");
+}
+
+// The functions that are left to the printer: instructions, and those that must be as CUDA's are, because another
+// kernel's text may round the same half.
+class Leaves : private KernelFacts {
+ public:
+  Leaves(const kernel_ir::Kernel& kernel, const CudaForm& form) : KernelFacts(kernel, form) {}
+  bool operator()(kernel_ir::ValueId id) const {
+    const Inst& in = inst(id);
+    if (!ShortFunction(id).empty() || in.op == Op::kReciprocal) return true;
+    if (in.op == Op::kRsqrt) return in.type == kernel_ir::Type::kF32;
+    return kernel_ir::ClassOf(in.op) == OpClass::kMath && (f_.half || in.imm != 0);
+  }
+};
+
+}  // namespace ptx
+
+absl::StatusOr<std::string> PrintPtx(const kernel_ir::Kernel& kernel, const CudaForm& form, const std::string& name) {
+  if (absl::Status status = Verify(kernel); !status.ok()) return status;
+  const kernel_ir::Kernel expanded = ExpandMath(kernel, false, ptx::Leaves(kernel, form));
+  return ptx::Printer(expanded, form, name).Run();
+}
+
+std::string PtxModule(std::string_view kernels, int architecture) {
+  constexpr int kKnown = 90;  // of this version of PTX; later processors run what is made for it
+  return absl::StrCat(".version 7.8\n.target sm_", std::min(architecture, kKnown), "\n.address_size 64\n\n",
+                      std::string(kernels));
+}
 
 }  // namespace framefuse::emit

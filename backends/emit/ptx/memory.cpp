@@ -1,0 +1,185 @@
+// Arguments, indices, addresses, and elements between memory and registers. Owner: backends/emit.
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "backends/emit/ptx/printer.h"
+
+namespace framefuse::emit::ptx {
+
+using absl::StrCat;
+using kernel_ir::ElementSize;
+
+namespace {
+
+struct RawInfo {
+  const char* type;  // of one element in memory
+  Class in;          // of the register that holds it
+};
+constexpr RawInfo kRaw[] = {{".u8", Class::k32},   {".u8", Class::k32},  {".s8", Class::k32},  {".s16", Class::k32},
+                            {".u32", Class::k32},  {".u64", Class::k64}, {".b16", Class::k16}, {".u16", Class::k32},
+                            {".f32", Class::kF32}, {".f64", Class::kF64}};
+
+const RawInfo& Raw(kernel_ir::DType dtype) { return kRaw[static_cast<int>(dtype)]; }
+
+Operand Zero(Class c) {
+  if (c == Class::kF32) return ImmediateF32(0);
+  return c == Class::kF64 ? ImmediateF64(0) : "0";
+}
+
+}  // namespace
+
+// --- arguments
+
+Operand Printer::Argument(int word, int offset, Class c) {
+  Operand& found = arguments_[{word * 8 + offset, c}];
+  if (found.empty()) {
+    found = t_.First(c, c == Class::k64 ? "ld.param.u64" : "ld.param.u32",
+                     {StrCat("[", name_, "_args+", word * 8 + offset, "]")});
+  }
+  return found;
+}
+
+Operand Printer::Bytes(int slot, int b) {
+  const int size = ElementSize(buffer(b).dtype);
+  if (size == 1) return Size(slot);
+  Operand& found = bytes_[{slot, size}];
+  if (found.empty()) {
+    found = t_.First(Class::k64, "shl.b64", {Size(slot), Immediate(std::countr_zero(static_cast<unsigned>(size)))});
+  }
+  return found;
+}
+
+Operand Printer::Special(const char* name, bool wide) {
+  Operand& found = specials_[StrCat(name, wide ? " 64" : "")];
+  if (found.empty()) {
+    found = wide ? t_.First(Class::k64, "cvt.u64.u32", {Special(name, false)})
+                 : t_.First(Class::k32, "mov.u32", {StrCat("%", name)});
+  }
+  return found;
+}
+
+// --- indices
+
+Operand Printer::Index(std::string_view name, const std::vector<Operand>& from) {
+  return M(IndexClass(), StrCat(std::string(name), f_.narrow ? ".u32" : ".s64"), from);
+}
+
+Operand Printer::Wide(const Operand& index) {
+  return f_.narrow && !IsImmediate(index) ? M(Class::k64, "cvt.u64.u32", {index}) : index;
+}
+
+// n / d: by the multiplier and the shift of Divisor (form.cpp), or by 32 bits where both have no more.
+Operand Printer::Divide(const Operand& n, int slot) {
+  if (f_.narrow) {
+    const Operand high = M(Class::k32, "mul.hi.u32", {n, Size32(slot)});
+    return M(Class::k32, "shr.u32", {M(Class::k32, "add.u32", {high, n}), Argument(SizeWord(slot), 4, Class::k32)});
+  }
+  const Operand d = Size(slot), q = t_.New(Class::k64);
+  const std::string wide = t_.Label(), end = t_.Label();
+  const Operand bits = M(Class::k64, "shr.u64", {M(Class::k64, "or.b64", {n, d}), "32"});
+  t_.JumpIf(M(Class::kPred, "setp.ne.u64", {bits, "0"}), wide);
+  const Operand narrow =
+      M(Class::k32, "div.u32", {M(Class::k32, "cvt.u32.u64", {n}), M(Class::k32, "cvt.u32.u64", {d})});
+  t_.To(q, "cvt.u64.u32", {narrow});
+  t_.Jump(end);
+  t_.Place(wide);
+  t_.To(q, "div.s64", {n, d});
+  t_.Place(end);
+  return q;
+}
+
+Operand Printer::Address(const Operand& base, const Operand& index, int size) {
+  if (f_.narrow) return M(Class::k64, "mad.wide.u32", {index, Immediate(size), base});
+  if (size == 1) return M(Class::k64, "add.s64", {base, index});
+  const Operand bytes = M(Class::k64, "shl.b64", {index, Immediate(std::countr_zero(static_cast<unsigned>(size)))});
+  return M(Class::k64, "add.s64", {base, bytes});
+}
+
+void Printer::BasePointers() {
+  Operand table;
+  if (f_.tensors > 1) {
+    const Operand start = t_.First(Class::k64, "mov.b64", {name_ + "_args"});
+    table = t_.First(Class::k64, "mad.wide.u32", {Special("ctaid.y", false), Immediate(8 * buffers()), start});
+  }
+  for (int b = 0; b < buffers(); ++b) {
+    const Operand given =
+        f_.tensors > 1 ? t_.First(Class::k64, "ld.param.u64", {Memory(table, 8 * b)}) : Argument(b, 0, Class::k64);
+    base_.push_back(t_.First(Class::k64, "cvta.to.global.u64", {given}));
+  }
+}
+
+std::vector<Operand> Printer::RowPointers(Operand rest, int dims, const std::vector<Operand>& from) {
+  std::vector<Operand> at(static_cast<std::size_t>(dims));
+  for (int d = dims - 1; d > 0; --d) {
+    const Operand next = Divide(rest, at_.ExtentDiv(d));
+    const Operand all = M(IndexClass(), f_.narrow ? "mul.lo.u32" : "mul.lo.s64", {next, IndexSize(at_.Extent(d))});
+    at[static_cast<std::size_t>(d)] = Wide(Index("sub", {rest, all}));
+    rest = next;
+  }
+  if (dims > 0) at[0] = Wide(rest);
+  std::vector<Operand> to = from;
+  for (int b = 0; b < buffers(); ++b) {
+    for (int d = 0; d < dims; ++d) {
+      Operand& p = to[static_cast<std::size_t>(b)];
+      p = M(Class::k64, "mad.lo.s64", {at[static_cast<std::size_t>(d)], Bytes(at_.Outer(b, d), b), p});
+    }
+  }
+  return to;
+}
+
+void Printer::GoTo(const Operand& index) {
+  spot_.index = index;
+  spot_.plus = 0;
+  spot_.here.assign(k_.buffers.size(), "");
+  for (int b = 0; b < buffers(); ++b) {
+    const Operand& from = spot_.segment[static_cast<std::size_t>(b)];
+    Operand& here = spot_.here[static_cast<std::size_t>(b)];
+    if (buffer(b).inner == Inner::kUniform || IsTile(b)) continue;
+    here = IsVector(b) ? Address(from, index, ElementSize(buffer(b).dtype))
+                       : M(Class::k64, "mad.lo.s64", {Wide(index), Bytes(at_.InnerStride(b), b), from});
+  }
+}
+
+std::pair<Operand, std::int64_t> Printer::ElementPlace(int b, int k) {
+  const auto i = static_cast<std::size_t>(b);
+  if (buffer(b).inner == Inner::kUniform) return {spot_.segment[i], 0};
+  const std::int64_t past = spot_.plus + k;
+  if (IsVector(b)) return {spot_.here[i], past * ElementSize(buffer(b).dtype)};
+  if (past == 0) return {spot_.here[i], 0};
+  return {M(Class::k64, "mad.lo.s64", {Bytes(at_.InnerStride(b), b), Immediate(past), spot_.here[i]}), 0};
+}
+
+// --- one element
+
+const char* Printer::MemorySuffix(DType dtype) { return Raw(dtype).type; }
+
+Operand Printer::FromRaw(DType dtype, const Operand& raw) {
+  if (dtype == DType::kBool) return M(Class::kPred, "setp.ne.s32", {raw, "0"});
+  if (dtype == DType::kBF16) return M(Class::kF32, "mov.b32", {M(Class::k32, "shl.b32", {raw, "16"})});
+  if (dtype == DType::kF16) return M(Class::kF32, "cvt.f32.f16", {raw});
+  return raw;
+}
+
+Operand Printer::ToRaw(DType dtype, const Operand& value) {
+  if (dtype == DType::kBool) return M(Class::k32, "selp.b32", {"1", "0", Predicate(value)});
+  if (dtype == DType::kBF16) return M(Class::k32, "cvt.rn.bf16x2.f32", {ImmediateF32(0), value});
+  if (dtype == DType::kF16) return M(Class::k16, "cvt.rn.f16.f32", {value});
+  return IsImmediate(value) ? M(Raw(dtype).in, MoveName(Raw(dtype).in), {value}) : value;
+}
+
+Operand Printer::LoadRaw(DType dtype, const Operand& base, std::int64_t offset, const Operand& guard) {
+  const std::string load = StrCat("ld.global", Raw(dtype).type);
+  if (guard.empty()) return M(Raw(dtype).in, load, {Memory(base, offset)});
+  const Operand raw = M(Raw(dtype).in, MoveName(Raw(dtype).in), {Zero(Raw(dtype).in)});
+  t_.To(raw, StrCat("@", guard, " ", load), {Memory(base, offset)});
+  return raw;
+}
+
+void Printer::StoreOne(DType dtype, const Operand& base, std::int64_t offset, const Operand& value,
+                       const Operand& guard) {
+  const Operand raw = ToRaw(dtype, value);
+  const std::string unless = guard.empty() ? "" : StrCat("@", guard, " ");
+  t_.Do(StrCat(unless, "st.global", Raw(dtype).type), {Memory(base, offset), raw});
+}
+
+}  // namespace framefuse::emit::ptx
