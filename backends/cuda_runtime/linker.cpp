@@ -55,8 +55,8 @@ absl::StatusOr<const Linker*> GetLinker() {
 }
 
 std::vector<std::string> LinkerOptions(int architecture) {
-  // -O2 was faster than the default in making the same code.
-  return {absl::StrCat("-arch=sm_", architecture), "-Xptxas=-O2"};
+  // What NVRTC is told, too (--Ofast-compile): as few instructions as -O3's, in fewer registers and less time.
+  return {absl::StrCat("-arch=sm_", architecture), "-Xptxas=-O1"};
 }
 
 absl::StatusOr<std::string> Assemble(const Linker& l, const std::string& ptx, const std::vector<std::string>& given) {

@@ -65,6 +65,7 @@ std::vector<Job> NvrtcJobs(std::vector<CudaKernel*> kernels) {
 
 // A kernel of PTX is a program of its own: nothing is shared, and it is found in the cache whatever is compiled beside.
 std::vector<Job> Jobs(const NewKernels& made, int architecture, bool ptx) {
+  ptx = ptx && architecture >= emit::kLeastPtxArchitecture;
   const absl::Status linker = ptx ? GetLinker().status() : absl::CancelledError();
   if (ptx && !linker.ok()) FF_LOG(kPerf) << "all by NVRTC: " << MessageOf(linker);
   std::vector<CudaKernel*> others;

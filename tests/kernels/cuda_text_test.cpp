@@ -209,7 +209,7 @@ TEST(CudaText, NvrtcMakesCubinsAndKeepsThem) {
 TEST(PtxText, NvJitLinkAssemblesAndTheCacheKeeps) {
   if (!cuda::GetLinker().ok()) GTEST_SKIP() << MessageOf(cuda::GetLinker().status());
   const CacheFolder folder;
-  for (int architecture : {75, 90}) {
+  for (int architecture : {emit::kLeastPtxArchitecture, 90}) {
     std::vector<cuda::CubinSource> sources;
     for (const Formed& k : EveryKernel()) {
       auto printed = emit::PrintPtx(k.kernel, k.form, "k");

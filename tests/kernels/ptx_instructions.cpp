@@ -1,5 +1,5 @@
-// The instructions of PTX that the emulation has, by their whole names. What is approximate on a device is the exact
-// value rounded here; products and sums are never contracted. Owner: tests/kernels.
+// The instructions of PTX that the emulation has, by their whole names. What is approximate on a device is the host's
+// function here, as in cuda_emulation.cpp; products and sums are never contracted. Owner: tests/kernels.
 #include <bit>
 #include <cfenv>
 #include <cmath>
@@ -122,6 +122,23 @@ void AddBits(Table* t, const std::string& type) {
   }
 }
 
+// `length` bits from `first` on; what lies past the end is the sign, or 0.
+template <class T>
+void ExtractBits(Machine& m, const Instruction& i) {
+  Expect(m, i, 4);
+  const auto value = m.Get<T>(At(m, i, 1));
+  const unsigned first = m.Get<uint32_t>(At(m, i, 2)) & 0xff, length = m.Get<uint32_t>(At(m, i, 3)) & 0xff;
+  constexpr unsigned kBits = 8 * sizeof(T);
+  const unsigned last = std::min(first + length, kBits) - 1;
+  const bool sign = std::is_signed_v<T> && length > 0 && (static_cast<Unsigned<T>>(value) >> last & 1) != 0;
+  Unsigned<T> out = 0;
+  for (unsigned k = 0; k < kBits; ++k) {
+    const bool bit = k < length && first + k < kBits ? (static_cast<Unsigned<T>>(value) >> (first + k) & 1) != 0 : sign;
+    out |= static_cast<Unsigned<T>>(bit) << k;
+  }
+  m.Set(At(m, i, 0), static_cast<T>(out));
+}
+
 // prmt.b32 in its default mode: each result byte is one of the eight of {b, a}, or its sign.
 uint32_t Permute(uint32_t a, uint32_t b, uint32_t selector) {
   const uint64_t both = static_cast<uint64_t>(b) << 32 | a;
@@ -185,14 +202,13 @@ void AddFloats(Table* t, const std::string& type) {
   (*t)["copysign." + type] = Two<T, [](T sign, T of) { return std::copysign(of, sign); }>;
   (*t)["min." + type] = Two<T, Lesser<T>>;
   (*t)["max." + type] = Two<T, Greater<T>>;
-  (*t)["rsqrt.approx." + type] = One<T, [](T a) { return static_cast<T>(1 / std::sqrt(static_cast<double>(a))); }>;
+  (*t)["rsqrt.approx." + type] = One<T, [](T a) { return 1 / std::sqrt(a); }>;
 }
 
 template <auto f>
 void AddApproximate(Table* t, const std::string& name) {
-  (*t)[name + ".approx.f32"] = One<float, [](float a) { return static_cast<float>(f(static_cast<double>(a))); }>;
-  (*t)[name + ".approx.ftz.f32"] =
-      One<float, [](float a) { return Flushed(static_cast<float>(f(static_cast<double>(Flushed(a))))); }>;
+  (*t)[name + ".approx.f32"] = One<float, f>;
+  (*t)[name + ".approx.ftz.f32"] = One<float, [](float a) { return Flushed(f(Flushed(a))); }>;
 }
 
 // Rounded down.
@@ -206,13 +222,13 @@ float ProductAndSumDown(float a, float b, float c) {
 }
 
 void AddFunctions(Table* t) {
-  AddApproximate<[](double a) { return std::exp2(a); }>(t, "ex2");
-  AddApproximate<[](double a) { return std::log2(a); }>(t, "lg2");
-  AddApproximate<[](double a) { return std::sin(a); }>(t, "sin");
-  AddApproximate<[](double a) { return std::cos(a); }>(t, "cos");
-  AddApproximate<[](double a) { return 1 / a; }>(t, "rcp");
-  AddApproximate<[](double a) { return std::sqrt(a); }>(t, "sqrt");
-  AddApproximate<[](double a) { return 1 / std::sqrt(a); }>(t, "rsqrt");
+  AddApproximate<[](float a) { return std::exp2(a); }>(t, "ex2");
+  AddApproximate<[](float a) { return std::log2(a); }>(t, "lg2");
+  AddApproximate<[](float a) { return std::sin(a); }>(t, "sin");
+  AddApproximate<[](float a) { return std::cos(a); }>(t, "cos");
+  AddApproximate<[](float a) { return 1 / a; }>(t, "rcp");
+  AddApproximate<[](float a) { return std::sqrt(a); }>(t, "sqrt");
+  AddApproximate<[](float a) { return 1 / std::sqrt(a); }>(t, "rsqrt");
   (*t)["fma.rm.f32"] = Three<float, ProductAndSumDown>;
   // As far off as a device's may be.
   (*t)["tanh.approx.f32"] = One<float, [](float a) { return std::tanh(a) * (1 - 0x1p-11f); }>;
@@ -344,6 +360,10 @@ Table MakeTable() {
   AddMoves(&t);
   AddControl(&t);
   t["prmt.b32"] = Three<uint32_t, Permute>;
+  t["bfe.u32"] = ExtractBits<uint32_t>;
+  t["bfe.s32"] = ExtractBits<int32_t>;
+  t["bfe.u64"] = ExtractBits<uint64_t>;
+  t["bfe.s64"] = ExtractBits<int64_t>;
   t["lop3.b32"] = LogicOfThree;
   return t;
 }
