@@ -12,9 +12,10 @@ void Printer::Start() {
   for (ValueId id = 0; id < static_cast<ValueId>(k_.insts.size()); ++id) {
     const Op op = inst(id).op;
     if (level(id) != Level::kKernel || IsReduce(id) || op == Op::kStore) continue;
-    SetRow(base_);
+    SetRow(base_, std::vector<Operand>(base_.size()));
     Scalar(id);
   }
+  of_kernel_ = values_;
 }
 
 Operand Printer::V(ValueId id) {
@@ -50,7 +51,7 @@ Operand Printer::Right(ValueId id, int k) {
     }
     case Op::kLoadAt:
       Fail("an element named by an index");
-      return Identity({Op::kReduceSum, in.type, {}, -1, 0});
+      return Constant(in.type, 0);
     default: {
       const std::string_view function = ShortFunction(id);
       if (function.empty()) return Operation(in);
@@ -111,8 +112,7 @@ void Printer::Element(ValueId id, int k, const Body& body) {
 Operand Printer::ElementLoad(const Inst& in, int k, const Body& body) {
   const DType dtype = buffer(in.slot).dtype;
   if (IsVector(in.slot) && lanes_ != Lanes::kSingle) {
-    const auto held = vectors_.find({in.slot, body.copy});
-    return FromWords(dtype, held != vectors_.end() ? held->second : vectors_.at({in.slot, -1}), k);
+    return FromWords(dtype, vectors_.at({in.slot, body.copy}), k);
   }
   const auto [base, offset] = ElementPlace(in.slot, k);
   return FromRaw(dtype, LoadRaw(dtype, base, offset, LaneGuard(k)));
@@ -124,7 +124,7 @@ void Printer::EmitBody(const Body& body) {
     if (vectors_.contains({b, body.copy})) continue;
     const std::vector<Operand> words = NewWords(buffer(b).dtype);
     LoadVector(b, words);
-    vectors_[{b, -1}] = words;
+    vectors_[{b, body.copy}] = words;
   }
   lanes_to_store_.clear();
   for (int k = 0; k < f_.vector; ++k) {
@@ -142,7 +142,7 @@ void Printer::EmitBody(const Body& body) {
 void Printer::EmitSingles(const Body& body) {
   lanes_ = Lanes::kSingle;
   const Operand at = t_.New(IndexClass());
-  t_.To(at, f_.narrow ? "add.u32" : "add.s64", {spot_.index, Immediate(spot_.plus)});
+  t_.To(at, StrCat("add", IndexSuffix()), {spot_.index, Immediate(spot_.plus)});
   const Operand count = f_.narrow ? count_ : M(Class::k64, "cvt.u64.u32", {count_});
   const Spot before = spot_;
   Loop(at, Index("add", {at, count}), "1", [&] {

@@ -39,16 +39,6 @@ Operand Printer::Argument(int word, int offset, Class c) {
   return found;
 }
 
-Operand Printer::Bytes(int slot, int b) {
-  const int size = ElementSize(buffer(b).dtype);
-  if (size == 1) return Size(slot);
-  Operand& found = bytes_[{slot, size}];
-  if (found.empty()) {
-    found = t_.First(Class::k64, "shl.b64", {Size(slot), Immediate(std::countr_zero(static_cast<unsigned>(size)))});
-  }
-  return found;
-}
-
 Operand Printer::Special(const char* name, bool wide) {
   Operand& found = specials_[StrCat(name, wide ? " 64" : "")];
   if (found.empty()) {
@@ -61,7 +51,7 @@ Operand Printer::Special(const char* name, bool wide) {
 // --- indices
 
 Operand Printer::Index(std::string_view name, const std::vector<Operand>& from) {
-  return M(IndexClass(), StrCat(std::string(name), f_.narrow ? ".u32" : ".s64"), from);
+  return M(IndexClass(), StrCat(std::string(name), IndexSuffix()), from);
 }
 
 Operand Printer::Wide(const Operand& index) {
@@ -88,13 +78,6 @@ Operand Printer::Divide(const Operand& n, int slot) {
   return q;
 }
 
-Operand Printer::Address(const Operand& base, const Operand& index, int size) {
-  if (f_.narrow) return M(Class::k64, "mad.wide.u32", {index, Immediate(size), base});
-  if (size == 1) return M(Class::k64, "add.s64", {base, index});
-  const Operand bytes = M(Class::k64, "shl.b64", {index, Immediate(std::countr_zero(static_cast<unsigned>(size)))});
-  return M(Class::k64, "add.s64", {base, bytes});
-}
-
 void Printer::BasePointers() {
   Operand table;
   if (f_.tensors > 1) {
@@ -108,35 +91,58 @@ void Printer::BasePointers() {
   }
 }
 
-std::vector<Operand> Printer::RowPointers(Operand rest, int dims, const std::vector<Operand>& from) {
+std::vector<Operand> Printer::RowOffsets(Operand rest, int dims) {
   std::vector<Operand> at(static_cast<std::size_t>(dims));
   for (int d = dims - 1; d > 0; --d) {
     const Operand next = Divide(rest, at_.ExtentDiv(d));
-    const Operand all = M(IndexClass(), f_.narrow ? "mul.lo.u32" : "mul.lo.s64", {next, IndexSize(at_.Extent(d))});
+    const Operand all = Index("mul.lo", {next, IndexSize(at_.Extent(d))});
     at[static_cast<std::size_t>(d)] = Wide(Index("sub", {rest, all}));
     rest = next;
   }
   if (dims > 0) at[0] = Wide(rest);
-  std::vector<Operand> to = from;
+  std::vector<Operand> offsets(k_.buffers.size());
   for (int b = 0; b < buffers(); ++b) {
+    Operand& sum = offsets[static_cast<std::size_t>(b)];
     for (int d = 0; d < dims; ++d) {
-      Operand& p = to[static_cast<std::size_t>(b)];
-      p = M(Class::k64, "mad.lo.s64", {at[static_cast<std::size_t>(d)], Bytes(at_.Outer(b, d), b), p});
+      const Operand &n = at[static_cast<std::size_t>(d)], stride = Size(at_.Outer(b, d));
+      sum = sum.empty() ? M(Class::k64, "mul.lo.s64", {n, stride}) : M(Class::k64, "mad.lo.s64", {n, stride, sum});
     }
   }
-  return to;
+  return offsets;
 }
 
-void Printer::GoTo(const Operand& index) {
+Operand Printer::Past(const Operand& base, int b, const Operand& elements) {
+  if (elements.empty()) return base;
+  const int size = ElementSize(buffer(b).dtype);
+  if (size == 1) return M(Class::k64, "add.s64", {base, elements});
+  const Operand bytes = M(Class::k64, "shl.b64", {elements, Immediate(std::countr_zero(static_cast<unsigned>(size)))});
+  return M(Class::k64, "add.s64", {base, bytes});
+}
+
+void Printer::SetRow(const std::vector<Operand>& from, const std::vector<Operand>& offsets) {
+  spot_.row = from;
+  for (int b = 0; b < buffers(); ++b) {
+    Operand& row = spot_.row[static_cast<std::size_t>(b)];
+    row = Past(row, b, offsets[static_cast<std::size_t>(b)]);
+  }
+  spot_.segment = spot_.row;
+}
+
+void Printer::GoTo(const Operand& index, bool vectors) {
   spot_.index = index;
   spot_.plus = 0;
   spot_.here.assign(k_.buffers.size(), "");
   for (int b = 0; b < buffers(); ++b) {
     const Operand& from = spot_.segment[static_cast<std::size_t>(b)];
     Operand& here = spot_.here[static_cast<std::size_t>(b)];
-    if (buffer(b).inner == Inner::kUniform || IsTile(b)) continue;
-    here = IsVector(b) ? Address(from, index, ElementSize(buffer(b).dtype))
-                       : M(Class::k64, "mad.lo.s64", {Wide(index), Bytes(at_.InnerStride(b), b), from});
+    if (buffer(b).inner == Inner::kUniform || IsTile(b) || (IsVector(b) && !vectors)) continue;
+    if (!IsVector(b)) {
+      here = Past(from, b, M(Class::k64, "mul.lo.s64", {Wide(index), Size(at_.InnerStride(b))}));
+    } else if (f_.narrow) {
+      here = M(Class::k64, "mad.wide.u32", {index, Immediate(ElementSize(buffer(b).dtype)), from});
+    } else {
+      here = Past(from, b, index);
+    }
   }
 }
 
@@ -146,7 +152,8 @@ std::pair<Operand, std::int64_t> Printer::ElementPlace(int b, int k) {
   const std::int64_t past = spot_.plus + k;
   if (IsVector(b)) return {spot_.here[i], past * ElementSize(buffer(b).dtype)};
   if (past == 0) return {spot_.here[i], 0};
-  return {M(Class::k64, "mad.lo.s64", {Bytes(at_.InnerStride(b), b), Immediate(past), spot_.here[i]}), 0};
+  const Operand further = M(Class::k64, "mul.lo.s64", {Size(at_.InnerStride(b)), Immediate(past)});
+  return {Past(spot_.here[i], b, further), 0};
 }
 
 // --- one element

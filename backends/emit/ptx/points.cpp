@@ -65,7 +65,7 @@ void Printer::PointPlace(const Operand& first, int copy) {
   };
   if (f_.rank == 0) {
     if (copy == 0) {
-      SetRow(base_);
+      SetRow(base_, std::vector<Operand>(base_.size()));
       GoTo(points(first));
     }
     spot_.plus = past * f_.vector;
@@ -75,8 +75,17 @@ void Printer::PointPlace(const Operand& first, int copy) {
   const Operand rest = Divide(at, CudaSizes::kVectorsDiv);
   const Operand before = Index("mul.lo", {rest, IndexSize(CudaSizes::kVectors)});
   const Operand i = points(Index("sub", {at, before}));
-  SetRow(RowPointers(rest, f_.rank, base_));
-  GoTo(i);
+  // The place in the row joins the row's offset: one address, and nothing that lives longer.
+  std::vector<Operand> offsets = RowOffsets(rest, f_.rank);
+  for (int b = 0; b < buffers(); ++b) {
+    Operand& offset = offsets[static_cast<std::size_t>(b)];
+    if (IsVector(b)) offset = M(Class::k64, "add.s64", {offset, Wide(i)});
+  }
+  SetRow(base_, offsets);
+  GoTo(i, false);
+  for (int b = 0; b < buffers(); ++b) {
+    if (IsVector(b)) spot_.here[static_cast<std::size_t>(b)] = spot_.row[static_cast<std::size_t>(b)];
+  }
 }
 
 void Printer::PointScalars(const Block& block) {

@@ -21,6 +21,9 @@ absl::StatusOr<std::string> Printer::Run() {
     case Skeleton::kHorizontal:
       Points();
       break;
+    case Skeleton::kRow:
+      Rows();
+      break;
     default:
       Fail("this skeleton");
   }

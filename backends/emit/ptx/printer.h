@@ -74,19 +74,21 @@ class Printer : private KernelFacts {
   Operand Size(int slot) { return Argument(SizeWord(slot), 0, Class::k64); }
   Operand Size32(int slot) { return Argument(SizeWord(slot), 0, Class::k32); }
   Operand IndexSize(int slot) { return f_.narrow ? Size32(slot) : Size(slot); }
-  Operand Bytes(int slot, int b);                // a stride of buffer b
   Operand Special(const char* name, bool wide);  // tid.x …
   Operand SpecialIndex(const char* name) { return Special(name, !f_.narrow); }
+  const char* IndexSuffix() const { return f_.narrow ? ".u32" : ".s64"; }
   Class IndexClass() const { return f_.narrow ? Class::k32 : Class::k64; }
   Operand Index(std::string_view name, const std::vector<Operand>& from);  // "add" of the index type
-  Operand Wide(const Operand& index);                                      // 64 bits
+  Operand WideIndex(const Operand& v) { return f_.narrow ? v : M(Class::k64, "cvt.u64.u32", {v}); }
+  Operand Wide(const Operand& index);  // 64 bits
   Operand Divide(const Operand& n, int slot);
-  Operand Address(const Operand& base, const Operand& index, int size);
   void BasePointers();
-  // Pointers of a row from its number, by the first `dims` outer dimensions.
-  std::vector<Operand> RowPointers(Operand rest, int dims, const std::vector<Operand>& from);
-  void SetRow(std::vector<Operand> row) { spot_.segment = spot_.row = std::move(row); }
-  void GoTo(const Operand& index);  // spot_.here; spot_.plus is 0
+  // Elements to go to a row from its number, by the first `dims` outer dimensions; by buffer, empty: none.
+  std::vector<Operand> RowOffsets(Operand rest, int dims);
+  Operand Past(const Operand& base, int b, const Operand& elements);  // a pointer further on
+  void SetRow(const std::vector<Operand>& from, const std::vector<Operand>& offsets);
+  // Sets spot_.here; spot_.plus is 0. `vectors`: of contiguous buffers, too.
+  void GoTo(const Operand& index, bool vectors = true);
   std::pair<Operand, std::int64_t> ElementPlace(int b, int k);
   static const char* MemorySuffix(DType dtype);
   Operand FromRaw(DType dtype, const Operand& raw);
@@ -130,16 +132,37 @@ class Printer : private KernelFacts {
   void Copies(const Operand& first, const Operand& total, const Block& block, const Body& body);
   void WholeOrSingles(const Body& body);
 
+  // --- rows.cpp
+  void Rows();
+  void OneRow(const Operand& row, const Operand& rows);
+  void HoldChunks();
+  void EachChunk(const std::function<void(int)>& body);
+  void SetSegment(const Operand& s);
+  void EarlyScalars();
+  void RowScalars(const Block& block);
+  void ScalarOfRow(ValueId id);
+  void RowLoop(const Block& block);
+  void RowWalk(const std::vector<ValueId>& elements);
+  void SegmentScalars(const Block& block, int segment);
+  Operand Shuffled(Type type, const Operand& v, int distance);
+  Operand ReduceWarp(ValueId id, Operand v, int from);
+  Operand ReduceBlock(ValueId id);
+
   Text t_;
   absl::Status status_;
   const std::string name_;
   Lanes lanes_ = Lanes::kGuarded;
   std::map<std::pair<int, Class>, Operand> arguments_;  // by byte
-  std::map<std::pair<int, int>, Operand> bytes_;        // strides, by slot and element size
   std::map<std::string, Operand> specials_;
-  std::map<ValueId, Operand> values_;  // of where the text stands
-  std::vector<Operand> base_;          // pointers by buffer
+  std::map<ValueId, Operand> of_kernel_;                    // values that are the same everywhere
+  std::map<ValueId, std::vector<Operand>> segment_values_;  // loads by segment
+  std::set<ValueId> early_;                                 // values of a row known before its first loop
+  std::set<std::string> shared_;
+  std::map<std::pair<int, int>, std::vector<Operand>> held_;  // words for the whole row, by buffer and chunk
+  std::map<ValueId, Operand> values_;                         // of where the text stands
+  std::vector<Operand> base_;                                 // pointers by buffer
   Spot spot_;
+  Operand lane_, first_;          // thread of the row, and its first point
   Operand inner_;                 // points of the row
   Operand fast_, count_, whole_;  // vectors are aligned; lanes that there are; both say: whole
   std::vector<Operand> lane_guards_;
