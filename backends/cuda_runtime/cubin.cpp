@@ -102,9 +102,10 @@ absl::StatusOr<std::string> FindOrAssemble(const std::string& ptx, int architect
       absl::StrCat("nvjitlink ", (*l)->major, ".", (*l)->minor, " ", absl::StrJoin(options, " "), "\n", ptx);
   const CubinCache cache;
   if (std::optional<std::string> found = FindCached(cache, key)) return *std::move(found);
-  ++made->by_linker;
   absl::StatusOr<std::string> cubin = Assemble(**l, ptx, options);
-  if (cubin.ok()) cache.Store(key, *cubin);
+  if (!cubin.ok()) return cubin;
+  ++made->by_linker;
+  cache.Store(key, *cubin);
   return cubin;
 }
 

@@ -109,8 +109,7 @@ absl::StatusOr<std::vector<CudaKernel*>> RunJobs(const Device& device, const std
     const absl::Status status = LoadKernels(device, jobs[j], cubins[j]);
     if (status.ok()) continue;
     if (!jobs[j].source.ptx) return status;
-    FF_LOG(kFusion) << "the PTX of " << jobs[j].kernels[0]->ir.name
-                    << " was refused, NVRTC compiles the kernel: " << MessageOf(status);
+    FF_LOG(kPerf) << "by NVRTC: " << jobs[j].kernels[0]->ir.name << ": its PTX was refused: " << MessageOf(status);
     FF_LOG(kOutputCode) << jobs[j].source.text;
     refused.push_back(jobs[j].kernels[0]);
   }
