@@ -302,7 +302,7 @@ MODES = {"inductor": "default", "max-autotune": "max-autotune-no-cudagraphs", "r
 
 def bench_one(args, rows, ratios, case, special):
     name, function, inputs, size = case[:4]
-    calls, first_call, made, texts = {}, {}, {}, []
+    calls, first_call, made, errors, texts = {}, {}, {}, {}, []
     for way, same in zip(args.ways, (function, lambda *inputs: function(*inputs))):  # a function's entries are one for all who compile it
         use(way)
         start = time.perf_counter()
@@ -315,7 +315,7 @@ def bench_one(args, rows, ratios, case, special):
         kernels, reasons = kernels_in(records)
         made[way] = cubins_in(records)[1:]
         texts += [text for artifact, text in records if artifact == "perf" and text.startswith(("cubins", "by NVRTC", "all by NVRTC"))]
-        why, error = case.check(got)
+        why, errors[way] = case.check(got)
         del got
         if why:
             break
@@ -334,7 +334,7 @@ def bench_one(args, rows, ratios, case, special):
     floor = max(times["copy"], case.specials * special * 1e6)
     others = {**times, "floor": floor} | ({"best peer": min(times[peer] for peer in args.peers)} if args.peers else {})
     ratios[name] = {rival: times["framefuse"] / t for rival, t in others.items() if rival != "framefuse"}
-    rows.add(part="bench", case=name, ok=not why, why=why, error=error, kernels=kernels, not_fused=reasons[:3],
+    rows.add(part="bench", case=name, ok=not why, why=why, error=errors, kernels=kernels, not_fused=reasons[:3],
              us={k: round(t, 2) for k, t in times.items()}, floor_us=round(floor, 2), part_of_floor=round(floor / times["framefuse"], 3), gb_per_s=round(size / times["framefuse"] / 1e3, 1),
              copy_gb_per_s=round(size / times["copy"] / 1e3, 1), first_call_ms=first_call, of_ptx_and_nvrtc_programs=made,
              cubins=texts)
