@@ -12,7 +12,7 @@ void Printer::Start() {
   for (ValueId id = 0; id < static_cast<ValueId>(k_.insts.size()); ++id) {
     const Op op = inst(id).op;
     if (level(id) != Level::kKernel || IsReduce(id) || op == Op::kStore) continue;
-    SetRow(base_, std::vector<Operand>(base_.size()));
+    SetRow(base_);
     Scalar(id);
   }
   of_kernel_ = values_;
@@ -28,14 +28,19 @@ Operand Printer::V(ValueId id) {
 // How many lanes of the spot are points of the row.
 void Printer::CountLanes(const Operand& limit) {
   if (f_.exact) return;
-  Operand at = spot_.index;
-  if (spot_.plus != 0) at = Index("add", {at, Immediate(spot_.plus)});
-  const Operand most = Immediate(f_.vector);
-  Operand left = Index("min", {Index("sub", {limit, at}), most});
+  CountLanesTo(limit, spot_.plus == 0 ? spot_.index : Index("add", {spot_.index, Immediate(spot_.plus)}));
+}
+
+void Printer::CountLanesTo(const Operand& limit, const Operand& from) {
+  const Operand left = Index("min", {Index("sub", {limit, from}), Immediate(f_.vector)});
   count_ = f_.narrow ? left : M(Class::k32, "cvt.u32.u64", {left});
   lane_guards_ = {""};
   for (int k = 1; k < f_.vector; ++k) lane_guards_.push_back(M(Class::kPred, "setp.gt.s32", {count_, Immediate(k)}));
-  whole_ = f_.vector == 1 ? fast_ : M(Class::kPred, "and.pred", {fast_, lane_guards_.back()});
+  if (f_.exact) {  // aligned
+    whole_ = f_.vector == 1 ? Predicate("1") : lane_guards_.back();
+  } else {
+    whole_ = f_.vector == 1 ? fast_ : M(Class::kPred, "and.pred", {fast_, lane_guards_.back()});
+  }
 }
 
 Operand Printer::Right(ValueId id, int k) {
@@ -83,7 +88,7 @@ void Printer::Element(ValueId id, int k, const Body& body) {
       return;
     case Op::kStore: {
       if (IsVector(in.slot) && lanes_ != Lanes::kSingle) {
-        lanes_to_store_[in.slot].push_back(V(in.args[0]));
+        Put(in.slot, V(in.args[0]));
         return;
       }
       const auto [base, offset] = ElementPlace(in.slot, k);
@@ -114,6 +119,7 @@ Operand Printer::ElementLoad(const Inst& in, int k, const Body& body) {
   if (IsVector(in.slot) && lanes_ != Lanes::kSingle) {
     return FromWords(dtype, vectors_.at({in.slot, body.copy}), k);
   }
+  if (IsTile(in.slot)) return TileElement(in.slot, k);
   const auto [base, offset] = ElementPlace(in.slot, k);
   return FromRaw(dtype, LoadRaw(dtype, base, offset, LaneGuard(k)));
 }
@@ -126,14 +132,14 @@ void Printer::EmitBody(const Body& body) {
     LoadVector(b, words);
     vectors_[{b, body.copy}] = words;
   }
-  lanes_to_store_.clear();
+  packed_.clear();
   for (int k = 0; k < f_.vector; ++k) {
     for (ValueId id : body.values) Element(id, k, body);
   }
   for (ValueId id : body.values) {
     const Inst& in = inst(id);
     if (in.op != Op::kStore || !IsVector(in.slot)) continue;
-    StoreVector(in.slot, Pack(buffer(in.slot).dtype, lanes_to_store_.at(in.slot)));
+    StoreVector(in.slot, packed_.at(in.slot).words);
   }
   vectors_.clear();
 }

@@ -91,7 +91,7 @@ void Printer::BasePointers() {
   }
 }
 
-std::vector<Operand> Printer::RowOffsets(Operand rest, int dims) {
+std::vector<Operand> Printer::Coordinates(Operand rest, int dims) {
   std::vector<Operand> at(static_cast<std::size_t>(dims));
   for (int d = dims - 1; d > 0; --d) {
     const Operand next = Divide(rest, at_.ExtentDiv(d));
@@ -100,11 +100,15 @@ std::vector<Operand> Printer::RowOffsets(Operand rest, int dims) {
     rest = next;
   }
   if (dims > 0) at[0] = Wide(rest);
+  return at;
+}
+
+std::vector<Operand> Printer::Offsets(const std::vector<Operand>& at) {
   std::vector<Operand> offsets(k_.buffers.size());
   for (int b = 0; b < buffers(); ++b) {
     Operand& sum = offsets[static_cast<std::size_t>(b)];
-    for (int d = 0; d < dims; ++d) {
-      const Operand &n = at[static_cast<std::size_t>(d)], stride = Size(at_.Outer(b, d));
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      const Operand &n = at[d], stride = Size(at_.Outer(b, static_cast<int>(d)));
       sum = sum.empty() ? M(Class::k64, "mul.lo.s64", {n, stride}) : M(Class::k64, "mad.lo.s64", {n, stride, sum});
     }
   }
@@ -119,13 +123,13 @@ Operand Printer::Past(const Operand& base, int b, const Operand& elements) {
   return M(Class::k64, "add.s64", {base, bytes});
 }
 
-void Printer::SetRow(const std::vector<Operand>& from, const std::vector<Operand>& offsets) {
-  spot_.row = from;
+std::vector<Operand> Printer::Pointers(const std::vector<Operand>& from, const std::vector<Operand>& offsets) {
+  std::vector<Operand> to = from;
   for (int b = 0; b < buffers(); ++b) {
-    Operand& row = spot_.row[static_cast<std::size_t>(b)];
-    row = Past(row, b, offsets[static_cast<std::size_t>(b)]);
+    Operand& p = to[static_cast<std::size_t>(b)];
+    p = Past(p, b, offsets[static_cast<std::size_t>(b)]);
   }
-  spot_.segment = spot_.row;
+  return to;
 }
 
 void Printer::GoTo(const Operand& index, bool vectors) {
@@ -160,6 +164,8 @@ std::pair<Operand, std::int64_t> Printer::ElementPlace(int b, int k) {
 
 const char* Printer::MemorySuffix(DType dtype) { return Raw(dtype).type; }
 
+Class Printer::RawClass(DType dtype) { return Raw(dtype).in; }
+
 Operand Printer::FromRaw(DType dtype, const Operand& raw) {
   if (dtype == DType::kBool) return M(Class::kPred, "setp.ne.s32", {raw, "0"});
   if (dtype == DType::kBF16) return M(Class::kF32, "mov.b32", {M(Class::k32, "shl.b32", {raw, "16"})});
@@ -171,13 +177,13 @@ Operand Printer::ToRaw(DType dtype, const Operand& value) {
   if (dtype == DType::kBool) return M(Class::k32, "selp.b32", {"1", "0", Predicate(value)});
   if (dtype == DType::kBF16) return M(Class::k32, "cvt.rn.bf16x2.f32", {ImmediateF32(0), value});
   if (dtype == DType::kF16) return M(Class::k16, "cvt.rn.f16.f32", {value});
-  return IsImmediate(value) ? M(Raw(dtype).in, MoveName(Raw(dtype).in), {value}) : value;
+  return IsImmediate(value) ? M(RawClass(dtype), MoveName(RawClass(dtype)), {value}) : value;
 }
 
 Operand Printer::LoadRaw(DType dtype, const Operand& base, std::int64_t offset, const Operand& guard) {
   const std::string load = StrCat("ld.global", Raw(dtype).type);
-  if (guard.empty()) return M(Raw(dtype).in, load, {Memory(base, offset)});
-  const Operand raw = M(Raw(dtype).in, MoveName(Raw(dtype).in), {Zero(Raw(dtype).in)});
+  if (guard.empty()) return M(RawClass(dtype), load, {Memory(base, offset)});
+  const Operand raw = M(RawClass(dtype), MoveName(RawClass(dtype)), {Zero(RawClass(dtype))});
   t_.To(raw, StrCat("@", guard, " ", load), {Memory(base, offset)});
   return raw;
 }

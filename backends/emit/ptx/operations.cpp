@@ -1,5 +1,8 @@
 // One instruction of the kernel IR as PTX, as C++ means it. Owner: backends/emit.
 #include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "backends/emit/ptx/printer.h"
@@ -46,6 +49,18 @@ Operand Printer::Operation(const Inst& in) {
   }
 }
 
+namespace {
+
+// 1 / x where that is exact, else 0.
+double ExactReciprocal(const kernel_ir::Inst& x) {
+  if (x.op != kernel_ir::Op::kConst) return 0;
+  int exponent = 0;
+  const double value = std::bit_cast<double>(x.imm), fraction = std::frexp(value, &exponent);
+  return std::fabs(fraction) == 0.5 && std::abs(exponent) < 100 ? 1 / value : 0;
+}
+
+}  // namespace
+
 Operand Printer::Arithmetic(const Inst& in, const Operand& a, const Operand& b) {
   if (in.type == Type::kPred) {
     Fail(StrCat("arithmetic of predicates: ", std::string(Name(in.op))));
@@ -64,6 +79,8 @@ Operand Printer::Arithmetic(const Inst& in, const Operand& a, const Operand& b) 
     case Op::kMul:
       return make2(is_float ? "mul" : "mul.lo");
     case Op::kDiv:
+      if (const double factor = ExactReciprocal(inst(in.args[1])); factor != 0)
+        return M(ClassOf(in.type), "mul" + type, {a, Constant(in.type, std::bit_cast<std::uint64_t>(factor))});
       return make2("div.rn");
     case Op::kFma:
       return M(ClassOf(in.type), "fma.rn" + type, {a, b, V(in.args[2])});

@@ -65,7 +65,7 @@ void Printer::PointPlace(const Operand& first, int copy) {
   };
   if (f_.rank == 0) {
     if (copy == 0) {
-      SetRow(base_, std::vector<Operand>(base_.size()));
+      SetRow(base_);
       GoTo(points(first));
     }
     spot_.plus = past * f_.vector;
@@ -76,12 +76,12 @@ void Printer::PointPlace(const Operand& first, int copy) {
   const Operand before = Index("mul.lo", {rest, IndexSize(CudaSizes::kVectors)});
   const Operand i = points(Index("sub", {at, before}));
   // The place in the row joins the row's offset: one address, and nothing that lives longer.
-  std::vector<Operand> offsets = RowOffsets(rest, f_.rank);
+  std::vector<Operand> offsets = Offsets(Coordinates(rest, f_.rank));
   for (int b = 0; b < buffers(); ++b) {
     Operand& offset = offsets[static_cast<std::size_t>(b)];
     if (IsVector(b)) offset = M(Class::k64, "add.s64", {offset, Wide(i)});
   }
-  SetRow(base_, offsets);
+  SetRow(Pointers(base_, offsets));
   GoTo(i, false);
   for (int b = 0; b < buffers(); ++b) {
     if (IsVector(b)) spot_.here[static_cast<std::size_t>(b)] = spot_.row[static_cast<std::size_t>(b)];

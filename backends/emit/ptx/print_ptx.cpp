@@ -24,8 +24,12 @@ absl::StatusOr<std::string> Printer::Run() {
     case Skeleton::kRow:
       Rows();
       break;
-    default:
-      Fail("this skeleton");
+    case Skeleton::kColumn:
+      Columns();
+      break;
+    case Skeleton::kTransposed:
+      Transposed();
+      break;
   }
   if (!status_.ok()) return status_;
   t_.Do("ret", {});

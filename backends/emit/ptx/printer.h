@@ -40,6 +40,10 @@ class Printer : private KernelFacts {
     Operand index;
     std::int64_t plus = 0;
   };
+  // A vector that is being computed: lanes of the next word, words.
+  struct Packed {
+    std::vector<Operand> lanes, words;
+  };
   // What lanes are: all there; `n` of them; one at an index of its own.
   enum class Lanes : std::uint8_t { kWhole, kGuarded, kSingle };
 
@@ -83,14 +87,18 @@ class Printer : private KernelFacts {
   Operand Wide(const Operand& index);  // 64 bits
   Operand Divide(const Operand& n, int slot);
   void BasePointers();
-  // Elements to go to a row from its number, by the first `dims` outer dimensions; by buffer, empty: none.
-  std::vector<Operand> RowOffsets(Operand rest, int dims);
+  // The first `dims` outer coordinates of a row from its number, in 64 bits; elements to go there, by buffer (empty:
+  // none); pointers there.
+  std::vector<Operand> Coordinates(Operand rest, int dims);
+  std::vector<Operand> Offsets(const std::vector<Operand>& at);
+  std::vector<Operand> Pointers(const std::vector<Operand>& from, const std::vector<Operand>& offsets);
   Operand Past(const Operand& base, int b, const Operand& elements);  // a pointer further on
-  void SetRow(const std::vector<Operand>& from, const std::vector<Operand>& offsets);
+  void SetRow(const std::vector<Operand>& row) { spot_.row = spot_.segment = row; }
   // Sets spot_.here; spot_.plus is 0. `vectors`: of contiguous buffers, too.
   void GoTo(const Operand& index, bool vectors = true);
   std::pair<Operand, std::int64_t> ElementPlace(int b, int k);
   static const char* MemorySuffix(DType dtype);
+  static Class RawClass(DType dtype);  // of the register that holds an element as it is in memory
   Operand FromRaw(DType dtype, const Operand& raw);
   Operand ToRaw(DType dtype, const Operand& value);
   Operand LoadRaw(DType dtype, const Operand& base, std::int64_t offset, const Operand& guard);
@@ -101,19 +109,25 @@ class Printer : private KernelFacts {
   std::vector<Operand> NewWords(DType dtype);
   void MoveWords(DType dtype, const Operand& base, std::int64_t offset, const std::vector<Operand>& words,
                  const std::string& name);
+  // The same by elements, where not all lanes are there.
+  void LoadLanes(DType dtype, const Operand& base, std::int64_t offset, const std::vector<Operand>& to);
+  // Whole, if there is all of it and it is aligned (whole_), else by elements.
+  void LoadPart(DType dtype, const Operand& base, std::int64_t offset, const std::vector<Operand>& to);
+  Operand RawOfWords(DType dtype, const std::vector<Operand>& words, int k);  // in the low bits
   // At the spot. `once`: the kernel reads it a single time and writes little.
   void LoadVector(int b, const std::vector<Operand>& to, bool once = false);
   void StoreVector(int b, const std::vector<Operand>& words);
   static DType BitsOf(DType dtype);
   std::vector<Operand> Compose(int size, std::vector<Operand> raw);
   Operand FromWords(DType dtype, const std::vector<Operand>& words, int k);
-  std::vector<Operand> Pack(DType dtype, const std::vector<Operand>& lanes);
+  void Put(int b, const Operand& lane);  // the next lane of what is to be stored
 
   // --- body.cpp
   bool Whole() const { return f_.exact || lanes_ != Lanes::kGuarded; }
   // Whether the lane is there; nothing: it always is.
   Operand LaneGuard(int k) const { return Whole() ? Operand() : lane_guards_[static_cast<std::size_t>(k)]; }
   void CountLanes(const Operand& limit);
+  void CountLanesTo(const Operand& limit, const Operand& from);
   void Start();
   Operand V(ValueId id);
   Operand Right(ValueId id, int k);
@@ -148,6 +162,32 @@ class Printer : private KernelFacts {
   Operand ReduceWarp(ValueId id, Operand v, int from);
   Operand ReduceBlock(ValueId id);
 
+  // --- columns.cpp
+  void Columns();
+  void BatchPlace(int dims);
+  void ColumnWalk(const Operand& warp);
+  void RowAt(const Operand& row);  // the point of this thread (first_) in a row of the batch
+  void ColumnResults(const Operand& left, const Operand& warp);
+  void ColumnResult(ValueId id, const Operand& warp, const Operand& mine);
+  void ColumnEnd(ValueId id);
+
+  // --- transposed.cpp
+  void Transposed();
+  // `body` for each of a thread's parts of `all`, with its number in the block.
+  void Parts(int all, const std::function<void(const Operand& j, int u)>& body);
+  void TilePart(const Operand& j, const std::function<void()>& body);
+  std::string Inside(const Operand& row, const Operand& i);
+  Operand TileName(int b) const;
+  int TilePitch(int b) const;
+  void TurnTile(int b);
+  void TurnColumn(int b, const Operand& j);
+  void TurnPairs(int b, const Operand& j);
+  void CountDown(const Operand& from);
+  void LoadDown(int b, const Operand& from, const Operand& i, const std::vector<Operand>& to);
+  void LoadPairs();
+  Operand TileElement(int b, int k);
+  static constexpr int kParts = 4;  // that are unrolled
+
   Text t_;
   absl::Status status_;
   const std::string name_;
@@ -162,13 +202,17 @@ class Printer : private KernelFacts {
   std::map<ValueId, Operand> values_;                         // of where the text stands
   std::vector<Operand> base_;                                 // pointers by buffer
   Spot spot_;
-  Operand lane_, first_;          // thread of the row, and its first point
-  Operand inner_;                 // points of the row
-  Operand fast_, count_, whole_;  // vectors are aligned; lanes that there are; both say: whole
+  std::vector<Operand> batch_, batch_at_;  // pointers, and coordinates, of a batch
+  Operand panel_, left_, top_, rows_;      // place of a block, and the rows of its batch
+  Operand tile_row_, tile_column_;
+  std::map<int, std::vector<Operand>> tile_words_;  // of paired tiles
+  Operand lane_, first_;                            // thread of the row, and its first point
+  Operand inner_;                                   // points of the row
+  Operand fast_, count_, whole_;                    // vectors are aligned; lanes that there are; both say: whole
   std::vector<Operand> lane_guards_;
   std::map<std::pair<int, int>, std::vector<Operand>> vectors_;        // words in registers, by buffer and copy
   std::map<std::pair<int, int>, std::vector<Operand>> scratch_lanes_;  // by scratch row and chunk
-  std::map<int, std::vector<Operand>> lanes_to_store_;
+  std::map<int, Packed> packed_;                                       // what is to be stored, by buffer
   std::map<ValueId, std::vector<Operand>> accumulators_;
 };
 

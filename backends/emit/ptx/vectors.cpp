@@ -46,23 +46,32 @@ void Printer::MoveWords(DType dtype, const Operand& base, std::int64_t offset, c
   }
 }
 
+void Printer::LoadLanes(DType dtype, const Operand& base, std::int64_t offset, const std::vector<Operand>& to) {
+  std::vector<Operand> raw;
+  for (int k = 0; k < f_.vector; ++k) {
+    raw.push_back(
+        LoadRaw(BitsOf(dtype), base, offset + k * ElementSize(dtype), lane_guards_[static_cast<std::size_t>(k)]));
+  }
+  const std::vector<Operand> words = Compose(ElementSize(dtype), std::move(raw));
+  for (std::size_t w = 0; w < to.size(); ++w) t_.To(to[w], MoveName(WordClass(dtype)), {words[w]});
+}
+
 void Printer::LoadVector(int b, const std::vector<Operand>& to, bool once) {
   const DType dtype = buffer(b).dtype;
   const auto [base, offset] = ElementPlace(b, 0);
   const bool past_cache = once && Whole() && f_.vector * ElementSize(dtype) >= 16;
   const std::string name = past_cache ? "ld.global.nc.L1::no_allocate" : "ld.global";
   if (Whole()) return MoveWords(dtype, base, offset, to, name);
+  LoadPart(dtype, base, offset, to);
+}
+
+void Printer::LoadPart(DType dtype, const Operand& base, std::int64_t offset, const std::vector<Operand>& to) {
   const std::string slow = t_.Label(), end = t_.Label();
   t_.JumpUnless(whole_, slow);
-  MoveWords(dtype, base, offset, to, name);
+  MoveWords(dtype, base, offset, to, "ld.global");
   t_.Jump(end);
   t_.Place(slow);
-  std::vector<Operand> raw;
-  for (int k = 0; k < f_.vector; ++k) {
-    raw.push_back(LoadRaw(BitsOf(dtype), base, offset + k * ElementSize(dtype), LaneGuard(k)));
-  }
-  const std::vector<Operand> words = Compose(ElementSize(dtype), std::move(raw));
-  for (std::size_t w = 0; w < to.size(); ++w) t_.To(to[w], MoveName(WordClass(dtype)), {words[w]});
+  LoadLanes(dtype, base, offset, to);
   t_.Place(end);
 }
 
@@ -110,19 +119,29 @@ Operand Printer::FromWords(DType dtype, const std::vector<Operand>& words, int k
   }
 }
 
-std::vector<Operand> Printer::Pack(DType dtype, const std::vector<Operand>& lanes) {
-  const bool bf16 = dtype == DType::kBF16;
-  if (!bf16 && dtype != DType::kF16) {
+// As soon as a word's lanes are there: values that wait for the others would take registers.
+void Printer::Put(int b, const Operand& lane) {
+  const DType dtype = buffer(b).dtype;
+  Packed& to = packed_[b];
+  to.lanes.push_back(lane);
+  const std::size_t each = std::clamp(4 / ElementSize(dtype), 1, f_.vector);
+  if (to.lanes.size() < each) return;
+  if (dtype == DType::kBF16 || dtype == DType::kF16) {
+    const Operand high = each > 1 ? to.lanes[1] : ImmediateF32(0);
+    to.words.push_back(
+        M(Class::k32, dtype == DType::kBF16 ? "cvt.rn.bf16x2.f32" : "cvt.rn.f16x2.f32", {high, to.lanes[0]}));
+  } else {
     std::vector<Operand> raw;
-    for (const Operand& lane : lanes) raw.push_back(ToRaw(dtype, lane));
-    return Compose(ElementSize(dtype), std::move(raw));
+    for (const Operand& v : to.lanes) raw.push_back(ToRaw(dtype, v));
+    to.words.push_back(Compose(ElementSize(dtype), std::move(raw))[0]);
   }
-  std::vector<Operand> words;
-  for (std::size_t k = 0; k < lanes.size(); k += 2) {
-    const Operand high = k + 1 < lanes.size() ? lanes[k + 1] : ImmediateF32(0);
-    words.push_back(M(Class::k32, bf16 ? "cvt.rn.bf16x2.f32" : "cvt.rn.f16x2.f32", {high, lanes[k]}));
-  }
-  return words;
+  to.lanes.clear();
+}
+
+Operand Printer::RawOfWords(DType dtype, const std::vector<Operand>& words, int k) {
+  const int size = ElementSize(dtype), each = size < 4 ? 4 / size : 1, part = k % each;
+  const Operand& word = words[static_cast<std::size_t>(k / each)];
+  return part == 0 ? word : M(Class::k32, "shr.u32", {word, Immediate(part * size * 8)});
 }
 
 void Printer::StoreVector(int b, const std::vector<Operand>& words) {
@@ -136,13 +155,10 @@ void Printer::StoreVector(int b, const std::vector<Operand>& words) {
   t_.Jump(end);
   t_.Place(slow);
   for (int k = 0; k < f_.vector; ++k) {
-    const int each = size < 4 ? 4 / size : 1, part = k % each;
-    Operand word = words[static_cast<std::size_t>(k / each)];
-    if (part > 0) word = M(Class::k32, "shr.u32", {word, Immediate(part * size * 8)});
     const DType bits = BitsOf(dtype);
     const Operand guard = LaneGuard(k);
     t_.Do(StrCat(guard.empty() ? "" : StrCat("@", guard, " "), "st.global", MemorySuffix(bits)),
-          {Memory(base, offset + k * size), word});
+          {Memory(base, offset + k * size), RawOfWords(dtype, words, k)});
   }
   t_.Place(end);
 }
