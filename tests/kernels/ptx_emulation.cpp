@@ -107,6 +107,31 @@ class PtxEngine final : public cuda::Engine {
 
 }  // namespace
 
+absl::Status RunAsPtx(const kernel_ir::Kernel& kernel, const emit::CudaForm& form, const kernel_ir::LaunchShape& shape,
+                      void* const* buffers, const std::vector<std::int64_t>& elements) {
+  auto printed = emit::PrintPtx(kernel, form, "kernel");
+  if (!printed.ok()) return printed.status();
+  auto program = ptx::Parse(emit::PtxModule(*printed, kArchitecture));
+  if (!program.ok()) return program.status();
+  emit::CudaLaunch launch = emit::MakeCudaLaunch(kernel, form, shape);
+  if (launch.blocks == 0) return absl::OkStatus();
+  emit::SetPointers(kernel, form, emit::IsAligned(kernel, form, shape, buffers), buffers, &launch);
+  ptx::Ranges memory;
+  for (std::size_t b = 0; b < elements.size(); ++b) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(buffers[b]);
+    const auto size = static_cast<std::uint64_t>(kernel_ir::ElementSize(kernel.buffers[b].dtype));
+    memory.emplace_back(begin, begin + static_cast<std::uint64_t>(elements[b]) * size);
+  }
+  for (const auto& constant : (*program)->constants) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(constant->data());
+    memory.emplace_back(begin, begin + constant->size());
+  }
+  absl::Status status = ptx::Run((*program)->entries.front(), launch.words, launch.blocks, launch.tensors,
+                                 static_cast<unsigned>(form.threads), memory);
+  if (!status.ok()) return absl::InternalError(absl::StrCat(MessageOf(status), "\n", *printed));
+  return status;
+}
+
 std::unique_ptr<cuda::Engine> MakePtxEngine(int* printed) { return std::make_unique<PtxEngine>(printed); }
 
 }  // namespace framefuse::testing
