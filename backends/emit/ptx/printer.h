@@ -34,9 +34,10 @@ class Printer : private KernelFacts {
     int copy = -1;
   };
   // A point, or the first of a vector: pointers by buffer of its row and of its segment, the elements' addresses at
-  // `index`; `plus`: elements past all this.
+  // `index` (not there yet: LateHere); `outer`: coordinates of a pointwise kernel's row; `plus`: elements past all
+  // this.
   struct Spot {
-    std::vector<Operand> row, segment, here;
+    std::vector<Operand> row, segment, here, outer;
     Operand index;
     std::int64_t plus = 0;
   };
@@ -87,15 +88,15 @@ class Printer : private KernelFacts {
   Operand Wide(const Operand& index);  // 64 bits
   Operand Divide(const Operand& n, int slot);
   void BasePointers();
-  // The first `dims` outer coordinates of a row from its number, in 64 bits; elements to go there, by buffer (empty:
-  // none); pointers there.
+  // The first `dims` outer coordinates of a row from its number, in 64 bits; elements to go there (empty: none);
+  // pointers by buffer.
   std::vector<Operand> Coordinates(Operand rest, int dims);
-  std::vector<Operand> Offsets(const std::vector<Operand>& at);
-  std::vector<Operand> Pointers(const std::vector<Operand>& from, const std::vector<Operand>& offsets);
+  Operand Offset(int b, const std::vector<Operand>& at);
+  std::vector<Operand> Pointers(const std::vector<Operand>& at);
   Operand Past(const Operand& base, int b, const Operand& elements);  // a pointer further on
   void SetRow(const std::vector<Operand>& row) { spot_.row = spot_.segment = row; }
-  // Sets spot_.here; spot_.plus is 0. `vectors`: of contiguous buffers, too.
-  void GoTo(const Operand& index, bool vectors = true);
+  void GoTo(const Operand& index);  // spot_.here; spot_.plus is 0
+  Operand Here(int b);
   std::pair<Operand, std::int64_t> ElementPlace(int b, int k);
   static const char* MemorySuffix(DType dtype);
   static Class RawClass(DType dtype);  // of the register that holds an element as it is in memory
@@ -142,6 +143,7 @@ class Printer : private KernelFacts {
   // --- points.cpp
   void Points();
   void PointPlace(const Operand& first, int copy);
+  Operand LateHere(int b);
   void PointScalars(const Block& block);
   void Copies(const Operand& first, const Operand& total, const Block& block, const Body& body);
   void WholeOrSingles(const Body& body);
