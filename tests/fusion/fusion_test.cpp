@@ -12,6 +12,7 @@
 #include "backends/runtime/aten_sequence.h"
 #include "common/status.h"
 #include "tests/kernels/cuda_emulation.h"
+#include "tests/kernels/ptx_emulation.h"
 
 namespace framefuse {
 namespace {
@@ -78,6 +79,14 @@ TEST_P(FusedGraph, EqualsAten) { ExpectEqualsAten(GetParam(), true); }
 TEST_P(FusedGraph, EmulatedCudaEqualsAten) {
   if (!testing::HostCompilerExists()) GTEST_SKIP() << "no C++ compiler";
   cuda::SetEngineForTesting(testing::MakeEmulatedEngine());
+  ExpectEqualsAten(GetParam(), false);
+  cuda::SetEngineForTesting(nullptr);
+}
+
+TEST_P(FusedGraph, EmulatedPtxEqualsAten) {
+  if (!testing::HostCompilerExists()) GTEST_SKIP() << "no C++ compiler";
+  int printed = 0;
+  cuda::SetEngineForTesting(testing::MakePtxEngine(&printed));
   ExpectEqualsAten(GetParam(), false);
   cuda::SetEngineForTesting(nullptr);
 }

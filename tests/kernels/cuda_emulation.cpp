@@ -2,6 +2,7 @@
 #include "tests/kernels/cuda_emulation.h"
 
 #include <dlfcn.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/emit/cuda/print_cuda.h"
+#include "common/status.h"
 
 namespace framefuse::testing {
 namespace {
@@ -25,7 +27,7 @@ constexpr const char* kNames = R"(#include <math.h>
 #define __forceinline__ inline
 #define __grid_constant__
 #define __restrict__
-#define __align__(n) alignas(n)
+#define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(n)
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(8) uint2 { unsigned x, y; };
@@ -139,6 +141,24 @@ class EmulatedEngine final : public cuda::Engine {
 
   absl::StatusOr<std::vector<std::shared_ptr<const cuda::CudaKernel>>> Compile(
       c10::Device, absl::Span<const cuda::KernelRequest> requests) override {
+    auto made = CompileAll(requests);
+    if (!made.ok()) ADD_FAILURE() << MessageOf(made.status());  // else operators would do the work, and the test pass
+    return made;
+  }
+
+  absl::Status Launch(const cuda::CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned,
+                      void* const* buffers) override {
+    if (prepared.blocks == 0) return absl::OkStatus();
+    emit::CudaLaunch launch = prepared;
+    emit::SetPointers(kernel.ir, kernel.form, aligned, buffers, &launch);
+    reinterpret_cast<Run>(kernel.function)(launch.words.data(), launch.blocks, launch.tensors,
+                                           static_cast<unsigned>(kernel.form.threads));
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::StatusOr<std::vector<std::shared_ptr<const cuda::CudaKernel>>> CompileAll(
+      absl::Span<const cuda::KernelRequest> requests) {
     std::string text;
     std::vector<std::shared_ptr<cuda::CudaKernel>> made;
     for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -169,17 +189,6 @@ class EmulatedEngine final : public cuda::Engine {
     return out;
   }
 
-  absl::Status Launch(const cuda::CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned,
-                      void* const* buffers) override {
-    if (prepared.blocks == 0) return absl::OkStatus();
-    emit::CudaLaunch launch = prepared;
-    emit::SetPointers(kernel.ir, kernel.form, aligned, buffers, &launch);
-    reinterpret_cast<Run>(kernel.function)(launch.words.data(), launch.blocks, launch.tensors,
-                                           static_cast<unsigned>(kernel.form.threads));
-    return absl::OkStatus();
-  }
-
- private:
   static absl::StatusOr<std::shared_ptr<Library>> Build(const std::string& text) {
     static int count = 0;
     const std::string base = absl::StrCat((std::filesystem::temp_directory_path() / "framefuse_emulation_").string(),

@@ -1,0 +1,107 @@
+// See ptx_emulation.h. Owner: tests/kernels.
+#include "tests/kernels/ptx_emulation.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "backends/emit/ptx/print_ptx.h"
+#include "common/status.h"
+#include "tests/kernels/cuda_emulation.h"
+#include "tests/kernels/ptx_program.h"
+
+namespace framefuse::testing {
+namespace {
+
+constexpr int kArchitecture = 90;
+
+// What is not printed in PTX so far.
+bool MayBeRefused(const std::string& why) {
+  for (const char* known :
+       {"no PTX for this skeleton", "no PTX for the function sin.f32", "no PTX for the function sin.f64",
+        "no PTX for an element named by an index", "no PTX for the function log.f32"}) {
+    if (why == known) return true;
+  }
+  return false;
+}
+
+class PtxEngine final : public cuda::Engine {
+ public:
+  explicit PtxEngine(int* printed) : printed_(printed) {}
+
+  absl::Status Serves(c10::Device device) override { return text_->Serves(device); }
+
+  absl::StatusOr<std::vector<std::shared_ptr<const cuda::CudaKernel>>> Compile(
+      c10::Device device, absl::Span<const cuda::KernelRequest> requests) override {
+    auto made = CompileAll(device, requests);
+    if (!made.ok()) ADD_FAILURE() << MessageOf(made.status());  // else operators would do the work, and the test pass
+    return made;
+  }
+
+  absl::Status Launch(const cuda::CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned,
+                      void* const* buffers) override {
+    const auto program = programs_.find(&kernel);
+    if (program == programs_.end()) return text_->Launch(kernel, prepared, aligned, buffers);
+    if (prepared.blocks == 0) return absl::OkStatus();
+    emit::CudaLaunch launch = prepared;
+    emit::SetPointers(kernel.ir, kernel.form, aligned, buffers, &launch);
+    absl::Status status = ptx::Run(program->second->entries.front(), launch.words, launch.blocks, launch.tensors,
+                                   static_cast<unsigned>(kernel.form.threads));
+    if (!status.ok()) ADD_FAILURE() << MessageOf(status) << "\n" << kernel.text;
+    return status;
+  }
+
+ private:
+  absl::StatusOr<std::vector<std::shared_ptr<const cuda::CudaKernel>>> CompileAll(
+      c10::Device device, absl::Span<const cuda::KernelRequest> requests) {
+    std::vector<std::shared_ptr<const cuda::CudaKernel>> out(requests.size());
+    std::vector<cuda::KernelRequest> refused;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      auto printed = emit::PrintPtx(*requests[i].kernel, requests[i].form, "kernel");
+      if (absl::IsUnimplemented(printed.status())) {
+        EXPECT_TRUE(MayBeRefused(MessageOf(printed.status()))) << printed.status();
+        refused.push_back(requests[i]);
+        places.push_back(i);
+        continue;
+      }
+      if (!printed.ok()) return printed.status();
+      auto made = Made(requests[i], *printed);
+      if (!made.ok()) return made.status();
+      out[i] = *std::move(made);
+    }
+    if (refused.empty()) return out;
+    auto others = text_->Compile(device, refused);
+    if (!others.ok()) return others.status();
+    for (std::size_t i = 0; i < places.size(); ++i) out[places[i]] = (*others)[i];
+    return out;
+  }
+
+  absl::StatusOr<std::shared_ptr<const cuda::CudaKernel>> Made(const cuda::KernelRequest& request,
+                                                               const std::string& text) {
+    auto kernel = std::make_shared<cuda::CudaKernel>();
+    kernel->ir = *request.kernel;
+    kernel->form = request.form;
+    kernel->text = emit::PtxModule(text, kArchitecture);
+    auto program = ptx::Parse(kernel->text);
+    if (!program.ok()) return absl::InternalError(absl::StrCat(MessageOf(program.status()), "\n", kernel->text));
+    if ((*program)->entries.size() != 1) return absl::InternalError("PTX without its kernel\n" + kernel->text);
+    programs_[kernel.get()] = *program;
+    kept_.push_back(kernel);
+    ++*printed_;
+    return kernel;
+  }
+
+  int* const printed_;
+  const std::unique_ptr<cuda::Engine> text_ = MakeEmulatedEngine();
+  std::map<const cuda::CudaKernel*, std::shared_ptr<const ptx::Program>> programs_;
+  std::vector<std::shared_ptr<const cuda::CudaKernel>> kept_;  // their addresses are the keys
+};
+
+}  // namespace
+
+std::unique_ptr<cuda::Engine> MakePtxEngine(int* printed) { return std::make_unique<PtxEngine>(printed); }
+
+}  // namespace framefuse::testing
