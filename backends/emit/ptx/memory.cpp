@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "backends/emit/ptx/printer.h"
 
 namespace framefuse::emit::ptx {
@@ -190,6 +191,37 @@ void Printer::StoreOne(DType dtype, const Operand& base, std::int64_t offset, co
   const Operand raw = ToRaw(dtype, value);
   const std::string unless = guard.empty() ? "" : StrCat("@", guard, " ");
   t_.Do(StrCat(unless, "st.global", Raw(dtype).type), {Memory(base, offset), raw});
+}
+
+// Element `in.args[0]` of the row.
+Operand Printer::LoadAt(const Inst& in, const Operand& guard) {
+  const Operand i = V(in.args[0]);
+  CheckInRow(i, guard);
+  const DType dtype = buffer(in.slot).dtype;
+  const Operand past = M(Class::k64, "mul.lo.s64", {i, Size(at_.InnerStride(in.slot))});
+  const Operand place = Past(spot_.segment[static_cast<std::size_t>(in.slot)], in.slot, past);
+  return FromRaw(dtype, LoadRaw(dtype, place, 0, guard));
+}
+
+// An index that is not of the row ends the program as eager's kernels do: with a device-side assertion.
+void Printer::CheckInRow(const Operand& i, const Operand& guard) {
+  const std::string end = t_.Label();
+  Operand fails = M(Class::kPred, "setp.ge.u64", {i, Size(CudaSizes::kInner)});
+  if (!guard.empty()) fails = M(Class::kPred, "and.pred", {fails, guard});
+  t_.JumpUnless(fails, end);
+  t_.Brace("{");
+  std::vector<Operand> names;
+  for (const char* argument : {"$index_message", "$index_file", "0", "$index_function", "1"}) {
+    const bool text = argument[0] == '$', wide = names.size() != 2;
+    names.push_back(StrCat("argument", names.size()));
+    t_.Do(StrCat(".param .b", wide ? 64 : 32, " ", names.back()), {});
+    Operand value = argument;
+    if (text) value = M(Class::k64, "cvta.global.u64", {M(Class::k64, "mov.u64", {argument})});
+    t_.Do(StrCat("st.param.b", wide ? 64 : 32), {Memory(names.back(), 0), value});
+  }
+  t_.Do("call.uni", {"__assertfail", "(" + absl::StrJoin(names, ", ") + ")"});
+  t_.Brace("}");
+  t_.Place(end);
 }
 
 }  // namespace framefuse::emit::ptx

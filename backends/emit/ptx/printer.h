@@ -23,6 +23,7 @@ class Printer : private KernelFacts {
   Printer(const kernel_ir::Kernel& kernel, const CudaForm& form, std::string name)
       : KernelFacts(kernel, form), name_(std::move(name)) {}
   absl::StatusOr<std::string> Run();
+  static bool HasExact(kernel_ir::Op op);  // an f32 function that is printed as it is
 
  private:
   using DType = kernel_ir::DType;
@@ -73,6 +74,11 @@ class Printer : private KernelFacts {
   // --- functions.cpp
   Operand Function(std::string_view name, const Operand& a, const Operand& b);
 
+  // --- exact_functions.cpp
+  Operand Exact(Op op, const Operand& x);
+  Operand ExactExp(const Operand& x);
+  Operand ExactTanh(const Operand& x);
+
   // --- memory.cpp: arguments, indices, addresses, single elements
   int SizeWord(int slot) const { return buffers() * f_.tensors + slot; }
   Operand Argument(int word, int offset, Class c);
@@ -98,6 +104,8 @@ class Printer : private KernelFacts {
   void GoTo(const Operand& index);  // spot_.here; spot_.plus is 0
   Operand Here(int b);
   std::pair<Operand, std::int64_t> ElementPlace(int b, int k);
+  Operand LoadAt(const Inst& in, const Operand& guard);
+  void CheckInRow(const Operand& i, const Operand& guard);
   static const char* MemorySuffix(DType dtype);
   static Class RawClass(DType dtype);  // of the register that holds an element as it is in memory
   Operand FromRaw(DType dtype, const Operand& raw);
