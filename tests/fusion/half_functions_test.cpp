@@ -31,6 +31,9 @@ double Gelu(double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); }
 
 const Function kFunctions[] = {
     {"exp", "aten.exp(%0)", [](double x) { return std::exp(x); }},
+    {"expm1", "aten.expm1(%0)", [](double x) { return std::expm1(x); }},
+    {"log", "aten.log(%0)", [](double x) { return std::log(x); }},
+    {"log1p", "aten.log1p(%0)", [](double x) { return std::log1p(x); }},
     {"sigmoid", "aten.sigmoid(%0)", Sigmoid},
     {"tanh", "aten.tanh(%0)", Tanh},
     {"erf", "aten.erf(%0)", [](double x) { return std::erf(x); }},

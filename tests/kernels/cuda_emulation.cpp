@@ -118,6 +118,7 @@ FF_INLINE float reciprocal(float v) { return 1 / v; }
 FF_INLINE float no_denormal(float v) { return fabsf(v) < 0x1p-126f ? copysignf(0.0f, v) : v; }
 FF_INLINE float reciprocal_of_normal(float v) { return no_denormal(1 / no_denormal(v)); }
 FF_INLINE float normal_power_of_two(float v) { return no_denormal(exp2f(v)); }
+FF_INLINE float binary_logarithm(float v) { return log2f(v); }
 FF_INLINE float divide_for_half(float a, float b) { return a / b; }
 FF_INLINE float sqrt_for_half(float v) { return sqrtf(v); }
 FF_INLINE float tanh_for_bf16(float v) { return tanhf(v) * (1 - 0x1p-11f); }

@@ -35,6 +35,12 @@ std::string_view KernelFacts::ForHalf(ValueId id) const {
   switch (inst(id).op) {
     case Op::kExp:
       return "exp_for_half";
+    case Op::kExpm1:
+      return "expm1_for_half";
+    case Op::kLog:
+      return "log_for_half";
+    case Op::kLog1p:
+      return "log1p_for_half";
     case Op::kSigmoid:
       return "sigmoid_for_half";
     case Op::kTanh:

@@ -55,8 +55,7 @@ Operand Printer::Right(ValueId id, int k) {
       return spot_.plus + k == 0 ? wide : M(Class::k64, "add.s64", {wide, Immediate(spot_.plus + k)});
     }
     case Op::kLoadAt:
-      Fail("an element named by an index");
-      return Constant(in.type, 0);
+      return LoadAt(in, level(id) == Level::kElement ? LaneGuard(k) : Operand());
     default: {
       const std::string_view function = ShortFunction(id);
       if (function.empty()) return Operation(in);

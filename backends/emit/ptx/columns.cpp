@@ -41,7 +41,7 @@ void Printer::BatchPlace(int dims) {
   const Operand block = SpecialIndex("ctaid.x"), batch = Divide(block, CudaSizes::kVectorsDiv);
   panel_ = Index("sub", {block, Index("mul.lo", {batch, IndexSize(CudaSizes::kVectors)})});
   batch_at_ = Coordinates(batch, dims);
-  batch_ = Pointers(base_, Offsets(batch_at_));
+  batch_ = Pointers(batch_at_);
 }
 
 void Printer::ColumnWalk(const Operand& warp) {
@@ -84,16 +84,20 @@ void Printer::ColumnWalk(const Operand& warp) {
 // The point of this thread in a row of the batch.
 void Printer::RowAt(const Operand& row) {
   const Operand wide = Wide(row), i = Wide(first_);
-  std::vector<Operand> offsets(k_.buffers.size());
+  std::vector<Operand> to = batch_;
   for (int b = 0; b < buffers(); ++b) {
     const Operand stride = Size(at_.Outer(b, f_.rank - 1));
-    Operand& offset = offsets[static_cast<std::size_t>(b)];
-    offset = IsVector(b) ? M(Class::k64, "mad.lo.s64", {wide, stride, i}) : M(Class::k64, "mul.lo.s64", {wide, stride});
+    Operand& p = to[static_cast<std::size_t>(b)];
+    p = Past(
+        p, b,
+        IsVector(b) ? M(Class::k64, "mad.lo.s64", {wide, stride, i}) : M(Class::k64, "mul.lo.s64", {wide, stride}));
   }
-  SetRow(Pointers(batch_, offsets));
-  GoTo(first_, false);
+  SetRow(to);
+  spot_.index = first_;
+  spot_.plus = 0;
+  spot_.here = to;
   for (int b = 0; b < buffers(); ++b) {
-    if (IsVector(b)) spot_.here[static_cast<std::size_t>(b)] = spot_.row[static_cast<std::size_t>(b)];
+    if (buffer(b).inner == Inner::kStrided) spot_.here[static_cast<std::size_t>(b)] = Here(b);
   }
 }
 

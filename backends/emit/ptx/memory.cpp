@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "backends/emit/ptx/printer.h"
 
 namespace framefuse::emit::ptx {
@@ -103,16 +104,13 @@ std::vector<Operand> Printer::Coordinates(Operand rest, int dims) {
   return at;
 }
 
-std::vector<Operand> Printer::Offsets(const std::vector<Operand>& at) {
-  std::vector<Operand> offsets(k_.buffers.size());
-  for (int b = 0; b < buffers(); ++b) {
-    Operand& sum = offsets[static_cast<std::size_t>(b)];
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      const Operand &n = at[d], stride = Size(at_.Outer(b, static_cast<int>(d)));
-      sum = sum.empty() ? M(Class::k64, "mul.lo.s64", {n, stride}) : M(Class::k64, "mad.lo.s64", {n, stride, sum});
-    }
+Operand Printer::Offset(int b, const std::vector<Operand>& at) {
+  Operand sum;
+  for (std::size_t d = 0; d < at.size(); ++d) {
+    const Operand &n = at[d], stride = Size(at_.Outer(b, static_cast<int>(d)));
+    sum = sum.empty() ? M(Class::k64, "mul.lo.s64", {n, stride}) : M(Class::k64, "mad.lo.s64", {n, stride, sum});
   }
-  return offsets;
+  return sum;
 }
 
 Operand Printer::Past(const Operand& base, int b, const Operand& elements) {
@@ -123,36 +121,36 @@ Operand Printer::Past(const Operand& base, int b, const Operand& elements) {
   return M(Class::k64, "add.s64", {base, bytes});
 }
 
-std::vector<Operand> Printer::Pointers(const std::vector<Operand>& from, const std::vector<Operand>& offsets) {
-  std::vector<Operand> to = from;
+std::vector<Operand> Printer::Pointers(const std::vector<Operand>& at) {
+  std::vector<Operand> to = base_;
   for (int b = 0; b < buffers(); ++b) {
     Operand& p = to[static_cast<std::size_t>(b)];
-    p = Past(p, b, offsets[static_cast<std::size_t>(b)]);
+    p = Past(p, b, Offset(b, at));
   }
   return to;
 }
 
-void Printer::GoTo(const Operand& index, bool vectors) {
+void Printer::GoTo(const Operand& index) {
   spot_.index = index;
   spot_.plus = 0;
   spot_.here.assign(k_.buffers.size(), "");
   for (int b = 0; b < buffers(); ++b) {
-    const Operand& from = spot_.segment[static_cast<std::size_t>(b)];
-    Operand& here = spot_.here[static_cast<std::size_t>(b)];
-    if (buffer(b).inner == Inner::kUniform || IsTile(b) || (IsVector(b) && !vectors)) continue;
-    if (!IsVector(b)) {
-      here = Past(from, b, M(Class::k64, "mul.lo.s64", {Wide(index), Size(at_.InnerStride(b))}));
-    } else if (f_.narrow) {
-      here = M(Class::k64, "mad.wide.u32", {index, Immediate(ElementSize(buffer(b).dtype)), from});
-    } else {
-      here = Past(from, b, index);
-    }
+    if (buffer(b).inner != Inner::kUniform && !IsTile(b)) spot_.here[static_cast<std::size_t>(b)] = Here(b);
   }
+}
+
+// Where buffer b has the element at the spot's index.
+Operand Printer::Here(int b) {
+  const Operand &from = spot_.segment[static_cast<std::size_t>(b)], &index = spot_.index;
+  if (!IsVector(b)) return Past(from, b, M(Class::k64, "mul.lo.s64", {Wide(index), Size(at_.InnerStride(b))}));
+  if (!f_.narrow) return Past(from, b, index);
+  return M(Class::k64, "mad.wide.u32", {index, Immediate(ElementSize(buffer(b).dtype)), from});
 }
 
 std::pair<Operand, std::int64_t> Printer::ElementPlace(int b, int k) {
   const auto i = static_cast<std::size_t>(b);
   if (buffer(b).inner == Inner::kUniform) return {spot_.segment[i], 0};
+  if (spot_.here[i].empty()) spot_.here[i] = LateHere(b);
   const std::int64_t past = spot_.plus + k;
   if (IsVector(b)) return {spot_.here[i], past * ElementSize(buffer(b).dtype)};
   if (past == 0) return {spot_.here[i], 0};
@@ -193,6 +191,37 @@ void Printer::StoreOne(DType dtype, const Operand& base, std::int64_t offset, co
   const Operand raw = ToRaw(dtype, value);
   const std::string unless = guard.empty() ? "" : StrCat("@", guard, " ");
   t_.Do(StrCat(unless, "st.global", Raw(dtype).type), {Memory(base, offset), raw});
+}
+
+// Element `in.args[0]` of the row.
+Operand Printer::LoadAt(const Inst& in, const Operand& guard) {
+  const Operand i = V(in.args[0]);
+  CheckInRow(i, guard);
+  const DType dtype = buffer(in.slot).dtype;
+  const Operand past = M(Class::k64, "mul.lo.s64", {i, Size(at_.InnerStride(in.slot))});
+  const Operand place = Past(spot_.segment[static_cast<std::size_t>(in.slot)], in.slot, past);
+  return FromRaw(dtype, LoadRaw(dtype, place, 0, guard));
+}
+
+// An index that is not of the row ends the program as eager's kernels do: with a device-side assertion.
+void Printer::CheckInRow(const Operand& i, const Operand& guard) {
+  const std::string end = t_.Label();
+  Operand fails = M(Class::kPred, "setp.ge.u64", {i, Size(CudaSizes::kInner)});
+  if (!guard.empty()) fails = M(Class::kPred, "and.pred", {fails, guard});
+  t_.JumpUnless(fails, end);
+  t_.Brace("{");
+  std::vector<Operand> names;
+  for (const char* argument : {"$index_message", "$index_file", "0", "$index_function", "1"}) {
+    const bool text = argument[0] == '$', wide = names.size() != 2;
+    names.push_back(StrCat("argument", names.size()));
+    t_.Do(StrCat(".param .b", wide ? 64 : 32, " ", names.back()), {});
+    Operand value = argument;
+    if (text) value = M(Class::k64, "cvta.global.u64", {M(Class::k64, "mov.u64", {argument})});
+    t_.Do(StrCat("st.param.b", wide ? 64 : 32), {Memory(names.back(), 0), value});
+  }
+  t_.Do("call.uni", {"__assertfail", "(" + absl::StrJoin(names, ", ") + ")"});
+  t_.Brace("}");
+  t_.Place(end);
 }
 
 }  // namespace framefuse::emit::ptx

@@ -66,6 +66,7 @@ Operand Printer::Arithmetic(const Inst& in, const Operand& a, const Operand& b) 
     Fail(StrCat("arithmetic of predicates: ", std::string(Name(in.op))));
     return a;
   }
+  if (in.type == Type::kF32 && HasExact(in.op)) return Exact(in.op, a);
   const bool is_float = IsFloat(in.type);
   const std::string type = Suffix(in.type);
   const auto make = [&](const std::string& name) { return M(ClassOf(in.type), name + type, {a}); };
@@ -106,9 +107,6 @@ Operand Printer::Arithmetic(const Inst& in, const Operand& a, const Operand& b) 
       return make("sqrt.rn");
     case Op::kReciprocal:
       return make("rcp.rn");
-    case Op::kRsqrt:
-      if (in.type == Type::kF32) return make("rsqrt.approx");
-      [[fallthrough]];
     default:
       Fail(StrCat("the function ", std::string(Name(in.op)), type));
       return a;

@@ -60,32 +60,36 @@ void Printer::Copies(const Operand& first, const Operand& total, const Block& bl
 
 void Printer::PointPlace(const Operand& first, int copy) {
   const std::int64_t past = static_cast<std::int64_t>(copy) * f_.threads;
-  const auto points = [&](const Operand& vectors) {
-    return f_.vector == 1 ? vectors : Index("mul.lo", {vectors, Immediate(f_.vector)});
-  };
-  if (f_.rank == 0) {
-    if (copy == 0) {
-      SetRow(base_);
-      GoTo(points(first));
-    }
+  if (f_.rank == 0 && copy > 0) {
     spot_.plus = past * f_.vector;
     return;
   }
-  const Operand at = past == 0 ? first : Index("add", {first, Immediate(past)});
-  const Operand rest = Divide(at, CudaSizes::kVectorsDiv);
-  const Operand before = Index("mul.lo", {rest, IndexSize(CudaSizes::kVectors)});
-  const Operand i = points(Index("sub", {at, before}));
-  // The place in the row joins the row's offset: one address, and nothing that lives longer.
-  std::vector<Operand> offsets = Offsets(Coordinates(rest, f_.rank));
-  for (int b = 0; b < buffers(); ++b) {
-    Operand& offset = offsets[static_cast<std::size_t>(b)];
-    if (IsVector(b)) offset = M(Class::k64, "add.s64", {offset, Wide(i)});
+  Operand vector = past == 0 ? first : Index("add", {first, Immediate(past)});
+  spot_ = {};
+  if (f_.rank > 0) {
+    const Operand rest = Divide(vector, CudaSizes::kVectorsDiv);
+    vector = Index("sub", {vector, Index("mul.lo", {rest, IndexSize(CudaSizes::kVectors)})});
+    spot_.outer = Coordinates(rest, f_.rank);
   }
-  SetRow(Pointers(base_, offsets));
-  GoTo(i, false);
+  spot_.index = f_.vector == 1 ? vector : Index("mul.lo", {vector, Immediate(f_.vector)});
+  spot_.here.resize(k_.buffers.size());
+  std::vector<Operand> row = base_;
   for (int b = 0; b < buffers(); ++b) {
-    if (IsVector(b)) spot_.here[static_cast<std::size_t>(b)] = spot_.row[static_cast<std::size_t>(b)];
+    if (!IsVector(b))
+      row[static_cast<std::size_t>(b)] = Past(base_[static_cast<std::size_t>(b)], b, Offset(b, spot_.outer));
   }
+  SetRow(row);
+  for (int b = 0; b < buffers(); ++b) {
+    // Where something is written is asked for late: it would take registers until then.
+    if (buffer(b).inner != Inner::kUniform && !buffer(b).written) spot_.here[static_cast<std::size_t>(b)] = LateHere(b);
+  }
+}
+
+// The place in the row joins the row's offset, so that there is one address.
+Operand Printer::LateHere(int b) {
+  if (!IsVector(b) || spot_.outer.empty()) return Here(b);
+  const Operand offset = M(Class::k64, "add.s64", {Offset(b, spot_.outer), Wide(spot_.index)});
+  return Past(base_[static_cast<std::size_t>(b)], b, offset);
 }
 
 void Printer::PointScalars(const Block& block) {

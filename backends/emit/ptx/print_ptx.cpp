@@ -48,7 +48,7 @@ class Leaves : private KernelFacts {
   bool operator()(kernel_ir::ValueId id) const {
     const Inst& in = inst(id);
     if (!ShortFunction(id).empty() || in.op == Op::kReciprocal) return true;
-    if (in.op == Op::kRsqrt) return in.type == kernel_ir::Type::kF32;
+    if (in.type == kernel_ir::Type::kF32 && Printer::HasExact(in.op)) return true;
     return kernel_ir::ClassOf(in.op) == OpClass::kMath && (f_.half || in.imm != 0);
   }
 };
@@ -61,10 +61,30 @@ absl::StatusOr<std::string> PrintPtx(const kernel_ir::Kernel& kernel, const Cuda
   return ptx::Printer(expanded, form, name).Run();
 }
 
+namespace {
+
+std::string TextOf(const char* name, std::string_view text) {
+  std::string bytes;
+  for (char c : text) absl::StrAppend(&bytes, static_cast<int>(c), ", ");
+  return absl::StrCat(".global .align 1 .b8 ", name, "[", text.size() + 1, "] = {", bytes, "0};\n");
+}
+
+// What a failing assertion says, as in the prelude of CUDA C++.
+std::string Assertions() {
+  return absl::StrCat(
+      ".extern .func __assertfail(.param .b64 message, .param .b64 file, .param .b32 line, .param .b64 function, "
+      ".param .b64 size);\n",
+      TextOf("$index_message", "an index is out of range"), TextOf("$index_file", "framefuse.cu"),
+      TextOf("$index_function", "in_row"), "\n");
+}
+
+}  // namespace
+
 std::string PtxModule(std::string_view kernels, int architecture) {
   constexpr int kKnown = 90;  // of this version of PTX; later processors run what is made for it
+  const bool asserts = kernels.find("__assertfail") != kernels.npos;
   return absl::StrCat(".version 7.8\n.target sm_", std::min(architecture, kKnown), "\n.address_size 64\n\n",
-                      std::string(kernels));
+                      asserts ? Assertions() : "", std::string(kernels));
 }
 
 }  // namespace framefuse::emit

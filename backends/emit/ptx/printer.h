@@ -23,6 +23,7 @@ class Printer : private KernelFacts {
   Printer(const kernel_ir::Kernel& kernel, const CudaForm& form, std::string name)
       : KernelFacts(kernel, form), name_(std::move(name)) {}
   absl::StatusOr<std::string> Run();
+  static bool HasExact(kernel_ir::Op op);  // an f32 function that is printed as it is
 
  private:
   using DType = kernel_ir::DType;
@@ -34,9 +35,10 @@ class Printer : private KernelFacts {
     int copy = -1;
   };
   // A point, or the first of a vector: pointers by buffer of its row and of its segment, the elements' addresses at
-  // `index`; `plus`: elements past all this.
+  // `index` (not there yet: LateHere); `outer`: coordinates of a pointwise kernel's row; `plus`: elements past all
+  // this.
   struct Spot {
-    std::vector<Operand> row, segment, here;
+    std::vector<Operand> row, segment, here, outer;
     Operand index;
     std::int64_t plus = 0;
   };
@@ -72,6 +74,11 @@ class Printer : private KernelFacts {
   // --- functions.cpp
   Operand Function(std::string_view name, const Operand& a, const Operand& b);
 
+  // --- exact_functions.cpp
+  Operand Exact(Op op, const Operand& x);
+  Operand ExactExp(const Operand& x);
+  Operand ExactTanh(const Operand& x);
+
   // --- memory.cpp: arguments, indices, addresses, single elements
   int SizeWord(int slot) const { return buffers() * f_.tensors + slot; }
   Operand Argument(int word, int offset, Class c);
@@ -87,16 +94,18 @@ class Printer : private KernelFacts {
   Operand Wide(const Operand& index);  // 64 bits
   Operand Divide(const Operand& n, int slot);
   void BasePointers();
-  // The first `dims` outer coordinates of a row from its number, in 64 bits; elements to go there, by buffer (empty:
-  // none); pointers there.
+  // The first `dims` outer coordinates of a row from its number, in 64 bits; elements to go there (empty: none);
+  // pointers by buffer.
   std::vector<Operand> Coordinates(Operand rest, int dims);
-  std::vector<Operand> Offsets(const std::vector<Operand>& at);
-  std::vector<Operand> Pointers(const std::vector<Operand>& from, const std::vector<Operand>& offsets);
+  Operand Offset(int b, const std::vector<Operand>& at);
+  std::vector<Operand> Pointers(const std::vector<Operand>& at);
   Operand Past(const Operand& base, int b, const Operand& elements);  // a pointer further on
   void SetRow(const std::vector<Operand>& row) { spot_.row = spot_.segment = row; }
-  // Sets spot_.here; spot_.plus is 0. `vectors`: of contiguous buffers, too.
-  void GoTo(const Operand& index, bool vectors = true);
+  void GoTo(const Operand& index);  // spot_.here; spot_.plus is 0
+  Operand Here(int b);
   std::pair<Operand, std::int64_t> ElementPlace(int b, int k);
+  Operand LoadAt(const Inst& in, const Operand& guard);
+  void CheckInRow(const Operand& i, const Operand& guard);
   static const char* MemorySuffix(DType dtype);
   static Class RawClass(DType dtype);  // of the register that holds an element as it is in memory
   Operand FromRaw(DType dtype, const Operand& raw);
@@ -142,6 +151,7 @@ class Printer : private KernelFacts {
   // --- points.cpp
   void Points();
   void PointPlace(const Operand& first, int copy);
+  Operand LateHere(int b);
   void PointScalars(const Block& block);
   void Copies(const Operand& first, const Operand& total, const Block& block, const Body& body);
   void WholeOrSingles(const Body& body);

@@ -28,7 +28,7 @@ void Printer::Rows() {
 }
 
 void Printer::OneRow(const Operand& row, const Operand& rows) {
-  SetRow(Pointers(base_, Offsets(Coordinates(row, f_.rank))));
+  SetRow(Pointers(Coordinates(row, f_.rank)));
   inner_ = IndexSize(CudaSizes::kInner);
   if (f_.split) {  // the last part is what is left
     const Operand next = Index("add", {row, "1"}), before = Index("mul.lo", {row, inner_});

@@ -33,6 +33,7 @@ class Text {
   Operand New(Class c);
   // name from, ...: instructions without a result.
   void Do(std::string_view name, std::initializer_list<Operand> operands) { Write(&body_, name, operands); }
+  void Brace(const char* brace) { body_.append("  ").append(brace).append("\n"); }
   // Into a register that there is, or a new one.
   void To(const Operand& to, std::string_view name, const std::vector<Operand>& from);
   Operand Make(Class c, std::string_view name, const std::vector<Operand>& from);

@@ -26,7 +26,7 @@ void Printer::Transposed() {
   if (last > 0) {
     const Operand down = IndexSize(CudaSizes::kDown), batch = Index("div", {tile, down});
     top_ = Index("sub", {tile, Index("mul.lo", {batch, down})});
-    batch_ = Pointers(base_, Offsets(Coordinates(batch, last)));
+    batch_ = Pointers(Coordinates(batch, last));
   }
   top_ = Index("mul.lo", {top_, Immediate(kTile)});
   rows_ = IndexSize(CudaSizes::kUnits);
