@@ -109,13 +109,15 @@ class PtxEngine final : public cuda::Engine {
 
 absl::Status RunAsPtx(const kernel_ir::Kernel& kernel, const emit::CudaForm& form, const kernel_ir::LaunchShape& shape,
                       void* const* buffers, const std::vector<std::int64_t>& elements) {
-  auto printed = emit::PrintPtx(kernel, form, "kernel");
+  const bool aligned = emit::IsAligned(kernel, form, shape, buffers);
+  const emit::CudaForm runs = form.exact && !aligned ? emit::PlainForm(kernel, form) : form;
+  auto printed = emit::PrintPtx(kernel, runs, "kernel");
   if (!printed.ok()) return printed.status();
   auto program = ptx::Parse(emit::PtxModule(*printed, kArchitecture));
   if (!program.ok()) return program.status();
   emit::CudaLaunch launch = emit::MakeCudaLaunch(kernel, form, shape);
   if (launch.blocks == 0) return absl::OkStatus();
-  emit::SetPointers(kernel, form, emit::IsAligned(kernel, form, shape, buffers), buffers, &launch);
+  emit::SetPointers(kernel, runs, aligned, buffers, &launch);
   ptx::Ranges memory;
   for (std::size_t b = 0; b < elements.size(); ++b) {
     const auto begin = reinterpret_cast<std::uintptr_t>(buffers[b]);
@@ -127,7 +129,7 @@ absl::Status RunAsPtx(const kernel_ir::Kernel& kernel, const emit::CudaForm& for
     memory.emplace_back(begin, begin + constant->size());
   }
   absl::Status status = ptx::Run((*program)->entries.front(), launch.words, launch.blocks, launch.tensors,
-                                 static_cast<unsigned>(form.threads), memory);
+                                 static_cast<unsigned>(runs.threads), memory);
   if (!status.ok()) return absl::InternalError(absl::StrCat(MessageOf(status), "\n", *printed));
   return status;
 }
