@@ -97,7 +97,7 @@ absl::StatusOr<std::string> FindOrCompile(const std::string& text, int architect
 absl::StatusOr<std::string> FindOrAssemble(const std::string& ptx, int architecture, Made* made) {
   absl::StatusOr<const Linker*> l = GetLinker();
   if (!l.ok()) return l.status();
-  const std::vector<std::string> options = LinkerOptions(architecture);
+  const std::vector<std::string> options = LinkerOptions(**l, architecture);
   const std::string key =
       absl::StrCat("nvjitlink ", (*l)->major, ".", (*l)->minor, " ", absl::StrJoin(options, " "), "\n", ptx);
   const CubinCache cache;

@@ -54,9 +54,11 @@ absl::StatusOr<const Linker*> GetLinker() {
   return *linker;
 }
 
-std::vector<std::string> LinkerOptions(int architecture) {
+std::vector<std::string> LinkerOptions(const Linker& l, int architecture) {
   // What NVRTC is told, too (--Ofast-compile): as few instructions as -O3's, in fewer registers and less time.
-  return {absl::StrCat("-arch=sm_", architecture), "-Xptxas=-O1"};
+  std::vector<std::string> options = {absl::StrCat("-arch=sm_", architecture), "-Xptxas=-O1"};
+  if (l.major >= 13) options.push_back("--no-cache");  // ours is asked first
+  return options;
 }
 
 absl::StatusOr<std::string> Assemble(const Linker& l, const std::string& ptx, const std::vector<std::string>& given) {

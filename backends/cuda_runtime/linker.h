@@ -30,7 +30,7 @@ struct Linker {
 // The first call looks; what it finds, or why nothing was found, stays.
 absl::StatusOr<const Linker*> GetLinker();
 
-std::vector<std::string> LinkerOptions(int architecture);
+std::vector<std::string> LinkerOptions(const Linker& linker, int architecture);
 // PTX to a cubin; the error has the assembler's log. From several threads at a time.
 absl::StatusOr<std::string> Assemble(const Linker& linker, const std::string& ptx,
                                      const std::vector<std::string>& options);

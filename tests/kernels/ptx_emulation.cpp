@@ -90,7 +90,7 @@ class PtxEngine final : public cuda::Engine {
     if ((*program)->entries.size() != 1) return absl::InternalError("PTX without its kernel\n" + kernel->text);
     // Where there is an assembler it has to take the text, too.
     if (auto linker = cuda::GetLinker(); linker.ok()) {
-      const auto cubin = cuda::Assemble(**linker, kernel->text, cuda::LinkerOptions(kArchitecture));
+      const auto cubin = cuda::Assemble(**linker, kernel->text, cuda::LinkerOptions(**linker, kArchitecture));
       EXPECT_TRUE(cubin.ok()) << MessageOf(cubin.status()) << "\n" << kernel->text;
     }
     programs_[kernel.get()] = *program;
