@@ -75,8 +75,7 @@ void Printer::PointPlace(const Operand& first, int copy) {
   spot_.here.resize(k_.buffers.size());
   std::vector<Operand> row = base_;
   for (int b = 0; b < buffers(); ++b) {
-    if (!IsVector(b))
-      row[static_cast<std::size_t>(b)] = Past(base_[static_cast<std::size_t>(b)], b, Offset(b, spot_.outer));
+    if (!IsVector(b)) row[static_cast<std::size_t>(b)] = Past(Base(b), b, Offset(b, spot_.outer));
   }
   SetRow(row);
   for (int b = 0; b < buffers(); ++b) {
@@ -89,7 +88,7 @@ void Printer::PointPlace(const Operand& first, int copy) {
 Operand Printer::LateHere(int b) {
   if (!IsVector(b) || spot_.outer.empty()) return Here(b);
   const Operand offset = M(Class::k64, "add.s64", {Offset(b, spot_.outer), Wide(spot_.index)});
-  return Past(base_[static_cast<std::size_t>(b)], b, offset);
+  return Past(Base(b), b, offset);
 }
 
 void Printer::PointScalars(const Block& block) {
