@@ -73,7 +73,7 @@ void Printer::PointPlace(const Operand& first, int copy) {
   }
   spot_.index = f_.vector == 1 ? vector : Index("mul.lo", {vector, Immediate(f_.vector)});
   spot_.here.resize(k_.buffers.size());
-  std::vector<Operand> row = base_;
+  std::vector<Operand> row(k_.buffers.size());
   for (int b = 0; b < buffers(); ++b) {
     if (!IsVector(b)) row[static_cast<std::size_t>(b)] = Past(Base(b), b, Offset(b, spot_.outer));
   }
@@ -82,6 +82,15 @@ void Printer::PointPlace(const Operand& first, int copy) {
     // Where something is written is asked for late: it would take registers until then.
     if (buffer(b).inner != Inner::kUniform && !buffer(b).written) spot_.here[static_cast<std::size_t>(b)] = LateHere(b);
   }
+}
+
+// The pointers of the spot's row; those of vectors are not there yet.
+std::vector<Operand> Printer::RowOfPoint() {
+  std::vector<Operand> row = spot_.row;
+  for (int b = 0; b < buffers(); ++b) {
+    if (IsVector(b)) row[static_cast<std::size_t>(b)] = Past(Base(b), b, Offset(b, spot_.outer));
+  }
+  return row;
 }
 
 // The place in the row joins the row's offset, so that there is one address.

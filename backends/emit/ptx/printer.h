@@ -153,6 +153,7 @@ class Printer : private KernelFacts {
   void Points();
   void PointPlace(const Operand& first, int copy);
   Operand LateHere(int b);
+  std::vector<Operand> RowOfPoint();
   void PointScalars(const Block& block);
   void Copies(const Operand& first, const Operand& total, const Block& block, const Body& body);
   void WholeOrSingles(const Body& body);
