@@ -454,6 +454,19 @@ output %6 user
 output %7 user
 )",
              {"horizontal × 2, pointwise: add, sqrt"}},
+        Case{"pieces_that_are_not_aligned",
+             R"(graph "g" functional
+input %0: f32[9, 17, 70] argument
+%1: f32[9, 9, 70]{strides=[1190, 70, 1], offset=560} = aten.slice.Tensor(%0, 1, 8, 17, 1)
+%2: f32[9, 9, 70] = aten.neg(%1)
+%3: f32[9, 8, 70]{strides=[1190, 70, 1]} = aten.slice.Tensor(%0, 1, 0, 8, 1)
+%4: f32[9, 8, 70] = aten.mul.Scalar(%3, 0.5)
+%5: f32[9, 17, 70] = aten.cat([%2, %4], 1)
+%6: f32[9, 17, 70] = aten.mul.Tensor(%0, %5)
+output %5 user
+output %6 user
+)",
+             {"aten.slice.Tensor", "aten.slice.Tensor", "pointwise: neg", "pointwise: mul", "pointwise: mul"}},
         Case{"int_overflow_wraps",
              R"(graph "g" functional
 input %0: u8[100] argument

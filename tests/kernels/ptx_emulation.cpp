@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda_runtime/linker.h"
 #include "backends/emit/ptx/print_ptx.h"
 #include "common/status.h"
 #include "tests/kernels/cuda_emulation.h"
@@ -19,9 +20,8 @@ constexpr int kArchitecture = 90;
 
 // What is not printed in PTX so far.
 bool MayBeRefused(const std::string& why) {
-  for (const char* known :
-       {"no PTX for this skeleton", "no PTX for the function sin.f32", "no PTX for the function sin.f64",
-        "no PTX for an element named by an index", "no PTX for the function log.f32"}) {
+  for (const char* known : {"no PTX for the function sin.f32", "no PTX for the function sin.f64",
+                            "no PTX for an element named by an index", "no PTX for the function log.f32"}) {
     if (why == known) return true;
   }
   return false;
@@ -88,6 +88,11 @@ class PtxEngine final : public cuda::Engine {
     auto program = ptx::Parse(kernel->text);
     if (!program.ok()) return absl::InternalError(absl::StrCat(MessageOf(program.status()), "\n", kernel->text));
     if ((*program)->entries.size() != 1) return absl::InternalError("PTX without its kernel\n" + kernel->text);
+    // Where there is an assembler it has to take the text, too.
+    if (auto linker = cuda::GetLinker(); linker.ok()) {
+      const auto cubin = cuda::Assemble(**linker, kernel->text, cuda::LinkerOptions(kArchitecture));
+      EXPECT_TRUE(cubin.ok()) << MessageOf(cubin.status()) << "\n" << kernel->text;
+    }
     programs_[kernel.get()] = *program;
     kept_.push_back(kernel);
     ++*printed_;
@@ -101,6 +106,33 @@ class PtxEngine final : public cuda::Engine {
 };
 
 }  // namespace
+
+absl::Status RunAsPtx(const kernel_ir::Kernel& kernel, const emit::CudaForm& form, const kernel_ir::LaunchShape& shape,
+                      void* const* buffers, const std::vector<std::int64_t>& elements) {
+  const bool aligned = emit::IsAligned(kernel, form, shape, buffers);
+  const emit::CudaForm runs = form.exact && !aligned ? emit::PlainForm(kernel, form) : form;
+  auto printed = emit::PrintPtx(kernel, runs, "kernel");
+  if (!printed.ok()) return printed.status();
+  auto program = ptx::Parse(emit::PtxModule(*printed, kArchitecture));
+  if (!program.ok()) return program.status();
+  emit::CudaLaunch launch = emit::MakeCudaLaunch(kernel, form, shape);
+  if (launch.blocks == 0) return absl::OkStatus();
+  emit::SetPointers(kernel, runs, aligned, buffers, &launch);
+  ptx::Ranges memory;
+  for (std::size_t b = 0; b < elements.size(); ++b) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(buffers[b]);
+    const auto size = static_cast<std::uint64_t>(kernel_ir::ElementSize(kernel.buffers[b].dtype));
+    memory.emplace_back(begin, begin + static_cast<std::uint64_t>(elements[b]) * size);
+  }
+  for (const auto& constant : (*program)->constants) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(constant->data());
+    memory.emplace_back(begin, begin + constant->size());
+  }
+  absl::Status status = ptx::Run((*program)->entries.front(), launch.words, launch.blocks, launch.tensors,
+                                 static_cast<unsigned>(runs.threads), memory);
+  if (!status.ok()) return absl::InternalError(absl::StrCat(MessageOf(status), "\n", *printed));
+  return status;
+}
 
 std::unique_ptr<cuda::Engine> MakePtxEngine(int* printed) { return std::make_unique<PtxEngine>(printed); }
 

@@ -131,7 +131,12 @@ TEST(PtxEmulation, RefusesWhatIsUndefined) {
   EXPECT_THAT(ErrorOf("  setp.eq.u32 %p0, %r0, 3;\n  @%p0 mov.u32 %r1, 1;\n  add.u32 %r1, %r1, 1;\n"),
               HasSubstr("thread 0 of block 0, 0: a register is read that was never set"));
   EXPECT_THAT(ErrorOf("  ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%rd0+4];\n"), HasSubstr("not a multiple of 16"));
-  EXPECT_THAT(ErrorOf("  ld.shared.u32 %r1, [shared+8];\n"), HasSubstr("never set"));
+  const std::string unset = "  ld.shared.v2.u32 {%r1, %r2}, [shared+8];\n  add.u32 %r1, %r2, 1;\n";
+  EXPECT_EQ(ErrorOf(unset), "");
+  EXPECT_THAT(ErrorOf(unset + "  st.global.u32 [%rd1], %r1;\n"), HasSubstr("nobody set is written"));
+  EXPECT_THAT(ErrorOf(unset + "  setp.eq.u32 %p0, %r1, 0;\n  @%p0 ret;\n"), HasSubstr("a decision"));
+  EXPECT_THAT(ErrorOf(unset + "  shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;\n"), HasSubstr("given to others"));
+  EXPECT_THAT(ErrorOf(unset + "  st.shared.u32 [%r1], %r0;\n"), HasSubstr("an address"));
   EXPECT_THAT(ErrorOf("  st.shared.u32 [shared+1024], %r0;\n"), HasSubstr("outside of shared memory"));
   EXPECT_THAT(ErrorOf("  ld.param.u64 %rd2, [a+16];\n"), HasSubstr("outside of the arguments"));
   EXPECT_THAT(ErrorOf("  st.shared.u32 [shared], %r0;\n"), HasSubstr("a race"));

@@ -86,6 +86,7 @@ void AddIntegers(Table* t, const std::string& type) {
     const uint32_t by = std::min<uint32_t>(m.Get<uint32_t>(At(m, i, 2)), 8 * sizeof(T));
     const auto wide = static_cast<Wider<T>>(m.Get<T>(At(m, i, 1)));
     m.Set(At(m, i, 0), static_cast<T>(wide >> by));
+    if (!std::is_signed_v<T>) m.SetTaint(At(m, i, 0), by < 64 ? m.TaintOf(At(m, i, 1)) >> by : 0);
   };
   if constexpr (sizeof(T) < 8) {
     (*t)["mul.wide." + type] = [](Machine& m, const Instruction& i) {
@@ -118,6 +119,7 @@ void AddBits(Table* t, const std::string& type) {
       const uint32_t by = m.Get<uint32_t>(At(m, i, 2));
       const uint64_t value = m.Get<T>(At(m, i, 1));
       m.Set(At(m, i, 0), static_cast<T>(by < 8 * sizeof(T) ? value >> by : 0));
+      m.SetTaint(At(m, i, 0), by < 64 ? m.TaintOf(At(m, i, 1)) >> by : 0);
     };
   }
 }
@@ -290,8 +292,7 @@ template <class T>
 void AddSelect(Table* t, const std::string& type) {
   (*t)["selp." + type] = [](Machine& m, const Instruction& i) {
     Expect(m, i, 4);
-    const T a = m.Get<T>(At(m, i, 1)), b = m.Get<T>(At(m, i, 2));
-    m.Set(At(m, i, 0), m.Get<bool>(At(m, i, 3)) ? a : b);
+    m.Set(At(m, i, 0), m.Get<T>(At(m, i, m.Get<bool>(At(m, i, 3)) ? 1 : 2)));
   };
 }
 
@@ -359,7 +360,11 @@ Table MakeTable() {
   AddFunctions(&t);
   AddMoves(&t);
   AddControl(&t);
-  t["prmt.b32"] = Three<uint32_t, Permute>;
+  t["prmt.b32"] = [](Machine& m, const Instruction& i) {
+    Three<uint32_t, Permute>(m, i);
+    const auto taint = [&](std::size_t n) { return static_cast<uint32_t>(m.TaintOf(At(m, i, n))); };
+    m.SetTaint(At(m, i, 0), Permute(taint(1), taint(2), m.Get<uint32_t>(At(m, i, 3))));
+  };
   t["bfe.u32"] = ExtractBits<uint32_t>;
   t["bfe.s32"] = ExtractBits<int32_t>;
   t["bfe.u64"] = ExtractBits<uint64_t>;

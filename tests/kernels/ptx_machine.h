@@ -1,5 +1,6 @@
 // Machine: the threads of a launch, block after block, each run until it waits for others. It looks at what a GPU does
-// not: registers and shared memory that nobody set, alignment, races in shared memory.
+// not: registers that nobody set, alignment, races in shared memory. Shared memory that nobody set may be read, and
+// computed with; it may not reach global memory, an address, a branch or another thread.
 // Invariant: what is wrong is thrown as std::runtime_error; ptx::Run makes a status of it. Owner: tests/kernels.
 #ifndef FRAMEFUSE_TESTS_KERNELS_PTX_MACHINE_H_
 #define FRAMEFUSE_TESTS_KERNELS_PTX_MACHINE_H_
@@ -17,7 +18,7 @@ enum class Space : std::uint8_t { kGlobal, kShared, kParam };
 
 class Machine {
  public:
-  Machine(const Entry& entry, const std::vector<std::int64_t>& words, unsigned threads);
+  Machine(const Entry& entry, const std::vector<std::int64_t>& words, unsigned threads, const Ranges& memory);
   void RunBlock(unsigned x, unsigned y, unsigned blocks, unsigned rows);
 
   // --- for handlers
@@ -62,13 +63,19 @@ class Machine {
     }
     SetRegister(to.reg, bits);
   }
-  std::uint64_t Register(int reg) const;
+  // `read`: the bits that are looked at.
+  std::uint64_t Register(int reg, std::uint64_t read = ~std::uint64_t{0}) const;
   void SetRegister(int reg, std::uint64_t bits);
   std::uint64_t ReadSpecial(Special which) const;
 
-  // `bytes` of the whole access, a vector's together.
-  void Read(Space space, const Operand& at, std::size_t bytes, void* to);
+  // `bytes` of the whole access, a vector's together. Returns which of them nobody set, as bits.
+  unsigned Read(Space space, const Operand& at, std::size_t bytes, void* to);
   void Write(Space space, const Operand& at, std::size_t bytes, const void* from);
+
+  // Which bits of a register come of what nobody set; a result is wholly tainted if an operand was, until told
+  // otherwise.
+  std::uint64_t TaintOf(const Operand& from) const;
+  void SetTaint(const Operand& to, std::uint64_t bits);
 
   void Jump(std::size_t to) { thread_->next = to; }
   void Exit() { thread_->state = State::kDone; }
@@ -81,6 +88,7 @@ class Machine {
   struct Thread {
     std::vector<std::uint64_t> value;
     std::vector<char> is_set;
+    std::vector<std::uint64_t> taint;
     std::size_t next = 0;
     State state = State::kRunning;
     std::uint32_t given = 0;
@@ -97,19 +105,22 @@ class Machine {
 
   std::uint64_t Immediate(const Operand& from, std::size_t bytes, bool is_float) const;
   std::uint64_t Address(const Operand& at, std::size_t bytes) const;
-  void CheckShared(std::uint64_t at, std::size_t bytes, bool write);
+  void CheckGlobal(std::uint64_t at, std::size_t bytes) const;
+  unsigned CheckShared(std::uint64_t at, std::size_t bytes, bool write);
   void RunThread();
   bool ReleaseBarrier();
   bool ReleaseWarp(std::size_t first);
 
   const Entry& entry_;
   const std::vector<std::int64_t>& words_;
+  const Ranges& memory_;
   std::vector<Thread> threads_;
   std::vector<char> shared_;
   std::vector<Touch> touches_;
   unsigned round_ = 0, x_ = 0, y_ = 0, blocks_ = 0, rows_ = 0;
   Thread* thread_ = nullptr;
   const Instruction* instruction_ = nullptr;
+  mutable bool tainted_ = false;  // an operand was
 };
 
 }  // namespace framefuse::testing::ptx

@@ -22,12 +22,14 @@ void Move(Machine& m, const Instruction& i) {
   const Operand &to = At(m, i, 0), &from = At(m, i, 1);
   if (from.kind == Kind::kLanes) {
     const std::size_t bytes = sizeof(T) / from.lanes.size();
-    uint64_t all = 0;
+    uint64_t all = 0, taint = 0;
     for (std::size_t k = 0; k < from.lanes.size(); ++k) {
       if (from.lanes[k].bytes != bytes) m.Fail("a lane of another width");
       all |= m.Low(from.lanes[k], bytes) << (8 * bytes * k);
+      taint |= (m.TaintOf(from.lanes[k]) & ((uint64_t{1} << (8 * bytes)) - 1)) << (8 * bytes * k);
     }
-    return m.Set(to, static_cast<T>(all));
+    m.Set(to, static_cast<T>(all));
+    return m.SetTaint(to, taint);
   }
   if (to.kind == Kind::kRegister && from.kind == Kind::kRegister) return m.Copy(to, from);
   if (to.kind != Kind::kLanes) return m.Set(to, m.Get<T>(from));
@@ -38,9 +40,17 @@ void Move(Machine& m, const Instruction& i) {
     if (lane.kind == Kind::kNone) continue;
     if (lane.bytes != bytes) m.Fail("a lane of another width");
     m.SetRegister(lane.reg, all >> (8 * bytes * k) & ((uint64_t{1} << (8 * bytes)) - 1));
+    m.SetTaint(lane, m.TaintOf(from) >> (8 * bytes * k) & ((uint64_t{1} << (8 * bytes)) - 1));
   }
 }
 // --- memory
+
+// 0xff for each bit.
+uint64_t MaskOfBytes(unsigned bytes) {
+  uint64_t mask = 0;
+  for (unsigned k = 0; k < 8; ++k) mask |= (bytes >> k & 1) != 0 ? uint64_t{0xff} << (8 * k) : 0;
+  return mask;
+}
 
 template <class T, Space space>
 void Load(Machine& m, const Instruction& i) {
@@ -48,8 +58,12 @@ void Load(Machine& m, const Instruction& i) {
   const Operand& to = At(m, i, 0);
   const std::size_t count = to.kind == Kind::kLanes ? to.lanes.size() : 1;
   T values[4] = {};
-  m.Read(space, At(m, i, 1), count * sizeof(T), values);
-  for (std::size_t k = 0; k < count; ++k) m.SetWide(count == 1 ? to : to.lanes[k], values[k]);
+  const unsigned unset = m.Read(space, At(m, i, 1), count * sizeof(T), values);
+  for (std::size_t k = 0; k < count; ++k) {
+    const Operand& lane = count == 1 ? to : to.lanes[k];
+    m.SetWide(lane, values[k]);
+    m.SetTaint(lane, MaskOfBytes(unset >> (k * sizeof(T)) & ((1u << sizeof(T)) - 1)));
+  }
 }
 template <class T, Space space>
 void Store(Machine& m, const Instruction& i) {

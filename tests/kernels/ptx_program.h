@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -60,10 +61,13 @@ absl::StatusOr<std::shared_ptr<const Program>> Parse(std::string_view text);
 // Null where the emulation does not have it.
 Handler FindHandler(const std::string& name);
 
-// `words`: the argument block. An error names the instruction: a register that was never set, an address that is not
+using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;  // first byte, and the one past the last
+
+// `words`: the argument block. `memory`: what may be read and written beside the program's constants; empty: anything.
+// An error names the instruction: a register that was never set, an address that is not
 // aligned, memory that threads share without a barrier between them, threads that wait for each other.
 absl::Status Run(const Entry& entry, const std::vector<std::int64_t>& words, unsigned blocks, unsigned rows,
-                 unsigned threads);
+                 unsigned threads, const Ranges& memory = {});
 
 }  // namespace framefuse::testing::ptx
 
