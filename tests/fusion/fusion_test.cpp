@@ -217,6 +217,18 @@ output %3 user
 )",
              {"row: _to_copy, amax, abs, eq, sub, exp, sum, log, add, where, _to_copy", "aten.view",
               "column: amax, abs, eq", "column: sub, exp, sum, log, add, where, _to_copy"}},
+        // Each of its loops computes the elements again, and with them what is the same in a segment.
+        Case{"logsumexp_over_two_dimensions",
+             R"(graph "g" functional
+input %0: f32[9, 7, 8] argument
+input %1: f32[9, 7, 1] argument
+%2: f32[9, 7, 8] = aten.mul.Tensor(%0, %1)
+%3: f32[9, 7, 8] = aten.add.Tensor(%2, %0, alpha=1)
+%4: f32[9, 1, 1] = aten.logsumexp(%3, [1, 2], True)
+output %2 user
+output %4 user
+)",
+             {"row: mul, add, amax, abs, eq, sub, exp, sum, log, add, where, _to_copy"}},
         Case{"a_cycle_by_way_of_another_group",  // the sine's group would wait for itself if the last sum were in it
              R"(graph "g" functional
 input %0: f32[32, 32] argument

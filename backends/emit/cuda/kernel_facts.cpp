@@ -111,6 +111,24 @@ std::vector<kernel_ir::ValueId> KernelFacts::ElementsOf(const Block& block) cons
   return WithScratch(out);
 }
 
+std::vector<kernel_ir::ValueId> KernelFacts::SegmentValuesOf(const Block& block) const {
+  const auto of_segment = [&](ValueId id) { return level(id) == Level::kSegment && !IsReduce(id); };
+  std::set<ValueId> values;
+  std::vector<ValueId> open = ElementsOf(block);
+  for (ValueId id : block.code) {
+    if (of_segment(id) && values.insert(id).second) open.push_back(id);
+  }
+  while (!open.empty()) {
+    const Inst& in = inst(open.back());
+    open.pop_back();
+    for (int i = 0; i < kernel_ir::Arity(in.op); ++i) {
+      const ValueId arg = in.args[static_cast<std::size_t>(i)];
+      if (of_segment(arg) && values.insert(arg).second) open.push_back(arg);
+    }
+  }
+  return {values.begin(), values.end()};
+}
+
 std::set<int> KernelFacts::VectorReads(const std::vector<ValueId>& values) const {
   std::set<int> out;
   for (ValueId id : values) {

@@ -50,6 +50,8 @@ class KernelFacts {
   // Elements that a loop over the block computes, in order, with what its scratch loads stand for where that is
   // computed again.
   std::vector<ValueId> ElementsOf(const Block& block) const;
+  // Values of a segment that such a loop computes or needs, in order: those of other loops are out of reach.
+  std::vector<ValueId> SegmentValuesOf(const Block& block) const;
   std::set<int> VectorReads(const std::vector<ValueId>& values) const;
   // Buffers of a row kernel that stay in registers: what the first loop reads, or several loops read.
   std::set<int> HeldBuffers() const;

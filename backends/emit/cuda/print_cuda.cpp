@@ -231,8 +231,7 @@ class Printer : private BodyPrinter {
   }
 
   void SegmentScalars(const Block& block) {
-    for (ValueId id : block.code) {
-      if (level(id) != Level::kSegment || IsReduce(id)) continue;
+    for (ValueId id : SegmentValuesOf(block)) {
       if (inst(id).op == Op::kLoad && f_.chunks > 0) {
         Define(id, StrCat("e", id, "[s]"));
         continue;

@@ -150,6 +150,7 @@ void Printer::EmitSingles(const Body& body) {
   t_.To(at, StrCat("add", IndexSuffix()), {spot_.index, Immediate(spot_.plus)});
   const Operand count = f_.narrow ? count_ : M(Class::k64, "cvt.u64.u32", {count_});
   const Spot before = spot_;
+  SetRow(RowOfPoint());
   Loop(at, Index("add", {at, count}), "1", [&] {
     GoTo(at);
     for (ValueId id : body.values) Element(id, 0, body);

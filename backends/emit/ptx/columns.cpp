@@ -32,6 +32,7 @@ void Printer::Columns() {
   const std::string outside = t_.Label();
   t_.JumpUnless(M(Class::kPred, StrCat("setp.lt", IndexSuffix()), {first_, inner_}), outside);
   ColumnWalk(warp);
+  values_ = of_kernel_;
   t_.Place(outside);
   ColumnResults(left, f_.narrow ? warp : M(Class::k32, "cvt.u32.u64", {warp}));
 }

@@ -80,16 +80,21 @@ Operand Printer::Divide(const Operand& n, int slot) {
 }
 
 void Printer::BasePointers() {
-  Operand table;
   if (f_.tensors > 1) {
     const Operand start = t_.First(Class::k64, "mov.b64", {name_ + "_args"});
-    table = t_.First(Class::k64, "mad.wide.u32", {Special("ctaid.y", false), Immediate(8 * buffers()), start});
+    table_ = t_.First(Class::k64, "mad.wide.u32", {Special("ctaid.y", false), Immediate(8 * buffers()), start});
+    base_.assign(k_.buffers.size(), "");
+    return;
   }
-  for (int b = 0; b < buffers(); ++b) {
-    const Operand given =
-        f_.tensors > 1 ? t_.First(Class::k64, "ld.param.u64", {Memory(table, 8 * b)}) : Argument(b, 0, Class::k64);
-    base_.push_back(t_.First(Class::k64, "cvta.to.global.u64", {given}));
-  }
+  for (int b = 0; b < buffers(); ++b)
+    base_.push_back(t_.First(Class::k64, "cvta.to.global.u64", {Argument(b, 0, Class::k64)}));
+}
+
+// In a table of tensors it is read where it is used: all of them would take registers.
+Operand Printer::Base(int b) {
+  const Operand& base = base_[static_cast<std::size_t>(b)];
+  if (!base.empty()) return base;
+  return M(Class::k64, "cvta.to.global.u64", {M(Class::k64, "ld.param.u64", {Memory(table_, 8 * b)})});
 }
 
 std::vector<Operand> Printer::Coordinates(Operand rest, int dims) {
@@ -141,7 +146,9 @@ void Printer::GoTo(const Operand& index) {
 
 // Where buffer b has the element at the spot's index.
 Operand Printer::Here(int b) {
-  const Operand &from = spot_.segment[static_cast<std::size_t>(b)], &index = spot_.index;
+  const Operand& index = spot_.index;
+  Operand from = spot_.segment[static_cast<std::size_t>(b)];
+  if (from.empty()) from = Base(b);
   if (!IsVector(b)) return Past(from, b, M(Class::k64, "mul.lo.s64", {Wide(index), Size(at_.InnerStride(b))}));
   if (!f_.narrow) return Past(from, b, index);
   return M(Class::k64, "mad.wide.u32", {index, Immediate(ElementSize(buffer(b).dtype)), from});

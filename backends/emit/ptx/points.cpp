@@ -73,10 +73,9 @@ void Printer::PointPlace(const Operand& first, int copy) {
   }
   spot_.index = f_.vector == 1 ? vector : Index("mul.lo", {vector, Immediate(f_.vector)});
   spot_.here.resize(k_.buffers.size());
-  std::vector<Operand> row = base_;
+  std::vector<Operand> row(k_.buffers.size());
   for (int b = 0; b < buffers(); ++b) {
-    if (!IsVector(b))
-      row[static_cast<std::size_t>(b)] = Past(base_[static_cast<std::size_t>(b)], b, Offset(b, spot_.outer));
+    if (!IsVector(b)) row[static_cast<std::size_t>(b)] = Past(Base(b), b, Offset(b, spot_.outer));
   }
   SetRow(row);
   for (int b = 0; b < buffers(); ++b) {
@@ -85,11 +84,20 @@ void Printer::PointPlace(const Operand& first, int copy) {
   }
 }
 
+// The pointers of the spot's row; those of vectors are not there yet.
+std::vector<Operand> Printer::RowOfPoint() {
+  std::vector<Operand> row = spot_.row;
+  for (int b = 0; b < buffers(); ++b) {
+    if (IsVector(b)) row[static_cast<std::size_t>(b)] = Past(Base(b), b, Offset(b, spot_.outer));
+  }
+  return row;
+}
+
 // The place in the row joins the row's offset, so that there is one address.
 Operand Printer::LateHere(int b) {
   if (!IsVector(b) || spot_.outer.empty()) return Here(b);
   const Operand offset = M(Class::k64, "add.s64", {Offset(b, spot_.outer), Wide(spot_.index)});
-  return Past(base_[static_cast<std::size_t>(b)], b, offset);
+  return Past(Base(b), b, offset);
 }
 
 void Printer::PointScalars(const Block& block) {

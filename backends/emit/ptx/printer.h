@@ -94,6 +94,7 @@ class Printer : private KernelFacts {
   Operand Wide(const Operand& index);  // 64 bits
   Operand Divide(const Operand& n, int slot);
   void BasePointers();
+  Operand Base(int b);
   // The first `dims` outer coordinates of a row from its number, in 64 bits; elements to go there (empty: none);
   // pointers by buffer.
   std::vector<Operand> Coordinates(Operand rest, int dims);
@@ -152,6 +153,7 @@ class Printer : private KernelFacts {
   void Points();
   void PointPlace(const Operand& first, int copy);
   Operand LateHere(int b);
+  std::vector<Operand> RowOfPoint();
   void PointScalars(const Block& block);
   void Copies(const Operand& first, const Operand& total, const Block& block, const Body& body);
   void WholeOrSingles(const Body& body);
@@ -210,6 +212,7 @@ class Printer : private KernelFacts {
   std::set<std::string> shared_;
   std::map<std::pair<int, int>, std::vector<Operand>> held_;  // words for the whole row, by buffer and chunk
   std::map<ValueId, Operand> values_;                         // of where the text stands
+  Operand table_;                                             // of the tensor's pointers, where there are several
   std::vector<Operand> base_;                                 // pointers by buffer
   Spot spot_;
   std::vector<Operand> batch_, batch_at_;  // pointers, and coordinates, of a batch

@@ -129,6 +129,7 @@ void Printer::RowLoop(const Block& block) {
     if (IsReduce(id))
       accumulators_[id] = {M(ClassOf(inst(id).type), MoveName(ClassOf(inst(id).type)), {Identity(inst(id))})};
   }
+  const std::map<ValueId, Operand> of_row = values_;
   if (f_.chunks > 0) {
     EachChunk([&](int c) {
       if (k_.segments) SegmentScalars(block, c / (f_.chunks / f_.segments));
@@ -145,6 +146,7 @@ void Printer::RowLoop(const Block& block) {
   } else {
     RowWalk(elements);
   }
+  values_ = of_row;  // what is computed again in each loop
   for (ValueId id : block.code) {
     if (IsReduce(id)) values_[id] = f_.row_threads == 32 ? ReduceWarp(id, accumulators_[id][0], 16) : ReduceBlock(id);
   }
@@ -161,8 +163,7 @@ void Printer::RowWalk(const std::vector<ValueId>& elements) {
 
 // `segment`: the number of it, or less than 0: known at run time.
 void Printer::SegmentScalars(const Block& block, int segment) {
-  for (ValueId id : block.code) {
-    if (level(id) != Level::kSegment || IsReduce(id)) continue;
+  for (ValueId id : SegmentValuesOf(block)) {
     if (segment >= 0 && inst(id).op == Op::kLoad) {
       values_[id] = segment_values_.at(id)[static_cast<std::size_t>(segment)];
     } else {
