@@ -466,7 +466,8 @@ input %0: f32[9, 17, 70] argument
 output %5 user
 output %6 user
 )",
-             {"aten.slice.Tensor", "aten.slice.Tensor", "pointwise: neg", "pointwise: mul", "pointwise: mul"}},
+             {"aten.slice.Tensor", "pointwise: neg", "aten.slice.Tensor", "pointwise: mul", "aten.cat",
+              "pointwise: mul"}},
         Case{"int_overflow_wraps",
              R"(graph "g" functional
 input %0: u8[100] argument
