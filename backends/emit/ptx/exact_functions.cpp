@@ -11,8 +11,8 @@ Operand N(double value) { return ImmediateF32(value); }
 }  // namespace
 
 bool Printer::HasExact(Op op) {
-  return op == Op::kExp || op == Op::kExp2 || op == Op::kSigmoid || op == Op::kTanh || op == Op::kRsqrt ||
-         op == Op::kReciprocal;
+  return op == Op::kExp || op == Op::kExp2 || op == Op::kSigmoid || op == Op::kTanh || op == Op::kSin ||
+         op == Op::kCos || op == Op::kRsqrt || op == Op::kReciprocal;
 }
 
 Operand Printer::Exact(Op op, const Operand& x) {
@@ -26,6 +26,9 @@ Operand Printer::Exact(Op op, const Operand& x) {
       return one("rsqrt.approx.f32", x);
     case Op::kReciprocal:
       return one("rcp.rn.f32", x);
+    case Op::kSin:
+    case Op::kCos:
+      return ExactSine(x, op == Op::kCos);
     case Op::kSigmoid:
       return one("rcp.approx.f32", M(Class::kF32, "add.f32", {N(1), ExactExp(one("neg.f32", x))}));
     default:

@@ -66,7 +66,9 @@ Operand Printer::Arithmetic(const Inst& in, const Operand& a, const Operand& b) 
     Fail(StrCat("arithmetic of predicates: ", std::string(Name(in.op))));
     return a;
   }
-  if (in.type == Type::kF32 && HasExact(in.op)) return Exact(in.op, a);
+  // What a half is rounded from must be the same in CUDA C++, which has a sine of its own.
+  const bool differs = in.imm != 0 && (in.op == Op::kSin || in.op == Op::kCos);
+  if (in.type == Type::kF32 && HasExact(in.op) && !differs) return Exact(in.op, a);
   const bool is_float = IsFloat(in.type);
   const std::string type = Suffix(in.type);
   const auto make = [&](const std::string& name) { return M(ClassOf(in.type), name + type, {a}); };

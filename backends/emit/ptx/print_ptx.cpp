@@ -49,7 +49,7 @@ class Leaves : private KernelFacts {
     const Inst& in = inst(id);
     if (!ShortFunction(id).empty() || in.op == Op::kReciprocal) return true;
     if (in.type == kernel_ir::Type::kF32 && Printer::HasExact(in.op)) return true;
-    return kernel_ir::ClassOf(in.op) == OpClass::kMath && (f_.half || in.imm != 0);
+    return kernel_ir::ClassOf(in.op) == OpClass::kMath && in.imm != 0;
   }
 };
 
@@ -78,13 +78,20 @@ std::string Assertions() {
       TextOf("$index_function", "in_row"), "\n");
 }
 
+std::string Angles() {
+  return absl::StrCat(
+      ".global .align 4 .b32 ", ptx::kTwoOverPi,
+      "[8] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};\n");
+}
+
 }  // namespace
 
 std::string PtxModule(std::string_view kernels, int architecture) {
   constexpr int kKnown = 90;  // of this version of PTX; later processors run what is made for it
+  const bool turns = kernels.find(ptx::kTwoOverPi) != kernels.npos;
   const bool asserts = kernels.find("__assertfail") != kernels.npos;
   return absl::StrCat(".version 7.8\n.target sm_", std::min(architecture, kKnown), "\n.address_size 64\n\n",
-                      asserts ? Assertions() : "", std::string(kernels));
+                      asserts ? Assertions() : "", turns ? Angles() : "", std::string(kernels));
 }
 
 }  // namespace framefuse::emit

@@ -18,6 +18,9 @@
 
 namespace framefuse::emit::ptx {
 
+// What a module declares for its kernels: the bits of 2 / pi after 32 zeros.
+inline constexpr const char* kTwoOverPi = "$two_over_pi";
+
 class Printer : private KernelFacts {
  public:
   Printer(const kernel_ir::Kernel& kernel, const CudaForm& form, std::string name)
@@ -78,6 +81,10 @@ class Printer : private KernelFacts {
   Operand Exact(Op op, const Operand& x);
   Operand ExactExp(const Operand& x);
   Operand ExactTanh(const Operand& x);
+
+  // --- sine.cpp
+  Operand ExactSine(const Operand& x, bool cosine);
+  void RestOfLargeAngle(const Operand& x, const Operand& rest, const Operand& turns);
 
   // --- memory.cpp: arguments, indices, addresses, single elements
   int SizeWord(int slot) const { return buffers() * f_.tensors + slot; }
