@@ -189,7 +189,11 @@ void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId sourc
       return;
     }
     default:
-      AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
+      if (IsRangeOrSlice(original)) {
+        AddGuard(source, GuardKind::kEquals, original);
+      } else {
+        AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
+      }
       return;
   }
 }
