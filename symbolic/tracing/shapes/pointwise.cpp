@@ -1,6 +1,8 @@
 // Elementwise operators: output geometry as TensorIterator computes it, dtype by family.
 #include "symbolic/tracing/shapes/shapes.h"
 
+#include <ATen/core/Reduction.h>
+
 namespace framefuse::tracing {
 namespace {
 
@@ -71,6 +73,22 @@ bool LogSigmoid(Arguments args, Outputs& outputs) {
   if (!IsFloat(x) || !x.device().is_cpu()) return false;
   outputs.assign(2, ContiguousLike(x));
   return true;
+}
+
+// These write into empty_like of their input.
+bool FloatLike(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = TensorAt(args, 0);
+  if (!IsFloat(x)) return false;
+  outputs.assign(1, LikeTensor(x, x.scalar_type()));
+  return true;
+}
+
+bool HuberLoss(Arguments args, Outputs& outputs) {
+  const at::Tensor &x = TensorAt(args, 0), &target = TensorAt(args, 1);
+  const bool each =
+      args[2].isInt() && args[2].toInt() == at::Reduction::None && args[3].isDouble() && args[3].toDouble() > 0;
+  if (!each || x.scalar_type() != target.scalar_type() || x.sym_sizes() != target.sym_sizes()) return false;
+  return FloatLike(args, outputs);
 }
 
 bool LogicalBinary(Arguments args, Outputs& outputs) { return Comparison(args, outputs); }
@@ -212,7 +230,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::mish", FloatUnary},
     {"aten::elu", FloatUnary},
     {"aten::leaky_relu", FloatUnary},
-    {"aten::hardtanh", FloatUnary},
+    {"aten::hardtanh", FloatLike},
     {"aten::hardswish", FloatUnary},
     {"aten::hardsigmoid", FloatUnary},
     {"aten::softplus", FloatUnary},
@@ -245,6 +263,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::gt.Scalar", ComparisonWithNumber},
     {"aten::ge.Scalar", ComparisonWithNumber},
     {"aten::log_sigmoid_forward", LogSigmoid},
+    {"aten::huber_loss", HuberLoss},
     {"aten::logical_and", LogicalBinary},
     {"aten::logical_or", LogicalBinary},
     {"aten::logical_xor", LogicalBinary},

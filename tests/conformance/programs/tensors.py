@@ -438,3 +438,14 @@ def numbers_from_shape():
         )
 
     return Case(f, matrix(), then=[lambda: Args(matrix(4, 3)), lambda: Args(matrix(1, 2))])
+
+
+@program
+def strides_of_sizes_of_one():
+    x = torch.empty_strided((1, 3), (77, 1)).copy_(vector())
+
+    def f(x):
+        made = [torch.empty_like(x), x.clone(), x.double(), torch.nn.functional.relu6(x), x.exp(), x + x]
+        return [m.stride() for m in made], made[1], made[3]
+
+    return Case(f, x)
