@@ -86,7 +86,8 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
     const Ref found = Ref::Steal(PyObject_GetAttr(owner.object, name));
     return found ? Adopt(found, ConstantSource(found)) : Value();
   }
-  const bool by_value = t == nullptr || IsRangeOrSlice(owner.object);
+  const bool by_value =
+      t == nullptr || IsRangeOrSlice(owner.object) || (IsStructSequenceType(type) && PrepareNative(owner));
   if (!heap && !by_value && t->kind == TrackedKind::kOpaque) {
     const BorrowedRef method = LookupInType(type, name);
     if (method && method.type() == &PyMethodDescr_Type && FindCallRule(method) != nullptr) {

@@ -87,6 +87,8 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
         return Break(rule->break_kind, DescribeCallable(o));
       case CallRule::Kind::kTorch:
         return CallTorch(act, callable.object, args, kwnames);
+      case CallRule::Kind::kNumpy:
+        return CallNumpy(callable, args, kwnames);
       case CallRule::Kind::kMoves:
         for (const ValueView& v : args) {
           if (!PrepareOuter(v)) return Value();
@@ -175,6 +177,20 @@ Value Capture::CallNative(BorrowedRef callable, absl::Span<const ValueView> args
     return Break(GraphBreakKind::kOpaqueObject, "int() of a text of more than 640 digits");
   }
   Ref result = Ref::Steal(Native([&] { return Vectorcall(callable, args, kwnames); }));
+  return Wrap(std::move(result));
+}
+
+Value Capture::CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  if (!PrepareAll(args)) return Value();
+  for (const ValueView& v : args) {
+    if (!IsNumberForNumpy(v.object)) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  numpy_errors_.Raise();
+  const HookScope own(HookMode::kOff);  // its frames are not the program's
+  Ref result = Ref::Steal(Vectorcall(callable.object, args, kwnames));
+  if (result && !IsNumberForNumpy(result)) {
+    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
   return Wrap(std::move(result));
 }
 

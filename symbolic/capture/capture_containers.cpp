@@ -259,6 +259,13 @@ bool IsNativeIterator(BorrowedRef object) {
          !PyGen_CheckExact(object.get()) && !PyCoro_CheckExact(object.get()) && !PyAsyncGen_CheckExact(object.get());
 }
 
+bool IsTupleOfLeaves(BorrowedRef tuple) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
+    if (!IsLeaf(PyTuple_GET_ITEM(tuple.get(), i))) return false;
+  }
+  return true;
+}
+
 std::vector<PyObject*> ReferentsOf(BorrowedRef object) {
   std::vector<PyObject*> referents;
   object.type()->tp_traverse(
@@ -333,6 +340,10 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
         return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
       case TrackedKind::kOpaque:
         if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
+        if (t->source != kNoSource && IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)) {
+          AddGuard(t->source, GuardKind::kIdentity, t->original);
+          return true;
+        }
         if (t->source != kNoSource && IsNumberOrTextEnum(Py_TYPE(o)) && GuardProtocolMethods(Py_TYPE(o))) {
           AddGuard(t->source, GuardKind::kIdentity, t->original);
           return true;

@@ -105,6 +105,7 @@ Value Capture::Adopt(BorrowedRef original, SourceId source) {
     // That it is there is a fact even if its value never matters.
     const bool can_be_absent = source != kNoSource && sources_[source].base != kNoSource;
     if (can_be_absent && IsNewsOfLeaf(source, kRead)) read_leaves_.push_back(source);
+    if (IsNumpyNumberType(original.type())) numpy_errors_.Raise();
     return Value{Ref::Create(original), source};
   }
   Tracked* known = tracked_.FindByOriginal(original);
