@@ -449,3 +449,19 @@ def strides_of_sizes_of_one():
         return [m.stride() for m in made], made[1], made[3]
 
     return Case(f, x)
+
+
+@program
+def results_written_into_given_tensors_beside_gradients():
+    out, table = torch.ones(3), torch.ones(2, 3)
+
+    def f(w):
+        with torch.no_grad():
+            torch.div(w.detach(), w.detach().norm(), out=out)
+            torch.mul(out, 3, out=table[1])
+            torch.cat([out, out], out=table.view(-1))
+            torch.mv(table, out, out=table[:, 0].clone())
+            torch.add(table[0], table[1], alpha=2, out=out)
+        return (w * out).sum() + (table * w).sum()
+
+    return Case(f, leaf(), observe=[out, table])
