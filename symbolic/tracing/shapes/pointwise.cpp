@@ -61,6 +61,16 @@ bool Promoting(Arguments args, Outputs& outputs) {
   return IteratorOutput(operands, dtype, &outputs[0]);
 }
 
+// torch refuses to subtract bools, whatever they would be promoted to.
+bool IsBool(const c10::IValue& v) {
+  return v.isBool() || (v.isTensor() && v.toTensor().scalar_type() == c10::ScalarType::Bool);
+}
+
+template <ShapeFn other>
+bool Subtraction(Arguments args, Outputs& outputs) {
+  return !IsBool(args[0]) && !IsBool(args[1]) && other(args, outputs);
+}
+
 bool Comparison(Arguments args, Outputs& outputs) {
   const at::Tensor* operands[] = {&TensorAt(args, 0), &TensorAt(args, 1)};
   outputs.resize(1);
@@ -237,7 +247,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::logical_not", BoolUnary},
     {"aten::isnan", BoolUnary},
     {"aten::add.Tensor", Promoting<0, 1>},
-    {"aten::sub.Tensor", Promoting<0, 1>},
+    {"aten::sub.Tensor", Subtraction<Promoting<0, 1>>},
     {"aten::mul.Tensor", Promoting<0, 1>},
     {"aten::maximum", Promoting<0, 1>},
     {"aten::minimum", Promoting<0, 1>},
@@ -272,10 +282,10 @@ constexpr ShapeRow kRows[] = {
     {"aten::bitwise_xor.Tensor", BitwiseBinary},
     {"aten::where.self", Where},
     {"aten::add.Scalar", FloatWithNumbers},
-    {"aten::sub.Scalar", FloatWithNumbers},
+    {"aten::sub.Scalar", Subtraction<FloatWithNumbers>},
     {"aten::mul.Scalar", FloatWithNumbers},
     {"aten::div.Scalar", FloatWithNumbers},
-    {"aten::rsub.Scalar", FloatWithNumbers},
+    {"aten::rsub.Scalar", Subtraction<FloatWithNumbers>},
     {"aten::pow.Tensor_Scalar", FloatWithNumbers},
     {"aten::clamp", FloatWithNumbers},
     {"aten::clamp_min", FloatWithNumbers},

@@ -465,3 +465,25 @@ def results_written_into_given_tensors_beside_gradients():
         return (w * out).sum() + (table * w).sum()
 
     return Case(f, leaf(), observe=[out, table])
+
+
+@program
+def operators_that_refuse_bools():
+    def f(x, mask):
+        out = []
+        for operate in (
+            lambda: x - mask,
+            lambda: mask - 1,
+            lambda: torch.rsub(x, mask),
+            lambda: x - True,
+            lambda: mask.floor(),
+            lambda: -mask,
+            lambda: mask + mask,
+        ):
+            try:
+                out.append(operate())
+            except (RuntimeError, NotImplementedError) as e:
+                out.append(str(e)[:40])
+        return out
+
+    return Case(f, vector(), vector() > 1.2, then=[lambda: Args(vector().to(torch.int64), vector() > 0)])
