@@ -1,8 +1,11 @@
 #include "guards/immutable.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "absl/hash/hash.h"
 #include "frame_eval/versions/frame_ops.h"
@@ -25,10 +28,30 @@ bool IsPlainTupleType(PyTypeObject* type) {
   return frame_ops::TypeLookup(type, fields) == nullptr;
 }
 
+std::vector<PyTypeObject*>& NumberTypes() {
+  static auto* types = new std::vector<PyTypeObject*>;
+  return *types;
+}
+
+bool IsNumberType(PyTypeObject* type) {
+  return std::find(NumberTypes().begin(), NumberTypes().end(), type) != NumberTypes().end();
+}
+
+std::string BytesOf(PyObject* number) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(number, &view, PyBUF_SIMPLE) != 0) {
+    PyErr_Clear();
+    return "";
+  }
+  std::string bytes(static_cast<const char*>(view.buf), static_cast<std::size_t>(view.len));
+  PyBuffer_Release(&view);
+  return bytes;
+}
+
 bool IsScalarType(PyTypeObject* type) {
   return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyFloat_Type ||
          type == Py_TYPE(Py_None) || type == &PyBytes_Type || type == &PyComplex_Type || type == Py_TYPE(Py_Ellipsis) ||
-         type == Py_TYPE(Py_NotImplemented);
+         type == Py_TYPE(Py_NotImplemented) || IsNumberType(type);
 }
 
 bool IsImmutableAt(PyObject* value, int depth) {
@@ -110,6 +133,7 @@ bool SameAt(PyObject* a, PyObject* b, int depth) {
            std::memcmp(PyBytes_AS_STRING(a), PyBytes_AS_STRING(b), static_cast<std::size_t>(PyBytes_GET_SIZE(a))) == 0;
   }
   if (type == &PyRange_Type) return SameRange(a, b);
+  if (IsNumberType(type)) return BytesOf(a) == BytesOf(b) && !BytesOf(a).empty();
   if (depth >= kMaxDepth) return false;
   if (type == &PySlice_Type) {
     auto* x = reinterpret_cast<PySliceObject*>(a);
@@ -146,6 +170,7 @@ std::size_t HashAt(PyObject* value, int depth) {
     return absl::HashOf(type, bits[0], bits[1]);
   }
   if (type == &PySlice_Type || type == &PyFrozenSet_Type) return absl::HashOf(type);
+  if (IsNumberType(type)) return absl::HashOf(type, BytesOf(value));
   if (depth < kMaxDepth && IsPlainTupleType(type)) {
     std::size_t hash = absl::HashOf(type, PyTuple_GET_SIZE(value));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
@@ -158,6 +183,8 @@ std::size_t HashAt(PyObject* value, int depth) {
 }
 
 }  // namespace
+
+void AddNumberType(PyTypeObject* type) { NumberTypes().push_back(type); }
 
 bool IsImmutable(BorrowedRef value) { return IsImmutableAt(value, 0); }
 

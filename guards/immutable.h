@@ -11,9 +11,12 @@
 
 namespace framefuse {
 
-// None, Ellipsis, NotImplemented, bool, int, float, complex, str, bytes, range, slice, frozenset, tuple and tuple types
-// without attributes of their own (torch.Size, named tuples), of such values.
+// None, Ellipsis, NotImplemented, bool, int, float, complex, str, bytes, range, slice, numbers of added types,
+// frozenset, tuple and tuple types without attributes of their own (torch.Size, named tuples), of such values.
 bool IsImmutable(BorrowedRef value);
+
+// A C type whose instances are a number, given by their buffer (numpy.float32). For ever; before the first guard.
+void AddNumberType(PyTypeObject* type);
 
 // Whether the value is of an immutable exact type with C-only hash and equality, as look-ups in dicts use them
 // (the same set as IsImmutable, less slices, which do not hash before 3.12).

@@ -252,7 +252,7 @@ class CompiledPlan final : public Plan {
   absl::Status CompileForward(Graph graph, Stopwatch& watch) {
     if (options_.keeps_text) explanation_.forward_graph = ir::Print(graph);
     FF_ASSIGN_OR_RETURN(forward_, factory_(std::move(graph), options_));
-    AllowOverwrites();
+    AllowOverwrites({});
     watch.Lap("compile");
     return absl::OkStatus();
   }
@@ -274,7 +274,7 @@ class CompiledPlan final : public Plan {
     BackendOptions forward_options = options_;
     forward_options.first_kept_output = visible_outputs;
     FF_ASSIGN_OR_RETURN(forward_, factory_(parts.forward, forward_options));
-    AllowOverwrites();
+    AllowOverwrites(parts.saved);
     watch.Lap("compile forward");
     FF_ASSIGN_OR_RETURN(std::shared_ptr<const BackwardPlan> backward,
                         BackwardPlan::Create(std::move(graph), parts, factory_, options_));
@@ -284,14 +284,17 @@ class CompiledPlan final : public Plan {
     return absl::OkStatus();
   }
 
-  // What autograd does not see may be written in place.
-  void AllowOverwrites() {
+  // What autograd does not see may be written in place. A saved tensor's version is compared with the one that it had
+  // when it was saved, and eager's operators have counted up an input's by as many as they wrote.
+  void AllowOverwrites(absl::Span<const SavedValue> saved) {
     std::vector<Overwrite> overwrites;
     for (const Mutation& m : mutations_) {
       auto has = [&m](const std::vector<std::int32_t>& list) {
         return std::find(list.begin(), list.end(), m.output) != list.end();
       };
-      if (!has(with_history_) && !has(spent_)) overwrites.push_back({m.input, m.output});
+      const bool is_saved = std::any_of(saved.begin(), saved.end(),
+                                        [&m](const SavedValue& s) { return !s.is_input && s.index == m.output; });
+      if (!has(with_history_) && !has(spent_) && !is_saved) overwrites.push_back({m.input, m.output});
     }
     if (!overwrites.empty()) forward_->AllowOverwrites(overwrites);
   }

@@ -27,9 +27,10 @@ ValueId Unary(E& e) {
   return e.type() == Type::kPred ? kNoValue : e.One(op, e.Arg(0));
 }
 
-// Rounding of integers changes nothing.
+// Rounding of integers changes nothing; bools are refused by the operator.
 template <Op op>
 ValueId Rounding(E& e) {
+  if (e.type() == Type::kPred) return kNoValue;
   if (!kernel_ir::IsFloat(e.type())) return e.Arg(0);
   return e.One(op, e.Arg(0));
 }
@@ -39,9 +40,18 @@ ValueId FloatBinary(E& e) {
   return kernel_ir::IsFloat(e.type()) ? e.Two(op, e.Arg(0), e.Arg(1)) : kNoValue;
 }
 
+// The operator refuses them.
+bool SubtractsBools(E& e) {
+  for (std::size_t a : {0, 1}) {
+    if (e.IsTensor(a) && e.StorageOfTensor(a) == kernel_ir::DType::kBool) return true;
+  }
+  return false;
+}
+
 // a + alpha * b
 template <Op op>
 ValueId AddLike(E& e) {
+  if (op == Op::kSub && SubtractsBools(e)) return kNoValue;
   if (e.type() == Type::kPred)
     return op == Op::kAdd && e.Number(2) == 1 ? e.Two(Op::kOr, e.Arg(0), e.Arg(1)) : kNoValue;
   ValueId other = e.Arg(1);
@@ -50,7 +60,7 @@ ValueId AddLike(E& e) {
 }
 
 ValueId ReverseSub(E& e) {
-  if (e.type() == Type::kPred) return kNoValue;
+  if (e.type() == Type::kPred || SubtractsBools(e)) return kNoValue;
   ValueId self = e.Arg(0);
   if (e.Has(2) && e.Number(2) != 1) self = e.Two(Op::kMul, self, e.Arg(2));
   return e.Two(Op::kSub, e.Arg(1), self);

@@ -34,9 +34,18 @@ std::vector<std::string> CandidateNames(const ir::Op& op) {
   return names;
 }
 
+// "aten.div.out", "aten.pow.Tensor_Scalar_out"
+std::vector<std::string> NamesWithoutOut(const ir::Op& op) {
+  const auto [base, overload] = SplitOverload(op.name());
+  if (overload == ".out") return {base, base + ".Tensor"};
+  if (!overload.ends_with("_out")) return {};
+  return {base + overload.substr(0, overload.size() - 4)};
+}
+
 bool Fits(const ir::Op& op, const ir::Op& form, const FunctionalForm& facts) {
-  if (form.mutates() || form.arguments().size() != op.arguments().size()) return false;
-  for (std::size_t a = 0; a < op.arguments().size(); ++a) {
+  const std::size_t arguments = op.arguments().size() - (facts.is_out ? facts.written.size() : 0);
+  if (form.mutates() || form.arguments().size() != arguments) return false;
+  for (std::size_t a = 0; a < arguments; ++a) {
     if (form.arguments()[a].type != op.arguments()[a].type) return false;
   }
   if (form.returns().size() != facts.own_returns + facts.written.size()) return false;
@@ -55,12 +64,18 @@ FunctionalForm FunctionalFormOf(const ir::Op& op) {
     if (op.arguments()[a].written) facts.written.push_back(static_cast<std::int32_t>(a));
   }
   for (const ir::OpReturn& r : op.returns()) facts.own_returns += r.written_argument < 0 ? 1 : 0;
-  for (const std::string& name : CandidateNames(op)) {
-    absl::StatusOr<ir::OpId> found = ir::FindOp(name);
-    if (found.ok() && Fits(op, **found, facts)) {
-      facts.op = *found;
-      break;
+  const auto look = [&](const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      absl::StatusOr<ir::OpId> found = ir::FindOp(name);
+      if (found.ok() && Fits(op, **found, facts)) facts.op = *found;
+      if (facts.op != nullptr) return;
     }
+  };
+  look(CandidateNames(op));
+  const bool last = facts.written.size() == 1 && op.arguments().back().written;
+  if (facts.op == nullptr && last && facts.own_returns == 0) {
+    facts.is_out = true;
+    look(NamesWithoutOut(op));
   }
   return facts;
 }

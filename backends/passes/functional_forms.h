@@ -1,6 +1,7 @@
 // FunctionalForm: for an operator that writes arguments, the one that returns the new values instead.
-// Invariant: the form's arguments are the writing operator's, in the same order; its returns are the writing
-// operator's own (not aliased) returns and then one for each written argument, in order.
+// Invariant: the form's arguments are the writing operator's, in the same order (less those of an `out` form that are
+// only written); its returns are the writing operator's own (not aliased) returns and then one for each written
+// argument, in order.
 #ifndef FRAMEFUSE_BACKENDS_PASSES_FUNCTIONAL_FORMS_H_
 #define FRAMEFUSE_BACKENDS_PASSES_FUNCTIONAL_FORMS_H_
 
@@ -12,6 +13,7 @@ struct FunctionalForm {
   ir::OpId op = nullptr;
   std::vector<std::int32_t> written;  // arguments written, in order
   std::size_t own_returns = 0;        // returns of the writing operator that are not written arguments
+  bool is_out = false;                // torch.div(a, b, out=c): the form has no arguments for what is written
 };
 
 // op is null if there is none.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/functional_forms.h"
@@ -174,7 +175,11 @@ class Functionalizer {
       if (!ir::IsContiguous(g_.exprs, target) && RandomFollowsMemory(target.device))
         return WritingInMemoryOrder(recorded, form);
     }
+    if (form.is_out && !MakesWhatIsThere(recorded, form.op)) {
+      return absl::UnimplementedError(absl::StrCat(recorded.op->name(), " into a tensor of another dtype or layout"));
+    }
     Node n = recorded;
+    if (form.is_out) n.args.pop_back();
     ReadArguments(n);
     n.op = form.op;
     n.outputs.clear();
@@ -198,6 +203,24 @@ class Functionalizer {
     KeepDtype(recorded, n, &writes);
     for (const auto& [target, value] : writes) FF_RETURN_IF_ERROR(Write(target, value));
     return absl::OkStatus();
+  }
+
+  // What the form returns has the dtype and strides of the `out` argument, the last: all are floating, alike and row by
+  // row.
+  bool MakesWhatIsThere(const Node& recorded, ir::OpId form) {
+    static const auto* by_row = new absl::flat_hash_set<std::string_view>{"aten.addmm", "aten.baddbmm", "aten.bmm",
+                                                                          "aten.cat",   "aten.mm",      "aten.mv"};
+    if (!form->is_pointwise() && !by_row->contains(form->name())) return false;
+    const ir::Value& out = g_.value(recorded.args.back().value);
+    bool alike = c10::isFloatingType(out.dtype);
+    for (const Arg& a : recorded.args) {
+      ir::ForEachValue(a, [&](ValueId id) {
+        const ir::Value& v = g_.value(id);
+        const bool rows = v.rank() <= 1 || ir::IsContiguous(g_.exprs, v);
+        alike = alike && v.kind == ir::ValueKind::kTensor && (v.wrapped_number || v.dtype == out.dtype) && rows;
+      });
+    }
+    return alike;
   }
 
   // aten.bernoulli.p fills a row-major tensor; the in-place form draws in the order of the target's memory. The same

@@ -102,6 +102,7 @@ class DisabledTarget final : public CallTarget {
 absl::Status Initialize(PythonErrors errors) {
   InstallErrors(std::move(errors));
   RegisterTorchLeafTypes();
+  RegisterNumpyLeafTypes();
   LoadBuiltinTypes();
   LoadCallRules();
   return absl::OkStatus();

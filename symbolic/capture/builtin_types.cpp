@@ -2,6 +2,7 @@
 
 #include "common/check.h"
 #include "frame_eval/ref.h"
+#include "guards/immutable.h"
 
 namespace framefuse {
 namespace {
@@ -66,7 +67,9 @@ PyTypeObject* TorchFunctionsType() {
 bool IsPythonClass(PyTypeObject* type) {
   // Classes made by type() have CPython's own deallocator, which C modules cannot name.
   static const destructor class_deallocator = NamedType("collections.abc", "Sized")->tp_dealloc;
-  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dealloc == class_deallocator;
+  // A class statement in 3.11, the same class without state in C from 3.12 on.
+  static const PyTypeObject* const generic = NamedType("typing", "Generic");
+  return ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dealloc == class_deallocator) || type == generic;
 }
 
 PyTypeObject* NativeBase(PyTypeObject* type) {
@@ -78,6 +81,10 @@ bool IsNumberOrTextEnum(PyTypeObject* type) {
   if (!PyType_IsSubtype(type, EnumType())) return false;
   PyTypeObject* base = NativeBase(type);
   return base == &PyLong_Type || base == &PyUnicode_Type || base == &PyFloat_Type;
+}
+
+bool IsRangeOrSlice(BorrowedRef object) {
+  return PyRange_Check(object.get()) || (PySlice_Check(object.get()) && IsImmutable(object));
 }
 
 bool IsStructSequenceType(PyTypeObject* type) {

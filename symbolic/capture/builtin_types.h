@@ -25,7 +25,9 @@ PyTypeObject* TupleGetterType();  // the descriptor of a namedtuple's field
 // Made by a class statement (or type()): instances hold Python attributes and slots on top of what NativeBase has.
 // Heap types of C modules are none: their state is their own.
 bool IsPythonClass(PyTypeObject* type);
-PyTypeObject* NativeBase(PyTypeObject* type);   // the nearest base, or the type itself, that is no Python class
+PyTypeObject* NativeBase(PyTypeObject* type);  // the nearest base, or the type itself, that is no Python class
+// Of an exact range, or a slice of immutable parts, its value is all there is but its identity.
+bool IsRangeOrSlice(BorrowedRef object);
 bool IsStructSequenceType(PyTypeObject* type);  // a C named tuple: hidden fields lie behind the visible ones
 // object.name(argument). PyObject_CallMethod with "O" would spread a tuple over several arguments.
 Ref CallMethodWith(BorrowedRef object, const char* name, BorrowedRef argument);

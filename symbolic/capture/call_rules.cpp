@@ -22,7 +22,9 @@ CallRule Breaks(GraphBreakKind kind) { return CallRule{CallRule::Kind::kBreaks, 
 
 const Row kRows[] = {
 #define FF_PURE(path) {path, {CallRule::Kind::kPure, {}, {}}},
+#define FF_MOVES(path) {path, {CallRule::Kind::kMoves, {}, {}}},
 #define FF_PLAIN(path) {path, {CallRule::Kind::kPlain, {}, {}}},
+#define FF_NUMPY(path) {path, {CallRule::Kind::kNumpy, {}, {}}},
 #define FF_TORCH(path) {path, {CallRule::Kind::kTorch, {}, {}}},
 #define FF_TORCH_STATE(path) {path, {CallRule::Kind::kTorch, {}, {}, true}},
 #define FF_SPECIAL(path, which) {path, Special(SpecialCall::which)},

@@ -57,7 +57,7 @@ enum class SpecialCall : std::uint8_t {
 };
 
 struct CallRule {
-  enum class Kind : std::uint8_t { kPure, kPlain, kTorch, kSpecial, kBreaks };
+  enum class Kind : std::uint8_t { kPure, kMoves, kPlain, kNumpy, kTorch, kSpecial, kBreaks };
   Kind kind = Kind::kPure;
   SpecialCall special = SpecialCall::kGetAttr;
   GraphBreakKind break_kind = GraphBreakKind::kUnlistedCallable;

@@ -235,7 +235,8 @@ Value Capture::NextOf(Activation& act, absl::Span<const ValueView> args) {
 Value Capture::HashOf(ValueView callable, absl::Span<const ValueView> args) {
   Consume(args[0]);
   PyTypeObject* type = args[0].object.type();
-  const bool by_value = IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get());
+  const bool by_value =
+      IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get()) || PyRange_Check(args[0].object.get());
   const bool by_method = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && IsPythonMethod(LookupInType(type, "__hash__"));
   if (!by_value && !by_method) return Break(GraphBreakKind::kIdentityOfFresh, "hash()");
   return PrepareAll(args) ? CallNative(callable.object, args, nullptr) : Value();

@@ -322,6 +322,10 @@ bool Capture::CheckTracer() {
           absl::StrCat(pending->context, pending->explanation.empty() ? "" : ": ", pending->explanation));
     return false;
   }
+  if (numpy_errors_.Raised()) {
+    Break(GraphBreakKind::kSideEffectCall, "numpy's warning of a floating-point error");
+    return false;
+  }
   if (IsErrorAboutFakes()) {
     Break(GraphBreakKind::kTensorToPython, "C code reads its memory");
     return false;

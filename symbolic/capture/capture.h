@@ -24,6 +24,8 @@
 #include "symbolic/capture/capture_position.h"
 #include "symbolic/capture/fx_journal.h"
 #include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/numpy_scalars.h"
+#include "symbolic/capture/remembered.h"
 #include "symbolic/capture/tensor_types.h"
 #include "symbolic/capture/torch_state.h"
 #include "symbolic/capture/tracked.h"
@@ -221,6 +223,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // False: the graph breaks, for the error that is set may be about fakes.
   bool ConfirmTorchError(BorrowedRef callable);
   GraphBreakReason ReasonHere(GraphBreakKind kind, std::string_view context) const;
+  Value CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // ---- functools.lru_cache (capture_cached_calls.cpp)
@@ -444,37 +447,21 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   int catching_ = 0;
   absl::flat_hash_set<PyObject*> fresh_functions_;
   absl::flat_hash_set<PyObject*> dropped_;  // may have ended in the program, and something refers to them weakly
-  struct TypeLookup {
-    Ref name;
-    Ref found;
-  };
   absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, TypeLookup> type_lookups_;
   absl::flat_hash_set<PyTypeObject*> guarded_protocols_;
   absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
+  NumpyErrors numpy_errors_;
   int open_ranges_ = 0;
-  bool applied_functions_ = false;  // of torch.autograd
-  struct TestedDict {
-    SourceId source;
-    PyObject* original;  // held by the program for the whole attempt, which changes nothing
-  };
+  bool applied_functions_ = false;             // of torch.autograd
   std::vector<const Tracked*> hooks_for_all_;  // torch's dicts of hooks of all modules, once looked at and empty
   PyObject* hooks_globals_ = nullptr;          // where they stand
   int calls_without_frames_ = 0;               // of modules, under way
   bool needs_frames_ = false;
-  std::vector<TestedDict> tested_dicts_;  // found empty, and not tracked then
-  bool in_backward_ = false;              // the backward functions run, for the graph's backward phase
-  struct FreshDict {
-    Ref dict;
-    Ref owner;
-  };
+  std::vector<TestedDict> tested_dicts_;                   // found empty, and not tracked then
+  bool in_backward_ = false;                               // the backward functions run, for the graph's backward phase
   absl::flat_hash_map<PyObject*, FreshDict> fresh_dicts_;  // by the __dict__ that was read of an object made here
   absl::flat_hash_set<PyObject*> preparing_;               // containers that PrepareNative is in
-  std::vector<std::pair<Ref, std::vector<OverlayWrite>>> global_writes_;  // by globals dict
-  struct GlobalRead {
-    BorrowedRef object;
-    SourceId source = kNoSource;
-    Ref leaf;
-  };
+  std::vector<std::pair<Ref, std::vector<OverlayWrite>>> global_writes_;           // by globals dict
   absl::flat_hash_map<std::pair<PyObject*, PyObject*>, GlobalRead> global_reads_;  // by globals dict and name
   std::vector<CachedCall> cached_calls_;
   std::uint64_t writes_ = 0;  // to objects that existed before

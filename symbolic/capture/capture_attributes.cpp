@@ -86,7 +86,9 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
     const Ref found = Ref::Steal(PyObject_GetAttr(owner.object, name));
     return found ? Adopt(found, ConstantSource(found)) : Value();
   }
-  if (t != nullptr && t->kind == TrackedKind::kOpaque && !heap) {
+  const bool by_value =
+      t == nullptr || IsRangeOrSlice(owner.object) || (IsStructSequenceType(type) && PrepareNative(owner));
+  if (!heap && !by_value && t->kind == TrackedKind::kOpaque) {
     const BorrowedRef method = LookupInType(type, name);
     if (method && method.type() == &PyMethodDescr_Type && FindCallRule(method) != nullptr) {
       return BindDescriptor(act, method, ConstantSource(method), owner, type);
@@ -94,7 +96,7 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
     return Break(GraphBreakKind::kOpaqueObject,
                  absl::StrCat("attribute ", Utf8(name), " of an object of type ", type->tp_name));
   }
-  if (!heap && t == nullptr) return Wrap(Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); })));
+  if (!heap && by_value) return Wrap(Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); })));
   if (heap) {
     BorrowedRef getattribute = LookupInType(type, N().getattribute);
     if (IsPythonFunction(getattribute)) {

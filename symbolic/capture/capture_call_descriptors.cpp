@@ -164,7 +164,8 @@ Value Capture::CallMethodOfBuiltin(ValueView callable, const std::string& name, 
   if (effect == MethodEffect::kUnlisted && !fresh_iterator && !exception && !namespace_like) {
     return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
-  if (t != nullptr && (t->kind == TrackedKind::kOpaque || t->kind == TrackedKind::kInstance)) {
+  if (t != nullptr && (t->kind == TrackedKind::kOpaque || t->kind == TrackedKind::kInstance) &&
+      !IsRangeOrSlice(self.object)) {
     return Break(GraphBreakKind::kUnsupportedWrite,
                  absl::StrCat(name, " of an object of type ", self.object.type()->tp_name));
   }

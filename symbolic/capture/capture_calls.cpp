@@ -87,6 +87,13 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
         return Break(rule->break_kind, DescribeCallable(o));
       case CallRule::Kind::kTorch:
         return CallTorch(act, callable.object, args, kwnames);
+      case CallRule::Kind::kNumpy:
+        return CallNumpy(callable, args, kwnames);
+      case CallRule::Kind::kMoves:
+        for (const ValueView& v : args) {
+          if (!PrepareOuter(v)) return Value();
+        }
+        return CallNative(callable.object, args, kwnames);
       case CallRule::Kind::kPure:
       case CallRule::Kind::kPlain:
         if (!PrepareAll(args, rule->kind == CallRule::Kind::kPure)) return Value();
@@ -173,6 +180,20 @@ Value Capture::CallNative(BorrowedRef callable, absl::Span<const ValueView> args
   return Wrap(std::move(result));
 }
 
+Value Capture::CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  if (!PrepareAll(args)) return Value();
+  for (const ValueView& v : args) {
+    if (!IsNumberForNumpy(v.object)) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  numpy_errors_.Raise();
+  const HookScope own(HookMode::kOff);  // its frames are not the program's
+  Ref result = Ref::Steal(Vectorcall(callable.object, args, kwnames));
+  if (result && !IsNumberForNumpy(result)) {
+    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  return Wrap(std::move(result));
+}
+
 Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   if (!PrepareAll(args, true)) return Value();
   const bool outermost = leaf_depth_ == 0;
@@ -217,7 +238,8 @@ Value Capture::CallBuiltinOfType(Activation& act, ValueView callable, absl::Span
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable.object.get())->m_ml->ml_name;
   if (name == "apply" && IsAutogradFunction(self)) return ApplyAutogradFunction(callable.object, type, args, kwnames);
   const CallRule* rule = FindCallRule(self);
-  const bool listed = rule != nullptr && (rule->kind == CallRule::Kind::kPure || rule->kind == CallRule::Kind::kTorch);
+  const bool listed = rule != nullptr && (rule->kind == CallRule::Kind::kPure || rule->kind == CallRule::Kind::kMoves ||
+                                          rule->kind == CallRule::Kind::kTorch);
   if (name == "__new__" || listed || BuiltinMethodEffect(type, name) == MethodEffect::kReads ||
       PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
     if (!PrepareAll(args)) return Value();

@@ -247,10 +247,46 @@ bool Capture::PrepareNative(ValueView v, bool allow_instances) {
   return PrepareNative(v.object, allow_instances);
 }
 
+namespace {
+PyObject* DictOfView(PyObject* view) {
+  return reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
+}
+
+// An iterator of C code that walks containers itself; a generator's frame is evaluated.
+bool IsNativeIterator(BorrowedRef object) {
+  PyTypeObject* type = object.type();
+  return type->tp_iternext != nullptr && type->tp_traverse != nullptr && !IsPythonClass(type) &&
+         !PyGen_CheckExact(object.get()) && !PyCoro_CheckExact(object.get()) && !PyAsyncGen_CheckExact(object.get());
+}
+
+bool IsTupleOfLeaves(BorrowedRef tuple) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
+    if (!IsLeaf(PyTuple_GET_ITEM(tuple.get(), i))) return false;
+  }
+  return true;
+}
+
+std::vector<PyObject*> ReferentsOf(BorrowedRef object) {
+  std::vector<PyObject*> referents;
+  object.type()->tp_traverse(
+      object,
+      [](PyObject* child, void* into) {
+        static_cast<std::vector<PyObject*>*>(into)->push_back(child);
+        return 0;
+      },
+      &referents);
+  return referents;
+}
+}  // namespace
+
 bool Capture::PrepareOuter(ValueView v) {
   PyObject* o = v.object;
-  if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o) && !PyDict_CheckExact(o)) return PrepareNative(v);
   Tracked* t = tracked_.Find(v.object);
+  if (t == nullptr && (PyDictValues_Check(o) || PyDictItems_Check(o))) {
+    return PrepareOuter(ValueView(BorrowedRef(DictOfView(o)), kNoSource));
+  }
+  if (t == nullptr && IsNativeIterator(v.object)) return true;
+  if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o) && !PyDict_CheckExact(o)) return PrepareNative(v);
   if (t == nullptr) return true;
   if (!t->is_container()) return PrepareNative(v);
   Realise(*t, true);
@@ -303,7 +339,11 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
       case TrackedKind::kInstanceDict:
         return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
       case TrackedKind::kOpaque:
-        if (Py_TYPE(o) == AutogradEngineType()) return true;
+        if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
+        if (t->source != kNoSource && IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)) {
+          AddGuard(t->source, GuardKind::kIdentity, t->original);
+          return true;
+        }
         if (t->source != kNoSource && IsNumberOrTextEnum(Py_TYPE(o)) && GuardProtocolMethods(Py_TYPE(o))) {
           AddGuard(t->source, GuardKind::kIdentity, t->original);
           return true;
@@ -341,8 +381,11 @@ bool Capture::PrepareContents(BorrowedRef object, bool tracked, bool allow_insta
       if (!PrepareNative(BorrowedRef(value), allow_instances)) return false;
     }
   } else if (!tracked && (PyDictValues_Check(o) || PyDictItems_Check(o))) {
-    return PrepareNative(BorrowedRef(reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(o)->dv_dict)),
-                         allow_instances);
+    return PrepareNative(BorrowedRef(DictOfView(o)), allow_instances);
+  } else if (!tracked && IsNativeIterator(object)) {
+    for (PyObject* part : ReferentsOf(object)) {
+      if (!PrepareNative(BorrowedRef(part), allow_instances)) return false;
+    }
   } else if (!tracked && (Py_TYPE(o) == AttrGetterType() || Py_TYPE(o) == MethodCallerType())) {
     return BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", Py_TYPE(o)->tp_name));
   } else if (!tracked && PyMethod_Check(o)) {

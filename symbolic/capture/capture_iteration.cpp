@@ -10,7 +10,7 @@ namespace framefuse {
 // Makes sure that iterating `v` natively reads only what is guarded.
 bool Capture::GuardIterable(Activation&, ValueView v, const char* what) {
   Tracked* t = tracked_.Find(v.object);
-  if (t != nullptr && t->kind == TrackedKind::kOpaque) {
+  if (t != nullptr && t->kind == TrackedKind::kOpaque && !IsRangeOrSlice(v.object)) {
     if (v.object.type()->tp_iternext != nullptr) {
       return BreakFalse(GraphBreakKind::kSuspendedGenerator, absl::StrCat(what, " of ", v.object.type()->tp_name));
     }
@@ -19,7 +19,7 @@ bool Capture::GuardIterable(Activation&, ValueView v, const char* what) {
   if (t == nullptr && v.object.type()->tp_iternext != nullptr && !IsPythonClass(v.object.type())) {
     return true;  // a fresh iterator: what it walks was prepared when it was made
   }
-  return PrepareNative(v);
+  return PrepareOuter(v);
 }
 
 Value Capture::GetIter(Activation& act, ValueView v) {
@@ -176,21 +176,21 @@ bool Capture::ListExtend(Activation& act, BorrowedRef list, ValueView iterable) 
 
 bool Capture::SetUpdate(Activation& act, BorrowedRef set, ValueView iterable) {
   if (!PrepareTarget(set)) return false;
-  if (!GuardIterable(act, iterable, "unpacking")) return false;
+  if (!GuardIterable(act, iterable, "unpacking") || !PrepareNative(iterable)) return false;
   const bool done = Native([&] { return native_.SetUpdate(act, set, iterable); });
   return CheckTracer() && done;
 }
 
 bool Capture::DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) {
   if (!PrepareTarget(dict)) return false;
-  if (!GuardIterable(act, mapping, "unpacking")) return false;
+  if (!GuardIterable(act, mapping, "unpacking") || !PrepareNative(mapping)) return false;
   const bool done = Native([&] { return native_.DictUpdate(act, dict, mapping); });
   return CheckTracer() && done;
 }
 
 bool Capture::DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) {
   if (!PrepareTarget(dict)) return false;
-  if (!GuardIterable(act, mapping, "unpacking")) return false;
+  if (!GuardIterable(act, mapping, "unpacking") || !PrepareNative(mapping)) return false;
   const bool done = Native([&] { return native_.DictMerge(act, dict, mapping, callable); });
   return CheckTracer() && done;
 }

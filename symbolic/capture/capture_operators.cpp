@@ -62,7 +62,7 @@ bool ValueDecidesIdentity(BorrowedRef leaf) {
     return overflow == 0 && value >= -5 && value <= 256;
   }
   return !PyFloat_CheckExact(leaf.get()) && !PyUnicode_CheckExact(leaf.get()) && !PyBytes_CheckExact(leaf.get()) &&
-         !PyComplex_CheckExact(leaf.get());
+         !PyComplex_CheckExact(leaf.get()) && !IsNumpyNumberType(leaf.type());
 }
 
 }  // namespace

@@ -105,6 +105,7 @@ Value Capture::Adopt(BorrowedRef original, SourceId source) {
     // That it is there is a fact even if its value never matters.
     const bool can_be_absent = source != kNoSource && sources_[source].base != kNoSource;
     if (can_be_absent && IsNewsOfLeaf(source, kRead)) read_leaves_.push_back(source);
+    if (IsNumpyNumberType(original.type())) numpy_errors_.Raise();
     return Value{Ref::Create(original), source};
   }
   Tracked* known = tracked_.FindByOriginal(original);
@@ -189,7 +190,11 @@ void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId sourc
       return;
     }
     default:
-      AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
+      if (IsRangeOrSlice(original)) {
+        AddGuard(source, GuardKind::kEquals, original);
+      } else {
+        AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
+      }
       return;
   }
 }

@@ -11,6 +11,8 @@ import torch
 
 from harness import Broke, Recording, clone_tree, native, same, tensors_of
 
+opinfo_core = pytest.importorskip("torch.testing._internal.opinfo.core")
+UnaryUfuncInfo, BinaryUfuncInfo = opinfo_core.UnaryUfuncInfo, opinfo_core.BinaryUfuncInfo
 op_db = pytest.importorskip("torch.testing._internal.common_methods_invocations").op_db
 
 # Some 700 operators: minutes.
@@ -81,6 +83,43 @@ def compare(op, call, sample_args):
                 assert same(gradient, want) or same(gradient, want, exact=False), \
                     f"gradient of input {index}: {gradient} != {want}\n{closed.text()}"
     recording.drop()
+
+
+def with_odd_strides(tree):
+    """The same with other strides for dimensions of size 1, which no element tells from the given ones."""
+    if isinstance(tree, torch.Tensor):
+        if tree.layout != torch.strided or 1 not in tree.shape:
+            return tree
+        strides = [7 * stride + 70 if size == 1 else stride for size, stride in zip(tree.shape, tree.stride())]
+        odd = torch.empty_strided(tree.shape, strides, dtype=tree.dtype).copy_(tree.detach())
+        return odd.requires_grad_(tree.requires_grad)
+    if isinstance(tree, (list, tuple)) and type(tree) in (list, tuple):
+        return type(tree)(with_odd_strides(t) for t in tree)
+    return {k: with_odd_strides(v) for k, v in tree.items()} if type(tree) is dict else tree
+
+
+def samples_with_size_one(op):
+    for sample in op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd):
+        args = [sample.input, list(sample.args), dict(sample.kwargs)]
+        if any(1 in t.shape for t in tensors_of(args)):
+            yield args
+    if isinstance(op, (UnaryUfuncInfo, BinaryUfuncInfo)):
+        sample = next(iter(op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd)))
+        for shape in ((1, 3), (2, 1, 3, 1)):
+            inputs = [torch.rand(shape) * 0.5 + 0.25 for _ in range(1 + isinstance(op, BinaryUfuncInfo))]
+            yield [inputs[0].requires_grad_(op.supports_autograd), inputs[1:], dict(sample.kwargs)]
+
+
+@pytest.mark.parametrize("op", op_db, ids=full_name)
+def test_strides_of_sizes_of_one(op):
+    if not op.supports_dtype(torch.float32, "cpu"):
+        pytest.skip("no float32")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for args in itertools.islice(samples_with_size_one(op), 2 * SAMPLES):
+            compare(op, lambda a: op(a[0], *a[1], **a[2]), with_odd_strides(args))
+    gc.collect()
+    assert native.live_fakes() == 0
 
 
 @pytest.mark.parametrize("op", op_db, ids=full_name)

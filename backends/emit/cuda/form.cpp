@@ -23,7 +23,8 @@ constexpr std::int64_t kHeldRegisters = 16, kReduceRegisters = 48, kAllRegisters
 constexpr int kReduceCode = 48;  // weight of one that keeps to that
 constexpr int kMostCode = 800;   // weight of what is unrolled
 constexpr int kShortCode = 240;  // that waits for memory
-constexpr std::int64_t kWantedBlocks = 132 * 4;
+constexpr std::int64_t kProcessors = 132;
+constexpr std::int64_t kWantedBlocks = kProcessors * 4;
 constexpr std::int64_t kMostBlocks = (1ll << 31) - 1;
 
 bool IsVector(const kernel_ir::Buffer& b) { return b.inner == Inner::kContiguous || b.inner == Inner::kTransposed; }
@@ -130,7 +131,9 @@ void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, CudaFor
     form->segments = static_cast<int>(shape.segments);
     form->full = form->exact && all == static_cast<std::int64_t>(form->row_threads) * form->chunks;
   } else {
-    form->row_threads = all <= 128 ? 32 : all <= 2048 ? 128 : 512;
+    // Where processors stay empty, a row is walked by as many threads as a block has.
+    const bool few_rows = Product(shape.extents, shape.extents.size()) <= kProcessors;
+    form->row_threads = all <= 128 ? 32 : all <= 2048 ? 128 : few_rows && all >= 4096 ? 1024 : 512;
   }
   form->threads = form->row_threads == 32 ? 128 : form->row_threads;
   // Between its reductions such a kernel reads nothing: other blocks have to.

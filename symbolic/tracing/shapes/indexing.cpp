@@ -107,7 +107,17 @@ bool Flip(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// torch's meta kernel has the columns first; the CPU's does not.
+bool NonzeroStatic(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const c10::SymInt size = args[1].toSymInt();
+  if (!x.device().is_cpu() || size.is_symbolic() || size.as_int_unchecked() < 0) return false;
+  outputs.assign(1, Contiguous({size, c10::SymInt(x.dim())}, c10::ScalarType::Long));
+  return true;
+}
+
 constexpr ShapeRow kRows[] = {
+    {"aten::nonzero_static", NonzeroStatic},
     {"aten::flip", Flip},
     {"aten::embedding", Embedding},
     {"aten::embedding_dense_backward", EmbeddingDenseBackward},

@@ -1,6 +1,8 @@
 // Elementwise operators: output geometry as TensorIterator computes it, dtype by family.
 #include "symbolic/tracing/shapes/shapes.h"
 
+#include <ATen/core/Reduction.h>
+
 namespace framefuse::tracing {
 namespace {
 
@@ -59,6 +61,16 @@ bool Promoting(Arguments args, Outputs& outputs) {
   return IteratorOutput(operands, dtype, &outputs[0]);
 }
 
+// torch refuses to subtract bools, whatever they would be promoted to.
+bool IsBool(const c10::IValue& v) {
+  return v.isBool() || (v.isTensor() && v.toTensor().scalar_type() == c10::ScalarType::Bool);
+}
+
+template <ShapeFn other>
+bool Subtraction(Arguments args, Outputs& outputs) {
+  return !IsBool(args[0]) && !IsBool(args[1]) && other(args, outputs);
+}
+
 bool Comparison(Arguments args, Outputs& outputs) {
   const at::Tensor* operands[] = {&TensorAt(args, 0), &TensorAt(args, 1)};
   outputs.resize(1);
@@ -71,6 +83,22 @@ bool LogSigmoid(Arguments args, Outputs& outputs) {
   if (!IsFloat(x) || !x.device().is_cpu()) return false;
   outputs.assign(2, ContiguousLike(x));
   return true;
+}
+
+// These write into empty_like of their input.
+bool FloatLike(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = TensorAt(args, 0);
+  if (!IsFloat(x)) return false;
+  outputs.assign(1, LikeTensor(x, x.scalar_type()));
+  return true;
+}
+
+bool HuberLoss(Arguments args, Outputs& outputs) {
+  const at::Tensor &x = TensorAt(args, 0), &target = TensorAt(args, 1);
+  const bool each =
+      args[2].isInt() && args[2].toInt() == at::Reduction::None && args[3].isDouble() && args[3].toDouble() > 0;
+  if (!each || x.scalar_type() != target.scalar_type() || x.sym_sizes() != target.sym_sizes()) return false;
+  return FloatLike(args, outputs);
 }
 
 bool LogicalBinary(Arguments args, Outputs& outputs) { return Comparison(args, outputs); }
@@ -212,14 +240,14 @@ constexpr ShapeRow kRows[] = {
     {"aten::mish", FloatUnary},
     {"aten::elu", FloatUnary},
     {"aten::leaky_relu", FloatUnary},
-    {"aten::hardtanh", FloatUnary},
+    {"aten::hardtanh", FloatLike},
     {"aten::hardswish", FloatUnary},
     {"aten::hardsigmoid", FloatUnary},
     {"aten::softplus", FloatUnary},
     {"aten::logical_not", BoolUnary},
     {"aten::isnan", BoolUnary},
     {"aten::add.Tensor", Promoting<0, 1>},
-    {"aten::sub.Tensor", Promoting<0, 1>},
+    {"aten::sub.Tensor", Subtraction<Promoting<0, 1>>},
     {"aten::mul.Tensor", Promoting<0, 1>},
     {"aten::maximum", Promoting<0, 1>},
     {"aten::minimum", Promoting<0, 1>},
@@ -245,6 +273,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::gt.Scalar", ComparisonWithNumber},
     {"aten::ge.Scalar", ComparisonWithNumber},
     {"aten::log_sigmoid_forward", LogSigmoid},
+    {"aten::huber_loss", HuberLoss},
     {"aten::logical_and", LogicalBinary},
     {"aten::logical_or", LogicalBinary},
     {"aten::logical_xor", LogicalBinary},
@@ -253,10 +282,10 @@ constexpr ShapeRow kRows[] = {
     {"aten::bitwise_xor.Tensor", BitwiseBinary},
     {"aten::where.self", Where},
     {"aten::add.Scalar", FloatWithNumbers},
-    {"aten::sub.Scalar", FloatWithNumbers},
+    {"aten::sub.Scalar", Subtraction<FloatWithNumbers>},
     {"aten::mul.Scalar", FloatWithNumbers},
     {"aten::div.Scalar", FloatWithNumbers},
-    {"aten::rsub.Scalar", FloatWithNumbers},
+    {"aten::rsub.Scalar", Subtraction<FloatWithNumbers>},
     {"aten::pow.Tensor_Scalar", FloatWithNumbers},
     {"aten::clamp", FloatWithNumbers},
     {"aten::clamp_min", FloatWithNumbers},

@@ -114,8 +114,7 @@ bool IsContiguous(const at::Tensor& t) {
 bool IsNonOverlappingAndDense(const at::Tensor& t) { return t.unsafeGetTensorImpl()->is_non_overlapping_and_dense(); }
 
 OutputMeta LikeTensor(const at::Tensor& t, c10::ScalarType dtype) {
-  if (IsContiguous(t)) return Contiguous(ToDims(t.sym_sizes()), dtype);
-  if (IsNonOverlappingAndDense(t)) {
+  if (IsNonOverlappingAndDense(t)) {  // also the strides of sizes 1
     OutputMeta out;
     out.sizes = ToDims(t.sym_sizes());
     out.strides = ToDims(t.sym_strides());

@@ -291,7 +291,7 @@ def hook_on_a_result_that_results_of_other_leaves_use():
 
     def outer(x, w):
         product, sine, y = f(x * 1, w * 1)
-        y.register_hook(lambda gradient: seen.append(gradient.tolist()))
+        y.register_hook(lambda gradient: seen.append(gradient.clone()))
         product.sum().backward(retain_graph=True)
         sine.sum().backward(retain_graph=True)
         (product.sum() + sine.sum() + y.sum()).backward()

@@ -1,5 +1,8 @@
 """Classes: instances, inheritance, super, class and static methods, classes changed between calls."""
 
+import typing
+
+import torch
 from conformance.program import Case, program
 from conformance.sample import vector
 
@@ -397,3 +400,45 @@ def method_of_the_base_is_called_with_a_star_after_a_break():
         return x + len(log), list(log)
 
     return Case(f, vector(), observe=log)
+
+
+@program
+def generic_classes():
+    T = typing.TypeVar("T")
+
+    class Box(typing.Generic[T]):
+        scale = 2
+
+        def __init__(self, value: T):
+            self.value = value
+
+        def doubled(self):
+            return self.value * self.scale
+
+    class Named(Box[int]):
+        __slots__ = ("name",)
+
+    class Stack(typing.Generic[T], torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Identity()
+
+        def forward(self, x):
+            return self.inner(x) + 1
+
+    boxes = [Box(3), Box(4), Named(5)]
+    boxes[2].name = "last"
+    stack = Stack()
+
+    def f(x):
+        for box in boxes:
+            x = x + box.doubled()
+        fresh = Named(7)
+        fresh.name = boxes[2].name
+        boxes[0].value += 1
+        return stack(x), fresh, isinstance(fresh, Box), type(boxes[0]).__name__
+
+    def change():
+        Box.scale = 3
+
+    return Case(f, vector(), observe=boxes, then=[lambda: setattr(boxes[1], "value", 9), change, boxes.pop])

@@ -1,6 +1,11 @@
 """Iteration, containment and unpacking of user-defined containers."""
 
+import array
 import collections
+import datetime
+import itertools
+import operator
+import re
 
 from conformance.program import Args, Case, program
 from conformance.sample import vector
@@ -192,3 +197,146 @@ def reversed_asks_for_the_length_once():
         return x + sum(items), row.asked
 
     return Case(f, vector())
+
+
+@program
+def iterators_over_nested_containers_given_to_c_code():
+    nested = [[2, 1], [1, 3]]
+    table = {"b": [4], "a": [5, 6]}
+
+    def f(x):
+        total = sum(itertools.chain.from_iterable(nested)) + sum(map(sum, zip(*nested)))
+        largest = max(enumerate(nested), key=operator.itemgetter(1))
+        return (
+            x * total,
+            largest[0],
+            sorted(iter(nested)),
+            sorted(zip(nested, range(9))),
+            dict(zip(("k", "l"), nested)) == {"k": [2, 1], "l": [1, 3]},
+            [1, 3] in iter(nested),
+            max(itertools.islice(table.values(), 2)),
+            sorted(reversed(list(table.items()))),
+            list(itertools.accumulate(itertools.chain(nested, table.values()))),
+            sum(len(a) * len(b) for a, b in itertools.product(nested, table.values())),
+        )
+
+    def grow():
+        nested[1].append(7)
+        nested.append([0])
+
+    def swap():
+        nested[0], nested[1] = nested[1], nested[0]
+        table["a"].pop()
+
+    return Case(f, vector(), then=[grow, swap, lambda: table.update(c=[1]), lambda: nested[0].clear()])
+
+
+@program
+def iterators_kept_while_what_they_walk_is_written():
+    nested = [[1], [2], [3]]
+
+    def f(x):
+        pairs = zip(nested, enumerate(nested))
+        first, (n, same) = next(pairs)
+        first.append(5)
+        nested[1].append(6)
+        nested.append([4])
+        return x * n, first is same, [(a, b) for a, (_, b) in pairs], sorted(iter(nested))
+
+    return Case(f, vector(), observe=nested, then=[lambda: nested.pop(0), lambda: None])
+
+
+@program
+def containers_of_what_cannot_be_read_are_walked():
+    patterns = [re.compile("a"), re.compile("b")]
+    steps = {"day": datetime.timedelta(1), "hour": datetime.timedelta(hours=1)}
+    row = (array.array("i", [1, 2]), 3)
+
+    def f(x):
+        found = [p for p in patterns]
+        names = [name for name, _ in steps.items()]
+        first, *rest = patterns
+        _, number = row
+        for i, (p, q) in enumerate(zip(patterns, reversed(patterns))):
+            x = x + i
+        same = found[0] is first
+        return x * number, found, names, rest, same, list(steps.values()), [*patterns, *row]
+
+    def replace():
+        patterns[1] = re.compile("c")
+        steps["minute"] = datetime.timedelta(minutes=1)
+
+    return Case(f, vector(), then=[lambda: patterns.append(re.compile("d")), replace])
+
+
+@program
+def ranges_and_slices_from_outside():
+    class Layout:
+        pass
+
+    layout = Layout()
+    layout.part = slice(0, 2)
+    layout.rows = range(1, 4)
+    layout.parts = [slice(0, 1), slice(1, None), slice(None, None, 2)]
+    of_slice = layout.part
+
+    def f(x, layout, last=slice(-1, None)):
+        for i in layout.rows:
+            x = x + i
+        pieces = [x[s] for s in layout.parts]
+        x[layout.part] = x[last] * 2
+        rows = layout.rows
+        return (
+            x,
+            pieces,
+            layout.part,
+            layout.part is of_slice,
+            rows is layout.rows,
+            layout.part.start,
+            layout.part.indices(5),
+            layout.part == slice(0, 2),
+            (len(rows), rows[1], rows[1:], 2 in rows, rows.index(3), rows.count(9), rows.step, sum(rows), bool(rows)),
+            list(reversed(rows)),
+            rows == range(1, 4, 1),
+            hash(rows) == hash(range(1, 4)),
+            isinstance(rows, range),
+            f"{layout.part} {rows!r}",
+            [10, 20, 30][layout.part],
+        )
+
+    def other():
+        layout.rows = range(0)
+
+    return Case(
+        f,
+        vector(),
+        layout,
+        then=[
+            lambda: setattr(layout, "part", slice(1, 3)),
+            lambda: setattr(layout, "part", slice(1, 3)),
+            lambda: setattr(layout, "part", slice(True, 3)),
+            lambda: layout.parts.pop(),
+            lambda: setattr(layout, "rows", range(1, 4)),
+            other,
+        ],
+    )
+
+
+@program(whole=False)
+def a_slice_of_what_is_no_number():
+    class Index:
+        n = 1
+
+        def __index__(self):
+            return self.n
+
+        def __repr__(self):
+            return "Index"
+
+    index = Index()
+    part = slice(index, None)
+
+    def f(x):
+        return x * 2, part.start is index
+
+    return Case(f, vector(), then=[lambda: setattr(index, "n", 2)])

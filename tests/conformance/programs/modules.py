@@ -474,6 +474,13 @@ def weight_norm_parametrization():
 
 
 @program
+def spectral_norm_parametrization():
+    torch.manual_seed(0)
+    model = nn.utils.parametrizations.spectral_norm(fill(nn.Linear(3, 2)))
+    return Case(lambda x: model(x), matrix(), observe=model, then=[lambda: None, model.eval, model.train])
+
+
+@program
 def non_tensor_inputs_and_outputs():
     class Net(nn.Module):
         def forward(self, batch, *, scale=1, **rest):

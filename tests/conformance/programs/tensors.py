@@ -438,3 +438,52 @@ def numbers_from_shape():
         )
 
     return Case(f, matrix(), then=[lambda: Args(matrix(4, 3)), lambda: Args(matrix(1, 2))])
+
+
+@program
+def strides_of_sizes_of_one():
+    x = torch.empty_strided((1, 3), (77, 1)).copy_(vector())
+
+    def f(x):
+        made = [torch.empty_like(x), x.clone(), x.double(), torch.nn.functional.relu6(x), x.exp(), x + x]
+        return [m.stride() for m in made], made[1], made[3]
+
+    return Case(f, x)
+
+
+@program
+def results_written_into_given_tensors_beside_gradients():
+    out, table = torch.ones(3), torch.ones(2, 3)
+
+    def f(w):
+        with torch.no_grad():
+            torch.div(w.detach(), w.detach().norm(), out=out)
+            torch.mul(out, 3, out=table[1])
+            torch.cat([out, out], out=table.view(-1))
+            torch.mv(table, out, out=table[:, 0].clone())
+            torch.add(table[0], table[1], alpha=2, out=out)
+        return (w * out).sum() + (table * w).sum()
+
+    return Case(f, leaf(), observe=[out, table])
+
+
+@program
+def operators_that_refuse_bools():
+    def f(x, mask):
+        out = []
+        for operate in (
+            lambda: x - mask,
+            lambda: mask - 1,
+            lambda: torch.rsub(x, mask),
+            lambda: x - True,
+            lambda: mask.floor(),
+            lambda: -mask,
+            lambda: mask + mask,
+        ):
+            try:
+                out.append(operate())
+            except (RuntimeError, NotImplementedError) as e:
+                out.append(str(e)[:40])
+        return out
+
+    return Case(f, vector(), vector() > 1.2, then=[lambda: Args(vector().to(torch.int64), vector() > 0)])
