@@ -51,7 +51,7 @@ Operand Printer::Special(const char* name, bool wide) {
 
 // --- indices
 
-Operand Printer::Index(std::string_view name, const std::vector<Operand>& from) {
+Operand Printer::Index(std::string_view name, Operands from) {
   return M(IndexClass(), StrCat(std::string(name), IndexSuffix()), from);
 }
 

@@ -53,7 +53,7 @@ class Printer : private KernelFacts {
   enum class Lanes : std::uint8_t { kWhole, kGuarded, kSingle };
 
   void Fail(const std::string& what);
-  Operand M(Class c, std::string_view name, const std::vector<Operand>& from) { return t_.Make(c, name, from); }
+  Operand M(Class c, std::string_view name, Operands from) { return t_.Make(c, name, from); }
 
   // --- operations.cpp
   static Class ClassOf(Type type);
@@ -96,7 +96,7 @@ class Printer : private KernelFacts {
   Operand SpecialIndex(const char* name) { return Special(name, !f_.narrow); }
   const char* IndexSuffix() const { return f_.narrow ? ".u32" : ".s64"; }
   Class IndexClass() const { return f_.narrow ? Class::k32 : Class::k64; }
-  Operand Index(std::string_view name, const std::vector<Operand>& from);  // "add" of the index type
+  Operand Index(std::string_view name, Operands from);  // "add" of the index type
   Operand WideIndex(const Operand& v) { return f_.narrow ? v : M(Class::k64, "cvt.u64.u32", {v}); }
   Operand Wide(const Operand& index);  // 64 bits
   Operand Divide(const Operand& n, int slot);

@@ -43,8 +43,8 @@ Operand Printer::ExactSine(const Operand& x, bool cosine) {
 // x = m * 2^e with integral m. Bits of 2 / pi whose product with x is a multiple of 4 do not count: from the others on
 // 96 are enough. m times these is the quotient modulo 4 in two bits, and its fraction.
 void Printer::RestOfLargeAngle(const Operand& x, const Operand& rest, const Operand& turns) {
-  const auto word = [&](const char* name, const std::vector<Operand>& from) { return M(Class::k32, name, from); };
-  const auto wide = [&](const char* name, const std::vector<Operand>& from) { return M(Class::k64, name, from); };
+  const auto word = [&](const char* name, Operands from) { return M(Class::k32, name, from); };
+  const auto wide = [&](const char* name, Operands from) { return M(Class::k64, name, from); };
   const Operand bits = word("mov.b32", {x});
   const Operand m = word("or.b32", {word("and.b32", {bits, "0x7fffff"}), "0x800000"});
   // The table begins with 32 zeros: 150 - 30 are what is to be taken off the exponent.

@@ -57,34 +57,16 @@ Operand Text::New(Class c) {
   return absl::StrCat(kInfo[i].prefix, ++registers_[i]);
 }
 
-void Text::Write(std::string* out, std::string_view name, const std::vector<Operand>& operands) {
+void Text::Write(std::string* out, std::string_view name, Operands operands, const Operand* to) {
   out->append("  ").append(name);
   const char* before = " ";
-  for (const Operand& operand : operands) {
+  const auto add = [&](const Operand& operand) {
     out->append(before).append(operand);
     before = ", ";
-  }
+  };
+  if (to != nullptr) add(*to);
+  for (const Operand& operand : operands) add(operand);
   out->append(";\n");
-}
-
-void Text::To(const Operand& to, std::string_view name, const std::vector<Operand>& from) {
-  std::vector<Operand> all = {to};
-  all.insert(all.end(), from.begin(), from.end());
-  Write(&body_, name, all);
-}
-
-Operand Text::Make(Class c, std::string_view name, const std::vector<Operand>& from) {
-  Operand to = New(c);
-  To(to, name, from);
-  return to;
-}
-
-Operand Text::First(Class c, std::string_view name, const std::vector<Operand>& from) {
-  Operand to = New(c);
-  std::vector<Operand> all = {to};
-  all.insert(all.end(), from.begin(), from.end());
-  Write(&first_, name, all);
-  return to;
 }
 
 void Text::Shared(const std::string& name, int bytes) {

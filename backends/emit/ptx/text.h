@@ -14,6 +14,7 @@
 namespace framefuse::emit::ptx {
 
 using Operand = std::string;
+using Operands = std::initializer_list<Operand>;
 
 enum class Class : std::uint8_t { kPred, k16, k32, k64, kF32, kF64 };
 inline constexpr int kClasses = 6;
@@ -32,13 +33,21 @@ class Text {
  public:
   Operand New(Class c);
   // name from, ...: instructions without a result.
-  void Do(std::string_view name, std::initializer_list<Operand> operands) { Write(&body_, name, operands); }
+  void Do(std::string_view name, Operands operands) { Write(&body_, name, operands); }
   void Brace(const char* brace) { body_.append("  ").append(brace).append("\n"); }
   // Into a register that there is, or a new one.
-  void To(const Operand& to, std::string_view name, const std::vector<Operand>& from);
-  Operand Make(Class c, std::string_view name, const std::vector<Operand>& from);
+  void To(const Operand& to, std::string_view name, Operands from) { Write(&body_, name, from, &to); }
+  Operand Make(Class c, std::string_view name, Operands from) {
+    Operand to = New(c);
+    Write(&body_, name, from, &to);
+    return to;
+  }
   // The same once for the kernel, before everything else.
-  Operand First(Class c, std::string_view name, const std::vector<Operand>& from);
+  Operand First(Class c, std::string_view name, Operands from) {
+    Operand to = New(c);
+    Write(&first_, name, from, &to);
+    return to;
+  }
 
   std::string Label() { return "L" + std::to_string(++labels_); }
   void Place(const std::string& label) { body_ += label + ":\n"; }
@@ -51,7 +60,7 @@ class Text {
   std::string Finish() const;
 
  private:
-  static void Write(std::string* out, std::string_view name, const std::vector<Operand>& operands);
+  static void Write(std::string* out, std::string_view name, Operands operands, const Operand* to = nullptr);
   std::array<int, kClasses> registers_ = {};
   int labels_ = 0;
   std::string shared_, first_, body_;
