@@ -10,8 +10,10 @@ Parts; the first three have their own time limits (--ops-seconds, --fuzz-seconds
   bench  the list of kernels at --rows × --columns: error, time beside eager, the --peers (torch.compile in these modes) and a copy of as
          many bytes, and whether generated kernels ran at all. The floor of a row is the copy, or the time that its exponentials,
          reciprocals and roots take at the rate that a chain of exponentials was measured to reach, if that is longer.
-  compile  how long NVRTC takes for the list's kernels, each case a graph, and for a graph of all of them, whose programs are compiled
+  compile  how long the list's kernels take to become cubins, each case a graph, and a graph of all of them, whose programs are compiled
          side by side: three times each, with an empty cache (NVRTC's own is never asked), nothing else between them.
+--ways: `ptx` takes PTX for the kernels that it is printed for, `nvrtc` CUDA C++ for all. With both, compile and bench have rows of both,
+made and timed in turn; ops and fuzz take the first.
 One JSON row a case goes to --out as it is made; failures are rows with "ok": false, and do not end the run.
 """
 
@@ -31,7 +33,7 @@ import torch
 from compare import mismatch
 from kernel_cases import DTYPES, Case, cases
 from operator_cases import layouts, operators
-from random_programs import SEVERAL_STEPS, RandomProgram, check_program, kernels_in, nvrtc_ms
+from random_programs import SEVERAL_STEPS, Cubins, RandomProgram, check_program, cubins_in, kernels_in
 
 import framefuse
 
@@ -80,7 +82,14 @@ def goes_on_elsewhere(args, part, index, seconds):
 # --- compiling
 
 
-def compiled_result(function, inputs, logs=("fusion",)):
+WAYS = {"ptx": True, "nvrtc": False}
+
+
+def use(way):
+    framefuse.config.cuda_ptx = WAYS[way]
+
+
+def compiled_result(function, inputs, logs=("fusion", "perf")):
     """What framefuse returns, and the log of how it came about."""
     with framefuse.capture_logs(*logs) as records:
         compiled = framefuse.compile(function, backend="fuse")
@@ -144,17 +153,19 @@ def check_operators(args, rows, where, batch, x, y):
         rows.add(part="ops", case=f"{names[0]} {where}", ok=same, why=f"{'eager, too, ' if same else ''}{type(error).__name__}: {str(error)[:400]}")
         return
     kernels, reasons = kernels_in(records)
+    made = cubins_in(records)
     for (name, function, arity), g in zip(batch, got):
         wide = (x.double(), y.double())[:arity]
         why = mismatch(g, function(*(x, y)[:arity]), function(*wide), roundings(name, x.dtype))
-        rows.add(part="ops", case=f"{name} {where}", ok=not why, why=why, kernels=kernels, not_fused=reasons[:2])
+        rows.add(part="ops", case=f"{name} {where}", ok=not why, why=why, kernels=kernels, not_fused=reasons[:2], of_ptx=made.ptx, nvrtc_programs=made.nvrtc)
 
 
 # --- random programs
 
 
-def fuzz_worker(device, first, step, count, seconds, queue):
+def fuzz_worker(device, way, first, step, count, seconds, queue):
     torch.set_num_threads(1)
+    use(way)
     over = clock(seconds)
     for seed in range(first, first + step * count, step):
         if over():
@@ -163,7 +174,7 @@ def fuzz_worker(device, first, step, count, seconds, queue):
             queue.put((seed, *check_program(seed, device)))
         except Exception as error:
             source = RandomProgram(seed, device).source
-            queue.put((seed, f"{type(error).__name__}: {str(error)[:300]}", source, 0, math.inf, 0.0))
+            queue.put((seed, f"{type(error).__name__}: {str(error)[:300]}", source, 0, math.inf, Cubins()))
         framefuse.reset()
     queue.put(("over",))
 
@@ -173,13 +184,13 @@ def run_fuzz(args, rows):
     queue, n = context.Queue(), args.processes
     workers = [
         context.Process(target=fuzz_worker, daemon=True,
-                        args=(args.device, args.seed + w, n, -(-args.graphs // n), args.fuzz_seconds, queue))
+                        args=(args.device, args.ways[0], args.seed + w, n, -(-args.graphs // n), args.fuzz_seconds, queue))
         for w in range(n)
     ]
     start = time.monotonic()
     for w in workers:
         w.start()
-    done, failed, kernels, open_workers, nearest, nvrtc, first = 0, 0, 0, n, 0.0, 0.0, None
+    done, failed, kernels, open_workers, nearest, made, first = 0, 0, 0, n, 0.0, Cubins(), None
     while open_workers and time.monotonic() - start < args.fuzz_seconds + 60:
         try:
             item = queue.get(timeout=5)
@@ -191,7 +202,7 @@ def run_fuzz(args, rows):
             open_workers -= 1
             continue
         seed, why, source, k, part, compiling = item
-        done, kernels, nvrtc = done + 1, kernels + k, nvrtc + compiling
+        done, kernels, made = done + 1, kernels + k, Cubins(*map(sum, zip(made, compiling)))
         first = first or time.monotonic() - start
         nearest = max(nearest, 0.0 if why else part)
         if why:
@@ -205,7 +216,7 @@ def run_fuzz(args, rows):
         w.terminate()
     rows.add(part="fuzz", case="all", ok=failed == 0 and done > 0 and died == 0, graphs=done, failed=failed, kernels=kernels, largest_part_of_allowed=round(nearest, 3),
              seed=args.seed, died=died, seconds=round(time.monotonic() - start, 1), first_result_s=round(first or 0.0, 1),
-             nvrtc_s_of_all_processes=round(nvrtc, 1), processes=n)
+             compiling_s_of_all_processes=round(made.ms / 1e3, 1), of_ptx=made.ptx, nvrtc_programs=made.nvrtc, processes=n)
 
 
 # --- kernels
@@ -259,7 +270,7 @@ def run_bench(args, rows):
         torch._dynamo.reset()
         if args.device == "cuda":
             torch.cuda.empty_cache()
-    for rival in (*args.peers, "best peer", "floor", "copy", "eager"):
+    for rival in (*(f"framefuse {way}" for way in args.ways[1:]), *args.peers, "best peer", "floor", "copy", "eager"):
         found = [r[rival] for r in ratios.values() if rival in r]
         if found:
             mean = math.exp(statistics.fmean(math.log(r) for r in found))
@@ -291,18 +302,26 @@ MODES = {"inductor": "default", "max-autotune": "max-autotune-no-cudagraphs", "r
 
 def bench_one(args, rows, ratios, case, special):
     name, function, inputs, size = case[:4]
-    start = time.perf_counter()
-    with framefuse.capture_logs("fusion", "perf") as records:
-        compiled = framefuse.compile(function, backend="fuse")
-        got = case.results(compiled)
-    synchronize(args.device)
-    first_call = (time.perf_counter() - start) * 1e3
-    kernels, reasons = kernels_in(records)
-    why, error = case.check(got)
-    del got
+    calls, first_call, made, errors, texts = {}, {}, {}, {}, []
+    for way, same in zip(args.ways, (function, lambda *inputs: function(*inputs))):  # a function's entries are one for all who compile it
+        use(way)
+        start = time.perf_counter()
+        with framefuse.capture_logs("fusion", "perf") as records:
+            compiled = framefuse.compile(same, backend="fuse")
+            got = case.results(compiled)
+        synchronize(args.device)
+        first_call[way] = round((time.perf_counter() - start) * 1e3, 1)
+        calls["framefuse" if way == args.ways[0] else f"framefuse {way}"] = lambda compiled=compiled: compiled(*inputs)
+        kernels, reasons = kernels_in(records)
+        made[way] = cubins_in(records)[1:]
+        texts += [text for artifact, text in records if artifact == "perf" and text.startswith(("cubins", "by NVRTC", "all by NVRTC"))]
+        why, errors[way] = case.check(got)
+        del got
+        if why:
+            break
     source = torch.empty(size // 2, dtype=torch.uint8, device=args.device)
     target = torch.empty_like(source)
-    rivals = {"framefuse": lambda: compiled(*inputs), "eager": lambda: function(*inputs), "copy": lambda: target.copy_(source)}
+    rivals = {**calls, "eager": lambda: function(*inputs), "copy": lambda: target.copy_(source)}
     for peer in args.peers:
         torch._dynamo.reset()
         rivals[peer] = torch.compile(function, dynamic=False, mode=MODES[peer])
@@ -315,24 +334,37 @@ def bench_one(args, rows, ratios, case, special):
     floor = max(times["copy"], case.specials * special * 1e6)
     others = {**times, "floor": floor} | ({"best peer": min(times[peer] for peer in args.peers)} if args.peers else {})
     ratios[name] = {rival: times["framefuse"] / t for rival, t in others.items() if rival != "framefuse"}
-    rows.add(part="bench", case=name, ok=not why, why=why, error=error, kernels=kernels, not_fused=reasons[:3],
+    rows.add(part="bench", case=name, ok=not why, why=why, error=errors, kernels=kernels, not_fused=reasons[:3],
              us={k: round(t, 2) for k, t in times.items()}, floor_us=round(floor, 2), part_of_floor=round(floor / times["framefuse"], 3), gb_per_s=round(size / times["framefuse"] / 1e3, 1),
-             copy_gb_per_s=round(size / times["copy"] / 1e3, 1), first_call_ms=round(first_call, 1),
-             nvrtc=[text for artifact, text in records if artifact == "perf" and text.startswith("NVRTC")])
+             copy_gb_per_s=round(size / times["copy"] / 1e3, 1), first_call_ms=first_call, of_ptx_and_nvrtc_programs=made,
+             cubins=texts)
     print(f"bench: {name:32} " + "  ".join(f"{k} {t:.1f}" for k, t in times.items()) + f" us, floor {floor:.1f}, {kernels} kernels", flush=True)
 
 
 # --- compile times
 
 
-def nvrtc_times(results):
-    """(milliseconds of NVRTC, new kernels) of what `results` compiles, with no cache."""
+def making(way, results):
+    """(what was compiled, new kernels) of what `results` compiles, with no cache."""
     framefuse.reset()
+    use(way)
     with tempfile.TemporaryDirectory() as folder, framefuse.capture_logs("perf", "output_code") as records:
         os.environ["FRAMEFUSE_CACHE_DIR"] = folder
         results()
-    return (sum(nvrtc_ms(text) for artifact, text in records if artifact == "perf"),
-            max(1, sum(text.count("__global__") for artifact, text in records if artifact == "output_code")))
+    return cubins_in(records), max(1, sum(text.count("__global__") for artifact, text in records if artifact == "output_code"))
+
+
+def add_making(rows, ways, case, results, **more):
+    """Adds a row for each way, of three times in turn; returns each way's milliseconds a kernel."""
+    took = {way: [] for way in ways}
+    for _ in range(3):
+        for way in ways:
+            took[way].append(making(way, results))
+    for way, made in took.items():
+        cubins, kernels = made[0]
+        rows.add(part="compile", case=case, way=way, ok=True, kernels=kernels, of_ptx=cubins.ptx, nvrtc_programs=cubins.nvrtc,
+                 ms=[round(cubins.ms, 1) for cubins, _ in made], **more)
+    return {way: [cubins.ms / kernels for cubins, kernels in made] for way, made in took.items()}
 
 
 def several(every):
@@ -352,23 +384,23 @@ def run_compile(args, rows):
     """Sizes matter little for that: a 64th of the rows. What the shortest program takes comes first, and takes the process's first time."""
     least = Case("x + 1 of one number", lambda x: x + 1, [torch.zeros(1, device=args.device)], 8)
     every = list(cases(args.bench_dtypes[0], max(64, args.rows // 64), args.columns, args.device))
-    each = []
-    for case in (least, *every):
-        took = [nvrtc_times(lambda: case.results(framefuse.compile(case.function, backend="fuse"))) for _ in range(3)]
-        each += [ms / kernels for ms, kernels in took] if case is not least else []
-        rows.add(part="compile", case=case.name, ok=True, kernels=took[0][1], nvrtc_ms=[round(ms, 1) for ms, _ in took])
-    rows.add(part="compile", case="a kernel of a small graph", ok=True, median_ms=round(statistics.median(each), 1), least_ms=round(min(each), 1),
-             most_ms=round(max(each), 1))
+    add_making(rows, args.ways, least.name, lambda: least.results(framefuse.compile(least.function, backend="fuse")))
+    each = {way: [] for way in args.ways}
+    for case in every:
+        for way, ms in add_making(rows, args.ways, case.name, lambda: case.results(framefuse.compile(case.function, backend="fuse"))).items():
+            each[way] += ms
+    for way, ms in each.items():
+        rows.add(part="compile", case="a kernel of a small graph", way=way, ok=True, median_ms=round(statistics.median(ms), 1), least_ms=round(min(ms), 1),
+                 most_ms=round(max(ms), 1))
     program, inputs = several([case for case in every if not case.written])
-    took = [nvrtc_times(lambda: framefuse.compile(program, backend="fuse")(*inputs)) for _ in range(3)]
-    rows.add(part="compile", case="a kernel of a graph of all of them", ok=True, kernels=took[0][1], processors=len(os.sched_getaffinity(0)),
-             median_ms=round(statistics.median(ms / kernels for ms, kernels in took), 1), nvrtc_ms=[round(ms, 1) for ms, _ in took])
+    add_making(rows, args.ways, "all kernels in a graph", lambda: framefuse.compile(program, backend="fuse")(*inputs), processors=len(os.sched_getaffinity(0)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
     parser.add_argument("--out", required=True)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=["ptx"])
     parser.add_argument("--parts", nargs="+", default=["ops", "fuzz", "bench"])
     parser.add_argument("--dtypes", nargs="+", default=list(DTYPES))
     parser.add_argument("--ops-seconds", type=float, default=90)
@@ -391,6 +423,7 @@ def main():
     device = torch.cuda.get_device_name() if args.device == "cuda" else "cpu"
     rows.add(part="machine", case=device, ok=True, torch=torch.__version__, python=sys.version.split()[0],
              framefuse=framefuse.__version__)
+    use(args.ways[0])
     for part, run in (("ops", run_operators), ("bench", run_bench), ("compile", run_compile), ("fuzz", run_fuzz)):
         if part not in args.parts:
             continue

@@ -32,7 +32,7 @@ import time
 import models
 import torch
 from measure import interleaved
-from random_programs import kernels_in, nvrtc_ms
+from random_programs import cubins_in, kernels_in
 
 import framefuse
 
@@ -181,8 +181,8 @@ def prepare(rival, model, inputs, exact, arguments, row):
         row["failed"][rival] = f"{type(problem).__name__}: {str(problem)[:400]}"
         return None
     if rival == "framefuse":
-        row["nvrtc_ms"] = round(sum(nvrtc_ms(text) for artifact, text in records if artifact == "perf"), 1)
-        row["nvrtc_kernels"] = sum(text.count("__global__") for artifact, text in records if artifact == "output_code")
+        row["cubins_ms"] = round(cubins_in(records).ms, 1)
+        row["new_kernels"] = sum(text.count("__global__") for artifact, text in records if artifact == "output_code")
         row["kernels"], left = kernels_in(records)
         names = [name for text in left if text.startswith("ATen: ") for name in text[6:].split(", ")]
         row["aten"] = dict(collections.Counter(names).most_common())
@@ -250,7 +250,7 @@ def run(name, arguments):
     return row
 
 
-COMPILING = ("first_call_s", "backend_s", "nvrtc_ms", "nvrtc_kernels")
+COMPILING = ("first_call_s", "backend_s", "cubins_ms", "new_kernels")
 
 
 def compile_first(arguments, environment):

@@ -3,6 +3,7 @@
 import math
 import random
 import re
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -21,10 +22,18 @@ def kernels_in(records):
     return len(texts) - len(not_fused), not_fused
 
 
-def nvrtc_ms(text):
-    """What a line of the log `perf` says of NVRTC's time."""
-    found = re.match(r"NVRTC: .* in ([\d.e+-]+) ms", text)
-    return float(found[1]) if found else 0.0
+class Cubins(NamedTuple):
+    """What was compiled: the time it took, kernels of PTX, and NVRTC's programs (of one kernel or more)."""
+
+    ms: float = 0.0
+    ptx: int = 0
+    nvrtc: int = 0
+
+
+def cubins_in(records):
+    """What the log `perf` says of it."""
+    found = [re.match(r"cubins: (\d+) by nvJitLink, (\d+) by NVRTC, .* in ([\d.e+-]+) ms", text) for artifact, text in records if artifact == "perf"]
+    return Cubins(*(sum(kind(m[group]) for m in found if m) for kind, group in ((float, 3), (int, 1), (int, 2))))
 
 
 MOST_POINTS = 1 << 17  # what programs are compared with is run dozens of times
@@ -147,7 +156,7 @@ def allowed_errors(function, inputs, train, exact, outputs, dtype, seed):
 
 
 def check_program(seed, device):
-    """(why it fails or "", source, kernels, error as a part of what is allowed, seconds spent in NVRTC).
+    """(why it fails or "", source, kernels, error as a part of what is allowed, what was compiled).
 
     What is compared with is computed on the CPU: a device would wait for the host after each of its many small operators.
     """
@@ -158,7 +167,7 @@ def check_program(seed, device):
     with framefuse.capture_logs("fusion", "perf") as records:
         got = run_program(framefuse.compile(function, backend="fuse"), program.inputs, train)
     kernels, _ = kernels_in(records)
-    compiling = sum(nvrtc_ms(text) for _, text in records) / 1e3
+    compiling = cubins_in(records)
     eager, got = ([t.cpu() for t in results] for results in (run_program(function, program.inputs, train), got))
     wide = [t.cpu().double() for t in program.inputs]
     exact = run_program(function, wide, train)

@@ -1,6 +1,7 @@
 // See cubin.h. Owner: backends/cuda_runtime.
 #include "backends/cuda_runtime/cubin.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "backends/cuda_runtime/cubin_cache.h"
 #include "backends/cuda_runtime/driver.h"
+#include "backends/cuda_runtime/linker.h"
 #include "common/logging.h"
 #include "common/status.h"
 
@@ -63,19 +65,26 @@ absl::StatusOr<std::string> RunNvrtc(const Nvrtc& n, const std::string& text, co
   return result;
 }
 
-// `compiled` is counted up where no cache had it.
-absl::StatusOr<std::string> FindOrCompile(const std::string& text, int architecture, std::atomic<int>* compiled) {
+// How many no cache had, by who made them.
+struct Made {
+  std::atomic<int> by_nvrtc = 0, by_linker = 0;
+};
+
+std::optional<std::string> FindCached(const CubinCache& cache, const std::string& key) {
+  std::optional<std::string> found = cache.Find(key);
+  if (found.has_value()) FF_LOG(kCache) << "hit: " << cache.PathOf(key);
+  return found;
+}
+
+absl::StatusOr<std::string> FindOrCompile(const std::string& text, int architecture, Made* made) {
   absl::StatusOr<const Nvrtc*> n = GetNvrtc();
   if (!n.ok()) return n.status();
   std::vector<std::string> options = OptionsFor(**n, architecture);
   const std::string key =
       absl::StrCat("nvrtc ", (*n)->major, ".", (*n)->minor, " ", absl::StrJoin(options, " "), "\n", text);
   const CubinCache cache;
-  if (std::optional<std::string> found = cache.Find(key)) {
-    FF_LOG(kCache) << "hit: " << cache.PathOf(key);
-    return *std::move(found);
-  }
-  ++*compiled;
+  if (std::optional<std::string> found = FindCached(cache, key)) return *std::move(found);
+  ++made->by_nvrtc;
   absl::StatusOr<std::string> cubin = RunNvrtc(**n, text, options);
   if (!cubin.ok() && std::erase(options, kNoHeader) > 0) {
     FF_LOG(kPerf) << "NVRTC failed without its header: " << MessageOf(cubin.status());
@@ -85,32 +94,52 @@ absl::StatusOr<std::string> FindOrCompile(const std::string& text, int architect
   return cubin;
 }
 
+absl::StatusOr<std::string> FindOrAssemble(const std::string& ptx, int architecture, Made* made) {
+  absl::StatusOr<const Linker*> l = GetLinker();
+  if (!l.ok()) return l.status();
+  const std::vector<std::string> options = LinkerOptions(**l, architecture);
+  const std::string key =
+      absl::StrCat("nvjitlink ", (*l)->major, ".", (*l)->minor, " ", absl::StrJoin(options, " "), "\n", ptx);
+  const CubinCache cache;
+  if (std::optional<std::string> found = FindCached(cache, key)) return *std::move(found);
+  absl::StatusOr<std::string> cubin = Assemble(**l, ptx, options);
+  if (!cubin.ok()) return cubin;
+  ++made->by_linker;
+  cache.Store(key, *cubin);
+  return cubin;
+}
+
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> CompileCubins(const std::vector<std::string>& texts, int architecture) {
+// Where processors are few, twice as many: one program's front end holds a lock of NVRTC's, and the others wait.
+std::size_t MostCubinsAtATime() {
+  const unsigned processors = std::max(1u, std::thread::hardware_concurrency());
+  return std::max(processors, std::min(2 * processors, 8u));
+}
+
+std::vector<absl::StatusOr<std::string>> CompileCubins(const std::vector<CubinSource>& sources, int architecture) {
   const auto start = std::chrono::steady_clock::now();
-  std::vector<absl::StatusOr<std::string>> made(texts.size());
+  std::vector<absl::StatusOr<std::string>> cubins(sources.size());
   std::atomic<std::size_t> next = 0;
-  std::atomic<int> compiled = 0;
+  Made made;
   const auto work = [&] {
-    for (std::size_t i = next++; i < texts.size(); i = next++)
-      made[i] = FindOrCompile(texts[i], architecture, &compiled);
+    for (std::size_t i = next++; i < sources.size(); i = next++) {
+      const auto& make = sources[i].ptx ? FindOrAssemble : FindOrCompile;
+      cubins[i] = make(sources[i].text, architecture, &made);
+    }
   };
   std::vector<std::thread> others;
   try {
-    while (others.size() + 1 < texts.size()) others.emplace_back(work);
+    while (others.size() + 1 < std::min(sources.size(), MostCubinsAtATime())) others.emplace_back(work);
   } catch (const std::system_error&) {  // no more threads: those that there are do it
   }
   work();
   for (std::thread& other : others) other.join();
-  std::vector<std::string> cubins;
-  for (absl::StatusOr<std::string>& cubin : made) {
-    if (!cubin.ok()) return cubin.status();
-    cubins.push_back(*std::move(cubin));
-  }
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
-  if (compiled > 0)
-    FF_LOG(kPerf) << "NVRTC: " << compiled << " of " << texts.size() << " programs in " << spent.count() << " ms";
+  if (made.by_nvrtc + made.by_linker > 0) {
+    FF_LOG(kPerf) << "cubins: " << made.by_linker << " by nvJitLink, " << made.by_nvrtc << " by NVRTC, "
+                  << sources.size() << " in all, in " << spent.count() << " ms";
+  }
   return cubins;
 }
 

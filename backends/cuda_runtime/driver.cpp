@@ -3,90 +3,53 @@
 
 #include <c10/core/Stream.h>
 #include <dlfcn.h>
-#include <link.h>
 
 #include <array>
 #include <mutex>
 #include <type_traits>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda_runtime/libraries.h"
 
 namespace framefuse::cuda {
 namespace {
-
-template <typename F>
-bool Find(void* library, const char* name, F* function) {
-  *function = reinterpret_cast<F>(dlsym(library, name));
-  return *function != nullptr;
-}
 
 absl::StatusOr<const Driver*> LoadDriver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return absl::UnavailableError(absl::StrCat("no CUDA driver: ", dlerror()));
   static Driver d;
-  const bool found =
-      Find(library, "cuInit", &d.Init) && Find(library, "cuGetErrorString", &d.GetErrorString) &&
-      Find(library, "cuDeviceGet", &d.DeviceGet) && Find(library, "cuDeviceGetAttribute", &d.DeviceGetAttribute) &&
-      Find(library, "cuDevicePrimaryCtxRetain", &d.DevicePrimaryCtxRetain) &&
-      Find(library, "cuCtxGetCurrent", &d.CtxGetCurrent) && Find(library, "cuCtxPushCurrent_v2", &d.CtxPushCurrent) &&
-      Find(library, "cuCtxPopCurrent_v2", &d.CtxPopCurrent) && Find(library, "cuModuleLoadData", &d.ModuleLoadData) &&
-      Find(library, "cuModuleUnload", &d.ModuleUnload) && Find(library, "cuModuleGetFunction", &d.ModuleGetFunction) &&
-      Find(library, "cuStreamIsCapturing", &d.StreamIsCapturing) && Find(library, "cuLaunchKernel", &d.LaunchKernel);
+  const bool found = FindFunction(library, "cuInit", &d.Init) &&
+                     FindFunction(library, "cuGetErrorString", &d.GetErrorString) &&
+                     FindFunction(library, "cuDeviceGet", &d.DeviceGet) &&
+                     FindFunction(library, "cuDeviceGetAttribute", &d.DeviceGetAttribute) &&
+                     FindFunction(library, "cuDevicePrimaryCtxRetain", &d.DevicePrimaryCtxRetain) &&
+                     FindFunction(library, "cuCtxGetCurrent", &d.CtxGetCurrent) &&
+                     FindFunction(library, "cuCtxPushCurrent_v2", &d.CtxPushCurrent) &&
+                     FindFunction(library, "cuCtxPopCurrent_v2", &d.CtxPopCurrent) &&
+                     FindFunction(library, "cuModuleLoadData", &d.ModuleLoadData) &&
+                     FindFunction(library, "cuModuleUnload", &d.ModuleUnload) &&
+                     FindFunction(library, "cuModuleGetFunction", &d.ModuleGetFunction) &&
+                     FindFunction(library, "cuStreamIsCapturing", &d.StreamIsCapturing) &&
+                     FindFunction(library, "cuLaunchKernel", &d.LaunchKernel);
   if (!found) return absl::UnavailableError("libcuda lacks a function that is needed");
   if (absl::Status status = d.Check(d.Init(0), "cuInit"); !status.ok()) return status;
   return &d;
 }
 
-// Folders of the CUDA libraries that this process has loaded.
-std::vector<std::string> LoadedFolders() {
-  std::vector<std::string> folders;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* out) {
-        const std::string path = info->dlpi_name;
-        const std::size_t slash = path.rfind('/');
-        const bool cuda = path.find("libcudart") != std::string::npos || path.find("libcublas") != std::string::npos ||
-                          path.find("libc10_cuda") != std::string::npos || path.find("libtorch") != std::string::npos;
-        if (cuda && slash != std::string::npos) {
-          static_cast<std::vector<std::string>*>(out)->push_back(path.substr(0, slash + 1));
-        }
-        return 0;
-      },
-      &folders);
-  return folders;
-}
-
-void* OpenNvrtc() {
-  constexpr std::array<const char*, 4> kNames = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"};
-  for (const char* name : kNames) {
-    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-  }
-  std::vector<std::string> folders = LoadedFolders();
-  for (std::size_t i = 0, n = folders.size(); i < n; ++i) {
-    for (const char* beside : {"../../cuda_nvrtc/lib/", "../../nvidia/cuda_nvrtc/lib/", "../../nvidia/cu13/lib/"}) {
-      folders.push_back(folders[i] + beside);
-    }
-  }
-  folders.push_back("/usr/local/cuda/lib64/");
-  for (const std::string& folder : folders) {
-    for (const char* name : kNames) {
-      if (void* library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    }
-  }
-  return nullptr;
-}
-
 absl::StatusOr<const Nvrtc*> LoadNvrtc() {
-  void* library = OpenNvrtc();
+  void* library =
+      OpenCudaLibrary({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"}, "cuda_nvrtc");
   if (library == nullptr) return absl::UnavailableError("libnvrtc was not found");
   static Nvrtc n;
-  const bool found =
-      Find(library, "nvrtcVersion", &n.Version) && Find(library, "nvrtcCreateProgram", &n.CreateProgram) &&
-      Find(library, "nvrtcCompileProgram", &n.CompileProgram) &&
-      Find(library, "nvrtcGetProgramLogSize", &n.GetProgramLogSize) &&
-      Find(library, "nvrtcGetProgramLog", &n.GetProgramLog) && Find(library, "nvrtcGetCUBINSize", &n.GetCubinSize) &&
-      Find(library, "nvrtcGetCUBIN", &n.GetCubin) && Find(library, "nvrtcDestroyProgram", &n.DestroyProgram) &&
-      Find(library, "nvrtcGetErrorString", &n.GetErrorString);
+  const bool found = FindFunction(library, "nvrtcVersion", &n.Version) &&
+                     FindFunction(library, "nvrtcCreateProgram", &n.CreateProgram) &&
+                     FindFunction(library, "nvrtcCompileProgram", &n.CompileProgram) &&
+                     FindFunction(library, "nvrtcGetProgramLogSize", &n.GetProgramLogSize) &&
+                     FindFunction(library, "nvrtcGetProgramLog", &n.GetProgramLog) &&
+                     FindFunction(library, "nvrtcGetCUBINSize", &n.GetCubinSize) &&
+                     FindFunction(library, "nvrtcGetCUBIN", &n.GetCubin) &&
+                     FindFunction(library, "nvrtcDestroyProgram", &n.DestroyProgram) &&
+                     FindFunction(library, "nvrtcGetErrorString", &n.GetErrorString);
   if (!found) return absl::UnavailableError("libnvrtc lacks a function that is needed");
   n.Version(&n.major, &n.minor);
   return &n;
@@ -163,8 +126,8 @@ absl::StatusOr<Stream> CurrentStream(int device) {
     Functions f;
     void* library = dlopen("libc10_cuda.so", RTLD_NOW | RTLD_NOLOAD);
     if (library == nullptr) return f;
-    Find(library, "_ZN3c104cuda20getCurrentCUDAStreamEa", &f.current);
-    Find(library, "_ZNK3c104cuda10CUDAStream6streamEv", &f.handle);
+    FindFunction(library, "_ZN3c104cuda20getCurrentCUDAStreamEa", &f.current);
+    FindFunction(library, "_ZNK3c104cuda10CUDAStream6streamEv", &f.handle);
     return f;
   }();
   if (functions.current == nullptr || functions.handle == nullptr) {

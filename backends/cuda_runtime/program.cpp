@@ -3,24 +3,28 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <mutex>
-#include <thread>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "backends/cuda_runtime/cubin.h"
+#include "backends/cuda_runtime/linker.h"
 #include "backends/emit/cuda/print_cuda.h"
+#include "backends/emit/ptx/print_ptx.h"
+#include "common/config.h"
 #include "common/logging.h"
 #include "common/status.h"
 
 namespace framefuse::cuda {
 namespace {
 
-// Kernels in use, by device and body.
+// Kernels in use, by device, by whether PTX was wanted, and by body.
 struct Kernels {
   std::mutex mutex;
-  std::map<std::pair<int, std::string>, std::weak_ptr<const CudaKernel>> kernels;
+  std::map<std::tuple<int, bool, std::string>, std::weak_ptr<const CudaKernel>> kernels;
 };
 Kernels& TheKernels() {
   static auto* kernels = new Kernels;
@@ -38,31 +42,82 @@ std::string NameOf(const std::string& body) {
 
 using NewKernels = std::map<std::string, std::shared_ptr<CudaKernel>>;  // by body: no order of addresses
 
-// How many programs are made at a time. Where processors are few, twice as many: one program's front end holds a lock
-// of NVRTC's, and the others wait.
-std::size_t MostPrograms() {
-  const unsigned processors = std::max(1u, std::thread::hardware_concurrency());
-  return std::max(processors, std::min(2 * processors, 8u));
-}
-
-// The new kernels in groups of about equal length of text.
-std::vector<std::vector<CudaKernel*>> ShareOut(const NewKernels& made) {
+struct Job {
   std::vector<CudaKernel*> kernels;
-  for (const auto& [body, kernel] : made) kernels.push_back(kernel.get());
+  CubinSource source;
+};
+
+// Kernels in programs of about equal length of text.
+std::vector<Job> NvrtcJobs(std::vector<CudaKernel*> kernels) {
   std::stable_sort(kernels.begin(), kernels.end(),
                    [](const CudaKernel* a, const CudaKernel* b) { return a->text.size() > b->text.size(); });
-  std::vector<std::vector<CudaKernel*>> programs(std::min(kernels.size(), MostPrograms()));
-  std::vector<std::size_t> length(programs.size(), 0);
+  std::vector<Job> jobs(std::min(kernels.size(), MostCubinsAtATime()));
   for (CudaKernel* kernel : kernels) {
-    const auto least = static_cast<std::size_t>(std::min_element(length.begin(), length.end()) - length.begin());
-    programs[least].push_back(kernel);
-    length[least] += kernel->text.size();
+    const auto least = std::min_element(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) {
+      return a.source.text.size() < b.source.text.size();
+    });
+    least->kernels.push_back(kernel);
+    least->source.text += kernel->text;
   }
-  return programs;
+  for (Job& job : jobs) job.source.text = emit::CudaProgram(job.source.text);
+  return jobs;
+}
+
+// A kernel of PTX is a program of its own: nothing is shared, and it is found in the cache whatever is compiled beside.
+std::vector<Job> Jobs(const NewKernels& made, int architecture, bool ptx) {
+  ptx = ptx && architecture >= emit::kLeastPtxArchitecture;
+  const absl::Status linker = ptx ? GetLinker().status() : absl::CancelledError();
+  if (ptx && !linker.ok()) FF_LOG(kPerf) << "all by NVRTC: " << MessageOf(linker);
+  std::vector<CudaKernel*> others;
+  std::vector<Job> assembled;
+  for (const auto& [body, kernel] : made) {
+    if (linker.ok()) {
+      auto text = emit::PrintPtx(kernel->ir, kernel->form, kernel->name);
+      if (text.ok()) {
+        assembled.push_back({{kernel.get()}, {emit::PtxModule(*text, architecture), true}});
+        continue;
+      }
+      FF_LOG(kPerf) << "by NVRTC: " << kernel->ir.name << ": " << MessageOf(text.status());
+    }
+    others.push_back(kernel.get());
+  }
+  std::vector<Job> jobs = NvrtcJobs(std::move(others));  // they take longer
+  std::move(assembled.begin(), assembled.end(), std::back_inserter(jobs));
+  return jobs;
+}
+
+absl::Status LoadKernels(const Device& device, const Job& job, const absl::StatusOr<std::string>& cubin) {
+  if (!cubin.ok()) return cubin.status();
+  auto module = LoadedModule::Load(device, *cubin);
+  if (!module.ok()) return module.status();
+  for (CudaKernel* kernel : job.kernels) {
+    auto function = (*module)->Get(kernel->name);
+    if (!function.ok()) return function.status();
+    kernel->function = *function;
+    kernel->module = *module;
+  }
+  return absl::OkStatus();
+}
+
+// Returns kernels whose PTX is refused.
+absl::StatusOr<std::vector<CudaKernel*>> RunJobs(const Device& device, const std::vector<Job>& jobs) {
+  std::vector<CubinSource> sources;
+  for (const Job& job : jobs) sources.push_back(job.source);
+  const auto cubins = CompileCubins(sources, device.architecture);
+  std::vector<CudaKernel*> refused;
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    const absl::Status status = LoadKernels(device, jobs[j], cubins[j]);
+    if (status.ok()) continue;
+    if (!jobs[j].source.ptx) return status;
+    FF_LOG(kPerf) << "by NVRTC: " << jobs[j].kernels[0]->ir.name << ": its PTX was refused: " << MessageOf(status);
+    FF_LOG(kOutputCode) << jobs[j].source.text;
+    refused.push_back(jobs[j].kernels[0]);
+  }
+  return refused;
 }
 
 // Compiles and loads them.
-absl::Status Build(const Device& device, const NewKernels& made) {
+absl::Status Build(const Device& device, const NewKernels& made, bool ptx) {
   for (const auto& [body, kernel] : made) {
     auto text = emit::PrintCuda(kernel->ir, kernel->form, NameOf(body));
     if (!text.ok()) return text.status();
@@ -70,26 +125,9 @@ absl::Status Build(const Device& device, const NewKernels& made) {
     kernel->name = NameOf(body);
     FF_LOG(kOutputCode) << kernel->text;
   }
-  const std::vector<std::vector<CudaKernel*>> programs = ShareOut(made);
-  std::vector<std::string> texts;
-  for (const std::vector<CudaKernel*>& kernels : programs) {
-    std::string text;
-    for (const CudaKernel* kernel : kernels) text += kernel->text;
-    texts.push_back(emit::CudaProgram(text));
-  }
-  auto cubins = CompileCubins(texts, device.architecture);
-  if (!cubins.ok()) return cubins.status();
-  for (std::size_t p = 0; p < programs.size(); ++p) {
-    auto module = LoadedModule::Load(device, (*cubins)[p]);
-    if (!module.ok()) return module.status();
-    for (CudaKernel* kernel : programs[p]) {
-      auto function = (*module)->Get(kernel->name);
-      if (!function.ok()) return function.status();
-      kernel->function = *function;
-      kernel->module = *module;
-    }
-  }
-  return absl::OkStatus();
+  auto refused = RunJobs(device, Jobs(made, device.architecture, ptx));
+  if (refused.ok() && !refused->empty()) refused = RunJobs(device, NvrtcJobs(*std::move(refused)));
+  return refused.status();
 }
 
 }  // namespace
@@ -125,12 +163,13 @@ absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> CompileKernels(
   std::vector<std::shared_ptr<const CudaKernel>> found(requests.size());
   NewKernels made;
   Kernels& all = TheKernels();
+  const bool ptx = config().cuda_ptx.get();
   for (std::size_t i = 0; i < requests.size(); ++i) {
     auto body = emit::PrintCuda(*requests[i].kernel, requests[i].form, "NAME");
     if (!body.ok()) return body.status();
     bodies.push_back(*std::move(body));
     const std::lock_guard lock(all.mutex);
-    if (auto it = all.kernels.find({device, bodies[i]}); it != all.kernels.end()) found[i] = it->second.lock();
+    if (auto it = all.kernels.find({device, ptx, bodies[i]}); it != all.kernels.end()) found[i] = it->second.lock();
     if (found[i] == nullptr && !made.contains(bodies[i])) {
       auto kernel = std::make_shared<CudaKernel>();
       kernel->ir = *requests[i].kernel;
@@ -139,12 +178,12 @@ absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> CompileKernels(
       made.emplace(bodies[i], std::move(kernel));
     }
   }
-  if (absl::Status status = Build(**on, made); !status.ok()) return status;
+  if (absl::Status status = Build(**on, made, ptx); !status.ok()) return status;
   const std::lock_guard lock(all.mutex);
   std::erase_if(all.kernels, [](const auto& entry) { return entry.second.expired(); });
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (found[i] == nullptr) found[i] = made.at(bodies[i]);
-    all.kernels[{device, bodies[i]}] = found[i];
+    all.kernels[{device, ptx, bodies[i]}] = found[i];
   }
   return found;
 }

@@ -1,5 +1,6 @@
-// Kernels on a device out of kernels of the IR: those of a graph are shared out to about as many NVRTC programs as
-// there are processors (cubin.h). Equal bodies are compiled once in a process (per device), programs once on a machine.
+// Kernels on a device out of kernels of the IR, by way of PTX where it can be printed and assembled, else of CUDA C++:
+// then those of a graph are shared out to about as many NVRTC programs as there are processors (cubin.h). Equal bodies
+// are compiled once in a process (per device), programs once on a machine.
 // Invariant: a CudaKernel is immutable and thread-safe; its module lives as long as a kernel of it.
 // Owner: backends/cuda_runtime.
 #ifndef FRAMEFUSE_BACKENDS_CUDA_RUNTIME_PROGRAM_H_
@@ -31,7 +32,7 @@ class LoadedModule {
 struct CudaKernel {
   kernel_ir::Kernel ir;
   emit::CudaForm form;
-  std::string name, text;
+  std::string name, text;  // CUDA C++, also where PTX was assembled
   const Device* device = nullptr;
   std::shared_ptr<const LoadedModule> module;
   Function function = nullptr;

@@ -210,7 +210,7 @@ class Expander {
 
 }  // namespace
 
-Kernel ExpandMath(const Kernel& kernel, bool approximate) {
+Kernel ExpandMath(const Kernel& kernel, bool approximate, const std::function<bool(ValueId)>& leave) {
   Kernel out;
   out.name = kernel.name;
   out.skeleton = kernel.skeleton;
@@ -230,7 +230,9 @@ Kernel ExpandMath(const Kernel& kernel, bool approximate) {
         if (arg >= 0) arg = map[static_cast<std::size_t>(arg)];
       }
       ValueId result = kernel_ir::kNoValue;
-      if (inst.op == Op::kReciprocal) {
+      if (leave && leave(id)) {
+        result = kernel_ir::kNoValue;
+      } else if (inst.op == Op::kReciprocal) {
         result = builder.Binary(Op::kDiv, builder.Const(inst.type, 1), inst.args[0]);
       } else if (inst.op == Op::kRsqrt) {
         const ValueId root = builder.Unary(Op::kSqrt, inst.args[0]);

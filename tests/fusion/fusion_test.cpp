@@ -12,6 +12,7 @@
 #include "backends/runtime/aten_sequence.h"
 #include "common/status.h"
 #include "tests/kernels/cuda_emulation.h"
+#include "tests/kernels/ptx_emulation.h"
 
 namespace framefuse {
 namespace {
@@ -78,6 +79,14 @@ TEST_P(FusedGraph, EqualsAten) { ExpectEqualsAten(GetParam(), true); }
 TEST_P(FusedGraph, EmulatedCudaEqualsAten) {
   if (!testing::HostCompilerExists()) GTEST_SKIP() << "no C++ compiler";
   cuda::SetEngineForTesting(testing::MakeEmulatedEngine());
+  ExpectEqualsAten(GetParam(), false);
+  cuda::SetEngineForTesting(nullptr);
+}
+
+TEST_P(FusedGraph, EmulatedPtxEqualsAten) {
+  if (!testing::HostCompilerExists()) GTEST_SKIP() << "no C++ compiler";
+  int printed = 0;
+  cuda::SetEngineForTesting(testing::MakePtxEngine(&printed));
   ExpectEqualsAten(GetParam(), false);
   cuda::SetEngineForTesting(nullptr);
 }
@@ -208,6 +217,18 @@ output %3 user
 )",
              {"row: _to_copy, amax, abs, eq, sub, exp, sum, log, add, where, _to_copy", "aten.view",
               "column: amax, abs, eq", "column: sub, exp, sum, log, add, where, _to_copy"}},
+        // Each of its loops computes the elements again, and with them what is the same in a segment.
+        Case{"logsumexp_over_two_dimensions",
+             R"(graph "g" functional
+input %0: f32[9, 7, 8] argument
+input %1: f32[9, 7, 1] argument
+%2: f32[9, 7, 8] = aten.mul.Tensor(%0, %1)
+%3: f32[9, 7, 8] = aten.add.Tensor(%2, %0, alpha=1)
+%4: f32[9, 1, 1] = aten.logsumexp(%3, [1, 2], True)
+output %2 user
+output %4 user
+)",
+             {"row: mul, add, amax, abs, eq, sub, exp, sum, log, add, where, _to_copy"}},
         Case{"a_cycle_by_way_of_another_group",  // the sine's group would wait for itself if the last sum were in it
              R"(graph "g" functional
 input %0: f32[32, 32] argument
@@ -433,6 +454,20 @@ output %6 user
 output %7 user
 )",
              {"horizontal × 2, pointwise: add, sqrt"}},
+        Case{"pieces_that_are_not_aligned",
+             R"(graph "g" functional
+input %0: f32[9, 17, 70] argument
+%1: f32[9, 9, 70]{strides=[1190, 70, 1], offset=560} = aten.slice.Tensor(%0, 1, 8, 17, 1)
+%2: f32[9, 9, 70] = aten.neg(%1)
+%3: f32[9, 8, 70]{strides=[1190, 70, 1]} = aten.slice.Tensor(%0, 1, 0, 8, 1)
+%4: f32[9, 8, 70] = aten.mul.Scalar(%3, 0.5)
+%5: f32[9, 17, 70] = aten.cat([%2, %4], 1)
+%6: f32[9, 17, 70] = aten.mul.Tensor(%0, %5)
+output %5 user
+output %6 user
+)",
+             {"aten.slice.Tensor", "pointwise: neg", "aten.slice.Tensor", "pointwise: mul", "aten.cat",
+              "pointwise: mul"}},
         Case{"int_overflow_wraps",
              R"(graph "g" functional
 input %0: u8[100] argument

@@ -12,6 +12,7 @@
 #include "backends/runtime/aten_sequence.h"
 #include "common/status.h"
 #include "tests/kernels/cuda_emulation.h"
+#include "tests/kernels/ptx_emulation.h"
 
 namespace framefuse {
 namespace {
@@ -212,6 +213,16 @@ TEST(Fuzz, EmulatedCudaEqualsAten) {
   if (!testing::HostCompilerExists()) GTEST_SKIP() << "no C++ compiler";
   cuda::SetEngineForTesting(testing::MakeEmulatedEngine());
   ExpectNoMismatch(Setting("FF_FUZZ_EMULATED_GRAPHS", 5));
+  cuda::SetEngineForTesting(nullptr);
+}
+
+// PTX costs none: only what is not printed in PTX needs the compiler.
+TEST(Fuzz, EmulatedPtxEqualsAten) {
+  if (!testing::HostCompilerExists()) GTEST_SKIP() << "no C++ compiler";
+  int printed = 0;
+  cuda::SetEngineForTesting(testing::MakePtxEngine(&printed));
+  ExpectNoMismatch(Setting("FF_FUZZ_EMULATED_GRAPHS", 40));
+  EXPECT_GT(printed, 0);
   cuda::SetEngineForTesting(nullptr);
 }
 

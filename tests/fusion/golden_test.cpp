@@ -1,6 +1,6 @@
 // Golden texts: golden/*.txt hold a graph, a line of dashes, and what becomes of it: its groups, their kernels, the
-// CUDA text, and the machine code of the vector widths that the file's first line names ("# x86: 256, 512"), listed by
-// binutils with names for places (see tests/common/golden.h). Owner: tests/fusion.
+// CUDA text and its PTX, and the machine code of the vector widths that the file's first line names
+// ("# x86: 256, 512"), listed by binutils with names for places (see tests/common/golden.h). Owner: tests/fusion.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "backends/emit/cuda/print_cuda.h"
+#include "backends/emit/ptx/print_ptx.h"
 #include "backends/emit/x86/compile.h"
 #include "backends/fusion/decompose.h"
 #include "backends/fusion/lower.h"
@@ -136,6 +137,8 @@ class Writer {
     const auto form = emit::ChooseForm(k.kernel, fusion::HintedShape(k, g_.exprs), fusion::IsFixed(k));
     auto text = emit::PrintCuda(k.kernel, form, "kernel");
     absl::StrAppend(&out_, "-- CUDA\n", text.ok() ? *text : MessageOf(text.status()) + "\n");
+    auto ptx = emit::PrintPtx(k.kernel, form, "kernel");
+    absl::StrAppend(&out_, "-- PTX\n", ptx.ok() ? *ptx : MessageOf(ptx.status()) + "\n");
   }
 
   ir::Graph& g_;

@@ -2,6 +2,8 @@
 // emulation: as near to the exact value as a half's rounding and 2^-16 allow, NaN, infinities, zeros and denormals
 // included. Owner: tests/fusion.
 #include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/isnan.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +13,7 @@
 #include "backends/fusion/fused_executable.h"
 #include "common/status.h"
 #include "tests/kernels/cuda_emulation.h"
+#include "tests/kernels/ptx_emulation.h"
 
 namespace framefuse {
 namespace {
@@ -28,6 +31,9 @@ double Gelu(double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); }
 
 const Function kFunctions[] = {
     {"exp", "aten.exp(%0)", [](double x) { return std::exp(x); }},
+    {"expm1", "aten.expm1(%0)", [](double x) { return std::expm1(x); }},
+    {"log", "aten.log(%0)", [](double x) { return std::log(x); }},
+    {"log1p", "aten.log1p(%0)", [](double x) { return std::log1p(x); }},
     {"sigmoid", "aten.sigmoid(%0)", Sigmoid},
     {"tanh", "aten.tanh(%0)", Tanh},
     {"erf", "aten.erf(%0)", [](double x) { return std::erf(x); }},
@@ -40,7 +46,6 @@ class HalfFunctions : public ::testing::TestWithParam<Function> {
  protected:
   void SetUp() override {
     if (!testing::HostCompilerExists()) GTEST_SKIP() << "no C++ compiler";
-    cuda::SetEngineForTesting(testing::MakeEmulatedEngine());
   }
   void TearDown() override { cuda::SetEngineForTesting(nullptr); }
 
@@ -78,6 +83,7 @@ class HalfFunctions : public ::testing::TestWithParam<Function> {
 };
 
 TEST_P(HalfFunctions, OfEveryNumber) {
+  cuda::SetEngineForTesting(testing::MakeEmulatedEngine());
   const at::Tensor all = at::arange(65536, at::kInt).to(at::kShort);
   for (const bool brain : {true, false}) {
     const at::Tensor x = all.view(brain ? at::kBFloat16 : at::kHalf);
@@ -91,6 +97,23 @@ TEST_P(HalfFunctions, OfEveryNumber) {
       brain ? ExpectNear(from[i], to[i], 7, std::ldexp(1, -133), std::ldexp(255, 120))
             : ExpectNear(from[i], to[i], 10, std::ldexp(1, -24), 65504);
     }
+  }
+}
+
+// One kernel of a program may be PTX and another CUDA C++: a half that both compute is the same.
+TEST_P(HalfFunctions, AreTheSameInPtx) {
+  const at::Tensor all = at::arange(65536, at::kInt).to(at::kShort);
+  for (const bool brain : {true, false}) {
+    const at::Tensor x = all.view(brain ? at::kBFloat16 : at::kHalf);
+    int printed = 0;
+    cuda::SetEngineForTesting(testing::MakePtxEngine(&printed));
+    const at::Tensor ptx = Run(brain ? "bf16" : "f16", x);
+    EXPECT_EQ(printed, 1);
+    cuda::SetEngineForTesting(testing::MakeEmulatedEngine());
+    const at::Tensor text = Run(brain ? "bf16" : "f16", x);
+    const at::Tensor differ = ptx.view(at::kShort).ne(text.view(at::kShort)).logical_and(text.isnan().logical_not());
+    EXPECT_EQ(differ.sum().item().toLong(), 0) << "first at " << x.masked_select(differ)[0].item().toDouble();
+    EXPECT_TRUE(at::equal(ptx.isnan(), text.isnan()));
   }
 }
 

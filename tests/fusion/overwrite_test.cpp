@@ -9,6 +9,7 @@
 #include "backends/runtime/aten_sequence.h"
 #include "common/status.h"
 #include "tests/kernels/cuda_emulation.h"
+#include "tests/kernels/ptx_emulation.h"
 
 namespace framefuse {
 namespace {
@@ -70,6 +71,14 @@ TEST_P(Overwriting, GivesTheSameValues) { ExpectSameValues(GetParam()); }
 TEST_P(Overwriting, GivesTheSameValuesInEmulatedCuda) {
   if (!testing::HostCompilerExists()) GTEST_SKIP() << "no C++ compiler";
   cuda::SetEngineForTesting(testing::MakeEmulatedEngine());
+  ExpectSameValues(GetParam());
+  cuda::SetEngineForTesting(nullptr);
+}
+
+TEST_P(Overwriting, GivesTheSameValuesInEmulatedPtx) {
+  if (!testing::HostCompilerExists()) GTEST_SKIP() << "no C++ compiler";
+  int printed = 0;
+  cuda::SetEngineForTesting(testing::MakePtxEngine(&printed));
   ExpectSameValues(GetParam());
   cuda::SetEngineForTesting(nullptr);
 }

@@ -1,5 +1,5 @@
-// The CUDA text of kernels of every skeleton, type and form compiles: with nvcc, and with NVRTC to a cubin. Each is
-// skipped where it is not installed. Owner: tests/kernels.
+// The CUDA text of kernels of every skeleton, type and form compiles: with nvcc, and with NVRTC to a cubin; their PTX
+// is assembled by nvJitLink. Each is skipped where it is not installed. Owner: tests/kernels.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -8,7 +8,9 @@
 
 #include "backends/cuda_runtime/cubin.h"
 #include "backends/cuda_runtime/driver.h"
+#include "backends/cuda_runtime/linker.h"
 #include "backends/emit/cuda/print_cuda.h"
+#include "backends/emit/ptx/print_ptx.h"
 #include "common/logging.h"
 #include "common/status.h"
 #include "tests/kernels/harness.h"
@@ -119,24 +121,45 @@ LaunchShape Rows(const Kernel& kernel, std::int64_t rows, std::int64_t inner) {
   return shape;
 }
 
-std::string EveryText() {
-  std::string text;
-  int n = 0;
+struct Formed {
+  Kernel kernel;
+  emit::CudaForm form;
+};
+std::vector<Formed> EveryKernel() {
+  std::vector<Formed> out;
   for (const Kernel& kernel :
        {EveryFunction(Type::kF32, DType::kF32), EveryFunction(Type::kF32, DType::kBF16),
         EveryFunction(Type::kF32, DType::kF16), EveryFunction(Type::kF64, DType::kF64), Pick(), Integers(Type::kI32),
         Integers(Type::kI64), Conversions(), Softmax(false), Softmax(true)}) {
     for (std::int64_t inner : {7, 4096}) {
-      for (bool constant : {false, true}) {
-        const emit::CudaForm form = emit::ChooseForm(kernel, Rows(kernel, 64, inner), constant);
-        auto printed = emit::PrintCuda(kernel, form, "k" + std::to_string(n++));
-        EXPECT_TRUE(printed.ok()) << MessageOf(printed.status());
-        text += *printed;
-      }
+      for (bool constant : {false, true})
+        out.push_back({kernel, emit::ChooseForm(kernel, Rows(kernel, 64, inner), constant)});
     }
+  }
+  return out;
+}
+
+std::string EveryText() {
+  std::string text;
+  int n = 0;
+  for (const Formed& k : EveryKernel()) {
+    auto printed = emit::PrintCuda(k.kernel, k.form, "k" + std::to_string(n++));
+    EXPECT_TRUE(printed.ok()) << MessageOf(printed.status());
+    text += *printed;
   }
   return emit::CudaProgram(text);
 }
+
+// A cache of its own for a test.
+struct CacheFolder {
+  CacheFolder() { setenv("FRAMEFUSE_CACHE_DIR", path.c_str(), 1); }
+  ~CacheFolder() {
+    std::filesystem::remove_all(path);
+    unsetenv("FRAMEFUSE_CACHE_DIR");
+  }
+  std::ptrdiff_t files() const { return std::distance(std::filesystem::directory_iterator(path), {}); }
+  const std::string path = ::testing::TempDir() + "framefuse_cache_" + std::to_string(getpid());
+};
 
 TEST(CudaText, NvccCompiles) {
   if (std::system("command -v nvcc > /dev/null 2>&1") != 0) GTEST_SKIP() << "no nvcc";
@@ -152,36 +175,61 @@ TEST(CudaText, NvccCompiles) {
 
 TEST(CudaText, NvrtcMakesCubinsAndKeepsThem) {
   if (!cuda::GetNvrtc().ok()) GTEST_SKIP() << MessageOf(cuda::GetNvrtc().status());
-  const std::string folder = ::testing::TempDir() + "framefuse_cache_" + std::to_string(getpid());
-  setenv("FRAMEFUSE_CACHE_DIR", folder.c_str(), 1);
+  const CacheFolder folder;
   const std::string text = EveryText();
   std::vector<std::string> logs;
   const std::uint32_t mask = LogMask();
   SetLogEnabled(LogArtifact::kPerf, true);
   SetLogSink([&](LogArtifact, std::string_view log) { logs.emplace_back(log); });
   for (int architecture : {75, 90}) {
-    auto made = cuda::CompileCubins({text, emit::CudaProgram("__global__ void k() {}")}, architecture);
-    ASSERT_TRUE(made.ok()) << MessageOf(made.status());
-    EXPECT_EQ((*made)[0].substr(1, 3), "ELF");
-    EXPECT_LT((*made)[1].size(), (*made)[0].size());
-    auto again = cuda::CompileCubins({text}, architecture);
-    ASSERT_TRUE(again.ok());
-    EXPECT_EQ((*again)[0], (*made)[0]);
+    auto made = cuda::CompileCubins({{text}, {emit::CudaProgram("__global__ void k() {}")}}, architecture);
+    ASSERT_TRUE(made[0].ok()) << MessageOf(made[0].status());
+    ASSERT_TRUE(made[1].ok()) << MessageOf(made[1].status());
+    EXPECT_EQ(made[0]->substr(1, 3), "ELF");
+    EXPECT_LT(made[1]->size(), made[0]->size());
+    auto again = cuda::CompileCubins({{text}}, architecture);
+    ASSERT_TRUE(again[0].ok());
+    EXPECT_EQ(*again[0], *made[0]);
   }
   for (const std::string& log : logs) EXPECT_EQ(log.find("without its header"), log.npos) << log;
   logs.clear();
-  EXPECT_TRUE(cuda::CompileCubins({"__global__ void only_with_its_header() {}"}, 90).ok());
+  EXPECT_TRUE(cuda::CompileCubins({{"__global__ void only_with_its_header() {}"}}, 90)[0].ok());
   if ((*cuda::GetNvrtc())->major >= 13) {
     ASSERT_FALSE(logs.empty());
     EXPECT_NE(logs.front().find("without its header"), std::string::npos) << logs.front();
   }
   SetLogSink({});
   SetLogMask(mask);
-  auto wrong = cuda::CompileCubins({text, "__global__ void k() { nonsense; }", text}, 90);
-  EXPECT_NE(MessageOf(wrong.status()).find("nonsense"), std::string::npos) << MessageOf(wrong.status());
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 5);
-  std::filesystem::remove_all(folder);
-  unsetenv("FRAMEFUSE_CACHE_DIR");
+  auto wrong = cuda::CompileCubins({{text}, {"__global__ void k() { nonsense; }"}, {text}}, 90);
+  EXPECT_TRUE(wrong[0].ok() && wrong[2].ok());
+  EXPECT_NE(MessageOf(wrong[1].status()).find("nonsense"), std::string::npos) << MessageOf(wrong[1].status());
+  EXPECT_EQ(folder.files(), 5);
+}
+
+TEST(PtxText, NvJitLinkAssemblesAndTheCacheKeeps) {
+  if (!cuda::GetLinker().ok()) GTEST_SKIP() << MessageOf(cuda::GetLinker().status());
+  const CacheFolder folder;
+  for (int architecture : {emit::kLeastPtxArchitecture, 90}) {
+    std::vector<cuda::CubinSource> sources;
+    for (const Formed& k : EveryKernel()) {
+      auto printed = emit::PrintPtx(k.kernel, k.form, "k");
+      if (absl::IsUnimplemented(printed.status())) continue;
+      ASSERT_TRUE(printed.ok()) << MessageOf(printed.status());
+      sources.push_back({emit::PtxModule(*printed, architecture), true});
+    }
+    const std::size_t printed = sources.size();
+    EXPECT_GT(printed, 0u);
+    sources.push_back({emit::PtxModule(".visible .entry k() { nonsense.b32; ret; }\n", architecture), true});
+    const auto made = cuda::CompileCubins(sources, architecture), again = cuda::CompileCubins(sources, architecture);
+    for (std::size_t i = 0; i < printed; ++i) {
+      ASSERT_TRUE(made[i].ok()) << MessageOf(made[i].status()) << sources[i].text;
+      EXPECT_EQ(made[i]->substr(1, 3), "ELF");
+      EXPECT_EQ(*made[i], *again[i]);
+    }
+    EXPECT_NE(MessageOf(made[printed].status()).find("nonsense"), std::string::npos)
+        << MessageOf(made[printed].status());
+  }
+  EXPECT_GT(folder.files(), 1);
 }
 
 }  // namespace

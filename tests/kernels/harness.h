@@ -5,13 +5,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <vector>
 
 #include "backends/cpu_runtime/launch.h"
 #include "backends/kernel_ir/evaluate.h"
+#include "tests/kernels/ptx_emulation.h"
 
 namespace framefuse::testing {
 
@@ -111,10 +114,10 @@ class TestBuffer {
   std::vector<char> bytes_;
 };
 
-inline bool Close(double a, double b, double tolerance) {
+inline bool Close(double a, double b, double tolerance, double least = 1e-44) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   if (a == b) return true;
-  return std::fabs(a - b) <= tolerance * (std::fabs(a) + std::fabs(b)) + 1e-44;
+  return std::fabs(a - b) <= tolerance * (std::fabs(a) + std::fabs(b)) + least;
 }
 
 inline double ToleranceOf(DType dtype) {
@@ -129,6 +132,19 @@ inline double ToleranceOf(DType dtype) {
       return 1e-15;
     default:
       return 0;
+  }
+}
+
+inline void ExpectSameBuffers(const Kernel& kernel, std::vector<TestBuffer>* first, std::vector<TestBuffer>* second,
+                              unsigned seed, double scale, double least = 1e-44) {
+  for (std::size_t k = 0; k < first->size(); ++k) {
+    EXPECT_TRUE((*first)[k].GuardsIntact()) << "buffer " << k << " seed " << seed << "\n" << Print(kernel);
+    for (std::int64_t i = 0; i < (*first)[k].elements(); ++i) {
+      ASSERT_TRUE(Close((*first)[k].At(i), (*second)[k].At(i), ToleranceOf(kernel.buffers[k].dtype) * scale, least))
+          << "buffer " << k << "[" << i << "] " << (*first)[k].At(i) << " for " << (*second)[k].At(i) << " seed "
+          << seed << "\n"
+          << Print(kernel);
+    }
   }
 }
 
@@ -152,20 +168,70 @@ inline void ExpectSameWith(cpu::Engine engine, const Kernel& kernel, const Launc
   for (TestBuffer& buffer : second) b.push_back(buffer.data());
   Launch(*machine, shape).Run(a.data());
   Launch(*interpreted, shape).Run(b.data());
-  for (std::size_t k = 0; k < sizes.size(); ++k) {
-    EXPECT_TRUE(first[k].GuardsIntact()) << "buffer " << k << " seed " << seed << "\n" << Print(kernel);
-    for (std::int64_t i = 0; i < sizes[k]; ++i) {
-      ASSERT_TRUE(Close(first[k].At(i), second[k].At(i), ToleranceOf(kernel.buffers[k].dtype) * scale))
-          << "buffer " << k << "[" << i << "] " << first[k].At(i) << " for " << second[k].At(i) << " seed " << seed
-          << "\n"
-          << Print(kernel);
-    }
+  ExpectSameBuffers(kernel, &first, &second, seed, scale);
+}
+
+inline bool HasInst(const Kernel& kernel, const std::function<bool(const kernel_ir::Inst&)>& is) {
+  return std::any_of(kernel.insts.begin(), kernel.insts.end(), is);
+}
+
+// The form for these sizes, and those that other sizes would be given where they may change.
+inline std::vector<emit::CudaForm> FormsFor(const Kernel& kernel, const LaunchShape& shape) {
+  std::vector<emit::CudaForm> forms = {emit::ChooseForm(kernel, shape, true)};
+  for (const std::int64_t inner : {shape.inner, std::int64_t{3}, std::int64_t{1000}, std::int64_t{65536}}) {
+    LaunchShape hint = shape;
+    hint.inner = inner;
+    forms.push_back(emit::ChooseForm(kernel, hint, false));
+    if (std::find(forms.begin(), forms.end() - 1, forms.back()) != forms.end() - 1) forms.pop_back();
+  }
+  return forms;
+}
+
+// As PTX, emulated. `shift`: elements that all buffers lie past an aligned address.
+inline void ExpectSameInPtx(const Kernel& kernel, const LaunchShape& shape, const std::vector<std::int64_t>& sizes,
+                            unsigned seed, double scale, bool special, std::int64_t shift) {
+  auto interpreted = CpuKernel::Get(kernel, cpu::Engine::kInterpreter);
+  ASSERT_TRUE(interpreted.ok());
+  // A device's conversions of what is out of range saturate, an index outside of the row ends its program, and its f32
+  // sigmoid is 0 where it would be denormal.
+  const bool saturates = HasInst(kernel, [&](const kernel_ir::Inst& inst) {
+    return inst.op == Op::kCast && kernel_ir::IsInt(inst.type) && kernel_ir::IsFloat(kernel[inst.args[0]].type);
+  });
+  const bool flushes = HasInst(kernel, [](const kernel_ir::Inst& inst) { return inst.op == Op::kSigmoid; });
+  if (HasInst(kernel, [](const kernel_ir::Inst& inst) { return inst.op == Op::kLoadAt; })) return;
+  // A sum's error is of its terms, which another order adds up.
+  const bool sums = HasInst(kernel, [](const kernel_ir::Inst& inst) { return inst.op == Op::kReduceSum; });
+  const double least = flushes ? 1e-35 : sums ? ToleranceOf(kernel.buffers.back().dtype) * scale : 1e-44;
+  std::mt19937 random(seed);
+  std::vector<TestBuffer> second;
+  for (std::size_t b = 0; b < sizes.size(); ++b) {
+    second.emplace_back(kernel.buffers[b].dtype, sizes[b] + shift, &random, special && !saturates && !flushes);
+  }
+  const std::vector<TestBuffer> given = second;
+  const auto pointers = [&](std::vector<TestBuffer>& buffers) {
+    std::vector<void*> out;
+    for (TestBuffer& buffer : buffers) out.push_back(buffer.data() + shift * kernel_ir::ElementSize(buffer.dtype()));
+    return out;
+  };
+  Launch(*interpreted, shape).Run(pointers(second).data());
+  for (const emit::CudaForm& form : FormsFor(kernel, shape)) {
+    std::vector<TestBuffer> first = given;
+    const absl::Status ran = RunAsPtx(kernel, form, shape, pointers(first).data(), sizes);
+    if (absl::IsUnimplemented(ran)) return;
+    ASSERT_TRUE(ran.ok()) << ran.message() << "\n" << Print(kernel);
+    ExpectSameBuffers(kernel, &first, &second, seed, scale, least);
+    if (::testing::Test::HasFatalFailure()) return;
   }
 }
 
-// With each width of vectors that the processor has. Code of 512 bits is at least made everywhere.
+// With each width of vectors that the processor has, and as PTX. Code of 512 bits is at least made everywhere.
 inline void ExpectSame(const Kernel& kernel, const LaunchShape& shape, const std::vector<std::int64_t>& sizes,
                        unsigned seed, double scale = 1, bool special = true) {
+  for (const std::int64_t shift : {0, 1}) {
+    SCOPED_TRACE("PTX, shifted by " + std::to_string(shift));
+    ExpectSameInPtx(kernel, shape, sizes, seed, scale, special, shift);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
   ExpectSameWith(cpu::Engine::kAvx2, kernel, shape, sizes, seed, scale, special);
   if (::testing::Test::HasFatalFailure()) return;
   if (emit::HostHasAvx512()) return ExpectSameWith(cpu::Engine::kAvx512, kernel, shape, sizes, seed, scale, special);

@@ -101,6 +101,37 @@ TEST(MachineCode, EveryStorageTypeAndPlacement) {
   }
 }
 
+// Pieces of rows, a row's number, a column's numbers and a strided buffer, in two outer dimensions that lie
+// differently.
+TEST(MachineCode, PointsOfRows) {
+  for (DType dtype : {DType::kBool, DType::kI16, DType::kI64, DType::kBF16, DType::kF32, DType::kF64}) {
+    Kernel kernel;
+    kernel.outer_rank = 2;
+    Builder b(&kernel);
+    b.Begin(BlockKind::kLoop);
+    const ValueId x = b.Load(b.AddBuffer(dtype, false)), r = b.Load(b.AddBuffer(dtype, false, Inner::kUniform));
+    const ValueId c = b.Load(b.AddBuffer(dtype, false)), s = b.Load(b.AddBuffer(dtype, false, Inner::kStrided));
+    const Op op = dtype == DType::kBool ? Op::kXor : Op::kMul;
+    b.Store(b.AddBuffer(dtype, true), b.Binary(op, b.Binary(op, x, r), b.Binary(op, c, s)));
+    const std::int64_t size = kernel_ir::ElementSize(dtype);
+    for (std::int64_t inner : {1, 5, 8, 40, 67, 1024}) {
+      for (std::int64_t apart : {0, 3}) {
+        const std::int64_t row = inner + apart;
+        LaunchShape shape;
+        shape.inner = inner;
+        shape.extents = {3, 4};
+        shape.buffers = {{{4 * row * size, row * size}, 0, size},
+                         {{4 * size, size}, 0, 0},
+                         {{0, 0}, 0, size},
+                         {{row * 3 * size, row * 9 * size}, 0, 3 * size},
+                         {{row * size, 3 * row * size}, 0, size}};
+        ExpectSame(kernel, shape, {12 * row, 12, inner, 36 * row, 12 * row}, 11);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 // Rounding up must not carry a NaN's fraction away, whatever type it comes from.
 TEST(MachineCode, RoundsNaNsToNaNs) {
   for (DType from : {DType::kF32, DType::kF16, DType::kBF16}) {

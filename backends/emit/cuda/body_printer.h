@@ -4,36 +4,20 @@
 #ifndef FRAMEFUSE_BACKENDS_EMIT_CUDA_BODY_PRINTER_H_
 #define FRAMEFUSE_BACKENDS_EMIT_CUDA_BODY_PRINTER_H_
 
-#include <bit>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "backends/emit/cuda/expressions.h"
-#include "backends/emit/cuda/form.h"
+#include "backends/emit/cuda/kernel_facts.h"
 
 namespace framefuse::emit {
 
-class BodyPrinter {
+class BodyPrinter : protected KernelFacts {
  protected:
-  using Block = kernel_ir::Block;
-  using Inner = kernel_ir::Inner;
-  using Inst = kernel_ir::Inst;
-  using Kernel = kernel_ir::Kernel;
-  using Level = kernel_ir::Level;
-  using Op = kernel_ir::Op;
-  using OpClass = kernel_ir::OpClass;
-  using Skeleton = kernel_ir::Skeleton;
-  using ValueId = kernel_ir::ValueId;
-
   BodyPrinter(const Kernel& kernel, const CudaForm& form, std::string name)
-      : k_(kernel), f_(form), at_(kernel, form), name_(std::move(name)), levels_(ComputeLevels(kernel)) {
-    for (const Inst& inst : k_.insts) {
-      if (inst.op == Op::kScratchStore) scratch_[inst.slot] = inst.args[0];
-    }
-  }
+      : KernelFacts(kernel, form), name_(std::move(name)) {}
 
   // Values of one loop over elements, and how their vectors are called.
   struct Body {
@@ -58,12 +42,6 @@ class BodyPrinter {
   }
   std::string S(int slot) const { return absl::StrCat("a.s[", slot, "]"); }
   std::string Lanes() const { return absl::StrCat("for (int k = 0; k < ", f_.vector, "; ++k)"); }
-
-  const Inst& inst(ValueId id) const { return k_[id]; }
-  const kernel_ir::Buffer& buffer(int b) const { return k_.buffers[static_cast<std::size_t>(b)]; }
-  Level level(ValueId id) const { return levels_[static_cast<std::size_t>(id)]; }
-  bool IsReduce(ValueId id) const { return kernel_ir::ClassOf(inst(id).op) == OpClass::kReduce; }
-  bool IsElement(ValueId id) const { return level(id) == Level::kElement || IsReduce(id); }
 
   void Signature() {
     const std::string resident = f_.resident > 0 ? absl::StrCat(", ", f_.resident) : "";
@@ -118,22 +96,6 @@ class BodyPrinter {
     return absl::StrCat(p, " + (", index, ")");
   }
 
-  bool IsVector(int b) const { return buffer(b).inner == Inner::kContiguous; }
-  bool IsTile(int b) const { return buffer(b).inner == Inner::kTransposed && k_.skeleton == Skeleton::kTransposed; }
-  // Tiles of halves are kept as pairs of columns, and read by whole vectors.
-  bool IsPaired(int b) const {
-    return IsTile(b) && kernel_ir::ElementSize(buffer(b).dtype) == 2 && f_.vector == 8 && kTile == 64;
-  }
-  // Whether loops over elements write some, and not only reduce them.
-  bool StoresElements() const {
-    for (const Block& block : k_.blocks) {
-      for (ValueId id : block.code) {
-        if (inst(id).op != Op::kStore || level(id) != Level::kElement) continue;
-        if (k_.skeleton != Skeleton::kColumn || &block == &k_.blocks.front()) return true;
-      }
-    }
-    return false;
-  }
   // Vectors are whole here: their loads and stores need not be told how much of them there is, nor lanes be guarded.
   bool Whole() const { return f_.exact || lanes_ != LanesAre::kGuarded; }
   std::string Access(const char* what) const { return absl::StrCat(what, Whole() ? "_vec(" : "_part("); }
@@ -158,62 +120,15 @@ class BodyPrinter {
                    : absl::StrCat(Guard(), " ? ", value, " : (", LaneType(in.type), ")0");
       }
       default:
-        if (in.type != kernel_ir::Type::kF32) return Expression(k_, in);
-        if (in.op == Op::kExp && OnlySummedBesideOne(id)) return absl::StrCat("exp_beside_one(v", in.args[0], ")");
-        if (in.op == Op::kTanh && in.imm == kernel_ir::kToBFloat16)
-          return absl::StrCat("tanh_for_bf16(v", in.args[0], ")");
-        return f_.half || in.imm != 0 ? ForHalf(id) : Expression(k_, in);
+        return Function(in, ShortFunction(id));
     }
   }
 
-  // The largest term of the sum is e^0.
-  bool OnlySummedBesideOne(ValueId id) const {
-    if (!kernel_ir::IsBelowRowMax(k_, inst(id).args[0])) return false;
-    for (const Inst& user : k_.insts) {
-      for (int i = 0; i < kernel_ir::Arity(user.op); ++i) {
-        if (user.args[static_cast<std::size_t>(i)] == id && user.op != Op::kReduceSum) return false;
-      }
-    }
-    return true;
-  }
-
-  // Where a half is made: what is exact to a few of its roundings.
-  std::string ForHalf(ValueId id) const {
-    const Inst& in = inst(id);
-    const auto call = [&](const char* function) { return absl::StrCat(function, "(v", in.args[0], ")"); };
-    switch (in.op) {
-      case Op::kExp:
-        return call("exp_for_half");
-      case Op::kSigmoid:
-        return call("sigmoid_for_half");
-      case Op::kTanh:
-        return call(OnlyBesideOne(id) ? "tanh_beside_one" : "tanh_for_half");
-      case Op::kErf:
-        return call(OnlyBesideOne(id) ? "erf_beside_one" : "erf_for_half");
-      case Op::kReciprocal:
-        return call("reciprocal_for_half");
-      case Op::kSqrt:
-        return call("sqrt_for_half");
-      case Op::kDiv:
-        return absl::StrCat("divide_for_half(v", in.args[0], ", v", in.args[1], ")");
-      default:
-        return Expression(k_, in);
-    }
-  }
-
-  // Every use adds 1, so that what is small beside 1 does not count.
-  bool OnlyBesideOne(ValueId id) const {
-    for (const Inst& user : k_.insts) {
-      for (int i = 0; i < kernel_ir::Arity(user.op); ++i) {
-        if (user.args[static_cast<std::size_t>(i)] != id) continue;
-        if (user.op != Op::kAdd || !IsOne(user.args[static_cast<std::size_t>(1 - i)])) return false;
-      }
-    }
-    return true;
-  }
-  bool IsOne(ValueId id) const {
-    return inst(id).op == Op::kConst && inst(id).type == kernel_ir::Type::kF32 &&
-           inst(id).imm == std::bit_cast<std::uint64_t>(1.0);
+  std::string Function(const Inst& in, std::string_view name) const {
+    if (name.empty()) return Expression(k_, in);
+    std::string text = absl::StrCat(std::string(name), "(v", in.args[0]);
+    if (kernel_ir::Arity(in.op) > 1) absl::StrAppend(&text, ", v", in.args[1]);
+    return text + ")";
   }
 
   void Define(ValueId id, const std::string& right) {
@@ -267,34 +182,6 @@ class BodyPrinter {
 
   bool Held(int b) const { return held_.contains(b); }
   bool InCopies(int b) const { return copies_.contains(b); }
-
-  // Adds what scratch loads stand for where it is computed again.
-  std::vector<ValueId> WithScratch(const std::vector<ValueId>& values) const {
-    std::set<ValueId> need(values.begin(), values.end());
-    if (f_.chunks > 0) return {need.begin(), need.end()};
-    std::vector<ValueId> open;
-    const auto follow = [&](ValueId id) {
-      if (inst(id).op == Op::kScratchLoad) open.push_back(scratch_.at(inst(id).slot));
-    };
-    for (ValueId id : values) follow(id);
-    while (!open.empty()) {
-      const ValueId id = open.back();
-      open.pop_back();
-      if (level(id) != Level::kElement || IsReduce(id) || !need.insert(id).second) continue;
-      follow(id);
-      for (int i = 0; i < kernel_ir::Arity(inst(id).op); ++i)
-        open.push_back(inst(id).args[static_cast<std::size_t>(i)]);
-    }
-    return {need.begin(), need.end()};
-  }
-
-  std::set<int> VectorReads(const std::vector<ValueId>& values) const {
-    std::set<int> out;
-    for (ValueId id : values) {
-      if (inst(id).op == Op::kLoad && IsVector(inst(id).slot)) out.insert(inst(id).slot);
-    }
-    return out;
-  }
 
   // `once`: the kernel reads it a single time and writes little.
   void LoadVector(int b, const std::string& name, bool once = false) {
@@ -354,27 +241,14 @@ class BodyPrinter {
     }
   }
 
-  std::vector<ValueId> ElementsOf(const Block& block) const {
-    std::vector<ValueId> out;
-    for (ValueId id : block.code) {
-      if (IsElement(id) || (inst(id).op == Op::kStore && k_.skeleton != Skeleton::kRow)) out.push_back(id);
-    }
-    return WithScratch(out);
-  }
-
   // What the lanes of a form that is not exact are in the text that is being printed.
   enum class LanesAre : std::uint8_t { kGuarded, kWhole, kSingle };
 
-  const Kernel& k_;
-  const CudaForm& f_;
-  const CudaSizes at_;
   std::string name_, out_;
   int depth_ = 0;
   LanesAre lanes_ = LanesAre::kGuarded;
-  std::vector<Level> levels_;
-  std::map<int, ValueId> scratch_;  // value that a scratch row holds
-  std::set<int> held_;              // buffers in registers for the whole row: x<b>[c]
-  std::set<int> copies_;            // buffers loaded for all unrolled copies: x<b>[u]
+  std::set<int> held_;    // buffers in registers for the whole row: x<b>[c]
+  std::set<int> copies_;  // buffers loaded for all unrolled copies: x<b>[u]
 };
 
 }  // namespace framefuse::emit

@@ -142,6 +142,7 @@ FF_INLINE float min_nan(float a, float b) {
     FF_INSTRUCTION_OF_TWO("divide_for_half", "div.full.f32"),
     FF_INSTRUCTION("sqrt_for_half", "sqrt.approx.f32"),
     FF_INSTRUCTION("tanh_for_bf16", "tanh.approx.f32"),
+    FF_INSTRUCTION("binary_logarithm", "lg2.approx.f32"),
     {"read_once", R"(FF_INLINE uint4 read_once(const uint4* p) {
   uint4 r;
   asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(p));
@@ -200,6 +201,26 @@ FF_INLINE float erf_beside_one(float x) {
     {"erf_for_half", R"(FF_INLINE float erf_for_half(float x) {
   const float s = x * x, near_zero = fmaf(fmaf(1.03277437e-1f, s, -3.75241139e-1f), s, 1.12836681f) * x;
   return fabsf(x) < 0.5f ? near_zero : erf_beside_one(x);
+}
+)"},
+    {"log_near_one", R"(// log(1 + x), where |x| is at most a thirty-second.
+FF_INLINE float log_near_one(float x) {
+  return x * fmaf(x, fmaf(x, fmaf(x, -0.25f, 0.333333343f), -0.5f), 1.0f);
+}
+)"},
+    {"log_for_half", R"(FF_INLINE float log_for_half(float x) {
+  const float past_one = x - 1.0f;
+  return fabsf(past_one) < 0.03125f ? log_near_one(past_one) : binary_logarithm(x) * 0.693147182f;
+}
+)"},
+    {"log1p_for_half", R"(FF_INLINE float log1p_for_half(float x) {
+  return fabsf(x) < 0.03125f ? log_near_one(x) : binary_logarithm(x + 1.0f) * 0.693147182f;
+}
+)"},
+    {"expm1_for_half", R"(FF_INLINE float expm1_for_half(float x) {
+  const float near_zero = x * fmaf(x, fmaf(x, fmaf(x, 4.16666679e-2f, 0.166666672f), 0.5f), 1.0f);
+  const float root = normal_power_of_two(x * 0.721347520f);
+  return fabsf(x) < 0.0625f ? near_zero : fmaf(root, root, -1.0f);
 }
 )"},
     {"round_bf16",

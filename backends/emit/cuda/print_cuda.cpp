@@ -2,7 +2,6 @@
 #include "backends/emit/cuda/print_cuda.h"
 
 #include <bit>
-#include <map>
 
 #include "backends/emit/cuda/body_printer.h"
 
@@ -10,7 +9,6 @@ namespace framefuse::emit {
 namespace {
 
 using absl::StrCat;
-using kernel_ir::BlockKind;
 
 class Printer : private BodyPrinter {
  public:
@@ -148,21 +146,10 @@ class Printer : private BodyPrinter {
     Close();
   }
 
-  // What the first loop reads, or several loops read, stays in registers.
   void HoldChunks() {
     if (f_.chunks == 0) return;
-    std::map<int, int> loops;
-    bool first = true;
-    for (const Block& block : k_.blocks) {
-      if (block.kind != BlockKind::kLoop) continue;
-      for (int b : VectorReads(ElementsOf(block))) loops[b] += first ? 2 : 1;
-      first = false;
-    }
-    for (const auto& [b, count] : loops) {
-      if (count < 2) continue;
-      held_.insert(b);
-      Line(StrCat(VectorType(b), " x", b, "[", f_.chunks, "];"));
-    }
+    held_ = HeldBuffers();
+    for (int b : held_) Line(StrCat(VectorType(b), " x", b, "[", f_.chunks, "];"));
     for (const auto& [slot, value] : scratch_) {
       Line(StrCat("Lanes<", LaneType(inst(value).type), ", ", f_.vector, "> s", slot, "[", f_.chunks, "];"));
     }
@@ -196,18 +183,12 @@ class Printer : private BodyPrinter {
     for (std::size_t n = 0; n < k_.insts.size(); ++n) {
       const auto id = static_cast<ValueId>(n);
       const Inst& in = inst(id);
-      if (level(id) == Level::kSegment && in.op == Op::kLoad && f_.chunks > 0) {
-        Line(StrCat(LaneType(in.type), " e", id, "[", f_.segments, "];"));
-        Line("#pragma unroll");
-        Line(StrCat("for (int s = 0; s < ", f_.segments, "; ++s) e", id, "[s] = load(*(", Place(in, ""), "));"));
-      }
-      if (level(id) != Level::kRow || IsReduce(id) || in.op == Op::kStore) continue;
-      bool waits = false;
-      for (int i = 0; i < kernel_ir::Arity(in.op); ++i) {
-        const ValueId arg = in.args[static_cast<std::size_t>(i)];
-        waits = waits || (level(arg) != Level::kKernel && !early_.contains(arg));
-      }
-      if (waits) continue;
+      if (level(id) != Level::kSegment || in.op != Op::kLoad || f_.chunks == 0) continue;
+      Line(StrCat(LaneType(in.type), " e", id, "[", f_.segments, "];"));
+      Line("#pragma unroll");
+      Line(StrCat("for (int s = 0; s < ", f_.segments, "; ++s) e", id, "[s] = load(*(", Place(in, ""), "));"));
+    }
+    for (ValueId id : EarlyValues()) {
       Scalar(id);
       early_.insert(id);
     }
@@ -250,8 +231,7 @@ class Printer : private BodyPrinter {
   }
 
   void SegmentScalars(const Block& block) {
-    for (ValueId id : block.code) {
-      if (level(id) != Level::kSegment || IsReduce(id)) continue;
+    for (ValueId id : SegmentValuesOf(block)) {
       if (inst(id).op == Op::kLoad && f_.chunks > 0) {
         Define(id, StrCat("e", id, "[s]"));
         continue;

@@ -1,0 +1,173 @@
+// Values, and the loop over the lanes of a vector with its loads before and its stores after it. Owner: backends/emit.
+#include "absl/strings/str_cat.h"
+#include "backends/emit/ptx/printer.h"
+
+namespace framefuse::emit::ptx {
+
+using absl::StrCat;
+
+void Printer::Start() {
+  BasePointers();
+  if (!f_.exact) fast_ = t_.Make(Class::kPred, "setp.ne.s32", {Size32(CudaSizes::kFast), "0"});
+  for (ValueId id = 0; id < static_cast<ValueId>(k_.insts.size()); ++id) {
+    const Op op = inst(id).op;
+    if (level(id) != Level::kKernel || IsReduce(id) || op == Op::kStore) continue;
+    SetRow(base_);
+    Scalar(id);
+  }
+  of_kernel_ = values_;
+}
+
+Operand Printer::V(ValueId id) {
+  const auto found = values_.find(id);
+  if (found != values_.end()) return found->second;
+  Fail(StrCat("a value that is not there: v", id));
+  return "0";
+}
+
+// How many lanes of the spot are points of the row.
+void Printer::CountLanes(const Operand& limit) {
+  if (f_.exact) return;
+  CountLanesTo(limit, spot_.plus == 0 ? spot_.index : Index("add", {spot_.index, Immediate(spot_.plus)}));
+}
+
+void Printer::CountLanesTo(const Operand& limit, const Operand& from) {
+  const Operand left = Index("min", {Index("sub", {limit, from}), Immediate(f_.vector)});
+  count_ = f_.narrow ? left : M(Class::k32, "cvt.u32.u64", {left});
+  lane_guards_ = {""};
+  for (int k = 1; k < f_.vector; ++k) lane_guards_.push_back(M(Class::kPred, "setp.gt.s32", {count_, Immediate(k)}));
+  if (f_.exact) {  // aligned
+    whole_ = f_.vector == 1 ? Predicate("1") : lane_guards_.back();
+  } else {
+    whole_ = f_.vector == 1 ? fast_ : M(Class::kPred, "and.pred", {fast_, lane_guards_.back()});
+  }
+}
+
+Operand Printer::Right(ValueId id, int k) {
+  const Inst& in = inst(id);
+  switch (in.op) {
+    case Op::kParam: {
+      if (!kernel_ir::IsFloat(in.type)) return Cast(Type::kI64, in.type, Size(at_.Param(in.slot)));
+      return Cast(Type::kF64, in.type, Bitcast(Type::kI64, Type::kF64, Size(at_.Param(in.slot))));
+    }
+    case Op::kIota: {
+      const Operand wide = Wide(spot_.index);
+      return spot_.plus + k == 0 ? wide : M(Class::k64, "add.s64", {wide, Immediate(spot_.plus + k)});
+    }
+    case Op::kLoadAt:
+      return LoadAt(in, level(id) == Level::kElement ? LaneGuard(k) : Operand());
+    default: {
+      const std::string_view function = ShortFunction(id);
+      if (function.empty()) return Operation(in);
+      return Function(function, V(in.args[0]), kernel_ir::Arity(in.op) > 1 ? V(in.args[1]) : Operand());
+    }
+  }
+}
+
+// A value that is uniform here.
+void Printer::Scalar(ValueId id) {
+  const Inst& in = inst(id);
+  if (in.op == Op::kStore || in.op == Op::kLoad) {
+    const DType dtype = buffer(in.slot).dtype;
+    const Operand& place = spot_.segment[static_cast<std::size_t>(in.slot)];
+    if (in.op == Op::kStore) return StoreOne(dtype, place, 0, V(in.args[0]), "");
+    values_[id] = FromRaw(dtype, LoadRaw(dtype, place, 0, ""));
+  } else {
+    values_[id] = Right(id, 0);
+  }
+}
+
+// Lane k.
+void Printer::Element(ValueId id, int k, const Body& body) {
+  const Inst& in = inst(id);
+  const auto lane = static_cast<std::size_t>(k);
+  switch (in.op) {
+    case Op::kLoad:
+      values_[id] = ElementLoad(in, k, body);
+      return;
+    case Op::kStore: {
+      if (IsVector(in.slot) && lanes_ != Lanes::kSingle) {
+        Put(in.slot, V(in.args[0]));
+        return;
+      }
+      const auto [base, offset] = ElementPlace(in.slot, k);
+      return StoreOne(buffer(in.slot).dtype, base, offset, V(in.args[0]), LaneGuard(k));
+    }
+    case Op::kScratchLoad:
+      values_[id] = f_.chunks > 0 ? scratch_lanes_.at({in.slot, body.copy})[lane] : V(scratch_.at(in.slot));
+      return;
+    case Op::kScratchStore:
+      if (f_.chunks > 0) scratch_lanes_[{in.slot, body.copy}].push_back(V(in.args[0]));
+      return;
+    default:
+      break;
+  }
+  if (!IsReduce(id)) {
+    values_[id] = Right(id, k);
+    return;
+  }
+  const std::vector<Operand>& accumulators = accumulators_.at(id);
+  const Operand& acc = accumulators[k_.skeleton == Skeleton::kColumn ? lane : 0];
+  Operand value = V(in.args[0]);
+  if (const Operand guard = LaneGuard(k); !guard.empty()) value = Select(in.type, guard, value, Identity(in));
+  Combine(acc, in, acc, value);
+}
+
+Operand Printer::ElementLoad(const Inst& in, int k, const Body& body) {
+  const DType dtype = buffer(in.slot).dtype;
+  if (IsVector(in.slot) && lanes_ != Lanes::kSingle) {
+    return FromWords(dtype, vectors_.at({in.slot, body.copy}), k);
+  }
+  if (IsTile(in.slot)) return TileElement(in.slot, k);
+  const auto [base, offset] = ElementPlace(in.slot, k);
+  return FromRaw(dtype, LoadRaw(dtype, base, offset, LaneGuard(k)));
+}
+
+// Loads that are not done yet, the lanes, the stores. The spot is set, and its lanes are counted.
+void Printer::EmitBody(const Body& body) {
+  for (int b : VectorReads(body.values)) {
+    if (vectors_.contains({b, body.copy})) continue;
+    const std::vector<Operand> words = NewWords(buffer(b).dtype);
+    LoadVector(b, words);
+    vectors_[{b, body.copy}] = words;
+  }
+  packed_.clear();
+  for (int k = 0; k < f_.vector; ++k) {
+    for (ValueId id : body.values) Element(id, k, body);
+  }
+  for (ValueId id : body.values) {
+    const Inst& in = inst(id);
+    if (in.op != Op::kStore || !IsVector(in.slot)) continue;
+    StoreVector(in.slot, packed_.at(in.slot).words);
+  }
+  vectors_.clear();
+}
+
+// One point after the other.
+void Printer::EmitSingles(const Body& body) {
+  lanes_ = Lanes::kSingle;
+  const Operand at = t_.New(IndexClass());
+  t_.To(at, StrCat("add", IndexSuffix()), {spot_.index, Immediate(spot_.plus)});
+  const Operand count = f_.narrow ? count_ : M(Class::k64, "cvt.u64.u32", {count_});
+  const Spot before = spot_;
+  SetRow(RowOfPoint());
+  Loop(at, Index("add", {at, count}), "1", [&] {
+    GoTo(at);
+    for (ValueId id : body.values) Element(id, 0, body);
+  });
+  spot_ = before;
+  lanes_ = Lanes::kGuarded;
+}
+
+void Printer::Loop(const Operand& at, const Operand& limit, const Operand& step, const std::function<void()>& body) {
+  const bool narrow = at[2] != 'd';
+  const std::string type = narrow ? ".u32" : ".s64", again = t_.Label(), end = t_.Label();
+  t_.JumpIf(M(Class::kPred, "setp.ge" + type, {at, limit}), end);
+  t_.Place(again);
+  body();
+  t_.To(at, "add" + type, {at, step});
+  t_.JumpIf(M(Class::kPred, "setp.lt" + type, {at, limit}), again);
+  t_.Place(end);
+}
+
+}  // namespace framefuse::emit::ptx

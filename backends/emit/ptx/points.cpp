@@ -1,0 +1,123 @@
+// Pointwise kernels: a thread takes `vector` neighbouring points, `unroll` times. Owner: backends/emit.
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "backends/emit/ptx/printer.h"
+
+namespace framefuse::emit::ptx {
+
+void Printer::Points() {
+  const Block& block = k_.blocks.front();
+  Body body{ElementsOf(block)};
+  Operand total = IndexSize(CudaSizes::kUnits);
+  inner_ = IndexSize(CudaSizes::kInner);
+  if (f_.tensors > 1) {
+    const Operand start = t_.First(Class::k64, "mov.b64", {name_ + "_args"});
+    const Operand place = t_.First(Class::k64, "mad.wide.u32", {Special("ctaid.y", false), "8", start});
+    inner_ = t_.First(Class::k64, "ld.param.u64", {Memory(place, 8 * SizeWord(at_.Elements(0)))});
+    const Operand up = M(Class::k64, "add.s64", {inner_, Immediate(f_.vector - 1)});
+    total = M(Class::k64, "shr.s64", {up, Immediate(std::countr_zero(static_cast<unsigned>(f_.vector)))});
+  }
+  const Operand step = Immediate(f_.threads * f_.unroll);
+  const Operand first = Index("mad.lo", {SpecialIndex("ctaid.x"), step, SpecialIndex("tid.x")});
+  const Operand stride = Index("mul.lo", {SpecialIndex("nctaid.x"), step});
+  Loop(first, total, stride, [&] {
+    if (f_.unroll > 1) return Copies(first, total, block, body);
+    PointPlace(first, 0);
+    CountLanes(inner_);
+    PointScalars(block);
+    f_.exact ? EmitBody(body) : WholeOrSingles(body);
+  });
+}
+
+// The loads of all copies are issued before any is used.
+void Printer::Copies(const Operand& first, const Operand& total, const Block& block, const Body& body) {
+  std::vector<Spot> spots;
+  std::vector<Operand> there = {""};
+  std::map<std::pair<int, int>, std::vector<Operand>> loaded;
+  for (int u = 0; u < f_.unroll; ++u) {
+    PointPlace(first, u);
+    spots.push_back(spot_);
+    std::string end;
+    if (u > 0 && !f_.full) {
+      const Operand at = Index("add", {first, Immediate(u * f_.threads)});
+      there.push_back(M(Class::kPred, f_.narrow ? "setp.lt.u32" : "setp.lt.s64", {at, total}));
+      t_.JumpUnless(there.back(), end = t_.Label());
+    }
+    for (int b : VectorReads(body.values)) LoadVector(b, loaded[{b, u}] = NewWords(buffer(b).dtype));
+    if (!end.empty()) t_.Place(end);
+  }
+  for (int u = 0; u < f_.unroll; ++u) {
+    spot_ = spots[static_cast<std::size_t>(u)];
+    std::string end;
+    if (u > 0 && !f_.full) t_.JumpUnless(there[static_cast<std::size_t>(u)], end = t_.Label());
+    vectors_ = loaded;
+    PointScalars(block);
+    EmitBody({body.values, u});
+    if (!end.empty()) t_.Place(end);
+  }
+}
+
+void Printer::PointPlace(const Operand& first, int copy) {
+  const std::int64_t past = static_cast<std::int64_t>(copy) * f_.threads;
+  if (f_.rank == 0 && copy > 0) {
+    spot_.plus = past * f_.vector;
+    return;
+  }
+  Operand vector = past == 0 ? first : Index("add", {first, Immediate(past)});
+  spot_ = {};
+  if (f_.rank > 0) {
+    const Operand rest = Divide(vector, CudaSizes::kVectorsDiv);
+    vector = Index("sub", {vector, Index("mul.lo", {rest, IndexSize(CudaSizes::kVectors)})});
+    spot_.outer = Coordinates(rest, f_.rank);
+  }
+  spot_.index = f_.vector == 1 ? vector : Index("mul.lo", {vector, Immediate(f_.vector)});
+  spot_.here.resize(k_.buffers.size());
+  std::vector<Operand> row(k_.buffers.size());
+  for (int b = 0; b < buffers(); ++b) {
+    if (!IsVector(b)) row[static_cast<std::size_t>(b)] = Past(Base(b), b, Offset(b, spot_.outer));
+  }
+  SetRow(row);
+  for (int b = 0; b < buffers(); ++b) {
+    // Where something is written is asked for late: it would take registers until then.
+    if (buffer(b).inner != Inner::kUniform && !buffer(b).written) spot_.here[static_cast<std::size_t>(b)] = LateHere(b);
+  }
+}
+
+// The pointers of the spot's row; those of vectors are not there yet.
+std::vector<Operand> Printer::RowOfPoint() {
+  std::vector<Operand> row = spot_.row;
+  for (int b = 0; b < buffers(); ++b) {
+    if (IsVector(b)) row[static_cast<std::size_t>(b)] = Past(Base(b), b, Offset(b, spot_.outer));
+  }
+  return row;
+}
+
+// The place in the row joins the row's offset, so that there is one address.
+Operand Printer::LateHere(int b) {
+  if (!IsVector(b) || spot_.outer.empty()) return Here(b);
+  const Operand offset = M(Class::k64, "add.s64", {Offset(b, spot_.outer), Wide(spot_.index)});
+  return Past(Base(b), b, offset);
+}
+
+void Printer::PointScalars(const Block& block) {
+  for (ValueId id : block.code) {
+    if (level(id) == Level::kRow && inst(id).op != Op::kStore) Scalar(id);
+  }
+}
+
+// Guards for each lane of each buffer would be most of the code.
+void Printer::WholeOrSingles(const Body& body) {
+  if (f_.vector == 1) return EmitSingles(body);
+  const std::string singles = t_.Label(), end = t_.Label();
+  t_.JumpUnless(whole_, singles);
+  lanes_ = Lanes::kWhole;
+  EmitBody(body);
+  lanes_ = Lanes::kGuarded;
+  t_.Jump(end);
+  t_.Place(singles);
+  EmitSingles(body);
+  t_.Place(end);
+}
+
+}  // namespace framefuse::emit::ptx

@@ -1,0 +1,217 @@
+// Row kernels: `row_threads` threads share a row, which stays in their registers where it fits (chunks), and is walked
+// once a loop where not. Owner: backends/emit.
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "backends/emit/ptx/printer.h"
+
+namespace framefuse::emit::ptx {
+
+using absl::StrCat;
+
+void Printer::Rows() {
+  const int together = f_.threads / f_.row_threads;
+  const Operand tid = Special("tid.x", false), rows = IndexSize(CudaSizes::kUnits);
+  lane_ = together == 1 ? tid : M(Class::k32, "and.b32", {tid, Immediate(f_.row_threads - 1)});
+  Operand row = M(Class::k32, "mov.b32", {Special("ctaid.x", false)});
+  if (together > 1) {
+    const Operand of_block =
+        M(Class::k32, "shr.u32", {tid, Immediate(std::countr_zero(static_cast<unsigned>(f_.row_threads)))});
+    row = M(Class::k32, "mad.lo.u32", {row, Immediate(together), of_block});
+  }
+  if (!f_.narrow) row = M(Class::k64, "cvt.u64.u32", {row});
+  const Operand step = Index("mul.lo", {SpecialIndex("nctaid.x"), Immediate(together)});
+  Loop(row, rows, step, [&] {
+    values_ = of_kernel_;
+    OneRow(row, rows);
+  });
+}
+
+void Printer::OneRow(const Operand& row, const Operand& rows) {
+  SetRow(Pointers(Coordinates(row, f_.rank)));
+  inner_ = IndexSize(CudaSizes::kInner);
+  if (f_.split) {  // the last part is what is left
+    const Operand next = Index("add", {row, "1"}), before = Index("mul.lo", {row, inner_});
+    const Operand left = Index("sub", {IndexSize(CudaSizes::kSplitTotal), before});
+    const Operand more = M(Class::kPred, StrCat("setp.lt", IndexSuffix()), {next, rows});
+    inner_ = M(IndexClass(), StrCat("selp", IndexSuffix()), {inner_, left, more});
+  }
+  first_ = Index("mul.lo", {WideIndex(lane_), Immediate(f_.vector)});
+  if (f_.chunks > 0) HoldChunks();
+  EarlyScalars();
+  for (const Block& block : k_.blocks) block.kind == BlockKind::kLoop ? RowLoop(block) : RowScalars(block);
+  if (f_.row_threads > 32) t_.Do("bar.sync", {"0"});
+  early_.clear();
+  held_.clear();
+}
+
+void Printer::HoldChunks() {
+  const std::set<int> held = HeldBuffers();
+  for (int c = 0; c < f_.chunks; ++c) {
+    for (int b : held) held_[{b, c}] = NewWords(buffer(b).dtype);
+  }
+  EachChunk([&](int c) {
+    for (int b : held) LoadVector(b, held_.at({b, c}), !StoresElements());
+  });
+}
+
+// The chunks of this thread, unrolled. The spot is set, and its lanes are counted.
+void Printer::EachChunk(const std::function<void(int)>& body) {
+  const int each = f_.chunks / f_.segments;
+  for (int c = 0; c < f_.chunks; ++c) {
+    if (c % each == 0) {
+      if (k_.segments) SetSegment(Immediate(c / each));
+      GoTo(first_);
+    }
+    spot_.plus = static_cast<std::int64_t>(c % each) * f_.row_threads * f_.vector;
+    std::string end;
+    if (!f_.full) {
+      const Operand at = spot_.plus == 0 ? first_ : Index("add", {first_, Immediate(spot_.plus)});
+      t_.JumpUnless(M(Class::kPred, StrCat("setp.lt", IndexSuffix()), {at, inner_}), end = t_.Label());
+    }
+    CountLanes(inner_);
+    body(c);
+    if (!end.empty()) t_.Place(end);
+  }
+}
+
+// Pointers of the buffers that change with the segment.
+void Printer::SetSegment(const Operand& s) {
+  spot_.segment = spot_.row;
+  if (s == "0") return;
+  for (int b = 0; b < buffers(); ++b) {
+    Operand& place = spot_.segment[static_cast<std::size_t>(b)];
+    if (buffer(b).segmented) place = Past(place, b, M(Class::k64, "mul.lo.s64", {Size(at_.Segment(b)), s}));
+  }
+}
+
+// What does not wait for a reduction is asked of memory beside the row itself.
+void Printer::EarlyScalars() {
+  for (ValueId id = 0; id < static_cast<ValueId>(k_.insts.size()); ++id) {
+    if (level(id) != Level::kSegment || inst(id).op != Op::kLoad || f_.chunks == 0) continue;
+    segment_values_[id].clear();
+    for (int s = 0; s < f_.segments; ++s) {
+      SetSegment(Immediate(s));
+      Scalar(id);
+      segment_values_[id].push_back(V(id));
+    }
+  }
+  SetSegment("0");
+  for (ValueId id : EarlyValues()) {
+    Scalar(id);
+    early_.insert(id);
+  }
+}
+
+// Values of the row in a block; one thread writes.
+void Printer::RowScalars(const Block& block) {
+  for (ValueId id : block.code) {
+    if (early_.contains(id) || level(id) > Level::kRow || IsReduce(id)) continue;
+    if (level(id) == Level::kKernel && inst(id).op != Op::kStore) continue;
+    ScalarOfRow(id);
+  }
+}
+
+void Printer::ScalarOfRow(ValueId id) {
+  if (inst(id).op != Op::kStore) return Scalar(id);
+  const std::string end = t_.Label();
+  t_.JumpIf(M(Class::kPred, "setp.ne.u32", {lane_, "0"}), end);
+  Scalar(id);
+  t_.Place(end);
+}
+
+void Printer::RowLoop(const Block& block) {
+  SetSegment("0");
+  RowScalars(block);
+  const std::vector<ValueId> elements = ElementsOf(block);
+  if (elements.empty()) return;
+  for (ValueId id : block.code) {
+    if (IsReduce(id))
+      accumulators_[id] = {M(ClassOf(inst(id).type), MoveName(ClassOf(inst(id).type)), {Identity(inst(id))})};
+  }
+  const std::map<ValueId, Operand> of_row = values_;
+  if (f_.chunks > 0) {
+    EachChunk([&](int c) {
+      if (k_.segments) SegmentScalars(block, c / (f_.chunks / f_.segments));
+      vectors_ = held_;
+      EmitBody({elements, c});
+    });
+  } else if (k_.segments) {
+    const Operand s = M(Class::k64, "mov.b64", {"0"});
+    Loop(s, Size(CudaSizes::kSegments), "1", [&] {
+      SetSegment(s);
+      SegmentScalars(block, -1);
+      RowWalk(elements);
+    });
+  } else {
+    RowWalk(elements);
+  }
+  values_ = of_row;  // what is computed again in each loop
+  for (ValueId id : block.code) {
+    if (IsReduce(id)) values_[id] = f_.row_threads == 32 ? ReduceWarp(id, accumulators_[id][0], 16) : ReduceBlock(id);
+  }
+}
+
+void Printer::RowWalk(const std::vector<ValueId>& elements) {
+  const Operand at = M(IndexClass(), MoveName(IndexClass()), {first_});
+  Loop(at, inner_, Immediate(f_.row_threads * f_.vector), [&] {
+    GoTo(at);
+    CountLanes(inner_);
+    EmitBody({elements});
+  });
+}
+
+// `segment`: the number of it, or less than 0: known at run time.
+void Printer::SegmentScalars(const Block& block, int segment) {
+  for (ValueId id : SegmentValuesOf(block)) {
+    if (segment >= 0 && inst(id).op == Op::kLoad) {
+      values_[id] = segment_values_.at(id)[static_cast<std::size_t>(segment)];
+    } else {
+      ScalarOfRow(id);
+    }
+  }
+}
+
+// --- reductions
+
+Operand Printer::Shuffled(Type type, const Operand& v, int distance) {
+  const auto shuffle = [&](const Operand& word) {
+    return M(Class::k32, "shfl.sync.bfly.b32", {word, Immediate(distance), "31", "0xffffffff"});
+  };
+  if (!kernel_ir::Is64Bit(type)) {
+    const Operand word = type == Type::kF32 ? Bitcast(Type::kF32, Type::kI32, v) : v;
+    return Bitcast(Type::kI32, type, shuffle(word));
+  }
+  const Operand low = t_.New(Class::k32), high = t_.New(Class::k32);
+  t_.Do("mov.b64", {Group({low, high}), v});
+  return M(ClassOf(type), "mov.b64", {Group({shuffle(low), shuffle(high)})});
+}
+
+// All threads get the result; the order of operations is fixed by the shape.
+Operand Printer::ReduceWarp(ValueId id, Operand v, int from) {
+  for (int d = from; d > 0; d /= 2) {
+    const Operand next = t_.New(ClassOf(inst(id).type));
+    Combine(next, inst(id), v, Shuffled(inst(id).type, v, d));
+    v = next;
+  }
+  return v;
+}
+
+Operand Printer::ReduceBlock(ValueId id) {
+  const Type type = inst(id).type;
+  const int warps = f_.row_threads / 32, size = kernel_ir::Is64Bit(type) ? 8 : 4;
+  const std::string parts = StrCat(name_, "_parts", id), memory = StrCat(".shared", Suffix(type));
+  if (shared_.insert(parts).second) t_.Shared(parts, warps * size);
+  const Operand v = ReduceWarp(id, accumulators_[id][0], 16), tid = Special("tid.x", false);
+  const Operand base = M(Class::k32, "mov.u32", {parts});
+  const Operand warp = M(Class::k32, "shr.u32", {tid, "5"});
+  const Operand mine = M(Class::k32, "mad.lo.u32", {warp, Immediate(size), base});
+  const Operand lead = M(Class::kPred, "setp.eq.s32", {M(Class::k32, "and.b32", {tid, "31"}), "0"});
+  t_.Do(StrCat("@", lead, " st", memory), {Memory(mine, 0), v});
+  t_.Do("bar.sync", {"0"});
+  const Operand other = M(Class::k32, "and.b32", {tid, Immediate(warps - 1)});
+  const Operand theirs = M(Class::k32, "mad.lo.u32", {other, Immediate(size), base});
+  return ReduceWarp(id, M(ClassOf(type), StrCat("ld", memory), {Memory(theirs, 0)}), warps / 2);
+}
+
+}  // namespace framefuse::emit::ptx
