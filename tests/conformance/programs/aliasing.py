@@ -3,7 +3,7 @@
 import torch
 
 from conformance.program import Args, Case, program
-from conformance.sample import vector
+from conformance.sample import leaf, matrix, vector
 
 
 class Box:
@@ -154,3 +154,15 @@ def namespace_of_a_tensor():
     tagged = vector()
     tagged.note = 3
     return Case(f, vector(), tagged, then=[lambda: Args(vector(), vector())])
+
+
+@program
+def a_written_input_is_saved_for_the_backward():
+    def f(w, o, p):
+        o.add_(1)
+        with torch.no_grad():
+            p.mul_(2)
+            p.add_(matrix()[1])
+        return w * o, w * p
+
+    return Case(f, leaf(), vector(), vector(), then=[lambda: Args(leaf(3, 2.0), vector(), vector())])
