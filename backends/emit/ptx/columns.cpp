@@ -12,8 +12,8 @@ void Printer::Columns() {
   lane_ = M(Class::k32, "and.b32", {tid, "31"});
   const Operand warp = WideIndex(M(Class::k32, "shr.u32", {tid, "5"}));
   BatchPlace(f_.rank - 1);
-  const Operand left = Index("mul.lo", {panel_, Immediate(32 * f_.vector)});
-  first_ = Index("mad.lo", {WideIndex(lane_), Immediate(f_.vector), left});
+  const Operand left = Times(panel_, 32 * f_.vector);
+  first_ = Index("add", {Times(WideIndex(lane_), f_.vector), left});
   inner_ = IndexSize(CudaSizes::kInner);
   rows_ = IndexSize(CudaSizes::kUnits);
   if (f_.split) {

@@ -55,6 +55,15 @@ Operand Printer::Index(std::string_view name, Operands from) {
   return M(IndexClass(), StrCat(std::string(name), IndexSuffix()), from);
 }
 
+// By a shift where it is one: of products ptxas makes multiplications with sums in registers of the thread, though what
+// is added is the block's.
+Operand Printer::Times(const Operand& index, std::int64_t n) {
+  if (n == 1) return index;
+  const auto bits = static_cast<std::uint64_t>(n);
+  if (!std::has_single_bit(bits)) return Index("mul.lo", {index, Immediate(n)});
+  return M(IndexClass(), f_.narrow ? "shl.b32" : "shl.b64", {index, Immediate(std::countr_zero(bits))});
+}
+
 Operand Printer::Wide(const Operand& index) {
   return f_.narrow && !IsImmediate(index) ? M(Class::k64, "cvt.u64.u32", {index}) : index;
 }
@@ -79,22 +88,20 @@ Operand Printer::Divide(const Operand& n, int slot) {
   return q;
 }
 
-void Printer::BasePointers() {
-  if (f_.tensors > 1) {
-    const Operand start = t_.First(Class::k64, "mov.b64", {name_ + "_args"});
-    table_ = t_.First(Class::k64, "mad.wide.u32", {Special("ctaid.y", false), Immediate(8 * buffers()), start});
-    base_.assign(k_.buffers.size(), "");
-    return;
-  }
-  for (int b = 0; b < buffers(); ++b)
-    base_.push_back(t_.First(Class::k64, "cvta.to.global.u64", {Argument(b, 0, Class::k64)}));
+// Of this row of the grid, in a table of arguments.
+Operand Printer::TableArgument(int word, int words_each) {
+  const Operand row = t_.First(Class::k32, "mul.lo.s32", {Special("ctaid.y", false), Immediate(words_each)});
+  const Operand at = t_.First(Class::k32, "add.s32", {row, Immediate(word)});
+  const Operand bytes = t_.First(Class::k64, "shl.b64", {t_.First(Class::k64, "cvt.u64.u32", {at}), "3"});
+  if (table_.empty()) table_ = t_.First(Class::k64, "mov.b64", {name_ + "_args"});
+  return t_.First(Class::k64, "ld.param.u64", {Memory(t_.First(Class::k64, "add.s64", {table_, bytes}), 0)});
 }
 
-// In a table of tensors it is read where it is used: all of them would take registers.
-Operand Printer::Base(int b) {
-  const Operand& base = base_[static_cast<std::size_t>(b)];
-  if (!base.empty()) return base;
-  return M(Class::k64, "cvta.to.global.u64", {M(Class::k64, "ld.param.u64", {Memory(table_, 8 * b)})});
+void Printer::BasePointers() {
+  for (int b = 0; b < buffers(); ++b) {
+    const Operand given = f_.tensors > 1 ? TableArgument(b, buffers()) : Argument(b, 0, Class::k64);
+    base_.push_back(t_.First(Class::k64, "cvta.to.global.u64", {given}));
+  }
 }
 
 std::vector<Operand> Printer::Coordinates(Operand rest, int dims) {
@@ -148,7 +155,7 @@ void Printer::GoTo(const Operand& index) {
 Operand Printer::Here(int b) {
   const Operand& index = spot_.index;
   Operand from = spot_.segment[static_cast<std::size_t>(b)];
-  if (from.empty()) from = Base(b);
+  if (from.empty()) from = base_[static_cast<std::size_t>(b)];
   if (!IsVector(b)) return Past(from, b, M(Class::k64, "mul.lo.s64", {Wide(index), Size(at_.InnerStride(b))}));
   if (!f_.narrow) return Past(from, b, index);
   return M(Class::k64, "mad.wide.u32", {index, Immediate(ElementSize(buffer(b).dtype)), from});

@@ -12,15 +12,13 @@ void Printer::Points() {
   Operand total = IndexSize(CudaSizes::kUnits);
   inner_ = IndexSize(CudaSizes::kInner);
   if (f_.tensors > 1) {
-    const Operand start = t_.First(Class::k64, "mov.b64", {name_ + "_args"});
-    const Operand place = t_.First(Class::k64, "mad.wide.u32", {Special("ctaid.y", false), "8", start});
-    inner_ = t_.First(Class::k64, "ld.param.u64", {Memory(place, 8 * SizeWord(at_.Elements(0)))});
+    inner_ = TableArgument(SizeWord(at_.Elements(0)), 1);
     const Operand up = M(Class::k64, "add.s64", {inner_, Immediate(f_.vector - 1)});
     total = M(Class::k64, "shr.s64", {up, Immediate(std::countr_zero(static_cast<unsigned>(f_.vector)))});
   }
-  const Operand step = Immediate(f_.threads * f_.unroll);
-  const Operand first = Index("mad.lo", {SpecialIndex("ctaid.x"), step, SpecialIndex("tid.x")});
-  const Operand stride = Index("mul.lo", {SpecialIndex("nctaid.x"), step});
+  const int step = f_.threads * f_.unroll;
+  const Operand first = Index("add", {Times(SpecialIndex("ctaid.x"), step), SpecialIndex("tid.x")});
+  const Operand stride = Times(SpecialIndex("nctaid.x"), step);
   Loop(first, total, stride, [&] {
     if (f_.unroll > 1) return Copies(first, total, block, body);
     PointPlace(first, 0);
@@ -71,11 +69,12 @@ void Printer::PointPlace(const Operand& first, int copy) {
     vector = Index("sub", {vector, Index("mul.lo", {rest, IndexSize(CudaSizes::kVectors)})});
     spot_.outer = Coordinates(rest, f_.rank);
   }
-  spot_.index = f_.vector == 1 ? vector : Index("mul.lo", {vector, Immediate(f_.vector)});
+  spot_.index = Times(vector, f_.vector);
   spot_.here.resize(k_.buffers.size());
   std::vector<Operand> row(k_.buffers.size());
   for (int b = 0; b < buffers(); ++b) {
-    if (!IsVector(b)) row[static_cast<std::size_t>(b)] = Past(Base(b), b, Offset(b, spot_.outer));
+    if (!IsVector(b))
+      row[static_cast<std::size_t>(b)] = Past(base_[static_cast<std::size_t>(b)], b, Offset(b, spot_.outer));
   }
   SetRow(row);
   for (int b = 0; b < buffers(); ++b) {
@@ -88,7 +87,8 @@ void Printer::PointPlace(const Operand& first, int copy) {
 std::vector<Operand> Printer::RowOfPoint() {
   std::vector<Operand> row = spot_.row;
   for (int b = 0; b < buffers(); ++b) {
-    if (IsVector(b)) row[static_cast<std::size_t>(b)] = Past(Base(b), b, Offset(b, spot_.outer));
+    if (IsVector(b))
+      row[static_cast<std::size_t>(b)] = Past(base_[static_cast<std::size_t>(b)], b, Offset(b, spot_.outer));
   }
   return row;
 }
@@ -97,7 +97,7 @@ std::vector<Operand> Printer::RowOfPoint() {
 Operand Printer::LateHere(int b) {
   if (!IsVector(b) || spot_.outer.empty()) return Here(b);
   const Operand offset = M(Class::k64, "add.s64", {Offset(b, spot_.outer), Wide(spot_.index)});
-  return Past(Base(b), b, offset);
+  return Past(base_[static_cast<std::size_t>(b)], b, offset);
 }
 
 void Printer::PointScalars(const Block& block) {

@@ -98,10 +98,11 @@ class Printer : private KernelFacts {
   Class IndexClass() const { return f_.narrow ? Class::k32 : Class::k64; }
   Operand Index(std::string_view name, Operands from);  // "add" of the index type
   Operand WideIndex(const Operand& v) { return f_.narrow ? v : M(Class::k64, "cvt.u64.u32", {v}); }
+  Operand Times(const Operand& index, std::int64_t n);
   Operand Wide(const Operand& index);  // 64 bits
   Operand Divide(const Operand& n, int slot);
   void BasePointers();
-  Operand Base(int b);
+  Operand TableArgument(int word, int words_each);
   // The first `dims` outer coordinates of a row from its number, in 64 bits; elements to go there (empty: none);
   // pointers by buffer.
   std::vector<Operand> Coordinates(Operand rest, int dims);
@@ -219,8 +220,8 @@ class Printer : private KernelFacts {
   std::set<std::string> shared_;
   std::map<std::pair<int, int>, std::vector<Operand>> held_;  // words for the whole row, by buffer and chunk
   std::map<ValueId, Operand> values_;                         // of where the text stands
-  Operand table_;                                             // of the tensor's pointers, where there are several
-  std::vector<Operand> base_;                                 // pointers by buffer
+  Operand table_;              // the arguments' address, where a launch takes several tensors
+  std::vector<Operand> base_;  // pointers by buffer
   Spot spot_;
   std::vector<Operand> batch_, batch_at_;  // pointers, and coordinates, of a batch
   Operand panel_, left_, top_, rows_;      // place of a block, and the rows of its batch

@@ -20,7 +20,7 @@ void Printer::Rows() {
     row = M(Class::k32, "mad.lo.u32", {row, Immediate(together), of_block});
   }
   if (!f_.narrow) row = M(Class::k64, "cvt.u64.u32", {row});
-  const Operand step = Index("mul.lo", {SpecialIndex("nctaid.x"), Immediate(together)});
+  const Operand step = Times(SpecialIndex("nctaid.x"), together);
   Loop(row, rows, step, [&] {
     values_ = of_kernel_;
     OneRow(row, rows);
@@ -36,7 +36,7 @@ void Printer::OneRow(const Operand& row, const Operand& rows) {
     const Operand more = M(Class::kPred, StrCat("setp.lt", IndexSuffix()), {next, rows});
     inner_ = M(IndexClass(), StrCat("selp", IndexSuffix()), {inner_, left, more});
   }
-  first_ = Index("mul.lo", {WideIndex(lane_), Immediate(f_.vector)});
+  first_ = Times(WideIndex(lane_), f_.vector);
   if (f_.chunks > 0) HoldChunks();
   EarlyScalars();
   for (const Block& block : k_.blocks) block.kind == BlockKind::kLoop ? RowLoop(block) : RowScalars(block);

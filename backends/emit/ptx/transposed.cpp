@@ -20,7 +20,7 @@ void Printer::Transposed() {
   const int last = f_.rank - 1;
   const Operand block = SpecialIndex("ctaid.x"), tile = Divide(block, CudaSizes::kVectorsDiv);
   left_ = Index("sub", {block, Index("mul.lo", {tile, IndexSize(CudaSizes::kVectors)})});
-  left_ = Index("mul.lo", {left_, Immediate(kTile)});
+  left_ = Times(left_, kTile);
   top_ = tile;
   batch_ = base_;
   if (last > 0) {
@@ -28,7 +28,7 @@ void Printer::Transposed() {
     top_ = Index("sub", {tile, Index("mul.lo", {batch, down})});
     batch_ = Pointers(Coordinates(batch, last));
   }
-  top_ = Index("mul.lo", {top_, Immediate(kTile)});
+  top_ = Times(top_, kTile);
   rows_ = IndexSize(CudaSizes::kUnits);
   inner_ = IndexSize(CudaSizes::kInner);
   const Body body{ElementsOf(k_.blocks.front())};
