@@ -34,6 +34,10 @@ def test_call_cost_runs():
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "call_cost.py", "--check", "sin", "Linear+ReLU module")
 
 
+def test_evaluator_runs():
+    assert '"wrong": 0' in run(ROOT / "benchmarks" / "evaluator.py", "--check", "arithmetic", "unary")
+
+
 @pytest.mark.parametrize("options", [[], ["--train"]])
 def test_capture_runs(options):
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "capture.py", "--check", "convnet", *options)
