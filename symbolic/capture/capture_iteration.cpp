@@ -17,7 +17,7 @@ bool Capture::GuardIterable(Activation&, ValueView v, const char* what) {
     return BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat(what, " of ", v.object.type()->tp_name));
   }
   if (t == nullptr && v.object.type()->tp_iternext != nullptr && !IsPythonClass(v.object.type())) {
-    return true;  // a fresh iterator: what it walks was prepared when it was made
+    return true;  // a fresh iterator: each item that it gives is looked at for itself
   }
   return PrepareOuter(v);
 }
