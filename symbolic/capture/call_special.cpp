@@ -202,6 +202,12 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
     case SpecialCall::kStr:
     case SpecialCall::kFormat: {
       const bool format = which == SpecialCall::kFormat;
+      const bool container = n > 0 && (PyTuple_Check(args[0].object.get()) || PyList_CheckExact(args[0].object.get()) ||
+                                       PyDict_Check(args[0].object.get()));
+      if (container && !PrepareNative(args[0], true)) return Value();
+      if (n > 0 && HoldsNumpyNumber(args[0].object)) {
+        return Break(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
+      }
       if (plain && (n == 1 || (format && n == 2))) {
         Value text = TextOf(act, which, args);
         if (text || control.unwinding || PyErr_Occurred()) return text;

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_arguments.h"
@@ -168,6 +170,10 @@ Value Capture::CallMethodOfBuiltin(ValueView callable, const std::string& name, 
       !IsRangeOrSlice(self.object)) {
     return Break(GraphBreakKind::kUnsupportedWrite,
                  absl::StrCat(name, " of an object of type ", self.object.type()->tp_name));
+  }
+  const auto numpy = [](const ValueView& v) { return HoldsNumpyNumber(v.object); };
+  if (owner == &PyUnicode_Type && std::any_of(args.begin(), args.end(), numpy)) {
+    return Break(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
   }
   const bool writes = effect == MethodEffect::kWrites;
   if (writes && owner == &PyDict_Type && PyODict_Check(self.object.get())) {

@@ -87,6 +87,9 @@ Value Capture::Unary(Activation& act, UnaryOp op, ValueView v) {
 Value Capture::Binary(Activation& act, int nb_op, ValueView left, ValueView right) {
   Tracked* t = tracked_.Find(left.object);
   if (!PrepareNative(left) || !PrepareNative(right)) return Value();
+  if (PyUnicode_Check(left.object.get()) && HoldsNumpyNumber(right.object)) {
+    return Break(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
+  }
   constexpr int kFirstInplace = 13;
   if (t != nullptr && nb_op >= kFirstInplace) {
     if (t->kind == TrackedKind::kList || t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet ||

@@ -85,6 +85,7 @@ Value Capture::FormatValue(Activation& act, ValueView v, int conversion, ValueVi
     if (text) return how == SpecialCall::kFormat ? std::move(text) : native_.FormatValue(act, text, FVC_NONE, spec);
   }
   if (!PrepareNative(v, !instance)) return Value();
+  if (HoldsNumpyNumber(v.object)) return Break(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
   Value result = Native([&] { return native_.FormatValue(act, v, conversion, spec); });
   return CheckTracer() ? std::move(result) : Value();
 }

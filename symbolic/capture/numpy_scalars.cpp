@@ -44,6 +44,24 @@ bool IsNumberForNumpy(BorrowedRef object) {
          (IsLeaf(object) && IsNumpyNumberType(object.type()));
 }
 
+bool HoldsNumpyNumber(BorrowedRef object, int depth) {
+  constexpr int kMaxDepth = 8;
+  PyObject* o = object;
+  if (IsNumpyNumberType(object.type())) return IsLeaf(object);
+  if (PyTuple_Check(o) || PyList_CheckExact(o)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+      if (depth >= kMaxDepth || HoldsNumpyNumber(PySequence_Fast_GET_ITEM(o, i), depth + 1)) return true;
+    }
+  } else if (PyDict_Check(o)) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(o, &position, &key, &value)) {
+      if (depth >= kMaxDepth || HoldsNumpyNumber(key, depth + 1) || HoldsNumpyNumber(value, depth + 1)) return true;
+    }
+  }
+  return false;
+}
+
 NumpyErrors::~NumpyErrors() {
   if (!before_) return;
   const HookScope off(HookMode::kOff);

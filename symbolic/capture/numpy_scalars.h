@@ -14,6 +14,9 @@ bool IsNumpyNumberType(PyTypeObject* type);
 // Python's and numpy's numbers, None, types, and tuples and lists of such.
 bool IsNumberForNumpy(BorrowedRef object);
 
+// One is here or in a builtin container: its text depends on np.set_printoptions, which no guard compares.
+bool HoldsNumpyNumber(BorrowedRef object, int depth = 0);
+
 class NumpyErrors {
  public:
   NumpyErrors() = default;

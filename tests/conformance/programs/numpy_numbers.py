@@ -41,7 +41,6 @@ def numbers_of_numpy():
             [r * 2 for r in s.row],
             s.table[1],
             s.table.get(np.int64(2)),
-            f"{s.scale} {s.n!r}",
             torch.full((2,), s.row[0]),
             np.float32(0.1) + 1,
             sum(s.row),
@@ -73,3 +72,19 @@ def numpy_warns_each_time():
         return y * z, np.log(d), np.geterr()["divide"]
 
     return Case(f, vector(), np.float32(0), then=[lambda: Args(vector(), np.float32(2)), lambda: None])
+
+
+@program(whole=False)
+def the_text_of_numpys_numbers_is_a_setting():
+    s = np.float64(3)
+
+    def f(x):
+        return x + 1, f"{s!r}", repr([s]), "%r" % s, "{}".format((s,)), str({"k": s})
+
+    def older():
+        np.set_printoptions(legacy="1.25")
+
+    def restored():
+        np.set_printoptions(legacy=False)
+
+    return Case(f, vector(), then=[older, restored])
