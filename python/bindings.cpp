@@ -110,6 +110,15 @@ void BindSpecialFunctions(py::module_& m) {
   m.def("is_compiling", &IsCapturing, "True in code that framefuse is capturing, False in code that Python runs.");
   m.def(
       "graph_break", [] {}, "End the graph here; in code that Python runs this does nothing.");
+  m.def(
+      "cond",
+      [](const py::object& pred, const py::object& true_fn, const py::object& false_fn, const py::object& operands) {
+        const int holds = PyObject_IsTrue(pred.ptr());
+        if (holds < 0) throw py::error_already_set();
+        return (holds != 0 ? true_fn : false_fn)(*operands);
+      },
+      "What cond() does with a tensor where Python runs it.");
+  RegisterSpecialFunction(Borrow(m.attr("cond")), SpecialFunction::kCond);
   RegisterSpecialFunction(Borrow(m.attr("is_compiling")), SpecialFunction::kIsCompiling);
   RegisterSpecialFunction(Borrow(m.attr("graph_break")), SpecialFunction::kGraphBreak);
   m.def("register_substitute", [](const py::object& callable, const py::object& replacement) {

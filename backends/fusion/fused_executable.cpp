@@ -15,6 +15,7 @@
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 #include "backends/runtime/aten_sequence.h"
+#include "backends/runtime/cond_operator.h"
 #include "common/logging.h"
 #include "common/status.h"
 
@@ -180,6 +181,7 @@ FusedExecutable::FusedExecutable() = default;
 FusedExecutable::~FusedExecutable() = default;
 
 absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Create(ir::Graph graph, const BackendOptions& options) {
+  FF_RETURN_IF_ERROR(PrepareConds(graph, "fuse"));
   if (!graph.functional) return AtenSequence::Create(std::move(graph), options);
   auto made = std::unique_ptr<FusedExecutable>(new FusedExecutable);
   made->graph_ = std::move(graph);

@@ -96,10 +96,17 @@ def mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int], *, min: int |
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
     """Return `true_fn(*operands)` if `pred` holds, else `false_fn(*operands)`.
 
-    In captured code a tensor `pred` breaks the graph, as `if` does, and each branch is captured when it is taken.
+    `pred`: a bool, or a tensor of one element. In captured code a tensor makes one operator of the graph with both branches in
+    it; each call runs the one that its value chooses. So both are captured, and neither may write to what is outside of it,
+    raise, or return memory that it was given; they return tensors of the same sizes, strides, dtypes and devices, in the same
+    structure of tuples, lists and dicts, and equal constants. Where a branch does otherwise the graph breaks (`Unsupported`
+    under fullgraph=True) and Python takes one of them. Results require grad if either branch's would, and tensors that only the
+    other branch reads get gradients of zeros, as with `torch.cond`.
     """
     if not (callable(true_fn) and callable(false_fn)):
         raise TypeError("cond() takes two callables")
+    if isinstance(pred, torch.Tensor):
+        return _C.cond(pred, true_fn, false_fn, operands)
     return true_fn(*operands) if pred else false_fn(*operands)
 
 

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "common/config.h"
 #include "frame_eval/compiled_function.h"
 #include "symbolic/capture/builtin_types.h"
@@ -12,6 +13,7 @@
 #include "symbolic/capture/frame_runner.h"
 #include "symbolic/capture/reporting.h"
 #include "symbolic/capture/tensor_types.h"
+#include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
 namespace {
@@ -99,12 +101,29 @@ class DisabledTarget final : public CallTarget {
 
 }  // namespace
 
+namespace {
+
+// torch.ops' own objects, so that FX graphs can name them.
+void LoadCondOperators() {
+  Ref packet = Ref::Steal(PyImport_ImportModule("torch"));
+  for (const char* name : {"ops", "framefuse", "cond"}) {
+    packet = packet ? Ref::Steal(PyObject_GetAttrString(packet, name)) : Ref();
+  }
+  Ref plain = packet ? Ref::Steal(PyObject_GetAttrString(packet, "default")) : Ref();
+  Ref random = packet ? Ref::Steal(PyObject_GetAttrString(packet, "random")) : Ref();
+  FF_CHECK(plain && random) << "the operator framefuse::cond is not registered";
+  tracing::Tracer::SetCondOperators(std::move(plain), std::move(random));
+}
+
+}  // namespace
+
 absl::Status Initialize(PythonErrors errors) {
   InstallErrors(std::move(errors));
   RegisterTorchLeafTypes();
   RegisterNumpyLeafTypes();
   LoadBuiltinTypes();
   LoadCallRules();
+  LoadCondOperators();
   return absl::OkStatus();
 }
 
@@ -123,9 +142,10 @@ Ref MakeDisabledFunction(BorrowedRef callable, bool recursive) {
 }
 
 void RegisterSpecialFunction(BorrowedRef callable, SpecialFunction meaning) {
+  static constexpr SpecialCall kCalls[] = {SpecialCall::kIsCompiling, SpecialCall::kGraphBreak, SpecialCall::kCond};
   CallRule rule;
   rule.kind = CallRule::Kind::kSpecial;
-  rule.special = meaning == SpecialFunction::kIsCompiling ? SpecialCall::kIsCompiling : SpecialCall::kGraphBreak;
+  rule.special = kCalls[static_cast<std::size_t>(meaning)];
   AddCallRule(callable, rule);
 }
 

@@ -62,6 +62,7 @@ Ref MakeDisabledFunction(BorrowedRef callable, bool recursive);
 enum class SpecialFunction : std::uint8_t {
   kIsCompiling,  // True in captured code
   kGraphBreak,   // a graph break at this call
+  kCond,         // (tensor, if it holds, if not, operands): one operator of the graph
 };
 // Known by identity from then on; `callable` is kept alive.
 void RegisterSpecialFunction(BorrowedRef callable, SpecialFunction meaning);

@@ -308,6 +308,8 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
       }
       if (which == SpecialCall::kSignature && plain && n == 1) return SignatureOf(callable, args[0]);
       return CallNative(callable.object, args, kwnames);
+    case SpecialCall::kCond:
+      return CallCond(act, args);
     case SpecialCall::kIdentityCall:
       return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
     case SpecialCall::kNoneCall:

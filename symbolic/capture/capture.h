@@ -262,6 +262,11 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                          BorrowedRef kwnames);
+  // ---- cond() on a tensor (call_cond.cpp)
+  Value CallCond(Activation& act, absl::Span<const ValueView> args);
+  Value CallBranch(Activation& act, ValueView branch, absl::Span<const ValueView> operands,
+                   const std::vector<Ref>& roots);
+  std::size_t CountEffects() const;
   Value SignatureOf(ValueView callable, ValueView function);
   bool AnyFake(absl::Span<const ValueView> args) const;
   bool IsFakeTensor(BorrowedRef object) const;
@@ -452,6 +457,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
   NumpyErrors numpy_errors_;
   int open_ranges_ = 0;
+  int branch_depth_ = 0;                       // branches of cond() under way
   bool applied_functions_ = false;             // of torch.autograd
   std::vector<const Tracked*> hooks_for_all_;  // torch's dicts of hooks of all modules, once looked at and empty
   PyObject* hooks_globals_ = nullptr;          // where they stand

@@ -26,6 +26,7 @@ class FxJournal {
   explicit FxJournal(bool keep_values) : keep_values_(keep_values) {}
   bool keep_values() const { return keep_values_; }
   void Record(FxNode::Op op, BorrowedRef target, BorrowedRef args, BorrowedRef kwargs, BorrowedRef result);
+  void Truncate(std::size_t count) { nodes_.resize(count); }
   const std::vector<FxNode>& nodes() const { return nodes_; }
 
  private:

@@ -149,11 +149,27 @@ at::Tensor Recorder::FreshFromHost(const at::Tensor& real) {
   return stack[0].toTensor();
 }
 
+void Recorder::NoteRead(const at::Tensor& t, ir::ValueId value, const OpTraits& traits) {
+  if (open_branches.empty()) {
+    if (left_graph.contains(value)) {
+      Break(BreakKind::kHiddenState, traits, "a tensor made in a branch of cond is used outside of it");
+    }
+    return;
+  }
+  for (at::Tensor& known : open_branches.back().read) {
+    if (AsFake(known)->value() != value) continue;
+    if (!known.requires_grad()) known = t;
+    return;
+  }
+  open_branches.back().read.push_back(t);
+}
+
 ir::ValueId Recorder::ValueOf(const at::Tensor& t, const OpTraits& traits) {
   if (FakeImpl* fake = AsFake(t)) {
     if (fake->recording() != id_) {
       Break(BreakKind::kStaleTensor, traits, "a tensor of another, finished capture is used");
     }
+    if (!open_branches.empty() || !left_graph.empty()) NoteRead(t, fake->value(), traits);
     return fake->value();
   }
   if (t.unsafeGetTensorImpl()->is_wrapped_number()) return NumberConstant(t);

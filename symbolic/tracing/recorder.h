@@ -37,6 +37,17 @@ struct RecorderStatistics {
 // Keys that must not act while a kernel is asked for metadata.
 c10::DispatchKeySet KeysOffForMeta();
 
+// A branch of a conditional while it is recorded (record_branch.h).
+struct OpenBranch {
+  std::size_t first_node = 0;
+  std::vector<at::Tensor> read;  // once each, its own among them
+};
+struct RecordedBranch {
+  std::vector<ir::Node> nodes;
+  std::vector<at::Tensor> outputs;
+  std::vector<at::Tensor> read;  // from outside
+};
+
 class Recorder {
  public:
   Recorder();
@@ -61,6 +72,10 @@ class Recorder {
   // Asked once an op; -1: unknown. The ids are the caller's.
   std::int32_t (*origin_callback)(void*) = nullptr;
   void* origin_context = nullptr;
+
+  std::vector<OpenBranch> open_branches;  // innermost last
+  std::vector<RecordedBranch> recorded_branches;
+  absl::flat_hash_set<ir::ValueId> left_graph;  // made by nodes of branches
 
   // The next operator compares a tensor with `value`, and a NaN is to equal a NaN.
   void ExpectComparison(ir::ValueId value) { expected_comparison_ = value; }
@@ -126,6 +141,7 @@ class Recorder {
   void ResolveNegated(const OpTraits& traits, torch::jit::Stack* stack);
   at::Tensor EmitOutput(const OutputMeta& meta, c10::ArrayRef<c10::IValue> args, const Prepared& prepared);
   ir::ValueId NumberConstant(const at::Tensor& wrapped);
+  void NoteRead(const at::Tensor& t, ir::ValueId value, const OpTraits& traits);
 
   ir::Graph graph_;
   std::uint64_t id_;

@@ -8,6 +8,7 @@
 
 #include "common/check.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/record_branch.h"
 #include "symbolic/tracing/state.h"
 
 namespace framefuse::tracing {
@@ -248,6 +249,72 @@ absl::StatusOr<TracedGraph> Tracer::Close(absl::Span<const BorrowedRef> outputs,
   }
   TlsScope on(state_->recorder.get());
   return CloseRecording(*state_->recorder, state_->inputs, std::move(tensors), for_backward, state_->origins);
+}
+
+void Tracer::BeginBranch() { tracing::BeginBranch(*state_->recorder); }
+
+absl::Status Tracer::EndBranch(absl::Span<const BorrowedRef> outputs) {
+  std::vector<at::Tensor> tensors;
+  for (BorrowedRef object : outputs) {
+    if (ValueOf(object) < 0) return Refused("it returns a tensor that is not traced");
+    tensors.push_back(*Unpack(object));
+  }
+  return tracing::EndBranch(*state_->recorder, std::move(tensors));
+}
+
+std::vector<std::uintptr_t> Tracer::StateOf(BorrowedRef object) {
+  const at::Tensor* t = Unpack(object);
+  const FakeImpl* fake = t == nullptr ? nullptr : AsFake(*t);
+  if (fake == nullptr) return {};
+  const auto address = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
+  return {static_cast<std::uintptr_t>(fake->value()),
+          address(t->storage().unsafeGetStorageImpl()),
+          address(GradientFunction(*t)),
+          address(fake->grad().defined() ? fake->grad().unsafeGetTensorImpl() : nullptr),
+          static_cast<std::uintptr_t>(t->requires_grad()),
+          static_cast<std::uintptr_t>(t->retains_grad()),
+          static_cast<std::uintptr_t>(HasGradientHooks(*t)),
+          static_cast<std::uintptr_t>(t->_version())};
+}
+
+namespace {
+
+Ref Numbers(const std::vector<std::int64_t>& values) {
+  Ref list = Ref::Steal(PyList_New(0));
+  for (const std::int64_t v : values) PyList_Append(list.get(), Ref::Steal(PyLong_FromLongLong(v)).get());
+  return list;
+}
+
+// Python's overloads of the operator, found when the package is imported and kept for ever.
+PyObject* cond_operators[2] = {};
+
+}  // namespace
+
+void Tracer::SetCondOperators(Ref plain, Ref random) {
+  cond_operators[0] = plain.release();
+  cond_operators[1] = random.release();
+}
+
+absl::StatusOr<Tracer::CondCall> Tracer::JoinBranches() {
+  absl::StatusOr<JoinedBranches> joined = tracing::JoinBranches(*state_->recorder, state_->origins);
+  if (!joined.ok()) return joined.status();
+  Ref operands = Ref::Steal(PyList_New(0));
+  for (const at::Tensor& t : joined->operands) {
+    PyList_Append(operands.get(), WrapLike(t, reinterpret_cast<PyTypeObject*>(THPVariableClass)).get());
+  }
+  CondCall call;
+  call.op = Ref::Create(cond_operators[joined->random ? 1 : 0]);
+  call.args = Ref::Steal(
+      Py_BuildValue("(ssO)", joined->branches[1].c_str(), joined->branches[0].c_str(), operands.get()));
+  call.kwargs = Ref::Steal(PyDict_New());
+  if (!call.op || !call.args || !call.kwargs) return PythonFailure("the operator of a conditional cannot be called");
+  if (joined->with_gradient.empty()) return call;
+  call.kwargs = Ref::Steal(Py_BuildValue(
+      "{s:s,s:s,s:O,s:O,s:O}", "true_backward", joined->backward[1].c_str(), "false_backward",
+      joined->backward[0].c_str(), "saved", Numbers(joined->saved).get(), "differentiable",
+      Numbers(joined->differentiable).get(), "with_gradient", Numbers(joined->with_gradient).get()));
+  if (!call.kwargs) return PythonFailure("the operator of a conditional cannot be called");
+  return call;
 }
 
 void Tracer::Drop() {

@@ -135,10 +135,24 @@ class Tracer {
   // the backward of those that require grad. A break (a change of an input that cannot be replayed) comes back as
   // FailedPrecondition and is pending too.
   absl::StatusOr<TracedGraph> Close(absl::Span<const BorrowedRef> outputs, bool for_backward = true);
+  // ---- branches of a conditional (record_branch.h). FailedPrecondition: the message is the break's explanation
+  void BeginBranch();
+  absl::Status EndBranch(absl::Span<const BorrowedRef> outputs);
+  // The operator and its arguments, for the last two branches: the one for true, then the one for false.
+  struct CondCall {
+    Ref op;
+    Ref args;    // without the condition, which comes first
+    Ref kwargs;  // dict
+  };
+  absl::StatusOr<CondCall> JoinBranches();
+  static void SetCondOperators(Ref plain, Ref random);  // torch.ops' overloads of framefuse::cond
+
   // Lets go of every fake and of the graph. Outside Begin and End only.
   void Drop();
   TracerStatistics Statistics() const;
 
+  // What of a fake can change without an operator that is recorded: compared, never read. Empty: no fake.
+  static std::vector<std::uintptr_t> StateOf(BorrowedRef object);
   // All fakes alive in the process.
   static std::int64_t LiveFakes();
   // True while a meta kernel in Python runs: frames entered then are not the user's program.

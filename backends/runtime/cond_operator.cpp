@@ -1,0 +1,249 @@
+// See cond_operator.h. Owner: backends/runtime.
+#include "backends/runtime/cond_operator.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/is_nonzero.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "backends/graph/backend.h"
+#include "backends/runtime/torch_error.h"
+#include "common/check.h"
+
+namespace framefuse {
+namespace {
+
+using torch::autograd::variable_list;
+
+constexpr std::size_t kMaxBranches = 4096;  // beyond it the table starts anew: programs that make graphs for ever
+
+// What a call of the operator says beside its tensors. A copy outlives the call in autograd's node.
+struct Texts {
+  std::string branches[2];  // taken if the condition is false, if it is true
+  std::string backward[2];  // operands `saved`, then gradients of the results `with_gradient`: those of `differentiable`
+  std::vector<std::int64_t> saved;
+  std::vector<std::int64_t> differentiable;
+  std::vector<std::int64_t> with_gradient;
+  std::string backend;
+};
+
+std::shared_ptr<const ir::Graph> ParseBranch(const std::string& text) {
+  static std::mutex mutex;
+  static auto* known = new absl::flat_hash_map<std::string, std::shared_ptr<const ir::Graph>>;
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto it = known->find(text); it != known->end()) return it->second;
+  }
+  auto graph = std::make_shared<const ir::Graph>(ValueOrThrow(ir::Parse(text)));
+  const std::lock_guard lock(mutex);
+  if (known->size() >= kMaxBranches) known->clear();
+  return known->try_emplace(text, std::move(graph)).first->second;
+}
+
+absl::StatusOr<std::shared_ptr<Plan>> CompileBranch(const std::string& text, const std::string& backend) {
+  static std::mutex mutex;
+  static auto* known = new absl::flat_hash_map<std::pair<std::string, std::string>, std::shared_ptr<Plan>>;
+  const auto key = std::make_pair(backend, text);
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto it = known->find(key); it != known->end()) return it->second;
+  }
+  Backend* maker = FindBackend(backend);
+  if (maker == nullptr) return absl::InvalidArgumentError(absl::StrCat("cond: no backend is called ", backend));
+  absl::StatusOr<ir::Graph> graph = ir::Parse(text);
+  if (!graph.ok()) return graph.status();
+  auto plan = maker->Compile(*std::move(graph), BackendOptions());
+  if (!plan.ok()) return plan.status();
+  const std::lock_guard lock(mutex);
+  if (known->size() >= kMaxBranches) known->clear();
+  return known->try_emplace(key, *std::move(plan)).first->second;
+}
+
+std::vector<std::int64_t> Concrete(const std::vector<ir::Dim>& dims) {
+  std::vector<std::int64_t> result;
+  for (const ir::Dim& d : dims) result.push_back(d.value);
+  return result;
+}
+
+// Who calls the operator outside a graph of ours may give operands laid out in another way than the graph says.
+at::Tensor LaidOutAs(const at::Tensor& operand, const ir::Value& value) {
+  const std::vector<std::int64_t> sizes = Concrete(value.sizes);
+  const std::vector<std::int64_t> strides = Concrete(value.strides);
+  TORCH_CHECK(operand.sizes() == c10::IntArrayRef(sizes), "cond: an operand has sizes ", operand.sizes(), ", not ",
+              c10::IntArrayRef(sizes));
+  if (operand.strides() == c10::IntArrayRef(strides)) return operand;
+  return at::empty_strided(sizes, strides, operand.options()).copy_(operand);
+}
+
+std::vector<at::Tensor> RunBranch(const at::Tensor& pred, std::string_view true_branch, std::string_view false_branch,
+                                  at::TensorList operands, std::string_view backend) {
+  const std::string text(at::is_nonzero(pred) ? true_branch : false_branch);
+  const std::shared_ptr<const ir::Graph> graph = ParseBranch(text);
+  TORCH_CHECK(graph->inputs.size() == operands.size(), "cond: ", operands.size(), " operands for ",
+              graph->inputs.size());
+  std::vector<at::Tensor> inputs;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    inputs.push_back(LaidOutAs(operands[i], graph->value(graph->inputs[i].value)));
+  }
+  const std::shared_ptr<Plan> plan = ValueOrThrow(CompileBranch(text, std::string(backend)));
+  return ValueOrThrow(plan->Run(inputs, {}));
+}
+
+std::vector<at::Tensor> ResultsLike(std::string_view branch, const c10::Device& device) {
+  const std::shared_ptr<const ir::Graph> graph = ParseBranch(std::string(branch));
+  std::vector<at::Tensor> results;
+  for (const ir::Output& out : graph->outputs) {
+    const ir::Value& v = graph->value(out.value);
+    results.push_back(at::empty_strided(Concrete(v.sizes), Concrete(v.strides), at::device(device).dtype(v.dtype)));
+  }
+  return results;
+}
+
+// The operator's C++ signature, in the order of the schema.
+using Kernel = std::vector<at::Tensor>(const at::Tensor&, std::string_view, std::string_view, at::TensorList,
+                                       std::string_view, std::string_view, c10::IntArrayRef, c10::IntArrayRef,
+                                       c10::IntArrayRef, std::string_view);
+
+std::vector<at::Tensor> CallOperator(const at::Tensor& pred, const std::string (&branches)[2], at::TensorList operands,
+                                     const std::string& backend, bool random) {
+  static const auto plain =
+      c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::cond", "").typed<Kernel>();
+  static const auto drawing =
+      c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::cond", "random").typed<Kernel>();
+  return (random ? drawing : plain).call(pred, branches[1], branches[0], operands, "", "", {}, {}, {}, backend);
+}
+
+// Below autograd a conditional is its two branches; this node asks for the branches' gradients.
+struct CondFunction : torch::autograd::Function<CondFunction> {
+  static variable_list forward(torch::autograd::AutogradContext* ctx, const at::Tensor& pred,
+                               at::TensorList operands, const Texts& texts) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    variable_list results = CallOperator(pred, texts.branches, operands, texts.backend, /*random=*/false);
+    variable_list kept = {pred};
+    for (const std::int64_t i : texts.saved) kept.push_back(operands[static_cast<std::size_t>(i)]);
+    ctx->save_for_backward(std::move(kept));
+    std::vector<bool> has_gradient(results.size(), false);
+    for (const std::int64_t i : texts.with_gradient) has_gradient[static_cast<std::size_t>(i)] = true;
+    variable_list without;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (!has_gradient[i]) without.push_back(results[i]);
+    }
+    ctx->mark_non_differentiable(without);
+    ctx->saved_data["false"] = texts.backward[0];
+    ctx->saved_data["true"] = texts.backward[1];
+    ctx->saved_data["backend"] = texts.backend;
+    ctx->saved_data["operands"] = static_cast<std::int64_t>(operands.size());
+    ctx->saved_data["differentiable"] = texts.differentiable;
+    ctx->saved_data["with_gradient"] = texts.with_gradient;
+    return results;
+  }
+
+  static variable_list backward(torch::autograd::AutogradContext* ctx, const variable_list& gradients) {
+    variable_list kept = ctx->get_saved_variables();
+    const at::Tensor pred = kept[0];
+    variable_list inputs(kept.begin() + 1, kept.end());
+    for (const std::int64_t i : ctx->saved_data["with_gradient"].toIntVector()) {
+      inputs.push_back(gradients[static_cast<std::size_t>(i)]);
+    }
+    if (c10::GradMode::is_enabled()) {
+      for (const at::Tensor& t : inputs) TORCH_CHECK(!t.requires_grad(), "cond has no second derivative");
+    }
+    const std::string branches[] = {ctx->saved_data["false"].toStringRef(), ctx->saved_data["true"].toStringRef()};
+    const variable_list found =
+        CallOperator(pred, branches, inputs, ctx->saved_data["backend"].toStringRef(), /*random=*/false);
+    // The condition's, the operands', and one for `texts`.
+    variable_list result(static_cast<std::size_t>(ctx->saved_data["operands"].toInt()) + 2);
+    const std::vector<std::int64_t> of = ctx->saved_data["differentiable"].toIntVector();
+    for (std::size_t i = 0; i < of.size(); ++i) result[static_cast<std::size_t>(of[i]) + 1] = found[i];
+    return result;
+  }
+};
+
+template <bool random>
+std::vector<at::Tensor> CondAutograd(const at::Tensor& pred, std::string_view true_branch,
+                                     std::string_view false_branch, at::TensorList operands,
+                                     std::string_view true_backward, std::string_view false_backward,
+                                     c10::IntArrayRef saved, c10::IntArrayRef differentiable,
+                                     c10::IntArrayRef with_gradient, std::string_view backend) {
+  Texts texts{{std::string(false_branch), std::string(true_branch)},
+              {std::string(false_backward), std::string(true_backward)},
+              saved.vec(),
+              differentiable.vec(),
+              with_gradient.vec(),
+              std::string(backend)};
+  if (!with_gradient.empty() && c10::GradMode::is_enabled()) {
+    return CondFunction::apply(pred, operands, texts);
+  }
+  at::AutoDispatchBelowADInplaceOrView below;
+  return CallOperator(pred, texts.branches, operands, texts.backend, random);
+}
+
+std::vector<at::Tensor> CondReal(const at::Tensor& pred, std::string_view true_branch, std::string_view false_branch,
+                                 at::TensorList operands, std::string_view /*true_backward*/,
+                                 std::string_view /*false_backward*/, c10::IntArrayRef /*saved*/,
+                                 c10::IntArrayRef /*differentiable*/, c10::IntArrayRef /*with_gradient*/,
+                                 std::string_view backend) {
+  return RunBranch(pred, true_branch, false_branch, operands, backend);
+}
+
+std::vector<at::Tensor> CondMeta(const at::Tensor& /*pred*/, std::string_view true_branch,
+                                 std::string_view /*false_branch*/, at::TensorList /*operands*/,
+                                 std::string_view /*true_backward*/, std::string_view /*false_backward*/,
+                                 c10::IntArrayRef /*saved*/, c10::IntArrayRef /*differentiable*/,
+                                 c10::IntArrayRef /*with_gradient*/, std::string_view /*backend*/) {
+  return ResultsLike(true_branch, c10::Device(c10::DeviceType::Meta));
+}
+
+bool IsCond(const ir::Node& node) { return absl::StartsWith(node.op->name(), "framefuse.cond"); }
+
+}  // namespace
+
+void RegisterCondOperator() {
+  static const bool registered = [] {
+    // Never destroyed: deregistration at exit would race with torch's own.
+    static auto* library = new torch::Library(torch::Library::DEF, "framefuse", std::nullopt, __FILE__, __LINE__);
+    const auto schema = [](const char* name) {
+      return absl::StrCat(name,
+                          "(Tensor pred, str true_branch, str false_branch, Tensor[] operands, *, str true_backward='', "
+                          "str false_backward='', int[] saved=[], int[] differentiable=[], int[] with_gradient=[], "
+                          "str backend='aten') -> Tensor[]");
+    };
+    const auto add = [&](const char* name, auto autograd, const std::vector<at::Tag>& tags) {
+      library->def(schema(name).c_str(), tags);
+      library->impl(name, torch::dispatch(c10::DispatchKey::CPU, TORCH_FN(CondReal)));
+      library->impl(name, torch::dispatch(c10::DispatchKey::CUDA, TORCH_FN(CondReal)));
+      library->impl(name, torch::dispatch(c10::DispatchKey::Meta, TORCH_FN(CondMeta)));
+      library->impl(name, torch::dispatch(c10::DispatchKey::Autograd, autograd));
+    };
+    add("cond", TORCH_FN(CondAutograd<false>), {});
+    add("cond.random", TORCH_FN(CondAutograd<true>), {at::Tag::nondeterministic_seeded});
+    return true;
+  }();
+  (void)registered;
+}
+
+absl::Status PrepareConds(ir::Graph& graph, const std::string& backend) {
+  for (ir::Node& node : graph.nodes) {
+    if (!IsCond(node)) continue;
+    c10::IValue& by = node.args[static_cast<std::size_t>(node.op->FindArgument("backend"))].constant;
+    if (!backend.empty()) by = backend;
+    for (const char* branch : {"true_branch", "false_branch"}) {
+      const ir::Arg& text = node.args[static_cast<std::size_t>(node.op->FindArgument(branch))];
+      if (auto plan = CompileBranch(text.constant.toStringRef(), by.toStringRef()); !plan.ok()) return plan.status();
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace framefuse

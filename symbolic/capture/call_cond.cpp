@@ -1,0 +1,159 @@
+// cond() on a tensor: both branches are evaluated, one after the other, and become one operator of the graph. Only one
+// of them runs in the end, so a branch may have no effect: what one would change is compared before and after.
+
+#include <cmath>
+
+#include "symbolic/capture/call_arguments.h"
+#include "symbolic/capture/capture.h"
+#include "symbolic/capture/reachable_state.h"
+
+namespace framefuse {
+namespace {
+
+constexpr int kMaxDepth = 32;
+
+// The tensors of a result, in order.
+struct Flat {
+  std::vector<BorrowedRef> tensors;
+  bool supported = true;
+};
+
+void Flatten(BorrowedRef object, Flat* flat, int depth = 0) {
+  PyObject* o = object.get();
+  if (tracing::Tracer::IsFake(object)) {
+    flat->tensors.push_back(object);
+  } else if (depth < kMaxDepth && (PyTuple_CheckExact(o) || PyList_CheckExact(o))) {
+    for (Py_ssize_t i = 0; i < Py_SIZE(o); ++i) Flatten(PySequence_Fast_GET_ITEM(o, i), flat, depth + 1);
+  } else if (depth < kMaxDepth && PyDict_CheckExact(o)) {
+    PyObject *key, *part;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(o, &position, &key, &part)) {
+      flat->supported = flat->supported && PyUnicode_CheckExact(key);
+      Flatten(part, flat, depth + 1);
+    }
+  } else {
+    flat->supported = flat->supported && IsLeaf(object);
+  }
+}
+
+// `like` with other tensors, taken from `next` on; null: `other` is not of its structure.
+Ref Rebuild(BorrowedRef like, BorrowedRef other, PyObject*** next) {
+  PyObject* o = like.get();
+  if (tracing::Tracer::IsFake(like)) return tracing::Tracer::IsFake(other) ? Ref::Create(*(*next)++) : Ref();
+  if (like.type() != other.type()) return Ref();
+  if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+    if (Py_SIZE(o) != Py_SIZE(other.get())) return Ref();
+    Ref list = Ref::Steal(PyList_New(0));
+    for (Py_ssize_t i = 0; i < Py_SIZE(o); ++i) {
+      const Ref part = Rebuild(PySequence_Fast_GET_ITEM(o, i), PySequence_Fast_GET_ITEM(other.get(), i), next);
+      if (!part) return Ref();
+      PyList_Append(list.get(), part);
+    }
+    return PyTuple_CheckExact(o) ? Ref::Steal(PyList_AsTuple(list.get())) : list;
+  }
+  if (PyDict_CheckExact(o)) {
+    if (PyDict_GET_SIZE(o) != PyDict_GET_SIZE(other.get())) return Ref();
+    Ref dict = Ref::Steal(PyDict_New());
+    PyObject *key, *part, *other_key, *other_part;
+    Py_ssize_t position = 0, other_position = 0;
+    while (PyDict_Next(o, &position, &key, &part)) {
+      // In one order: the tensors of the branches are matched by it.
+      if (!PyDict_Next(other.get(), &other_position, &other_key, &other_part) ||
+          PyUnicode_Compare(key, other_key) != 0) {
+        return Ref();
+      }
+      const Ref made = Rebuild(part, other_part, next);
+      if (!made) return Ref();
+      PyDict_SetItem(dict.get(), key, made);
+    }
+    return dict;
+  }
+  if (PyFloat_Check(o) && std::signbit(PyFloat_AS_DOUBLE(o)) != std::signbit(PyFloat_AS_DOUBLE(other.get()))) return Ref();
+  const int equal = PyComplex_Check(o) ? 0 : PyObject_RichCompareBool(o, other.get(), Py_EQ);
+  PyErr_Clear();
+  return equal == 1 || o == other.get() ? Ref::Create(o) : Ref();
+}
+
+}  // namespace
+
+std::size_t Capture::CountEffects() const {
+  std::size_t count = global_writes_.size() + cached_calls_.size() + static_cast<std::size_t>(open_ranges_) + writes_;
+  for (const auto& [globals, writes] : global_writes_) count += writes.size();
+  for (const auto& t : tracked_.all()) count += t->writes.size() + (t->replaced ? 1 : 0);
+  return count;
+}
+
+// Evaluates one branch; null: broke.
+Value Capture::CallBranch(Activation& act, ValueView branch, absl::Span<const ValueView> operands,
+                          const std::vector<Ref>& roots) {
+  const ReachableState before(roots, tracked_);
+  if (!before.unknown().empty()) {
+    return Break(GraphBreakKind::kUnlistedCallable, "a branch of cond() can reach a " + before.unknown());
+  }
+  const std::size_t effects = CountEffects();
+  const TorchState state = TorchState::Current();
+  const bool applied = std::exchange(applied_functions_, false);
+  tracer_.BeginBranch();
+  ++branch_depth_;
+  Value result = Catching([&] { return CallWith(act, branch, operands, nullptr, Completion::kCallback); });
+  --branch_depth_;
+  if (control.unwinding) return Value();
+  if (!result) return Break(GraphBreakKind::kUnlistedCallable, "a branch of cond() raises an exception");
+  if (applied_functions_) return Break(GraphBreakKind::kAutograd, "an autograd.Function in a branch of cond()");
+  applied_functions_ = applied;
+  if (effects != CountEffects() || state != TorchState::Current() || !before.IsUnchanged()) {
+    return Break(GraphBreakKind::kSideEffectCall, "a branch of cond() changes what is outside of it");
+  }
+  Consume(result);
+  if (!PrepareNative(result.object, true)) return Value();
+  Flat flat;
+  Flatten(result.object, &flat);
+  if (!flat.supported) {
+    return Break(GraphBreakKind::kUnlistedCallable, "a branch of cond() returns more than tensors and constants");
+  }
+  if (absl::Status s = tracer_.EndBranch(flat.tensors); !s.ok()) {
+    if (!CheckTracer()) return Value();
+    return Break(GraphBreakKind::kUnlistedCallable, "a branch of cond(): " + std::string(s.message()));
+  }
+  return result;
+}
+
+// args: condition, what to do if it holds and if not, and the operands of both.
+Value Capture::CallCond(Activation& act, absl::Span<const ValueView> args) {
+  const bool plain = args.size() == 4 && IsFakeTensor(args[0].object) &&
+                     (PyTuple_CheckExact(args[3].object.get()) || PyList_CheckExact(args[3].object.get()));
+  if (!plain) return Break(GraphBreakKind::kUnlistedCallable, "cond() of other arguments");
+  if (!PrepareNative(args[3], true)) return Value();
+  ValueVector operands;
+  std::vector<Ref> roots = {Ref::Create(args[1].object), Ref::Create(args[2].object)};
+  for (Py_ssize_t i = 0; i < Py_SIZE(args[3].object.get()); ++i) {
+    roots.push_back(Ref::Create(PySequence_Fast_GET_ITEM(args[3].object.get(), i)));
+    operands.push_back(ValueView(roots.back(), kNoSource));
+  }
+  const std::size_t journalled = fx_.nodes().size();
+  const Value yes = CallBranch(act, args[1], operands, roots);
+  if (!yes) return Value();
+  const Value no = CallBranch(act, args[2], operands, roots);
+  if (!no) return Value();
+  fx_.Truncate(journalled);
+  absl::StatusOr<tracing::Tracer::CondCall> call = tracer_.JoinBranches();
+  if (!CheckTracer()) return Value();
+  if (!call.ok()) return Break(GraphBreakKind::kUnlistedCallable, "cond(): " + std::string(call.status().message()));
+  ValueVector all = {args[0]};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(call->args.get()); ++i) {
+    all.push_back(ValueView(PyTuple_GET_ITEM(call->args.get(), i), kNoSource));
+  }
+  const Ref names = Ref::Steal(PySequence_Tuple(call->kwargs.get()));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i) {
+    all.push_back(ValueView(PyDict_GetItem(call->kwargs.get(), PyTuple_GET_ITEM(names.get(), i)), kNoSource));
+  }
+  const Value results = CallTorch(act, call->op, all, PyTuple_GET_SIZE(names.get()) == 0 ? Ref() : names);
+  if (!results) return Value();
+  if (!PyList_CheckExact(results.object.get())) return Break(GraphBreakKind::kUnlistedCallable, "cond()");
+  PyObject** next = PySequence_Fast_ITEMS(results.object.get());
+  Ref made = Rebuild(yes.object, no.object, &next);
+  if (!made) return Break(GraphBreakKind::kUnlistedCallable, "cond(): the branches return different structures");
+  return Value{std::move(made), kNoSource};
+}
+
+}  // namespace framefuse
