@@ -130,6 +130,10 @@ Value Capture::CallCond(Activation& act, absl::Span<const ValueView> args) {
     roots.push_back(Ref::Create(PySequence_Fast_GET_ITEM(args[3].object.get(), i)));
     operands.push_back(ValueView(roots.back(), kNoSource));
   }
+  for (const auto& [globals, writes] : global_writes_) {
+    for (const OverlayWrite& w : writes) roots.push_back(w.value);
+  }
+  tracer_.BeginConditional(ReachableState(roots, tracked_).Tensors());
   const std::size_t journalled = fx_.nodes().size();
   const Value yes = CallBranch(act, args[1], operands, roots);
   if (!yes) return Value();

@@ -87,6 +87,14 @@ ReachableState::ReachableState(const std::vector<Ref>& roots, const TrackedTable
   }
 }
 
+std::vector<Ref> ReachableState::Tensors() const {
+  std::vector<Ref> tensors;
+  for (const Facts& f : facts_) {
+    if (!f.of_tensor.empty()) tensors.push_back(f.object);
+  }
+  return tensors;
+}
+
 bool ReachableState::IsUnchanged() const {
   return std::all_of(facts_.begin(), facts_.end(), [](const Facts& f) {
     return SameObjects(f.parts, PartsOf(f.object)) && f.of_tensor == tracing::Tracer::StateOf(f.object);

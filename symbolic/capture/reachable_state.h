@@ -23,6 +23,7 @@ class ReachableState {
   // The type of an object whose state cannot be compared (an iterator, a generator …); empty: none.
   const std::string& unknown() const { return unknown_; }
   bool IsUnchanged() const;
+  std::vector<Ref> Tensors() const;
 
  private:
   struct Facts {

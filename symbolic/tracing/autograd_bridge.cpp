@@ -55,6 +55,24 @@ at::Tensor MakeNonLeaf(const at::Tensor& fake) {
   return alias;
 }
 
+std::function<void()> CutHistories(const std::vector<at::Tensor>& fakes) {
+  std::vector<std::pair<at::Tensor, torch::autograd::Edge>> cut;
+  for (const at::Tensor& t : fakes) {
+    if (!t.requires_grad() || HasOwnHistory(t)) continue;
+    cut.emplace_back(t, torch::autograd::impl::gradient_edge(t));
+    auto history = MakeHistory(static_cast<decltype(torch::autograd::Edge::function)*>(nullptr));
+    const auto index = history->add_input_metadata(t);
+    torch::autograd::impl::set_gradient_edge(t, {std::move(history), static_cast<std::uint32_t>(index)});
+  }
+  return [cut = std::move(cut)] {
+    for (const auto& [tensor, edge] : cut) torch::autograd::impl::set_gradient_edge(tensor, edge);
+  };
+}
+
+bool HasOwnHistory(const at::Tensor& fake) {
+  return fake.is_leaf() || dynamic_cast<InputHistory*>(fake.grad_fn().get()) != nullptr;
+}
+
 std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                                   const std::vector<at::Tensor>& tangents) {
   // Python functions of the pass are captured by the thread that captures.

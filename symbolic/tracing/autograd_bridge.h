@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace framefuse::tracing {
@@ -12,6 +13,11 @@ namespace framefuse::tracing {
 // Gives `fake` a grad_fn of its own, so that it is no leaf, as the real tensor it stands for. The result is an alias
 // that keeps this history when the program writes the fake in place: gradients are asked for there.
 at::Tensor MakeNonLeaf(const at::Tensor& fake);
+// Gives tensors that are no leaves histories of their own, so that none is computed with another. The result gives
+// them back what they had; it must be called, or the tensors dropped.
+std::function<void()> CutHistories(const std::vector<at::Tensor>& fakes);
+// Whether the tensor's history is its own: a leaf's, an input's or one that CutHistories made.
+bool HasOwnHistory(const at::Tensor& fake);
 // torch.autograd.grad with allow_unused. The GIL must not be held.
 std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                                   const std::vector<at::Tensor>& tangents);

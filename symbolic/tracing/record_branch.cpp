@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/subgraph.h"
@@ -143,7 +144,8 @@ class Joining {
     for (std::size_t i = 0; i < result_.operands.size(); ++i) {
       const at::Tensor& t = result_.operands[i];
       if (!t.requires_grad()) continue;
-      if (HasGradientHooks(t) || t.retains_grad()) return Refused("a tensor that it reads has a hook");
+      if (t.is_leaf() && HasGradientHooks(t)) return Refused("a leaf that it reads has a hook");
+      if (!HasOwnHistory(t)) return Refused("it reads a tensor in a way that is not followed");
       result_.differentiable.push_back(static_cast<std::int64_t>(i));
       targets_.push_back(t);
     }
@@ -290,6 +292,10 @@ class Joining {
 
 }  // namespace
 
+void BeginConditional(Recorder& recorder, const std::vector<at::Tensor>& readable) {
+  recorder.cut_histories.push_back(CutHistories(readable));
+}
+
 void BeginBranch(Recorder& recorder) {
   recorder.open_branches.emplace_back();
   recorder.open_branches.back().first_node = recorder.graph().nodes.size();
@@ -320,6 +326,10 @@ absl::StatusOr<JoinedBranches> JoinBranches(Recorder& recorder, OriginProvider* 
     b = std::move(recorder.recorded_branches.back());
     recorder.recorded_branches.pop_back();
   }
+  const absl::Cleanup restore = [&recorder] {
+    recorder.cut_histories.back()();
+    recorder.cut_histories.pop_back();
+  };
   try {
     return Joining(recorder, origins, branches).Run();
   } catch (const std::exception& e) {  // a break that passed through torch, noted in the recorder

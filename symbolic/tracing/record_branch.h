@@ -16,6 +16,9 @@
 
 namespace framefuse::tracing {
 
+// `readable`: all tensors that a branch may read. Till the branches are joined each is as if nothing had computed it:
+// the engine would follow one into another.
+void BeginConditional(Recorder& recorder, const std::vector<at::Tensor>& readable);
 void BeginBranch(Recorder& recorder);
 absl::Status EndBranch(Recorder& recorder, std::vector<at::Tensor> outputs);
 

@@ -251,6 +251,15 @@ absl::StatusOr<TracedGraph> Tracer::Close(absl::Span<const BorrowedRef> outputs,
   return CloseRecording(*state_->recorder, state_->inputs, std::move(tensors), for_backward, state_->origins);
 }
 
+void Tracer::BeginConditional(const std::vector<Ref>& readable) {
+  std::vector<at::Tensor> tensors;
+  for (const InputRecord& record : state_->inputs) tensors.push_back(record.fake);
+  for (const Ref& object : readable) {
+    if (IsFake(object)) tensors.push_back(*Unpack(object));
+  }
+  tracing::BeginConditional(*state_->recorder, tensors);
+}
+
 void Tracer::BeginBranch() { tracing::BeginBranch(*state_->recorder); }
 
 absl::Status Tracer::EndBranch(absl::Span<const BorrowedRef> outputs) {

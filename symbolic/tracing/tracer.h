@@ -136,6 +136,8 @@ class Tracer {
   // FailedPrecondition and is pending too.
   absl::StatusOr<TracedGraph> Close(absl::Span<const BorrowedRef> outputs, bool for_backward = true);
   // ---- branches of a conditional (record_branch.h). FailedPrecondition: the message is the break's explanation
+  // `readable`: fakes of this attempt that a branch may read. Inputs are known.
+  void BeginConditional(const std::vector<Ref>& readable);
   void BeginBranch();
   absl::Status EndBranch(absl::Span<const BorrowedRef> outputs);
   // The operator and its arguments, for the last two branches: the one for true, then the one for false.
