@@ -10,6 +10,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "backends/runtime/cond_operator.h"
 #include "backends/runtime/node_text.h"
 #include "backends/runtime/view_memo.h"
 #include "common/check.h"
@@ -116,6 +117,7 @@ AtenSequence::~AtenSequence() = default;
 
 absl::StatusOr<std::unique_ptr<Executable>> AtenSequence::Create(ir::Graph graph, const BackendOptions&) {
   auto sequence = std::unique_ptr<AtenSequence>(new AtenSequence);
+  FF_RETURN_IF_ERROR(PrepareConds(graph));
   sequence->graph_ = std::move(graph);
   sequence->Build();
   return sequence;

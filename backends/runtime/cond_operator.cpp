@@ -5,9 +5,11 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/is_nonzero.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -18,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/backend.h"
+#include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/torch_error.h"
 #include "common/check.h"
 
@@ -31,7 +34,8 @@ constexpr std::size_t kMaxBranches = 4096;  // beyond it the table starts anew: 
 // What a call of the operator says beside its tensors. A copy outlives the call in autograd's node.
 struct Texts {
   std::string branches[2];  // taken if the condition is false, if it is true
-  std::string backward[2];  // operands `saved`, then gradients of the results `with_gradient`: those of `differentiable`
+  std::string
+      backward[2];  // operands `saved`, then gradients of the results `with_gradient`: those of `differentiable`
   std::vector<std::int64_t> saved;
   std::vector<std::int64_t> differentiable;
   std::vector<std::int64_t> with_gradient;
@@ -86,18 +90,24 @@ at::Tensor LaidOutAs(const at::Tensor& operand, const ir::Value& value) {
   return at::empty_strided(sizes, strides, operand.options()).copy_(operand);
 }
 
-std::vector<at::Tensor> RunBranch(const at::Tensor& pred, std::string_view true_branch, std::string_view false_branch,
-                                  at::TensorList operands, std::string_view backend) {
-  const std::string text(at::is_nonzero(pred) ? true_branch : false_branch);
-  const std::shared_ptr<const ir::Graph> graph = ParseBranch(text);
-  TORCH_CHECK(graph->inputs.size() == operands.size(), "cond: ", operands.size(), " operands for ",
-              graph->inputs.size());
+std::vector<at::Tensor> InputsOf(const ir::Graph& branch, at::TensorList operands) {
+  TORCH_CHECK(branch.inputs.size() == operands.size(), "cond: ", operands.size(), " operands for ",
+              branch.inputs.size());
   std::vector<at::Tensor> inputs;
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    inputs.push_back(LaidOutAs(operands[i], graph->value(graph->inputs[i].value)));
+    inputs.push_back(LaidOutAs(operands[i], branch.value(branch.inputs[i].value)));
   }
-  const std::shared_ptr<Plan> plan = ValueOrThrow(CompileBranch(text, std::string(backend)));
-  return ValueOrThrow(plan->Run(inputs, {}));
+  return inputs;
+}
+
+// Through autograd, operator by operator: for derivatives of derivatives.
+std::vector<at::Tensor> RunDifferentiable(const at::Tensor& pred, const std::string (&branches)[2],
+                                          at::TensorList operands) {
+  const std::shared_ptr<const ir::Graph> graph = ParseBranch(branches[at::is_nonzero(pred) ? 1 : 0]);
+  const std::unique_ptr<Executable> sequence = ValueOrThrow(AtenSequence::Create(*graph, BackendOptions()));
+  std::vector<at::Tensor> outputs(graph->outputs.size());
+  ThrowIfError(sequence->Run(InputsOf(*graph, operands), {}, absl::MakeSpan(outputs)));
+  return outputs;
 }
 
 std::vector<at::Tensor> ResultsLike(std::string_view branch, const c10::Device& device) {
@@ -117,17 +127,21 @@ using Kernel = std::vector<at::Tensor>(const at::Tensor&, std::string_view, std:
 
 std::vector<at::Tensor> CallOperator(const at::Tensor& pred, const std::string (&branches)[2], at::TensorList operands,
                                      const std::string& backend, bool random) {
-  static const auto plain =
-      c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::cond", "").typed<Kernel>();
+  static const auto plain = c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::cond", "").typed<Kernel>();
   static const auto drawing =
       c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::cond", "random").typed<Kernel>();
   return (random ? drawing : plain).call(pred, branches[1], branches[0], operands, "", "", {}, {}, {}, backend);
 }
 
+bool NeedsHistory(at::TensorList tensors) {
+  return c10::GradMode::is_enabled() &&
+         std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& t) { return t.requires_grad(); });
+}
+
 // Below autograd a conditional is its two branches; this node asks for the branches' gradients.
 struct CondFunction : torch::autograd::Function<CondFunction> {
-  static variable_list forward(torch::autograd::AutogradContext* ctx, const at::Tensor& pred,
-                               at::TensorList operands, const Texts& texts) {
+  static variable_list forward(torch::autograd::AutogradContext* ctx, const at::Tensor& pred, at::TensorList operands,
+                               const Texts& texts) {
     at::AutoDispatchBelowADInplaceOrView below;
     variable_list results = CallOperator(pred, texts.branches, operands, texts.backend, /*random=*/false);
     variable_list kept = {pred};
@@ -156,12 +170,12 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
     for (const std::int64_t i : ctx->saved_data["with_gradient"].toIntVector()) {
       inputs.push_back(gradients[static_cast<std::size_t>(i)]);
     }
-    if (c10::GradMode::is_enabled()) {
-      for (const at::Tensor& t : inputs) TORCH_CHECK(!t.requires_grad(), "cond has no second derivative");
-    }
     const std::string branches[] = {ctx->saved_data["false"].toStringRef(), ctx->saved_data["true"].toStringRef()};
+    // While a graph is captured this breaks it: the condition has no value yet.
     const variable_list found =
-        CallOperator(pred, branches, inputs, ctx->saved_data["backend"].toStringRef(), /*random=*/false);
+        NeedsHistory(inputs)
+            ? RunDifferentiable(pred, branches, inputs)
+            : CallOperator(pred, branches, inputs, ctx->saved_data["backend"].toStringRef(), /*random=*/false);
     // The condition's, the operands', and one for `texts`.
     variable_list result(static_cast<std::size_t>(ctx->saved_data["operands"].toInt()) + 2);
     const std::vector<std::int64_t> of = ctx->saved_data["differentiable"].toIntVector();
@@ -185,6 +199,10 @@ std::vector<at::Tensor> CondAutograd(const at::Tensor& pred, std::string_view tr
   if (!with_gradient.empty() && c10::GradMode::is_enabled()) {
     return CondFunction::apply(pred, operands, texts);
   }
+  // A capture says `with_gradient` where there is a gradient.
+  if (NeedsHistory(operands) && !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)) {
+    return RunDifferentiable(pred, texts.branches, operands);
+  }
   at::AutoDispatchBelowADInplaceOrView below;
   return CallOperator(pred, texts.branches, operands, texts.backend, random);
 }
@@ -194,7 +212,9 @@ std::vector<at::Tensor> CondReal(const at::Tensor& pred, std::string_view true_b
                                  std::string_view /*false_backward*/, c10::IntArrayRef /*saved*/,
                                  c10::IntArrayRef /*differentiable*/, c10::IntArrayRef /*with_gradient*/,
                                  std::string_view backend) {
-  return RunBranch(pred, true_branch, false_branch, operands, backend);
+  const std::string text(at::is_nonzero(pred) ? true_branch : false_branch);
+  const std::vector<at::Tensor> inputs = InputsOf(*ParseBranch(text), operands);
+  return ValueOrThrow(ValueOrThrow(CompileBranch(text, std::string(backend)))->Run(inputs, {}));
 }
 
 std::vector<at::Tensor> CondMeta(const at::Tensor& /*pred*/, std::string_view true_branch,
@@ -214,10 +234,11 @@ void RegisterCondOperator() {
     // Never destroyed: deregistration at exit would race with torch's own.
     static auto* library = new torch::Library(torch::Library::DEF, "framefuse", std::nullopt, __FILE__, __LINE__);
     const auto schema = [](const char* name) {
-      return absl::StrCat(name,
-                          "(Tensor pred, str true_branch, str false_branch, Tensor[] operands, *, str true_backward='', "
-                          "str false_backward='', int[] saved=[], int[] differentiable=[], int[] with_gradient=[], "
-                          "str backend='aten') -> Tensor[]");
+      return absl::StrCat(
+          name,
+          "(Tensor pred, str true_branch, str false_branch, Tensor[] operands, *, str true_backward='', "
+          "str false_backward='', int[] saved=[], int[] differentiable=[], int[] with_gradient=[], "
+          "str backend='aten') -> Tensor[]");
     };
     const auto add = [&](const char* name, auto autograd, const std::vector<at::Tag>& tags) {
       library->def(schema(name).c_str(), tags);

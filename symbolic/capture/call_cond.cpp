@@ -68,7 +68,8 @@ Ref Rebuild(BorrowedRef like, BorrowedRef other, PyObject*** next) {
     }
     return dict;
   }
-  if (PyFloat_Check(o) && std::signbit(PyFloat_AS_DOUBLE(o)) != std::signbit(PyFloat_AS_DOUBLE(other.get()))) return Ref();
+  if (PyFloat_Check(o) && std::signbit(PyFloat_AS_DOUBLE(o)) != std::signbit(PyFloat_AS_DOUBLE(other.get())))
+    return Ref();
   const int equal = PyComplex_Check(o) ? 0 : PyObject_RichCompareBool(o, other.get(), Py_EQ);
   PyErr_Clear();
   return equal == 1 || o == other.get() ? Ref::Create(o) : Ref();
@@ -88,7 +89,7 @@ Value Capture::CallBranch(Activation& act, ValueView branch, absl::Span<const Va
                           const std::vector<Ref>& roots) {
   const ReachableState before(roots, tracked_);
   if (!before.unknown().empty()) {
-    return Break(GraphBreakKind::kUnlistedCallable, "a branch of cond() can reach a " + before.unknown());
+    return Break(GraphBreakKind::kCondBranch, "it can reach a " + before.unknown());
   }
   const std::size_t effects = CountEffects();
   const TorchState state = TorchState::Current();
@@ -98,22 +99,22 @@ Value Capture::CallBranch(Activation& act, ValueView branch, absl::Span<const Va
   Value result = Catching([&] { return CallWith(act, branch, operands, nullptr, Completion::kCallback); });
   --branch_depth_;
   if (control.unwinding) return Value();
-  if (!result) return Break(GraphBreakKind::kUnlistedCallable, "a branch of cond() raises an exception");
-  if (applied_functions_) return Break(GraphBreakKind::kAutograd, "an autograd.Function in a branch of cond()");
+  if (!result) return Break(GraphBreakKind::kCondBranch, "it raises an exception");
+  if (applied_functions_) return Break(GraphBreakKind::kCondBranch, "it applies an autograd.Function");
   applied_functions_ = applied;
   if (effects != CountEffects() || state != TorchState::Current() || !before.IsUnchanged()) {
-    return Break(GraphBreakKind::kSideEffectCall, "a branch of cond() changes what is outside of it");
+    return Break(GraphBreakKind::kCondBranch, "it changes what is outside of it");
   }
   Consume(result);
   if (!PrepareNative(result.object, true)) return Value();
   Flat flat;
   Flatten(result.object, &flat);
   if (!flat.supported) {
-    return Break(GraphBreakKind::kUnlistedCallable, "a branch of cond() returns more than tensors and constants");
+    return Break(GraphBreakKind::kCondBranch, "it returns more than tensors and constants");
   }
   if (absl::Status s = tracer_.EndBranch(flat.tensors); !s.ok()) {
     if (!CheckTracer()) return Value();
-    return Break(GraphBreakKind::kUnlistedCallable, "a branch of cond(): " + std::string(s.message()));
+    return Break(GraphBreakKind::kCondBranch, s.message());
   }
   return result;
 }
@@ -122,7 +123,7 @@ Value Capture::CallBranch(Activation& act, ValueView branch, absl::Span<const Va
 Value Capture::CallCond(Activation& act, absl::Span<const ValueView> args) {
   const bool plain = args.size() == 4 && IsFakeTensor(args[0].object) &&
                      (PyTuple_CheckExact(args[3].object.get()) || PyList_CheckExact(args[3].object.get()));
-  if (!plain) return Break(GraphBreakKind::kUnlistedCallable, "cond() of other arguments");
+  if (!plain) return Break(GraphBreakKind::kCondBranch, "the arguments of cond()");
   if (!PrepareNative(args[3], true)) return Value();
   ValueVector operands;
   std::vector<Ref> roots = {Ref::Create(args[1].object), Ref::Create(args[2].object)};
@@ -142,7 +143,7 @@ Value Capture::CallCond(Activation& act, absl::Span<const ValueView> args) {
   fx_.Truncate(journalled);
   absl::StatusOr<tracing::Tracer::CondCall> call = tracer_.JoinBranches();
   if (!CheckTracer()) return Value();
-  if (!call.ok()) return Break(GraphBreakKind::kUnlistedCallable, "cond(): " + std::string(call.status().message()));
+  if (!call.ok()) return Break(GraphBreakKind::kCondBranch, call.status().message());
   ValueVector all = {args[0]};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(call->args.get()); ++i) {
     all.push_back(ValueView(PyTuple_GET_ITEM(call->args.get(), i), kNoSource));
@@ -153,10 +154,10 @@ Value Capture::CallCond(Activation& act, absl::Span<const ValueView> args) {
   }
   const Value results = CallTorch(act, call->op, all, PyTuple_GET_SIZE(names.get()) == 0 ? Ref() : names);
   if (!results) return Value();
-  if (!PyList_CheckExact(results.object.get())) return Break(GraphBreakKind::kUnlistedCallable, "cond()");
+  if (!PyList_CheckExact(results.object.get())) return Break(GraphBreakKind::kCondBranch, "the results of cond()");
   PyObject** next = PySequence_Fast_ITEMS(results.object.get());
   Ref made = Rebuild(yes.object, no.object, &next);
-  if (!made) return Break(GraphBreakKind::kUnlistedCallable, "cond(): the branches return different structures");
+  if (!made) return Break(GraphBreakKind::kCondBranch, "the branches return different structures");
   return Value{std::move(made), kNoSource};
 }
 

@@ -322,11 +322,15 @@ bool IsTypingCode(PyCodeObject* code) {
   return file.ends_with("/typing_extensions.py") || (file.ends_with("/typing.py") && IsSkippedCode(code));
 }
 
+bool IsOwnCode(PyCodeObject* code) {
+  static const std::string* own = new std::string(FolderOf("framefuse"));
+  return StartsWith(FileOf(code), *own);
+}
+
 bool IsSkippedCode(PyCodeObject* code) {
   static const std::string* stdlib = new std::string(FolderOf("os"));
-  static const std::string* own = new std::string(FolderOf("framefuse"));
   const std::string_view file = FileOf(code);
-  if (StartsWith(file, "<frozen") || StartsWith(file, *own) || IsTorchCode(code)) return true;
+  if (StartsWith(file, "<frozen") || IsOwnCode(code) || IsTorchCode(code)) return true;
   return StartsWith(file, *stdlib) && file.find("site-packages") == std::string_view::npos &&
          file.find("dist-packages") == std::string_view::npos;
 }

@@ -102,6 +102,7 @@ KnownFunction FindKnownFunction(BorrowedRef function);
 // True for code of torch itself or of the standard library.
 bool IsTorchCode(PyCodeObject* code);
 bool IsTypingCode(PyCodeObject* code);   // of typing and typing_extensions
+bool IsOwnCode(PyCodeObject* code);      // of framefuse's package
 bool IsSkippedCode(PyCodeObject* code);  // frames never captured as a root: standard library, torch, framefuse
 
 }  // namespace framefuse

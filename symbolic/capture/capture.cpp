@@ -266,7 +266,9 @@ CapturePosition Capture::PositionOf(const Activation& act, std::uint64_t execute
 }
 
 GraphBreakReason Capture::ReasonHere(GraphBreakKind kind, std::string_view context) const {
-  const Activation& at = *frames_.back().activation;
+  std::size_t last = frames_.size() - 1;
+  while (last > 0 && IsOwnCode(frame_ops::Code(frames_[last].activation->frame))) --last;
+  const Activation& at = *frames_[last].activation;
   PyCodeObject* code = frame_ops::Code(at.frame);
   GraphBreakReason reason;
   reason.kind = kind;

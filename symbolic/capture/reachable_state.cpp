@@ -14,9 +14,10 @@ enum class Look : std::uint8_t { kPassOver, kInto, kCannot };
 
 // C types whose whole state is what their tp_traverse visits.
 bool IsTransparent(PyTypeObject* type) {
-  for (PyTypeObject* known : {&PyList_Type, &PyDict_Type, &PySet_Type, &PyTuple_Type, &PyFrozenSet_Type, &PyCell_Type,
-                              &PyMethod_Type, &PyBaseObject_Type, &PySlice_Type, &PyProperty_Type, &PyStaticMethod_Type,
-                              &PyClassMethod_Type, DequeType(), DefaultDictType(), PartialType(), SimpleNamespaceType()}) {
+  for (PyTypeObject* known :
+       {&PyList_Type, &PyDict_Type, &PySet_Type, &PyTuple_Type, &PyFrozenSet_Type, &PyCell_Type, &PyMethod_Type,
+        &PyBaseObject_Type, &PySlice_Type, &PyProperty_Type, &PyStaticMethod_Type, &PyClassMethod_Type, DequeType(),
+        DefaultDictType(), PartialType(), SimpleNamespaceType()}) {
     if (type == known) return true;
   }
   return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0;

@@ -46,8 +46,7 @@ std::vector<ir::Node> TakeNodes(Recorder& recorder, OpenBranch* branch) {
 }
 
 // What a node may not do in a branch, or nothing.
-std::string Forbidden(const ir::Graph& graph, const ir::Node& node,
-                      const absl::flat_hash_set<ir::StorageId>& outside) {
+std::string Forbidden(const ir::Graph& graph, const ir::Node& node, const absl::flat_hash_set<ir::StorageId>& outside) {
   if (node.op->has_side_effect()) return absl::StrCat(node.op->name(), " has an effect");
   std::string found;
   const auto& schema = node.op->arguments();
@@ -235,8 +234,8 @@ class Joining {
       std::vector<ir::Node> needed;
       for (std::size_t i = b.nodes.size(); i-- > 0;) {
         const ir::Node& n = b.nodes[i];
-        const bool is_needed = writes || std::any_of(n.outputs.begin(), n.outputs.end(),
-                                                     [&](ValueId v) { return live.contains(v); });
+        const bool is_needed =
+            writes || std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return live.contains(v); });
         if (!is_needed) continue;
         ir::ForEachUse(n, [&](ValueId v) { live.insert(v); });
         needed.push_back(n);
@@ -254,7 +253,8 @@ class Joining {
     Values known = DefinedBy(nodes);
     for (const ir::Node& n : nodes) {
       bool leaked = false;
-      ir::ForEachUse(n, [&](ValueId v) { leaked = leaked || (recorder_.left_graph.contains(v) && !known.contains(v)); });
+      ir::ForEachUse(n,
+                     [&](ValueId v) { leaked = leaked || (recorder_.left_graph.contains(v) && !known.contains(v)); });
       if (leaked) return Refused("it uses a tensor that another branch made");
     }
     ir::SubgraphBuilder builder(graph_, name);

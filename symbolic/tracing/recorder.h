@@ -77,7 +77,7 @@ class Recorder {
   std::vector<OpenBranch> open_branches;  // innermost last
   std::vector<RecordedBranch> recorded_branches;
   std::vector<std::function<void()>> cut_histories;  // of what conditionals under way may read, innermost last
-  absl::flat_hash_set<ir::ValueId> left_graph;  // made by nodes of branches
+  absl::flat_hash_set<ir::ValueId> left_graph;       // made by nodes of branches
 
   // The next operator compares a tensor with `value`, and a NaN is to equal a NaN.
   void ExpectComparison(ir::ValueId value) { expected_comparison_ = value; }

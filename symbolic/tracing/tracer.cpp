@@ -313,15 +313,15 @@ absl::StatusOr<Tracer::CondCall> Tracer::JoinBranches() {
   }
   CondCall call;
   call.op = Ref::Create(cond_operators[joined->random ? 1 : 0]);
-  call.args = Ref::Steal(
-      Py_BuildValue("(ssO)", joined->branches[1].c_str(), joined->branches[0].c_str(), operands.get()));
+  call.args =
+      Ref::Steal(Py_BuildValue("(ssO)", joined->branches[1].c_str(), joined->branches[0].c_str(), operands.get()));
   call.kwargs = Ref::Steal(PyDict_New());
   if (!call.op || !call.args || !call.kwargs) return PythonFailure("the operator of a conditional cannot be called");
   if (joined->with_gradient.empty()) return call;
-  call.kwargs = Ref::Steal(Py_BuildValue(
-      "{s:s,s:s,s:O,s:O,s:O}", "true_backward", joined->backward[1].c_str(), "false_backward",
-      joined->backward[0].c_str(), "saved", Numbers(joined->saved).get(), "differentiable",
-      Numbers(joined->differentiable).get(), "with_gradient", Numbers(joined->with_gradient).get()));
+  call.kwargs = Ref::Steal(
+      Py_BuildValue("{s:s,s:s,s:O,s:O,s:O}", "true_backward", joined->backward[1].c_str(), "false_backward",
+                    joined->backward[0].c_str(), "saved", Numbers(joined->saved).get(), "differentiable",
+                    Numbers(joined->differentiable).get(), "with_gradient", Numbers(joined->with_gradient).get()));
   if (!call.kwargs) return PythonFailure("the operator of a conditional cannot be called");
   return call;
 }

@@ -171,6 +171,25 @@ def cond_with_integers_and_bools():
 
 
 @program(graphs=1)
+def cond_without_a_gradient_of_its_own():
+    def f(x):
+        mask = framefuse.cond(x.sum() > 0, lambda x: x.detach() > 1.2, lambda x: x < 2, (x,))
+        return x * mask
+
+    return _both_signs(f)
+
+
+@program(whole=False)
+def cond_is_differentiated_twice():
+    def f(x):
+        y = framefuse.cond(x.sum() > 0, lambda x: x.sin() * x, lambda x: x.exp(), (x,))
+        (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        return first * x
+
+    return _both_signs(f)
+
+
+@program(graphs=1)
 def cond_draws_random_numbers():
     def f(x):
         def yes(x):

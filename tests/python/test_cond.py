@@ -1,0 +1,122 @@
+"""cond() on a tensor: torch's spelling, backends, derivatives of derivatives, errors while a branch runs, and the operator itself."""
+
+import framefuse
+import pytest
+import torch
+
+_X = torch.tensor([1.0, 2.0, 3.0])
+
+
+def _choose(x, w):
+    return framefuse.cond(x.sum() > 0, lambda x: (x * w).sin(), lambda x: x.exp() - 1, (x,))
+
+
+def _torch_choose(x, w):
+    return torch.cond(x.sum() > 0, lambda x: (x * w).sin(), lambda x: x.exp() - 1, (x,))
+
+
+def _with_gradients(f, scale):
+    x = (_X * scale).requires_grad_()
+    w = torch.tensor([0.5, 0.25, 2.0], requires_grad=True)
+    y = f(x, w)
+    y.sum().backward()
+    return y.detach(), x.grad, w.grad
+
+
+@pytest.mark.parametrize("backend", ["aten", "fuse", "eager", "aot_eager"])
+@pytest.mark.parametrize("f", [_choose, _torch_choose])
+def test_one_graph_and_the_gradients_of_torch_cond(f, backend):
+    compiled = framefuse.compile(f, fullgraph=True, backend=backend)
+    for scale in (1.0, -1.0, 2.0):
+        # Tensors that only the other branch reads get zeros, as in torch.cond.
+        for ours, theirs in zip(_with_gradients(compiled, scale), _with_gradients(_torch_choose, scale)):
+            torch.testing.assert_close(ours, theirs)
+    report = framefuse.explain(f, backend=backend)(_X, torch.ones(3))
+    assert (report.graph_count, report.graph_break_count) == (1, 0)
+
+
+@pytest.mark.parametrize("backend", ["aten", "fuse"])
+def test_second_derivatives(backend):
+    def second(f):
+        x = _X.clone().requires_grad_()
+        (first,) = torch.autograd.grad(f(x, torch.ones(3)).sum(), x, create_graph=True)
+        return torch.autograd.grad(first.sum(), x)[0]
+
+    torch.testing.assert_close(second(framefuse.compile(_choose, backend=backend)), -_X.sin())
+
+
+def test_only_the_branch_taken_runs_and_its_errors_name_the_line():
+    table = torch.ones(2, 2)
+
+    def f(flag, index):
+        return framefuse.cond(flag, lambda i: torch.nn.functional.embedding(i, table), lambda i: torch.zeros(1, 2) + i, (index,))
+
+    compiled = framefuse.compile(f, fullgraph=True)
+    outside = torch.tensor([7])
+    assert torch.equal(compiled(torch.tensor(False), outside), torch.full((1, 2), 7.0))
+    with pytest.raises(IndexError, match="index out of range"):
+        compiled(torch.tensor(True), outside)
+    assert torch.equal(compiled(torch.tensor(True), torch.tensor([1])), torch.ones(1, 2))
+
+
+def test_a_branch_with_an_effect_is_refused_with_its_line():
+    seen = []
+
+    @framefuse.compile(fullgraph=True)
+    def f(x):
+        return framefuse.cond(x.sum() > 0, lambda x: (seen.append(1), x + 1)[1], lambda x: x * 2, (x,))
+
+    with pytest.raises(framefuse.Unsupported, match=r"test_cond.py:\d+ in f(.|\n)*a branch of cond(.|\n)*changes what is outside"):
+        f(_X)
+    assert seen == []
+
+
+def test_branches_are_fused(capfd):
+    def f(x):  # used nowhere else: a branch is compiled once a process
+        return framefuse.cond(x.sum() > 0, lambda x: (x * 7).atan(), lambda x: x.exp() - 7, (x,))
+
+    framefuse.set_logs(output_code=True)
+    try:
+        framefuse.compile(f, fullgraph=True)(_X)
+    finally:
+        framefuse.set_logs()
+    log = capfd.readouterr().err
+    assert "pointwise: mul, atan" in log
+    assert "pointwise: exp, sub" in log
+
+
+def test_a_random_branch_moves_the_generator_only_when_taken():
+    @framefuse.compile(fullgraph=True)
+    def f(flag, x):
+        return framefuse.cond(flag, lambda x: x + torch.rand(3), lambda x: x + 1, (x,))
+
+    for flag in (True, False):
+        torch.manual_seed(7)
+        ours = f(torch.tensor(flag), _X)
+        after = torch.rand(1)
+        torch.manual_seed(7)
+        assert torch.equal(ours, _X + torch.rand(3) if flag else _X + 1)
+        assert torch.equal(after, torch.rand(1))
+
+
+_BRANCH = """graph "branch"
+input %0: f32[2,3] argument
+%1: f32[2,3] = aten.mul.Tensor(%0, %0)
+output %1 user
+"""
+
+
+def test_the_operator_checks_its_operands():
+    cond = torch.ops.framefuse.cond
+    yes, no = _BRANCH, _BRANCH.replace("mul", "add").replace("%0)", "%0, alpha=1)")
+    x = torch.arange(6.0).reshape(3, 2).t()  # another layout than the graph says
+    assert torch.equal(cond(torch.tensor(True), yes, no, [x])[0], x * x)
+    assert torch.equal(cond(torch.tensor(False), yes, no, [x], backend="fuse")[0], x + x)
+    with pytest.raises(RuntimeError, match="an operand has sizes"):
+        cond(torch.tensor(True), yes, no, [torch.ones(3, 2)])
+    with pytest.raises(RuntimeError, match="2 operands for 1"):
+        cond(torch.tensor(True), yes, no, [x, x])
+    with pytest.raises(RuntimeError, match="no backend is called"):
+        cond(torch.tensor(True), yes, no, [x], backend="none")
+    with pytest.raises(RuntimeError):
+        cond(torch.tensor(True), "no graph", no, [x])
