@@ -114,7 +114,7 @@ Value Capture::CallBranch(Activation& act, ValueView branch, absl::Span<const Va
   }
   if (absl::Status s = tracer_.EndBranch(flat.tensors); !s.ok()) {
     if (!CheckTracer()) return Value();
-    return Break(GraphBreakKind::kCondBranch, s.message());
+    return Break(GraphBreakKind::kCondBranch, std::string(s.message()));
   }
   return result;
 }
@@ -143,7 +143,7 @@ Value Capture::CallCond(Activation& act, absl::Span<const ValueView> args) {
   fx_.Truncate(journalled);
   absl::StatusOr<tracing::Tracer::CondCall> call = tracer_.JoinBranches();
   if (!CheckTracer()) return Value();
-  if (!call.ok()) return Break(GraphBreakKind::kCondBranch, call.status().message());
+  if (!call.ok()) return Break(GraphBreakKind::kCondBranch, std::string(call.status().message()));
   ValueVector all = {args[0]};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(call->args.get()); ++i) {
     all.push_back(ValueView(PyTuple_GET_ITEM(call->args.get(), i), kNoSource));

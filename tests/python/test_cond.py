@@ -5,6 +5,7 @@ import pytest
 import torch
 
 _X = torch.tensor([1.0, 2.0, 3.0])
+_DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
 
 def _choose(x, w):
@@ -15,21 +16,22 @@ def _torch_choose(x, w):
     return torch.cond(x.sum() > 0, lambda x: (x * w).sin(), lambda x: x.exp() - 1, (x,))
 
 
-def _with_gradients(f, scale):
-    x = (_X * scale).requires_grad_()
-    w = torch.tensor([0.5, 0.25, 2.0], requires_grad=True)
+def _with_gradients(f, scale, device):
+    x = (_X.to(device) * scale).requires_grad_()
+    w = torch.tensor([0.5, 0.25, 2.0], requires_grad=True, device=device)
     y = f(x, w)
     y.sum().backward()
     return y.detach(), x.grad, w.grad
 
 
+@pytest.mark.parametrize("device", _DEVICES)
 @pytest.mark.parametrize("backend", ["aten", "fuse", "eager", "aot_eager"])
 @pytest.mark.parametrize("f", [_choose, _torch_choose])
-def test_one_graph_and_the_gradients_of_torch_cond(f, backend):
+def test_one_graph_and_the_gradients_of_torch_cond(f, backend, device):
     compiled = framefuse.compile(f, fullgraph=True, backend=backend)
     for scale in (1.0, -1.0, 2.0):
         # Tensors that only the other branch reads get zeros, as in torch.cond.
-        for ours, theirs in zip(_with_gradients(compiled, scale), _with_gradients(_torch_choose, scale)):
+        for ours, theirs in zip(_with_gradients(compiled, scale, device), _with_gradients(_torch_choose, scale, device)):
             torch.testing.assert_close(ours, theirs)
     report = framefuse.explain(f, backend=backend)(_X, torch.ones(3))
     assert (report.graph_count, report.graph_break_count) == (1, 0)
