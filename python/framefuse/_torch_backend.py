@@ -227,6 +227,9 @@ class _GraphReader:
         if isinstance(value, (bool, int, float)):  # a size, computed by torch when it made the graph
             self._texts[node] = _number(value)
             return
+        if node.target is torch.ops.higher_order.cond:
+            self._cond(node)
+            return
         if not isinstance(node.target, torch._ops.OpOverload):
             raise _Unreadable(f"{node.target} is no ATen operator")
         schema = node.target._schema
@@ -241,6 +244,25 @@ class _GraphReader:
             raise _Unreadable("it writes its arguments, and is not in place")
         results = self._results(node, value, schema)
         self._lines.append(f"{results} = {call}" if results else call)
+
+    def _cond(self, node):
+        """Both branches become texts of their own; framefuse::cond runs the one that the condition chooses."""
+        condition, *branches, operands = node.args
+        texts, results = [], node.meta["val"]
+        for branch in branches:
+            reader = _GraphReader(operator.attrgetter(branch.target)(self.module))
+            text = reader.read()
+            outputs = next(iter(reader.graph.find_nodes(op="output"))).args[0]
+            if reader.attributes or reader._written or " input=" in text:
+                raise _Unreadable("a branch holds a tensor, writes one, or returns one that it was given")
+            if any(_facts(o.meta["val"] if isinstance(o, torch.fx.Node) else o) != _facts(r) for o, r in zip(outputs, results, strict=True)):
+                raise _Unreadable("its branches give different results")
+            texts.append(_constant(text))
+        names = [self._texts[o] for o in operands if isinstance(o, torch.fx.Node) and isinstance(o.meta["val"], torch.Tensor)]
+        definitions, self._parts[node] = self._named_parts(node.name, results)
+        made = [d for d in definitions if d != "_"]
+        call = f"framefuse.cond({self._texts[condition]}, {', '.join(texts)}, [{', '.join(names)}]){_comment(node)}"
+        self._lines.append(f"[{', '.join(made)}] = {call}")
 
     def _call_module(self, node):
         raise _Unreadable("a call of a module")
@@ -326,6 +348,10 @@ class _GraphReader:
             dtype = {bool: "bool", int: "i64", float: "f64"}[type(number)]
             self._lines.append(f"constant {self._numbers[key]}: {dtype}[]{{wrapped}} = [{_number(number)}]")
         return self._numbers[key]
+
+
+def _facts(value):
+    return (value.dtype, value.device, value.shape, value.stride()) if isinstance(value, torch.Tensor) else value
 
 
 class _Unreadable(Exception):

@@ -211,11 +211,25 @@ def test_errors_are_eagers():
         call(x, torch.tensor([0, 1, 9, 3]))
 
 
+def test_cond_is_one_operator_forward_and_backward():
+    w = torch.tensor([0.5, 2.0, 1.0], requires_grad=True)
+
+    def f(x, n):
+        y, twice = torch.cond(x.sum() > 0, lambda x: ((x * w).sin(), x * 2), lambda x: (x.exp() - n, x / 2), (x,))
+        return y * twice
+
+    call = compiled(f)
+    for sign in (1.0, -1.0):
+        x, other = ((torch.arange(3.0) + 1) * sign).requires_grad_(), ((torch.arange(3.0) + 1) * sign).requires_grad_()
+        close(call(x, 3), f(other, 3))
+        close(torch.autograd.grad(call(x, 3).sum(), (x, w)), torch.autograd.grad(f(other, 3).sum(), (other, w)))
+
+
 def test_what_cannot_be_read_names_the_node_and_the_line():
     def f(x):
-        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+        return torch.ops.higher_order.while_loop(lambda x: x.sum() < 9, lambda x: (x + 1,), (x,), ())
 
-    with pytest.raises(Exception, match=r"cannot read the node(.|\n)*cond(.|\n)*test_torch_compile_backend.py:\d+"):
+    with pytest.raises(Exception, match=r"cannot read the node(.|\n)*while_loop(.|\n)*test_torch_compile_backend.py:\d+"):
         compiled(f)(torch.ones(3))
 
 
