@@ -199,20 +199,19 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
       return LoadAttr(act, args[0], name);
     }
     case SpecialCall::kRepr:
+    case SpecialCall::kAscii:
     case SpecialCall::kStr:
     case SpecialCall::kFormat: {
       const bool format = which == SpecialCall::kFormat;
       const bool container = n > 0 && (PyTuple_Check(args[0].object.get()) || PyList_CheckExact(args[0].object.get()) ||
                                        PyDict_Check(args[0].object.get()));
       if (container && !PrepareNative(args[0], true)) return Value();
-      if (n > 0 && HoldsNumpyNumber(args[0].object)) {
-        return Break(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
-      }
       if (plain && (n == 1 || (format && n == 2))) {
         Value text = TextOf(act, which, args);
         if (text || control.unwinding || PyErr_Occurred()) return text;
       }
-      return PrepareAll(args, format) ? CallNative(callable.object, args, kwnames) : Value();
+      if (!PrepareAll(args, format) || !HasTextOfItsOwn(args)) return Value();
+      return CallNative(callable.object, args, kwnames);
     }
     case SpecialCall::kSetItem:
       if (!plain || n != 3) return raise();
@@ -342,6 +341,7 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
     case SpecialCall::kHash:
     case SpecialCall::kVars:
     case SpecialCall::kRepr:
+    case SpecialCall::kAscii:
     case SpecialCall::kStr:
     case SpecialCall::kFormat:
     case SpecialCall::kSetItem:

@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "frame_eval/hook.h"
 #include "guards/guard.h"
 #include "guards/source.h"
@@ -160,6 +161,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool IsDictOfInstance(TrackedKind kind, BorrowedRef original);
   bool GoesFirst(BorrowedRef descriptor);
   bool ReducesPlainly(ValueView self, BorrowedRef protocol);
+  BorrowedRef CMethodOf(ValueView owner, BorrowedRef name) const;
   Value GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing);
   Value CallMissingHook(Activation& act, ValueView owner, BorrowedRef name);  // the type's __getattr__
   Value MemberOfModule(ValueView module, BorrowedRef name);
@@ -199,11 +201,11 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // A C method of a type with its self as first argument; then by whose method it is.
   Value CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallMethodWrapper(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value CallMethodOfObject(Activation& act, ValueView callable, const std::string& name,
+  Value CallMethodOfObject(Activation& act, ValueView callable, absl::string_view name,
                            absl::Span<const ValueView> args, BorrowedRef kwnames);
-  std::optional<Value> CallMethodOfTrackedDict(Tracked& t, const std::string& name, absl::Span<const ValueView> args);
+  std::optional<Value> CallMethodOfTrackedDict(Tracked& t, absl::string_view name, absl::Span<const ValueView> args);
   Value PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> args);
-  Value CallMethodOfBuiltin(ValueView callable, const std::string& name, absl::Span<const ValueView> args,
+  Value CallMethodOfBuiltin(ValueView callable, const MethodFacts& method, absl::Span<const ValueView> args,
                             BorrowedRef kwnames);
   Value CallInstance(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                      Completion completion);
@@ -211,6 +213,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value TextByMethod(Activation& act, ValueView v, const char* method, absl::Span<const ValueView> args);
   Value TextOf(Activation& act, SpecialCall which, absl::Span<const ValueView> args);
   Value TextOfException(ValueView v, bool repr);
+  bool HasTextOfItsOwn(absl::Span<const ValueView> values);  // false: broke
   // ---- torch.autograd.Function (capture_autograd.cpp)
   Value ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, absl::Span<const ValueView> args,
                               BorrowedRef kwnames);

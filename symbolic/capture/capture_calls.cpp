@@ -47,7 +47,13 @@ bool IsPlainArgument(BorrowedRef o) {
 
 }  // namespace
 
-bool Capture::IsFakeTensor(BorrowedRef object) const { return tracing::Tracer::IsFake(object); }
+bool Capture::IsFakeTensor(BorrowedRef object) const {
+  // No tensor derives from these types, and most questions are about one of theirs.
+  constexpr unsigned long kOthers = Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS |
+                                    Py_TPFLAGS_UNICODE_SUBCLASS | Py_TPFLAGS_DICT_SUBCLASS;
+  PyTypeObject* type = object.type();
+  return (type->tp_flags & kOthers) == 0 && type != &PyFloat_Type && tracing::Tracer::IsFake(object);
+}
 
 bool Capture::AnyFake(absl::Span<const ValueView> args) const {
   return std::any_of(args.begin(), args.end(), [this](const ValueView& v) {
@@ -70,16 +76,18 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
   Consume(callable);  // a leaf is not callable: the error names its type
   PyObject* o = callable.object;
   PyTypeObject* type = Py_TYPE(o);
+  const KnownCallable* known = FindKnownCallable(callable.object);
   // A method's substitute stands for some of its cases only: see CallDescriptor.
-  if (BorrowedRef replacement = FindSubstitute(callable.object); replacement && type != &PyMethodDescr_Type) {
-    return CallWith(act, ValueView(replacement, kNoSource), args, kwnames, completion);
+  if (known != nullptr && known->substitute && type != &PyMethodDescr_Type) {
+    return CallWith(act, ValueView(known->substitute, kNoSource), args, kwnames, completion);
   }
   if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
     if (!IsCompiledFunction(callable.object)) return Break(GraphBreakKind::kDisabled, DescribeCallable(o));
     Ref wrapped = Ref::Create(WrappedCallable(callable.object));
     return CallWith(act, Adopt(wrapped, ConstantSource(wrapped)), args, kwnames, completion);
   }
-  if (const CallRule* rule = FindCallRule(callable.object)) {
+  if (known != nullptr && known->rule) {
+    const CallRule* rule = &*known->rule;
     switch (rule->kind) {
       case CallRule::Kind::kSpecial:
         return CallSpecial(act, rule->special, callable, args, kwnames);
