@@ -339,6 +339,14 @@ bool IsTorchCode(PyCodeObject* code) {
   return StartsWith(FileOf(code), *folder);
 }
 
+bool IsCopyCode(PyCodeObject* code) {
+  static const std::string* file = [] {
+    PyCodeObject* deepcopy = CodeAt("copy.deepcopy");
+    return new std::string(deepcopy != nullptr ? FileOf(deepcopy) : std::string_view());
+  }();
+  return !file->empty() && FileOf(code) == *file;
+}
+
 bool IsTypingCode(PyCodeObject* code) {
   const std::string_view file = FileOf(code);
   return file.ends_with("/typing_extensions.py") || (file.ends_with("/typing.py") && IsSkippedCode(code));
@@ -366,6 +374,7 @@ void LoadCallRules() {
   FindKnownFunction(function);
   auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function.get())->func_code);
   IsTorchCode(code);
+  IsCopyCode(code);
   IsSkippedCode(code);
 }
 

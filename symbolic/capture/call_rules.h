@@ -112,11 +112,13 @@ enum class KnownFunction : std::uint8_t {
   kModuleCall,      // torch.nn.Module.__call__, if it does no more than call _call_impl
   kModuleCallImpl,  // torch.nn.Module._call_impl, if what comes before forward() is the known search for hooks
   kHiddenFromDynamo,  // what torch._compile._disable_dynamo makes of a function, its __wrapped__
+  kDeepCopy,          // copy.deepcopy
 };
 // By its code.
 KnownFunction FindKnownFunction(BorrowedRef function);
 // True for code of torch itself or of the standard library.
 bool IsTorchCode(PyCodeObject* code);
+bool IsCopyCode(PyCodeObject* code);     // of the standard library's module copy
 bool IsTypingCode(PyCodeObject* code);   // of typing and typing_extensions
 bool IsOwnCode(PyCodeObject* code);      // of framefuse's package
 bool IsSkippedCode(PyCodeObject* code);  // frames never captured as a root: standard library, torch, framefuse

@@ -190,6 +190,10 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
         AddGuard(t->source, GuardKind::kIdentity, t->original);
         return Value{Ref::Steal(PyLong_FromVoidPtr(t->original.get())), kNoSource};
       }
+      // A key of a memo that ends with the copy: any number that no other object has would do.
+      if (n == 1 && plain && has_memo_ && IsCopyCode(frame_ops::Code(act.frame))) {
+        return Value{Ref::Steal(PyLong_FromVoidPtr(args[0].object.get())), kNoSource};
+      }
       return Break(GraphBreakKind::kIdentityOfFresh, "id()");
     case SpecialCall::kHash:
       return plain && n == 1 ? HashOf(callable, args) : raise();

@@ -184,6 +184,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
                  Completion completion);
   Value CallFunction(Activation& act, ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames,
                      Completion completion, Ref pending = nullptr);
+  bool SeesMemo(Activation& act, PyCodeObject* code, absl::Span<const ValueView> args) const;
   // ---- torch.nn.Module.__call__ (capture_module_calls.cpp)
   std::optional<Value> CallModule(Activation& act, absl::Span<const ValueView> args, BorrowedRef kwnames,
                                   Completion completion);
@@ -453,6 +454,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   int native_depth_ = 0;
   int leaf_depth_ = 0;
   int catching_ = 0;
+  bool has_memo_ = false;  // a deep copy is under way that made its memo
   absl::flat_hash_set<PyObject*> fresh_functions_;
   absl::flat_hash_set<PyObject*> dropped_;  // may have ended in the program, and something refers to them weakly
   absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, TypeLookup> type_lookups_;
