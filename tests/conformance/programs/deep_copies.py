@@ -21,7 +21,7 @@ class Node:
 def of_what_is_made_inside():
     def f(x):
         shared = [1, {"k": (2, "t")}]
-        table = {"a": shared, "b": shared, "t": ((), (1, 2)), (1, 3): None}
+        table = {"a": shared, "b": shared, "t": ((), (1, 2)), 2.5: None}
         made = copy.deepcopy(table)
         made["a"].append(x + 1)
         table["a"].append(x)
