@@ -46,6 +46,10 @@ OutputHistory::OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vect
       same_inputs_ = same_inputs_ && plan_->Reaches(g, t) == plan_->Reaches(g, 0);
     }
   }
+  for (std::size_t o = 0; o < outputs_.size(); ++o) {
+    if (!IsOfView(o)) together_.push_back(static_cast<std::int32_t>(o));
+  }
+  same_inputs_ = same_inputs_ && !together_.empty();
 }
 
 // An output before those that were computed with it.
@@ -90,9 +94,10 @@ std::vector<std::size_t> OutputHistory::PlacesAfter(std::size_t output) const {
 
 std::vector<OutputHistory::Group> OutputHistory::Groups(absl::Span<const at::Tensor> inputs,
                                                         const autograd::edge_list& edges) const {
+  if (same_inputs_) return {together_};
   std::map<std::vector<bool>, Group> groups;
   std::vector<bool> notices(inputs_.size(), false);
-  for (std::size_t g = 0; g < inputs_.size() && !same_inputs_; ++g) {
+  for (std::size_t g = 0; g < inputs_.size(); ++g) {
     notices[g] = NoticesUndefined(inputs[At(inputs_[g])], edges[g]);
   }
   for (std::size_t o = 0; o < outputs_.size(); ++o) {

@@ -55,7 +55,8 @@ class OutputHistory {
   std::vector<std::int32_t> inputs_;  // of each gradient
   std::vector<Gate> gates_;           // in the order in which they are made
   std::vector<bool> reached_;         // by gradient: by any output
-  bool same_inputs_ = true;           // all outputs reach the same inputs
+  bool same_inputs_ = true;           // all outputs reach the same inputs: they are one group
+  Group together_;                    // of all outputs but views
 };
 
 // For an output whose history a backward pass inside the graph has used up: another one raises what eager raises.

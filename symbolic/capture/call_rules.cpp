@@ -48,13 +48,13 @@ Ref ResolvePath(const std::string& path) {
   return found;
 }
 
-using Table = absl::flat_hash_map<PyObject*, CallRule>;
+using Table = absl::flat_hash_map<PyObject*, KnownCallable>;
 
 Table* MakeTable() {
   auto* table = new Table();
   for (const Row& row : kRows) {
     Ref callable = ResolvePath(row.path);
-    if (callable) (*table)[callable.release()] = row.rule;  // kept alive for ever: identity is the key
+    if (callable) (*table)[callable.release()].rule = row.rule;  // kept alive for ever: identity is the key
   }
   return table;
 }
@@ -138,33 +138,34 @@ bool StartsWith(std::string_view text, std::string_view prefix) {
 
 }  // namespace
 
-const CallRule* FindCallRule(BorrowedRef callable) {
+const KnownCallable* FindKnownCallable(BorrowedRef callable) {
   const Table& rules = Rules();
   const auto it = rules.find(callable.get());
   return it == rules.end() ? nullptr : &it->second;
 }
 
-void AddCallRule(BorrowedRef callable, CallRule rule) {
-  Table& rules = Rules();
-  if (!rules.contains(callable.get())) Py_INCREF(callable.get());
-  rules[callable.get()] = rule;
+const CallRule* FindCallRule(BorrowedRef callable) {
+  const KnownCallable* known = FindKnownCallable(callable);
+  return known != nullptr && known->rule ? &*known->rule : nullptr;
 }
 
 namespace {
-absl::flat_hash_map<PyObject*, Ref>& Substitutes() {
-  static auto* table = new absl::flat_hash_map<PyObject*, Ref>();
-  return *table;
+KnownCallable& KnowFromNowOn(BorrowedRef callable) {
+  const auto [it, added] = Rules().try_emplace(callable.get());
+  if (added) Py_INCREF(callable.get());
+  return it->second;
 }
 }  // namespace
 
+void AddCallRule(BorrowedRef callable, CallRule rule) { KnowFromNowOn(callable).rule = rule; }
+
 void AddSubstitute(BorrowedRef callable, BorrowedRef replacement) {
-  Py_INCREF(callable.get());
-  Substitutes()[callable.get()] = Ref::Create(replacement);
+  KnowFromNowOn(callable).substitute = Ref::Create(replacement);
 }
 
 BorrowedRef FindSubstitute(BorrowedRef callable) {
-  const auto it = Substitutes().find(callable.get());
-  return it == Substitutes().end() ? BorrowedRef() : BorrowedRef(it->second);
+  const KnownCallable* known = FindKnownCallable(callable);
+  return known == nullptr ? BorrowedRef() : BorrowedRef(known->substitute);
 }
 
 MethodEffect BuiltinMethodEffect(PyTypeObject* type, std::string_view name) {
@@ -182,6 +183,27 @@ bool MovesItemsOnly(PyTypeObject* type, std::string_view name) {
   if (methods == nullptr) return false;
   const auto found = methods->named.find(name);
   return found != methods->named.end() && found->second.items == ItemUse::kMoves;
+}
+
+MethodFacts FactsOf(PyDescrObject* descriptor) {
+  static auto* const known = new absl::flat_hash_map<PyDescrObject*, MethodFacts>();
+  if (const auto found = known->find(descriptor); found != known->end()) return found->second;
+  MethodFacts facts;
+  Py_ssize_t size = 0;
+  if (const char* text = PyUnicode_AsUTF8AndSize(descriptor->d_name, &size)) {
+    facts.name = {text, static_cast<std::size_t>(size)};
+  } else {
+    PyErr_Clear();
+  }
+  const std::string_view name(facts.name.data(), facts.name.size());
+  facts.effect = BuiltinMethodEffect(descriptor->d_type, name);
+  facts.moves_items_only = MovesItemsOnly(descriptor->d_type, name);
+  // A static type never ends, and neither do its descriptors.
+  if ((descriptor->d_type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
+    Py_INCREF(reinterpret_cast<PyObject*>(descriptor));
+    known->emplace(descriptor, facts);
+  }
+  return facts;
 }
 
 namespace {
@@ -317,6 +339,14 @@ bool IsTorchCode(PyCodeObject* code) {
   return StartsWith(FileOf(code), *folder);
 }
 
+bool IsCopyCode(PyCodeObject* code) {
+  static const std::string* file = [] {
+    PyCodeObject* deepcopy = CodeAt("copy.deepcopy");
+    return new std::string(deepcopy != nullptr ? FileOf(deepcopy) : std::string_view());
+  }();
+  return !file->empty() && FileOf(code) == *file;
+}
+
 bool IsTypingCode(PyCodeObject* code) {
   const std::string_view file = FileOf(code);
   return file.ends_with("/typing_extensions.py") || (file.ends_with("/typing.py") && IsSkippedCode(code));
@@ -344,6 +374,7 @@ void LoadCallRules() {
   FindKnownFunction(function);
   auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function.get())->func_code);
   IsTorchCode(code);
+  IsCopyCode(code);
   IsSkippedCode(code);
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "absl/strings/string_view.h"
 #include "frame_eval/ref.h"
 #include "symbolic/capture/graph_break.h"
 
@@ -42,6 +43,7 @@ enum class SpecialCall : std::uint8_t {
   kIdentityCall,  // returns its first argument (mark_dynamic spellings return None: see kNoneCall)
   kNoneCall,
   kRepr,
+  kAscii,
   kStr,
   kFormat,
   kSetItem,
@@ -65,14 +67,20 @@ struct CallRule {
   bool sets_torch_state = false;  // a node of an FX graph even where no tensor takes part
 };
 
-// Fills the table at its first use. Null: no rule by identity.
-const CallRule* FindCallRule(BorrowedRef callable);
+// What is known of a callable by its identity.
+struct KnownCallable {
+  std::optional<CallRule> rule;
+  Ref substitute;  // in captured code a call of the callable is a call of this one
+};
+
+// Fills the table at its first use. Null: nothing is known.
+const KnownCallable* FindKnownCallable(BorrowedRef callable);
+const CallRule* FindCallRule(BorrowedRef callable);  // null: none by identity
 // Adds or replaces; keeps the callable alive.
 void AddCallRule(BorrowedRef callable, CallRule rule);
 
-// In captured code a call of `callable` is a call of `replacement`. Null: none.
 void AddSubstitute(BorrowedRef callable, BorrowedRef replacement);
-BorrowedRef FindSubstitute(BorrowedRef callable);
+BorrowedRef FindSubstitute(BorrowedRef callable);  // null: none
 
 // Fills the tables below and above now: imports have no place in a capture.
 void LoadCallRules();
@@ -83,6 +91,14 @@ MethodEffect BuiltinMethodEffect(PyTypeObject* type, std::string_view name);
 // A method of list, tuple or dict that moves or counts items, looks at none of them and returns nothing that reads
 // them later.
 bool MovesItemsOnly(PyTypeObject* type, std::string_view name);
+
+// A C method of a type, by its descriptor.
+struct MethodFacts {
+  absl::string_view name;  // as long as the descriptor lives
+  MethodEffect effect = MethodEffect::kUnlisted;
+  bool moves_items_only = false;
+};
+MethodFacts FactsOf(PyDescrObject* descriptor);
 
 // True for builtin torch functions that go through the dispatcher (torch._C._VariableFunctions, torch._C._nn …).
 bool IsDispatcherFunction(BorrowedRef builtin);
@@ -96,11 +112,13 @@ enum class KnownFunction : std::uint8_t {
   kModuleCall,      // torch.nn.Module.__call__, if it does no more than call _call_impl
   kModuleCallImpl,  // torch.nn.Module._call_impl, if what comes before forward() is the known search for hooks
   kHiddenFromDynamo,  // what torch._compile._disable_dynamo makes of a function, its __wrapped__
+  kDeepCopy,          // copy.deepcopy
 };
 // By its code.
 KnownFunction FindKnownFunction(BorrowedRef function);
 // True for code of torch itself or of the standard library.
 bool IsTorchCode(PyCodeObject* code);
+bool IsCopyCode(PyCodeObject* code);     // of the standard library's module copy
 bool IsTypingCode(PyCodeObject* code);   // of typing and typing_extensions
 bool IsOwnCode(PyCodeObject* code);      // of framefuse's package
 bool IsSkippedCode(PyCodeObject* code);  // frames never captured as a root: standard library, torch, framefuse

@@ -190,6 +190,10 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
         AddGuard(t->source, GuardKind::kIdentity, t->original);
         return Value{Ref::Steal(PyLong_FromVoidPtr(t->original.get())), kNoSource};
       }
+      // A key of a memo that ends with the copy: any number that no other object has would do.
+      if (n == 1 && plain && has_memo_ && IsCopyCode(frame_ops::Code(act.frame))) {
+        return Value{Ref::Steal(PyLong_FromVoidPtr(args[0].object.get())), kNoSource};
+      }
       return Break(GraphBreakKind::kIdentityOfFresh, "id()");
     case SpecialCall::kHash:
       return plain && n == 1 ? HashOf(callable, args) : raise();
@@ -199,20 +203,19 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
       return LoadAttr(act, args[0], name);
     }
     case SpecialCall::kRepr:
+    case SpecialCall::kAscii:
     case SpecialCall::kStr:
     case SpecialCall::kFormat: {
       const bool format = which == SpecialCall::kFormat;
       const bool container = n > 0 && (PyTuple_Check(args[0].object.get()) || PyList_CheckExact(args[0].object.get()) ||
                                        PyDict_Check(args[0].object.get()));
       if (container && !PrepareNative(args[0], true)) return Value();
-      if (n > 0 && HoldsNumpyNumber(args[0].object)) {
-        return Break(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
-      }
       if (plain && (n == 1 || (format && n == 2))) {
         Value text = TextOf(act, which, args);
         if (text || control.unwinding || PyErr_Occurred()) return text;
       }
-      return PrepareAll(args, format) ? CallNative(callable.object, args, kwnames) : Value();
+      if (!PrepareAll(args, format) || !HasTextOfItsOwn(args)) return Value();
+      return CallNative(callable.object, args, kwnames);
     }
     case SpecialCall::kSetItem:
       if (!plain || n != 3) return raise();
@@ -342,6 +345,7 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
     case SpecialCall::kHash:
     case SpecialCall::kVars:
     case SpecialCall::kRepr:
+    case SpecialCall::kAscii:
     case SpecialCall::kStr:
     case SpecialCall::kFormat:
     case SpecialCall::kSetItem:

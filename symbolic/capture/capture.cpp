@@ -324,6 +324,9 @@ bool Capture::CheckTracer() {
           absl::StrCat(pending->context, pending->explanation.empty() ? "" : ": ", pending->explanation));
     return false;
   }
+  if (PyErr_Occurred() == nullptr) [[likely]] {
+    return true;
+  }
   if (numpy_errors_.Raised()) {
     Break(GraphBreakKind::kSideEffectCall, "numpy's warning of a floating-point error");
     return false;

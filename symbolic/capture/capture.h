@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "frame_eval/hook.h"
 #include "guards/guard.h"
 #include "guards/source.h"
@@ -160,6 +161,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool IsDictOfInstance(TrackedKind kind, BorrowedRef original);
   bool GoesFirst(BorrowedRef descriptor);
   bool ReducesPlainly(ValueView self, BorrowedRef protocol);
+  BorrowedRef CMethodOf(ValueView owner, BorrowedRef name) const;
   Value GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing);
   Value CallMissingHook(Activation& act, ValueView owner, BorrowedRef name);  // the type's __getattr__
   Value MemberOfModule(ValueView module, BorrowedRef name);
@@ -182,6 +184,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
                  Completion completion);
   Value CallFunction(Activation& act, ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames,
                      Completion completion, Ref pending = nullptr);
+  bool SeesMemo(Activation& act, PyCodeObject* code, absl::Span<const ValueView> args) const;
   // ---- torch.nn.Module.__call__ (capture_module_calls.cpp)
   std::optional<Value> CallModule(Activation& act, absl::Span<const ValueView> args, BorrowedRef kwnames,
                                   Completion completion);
@@ -199,11 +202,11 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // A C method of a type with its self as first argument; then by whose method it is.
   Value CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallMethodWrapper(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value CallMethodOfObject(Activation& act, ValueView callable, const std::string& name,
+  Value CallMethodOfObject(Activation& act, ValueView callable, absl::string_view name,
                            absl::Span<const ValueView> args, BorrowedRef kwnames);
-  std::optional<Value> CallMethodOfTrackedDict(Tracked& t, const std::string& name, absl::Span<const ValueView> args);
+  std::optional<Value> CallMethodOfTrackedDict(Tracked& t, absl::string_view name, absl::Span<const ValueView> args);
   Value PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> args);
-  Value CallMethodOfBuiltin(ValueView callable, const std::string& name, absl::Span<const ValueView> args,
+  Value CallMethodOfBuiltin(ValueView callable, const MethodFacts& method, absl::Span<const ValueView> args,
                             BorrowedRef kwnames);
   Value CallInstance(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                      Completion completion);
@@ -211,6 +214,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value TextByMethod(Activation& act, ValueView v, const char* method, absl::Span<const ValueView> args);
   Value TextOf(Activation& act, SpecialCall which, absl::Span<const ValueView> args);
   Value TextOfException(ValueView v, bool repr);
+  bool HasTextOfItsOwn(absl::Span<const ValueView> values);  // false: broke
   // ---- torch.autograd.Function (capture_autograd.cpp)
   Value ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, absl::Span<const ValueView> args,
                               BorrowedRef kwnames);
@@ -450,6 +454,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   int native_depth_ = 0;
   int leaf_depth_ = 0;
   int catching_ = 0;
+  bool has_memo_ = false;  // a deep copy is under way that made its memo
   absl::flat_hash_set<PyObject*> fresh_functions_;
   absl::flat_hash_set<PyObject*> dropped_;  // may have ended in the program, and something refers to them weakly
   absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, TypeLookup> type_lookups_;

@@ -269,7 +269,24 @@ Value Capture::LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Va
       return function;
     }
   }
+  if (const BorrowedRef method = CMethodOf(owner, name)) {
+    Consume(owner);
+    *self = Value{Ref::Create(owner.object), owner.source};
+    return Value{Ref::Create(method), kNoSource};
+  }
   return LoadAttr(act, owner, name);
+}
+
+// Of an object whose value is all there is to it or that was made here, and that has no attributes but its type's; a
+// bound method would be made only to be taken apart. Null: anything else.
+BorrowedRef Capture::CMethodOf(ValueView owner, BorrowedRef name) const {
+  PyTypeObject* type = owner.object.type();
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 || type->tp_getattro != PyObject_GenericGetAttr ||
+      type->tp_dictoffset != 0 || IsFakeTensor(owner.object) || tracked_.Find(owner.object) != nullptr) {
+    return nullptr;
+  }
+  PyObject* found = frame_ops::TypeLookup(type, name);
+  return found != nullptr && Py_IS_TYPE(found, &PyMethodDescr_Type) ? found : nullptr;
 }
 
 Value Capture::ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name) {

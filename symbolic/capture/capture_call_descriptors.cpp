@@ -4,8 +4,6 @@
 #include <optional>
 #include <string>
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_arguments.h"
@@ -50,7 +48,8 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
   if (Py_TYPE(o) == &_PyMethodWrapper_Type) return CallMethodWrapper(act, callable, args, kwnames);
   if (args.empty()) return CallNative(callable.object, args, kwnames);  // raises the TypeError
   auto* descriptor = reinterpret_cast<PyDescrObject*>(o);
-  const std::string name = Utf8(descriptor->d_name);
+  const MethodFacts method = FactsOf(descriptor);
+  const absl::string_view name = method.name;
   const ValueView self = args[0];
   if (IsFakeTensor(self.object) || IsTensorType(reinterpret_cast<PyObject*>(descriptor->d_type))) {
     if (BorrowedRef replacement = FindSubstitute(callable.object)) {
@@ -67,7 +66,7 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
     Consume(args[1]);
     return AppendUnread(*t, args[1].object) ? None() : Value();
   }
-  return CallMethodOfBuiltin(callable, name, args, kwnames);
+  return CallMethodOfBuiltin(callable, method, args, kwnames);
 }
 
 // obj.__add__ and the like: unwrapped to the slot wrapper.
@@ -90,7 +89,7 @@ Value Capture::CallMethodWrapper(Activation& act, ValueView callable, absl::Span
   return CallDescriptor(act, ValueView(wrapper, kNoSource), all, kwnames);
 }
 
-Value Capture::CallMethodOfObject(Activation& act, ValueView callable, const std::string& name,
+Value Capture::CallMethodOfObject(Activation& act, ValueView callable, absl::string_view name,
                                   absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const ValueView self = args[0];
   const bool tracked = tracked_.Find(self.object) != nullptr;
@@ -107,18 +106,21 @@ Value Capture::CallMethodOfObject(Activation& act, ValueView callable, const std
   if (name == "__init__" || name == "__init_subclass__" || name == "__format__" || name == "__eq__" ||
       name == "__ne__" || name == "__subclasshook__" || name == "__str__") {
     if (name == "__init__" && !tracked) return CallNative(callable.object, args, kwnames);
-    return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
+    const bool text = name == "__format__" || name == "__str__";
+    if (!PrepareAll(args) || (text && !HasTextOfItsOwn(args.first(1)))) return Value();
+    return CallNative(callable.object, args, kwnames);
   }
   if (name == "__reduce_ex__" && args.size() == 2 && ReducesPlainly(self, args[1].object)) {
     Consume(args[1]);
     return CallWith(act, ValueView(FindSubstitute(callable.object), kNoSource), args, kwnames, Completion::kPush);
   }
-  if (name == "__hash__" || name == "__repr__") return Break(GraphBreakKind::kIdentityOfFresh, "object." + name);
+  if (name == "__hash__" || name == "__repr__")
+    return Break(GraphBreakKind::kIdentityOfFresh, absl::StrCat("object.", name));
   return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
 }
 
 // On a __dict__, or on one key of a dict: only that key is read. Nothing: a method like any other.
-std::optional<Value> Capture::CallMethodOfTrackedDict(Tracked& t, const std::string& name,
+std::optional<Value> Capture::CallMethodOfTrackedDict(Tracked& t, absl::string_view name,
                                                       absl::Span<const ValueView> args) {
   const bool of_instance = t.kind == TrackedKind::kInstanceDict;
   const bool by_key = args.size() >= 2 && IsLeaf(args[1].object) && (of_instance || !t.realised);
@@ -154,28 +156,26 @@ Value Capture::PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> args)
 }
 
 // As the list of methods says what it reads and writes.
-Value Capture::CallMethodOfBuiltin(ValueView callable, const std::string& name, absl::Span<const ValueView> args,
+Value Capture::CallMethodOfBuiltin(ValueView callable, const MethodFacts& method, absl::Span<const ValueView> args,
                                    BorrowedRef kwnames) {
+  const absl::string_view name = method.name;
   PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(callable.object.get())->d_type;
   const ValueView self = args[0];
   Tracked* t = tracked_.Find(self.object);
-  const MethodEffect effect = BuiltinMethodEffect(owner, name);
-  const bool fresh_iterator = t == nullptr && owner->tp_iternext != nullptr && name != "__reduce__";
-  const bool exception = PyType_IsSubtype(owner, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0;
-  const bool namespace_like = t == nullptr && (name == "__init__" || name == "__setattr__");
-  if (effect == MethodEffect::kUnlisted && !fresh_iterator && !exception && !namespace_like) {
-    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  if (method.effect == MethodEffect::kUnlisted) {
+    const bool fresh_iterator = t == nullptr && owner->tp_iternext != nullptr && name != "__reduce__";
+    const bool exception = PyType_IsSubtype(owner, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0;
+    const bool namespace_like = t == nullptr && (name == "__init__" || name == "__setattr__");
+    if (!fresh_iterator && !exception && !namespace_like) {
+      return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    }
   }
   if (t != nullptr && (t->kind == TrackedKind::kOpaque || t->kind == TrackedKind::kInstance) &&
       !IsRangeOrSlice(self.object)) {
     return Break(GraphBreakKind::kUnsupportedWrite,
                  absl::StrCat(name, " of an object of type ", self.object.type()->tp_name));
   }
-  const auto numpy = [](const ValueView& v) { return HoldsNumpyNumber(v.object); };
-  if (owner == &PyUnicode_Type && std::any_of(args.begin(), args.end(), numpy)) {
-    return Break(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
-  }
-  const bool writes = effect == MethodEffect::kWrites;
+  const bool writes = method.effect == MethodEffect::kWrites;
   if (writes && owner == &PyDict_Type && PyODict_Check(self.object.get())) {
     return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an OrderedDict"));
   }
@@ -184,8 +184,10 @@ Value Capture::CallMethodOfBuiltin(ValueView callable, const std::string& name, 
     return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an object's attributes"));
   }
   if (writes && !MayWriteInBackward()) return Value();
-  const bool outer = MovesItemsOnly(owner, name);
-  if (!(outer ? PrepareOuter(self) : PrepareNative(self)) || !PrepareAll(args.subspan(1))) return Value();
+  if (!(method.moves_items_only ? PrepareOuter(self) : PrepareNative(self)) || !PrepareAll(args.subspan(1)))
+    return Value();
+  const bool formats = owner == &PyUnicode_Type || owner == &PyBytes_Type;
+  if (formats && !HasTextOfItsOwn(args.subspan(1))) return Value();
   if (t != nullptr && writes && !MarkReplaced(*t)) return Value();
   return CallNative(callable.object, args, kwnames);
 }

@@ -2,6 +2,7 @@
 // inlines Python functions through CPython's own call, and lets C code run only if a rule lists it.
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -47,7 +48,13 @@ bool IsPlainArgument(BorrowedRef o) {
 
 }  // namespace
 
-bool Capture::IsFakeTensor(BorrowedRef object) const { return tracing::Tracer::IsFake(object); }
+bool Capture::IsFakeTensor(BorrowedRef object) const {
+  // No tensor derives from these types, and most questions are about one of theirs.
+  constexpr unsigned long kOthers = Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS |
+                                    Py_TPFLAGS_UNICODE_SUBCLASS | Py_TPFLAGS_DICT_SUBCLASS;
+  PyTypeObject* type = object.type();
+  return (type->tp_flags & kOthers) == 0 && type != &PyFloat_Type && tracing::Tracer::IsFake(object);
+}
 
 bool Capture::AnyFake(absl::Span<const ValueView> args) const {
   return std::any_of(args.begin(), args.end(), [this](const ValueView& v) {
@@ -70,16 +77,18 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
   Consume(callable);  // a leaf is not callable: the error names its type
   PyObject* o = callable.object;
   PyTypeObject* type = Py_TYPE(o);
+  const KnownCallable* known = FindKnownCallable(callable.object);
   // A method's substitute stands for some of its cases only: see CallDescriptor.
-  if (BorrowedRef replacement = FindSubstitute(callable.object); replacement && type != &PyMethodDescr_Type) {
-    return CallWith(act, ValueView(replacement, kNoSource), args, kwnames, completion);
+  if (known != nullptr && known->substitute && type != &PyMethodDescr_Type) {
+    return CallWith(act, ValueView(known->substitute, kNoSource), args, kwnames, completion);
   }
   if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
     if (!IsCompiledFunction(callable.object)) return Break(GraphBreakKind::kDisabled, DescribeCallable(o));
     Ref wrapped = Ref::Create(WrappedCallable(callable.object));
     return CallWith(act, Adopt(wrapped, ConstantSource(wrapped)), args, kwnames, completion);
   }
-  if (const CallRule* rule = FindCallRule(callable.object)) {
+  if (known != nullptr && known->rule) {
+    const CallRule* rule = &*known->rule;
     switch (rule->kind) {
       case CallRule::Kind::kSpecial:
         return CallSpecial(act, rule->special, callable, args, kwnames);
@@ -155,6 +164,10 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
     return CallTorch(act, function.object, args, kwnames);
   }
   auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function.object.get())->func_code);
+  const bool makes_memo = known == KnownFunction::kDeepCopy && args.size() == 1 && !kwnames;
+  if (makes_memo) completion = Completion::kCallback;  // its addresses mean nothing after a break
+  const bool own_memo = makes_memo || (has_memo_ && IsCopyCode(frame_ops::Code(act.frame)));
+  if (SeesMemo(act, code, args)) return Break(GraphBreakKind::kIdentityOfFresh, DescribeCallable(function.object));
   // Sources of leaves survive in positional slots only; everything else is guarded now.
   const std::size_t positional = PositionalCount(args, kwnames);
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -164,9 +177,17 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
     if (!keeps_source) Consume(args[i]);
   }
   expected_ = ExpectedCall{function.object, completion, std::move(pending), args.subspan(0, positional)};
+  const bool had_memo = std::exchange(has_memo_, known == KnownFunction::kDeepCopy ? own_memo : has_memo_);
   Ref result = Ref::Steal(Native([&] { return Vectorcall(function.object, args, kwnames); }));
+  has_memo_ = had_memo;
   expected_ = ExpectedCall();
   return Wrap(std::move(result));
+}
+
+// Whether a deep copy that made its memo, where objects are known by their addresses, gives it to the program.
+bool Capture::SeesMemo(Activation& act, PyCodeObject* code, absl::Span<const ValueView> args) const {
+  if (!has_memo_ || IsSkippedCode(code) || !IsCopyCode(frame_ops::Code(act.frame))) return false;
+  return std::any_of(args.begin(), args.end(), [](const ValueView& v) { return PyDict_Check(v.object.get()); });
 }
 
 Value Capture::CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {

@@ -243,7 +243,7 @@ Tracked* Capture::InstanceDictOf(Tracked& instance) {
 // ---------------------------------------------------------------- arguments of C code
 
 bool Capture::PrepareNative(ValueView v, bool allow_instances) {
-  Consume(v);
+  if (v.source != kNoSource) Consume(v);
   return PrepareNative(v.object, allow_instances);
 }
 
@@ -303,10 +303,11 @@ bool Capture::PrepareAll(absl::Span<const ValueView> values, bool allow_instance
 bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
   // Whether so long a number may become text is a setting of the interpreter (sys.set_int_max_str_digits).
   constexpr std::size_t kBitsOfAnySetting = 2126;  // 640 digits
-  if (PyLong_CheckExact(object.get()) && _PyLong_NumBits(object) > kBitsOfAnySetting) {
+  if (IsLeaf(object)) {
+    if (!PyLong_CheckExact(object.get()) || _PyLong_NumBits(object) <= kBitsOfAnySetting) return true;
     return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a number of more than 640 digits");
   }
-  if (IsLeaf(object) || IsFakeTensor(object)) return true;
+  if (IsFakeTensor(object)) return true;
   PyObject* o = object;
   Tracked* t = tracked_.Find(object);
   if (t != nullptr) {

@@ -87,9 +87,8 @@ Value Capture::Unary(Activation& act, UnaryOp op, ValueView v) {
 Value Capture::Binary(Activation& act, int nb_op, ValueView left, ValueView right) {
   Tracked* t = tracked_.Find(left.object);
   if (!PrepareNative(left) || !PrepareNative(right)) return Value();
-  if (PyUnicode_Check(left.object.get()) && HoldsNumpyNumber(right.object)) {
-    return Break(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
-  }
+  const bool formats = PyUnicode_Check(left.object.get()) || PyBytes_Check(left.object.get());
+  if (formats && !HasTextOfItsOwn(absl::MakeConstSpan(&right, 1))) return Value();
   constexpr int kFirstInplace = 13;
   if (t != nullptr && nb_op >= kFirstInplace) {
     if (t->kind == TrackedKind::kList || t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet ||
@@ -211,6 +210,10 @@ Truth Capture::Contains(Activation& act, ValueView item, ValueView container) {
 }
 
 Value Capture::GetLength(Activation& act, ValueView v) {
+  if (PyUnicode_CheckExact(v.object.get())) {
+    Consume(v);
+    return Value{Ref::Steal(PyLong_FromSsize_t(PyUnicode_GET_LENGTH(v.object.get()))), kNoSource};
+  }
   Tracked* t = tracked_.Find(v.object);
   if (t != nullptr && t->is_container()) {
     const std::int64_t size = TrackedLength(*t);

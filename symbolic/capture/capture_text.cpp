@@ -41,6 +41,12 @@ Value Capture::TextByMethod(Activation& act, ValueView v, const char* method, ab
 
 // A null Value without an error: C code does it.
 Value Capture::TextOf(Activation& act, SpecialCall which, absl::Span<const ValueView> args) {
+  if (which == SpecialCall::kAscii) {
+    const Value text = TextOf(act, SpecialCall::kRepr, args);
+    if (!text) return Value();
+    const Ref bytes = Ref::Steal(PyUnicode_AsEncodedString(text.object, "ascii", "backslashreplace"));
+    return Value{bytes ? Ref::Steal(PyUnicode_FromEncodedObject(bytes, "ascii", "strict")) : Ref(), kNoSource};
+  }
   const ValueView self[] = {args[0]};
   const auto done = [&](const Value& v) { return v || control.unwinding || PyErr_Occurred(); };
   PyTypeObject* type = args[0].object.type();
@@ -66,26 +72,39 @@ Value Capture::TextOfException(ValueView v, bool repr) {
   const BorrowedRef found = LookupInType(Py_TYPE(o), repr ? "__repr__" : "__str__");
   if (!found || found.type() != &PyWrapperDescr_Type) return Value();
   const BorrowedRef own(reinterpret_cast<PyBaseExceptionObject*>(o)->args);
-  if (!PrepareNative(own, false)) return Value();
+  const ValueView texts[] = {ValueView(own, kNoSource)};
+  if (!PrepareNative(own, false) || !HasTextOfItsOwn(texts)) return Value();
   return Wrap(Ref::Steal(Native([&] { return repr ? PyObject_Repr(o) : PyObject_Str(o); })));
+}
+
+// After they are prepared: C code makes a text of what these are given. That of numpy's numbers depends on
+// np.set_printoptions, which no guard compares.
+bool Capture::HasTextOfItsOwn(absl::Span<const ValueView> values) {
+  for (const ValueView& v : values) {
+    if (HoldsNumpyNumber(v.object)) {
+      return BreakFalse(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
+    }
+  }
+  return true;
 }
 
 Value Capture::FormatValue(Activation& act, ValueView v, int conversion, ValueView spec) {
   if (spec.object) Consume(spec);
   if (IsFakeTensor(v.object)) return Break(GraphBreakKind::kTensorToPython, "formatting a tensor");
   const bool instance = !IsLeaf(v.object);
-  if (instance && conversion != FVC_ASCII) {
-    const SpecialCall how = conversion == FVC_REPR  ? SpecialCall::kRepr
-                            : conversion == FVC_STR ? SpecialCall::kStr
-                                                    : SpecialCall::kFormat;
+  if (instance) {
+    const SpecialCall how = conversion == FVC_REPR    ? SpecialCall::kRepr
+                            : conversion == FVC_ASCII ? SpecialCall::kAscii
+                            : conversion == FVC_STR   ? SpecialCall::kStr
+                                                      : SpecialCall::kFormat;
     ValueVector args = {v};
     if (how == SpecialCall::kFormat && spec.object) args.push_back(spec);
     Value text = TextOf(act, how, args);
     if (control.unwinding || PyErr_Occurred()) return Value();
     if (text) return how == SpecialCall::kFormat ? std::move(text) : native_.FormatValue(act, text, FVC_NONE, spec);
   }
-  if (!PrepareNative(v, !instance)) return Value();
-  if (HoldsNumpyNumber(v.object)) return Break(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
+  const ValueView made[] = {v};
+  if (!PrepareNative(v, !instance) || !HasTextOfItsOwn(made)) return Value();
   Value result = Native([&] { return native_.FormatValue(act, v, conversion, spec); });
   return CheckTracer() ? std::move(result) : Value();
 }

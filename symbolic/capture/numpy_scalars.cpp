@@ -4,7 +4,8 @@
 
 #include "frame_eval/hook.h"
 #include "guards/immutable.h"
-#include "symbolic/capture/tracked.h"
+#include "symbolic/capture/builtin_types.h"
+#include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
 namespace {
@@ -44,23 +45,46 @@ bool IsNumberForNumpy(BorrowedRef object) {
          (IsLeaf(object) && IsNumpyNumberType(object.type()));
 }
 
-bool HoldsNumpyNumber(BorrowedRef object, int depth) {
-  constexpr int kMaxDepth = 8;
+namespace {
+
+// Its text says nothing of what it refers to, or is made by Python code.
+bool HidesItsParts(BorrowedRef object) {
   PyObject* o = object;
-  if (IsNumpyNumberType(object.type())) return IsLeaf(object);
-  if (PyTuple_Check(o) || PyList_CheckExact(o)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
-      if (depth >= kMaxDepth || HoldsNumpyNumber(PySequence_Fast_GET_ITEM(o, i), depth + 1)) return true;
-    }
-  } else if (PyDict_Check(o)) {
-    PyObject *key, *value;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(o, &position, &key, &value)) {
-      if (depth >= kMaxDepth || HoldsNumpyNumber(key, depth + 1) || HoldsNumpyNumber(value, depth + 1)) return true;
-    }
+  if (PyType_Check(o) || PyModule_Check(o) || PyFunction_Check(o) || PyCode_Check(o) || PyGen_Check(o) ||
+      PyFrame_Check(o) || PyCell_Check(o) || tracing::Tracer::IsFake(object)) {
+    return true;
   }
-  return false;
+  return IsPythonClass(object.type()) && NativeBase(object.type()) == &PyBaseObject_Type;
 }
+
+struct Search {
+  int depth;
+  bool found;
+};
+
+bool MayHold(BorrowedRef object, int depth) {
+  constexpr int kMaxDepth = 8;
+  if (IsTextOrNumber(object)) return false;
+  if (IsNumpyNumberType(object.type())) return IsLeaf(object);
+  const traverseproc traverse = object.type()->tp_traverse;
+  if (traverse == nullptr || HidesItsParts(object)) return false;
+  if (depth >= kMaxDepth) return true;
+  if (PyExceptionInstance_Check(object.get())) {  // not its traceback
+    return MayHold(reinterpret_cast<PyBaseExceptionObject*>(object.get())->args, depth + 1);
+  }
+  Search search{depth + 1, false};
+  const auto visit = [](PyObject* part, void* into) {
+    auto* s = static_cast<Search*>(into);
+    s->found = s->found || MayHold(part, s->depth);
+    return s->found ? 1 : 0;
+  };
+  traverse(object, visit, &search);
+  return search.found;
+}
+
+}  // namespace
+
+bool MayHoldNumpyNumber(BorrowedRef object) { return MayHold(object, 0); }
 
 NumpyErrors::~NumpyErrors() {
   if (!before_) return;

@@ -6,6 +6,7 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_NUMPY_SCALARS_H_
 
 #include "frame_eval/ref.h"
+#include "symbolic/capture/tracked.h"
 
 namespace framefuse {
 
@@ -14,8 +15,9 @@ bool IsNumpyNumberType(PyTypeObject* type);
 // Python's and numpy's numbers, None, types, and tuples and lists of such.
 bool IsNumberForNumpy(BorrowedRef object);
 
-// One is here or in a builtin container: its text depends on np.set_printoptions, which no guard compares.
-bool HoldsNumpyNumber(BorrowedRef object, int depth = 0);
+// One is here, or in what C code reads to make the object's text.
+bool MayHoldNumpyNumber(BorrowedRef object);
+inline bool HoldsNumpyNumber(BorrowedRef object) { return !IsTextOrNumber(object) && MayHoldNumpyNumber(object); }
 
 class NumpyErrors {
  public:

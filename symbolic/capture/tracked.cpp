@@ -8,11 +8,8 @@ namespace framefuse {
 namespace {
 
 absl::flat_hash_set<PyTypeObject*>& LeafTypes() {
-  static auto* types =
-      new absl::flat_hash_set<PyTypeObject*>{&PyLong_Type,    &PyFloat_Type,        &PyBool_Type,
-                                             &PyUnicode_Type, &PyBytes_Type,        Py_TYPE(Py_None),
-                                             &PyComplex_Type, Py_TYPE(Py_Ellipsis), Py_TYPE(Py_NotImplemented),
-                                             &PyCode_Type};
+  static auto* types = new absl::flat_hash_set<PyTypeObject*>{
+      &PyBytes_Type, Py_TYPE(Py_None), &PyComplex_Type, Py_TYPE(Py_Ellipsis), Py_TYPE(Py_NotImplemented), &PyCode_Type};
   return *types;
 }
 
@@ -52,7 +49,7 @@ Tracked* TrackedTable::FindByOriginal(BorrowedRef object) const {
   return it == by_original_.end() ? nullptr : it->second;
 }
 
-Tracked* TrackedTable::Find(BorrowedRef representative) const {
+Tracked* TrackedTable::FindObject(BorrowedRef representative) const {
   const auto it = by_representative_.find(representative.get());
   return it == by_representative_.end() ? nullptr : it->second;
 }
@@ -70,7 +67,7 @@ Tracked* TrackedTable::Add(TrackedKind kind, SourceId source, Ref original, Ref 
   return result;
 }
 
-bool IsLeaf(BorrowedRef object) { return LeafTypes().contains(object.type()); }
+bool IsOtherLeaf(BorrowedRef object) { return LeafTypes().contains(object.type()); }
 void AddLeafType(PyTypeObject* type) { LeafTypes().insert(type); }
 
 }  // namespace framefuse

@@ -60,22 +60,32 @@ struct Tracked {
   void Write(BorrowedRef key, Ref value);
 };
 
+// The leaves that nearly all questions are about; LeafTypes has the others.
+inline bool IsTextOrNumber(BorrowedRef object) {
+  PyTypeObject* type = object.type();
+  return type == &PyLong_Type || type == &PyUnicode_Type || type == &PyFloat_Type || type == &PyBool_Type;
+}
+bool IsOtherLeaf(BorrowedRef object);
+// An immutable leaf: its value is all there is to it; guarded when consumed.
+inline bool IsLeaf(BorrowedRef object) { return IsTextOrNumber(object) || IsOtherLeaf(object); }
+
 class TrackedTable {
  public:
   Tracked* FindByOriginal(BorrowedRef object) const;
   // By what is on the stack; originals that are their own representatives are found too.
-  Tracked* Find(BorrowedRef representative) const;
+  Tracked* Find(BorrowedRef representative) const {
+    return IsTextOrNumber(representative) ? nullptr : FindObject(representative);  // leaves are in no table
+  }
   Tracked* Add(TrackedKind kind, SourceId source, Ref original, Ref representative);
   const std::vector<std::unique_ptr<Tracked>>& all() const { return all_; }  // in order of first load
 
  private:
+  Tracked* FindObject(BorrowedRef representative) const;
   std::vector<std::unique_ptr<Tracked>> all_;
   absl::flat_hash_map<PyObject*, Tracked*> by_original_;
   absl::flat_hash_map<PyObject*, Tracked*> by_representative_;
 };
 
-// An immutable leaf: its value is all there is to it; guarded when consumed.
-bool IsLeaf(BorrowedRef object);
 // Registers further exact types whose instances are immutable leaves (torch.dtype, torch.device …).
 void AddLeafType(PyTypeObject* type);
 

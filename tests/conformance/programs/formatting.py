@@ -248,3 +248,21 @@ def digits_allowed_by_the_interpreter():
             lambda: sys.set_int_max_str_digits(before),
         ],
     )
+
+
+@program
+def ascii_of_what_is_made_inside():
+
+    class Named:
+
+        def __init__(self, name):
+            self.name = name
+
+        def __repr__(self):
+            return "<" + self.name + ">"
+
+    def f(x):
+        made = Named("é")
+        return x + 1, ascii("é"), ascii(made), f"{made!a:>12}", ascii([1, "ü"]), f"{'é'!a}"
+
+    return Case(f, vector())

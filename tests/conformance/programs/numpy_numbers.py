@@ -1,6 +1,8 @@
 """Numpy's numbers and its arithmetic on them: values that are known while a capture is made."""
 
+import collections
 import math
+import types
 
 import numpy as np
 import torch
@@ -80,6 +82,26 @@ def the_text_of_numpys_numbers_is_a_setting():
 
     def f(x):
         return x + 1, f"{s!r}", repr([s]), "%r" % s, "{}".format((s,)), str({"k": s})
+
+    def older():
+        np.set_printoptions(legacy="1.25")
+
+    def restored():
+        np.set_printoptions(legacy=False)
+
+    return Case(f, vector(), then=[older, restored])
+
+
+@program(whole=False)
+def the_text_of_what_holds_numpys_numbers_is_a_setting():
+    s = np.float64(3)
+    row = collections.deque([s])
+
+    def f(x):
+        y = x + 1
+        texts = [ascii(s), f"{s!a}", ascii((s,)), b"%a" % (s,), b"%r" % (s,), repr({s}), str(row)]
+        texts += ["{}".format(row), "%s" % row, object.__str__(s), format({1: s}.values())]
+        return y, texts, repr(ValueError(s)), f"{types.SimpleNamespace(k=s)}", repr(slice(s))
 
     def older():
         np.set_printoptions(legacy="1.25")
