@@ -92,6 +92,7 @@ Value Capture::CallBranch(Activation& act, ValueView branch, absl::Span<const Va
     return Break(GraphBreakKind::kCondBranch, "it can reach a " + before.unknown());
   }
   const std::size_t effects = CountEffects();
+  const std::function<bool()> inputs_unchanged = tracer_.StateOfInputs();
   const TorchState state = TorchState::Current();
   const bool applied = std::exchange(applied_functions_, false);
   tracer_.BeginBranch();
@@ -102,7 +103,7 @@ Value Capture::CallBranch(Activation& act, ValueView branch, absl::Span<const Va
   if (!result) return Break(GraphBreakKind::kCondBranch, "it raises an exception");
   if (applied_functions_) return Break(GraphBreakKind::kCondBranch, "it applies an autograd.Function");
   applied_functions_ = applied;
-  if (effects != CountEffects() || state != TorchState::Current() || !before.IsUnchanged()) {
+  if (effects != CountEffects() || state != TorchState::Current() || !before.IsUnchanged() || !inputs_unchanged()) {
     return Break(GraphBreakKind::kCondBranch, "it changes what is outside of it");
   }
   Consume(result);

@@ -271,19 +271,48 @@ absl::Status Tracer::EndBranch(absl::Span<const BorrowedRef> outputs) {
   return tracing::EndBranch(*state_->recorder, std::move(tensors));
 }
 
-std::vector<std::uintptr_t> Tracer::StateOf(BorrowedRef object) {
-  const at::Tensor* t = Unpack(object);
-  const FakeImpl* fake = t == nullptr ? nullptr : AsFake(*t);
+namespace {
+
+std::vector<std::uintptr_t> StateOfFake(const at::Tensor& t) {
+  const FakeImpl* fake = AsFake(t);
   if (fake == nullptr) return {};
   const auto address = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
   return {static_cast<std::uintptr_t>(fake->value()),
-          address(t->storage().unsafeGetStorageImpl()),
-          address(GradientFunction(*t)),
+          address(t.storage().unsafeGetStorageImpl()),
+          address(GradientFunction(t)),
           address(fake->grad().defined() ? fake->grad().unsafeGetTensorImpl() : nullptr),
-          static_cast<std::uintptr_t>(t->requires_grad()),
-          static_cast<std::uintptr_t>(t->retains_grad()),
-          static_cast<std::uintptr_t>(HasGradientHooks(*t)),
-          static_cast<std::uintptr_t>(t->_version())};
+          static_cast<std::uintptr_t>(t.requires_grad()),
+          static_cast<std::uintptr_t>(t.retains_grad()),
+          static_cast<std::uintptr_t>(HasGradientHooks(t)),
+          static_cast<std::uintptr_t>(t.is_inference() ? 0 : t._version())};
+}
+
+bool IsAsAtEntry(const InputRecord& r, const std::vector<InputRecord>& inputs) {
+  const at::Tensor& gradient = r.fake.unsafeGetTensorImpl()->grad();
+  const at::Tensor before = r.gradient < 0 ? at::Tensor() : inputs[static_cast<std::size_t>(r.gradient)].fake;
+  return AsFake(r.fake)->value() == r.value && r.fake.requires_grad() == r.requires_grad &&
+         GradientFunction(r.fake) == r.gradient_function &&
+         gradient.unsafeGetTensorImpl() == before.unsafeGetTensorImpl();
+}
+
+}  // namespace
+
+std::vector<std::uintptr_t> Tracer::StateOf(BorrowedRef object) {
+  const at::Tensor* t = Unpack(object);
+  return t == nullptr ? std::vector<std::uintptr_t>() : StateOfFake(*t);
+}
+
+std::function<bool()> Tracer::StateOfInputs() const {
+  std::vector<std::vector<std::uintptr_t>> states;
+  for (const InputRecord& record : state_->inputs) states.push_back(StateOfFake(record.fake));
+  return [this, states = std::move(states)] {
+    const std::vector<InputRecord>& inputs = state_->inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool same = i < states.size() ? states[i] == StateOfFake(inputs[i].fake) : IsAsAtEntry(inputs[i], inputs);
+      if (!same) return false;
+    }
+    return true;
+  };
 }
 
 namespace {

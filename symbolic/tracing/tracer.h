@@ -7,6 +7,7 @@
 #define FRAMEFUSE_SYMBOLIC_TRACING_TRACER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -155,6 +156,8 @@ class Tracer {
 
   // What of a fake can change without an operator that is recorded: compared, never read. Empty: no fake.
   static std::vector<std::uintptr_t> StateOf(BorrowedRef object);
+  // The same of all inputs, to be asked whether it still holds. One that came later is compared with its entry.
+  std::function<bool()> StateOfInputs() const;
   // All fakes alive in the process.
   static std::int64_t LiveFakes();
   // True while a meta kernel in Python runs: frames entered then are not the user's program.

@@ -445,3 +445,39 @@ def cond_branch_makes_its_operand_require_grad():
         return z, y.requires_grad
 
     return _both_signs(f)
+
+
+@program(whole=False)
+def cond_branch_clears_a_gradient():
+    torch.manual_seed(1)
+    linear, other = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+
+    def f(x):
+        def yes(x):
+            linear.weight.grad = None
+            return x + 1
+
+        y = other.weight[0] * 0
+        return framefuse.cond(x.sum() > 0, yes, lambda x: x * 2, (x,)) + y
+
+    def gradients_appear():
+        for p in (*linear.parameters(), *other.parameters()):
+            p.grad = torch.ones_like(p)
+        return Args(leaf(start=-3.0))
+
+    return Case(f, leaf(), then=[gradients_appear, gradients_appear], observe=(linear, other), forward_only=True)
+
+
+@program(whole=False)
+def cond_branch_runs_a_backward_pass():
+    torch.manual_seed(1)
+    linear = torch.nn.Linear(3, 3)
+
+    def f(x):
+        def yes(x):
+            linear(x).sum().backward()
+            return x.detach() + 1
+
+        return framefuse.cond(x.sum() > 0, yes, lambda x: x.detach() * 2, (x,))
+
+    return Case(f, leaf(), then=[lambda: Args(leaf(start=-3.0)), lambda: None], observe=linear, forward_only=True)
