@@ -66,7 +66,8 @@ bool SameObjects(const std::vector<Ref>& a, const std::vector<Ref>& b) {
 
 ReachableState::ReachableState(const std::vector<Ref>& roots, const TrackedTable& tracked) {
   std::vector<Ref> open = roots;
-  for (const auto& t : tracked.all()) {
+  for (const auto& t : tracked.all()) {  // a branch comes to these by names, too
+    if (t->is_container() && t->mutated()) open.push_back(t->representative);
     for (const OverlayWrite& w : t->writes) {
       if (w.value) open.push_back(w.value);
     }

@@ -481,3 +481,18 @@ def cond_branch_runs_a_backward_pass():
         return framefuse.cond(x.sum() > 0, yes, lambda x: x.detach() * 2, (x,))
 
     return Case(f, leaf(), then=[lambda: Args(leaf(start=-3.0)), lambda: None], observe=linear, forward_only=True)
+
+
+_ROOMS: list = []
+
+
+@program(whole=False)
+def cond_branch_writes_what_the_frame_put_into_a_global():
+    _ROOMS.clear()
+
+    def f(x):
+        _ROOMS.append([])
+        y = framefuse.cond(x.sum() > 0, lambda x: (_ROOMS[-1].append(1), x + 1)[1], lambda x: x * 2, (x,))
+        return y, len(_ROOMS[-1])
+
+    return _both_signs(f, observe=_ROOMS)
