@@ -119,6 +119,10 @@ void BindSpecialFunctions(py::module_& m) {
       },
       "What cond() does with a tensor where Python runs it.");
   RegisterSpecialFunction(Borrow(m.attr("cond")), SpecialFunction::kCond);
+  m.def(
+      "checkpoint", [](const py::object& function) { return function(); },
+      "What a checkpoint does where Python runs it.");
+  RegisterSpecialFunction(Borrow(m.attr("checkpoint")), SpecialFunction::kCheckpoint);
   RegisterSpecialFunction(Borrow(m.attr("is_compiling")), SpecialFunction::kIsCompiling);
   RegisterSpecialFunction(Borrow(m.attr("graph_break")), SpecialFunction::kGraphBreak);
   m.def("register_substitute", [](const py::object& callable, const py::object& replacement) {

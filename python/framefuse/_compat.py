@@ -16,6 +16,7 @@ import importlib.machinery
 import sys
 
 import torch
+import torch.utils.checkpoint
 
 from framefuse import _C, _control, _explain, _module
 
@@ -43,6 +44,7 @@ def install():
     """Register what torch has now, and torch._dynamo's functions as soon as somebody imports it."""
     _register(torch.compiler, _COMPILER_SUBSTITUTES)
     _register(torch, {"cond": _control.cond})
+    _register(torch.utils.checkpoint, {"checkpoint": _checkpoint})
     _register(object, {"__reduce_ex__": _reduce_plainly})
     _register(torch._utils, {"is_compiling": _control.is_compiling})
     _register(torch._C._nn, {"one_hot": _one_hot})
@@ -51,6 +53,26 @@ def install():
         _on_dynamo_imported(sys.modules["torch._dynamo"])
     else:
         sys.meta_path.insert(0, _DynamoFinder())
+
+
+def _checkpoint(
+    function,
+    *args,
+    use_reentrant=None,
+    context_fn=torch.utils.checkpoint.noop_context_fn,
+    determinism_check="default",
+    debug=False,
+    early_stop=True,
+    preserve_rng_state=True,
+    **kwargs,
+):
+    """torch.utils.checkpoint.checkpoint: an operator of the graph whose backward computes `function` again."""
+    plain = context_fn is torch.utils.checkpoint.noop_context_fn and determinism_check in ("default", "none")
+    if use_reentrant is not False or debug is not False or preserve_rng_state is not True or not plain:
+        return _C.checkpoint(None)
+    if not torch.is_grad_enabled():
+        return function(*args, **kwargs)
+    return _C.checkpoint(lambda: function(*args, **kwargs))
 
 
 def _reduce_plainly(self, protocol):

@@ -142,7 +142,8 @@ Ref MakeDisabledFunction(BorrowedRef callable, bool recursive) {
 }
 
 void RegisterSpecialFunction(BorrowedRef callable, SpecialFunction meaning) {
-  static constexpr SpecialCall kCalls[] = {SpecialCall::kIsCompiling, SpecialCall::kGraphBreak, SpecialCall::kCond};
+  static constexpr SpecialCall kCalls[] = {SpecialCall::kIsCompiling, SpecialCall::kGraphBreak, SpecialCall::kCond,
+                                           SpecialCall::kCheckpoint};
   CallRule rule;
   rule.kind = CallRule::Kind::kSpecial;
   rule.special = kCalls[static_cast<std::size_t>(meaning)];

@@ -63,6 +63,7 @@ enum class SpecialFunction : std::uint8_t {
   kIsCompiling,  // True in captured code
   kGraphBreak,   // a graph break at this call
   kCond,         // (tensor, if it holds, if not, operands): one operator of the graph
+  kCheckpoint,   // (function without arguments): one operator whose backward computes it again
 };
 // Known by identity from then on; `callable` is kept alive.
 void RegisterSpecialFunction(BorrowedRef callable, SpecialFunction meaning);

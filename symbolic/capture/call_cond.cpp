@@ -1,5 +1,6 @@
 // cond() on a tensor: both branches are evaluated, one after the other, and become one operator of the graph. Only one
 // of them runs in the end, so a branch may have no effect: what one would change is compared before and after.
+// torch.utils.checkpoint: one branch, and the operator's backward, which computes its branch again, is what is wanted.
 
 #include <cmath>
 
@@ -85,11 +86,11 @@ std::size_t Capture::CountEffects() const {
 }
 
 // Evaluates one branch; null: broke.
-Value Capture::CallBranch(Activation& act, ValueView branch, absl::Span<const ValueView> operands,
+Value Capture::CallBranch(Activation& act, GraphBreakKind kind, ValueView branch, absl::Span<const ValueView> operands,
                           const std::vector<Ref>& roots) {
   const ReachableState before(roots, tracked_);
   if (!before.unknown().empty()) {
-    return Break(GraphBreakKind::kCondBranch, "it can reach a " + before.unknown());
+    return Break(kind, "it can reach a " + before.unknown());
   }
   const std::size_t effects = CountEffects();
   const std::function<bool()> inputs_unchanged = tracer_.StateOfInputs();
@@ -100,22 +101,22 @@ Value Capture::CallBranch(Activation& act, ValueView branch, absl::Span<const Va
   Value result = Catching([&] { return CallWith(act, branch, operands, nullptr, Completion::kCallback); });
   --branch_depth_;
   if (control.unwinding) return Value();
-  if (!result) return Break(GraphBreakKind::kCondBranch, "it raises an exception");
-  if (applied_functions_) return Break(GraphBreakKind::kCondBranch, "it applies an autograd.Function");
+  if (!result) return Break(kind, "it raises an exception");
+  if (applied_functions_) return Break(kind, "it applies an autograd.Function");
   applied_functions_ = applied;
   if (effects != CountEffects() || state != TorchState::Current() || !before.IsUnchanged() || !inputs_unchanged()) {
-    return Break(GraphBreakKind::kCondBranch, "it changes what is outside of it");
+    return Break(kind, "it changes what is outside of it");
   }
   Consume(result);
   if (!PrepareNative(result.object, true)) return Value();
   Flat flat;
   Flatten(result.object, &flat);
   if (!flat.supported) {
-    return Break(GraphBreakKind::kCondBranch, "it returns more than tensors and constants");
+    return Break(kind, "it returns more than tensors and constants");
   }
   if (absl::Status s = tracer_.EndBranch(flat.tensors); !s.ok()) {
     if (!CheckTracer()) return Value();
-    return Break(GraphBreakKind::kCondBranch, std::string(s.message()));
+    return Break(kind, std::string(s.message()));
   }
   return result;
 }
@@ -137,15 +138,21 @@ Value Capture::CallCond(Activation& act, absl::Span<const ValueView> args) {
   }
   tracer_.BeginConditional(ReachableState(roots, tracked_).Tensors());
   const std::size_t journalled = fx_.nodes().size();
-  const Value yes = CallBranch(act, args[1], operands, roots);
+  const Value yes = CallBranch(act, GraphBreakKind::kCondBranch, args[1], operands, roots);
   if (!yes) return Value();
-  const Value no = CallBranch(act, args[2], operands, roots);
+  const Value no = CallBranch(act, GraphBreakKind::kCondBranch, args[2], operands, roots);
   if (!no) return Value();
   fx_.Truncate(journalled);
-  absl::StatusOr<tracing::Tracer::CondCall> call = tracer_.JoinBranches();
+  return CallJoined(act, GraphBreakKind::kCondBranch, args[0], yes, no);
+}
+
+// The operator of the branches that were evaluated last; its results in the structure of theirs.
+Value Capture::CallJoined(Activation& act, GraphBreakKind kind, ValueView condition, ValueView yes, ValueView no) {
+  const bool same = kind == GraphBreakKind::kCheckpoint;
+  absl::StatusOr<tracing::Tracer::CondCall> call = same ? tracer_.JoinOneBranch() : tracer_.JoinBranches();
   if (!CheckTracer()) return Value();
-  if (!call.ok()) return Break(GraphBreakKind::kCondBranch, std::string(call.status().message()));
-  ValueVector all = {args[0]};
+  if (!call.ok()) return Break(kind, std::string(call.status().message()));
+  ValueVector all = {condition};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(call->args.get()); ++i) {
     all.push_back(ValueView(PyTuple_GET_ITEM(call->args.get(), i), kNoSource));
   }
@@ -155,11 +162,33 @@ Value Capture::CallCond(Activation& act, absl::Span<const ValueView> args) {
   }
   const Value results = CallTorch(act, call->op, all, PyTuple_GET_SIZE(names.get()) == 0 ? Ref() : names);
   if (!results) return Value();
-  if (!PyList_CheckExact(results.object.get())) return Break(GraphBreakKind::kCondBranch, "the results of cond()");
+  if (!PyList_CheckExact(results.object.get())) return Break(kind, "the results of the operator");
   PyObject** next = PySequence_Fast_ITEMS(results.object.get());
   Ref made = Rebuild(yes.object, no.object, &next);
-  if (!made) return Break(GraphBreakKind::kCondBranch, "the branches return different structures");
+  if (!made) return Break(kind, "the branches return different structures");
   return Value{std::move(made), kNoSource};
+}
+
+// args: a function without arguments; None: a checkpoint that is not taken into graphs.
+Value Capture::CallCheckpoint(Activation& act, absl::Span<const ValueView> args) {
+  constexpr GraphBreakKind kKind = GraphBreakKind::kCheckpoint;
+  if (args.size() != 1 || args[0].object.get() == Py_None) return Break(kKind, "its arguments");
+  const Ref torch = Ref::Steal(PyImport_ImportModule("torch"));
+  const Ref make = torch ? Ref::Steal(PyObject_GetAttrString(torch, "tensor")) : Ref();
+  if (!make) return Value();
+  const ValueView holds[] = {ValueView(Py_True, kNoSource)};
+  const Value condition = MakeHostTensor(make, holds, nullptr);
+  if (!condition) return Value();
+  std::vector<Ref> roots = {Ref::Create(args[0].object)};
+  for (const auto& [globals, writes] : global_writes_) {
+    for (const OverlayWrite& w : writes) roots.push_back(w.value);
+  }
+  tracer_.BeginConditional(ReachableState(roots, tracked_).Tensors());
+  const std::size_t journalled = fx_.nodes().size();
+  const Value result = CallBranch(act, kKind, args[0], {}, roots);
+  if (!result) return Value();
+  fx_.Truncate(journalled);
+  return CallJoined(act, kKind, condition, result, result);
 }
 
 }  // namespace framefuse

@@ -55,8 +55,9 @@ enum class SpecialCall : std::uint8_t {
   kRangeExit,
   kLockEnter,  // the library's own lock around what capture does in one piece: passed over like a range
   kLockExit,
-  kCond,       // a conditional on a tensor
-  kOfLibrary,  // reads what no guard compares: only the standard library's and torch's own code may
+  kCond,        // a conditional on a tensor
+  kCheckpoint,  // torch.utils.checkpoint of a function without arguments
+  kOfLibrary,   // reads what no guard compares: only the standard library's and torch's own code may
 };
 
 struct CallRule {

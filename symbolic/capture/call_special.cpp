@@ -311,6 +311,8 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
       }
       if (which == SpecialCall::kSignature && plain && n == 1) return SignatureOf(callable, args[0]);
       return CallNative(callable.object, args, kwnames);
+    case SpecialCall::kCheckpoint:
+      return CallCheckpoint(act, args);
     case SpecialCall::kCond:
       return CallCond(act, args);
     case SpecialCall::kIdentityCall:
@@ -393,7 +395,7 @@ Value Capture::MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> 
   if (!CheckTracer() || !fresh) return Value();
   Ref requires_grad = Ref::Steal(PyObject_GetAttrString(real.object, "requires_grad"));
   if (requires_grad.get() == Py_True) return Break(GraphBreakKind::kAutograd, "torch.tensor(requires_grad=True)");
-  fx_.Record(FxNode::Op::kCallFunction, callable, nullptr, nullptr, fresh);
+  RecordCall(callable, args, kwnames, fresh);
   return Value{std::move(fresh), kNoSource};
 }
 

@@ -230,6 +230,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  void RecordCall(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames, BorrowedRef result);
   // ---- functools.lru_cache (capture_cached_calls.cpp)
   struct CachedCall {
     Ref wrapper;
@@ -246,7 +247,6 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool IsForTorch() const;
   BorrowedRef CacheKeyPart(ValueView arg);
 
-  // _abc's checks: user code in __subclasshook__ is captured, the caches of the ABC are not seen.
   void ImportOfLibrary(BorrowedRef name, BorrowedRef fromlist);
   Value CallPartial(Activation& act, ValueView partial, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value TargetOf(ValueView weakref, const Tracked& tracked);
@@ -268,8 +268,10 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
                          BorrowedRef kwnames);
   // ---- cond() on a tensor (call_cond.cpp)
   Value CallCond(Activation& act, absl::Span<const ValueView> args);
-  Value CallBranch(Activation& act, ValueView branch, absl::Span<const ValueView> operands,
+  Value CallCheckpoint(Activation& act, absl::Span<const ValueView> args);
+  Value CallBranch(Activation& act, GraphBreakKind kind, ValueView branch, absl::Span<const ValueView> operands,
                    const std::vector<Ref>& roots);
+  Value CallJoined(Activation& act, GraphBreakKind kind, ValueView condition, ValueView yes, ValueView no);
   std::size_t CountEffects() const;
   Value SignatureOf(ValueView callable, ValueView function);
   bool AnyFake(absl::Span<const ValueView> args) const;

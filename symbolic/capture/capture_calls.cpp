@@ -228,27 +228,33 @@ Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const
     const ValueView r[] = {ValueView(result, kNoSource)};
     const CallRule* rule = fx_.keep_values() ? FindCallRule(callable) : nullptr;
     if (AnyFake(args) || AnyFake(r) || (rule != nullptr && rule->sets_torch_state)) {
-      Ref positional, keywords;
-      if (fx_.keep_values()) {
-        const std::size_t count = PositionalCount(args, kwnames);
-        positional = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
-        for (std::size_t i = 0; i < count; ++i) {
-          PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i].object.get()));
-        }
-        keywords = Ref::Steal(PyDict_New());
-        for (std::size_t i = count; i < args.size(); ++i) {
-          PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - count)), args[i].object);
-        }
-      }
-      if (Py_TYPE(callable.get()) == &PyMethodDescr_Type) {
-        fx_.Record(FxNode::Op::kCallMethod, reinterpret_cast<PyDescrObject*>(callable.get())->d_name, positional,
-                   keywords, result);
-      } else {
-        fx_.Record(FxNode::Op::kCallFunction, callable, positional, keywords, result);
-      }
+      RecordCall(callable, args, kwnames, result);
     }
   }
   return Value{std::move(result), kNoSource};
+}
+
+// In the torch-level journal.
+void Capture::RecordCall(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                         BorrowedRef result) {
+  Ref positional, keywords;
+  if (fx_.keep_values()) {
+    const std::size_t count = PositionalCount(args, kwnames);
+    positional = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+    for (std::size_t i = 0; i < count; ++i) {
+      PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i].object.get()));
+    }
+    keywords = Ref::Steal(PyDict_New());
+    for (std::size_t i = count; i < args.size(); ++i) {
+      PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - count)), args[i].object);
+    }
+  }
+  if (Py_TYPE(callable.get()) == &PyMethodDescr_Type) {
+    fx_.Record(FxNode::Op::kCallMethod, reinterpret_cast<PyDescrObject*>(callable.get())->d_name, positional, keywords,
+               result);
+  } else {
+    fx_.Record(FxNode::Op::kCallFunction, callable, positional, keywords, result);
+  }
 }
 
 // A classmethod or the __new__ of a builtin type.

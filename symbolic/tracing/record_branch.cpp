@@ -96,8 +96,9 @@ absl::Status CheckSame(const ir::Graph& graph, const RecordedBranch& yes, const 
 
 class Joining {
  public:
-  Joining(Recorder& recorder, OriginProvider* origins, RecordedBranch (&branches)[2])
-      : recorder_(recorder), graph_(recorder.graph()), origins_(origins), branches_(branches) {}
+  // `one`: the branches are equal.
+  Joining(Recorder& recorder, OriginProvider* origins, RecordedBranch (&branches)[2], bool one)
+      : recorder_(recorder), graph_(recorder.graph()), origins_(origins), branches_(branches), one_(one) {}
 
   absl::StatusOr<JoinedBranches> Run() {
     FF_RETURN_IF_ERROR(CheckSame(graph_, branches_[1], branches_[0]));
@@ -149,7 +150,12 @@ class Joining {
       targets_.push_back(t);
     }
     Backward backward[2];
-    for (const int which : {0, 1}) FF_RETURN_IF_ERROR(RecordBackward(which, &backward[which]));
+    FF_RETURN_IF_ERROR(RecordBackward(0, &backward[0]));
+    if (one_) {
+      backward[1] = backward[0];
+    } else {
+      FF_RETURN_IF_ERROR(RecordBackward(1, &backward[1]));
+    }
     FF_RETURN_IF_ERROR(AlignGradients(backward));
     FindSaved(backward);
     for (const int which : {0, 1}) {
@@ -179,6 +185,7 @@ class Joining {
     absl::StatusOr<BackwardPass> pass = RecordBackwardPass(recorder_, outputs, targets_);
     if (!pass.ok()) return pass.status();
     pass->gradients.resize(targets_.size());
+    if (one_) DropUnreached(&pass->gradients);
     for (std::size_t i = 0; i < targets_.size(); ++i) {
       at::Tensor& g = pass->gradients[i];
       if (!g.defined()) g = at::zeros_like(targets_[i]);
@@ -197,6 +204,19 @@ class Joining {
     backward->nodes = branch.nodes;
     for (ir::Node& n : TakeNodes(recorder_, &open)) backward->nodes.push_back(std::move(n));
     return absl::OkStatus();
+  }
+
+  void DropUnreached(std::vector<at::Tensor>* gradients) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < gradients->size(); ++i) {
+      if (!(*gradients)[i].defined()) continue;
+      targets_[kept] = targets_[i];
+      result_.differentiable[kept] = result_.differentiable[i];
+      (*gradients)[kept++] = (*gradients)[i];
+    }
+    targets_.resize(kept);
+    result_.differentiable.resize(kept);
+    gradients->resize(kept);
   }
 
   // Both branches' gradients get one layout, and each memory of its own.
@@ -219,7 +239,9 @@ class Joining {
       for (at::Tensor& g : b.gradients) g = g.clone(at::MemoryFormat::Contiguous);
       OpenBranch open;
       for (ir::Node& n : TakeNodes(recorder_, &open)) b.nodes.push_back(std::move(n));
+      if (one_) break;
     }
+    if (one_) backward[1] = backward[0];
     return absl::OkStatus();
   }
 
@@ -285,6 +307,7 @@ class Joining {
   ir::Graph& graph_;
   OriginProvider* origins_;
   RecordedBranch (&branches_)[2];
+  bool one_;
   JoinedBranches result_;
   std::vector<ValueId> operand_values_;
   std::vector<at::Tensor> targets_;
@@ -320,21 +343,37 @@ absl::Status EndBranch(Recorder& recorder, std::vector<at::Tensor> outputs) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<JoinedBranches> JoinBranches(Recorder& recorder, OriginProvider* origins) {
-  RecordedBranch branches[2];
-  for (RecordedBranch& b : branches) {  // false came last
-    b = std::move(recorder.recorded_branches.back());
-    recorder.recorded_branches.pop_back();
-  }
+namespace {
+RecordedBranch TakeBranch(Recorder& recorder) {
+  RecordedBranch branch = std::move(recorder.recorded_branches.back());
+  recorder.recorded_branches.pop_back();
+  return branch;
+}
+
+absl::StatusOr<JoinedBranches> Join(Recorder& recorder, OriginProvider* origins, RecordedBranch (&branches)[2],
+                                    bool one) {
   const absl::Cleanup restore = [&recorder] {
     recorder.cut_histories.back()();
     recorder.cut_histories.pop_back();
   };
   try {
-    return Joining(recorder, origins, branches).Run();
+    return Joining(recorder, origins, branches, one).Run();
   } catch (const std::exception& e) {  // a break that passed through torch, noted in the recorder
     return Refused(e.what());
   }
+}
+}  // namespace
+
+absl::StatusOr<JoinedBranches> JoinBranches(Recorder& recorder, OriginProvider* origins) {
+  RecordedBranch no = TakeBranch(recorder);  // it came last
+  RecordedBranch branches[] = {std::move(no), TakeBranch(recorder)};
+  return Join(recorder, origins, branches, /*one=*/false);
+}
+
+absl::StatusOr<JoinedBranches> JoinOneBranch(Recorder& recorder, OriginProvider* origins) {
+  const RecordedBranch last = TakeBranch(recorder);
+  RecordedBranch branches[] = {last, last};
+  return Join(recorder, origins, branches, /*one=*/true);
 }
 
 }  // namespace framefuse::tracing

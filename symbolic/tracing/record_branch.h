@@ -34,6 +34,8 @@ struct JoinedBranches {
 };
 // Of the last two branches that were recorded: the one for true, then the one for false.
 absl::StatusOr<JoinedBranches> JoinBranches(Recorder& recorder, OriginProvider* origins);
+// Of the last branch, for both: what it does not make a gradient for has none.
+absl::StatusOr<JoinedBranches> JoinOneBranch(Recorder& recorder, OriginProvider* origins);
 
 }  // namespace framefuse::tracing
 

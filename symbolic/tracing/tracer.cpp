@@ -333,14 +333,14 @@ void Tracer::SetCondOperators(Ref plain, Ref random) {
   cond_operators[1] = random.release();
 }
 
-absl::StatusOr<Tracer::CondCall> Tracer::JoinBranches() {
-  absl::StatusOr<JoinedBranches> joined = tracing::JoinBranches(*state_->recorder, state_->origins);
+namespace {
+absl::StatusOr<Tracer::CondCall> CallOf(absl::StatusOr<JoinedBranches> joined) {
   if (!joined.ok()) return joined.status();
   Ref operands = Ref::Steal(PyList_New(0));
   for (const at::Tensor& t : joined->operands) {
     PyList_Append(operands.get(), WrapLike(t, reinterpret_cast<PyTypeObject*>(THPVariableClass)).get());
   }
-  CondCall call;
+  Tracer::CondCall call;
   call.op = Ref::Create(cond_operators[joined->random ? 1 : 0]);
   call.args =
       Ref::Steal(Py_BuildValue("(ssO)", joined->branches[1].c_str(), joined->branches[0].c_str(), operands.get()));
@@ -353,6 +353,15 @@ absl::StatusOr<Tracer::CondCall> Tracer::JoinBranches() {
                     Numbers(joined->differentiable).get(), "with_gradient", Numbers(joined->with_gradient).get()));
   if (!call.kwargs) return PythonFailure("the operator of a conditional cannot be called");
   return call;
+}
+}  // namespace
+
+absl::StatusOr<Tracer::CondCall> Tracer::JoinBranches() {
+  return CallOf(tracing::JoinBranches(*state_->recorder, state_->origins));
+}
+
+absl::StatusOr<Tracer::CondCall> Tracer::JoinOneBranch() {
+  return CallOf(tracing::JoinOneBranch(*state_->recorder, state_->origins));
 }
 
 void Tracer::Drop() {

@@ -148,6 +148,7 @@ class Tracer {
     Ref kwargs;  // dict
   };
   absl::StatusOr<CondCall> JoinBranches();
+  absl::StatusOr<CondCall> JoinOneBranch();             // the last one, for both
   static void SetCondOperators(Ref plain, Ref random);  // torch.ops' overloads of framefuse::cond
 
   // Lets go of every fake and of the graph. Outside Begin and End only.

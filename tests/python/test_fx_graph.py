@@ -151,3 +151,13 @@ def test_arguments_are_kept_as_they_were_at_the_call():
     x = torch.randn(2)
     compiled = framefuse.compile(grow, backend=lambda gm, inputs: gm.forward, fullgraph=True)
     assert torch.equal(compiled(x), grow(x))
+
+
+def test_tensors_made_of_numbers_keep_their_arguments(x):
+    def f(x, scale):
+        return x * torch.tensor([1.0, 2.0, scale]) + torch.as_tensor((3,), dtype=x.dtype)
+
+    for backend in ("eager", "aot_eager"):
+        compiled = framefuse.compile(f, backend=backend, fullgraph=True)
+        for scale in (3.0, 4.0):
+            torch.testing.assert_close(compiled(x, scale), f(x, scale))
