@@ -3,6 +3,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/is_nonzero.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -16,11 +17,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/backend.h"
 #include "backends/runtime/aten_sequence.h"
+#include "backends/runtime/generator_states.h"
 #include "backends/runtime/torch_error.h"
 #include "common/check.h"
 
@@ -39,6 +42,7 @@ struct Texts {
   std::vector<std::int64_t> saved;
   std::vector<std::int64_t> differentiable;
   std::vector<std::int64_t> with_gradient;
+  std::vector<std::int64_t> random_devices;  // whose generators the branches may move: a CUDA device's index, or -1
   std::string backend;
 };
 
@@ -110,6 +114,13 @@ std::vector<at::Tensor> RunDifferentiable(const at::Tensor& pred, const std::str
   return outputs;
 }
 
+std::vector<at::Tensor> RunBranch(const at::Tensor& pred, std::string_view true_branch, std::string_view false_branch,
+                                  at::TensorList operands, std::string_view backend) {
+  const std::string text(at::is_nonzero(pred) ? true_branch : false_branch);
+  const std::vector<at::Tensor> inputs = InputsOf(*ParseBranch(text), operands);
+  return ValueOrThrow(ValueOrThrow(CompileBranch(text, std::string(backend)))->Run(inputs, {}));
+}
+
 std::vector<at::Tensor> ResultsLike(std::string_view branch, const c10::Device& device) {
   const std::shared_ptr<const ir::Graph> graph = ParseBranch(std::string(branch));
   std::vector<at::Tensor> results;
@@ -123,14 +134,29 @@ std::vector<at::Tensor> ResultsLike(std::string_view branch, const c10::Device& 
 // The operator's C++ signature, in the order of the schema.
 using Kernel = std::vector<at::Tensor>(const at::Tensor&, std::string_view, std::string_view, at::TensorList,
                                        std::string_view, std::string_view, c10::IntArrayRef, c10::IntArrayRef,
-                                       c10::IntArrayRef, std::string_view);
+                                       c10::IntArrayRef, c10::IntArrayRef, std::string_view);
 
 std::vector<at::Tensor> CallOperator(const at::Tensor& pred, const std::string (&branches)[2], at::TensorList operands,
                                      const std::string& backend, bool random) {
   static const auto plain = c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::cond", "").typed<Kernel>();
   static const auto drawing =
       c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::cond", "random").typed<Kernel>();
-  return (random ? drawing : plain).call(pred, branches[1], branches[0], operands, "", "", {}, {}, {}, backend);
+  return (random ? drawing : plain).call(pred, branches[1], branches[0], operands, "", "", {}, {}, {}, {}, backend);
+}
+
+at::Tensor CallRngStates(c10::IntArrayRef devices) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::rng_states", "").typed<at::Tensor(c10::IntArrayRef)>();
+  return op.call(devices);
+}
+
+using Replay = std::vector<at::Tensor>(const at::Tensor&, std::string_view, std::string_view, at::TensorList,
+                                       const at::Tensor&, c10::IntArrayRef, std::string_view);
+
+std::vector<at::Tensor> CallReplay(const at::Tensor& pred, const std::string (&branches)[2], at::TensorList operands,
+                                   const at::Tensor& states, c10::IntArrayRef devices, const std::string& backend) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("framefuse::cond", "replay").typed<Replay>();
+  return op.call(pred, branches[1], branches[0], operands, states, devices, backend);
 }
 
 bool NeedsHistory(at::TensorList tensors) {
@@ -143,8 +169,10 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
   static variable_list forward(torch::autograd::AutogradContext* ctx, const at::Tensor& pred, at::TensorList operands,
                                const Texts& texts) {
     at::AutoDispatchBelowADInplaceOrView below;
-    variable_list results = CallOperator(pred, texts.branches, operands, texts.backend, /*random=*/false);
+    const bool random = !texts.random_devices.empty();
     variable_list kept = {pred};
+    if (random) kept.push_back(CallRngStates(texts.random_devices));
+    variable_list results = CallOperator(pred, texts.branches, operands, texts.backend, random);
     for (const std::int64_t i : texts.saved) kept.push_back(operands[static_cast<std::size_t>(i)]);
     ctx->save_for_backward(std::move(kept));
     std::vector<bool> has_gradient(results.size(), false);
@@ -157,6 +185,7 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
     ctx->saved_data["false"] = texts.backward[0];
     ctx->saved_data["true"] = texts.backward[1];
     ctx->saved_data["backend"] = texts.backend;
+    ctx->saved_data["random_devices"] = texts.random_devices;
     ctx->saved_data["operands"] = static_cast<std::int64_t>(operands.size());
     ctx->saved_data["differentiable"] = texts.differentiable;
     ctx->saved_data["with_gradient"] = texts.with_gradient;
@@ -166,16 +195,18 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
   static variable_list backward(torch::autograd::AutogradContext* ctx, const variable_list& gradients) {
     variable_list kept = ctx->get_saved_variables();
     const at::Tensor pred = kept[0];
-    variable_list inputs(kept.begin() + 1, kept.end());
+    const std::vector<std::int64_t> devices = ctx->saved_data["random_devices"].toIntVector();
+    variable_list inputs(kept.begin() + (devices.empty() ? 1 : 2), kept.end());
     for (const std::int64_t i : ctx->saved_data["with_gradient"].toIntVector()) {
       inputs.push_back(gradients[static_cast<std::size_t>(i)]);
     }
     const std::string branches[] = {ctx->saved_data["false"].toStringRef(), ctx->saved_data["true"].toStringRef()};
     // While a graph is captured this breaks it: the condition has no value yet.
-    const variable_list found =
-        NeedsHistory(inputs)
-            ? RunDifferentiable(pred, branches, inputs)
-            : CallOperator(pred, branches, inputs, ctx->saved_data["backend"].toStringRef(), /*random=*/false);
+    const std::string& backend = ctx->saved_data["backend"].toStringRef();
+    TORCH_CHECK(devices.empty() || !NeedsHistory(inputs), "cond: create_graph=True would draw other random numbers");
+    const variable_list found = !devices.empty()       ? CallReplay(pred, branches, inputs, kept[1], devices, backend)
+                                : NeedsHistory(inputs) ? RunDifferentiable(pred, branches, inputs)
+                                                       : CallOperator(pred, branches, inputs, backend, false);
     // The condition's, the operands', and one for `texts`.
     variable_list result(static_cast<std::size_t>(ctx->saved_data["operands"].toInt()) + 2);
     const std::vector<std::int64_t> of = ctx->saved_data["differentiable"].toIntVector();
@@ -189,12 +220,14 @@ std::vector<at::Tensor> CondAutograd(const at::Tensor& pred, std::string_view tr
                                      std::string_view false_branch, at::TensorList operands,
                                      std::string_view true_backward, std::string_view false_backward,
                                      c10::IntArrayRef saved, c10::IntArrayRef differentiable,
-                                     c10::IntArrayRef with_gradient, std::string_view backend) {
+                                     c10::IntArrayRef with_gradient, c10::IntArrayRef random_devices,
+                                     std::string_view backend) {
   Texts texts{{std::string(false_branch), std::string(true_branch)},
               {std::string(false_backward), std::string(true_backward)},
               saved.vec(),
               differentiable.vec(),
               with_gradient.vec(),
+              random_devices.vec(),
               std::string(backend)};
   if (!with_gradient.empty() && c10::GradMode::is_enabled()) {
     return CondFunction::apply(pred, operands, texts);
@@ -211,21 +244,57 @@ std::vector<at::Tensor> CondReal(const at::Tensor& pred, std::string_view true_b
                                  at::TensorList operands, std::string_view /*true_backward*/,
                                  std::string_view /*false_backward*/, c10::IntArrayRef /*saved*/,
                                  c10::IntArrayRef /*differentiable*/, c10::IntArrayRef /*with_gradient*/,
-                                 std::string_view backend) {
-  const std::string text(at::is_nonzero(pred) ? true_branch : false_branch);
-  const std::vector<at::Tensor> inputs = InputsOf(*ParseBranch(text), operands);
-  return ValueOrThrow(ValueOrThrow(CompileBranch(text, std::string(backend)))->Run(inputs, {}));
+                                 c10::IntArrayRef /*random_devices*/, std::string_view backend) {
+  return RunBranch(pred, true_branch, false_branch, operands, backend);
 }
 
 std::vector<at::Tensor> CondMeta(const at::Tensor& /*pred*/, std::string_view true_branch,
                                  std::string_view /*false_branch*/, at::TensorList /*operands*/,
                                  std::string_view /*true_backward*/, std::string_view /*false_backward*/,
                                  c10::IntArrayRef /*saved*/, c10::IntArrayRef /*differentiable*/,
-                                 c10::IntArrayRef /*with_gradient*/, std::string_view /*backend*/) {
+                                 c10::IntArrayRef /*with_gradient*/, c10::IntArrayRef /*random_devices*/,
+                                 std::string_view /*backend*/) {
+  return ResultsLike(true_branch, c10::Device(c10::DeviceType::Meta));
+}
+
+at::Tensor RngStatesReal(c10::IntArrayRef devices) { return StatesOfGenerators(devices); }
+
+at::Tensor RngStatesMeta(c10::IntArrayRef devices) {
+  return at::empty({SizeOfStates(devices)}, at::device(c10::DeviceType::Meta).dtype(at::kByte));
+}
+
+// As when the branch was run forward; what the program has drawn since is not touched.
+std::vector<at::Tensor> ReplayReal(const at::Tensor& pred, std::string_view true_branch, std::string_view false_branch,
+                                   at::TensorList operands, const at::Tensor& states, c10::IntArrayRef devices,
+                                   std::string_view backend) {
+  const at::Tensor now = StatesOfGenerators(devices);
+  const absl::Cleanup restore = [&] { SetGenerators(devices, now); };
+  SetGenerators(devices, states);
+  return RunBranch(pred, true_branch, false_branch, operands, backend);
+}
+
+std::vector<at::Tensor> ReplayMeta(const at::Tensor& /*pred*/, std::string_view true_branch,
+                                   std::string_view /*false_branch*/, at::TensorList /*operands*/,
+                                   const at::Tensor& /*states*/, c10::IntArrayRef /*devices*/,
+                                   std::string_view /*backend*/) {
   return ResultsLike(true_branch, c10::Device(c10::DeviceType::Meta));
 }
 
 bool IsCond(const ir::Node& node) { return absl::StartsWith(node.op->name(), "framefuse.cond"); }
+
+void AddReplay(torch::Library& library) {
+  using c10::DispatchKey;
+  library.def(
+      "cond.replay(Tensor pred, str true_branch, str false_branch, Tensor[] operands, Tensor states, int[] devices, "
+      "str backend='aten') -> Tensor[]");
+  library.impl("cond.replay", torch::dispatch(DispatchKey::CPU, TORCH_FN(ReplayReal)));
+  library.impl("cond.replay", torch::dispatch(DispatchKey::CUDA, TORCH_FN(ReplayReal)));
+  library.impl("cond.replay", torch::dispatch(DispatchKey::Meta, TORCH_FN(ReplayMeta)));
+  const std::vector<at::Tag> random = {at::Tag::nondeterministic_seeded};
+  library.def("rng_states(int[] devices) -> Tensor", random);
+  library.impl("rng_states", torch::dispatch(DispatchKey::CompositeExplicitAutograd, TORCH_FN(RngStatesReal)));
+  library.impl("rng_states", torch::dispatch(DispatchKey::Meta, TORCH_FN(RngStatesMeta)));
+}
 
 }  // namespace
 
@@ -238,7 +307,7 @@ void RegisterCondOperator() {
           name,
           "(Tensor pred, str true_branch, str false_branch, Tensor[] operands, *, str true_backward='', "
           "str false_backward='', int[] saved=[], int[] differentiable=[], int[] with_gradient=[], "
-          "str backend='aten') -> Tensor[]");
+          "int[] random_devices=[], str backend='aten') -> Tensor[]");
     };
     const auto add = [&](const char* name, auto autograd, const std::vector<at::Tag>& tags) {
       library->def(schema(name).c_str(), tags);
@@ -249,6 +318,7 @@ void RegisterCondOperator() {
     };
     add("cond", TORCH_FN(CondAutograd<false>), {});
     add("cond.random", TORCH_FN(CondAutograd<true>), {at::Tag::nondeterministic_seeded});
+    AddReplay(*library);
     return true;
   }();
   (void)registered;

@@ -152,6 +152,9 @@ Value Capture::CallJoined(Activation& act, GraphBreakKind kind, ValueView condit
   absl::StatusOr<tracing::Tracer::CondCall> call = same ? tracer_.JoinOneBranch() : tracer_.JoinBranches();
   if (!CheckTracer()) return Value();
   if (!call.ok()) return Break(kind, std::string(call.status().message()));
+  if (call->replays && fx_.keep_values()) {  // torch's own tools cannot describe the generators' states
+    return Break(kind, "it draws random numbers and has a gradient, in a graph for an FX backend");
+  }
   ValueVector all = {condition};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(call->args.get()); ++i) {
     all.push_back(ValueView(PyTuple_GET_ITEM(call->args.get(), i), kNoSource));

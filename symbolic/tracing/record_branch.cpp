@@ -140,7 +140,7 @@ class Joining {
       }
     }
     if (result_.with_gradient.empty()) return absl::OkStatus();
-    if (result_.random) return Refused("a branch that has gradients draws random numbers");
+    if (result_.random) FindRandomDevices();
     for (std::size_t i = 0; i < result_.operands.size(); ++i) {
       const at::Tensor& t = result_.operands[i];
       if (!t.requires_grad()) continue;
@@ -166,6 +166,24 @@ class Joining {
                                ValuesOf(backward[which].gradients), &result_.backward[which]));
     }
     return absl::OkStatus();
+  }
+
+  // The backward computes a branch again, with the same random numbers.
+  void FindRandomDevices() {
+    for (const RecordedBranch& branch : branches_) {
+      for (const ir::Node& n : branch.nodes) {
+        if (!n.op->is_random()) continue;
+        const auto note = [&](ValueId v) {
+          if (v == ir::kNoValue) return;
+          const c10::Device device = graph_.value(v).device;
+          const std::int64_t index = device.is_cpu() ? -1 : device.index();
+          auto& known = result_.random_devices;
+          if (std::find(known.begin(), known.end(), index) == known.end()) known.push_back(index);
+        };
+        ir::ForEachUse(n, note);
+        for (const ValueId v : n.outputs) note(v);
+      }
+    }
   }
 
   struct Backward {

@@ -31,6 +31,7 @@ struct JoinedBranches {
   std::vector<std::int64_t> differentiable;
   std::vector<std::int64_t> with_gradient;
   bool random = false;
+  std::vector<std::int64_t> random_devices;  // if it is random and has a gradient
 };
 // Of the last two branches that were recorded: the one for true, then the one for false.
 absl::StatusOr<JoinedBranches> JoinBranches(Recorder& recorder, OriginProvider* origins);

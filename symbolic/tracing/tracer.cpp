@@ -346,11 +346,13 @@ absl::StatusOr<Tracer::CondCall> CallOf(absl::StatusOr<JoinedBranches> joined) {
       Ref::Steal(Py_BuildValue("(ssO)", joined->branches[1].c_str(), joined->branches[0].c_str(), operands.get()));
   call.kwargs = Ref::Steal(PyDict_New());
   if (!call.op || !call.args || !call.kwargs) return PythonFailure("the operator of a conditional cannot be called");
+  call.replays = !joined->random_devices.empty();
   if (joined->with_gradient.empty()) return call;
   call.kwargs = Ref::Steal(
-      Py_BuildValue("{s:s,s:s,s:O,s:O,s:O}", "true_backward", joined->backward[1].c_str(), "false_backward",
+      Py_BuildValue("{s:s,s:s,s:O,s:O,s:O,s:O}", "true_backward", joined->backward[1].c_str(), "false_backward",
                     joined->backward[0].c_str(), "saved", Numbers(joined->saved).get(), "differentiable",
-                    Numbers(joined->differentiable).get(), "with_gradient", Numbers(joined->with_gradient).get()));
+                    Numbers(joined->differentiable).get(), "with_gradient", Numbers(joined->with_gradient).get(),
+                    "random_devices", Numbers(joined->random_devices).get()));
   if (!call.kwargs) return PythonFailure("the operator of a conditional cannot be called");
   return call;
 }

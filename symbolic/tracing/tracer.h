@@ -144,8 +144,9 @@ class Tracer {
   // The operator and its arguments, for the last two branches: the one for true, then the one for false.
   struct CondCall {
     Ref op;
-    Ref args;    // without the condition, which comes first
-    Ref kwargs;  // dict
+    Ref args;              // without the condition, which comes first
+    Ref kwargs;            // dict
+    bool replays = false;  // its backward draws the forward's random numbers again
   };
   absl::StatusOr<CondCall> JoinBranches();
   absl::StatusOr<CondCall> JoinOneBranch();             // the last one, for both

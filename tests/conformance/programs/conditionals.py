@@ -200,9 +200,16 @@ def cond_draws_random_numbers():
     return Case(f, vector(3), then=[lambda: Args(-vector(3)), lambda: Args(vector(3))])
 
 
-@program(whole=False)
+@program(graphs=1)
 def cond_draws_random_numbers_beside_gradients():
-    return _both_signs(lambda x: framefuse.cond(x.sum() > 0, lambda x: torch.nn.functional.dropout(x, 0.5), lambda x: x + 1, (x,)))
+    def f(x):
+        def yes(x):
+            return torch.nn.functional.dropout(x.sin(), 0.5) * torch.rand(3)
+
+        y = framefuse.cond(x.sum() > 0, yes, lambda x: torch.nn.functional.dropout(x, 0.3) + 1, (x,))
+        return torch.nn.functional.dropout(y, 0.2), y
+
+    return _both_signs(f)
 
 
 class _Scaled:
