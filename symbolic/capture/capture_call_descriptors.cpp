@@ -52,6 +52,12 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
   const absl::string_view name = method.name;
   const ValueView self = args[0];
   if (IsFakeTensor(self.object) || IsTensorType(reinterpret_cast<PyObject*>(descriptor->d_type))) {
+    if (args.size() == 1 && (name == "item" || name == "tolist")) {
+      if (const Ref known = tracer_.KnownValueOf(self.object)) {
+        const tracing::Tracer::Suspended off;
+        return Wrap(Ref::Steal(PyObject_CallOneArg(callable.object, known)));
+      }
+    }
     if (BorrowedRef replacement = FindSubstitute(callable.object)) {
       return CallWith(act, ValueView(replacement, kNoSource), args, kwnames, Completion::kPush);
     }

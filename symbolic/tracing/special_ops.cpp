@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/known_values.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
@@ -42,6 +43,11 @@ ir::ValueId ResultAskedAbout(Recorder& recorder, const at::Tensor& question) {
 }
 
 bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  if (const std::optional<at::Tensor> known = KnownValue(recorder, ArgumentOf(handle, stack, 0).toTensor())) {
+    const TlsScope off(nullptr);
+    stack->back() = known->item();
+    return true;
+  }
   const ir::ValueId result = ResultAskedAbout(recorder, ArgumentOf(handle, stack, 0).toTensor());
   if (result == ir::kNoValue) return BreakOnData(recorder, handle, stack);
   recorder.ExpectComparison(result);

@@ -8,6 +8,7 @@
 
 #include "common/check.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/known_values.h"
 #include "symbolic/tracing/record_branch.h"
 #include "symbolic/tracing/state.h"
 
@@ -195,6 +196,12 @@ bool Tracer::IsErrorOfOperator(std::string_view text) const {
 bool Tracer::IsAboutFakes(std::string_view text) { return Recorder::IsAboutFakes(text); }
 
 bool Tracer::RecordsBackward() const { return state_->recorder->phase == ir::Phase::kBackward; }
+
+Ref Tracer::KnownValueOf(BorrowedRef fake) const {
+  const at::Tensor* t = Unpack(fake);
+  const std::optional<at::Tensor> known = t == nullptr ? std::nullopt : KnownValue(*state_->recorder, *t);
+  return known ? Ref::Steal(THPVariable_Wrap(*known)) : Ref();
+}
 
 bool Tracer::IsFake(BorrowedRef object) {
   const at::Tensor* t = Unpack(object);

@@ -130,6 +130,8 @@ class Tracer {
   static bool IsAboutFakes(std::string_view text);
   void SetOriginProvider(OriginProvider* provider);  // null: none; must outlive the tracing
   int NodeCount() const;
+  // A tensor with the values of a fake that is made of constants only; null: they are not known.
+  Ref KnownValueOf(BorrowedRef fake) const;
 
   bool RecordsBackward() const;  // Close stands at the backward pass
   // Ends the recording. `outputs` are the fakes that compiled code must return or keep; `for_backward`: record
