@@ -90,11 +90,13 @@ Operand Printer::Divide(const Operand& n, int slot) {
 
 // Of this row of the grid, in a table of arguments.
 Operand Printer::TableArgument(int word, int words_each) {
-  const Operand row = t_.First(Class::k32, "mul.lo.s32", {Special("ctaid.y", false), Immediate(words_each)});
-  const Operand at = t_.First(Class::k32, "add.s32", {row, Immediate(word)});
-  const Operand bytes = t_.First(Class::k64, "shl.b64", {t_.First(Class::k64, "cvt.u64.u32", {at}), "3"});
-  if (table_.empty()) table_ = t_.First(Class::k64, "mov.b64", {name_ + "_args"});
-  return t_.First(Class::k64, "ld.param.u64", {Memory(t_.First(Class::k64, "add.s64", {table_, bytes}), 0)});
+  Operand& table = tables_[words_each];
+  if (table.empty()) {
+    const Operand bytes = t_.First(Class::k64, "mul.wide.u32", {Special("ctaid.y", false), Immediate(words_each * 8)});
+    const Operand all = t_.First(Class::k64, "mov.b64", {name_ + "_args"});
+    table = t_.First(Class::k64, "add.s64", {all, bytes});
+  }
+  return t_.First(Class::k64, "ld.param.u64", {Memory(table, word * 8)});
 }
 
 void Printer::BasePointers() {
@@ -146,6 +148,7 @@ void Printer::GoTo(const Operand& index) {
   spot_.index = index;
   spot_.plus = 0;
   spot_.here.assign(k_.buffers.size(), "");
+  if (f_.full) return;  // nothing is jumped over: where an address is asked for first, it is known from there on
   for (int b = 0; b < buffers(); ++b) {
     if (buffer(b).inner != Inner::kUniform && !IsTile(b)) spot_.here[static_cast<std::size_t>(b)] = Here(b);
   }
@@ -180,7 +183,7 @@ Class Printer::RawClass(DType dtype) { return Raw(dtype).in; }
 
 Operand Printer::FromRaw(DType dtype, const Operand& raw) {
   if (dtype == DType::kBool) return M(Class::kPred, "setp.ne.s32", {raw, "0"});
-  if (dtype == DType::kBF16) return M(Class::kF32, "mov.b32", {M(Class::k32, "shl.b32", {raw, "16"})});
+  if (dtype == DType::kBF16) return M(Class::kF32, "shl.b32", {raw, "16"});
   if (dtype == DType::kF16) return M(Class::kF32, "cvt.f32.f16", {raw});
   return raw;
 }

@@ -6,6 +6,8 @@
 
 namespace framefuse::emit::ptx {
 
+using absl::StrCat;
+
 void Printer::Points() {
   const Block& block = k_.blocks.front();
   Body body{ElementsOf(block)};
@@ -18,8 +20,10 @@ void Printer::Points() {
   }
   const int step = f_.threads * f_.unroll;
   const Operand first = Index("add", {Times(SpecialIndex("ctaid.x"), step), SpecialIndex("tid.x")});
-  const Operand stride = Times(SpecialIndex("nctaid.x"), step);
-  Loop(first, total, stride, [&] {
+  GridLoop(first, total, step, [&] {
+    const bool in_rounds = f_.full && f_.unroll == 2 && f_.vector > 1 &&
+                           2 * static_cast<std::size_t>(f_.vector) * body.values.size() > kLongText;
+    if (in_rounds) return CopiesInRounds(first, block, body);
     if (f_.unroll > 1) return Copies(first, total, block, body);
     PointPlace(first, 0);
     CountLanes(inner_);
@@ -54,6 +58,43 @@ void Printer::Copies(const Operand& first, const Operand& total, const Block& bl
     EmitBody({body.values, u});
     if (!end.empty()) t_.Place(end);
   }
+}
+
+// Two copies of which one is written: what the second has takes the place of what the first had. That is as short as
+// no copies, and asks for both at once.
+void Printer::CopiesInRounds(const Operand& first, const Block& block, const Body& body) {
+  const std::set<int> reads = VectorReads(body.values);
+  std::vector<Spot> spots;
+  std::vector<std::map<std::pair<int, int>, std::vector<Operand>>> loaded(2);
+  for (int u = 0; u < 2; ++u) {
+    PointPlace(u == 0 ? first : Index("add", {first, Immediate(f_.threads)}), 0);
+    for (int b : reads) LoadVector(b, loaded[static_cast<std::size_t>(u)][{b, 0}] = NewWords(buffer(b).dtype));
+    for (int b = 0; b < buffers(); ++b) {
+      Operand& here = spot_.here[static_cast<std::size_t>(b)];
+      if (buffer(b).inner != Inner::kUniform && here.empty()) here = LateHere(b);
+    }
+    spots.push_back(spot_);
+  }
+  const Operand at = M(IndexClass(), MoveName(IndexClass()), {first});
+  const Operand last = Index("add", {first, SpecialIndex("ntid.x")});  // a number would have the loop unrolled
+  const std::string round = t_.Label();
+  t_.PlaceLoop(round);
+  spot_ = spots[0];
+  vectors_ = loaded[0];
+  PointScalars(block);
+  EmitBody({body.values, 0});
+  const Operand more = M(Class::kPred, StrCat("setp.lt", IndexSuffix()), {at, last});
+  t_.To(at, StrCat("add", IndexSuffix()), {at, Immediate(f_.threads)});
+  for (const auto& [place, words] : loaded[0]) TakeWords(buffer(place.first).dtype, words, loaded[1].at(place), false);
+  const auto take = [&](Class c, const Operand& to, const Operand& from) {
+    if (to != from && !from.empty()) t_.To(to, MoveName(c), {from});
+  };
+  take(IndexClass(), spots[0].index, spots[1].index);
+  for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
+    if (!reads.contains(static_cast<int>(b))) take(Class::k64, spots[0].here[b], spots[1].here[b]);
+    take(Class::k64, spots[0].row[b], spots[1].row[b]);
+  }
+  t_.Do(StrCat("@", more, " bra.uni"), {round});
 }
 
 void Printer::PointPlace(const Operand& first, int copy) {
