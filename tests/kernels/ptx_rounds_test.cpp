@@ -75,7 +75,9 @@ TEST(PtxRounds, ChunksOfARow) {
       const LaunchShape shape = ShapeOf(kernel, 3, 1, inner);
       const CudaForm form = emit::ChooseForm(kernel, shape, true);
       const std::string ptx = PtxOf(kernel, form);
-      if (dtype != DType::kF32) EXPECT_EQ(HasRounds(ptx), form.chunks % 2 == 0 && form.full) << ptx;
+      if (dtype != DType::kF32) {
+        EXPECT_EQ(HasRounds(ptx), form.chunks % 2 == 0 && form.full) << ptx;
+      }
       const char* pairs = dtype == DType::kBF16 ? "max.NaN.bf16x2" : "max.NaN.f16x2";
       EXPECT_EQ(absl::StrContains(ptx, pairs), dtype != DType::kF32);
       ExpectSame(kernel, shape, SizesOf(kernel, shape), static_cast<unsigned>(inner), 20);
