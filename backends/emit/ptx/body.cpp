@@ -217,6 +217,8 @@ void Printer::Loop(const Operand& at, const Operand& limit, const Operand& step,
 void Printer::GridLoop(const Operand& at, const Operand& limit, int step, const std::function<void()>& body) {
   // A plain form may run on the grid of the one that it stands for, whose blocks do more.
   const bool each_has_its_block = f_.narrow && (f_.exact || k_.skeleton == Skeleton::kRow);
+  const int together = k_.skeleton == Skeleton::kRow ? f_.threads / f_.row_threads : f_.full ? 1 : f_.threads;
+  if (each_has_its_block && together == 1) return body();
   if (!each_has_its_block) return Loop(at, limit, Times(SpecialIndex("nctaid.x"), step), body);
   const std::string end = t_.Label();
   t_.JumpIf(M(Class::kPred, "setp.ge.u32", {at, limit}), end);

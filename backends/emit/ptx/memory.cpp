@@ -111,20 +111,39 @@ std::vector<Operand> Printer::Coordinates(Operand rest, int dims) {
   for (int d = dims - 1; d > 0; --d) {
     const Operand next = Divide(rest, at_.ExtentDiv(d));
     const Operand all = Index("mul.lo", {next, IndexSize(at_.Extent(d))});
-    at[static_cast<std::size_t>(d)] = Wide(Index("sub", {rest, all}));
+    at[static_cast<std::size_t>(d)] = Index("sub", {rest, all});
     rest = next;
   }
-  if (dims > 0) at[0] = Wide(rest);
+  if (dims > 0) at[0] = rest;
   return at;
 }
 
-Operand Printer::Offset(int b, const std::vector<Operand>& at) {
-  Operand sum;
-  for (std::size_t d = 0; d < at.size(); ++d) {
-    const Operand &n = at[d], stride = Size(at_.Outer(b, static_cast<int>(d)));
-    sum = sum.empty() ? M(Class::k64, "mul.lo.s64", {n, stride}) : M(Class::k64, "mad.lo.s64", {n, stride, sum});
+// Of an outer dimension, in bytes.
+Operand Printer::ShortStride(int b, int d) {
+  Operand& stride = strides_[{b, d}];
+  const int size = ElementSize(buffer(b).dtype);
+  if (stride.empty() && size == 1) stride = Size32(at_.Outer(b, d));
+  if (stride.empty()) {
+    const Operand elements = Size32(at_.Outer(b, d));
+    stride = t_.First(Class::k32, "shl.b32", {elements, Immediate(std::countr_zero(static_cast<unsigned>(size)))});
   }
-  return sum;
+  return stride;
+}
+
+// The pointer at these coordinates from there.
+Operand Printer::AtCoordinates(Operand from, int b, const std::vector<Operand>& at) {
+  Operand sum;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const int d = static_cast<int>(i);
+    if (f_.narrow) {
+      from = M(Class::k64, "mad.wide.u32", {at[i], ShortStride(b, d), from});
+      continue;
+    }
+    const Operand stride = Size(at_.Outer(b, d));
+    sum =
+        sum.empty() ? M(Class::k64, "mul.lo.s64", {at[i], stride}) : M(Class::k64, "mad.lo.s64", {at[i], stride, sum});
+  }
+  return Past(from, b, sum);
 }
 
 Operand Printer::Past(const Operand& base, int b, const Operand& elements) {
@@ -139,7 +158,7 @@ std::vector<Operand> Printer::Pointers(const std::vector<Operand>& at) {
   std::vector<Operand> to = base_;
   for (int b = 0; b < buffers(); ++b) {
     Operand& p = to[static_cast<std::size_t>(b)];
-    p = Past(p, b, Offset(b, at));
+    p = AtCoordinates(p, b, at);
   }
   return to;
 }

@@ -7,6 +7,7 @@
 namespace framefuse::emit::ptx {
 
 using absl::StrCat;
+using kernel_ir::ElementSize;
 
 void Printer::Points() {
   const Block& block = k_.blocks.front();
@@ -115,7 +116,7 @@ void Printer::PointPlace(const Operand& first, int copy) {
   std::vector<Operand> row(k_.buffers.size());
   for (int b = 0; b < buffers(); ++b) {
     if (!IsVector(b))
-      row[static_cast<std::size_t>(b)] = Past(base_[static_cast<std::size_t>(b)], b, Offset(b, spot_.outer));
+      row[static_cast<std::size_t>(b)] = AtCoordinates(base_[static_cast<std::size_t>(b)], b, spot_.outer);
   }
   SetRow(row);
   for (int b = 0; b < buffers(); ++b) {
@@ -129,16 +130,17 @@ std::vector<Operand> Printer::RowOfPoint() {
   std::vector<Operand> row = spot_.row;
   for (int b = 0; b < buffers(); ++b) {
     if (IsVector(b))
-      row[static_cast<std::size_t>(b)] = Past(base_[static_cast<std::size_t>(b)], b, Offset(b, spot_.outer));
+      row[static_cast<std::size_t>(b)] = AtCoordinates(base_[static_cast<std::size_t>(b)], b, spot_.outer);
   }
   return row;
 }
 
-// The place in the row joins the row's offset, so that there is one address.
+// Of a vector: its row is not at hand.
 Operand Printer::LateHere(int b) {
   if (!IsVector(b) || spot_.outer.empty()) return Here(b);
-  const Operand offset = M(Class::k64, "add.s64", {Offset(b, spot_.outer), Wide(spot_.index)});
-  return Past(base_[static_cast<std::size_t>(b)], b, offset);
+  Operand place = AtCoordinates(base_[static_cast<std::size_t>(b)], b, spot_.outer);
+  if (!f_.narrow) return Past(place, b, spot_.index);
+  return M(Class::k64, "mad.wide.u32", {spot_.index, Immediate(ElementSize(buffer(b).dtype)), place});
 }
 
 void Printer::PointScalars(const Block& block) {

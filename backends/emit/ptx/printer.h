@@ -108,7 +108,8 @@ class Printer : private KernelFacts {
   // The first `dims` outer coordinates of a row from its number, in 64 bits; elements to go there (empty: none);
   // pointers by buffer.
   std::vector<Operand> Coordinates(Operand rest, int dims);
-  Operand Offset(int b, const std::vector<Operand>& at);
+  Operand ShortStride(int b, int d);
+  Operand AtCoordinates(Operand from, int b, const std::vector<Operand>& at);
   std::vector<Operand> Pointers(const std::vector<Operand>& at);
   Operand Past(const Operand& base, int b, const Operand& elements);  // a pointer further on
   void SetRow(const std::vector<Operand>& row) { spot_.row = spot_.segment = row; }
@@ -186,14 +187,17 @@ class Printer : private KernelFacts {
   void ScalarOfRow(ValueId id);
   void RowLoop(const Block& block);
   void RowWalk(const std::vector<ValueId>& elements);
-  bool InRounds(const std::vector<ValueId>& elements) const;
-  void ChunksInRounds(const Block& block, const std::vector<ValueId>& elements);
-  void PlacesInTurn(std::vector<std::pair<Operand, Operand>>* turns);
-  bool HeldAfter(const Block& block) const;
   void SegmentScalars(const Block& block, int segment);
   Operand Shuffled(Type type, const Operand& v, int distance);
   Operand ReduceWarp(ValueId id, Operand v, int from);
   Operand ReduceBlock(ValueId id);
+
+  // --- rounds.cpp
+  using Turns = std::vector<std::pair<Operand, Operand>>;  // registers, and what they become
+  bool InRounds(const std::vector<ValueId>& elements) const;
+  void ChunksInRounds(const Block& block, const std::vector<ValueId>& elements);
+  void PlacesInTurn(Turns* turns);
+  bool ReadAfter(const Block& block, int b) const;  // whether a later loop does
 
   // --- columns.cpp
   void Columns();
@@ -229,6 +233,7 @@ class Printer : private KernelFacts {
   Lanes lanes_ = Lanes::kGuarded;
   std::map<std::pair<int, Class>, Operand> arguments_;  // by byte
   std::map<std::string, Operand> specials_;
+  std::map<std::pair<int, int>, Operand> strides_;          // by buffer and outer dimension
   std::map<ValueId, Operand> of_kernel_;                    // values that are the same everywhere
   std::map<ValueId, std::vector<Operand>> segment_values_;  // loads by segment
   std::set<ValueId> early_;                                 // values of a row known before its first loop
