@@ -8,8 +8,7 @@ class DriverEngine final : public Engine {
  public:
   absl::Status Serves(c10::Device device) override {
     if (!device.is_cuda()) return absl::UnimplementedError("no CUDA device");
-    if (absl::Status status = GetDevice(device.index()).status(); !status.ok()) return status;
-    return GetNvrtc().status();
+    return CanCompile(device.index());
   }
   absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> Compile(
       c10::Device device, absl::Span<const KernelRequest> requests) override {

@@ -63,11 +63,17 @@ std::vector<Job> NvrtcJobs(std::vector<CudaKernel*> kernels) {
   return jobs;
 }
 
+// Whether PTX is wanted and there is who assembles it.
+absl::Status PtxServes(bool wanted, int architecture) {
+  if (!wanted) return absl::CancelledError("PTX is off");
+  if (architecture < emit::kLeastPtxArchitecture) return absl::UnimplementedError("PTX is for later processors");
+  return GetLinker().status();
+}
+
 // A kernel of PTX is a program of its own: nothing is shared, and it is found in the cache whatever is compiled beside.
 std::vector<Job> Jobs(const NewKernels& made, int architecture, bool ptx) {
-  ptx = ptx && architecture >= emit::kLeastPtxArchitecture;
-  const absl::Status linker = ptx ? GetLinker().status() : absl::CancelledError();
-  if (ptx && !linker.ok()) FF_LOG(kPerf) << "all by NVRTC: " << MessageOf(linker);
+  const absl::Status linker = PtxServes(ptx, architecture);
+  if (!linker.ok() && !absl::IsCancelled(linker)) FF_LOG(kPerf) << "all by NVRTC: " << MessageOf(linker);
   std::vector<CudaKernel*> others;
   std::vector<Job> assembled;
   for (const auto& [body, kernel] : made) {
@@ -153,6 +159,12 @@ absl::StatusOr<Function> LoadedModule::Get(const std::string& name) const {
   Function function = nullptr;
   FF_RETURN_IF_ERROR(d.Check(d.ModuleGetFunction(&function, module_, name.c_str()), "cuModuleGetFunction"));
   return function;
+}
+
+absl::Status CanCompile(int device) {
+  absl::StatusOr<const Device*> on = GetDevice(device);
+  if (!on.ok()) return on.status();
+  return PtxServes(config().cuda_ptx.get(), (*on)->architecture).ok() ? absl::OkStatus() : GetNvrtc().status();
 }
 
 absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> CompileKernels(

@@ -42,6 +42,8 @@ struct KernelRequest {
   const kernel_ir::Kernel* kernel = nullptr;
   emit::CudaForm form;
 };
+// Whether anybody is there who makes kernels: NVRTC all of them, nvJitLink those that are printed as PTX.
+absl::Status CanCompile(int device);
 // One kernel for each request.
 absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> CompileKernels(int device,
                                                                               absl::Span<const KernelRequest> requests);

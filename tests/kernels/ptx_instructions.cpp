@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "c10/util/BFloat16.h"
+#include "c10/util/Half.h"
 #include "tests/kernels/ptx_handlers.h"
 
 namespace framefuse::testing::ptx {
@@ -240,6 +242,35 @@ void AddFunctions(Table* t) {
   (*t)["max.NaN.f32"] = Two<float, [](float a, float b) { return a != a || b != b ? NaN<float>() : Greater(a, b); }>;
 }
 
+// Halves two by two.
+template <class T, bool greater, bool keeps_nan>
+uint32_t ExtremeOfPairs(uint32_t a, uint32_t b) {
+  uint32_t out = 0;
+  for (int k = 0; k < 2; ++k) {
+    const auto x = static_cast<uint16_t>(a >> (16 * k)), y = static_cast<uint16_t>(b >> (16 * k));
+    const float u = T(x, T::from_bits()), v = T(y, T::from_bits());
+    const bool takes_v = u != u || (greater ? u < v : v < u);
+    const uint16_t best = u != u && v != v ? 0x7fff : v != v ? x : takes_v ? y : x;
+    out |= static_cast<uint32_t>(keeps_nan && (u != u || v != v) ? 0x7fff : best) << (16 * k);
+  }
+  return out;
+}
+
+template <class T>
+void AddPairs(Table* t, const std::string& type) {
+  (*t)["max." + type] = Two<uint32_t, ExtremeOfPairs<T, true, false>>;
+  (*t)["min." + type] = Two<uint32_t, ExtremeOfPairs<T, false, false>>;
+  (*t)["max.NaN." + type] = Two<uint32_t, ExtremeOfPairs<T, true, true>>;
+  (*t)["min.NaN." + type] = Two<uint32_t, ExtremeOfPairs<T, false, true>>;
+}
+
+// The upper 20 bits of the fraction are right; what is not normal is 0.
+double RoughReciprocal(double a) {
+  const auto flushed = [](double v) { return std::fpclassify(v) == FP_SUBNORMAL ? std::copysign(0.0, v) : v; };
+  const double r = flushed(1 / flushed(a));
+  return std::isfinite(r) ? std::bit_cast<double>(std::bit_cast<uint64_t>(r) & ~((uint64_t{1} << 32) - 1)) : r;
+}
+
 // --- comparisons
 
 template <class T, auto holds>
@@ -358,6 +389,10 @@ Table MakeTable() {
   AddFloat<double>(&t, "f64");
   AddBits<bool>(&t, "pred");
   AddFunctions(&t);
+  AddPairs<c10::BFloat16>(&t, "bf16x2");
+  AddPairs<c10::Half>(&t, "f16x2");
+  t["rcp.approx.ftz.f64"] = One<double, RoughReciprocal>;
+  t["testp.normal.f64"] = One<double, [](double a) { return std::isnormal(a); }>;
   AddMoves(&t);
   AddControl(&t);
   t["prmt.b32"] = [](Machine& m, const Instruction& i) {

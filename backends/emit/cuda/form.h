@@ -25,7 +25,7 @@ struct CudaForm {
   int resident = 0;     // blocks that a processor is to hold at a time; 0: as many as it can
   int unroll = 1;       // exact pointwise and column kernels: vectors whose loads are issued together
   int tensors = 1;      // flat pointwise kernels: how many tensors one launch takes, each its own row of the grid
-  bool narrow = false;  // the units of the grid fit 31 bits
+  bool narrow = false;  // the units of the grid fit 31 bits, and outer strides in bytes 32
   bool exact = false;   // `inner` is a multiple of `vector`, and all contiguous buffers are aligned for it (IsAligned)
   // Row kernels: the chunks of the threads are the row; transposed: vectors down are whole, too; pointwise, column: so
   // are the unrolled copies of a block's threads.

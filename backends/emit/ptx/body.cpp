@@ -58,6 +58,8 @@ Operand Printer::Right(ValueId id, int k) {
       return LoadAt(in, level(id) == Level::kElement ? LaneGuard(k) : Operand());
     default: {
       const std::string_view function = ShortFunction(id);
+      const bool scalar = level(id) < Level::kElement && in.type == Type::kF32;
+      if (function.empty() && scalar && (in.op == Op::kDiv || in.op == Op::kReciprocal)) return ScalarQuotient(in);
       if (function.empty()) return Operation(in);
       return Function(function, V(in.args[0]), kernel_ir::Arity(in.op) > 1 ? V(in.args[1]) : Operand());
     }
@@ -132,8 +134,14 @@ void Printer::EmitBody(const Body& body) {
     vectors_[{b, body.copy}] = words;
   }
   packed_.clear();
+  const std::set<ValueId> done = PackedExtremes(body);
+  for (ValueId id : done) {
+    if (IsReduce(id)) PackedExtreme(id, body);
+  }
   for (int k = 0; k < f_.vector; ++k) {
-    for (ValueId id : body.values) Element(id, k, body);
+    for (ValueId id : body.values) {
+      if (!done.contains(id)) Element(id, k, body);
+    }
   }
   for (ValueId id : body.values) {
     const Inst& in = inst(id);
@@ -141,6 +149,42 @@ void Printer::EmitBody(const Body& body) {
     StoreVector(in.slot, packed_.at(in.slot).words);
   }
   vectors_.clear();
+}
+
+// Extremes of halves as they are in memory, which are found two by two; and those loads that nothing else here needs.
+std::set<Printer::ValueId> Printer::PackedExtremes(const Body& body) const {
+  std::set<ValueId> done, needed;
+  if (!Whole() || lanes_ == Lanes::kSingle || k_.skeleton != Skeleton::kRow || f_.vector < 4) return {};
+  for (ValueId id : body.values) {
+    const Inst& in = inst(id);
+    if (in.op == Op::kReduceMax || in.op == Op::kReduceMin || in.op == Op::kReduceMaxRaw) {
+      const Inst& from = inst(in.args[0]);
+      const DType dtype = from.op == Op::kLoad && IsVector(from.slot) ? buffer(from.slot).dtype : DType::kF64;
+      if (dtype == DType::kBF16 || dtype == DType::kF16) {
+        done.insert(id);
+        continue;
+      }
+    }
+    for (int i = 0; i < kernel_ir::Arity(in.op); ++i) needed.insert(in.args[static_cast<std::size_t>(i)]);
+  }
+  for (ValueId id : std::set<ValueId>(done)) {
+    const ValueId load = inst(id).args[0];
+    if (!needed.contains(load)) done.insert(load);
+  }
+  return done;
+}
+
+void Printer::PackedExtreme(ValueId id, const Body& body) {
+  const Inst& in = inst(id);
+  const int b = inst(in.args[0]).slot;
+  const DType dtype = buffer(b).dtype;
+  const std::vector<Operand>& words = vectors_.at({b, body.copy});
+  const std::string name = StrCat(in.op == Op::kReduceMin ? "min" : "max", in.op == Op::kReduceMaxRaw ? "" : ".NaN",
+                                  dtype == DType::kBF16 ? ".bf16x2" : ".f16x2");
+  Operand pair = words[0];
+  for (std::size_t w = 1; w < words.size(); ++w) pair = M(Class::k32, name, {pair, words[w]});
+  const Operand& acc = accumulators_.at(id)[0];
+  for (int k = 0; k < 2; ++k) Combine(acc, in, acc, FromWords(dtype, {pair}, k));
 }
 
 // One point after the other.
@@ -167,6 +211,18 @@ void Printer::Loop(const Operand& at, const Operand& limit, const Operand& step,
   body();
   t_.To(at, "add" + type, {at, step});
   t_.JumpIf(M(Class::kPred, "setp.lt" + type, {at, limit}), again);
+  t_.Place(end);
+}
+
+void Printer::GridLoop(const Operand& at, const Operand& limit, int step, const std::function<void()>& body) {
+  // A plain form may run on the grid of the one that it stands for, whose blocks do more.
+  const bool each_has_its_block = f_.narrow && (f_.exact || k_.skeleton == Skeleton::kRow);
+  const int together = k_.skeleton == Skeleton::kRow ? f_.threads / f_.row_threads : f_.full ? 1 : f_.threads;
+  if (each_has_its_block && together == 1) return body();
+  if (!each_has_its_block) return Loop(at, limit, Times(SpecialIndex("nctaid.x"), step), body);
+  const std::string end = t_.Label();
+  t_.JumpIf(M(Class::kPred, "setp.ge.u32", {at, limit}), end);
+  body();
   t_.Place(end);
 }
 

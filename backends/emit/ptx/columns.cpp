@@ -6,6 +6,7 @@
 namespace framefuse::emit::ptx {
 
 using absl::StrCat;
+using kernel_ir::ElementSize;
 
 void Printer::Columns() {
   const Operand tid = Special("tid.x", false);
@@ -18,7 +19,7 @@ void Printer::Columns() {
   rows_ = IndexSize(CudaSizes::kUnits);
   if (f_.split) {
     const Operand all = Size(CudaSizes::kUnits);
-    const Operand before = M(Class::k64, "mul.lo.s64", {batch_at_.back(), all});
+    const Operand before = M(Class::k64, "mul.lo.s64", {Wide(batch_at_.back()), all});
     Operand here = M(Class::k64, "sub.s64", {Size(CudaSizes::kSplitTotal), before});
     here = M(Class::k64, "max.s64", {M(Class::k64, "min.s64", {here, all}), "0"});
     rows_ = f_.narrow ? M(Class::k32, "cvt.u32.u64", {here}) : here;
@@ -84,14 +85,19 @@ void Printer::ColumnWalk(const Operand& warp) {
 
 // The point of this thread in a row of the batch.
 void Printer::RowAt(const Operand& row) {
-  const Operand wide = Wide(row), i = Wide(first_);
   std::vector<Operand> to = batch_;
   for (int b = 0; b < buffers(); ++b) {
-    const Operand stride = Size(at_.Outer(b, f_.rank - 1));
     Operand& p = to[static_cast<std::size_t>(b)];
+    const int d = f_.rank - 1, size = ElementSize(buffer(b).dtype);
+    if (f_.narrow) {
+      p = M(Class::k64, "mad.wide.u32", {row, ShortStride(b, d), p});
+      if (IsVector(b)) p = M(Class::k64, "mad.wide.u32", {first_, Immediate(size), p});
+      continue;
+    }
+    const Operand stride = Size(at_.Outer(b, d));
     p = Past(
         p, b,
-        IsVector(b) ? M(Class::k64, "mad.lo.s64", {wide, stride, i}) : M(Class::k64, "mul.lo.s64", {wide, stride}));
+        IsVector(b) ? M(Class::k64, "mad.lo.s64", {row, stride, first_}) : M(Class::k64, "mul.lo.s64", {row, stride}));
   }
   SetRow(to);
   spot_.index = first_;

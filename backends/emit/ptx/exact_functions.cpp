@@ -47,9 +47,9 @@ Operand Printer::ExactExp(const Operand& x) {
   const Operand shifted = fma(M(Class::kF32, "min.f32", {above, N(87)}), kLog2, N(kInteger));
   const Operand n = M(Class::kF32, "sub.f32", {shifted, N(kInteger)});
   const Operand rest = fma(x, kLog2Rest, fma(x, kLog2, M(Class::kF32, "neg.f32", {n})));
-  const Operand bits = M(Class::k32, "shl.b32", {M(Class::k32, "mov.b32", {shifted}), "23"});
+  const Operand bits = M(Class::k32, "shl.b32", {shifted, "23"});
   const Operand power = M(Class::kF32, "ex2.approx.ftz.f32", {rest});
-  return M(Class::kF32, "mul.f32", {power, M(Class::kF32, "mov.b32", {bits})});
+  return M(Class::kF32, "mul.f32", {power, bits});
 }
 
 // Near 0 an odd polynomial, else 1 - 2 / (e^2|x| + 1).

@@ -90,11 +90,13 @@ Operand Printer::Divide(const Operand& n, int slot) {
 
 // Of this row of the grid, in a table of arguments.
 Operand Printer::TableArgument(int word, int words_each) {
-  const Operand row = t_.First(Class::k32, "mul.lo.s32", {Special("ctaid.y", false), Immediate(words_each)});
-  const Operand at = t_.First(Class::k32, "add.s32", {row, Immediate(word)});
-  const Operand bytes = t_.First(Class::k64, "shl.b64", {t_.First(Class::k64, "cvt.u64.u32", {at}), "3"});
-  if (table_.empty()) table_ = t_.First(Class::k64, "mov.b64", {name_ + "_args"});
-  return t_.First(Class::k64, "ld.param.u64", {Memory(t_.First(Class::k64, "add.s64", {table_, bytes}), 0)});
+  Operand& table = tables_[words_each];
+  if (table.empty()) {
+    const Operand bytes = t_.First(Class::k64, "mul.wide.u32", {Special("ctaid.y", false), Immediate(words_each * 8)});
+    const Operand all = t_.First(Class::k64, "mov.b64", {name_ + "_args"});
+    table = t_.First(Class::k64, "add.s64", {all, bytes});
+  }
+  return t_.First(Class::k64, "ld.param.u64", {Memory(table, word * 8)});
 }
 
 void Printer::BasePointers() {
@@ -109,20 +111,39 @@ std::vector<Operand> Printer::Coordinates(Operand rest, int dims) {
   for (int d = dims - 1; d > 0; --d) {
     const Operand next = Divide(rest, at_.ExtentDiv(d));
     const Operand all = Index("mul.lo", {next, IndexSize(at_.Extent(d))});
-    at[static_cast<std::size_t>(d)] = Wide(Index("sub", {rest, all}));
+    at[static_cast<std::size_t>(d)] = Index("sub", {rest, all});
     rest = next;
   }
-  if (dims > 0) at[0] = Wide(rest);
+  if (dims > 0) at[0] = rest;
   return at;
 }
 
-Operand Printer::Offset(int b, const std::vector<Operand>& at) {
-  Operand sum;
-  for (std::size_t d = 0; d < at.size(); ++d) {
-    const Operand &n = at[d], stride = Size(at_.Outer(b, static_cast<int>(d)));
-    sum = sum.empty() ? M(Class::k64, "mul.lo.s64", {n, stride}) : M(Class::k64, "mad.lo.s64", {n, stride, sum});
+// Of an outer dimension, in bytes.
+Operand Printer::ShortStride(int b, int d) {
+  Operand& stride = strides_[{b, d}];
+  const int size = ElementSize(buffer(b).dtype);
+  if (stride.empty() && size == 1) stride = Size32(at_.Outer(b, d));
+  if (stride.empty()) {
+    const Operand elements = Size32(at_.Outer(b, d));
+    stride = t_.First(Class::k32, "shl.b32", {elements, Immediate(std::countr_zero(static_cast<unsigned>(size)))});
   }
-  return sum;
+  return stride;
+}
+
+// The pointer at these coordinates from there.
+Operand Printer::AtCoordinates(Operand from, int b, const std::vector<Operand>& at) {
+  Operand sum;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const int d = static_cast<int>(i);
+    if (f_.narrow) {
+      from = M(Class::k64, "mad.wide.u32", {at[i], ShortStride(b, d), from});
+      continue;
+    }
+    const Operand stride = Size(at_.Outer(b, d));
+    sum =
+        sum.empty() ? M(Class::k64, "mul.lo.s64", {at[i], stride}) : M(Class::k64, "mad.lo.s64", {at[i], stride, sum});
+  }
+  return Past(from, b, sum);
 }
 
 Operand Printer::Past(const Operand& base, int b, const Operand& elements) {
@@ -137,7 +158,7 @@ std::vector<Operand> Printer::Pointers(const std::vector<Operand>& at) {
   std::vector<Operand> to = base_;
   for (int b = 0; b < buffers(); ++b) {
     Operand& p = to[static_cast<std::size_t>(b)];
-    p = Past(p, b, Offset(b, at));
+    p = AtCoordinates(p, b, at);
   }
   return to;
 }
@@ -146,6 +167,7 @@ void Printer::GoTo(const Operand& index) {
   spot_.index = index;
   spot_.plus = 0;
   spot_.here.assign(k_.buffers.size(), "");
+  if (f_.full) return;  // nothing is jumped over: where an address is asked for first, it is known from there on
   for (int b = 0; b < buffers(); ++b) {
     if (buffer(b).inner != Inner::kUniform && !IsTile(b)) spot_.here[static_cast<std::size_t>(b)] = Here(b);
   }
@@ -180,7 +202,7 @@ Class Printer::RawClass(DType dtype) { return Raw(dtype).in; }
 
 Operand Printer::FromRaw(DType dtype, const Operand& raw) {
   if (dtype == DType::kBool) return M(Class::kPred, "setp.ne.s32", {raw, "0"});
-  if (dtype == DType::kBF16) return M(Class::kF32, "mov.b32", {M(Class::k32, "shl.b32", {raw, "16"})});
+  if (dtype == DType::kBF16) return M(Class::kF32, "shl.b32", {raw, "16"});
   if (dtype == DType::kF16) return M(Class::kF32, "cvt.f32.f16", {raw});
   return raw;
 }

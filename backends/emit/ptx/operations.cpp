@@ -115,6 +115,29 @@ Operand Printer::Arithmetic(const Inst& in, const Operand& a, const Operand& b) 
   }
 }
 
+Operand Printer::AsDouble(ValueId id) {
+  if (inst(id).op == Op::kConst) return Constant(Type::kF64, inst(id).imm);
+  return Cast(Type::kF32, Type::kF64, V(id));
+}
+
+// Once for many elements. div.rn is a call, which alone takes the assembler longer than most kernels. A quotient of
+// doubles is far closer to the exact one than that is to the middle of two floats, if it is not exact itself; what is
+// not normal among doubles is 0, infinite or no number, and already so by the estimate.
+Operand Printer::ScalarQuotient(const Inst& in) {
+  const bool of_one = in.op == Op::kReciprocal;
+  if (!of_one && ExactReciprocal(inst(in.args[1])) != 0) return Operation(in);
+  const auto make = [&](const char* name, Operands from) { return M(Class::kF64, name, from); };
+  const Operand one = ImmediateF64(1), a = of_one ? one : AsDouble(in.args[0]), b = AsDouble(in.args[of_one ? 0 : 1]);
+  const Operand minus_b = make("neg.f64", {b}), estimate = make("rcp.approx.ftz.f64", {b});
+  Operand inverse = estimate;
+  for (int i = 0; i < 2; ++i)
+    inverse = make("fma.rn.f64", {make("fma.rn.f64", {minus_b, inverse, one}), inverse, inverse});
+  const Operand near = make("mul.f64", {a, inverse}), rest = make("fma.rn.f64", {minus_b, near, a});
+  const Operand rough = make("mul.f64", {a, estimate}), exact = make("fma.rn.f64", {rest, inverse, near});
+  const Operand normal = M(Class::kPred, "testp.normal.f64", {rough});
+  return Cast(Type::kF64, Type::kF32, make("selp.f64", {exact, rough, normal}));
+}
+
 // b where neither is less than the other: raw, and where f64 has no instruction for it. Of f32 one gives NaN.
 Operand Printer::Extreme(const Inst& in, const Operand& a, const Operand& b, bool max, bool raw) {
   const std::string type = Suffix(in.type), name = max ? "max" : "min";
@@ -229,7 +252,7 @@ Operand Printer::Wrap(const Inst& in, const Operand& v) {
       return M(Class::k32, "bfe.s32", {v, "0", "16"});
     case DType::kBF16: {
       const Operand pair = M(Class::k32, "cvt.rn.bf16x2.f32", {v, ImmediateF32(0)});
-      return M(Class::kF32, "mov.b32", {M(Class::k32, "and.b32", {pair, "0xffff0000"})});
+      return M(Class::kF32, "and.b32", {pair, "0xffff0000"});
     }
     case DType::kF16:
       return M(Class::kF32, "cvt.f32.f16", {M(Class::k16, "cvt.rn.f16.f32", {v})});
@@ -239,7 +262,7 @@ Operand Printer::Wrap(const Inst& in, const Operand& v) {
 }
 
 Operand Printer::Bitcast(Type from, Type to, const Operand& v) {
-  if (from == to) return v;
+  if (from == to || !IsImmediate(v)) return v;  // registers have no type
   return M(ClassOf(to), kernel_ir::Is64Bit(to) ? "mov.b64" : "mov.b32", {v});
 }
 

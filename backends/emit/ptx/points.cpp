@@ -6,6 +6,9 @@
 
 namespace framefuse::emit::ptx {
 
+using absl::StrCat;
+using kernel_ir::ElementSize;
+
 void Printer::Points() {
   const Block& block = k_.blocks.front();
   Body body{ElementsOf(block)};
@@ -18,8 +21,10 @@ void Printer::Points() {
   }
   const int step = f_.threads * f_.unroll;
   const Operand first = Index("add", {Times(SpecialIndex("ctaid.x"), step), SpecialIndex("tid.x")});
-  const Operand stride = Times(SpecialIndex("nctaid.x"), step);
-  Loop(first, total, stride, [&] {
+  GridLoop(first, total, step, [&] {
+    const bool in_rounds = f_.full && f_.unroll == 2 && f_.vector > 1 &&
+                           2 * static_cast<std::size_t>(f_.vector) * body.values.size() > kLongText;
+    if (in_rounds) return CopiesInRounds(first, block, body);
     if (f_.unroll > 1) return Copies(first, total, block, body);
     PointPlace(first, 0);
     CountLanes(inner_);
@@ -56,6 +61,43 @@ void Printer::Copies(const Operand& first, const Operand& total, const Block& bl
   }
 }
 
+// Two copies of which one is written: what the second has takes the place of what the first had. That is as short as
+// no copies, and asks for both at once.
+void Printer::CopiesInRounds(const Operand& first, const Block& block, const Body& body) {
+  const std::set<int> reads = VectorReads(body.values);
+  std::vector<Spot> spots;
+  std::vector<std::map<std::pair<int, int>, std::vector<Operand>>> loaded(2);
+  for (int u = 0; u < 2; ++u) {
+    PointPlace(u == 0 ? first : Index("add", {first, Immediate(f_.threads)}), 0);
+    for (int b : reads) LoadVector(b, loaded[static_cast<std::size_t>(u)][{b, 0}] = NewWords(buffer(b).dtype));
+    for (int b = 0; b < buffers(); ++b) {
+      Operand& here = spot_.here[static_cast<std::size_t>(b)];
+      if (buffer(b).inner != Inner::kUniform && here.empty()) here = LateHere(b);
+    }
+    spots.push_back(spot_);
+  }
+  const Operand at = M(IndexClass(), MoveName(IndexClass()), {first});
+  const Operand last = Index("add", {first, SpecialIndex("ntid.x")});  // a number would have the loop unrolled
+  const std::string round = t_.Label();
+  t_.PlaceLoop(round);
+  spot_ = spots[0];
+  vectors_ = loaded[0];
+  PointScalars(block);
+  EmitBody({body.values, 0});
+  const Operand more = M(Class::kPred, StrCat("setp.lt", IndexSuffix()), {at, last});
+  t_.To(at, StrCat("add", IndexSuffix()), {at, Immediate(f_.threads)});
+  for (const auto& [place, words] : loaded[0]) TakeWords(buffer(place.first).dtype, words, loaded[1].at(place), false);
+  const auto take = [&](Class c, const Operand& to, const Operand& from) {
+    if (to != from && !from.empty()) t_.To(to, MoveName(c), {from});
+  };
+  take(IndexClass(), spots[0].index, spots[1].index);
+  for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
+    if (!reads.contains(static_cast<int>(b))) take(Class::k64, spots[0].here[b], spots[1].here[b]);
+    take(Class::k64, spots[0].row[b], spots[1].row[b]);
+  }
+  t_.Do(StrCat("@", more, " bra.uni"), {round});
+}
+
 void Printer::PointPlace(const Operand& first, int copy) {
   const std::int64_t past = static_cast<std::int64_t>(copy) * f_.threads;
   if (f_.rank == 0 && copy > 0) {
@@ -74,7 +116,7 @@ void Printer::PointPlace(const Operand& first, int copy) {
   std::vector<Operand> row(k_.buffers.size());
   for (int b = 0; b < buffers(); ++b) {
     if (!IsVector(b))
-      row[static_cast<std::size_t>(b)] = Past(base_[static_cast<std::size_t>(b)], b, Offset(b, spot_.outer));
+      row[static_cast<std::size_t>(b)] = AtCoordinates(base_[static_cast<std::size_t>(b)], b, spot_.outer);
   }
   SetRow(row);
   for (int b = 0; b < buffers(); ++b) {
@@ -88,16 +130,17 @@ std::vector<Operand> Printer::RowOfPoint() {
   std::vector<Operand> row = spot_.row;
   for (int b = 0; b < buffers(); ++b) {
     if (IsVector(b))
-      row[static_cast<std::size_t>(b)] = Past(base_[static_cast<std::size_t>(b)], b, Offset(b, spot_.outer));
+      row[static_cast<std::size_t>(b)] = AtCoordinates(base_[static_cast<std::size_t>(b)], b, spot_.outer);
   }
   return row;
 }
 
-// The place in the row joins the row's offset, so that there is one address.
+// Of a vector: its row is not at hand.
 Operand Printer::LateHere(int b) {
   if (!IsVector(b) || spot_.outer.empty()) return Here(b);
-  const Operand offset = M(Class::k64, "add.s64", {Offset(b, spot_.outer), Wide(spot_.index)});
-  return Past(base_[static_cast<std::size_t>(b)], b, offset);
+  Operand place = AtCoordinates(base_[static_cast<std::size_t>(b)], b, spot_.outer);
+  if (!f_.narrow) return Past(place, b, spot_.index);
+  return M(Class::k64, "mad.wide.u32", {spot_.index, Immediate(ElementSize(buffer(b).dtype)), place});
 }
 
 void Printer::PointScalars(const Block& block) {

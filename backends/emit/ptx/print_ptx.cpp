@@ -73,7 +73,7 @@ std::string TextOf(const char* name, std::string_view text) {
 std::string Assertions() {
   return absl::StrCat(
       ".extern .func __assertfail(.param .b64 message, .param .b64 file, .param .b32 line, .param .b64 function, "
-      ".param .b64 size);\n",
+      ".param .b64 size) .noreturn;\n",
       TextOf("$index_message", "an index is out of range"), TextOf("$index_file", "framefuse.cu"),
       TextOf("$index_function", "in_row"), "\n");
 }

@@ -60,6 +60,8 @@ class Printer : private KernelFacts {
   static const char* Suffix(Type type);  // s32, s64, f32, f64
   static Operand Constant(Type type, std::uint64_t imm);
   Operand Operation(const Inst& in);
+  Operand ScalarQuotient(const Inst& in);
+  Operand AsDouble(ValueId id);
   Operand Arithmetic(const Inst& in, const Operand& a, const Operand& b);
   Operand Extreme(const Inst& in, const Operand& a, const Operand& b, bool max, bool raw);
   Operand Compare(const Inst& in, const Operand& a, const Operand& b);
@@ -106,7 +108,8 @@ class Printer : private KernelFacts {
   // The first `dims` outer coordinates of a row from its number, in 64 bits; elements to go there (empty: none);
   // pointers by buffer.
   std::vector<Operand> Coordinates(Operand rest, int dims);
-  Operand Offset(int b, const std::vector<Operand>& at);
+  Operand ShortStride(int b, int d);
+  Operand AtCoordinates(Operand from, int b, const std::vector<Operand>& at);
   std::vector<Operand> Pointers(const std::vector<Operand>& at);
   Operand Past(const Operand& base, int b, const Operand& elements);  // a pointer further on
   void SetRow(const std::vector<Operand>& row) { spot_.row = spot_.segment = row; }
@@ -125,6 +128,8 @@ class Printer : private KernelFacts {
   // --- vectors.cpp
   int Words(DType dtype) const;
   std::vector<Operand> NewWords(DType dtype);
+  // `to` becomes `from`; `both`: they change places.
+  void TakeWords(DType dtype, const std::vector<Operand>& to, const std::vector<Operand>& from, bool both);
   void MoveWords(DType dtype, const Operand& base, std::int64_t offset, const std::vector<Operand>& words,
                  const std::string& name);
   // The same by elements, where not all lanes are there.
@@ -153,9 +158,13 @@ class Printer : private KernelFacts {
   void Element(ValueId id, int k, const Body& body);
   Operand ElementLoad(const Inst& in, int k, const Body& body);
   void EmitBody(const Body& body);
+  std::set<ValueId> PackedExtremes(const Body& body) const;
+  void PackedExtreme(ValueId id, const Body& body);
   void EmitSingles(const Body& body);
   // From `at` on, whose register is written, while it is less than `limit`.
   void Loop(const Operand& at, const Operand& limit, const Operand& step, const std::function<void()>& body);
+  // The same over the units of the grid.
+  void GridLoop(const Operand& at, const Operand& limit, int step, const std::function<void()>& body);
 
   // --- points.cpp
   void Points();
@@ -164,6 +173,7 @@ class Printer : private KernelFacts {
   std::vector<Operand> RowOfPoint();
   void PointScalars(const Block& block);
   void Copies(const Operand& first, const Operand& total, const Block& block, const Body& body);
+  void CopiesInRounds(const Operand& first, const Block& block, const Body& body);
   void WholeOrSingles(const Body& body);
 
   // --- rows.cpp
@@ -181,6 +191,13 @@ class Printer : private KernelFacts {
   Operand Shuffled(Type type, const Operand& v, int distance);
   Operand ReduceWarp(ValueId id, Operand v, int from);
   Operand ReduceBlock(ValueId id);
+
+  // --- rounds.cpp
+  using Turns = std::vector<std::pair<Operand, Operand>>;  // registers, and what they become
+  bool InRounds(const std::vector<ValueId>& elements) const;
+  void ChunksInRounds(const Block& block, const std::vector<ValueId>& elements);
+  void PlacesInTurn(Turns* turns);
+  bool ReadAfter(const Block& block, int b) const;  // whether a later loop does
 
   // --- columns.cpp
   void Columns();
@@ -206,7 +223,9 @@ class Printer : private KernelFacts {
   void LoadDown(int b, const Operand& from, const Operand& i, const std::vector<Operand>& to);
   void LoadPairs();
   Operand TileElement(int b, int k);
-  static constexpr int kParts = 4;  // that are unrolled
+  static constexpr int kParts = 4;              // that are unrolled
+  static constexpr std::size_t kLongText = 60;  // values of all lanes: what is longer is written for one round of two
+  static constexpr std::size_t kMostTurned = 128;  // bytes of a thread that change places between rounds
 
   Text t_;
   absl::Status status_;
@@ -214,14 +233,16 @@ class Printer : private KernelFacts {
   Lanes lanes_ = Lanes::kGuarded;
   std::map<std::pair<int, Class>, Operand> arguments_;  // by byte
   std::map<std::string, Operand> specials_;
+  std::map<std::pair<int, int>, Operand> strides_;          // by buffer and outer dimension
   std::map<ValueId, Operand> of_kernel_;                    // values that are the same everywhere
   std::map<ValueId, std::vector<Operand>> segment_values_;  // loads by segment
   std::set<ValueId> early_;                                 // values of a row known before its first loop
   std::set<std::string> shared_;
+  std::map<std::pair<int, std::string>, Operand> segments_;   // pointers, by buffer and number of the segment
   std::map<std::pair<int, int>, std::vector<Operand>> held_;  // words for the whole row, by buffer and chunk
   std::map<ValueId, Operand> values_;                         // of where the text stands
-  Operand table_;              // the arguments' address, where a launch takes several tensors
-  std::vector<Operand> base_;  // pointers by buffer
+  std::map<int, Operand> tables_;  // where a launch takes several tensors: of this one's words, by their number
+  std::vector<Operand> base_;      // pointers by buffer
   Spot spot_;
   std::vector<Operand> batch_, batch_at_;  // pointers, and coordinates, of a batch
   Operand panel_, left_, top_, rows_;      // place of a block, and the rows of its batch

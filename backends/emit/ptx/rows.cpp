@@ -13,15 +13,15 @@ void Printer::Rows() {
   const int together = f_.threads / f_.row_threads;
   const Operand tid = Special("tid.x", false), rows = IndexSize(CudaSizes::kUnits);
   lane_ = together == 1 ? tid : M(Class::k32, "and.b32", {tid, Immediate(f_.row_threads - 1)});
-  Operand row = M(Class::k32, "mov.b32", {Special("ctaid.x", false)});
+  Operand row = Special("ctaid.x", false);
+  if (!f_.narrow) row = M(Class::k32, "mov.b32", {row});
   if (together > 1) {
     const Operand of_block =
         M(Class::k32, "shr.u32", {tid, Immediate(std::countr_zero(static_cast<unsigned>(f_.row_threads)))});
     row = M(Class::k32, "mad.lo.u32", {row, Immediate(together), of_block});
   }
   if (!f_.narrow) row = M(Class::k64, "cvt.u64.u32", {row});
-  const Operand step = Times(SpecialIndex("nctaid.x"), together);
-  Loop(row, rows, step, [&] {
+  GridLoop(row, rows, together, [&] {
     values_ = of_kernel_;
     OneRow(row, rows);
   });
@@ -29,6 +29,7 @@ void Printer::Rows() {
 
 void Printer::OneRow(const Operand& row, const Operand& rows) {
   SetRow(Pointers(Coordinates(row, f_.rank)));
+  segments_.clear();
   inner_ = IndexSize(CudaSizes::kInner);
   if (f_.split) {  // the last part is what is left
     const Operand next = Index("add", {row, "1"}), before = Index("mul.lo", {row, inner_});
@@ -40,7 +41,7 @@ void Printer::OneRow(const Operand& row, const Operand& rows) {
   if (f_.chunks > 0) HoldChunks();
   EarlyScalars();
   for (const Block& block : k_.blocks) block.kind == BlockKind::kLoop ? RowLoop(block) : RowScalars(block);
-  if (f_.row_threads > 32) t_.Do("bar.sync", {"0"});
+  if (f_.row_threads > 32 && !f_.narrow) t_.Do("bar.sync", {"0"});  // before the next row
   early_.clear();
   held_.clear();
 }
@@ -80,8 +81,12 @@ void Printer::SetSegment(const Operand& s) {
   spot_.segment = spot_.row;
   if (s == "0") return;
   for (int b = 0; b < buffers(); ++b) {
+    if (!buffer(b).segmented) continue;
     Operand& place = spot_.segment[static_cast<std::size_t>(b)];
-    if (buffer(b).segmented) place = Past(place, b, M(Class::k64, "mul.lo.s64", {Size(at_.Segment(b)), s}));
+    Operand known, &found = IsImmediate(s) ? segments_[{b, s}] : known;
+    const Operand stride = Size(at_.Segment(b));
+    if (found.empty()) found = Past(place, b, s == "1" ? stride : M(Class::k64, "mul.lo.s64", {stride, s}));
+    place = found;
   }
 }
 
@@ -130,7 +135,9 @@ void Printer::RowLoop(const Block& block) {
       accumulators_[id] = {M(ClassOf(inst(id).type), MoveName(ClassOf(inst(id).type)), {Identity(inst(id))})};
   }
   const std::map<ValueId, Operand> of_row = values_;
-  if (f_.chunks > 0) {
+  if (InRounds(elements)) {
+    ChunksInRounds(block, elements);
+  } else if (f_.chunks > 0) {
     EachChunk([&](int c) {
       if (k_.segments) SegmentScalars(block, c / (f_.chunks / f_.segments));
       vectors_ = held_;

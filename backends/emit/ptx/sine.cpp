@@ -35,9 +35,9 @@ Operand Printer::ExactSine(const Operand& x, bool cosine) {
   Operand c = fma(fma(N(2.443315711809948E-5), z, N(-1.388731625493765E-3)), z, N(4.166664568298827E-2));
   c = fma(fma(c, z, N(-0.5)), z, N(1));
   const Operand odd = M(Class::kPred, "setp.ne.s32", {M(Class::k32, "and.b32", {turns, "1"}), "0"});
-  const Operand value = M(Class::k32, "mov.b32", {Select(Type::kF32, odd, c, s)});
+  const Operand value = Select(Type::kF32, odd, c, s);
   const Operand sign = M(Class::k32, "shl.b32", {M(Class::k32, "and.b32", {turns, "2"}), "30"});
-  return M(Class::kF32, "mov.b32", {M(Class::k32, "xor.b32", {value, sign})});
+  return M(Class::kF32, "xor.b32", {value, sign});
 }
 
 // x = m * 2^e with integral m. Bits of 2 / pi whose product with x is a multiple of 4 do not count: from the others on
@@ -45,7 +45,7 @@ Operand Printer::ExactSine(const Operand& x, bool cosine) {
 void Printer::RestOfLargeAngle(const Operand& x, const Operand& rest, const Operand& turns) {
   const auto word = [&](const char* name, Operands from) { return M(Class::k32, name, from); };
   const auto wide = [&](const char* name, Operands from) { return M(Class::k64, name, from); };
-  const Operand bits = word("mov.b32", {x});
+  const Operand bits = Bitcast(Type::kF32, Type::kI32, x);
   const Operand m = word("or.b32", {word("and.b32", {bits, "0x7fffff"}), "0x800000"});
   // The table begins with 32 zeros: 150 - 30 are what is to be taken off the exponent.
   const Operand skip = word("add.s32", {word("bfe.u32", {bits, "23", "8"}), "-120"});

@@ -13,8 +13,13 @@ namespace {
 struct ClassInfo {
   const char *prefix, *type;
 };
-constexpr ClassInfo kInfo[kClasses] = {{"%p", ".pred"}, {"%h", ".b16"}, {"%r", ".b32"},
-                                       {"%rd", ".b64"}, {"%f", ".f32"}, {"%fd", ".f64"}};
+// By size: numbers of floating point need no move to be bits.
+constexpr ClassInfo kInfo[kFiles] = {{"%p", ".pred"}, {"%h", ".b16"}, {"%r", ".b32"}, {"%rd", ".b64"}};
+
+std::size_t FileOf(Class c) {
+  constexpr std::size_t kOf[kClasses] = {0, 1, 2, 3, 2, 3};
+  return kOf[static_cast<int>(c)];
+}
 
 }  // namespace
 
@@ -53,7 +58,7 @@ Operand Group(const std::vector<Operand>& operands) {
 }
 
 Operand Text::New(Class c) {
-  const auto i = static_cast<std::size_t>(c);
+  const std::size_t i = FileOf(c);
   return absl::StrCat(kInfo[i].prefix, ++registers_[i]);
 }
 
@@ -75,7 +80,7 @@ void Text::Shared(const std::string& name, int bytes) {
 
 std::string Text::Finish() const {
   std::string out;
-  for (std::size_t i = 0; i < kClasses; ++i) {
+  for (std::size_t i = 0; i < kFiles; ++i) {
     if (registers_[i] > 0)
       absl::StrAppend(&out, "  .reg ", kInfo[i].type, " ", kInfo[i].prefix, "<", registers_[i] + 1, ">;\n");
   }

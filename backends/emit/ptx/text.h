@@ -17,7 +17,7 @@ using Operand = std::string;
 using Operands = std::initializer_list<Operand>;
 
 enum class Class : std::uint8_t { kPred, k16, k32, k64, kF32, kF64 };
-inline constexpr int kClasses = 6;
+inline constexpr int kClasses = 6, kFiles = 4;
 
 const char* MoveName(Class c);  // mov.b32 ...
 Operand Immediate(std::int64_t value);
@@ -51,6 +51,11 @@ class Text {
 
   std::string Label() { return "L" + std::to_string(++labels_); }
   void Place(const std::string& label) { body_ += label + ":\n"; }
+  // Where a loop begins that is to stay one.
+  void PlaceLoop(const std::string& label) {
+    Place(label);
+    body_ += "  .pragma \"nounroll\";\n";
+  }
   void Jump(const std::string& label) { Do("bra.uni", {label}); }
   void JumpIf(const Operand& pred, const std::string& label) { Do("@" + pred + " bra", {label}); }
   void JumpUnless(const Operand& pred, const std::string& label) { Do("@!" + pred + " bra", {label}); }
@@ -61,7 +66,7 @@ class Text {
 
  private:
   static void Write(std::string* out, std::string_view name, Operands operands, const Operand* to = nullptr);
-  std::array<int, kClasses> registers_ = {};
+  std::array<int, kFiles> registers_ = {};
   int labels_ = 0;
   std::string shared_, first_, body_;
 };

@@ -32,6 +32,15 @@ std::vector<Operand> Printer::NewWords(DType dtype) {
   return words;
 }
 
+void Printer::TakeWords(DType dtype, const std::vector<Operand>& to, const std::vector<Operand>& from, bool both) {
+  const Class c = WordClass(dtype);
+  for (std::size_t w = 0; w < to.size(); ++w) {
+    const Operand before = both ? M(c, MoveName(c), {to[w]}) : Operand();
+    t_.To(to[w], MoveName(c), {from[w]});
+    if (both) t_.To(from[w], MoveName(c), {before});
+  }
+}
+
 void Printer::MoveWords(DType dtype, const Operand& base, std::int64_t offset, const std::vector<Operand>& words,
                         const std::string& name) {
   const int size = std::min(std::max(ElementSize(dtype), 4), f_.vector * ElementSize(dtype));
@@ -101,9 +110,7 @@ Operand Printer::FromWords(DType dtype, const std::vector<Operand>& words, int k
   const Operand from = Immediate(part * size * 8), bits = Immediate(size * 8);
   switch (dtype) {
     case DType::kBF16: {
-      const Operand high =
-          part == 1 ? M(Class::k32, "and.b32", {word, "0xffff0000"}) : M(Class::k32, "shl.b32", {word, "16"});
-      return M(Class::kF32, "mov.b32", {high});
+      return part == 1 ? M(Class::kF32, "and.b32", {word, "0xffff0000"}) : M(Class::kF32, "shl.b32", {word, "16"});
     }
     case DType::kF16: {
       const Operand low = t_.New(Class::k16), high = t_.New(Class::k16);

@@ -1,0 +1,78 @@
+// Rounds: a long loop over the chunks of a row is written for half of them, or for one of two segments, and run twice,
+// since what the assembler takes goes with the length of the text. What the other half has takes the place of the
+// first's in between: registers cannot be asked for by number. Owner: backends/emit.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "backends/emit/ptx/printer.h"
+
+namespace framefuse::emit::ptx {
+
+using absl::StrCat;
+using kernel_ir::ElementSize;
+
+bool Printer::InRounds(const std::vector<ValueId>& elements) const {
+  const bool halves = f_.full && f_.chunks % 2 == 0 && (!k_.segments || f_.segments == 2) && k_.scratch_rows == 0;
+  std::size_t bytes = 0;  // all of it is in registers while the loop runs
+  for (const auto& [place, words] : held_)
+    bytes += words.size() * static_cast<std::size_t>(std::max(4, ElementSize(buffer(place.first).dtype)));
+  const std::size_t lanes = static_cast<std::size_t>(f_.chunks) * static_cast<std::size_t>(f_.vector);
+  return halves && bytes <= kMostTurned && lanes * (elements.size() - PackedExtremes({elements}).size()) > kLongText;
+}
+
+void Printer::ChunksInRounds(const Block& block, const std::vector<ValueId>& elements) {
+  const int each = f_.chunks / 2;
+  const std::int64_t chunk = static_cast<std::int64_t>(f_.row_threads) * f_.vector;
+  const Operand at = M(IndexClass(), MoveName(IndexClass()), {k_.segments ? "0" : first_});
+  Turns turns;  // of segments
+  const std::map<ValueId, std::vector<Operand>> values = segment_values_;
+  if (k_.segments) PlacesInTurn(&turns);
+  const std::vector<Operand> places = spot_.segment;
+  const std::string round = t_.Label();
+  t_.PlaceLoop(round);
+  spot_.segment = places;
+  GoTo(k_.segments ? first_ : at);
+  if (k_.segments) SegmentScalars(block, 0);
+  for (int c = 0; c < each; ++c) {
+    spot_.plus = c * chunk;
+    vectors_ = held_;
+    EmitBody({elements, c});
+  }
+  t_.To(at, StrCat("add", IndexSuffix()), {at, k_.segments ? "1" : Immediate(each * chunk)});
+  // Against an argument: with a number the loop would be unrolled.
+  const Operand limit = k_.segments ? IndexSize(CudaSizes::kSegments) : inner_;
+  const Operand more = M(Class::kPred, StrCat("setp.lt", IndexSuffix()), {at, limit});
+  for (const auto& [place, words] : held_) {
+    const auto [b, c] = place;
+    if (c < each) TakeWords(buffer(b).dtype, words, held_.at({b, c + each}), ReadAfter(block, b));
+  }
+  for (const auto& [to, from] : turns)
+    t_.To(to, to[2] == 'd' ? "mov.b64" : to[1] == 'p' ? "mov.pred" : "mov.b32", {from});
+  t_.Do(StrCat("@", more, " bra.uni"), {round});
+  segment_values_ = values;
+}
+
+// Pointers and values of the segment in registers that are written again.
+void Printer::PlacesInTurn(Turns* turns) {
+  const auto turn = [&](Class c, const Operand& first, const Operand& second) {
+    turns->emplace_back(M(c, MoveName(c), {first}), second);
+    return turns->back().first;
+  };
+  SetSegment("1");
+  const std::vector<Operand> second = spot_.segment;
+  SetSegment("0");
+  for (int b = 0; b < buffers(); ++b) {
+    Operand& place = spot_.segment[static_cast<std::size_t>(b)];
+    if (buffer(b).segmented) place = turn(Class::k64, place, second[static_cast<std::size_t>(b)]);
+  }
+  for (auto& [id, of] : segment_values_) of[0] = turn(ClassOf(inst(id).type), of[0], of[1]);
+}
+
+bool Printer::ReadAfter(const Block& block, int b) const {
+  for (const Block* later = &block + 1; later != k_.blocks.data() + k_.blocks.size(); ++later) {
+    if (later->kind == BlockKind::kLoop && VectorReads(ElementsOf(*later)).contains(b)) return true;
+  }
+  return false;
+}
+
+}  // namespace framefuse::emit::ptx
