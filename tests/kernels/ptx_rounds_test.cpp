@@ -98,6 +98,18 @@ TEST(PtxRounds, Segments) {
   }
 }
 
+// Places are products of 32 bits by 32 where strides are short.
+TEST(PtxRounds, LongStridesHaveFormsOfTheirOwn) {
+  const Kernel kernel = Softmax(DType::kBF16, false);
+  LaunchShape shape = ShapeOf(kernel, 3, 1, 1024);
+  for (const std::int64_t stride : {(std::int64_t{1} << 32) - 2, std::int64_t{1} << 32}) {
+    shape.buffers[0].outer[0] = stride;
+    const CudaForm form = emit::ChooseForm(kernel, shape, true);
+    EXPECT_EQ(form.narrow, stride < std::int64_t{1} << 32);
+    EXPECT_EQ(absl::StrContains(PtxOf(kernel, form), "mul.lo.s64"), !form.narrow);
+  }
+}
+
 // Several copies of a thread, in forms of few threads. Buffers that are not aligned run in the plain form, on the grid
 // of the other.
 TEST(PtxRounds, CopiesOfPoints) {

@@ -58,7 +58,8 @@ Operand Printer::Right(ValueId id, int k) {
       return LoadAt(in, level(id) == Level::kElement ? LaneGuard(k) : Operand());
     default: {
       const std::string_view function = ShortFunction(id);
-      const bool scalar = level(id) < Level::kElement && in.type == Type::kF32;
+      // Per row: where each thread has quotients of its own, few processors have units enough for doubles.
+      const bool scalar = k_.skeleton == Skeleton::kRow && level(id) < Level::kElement && in.type == Type::kF32;
       if (function.empty() && scalar && (in.op == Op::kDiv || in.op == Op::kReciprocal)) return ScalarQuotient(in);
       if (function.empty()) return Operation(in);
       return Function(function, V(in.args[0]), kernel_ir::Arity(in.op) > 1 ? V(in.args[1]) : Operand());
