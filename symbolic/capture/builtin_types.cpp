@@ -55,6 +55,13 @@ PyTypeObject* MethodCallerType() {
   static PyTypeObject* type = NamedType("_operator", "methodcaller");
   return type;
 }
+bool IsRegularExpression(BorrowedRef object) {
+  static PyTypeObject* const type = NamedType("re", "Pattern");
+  if (object.type() != type) return false;
+  constexpr long kLocale = 4;  // re.LOCALE
+  const Ref flags = Ref::Steal(PyObject_GetAttrString(object, "flags"));
+  return flags && (PyLong_AsLong(flags) & kLocale) == 0;
+}
 PyTypeObject* AutogradEngineType() {
   static PyTypeObject* type = NamedType("torch._C", "_ImperativeEngine");
   return type;

@@ -17,6 +17,7 @@ PyTypeObject* ItemGetterType();
 PyTypeObject* EnumType();
 bool IsNumberOrTextEnum(PyTypeObject* type);  // IntEnum and the like: what its members are to C code never changes
 PyTypeObject* MethodCallerType();
+bool IsRegularExpression(BorrowedRef object);  // that depends on nothing else, as one on the locale does
 PyTypeObject* AutogradEngineType();
 PyTypeObject* TorchFunctionsType();  // of torch._C._VariableFunctions: immutable, its attributes are C functions
 PyTypeObject* AttrGetterType();

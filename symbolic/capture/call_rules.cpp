@@ -102,7 +102,8 @@ const absl::flat_hash_set<PyTypeObject*>& ReadOnlyTypes() {
         &PyDictKeys_Type,   &PyDictValues_Type, &PyDictItems_Type, &PyODictKeys_Type, &PyODictValues_Type,
         &PyODictItems_Type, &PyMemoryView_Type, &PyGen_Type,       &PyDictProxy_Type, &PyProperty_Type,
         Py_TYPE(Py_None)};
-    for (const char* path : {"torch.Size", "torch.device", "torch.dtype", "torch.finfo", "torch.iinfo"}) {
+    for (const char* path :
+         {"torch.Size", "torch.device", "torch.dtype", "torch.finfo", "torch.iinfo", "re.Pattern", "re.Match"}) {
       Ref type = ResolvePath(path);
       if (type) set->insert(reinterpret_cast<PyTypeObject*>(type.release()));
     }

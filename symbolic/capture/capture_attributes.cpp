@@ -230,7 +230,7 @@ Value Capture::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyTypeObject*
 Value Capture::ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject* type) {
   Tracked* t = tracked_.Find(owner.object);
   auto* d = reinterpret_cast<PyMemberDescrObject*>(descriptor.get());
-  if (t == nullptr) {
+  if (t == nullptr || IsRegularExpression(owner.object)) {
     return Wrap(
         Ref::Steal(PyMemberDescr_Type.tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))));
   }

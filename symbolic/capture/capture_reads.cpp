@@ -85,7 +85,7 @@ TrackedKind Capture::Classify(BorrowedRef o) const {
       type == &PyMemberDescr_Type || type == PartialType() || type == LruCacheType() || type == ItemGetterType()) {
     return TrackedKind::kCallable;
   }
-  if (PyWeakref_CheckRefExact(o.get())) return TrackedKind::kCallable;
+  if (PyWeakref_CheckRefExact(o.get()) || IsRegularExpression(o)) return TrackedKind::kCallable;
   return HasGenericLayout(type) ? TrackedKind::kInstance : TrackedKind::kOpaque;
 }
 

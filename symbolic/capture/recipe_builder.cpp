@@ -138,7 +138,9 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfBuiltin(BorrowedRef object) {
   // Not by its name, which may mean another method by now: super().append is list's, not the object's own.
   if (PyObject* descriptor = DescriptorIn(Py_TYPE(self), name, object)) {
     const Ref bind = Ref::Steal(PyObject_GetAttrString(descriptor, "__get__"));
-    return Add(RecipeOp::kCall, {*owner}, bind.get());
+    // Without the type, one that asks for the class that defines it crashes.
+    const RecipeId type = Constant(reinterpret_cast<PyObject*>(Py_TYPE(self)));
+    return Add(RecipeOp::kCall, {*owner, type}, bind.get());
   }
   return Add(RecipeOp::kGetAttr, {*owner}, name);
 }

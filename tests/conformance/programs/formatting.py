@@ -266,3 +266,54 @@ def ascii_of_what_is_made_inside():
         return x + 1, ascii("é"), ascii(made), f"{made!a:>12}", ascii([1, "ü"]), f"{'é'!a}"
 
     return Case(f, vector())
+
+
+@program
+def patterns_and_what_they_match():
+    import re
+
+    words = re.compile(r"(?P<first>[a-z]+)(\d+)?", re.IGNORECASE)
+
+    def f(x, text):
+        matches = [(m.group(0), m["first"], m.span(), m.groups("-"), m.lastgroup) for m in words.finditer(text)]
+        upper = words.sub(lambda m: m.group(1).upper() + (m.group(2) or ""), text)
+        if (found := words.search(text)) is not None and found.start() == 0:
+            x = x + 1
+        return (
+            x * len(words.findall(text)),
+            matches,
+            upper,
+            words.subn("_", text),
+            words.split(text),
+            words.fullmatch(text) is None,
+            words.pattern,
+            words.groups,
+            re.escape("a.b"),
+            bool(re.compile("a", re.ASCII).match("b")),
+        )
+
+    def recompiled():
+        nonlocal words
+        words = re.compile(r"(?P<first>\w)(x)?")
+
+    return Case(
+        f, vector(), "ab1 cd", then=[lambda: Args(vector(), "12 e5"), recompiled, lambda: re.purge(), lambda: None]
+    )
+
+
+@program(whole=False)
+def templates_of_replacements_and_patterns_on_the_locale():
+    import re
+
+    doubled = re.compile("(a)(b)?")
+    local = re.compile(rb"\w", re.LOCALE)
+
+    def f(x, text):
+        y = x + 1
+        try:
+            doubled.sub(r"\3", text)
+        except re.error as e:
+            y = y * len(str(e))
+        return y, doubled.sub(r"<\1\g<0>>", text), local.findall(text.encode()), doubled.match(text)[0]
+
+    return Case(f, vector(), "ab", then=[lambda: Args(vector(), "aab")])
