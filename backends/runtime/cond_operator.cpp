@@ -201,9 +201,8 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
       inputs.push_back(gradients[static_cast<std::size_t>(i)]);
     }
     const std::string branches[] = {ctx->saved_data["false"].toStringRef(), ctx->saved_data["true"].toStringRef()};
-    // While a graph is captured this breaks it: the condition has no value yet.
     const std::string& backend = ctx->saved_data["backend"].toStringRef();
-    TORCH_CHECK(devices.empty() || !NeedsHistory(inputs), "cond: create_graph=True would draw other random numbers");
+    // With a history of its own it breaks a capture: the condition has no value yet.
     const variable_list found = !devices.empty()       ? CallReplay(pred, branches, inputs, kept[1], devices, backend)
                                 : NeedsHistory(inputs) ? RunDifferentiable(pred, branches, inputs)
                                                        : CallOperator(pred, branches, inputs, backend, false);
@@ -273,6 +272,22 @@ std::vector<at::Tensor> ReplayReal(const at::Tensor& pred, std::string_view true
   return RunBranch(pred, true_branch, false_branch, operands, backend);
 }
 
+// Differentiated itself: the same numbers again, through autograd.
+std::vector<at::Tensor> ReplayAutograd(const at::Tensor& pred, std::string_view true_branch,
+                                       std::string_view false_branch, at::TensorList operands, const at::Tensor& states,
+                                       c10::IntArrayRef devices, std::string_view backend) {
+  const std::string branches[] = {std::string(false_branch), std::string(true_branch)};
+  if (!NeedsHistory(operands)) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    return CallReplay(pred, branches, operands, states, devices, std::string(backend));
+  }
+  at::is_nonzero(pred);  // breaks a capture before a state is asked for
+  const at::Tensor now = StatesOfGenerators(devices);
+  const absl::Cleanup restore = [&] { SetGenerators(devices, now); };
+  SetGenerators(devices, states);
+  return RunDifferentiable(pred, branches, operands);
+}
+
 std::vector<at::Tensor> ReplayMeta(const at::Tensor& /*pred*/, std::string_view true_branch,
                                    std::string_view /*false_branch*/, at::TensorList /*operands*/,
                                    const at::Tensor& /*states*/, c10::IntArrayRef /*devices*/,
@@ -290,6 +305,7 @@ void AddReplay(torch::Library& library) {
   library.impl("cond.replay", torch::dispatch(DispatchKey::CPU, TORCH_FN(ReplayReal)));
   library.impl("cond.replay", torch::dispatch(DispatchKey::CUDA, TORCH_FN(ReplayReal)));
   library.impl("cond.replay", torch::dispatch(DispatchKey::Meta, TORCH_FN(ReplayMeta)));
+  library.impl("cond.replay", torch::dispatch(DispatchKey::Autograd, TORCH_FN(ReplayAutograd)));
   const std::vector<at::Tag> random = {at::Tag::nondeterministic_seeded};
   library.def("rng_states(int[] devices) -> Tensor", random);
   library.impl("rng_states", torch::dispatch(DispatchKey::CompositeExplicitAutograd, TORCH_FN(RngStatesReal)));

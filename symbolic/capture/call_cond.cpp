@@ -97,9 +97,7 @@ Value Capture::CallBranch(Activation& act, GraphBreakKind kind, ValueView branch
   const TorchState state = TorchState::Current();
   const bool applied = std::exchange(applied_functions_, false);
   tracer_.BeginBranch();
-  ++branch_depth_;
   Value result = Catching([&] { return CallWith(act, branch, operands, nullptr, Completion::kCallback); });
-  --branch_depth_;
   if (control.unwinding) return Value();
   if (!result) return Break(kind, "it raises an exception");
   if (applied_functions_) return Break(kind, "it applies an autograd.Function");

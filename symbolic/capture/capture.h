@@ -464,7 +464,6 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
   NumpyErrors numpy_errors_;
   int open_ranges_ = 0;
-  int branch_depth_ = 0;                       // branches of cond() under way
   bool applied_functions_ = false;             // of torch.autograd
   std::vector<const Tracked*> hooks_for_all_;  // torch's dicts of hooks of all modules, once looked at and empty
   PyObject* hooks_globals_ = nullptr;          // where they stand

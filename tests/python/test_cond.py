@@ -146,3 +146,30 @@ def test_random_branches_have_the_gradients_of_what_they_drew(backend, device):
         compiled(x)
         assert torch.equal(torch.rand(2, device=device), between)
         assert torch.equal(torch.rand(2, device=device), after)
+
+
+@pytest.mark.parametrize("backend", ["aten", "fuse"])
+def test_second_derivatives_through_random_branches(backend):
+    def plain(x):
+        return torch.nn.functional.dropout(x.sin() * x, 0.5)
+
+    def f(x):
+        return framefuse.cond(x.sum() > 0, plain, lambda x: x.exp(), (x,))
+
+    def checkpointed(x):
+        return torch.utils.checkpoint.checkpoint(plain, x, use_reentrant=False)
+
+    def second(g):
+        torch.manual_seed(0)
+        x = torch.linspace(0.5, 2.0, 32).requires_grad_()
+        (first,) = torch.autograd.grad(g(x).sum(), x, create_graph=True)
+        return torch.autograd.grad(first.sum(), x)[0], torch.rand(1)
+
+    def inside(x):
+        (first,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
+        return first * x
+
+    eager = second(plain)
+    torch.testing.assert_close(second(framefuse.compile(f, backend=backend, fullgraph=True)), eager)
+    torch.testing.assert_close(second(framefuse.compile(checkpointed, backend=backend, fullgraph=True)), eager)
+    torch.testing.assert_close(second(framefuse.compile(inside, backend=backend)), second(inside))
