@@ -85,6 +85,14 @@ std::size_t Capture::CountEffects() const {
   return count;
 }
 
+// `roots`: what the branches are given; what else they can come to by names is added.
+void Capture::BeginConditional(std::vector<Ref>* roots) {
+  for (const auto& [globals, writes] : global_writes_) {
+    for (const OverlayWrite& w : writes) roots->push_back(w.value);
+  }
+  tracer_.BeginConditional(ReachableState(*roots, tracked_).Tensors());
+}
+
 // Evaluates one branch; null: broke.
 Value Capture::CallBranch(Activation& act, GraphBreakKind kind, ValueView branch, absl::Span<const ValueView> operands,
                           const std::vector<Ref>& roots) {
@@ -131,10 +139,7 @@ Value Capture::CallCond(Activation& act, absl::Span<const ValueView> args) {
     roots.push_back(Ref::Create(PySequence_Fast_GET_ITEM(args[3].object.get(), i)));
     operands.push_back(ValueView(roots.back(), kNoSource));
   }
-  for (const auto& [globals, writes] : global_writes_) {
-    for (const OverlayWrite& w : writes) roots.push_back(w.value);
-  }
-  tracer_.BeginConditional(ReachableState(roots, tracked_).Tensors());
+  BeginConditional(&roots);
   const std::size_t journalled = fx_.nodes().size();
   const Value yes = CallBranch(act, GraphBreakKind::kCondBranch, args[1], operands, roots);
   if (!yes) return Value();
@@ -181,10 +186,7 @@ Value Capture::CallCheckpoint(Activation& act, absl::Span<const ValueView> args)
   const Value condition = MakeHostTensor(make, holds, nullptr);
   if (!condition) return Value();
   std::vector<Ref> roots = {Ref::Create(args[0].object)};
-  for (const auto& [globals, writes] : global_writes_) {
-    for (const OverlayWrite& w : writes) roots.push_back(w.value);
-  }
-  tracer_.BeginConditional(ReachableState(roots, tracked_).Tensors());
+  BeginConditional(&roots);
   const std::size_t journalled = fx_.nodes().size();
   const Value result = CallBranch(act, kKind, args[0], {}, roots);
   if (!result) return Value();

@@ -272,6 +272,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value CallBranch(Activation& act, GraphBreakKind kind, ValueView branch, absl::Span<const ValueView> operands,
                    const std::vector<Ref>& roots);
   Value CallJoined(Activation& act, GraphBreakKind kind, ValueView condition, ValueView yes, ValueView no);
+  void BeginConditional(std::vector<Ref>* roots);
   std::size_t CountEffects() const;
   Value SignatureOf(ValueView callable, ValueView function);
   bool AnyFake(absl::Span<const ValueView> args) const;

@@ -25,7 +25,7 @@ bool IsTransparent(PyTypeObject* type) {
 
 Look LookAt(BorrowedRef object, const TrackedTable& tracked) {
   PyObject* o = object.get();
-  if (IsLeaf(object) || PyType_Check(o) || PyModule_Check(o) || PyCode_Check(o) || PyCFunction_Check(o)) {
+  if (IsLeaf(object) || PyType_Check(o) || PyModule_Check(o) || PyCode_Check(o)) {
     return Look::kPassOver;
   }
   if (tracing::Tracer::IsFake(object)) return Look::kInto;

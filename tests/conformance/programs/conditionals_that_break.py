@@ -282,3 +282,14 @@ def cond_branch_writes_what_the_frame_put_into_a_global():
         return y, len(_ROOMS[-1])
 
     return both_signs(f, observe=_ROOMS)
+
+
+@program(whole=False)
+def cond_branch_calls_a_method_bound_to_a_list_of_the_frame():
+    def f(x):
+        seen = []
+        add = seen.append
+        y = framefuse.cond(x.sum() > 0, lambda x: (add(1), x + 1)[1], lambda x: x * 2, (x,))
+        return y, seen
+
+    return both_signs(f)
