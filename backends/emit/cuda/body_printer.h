@@ -148,11 +148,11 @@ class BodyPrinter : protected KernelFacts {
     if (in.op == Op::kLoad) return Define(id, ElementLoad(in, body));
     if (in.op == Op::kStore) return ElementStore(in);
     if (in.op == Op::kScratchLoad) {
-      return Define(
-          id, f_.chunks > 0 ? absl::StrCat("s", in.slot, body.copy, ".e[k]") : absl::StrCat("v", scratch_.at(in.slot)));
+      return Define(id, KeepsScratch() ? absl::StrCat("s", in.slot, body.copy, ".e[k]")
+                                       : absl::StrCat("v", scratch_.at(in.slot)));
     }
     if (in.op == Op::kScratchStore) {
-      if (f_.chunks > 0) Line(absl::StrCat("s", in.slot, body.copy, ".e[k] = v", in.args[0], ";"));
+      if (KeepsScratch()) Line(absl::StrCat("s", in.slot, body.copy, ".e[k] = v", in.args[0], ";"));
       return;
     }
     if (!IsReduce(id)) return Define(id, Right(id));

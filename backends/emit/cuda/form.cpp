@@ -23,9 +23,13 @@ constexpr std::int64_t kHeldRegisters = 16, kReduceRegisters = 48, kAllRegisters
 constexpr int kReduceCode = 48;  // weight of one that keeps to that
 constexpr int kMostCode = 800;   // weight of what is unrolled
 constexpr int kShortCode = 240;  // that waits for memory
+constexpr int kLongCode = 120;   // weight of a vector from which on half of one is written, and twice as many read
+constexpr int kBusyCode = 24;    // of an element, that processors take about as long for as for its memory
+constexpr int kCheapCode = 12;   // weight of what is computed again in each loop, where it could be kept
 constexpr std::int64_t kProcessors = 132;
 constexpr std::int64_t kWantedBlocks = kProcessors * 4;
 constexpr std::int64_t kMostBlocks = (1ll << 31) - 1;
+constexpr std::int64_t kMostUnits = 1ll << 28;  // whose numbers have 32 bits with the size of an element as a factor
 
 bool IsVector(const kernel_ir::Buffer& b) { return b.inner == Inner::kContiguous || b.inner == Inner::kTransposed; }
 
@@ -37,15 +41,35 @@ std::int64_t Product(const std::vector<std::int64_t>& extents, std::size_t end) 
 
 std::int64_t Up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
 
-// About how much code an element is. What has a slow path, or is of doubles, is long.
+// About how much code an operation is. What has a slow path, or is of doubles, is long.
+int Weight(const kernel_ir::Inst& inst) {
+  const bool math = ClassOf(inst.op) == kernel_ir::OpClass::kMath;
+  const bool slow = math && (inst.op >= Op::kSin || inst.op == Op::kErfc || inst.type == kernel_ir::Type::kF64);
+  if (inst.op == Op::kErf && !slow) return 14;
+  return slow ? 24 : math || inst.op == Op::kDiv ? 6 : 1;
+}
+
+// An element.
 int Weight(const Kernel& k) {
   int weight = 0;
-  for (const kernel_ir::Inst& inst : k.insts) {
-    const bool math = ClassOf(inst.op) == kernel_ir::OpClass::kMath;
-    const bool slow = math && (inst.op >= Op::kSin || inst.op == Op::kErfc || inst.type == kernel_ir::Type::kF64);
-    weight += slow ? 24 : math || inst.op == Op::kDiv ? 6 : 1;
-  }
+  for (const kernel_ir::Inst& inst : k.insts) weight += Weight(inst);
   return weight;
+}
+
+// Whether what scratch rows hold of one element is soon computed again from the row.
+bool ScratchIsCheap(const Kernel& k) {
+  const std::vector<kernel_ir::Level> levels = kernel_ir::ComputeLevels(k);
+  std::set<kernel_ir::ValueId> values;
+  int weight = 0, loads = 0;
+  for (auto id = static_cast<kernel_ir::ValueId>(k.insts.size()); id-- > 0;) {
+    const kernel_ir::Inst& inst = k[id];
+    const bool of_element = levels[static_cast<std::size_t>(id)] == kernel_ir::Level::kElement;
+    if (inst.op != Op::kScratchStore && !(values.contains(id) && of_element)) continue;
+    for (int i = 0; i < kernel_ir::Arity(inst.op); ++i) values.insert(inst.args[static_cast<std::size_t>(i)]);
+    weight += Weight(inst);
+    loads += inst.op == Op::kLoad ? 1 : 0;
+  }
+  return weight <= kCheapCode && loads == 1;
 }
 
 int VectorFor(const Kernel& k, const LaunchShape& shape) {
@@ -112,7 +136,8 @@ bool StoresBySegment(const Kernel& k) {
   return false;
 }
 
-void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, CudaForm* form) {
+// `each`: vectors that stand for one.
+void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, int each, CudaForm* form) {
   const std::int64_t work = Up(shape.inner, form->vector), all = work * shape.segments;
   const std::int64_t most =
       std::clamp<std::int64_t>(kMostRegisters / ChunkRegisters(k, shape, form->vector), 1, kMostChunks);
@@ -124,7 +149,7 @@ void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, CudaFor
     };
     // A row that is only reduced needs few threads, which share fewer partial results.
     const std::int64_t reads = std::max(Reads(k, shape), 1);
-    const std::int64_t good = WritesVectors(k) ? Up(kGoodVectors, reads) : kMostChunks;
+    const std::int64_t good = WritesVectors(k) ? Up(each * kGoodVectors, reads) : kMostChunks;
     double_past(std::max(std::min(most, good), shape.segments), 512);
     double_past(most, 1024);
     form->chunks = static_cast<int>(chunks(form->row_threads));
@@ -189,26 +214,29 @@ Units Count(const Kernel& k, const CudaForm& form, const LaunchShape& shape) {
   return u;
 }
 
-// In bytes, of rows and batches: a multiplication of 32 bits by 32 gives the place.
+// In bytes, of rows, batches and segments: a multiplication of 32 bits by 32 gives the place.
 bool StridesAreShort(const LaunchShape& shape) {
   return std::all_of(shape.buffers.begin(), shape.buffers.end(), [](const kernel_ir::BufferStrides& b) {
-    return std::all_of(b.outer.begin(), b.outer.end(), [](std::int64_t s) { return s >= 0 && s < (1ll << 32); });
+    const auto fits = [](std::int64_t s) { return s >= 0 && s < (1ll << 32); };
+    return fits(b.segment) && std::all_of(b.outer.begin(), b.outer.end(), fits);
   });
 }
 
 }  // namespace
 
-CudaForm ChooseForm(const Kernel& k, const LaunchShape& shape, bool constant) {
+// `each`: vectors that stand for one.
+CudaForm FormFor(const Kernel& k, const LaunchShape& shape, bool constant, int vector, int each) {
   CudaForm form;
   form.rank = static_cast<int>(shape.extents.size());
-  form.vector = VectorFor(k, shape);
+  form.vector = vector;
   form.split = shape.split_total > 0;
   form.exact = constant && shape.inner % form.vector == 0 && !(form.split && k.skeleton == Skeleton::kRow);
   form.half = kernel_ir::RoundingHidesErrors(k);
   const int reads = Reads(k, shape);
   switch (k.skeleton) {
     case Skeleton::kRow:
-      ChooseRow(k, shape, constant, &form);
+      ChooseRow(k, shape, constant, each, &form);
+      form.again = form.full && k.scratch_rows > 0 && form.chunks % 2 == 0 && ScratchIsCheap(k);
       break;
     case Skeleton::kColumn:
       form.unroll = reads <= 1 && shape.extents.back() >= 4 * form.threads / 32 ? 4 : reads <= 3 ? 2 : 1;
@@ -220,15 +248,32 @@ CudaForm ChooseForm(const Kernel& k, const LaunchShape& shape, bool constant) {
       break;
     default:
       form.threads = 128;
-      form.unroll = form.exact && reads <= 1 && form.vector * Weight(k) <= kShortCode ? 2 : 1;
+      form.unroll = form.exact && reads <= 1 && form.vector * Weight(k) <= kShortCode ? 2 * each : each;
       if (Count(k, form, shape).blocks < kWantedBlocks) form.unroll = 1;
       form.full = form.unroll > 1 && Count(k, form, shape).units % (form.threads * form.unroll) == 0;
+      form.near = form.full && (form.rank == 0 || Count(k, form, shape).vectors % (form.threads * form.unroll) == 0) &&
+                  std::none_of(k.buffers.begin(), k.buffers.end(), [](const kernel_ir::Buffer& b) {
+                    return b.inner == Inner::kStrided || b.inner == Inner::kTransposed;
+                  });
       break;
   }
   const Units u = Count(k, form, shape);
-  form.narrow = constant && StridesAreShort(shape) && std::max(u.units, u.blocks) < (1ll << 31) - 4096 &&
+  form.narrow = constant && StridesAreShort(shape) && std::max(u.units, u.blocks) < kMostUnits &&
                 shape.inner < (1ll << 31) - 4096 && u.vectors < (1ll << 31);
   return form;
+}
+
+CudaForm ChooseForm(const Kernel& k, const LaunchShape& shape, bool constant) {
+  const int vector = VectorFor(k, shape);
+  const CudaForm form = FormFor(k, shape, constant, vector, 1);
+  const bool points = k.skeleton == Skeleton::kPointwise;
+  const bool row = k.skeleton == Skeleton::kRow && WritesVectors(k) && !k.segments;
+  if (vector < 8 || vector * Weight(k) < kLongCode || !form.exact || !(points || (row && form.full))) return form;
+  const CudaForm halves = FormFor(k, shape, constant, vector / 2, 2);
+  // Of many copies moving words about is what a kernel that computes much has no time for.
+  if (points && halves.unroll > 2 && Weight(k) > kBusyCode) return form;
+  if (!halves.full || (row && (halves.chunks % 2 != 0 || (k.scratch_rows > 0 && !halves.again)))) return form;
+  return halves;
 }
 
 CudaForm PlainForm(const Kernel& k, const CudaForm& form) {

@@ -24,6 +24,8 @@ struct CudaForm {
   int segments = 1;     // of a row, each held in so many of the chunks
   int resident = 0;     // blocks that a processor is to hold at a time; 0: as many as it can
   int unroll = 1;       // exact pointwise and column kernels: vectors whose loads are issued together
+  bool near = false;    // pointwise: the copies of a block's threads are of one row, and none runs through it in steps
+  bool again = false;   // row kernels with chunks: what scratch rows would hold is computed in each loop
   int tensors = 1;      // flat pointwise kernels: how many tensors one launch takes, each its own row of the grid
   bool narrow = false;  // the units of the grid fit 31 bits, and outer strides in bytes 32
   bool exact = false;   // `inner` is a multiple of `vector`, and all contiguous buffers are aligned for it (IsAligned)

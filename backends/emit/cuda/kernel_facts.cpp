@@ -87,7 +87,7 @@ bool KernelFacts::IsOne(ValueId id) const {
 
 std::vector<kernel_ir::ValueId> KernelFacts::WithScratch(const std::vector<ValueId>& values) const {
   std::set<ValueId> need(values.begin(), values.end());
-  if (f_.chunks > 0) return {need.begin(), need.end()};
+  if (KeepsScratch()) return {need.begin(), need.end()};
   std::vector<ValueId> open;
   const auto follow = [&](ValueId id) {
     if (inst(id).op == Op::kScratchLoad) open.push_back(scratch_.at(inst(id).slot));

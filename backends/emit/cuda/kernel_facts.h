@@ -41,6 +41,8 @@ class KernelFacts {
   bool IsPaired(int b) const {
     return IsTile(b) && kernel_ir::ElementSize(buffer(b).dtype) == 2 && f_.vector == 8 && kTile == 64;
   }
+  // Whether scratch rows are registers; else each loop computes again what they would hold.
+  bool KeepsScratch() const { return f_.chunks > 0 && !f_.again; }
   // Whether loops over elements write some, and not only reduce them.
   bool StoresElements() const;
 

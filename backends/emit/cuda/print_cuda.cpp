@@ -151,6 +151,7 @@ class Printer : private BodyPrinter {
     held_ = HeldBuffers();
     for (int b : held_) Line(StrCat(VectorType(b), " x", b, "[", f_.chunks, "];"));
     for (const auto& [slot, value] : scratch_) {
+      if (!KeepsScratch()) break;
       Line(StrCat("Lanes<", LaneType(inst(value).type), ", ", f_.vector, "> s", slot, "[", f_.chunks, "];"));
     }
     OpenChunk();

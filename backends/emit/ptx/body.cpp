@@ -1,4 +1,6 @@
 // Values, and the loop over the lanes of a vector with its loads before and its stores after it. Owner: backends/emit.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "backends/emit/ptx/printer.h"
 
@@ -97,10 +99,10 @@ void Printer::Element(ValueId id, int k, const Body& body) {
       return StoreOne(buffer(in.slot).dtype, base, offset, V(in.args[0]), LaneGuard(k));
     }
     case Op::kScratchLoad:
-      values_[id] = f_.chunks > 0 ? scratch_lanes_.at({in.slot, body.copy})[lane] : V(scratch_.at(in.slot));
+      values_[id] = KeepsScratch() ? scratch_lanes_.at({in.slot, body.copy})[lane] : V(scratch_.at(in.slot));
       return;
     case Op::kScratchStore:
-      if (f_.chunks > 0) scratch_lanes_[{in.slot, body.copy}].push_back(V(in.args[0]));
+      if (KeepsScratch()) scratch_lanes_[{in.slot, body.copy}].push_back(V(in.args[0]));
       return;
     default:
       break;
@@ -135,13 +137,31 @@ void Printer::EmitBody(const Body& body) {
     vectors_[{b, body.copy}] = words;
   }
   packed_.clear();
+  rounded_.clear();
   const std::set<ValueId> done = PackedExtremes(body);
   for (ValueId id : done) {
     if (IsReduce(id)) PackedExtreme(id, body);
   }
-  for (int k = 0; k < f_.vector; ++k) {
+  const auto is_rounded = [&](ValueId id) {
+    return inst(id).op == Op::kWrap && inst(id).imm == static_cast<std::uint64_t>(DType::kBF16);
+  };
+  const bool pairs = f_.vector % 2 == 0 && std::any_of(body.values.begin(), body.values.end(), is_rounded);
+  for (int k = 0; k < f_.vector; k += pairs ? 2 : 1) {
+    std::map<ValueId, Operand> next = values_;
     for (ValueId id : body.values) {
-      if (!done.contains(id)) Element(id, k, body);
+      if (done.contains(id)) continue;
+      if (pairs && is_rounded(id) && !IsImmediate(V(inst(id).args[0]))) {
+        const ValueId of = inst(id).args[0];
+        const Operand pair = RoundedPair(V(of), next.at(of));
+        values_[id] = M(Class::kF32, "shl.b32", {pair, "16"});
+        next[id] = M(Class::kF32, "and.b32", {pair, "0xffff0000"});
+        continue;
+      }
+      Element(id, k, body);
+      if (!pairs) continue;
+      values_.swap(next);
+      Element(id, k + 1, body);
+      values_.swap(next);
     }
   }
   for (ValueId id : body.values) {
@@ -150,6 +170,12 @@ void Printer::EmitBody(const Body& body) {
     StoreVector(in.slot, packed_.at(in.slot).words);
   }
   vectors_.clear();
+}
+
+Operand Printer::RoundedPair(const Operand& low, const Operand& high) {
+  Operand& pair = rounded_[{low, high}];
+  if (pair.empty()) pair = M(Class::k32, "cvt.rn.bf16x2.f32", {high, low});
+  return pair;
 }
 
 // Extremes of halves as they are in memory, which are found two by two; and those loads that nothing else here needs.
@@ -182,10 +208,20 @@ void Printer::PackedExtreme(ValueId id, const Body& body) {
   const std::vector<Operand>& words = vectors_.at({b, body.copy});
   const std::string name = StrCat(in.op == Op::kReduceMin ? "min" : "max", in.op == Op::kReduceMaxRaw ? "" : ".NaN",
                                   dtype == DType::kBF16 ? ".bf16x2" : ".f16x2");
-  Operand pair = words[0];
-  for (std::size_t w = 1; w < words.size(); ++w) pair = M(Class::k32, name, {pair, words[w]});
-  const Operand& acc = accumulators_.at(id)[0];
-  for (int k = 0; k < 2; ++k) Combine(acc, in, acc, FromWords(dtype, {pair}, k));
+  Operand& pair = pairs_[id];
+  for (const Operand& word : words) pair = pair.empty() ? word : M(Class::k32, name, {pair, word});
+  if (!f_.full) UnpackExtremes();
+}
+
+// What all of them are, where nothing is jumped over, at the end of the loop.
+void Printer::UnpackExtremes() {
+  for (const auto& [id, pair] : pairs_) {
+    const Inst& in = inst(id);
+    const Operand& acc = accumulators_.at(id)[0];
+    const DType dtype = buffer(inst(in.args[0]).slot).dtype;
+    for (int k = 0; k < 2; ++k) Combine(acc, in, acc, FromWords(dtype, {pair}, k));
+  }
+  pairs_.clear();
 }
 
 // One point after the other.

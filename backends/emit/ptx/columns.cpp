@@ -86,11 +86,12 @@ void Printer::ColumnWalk(const Operand& warp) {
 // The point of this thread in a row of the batch.
 void Printer::RowAt(const Operand& row) {
   std::vector<Operand> to = batch_;
+  Scale({row});
   for (int b = 0; b < buffers(); ++b) {
     Operand& p = to[static_cast<std::size_t>(b)];
     const int d = f_.rank - 1, size = ElementSize(buffer(b).dtype);
     if (f_.narrow) {
-      p = M(Class::k64, "mad.wide.u32", {row, ShortStride(b, d), p});
+      p = M(Class::k64, "mad.wide.u32", {scaled_.at({row, size}), Size32(at_.Outer(b, d)), p});
       if (IsVector(b)) p = M(Class::k64, "mad.wide.u32", {first_, Immediate(size), p});
       continue;
     }

@@ -118,16 +118,16 @@ std::vector<Operand> Printer::Coordinates(Operand rest, int dims) {
   return at;
 }
 
-// Of an outer dimension, in bytes.
-Operand Printer::ShortStride(int b, int d) {
-  Operand& stride = strides_[{b, d}];
-  const int size = ElementSize(buffer(b).dtype);
-  if (stride.empty() && size == 1) stride = Size32(at_.Outer(b, d));
-  if (stride.empty()) {
-    const Operand elements = Size32(at_.Outer(b, d));
-    stride = t_.First(Class::k32, "shl.b32", {elements, Immediate(std::countr_zero(static_cast<unsigned>(size)))});
+// Coordinates by the size of an element, from here on.
+void Printer::Scale(const std::vector<Operand>& at) {
+  if (!f_.narrow) return;
+  for (const Operand& coordinate : at) {
+    for (int b = 0; b < buffers(); ++b) {
+      const int size = ElementSize(buffer(b).dtype);
+      Operand& scaled = scaled_[{coordinate, size}];
+      if (scaled.empty()) scaled = Times(coordinate, size);
+    }
   }
-  return stride;
 }
 
 // The pointer at these coordinates from there.
@@ -136,7 +136,8 @@ Operand Printer::AtCoordinates(Operand from, int b, const std::vector<Operand>& 
   for (std::size_t i = 0; i < at.size(); ++i) {
     const int d = static_cast<int>(i);
     if (f_.narrow) {
-      from = M(Class::k64, "mad.wide.u32", {at[i], ShortStride(b, d), from});
+      const int size = ElementSize(buffer(b).dtype);
+      from = M(Class::k64, "mad.wide.u32", {scaled_.at({at[i], size}), Size32(at_.Outer(b, d)), from});
       continue;
     }
     const Operand stride = Size(at_.Outer(b, d));
@@ -155,6 +156,7 @@ Operand Printer::Past(const Operand& base, int b, const Operand& elements) {
 }
 
 std::vector<Operand> Printer::Pointers(const std::vector<Operand>& at) {
+  Scale(at);
   std::vector<Operand> to = base_;
   for (int b = 0; b < buffers(); ++b) {
     Operand& p = to[static_cast<std::size_t>(b)];
@@ -166,10 +168,19 @@ std::vector<Operand> Printer::Pointers(const std::vector<Operand>& at) {
 void Printer::GoTo(const Operand& index) {
   spot_.index = index;
   spot_.plus = 0;
+  CountBytes();
   spot_.here.assign(k_.buffers.size(), "");
   if (f_.full) return;  // nothing is jumped over: where an address is asked for first, it is known from there on
   for (int b = 0; b < buffers(); ++b) {
     if (buffer(b).inner != Inner::kUniform && !IsTile(b)) spot_.here[static_cast<std::size_t>(b)] = Here(b);
+  }
+}
+
+void Printer::CountBytes() {
+  spot_.bytes.clear();
+  for (int b = 0; !f_.narrow && b < buffers(); ++b) {
+    const int size = ElementSize(buffer(b).dtype);
+    if (IsVector(b) && !spot_.bytes.contains(size)) spot_.bytes[size] = Times(spot_.index, size);
   }
 }
 
@@ -179,7 +190,7 @@ Operand Printer::Here(int b) {
   Operand from = spot_.segment[static_cast<std::size_t>(b)];
   if (from.empty()) from = base_[static_cast<std::size_t>(b)];
   if (!IsVector(b)) return Past(from, b, M(Class::k64, "mul.lo.s64", {Wide(index), Size(at_.InnerStride(b))}));
-  if (!f_.narrow) return Past(from, b, index);
+  if (!f_.narrow) return M(Class::k64, "add.s64", {from, spot_.bytes.at(ElementSize(buffer(b).dtype))});
   return M(Class::k64, "mad.wide.u32", {index, Immediate(ElementSize(buffer(b).dtype)), from});
 }
 

@@ -22,8 +22,8 @@ void Printer::Points() {
   const int step = f_.threads * f_.unroll;
   const Operand first = Index("add", {Times(SpecialIndex("ctaid.x"), step), SpecialIndex("tid.x")});
   GridLoop(first, total, step, [&] {
-    const bool in_rounds = f_.full && f_.unroll == 2 && f_.vector > 1 &&
-                           2 * static_cast<std::size_t>(f_.vector) * body.values.size() > kLongText;
+    const auto lanes = static_cast<std::size_t>(f_.unroll * f_.vector);
+    const bool in_rounds = f_.full && f_.unroll > 1 && f_.vector > 1 && lanes * body.values.size() > kLongText;
     if (in_rounds) return CopiesInRounds(first, block, body);
     if (f_.unroll > 1) return Copies(first, total, block, body);
     PointPlace(first, 0);
@@ -61,46 +61,61 @@ void Printer::Copies(const Operand& first, const Operand& total, const Block& bl
   }
 }
 
-// Two copies of which one is written: what the second has takes the place of what the first had. That is as short as
-// no copies, and asks for both at once.
+// Copies of which one is written: what the next one has takes the place of what the first had. That is as short as no
+// copies, and asks for all at once.
 void Printer::CopiesInRounds(const Operand& first, const Block& block, const Body& body) {
   const std::set<int> reads = VectorReads(body.values);
-  std::vector<Spot> spots;
-  std::vector<std::map<std::pair<int, int>, std::vector<Operand>>> loaded(2);
-  for (int u = 0; u < 2; ++u) {
-    PointPlace(u == 0 ? first : Index("add", {first, Immediate(f_.threads)}), 0);
+  std::vector<Spot> spots;  // near ones: the first
+  std::vector<std::map<std::pair<int, int>, std::vector<Operand>>> loaded(static_cast<std::size_t>(f_.unroll));
+  for (int u = 0; u < f_.unroll; ++u) {
+    f_.near || u == 0 ? PointPlace(first, u) : PointPlace(Index("add", {first, Immediate(u * f_.threads)}), 0);
     for (int b : reads) LoadVector(b, loaded[static_cast<std::size_t>(u)][{b, 0}] = NewWords(buffer(b).dtype));
+    if (f_.near && u > 0) continue;
     for (int b = 0; b < buffers(); ++b) {
       Operand& here = spot_.here[static_cast<std::size_t>(b)];
       if (buffer(b).inner != Inner::kUniform && here.empty()) here = LateHere(b);
     }
     spots.push_back(spot_);
   }
-  const Operand at = M(IndexClass(), MoveName(IndexClass()), {first});
-  const Operand last = Index("add", {first, SpecialIndex("ntid.x")});  // a number would have the loop unrolled
+  const Operand at = f_.near ? spots[0].index : M(IndexClass(), MoveName(IndexClass()), {first});
+  const int step = f_.near ? f_.vector : 1;
+  // A number would have the loop unrolled.
+  const Operand last = Index("add", {at, Times(SpecialIndex("ntid.x"), (f_.unroll - 1) * step)});
+  spot_ = spots[0];
+  if (f_.near) PointScalars(block);
   const std::string round = t_.Label();
   t_.PlaceLoop(round);
-  spot_ = spots[0];
+  if (!f_.near) PointScalars(block);
   vectors_ = loaded[0];
-  PointScalars(block);
   EmitBody({body.values, 0});
   const Operand more = M(Class::kPred, StrCat("setp.lt", IndexSuffix()), {at, last});
-  t_.To(at, StrCat("add", IndexSuffix()), {at, Immediate(f_.threads)});
-  for (const auto& [place, words] : loaded[0]) TakeWords(buffer(place.first).dtype, words, loaded[1].at(place), false);
-  const auto take = [&](Class c, const Operand& to, const Operand& from) {
-    if (to != from && !from.empty()) t_.To(to, MoveName(c), {from});
-  };
-  take(IndexClass(), spots[0].index, spots[1].index);
-  for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
-    if (!reads.contains(static_cast<int>(b))) take(Class::k64, spots[0].here[b], spots[1].here[b]);
-    take(Class::k64, spots[0].row[b], spots[1].row[b]);
+  t_.To(at, StrCat("add", IndexSuffix()), {at, Immediate(f_.threads * step)});
+  for (std::size_t u = 1; u < loaded.size(); ++u) {
+    for (const auto& [place, words] : loaded[u - 1]) TakeWords(buffer(place.first).dtype, words, loaded[u].at(place));
+    if (!f_.near) TakePlace(spots[u - 1], spots[u], reads);
+  }
+  for (int b = 0; f_.near && b < buffers(); ++b) {
+    const Operand& here = spots[0].here[static_cast<std::size_t>(b)];
+    const std::int64_t bytes = static_cast<std::int64_t>(f_.threads) * step * ElementSize(buffer(b).dtype);
+    if (!here.empty() && !reads.contains(b)) t_.To(here, "add.s64", {here, Immediate(bytes)});
   }
   t_.Do(StrCat("@", more, " bra.uni"), {round});
 }
 
+void Printer::TakePlace(const Spot& to, const Spot& from, const std::set<int>& read) {
+  const auto take = [&](Class c, const Operand& a, const Operand& b) {
+    if (a != b && !b.empty()) t_.To(a, MoveName(c), {b});
+  };
+  take(IndexClass(), to.index, from.index);
+  for (std::size_t b = 0; b < k_.buffers.size(); ++b) {
+    if (!read.contains(static_cast<int>(b))) take(Class::k64, to.here[b], from.here[b]);
+    take(Class::k64, to.row[b], from.row[b]);
+  }
+}
+
 void Printer::PointPlace(const Operand& first, int copy) {
   const std::int64_t past = static_cast<std::int64_t>(copy) * f_.threads;
-  if (f_.rank == 0 && copy > 0) {
+  if ((f_.rank == 0 || f_.near) && copy > 0) {
     spot_.plus = past * f_.vector;
     return;
   }
@@ -110,8 +125,10 @@ void Printer::PointPlace(const Operand& first, int copy) {
     const Operand rest = Divide(vector, CudaSizes::kVectorsDiv);
     vector = Index("sub", {vector, Index("mul.lo", {rest, IndexSize(CudaSizes::kVectors)})});
     spot_.outer = Coordinates(rest, f_.rank);
+    Scale(spot_.outer);
   }
   spot_.index = Times(vector, f_.vector);
+  CountBytes();
   spot_.here.resize(k_.buffers.size());
   std::vector<Operand> row(k_.buffers.size());
   for (int b = 0; b < buffers(); ++b) {
@@ -139,7 +156,7 @@ std::vector<Operand> Printer::RowOfPoint() {
 Operand Printer::LateHere(int b) {
   if (!IsVector(b) || spot_.outer.empty()) return Here(b);
   Operand place = AtCoordinates(base_[static_cast<std::size_t>(b)], b, spot_.outer);
-  if (!f_.narrow) return Past(place, b, spot_.index);
+  if (!f_.narrow) return M(Class::k64, "add.s64", {place, spot_.bytes.at(ElementSize(buffer(b).dtype))});
   return M(Class::k64, "mad.wide.u32", {spot_.index, Immediate(ElementSize(buffer(b).dtype)), place});
 }
 

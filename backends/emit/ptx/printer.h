@@ -43,6 +43,7 @@ class Printer : private KernelFacts {
   struct Spot {
     std::vector<Operand> row, segment, here, outer;
     Operand index;
+    std::map<int, Operand> bytes;  // of the index in 64 bits, by size of an element, where it is known
     std::int64_t plus = 0;
   };
   // A vector that is being computed: lanes of the next word, words.
@@ -108,12 +109,13 @@ class Printer : private KernelFacts {
   // The first `dims` outer coordinates of a row from its number, in 64 bits; elements to go there (empty: none);
   // pointers by buffer.
   std::vector<Operand> Coordinates(Operand rest, int dims);
-  Operand ShortStride(int b, int d);
+  void Scale(const std::vector<Operand>& at);
   Operand AtCoordinates(Operand from, int b, const std::vector<Operand>& at);
   std::vector<Operand> Pointers(const std::vector<Operand>& at);
   Operand Past(const Operand& base, int b, const Operand& elements);  // a pointer further on
   void SetRow(const std::vector<Operand>& row) { spot_.row = spot_.segment = row; }
   void GoTo(const Operand& index);  // spot_.here; spot_.plus is 0
+  void CountBytes();                // spot_.bytes
   Operand Here(int b);
   std::pair<Operand, std::int64_t> ElementPlace(int b, int k);
   Operand LoadAt(const Inst& in, const Operand& guard);
@@ -128,8 +130,7 @@ class Printer : private KernelFacts {
   // --- vectors.cpp
   int Words(DType dtype) const;
   std::vector<Operand> NewWords(DType dtype);
-  // `to` becomes `from`; `both`: they change places.
-  void TakeWords(DType dtype, const std::vector<Operand>& to, const std::vector<Operand>& from, bool both);
+  void TakeWords(DType dtype, const std::vector<Operand>& to, const std::vector<Operand>& from);  // become them
   void MoveWords(DType dtype, const Operand& base, std::int64_t offset, const std::vector<Operand>& words,
                  const std::string& name);
   // The same by elements, where not all lanes are there.
@@ -159,7 +160,9 @@ class Printer : private KernelFacts {
   Operand ElementLoad(const Inst& in, int k, const Body& body);
   void EmitBody(const Body& body);
   std::set<ValueId> PackedExtremes(const Body& body) const;
+  Operand RoundedPair(const Operand& low, const Operand& high);
   void PackedExtreme(ValueId id, const Body& body);
+  void UnpackExtremes();
   void EmitSingles(const Body& body);
   // From `at` on, whose register is written, while it is less than `limit`.
   void Loop(const Operand& at, const Operand& limit, const Operand& step, const std::function<void()>& body);
@@ -174,6 +177,7 @@ class Printer : private KernelFacts {
   void PointScalars(const Block& block);
   void Copies(const Operand& first, const Operand& total, const Block& block, const Body& body);
   void CopiesInRounds(const Operand& first, const Block& block, const Body& body);
+  void TakePlace(const Spot& to, const Spot& from, const std::set<int>& read);  // but where vectors were read
   void WholeOrSingles(const Body& body);
 
   // --- rows.cpp
@@ -182,6 +186,7 @@ class Printer : private KernelFacts {
   void HoldChunks();
   void EachChunk(const std::function<void(int)>& body);
   void SetSegment(const Operand& s);
+  Operand SegmentPlace(int b, const Operand& s);
   void EarlyScalars();
   void RowScalars(const Block& block);
   void ScalarOfRow(ValueId id);
@@ -191,12 +196,14 @@ class Printer : private KernelFacts {
   Operand Shuffled(Type type, const Operand& v, int distance);
   Operand ReduceWarp(ValueId id, Operand v, int from);
   Operand ReduceBlock(ValueId id);
+  Operand ReduceParts(ValueId id, int offset);
 
   // --- rounds.cpp
   using Turns = std::vector<std::pair<Operand, Operand>>;  // registers, and what they become
-  bool InRounds(const std::vector<ValueId>& elements) const;
-  void ChunksInRounds(const Block& block, const std::vector<ValueId>& elements);
-  void PlacesInTurn(Turns* turns);
+  int Rounds(const std::vector<ValueId>& elements) const;  // 1: none
+  void ChunksInRounds(const Block& block, const std::vector<ValueId>& elements, int rounds);
+  void TurnChunks(const Block& block, int each);
+  void PlacesInTurn(const Block& block, const std::vector<ValueId>& elements, Turns* turns);
   bool ReadAfter(const Block& block, int b) const;  // whether a later loop does
 
   // --- columns.cpp
@@ -212,6 +219,8 @@ class Printer : private KernelFacts {
   void Transposed();
   // `body` for each of a thread's parts of `all`, with its number in the block.
   void Parts(int all, const std::function<void(const Operand& j, int u)>& body);
+  void PartsInRounds(int parts, const std::map<std::pair<int, int>, std::vector<Operand>>& loaded,
+                     const std::function<void(const Operand& j, int u)>& body);
   void TilePart(const Operand& j, const std::function<void()>& body);
   std::string Inside(const Operand& row, const Operand& i);
   Operand TileName(int b) const;
@@ -223,8 +232,9 @@ class Printer : private KernelFacts {
   void LoadDown(int b, const Operand& from, const Operand& i, const std::vector<Operand>& to);
   void LoadPairs();
   Operand TileElement(int b, int k);
+  static constexpr int kFewWarps = 8;           // each thread combines what each of them has
   static constexpr int kParts = 4;              // that are unrolled
-  static constexpr std::size_t kLongText = 60;  // values of all lanes: what is longer is written for one round of two
+  static constexpr std::size_t kLongText = 36;  // values of all lanes: what is longer is written for one round of two
   static constexpr std::size_t kMostTurned = 128;  // bytes of a thread that change places between rounds
 
   Text t_;
@@ -233,11 +243,13 @@ class Printer : private KernelFacts {
   Lanes lanes_ = Lanes::kGuarded;
   std::map<std::pair<int, Class>, Operand> arguments_;  // by byte
   std::map<std::string, Operand> specials_;
-  std::map<std::pair<int, int>, Operand> strides_;          // by buffer and outer dimension
-  std::map<ValueId, Operand> of_kernel_;                    // values that are the same everywhere
-  std::map<ValueId, std::vector<Operand>> segment_values_;  // loads by segment
-  std::set<ValueId> early_;                                 // values of a row known before its first loop
-  std::set<std::string> shared_;
+  std::map<ValueId, Operand> of_kernel_;                      // values that are the same everywhere
+  std::map<ValueId, std::vector<Operand>> segment_values_;    // loads by segment
+  std::set<ValueId> early_;                                   // values of a row known before its first loop
+  std::map<ValueId, int> parts_;                              // reductions by warps: where in shared memory
+  std::map<int, Operand> part_;                               // of this warp, by bytes
+  std::map<std::pair<Operand, int>, Operand> scaled_;         // coordinates, by size of an element
+  Operand all_parts_, leads_;                                 // whether this thread is the first of its warp
   std::map<std::pair<int, std::string>, Operand> segments_;   // pointers, by buffer and number of the segment
   std::map<std::pair<int, int>, std::vector<Operand>> held_;  // words for the whole row, by buffer and chunk
   std::map<ValueId, Operand> values_;                         // of where the text stands
@@ -254,6 +266,8 @@ class Printer : private KernelFacts {
   std::vector<Operand> lane_guards_;
   std::map<std::pair<int, int>, std::vector<Operand>> vectors_;        // words in registers, by buffer and copy
   std::map<std::pair<int, int>, std::vector<Operand>> scratch_lanes_;  // by scratch row and chunk
+  std::map<std::pair<Operand, Operand>, Operand> rounded_;             // pairs of bf16, by what was rounded
+  std::map<ValueId, Operand> pairs_;                                   // extremes of halves, two by two
   std::map<int, Packed> packed_;                                       // what is to be stored, by buffer
   std::map<ValueId, std::vector<Operand>> accumulators_;
 };

@@ -1,6 +1,6 @@
-// Rounds: a long loop over the chunks of a row is written for half of them, or for one of two segments, and run twice,
-// since what the assembler takes goes with the length of the text. What the other half has takes the place of the
-// first's in between: registers cannot be asked for by number. Owner: backends/emit.
+// Rounds: a long loop over the chunks of a row is written for one of them, or for one of two segments, and run for all,
+// since what the assembler takes goes with the length of the text. What the next has takes the place of the first's in
+// between: registers cannot be asked for by number. Owner: backends/emit.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -11,22 +11,24 @@ namespace framefuse::emit::ptx {
 using absl::StrCat;
 using kernel_ir::ElementSize;
 
-bool Printer::InRounds(const std::vector<ValueId>& elements) const {
-  const bool halves = f_.full && f_.chunks % 2 == 0 && (!k_.segments || f_.segments == 2) && k_.scratch_rows == 0;
+int Printer::Rounds(const std::vector<ValueId>& elements) const {
+  const bool even = f_.full && f_.chunks % 2 == 0 && (!k_.segments || f_.segments == 2);
   std::size_t bytes = 0;  // all of it is in registers while the loop runs
   for (const auto& [place, words] : held_)
     bytes += words.size() * static_cast<std::size_t>(std::max(4, ElementSize(buffer(place.first).dtype)));
   const std::size_t lanes = static_cast<std::size_t>(f_.chunks) * static_cast<std::size_t>(f_.vector);
-  return halves && bytes <= kMostTurned && lanes * (elements.size() - PackedExtremes({elements}).size()) > kLongText;
+  const bool pays = bytes <= kMostTurned && lanes * (elements.size() - PackedExtremes({elements}).size()) > kLongText;
+  if (!even || !pays || (k_.scratch_rows > 0 && KeepsScratch())) return 1;
+  return k_.segments ? 2 : f_.chunks;
 }
 
-void Printer::ChunksInRounds(const Block& block, const std::vector<ValueId>& elements) {
-  const int each = f_.chunks / 2;
+void Printer::ChunksInRounds(const Block& block, const std::vector<ValueId>& elements, int rounds) {
+  const int each = f_.chunks / rounds;
   const std::int64_t chunk = static_cast<std::int64_t>(f_.row_threads) * f_.vector;
   const Operand at = M(IndexClass(), MoveName(IndexClass()), {k_.segments ? "0" : first_});
   Turns turns;  // of segments
   const std::map<ValueId, std::vector<Operand>> values = segment_values_;
-  if (k_.segments) PlacesInTurn(&turns);
+  if (k_.segments) PlacesInTurn(block, elements, &turns);
   const std::vector<Operand> places = spot_.segment;
   const std::string round = t_.Label();
   t_.PlaceLoop(round);
@@ -42,18 +44,33 @@ void Printer::ChunksInRounds(const Block& block, const std::vector<ValueId>& ele
   // Against an argument: with a number the loop would be unrolled.
   const Operand limit = k_.segments ? IndexSize(CudaSizes::kSegments) : inner_;
   const Operand more = M(Class::kPred, StrCat("setp.lt", IndexSuffix()), {at, limit});
-  for (const auto& [place, words] : held_) {
-    const auto [b, c] = place;
-    if (c < each) TakeWords(buffer(b).dtype, words, held_.at({b, c + each}), ReadAfter(block, b));
-  }
+  TurnChunks(block, each);
   for (const auto& [to, from] : turns)
     t_.To(to, to[2] == 'd' ? "mov.b64" : to[1] == 'p' ? "mov.pred" : "mov.b32", {from});
   t_.Do(StrCat("@", more, " bra.uni"), {round});
   segment_values_ = values;
 }
 
+// Those of the next round become the first, and, where a later loop reads them, the first the last.
+void Printer::TurnChunks(const Block& block, int each) {
+  std::map<std::pair<int, int>, std::vector<Operand>> first;
+  for (const auto& [place, words] : held_) {
+    const auto [b, c] = place;
+    if (c >= each || !ReadAfter(block, b)) continue;
+    TakeWords(buffer(b).dtype, first[place] = NewWords(buffer(b).dtype), words);
+  }
+  for (const auto& [place, words] : held_) {
+    const auto [b, c] = place;
+    if (c + each < f_.chunks) {
+      TakeWords(buffer(b).dtype, words, held_.at({b, c + each}));
+    } else if (const auto found = first.find({b, c + each - f_.chunks}); found != first.end()) {
+      TakeWords(buffer(b).dtype, words, found->second);
+    }
+  }
+}
+
 // Pointers and values of the segment in registers that are written again.
-void Printer::PlacesInTurn(Turns* turns) {
+void Printer::PlacesInTurn(const Block& block, const std::vector<ValueId>& elements, Turns* turns) {
   const auto turn = [&](Class c, const Operand& first, const Operand& second) {
     turns->emplace_back(M(c, MoveName(c), {first}), second);
     return turns->back().first;
@@ -61,11 +78,22 @@ void Printer::PlacesInTurn(Turns* turns) {
   SetSegment("1");
   const std::vector<Operand> second = spot_.segment;
   SetSegment("0");
-  for (int b = 0; b < buffers(); ++b) {
+  std::set<int> used;
+  for (ValueId id : elements) {
+    const Inst& in = inst(id);
+    if (kernel_ir::ClassOf(in.op) == OpClass::kMemory && in.slot >= 0 && !held_.contains({in.slot, 0}))
+      used.insert(in.slot);
+  }
+  for (int b : used) {
     Operand& place = spot_.segment[static_cast<std::size_t>(b)];
     if (buffer(b).segmented) place = turn(Class::k64, place, second[static_cast<std::size_t>(b)]);
   }
-  for (auto& [id, of] : segment_values_) of[0] = turn(ClassOf(inst(id).type), of[0], of[1]);
+  for (ValueId id : SegmentValuesOf(block)) {
+    const auto found = segment_values_.find(id);
+    if (found == segment_values_.end()) continue;
+    std::vector<Operand>& of = found->second;
+    of[0] = turn(ClassOf(inst(id).type), of[0], of[1]);
+  }
 }
 
 bool Printer::ReadAfter(const Block& block, int b) const {

@@ -8,6 +8,7 @@
 namespace framefuse::emit::ptx {
 
 using absl::StrCat;
+using kernel_ir::ElementSize;
 
 void Printer::Rows() {
   const int together = f_.threads / f_.row_threads;
@@ -25,6 +26,7 @@ void Printer::Rows() {
     values_ = of_kernel_;
     OneRow(row, rows);
   });
+  if (!parts_.empty()) t_.Shared(name_ + "_parts", static_cast<int>(parts_.size()) * f_.row_threads / 32 * 8);
 }
 
 void Printer::OneRow(const Operand& row, const Operand& rows) {
@@ -84,10 +86,17 @@ void Printer::SetSegment(const Operand& s) {
     if (!buffer(b).segmented) continue;
     Operand& place = spot_.segment[static_cast<std::size_t>(b)];
     Operand known, &found = IsImmediate(s) ? segments_[{b, s}] : known;
-    const Operand stride = Size(at_.Segment(b));
-    if (found.empty()) found = Past(place, b, s == "1" ? stride : M(Class::k64, "mul.lo.s64", {stride, s}));
+    if (found.empty()) found = SegmentPlace(b, s);
     place = found;
   }
+}
+
+Operand Printer::SegmentPlace(int b, const Operand& s) {
+  const Operand& place = spot_.row[static_cast<std::size_t>(b)];
+  if (f_.narrow && s == "1")
+    return M(Class::k64, "mad.wide.u32", {Size32(at_.Segment(b)), Immediate(ElementSize(buffer(b).dtype)), place});
+  const Operand stride = Size(at_.Segment(b));
+  return Past(place, b, s == "1" ? stride : M(Class::k64, "mul.lo.s64", {stride, s}));
 }
 
 // What does not wait for a reduction is asked of memory beside the row itself.
@@ -135,8 +144,8 @@ void Printer::RowLoop(const Block& block) {
       accumulators_[id] = {M(ClassOf(inst(id).type), MoveName(ClassOf(inst(id).type)), {Identity(inst(id))})};
   }
   const std::map<ValueId, Operand> of_row = values_;
-  if (InRounds(elements)) {
-    ChunksInRounds(block, elements);
+  if (const int rounds = Rounds(elements); rounds > 1) {
+    ChunksInRounds(block, elements, rounds);
   } else if (f_.chunks > 0) {
     EachChunk([&](int c) {
       if (k_.segments) SegmentScalars(block, c / (f_.chunks / f_.segments));
@@ -153,6 +162,7 @@ void Printer::RowLoop(const Block& block) {
   } else {
     RowWalk(elements);
   }
+  UnpackExtremes();
   values_ = of_row;  // what is computed again in each loop
   for (ValueId id : block.code) {
     if (IsReduce(id)) values_[id] = f_.row_threads == 32 ? ReduceWarp(id, accumulators_[id][0], 16) : ReduceBlock(id);
@@ -207,18 +217,42 @@ Operand Printer::ReduceWarp(ValueId id, Operand v, int from) {
 Operand Printer::ReduceBlock(ValueId id) {
   const Type type = inst(id).type;
   const int warps = f_.row_threads / 32, size = kernel_ir::Is64Bit(type) ? 8 : 4;
-  const std::string parts = StrCat(name_, "_parts", id), memory = StrCat(".shared", Suffix(type));
-  if (shared_.insert(parts).second) t_.Shared(parts, warps * size);
+  const auto [offset, added] = parts_.try_emplace(id, static_cast<int>(parts_.size()) * warps * 8);
+  const std::string memory = StrCat(".shared", Suffix(type));
   const Operand v = ReduceWarp(id, accumulators_[id][0], 16), tid = Special("tid.x", false);
-  const Operand base = M(Class::k32, "mov.u32", {parts});
-  const Operand warp = M(Class::k32, "shr.u32", {tid, "5"});
-  const Operand mine = M(Class::k32, "mad.lo.u32", {warp, Immediate(size), base});
-  const Operand lead = M(Class::kPred, "setp.eq.s32", {M(Class::k32, "and.b32", {tid, "31"}), "0"});
-  t_.Do(StrCat("@", lead, " st", memory), {Memory(mine, 0), v});
+  Operand& mine = part_[size];  // of this warp
+  if (leads_.empty()) {
+    all_parts_ = t_.First(Class::k32, "mov.u32", {name_ + "_parts"});
+    leads_ = t_.First(Class::kPred, "setp.eq.s32", {t_.First(Class::k32, "and.b32", {tid, "31"}), "0"});
+  }
+  if (mine.empty()) {
+    const Operand warp = t_.First(Class::k32, "shr.u32", {tid, "5"});
+    mine = t_.First(Class::k32, "mad.lo.u32", {warp, Immediate(size), all_parts_});
+  }
+  t_.Do(StrCat("@", leads_, " st", memory), {Memory(mine, offset->second), v});
   t_.Do("bar.sync", {"0"});
+  if (warps <= kFewWarps && size == 4) return ReduceParts(id, offset->second);
   const Operand other = M(Class::k32, "and.b32", {tid, Immediate(warps - 1)});
-  const Operand theirs = M(Class::k32, "mad.lo.u32", {other, Immediate(size), base});
-  return ReduceWarp(id, M(ClassOf(type), StrCat("ld", memory), {Memory(theirs, 0)}), warps / 2);
+  const Operand theirs = M(Class::k32, "mad.lo.u32", {other, Immediate(size), all_parts_});
+  return ReduceWarp(id, M(ClassOf(type), StrCat("ld", memory), {Memory(theirs, offset->second)}), warps / 2);
+}
+
+// In the order of ReduceWarp, by one thread.
+Operand Printer::ReduceParts(ValueId id, int offset) {
+  const Type type = inst(id).type;
+  const int warps = f_.row_threads / 32, together = std::min(warps, 4);
+  std::vector<Operand> all;
+  for (int w = 0; w < warps; w += together) {
+    std::vector<Operand> some;
+    for (int i = 0; i < together; ++i) some.push_back(t_.New(ClassOf(type)));
+    const std::string name = StrCat("ld.shared.v", together, Suffix(type));
+    t_.Do(name, {Group(some), Memory(all_parts_, offset + w * 4)});
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  for (std::size_t half = all.size() / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) Combine(all[i], inst(id), all[i], all[i + half]);
+  }
+  return all[0];
 }
 
 }  // namespace framefuse::emit::ptx

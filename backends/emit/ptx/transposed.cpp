@@ -48,14 +48,34 @@ void Printer::Transposed() {
     if (IsTile(b)) TurnTile(b);
   }
   t_.Do("bar.sync", {"0"});
-  Parts(vectors, [&](const Operand& j, int u) {
+  const auto part = [&](const Operand& j, int u) {
     TilePart(j, [&] {
       LoadPairs();
       vectors_ = loaded;
       PointScalars(k_.blocks.front());
       EmitBody({body.values, u});
     });
-  });
+  };
+  const int parts = vectors / f_.threads;
+  parts > 1 && parts <= kParts ? PartsInRounds(parts, loaded, part) : Parts(vectors, part);
+}
+
+// Written for the first of them: what the next one has read takes the place of what the first had.
+void Printer::PartsInRounds(int parts, const std::map<std::pair<int, int>, std::vector<Operand>>& loaded,
+                            const std::function<void(const Operand& j, int u)>& body) {
+  const Operand j = M(Class::k32, "mov.b32", {Special("tid.x", false)});
+  // A number would have the loop unrolled.
+  const Operand all = M(Class::k32, "mul.lo.u32", {Special("ntid.x", false), Immediate(parts)});
+  const std::string round = t_.Label();
+  t_.PlaceLoop(round);
+  body(j, 0);
+  t_.To(j, "add.u32", {j, Immediate(f_.threads)});
+  const Operand more = M(Class::kPred, "setp.lt.u32", {j, all});
+  for (const auto& [place, words] : loaded) {
+    const auto [b, u] = place;
+    if (u + 1 < parts) TakeWords(buffer(b).dtype, words, loaded.at({b, u + 1}));
+  }
+  t_.Do(StrCat("@", more, " bra.uni"), {round});
 }
 
 void Printer::Parts(int all, const std::function<void(const Operand& j, int u)>& body) {

@@ -32,13 +32,8 @@ std::vector<Operand> Printer::NewWords(DType dtype) {
   return words;
 }
 
-void Printer::TakeWords(DType dtype, const std::vector<Operand>& to, const std::vector<Operand>& from, bool both) {
-  const Class c = WordClass(dtype);
-  for (std::size_t w = 0; w < to.size(); ++w) {
-    const Operand before = both ? M(c, MoveName(c), {to[w]}) : Operand();
-    t_.To(to[w], MoveName(c), {from[w]});
-    if (both) t_.To(from[w], MoveName(c), {before});
-  }
+void Printer::TakeWords(DType dtype, const std::vector<Operand>& to, const std::vector<Operand>& from) {
+  for (std::size_t w = 0; w < to.size(); ++w) t_.To(to[w], MoveName(WordClass(dtype)), {from[w]});
 }
 
 void Printer::MoveWords(DType dtype, const Operand& base, std::int64_t offset, const std::vector<Operand>& words,
@@ -134,9 +129,8 @@ void Printer::Put(int b, const Operand& lane) {
   const std::size_t each = std::clamp(4 / ElementSize(dtype), 1, f_.vector);
   if (to.lanes.size() < each) return;
   if (dtype == DType::kBF16 || dtype == DType::kF16) {
-    const Operand high = each > 1 ? to.lanes[1] : ImmediateF32(0);
-    to.words.push_back(
-        M(Class::k32, dtype == DType::kBF16 ? "cvt.rn.bf16x2.f32" : "cvt.rn.f16x2.f32", {high, to.lanes[0]}));
+    const Operand high = each > 1 ? to.lanes[1] : ImmediateF32(0), &low = to.lanes[0];
+    to.words.push_back(dtype == DType::kBF16 ? RoundedPair(low, high) : M(Class::k32, "cvt.rn.f16x2.f32", {high, low}));
   } else {
     std::vector<Operand> raw;
     for (const Operand& v : to.lanes) raw.push_back(ToRaw(dtype, v));
