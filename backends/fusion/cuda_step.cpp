@@ -2,7 +2,6 @@
 // line, and its group runs as ATen operators from then on. Owner: backends/fusion.
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <mutex>
 #include <optional>
 
@@ -18,6 +17,25 @@ namespace {
 
 using cuda::CudaKernel;
 using ir::ValueId;
+
+// What runs for a kernel of an exact form where buffers are not aligned; made when it is first needed.
+class PlainKernel {
+ public:
+  absl::StatusOr<std::shared_ptr<const CudaKernel>> Get(c10::Device device, const kernel_ir::Kernel& kernel,
+                                                        const emit::CudaForm& form) {
+    const std::lock_guard lock(mutex_);
+    if (kernel_ == nullptr) {
+      auto made = cuda::TheEngine().Compile(device, {{&kernel, emit::PlainForm(kernel, form)}});
+      if (!made.ok()) return made.status();
+      kernel_ = made->front();
+    }
+    return kernel_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<const CudaKernel> kernel_;
+};
 
 // A step that asks for kernels and gets them later.
 class CompiledStep : public Step {
@@ -119,6 +137,7 @@ class CudaStep final : public CompiledStep {
     kernel_ir::LaunchShape shape;
     emit::CudaLaunch launch;
     std::shared_ptr<const CudaKernel> kernel;
+    std::unique_ptr<PlainKernel> plain = std::make_unique<PlainKernel>();
   };
 
   absl::Status LaunchOne(const OneKernel& k, const CallState& call, const at::Tensor& temporaries) const {
@@ -131,7 +150,7 @@ class CudaStep final : public CompiledStep {
     const bool aligned = emit::IsAligned(kernel->ir, k.form, shape, buffers.data());
     std::shared_ptr<const CudaKernel> plain;
     if (!aligned && k.form.exact) {
-      auto made = PlainKernel(k);
+      auto made = k.plain->Get(device_, k.lowered.kernel, k.form);
       if (!made.ok()) return made.status();
       plain = *std::move(made);
       kernel = plain.get();
@@ -141,18 +160,6 @@ class CudaStep final : public CompiledStep {
     return engine.Launch(*kernel, emit::MakeCudaLaunch(kernel->ir, k.form, shape), aligned, buffers.data());
   }
 
-  // Made at the first call with buffers that are not aligned.
-  absl::StatusOr<std::shared_ptr<const CudaKernel>> PlainKernel(const OneKernel& k) const {
-    const std::lock_guard lock(plain_mutex_);
-    std::shared_ptr<const CudaKernel>& plain = plain_[&k];
-    if (plain == nullptr) {
-      auto made = cuda::TheEngine().Compile(device_, {{&k.lowered.kernel, emit::PlainForm(k.lowered.kernel, k.form)}});
-      if (!made.ok()) return made.status();
-      plain = made->front();
-    }
-    return plain;
-  }
-
   std::string description_;
   std::int64_t nodes_;
   c10::Device device_;
@@ -160,22 +167,20 @@ class CudaStep final : public CompiledStep {
   std::vector<OneKernel> kernels_;
   std::unique_ptr<Step> fallback_;
   mutable std::atomic<bool> gave_up_ = false;
-  mutable std::mutex plain_mutex_;
-  mutable std::map<const OneKernel*, std::shared_ptr<const CudaKernel>> plain_;
 };
 
 // One kernel over many tensors.
 class CudaTableStep final : public CompiledStep {
  public:
-  explicit CudaTableStep(Parts<CudaStep> parts)
-      : parts_(std::move(parts)), form_(emit::TableForm(Kernel(), parts_[0]->Flat()->form)) {
+  explicit CudaTableStep(Parts<CudaStep> parts) : parts_(std::move(parts)) {
+    std::vector<std::int64_t> all;
+    for (const auto& p : parts_) all.push_back(p->Flat()->shape.inner);
+    form_ = emit::TableForm(Kernel(), parts_[0]->Flat()->form, all);
     const auto each = static_cast<std::size_t>(form_.tensors);
     for (std::size_t first = 0; first < parts_.size(); first += each) {
-      std::vector<std::int64_t> elements;
-      for (std::size_t p = first; p < std::min(first + each, parts_.size()); ++p) {
-        elements.push_back(parts_[p]->Flat()->shape.inner);
-      }
-      launches_.push_back(emit::MakeTableLaunch(Kernel(), form_, elements));
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+      const std::size_t n = std::min(each, all.size() - first);
+      launches_.push_back(emit::MakeTableLaunch(Kernel(), form_, {begin, begin + static_cast<std::ptrdiff_t>(n)}));
     }
   }
 
@@ -226,7 +231,16 @@ class CudaTableStep final : public CompiledStep {
         part.operands().FillPointers(call, part.Flat()->lowered, {}, pointers.data() + begin);
         aligned = aligned && emit::IsAligned(Kernel(), form_, part.Flat()->shape, pointers.data() + begin);
       }
-      status = cuda::TheEngine().Launch(*kernel_, launch, aligned, pointers.data());
+      const CudaKernel* kernel = kernel_.get();
+      std::shared_ptr<const CudaKernel> plain;
+      if (!aligned && form_.exact) {
+        auto made = plain_.Get(device(), Kernel(), form_);
+        status = made.status();
+        if (!status.ok()) break;
+        plain = *std::move(made);
+        kernel = plain.get();
+      }
+      status = cuda::TheEngine().Launch(*kernel, launch, aligned, pointers.data());
       if (!status.ok()) break;
       *done = next;
     }
@@ -238,13 +252,17 @@ class CudaTableStep final : public CompiledStep {
   emit::CudaForm form_;
   std::vector<emit::CudaLaunch> launches_;
   std::shared_ptr<const CudaKernel> kernel_;
+  mutable PlainKernel plain_;
   mutable std::atomic<bool> gave_up_ = false;
 };
 
 bool FitTogether(const CudaStep& a, const CudaStep& b) {
   if (a.device() != b.device()) return false;
   const auto x = *a.Flat(), y = *b.Flat();
-  return x.form.vector == y.form.vector && x.lowered.kernel.SameBody(y.lowered.kernel);
+  const auto vector = [](const CudaStep::FlatKernel& k) {
+    return emit::TableForm(k.lowered.kernel, k.form, {k.shape.inner}).vector;
+  };
+  return vector(x) == vector(y) && x.lowered.kernel.SameBody(y.lowered.kernel);
 }
 
 absl::Status CompileTogether(const std::vector<CompiledStep*>& steps) {

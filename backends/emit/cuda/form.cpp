@@ -283,16 +283,19 @@ CudaForm PlainForm(const Kernel& k, const CudaForm& form) {
   return plain;
 }
 
-CudaForm TableForm(const Kernel& k, const CudaForm& form) {
+CudaForm TableForm(const Kernel& k, const CudaForm& form, const std::vector<std::int64_t>& elements) {
   constexpr int kMostWords = 500;  // 4 KiB of arguments
   CudaForm table = form;
   table.tensors = 1;
   const int fixed = CudaSizes(k, table).count(), each = static_cast<int>(k.buffers.size()) + 1;
   table.tensors = std::max(1, (kMostWords - fixed) / each);
-  table.exact = table.narrow = table.full = false;
+  table.full = table.near = false;
   table.threads = 256;
   table.unroll = 1;
   if (table.vector == 8) table.vector = 4;  // as fast, and half the code
+  const auto all = [&](const auto& is) { return std::all_of(elements.begin(), elements.end(), is); };
+  table.exact = all([&](std::int64_t n) { return n % table.vector == 0; });
+  table.narrow = all([](std::int64_t n) { return n < kMostUnits; });
   return table;
 }
 

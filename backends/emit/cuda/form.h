@@ -42,8 +42,9 @@ inline constexpr int kTile = 64;  // rows and columns of a transposed kernel's b
 // `constant`: the sizes of `shape` hold for every call.
 CudaForm ChooseForm(const kernel_ir::Kernel& kernel, const kernel_ir::LaunchShape& shape, bool constant);
 
-// The form that does the work of as many equal flat kernels as one launch's arguments have room for.
-CudaForm TableForm(const kernel_ir::Kernel& kernel, const CudaForm& form);
+// The form that does the work of as many equal flat kernels, of tensors of so many elements, as one launch's arguments
+// have room for.
+CudaForm TableForm(const kernel_ir::Kernel& kernel, const CudaForm& form, const std::vector<std::int64_t>& elements);
 // For buffers of any alignment.
 CudaForm PlainForm(const kernel_ir::Kernel& kernel, const CudaForm& form);
 

@@ -89,19 +89,19 @@ Operand Printer::Divide(const Operand& n, int slot) {
 }
 
 // Of this row of the grid, in a table of arguments.
-Operand Printer::TableArgument(int word, int words_each) {
+Operand Printer::TableArgument(int word, int words_each, Class c) {
   Operand& table = tables_[words_each];
   if (table.empty()) {
     const Operand bytes = t_.First(Class::k64, "mul.wide.u32", {Special("ctaid.y", false), Immediate(words_each * 8)});
     const Operand all = t_.First(Class::k64, "mov.b64", {name_ + "_args"});
     table = t_.First(Class::k64, "add.s64", {all, bytes});
   }
-  return t_.First(Class::k64, "ld.param.u64", {Memory(table, word * 8)});
+  return t_.First(c, c == Class::k64 ? "ld.param.u64" : "ld.param.u32", {Memory(table, word * 8)});
 }
 
 void Printer::BasePointers() {
   for (int b = 0; b < buffers(); ++b) {
-    const Operand given = f_.tensors > 1 ? TableArgument(b, buffers()) : Argument(b, 0, Class::k64);
+    const Operand given = f_.tensors > 1 ? TableArgument(b, buffers(), Class::k64) : Argument(b, 0, Class::k64);
     base_.push_back(t_.First(Class::k64, "cvta.to.global.u64", {given}));
   }
 }

@@ -15,9 +15,9 @@ void Printer::Points() {
   Operand total = IndexSize(CudaSizes::kUnits);
   inner_ = IndexSize(CudaSizes::kInner);
   if (f_.tensors > 1) {
-    inner_ = TableArgument(SizeWord(at_.Elements(0)), 1);
-    const Operand up = M(Class::k64, "add.s64", {inner_, Immediate(f_.vector - 1)});
-    total = M(Class::k64, "shr.s64", {up, Immediate(std::countr_zero(static_cast<unsigned>(f_.vector)))});
+    inner_ = TableArgument(SizeWord(at_.Elements(0)), 1, IndexClass());
+    const Operand up = f_.exact ? inner_ : Index("add", {inner_, Immediate(f_.vector - 1)});
+    total = Index("shr", {up, Immediate(std::countr_zero(static_cast<unsigned>(f_.vector)))});
   }
   const int step = f_.threads * f_.unroll;
   const Operand first = Index("add", {Times(SpecialIndex("ctaid.x"), step), SpecialIndex("tid.x")});

@@ -105,7 +105,7 @@ class Printer : private KernelFacts {
   Operand Wide(const Operand& index);  // 64 bits
   Operand Divide(const Operand& n, int slot);
   void BasePointers();
-  Operand TableArgument(int word, int words_each);
+  Operand TableArgument(int word, int words_each, Class c);
   // The first `dims` outer coordinates of a row from its number, in 64 bits; elements to go there (empty: none);
   // pointers by buffer.
   std::vector<Operand> Coordinates(Operand rest, int dims);
