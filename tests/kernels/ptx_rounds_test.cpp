@@ -249,6 +249,33 @@ TEST(PtxRounds, PartsOfWarps) {
   }
 }
 
+// A loop of rounds that also looks for extremes two by two: each round's are of its own words.
+TEST(PtxRounds, ExtremesInRounds) {
+  Kernel kernel;
+  kernel.skeleton = Skeleton::kRow;
+  kernel.outer_rank = 1;
+  Builder b(&kernel);
+  const int from = b.AddBuffer(DType::kBF16, false), to = b.AddBuffer(DType::kBF16, true);
+  const int sums = b.AddBuffer(DType::kF32, true, Inner::kUniform);
+  b.Begin(BlockKind::kLoop);
+  ValueId x = b.Load(from), y = x;
+  const ValueId most = b.Unary(Op::kReduceMax, x);
+  for (int i = 0; i < 6; ++i) y = b.Binary(Op::kAdd, b.Unary(Op::kAbs, y), x);
+  const ValueId sum = b.Unary(Op::kReduceSum, y);
+  b.Begin(BlockKind::kLoop);
+  x = b.Load(from);
+  b.Store(to, b.Binary(Op::kSub, x, most));
+  b.Begin(BlockKind::kOnce);
+  b.Store(sums, sum);
+  for (std::int64_t inner : {1024, 2048, 4096}) {
+    const LaunchShape shape = ShapeOf(kernel, 3, 1, inner);
+    const std::string ptx = PtxOf(kernel, emit::ChooseForm(kernel, shape, true));
+    EXPECT_TRUE(HasRounds(ptx) && absl::StrContains(ptx, "max.NaN.bf16x2")) << ptx;
+    ExpectSame(kernel, shape, SizesOf(kernel, shape), static_cast<unsigned>(inner), 20);
+    if (HasFatalFailure()) return;
+  }
+}
+
 // What a softmax keeps of its exponentials is computed again where that is short: its text is then one of rounds.
 TEST(PtxRounds, ScratchComputedAgain) {
   for (const bool cheap : {true, false}) {

@@ -232,9 +232,9 @@ class Printer : private KernelFacts {
   void LoadDown(int b, const Operand& from, const Operand& i, const std::vector<Operand>& to);
   void LoadPairs();
   Operand TileElement(int b, int k);
-  static constexpr int kFewWarps = 8;           // each thread combines what each of them has
-  static constexpr int kParts = 4;              // that are unrolled
-  static constexpr std::size_t kLongText = 36;  // values of all lanes: what is longer is written for one round of two
+  static constexpr int kFewWarps = 8;              // each thread combines what each of them has
+  static constexpr int kParts = 4;                 // that are unrolled
+  static constexpr std::size_t kLongText = 36;     // values of all lanes: what is longer is written for one round
   static constexpr std::size_t kMostTurned = 128;  // bytes of a thread that change places between rounds
 
   Text t_;

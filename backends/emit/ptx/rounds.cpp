@@ -40,6 +40,7 @@ void Printer::ChunksInRounds(const Block& block, const std::vector<ValueId>& ele
     vectors_ = held_;
     EmitBody({elements, c});
   }
+  UnpackExtremes();  // of this round's words: the next one has others in the same registers
   t_.To(at, StrCat("add", IndexSuffix()), {at, k_.segments ? "1" : Immediate(each * chunk)});
   // Against an argument: with a number the loop would be unrolled.
   const Operand limit = k_.segments ? IndexSize(CudaSizes::kSegments) : inner_;
@@ -78,17 +79,20 @@ void Printer::PlacesInTurn(const Block& block, const std::vector<ValueId>& eleme
   SetSegment("1");
   const std::vector<Operand> second = spot_.segment;
   SetSegment("0");
-  std::set<int> used;
-  for (ValueId id : elements) {
-    const Inst& in = inst(id);
-    if (kernel_ir::ClassOf(in.op) == OpClass::kMemory && in.slot >= 0 && !held_.contains({in.slot, 0}))
-      used.insert(in.slot);
+  const std::vector<ValueId> of_segment = SegmentValuesOf(block);
+  std::set<int> used;  // but where what is loaded takes turns itself
+  for (const std::vector<ValueId>* values : {&elements, &of_segment}) {
+    for (ValueId id : *values) {
+      const Inst& in = inst(id);
+      const bool loaded = in.op == Op::kLoad && (values == &of_segment || held_.contains({in.slot, 0}));
+      if (!loaded && (in.op == Op::kLoad || in.op == Op::kLoadAt || in.op == Op::kStore)) used.insert(in.slot);
+    }
   }
   for (int b : used) {
     Operand& place = spot_.segment[static_cast<std::size_t>(b)];
     if (buffer(b).segmented) place = turn(Class::k64, place, second[static_cast<std::size_t>(b)]);
   }
-  for (ValueId id : SegmentValuesOf(block)) {
+  for (ValueId id : of_segment) {
     const auto found = segment_values_.find(id);
     if (found == segment_values_.end()) continue;
     std::vector<Operand>& of = found->second;
