@@ -50,6 +50,7 @@ absl::StatusOr<std::string> RunNvrtc(const Nvrtc& n, const std::string& text, co
     return absl::InternalError(absl::StrCat("nvrtcCreateProgram: ", n.GetErrorString(r)));
   }
   std::vector<const char*> options;
+  options.reserve(given.size());
   for (const std::string& option : given) options.push_back(option.c_str());
   absl::StatusOr<std::string> result = std::string();
   std::size_t size = 0;

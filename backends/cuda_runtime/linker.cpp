@@ -63,6 +63,7 @@ std::vector<std::string> LinkerOptions(const Linker& l, int architecture) {
 
 absl::StatusOr<std::string> Assemble(const Linker& l, const std::string& ptx, const std::vector<std::string>& given) {
   std::vector<const char*> options;
+  options.reserve(given.size());
   for (const std::string& option : given) options.push_back(option.c_str());
   Linker::Handle handle = nullptr;
   if (Result r = l.Create(&handle, static_cast<std::uint32_t>(options.size()), options.data()); r != 0) {

@@ -108,6 +108,7 @@ absl::Status LoadKernels(const Device& device, const Job& job, const absl::Statu
 // Returns kernels whose PTX is refused.
 absl::StatusOr<std::vector<CudaKernel*>> RunJobs(const Device& device, const std::vector<Job>& jobs) {
   std::vector<CubinSource> sources;
+  sources.reserve(jobs.size());
   for (const Job& job : jobs) sources.push_back(job.source);
   const auto cubins = CompileCubins(sources, device.architecture);
   std::vector<CudaKernel*> refused;

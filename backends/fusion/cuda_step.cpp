@@ -174,6 +174,7 @@ class CudaTableStep final : public CompiledStep {
  public:
   explicit CudaTableStep(Parts<CudaStep> parts) : parts_(std::move(parts)) {
     std::vector<std::int64_t> all;
+    all.reserve(parts_.size());
     for (const auto& p : parts_) all.push_back(p->Flat()->shape.inner);
     form_ = emit::TableForm(Kernel(), parts_[0]->Flat()->form, all);
     const auto each = static_cast<std::size_t>(form_.tensors);
@@ -197,7 +198,7 @@ class CudaTableStep final : public CompiledStep {
   absl::Status Run(CallState& call) const override {
     std::size_t done = 0;  // parts: what they wrote over is not read again
     if (!gave_up_.load(std::memory_order_relaxed)) {
-      const absl::Status status = LaunchAll(call, &done);
+      absl::Status status = LaunchAll(call, &done);
       if (status.ok() || IsRecording()) return status;
       GiveUp(status);
     }

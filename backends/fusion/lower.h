@@ -59,13 +59,13 @@ struct LoweredGroup {
 // When a reduction is split into parts whose results a second kernel combines: there would be too few rows or columns
 // to share out else.
 struct SplitRules {
-  std::int64_t most_rows = 4, least_row = 64 * 1024, chunk = 16 * 1024,
-               least_chunk = 16 * 1024;                                 // row reductions; chunk: points of a part
+  std::int64_t most_rows = 4, least_row = 65536, chunk = 16384,
+               least_chunk = 16384;                                     // row reductions; chunk: points of a part
   std::int64_t most_columns = 1024, rows_apart = 256, most_parts = 16;  // column reductions
   std::int64_t wanted_columns = 0;  // columns times parts that are enough; 0: no limit
 };
 inline constexpr SplitRules kCpuSplits;
-inline constexpr SplitRules kCudaSplits = {264, 16 * 1024, 8 * 1024, 1024, 1 << 18, 32, 512, 1 << 17};
+inline constexpr SplitRules kCudaSplits = {264, 16384, 8192, 1024, 262144, 32, 512, 131072};
 
 // `needed`: for each value whether a node outside the group or the graph's outputs use it.
 // Unimplemented where the group has no kernel form (it then runs as ATen operators).

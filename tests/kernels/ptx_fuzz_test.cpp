@@ -1,6 +1,6 @@
-// Random kernels of long rows and of several copies, in the forms that constant sizes are given, as emulated PTX against
-// the interpreter: what small graphs never are (whole chunks, rounds, segments, scratch that is computed again, extremes
-// two by two, pairs that are rounded). FF_FUZZ_SEED, FF_FUZZ_KERNELS. Owner: tests/kernels.
+// Random kernels of long rows and of several copies, in the forms that constant sizes are given, as emulated PTX
+// against the interpreter: what small graphs never are (whole chunks, rounds, segments, scratch that is computed again,
+// extremes two by two, pairs that are rounded). FF_FUZZ_SEED, FF_FUZZ_KERNELS. Owner: tests/kernels.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -38,26 +38,26 @@ class RandomKernel {
 };
 
 ValueId RandomKernel::Operation(const std::vector<ValueId>& elements, const std::vector<ValueId>& rows) {
-    const ValueId a = One(elements), c = Pick(3) == 0 && !rows.empty() ? One(rows) : One(elements);
-    switch (Pick(9)) {
-      case 0:
-        return b_.Unary(Op::kAbs, a);
-      case 1:
-        return b_.Unary(Op::kNeg, a);
-      case 2:
-        return b_.Unary(Op::kTanh, a);
-      case 3:
-        return b_.Binary(Op::kMax, a, c);
-      case 4:
-        return b_.Binary(Op::kMin, a, c);
-      case 5:
-        return b_.Emit(Op::kWrap, Type::kF32, {a}, -1, static_cast<std::uint64_t>(DType::kBF16));
-      case 6:
-        return b_.Binary(Op::kMul, b_.Unary(Op::kTanh, a), c);
-      default:
-        return b_.Binary(Op::kMul, b_.Binary(Pick(2) == 0 ? Op::kAdd : Op::kSub, a, c), b_.Const(Type::kF32, 0.5));
-    }
+  const ValueId a = One(elements), c = Pick(3) == 0 && !rows.empty() ? One(rows) : One(elements);
+  switch (Pick(9)) {
+    case 0:
+      return b_.Unary(Op::kAbs, a);
+    case 1:
+      return b_.Unary(Op::kNeg, a);
+    case 2:
+      return b_.Unary(Op::kTanh, a);
+    case 3:
+      return b_.Binary(Op::kMax, a, c);
+    case 4:
+      return b_.Binary(Op::kMin, a, c);
+    case 5:
+      return b_.Emit(Op::kWrap, Type::kF32, {a}, -1, static_cast<std::uint64_t>(DType::kBF16));
+    case 6:
+      return b_.Binary(Op::kMul, b_.Unary(Op::kTanh, a), c);
+    default:
+      return b_.Binary(Op::kMul, b_.Binary(Pick(2) == 0 ? Op::kAdd : Op::kSub, a, c), b_.Const(Type::kF32, 0.5));
   }
+}
 
 class RowKernel : public RandomKernel {
  public:
@@ -102,8 +102,8 @@ class RowKernel : public RandomKernel {
     elements = loads;
     if (scratch_ >= 0 && Pick(2) == 0) elements.push_back(b_.Emit(Op::kScratchLoad, Type::kF32, {}, scratch_));
     if (kernel_.segments && Pick(2) == 0)
-      elements.push_back(b_.Binary(
-          Op::kAdd, loads[0], b_.Load(Buffer(DType::kF32, false, Inner::kUniform, false, /*of_segment=*/true))));
+      elements.push_back(b_.Binary(Op::kAdd, loads[0],
+                                   b_.Load(Buffer(DType::kF32, false, Inner::kUniform, false, /*of_segment=*/true))));
     for (std::size_t n = Pick(12); n > 0; --n) elements.push_back(Operation(elements, rows_));
     if (scratch_ < 0 && !last && Pick(2) == 0) {
       scratch_ = b_.AddScratch();
@@ -114,7 +114,8 @@ class RowKernel : public RandomKernel {
     std::vector<ValueId> sums, extremes;
     for (std::size_t n = Pick(3); n > 0; --n) sums.push_back(b_.Unary(Op::kReduceSum, One(elements)));
     for (std::size_t n = Pick(3); n > 0; --n)
-      extremes.push_back(b_.Unary(Pick(2) == 0 ? Op::kReduceMax : Op::kReduceMin, One(Pick(2) == 0 ? loads : elements)));
+      extremes.push_back(
+          b_.Unary(Pick(2) == 0 ? Op::kReduceMax : Op::kReduceMin, One(Pick(2) == 0 ? loads : elements)));
     b_.Begin(BlockKind::kOnce);
     const double count = static_cast<double>(shape_.inner * shape_.segments);
     for (ValueId sum : sums) rows_.push_back(b_.Binary(Op::kMul, sum, b_.Const(Type::kF32, 1 / count)));
@@ -189,8 +190,9 @@ void Compare(const RandomKernel& made, const emit::CudaForm& form, unsigned seed
     const double tolerance = 2 * ToleranceOf(DType::kBF16);
     for (std::int64_t i = 0; i < first[k].elements(); ++i) {
       ASSERT_TRUE(Close(first[k].At(i), second[k].At(i), tolerance, 0.02))
-          << "buffer " << k << "[" << i << "] " << first[k].At(i) << " for " << second[k].At(i) << " FF_FUZZ_SEED="
-          << seed << "\n" << Print(kernel) << emit::PrintPtx(kernel, form, "kernel").value_or("");
+          << "buffer " << k << "[" << i << "] " << first[k].At(i) << " for " << second[k].At(i)
+          << " FF_FUZZ_SEED=" << seed << "\n"
+          << Print(kernel) << emit::PrintPtx(kernel, form, "kernel").value_or("");
     }
   }
   const std::string ptx = emit::PrintPtx(kernel, form, "kernel").value_or("");

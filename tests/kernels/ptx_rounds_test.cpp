@@ -200,7 +200,8 @@ TEST(PtxRounds, CopiesAreNearWhereRowsHoldBlocks) {
       }
       shape.buffers[1].outer[0] = 0;
       const CudaForm form = emit::ChooseForm(kernel, shape, true);
-      EXPECT_EQ(form.near, !steps && form.full && inner % (form.threads * form.unroll * form.vector) == 0);
+      EXPECT_EQ(form.near,
+                !steps && form.full && inner % (std::int64_t{form.threads} * form.unroll * form.vector) == 0);
       EXPECT_EQ(form.near, !steps && inner == 4096) << inner;
     }
   }

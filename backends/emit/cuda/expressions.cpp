@@ -59,7 +59,7 @@ std::string Infix(const Inst& inst, const char* op) {
 }
 
 std::string Wrap(const Inst& inst) {
-  const std::string v = Operand(inst, 0);
+  std::string v = Operand(inst, 0);
   switch (static_cast<DType>(inst.imm)) {
     case DType::kU8:
       return "(i32)(u8)" + v;
@@ -77,7 +77,7 @@ std::string Wrap(const Inst& inst) {
 }
 
 std::string Bitcast(const Kernel& kernel, const Inst& inst) {
-  const std::string v = Operand(inst, 0);
+  std::string v = Operand(inst, 0);
   if (kernel[inst.args[0]].type == inst.type) return v;
   switch (inst.type) {
     case Type::kF32:
@@ -92,7 +92,7 @@ std::string Bitcast(const Kernel& kernel, const Inst& inst) {
 }
 
 // Functions of C's library, by type: exp and expf.
-std::string Library(const Inst& inst, std::string name) {
+std::string Library(const Inst& inst, const std::string& name) {
   return Call(inst, inst.type == Type::kF32 ? name + "f" : name);
 }
 

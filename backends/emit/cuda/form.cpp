@@ -86,7 +86,7 @@ int VectorFor(const Kernel& k, const LaunchShape& shape) {
   while (vector > 1 && (vector > shape.inner || (rows && shape.inner % vector != 0))) vector /= 2;
   if (k.skeleton == Skeleton::kColumn) {
     while (vector > 1 && vector * most_read > 16) vector /= 2;
-    while (vector > 1 && vector * 32 > std::max<std::int64_t>(shape.inner, 32)) vector /= 2;
+    while (vector > 1 && std::int64_t{vector} * 32 > std::max<std::int64_t>(shape.inner, 32)) vector /= 2;
   }
   return vector;
 }
@@ -112,12 +112,12 @@ std::int64_t ChunkRegisters(const Kernel& k, const LaunchShape& shape, int vecto
     if (std::any_of(outer.begin(), outer.end(), [](auto s) { return s != 0; })) read.insert(inst.slot);
   }
   std::int64_t n = 0;
-  for (int b : read) n += Up(ElementSize(k.buffers[static_cast<std::size_t>(b)].dtype) * vector, 4);
+  for (int b : read) n += Up(std::int64_t{vector} * ElementSize(k.buffers[static_cast<std::size_t>(b)].dtype), 4);
   std::vector<bool> counted(static_cast<std::size_t>(k.scratch_rows), false);
   for (const kernel_ir::Inst& inst : k.insts) {
     if (inst.op != Op::kScratchStore || counted[static_cast<std::size_t>(inst.slot)]) continue;
     counted[static_cast<std::size_t>(inst.slot)] = true;
-    n += vector * (kernel_ir::Is64Bit(inst.type) ? 2 : 1);
+    n += std::int64_t{vector} * (kernel_ir::Is64Bit(inst.type) ? 2 : 1);
   }
   return std::max<std::int64_t>(n, 1);
 }
@@ -195,7 +195,7 @@ Units Count(const Kernel& k, const CudaForm& form, const LaunchShape& shape) {
       break;
     case Skeleton::kColumn:
       u.units = shape.extents.back();
-      u.vectors = Up(shape.inner, 32 * form.vector);
+      u.vectors = Up(shape.inner, std::int64_t{32} * form.vector);
       u.blocks = u.vectors * Product(shape.extents, rank - 1);
       break;
     case Skeleton::kTransposed:
@@ -246,16 +246,19 @@ CudaForm FormFor(const Kernel& k, const LaunchShape& shape, bool constant, int v
     case Skeleton::kTransposed:
       form.full = form.exact && shape.extents.back() % form.vector == 0;
       break;
-    default:
+    default: {
       form.threads = 128;
       form.unroll = form.exact && reads <= 1 && form.vector * Weight(k) <= kShortCode ? 2 * each : each;
       if (Count(k, form, shape).blocks < kWantedBlocks) form.unroll = 1;
-      form.full = form.unroll > 1 && Count(k, form, shape).units % (form.threads * form.unroll) == 0;
-      form.near = form.full && (form.rank == 0 || Count(k, form, shape).vectors % (form.threads * form.unroll) == 0) &&
+      const std::int64_t block = std::int64_t{form.threads} * form.unroll;
+      const Units all = Count(k, form, shape);
+      form.full = form.unroll > 1 && all.units % block == 0;
+      form.near = form.full && (form.rank == 0 || all.vectors % block == 0) &&
                   std::none_of(k.buffers.begin(), k.buffers.end(), [](const kernel_ir::Buffer& b) {
                     return b.inner == Inner::kStrided || b.inner == Inner::kTransposed;
                   });
       break;
+    }
   }
   const Units u = Count(k, form, shape);
   form.narrow = constant && StridesAreShort(shape) && std::max(u.units, u.blocks) < kMostUnits &&

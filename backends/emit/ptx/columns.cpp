@@ -13,7 +13,7 @@ void Printer::Columns() {
   lane_ = M(Class::k32, "and.b32", {tid, "31"});
   const Operand warp = WideIndex(M(Class::k32, "shr.u32", {tid, "5"}));
   BatchPlace(f_.rank - 1);
-  const Operand left = Times(panel_, 32 * f_.vector);
+  const Operand left = Times(panel_, std::int64_t{32} * f_.vector);
   first_ = Index("add", {Times(WideIndex(lane_), f_.vector), left});
   inner_ = IndexSize(CudaSizes::kInner);
   rows_ = IndexSize(CudaSizes::kUnits);
@@ -54,12 +54,12 @@ void Printer::ColumnWalk(const Operand& warp) {
   spot_.plus = 0;
   CountLanes(inner_);
   const Operand first = M(IndexClass(), MoveName(IndexClass()), {warp});
-  Loop(first, rows_, Immediate(warps * f_.unroll), [&] {
+  Loop(first, rows_, Immediate(std::int64_t{warps} * f_.unroll), [&] {
     std::vector<Spot> spots;
     std::vector<Operand> there;
     std::map<std::pair<int, int>, std::vector<Operand>> loaded;
     for (int u = 0; u < f_.unroll; ++u) {
-      const Operand row = u == 0 ? first : Index("add", {first, Immediate(u * warps)});
+      const Operand row = u == 0 ? first : Index("add", {first, Immediate(std::int64_t{u} * warps)});
       RowAt(row);
       spots.push_back(spot_);
       std::string end;
@@ -137,7 +137,7 @@ void Printer::ColumnResult(ValueId id, const Operand& warp, const Operand& mine)
   const int size = kernel_ir::Is64Bit(type) ? 8 : 4, pitch = 32 * f_.vector * size;
   const Operand base = M(Class::k32, "mov.u32", {name_ + "_parts"});
   const Operand of_warp = M(Class::k32, "mad.lo.u32", {warp, Immediate(pitch), base});
-  const Operand to = M(Class::k32, "mad.lo.u32", {lane_, Immediate(f_.vector * size), of_warp});
+  const Operand to = M(Class::k32, "mad.lo.u32", {lane_, Immediate(std::int64_t{f_.vector} * size), of_warp});
   t_.Do("bar.sync", {"0"});
   const std::vector<Operand>& lanes = accumulators_.at(id);
   const std::size_t together = std::min<std::size_t>(lanes.size(), static_cast<std::size_t>(16 / size));
@@ -153,7 +153,8 @@ void Printer::ColumnResult(ValueId id, const Operand& warp, const Operand& mine)
   t_.JumpUnless(mine, outside);
   const Operand from = M(Class::k32, "mad.lo.u32", {Special("tid.x", false), Immediate(size), base});
   for (int w = 0; w < f_.threads / 32; ++w) {
-    Combine(v, inst(id), v, M(ClassOf(type), StrCat("ld.shared", Suffix(type)), {Memory(from, w * pitch)}));
+    Combine(v, inst(id), v,
+            M(ClassOf(type), StrCat("ld.shared", Suffix(type)), {Memory(from, std::int64_t{w} * pitch)}));
   }
   t_.Place(outside);
   values_[id] = v;

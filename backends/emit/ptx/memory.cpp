@@ -74,7 +74,8 @@ Operand Printer::Divide(const Operand& n, int slot) {
     const Operand high = M(Class::k32, "mul.hi.u32", {n, Size32(slot)});
     return M(Class::k32, "shr.u32", {M(Class::k32, "add.u32", {high, n}), Argument(SizeWord(slot), 4, Class::k32)});
   }
-  const Operand d = Size(slot), q = t_.New(Class::k64);
+  const Operand d = Size(slot);
+  Operand q = t_.New(Class::k64);
   const std::string wide = t_.Label(), end = t_.Label();
   const Operand bits = M(Class::k64, "shr.u64", {M(Class::k64, "or.b64", {n, d}), "32"});
   t_.JumpIf(M(Class::kPred, "setp.ne.u64", {bits, "0"}), wide);
@@ -92,11 +93,12 @@ Operand Printer::Divide(const Operand& n, int slot) {
 Operand Printer::TableArgument(int word, int words_each, Class c) {
   Operand& table = tables_[words_each];
   if (table.empty()) {
-    const Operand bytes = t_.First(Class::k64, "mul.wide.u32", {Special("ctaid.y", false), Immediate(words_each * 8)});
+    const Operand bytes =
+        t_.First(Class::k64, "mul.wide.u32", {Special("ctaid.y", false), Immediate(std::int64_t{words_each} * 8)});
     const Operand all = t_.First(Class::k64, "mov.b64", {name_ + "_args"});
     table = t_.First(Class::k64, "add.s64", {all, bytes});
   }
-  return t_.First(c, c == Class::k64 ? "ld.param.u64" : "ld.param.u32", {Memory(table, word * 8)});
+  return t_.First(c, c == Class::k64 ? "ld.param.u64" : "ld.param.u32", {Memory(table, std::int64_t{word} * 8)});
 }
 
 void Printer::BasePointers() {
@@ -228,7 +230,7 @@ Operand Printer::ToRaw(DType dtype, const Operand& value) {
 Operand Printer::LoadRaw(DType dtype, const Operand& base, std::int64_t offset, const Operand& guard) {
   const std::string load = StrCat("ld.global", Raw(dtype).type);
   if (guard.empty()) return M(RawClass(dtype), load, {Memory(base, offset)});
-  const Operand raw = M(RawClass(dtype), MoveName(RawClass(dtype)), {Zero(RawClass(dtype))});
+  Operand raw = M(RawClass(dtype), MoveName(RawClass(dtype)), {Zero(RawClass(dtype))});
   t_.To(raw, StrCat("@", guard, " ", load), {Memory(base, offset)});
   return raw;
 }

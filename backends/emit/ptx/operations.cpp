@@ -148,7 +148,7 @@ Operand Printer::Extreme(const Inst& in, const Operand& a, const Operand& b, boo
   const double limit = first.op == Op::kConst ? std::bit_cast<double>(first.imm) : 0;
   if (in.type == Type::kF32 && (!raw || limit < 0 || limit > 0)) return M(c, name + ".NaN" + type, {a, b});
   const Operand better = M(Class::kPred, StrCat("setp.", max ? "gt" : "lt", type), {a, b});
-  const Operand best = Select(in.type, better, a, b);
+  Operand best = Select(in.type, better, a, b);
   if (raw) return best;
   const Operand kept = Select(in.type, M(Class::kPred, "setp.nan" + type, {b, b}), b, best);
   return Select(in.type, M(Class::kPred, "setp.nan" + type, {a, a}), a, kept);

@@ -22,7 +22,7 @@ void Printer::Points() {
   const int step = f_.threads * f_.unroll;
   const Operand first = Index("add", {Times(SpecialIndex("ctaid.x"), step), SpecialIndex("tid.x")});
   GridLoop(first, total, step, [&] {
-    const auto lanes = static_cast<std::size_t>(f_.unroll * f_.vector);
+    const auto lanes = static_cast<std::size_t>(f_.unroll) * static_cast<std::size_t>(f_.vector);
     const bool in_rounds = f_.full && f_.unroll > 1 && f_.vector > 1 && lanes * body.values.size() > kLongText;
     if (in_rounds) return CopiesInRounds(first, block, body);
     if (f_.unroll > 1) return Copies(first, total, block, body);
@@ -43,7 +43,7 @@ void Printer::Copies(const Operand& first, const Operand& total, const Block& bl
     spots.push_back(spot_);
     std::string end;
     if (u > 0 && !f_.full) {
-      const Operand at = Index("add", {first, Immediate(u * f_.threads)});
+      const Operand at = Index("add", {first, Immediate(std::int64_t{u} * f_.threads)});
       there.push_back(M(Class::kPred, f_.narrow ? "setp.lt.u32" : "setp.lt.s64", {at, total}));
       t_.JumpUnless(there.back(), end = t_.Label());
     }
@@ -68,7 +68,8 @@ void Printer::CopiesInRounds(const Operand& first, const Block& block, const Bod
   std::vector<Spot> spots;  // near ones: the first
   std::vector<std::map<std::pair<int, int>, std::vector<Operand>>> loaded(static_cast<std::size_t>(f_.unroll));
   for (int u = 0; u < f_.unroll; ++u) {
-    f_.near || u == 0 ? PointPlace(first, u) : PointPlace(Index("add", {first, Immediate(u * f_.threads)}), 0);
+    f_.near || u == 0 ? PointPlace(first, u)
+                      : PointPlace(Index("add", {first, Immediate(std::int64_t{u} * f_.threads)}), 0);
     for (int b : reads) LoadVector(b, loaded[static_cast<std::size_t>(u)][{b, 0}] = NewWords(buffer(b).dtype));
     if (f_.near && u > 0) continue;
     for (int b = 0; b < buffers(); ++b) {
@@ -80,7 +81,7 @@ void Printer::CopiesInRounds(const Operand& first, const Block& block, const Bod
   const Operand at = f_.near ? spots[0].index : M(IndexClass(), MoveName(IndexClass()), {first});
   const int step = f_.near ? f_.vector : 1;
   // A number would have the loop unrolled.
-  const Operand last = Index("add", {at, Times(SpecialIndex("ntid.x"), (f_.unroll - 1) * step)});
+  const Operand last = Index("add", {at, Times(SpecialIndex("ntid.x"), std::int64_t{f_.unroll - 1} * step)});
   spot_ = spots[0];
   if (f_.near) PointScalars(block);
   const std::string round = t_.Label();
@@ -89,14 +90,14 @@ void Printer::CopiesInRounds(const Operand& first, const Block& block, const Bod
   vectors_ = loaded[0];
   EmitBody({body.values, 0});
   const Operand more = M(Class::kPred, StrCat("setp.lt", IndexSuffix()), {at, last});
-  t_.To(at, StrCat("add", IndexSuffix()), {at, Immediate(f_.threads * step)});
+  t_.To(at, StrCat("add", IndexSuffix()), {at, Immediate(std::int64_t{f_.threads} * step)});
   for (std::size_t u = 1; u < loaded.size(); ++u) {
     for (const auto& [place, words] : loaded[u - 1]) TakeWords(buffer(place.first).dtype, words, loaded[u].at(place));
     if (!f_.near) TakePlace(spots[u - 1], spots[u], reads);
   }
   for (int b = 0; f_.near && b < buffers(); ++b) {
     const Operand& here = spots[0].here[static_cast<std::size_t>(b)];
-    const std::int64_t bytes = static_cast<std::int64_t>(f_.threads) * step * ElementSize(buffer(b).dtype);
+    const std::int64_t bytes = std::int64_t{f_.threads} * step * ElementSize(buffer(b).dtype);
     if (!here.empty() && !reads.contains(b)) t_.To(here, "add.s64", {here, Immediate(bytes)});
   }
   t_.Do(StrCat("@", more, " bra.uni"), {round});

@@ -171,7 +171,7 @@ void Printer::RowLoop(const Block& block) {
 
 void Printer::RowWalk(const std::vector<ValueId>& elements) {
   const Operand at = M(IndexClass(), MoveName(IndexClass()), {first_});
-  Loop(at, inner_, Immediate(f_.row_threads * f_.vector), [&] {
+  Loop(at, inner_, Immediate(std::int64_t{f_.row_threads} * f_.vector), [&] {
     GoTo(at);
     CountLanes(inner_);
     EmitBody({elements});
@@ -243,8 +243,8 @@ Operand Printer::ReduceParts(ValueId id, int offset) {
   const int warps = f_.row_threads / 32, together = std::min(warps, 4);
   std::vector<Operand> all;
   for (int w = 0; w < warps; w += together) {
-    std::vector<Operand> some;
-    for (int i = 0; i < together; ++i) some.push_back(t_.New(ClassOf(type)));
+    std::vector<Operand> some(static_cast<std::size_t>(together));
+    for (Operand& part : some) part = t_.New(ClassOf(type));
     const std::string name = StrCat("ld.shared.v", together, Suffix(type));
     t_.Do(name, {Group(some), Memory(all_parts_, offset + w * 4)});
     all.insert(all.end(), some.begin(), some.end());

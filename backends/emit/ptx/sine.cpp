@@ -53,7 +53,7 @@ void Printer::RestOfLargeAngle(const Operand& x, const Operand& rest, const Oper
   const Operand first = wide("mad.wide.u32", {word("shr.u32", {skip, "5"}), "4", table});
   const Operand shift = word("and.b32", {skip, "31"});
   std::vector<Operand> words, window;
-  for (int i = 0; i < 4; ++i) words.push_back(word("ld.global.u32", {Memory(first, 4 * i)}));
+  for (std::int64_t i = 0; i < 4; ++i) words.push_back(word("ld.global.u32", {Memory(first, 4 * i)}));
   for (std::size_t i = 0; i < 3; ++i) {
     const Operand both = wide("mov.b64", {Group({words[i + 1], words[i]})});
     window.push_back(word("cvt.u32.u64", {wide("shr.u64", {wide("shl.b64", {both, shift}), "32"})}));

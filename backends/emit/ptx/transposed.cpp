@@ -86,7 +86,7 @@ void Printer::Parts(int all, const std::function<void(const Operand& j, int u)>&
     return Loop(j, Immediate(all), Immediate(f_.threads), [&] { body(j, 0); });
   }
   for (int u = 0; u < parts; ++u) {
-    body(u == 0 ? tid : M(Class::k32, "add.u32", {tid, Immediate(u * f_.threads)}), u);
+    body(u == 0 ? tid : M(Class::k32, "add.u32", {tid, Immediate(std::int64_t{u} * f_.threads)}), u);
   }
 }
 
@@ -107,7 +107,8 @@ void Printer::TilePart(const Operand& j, const std::function<void()>& body) {
 
 // To the label that is returned where the point is outside.
 std::string Printer::Inside(const Operand& row, const Operand& i) {
-  const std::string less = StrCat("setp.lt", IndexSuffix()), end = t_.Label();
+  const std::string less = StrCat("setp.lt", IndexSuffix());
+  std::string end = t_.Label();
   const Operand down = M(Class::kPred, less, {row, rows_}), across = M(Class::kPred, less, {i, inner_});
   t_.JumpUnless(M(Class::kPred, "and.pred", {down, across}), end);
   return end;
@@ -143,7 +144,7 @@ void Printer::TurnColumn(int b, const Operand& j) {
   to = M(Class::k32, "mad.lo.u32", {column, Immediate(size), to});
   for (int k = 0; k < f_.vector; ++k) {
     t_.Do(StrCat("st.shared", MemorySuffix(BitsOf(buffer(b).dtype))),
-          {Memory(to, k * TilePitch(b)), RawOfWords(buffer(b).dtype, words, k)});
+          {Memory(to, std::int64_t{k} * TilePitch(b)), RawOfWords(buffer(b).dtype, words, k)});
   }
   t_.Place(end);
 }
@@ -172,7 +173,7 @@ void Printer::TurnPairs(int b, const Operand& j) {
   for (int k = 0; k < 8; ++k) {
     const auto w = static_cast<std::size_t>(k / 2);
     const Operand both = M(Class::k32, "prmt.b32", {x[w], y[w], k % 2 == 0 ? "0x5410" : "0x7632"});
-    t_.Do("st.shared.u32", {Memory(to, k * TilePitch(b)), both});
+    t_.Do("st.shared.u32", {Memory(to, std::int64_t{k} * TilePitch(b)), both});
   }
   t_.Place(end);
 }
@@ -210,8 +211,8 @@ Operand Printer::TileElement(int b, int k) {
   const Operand row =
       M(Class::k32, "mad.lo.u32", {tile_row_, Immediate(TilePitch(b)), M(Class::k32, "mov.u32", {TileName(b)})});
   const Operand from = M(Class::k32, "mad.lo.u32", {tile_column_, Immediate(ElementSize(dtype)), row});
-  return FromRaw(dtype,
-                 M(RawClass(dtype), StrCat("ld.shared", MemorySuffix(dtype)), {Memory(from, k * ElementSize(dtype))}));
+  return FromRaw(dtype, M(RawClass(dtype), StrCat("ld.shared", MemorySuffix(dtype)),
+                          {Memory(from, std::int64_t{k} * ElementSize(dtype))}));
 }
 
 }  // namespace framefuse::emit::ptx

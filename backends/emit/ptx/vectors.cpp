@@ -27,8 +27,8 @@ int Printer::Words(DType dtype) const {
 }
 
 std::vector<Operand> Printer::NewWords(DType dtype) {
-  std::vector<Operand> words;
-  for (int w = 0; w < Words(dtype); ++w) words.push_back(t_.New(WordClass(dtype)));
+  std::vector<Operand> words(static_cast<std::size_t>(Words(dtype)));
+  for (Operand& word : words) word = t_.New(WordClass(dtype));
   return words;
 }
 
@@ -52,9 +52,10 @@ void Printer::MoveWords(DType dtype, const Operand& base, std::int64_t offset, c
 
 void Printer::LoadLanes(DType dtype, const Operand& base, std::int64_t offset, const std::vector<Operand>& to) {
   std::vector<Operand> raw;
+  raw.reserve(static_cast<std::size_t>(f_.vector));
   for (int k = 0; k < f_.vector; ++k) {
-    raw.push_back(
-        LoadRaw(BitsOf(dtype), base, offset + k * ElementSize(dtype), lane_guards_[static_cast<std::size_t>(k)]));
+    raw.push_back(LoadRaw(BitsOf(dtype), base, offset + std::int64_t{k} * ElementSize(dtype),
+                          lane_guards_[static_cast<std::size_t>(k)]));
   }
   const std::vector<Operand> words = Compose(ElementSize(dtype), std::move(raw));
   for (std::size_t w = 0; w < to.size(); ++w) t_.To(to[w], MoveName(WordClass(dtype)), {words[w]});
@@ -102,7 +103,7 @@ Operand Printer::FromWords(DType dtype, const std::vector<Operand>& words, int k
   if (size >= 4) return words[static_cast<std::size_t>(k)];
   const int each = 4 / size, part = k % each;
   const Operand& word = words[static_cast<std::size_t>(k / each)];
-  const Operand from = Immediate(part * size * 8), bits = Immediate(size * 8);
+  const Operand from = Immediate(std::int64_t{part} * size * 8), bits = Immediate(std::int64_t{size} * 8);
   switch (dtype) {
     case DType::kBF16: {
       return part == 1 ? M(Class::kF32, "and.b32", {word, "0xffff0000"}) : M(Class::kF32, "shl.b32", {word, "16"});
@@ -142,7 +143,7 @@ void Printer::Put(int b, const Operand& lane) {
 Operand Printer::RawOfWords(DType dtype, const std::vector<Operand>& words, int k) {
   const int size = ElementSize(dtype), each = size < 4 ? 4 / size : 1, part = k % each;
   const Operand& word = words[static_cast<std::size_t>(k / each)];
-  return part == 0 ? word : M(Class::k32, "shr.u32", {word, Immediate(part * size * 8)});
+  return part == 0 ? word : M(Class::k32, "shr.u32", {word, Immediate(std::int64_t{part} * size * 8)});
 }
 
 void Printer::StoreVector(int b, const std::vector<Operand>& words) {
@@ -159,7 +160,7 @@ void Printer::StoreVector(int b, const std::vector<Operand>& words) {
     const DType bits = BitsOf(dtype);
     const Operand guard = LaneGuard(k);
     t_.Do(StrCat(guard.empty() ? "" : StrCat("@", guard, " "), "st.global", MemorySuffix(bits)),
-          {Memory(base, offset + k * size), RawOfWords(dtype, words, k)});
+          {Memory(base, offset + std::int64_t{k} * size), RawOfWords(dtype, words, k)});
   }
   t_.Place(end);
 }
