@@ -223,6 +223,17 @@ def run_fuzz(args, rows):
 # --- kernels
 
 
+def cycles_to_queue(f, calls):
+    """Cycles of the device in which the host queues so many calls; of what launches more than a queue holds, some of them."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(calls):
+        f()
+    seconds = time.perf_counter() - start
+    torch.cuda.synchronize()
+    return min(200_000 + int(2.4e9 * seconds), 50_000_000)
+
+
 def time_of(device, functions, rounds):
     """Median microseconds of each, interleaved; on CUDA by events around calls whose inputs do not fit the L2 cache."""
     if device != "cuda":
@@ -235,12 +246,13 @@ def time_of(device, functions, rounds):
         return [statistics.median(s) for s in samples]
     calls = 8
     samples = [[] for _ in functions]
-    order, chance = list(zip(functions, samples)), random.Random(0)
+    order = [(f, s, cycles_to_queue(f, calls)) for f, s in zip(functions, samples)]
+    chance = random.Random(0)
     for _ in range(rounds):
         chance.shuffle(order)  # who follows a copy waits for what that left to be written
-        for f, s in order:
+        for f, s, cycles in order:
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda._sleep(200_000)  # so that the calls queue up and the host's time does not show
+            torch.cuda._sleep(cycles)  # so that the calls queue up and the host's time does not show
             begin.record()
             for _ in range(calls):
                 f()
