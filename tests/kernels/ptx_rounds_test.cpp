@@ -21,13 +21,17 @@ std::string PtxOf(const Kernel& kernel, const CudaForm& form) {
   EXPECT_TRUE(text.ok()) << text.status();
   return text.value_or("");
 }
+Kernel OfRows() {
+  Kernel kernel;
+  kernel.skeleton = Skeleton::kRow;
+  kernel.outer_rank = 1;
+  return kernel;
+}
 bool HasRounds(const std::string& ptx) { return absl::StrContains(ptx, "nounroll"); }
 
 // softmax of a row of halves, or of segments with a weight each.
 Kernel Softmax(DType dtype, bool segments) {
-  Kernel kernel;
-  kernel.skeleton = Skeleton::kRow;
-  kernel.outer_rank = 1;
+  Kernel kernel = OfRows();
   kernel.segments = segments;
   Builder b(&kernel);
   const int from = b.AddBuffer(dtype, false, Inner::kContiguous, segments);
@@ -210,9 +214,7 @@ TEST(PtxRounds, CopiesAreNearWhereRowsHoldBlocks) {
 // What all warps of a row have is combined by each thread where they are few, and by shuffles where they are many.
 TEST(PtxRounds, PartsOfWarps) {
   for (DType dtype : {DType::kF32, DType::kF64, DType::kI64, DType::kI32}) {
-    Kernel kernel;
-    kernel.skeleton = Skeleton::kRow;
-    kernel.outer_rank = 1;
+    Kernel kernel = OfRows();
     Builder b(&kernel);
     const int from = b.AddBuffer(dtype, false), sums = b.AddBuffer(dtype, true, Inner::kUniform),
               most = b.AddBuffer(dtype, true, Inner::kUniform);
@@ -252,9 +254,7 @@ TEST(PtxRounds, PartsOfWarps) {
 
 // A loop of rounds that also looks for extremes two by two: each round's are of its own words.
 TEST(PtxRounds, ExtremesInRounds) {
-  Kernel kernel;
-  kernel.skeleton = Skeleton::kRow;
-  kernel.outer_rank = 1;
+  Kernel kernel = OfRows();
   Builder b(&kernel);
   const int from = b.AddBuffer(DType::kBF16, false), to = b.AddBuffer(DType::kBF16, true);
   const int sums = b.AddBuffer(DType::kF32, true, Inner::kUniform);
@@ -280,9 +280,7 @@ TEST(PtxRounds, ExtremesInRounds) {
 // What a softmax keeps of its exponentials is computed again where that is short: its text is then one of rounds.
 TEST(PtxRounds, ScratchComputedAgain) {
   for (const bool cheap : {true, false}) {
-    Kernel kernel;
-    kernel.skeleton = Skeleton::kRow;
-    kernel.outer_rank = 1;
+    Kernel kernel = OfRows();
     Builder b(&kernel);
     const int from = b.AddBuffer(DType::kBF16, false), to = b.AddBuffer(DType::kBF16, true);
     const int scratch = b.AddScratch();
@@ -305,9 +303,7 @@ TEST(PtxRounds, ScratchComputedAgain) {
 
 // Neighbours that are rounded to halves are rounded by one instruction, which also makes what is stored of them.
 TEST(PtxRounds, PairsAreRoundedOnce) {
-  Kernel kernel;
-  kernel.skeleton = Skeleton::kRow;
-  kernel.outer_rank = 1;
+  Kernel kernel = OfRows();
   Builder b(&kernel);
   const int from = b.AddBuffer(DType::kBF16, false), with = b.AddBuffer(DType::kBF16, false);
   const int to = b.AddBuffer(DType::kBF16, true), sums = b.AddBuffer(DType::kF32, true, Inner::kUniform);
@@ -329,9 +325,7 @@ TEST(PtxRounds, PairsAreRoundedOnce) {
 
 // Quotients of a row, which are made of doubles, are rounded as div.rn rounds them.
 TEST(PtxRounds, QuotientsOfARow) {
-  Kernel kernel;
-  kernel.skeleton = Skeleton::kRow;
-  kernel.outer_rank = 1;
+  Kernel kernel = OfRows();
   Builder b(&kernel);
   const int from = b.AddBuffer(DType::kF32, false, Inner::kUniform),
             by = b.AddBuffer(DType::kF32, false, Inner::kUniform);

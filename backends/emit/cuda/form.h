@@ -27,7 +27,7 @@ struct CudaForm {
   bool near = false;    // pointwise: the copies of a block's threads are of one row, and none runs through it in steps
   bool again = false;   // row kernels with chunks: what scratch rows would hold is computed in each loop
   int tensors = 1;      // flat pointwise kernels: how many tensors one launch takes, each its own row of the grid
-  bool narrow = false;  // the units of the grid fit 31 bits, and outer strides in bytes 32
+  bool narrow = false;  // the units of the grid fit 28 bits, and strides of rows and segments in bytes 32
   bool exact = false;   // `inner` is a multiple of `vector`, and all contiguous buffers are aligned for it (IsAligned)
   // Row kernels: the chunks of the threads are the row; transposed: vectors down are whole, too; pointwise, column: so
   // are the unrolled copies of a block's threads.

@@ -150,9 +150,9 @@ class Printer : private BodyPrinter {
     if (f_.chunks == 0) return;
     held_ = HeldBuffers();
     for (int b : held_) Line(StrCat(VectorType(b), " x", b, "[", f_.chunks, "];"));
-    for (const auto& [slot, value] : scratch_) {
-      if (!KeepsScratch()) break;
-      Line(StrCat("Lanes<", LaneType(inst(value).type), ", ", f_.vector, "> s", slot, "[", f_.chunks, "];"));
+    if (KeepsScratch()) {
+      for (const auto& [slot, value] : scratch_)
+        Line(StrCat("Lanes<", LaneType(inst(value).type), ", ", f_.vector, "> s", slot, "[", f_.chunks, "];"));
     }
     OpenChunk();
     for (int b : held_) LoadVector(b, StrCat("x", b, "[c]"), !StoresElements());

@@ -147,7 +147,7 @@ void Printer::EmitBody(const Body& body) {
   };
   const bool pairs = f_.vector % 2 == 0 && std::any_of(body.values.begin(), body.values.end(), is_rounded);
   for (int k = 0; k < f_.vector; k += pairs ? 2 : 1) {
-    std::map<ValueId, Operand> next = values_;
+    std::map<ValueId, Operand> next = pairs ? values_ : std::map<ValueId, Operand>();  // of lane k + 1
     for (ValueId id : body.values) {
       if (done.contains(id)) continue;
       if (pairs && is_rounded(id) && !IsImmediate(V(inst(id).args[0]))) {
@@ -172,6 +172,7 @@ void Printer::EmitBody(const Body& body) {
   vectors_.clear();
 }
 
+// What is rounded and what is stored of it are one word, which is made once.
 Operand Printer::RoundedPair(const Operand& low, const Operand& high) {
   Operand& pair = rounded_[{low, high}];
   if (pair.empty()) pair = M(Class::k32, "cvt.rn.bf16x2.f32", {high, low});

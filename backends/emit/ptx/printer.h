@@ -249,7 +249,8 @@ class Printer : private KernelFacts {
   std::map<ValueId, int> parts_;                              // reductions by warps: where in shared memory
   std::map<int, Operand> part_;                               // of this warp, by bytes
   std::map<std::pair<Operand, int>, Operand> scaled_;         // coordinates, by size of an element
-  Operand all_parts_, leads_;                                 // whether this thread is the first of its warp
+  Operand all_parts_;                                         // of all warps
+  Operand leads_;                                             // whether this thread is the first of its warp
   std::map<std::pair<int, std::string>, Operand> segments_;   // pointers, by buffer and number of the segment
   std::map<std::pair<int, int>, std::vector<Operand>> held_;  // words for the whole row, by buffer and chunk
   std::map<ValueId, Operand> values_;                         // of where the text stands
