@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/graph/backend.h"
+#include "backends/graph/recording_probe.h"
 #include "backends/runtime/builtin_backends.h"
 #include "common/config.h"
 #include "common/logging.h"
@@ -254,6 +255,8 @@ void BindGraphs(py::module_& m) {
       },
       py::arg("text"), py::arg("backend"), py::arg("mode") = "default", py::arg("first_kept_output") = -1);
   m.def("set_graph_recorder", [](const py::object& begin) { SetGraphRecorder(MakeGraphRecorder(ToRef(begin))); });
+  m.def("set_recording_probe", [](const py::object& probe) { SetRecordingProbe(MakeRecordingProbe(ToRef(probe))); });
+  m.def("is_stream_recorded", &IsStreamRecorded, "Whether the calling thread's work is being recorded instead of run.");
 }
 
 }  // namespace

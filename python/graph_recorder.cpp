@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda_runtime/driver.h"
 #include "common/status.h"
+#include "frame_eval/hook.h"
 
 namespace framefuse {
 namespace {
@@ -99,6 +100,18 @@ class PythonRecorder final : public GraphRecorder {
 
 std::unique_ptr<GraphRecorder> MakeGraphRecorder(Ref begin) {
   return begin ? std::make_unique<PythonRecorder>(std::move(begin)) : nullptr;
+}
+
+std::function<bool()> MakeRecordingProbe(Ref probe) {
+  return [shared = std::make_shared<const Ref>(std::move(probe))] {
+    if (!Py_IsInitialized()) return false;
+    const Gil gil;
+    const HookScope native(HookMode::kOff);
+    const Ref answer = Ref::Steal(PyObject_CallNoArgs(shared->get()));
+    const int recorded = answer ? PyObject_IsTrue(answer.get()) : -1;
+    if (recorded < 0) PyErr_Clear();
+    return recorded > 0;
+  };
 }
 
 }  // namespace framefuse

@@ -1,9 +1,10 @@
 // The recorder of CUDA graphs (backends/runtime/graph_recorder.h) through torch's Python interface.
-// Invariant: takes the GIL for beginning, ending and replaying only, never for the work that is recorded.
-// Owner: python.
+// Invariant: takes the GIL for the question whether, for beginning, ending and replaying only, never for the work that
+// is recorded. Owner: python.
 #ifndef FRAMEFUSE_PYTHON_GRAPH_RECORDER_H_
 #define FRAMEFUSE_PYTHON_GRAPH_RECORDER_H_
 
+#include <functional>
 #include <memory>
 
 #include "backends/runtime/graph_recorder.h"
@@ -13,6 +14,8 @@ namespace framefuse {
 
 // `begin(device_index)` starts a recording and returns it; see framefuse/_cuda_graphs.py.
 std::unique_ptr<GraphRecorder> MakeGraphRecorder(Ref begin);
+// `probe()` says whether the calling thread's current stream is being recorded (backends/graph/recording_probe.h).
+std::function<bool()> MakeRecordingProbe(Ref probe);
 
 }  // namespace framefuse
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/autograd/compiled_backward.h"
+#include "backends/graph/recording_probe.h"
 #include "backends/graph/subgraph.h"
 #include "backends/runtime/aten_sequence.h"
 #include "common/check.h"
@@ -207,10 +208,21 @@ void BackwardPlan::FindRecomputeInputs() {
 }
 
 absl::StatusOr<const BackwardPlan::Variant*> BackwardPlan::FindVariant(const Key& key) const {
-  std::lock_guard lock(mutex_);
-  std::unique_ptr<Variant>& variant = variants_[key.wanted + "|" + key.defined + "|" + key.cut];
+  const std::string name = key.wanted + "|" + key.defined + "|" + key.cut;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = variants_.find(name); known != variants_.end()) return known->second.get();
+  }
+  const bool recorded = IsStreamRecorded();  // not with the lock: it takes the GIL
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Variant>& variant = recorded ? uncompiled_[name] : variants_[name];
   if (variant == nullptr) {
-    FF_ASSIGN_OR_RETURN(variant, CompileVariant(key));
+    auto made = CompileVariant(key, recorded ? ExecutableFactory(AtenSequence::Create) : factory_);
+    if (!made.ok()) {
+      (recorded ? uncompiled_ : variants_).erase(name);
+      return made.status();
+    }
+    variant = *std::move(made);
   }
   return variant.get();
 }
@@ -224,7 +236,8 @@ absl::StatusOr<const BackwardPlan::Differentiable*> BackwardPlan::FindDifferenti
   return found.get();
 }
 
-absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVariant(const Key& key) const {
+absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVariant(
+    const Key& key, const ExecutableFactory& factory) const {
   const std::string& wanted = key.wanted;
   const std::string& defined = key.defined;
   auto variant = std::make_unique<Variant>();
@@ -268,7 +281,7 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVari
   for (std::int32_t g : variant->gradients) builder.AddOutput(whole.outputs[At(g)]);
   Graph graph = builder.Take();
   FF_RETURN_IF_ERROR(ir::Verify(graph));
-  FF_ASSIGN_OR_RETURN(variant->executable, factory_(std::move(graph), options_));
+  FF_ASSIGN_OR_RETURN(variant->executable, factory(std::move(graph), options_));
   return variant;
 }
 

@@ -105,7 +105,7 @@ class BackwardPlan {
   void FindRecomputeInputs();
   // Values that do not change with a differentiable input: create_graph may take them as saved.
   std::vector<bool> ConstantValues() const;
-  absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(const Key& key) const;
+  absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(const Key& key, const ExecutableFactory& factory) const;
   absl::StatusOr<std::unique_ptr<Differentiable>> CompileDifferentiable(const Key& key) const;
 
   ir::Graph joint_;
@@ -121,6 +121,7 @@ class BackwardPlan {
   BackendOptions options_;
   mutable std::mutex mutex_;
   mutable absl::flat_hash_map<std::string, std::unique_ptr<Variant>> variants_;
+  mutable absl::flat_hash_map<std::string, std::unique_ptr<Variant>> uncompiled_;  // first asked for in a recording
   mutable absl::flat_hash_map<std::string, std::unique_ptr<Differentiable>> differentiable_;
 };
 

@@ -8,6 +8,7 @@
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/merge_steps.h"
 #include "backends/fusion/operands.h"
+#include "backends/graph/recording_probe.h"
 #include "backends/runtime/graph_recorder.h"
 #include "common/logging.h"
 #include "common/status.h"
@@ -18,11 +19,22 @@ namespace {
 using cuda::CudaKernel;
 using ir::ValueId;
 
+// Says that a kernel is not to be had in this call; nothing is wrong with it.
+absl::Status NotInARecording() {
+  return absl::FailedPreconditionError("a kernel for unaligned memory was first needed while its stream is recorded");
+}
+bool IsNotInARecording(const absl::Status& status) { return absl::IsFailedPrecondition(status); }
+
 // What runs for a kernel of an exact form where buffers are not aligned; made when it is first needed.
 class PlainKernel {
  public:
   absl::StatusOr<std::shared_ptr<const CudaKernel>> Get(c10::Device device, const kernel_ir::Kernel& kernel,
                                                         const emit::CudaForm& form) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (kernel_ != nullptr) return kernel_;
+    }
+    if (IsStreamRecorded()) return NotInARecording();  // not with the lock: it takes the GIL
     const std::lock_guard lock(mutex_);
     if (kernel_ == nullptr) {
       auto made = cuda::TheEngine().Compile(device, {{&kernel, emit::PlainForm(kernel, form)}});
@@ -95,7 +107,7 @@ class CudaStep final : public CompiledStep {
     }
     StepOperands::Restore(call, std::move(replaced));
     if (status.ok() || IsRecording()) return status;
-    GiveUp(status);
+    if (!IsNotInARecording(status)) GiveUp(status);
     return fallback_->Run(call);
   }
 
@@ -200,7 +212,7 @@ class CudaTableStep final : public CompiledStep {
     if (!gave_up_.load(std::memory_order_relaxed)) {
       absl::Status status = LaunchAll(call, &done);
       if (status.ok() || IsRecording()) return status;
-      GiveUp(status);
+      if (!IsNotInARecording(status)) GiveUp(status);
     }
     for (; done < parts_.size(); ++done) FF_RETURN_IF_ERROR(parts_[done]->fallback().Run(call));
     return absl::OkStatus();

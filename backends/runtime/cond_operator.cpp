@@ -22,6 +22,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/backend.h"
+#include "backends/graph/recording_probe.h"
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/generator_states.h"
 #include "backends/runtime/torch_error.h"
@@ -59,6 +60,7 @@ std::shared_ptr<const ir::Graph> ParseBranch(const std::string& text) {
   return known->try_emplace(text, std::move(graph)).first->second;
 }
 
+// Of a branch that is not known while the stream is recorded: null.
 absl::StatusOr<std::shared_ptr<Plan>> CompileBranch(const std::string& text, const std::string& backend) {
   static std::mutex mutex;
   static auto* known = new absl::flat_hash_map<std::pair<std::string, std::string>, std::shared_ptr<Plan>>;
@@ -67,6 +69,7 @@ absl::StatusOr<std::shared_ptr<Plan>> CompileBranch(const std::string& text, con
     const std::lock_guard lock(mutex);
     if (const auto it = known->find(key); it != known->end()) return it->second;
   }
+  if (IsStreamRecorded()) return nullptr;
   Backend* maker = FindBackend(backend);
   if (maker == nullptr) return absl::InvalidArgumentError(absl::StrCat("cond: no backend is called ", backend));
   absl::StatusOr<ir::Graph> graph = ir::Parse(text);
@@ -104,21 +107,26 @@ std::vector<at::Tensor> InputsOf(const ir::Graph& branch, at::TensorList operand
   return inputs;
 }
 
-// Through autograd, operator by operator: for derivatives of derivatives.
-std::vector<at::Tensor> RunDifferentiable(const at::Tensor& pred, const std::string (&branches)[2],
-                                          at::TensorList operands) {
-  const std::shared_ptr<const ir::Graph> graph = ParseBranch(branches[at::is_nonzero(pred) ? 1 : 0]);
+std::vector<at::Tensor> RunUncompiled(const std::string& text, at::TensorList operands) {
+  const std::shared_ptr<const ir::Graph> graph = ParseBranch(text);
   const std::unique_ptr<Executable> sequence = ValueOrThrow(AtenSequence::Create(*graph, BackendOptions()));
   std::vector<at::Tensor> outputs(graph->outputs.size());
   ThrowIfError(sequence->Run(InputsOf(*graph, operands), {}, absl::MakeSpan(outputs)));
   return outputs;
 }
 
+// Through autograd, operator by operator: for derivatives of derivatives.
+std::vector<at::Tensor> RunDifferentiable(const at::Tensor& pred, const std::string (&branches)[2],
+                                          at::TensorList operands) {
+  return RunUncompiled(branches[at::is_nonzero(pred) ? 1 : 0], operands);
+}
+
 std::vector<at::Tensor> RunBranch(const at::Tensor& pred, std::string_view true_branch, std::string_view false_branch,
                                   at::TensorList operands, std::string_view backend) {
   const std::string text(at::is_nonzero(pred) ? true_branch : false_branch);
-  const std::vector<at::Tensor> inputs = InputsOf(*ParseBranch(text), operands);
-  return ValueOrThrow(ValueOrThrow(CompileBranch(text, std::string(backend)))->Run(inputs, {}));
+  const std::shared_ptr<Plan> plan = ValueOrThrow(CompileBranch(text, std::string(backend)));
+  if (plan == nullptr) return RunUncompiled(text, operands);
+  return ValueOrThrow(plan->Run(InputsOf(*ParseBranch(text), operands), {}));
 }
 
 std::vector<at::Tensor> ResultsLike(std::string_view branch, const c10::Device& device) {

@@ -71,6 +71,7 @@ def _start():
 
     _C.initialize(Unsupported, BackendError, InternalError)
     _C.set_graph_recorder(_cuda_graphs.begin)
+    _C.set_recording_probe(_cuda_graphs.is_recorded)
     _config.read_environment()
     _logs.read_environment()
     _compat.install()

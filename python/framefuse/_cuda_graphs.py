@@ -104,6 +104,11 @@ def _warn(text):
     _C.write_log("bugs", f"CUDA graph: {text}")
 
 
+def is_recorded() -> bool:
+    """Whether the calling thread's current stream is being recorded, by whomever."""
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+
+
 def begin(device: int) -> "Recording | str":
     """Start to record what the calling thread does on `device`; the recording, or why there is none."""
     if not _one_at_a_time.acquire(blocking=False):

@@ -113,14 +113,29 @@ def _compiled(graph, settings):
     """A callable of the graph's inputs."""
     values = [node.meta.get("val") for node in graph.graph.nodes]
     if not any(_is_symbolic(value) for value in values):
-        return _make_plan(graph, settings)
+        return _made_later(graph, settings) if _C.is_stream_recorded() else _make_plan(graph, settings)
     plans = {}
 
     def call(*inputs):
         key = tuple((t.shape, t.stride(), t.dtype) if isinstance(t, torch.Tensor) else t for t in inputs)
         if key not in plans:
+            if _C.is_stream_recorded():
+                return graph(*inputs)
             plans[key] = _make_plan(_with_sizes(graph, inputs), settings)
         return plans[key](*inputs)
+
+    return call
+
+
+def _made_later(graph, settings):
+    """Runs operators while the stream is recorded, where nothing may be compiled; the first call after that makes the plan."""
+    plan = None
+
+    def call(*inputs):
+        nonlocal plan
+        if plan is None and not _C.is_stream_recorded():
+            plan = _make_plan(graph, settings)
+        return (plan or graph)(*inputs)
 
     return call
 

@@ -1,8 +1,10 @@
 #include "symbolic/capture/frame_runner.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "backends/graph/recording_probe.h"
 #include "common/config.h"
 #include "common/logging.h"
 #include "frame_eval/versions/dict_reads.h"
@@ -438,6 +440,11 @@ FrameRunner::Made FrameRunner::Make(PyThreadState* thread, frame_ops::Frame* fra
   bool raised = false;
   if (!AllowsCompile(!site->empty(), view.code, &raised)) {
     if (raised) made.without = Without::kRaises;
+    return made;
+  }
+  if (IsStreamRecorded()) {
+    ReportRecordedStream(view.code, view.code == compiled_code_ && !std::exchange(recorded_stream_reported_, true));
+    ++statistics.eager_fallbacks;
     return made;
   }
   LogRecompile(*site, view);

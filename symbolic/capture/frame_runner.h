@@ -101,6 +101,7 @@ class FrameRunner final : public FrameHandler {
   PyCodeObject* root_code_ = nullptr;      // until its frame starts
   PyCodeObject* compiled_code_ = nullptr;  // only compared
   RunObserver* observer_ = nullptr;
+  bool recorded_stream_reported_ = false;
 };
 
 }  // namespace framefuse

@@ -24,6 +24,15 @@ void SetError(const Ref& type, const std::string& message) {
   PyErr_SetString(type ? type.get() : PyExc_RuntimeError, message.c_str());
 }
 
+// A warning turned into an error must not change what the program does.
+void Warn(PyCodeObject* code, const std::string& message) {
+  // No registry: one would be written into the globals of the user's module.
+  if (PyErr_WarnExplicit(PyExc_RuntimeWarning, message.c_str(), FileNameOf(code).c_str(), code->co_firstlineno,
+                         "framefuse", nullptr) < 0) {
+    PyErr_WriteUnraisable(nullptr);
+  }
+}
+
 }  // namespace
 
 Statistics& MutableStatistics() {
@@ -54,12 +63,15 @@ void WarnRecompileLimit(PyCodeObject* code, const std::string& failed_guard) {
   const std::string message =
       absl::StrCat("framefuse: ", Where(code), " was compiled config.recompile_limit (", config().recompile_limit.get(),
                    ") times; it runs as Python from now on. The last guard that failed: ", failed_guard);
-  // A warning turned into an error must not change what the program does.
-  // No registry: one would be written into the globals of the user's module.
-  if (PyErr_WarnExplicit(PyExc_RuntimeWarning, message.c_str(), FileNameOf(code).c_str(), code->co_firstlineno,
-                         "framefuse", nullptr) < 0) {
-    PyErr_WriteUnraisable(nullptr);
-  }
+  Warn(code, message);
+}
+
+void ReportRecordedStream(PyCodeObject* code, bool warn) {
+  const std::string message = absl::StrCat(
+      Where(code), " runs as Python: its CUDA stream is being recorded (torch.cuda.graph), and nothing is ",
+      "compiled then; call it once, with such arguments, before it is recorded");
+  FF_LOG(kGraphBreaks) << message;
+  if (warn) Warn(code, "framefuse: " + message);
 }
 
 void RaiseUnsupported(const GraphBreakReason& reason) {

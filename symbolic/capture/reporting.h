@@ -18,6 +18,9 @@ void InstallErrors(PythonErrors errors);
 void LogGraphBreak(const GraphBreakReason& reason);
 void LogEntry(const CompiledEntry& entry, PyCodeObject* code);
 void WarnRecompileLimit(PyCodeObject* code, const std::string& failed_guard);
+// Nothing is compiled in somebody's recording (soundness rule 21): always logged, and warned of where that is asked
+// for.
+void ReportRecordedStream(PyCodeObject* code, bool warn);
 // fullgraph: sets framefuse.Unsupported.
 void RaiseUnsupported(const GraphBreakReason& reason);
 // A bug of ours or a failed backend: logged once a message, or raised (`*raised`, a Python error is set).
