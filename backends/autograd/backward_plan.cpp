@@ -7,6 +7,7 @@
 #include "backends/graph/recording_probe.h"
 #include "backends/graph/subgraph.h"
 #include "backends/runtime/aten_sequence.h"
+#include "backends/runtime/differentiable_ops.h"
 #include "common/check.h"
 #include "common/status.h"
 
@@ -302,6 +303,7 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Comp
     places.push_back({At(gradients_[o.gradient]), joint.inputs[At(tangents_[o.tangent])].value});
   }
   FF_RETURN_IF_ERROR(CutAt(joint, places));
+  MakeDifferentiable(joint);
   auto result = std::make_unique<Differentiable>();
   std::vector<ValueId> roots;
   for (std::size_t g = 0; g < wanted.size(); ++g) {
@@ -319,8 +321,9 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Comp
     const ir::Input& in = joint.inputs[i];
     if (!closure.used[At(in.value)]) continue;
     if (in.mutated) {
-      return absl::UnimplementedError(
-          absl::StrCat("create_graph=True needs the value of ", in.name, " before it was written"));
+      return absl::UnimplementedError(absl::StrCat("create_graph=True needs the value that an input",
+                                                   in.name.empty() ? "" : " (" + in.name + ")",
+                                                   " had before it was written"));
     }
     result->inputs.push_back(static_cast<std::int32_t>(i));
     builder.AddInput(in.value, ir::Input());

@@ -103,15 +103,14 @@ class Partitioner {
       }
       result_.saved.push_back({false, index, v});
     }
-    std::vector<bool> needed = ir::NodesNeededFor(g_, roots);
+    const std::vector<bool> needed = NeededInForward(roots);
     ir::SubgraphBuilder builder(g_, g_.name + ".forward");
     for (const ir::Input& in : g_.inputs) {
       if (in.role != ir::InputRole::kTangent) builder.AddInput(in.value, ForwardInput(in));
     }
     for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
       const Node& n = g_.nodes[i];
-      if (!needed[i] && !n.op->is_random() && !n.op->has_side_effect()) continue;
-      if (!needed[i] && n.phase == ir::Phase::kBackward) continue;
+      if (!needed[i]) continue;
       Node forward = n;
       forward.phase = ir::Phase::kForward;  // backward's own preparations may run early
       builder.AddNode(forward);
@@ -130,6 +129,19 @@ class Partitioner {
       builder.AddOutput(saved);
     }
     result_.forward = builder.Take();
+  }
+
+  // What leads to these values, and what moves a generator or is done for its effect, with all that it reads.
+  std::vector<bool> NeededInForward(std::vector<ValueId> values) const {
+    std::vector<bool> own(g_.nodes.size(), false);
+    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
+      const Node& n = g_.nodes[i];
+      own[i] = (n.op->is_random() || n.op->has_side_effect()) && n.phase != ir::Phase::kBackward;
+      if (own[i]) ir::ForEachUse(n, [&](ValueId v) { values.push_back(v); });
+    }
+    std::vector<bool> needed = ir::NodesNeededFor(g_, values);
+    for (std::size_t i = 0; i < own.size(); ++i) needed[i] = needed[i] || own[i];
+    return needed;
   }
 
   ir::Input ForwardInput(const ir::Input& in) const {

@@ -100,6 +100,7 @@ at::Tensor StepOperands::PartOfWhole(const CallState& call, const Layout& l) con
 }
 
 bool StepOperands::IsLaidOut(const CallState& call, const Layout& l, const at::Tensor& t) {
+  if (t.scalar_type() != l.dtype) return false;
   return l.fixed ? SameLayout(t, l.fixed_sizes, l.fixed_strides)
                  : SameLayout(t, Values(call, l.sizes), Values(call, l.strides));
 }
@@ -125,7 +126,10 @@ void StepOperands::Prepare(CallState& call, std::vector<std::pair<ValueId, at::T
   for (const Layout& l : inputs_) {
     at::Tensor& t = call.slots[static_cast<std::size_t>(l.value)];
     if (IsLaidOut(call, l, t)) continue;
-    at::Tensor copy = at::empty_strided(Values(call, l.sizes), Values(call, l.strides), t.options());
+    const auto sizes = Values(call, l.sizes);
+    TORCH_CHECK(t.sizes() == at::IntArrayRef(sizes), "an operator's result has sizes ", t.sizes(),
+                " where the graph says ", at::IntArrayRef(sizes));
+    at::Tensor copy = at::empty_strided(sizes, Values(call, l.strides), t.options().dtype(l.dtype));
     copy.copy_(t);
     replaced->emplace_back(l.value, std::exchange(t, std::move(copy)));
   }

@@ -38,7 +38,9 @@ bool Kernel::SameBody(const Kernel& other) const {
 bool Kernel::Uses64Bit() const {
   const std::vector<Level> levels = ComputeLevels(*this);
   for (std::size_t i = 0; i < insts.size(); ++i) {
-    if (levels[i] == Level::kElement && Is64Bit(insts[i].type)) return true;
+    // A reduction takes its operand element by element, be that the same value for all.
+    const bool by_element = levels[i] == Level::kElement || ClassOf(insts[i].op) == OpClass::kReduce;
+    if (by_element && Is64Bit(insts[i].type)) return true;
   }
   return false;
 }

@@ -280,6 +280,10 @@ class Functionalizer {
       computed = c10::ScalarType::Bool;
     } else if (n.op->is_pointwise() && n.op->name() != "aten.copy") {
       computed = PromotedType(g_, n);
+    } else if (n.op->name() == "aten.cumsum" || n.op->name() == "aten.cumprod") {
+      const c10::ScalarType own = g_.value(n.args[0].value).dtype;
+      const bool widens = c10::isIntegralType(own, /*includeBool=*/true) && n.args[2].kind == Arg::Kind::kNone;
+      if (widens) computed = c10::ScalarType::Long;
     }
     bool converts = writes->size() == 1 && computed != c10::ScalarType::Undefined &&
                     computed != g_.value((*writes)[0].second).dtype;
@@ -333,14 +337,48 @@ class Functionalizer {
       return EmitOne("aten.slice_scatter",
                      {Arg::OfValue(parent), from, view.args[1], view.args[2], view.args[3], view.args[4]}, old_parent);
     }
+    if (name == "aten._conj") return EmitOne("aten.conj_physical", {from}, old_parent);
+    if (name == "aten._neg_view") return EmitOne("aten.neg", {from}, old_parent);
+    if (name == "aten.view_as_real") return EmitOne("aten.view_as_complex", {from}, old_parent);
+    if (name == "aten.view_as_complex") return EmitOne("aten.view_as_real", {from}, old_parent);
+    if (g_.value(target).dtype != g_.value(old_parent).dtype) return ReadAs(view, target, value);
     bool reshape = name == "aten.view" || name == "aten._unsafe_view" || name == "aten.unsqueeze" ||
                    name.rfind("aten.squeeze", 0) == 0;
     bool plain = ir::IsContiguous(g_.exprs, g_.value(target)) && ir::IsContiguous(g_.exprs, g_.value(old_parent));
     if (reshape && plain) return EmitOne("aten.view", {from, Arg::OfDims(g_.value(old_parent).sizes)}, old_parent);
     if (name == "aten.expand") return absl::UnimplementedError("a write to an expanded tensor");
     const ir::Value& v = g_.value(target);
+    if (MayOverlap(v)) return absl::UnimplementedError("a write to a view that has places of memory twice");
     return EmitOne("aten.as_strided_scatter",
                    {Arg::OfValue(parent), from, Arg::OfDims(v.sizes), Arg::OfDims(v.strides), Arg::OfDim(v.offset)},
+                   old_parent);
+  }
+
+  // Symbolic strides are taken to be of views that don't.
+  bool MayOverlap(const ir::Value& v) const {
+    std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size
+    for (std::size_t d = 0; d < v.rank(); ++d) {
+      if (!v.strides[d].is_constant()) return false;
+      const std::int64_t size = g_.exprs.Hint(v.sizes[d]);
+      if (size > 1) dims.emplace_back(v.strides[d].value, size);
+    }
+    std::sort(dims.begin(), dims.end());
+    std::int64_t reach = 1;  // past the last place of the dimensions so far
+    for (const auto& [stride, size] : dims) {
+      if (stride < reach) return true;
+      reach = stride * (size - 1) + reach;
+    }
+    return false;
+  }
+
+  // The bits of `value`, which stands where the view `target` was, as its parent's type.
+  absl::StatusOr<ValueId> ReadAs(const Node& view, ValueId target, ValueId value) {
+    const ValueId old_parent = view.args[At(ViewedArgument(*view.op))].value;
+    const ir::Value &part = g_.value(target), &parent = g_.value(old_parent);
+    if (view.op->name() != "aten.view.dtype" || c10::elementSize(part.dtype) != c10::elementSize(parent.dtype)) {
+      return absl::UnimplementedError("a write to a view of another type");
+    }
+    return EmitOne("aten.view.dtype", {Arg::OfValue(value), Arg::Constant(static_cast<std::int64_t>(parent.dtype))},
                    old_parent);
   }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/scalar_tensor.h>
 
 #include <bit>
@@ -103,6 +104,7 @@ struct AtenSequence::Step {
   std::optional<c10::Scalar> scalars[2];
   std::unique_ptr<ViewMemo> view;  // of operators that it serves
   std::int32_t node = 0;
+  ValueId laid_out = ir::kNoValue;  // its first argument, where the operator goes by places in memory
 };
 
 struct AtenSequence::Frame {
@@ -210,6 +212,8 @@ AtenSequence::Step AtenSequence::StepOf(std::int32_t index) const {
   s.outputs.assign(n.outputs.begin(), n.outputs.end());
   s.list_sizes = n.list_sizes;
   s.defines_one = n.list_sizes.empty() && n.outputs.size() == 1;
+  const bool by_places = n.op->name() == "aten.as_strided" || n.op->name() == "aten.as_strided_scatter";
+  if (graph_.functional && by_places && n.args[0].kind == Arg::Kind::kValue) s.laid_out = n.args[0].value;
   if (graph_.functional && ViewMemo::Serves(n)) s.view = std::make_unique<ViewMemo>();
   for (std::size_t a = 0; a < n.args.size(); ++a) {
     if (!n.op->arguments()[a].written) continue;
@@ -313,6 +317,25 @@ void AtenSequence::Push(const Step& step, Frame& frame) const {
   }
 }
 
+// What was written in place keeps its strides; the operator that stands for the write may choose others for its result.
+void AtenSequence::LayOut(std::int32_t value, Frame& frame) const {
+  c10::IValue& slot = frame.slots[static_cast<std::size_t>(value)];
+  const at::Tensor& t = slot.toTensor();
+  const ir::Value& recorded = graph_.value(value);
+  std::vector<std::int64_t> strides;
+  for (const ir::Dim& d : recorded.strides) {
+    strides.push_back(d.is_constant() ? d.value : frame.exprs[static_cast<std::size_t>(d.expr)]);
+  }
+  bool same = true;
+  for (std::size_t d = 0; d < strides.size(); ++d) {
+    const auto dim = static_cast<std::int64_t>(d);
+    same = same && (t.size(dim) <= 1 || t.stride(dim) == strides[d]);
+  }
+  if (same) return;
+  TORCH_CHECK(t.storage_offset() == 0, "a part of a tensor has other strides than were recorded");
+  slot = at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
+}
+
 void AtenSequence::Pop(const Step& step, Frame& frame) const {
   std::size_t next = 0;
   auto store = [&](c10::IValue v) {
@@ -349,6 +372,7 @@ void AtenSequence::RunView(const Step& step, Frame& frame) const {
 }
 
 void AtenSequence::RunStep(const Step& step, Frame& frame) const {
+  if (step.laid_out != ir::kNoValue) LayOut(step.laid_out, frame);
   if (step.view != nullptr && frame.views_from_memo) {
     RunView(step, frame);
   } else {

@@ -38,6 +38,7 @@ class AtenSequence final : public Executable {
   void RunView(const Step& step, Frame& frame) const;
   void CallOperator(const Step& step, Frame& frame) const;
   void Push(const Step& step, Frame& frame) const;
+  void LayOut(std::int32_t value, Frame& frame) const;
   void Pop(const Step& step, Frame& frame) const;
 
   ir::Graph graph_;

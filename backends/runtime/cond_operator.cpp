@@ -24,6 +24,7 @@
 #include "backends/graph/backend.h"
 #include "backends/graph/recording_probe.h"
 #include "backends/runtime/aten_sequence.h"
+#include "backends/runtime/differentiable_ops.h"
 #include "backends/runtime/generator_states.h"
 #include "backends/runtime/torch_error.h"
 #include "common/check.h"
@@ -108,10 +109,12 @@ std::vector<at::Tensor> InputsOf(const ir::Graph& branch, at::TensorList operand
 }
 
 std::vector<at::Tensor> RunUncompiled(const std::string& text, at::TensorList operands) {
-  const std::shared_ptr<const ir::Graph> graph = ParseBranch(text);
-  const std::unique_ptr<Executable> sequence = ValueOrThrow(AtenSequence::Create(*graph, BackendOptions()));
-  std::vector<at::Tensor> outputs(graph->outputs.size());
-  ThrowIfError(sequence->Run(InputsOf(*graph, operands), {}, absl::MakeSpan(outputs)));
+  ir::Graph graph = *ParseBranch(text);
+  MakeDifferentiable(graph);
+  const std::vector<at::Tensor> inputs = InputsOf(graph, operands);
+  std::vector<at::Tensor> outputs(graph.outputs.size());
+  const std::unique_ptr<Executable> sequence = ValueOrThrow(AtenSequence::Create(std::move(graph), BackendOptions()));
+  ThrowIfError(sequence->Run(inputs, {}, absl::MakeSpan(outputs)));
   return outputs;
 }
 

@@ -30,11 +30,16 @@ class Closing {
     if (absl::Status s = CompareInputs(); !s.ok()) return s;
     if (absl::Status s = DescribeOutputs(); !s.ok()) return s;
     AddMutatedOutputs();
+    for (const int i : mutated_) {
+      const InputRecord& r = inputs_[static_cast<std::size_t>(i)];
+      if (r.requires_grad && !r.fake.requires_grad())
+        return Fail(BreakKind::kMutation, "detach_", "of a written input");
+    }
     if (for_backward) {
       if (absl::Status s = RecordBackward(); !s.ok()) return s;
     }
     SelectInputs();
-    ResolveOrigins();
+    ResolveOrigins(graph_, origins_);
     if (absl::Status s = ir::Verify(graph_); !s.ok()) return s;
     result_.graph = std::make_shared<ir::Graph>(std::move(graph_));
     return std::move(result_);
@@ -137,6 +142,11 @@ class Closing {
     return o;
   }
 
+  // requires_grad_() on what shares memory with what requires none.
+  static bool IsNewLeaf(const at::Tensor& t) {
+    return t.requires_grad() && t.is_leaf() && !(t.is_view() && t._base().requires_grad());
+  }
+
   static void SetGradOfView(const at::Tensor& t, ir::Output* o) {
     o->grad_of_base = t.requires_grad() && !o->requires_grad;
     o->detached = !t.is_view();
@@ -146,7 +156,15 @@ class Closing {
     absl::flat_hash_map<ir::StorageId, std::vector<std::size_t>> groups;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       graph_.outputs.push_back(NewOutput(tensors_[i]));
-      if (AliasesInput(i) || RepeatsOutput(i)) continue;
+      const bool shares = AliasesInput(i);
+      if (graph_.outputs[i].alias != ir::OutputAlias::kInput && IsNewLeaf(tensors_[i])) {
+        return Fail(BreakKind::kHiddenState, "output", "a leaf is made here");
+      }
+      if (shares) {
+        if (const ir::Output& o = graph_.outputs[i]; !o.detached || !o.requires_grad || tensors_[i].is_leaf()) continue;
+        return Fail(BreakKind::kMutation, "output", "a piece of an unsafe split, which has a history of its own");
+      }
+      if (RepeatsOutput(i)) continue;
       if (tensors_[i].unsafeGetTensorImpl()->grad().defined()) {
         return Fail(BreakKind::kHiddenState, "output", "a tensor made here has a gradient");
       }
@@ -444,20 +462,6 @@ class Closing {
     }
   }
 
-  void ResolveOrigins() {
-    if (origins_ == nullptr) {
-      for (ir::Node& n : graph_.nodes) n.origin = -1;
-      return;
-    }
-    absl::flat_hash_map<std::int32_t, ir::OriginId> known;
-    for (ir::Node& n : graph_.nodes) {
-      if (n.origin < 0) continue;
-      auto [it, inserted] = known.try_emplace(n.origin, -1);
-      if (inserted) it->second = graph_.AddOrigin(origins_->Resolve(n.origin));
-      n.origin = it->second;
-    }
-  }
-
   Recorder& recorder_;
   ir::Graph& graph_;
   std::vector<InputRecord>& inputs_;
@@ -479,7 +483,12 @@ class Closing {
 absl::StatusOr<TracedGraph> CloseRecording(Recorder& recorder, std::vector<InputRecord>& inputs,
                                            std::vector<at::Tensor> outputs, bool for_backward,
                                            OriginProvider* origins) {
-  return Closing(recorder, inputs, std::move(outputs), origins).Run(for_backward);
+  try {
+    return Closing(recorder, inputs, std::move(outputs), origins).Run(for_backward);
+  } catch (const c10::Error& error) {  // views that must not be asked for their history after a write, mostly
+    recorder.SetPendingBreak({BreakKind::kMutation, "output", error.what_without_backtrace(), {}});
+    return absl::FailedPreconditionError(error.what_without_backtrace());
+  }
 }
 
 }  // namespace framefuse::tracing

@@ -27,8 +27,8 @@ class Pass {
 
   PassOrder Run() {
     for (const at::Tensor& t : outputs_) Visit(t.grad_fn().get());
-    std::stable_sort(nodes_.begin(), nodes_.end(), IsLater);
     RunHeap();
+    SortNodes();
     SpreadOutputs();
     return Number();
   }
@@ -39,7 +39,6 @@ class Pass {
     std::uint64_t outputs = 0;  // that lead here, one bit each; the last one stands for all further ones
   };
 
-  static bool IsLater(const Node* a, const Node* b) { return a->sequence_nr() > b->sequence_nr(); }
   static std::uint64_t BitOf(std::size_t output) { return std::uint64_t{1} << std::min<std::size_t>(output, 63); }
   bool IsInput(Node* n) const { return input_of_.contains(n); }
 
@@ -80,6 +79,22 @@ class Pass {
         released_by_[e.function.get()] = n;
       }
     }
+  }
+
+  // By age, youngest first, as any pass runs them; but none before one that leads to it. A view whose base was written
+  // gets a new history when it is asked for it, which is younger than the operator that asked.
+  void SortNodes() {
+    std::stable_sort(nodes_.begin(), nodes_.end(), [&](Node* a, Node* b) { return popped_[a] < popped_[b]; });
+    absl::flat_hash_map<Node*, std::uint64_t> age;
+    for (Node* n : nodes_) {
+      const std::uint64_t mine = age.try_emplace(n, n->sequence_nr()).first->second;
+      for (const torch::autograd::Edge& e : n->next_edges()) {
+        if (!e.is_valid()) continue;
+        std::uint64_t& next = age.try_emplace(e.function.get(), e.function->sequence_nr()).first->second;
+        next = std::min(next, mine);
+      }
+    }
+    std::stable_sort(nodes_.begin(), nodes_.end(), [&](Node* a, Node* b) { return age[a] > age[b]; });
   }
 
   void SpreadOutputs() {

@@ -53,6 +53,9 @@ struct Tracer::State {
   static std::int32_t OriginOfOp(void* self);
 };
 
+// Numbers of call sites become rows of the graph's table, each once; without a provider there are none (origins.cpp).
+void ResolveOrigins(ir::Graph& graph, OriginProvider* origins);
+
 // Ends a recording (close.cpp).
 absl::StatusOr<TracedGraph> CloseRecording(Recorder& recorder, std::vector<InputRecord>& inputs,
                                            std::vector<at::Tensor> outputs, bool for_backward, OriginProvider* origins);

@@ -101,6 +101,14 @@ bool HuberLoss(Arguments args, Outputs& outputs) {
   return FloatLike(args, outputs);
 }
 
+// Written row by row into zeros of its first operand's type, whatever the operands would be promoted to.
+bool MseLossBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor &x = TensorAt(args, 1), &target = TensorAt(args, 2);
+  if (x.sym_sizes() != target.sym_sizes()) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
 bool LogicalBinary(Arguments args, Outputs& outputs) { return Comparison(args, outputs); }
 
 bool BitwiseBinary(Arguments args, Outputs& outputs) {
@@ -274,6 +282,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::ge.Scalar", ComparisonWithNumber},
     {"aten::log_sigmoid_forward", LogSigmoid},
     {"aten::huber_loss", HuberLoss},
+    {"aten::mse_loss_backward", MseLossBackward},
     {"aten::logical_and", LogicalBinary},
     {"aten::logical_or", LogicalBinary},
     {"aten::logical_xor", LogicalBinary},
