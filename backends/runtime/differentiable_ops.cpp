@@ -81,11 +81,12 @@ std::tuple<Tensor, Tensor, Tensor> GroupNormBackward(const Tensor& grad, const T
     const bool scaled = weight && weight->defined();
     Tensor g = scaled ? rows * weight->reshape({1, channels, 1}) : rows;
     g = g.reshape({n, group, in_group});
-    const Tensor direct = g - g.mean({2}, true) - normal * (g * normal).mean({2}, true);
+    const Tensor direct =
+        g - g.mean(at::IntArrayRef({2}), true) - normal * (g * normal).mean(at::IntArrayRef({2}), true);
     std::get<0>(result) = (direct * rstd.reshape({n, group, 1})).reshape(x.sizes()).to(x.scalar_type());
   }
-  if (mask[1]) std::get<1>(result) = (rows * normal.reshape({n, channels, points})).sum({0, 2});
-  if (mask[2]) std::get<2>(result) = rows.sum({0, 2});
+  if (mask[1]) std::get<1>(result) = (rows * normal.reshape({n, channels, points})).sum(at::IntArrayRef({0, 2}));
+  if (mask[2]) std::get<2>(result) = rows.sum(at::IntArrayRef({0, 2}));
   return result;
 }
 
