@@ -283,6 +283,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::log_sigmoid_forward", LogSigmoid},
     {"aten::huber_loss", HuberLoss},
     {"aten::mse_loss_backward", MseLossBackward},
+    {"aten::mish_backward", FloatPromoting<0, 1>},
     {"aten::logical_and", LogicalBinary},
     {"aten::logical_or", LogicalBinary},
     {"aten::logical_xor", LogicalBinary},
