@@ -209,8 +209,11 @@ class Closing {
   absl::Status ShareBase(const std::vector<std::size_t>& group) {
     const ir::ValueId root = RootOf(graph_.outputs[group.front()].value);
     std::int32_t base = -1;
-    for (std::size_t i : group) {
-      if (graph_.outputs[i].value == root && base < 0 && !tensors_[i].is_view()) base = static_cast<std::int32_t>(i);
+    for (const bool with_history : {true, false}) {  // not v.data, where v is there as well
+      for (std::size_t i : group) {
+        if (base >= 0 || graph_.outputs[i].requires_grad != with_history) continue;
+        if (graph_.outputs[i].value == root && !tensors_[i].is_view()) base = static_cast<std::int32_t>(i);
+      }
     }
     if (base < 0) {
       at::Tensor hidden = BaseTensor(group, root);
