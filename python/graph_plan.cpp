@@ -49,6 +49,7 @@ absl::StatusOr<std::vector<at::Tensor>> RunWithoutGil(const Plan& plan, const st
 absl::StatusOr<std::shared_ptr<Plan>> CompileGraphText(const std::string& text, const std::string& backend,
                                                        const BackendOptions& options) {
   FF_ASSIGN_OR_RETURN(ir::Graph graph, ir::Parse(text));
+  FF_RETURN_IF_ERROR(ir::VerifyMetadata(graph));  // somebody wrote it
   Backend* found = FindBackend(backend);
   if (found == nullptr) return absl::InvalidArgumentError("no backend " + backend);
   return found->Compile(std::move(graph), options);

@@ -59,6 +59,7 @@ class CompiledPlan final : public Plan {
   absl::Status Compile(Graph graph) {
     Stopwatch watch(&explanation_.phases);
     FF_RETURN_IF_ERROR(ir::Verify(graph));
+    FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph), "as recorded"));
     std::vector<ViewPlan> views = PlanViews(graph);
     watch.Lap("verify");
     absl::StatusOr<bool> functional = Functionalize(graph);
@@ -67,6 +68,7 @@ class CompiledPlan final : public Plan {
     if (absl::IsUnimplemented(functional.status()) && !graph.has_backward())
       return CompileRecorded(std::move(graph), watch);
     FF_RETURN_IF_ERROR(functional.status());
+    FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph), "after functionalize"));
     DropRebuiltOutputs(graph);
     FF_RETURN_IF_ERROR(RunPasses(graph, StandardPasses(), &explanation_.phases));
     watch.Skip();
@@ -113,8 +115,9 @@ class CompiledPlan final : public Plan {
     ir::OutputAlias alias = ir::OutputAlias::kFresh;
     std::int32_t alias_of = -1;  // input, or output of the forward graph
     bool requires_grad = false;
-    bool grad_of_base = false;
+    bool without_grad = false;
     bool detached = false;
+    bool own_version = false;
     bool defined = true;
     ViewRecipe recipe;
   };
@@ -174,7 +177,14 @@ class CompiledPlan final : public Plan {
         mutations_.push_back({o.input, index, g.inputs[At(o.input)].mutated_without_grad});
       }
       if (o.role != ir::OutputRole::kUser) continue;
-      UserOutput user{index, o.alias, o.alias_of, o.requires_grad, o.grad_of_base, o.detached, o.value != ir::kNoValue,
+      UserOutput user{index,
+                      o.alias,
+                      o.alias_of,
+                      o.requires_grad,
+                      o.without_grad,
+                      o.detached,
+                      o.own_version,
+                      o.value != ir::kNoValue,
                       {}};
       if (i < views.size()) user.recipe = std::move(views[i].recipe);
       if (i < views.size() && views[i].of_output >= 0) {
@@ -369,10 +379,12 @@ class CompiledPlan final : public Plan {
   };
 
   static at::Tensor View(const UserOutput& u, const at::Tensor& base, absl::Span<const std::int64_t> symbols) {
-    at::AutoGradMode mode(at::GradMode::is_enabled() && u.requires_grad);
+    const bool has_history = u.requires_grad || !base.requires_grad();
+    at::AutoGradMode mode(at::GradMode::is_enabled() && has_history && !u.without_grad);
     at::Tensor view = u.recipe.Apply(base, symbols);
-    bool inherits = view.requires_grad() && !u.requires_grad && !u.grad_of_base;
-    return u.detached || inherits ? view.variable_data() : view;
+    const bool inherits = view.requires_grad() && !u.requires_grad && !u.without_grad;
+    if (!u.detached && !inherits) return view;
+    return u.own_version ? view.variable_data() : view.detach();
   }
 
   const ExecutableFactory factory_;

@@ -138,7 +138,11 @@ bool Backward(Graph& g, const Node& n, NodeWriter w) {
   const ValueId grad = reduction == kNone ? AsColumn(g, w, n.args[0].value) : n.args[0].value;
   ValueId scale = w.Unary("neg", w.To(grad, type));
   if (reduction == kMean) scale = w.Binary("div", scale, w.To(n.args[6].value, type));
-  if (IsGiven(n.args[3])) scale = w.Binary("mul", scale, n.args[3].value);
+  if (IsGiven(n.args[3])) {
+    // Of no dimension it would take the type of the weights.
+    if (g.value(scale).rank() == 0 && g.value(n.args[3].value).dtype != type) scale = w.View(scale, {1, 1});
+    scale = w.Binary("mul", scale, n.args[3].value);
+  }
   const ValueId zero = g.AddConstant(at::scalar_tensor(0, at::TensorOptions().dtype(type)));
   plane.dtype = type;
   const bool exact = type == in.dtype && g.value(n.outputs[0]).strides == plane.strides;

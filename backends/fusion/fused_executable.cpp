@@ -195,7 +195,7 @@ absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Create(ir::Graph gr
 }
 
 absl::Status FusedExecutable::Build(const BackendOptions& options) {
-  static constexpr Pass kPasses[] = {{"decompose", Decompose},
+  static constexpr Pass kPasses[] = {{"decompose", Decompose, /*lays_out=*/true},
                                      {"sink_views", SinkViews},
                                      {"sink_cats", SinkCats},
                                      {"merge_common_subexpressions", MergeCommonSubexpressions},

@@ -147,9 +147,11 @@ struct Output {
   std::vector<std::int32_t> turns;
   bool requires_grad = false;  // carries a grad_fn in eager
   bool spent = false;          // requires grad, but a backward pass has used its history up
-  // Views: requires grad as its base does, without a history (made under no_grad); no view for autograd (x.data).
-  bool grad_of_base = false;
+  // Views: made while grad mode was off, so without a history, and requires grad as its base does; no view for autograd
+  // (x.detach()); writes are not counted with its base's (x.data).
+  bool without_grad = false;
   bool detached = false;
+  bool own_version = false;
   friend bool operator==(const Output&, const Output&) = default;
 };
 
@@ -214,6 +216,9 @@ Value DescribeTensor(const at::Tensor& t);
 // Structure: ids in range, single definition before use, argument counts and kinds match the schema, phases
 // ordered, contract indices in range; a functional graph has no writing node. The message names the node.
 absl::Status Verify(const Graph& graph);
+// Sizes, strides and dtype of each node's results, recomputed by the operator's meta kernel where there is one
+// (verify_metadata.cpp). Strides are left out where the executor lays out what it computes itself.
+absl::Status VerifyMetadata(const Graph& graph, bool strides_too = true);
 
 // Text form; Parse(Print(g)) prints the same text. Values are renumbered in order of definition.
 struct PrintOptions {

@@ -247,8 +247,9 @@ class Parser {
     }
     static constexpr std::pair<const char*, bool Output::*> kFlags[] = {{"grad", &Output::requires_grad},
                                                                         {"spent", &Output::spent},
-                                                                        {"grad_of_base", &Output::grad_of_base},
-                                                                        {"detached", &Output::detached}};
+                                                                        {"without_grad", &Output::without_grad},
+                                                                        {"detached", &Output::detached},
+                                                                        {"own_version", &Output::own_version}};
     for (const auto& [name, flag] : kFlags) {
       if (key != name) continue;
       o->*flag = true;

@@ -263,8 +263,9 @@ class Printer {
       absl::StrAppend(&text_, " ", kAliases[static_cast<int>(o.alias)], "=", o.alias_of);
     if (o.requires_grad) absl::StrAppend(&text_, " grad");
     if (o.spent) absl::StrAppend(&text_, " spent");
-    if (o.grad_of_base) absl::StrAppend(&text_, " grad_of_base");
+    if (o.without_grad) absl::StrAppend(&text_, " without_grad");
     if (o.detached) absl::StrAppend(&text_, " detached");
+    if (o.own_version) absl::StrAppend(&text_, " own_version");
     if (!o.turns.empty()) absl::StrAppend(&text_, " turns=[", absl::StrJoin(o.turns, ","), "]");
     absl::StrAppend(&text_, "\n");
   }

@@ -189,9 +189,10 @@ class Verifier {
     if (o.of_output >= 0) return CheckGradientOfOutput(o);
     bool wants_input = o.role == OutputRole::kMutatedInput || o.role == OutputRole::kGradient;
     bool view = o.alias == OutputAlias::kViewOfInput || o.alias == OutputAlias::kViewOfOutput;
-    if ((o.grad_of_base || o.detached) && !view) return Bad("is no view");
+    if ((o.without_grad || o.detached || o.own_version) && !view) return Bad("is no view");
     if (o.spent && (!o.requires_grad || o.alias != OutputAlias::kFresh)) return Bad("has no history to be used up");
-    if (o.grad_of_base && (o.requires_grad || o.detached)) return Bad("has a history or none of its base's");
+    if (o.without_grad && (o.requires_grad || o.detached))
+      return Bad("was made without grad and has a history, or none of its base's");
     if (wants_input && (o.input < 0 || static_cast<std::size_t>(o.input) >= g_.inputs.size()))
       return Bad("input is out of range");
     switch (o.alias) {

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "backends/graph/meta_run.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/functional_forms.h"
 #include "backends/passes/pass.h"
@@ -114,8 +115,28 @@ class Functionalizer {
     n.args = std::move(args);
     n.outputs = {NewValueLike(like)};
     ValueId result = n.outputs[0];
-    Emit(std::move(n));
+    EmitMade(std::move(n));
     return result;
+  }
+
+  // Of a node whose results are described like other values: its operator lays them out in its own way.
+  void EmitMade(Node n) {
+    bool plain = !n.op->is_view();
+    const auto see = [&](ValueId v) { plain = plain && (v == kNoValue || ir::IsContiguous(g_.exprs, g_.value(v))); };
+    ir::ForEachUse(n, see);
+    for (ValueId v : n.outputs) see(v);
+    if (!plain) SetStrides(n);
+    Emit(std::move(n));
+  }
+
+  void SetStrides(const Node& n) {
+    const absl::StatusOr<std::optional<ir::MetaResults>> found = ir::MetaRun(g_).ResultsOf(n);
+    if (!found.ok() || !found->has_value() || !(*found)->has_strides) return;
+    const std::vector<at::Tensor>& tensors = (*found)->tensors;
+    for (std::size_t r = 0; r < tensors.size() && r < n.outputs.size(); ++r) {
+      if (n.outputs[r] == kNoValue || !tensors[r].defined()) continue;
+      g_.value(n.outputs[r]).strides.assign(tensors[r].strides().begin(), tensors[r].strides().end());
+    }
   }
 
   NodeIndex ViewNodeOf(ValueId v) const {
@@ -288,13 +309,13 @@ class Functionalizer {
     bool converts = writes->size() == 1 && computed != c10::ScalarType::Undefined &&
                     computed != g_.value((*writes)[0].second).dtype;
     if (!converts) {
-      Emit(std::move(n));
+      EmitMade(std::move(n));
       return;
     }
     ValueId& result = (*writes)[0].second;
     c10::ScalarType wanted = g_.value(result).dtype;
     g_.value(result).dtype = computed;
-    Emit(std::move(n));
+    EmitMade(std::move(n));
     ValueId converted = EmitOne("aten._to_copy",
                                 {Arg::OfValue(result), Arg::Constant(static_cast<std::int64_t>(wanted)), Arg::None(),
                                  Arg::None(), Arg::None(), Arg::Constant(false), Arg::None()},
@@ -306,6 +327,7 @@ class Functionalizer {
   // `value` becomes what `target` (recorded) holds, and its root and all views of that see it.
   absl::Status Write(ValueId target, ValueId value) {
     ValueId root = aliases_.RootOf(target);
+    const ValueId before = current_[At(root)];
     while (target != root) {
       NodeIndex view = ViewNodeOf(target);
       FF_ASSIGN_OR_RETURN(value, IntoParent(old_.nodes[At(view)], target, value));
@@ -315,9 +337,20 @@ class Functionalizer {
     if (old_.value(root).layout == c10::Layout::Strided && !ir::IsDense(old_.exprs, old_.value(root))) {
       return absl::UnimplementedError("a write to a tensor with gaps or overlap");
     }
+    if (!ReachSamePlaces(g_.value(value), old_.value(root))) {
+      value = EmitOne("aten.copy", {Arg::OfValue(before), Arg::OfValue(value), Arg::Constant(false)}, root);
+    }
     current_[At(root)] = value;
     seen_version_[At(root)] = ++version_[At(root)];
     return absl::OkStatus();
+  }
+
+  // Strides of sizes of one reach nothing; symbols stand at their hints.
+  bool ReachSamePlaces(const ir::Value& a, const ir::Value& b) const {
+    for (std::size_t d = 0; d < a.sizes.size(); ++d) {
+      if (g_.exprs.Hint(a.sizes[d]) > 1 && g_.exprs.Hint(a.strides[d]) != g_.exprs.Hint(b.strides[d])) return false;
+    }
+    return true;
   }
 
   // The parent's value once `value` stands where the view `target` was.

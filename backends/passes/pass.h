@@ -17,7 +17,11 @@ namespace framefuse {
 struct Pass {
   const char* name;
   absl::StatusOr<bool> (*run)(ir::Graph& graph);  // whether it changed something
+  bool lays_out = false;  // from here on the graph says how results are laid out, not how ATen would
 };
+
+// ir::VerifyMetadata where config().verify_metadata asks for it.
+absl::Status VerifyMetadataInTests(const ir::Graph& graph, bool strides_too = true);
 
 absl::Status RunPasses(ir::Graph& graph, absl::Span<const Pass> passes, std::vector<PhaseTime>* times);
 

@@ -3,13 +3,20 @@
 #include <string>
 
 #include "backends/passes/pass.h"
+#include "common/config.h"
 #include "common/logging.h"
 #include "common/status.h"
 
 namespace framefuse {
 
+absl::Status VerifyMetadataInTests(const ir::Graph& graph, bool strides_too) {
+  return config().verify_metadata ? ir::VerifyMetadata(graph, strides_too) : absl::OkStatus();
+}
+
 absl::Status RunPasses(ir::Graph& graph, absl::Span<const Pass> passes, std::vector<PhaseTime>* times) {
+  bool strides_too = true;
   for (const Pass& pass : passes) {
+    strides_too = strides_too && !pass.lays_out;
     auto begin = std::chrono::steady_clock::now();
     absl::StatusOr<bool> changed = pass.run(graph);
     std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
@@ -17,6 +24,7 @@ absl::Status RunPasses(ir::Graph& graph, absl::Span<const Pass> passes, std::vec
     FF_RETURN_IF_ERROR(Annotate(changed.status(), pass.name));
     if (!*changed) continue;
     FF_RETURN_IF_ERROR(Annotate(ir::Verify(graph), std::string("after ") + pass.name));
+    FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph, strides_too), std::string("after ") + pass.name));
     FF_LOG(kAot) << "after " << pass.name << "\n" << ir::Print(graph);
   }
   return absl::OkStatus();

@@ -51,12 +51,24 @@ struct GradState {
   bool requires_grad, is_leaf;
 };
 
-GradState ReadGradState(const c10::TensorImpl& impl) {
-  const AutogradMeta* meta = MetaOf(impl);
-  if (meta == nullptr) return {false, true};
-  const bool is_leaf = !meta->grad_fn_;
-  return {meta->requires_grad_ || !is_leaf, is_leaf};
+// A view requires grad where its base does, also one made without gradients. It has a function, too, if its base was
+// written since: that is made when somebody asks, which may fail and so is left to who runs what was compiled.
+GradState ReadGradOfView(c10::TensorImpl& impl, const AutogradMeta& meta) {
+  if (meta.grad_fn_) return {true, false};
+  const auto& view = static_cast<const torch::autograd::DifferentiableViewMeta&>(meta);
+  if (!view.has_bw_view() || !view.get_backward_view().base_.requires_grad()) return {meta.requires_grad_, true};
+  const bool has_older = !impl.is_inference() && view.get_attr_version() != impl.version_counter().current_version();
+  return {true, !has_older};
 }
+
+inline GradState ReadGradState(c10::TensorImpl& impl, const AutogradMeta* meta) {
+  if (meta == nullptr) return {false, true};
+  if (__builtin_expect(meta->is_view_, 0)) return ReadGradOfView(impl, *meta);
+  const bool has_function = meta->grad_fn_;
+  return {has_function || meta->requires_grad_, !has_function};
+}
+
+GradState ReadGradState(c10::TensorImpl& impl) { return ReadGradState(impl, MetaOf(impl)); }
 
 template <class A, class B>
 std::string Mismatch(const char* what, const A& expected, const B& actual) {
@@ -104,7 +116,7 @@ bool RecordTensor(BorrowedRef object, TensorSpec* spec) {
   if (!IsTensor(object)) return false;
   const at::Tensor& tensor = THPVariable_Unpack(object.get());
   if (!tensor.defined()) return false;
-  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   spec->type = object.type();
   spec->type_ref = RefOf<PyTypeObject>::Create(spec->type);
   spec->key_set = impl.key_set().raw_repr();
@@ -162,12 +174,11 @@ inline bool CheckShape(const TensorSpec& spec, const c10::TensorImpl& impl) {
 
 // `impl` is that of an object of the recorded type. The key set comes first: with the recorded one, the accessors that
 // follow are plain field reads.
-inline bool CheckImpl(const TensorSpec& spec, const c10::TensorImpl& impl, const AutogradMeta* meta) {
+inline bool CheckImpl(const TensorSpec& spec, c10::TensorImpl& impl, const AutogradMeta* meta) {
   if (impl.key_set().raw_repr() != spec.key_set) return false;
-  const bool has_function = meta != nullptr && meta->grad_fn_;
-  const bool requires_grad = has_function || (meta != nullptr && meta->requires_grad_);
+  const GradState grad = ReadGradState(impl, meta);
   bool same = static_cast<std::uint16_t>(c10::typeMetaToScalarType(impl.dtype())) == spec.dtype;
-  same = same & (has_function != spec.is_leaf) & (requires_grad == spec.requires_grad);
+  same = same & (grad.is_leaf == spec.is_leaf) & (grad.requires_grad == spec.requires_grad);
   if (!same || !spec.plain) return same;
   return !impl.has_symbolic_sizes_strides() && PackDevice(impl.device()) == spec.device && CheckShape(spec, impl);
 }
@@ -176,7 +187,7 @@ inline bool CheckImpl(const TensorSpec& spec, const c10::TensorImpl& impl, const
 
 bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept {
   if (!object || object.type() != spec.type) return false;
-  const c10::TensorImpl* impl = Impl(object.get());
+  c10::TensorImpl* impl = Impl(object.get());
   return impl != nullptr && CheckImpl(spec, *impl, MetaOf(*impl));
 }
 
@@ -200,7 +211,7 @@ bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept {
     PyObject* object = objects[checks[i].source];
     const TensorSpec& spec = *checks[i].spec;
     if (object == nullptr || Py_TYPE(object) != spec.type) return false;
-    const c10::TensorImpl* impl = Impl(object);
+    c10::TensorImpl* impl = Impl(object);
     if (impl == nullptr) return false;
     const AutogradMeta* meta = MetaOf(*impl);
     hints[i] = {impl, meta};
@@ -212,7 +223,7 @@ bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept {
 std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object) {
   if (!object) return "is missing";
   if (object.type() != spec.type) return Mismatch("type", spec.type->tp_name, object.type()->tp_name);
-  const c10::TensorImpl* impl = Impl(object.get());
+  c10::TensorImpl* impl = Impl(object.get());
   if (impl == nullptr) return "is undefined";
   const auto dtype = c10::typeMetaToScalarType(impl->dtype());
   if (static_cast<std::uint16_t>(dtype) != spec.dtype) {

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <mutex>
@@ -16,9 +17,13 @@
 #include "backends/graph/backend.h"
 #include "backends/graph/graph.h"
 #include "frame_eval/hook.h"
+#include "symbolic/tracing/version_counter.h"
 
 namespace framefuse {
 namespace {
+
+using tracing::CounterOf;
+using tracing::ShareCounter;
 
 // A torch exception becomes the Python error that eager would raise.
 void SetPythonError(const absl::Status& status) {
@@ -41,20 +46,7 @@ struct WrittenInput {
   std::uint32_t bumps = 0;
 };
 
-c10::VariableVersion CounterOf(const at::Tensor& t) { return t.unsafeGetTensorImpl()->version_counter(); }
-
 const void* MemoryOf(const at::Tensor& t) { return t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(); }
-
-// A tensor and its views, in the same memory, have one version counter; whether two have cannot be asked.
-bool ShareCounter(const at::Tensor& a, const at::Tensor& b) {
-  c10::VariableVersion counter = CounterOf(a);
-  const std::int64_t before = counter.current_version();
-  const std::int64_t other = b._version();
-  counter.set_version(before + 1);
-  const bool shared = b._version() != other;
-  counter.set_version(before);
-  return shared;
-}
 
 // Version counters as eager would leave them: a plan writes an input once at its end, or past the counters.
 class VersionKeeper {
@@ -74,8 +66,19 @@ class VersionKeeper {
       }
     }
   }
-  void Apply() const {
+  // A view whose history is up to date stays so: torch makes that of one older than the counter again, or refuses to.
+  void Apply(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> results) const {
+    if (targets_.empty()) return;
+    absl::InlinedVector<std::pair<const at::Tensor*, torch::autograd::DifferentiableViewMeta*>, 4> views;
+    for (const absl::Span<const at::Tensor> tensors : {inputs, results}) {
+      for (const at::Tensor& t : tensors) {
+        auto* view = t.defined() ? torch::autograd::impl::get_view_autograd_meta(t) : nullptr;
+        if (view == nullptr || !view->has_bw_view() || t.is_inference()) continue;
+        if (view->get_attr_version() == static_cast<std::uint32_t>(t._version())) views.emplace_back(&t, view);
+      }
+    }
     for (const Target& target : targets_) CounterOf(*target.tensor).set_version(target.version);
+    for (auto& [tensor, view] : views) view->set_attr_version(static_cast<std::uint32_t>(tensor->_version()));
   }
 
  private:
@@ -198,7 +201,7 @@ class PlanExecutable final : public TensorWork {
       SetPythonError(result.status());
       return false;
     }
-    versions.Apply();
+    versions.Apply(tensors, *result);
     SetOutputVersions(output_versions_, tensors, *result);
     *before_writes = written_.empty();
     outputs->reserve(result->size());

@@ -1,10 +1,11 @@
-// The end of a recording: outputs with their aliases, mutated inputs, gradients of inputs, the backward phase,
-// and the inputs that are used after all.
+// The end of a recording: outputs (output_aliases.cpp), mutated inputs, gradients of inputs, the backward phase, and
+// the inputs that are used after all.
 #include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/output_aliases.h"
 #include "symbolic/tracing/pass_order.h"
 #include "symbolic/tracing/record_backward.h"
 #include "symbolic/tracing/state.h"
@@ -25,10 +26,9 @@ class Closing {
 
   absl::StatusOr<TracedGraph> Run(bool for_backward) {
     result_.num_outputs = static_cast<int>(tensors_.size());
-    definitions_ = graph_.Definitions();
     FindWrites();
     if (absl::Status s = CompareInputs(); !s.ok()) return s;
-    if (absl::Status s = DescribeOutputs(); !s.ok()) return s;
+    if (absl::Status s = DescribeOutputs(recorder_, inputs_, tensors_, &hidden_); !s.ok()) return s;
     AddMutatedOutputs();
     for (const int i : mutated_) {
       const InputRecord& r = inputs_[static_cast<std::size_t>(i)];
@@ -99,6 +99,7 @@ class Closing {
 
   // Storages that nodes write.
   void FindWrites() {
+    written_.clear();
     for (const ir::Node& n : graph_.nodes) {
       if (!n.op->mutates()) continue;
       const auto& schema = n.op->arguments();
@@ -110,144 +111,6 @@ class Closing {
   }
   bool IsWritten(ir::StorageId s) const { return written_.contains(s); }
 
-  // The value that `v` is a view of, through view nodes.
-  ir::ValueId RootOf(ir::ValueId v) const {
-    for (;;) {
-      const ir::NodeIndex d = definitions_[static_cast<std::size_t>(v)];
-      if (d == ir::kNoNode) return v;
-      ir::ValueId base = ir::kNoValue;
-      for (const ir::Arg& arg : graph_.nodes[static_cast<std::size_t>(d)].args) {
-        ir::ForEachValue(arg, [&](ir::ValueId u) {
-          if (base == ir::kNoValue && StorageOf(u) == StorageOf(v)) base = u;
-        });
-      }
-      if (base == ir::kNoValue) return v;
-      v = base;
-    }
-  }
-
-  int InputOfValue(ir::ValueId v) const {
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i].value == v) return static_cast<int>(i);
-    }
-    return -1;
-  }
-
-  ir::Output NewOutput(const at::Tensor& t) {
-    ir::Output o;
-    o.value = ValueOf(t);
-    // A view made while grad mode is off may require grad, as its base does, and has no history of its own.
-    o.requires_grad = t.requires_grad() && !(t.is_view() && t.is_leaf());
-    graph_.value(o.value).requires_grad = graph_.value(o.value).requires_grad || o.requires_grad;
-    return o;
-  }
-
-  // requires_grad_() on what shares memory with what requires none.
-  static bool IsNewLeaf(const at::Tensor& t) {
-    return t.requires_grad() && t.is_leaf() && !(t.is_view() && t._base().requires_grad());
-  }
-
-  static void SetGradOfView(const at::Tensor& t, ir::Output* o) {
-    o->grad_of_base = t.requires_grad() && !o->requires_grad;
-    o->detached = !t.is_view();
-  }
-
-  absl::Status DescribeOutputs() {
-    absl::flat_hash_map<ir::StorageId, std::vector<std::size_t>> groups;
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      graph_.outputs.push_back(NewOutput(tensors_[i]));
-      const bool shares = AliasesInput(i);
-      if (graph_.outputs[i].alias != ir::OutputAlias::kInput && IsNewLeaf(tensors_[i])) {
-        return Fail(BreakKind::kHiddenState, "output", "a leaf is made here");
-      }
-      if (shares) {
-        if (const ir::Output& o = graph_.outputs[i]; !o.detached || !o.requires_grad || tensors_[i].is_leaf()) continue;
-        return Fail(BreakKind::kMutation, "output", "a piece of an unsafe split, which has a history of its own");
-      }
-      if (RepeatsOutput(i)) continue;
-      if (tensors_[i].unsafeGetTensorImpl()->grad().defined()) {
-        return Fail(BreakKind::kHiddenState, "output", "a tensor made here has a gradient");
-      }
-      groups[StorageOf(graph_.outputs[i].value)].push_back(i);
-    }
-    // In order of the outputs, so that equal captures give equal graphs.
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      auto it = groups.find(StorageOf(graph_.outputs[i].value));
-      if (it == groups.end() || it->second.front() != i || it->second.size() < 2) continue;
-      if (absl::Status s = ShareBase(it->second); !s.ok()) return s;
-    }
-    return absl::OkStatus();
-  }
-
-  bool AliasesInput(std::size_t i) {
-    ir::Output& o = graph_.outputs[i];
-    for (std::size_t k = 0; k < inputs_.size(); ++k) {
-      if (!inputs_[k].fake.is_same(tensors_[i])) continue;
-      o.alias = ir::OutputAlias::kInput;
-      o.alias_of = static_cast<std::int32_t>(k);
-      return true;
-    }
-    const int k = InputOfValue(RootOf(o.value));
-    if (k < 0) return false;
-    o.alias = ir::OutputAlias::kViewOfInput;
-    o.alias_of = k;
-    SetGradOfView(tensors_[i], &o);
-    return true;
-  }
-
-  bool RepeatsOutput(std::size_t i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (!tensors_[j].is_same(tensors_[i])) continue;
-      graph_.outputs[i].alias = ir::OutputAlias::kOutput;
-      graph_.outputs[i].alias_of = static_cast<std::int32_t>(j);
-      return true;
-    }
-    return false;
-  }
-
-  // Several outputs share memory: all are views of one of them, or of a hidden base.
-  absl::Status ShareBase(const std::vector<std::size_t>& group) {
-    const ir::ValueId root = RootOf(graph_.outputs[group.front()].value);
-    std::int32_t base = -1;
-    for (const bool with_history : {true, false}) {  // not v.data, where v is there as well
-      for (std::size_t i : group) {
-        if (base >= 0 || graph_.outputs[i].requires_grad != with_history) continue;
-        if (graph_.outputs[i].value == root && !tensors_[i].is_view()) base = static_cast<std::int32_t>(i);
-      }
-    }
-    if (base < 0) {
-      at::Tensor hidden = BaseTensor(group, root);
-      bool needs_grad = false;
-      for (std::size_t i : group) needs_grad = needs_grad || graph_.outputs[i].requires_grad;
-      if (!hidden.defined() && needs_grad) {
-        return Fail(BreakKind::kMutation, "output", "outputs share memory whose history is not known");
-      }
-      base = static_cast<std::int32_t>(graph_.outputs.size());
-      ir::Output o;
-      if (hidden.defined()) o = NewOutput(hidden);
-      o.value = root;
-      o.role = ir::OutputRole::kHidden;
-      graph_.outputs.push_back(o);
-      hidden_.emplace_back(graph_.outputs.size() - 1, hidden);
-    }
-    for (std::size_t i : group) {
-      if (static_cast<std::int32_t>(i) == base) continue;
-      graph_.outputs[i].alias = ir::OutputAlias::kViewOfOutput;
-      graph_.outputs[i].alias_of = base;
-      SetGradOfView(tensors_[i], &graph_.outputs[i]);
-    }
-    return absl::OkStatus();
-  }
-
-  at::Tensor BaseTensor(const std::vector<std::size_t>& group, ir::ValueId root) const {
-    for (std::size_t i : group) {
-      if (!tensors_[i].requires_grad() || !tensors_[i].is_view()) continue;
-      at::Tensor base(tensors_[i]._base());
-      if (AsFake(base) != nullptr && ValueOf(base) == root) return base;
-    }
-    return at::Tensor();
-  }
-
   // Written inputs; those whose history changed are outputs with a tangent too.
   void AddMutatedOutputs() {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -256,7 +119,7 @@ class Closing {
       const bool rebased = GradientFunction(r.fake) != r.gradient_function;
       mutated_.push_back(static_cast<int>(i));
       if (!rebased) continue;
-      ir::Output o = NewOutput(r.fake);
+      ir::Output o = NewOutput(graph_, r.fake);
       o.role = ir::OutputRole::kMutatedInput;
       o.input = static_cast<std::int32_t>(i);
       mutated_output_[static_cast<int>(i)] = static_cast<std::int32_t>(graph_.outputs.size());
@@ -294,8 +157,11 @@ class Closing {
       pass = RecordBackwardPass(recorder_, TensorsOfOutputs(outputs), targets);
     }
     if (!pass.ok()) return pass.status();
+    FindWrites();
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       tangent_values_.emplace_back(ValueOf(pass->tangents[k]), static_cast<std::int32_t>(outputs[k]));
+      if (!IsWritten(StorageOf(tangent_values_.back().first))) continue;
+      return Fail(BreakKind::kMutation, "backward", "a gradient that is given to it is written");
     }
     PassOrder order;
     const bool any_order = targets.size() > 1 || outputs.size() > 1;
@@ -471,7 +337,6 @@ class Closing {
   std::vector<at::Tensor> tensors_;  // the caller's outputs, then new gradients
   OriginProvider* origins_;
   std::vector<std::int32_t> graph_input_;  // by input record
-  std::vector<ir::NodeIndex> definitions_;
   absl::flat_hash_map<ir::StorageId, bool> written_;
   std::vector<int> mutated_;                               // input records
   absl::flat_hash_map<int, std::int32_t> mutated_output_;  // input record → output

@@ -132,6 +132,7 @@ class Framefuse(System):
         self.tolerance = 0.0 if backend == "aten" else 1e-5
         framefuse.config.raise_on_bug = True
         framefuse.config.check_fakes_dead = True
+        framefuse.config.verify_metadata = True
 
     def compile(self, f: Function, *, fullgraph: bool = False) -> Function:
         return self._framefuse.compile(f, backend=self._backend, fullgraph=fullgraph)

@@ -91,6 +91,28 @@ def test_metadata_changes_in_place():
     assert not holds()
 
 
+def test_a_view_has_the_history_of_its_base():
+    """Without being asked for it, as `requires_grad` or `grad_fn` would."""
+
+    def view(of_what_requires_grad, with_gradients=True):
+        base = torch.zeros(3, 3, requires_grad=of_what_requires_grad and not with_gradients)
+        with torch.set_grad_enabled(with_gradients):
+            made = base[1:]
+        if of_what_requires_grad and with_gradients:
+            base.add_(torch.ones(3, 3, requires_grad=True))
+        return made
+
+    kinds = {"none": lambda: view(False), "written": lambda: view(True), "without gradients": lambda: view(True, False)}
+    for name, recorded in kinds.items():
+        g = Guards(target, "x")
+        g.tensor(g.local(0), recorded())
+        program = g.build()
+        assert {other: program.check(target, (made(),))[0] for other, made in kinds.items()} == {k: k == name for k in kinds}
+        assert program.check(target, (torch.zeros(3, 3)[1:],))[0] == (name == "none")
+        assert program.check(target, (torch.zeros(2, 3, requires_grad=True) * 1,))[0] == (name == "written")
+    assert view(True).requires_grad and not view(True).is_leaf and view(True, False).is_leaf
+
+
 def overlap_program(*tensors):
     g = Guards(target, "x", "y", "z")
     g.overlap(*[(g.local(i), t) for i, t in enumerate(tensors)])

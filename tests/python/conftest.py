@@ -1,4 +1,5 @@
-"""What every package-level test needs: settings, log switches and stance as they were before it."""
+"""What every package-level test needs: settings, log switches and stance as they were before it, internal errors raised,
+and the metadata of every graph recomputed."""
 
 import framefuse
 import pytest
@@ -8,6 +9,8 @@ import pytest
 def restored_state():
     settings = {name: getattr(framefuse.config, name) for name, _, _ in framefuse._C.config_settings()}
     mask, stance = framefuse._C.get_log_mask(), framefuse._C.get_stance()
+    framefuse.config.raise_on_bug = True
+    framefuse.config.verify_metadata = True
     yield
     for name, value in settings.items():
         setattr(framefuse.config, name, value)

@@ -81,7 +81,7 @@ def _forms(table):
 
 _KINDS = [(22, _forms(_UNARY), True), (8, _forms(_REDUCTIONS), True), (15, _forms(_BINARY), True), (20, _forms(_VIEWS), True), (25, _forms(_WRITES), False), (10, _REST, None)]
 _SHAPES = [(2, 3, 4), (3, 4), (4,), (2, 1, 4), (1,), (), (3, 1), (4, 4), (2, 4, 4), (6,), (2, 3, 4)]
-_LAYOUTS = ["plain", "plain", "plain", "transposed", "sliced", "view of the first", "expanded", "integers", "no leaf", "parameter"]
+_LAYOUTS = ["plain", "plain", "plain", "transposed", "sliced", "view of the first", "expanded", "integers", "no leaf", "parameter", "view of what was written"]
 
 
 class Program:
@@ -129,6 +129,12 @@ def _argument(layout, shape, requires_grad, dtype, generator, others, behind):
         t = values(1, *shape[1:]).expand(shape)
     if layout == "parameter":
         return torch.nn.Parameter(t)
+    if layout == "view of what was written" and shape:
+        behind.append(t.requires_grad_(requires_grad))
+        base = torch.zeros_like(t)
+        view = base[..., 1:]
+        base.add_(t)  # the view learns of it when it is asked
+        return view
     if not requires_grad:
         return t
     t = t.detach().requires_grad_()
@@ -185,6 +191,9 @@ def _facts(tensor, is_argument, with_versions):
     return [*facts, tensor._is_view(), with_versions and tensor._version] if is_argument else facts
 
 
+_BREAKS = ("storage_offset()", "._base", "bool(", ".item()")
+
+
 def observe(function, program, call):
     """All that a caller can see of one call, its backward pass, and a write to its results."""
     arguments, behind = program.arguments(call)
@@ -204,7 +213,9 @@ def observe(function, program, call):
         return {"error": seen["error"], "refused": str(e)[:40]}
     seen["same"] = [[a is b for b in tensors] for a in tensors]
     seen["memory"] = [[a.numel() > 0 and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() for b in tensors] for a in tensors]
-    seen["bases"] = [[t._base is b for b in tensors] if t.requires_grad else None for t in tensors]
+    # A break makes its own base of a view that is all that is left of its base.
+    seen_bases = tensors[own:] if any(text in program.source() for text in _BREAKS) else tensors
+    seen["bases"] = [[t._base is b for b in seen_bases] if t.requires_grad else None for t in tensors]
     seen["values"] = [t.detach().clone() for t in tensors]
     seen["generator"] = torch.get_rng_state()
     leaves = [t for t in arguments + behind if t.is_leaf and t.requires_grad]
@@ -214,7 +225,7 @@ def observe(function, program, call):
             found = torch.autograd.grad(losses, leaves, allow_unused=True)
             seen["gradients"] = [None if g is None else g.detach().clone() for g in found]
         except Exception as e:
-            seen["error of the backward"] = (type(e).__name__, str(e).split("\n")[0][:60])
+            seen["error of the backward"] = (type(e).__name__, str(e).split("\n")[0][:90])
     try:
         with torch.no_grad():
             for t in results:

@@ -4,9 +4,9 @@ import framefuse
 import pytest
 
 
-def test_defaults():
-    assert framefuse.config.recompile_limit == 8
-    assert framefuse.config.raise_on_bug is False
+def test_defaults(fresh_python):
+    program = "from framefuse import config as c; print(c.recompile_limit, c.raise_on_bug, c.verify_metadata)"
+    assert fresh_python(program) == "8 False False\n"
 
 
 def test_set_and_patch():

@@ -65,6 +65,11 @@ _FOUND = {
     ),
     "an input that is written and detached": (["x0.mul_(2)", "x0.detach_()", "v = x0 * 3"], [("no leaf", (3,), True, _F64)], ["x0", "v"]),
     "an input that is detached and written": (["x0.detach_()", "x0.mul_(2)"], [("no leaf", (3,), True, _F64)], ["x0"]),
+    "data beside what it is the data of": (["v = x0.max(0)[0]", "w = v.data"], [("plain", (3, 4), True, _F64)], ["w", "v"]),
+    "pieces of an input that was written twice": (["x0.mul_(2)", "x0.mul_(3)", "v, w = x0.split([1, 2])"], [("no leaf", (3, 4), True, _F64)], ["v"]),
+    "pieces of an input whose data was written": (["x0.data.mul_(2)", "v, w = x0.split([1, 2])"], [("plain", (3, 4), True, _F64)], ["v"]),
+    "a view whose base was written since": (["v = x0 * 2"], [("view of what was written", (4,), True, _F64)], ["v"]),
+    "a view made without gradients": (["v = x1 * 2"], [("parameter", (3, 1), False, _F64), ("view of the first", (3, 1), True, _F64)], ["v"]),
     "sums of integers in place": (["v = x0.int()", "v.view(-1).cumsum_(0)", "w = v * 2"], [("plain", (2, 3), False, _F64)], ["v", "w"]),
 }
 

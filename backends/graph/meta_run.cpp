@@ -1,0 +1,132 @@
+#include "backends/graph/meta_run.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <utility>
+
+#include "backends/graph/op_kernels.h"
+
+namespace framefuse::ir {
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+
+// As execution has it: no autograd, no autocast, nobody's modes.
+DispatchKeySet KeysOff() {
+  return c10::autograd_dispatch_keyset | DispatchKeySet(DispatchKey::ADInplaceOrView) | c10::autocast_dispatch_keyset |
+         DispatchKeySet(DispatchKey::Functionalize) | DispatchKeySet(DispatchKey::Python) |
+         DispatchKeySet(DispatchKey::PythonTLSSnapshot);
+}
+
+// A composite kernel is what eager runs only where the device has none of its own.
+const c10::KernelFunction* CompositeOf(const c10::OperatorHandle& handle) {
+  if (FindKernel(handle, DispatchKey::CPU, false) != nullptr) return nullptr;
+  const c10::KernelFunction* k = FindKernel(handle, DispatchKey::CompositeExplicitAutogradNonFunctional, false);
+  return k != nullptr ? k : FindKernel(handle, DispatchKey::CompositeExplicitAutograd, false);
+}
+
+// The CPU's kernel keeps no statistics then; a device's may.
+bool IsDescribedWrongly(const std::string& name) { return name == "aten._native_batch_norm_legit_no_training"; }
+
+void Flatten(torch::jit::Stack stack, std::vector<at::Tensor>* tensors) {
+  for (const c10::IValue& v : stack) {
+    if (v.isTensorList()) {
+      for (at::Tensor& t : v.toTensorVector()) tensors->push_back(std::move(t));
+    } else {
+      tensors->push_back(v.isTensor() ? v.toTensor() : at::Tensor());
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) const {
+  if (IsDescribedWrongly(n.op->name())) return std::nullopt;
+  const c10::OperatorHandle& handle = n.op->handle();
+  const c10::KernelFunction* kernel = FindKernel(handle, DispatchKey::Meta, false);
+  MetaResults results;
+  if (kernel == nullptr) {
+    kernel = CompositeOf(handle);
+    // abs, logical_and … fill a tensor that they made themselves, which the meta device lays out row by row.
+    results.has_strides = !n.op->is_pointwise();
+  }
+  if (kernel == nullptr) return std::nullopt;
+  torch::jit::Stack stack;
+  for (std::size_t a = 0; a < n.args.size(); ++a) {
+    std::optional<c10::IValue> v = Argument(n.args[a], n.op->arguments()[a]);
+    if (!v.has_value()) return std::nullopt;
+    stack.push_back(*std::move(v));
+  }
+  const c10::impl::ExcludeDispatchKeyGuard off(KeysOff());
+  try {
+    kernel->callBoxed(handle, DispatchKeySet(DispatchKey::Meta), &stack);
+  } catch (const c10::NotImplementedError&) {
+    return std::nullopt;
+  } catch (const c10::Error& error) {
+    return absl::InvalidArgumentError(error.what_without_backtrace());
+  }
+  Flatten(std::move(stack), &results.tensors);
+  return results;
+}
+
+std::optional<c10::IValue> MetaRun::Argument(const Arg& arg, const OpArgument& schema) const {
+  switch (arg.kind) {
+    case Arg::Kind::kNone:
+      return schema.type == ArgType::kTensor ? c10::IValue(at::Tensor()) : c10::IValue();
+    case Arg::Kind::kConstant:
+      return arg.constant.isDevice() ? c10::IValue(c10::Device(c10::DeviceType::Meta)) : arg.constant;
+    case Arg::Kind::kValue:
+      if (!IsStrided(arg.value)) return std::nullopt;
+      return TensorOf(arg.value);
+    case Arg::Kind::kValueList:
+      return List(arg, schema);
+    case Arg::Kind::kDim:
+      return g_.exprs.Hint(arg.dims[0]);
+    case Arg::Kind::kDimList: {
+      c10::List<std::int64_t> list;
+      for (const Dim& d : arg.dims) list.push_back(g_.exprs.Hint(d));
+      return list;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<c10::IValue> MetaRun::List(const Arg& arg, const OpArgument& schema) const {
+  c10::List<at::Tensor> list;
+  c10::List<std::optional<at::Tensor>> optional;
+  for (ValueId v : arg.values) {
+    if (v != kNoValue && !IsStrided(v)) return std::nullopt;
+    optional.push_back(v == kNoValue ? std::nullopt : std::optional<at::Tensor>(TensorOf(v)));
+    if (v != kNoValue) list.push_back(TensorOf(v));
+  }
+  if (schema.type == ArgType::kOptionalTensorList) return optional;
+  return list;
+}
+
+bool MetaRun::IsStrided(ValueId v) const {
+  return g_.value(v).kind == ValueKind::kTensor && g_.value(v).layout == c10::Layout::Strided;
+}
+
+at::Tensor MetaRun::TensorOf(ValueId id) const {
+  const Value& v = g_.value(id);
+  if (v.wrapped_number) {
+    at::Tensor number = at::zeros({}, at::TensorOptions().dtype(v.dtype));
+    number.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return number;
+  }
+  constexpr std::int64_t kElements = std::int64_t{1} << 40;  // of no memory at all
+  return at::empty({kElements}, at::TensorOptions().dtype(v.dtype).device(c10::DeviceType::Meta))
+      .as_strided(Hints(v.sizes), Hints(v.strides), g_.exprs.Hint(v.offset));
+}
+
+std::vector<std::int64_t> MetaRun::Hints(const std::vector<Dim>& dims) const {
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(dims.size());
+  for (const Dim& d : dims) numbers.push_back(g_.exprs.Hint(d));
+  return numbers;
+}
+
+}  // namespace framefuse::ir

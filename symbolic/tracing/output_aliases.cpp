@@ -1,0 +1,205 @@
+#include "symbolic/tracing/output_aliases.h"
+
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "symbolic/tracing/version_counter.h"
+
+namespace framefuse::tracing {
+namespace {
+
+ir::ValueId ValueOf(const at::Tensor& t) { return AsFake(t)->value(); }
+
+// requires_grad_() on what shares memory with what requires none.
+bool IsNewLeaf(const at::Tensor& t) {
+  return t.requires_grad() && t.is_leaf() && !(t.is_view() && t._base().requires_grad());
+}
+
+bool MadeWithoutGrad(const at::Tensor& view) {
+  const auto* meta = torch::autograd::impl::get_view_autograd_meta(view);
+  return meta->get_creation_meta() == torch::autograd::CreationMeta::NO_GRAD_MODE;
+}
+
+class OutputAliases {
+ public:
+  OutputAliases(Recorder& recorder, const std::vector<InputRecord>& inputs, const std::vector<at::Tensor>& tensors,
+                std::vector<std::pair<std::size_t, at::Tensor>>* hidden)
+      : recorder_(recorder),
+        graph_(recorder.graph()),
+        inputs_(inputs),
+        tensors_(tensors),
+        hidden_(*hidden),
+        definitions_(graph_.Definitions()) {}
+
+  absl::Status Describe() {
+    absl::flat_hash_map<ir::StorageId, std::vector<std::size_t>> groups;
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      graph_.outputs.push_back(NewOutput(graph_, tensors_[i]));
+      const bool shares = AliasesInput(i);
+      if (graph_.outputs[i].alias != ir::OutputAlias::kInput && IsNewLeaf(tensors_[i])) {
+        return Fail(BreakKind::kHiddenState, "a leaf is made here");
+      }
+      if (shares) {
+        if (HasOwnHistory(i)) return Fail(BreakKind::kMutation, "memory of an input, with a history of its own");
+        continue;
+      }
+      if (RepeatsOutput(i)) continue;
+      if (tensors_[i].unsafeGetTensorImpl()->grad().defined()) {
+        return Fail(BreakKind::kHiddenState, "a tensor made here has a gradient");
+      }
+      groups[StorageOf(graph_.outputs[i].value)].push_back(i);
+    }
+    // In order of the outputs, so that equal captures give equal graphs.
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      auto it = groups.find(StorageOf(graph_.outputs[i].value));
+      if (it == groups.end() || it->second.front() != i || it->second.size() < 2) continue;
+      if (absl::Status s = ShareBase(it->second); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Fail(BreakKind kind, const std::string& explanation) {
+    recorder_.SetPendingBreak({kind, "output", explanation, {}});
+    return absl::FailedPreconditionError("output: " + explanation);
+  }
+  ir::StorageId StorageOf(ir::ValueId v) const { return graph_.value(v).storage; }
+
+  // The value that `v` is a view of, through view nodes.
+  ir::ValueId RootOf(ir::ValueId v) const {
+    for (;;) {
+      const ir::NodeIndex d = definitions_[static_cast<std::size_t>(v)];
+      if (d == ir::kNoNode) return v;
+      ir::ValueId base = ir::kNoValue;
+      for (const ir::Arg& arg : graph_.nodes[static_cast<std::size_t>(d)].args) {
+        ir::ForEachValue(arg, [&](ir::ValueId u) {
+          if (base == ir::kNoValue && StorageOf(u) == StorageOf(v)) base = u;
+        });
+      }
+      if (base == ir::kNoValue) return v;
+      v = base;
+    }
+  }
+
+  int InputOfValue(ir::ValueId v) const {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].value == v) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+  // `base` may be undefined: then nobody can compare versions with it.
+  void SetKindOfView(std::size_t i, const at::Tensor& base) {
+    const at::Tensor& t = tensors_[i];
+    ir::Output& o = graph_.outputs[i];
+    o.detached = !t.is_view();
+    const bool base_requires = base.defined() && base.requires_grad();
+    const bool could_be = !o.detached && !o.requires_grad;
+    o.without_grad = could_be && (base_requires ? t.requires_grad() : MadeWithoutGrad(t));
+    o.own_version = base.defined() && !ShareCounter(t, base);
+  }
+
+  bool HasOwnHistory(std::size_t i) const { return graph_.outputs[i].detached && graph_.outputs[i].requires_grad; }
+
+  bool AliasesInput(std::size_t i) {
+    ir::Output& o = graph_.outputs[i];
+    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+      if (!inputs_[k].fake.is_same(tensors_[i])) continue;
+      o.alias = ir::OutputAlias::kInput;
+      o.alias_of = static_cast<std::int32_t>(k);
+      return true;
+    }
+    const int k = InputOfValue(RootOf(o.value));
+    if (k < 0) return false;
+    o.alias = ir::OutputAlias::kViewOfInput;
+    o.alias_of = k;
+    SetKindOfView(i, inputs_[static_cast<std::size_t>(k)].fake);
+    return true;
+  }
+
+  bool RepeatsOutput(std::size_t i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!tensors_[j].is_same(tensors_[i])) continue;
+      graph_.outputs[i].alias = ir::OutputAlias::kOutput;
+      graph_.outputs[i].alias_of = static_cast<std::int32_t>(j);
+      return true;
+    }
+    return false;
+  }
+
+  // Several outputs share memory: all are views of one of them, or of a hidden base.
+  absl::Status ShareBase(const std::vector<std::size_t>& group) {
+    const bool needs_grad =
+        std::any_of(group.begin(), group.end(), [&](std::size_t i) { return tensors_[i].requires_grad(); });
+    const ir::ValueId root = RootOf(graph_.outputs[group.front()].value);
+    std::int32_t base = -1;
+    for (std::size_t i : group) {
+      const ir::Output& o = graph_.outputs[i];
+      // v.data stands for the same value as v, and v may be there as well, or only views of it.
+      const bool is_base = o.value == root && !tensors_[i].is_view() && o.requires_grad == needs_grad;
+      if (is_base && base < 0) base = static_cast<std::int32_t>(i);
+    }
+    at::Tensor tensor = base < 0 ? BaseTensor(group, root) : tensors_[static_cast<std::size_t>(base)];
+    if (base < 0) {
+      if (!tensor.defined() && needs_grad) {
+        return Fail(BreakKind::kMutation, "outputs share memory whose history is not known");
+      }
+      base = AddHidden(root, tensor);
+    }
+    for (std::size_t i : group) {
+      if (static_cast<std::int32_t>(i) == base) continue;
+      graph_.outputs[i].alias = ir::OutputAlias::kViewOfOutput;
+      graph_.outputs[i].alias_of = base;
+      SetKindOfView(i, tensor);
+      if (HasOwnHistory(i)) return Fail(BreakKind::kMutation, "memory of another output, with a history of its own");
+    }
+    return absl::OkStatus();
+  }
+
+  std::int32_t AddHidden(ir::ValueId root, const at::Tensor& tensor) {
+    ir::Output o;
+    if (tensor.defined()) o = NewOutput(graph_, tensor);
+    o.value = root;
+    o.role = ir::OutputRole::kHidden;
+    graph_.outputs.push_back(o);
+    hidden_.emplace_back(graph_.outputs.size() - 1, tensor);
+    return static_cast<std::int32_t>(graph_.outputs.size() - 1);
+  }
+
+  at::Tensor BaseTensor(const std::vector<std::size_t>& group, ir::ValueId root) const {
+    for (std::size_t i : group) {
+      if (!tensors_[i].requires_grad() || !tensors_[i].is_view()) continue;
+      at::Tensor base(tensors_[i]._base());
+      if (AsFake(base) != nullptr && ValueOf(base) == root) return base;
+    }
+    return at::Tensor();
+  }
+
+  Recorder& recorder_;
+  ir::Graph& graph_;
+  const std::vector<InputRecord>& inputs_;
+  const std::vector<at::Tensor>& tensors_;
+  std::vector<std::pair<std::size_t, at::Tensor>>& hidden_;
+  const std::vector<ir::NodeIndex> definitions_;
+};
+
+}  // namespace
+
+ir::Output NewOutput(ir::Graph& graph, const at::Tensor& t) {
+  ir::Output o;
+  o.value = ValueOf(t);
+  // A view made while grad mode is off may require grad, as its base does, and has no history of its own.
+  o.requires_grad = t.requires_grad() && !(t.is_view() && t.is_leaf());
+  graph.value(o.value).requires_grad = graph.value(o.value).requires_grad || o.requires_grad;
+  return o;
+}
+
+absl::Status DescribeOutputs(Recorder& recorder, const std::vector<InputRecord>& inputs,
+                             const std::vector<at::Tensor>& tensors,
+                             std::vector<std::pair<std::size_t, at::Tensor>>* hidden) {
+  return OutputAliases(recorder, inputs, tensors, hidden).Describe();
+}
+
+}  // namespace framefuse::tracing
