@@ -78,6 +78,8 @@ class GuardSet {
   // Records dtype, device, layout, sizes, strides, requires_grad, key set, subclass … of a live tensor (see
   // leaf/tensor.h). A second call for the same source is ignored. False also where `tensor` is none.
   bool AddTensor(SourceId source, BorrowedRef tensor, const UserLocation& where);
+  // The guard of AddTensor compares the storage offset, too.
+  void AddStorageOffset(SourceId source, BorrowedRef tensor);
   // Records the dispatcher-wide state that every capture depends on, as it is now. To be called before the capture
   // changes any of it (the thread-local Fake key, grad mode …).
   void AddGlobalState();

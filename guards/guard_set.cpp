@@ -65,6 +65,14 @@ struct GuardSet::State {
   OverlapFact overlap;
   std::vector<DistinctObjects> distinct;
   absl::flat_hash_set<IndexedGuard, GuardHash, GuardEqual> index;
+
+  // Layers repeat: few specs serve many parameters, and stay in the cache.
+  std::int64_t NumberOf(TensorSpec spec) {
+    const auto same = std::find(specs.begin(), specs.end(), spec);
+    const auto number = static_cast<std::int64_t>(same - specs.begin());
+    if (same == specs.end()) specs.push_back(std::move(spec));
+    return number;
+  }
 };
 
 GuardSet::GuardSet(SourceTable* sources) : sources_(sources), state_(std::make_unique<State>(&guards_)) {
@@ -104,14 +112,19 @@ bool GuardSet::AddTensor(SourceId source, BorrowedRef tensor, const UserLocation
   if (state_->index.find(key, hash) != state_->index.end()) return false;
   TensorSpec spec;
   if (!RecordTensor(tensor, &spec)) return false;
-  // Layers repeat: few specs serve many parameters, and stay in the cache.
-  std::vector<TensorSpec>& specs = state_->specs;
-  const auto same = std::find(specs.begin(), specs.end(), spec);
-  const auto number = static_cast<std::int64_t>(same - specs.begin());
-  if (same == specs.end()) specs.push_back(std::move(spec));
+  const std::int64_t number = state_->NumberOf(std::move(spec));
   state_->index.insert(IndexedGuard{hash, static_cast<std::uint32_t>(guards_.size())});
   guards_.push_back(Guard{source, GuardKind::kTensor, nullptr, number, where});
   return true;
+}
+
+void GuardSet::AddStorageOffset(SourceId source, BorrowedRef tensor) {
+  AddTensor(source, tensor, UserLocation());
+  for (Guard& g : guards_) {
+    if (g.source != source || g.kind != GuardKind::kTensor) continue;
+    TensorSpec spec = state_->specs[static_cast<std::size_t>(g.aux)];
+    if (RecordOffset(tensor, &spec)) g.aux = state_->NumberOf(std::move(spec));
+  }
 }
 
 void GuardSet::AddGlobalState() {

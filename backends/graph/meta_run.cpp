@@ -4,8 +4,10 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <exception>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "backends/graph/op_kernels.h"
 
 namespace framefuse::ir {
@@ -26,6 +28,13 @@ const c10::KernelFunction* CompositeOf(const c10::OperatorHandle& handle) {
   if (FindKernel(handle, DispatchKey::CPU, false) != nullptr) return nullptr;
   const c10::KernelFunction* k = FindKernel(handle, DispatchKey::CompositeExplicitAutogradNonFunctional, false);
   return k != nullptr ? k : FindKernel(handle, DispatchKey::CompositeExplicitAutograd, false);
+}
+
+// They fill a tensor that they made themselves, which the meta device lays out row by row.
+bool LaysOutWrongly(const std::string& name) {
+  static const auto* names = new absl::flat_hash_set<std::string>{
+      "aten.abs", "aten.angle", "aten.logical_not", "aten.logical_and", "aten.logical_or", "aten.logical_xor"};
+  return names->contains(name);
 }
 
 // The CPU's kernel keeps no statistics then; a device's may.
@@ -50,8 +59,7 @@ absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) con
   MetaResults results;
   if (kernel == nullptr) {
     kernel = CompositeOf(handle);
-    // abs, logical_and … fill a tensor that they made themselves, which the meta device lays out row by row.
-    results.has_strides = !n.op->is_pointwise();
+    results.has_strides = !LaysOutWrongly(n.op->name());
   }
   if (kernel == nullptr) return std::nullopt;
   torch::jit::Stack stack;
@@ -67,6 +75,8 @@ absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) con
     return std::nullopt;
   } catch (const c10::Error& error) {
     return absl::InvalidArgumentError(error.what_without_backtrace());
+  } catch (const std::exception& error) {  // of a Python kernel that a composite one calls
+    return absl::InvalidArgumentError(error.what());
   }
   Flatten(std::move(stack), &results.tensors);
   return results;

@@ -1,8 +1,8 @@
 // Writes to tensors become new values: views of what is written are made again from them.
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Functions.h>
 
+#include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -11,7 +11,10 @@
 #include "backends/graph/meta_run.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/functional_forms.h"
+#include "backends/passes/memory_order.h"
 #include "backends/passes/pass.h"
+#include "backends/passes/places_of_roots.h"
+#include "backends/passes/scatter_places.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -25,21 +28,6 @@ using ir::NodeIndex;
 using ir::ValueId;
 
 std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-// Whether an in-place draw on a strided tensor goes through it in the order of its memory. Kernels for some
-// processors go through a row-major copy instead, so it is tried out once.
-bool RandomFollowsMemory(c10::Device device) {
-  if (!device.is_cpu()) return true;
-  static const bool follows = [] {
-    constexpr std::int64_t kRows = 8, kColumns = 16;
-    constexpr std::uint64_t kSeed = 7;
-    at::Tensor rows = at::empty({kRows, kColumns}), columns = at::empty({kRows, kColumns}).t();
-    rows.bernoulli_(0.5, at::detail::createCPUGenerator(kSeed));
-    columns.bernoulli_(0.5, at::detail::createCPUGenerator(kSeed));
-    return at::equal(rows, columns.t());
-  }();
-  return follows;
-}
 
 // Walks the nodes once. Each recorded value has a current functional value; a write gives its root (through the
 // chain of views between) a new one, and views of that root are made again when they are next read.
@@ -110,8 +98,11 @@ class Functionalizer {
   }
 
   ValueId EmitOne(const char* op, std::vector<Arg> args, ValueId like) {
+    return EmitOne(ir::RequireOp(op), std::move(args), like);
+  }
+  ValueId EmitOne(ir::OpId op, std::vector<Arg> args, ValueId like) {
     Node n;
-    n.op = ir::RequireOp(op);
+    n.op = op;
     n.args = std::move(args);
     n.outputs = {NewValueLike(like)};
     ValueId result = n.outputs[0];
@@ -196,6 +187,8 @@ class Functionalizer {
       if (!ir::IsContiguous(g_.exprs, target) && RandomFollowsMemory(target.device))
         return WritingInMemoryOrder(recorded, form);
     }
+    if (recorded.op->name() == "aten.normal_" && DrawsPlaceByPlace(g_.exprs, g_.value(recorded.args[0].value)))
+      return absl::UnimplementedError("normal_ on a tensor with gaps");
     if (form.is_out && !MakesWhatIsThere(recorded, form.op)) {
       return absl::UnimplementedError(absl::StrCat(recorded.op->name(), " into a tensor of another dtype or layout"));
     }
@@ -337,7 +330,7 @@ class Functionalizer {
     if (old_.value(root).layout == c10::Layout::Strided && !ir::IsDense(old_.exprs, old_.value(root))) {
       return absl::UnimplementedError("a write to a tensor with gaps or overlap");
     }
-    if (!ReachSamePlaces(g_.value(value), old_.value(root))) {
+    if (!ReachSamePlaces(g_.exprs, g_.value(value), old_.value(root))) {
       value = EmitOne("aten.copy", {Arg::OfValue(before), Arg::OfValue(value), Arg::Constant(false)}, root);
     }
     current_[At(root)] = value;
@@ -345,12 +338,31 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // Strides of sizes of one reach nothing; symbols stand at their hints.
-  bool ReachSamePlaces(const ir::Value& a, const ir::Value& b) const {
-    for (std::size_t d = 0; d < a.sizes.size(); ++d) {
-      if (g_.exprs.Hint(a.sizes[d]) > 1 && g_.exprs.Hint(a.strides[d]) != g_.exprs.Hint(b.strides[d])) return false;
+  // What puts `target`, one of the pieces that `view` makes, into the whole; the first two arguments are still open.
+  std::optional<Node> IntoPieces(const Node& view, ValueId target) {
+    Node n;
+    n.args.resize(2);
+    const auto it = std::find(view.outputs.begin(), view.outputs.end(), target);
+    const auto piece = static_cast<std::int64_t>(it - view.outputs.begin());
+    const Arg& dim = view.args.back();
+    if (view.op->name() == "aten.unbind.int") {
+      n.op = ir::RequireOp("aten.select_scatter");
+      n.args.insert(n.args.end(), {dim, Arg::Constant(piece)});
+      return n;
     }
-    return true;
+    const bool splits = view.op->name() == "aten.split.Tensor" || view.op->name() == "aten.split_with_sizes";
+    if (!splits || dim.kind != Arg::Kind::kConstant) return std::nullopt;
+    const auto rank = static_cast<std::int64_t>(g_.value(target).rank());
+    const std::size_t d = At(static_cast<std::int32_t>((dim.constant.toInt() + rank) % rank));
+    ir::Dim begin(0);
+    for (auto v = view.outputs.begin(); v != it; ++v) {
+      if (*v == kNoValue) return std::nullopt;
+      begin = g_.exprs.Make(ir::ExprKind::kAdd, begin, g_.value(*v).sizes[d]);
+    }
+    const ir::Dim end = g_.exprs.Make(ir::ExprKind::kAdd, begin, g_.value(target).sizes[d]);
+    n.op = ir::RequireOp("aten.slice_scatter");
+    n.args.insert(n.args.end(), {dim, Arg::OfDim(begin), Arg::OfDim(end), Arg::Constant(std::int64_t{1})});
+    return n;
   }
 
   // The parent's value once `value` stands where the view `target` was.
@@ -370,6 +382,13 @@ class Functionalizer {
       return EmitOne("aten.slice_scatter",
                      {Arg::OfValue(parent), from, view.args[1], view.args[2], view.args[3], view.args[4]}, old_parent);
     }
+    if (!view.list_sizes.empty()) {
+      if (std::optional<Node> scatter = IntoPieces(view, target)) {
+        scatter->args[0] = Arg::OfValue(parent);
+        scatter->args[1] = from;
+        return EmitOne(scatter->op, std::move(scatter->args), old_parent);
+      }
+    }
     if (name == "aten._conj") return EmitOne("aten.conj_physical", {from}, old_parent);
     if (name == "aten._neg_view") return EmitOne("aten.neg", {from}, old_parent);
     if (name == "aten.view_as_real") return EmitOne("aten.view_as_complex", {from}, old_parent);
@@ -381,27 +400,12 @@ class Functionalizer {
     if (reshape && plain) return EmitOne("aten.view", {from, Arg::OfDims(g_.value(old_parent).sizes)}, old_parent);
     if (name == "aten.expand") return absl::UnimplementedError("a write to an expanded tensor");
     const ir::Value& v = g_.value(target);
-    if (MayOverlap(v)) return absl::UnimplementedError("a write to a view that has places of memory twice");
-    return EmitOne("aten.as_strided_scatter",
-                   {Arg::OfValue(parent), from, Arg::OfDims(v.sizes), Arg::OfDims(v.strides), Arg::OfDim(v.offset)},
+    if (MayOverlap(g_.exprs, v)) return absl::UnimplementedError("a write to a view that has places of memory twice");
+    const ir::Dim begin = g_.exprs.Make(ir::ExprKind::kNeg, g_.value(old_parent).offset);
+    const ir::Dim offset = g_.exprs.Make(ir::ExprKind::kAdd, v.offset, begin);
+    return EmitOne(ScatterPlaces(),
+                   {Arg::OfValue(parent), from, Arg::OfDims(v.sizes), Arg::OfDims(v.strides), Arg::OfDim(offset)},
                    old_parent);
-  }
-
-  // Symbolic strides are taken to be of views that don't.
-  bool MayOverlap(const ir::Value& v) const {
-    std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size
-    for (std::size_t d = 0; d < v.rank(); ++d) {
-      if (!v.strides[d].is_constant()) return false;
-      const std::int64_t size = g_.exprs.Hint(v.sizes[d]);
-      if (size > 1) dims.emplace_back(v.strides[d].value, size);
-    }
-    std::sort(dims.begin(), dims.end());
-    std::int64_t reach = 1;  // past the last place of the dimensions so far
-    for (const auto& [stride, size] : dims) {
-      if (stride < reach) return true;
-      reach = stride * (size - 1) + reach;
-    }
-    return false;
   }
 
   // The bits of `value`, which stands where the view `target` was, as its parent's type.
@@ -460,7 +464,9 @@ absl::StatusOr<bool> Functionalize(ir::Graph& g) {
     g.functional = true;
     return true;
   }
-  Functionalizer f(g);
+  ir::Graph recorded = g;
+  FF_RETURN_IF_ERROR(TakePlacesFromRoots(recorded));
+  Functionalizer f(recorded);
   FF_RETURN_IF_ERROR(f.Run());
   g = f.Take();
   return true;

@@ -11,6 +11,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "backends/passes/scatter_places.h"
 #include "backends/runtime/cond_operator.h"
 #include "backends/runtime/node_text.h"
 #include "backends/runtime/view_memo.h"
@@ -104,6 +105,7 @@ struct AtenSequence::Step {
   std::optional<c10::Scalar> scalars[2];
   std::unique_ptr<ViewMemo> view;  // of operators that it serves
   std::int32_t node = 0;
+  ValueId whole = ir::kNoValue;     // its first argument, where the operator copies all of its storage
   ValueId laid_out = ir::kNoValue;  // its first argument, where the operator goes by places in memory
 };
 
@@ -212,8 +214,12 @@ AtenSequence::Step AtenSequence::StepOf(std::int32_t index) const {
   s.outputs.assign(n.outputs.begin(), n.outputs.end());
   s.list_sizes = n.list_sizes;
   s.defines_one = n.list_sizes.empty() && n.outputs.size() == 1;
-  const bool by_places = n.op->name() == "aten.as_strided" || n.op->name() == "aten.as_strided_scatter";
+  const bool by_places = n.op->name() == "aten.as_strided" || n.op == ScatterPlaces();
   if (graph_.functional && by_places && n.args[0].kind == Arg::Kind::kValue) s.laid_out = n.args[0].value;
+  // They copy all of the storage that their first argument is a part of.
+  const bool copies_storage = n.op->name() == "aten.slice_scatter" || n.op->name() == "aten.select_scatter" ||
+                              n.op->name() == "aten.diagonal_scatter";
+  if (graph_.functional && copies_storage) s.whole = n.args[0].value;
   if (graph_.functional && ViewMemo::Serves(n)) s.view = std::make_unique<ViewMemo>();
   for (std::size_t a = 0; a < n.args.size(); ++a) {
     if (!n.op->arguments()[a].written) continue;
@@ -336,6 +342,13 @@ void AtenSequence::LayOut(std::int32_t value, Frame& frame) const {
   slot = at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
 }
 
+// A small part of a large storage is copied first.
+void AtenSequence::MakeWhole(c10::IValue& slot) {
+  const at::Tensor& t = slot.toTensor();
+  const auto bytes = static_cast<std::size_t>(t.numel()) * t.element_size();
+  if (t.storage().nbytes() > bytes || t.storage_offset() != 0) slot = t.clone();
+}
+
 void AtenSequence::Pop(const Step& step, Frame& frame) const {
   std::size_t next = 0;
   auto store = [&](c10::IValue v) {
@@ -373,6 +386,7 @@ void AtenSequence::RunView(const Step& step, Frame& frame) const {
 
 void AtenSequence::RunStep(const Step& step, Frame& frame) const {
   if (step.laid_out != ir::kNoValue) LayOut(step.laid_out, frame);
+  if (step.whole != ir::kNoValue) MakeWhole(frame.slots[static_cast<std::size_t>(step.whole)]);
   if (step.view != nullptr && frame.views_from_memo) {
     RunView(step, frame);
   } else {

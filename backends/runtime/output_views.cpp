@@ -71,6 +71,7 @@ ViewRecipe ViewRecipe::Create(const ir::Graph& graph, const std::vector<ValueId>
     if (!found) {
       recipe.steps_.clear();
       recipe.by_strides_ = true;
+      if (!bases.empty()) recipe.base_offset_ = graph.value(bases.front()).offset;
       return recipe;
     }
   }
@@ -85,7 +86,8 @@ at::Tensor ViewRecipe::Apply(const at::Tensor& base, absl::Span<const std::int64
     std::vector<std::int64_t> strides;
     for (const ir::Dim& d : metadata_.sizes) sizes.push_back(exprs_.Evaluate(d, symbols));
     for (const ir::Dim& d : metadata_.strides) strides.push_back(exprs_.Evaluate(d, symbols));
-    return at::as_strided(base, sizes, strides, exprs_.Evaluate(metadata_.offset, symbols));
+    const std::int64_t past = exprs_.Evaluate(metadata_.offset, symbols) - exprs_.Evaluate(base_offset_, symbols);
+    return at::as_strided(base, sizes, strides, base.storage_offset() + past);
   }
   at::Tensor t = base;
   torch::jit::Stack stack;

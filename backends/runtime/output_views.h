@@ -34,6 +34,7 @@ class ViewRecipe {
   };
   std::vector<Step> steps_;
   bool by_strides_ = false;
+  ir::Dim base_offset_;  // as recorded; an input begins elsewhere in each call
   ir::ValueId base_ = ir::kNoValue;
   ir::Value metadata_;
   ir::ExprTable exprs_;

@@ -143,10 +143,16 @@ bool RecordTensor(BorrowedRef object, TensorSpec* spec) {
   return true;
 }
 
+bool RecordOffset(BorrowedRef object, TensorSpec* spec) {
+  if (!spec->plain || !IsTensor(object)) return false;
+  spec->offset = Impl(object.get())->storage_offset();
+  return true;
+}
+
 bool TensorSpec::operator==(const TensorSpec& other) const {
   return type == other.type && key_set == other.key_set && dtype == other.dtype && device == other.device &&
          dim == other.dim && requires_grad == other.requires_grad && is_leaf == other.is_leaf && plain == other.plain &&
-         Sizes() == other.Sizes() && Strides() == other.Strides();
+         offset == other.offset && Sizes() == other.Sizes() && Strides() == other.Strides();
 }
 
 namespace {
@@ -180,7 +186,8 @@ inline bool CheckImpl(const TensorSpec& spec, c10::TensorImpl& impl, const Autog
   bool same = static_cast<std::uint16_t>(c10::typeMetaToScalarType(impl.dtype())) == spec.dtype;
   same = same & (grad.is_leaf == spec.is_leaf) & (grad.requires_grad == spec.requires_grad);
   if (!same || !spec.plain) return same;
-  return !impl.has_symbolic_sizes_strides() && PackDevice(impl.device()) == spec.device && CheckShape(spec, impl);
+  return !impl.has_symbolic_sizes_strides() && PackDevice(impl.device()) == spec.device && CheckShape(spec, impl) &&
+         (spec.offset < 0 || impl.storage_offset() == spec.offset);
 }
 
 }  // namespace
@@ -237,6 +244,9 @@ std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object) {
     std::string text = ExplainList("size", spec.Sizes(), sizes);
     if (text.empty()) text = ExplainList("stride", spec.Strides(), impl->strides());
     if (!text.empty()) return text;
+    if (spec.offset >= 0 && impl->storage_offset() != spec.offset) {
+      return Mismatch("storage offset", spec.offset, impl->storage_offset());
+    }
   }
   const GradState grad = ReadGradState(*impl);
   if (grad.requires_grad != spec.requires_grad) {
@@ -257,6 +267,7 @@ std::string DescribeTensor(const TensorSpec& spec) {
   text << c10::toString(static_cast<c10::ScalarType>(spec.dtype));
   if (spec.plain) {
     text << ListText(spec.Sizes()) << " strides " << ListText(spec.Strides()) << ' ' << UnpackDevice(spec.device);
+    if (spec.offset >= 0) text << " storage_offset " << spec.offset;
   } else {
     text << " keys " << c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, spec.key_set));
   }

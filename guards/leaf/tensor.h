@@ -1,6 +1,6 @@
 // leaf/tensor: facts about one tensor's metadata (TensorSpec), and raw reads of tensors and torch values.
 // What a spec holds: Python class, device, dtype, sizes, strides, layout and the other dispatch keys (conj, neg,
-// inference, quantised, Python dispatch …), requires_grad, is_leaf. Not the storage offset, nor any data.
+// inference, quantised, Python dispatch …), requires_grad, is_leaf; the storage offset where it is asked for. No data.
 // Invariant: a check reads TensorImpl fields only; it never calls a virtual method that could reach Python.
 // Torch's headers stay in tensor.cpp.
 #ifndef FRAMEFUSE_GUARDS_LEAF_TENSOR_H_
@@ -32,6 +32,7 @@ struct TensorSpec {
   bool packed = false;  // plain, contiguous, and no size is 1 or 0: the sizes say what the strides are
   std::array<std::int64_t, kInlineDims> sizes{};
   std::array<std::int64_t, kInlineDims> strides{};
+  std::int64_t offset = -1;        // storage offset, -1: any
   std::vector<std::int64_t> more;  // more dimensions than kInlineDims: all sizes, then all strides
   RefOf<PyTypeObject> type_ref;
 
@@ -56,6 +57,8 @@ bool IsTensor(BorrowedRef object);
 
 // False if `object` is no tensor, or an undefined one.
 bool RecordTensor(BorrowedRef object, TensorSpec* spec);
+// The offset comes to what `spec` holds. False if it cannot be read.
+bool RecordOffset(BorrowedRef object, TensorSpec* spec);
 bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept;
 // All of `checks`; hints[i] belongs to checks[i]. Hundreds of parameters take a few cache misses each, so the misses of
 // the next ones are started early.

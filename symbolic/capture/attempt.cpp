@@ -269,6 +269,7 @@ class Driver final : public Capture::StopListener {
         closed.entry->inputs.push_back(t.source);
         sources.push_back(t.source);
         live.emplace_back(t.real.get());
+        if (in.storage_offset_read) capture.guards().AddStorageOffset(t.source, t.real);
         continue;
       }
       const Capture::TensorInput& of = tensors[static_cast<std::size_t>(in.gradient_of)];

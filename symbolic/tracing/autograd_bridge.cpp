@@ -70,7 +70,7 @@ std::function<void()> CutHistories(const std::vector<at::Tensor>& fakes) {
 }
 
 bool HasOwnHistory(const at::Tensor& fake) {
-  return fake.is_leaf() || dynamic_cast<InputHistory*>(fake.grad_fn().get()) != nullptr;
+  return IsLeaf(fake) || dynamic_cast<InputHistory*>(fake.grad_fn().get()) != nullptr;
 }
 
 std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,

@@ -35,6 +35,9 @@ void ForgetUnrunTasks();
 void ForgetCasts();
 // The gradient function's identity, to see whether it was replaced.
 const void* GradientFunction(const at::Tensor& t);
+// A view whose base was written since has a history that is made when it is asked for; at::Tensor::is_leaf does not
+// ask.
+inline bool IsLeaf(const at::Tensor& t) { return GradientFunction(t) == nullptr; }
 
 }  // namespace framefuse::tracing
 

@@ -140,7 +140,7 @@ class Closing {
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       const ir::Output& o = graph_.outputs[i];
       if (!o.requires_grad || o.alias != ir::OutputAlias::kFresh) continue;
-      if (TensorOfOutput(i)->is_leaf()) return Fail(BreakKind::kHiddenState, "output", "a leaf is made here");
+      if (IsLeaf(*TensorOfOutput(i))) return Fail(BreakKind::kHiddenState, "output", "a leaf is made here");
       outputs.push_back(i);
     }
     AddViewsUsedOn(&outputs);
@@ -293,11 +293,22 @@ class Closing {
     TracedInput traced;
     traced.input_index = r.input_index;
     if (!r.fake.is_inference()) traced.version_bumps = static_cast<int>(r.fake._version() - r.version);
+    traced.storage_offset_read = NamesPlaces(StorageOf(r.value));
     if (r.gradient_of >= 0) {
       traced.gradient_of = inputs_[static_cast<std::size_t>(r.gradient_of)].input_index;
       NoteGradientRead(r.gradient_of);
     }
     result_.inputs.push_back(traced);
+  }
+
+  // as_strided with an offset counts from the beginning of the storage.
+  bool NamesPlaces(ir::StorageId storage) const {
+    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const ir::Node& n) {
+      const int offset = n.op->FindArgument("storage_offset");
+      if (offset < 0 || n.args[0].kind != ir::Arg::Kind::kValue) return false;
+      return StorageOf(n.args[0].value) == storage &&
+             n.args[static_cast<std::size_t>(offset)].kind != ir::Arg::Kind::kNone;
+    });
   }
 
   void NoteGradientRead(int i) {

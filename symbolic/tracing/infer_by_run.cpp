@@ -33,6 +33,23 @@ bool IsDescribedWrongly(const std::string& name) {
   return names->count(name) != 0;
 }
 
+// The CPU converts operands to their common type before it chooses the result's strides, the meta device does not.
+bool IsConverted(const ir::Op& op, c10::ArrayRef<c10::IValue> args) {
+  static const auto* losses =
+      new std::unordered_set<std::string>{"aten.mse_loss", "aten.smooth_l1_loss", "aten.huber_loss"};
+  if (!op.is_pointwise() && losses->count(op.name()) == 0) return false;
+  std::optional<c10::ScalarType> first;
+  bool differ = false, dense = true;
+  for (const c10::IValue& v : args) {
+    if (!v.isTensor() || !v.toTensor().defined()) continue;
+    const at::Tensor& t = v.toTensor();
+    differ = differ || (first.has_value() && *first != t.scalar_type()) || !c10::isFloatingType(t.scalar_type());
+    first = t.scalar_type();
+    dense = dense && IsNonOverlappingAndDense(t);
+  }
+  return differ && !dense;
+}
+
 bool CanRun(const at::Tensor& t) {
   return !t.defined() || (t.device().is_cpu() && t.layout() == c10::Layout::Strided && !t.is_conj() && !t.is_neg() &&
                           t.numel() <= kMostElements);
@@ -49,7 +66,9 @@ bool Recorder::InferByRun(const OpTraits& traits, c10::ArrayRef<c10::IValue> arg
                           Outputs* outputs) {
   const c10::OperatorHandle& handle = traits.handle;
   const std::string& name = handle.operator_name().name;
-  if (traits.meta_source != MetaSource::kNone && !IsDescribedWrongly(name)) return false;
+  if (traits.meta_source != MetaSource::kNone && !IsDescribedWrongly(name) && !IsConverted(*traits.op, args)) {
+    return false;
+  }
   if (!name.starts_with("aten::") || traits.op->mutates() || handle.hasTag(at::Tag::nondeterministic_seeded) ||
       handle.hasTag(at::Tag::data_dependent_output) || handle.hasTag(at::Tag::dynamic_output_shape)) {
     return false;

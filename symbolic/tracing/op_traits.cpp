@@ -65,6 +65,7 @@ std::unique_ptr<OpTraits> Create(const c10::OperatorHandle& handle) {
   const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
   traits->special = FindSpecial(full, handle);
   traits->shape = FindShapeFunction(full);
+  traits->refusal = FindRefusal(full);
   const auto& returns = traits->op->returns();
   const bool inplace = returns.size() == 1 && returns[0].written_argument == 0;
   if (inplace && !handle.hasTag(at::Tag::inplace_view)) {

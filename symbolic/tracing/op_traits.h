@@ -33,6 +33,7 @@ struct OpTraits {
   c10::OperatorHandle handle;
   ir::OpId op = nullptr;
   ShapeFn shape = nullptr;
+  const RefusalRow* refusal = nullptr;
   SpecialFn special = nullptr;
   MetaSource meta_source = MetaSource::kNone;
   c10::KernelFunction meta;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
+#include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/version_counter.h"
 
 namespace framefuse::tracing {
@@ -14,7 +15,7 @@ ir::ValueId ValueOf(const at::Tensor& t) { return AsFake(t)->value(); }
 
 // requires_grad_() on what shares memory with what requires none.
 bool IsNewLeaf(const at::Tensor& t) {
-  return t.requires_grad() && t.is_leaf() && !(t.is_view() && t._base().requires_grad());
+  return t.requires_grad() && IsLeaf(t) && !(t.is_view() && t._base().requires_grad());
 }
 
 bool MadeWithoutGrad(const at::Tensor& view) {
@@ -90,11 +91,17 @@ class OutputAliases {
     return -1;
   }
 
+  // Whether autograd takes `t` for a view of `base`, or of what that is a view of itself.
+  static bool IsViewOf(const at::Tensor& t, const at::Tensor& base) {
+    if (!t.is_view() || !base.defined()) return t.is_view();
+    return t._base().is_same(base.is_view() ? at::Tensor(base._base()) : base);
+  }
+
   // `base` may be undefined: then nobody can compare versions with it.
   void SetKindOfView(std::size_t i, const at::Tensor& base) {
     const at::Tensor& t = tensors_[i];
     ir::Output& o = graph_.outputs[i];
-    o.detached = !t.is_view();
+    o.detached = !IsViewOf(t, base);
     const bool base_requires = base.defined() && base.requires_grad();
     const bool could_be = !o.detached && !o.requires_grad;
     o.without_grad = could_be && (base_requires ? t.requires_grad() : MadeWithoutGrad(t));
@@ -153,7 +160,11 @@ class OutputAliases {
       graph_.outputs[i].alias = ir::OutputAlias::kViewOfOutput;
       graph_.outputs[i].alias_of = base;
       SetKindOfView(i, tensor);
-      if (HasOwnHistory(i)) return Fail(BreakKind::kMutation, "memory of another output, with a history of its own");
+      const bool of_past =
+          graph_.outputs[i].requires_grad && !graph_.outputs[static_cast<std::size_t>(base)].requires_grad;
+      if (HasOwnHistory(i) || of_past) {
+        return Fail(BreakKind::kMutation, "memory of another output, with a history of its own");
+      }
     }
     return absl::OkStatus();
   }
@@ -191,7 +202,7 @@ ir::Output NewOutput(ir::Graph& graph, const at::Tensor& t) {
   ir::Output o;
   o.value = ValueOf(t);
   // A view made while grad mode is off may require grad, as its base does, and has no history of its own.
-  o.requires_grad = t.requires_grad() && !(t.is_view() && t.is_leaf());
+  o.requires_grad = t.requires_grad() && !(t.is_view() && IsLeaf(t));
   graph.value(o.value).requires_grad = graph.value(o.value).requires_grad || o.requires_grad;
   return o;
 }

@@ -175,6 +175,9 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
   prepared.node.origin = origin_callback != nullptr ? origin_callback(origin_context) : -1;
   BuildArguments(traits, args, &prepared);
   CheckWrites(traits, args);
+  if (traits.refusal != nullptr && traits.refusal->refuses(args)) {
+    Break(BreakKind::kNoShapeRule, traits, traits.refusal->reason);
+  }
   Outputs outputs;
   if (InferOwn(traits, args, &outputs)) {
     ++statistics_.own_shapes;

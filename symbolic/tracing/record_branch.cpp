@@ -73,7 +73,7 @@ absl::Status CheckOutputs(const ir::Graph& graph, const std::vector<at::Tensor>&
     if (!taken.insert(graph.value(ValueOf(t)).storage).second) {
       return Refused("a result of it shares memory with a tensor from outside of it or with another result");
     }
-    if (t.requires_grad() && t.is_leaf()) return Refused("it makes a leaf that requires grad");
+    if (t.requires_grad() && IsLeaf(t)) return Refused("it makes a leaf that requires grad");
     if (HasGradientHooks(t) || t.retains_grad()) return Refused("it puts a hook on its result");
   }
   return absl::OkStatus();
@@ -144,7 +144,7 @@ class Joining {
     for (std::size_t i = 0; i < result_.operands.size(); ++i) {
       const at::Tensor& t = result_.operands[i];
       if (!t.requires_grad()) continue;
-      if (t.is_leaf() && HasGradientHooks(t)) return Refused("a leaf that it reads has a hook");
+      if (IsLeaf(t) && HasGradientHooks(t)) return Refused("a leaf that it reads has a hook");
       if (!HasOwnHistory(t)) return Refused("it reads a tensor in a way that is not followed");
       result_.differentiable.push_back(static_cast<std::int64_t>(i));
       targets_.push_back(t);

@@ -39,6 +39,11 @@ absl::Status CheckTraceable(const at::Tensor& real) {
     return Refused(std::string("a tensor with the dispatch key ") + c10::toString(k) + " is not traced");
   }
   if (!real.has_storage()) return Refused("a tensor without storage is not traced");
+  try {
+    GradientFunction(real);
+  } catch (const c10::Error& error) {  // a view that its base's writes have made unusable
+    return Refused(error.what_without_backtrace());
+  }
   return absl::OkStatus();
 }
 
@@ -117,8 +122,8 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
                            real.scalar_type(), real.device(), record.value, recorder->id());
   }
   record.requires_grad = real.requires_grad();
-  if (record.requires_grad && real.is_leaf()) record.fake.set_requires_grad(true);
-  if (record.requires_grad && !real.is_leaf()) record.history = MakeNonLeaf(record.fake);
+  if (record.requires_grad && IsLeaf(real)) record.fake.set_requires_grad(true);
+  if (record.requires_grad && !IsLeaf(real)) record.history = MakeNonLeaf(record.fake);
   record.real = real;
   record.role = role;
   record.name = std::string(name);

@@ -45,6 +45,8 @@ struct TracedInput {
   // How far eager would have moved the tensor's version counter. Writes below autograd's view of versions (batch
   // norm's statistics, x.data) move nothing.
   int version_bumps = 0;
+  // The graph names places of its storage, whose count begins elsewhere for another offset.
+  bool storage_offset_read = false;
 };
 
 // `.grad` of an input was replaced: it becomes the plan's user output `output`, or None if that is -1.

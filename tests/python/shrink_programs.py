@@ -75,6 +75,7 @@ def main(start, count, backend):
         if not wrong:
             continue
         found += 1
+        print(f"seed {seed}: {', '.join(wrong)} {wrong.get('bugs', '')}")
         least = _shrunk(run, program, {*wrong})
         print(f"seed {seed}, {backend}, {least.inputs}\n{least.source()}", end="")
         for what, (a, b) in run(least)[1].items():

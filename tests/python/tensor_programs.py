@@ -44,9 +44,9 @@ _VIEWS = """{0}[0] | {0}[-1] | {0}[1:] | {0}[:2] | {0}[..., ::2] | {0}[..., 1] |
 _WRITES = """{0}.add_({1}) | {0}.mul_(2) | {0}.copy_({1}) | {0}.zero_() | {0}.fill_(1.5) | {0}[0] = {1} | {0}[0] = 2.0 | {0}[{0} > 0] = 0.5
 {0}[1:] += {1} | {0}[..., 0] *= 3 | {0}.relu_() | {0}.clamp_(-0.5, 0.5) | {0}.sub_({1}, alpha=2) | {0}.masked_fill_({1} > 0, -1)
 {0}.index_fill_(0, torch.tensor([0]), 4) | torch.add({0}, {1}, out={0}) | {0} += 1 | {0} *= {1} | {0}.sin_() | {0}.t_()
-{0}.unsqueeze_(0) | {0}.squeeze_() | {0}.transpose_(0, -1) | {0}.detach_() | {0}[torch.tensor([0, 1])] = {1} | {0}[:, 1] = 7
-{0}.index_add_(0, torch.arange({0}.shape[0]), {1}) | {0}.scatter_(0, {1}.long().abs() % {0}.shape[0], 2.5)
-{0}.addcmul_({1}, {1}) | {0}.lerp_({1}, 0.5) | {0}.tanh_() | {0}.index_put_((torch.tensor([0]),), {1}, accumulate=True)
+{0}.unsqueeze_(0) | {0}.squeeze_() | {0}.transpose_(0, -1) | {0}.detach_() | {0}[torch.tensor([0, 1])] = {1} * 1 | {0}[:, 1] = 7
+{0}.index_add_(0, torch.arange({0}.shape[0]), {1} * 1) | {0}.scatter_(0, {1}.long().abs() % {0}.shape[0], 2.5)
+{0}.addcmul_({1}, {1}) | {0}.lerp_({1}, 0.5) | {0}.tanh_() | {0}.index_put_((torch.tensor([0]),), {1} * 1, accumulate=True)
 {0}.data.mul_(2) | {0}.detach().add_(1) | {0}.view(-1)[0] = 9 | {0}.div_({1}.abs() + 1) | F.relu({0}, inplace=True)
 F.dropout({0}, 0.5, inplace=True) | {0}.uniform_() | {0}.normal_() | {0}.bernoulli_(0.5) | {0}.cumprod_(-1)
 {0}[None, ..., 0] = {1} | {0}.diagonal(0, -2, -1).add_(1) | {0}.logical_not_() | {0}.fill_diagonal_(3) | {0}.cumsum_(0)"""
@@ -81,7 +81,7 @@ def _forms(table):
 
 _KINDS = [(22, _forms(_UNARY), True), (8, _forms(_REDUCTIONS), True), (15, _forms(_BINARY), True), (20, _forms(_VIEWS), True), (25, _forms(_WRITES), False), (10, _REST, None)]
 _SHAPES = [(2, 3, 4), (3, 4), (4,), (2, 1, 4), (1,), (), (3, 1), (4, 4), (2, 4, 4), (6,), (2, 3, 4)]
-_LAYOUTS = ["plain", "plain", "plain", "transposed", "sliced", "view of the first", "expanded", "integers", "no leaf", "parameter", "view of what was written"]
+_LAYOUTS = ["plain", "plain", "plain", "transposed", "sliced", "view of the first", "expanded", "part", "integers", "no leaf", "parameter", "view of what was written"]
 
 
 class Program:
@@ -114,6 +114,7 @@ def _argument(layout, shape, requires_grad, dtype, generator, others, behind):
     def values(*sizes):
         return torch.randn(sizes, generator=generator, dtype=torch.float64).to(dtype)
 
+    begin = int(torch.randint(0, 3, (), generator=generator))  # in memory, not the same in each call
     if layout == "integers":
         return torch.randint(-3, 5, shape, generator=generator)
     if layout == "view of the first" and others and others[0].dim() > 0:
@@ -123,8 +124,11 @@ def _argument(layout, shape, requires_grad, dtype, generator, others, behind):
     if layout == "transposed" and len(shape) > 1:
         t = values(*shape[::-1]).permute(*range(len(shape) - 1, -1, -1))
     elif layout == "sliced" and shape:
-        behind.append(values(*shape[:-1], shape[-1] * 2 + 1))
-        t = behind[-1][..., 1::2]
+        behind.append(values(*shape[:-1], shape[-1] * 2 + 2))
+        t = behind[-1][..., begin : begin + 2 * shape[-1] : 2]
+    elif layout == "part" and shape:
+        behind.append(values(shape[0] + 2, *shape[1:]))
+        t = behind[-1][begin : begin + shape[0]]
     elif layout == "expanded" and shape:
         t = values(1, *shape[1:]).expand(shape)
     if layout == "parameter":
@@ -135,7 +139,7 @@ def _argument(layout, shape, requires_grad, dtype, generator, others, behind):
         view = base[..., 1:]
         base.add_(t)  # the view learns of it when it is asked
         return view
-    if not requires_grad:
+    if not requires_grad or layout == "expanded":
         return t
     t = t.detach().requires_grad_()
     if layout != "no leaf":
@@ -191,7 +195,7 @@ def _facts(tensor, is_argument, with_versions):
     return [*facts, tensor._is_view(), with_versions and tensor._version] if is_argument else facts
 
 
-_BREAKS = ("storage_offset()", "._base", "bool(", ".item()")
+_BREAKS = ("storage_offset()", "._base", "bool(", ".item()", ".t_(", "transpose_(", "squeeze_(")
 
 
 def observe(function, program, call):
@@ -251,7 +255,7 @@ def _same(a, b, tolerance):
 
 # What eager refuses and a graph does not ask for: overlaps of memory, views past its end, views that were made without
 # gradients and written with them, and types that an operator has no kernel for, where nobody reads its result.
-_NOT_ASKED = ("unsupported operation: some elements of", "setStorage: sizes", "A view was created in no_grad mode", "not implemented for")
+_NOT_ASKED = ("not supported for relu", "only support floating point", "Expected reduction dim to be", "unsupported operation: some elements of", "setStorage: sizes", "A view was created in no_grad mode", "not implemented for")
 
 
 def differences(program, backend):
@@ -263,6 +267,11 @@ def differences(program, backend):
         warnings.simplefilter("ignore")
         for call in (0, 1, 2, 3, 0):
             expected, got = observe(eager, program, call), observe(compiled, program, call)
+            # A backward that computes again what eager kept finds its input written.
+            if "been modified by an inplace" in str(got.get("error of the backward")) and "error of the backward" not in expected:
+                continue
+            if "._base" in program.source() and any(text in program.source() for text in _BREAKS if text != "._base"):
+                return {}
             if "refused" in expected or expected["error"] and any(text in expected["error"][1] for text in _NOT_ASKED):
                 return {}
             # Eager remembers a result that was written; the graph has what it needs.

@@ -70,6 +70,18 @@ _FOUND = {
     "pieces of an input whose data was written": (["x0.data.mul_(2)", "v, w = x0.split([1, 2])"], [("plain", (3, 4), True, _F64)], ["v"]),
     "a view whose base was written since": (["v = x0 * 2"], [("view of what was written", (4,), True, _F64)], ["v"]),
     "a view made without gradients": (["v = x1 * 2"], [("parameter", (3, 1), False, _F64), ("view of the first", (3, 1), True, _F64)], ["v"]),
+    "a piece of an input that begins elsewhere": (["v = x0.split([1, x0.shape[0] - 1])[0]", "v.mul_(2)"], [("part", (4,), False, _F64)], []),
+    "windows of an input that begins elsewhere": (["x0.add_(1)", "x0.unfold(0, 2, 2).mul_(7)", "x0.unbind(0)[0].mul_(3)"], [("part", (4, 3), False, _F64)], []),
+    "the diagonal of an input that begins elsewhere": (["x0.fill_diagonal_(3)"], [("part", (3, 3), False, _F64)], ["x0 * 2"]),
+    "places of an input that begins elsewhere": (["v = x0.as_strided((2,), (1,), 1)", "v.mul_(2)"], [("part", (4,), False, _F64)], ["v * 2"]),
+    "places of memory that was written": (["x0.mul_(2)", "v = x0.as_strided((2, 2), (1, 2))", "v.mul_(3)"], [("plain", (2, 3), False, _F64)], ["v", "x0"]),
+    "a mask larger than what it masks": (["x0.masked_fill_(x1 > 0, -1)"], [("plain", (3,), False, _F64), ("plain", (2, 3), False, _F64)], []),
+    "a product of two types": (["v = x0 @ x1"], [("plain", (3, 4), False, _F64), ("plain", (4,), False, _F32)], ["v"]),
+    "values that do not fit where they are put": (["x0[torch.tensor([0, 1])] = x1"], [("plain", (3, 4), False, _F64), ("plain", (3,), False, _F64)], []),
+    "a view of an input that is written later": (["v = x0.view(-1)", "v.mul_(2)"], [("no leaf", (3, 4), True, _F64)], ["v"]),
+    "what is detached, left and written": (["v = x0.sin()", "w = v.detach()", "u = v.exp()", "w.add_(u.sum().item())"], [("plain", (3,), True, _F64)], ["u", "v"]),
+    "sums of columns in place": (["v = x0.t() * 1", "w = v.view_as(v)", "v.cumsum_(0)"], [("plain", (3, 4), False, _F64)], ["v", "w"]),
+    "a rounded quotient of a transposed": (["v = torch.floor_divide(x0.t(), x1)"], [("plain", (3, 4), False, _F64), ("plain", (4, 3), False, _F64)], ["v"]),
     "sums of integers in place": (["v = x0.int()", "v.view(-1).cumsum_(0)", "w = v * 2"], [("plain", (2, 3), False, _F64)], ["v", "w"]),
 }
 

@@ -44,7 +44,7 @@ bool FloatPromoting(Arguments args, Outputs& outputs) {
   const c10::ScalarType dtype = PromotedType(operands);
   if (!c10::isFloatingType(dtype)) return false;
   outputs.resize(1);
-  return IteratorOutput(operands, dtype, &outputs[0]);
+  return IteratorOutput(operands, dtype, &outputs[0], dtype);
 }
 
 // add, mul …: any real type but bool; alpha must be a number that the type can hold.
@@ -58,7 +58,7 @@ bool Promoting(Arguments args, Outputs& outputs) {
     if (!v.isDouble() || !c10::isFloatingType(dtype)) return false;
   }
   outputs.resize(1);
-  return IteratorOutput(operands, dtype, &outputs[0]);
+  return IteratorOutput(operands, dtype, &outputs[0], dtype);
 }
 
 // torch refuses to subtract bools, whatever they would be promoted to.
@@ -74,7 +74,7 @@ bool Subtraction(Arguments args, Outputs& outputs) {
 bool Comparison(Arguments args, Outputs& outputs) {
   const at::Tensor* operands[] = {&TensorAt(args, 0), &TensorAt(args, 1)};
   outputs.resize(1);
-  return IteratorOutput(operands, c10::ScalarType::Bool, &outputs[0]);
+  return IteratorOutput(operands, c10::ScalarType::Bool, &outputs[0], PromotedType(operands));
 }
 
 // The CPU's kernel writes both results row by row, whatever the strides are.
@@ -109,6 +109,14 @@ bool MseLossBackward(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (real, imaginary), (length, angle): of one floating type.
+bool ComplexBinary(Arguments args, Outputs& outputs) {
+  const at::Tensor* operands[] = {&TensorAt(args, 0), &TensorAt(args, 1)};
+  if (!IsFloat(*operands[0]) || operands[0]->scalar_type() != operands[1]->scalar_type()) return false;
+  outputs.resize(1);
+  return IteratorOutput(operands, c10::toComplexType(operands[0]->scalar_type()), &outputs[0]);
+}
+
 bool LogicalBinary(Arguments args, Outputs& outputs) { return Comparison(args, outputs); }
 
 bool BitwiseBinary(Arguments args, Outputs& outputs) {
@@ -116,7 +124,7 @@ bool BitwiseBinary(Arguments args, Outputs& outputs) {
   const c10::ScalarType dtype = PromotedType(operands);
   if (!c10::isIntegralType(dtype, /*includeBool=*/true)) return false;
   outputs.resize(1);
-  return IteratorOutput(operands, dtype, &outputs[0]);
+  return IteratorOutput(operands, dtype, &outputs[0], dtype);
 }
 
 bool DivMode(Arguments args, Outputs& outputs) {
@@ -125,7 +133,7 @@ bool DivMode(Arguments args, Outputs& outputs) {
   if (dtype == c10::ScalarType::Bool || c10::isComplexType(dtype)) return false;
   if (!c10::isFloatingType(dtype) && args[2].isNone()) return false;
   outputs.resize(1);
-  return IteratorOutput(operands, dtype, &outputs[0]);
+  return IteratorOutput(operands, dtype, &outputs[0], dtype);
 }
 
 bool Where(Arguments args, Outputs& outputs) {
@@ -264,6 +272,9 @@ constexpr ShapeRow kRows[] = {
     {"aten::atan2", FloatPromoting<0, 1>},
     {"aten::pow.Tensor_Tensor", FloatPromoting<0, 1>},
     {"aten::fmod.Tensor", FloatPromoting<0, 1>},
+    {"aten::floor_divide", Promoting<0, 1>},
+    {"aten::complex", ComplexBinary},
+    {"aten::polar", ComplexBinary},
     {"aten::remainder.Tensor", FloatPromoting<0, 1>},
     {"aten::addcmul", FloatPromoting<0, 1, 2>},
     {"aten::addcdiv", FloatPromoting<0, 1, 2>},

@@ -176,11 +176,21 @@ bool SameSizes(c10::SymIntArrayRef a, c10::SymIntArrayRef b) {
   return true;
 }
 
+// On the CPU operands of another type than the common one are converted first.
+bool IsConvertedToOtherLayout(const at::Tensor& t, c10::ScalarType common) {
+  return common != c10::ScalarType::Undefined && t.device().is_cpu() && t.scalar_type() != common &&
+         !IsNonOverlappingAndDense(t);
+}
+
 // TensorIterator's order of dimensions, fastest first, for operands already broadcast to `shape`.
 class DimOrder {
  public:
-  DimOrder(c10::ArrayRef<const at::Tensor*> operands, const Dims& shape) : shape_(shape) {
-    for (const at::Tensor* t : operands) strides_.push_back(BroadcastStrides(*t));
+  DimOrder(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType common, const Dims& shape) : shape_(shape) {
+    for (const at::Tensor* t : operands) {
+      const bool converted = IsConvertedToOtherLayout(*t, common);
+      strides_.push_back(
+          BroadcastStrides(t->sym_sizes(), converted ? LikeTensor(*t, common).strides : ToDims(t->sym_strides())));
+    }
     const int rank = static_cast<int>(shape.size());
     for (int i = rank; i-- > 0;) perm_.push_back(i);
     for (int i = 1; i < rank; ++i) Insert(i);
@@ -203,9 +213,7 @@ class DimOrder {
   }
 
  private:
-  Dims BroadcastStrides(const at::Tensor& t) const {
-    auto sizes = t.sym_sizes();
-    auto strides = t.sym_strides();
+  Dims BroadcastStrides(c10::SymIntArrayRef sizes, const Dims& strides) const {
     const std::size_t offset = shape_.size() - sizes.size();
     Dims out(shape_.size(), c10::SymInt(0));
     for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -259,7 +267,8 @@ bool AllDenseWithSameStrides(c10::ArrayRef<const at::Tensor*> operands) {
 
 }  // namespace
 
-bool IteratorOutput(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType dtype, OutputMeta* out) {
+bool IteratorOutput(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType dtype, OutputMeta* out,
+                    c10::ScalarType common) {
   Dims shape = ToDims(operands[0]->sym_sizes());
   bool same_shape = true;
   bool all_contiguous = IsContiguous(*operands[0]);
@@ -280,7 +289,7 @@ bool IteratorOutput(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType d
   } else if (same_shape && AllDenseWithSameStrides(operands)) {
     out->strides = ToDims(operands[0]->sym_strides());
   } else {
-    DimOrder order(operands, shape);
+    DimOrder order(operands, common, shape);
     out->strides = order.IsRowMajor() ? ContiguousStrides(shape) : order.OutputStrides();
   }
   out->sizes = std::move(shape);

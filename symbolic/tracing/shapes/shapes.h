@@ -50,6 +50,14 @@ c10::ArrayRef<ShapeRow> ConvolutionShapes();
 c10::ArrayRef<ShapeRow> AttentionShapes();
 c10::ArrayRef<ShapeRow> IndexingShapes();
 
+// Whether eager would raise on these arguments, which no kernel for metadata finds out (refusals.cpp).
+struct RefusalRow {
+  const char* name;
+  bool (*refuses)(Arguments args);
+  const char* reason;
+};
+const RefusalRow* FindRefusal(std::string_view name);  // null: nothing is known to be
+
 // ---- shared vocabulary
 
 bool IsOne(const c10::SymInt& s);
@@ -71,7 +79,9 @@ bool IsNonOverlappingAndDense(const at::Tensor& t);
 // Broadcast of two shapes; false if they do not fit.
 bool Broadcast(c10::SymIntArrayRef a, c10::SymIntArrayRef b, Dims* out);
 // Sizes and strides that TensorIterator gives to a fresh output of these operands; false: they do not broadcast.
-bool IteratorOutput(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType dtype, OutputMeta* out);
+// `common`: the type that it converts them to, if it does.
+bool IteratorOutput(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType dtype, OutputMeta* out,
+                    c10::ScalarType common = c10::ScalarType::Undefined);
 c10::ScalarType PromotedType(c10::ArrayRef<const at::Tensor*> operands);
 Dims ToDims(c10::SymIntArrayRef sizes);
 Dims SymInts(const c10::IValue& v);

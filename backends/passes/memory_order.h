@@ -1,0 +1,26 @@
+// How a value lies in memory, as far as a write into it must know: places that it has twice, the order in which random
+// numbers are drawn for it. Symbols stand at their hints.
+#ifndef FRAMEFUSE_BACKENDS_PASSES_MEMORY_ORDER_H_
+#define FRAMEFUSE_BACKENDS_PASSES_MEMORY_ORDER_H_
+
+#include "backends/graph/graph.h"
+
+namespace framefuse {
+
+// Strides of sizes of one reach nothing.
+bool ReachSamePlaces(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b);
+
+// Whether two elements may be at one place. Symbolic strides are taken to be of views that have no such place.
+bool MayOverlap(const ir::ExprTable& exprs, const ir::Value& v);
+
+// Whether an in-place draw of bernoulli on a strided tensor goes through it in the order of its memory. Kernels for
+// some processors go through a row-major copy instead, so it is tried out once.
+bool RandomFollowsMemory(c10::Device device);
+
+// Whether normal_ draws other numbers for it than for a tensor without gaps: on the CPU many numbers for a contiguous
+// one are drawn at once.
+bool DrawsPlaceByPlace(const ir::ExprTable& exprs, const ir::Value& target);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_BACKENDS_PASSES_MEMORY_ORDER_H_
