@@ -33,6 +33,14 @@ ValueId OnlyTensor(const Graph& g, const Node& n) {
   return tensors == 1 ? only : ir::kNoValue;
 }
 
+// A number without dimensions gives way to a tensor that has some, whatever its type.
+bool PromotesAlike(const Graph& g, const Node& n, ValueId in, ValueId instead) {
+  if (g.value(in).sizes.empty() == g.value(instead).sizes.empty()) return true;
+  bool alike = true;
+  ir::ForEachUse(n, [&](ValueId v) { alike = alike && g.value(v).dtype == g.value(in).dtype; });
+  return alike;
+}
+
 }  // namespace
 
 absl::StatusOr<bool> SinkViews(Graph& g) {
@@ -46,7 +54,7 @@ absl::StatusOr<bool> SinkViews(Graph& g) {
     const ValueId in = pointwise ? OnlyTensor(g, n) : ir::kNoValue;
     const auto base = base_of.find(in);
     const bool sinks = in != ir::kNoValue && base != base_of.end() && IsConstantAndContiguous(g, n.outputs[0]) &&
-                       g.value(n.outputs[0]).sizes == g.value(in).sizes;
+                       g.value(n.outputs[0]).sizes == g.value(in).sizes && PromotesAlike(g, n, in, base->second);
     if (!sinks) {
       if (pointwise) made_by_kernel[n.outputs[0]] = true;
       const bool view = n.op->name() == "aten.view" || n.op->name() == "aten._unsafe_view";

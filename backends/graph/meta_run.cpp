@@ -37,6 +37,19 @@ bool LaysOutWrongly(const std::string& name) {
   return names->contains(name);
 }
 
+// The CPU's kernels work on copies of operands of other types, and lay out what they make like those.
+bool ConvertsOperands(const Graph& g, const Node& n) {
+  std::optional<c10::ScalarType> type;
+  bool converts = false;
+  ForEachUse(n, [&](ValueId v) {
+    const Value& value = g.value(v);
+    if (!value.device.is_cpu() || value.sizes.empty()) return;
+    converts = converts || (type.has_value() && *type != value.dtype);
+    type = value.dtype;
+  });
+  return converts;
+}
+
 // The CPU's kernel keeps no statistics then; a device's may.
 bool IsDescribedWrongly(const std::string& name) { return name == "aten._native_batch_norm_legit_no_training"; }
 
@@ -57,9 +70,10 @@ absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) con
   const c10::OperatorHandle& handle = n.op->handle();
   const c10::KernelFunction* kernel = FindKernel(handle, DispatchKey::Meta, false);
   MetaResults results;
+  results.has_strides = !ConvertsOperands(g_, n);
   if (kernel == nullptr) {
     kernel = CompositeOf(handle);
-    results.has_strides = !LaysOutWrongly(n.op->name());
+    results.has_strides = results.has_strides && !LaysOutWrongly(n.op->name());
   }
   if (kernel == nullptr) return std::nullopt;
   torch::jit::Stack stack;

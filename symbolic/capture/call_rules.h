@@ -55,9 +55,10 @@ enum class SpecialCall : std::uint8_t {
   kRangeExit,
   kLockEnter,  // the library's own lock around what capture does in one piece: passed over like a range
   kLockExit,
-  kCond,        // a conditional on a tensor
-  kCheckpoint,  // torch.utils.checkpoint of a function without arguments
-  kOfLibrary,   // reads what no guard compares: only the standard library's and torch's own code may
+  kCond,          // a conditional on a tensor
+  kCheckpoint,    // torch.utils.checkpoint of a function without arguments
+  kOfOwnTensors,  // as torch does it, but for a tensor from outside: what it does there no guard decides
+  kOfLibrary,     // reads what no guard compares: only the standard library's and torch's own code may
 };
 
 struct CallRule {

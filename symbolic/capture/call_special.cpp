@@ -285,6 +285,11 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
       return CallTorch(act, callable.object, args, kwnames);
     case SpecialCall::kDisabled:
       return Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
+    case SpecialCall::kOfOwnTensors:
+      if (n > 0 && tracked_.Find(args[0].object) != nullptr) {
+        return Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object));
+      }
+      return CallTorch(act, callable.object, args, kwnames);
     case SpecialCall::kRangeEnter:
       ++open_ranges_;
       return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();

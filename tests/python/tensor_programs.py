@@ -274,6 +274,9 @@ def differences(program, backend):
                 return {}
             if "refused" in expected or expected["error"] and any(text in expected["error"][1] for text in _NOT_ASKED):
                 return {}
+            # Whether a view knows yet that its base got a history depends on who asked it before.
+            if "a leaf Variable" in str(expected["error"]) and any(layout == "view of what was written" for layout, *_ in program.inputs):
+                return {}
             # Eager remembers a result that was written; the graph has what it needs.
             if "been modified by an inplace" in str(expected.get("error of the backward")):
                 continue

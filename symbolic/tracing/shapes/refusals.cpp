@@ -1,5 +1,6 @@
 // What eager's kernels refuse and torch's meta kernels do not ask for. The capture breaks there, so that the program
 // gets eager's error where the operator stands, also when nobody reads its result.
+#include "symbolic/tracing/fake_tensor.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -47,6 +48,7 @@ std::optional<Dims> IndexedSizes(const at::Tensor& self, const c10::List<std::op
 
 // (self, indices, values, …)
 bool ValuesDoNotFit(Arguments args) {
+  if (args[0].toTensor().scalar_type() != args[2].toTensor().scalar_type()) return true;
   const auto indices = args[1].toOptionalTensorList();
   const std::optional<Dims> sizes = IndexedSizes(args[0].toTensor(), indices);
   if (!sizes.has_value()) return false;
@@ -56,17 +58,98 @@ bool ValuesDoNotFit(Arguments args) {
 // (self, mask, …), in place
 bool MaskDoesNotFit(Arguments args) { return !ExpandsTo(args[1].toTensor(), args[0].toTensor().sym_sizes()); }
 
+// (self, other, …)
+bool IntegersByZero(Arguments args) {
+  if (!c10::isIntegralType(args[0].toTensor().scalar_type(), /*includeBool=*/true)) return false;
+  if (args[1].isTensor()) {  // a number that torch made a tensor of, and no traced one
+    const at::Tensor& number = args[1].toTensor();
+    const bool read = number.is_cpu() && number.unsafeGetTensorImpl()->is_wrapped_number() && number.has_storage();
+    if (!read || number.scalar_type() != c10::ScalarType::Long || AsFake(number) != nullptr) return false;
+    return *number.const_data_ptr<std::int64_t>() == 0;
+  }
+  const c10::Scalar other = args[1].toScalar();
+  if (!other.isIntegral(/*includeBool=*/true) || other.isSymbolic()) return false;
+  return other.toLong() == 0;
+}
+
+const at::Tensor* Defined(const c10::IValue& v) {
+  return v.isTensor() && v.toTensor().defined() ? &v.toTensor() : nullptr;
+}
+
+// (input, normalized_shape, weight, bias, …)
+bool WeightsDoNotFit(Arguments args) {
+  const std::vector<c10::SymInt> shape = args[1].toSymIntVector();
+  for (const std::size_t i : {2, 3}) {
+    const at::Tensor* t = Defined(args[i]);
+    if (t != nullptr && t->sym_sizes() != c10::SymIntArrayRef(shape)) return true;
+  }
+  return false;
+}
+
+// (input, weight, bias, mean, variance, …): a narrow input may have wide parameters.
+bool ParametersOfOtherTypes(Arguments args) {
+  const at::Tensor& input = args[0].toTensor();
+  const bool narrow = c10::isReducedFloatingType(input.scalar_type());
+  if (!input.is_cpu()) return false;
+  for (const c10::IValue& v : args.slice(1, 4)) {
+    const at::Tensor* t = Defined(v);
+    if (t == nullptr || t->scalar_type() == input.scalar_type()) continue;
+    if (!narrow || t->scalar_type() != c10::ScalarType::Float) return true;
+  }
+  return false;
+}
+
+// (self, tensor1, tensor2, …)
+bool QuotientOfIntegers(Arguments args) {
+  return c10::isIntegralType(args[1].toTensor().scalar_type(), /*includeBool=*/true) &&
+         c10::isIntegralType(args[2].toTensor().scalar_type(), /*includeBool=*/true);
+}
+
+// (self, dim, index)
+bool NoIndex(Arguments args) {
+  const c10::ScalarType type = args[2].toTensor().scalar_type();
+  return type != c10::ScalarType::Int && type != c10::ScalarType::Long;
+}
+
+// (self, mask, source)
+bool SourceDoesNotFit(Arguments args) {
+  return MaskDoesNotFit(args) || args[0].toTensor().scalar_type() != args[2].toTensor().scalar_type();
+}
+
+constexpr const char* kTypes = "its operands are of several types";
+
 constexpr RefusalRow kRows[] = {
-    {"aten::mm", TypesDiffer, "its operands are of several types"},
-    {"aten::bmm", TypesDiffer, "its operands are of several types"},
-    {"aten::mv", TypesDiffer, "its operands are of several types"},
-    {"aten::dot", TypesDiffer, "its operands are of several types"},
-    {"aten::addmm", TypesDiffer, "its operands are of several types"},
-    {"aten::addmv", TypesDiffer, "its operands are of several types"},
-    {"aten::baddbmm", TypesDiffer, "its operands are of several types"},
+    {"aten::mm", TypesDiffer, kTypes},
+    {"aten::bmm", TypesDiffer, kTypes},
+    {"aten::mv", TypesDiffer, kTypes},
+    {"aten::dot", TypesDiffer, kTypes},
+    {"aten::addmm", TypesDiffer, kTypes},
+    {"aten::addmv", TypesDiffer, kTypes},
+    {"aten::baddbmm", TypesDiffer, kTypes},
     {"aten::masked_fill_.Scalar", MaskDoesNotFit, "the mask does not fit"},
     {"aten::masked_fill_.Tensor", MaskDoesNotFit, "the mask does not fit"},
-    {"aten::masked_scatter_", MaskDoesNotFit, "the mask does not fit"},
+    {"aten::masked_scatter_", SourceDoesNotFit, "the mask or the source does not fit"},
+    {"aten::native_layer_norm", WeightsDoNotFit, "weight or bias are not of the normalized shape"},
+    {"aten::native_batch_norm", ParametersOfOtherTypes, kTypes},
+    {"aten::_native_batch_norm_legit", ParametersOfOtherTypes, kTypes},
+    {"aten::_native_batch_norm_legit.no_stats", ParametersOfOtherTypes, kTypes},
+    {"aten::lerp.Scalar", TypesDiffer, kTypes},
+    {"aten::lerp.Tensor", TypesDiffer, kTypes},
+    {"aten::lerp_.Scalar", TypesDiffer, kTypes},
+    {"aten::lerp_.Tensor", TypesDiffer, kTypes},
+    {"aten::linalg_cross", TypesDiffer, kTypes},
+    {"aten::complex", TypesDiffer, kTypes},
+    {"aten::_cdist_forward", TypesDiffer, kTypes},
+    {"aten::binary_cross_entropy", TypesDiffer, kTypes},
+    {"aten::addcdiv", QuotientOfIntegers, "integers are divided"},
+    {"aten::addcdiv_", QuotientOfIntegers, "integers are divided"},
+    {"aten::index_select", NoIndex, "the index is not of integers"},
+    {"aten::remainder.Scalar", IntegersByZero, "integers are divided by zero"},
+    {"aten::remainder_.Scalar", IntegersByZero, "integers are divided by zero"},
+    {"aten::fmod.Scalar", IntegersByZero, "integers are divided by zero"},
+    {"aten::fmod_.Scalar", IntegersByZero, "integers are divided by zero"},
+    {"aten::floor_divide", IntegersByZero, "integers are divided by zero"},
+    {"aten::floor_divide_.Tensor", IntegersByZero, "integers are divided by zero"},
     {"aten::index_put", ValuesDoNotFit, "the values do not fit the places"},
     {"aten::index_put_", ValuesDoNotFit, "the values do not fit the places"},
 };
