@@ -1,5 +1,6 @@
 #include "backends/graph/meta_run.h"
 
+#include <ATen/core/enum_tag.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -37,13 +38,16 @@ bool LaysOutWrongly(const std::string& name) {
   return names->contains(name);
 }
 
-// The CPU's kernels work on copies of operands of other types, and lay out what they make like those.
+// The CPU's kernels work on copies of operands of other types, and lay out what they make like those. (Of an operator
+// that is not elementwise, integers are places.)
 bool ConvertsOperands(const Graph& g, const Node& n) {
   std::optional<c10::ScalarType> type;
   bool converts = false;
+  const bool pointwise = n.op->handle().hasTag(at::Tag::pointwise);
   ForEachUse(n, [&](ValueId v) {
     const Value& value = g.value(v);
     if (!value.device.is_cpu() || value.sizes.empty()) return;
+    if (!pointwise && !c10::isFloatingType(value.dtype)) return;
     converts = converts || (type.has_value() && *type != value.dtype);
     type = value.dtype;
   });
