@@ -50,7 +50,7 @@ class RandomProgram:
 
     def __init__(self, seed, device):
         r = self.random = random.Random(seed)
-        self.dtype = r.choice(["f32", "f32", "bf16", "f16"])
+        self.dtype = r.choice(["f32", "f32", "f32", "bf16", "bf16", "f16", "f16", "f64"])
         extents = [1, 2, 3, 7, 8, 9, 16, 17, 32, 33, 64, 70, 128, 257]
         self.full = [r.choice(extents) for _ in range(r.randint(1, 3))]
         while math.prod(self.full) > MOST_POINTS:
@@ -60,11 +60,17 @@ class RandomProgram:
         for i in range(r.randint(1, 4)):
             shape = [d if i == 0 or r.random() < 0.75 else 1 for d in self.full]
             t = torch.randn(shape, generator=generator).to(DTYPES[self.dtype]).to(device)
+            if i > 0 and r.random() < 0.2:
+                t = (2 * t).abs().to(r.choice([torch.int64, torch.int32, torch.int16, torch.uint8, torch.bool, torch.float64]))
             if len(shape) > 1 and r.random() < 0.3:
                 t = t.transpose(-1, -2).contiguous().transpose(-1, -2)
             self.inputs.append(t)
         self.shapes = [list(t.shape) for t in self.inputs]
         self.lines = []
+        for i, t in enumerate(self.inputs):
+            if t.dtype != self.inputs[0].dtype:
+                self.lines.append(f"v{i} = (v0 - v{i} * 0.5).to(v0.dtype)" if r.random() < 0.5 else f"v{i} = (v{i} * v0).to(v0.dtype)")
+                self.shapes[i] = list(self.full)
         for _ in range(r.randint(2, 14)):
             self.node()
         keep = sorted({len(self.shapes) - 1, *(r.randrange(len(self.shapes)) for _ in range(3))})
@@ -133,7 +139,7 @@ class Roundings(TorchDispatchMode):
 
 def run_program(call, inputs, train):
     """Outputs, and with `train` the gradients of a weighted sum of them."""
-    inputs = [t.detach().requires_grad_(train) for t in inputs]
+    inputs = [t.detach().requires_grad_(train and t.is_floating_point()) for t in inputs]
     outputs = call(*inputs)
     if not train:
         return tensors_of(outputs)
@@ -145,14 +151,16 @@ def run_program(call, inputs, train):
 
 def allowed_errors(function, inputs, train, exact, outputs, dtype, seed):
     """For each result how far from fp64 it may be: twice what twelve such runs are, and 8 roundings: of an output's largest element; of
-    the largest number on the way for a gradient, because a fused formula's common terms (a mean) cancel in sums."""
+    the largest number on the way for a gradient, because a fused formula's common terms (a mean) cancel in sums. A sum in fp64 is not
+    kept in anything wider, so that its roundings add up: 4096."""
+    steps = 4096 if dtype == torch.float64 else 8
     spread = [0.0] * len(exact)
     for k in range(12):
         with Roundings(dtype, 12 * seed + k) as roundings:
             others = run_program(function, inputs, train)
         spread = [max(s, (other - x).abs().max().item()) for s, other, x in zip(spread, others, exact)]
     scales = [1 + x.abs().max().item() for x in exact[:outputs]] + [1 + roundings.largest] * (len(exact) - outputs)
-    return [2 * s + 8 * torch.finfo(dtype).eps * scale for s, scale in zip(spread, scales)]
+    return [2 * s + steps * torch.finfo(dtype).eps * scale for s, scale in zip(spread, scales)]
 
 
 def check_program(seed, device):
@@ -169,7 +177,7 @@ def check_program(seed, device):
     kernels, _ = kernels_in(records)
     compiling = cubins_in(records)
     eager, got = ([t.cpu() for t in results] for results in (run_program(function, program.inputs, train), got))
-    wide = [t.cpu().double() for t in program.inputs]
+    wide = [t.cpu().double() if t.is_floating_point() else t.cpu() for t in program.inputs]
     exact = run_program(function, wide, train)
     if [(t.shape, t.dtype) for t in got] != [(t.shape, t.dtype) for t in eager]:
         return "shapes or types", program.source, kernels, math.inf, compiling

@@ -263,9 +263,11 @@ int Emitter::MaxPressure(const Sequence& sequence) const {
   return most;
 }
 
-// How many copies of the body a loop has. They spill more than one would, and are quicker all the same.
+// How many copies of the body a loop has. They spill more than one would, and are quicker all the same. A call saves one
+// accumulator of each reduction.
 int Emitter::ChooseCopies(const Block& block) const {
   if (block.kind == BlockKind::kOnce || block.body.empty() || NeedsCall(block.body)) return 1;
+  if (!block.reductions.empty() && NeedsCall(block.segment)) return 1;
   const auto size = static_cast<int>(block.body.size()), reductions = static_cast<int>(block.reductions.size());
   const int live = MaxPressure(block.body) + 1, accumulators = std::min(ForValues() - std::max(4, live), 8);
   for (int copies : {4, 2}) {
