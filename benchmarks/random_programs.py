@@ -150,10 +150,10 @@ def run_program(call, inputs, train):
 
 
 def allowed_errors(function, inputs, train, exact, outputs, dtype, seed):
-    """For each result how far from fp64 it may be: twice what twelve such runs are, and 8 roundings: of an output's largest element; of
+    """For each result how far from fp64 it may be: twice what twelve such runs are, and 16 roundings: of an output's largest element; of
     the largest number on the way for a gradient, because a fused formula's common terms (a mean) cancel in sums. A sum in fp64 is not
     kept in anything wider, so that its roundings add up: 4096."""
-    steps = 4096 if dtype == torch.float64 else 8
+    steps = 4096 if dtype == torch.float64 else 16
     spread = [0.0] * len(exact)
     for k in range(12):
         with Roundings(dtype, 12 * seed + k) as roundings:

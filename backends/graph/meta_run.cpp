@@ -1,7 +1,9 @@
 #include "backends/graph/meta_run.h"
 
 #include <ATen/core/enum_tag.h>
+#include <ATen/native/TypeProperties.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -38,20 +40,26 @@ bool LaysOutWrongly(const std::string& name) {
   return names->contains(name);
 }
 
-// The CPU's kernels work on copies of operands of other types, and lay out what they make like those. (Of an operator
-// that is not elementwise, integers are places.)
-bool ConvertsOperands(const Graph& g, const Node& n) {
-  std::optional<c10::ScalarType> type;
-  bool converts = false;
+// The CPU's kernels work on copies of operands of other types, and lay out what they make like these copies. (Of an
+// operator that is not elementwise, integers are places; a bool is a condition.)
+void ConvertOperands(const Graph& g, const Node& n, torch::jit::Stack* stack) {
   const bool pointwise = n.op->handle().hasTag(at::Tag::pointwise);
-  ForEachUse(n, [&](ValueId v) {
-    const Value& value = g.value(v);
-    if (!value.device.is_cpu() || value.sizes.empty()) return;
-    if (!pointwise && !c10::isFloatingType(value.dtype)) return;
-    converts = converts || (type.has_value() && *type != value.dtype);
-    type = value.dtype;
-  });
-  return converts;
+  const auto is_operand = [&](const c10::IValue& v) {
+    if (!v.isTensor() || !v.toTensor().defined()) return false;
+    const c10::ScalarType type = v.toTensor().scalar_type();
+    return type != c10::ScalarType::Bool && (pointwise || c10::isFloatingType(type));
+  };
+  if (n.outputs.empty() || n.outputs[0] == kNoValue || !g.value(n.outputs[0]).device.is_cpu()) return;
+  at::native::ResultTypeState state;
+  for (const c10::IValue& v : *stack) {
+    if (is_operand(v)) state = at::native::update_result_type_state(v.toTensor(), state);
+  }
+  const c10::ScalarType common = at::native::result_type(state);
+  for (c10::IValue& v : *stack) {
+    if (is_operand(v) && v.toTensor().scalar_type() != common && v.toTensor().dim() > 0) {
+      v = at::empty_like(v.toTensor());
+    }
+  }
 }
 
 // The CPU's kernel keeps no statistics then; a device's may.
@@ -74,10 +82,9 @@ absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) con
   const c10::OperatorHandle& handle = n.op->handle();
   const c10::KernelFunction* kernel = FindKernel(handle, DispatchKey::Meta, false);
   MetaResults results;
-  results.has_strides = !ConvertsOperands(g_, n);
   if (kernel == nullptr) {
     kernel = CompositeOf(handle);
-    results.has_strides = results.has_strides && !LaysOutWrongly(n.op->name());
+    results.has_strides = !LaysOutWrongly(n.op->name());
   }
   if (kernel == nullptr) return std::nullopt;
   torch::jit::Stack stack;
@@ -87,6 +94,7 @@ absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) con
     stack.push_back(*std::move(v));
   }
   const c10::impl::ExcludeDispatchKeyGuard off(KeysOff());
+  ConvertOperands(g_, n, &stack);
   try {
     kernel->callBoxed(handle, DispatchKeySet(DispatchKey::Meta), &stack);
   } catch (const c10::NotImplementedError&) {

@@ -39,7 +39,7 @@ F.smooth_l1_loss({0}, {1}, reduction='none') | torch.bucketize({0}, {1}.flatten(
 _VIEWS = """{0}[0] | {0}[-1] | {0}[1:] | {0}[:2] | {0}[..., ::2] | {0}[..., 1] | {0}.transpose(0, -1) | {0}.unsqueeze(0) | {0}.unsqueeze(-1)
 {0}.squeeze() | {0}.view(-1) | {0}.reshape(-1) | {0}.flatten() | {0}.narrow(-1, 1, 2) | {0}.select(0, 0) | {0}.diagonal(0, -2, -1)
 {0}.unbind(0)[1] | {0}.split(2, -1)[0] | {0}.chunk(2, 0)[1] | {0}.detach() | {0}.permute(2, 0, 1) | {0}.mT | {0}.expand(2, *{0}.shape)
-{0}[None] | {0}[:, None] | {0}.view({0}.shape) | {0}.as_strided((2, 2), (1, 2)) | {0}.unfold(-1, 2, 1) | {0}[:, 1:3] | {0}.ravel()
+{0}[None] | {0}[:, None] | {0}.view({0}.shape) | ({0}.as_strided((2, 2), (1, 2)) if {0}.numel() > 3 else {0}[...]) | {0}.unfold(-1, 2, 1) | {0}[:, 1:3] | {0}.ravel()
 {0}[...] | {0}.tensor_split(2)[0] | {0}.unflatten(-1, (2, -1)) | {0}.data"""
 _WRITES = """{0}.add_({1}) | {0}.mul_(2) | {0}.copy_({1}) | {0}.zero_() | {0}.fill_(1.5) | {0}[0] = {1} | {0}[0] = 2.0 | {0}[{0} > 0] = 0.5
 {0}[1:] += {1} | {0}[..., 0] *= 3 | {0}.relu_() | {0}.clamp_(-0.5, 0.5) | {0}.sub_({1}, alpha=2) | {0}.masked_fill_({1} > 0, -1)
@@ -195,7 +195,8 @@ def _facts(tensor, is_argument, with_versions):
     return [*facts, tensor._is_view(), with_versions and tensor._version] if is_argument else facts
 
 
-_BREAKS = ("storage_offset()", "._base", "bool(", ".item()", ".t_(", "transpose_(", "squeeze_(")
+_IN_PLACE_VIEWS = (".t_(", "transpose_(", "squeeze_(")
+_BREAKS = ("storage_offset()", "._base", "bool(", ".item()", "try:", *_IN_PLACE_VIEWS)
 
 
 def observe(function, program, call):
@@ -210,7 +211,7 @@ def observe(function, program, call):
     own = len(results)
     tensors = [*results, *arguments, *behind]
     # The version of an input is not counted up when a view of it that nobody keeps gets another shape in place.
-    with_versions = not seen["error"] and not any(w in program.source() for w in (".t_(", "transpose_(", "squeeze_("))
+    with_versions = not seen["error"] and not any(w in program.source() for w in (".t_(", "transpose_(", "squeeze_(", "try:"))
     try:
         seen["facts"] = [_facts(t, i >= own, with_versions) for i, t in enumerate(tensors)]
     except RuntimeError as e:  # a view whose history torch refuses to tell
@@ -275,7 +276,13 @@ def differences(program, backend):
             if "refused" in expected or expected["error"] and any(text in expected["error"][1] for text in _NOT_ASKED):
                 return {}
             # Whether a view knows yet that its base got a history depends on who asked it before.
-            if "a leaf Variable" in str(expected["error"]) and any(layout == "view of what was written" for layout, *_ in program.inputs):
+            if "a leaf Variable" in str([expected["error"], got["error"]]) and any(layout == "view of what was written" for layout, *_ in program.inputs):
+                return {}
+            # Eager remembers what was detached in place, whoever looks at it.
+            if "detached in-place" in str(expected.get("error of the backward")) or "detach_(" in program.source() and any(w in program.source() for w in _IN_PLACE_VIEWS):
+                continue
+            # The data of a tensor is written beside a view that was made without gradients: ours says that torch refuses it.
+            if ".data." in program.source() and "A view was created in no_grad mode" in str(got["error"]):
                 return {}
             # Eager remembers a result that was written; the graph has what it needs.
             if "been modified by an inplace" in str(expected.get("error of the backward")):

@@ -263,8 +263,8 @@ int Emitter::MaxPressure(const Sequence& sequence) const {
   return most;
 }
 
-// How many copies of the body a loop has. They spill more than one would, and are quicker all the same. A call saves one
-// accumulator of each reduction.
+// How many copies of the body a loop has. They spill more than one would, and are quicker all the same. A call saves
+// one accumulator of each reduction.
 int Emitter::ChooseCopies(const Block& block) const {
   if (block.kind == BlockKind::kOnce || block.body.empty() || NeedsCall(block.body)) return 1;
   if (!block.reductions.empty() && NeedsCall(block.segment)) return 1;

@@ -105,6 +105,12 @@ bool QuotientOfIntegers(Arguments args) {
          c10::isIntegralType(args[2].toTensor().scalar_type(), /*includeBool=*/true);
 }
 
+// (self, …)
+bool DrawsIntegers(Arguments args) {
+  const c10::ScalarType type = args[0].toTensor().scalar_type();
+  return !c10::isFloatingType(type) && !c10::isComplexType(type);
+}
+
 // (self, dim, index)
 bool NoIndex(Arguments args) {
   const c10::ScalarType type = args[2].toTensor().scalar_type();
@@ -143,6 +149,8 @@ constexpr RefusalRow kRows[] = {
     {"aten::binary_cross_entropy", TypesDiffer, kTypes},
     {"aten::addcdiv", QuotientOfIntegers, "integers are divided"},
     {"aten::addcdiv_", QuotientOfIntegers, "integers are divided"},
+    {"aten::normal_", DrawsIntegers, "its numbers are not of floating point"},
+    {"aten::uniform_", DrawsIntegers, "its numbers are not of floating point"},
     {"aten::index_select", NoIndex, "the index is not of integers"},
     {"aten::remainder.Scalar", IntegersByZero, "integers are divided by zero"},
     {"aten::remainder_.Scalar", IntegersByZero, "integers are divided by zero"},
