@@ -64,7 +64,7 @@ GradState ReadGradOfView(c10::TensorImpl& impl, const AutogradMeta& meta) {
 inline GradState ReadGradState(c10::TensorImpl& impl, const AutogradMeta* meta) {
   if (meta == nullptr) return {false, true};
   if (__builtin_expect(meta->is_view_, 0)) return ReadGradOfView(impl, *meta);
-  const bool has_function = meta->grad_fn_;
+  const bool has_function = meta->grad_fn_ != nullptr;
   return {has_function || meta->requires_grad_, !has_function};
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "symbolic/tracing/recorder.h"
+#include "symbolic/tracing/shared_elements.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -280,9 +281,25 @@ void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> ar
   };
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!schema[i].written) continue;
-    if (args[i].isTensor()) check(args[i].toTensor());
+    if (args[i].isTensor()) {
+      check(args[i].toTensor());
+      CheckOperandsOf(args[i].toTensor(), traits, args);
+    }
     if (args[i].isTensorList()) {
       for (const c10::IValue& e : args[i].toListRef()) check(e.toTensor());
+    }
+  }
+}
+
+// What an operator reads of memory that it writes in the same step depends on its kernel's order, or eager refuses it.
+void Recorder::CheckOperandsOf(const at::Tensor& written, const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
+  const ir::Value& own = graph_.value(AsFake(written)->value());
+  for (const c10::IValue& v : args) {
+    if (!v.isTensor() || !v.toTensor().defined() || AsFake(v.toTensor()) == nullptr) continue;
+    const ir::Value& other = graph_.value(AsFake(v.toTensor())->value());
+    if (other.storage < 0 || other.storage != own.storage) continue;
+    if (ShareElementsOutOfStep(graph_.exprs, own, other)) {
+      Break(BreakKind::kMutation, traits, "it reads elsewhere what it writes");
     }
   }
 }

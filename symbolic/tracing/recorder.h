@@ -129,6 +129,7 @@ class Recorder {
   ir::Arg NumberArg(const c10::IValue& v, const OpTraits& traits) const;
   void CheckLayouts(const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
   void CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
+  void CheckOperandsOf(const at::Tensor& written, const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
   bool InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Outputs* outputs) const;
   void InferByKernel(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared, Outputs* outputs);
   // False: another way has to be taken (infer_by_run.cpp).

@@ -82,6 +82,9 @@ _FOUND = {
     "what is detached, left and written": (["v = x0.sin()", "w = v.detach()", "u = v.exp()", "w.add_(u.sum().item())"], [("plain", (3,), True, _F64)], ["u", "v"]),
     "sums of columns in place": (["v = x0.t() * 1", "w = v.view_as(v)", "v.cumsum_(0)"], [("plain", (3, 4), False, _F64)], ["v", "w"]),
     "a rounded quotient of a transposed": (["v = torch.floor_divide(x0.t(), x1)"], [("plain", (3, 4), False, _F64), ("plain", (4, 3), False, _F64)], ["v"]),
+    "a stride of one element": (["v = x0.view(x0.shape)", "w = v + v.stride(-1) + v.stride(0)"], [("transposed", (3, 1), False, _F64)], ["w"]),
+    "columns times one of them": (["v = x0[..., 1]", "x0 *= v"], [("plain", (4, 4), False, _F64)], []),
+    "rows added to the next": (["x0[:, 1:] += x0[:, :-1]"], [("plain", (4, 4), False, _F64)], []),
     "sums of integers in place": (["v = x0.int()", "v.view(-1).cumsum_(0)", "w = v * 2"], [("plain", (2, 3), False, _F64)], ["v", "w"]),
 }
 
@@ -90,6 +93,21 @@ _FOUND = {
 @pytest.mark.parametrize("name", _FOUND)
 def test_programs_that_were_found(name, backend):
     assert not tensor_programs.differences(Program(*_FOUND[name]), backend)
+
+
+@pytest.mark.parametrize("backend", _BACKENDS)
+@pytest.mark.parametrize("pieces", [lambda x: (x[..., :2], x[..., 2:]), lambda x: (x[::2], x[1::2]), lambda x: (x[0], x[1]), lambda x: (x, x.view(-1).view(x.shape))])
+def test_pieces_that_do_not_meet_are_one_graph(pieces, backend):
+    def f(x):
+        a, b = pieces(x)
+        a.mul_(b)
+        return a + b
+
+    x = torch.randn(4, 4)
+    mine = x.clone()
+    expected = f(x)
+    assert framefuse.explain(f, backend=backend)(mine.clone()).graph_break_count == 0
+    assert torch.equal(framefuse.compile(f, backend=backend)(mine), expected) and torch.equal(mine, x)
 
 
 def test_the_harness_sees_a_difference(monkeypatch):

@@ -119,7 +119,8 @@ bool ViewInto(Arguments args, int alias_of, Outputs& outputs) {
   if (!ResolveSizes(x, &sizes)) return false;
   outputs.assign(1, AliasOf(x, alias_of));
   OutputMeta& m = outputs[0];
-  if (IsContiguous(x)) {
+  // A contiguous tensor may have any strides for sizes of one, and they are kept.
+  if (IsContiguous(x) && x.sym_strides() == c10::SymIntArrayRef(ContiguousStrides(x.sym_sizes()))) {
     m.strides = ContiguousStrides(sizes);
   } else {
     const at::SymDimVector shape(sizes.begin(), sizes.end());
