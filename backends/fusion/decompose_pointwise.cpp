@@ -83,11 +83,6 @@ ValueId ShrinkBackward(F& f) { return WithoutMiddle(f, f.Tensor(1), f.Tensor(0),
 // 1 / (1 + e^x), with the smaller of two powers; of the saved ones none is needed.
 ValueId LogSigmoidBackward(F& f) { return f.Mul(f.Tensor(0), f.Unary("sigmoid", f.Unary("neg", f.Tensor(1)))); }
 
-ValueId Frac(F& f) {
-  const ValueId x = f.Tensor(0);
-  return f.Sub(x, f.Unary("trunc", x));
-}
-
 ValueId LogAddExp(F& f) {
   const ValueId x = f.Tensor(0), y = f.Tensor(1), size = f.Unary("abs", x);
   const ValueId rest = f.Unary("log1p", f.Unary("exp", f.Unary("neg", f.Unary("abs", f.Sub(x, y)))));
@@ -128,7 +123,6 @@ const Rule* FindRule(const std::string& name) {
       {"aten.hardshrink", {Hardshrink, 1}},
       {"aten.hardshrink_backward", {ShrinkBackward, 2}},
       {"aten.softshrink_backward", {ShrinkBackward, 2}},
-      {"aten.frac", {Frac, 1}},
       {"aten.logaddexp", {LogAddExp, 2}},
       {"aten.xlogy.Tensor", {Xlogy, 2}},
       {"aten.fmax", {FmaxOf, 2}},

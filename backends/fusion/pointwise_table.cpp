@@ -27,14 +27,6 @@ ValueId Unary(E& e) {
   return e.type() == Type::kPred ? kNoValue : e.One(op, e.Arg(0));
 }
 
-// Rounding of integers changes nothing; bools are refused by the operator.
-template <Op op>
-ValueId Rounding(E& e) {
-  if (e.type() == Type::kPred) return kNoValue;
-  if (!kernel_ir::IsFloat(e.type())) return e.Arg(0);
-  return e.One(op, e.Arg(0));
-}
-
 template <Op op>
 ValueId FloatBinary(E& e) {
   return kernel_ir::IsFloat(e.type()) ? e.Two(op, e.Arg(0), e.Arg(1)) : kNoValue;
@@ -106,6 +98,20 @@ ValueId Compared(E& e, std::size_t a, kernel_ir::DType type) {
                        type == kernel_ir::DType::kBF16 ? float{c10::BFloat16(single)} : float{c10::Half(single)});
   }
   return e.b().Emit(Op::kWrap, Type::kF32, {e.Arg(a, Type::kF32)}, -1, static_cast<std::uint64_t>(type));
+}
+
+// Rounding of integers changes nothing; bools are refused by the operator. A half next to where the function jumps is
+// on the side that its type puts it on.
+template <Op op>
+ValueId Rounding(E& e) {
+  if (e.type() == Type::kPred) return kNoValue;
+  return kernel_ir::IsFloat(e.type()) ? e.One(op, Compared(e, 0, e.storage())) : e.Arg(0);
+}
+
+ValueId Frac(E& e) {
+  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  const ValueId x = Compared(e, 0, e.storage());
+  return e.Two(Op::kSub, x, e.One(Op::kTrunc, x));
 }
 
 template <Op op, bool swapped>
@@ -317,6 +323,7 @@ constexpr std::pair<std::string_view, PointwiseRow> kRows[] = {
     {"aten.ceil", Rounding<Op::kCeil>},
     {"aten.trunc", Rounding<Op::kTrunc>},
     {"aten.round", Rounding<Op::kRound>},
+    {"aten.frac", Frac},
     {"aten.atan2", FloatBinary<Op::kAtan2>},
     {"aten.pow.Tensor_Scalar", Pow},
     {"aten.pow.Tensor_Tensor", Pow},

@@ -62,8 +62,11 @@ void ConvertOperands(const Graph& g, const Node& n, torch::jit::Stack* stack) {
   }
 }
 
-// The CPU's kernel keeps no statistics then; a device's may.
-bool IsDescribedWrongly(const std::string& name) { return name == "aten._native_batch_norm_legit_no_training"; }
+// The CPU's kernel of the first keeps no statistics then, a device's may; the others' take bools where the meta device
+// takes none.
+bool IsDescribedWrongly(const std::string& name) {
+  return name == "aten._native_batch_norm_legit_no_training" || name == "aten.argmax" || name == "aten.argmin";
+}
 
 void Flatten(torch::jit::Stack stack, std::vector<at::Tensor>* tensors) {
   for (const c10::IValue& v : stack) {

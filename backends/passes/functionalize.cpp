@@ -397,7 +397,13 @@ class Functionalizer {
     bool reshape = name == "aten.view" || name == "aten._unsafe_view" || name == "aten.unsqueeze" ||
                    name.rfind("aten.squeeze", 0) == 0;
     bool plain = ir::IsContiguous(g_.exprs, g_.value(target)) && ir::IsContiguous(g_.exprs, g_.value(old_parent));
-    if (reshape && plain) return EmitOne("aten.view", {from, Arg::OfDims(g_.value(old_parent).sizes)}, old_parent);
+    if (reshape && plain) {
+      if (!ir::IsContiguous(g_.exprs, g_.value(value))) {
+        from = Arg::OfValue(EmitOne(
+            "aten.clone", {from, Arg::Constant(static_cast<std::int64_t>(c10::MemoryFormat::Contiguous))}, target));
+      }
+      return EmitOne("aten.view", {from, Arg::OfDims(g_.value(old_parent).sizes)}, old_parent);
+    }
     if (name == "aten.expand") return absl::UnimplementedError("a write to an expanded tensor");
     const ir::Value& v = g_.value(target);
     if (MayOverlap(g_.exprs, v)) return absl::UnimplementedError("a write to a view that has places of memory twice");

@@ -278,6 +278,9 @@ def differences(program, backend):
             # Whether a view knows yet that its base got a history depends on who asked it before.
             if "a leaf Variable" in str([expected["error"], got["error"]]) and any(layout == "view of what was written" for layout, *_ in program.inputs):
                 return {}
+            # Of a view and of a saved tensor: which of the two eager names first.
+            if all("modified" in str(x.get("error of the backward")) for x in (expected, got)):
+                continue
             # Eager remembers what was detached in place, whoever looks at it.
             if "detached in-place" in str(expected.get("error of the backward")) or "detach_(" in program.source() and "gradients" in expected and not _same(expected["gradients"], got.get("gradients"), tolerance):
                 continue

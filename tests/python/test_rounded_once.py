@@ -74,3 +74,15 @@ def test_what_is_rounded_to_zero_is_not_above_it(dtype):
     half = framefuse.compile(lambda x: (x * 1e-4) * (x * 1e-4), backend="fuse")(x)
     got = framefuse.compile(lambda x: torch.ops.aten.threshold_backward(x, (x * 1e-4) * (x * 1e-4), 0), backend="fuse")(x)
     assert torch.equal(got, torch.ops.aten.threshold_backward(x, half, 0))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("function", [torch.floor, torch.ceil, torch.trunc, torch.round, torch.frac], ids=lambda f: f.__name__)
+def test_a_computed_half_is_rounded_where_a_function_jumps(function, dtype):
+    """As eager's are, whose operators keep nothing but halves: numbers that round to whole ones, and halfway between."""
+    x = torch.randn(4096, generator=torch.Generator().manual_seed(4)).to(dtype) * 3
+    got = framefuse.compile(lambda x: function(x * x), backend="fuse", fullgraph=True)(x)
+    assert torch.equal(got, function(x * x))
+    single = x.float() * 1.01
+    got = framefuse.compile(lambda x: function((x * x).to(dtype)), backend="fuse", fullgraph=True)(single)
+    assert torch.equal(got, function((single * single).to(dtype)))

@@ -85,6 +85,8 @@ _FOUND = {
     "a stride of one element": (["v = x0.view(x0.shape)", "w = v + v.stride(-1) + v.stride(0)"], [("transposed", (3, 1), False, _F64)], ["w"]),
     "columns times one of them": (["v = x0[..., 1]", "x0 *= v"], [("plain", (4, 4), False, _F64)], []),
     "rows added to the next": (["x0[:, 1:] += x0[:, :-1]"], [("plain", (4, 4), False, _F64)], []),
+    "numbers compared where a stride reaches nothing": (["v = torch.where(x0 > 0, x0[:, None], 0.0)"], [("transposed", (3, 1), False, _F64)], ["v"]),
+    "sums across a view of another shape": (["v = (x0 * 2).unflatten(-1, (2, -1))", "v.transpose(0, -1).cumsum_(0)"], [("plain", (1, 4), False, _F64)], ["v"]),
     "sums of integers in place": (["v = x0.int()", "v.view(-1).cumsum_(0)", "w = v * 2"], [("plain", (2, 3), False, _F64)], ["v", "w"]),
 }
 

@@ -151,19 +151,23 @@ bool Where(Arguments args, Outputs& outputs) {
 }
 
 // A tensor and numbers: mul.Scalar, clamp, pow.Tensor_Scalar.
-bool FloatWithNumbers(Arguments args, Outputs& outputs) {
+template <bool made_operand>
+bool FloatWith(Arguments args, Outputs& outputs) {
   const at::Tensor* x = &TensorAt(args, 0);
   if (!IsFloat(*x)) return false;
   for (const c10::IValue& v : args.slice(1)) {
     if (!IsRealNumber(v)) return false;
   }
   outputs.resize(1);
-  return IteratorOutput(x, x->scalar_type(), &outputs[0]);
+  return IteratorOutput(x, x->scalar_type(), &outputs[0], c10::ScalarType::Undefined, made_operand);
 }
+constexpr ShapeFn FloatWithNumbers = FloatWith<false>, FloatWithOperand = FloatWith<true>;
 
 bool ComparisonWithNumber(Arguments args, Outputs& outputs) {
   if (!IsRealNumber(args[1])) return false;
-  return BoolUnary(args, outputs);
+  const at::Tensor* x = &TensorAt(args, 0);
+  outputs.resize(1);
+  return IteratorOutput(x, c10::ScalarType::Bool, &outputs[0], c10::ScalarType::Undefined, /*beside_number=*/true);
 }
 
 // masked_fill clones the broadcast self contiguously.
@@ -302,11 +306,11 @@ constexpr ShapeRow kRows[] = {
     {"aten::bitwise_or.Tensor", BitwiseBinary},
     {"aten::bitwise_xor.Tensor", BitwiseBinary},
     {"aten::where.self", Where},
-    {"aten::add.Scalar", FloatWithNumbers},
-    {"aten::sub.Scalar", Subtraction<FloatWithNumbers>},
-    {"aten::mul.Scalar", FloatWithNumbers},
-    {"aten::div.Scalar", FloatWithNumbers},
-    {"aten::rsub.Scalar", Subtraction<FloatWithNumbers>},
+    {"aten::add.Scalar", FloatWithOperand},
+    {"aten::sub.Scalar", Subtraction<FloatWithOperand>},
+    {"aten::mul.Scalar", FloatWithOperand},
+    {"aten::div.Scalar", FloatWithOperand},
+    {"aten::rsub.Scalar", Subtraction<FloatWithOperand>},
     {"aten::pow.Tensor_Scalar", FloatWithNumbers},
     {"aten::clamp", FloatWithNumbers},
     {"aten::clamp_min", FloatWithNumbers},

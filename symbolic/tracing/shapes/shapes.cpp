@@ -268,9 +268,9 @@ bool AllDenseWithSameStrides(c10::ArrayRef<const at::Tensor*> operands) {
 }  // namespace
 
 bool IteratorOutput(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType dtype, OutputMeta* out,
-                    c10::ScalarType common) {
+                    c10::ScalarType common, bool beside_number) {
   Dims shape = ToDims(operands[0]->sym_sizes());
-  bool same_shape = true;
+  bool same_shape = !beside_number;
   bool all_contiguous = IsContiguous(*operands[0]);
   for (const at::Tensor* t : operands.slice(1)) {
     all_contiguous = all_contiguous && IsContiguous(*t);

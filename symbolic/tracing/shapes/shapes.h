@@ -79,9 +79,9 @@ bool IsNonOverlappingAndDense(const at::Tensor& t);
 // Broadcast of two shapes; false if they do not fit.
 bool Broadcast(c10::SymIntArrayRef a, c10::SymIntArrayRef b, Dims* out);
 // Sizes and strides that TensorIterator gives to a fresh output of these operands; false: they do not broadcast.
-// `common`: the type that it converts them to, if it does.
+// `common`: the type that it converts them to, if it does. `beside_number`: eager makes a number a 0-dim operand, too.
 bool IteratorOutput(c10::ArrayRef<const at::Tensor*> operands, c10::ScalarType dtype, OutputMeta* out,
-                    c10::ScalarType common = c10::ScalarType::Undefined);
+                    c10::ScalarType common = c10::ScalarType::Undefined, bool beside_number = false);
 c10::ScalarType PromotedType(c10::ArrayRef<const at::Tensor*> operands);
 Dims ToDims(c10::SymIntArrayRef sizes);
 Dims SymInts(const c10::IValue& v);
