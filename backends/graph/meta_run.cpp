@@ -40,10 +40,11 @@ bool LaysOutWrongly(const std::string& name) {
   return names->contains(name);
 }
 
-// The CPU's kernels work on copies of operands of other types, and lay out what they make like these copies. (Of an
-// operator that is not elementwise, integers are places; a bool is a condition.)
+// The CPU's kernels work on copies of operands of other types, and lay out what they make like these copies, which have
+// other strides where the operand has gaps. (Of an operator that is not elementwise, integers are places; a bool is a
+// condition.)
 void ConvertOperands(const Graph& g, const Node& n, torch::jit::Stack* stack) {
-  const bool pointwise = n.op->handle().hasTag(at::Tag::pointwise);
+  const bool pointwise = n.op->handle().hasTag(at::Tag::pointwise) || n.op->name() == "aten.smooth_l1_loss";
   const auto is_operand = [&](const c10::IValue& v) {
     if (!v.isTensor() || !v.toTensor().defined()) return false;
     const c10::ScalarType type = v.toTensor().scalar_type();
@@ -56,17 +57,13 @@ void ConvertOperands(const Graph& g, const Node& n, torch::jit::Stack* stack) {
   }
   const c10::ScalarType common = at::native::result_type(state);
   for (c10::IValue& v : *stack) {
-    if (is_operand(v) && v.toTensor().scalar_type() != common && v.toTensor().dim() > 0) {
-      v = at::empty_like(v.toTensor());
-    }
+    if (!is_operand(v) || v.toTensor().scalar_type() == common || v.toTensor().dim() == 0) continue;
+    if (!v.toTensor().is_non_overlapping_and_dense()) v = at::empty_like(v.toTensor());
   }
 }
 
-// The CPU's kernel of the first keeps no statistics then, a device's may; the others' take bools where the meta device
-// takes none.
-bool IsDescribedWrongly(const std::string& name) {
-  return name == "aten._native_batch_norm_legit_no_training" || name == "aten.argmax" || name == "aten.argmin";
-}
+// The CPU's kernel keeps no statistics then; a device's may.
+bool IsDescribedWrongly(const std::string& name) { return name == "aten._native_batch_norm_legit_no_training"; }
 
 void Flatten(torch::jit::Stack stack, std::vector<at::Tensor>* tensors) {
   for (const c10::IValue& v : stack) {

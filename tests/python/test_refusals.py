@@ -26,6 +26,7 @@ _FORMS = {
     "values that do not fit": lambda x, y: x.index_put_((torch.tensor([0, 1]),), y[:3]),
     "a mask that does not fit": lambda x, y: x.masked_fill_(y[None] > 0, 1),
     "a source of another type": lambda x, y: x.masked_scatter_(y > 0, y.double()),
+    "the largest of bools": lambda x, y: (x > 0).argmax(-1),
     "a detached view": lambda x, y: x.detach_(),
 }
 _NARROW = lambda x, y: F.batch_norm(x.bfloat16(), y[0].abs(), y[0].abs(), y[0], y[0])

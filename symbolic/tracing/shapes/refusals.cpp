@@ -111,6 +111,9 @@ bool DrawsIntegers(Arguments args) {
   return !c10::isFloatingType(type) && !c10::isComplexType(type);
 }
 
+// (self, …)
+bool OfBools(Arguments args) { return args[0].toTensor().scalar_type() == c10::ScalarType::Bool; }
+
 // (self, dim, index)
 bool NoIndex(Arguments args) {
   const c10::ScalarType type = args[2].toTensor().scalar_type();
@@ -151,6 +154,8 @@ constexpr RefusalRow kRows[] = {
     {"aten::addcdiv_", QuotientOfIntegers, "integers are divided"},
     {"aten::normal_", DrawsIntegers, "its numbers are not of floating point"},
     {"aten::uniform_", DrawsIntegers, "its numbers are not of floating point"},
+    {"aten::argmax", OfBools, "it takes no bools"},
+    {"aten::argmin", OfBools, "it takes no bools"},
     {"aten::index_select", NoIndex, "the index is not of integers"},
     {"aten::remainder.Scalar", IntegersByZero, "integers are divided by zero"},
     {"aten::remainder_.Scalar", IntegersByZero, "integers are divided by zero"},
