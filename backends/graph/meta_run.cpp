@@ -65,7 +65,7 @@ void ConvertOperands(const Graph& g, const Node& n, torch::jit::Stack* stack) {
 // The CPU's kernel keeps no statistics then; a device's may.
 bool IsDescribedWrongly(const std::string& name) { return name == "aten._native_batch_norm_legit_no_training"; }
 
-void Flatten(torch::jit::Stack stack, std::vector<at::Tensor>* tensors) {
+void Flatten(const torch::jit::Stack& stack, std::vector<at::Tensor>* tensors) {
   for (const c10::IValue& v : stack) {
     if (v.isTensorList()) {
       for (at::Tensor& t : v.toTensorVector()) tensors->push_back(std::move(t));
@@ -104,7 +104,7 @@ absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) con
   } catch (const std::exception& error) {  // of a Python kernel that a composite one calls
     return absl::InvalidArgumentError(error.what());
   }
-  Flatten(std::move(stack), &results.tensors);
+  Flatten(stack, &results.tensors);
   return results;
 }
 

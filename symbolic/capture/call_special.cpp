@@ -260,10 +260,20 @@ Value Capture::CallListWriter(ValueView callable, absl::Span<const ValueView> ar
   return CallNative(callable.object, args, nullptr);
 }
 
+// Of code that may call what only the standard library's and torch's own may.
+Value Capture::CallOfLibrary(SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                             BorrowedRef kwnames) {
+  if (which == SpecialCall::kLockEnter || which == SpecialCall::kLockExit) {
+    open_ranges_ += which == SpecialCall::kLockEnter ? 1 : -1;
+    return which == SpecialCall::kLockEnter ? Boolean(true) : None();
+  }
+  if (which == SpecialCall::kSignature && !kwnames && args.size() == 1) return SignatureOf(callable, args[0]);
+  return CallNative(callable.object, args, kwnames);
+}
+
 Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable,
                                 absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const std::size_t n = args.size();
-  const bool plain = !kwnames;
   switch (which) {
     case SpecialCall::kLocals:
       return Break(GraphBreakKind::kUnlistedCallable, "locals()");
@@ -275,21 +285,19 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
       return MakeHostTensor(callable.object, args, kwnames);
     }
     case SpecialCall::kTorchPlain:
+    case SpecialCall::kAllowInGraph:
       return CallTorch(act, callable.object, args, kwnames);
     case SpecialCall::kGraphBreak:
       if (IsTorchCode(frame_ops::Code(act.frame))) return None();  // torch's own, meant for Dynamo
       return Break(GraphBreakKind::kExplicit, "");
     case SpecialCall::kIsCompiling:
       return Boolean(true);
-    case SpecialCall::kAllowInGraph:
-      return CallTorch(act, callable.object, args, kwnames);
     case SpecialCall::kDisabled:
       return Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
     case SpecialCall::kOfOwnTensors:
-      if (n > 0 && tracked_.Find(args[0].object) != nullptr) {
-        return Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object));
-      }
-      return CallTorch(act, callable.object, args, kwnames);
+      return n > 0 && tracked_.Find(args[0].object) != nullptr
+                 ? Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object))
+                 : CallTorch(act, callable.object, args, kwnames);
     case SpecialCall::kRangeEnter:
       ++open_ranges_;
       return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
@@ -304,18 +312,12 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
       return CallNative(callable.object, args, kwnames);
     case SpecialCall::kLockEnter:
     case SpecialCall::kLockExit:
+    case SpecialCall::kSignature:
+    case SpecialCall::kOfLibrary:
       if (!IsSkippedCode(frame_ops::Code(act.frame)) || (which == SpecialCall::kLockExit && open_ranges_ == 0)) {
         return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
       }
-      open_ranges_ += which == SpecialCall::kLockEnter ? 1 : -1;
-      return which == SpecialCall::kLockEnter ? Boolean(true) : None();
-    case SpecialCall::kSignature:
-    case SpecialCall::kOfLibrary:
-      if (!IsSkippedCode(frame_ops::Code(act.frame))) {
-        return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
-      }
-      if (which == SpecialCall::kSignature && plain && n == 1) return SignatureOf(callable, args[0]);
-      return CallNative(callable.object, args, kwnames);
+      return CallOfLibrary(which, callable, args, kwnames);
     case SpecialCall::kCheckpoint:
       return CallCheckpoint(act, args);
     case SpecialCall::kCond:

@@ -246,7 +246,6 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool CollectCachedArguments(absl::Span<const ValueView> args, BorrowedRef kwnames, CachedCall* call, Ref* key);
   bool IsForTorch() const;
   BorrowedRef CacheKeyPart(ValueView arg);
-
   void ImportOfLibrary(BorrowedRef name, BorrowedRef fromlist);
   Value CallPartial(Activation& act, ValueView partial, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value TargetOf(ValueView weakref, const Tracked& tracked);
@@ -264,6 +263,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value NextOf(Activation& act, absl::Span<const ValueView> args);
   Value HashOf(ValueView callable, absl::Span<const ValueView> args);
   Value CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallOfLibrary(SpecialCall which, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                          BorrowedRef kwnames);
   // ---- cond() on a tensor (call_cond.cpp)

@@ -86,6 +86,7 @@ bool ShareElementsOutOfStep(const ir::ExprTable& exprs, const ir::Value& a, cons
   for (const auto& [stride, more] : of_b.sizes)
     terms.try_emplace(stride, Term{stride, 0, 0}).first->second.first -= more;
   std::vector<Term> list;
+  list.reserve(terms.size());
   for (const auto& [stride, term] : terms) list.push_back(term);
   return Search(std::move(list)).Reaches(of_b.offset - of_a.offset);
 }
