@@ -125,6 +125,7 @@ class CompiledPlan final : public Plan {
     std::int32_t input = 0;
     std::int32_t output = 0;  // of the forward graph
     bool without_grad = false;
+    bool uncounted = false;
   };
 
   struct ViewPlan {
@@ -174,7 +175,8 @@ class CompiledPlan final : public Plan {
       forward_output_.resize(g.outputs.size(), -1);
       forward_output_[i] = index;
       if (o.role == ir::OutputRole::kMutatedInput) {
-        mutations_.push_back({o.input, index, g.inputs[At(o.input)].mutated_without_grad});
+        const ir::Input& in = g.inputs[At(o.input)];
+        mutations_.push_back({o.input, index, in.mutated_without_grad, in.mutated_uncounted});
       }
       if (o.role != ir::OutputRole::kUser) continue;
       UserOutput user{index,
@@ -356,11 +358,11 @@ class CompiledPlan final : public Plan {
       const at::Tensor& input = inputs_[At(mutation.input)];
       const at::Tensor& output = outputs_[At(mutation.output)];
       if (output.is_same(input)) {
-        autograd::impl::bump_version(input);
+        if (!mutation.uncounted) autograd::impl::bump_version(input);
         return;
       }
       at::AutoGradMode mode(at::GradMode::is_enabled() && !mutation.without_grad);
-      input.copy_(output);
+      (mutation.uncounted ? input.variable_data() : input).copy_(output);
     }
 
     void Rebuild(const UserOutput& u) {

@@ -109,6 +109,8 @@ struct Input {
   std::int32_t mutated_output = -1;
   // The write is invisible to autograd (under no_grad or detached: running statistics).
   bool mutated_without_grad = false;
+  // … and not counted by its version (x.data).
+  bool mutated_uncounted = false;
   // Inputs that may overlap in memory share a class > 0; 0: overlaps nothing.
   std::int32_t overlap_class = 0;
   std::int32_t tangent_of = -1;  // index into Graph::outputs

@@ -183,8 +183,8 @@ class Parser {
 
   absl::Status InputFact(LiteralParser& p, Input* in) {
     FF_ASSIGN_OR_RETURN(std::string key, p.ExpectName());
-    if (key == "without_grad") {
-      in->mutated_without_grad = true;
+    if (key == "without_grad" || key == "uncounted") {
+      (key == "uncounted" ? in->mutated_uncounted : in->mutated_without_grad) = true;
       return absl::OkStatus();
     }
     if (key == "mutated") in->mutated = true;

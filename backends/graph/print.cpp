@@ -128,6 +128,7 @@ class Printer {
     if (in.mutated && in.mutated_output < 0) absl::StrAppend(&text_, " mutated");
     if (in.mutated && in.mutated_output >= 0) absl::StrAppend(&text_, " mutated=", in.mutated_output);
     if (in.mutated_without_grad) absl::StrAppend(&text_, " without_grad");
+    if (in.mutated_uncounted) absl::StrAppend(&text_, " uncounted");
     if (in.overlap_class != 0) absl::StrAppend(&text_, " overlap=", in.overlap_class);
     if (in.tangent_of >= 0) absl::StrAppend(&text_, " of=", in.tangent_of);
     absl::StrAppend(&text_, "\n");

@@ -195,6 +195,14 @@ void AtenSequence::Build() {
   FindLastOutputs();
 }
 
+// Memory of an input whose writes its version does not count.
+bool AtenSequence::IsUncounted(ValueId v) const {
+  const ir::StorageId own = graph_.value(v).storage;
+  return std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const ir::Input& in) {
+    return in.mutated_uncounted && (in.value == v || (own >= 0 && graph_.value(in.value).storage == own));
+  });
+}
+
 AtenSequence::Step AtenSequence::StepOf(std::int32_t index) const {
   const ir::Node& n = graph_.nodes[static_cast<std::size_t>(index)];
   Step s;
@@ -223,7 +231,8 @@ AtenSequence::Step AtenSequence::StepOf(std::int32_t index) const {
   if (graph_.functional && ViewMemo::Serves(n)) s.view = std::make_unique<ViewMemo>();
   for (std::size_t a = 0; a < n.args.size(); ++a) {
     if (!n.op->arguments()[a].written) continue;
-    ir::ForEachValue(n.args[a], [&](ValueId v) { s.written.push_back(v); });
+    const auto count = [&](ValueId v) { IsUncounted(v) ? void() : s.written.push_back(v); };
+    ir::ForEachValue(n.args[a], count);
   }
   return s;
 }

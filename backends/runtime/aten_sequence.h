@@ -39,6 +39,7 @@ class AtenSequence final : public Executable {
   void CallOperator(const Step& step, Frame& frame) const;
   void Push(const Step& step, Frame& frame) const;
   void LayOut(std::int32_t value, Frame& frame) const;
+  bool IsUncounted(ir::ValueId v) const;
   static void MakeWhole(c10::IValue& slot);
   void Pop(const Step& step, Frame& frame) const;
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/output_aliases.h"
 #include "symbolic/tracing/pass_order.h"
@@ -38,6 +39,7 @@ class Closing {
     if (for_backward) {
       if (absl::Status s = RecordBackward(); !s.ok()) return s;
     }
+    FindNamedPlaces();
     SelectInputs();
     ResolveOrigins(graph_, origins_);
     if (absl::Status s = ir::Verify(graph_); !s.ok()) return s;
@@ -107,6 +109,15 @@ class Closing {
         if (!schema[a].written) continue;
         ir::ForEachValue(n.args[a], [&](ir::ValueId v) { written_[StorageOf(v)] = true; });
       }
+    }
+  }
+  // Storages of which as_strided with an offset, which counts from their beginning, names places.
+  void FindNamedPlaces() {
+    for (const ir::Node& n : graph_.nodes) {
+      const int offset = n.op->FindArgument("storage_offset");
+      if (offset < 0 || n.args[0].kind != ir::Arg::Kind::kValue) continue;
+      if (n.args[static_cast<std::size_t>(offset)].kind != ir::Arg::Kind::kNone)
+        named_.insert(StorageOf(n.args[0].value));
     }
   }
   bool IsWritten(ir::StorageId s) const { return written_.contains(s); }
@@ -289,26 +300,17 @@ class Closing {
       in.mutated_without_grad = it == mutated_output_.end();
       if (it != mutated_output_.end()) in.mutated_output = it->second;
     }
-    graph_.inputs.push_back(std::move(in));
     TracedInput traced;
     traced.input_index = r.input_index;
     if (!r.fake.is_inference()) traced.version_bumps = static_cast<int>(r.fake._version() - r.version);
-    traced.storage_offset_read = NamesPlaces(StorageOf(r.value));
+    in.mutated_uncounted = in.mutated_without_grad && traced.version_bumps == 0;
+    graph_.inputs.push_back(std::move(in));
+    traced.storage_offset_read = named_.contains(StorageOf(r.value));
     if (r.gradient_of >= 0) {
       traced.gradient_of = inputs_[static_cast<std::size_t>(r.gradient_of)].input_index;
       NoteGradientRead(r.gradient_of);
     }
     result_.inputs.push_back(traced);
-  }
-
-  // as_strided with an offset counts from the beginning of the storage.
-  bool NamesPlaces(ir::StorageId storage) const {
-    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const ir::Node& n) {
-      const int offset = n.op->FindArgument("storage_offset");
-      if (offset < 0 || n.args[0].kind != ir::Arg::Kind::kValue) return false;
-      return StorageOf(n.args[0].value) == storage &&
-             n.args[static_cast<std::size_t>(offset)].kind != ir::Arg::Kind::kNone;
-    });
   }
 
   void NoteGradientRead(int i) {
@@ -349,6 +351,7 @@ class Closing {
   OriginProvider* origins_;
   std::vector<std::int32_t> graph_input_;  // by input record
   absl::flat_hash_map<ir::StorageId, bool> written_;
+  absl::flat_hash_set<ir::StorageId> named_;
   std::vector<int> mutated_;                               // input records
   absl::flat_hash_map<int, std::int32_t> mutated_output_;  // input record → output
   std::vector<std::pair<std::size_t, at::Tensor>> hidden_;

@@ -92,7 +92,7 @@ output %6 user
 )",
                              R"(graph "joint" functional
 input %0: f32[4]{grad} argument "x"
-input %1: f32[4] buffer "running" mutated=1 without_grad overlap=2
+input %1: f32[4] buffer "running" mutated=1 without_grad uncounted overlap=2
 input %2: f32[4] tangent of=0
 %3: f32[4] = aten.sin(%0)
 %4: f32[4] = aten.add.Tensor(%1, %0, alpha=1)

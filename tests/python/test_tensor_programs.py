@@ -87,6 +87,9 @@ _FOUND = {
     "rows added to the next": (["x0[:, 1:] += x0[:, :-1]"], [("plain", (4, 4), False, _F64)], []),
     "numbers compared where a stride reaches nothing": (["v = torch.where(x0 > 0, x0[:, None], 0.0)"], [("transposed", (3, 1), False, _F64)], ["v"]),
     "sums across a view of another shape": (["v = (x0 * 2).unflatten(-1, (2, -1))", "v.transpose(0, -1).cumsum_(0)"], [("plain", (1, 4), False, _F64)], ["v"]),
+    "data written beside a view made without gradients": (["x0.data.mul_(2)", "v = x1.view(x1.shape)"], [("parameter", (3, 4), False, _F64), ("view of the first", (3, 4), False, _F64)], ["v", "x0"]),
+    "data of a view made without gradients": (["x1.data.mul_(2)", "v = x1.select(0, 0)", "w = x0 * 2"], [("parameter", (3, 4), False, _F64), ("view of the first", (3, 4), False, _F64)], ["v", "w"]),
+    "data of an input": (["x0.data.mul_(2)", "v = x0 * x0"], [("no leaf", (3, 4), True, _F64)], ["v"]),
     "sums of integers in place": (["v = x0.int()", "v.view(-1).cumsum_(0)", "w = v * 2"], [("plain", (2, 3), False, _F64)], ["v", "w"]),
 }
 
