@@ -16,6 +16,19 @@ bool TypesDiffer(Arguments args) {
   return false;
 }
 
+// No kernel multiplies matrices of bools, and on a device none of integers.
+bool NotMultiplied(Arguments args) {
+  for (const c10::IValue& v : args) {
+    if (!v.isTensor() || !v.toTensor().defined()) continue;
+    const at::Tensor& t = v.toTensor();
+    if (c10::isIntegralType(t.scalar_type(), /*includeBool=*/true) &&
+        (t.scalar_type() == c10::ScalarType::Bool || !t.is_cpu())) {
+      return true;
+    }
+  }
+  return TypesDiffer(args);
+}
+
 bool ExpandsTo(const at::Tensor& t, c10::SymIntArrayRef sizes) {
   if (t.dim() > static_cast<std::int64_t>(sizes.size())) return false;
   for (std::int64_t d = 1; d <= t.dim(); ++d) {
@@ -128,13 +141,13 @@ bool SourceDoesNotFit(Arguments args) {
 constexpr const char* kTypes = "its operands are of several types";
 
 constexpr RefusalRow kRows[] = {
-    {"aten::mm", TypesDiffer, kTypes},
-    {"aten::bmm", TypesDiffer, kTypes},
-    {"aten::mv", TypesDiffer, kTypes},
-    {"aten::dot", TypesDiffer, kTypes},
-    {"aten::addmm", TypesDiffer, kTypes},
-    {"aten::addmv", TypesDiffer, kTypes},
-    {"aten::baddbmm", TypesDiffer, kTypes},
+    {"aten::mm", NotMultiplied, "there is no kernel for its operands' types"},
+    {"aten::bmm", NotMultiplied, "there is no kernel for its operands' types"},
+    {"aten::mv", NotMultiplied, "there is no kernel for its operands' types"},
+    {"aten::dot", NotMultiplied, "there is no kernel for its operands' types"},
+    {"aten::addmm", NotMultiplied, "there is no kernel for its operands' types"},
+    {"aten::addmv", NotMultiplied, "there is no kernel for its operands' types"},
+    {"aten::baddbmm", NotMultiplied, "there is no kernel for its operands' types"},
     {"aten::masked_fill_.Scalar", MaskDoesNotFit, "the mask does not fit"},
     {"aten::masked_fill_.Tensor", MaskDoesNotFit, "the mask does not fit"},
     {"aten::masked_scatter_", SourceDoesNotFit, "the mask or the source does not fit"},
