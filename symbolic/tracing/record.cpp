@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "symbolic/tracing/recorder.h"
-#include "symbolic/tracing/shared_elements.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -287,19 +286,6 @@ void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> ar
     }
     if (args[i].isTensorList()) {
       for (const c10::IValue& e : args[i].toListRef()) check(e.toTensor());
-    }
-  }
-}
-
-// What an operator reads of memory that it writes in the same step depends on its kernel's order, or eager refuses it.
-void Recorder::CheckOperandsOf(const at::Tensor& written, const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
-  const ir::Value& own = graph_.value(AsFake(written)->value());
-  for (const c10::IValue& v : args) {
-    if (!v.isTensor() || !v.toTensor().defined() || AsFake(v.toTensor()) == nullptr) continue;
-    const ir::Value& other = graph_.value(AsFake(v.toTensor())->value());
-    if (other.storage < 0 || other.storage != own.storage) continue;
-    if (ShareElementsOutOfStep(graph_.exprs, own, other)) {
-      Break(BreakKind::kMutation, traits, "it reads elsewhere what it writes");
     }
   }
 }

@@ -1,6 +1,9 @@
-#include "symbolic/tracing/shared_elements.h"
+// Recorder::CheckOperandsOf: whether two tensors of one storage have an element in common. An operator that writes one
+// of them and reads the other does so in an order of its own, so that what a program without writes computes is not
+// what eager does.
 
 #include <c10/core/ScalarType.h>
+#include <c10/core/SymInt.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -8,6 +11,8 @@
 #include <map>
 #include <utility>
 #include <vector>
+
+#include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -74,8 +79,7 @@ bool InStep(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b) 
   return true;
 }
 
-}  // namespace
-
+// Of values of one storage. False where one has the other's geometry: element meets element.
 bool ShareElementsOutOfStep(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b) {
   if (c10::elementSize(a.dtype) != c10::elementSize(b.dtype) || InStep(exprs, a, b)) return false;
   const Place of_a = PlaceOf(exprs, a), of_b = PlaceOf(exprs, b);
@@ -89,6 +93,33 @@ bool ShareElementsOutOfStep(const ir::ExprTable& exprs, const ir::Value& a, cons
   list.reserve(terms.size());
   for (const auto& [stride, term] : terms) list.push_back(term);
   return Search(std::move(list)).Reaches(of_b.offset - of_a.offset);
+}
+
+// Where it lies is asked for once and for all calls of the graph.
+void GuardPlaces(const at::Tensor& t) {
+  for (const c10::SymIntArrayRef numbers : {t.sym_sizes(), t.sym_strides()}) {
+    for (const c10::SymInt& s : numbers) s.guard_int(__FILE__, __LINE__);
+  }
+  t.sym_storage_offset().guard_int(__FILE__, __LINE__);
+}
+
+}  // namespace
+
+// What an operator reads of memory that it writes in the same step depends on its kernel's order, or eager refuses it.
+void Recorder::CheckOperandsOf(const at::Tensor& written, const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
+  const ir::Value& own = graph_.value(AsFake(written)->value());
+  for (const c10::IValue& v : args) {
+    if (!v.isTensor() || !v.toTensor().defined() || AsFake(v.toTensor()) == nullptr) continue;
+    const ir::Value& other = graph_.value(AsFake(v.toTensor())->value());
+    if (other.storage < 0 || other.storage != own.storage) continue;
+    if (other.sizes != own.sizes || other.strides != own.strides || other.offset != own.offset) {
+      GuardPlaces(written);
+      GuardPlaces(v.toTensor());
+    }
+    if (ShareElementsOutOfStep(graph_.exprs, own, other)) {
+      Break(BreakKind::kMutation, traits, "it reads elsewhere what it writes");
+    }
+  }
 }
 
 }  // namespace framefuse::tracing

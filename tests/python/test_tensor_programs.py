@@ -116,6 +116,40 @@ def test_pieces_that_do_not_meet_are_one_graph(pieces, backend):
     assert torch.equal(framefuse.compile(f, backend=backend)(mine), expected) and torch.equal(mine, x)
 
 
+def _shift(x, k):
+    x[:k].add_(x[1 : k + 1])
+    return x * 2
+
+
+def _halves(x, k):
+    n = x.shape[0] // 2
+    x[:n].mul_(x[n : 2 * n])
+    return x + 1
+
+
+def _draw(x, k):
+    x[::2].normal_()
+    return x
+
+
+@pytest.mark.parametrize("backend", _BACKENDS)
+@pytest.mark.parametrize("function", [_shift, _halves, _draw], ids=lambda f: f.__name__)
+def test_writes_whose_places_change_with_sizes(function, backend):
+    """Pieces that meet in one call and not in another; numbers that eager draws in another way once they are many."""
+    compiled = framefuse.compile(function, backend=backend)
+    for size, k in (8, 1), (9, 1), (10, 2), (11, 3), (20, 1), (60, 2), (90, 1):
+        seen = []
+        for f in function, compiled:
+            x = torch.arange(float(size))
+            torch.manual_seed(1)
+            try:
+                result = f(x, k).tolist()
+            except RuntimeError as e:
+                result = str(e).split("\n")[0]
+            seen.append((result, x.tolist()))
+        assert seen[0] == seen[1], (size, k)
+
+
 def test_the_harness_sees_a_difference(monkeypatch):
     """With a compiler that gives `x + 1` for a program's first result."""
     compiled = lambda f, backend: lambda *args: [f(*args)[0] + 1, *f(*args)[1:]]
