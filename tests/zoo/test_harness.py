@@ -1,0 +1,256 @@
+"""The zoo's judge itself: systems that are wrong in one known way must be seen, and the model as it is must pass.
+
+Invariant: the judge knows no mutant; they are systems like any other.
+"""
+
+import contextlib
+import os
+import signal
+import time
+
+import pytest
+import torch
+
+from zoo import judge, systems
+from zoo.one_model import (
+    CRASH,
+    ERROR,
+    MISSED,
+    NOTHING,
+    OK,
+    TIMEOUT,
+    TOLD,
+    WRONG,
+    SingleDraws,
+    double_reference,
+    reference,
+    run_model,
+    run_system,
+    told_that_it_compiles,
+)
+from zoo.process import End, Limits, run_children
+from zoo.shrink import small
+from zoo.zoo_model import Built, Skip, ZooModel
+
+
+class Small(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3)
+
+    def forward(self, x):
+        hidden = torch.nn.functional.dropout(self.norm(self.first(x)).relu(), 0.2, self.training)
+        return {"logits": self.last(hidden), "hidden": [hidden], "kind": "small"}
+
+
+def built():
+    torch.manual_seed(0)
+    x = torch.randn(8, 6)
+    return Built(Small(), lambda batch, training: ((x[:batch],), {}))
+
+
+class Mutant(systems.Eager):
+    """Wraps each call; says that it compiled something at the first one."""
+
+    def __init__(self, change, operations=3, captures=(1, 0, 1)):
+        self._change, self._operations, self._captures = change, operations, list(captures)
+
+    def compile(self, model):
+        return lambda *args: self._change(model, *args)
+
+    @contextlib.contextmanager
+    def watch(self):
+        captures = self._captures.pop(0)
+        yield systems.Seen(captures=captures, operations=self._operations, graphs=1)
+
+
+def judged(change, training, **settings):
+    model = built()
+    eager, double = reference(model, training), double_reference(model, training)
+    return run_system(Mutant(change, **settings), model, training, eager, double)
+
+
+def same(model, x):
+    return model(x)
+
+
+def off_by_a_little(model, x):
+    out = model(x)
+    return {**out, "logits": out["logits"] * 1.001}
+
+
+def lost_key(model, x):
+    out = model(x)
+    return {k: v for k, v in out.items() if k != "hidden"}
+
+
+def other_type(model, x):
+    out = model(x)
+    return {**out, "logits": out["logits"].double()}
+
+
+def other_text(model, x):
+    return {**model(x), "kind": "large"}
+
+
+def cut_gradient(model, x):
+    out = model(x)
+    return {**out, "logits": out["logits"] + 0 * model.last.bias.detach() - model.last.bias + model.last.bias.detach()}
+
+
+def forgotten_buffer(model, x):
+    before = model.norm.running_mean.clone()
+    out = model(x)
+    model.norm.running_mean.data.copy_(before)
+    return out
+
+
+def not_a_number(model, x):
+    out = model(x)
+    return {**out, "logits": out["logits"].index_fill(0, torch.tensor([0]), float("nan"))}
+
+
+def test_the_model_itself_passes():
+    for training in (False, True):
+        row = judged(same, training)
+        assert row["status"] == OK, row
+
+
+@pytest.mark.parametrize("change", [off_by_a_little, lost_key, other_type, other_text, not_a_number])
+def test_wrong_results_are_seen(change):
+    for training in (False, True):
+        assert judged(change, training)["status"] == WRONG
+
+
+@pytest.mark.parametrize("change", [cut_gradient, forgotten_buffer])
+def test_wrong_training_is_seen(change):
+    assert judged(change, True)["status"] == WRONG
+
+
+def test_wrong_in_the_second_call_only_is_seen():
+    calls = []
+
+    def stale(model, x):
+        calls.append(x)
+        return off_by_a_little(model, x) if len(calls) == 2 else model(x)
+
+    row = judged(stale, False)
+    assert row["status"] == WRONG and all("call 2" in text for text in row["details"][:-1])
+
+
+def test_rounding_passes():
+    def in_another_order(model, x):
+        out = model(x)
+        return {**out, "logits": model.last(out["hidden"][0].flip(-1).flip(-1) * 3) / 3 + model.last.bias * (2 / 3)}
+
+    assert judged(in_another_order, True)["status"] == OK
+
+
+def test_the_identity_compiler_compiled_nothing():
+    model = built()
+    row = run_system(systems.Eager(), model, False, reference(model, False), None)
+    assert row["status"] == NOTHING
+
+
+class AsksWhetherCompiled(Small):
+    def forward(self, x):
+        out = super().forward(x)
+        return {**out, "logits": out["logits"] * (2 if torch.compiler.is_compiling() else 1)}
+
+
+def test_what_the_model_itself_does_otherwise_is_told_apart():
+    def as_told(model, x):
+        with told_that_it_compiles():
+            return model(x)
+
+    def further(model, x):
+        return off_by_a_little(model, x)
+
+    model = built()
+    model.model = AsksWhetherCompiled()
+    eager, double = reference(model, True), double_reference(model, True)
+    for change, status in ((as_told, TOLD), (further, WRONG)):
+        assert run_system(Mutant(change), model, True, eager, double)["status"] == status
+
+
+def test_a_second_capture_is_seen():
+    assert judged(same, False, captures=(1, 1, 1))["status"] == MISSED
+
+
+def test_exceptions_are_seen():
+    def raises(model, x):
+        raise IndexError("bad")
+
+    row = judged(raises, False)
+    assert row["status"] == ERROR and "IndexError: bad" in row["details"][0]
+
+
+def run_with(change, monkeypatch, seconds=60.0):
+    monkeypatch.setattr(systems, "make_system", lambda name: Mutant(change))
+    rows = []
+    run_model(ZooModel("test", "small", built), ["training"], ["mutant"], Limits(seconds), rows.append)
+    return rows
+
+
+def test_a_child_that_dies_is_a_crash(monkeypatch):
+    [row] = run_with(lambda model, x: os.kill(os.getpid(), signal.SIGSEGV), monkeypatch)
+    assert row["status"] == CRASH and row["details"][0].startswith("SIGSEGV")
+
+
+def test_a_child_that_exits_is_a_crash(monkeypatch):
+    [row] = run_with(lambda model, x: os._exit(3), monkeypatch)
+    assert row["status"] == CRASH and "exit status 3" in row["details"][0]
+
+
+def test_a_child_that_hangs_is_a_timeout(monkeypatch):
+    [row] = run_with(lambda model, x: time.sleep(60), monkeypatch, seconds=0.3)
+    assert row["status"] == TIMEOUT
+
+
+def test_memory_is_limited():
+    def eat(reply):
+        kept = [bytearray(b"x") * 50_000_000 for _ in range(40)]
+        time.sleep(10)
+        reply(len(kept))
+
+    [(_, end)] = run_children([("eater", eat)], Limits(60, 1e9))
+    assert isinstance(end, End) and end.kind == "memory"
+
+
+def test_a_model_that_cannot_be_built_is_skipped():
+    def refuse():
+        raise Skip("too large")
+
+    rows = []
+    run_model(ZooModel("test", "none", refuse), ["inference"], ["eager"], Limits(), rows.append)
+    assert rows[0]["status"] == "skipped" and "too large" in rows[0]["details"][0]
+
+
+def test_double_precision_draws_the_same():
+    torch.manual_seed(3)
+    single = [torch.rand(5), torch.nn.functional.dropout(torch.ones(20), 0.5), torch.randn(4), torch.empty(3).uniform_()]
+    torch.manual_seed(3)
+    with SingleDraws():
+        wide = [torch.rand(5, dtype=torch.float64), torch.nn.functional.dropout(torch.ones(20, dtype=torch.float64), 0.5)]
+        wide += [torch.randn(4, dtype=torch.float64), torch.empty(3, dtype=torch.float64).uniform_()]
+    for one, other in zip(single, wide, strict=True):
+        assert other.dtype == torch.float64 and torch.equal(one.double(), other)
+
+
+def test_double_precision_acquits_and_convicts():
+    exact = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    eager, near, far = (exact + 1e-3).float(), (exact - 2e-3).float(), (exact - 1e-2).float()
+    for ours, count in ((near, 0), (far, 1)):
+        verdict = judge.Verdict()
+        judge.compare("outputs", [("", ours)], [("", eager)], [("", exact)], verdict)
+        assert len(verdict.differences) == count
+
+
+def test_operations_in_a_graph_are_counted():
+    assert systems.count_operations("f (a.py:3)\ngraph \"g\"\ninput %0: f32[3]\noutput %0 user") == 0
+    assert systems.count_operations("%1: f32[3], %2: f32[3] = aten.foo.bar(%0)\naten.add_.Tensor(%1, %2)\n") == 2
+
+
+def test_settings_are_made_small_by_name():
+    assert small("hidden_size", 768) == 32 and small("num_attention_heads", 12) == 4 and small("num_hidden_layers", 12) == 2
+    assert small("hidden_sizes", [64, 128, 320, 512]) == [8, 16, 40, 64] and small("layer_norm_eps", 1) == 1
