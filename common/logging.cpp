@@ -12,8 +12,10 @@
 
 namespace framefuse {
 namespace log_internal {
-std::atomic<std::uint32_t> enabled{1U << static_cast<unsigned>(LogArtifact::kBugs)};
-}
+// What tells that something is not as the user asked for.
+std::atomic<std::uint32_t> enabled{1U << static_cast<unsigned>(LogArtifact::kBugs) |
+                                   1U << static_cast<unsigned>(LogArtifact::kFallbacks)};
+}  // namespace log_internal
 
 namespace {
 

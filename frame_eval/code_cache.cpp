@@ -112,31 +112,64 @@ Owner::~Owner() {
   CodeCache::Drop(*this);
 }
 
-std::shared_ptr<Entry> Site::Find(absl::FunctionRef<bool(const Entry&)> matches) {
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (!matches(*entries_[i])) continue;
-    std::shared_ptr<Entry> found = entries_[i];
-    if (i != 0) {
-      const auto at = entries_.begin() + static_cast<std::ptrdiff_t>(i);
-      std::rotate(entries_.begin(), at, at + 1);
+bool Retries::MayTry() {
+  if (calls_to_wait_ == 0) return true;
+  --calls_to_wait_;
+  return false;
+}
+
+void Retries::NoteFailure() {
+  ++failures_;
+  if (failures_ < kEachCall) return;
+  const int doublings = std::min(failures_ - kEachCall, 30);
+  calls_to_wait_ = std::min(1 << doublings, kLongest);
+}
+
+std::shared_ptr<Entry> Site::Find(MakerId maker, absl::FunctionRef<bool(const Entry&)> matches) {
+  for (const bool own : {true, false}) {
+    for (std::size_t i = 0; i < made_.size(); ++i) {
+      if ((made_[i].maker == maker) != own || !matches(*made_[i].entry)) continue;
+      std::shared_ptr<Entry> found = made_[i].entry;
+      found->was_found = true;
+      died_unfound_ = 0;
+      if (i != 0) {
+        const auto at = made_.begin() + static_cast<std::ptrdiff_t>(i);
+        std::rotate(made_.begin(), at, at + 1);
+      }
+      return found;
     }
-    return found;
   }
   return nullptr;
 }
 
-void Site::Install(std::shared_ptr<Entry> entry) { entries_.insert(entries_.begin(), std::move(entry)); }
+void Site::Install(std::shared_ptr<Entry> entry, MakerId maker) {
+  made_.insert(made_.begin(), Made{std::move(entry), maker});
+}
 
 void Site::Remove(const Entry* entry) {
-  auto at = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.get() == entry; });
-  if (at == entries_.end()) return;
-  const std::shared_ptr<Entry> last_reference = std::move(*at);
-  entries_.erase(at);
+  auto at = std::find_if(made_.begin(), made_.end(), [&](const Made& m) { return m.entry.get() == entry; });
+  if (at == made_.end()) return;
+  const std::shared_ptr<Entry> last_reference = std::move(at->entry);
+  made_.erase(at);
+}
+
+std::vector<std::shared_ptr<Entry>> Site::Entries() const {
+  std::vector<std::shared_ptr<Entry>> entries;
+  entries.reserve(made_.size());
+  for (const Made& m : made_) entries.push_back(m.entry);
+  return entries;
+}
+
+std::size_t Site::CountOf(MakerId maker) const {
+  return static_cast<std::size_t>(
+      std::count_if(made_.begin(), made_.end(), [&](const Made& m) { return m.maker == maker; }));
 }
 
 void Site::RemoveDead() {
   for (const std::shared_ptr<Entry>& entry : Entries()) {
-    if (entry->IsDead()) Remove(entry.get());
+    if (!entry->IsDead()) continue;
+    if (!entry->was_found) ++died_unfound_;
+    Remove(entry.get());
   }
 }
 

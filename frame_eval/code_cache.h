@@ -1,19 +1,22 @@
 // CodeCache: what is known about a code object, kept in its extra slot: entries and state flags for each
 // (owner, instruction offset), the most recently hit entry first.
-// An Owner stands for compiled objects with equal backend, mode and options: they share entries, and limits count per
-// owner. A site's data dies with the code object, with the last compiled object of its owner, or by Reset.
+// An Owner stands for compiled objects with equal backend, mode and options: they share entries. Limits count for each
+// compiled object (a Maker). A site's data dies with the code object, with the last compiled object of its owner, or by
+// Reset.
 // Invariant: all functions need the GIL. Destroying an entry may run Python and so re-enter the cache: no function
 // destroys entries while it walks the cache's own structures, and an entry that runs is held by its runner.
 #ifndef FRAMEFUSE_FRAME_EVAL_CODE_CACHE_H_
 #define FRAMEFUSE_FRAME_EVAL_CODE_CACHE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "frame_eval/entry.h"
 
@@ -42,30 +45,58 @@ class Owner {
   bool shared_ = false;
 };
 
+// The compiled object that made an entry.
+using MakerId = std::uint64_t;
+
+// When a place that could not be compiled is tried again: at each of the next calls, then after 1, 2, 4 … calls. Never
+// given up for good: what made it fail may be one call's arguments.
+class Retries {
+ public:
+  // False: this call has to wait.
+  [[nodiscard]] bool MayTry();
+  void NoteFailure();
+  void NoteSuccess() { *this = Retries(); }
+
+ private:
+  static constexpr int kEachCall = 3;
+  static constexpr int kLongest = 512;
+  int failures_ = 0;
+  int calls_to_wait_ = 0;
+};
+
 // One (code object, owner, offset). Hold it by shared_ptr across anything that can run Python: a Reset takes it out
 // of the cache, and writes to it then have no effect.
 class Site {
  public:
-  // The first entry that `matches`, moved to the front; null if none. `matches` must not run Python.
-  std::shared_ptr<Entry> Find(absl::FunctionRef<bool(const Entry&)> matches);
-  void Install(std::shared_ptr<Entry> entry);
+  // The first entry that `matches`, those that `maker` made first, moved to the front; null if none. `matches` must not
+  // run Python.
+  std::shared_ptr<Entry> Find(MakerId maker, absl::FunctionRef<bool(const Entry&)> matches);
+  void Install(std::shared_ptr<Entry> entry, MakerId maker);
   // Takes one entry out (it turned out to be wrong, or its guards can never hold again).
   void Remove(const Entry* entry);
   void RemoveDead();
+  // Entries in a row that were removed as dead before any call found them: what they expect is made in each call anew.
+  std::size_t died_unfound() const { return died_unfound_; }
   // A copy, in order of use: safe to walk while Python runs.
-  std::vector<std::shared_ptr<Entry>> Entries() const { return entries_; }
-  bool empty() const { return entries_.empty(); }
-  std::size_t size() const { return entries_.size(); }
+  std::vector<std::shared_ptr<Entry>> Entries() const;
+  std::size_t CountOf(MakerId maker) const;
+  bool empty() const { return made_.empty(); }
+  std::size_t size() const { return made_.size(); }
+  // True the first time that it is called for a maker.
+  [[nodiscard]] bool NoteLimit(MakerId maker) { return at_limit_.insert(maker).second; }
 
-  bool skip = false;  // never try again; entries that are there stay usable
-  std::string skip_reason;
-  int compile_failures = 0;
+  Retries retries;
   int recompiles = 0;
-  bool limit_reported = false;
 
  private:
   friend class CodeCache;
-  std::vector<std::shared_ptr<Entry>> entries_;
+  struct Made {
+    std::shared_ptr<Entry> entry;
+    MakerId maker;
+  };
+  std::vector<Made> made_;
+  absl::flat_hash_set<MakerId> at_limit_;
+  std::size_t died_unfound_ = 0;
 };
 
 class CodeCache {

@@ -13,8 +13,13 @@ struct CompiledFunction {
   PyObject* wrapped;
   PyObject* dict;
   PyObject* weak_references;
+  PyObject* remake;    // or null
   CallTarget* target;  // owned
 };
+
+// The package's functions of SetCopying.
+PyObject* deep_copy = nullptr;
+PyObject* reduce = nullptr;
 
 CompiledFunction* Self(PyObject* object) { return reinterpret_cast<CompiledFunction*>(object); }
 
@@ -32,12 +37,14 @@ int Traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(Self(self)->wrapped);
   Py_VISIT(Self(self)->dict);
+  Py_VISIT(Self(self)->remake);
   return Self(self)->target != nullptr ? Self(self)->target->Traverse(visit, arg) : 0;
 }
 
 int Clear(PyObject* self) {
   Py_CLEAR(Self(self)->wrapped);
   Py_CLEAR(Self(self)->dict);
+  Py_CLEAR(Self(self)->remake);
   if (Self(self)->target != nullptr) Self(self)->target->Clear();
   return 0;
 }
@@ -48,6 +55,7 @@ void Dealloc(PyObject* self) {
   if (Self(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   Py_CLEAR(Self(self)->wrapped);
   Py_CLEAR(Self(self)->dict);
+  Py_CLEAR(Self(self)->remake);
   delete std::exchange(Self(self)->target, nullptr);
   type->tp_free(self);
   Py_DECREF(type);
@@ -105,12 +113,33 @@ PyObject* Repr(PyObject* self) {
   return PyUnicode_FromFormat("<compiled function of %R at %p>", wrapped != nullptr ? wrapped : Py_None, self);
 }
 
+PyObject* CallPackage(PyObject* function, PyObject* self, PyObject* argument) {
+  if (function != nullptr) return PyObject_CallFunctionObjArgs(function, self, argument, nullptr);
+  PyErr_SetString(PyExc_SystemError, "framefuse is not initialised");
+  return nullptr;
+}
+
+// As a function's: copy() gives the same one.
+PyObject* Copy(PyObject* self, PyObject*) { return Py_NewRef(self); }
+PyObject* DeepCopy(PyObject* self, PyObject* memo) { return CallPackage(deep_copy, self, memo); }
+PyObject* ReduceEx(PyObject* self, PyObject* protocol) { return CallPackage(reduce, self, protocol); }
+PyObject* Wrapped(PyObject* self, PyObject*) {
+  return Py_NewRef(Self(self)->wrapped != nullptr ? Self(self)->wrapped : Py_None);
+}
+
+PyMethodDef methods[] = {{"__copy__", Copy, METH_NOARGS, nullptr},
+                         {"__deepcopy__", DeepCopy, METH_O, nullptr},
+                         {"__reduce_ex__", ReduceEx, METH_O, nullptr},
+                         // torch.jit.script asks for what it is to look at.
+                         {"__prepare_scriptable__", Wrapped, METH_NOARGS, nullptr},
+                         {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef attributes[] = {{name_name, GetForwarded, SetForwarded, nullptr, name_name},
                             {qualname_name, GetForwarded, SetForwarded, nullptr, qualname_name},
                             {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
                             {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMemberDef members[] = {
     {"__wrapped__", T_OBJECT, offsetof(CompiledFunction, wrapped), READONLY, nullptr},
+    {"_framefuse_remake", T_OBJECT, offsetof(CompiledFunction, remake), READONLY, nullptr},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledFunction, vectorcall), READONLY, nullptr},
     {"__dictoffset__", T_PYSSIZET, offsetof(CompiledFunction, dict), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(CompiledFunction, weak_references), READONLY, nullptr},
@@ -122,6 +151,7 @@ PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                        {Py_tp_descr_get, reinterpret_cast<void*>(Bind)},
                        {Py_tp_getattro, reinterpret_cast<void*>(GetAttribute)},
                        {Py_tp_repr, reinterpret_cast<void*>(Repr)},
+                       {Py_tp_methods, methods},
                        {Py_tp_getset, attributes},
                        {Py_tp_members, members},
                        {0, nullptr}};
@@ -151,7 +181,12 @@ bool IsCompiledFunctionObject(BorrowedRef object) {
   return object && CompiledFunctionType() && object.type() == CompiledFunctionType().get();
 }
 
-Ref NewCompiledFunction(BorrowedRef wrapped, std::unique_ptr<CallTarget> target) {
+void SetCopying(Ref deep_copy_function, Ref reduce_function) {
+  Py_XSETREF(deep_copy, deep_copy_function.release());
+  Py_XSETREF(reduce, reduce_function.release());
+}
+
+Ref NewCompiledFunction(BorrowedRef wrapped, std::unique_ptr<CallTarget> target, BorrowedRef remake) {
   PyTypeObject* type = CompiledFunctionType();
   if (type == nullptr) return {};
   auto* self = PyObject_GC_New(CompiledFunction, type);
@@ -160,6 +195,7 @@ Ref NewCompiledFunction(BorrowedRef wrapped, std::unique_ptr<CallTarget> target)
   self->wrapped = Py_NewRef(wrapped.get());
   self->dict = nullptr;
   self->weak_references = nullptr;
+  self->remake = Py_XNewRef(remake.get());
   self->target = target.release();
   Ref result = Ref::Steal(reinterpret_cast<PyObject*>(self));
   const bool copied = CopyDict(wrapped.get(), self);

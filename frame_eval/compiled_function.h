@@ -2,7 +2,7 @@
 // It calls its CallTarget with vectorcall, binds like a function (__get__), takes weak references and attributes of its
 // own, and shows the wrapped callable's attributes as functools.wraps would: __wrapped__, __name__, __qualname__,
 // __module__, __doc__, __dict__, and whatever else it lacks.
-// Pickling and copying are the Python package's, through copyreg.
+// Deep copies and pickles are the Python package's (SetCopying).
 #ifndef FRAMEFUSE_FRAME_EVAL_COMPILED_FUNCTION_H_
 #define FRAMEFUSE_FRAME_EVAL_COMPILED_FUNCTION_H_
 
@@ -28,8 +28,11 @@ class CallTarget {
 // The type, made at the first call; null with a Python error set if that fails.
 BorrowedRefOf<PyTypeObject> CompiledFunctionType();
 bool IsCompiledFunctionObject(BorrowedRef object);
-// Null with a Python error set on failure.
-Ref NewCompiledFunction(BorrowedRef wrapped, std::unique_ptr<CallTarget> target);
+// Null with a Python error set on failure. `remake`, which may be null: makes such an object of another callable; shown
+// as _framefuse_remake.
+Ref NewCompiledFunction(BorrowedRef wrapped, std::unique_ptr<CallTarget> target, BorrowedRef remake = {});
+// What __deepcopy__(memo) and __reduce_ex__(protocol) call, with the object before their argument.
+void SetCopying(Ref deep_copy, Ref reduce);
 // Of a compiled function; borrowed, null if `object` is none (or was cleared by the collector).
 BorrowedRef WrappedCallable(BorrowedRef object);
 CallTarget* TargetOf(BorrowedRef object);

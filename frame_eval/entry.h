@@ -18,6 +18,8 @@ class Entry {
   virtual bool IsDead() const = 0;
   // The first guard that fails on this frame, as text with both values; empty where all hold.
   virtual std::string Explain(const FrameView& frame) const = 0;
+
+  bool was_found = false;  // by a later call than the one that made it
 };
 
 }  // namespace framefuse

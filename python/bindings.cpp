@@ -16,6 +16,7 @@
 #include "common/config.h"
 #include "common/logging.h"
 #include "common/status.h"
+#include "frame_eval/compiled_function.h"
 #include "python/graph_plan.h"
 #include "python/graph_recorder.h"
 #include "symbolic/capture/api.h"
@@ -77,7 +78,13 @@ py::dict ReportToPython(const ExplainReport& report) {
   for (const ExplainBreak& graph_break : report.breaks) {
     breaks.append(py::make_tuple(graph_break.reason, graph_break.hint, FramesToPython(graph_break.user_stack)));
   }
+  py::list fallbacks;
+  for (const ExplainFallback& fallback : report.fallbacks) {
+    fallbacks.append(
+        py::make_tuple(fallback.name, fallback.reason, fallback.hint, FramesToPython({fallback.function})));
+  }
   py::dict result;
+  result["fallbacks"] = fallbacks;
   result["graphs"] = graphs;
   result["breaks"] = breaks;
   result["guards"] = report.guards;
@@ -90,13 +97,16 @@ void BindCompile(py::module_& m) {
       .def(py::init(&MakeOptions), py::kw_only(), py::arg("fullgraph") = false, py::arg("backend") = "fuse",
            py::arg("mode") = "default", py::arg("options") = TextPairs(), py::arg("fx_backend") = py::none(),
            py::arg("fx_backend_identity") = py::none());
-  m.def("make_compiled_function", [](const py::object& callable, const CompileOptions& options) {
-    return ToPython(MakeCompiledFunction(Borrow(callable), options));
-  });
+  m.def("make_compiled_function",
+        [](const py::object& callable, const CompileOptions& options, const py::object& remake) {
+          return ToPython(MakeCompiledFunction(Borrow(callable), options, Borrow(remake)));
+        });
   m.def("is_compiled_function", [](const py::object& object) { return IsCompiledFunction(Borrow(object)); });
-  m.def("make_disabled_function", [](const py::object& callable, bool recursive) {
-    return ToPython(MakeDisabledFunction(Borrow(callable), recursive));
+  m.def("make_disabled_function", [](const py::object& callable, bool recursive, const py::object& remake) {
+    return ToPython(MakeDisabledFunction(Borrow(callable), recursive, Borrow(remake)));
   });
+  m.def("set_copying",
+        [](const py::object& deep_copy, const py::object& reduce) { SetCopying(ToRef(deep_copy), ToRef(reduce)); });
   m.def("explain",
         [](const py::object& callable, const CompileOptions& options, const py::tuple& args, const py::dict& kwargs) {
           ExplainReport report;
@@ -140,10 +150,14 @@ py::dict StatisticsToPython() {
   result["captures"] = statistics.captures;
   result["attempts"] = statistics.attempts;
   result["graphs"] = statistics.graphs;
+  result["nodes"] = statistics.nodes;
   result["graph_breaks"] = statistics.graph_breaks;
   result["recompiles"] = statistics.recompiles;
   result["hits"] = statistics.hits;
   result["eager_fallbacks"] = statistics.eager_fallbacks;
+  for (const auto& [name, count] : statistics.fallbacks_by_name) {
+    result[py::str("eager_fallbacks." + name)] = count;
+  }
   result["bugs"] = statistics.bugs;
   result["live_fakes"] = statistics.live_fakes;
   result["instructions"] = statistics.instructions;

@@ -26,7 +26,13 @@ EvalFunction GetEvalFunction();
 PyObject* EvalDefault(PyThreadState* thread, Frame* frame, int throw_flag);
 // The same for a frame made by NewFrame or CopyFrame: it is freed in every version.
 PyObject* EvalAndFree(PyThreadState* thread, Frame* frame, int throw_flag);
-bool IsTraced(PyThreadState* thread);  // tracing, profiling or sys.monitoring is on: the evaluator must stay out
+// Who is told of what this thread runs. A profiler in C (cProfile, torch.profiler) sees calls and gets the same
+// answers whether Python or compiled code ran; a trace function, a profile function in Python or a tool that listens
+// for lines looks into frames.
+enum class Watcher : std::uint8_t { kNone, kOfCalls, kOfFrames };
+Watcher WatcherOf(PyThreadState* thread);
+// A trace or profile function of this thread is running.
+bool IsInWatcher(PyThreadState* thread);
 
 // ---- reading a frame
 PyCodeObject* Code(const Frame* frame);

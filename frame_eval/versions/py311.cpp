@@ -45,7 +45,13 @@ PyObject* EvalAndFree(PyThreadState* thread, Frame* frame, int throw_flag) {
   ClearAndPopFrame(thread, frame);
   return result;
 }
-bool IsTraced(PyThreadState* thread) { return thread->cframe->use_tracing != 0; }
+Watcher WatcherOf(PyThreadState* thread) {
+  if (thread->cframe->use_tracing == 0) return Watcher::kNone;
+  // sys.setprofile keeps the Python function as the profiler's object.
+  const bool in_python = thread->c_profilefunc != nullptr && PyCallable_Check(thread->c_profileobj) != 0;
+  return thread->c_tracefunc != nullptr || in_python ? Watcher::kOfFrames : Watcher::kOfCalls;
+}
+bool IsInWatcher(PyThreadState* thread) { return thread->tracing != 0; }
 
 PyCodeObject* Code(const Frame* frame) { return frame->f_code; }
 PyFunctionObject* Function(const Frame* frame) { return frame->f_func; }

@@ -76,11 +76,19 @@ PyObject* EvalDefault(PyThreadState* thread, Frame* frame, int throw_flag) {
 PyObject* EvalAndFree(PyThreadState* thread, Frame* frame, int throw_flag) {
   return _PyEval_EvalFrameDefault(thread, frame, throw_flag);
 }
-bool IsTraced(PyThreadState* thread) {
-  if (thread->c_tracefunc != nullptr || thread->c_profilefunc != nullptr) return true;
+Watcher WatcherOf(PyThreadState* thread) {
+  const bool in_python = thread->c_profilefunc != nullptr && PyCallable_Check(thread->c_profileobj) != 0;
+  if (thread->c_tracefunc != nullptr || in_python) return Watcher::kOfFrames;
   const _Py_GlobalMonitors& monitors = thread->interp->monitors;
-  return std::any_of(std::begin(monitors.tools), std::end(monitors.tools), [](std::uint8_t tool) { return tool != 0; });
+  for (const int event : {PY_MONITORING_EVENT_LINE, PY_MONITORING_EVENT_INSTRUCTION, PY_MONITORING_EVENT_JUMP,
+                          PY_MONITORING_EVENT_BRANCH}) {
+    if (monitors.tools[event] != 0) return Watcher::kOfFrames;
+  }
+  const bool any =
+      std::any_of(std::begin(monitors.tools), std::end(monitors.tools), [](std::uint8_t tool) { return tool != 0; });
+  return any || thread->c_profilefunc != nullptr ? Watcher::kOfCalls : Watcher::kNone;
 }
+bool IsInWatcher(PyThreadState* thread) { return thread->tracing != 0; }
 
 PyCodeObject* Code(const Frame* frame) { return frame->f_code; }
 PyFunctionObject* Function(const Frame* frame) { return reinterpret_cast<PyFunctionObject*>(frame->f_funcobj); }

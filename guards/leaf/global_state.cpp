@@ -151,6 +151,8 @@ GlobalState ReadGlobalState() noexcept {
 }
 
 const char* ActiveInterceptor() noexcept {
+  // torch.jit.trace keeps what it was told of tensors, by address: of fakes, too, after their end.
+  if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Tracer)) return "torch.jit.trace";
   if (c10::impl::TorchDispatchModeTLS::any_modes_set()) return "a torch dispatch mode";
   if (HasSavedTensorHooks()) return "hooks for saved tensors";
   if (HasFunctorchLevel()) return "a torch.func transform";

@@ -12,19 +12,27 @@ class CompileOptions:
         backend: str = ...,
         mode: str = ...,
         options: list[tuple[str, str]] = ...,
-        fx_backend: Callable[[list[Any], list[Any], list[Any]], Callable[..., Any]] | None = ...,
+        fx_backend: object = ...,
         fx_backend_identity: object = ...,
     ) -> None: ...
 
 class ExplainReport(TypedDict):
     graphs: list[tuple[list[Any], str]]
     breaks: list[tuple[str, str, list[tuple[str, int, str, str]]]]
+    fallbacks: list[tuple[str, str, str, list[tuple[str, int, str, str]]]]
     guards: list[str]
     compile_times: list[tuple[str, float]]
 
-def make_compiled_function(callable: Callable[..., Any], options: CompileOptions) -> Callable[..., Any]: ...
+def make_compiled_function(
+    callable: Callable[..., Any], options: CompileOptions, remake: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Callable[..., Any]: ...
 def is_compiled_function(object: object) -> bool: ...
-def make_disabled_function(callable: Callable[..., Any], recursive: bool) -> Callable[..., Any]: ...
+def make_disabled_function(
+    callable: Callable[..., Any], recursive: bool, remake: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Callable[..., Any]: ...
+def set_copying(
+    deep_copy: Callable[[Any, dict[int, Any]], Any], reduce: Callable[[Any, int], str | tuple[Any, ...]]
+) -> None: ...
 def explain(
     callable: Callable[..., Any], options: CompileOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> ExplainReport: ...

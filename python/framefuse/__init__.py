@@ -30,7 +30,7 @@ from framefuse._control import (
     statistics,
 )
 from framefuse._errors import BackendError, InternalError, Unsupported
-from framefuse._explain import BreakReason, ExplainOutput, explain
+from framefuse._explain import BreakReason, EagerFallback, ExplainOutput, explain
 from framefuse._logs import capture_logs, list_logs, set_logs
 from framefuse._module import CompiledModule
 from framefuse._torch_backend import torch_backend
@@ -41,6 +41,7 @@ __all__ = [
     "BackendError",
     "BreakReason",
     "CompiledModule",
+    "EagerFallback",
     "ExplainOutput",
     "InternalError",
     "Unsupported",
@@ -67,9 +68,10 @@ __all__ = [
 
 
 def _start():
-    from framefuse import _compat, _config, _cuda_graphs, _logs
+    from framefuse import _compat, _config, _copies, _cuda_graphs, _logs
 
     _C.initialize(Unsupported, BackendError, InternalError)
+    _C.set_copying(_copies.deep_copy, _copies.reduce)
     _C.set_graph_recorder(_cuda_graphs.begin)
     _C.set_recording_probe(_cuda_graphs.is_recorded)
     _config.read_environment()

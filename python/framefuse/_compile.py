@@ -9,7 +9,7 @@ import torch
 from framefuse import _C, _fx
 from framefuse._backends import BUILT_IN, MODES, resolve_backend
 from framefuse._errors import Unsupported
-from framefuse._module import CompiledModule, make_compiled_module
+from framefuse._module import CompiledModule, compile_again, make_compiled_module
 
 F = TypeVar("F", bound=Callable[..., Any])
 BackendArgument = str | Callable[..., Any]
@@ -100,7 +100,7 @@ def compile_options(settings) -> "_C.CompileOptions":
         backend=backend.name,
         mode=mode,
         options=sorted((str(name), repr(value)) for name, value in options.items()),
-        fx_backend=functools.partial(_fx.compile_graph, backend, keywords),
+        fx_backend=_fx.FxBackend(backend, keywords),
         fx_backend_identity=backend.fx,
     )
 
@@ -112,6 +112,9 @@ def _compile_one(model, settings):
         raise TypeError(f"compile() takes a function, a method or an nn.Module, not {type(model).__name__}")
     if settings["disable"]:
         return model
+    if isinstance(model, torch.jit.ScriptModule):
+        _tell_once("a torch.jit.ScriptModule is compiled already: compile() returns it as it is")
+        return model
     if isinstance(model, CompiledModule):
         if not _C.is_compiled_function(model.__call__):
             return model  # a disabled module stays disabled
@@ -121,7 +124,7 @@ def _compile_one(model, settings):
     options = compile_options(settings)
     if isinstance(model, torch.nn.Module):
         return make_compiled_module(model, options, settings)
-    return _C.make_compiled_function(model, options)
+    return _C.make_compiled_function(model, options, functools.partial(compile_again, settings=settings))
 
 
 def _check_flag(name, value):
@@ -137,7 +140,13 @@ def _check_dynamic(dynamic):
 
 
 _WITHOUT_EFFECT = ("max-autotune", "max-autotune-no-cudagraphs")
-_modes_told: "set[str]" = set()  # those that the log has said something of
+_told: "set[str]" = set()
+
+
+def _tell_once(text):
+    if text not in _told:
+        _told.add(text)
+        _C.write_log("bugs", text)
 
 
 def _check_mode_and_options(mode, options):
@@ -147,9 +156,8 @@ def _check_mode_and_options(mode, options):
         raise TypeError(f"options must be a dict or None, not {type(options).__name__}")
     if mode is not None and options is not None:
         raise ValueError("give mode or options, not both")
-    if mode in _WITHOUT_EFFECT and mode not in _modes_told:
-        _modes_told.add(mode)
-        _C.write_log("bugs", f"mode={mode!r} has no effect yet: what is compiled runs as in the default mode")
+    if mode in _WITHOUT_EFFECT:
+        _tell_once(f"mode={mode!r} has no effect yet: what is compiled runs as in the default mode")
 
 
 __all__ = ["BUILT_IN", "compile", "compile_options"]

@@ -30,7 +30,7 @@ def disable(fn: Callable[..., Any] | None = None, recursive: bool = True) -> Cal
         raise TypeError(f"disable() takes a function or an nn.Module, not {type(fn).__name__}")
     if isinstance(fn, torch.nn.Module):
         return make_disabled_module(fn, recursive)
-    return _C.make_disabled_function(fn, recursive)
+    return _C.make_disabled_function(fn, recursive, functools.partial(disable, recursive=recursive))
 
 
 def reset() -> None:
@@ -116,5 +116,10 @@ def export(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def statistics() -> "dict[str, float]":
-    """Counters since the process started: captures, graph_breaks, recompiles, hits, eager_fallbacks, live_fakes, seconds."""
+    """Counters since the process started: captures, graphs, their nodes, graph_breaks, recompiles, hits,
+    eager_fallbacks, live_fakes, seconds.
+
+    `eager_fallbacks` counts the frames that ran as Python inside compiled calls, `eager_fallbacks.KIND` those of a kind;
+    the log `fallbacks` and `explain` say of which functions, and why.
+    """
     return _C.statistics()

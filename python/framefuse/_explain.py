@@ -21,6 +21,16 @@ class BreakReason:
 
 
 @dataclasses.dataclass
+class EagerFallback:
+    """A function that ran as Python in the call: its kind as in `statistics()`, why, what to do about it, and where it is."""
+
+    kind: str
+    reason: str
+    hint: str
+    function: traceback.FrameSummary
+
+
+@dataclasses.dataclass
 class ExplainOutput:
     """What `explain(f)(…)` returns; `print` it for a report. Counts mean what torch._dynamo.explain's mean.
 
@@ -35,6 +45,7 @@ class ExplainOutput:
     out_guards: "list[str]"
     compile_times: "dict[str, float]"
     graphs: "list[str]"
+    fallbacks: "list[EagerFallback]"
 
     def __str__(self):
         lines = [
@@ -52,6 +63,15 @@ class ExplainOutput:
                 lines.append(f"      {frame}")
                 if frame.line:
                     lines.append(f"        {frame.line}")
+        if self.fallbacks:
+            lines.append("Ran as Python:")
+        for number, fallback in enumerate(self.fallbacks, 1):
+            at = fallback.function
+            lines += [
+                f"  Function {number}: {at.name} ({at.filename}:{at.lineno})",
+                f"    Reason: {fallback.reason}",
+                f"    Hint: {fallback.hint}",
+            ]
         lines.append("Ops per Graph:")
         for number, operations in enumerate(self.ops_per_graph, 1):
             lines.append(f"  Ops {number}:")
@@ -88,18 +108,15 @@ def explain(f: "Callable[..., Any]", **settings: Any) -> "Callable[..., ExplainO
     return explained
 
 
-def _output(report):
-    breaks = [
-        BreakReason(
-            reason=reason,
-            hint=hint,
-            user_stack=[
-                traceback.FrameSummary(file, line, function, lookup_line=False, line=source)
-                for file, line, function, source in stack
-            ],
-        )
-        for reason, hint, stack in report["breaks"]
+def _frames(stack):
+    return [
+        traceback.FrameSummary(file, line, function, lookup_line=False, line=source)
+        for file, line, function, source in stack
     ]
+
+
+def _output(report):
+    breaks = [BreakReason(reason=reason, hint=hint, user_stack=_frames(stack)) for reason, hint, stack in report["breaks"]]
     operations = [operations for operations, _ in report["graphs"]]
     return ExplainOutput(
         graph_count=len(operations),
@@ -110,4 +127,5 @@ def _output(report):
         out_guards=report["guards"],
         compile_times=dict(report["compile_times"]),
         graphs=[text for _, text in report["graphs"]],
+        fallbacks=[EagerFallback(kind, reason, hint, _frames(stack)[0]) for kind, reason, hint, stack in report["fallbacks"]],
     )

@@ -1,61 +1,168 @@
-"""The FX side of a Python backend: builds an `fx.GraphModule` from what a capture recorded and calls the backend with it.
+"""The FX side of a Python backend: the `fx.GraphModule` of what a capture recorded, and the user's backend around it.
 
-Called by C++ after a capture has ended. Values are known by identity: a fake that is an argument somewhere must have been an input or
-part of an earlier result. Nothing here computes with fakes; only their identity and metadata are used.
+C++ calls the methods of `FxBackend`. The graph's nodes are the calls that the capture journalled. Values are known by their fake's identity:
+one that is an argument somewhere was an input or part of an earlier result. What no entry of the journal stands for is written as the ATen
+operators that were recorded; there values are known by number. Nothing here computes with fakes but `run_on_fakes`, which checks the graph.
 """
 
 import keyword
 import operator
+import os
 import re
 
 import torch
 from torch import fx
 
+from framefuse import _fx_constants
 from framefuse._errors import BackendError
+
+_INPLACE = {
+    getattr(operator, "i" + name): getattr(operator, plain)
+    for name, plain in (
+        *((name, name) for name in ("add", "sub", "mul", "matmul", "floordiv", "truediv", "mod", "pow", "lshift", "rshift", "xor")),
+        ("and", "and_"),
+        ("or", "or_"),
+    )
+}
+
+
+class _Refused(Exception):
+    """Node `node` of the recording, or what was done before it, has no form in FX."""
+
+    def __init__(self, node, why):
+        super().__init__(why)
+        self.node = node
+
+
+class _Expand(Exception):
+    """Entry `entry` of the journal hides a value that is used later: its ATen operators take its place."""
+
+    def __init__(self, entry):
+        super().__init__(entry)
+        self.entry = entry
+
+
+class Recording:
+    """What C++ says of the operators that were recorded; see `FxBackend.build`."""
+
+    def __init__(self, value_of, node, constant, count):
+        self.value_of, self.node, self.constant, self.count = value_of, node, constant, count
 
 
 class _GraphBuilder:
-    def __init__(self, inputs):
+    def __init__(self, inputs, entries, outputs, recording, expanded):
         self.graph = fx.Graph()
+        self.root = torch.nn.Module()
+        self.host_tensors = set()  # names of nodes
+        self.journalled = True  # all of it: no ATen operators, no values known by their number alone
+        self._entries = entries
+        self._outputs = outputs
+        self._recording = recording
+        self._expanded = expanded
         self._nodes = {}  # id of a fake → its node; the capture keeps fakes alive while we run
-        self._parts = []  # getitem nodes that _note added, used or not
-        for name, fake, real in inputs:
-            node = self.graph.placeholder(_identifier(name))
-            node.meta["example_value"] = real
-            self._nodes[id(fake)] = node
+        self._values = {}  # number of a value → (id of the fake that it is known by, or None, and its node)
+        self._doubtful = set()  # values with several fakes, of which autograd knows different things
+        self._constants = {}
+        self._parts = []  # getitem nodes, used or not
+        self._at = 0  # node of the recording
+        self._inputs = inputs
 
-    def add(self, op, target, args, kwargs, result):
+    def build(self):
+        placeholders = []
+        for name, fake in self._inputs:
+            placeholders.append(self.graph.placeholder(_identifier(name)))
+            self._remember(fake, placeholders[-1])
+        for index, (_, _, _, _, _, begin, end) in enumerate(self._entries):
+            self._write_aten(begin)
+            if index in self._expanded:
+                self._write_aten(end)
+            else:
+                self._write_entry(index)
+            self._at = max(self._at, end)
+        self._write_aten(self._recording.count)
+        self._end_in_start_mode()
+        self.graph.output(tuple(self._node_of(fake) for fake in self._outputs))
+        for node in [*reversed(self._parts), *self._constants.values()]:
+            if not node.users:
+                self.graph.erase_node(node)
+        used = [index for index, node in enumerate(placeholders) if node.users]
+        for node in placeholders:
+            if not node.users:
+                self.graph.erase_node(node)
+        return used
+
+    def _end_in_start_mode(self):
+        """The entry sets grad mode itself after the graph; AOTAutograd takes the mode at the end for that of the results."""
+        modes = [args[0] for _, target, args, *_ in self._entries if target is torch._C._set_grad_enabled]
+        if modes and modes[-1] != torch.is_grad_enabled():
+            self.graph.call_function(torch._C._set_grad_enabled, (torch.is_grad_enabled(),))
+
+    # ---- entries of the journal
+
+    def _write_entry(self, index):
+        op, target, args, kwargs, result, begin, end = self._entries[index]
+        host_tensor = op == "host_tensor"
         if op == "get_attr":  # an attribute of a tensor, args are (tensor, name): a call of getattr, as torch records it
-            op, target = "call_function", getattr
-        node = self.graph.create_node(op, target, self._with_nodes(args), self._with_nodes(kwargs))
+            target = getattr
+        if op != "call_method":
+            op = "call_function"
+            if not _fx_constants.can_be_called_by_name(target):
+                if end == begin:
+                    raise _Refused(begin, f"{target} has no name")
+                self._expanded.add(index)
+                return self._write_aten(end)
+        args = self._with_nodes(args)
+        if target in _INPLACE and not isinstance(args[0], fx.Node):  # `0 += t` is no statement
+            target = _INPLACE[target]
+        node = self.graph.create_node(op, target, args, self._with_nodes(kwargs or {}))
+        if host_tensor:
+            self.host_tensors.add(node.name)
         self._note(result, node)
 
-    def output(self, fakes):
-        self.graph.output(tuple(self._with_nodes(fake) for fake in fakes))
-        for part in reversed(self._parts):
-            if not part.users:
-                self.graph.erase_node(part)
-
     def _with_nodes(self, value):
-        """`value` with nodes for fakes, to any depth of list, tuple, dict and slice."""
+        """`value` with nodes for fakes, to any depth of list, tuple, dict and slice, and nothing that cannot be printed."""
         if isinstance(value, torch.Tensor):
-            node = self._nodes.get(id(value))
-            if node is None:
-                raise RuntimeError(f"a tensor of shape {tuple(value.shape)} was used that no recorded call returned")
-            return node
-        if isinstance(value, (list, tuple)):
-            items = [self._with_nodes(item) for item in value]
-            return _same_sequence(value, items)
+            return self._node_of(value)
+        if isinstance(value, list):
+            return [self._with_nodes(item) for item in value]
+        if isinstance(value, tuple):
+            return tuple(self._with_nodes(item) for item in value)
         if isinstance(value, dict):
             return {key: self._with_nodes(item) for key, item in value.items()}
         if isinstance(value, slice):
             return slice(*(self._with_nodes(part) for part in (value.start, value.stop, value.step)))
-        return value
+        plain = _fx_constants.as_literal(value)
+        return self._attribute(value) if plain is _fx_constants.NO_LITERAL else plain
+
+    def _attribute(self, value):
+        """A node for an object that the module holds."""
+        node = self._constants.get(id(value))
+        if node is None:
+            name = f"_constant{len(self._constants)}"
+            if isinstance(value, torch.Tensor):
+                self.root.register_buffer(name, value, persistent=False)
+            else:
+                setattr(self.root, name, value)
+            node = self._constants[id(value)] = self.graph.get_attr(name)
+        return node
+
+    def _node_of(self, fake):
+        node = self._nodes.get(id(fake))
+        if node is not None:
+            return node
+        self.journalled = False
+        value = self._recording.value_of(fake)
+        known = self._values.get(value)
+        if known is None and value < 0:
+            raise _Refused(self._at, f"a tensor of shape {tuple(fake.shape)} was used that no recorded call returned")
+        return self._node_of_value(value)
+
+    # ---- results
 
     def _note(self, result, node):
         """Remember which node gives each fake of a result; parts of a sequence become getitem nodes."""
         if isinstance(result, torch.Tensor):
-            self._nodes[id(result)] = node
+            self._remember(result, node)
         elif isinstance(result, (list, tuple)):
             self._note_parts(enumerate(result), node)
         elif isinstance(result, dict):
@@ -67,6 +174,78 @@ class _GraphBuilder:
                 self._parts.append(self.graph.call_function(operator.getitem, (node, key)))
                 self._note(part, self._parts[-1])
 
+    def _remember(self, fake, node):
+        self._nodes[id(fake)] = node
+        value = self._recording.value_of(fake)
+        known = self._values.get(value)
+        if known is not None and known[0] != id(fake):
+            self._doubtful.add(value)  # one of them may be detached
+        elif value >= 0:
+            self._values[value] = (id(fake), node)
+
+    # ---- ATen operators
+
+    def _write_aten(self, end):
+        for index in range(self._at, end):
+            self._at = index
+            row = self._recording.node(index)
+            if row is None:
+                raise _Refused(index, "an operator with an argument that Python has no form of")
+            self.journalled = False
+            name, args, kwargs, results = row
+            args = tuple(self._with_values(arg) for arg in args)
+            node = self.graph.call_function(_overload(name), args, {key: self._with_values(arg) for key, arg in kwargs.items()})
+            self._note_values(results, node)
+        self._at = max(self._at, end)
+
+    def _with_values(self, arg):
+        if isinstance(arg, tuple):
+            return None if arg[0] < 0 else self._node_of_value(arg[0])
+        if isinstance(arg, list):
+            return [self._with_values(item) for item in arg]
+        return arg
+
+    def _note_values(self, results, node):
+        if isinstance(results, tuple):
+            if results[0] >= 0:
+                self._values[results[0]] = (None, node)
+            return
+        for index, part in enumerate(results):
+            if part != (-1,):
+                self._parts.append(self.graph.call_function(operator.getitem, (node, index)))
+                self._note_values(part, self._parts[-1])
+
+    def _node_of_value(self, value):
+        if value in self._doubtful:
+            raise _Refused(self._at, "one of several aliases of a tensor")
+        known = self._values.get(value)
+        if known is not None:
+            return known[1]
+        constant = self._recording.constant(value)
+        if constant is not None:
+            tensor, is_number = constant
+            return tensor.item() if is_number else self._attribute(tensor)
+        for index, entry in enumerate(self._entries):
+            if index not in self._expanded and self._makes(entry, value):
+                raise _Expand(index)
+        raise _Refused(self._at, "a tensor that no recorded operator made")
+
+    def _makes(self, entry, value):
+        begin, end = entry[-2:]
+        return any((row := self._recording.node(i)) is None or value in _numbers(row[3]) for i in range(begin, end))
+
+
+def _numbers(results):
+    if isinstance(results, tuple):
+        return {results[0]}
+    return set().union(*map(_numbers, results)) if results else set()
+
+
+def _overload(name):
+    """torch.ops' object for "aten.add.Tensor", or "aten.relu" for an overload without a name."""
+    namespace, packet, *rest = name.split(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), rest[0] if rest else "default")
+
 
 def _holds_tensor(value):
     if isinstance(value, (list, tuple)):
@@ -76,37 +255,153 @@ def _holds_tensor(value):
     return isinstance(value, torch.Tensor)
 
 
-def _same_sequence(original, items):
-    if hasattr(original, "_fields"):  # a namedtuple
-        return type(original)(*items)
-    return tuple(items) if isinstance(original, tuple) else items
+_NOT_IN_NAMES = re.compile(r"[^0-9a-zA-Z]+")  # once: a program that is captured may look at re's cache
 
 
 def _identifier(text):
     """A Python identifier that reads like `text` (a source such as L['x'].weight), as torch's placeholder names do."""
-    name = re.sub(r"[^0-9a-zA-Z]+", "_", text) or "value"
+    name = _NOT_IN_NAMES.sub("_", text) or "value"
     return f"{name}_" if keyword.iskeyword(name) or name[0].isdigit() else name
 
 
-def build_graph_module(inputs, nodes, outputs) -> fx.GraphModule:
-    """Build the module; see `CompileOptions::fx_backend` in symbolic/capture/api.h for the three lists."""
-    builder = _GraphBuilder(inputs)
-    for op, target, args, kwargs, result in nodes:
-        builder.add(op, target, args, kwargs, result)
-    builder.output(outputs)
-    builder.graph.lint()
-    return fx.GraphModule(torch.nn.Module(), builder.graph)
+def build_graph_module(inputs, entries, outputs, recording):
+    """The module, the indices of the inputs that it has, whether all of it was journalled, and the names of its host tensors' nodes."""
+    expanded = set()
+    while True:
+        builder = _GraphBuilder(inputs, entries, outputs, recording, expanded)
+        try:
+            used = builder.build()
+        except _Expand as more:
+            expanded.add(more.entry)
+            continue
+        builder.graph.lint()
+        return fx.GraphModule(builder.root, builder.graph), used, builder.journalled, builder.host_tensors
 
 
-def compile_graph(backend, keywords, inputs, nodes, outputs):
-    """Build the graph module, give it to the user's backend, and return what the backend made, checked to be callable."""
-    module = build_graph_module(inputs, nodes, outputs)
-    examples = [real for _, _, real in inputs]
+class FxBackend:
+    """A user's backend as C++ calls it: `backend` with its name, and keywords for it (mode, options)."""
+
+    def __init__(self, backend, keywords):
+        self._backend = backend
+        self._keywords = keywords
+
+    def build(self, inputs, entries, outputs, recording):
+        """`build_graph_module`'s tuple, or (None, a node of the recording, why): from there on there is no form in FX.
+
+        Args:
+            inputs: (name, fake) for each tensor that may be an input.
+            entries: (op, target, args, kwargs, result, begin, end) of each journalled call, and the recording's nodes that it made; op is
+                "call_function", "call_method", "get_attr" (of a tensor: args are the tensor and the name) or "host_tensor" (a function
+                that makes a tensor of numbers).
+            outputs: fakes.
+            recording: (value_of, node, constant, count): the number of a fake's value; the row of a node, see `_write_aten`; a constant's
+                tensor and whether it is a number of the program's; how many nodes there are.
+        """
+        try:
+            return build_graph_module(inputs, entries, outputs, Recording(*recording))
+        except _Refused as refused:
+            return None, refused.node, str(refused)
+
+    def run_on_fakes(self, built, fakes, host_tensor, constant):
+        """The module's results on fakes, as a list. What real tensors take part in is made by C++'s two functions."""
+        module, _, _, host_tensors = built
+        values = {}
+        rest = iter(fakes)
+        for node in module.graph.nodes:
+            args, kwargs = fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+            if node.op == "placeholder":
+                values[node] = next(rest)
+            elif node.op == "get_attr":
+                held = getattr(module, node.target)
+                values[node] = constant(held) if isinstance(held, torch.Tensor) else held
+            elif node.name in host_tensors:
+                values[node] = host_tensor(node.target, args, kwargs)
+            elif node.op == "call_method":
+                values[node] = getattr(args[0], node.target)(*args[1:], **kwargs)
+            elif node.op == "call_function":
+                values[node] = node.target(*args, **kwargs)
+            else:
+                return list(args[0])
+
+    def compile(self, module, reals):
+        """Give the module to the user's backend, with fakes of the tensors at hand, and return what it made, checked to be callable.
+
+        None: the program has used up the stack, and goes on as Python.
+        """
+        try:
+            return self._compile(module, reals)
+        except RecursionError as error:
+            if _has_no_room(error):
+                return None
+            raise
+
+    def _compile(self, module, reals):
+        examples = _examples(reals)
+        placeholders = (node for node in module.graph.nodes if node.op == "placeholder")
+        for node, example in zip(placeholders, examples, strict=True):
+            node.meta["example_value"] = example
+        reals.clear()  # what the backend keeps is not kept alive by us
+        try:
+            compiled = self._backend.fx(module, examples, **self._keywords)
+        except Exception as error:
+            if _has_no_room(error):
+                raise
+            raise self._error(f"raised {type(error).__name__}: {error}") from error
+        if not callable(compiled):
+            raise self._error(f"returned {type(compiled).__name__}, not a callable")
+        return compiled
+
+    def judge(self, error, untouched):
+        """`error` came out of the compiled graph. True: the program's own operators raised it, and it runs as Python to raise it in its place."""
+        if not isinstance(error, Exception):
+            raise error
+        if not _is_of_operators(error) and not _has_no_room(error):
+            raise self._error(f"raised {type(error).__name__} when it was called: {error}") from error
+        if not untouched:  # inputs were written: nothing runs twice
+            raise error
+        return True
+
+    def complain(self, what):
+        """Raise the error that says what the compiled graph returned instead of the graph's outputs."""
+        raise self._error(f"returned {what}")
+
+    def _error(self, what):
+        return BackendError(f"backend '{self._backend.name}' {what}", self._backend.name)
+
+
+def _examples(reals):
+    """torch's FakeTensors for the tensors, as torch.compile's backends get them."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    mode = FakeTensorMode()
+    return [_fake_of(mode, real) for real in reals]
+
+
+def _fake_of(mode, real):
     try:
-        compiled = backend.fx(module, examples, **keywords)
-    except Exception as error:
-        message = f"backend '{backend.name}' raised {type(error).__name__}: {error}"
-        raise BackendError(message, backend.name) from error
-    if not callable(compiled):
-        raise BackendError(f"backend '{backend.name}' returned {type(compiled).__name__}, not a callable", backend.name)
-    return compiled
+        return mode.from_tensor(real)
+    except Exception:  # an autograd history that torch cannot describe: a backend needs what the tensor is like
+        with mode:
+            return torch.empty_strided(real.shape, real.stride(), dtype=real.dtype, device=real.device, requires_grad=real.requires_grad)
+
+
+def _has_no_room(error):
+    """Whether the program, and not what raised the error, has used up the stack."""
+    depth, last = 0, error.__traceback__
+    while last is not None:
+        depth, last = depth + 1, last.tb_next
+    return isinstance(error, RecursionError) and depth < 100
+
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+
+
+def _is_of_operators(error):
+    """Whether an operator of the graph raised the error: from torch's code, or from code that FX generated."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return False
+    file = last.tb_frame.f_code.co_filename
+    return file.startswith(("<eval_with_key>", _TORCH))

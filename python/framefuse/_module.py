@@ -29,8 +29,10 @@ class CompiledModule(torch.nn.Module):
 
     __slots__ = ()
 
-    def __init__(self, *args, **kwargs):
-        raise TypeError("use framefuse.compile(module)")
+    def __new__(cls, *args, **kwargs):
+        # Libraries make another module of a class with type(module)(...) or cls.__new__(cls): one of the original's class.
+        original = _original_class(cls)
+        return original.__new__(original, *args, **kwargs)
 
     def __init_subclass__(cls, **kwargs):
         # Ends here: the original class's __init_subclass__ (a registry, say) is not told of the twin's class.
@@ -40,6 +42,12 @@ class CompiledModule(torch.nn.Module):
     def _orig_mod(self):
         """The module that was compiled."""
         return self._framefuse_original
+
+    def __prepare_scriptable__(self):
+        return self._orig_mod  # torch.jit.script asks for what it is to look at
+
+    def _replicate_for_data_parallel(self):
+        return self._framefuse_remake(self._orig_mod._replicate_for_data_parallel())
 
     def __copy__(self):
         return self._framefuse_remake(copy.copy(self._orig_mod))
@@ -53,29 +61,36 @@ class CompiledModule(torch.nn.Module):
 
 def make_compiled_module(module, options, settings):
     """Return the compiled twin of `module`; `settings` are the keyword arguments of `compile` that `options` were made of."""
-    compile_call = functools.partial(_make_compiled_call, options=options)
-    return _make_twin(module, compile_call, functools.partial(_compile_again, settings=settings))
+    remake = functools.partial(compile_again, settings=settings)
+    return _make_twin(module, functools.partial(_make_compiled_call, options=options, remake=remake), remake)
 
 
 def make_disabled_module(module, recursive):
     """Return a twin of `module` whose calls run without capture."""
     module = getattr(module, "_orig_mod", module) if isinstance(module, CompiledModule) else module
-    disable_call = functools.partial(_make_disabled_call, recursive=recursive)
-    return _make_twin(module, disable_call, functools.partial(make_disabled_module, recursive=recursive))
+    remake = functools.partial(disable_again, recursive=recursive)
+    return _make_twin(module, functools.partial(_make_disabled_call, recursive=recursive, remake=remake), remake)
 
 
-def _make_compiled_call(callable, options):
-    return _C.make_compiled_function(callable, options)
+def _make_compiled_call(callable, options, remake):
+    return _C.make_compiled_function(callable, options, remake)
 
 
-def _make_disabled_call(callable, recursive):
-    return _C.make_disabled_function(callable, recursive)
+def _make_disabled_call(callable, recursive, remake):
+    return _C.make_disabled_function(callable, recursive, remake)
 
 
-def _compile_again(module, settings):
+def compile_again(model, settings):
+    """What makes a compiled function or module anew, of a copy or in another process."""
     from framefuse._compile import compile
 
-    return compile(module, **settings)
+    return compile(model, **settings)
+
+
+def disable_again(model, recursive):
+    from framefuse._control import disable
+
+    return disable(model, recursive=recursive)
 
 
 def _make_twin(module, wrap_call, remake):
@@ -93,6 +108,22 @@ def _make_twin(module, wrap_call, remake):
     return twin
 
 
+def _original_class(cls):
+    bases = cls.__bases__
+    if len(bases) != 2 or bases[0] is not CompiledModule:
+        raise TypeError("use framefuse.compile(module)")
+    return bases[1]
+
+
+def _new_original(cls, *args, **kwargs):
+    return _original_class(cls)(*args, **kwargs)
+
+
+@functools.cache
+def _twin_metaclass(metaclass):
+    return type(metaclass.__name__, (metaclass,), {"__call__": _new_original, "__module__": metaclass.__module__})
+
+
 _twin_classes: "weakref.WeakValueDictionary[type, type]" = weakref.WeakValueDictionary()
 
 
@@ -108,6 +139,7 @@ def _twin_class(cls):
             "__qualname__": cls.__qualname__,
             "__doc__": cls.__doc__,
         }
-        twin_class = types.new_class(cls.__name__, (CompiledModule, cls), exec_body=lambda body: body.update(names))
+        keywords = {"metaclass": _twin_metaclass(type(cls))}
+        twin_class = types.new_class(cls.__name__, (CompiledModule, cls), keywords, lambda body: body.update(names))
         _twin_classes[cls] = twin_class
     return twin_class

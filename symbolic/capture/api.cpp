@@ -62,7 +62,9 @@ class CompiledTarget final : public CallTarget {
     }
     const HookScope scope(HookMode::kRun, &runner_);
     PyFunctionObject* function = FunctionOf(callable_);
-    if (function != nullptr) runner_.ExpectRoot(reinterpret_cast<PyCodeObject*>(function->func_code));
+    if (function != nullptr) {
+      runner_.ExpectRoot(reinterpret_cast<PyCodeObject*>(function->func_code), callable_);
+    }
     return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
   }
   int Traverse(visitproc visit, void* arg) override {
@@ -129,16 +131,16 @@ absl::Status Initialize(PythonErrors errors) {
 
 bool CompileOptions::Equal(const CompileOptions& other) const { return OwnerKey(*this) == OwnerKey(other); }
 
-Ref MakeCompiledFunction(BorrowedRef callable, const CompileOptions& options) {
-  return NewCompiledFunction(callable, std::make_unique<CompiledTarget>(callable, options));
+Ref MakeCompiledFunction(BorrowedRef callable, const CompileOptions& options, BorrowedRef remake) {
+  return NewCompiledFunction(callable, std::make_unique<CompiledTarget>(callable, options), remake);
 }
 
 bool IsCompiledFunction(BorrowedRef object) {
   return IsCompiledFunctionObject(object) && dynamic_cast<CompiledTarget*>(TargetOf(object)) != nullptr;
 }
 
-Ref MakeDisabledFunction(BorrowedRef callable, bool recursive) {
-  return NewCompiledFunction(callable, std::make_unique<DisabledTarget>(callable, recursive));
+Ref MakeDisabledFunction(BorrowedRef callable, bool recursive, BorrowedRef remake) {
+  return NewCompiledFunction(callable, std::make_unique<DisabledTarget>(callable, recursive), remake);
 }
 
 void RegisterSpecialFunction(BorrowedRef callable, SpecialFunction meaning) {
@@ -159,11 +161,16 @@ void AllowInGraph(BorrowedRef callable) {
   AddCallRule(callable, rule);
 }
 
-void Reset() { CodeCache::Reset(); }
+void Reset() {
+  CodeCache::Reset();
+  ForgetReportedFallbacks();
+}
 
 Statistics GetStatistics() {
   Statistics s = MutableStatistics();
   s.live_fakes = tracing::Tracer::LiveFakes();
+  s.eager_fallbacks = FallbackTotal();
+  s.fallbacks_by_name = FallbackCounts();
   return s;
 }
 
@@ -184,6 +191,11 @@ class Reporter final : public RunObserver {
   }
   void OnBreak(const GraphBreakReason& r) override {
     report_->breaks.push_back(ExplainBreak{r.Text(), GraphBreakHint(r.kind), {{r.file, r.line, r.function, r.source}}});
+  }
+  void OnFallback(const EagerFallback& f) override {
+    if (SeverityOf(f.kind) == FallbackSeverity::kCounted) return;
+    report_->fallbacks.push_back(
+        ExplainFallback{FallbackName(f.kind), f.Text(), FallbackHint(f.kind), {f.file, f.line, f.function, ""}});
   }
   void Finish() {
     report_->compile_times.emplace_back("capture", capture_);
@@ -218,7 +230,9 @@ bool Explain(BorrowedRef callable, const CompileOptions& options, BorrowedRef ar
   {
     const HookScope scope(HookMode::kRun, &runner);
     PyFunctionObject* function = FunctionOf(target);
-    if (function != nullptr) runner.ExpectRoot(reinterpret_cast<PyCodeObject*>(function->func_code));
+    if (function != nullptr) {
+      runner.ExpectRoot(reinterpret_cast<PyCodeObject*>(function->func_code), target);
+    }
     result = Ref::Steal(PyObject_Call(target, args, kwargs));
   }
   reporter.Finish();

@@ -32,13 +32,9 @@ struct CompileOptions {
   std::string backend = "fuse";  // "fuse" or "aten"; any other name only labels `fx_backend`
   std::string mode = "default";
   std::vector<std::pair<std::string, std::string>> options;  // sorted by name, values as text
-  // For an FX backend: called as fx_backend(inputs, nodes, outputs) after the capture, with
-  //   inputs:  list of (name, fake, real) for each placeholder, in order
-  //   nodes:   list of (op, target, args, kwargs, result), op in "call_function" | "call_method" | "get_attr"
-  //            (an attribute of a tensor: args are the tensor and the name)
-  //   outputs: list of fakes
-  // Values are known by identity: fakes in args, kwargs and outputs must be an input's or in an earlier result.
-  // Returns the backend's callable: called with the real inputs, it returns a sequence of the outputs.
+  // For an FX backend: an object of framefuse._fx.FxBackend, whose methods say what they are given:
+  //   build and run_on_fakes inside the attempt (fx_graph.cpp), compile after it, judge and complain when what
+  //   compile returned raises or returns something else than the graph's outputs (executable.cpp).
   Ref fx_backend;
   // What makes two FX backends equal: the user's backend callable.
   Ref fx_backend_identity;
@@ -49,13 +45,14 @@ struct CompileOptions {
 // A callable with vectorcall that runs compiled code for `callable` (a function, a bound method or anything else
 // callable). It binds as a method does (__get__), has a __dict__, is weakly referenceable, and forwards __name__,
 // __qualname__,
-// __doc__, __module__, __signature__ …; __wrapped__ is `callable`.
-Ref MakeCompiledFunction(BorrowedRef callable, const CompileOptions& options);
+// __doc__, __module__, __signature__ …; __wrapped__ is `callable`. `remake`: called with another callable, makes one of
+// that, for copies and pickles.
+Ref MakeCompiledFunction(BorrowedRef callable, const CompileOptions& options, BorrowedRef remake);
 bool IsCompiledFunction(BorrowedRef object);
 
 // A callable that runs `callable` without capture: in captured code a call of it is a graph break. With `recursive`
 // compiled functions called below run their Python code as well.
-Ref MakeDisabledFunction(BorrowedRef callable, bool recursive);
+Ref MakeDisabledFunction(BorrowedRef callable, bool recursive, BorrowedRef remake);
 
 // ---- what captured code may call with a meaning of its own
 
@@ -94,10 +91,12 @@ struct Statistics {
   std::int64_t captures = 0;  // attempts that ended in an entry
   std::int64_t attempts = 0;  // including those dropped
   std::int64_t graphs = 0;    // entries with at least one operation
+  std::int64_t nodes = 0;     // of those entries' graphs, as recorded
   std::int64_t graph_breaks = 0;
   std::int64_t recompiles = 0;       // captures of a code object that had an entry
   std::int64_t hits = 0;             // calls answered by an entry
-  std::int64_t eager_fallbacks = 0;  // calls that ran Python: recompile limit, skipped code, bugs
+  std::int64_t eager_fallbacks = 0;  // frames that Python ran (eager_fallbacks.def), of these kinds:
+  std::vector<std::pair<std::string, std::int64_t>> fallbacks_by_name;
   std::int64_t bugs = 0;
   std::int64_t live_fakes = 0;  // now
   // Of attempts that came to the end of their frame: instructions evaluated, those of inlined frames included,
@@ -130,8 +129,16 @@ struct ExplainGraph {
   std::string text;             // the ATen graph
 };
 
+struct ExplainFallback {
+  std::string name;  // as in statistics()
+  std::string reason;
+  std::string hint;
+  ExplainFrame function;  // the line is its first
+};
+
 struct ExplainReport {
   std::vector<ExplainGraph> graphs;
+  std::vector<ExplainFallback> fallbacks;
   std::vector<ExplainBreak> breaks;
   std::vector<std::string> guards;                            // one readable Python function for each entry
   std::vector<std::pair<std::string, double>> compile_times;  // stage, seconds; "backend: …" are parts of "backend"

@@ -1,5 +1,6 @@
 #include "symbolic/capture/attempt.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
@@ -49,7 +50,14 @@ class Driver final : public Capture::StopListener {
       if (result_.attempts > kMaxAttempts) break;
       closed_.reset();
       close_status_ = absl::OkStatus();
+      fx_graph_ = FxGraph();
       Found found = Once(stop, /*scan=*/false);
+      if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
+        if (!Refuse(fx_graph_.refused_node)) break;
+        stop.reset();
+        fallbacks.clear();
+        continue;
+      }
       if (found.needs_frames) {
         all_frames_ = true;
         continue;
@@ -84,6 +92,7 @@ class Driver final : public Capture::StopListener {
     }
     if (result_.entry == nullptr && reason_ && !result_.broke_at) result_.broke_at = reason_;
     result_.capture_seconds = Now() - start - result_.backend_seconds;
+    if (result_.entry != nullptr && fx_graph_.module) CompileByPython();
     return std::move(result_);
   }
 
@@ -118,6 +127,7 @@ class Driver final : public Capture::StopListener {
     if (!stop) options.break_at = config().break_at;
     // A forced break is wanted before every instruction there is.
     options.all_frames = all_frames_ || config().break_at >= 0;
+    if (!stop) options.refused_node = refused_node_;
     Quiet quiet;
     Capture capture(thread_, frame_, options);
     capture.set_stop_listener(this);
@@ -136,7 +146,7 @@ class Driver final : public Capture::StopListener {
         AfterReturn(capture, run, &found);
         break;
       case Outcome::kRaised:
-        result_.exception_escaped = true;
+        result_.raised = TakeRaised(thread_);
         result_.unconfirmed_error = capture.unconfirmed_error();
         found.done = true;
         break;
@@ -151,7 +161,7 @@ class Driver final : public Capture::StopListener {
         break;
     }
     capture.control.unwinding = true;  // what dies now runs no captured code
-    if (!result_.python_error) PyErr_Clear();
+    PyErr_Clear();
     return found;
   }
 
@@ -213,10 +223,16 @@ class Driver final : public Capture::StopListener {
     HookScope hook(HookMode::kOff);
     Closed& closed = *closed_;
     CompiledEntry& entry = *closed.entry;
-    const bool no_tensor_work = capture.fx().nodes().empty() && NodeCountOf(closed.graph) == 0;
+    result_.nodes = NodeCountOf(closed.graph);
+    const bool for_python = static_cast<bool>(settings_.fx_backend);
+    // Torch's state is set by the entry itself.
+    const bool no_tensor_work = result_.nodes == 0 && (for_python || capture.fx().nodes().empty());
+    const bool sets_gradients = !for_python && !closed.graph.gradient_effects.empty();
+    const bool has_work = !no_tensor_work || !closed.fx_outputs.empty() || sets_gradients;
     if (no_tensor_work && !entry.resume) {
       result_.nothing_to_do = true;
     }
+    if (for_python && has_work && !BuildForPython(capture, closed)) return;
     AddInputs(capture, closed);
     capture.GuardDistinctObjects();
     std::vector<SourceId> resolve = entry.inputs;
@@ -230,23 +246,18 @@ class Driver final : public Capture::StopListener {
     if (!guards.ok()) return Fail(guards.status());
     entry.guards = *std::move(guards);
     for (const FxNode& n : capture.fx().nodes()) {
-      if (n.op == FxNode::Op::kCallFunction) entry.operations.push_back(n.target);
+      if (n.op == FxNode::Op::kCallFunction || n.op == FxNode::Op::kHostTensor) entry.operations.push_back(n.target);
     }
     if (settings_.keeps_graph_text || LogEnabled(LogArtifact::kGraph)) entry.graph_text = GraphText(closed.graph);
-    if (!no_tensor_work || !closed.fx_outputs.empty() || !closed.graph.gradient_effects.empty()) {
+    if (has_work && !for_python) {
       const double start = Now();
-      absl::StatusOr<std::shared_ptr<TensorWork>> executable =
-          settings_.fx_backend ? CompileFx(capture, closed, settings_.fx_backend)
-                               : CompilePlan(closed, settings_.backend, settings_.mode);
+      absl::StatusOr<std::shared_ptr<TensorWork>> executable = CompilePlan(closed, settings_.backend, settings_.mode);
       result_.backend_seconds += Now() - start;
       if (absl::IsUnimplemented(executable.status())) {
         close_status_ = MakeGraphBreak(GraphBreakKind::kTensorMutation, executable.status().message().data());
         return;
       }
-      if (!executable.ok()) {
-        result_.python_error = PyErr_Occurred() != nullptr;
-        return Fail(executable.status());
-      }
+      if (!executable.ok()) return Fail(executable.status());
       entry.executable = *std::move(executable);
     }
     if (absl::Status s = CheckOnLiveState(entry); !s.ok()) return Fail(s);
@@ -254,12 +265,41 @@ class Driver final : public Capture::StopListener {
     result_.entry = std::move(closed.entry);
   }
 
+  // False: refused, or failed.
+  bool BuildForPython(Capture& capture, const Closed& closed) {
+    absl::StatusOr<FxGraph> graph = BuildFx(capture, closed, settings_.fx_backend, config().verify_fx);
+    if (!graph.ok()) {
+      Fail(graph.status());
+      return false;
+    }
+    fx_graph_ = *std::move(graph);
+    if (fx_graph_.refused_node >= 0) {
+      FF_LOG(kGraphBreaks) << "an FX graph is made anew without its end: " << fx_graph_.why_refused;
+      return false;
+    }
+    fx_facts_ = FactsOf(fx_graph_, closed, capture);
+    return true;
+  }
+
+  // The graph ends before `node`, or before the one before it where that was tried. False: there is none.
+  bool Refuse(int node) {
+    refused_node_ = refused_node_ < 0 ? node : std::min(node, refused_node_ - 1);
+    return refused_node_ >= 0;
+  }
+
+  void CompileByPython() {
+    const double start = Now();
+    result_.entry->executable = CompileFx(fx_graph_, std::move(fx_facts_), settings_.fx_backend);
+    result_.backend_seconds += Now() - start;
+    if (result_.entry->executable != nullptr) return;
+    result_.entry.reset();
+    if (PyErr_Occurred() == nullptr) return;  // it runs as Python
+    result_.backend_error = frame_ops::FetchRaised(thread_);
+    Fail(absl::AbortedError("the FX backend raised"));
+  }
+
   void AddInputs(Capture& capture, Closed& closed) {
     const std::vector<Capture::TensorInput>& tensors = capture.tensor_inputs();
-    if (settings_.fx_backend) {
-      for (const Capture::TensorInput& t : tensors) closed.entry->inputs.push_back(t.source);
-      return;
-    }
     std::vector<SourceId> sources;
     std::vector<BorrowedRef> live;
     bool mutates = false;
@@ -285,6 +325,7 @@ class Driver final : public Capture::StopListener {
       capture.guards().Add(capture.sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr),
                            GuardKind::kIdentity, Py_None, UserLocation());
     }
+    if (settings_.fx_backend) closed.entry->inputs = fx_graph_.inputs;
     mutates = WritesInputs(closed.graph);
     if (mutates && sources.size() > 1) capture.guards().AddOverlap(sources, live);
   }
@@ -311,6 +352,9 @@ class Driver final : public Capture::StopListener {
   const Ref handled_ = frame_ops::HandledException(thread_);
   AttemptResult result_;
   bool all_frames_ = false;
+  int refused_node_ = -1;
+  FxGraph fx_graph_;
+  FxFacts fx_facts_;
   std::optional<GraphBreakReason> reason_;
   std::unique_ptr<Closed> closed_;
   absl::Status close_status_;

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/compiled_entry.h"
+#include "symbolic/capture/raised.h"
 
 namespace framefuse {
 
@@ -26,11 +27,12 @@ struct AttemptSettings {
 struct AttemptResult {
   std::shared_ptr<CompiledEntry> entry;               // null: run the frame as Python
   std::optional<GraphBreakReason> broke_at;           // the break that ended (or prevented) the entry
-  bool exception_escaped = false;                     // the program raised: run it as Python, try again next time
+  std::optional<Raised> raised;                       // the program raised: run it as Python, try again next time
   std::optional<GraphBreakReason> unconfirmed_error;  // the one that escaped: Python may not get it
+  std::int64_t nodes = 0;                             // of the entry's graph
   bool nothing_to_do = false;                         // no tensor work from here on: not worth another attempt
   absl::Status error;                                 // a bug of ours or a backend that failed
-  bool python_error = false;                          // `error` left a Python error set (FX backend)
+  Ref backend_error;                                  // with `error`: what an FX backend raised
   std::int64_t instructions = 0;                      // these three: see Statistics
   std::int64_t operators = 0;
   double evaluation_seconds = 0;

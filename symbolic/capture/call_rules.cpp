@@ -348,6 +348,14 @@ bool IsCopyCode(PyCodeObject* code) {
   return !file->empty() && FileOf(code) == *file;
 }
 
+bool IsWarningsCode(PyCodeObject* code) {
+  static const std::string* file = [] {
+    PyCodeObject* show = CodeAt("warnings._showwarnmsg");
+    return new std::string(show != nullptr ? FileOf(show) : std::string_view());
+  }();
+  return !file->empty() && FileOf(code) == *file;
+}
+
 bool IsTypingCode(PyCodeObject* code) {
   const std::string_view file = FileOf(code);
   return file.ends_with("/typing_extensions.py") || (file.ends_with("/typing.py") && IsSkippedCode(code));
@@ -357,6 +365,8 @@ bool IsOwnCode(PyCodeObject* code) {
   static const std::string* own = new std::string(FolderOf("framefuse"));
   return StartsWith(FileOf(code), *own);
 }
+
+bool IsImportCode(PyCodeObject* code) { return StartsWith(FileOf(code), "<frozen importlib"); }
 
 bool IsSkippedCode(PyCodeObject* code) {
   static const std::string* stdlib = new std::string(FolderOf("os"));
@@ -376,6 +386,7 @@ void LoadCallRules() {
   auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function.get())->func_code);
   IsTorchCode(code);
   IsCopyCode(code);
+  IsWarningsCode(code);
   IsSkippedCode(code);
 }
 

@@ -110,6 +110,7 @@ bool IsTorchLeafFunction(BorrowedRef function);
 enum class KnownFunction : std::uint8_t {
   kNone,
   kGrad,            // torch.autograd.grad
+  kEngine,          // what starts torch's autograd engine
   kModuleGetAttr,   // torch.nn.Module.__getattr__, if it looks in _parameters, _buffers and _modules, and nowhere else
   kModuleCall,      // torch.nn.Module.__call__, if it does no more than call _call_impl
   kModuleCallImpl,  // torch.nn.Module._call_impl, if what comes before forward() is the known search for hooks
@@ -120,10 +121,12 @@ enum class KnownFunction : std::uint8_t {
 KnownFunction FindKnownFunction(BorrowedRef function);
 // True for code of torch itself or of the standard library.
 bool IsTorchCode(PyCodeObject* code);
-bool IsCopyCode(PyCodeObject* code);     // of the standard library's module copy
-bool IsTypingCode(PyCodeObject* code);   // of typing and typing_extensions
-bool IsOwnCode(PyCodeObject* code);      // of framefuse's package
-bool IsSkippedCode(PyCodeObject* code);  // frames never captured as a root: standard library, torch, framefuse
+bool IsCopyCode(PyCodeObject* code);      // of the standard library's module copy
+bool IsTypingCode(PyCodeObject* code);    // of typing and typing_extensions
+bool IsWarningsCode(PyCodeObject* code);  // of the library's module warnings: a warning is an effect
+bool IsOwnCode(PyCodeObject* code);       // of framefuse's package
+bool IsImportCode(PyCodeObject* code);    // of importlib's frozen part: an import, where it is under way
+bool IsSkippedCode(PyCodeObject* code);   // frames never captured as a root: standard library, torch, framefuse
 
 }  // namespace framefuse
 

@@ -389,6 +389,7 @@ Value Capture::SignatureOf(ValueView callable, ValueView function) {
 }
 
 Value Capture::MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  FxCall call(fx_, args);
   Value real;
   {
     tracing::Tracer::Suspended suspended;
@@ -402,7 +403,7 @@ Value Capture::MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> 
   if (!CheckTracer() || !fresh) return Value();
   Ref requires_grad = Ref::Steal(PyObject_GetAttrString(real.object, "requires_grad"));
   if (requires_grad.get() == Py_True) return Break(GraphBreakKind::kAutograd, "torch.tensor(requires_grad=True)");
-  RecordCall(callable, args, kwnames, fresh);
+  if (!Journalled(call.RecordHostTensor(callable, args, kwnames, fresh))) return Value();
   return Value{std::move(fresh), kNoSource};
 }
 

@@ -6,6 +6,7 @@
 #include "frame_eval/bytecode/decode.h"
 #include "guards/leaf/global_state.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/library_frame.h"
 #include "symbolic/capture/signal_pause.h"
 
 namespace framefuse {
@@ -34,6 +35,22 @@ void DropSlots(frame_ops::Frame* frame) {
   for (int i = 0; i < live; ++i) Py_CLEAR(slots[i]);
 }
 
+// How a call that began as `completion` says is completed from outside, after a break in it, by what the caller's
+// instruction does with the result: not at all where the instruction goes on to use it.
+Completion CompletedFrom(const Activation& caller, Completion completion) {
+  const CallResult use = CallResultOf(BytecodeOf(frame_ops::Code(caller.frame))->At(caller.instruction));
+  const bool drops = completion == Completion::kDrop;
+  if (use == CallResult::kUsed || (!drops && use == CallResult::kDropped)) return Completion::kCallback;
+  return drops && use != CallResult::kDropped ? Completion::kPushNone : completion;
+}
+
+// What torch imports late in the middle of one of its functions has no effect on the program.
+PyObject* ImportInLeaf(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
+  const HookScope native(HookMode::kOff);
+  tracing::Tracer::Suspended suspended;
+  return frame_ops::EvalDefault(thread, frame, throw_flag);
+}
+
 bool IsFinaliser(PyCodeObject* code) { return PyUnicode_CompareWithASCIIString(code->co_name, "__del__") == 0; }
 
 }  // namespace
@@ -57,7 +74,7 @@ GraphBreakKind BreakKindOf(const tracing::TensorBreak& b) {
 }
 
 Capture::Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options)
-    : thread_(thread), real_frame_(real_frame), options_(options), guards_(&sources_), fx_(options.fx) {
+    : thread_(thread), real_frame_(real_frame), options_(options), guards_(&sources_), fx_(options.fx, tracer_) {
   constexpr std::size_t kExpectedLookups = 96;  // of a small model
   type_lookups_.reserve(kExpectedLookups);
   control.serves_pending_work = false;
@@ -75,7 +92,7 @@ Capture::~Capture() {
   tracked_ = TrackedTable();
   global_writes_.clear();
   global_reads_.clear();
-  fx_ = FxJournal(false);
+  fx_.Clear();
   end_exception_.reset();
 }
 
@@ -138,7 +155,14 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
       !BelongsToTorchLeaf(frame)) {
     return ThrowIntoGenerator(frame);
   }
+  const BorrowedRef function(reinterpret_cast<PyObject*>(frame_ops::Function(frame)));
+  if (fx_.keep_values() && native_depth_ > 0 && FindKnownFunction(function) == KnownFunction::kEngine) {
+    Break(GraphBreakKind::kAutograd, "a backward pass in a graph for an FX backend; a built-in one takes it");
+    frame_ops::FinishHookedFrame(thread, frame);
+    return nullptr;
+  }
   const bool called_by_engine = in_backward_ && tracer_.RecordsBackward();
+  if (leaf_depth_ > 0 && IsImportCode(code)) return ImportInLeaf(thread, frame, throw_flag);
   if ((native_depth_ == 0 && !called_by_engine) || throw_flag != 0 || tracing::Tracer::InOwnPython() ||
       IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
     return frame_ops::EvalDefault(thread, frame, throw_flag);
@@ -149,11 +173,8 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   act.frame = frame;
   act.parent = top_;
   act.completion = frame_ops::IsGenerator(frame) ? Completion::kCallback : call.completion;
-  // A result that its caller's instruction goes on to use cannot be put in place from outside.
-  if (act.completion != Completion::kCallback && act.parent != nullptr &&
-      (catching_ > 0 || CallResultOf(BytecodeOf(frame_ops::Code(act.parent->frame))->At(act.parent->instruction)) ==
-                            CallResult::kUsed)) {
-    act.completion = Completion::kCallback;
+  if (act.completion != Completion::kCallback && act.parent != nullptr) {
+    act.completion = catching_ > 0 ? Completion::kCallback : CompletedFrom(*act.parent, act.completion);
   }
   act.pending_result = call.pending;
   act.sources.assign(
@@ -184,6 +205,7 @@ PyObject* Capture::EvaluateFrame(Activation& act, StartAt start) {
   PyThreadState* thread = thread_;
   frame_ops::Frame* frame = act.frame;
   NoteCode(frame_ops::Code(frame));
+  fx_.NoteFrame();
   const int outer_native = std::exchange(native_depth_, 0);
   const int outer_leaf = std::exchange(leaf_depth_, 0);
   frames_.push_back(FrameRecord{&act});
@@ -254,9 +276,9 @@ void Capture::PrepareFrameSlots(Activation& act, const ExpectedCall& call) {
 }
 
 bool Capture::BelongsToTorchLeaf(frame_ops::Frame* frame) const {
-  // What torch says of its types in a leaf computes nothing that the program sees.
+  // Torch's code calls the standard library's for itself: what it says of types, keeps in caches or wraps in contexts.
   PyCodeObject* code = frame_ops::Code(frame);
-  return leaf_depth_ > 0 && (IsTorchCode(code) || IsTypingCode(code));
+  return leaf_depth_ > 0 && ((IsSkippedCode(code) && !IsWarningsCode(code)) || IsTypingCode(code));
 }
 
 // ---------------------------------------------------------------- breaks and stops
@@ -297,7 +319,8 @@ Value Capture::Break(GraphBreakKind kind, std::string_view context) {
   while (last + 1 < frames_.size() && frames_[last + 1].activation->completion != Completion::kCallback) ++last;
   // Library code runs natively from the user's call on, rather than in pieces.
   const auto is_library = [this](std::size_t i) {
-    return IsSkippedCode(frame_ops::Code(frames_[i].activation->frame));
+    frame_ops::Frame* frame = frames_[i].activation->frame;
+    return IsSkippedCode(frame_ops::Code(frame)) || IsOfLibraryWithoutTensors(frame);
   };
   while (last > 0 && is_library(last)) --last;
   for (std::size_t i = last + 1; i-- > 0;) {
@@ -323,6 +346,9 @@ bool Capture::CheckTracer() {
     Break(BreakKindOf(*pending),
           absl::StrCat(pending->context, pending->explanation.empty() ? "" : ": ", pending->explanation));
     return false;
+  }
+  if (options_.refused_node >= 0 && tracer_.NodeCount() > options_.refused_node) {
+    return BreakFalse(GraphBreakKind::kUnsupportedOperator, "it has no form in a graph for an FX backend");
   }
   if (PyErr_Occurred() == nullptr) [[likely]] {
     return true;

@@ -230,7 +230,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  void RecordCall(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames, BorrowedRef result);
+  bool Journalled(std::string_view error) { return error.empty() || BreakFalse(GraphBreakKind::kAutograd, error); }
   // ---- functools.lru_cache (capture_cached_calls.cpp)
   struct CachedCall {
     Ref wrapper;

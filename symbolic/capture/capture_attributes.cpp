@@ -44,6 +44,15 @@ Ref OwnTypeAttribute(PyTypeObject* type, BorrowedRef name) {
   return Ref::Create(PyDict_GetItemWithError(frame_ops::TypeDict(type), name));
 }
 
+// torch.ops makes its namespaces, operators and overloads where they are first asked for, and keeps them: no part of
+// the program.
+void BindOperator(BorrowedRef torch_object, BorrowedRef name) {
+  const HookScope native(HookMode::kOff);
+  tracing::Tracer::Suspended suspended;
+  const Ref made = Ref::Steal(PyObject_GetAttr(torch_object, name));
+  if (!made) PyErr_Clear();  // the program's own look-up says so
+}
+
 }  // namespace
 
 Value AttributeError(BorrowedRef object, BorrowedRef name) {
@@ -75,6 +84,9 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
   Consume(owner);
   if (IsFakeTensor(owner.object)) return TensorGetAttr(act, owner, name);
   Tracked* t = tracked_.Find(owner.object);
+  if (t != nullptr && (IsOperatorNamespace(owner.object.type()) || IsTorchOperator(owner.object.type()))) {
+    BindOperator(t->original, name);
+  }
   if (PyModule_Check(owner.object.get()) && owner.object.type()->tp_getattro == PyModule_Type.tp_getattro) {
     return ModuleGetAttr(act, owner, name);
   }
@@ -434,16 +446,14 @@ Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name)
   if (guarded == GuardedAttribute::kNo && PyUnicode_Compare(name, N().dict) != 0) return from_outside();
   // The fake's own: what the user set stands on the real tensor.
   if (PyUnicode_Compare(name, N().dict) == 0) return Break(GraphBreakKind::kTensorAttribute, "__dict__");
+  FxCall call(fx_, {owner.object});
   Ref result = Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); }));
   if (!CheckTracer() || !result) return Value();
   if (guarded == GuardedAttribute::kIfNone && result.get() != Py_None) return from_outside();
   if (t != nullptr && (text == "grad" || text == "_grad")) GuardGradient(*t, result);
   // Whether an input is a view of something else is not known, and so not which of the two is the base of its views.
   if (text == "_base" && tracked_.Find(result) != nullptr) return from_outside();
-  if (IsFakeTensor(result)) {
-    Ref args = Ref::Steal(PyTuple_Pack(2, owner.object.get(), name.get()));
-    fx_.Record(FxNode::Op::kGetAttr, name, args, nullptr, result);
-  }
+  if (IsFakeTensor(result) && !Journalled(call.RecordAttribute(owner.object, name, result))) return Value();
   return Value{std::move(result), kNoSource};
 }
 

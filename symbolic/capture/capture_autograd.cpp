@@ -32,7 +32,8 @@ Value Capture::ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, 
 }
 
 absl::StatusOr<tracing::TracedGraph> Capture::CloseGraph(absl::Span<const BorrowedRef> outputs) {
-  if (!applied_functions_) return tracer_.Close(outputs);
+  // What an FX backend makes differentiates for itself.
+  if (!applied_functions_) return tracer_.Close(outputs, /*for_backward=*/!fx_.keep_values());
   const Control kept = control;
   const std::uint64_t writes = writes_;
   const auto changes = [this] {

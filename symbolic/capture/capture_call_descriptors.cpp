@@ -100,9 +100,11 @@ Value Capture::CallMethodOfObject(Activation& act, ValueView callable, absl::str
   const ValueView self = args[0];
   const bool tracked = tracked_.Find(self.object) != nullptr;
   if (name == "__setattr__" && args.size() == 3 && (tracked || PyUnicode_Check(args[1].object.get()))) {
+    Consume(args[1]);
     return GenericSetAttr(act, self, args[1].object, args[2]) ? None() : Value();
   }
   if (name == "__delattr__" && args.size() == 2) {
+    Consume(args[1]);
     return GenericSetAttr(act, self, args[1].object, ValueView()) ? None() : Value();
   }
   if (name == "__getattribute__" && args.size() == 2) {

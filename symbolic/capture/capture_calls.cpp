@@ -197,7 +197,9 @@ Value Capture::CallNative(BorrowedRef callable, absl::Span<const ValueView> args
       PyObject_Size(args[0].object.get()) > kDigitsOfAnySetting) {
     return Break(GraphBreakKind::kOpaqueObject, "int() of a text of more than 640 digits");
   }
+  FxCall call(fx_, args);
   Ref result = Ref::Steal(Native([&] { return Vectorcall(callable, args, kwnames); }));
+  if (CheckTracer() && result && !Journalled(call.RecordCall(callable, args, kwnames, result, false))) return Value();
   return Wrap(std::move(result));
 }
 
@@ -219,6 +221,7 @@ Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const
   if (!PrepareAll(args, true)) return Value();
   const bool outermost = leaf_depth_ == 0;
   (void)act;
+  FxCall call(fx_, args);
   ++leaf_depth_;
   if (outermost) tracer_.ForgetError();
   Ref result = Ref::Steal(Native([&] { return Vectorcall(callable, args, kwnames); }));
@@ -227,34 +230,11 @@ Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const
   if (result && outermost) {
     const ValueView r[] = {ValueView(result, kNoSource)};
     const CallRule* rule = fx_.keep_values() ? FindCallRule(callable) : nullptr;
-    if (AnyFake(args) || AnyFake(r) || (rule != nullptr && rule->sets_torch_state)) {
-      RecordCall(callable, args, kwnames, result);
-    }
+    const bool in_any_case =
+        fx_.keep_values() ? rule != nullptr && rule->sets_torch_state : AnyFake(args) || AnyFake(r);
+    if (!Journalled(call.RecordCall(callable, args, kwnames, result, in_any_case))) return Value();
   }
   return Value{std::move(result), kNoSource};
-}
-
-// In the torch-level journal.
-void Capture::RecordCall(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
-                         BorrowedRef result) {
-  Ref positional, keywords;
-  if (fx_.keep_values()) {
-    const std::size_t count = PositionalCount(args, kwnames);
-    positional = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
-    for (std::size_t i = 0; i < count; ++i) {
-      PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i].object.get()));
-    }
-    keywords = Ref::Steal(PyDict_New());
-    for (std::size_t i = count; i < args.size(); ++i) {
-      PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - count)), args[i].object);
-    }
-  }
-  if (Py_TYPE(callable.get()) == &PyMethodDescr_Type) {
-    fx_.Record(FxNode::Op::kCallMethod, reinterpret_cast<PyDescrObject*>(callable.get())->d_name, positional, keywords,
-               result);
-  } else {
-    fx_.Record(FxNode::Op::kCallFunction, callable, positional, keywords, result);
-  }
 }
 
 // A classmethod or the __new__ of a builtin type.

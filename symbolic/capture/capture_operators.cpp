@@ -74,12 +74,15 @@ Value Capture::Unary(Activation& act, UnaryOp op, ValueView v) {
     return Value{Ref::Create(truth == Truth::kTrue ? Py_False : Py_True), kNoSource};
   }
   if (!PrepareNative(v)) return Value();
+  const bool fake = IsFakeTensor(v.object);
+  FxCall call(fx_, {v.object});
+  if (fake) ++leaf_depth_;
   Value result = Native([&] { return native_.Unary(act, op, v); });
+  if (fake) --leaf_depth_;
   if (!CheckTracer()) return Value();
-  if (result && IsFakeTensor(v.object)) {
+  if (result && fake) {
     const char* name = op == UnaryOp::kNegative ? "neg" : op == UnaryOp::kInvert ? "invert" : "pos";
-    Ref args = Ref::Steal(PyTuple_Pack(1, v.object.get()));
-    fx_.Record(FxNode::Op::kCallFunction, NamedOperator(name), args, nullptr, result.object);
+    if (!Journalled(call.RecordOperator(NamedOperator(name), {v.object}, result.object))) return Value();
   }
   return result;
 }
@@ -96,11 +99,15 @@ Value Capture::Binary(Activation& act, int nb_op, ValueView left, ValueView righ
       if (!MarkReplaced(*t)) return Value();
     }
   }
+  const bool fake = IsFakeTensor(left.object) || IsFakeTensor(right.object);
+  FxCall call(fx_, {left.object, right.object});
+  if (fake) ++leaf_depth_;
   Value result = Native([&] { return native_.Binary(act, nb_op, left, right); });
+  if (fake) --leaf_depth_;
   if (!CheckTracer()) return Value();
-  if (result && (IsFakeTensor(left.object) || IsFakeTensor(right.object))) {
-    Ref args = Ref::Steal(PyTuple_Pack(2, left.object.get(), right.object.get()));
-    fx_.Record(FxNode::Op::kCallFunction, OperatorFunction(nb_op), args, nullptr, result.object);
+  if (result && fake) {
+    const BorrowedRef function = OperatorFunction(nb_op);
+    if (!Journalled(call.RecordOperator(function, {left.object, right.object}, result.object))) return Value();
   }
   return result;
 }
@@ -112,11 +119,15 @@ Value Capture::Compare(Activation& act, int py_op, ValueView left, ValueView rig
     AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);  // equality may fall back to identity
   }
   if (!PrepareNative(left) || !PrepareNative(right)) return Value();
+  const bool fake = IsFakeTensor(left.object) || IsFakeTensor(right.object);
+  FxCall call(fx_, {left.object, right.object});
+  if (fake) ++leaf_depth_;
   Value result = Native([&] { return native_.Compare(act, py_op, left, right); });
+  if (fake) --leaf_depth_;
   if (!CheckTracer()) return Value();
-  if (result && (IsFakeTensor(left.object) || IsFakeTensor(right.object))) {
-    Ref args = Ref::Steal(PyTuple_Pack(2, left.object.get(), right.object.get()));
-    fx_.Record(FxNode::Op::kCallFunction, NamedOperator(CompareName(py_op)), args, nullptr, result.object);
+  if (result && fake) {
+    const BorrowedRef function = NamedOperator(CompareName(py_op));
+    if (!Journalled(call.RecordOperator(function, {left.object, right.object}, result.object))) return Value();
   }
   return result;
 }
@@ -307,13 +318,14 @@ Value Capture::GetItem(Activation& act, ValueView container, ValueView key) {
     if (!MarkReplaced(*t)) return Value();  // a defaultdict's look-up may insert
   }
   const bool fake = IsFakeTensor(container.object);
+  FxCall call(fx_, {container.object, key.object});
   if (fake) ++leaf_depth_;
   Value result = Native([&] { return native_.GetItem(act, container, key); });
   if (fake) --leaf_depth_;
   if (!CheckTracer()) return Value();
   if (result && fake) {
-    Ref args = Ref::Steal(PyTuple_Pack(2, container.object.get(), key.object.get()));
-    fx_.Record(FxNode::Op::kCallFunction, NamedOperator("getitem"), args, nullptr, result.object);
+    const BorrowedRef function = NamedOperator("getitem");
+    if (!Journalled(call.RecordOperator(function, {container.object, key.object}, result.object))) return Value();
   }
   return result;
 }
@@ -359,15 +371,14 @@ bool Capture::SetItem(Activation& act, ValueView container, ValueView key, Value
   // A slice and a tensor take the value's items, not the value.
   if ((fake || PySlice_Check(key.object.get())) && !PrepareNative(value)) return false;
   if (t != nullptr && !MarkReplaced(*t)) return false;
+  FxCall call(fx_, {container.object, key.object, value.object});
   if (fake) ++leaf_depth_;
   const bool done = Native([&] { return native_.SetItem(act, container, key, value); });
   if (fake) --leaf_depth_;
   if (!CheckTracer()) return false;
-  if (done && fake) {
-    Ref args = Ref::Steal(PyTuple_Pack(3, container.object.get(), key.object.get(), value.object.get()));
-    fx_.Record(FxNode::Op::kCallFunction, NamedOperator("setitem"), args, nullptr, Ref::Create(Py_None));
-  }
-  return done;
+  if (!done || !fake) return done;
+  return Journalled(
+      call.RecordOperator(NamedOperator("setitem"), {container.object, key.object, value.object}, Py_None));
 }
 
 bool Capture::DeleteItem(Activation& act, ValueView container, ValueView key) {

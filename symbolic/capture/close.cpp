@@ -164,6 +164,9 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
     }
     closed.graph = *std::move(graph);
     for (const tracing::GradientEffect& g : closed.graph.gradient_effects) {
+      if (capture.fx().keep_values() && g.output >= 0) {
+        return MakeGraphBreak(GraphBreakKind::kAutograd, "a gradient is made in a graph for an FX backend");
+      }
       const SourceId tensor = capture.tensor_inputs()[static_cast<std::size_t>(g.input_index)].source;
       Effect e;
       e.kind = EffectKind::kSetGrad;

@@ -3,7 +3,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "frame_eval/bytecode/lines.h"
-#include "frame_eval/ref.h"
+#include "frame_eval/versions/frame_ops.h"
+#include "symbolic/capture/call_rules.h"
 
 namespace framefuse {
 
@@ -25,6 +26,7 @@ bool IsCellSlot(PyCodeObject* code, int slot) {
 
 std::string FileNameOf(PyCodeObject* code) { return Utf8(code->co_filename); }
 std::string NameOf(PyCodeObject* code) { return Utf8(code->co_name); }
+std::string QualifiedNameOf(PyCodeObject* code) { return Utf8(code->co_qualname); }
 
 int LineOf(PyCodeObject* code, int instruction) { return LineOfUnit(code, instruction); }
 
@@ -64,6 +66,14 @@ std::string SourceLine(PyCodeObject* code, int line) {
   PyErr_Clear();
   PyErr_Restore(type, value, traceback);
   return std::string(absl::StripAsciiWhitespace(text));
+}
+
+PyCodeObject* UserCodeOf(BorrowedRef callable, PyCodeObject* code) {
+  if (!callable || !PyMethod_Check(callable.get()) || !IsTorchCode(code)) return code;
+  static PyObject* const name = PyUnicode_InternFromString("forward");
+  const BorrowedRef forward = frame_ops::TypeLookup(Py_TYPE(PyMethod_GET_SELF(callable.get())), name);
+  if (!forward || !PyFunction_Check(forward.get())) return code;
+  return reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward.get()));
 }
 
 std::string DescribeCallable(PyObject* callable) {

@@ -7,13 +7,20 @@
 
 #include <string>
 
+#include "frame_eval/ref.h"
+
 namespace framefuse {
 
 bool IsCellSlot(PyCodeObject* code, int slot);  // holds a cell: a captured local or a free variable
 std::string FileNameOf(PyCodeObject* code);
-std::string NameOf(PyCodeObject* code);  // co_name
+std::string NameOf(PyCodeObject* code);           // co_name
+std::string QualifiedNameOf(PyCodeObject* code);  // co_qualname
 int LineOf(PyCodeObject* code, int instruction);
 std::string SourceLine(PyCodeObject* code, int line);  // stripped; through linecache
+
+// What a message about a compiled object's `code` names: the class's forward where it is torch's own, which calls a
+// module. Borrowed.
+PyCodeObject* UserCodeOf(BorrowedRef callable, PyCodeObject* code);
 
 std::string Utf8(PyObject* text);                  // of a str; empty otherwise
 std::string DescribeCallable(PyObject* callable);  // module.qualname or the type's name; no user code

@@ -2,6 +2,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "frame_eval/versions/frame_ops.h"
+#include "symbolic/capture/raised.h"
 
 namespace framefuse {
 
@@ -12,8 +13,8 @@ bool CompiledEntry::Matches(const FrameView& frame) const noexcept {
 
 std::string CompiledEntry::Explain(const FrameView& frame) const { return guards->Explain(frame); }
 
-CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* result,
-                                          std::vector<Ref>* registers) const {
+CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers,
+                                          std::string* failure) const {
   recipes.Load(sources, registers);
   std::vector<Ref> tensors;
   if (executable != nullptr) {
@@ -26,7 +27,7 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
     bool before_writes = true;
     if (!executable->Run(arguments, &tensors, &before_writes)) {
       if (!before_writes) return Outcome::kRaised;
-      PyErr_Clear();
+      *failure = TakeRaised(PyThreadState_Get()).text;
       return Outcome::kRunNatively;
     }
   }

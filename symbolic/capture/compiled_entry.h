@@ -62,8 +62,9 @@ class CompiledEntry final : public Entry {
 
   enum class Outcome : std::uint8_t { kReturned, kResume, kRunNatively, kRaised };
   // After guards->Check filled `sources`. kReturned: *result. kResume: *registers feeds the resume point.
-  // kRunNatively: the plan failed before any visible write; the frame runs as Python (exact error, effects once).
-  Outcome Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers) const;
+  // kRunNatively: the plan failed before any visible write; the frame runs as Python (exact error, effects once), and
+  // *failure says how it failed.
+  Outcome Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers, std::string* failure) const;
 
   std::unique_ptr<GuardProgram> guards;
   std::vector<SourceId> inputs;

@@ -14,6 +14,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "backends/graph/backend.h"
 #include "backends/graph/graph.h"
 #include "frame_eval/hook.h"
@@ -218,26 +219,101 @@ class PlanExecutable final : public TensorWork {
   std::vector<std::size_t> retained_;
 };
 
+// How many nodes of a recorded graph write a storage.
+int WritesTo(const ir::Graph& graph, ir::StorageId storage) {
+  int count = 0;
+  for (const ir::Node& n : graph.nodes) {
+    bool writes = false;
+    for (std::size_t a = 0; n.op->mutates() && a < n.args.size(); ++a) {
+      if (!n.op->arguments()[a].written) continue;
+      ir::ForEachValue(n.args[a], [&](ir::ValueId v) { writes = writes || graph.value(v).storage == storage; });
+    }
+    count += writes ? 1 : 0;
+  }
+  return count;
+}
+
+// What `made` is, where it is no result of that kind.
+std::string WhyNot(BorrowedRef made, const FxFacts::Result& wanted) {
+  if (!THPVariable_Check(made.get())) return absl::StrCat("is of type ", Py_TYPE(made.get())->tp_name);
+  const at::Tensor& t = THPVariable_Unpack(made.get());
+  if (t.unsafeGetTensorImpl()->is_python_dispatch()) return absl::StrCat("is a ", Py_TYPE(made.get())->tp_name);
+  if (t.scalar_type() != wanted.dtype) {
+    return absl::StrCat("is of ", c10::toString(t.scalar_type()), ", not of ", c10::toString(wanted.dtype));
+  }
+  if (t.device() != wanted.device) return absl::StrCat("is on ", t.device().str(), ", not on ", wanted.device.str());
+  if (t.sizes() != c10::IntArrayRef(wanted.sizes)) {
+    return absl::StrCat("has the sizes [", absl::StrJoin(t.sizes(), ", "), "], not [",
+                        absl::StrJoin(wanted.sizes, ", "), "]");
+  }
+  return {};
+}
+
 class FxExecutable final : public TensorWork {
  public:
-  FxExecutable(Ref callable, const Closed& closed)
-      : callable_(std::move(callable)), retained_(RetainedOutputs(closed)) {}
+  FxExecutable(Ref callable, Ref fx_backend, FxFacts facts)
+      : callable_(std::move(callable)), fx_backend_(std::move(fx_backend)), facts_(std::move(facts)) {}
 
   bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
-    *before_writes = false;                  // user code: never run twice
+    *before_writes = false;                  // user code: never run twice, unless an operator of the program's failed
     const HookScope native(HookMode::kOff);  // the graph's own code is not captured in turn
+    const std::vector<std::int64_t> versions = VersionsOf(inputs);
+    const TorchState state = TorchState::Current();
+    RandomState random(facts_.random);
     Ref result = Ref::Steal(PyObject_Vectorcall(callable_, inputs.data(), inputs.size(), nullptr));
-    Ref items = result ? Ref::Steal(PySequence_Tuple(result)) : Ref();
-    for (Py_ssize_t i = 0; items && i < PyTuple_GET_SIZE(items.get()); ++i) {
-      outputs->push_back(Ref::Create(PyTuple_GET_ITEM(items.get(), i)));
+    if (!result) {
+      state.Apply();  // the graph may have set it on the way
+      const Ref error = frame_ops::FetchRaised(PyThreadState_Get());
+      const bool counted = !facts_.writes_uncounted && versions == VersionsOf(inputs);
+      PyObject* untouched = counted ? Py_True : Py_False;
+      const Ref again = Ref::Steal(PyObject_CallMethod(fx_backend_, "judge", "OO", error.get(), untouched));
+      if (!again) return false;
+      *before_writes = true;
+      random.Restore();
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error);
+      return false;
     }
-    RetainGradients(retained_, *outputs);
-    return static_cast<bool>(items);
+    if (const std::string why = Take(result, outputs); !why.empty()) {
+      outputs->clear();
+      state.Apply();
+      const Ref none = Ref::Steal(PyObject_CallMethod(fx_backend_, "complain", "s", why.c_str()));
+      return false;
+    }
+    return true;
   }
 
  private:
+  std::vector<std::int64_t> VersionsOf(absl::Span<PyObject* const> inputs) const {
+    std::vector<std::int64_t> versions;
+    for (std::size_t i : facts_.written) {
+      const at::Tensor& t = THPVariable_Unpack(inputs[i]);
+      versions.push_back(t.is_inference() ? -1 : t._version());
+    }
+    return versions;
+  }
+
+  // What is wrong with the result; empty: nothing.
+  std::string Take(BorrowedRef result, std::vector<Ref>* outputs) const {
+    if (!PyTuple_Check(result.get()) && !PyList_Check(result.get())) {
+      return absl::StrCat("a ", Py_TYPE(result.get())->tp_name, ", not a tuple or list of ", facts_.results.size(),
+                          " tensors");
+    }
+    const auto count = static_cast<std::size_t>(PySequence_Fast_GET_SIZE(result.get()));
+    if (count != facts_.results.size()) {
+      return absl::StrCat(count, " results; the graph has ", facts_.results.size());
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      outputs->push_back(Ref::Create(PySequence_Fast_GET_ITEM(result.get(), static_cast<Py_ssize_t>(i))));
+      if (const std::string why = WhyNot(outputs->back(), facts_.results[i]); !why.empty()) {
+        return absl::StrCat("results of which number ", i, " ", why);
+      }
+    }
+    return {};
+  }
+
   Ref callable_;
-  std::vector<std::size_t> retained_;
+  Ref fx_backend_;
+  FxFacts facts_;
 };
 
 }  // namespace
@@ -261,30 +337,36 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
       std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), std::move(random), closed));
 }
 
-absl::StatusOr<std::shared_ptr<TensorWork>> CompileFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend) {
-  Ref inputs = Ref::Steal(PyList_New(0));
-  const std::vector<std::string> names = capture.SlotNames();
-  for (const Capture::TensorInput& input : capture.tensor_inputs()) {
-    Ref name = Ref::Steal(PyUnicode_FromString(capture.sources().Print(input.source, names).c_str()));
-    Ref row = Ref::Steal(PyTuple_Pack(3, name.get(), input.fake.get(), input.real.get()));
-    PyList_Append(inputs, row);
+FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
+  FxFacts facts;
+  for (const Ref& fake : closed.fx_outputs) {
+    const at::Tensor& t = THPVariable_Unpack(fake.get());
+    facts.results.push_back({t.scalar_type(), t.device(), t.sizes().vec()});
   }
-  Ref nodes = Ref::Steal(PyList_New(0));
-  static const char* const kOps[] = {"call_function", "call_method", "get_attr"};
-  for (const FxNode& n : capture.fx().nodes()) {
-    Ref op = Ref::Steal(PyUnicode_FromString(kOps[static_cast<int>(n.op)]));
-    Ref args = n.args ? n.args : Ref::Steal(PyTuple_New(0));
-    Ref kwargs = n.kwargs ? n.kwargs : Ref::Steal(PyDict_New());
-    Ref row = Ref::Steal(PyTuple_Pack(5, op.get(), n.target.get(), args.get(), kwargs.get(), n.result.get()));
-    PyList_Append(nodes, row);
+  const ir::Graph& recorded = *closed.graph.graph;
+  facts.random = DevicesOfRandomNodes(recorded);
+  for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
+    const tracing::TracedInput& in = closed.graph.inputs[i];
+    if (!recorded.inputs[i].mutated) continue;
+    facts.writes_uncounted = facts.writes_uncounted ||
+                             in.version_bumps < WritesTo(recorded, recorded.value(recorded.inputs[i].value).storage);
+    const int index = in.input_index >= 0 ? in.input_index : in.gradient_of;
+    SourceId source = capture.tensor_inputs()[static_cast<std::size_t>(index)].source;
+    if (in.input_index < 0) source = capture.sources().Intern(SourceKind::kTensorGrad, source, 0, nullptr);
+    const auto found = std::find(graph.inputs.begin(), graph.inputs.end(), source);
+    if (found != graph.inputs.end()) facts.written.push_back(static_cast<std::size_t>(found - graph.inputs.begin()));
   }
-  Ref outputs = Ref::Steal(PyList_New(0));
-  for (const Ref& fake : closed.fx_outputs) PyList_Append(outputs, fake);
-  const HookScope native(HookMode::kOff);
-  Ref callable =
-      Ref::Steal(PyObject_CallFunctionObjArgs(fx_backend, inputs.get(), nodes.get(), outputs.get(), nullptr));
-  if (!callable) return absl::AbortedError("the FX backend raised");
-  return std::shared_ptr<TensorWork>(std::make_shared<FxExecutable>(std::move(callable), closed));
+  return facts;
+}
+
+std::shared_ptr<TensorWork> CompileFx(const FxGraph& graph, FxFacts facts, BorrowedRef fx_backend) {
+  // A compiled function that the backend calls runs as Python: it may be the one that is being compiled.
+  const HookScope native(HookMode::kDisabled);
+  const TorchState state = TorchState::Current();
+  Ref callable = Ref::Steal(PyObject_CallMethod(fx_backend, "compile", "OO", graph.module.get(), graph.examples.get()));
+  state.Apply();  // a backend that runs the graph leaves the state that the graph sets
+  if (!callable || callable.get() == Py_None) return nullptr;
+  return std::make_shared<FxExecutable>(std::move(callable), Ref::Create(fx_backend), std::move(facts));
 }
 
 std::string GraphText(const tracing::TracedGraph& graph) {

@@ -3,20 +3,41 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_EXECUTABLE_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_EXECUTABLE_H_
 
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "symbolic/capture/close.h"
 #include "symbolic/capture/compiled_entry.h"
+#include "symbolic/capture/fx_graph.h"
 
 namespace framefuse {
 
 // Compiles with a built-in backend, which takes the graph. `backend` and `mode` are known names.
 absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const std::string& backend,
                                                         const std::string& mode);
-// Hands the torch-level journal to an FX backend; false Python errors come back as a status with the error set.
-absl::StatusOr<std::shared_ptr<TensorWork>> CompileFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend);
+
+// What the executable of an FX backend knows of the graph, with no fake in it.
+struct FxFacts {
+  struct Result {
+    c10::ScalarType dtype = c10::ScalarType::Float;
+    c10::Device device{c10::DeviceType::CPU};
+    std::vector<std::int64_t> sizes;
+  };
+  std::vector<Result> results;
+  std::vector<std::size_t> written;  // inputs
+  bool writes_uncounted = false;     // versions do not tell whether an input was written
+  std::vector<c10::Device> random;   // whose generators the graph draws from
+};
+FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture);
+// Hands the graph to an FX backend. After the attempt: it is user code, and may call whatever it likes. Null: it
+// failed, and the Python error is set, or without one where the program has used up the stack.
+std::shared_ptr<TensorWork> CompileFx(const FxGraph& graph, FxFacts facts, BorrowedRef fx_backend);
 
 std::string GraphText(const tracing::TracedGraph& graph);
 bool WritesInputs(const tracing::TracedGraph& graph);

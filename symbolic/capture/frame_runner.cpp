@@ -1,24 +1,17 @@
 #include "symbolic/capture/frame_runner.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "backends/graph/recording_probe.h"
 #include "common/config.h"
-#include "common/logging.h"
-#include "frame_eval/versions/dict_reads.h"
-#include "symbolic/capture/code_text.h"
+#include "guards/leaf/global_state.h"
 #include "symbolic/capture/disabled_function.h"
+#include "symbolic/capture/library_frame.h"
 #include "symbolic/capture/reporting.h"
-#include "symbolic/capture/signal_pause.h"
 #include "symbolic/evaluator/native_protocols.h"
-#include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
 namespace {
-
-constexpr int kMaxFailures = 3;
 
 bool IsGeneratorCode(PyCodeObject* code) {
   return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
@@ -27,20 +20,14 @@ bool IsGeneratorCode(PyCodeObject* code) {
 // A frame that breaks this often in a row without a tensor operation is not what anybody compiles for.
 constexpr int kMostIdlePieces = 5000;
 
+// Somebody looks into frames, which compiled code does not have.
+bool IsWatched(PyThreadState* thread) {
+  return frame_ops::WatcherOf(thread) == frame_ops::Watcher::kOfFrames && !config().compile_under_trace;
+}
+
 // Below the handler of a dispatch mode the dispatcher stands at a place of its own, which capture cannot take over.
 bool IsDispatchHandler(PyCodeObject* code) {
   return PyUnicode_CompareWithASCIIString(code->co_name, "__torch_dispatch__") == 0;
-}
-
-// A builtins dictionary with other keys than strings runs their __eq__ whenever C code looks for a builtin, as an
-// attempt's does: iterators, for one, name theirs when they are asked for their state.
-bool HasOnlyNames(PyObject* builtins) {
-  if (frame_ops::HasOnlyStringKeys(builtins)) return true;
-  PyObject *key, *value;
-  for (Py_ssize_t position = 0; PyDict_Next(builtins, &position, &key, &value) != 0;) {
-    if (!PyUnicode_CheckExact(key)) return false;
-  }
-  return true;
 }
 
 // Executes one instruction and pauses before the next.
@@ -48,11 +35,6 @@ class OneStep final : public NativeProtocols {
  public:
   OneStep() { control.stop_at = 1; }
   StopAction OnStop(Activation&) override { return StopAction::kPause; }
-  // A module's body is no part of the program (soundness rule 5).
-  Value ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) override {
-    const HookScope native(HookMode::kOff);
-    return NativeProtocols::ImportName(act, name, fromlist, level);
-  }
 };
 
 void FillFrame(frame_ops::Frame* frame, const ResumeFrame& f, const std::vector<Ref>& registers) {
@@ -93,9 +75,10 @@ SkipNextFrame::~SkipNextFrame() { skipped_code = outer_; }
 
 PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   PyCodeObject* code = frame_ops::Code(frame);
-  if (IsDispatchHandler(code)) {
+  // What an import runs, the bodies of modules and what they call, is no part of the program (soundness rule 5).
+  if (IsDispatchHandler(code) || IsImportCode(code) || frame_ops::IsInWatcher(thread)) {
     const HookScope native(HookMode::kOff);
-    return frame_ops::EvalDefault(thread, frame, throw_flag);
+    return RunUnhooked(thread, frame, throw_flag);
   }
   if (skipped_code == code && frame_ops::IsStarting(frame)) {
     skipped_code = nullptr;
@@ -115,11 +98,26 @@ PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, i
     }
   }
   const bool root = std::exchange(root_code_, nullptr) == code;
-  if (throw_flag != 0 || !frame_ops::IsStarting(frame) || IsGeneratorCode(code) || frame_ops::IsTraced(thread) ||
-      !config().capture_on || (!root && IsSkippedCode(code)) || frame_ops::Locals(frame) != nullptr) {
+  if (throw_flag != 0 || !frame_ops::IsStarting(frame) || !config().capture_on || (!root && IsSkippedCode(code)) ||
+      frame_ops::Locals(frame) != nullptr) {
     return RunUnhooked(thread, frame, throw_flag);
   }
+  if (!root && IsOfLibraryWithoutTensors(frame)) return maker_.RunAsPython(thread, frame, FallbackKind::kLibrary);
+  if ((code->co_flags & CO_GENERATOR) != 0) return maker_.RunAsPython(thread, frame, FallbackKind::kGenerator);
+  if (IsGeneratorCode(code)) return maker_.RunAsPython(thread, frame, FallbackKind::kCoroutine);
+  if (IsWatched(thread)) return maker_.RunAsPython(thread, frame, FallbackKind::kTraced);
+  if (ActiveInterceptor() != nullptr) return GoOnIntercepted(thread, frame, root);
   return GoOn(thread, frame, /*step_first=*/false);
+}
+
+// The outermost frame says in the log what intercepts it; what it calls would say the same.
+PyObject* FrameRunner::GoOnIntercepted(PyThreadState* thread, frame_ops::Frame* frame, bool root) {
+  thread_local bool said = false;
+  if (said && !root) return maker_.RunAsPython(thread, frame, FallbackKind::kIntercepted, ActiveInterceptor());
+  const bool outer = std::exchange(said, true);
+  PyObject* result = GoOn(thread, frame, /*step_first=*/false);
+  said = outer;
+  return result;
 }
 
 FrameRunner::Fast FrameRunner::TryWithoutFrame(const FrameView& view) {
@@ -132,18 +130,16 @@ FrameRunner::Fast FrameRunner::TryWithoutFrame(const FrameView& view) {
   if (compiled.resume) return Fast();
   Fast fast;
   std::vector<Ref> registers;
-  switch (compiled.Run(resolved, &fast.result, &registers)) {
-    case CompiledEntry::Outcome::kRunNatively:
-      return Fast();
-    default:
-      fast.hit = true;
-      ++MutableStatistics().hits;
-      return fast;
-  }
+  std::string failure;
+  if (compiled.Run(resolved, &fast.result, &registers, &failure) == CompiledEntry::Outcome::kRunNatively) return Fast();
+  fast.hit = true;
+  ++MutableStatistics().hits;
+  return fast;
 }
 
 std::shared_ptr<Entry> FrameRunner::FindEntry(Site& site, const FrameView& view, ResolvedSources* resolved) {
-  return site.Find([&](const Entry& e) { return static_cast<const CompiledEntry&>(e).guards->Check(view, resolved); });
+  return site.Find(maker_.id(),
+                   [&](const Entry& e) { return static_cast<const CompiledEntry&>(e).guards->Check(view, resolved); });
 }
 
 // ---------------------------------------------------------------- one frame, from where it stands to its end
@@ -157,20 +153,19 @@ PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool
   int idle_pieces = 0;
   for (;;) {
     // Tracing that began in this frame sees the frames it starts; CPython's evaluator would report this one as called.
-    while (frame_ops::IsTraced(thread)) {
+    for (bool said = false; IsWatched(thread);) {
+      if (!std::exchange(said, true) && !maker_.Say(FallbackKind::kTraced, frame_ops::Code(frame))) {
+        return Unwind(thread, frame);
+      }
       if (StepNatively(thread, frame, StartAt::kNext, &result) == Step::kFinished) return result;
     }
     if (!frame_ops::IsStarting(frame) && !ServeSignals(thread)) return Unwind(thread, frame);
     if (idle_pieces >= kMostIdlePieces) {
-      FF_LOG(kGraphBreaks) << NameOf(frame_ops::Code(frame)) << " goes on as Python: " << idle_pieces
-                           << " pieces of it in a row had no tensor work";
-      return RunUnhooked(thread, frame, 0);
+      return maker_.RunAsPython(thread, frame, FallbackKind::kIdle, absl::StrCat(idle_pieces, " pieces"));
     }
     switch (RunEntryHere(thread, frame, &result, &idle_pieces)) {
       case Step::kFinished:
         return result;
-      case Step::kNative:
-        return RunUnhooked(thread, frame, 0);
       case Step::kGoOn:
         break;
     }
@@ -185,13 +180,17 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
   ResolvedSources resolved;
   std::shared_ptr<Entry> found = FindEntry(*site, view, &resolved);
   if (found == nullptr) {
-    if (site->skip) return Step::kNative;
-    Made made = Make(thread, frame, site);
+    EntryMaker::Made made = maker_.Make(thread, frame, *site);
     if (made.entry == nullptr) {
-      *result = RunWithout(thread, frame, made);
+      // In the middle of a frame its `with` and `try` blocks are left, as by any error.
+      const bool leaves = made.without == EntryMaker::Without::kRaises && !frame_ops::IsStarting(frame);
+      *result = leaves ? Unwind(thread, frame) : maker_.RunWithout(thread, frame, made);
       return Step::kFinished;
     }
-    if (!made.entry->guards->Check(frame_ops::View(frame), &resolved)) return Step::kNative;
+    if (!made.entry->guards->Check(frame_ops::View(frame), &resolved)) {
+      *result = maker_.RunAsPython(thread, frame, FallbackKind::kBug, "its guards do not hold after the capture");
+      return Step::kFinished;
+    }
     found = std::move(made.entry);
   } else {
     ++MutableStatistics().hits;
@@ -200,9 +199,11 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
   *idle_pieces = entry.executable == nullptr ? *idle_pieces + 1 : 0;
   Ref value;
   std::vector<Ref> registers;
-  switch (entry.Run(resolved, &value, &registers)) {
+  std::string failure;
+  switch (entry.Run(resolved, &value, &registers, &failure)) {
     case CompiledEntry::Outcome::kRunNatively:
-      return Step::kNative;
+      *result = maker_.RunAfterFailedPlan(thread, frame, failure);
+      return Step::kFinished;
     case CompiledEntry::Outcome::kRaised:
       *result = Unwind(thread, frame);
       return Step::kFinished;
@@ -317,6 +318,7 @@ FrameRunner::Step FrameRunner::CallInner(PyThreadState* thread, Chain& chain, st
       Py_SETREF(value, chain.pending[index].release());
     }
   }
+  if (value != nullptr && f.completion == Completion::kPushNone) Py_SETREF(value, Py_NewRef(Py_None));
   frame_ops::SetStackDepth(frame, f.stack_depth);
   if (value == nullptr) {
     frame_ops::SetLastInstruction(frame, f.call_instruction);
@@ -333,150 +335,6 @@ FrameRunner::Step FrameRunner::CallInner(PyThreadState* thread, Chain& chain, st
   }
   frame_ops::SetNextInstruction(frame, f.next_instruction);
   return Step::kGoOn;
-}
-
-// ---------------------------------------------------------------- making entries
-
-void FrameRunner::LogRecompile(Site& site, const FrameView& view) {
-  if (site.empty()) return;
-  ++site.recompiles;
-  ++MutableStatistics().recompiles;
-  if (!LogEnabled(LogArtifact::kRecompiles)) return;
-  std::string text =
-      absl::StrCat("recompiling ", NameOf(view.code), " (", FileNameOf(view.code), ":", view.code->co_firstlineno, ")");
-  for (const std::shared_ptr<Entry>& e : site.Entries()) {
-    absl::StrAppend(&text, "\n  ", e->Explain(view));
-    if (config().verbose) {
-      absl::StrAppend(&text, "\n", static_cast<const CompiledEntry&>(*e).guards->PythonText("guards"));
-    }
-  }
-  FF_LOG(kRecompiles) << text;
-}
-
-namespace {
-
-void CountWork(const AttemptResult& made) {
-  Statistics& statistics = MutableStatistics();
-  statistics.attempts += made.attempts;
-  statistics.instructions += made.instructions;
-  statistics.operators += made.operators;
-  statistics.evaluation_seconds += made.evaluation_seconds;
-  statistics.capture_seconds += made.capture_seconds;
-  statistics.backend_seconds += made.backend_seconds;
-}
-
-}  // namespace
-
-bool FrameRunner::IsAtLimit(Site& site, const FrameView& view) const {
-  site.RemoveDead();
-  if (static_cast<std::int64_t>(site.size()) < config().recompile_limit) return false;
-  if (site.limit_reported) return true;
-  site.limit_reported = true;
-  const std::vector<std::shared_ptr<Entry>> entries = site.Entries();
-  // Of code without tensor work (a library's, between two breaks) nobody wants to hear.
-  const bool matters = std::any_of(entries.begin(), entries.end(), [](const std::shared_ptr<Entry>& e) {
-    return static_cast<const CompiledEntry&>(*e).executable != nullptr;
-  });
-  if (matters) WarnRecompileLimit(view.code, entries.front()->Explain(view));
-  return true;
-}
-
-AttemptResult FrameRunner::Attempt(PyThreadState* thread, frame_ops::Frame* frame) const {
-  // Fakes are counted over all threads: a capture that shared its time with another one's cannot tell whose they are.
-  static int running = 0;
-  static std::uint64_t begun = 0;
-  const bool began_alone = running++ == 0;
-  const std::uint64_t number = ++begun;
-  const std::int64_t fakes = tracing::Tracer::LiveFakes();
-  AttemptResult made = CaptureFrame(thread, frame, settings_);
-  --running;
-  const bool check = config().check_fakes_dead && began_alone && begun == number;
-  if (check && tracing::Tracer::LiveFakes() > fakes) PyGC_Collect();  // cycles of the program's own
-  if (check && made.error.ok() && tracing::Tracer::LiveFakes() > fakes) {
-    made.error = absl::InternalError(
-        absl::StrCat(tracing::Tracer::LiveFakes() - fakes, " fake tensors are alive after the capture"));
-  }
-  CountWork(made);
-  return made;
-}
-
-bool FrameRunner::Report(const GraphBreakReason& reason) {
-  ++MutableStatistics().graph_breaks;
-  LogGraphBreak(reason);
-  if (observer_ != nullptr) observer_->OnBreak(reason);
-  if (!settings_.fullgraph || reason.kind == GraphBreakKind::kInterrupted) return true;
-  RaiseUnsupported(reason);
-  return false;
-}
-
-// To its end. An error that torch raised in the attempt only was about fakes: the frame has not been captured for it.
-PyObject* FrameRunner::RunWithout(PyThreadState* thread, frame_ops::Frame* frame, const Made& made) {
-  if (made.without == Without::kRaises) {
-    frame_ops::FinishHookedFrame(thread, frame);
-    return nullptr;
-  }
-  Ref result;
-  if (made.without == Without::kRunsWhole) {
-    const HookScope native(HookMode::kOff);
-    result = Ref::Steal(RunUnhooked(thread, frame, 0));
-  } else {
-    result = Ref::Steal(RunUnhooked(thread, frame, 0));
-  }
-  if (result && made.unconfirmed_error && !Report(*made.unconfirmed_error)) return nullptr;
-  return result.release();
-}
-
-FrameRunner::Made FrameRunner::Make(PyThreadState* thread, frame_ops::Frame* frame, const std::shared_ptr<Site>& site) {
-  Made made;
-  const SignalPause pause;
-  if (frame_ops::HasPendingSignals()) return made;  // its handler must not run in the attempt
-  const FrameView view = frame_ops::View(frame);
-  if (!HasOnlyNames(view.builtins)) return made;
-  Statistics& statistics = MutableStatistics();
-  if (IsAtLimit(*site, view)) {
-    ++statistics.eager_fallbacks;
-    return made;
-  }
-  bool raised = false;
-  if (!AllowsCompile(!site->empty(), view.code, &raised)) {
-    if (raised) made.without = Without::kRaises;
-    return made;
-  }
-  if (IsStreamRecorded()) {
-    ReportRecordedStream(view.code, view.code == compiled_code_ && !std::exchange(recorded_stream_reported_, true));
-    ++statistics.eager_fallbacks;
-    return made;
-  }
-  LogRecompile(*site, view);
-  AttemptResult attempt = Attempt(thread, frame);
-  if (attempt.broke_at && !Report(*attempt.broke_at)) {
-    made.without = Without::kRaises;
-    return made;
-  }
-  // It was followed to its exception: what it calls is no frame to be captured whole by itself.
-  if (attempt.exception_escaped && settings_.fullgraph) made.without = Without::kRunsWhole;
-  made.unconfirmed_error = std::move(attempt.unconfirmed_error);
-  if (!attempt.error.ok()) {
-    ++statistics.bugs;
-    ReportFailure(attempt.error, attempt.python_error, view.code, &raised);
-    if (raised) made.without = Without::kRaises;
-  }
-  // The compiled function itself keeps its entry: guards see when it has tensor work, and its calls were captured too.
-  const bool keeps_idle = settings_.fullgraph || (view.code == compiled_code_ && frame_ops::IsStarting(frame));
-  if (attempt.entry == nullptr || (attempt.nothing_to_do && !keeps_idle)) {
-    const bool passing = attempt.broke_at && (attempt.broke_at->kind == GraphBreakKind::kIntercepted ||
-                                              attempt.broke_at->kind == GraphBreakKind::kInterrupted);
-    if (!passing && ++site->compile_failures >= kMaxFailures) site->skip = true;
-    ++statistics.eager_fallbacks;
-    return made;
-  }
-  ++statistics.captures;
-  if (attempt.entry->executable != nullptr) ++statistics.graphs;
-  LogEntry(*attempt.entry, view.code);
-  if (observer_ != nullptr) observer_->OnCaptured(*attempt.entry, attempt);
-  site->Install(attempt.entry);
-  made.entry = std::move(attempt.entry);
-  return made;
 }
 
 }  // namespace framefuse

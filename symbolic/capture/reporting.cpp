@@ -17,7 +17,7 @@ PythonErrors& Errors() {
 Stance stance = Stance::kDefault;
 
 std::string Where(PyCodeObject* code) {
-  return absl::StrCat(NameOf(code), " (", FileNameOf(code), ":", code->co_firstlineno, ")");
+  return absl::StrCat(QualifiedNameOf(code), " (", FileNameOf(code), ":", code->co_firstlineno, ")");
 }
 
 void SetError(const Ref& type, const std::string& message) {
@@ -66,28 +66,41 @@ void WarnRecompileLimit(PyCodeObject* code, const std::string& failed_guard) {
   Warn(code, message);
 }
 
-void ReportRecordedStream(PyCodeObject* code, bool warn) {
-  const std::string message = absl::StrCat(
-      Where(code), " runs as Python: its CUDA stream is being recorded (torch.cuda.graph), and nothing is ",
-      "compiled then; call it once, with such arguments, before it is recorded");
-  FF_LOG(kGraphBreaks) << message;
-  if (warn) Warn(code, "framefuse: " + message);
+void WarnRecordedStream(PyCodeObject* code) {
+  Warn(code, absl::StrCat("framefuse: ", Where(code),
+                          " runs as Python: ", MakeFallback(FallbackKind::kRecordedStream, code, "").Text(), "; ",
+                          FallbackHint(FallbackKind::kRecordedStream)));
 }
 
-void RaiseUnsupported(const GraphBreakReason& reason) {
-  const std::string message =
-      absl::StrCat("fullgraph=True, but the graph breaks at ", reason.file, ":", reason.line, " in ", reason.function,
-                   ": ", reason.source, "\n  ", reason.Text(), "\n  hint: ", GraphBreakHint(reason.kind));
+namespace {
+
+void SetUnsupported(const std::string& message, const std::string& reason) {
   if (!Errors().unsupported) return SetError(Ref(), message);
   Ref text = Ref::Steal(PyUnicode_FromString(message.c_str()));
-  Ref why = Ref::Steal(PyUnicode_FromString(reason.Text().c_str()));
+  Ref why = Ref::Steal(PyUnicode_FromString(reason.c_str()));
   Ref error = Ref::Steal(PyObject_CallFunctionObjArgs(Errors().unsupported, text.get(), why.get(), nullptr));
   if (error) PyErr_SetObject(Errors().unsupported, error);
 }
 
-void ReportFailure(const absl::Status& status, bool python_error, PyCodeObject* code, bool* raised) {
+}  // namespace
+
+void RaiseUnsupported(const GraphBreakReason& reason) {
+  SetUnsupported(
+      absl::StrCat("fullgraph=True, but the graph breaks at ", reason.file, ":", reason.line, " in ", reason.function,
+                   ": ", reason.source, "\n  ", reason.Text(), "\n  hint: ", GraphBreakHint(reason.kind)),
+      reason.Text());
+}
+
+void RaiseUnsupported(const EagerFallback& fallback) {
+  SetUnsupported(absl::StrCat("fullgraph=True, but ", fallback.function, " (", fallback.file, ":", fallback.line,
+                              ") cannot be compiled\n  ", fallback.Text(), "\n  hint: ", FallbackHint(fallback.kind)),
+                 fallback.Text());
+}
+
+void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* code, bool* raised) {
   const std::string message = absl::StrCat(Where(code), ": ", std::string(status.message()));
-  if (python_error) {  // an FX backend raised: that is the user's error to see
+  if (error) {  // an FX backend raised: that is the user's error to see
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error);
     *raised = true;
     return;
   }

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "symbolic/capture/api.h"
 #include "symbolic/capture/compiled_entry.h"
+#include "symbolic/capture/eager_fallback.h"
 #include "symbolic/capture/graph_break.h"
 
 namespace framefuse {
@@ -18,13 +19,13 @@ void InstallErrors(PythonErrors errors);
 void LogGraphBreak(const GraphBreakReason& reason);
 void LogEntry(const CompiledEntry& entry, PyCodeObject* code);
 void WarnRecompileLimit(PyCodeObject* code, const std::string& failed_guard);
-// Nothing is compiled in somebody's recording (soundness rule 21): always logged, and warned of where that is asked
-// for.
-void ReportRecordedStream(PyCodeObject* code, bool warn);
+// Nothing is compiled in somebody's recording (soundness rule 21).
+void WarnRecordedStream(PyCodeObject* code);
 // fullgraph: sets framefuse.Unsupported.
 void RaiseUnsupported(const GraphBreakReason& reason);
+void RaiseUnsupported(const EagerFallback& fallback);
 // A bug of ours or a failed backend: logged once a message, or raised (`*raised`, a Python error is set).
-void ReportFailure(const absl::Status& status, bool python_error, PyCodeObject* code, bool* raised);
+void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* code, bool* raised);
 // Asks the stance whether an entry may be made; may set an error.
 bool AllowsCompile(bool has_entries, PyCodeObject* code, bool* raised);
 

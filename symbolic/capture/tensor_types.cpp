@@ -35,6 +35,11 @@ bool IsTorchOperator(PyTypeObject* type) {
   return type == overload || type == packet;
 }
 
+bool IsOperatorNamespace(PyTypeObject* type) {
+  static PyTypeObject* const types[] = {TorchType("torch._ops", "_Ops"), TorchType("torch._ops", "_OpNamespace")};
+  return type == types[0] || type == types[1];
+}
+
 GuardedAttribute GuardedTensorAttribute(std::string_view name) {
   static const auto* table = new absl::flat_hash_map<std::string_view, GuardedAttribute>{
 #define FF_GUARDED(attribute) {attribute, GuardedAttribute::kYes},
@@ -49,6 +54,7 @@ GuardedAttribute GuardedTensorAttribute(std::string_view name) {
 
 void RegisterTorchLeafTypes() {
   IsTorchOperator(nullptr);
+  IsOperatorNamespace(nullptr);
   for (const char* name : {"dtype", "device", "layout", "memory_format", "Size"}) {
     if (PyTypeObject* type = TorchType("torch", name)) AddLeafType(type);
   }

@@ -11,9 +11,10 @@
 
 namespace framefuse {
 
-bool IsTensorType(BorrowedRef object);     // torch.Tensor, torch._C.TensorBase or a subclass of them
-bool IsParameter(BorrowedRef object);      // type(object) is torch.nn.Parameter
-bool IsTorchOperator(PyTypeObject* type);  // torch.ops.…: OpOverload, OpOverloadPacket
+bool IsTensorType(BorrowedRef object);         // torch.Tensor, torch._C.TensorBase or a subclass of them
+bool IsParameter(BorrowedRef object);          // type(object) is torch.nn.Parameter
+bool IsTorchOperator(PyTypeObject* type);      // torch.ops.…: OpOverload, OpOverloadPacket
+bool IsOperatorNamespace(PyTypeObject* type);  // torch.ops and what is in it
 // Whether the guard of a tensor decides this attribute of it: tensor_attributes.def.
 enum class GuardedAttribute : std::uint8_t { kNo, kYes, kIfNone };
 GuardedAttribute GuardedTensorAttribute(std::string_view name);

@@ -22,6 +22,7 @@ enum class Completion : std::uint8_t {
   kRoot,      // the outermost frame of the run
   kPush,      // the return value is the result of the caller's instruction (a call, a property, …)
   kDrop,      // the return value is dropped (__setattr__, __setitem__, …)
+  kPushNone,  // the same below a call (setattr(), operator.setitem()), whose result is None
   kInit,      // __init__: must be None; the result is the new object, held in `pending_result`
   kCallback,  // entered from C code: cannot be resumed, a break moves to the outermost C call
 };

@@ -77,7 +77,7 @@ absl::StatusOr<BackwardPass> RecordBackwardPass(Recorder& recorder, const std::v
                                          recorder.pending_break()->explanation);
   }
   if (error.find("backward through the graph a second time") != std::string::npos) return absl::AbortedError(error);
-  error = "the backward pass cannot be recorded: " + error;
+  error = "the backward pass cannot be recorded: " + error.substr(0, error.find('\n'));  // no C++ stack
   recorder.SetPendingBreak({BreakKind::kHiddenState, "backward", error, {}});
   return absl::FailedPreconditionError("backward: " + error);
 }

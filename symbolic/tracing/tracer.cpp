@@ -239,6 +239,13 @@ int Tracer::InputIndexOf(BorrowedRef fake) const {
   return index < 0 ? -1 : state_->inputs[static_cast<std::size_t>(index)].input_index;
 }
 
+Ref Tracer::FakeOfInputValue(int value) const {
+  for (const InputRecord& record : state_->inputs) {
+    if (record.value == value) return record.python ? record.python : Ref::Steal(THPVariable_Wrap(record.fake));
+  }
+  return Ref();
+}
+
 int Tracer::ValueOf(BorrowedRef fake) const {
   const at::Tensor* t = Unpack(fake);
   const FakeImpl* impl = t == nullptr ? nullptr : AsFake(*t);

@@ -121,6 +121,7 @@ class Tracer {
   // The fake made for a real tensor; null if it is not an input.
   BorrowedRef FakeOf(BorrowedRef real) const;
   int InputIndexOf(BorrowedRef fake) const;  // -1: not an input
+  Ref FakeOfInputValue(int value) const;     // by the graph's value; null if that is no input's
   // The graph's value behind a fake of this tracer, -1 for others. Two fakes may stand for one value.
   int ValueOf(BorrowedRef fake) const;
 

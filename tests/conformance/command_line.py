@@ -10,7 +10,7 @@ import pathlib
 import time
 
 from conformance import results
-from conformance.judge import BROKE, CRASH, OK, SKIPPED, WRONG, Verdict
+from conformance.judge import BROKE, CRASH, LESS, OK, SKIPPED, WRONG, Verdict
 from conformance.program import Program, all_programs
 from conformance.rewrites import REWRITES, rewritten
 from conformance.runner import Job, SystemChoice, count_by_status
@@ -121,7 +121,7 @@ def _programs(chosen: argparse.Namespace) -> int:
         results.save_programs(choice, verdicts)
     if chosen.failures:
         results.write_failures(chosen.failures, choice, verdicts)
-    return 1 if any(v.status in (WRONG, CRASH) for v in verdicts) else 0
+    return 1 if any(v.status in (LESS, WRONG, CRASH) for v in verdicts) else 0
 
 
 def _lib_tests(chosen: argparse.Namespace) -> int:
@@ -166,7 +166,7 @@ def _rewrites(chosen: argparse.Namespace) -> int:
         results.save_rewrites(choice, verdicts)
     if chosen.failures:
         results.write_failures(chosen.failures, choice, verdicts)
-    return 1 if any(v.status in (WRONG, CRASH) for v in verdicts) else 0
+    return 1 if any(v.status in (LESS, WRONG, CRASH) for v in verdicts) else 0
 
 
 def _fuzz(chosen: argparse.Namespace) -> int:
@@ -214,7 +214,7 @@ def _printer(verbose: bool):
 
 def _summary(verdicts: list[Verdict], programs: int, seconds: float) -> str:
     counts = count_by_status(verdicts)
-    parts = ", ".join(f"{counts.get(s, 0)} {s}" for s in (OK, BROKE, WRONG, CRASH, SKIPPED))
+    parts = ", ".join(f"{counts.get(s, 0)} {s}" for s in (OK, BROKE, LESS, WRONG, CRASH, SKIPPED))
     wrong = len({v.program for v in verdicts if v.status in (WRONG, CRASH)})
     return f"{programs} programs, {len(verdicts)} runs in {seconds:.0f} s: {parts}; {wrong} programs wrong in some way"
 
@@ -223,6 +223,8 @@ def _nightly(chosen: argparse.Namespace) -> int:
     system = ["--system", chosen.system, "--save", "--shards", str(chosen.shards)] + (["--backend", chosen.backend] if chosen.backend else [])
     parts = (["programs"], ["rewrites"], ["fuzz", "--calls", "200000"], ["libtest"])
     status = max(main([*part, *system]) for part in parts)
+    if chosen.system == "framefuse":
+        status = max(status, main(["fuzz", "--calls", "200000", "--system", "framefuse", "--backend", "fx", "--shards", str(chosen.shards)]))
     main(["page"])
     return status
 

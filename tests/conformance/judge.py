@@ -1,6 +1,7 @@
 """Compares a program's run under a system with its run on plain Python.
 
-Invariant: the verdict depends on the two observations alone; no program, test or system is known here by name.
+Invariant: the verdict depends on the two observations, and on what was compiled, alone; no program, test or system is
+known here by name.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from conformance.program import Case, Program
 from conformance.snapshot import Tolerance, first_differences
 from conformance.systems import System
 from conformance.ways import WAYS, Way
+from conformance.work import Record, Work
 
 OK = "ok"  # as on plain Python
 BROKE = "broke"  # right, but more graphs than the program states, or fullgraph refused a program stated whole
+LESS = "less"  # right, but less was compiled than the saved list says (work.py)
 WRONG = "wrong"  # something a user can see differs
 CRASH = "crash"  # the process died or hung
 SKIPPED = "skipped"  # the way has no meaning for the program or the system
@@ -38,9 +41,10 @@ class Verdict:
     way: str
     status: str
     details: list[str] = dataclasses.field(default_factory=list)
+    work: dict[str, int] | None = None
 
     def kinds(self) -> list[str]:
-        """What differs: result, raised, state, stdout, warnings, rng, modes, leaks, graphs."""
+        """What differs: result, raised, state, stdout, warnings, rng, modes, leaks, graphs, work."""
         return sorted({_kind_of(d) for d in self.details})
 
 
@@ -59,14 +63,37 @@ def _without_system(f: Any) -> Any:
     return f
 
 
-def judge(program: Program, way_name: str, system: System, alive: Callable[[], None] = lambda: None) -> Verdict:
+def judge(
+    program: Program,
+    way_name: str,
+    system: System,
+    alive: Callable[[], None] = lambda: None,
+    record: Record | None = None,
+) -> Verdict:
     """Runs the program on plain Python and on the system, in this process, and compares.
 
-    `alive` is called after each run of a way that has many.
+    `alive` is called after each run of a way that has many. With a `record` what was compiled is compared, too.
     """
+    verdict = _judge(program, way_name, system, alive)
+    if record is None or verdict.work is None:
+        return verdict
+    if verdict.status == OK:
+        verdict.details = record.less(program.name, way_name, Work(**verdict.work))
+        verdict.status = LESS if verdict.details else OK
+    elif verdict.status == BROKE and not record.was_refused(program.name, way_name):
+        verdict.status = LESS
+    return verdict
+
+
+def _judge(program: Program, way_name: str, system: System, alive: Callable[[], None]) -> Verdict:
     way = WAYS[way_name]
     if way_name in program.not_ways:
         return Verdict(program.name, way_name, SKIPPED, ["the program excludes it"])
+    if way.fx:
+        for_fx = system.for_fx()
+        if for_fx is None:
+            return Verdict(program.name, way_name, SKIPPED, ["the system has no other backend for FX graphs"])
+        system = for_fx
     if way.breaks:
         if not system.forces_breaks():
             return Verdict(program.name, way_name, SKIPPED, ["the system cannot force breaks"])
@@ -79,9 +106,13 @@ def _judge_once(
 ) -> Verdict:
     if expected is None:
         expected = _observe_and_forget(program.build, way, None)
+    before = system.counters()
     actual = _observe_and_forget(program.build, way, system)
     verdict = Verdict(program.name, way.name, OK)
-    if way.fullgraph and any(system.is_unsupported(e) for e in actual.raised):
+    refused = way.fullgraph and any(system.is_unsupported(e) for e in actual.raised)
+    if before:
+        verdict.work = dataclasses.asdict(Work.between(before, system.counters(), refused))
+    if refused:
         first = next(e for e in actual.raised if system.is_unsupported(e))
         if program.whole:
             verdict.status = BROKE
@@ -124,10 +155,12 @@ def _observe_and_forget(build: Callable[[], Case], way: Way, system: System | No
 
 def _judge_breaks(program: Program, way: Way, system: System, alive: Callable[[], None]) -> Verdict:
     expected = _observe_and_forget(program.build, way, None)
-    instruction = 0
+    instruction, reached = 0, 0
     while instruction < _MAXIMUM_BREAKS:
         with system.break_before(instruction) as probe:
             verdict = _judge_once(program, way, system, f"break before instruction {instruction}", expected)
+        reached += probe.reached()
+        verdict.work = dataclasses.asdict(Work(reached=reached))
         if verdict.status != OK or not probe.reached():
             return verdict
         alive()

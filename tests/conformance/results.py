@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import json
 import pathlib
 import platform
 import re
@@ -16,12 +15,12 @@ from collections.abc import Sequence
 
 import torch
 
+from conformance import work
 from conformance.fuzz.run_in_workers import Outcome
-from conformance.judge import BROKE, CRASH, OK, SKIPPED, WRONG, Verdict
+from conformance.judge import BROKE, CRASH, LESS, OK, SKIPPED, WRONG, Verdict
 from conformance.lib_tests import FileRow
+from conformance.results_files import read, write
 from conformance.runner import SystemChoice, count_by_status
-
-RESULTS = pathlib.Path(__file__).parent / "results"
 
 # Where the project, the libraries and Python lie on the machine of a run.
 _MACHINE = re.compile(r"(?<![\w./])/[\w./-]*?/(?=tests/conformance/|site-packages/|python3\.\d+/(?!\w+-packages))")
@@ -32,9 +31,9 @@ def save_programs(choice: SystemChoice, verdicts: Sequence[Verdict]) -> None:
     former = read("programs", choice.name) or {"statuses": {}, "first": {}}
     statuses, first = former["statuses"], former["first"]
     for v in verdicts:
-        statuses.setdefault(v.program, {})[v.way] = v.status
+        status = statuses.setdefault(v.program, {})[v.way] = _once_recorded(v)
         first.pop(f"{v.program} {v.way}", None)
-        if v.status not in (OK, SKIPPED):
+        if status not in (OK, SKIPPED):
             first[f"{v.program} {v.way}"] = first_detail(v)
     content = {
         "system": choice.name,
@@ -45,6 +44,16 @@ def save_programs(choice: SystemChoice, verdicts: Sequence[Verdict]) -> None:
         "first": first,
     }
     write("programs", choice.name, content)
+    if choice.name == "framefuse":
+        done = [v for v in verdicts if v.work is not None and v.status in (OK, BROKE, LESS)]
+        work.save([(v.program, v.way, work.Work(**v.work), _once_recorded(v) == BROKE) for v in done])
+
+
+def _once_recorded(verdict: Verdict) -> str:
+    """The status that the verdict would have with its work in the saved list."""
+    if verdict.status != LESS:
+        return verdict.status
+    return OK if all(detail.startswith("work: ") for detail in verdict.details) else BROKE
 
 
 def save_rewrites(choice: SystemChoice, verdicts: Sequence[Verdict]) -> None:
@@ -86,19 +95,6 @@ def first_detail(verdict: Verdict) -> str:
     return _MACHINE.sub("", " | ".join(verdict.details[:2]))[:260]
 
 
-def write(part: str, system: str, content: object) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    # One line for a program's ways: a diff shows programs, not braces.
-    text = re.sub(r'\{\n   ("[^{}]*?)\n  \}', lambda m: "{" + " ".join(m[1].split()) + "}", text)
-    (RESULTS / f"{part}-{system}.json").write_text(text)
-
-
-def read(part: str, system: str) -> dict | None:
-    file = RESULTS / f"{part}-{system}.json"
-    return json.loads(file.read_text()) if file.exists() else None
-
-
 def by_way(statuses: dict[str, dict[str, str]]) -> dict[str, collections.Counter]:
     """Counts of statuses by way of running."""
     counts: dict[str, collections.Counter] = {}
@@ -112,7 +108,7 @@ def by_topic(statuses: dict[str, dict[str, str]]) -> dict[str, collections.Count
     """Counts of programs by topic and by their worst status."""
     counts: dict[str, collections.Counter] = {}
     for program, ways in statuses.items():
-        worst = next((s for s in (CRASH, WRONG, BROKE) if s in ways.values()), OK)
+        worst = next((s for s in (CRASH, WRONG, LESS, BROKE) if s in ways.values()), OK)
         row = counts.setdefault(program.partition("/")[0], collections.Counter())
         row["programs"] += 1
         row[worst] += 1
@@ -124,7 +120,7 @@ def write_failures(path: str, choice: SystemChoice, verdicts: Sequence[Verdict])
     bad = [v for v in verdicts if v.status not in (OK, SKIPPED)]
     counts = count_by_status(verdicts)
     lines = [f"# Conformance failures of {choice.name} (backend {choice.backend or 'default'}): {counts}", ""]
-    for status in (CRASH, WRONG, BROKE):
+    for status in (CRASH, WRONG, LESS, BROKE):
         names = list(dict.fromkeys(v.program for v in bad if v.status == status))
         lines.append(f"## {status}: {len(names)} programs")
         for name in names:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from conformance import work
 from conformance.judge import CRASH, OK, WRONG, Verdict, judge
 from conformance.observation import forget_what_exists
 from conformance.program import Program, all_programs
@@ -49,10 +50,11 @@ def run_jobs(
 def _work(reply: Reply, choice: SystemChoice, jobs: Sequence[Job]) -> None:
     programs = {p.name: p for p in all_programs()}
     system = make_system(choice.name, choice.backend)
+    record = work.load() if system.has_record() else None
     forget_what_exists()  # makes every later collection cheap
     for name, way in jobs:
         try:
-            verdict = judge(_find(programs, name), way, system, lambda: reply(None))
+            verdict = judge(_find(programs, name), way, system, lambda: reply(None), None if "~" in name else record)
         except Exception as error:  # the judge itself failed: a finding about the harness, not to be lost
             verdict = Verdict(name, way, WRONG, [f"harness: {type(error).__name__}: {error}"[:300]])
         reply(dataclasses.asdict(verdict))

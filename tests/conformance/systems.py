@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import copy
 import gc
 import importlib.util
 import logging
@@ -49,8 +50,12 @@ class System(abc.ABC):
         return None
 
     def counters(self) -> dict[str, float]:
-        """What happened to frames so far: captured, breaks, fallbacks (frames left to the interpreter)."""
+        """What happened to frames so far: captured, breaks, fallbacks (frames left to the interpreter), work.COUNTERS."""
         return {}
+
+    def has_record(self) -> bool:
+        """Whether what it compiles is compared with the saved list (work.py)."""
+        return False
 
     def defects(self) -> list[str]:
         """What the system itself says is wrong after a run, for example fakes that are alive."""
@@ -59,6 +64,10 @@ class System(abc.ABC):
     def is_unsupported(self, error: BaseException) -> bool:
         """Whether `error` is how the system says that it cannot capture a program whole."""
         return False
+
+    def for_fx(self) -> System | None:
+        """The same system with a backend that gets its graphs as FX; None where it has no other."""
+        return None
 
     def forces_breaks(self) -> bool:
         return False
@@ -77,6 +86,25 @@ class PlainPython(System):
 
     def compile(self, f: Function, *, fullgraph: bool = False) -> Function:
         return f
+
+
+class Identity(PlainPython):
+    """A compiler that compiles nothing, and says that it does: the machine must fail it."""
+
+    name = "identity"
+
+    def counters(self) -> dict[str, float]:
+        return dict.fromkeys(("attempts", "captured", "breaks", "fallbacks", "graphs", "nodes"), 0)
+
+    def has_record(self) -> bool:
+        return True
+
+    def forces_breaks(self) -> bool:
+        return True
+
+    @contextlib.contextmanager
+    def break_before(self, instruction: int) -> Iterator[BreakProbe]:
+        yield BreakProbe(lambda: False)
 
 
 class TorchCompile(System):
@@ -112,10 +140,17 @@ class TorchCompile(System):
         counts = self._dynamo.utils.counters
         frames = counts["frames"]
         breaks = sum(counts["graph_break"].values())
-        return {"captured": frames["ok"], "breaks": breaks, "fallbacks": frames["total"] - frames["ok"]}
+        fallbacks = frames["total"] - frames["ok"]
+        counts = {"attempts": frames["total"], "captured": frames["ok"], "breaks": breaks, "fallbacks": fallbacks}
+        return counts | {"graphs": self._graphs, "nodes": 0}
 
     def is_unsupported(self, error: BaseException) -> bool:
         return isinstance(error, self._dynamo.exc.TorchDynamoException)
+
+
+def run_fx_graph(module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Function:
+    """The backend "fx": torch runs the graph that framefuse captured."""
+    return module.forward
 
 
 class Framefuse(System):
@@ -127,12 +162,13 @@ class Framefuse(System):
         import framefuse
 
         self._framefuse = framefuse
-        self._backend = backend
+        self._backend = run_fx_graph if backend == "fx" else backend
         self._fakes_before = 0.0
-        self.tolerance = 0.0 if backend == "aten" else 1e-5
+        self.tolerance = 0.0 if backend in ("aten", "fx") else 1e-5
         framefuse.config.raise_on_bug = True
         framefuse.config.check_fakes_dead = True
         framefuse.config.verify_metadata = True
+        framefuse.config.verify_fx = True
 
     def compile(self, f: Function, *, fullgraph: bool = False) -> Function:
         return self._framefuse.compile(f, backend=self._backend, fullgraph=fullgraph)
@@ -150,10 +186,16 @@ class Framefuse(System):
     def counters(self) -> dict[str, float]:
         counts = self._framefuse.statistics()
         return {
+            "attempts": counts["attempts"],
             "captured": counts["captures"],
             "breaks": counts["graph_breaks"],
             "fallbacks": counts["eager_fallbacks"],
+            "graphs": counts["graphs"],
+            "nodes": counts["nodes"],
         }
+
+    def has_record(self) -> bool:
+        return self._backend in ("aten", "fuse")
 
     def defects(self) -> list[str]:
         fakes = self._live_fakes() - self._fakes_before
@@ -166,6 +208,11 @@ class Framefuse(System):
             alive = self._framefuse.statistics()["live_fakes"]
         return alive
 
+    def for_fx(self) -> System | None:
+        other = copy.copy(self)
+        other._backend, other.tolerance = run_fx_graph, 0.0
+        return other
+
     def forces_breaks(self) -> bool:
         return hasattr(self._framefuse.config, "break_at")
 
@@ -177,7 +224,7 @@ class Framefuse(System):
             yield BreakProbe(lambda: any("forced" in str(entry) for entry in log))
 
 
-SYSTEMS = ("python", "torch.compile", "framefuse")
+SYSTEMS = ("python", "identity", "torch.compile", "framefuse")
 
 
 def why_not_available(name: str) -> str | None:
@@ -191,6 +238,8 @@ def make_system(name: str, backend: str | None = None) -> System:
     """The adapter by name; `backend` is for framefuse only."""
     if name == "python":
         return PlainPython()
+    if name == "identity":
+        return Identity()
     if name == "torch.compile":
         return TorchCompile()
     if name == "framefuse":

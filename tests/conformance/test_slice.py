@@ -14,7 +14,7 @@ import pytest
 
 from conformance import lib_tests
 from conformance.fuzz.run_in_workers import fuzz
-from conformance.judge import BROKE, CRASH, WRONG
+from conformance.judge import BROKE, CRASH, LESS, WRONG
 from conformance.program import all_programs
 from conformance.rewrites import REWRITES, rewritten
 from conformance.runner import SystemChoice, run_jobs
@@ -30,9 +30,9 @@ def known_open():
     return {line.split(":")[0] for line in lines if line}
 
 
-def known_open_with_breaks():
-    """A line `name [breaks]: reason` says that the program is wrong in that way only."""
-    return known_open() | {name.removesuffix(" [breaks]") for name in known_open()}
+def known_open_in(way):
+    """A line `name [way]: reason` says that the program is wrong in that way only."""
+    return known_open() | {name.removesuffix(f" [{way}]") for name in known_open()}
 
 
 def jobs_of_topic(topic):
@@ -42,7 +42,7 @@ def jobs_of_topic(topic):
 
 
 def complaints(verdicts):
-    bad = [v for v in verdicts if v.status in (WRONG, CRASH)]
+    bad = [v for v in verdicts if v.status in (LESS, WRONG, CRASH)]
     return "\n".join(f"{v.status} {v.program} [{v.way}]: {v.details[:2]}" for v in bad)
 
 
@@ -64,10 +64,32 @@ def test_programs_by_the_default_backend():
 def test_a_break_before_every_instruction():
     # A whole model takes a minute or more: a thousand and more runs, each with a graph or two of its own.
     taken = [p for p in all_programs() if p.topic != "models"][3::16]
-    programs = [p for p in taken if p.name not in known_open_with_breaks() and "breaks" not in p.not_ways]
+    programs = [p for p in taken if p.name not in known_open_in("breaks") and "breaks" not in p.not_ways]
     assert len(programs) > 30
     verdicts = run_jobs([(p.name, "breaks") for p in programs], SystemChoice("framefuse", "aten"))
     assert not complaints(verdicts), complaints(verdicts)
+
+
+def test_programs_by_a_backend_in_python():
+    """torch runs the FX graph that the capture gives it; each graph is compared with the capture, too."""
+    programs = [p for p in all_programs() if p.name not in known_open_in("fx")]
+    verdicts = run_jobs([(p.name, "fx") for p in programs], SystemChoice("framefuse", "aten"))
+    assert len(verdicts) > 500
+    assert not complaints(verdicts), complaints(verdicts)
+
+
+def test_a_backend_in_python_and_a_break_before_every_instruction():
+    taken = [p for p in all_programs() if p.topic != "models"][7::32]
+    programs = [p for p in taken if p.name not in known_open_in("fx-breaks") and "fx-breaks" not in p.not_ways]
+    assert len(programs) > 15
+    verdicts = run_jobs([(p.name, "fx-breaks") for p in programs], SystemChoice("framefuse", "aten"))
+    assert not complaints(verdicts), complaints(verdicts)
+
+
+def test_fuzzer_with_a_backend_in_python(tmp_path):
+    outcome = fuzz(SystemChoice("framefuse", "fx"), 0, 2000, tmp_path, lambda text: None)
+    assert not outcome.failures, outcome.failures
+    assert outcome.calls >= 2000
 
 
 def test_fuzzer(tmp_path):

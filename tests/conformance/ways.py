@@ -57,6 +57,7 @@ class Way:
     threaded: bool = False
     leaks: bool = False
     breaks: bool = False
+    fx: bool = False
 
 
 WAYS = {
@@ -71,5 +72,7 @@ WAYS = {
         Way("leaks", _between, "live tensors and reference counts after it", repeats=True, leaks=True),
         Way("breaks", _same, "a break forced before every instruction in turn", repeats=True, breaks=True),
         Way("breaks-inlined", _inlined, "the same, inlined two frames deep", breaks=True),
+        Way("fx", _same, "by a backend in Python, called again after each state change", repeats=True, fx=True),
+        Way("fx-breaks", _same, "by a backend in Python, a break before every instruction", breaks=True, fx=True),
     )
 }

@@ -195,7 +195,7 @@ void Complete(Activation& act, TestingProtocols& protocols) {
 }
 
 PyObject* EvaluateFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
-  if (StartsGenerator(frame) || frame_ops::IsTraced(thread)) {
+  if (StartsGenerator(frame) || frame_ops::WatcherOf(thread) != frame_ops::Watcher::kNone) {
     ++counters.default_frames;
     return frame_ops::EvalDefault(thread, frame, throw_flag);
   }

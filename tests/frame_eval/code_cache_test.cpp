@@ -37,8 +37,10 @@ RefOf<PyCodeObject> CodeOf(const char* function) {
   return RefOf<PyCodeObject>::Create(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f.get())));
 }
 
+constexpr MakerId kMaker = 1, kOtherMaker = 2;
+
 std::shared_ptr<Entry> FindNumber(Site& site, int number) {
-  return site.Find([&](const Entry& e) { return static_cast<const FakeEntry&>(e).number() == number; });
+  return site.Find(kMaker, [&](const Entry& e) { return static_cast<const FakeEntry&>(e).number() == number; });
 }
 
 class CodeCacheTest : public ::testing::Test {
@@ -56,8 +58,8 @@ TEST_F(CodeCacheTest, DeadEntriesAreRemoved) {
   RefOf<PyCodeObject> f = CodeOf("f");
   std::shared_ptr<Site> site = CodeCache::Get(f, *Owner::Intern("a"), 0);
   auto first = std::make_shared<FakeEntry>(1, &alive_);
-  site->Install(first);
-  site->Install(std::make_shared<FakeEntry>(2, &alive_));
+  site->Install(first, kMaker);
+  site->Install(std::make_shared<FakeEntry>(2, &alive_), kMaker);
   site->RemoveDead();
   EXPECT_EQ(site->size(), 2u);
   first->dead = true;
@@ -98,8 +100,8 @@ TEST_F(CodeCacheTest, SitesAreKeyedByCodeOwnerAndOffset) {
   EXPECT_EQ(CodeCache::Find(f, *a, 4), nullptr);
   EXPECT_EQ(CodeCache::Find(f, *b, 0), nullptr);
   EXPECT_EQ(CodeCache::Find(g, *a, 0), nullptr);
-  CodeCache::Get(f, *a, 12)->Install(std::make_shared<FakeEntry>(1, &alive_));
-  site->Install(std::make_shared<FakeEntry>(2, &alive_));
+  CodeCache::Get(f, *a, 12)->Install(std::make_shared<FakeEntry>(1, &alive_), kMaker);
+  site->Install(std::make_shared<FakeEntry>(2, &alive_), kMaker);
   EXPECT_EQ(CodeCache::CountEntries(f, *a), 2u);
   EXPECT_EQ(CodeCache::CountEntries(f, *b), 0u);
   EXPECT_EQ(CodeCache::Offsets(f, *a), (std::vector<int>{0, 12}));
@@ -108,11 +110,11 @@ TEST_F(CodeCacheTest, SitesAreKeyedByCodeOwnerAndOffset) {
 TEST_F(CodeCacheTest, TheLastHitIsTriedFirst) {
   auto owner = Owner::Intern("a");
   auto site = CodeCache::Get(CodeOf("f"), *owner, 0);
-  for (int i = 1; i <= 3; ++i) site->Install(std::make_shared<FakeEntry>(i, &alive_));
+  for (int i = 1; i <= 3; ++i) site->Install(std::make_shared<FakeEntry>(i, &alive_), kMaker);
   std::vector<int> tried;
   const auto order = [&] {
     tried.clear();
-    site->Find([&](const Entry& e) {
+    site->Find(kMaker, [&](const Entry& e) {
       tried.push_back(static_cast<const FakeEntry&>(e).number());
       return false;
     });
@@ -126,7 +128,7 @@ TEST_F(CodeCacheTest, TheLastHitIsTriedFirst) {
 
 TEST_F(CodeCacheTest, EntriesDieWithTheCode) {
   auto owner = Owner::Intern("a");
-  CodeCache::Get(CodeOf("f"), *owner, 0)->Install(std::make_shared<FakeEntry>(1, &alive_));
+  CodeCache::Get(CodeOf("f"), *owner, 0)->Install(std::make_shared<FakeEntry>(1, &alive_), kMaker);
   EXPECT_EQ(alive_, 1);
   Execute("f = None");
   EXPECT_EQ(alive_, 0);
@@ -134,9 +136,9 @@ TEST_F(CodeCacheTest, EntriesDieWithTheCode) {
 
 TEST_F(CodeCacheTest, EntriesDieWithTheLastOwner) {
   auto a = Owner::Intern("a"), same = Owner::Intern("a"), b = Owner::Intern("b");
-  CodeCache::Get(CodeOf("f"), *a, 0)->Install(std::make_shared<FakeEntry>(1, &alive_));
-  CodeCache::Get(CodeOf("g"), *a, 0)->Install(std::make_shared<FakeEntry>(2, &alive_));
-  CodeCache::Get(CodeOf("f"), *b, 0)->Install(std::make_shared<FakeEntry>(3, &alive_));
+  CodeCache::Get(CodeOf("f"), *a, 0)->Install(std::make_shared<FakeEntry>(1, &alive_), kMaker);
+  CodeCache::Get(CodeOf("g"), *a, 0)->Install(std::make_shared<FakeEntry>(2, &alive_), kMaker);
+  CodeCache::Get(CodeOf("f"), *b, 0)->Install(std::make_shared<FakeEntry>(3, &alive_), kMaker);
   a.reset();
   EXPECT_EQ(alive_, 3);
   same.reset();
@@ -148,9 +150,8 @@ TEST_F(CodeCacheTest, ResetDropsFlagsAndEntriesButNotWhatRuns) {
   auto owner = Owner::Intern("a");
   auto code = CodeOf("f");
   auto site = CodeCache::Get(code, *owner, 0);
-  site->Install(std::make_shared<FakeEntry>(1, &alive_));
-  site->skip = true;
-  site->skip_reason = "too dynamic";
+  site->Install(std::make_shared<FakeEntry>(1, &alive_), kMaker);
+  for (int i = 0; i < 3; ++i) site->retries.NoteFailure();
   std::shared_ptr<Entry> running = FindNumber(*site, 1);
   CodeCache::Reset();
   EXPECT_EQ(CodeCache::Find(code, *owner, 0), nullptr);
@@ -158,14 +159,48 @@ TEST_F(CodeCacheTest, ResetDropsFlagsAndEntriesButNotWhatRuns) {
   EXPECT_EQ(alive_, 1);
   running.reset();
   EXPECT_EQ(alive_, 0);
-  EXPECT_FALSE(CodeCache::Get(code, *owner, 0)->skip);
+  EXPECT_TRUE(CodeCache::Get(code, *owner, 0)->retries.MayTry());
+}
+
+TEST_F(CodeCacheTest, AMakersOwnEntriesComeFirst) {
+  auto owner = Owner::Intern("a");
+  auto site = CodeCache::Get(CodeOf("f"), *owner, 0);
+  site->Install(std::make_shared<FakeEntry>(1, &alive_), kMaker);
+  site->Install(std::make_shared<FakeEntry>(2, &alive_), kOtherMaker);
+  const auto first_of = [&](MakerId maker) {
+    return static_cast<const FakeEntry&>(*site->Find(maker, [](const Entry&) { return true; })).number();
+  };
+  EXPECT_EQ(first_of(kMaker), 1);
+  EXPECT_EQ(first_of(kOtherMaker), 2);
+  EXPECT_EQ(first_of(kMaker), 1);
+  EXPECT_EQ(site->CountOf(kMaker), 1u);
+  EXPECT_TRUE(site->NoteLimit(kMaker));
+  EXPECT_FALSE(site->NoteLimit(kMaker));
+  EXPECT_TRUE(site->NoteLimit(kOtherMaker));
+}
+
+TEST(RetriesTest, WaitsLongerAfterEachFailureButNotForEver) {
+  Retries retries;
+  const auto calls_until_tried = [&] {
+    int calls = 0;
+    while (!retries.MayTry()) ++calls;
+    return calls;
+  };
+  std::vector<int> waited;
+  for (int i = 0; i < 15; ++i) {
+    waited.push_back(calls_until_tried());
+    retries.NoteFailure();
+  }
+  EXPECT_EQ(waited, (std::vector<int>{0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 512, 512}));
+  retries.NoteSuccess();
+  EXPECT_EQ(calls_until_tried(), 0);
 }
 
 TEST_F(CodeCacheTest, RemoveTakesOneEntryOut) {
   auto owner = Owner::Intern("a");
   auto site = CodeCache::Get(CodeOf("f"), *owner, 0);
-  site->Install(std::make_shared<FakeEntry>(1, &alive_));
-  site->Install(std::make_shared<FakeEntry>(2, &alive_));
+  site->Install(std::make_shared<FakeEntry>(1, &alive_), kMaker);
+  site->Install(std::make_shared<FakeEntry>(2, &alive_), kMaker);
   site->Remove(FindNumber(*site, 1).get());
   EXPECT_EQ(alive_, 1);
   EXPECT_EQ(FindNumber(*site, 1), nullptr);
@@ -184,14 +219,15 @@ TEST_F(CodeCacheTest, ADyingEntryMayUseTheCache) {
                                },
                                METH_NOARGS, nullptr};
   at_death = [&] {
-    CodeCache::Get(other, *owner, 0)->Install(std::make_shared<FakeEntry>(5, &alive_));
+    CodeCache::Get(other, *owner, 0)->Install(std::make_shared<FakeEntry>(5, &alive_), kMaker);
     CodeCache::Reset();
-    CodeCache::Get(code, *owner, 0)->Install(std::make_shared<FakeEntry>(6, &alive_));
+    CodeCache::Get(code, *owner, 0)->Install(std::make_shared<FakeEntry>(6, &alive_), kMaker);
   };
   testing::Set("at_death", Ref::Steal(PyCFunction_New(&method, nullptr)));
   Execute("class Last:\n  def __del__(self): at_death()\n");
   for (int i = 0; i < 3; ++i) {
-    CodeCache::Get(code, *owner, i)->Install(std::make_shared<FakeEntry>(i, &alive_, i == 1 ? Eval("Last()") : Ref()));
+    CodeCache::Get(code, *owner, i)
+        ->Install(std::make_shared<FakeEntry>(i, &alive_, i == 1 ? Eval("Last()") : Ref()), kMaker);
   }
   CodeCache::Reset();
   EXPECT_EQ(CodeCache::CountEntries(code, *owner), 1u);

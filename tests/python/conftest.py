@@ -1,5 +1,5 @@
 """What every package-level test needs: settings, log switches and stance as they were before it, internal errors raised,
-and the metadata of every graph recomputed."""
+and the metadata of every graph recomputed and FX graphs run on fakes."""
 
 import framefuse
 import pytest
@@ -11,6 +11,7 @@ def restored_state():
     mask, stance = framefuse._C.get_log_mask(), framefuse._C.get_stance()
     framefuse.config.raise_on_bug = True
     framefuse.config.verify_metadata = True
+    framefuse.config.verify_fx = True
     yield
     for name, value in settings.items():
         setattr(framefuse.config, name, value)

@@ -294,4 +294,5 @@ def differences(program, backend):
             wrong = {k: (expected.get(k), got.get(k)) for k in {*expected, *got} if not _same(expected.get(k), got.get(k), tolerance)}
             if wrong:
                 return wrong
+    bugs = [text for artifact, text in bugs if artifact == "bugs"]
     return {"bugs": bugs[0]} if bugs else {}

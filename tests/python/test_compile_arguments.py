@@ -103,7 +103,7 @@ def test_every_mode_computes(mode):
 def test_a_mode_without_effect_is_told_once():
     from framefuse import _compile
 
-    _compile._modes_told.clear()
+    _compile._told.clear()
     with framefuse.capture_logs("bugs") as records:
         for _ in range(2):
             framefuse.compile(add, mode="max-autotune")

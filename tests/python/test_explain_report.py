@@ -20,6 +20,7 @@ def report():
         out_guards=["type(L['a']) is torch.Tensor"],
         compile_times={"capture": 0.0005, "backend": 0.002},
         graphs=["", ""],
+        fallbacks=[],
     )
 
 

@@ -13,21 +13,31 @@ class Journal:
     """Records calls on plain tensors as a capture records them on fakes."""
 
     def __init__(self, **inputs):
-        self.inputs = [(name, tensor, tensor) for name, tensor in inputs.items()]
+        self.inputs = list(inputs.items())
         self.nodes = []
+
+    def add(self, op, target, args, kwargs, result):
+        self.nodes.append((op, target, args, kwargs, result, 0, 0))
 
     def call(self, target, *args, **kwargs):
         result = target(*args, **kwargs)
-        self.nodes.append(("call_function", target, args, kwargs, result))
+        self.add("call_function", target, args, kwargs, result)
         return result
 
     def method(self, name, *args, **kwargs):
         result = getattr(args[0], name)(*args[1:], **kwargs)
-        self.nodes.append(("call_method", name, args, kwargs, result))
+        self.add("call_method", name, args, kwargs, result)
         return result
 
+    def module(self, outputs):
+        nothing_more = _fx.Recording(lambda fake: -1, lambda index: None, lambda value: None, 0)
+        return _fx.build_graph_module(self.inputs, self.nodes, outputs, nothing_more)[0]
+
     def run(self, outputs, *tensors):
-        return _fx.build_graph_module(self.inputs, self.nodes, outputs)(*tensors)
+        return self.module(outputs)(*tensors)
+
+    def compile(self, backend, keywords, outputs):
+        return _fx.FxBackend(backend, keywords).compile(self.module(outputs), [tensor for _, tensor in self.inputs])
 
 
 @pytest.fixture
@@ -41,7 +51,7 @@ def test_functions_methods_and_keywords(x):
     out = j.call(operator.mul, total, 2.0)
     y = torch.randn(2, 3)
     assert torch.equal(j.run([out, total], y)[0], (y + 3 * y).sum(1) * 2)
-    module = _fx.build_graph_module(j.inputs, j.nodes, [out])
+    module = j.module([out])
     assert [node.op for node in module.graph.nodes] == ["placeholder", "call_function", "call_method", "call_function", "output"]
     assert next(iter(module.graph.nodes)).name == "l_x_"
 
@@ -55,7 +65,7 @@ def test_results_in_sequences_become_getitems(x):
     got = j.run([stacked, values], y)
     assert torch.equal(got[0], torch.cat([y[:, 2:], y[:, :1]]))
     assert torch.equal(got[1], y.max(1).values)
-    nodes = _fx.build_graph_module(j.inputs, j.nodes, [stacked]).graph.nodes
+    nodes = j.module([stacked]).graph.nodes
     assert sum(node.target is operator.getitem for node in nodes) == 2  # none for what is not used
 
 
@@ -72,7 +82,7 @@ def test_in_place_calls_keep_their_order(x):
 def test_attributes_of_tensors_become_getattr(x):
     j = Journal(x=x)
     transposed = x.T
-    j.nodes.append(("get_attr", "T", (x, "T"), {}, transposed))
+    j.add("get_attr", "T", (x, "T"), {}, transposed)
     out = j.call(operator.matmul, x, transposed)
     y = x + 1
     assert torch.equal(j.run([out], y)[0], y @ y.T)
@@ -84,10 +94,10 @@ def test_slices_and_tuples_as_arguments(x):
     assert torch.equal(j.run([out], x + 1)[0], x[:, :2] + 1)
 
 
-def test_a_value_nobody_recorded_is_an_error(x):
+def test_a_value_nobody_recorded_is_refused(x):
     j = Journal(x=x)
-    j.nodes.append(("call_function", torch.sin, (x + 1,), {}, torch.sin(x)))
-    with pytest.raises(RuntimeError, match=r"shape \(2, 3\) was used that no recorded call returned"):
+    j.add("call_function", torch.sin, (x + 1,), {}, torch.sin(x))
+    with pytest.raises(_fx._Refused, match=r"shape \(2, 3\) was used that no recorded call returned"):
         j.run([], x)
 
 
@@ -100,10 +110,12 @@ def test_backend_gets_module_examples_and_keywords(x):
 
     j = Journal(x=x)
     out = j.call(torch.sin, x)
-    compiled = _fx.compile_graph(Backend("mine", backend), {"options": {"a": 1}}, j.inputs, j.nodes, [out])
+    compiled = j.compile(Backend("mine", backend), {"options": {"a": 1}}, [out])
     assert torch.equal(compiled(x)[0], torch.sin(x))
     (gm, inputs, options) = seen[0]
-    assert isinstance(gm, torch.fx.GraphModule) and inputs[0] is x and options == {"a": 1}
+    assert isinstance(gm, torch.fx.GraphModule) and options == {"a": 1}
+    assert isinstance(inputs[0], torch._subclasses.FakeTensor) and inputs[0].shape == x.shape
+    assert next(iter(gm.graph.nodes)).meta["example_value"] is inputs[0]
 
 
 def test_backend_failures_are_named(x):
@@ -111,11 +123,11 @@ def test_backend_failures_are_named(x):
         raise KeyError("no kernel")
 
     with pytest.raises(framefuse.BackendError, match="backend 'mine' raised KeyError") as raised:
-        _fx.compile_graph(Backend("mine", broken), {}, [("x", x, x)], [], [x])
+        Journal(x=x).compile(Backend("mine", broken), {}, [x])
     assert isinstance(raised.value.__cause__, KeyError)
     assert raised.value.backend == "mine"
     with pytest.raises(framefuse.BackendError, match="returned NoneType, not a callable"):
-        _fx.compile_graph(Backend("mine", lambda gm, inputs: None), {}, [("x", x, x)], [], [x])
+        Journal(x=x).compile(Backend("mine", lambda gm, inputs: None), {}, [x])
 
 
 @pytest.mark.parametrize("name", ["eager", "aot_eager"])
@@ -125,7 +137,7 @@ def test_backends_of_torchs_registry_take_the_module(x, name):
     x = x.clone().requires_grad_()
     j = Journal(x=x)
     out = j.call(torch.sin, x)
-    compiled = _fx.compile_graph(resolve_backend(name), {}, j.inputs, j.nodes, [out])
+    compiled = j.compile(resolve_backend(name), {}, [out])
     y = torch.ones(2, 3, requires_grad=True)
     result = compiled(y)[0]
     result.sum().backward()

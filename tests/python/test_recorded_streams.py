@@ -40,15 +40,20 @@ def test_a_first_call_runs_as_python_and_says_so(stream):
     def f(x):
         return x.sin() * 2 + torch.arange(6) * 0.5
 
-    compiled = framefuse.compile(f, fullgraph=True)
+    compiled = framefuse.compile(f)
     stream.recorded = True
-    with framefuse.capture_logs("graph_breaks", "graph") as records:
+    with pytest.raises(framefuse.Unsupported, match="its CUDA stream is being recorded"):
+        framefuse.compile(f, fullgraph=True)(_X)
+    framefuse.reset()
+    before = framefuse.statistics()["eager_fallbacks.recorded_stream"]
+    with framefuse.capture_logs("fallbacks", "graph") as records:
         with pytest.warns(RuntimeWarning, match=r"f \(.*test_recorded_streams.py:\d+\) runs as Python: its CUDA stream is being recorded"):
             torch.testing.assert_close(compiled(_X), f(_X))
         with warnings.catch_warnings():  # once
             warnings.simplefilter("error")
             torch.testing.assert_close(compiled(_X), f(_X))
-    assert [name for name, _ in records] == ["graph_breaks", "graph_breaks"]
+    assert [name for name, _ in records] == ["fallbacks"]
+    assert framefuse.statistics()["eager_fallbacks.recorded_stream"] == before + 2
     stream.recorded = False
     with framefuse.capture_logs("graph") as records:
         torch.testing.assert_close(compiled(_X), f(_X))

@@ -1,0 +1,45 @@
+"""What the code that FX generates can hold: constants that print as expressions, and functions that have a name in it."""
+
+import builtins
+import types
+
+import torch
+from torch import fx
+
+NO_LITERAL = object()
+
+_EXACT = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout, torch.memory_format)
+_BASES = ((int, int.__index__), (float, float.__float__), (complex, complex.__complex__), (str, str.__str__), (bytes, bytes.__bytes__))
+
+
+def as_literal(value):
+    """A constant of a builtin type or of torch's that is equal to `value` and prints as an expression, or NO_LITERAL."""
+    if type(value) in _EXACT:
+        return value
+    if type(value).__module__ == "numpy" and not isinstance(value, type):
+        plain = value.item()
+        return plain if type(plain) in _EXACT else NO_LITERAL
+    for base, convert in _BASES:  # IntEnum and its like: torch takes them for what they are
+        if isinstance(value, base):
+            return convert(value)
+    return NO_LITERAL
+
+
+def can_be_called_by_name(function):
+    """Whether the name that FX prints for a call of `function` means `function` where the code runs."""
+    if isinstance(function, torch._ops.OpOverload):
+        return True
+    if not isinstance(function, (types.FunctionType, types.BuiltinFunctionType, type)):
+        return False
+    if getattr(builtins, function.__name__, None) is function:
+        return True
+    try:
+        name = fx.node._get_qualified_name(function)
+    except Exception:  # FX asserts and looks up attributes
+        return False
+    if not name.startswith("torch."):
+        return True  # the module's globals hold the function under a name of its own
+    found = torch
+    for part in name.split(".")[1:]:
+        found = getattr(found, part, None)
+    return found is function or found == function

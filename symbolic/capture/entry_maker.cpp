@@ -1,0 +1,288 @@
+#include "symbolic/capture/entry_maker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/graph/recording_probe.h"
+#include "common/config.h"
+#include "common/logging.h"
+#include "frame_eval/hook.h"
+#include "frame_eval/versions/dict_reads.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/reporting.h"
+#include "symbolic/capture/signal_pause.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse {
+namespace {
+
+// A builtins dictionary with other keys than strings runs their __eq__ whenever C code looks for a builtin, as an
+// attempt's does: iterators, for one, name theirs when they are asked for their state.
+bool HasOnlyNames(PyObject* builtins) {
+  if (frame_ops::HasOnlyStringKeys(builtins)) return true;
+  PyObject *key, *value;
+  for (Py_ssize_t position = 0; PyDict_Next(builtins, &position, &key, &value) != 0;) {
+    if (!PyUnicode_CheckExact(key)) return false;
+  }
+  return true;
+}
+
+// Above this frame stands one at its limit: what it calls would go through as many compilations of its own.
+thread_local int frames_at_limit = 0;
+
+class AtLimitScope {
+ public:
+  AtLimitScope() { ++frames_at_limit; }
+  ~AtLimitScope() { --frames_at_limit; }
+  AtLimitScope(const AtLimitScope&) = delete;
+  AtLimitScope& operator=(const AtLimitScope&) = delete;
+};
+
+void CountWork(const AttemptResult& made) {
+  Statistics& statistics = MutableStatistics();
+  statistics.attempts += made.attempts;
+  statistics.instructions += made.instructions;
+  statistics.operators += made.operators;
+  statistics.evaluation_seconds += made.evaluation_seconds;
+  statistics.capture_seconds += made.capture_seconds;
+  statistics.backend_seconds += made.backend_seconds;
+}
+
+// It ended for a reason of this moment, not of the code or its arguments.
+bool IsPassing(const AttemptResult& attempt) {
+  return attempt.broke_at && (attempt.broke_at->kind == GraphBreakKind::kIntercepted ||
+                              attempt.broke_at->kind == GraphBreakKind::kInterrupted);
+}
+
+MakerId NextMaker() {
+  static MakerId next = 0;
+  return ++next;
+}
+
+}  // namespace
+
+EntryMaker::EntryMaker(AttemptSettings settings) : settings_(std::move(settings)), id_(NextMaker()) {}
+
+PyCodeObject* EntryMaker::Shown(PyCodeObject* code) const {
+  return code == compiled_code_ ? UserCodeOf(callable_, code) : code;
+}
+
+bool EntryMaker::Say(FallbackKind kind, PyCodeObject* code, std::string_view detail) {
+  const FallbackSeverity severity = SeverityOf(kind);
+  if (severity == FallbackSeverity::kCounted && observer_ == nullptr && !config().verbose) {
+    CountFallback(kind);
+    return true;
+  }
+  const EagerFallback fallback = MakeFallback(kind, Shown(code), detail);
+  ReportFallback(fallback);
+  if (observer_ != nullptr) observer_->OnFallback(fallback);
+  if (!settings_.fullgraph || severity != FallbackSeverity::kRefused) return true;
+  RaiseUnsupported(fallback);
+  return false;
+}
+
+bool EntryMaker::Report(const GraphBreakReason& reason) {
+  ++MutableStatistics().graph_breaks;
+  LogGraphBreak(reason);
+  if (observer_ != nullptr) observer_->OnBreak(reason);
+  if (!settings_.fullgraph || reason.kind == GraphBreakKind::kInterrupted) return true;
+  RaiseUnsupported(reason);
+  return false;
+}
+
+// ---------------------------------------------------------------- making one
+
+EntryMaker::Made EntryMaker::None(FallbackKind kind, PyCodeObject* code, std::string_view detail) {
+  Made made;
+  if (!Say(kind, code, detail)) made.without = Without::kRaises;
+  return made;
+}
+
+void EntryMaker::LogRecompile(Site& site, const FrameView& view) const {
+  if (site.empty()) return;
+  ++site.recompiles;
+  ++MutableStatistics().recompiles;
+  if (!LogEnabled(LogArtifact::kRecompiles)) return;
+  PyCodeObject* shown = Shown(view.code);
+  std::string text =
+      absl::StrCat("recompiling ", QualifiedNameOf(shown), " (", FileNameOf(shown), ":", shown->co_firstlineno, ")");
+  for (const std::shared_ptr<Entry>& e : site.Entries()) {
+    absl::StrAppend(&text, "\n  ", e->Explain(view));
+    if (config().verbose) {
+      absl::StrAppend(&text, "\n", static_cast<const CompiledEntry&>(*e).guards->PythonText("guards"));
+    }
+  }
+  FF_LOG(kRecompiles) << text;
+}
+
+bool EntryMaker::IsAtLimit(Site& site, const FrameView&) const {
+  site.RemoveDead();
+  return static_cast<std::int64_t>(site.CountOf(id_) + site.died_unfound()) >= config().recompile_limit;
+}
+
+EntryMaker::Made EntryMaker::AtLimit(Site& site, const FrameView& view) {
+  const std::vector<std::shared_ptr<Entry>> entries = site.Entries();
+  const std::string failed = entries.empty() ? "what it expects ends with each call" : entries.front()->Explain(view);
+  // Of code without tensor work (a library's, between two breaks) nobody wants to hear.
+  const bool matters = std::any_of(entries.begin(), entries.end(), [](const std::shared_ptr<Entry>& e) {
+    return static_cast<const CompiledEntry&>(*e).executable != nullptr;
+  });
+  if (site.NoteLimit(id_) && (matters || entries.empty()) && !settings_.fullgraph) {
+    WarnRecompileLimit(Shown(view.code), failed);
+  }
+  Made made = None(FallbackKind::kRecompileLimit, view.code,
+                   absl::StrCat("config.recompile_limit is ", config().recompile_limit.get()));
+  if (made.without == Without::kRunsAsPython) made.without = Without::kRunsAtLimit;
+  return made;
+}
+
+AttemptResult EntryMaker::Attempt(PyThreadState* thread, frame_ops::Frame* frame) const {
+  // Fakes are counted over all threads: a capture that shared its time with another one's cannot tell whose they are.
+  static int running = 0;
+  static std::uint64_t begun = 0;
+  const bool began_alone = running++ == 0;
+  const std::uint64_t number = ++begun;
+  const std::int64_t fakes = tracing::Tracer::LiveFakes();
+  AttemptResult made = CaptureFrame(thread, frame, settings_);
+  --running;
+  const bool check = config().check_fakes_dead && began_alone && begun == number;
+  if (check && tracing::Tracer::LiveFakes() > fakes) PyGC_Collect();  // cycles of the program's own
+  if (check && made.error.ok() && tracing::Tracer::LiveFakes() > fakes) {
+    made.error = absl::InternalError(
+        absl::StrCat(tracing::Tracer::LiveFakes() - fakes, " fake tensors are alive after the capture"));
+  }
+  CountWork(made);
+  return made;
+}
+
+EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame, Site& site) {
+  const SignalPause pause;
+  const FrameView view = frame_ops::View(frame);
+  // Its handler must not run in the attempt.
+  if (frame_ops::HasPendingSignals()) return None(FallbackKind::kSignal, view.code);
+  if (!HasOnlyNames(view.builtins)) return None(FallbackKind::kBuiltins, view.code);
+  if (frames_at_limit > 0) return None(FallbackKind::kBelowLimit, view.code);
+  if (IsAtLimit(site, view)) return AtLimit(site, view);
+  bool raised = false;
+  if (!AllowsCompile(!site.empty(), view.code, &raised)) {
+    if (!raised) return None(FallbackKind::kStance, view.code);
+    Made made;
+    made.without = Without::kRaises;
+    return made;
+  }
+  if (IsStreamRecorded()) {
+    if (view.code == compiled_code_ && !std::exchange(recorded_stream_reported_, true)) {
+      WarnRecordedStream(Shown(view.code));
+    }
+    return None(FallbackKind::kRecordedStream, view.code);
+  }
+  if (!settings_.fullgraph && !site.retries.MayTry()) return None(FallbackKind::kWaiting, view.code);
+  LogRecompile(site, view);
+  const bool starting = frame_ops::IsStarting(frame);
+  return AfterAttempt(Attempt(thread, frame), view, starting, site);
+}
+
+EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView& view, bool starting, Site& site) {
+  Made made;
+  const auto raises = [&] {
+    made.without = Without::kRaises;
+    return std::move(made);
+  };
+  if (attempt.broke_at && !Report(*attempt.broke_at)) return raises();
+  // The compiled function itself keeps its entry: guards see when it has tensor work, and its calls were captured too.
+  const bool keeps_idle = settings_.fullgraph || (view.code == compiled_code_ && starting);
+  const bool idle = attempt.nothing_to_do && !keeps_idle;
+  if (attempt.entry != nullptr && !idle) {
+    Statistics& statistics = MutableStatistics();
+    ++statistics.captures;
+    if (attempt.entry->executable != nullptr) ++statistics.graphs;
+    statistics.nodes += attempt.nodes;
+    site.retries.NoteSuccess();
+    LogEntry(*attempt.entry, view.code);
+    if (observer_ != nullptr) observer_->OnCaptured(*attempt.entry, attempt);
+    site.Install(attempt.entry, id_);
+    made.entry = std::move(attempt.entry);
+    return made;
+  }
+  if (!IsPassing(attempt) && !attempt.backend_error) site.retries.NoteFailure();
+  if (!attempt.error.ok()) {
+    ++MutableStatistics().bugs;
+    bool raised = false;
+    ReportFailure(attempt.error, attempt.backend_error, view.code, &raised);
+    return raised ? raises() : None(FallbackKind::kBug, view.code, std::string(attempt.error.message()));
+  }
+  if (attempt.raised) {
+    // It was followed to its exception: what it calls is no frame to be captured whole by itself.
+    if (settings_.fullgraph) made.without = Without::kRunsWhole;
+    made.unconfirmed_error = std::move(attempt.unconfirmed_error);
+    made.raised = std::move(attempt.raised);
+    return made;
+  }
+  if (idle) return None(FallbackKind::kNoTensorWork, view.code);
+  return None(FallbackKind::kNothingCaptured, view.code, attempt.broke_at ? attempt.broke_at->Text() : "");
+}
+
+// ---------------------------------------------------------------- frames without one
+
+PyObject* EntryMaker::RunWithout(PyThreadState* thread, frame_ops::Frame* frame, const Made& made) {
+  const RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(frame_ops::Code(frame));
+  Ref result;
+  switch (made.without) {
+    case Without::kRaises:
+      frame_ops::FinishHookedFrame(thread, frame);
+      return nullptr;
+    case Without::kRunsAsPython:
+      result = Ref::Steal(RunUnhooked(thread, frame, 0));
+      break;
+    case Without::kRunsWhole: {
+      const HookScope native(HookMode::kOff);
+      result = Ref::Steal(RunUnhooked(thread, frame, 0));
+      break;
+    }
+    case Without::kRunsAtLimit: {
+      const AtLimitScope at_limit;
+      result = Ref::Steal(RunUnhooked(thread, frame, 0));
+      break;
+    }
+  }
+  if (made.raised && !ReportErrorOfAttempt(made, code.get(), static_cast<bool>(result))) return nullptr;
+  return result.release();
+}
+
+// The attempt ended in an exception, Python has run the frame: did it get the same one?
+bool EntryMaker::ReportErrorOfAttempt(const Made& made, PyCodeObject* code, bool returned) {
+  if (!returned && PyErr_GivenExceptionMatches(PyErr_Occurred(), made.raised->type) != 0) {
+    return Say(FallbackKind::kRaises, code);
+  }
+  if (returned && made.unconfirmed_error) {
+    CountFallback(FallbackKind::kRaisedInCapture);
+    return Report(*made.unconfirmed_error);
+  }
+  if (returned) return Say(FallbackKind::kRaisedInCapture, code, made.raised->text);
+  // The program's own exception is what goes on.
+  PyThreadState* thread = PyThreadState_Get();
+  Ref error = frame_ops::FetchRaised(thread);
+  if (!Say(FallbackKind::kRaisedInCapture, code, made.raised->text)) PyErr_Clear();
+  frame_ops::RestoreRaised(thread, std::move(error));
+  return true;
+}
+
+PyObject* EntryMaker::RunAsPython(PyThreadState* thread, frame_ops::Frame* frame, FallbackKind kind,
+                                  std::string_view detail) {
+  if (Say(kind, frame_ops::Code(frame), detail)) return RunUnhooked(thread, frame, 0);
+  frame_ops::FinishHookedFrame(thread, frame);
+  return nullptr;
+}
+
+PyObject* EntryMaker::RunAfterFailedPlan(PyThreadState* thread, frame_ops::Frame* frame, const std::string& error) {
+  const RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(frame_ops::Code(frame));
+  Ref result = Ref::Steal(RunUnhooked(thread, frame, 0));
+  if (!result) {
+    CountFallback(FallbackKind::kRaises);
+    return nullptr;
+  }
+  return Say(FallbackKind::kPlanFailed, code.get(), error) ? result.release() : nullptr;
+}
+
+}  // namespace framefuse

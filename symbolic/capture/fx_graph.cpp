@@ -1,0 +1,320 @@
+#include "symbolic/capture/fx_graph.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "backends/graph/graph.h"
+#include "common/config.h"
+#include "frame_eval/hook.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/fx_values.h"
+
+namespace framefuse {
+namespace {
+
+// Torch's state as it is when the module begins to run.
+class StartState {
+ public:
+  explicit StartState(const Capture& capture) { capture.start_state().Apply(); }
+  ~StartState() { end_.Apply(); }
+  StartState(const StartState&) = delete;
+  StartState& operator=(const StartState&) = delete;
+
+ private:
+  TorchState end_ = TorchState::Current();
+};
+
+// An input that the module may have a placeholder for.
+struct Candidate {
+  SourceId source = kNoSource;
+  Ref fake;
+  Ref real;
+};
+
+std::vector<Candidate> CandidatesOf(Capture& capture, const Closed& closed) {
+  std::vector<Candidate> candidates;
+  const std::vector<Capture::TensorInput>& tensors = capture.tensor_inputs();
+  for (const Capture::TensorInput& t : tensors) candidates.push_back({t.source, t.fake, t.real});
+  for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
+    const tracing::TracedInput& in = closed.graph.inputs[i];
+    if (in.input_index >= 0) continue;
+    Candidate c;
+    const SourceId of = tensors[static_cast<std::size_t>(in.gradient_of)].source;
+    c.source = capture.sources().Intern(SourceKind::kTensorGrad, of, 0, nullptr);
+    c.fake = capture.tracer().FakeOfInputValue(closed.graph.graph->inputs[i].value);
+    c.real = capture.tracer().RealOf(c.fake);
+    candidates.push_back(std::move(c));
+  }
+  return candidates;
+}
+
+// ---------------------------------------------------------------- what Python asks of the recording
+
+struct Recording {
+  const tracing::Tracer& tracer;
+  const ir::Graph& graph;
+};
+
+template <typename T>
+T& Of(PyObject* capsule) {
+  return *static_cast<T*>(PyCapsule_GetPointer(capsule, nullptr));
+}
+
+// value_of(fake) → the number of its value, -1: none of this recording.
+PyObject* ValueOf(PyObject* self, PyObject* fake) {
+  return PyLong_FromLong(Of<const Recording>(self).tracer.ValueOf(fake));
+}
+
+// node(index) → PythonFormOf, or None.
+PyObject* NodeAt(PyObject* self, PyObject* index) {
+  const ir::Graph& graph = Of<const Recording>(self).graph;
+  const Py_ssize_t i = PyLong_AsSsize_t(index);
+  if (i < 0 || i >= static_cast<Py_ssize_t>(graph.nodes.size())) Py_RETURN_NONE;
+  Ref row = PythonFormOf(graph.nodes[static_cast<std::size_t>(i)]);
+  return row ? row.release() : Py_NewRef(Py_None);
+}
+
+// constant(value) → (tensor, whether it is a number of the program's), or None.
+PyObject* ConstantAt(PyObject* self, PyObject* value) {
+  const ir::Graph& graph = Of<const Recording>(self).graph;
+  const long v = PyLong_AsLong(value);
+  for (const ir::ConstantTensor& c : graph.constants) {
+    if (c.value != v) continue;
+    Ref tensor = Ref::Steal(THPVariable_Wrap(c.tensor));
+    return Py_BuildValue("(OO)", tensor.get(), graph.value(c.value).wrapped_number ? Py_True : Py_False);
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef kValueOf = {"value_of", &ValueOf, METH_O, nullptr};
+PyMethodDef kNodeAt = {"node", &NodeAt, METH_O, nullptr};
+PyMethodDef kConstantAt = {"constant", &ConstantAt, METH_O, nullptr};
+
+// A function of C++'s for as long as `context` lives.
+template <typename T>
+Ref FunctionOf(PyMethodDef* method, T& context) {
+  Ref capsule = Ref::Steal(PyCapsule_New(const_cast<std::remove_const_t<T>*>(&context), nullptr, nullptr));
+  return Ref::Steal(PyCFunction_New(method, capsule));
+}
+
+int ForwardNodes(const ir::Graph& graph) {
+  const auto first = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                  [](const ir::Node& n) { return n.phase == ir::Phase::kBackward; });
+  return static_cast<int>(first - graph.nodes.begin());
+}
+
+// An output that requires grad and has no history: autograd gives what a function of its own returns one. -1: none.
+int NodeOfDetachedView(const Closed& closed) {
+  const ir::Graph& graph = *closed.graph.graph;
+  for (std::size_t i = 0; i < closed.fx_outputs.size(); ++i) {
+    const ir::Output& o = graph.outputs[i];  // the user's come first
+    if (!o.without_grad || !THPVariable_Unpack(closed.fx_outputs[i].get()).requires_grad()) continue;
+    return graph.Definitions()[static_cast<std::size_t>(o.value)];
+  }
+  return -1;
+}
+
+// ---------------------------------------------------------------- the check
+
+struct FakeRun {
+  tracing::Tracer& tracer;
+};
+
+// host_tensor(function, args, kwargs) → a fake of what the function makes of numbers, as the capture made it.
+PyObject* HostTensor(PyObject* self, PyObject* arguments) {
+  PyObject *function, *args, *kwargs;
+  if (PyArg_ParseTuple(arguments, "OOO", &function, &args, &kwargs) == 0) return nullptr;
+  Ref real;
+  {
+    const tracing::Tracer::Suspended off;
+    real = Ref::Steal(PyObject_Call(function, args, kwargs));
+  }
+  if (!real) return nullptr;
+  absl::StatusOr<Ref> fake = Of<FakeRun>(self).tracer.RegisterConstant(real, /*copy=*/true);
+  if (fake.ok()) return PyObject_CallMethod(*fake, "clone", nullptr);
+  PyErr_SetString(PyExc_RuntimeError, std::string(fake.status().message()).c_str());
+  return nullptr;
+}
+
+// constant(tensor) → its fake.
+PyObject* ConstantFake(PyObject* self, PyObject* real) {
+  absl::StatusOr<Ref> fake = Of<FakeRun>(self).tracer.RegisterConstant(real, /*copy=*/false);
+  if (fake.ok()) return fake->release();
+  PyErr_SetString(PyExc_RuntimeError, std::string(fake.status().message()).c_str());
+  return nullptr;
+}
+
+PyMethodDef kHostTensor = {"host_tensor", &HostTensor, METH_VARARGS, nullptr};
+PyMethodDef kConstantFake = {"constant", &ConstantFake, METH_O, nullptr};
+
+// The program has come near the end of the stack, where there is no room for our own Python code.
+bool IsOutOfRoom() { return PyErr_ExceptionMatches(PyExc_RecursionError) || PyErr_ExceptionMatches(PyExc_MemoryError); }
+
+FxGraph NoRoom() {
+  PyErr_Clear();
+  FxGraph none;
+  none.refused_node = 0;
+  none.why_refused = "no room to build it";
+  return none;
+}
+
+std::string TakeErrorText() {
+  const Ref error = frame_ops::FetchRaised(PyThreadState_Get());
+  const Ref text = error ? Ref::Steal(PyObject_Str(error)) : Ref();
+  PyErr_Clear();
+  return error ? absl::StrCat(Py_TYPE(error.get())->tp_name, ": ", text ? Utf8(text) : "") : "an error";
+}
+
+// A graph as lines, with nothing in it that depends on who recorded it.
+std::vector<std::string> LinesOf(const ir::Graph& graph, int* first_node) {
+  ir::Graph plain = graph;
+  for (ir::Input& in : plain.inputs) {
+    in.name.clear();
+    in.role = ir::InputRole::kArgument;
+  }
+  const std::vector<std::int32_t> uses = plain.UseCounts();
+  std::erase_if(plain.constants,
+                [&](const ir::ConstantTensor& c) { return uses[static_cast<std::size_t>(c.value)] == 0; });
+  *first_node = 1 + static_cast<int>(plain.inputs.size() + plain.constants.size());
+  ir::PrintOptions options;
+  options.origins = false;
+  return absl::StrSplit(ir::Print(plain, options), '\n');
+}
+
+struct Difference {
+  int node = 0;
+  bool no_room = false;
+  std::string text;
+};
+
+std::optional<Difference> Compare(const ir::Graph& recorded, const ir::Graph& computed) {
+  int first = 0, other_first = 0;
+  const std::vector<std::string> want = LinesOf(recorded, &first);
+  const std::vector<std::string> have = LinesOf(computed, &other_first);
+  for (std::size_t i = 0; i < want.size() || i < have.size(); ++i) {
+    const std::string w = i < want.size() ? want[i] : "nothing";
+    const std::string h = i < have.size() ? have[i] : "nothing";
+    if (w == h) continue;
+    const int nodes = static_cast<int>(recorded.nodes.size());
+    return Difference{std::clamp(static_cast<int>(i) - first, 0, nodes), false,
+                      absl::StrCat(h, " stands where ", w, " was")};
+  }
+  return std::nullopt;
+}
+
+// Runs the module on fakes of the same tensors under a tracer of its own.
+std::optional<Difference> Check(Capture& capture, const Closed& closed, BorrowedRef fx_backend, BorrowedRef built,
+                                const std::vector<Candidate>& inputs) {
+  tracing::Tracer tracer;
+  Ref fakes = Ref::Steal(PyList_New(0));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    absl::StatusOr<Ref> fake =
+        tracer.MakeInput(inputs[i].real, tracing::InputRole::kArgument, static_cast<int>(i), absl::StrCat(i));
+    if (!fake.ok()) return Difference{0, false, std::string(fake.status().message())};
+    PyList_Append(fakes, *fake);
+  }
+  FakeRun run{tracer};
+  Ref outputs;
+  {
+    const tracing::Tracer::Scope tracing(tracer);
+    const Ref host = FunctionOf(&kHostTensor, run);
+    const Ref constant = FunctionOf(&kConstantFake, run);
+    outputs = Ref::Steal(
+        PyObject_CallMethod(fx_backend, "run_on_fakes", "OOOO", built.get(), fakes.get(), host.get(), constant.get()));
+  }
+  capture.start_state().Apply();  // the module may end in another
+  if (!outputs) {
+    const bool no_room = IsOutOfRoom();
+    return Difference{tracer.NodeCount(), no_room, TakeErrorText()};
+  }
+  std::vector<BorrowedRef> tensors;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(outputs.get()); ++i) {
+    tensors.emplace_back(PyList_GET_ITEM(outputs.get(), i));
+  }
+  const int nodes = tracer.NodeCount();
+  absl::StatusOr<tracing::TracedGraph> graph = tracer.Close(tensors, /*for_backward=*/false);
+  if (!graph.ok()) return Difference{nodes, false, std::string(graph.status().message())};
+  return Compare(*closed.graph.graph, *graph->graph);
+}
+
+Ref Rows(Capture& capture, const std::vector<Candidate>& candidates) {
+  Ref rows = Ref::Steal(PyList_New(0));
+  const std::vector<std::string> names = capture.SlotNames();
+  for (const Candidate& c : candidates) {
+    const std::string name = capture.sources().Print(c.source, names);
+    PyList_Append(rows, Ref::Steal(Py_BuildValue("(sO)", name.c_str(), c.fake.get())).get());
+  }
+  return rows;
+}
+
+Ref Rows(const FxJournal& journal) {
+  static constexpr const char* kOps[] = {"call_function", "call_method", "get_attr", "host_tensor"};
+  Ref rows = Ref::Steal(PyList_New(0));
+  for (const FxNode& n : journal.nodes()) {
+    PyList_Append(rows, Ref::Steal(Py_BuildValue("(sOOOOii)", kOps[static_cast<int>(n.op)], n.target.get(),
+                                                 n.args.get(), n.kwargs.get(), n.result.get(), n.begin, n.end))
+                            .get());
+  }
+  return rows;
+}
+
+}  // namespace
+
+absl::StatusOr<FxGraph> BuildFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend, bool verify) {
+  const HookScope native(HookMode::kOff);
+  const StartState start(capture);
+  const ir::Graph& graph = *closed.graph.graph;
+  if (const int node = NodeOfDetachedView(closed); node >= 0) {
+    FxGraph refused;
+    refused.refused_node = node;
+    refused.why_refused = "a view that was made while grad mode was off lives on, and has no history in eager";
+    return refused;
+  }
+  std::vector<Candidate> candidates = CandidatesOf(capture, closed);
+  const Recording recording{capture.tracer(), graph};
+  const Ref asked = Ref::Steal(Py_BuildValue("(NNNi)", FunctionOf(&kValueOf, recording).release(),
+                                             FunctionOf(&kNodeAt, recording).release(),
+                                             FunctionOf(&kConstantAt, recording).release(), ForwardNodes(graph)));
+  Ref outputs = Ref::Steal(PyList_New(0));
+  for (const Ref& fake : closed.fx_outputs) PyList_Append(outputs, fake);
+  // (None, node, why) or (module, indices of the inputs it has, whether all of it was journalled, host tensors' nodes)
+  const Ref built = Ref::Steal(PyObject_CallMethod(fx_backend, "build", "OOOO", Rows(capture, candidates).get(),
+                                                   Rows(capture.fx()).get(), outputs.get(), asked.get()));
+  if (!built && IsOutOfRoom()) return NoRoom();
+  if (!built) return absl::InternalError(absl::StrCat("the FX graph could not be built: ", TakeErrorText()));
+  FxGraph made;
+  PyObject* second = PyTuple_GET_ITEM(built.get(), 1);
+  if (PyTuple_GET_ITEM(built.get(), 0) == Py_None) {
+    made.refused_node = static_cast<int>(PyLong_AsLong(second));
+    made.why_refused = Utf8(PyTuple_GET_ITEM(built.get(), 2));
+    return made;
+  }
+  made.module = Ref::Create(PyTuple_GET_ITEM(built.get(), 0));
+  made.examples = Ref::Steal(PyList_New(0));
+  std::vector<Candidate> used;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(second); ++i) {
+    used.push_back(candidates[static_cast<std::size_t>(PyLong_AsLong(PyList_GET_ITEM(second, i)))]);
+    made.inputs.push_back(used.back().source);
+    PyList_Append(made.examples, used.back().real);
+  }
+  const bool journalled = PyTuple_GET_ITEM(built.get(), 2) == Py_True;
+  if (journalled && !verify) return made;
+  const std::optional<Difference> difference = Check(capture, closed, fx_backend, built, used);
+  if (!difference) return made;
+  if (difference->no_room) return NoRoom();
+  if (journalled && config().raise_on_bug) {
+    return absl::InternalError(absl::StrCat("the FX graph computes something else: ", difference->text));
+  }
+  FxGraph refused;
+  refused.refused_node = difference->node;
+  refused.why_refused = difference->text;
+  return refused;
+}
+
+}  // namespace framefuse

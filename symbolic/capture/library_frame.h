@@ -1,0 +1,15 @@
+// Whether a frame that nobody asked to compile is an installed library's that has nothing to do with tensors: its
+// module knows nothing of torch, and its variables hold no tensor. Such a frame runs as Python, in one piece; what it
+// calls is looked at for itself, so a callback of the user's is captured. Invariant: runs no Python.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_LIBRARY_FRAME_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_LIBRARY_FRAME_H_
+
+#include "frame_eval/versions/frame_ops.h"
+
+namespace framefuse {
+
+[[nodiscard]] bool IsOfLibraryWithoutTensors(frame_ops::Frame* frame);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_LIBRARY_FRAME_H_

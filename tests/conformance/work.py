@@ -1,0 +1,106 @@
+"""How much a system compiled in a run, and the saved list of how much it has compiled so far.
+
+A system that runs every program as plain Python is right everywhere. So each run says what was compiled, and the judge
+compares that with `results/work-framefuse.json`. Invariant: less than the list says is a failure, more is none; the
+list is written by `programs --save` only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance import results_files
+
+
+# How deep a recursion goes depends on the caller's own depth.
+_LEAST = 0.95
+
+# What a system counts (systems.py).
+COUNTERS = ("attempts", "captured", "graphs", "nodes", "breaks")
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """Of one run. `attempts`: captures begun, whatever became of them; `breaks`: graph breaks; `reached`: breaks forced by a
+    way that has them; `refused`: 1 where fullgraph was refused."""
+
+    attempts: int = 0
+
+    captures: int = 0
+    graphs: int = 0
+    nodes: int = 0
+    breaks: int = 0
+    reached: int = 0
+    refused: int = 0
+
+    @classmethod
+    def between(cls, before: dict[str, float], after: dict[str, float], refused: bool = False) -> Work:
+        """From a system's counters before and after a run."""
+        change = {name: int(after[name] - before[name]) for name in COUNTERS}
+        done = {"attempts": change["attempts"], "graphs": change["graphs"], "nodes": change["nodes"]}
+        return cls(captures=change["captured"], breaks=change["breaks"], refused=int(refused), **done)
+
+    def is_nothing(self) -> bool:
+        return not (self.attempts or self.captures or self.reached)
+
+
+class Record:
+    """What each program compiled in each way, and where fullgraph was refused."""
+
+    def __init__(self, content: dict[str, Any] | None):
+        content = content or {}
+        self._work = content.get("work", {})
+        self._refused = frozenset(content.get("refused", ()))
+        # Other versions of Python and torch call other library code: there is compared only whether anything was compiled.
+        self._exact = content.get("versions") == versions()
+
+    def less(self, program: str, way: str, work: Work) -> list[str]:
+        """What is less than recorded, as the verdict's details. A program that is not recorded must compile something."""
+        row = self._work.get(program, {}).get(way)
+        recorded = Work(*row) if row is not None else None
+        if work.is_nothing() and (recorded is None or not recorded.is_nothing()):
+            return ["work: nothing was compiled"]
+        if recorded is None or recorded.refused:
+            return []
+        if recorded.captures > 0 and work.captures == 0:
+            return [f"work: expected captures >= 1 (was {recorded.captures}), got 0"]
+        if not self._exact:
+            return []
+        details = [
+            f"work: expected {name} >= {_LEAST} of {getattr(recorded, name)}, got {getattr(work, name)}"
+            for name in ("nodes", "reached")
+            if getattr(work, name) < _LEAST * getattr(recorded, name)
+        ]
+        if work.breaks > recorded.breaks:
+            details.append(f"work: expected breaks <= {recorded.breaks}, got {work.breaks}")
+        return details
+
+    def was_refused(self, program: str, way: str) -> bool:
+        return f"{program} {way}" in self._refused
+
+
+def versions() -> list[str]:
+    """Python's and torch's, without the last number."""
+    return [".".join(platform.python_version_tuple()[:2]), ".".join(torch.__version__.split(".")[:2])]
+
+
+def load() -> Record:
+    return Record(results_files.read("work", "framefuse"))
+
+
+def save(rows: Sequence[tuple[str, str, Work, bool]]) -> None:
+    """Adds rows of (program, way, work, refused by fullgraph) to the list."""
+    former = results_files.read("work", "framefuse") or {}
+    work = former.get("work", {})
+    refused = set(former.get("refused", ()))
+    for program, way, done, was_refused in rows:
+        work.setdefault(program, {})[way] = list(dataclasses.astuple(done))
+        refused.discard(f"{program} {way}")
+        if was_refused:
+            refused.add(f"{program} {way}")
+    results_files.write("work", "framefuse", {"versions": versions(), "work": work, "refused": sorted(refused)})

@@ -1,0 +1,131 @@
+"""FX backends that fail: an error that names the backend, in the program's place for it, and no signal ends the process."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import framefuse
+import pytest
+import torch
+from fuzzed_backends import _WHEN_CALLED, _WHEN_COMPILING
+
+_SEED = int(os.environ.get("FF_FUZZ_SEED", "0"))
+_COUNT = int(os.environ.get("FF_FUZZ_BACKENDS", "400"))
+
+
+def fuzz(seed, count):
+    """In a process of its own, which a signal would end."""
+    script = pathlib.Path(__file__).with_name("fuzzed_backends.py")
+    run = subprocess.run([sys.executable, str(script), str(seed), str(count)], capture_output=True, text=True, timeout=3000)
+    assert run.returncode == 0, (run.returncode, run.stderr[-3000:])
+    return {line.rpartition(": ")[0] for line in run.stdout.splitlines()}
+
+
+def test_fuzzed_backends():
+    tried = fuzz(_SEED, _COUNT)
+    assert _COUNT < 400 or tried == {*_WHEN_COMPILING, *_WHEN_CALLED}
+
+
+@pytest.mark.nightly
+def test_many_fuzzed_backends():
+    for seed in range(1, 11):
+        fuzz(seed, 1000)
+
+
+def failing_at(n):
+    """A backend whose n-th compilation fails."""
+    compilations = []
+
+    def backend(gm, examples):
+        compilations.append(gm)
+        if len(compilations) == n:
+            raise KeyError("no kernel")
+        return gm.forward
+
+    return backend
+
+
+def test_an_error_at_a_break_leaves_the_blocks_of_the_program():
+    left = []
+
+    def f(t):
+        try:
+            with torch.no_grad():
+                t = t + 1
+                framefuse.graph_break()
+                t = t * 2
+        finally:
+            left.append(torch.is_grad_enabled())
+        return t
+
+    compiled = framefuse.compile(f, backend=failing_at(2))
+    with pytest.raises(framefuse.BackendError, match="backend 'backend' raised KeyError") as raised:
+        compiled(torch.ones(2))
+    assert isinstance(raised.value.__cause__, KeyError) and left == [True] and torch.is_grad_enabled()
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 4.0))
+
+
+def test_every_call_says_that_the_backend_fails():
+    def broken(gm, examples):
+        raise KeyError("no kernel")
+
+    compiled = framefuse.compile(lambda t: t + 1, backend=broken)
+    for _ in range(6):
+        with pytest.raises(framefuse.BackendError, match="'broken'"):
+            compiled(torch.ones(2))
+
+
+def test_an_interruption_is_no_error_of_the_backend():
+    def interrupted(gm, examples):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        framefuse.compile(lambda t: t + 1, backend=interrupted)(torch.ones(2))
+    with pytest.raises(KeyboardInterrupt):
+        framefuse.compile(lambda t: t + 2, backend=lambda gm, examples: lambda *inputs: interrupted(gm, inputs))(torch.ones(2))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", lambda gm, examples: gm.forward])
+def test_an_operators_own_error_comes_where_it_stands(backend):
+    """The graph runs as a whole, but what it raises is caught as in Python."""
+    handled = []
+
+    def f(t, i):
+        a = t * 2
+        try:
+            return a.index_select(0, i)
+        except IndexError as error:
+            handled.append(str(error))
+            return a
+
+    compiled = framefuse.compile(f, backend=backend)
+    assert torch.equal(compiled(torch.arange(3.0), torch.tensor([1])), torch.tensor([2.0]))
+    assert torch.equal(compiled(torch.arange(3.0), torch.tensor([7])), torch.arange(3.0) * 2)
+    assert len(handled) == 1 and "index" in handled[0]
+
+
+@pytest.mark.parametrize("write", ["data", "both", "gradient", "counted"])
+def test_what_was_written_before_an_operators_error_is_written_once(write):
+    def f(x, i):
+        if write == "gradient":
+            x.grad.mul_(3)
+        if write != "counted":
+            x.data.mul_(2)
+        a = x.index_select(0, i)
+        if write in ("both", "counted"):
+            x.add_(1)
+        return a * 2
+
+    compiled = framefuse.compile(f, backend=lambda gm, examples: gm.forward)
+    for i in (0, 7, 0, 7):
+        x, y = torch.arange(3.0), torch.arange(3.0)
+        x.grad, y.grad = torch.ones(3), torch.ones(3)
+        try:
+            wanted = f(y, torch.tensor([i]))
+        except IndexError:
+            with pytest.raises(IndexError):
+                compiled(x, torch.tensor([i]))
+        else:
+            assert torch.equal(compiled(x, torch.tensor([i])), wanted)
+        assert torch.equal(x, y) and torch.equal(x.grad, y.grad)
