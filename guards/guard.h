@@ -62,6 +62,7 @@ struct Guard {
 };
 
 class GuardProgram;
+struct TensorSpec;
 
 class GuardSet {
  public:
@@ -80,6 +81,8 @@ class GuardSet {
   bool AddTensor(SourceId source, BorrowedRef tensor, const UserLocation& where);
   // The guard of AddTensor compares the storage offset, too.
   void AddStorageOffset(SourceId source, BorrowedRef tensor);
+  // The guard of AddTensor compares whether it is a leaf, too.
+  void AddLeaf(SourceId source, BorrowedRef tensor);
   // Records the dispatcher-wide state that every capture depends on, as it is now. To be called before the capture
   // changes any of it (the thread-local Fake key, grad mode …).
   void AddGlobalState();
@@ -101,6 +104,7 @@ class GuardSet {
 
  private:
   struct State;  // tensor specs, global state, overlap partition, dedupe index
+  void AddToTensor(SourceId source, BorrowedRef tensor, bool (*record)(BorrowedRef, TensorSpec*));
   SourceTable* sources_;
   std::vector<Guard> guards_;
   std::unique_ptr<State> state_;

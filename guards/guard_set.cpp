@@ -118,14 +118,18 @@ bool GuardSet::AddTensor(SourceId source, BorrowedRef tensor, const UserLocation
   return true;
 }
 
-void GuardSet::AddStorageOffset(SourceId source, BorrowedRef tensor) {
+void GuardSet::AddToTensor(SourceId source, BorrowedRef tensor, bool (*record)(BorrowedRef, TensorSpec*)) {
   AddTensor(source, tensor, UserLocation());
   for (Guard& g : guards_) {
     if (g.source != source || g.kind != GuardKind::kTensor) continue;
     TensorSpec spec = state_->specs[static_cast<std::size_t>(g.aux)];
-    if (RecordOffset(tensor, &spec)) g.aux = state_->NumberOf(std::move(spec));
+    if (record(tensor, &spec)) g.aux = state_->NumberOf(std::move(spec));
   }
 }
+
+void GuardSet::AddStorageOffset(SourceId source, BorrowedRef tensor) { AddToTensor(source, tensor, RecordOffset); }
+
+void GuardSet::AddLeaf(SourceId source, BorrowedRef tensor) { AddToTensor(source, tensor, RecordLeaf); }
 
 void GuardSet::AddGlobalState() {
   if (state_->has_global_state) return;

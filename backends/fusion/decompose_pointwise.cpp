@@ -3,12 +3,14 @@
 // Owner: backends/fusion.
 #include <ATen/core/ivalue.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
 #include <unordered_map>
 
 #include "backends/fusion/formula.h"
+#include "backends/fusion/pointwise.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -104,6 +106,15 @@ ValueId Fmax(F& f, std::string_view op) {
 }
 ValueId FmaxOf(F& f) { return Fmax(f, "ge"); }
 ValueId FminOf(F& f) { return Fmax(f, "le"); }
+
+// In the type of the result: eager raises where they do not.
+bool NumbersFit(const Graph& g, const Node& n) {
+  const std::optional<kernel_ir::DType> type = StorageOf(g.value(n.outputs[0]).dtype);
+  return type && std::all_of(n.args.begin(), n.args.end(), [&](const Arg& arg) {
+           return arg.kind != Arg::Kind::kConstant || !arg.constant.isScalar() ||
+                  FitsIn(arg.constant.toScalar(), *type);
+         });
+}
 
 struct Rule {
   ValueId (*formula)(Formula&);
@@ -213,7 +224,7 @@ bool DecomposePointwise(Graph& g, const Node& n, NodeWriter w) {
     return true;
   }
   const Rule* rule = FindRule(name);
-  if (rule == nullptr || !Fits(g, n, rule->tensors)) return false;
+  if (rule == nullptr || !Fits(g, n, rule->tensors) || !NumbersFit(g, n)) return false;
   Formula f(&g, &w, n, n.outputs[0]);
   f.Is(n.outputs[0], rule->formula(f));
   return true;

@@ -3,6 +3,12 @@
 
 #include <ATen/core/ivalue.h>
 #include <c10/core/DefaultDtype.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "backends/fusion/pointwise_table.h"
 
@@ -49,6 +55,43 @@ std::optional<c10::Scalar> NumberConstant(const ir::Graph& graph, ir::ValueId v)
   return std::nullopt;
 }
 
+namespace {
+
+template <typename T>
+bool InRangeOf(double number) {
+  return number >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
+         number <= static_cast<double>(std::numeric_limits<T>::max());
+}
+
+bool FitsInFloat(double number, DType type) {
+  if (!std::isfinite(number)) return true;
+  if (type == DType::kF16) return InRangeOf<c10::Half>(number);
+  if (type == DType::kBF16) return InRangeOf<c10::BFloat16>(number);
+  return type == DType::kF64 || InRangeOf<float>(number);
+}
+
+}  // namespace
+
+bool FitsIn(const c10::Scalar& number, DType type) {
+  if (number.isComplex()) return false;
+  if (number.isBoolean() || type == DType::kBool) return true;
+  if (type == DType::kF16 || type == DType::kBF16 || type == DType::kF32 || type == DType::kF64) {
+    return FitsInFloat(number.toDouble(), type);
+  }
+  switch (type) {
+    case DType::kU8:
+      return InRangeOf<std::uint8_t>(number.toDouble());
+    case DType::kI8:
+      return InRangeOf<std::int8_t>(number.toDouble());
+    case DType::kI16:
+      return InRangeOf<std::int16_t>(number.toDouble());
+    case DType::kI32:
+      return InRangeOf<std::int32_t>(number.toDouble());
+    default:
+      return number.isIntegral(false) || (InRangeOf<std::int64_t>(number.toDouble()) && number.toDouble() < 0x1p63);
+  }
+}
+
 kernel_ir::ValueId EmitNumber(kernel_ir::Builder& builder, const ir::Graph& graph, ir::ValueId v) {
   const c10::Scalar number = *NumberConstant(graph, v);
   const Type type = ComputeType(*StorageOf(graph.value(v).dtype));
@@ -65,7 +108,7 @@ PointwiseEmitter::PointwiseEmitter(const ir::Graph& graph, const ir::Node& node,
 
 kernel_ir::ValueId PointwiseEmitter::Emit() {
   const PointwiseRow row = FindPointwiseRow(node_.op->name());
-  if (row == nullptr) return kNoValue;
+  if (row == nullptr || !NumbersFit()) return kNoValue;
   const kernel_ir::ValueId result = row(*this);
   if (result == kNoValue) return kNoValue;
   const kernel_ir::ValueId typed = builder_.Cast(type_, result);
@@ -74,6 +117,28 @@ kernel_ir::ValueId PointwiseEmitter::Emit() {
     return builder_.Emit(Op::kWrap, type_, {typed}, -1, static_cast<std::uint64_t>(storage_));
   }
   return typed;
+}
+
+namespace {
+DType OfComparison(DType type) { return kernel_ir::IsFloat(ComputeType(type)) ? type : DType::kF32; }
+}  // namespace
+
+// Eager converts a number to the type that it computes in, and raises or wraps where there is no such value: the
+// operator itself knows which.
+bool PointwiseEmitter::NumbersFit() const {
+  DType computed = storage_;
+  const bool compares = computed == DType::kBool;
+  for (std::size_t a = 0; a < node_.args.size() && computed == DType::kBool; ++a) {  // comparisons
+    if (node_.args[a].kind == ir::Arg::Kind::kValue) computed = StorageOfTensor(a);
+  }
+  return std::all_of(node_.args.begin(), node_.args.end(), [&](const ir::Arg& arg) {
+    std::optional<c10::Scalar> number;
+    if (arg.kind == ir::Arg::Kind::kConstant && arg.constant.isScalar()) number = arg.constant.toScalar();
+    if (arg.kind == ir::Arg::Kind::kValue) number = NumberConstant(graph_, arg.value);
+    if (!number) return true;
+    // Compared with integers a float makes floats of them, in the default type.
+    return FitsIn(*number, compares && number->isFloatingPoint() ? OfComparison(computed) : computed);
+  });
 }
 
 kernel_ir::ValueId PointwiseEmitter::One(Op op, kernel_ir::ValueId x) {

@@ -16,6 +16,8 @@ namespace framefuse::fusion {
 
 // Storage type of a tensor type that kernels know.
 std::optional<kernel_ir::DType> StorageOf(c10::ScalarType type);
+// Whether the type has a value near this number. Where it has none eager raises, or wraps.
+bool FitsIn(const c10::Scalar& number, kernel_ir::DType type);
 
 // A 0-dim constant of the host: kernels take its number, whatever device they are for.
 std::optional<c10::Scalar> NumberConstant(const ir::Graph& graph, ir::ValueId v);
@@ -58,6 +60,7 @@ class PointwiseEmitter {
   kernel_ir::ValueId One(kernel_ir::Op op, kernel_ir::ValueId x);
 
  private:
+  bool NumbersFit() const;
   const ir::Graph& graph_;
   const ir::Node& node_;
   kernel_ir::Builder& builder_;

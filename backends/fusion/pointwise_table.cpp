@@ -156,8 +156,11 @@ ValueId GeluInner(E& e, ValueId x) {
   return e.Two(Op::kMul, e.Const(kSqrtTwoOverPi), e.Two(Op::kAdd, x, e.Two(Op::kMul, e.Const(kCubic), cube)));
 }
 
+// Eager raises for another word.
+bool IsKindOfGelu(std::string_view word) { return word.empty() || word == "none" || word == "tanh"; }
+
 ValueId Gelu(E& e) {
-  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  if (!kernel_ir::IsFloat(e.type()) || !IsKindOfGelu(e.Text(1))) return kNoValue;
   const ValueId x = e.Arg(0);
   if (e.Text(1) == "tanh") {
     const ValueId u = GeluInner(e, x);
@@ -169,7 +172,7 @@ ValueId Gelu(E& e) {
 }
 
 ValueId GeluBackward(E& e) {
-  if (!kernel_ir::IsFloat(e.type())) return kNoValue;
+  if (!kernel_ir::IsFloat(e.type()) || !IsKindOfGelu(e.Text(2))) return kNoValue;
   const ValueId grad = e.Arg(0), x = e.Arg(1);
   if (e.Text(2) == "tanh") {
     // d(x s(2u)) = s + 2 x s (1 - s) u', s the sigmoid; with t = e^(-2u) it is 1 / (1 + t), and 1 - s is t s, which

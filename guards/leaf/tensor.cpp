@@ -123,7 +123,6 @@ bool RecordTensor(BorrowedRef object, TensorSpec* spec) {
   spec->dtype = static_cast<std::uint16_t>(c10::typeMetaToScalarType(impl.dtype()));
   const GradState grad = ReadGradState(impl);
   spec->requires_grad = grad.requires_grad;
-  spec->is_leaf = grad.is_leaf;
   spec->dim = -1;
   spec->packed = false;
   spec->more.clear();
@@ -149,10 +148,18 @@ bool RecordOffset(BorrowedRef object, TensorSpec* spec) {
   return true;
 }
 
+bool RecordLeaf(BorrowedRef object, TensorSpec* spec) {
+  if (!IsTensor(object)) return false;
+  spec->compares_leaf = true;
+  spec->is_leaf = ReadGradState(*Impl(object.get())).is_leaf;
+  return true;
+}
+
 bool TensorSpec::operator==(const TensorSpec& other) const {
   return type == other.type && key_set == other.key_set && dtype == other.dtype && device == other.device &&
-         dim == other.dim && requires_grad == other.requires_grad && is_leaf == other.is_leaf && plain == other.plain &&
-         offset == other.offset && Sizes() == other.Sizes() && Strides() == other.Strides();
+         dim == other.dim && requires_grad == other.requires_grad && compares_leaf == other.compares_leaf &&
+         is_leaf == other.is_leaf && plain == other.plain && offset == other.offset && Sizes() == other.Sizes() &&
+         Strides() == other.Strides();
 }
 
 namespace {
@@ -184,7 +191,7 @@ inline bool CheckImpl(const TensorSpec& spec, c10::TensorImpl& impl, const Autog
   if (impl.key_set().raw_repr() != spec.key_set) return false;
   const GradState grad = ReadGradState(impl, meta);
   bool same = static_cast<std::uint16_t>(c10::typeMetaToScalarType(impl.dtype())) == spec.dtype;
-  same = same & (grad.is_leaf == spec.is_leaf) & (grad.requires_grad == spec.requires_grad);
+  same = same & (grad.requires_grad == spec.requires_grad) & ((grad.is_leaf == spec.is_leaf) | !spec.compares_leaf);
   if (!same || !spec.plain) return same;
   return !impl.has_symbolic_sizes_strides() && PackDevice(impl.device()) == spec.device && CheckShape(spec, impl) &&
          (spec.offset < 0 || impl.storage_offset() == spec.offset);
@@ -252,7 +259,7 @@ std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object) {
   if (grad.requires_grad != spec.requires_grad) {
     return Mismatch("requires_grad", spec.requires_grad ? "True" : "False", grad.requires_grad ? "True" : "False");
   }
-  if (grad.is_leaf != spec.is_leaf) {
+  if (spec.compares_leaf && grad.is_leaf != spec.is_leaf) {
     return Mismatch("is_leaf", spec.is_leaf ? "True" : "False", grad.is_leaf ? "True" : "False");
   }
   if (impl->key_set().raw_repr() != spec.key_set) {
@@ -271,7 +278,8 @@ std::string DescribeTensor(const TensorSpec& spec) {
   } else {
     text << " keys " << c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, spec.key_set));
   }
-  if (spec.requires_grad) text << (spec.is_leaf ? " requires_grad leaf" : " requires_grad");
+  if (spec.requires_grad) text << " requires_grad";
+  if (spec.requires_grad && spec.compares_leaf) text << (spec.is_leaf ? " leaf" : " no leaf");
   return text.str();
 }
 

@@ -1,7 +1,7 @@
 // leaf/tensor: facts about one tensor's metadata (TensorSpec), and raw reads of tensors and torch values.
 // What a spec holds: Python class, device, dtype, sizes, strides, layout and the other dispatch keys (conj, neg,
-// inference, quantised, Python dispatch …), requires_grad, is_leaf; the storage offset where it is asked for. No data.
-// Invariant: a check reads TensorImpl fields only; it never calls a virtual method that could reach Python.
+// inference, quantised, Python dispatch …), requires_grad; is_leaf and the storage offset where they are asked for. No
+// data. Invariant: a check reads TensorImpl fields only; it never calls a virtual method that could reach Python.
 // Torch's headers stay in tensor.cpp.
 #ifndef FRAMEFUSE_GUARDS_LEAF_TENSOR_H_
 #define FRAMEFUSE_GUARDS_LEAF_TENSOR_H_
@@ -27,7 +27,8 @@ struct TensorSpec {
   std::uint16_t device = 0;  // type and index
   std::int16_t dim = 0;      // -1: sizes are not readable (Python dispatch, nested, sparse, symbolic) and not guarded
   bool requires_grad = false;
-  bool is_leaf = true;
+  bool compares_leaf = false;
+  bool is_leaf = true;  // as recorded where it is compared, else true
   bool plain = false;   // strided, sizes and strides stored inline, by default policy
   bool packed = false;  // plain, contiguous, and no size is 1 or 0: the sizes say what the strides are
   std::array<std::int64_t, kInlineDims> sizes{};
@@ -59,6 +60,8 @@ bool IsTensor(BorrowedRef object);
 bool RecordTensor(BorrowedRef object, TensorSpec* spec);
 // The offset comes to what `spec` holds. False if it cannot be read.
 bool RecordOffset(BorrowedRef object, TensorSpec* spec);
+// Whether it is a leaf comes to what `spec` holds.
+bool RecordLeaf(BorrowedRef object, TensorSpec* spec);
 bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept;
 // All of `checks`; hints[i] belongs to checks[i]. Hundreds of parameters take a few cache misses each, so the misses of
 // the next ones are started early.

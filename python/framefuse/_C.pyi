@@ -9,6 +9,7 @@ class CompileOptions:
         self,
         *,
         fullgraph: bool = ...,
+        tell_libraries: bool = ...,
         backend: str = ...,
         mode: str = ...,
         options: list[tuple[str, str]] = ...,

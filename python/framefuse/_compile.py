@@ -8,6 +8,7 @@ import torch
 
 from framefuse import _C, _fx
 from framefuse._backends import BUILT_IN, MODES, resolve_backend
+from framefuse._config import config
 from framefuse._errors import Unsupported
 from framefuse._module import CompiledModule, compile_again, make_compiled_module
 
@@ -25,6 +26,7 @@ def compile(
     mode: str | None = ...,
     options: dict[str, Any] | None = ...,
     disable: bool = ...,
+    tell_libraries: bool | None = ...,
 ) -> F: ...
 @overload
 def compile(
@@ -36,6 +38,7 @@ def compile(
     mode: str | None = ...,
     options: dict[str, Any] | None = ...,
     disable: bool = ...,
+    tell_libraries: bool | None = ...,
 ) -> Callable[[F], F]: ...
 def compile(
     model: Callable[..., Any] | None = None,
@@ -46,6 +49,7 @@ def compile(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
+    tell_libraries: bool | None = None,
 ) -> Callable[..., Any]:
     """Compile a function, method, lambda or `nn.Module`; usable as a decorator with or without arguments.
 
@@ -64,6 +68,8 @@ def compile(
             them), "max-autotune" or "max-autotune-no-cudagraphs"; excludes `options`.
         options: settings for the backend; an FX backend gets them as its keyword argument `options`.
         disable: return the model as it is.
+        tell_libraries: whether `torch.compiler.is_compiling()` is True in the code of installed packages, too. None: as
+            `config.tell_libraries` says now.
 
     Returns:
         The compiled callable; without `model`, a decorator.
@@ -71,12 +77,20 @@ def compile(
     _check_flag("fullgraph", fullgraph)
     _check_flag("disable", disable)
     _check_dynamic(dynamic)
+    told = config.tell_libraries if tell_libraries is None else tell_libraries
+    _check_flag("tell_libraries", told)
     _check_mode_and_options(mode, options)
     resolved = resolve_backend(backend)
     if resolved.fx is None and options:
         raise ValueError(f"backend '{backend}' takes no options, got: {', '.join(map(str, options))}")
     settings = dict(
-        fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+        fullgraph=fullgraph,
+        dynamic=dynamic,
+        backend=backend,
+        mode=mode,
+        options=options,
+        disable=disable,
+        tell_libraries=told,
     )
     if model is None:
         return functools.partial(_compile_one, settings=settings)
@@ -88,8 +102,11 @@ def compile_options(settings) -> "_C.CompileOptions":
     backend = resolve_backend(settings["backend"])
     mode = settings["mode"] or "default"
     options = settings["options"] or {}
+    told = config.tell_libraries if settings["tell_libraries"] is None else settings["tell_libraries"]
     if backend.fx is None:
-        return _C.CompileOptions(fullgraph=settings["fullgraph"], backend=backend.name, mode=mode)
+        return _C.CompileOptions(
+            fullgraph=settings["fullgraph"], tell_libraries=told, backend=backend.name, mode=mode
+        )
     keywords = {}
     if mode != "default":
         keywords["mode"] = mode
@@ -97,6 +114,7 @@ def compile_options(settings) -> "_C.CompileOptions":
         keywords["options"] = dict(options)
     return _C.CompileOptions(
         fullgraph=settings["fullgraph"],
+        tell_libraries=told,
         backend=backend.name,
         mode=mode,
         options=sorted((str(name), repr(value)) for name, value in options.items()),

@@ -21,6 +21,7 @@ namespace {
 AttemptSettings SettingsOf(const CompileOptions& options) {
   AttemptSettings settings;
   settings.fullgraph = options.fullgraph;
+  settings.tell_libraries = options.tell_libraries;
   settings.backend = options.backend;
   settings.mode = options.mode;
   settings.fx_backend = options.fx_backend;
@@ -28,7 +29,8 @@ AttemptSettings SettingsOf(const CompileOptions& options) {
 }
 
 std::string OwnerKey(const CompileOptions& options) {
-  std::string key = absl::StrCat(options.fullgraph ? "fullgraph " : "", options.backend, " ", options.mode);
+  std::string key = absl::StrCat(options.fullgraph ? "fullgraph " : "",
+                                 options.tell_libraries ? "tells libraries " : "", options.backend, " ", options.mode);
   for (const auto& [name, value] : options.options) absl::StrAppend(&key, " ", name, "=", value);
   if (options.fx_backend_identity) {
     absl::StrAppend(&key, " fx ", reinterpret_cast<std::uintptr_t>(options.fx_backend_identity.get()));

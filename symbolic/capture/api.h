@@ -29,6 +29,7 @@ absl::Status Initialize(PythonErrors errors);
 // Entries are shared by compiled objects whose options are Equal (soundness rule 17).
 struct CompileOptions {
   bool fullgraph = false;
+  bool tell_libraries = false;   // is_compiling() is True in installed packages' code, too
   std::string backend = "fuse";  // "fuse" or "aten"; any other name only labels `fx_backend`
   std::string mode = "default";
   std::vector<std::pair<std::string, std::string>> options;  // sorted by name, values as text
@@ -57,7 +58,7 @@ Ref MakeDisabledFunction(BorrowedRef callable, bool recursive, BorrowedRef remak
 // ---- what captured code may call with a meaning of its own
 
 enum class SpecialFunction : std::uint8_t {
-  kIsCompiling,  // True in captured code
+  kIsCompiling,  // True in captured code, for installed packages where they are to be told
   kGraphBreak,   // a graph break at this call
   kCond,         // (tensor, if it holds, if not, operands): one operator of the graph
   kCheckpoint,   // (function without arguments): one operator whose backward computes it again

@@ -62,6 +62,12 @@ class Driver final : public Capture::StopListener {
         all_frames_ = true;
         continue;
       }
+      if (found.left_modes && !settings_.fullgraph) {
+        breaks_at_modes_ = true;
+        stop.reset();
+        fallbacks.clear();
+        continue;
+      }
       if (found.done) break;
       if (found.broke) {
         reason_ = found.broke->reason;
@@ -97,6 +103,10 @@ class Driver final : public Capture::StopListener {
   }
 
   void AtStop(Capture& capture, Activation& innermost) override {
+    if (capture.left_modes()) {
+      close_status_ = LeftModes();
+      return;
+    }
     absl::StatusOr<Closed> closed = CloseAtStop(capture, innermost, *reason_, true);
     if (!closed.ok()) {
       close_status_ = closed.status();
@@ -106,7 +116,7 @@ class Driver final : public Capture::StopListener {
     Build(capture);
   }
   bool IsRebuildable(Capture& capture, Activation& innermost) override {
-    return framefuse::IsRebuildable(capture, innermost);
+    return !capture.left_modes() && framefuse::IsRebuildable(capture, innermost);
   }
 
  private:
@@ -116,14 +126,21 @@ class Driver final : public Capture::StopListener {
     bool done = false;
     bool mismatch = false;
     bool needs_frames = false;
+    bool left_modes = false;  // it ended while a torch function mode of the program's was on
     std::optional<BreakRecord> broke;
     std::optional<CapturePosition> last_rebuildable;
   };
+
+  static absl::Status LeftModes() {
+    return MakeGraphBreak(GraphBreakKind::kGlobalTorchState, "a torch function mode that stays on");
+  }
 
   Found Once(const std::optional<CapturePosition>& stop, bool scan) {
     Found found;
     CaptureOptions options;
     options.fx = static_cast<bool>(settings_.fx_backend);
+    options.tell_libraries = settings_.tell_libraries;
+    options.breaks_at_modes = breaks_at_modes_;
     if (!stop) options.break_at = config().break_at;
     // A forced break is wanted before every instruction there is.
     options.all_frames = all_frames_ || config().break_at >= 0;
@@ -141,8 +158,13 @@ class Driver final : public Capture::StopListener {
       result_.instructions += static_cast<std::int64_t>(capture.control.executed);
       result_.operators += capture.tracer().NodeCount();
     }
+    found.left_modes = capture.left_modes() && run.outcome != Outcome::kRaised && !capture.needs_frames();
     switch (run.outcome) {
       case Outcome::kReturned:
+        if (found.left_modes) {
+          found.broke = BreakAtReturn(capture, LeftModes());
+          break;
+        }
         AfterReturn(capture, run, &found);
         break;
       case Outcome::kRaised:
@@ -316,6 +338,7 @@ class Driver final : public Capture::StopListener {
       const SourceId gradient = capture.sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr);
       Ref grad = ReadGrad(of.real);
       capture.guards().AddTensor(gradient, grad, UserLocation());
+      capture.guards().AddLeaf(gradient, grad);
       closed.entry->inputs.push_back(gradient);
     }
     for (int index : closed.graph.gradients_read) {
@@ -324,6 +347,9 @@ class Driver final : public Capture::StopListener {
       if (grad.get() != Py_None) continue;
       capture.guards().Add(capture.sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr),
                            GuardKind::kIdentity, Py_None, UserLocation());
+    }
+    if (closed.graph.leaves_read) {
+      for (const Capture::TensorInput& t : tensors) capture.guards().AddLeaf(t.source, t.real);
     }
     if (settings_.fx_backend) closed.entry->inputs = fx_graph_.inputs;
     mutates = WritesInputs(closed.graph);
@@ -352,6 +378,7 @@ class Driver final : public Capture::StopListener {
   const Ref handled_ = frame_ops::HandledException(thread_);
   AttemptResult result_;
   bool all_frames_ = false;
+  bool breaks_at_modes_ = false;
   int refused_node_ = -1;
   FxGraph fx_graph_;
   FxFacts fx_facts_;

@@ -21,6 +21,7 @@ struct AttemptSettings {
   std::string backend = "aten";  // a built-in one, if fx_backend is null
   std::string mode = "default";
   bool keeps_graph_text = false;
+  bool tell_libraries = false;
   Ref fx_backend;
 };
 

@@ -133,6 +133,7 @@ Value Capture::CallCond(Activation& act, absl::Span<const ValueView> args) {
                      (PyTuple_CheckExact(args[3].object.get()) || PyList_CheckExact(args[3].object.get()));
   if (!plain) return Break(GraphBreakKind::kCondBranch, "the arguments of cond()");
   if (!PrepareNative(args[3], true)) return Value();
+  tracer_.AskLeaves();
   ValueVector operands;
   std::vector<Ref> roots = {Ref::Create(args[1].object), Ref::Create(args[2].object)};
   for (Py_ssize_t i = 0; i < Py_SIZE(args[3].object.get()); ++i) {

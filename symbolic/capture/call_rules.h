@@ -37,7 +37,7 @@ enum class SpecialCall : std::uint8_t {
   kTorchTensor,   // builds a tensor from host data: constant if every byte is literal or guarded
   kTorchPlain,    // a torch function of numbers only
   kGraphBreak,    // framefuse.graph_break and its spellings
-  kIsCompiling,   // framefuse.is_compiling and its spellings: True
+  kIsCompiling,   // framefuse.is_compiling and its spellings
   kAllowInGraph,  // registered with allow_in_graph: called on fakes as it is
   kDisabled,      // registered with disable()
   kIdentityCall,  // returns its first argument (mark_dynamic spellings return None: see kNoneCall)
@@ -55,6 +55,8 @@ enum class SpecialCall : std::uint8_t {
   kRangeExit,
   kLockEnter,  // the library's own lock around what capture does in one piece: passed over like a range
   kLockExit,
+  kPushFunctionMode,
+  kPopFunctionMode,
   kCond,          // a conditional on a tensor
   kCheckpoint,    // torch.utils.checkpoint of a function without arguments
   kOfOwnTensors,  // as torch does it, but for a tensor from outside: what it does there no guard decides
@@ -116,6 +118,7 @@ enum class KnownFunction : std::uint8_t {
   kModuleCallImpl,  // torch.nn.Module._call_impl, if what comes before forward() is the known search for hooks
   kHiddenFromDynamo,  // what torch._compile._disable_dynamo makes of a function, its __wrapped__
   kDeepCopy,          // copy.deepcopy
+  kVmap,              // what torch.vmap(f) calls
 };
 // By its code.
 KnownFunction FindKnownFunction(BorrowedRef function);

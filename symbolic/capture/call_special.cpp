@@ -4,6 +4,7 @@
 #include "guards/read.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/installed_code.h"
 
 namespace framefuse {
 namespace {
@@ -271,6 +272,12 @@ Value Capture::CallOfLibrary(SpecialCall which, ValueView callable, absl::Span<c
   return CallNative(callable.object, args, kwnames);
 }
 
+namespace {
+// Libraries' ways for compiled code are made for another compiler. Torch's own are part of how its operators are
+// called.
+bool IsTold(PyCodeObject* asking) { return IsTorchCode(asking) || !IsInstalled(asking); }
+}  // namespace
+
 Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable,
                                 absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const std::size_t n = args.size();
@@ -291,7 +298,7 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
       if (IsTorchCode(frame_ops::Code(act.frame))) return None();  // torch's own, meant for Dynamo
       return Break(GraphBreakKind::kExplicit, "");
     case SpecialCall::kIsCompiling:
-      return Boolean(true);
+      return Boolean(options_.tell_libraries || IsTold(frame_ops::Code(act.frame)));
     case SpecialCall::kDisabled:
       return Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
     case SpecialCall::kOfOwnTensors:
@@ -309,6 +316,7 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
       return CallListWriter(callable, args, kwnames);
     case SpecialCall::kExcInfo:
       if (handles_from_outside_) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+      GuardNothingHandled();
       return CallNative(callable.object, args, kwnames);
     case SpecialCall::kLockEnter:
     case SpecialCall::kLockExit:
@@ -318,6 +326,9 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
         return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
       }
       return CallOfLibrary(which, callable, args, kwnames);
+    case SpecialCall::kPushFunctionMode:
+    case SpecialCall::kPopFunctionMode:
+      return CallOfFunctionModes(which, callable, args, kwnames);
     case SpecialCall::kCheckpoint:
       return CallCheckpoint(act, args);
     case SpecialCall::kCond:

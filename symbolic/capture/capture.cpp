@@ -139,6 +139,8 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
   if (evaluated_) result = Evaluate(thread_, act, *this, StartAt::kNext);
   if (result.outcome != Outcome::kReturned) DropSlots(copy);
   last_root_instruction_ = act.instruction;
+  left_modes_ = left_modes_ || modes_.open() > 0;
+  modes_.Restore();
   end_exception_ = frame_ops::HandledException(thread_);
   frame_ops::SetHandledException(thread_, start_exception_);
   frames_.pop_back();
@@ -312,6 +314,7 @@ void Capture::NeedFrames() {
 Value Capture::Break(GraphBreakKind kind, std::string_view context) {
   if (control.unwinding) return Value();
   needs_frames_ = calls_without_frames_ > 0;
+  left_modes_ = modes_.open() > 0;
   control.unwinding = true;
   BreakRecord record;
   // Frames entered from C cannot be resumed: the break is the outermost C call's (soundness rule 4).

@@ -23,6 +23,7 @@
 #include "guards/source.h"
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/capture_position.h"
+#include "symbolic/capture/function_modes.h"
 #include "symbolic/capture/fx_journal.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/numpy_scalars.h"
@@ -41,6 +42,7 @@ GraphBreakKind BreakKindOf(const tracing::TensorBreak& b);
 
 class Capture final : public Protocols, public FrameHandler, public tracing::OriginProvider {
  public:
+  using Args = absl::Span<const ValueView>;
   Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options);
   ~Capture() override;
 
@@ -53,6 +55,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   const std::optional<GraphBreakReason>& unconfirmed_error() const { return unconfirmed_error_; }
   // The attempt is to be made anew with all frames: something may have seen that those of modules' calls are missing.
   bool needs_frames() const { return needs_frames_; }
+  // The graph would end while a torch function mode is on that the program pushed.
+  bool left_modes() const { return left_modes_ || modes_.open() > 0; }
   int last_root_instruction() const { return last_root_instruction_; }
   bool evaluated() const { return evaluated_; }  // false: broke before the first instruction
   bool stopped() const { return stopped_; }
@@ -123,7 +127,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // After native code ran: takes a break that the tracer noted. True if the run goes on.
   bool CheckTracer();
   // Builds a tensor from guarded host data for real; the graph holds a copy of it.
-  Value MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value MakeHostTensor(BorrowedRef callable, Args args, BorrowedRef kwnames);
 
   // ---- containers
   void Realise(Tracked& t, bool consume_leaves);
@@ -133,7 +137,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool PrepareNative(ValueView v, bool allow_instances = true);
   // As PrepareNative, for C code that moves the items of a list, tuple or dict and looks at none.
   bool PrepareOuter(ValueView v);
-  bool PrepareAll(absl::Span<const ValueView> values, bool allow_instances = true);
+  bool PrepareAll(Args values, bool allow_instances = true);
   bool MarkReplaced(Tracked& t);  // false: broke
 
   // ---- ends of objects (capture_lifetimes.cpp); false: broke, because the end would run code
@@ -180,44 +184,36 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef name);
 
   // ---- calls (capture_calls.cpp)
-  Value CallWith(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
-                 Completion completion);
-  Value CallFunction(Activation& act, ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames,
-                     Completion completion, Ref pending = nullptr);
-  bool SeesMemo(Activation& act, PyCodeObject* code, absl::Span<const ValueView> args) const;
+  Value CallWith(Activation& act, ValueView callable, Args args, BorrowedRef kwnames, Completion completion);
+  Value CallFunction(Activation& act, ValueView function, Args args, BorrowedRef kwnames, Completion completion,
+                     Ref pending = nullptr);
+  bool SeesMemo(Activation& act, PyCodeObject* code, Args args) const;
   // ---- torch.nn.Module.__call__ (capture_module_calls.cpp)
-  std::optional<Value> CallModule(Activation& act, absl::Span<const ValueView> args, BorrowedRef kwnames,
-                                  Completion completion);
+  std::optional<Value> CallModule(Activation& act, Args args, BorrowedRef kwnames, Completion completion);
   BorrowedRef OnlyInType(Tracked& instance, BorrowedRef name);
   bool HasNoHooks(Activation& act, ValueView module, BorrowedRef call_impl);
   bool HasNoHooksForAll(Activation& act, BorrowedRef globals);
   void NeedFrames();
-  Value CallType(Activation& act, ValueView type, absl::Span<const ValueView> args, BorrowedRef kwnames,
-                 Completion completion);
-  Value NewByBuiltin(PyTypeObject* type, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value Initialise(Activation& act, Value object, absl::Span<const ValueView> args, BorrowedRef kwnames,
-                   Completion completion);
-  Value CallBuiltinOfType(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value CallBuiltin(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallType(Activation& act, ValueView type, Args args, BorrowedRef kwnames, Completion completion);
+  Value NewByBuiltin(PyTypeObject* type, Args args, BorrowedRef kwnames);
+  Value Initialise(Activation& act, Value object, Args args, BorrowedRef kwnames, Completion completion);
+  Value CallBuiltinOfType(Activation& act, ValueView callable, Args args, BorrowedRef kwnames);
+  Value CallBuiltin(Activation& act, ValueView callable, Args args, BorrowedRef kwnames);
   // A C method of a type with its self as first argument; then by whose method it is.
-  Value CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value CallMethodWrapper(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value CallMethodOfObject(Activation& act, ValueView callable, absl::string_view name,
-                           absl::Span<const ValueView> args, BorrowedRef kwnames);
-  std::optional<Value> CallMethodOfTrackedDict(Tracked& t, absl::string_view name, absl::Span<const ValueView> args);
-  Value PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> args);
-  Value CallMethodOfBuiltin(ValueView callable, const MethodFacts& method, absl::Span<const ValueView> args,
-                            BorrowedRef kwnames);
-  Value CallInstance(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
-                     Completion completion);
+  Value CallDescriptor(Activation& act, ValueView callable, Args args, BorrowedRef kwnames);
+  Value CallMethodWrapper(Activation& act, ValueView callable, Args args, BorrowedRef kwnames);
+  Value CallMethodOfObject(Activation& act, ValueView callable, absl::string_view name, Args args, BorrowedRef kwnames);
+  std::optional<Value> CallMethodOfTrackedDict(Tracked& t, absl::string_view name, Args args);
+  Value PopFromInstanceDict(Tracked& t, Args args);
+  Value CallMethodOfBuiltin(ValueView callable, const MethodFacts& method, Args args, BorrowedRef kwnames);
+  Value CallInstance(Activation& act, ValueView callable, Args args, BorrowedRef kwnames, Completion completion);
   // ---- text (capture_text.cpp)
-  Value TextByMethod(Activation& act, ValueView v, const char* method, absl::Span<const ValueView> args);
-  Value TextOf(Activation& act, SpecialCall which, absl::Span<const ValueView> args);
+  Value TextByMethod(Activation& act, ValueView v, const char* method, Args args);
+  Value TextOf(Activation& act, SpecialCall which, Args args);
   Value TextOfException(ValueView v, bool repr);
-  bool HasTextOfItsOwn(absl::Span<const ValueView> values);  // false: broke
+  bool HasTextOfItsOwn(Args values);  // false: broke
   // ---- torch.autograd.Function (capture_autograd.cpp)
-  Value ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, absl::Span<const ValueView> args,
-                              BorrowedRef kwnames);
+  Value ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, Args args, BorrowedRef kwnames);
   absl::StatusOr<tracing::TracedGraph> CloseGraph(absl::Span<const BorrowedRef> outputs);
   bool MayReadInBackward(SourceId source);  // false: broke
   bool MayWriteInBackward();                // false: broke
@@ -227,9 +223,9 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // False: the graph breaks, for the error that is set may be about fakes.
   bool ConfirmTorchError(BorrowedRef callable);
   GraphBreakReason ReasonHere(GraphBreakKind kind, std::string_view context) const;
-  Value CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallNumpy(ValueView callable, Args args, BorrowedRef kwnames);
+  Value CallNative(BorrowedRef callable, Args args, BorrowedRef kwnames);
+  Value CallTorch(Activation& act, BorrowedRef callable, Args args, BorrowedRef kwnames);
   bool Journalled(std::string_view error) { return error.empty() || BreakFalse(GraphBreakKind::kAutograd, error); }
   // ---- functools.lru_cache (capture_cached_calls.cpp)
   struct CachedCall {
@@ -240,42 +236,39 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
     Ref result;      // of a miss
   };
   const std::vector<CachedCall>& cached_calls() const { return cached_calls_; }
-  Value CallCached(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value MissCached(Activation& act, CachedCall call, Ref key, BorrowedRef function, absl::Span<const ValueView> args,
-                   BorrowedRef kwnames);
-  bool CollectCachedArguments(absl::Span<const ValueView> args, BorrowedRef kwnames, CachedCall* call, Ref* key);
+  Value CallCached(Activation& act, ValueView callable, Args args, BorrowedRef kwnames);
+  Value MissCached(Activation& act, CachedCall call, Ref key, BorrowedRef function, Args args, BorrowedRef kwnames);
+  bool CollectCachedArguments(Args args, BorrowedRef kwnames, CachedCall* call, Ref* key);
   bool IsForTorch() const;
   BorrowedRef CacheKeyPart(ValueView arg);
   void ImportOfLibrary(BorrowedRef name, BorrowedRef fromlist);
-  Value CallPartial(Activation& act, ValueView partial, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallPartial(Activation& act, ValueView partial, Args args, BorrowedRef kwnames);
   Value TargetOf(ValueView weakref, const Tracked& tracked);
-  Value CallMethodCaller(Activation& act, ValueView caller, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value CallAttrGetter(Activation& act, ValueView getter, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args, bool of_instance);
-  Value CallSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
-                    BorrowedRef kwnames);
-  Value CallAttributeBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
-                             BorrowedRef kwnames);
-  Value CallTypeBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
-                        BorrowedRef kwnames);
-  Value CallObjectBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
-                          BorrowedRef kwnames);
-  Value NextOf(Activation& act, absl::Span<const ValueView> args);
-  Value HashOf(ValueView callable, absl::Span<const ValueView> args);
-  Value CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value CallOfLibrary(SpecialCall which, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
-                         BorrowedRef kwnames);
+  Value CallMethodCaller(Activation& act, ValueView caller, Args args, BorrowedRef kwnames);
+  Value CallAttrGetter(Activation& act, ValueView getter, Args args, BorrowedRef kwnames);
+  Value CallAbcCheck(Activation& act, ValueView callable, Args args, bool of_instance);
+  Value CallSpecial(Activation& act, SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
+  Value CallAttributeBuiltin(Activation& act, SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
+  Value CallTypeBuiltin(Activation& act, SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
+  Value CallObjectBuiltin(Activation& act, SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
+  Value NextOf(Activation& act, Args args);
+  Value HashOf(ValueView callable, Args args);
+  Value CallListWriter(ValueView callable, Args args, BorrowedRef kwnames);
+  Value CallOfLibrary(SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
+  // ---- torch.func's transforms and torch function modes (call_transform.cpp)
+  Value CallTransformation(Activation& act, BorrowedRef function, Args args, BorrowedRef kwnames);
+  Value CallOfFunctionModes(SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
+  Value CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
   // ---- cond() on a tensor (call_cond.cpp)
-  Value CallCond(Activation& act, absl::Span<const ValueView> args);
-  Value CallCheckpoint(Activation& act, absl::Span<const ValueView> args);
-  Value CallBranch(Activation& act, GraphBreakKind kind, ValueView branch, absl::Span<const ValueView> operands,
+  Value CallCond(Activation& act, Args args);
+  Value CallCheckpoint(Activation& act, Args args);
+  Value CallBranch(Activation& act, GraphBreakKind kind, ValueView branch, Args operands,
                    const std::vector<Ref>& roots);
   Value CallJoined(Activation& act, GraphBreakKind kind, ValueView condition, ValueView yes, ValueView no);
   void BeginConditional(std::vector<Ref>* roots);
   std::size_t CountEffects() const;
   Value SignatureOf(ValueView callable, ValueView function);
-  bool AnyFake(absl::Span<const ValueView> args) const;
+  bool AnyFake(Args args) const;
   bool IsFakeTensor(BorrowedRef object) const;
   // While an error of what it calls would be handled by capture itself and not by the caller's bytecode: frames below
   // cannot be completed from outside.
@@ -291,6 +284,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
     ++native_depth_;
     auto result = f();
     --native_depth_;
+    if (PyErr_Occurred() != nullptr) tracer_.AskLeaves();  // torch may have refused to write a leaf
     return result;
   }
 
@@ -340,7 +334,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value GetItem(Activation& act, ValueView container, ValueView key) override;
   bool SetItem(Activation& act, ValueView container, ValueView key, ValueView value) override;
   bool DeleteItem(Activation& act, ValueView container, ValueView key) override;
-  Value Call(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) override;
+  Value Call(Activation& act, ValueView callable, Args args, BorrowedRef kwnames) override;
   Value CallEx(Activation& act, ValueView callable, ValueView args, ValueView kwargs_or_null) override;
   Value GetIter(Activation& act, ValueView v) override;
   Value GetYieldFromIter(Activation& act, ValueView v) override;
@@ -348,12 +342,12 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   SendOutcome Send(Activation& act, ValueView receiver, ValueView sent, Value* result) override;
   bool UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out) override;
   bool UnpackEx(Activation& act, ValueView v, int before, int after, absl::Span<Value> out) override;
-  Value BuildTuple(Activation& act, absl::Span<const ValueView> items) override;
-  Value BuildList(Activation& act, absl::Span<const ValueView> items) override;
-  Value BuildSet(Activation& act, absl::Span<const ValueView> items) override;
-  Value BuildMap(Activation& act, absl::Span<const ValueView> keys_and_values) override;
-  Value BuildConstKeyMap(Activation& act, BorrowedRef keys, absl::Span<const ValueView> values) override;
-  Value BuildString(Activation& act, absl::Span<const ValueView> parts) override;
+  Value BuildTuple(Activation& act, Args items) override;
+  Value BuildList(Activation& act, Args items) override;
+  Value BuildSet(Activation& act, Args items) override;
+  Value BuildMap(Activation& act, Args keys_and_values) override;
+  Value BuildConstKeyMap(Activation& act, BorrowedRef keys, Args values) override;
+  Value BuildString(Activation& act, Args parts) override;
   Value BuildSlice(Activation& act, ValueView start, ValueView stop, ValueView step_or_null) override;
   bool ListAppend(Activation& act, BorrowedRef list, ValueView item) override;
   bool SetAdd(Activation& act, BorrowedRef set, ValueView item) override;
@@ -378,6 +372,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match, Value* rest) override;
   Value PrepareReraiseStar(Activation& act, ValueView original, ValueView results) override;
   bool BeforeHandling(Activation& act) override;
+  void GuardNothingHandled();
   bool AfterHandling(Activation& act, ValueView previous) override;
   void Raise(Activation& act, ValueView exception_or_null, ValueView cause_or_null) override;
   Value ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) override;
@@ -395,7 +390,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
     PyObject* function = nullptr;
     Completion completion = Completion::kCallback;
     Ref pending;
-    absl::Span<const ValueView> args;
+    Args args;
   };
 
   Value AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId source);
@@ -470,6 +465,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   PyObject* hooks_globals_ = nullptr;          // where they stand
   int calls_without_frames_ = 0;               // of modules, under way
   bool needs_frames_ = false;
+  FunctionModes modes_;
+  bool left_modes_ = false;                                // by a break, or at the end
   std::vector<TestedDict> tested_dicts_;                   // found empty, and not tracked then
   bool in_backward_ = false;                               // the backward functions run, for the graph's backward phase
   absl::flat_hash_map<PyObject*, FreshDict> fresh_dicts_;  // by the __dict__ that was read of an object made here

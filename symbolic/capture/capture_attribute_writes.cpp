@@ -32,6 +32,7 @@ bool Capture::StoreAttr(Activation& act, ValueView owner, BorrowedRef name, Valu
     // Where the write changes nothing now, it may on another call.
     const Tracked* input = tracked_.Find(owner.object);
     if (input != nullptr && PyUnicode_CompareWithASCIIString(name, "grad") == 0) GuardGradient(*input, Py_None);
+    tracer_.AskLeaves();
     FxCall call(fx_, {owner.object});
     const int done = Native([&] { return PyObject_SetAttr(owner.object, name, value.object); });
     return CheckTracer() && done == 0 && Journalled(call.ConfirmWrite());

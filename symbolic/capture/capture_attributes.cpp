@@ -316,6 +316,7 @@ Value Capture::ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name)
     return GenericGetAttr(act, owner, name, true);
   }
   PyObject* fallback = PyDict_GetItemWithError(dict, N().getattr);
+  if (fallback == nullptr) AddGuard(ConstantSource(dict), GuardKind::kLacksKey, N().getattr);
   if (IsPythonFunction(fallback)) {
     const ValueView args[] = {ValueView(name, kNoSource)};
     return CallFunction(act, Adopt(fallback, sources_.Intern(SourceKind::kModuleAttr, module, 0, N().getattr)), args,
@@ -419,6 +420,7 @@ void Capture::GuardGradient(const Tracked& tensor, BorrowedRef seen) {
   if (!own || tensor.source == kNoSource) return;
   if (own.get() != Py_None) {
     guards_.AddTensor(source, own, Here());
+    guards_.AddLeaf(source, own);
   } else if (seen.get() == Py_None) {
     AddGuard(source, GuardKind::kIdentity, Py_None);
   }
@@ -444,10 +446,14 @@ Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name)
   const bool own_attribute = t != nullptr && descriptor && descriptor.type() == &PyGetSetDescr_Type;
   const GuardedAttribute guarded = own_attribute ? GuardedTensorAttribute(text) : GuardedAttribute::kYes;
   if (guarded == GuardedAttribute::kNo && PyUnicode_Compare(name, N().dict) != 0) return from_outside();
+  if (LeavesDecide(text)) tracer_.AskLeaves();
   // The fake's own: what the user set stands on the real tensor.
   if (PyUnicode_Compare(name, N().dict) == 0) return Break(GraphBreakKind::kTensorAttribute, "__dict__");
   FxCall call(fx_, {owner.object});
+  const int of_modes = modes_.open() > 0 ? 1 : 0;  // torch's own run as they are
+  leaf_depth_ += of_modes;
   Ref result = Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); }));
+  leaf_depth_ -= of_modes;
   if (!CheckTracer() || !result) return Value();
   if (guarded == GuardedAttribute::kIfNone && result.get() != Py_None) return from_outside();
   if (t != nullptr && (text == "grad" || text == "_grad")) GuardGradient(*t, result);

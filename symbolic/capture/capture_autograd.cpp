@@ -28,6 +28,7 @@ Value Capture::ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, 
   }
   if (!PrepareAll(args)) return Value();
   applied_functions_ = true;
+  tracer_.AskLeaves();
   return CallNative(apply, args, kwnames);
 }
 

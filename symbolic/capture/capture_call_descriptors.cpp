@@ -84,6 +84,11 @@ Value Capture::CallMethodWrapper(Activation& act, ValueView callable, absl::Span
   const Ref self = Ref::Steal(PyObject_GetAttrString(callable.object, "__self__"));
   const Ref name = Ref::Steal(PyObject_GetAttrString(callable.object, "__name__"));
   const Ref owner = Ref::Steal(PyObject_GetAttrString(callable.object, "__objclass__"));
+  // What a torch function mode is given for a read of an attribute of a tensor.
+  if (self && self.type() == &PyGetSetDescr_Type && !args.empty() && IsFakeTensor(args[0].object) &&
+      PyUnicode_CompareWithASCIIString(name, "__get__") == 0) {
+    return TensorGetAttr(act, args[0], reinterpret_cast<PyDescrObject*>(self.get())->d_name);
+  }
   const BorrowedRef wrapper =
       owner ? frame_ops::TypeLookup(reinterpret_cast<PyTypeObject*>(owner.get()), name) : nullptr;
   if (!wrapper || wrapper.type() != &PyWrapperDescr_Type) {

@@ -33,7 +33,8 @@ PyObject* Vectorcall(BorrowedRef callable, absl::Span<const ValueView> args, Bor
                              PositionalCount(args, kwnames) | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
 }
 
-// Arguments that a torch leaf function may be given: nothing whose attributes it could read unseen.
+}  // namespace
+
 bool IsPlainArgument(BorrowedRef o) {
   if (IsLeaf(o) || IsTensor(o) || PyType_Check(o.get())) return true;
   if (PyTuple_Check(o.get()) || PyList_CheckExact(o.get())) {
@@ -45,8 +46,6 @@ bool IsPlainArgument(BorrowedRef o) {
   }
   return PySlice_Check(o.get()) || PyRange_Check(o.get()) || PyCFunction_Check(o.get());
 }
-
-}  // namespace
 
 bool Capture::IsFakeTensor(BorrowedRef object) const {
   // No tensor derives from these types, and most questions are about one of theirs.
@@ -159,6 +158,7 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
     // The engine runs only what leads to the inputs asked for; one before the frame would look unused.
     return Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");
   }
+  if (IsTransformation(function.object, args)) return CallTransformation(act, function.object, args, kwnames);
   if (IsTorchLeafFunction(function.object) &&
       std::all_of(args.begin(), args.end(), [](const ValueView& v) { return IsPlainArgument(v.object); })) {
     return CallTorch(act, function.object, args, kwnames);
@@ -221,6 +221,7 @@ Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const
   if (!PrepareAll(args, true)) return Value();
   const bool outermost = leaf_depth_ == 0;
   (void)act;
+  if (LeavesDecide(NameOfCallable(callable))) tracer_.AskLeaves();
   FxCall call(fx_, args);
   ++leaf_depth_;
   if (outermost) tracer_.ForgetError();

@@ -28,10 +28,12 @@ struct BreakRecord {
 };
 
 struct CaptureOptions {
-  bool fx = false;             // keep the torch-level calls for an FX backend
-  bool all_frames = false;     // evaluate torch's frames between a module's call and its forward() in any case
-  std::int64_t break_at = -1;  // testing: force a break before this instruction of the attempt, counted from 0
-  int refused_node = -1;       // the node of the recording before which the graph ends: FX has no form for it
+  bool fx = false;               // keep the torch-level calls for an FX backend
+  bool all_frames = false;       // evaluate torch's frames between a module's call and its forward() in any case
+  bool tell_libraries = false;   // installed packages' code hears that it is captured
+  bool breaks_at_modes = false;  // do not take torch function modes that the program pushes
+  std::int64_t break_at = -1;    // testing: force a break before this instruction of the attempt, counted from 0
+  int refused_node = -1;         // the node of the recording before which the graph ends: FX has no form for it
 };
 
 }  // namespace framefuse

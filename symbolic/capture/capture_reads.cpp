@@ -1,6 +1,7 @@
 // The reads journal: adopting objects, consuming leaves, guards on types and their look-ups.
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -55,12 +56,22 @@ void Capture::AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, in
   guards_.Add(source, kind, expected, Here(), aux);
 }
 
+namespace {
+bool IsNotANumber(PyObject* o) {
+  if (PyFloat_Check(o)) return std::isnan(PyFloat_AS_DOUBLE(o));
+  if (!PyComplex_Check(o)) return false;
+  const Py_complex value = PyComplex_AsCComplex(o);
+  return std::isnan(value.real) || std::isnan(value.imag);
+}
+}  // namespace
+
 void Capture::Consume(ValueView v) {
   if (v.source == kNoSource || !IsLeaf(v.object) || !MayReadInBackward(v.source)) return;
   if (sources_[v.source].kind == SourceKind::kConstant || !IsNewsOfLeaf(v.source, kConsumed)) return;
   PyObject* o = v.object;
   const bool singleton = o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || PyCode_Check(o);
-  AddGuard(v.source, singleton ? GuardKind::kIdentity : GuardKind::kEquals, v.object);
+  // Containers look whether it is the same object first, and another NaN is equal to none.
+  AddGuard(v.source, singleton || IsNotANumber(o) ? GuardKind::kIdentity : GuardKind::kEquals, v.object);
   if (!singleton) consumed_leaves_[o].push_back(v.source);
 }
 

@@ -122,8 +122,13 @@ bool Capture::BeforeHandling(Activation&) {
   if (handles_from_outside_) {
     return BreakFalse(GraphBreakKind::kNoRecipe, "an exception caught while another one is being handled");
   }
-  AddGuard(sources_.Intern(SourceKind::kHandledException, kNoSource, 0, nullptr), GuardKind::kNull, nullptr);
+  GuardNothingHandled();
   return true;
+}
+
+// At the frame's start.
+void Capture::GuardNothingHandled() {
+  AddGuard(sources_.Intern(SourceKind::kHandledException, kNoSource, 0, nullptr), GuardKind::kNull, nullptr);
 }
 
 bool Capture::AfterHandling(Activation&, ValueView previous) {
@@ -142,6 +147,7 @@ void Capture::Raise(Activation& act, ValueView exception, ValueView cause) {
     Break(GraphBreakKind::kNoRecipe, "raise of the exception that is being handled");
     return;
   }
+  if (!exception.object) GuardNothingHandled();
   if (exception.object) {
     Consume(exception);
     Tracked* t = tracked_.Find(exception.object);

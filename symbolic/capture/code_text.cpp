@@ -76,6 +76,18 @@ PyCodeObject* UserCodeOf(BorrowedRef callable, PyCodeObject* code) {
   return reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward.get()));
 }
 
+std::string_view NameOfCallable(PyObject* callable) {
+  PyObject* name = nullptr;
+  if (PyFunction_Check(callable)) name = reinterpret_cast<PyFunctionObject*>(callable)->func_name;
+  if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  if (Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyWrapperDescr_Type) {
+    name = reinterpret_cast<PyDescrObject*>(callable)->d_name;
+  }
+  const char* text = name == nullptr ? nullptr : PyUnicode_AsUTF8(name);
+  if (text == nullptr) PyErr_Clear();
+  return text == nullptr ? "" : text;
+}
+
 std::string DescribeCallable(PyObject* callable) {
   if (PyFunction_Check(callable)) {
     auto* f = reinterpret_cast<PyFunctionObject*>(callable);

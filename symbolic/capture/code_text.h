@@ -22,8 +22,9 @@ std::string SourceLine(PyCodeObject* code, int line);  // stripped; through line
 // module. Borrowed.
 PyCodeObject* UserCodeOf(BorrowedRef callable, PyCodeObject* code);
 
-std::string Utf8(PyObject* text);                  // of a str; empty otherwise
-std::string DescribeCallable(PyObject* callable);  // module.qualname or the type's name; no user code
+std::string Utf8(PyObject* text);                     // of a str; empty otherwise
+std::string_view NameOfCallable(PyObject* callable);  // without module and class; "" where it has none
+std::string DescribeCallable(PyObject* callable);     // module.qualname or the type's name; no user code
 
 }  // namespace framefuse
 

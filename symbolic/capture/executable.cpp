@@ -331,7 +331,12 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
   std::vector<c10::Device> random = DevicesOfRandomNodes(graph);
   BackendOptions options;
   options.mode = mode;
-  absl::StatusOr<std::shared_ptr<Plan>> plan = found->Compile(std::move(graph), options);
+  absl::StatusOr<std::shared_ptr<Plan>> plan = absl::UnknownError("not compiled");
+  try {
+    plan = found->Compile(std::move(graph), options);
+  } catch (...) {  // torch's own code raises where a backend asks it for what there is not
+    plan = TorchErrorStatus(std::current_exception(), "the backend");
+  }
   if (!plan.ok()) return plan.status();
   return std::shared_ptr<TensorWork>(
       std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), std::move(random), closed));

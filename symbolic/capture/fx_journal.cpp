@@ -115,6 +115,7 @@ bool IsInput(const tracing::Tracer& tracer, BorrowedRef fake) {
 // A leaf that requires grad and was made here. A view that was made while grad mode was off is none.
 bool IsMadeLeaf(const tracing::Tracer& tracer, BorrowedRef fake) {
   const at::Tensor& t = THPVariable_Unpack(fake.get());
+  if (tracer.ValueOf(fake) < 0) return false;  // it is wrapped
   const auto* view = torch::autograd::impl::get_view_autograd_meta(t);
   return t.requires_grad() && tracing::Tracer::StateOf(fake)[kHistory] == 0 &&
          (view == nullptr || !view->has_bw_view()) && !IsInput(tracer, fake);
@@ -203,6 +204,7 @@ std::string_view FxCall::Record(FxNode node, bool in_any_case) {
   // What computes nothing has no place in a graph, except where an alias of its argument comes out.
   const bool takes_part = node.end > node.begin || (journal_.keep_values_ && HandsOutNew(node.result));
   if (!takes_part && !in_any_case) return {};
+  if (journal_.as_operators_ > 0 && journal_.keep_values_ && !in_any_case) return {};
   if (journal_.frames_ != frames_ || !IsForGraph(node.args) || !IsForGraph(node.kwargs)) return {};
   journal_.Truncate(entries_);
   journal_.Add(std::move(node));
@@ -222,7 +224,7 @@ bool FxCall::HandsOutNew(BorrowedRef result) const {
 // A backend that differentiates the graph for itself sees its operators only.
 std::string_view FxCall::Confirm(BorrowedRef result) const {
   if (!journal_.keep_values_) return {};
-  if (journal_.frames_ != frames_ && at::impl::PythonTorchFunctionTLS::stack_len() > 0) {
+  if (journal_.as_operators_ == 0 && journal_.frames_ != frames_ && at::impl::PythonTorchFunctionTLS::stack_len() > 0) {
     return "a torch function mode sees the calls of a graph for an FX backend, where it would see them again";
   }
   const bool recorded = journal_.tracer_.NodeCount() > nodes_;

@@ -37,6 +37,19 @@ class FxJournal {
   FxJournal(bool keep_values, const tracing::Tracer& tracer) : keep_values_(keep_values), tracer_(tracer) {}
   bool keep_values() const { return keep_values_; }
   void NoteFrame() { ++frames_; }
+  // From here on calls leave no entries: an FX graph has the ATen operators that they recorded. Nests.
+  void EnterAsOperators() { ++as_operators_; }
+  void LeaveAsOperators() { --as_operators_; }
+  class AsOperators {
+   public:
+    explicit AsOperators(FxJournal& journal) : journal_(journal) { journal_.EnterAsOperators(); }
+    ~AsOperators() { journal_.LeaveAsOperators(); }
+    AsOperators(const AsOperators&) = delete;
+    AsOperators& operator=(const AsOperators&) = delete;
+
+   private:
+    FxJournal& journal_;
+  };
   void Truncate(std::size_t count);
   void Clear() { Truncate(0); }
   const std::vector<FxNode>& nodes() const { return nodes_; }
@@ -48,6 +61,7 @@ class FxJournal {
   bool keep_values_;
   const tracing::Tracer& tracer_;
   std::uint64_t frames_ = 0;  // that were evaluated
+  int as_operators_ = 0;
   std::vector<FxNode> nodes_;
   absl::flat_hash_map<PyObject*, std::size_t> results_;  // fakes in results, by the entry that keeps them alive
 };

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "guards/leaf/tensor.h"
+#include "symbolic/capture/installed_code.h"
 
 namespace framefuse {
 namespace {
@@ -12,12 +13,6 @@ std::string_view TextOf(PyObject* text) {
   const char* data = text != nullptr && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
   if (data == nullptr) PyErr_Clear();
   return data == nullptr ? std::string_view() : std::string_view(data, static_cast<std::size_t>(size));
-}
-
-bool IsInstalled(PyCodeObject* code) {
-  const std::string_view file = TextOf(code->co_filename);
-  return file.find("/site-packages/") != std::string_view::npos ||
-         file.find("/dist-packages/") != std::string_view::npos;
 }
 
 bool IsTorchName(std::string_view module) { return module == "torch" || module.substr(0, 6) == "torch."; }

@@ -1,6 +1,7 @@
 #include "symbolic/capture/tensor_types.h"
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "symbolic/capture/tracked.h"
 
 namespace framefuse {
@@ -44,12 +45,27 @@ GuardedAttribute GuardedTensorAttribute(std::string_view name) {
   static const auto* table = new absl::flat_hash_map<std::string_view, GuardedAttribute>{
 #define FF_GUARDED(attribute) {attribute, GuardedAttribute::kYes},
 #define FF_GUARDED_IF_NONE(attribute) {attribute, GuardedAttribute::kIfNone},
+#define FF_ASKS_LEAF(name)
 #include "symbolic/capture/tensor_attributes.def"
 #undef FF_GUARDED
 #undef FF_GUARDED_IF_NONE
+#undef FF_ASKS_LEAF
   };
   const auto found = table->find(name);
   return found == table->end() ? GuardedAttribute::kNo : found->second;
+}
+
+bool LeavesDecide(std::string_view name) {
+  static const auto* names = new absl::flat_hash_set<std::string_view>{
+#define FF_GUARDED(attribute)
+#define FF_GUARDED_IF_NONE(attribute)
+#define FF_ASKS_LEAF(name) name,
+#include "symbolic/capture/tensor_attributes.def"
+#undef FF_GUARDED
+#undef FF_GUARDED_IF_NONE
+#undef FF_ASKS_LEAF
+  };
+  return names->contains(name);
 }
 
 void RegisterTorchLeafTypes() {

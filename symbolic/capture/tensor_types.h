@@ -18,6 +18,8 @@ bool IsOperatorNamespace(PyTypeObject* type);  // torch.ops and what is in it
 // Whether the guard of a tensor decides this attribute of it: tensor_attributes.def.
 enum class GuardedAttribute : std::uint8_t { kNo, kYes, kIfNone };
 GuardedAttribute GuardedTensorAttribute(std::string_view name);
+// Whether an attribute or function of this name may do another thing for a leaf than for other tensors.
+bool LeavesDecide(std::string_view name);
 // Tells tracked.h which of torch's types are immutable leaves (dtype, device, layout, memory_format, Size).
 void RegisterTorchLeafTypes();
 

@@ -129,6 +129,7 @@ class Closing {
       if (!IsWritten(StorageOf(r.value))) continue;
       const bool rebased = GradientFunction(r.fake) != r.gradient_function;
       mutated_.push_back(static_cast<int>(i));
+      result_.leaves_read = result_.leaves_read || r.requires_grad;
       if (!rebased) continue;
       ir::Output o = NewOutput(graph_, r.fake);
       o.role = ir::OutputRole::kMutatedInput;

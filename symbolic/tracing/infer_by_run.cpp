@@ -16,14 +16,17 @@ namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 24;  // of one argument
 
-// Strides of the result follow the library that computes it; which outputs stay empty follows the path it takes; the
-// type of statistics follows that of parameters that are not of the input's (shapes/ has what is of one type).
+// Strides of the result follow the library that computes it, and for a triangular solve whether a conjugate came in;
+// which outputs stay empty follows the path it takes; the type of statistics follows that of parameters that are not of
+// the input's (shapes/ has what is of one type); the loss of one sample without a dimension has none.
 bool IsDescribedWrongly(const std::string& name) {
   static const auto* names = new std::unordered_set<std::string>{"aten::_fft_r2c",
                                                                  "aten::_fft_c2r",
                                                                  "aten::_fft_c2c",
                                                                  "aten::_embedding_bag",
                                                                  "aten::addr",
+                                                                 "aten::linalg_solve_triangular",
+                                                                 "aten::multilabel_margin_loss_forward",
                                                                  "aten::native_layer_norm",
                                                                  "aten::native_layer_norm_backward",
                                                                  "aten::native_group_norm",
@@ -51,13 +54,14 @@ bool IsConverted(const ir::Op& op, c10::ArrayRef<c10::IValue> args) {
 }
 
 bool CanRun(const at::Tensor& t) {
-  return !t.defined() || (t.device().is_cpu() && t.layout() == c10::Layout::Strided && !t.is_conj() && !t.is_neg() &&
-                          t.numel() <= kMostElements);
+  return !t.defined() || (t.device().is_cpu() && t.layout() == c10::Layout::Strided && t.numel() <= kMostElements);
 }
 
 at::Tensor ZerosLike(const at::Tensor& t) {
   if (!t.defined() || AsFake(t) == nullptr) return t;
-  return at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::DeviceType::CPU)).zero_();
+  const at::Tensor zeros = at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::DeviceType::CPU)).zero_();
+  const at::Tensor maybe_conjugate = t.is_conj() ? zeros._conj() : zeros;
+  return t.is_neg() ? maybe_conjugate._neg_view() : maybe_conjugate;
 }
 
 }  // namespace

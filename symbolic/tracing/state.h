@@ -41,6 +41,7 @@ struct Tracer::State {
   std::unique_ptr<Recorder> recorder = std::make_unique<Recorder>();
   std::vector<std::unique_ptr<TlsScope>> scopes;
   OriginProvider* origins = nullptr;
+  bool leaves_read = false;
   std::vector<InputRecord> inputs;
   std::unordered_map<const c10::TensorImpl*, int> by_real;
   std::unordered_map<const c10::TensorImpl*, int> by_fake;

@@ -1,5 +1,6 @@
 #include "symbolic/tracing/tracer.h"
 
+#include <ATen/functorch/BatchedTensorImpl.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -83,8 +84,16 @@ Tracer::~Tracer() { Drop(); }
 void Tracer::Begin() { state_->scopes.push_back(std::make_unique<TlsScope>(state_->recorder.get())); }
 void Tracer::End() { state_->scopes.pop_back(); }
 
+// Also outside of the levels of torch.func's transforms.
 struct Tracer::Suspended::State {
+  State() {
+    using c10::DispatchKey;
+    if (!c10::impl::tls_is_dispatch_key_included(DispatchKey::FuncTorchDynamicLayerFrontMode)) return;
+    transforms.emplace(c10::DispatchKeySet({DispatchKey::FuncTorchDynamicLayerFrontMode, DispatchKey::FuncTorchVmapMode,
+                                            DispatchKey::FuncTorchDynamicLayerBackMode}));
+  }
   TlsScope off{nullptr};
+  std::optional<c10::impl::ExcludeDispatchKeyGuard> transforms;
 };
 Tracer::Suspended::Suspended() : state_(std::make_unique<State>()) {}
 Tracer::Suspended::~Suspended() = default;
@@ -100,6 +109,15 @@ std::int32_t Tracer::State::OriginOfOp(void* self) {
   if (c10::GradMode::is_enabled()) state->origin_of_sequence[LastForwardSequence()] = origin;
   return origin;
 }
+
+namespace {
+// The tensor that levels of torch.func's transforms wrap.
+const at::Tensor& Unwrapped(const at::Tensor& t) {
+  const at::Tensor* inner = &t;
+  while (const auto* batched = at::functorch::maybeGetBatchedImpl(*inner)) inner = &batched->value();
+  return *inner;
+}
+}  // namespace
 
 absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole role, int input_index,
                                             std::string_view name) {
@@ -191,6 +209,8 @@ absl::StatusOr<Ref> Tracer::RegisterConstant(BorrowedRef real, bool copy) {
   return python;
 }
 
+void Tracer::AskLeaves() { state_->leaves_read = true; }
+
 void Tracer::ForgetError() { state_->recorder->error().clear(); }
 
 bool Tracer::IsErrorOfOperator(std::string_view text) const {
@@ -210,7 +230,7 @@ Ref Tracer::KnownValueOf(BorrowedRef fake) const {
 
 bool Tracer::IsFake(BorrowedRef object) {
   const at::Tensor* t = Unpack(object);
-  return t != nullptr && AsFake(*t) != nullptr;
+  return t != nullptr && t->defined() && AsFake(Unwrapped(*t)) != nullptr;
 }
 
 namespace {
@@ -267,14 +287,17 @@ absl::StatusOr<TracedGraph> Tracer::Close(absl::Span<const BorrowedRef> outputs,
     tensors.push_back(*t);
   }
   TlsScope on(state_->recorder.get());
-  return CloseRecording(*state_->recorder, state_->inputs, std::move(tensors), for_backward, state_->origins);
+  absl::StatusOr<TracedGraph> traced =
+      CloseRecording(*state_->recorder, state_->inputs, std::move(tensors), for_backward, state_->origins);
+  if (traced.ok()) traced->leaves_read = traced->leaves_read || state_->leaves_read;
+  return traced;
 }
 
 void Tracer::BeginConditional(const std::vector<Ref>& readable) {
   std::vector<at::Tensor> tensors;
   for (const InputRecord& record : state_->inputs) tensors.push_back(record.fake);
   for (const Ref& object : readable) {
-    if (IsFake(object)) tensors.push_back(*Unpack(object));
+    if (ValueOf(object) >= 0) tensors.push_back(*Unpack(object));
   }
   tracing::BeginConditional(*state_->recorder, tensors);
 }

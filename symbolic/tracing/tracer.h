@@ -62,6 +62,8 @@ struct TracedGraph {
   std::vector<GradientEffect> gradient_effects;  // … then new gradients
   // Inputs whose `.grad` the graph relies on (it accumulated into it, or found none): guard it as it was.
   std::vector<int> gradients_read;
+  // Another graph may come out where an input is a leaf and was none, or was one: guard that.
+  bool leaves_read = false;
 };
 
 struct TracerStatistics {
@@ -127,6 +129,8 @@ class Tracer {
 
   // A break found inside torch. Sticky: check after each native call, also when no exception came out.
   const std::optional<TensorBreak>& PendingBreak() const;
+  // What follows depends on which of the inputs are leaves.
+  void AskLeaves();
   // Errors that reach Python: those of operators, which check fakes as they check tensors, are the program's own.
   void ForgetError();
   bool IsErrorOfOperator(std::string_view text) const;  // since ForgetError

@@ -42,6 +42,16 @@ def _atom_text(value: Any) -> str:
     return f"{type(value).__name__} {value!r}"
 
 
+def _random_state_of(generator: Any) -> str:
+    if isinstance(generator, torch.Generator):
+        state = generator.get_state().numpy().tobytes()
+    elif isinstance(generator, np.random.Generator):
+        state = repr(generator.bit_generator.state).encode()
+    else:
+        state = repr(generator.getstate() if isinstance(generator, random.Random) else generator.get_state(legacy=False)).encode()
+    return hashlib.sha1(state).hexdigest()
+
+
 def is_program_code(filename: str) -> bool:
     """Whether a file holds user code of a conformance run (programs, ways, fuzzed programs)."""
     return "/conformance/programs/" in filename or filename.endswith("/conformance/ways.py") or "<fuzz" in filename
@@ -94,8 +104,8 @@ class Snapshot:
             self._add_generator(path, value)
         elif issubclass(kind, types.CellType):
             self._add_cell(path, value)
-        elif issubclass(kind, random.Random):
-            self.lines.append((path + ".state", hashlib.sha1(repr(value.getstate()).encode()).hexdigest()))
+        elif issubclass(kind, (random.Random, torch.Generator, np.random.Generator, np.random.RandomState)):
+            self.lines.append((path + ".state", _random_state_of(value)))
         elif kind in _ITERATOR_STATES:
             self._add_iterator(path, value)
         else:
@@ -231,6 +241,9 @@ class Snapshot:
         if issubclass(type(value), collections.defaultdict):
             self.add(path + ".default_factory", value.default_factory)
         items = list(dict.items(value))
+        if issubclass(type(value), collections.OrderedDict):  # its order is its own, not the dict's
+            places = {id(key): place for place, key in enumerate(collections.OrderedDict.__iter__(value))}
+            items.sort(key=lambda item: places.get(id(item[0]), len(places)))
         self.lines.append((path + ".len", len(items)))
         for index, (key, item) in enumerate(items):
             if type(key) in _ATOMS:

@@ -199,6 +199,14 @@ def test_a_leaked_reference_is_seen():
     assert judge(make_program(case), "leaks", Mutant(call)).status == WRONG
 
 
+def test_a_factory_that_raises_in_a_thread_is_seen():
+    def case():
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        judge(make_program(case), "thread", PlainPython())
+
+
 class Refusing(PlainPython):
     """Cannot capture anything whole."""
 

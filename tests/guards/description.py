@@ -228,11 +228,12 @@ class Guards:
         expected = (tuple(found), tuple(found.values()), tuple(absent))
         return self._guard(source, "type_lookups", expected, predicate, version)
 
-    def tensor(self, source, value):
-        facts = tensor_facts(value)
+    def tensor(self, source, value, leaf=False):
+        """`leaf`: whether it is a leaf is compared, too."""
+        facts = tensor_facts(value, leaf)
         if any(guard[:2] == (source, "tensor") for guard in self.guards):
             return self
-        return self._guard(source, "tensor", value, lambda v: tensor_facts(v) == facts)
+        return self._guard(source, "tensor", value, lambda v: tensor_facts(v, leaf) == facts, int(leaf))
 
     def cell_empty(self, source):
         def predicate(cell):
@@ -339,7 +340,7 @@ class Guards:
         return not any(a is b for a in written for b in (read(*place) for place in others))
 
 
-def tensor_facts(value):
+def tensor_facts(value, leaf):
     if not isinstance(value, torch.Tensor):
         return None
     return (
@@ -350,7 +351,7 @@ def tensor_facts(value):
         tuple(value.shape),
         value.stride() if value.layout is torch.strided else None,
         value.requires_grad,
-        value.is_leaf,
+        leaf and value.is_leaf,
         value.is_conj(),
         value.is_neg(),
         value.is_inference(),

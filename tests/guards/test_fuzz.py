@@ -138,7 +138,7 @@ def guard_value(rng, g, s, v):
 
 def guard_tensor(rng, g, s, v):
     if isinstance(v, torch.Tensor):
-        g.tensor(s, v)
+        g.tensor(s, v, leaf=rng.random() < 0.5)
 
 
 def guard_container(rng, g, s, v):

@@ -47,7 +47,7 @@ TENSORS = {
 def test_tensor_metadata(name):
     recorded = TENSORS[name]()
     g = Guards(target, "x")
-    g.tensor(g.local(0), recorded)
+    g.tensor(g.local(0), recorded, leaf=True)
     program = g.build()
     assert program.check(target, (recorded,))[0] and program.check(target, (TENSORS[name](),))[0]
     for other in TENSORS:
@@ -58,6 +58,17 @@ def test_tensor_metadata(name):
         text = program.explain(target, (value,))
         assert text.startswith("tensor 'L['x']' ") and "mismatch" in text
     assert not program.check(target, (5,))[0]
+
+
+def test_a_leaf_where_nobody_asks():
+    """The guard lets in both, and still no tensor that doesn't require grad."""
+    leaf, made, neither = TENSORS["grad"](), TENSORS["not a leaf"](), TENSORS["plain"]()
+    for recorded in (leaf, made, neither):
+        g = Guards(target, "x")
+        g.tensor(g.local(0), recorded)
+        program = g.build()
+        lets_in = [program.check(target, (other,))[0] for other in (leaf, made, neither)]
+        assert lets_in == ([False, False, True] if recorded is neither else [True, True, False])
 
 
 def test_metadata_changes_in_place():
@@ -105,7 +116,7 @@ def test_a_view_has_the_history_of_its_base():
     kinds = {"none": lambda: view(False), "written": lambda: view(True), "without gradients": lambda: view(True, False)}
     for name, recorded in kinds.items():
         g = Guards(target, "x")
-        g.tensor(g.local(0), recorded())
+        g.tensor(g.local(0), recorded(), leaf=True)
         program = g.build()
         assert {other: program.check(target, (made(),))[0] for other, made in kinds.items()} == {k: k == name for k in kinds}
         assert program.check(target, (torch.zeros(3, 3)[1:],))[0] == (name == "none")

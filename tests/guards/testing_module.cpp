@@ -116,6 +116,7 @@ bool AddGuards(GuardSet* set, PyObject* list, const std::vector<SourceId>& ids, 
           PyErr_SetString(PyExc_ValueError, "not a tensor");
           return false;
         }
+        if (aux == 1) set->AddLeaf(id, expected);
         break;
       case GuardKind::kGlobalState:
         set->AddGlobalState();

@@ -4,6 +4,8 @@ import framefuse
 import pytest
 from framefuse import _backends
 
+pytestmark = pytest.mark.compiles_nothing("about the registry of backends")
+
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):

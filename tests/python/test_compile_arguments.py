@@ -12,6 +12,7 @@ def add(x, y=2):
     return x + y
 
 
+@pytest.mark.compiles_nothing("wrong arguments are refused before anything is compiled")
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
@@ -36,28 +37,33 @@ def test_wrong_argument(arguments, error, words, as_decorator):
         assert word in str(raised.value)
 
 
+@pytest.mark.compiles_nothing("wrong arguments are refused before anything is compiled")
 @pytest.mark.parametrize("model", [3, "forward", [add]])
 def test_not_callable(model):
     with pytest.raises(TypeError, match="function, a method or an nn.Module"):
         framefuse.compile(model)
 
 
+@pytest.mark.compiles_nothing("wrong arguments are refused before anything is compiled")
 def test_class_instead_of_instance():
     with pytest.raises(TypeError, match="not the class Linear"):
         framefuse.compile(torch.nn.Linear)
 
 
+@pytest.mark.compiles_nothing("wrong arguments are refused before anything is compiled")
 def test_positional_options_are_refused():
     with pytest.raises(TypeError):
         framefuse.compile(add, True)
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_disable_returns_the_model_itself():
     module = torch.nn.ReLU()
     assert framefuse.compile(add, disable=True) is add
     assert framefuse.compile(module, disable=True) is module
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 @pytest.mark.parametrize("compile", [framefuse.compile, framefuse.compile(), framefuse.compile(backend="aten")])
 def test_result_looks_like_the_function(compile):
     compiled = compile(add)
@@ -68,6 +74,7 @@ def test_result_looks_like_the_function(compile):
     assert inspect.signature(compiled) == inspect.signature(add)
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_compiling_twice_wraps_once():
     assert framefuse.compile(framefuse.compile(add), backend="aten").__wrapped__ is add
 
@@ -100,6 +107,7 @@ def test_every_mode_computes(mode):
     assert torch.equal(framefuse.compile(add, mode=mode)(torch.ones(2)), torch.full((2,), 3.0))
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_a_mode_without_effect_is_told_once():
     from framefuse import _compile
 

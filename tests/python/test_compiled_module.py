@@ -41,6 +41,7 @@ def x():
     return torch.randn(5, 3, generator=torch.Generator().manual_seed(1))
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_is_a_module_of_the_same_class(net):
     compiled = framefuse.compile(net)
     assert isinstance(compiled, nn.Module)
@@ -65,6 +66,7 @@ def test_methods_and_forward(net, x):
     assert type(compiled).forward is Net.forward
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_state_is_shared_both_ways(net):
     compiled = framefuse.compile(net)
     assert list(compiled.state_dict()) == list(net.state_dict())
@@ -81,6 +83,7 @@ def test_state_is_shared_both_ways(net):
     assert not net.fc.weight.any()
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_nothing_of_ours_in_the_shared_dict(net):
     before = set(vars(net))
     compiled = framefuse.compile(net)
@@ -104,6 +107,7 @@ def test_hooks_run(net, x):
     assert calls == ["before", "after"]
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_deepcopy_is_compiled_and_independent(net, x):
     compiled = framefuse.compile(net, backend="aten")
     twin = copy.deepcopy(compiled)
@@ -115,6 +119,7 @@ def test_deepcopy_is_compiled_and_independent(net, x):
     assert twin._orig_mod is not net
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_deepcopy_inside_a_model_keeps_shared_parts_shared(net):
     model = nn.ModuleDict({"original": net, "compiled": framefuse.compile(net)})
     copied = copy.deepcopy(model)
@@ -122,6 +127,7 @@ def test_deepcopy_inside_a_model_keeps_shared_parts_shared(net):
     assert copied["compiled"].fc is copied["original"].fc
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_shallow_copy_shares_parameters(net):
     shallow = copy.copy(framefuse.compile(net))
     assert isinstance(shallow, framefuse.CompiledModule)
@@ -146,10 +152,12 @@ def test_as_a_submodule(net, x):
     assert torch.equal(model(x), torch.relu(net(x)))
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_compiling_a_compiled_module_starts_from_the_original(net):
     assert framefuse.compile(framefuse.compile(net), backend="aten")._orig_mod is net
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_containers_keep_their_protocols():
     layers = framefuse.compile(nn.Sequential(nn.Linear(2, 3), nn.ReLU()))
     assert len(layers) == 2
@@ -166,6 +174,7 @@ def test_training_moves_the_original(net, x):
     assert not torch.equal(net.fc.weight, before)
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_dies_with_its_last_reference():
     net = Net()
     dead, dead_twin = weakref.ref(net), weakref.ref(framefuse.compile(net))
@@ -176,11 +185,13 @@ def test_dies_with_its_last_reference():
     assert dead() is None
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_made_by_compile_only():
     with pytest.raises(TypeError, match="use framefuse.compile"):
         framefuse.CompiledModule()
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_disabled_module(net, x):
     net.eval()
     disabled = framefuse.disable(net)

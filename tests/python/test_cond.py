@@ -108,6 +108,7 @@ output %1 user
 """
 
 
+@pytest.mark.compiles_nothing("wrong arguments are refused before anything is compiled")
 def test_the_operator_checks_its_operands():
     cond = torch.ops.framefuse.cond
     yes, no = _BRANCH, _BRANCH.replace("mul", "add").replace("%0)", "%0, alpha=1)")

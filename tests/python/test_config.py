@@ -3,6 +3,8 @@
 import framefuse
 import pytest
 
+pytestmark = pytest.mark.compiles_nothing("about settings and names")
+
 
 def test_defaults(fresh_python):
     program = "from framefuse import config as c; print(c.recompile_limit, c.raise_on_bug, c.verify_metadata)"

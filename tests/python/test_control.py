@@ -9,11 +9,13 @@ import pytest
 import torch
 
 
+@pytest.mark.compiles_nothing("about what plain Python does")
 def test_not_compiling_in_python():
     assert framefuse.is_compiling() is False
     assert framefuse.graph_break() is None
 
 
+@pytest.mark.compiles_nothing("about what plain Python does")
 def test_disable_forms():
     @framefuse.disable
     def double(x):
@@ -32,6 +34,7 @@ def test_disable_forms():
         framefuse.disable(double, recursive=1)
 
 
+@pytest.mark.compiles_nothing("about settings and names")
 def test_stance_as_call_block_and_decorator():
     get = framefuse._C.get_stance
     framefuse.set_stance("force_eager")
@@ -51,11 +54,13 @@ def test_stance_as_call_block_and_decorator():
     assert get().name == "default"
 
 
+@pytest.mark.compiles_nothing("about settings and names")
 def test_unknown_stance():
     with pytest.raises(ValueError, match="unknown stance 'eager'; the stances are: default, force_eager"):
         framefuse.set_stance("eager")
 
 
+@pytest.mark.compiles_nothing("about what plain Python does")
 def test_cond():
     branches = (lambda x: x + 1, lambda x: x - 1)
     x = torch.zeros(2)
@@ -65,6 +70,7 @@ def test_cond():
         framefuse.cond(True, 1, 2)
 
 
+@pytest.mark.compiles_nothing("about settings and names")
 def test_allow_in_graph_returns_its_argument():
     def f(x):
         return x
@@ -75,6 +81,7 @@ def test_allow_in_graph_returns_its_argument():
         framefuse.allow_in_graph(3)
 
 
+@pytest.mark.compiles_nothing("about settings and names")
 def test_what_is_not_built_says_its_name():
     with pytest.raises(framefuse.Unsupported, match="mark_dynamic"):
         framefuse.mark_dynamic(torch.ones(2), 0)
@@ -82,6 +89,7 @@ def test_what_is_not_built_says_its_name():
         framefuse.export(torch.sin, torch.ones(2))
 
 
+@pytest.mark.compiles_nothing("about settings and names")
 def test_statistics_count():
     assert {"captures", "graph_breaks", "recompiles", "hits", "live_fakes"} <= set(framefuse.statistics())
 
@@ -93,6 +101,7 @@ def public_functions():
         yield from ((f"{name}: {member}", f) for member, f in members if inspect.isfunction(f) and not member.startswith("_"))
 
 
+@pytest.mark.compiles_nothing("about settings and names")
 def test_public_names_have_docstrings_and_types():
     for name in framefuse.__all__:
         assert getattr(framefuse, name).__doc__, name
@@ -102,6 +111,7 @@ def test_public_names_have_docstrings_and_types():
         assert inspect.Signature.empty not in [*annotations, signature.return_annotation], f"{name}{signature}"
 
 
+@pytest.mark.compiles_nothing("about settings and names")
 def test_the_stub_names_all_of_the_extension():
     stub = ast.parse(pathlib.Path(framefuse.__file__).with_name("_C.pyi").read_text())
     named = {node.name for node in stub.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}

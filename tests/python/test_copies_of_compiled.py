@@ -59,6 +59,7 @@ def is_compiled(object):
     return framefuse._C.is_compiled_function(object)
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_a_function_is_its_own_copy(x):
     compiled = framefuse.compile(plain)
     compiled.tag = 3
@@ -111,6 +112,7 @@ def test_pickles(x):
     torch.testing.assert_close(round_trip(framefuse.compile(net.predict))(x), net(x))
 
 
+@pytest.mark.compiles_nothing("about the object that compile returns, which is not called")
 def test_what_cannot_be_pickled_says_what_it_is():
     with pytest.raises((pickle.PicklingError, AttributeError), match="lambda|local"):
         pickle.dumps(framefuse.compile(lambda x: x))

@@ -266,6 +266,7 @@ def test_the_stance_is_counted_and_logged():
         whole(torch.ones(4))  # asked for
 
 
+@pytest.mark.compiles_nothing("compiling is switched off")
 def test_what_the_user_switches_off_by_name_is_no_fallback():
     with fallbacks() as (kinds, texts):
         with framefuse.config.patch(capture_on=False):
@@ -369,6 +370,7 @@ def test_a_waiting_signal_is_counted():
     assert handled == [True]
 
 
+@pytest.mark.compiles_nothing("about settings and names")
 def test_every_kind_has_a_name_and_a_count():
     assert len(counts()) >= 15
     assert framefuse.statistics()["eager_fallbacks"] == sum(counts().values())

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.compiles_nothing("runs in a process of its own")
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 

@@ -24,6 +24,7 @@ def report():
     )
 
 
+@pytest.mark.compiles_nothing("about a report made by hand")
 def test_printed_report(report):
     assert str(report) == (
         "Graph Count: 2\n"
@@ -49,12 +50,14 @@ def test_printed_report(report):
     )
 
 
+@pytest.mark.compiles_nothing("wrong arguments are refused before anything is compiled")
 @pytest.mark.parametrize("f", [3, torch.nn.Linear])
 def test_takes_callables(f):
     with pytest.raises(TypeError, match=r"explain\(\) takes a function"):
         framefuse.explain(f)
 
 
+@pytest.mark.compiles_nothing("wrong arguments are refused before anything is compiled")
 def test_checks_settings_as_compile_does():
     with pytest.raises(ValueError, match="unknown mode"):
         framefuse.explain(torch.sin, mode="x")

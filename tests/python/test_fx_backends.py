@@ -22,11 +22,13 @@ def fuzz(seed, count):
     return {line.rpartition(": ")[0] for line in run.stdout.splitlines()}
 
 
+@pytest.mark.compiles_nothing("runs in a process of its own")
 def test_fuzzed_backends():
     tried = fuzz(_SEED, _COUNT)
     assert _COUNT < 400 or tried == {*_WHEN_COMPILING, *_WHEN_CALLED}
 
 
+@pytest.mark.compiles_nothing("runs in a process of its own")
 @pytest.mark.nightly
 def test_many_fuzzed_backends():
     for seed in range(1, 11):

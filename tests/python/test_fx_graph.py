@@ -45,6 +45,7 @@ def x():
     return torch.arange(6.0).reshape(2, 3)
 
 
+@pytest.mark.compiles_nothing("the FX graph is made by hand")
 def test_functions_methods_and_keywords(x):
     j = Journal(**{"L['x']": x})
     total = j.method("sum", j.call(torch.add, x, x, alpha=3), dim=1)
@@ -56,6 +57,7 @@ def test_functions_methods_and_keywords(x):
     assert next(iter(module.graph.nodes)).name == "l_x_"
 
 
+@pytest.mark.compiles_nothing("the FX graph is made by hand")
 def test_results_in_sequences_become_getitems(x):
     j = Journal(x=x)
     first, second, third = j.call(torch.split, x, 1, 1)
@@ -69,6 +71,7 @@ def test_results_in_sequences_become_getitems(x):
     assert sum(node.target is operator.getitem for node in nodes) == 2  # none for what is not used
 
 
+@pytest.mark.compiles_nothing("the FX graph is made by hand")
 def test_in_place_calls_keep_their_order(x):
     j = Journal(x=x.clone())
     value = j.inputs[0][1]
@@ -79,6 +82,7 @@ def test_in_place_calls_keep_their_order(x):
     assert [t.item() for t in j.run([before, after], y)] == [6.0, 12.0]
 
 
+@pytest.mark.compiles_nothing("the FX graph is made by hand")
 def test_attributes_of_tensors_become_getattr(x):
     j = Journal(x=x)
     transposed = x.T
@@ -88,12 +92,14 @@ def test_attributes_of_tensors_become_getattr(x):
     assert torch.equal(j.run([out], y)[0], y @ y.T)
 
 
+@pytest.mark.compiles_nothing("the FX graph is made by hand")
 def test_slices_and_tuples_as_arguments(x):
     j = Journal(x=x)
     out = j.call(operator.getitem, x, (slice(None), slice(0, 2)))
     assert torch.equal(j.run([out], x + 1)[0], x[:, :2] + 1)
 
 
+@pytest.mark.compiles_nothing("the FX graph is made by hand")
 def test_a_value_nobody_recorded_is_refused(x):
     j = Journal(x=x)
     j.add("call_function", torch.sin, (x + 1,), {}, torch.sin(x))
@@ -101,6 +107,7 @@ def test_a_value_nobody_recorded_is_refused(x):
         j.run([], x)
 
 
+@pytest.mark.compiles_nothing("the FX graph is made by hand")
 def test_backend_gets_module_examples_and_keywords(x):
     seen = []
 
@@ -118,6 +125,7 @@ def test_backend_gets_module_examples_and_keywords(x):
     assert next(iter(gm.graph.nodes)).meta["example_value"] is inputs[0]
 
 
+@pytest.mark.compiles_nothing("the FX graph is made by hand")
 def test_backend_failures_are_named(x):
     def broken(gm, inputs):
         raise KeyError("no kernel")
@@ -130,6 +138,7 @@ def test_backend_failures_are_named(x):
         Journal(x=x).compile(Backend("mine", lambda gm, inputs: None), {}, [x])
 
 
+@pytest.mark.compiles_nothing("the FX graph is made by hand")
 @pytest.mark.parametrize("name", ["eager", "aot_eager"])
 def test_backends_of_torchs_registry_take_the_module(x, name):
     from framefuse._backends import resolve_backend

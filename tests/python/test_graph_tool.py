@@ -34,6 +34,7 @@ def test_report_of_a_graph():
     assert result.groups[0] in text and "a call: aten" in text
 
 
+@pytest.mark.compiles_nothing("runs in a process of its own")
 def test_command(tmp_path):
     file = tmp_path / "graph.txt"
     file.write_text(SOFTMAX)
@@ -61,6 +62,7 @@ def test_written_inputs_are_compared(monkeypatch):
     assert not graph.run(IN_PLACE, rounds=1).ok
 
 
+@pytest.mark.compiles_nothing("about the comparison of two results")
 @pytest.mark.parametrize(
     "got, want, ok",
     [

@@ -91,6 +91,7 @@ def test_a_compiled_function_that_a_module_calls_as_it_is_imported_is_compiled(t
     del sys.modules["calls_at_import"]
 
 
+@pytest.mark.compiles_nothing("runs in a process of its own")
 def test_torch_func_imports_without_capture(fresh_python):
     """Torch imports hundreds of files where a transform is first used."""
     told = fresh_python(

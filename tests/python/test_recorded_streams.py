@@ -95,6 +95,7 @@ def test_a_backward_that_was_not_asked_for_before(stream, backend):
     assert (_compilations(records) > 0) == (backend == "fuse")
 
 
+@pytest.mark.compiles_nothing("one operator is called by hand")
 def test_a_branch_that_is_not_compiled_any_more(stream):
     """Branches are compiled with the graph that they are of; only the last 4,096 are kept."""
     branch = """graph "branch" functional

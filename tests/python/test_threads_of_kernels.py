@@ -58,6 +58,7 @@ def test_two_threads_work():
     assert own < 0.75 * used, (own, used, on_clock)
 
 
+@pytest.mark.compiles_nothing("about the libraries in the process")
 def test_one_openmp_runtime():
     """Torch's: else its number of threads would not be ours."""
     libraries = set(re.findall(r"/\S*lib[gi]?o?mp[0-9]?\S*\.so\S*", open("/proc/self/maps").read()))

@@ -41,6 +41,7 @@ def close(got, expected, scale=1.0):
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5 * scale)
 
 
+@pytest.mark.compiles_nothing("runs in a process of its own")
 def test_is_found_by_name_in_a_fresh_process():
     program = "import torch; f = torch.compile(lambda x: x.sin() + 1, backend='framefuse'); print(f(torch.zeros(3)).tolist())"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ, timeout=250)
@@ -114,6 +115,7 @@ def test_attention_with_a_mask(kind):
     close(*results, scale=10)
 
 
+@pytest.mark.compiles_nothing("about one helper")
 def test_masks_are_made_dense():
     from framefuse._torch_backend import _dense_mask
 
@@ -225,6 +227,7 @@ def test_cond_is_one_operator_forward_and_backward():
         close(torch.autograd.grad(call(x, 3).sum(), (x, w)), torch.autograd.grad(f(other, 3).sum(), (other, w)))
 
 
+@pytest.mark.compiles_nothing("wrong arguments are refused before anything is compiled")
 def test_what_cannot_be_read_names_the_node_and_the_line():
     def f(x):
         return torch.ops.higher_order.while_loop(lambda x: x.sum() < 9, lambda x: (x + 1,), (x,), ())
@@ -233,6 +236,7 @@ def test_what_cannot_be_read_names_the_node_and_the_line():
         compiled(f)(torch.ones(3))
 
 
+@pytest.mark.compiles_nothing("wrong arguments are refused before anything is compiled")
 @pytest.mark.parametrize("settings", [{"mode": "max-autotune"}, {"options": {"unknown": 1}}, {"options": {"backend": "inductor"}}])
 def test_settings_that_there_are_not(settings):
     with pytest.raises(Exception, match="framefuse|options"):

@@ -5,11 +5,13 @@ import pytest
 import torch
 
 
+@pytest.mark.compiles_nothing("runs in a process of its own")
 def test_importing_framefuse_leaves_dynamo_alone(fresh_python):
     program = "import sys, framefuse; print('torch._dynamo' in sys.modules)"
     assert fresh_python(program) == "False\n"
 
 
+@pytest.mark.compiles_nothing("runs in a process of its own")
 def test_dynamo_imported_later_is_followed(fresh_python):
     program = """
 import framefuse, torch
@@ -22,6 +24,7 @@ print(framefuse._C.get_stance().name)
     assert fresh_python(program).split() == ["force_eager", "default", "fail_on_recompile"]
 
 
+@pytest.mark.compiles_nothing("runs in a process of its own")
 def test_dynamo_imported_before_is_followed(fresh_python):
     program = """
 import torch._dynamo, framefuse
@@ -31,6 +34,7 @@ print(framefuse._C.get_stance().name)
     assert fresh_python(program) == "force_eager\n"
 
 
+@pytest.mark.compiles_nothing("reset is replaced")
 def test_reset_reaches_us(monkeypatch):
     import torch._dynamo
 
@@ -41,6 +45,7 @@ def test_reset_reaches_us(monkeypatch):
     assert calls == ["reset", "reset"]
 
 
+@pytest.mark.compiles_nothing("torch compiles, not framefuse")
 def test_dynamos_own_explain_still_works():
     import torch._dynamo
 
@@ -57,6 +62,7 @@ def test_explain_of_our_functions_is_ours():
     assert isinstance(torch._dynamo.explain(compiled)(torch.ones(2)), framefuse.ExplainOutput)
 
 
+@pytest.mark.compiles_nothing("torch compiles, not framefuse")
 def test_allow_in_graph_returns_the_function():
     def f(x):
         return x

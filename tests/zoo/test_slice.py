@@ -1,15 +1,22 @@
 """A slice of the zoo that needs no package: the models written here, in both modes, under all backends."""
 
 import pytest
+import torch
 
 from zoo.one_model import INFERENCE, MISSED, OK, TRAINING, run_model
 from zoo.process import Limits
 from zoo.sets_own import all_models
 
-# Not in every run: on the states of this day a child was seen to hang.
-pytestmark = pytest.mark.nightly
-
 WHOLE = ("decoder", "image encoder", "residual net", "recurrent")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """A forked child waits for ever for the threads of its parent's OpenMP pool."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("entry", all_models(), ids=lambda entry: entry.name)

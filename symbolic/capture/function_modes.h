@@ -1,0 +1,31 @@
+// FunctionModes: the torch function modes that the captured program pushed and has not popped. While there is one,
+// torch's C functions call it, as they do eagerly, and its frames are evaluated.
+// Invariant: what a capture pushed is off torch's stack after Restore, which its end calls. A graph ends where none is
+// open: an attempt that breaks with one open is made anew and ends before the push.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_FUNCTION_MODES_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_FUNCTION_MODES_H_
+
+#include <cstdint>
+
+namespace framefuse {
+
+class FunctionModes {
+ public:
+  FunctionModes();
+  ~FunctionModes() { Restore(); }
+  FunctionModes(const FunctionModes&) = delete;
+  FunctionModes& operator=(const FunctionModes&) = delete;
+
+  void NotePush() { ++open_; }
+  void NotePop() { --open_; }
+  int open() const { return open_; }  // a handler that is running has taken its mode off the stack meanwhile
+  void Restore();
+
+ private:
+  std::int64_t length_at_start_;
+  int open_ = 0;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_FUNCTION_MODES_H_

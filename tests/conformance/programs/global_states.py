@@ -1,0 +1,288 @@
+"""Each of torch's global states changed alone, and in pairs, between two calls of one program.
+
+A compiler must see each state by itself: a guard on one of them, or on all of them together as they were, is wrong for
+one of these. The states are put back by the harness after a run, whatever a program left.
+"""
+
+import torch
+from torch.utils import deterministic
+
+from conformance.program import Args, Case, program
+from conformance.sample import matrix, vector
+
+
+def set_autocast(on):
+    torch.set_autocast_enabled("cpu", on)
+    torch.clear_autocast_cache()  # as the end of a block does
+
+
+def set_autocast_dtype(dtype):
+    torch.set_autocast_dtype("cpu", dtype)
+    torch.clear_autocast_cache()
+
+
+# What turns a state on, and what turns it off again.
+STATES = {
+    "grad": (lambda: torch._C._set_grad_enabled(False), lambda: torch._C._set_grad_enabled(True)),
+    "autocast": (lambda: set_autocast(True), lambda: set_autocast(False)),
+    "autocast_dtype": (lambda: set_autocast_dtype(torch.float16), lambda: set_autocast_dtype(torch.bfloat16)),
+    "autocast_cache": (lambda: torch.set_autocast_cache_enabled(False), lambda: torch.set_autocast_cache_enabled(True)),
+    "default_dtype": (lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(torch.float32)),
+    "determinism": (
+        lambda: torch.use_deterministic_algorithms(True),
+        lambda: torch.use_deterministic_algorithms(False),
+    ),
+    "filling": (
+        lambda: setattr(deterministic, "fill_uninitialized_memory", False),
+        lambda: setattr(deterministic, "fill_uninitialized_memory", True),
+    ),
+    "threads": (lambda: torch.set_num_threads(2), lambda: torch.set_num_threads(1)),
+    "matmul_precision": (
+        lambda: torch.set_float32_matmul_precision("medium"),
+        lambda: torch.set_float32_matmul_precision("highest"),
+    ),
+    "denormals": (lambda: torch.set_flush_denormal(True) and None, lambda: torch.set_flush_denormal(False) and None),
+    "default_device": (lambda: torch.set_default_device("cpu"), lambda: torch.set_default_device(None)),
+    "anomalies": (
+        lambda: torch.autograd.set_detect_anomaly(True) and None,
+        lambda: torch.autograd.set_detect_anomaly(False) and None,
+    ),
+}
+
+
+def on(name):
+    return STATES[name][0]
+
+
+def off(name):
+    return STATES[name][1]
+
+
+def work(x, m, n):
+    """Something of each kind that a state changes, and what can be read of the states."""
+    product = m @ m
+    made = torch.ones(3) * 1e-3 + x
+    small = made * 1e-36 * 1e-5
+    read = torch.is_grad_enabled(), torch.get_default_dtype(), torch.is_autocast_enabled("cpu")
+    types = torch.get_autocast_dtype("cpu"), torch.are_deterministic_algorithms_enabled()
+    return product, torch.addmm(n, n, n), made, small, x.exp().sum(), read, types
+
+
+def case(*changes):
+    # One sum of two gradients: three are rounded once or twice, as a backend likes, in the types of autocast.
+    return Case(work, vector().requires_grad_(), matrix(3, 3).requires_grad_(), matrix(3, 3), then=changes)
+
+
+def alone(name):
+    return case(on(name), off(name), on(name))
+
+
+def pair(a, b):
+    return case(on(a), on(b), off(a), off(b), on(b), on(a), off(b))
+
+
+@program
+def grad_alone():
+    return alone("grad")
+
+
+@program
+def autocast_alone():
+    return alone("autocast")
+
+
+@program
+def autocast_dtype_alone():
+    return alone("autocast_dtype")
+
+
+@program
+def autocast_cache_alone():
+    return alone("autocast_cache")
+
+
+@program
+def default_dtype_alone():
+    return alone("default_dtype")
+
+
+@program
+def determinism_alone():
+    return alone("determinism")
+
+
+@program
+def filling_alone():
+    return alone("filling")
+
+
+@program
+def threads_alone():
+    return alone("threads")
+
+
+@program
+def matmul_precision_alone():
+    return alone("matmul_precision")
+
+
+@program
+def denormals_alone():
+    return alone("denormals")
+
+
+@program
+def default_device_alone():
+    return alone("default_device")
+
+
+@program
+def anomalies_alone():
+    return alone("anomalies")
+
+
+@program
+def grad_and_autocast():
+    return pair("grad", "autocast")
+
+
+@program
+def grad_and_autocast_dtype():
+    return pair("grad", "autocast_dtype")
+
+
+@program
+def grad_and_default_dtype():
+    return pair("grad", "default_dtype")
+
+
+@program
+def grad_and_determinism():
+    return pair("grad", "determinism")
+
+
+@program
+def grad_and_threads():
+    return pair("grad", "threads")
+
+
+@program
+def grad_and_default_device():
+    return pair("grad", "default_device")
+
+
+@program
+def autocast_and_autocast_dtype():
+    return pair("autocast", "autocast_dtype")
+
+
+@program
+def autocast_and_default_dtype():
+    return pair("autocast", "default_dtype")
+
+
+@program
+def autocast_and_determinism():
+    return pair("autocast", "determinism")
+
+
+@program
+def autocast_and_threads():
+    return pair("autocast", "threads")
+
+
+@program
+def autocast_and_default_device():
+    return pair("autocast", "default_device")
+
+
+@program
+def autocast_dtype_and_default_dtype():
+    return pair("autocast_dtype", "default_dtype")
+
+
+@program
+def autocast_dtype_and_determinism():
+    return pair("autocast_dtype", "determinism")
+
+
+@program
+def autocast_dtype_and_threads():
+    return pair("autocast_dtype", "threads")
+
+
+@program
+def autocast_dtype_and_default_device():
+    return pair("autocast_dtype", "default_device")
+
+
+@program
+def default_dtype_and_determinism():
+    return pair("default_dtype", "determinism")
+
+
+@program
+def default_dtype_and_threads():
+    return pair("default_dtype", "threads")
+
+
+@program
+def default_dtype_and_default_device():
+    return pair("default_dtype", "default_device")
+
+
+@program
+def determinism_and_threads():
+    return pair("determinism", "threads")
+
+
+@program
+def determinism_and_default_device():
+    return pair("determinism", "default_device")
+
+
+@program
+def threads_and_default_device():
+    return pair("threads", "default_device")
+
+
+@program
+def type_of_autocast_while_it_is_on():
+    torch.set_autocast_enabled("cpu", True)
+    return case(on("autocast_dtype"), off("autocast_dtype"), off("autocast"), on("autocast"), on("autocast_dtype"))
+
+
+@program
+def type_of_autocast_by_an_argument():
+    def f(m, dtype):
+        with torch.autocast("cpu", dtype=dtype):
+            a = m @ m
+            return a, a + 1, torch.get_autocast_dtype("cpu")
+
+    other = lambda dtype: lambda: Args(matrix(3, 3).requires_grad_(), dtype)
+    return Case(f, *other(torch.bfloat16)().args, then=[other(torch.float16), other(torch.bfloat16)])
+
+
+@program
+def two_types_of_autocast_in_one_call():
+    def f(m):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            a = m @ m
+            with torch.autocast("cpu", dtype=torch.float16):
+                b = m @ m
+            c = m @ m
+        return a, b, c, torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    return Case(f, matrix(3, 3), then=[on("autocast_dtype"), on("autocast"), off("autocast_dtype")])
+
+
+@program(whole=False)
+def states_set_inside():
+    def f(x, m, flag):
+        torch.set_default_dtype(torch.float64 if flag else torch.float32)
+        torch.set_autocast_enabled("cpu", flag)
+        torch.set_autocast_dtype("cpu", torch.float16 if flag else torch.bfloat16)
+        return work(x, m, m)
+
+    other = lambda flag: lambda: Args(vector(), matrix(3, 3), flag)
+    return Case(f, *other(False)().args, then=[other(True), other(True), other(False)])

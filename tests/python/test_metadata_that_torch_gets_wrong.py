@@ -1,0 +1,40 @@
+"""Operators for which torch's meta kernels promise other sizes or strides than the CPU's kernels give."""
+
+import pytest
+import torch
+
+import framefuse
+
+
+@pytest.mark.parametrize("backend", ["aten", "fuse", lambda graph, inputs: graph.forward])
+@pytest.mark.parametrize("shape", [(3, 3), (2, 3, 3), (2, 2, 3, 3), (1, 2, 3, 3)])
+def test_backward_of_a_complex_factorisation(shape, backend):
+    """It solves with a conjugate, and folds the batch's dimensions by the strides of what comes out."""
+
+    def f(x):
+        return torch.linalg.lu_factor(x)[0]
+
+    torch.manual_seed(0)
+    x = torch.randn(shape, dtype=torch.complex64)
+    gradients = []
+    for function in (f, framefuse.compile(f, backend=backend)):
+        leaf = x.clone().requires_grad_()
+        result = function(leaf)
+        result.backward(torch.complex(*torch.linspace(-1, 1, 2 * x.numel()).view(2, *shape)))
+        gradients.append(leaf.grad)
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+@pytest.mark.parametrize("backend", ["aten", "fuse", lambda graph, inputs: graph.forward])
+def test_loss_of_one_sample(backend):
+    def f(x, target):
+        loss = torch.nn.functional.multilabel_margin_loss(x, target, reduction="none")
+        return loss * 2, tuple(loss.shape)
+
+    target = torch.tensor([0, 2, -1, -1, -1, -1])
+    for sizes in ((6,), (2, 6)):
+        x = torch.linspace(-1, 1, 6).expand(sizes).clone().requires_grad_()
+        loss, shape = framefuse.compile(f, backend=backend)(x, target.expand(sizes))
+        expected, expected_shape = f(x, target.expand(sizes))
+        assert shape == expected_shape and torch.equal(loss, expected)
+        loss.sum().backward()
