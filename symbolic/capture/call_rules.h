@@ -48,6 +48,7 @@ enum class SpecialCall : std::uint8_t {
   kFormat,
   kSetItem,
   kDelItem,
+  kInPlace,  // operator.iadd and its like
   kExcInfo,
   kWritesList,  // changes the list that is its first argument
   kSignature,
@@ -120,6 +121,8 @@ enum class KnownFunction : std::uint8_t {
   kDeepCopy,          // copy.deepcopy
   kVmap,              // what torch.vmap(f) calls
 };
+// The NB_* number of a binary operator by the name of operator's function.
+int OperatorNumber(std::string_view name);
 // By its code.
 KnownFunction FindKnownFunction(BorrowedRef function);
 // True for code of torch itself or of the standard library.

@@ -224,6 +224,9 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
     case SpecialCall::kDelItem:
       if (!plain || n != 2) return raise();
       return DeleteItem(act, args[0], args[1]) ? None() : Value();
+    case SpecialCall::kInPlace:
+      if (!plain || n != 2) return raise();
+      return Binary(act, OperatorNumber(NameOfCallable(callable.object)), args[0], args[1]);
     default:
       return Value();
   }
@@ -370,6 +373,7 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
     case SpecialCall::kFormat:
     case SpecialCall::kSetItem:
     case SpecialCall::kDelItem:
+    case SpecialCall::kInPlace:
       return CallObjectBuiltin(act, which, callable, args, kwnames);
     default:
       return CallOtherSpecial(act, which, callable, args, kwnames);

@@ -132,7 +132,7 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
   start_exception_ = frame_ops::HandledException(thread_);
   const Ref handled = Ref::Steal(PyErr_GetHandledException());
   handles_from_outside_ = static_cast<bool>(handled);
-  if (const char* what = ActiveInterceptor()) Break(GraphBreakKind::kIntercepted, what);
+  if (const char* what = InterceptorAtStart()) Break(GraphBreakKind::kIntercepted, what);
   // What stands on the stack already may be nothing that a capture takes.
   evaluated_ = !control.unwinding;
   RunResult result{Outcome::kUnwound, Value()};

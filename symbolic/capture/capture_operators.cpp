@@ -1,6 +1,9 @@
 // Operators, comparisons, truth, membership and subscripts.
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/capture.h"
@@ -9,16 +12,18 @@
 namespace framefuse {
 namespace {
 
-// operator's function for a NB_* number (in-place forms 13 later), for the torch-level journal.
+// By NB_* number: in-place forms stand 13 later.
+constexpr std::array<std::string_view, 26> kOperatorNames = {
+    "add",    "and_", "floordiv", "lshift", "matmul",  "mul",  "mod",       "or_",     "pow",
+    "rshift", "sub",  "truediv",  "xor",    "iadd",    "iand", "ifloordiv", "ilshift", "imatmul",
+    "imul",   "imod", "ior",      "ipow",   "irshift", "isub", "itruediv",  "ixor"};
+
+// operator's function, for the torch-level journal.
 BorrowedRef OperatorFunction(int nb_op) {
-  static const char* const kNames[] = {"add",  "and_",      "floordiv", "lshift",   "matmul",  "mul",  "mod",
-                                       "or_",  "pow",       "rshift",   "sub",      "truediv", "xor",  "iadd",
-                                       "iand", "ifloordiv", "ilshift",  "imatmul",  "imul",    "imod", "ior",
-                                       "ipow", "irshift",   "isub",     "itruediv", "ixor"};
-  static PyObject* functions[26] = {};
+  static PyObject* functions[kOperatorNames.size()] = {};
   if (functions[nb_op] == nullptr) {
     Ref module = Ref::Steal(PyImport_ImportModule("operator"));
-    functions[nb_op] = PyObject_GetAttrString(module, kNames[nb_op]);
+    functions[nb_op] = PyObject_GetAttrString(module, kOperatorNames[static_cast<std::size_t>(nb_op)].data());
   }
   return functions[nb_op];
 }
@@ -110,6 +115,10 @@ Value Capture::Binary(Activation& act, int nb_op, ValueView left, ValueView righ
     if (!Journalled(call.RecordOperator(function, {left.object, right.object}, result.object))) return Value();
   }
   return result;
+}
+
+int OperatorNumber(std::string_view name) {
+  return static_cast<int>(std::find(kOperatorNames.begin(), kOperatorNames.end(), name) - kOperatorNames.begin());
 }
 
 Value Capture::Compare(Activation& act, int py_op, ValueView left, ValueView right) {

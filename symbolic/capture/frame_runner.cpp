@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
-#include "guards/leaf/global_state.h"
 #include "symbolic/capture/disabled_function.h"
+#include "symbolic/capture/function_modes.h"
 #include "symbolic/capture/library_frame.h"
 #include "symbolic/capture/reporting.h"
 #include "symbolic/evaluator/native_protocols.h"
@@ -106,14 +106,14 @@ PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, i
   if ((code->co_flags & CO_GENERATOR) != 0) return maker_.RunAsPython(thread, frame, FallbackKind::kGenerator);
   if (IsGeneratorCode(code)) return maker_.RunAsPython(thread, frame, FallbackKind::kCoroutine);
   if (IsWatched(thread)) return maker_.RunAsPython(thread, frame, FallbackKind::kTraced);
-  if (ActiveInterceptor() != nullptr) return GoOnIntercepted(thread, frame, root);
+  if (InterceptorAtStart() != nullptr) return GoOnIntercepted(thread, frame, root);
   return GoOn(thread, frame, /*step_first=*/false);
 }
 
 // The outermost frame says in the log what intercepts it; what it calls would say the same.
 PyObject* FrameRunner::GoOnIntercepted(PyThreadState* thread, frame_ops::Frame* frame, bool root) {
   thread_local bool said = false;
-  if (said && !root) return maker_.RunAsPython(thread, frame, FallbackKind::kIntercepted, ActiveInterceptor());
+  if (said && !root) return maker_.RunAsPython(thread, frame, FallbackKind::kIntercepted, InterceptorAtStart());
   const bool outer = std::exchange(said, true);
   PyObject* result = GoOn(thread, frame, /*step_first=*/false);
   said = outer;

@@ -1,6 +1,13 @@
 #include "symbolic/capture/function_modes.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <torch/csrc/PyInterpreter.h>
+
+#include "frame_eval/ref.h"
+#include "frame_eval/versions/frame_ops.h"
+#include "guards/leaf/global_state.h"
+#include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/descriptors.h"
 
 namespace framefuse {
 
@@ -11,6 +18,23 @@ FunctionModes::FunctionModes() : length_at_start_(Stack::stack_len()) {}
 void FunctionModes::Restore() {
   while (Stack::stack_len() > length_at_start_) Stack::pop_stack();
   open_ = 0;
+}
+
+namespace {
+bool IsOfTorch(BorrowedRef mode) {
+  static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
+  const BorrowedRef handler = frame_ops::TypeLookup(mode.type(), name);
+  return IsPythonFunction(handler) &&
+         IsTorchCode(reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(handler.get())->func_code));
+}
+}  // namespace
+
+const char* InterceptorAtStart() {
+  if (const char* what = ActiveInterceptor()) return what;
+  for (std::int64_t i = 0; i < Stack::stack_len(); ++i) {
+    if (!IsOfTorch(Stack::get_stack_at(i)->ptr(getPyInterpreter()))) return "a torch function mode";
+  }
+  return nullptr;
 }
 
 }  // namespace framefuse

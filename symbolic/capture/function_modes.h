@@ -26,6 +26,11 @@ class FunctionModes {
   int open_ = 0;
 };
 
+// What is active that sees each operation, a torch function mode of the program's included: a capture that begins under
+// it would have what it does once, and not at each call. Torch's own modes (torch.device as a context) do nothing
+// besides. Null where there is none.
+const char* InterceptorAtStart();
+
 }  // namespace framefuse
 
 #endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_FUNCTION_MODES_H_

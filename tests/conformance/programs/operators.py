@@ -333,3 +333,27 @@ def hash_and_equality_of_numbers():
         return x + len(table), table[1], table.get(key)
 
     return Case(f, vector(), 1.0, then=[lambda: Args(vector(), 2.5), lambda: Args(vector(), "no")])
+
+
+class Counter:
+    def __init__(self):
+        self.added = []
+
+    def __iadd__(self, other):
+        self.added.append(other)
+        return self
+
+
+@program
+def in_place_operators_as_functions():
+    items, counter = [1], Counter()
+
+    def f(x, n):
+        y = operator.iadd(x * 1, x)
+        same = operator.imul(y, 2) is y
+        operator.isub(y, x.detach())
+        grown = operator.iadd(items, [n])
+        n = operator.ilshift(n, 2)
+        return y, same, grown is items, operator.iadd(counter, n) is counter, operator.ixor({1, 2}, {2, n}), abs(y), operator.abs(y)
+
+    return Case(f, vector(), 3, observe=[items, counter])
