@@ -115,7 +115,6 @@ class Worker:
 def _run_child(work: Callable[[Reply], None], writer: int, errors: int) -> None:
     status = 1
     try:
-        torch.set_num_threads(1)  # a child waits for ever for the threads of its parent's OpenMP pool
         os.dup2(errors, 2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.stdout = os.fdopen(1, "w", closefd=False)

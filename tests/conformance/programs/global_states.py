@@ -22,6 +22,7 @@ def set_autocast_dtype(dtype):
 
 
 # What turns a state on, and what turns it off again.
+# Not the number of threads: programs run in forked workers, whose OpenMP pool stayed in the parent.
 STATES = {
     "grad": (lambda: torch._C._set_grad_enabled(False), lambda: torch._C._set_grad_enabled(True)),
     "autocast": (lambda: set_autocast(True), lambda: set_autocast(False)),
@@ -36,7 +37,6 @@ STATES = {
         lambda: setattr(deterministic, "fill_uninitialized_memory", False),
         lambda: setattr(deterministic, "fill_uninitialized_memory", True),
     ),
-    "threads": (lambda: torch.set_num_threads(2), lambda: torch.set_num_threads(1)),
     "matmul_precision": (
         lambda: torch.set_float32_matmul_precision("medium"),
         lambda: torch.set_float32_matmul_precision("highest"),
@@ -117,11 +117,6 @@ def filling_alone():
 
 
 @program
-def threads_alone():
-    return alone("threads")
-
-
-@program
 def matmul_precision_alone():
     return alone("matmul_precision")
 
@@ -162,11 +157,6 @@ def grad_and_determinism():
 
 
 @program
-def grad_and_threads():
-    return pair("grad", "threads")
-
-
-@program
 def grad_and_default_device():
     return pair("grad", "default_device")
 
@@ -187,11 +177,6 @@ def autocast_and_determinism():
 
 
 @program
-def autocast_and_threads():
-    return pair("autocast", "threads")
-
-
-@program
 def autocast_and_default_device():
     return pair("autocast", "default_device")
 
@@ -207,11 +192,6 @@ def autocast_dtype_and_determinism():
 
 
 @program
-def autocast_dtype_and_threads():
-    return pair("autocast_dtype", "threads")
-
-
-@program
 def autocast_dtype_and_default_device():
     return pair("autocast_dtype", "default_device")
 
@@ -222,28 +202,13 @@ def default_dtype_and_determinism():
 
 
 @program
-def default_dtype_and_threads():
-    return pair("default_dtype", "threads")
-
-
-@program
 def default_dtype_and_default_device():
     return pair("default_dtype", "default_device")
 
 
 @program
-def determinism_and_threads():
-    return pair("determinism", "threads")
-
-
-@program
 def determinism_and_default_device():
     return pair("determinism", "default_device")
-
-
-@program
-def threads_and_default_device():
-    return pair("threads", "default_device")
 
 
 @program
