@@ -87,7 +87,7 @@ def _summary(rows: list[dict[str, Any]]) -> str:
             lines.append([set_name, mode, backend, len(here), right, counts["missed"], whole, python, text])
     header = ["set", "mode", "backend", "models", "right", "of these missed", "of these whole", "a frame ran as Python in the second call", "not right"]
     versions = sorted({f"Python {row.get('python')}, torch {row.get('torch')}" for row in rows})
-    return f"## Summary\n\n{'; '.join(versions)}.\n\n" + _table(header, lines) + _peer(rows)
+    return f"## Summary\n\n{'; '.join(versions)}. A set's rows are those of its last `--save`: sets may be of different builds.\n\n" + _table(header, lines) + _peer(rows)
 
 
 def _peer(rows: list[dict[str, Any]]) -> str:
