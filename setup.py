@@ -52,7 +52,7 @@ setup(
     description="torch.compile done again in C++: captures Python bytecode into tensor graphs and runs them compiled",
     long_description=(ROOT / "README.md").read_text() if (ROOT / "README.md").exists() else "",
     long_description_content_type="text/markdown",
-    python_requires=">=3.11,<3.13",
+    python_requires=">=3.11,<3.14",
     install_requires=["torch>=2.11"],
     packages=["framefuse"],
     package_dir={"": "python"},

@@ -21,7 +21,7 @@ names = [var('LDLIBRARY') or '', var('INSTSONAME') or '', 'libpython%d.%d.so' % 
 places = [var('LIBDIR') or '', var('LIBPL') or '', os.path.join(var('LIBDIR') or '', var('MULTIARCH') or '')]
 libs = [p for d in places for n in names if n for p in [os.path.join(d, n)] if os.path.isfile(p)]
 print('%d.%d' % sys.version_info[:2], sysconfig.get_paths()['include'], libs[0] if libs else '',
-      var('EXT_SUFFIX'), folder('torch'), folder('pybind11'), sep='|')"
+      var('EXT_SUFFIX'), folder('torch'), folder('pybind11'), var('Py_GIL_DISABLED') or 0, sep='|')"
   OUTPUT_VARIABLE ff_python_facts OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 string(REPLACE "|" ";" ff_python_facts "${ff_python_facts}")
 list(GET ff_python_facts 0 FF_PYTHON_VERSION)
@@ -30,10 +30,14 @@ list(GET ff_python_facts 2 FF_PYTHON_LIBRARY)
 list(GET ff_python_facts 3 FF_PYTHON_SUFFIX)
 list(GET ff_python_facts 4 FF_TORCH_FOLDER)
 list(GET ff_python_facts 5 FF_PYBIND11_FOLDER)
+list(GET ff_python_facts 6 ff_python_free_threaded)
 message(STATUS "Python ${FF_PYTHON_VERSION}: ${Python_EXECUTABLE}, headers ${FF_PYTHON_INCLUDE}, library ${FF_PYTHON_LIBRARY}")
 
-if(FF_PYTHON_VERSION VERSION_LESS 3.11 OR FF_PYTHON_VERSION VERSION_GREATER_EQUAL 3.13)
-  message(FATAL_ERROR "framefuse builds for Python 3.11 and 3.12; ${Python_EXECUTABLE} is ${FF_PYTHON_VERSION}")
+if(FF_PYTHON_VERSION VERSION_LESS 3.11 OR FF_PYTHON_VERSION VERSION_GREATER_EQUAL 3.14)
+  message(FATAL_ERROR "framefuse builds for Python 3.11 to 3.13; ${Python_EXECUTABLE} is ${FF_PYTHON_VERSION}")
+endif()
+if(ff_python_free_threaded)
+  message(FATAL_ERROR "framefuse needs the GIL; ${Python_EXECUTABLE} is a free-threaded build of Python")
 endif()
 if(NOT EXISTS ${FF_PYTHON_INCLUDE}/Python.h)
   message(FATAL_ERROR "No Python.h in ${FF_PYTHON_INCLUDE}: install the headers of Python ${FF_PYTHON_VERSION} (python3-dev)")

@@ -10,8 +10,11 @@ import sys
 
 MAX_LINES = 500
 CODE = {".h", ".cpp", ".py", ".def", ".cu"}
+CPP = {".h", ".cpp", ".def", ".cu"}
 MAY_USE_PYBIND11 = {pathlib.Path("python/bindings.cpp")}  # and the modules that Python tests of C++ parts load
 VERSION_CONDITION = re.compile(r"^\s*#\s*(if|elif).*PY_(VERSION_HEX|MAJOR_VERSION|MINOR_VERSION)")
+# CPython's private names and headers.
+PRIVATE_API = re.compile(r"\b_Py|\bPy_BUILD_CORE|\bpycore_|\binternal/")
 FORBIDDEN_INCLUDE = re.compile(r"#include\s*[<\"](torch/extension\.h|pybind11/.*)[>\"]")
 
 
@@ -41,6 +44,8 @@ def violations(root, path):
     for number, line in enumerate(lines, 1):
         if VERSION_CONDITION.search(line) and "versions" not in path.parts:
             yield f"line {number}: Python version condition outside frame_eval/versions/"
+        if path.suffix in CPP and "versions" not in path.parts and PRIVATE_API.search(line):
+            yield f"line {number}: private API of CPython outside frame_eval/versions/ (see private_api.h)"
         include = FORBIDDEN_INCLUDE.search(line)
         if include and (path not in MAY_USE_PYBIND11 and path.name != "testing_module.cpp" or "extension" in include[1]):
             yield f"line {number}: {include[1]} does not belong here"

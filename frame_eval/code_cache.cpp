@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "frame_eval/versions/frame_ops.h"
 
 namespace framefuse {
 namespace {
@@ -38,26 +39,20 @@ void FreeCodeData(void* extra) {
   delete data;
 }
 
-// 3.12 renames these functions and keeps the old names, deprecated.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 Py_ssize_t ExtraIndex() {
-  static const Py_ssize_t index = _PyEval_RequestCodeExtraIndex(FreeCodeData);
+  static const Py_ssize_t index = frame_ops::NewCodeExtraIndex(FreeCodeData);
   return index;
 }
 
 CodeData* GetExtra(PyObject* code) {
-  void* extra = nullptr;
-  if (_PyCode_GetExtra(code, ExtraIndex(), &extra) != 0) PyErr_Clear();
-  return static_cast<CodeData*>(extra);
+  return static_cast<CodeData*>(frame_ops::CodeExtra(reinterpret_cast<PyCodeObject*>(code), ExtraIndex()));
 }
 
 bool SetExtra(PyObject* code, CodeData* data) {
-  if (_PyCode_SetExtra(code, ExtraIndex(), data) == 0) return true;
+  if (frame_ops::SetCodeExtra(reinterpret_cast<PyCodeObject*>(code), ExtraIndex(), data)) return true;
   PyErr_Clear();
   return false;
 }
-#pragma GCC diagnostic pop
 
 CodeData* GetOrMake(PyObject* code) {
   if (CodeData* data = GetExtra(code)) return data;

@@ -1,7 +1,6 @@
 #include "guards/dict_epoch.h"
 
 #include "absl/container/flat_hash_map.h"
-#include "common/check.h"
 #include "frame_eval/ref.h"
 #include "frame_eval/versions/dict_reads.h"
 #include "frame_eval/versions/dict_watch.h"
@@ -52,7 +51,7 @@ class Watched {
   bool Keep(PyObject* dict) {
     if (!running_) return false;
     if (changes_.size() >= kMostKnown) Forget();
-    FF_CHECK(frame_ops::WatchDict(dict));
+    if (!frame_ops::WatchDict(dict)) return false;
     const auto known = changes_.find(dict);
     return known == changes_.end() || known->second < kOften;
   }
@@ -102,6 +101,7 @@ bool KeepInEpoch(PyObject* dict) { return Watched::Get().Keep(dict); }
 std::uint64_t DictEpoch() {
   const Watched& watched = Watched::Get();
   if (watched.running()) return watched.epoch();
+  if (!frame_ops::kVersionsTellAllChanges) return 0;
   static Probe probe;
   return probe.Epoch();
 }

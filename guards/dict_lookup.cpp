@@ -1,6 +1,7 @@
 #include "guards/dict_lookup.h"
 
 #include "frame_eval/versions/dict_reads.h"
+#include "frame_eval/versions/private_api.h"
 #include "guards/immutable.h"
 
 namespace framefuse {
@@ -35,11 +36,11 @@ Lookup Scan(PyObject* dict, const DictKey& key, PyObject** value) {
   PyObject* candidate = nullptr;
   Py_hash_t hash = 0;
   Py_ssize_t position = key.hint;
-  if (position > 0 && _PyDict_Next(dict, &position, &candidate, value, &hash) && candidate == wanted) {
+  if (position > 0 && private_api::DictNext(dict, &position, &candidate, value, &hash) && candidate == wanted) {
     return Lookup::kFound;
   }
   position = 0;
-  for (Py_ssize_t before = 0; _PyDict_Next(dict, &position, &candidate, value, &hash); before = position) {
+  for (Py_ssize_t before = 0; private_api::DictNext(dict, &position, &candidate, value, &hash); before = position) {
     const Lookup result = Compare(key, wanted, candidate, hash);
     if (result == Lookup::kAbsent) continue;
     if (result == Lookup::kFound) key.hint = before;
@@ -73,7 +74,7 @@ Lookup FindInDict(BorrowedRef dict, const DictKey& key, PyObject** value) {
   // Only strings are in there: nothing else can be equal to them, unless its own type says so.
   if (key.mode == DictKey::Mode::kOpaque) return Lookup::kUnknown;
   if (key.mode != DictKey::Mode::kString) return Lookup::kAbsent;
-  *value = _PyDict_GetItem_KnownHash(dict, key.key.reference(), key.hash);
+  *value = private_api::DictGet(dict, key.key.reference(), key.hash);
   return *value != nullptr ? Lookup::kFound : Lookup::kAbsent;
 }
 

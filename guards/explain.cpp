@@ -43,13 +43,18 @@ std::string ObjectText(const DistinctObject& object, const std::string& source) 
 // Walks a frame's sources in order, keeping their values.
 class Walk {
  public:
-  Walk(const ProgramImage& image, const FrameView& frame) : image_(image), frame_(frame), values_(image.reads.size()) {}
+  Walk(const ProgramImage& image, const FrameView& frame, const GuardSeen* seen = nullptr)
+      : image_(image), frame_(frame), seen_(seen), values_(image.reads.size()) {}
 
   std::string FirstFailure();
 
  private:
   BorrowedRef Value(SourceId source) const { return values_[static_cast<std::size_t>(source)]; }
   std::string Name(SourceId source) const { return PrintSource(image_.sources, source, image_.slot_names); }
+  std::string Told(GuardKind kind, std::string why) const {
+    if (seen_ != nullptr) (*seen_)(kind, why);
+    return why;
+  }
   std::string Missing(SourceId source) const;
   std::string Check(const Fact& fact) const;
   std::string Coinciding() const;
@@ -57,18 +62,21 @@ class Walk {
 
   const ProgramImage& image_;
   const FrameView& frame_;
+  const GuardSeen* seen_;
   std::vector<PyObject*> values_;
   std::vector<Ref> owned_;
 };
 
 std::string Walk::Missing(SourceId source) const {
   FactLocation where;
+  const Fact* first = nullptr;
   for (const Fact& fact : image_.facts) {
     if (fact.source != source) continue;
     if (fact.kind == GuardKind::kNull) return "";
+    if (first == nullptr) first = &fact;
     if (!where.file) where = fact.where;
   }
-  return WithLocation(Name(source) + " is missing", where);
+  return Told(first != nullptr ? first->kind : GuardKind::kTypeIs, WithLocation(Name(source) + " is missing", where));
 }
 
 std::string Walk::Check(const Fact& fact) const {
@@ -77,6 +85,7 @@ std::string Walk::Check(const Fact& fact) const {
   switch (fact.kind) {
     case GuardKind::kTensor: {
       const std::string why = ExplainTensor(image_.specs[static_cast<std::size_t>(fact.number)], value);
+      Told(fact.kind, why);
       if (!why.empty()) text = "tensor '" + Name(fact.source) + "' " + why;
       break;
     }
@@ -91,15 +100,19 @@ std::string Walk::Check(const Fact& fact) const {
     default:
       if (!Holds(fact, value)) text = ExplainFact(fact, value, Name(fact.source));
   }
+  if (fact.kind != GuardKind::kTensor) Told(fact.kind, text);
   return text.empty() ? text : WithLocation(text, fact.where);
 }
 
 std::string Walk::Coinciding() const {
   for (const DistinctObjects& group : image_.distinct) {
     const auto pair = DistinctChecker::FindCoinciding(group, values_.data());
-    if (!pair) continue;
-    return ObjectText(pair->first, Name(pair->first.source)) + " is not " +
-           ObjectText(pair->second, Name(pair->second.source)) + " failed";
+    if (!pair) {
+      Told(GuardKind::kDistinct, "");
+      continue;
+    }
+    return Told(GuardKind::kDistinct, ObjectText(pair->first, Name(pair->first.source)) + " is not " +
+                                          ObjectText(pair->second, Name(pair->second.source)) + " failed");
   }
   return "";
 }
@@ -111,12 +124,12 @@ std::string Walk::Overlap() const {
     ranges.push_back(TensorMemory(Value(source)));
     names.push_back(Name(source));
   }
-  return ExplainOverlap(image_.overlap, FindOverlap(ranges), names);
+  return Told(GuardKind::kOverlap, ExplainOverlap(image_.overlap, FindOverlap(ranges), names));
 }
 
 std::string Walk::FirstFailure() {
   if (image_.has_global_state) {
-    std::string text = ExplainGlobalState(image_.global_state, ReadGlobalState());
+    std::string text = Told(GuardKind::kGlobalState, ExplainGlobalState(image_.global_state, ReadGlobalState()));
     if (!text.empty()) return text;
   }
   std::size_t next = 0;
@@ -203,6 +216,10 @@ std::string ExplainFact(const Fact& fact, BorrowedRef value, const std::string& 
 
 std::string ExplainImage(const ProgramImage& image, const FrameView& frame) {
   return Walk(image, frame).FirstFailure();
+}
+
+void WalkImage(const ProgramImage& image, const FrameView& frame, const GuardSeen& seen) {
+  Walk(image, frame, &seen).FirstFailure();
 }
 
 std::string ImageText(const ProgramImage& image, const std::string& name) {

@@ -1,6 +1,7 @@
 #include "guards/fact.h"
 
 #include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/private_api.h"
 #include "guards/immutable.h"
 #include "guards/leaf/tensor.h"
 #include "guards/read.h"
@@ -63,9 +64,8 @@ bool HoldsSet(const Fact& fact, BorrowedRef value) {
   if (static_cast<std::size_t>(PySet_GET_SIZE(value.get())) != fact.elements.size()) return false;
   Py_ssize_t position = 0;
   PyObject* key = nullptr;
-  Py_hash_t hash = 0;
   for (const Held& expected : fact.elements) {
-    if (!_PySet_NextEntry(value.get(), &position, &key, &hash) || !MatchesElement(expected, key)) return false;
+    if (!private_api::SetNext(value.get(), &position, &key) || !MatchesElement(expected, key)) return false;
   }
   return true;
 }

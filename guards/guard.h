@@ -31,7 +31,7 @@ enum class GuardKind : std::uint8_t {
   kLacksKey,      // exact dict `value` lacks key `expected` (also module dicts, globals, builtins)
   kLacksAttr,     // instance dict/inline values of `value` lack the name `expected`
   kSetEquals,     // exact set/frozenset: expected's elements in expected's iteration order (a set, list or tuple)
-  kTypeLookup,    // _PyType_Lookup(value, name) is the expected object; expected: (name, object), or (name,) for
+  kTypeLookup,    // frame_ops::TypeLookup(value, name) is the expected object; expected: (name, object), or (name,) for
                   // absent; where aux is not 0 it is the version tag that the type `value` has instead
   kTypeLookups,   // many such look-ups of one type: expected has the names that are found, what they give, and the
                   // names that are absent (three tuples); aux: the type's version tag at which that was so, or 0

@@ -6,6 +6,7 @@
 #define FRAMEFUSE_GUARDS_HELD_H_
 
 #include "frame_eval/ref.h"
+#include "frame_eval/versions/private_api.h"
 
 namespace framefuse {
 
@@ -20,7 +21,7 @@ class Held {
   // Null once the object is dead (or if there was none).
   BorrowedRef get() const {
     if (!weak_) return reference_.get();
-    PyObject* object = PyWeakref_GET_OBJECT(reference_.get());
+    PyObject* object = private_api::Referent(reference_.get());
     return object == Py_None ? nullptr : object;
   }
   bool Is(BorrowedRef object) const { return object && get() == object; }

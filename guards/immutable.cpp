@@ -9,6 +9,7 @@
 
 #include "absl/hash/hash.h"
 #include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/private_api.h"
 
 namespace framefuse {
 namespace {
@@ -66,8 +67,7 @@ bool IsImmutableAt(PyObject* value, int depth) {
   if (type == &PyFrozenSet_Type) {
     Py_ssize_t position = 0;
     PyObject* item = nullptr;
-    Py_hash_t hash = 0;
-    while (_PySet_NextEntry(value, &position, &item, &hash)) {
+    while (private_api::SetNext(value, &position, &item)) {
       if (!IsImmutableAt(item, depth + 1)) return false;
     }
     return true;
@@ -106,9 +106,8 @@ bool SameFrozenSet(PyObject* a, PyObject* b, int depth) {
   if (PySet_GET_SIZE(a) != PySet_GET_SIZE(b)) return false;
   Py_ssize_t i = 0, j = 0;
   PyObject *x = nullptr, *y = nullptr;
-  Py_hash_t hash = 0;
-  while (_PySet_NextEntry(a, &i, &x, &hash)) {
-    if (!_PySet_NextEntry(b, &j, &y, &hash) || !SameAt(x, y, depth + 1)) return false;
+  while (private_api::SetNext(a, &i, &x)) {
+    if (!private_api::SetNext(b, &j, &y) || !SameAt(x, y, depth + 1)) return false;
   }
   return true;
 }

@@ -12,8 +12,10 @@
 #ifndef FRAMEFUSE_GUARDS_PROGRAM_H_
 #define FRAMEFUSE_GUARDS_PROGRAM_H_
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -102,6 +104,7 @@ class CompiledProgram : public GuardProgram {
   std::string PythonText(const std::string& name) const override;
   bool IsDead() const override;
   std::size_t guard_count() const override { return image_->guard_count; }
+  const ProgramImage& image() const { return *image_; }
 
  private:
   enum class Result : std::uint8_t { kHolds, kFails, kStale };  // kStale: the quick list cannot tell
@@ -135,6 +138,9 @@ class CompiledProgram : public GuardProgram {
 
 // explain.cpp
 std::string ExplainImage(const ProgramImage& image, const FrameView& frame);
+// Tells each guard that is looked at, up to the first that fails, with the reason; empty: it holds.
+using GuardSeen = std::function<void(GuardKind kind, std::string_view why)>;
+void WalkImage(const ProgramImage& image, const FrameView& frame, const GuardSeen& seen);
 std::string ImageText(const ProgramImage& image, const std::string& name);
 
 }  // namespace framefuse

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "common/coverage.h"
+#include "guards/counting_program.h"
 #include "guards/immutable.h"
 #include "guards/slow_steps.h"
 #include "guards/text.h"
@@ -24,6 +26,7 @@ bool IsFixedType(PyTypeObject* type) {
 }
 
 Ref TextOf(BorrowedRef object) {
+  if (object.type() == &PyMemberDescr_Type) return Ref::Create(PyDescr_NAME(object.get()));
   const std::string text = ReprText(object);
   return Ref::Steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
@@ -481,7 +484,9 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> ProgramBuilder::Build(absl::Span<c
   MakeQuickList();
   FindAnchor();
   PadForLookAhead();
-  return std::make_unique<CompiledProgram>(std::move(image_));
+  auto program = std::make_unique<CompiledProgram>(std::move(image_));
+  if (CountsKinds()) return MakeCountingProgram(std::move(program));
+  return program;
 }
 
 }  // namespace

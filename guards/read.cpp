@@ -7,6 +7,7 @@
 
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/lru_cache.h"
+#include "frame_eval/versions/private_api.h"
 #include "guards/leaf/tensor.h"
 
 namespace framefuse {
@@ -89,7 +90,16 @@ ObjectField FindField(const FieldName (&fields)[n], BorrowedRef key) {
 
 PyObject* OrNone(PyObject* value) { return value != nullptr ? value : Py_None; }
 
+// A class is given another name without its version tag being changed.
+PyObject* ReadNameOfClass(PyTypeObject* type, ObjectField field) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return nullptr;
+  auto* heap = reinterpret_cast<PyHeapTypeObject*>(type);
+  if (field == ObjectField::kName) return heap->ht_name;
+  return field == ObjectField::kQualifiedName ? heap->ht_qualname : nullptr;
+}
+
 PyObject* ReadFunctionField(PyObject* base, ObjectField field) {
+  if (PyType_Check(base)) return ReadNameOfClass(reinterpret_cast<PyTypeObject*>(base), field);
   if (!PyFunction_Check(base)) return nullptr;
   auto* f = reinterpret_cast<PyFunctionObject*>(base);
   switch (field) {
@@ -340,7 +350,7 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
     case SourceKind::kCachedResult:
       return frame_ops::CanReadLruCache(base) ? frame_ops::LruCachedResult(base, read.constant.get()) : nullptr;
     case SourceKind::kWeakrefTarget:
-      return PyWeakref_CheckRefExact(base) ? PyWeakref_GET_OBJECT(base) : nullptr;
+      return PyWeakref_CheckRefExact(base) ? private_api::Referent(base) : nullptr;
     case SourceKind::kTensorGrad:
       return ReadGradInto(base, owned);
     case SourceKind::kPartialField:

@@ -86,7 +86,7 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
     case SourceKind::kPartialField:
       return Dotted(base, s.key);
     case SourceKind::kSlotAttr:
-      return base + "." + PlainText(PyDescr_NAME(s.key.get()));
+      return base + "." + PlainText(PyUnicode_Check(s.key.get()) ? s.key.get() : PyDescr_NAME(s.key.get()));
     case SourceKind::kInstanceDict:
       return base + ".__dict__";
     case SourceKind::kType:

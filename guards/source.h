@@ -39,13 +39,13 @@ enum class SourceKind : std::uint8_t {
   kDefault,           // base.__defaults__[index] of the function `base`
   kKwDefault,         // base.__kwdefaults__[key]
   kFunctionCell,      // base.__closure__[index] of the function `base` (the cell object)
-  kFunctionField,     // base.__code__ / __globals__ / __dict__ … (`key` names it) of the function `base`
-  kMethodSelf,        // base.__self__ of a bound method
-  kMethodFunction,    // base.__func__ of a bound method; the method descriptor of a bound C method
-  kTensorGrad,        // base.grad of a tensor
-  kWeakrefTarget,     // what the weak reference `base` refers to; None once it is dead
-  kCachedResult,      // what functools.lru_cache's wrapper `base` keeps for the call `key`; absent if nothing
-  kPartialField,      // base.func / args / keywords of functools.partial (`key` names it)
+  kFunctionField,  // base.__code__ / __globals__ / __dict__ … (`key` names it) of the function `base`; a class's names
+  kMethodSelf,     // base.__self__ of a bound method
+  kMethodFunction,  // base.__func__ of a bound method; the method descriptor of a bound C method
+  kTensorGrad,      // base.grad of a tensor
+  kWeakrefTarget,   // what the weak reference `base` refers to; None once it is dead
+  kCachedResult,    // what functools.lru_cache's wrapper `base` keeps for the call `key`; absent if nothing
+  kPartialField,    // base.func / args / keywords of functools.partial (`key` names it)
 };
 
 struct Source {

@@ -14,6 +14,7 @@
 #include "backends/graph/recording_probe.h"
 #include "backends/runtime/builtin_backends.h"
 #include "common/config.h"
+#include "common/coverage.h"
 #include "common/logging.h"
 #include "common/status.h"
 #include "frame_eval/compiled_function.h"
@@ -184,6 +185,13 @@ void BindState(py::module_& m) {
   m.def("set_stance", &SetStance);
   m.def("reset", &Reset);
   m.def("statistics", &StatisticsToPython);
+  m.def("set_counts_kinds", &SetCountsKinds);
+  m.def("kind_counts", [] {
+    std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>> result;
+    for (const KindCount& k : KindCounts()) result.emplace_back(k.family, k.kind, k.yes, k.no);
+    return result;
+  });
+  m.def("forget_kind_counts", &ForgetKindCounts);
 }
 
 // ---- config and logs

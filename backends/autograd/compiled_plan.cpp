@@ -22,6 +22,7 @@
 #include "backends/runtime/recorded_executable.h"
 #include "backends/runtime/torch_error.h"
 #include "common/check.h"
+#include "common/coverage.h"
 #include "common/logging.h"
 #include "common/status.h"
 
@@ -68,6 +69,7 @@ class CompiledPlan final : public Plan {
     if (absl::IsUnimplemented(functional.status()) && !graph.has_backward())
       return CompileRecorded(std::move(graph), watch);
     FF_RETURN_IF_ERROR(functional.status());
+    if (CountsKinds()) CountKind("pass", "functionalize", *functional);
     FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph), "after functionalize"));
     DropRebuiltOutputs(graph);
     FF_RETURN_IF_ERROR(RunPasses(graph, StandardPasses(), &explanation_.phases));

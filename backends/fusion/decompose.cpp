@@ -12,6 +12,7 @@
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/node_writer.h"
 #include "backends/fusion/pointwise.h"
+#include "common/coverage.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -296,7 +297,9 @@ absl::StatusOr<bool> Decompose(Graph& graph) {
   bool changed = false;
   for (const Node& n : old) {
     const std::size_t before = nodes.size();
-    if (DecomposeNode(graph, n, NodeWriter(&graph, &nodes, n))) {
+    const bool rewrote = DecomposeNode(graph, n, NodeWriter(&graph, &nodes, n));
+    if (CountsKinds()) CountKind("decomposition", n.op->name(), rewrote);
+    if (rewrote) {
       changed = true;
       continue;
     }

@@ -136,6 +136,9 @@ bool PointwiseEmitter::NumbersFit() const {
     if (arg.kind == ir::Arg::Kind::kConstant && arg.constant.isScalar()) number = arg.constant.toScalar();
     if (arg.kind == ir::Arg::Kind::kValue) number = NumberConstant(graph_, arg.value);
     if (!number) return true;
+    // Torch's releases differ in what a bound that is no number does.
+    const bool bounds = node_.op->name().starts_with("aten.clamp");
+    if (bounds && number->isFloatingPoint() && std::isnan(number->toDouble())) return false;
     // Compared with integers a float makes floats of them, in the default type.
     return FitsIn(*number, compares && number->isFloatingPoint() ? OfComparison(computed) : computed);
   });

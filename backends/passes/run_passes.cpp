@@ -4,10 +4,18 @@
 
 #include "backends/passes/pass.h"
 #include "common/config.h"
+#include "common/coverage.h"
 #include "common/logging.h"
 #include "common/status.h"
 
 namespace framefuse {
+namespace {
+
+const bool declared =
+    DeclareKinds("pass", {"functionalize", "remove_no_ops", "simplify_views", "merge_common_subexpressions",
+                          "fold_constants", "eliminate_dead_code", "decompose", "sink_views", "sink_cats"});
+
+}  // namespace
 
 absl::Status VerifyMetadataInTests(const ir::Graph& graph, bool strides_too) {
   return config().verify_metadata ? ir::VerifyMetadata(graph, strides_too) : absl::OkStatus();
@@ -22,6 +30,7 @@ absl::Status RunPasses(ir::Graph& graph, absl::Span<const Pass> passes, std::vec
     std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
     if (times != nullptr) times->push_back({std::string("pass ") + pass.name, time.count()});
     FF_RETURN_IF_ERROR(Annotate(changed.status(), pass.name));
+    if (CountsKinds()) CountKind("pass", pass.name, *changed);
     if (!*changed) continue;
     FF_RETURN_IF_ERROR(Annotate(ir::Verify(graph), std::string("after ") + pass.name));
     FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph, strides_too), std::string("after ") + pass.name));

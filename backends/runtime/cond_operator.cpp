@@ -242,8 +242,10 @@ std::vector<at::Tensor> CondAutograd(const at::Tensor& pred, std::string_view tr
   if (!with_gradient.empty() && c10::GradMode::is_enabled()) {
     return CondFunction::apply(pred, operands, texts);
   }
-  // A capture says `with_gradient` where there is a gradient.
-  if (NeedsHistory(operands) && !c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)) {
+  // A capture says `with_gradient` where there is a gradient. Another tracer's condition has no value.
+  const bool traced = c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake) ||
+                      pred.unsafeGetTensorImpl()->is_python_dispatch();
+  if (NeedsHistory(operands) && !traced) {
     return RunDifferentiable(pred, texts.branches, operands);
   }
   at::AutoDispatchBelowADInplaceOrView below;

@@ -44,14 +44,8 @@ int PopsOf(Opcode opcode, [[maybe_unused]] int arg) {
 #define FF_OPCODE(name, text, pops) \
   case Opcode::k##name:             \
     return pops;
-#define FF_RAW_BOTH(raw, name, jump)
-#define FF_RAW_311(raw, name, jump)
-#define FF_RAW_312(raw, name, jump)
 #include "frame_eval/bytecode/opcodes.def"
 #undef FF_OPCODE
-#undef FF_RAW_BOTH
-#undef FF_RAW_311
-#undef FF_RAW_312
   }
   return 0;
 }
@@ -69,7 +63,7 @@ void Bytecode::ReadInstructions(const std::uint8_t* bytes, int unit_count) {
     const std::uint8_t* const unit = bytes + std::ptrdiff_t{2} * i;
     const std::uint8_t raw = unit[0];
     const int raw_arg = (prefix << 8) | unit[1];
-    if (raw == kExtendedArg) {
+    if (IsExtendedArg(raw)) {
       prefix = raw_arg;
       ++i;
       continue;
@@ -108,10 +102,11 @@ void Bytecode::ResolveTargets(const std::vector<int>& target_indices) {
     const int index = target_indices[i];
     if (index < 0 || index >= unit_count()) continue;
     int target = PositionOf(index);
-    // An exhausted loop steps over the END_FOR that only other ways of leaving the loop need.
-    if (instructions_[i].opcode == Opcode::kForIter &&
-        instructions_[static_cast<std::size_t>(target)].opcode == Opcode::kEndFor) {
-      ++target;
+    // An exhausted loop steps over the END_FOR that only other ways of leaving the loop need, and over the POP_TOP of
+    // the iterator where END_FOR does not drop that.
+    const Instruction& at_target = instructions_[static_cast<std::size_t>(target)];
+    if (instructions_[i].opcode == Opcode::kForIter && at_target.opcode == Opcode::kEndFor) {
+      target += at_target.pops == 2 ? 1 : 2;
     }
     instructions_[i].target = target;
   }

@@ -31,6 +31,38 @@ SlotUse UseOf(Opcode opcode) {
   }
 }
 
+// Applies what the instruction does to slots, from its last use to its first.
+template <class Read, class Write>
+void ForEachUseBackwards(const Instruction& in, Read read, Write write) {
+  const int first = in.arg >> 4, second = in.arg & 15;
+  switch (in.opcode) {
+    case Opcode::kLoadFastLoadFast:
+      read(first);
+      read(second);
+      return;
+    case Opcode::kStoreFastLoadFast:
+      read(second);
+      write(first);
+      return;
+    case Opcode::kStoreFastStoreFast:
+      write(second);
+      write(first);
+      return;
+    default:
+      break;
+  }
+  switch (UseOf(in.opcode)) {
+    case SlotUse::kNone:
+      return;
+    case SlotUse::kRead:
+      read(in.arg);
+      return;
+    case SlotUse::kWrite:
+      write(in.arg);
+      return;
+  }
+}
+
 bool FallsThrough(Opcode opcode) {
   switch (opcode) {
     case Opcode::kJump:
@@ -70,15 +102,14 @@ bool Liveness::Update(int position, std::vector<std::uint64_t>& scratch) {
   std::fill(scratch.begin(), scratch.end(), 0);
   if (FallsThrough(in.opcode) && position + 1 < static_cast<int>(instructions.size())) Merge(scratch, position + 1);
   if (in.target >= 0) Merge(scratch, in.target);
-  const SlotUse use = UseOf(in.opcode);
-  const std::size_t word = static_cast<std::size_t>(in.arg) / 64;
-  const std::uint64_t bit = std::uint64_t{1} << (in.arg % 64);
-  if (use == SlotUse::kWrite) scratch[word] &= ~bit;
+  const auto word = [&](int slot) -> std::uint64_t& { return scratch[static_cast<std::size_t>(slot) / 64]; };
+  const auto bit = [](int slot) { return std::uint64_t{1} << (slot % 64); };
+  ForEachUseBackwards(
+      in, [&](int slot) { word(slot) |= bit(slot); }, [&](int slot) { word(slot) &= ~bit(slot); });
   // The handler sees the slots as they are before the write.
   if (const ExceptionHandler* handler = bytecode_.FindHandler(in.index)) {
     Merge(scratch, bytecode_.PositionOf(handler->target));
   }
-  if (use == SlotUse::kRead) scratch[word] |= bit;
   std::uint64_t* row = Row(position);
   if (std::equal(scratch.begin(), scratch.end(), row)) return false;
   std::copy(scratch.begin(), scratch.end(), row);

@@ -9,26 +9,14 @@ namespace framefuse {
 
 enum class Opcode : std::uint8_t {
 #define FF_OPCODE(name, text, pops) k##name,
-#define FF_RAW_BOTH(raw, name, jump)
-#define FF_RAW_311(raw, name, jump)
-#define FF_RAW_312(raw, name, jump)
 #include "frame_eval/bytecode/opcodes.def"
 #undef FF_OPCODE
-#undef FF_RAW_BOTH
-#undef FF_RAW_311
-#undef FF_RAW_312
 };
 
 inline constexpr const char* kOpcodeNames[] = {
 #define FF_OPCODE(name, text, pops) text,
-#define FF_RAW_BOTH(raw, name, jump)
-#define FF_RAW_311(raw, name, jump)
-#define FF_RAW_312(raw, name, jump)
 #include "frame_eval/bytecode/opcodes.def"
 #undef FF_OPCODE
-#undef FF_RAW_BOTH
-#undef FF_RAW_311
-#undef FF_RAW_312
 };
 
 inline constexpr int kOpcodeCount = static_cast<int>(sizeof(kOpcodeNames) / sizeof(kOpcodeNames[0]));

@@ -39,6 +39,7 @@ PyObject** PushChunk(PyThreadState* thread, int size) {
   return base;
 }
 
+#if PY_VERSION_HEX < 0x030D0000
 // The nearest frame from `frame` outwards that Python code may see.
 _PyInterpreterFrame* FirstComplete(_PyInterpreterFrame* frame) {
   while (frame != nullptr && _PyFrame_IsIncomplete(frame)) frame = frame->previous;
@@ -53,6 +54,7 @@ PyFrameObject* FrameObjectOf(PyThreadState* thread, _PyInterpreterFrame* frame) 
   thread->cframe->current_frame = current;
   return object;
 }
+#endif
 
 }  // namespace
 
@@ -65,6 +67,7 @@ PyObject** PushDataStack(PyThreadState* thread, int size) {
   return PushChunk(thread, size);
 }
 
+#if PY_VERSION_HEX < 0x030D0000
 void PopDataStack(PyThreadState* thread, PyObject** base) {
   if (base != &thread->datastack_chunk->data[0]) {
     thread->datastack_top = base;
@@ -99,5 +102,6 @@ void MoveToFrameObject(PyThreadState* thread, PyFrameObject* object, _PyInterpre
   }
   if (!PyObject_GC_IsTracked(reinterpret_cast<PyObject*>(object))) PyObject_GC_Track(object);
 }
+#endif
 
 }  // namespace framefuse::frame_ops

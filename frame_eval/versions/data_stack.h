@@ -1,5 +1,5 @@
 // The thread's data stack, on which CPython allocates interpreter frames, and the death of a frame that a frame
-// object still refers to. CPython's own functions for this are hidden in shared builds.
+// object still refers to. CPython's own functions for this are hidden in shared builds; 3.13 shows the last two.
 // Invariant: chunks are laid out, grown and released exactly as CPython does, since both sides push and pop.
 #ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_DATA_STACK_H_
 #define FRAMEFUSE_FRAME_EVAL_VERSIONS_DATA_STACK_H_

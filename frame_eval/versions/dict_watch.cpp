@@ -1,5 +1,7 @@
 #include "frame_eval/versions/dict_watch.h"
 
+#include "frame_eval/versions/dict_reads.h"
+
 namespace framefuse::frame_ops {
 
 #if PY_VERSION_HEX >= 0x030C0000
@@ -24,6 +26,9 @@ bool StartDictWatcher(DictChange tell) {
 }
 
 bool WatchDict(PyObject* dict) {
+#if PY_VERSION_HEX >= 0x030D0000
+  if (SharesItsObjectsValues(dict)) return false;
+#endif
   if (PyDict_Watch(watcher, dict) == 0) return true;
   PyErr_Clear();
   return false;

@@ -11,7 +11,7 @@ namespace framefuse::frame_ops {
 using DictChange = void (*)(PyObject* dict, bool ends);
 
 bool StartDictWatcher(DictChange tell);  // false: this Python has none, or others took them all
-bool WatchDict(PyObject* dict);          // false: it cannot be watched
+bool WatchDict(PyObject* dict);          // false: not all of its changes would be told
 
 }  // namespace framefuse::frame_ops
 

@@ -1,6 +1,6 @@
 // frame_ops: everything that touches a _PyInterpreterFrame, a generator's or a thread's private fields.
-// One implementation a Python version (py311.cpp, py312.cpp); no other file has version conditions.
-// Invariant: Frame is CPython's own struct, never allocated or laid out by us.
+// frames.cpp has what all versions share, since_py312.cpp what is so from 3.12 on, py311.cpp and its like the rest; no
+// file outside of versions/ has version conditions. Invariant: Frame is CPython's own struct, never laid out by us.
 #ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_FRAME_OPS_H_
 #define FRAMEFUSE_FRAME_EVAL_VERSIONS_FRAME_OPS_H_
 
@@ -16,6 +16,9 @@ struct _PyInterpreterFrame;
 namespace framefuse::frame_ops {
 
 using Frame = ::_PyInterpreterFrame;
+// CPython's code unit, by its size: 3.13 hides the type. A pointer to one may alias CPython's own.
+using CodeUnit = std::uint16_t;
+using CodePointer [[gnu::may_alias]] = CodeUnit*;
 using EvalFunction = PyObject* (*)(PyThreadState*, Frame*, int throw_flag);
 
 // ---- the hook
@@ -67,15 +70,16 @@ void FinishHookedFrame(PyThreadState* thread, Frame* frame);
 
 // ---- executing (used by symbolic/evaluator only)
 struct Linkage {
-  alignas(8) unsigned char storage[64];  // CPython's _PyCFrame
+  alignas(8) unsigned char storage[64];  // CPython's _PyCFrame, up to 3.12
 };
 // Links the frame as the thread's current one, with recursion check; false: RecursionError is set, not linked.
 bool Enter(PyThreadState* thread, Frame* frame, Linkage* linkage);
 void Leave(PyThreadState* thread, Frame* frame, Linkage* linkage);
-const _Py_CODEUNIT* CodeUnits(PyCodeObject* code);
-// Where the frame keeps its last instruction, as a pointer into CodeUnits: line numbers and tracebacks read it.
-_Py_CODEUNIT** LastInstructionField(Frame* frame);
-int LastInstruction(const Frame* frame);  // index in code units; -1 before the first
+CodeUnit* CodeUnits(PyCodeObject* code);
+// Where an executing frame keeps the instruction that it executes, as a pointer into CodeUnits: line numbers and
+// tracebacks read it. 3.13 keeps the next one there while the frame is not executing.
+CodePointer* LastInstructionField(Frame* frame);
+int LastInstruction(const Frame* frame);  // of an executing frame: index in code units
 void SetLastInstruction(Frame* frame, int instruction);
 void AddTraceback(PyThreadState* thread, Frame* frame);  // PyTraceBack_Here for the current error
 bool HasPendingWork(PyThreadState* thread);              // eval breaker: signals, GIL requests, async exceptions, GC
@@ -86,6 +90,8 @@ bool HasPendingSignals();                                // whose handlers the c
 // ---- handled exception (tstate->exc_info), normalised exception instances
 Ref HandledException(PyThreadState* thread);  // of this frame's or generator's own level, or null
 void SetHandledException(PyThreadState* thread, Ref exception);
+// `raise … from C` is a TypeError where calling C makes no exception.
+inline constexpr bool kChecksCalledCause = PY_VERSION_HEX >= 0x030D0000;
 Ref FetchRaised(PyThreadState* thread);  // takes the current error as an instance with traceback
 void RestoreRaised(PyThreadState* thread, Ref exception);
 

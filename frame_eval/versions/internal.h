@@ -36,8 +36,10 @@ extern "C" {
 
 namespace framefuse::frame_ops {
 
+#if PY_VERSION_HEX < 0x030D0000
 inline int LoadRelaxed(const _Py_atomic_int& value) { return __atomic_load_n(&value._value, __ATOMIC_RELAXED); }
 inline void StoreRelaxed(_Py_atomic_int& value, int to) { __atomic_store_n(&value._value, to, __ATOMIC_RELAXED); }
+#endif
 
 }  // namespace framefuse::frame_ops
 

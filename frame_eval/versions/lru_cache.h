@@ -1,5 +1,5 @@
 // functools.lru_cache's C object, read past its call: a call counts hits and misses and may run the function.
-// Invariant: the layout (the same in 3.11 and 3.12) is tried on an object of known contents before it is used; where
+// Invariant: the layout (the same from 3.11 to 3.13) is tried on an object of known contents before it is used; where
 // the trial fails nothing is readable. Results are borrowed from the cache; no user code runs for keys of leaves.
 #ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_LRU_CACHE_H_
 #define FRAMEFUSE_FRAME_EVAL_VERSIONS_LRU_CACHE_H_

@@ -58,12 +58,22 @@ bool HasInstanceAttrs(PyObject* object) {
 
 bool SharesKeys(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_values != nullptr; }
 
+namespace {
+bool HasVersion(PyTypeObject* type) {
+#if PY_VERSION_HEX >= 0x030D0000
+  return type->tp_version_tag != 0;
+#else
+  return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0;
+#endif
+}
+}  // namespace
+
 std::uint32_t TypeVersion(PyTypeObject* type) {
-  if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) {
+  if (!HasVersion(type)) {
     // Looking up a short interned name assigns a tag where one can be had.
     static PyObject* const name = PyUnicode_InternFromString("__class__");
     _PyType_Lookup(type, name);
-    if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) return 0;
+    if (!HasVersion(type)) return 0;
   }
   return type->tp_version_tag;
 }

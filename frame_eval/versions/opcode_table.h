@@ -3,6 +3,8 @@
 #ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_OPCODE_TABLE_H_
 #define FRAMEFUSE_FRAME_EVAL_VERSIONS_OPCODE_TABLE_H_
 
+#include <Python.h>
+
 #include <cstdint>
 
 #include "frame_eval/bytecode/opcode.h"
@@ -19,7 +21,7 @@ struct RawOpcode {
 };
 
 const RawOpcode& RawOpcodeOf(std::uint8_t raw);
-inline constexpr std::uint8_t kExtendedArg = 144;  // checked against opcode.h
+bool IsExtendedArg(std::uint8_t raw);
 
 // Unpacks arguments that carry more than one thing and chooses the neutral opcode by them.
 struct Normalised {
@@ -27,6 +29,10 @@ struct Normalised {
   int arg;
 };
 Normalised Normalise(Opcode opcode, int arg);
+
+// The two entries below a call's arguments are [method, self], or without a self [callable, null] where this is true,
+// else [null, callable].
+inline constexpr bool kNullOverCallable = PY_VERSION_HEX >= 0x030D0000;
 
 }  // namespace framefuse
 

@@ -28,17 +28,6 @@ void RecomputeEvalBreaker(PyInterpreterState* interpreter) {
 
 }  // namespace
 
-void SetEvalFunction(EvalFunction function) {
-  _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(),
-                                       function == nullptr ? _PyEval_EvalFrameDefault : function);
-}
-EvalFunction GetEvalFunction() {
-  EvalFunction function = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
-  return function == _PyEval_EvalFrameDefault ? nullptr : function;
-}
-PyObject* EvalDefault(PyThreadState* thread, Frame* frame, int throw_flag) {
-  return _PyEval_EvalFrameDefault(thread, frame, throw_flag);
-}
 PyObject* EvalAndFree(PyThreadState* thread, Frame* frame, int throw_flag) {
   frame->previous = thread->cframe->current_frame;
   PyObject* result = _PyEval_EvalFrameDefault(thread, frame, throw_flag);
@@ -51,34 +40,11 @@ Watcher WatcherOf(PyThreadState* thread) {
   const bool in_python = thread->c_profilefunc != nullptr && PyCallable_Check(thread->c_profileobj) != 0;
   return thread->c_tracefunc != nullptr || in_python ? Watcher::kOfFrames : Watcher::kOfCalls;
 }
-bool IsInWatcher(PyThreadState* thread) { return thread->tracing != 0; }
 
 PyCodeObject* Code(const Frame* frame) { return frame->f_code; }
 PyFunctionObject* Function(const Frame* frame) { return frame->f_func; }
-PyObject* Globals(const Frame* frame) { return frame->f_globals; }
-PyObject* Builtins(const Frame* frame) { return frame->f_builtins; }
-PyObject* Locals(const Frame* frame) { return frame->f_locals; }
-PyObject** Slots(Frame* frame) { return frame->localsplus; }
-int SlotCount(PyCodeObject* code) { return code->co_nlocalsplus; }
-int StackDepth(const Frame* frame) { return frame->stacktop - frame->f_code->co_nlocalsplus; }
 int NextInstruction(const Frame* frame) { return LastInstruction(frame) + 1; }
-bool IsGenerator(const Frame* frame) { return frame->owner == FRAME_OWNED_BY_GENERATOR; }
-bool IsStarting(const Frame* frame) { return LastInstruction(frame) < 0; }
-
-FrameView View(Frame* frame) {
-  FrameView view;
-  view.function = frame->f_func;
-  view.code = frame->f_code;
-  view.globals = frame->f_globals;
-  view.builtins = frame->f_builtins;
-  view.slots = frame->localsplus;
-  view.slot_count = frame->stacktop;
-  view.offset = NextInstruction(frame);
-  return view;
-}
-
 void SetNextInstruction(Frame* frame, int instruction) { SetLastInstruction(frame, instruction - 1); }
-void SetStackDepth(Frame* frame, int depth) { frame->stacktop = frame->f_code->co_nlocalsplus + depth; }
 
 Frame* NewFrame(PyThreadState* thread, PyFunctionObject* function, PyObject* locals) {
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
@@ -89,18 +55,6 @@ Frame* NewFrame(PyThreadState* thread, PyFunctionObject* function, PyObject* loc
   Py_INCREF(function);
   _PyFrame_InitializeSpecials(frame, function, locals, slots);
   for (int i = 0; i < slots; ++i) frame->localsplus[i] = nullptr;
-  return frame;
-}
-
-Frame* CopyFrame(PyThreadState* thread, Frame* original) {
-  Frame* frame = NewFrame(thread, original->f_func, original->f_locals);
-  if (frame == nullptr) return nullptr;
-  frame->prev_instr = original->prev_instr;
-  frame->stacktop = original->stacktop;
-  for (int i = 0; i < original->stacktop; ++i) {
-    frame->localsplus[i] = original->localsplus[i];
-    Py_XINCREF(frame->localsplus[i]);
-  }
   return frame;
 }
 
@@ -148,8 +102,7 @@ void Leave(PyThreadState* thread, Frame*, Linkage* linkage) {
   thread->cframe->use_tracing = link->use_tracing;
 }
 
-const _Py_CODEUNIT* CodeUnits(PyCodeObject* code) { return _PyCode_CODE(code); }
-_Py_CODEUNIT** LastInstructionField(Frame* frame) { return &frame->prev_instr; }
+CodePointer* LastInstructionField(Frame* frame) { return reinterpret_cast<CodePointer*>(&frame->prev_instr); }
 int LastInstruction(const Frame* frame) { return static_cast<int>(frame->prev_instr - _PyCode_CODE(frame->f_code)); }
 void SetLastInstruction(Frame* frame, int instruction) {
   frame->prev_instr = _PyCode_CODE(frame->f_code) + instruction;
@@ -173,8 +126,6 @@ void AddTraceback(PyThreadState* thread, Frame* frame) {
 
 bool HasPendingWork(PyThreadState* thread) { return LoadRelaxed(thread->interp->ceval.eval_breaker) != 0; }
 
-bool IsMainThread() { return PyThread_get_thread_ident() == _PyRuntime.main_thread; }
-
 bool HasPendingSignals() { return LoadRelaxed(_PyRuntime.ceval.signals_pending) != 0 && IsMainThread(); }
 
 int HandlePendingWork(PyThreadState* thread) {
@@ -196,15 +147,6 @@ int HandlePendingWork(PyThreadState* thread) {
   return 0;
 }
 
-Ref HandledException(PyThreadState* thread) {
-  PyObject* value = thread->exc_info->exc_value;
-  return value == Py_None ? Ref() : Ref::Create(value);
-}
-void SetHandledException(PyThreadState* thread, Ref exception) {
-  PyObject* old = thread->exc_info->exc_value;
-  thread->exc_info->exc_value = exception.release();
-  Py_XDECREF(old);
-}
 Ref FetchRaised(PyThreadState*) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -250,7 +192,6 @@ Ref RunIntrinsic(Frame* frame, int which, PyObject* const* inputs, int input_cou
 }
 
 void SuspendGenerator(PyThreadState*, Frame* frame) { _PyFrame_GetGenerator(frame)->gi_frame_state = FRAME_SUSPENDED; }
-PyObject* GeneratorOf(Frame* frame) { return reinterpret_cast<PyObject*>(_PyFrame_GetGenerator(frame)); }
 
 Py_ssize_t NewCodeExtraIndex(freefunc free) { return _PyEval_RequestCodeExtraIndex(free); }
 void* CodeExtra(PyCodeObject* code, Py_ssize_t index) {

@@ -1,5 +1,7 @@
 #include "frame_eval/versions/run_opcode.h"
 
+#if PY_VERSION_HEX < 0x030D0000
+
 #include <opcode.h>
 
 #include <map>
@@ -68,3 +70,5 @@ Ref RunOpcode(PyThreadState* thread, PyObject* globals, int opcode, int arg, PyO
 }
 
 }  // namespace framefuse::frame_ops
+
+#endif

@@ -1,5 +1,5 @@
 // Executes one opcode with CPython's evaluator in a small frame of its own, for the few whose meaning is hidden in
-// shared builds.
+// shared builds (up to 3.12).
 #ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_RUN_OPCODE_H_
 #define FRAMEFUSE_FRAME_EVAL_VERSIONS_RUN_OPCODE_H_
 

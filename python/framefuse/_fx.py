@@ -13,7 +13,7 @@ import re
 import torch
 from torch import fx
 
-from framefuse import _fx_constants
+from framefuse import _fx_constants, _fx_tracebacks
 from framefuse._errors import BackendError
 
 _INPLACE = {
@@ -45,8 +45,8 @@ class _Expand(Exception):
 class Recording:
     """What C++ says of the operators that were recorded; see `FxBackend.build`."""
 
-    def __init__(self, value_of, node, constant, count):
-        self.value_of, self.node, self.constant, self.count = value_of, node, constant, count
+    def __init__(self, value_of, node, constant, origin, count):
+        self.value_of, self.node, self.constant, self.origin, self.count = value_of, node, constant, origin, count
 
 
 class _GraphBuilder:
@@ -115,9 +115,15 @@ class _GraphBuilder:
         if target in _INPLACE and not isinstance(args[0], fx.Node):  # `0 += t` is no statement
             target = _INPLACE[target]
         node = self.graph.create_node(op, target, args, self._with_nodes(kwargs or {}))
+        self._place(node, begin if begin < end else -1)
         if host_tensor:
             self.host_tensors.add(node.name)
         self._note(result, node)
+
+    def _place(self, node, index):
+        """Give `node`, which stands for node `index` of the recording, the program's frames."""
+        if rows := self._recording.origin(index):
+            node.meta["stack_trace"] = _fx_tracebacks.stack_text(rows)
 
     def _with_nodes(self, value):
         """`value` with nodes for fakes, to any depth of list, tuple, dict and slice, and nothing that cannot be printed."""
@@ -195,6 +201,7 @@ class _GraphBuilder:
             name, args, kwargs, results = row
             args = tuple(self._with_values(arg) for arg in args)
             node = self.graph.call_function(_overload(name), args, {key: self._with_values(arg) for key, arg in kwargs.items()})
+            self._place(node, index)
             self._note_values(results, node)
         self._at = max(self._at, end)
 
@@ -294,8 +301,8 @@ class FxBackend:
                 "call_function", "call_method", "get_attr" (of a tensor: args are the tensor and the name) or "host_tensor" (a function
                 that makes a tensor of numbers).
             outputs: fakes.
-            recording: (value_of, node, constant, count): the number of a fake's value; the row of a node, see `_write_aten`; a constant's
-                tensor and whether it is a number of the program's; how many nodes there are.
+            recording: (value_of, node, constant, origin, count): the number of a fake's value; the row of a node, see `_write_aten`; a
+                constant's tensor and whether it is a number of the program's; the program's frames at a node; how many nodes there are.
         """
         try:
             return build_graph_module(inputs, entries, outputs, Recording(*recording))
@@ -352,14 +359,17 @@ class FxBackend:
         return compiled
 
     def judge(self, error, untouched):
-        """`error` came out of the compiled graph. True: the program's own operators raised it, and it runs as Python to raise it in its place."""
+        """`error` came out of the compiled graph. True: the program's own operators raised it, and it runs as Python to raise it in its place.
+
+        False: it is to be raised as it is.
+        """
         if not isinstance(error, Exception):
-            raise error
+            return False
         if not _is_of_operators(error) and not _has_no_room(error):
             raise self._error(f"raised {type(error).__name__} when it was called: {error}") from error
         if not untouched:  # inputs were written: nothing runs twice
-            raise error
-        return True
+            _fx_tracebacks.show_program(error)
+        return untouched
 
     def complain(self, what):
         """Raise the error that says what the compiled graph returned instead of the graph's outputs."""

@@ -18,6 +18,8 @@ def as_literal(value):
         return value
     if type(value).__module__ == "numpy" and not isinstance(value, type):
         plain = value.item()
+        if type(plain) is bool:  # torch parses numpy's as a number, where it takes no bool
+            return NO_LITERAL
         return plain if type(plain) in _EXACT else NO_LITERAL
     for base, convert in _BASES:  # IntEnum and its like: torch takes them for what they are
         if isinstance(value, base):

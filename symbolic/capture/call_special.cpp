@@ -201,7 +201,11 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
     case SpecialCall::kVars: {
       if (!plain || n != 1) return Break(GraphBreakKind::kUnlistedCallable, "vars()");
       Ref name = Ref::Steal(PyUnicode_InternFromString("__dict__"));
-      return LoadAttr(act, args[0], name);
+      Value found = Catching([&] { return LoadAttr(act, args[0], name); });
+      if (found || control.unwinding || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+      PyErr_Clear();
+      PyErr_SetString(PyExc_TypeError, "vars() argument must have __dict__ attribute");
+      return Value();
     }
     case SpecialCall::kRepr:
     case SpecialCall::kAscii:

@@ -1,6 +1,8 @@
 // torch.func's transforms over functions of the program. Torch's own code of a transform runs as it is, on fakes: it
 // reads its arguments only. The frames of the program's function that it calls are evaluated.
 
+#include <torch/csrc/Device.h>
+
 #include <algorithm>
 
 #include "frame_eval/hook.h"
@@ -53,6 +55,18 @@ bool LoadDecompositions() {
   return loaded;
 }
 
+// Of what is pushed. Null: torch has no such class.
+PyTypeObject* TypeOfMode(BorrowedRef pushed) {
+  if (!THPDevice_Check(pushed.get())) return pushed.type();
+  static PyObject* const type = [] {
+    const Ref module = Ref::Steal(PyImport_ImportModule("torch.utils._device"));
+    PyObject* found = module ? PyObject_GetAttrString(module, "DeviceContext") : nullptr;
+    PyErr_Clear();
+    return found;
+  }();
+  return type != nullptr && PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type) : nullptr;
+}
+
 }  // namespace
 
 bool IsTransformation(BorrowedRef function, absl::Span<const ValueView> args) {
@@ -69,7 +83,8 @@ Value Capture::CallTransformation(Activation& act, BorrowedRef function, absl::S
   return CallTorch(act, function, args, kwnames);
 }
 
-// `_push_on_torch_function_stack` and `_pop_torch_function_stack`.
+// `_push_on_torch_function_stack` and `_pop_torch_function_stack`, and what a device does as a context: C code of
+// torch's pushes and pops a mode of torch's own for it.
 Value Capture::CallOfFunctionModes(SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                                    BorrowedRef kwnames) {
   const bool push = which == SpecialCall::kPushFunctionMode;
@@ -79,7 +94,8 @@ Value Capture::CallOfFunctionModes(SpecialCall which, ValueView callable, absl::
   // What a mode's class defines, torch's C code looks up.
   static PyObject* const handler = PyUnicode_InternFromString("__torch_function__");
   if (push) Consume(args[0]);
-  if (push && !IsPythonFunction(LookupInType(args[0].object.type(), handler))) {
+  PyTypeObject* mode = push ? TypeOfMode(args[0].object) : nullptr;
+  if (push && (mode == nullptr || !IsPythonFunction(LookupInType(mode, handler)))) {
     return Break(GraphBreakKind::kUnlistedCallable, "a torch function mode whose handler is no function");
   }
   Value result = CallNative(callable.object, args, kwnames);

@@ -74,7 +74,12 @@ GraphBreakKind BreakKindOf(const tracing::TensorBreak& b) {
 }
 
 Capture::Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options)
-    : thread_(thread), real_frame_(real_frame), options_(options), guards_(&sources_), fx_(options.fx, tracer_) {
+    : thread_(thread),
+      real_frame_(real_frame),
+      options_(options),
+      guards_(&sources_),
+      fx_(options.fx, tracer_),
+      origins_(options.fx) {
   constexpr std::size_t kExpectedLookups = 96;  // of a small model
   type_lookups_.reserve(kExpectedLookups);
   control.serves_pending_work = false;
@@ -115,7 +120,7 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
     const bool local = i < frame_ops::SlotCount(code) && !IsCellSlot(code, i);
     if (slots[i] != nullptr || local) act.sources[static_cast<std::size_t>(i)] = kUnadopted;
   }
-  NoteCode(code);
+  origins_.NoteCode(code);
   root_ = &act;
   top_ = &act;
   frames_.push_back(FrameRecord{&act});
@@ -206,7 +211,7 @@ PyObject* Capture::ThrowIntoGenerator(frame_ops::Frame* frame) {
 PyObject* Capture::EvaluateFrame(Activation& act, StartAt start) {
   PyThreadState* thread = thread_;
   frame_ops::Frame* frame = act.frame;
-  NoteCode(frame_ops::Code(frame));
+  origins_.NoteCode(frame_ops::Code(frame));
   fx_.NoteFrame();
   const int outer_native = std::exchange(native_depth_, 0);
   const int outer_leaf = std::exchange(leaf_depth_, 0);

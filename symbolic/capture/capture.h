@@ -27,6 +27,7 @@
 #include "symbolic/capture/fx_journal.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/numpy_scalars.h"
+#include "symbolic/capture/origin_table.h"
 #include "symbolic/capture/remembered.h"
 #include "symbolic/capture/tensor_types.h"
 #include "symbolic/capture/torch_state.h"
@@ -110,7 +111,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   const UserLocation& Here();
   SourceId ConstantSource(BorrowedRef object);
   void AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, int aux = 0);
-  // _PyType_Lookup with its guard; borrowed or null.
+  // frame_ops::TypeLookup with its guard; borrowed or null.
   BorrowedRef LookupInType(PyTypeObject* type, BorrowedRef name);
   BorrowedRef LookupInType(PyTypeObject* type, const char* name);
   // Objects of one type, one of which is written: as one object in another call they would mean another program.
@@ -288,10 +289,10 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
     return result;
   }
 
-  // ---- where operators are called (capture_origins.cpp)
-  std::int32_t Current() override;
-  ir::Origin Resolve(std::int32_t id) override;
-  void NoteCode(PyCodeObject* code);
+  // ---- where operators are called
+  std::int32_t Current() override { return origins_.At(top_); }
+  ir::Origin Resolve(std::int32_t id) override { return origins_.Resolve(id); }
+  const OriginTable& origins() const { return origins_; }
 
   // ---- FrameHandler
   PyObject* OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) override;
@@ -357,9 +358,11 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) override;
   bool DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) override;
   Value ListToTuple(Activation& act, ValueView list) override;
+  Value ConvertValue(Activation& act, ValueView v, int conversion) override;
   Value FormatValue(Activation& act, ValueView v, int conversion, ValueView spec_or_null) override;
   Value MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults, ValueView annotations,
                      ValueView closure) override;
+  bool SetFunctionAttribute(Activation& act, BorrowedRef function, int flag, ValueView part) override;
   bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) override;
   Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
                  BorrowedRef traceback) override;
@@ -397,6 +400,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value AdoptTensor(BorrowedRef original, SourceId source);
   Value AdoptObject(TrackedKind kind, BorrowedRef original, SourceId source);
   TrackedKind Classify(BorrowedRef original) const;
+  void GuardFunction(BorrowedRef original, SourceId source);
   void GuardObject(TrackedKind kind, BorrowedRef original, SourceId source);
   void RealiseItems(Tracked& t);
   void RealiseSequence(Tracked& t);
@@ -432,13 +436,9 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Activation* top_ = nullptr;
   std::vector<FrameRecord> frames_;
   ExpectedCall expected_;
-  using Place = std::pair<PyCodeObject*, int>;  // code and instruction
-  std::vector<Place> origins_;                  // by origin id
-  absl::flat_hash_map<Place, std::int32_t> origin_ids_;
-  Place here_place_;
+  OriginTable origins_;
+  std::pair<PyCodeObject*, int> here_place_;  // code and instruction
   UserLocation here_;
-  std::vector<RefOf<PyCodeObject>> noted_codes_;
-  absl::flat_hash_map<PyCodeObject*, bool> is_torch_code_;
   TorchState start_state_;
   Ref start_exception_;  // handled when the attempt began
   Ref end_exception_;

@@ -16,6 +16,7 @@ namespace framefuse {
 namespace {
 
 struct Names {
+  Ref func = Ref::Steal(PyUnicode_InternFromString("__func__"));
   Ref getattribute = Ref::Steal(PyUnicode_InternFromString("__getattribute__"));
   Ref getattr = Ref::Steal(PyUnicode_InternFromString("__getattr__"));
   Ref dict = Ref::Steal(PyUnicode_InternFromString("__dict__"));
@@ -97,6 +98,10 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
   if (type == TorchFunctionsType() || type == AutogradEngineType()) {
     const Ref found = Ref::Steal(PyObject_GetAttr(owner.object, name));
     return found ? Adopt(found, ConstantSource(found)) : Value();
+  }
+  if (PyMethod_Check(owner.object.get()) && !LookupInType(type, name)) {  // what a method has not its function has
+    const Value function = GenericGetAttr(act, owner, N().func, false);
+    return function ? LoadAttr(act, function, name) : Value();
   }
   const bool by_value =
       t == nullptr || IsRangeOrSlice(owner.object) || (IsStructSequenceType(type) && PrepareNative(owner));
@@ -343,8 +348,15 @@ Value Capture::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
     if (!IsPlainField(Utf8(name).c_str())) {
       return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of a class"));
     }
+    const std::string field = Utf8(name);
     Ref result = Ref::Steal(PyObject_GetAttr(owner.object, name));
-    if (!result || IsLeaf(result)) return Value{std::move(result), kNoSource};
+    if (result && (field == "__name__" || field == "__qualname__") && IsPythonClass(type)) {
+      return Adopt(result, sources_.Intern(SourceKind::kFunctionField, ConstantSource(owner.object), 0, name));
+    }
+    if (!result || IsLeaf(result)) {
+      if (field == "__module__" || field == "__doc__") LookupInType(type, name);
+      return Value{std::move(result), kNoSource};
+    }
     return Adopt(result, ConstantSource(result));
   }
   BorrowedRef found = LookupInType(type, name);

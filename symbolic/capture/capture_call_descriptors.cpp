@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "frame_eval/versions/private_api.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/capture.h"
@@ -45,7 +46,7 @@ bool Capture::ReducesPlainly(ValueView self, BorrowedRef protocol) {
 Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                               BorrowedRef kwnames) {
   PyObject* o = callable.object;
-  if (Py_TYPE(o) == &_PyMethodWrapper_Type) return CallMethodWrapper(act, callable, args, kwnames);
+  if (Py_TYPE(o) == private_api::MethodWrapperType()) return CallMethodWrapper(act, callable, args, kwnames);
   if (args.empty()) return CallNative(callable.object, args, kwnames);  // raises the TypeError
   auto* descriptor = reinterpret_cast<PyDescrObject*>(o);
   const MethodFacts method = FactsOf(descriptor);

@@ -4,6 +4,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "frame_eval/versions/private_api.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/capture.h"
@@ -172,7 +173,7 @@ Value Capture::CallPartial(Activation& act, ValueView partial, absl::Span<const 
 }
 
 Value Capture::TargetOf(ValueView weakref, const Tracked& tracked) {
-  PyObject* target = PyWeakref_GET_OBJECT(weakref.object.get());
+  PyObject* target = private_api::Referent(weakref.object.get());
   if (dropped_.contains(target)) {
     return Break(GraphBreakKind::kFinaliser, "a weak reference to an object that may have ended");
   }

@@ -7,12 +7,14 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "frame_eval/compiled_function.h"
+#include "frame_eval/versions/private_api.h"
 #include "guards/read.h"
 #include "symbolic/capture/api.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/count_outcomes.h"
 #include "symbolic/capture/disabled_function.h"
 
 namespace framefuse {
@@ -88,6 +90,7 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
   }
   if (known != nullptr && known->rule) {
     const CallRule* rule = &*known->rule;
+    const RuleCount count(*rule, control);
     switch (rule->kind) {
       case CallRule::Kind::kSpecial:
         return CallSpecial(act, rule->special, callable, args, kwnames);
@@ -126,7 +129,7 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
   if (PyType_Check(o)) return CallType(act, callable, args, kwnames, completion);
   if (PyCFunction_Check(o)) return CallBuiltin(act, callable, args, kwnames);
   if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyClassMethodDescr_Type ||
-      type == &_PyMethodWrapper_Type) {
+      type == private_api::MethodWrapperType()) {
     return CallDescriptor(act, callable, args, kwnames);
   }
   return CallInstance(act, callable, args, kwnames, completion);

@@ -1,6 +1,7 @@
 // Tracked containers: lazy shadows, reads by key, and making arguments of C code safe to read.
 
 #include "absl/strings/str_cat.h"
+#include "frame_eval/versions/private_api.h"
 #include "guards/read.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
@@ -74,10 +75,10 @@ int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* valu
   if (PyODict_Check(shadow)) return PyObject_SetItem(shadow, key, value);
   PyObject *found, *unused;
   Py_hash_t hash = 0;
-  if (!_PyDict_Next(original, position, &found, &unused, &hash) || found != key) {
+  if (!private_api::DictNext(original, position, &found, &unused, &hash) || found != key) {
     return PyObject_SetItem(shadow, key, value);
   }
-  return _PyDict_SetItem_KnownHash(shadow, key, value, hash);
+  return private_api::DictSet(shadow, key, value, hash) ? 0 : -1;
 }
 
 }  // namespace
@@ -248,10 +249,6 @@ bool Capture::PrepareNative(ValueView v, bool allow_instances) {
 }
 
 namespace {
-PyObject* DictOfView(PyObject* view) {
-  return reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
-}
-
 // An iterator of C code that walks containers itself; a generator's frame is evaluated.
 bool IsNativeIterator(BorrowedRef object) {
   PyTypeObject* type = object.type();
@@ -283,7 +280,7 @@ bool Capture::PrepareOuter(ValueView v) {
   PyObject* o = v.object;
   Tracked* t = tracked_.Find(v.object);
   if (t == nullptr && (PyDictValues_Check(o) || PyDictItems_Check(o))) {
-    return PrepareOuter(ValueView(BorrowedRef(DictOfView(o)), kNoSource));
+    return PrepareOuter(ValueView(private_api::DictOfView(o), kNoSource));
   }
   if (t == nullptr && IsNativeIterator(v.object)) return true;
   if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o) && !PyDict_CheckExact(o)) return PrepareNative(v);
@@ -304,7 +301,7 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
   // Whether so long a number may become text is a setting of the interpreter (sys.set_int_max_str_digits).
   constexpr std::size_t kBitsOfAnySetting = 2126;  // 640 digits
   if (IsLeaf(object)) {
-    if (!PyLong_CheckExact(object.get()) || _PyLong_NumBits(object) <= kBitsOfAnySetting) return true;
+    if (!PyLong_CheckExact(object.get()) || private_api::BitCount(object) <= kBitsOfAnySetting) return true;
     return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a number of more than 640 digits");
   }
   if (IsFakeTensor(object)) return true;
@@ -312,9 +309,11 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
   Tracked* t = tracked_.Find(object);
   if (t != nullptr) {
     switch (t->kind) {
+      case TrackedKind::kFunction:
+        t->compared = true;
+        return true;
       case TrackedKind::kModule:
       case TrackedKind::kType:
-      case TrackedKind::kFunction:
       case TrackedKind::kCell:
         return true;
       case TrackedKind::kCallable:
@@ -336,6 +335,7 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
           return BreakFalse(GraphBreakKind::kOpaqueObject,
                             absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
         }
+        t->compared = true;
         return GuardProtocolMethods(Py_TYPE(o));
       case TrackedKind::kInstanceDict:
         return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
@@ -382,7 +382,7 @@ bool Capture::PrepareContents(BorrowedRef object, bool tracked, bool allow_insta
       if (!PrepareNative(BorrowedRef(value), allow_instances)) return false;
     }
   } else if (!tracked && (PyDictValues_Check(o) || PyDictItems_Check(o))) {
-    return PrepareNative(BorrowedRef(DictOfView(o)), allow_instances);
+    return PrepareNative(private_api::DictOfView(o), allow_instances);
   } else if (!tracked && IsNativeIterator(object)) {
     for (PyObject* part : ReferentsOf(object)) {
       if (!PrepareNative(BorrowedRef(part), allow_instances)) return false;

@@ -206,4 +206,8 @@ Value Capture::MakeFunction(Activation& act, BorrowedRef code, ValueView default
   return function;
 }
 
+bool Capture::SetFunctionAttribute(Activation& act, BorrowedRef function, int flag, ValueView part) {
+  return native_.SetFunctionAttribute(act, function, flag, part);  // of a function made just now
+}
+
 }  // namespace framefuse

@@ -12,7 +12,7 @@ constexpr int kMostVisited = 256;
 bool HasFinaliser(PyTypeObject* type) {
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || type->tp_finalize == nullptr) return false;
   static PyObject* const name = PyUnicode_InternFromString("__del__");
-  return _PyType_Lookup(type, name) != nullptr;
+  return frame_ops::TypeLookup(type, name) != nullptr;
 }
 
 bool HasWeakrefCallback(PyObject* object) {

@@ -124,7 +124,8 @@ int OperatorNumber(std::string_view name) {
 Value Capture::Compare(Activation& act, int py_op, ValueView left, ValueView right) {
   Tracked* l = tracked_.Find(left.object);
   Tracked* r = tracked_.Find(right.object);
-  if (l != nullptr && r != nullptr && l != r && l->kind == r->kind && l->kind == TrackedKind::kInstance) {
+  const bool by_identity = l != nullptr && (l->kind == TrackedKind::kInstance || l->kind == TrackedKind::kFunction);
+  if (by_identity && r != nullptr && l != r && l->kind == r->kind) {
     AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);  // equality may fall back to identity
   }
   if (!PrepareNative(left) || !PrepareNative(right)) return Value();

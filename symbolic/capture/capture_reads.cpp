@@ -33,7 +33,7 @@ bool IsStableSource(SourceKind kind) {
 const UserLocation& Capture::Here() {
   static const auto* nowhere = new UserLocation();
   if (top_ == nullptr) return *nowhere;
-  const Place place(frame_ops::Code(top_->frame), top_->instruction);
+  const std::pair<PyCodeObject*, int> place(frame_ops::Code(top_->frame), top_->instruction);
   if (here_.code && place == here_place_) return here_;
   here_place_ = place;
   here_ = UserLocation{RefOf<PyCodeObject>::Create(place.first), LineOf(place.first, place.second)};
@@ -156,14 +156,16 @@ bool Capture::IsDictOfInstance(TrackedKind kind, BorrowedRef original) {
     const auto is_globals = [&](const FrameRecord& f) { return GlobalsOf(*f.activation).get() == original.get(); };
     return instance_dicts_.contains(original.get()) || absl::c_any_of(frames_, is_globals);
   }
-  if (kind != TrackedKind::kInstance && kind != TrackedKind::kModule) return false;
+  if (kind != TrackedKind::kInstance && kind != TrackedKind::kModule && kind != TrackedKind::kTensor) return false;
   PyObject* dict = frame_ops::RawInstanceDict(original);
   if (dict == nullptr) return false;
   return !instance_dicts_.insert(dict).second || tracked_.FindByOriginal(dict) != nullptr;
 }
 
 void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId source) {
-  if (sources_[source].kind == SourceKind::kConstant || kind == TrackedKind::kTensor) return;
+  if (kind == TrackedKind::kTensor) return;
+  if (kind == TrackedKind::kFunction) return GuardFunction(original, source);
+  if (sources_[source].kind == SourceKind::kConstant) return;
   switch (kind) {
     case TrackedKind::kModule:
     case TrackedKind::kType:
@@ -181,25 +183,6 @@ void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId sourc
         AddGuard(source, GuardKind::kIdentity, original);
       }
       return;
-    case TrackedKind::kFunction: {
-      const Source& from = sources_[source];
-      const bool global = from.kind == SourceKind::kItem && (sources_[from.base].kind == SourceKind::kGlobals ||
-                                                             sources_[from.base].kind == SourceKind::kConstant);
-      if (from.kind == SourceKind::kTypeAttr) return;  // the look-up's guard compares the object
-      if (global || IsStableSource(from.kind)) {
-        AddGuard(source, GuardKind::kIdentity, original);
-        return;
-      }
-      auto* f = reinterpret_cast<PyFunctionObject*>(original.get());
-      AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(&PyFunction_Type));
-      const auto field = [&](const char* name, PyObject* value) {
-        Ref key = Ref::Steal(PyUnicode_InternFromString(name));
-        AddGuard(sources_.Intern(SourceKind::kFunctionField, source, 0, key), GuardKind::kIdentity, value);
-      };
-      field("__code__", f->func_code);
-      field("__globals__", f->func_globals);
-      return;
-    }
     default:
       if (IsRangeOrSlice(original)) {
         AddGuard(source, GuardKind::kEquals, original);
@@ -208,6 +191,27 @@ void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId sourc
       }
       return;
   }
+}
+
+// The object, where it stays the same from call to call; its code in any case, since a program may replace that.
+void Capture::GuardFunction(BorrowedRef original, SourceId source) {
+  const Source& from = sources_[source];
+  const bool global = from.kind == SourceKind::kItem && (sources_[from.base].kind == SourceKind::kGlobals ||
+                                                         sources_[from.base].kind == SourceKind::kConstant);
+  auto* f = reinterpret_cast<PyFunctionObject*>(original.get());
+  const auto field = [&](const char* name, PyObject* value) {
+    Ref key = Ref::Steal(PyUnicode_InternFromString(name));
+    AddGuard(sources_.Intern(SourceKind::kFunctionField, source, 0, key), GuardKind::kIdentity, value);
+  };
+  // A look-up in a type compares the object itself.
+  const bool compared = from.kind == SourceKind::kTypeAttr || from.kind == SourceKind::kConstant;
+  if (!compared && (global || IsStableSource(from.kind))) {
+    AddGuard(source, GuardKind::kIdentity, original);
+  } else if (!compared) {
+    AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(&PyFunction_Type));
+    field("__globals__", f->func_globals);
+  }
+  field("__code__", f->func_code);
 }
 
 Value Capture::AdoptTensor(BorrowedRef original, SourceId source) {
@@ -308,9 +312,10 @@ void Capture::GuardDistinctObjects() {
   absl::flat_hash_map<PyTypeObject*, DistinctObjects> groups;
   for (const auto& t : tracked_.all()) {
     if (t->source == kNoSource || t->kind == TrackedKind::kTuple || t->kind == TrackedKind::kDict) continue;
-    if (!t->is_container() && t->kind != TrackedKind::kInstance && t->kind != TrackedKind::kCell) continue;
+    const bool known_by_itself = t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction;
+    if (!t->is_container() && !known_by_itself && t->kind != TrackedKind::kCell) continue;
     DistinctObjects& group = groups[t->original.type()];
-    (t->mutated() ? group.written : group.others).push_back({t->source, false});
+    (t->mutated() || t->compared ? group.written : group.others).push_back({t->source, false});
   }
   for (auto& [type, group] : groups) guards_.AddDistinct(std::move(group));
 }

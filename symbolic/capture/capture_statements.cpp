@@ -160,6 +160,10 @@ void Capture::Raise(Activation& act, ValueView exception, ValueView cause) {
   if (exception.object && !raised) return;
   Value from = instance(cause);
   if (cause.object && !from) return;
+  if (cause.object && PyType_Check(cause.object.get()) && !PyExceptionInstance_Check(from.object.get())) {
+    Break(GraphBreakKind::kOpaqueObject, "a cause that is made by a class of exceptions and is none");
+    return;
+  }
   native_.Raise(act, raised, from);
 }
 

@@ -88,6 +88,24 @@ bool Capture::HasTextOfItsOwn(absl::Span<const ValueView> values) {
   return true;
 }
 
+// The text that a conversion makes, before it is formatted.
+Value Capture::ConvertValue(Activation& act, ValueView v, int conversion) {
+  if (IsFakeTensor(v.object)) return Break(GraphBreakKind::kTensorToPython, "formatting a tensor");
+  const bool instance = !IsLeaf(v.object);
+  if (instance) {
+    const SpecialCall how = conversion == FVC_REPR    ? SpecialCall::kRepr
+                            : conversion == FVC_ASCII ? SpecialCall::kAscii
+                                                      : SpecialCall::kStr;
+    const ValueView self[] = {v};
+    Value text = TextOf(act, how, self);
+    if (text || control.unwinding || PyErr_Occurred()) return control.unwinding ? Value() : std::move(text);
+  }
+  const ValueView made[] = {v};
+  if (!PrepareNative(v, !instance) || !HasTextOfItsOwn(made)) return Value();
+  Value result = Native([&] { return native_.ConvertValue(act, v, conversion); });
+  return CheckTracer() ? std::move(result) : Value();
+}
+
 Value Capture::FormatValue(Activation& act, ValueView v, int conversion, ValueView spec) {
   if (spec.object) Consume(spec);
   if (IsFakeTensor(v.object)) return Break(GraphBreakKind::kTensorToPython, "formatting a tensor");

@@ -29,7 +29,7 @@ class ChainCloser {
     ResumeFrame f;
     const Instruction& instruction = BytecodeOf(code)->At(act.instruction);
     f.call_instruction = instruction.index;
-    f.push_null = !innermost && CallResultOf(instruction) == CallResult::kPushedOverNull;
+    f.push_null = !innermost && CallResultOf(instruction) == CallResult::kPushedBesideNull;
     f.next_instruction = innermost ? act.instruction : act.next_instruction;
     f.stack_depth = innermost ? act.stack_depth : act.resume_depth;
     f.completion = next;

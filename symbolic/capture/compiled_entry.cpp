@@ -1,7 +1,9 @@
 #include "symbolic/capture/compiled_entry.h"
 
 #include "absl/container/inlined_vector.h"
+#include "common/coverage.h"
 #include "frame_eval/versions/frame_ops.h"
+#include "symbolic/capture/count_outcomes.h"
 #include "symbolic/capture/raised.h"
 
 namespace framefuse {
@@ -26,6 +28,7 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
     }
     bool before_writes = true;
     if (!executable->Run(arguments, &tensors, &before_writes)) {
+      if (CountsKinds()) CountEffects(effects, false);
       if (!before_writes) return Outcome::kRaised;
       *failure = TakeRaised(PyThreadState_Get()).text;
       return Outcome::kRunNatively;
@@ -35,6 +38,7 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
   for (const Effect& e : effects) {
     if (!ApplyEffect(e, *registers)) return Outcome::kRaised;
   }
+  if (CountsKinds()) CountEffects(effects, true);
   if (end_state) end_state->Apply();
   if (end_exception != kNoRecipe) {
     frame_ops::SetHandledException(PyThreadState_Get(), (*registers)[static_cast<std::size_t>(end_exception)]);

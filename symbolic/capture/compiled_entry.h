@@ -42,7 +42,7 @@ struct ResumeFrame {
   RecipeId function = kNoRecipe;  // kNoRecipe: the root, which is the real frame
   int next_instruction = 0;       // innermost: the one to execute natively; outer: the one after the call
   int call_instruction = 0;       // outer: the call under way, for line numbers and handlers
-  bool push_null = false;         // outer: the result stands over a null (a method that is none)
+  bool push_null = false;         // outer: the result stands beside a null (a method that is none)
   int stack_depth = 0;
   Completion completion = Completion::kPush;  // how the result of the next inner frame is used
   RecipeId pending = kNoRecipe;               // kInit: the object under construction

@@ -1,9 +1,11 @@
 #include "symbolic/capture/effects.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/coverage.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/count_outcomes.h"
 
 namespace framefuse {
 namespace {
@@ -11,6 +13,11 @@ namespace {
 const char* const kNames[] = {"set_attr",         "delete_attr", "set_item",         "delete_item",
                               "replace_contents", "extend_list", "store_global",     "store_cell",
                               "set_grad",         "call_cached", "set_requires_grad"};
+
+const bool declared = [] {
+  for (const char* name : kNames) DeclareKinds("effect", {name});
+  return true;
+}();
 
 absl::Status CollectWrite(Tracked& t, const OverlayWrite& w, RecipeId target, RecipeBuilder& recipes,
                           std::vector<Effect>* effects) {
@@ -220,6 +227,10 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
       return PyObject_SetAttrString(target, "requires_grad", value) == 0;
   }
   return false;
+}
+
+void CountEffects(absl::Span<const Effect> effects, bool applied) {
+  for (const Effect& e : effects) CountKind("effect", kNames[static_cast<std::size_t>(e.kind)], applied);
 }
 
 std::string EffectText(const Effect& e) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/graph/recording_probe.h"
 #include "common/config.h"
+#include "common/coverage.h"
 #include "common/logging.h"
 #include "frame_eval/hook.h"
 #include "frame_eval/versions/dict_reads.h"
@@ -84,6 +85,7 @@ bool EntryMaker::Say(FallbackKind kind, PyCodeObject* code, std::string_view det
 
 bool EntryMaker::Report(const GraphBreakReason& reason) {
   ++MutableStatistics().graph_breaks;
+  if (CountsKinds()) CountKind("break", GraphBreakName(reason.kind), true);
   LogGraphBreak(reason);
   if (observer_ != nullptr) observer_->OnBreak(reason);
   if (!settings_.fullgraph || reason.kind == GraphBreakKind::kInterrupted) return true;

@@ -41,7 +41,7 @@ void SetPythonError(const absl::Status& status) {
   rethrow();
 }
 
-// A written input and how often eager's operators would have counted its version up.
+// An input and how often eager's operators would have counted its version up.
 struct WrittenInput {
   std::size_t index = 0;
   std::uint32_t bumps = 0;
@@ -268,8 +268,8 @@ class FxExecutable final : public TensorWork {
       PyObject* untouched = counted ? Py_True : Py_False;
       const Ref again = Ref::Steal(PyObject_CallMethod(fx_backend_, "judge", "OO", error.get(), untouched));
       if (!again) return false;
-      *before_writes = true;
-      random.Restore();
+      *before_writes = again.get() == Py_True;
+      if (*before_writes) random.Restore();
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error);
       return false;
     }
@@ -325,8 +325,8 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
   ir::Graph& graph = *closed.graph.graph;
   std::vector<WrittenInput> written;
   for (std::size_t i = 0; i < graph.inputs.size() && i < closed.graph.inputs.size(); ++i) {
-    if (!graph.inputs[i].mutated) continue;
-    written.push_back({i, static_cast<std::uint32_t>(closed.graph.inputs[i].version_bumps)});
+    const int bumps = closed.graph.inputs[i].version_bumps;  // t_() of an alias counts, too, and writes nothing
+    if (graph.inputs[i].mutated || bumps > 0) written.push_back({i, static_cast<std::uint32_t>(bumps)});
   }
   std::vector<c10::Device> random = DevicesOfRandomNodes(graph);
   BackendOptions options;

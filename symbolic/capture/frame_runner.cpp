@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
+#include "frame_eval/versions/opcode_table.h"
 #include "symbolic/capture/disabled_function.h"
 #include "symbolic/capture/function_modes.h"
 #include "symbolic/capture/library_frame.h"
@@ -321,7 +322,7 @@ FrameRunner::Step FrameRunner::CallInner(PyThreadState* thread, Chain& chain, st
   if (value != nullptr && f.completion == Completion::kPushNone) Py_SETREF(value, Py_NewRef(Py_None));
   frame_ops::SetStackDepth(frame, f.stack_depth);
   if (value == nullptr) {
-    frame_ops::SetLastInstruction(frame, f.call_instruction);
+    frame_ops::SetNextInstruction(frame, f.call_instruction + 1);
     return StepNatively(thread, frame, StartAt::kThrow, result);
   }
   if (f.completion == Completion::kDrop) {
@@ -329,8 +330,9 @@ FrameRunner::Step FrameRunner::CallInner(PyThreadState* thread, Chain& chain, st
   } else {
     PyObject** stack = frame_ops::Slots(frame) + frame_ops::SlotCount(frame_ops::Code(frame));
     int depth = f.stack_depth;
-    if (f.push_null) stack[depth++] = nullptr;
+    if (f.push_null && !kNullOverCallable) stack[depth++] = nullptr;
     stack[depth++] = value;
+    if (f.push_null && kNullOverCallable) stack[depth++] = nullptr;
     frame_ops::SetStackDepth(frame, depth);
   }
   frame_ops::SetNextInstruction(frame, f.next_instruction);

@@ -59,6 +59,8 @@ std::vector<Candidate> CandidatesOf(Capture& capture, const Closed& closed) {
 struct Recording {
   const tracing::Tracer& tracer;
   const ir::Graph& graph;
+  const OriginTable& origins;
+  const std::vector<std::int32_t>& places;
 };
 
 template <typename T>
@@ -92,8 +94,26 @@ PyObject* ConstantAt(PyObject* self, PyObject* value) {
   Py_RETURN_NONE;
 }
 
+// (file, line, function, text of the line)
+Ref RowOf(const ir::Origin& o) {
+  return Ref::Steal(Py_BuildValue("(siss)", o.file.c_str(), o.line, o.function.c_str(), o.source.c_str()));
+}
+
+// origin(index) → rows of the program's frames in which a node was recorded, outermost first.
+PyObject* OriginAt(PyObject* self, PyObject* index) {
+  const auto& recording = Of<const Recording>(self);
+  const Py_ssize_t i = PyLong_AsSsize_t(index);
+  Ref rows = Ref::Steal(PyList_New(0));
+  if (!rows || i < 0 || i >= static_cast<Py_ssize_t>(recording.places.size())) return rows.release();
+  for (const ir::Origin& o : recording.origins.StackOf(recording.places[static_cast<std::size_t>(i)])) {
+    PyList_Append(rows, RowOf(o).get());
+  }
+  return rows.release();
+}
+
 PyMethodDef kValueOf = {"value_of", &ValueOf, METH_O, nullptr};
 PyMethodDef kNodeAt = {"node", &NodeAt, METH_O, nullptr};
+PyMethodDef kOriginAt = {"origin", &OriginAt, METH_O, nullptr};
 PyMethodDef kConstantAt = {"constant", &ConstantAt, METH_O, nullptr};
 
 // A function of C++'s for as long as `context` lives.
@@ -277,10 +297,10 @@ absl::StatusOr<FxGraph> BuildFx(Capture& capture, const Closed& closed, Borrowed
     return refused;
   }
   std::vector<Candidate> candidates = CandidatesOf(capture, closed);
-  const Recording recording{capture.tracer(), graph};
-  const Ref asked = Ref::Steal(Py_BuildValue("(NNNi)", FunctionOf(&kValueOf, recording).release(),
-                                             FunctionOf(&kNodeAt, recording).release(),
-                                             FunctionOf(&kConstantAt, recording).release(), ForwardNodes(graph)));
+  const Recording recording{capture.tracer(), graph, capture.origins(), closed.graph.places};
+  const Ref asked = Ref::Steal(Py_BuildValue(
+      "(NNNNi)", FunctionOf(&kValueOf, recording).release(), FunctionOf(&kNodeAt, recording).release(),
+      FunctionOf(&kConstantAt, recording).release(), FunctionOf(&kOriginAt, recording).release(), ForwardNodes(graph)));
   Ref outputs = Ref::Steal(PyList_New(0));
   for (const Ref& fake : closed.fx_outputs) PyList_Append(outputs, fake);
   // (None, node, why) or (module, indices of the inputs it has, whether all of it was journalled, host tensors' nodes)

@@ -4,6 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
+#include "common/coverage.h"
 
 namespace framefuse {
 namespace {
@@ -20,6 +21,11 @@ constexpr Row kRows[] = {
 #include "symbolic/capture/graph_breaks.def"
 #undef FF_GRAPH_BREAK
 };
+
+const bool declared = [] {
+  for (const Row& row : kRows) DeclareKinds("break", {row.name + 1});
+  return true;
+}();
 
 const Row& RowOf(GraphBreakKind kind) { return kRows[static_cast<std::size_t>(kind)]; }
 

@@ -48,6 +48,7 @@ struct Tracked {
   Tracked* dict = nullptr;   // its __dict__, where that was looked at
   bool realised = false;     // containers: the shadow is filled
   bool replaced = false;     // containers: the shadow's contents replace the original's at the end
+  bool compared = false;     // C code may have looked whether another object is this one
   int appended_from = -1;    // lists: only appends so far; the shadow holds just the appended items
   std::vector<OverlayWrite> writes;
 

@@ -1,5 +1,5 @@
 // Activation: one interpreter frame that our evaluator is executing, and Control: what stops a run.
-// An activation wraps a real, linked _PyInterpreterFrame (only frame_eval/versions/ touches its fields) and
+// An activation wraps a real, linked frame of the interpreter (only frame_eval/versions/ touches its fields) and
 // adds the source ids of its slots. Activations of a thread form a stack through `parent`.
 // Invariant: while an instruction executes, `instruction` is its index and `resume_depth` the stack depth
 // that is left once its operands are popped, so that a chain of inlined frames can be rebuilt elsewhere.

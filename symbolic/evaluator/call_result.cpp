@@ -6,6 +6,7 @@ namespace framefuse {
 CallResult CallResultOf(const Instruction& in) {
   switch (in.opcode) {
     case Opcode::kCall:
+    case Opcode::kCallKw:
     case Opcode::kCallFunctionEx:
     case Opcode::kLoadAttr:
     case Opcode::kUnaryPositive:
@@ -19,9 +20,9 @@ CallResult CallResultOf(const Instruction& in) {
     case Opcode::kImportName:
       return CallResult::kPushed;
     case Opcode::kLoadMethod:
-      return CallResult::kPushedOverNull;
+      return CallResult::kPushedBesideNull;
     case Opcode::kLoadSuperAttr:
-      return (in.arg & 1) != 0 ? CallResult::kPushedOverNull : CallResult::kPushed;
+      return (in.arg & 1) != 0 ? CallResult::kPushedBesideNull : CallResult::kPushed;
     case Opcode::kStoreAttr:
     case Opcode::kDeleteAttr:
     case Opcode::kStoreSubscr:

@@ -59,7 +59,7 @@ class Run {
       e_.next = &in + 1;
       if (MoveOnly(in)) continue;
       Begin(in);
-      *last_instruction_ = const_cast<_Py_CODEUNIT*>(units_ + in.index);
+      *last_instruction_ = units_ + in.index;
       const Step step = handlers_[static_cast<int>(in.opcode)](e_, in);
       if (step == Step::kNext) [[likely]] {
         continue;
@@ -134,8 +134,8 @@ class Run {
 
   Execution& e_;
   const Handler* handlers_;
-  const _Py_CODEUNIT* units_;
-  _Py_CODEUNIT** last_instruction_;
+  frame_ops::CodeUnit* units_;
+  frame_ops::CodePointer* last_instruction_;
 };
 
 }  // namespace
@@ -152,8 +152,10 @@ RunResult Evaluate(PyThreadState* thread, Activation& act, Protocols& protocols,
   if (start == StartAt::kNext) {
     execution.JumpTo(execution.bytecode->PositionOf(next));
     outcome = run.Execute();
-  } else if (run.HandleError(next - 1, true)) {
-    outcome = run.Execute();
+  } else {
+    // What a generator is thrown into is shown where it stands; any other frame, where it last was.
+    if (!frame_ops::IsGenerator(act.frame)) frame_ops::SetLastInstruction(act.frame, next - 1);
+    if (run.HandleError(next - 1, true)) outcome = run.Execute();
   }
   frame_ops::SetStackDepth(act.frame, act.stack_depth);
   frame_ops::Leave(thread, act.frame, &linkage);
@@ -163,7 +165,7 @@ RunResult Evaluate(PyThreadState* thread, Activation& act, Protocols& protocols,
 
 bool HandlesOpcode(int opcode) {
   if (opcode < 0 || opcode > 255) return false;
-  if (opcode == kExtendedArg) return true;
+  if (IsExtendedArg(static_cast<std::uint8_t>(opcode))) return true;
   const RawOpcode& raw = RawOpcodeOf(static_cast<std::uint8_t>(opcode));
   if (raw.name == nullptr) return false;
   if (raw.opcode == Opcode::kKwNames || raw.opcode == Opcode::kPrecall) return true;
@@ -171,8 +173,10 @@ bool HandlesOpcode(int opcode) {
 }
 
 const char* OpcodeName(int opcode) {
-  if (opcode == kExtendedArg) return "EXTENDED_ARG";
-  const char* name = opcode < 0 || opcode > 255 ? nullptr : RawOpcodeOf(static_cast<std::uint8_t>(opcode)).name;
+  if (opcode < 0 || opcode > 255) return "";
+  const auto number = static_cast<std::uint8_t>(opcode);
+  if (IsExtendedArg(number)) return "EXTENDED_ARG";
+  const char* name = RawOpcodeOf(number).name;
   return name == nullptr ? "" : name;
 }
 

@@ -31,10 +31,11 @@ RunResult Evaluate(PyThreadState* thread, Activation& act, Protocols& protocols,
 // A call whose result or error the instruction still looks at (GET_ITER checks for an iterator, IMPORT_FROM turns
 // AttributeError into ImportError, FOR_ITER ends on StopIteration) is kUsed.
 enum class CallResult : std::uint8_t {
-  kPushed,          // push it at resume_depth, go on at next_instruction
-  kPushedOverNull,  // push null, then it (LOAD_METHOD and its like, where the attribute is no plain method)
-  kDropped,         // the stack stays at resume_depth
-  kUsed,            // the instruction goes on with it (tests it, unpacks it …): cannot be completed by hand
+  kPushed,            // push it at resume_depth, go on at next_instruction
+  kPushedBesideNull,  // push it as a callable without a self (LOAD_METHOD and its like, where the attribute is no plain
+                      // method)
+  kDropped,           // the stack stays at resume_depth
+  kUsed,              // the instruction goes on with it (tests it, unpacks it …): cannot be completed by hand
 };
 CallResult CallResultOf(const Instruction& in);
 

@@ -9,6 +9,7 @@
 
 #include "absl/container/fixed_array.h"
 #include "frame_eval/bytecode/decode.h"
+#include "frame_eval/versions/opcode_table.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -43,6 +44,14 @@ class Execution {
   void PushCopy(PyObject* borrowed, SourceId source) {
     Py_XINCREF(borrowed);
     Push(borrowed, source);
+  }
+  // What a call that follows takes: two entries, `self` may be null.
+  void PushCallable(Value callable, Value self) {
+    if (!self.object && !kNullOverCallable) Push(nullptr, kNoSource);
+    const bool null_on_top = !self.object && kNullOverCallable;
+    Push(std::move(callable));
+    if (self.object) Push(std::move(self));
+    if (null_on_top) Push(nullptr, kNoSource);
   }
   // Pops `count` entries. The depth is lowered first: a finaliser may look at it.
   void Drop(int count) {

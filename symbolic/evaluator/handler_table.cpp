@@ -16,8 +16,8 @@ HandlerTable::HandlerTable() {
   AddMatchHandlers(*this);
   for (int i = 0; i < kOpcodeCount; ++i) {
     const auto opcode = static_cast<Opcode>(i);
-    // Decoding folds the latter two into CALL.
-    if (opcode == Opcode::kInvalid || opcode == Opcode::kKwNames || opcode == Opcode::kPrecall) continue;
+    // Decoding folds these two into CALL.
+    if (opcode == Opcode::kKwNames || opcode == Opcode::kPrecall) continue;
     FF_CHECK(handlers_[static_cast<std::size_t>(i)] != nullptr) << "no handler of " << NameOf(opcode);
   }
 }

@@ -51,8 +51,9 @@ Step DictUpdate(Execution& e, const Instruction& in) {
   return e.Done(e.protocols.DictUpdate(e.act, e.Peek(in.arg + 1), e.View(1)), 1);
 }
 Step DictMerge(Execution& e, const Instruction& in) {
-  // The callable, for messages, lies two below the dict.
-  return e.Done(e.protocols.DictMerge(e.act, e.Peek(in.arg + 1), e.View(1), e.Peek(in.arg + 3)), 1);
+  // The callable, for messages, lies below the positional arguments, which lie below the dict.
+  const int callable = in.arg + (kNullOverCallable ? 4 : 3);
+  return e.Done(e.protocols.DictMerge(e.act, e.Peek(in.arg + 1), e.View(1), e.Peek(callable)), 1);
 }
 Step ListToTuple(Execution& e, const Instruction&) { return e.Replace(1, e.protocols.ListToTuple(e.act, e.View(1))); }
 
@@ -60,6 +61,16 @@ Step FormatValue(Execution& e, const Instruction& in) {
   const bool with_spec = (in.arg & 4) != 0;
   const ValueView spec = with_spec ? e.View(1) : ValueView();
   return e.Replace(in.pops, e.protocols.FormatValue(e.act, e.View(in.pops), in.arg & 3, spec));
+}
+
+Step ConvertValue(Execution& e, const Instruction& in) {
+  return e.Replace(1, e.protocols.ConvertValue(e.act, e.View(1), in.arg));
+}
+Step FormatSimple(Execution& e, const Instruction&) {
+  return e.Replace(1, e.protocols.FormatValue(e.act, e.View(1), FVC_NONE, {}));
+}
+Step FormatWithSpec(Execution& e, const Instruction&) {
+  return e.Replace(2, e.protocols.FormatValue(e.act, e.View(2), FVC_NONE, e.View(1)));
 }
 
 // Pushes so that the first element comes to the top.
@@ -103,6 +114,9 @@ void AddBuildHandlers(HandlerTable& table) {
   table.Add(Opcode::kDictMerge, DictMerge);
   table.Add(Opcode::kListToTuple, ListToTuple);
   table.Add(Opcode::kFormatValue, FormatValue);
+  table.Add(Opcode::kConvertValue, ConvertValue);
+  table.Add(Opcode::kFormatSimple, FormatSimple);
+  table.Add(Opcode::kFormatWithSpec, FormatWithSpec);
   table.Add(Opcode::kUnpackSequence, UnpackSequence);
   table.Add(Opcode::kUnpackEx, UnpackEx);
 }

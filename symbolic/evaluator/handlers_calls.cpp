@@ -5,25 +5,32 @@
 namespace framefuse {
 namespace {
 
-Step Call(Execution& e, const Instruction& in) {
-  // [method, self, args…] or [null, callable, args…]
-  const int pops = in.arg + 2;
-  const bool with_self = e.Peek(pops) != nullptr;
-  const int callable = with_self ? pops : pops - 1;
-  const BorrowedRef kwnames = in.kwnames < 0 ? nullptr : PyTuple_GET_ITEM(e.code->co_consts, in.kwnames);
+// `above` entries lie over the arguments.
+Step CallWith(Execution& e, const Instruction& in, BorrowedRef kwnames, int above) {
+  const int pops = in.arg + 2 + above;
+  // One of the two lowest entries may be null; a self is the first argument.
+  const bool with_self = e.Peek(kNullOverCallable ? pops - 1 : pops) != nullptr;
+  const int callable = kNullOverCallable || with_self ? pops : pops - 1;
+  const int first = with_self ? pops - 1 : pops - 2;
   Value result;
   {
-    const Operands args(e, callable - 1, callable - 1);
+    const Operands args(e, first, first - above);
     result = e.protocols.Call(e.act, e.View(callable), args, kwnames);
   }
   const Step step = e.Replace(pops, std::move(result));
   return step == Step::kNext ? e.ServePendingWork() : step;
 }
 
+Step Call(Execution& e, const Instruction& in) {
+  return CallWith(e, in, in.kwnames < 0 ? nullptr : PyTuple_GET_ITEM(e.code->co_consts, in.kwnames), 0);
+}
+
+Step CallKw(Execution& e, const Instruction& in) { return CallWith(e, in, e.Peek(1), 1); }
+
 Step CallFunctionEx(Execution& e, const Instruction& in) {
   const int kwargs = in.arg & 1;
-  Value result =
-      e.protocols.CallEx(e.act, e.View(2 + kwargs), e.View(1 + kwargs), kwargs != 0 ? e.View(1) : ValueView());
+  const int callable = (kNullOverCallable ? 3 : 2) + kwargs;
+  Value result = e.protocols.CallEx(e.act, e.View(callable), e.View(1 + kwargs), kwargs != 0 ? e.View(1) : ValueView());
   const Step step = e.Replace(3 + kwargs, std::move(result));
   return step == Step::kNext ? e.ServePendingWork() : step;
 }
@@ -36,6 +43,15 @@ Step MakeFunction(Execution& e, const Instruction& in) {
   const ValueView kwdefaults = part(2);
   const ValueView defaults = part(1);
   return e.Replace(in.pops, e.protocols.MakeFunction(e.act, e.Peek(1), defaults, kwdefaults, annotations, closure));
+}
+
+// [value, function]
+Step SetFunctionAttribute(Execution& e, const Instruction& in) {
+  if (!e.protocols.SetFunctionAttribute(e.act, e.Peek(1), in.arg, e.View(2)) || e.control.unwinding) return e.Failed();
+  std::swap(e.Peek(1), e.Peek(2));
+  std::swap(e.PeekSource(1), e.PeekSource(2));
+  e.Drop(1);
+  return Step::kNext;
 }
 
 Step StopIterationError(Execution& e) {
@@ -77,8 +93,10 @@ Step PrintExpr(Execution& e, const Instruction&) {
 
 void AddCallHandlers(HandlerTable& table) {
   table.Add(Opcode::kCall, Call);
+  table.Add(Opcode::kCallKw, CallKw);
   table.Add(Opcode::kCallFunctionEx, CallFunctionEx);
   table.Add(Opcode::kMakeFunction, MakeFunction);
+  table.Add(Opcode::kSetFunctionAttribute, SetFunctionAttribute);
   table.Add(Opcode::kCallIntrinsic1, CallIntrinsic1);
   table.Add(Opcode::kCallIntrinsic2, CallIntrinsic2);
   table.Add(Opcode::kPrintExpr, PrintExpr);

@@ -1,10 +1,21 @@
 // Jumps, loops, the frame's start and end.
+#include "frame_eval/bytecode/lines.h"
 #include "symbolic/evaluator/handler_table.h"
 
 namespace framefuse {
 namespace {
 
 constexpr int kResumeAtYieldFrom = 2;
+
+// A number that this Python gives no meaning, as a code object made by hand may have.
+Step Invalid(Execution& e, const Instruction& in) {
+  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return e.Failed();
+  // The original bytecode that was decoded has 0 for such a number.
+  const int number = *reinterpret_cast<const std::uint8_t*>(frame_ops::CodeUnits(e.code) + in.index);
+  PyErr_Format(PyExc_SystemError, "%U:%d: unknown opcode %d", e.code->co_filename, LineOfUnit(e.code, in.index),
+               number);
+  return Step::kError;
+}
 
 Step Resume(Execution& e, const Instruction& in) {
   return in.arg < kResumeAtYieldFrom ? e.ServePendingWork() : Step::kNext;
@@ -76,14 +87,15 @@ Step ForIter(Execution& e, const Instruction& in) {
   return Step::kNext;
 }
 
-Step EndFor(Execution& e, const Instruction&) {
-  e.Drop(2);
+Step EndFor(Execution& e, const Instruction& in) {
+  e.Drop(in.pops);
   return Step::kNext;
 }
 
 }  // namespace
 
 void AddControlHandlers(HandlerTable& table) {
+  table.Add(Opcode::kInvalid, Invalid);
   table.Add(Opcode::kResume, Resume);
   table.Add(Opcode::kReturnValue, ReturnValue);
   table.Add(Opcode::kReturnConst, ReturnConst);

@@ -46,6 +46,29 @@ Step LoadFast(Execution& e, const Instruction& in) {
   return Step::kNext;
 }
 
+// Slots of the instructions that the compiler makes of two: four bits each.
+int FirstSlot(const Instruction& in) { return in.arg >> 4; }
+int SecondSlot(const Instruction& in) { return in.arg & 15; }
+
+// What LOAD_FAST needs before it can push the slot's value.
+Step CheckBound(Execution& e, int slot) {
+  if (!e.Adopt(slot)) return e.Failed();
+  if (e.slots[slot] != nullptr) return Step::kNext;
+  SetUnboundLocalError(e.SlotName(slot));
+  return Step::kError;
+}
+
+Step LoadFastLoadFast(Execution& e, const Instruction& in) {
+  for (const int slot : {FirstSlot(in), SecondSlot(in)}) {
+    const Step step = CheckBound(e, slot);
+    if (step != Step::kNext) [[unlikely]] {
+      return step;
+    }
+  }
+  for (const int slot : {FirstSlot(in), SecondSlot(in)}) e.PushCopy(e.slots[slot], e.slot_sources[slot]);
+  return Step::kNext;
+}
+
 Step LoadFastAndClear(Execution& e, const Instruction& in) {
   if (!e.Adopt(in.arg)) return e.Failed();
   e.Push(e.slots[in.arg], e.slot_sources[in.arg]);
@@ -61,20 +84,47 @@ bool MayBeSeenToEnd(PyObject* object) {
          (type->tp_weaklistoffset != 0 && *PyObject_GET_WEAKREFS_LISTPTR(object) != nullptr);
 }
 
-bool BeforeDrop(Execution& e, int slot) {
+bool BeforeDrop(Execution& e, ValueView old) {
+  return !old.object || !MayBeSeenToEnd(old.object) || e.protocols.BeforeDrop(e.act, old);
+}
+bool BeforeDrop(Execution& e, int slot) { return BeforeDrop(e, ValueView(e.slots[slot], e.slot_sources[slot])); }
+
+// The value on top becomes the slot's.
+void MoveTopTo(Execution& e, int slot) {
   PyObject* old = e.slots[slot];
-  return old == nullptr || !MayBeSeenToEnd(old) || e.protocols.BeforeDrop(e.act, ValueView(old, e.slot_sources[slot]));
+  e.slots[slot] = e.Peek(1);
+  e.slot_sources[slot] = e.PeekSource(1);
+  --e.act.stack_depth;
+  Py_XDECREF(old);
 }
 
 Step StoreFast(Execution& e, const Instruction& in) {
   if (!BeforeDrop(e, in.arg)) [[unlikely]] {
     return e.Failed();
   }
-  PyObject* old = e.slots[in.arg];
-  e.slots[in.arg] = e.Peek(1);
-  e.slot_sources[in.arg] = e.PeekSource(1);
-  --e.act.stack_depth;
-  Py_XDECREF(old);
+  MoveTopTo(e, in.arg);
+  return Step::kNext;
+}
+
+Step StoreFastLoadFast(Execution& e, const Instruction& in) {
+  const int stored = FirstSlot(in), loaded = SecondSlot(in);
+  if (stored != loaded) {
+    const Step step = CheckBound(e, loaded);
+    if (step != Step::kNext) return step;
+  }
+  if (!BeforeDrop(e, stored)) return e.Failed();
+  MoveTopTo(e, stored);
+  e.PushCopy(e.slots[loaded], e.slot_sources[loaded]);
+  return Step::kNext;
+}
+
+Step StoreFastStoreFast(Execution& e, const Instruction& in) {
+  const int first = FirstSlot(in), second = SecondSlot(in);
+  if (!BeforeDrop(e, first)) return e.Failed();
+  // Of `x, x = …` the second store drops what the first put there.
+  if (first == second ? !BeforeDrop(e, e.View(1)) : !BeforeDrop(e, second)) return e.Failed();
+  MoveTopTo(e, first);
+  MoveTopTo(e, second);
   return Step::kNext;
 }
 
@@ -159,8 +209,11 @@ void AddLoadHandlers(HandlerTable& table) {
   table.Add(Opcode::kLoadConst, LoadConst);
   table.Add(Opcode::kLoadFast, LoadFast);
   table.Add(Opcode::kLoadFastCheck, LoadFast);
+  table.Add(Opcode::kLoadFastLoadFast, LoadFastLoadFast);
   table.Add(Opcode::kLoadFastAndClear, LoadFastAndClear);
   table.Add(Opcode::kStoreFast, StoreFast);
+  table.Add(Opcode::kStoreFastLoadFast, StoreFastLoadFast);
+  table.Add(Opcode::kStoreFastStoreFast, StoreFastStoreFast);
   table.Add(Opcode::kDeleteFast, DeleteFast);
   table.Add(Opcode::kLoadClosure, LoadClosure);
   table.Add(Opcode::kMakeCell, MakeCell);

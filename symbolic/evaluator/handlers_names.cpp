@@ -9,8 +9,11 @@ Step LoadGlobal(Execution& e, const Instruction& in) {
   if (!value || e.control.unwinding) [[unlikely]] {
     return e.Failed();
   }
-  if ((in.arg & 1) != 0) e.Push(nullptr, kNoSource);
-  e.Push(std::move(value));
+  if ((in.arg & 1) != 0) {
+    e.PushCallable(std::move(value), {});
+  } else {
+    e.Push(std::move(value));
+  }
   return Step::kNext;
 }
 
@@ -36,14 +39,15 @@ Step SetupAnnotations(Execution& e, const Instruction&) { return e.Done(e.protoc
 
 // `if o.name`: the attribute and the jump that looks at it in one step, where nobody asks to stop between them.
 std::optional<Step> TestAttr(Execution& e, const Instruction& in) {
-  const Instruction& jump = *e.next;
+  const int to_bool = e.next->opcode == Opcode::kToBool ? 1 : 0;  // from 3.13 on
+  const Instruction& jump = e.next[to_bool];
   const bool jump_if = jump.opcode == Opcode::kPopJumpIfTrue;
-  if ((!jump_if && jump.opcode != Opcode::kPopJumpIfFalse) || e.control.executed == e.control.stop_at) {
-    return std::nullopt;
-  }
+  if (!jump_if && jump.opcode != Opcode::kPopJumpIfFalse) return std::nullopt;
+  const std::uint64_t next = e.control.executed;
+  if (e.control.stop_at == next || e.control.stop_at == next + static_cast<std::uint64_t>(to_bool)) return std::nullopt;
   const std::optional<bool> truth = e.protocols.TruthOfAttr(e.act, e.View(1), e.Name(in.arg));
   if (!truth) return std::nullopt;
-  ++e.control.executed;
+  e.control.executed += static_cast<std::uint64_t>(1 + to_bool);
   e.next = &jump + 1;
   e.Drop(1);
   return e.Branch(jump, *truth == jump_if);
@@ -54,17 +58,11 @@ Step LoadAttr(Execution& e, const Instruction& in) {
   return e.Replace(1, e.protocols.LoadAttr(e.act, e.View(1), e.Name(in.arg)));
 }
 
-// Leaves [method, self], or [null, bound] where there is no self apart.
+// Without a self the method is bound, or none.
 Step PushMethod(Execution& e, int pops, Value method, Value self) {
   if (!method || e.control.unwinding) return e.Failed();
   e.Drop(pops);
-  if (!self.object) {
-    e.Push(nullptr, kNoSource);
-    e.Push(std::move(method));
-  } else {
-    e.Push(std::move(method));
-    e.Push(std::move(self));
-  }
+  e.PushCallable(std::move(method), std::move(self));
   return Step::kNext;
 }
 

@@ -15,6 +15,12 @@ Step BinaryOp(Execution& e, const Instruction& in) {
 Step CompareOp(Execution& e, const Instruction& in) {
   return e.Replace(2, e.protocols.Compare(e.act, in.arg, e.View(2), e.View(1)));
 }
+Step CompareOpToBool(Execution& e, const Instruction& in) {
+  const Value result = e.protocols.Compare(e.act, in.arg, e.View(2), e.View(1));
+  if (!result || e.control.unwinding) return e.Failed();
+  return e.PushBool(e.protocols.IsTrue(e.act, result), 2);
+}
+Step ToBool(Execution& e, const Instruction&) { return e.PushBool(e.protocols.IsTrue(e.act, e.View(1)), 1); }
 Step IsOp(Execution& e, const Instruction& in) {
   return e.PushBool(e.protocols.Is(e.act, e.View(2), e.View(1)), 2, in.arg != 0);
 }
@@ -51,6 +57,8 @@ void AddOperatorHandlers(HandlerTable& table) {
   table.Add(Opcode::kUnaryInvert, Unary<UnaryOp::kInvert>);
   table.Add(Opcode::kBinaryOp, BinaryOp);
   table.Add(Opcode::kCompareOp, CompareOp);
+  table.Add(Opcode::kCompareOpToBool, CompareOpToBool);
+  table.Add(Opcode::kToBool, ToBool);
   table.Add(Opcode::kIsOp, IsOp);
   table.Add(Opcode::kContainsOp, ContainsOp);
   table.Add(Opcode::kBinarySubscr, BinarySubscr);

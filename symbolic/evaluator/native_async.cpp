@@ -1,6 +1,7 @@
 #include "symbolic/evaluator/native_async.h"
 
 #include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/private_api.h"
 #include "symbolic/evaluator/native_errors.h"
 
 namespace framefuse {
@@ -35,6 +36,17 @@ Ref AwaitableIterator(BorrowedRef object) {
     return nullptr;
   }
   return iterator;
+}
+
+// Caused by the error that is set.
+void SetInvalidNextError(PyTypeObject* type) {
+  PyThreadState* thread = PyThreadState_Get();
+  Ref cause = frame_ops::FetchRaised(thread);
+  const Ref message =
+      Ref::Steal(PyUnicode_FromFormat("'async for' received an invalid object from __anext__: %.100s", type->tp_name));
+  if (!message) return;
+  frame_ops::RestoreRaised(thread, std::move(cause));
+  private_api::RaiseFromCurrent(PyExc_TypeError, message);
 }
 
 bool HasAsyncNext(PyTypeObject* type) { return type->tp_as_async != nullptr && type->tp_as_async->am_anext != nullptr; }
@@ -86,8 +98,7 @@ Ref GetAsyncNext(BorrowedRef iterator) {
   if (!next) return nullptr;
   Ref awaitable = AwaitableIterator(next);
   if (!awaitable) {
-    _PyErr_FormatFromCause(PyExc_TypeError, "'async for' received an invalid object from __anext__: %.100s",
-                           next.type()->tp_name);
+    SetInvalidNextError(next.type());
   }
   return awaitable;
 }

@@ -1,6 +1,7 @@
 // NativeProtocols: unpacking, building, formatting.
 #include "absl/container/inlined_vector.h"
 #include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/private_api.h"
 #include "symbolic/evaluator/native_errors.h"
 #include "symbolic/evaluator/native_protocols.h"
 
@@ -102,7 +103,7 @@ Value NativeProtocols::BuildSet(Activation&, absl::Span<const ValueView> items) 
 }
 
 Value NativeProtocols::BuildMap(Activation&, absl::Span<const ValueView> keys_and_values) {
-  Ref dict = Ref::Steal(_PyDict_NewPresized(static_cast<Py_ssize_t>(keys_and_values.size() / 2)));
+  Ref dict = private_api::NewDict(keys_and_values.size() / 2);
   if (!dict) return {};
   for (std::size_t i = 0; i < keys_and_values.size(); i += 2) {
     if (PyDict_SetItem(dict, keys_and_values[i].object, keys_and_values[i + 1].object) != 0) return {};
@@ -115,7 +116,7 @@ Value NativeProtocols::BuildConstKeyMap(Activation&, BorrowedRef keys, absl::Spa
     PyErr_SetString(PyExc_SystemError, "bad BUILD_CONST_KEY_MAP keys argument");
     return {};
   }
-  Ref dict = Ref::Steal(_PyDict_NewPresized(static_cast<Py_ssize_t>(values.size())));
+  Ref dict = private_api::NewDict(values.size());
   if (!dict) return {};
   for (std::size_t i = 0; i < values.size(); ++i) {
     PyObject* key = PyTuple_GET_ITEM(keys.get(), static_cast<Py_ssize_t>(i));
@@ -128,7 +129,7 @@ Value NativeProtocols::BuildString(Activation&, absl::Span<const ValueView> part
   static PyObject* const empty = PyUnicode_InternFromString("");
   absl::InlinedVector<PyObject*, 8> objects;
   for (const ValueView& part : parts) objects.push_back(part.object);
-  return Fresh(_PyUnicode_JoinArray(empty, objects.data(), static_cast<Py_ssize_t>(objects.size())));
+  return {private_api::JoinStrings(empty, objects.data(), objects.size()), kNoSource};
 }
 
 Value NativeProtocols::BuildSlice(Activation&, ValueView start, ValueView stop, ValueView step) {
@@ -146,8 +147,7 @@ bool NativeProtocols::MapAdd(Activation&, BorrowedRef map, ValueView key, ValueV
 }
 
 bool NativeProtocols::ListExtend(Activation&, BorrowedRef list, ValueView iterable) {
-  const Ref none = Ref::Steal(_PyList_Extend(reinterpret_cast<PyListObject*>(list.get()), iterable.object));
-  if (none) return true;
+  if (private_api::ListExtend(list, iterable.object)) return true;
   if (PyErr_ExceptionMatches(PyExc_TypeError) && !IsIterable(iterable.object)) {
     PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s", iterable.object.type()->tp_name);
   }
@@ -155,7 +155,7 @@ bool NativeProtocols::ListExtend(Activation&, BorrowedRef list, ValueView iterab
 }
 
 bool NativeProtocols::SetUpdate(Activation&, BorrowedRef set, ValueView iterable) {
-  return _PySet_Update(set, iterable.object) == 0;
+  return private_api::SetUpdate(set, iterable.object);
 }
 
 bool NativeProtocols::DictUpdate(Activation&, BorrowedRef dict, ValueView mapping) {
@@ -167,32 +167,31 @@ bool NativeProtocols::DictUpdate(Activation&, BorrowedRef dict, ValueView mappin
 }
 
 bool NativeProtocols::DictMerge(Activation&, BorrowedRef dict, ValueView mapping, BorrowedRef callable) {
-  constexpr int kErrorOnRepeatedKey = 2;
-  if (_PyDict_MergeEx(dict, mapping.object, kErrorOnRepeatedKey) == 0) return true;
+  if (private_api::DictMergeNew(dict, mapping.object)) return true;
   ImproveKwargsError(callable, mapping.object);
   return false;
 }
 
 Value NativeProtocols::ListToTuple(Activation&, ValueView list) { return Fresh(PyList_AsTuple(list.object)); }
 
-Value NativeProtocols::FormatValue(Activation&, ValueView v, int conversion, ValueView spec) {
-  Ref converted;
+Value NativeProtocols::ConvertValue(Activation&, ValueView v, int conversion) {
   switch (conversion) {
-    case 1:
-      converted = Ref::Steal(PyObject_Str(v.object));
-      break;
-    case 2:
-      converted = Ref::Steal(PyObject_Repr(v.object));
-      break;
-    case 3:
-      converted = Ref::Steal(PyObject_ASCII(v.object));
-      break;
+    case FVC_STR:
+      return Fresh(PyObject_Str(v.object));
+    case FVC_REPR:
+      return Fresh(PyObject_Repr(v.object));
+    case FVC_ASCII:
+      return Fresh(PyObject_ASCII(v.object));
     default:
-      converted = Ref::Create(v.object);
+      return {Ref::Create(v.object), kNoSource};
   }
+}
+
+Value NativeProtocols::FormatValue(Activation& act, ValueView v, int conversion, ValueView spec) {
+  Value converted = NativeProtocols::ConvertValue(act, v, conversion);
   if (!converted) return {};
-  if (PyUnicode_CheckExact(converted.get()) && !spec.object) return {std::move(converted), kNoSource};
-  return Fresh(PyObject_Format(converted, spec.object));
+  if (PyUnicode_CheckExact(converted.object.get()) && !spec.object) return converted;
+  return Fresh(PyObject_Format(converted.object, spec.object));
 }
 
 }  // namespace framefuse

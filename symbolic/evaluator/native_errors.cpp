@@ -1,6 +1,7 @@
 #include "symbolic/evaluator/native_errors.h"
 
 #include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/private_api.h"
 
 namespace framefuse {
 
@@ -66,7 +67,7 @@ void ImproveKwargsError(BorrowedRef callable, BorrowedRef kwargs) {
   if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
     // No `keys`: not a mapping.
     PyErr_Clear();
-    if (Ref text = Ref::Steal(_PyObject_FunctionStr(callable))) {
+    if (Ref text = private_api::CallableText(callable)) {
       PyErr_Format(PyExc_TypeError, "%U argument after ** must be a mapping, not %.200s", text.get(),
                    kwargs.type()->tp_name);
     }
@@ -74,7 +75,7 @@ void ImproveKwargsError(BorrowedRef callable, BorrowedRef kwargs) {
   }
   Ref key = frame_ops::TakeRepeatedKey();
   if (!key) return;
-  if (Ref text = Ref::Steal(_PyObject_FunctionStr(callable))) {
+  if (Ref text = private_api::CallableText(callable)) {
     PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", text.get(), key.get());
   }
 }

@@ -1,5 +1,6 @@
 // NativeProtocols: `match`, `except`, `raise`.
 #include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/private_api.h"
 #include "symbolic/evaluator/native_errors.h"
 #include "symbolic/evaluator/native_protocols.h"
 
@@ -38,7 +39,7 @@ bool MatchPositional(BorrowedRef subject, BorrowedRef cls, int count, PyObject* 
   } else if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
     PyErr_Clear();
     names = Ref::Steal(PyTuple_New(0));
-    match_self = PyType_HasFeature(reinterpret_cast<PyTypeObject*>(cls.get()), _Py_TPFLAGS_MATCH_SELF) != 0;
+    match_self = private_api::MatchesItself(reinterpret_cast<PyTypeObject*>(cls.get()));
   }
   if (!names) return false;
   const Py_ssize_t allowed = match_self ? 1 : PyTuple_GET_SIZE(names.get());
@@ -58,6 +59,11 @@ bool MatchPositional(BorrowedRef subject, BorrowedRef cls, int count, PyObject* 
     if (!value || PyList_Append(values, value) != 0) return false;
   }
   return true;
+}
+
+void SetNoExceptionError(BorrowedRef called, PyTypeObject* made) {
+  PyErr_Format(PyExc_TypeError, "calling %R should have returned an instance of BaseException, not %R", called.get(),
+               made);
 }
 
 // The values of a class pattern; null: no match, or an error.
@@ -149,8 +155,7 @@ void NativeProtocols::Raise(Activation&, ValueView exception, ValueView cause) {
     value = Ref::Steal(PyObject_CallNoArgs(type));
     if (!value) return;
     if (!PyExceptionInstance_Check(value.get())) {
-      PyErr_Format(PyExc_TypeError, "calling %R should have returned an instance of BaseException, not %R", type.get(),
-                   Py_TYPE(value.get()));
+      SetNoExceptionError(type, value.type());
       return;
     }
   } else if (PyExceptionInstance_Check(exception.object.get())) {
@@ -165,6 +170,10 @@ void NativeProtocols::Raise(Activation&, ValueView exception, ValueView cause) {
     if (PyExceptionClass_Check(cause.object.get())) {
       fixed = Ref::Steal(PyObject_CallNoArgs(cause.object));
       if (!fixed) return;
+      if (frame_ops::kChecksCalledCause && !PyExceptionInstance_Check(fixed.get())) {
+        SetNoExceptionError(cause.object, fixed.type());
+        return;
+      }
     } else if (PyExceptionInstance_Check(cause.object.get())) {
       fixed = Ref::Create(cause.object);
     } else if (cause.object.get() != Py_None) {

@@ -20,7 +20,10 @@ bool IsInitializing(PyObject* module) {
     PyErr_Clear();
     return false;
   }
-  return _PyModuleSpec_IsInitializing(spec) != 0;
+  const Ref initializing = OptionalAttribute(spec, "_initializing");
+  const int truth = initializing ? PyObject_IsTrue(initializing) : 0;
+  PyErr_Clear();
+  return truth == 1;
 }
 
 void SetImportError(PyObject* module, PyObject* module_name, PyObject* name) {

@@ -1,5 +1,6 @@
 // NativeProtocols: names, cells, attributes and imports.
 #include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/private_api.h"
 #include "symbolic/evaluator/native_errors.h"
 #include "symbolic/evaluator/native_protocols.h"
 
@@ -45,9 +46,9 @@ Value NativeProtocols::LoadGlobal(Activation& act, BorrowedRef name) {
   PyObject* builtins = frame_ops::Builtins(act.frame);
   if (PyDict_CheckExact(globals) && PyDict_CheckExact(builtins)) [[likely]] {
     const Py_hash_t hash = PyObject_Hash(name);
-    if (PyObject* value = _PyDict_GetItem_KnownHash(globals, name, hash)) return Lent(value);
+    if (PyObject* value = private_api::DictGet(globals, name, hash)) return Lent(value);
     if (PyErr_Occurred() != nullptr) return {};
-    if (PyObject* value = _PyDict_GetItem_KnownHash(builtins, name, hash)) return Lent(value);
+    if (PyObject* value = private_api::DictGet(builtins, name, hash)) return Lent(value);
     if (PyErr_Occurred() == nullptr) SetNameError(name);
     return {};
   }
@@ -184,9 +185,10 @@ Value NativeProtocols::LoadAttr(Activation&, ValueView owner, BorrowedRef name) 
 }
 
 Value NativeProtocols::LoadMethod(Activation&, ValueView owner, BorrowedRef name, Value* self) {
-  PyObject* method = nullptr;
-  if (_PyObject_GetMethod(owner.object, name, &method) != 0) *self = {Ref::Create(owner.object), owner.source};
-  return Fresh(method);
+  bool is_unbound = false;
+  Ref method = private_api::GetMethod(owner.object, name, &is_unbound);
+  if (is_unbound) *self = {Ref::Create(owner.object), owner.source};
+  return {std::move(method), kNoSource};
 }
 
 Value NativeProtocols::LoadSuperAttr(Activation&, ValueView global_super, ValueView cls, ValueView self,
@@ -207,16 +209,15 @@ bool NativeProtocols::DeleteAttr(Activation&, ValueView owner, BorrowedRef name)
 
 Value NativeProtocols::ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) {
   static PyObject* const import_name = Interned("__import__");
-  PyObject* import = PyDict_GetItemWithError(frame_ops::Builtins(act.frame), import_name);
-  if (import == nullptr) {
+  const Ref import = Find(frame_ops::Builtins(act.frame), import_name);
+  if (!import) {
     if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_ImportError, "__import__ not found");
     return {};
   }
-  const Ref held = Ref::Create(import);
   PyObject* locals = frame_ops::Locals(act.frame);
   PyObject* const args[] = {name, frame_ops::Globals(act.frame), locals == nullptr ? Py_None : locals, fromlist.object,
                             level.object};
-  return Fresh(PyObject_Vectorcall(held, args, 5, nullptr));
+  return Fresh(PyObject_Vectorcall(import, args, 5, nullptr));
 }
 
 }  // namespace framefuse

@@ -1,6 +1,7 @@
 // NativeProtocols: operators, calls, iteration, `with`, functions.
 #include "absl/container/inlined_vector.h"
 #include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/private_api.h"
 #include "symbolic/evaluator/native_errors.h"
 #include "symbolic/evaluator/native_protocols.h"
 
@@ -112,7 +113,7 @@ Value NativeProtocols::CallEx(Activation&, ValueView callable, ValueView args, V
     if (args.object.type()->tp_iter == nullptr && !PySequence_Check(args.object)) {
       // The text calls Python code, which must not see an error.
       PyErr_Clear();
-      if (const Ref text = Ref::Steal(_PyObject_FunctionStr(callable.object))) {
+      if (const Ref text = private_api::CallableText(callable.object)) {
         PyErr_Format(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s", text.get(),
                      args.object.type()->tp_name);
       }
@@ -170,6 +171,30 @@ Value NativeProtocols::MakeFunction(Activation& act, BorrowedRef code, ValueView
   set(function->func_kwdefaults, kwdefaults);
   set(function->func_defaults, defaults);
   return {std::move(object), kNoSource};
+}
+
+bool NativeProtocols::SetFunctionAttribute(Activation&, BorrowedRef object, int flag, ValueView part) {
+  auto* function = reinterpret_cast<PyFunctionObject*>(object.get());
+  PyObject** field = nullptr;
+  switch (flag) {
+    case 1:
+      field = &function->func_defaults;
+      break;
+    case 2:
+      field = &function->func_kwdefaults;
+      break;
+    case 4:
+      field = &function->func_annotations;
+      break;
+    case 8:
+      field = &function->func_closure;
+      break;
+    default:
+      PyErr_Format(PyExc_SystemError, "framefuse: a function has no part %d", flag);
+      return false;
+  }
+  Py_XSETREF(*field, Py_NewRef(part.object.get()));
+  return true;
 }
 
 bool NativeProtocols::BeforeWith(Activation&, ValueView manager, Value* exit, Value* entered) {

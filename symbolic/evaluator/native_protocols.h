@@ -68,9 +68,11 @@ class NativeProtocols : public Protocols {
   bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) override;
   bool DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) override;
   Value ListToTuple(Activation& act, ValueView list) override;
+  Value ConvertValue(Activation& act, ValueView v, int conversion) override;
   Value FormatValue(Activation& act, ValueView v, int conversion, ValueView spec_or_null) override;
   Value MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults, ValueView annotations,
                      ValueView closure) override;
+  bool SetFunctionAttribute(Activation& act, BorrowedRef function, int flag, ValueView part) override;
   bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) override;
   Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
                  BorrowedRef traceback) override;

@@ -17,7 +17,7 @@
 namespace framefuse {
 
 enum class UnaryOp : std::uint8_t { kPositive, kNegative, kNot, kInvert };
-// BinaryOp values are CPython's NB_* oparg numbers (in-place from 13 on), the same in 3.11 and 3.12.
+// BinaryOp values are CPython's NB_* oparg numbers (in-place from 13 on), the same from 3.11 to 3.13.
 enum class Truth : std::int8_t { kError = -1, kFalse = 0, kTrue = 1 };
 enum class ForIterOutcome : std::uint8_t { kItem, kExhausted, kError };
 inline constexpr int kIntrinsicPrint = 1;
@@ -116,10 +116,14 @@ class Protocols {
   virtual bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) = 0;
   virtual bool DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) = 0;
   virtual Value ListToTuple(Activation& act, ValueView list) = 0;
+  // str(), repr() or ascii() of it: FVC_STR and its like.
+  virtual Value ConvertValue(Activation& act, ValueView v, int conversion) = 0;
   virtual Value FormatValue(Activation& act, ValueView v, int conversion, ValueView spec_or_null) = 0;
   // `flags` as MAKE_FUNCTION's oparg; parts not present are null.
   virtual Value MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults,
                              ValueView annotations, ValueView closure) = 0;
+  // Gives a function that MakeFunction made the part that `flag` names.
+  virtual bool SetFunctionAttribute(Activation& act, BorrowedRef function, int flag, ValueView part) = 0;
 
   // ---- with, match, exceptions, imports
   virtual bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) = 0;

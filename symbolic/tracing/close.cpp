@@ -41,7 +41,7 @@ class Closing {
     }
     FindNamedPlaces();
     SelectInputs();
-    ResolveOrigins(graph_, origins_);
+    result_.places = ResolveOrigins(graph_, origins_);
     if (absl::Status s = ir::Verify(graph_); !s.ok()) return s;
     result_.graph = std::make_shared<ir::Graph>(std::move(graph_));
     return std::move(result_);

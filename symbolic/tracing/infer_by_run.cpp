@@ -32,6 +32,7 @@ bool IsDescribedWrongly(const std::string& name) {
                                                                  "aten::native_group_norm",
                                                                  "aten::native_group_norm_backward",
                                                                  "aten::native_batch_norm",
+                                                                 "aten::_batch_norm_with_update",
                                                                  "aten::native_batch_norm_backward"};
   return names->count(name) != 0;
 }
@@ -51,6 +52,15 @@ bool IsConverted(const ir::Op& op, c10::ArrayRef<c10::IValue> args) {
     dense = dense && IsNonOverlappingAndDense(t);
   }
   return differ && !dense;
+}
+
+// The run's zeros are written, and thrown away; a result that is one of them would be taken for a new tensor.
+bool ReturnsWhatItWrites(const ir::Op& op) {
+  if (!op.mutates()) return false;
+  for (const ir::OpReturn& r : op.returns()) {
+    if (r.written_argument >= 0) return true;
+  }
+  return op.returns().empty();
 }
 
 bool CanRun(const at::Tensor& t) {
@@ -73,8 +83,9 @@ bool Recorder::InferByRun(const OpTraits& traits, c10::ArrayRef<c10::IValue> arg
   if (traits.meta_source != MetaSource::kNone && !IsDescribedWrongly(name) && !IsConverted(*traits.op, args)) {
     return false;
   }
-  if (!name.starts_with("aten::") || traits.op->mutates() || handle.hasTag(at::Tag::nondeterministic_seeded) ||
-      handle.hasTag(at::Tag::data_dependent_output) || handle.hasTag(at::Tag::dynamic_output_shape)) {
+  if (!name.starts_with("aten::") || ReturnsWhatItWrites(*traits.op) ||
+      handle.hasTag(at::Tag::nondeterministic_seeded) || handle.hasTag(at::Tag::data_dependent_output) ||
+      handle.hasTag(at::Tag::dynamic_output_shape)) {
     return false;
   }
   if (traits.returns_number || !prepared->device->is_cpu()) return false;

@@ -10,6 +10,7 @@
 
 #include <utility>
 
+#include "symbolic/tracing/kernel_probe.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
@@ -185,6 +186,9 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
     outputs.clear();
     InferByKernel(traits, args, &prepared, &outputs);
   }
+  if (const std::optional<std::string> refusal = RefusedByKernel(traits.op, args)) {
+    Break(BreakKind::kNoShapeRule, traits, "eager's kernel refuses such operands: " + *refusal);
+  }
   Emit(traits, &prepared, outputs, stack);
 }
 
@@ -276,6 +280,11 @@ void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> ar
     FakeImpl* fake = AsFake(t);
     if (fake == nullptr || constant_values_.contains(fake->value())) {
       Break(BreakKind::kMutation, traits, "a constant of the graph is written");
+    }
+    // Eager refuses some of these writes, by the version counter that some aliases have.
+    const bool inference = inference_storages_.contains(graph_.value(fake->value()).storage);
+    if (inference && !c10::InferenceMode::is_enabled()) {
+      Break(BreakKind::kMutation, traits, "an inference tensor is written outside of inference mode");
     }
   };
   for (std::size_t i = 0; i < args.size(); ++i) {

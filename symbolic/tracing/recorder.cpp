@@ -84,7 +84,8 @@ bool Recorder::IsAboutFakes(std::string_view text) {
          text.find("DispatchKey Fake") != std::string_view::npos;
 }
 
-void Recorder::MarkInput(ir::ValueId value) {
+void Recorder::MarkInput(ir::ValueId value, bool is_inference) {
+  if (is_inference) inference_storages_.insert(graph_.value(value).storage);
   is_input_.resize(graph_.values.size(), false);
   is_input_[static_cast<std::size_t>(value)] = true;
 }

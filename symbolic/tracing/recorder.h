@@ -108,7 +108,7 @@ class Recorder {
   static bool IsAboutFakes(std::string_view text);
 
   // Inputs may have their memory written, never their metadata.
-  void MarkInput(ir::ValueId value);
+  void MarkInput(ir::ValueId value, bool is_inference);
   bool IsInput(ir::ValueId value) const;
   const RecorderStatistics& statistics() const { return statistics_; }
 
@@ -162,6 +162,7 @@ class Recorder {
   absl::flat_hash_set<ir::ValueId> constant_values_;
   std::vector<at::Tensor> kept_;  // keeps the keys of the maps alive
   std::vector<bool> is_input_;    // by value
+  absl::flat_hash_set<ir::StorageId> inference_storages_;
   RecorderStatistics statistics_;
 };
 

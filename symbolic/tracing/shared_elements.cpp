@@ -79,9 +79,18 @@ bool InStep(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b) 
   return true;
 }
 
-// Of values of one storage. False where one has the other's geometry: element meets element.
-bool ShareElementsOutOfStep(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b) {
-  if (c10::elementSize(a.dtype) != c10::elementSize(b.dtype) || InStep(exprs, a, b)) return false;
+// Whether element meets element where the values have one geometry. Not so where indices say which element is written:
+// eager refuses such an operand.
+bool GoesInStep(const ir::Op& op) {
+  for (const char* by_index : {"aten.index_", "aten._index_put", "aten.scatter", "aten.put_", "aten.masked_scatter"}) {
+    if (op.name().starts_with(by_index)) return false;
+  }
+  return true;
+}
+
+// Of values of one storage.
+bool ShareElements(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b) {
+  if (c10::elementSize(a.dtype) != c10::elementSize(b.dtype)) return false;
   const Place of_a = PlaceOf(exprs, a), of_b = PlaceOf(exprs, b);
   if (of_a.empty || of_b.empty) return false;
   std::map<std::int64_t, Term, std::greater<>> terms;
@@ -108,15 +117,18 @@ void GuardPlaces(const at::Tensor& t) {
 // What an operator reads of memory that it writes in the same step depends on its kernel's order, or eager refuses it.
 void Recorder::CheckOperandsOf(const at::Tensor& written, const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
   const ir::Value& own = graph_.value(AsFake(written)->value());
-  for (const c10::IValue& v : args) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const c10::IValue& v = args[i];
     if (!v.isTensor() || !v.toTensor().defined() || AsFake(v.toTensor()) == nullptr) continue;
+    if (traits.op->arguments()[i].written && v.toTensor().is_same(written)) continue;
     const ir::Value& other = graph_.value(AsFake(v.toTensor())->value());
     if (other.storage < 0 || other.storage != own.storage) continue;
     if (other.sizes != own.sizes || other.strides != own.strides || other.offset != own.offset) {
       GuardPlaces(written);
       GuardPlaces(v.toTensor());
     }
-    if (ShareElementsOutOfStep(graph_.exprs, own, other)) {
+    if (GoesInStep(*traits.op) && InStep(graph_.exprs, own, other)) continue;
+    if (ShareElements(graph_.exprs, own, other)) {
       Break(BreakKind::kMutation, traits, "it reads elsewhere what it writes");
     }
   }

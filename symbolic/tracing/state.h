@@ -55,7 +55,8 @@ struct Tracer::State {
 };
 
 // Numbers of call sites become rows of the graph's table, each once; without a provider there are none (origins.cpp).
-void ResolveOrigins(ir::Graph& graph, OriginProvider* origins);
+// Returns the provider's ids, by node.
+std::vector<std::int32_t> ResolveOrigins(ir::Graph& graph, OriginProvider* origins);
 
 // Ends a recording (close.cpp).
 absl::StatusOr<TracedGraph> CloseRecording(Recorder& recorder, std::vector<InputRecord>& inputs,

@@ -132,7 +132,7 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
   ir::Value value = ir::DescribeTensor(real);
   value.storage = shared.id;
   record.value = recorder->graph().AddValue(std::move(value));
-  recorder->MarkInput(record.value);
+  recorder->MarkInput(record.value, real.is_inference());
   {
     // Inference tensors have no autograd keys: the fake gets them, or not, in the same way.
     c10::InferenceMode inference(real.is_inference());

@@ -62,6 +62,7 @@ struct TracedGraph {
   std::vector<GradientEffect> gradient_effects;  // … then new gradients
   // Inputs whose `.grad` the graph relies on (it accumulated into it, or found none): guard it as it was.
   std::vector<int> gradients_read;
+  std::vector<std::int32_t> places;  // by node: the origin provider's ids
   // Another graph may come out where an input is a leaf and was none, or was one: guard that.
   bool leaves_read = false;
 };

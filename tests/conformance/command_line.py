@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
 
 def _add_system(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", choices=SYSTEMS, default="framefuse", help="the system under test")
-    parser.add_argument("--backend", default=None, help="framefuse's backend (default aten)")
+    parser.add_argument("--backend", default=None, help="framefuse's backend (default aten; of fuzz: aten, fuse and fx in turn)")
     parser.add_argument("--shards", type=int, default=1, help="processes at a time (not for libtest; default 1)")
 
 
@@ -170,6 +170,7 @@ def _rewrites(chosen: argparse.Namespace) -> int:
 
 
 def _fuzz(chosen: argparse.Namespace) -> int:
+    from conformance.fuzz.coverage import coverage_lines
     from conformance.fuzz.run_in_workers import fuzz
 
     reason = why_not_available(chosen.system)
@@ -188,8 +189,10 @@ def _fuzz(chosen: argparse.Namespace) -> int:
     rate = outcome.calls / outcome.seconds if outcome.seconds else 0
     print(
         f"{outcome.programs} programs, {outcome.calls} program-calls, {rate:.0f} a second of a core, "
-        f"{len(outcome.failures)} failures"
+        f"{outcome.graphs} graphs, {len(outcome.failures)} failures"
     )
+    for line in coverage_lines(outcome.coverage.rows()):
+        print(line)
     if chosen.save:
         results.save_fuzz(choice, chosen.seed, outcome)
     return 1 if outcome.failures else 0
@@ -223,8 +226,6 @@ def _nightly(chosen: argparse.Namespace) -> int:
     system = ["--system", chosen.system, "--save", "--shards", str(chosen.shards)] + (["--backend", chosen.backend] if chosen.backend else [])
     parts = (["programs"], ["rewrites"], ["fuzz", "--calls", "200000"], ["libtest"])
     status = max(main([*part, *system]) for part in parts)
-    if chosen.system == "framefuse":
-        status = max(status, main(["fuzz", "--calls", "200000", "--system", "framefuse", "--backend", "fx", "--shards", str(chosen.shards)]))
     main(["page"])
     return status
 

@@ -10,6 +10,7 @@ import pathlib
 from typing import Any
 
 from conformance import results, results_files
+from conformance.fuzz import coverage
 from conformance.judge import BROKE, CRASH, OK, WRONG
 from conformance.program import Program, all_programs
 from conformance.ways import WAYS
@@ -29,11 +30,12 @@ random state, torch's modes, live tensors and reference counts.
 ```
 ./dev conformance programs --system framefuse            # all programs in all ways of running
 ./dev conformance programs --system torch.compile --save # the baseline below
-./dev conformance fuzz --calls 200000                    # guard-soundness fuzzer
+./dev conformance fuzz --calls 200000                    # random programs, the backends in turn; kinds met are counted
 ./dev conformance rewrites                               # each program written another way
 ./dev conformance libtest                                # CPython's Lib/test, every test method compiled
 ./dev conformance nightly                                # all of these, with the results files and the page written
 ./dev conformance page                                   # this page
+./dev mutations --save                                   # the planted bugs, at the end of this page
 ```
 
 A program is `ok` if nothing differs, `broke` if it is right but has more graphs than it states, `wrong` if anything
@@ -51,8 +53,15 @@ def write() -> pathlib.Path:
     parts = [_HEAD, _programs_part(programs)]
     for system, title in (("framefuse", "framefuse"), ("torch.compile", "torch.compile: the baseline")):
         parts.append(_system_part(system, title, programs))
+    parts.append(_planted_bugs_part())
     PAGE.write_text("\n".join(parts).rstrip() + "\n")
     return PAGE
+
+
+def _planted_bugs_part() -> str:
+    from mutations.page import text
+
+    return text(_table)
 
 
 def _table(header: list[str], rows: list[list[Any]]) -> str:
@@ -164,10 +173,26 @@ def _fuzz_part(system: str) -> str:
         return ""
     text = (
         f"### Fuzzer\n\n{content['programs']} programs, {content['calls']} program-calls from seed "
-        f"{content['first_seed']}, {content['calls_per_second']} a second of a core: "
+        f"{content['first_seed']}, {content['calls_per_second']} a second of a core, backend {content.get('backend', 'aten')}: "
         f"{content['failures']} mismatches.\n"
     )
-    return text + "".join(f"- `{_cell(line)}`\n" for line in content["first_failures"])
+    text += "".join(f"- `{_cell(line)}`\n" for line in content["first_failures"])
+    return text + _coverage_part(content.get("coverage", []))
+
+
+def _coverage_part(rows: list[list]) -> str:
+    """Each kind that the fuzzer met, with the counts of both outcomes; those never met are defects of the grammar."""
+    parts = []
+    for family, (yes, no) in coverage.OUTCOMES.items():
+        own = [row for row in rows if row[0] == family]
+        if own:
+            header = [family, yes] + ([no] if no else [])
+            parts.append(_table(header, [[kind, *counts][: len(header)] for _, kind, *counts in own]))
+    if not parts:
+        return ""
+    missing = coverage.missing_of(rows)
+    text = "\nHow often each kind was met, by outcome.\n\n" + "\n".join(parts)
+    return text + f"\nNot met ({len(missing)}): {', '.join(missing) or 'none'}.\n"
 
 
 def _rewrites_part(system: str) -> str:

@@ -85,6 +85,10 @@ def save_fuzz(choice: SystemChoice, first_seed: int, outcome: Outcome) -> None:
         "programs": outcome.programs,
         "calls": outcome.calls,
         "calls_per_second": round(outcome.calls / max(outcome.seconds, 1e-9)),
+        "backend": choice.backend or "each in turn",
+        "captures": outcome.captures,
+        "graphs": outcome.graphs,
+        "coverage": outcome.coverage.rows(),
         "failures": len(outcome.failures),
         "first_failures": [text[:200] for text in outcome.failures[:20]],
     }

@@ -128,7 +128,8 @@ class Snapshot:
                     first = self._storages.setdefault(storage._cdata, path)
                     add((path + ".storage", "own" if first == path else f"shares {first}"))
                     self._alive.append(storage)
-                add((path + ".data", TensorData(plain.clone())))
+                if not value.is_meta:
+                    add((path + ".data", TensorData(plain.clone())))
             else:
                 add((path + ".data", TensorData(plain.to_dense())))
         if self._versions and not value.is_inference():

@@ -65,6 +65,17 @@ class System(abc.ABC):
         """Whether `error` is how the system says that it cannot capture a program whole."""
         return False
 
+    def label(self) -> str:
+        """The name, with the backend where there are several."""
+        return self.name
+
+    def count_kinds(self) -> None:
+        """From now on the system counts which kinds of guards and the like it meets (fuzz/coverage.py)."""
+
+    def take_kinds(self) -> list[tuple[str, str, int, int]]:
+        """The counts so far, which start anew."""
+        return []
+
     def for_fx(self) -> System | None:
         """The same system with a backend that gets its graphs as FX; None where it has no other."""
         return None
@@ -163,6 +174,7 @@ class Framefuse(System):
 
         self._framefuse = framefuse
         self._backend = run_fx_graph if backend == "fx" else backend
+        self._label = f"{self.name} {backend}"
         self._fakes_before = 0.0
         self.tolerance = 0.0 if backend in ("aten", "fx") else 1e-5
         framefuse.config.raise_on_bug = True
@@ -193,6 +205,17 @@ class Framefuse(System):
             "graphs": counts["graphs"],
             "nodes": counts["nodes"],
         }
+
+    def label(self) -> str:
+        return self._label
+
+    def count_kinds(self) -> None:
+        self._framefuse._C.set_counts_kinds(True)  # for tests alone, and so no part of the public API
+
+    def take_kinds(self) -> list[tuple[str, str, int, int]]:
+        rows = self._framefuse._C.kind_counts()
+        self._framefuse._C.forget_kind_counts()
+        return rows
 
     def has_record(self) -> bool:
         return self._backend in ("aten", "fuse")

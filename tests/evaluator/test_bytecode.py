@@ -55,12 +55,20 @@ def neutral(instruction):
     name = NEUTRAL.get(name, name)
     if name.startswith("POP_JUMP_"):
         name = name.replace("FORWARD_", "").replace("BACKWARD_", "")
-    if sys.version_info >= (3, 12):
-        if name == "LOAD_ATTR":
-            name, arg = ("LOAD_METHOD" if arg & 1 else "LOAD_ATTR"), arg >> 1
-        elif name == "COMPARE_OP":
-            arg >>= 4
+    if sys.version_info >= (3, 12) and name == "LOAD_ATTR":
+        name, arg = ("LOAD_METHOD" if arg & 1 else "LOAD_ATTR"), arg >> 1
+    if sys.version_info >= (3, 13):
+        if name == "COMPARE_OP":
+            arg >>= 5
+        elif name == "RESUME":
+            arg &= 3
+    elif sys.version_info >= (3, 12) and name == "COMPARE_OP":
+        arg >>= 4
     return name, arg
+
+
+# What an exhausted loop jumps over: an END_FOR, and from 3.13 on a POP_TOP of the iterator.
+UNITS_AFTER_LOOP = 2 if sys.version_info >= (3, 13) else 1
 
 
 class DecodeTest(unittest.TestCase):
@@ -93,7 +101,7 @@ class DecodeTest(unittest.TestCase):
             if instruction.opcode in dis.hasjrel:
                 wanted = instruction.argval // 2
                 if instruction.opname == "FOR_ITER" and by_offset[instruction.argval].opname == "END_FOR":
-                    wanted += 1
+                    wanted += UNITS_AFTER_LOOP
                 self.assertEqual(wanted, target, instruction)
             else:
                 self.assertIsNone(target)
@@ -151,6 +159,17 @@ class LivenessTest(unittest.TestCase):
     }
     ENDS = {"JUMP", "JUMP_BACKWARD", "RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"}
 
+    def uses(self, name, arg):
+        """The slots that an instruction reads before it writes them, and those that it writes."""
+        first, second = arg >> 4, arg & 15
+        if name == "LOAD_FAST_LOAD_FAST":
+            return {first, second}, set()
+        if name == "STORE_FAST_LOAD_FAST":
+            return {second} - {first}, {first}
+        if name == "STORE_FAST_STORE_FAST":
+            return set(), {first, second}
+        return ({arg} if name in self.READS else set()), ({arg} if name == "STORE_FAST" else set())
+
     def live_by_search(self, instructions, handlers, start, slot):
         """Whether some path from `start` reads `slot` before a write."""
         by_start = {entry[4]: entry for entry in instructions}
@@ -167,12 +186,13 @@ class LivenessTest(unittest.TestCase):
                 continue
             seen.add(at)
             name, _, arg, _, _, index, following, target, _ = by_start[at]
-            if name in self.READS and arg == slot:
+            reads, writes = self.uses(name, arg)
+            if slot in reads:
                 return True
             for first, last, handler, _, _ in handlers:
                 if first <= index < last:
                     pending.append(first_at[handler])
-            if name == "STORE_FAST" and arg == slot:
+            if slot in writes:
                 continue
             if name not in self.ENDS and following in by_start:
                 pending.append(following)
@@ -219,14 +239,14 @@ class LivenessTest(unittest.TestCase):
 
 class OpcodeTableTest(unittest.TestCase):
     def test_every_opcode_is_executed(self):
-        # CACHE and RESERVED are never executed, INTERPRETER_EXIT is CPython's own trampoline's; instrumented forms
-        # are never seen, since the original bytecode is decoded.
+        # CACHE and RESERVED are never executed, INTERPRETER_EXIT and EXIT_INIT_CHECK are CPython's own trampolines';
+        # instrumented forms and executors are never seen, since the original bytecode is decoded.
         table = evaluator.opcodes()
         expected = {
             number: name
             for name, number in dis.opmap.items()
             if number < 256
-            and name not in ("CACHE", "RESERVED", "INTERPRETER_EXIT")
+            and name not in ("CACHE", "RESERVED", "INTERPRETER_EXIT", "EXIT_INIT_CHECK", "ENTER_EXECUTOR")
             and not name.startswith("INSTRUMENTED_")
         }
         self.assertEqual(expected, {number: name for number, (name, _) in table.items()} | {dis.EXTENDED_ARG: "EXTENDED_ARG"})

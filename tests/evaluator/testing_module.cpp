@@ -8,6 +8,7 @@
 #include "frame_eval/bytecode/lines.h"
 #include "frame_eval/bytecode/liveness.h"
 #include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/opcode_table.h"
 #include "symbolic/evaluator/evaluator.h"
 #include "symbolic/evaluator/native_protocols.h"
 
@@ -149,9 +150,9 @@ class TestingProtocols final : public NativeProtocols {
   }
   // Keeps the result for the hook and leaves the frame in the middle of its instruction.
   Value Interruptible(Activation& act, Value value, Value* self = nullptr) {
-    const bool over_null = self != nullptr;
-    if (!value.object || (over_null && self->object)) return value;
-    if (!Interrupts(act, over_null ? CallResult::kPushedOverNull : CallResult::kPushed)) return value;
+    const bool beside_null = self != nullptr;
+    if (!value.object || (beside_null && self->object)) return value;
+    if (!Interrupts(act, beside_null ? CallResult::kPushedBesideNull : CallResult::kPushed)) return value;
     pending = std::move(value);
     return {};
   }
@@ -188,8 +189,10 @@ void Complete(Activation& act, TestingProtocols& protocols) {
   for (int i = act.resume_depth; i < act.stack_depth; ++i) Py_CLEAR(stack[i]);
   int depth = act.resume_depth;
   const CallResult shape = CallResultOf(in);
-  if (shape == CallResult::kPushedOverNull) stack[depth++] = nullptr;
+  const bool beside_null = shape == CallResult::kPushedBesideNull;
+  if (beside_null && !kNullOverCallable) stack[depth++] = nullptr;
   if (shape != CallResult::kDropped) stack[depth++] = protocols.pending.object.release();
+  if (beside_null && kNullOverCallable) stack[depth++] = nullptr;
   frame_ops::SetStackDepth(act.frame, depth);
   frame_ops::SetNextInstruction(act.frame, act.next_instruction);
 }

@@ -174,3 +174,18 @@ def test_second_derivatives_through_random_branches(backend):
     torch.testing.assert_close(second(framefuse.compile(f, backend=backend, fullgraph=True)), eager)
     torch.testing.assert_close(second(framefuse.compile(checkpointed, backend=backend, fullgraph=True)), eager)
     torch.testing.assert_close(second(framefuse.compile(inside, backend=backend)), second(inside))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_branch_without_gradients_of_operands_that_need_them_by_a_backend_in_python(backend):
+    def f(x):
+        mask = framefuse.cond(x.sum() > 0, lambda x: x.detach() > 1.2, lambda x: x < 2, (x,))
+        return x * mask
+
+    compiled = framefuse.compile(f, backend=backend)
+    for sign in (1, -1):
+        x = (torch.arange(4.0) * sign).requires_grad_()
+        y = x.detach().clone().requires_grad_()
+        compiled(x).sum().backward()
+        f(y).sum().backward()
+        assert torch.equal(compiled(x), f(y)) and torch.equal(x.grad, y.grad)

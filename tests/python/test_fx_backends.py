@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import traceback
 
 import framefuse
 import pytest
@@ -131,3 +132,45 @@ def test_what_was_written_before_an_operators_error_is_written_once(write):
         else:
             assert torch.equal(compiled(x, torch.tensor([i])), wanted)
         assert torch.equal(x, y) and torch.equal(x.grad, y.grad)
+
+
+def _program_lines(error):
+    """(function, line within it) of the traceback's frames that are in this file, without the test's own."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == __file__ and not f.name.startswith("test_")]
+    return [(f.name, f.lineno) for f in frames]
+
+
+def _picks(x, i):
+    y = x.sin()
+    return y.index_select(0, i)
+
+
+def _writes_and_picks(x, i):
+    x.add_(1)
+    return _picks(x, i) * 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", lambda gm, examples: gm.forward])
+def test_the_traceback_of_an_operators_error_after_a_write(backend):
+    """Nothing runs twice, and the traceback has the program's lines all the same. AOTAutograd writes its inputs at the end, after the error."""
+    compiled = framefuse.compile(_writes_and_picks, backend=backend)
+    compiled(torch.ones(3), torch.tensor([1]))
+    x = torch.ones(3)
+    with pytest.raises(IndexError) as ours:
+        compiled(x, torch.tensor([7]))
+    assert torch.equal(x, torch.full((3,), 1.0 if backend == "aot_eager" else 2.0))
+    with pytest.raises(IndexError) as eagers:
+        _writes_and_picks(torch.ones(3), torch.tensor([7]))
+    assert _program_lines(ours.value) == _program_lines(eagers.value)
+
+
+def test_nodes_have_the_programs_frames():
+    traces = []
+
+    def backend(gm, examples):
+        traces.extend(node.meta.get("stack_trace") for node in gm.graph.nodes if node.op.startswith("call"))
+        return gm.forward
+
+    framefuse.compile(_writes_and_picks, backend=backend)(torch.ones(3), torch.tensor([1]))
+    assert len(traces) == 4 and all("in _writes_and_picks" in trace for trace in traces)
+    assert ["in _picks" in trace for trace in traces] == [False, True, True, False]

@@ -30,7 +30,7 @@ class Journal:
         return result
 
     def module(self, outputs):
-        nothing_more = _fx.Recording(lambda fake: -1, lambda index: None, lambda value: None, 0)
+        nothing_more = _fx.Recording(lambda fake: -1, lambda index: None, lambda value: None, lambda index: [], 0)
         return _fx.build_graph_module(self.inputs, self.nodes, outputs, nothing_more)[0]
 
     def run(self, outputs, *tensors):

@@ -27,6 +27,7 @@ _FORMS = {
     "a mask that does not fit": lambda x, y: x.masked_fill_(y[None] > 0, 1),
     "a source of another type": lambda x, y: x.masked_scatter_(y > 0, y.double()),
     "the largest of bools": lambda x, y: (x > 0).argmax(-1),
+    "a logit of integers": lambda x, y: x.long().logit_(),
     "a detached view": lambda x, y: x.detach_(),
 }
 _NARROW = lambda x, y: F.batch_norm(x.bfloat16(), y[0].abs(), y[0].abs(), y[0], y[0])
@@ -66,3 +67,14 @@ def test_wide_parameters_of_a_narrow_input(backend):
     expected, report = _NARROW(x, y), framefuse.explain(_NARROW, backend=backend)(x, y)
     assert report.graph_break_count == 0
     torch.testing.assert_close(framefuse.compile(_NARROW, backend=backend)(x, y), expected, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("backend", ["aten", "fuse"])
+def test_a_product_that_gives_its_input_other_sizes(backend):
+    def f(x, y):
+        z = x.clone()
+        z.addbmm_(y, y)
+        return z.sin()
+
+    x, y = torch.randn(1), torch.randn(2, 3, 3)
+    torch.testing.assert_close(framefuse.compile(f, backend=backend)(x, y), f(x, y))

@@ -138,6 +138,12 @@ bool SourceDoesNotFit(Arguments args) {
   return MaskDoesNotFit(args) || args[0].toTensor().scalar_type() != args[2].toTensor().scalar_type();
 }
 
+// (self, batch1, batch2, …): eager gives self the sizes of the result.
+bool ProductDoesNotFit(Arguments args) {
+  const c10::SymIntArrayRef a = args[1].toTensor().sym_sizes(), b = args[2].toTensor().sym_sizes();
+  return a.size() == 3 && b.size() == 3 && args[0].toTensor().sym_sizes() != c10::SymIntArrayRef({a[1], b[2]});
+}
+
 constexpr const char* kTypes = "its operands are of several types";
 
 constexpr RefusalRow kRows[] = {
@@ -163,6 +169,7 @@ constexpr RefusalRow kRows[] = {
     {"aten::complex", TypesDiffer, kTypes},
     {"aten::_cdist_forward", TypesDiffer, kTypes},
     {"aten::binary_cross_entropy", TypesDiffer, kTypes},
+    {"aten::addbmm_", ProductDoesNotFit, "its input is resized"},
     {"aten::addcdiv", QuotientOfIntegers, "integers are divided"},
     {"aten::addcdiv_", QuotientOfIntegers, "integers are divided"},
     {"aten::normal_", DrawsIntegers, "its numbers are not of floating point"},

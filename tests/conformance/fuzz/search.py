@@ -1,19 +1,46 @@
 """Runs fuzzed programs, shrinks what fails, writes it down as a program.
 
-Invariant: a seed gives the same program and the same verdict in every process; a written one fails as the draft did.
+A seed says the program, the backend of those that take turns, and how it is run: called again after each change, in a
+thread, with a break forced somewhere. Invariant: a seed gives the same program and the same verdict in every process; a
+written one fails as the draft did.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
+import random
+import sys
 import time
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Sequence
 
 from conformance.fuzz.grammar import Draft, make_draft
 from conformance.judge import WRONG, Verdict, judge
 from conformance.program import Case, Program
-from conformance.systems import System
+from conformance.systems import PlainPython, System
+
+# A forced break lies before one of the first instructions.
+_FORCED_UP_TO = 120
+
+
+@dataclasses.dataclass(frozen=True)
+class Manner:
+    """How a program is run."""
+
+    way: str = "twice"
+    break_at: int | None = None
+
+
+def manner_of(seed: int) -> Manner:
+    source = random.Random(f"manner {seed}")
+    roll = source.random()
+    if roll < 0.06:
+        return Manner("thread")
+    if roll < 0.14:
+        return Manner(break_at=source.randrange(_FORCED_UP_TO))
+    return Manner()
 
 
 @dataclasses.dataclass
@@ -22,14 +49,17 @@ class Finding:
 
     draft: Draft
     verdict: Verdict
+    system: str = ""
 
 
 @dataclasses.dataclass
 class Search:
-    """What a run of the fuzzer did."""
+    """What a run of the fuzzer did. `captures` and `graphs` are what the systems say of themselves."""
 
     programs: int = 0
     calls: int = 0
+    captures: int = 0
+    graphs: int = 0
     seconds: float = 0.0  # of this process on a core
     findings: list[Finding] = dataclasses.field(default_factory=list)
 
@@ -39,16 +69,32 @@ class Search:
 
 def build_program(draft: Draft) -> Program:
     """Compiles a draft's text to a program; the registry does not learn of it."""
-    names: dict[str, object] = {"__name__": f"<fuzz {draft.seed}>"}
-    exec(compile(draft.render(), f"<fuzz {draft.seed}>", "exec"), names)
-    factory = names[f"seed_{draft.seed}"]
+    module = types.ModuleType(f"<fuzz {draft.seed}>")
+    for former in [name for name in sys.modules if name.startswith("<fuzz ")]:
+        del sys.modules[former]
+    sys.modules[module.__name__] = module  # dataclasses look for it
+    exec(compile(draft.render(), module.__name__, "exec"), vars(module))
+    factory = getattr(module, f"seed_{draft.seed}")
     name = f"fuzz/seed_{draft.seed}"
     return Program(name, "fuzz", factory, False, None, None, (), None, (3, 11))  # type: ignore[arg-type]
 
 
+def verdict_of(draft: Draft, system: System) -> Verdict:
+    manner = manner_of(draft.seed)
+    forced: contextlib.AbstractContextManager = contextlib.nullcontext()
+    # A piece of a long loop for each turn of it would take minutes.
+    if manner.break_at is not None and system.forces_breaks() and not draft.has_long_loop():
+        forced = system.break_before(manner.break_at)
+    with forced:
+        return judge(build_program(draft), manner.way, system)
+
+
 def fails(draft: Draft, system: System) -> Verdict | None:
     """The verdict if the system gets the program wrong."""
-    verdict = judge(build_program(draft), "twice", system)
+    try:
+        verdict = verdict_of(draft, system)
+    except Exception:
+        return None
     return verdict if verdict.status == WRONG else None
 
 
@@ -69,10 +115,25 @@ def _smaller_drafts(draft: Draft):
         yield draft.without_change(index)
     for index in reversed(range(len(draft.statements))):
         yield draft.without_statement(index)
+        if len(shorter := _without_block(draft.statements[index])) < len(draft.statements[index]):
+            statements = [*draft.statements[:index], shorter, *draft.statements[index + 1 :]]
+            yield dataclasses.replace(draft, statements=statements)
     for index in reversed(range(len(draft.slots))):
         smaller = draft.without_slot(index)
         if smaller is not None:
             yield smaller
+
+
+def _without_block(lines: list[str]) -> list[str]:
+    """A statement's inner lines, where it is a block around them."""
+    if not lines or not lines[0].startswith(("try:", "if ", "for _ in", "with torch.no_grad", "def inner")):
+        return lines
+    inner = []
+    for line in lines[1:]:
+        if line and not line.startswith("    "):
+            break
+        inner.append(line[4:])
+    return [line for line in inner if line != "return r"]
 
 
 def _is_valid(draft: Draft) -> bool:
@@ -82,39 +143,60 @@ def _is_valid(draft: Draft) -> bool:
         return False
 
 
+def _is_observable(draft: Draft) -> bool:
+    """Whether plain Python's run can be looked at: torch itself fails on some tensors whose base was replaced."""
+    try:
+        verdict_of(draft, PlainPython())
+    except Exception:
+        return False
+    return True
+
+
 def run(
-    system: System,
+    systems: System | Sequence[System],
     first_seed: int,
     enough: Callable[[Search], bool],
     found: Callable[[Finding], None] = lambda finding: None,
     started: Callable[[int], None] = lambda seed: None,
 ) -> Search:
-    """Tries seeds from `first_seed` on until it is enough. `started` is told each seed, for the crash report."""
+    """Tries seeds from `first_seed` on until it is enough; the systems take turns. `started` is told each seed, for the
+    crash report."""
+    turns = [systems] if isinstance(systems, System) else list(systems)
     search = Search()
     start = time.process_time()
     seed = first_seed
     while not enough(search):
         started(seed)
-        draft = make_draft(seed)
+        system, draft = turns[seed % len(turns)], make_draft(seed)
         seed += 1
         if not _is_valid(draft):
             continue
-        verdict = fails(draft, system)
+        try:
+            verdict = verdict_of(draft, system)
+        except Exception as error:
+            if not _is_observable(draft):
+                continue
+            verdict = Verdict(f"fuzz/seed_{draft.seed}", "twice", WRONG, [f"harness: {type(error).__name__}: {error}"[:300]])
         search.programs += 1
         search.calls += len(draft.changes) + 2
-        if verdict is not None:
-            failing = draft  # the shrunk drafts keep its seed
-
-            def still_fails(smaller: Draft) -> bool:
-                started(failing.seed)  # a sign of life
-                return fails(smaller, system) is not None
-
-            smallest = shrink(draft, still_fails)
-            finding = Finding(smallest, fails(smallest, system) or verdict)
+        if verdict.work is not None:
+            search.captures += verdict.work["captures"]
+            search.graphs += verdict.work["graphs"]
+        if verdict.status == WRONG:
+            finding = _shrunk(draft, verdict, system, started)
             search.findings.append(finding)
             found(finding)
         search.seconds = time.process_time() - start
     return search
+
+
+def _shrunk(draft: Draft, verdict: Verdict, system: System, started: Callable[[int], None]) -> Finding:
+    def still_fails(smaller: Draft) -> bool:
+        started(draft.seed)  # a sign of life; the shrunk drafts keep the seed
+        return fails(smaller, system) is not None
+
+    smallest = shrink(draft, still_fails)
+    return Finding(smallest, fails(smallest, system) or verdict, system.label())
 
 
 def write_program(finding: Finding, folder: pathlib.Path, system: System) -> pathlib.Path:
@@ -122,5 +204,8 @@ def write_program(finding: Finding, folder: pathlib.Path, system: System) -> pat
     folder.mkdir(parents=True, exist_ok=True)
     first = finding.verdict.details[0].replace('"', "'").replace("\\", "/")[:80]
     path = folder / f"found_{finding.draft.seed}.py"
-    path.write_text(finding.draft.render(f"Fuzzer's seed {finding.draft.seed} on {system.name}: {first}"))
+    manner = manner_of(finding.draft.seed)
+    how = f"{finding.system or system.label()}, {manner.way}"
+    how += f", a break before instruction {manner.break_at}" if manner.break_at is not None else ""
+    path.write_text(finding.draft.render(f"Fuzzer's seed {finding.draft.seed} on {how}: {first}"))
     return path

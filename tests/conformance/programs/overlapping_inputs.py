@@ -293,3 +293,22 @@ def a_constant_that_an_input_shares_its_storage_with():
         return y, kept * 3, x + kept
 
     return Case(f, vector(4), observe=kept, versions=True, then=[lambda: Args(kept), lambda: Args(kept.view(2, 2).view(4))])
+
+
+@program(whole=False)
+def storages_over_parts_of_one_array():
+    def memory(first, second):
+        array = np.arange(32, dtype=np.float32)
+        return Args(torch.from_numpy(array[first : first + 8]), torch.from_numpy(array[second : second + 8]))
+
+    def f(x, y):
+        x.add_(1)
+        y.mul_(3)
+        return x + y
+
+    array = np.arange(32, dtype=np.float32)
+    stays = torch.from_numpy(array[:8])
+    beside, behind = (Args(stays, torch.from_numpy(array[n : n + 8])) for n in (24, 5))
+    places = [(0, 16), (0, 4), (16, 8), (8, 2), (0, 8), (4, 4)]
+    then = [lambda: beside, lambda: behind, *(lambda p=p: memory(*p) for p in places)]
+    return Case(f, *memory(0, 20).args, then=then, versions=True)

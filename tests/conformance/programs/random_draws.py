@@ -160,3 +160,12 @@ def equal_draws_on_both_sides_of_a_break():
         return x + a - b, x + c - d, a - c
 
     return again(f, vector())
+
+
+@program(whole=False)
+def draw_before_an_index_out_of_bounds():
+    def f(x, i):
+        noise = torch.rand(3)
+        return x[i] * 2, noise
+
+    return Case(f, vector(3), torch.tensor([0, 2]), then=[lambda: Args(vector(3), torch.tensor([0, 7])), lambda: Args(vector(3), torch.tensor([1, 1]))])

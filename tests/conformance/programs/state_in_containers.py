@@ -237,3 +237,24 @@ def length_through_len_and_bool():
         vector(),
         then=[lambda: o.items.append(2), lambda: o.d.update(k=1), lambda: setattr(o, "text", ""), o.items.clear],
     )
+
+class Part:
+    def __init__(self, t, n):
+        self.t = t
+        self.n = n
+
+
+@program
+def part_that_comes_back():
+    first, second = Part(vector(), 2), Part(vector(3, 9.0), 5)
+    whole = types.SimpleNamespace(part=first, table={"part": {"t": first.t, "n": 2}})
+    tables = {2: whole.table["part"], 5: {"t": second.t, "n": 5}}
+
+    def put(part):
+        whole.part = part
+        whole.table["part"] = tables[part.n]
+
+    def f(x):
+        return (x + whole.part.t) * whole.part.n, (x - whole.table["part"]["t"]) * whole.table["part"]["n"]
+
+    return Case(f, vector(), then=[lambda p=p: put(p) for p in (second, first, second, second, first, first)])

@@ -1,0 +1,91 @@
+#include "frame_eval/versions/internal.h"
+// internal.h first: it changes what Python.h declares.
+#include "frame_eval/versions/private_api.h"
+
+#if PY_VERSION_HEX >= 0x030D0000
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+extern "C" {
+#include "internal/pycore_list.h"
+#include "internal/pycore_pyerrors.h"
+#include "internal/pycore_setobject.h"
+#include "internal/pycore_unicodeobject.h"
+}
+#pragma GCC diagnostic pop
+#endif
+
+namespace framefuse::private_api {
+
+Ref NewDict(std::size_t expected_size) {
+  return Ref::Steal(_PyDict_NewPresized(static_cast<Py_ssize_t>(expected_size)));
+}
+
+bool DictSet(PyObject* dict, PyObject* key, PyObject* value, Py_hash_t hash) {
+  return _PyDict_SetItem_KnownHash(dict, key, value, hash) == 0;
+}
+
+#if PY_VERSION_HEX >= 0x030D0000
+bool DictNext(PyObject* dict, Py_ssize_t* position, PyObject** key, PyObject** value, Py_hash_t* hash) {
+  if (PyDict_Next(dict, position, key, value) == 0) return false;
+  PyDictKeysObject* keys = reinterpret_cast<PyDictObject*>(dict)->ma_keys;
+  // A table of strings has no room for hashes: the strings keep their own. Elsewhere the position is the index of the
+  // next entry, since only tables of strings are ever split.
+  *hash = DK_IS_UNICODE(keys) ? reinterpret_cast<PyASCIIObject*>(*key)->hash : DK_ENTRIES(keys)[*position - 1].me_hash;
+  return true;
+}
+#endif
+
+bool DictMergeNew(PyObject* dict, PyObject* mapping) {
+  constexpr int kErrorOnRepeatedKey = 2;
+  return _PyDict_MergeEx(dict, mapping, kErrorOnRepeatedKey) == 0;
+}
+
+BorrowedRef DictOfView(PyObject* view) {
+  return reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
+}
+
+bool SetNext(PyObject* set, Py_ssize_t* position, PyObject** element) {
+  Py_hash_t hash = 0;
+  return _PySet_NextEntry(set, position, element, &hash) != 0;
+}
+
+bool SetUpdate(PyObject* set, PyObject* iterable) { return _PySet_Update(set, iterable) == 0; }
+
+bool ListExtend(PyObject* list, PyObject* iterable) {
+  const Ref none = Ref::Steal(_PyList_Extend(reinterpret_cast<PyListObject*>(list), iterable));
+  return static_cast<bool>(none);
+}
+
+Ref JoinStrings(PyObject* separator, PyObject* const* parts, std::size_t count) {
+  return Ref::Steal(_PyUnicode_JoinArray(separator, parts, static_cast<Py_ssize_t>(count)));
+}
+
+std::size_t BitCount(PyObject* integer) { return _PyLong_NumBits(integer); }
+
+PyTypeObject* MethodWrapperType() {
+#if PY_VERSION_HEX < 0x030D0000
+  return &_PyMethodWrapper_Type;
+#else
+  // Hidden: asked of an object that has one.
+  static PyTypeObject* const type = [] {
+    const Ref wrapper = Ref::Steal(PyObject_GetAttrString(Py_None, "__str__"));
+    if (!wrapper) PyErr_Clear();
+    return wrapper ? Py_TYPE(wrapper.get()) : nullptr;
+  }();
+  return type;
+#endif
+}
+
+bool MatchesItself(PyTypeObject* type) { return PyType_HasFeature(type, _Py_TPFLAGS_MATCH_SELF) != 0; }
+
+Ref GetMethod(PyObject* owner, PyObject* name, bool* is_unbound) {
+  PyObject* method = nullptr;
+  *is_unbound = _PyObject_GetMethod(owner, name, &method) != 0;
+  return Ref::Steal(method);
+}
+
+Ref CallableText(PyObject* callable) { return Ref::Steal(_PyObject_FunctionStr(callable)); }
+
+void RaiseFromCurrent(PyObject* type, PyObject* message) { _PyErr_FormatFromCause(type, "%U", message); }
+
+}  // namespace framefuse::private_api

@@ -1,0 +1,35 @@
+"""Words that are not drawn because what they show is known to be wrong, with the reason.
+
+A row is a part of a pattern's line, with the backend that is wrong or None for all. When the cause is repaired the row
+goes, and the fuzzer draws the words again. Invariant: each row has been seen to fail, and its reason says how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+OPEN: dict[str, tuple[str | None, str]] = {
+    "async def later": (None, "a coroutine of a dropped attempt warns that it was never awaited"),
+    ".masked_fill_({s}": (None, "the warning for an expanded tensor is lost, or has another line"),
+    "one_hot({s}": ("fx", "another text of the error"),
+    "with torch.inference_mode():\n": (None, "a write to an inference tensor is not refused"),
+    "torch.autograd.grad(({s}": (None, "a backward after it finds the graph freed"),
+    "{s}.abs().max()": ("fx", "an error of the running graph escapes try/except, when it writes an input"),
+    "framefuse.cond(r.sum() > {k}": ("fx", "an internal error: the FX graph computes something else"),
+    "register_module_forward_hook": (None, "the line of an error's traceback"),
+}
+# Not drawn under no_grad(): a view of a view that requires a gradient requires one in eager, and not in an entry.
+OPEN_WITHOUT_GRADIENTS = ")["
+# Kinds of state that a backend does without.
+OPEN_KINDS: dict[tuple[str, str], str] = {
+    ("fx", "index"): "an index that fails when the graph runs, after it has written: handlers and effects before it are lost",
+}
+
+
+def is_open(pattern: Sequence[str], backend: str) -> bool:
+    return any(part in line for line in pattern for part, (of, _) in OPEN.items() if of in (None, backend))
+
+
+def without_open(patterns: list, backend: str) -> list:
+    """Of patterns, or of single lines."""
+    return [p for p in patterns if not is_open([p] if isinstance(p, str) else p, backend)]

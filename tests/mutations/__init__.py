@@ -1,0 +1,1 @@
+"""Planted bugs: each must fail the tests that name themselves its killers."""
