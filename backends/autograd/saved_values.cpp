@@ -39,7 +39,7 @@ bool IsView(const ir::Op& op) { return ViewedArgument(op) >= 0; }
 // and a value is there in the backward; a node on the source's side whose value is not must have it saved.
 class SaveChooser {
  public:
-  SaveChooser(const Graph& g, const BackendOptions& options) : g_(g), options_(options) {}
+  SaveChooser(const Graph& g, const BackendOptions& options) : g_(g), options_(options), aliases_(g) {}
 
   absl::StatusOr<SavePlan> Run() {
     Classify();
@@ -136,6 +136,13 @@ class SaveChooser {
     }
   }
 
+  // Who copies an input may do so in order to write it before the backward.
+  bool CopiesInput(const Node& n) const {
+    if (n.op->name() != "aten.clone" && n.op->name() != "aten._to_copy") return false;
+    const ValueId from = n.args[0].value;
+    return aliases_.FromInput(from) && g_.value(from).dtype == g_.value(n.outputs[0]).dtype;
+  }
+
   // One more than the bytes, so that fewer values win among equals.
   std::int64_t SaveCost(ValueId v) const {
     std::int64_t bytes = BytesOf(g_, v) + 1;
@@ -151,7 +158,7 @@ class SaveChooser {
     for (ValueId v : n.outputs) {
       if (v != kNoValue && compared_[At(v)]) return MaxFlow::kInfinite;
     }
-    if (options_.save_all || !n.op->is_pointwise()) return MaxFlow::kInfinite;
+    if (options_.save_all || !n.op->is_pointwise() || CopiesInput(n)) return MaxFlow::kInfinite;
     std::int64_t cost = 0;
     for (ValueId v : n.outputs) {
       if (v == kNoValue) continue;
@@ -217,6 +224,7 @@ class SaveChooser {
 
   const Graph& g_;
   const BackendOptions& options_;
+  const Aliases aliases_;
   std::vector<NodeIndex> definition_;
   std::vector<ValueId> gradient_values_;
   std::vector<bool> for_gradients_;        // by node

@@ -490,3 +490,12 @@ def defaults_of_the_compiled_function():
 
     calls = [Args(vector()), Args(vector(), 5.0), Args(vector(), 5.0, 7.0), Args(vector(), b=9.0), Args(vector(), c=2.0, a=1.0)]
     return Case(f, vector(), then=[lambda args=args: args for args in calls + calls])
+
+
+@program
+def defaults_that_are_tensors():
+    def f(x, a=vector() + 1, b=vector() + 2, c=vector() + 3):
+        return x * a - b / c
+
+    calls = [Args(vector()), Args(vector(), vector()), Args(vector(), b=vector())]
+    return Case(f, vector(), then=[lambda args=args: args for args in calls + calls])

@@ -122,6 +122,23 @@ def copy_of_a_leaf_that_is_written_before_the_pass():
 
 
 @program
+def gradients_on_inside_while_off_outside():
+    kept, x = types.SimpleNamespace(), leaf()
+
+    def f():
+        with torch.enable_grad():
+            kept.y = x * x
+
+    def look():
+        if kept.y.requires_grad:
+            kept.y.sum().backward()
+        return kept.y.requires_grad, gradients(x)
+
+    off, on = (lambda: torch._C._set_grad_enabled(False)), (lambda: torch._C._set_grad_enabled(True))
+    return Case(f, look=look, then=[off, lambda: None, on], forward_only=True)
+
+
+@program
 def hooks_of_leaves_that_the_pass_does_not_reach():
     kept, x, w, seen = types.SimpleNamespace(), leaf(), leaf(3, 2.0), []
     for name, t in (("x", x), ("w", w)):
@@ -158,6 +175,25 @@ def each_result_has_a_pass_of_its_own():
         except RuntimeError as error:
             found.append(str(error)[:40])
         return found, gradients(x, w)
+
+    return Case(f, look=look, then=[lambda: None], forward_only=True)
+
+
+@program
+def shared_work_is_used_up_by_the_first_pass():
+    kept, x = types.SimpleNamespace(), leaf()
+
+    def f():
+        shared = x.exp()
+        kept.results = shared.sin(), shared.cos()
+
+    def look():
+        kept.results[0].sum().backward()
+        try:
+            kept.results[1].sum().backward()
+        except RuntimeError as error:
+            return str(error)[:40], gradients(x)
+        return gradients(x)
 
     return Case(f, look=look, then=[lambda: None], forward_only=True)
 
