@@ -6,12 +6,16 @@ One small program for each way to get there. Each is right as well: the results 
 import builtins
 import contextlib
 import cProfile
+import pathlib
+import re
 import signal
 import sys
+import traceback
 
 import framefuse
 import pytest
 import torch
+from framefuse import _cuda_graphs, _fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
@@ -80,39 +84,116 @@ def finished(result):
     return result
 
 
-# kind → (function, what is on around its calls)
+def with_odd_builtins():
+    names = {"__builtins__": {**vars(builtins), 3: 4}, "__name__": __name__}
+    exec(compile("\n" * 9 + "def odd(x):\n    return x + 1", __file__, "exec"), names)
+    return names["odd"]
+
+
+class Passing(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def without_further_compilations():
+    with framefuse.config.patch(recompile_limit=0):
+        yield
+
+
+@contextlib.contextmanager
+def recorded():
+    framefuse._C.set_recording_probe(lambda: True)
+    try:
+        yield
+    finally:
+        framefuse._C.set_recording_probe(_cuda_graphs.is_recorded)
+
+
+@contextlib.contextmanager
+def with_a_bug():
+    """No graph for a Python backend can be built."""
+    build = _fx.build_graph_module
+    _fx.build_graph_module = lambda *_: 1 / 0
+    try:
+        with framefuse.config.patch(raise_on_bug=False):
+            yield
+    finally:
+        _fx.build_graph_module = build
+
+
+@contextlib.contextmanager
+def with_a_failing_kernel():
+    """An operator whose kernel fails below a graph and nowhere else."""
+    library = torch.library.Library("framefuse_ways", "FRAGMENT")
+    library.define("odd(Tensor x) -> Tensor")
+    library.impl("odd", fails_in_graphs, "CPU")
+    library.impl("odd", torch.empty_like, "Meta")
+    try:
+        yield
+    finally:
+        library._destroy()
+
+
+@framefuse.disable
+def fails_in_graphs(x):
+    if not any(frame.name == "calls_an_operator" for frame in traceback.extract_stack()):
+        raise RuntimeError("failing kernel")
+    return x.clone()
+
+
+def calls_an_operator(x):
+    return torch.ops.framefuse_ways.odd.default(x) + 1
+
+
+# kind → (function, what is on around its calls, options): every kind that fullgraph refuses
 WAYS = {
-    "raised_in_capture": (raises_in_capture, contextlib.nullcontext),
-    "generator": (generates, contextlib.nullcontext),
-    "coroutine": (waits, contextlib.nullcontext),
-    "traced": (plain, traced),
+    "raised_in_capture": (raises_in_capture, contextlib.nullcontext, {}),
+    "nothing_captured": (plain, Passing, {}),
+    "generator": (generates, contextlib.nullcontext, {}),
+    "coroutine": (waits, contextlib.nullcontext, {}),
+    "traced": (plain, traced, {}),
+    "recompile_limit": (plain, without_further_compilations, {}),
+    "recorded_stream": (plain, recorded, {}),
+    "bug": (plain, with_a_bug, {"backend": lambda module, _: module.forward}),
+    "plan_failed": (calls_an_operator, with_a_failing_kernel, {"backend": "aten"}),
+    "builtins": (with_odd_builtins(), contextlib.nullcontext, {}),
 }
 
 
+@pytest.mark.compiles_nothing("it reads the list of kinds")
+def test_the_ways_are_all_that_fullgraph_refuses():
+    rows = (pathlib.Path(__file__).parents[2] / "symbolic/capture/eager_fallbacks.def").read_text()
+    assert set(WAYS) == set(re.findall(r'^FF_EAGER_FALLBACK\(k\w+, "(\w+)",.*kRefused\)$', rows, re.MULTILINE))
+
+
+@pytest.mark.filterwarnings("ignore:framefuse. :RuntimeWarning")
 @pytest.mark.parametrize("kind", WAYS)
 def test_each_way_says_so(kind):
-    f, around = WAYS[kind]
+    f, around, options = WAYS[kind]
     x = torch.ones(3)
-    expected = finished(f(x))
-    compiled = framefuse.compile(f)
+    compiled = framefuse.compile(f, **options)
     with fallbacks() as (kinds, texts):
         for _ in range(5):
             with around():
-                result = compiled(x)
-            assert torch.equal(torch.stack(list(finished(result))), torch.stack(list(expected)))
+                result, expected = finished(compiled(x)), finished(f(x))
+            assert torch.equal(torch.stack(list(result)), torch.stack(list(expected)))
     assert set(kinds) <= {kind, "waiting"} and sum(kinds.values()) == 5
     assert sum(f"{f.__qualname__} ({__file__}:{f.__code__.co_firstlineno}) runs as Python" in text for text in texts) >= 1
+    framefuse.reset()
     with around():
-        report = framefuse.explain(f)(x)
+        report = framefuse.explain(f, **options)(x)
     assert [fallback.kind for fallback in report.fallbacks] == [kind]
     assert report.fallbacks[0].function.name == f.__qualname__
     assert f"Ran as Python:\n  Function 1: {f.__qualname__}" in str(report)
 
 
+@pytest.mark.filterwarnings("ignore:framefuse. :RuntimeWarning")
 @pytest.mark.parametrize("kind", WAYS)
 def test_each_way_is_an_error_under_fullgraph(kind):
-    f, around = WAYS[kind]
-    whole = framefuse.compile(f, fullgraph=True)
+    f, around, options = WAYS[kind]
+    framefuse.reset()
+    whole = framefuse.compile(f, fullgraph=True, **options)
     for _ in range(5):
         with pytest.raises(framefuse.Unsupported) as error, around():
             whole(torch.ones(3))
@@ -184,11 +265,6 @@ def test_a_generator_that_python_consumes_between_graphs(capsys):
         framefuse.compile(f)(torch.ones(3))
     assert kinds["generator"] == 1 and "pieces" in texts[0]
     assert capsys.readouterr().out == "tensor([2., 2., 2.]) tensor([3., 3., 3.])\n"
-
-
-class Passing(TorchDispatchMode):
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        return function(*args, **(kwargs or {}))
 
 
 def test_below_a_dispatch_mode():

@@ -71,6 +71,11 @@ bool ValuesDoNotFit(Arguments args) {
 // (self, mask, …), in place
 bool MaskDoesNotFit(Arguments args) { return !ExpandsTo(args[1].toTensor(), args[0].toTensor().sym_sizes()); }
 
+// (…, value): a tensor that stands for a number
+bool ValueHasDimensions(Arguments args) { return args.back().toTensor().dim() != 0; }
+
+bool FillDoesNotFit(Arguments args) { return MaskDoesNotFit(args) || ValueHasDimensions(args); }
+
 // (self, other, …)
 bool IntegersByZero(Arguments args) {
   if (!c10::isIntegralType(args[0].toTensor().scalar_type(), /*includeBool=*/true)) return false;
@@ -145,6 +150,7 @@ bool ProductDoesNotFit(Arguments args) {
 }
 
 constexpr const char* kTypes = "its operands are of several types";
+constexpr const char* kNoNumber = "the value has dimensions";
 
 constexpr RefusalRow kRows[] = {
     {"aten::mm", NotMultiplied, "there is no kernel for its operands' types"},
@@ -155,7 +161,12 @@ constexpr RefusalRow kRows[] = {
     {"aten::addmv", NotMultiplied, "there is no kernel for its operands' types"},
     {"aten::baddbmm", NotMultiplied, "there is no kernel for its operands' types"},
     {"aten::masked_fill_.Scalar", MaskDoesNotFit, "the mask does not fit"},
-    {"aten::masked_fill_.Tensor", MaskDoesNotFit, "the mask does not fit"},
+    {"aten::masked_fill_.Tensor", FillDoesNotFit, "the mask or the value does not fit"},
+    {"aten::masked_fill.Tensor", ValueHasDimensions, kNoNumber},
+    {"aten::fill_.Tensor", ValueHasDimensions, kNoNumber},
+    {"aten::fill.Tensor", ValueHasDimensions, kNoNumber},
+    {"aten::index_fill.int_Tensor", ValueHasDimensions, kNoNumber},
+    {"aten::index_fill_.int_Tensor", ValueHasDimensions, kNoNumber},
     {"aten::masked_scatter_", SourceDoesNotFit, "the mask or the source does not fit"},
     {"aten::native_layer_norm", WeightsDoNotFit, "weight or bias are not of the normalized shape"},
     {"aten::native_batch_norm", ParametersOfOtherTypes, kTypes},
