@@ -12,7 +12,10 @@ namespace {
 // Whose functional form is not found by name.
 constexpr auto kIrregular = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"aten.bernoulli_.float", "aten.bernoulli.p"},
+    {"aten.floor_divide_.Tensor", "aten.floor_divide"},
     {"aten.normal_", "aten.normal_functional"},
+    {"aten.pow_.Scalar", "aten.pow.Tensor_Scalar"},
+    {"aten.pow_.Tensor", "aten.pow.Tensor_Tensor"},
     {"aten.rrelu_with_noise_", "aten.rrelu_with_noise_functional"},
 });
 

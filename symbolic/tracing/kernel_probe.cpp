@@ -40,8 +40,7 @@ bool WritesNoMoreThanItself(ir::OpId op) {
 }
 
 bool IsAsked(ir::OpId op) {
-  if (op->is_random() || op->is_view() || op->has_side_effect() || !op->name().starts_with("aten."))
-    return false;
+  if (op->is_random() || op->is_view() || op->has_side_effect() || !op->name().starts_with("aten.")) return false;
   const c10::OperatorHandle& handle = op->handle();
   if (handle.hasTag(at::Tag::nondeterministic_seeded) || handle.hasTag(at::Tag::inplace_view)) return false;
   return op->is_pointwise() || (WritesNoMoreThanItself(op) && !BelievesItsArguments(op));

@@ -481,21 +481,3 @@ def function_introspection():
         return x + code.co_argcount, code.co_varnames, g.__annotations__, g.__doc__, g.__kwdefaults__, g.__qualname__
 
     return Case(f, vector())
-
-
-@program
-def defaults_of_the_compiled_function():
-    def f(x, a=2.0, b=3.0, c=4.0):
-        return x * a - b / c
-
-    calls = [Args(vector()), Args(vector(), 5.0), Args(vector(), 5.0, 7.0), Args(vector(), b=9.0), Args(vector(), c=2.0, a=1.0)]
-    return Case(f, vector(), then=[lambda args=args: args for args in calls + calls])
-
-
-@program
-def defaults_that_are_tensors():
-    def f(x, a=vector() + 1, b=vector() + 2, c=vector() + 3):
-        return x * a - b / c
-
-    calls = [Args(vector()), Args(vector(), vector()), Args(vector(), b=vector())]
-    return Case(f, vector(), then=[lambda args=args: args for args in calls + calls])

@@ -487,22 +487,3 @@ def operators_that_refuse_bools():
         return out
 
     return Case(f, vector(), vector() > 1.2, then=[lambda: Args(vector().to(torch.int64), vector() > 0)])
-
-
-@program(whole=False)
-def numbers_that_are_tensors_with_dimensions():
-    def f(x, mask, value):
-        out = []
-        for operate in (
-            lambda: x.masked_fill(mask, value),
-            lambda: x.clone().masked_fill_(mask, value),
-            lambda: x.clone().fill_(value),
-            lambda: x.index_fill(0, torch.tensor([1]), value),
-        ):
-            try:
-                out.append(operate())
-            except RuntimeError as e:
-                out.append(str(e)[:60])
-        return out
-
-    return Case(f, vector(), vector() > 1.2, vector(), then=[lambda: Args(vector(), vector() > 0, torch.tensor(3.0))])

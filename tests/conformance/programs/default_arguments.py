@@ -1,0 +1,22 @@
+"""Calls of the compiled function that leave arguments to their defaults."""
+
+from conformance.program import Args, Case, program
+from conformance.sample import vector
+
+
+@program
+def defaults_of_the_compiled_function():
+    def f(x, a=2.0, b=3.0, c=4.0):
+        return x * a - b / c
+
+    calls = [Args(vector()), Args(vector(), 5.0), Args(vector(), 5.0, 7.0), Args(vector(), b=9.0), Args(vector(), c=2.0, a=1.0)]
+    return Case(f, vector(), then=[lambda args=args: args for args in calls + calls])
+
+
+@program
+def defaults_that_are_tensors():
+    def f(x, a=vector() + 1, b=vector() + 2, c=vector() + 3):
+        return x * a - b / c
+
+    calls = [Args(vector()), Args(vector(), vector()), Args(vector(), b=vector())]
+    return Case(f, vector(), then=[lambda args=args: args for args in calls + calls])
