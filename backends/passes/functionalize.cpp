@@ -70,6 +70,8 @@ class Functionalizer {
     for (std::size_t v = 0; v < old_.values.size(); ++v) {
       ir::StorageId storage = old_.values[v].storage;
       if (storage < 0 || old_.values[v].kind != ir::ValueKind::kTensor) continue;
+      // What a dropped node made is not there; inputs and constants are at the start.
+      if (definitions_[v] == kNoNode && current_[v] == kNoValue) continue;
       ValueId root = aliases_.RootOf(static_cast<ValueId>(v));
       auto [it, inserted] = roots.try_emplace(storage, root);
       if (it->second != root && (written[At(root)] || written[At(it->second)])) {

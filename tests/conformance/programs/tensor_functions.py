@@ -244,3 +244,15 @@ def tensors_made_like_another():
         return x.new_tensor([1, 2]), whole.new_tensor([1.5, 2.5]), x.new_tensor(3, dtype=torch.float64), x.repeat(2, 3)
 
     return Case(f, vector())
+
+
+@program
+def complex_functions():
+    """Their gradients write into what they made, and read it through conjugate views."""
+    make = lambda: torch.complex(matrix() * 0.1, matrix().flip(0) * 0.2).requires_grad_()
+    return Case(lambda z: (torch.fft.hfft(z), torch.atanh(z).abs(), z.abs().pow(3)), make())
+
+
+@program
+def norms_to_odd_powers():
+    return Case(lambda m: (torch.norm(m, p=3), torch.dist(m, m + 1, p=1.5), torch.nn.functional.normalize(m, p=3)), matrix().requires_grad_())
