@@ -1,4 +1,4 @@
-"""Rules of this project that no formatter checks: file sizes, header comments, names, what must not be committed.
+"""Rules of this project that no formatter checks: file sizes, header comments, names, includes, what must not be committed.
 
 Run by `./dev lint`. Prints one line a violation, exits 1 if there is one.
 """
@@ -7,6 +7,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import include_rules
 
 MAX_LINES = 500
 CODE = {".h", ".cpp", ".py", ".def", ".cu"}
@@ -41,6 +43,9 @@ def violations(root, path):
         yield "no comment at the top that says what the file is"
     if "util" in path.stem:
         yield "the name says nothing: call it by what it does"
+    if path.suffix in CPP:
+        for number, message in include_rules.violations(path, lines):
+            yield f"line {number}: {message}"
     for number, line in enumerate(lines, 1):
         if VERSION_CONDITION.search(line) and "versions" not in path.parts:
             yield f"line {number}: Python version condition outside frame_eval/versions/"
@@ -55,6 +60,9 @@ def violations(root, path):
 
 def main(root):
     count = 0
+    if ring := include_rules.cycle():
+        print(f"cmake/include_rules.py: {' -> '.join(ring)} is a ring")
+        count += 1
     for path in tracked_files(root):
         if path.suffix not in CODE or not (root / path).is_file():
             continue

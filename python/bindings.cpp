@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "backends/builtin/builtin_backends.h"
 #include "backends/graph/backend.h"
 #include "backends/graph/recording_probe.h"
-#include "backends/runtime/builtin_backends.h"
 #include "common/config.h"
 #include "common/coverage.h"
 #include "common/logging.h"

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "backends/builtin/builtin_backends.h"
 #include "backends/graph/backend.h"
 #include "backends/passes/pass.h"
-#include "backends/runtime/builtin_backends.h"
 #include "common/status.h"
 
 namespace py = pybind11;

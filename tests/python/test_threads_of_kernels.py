@@ -1,8 +1,8 @@
 """Kernels on the CPU use the threads that torch.set_num_threads names, and give the same bits on any number of them."""
 
+import pathlib
 import re
 import threading
-import time
 
 import pytest
 import torch
@@ -41,21 +41,21 @@ def test_the_number_of_threads_changes_no_bit(name):
         assert all(torch.equal(a, b) for a, b in zip(results[0], others, strict=True))
 
 
+def nanoseconds_of_threads():
+    """Processor time of each thread of this process, by its number; how loaded the machine is does not change who works."""
+    return {task.name: int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path("/proc/self/task").iterdir()}
+
+
 def test_two_threads_work():
-    """Processor time of a call on two threads is spread: more of it passes than time on the clock, or each thread is seen to have run."""
     x = torch.randn(2048, 2048)
     compiled = framefuse.compile(FUNCTIONS["pointwise"], fullgraph=True)
     torch.set_num_threads(2)
     compiled(x)
-    start, used = time.perf_counter(), time.process_time()
-    for _ in range(30):
+    before = nanoseconds_of_threads()
+    for _ in range(60):
         compiled(x)
-    on_clock, used = time.perf_counter() - start, time.process_time() - used
-    own = time.thread_time()
-    for _ in range(30):
-        compiled(x)
-    own = time.thread_time() - own
-    assert own < 0.75 * used, (own, used, on_clock)
+    worked = sorted(time - before.get(thread, 0) for thread, time in nanoseconds_of_threads().items())
+    assert worked[-2] > 0.2 * worked[-1], worked
 
 
 @pytest.mark.compiles_nothing("about the libraries in the process")

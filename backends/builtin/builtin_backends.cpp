@@ -1,8 +1,8 @@
-#include "backends/runtime/builtin_backends.h"
+#include "backends/builtin/builtin_backends.h"
 
-#include "backends/fusion/fuse_backend.h"
+#include "backends/builtin/aten_backend.h"
+#include "backends/builtin/fuse_backend.h"
 #include "backends/graph/backend.h"
-#include "backends/runtime/aten_backend.h"
 #include "backends/runtime/cond_operator.h"
 
 namespace framefuse {

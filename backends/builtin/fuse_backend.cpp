@@ -1,5 +1,5 @@
 // See fuse_backend.h. Owner: backends/fusion.
-#include "backends/fusion/fuse_backend.h"
+#include "backends/builtin/fuse_backend.h"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 // The backend "fuse": groups of nodes as kernels made in this process, the rest as ATen operators.
 // Owner: backends/fusion.
-#ifndef FRAMEFUSE_BACKENDS_FUSION_FUSE_BACKEND_H_
-#define FRAMEFUSE_BACKENDS_FUSION_FUSE_BACKEND_H_
+#ifndef FRAMEFUSE_BACKENDS_BUILTIN_FUSE_BACKEND_H_
+#define FRAMEFUSE_BACKENDS_BUILTIN_FUSE_BACKEND_H_
 
 #include <memory>
 
@@ -13,4 +13,4 @@ std::unique_ptr<Backend> MakeFuseBackend();
 
 }  // namespace framefuse
 
-#endif  // FRAMEFUSE_BACKENDS_FUSION_FUSE_BACKEND_H_
+#endif  // FRAMEFUSE_BACKENDS_BUILTIN_FUSE_BACKEND_H_

@@ -1,7 +1,7 @@
 // RegisterBuiltinBackends: puts "aten" and "fuse" into the registry (graph/backend.h). A static library's own
 // initialisers would be dropped by the linker, so the bindings and the tests call this once at their start.
-#ifndef FRAMEFUSE_BACKENDS_RUNTIME_BUILTIN_BACKENDS_H_
-#define FRAMEFUSE_BACKENDS_RUNTIME_BUILTIN_BACKENDS_H_
+#ifndef FRAMEFUSE_BACKENDS_BUILTIN_BUILTIN_BACKENDS_H_
+#define FRAMEFUSE_BACKENDS_BUILTIN_BUILTIN_BACKENDS_H_
 
 namespace framefuse {
 
@@ -9,4 +9,4 @@ void RegisterBuiltinBackends();  // idempotent
 
 }  // namespace framefuse
 
-#endif  // FRAMEFUSE_BACKENDS_RUNTIME_BUILTIN_BACKENDS_H_
+#endif  // FRAMEFUSE_BACKENDS_BUILTIN_BUILTIN_BACKENDS_H_

@@ -1,4 +1,4 @@
-#include "backends/runtime/aten_backend.h"
+#include "backends/builtin/aten_backend.h"
 
 #include <utility>
 

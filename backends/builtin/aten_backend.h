@@ -1,6 +1,6 @@
 // The backend "aten": each node is its ATen operator. The oracle for every other backend.
-#ifndef FRAMEFUSE_BACKENDS_RUNTIME_ATEN_BACKEND_H_
-#define FRAMEFUSE_BACKENDS_RUNTIME_ATEN_BACKEND_H_
+#ifndef FRAMEFUSE_BACKENDS_BUILTIN_ATEN_BACKEND_H_
+#define FRAMEFUSE_BACKENDS_BUILTIN_ATEN_BACKEND_H_
 
 #include <memory>
 
@@ -12,4 +12,4 @@ std::unique_ptr<Backend> MakeAtenBackend();
 
 }  // namespace framefuse
 
-#endif  // FRAMEFUSE_BACKENDS_RUNTIME_ATEN_BACKEND_H_
+#endif  // FRAMEFUSE_BACKENDS_BUILTIN_ATEN_BACKEND_H_

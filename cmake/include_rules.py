@@ -1,0 +1,87 @@
+"""Which folder may include from which: the arrows of docs/architecture.md, checked on every #include of a file of ours.
+
+A folder may include its own files and those of the folders that its row names; rows are not transitive. Invariant: the table
+has no cycle, but for folders that make one library (a row of SAME).
+"""
+
+import pathlib
+import re
+
+# The folders of one library each.
+FOLDERS = (
+    "common", "frame_eval", "frame_eval/bytecode", "frame_eval/versions", "guards", "guards/leaf",
+    "symbolic/evaluator", "symbolic/tracing", "symbolic/capture",
+    "backends/graph", "backends/passes", "backends/runtime", "backends/autograd", "backends/kernel_ir", "backends/emit",
+    "backends/cpu_runtime", "backends/cuda_runtime", "backends/fusion", "backends/builtin", "python",
+)
+# Folders that are parts of one library.
+SAME = ({"frame_eval", "frame_eval/bytecode", "frame_eval/versions"}, {"guards", "guards/leaf"})
+MAY_INCLUDE = {
+    "common": set(),
+    "frame_eval": {"common"},
+    "guards": {"common", "frame_eval"},
+    "symbolic/evaluator": {"common", "frame_eval", "guards"},
+    "symbolic/tracing": {"common", "frame_eval", "backends/graph"},
+    "symbolic/capture": {"common", "frame_eval", "guards", "symbolic/evaluator", "symbolic/tracing", "backends/graph"},
+    "backends/graph": {"common"},
+    "backends/passes": {"common", "backends/graph"},
+    "backends/runtime": {"common", "backends/graph", "backends/passes"},
+    "backends/autograd": {"common", "backends/graph", "backends/passes", "backends/runtime"},
+    "backends/kernel_ir": {"common"},
+    "backends/emit": {"common", "backends/kernel_ir"},
+    "backends/cpu_runtime": {"common", "backends/kernel_ir", "backends/emit"},
+    "backends/cuda_runtime": {"common", "backends/kernel_ir", "backends/emit"},
+    "backends/fusion": {
+        "common", "backends/graph", "backends/passes", "backends/runtime", "backends/kernel_ir", "backends/cpu_runtime",
+        "backends/cuda_runtime",
+    },
+    "backends/builtin": {"common", "backends/graph", "backends/runtime", "backends/autograd", "backends/fusion"},
+    "python": {
+        "common", "frame_eval", "symbolic/capture", "backends/graph", "backends/runtime", "backends/cuda_runtime",
+        "backends/builtin",
+    },
+}
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+
+
+def folder_of(path):
+    """The longest of FOLDERS that holds the file, or None."""
+    holding = [f for f in FOLDERS if pathlib.PurePath(path).is_relative_to(f)]
+    return max(holding, key=len) if holding else None
+
+
+def _library_of(folder):
+    return next((min(same, key=len) for same in SAME if folder in same), folder)
+
+
+def violations(path, lines):
+    """(line number, sentence) for each include that no arrow allows."""
+    own = folder_of(path)
+    if own is None:
+        return
+    library = _library_of(own)
+    for number, line in enumerate(lines, 1):
+        include = _INCLUDE.match(line)
+        other = folder_of(include[1]) if include else None
+        if other is None or _library_of(other) == library or _library_of(other) in MAY_INCLUDE[library]:
+            continue
+        yield number, f"{own} may not include {include[1]} (cmake/include_rules.py)"
+
+
+def cycle():
+    """Libraries that include one another in a ring, or []."""
+    done, under_way = set(), []
+
+    def visit(library):
+        if library in under_way:
+            return under_way[under_way.index(library) :]
+        if library in done:
+            return []
+        under_way.append(library)
+        for other in sorted(MAY_INCLUDE[library]):
+            if ring := visit(other):
+                return ring
+        done.add(under_way.pop())
+        return []
+
+    return next((ring for library in MAY_INCLUDE if (ring := visit(library))), [])
