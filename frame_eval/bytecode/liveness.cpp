@@ -63,6 +63,17 @@ void ForEachUseBackwards(const Instruction& in, Read read, Write write) {
   }
 }
 
+}  // namespace
+
+bool MentionsSlot(const Instruction& in, int slot) {
+  bool found = false;
+  const auto see = [&](int s) { found = found || s == slot; };
+  ForEachUseBackwards(in, see, see);
+  return found;
+}
+
+namespace {
+
 bool FallsThrough(Opcode opcode) {
   switch (opcode) {
     case Opcode::kJump:

@@ -7,6 +7,7 @@
 #include "guards/leaf/global_state.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/library_frame.h"
+#include "symbolic/capture/shown_warnings.h"
 #include "symbolic/capture/signal_pause.h"
 
 namespace framefuse {
@@ -66,6 +67,8 @@ GraphBreakKind BreakKindOf(const tracing::TensorBreak& b) {
     case tracing::BreakKind::kMetadataMutation:
     case tracing::BreakKind::kMutation:
       return GraphBreakKind::kTensorMutation;
+    case tracing::BreakKind::kWarning:
+      return GraphBreakKind::kSideEffectCall;
     case tracing::BreakKind::kHiddenState:
     case tracing::BreakKind::kNoShapeRule:
       return GraphBreakKind::kUnsupportedOperator;
@@ -174,6 +177,10 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
       IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
     return frame_ops::EvalDefault(thread, frame, throw_flag);
   }
+  if (BreaksAsItStarts(frame)) {
+    frame_ops::FinishHookedFrame(thread, frame);
+    return nullptr;
+  }
   ExpectedCall call = std::exchange(expected_, ExpectedCall());
   if (call.function != reinterpret_cast<PyObject*>(frame_ops::Function(frame))) call = ExpectedCall();
   Activation act;
@@ -190,6 +197,17 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   if (frame_ops::IsStarting(frame)) PrepareFrameSlots(act, call);
   if (starting_generator) return frame_ops::EvalDefault(thread, frame, throw_flag);
   return EvaluateFrame(act, StartAt::kNext);
+}
+
+bool Capture::BreaksAsItStarts(frame_ops::Frame* frame) {
+  PyCodeObject* code = frame_ops::Code(frame);
+  // One of a dropped attempt would warn that nobody awaited it.
+  if (frame_ops::IsStarting(frame) && (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0) {
+    return !BreakFalse(GraphBreakKind::kAsync, "a coroutine is made");
+  }
+  if (!ShowsWarning(code)) return false;
+  for (const FrameRecord& f : frames_) ForgetWarning(frame, frame_ops::Globals(f.activation->frame));
+  return !BreakFalse(GraphBreakKind::kSideEffectCall, "a warning");
 }
 
 // close(), throw() and the death of a suspended generator, also where no C code was called: its handlers are
@@ -434,7 +452,7 @@ StopAction Capture::OnStop(Activation& act) {
 
 Value Capture::AdoptSlot(Activation& act, int slot) {
   PyObject** slots = frame_ops::Slots(act.frame);
-  Value v = Adopt(slots[slot], sources_.Local(slot));
+  Value v = AdoptLocal(act, slots[slot], slot);
   if (!v) return Value();
   Py_SETREF(slots[slot], Py_NewRef(v.object.get()));
   act.sources[static_cast<std::size_t>(slot)] = v.source;

@@ -399,6 +399,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId source);
   Value AdoptTensor(BorrowedRef original, SourceId source);
   Value AdoptObject(TrackedKind kind, BorrowedRef original, SourceId source);
+  Value AdoptLocal(Activation& act, BorrowedRef original, int slot);
   TrackedKind Classify(BorrowedRef original) const;
   void GuardFunction(BorrowedRef original, SourceId source);
   void GuardObject(TrackedKind kind, BorrowedRef original, SourceId source);
@@ -406,12 +407,14 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   void RealiseSequence(Tracked& t);
   void RealiseDict(Tracked& t);
   void RealiseSet(Tracked& t);
+  void RealiseTuple(Tracked& t);
   bool GuardKeys(const Tracked& t, BorrowedRef items);
   Value AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key);
   void PrepareFrameSlots(Activation& act, const ExpectedCall& call);
   bool BelongsToTorchLeaf(frame_ops::Frame* frame) const;
   PyObject* EvaluateFrame(Activation& act, StartAt start);
   PyObject* ThrowIntoGenerator(frame_ops::Frame* frame);
+  bool BreaksAsItStarts(frame_ops::Frame* frame);
   Value Wrap(Ref object);  // result of native code: checks the tracer, null if it failed
   bool ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value_or_null);
   BorrowedRef GlobalsOf(Activation& act);

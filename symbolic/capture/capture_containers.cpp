@@ -45,6 +45,8 @@ void Capture::Realise(Tracked& t, bool consume_leaves) {
   }
   if (!t.realised) {
     RealiseItems(t);
+    if (control.unwinding) return;
+  } else if (t.kind != TrackedKind::kTuple) {
     return;
   }
   if (t.kind == TrackedKind::kTuple && consume_leaves) {
@@ -104,6 +106,19 @@ void Capture::RealiseSequence(Tracked& t) {
     }
     const Ref appended = CallMethodWith(t.representative, "append", v.object);
     if (!appended) return;
+  }
+}
+
+// Of the items that a frame's *args came with.
+void Capture::RealiseTuple(Tracked& t) {
+  const Py_ssize_t size = PyTuple_GET_SIZE(t.original.get());
+  guards_.AddLength(t.source, size, Here());
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    Value v = Adopt(PyTuple_GET_ITEM(t.original.get(), i), sources_.Item(t.source, Ref::Steal(PyLong_FromSsize_t(i))));
+    if (!v) return;
+    PyObject* own = PyTuple_GET_ITEM(t.representative.get(), i);
+    PyTuple_SET_ITEM(t.representative.get(), i, v.object.release());
+    Py_DECREF(own);
   }
 }
 
@@ -178,6 +193,8 @@ void Capture::RealiseItems(Tracked& t) {
     RealiseSet(t);
   } else if (t.kind == TrackedKind::kList || t.kind == TrackedKind::kDeque) {
     RealiseSequence(t);
+  } else if (t.kind == TrackedKind::kTuple) {
+    RealiseTuple(t);
   }
 }
 

@@ -270,13 +270,13 @@ std::optional<Value> Capture::OneItem(Tracked& t, ValueView key) {
     Py_ssize_t index = PyLong_AsSsize_t(k);
     PyErr_Clear();  // too large an index: what looks next raises
     if (index < 0) {
-      if (untouched_list) guards_.AddLength(t.source, size, Here());
+      if (untouched_list || !t.realised) guards_.AddLength(t.source, size, Here());
       index += size;
     }
     if (index < 0 || index >= size) return std::nullopt;
     PyObject* item = PySequence_Fast_GET_ITEM(sequence, index);
     const Ref number = Ref::Steal(PyLong_FromSsize_t(index));
-    if (untouched_list) return Adopt(item, sources_.Item(t.source, number));
+    if (untouched_list || !t.realised) return Adopt(item, sources_.Item(t.source, number));
     return Value{Ref::Create(item), IsLeaf(item) ? sources_.Item(t.source, number) : kNoSource};
   }
   if (t.kind == TrackedKind::kInstanceDict ||

@@ -143,7 +143,12 @@ void Capture::Raise(Activation& act, ValueView exception, ValueView cause) {
     }
     return CallType(act, v, {}, nullptr, Completion::kCallback);
   };
-  if (!exception.object && handles_from_outside_) {
+  // Raised before the attempt, it may have been caught in it: each frame that it leaves adds to its traceback.
+  const auto is_older = [&] {
+    const Ref handled = Ref::Steal(PyErr_GetHandledException());
+    return handled && tracked_.Find(handled) != nullptr;
+  };
+  if (!exception.object && (handles_from_outside_ || is_older())) {
     Break(GraphBreakKind::kNoRecipe, "raise of the exception that is being handled");
     return;
   }

@@ -132,16 +132,18 @@ void RetainGradients(absl::Span<const std::size_t> retained, absl::Span<const Re
   }
 }
 
-// Devices whose default generator the graph's forward draws from.
+// Devices whose default generator the graph's forward draws from: those of its results and of what it writes.
 std::vector<c10::Device> DevicesOfRandomNodes(const ir::Graph& graph) {
   std::vector<c10::Device> devices;
+  const auto add = [&](ir::ValueId v) {
+    if (v == ir::kNoValue) return;
+    const c10::Device device = graph.value(v).device;
+    if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
+  };
   for (const ir::Node& n : graph.nodes) {
     if (!n.op->is_random() || n.phase == ir::Phase::kBackward) continue;
-    for (ir::ValueId v : n.outputs) {
-      if (v == ir::kNoValue) continue;
-      const c10::Device device = graph.value(v).device;
-      if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
-    }
+    for (const ir::ValueId v : n.outputs) add(v);
+    ir::ForEachUse(n, add);
   }
   return devices;
 }

@@ -19,6 +19,7 @@ enum class BreakKind : std::uint8_t {
   kNoShapeRule,        // an operator without a shape function or meta kernel
   kStaleTensor,        // a traced tensor was used outside its capture
   kMutation,           // a write that the graph cannot express
+  kWarning,            // the operator warns, each time it runs
 };
 std::string_view BreakKindName(BreakKind kind);
 

@@ -4,13 +4,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/util/Exception.h>
 
 #include <mutex>
 #include <unordered_map>
 
 #include "symbolic/tracing/fake_tensor.h"
 #include "symbolic/tracing/recorder.h"
+#include "symbolic/tracing/warning_watch.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -155,41 +155,38 @@ bool IsAboutTypes(std::string_view text) {
   return false;
 }
 
-// What a run on one element warns of is not the program's. Nor does it use up what torch says once a process.
-class Silence : public c10::WarningHandler {
- public:
-  void process(const c10::Warning& warning) override { (void)warning; }
-};
-
-std::optional<std::string> Ask(ir::OpId op, const Question& question, c10::ArrayRef<c10::IValue> args) {
+KernelAnswer Ask(ir::OpId op, const Question& question, c10::ArrayRef<c10::IValue> args) {
   const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
   torch::jit::Stack operands = question.Operands(args);
-  Silence silence;
-  const c10::WarningUtils::WarningHandlerGuard quiet(&silence);
-  const c10::WarningUtils::WarnAlways not_used_up;
+  const WarningWatch watch;
+  KernelAnswer answer;
   try {
     op->handle().callBoxed(&operands);
   } catch (const c10::Error& e) {
     std::string text = e.what_without_backtrace();
-    if (op->is_pointwise() || IsAboutTypes(text)) return text;
+    if (op->is_pointwise() || IsAboutTypes(text)) {
+      answer.refusal = std::move(text);
+      answer.error = std::current_exception();
+    }
   }
-  return std::nullopt;
+  answer.warning = watch.first();
+  return answer;
 }
 
 }  // namespace
 
-std::optional<std::string> RefusedByKernel(ir::OpId op, c10::ArrayRef<c10::IValue> args) {
+KernelAnswer AskKernel(ir::OpId op, c10::ArrayRef<c10::IValue> args) {
   static auto* mutex = new std::mutex;
-  static auto* answers = new std::unordered_map<std::string, std::optional<std::string>>;
-  if (!IsAsked(op)) return std::nullopt;
+  static auto* answers = new std::unordered_map<std::string, KernelAnswer>;
+  if (!IsAsked(op)) return {};
   const Question question(op, args);
-  if (!question.possible()) return std::nullopt;
+  if (!question.possible()) return {};
   {
     const std::lock_guard lock(*mutex);
     const auto known = answers->find(question.key());
     if (known != answers->end()) return known->second;
   }
-  std::optional<std::string> answer = Ask(op, question, args);
+  KernelAnswer answer = Ask(op, question, args);
   const std::lock_guard lock(*mutex);
   if (answers->size() < kMostAnswers) answers->emplace(question.key(), answer);
   return answer;

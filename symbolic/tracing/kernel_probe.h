@@ -6,6 +6,7 @@
 
 #include <ATen/core/ivalue.h>
 
+#include <exception>
 #include <optional>
 #include <string>
 
@@ -13,8 +14,12 @@
 
 namespace framefuse::tracing {
 
-// What the kernel says against operands of such types; nullopt: it takes them, or was not asked.
-[[nodiscard]] std::optional<std::string> RefusedByKernel(ir::OpId op, c10::ArrayRef<c10::IValue> args);
+struct KernelAnswer {
+  std::optional<std::string> refusal;  // nullopt: it takes operands of such types, or was not asked
+  std::exception_ptr error;            // with a refusal
+  std::optional<std::string> warning;  // what it warned of
+};
+[[nodiscard]] KernelAnswer AskKernel(ir::OpId op, c10::ArrayRef<c10::IValue> args);
 
 }  // namespace framefuse::tracing
 

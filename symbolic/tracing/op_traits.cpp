@@ -66,6 +66,7 @@ std::unique_ptr<OpTraits> Create(const c10::OperatorHandle& handle) {
   traits->special = FindSpecial(full, handle);
   traits->shape = FindShapeFunction(full);
   traits->refusal = FindRefusal(full);
+  traits->warning = FindWarning(full);
   const auto& returns = traits->op->returns();
   const bool inplace = returns.size() == 1 && returns[0].written_argument == 0;
   if (inplace && !handle.hasTag(at::Tag::inplace_view)) {

@@ -34,6 +34,7 @@ struct OpTraits {
   ir::OpId op = nullptr;
   ShapeFn shape = nullptr;
   const RefusalRow* refusal = nullptr;
+  const WarningRow* warning = nullptr;
   SpecialFn special = nullptr;
   MetaSource meta_source = MetaSource::kNone;
   c10::KernelFunction meta;

@@ -8,6 +8,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "symbolic/tracing/kernel_probe.h"
@@ -103,6 +104,12 @@ int AliasedArgument(const at::Tensor& result, c10::ArrayRef<c10::IValue> args) {
   return -1;
 }
 
+bool AnyIsEmpty(c10::ArrayRef<c10::IValue> args) {
+  return std::any_of(args.begin(), args.end(), [](const c10::IValue& v) {
+    return !v.isTensor() ? v.isTensorList() : v.toTensor().defined() && v.toTensor().sym_numel() == 0;
+  });
+}
+
 bool SameGeometry(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.strides() == b.strides() && a.storage_offset() == b.storage_offset();
 }
@@ -111,15 +118,6 @@ bool SameSizes(const Dims& sizes, c10::SymIntArrayRef of) {
   if (sizes.size() != of.size()) return false;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] != of[i]) return false;
-  }
-  return true;
-}
-
-// Each element has memory of its own, as far as is cheap to see.
-bool HasNoOverlap(const at::Tensor& t) {
-  if (IsNonOverlappingAndDense(t)) return true;
-  for (std::int64_t d = 0; d < t.dim(); ++d) {
-    if (t.sym_stride(d) == 0 && t.sym_size(d) > 1) return false;
   }
   return true;
 }
@@ -186,9 +184,14 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
     outputs.clear();
     InferByKernel(traits, args, &prepared, &outputs);
   }
-  if (const std::optional<std::string> refusal = RefusedByKernel(traits.op, args)) {
-    Break(BreakKind::kNoShapeRule, traits, "eager's kernel refuses such operands: " + *refusal);
+  const KernelAnswer answer = AskKernel(traits.op, args);
+  if (answer.refusal) {
+    // Types alone decide of such a kernel, if it has elements to compute: the error is eager's own.
+    const bool by_elements = traits.op->is_pointwise() || traits.op->name() == "aten.rsub.Tensor";
+    if (by_elements && !AnyIsEmpty(args)) std::rethrow_exception(answer.error);
+    Break(BreakKind::kNoShapeRule, traits, "eager's kernel refuses such operands: " + *answer.refusal);
   }
+  CheckWarnings(traits, args, answer.warning, outputs);
   Emit(traits, &prepared, outputs, stack);
 }
 
@@ -302,7 +305,7 @@ void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> ar
 bool Recorder::InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Outputs* outputs) const {
   if (!traits.is_plain_inplace) return traits.shape != nullptr && traits.shape(args, *outputs);
   const at::Tensor& self = args[0].toTensor();
-  if (!HasNoOverlap(self)) return false;
+  if (IsExpanded(self)) return false;
   if (traits.shape == nullptr) return true;
   if (!traits.shape(args, *outputs)) return false;
   return SameSizes((*outputs)[0].sizes, self.sym_sizes()) && c10::canCast((*outputs)[0].dtype, self.scalar_type());

@@ -129,6 +129,8 @@ class Recorder {
   ir::Arg NumberArg(const c10::IValue& v, const OpTraits& traits) const;
   void CheckLayouts(const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
   void CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
+  void CheckWarnings(const OpTraits& traits, c10::ArrayRef<c10::IValue> args,
+                     const std::optional<std::string>& of_probe, const Outputs& outputs);
   void CheckOperandsOf(const at::Tensor& written, const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
   bool InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Outputs* outputs) const;
   void InferByKernel(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared, Outputs* outputs);
@@ -178,6 +180,7 @@ class TlsScope {
   Recorder* previous_;
   bool previous_included_;
   bool previous_multithreading_;
+  bool on_;
 };
 
 }  // namespace framefuse::tracing

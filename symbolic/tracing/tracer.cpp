@@ -27,6 +27,7 @@ absl::Status Refused(const std::string& why) { return absl::FailedPreconditionEr
 // What is not traced, as the explanation of a break.
 absl::Status CheckTraceable(const at::Tensor& real) {
   if (real.layout() != c10::Layout::Strided) return Refused("only strided tensors are traced");
+  if (real.scalar_type() == c10::ScalarType::ComplexHalf) return Refused("torch warns of each tensor of ComplexHalf");
   if (real.is_quantized()) return Refused("quantized tensors are not traced");
   if (!real.is_cpu() && !real.is_cuda())
     return Refused("tensors on this device are not traced: " + real.device().str());

@@ -94,8 +94,13 @@ def random_states() -> dict[str, str]:
 
 @contextlib.contextmanager
 def protected() -> Iterator[None]:
-    """A block in which random states start with 1, and after which global state is what it was."""
+    """A block in which random states start with 1, and after which global state is what it was.
+
+    What torch says once a process it says each time there: else the first of two runs would hear it and the other not.
+    """
     before = modes()
+    warned_always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
     path, environment = list(sys.path), dict(os.environ)
     hook_number, RemovableHandle.next_id = RemovableHandle.next_id, 0
     torch.default_generator.manual_seed(1)
@@ -106,6 +111,7 @@ def protected() -> Iterator[None]:
             yield
     finally:
         RemovableHandle.next_id = hook_number
+        torch.set_warn_always(warned_always)
         torch.clear_autocast_cache()
         for name, now in modes().items():
             write = MODES[name].write

@@ -207,6 +207,8 @@ NOT_SEEN_BY_CHECKS = {
     'self.lines.append((path + ".content", "empty"))': "so has no content",
     'self.lines.append((path, "unset"))': "so has no content",
     "torch.clear_autocast_cache()": "the cache is by tensor, and each run makes its own",
+    "torch.set_warn_always(True)": "a process can be told only once of what torch says once, and no check is its first",
+    "torch.set_warn_always(warned_always)": "each run sets it",
     "observation.raised.append(error)": "the judge looks there for refusals: test_harness.py",
     "failures.append(error)": "of a factory that raises in a thread: test_harness.py",
     "thread.join()": "a run that is compared before it has ended is a race",

@@ -111,6 +111,14 @@ bool IsContiguous(const at::Tensor& t) {
   return impl->sym_is_contiguous().guard_bool(__FILE__, __LINE__);
 }
 
+bool IsExpanded(const at::Tensor& t) {
+  if (IsNonOverlappingAndDense(t)) return false;
+  for (std::int64_t d = 0; d < t.dim(); ++d) {
+    if (t.sym_stride(d) == 0 && t.sym_size(d) > 1) return true;
+  }
+  return false;
+}
+
 bool IsNonOverlappingAndDense(const at::Tensor& t) { return t.unsafeGetTensorImpl()->is_non_overlapping_and_dense(); }
 
 OutputMeta LikeTensor(const at::Tensor& t, c10::ScalarType dtype) {

@@ -58,6 +58,13 @@ struct RefusalRow {
 };
 const RefusalRow* FindRefusal(std::string_view name);  // null: nothing is known to be
 
+// Whether eager's kernel warns of these arguments (warnings.cpp). Where there is a row it alone decides.
+struct WarningRow {
+  const char* name;
+  bool (*warns)(Arguments args);
+};
+const WarningRow* FindWarning(std::string_view name);  // null: nothing is known to be
+
 // ---- shared vocabulary
 
 bool IsOne(const c10::SymInt& s);
@@ -76,6 +83,8 @@ OutputMeta ContiguousLike(const at::Tensor& t);
 OutputMeta AliasOf(const at::Tensor& t, int alias_of);
 bool IsContiguous(const at::Tensor& t);
 bool IsNonOverlappingAndDense(const at::Tensor& t);
+// Several of its elements are one in memory, as far as is cheap to see.
+bool IsExpanded(const at::Tensor& t);
 // Broadcast of two shapes; false if they do not fit.
 bool Broadcast(c10::SymIntArrayRef a, c10::SymIntArrayRef b, Dims* out);
 // Sizes and strides that TensorIterator gives to a fresh output of these operands; false: they do not broadcast.

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 OPEN: dict[str, tuple[str | None, str]] = {
-    "async def later": (None, "a coroutine of a dropped attempt warns that it was never awaited"),
-    ".masked_fill_({s}": (None, "the warning for an expanded tensor is lost, or has another line"),
     "one_hot({s}": ("fx", "another text of the error"),
     "with torch.inference_mode():\n": (None, "a write to an inference tensor is not refused"),
     "torch.autograd.grad(({s}": (None, "a backward after it finds the graph freed"),

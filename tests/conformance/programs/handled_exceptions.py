@@ -131,6 +131,39 @@ def raised_again_by_a_callee():
     return Case(f, vector(), [1])
 
 
+@program(whole=False)
+def raised_by_a_break_and_again_by_a_callee():
+    def again():
+        raise
+
+    def f(x, log):
+        try:
+            open("/nowhere/at/all")
+        except OSError:
+            log.append(2)
+            again()
+
+    return Case(f, vector(), [1], then=[lambda: None])
+
+
+@program(whole=False)
+def raised_by_a_break_and_caught_around_a_callee():
+    def again():
+        raise
+
+    def f(x, log):
+        try:
+            try:
+                open("/nowhere/at/all")
+            except OSError:
+                again()
+        except OSError as error:
+            log.append([line.lineno for line in traceback.extract_tb(error.__traceback__)])
+        return x * len(log)
+
+    return Case(f, vector(), [1], then=[lambda: None])
+
+
 @program
 def raised_again_after_another_was_handled():
     def f(x, log):

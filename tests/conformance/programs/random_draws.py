@@ -169,3 +169,30 @@ def draw_before_an_index_out_of_bounds():
         return x[i] * 2, noise
 
     return Case(f, vector(3), torch.tensor([0, 2]), then=[lambda: Args(vector(3), torch.tensor([0, 7])), lambda: Args(vector(3), torch.tensor([1, 1]))])
+
+
+@program(whole=False)
+def draws_in_place_before_an_operator_fails():
+    index = torch.tensor([0, 2])
+
+    def f(x):
+        x = x * torch.empty(1).uniform_(1, 2)
+        y = functional.dropout(x, 0.5)
+        return y + vector(4)[index].sum()
+
+    def too_large():
+        index.add_(2)
+
+    def fits_again():
+        index.sub_(2)
+
+    return Case(f, vector(), then=[too_large, fits_again])
+
+
+@program(whole=False)
+def draws_into_an_argument_before_an_operator_fails():
+    def f(x, index):
+        noise = torch.empty_like(x).normal_()
+        return noise + torch.zeros(4).scatter(0, index, 1.0).sum()
+
+    return Case(f, vector(), torch.tensor([0, 2]), then=[lambda: Args(vector(), torch.tensor([0, 9])), lambda: Args(vector(), torch.tensor([1]))])

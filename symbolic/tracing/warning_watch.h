@@ -1,0 +1,45 @@
+// Sees what torch warns of on this thread while it is alive, and keeps it from the program: an attempt has no effect
+// (soundness rule 14). In an attempt torch says each time what it says once a process (TlsScope).
+#ifndef FRAMEFUSE_SYMBOLIC_TRACING_WARNING_WATCH_H_
+#define FRAMEFUSE_SYMBOLIC_TRACING_WARNING_WATCH_H_
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/Exceptions.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <typeinfo>
+#include <vector>
+
+namespace framefuse::tracing {
+
+class WarningWatch final : public c10::WarningHandler {
+ public:
+  WarningWatch() : guard_(this) {}
+  void process(const c10::Warning& warning) override {
+    if (!first_) first_ = warning.msg();
+  }
+  const std::optional<std::string>& first() const { return first_; }
+
+ private:
+  std::optional<std::string> first_;
+  c10::WarningUtils::WarningHandlerGuard guard_;
+};
+
+// What torch's function that Python called has warned of before it came to its operator: the first, and none of them
+// is left for Python. Functions that are made of others warn above the recorder.
+inline std::optional<std::string> TakeWarningOfCaller() {
+  constexpr std::string_view kBuffer = "N5torch16PyWarningHandler15InternalHandlerE";  // torch hides its type_info
+  c10::WarningHandler* handler = c10::WarningUtils::get_warning_handler();
+  if (handler == nullptr || typeid(*handler).name() != kBuffer) return std::nullopt;
+  std::vector<c10::Warning>& warnings = static_cast<torch::PyWarningHandler::InternalHandler*>(handler)->warning_buffer_;
+  if (warnings.empty()) return std::nullopt;
+  std::string first = warnings.front().msg();
+  warnings.clear();
+  return first;
+}
+
+}  // namespace framefuse::tracing
+
+#endif  // FRAMEFUSE_SYMBOLIC_TRACING_WARNING_WATCH_H_
