@@ -5,6 +5,7 @@
 #include <ATen/ops/logical_and.h>
 #include <ATen/ops/logical_or.h>
 #include <ATen/ops/neg.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -418,6 +419,7 @@ at::Tensor Recorder::EmitOutput(const OutputMeta& meta, c10::ArrayRef<c10::IValu
   if (AsFake(base) == nullptr) base = ConstantFake(base);
   const ir::StorageId storage_id = graph_.value(AsFake(base)->value()).storage;
   const c10::Storage storage = base.storage();
+  const c10::InferenceMode inference(base.is_inference() || c10::InferenceMode::is_enabled());
   at::Tensor view = NewFake(meta, *prepared.device, &storage, storage_id);
   if (base.is_conj() && view.is_complex()) view._set_conj(true);
   if (base.is_neg()) view._set_neg(true);

@@ -103,6 +103,23 @@ def view_without_gradients_of_an_intermediate():
     return Case(f, leaf(), forward_only=True)
 
 
+@program(whole=False)
+def views_without_gradients_of_what_is_dropped():
+    def f(x):
+        y = x * 2
+        with torch.no_grad():
+            one = y[1:]
+            other = (y * 1).view_as(y)[..., :1]
+        return one, one.requires_grad, other, (x + 1).exp()
+
+    def only(x):
+        x = x + 1
+        with torch.no_grad():
+            return x.view_as(x)[:1]
+
+    return Case(lambda x: (f(x), only(x)), leaf(), forward_only=True)
+
+
 @program
 def pass_of_one_output_leaves_the_history_behind_the_other():
     errors = []
