@@ -12,6 +12,10 @@ OPEN: dict[str, tuple[str | None, str]] = {
     "async def later": (None, "a coroutine of a dropped attempt warns that it was never awaited"),
     ".masked_fill_({s}": (None, "the warning for an expanded tensor is lost, or has another line"),
     "one_hot({s}": ("fx", "another text of the error"),
+    "with torch.inference_mode():\n": (
+        None,
+        "a view of an inference tensor whose data a program replaced raises nothing: no guard asks for its version counter",
+    ),
     "{s}.abs().max()": ("fx", "an error of the running graph escapes try/except, when it writes an input"),
     "framefuse.cond(r.sum() > {k}": ("fx", "an internal error: the FX graph computes something else"),
     "register_module_forward_hook": (None, "the line of an error's traceback"),
