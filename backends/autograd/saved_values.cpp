@@ -39,7 +39,7 @@ bool IsView(const ir::Op& op) { return ViewedArgument(op) >= 0; }
 // and a value is there in the backward; a node on the source's side whose value is not must have it saved.
 class SaveChooser {
  public:
-  SaveChooser(const Graph& g, const BackendOptions& options) : g_(g), options_(options), aliases_(g) {}
+  SaveChooser(const Graph& g, const BackendOptions& options) : g_(g), options_(options) {}
 
   absl::StatusOr<SavePlan> Run() {
     Classify();
@@ -78,6 +78,22 @@ class SaveChooser {
       }
     }
     ClassifyMaterialized();
+    ClassifyInputMemory();
+  }
+
+  // Memory that is not the graph's: it may be written between forward and backward in ways that no version counter
+  // shows (x.data, an array over it), and what was computed before is what eager has saved.
+  void ClassifyInputMemory() {
+    is_input_memory_.assign(g_.values.size(), false);
+    for (const ir::Input& in : g_.inputs) is_input_memory_[At(in.value)] = in.role != ir::InputRole::kTangent;
+    for (const Node& n : g_.nodes) {
+      if (!IsView(*n.op)) continue;
+      bool of_input = false;
+      ir::ForEachValue(n.args[At(ViewedArgument(*n.op))], [&](ValueId v) { of_input = is_input_memory_[At(v)]; });
+      for (ValueId v : n.outputs) {
+        if (v != kNoValue) is_input_memory_[At(v)] = of_input;
+      }
+    }
   }
 
   static bool Fuses(const ir::Op& op) { return op.is_pointwise() || IsView(op); }
@@ -136,13 +152,6 @@ class SaveChooser {
     }
   }
 
-  // Who copies an input may do so in order to write it before the backward.
-  bool CopiesInput(const Node& n) const {
-    if (n.op->name() != "aten.clone" && n.op->name() != "aten._to_copy") return false;
-    const ValueId from = n.args[0].value;
-    return aliases_.FromInput(from) && g_.value(from).dtype == g_.value(n.outputs[0]).dtype;
-  }
-
   // One more than the bytes, so that fewer values win among equals.
   std::int64_t SaveCost(ValueId v) const {
     std::int64_t bytes = BytesOf(g_, v) + 1;
@@ -152,13 +161,16 @@ class SaveChooser {
   std::int64_t RecomputeCost(std::size_t node) const {
     const Node& n = g_.nodes[node];
     if (n.op->is_random() || n.op->has_side_effect()) return MaxFlow::kInfinite;
-    if (!for_outputs_[node]) return 0;  // only the backward wants it: no repetition
     if (IsView(*n.op)) return 0;
+    bool reads_input = false;
+    ir::ForEachUse(n, [&](ValueId v) { reads_input = reads_input || is_input_memory_[At(v)]; });
+    if (reads_input) return MaxFlow::kInfinite;
+    if (!for_outputs_[node]) return 0;  // only the backward wants it: no repetition
     // A second run may round in another way, and then a maximum's backward does not find it among its operands.
     for (ValueId v : n.outputs) {
       if (v != kNoValue && compared_[At(v)]) return MaxFlow::kInfinite;
     }
-    if (options_.save_all || !n.op->is_pointwise() || CopiesInput(n)) return MaxFlow::kInfinite;
+    if (options_.save_all || !n.op->is_pointwise()) return MaxFlow::kInfinite;
     std::int64_t cost = 0;
     for (ValueId v : n.outputs) {
       if (v == kNoValue) continue;
@@ -224,7 +236,6 @@ class SaveChooser {
 
   const Graph& g_;
   const BackendOptions& options_;
-  const Aliases aliases_;
   std::vector<NodeIndex> definition_;
   std::vector<ValueId> gradient_values_;
   std::vector<bool> for_gradients_;        // by node
@@ -235,6 +246,7 @@ class SaveChooser {
   std::vector<bool> in_memory_;            // by value
   std::vector<bool> operand_in_backward_;  // by value
   std::vector<bool> compared_;             // by value: for equality
+  std::vector<bool> is_input_memory_;      // by value
   std::vector<MaxFlow::Vertex> value_vertex_;
   std::vector<MaxFlow::Vertex> node_vertex_;
   MaxFlow::Vertex source_ = 0;

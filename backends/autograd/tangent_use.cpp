@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/status/statusor.h"
+#include "backends/passes/pass.h"
+
 namespace framefuse {
 namespace {
 
@@ -13,6 +16,32 @@ using ir::ValueId;
 template <typename Index>
 std::size_t At(Index i) {
   return static_cast<std::size_t>(i);
+}
+
+void Join(const std::vector<bool>& more, std::vector<bool>* all) {
+  if (all->empty()) all->assign(more.size(), false);
+  for (std::size_t t = 0; t < more.size(); ++t) (*all)[t] = (*all)[t] || more[t];
+}
+
+// Of a conditional: for each result the operands that either branch computes it from. Empty: of any other node, or one
+// whose branches are not known.
+std::vector<std::vector<bool>> OperandsOfResults(const Node& n) {
+  std::vector<std::vector<bool>> of_result;
+  for (const char* branch : {"true_branch", "false_branch"}) {
+    const int text = n.op->FindArgument(branch);
+    if (text < 0) return {};
+    absl::StatusOr<ir::Graph> graph = ir::Parse(n.args[At(text)].constant.toStringRef());
+    if (!graph.ok() || !Functionalize(*graph).ok() || graph->outputs.size() != n.outputs.size()) return {};
+    std::vector<ValueId> inputs;
+    for (const ir::Input& in : graph->inputs) inputs.push_back(in.value);
+    const std::vector<std::vector<bool>> of_value = TangentsOfValues(*graph, inputs);
+    of_result.resize(n.outputs.size());
+    for (std::size_t k = 0; k < of_result.size(); ++k) {
+      const ValueId v = graph->outputs[k].value;
+      if (v != kNoValue) Join(of_value[At(v)], &of_result[k]);
+    }
+  }
+  return of_result;
 }
 
 }  // namespace
@@ -29,14 +58,19 @@ std::vector<std::vector<bool>> TangentsOfValues(const ir::Graph& graph, const st
   }
   for (const Node& n : graph.nodes) {
     std::vector<bool> all;
-    ir::ForEachUse(n, [&](ValueId v) {
-      const std::vector<bool>& theirs = of_value[At(v)];
-      if (all.empty()) all.assign(theirs.size(), false);
-      for (std::size_t t = 0; t < theirs.size(); ++t) all[t] = all[t] || theirs[t];
-    });
+    ir::ForEachUse(n, [&](ValueId v) { Join(of_value[At(v)], &all); });
     if (all.empty()) continue;
-    for (ValueId v : n.outputs) {
-      if (v != kNoValue) of_value[At(v)] = all;
+    const std::vector<std::vector<bool>> of_result = OperandsOfResults(n);
+    for (std::size_t k = 0; k < n.outputs.size(); ++k) {
+      if (n.outputs[k] == kNoValue) continue;
+      std::vector<bool>& mine = of_value[At(n.outputs[k])];
+      mine = all;
+      if (of_result.empty()) continue;
+      mine.clear();
+      const std::vector<ValueId>& operands = n.args[At(n.op->FindArgument("operands"))].values;
+      for (std::size_t o = 0; o < operands.size() && o < of_result[k].size(); ++o) {
+        if (of_result[k][o] && operands[o] != kNoValue) Join(of_value[At(operands[o])], &mine);
+      }
     }
   }
   return of_value;

@@ -108,6 +108,9 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // The value with its representative; adds the guards that seeing it implies.
   Value Adopt(BorrowedRef original, SourceId source);
   void Consume(ValueView v);  // guards an immutable leaf's value
+  // Where a leaf that goes on without its source came from: in a later call an equal object may be there.
+  SourceId SourceOfConsumed(BorrowedRef leaf) const;
+  static bool ValueDecidesIdentity(BorrowedRef leaf);  // there is one object a value
   const UserLocation& Here();
   SourceId ConstantSource(BorrowedRef object);
   void AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, int aux = 0);

@@ -59,8 +59,9 @@ bool IsOfTyping(PyTypeObject* type) {
   return module != nullptr && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "typing") == 0;
 }
 
-// Objects of which there is one a value.
-bool ValueDecidesIdentity(BorrowedRef leaf) {
+}  // namespace
+
+bool Capture::ValueDecidesIdentity(BorrowedRef leaf) {
   if (PyLong_CheckExact(leaf.get())) {
     int overflow = 0;
     const long value = PyLong_AsLongAndOverflow(leaf, &overflow);
@@ -69,8 +70,6 @@ bool ValueDecidesIdentity(BorrowedRef leaf) {
   return !PyFloat_CheckExact(leaf.get()) && !PyUnicode_CheckExact(leaf.get()) && !PyBytes_CheckExact(leaf.get()) &&
          !PyComplex_CheckExact(leaf.get()) && !IsNumpyNumberType(leaf.type());
 }
-
-}  // namespace
 
 Value Capture::Unary(Activation& act, UnaryOp op, ValueView v) {
   if (op == UnaryOp::kNot) {
@@ -158,6 +157,13 @@ bool Capture::GuardLostIdentity(ValueView left, ValueView right, bool same) {
   const bool right_outside = pin(right);
   if (same || left_outside == right_outside) return true;
   return BreakFalse(GraphBreakKind::kOpaqueObject, "the identity of equal objects, one made here");
+}
+
+SourceId Capture::SourceOfConsumed(BorrowedRef leaf) const {
+  const auto consumed = consumed_leaves_.find(leaf.get());
+  if (consumed == consumed_leaves_.end() || ValueDecidesIdentity(leaf)) return kNoSource;
+  if (PyUnicode_CheckExact(leaf.get()) && PyUnicode_CHECK_INTERNED(leaf.get())) return kNoSource;
+  return consumed->second.front();
 }
 
 // Equal leaves may or may not be one object: which one it was is a fact of its own, unless value decides identity.

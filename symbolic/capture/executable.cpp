@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backends/graph/backend.h"
@@ -45,6 +47,7 @@ void SetPythonError(const absl::Status& status) {
 struct WrittenInput {
   std::size_t index = 0;
   std::uint32_t bumps = 0;
+  bool only_counted = false;  // by t_() and its like of an alias, which write nothing
 };
 
 const void* MemoryOf(const at::Tensor& t) { return t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(); }
@@ -62,14 +65,38 @@ class VersionKeeper {
       });
       if (same != targets_.end()) {
         same->version += w.bumps;
+        same->only_counted = same->only_counted && w.only_counted;
       } else {
-        targets_.push_back({memory, &t, t._version() + w.bumps});
+        targets_.push_back({memory, &t, t._version(), t._version() + w.bumps, w.only_counted});
       }
     }
   }
-  // A view whose history is up to date stays so: torch makes that of one older than the counter again, or refuses to.
   void Apply(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> results) const {
-    if (targets_.empty()) return;
+    if (!targets_.empty()) Set(inputs, results, [](const Target& t) { return std::optional(t.version); });
+  }
+  // What the plan saves of an input that it does not write has been counted up in eager: in the capture a backward
+  // pass ran, and found no value older than its counter.
+  void ApplyBefore(absl::Span<const at::Tensor> inputs) const { SetCounted(inputs, &Target::version); }
+  void Restore(absl::Span<const at::Tensor> inputs) const { SetCounted(inputs, &Target::before); }
+
+ private:
+  struct Target {
+    const void* memory = nullptr;
+    const at::Tensor* tensor = nullptr;
+    std::int64_t before = 0;
+    std::int64_t version = 0;
+    bool only_counted = false;
+  };
+
+  void SetCounted(absl::Span<const at::Tensor> inputs, std::int64_t Target::* version) const {
+    const auto counted = [](const Target& t) { return t.only_counted; };
+    if (std::none_of(targets_.begin(), targets_.end(), counted)) return;
+    Set(inputs, {}, [&](const Target& t) { return t.only_counted ? std::optional(t.*version) : std::nullopt; });
+  }
+
+  // A view whose history is up to date stays so: torch makes that of one older than the counter again, or refuses to.
+  void Set(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> results,
+           absl::FunctionRef<std::optional<std::int64_t>(const Target&)> version_of) const {
     absl::InlinedVector<std::pair<const at::Tensor*, torch::autograd::DifferentiableViewMeta*>, 4> views;
     for (const absl::Span<const at::Tensor> tensors : {inputs, results}) {
       for (const at::Tensor& t : tensors) {
@@ -78,16 +105,13 @@ class VersionKeeper {
         if (view->get_attr_version() == static_cast<std::uint32_t>(t._version())) views.emplace_back(&t, view);
       }
     }
-    for (const Target& target : targets_) CounterOf(*target.tensor).set_version(target.version);
+    for (const Target& target : targets_) {
+      const std::optional<std::int64_t> version = version_of(target);
+      if (version.has_value()) CounterOf(*target.tensor).set_version(*version);
+    }
     for (auto& [tensor, view] : views) view->set_attr_version(static_cast<std::uint32_t>(tensor->_version()));
   }
 
- private:
-  struct Target {
-    const void* memory = nullptr;
-    const at::Tensor* tensor = nullptr;
-    std::int64_t version = 0;
-  };
   absl::InlinedVector<Target, 2> targets_;
 };
 
@@ -189,6 +213,7 @@ class PlanExecutable final : public TensorWork {
     absl::InlinedVector<at::Tensor, 8> tensors;
     for (PyObject* o : inputs) tensors.push_back(THPVariable_Unpack(o));
     const VersionKeeper versions(written_, tensors);
+    versions.ApplyBefore(tensors);
     RandomState random(random_);
     absl::StatusOr<std::vector<at::Tensor>> result = [&] {
       // What requires grad was decided in the capture, where the mode may have changed in between.
@@ -200,7 +225,10 @@ class PlanExecutable final : public TensorWork {
     }();
     if (!result.ok()) {
       *before_writes = written_.empty() || AreInputsUntouched(result.status());
-      if (*before_writes) random.Restore();
+      if (*before_writes) {
+        random.Restore();
+        versions.Restore(tensors);
+      }
       SetPythonError(result.status());
       return false;
     }
@@ -327,8 +355,9 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
   ir::Graph& graph = *closed.graph.graph;
   std::vector<WrittenInput> written;
   for (std::size_t i = 0; i < graph.inputs.size() && i < closed.graph.inputs.size(); ++i) {
-    const int bumps = closed.graph.inputs[i].version_bumps;  // t_() of an alias counts, too, and writes nothing
-    if (graph.inputs[i].mutated || bumps > 0) written.push_back({i, static_cast<std::uint32_t>(bumps)});
+    const int bumps = closed.graph.inputs[i].version_bumps;
+    const bool mutated = graph.inputs[i].mutated;
+    if (mutated || bumps > 0) written.push_back({i, static_cast<std::uint32_t>(bumps), !mutated});
   }
   std::vector<c10::Device> random = DevicesOfRandomNodes(graph);
   BackendOptions options;

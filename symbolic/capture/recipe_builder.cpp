@@ -88,7 +88,8 @@ RecipeId RecipeBuilder::FromSource(SourceId source) {
 
 absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) {
   if (IsLeaf(object)) {
-    return source == kNoSource || source == kUnadopted ? Constant(object) : FromSource(source);
+    if (source == kNoSource || source == kUnadopted) source = capture_.SourceOfConsumed(object);
+    return source == kNoSource ? Constant(object) : FromSource(source);
   }
   const auto it = known_.find(object.get());
   if (it != known_.end()) return it->second;

@@ -18,6 +18,9 @@ bool IsNewLeaf(const at::Tensor& t) {
   return t.requires_grad() && IsLeaf(t) && !(t.is_view() && t._base().requires_grad());
 }
 
+// A view made while grad mode is off, which has no history of its own.
+bool RequiresGradAsItsBase(const at::Tensor& t) { return t.requires_grad() && t.is_view() && IsLeaf(t); }
+
 bool MadeWithoutGrad(const at::Tensor& view) {
   const auto* meta = torch::autograd::impl::get_view_autograd_meta(view);
   return meta->get_creation_meta() == torch::autograd::CreationMeta::NO_GRAD_MODE;
@@ -55,7 +58,8 @@ class OutputAliases {
     // In order of the outputs, so that equal captures give equal graphs.
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       auto it = groups.find(StorageOf(graph_.outputs[i].value));
-      if (it == groups.end() || it->second.front() != i || it->second.size() < 2) continue;
+      if (it == groups.end() || it->second.front() != i) continue;
+      if (it->second.size() < 2 && !RequiresGradAsItsBase(tensors_[i])) continue;
       if (absl::Status s = ShareBase(it->second); !s.ok()) return s;
     }
     return absl::OkStatus();
@@ -101,6 +105,9 @@ class OutputAliases {
   void SetKindOfView(std::size_t i, const at::Tensor& base) {
     const at::Tensor& t = tensors_[i];
     ir::Output& o = graph_.outputs[i];
+    // Autograd knows no views of inference tensors, and counts none of their writes but those of detached ones.
+    const bool counts = t.unsafeGetTensorImpl()->version_counter().enabled();
+    if (t.is_inference() && base.defined() && base.is_inference() && !counts) return;
     o.detached = !IsViewOf(t, base);
     const bool base_requires = base.defined() && base.requires_grad();
     const bool could_be = !o.detached && !o.requires_grad;
@@ -153,6 +160,7 @@ class OutputAliases {
       if (!tensor.defined() && needs_grad) {
         return Fail(BreakKind::kMutation, "outputs share memory whose history is not known");
       }
+      if (tensor.defined() && IsNewLeaf(tensor)) return Fail(BreakKind::kHiddenState, "a leaf is made here");
       base = AddHidden(root, tensor);
     }
     for (std::size_t i : group) {
@@ -201,8 +209,7 @@ class OutputAliases {
 ir::Output NewOutput(ir::Graph& graph, const at::Tensor& t) {
   ir::Output o;
   o.value = ValueOf(t);
-  // A view made while grad mode is off may require grad, as its base does, and has no history of its own.
-  o.requires_grad = t.requires_grad() && !(t.is_view() && IsLeaf(t));
+  o.requires_grad = t.requires_grad() && !RequiresGradAsItsBase(t);
   graph.value(o.value).requires_grad = graph.value(o.value).requires_grad || o.requires_grad;
   return o;
 }

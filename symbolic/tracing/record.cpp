@@ -5,6 +5,7 @@
 #include <ATen/ops/logical_and.h>
 #include <ATen/ops/logical_or.h>
 #include <ATen/ops/neg.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -275,33 +276,6 @@ void Recorder::BuildArguments(const OpTraits& traits, c10::ArrayRef<c10::IValue>
   }
 }
 
-void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
-  if (!traits.op->mutates()) return;
-  const auto& schema = traits.op->arguments();
-  auto check = [&](const at::Tensor& t) {
-    if (!t.defined()) return;
-    FakeImpl* fake = AsFake(t);
-    if (fake == nullptr || constant_values_.contains(fake->value())) {
-      Break(BreakKind::kMutation, traits, "a constant of the graph is written");
-    }
-    // Eager refuses some of these writes, by the version counter that some aliases have.
-    const bool inference = inference_storages_.contains(graph_.value(fake->value()).storage);
-    if (inference && !c10::InferenceMode::is_enabled()) {
-      Break(BreakKind::kMutation, traits, "an inference tensor is written outside of inference mode");
-    }
-  };
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (!schema[i].written) continue;
-    if (args[i].isTensor()) {
-      check(args[i].toTensor());
-      CheckOperandsOf(args[i].toTensor(), traits, args);
-    }
-    if (args[i].isTensorList()) {
-      for (const c10::IValue& e : args[i].toListRef()) check(e.toTensor());
-    }
-  }
-}
-
 bool Recorder::InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Outputs* outputs) const {
   if (!traits.is_plain_inplace) return traits.shape != nullptr && traits.shape(args, *outputs);
   const at::Tensor& self = args[0].toTensor();
@@ -448,6 +422,7 @@ at::Tensor Recorder::EmitOutput(const OutputMeta& meta, c10::ArrayRef<c10::IValu
   if (AsFake(base) == nullptr) base = ConstantFake(base);
   const ir::StorageId storage_id = graph_.value(AsFake(base)->value()).storage;
   const c10::Storage storage = base.storage();
+  const c10::InferenceMode inference(base.is_inference() || c10::InferenceMode::is_enabled());
   at::Tensor view = NewFake(meta, *prepared.device, &storage, storage_id);
   if (base.is_conj() && view.is_complex()) view._set_conj(true);
   if (base.is_neg()) view._set_neg(true);

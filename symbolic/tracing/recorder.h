@@ -22,6 +22,7 @@
 #include "backends/graph/graph.h"
 #include "symbolic/tracing/break.h"
 #include "symbolic/tracing/fake_tensor.h"
+#include "symbolic/tracing/input_memory.h"
 #include "symbolic/tracing/op_traits.h"
 
 namespace framefuse::tracing {
@@ -110,6 +111,7 @@ class Recorder {
   // Inputs may have their memory written, never their metadata.
   void MarkInput(ir::ValueId value, bool is_inference);
   bool IsInput(ir::ValueId value) const;
+  InputMemory& input_memory() { return input_memory_; }
   const RecorderStatistics& statistics() const { return statistics_; }
 
   // True while our own code may run Python (meta kernels): frames entered then are not the program's.
@@ -165,6 +167,7 @@ class Recorder {
   std::vector<at::Tensor> kept_;  // keeps the keys of the maps alive
   std::vector<bool> is_input_;    // by value
   absl::flat_hash_set<ir::StorageId> inference_storages_;
+  InputMemory input_memory_;
   RecorderStatistics statistics_;
 };
 

@@ -128,6 +128,9 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
   if (shared.id < 0) {
     shared.fake = MakeFakeStorage(real.device(), real.storage().sym_nbytes());
     shared.id = recorder->NewStorage();
+    if (!recorder->input_memory().Add(*memory, shared.id)) {
+      return Refused("its memory is that of another input's storage, too, and one of them is written");
+    }
   }
   InputRecord record;
   ir::Value value = ir::DescribeTensor(real);

@@ -273,6 +273,8 @@ tolerance_check("gradients beyond the tolerance", gradient_off_by(1e-3), (1e-1, 
 tolerance_check("small values beyond the tolerance", lambda d: Case(lambda: torch.full((2,), 1e-3 * (1 + d))), (1e-5, 0.0))
 tolerance_check("NaN beside a tolerance", lambda d: Case(lambda: torch.full((2,), float("nan") if d else 1.0)), (1e-1, 1e-1))
 tolerance_check("integers beside a tolerance", lambda d: Case(lambda: torch.full((2,), 1000 + d)), (1e-1, 1e-1))
+tolerance_check("floats of Python beyond the tolerance", lambda d: Case(lambda: 1.0 + 1e-3 * d), (1e-5, 1e-1))
+tolerance_check("integers of Python beside a tolerance", lambda d: Case(lambda: 1000 + d), (1e-1, 1e-1))
 tolerance_check("shape beside a tolerance", lambda d: Case(lambda: torch.ones(1, 2) if d else torch.ones(2)), (1e-1, 1e-1))
 
 
@@ -281,6 +283,12 @@ def values_within_the_tolerance_are_equal(differs):
     """Each run is a little further off than the former one: equal within the tolerance only."""
     _runs.append(1)
     return Case(lambda: torch.ones(2) * (2 if differs else 1 + 1e-6 * (len(_runs) % 2)), forward_only=True)
+
+
+@check(tolerance=(1e-5, 0.0))
+def floats_of_python_within_the_tolerance_are_equal(differs):
+    _runs.append(1)
+    return Case(lambda: 2.0 if differs else 1 + 1e-6 * (len(_runs) % 2), forward_only=True)
 
 
 @check(tolerance=(0.0, 1e-5))

@@ -96,6 +96,8 @@ _TABLE: dict[str, tuple[str, Mapping[str, str]]] = {
     "absolute tolerance that is too wide": ("snapshot", {"atol=tolerance": "atol=1e-1"}),
     "no tolerance": ("snapshot", {"if tolerance and mine.dtype.is_floating_point:": "if False:"}),
     "tolerance of integers": ("snapshot", {"if tolerance and mine.dtype.is_floating_point:": "if tolerance:"}),
+    "tolerance of Python's floats that is too wide": ("snapshot", {"rel_tol=tolerance": "rel_tol=1.0"}),
+    "no tolerance of Python's floats": ("snapshot", {"return math.isclose(": "return False and math.isclose("}),
     "tolerance that forgets NaN": ("snapshot", {"equal_nan=True": "equal_nan=False"}),
     "gradients' tolerance for values": ("snapshot", {_TOLERANCE: "tolerance.gradients"}),
     "values' tolerance for gradients": ("snapshot", {_TOLERANCE: "tolerance.values"}),

@@ -103,6 +103,23 @@ def view_without_gradients_of_an_intermediate():
     return Case(f, leaf(), forward_only=True)
 
 
+@program(whole=False)
+def views_without_gradients_of_what_is_dropped():
+    def f(x):
+        y = x * 2
+        with torch.no_grad():
+            one = y[1:]
+            other = (y * 1).view_as(y)[..., :1]
+        return one, one.requires_grad, other, (x + 1).exp()
+
+    def only(x):
+        x = x + 1
+        with torch.no_grad():
+            return x.view_as(x)[:1]
+
+    return Case(lambda x: (f(x), only(x)), leaf(), forward_only=True)
+
+
 @program
 def pass_of_one_output_leaves_the_history_behind_the_other():
     errors = []
@@ -298,3 +315,47 @@ def hook_on_a_result_that_results_of_other_leaves_use():
         return x.grad, w.grad
 
     return Case(outer, leaf(), leaf(3, 2.0), observe=seen, forward_only=True)
+
+
+@program(whole=False)
+def what_is_saved_of_leaves_whose_data_are_written_later():
+    weights = [torch.nn.Parameter(torch.full((3,), 0.5)), torch.nn.Parameter(torch.ones(3))]
+
+    def f(x):
+        x = x * weights[0] * 2.0
+        return torch.tanh(x * weights[1]) + weights[1].cos() * x
+
+    def halve(x):
+        for w in weights:
+            w.data.mul_(0.5)
+        return x * 1
+
+    def both(x):
+        y = f(x)
+        torch._dynamo.graph_break()
+        return halve(y)
+
+    return Case(both, vector(), observe=weights, then=[lambda: None])
+
+
+@program
+def saved_after_an_alias_was_laid_out_anew():
+    x = leaf()
+
+    def f(y):
+        x.detach().t_()
+        return y + x.square().sum()
+
+    return Case(f, vector(), observe=x, versions=True, then=[lambda: None])
+
+
+@program(whole=False)
+def saved_before_an_alias_is_laid_out_anew():
+    x = leaf()
+
+    def f(y):
+        y = y + x.square().sum()
+        x.detach().t_()
+        return y
+
+    return Case(f, vector(), observe=x, versions=True, then=[lambda: None])

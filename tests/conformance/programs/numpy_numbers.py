@@ -110,3 +110,36 @@ def the_text_of_what_holds_numpys_numbers_is_a_setting():
         np.set_printoptions(legacy=False)
 
     return Case(f, vector(), then=[older, restored])
+
+
+@program
+def a_number_that_is_kept_is_the_one_that_was_read():
+    holder = types.SimpleNamespace(scale=2, kept=None)
+
+    def f(x):
+        holder.kept = holder.scale
+        holder.scale = holder.scale
+        return x + 1, holder.kept
+
+    def other():
+        holder.scale = np.float64(3)
+
+    return Case(f, vector(), observe=holder, look=lambda: holder.kept is holder.scale, then=[other, other, other])
+
+
+@program(whole=False)
+def a_number_kept_in_a_class_is_the_one_that_was_read():
+    class Settings:
+        kept = None
+
+    holder = types.SimpleNamespace(scale=2)
+
+    def f(x):
+        Settings.kept = holder.scale
+        holder.scale = holder.scale
+        return x + 1
+
+    def other():
+        holder.scale = np.float64(3)
+
+    return Case(f, vector(), observe=[holder, Settings], then=[other, other, other])

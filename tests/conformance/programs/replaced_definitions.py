@@ -208,3 +208,24 @@ def an_inference_tensor_written_through_an_alias():
         return x + 1
 
     return Case(f, vector(), vector(), then=[lambda: Args(vector(), inference())])
+
+
+@program(whole=False)
+def views_of_an_inference_tensor_written_by_python():
+    with torch.inference_mode():
+        kept = vector(4)
+
+    def refused(write):
+        try:
+            write()
+        except RuntimeError as error:
+            return str(error).partition(".")[0]
+        return "written"
+
+    def f(x):
+        views = kept[1:], kept.view(2, 2), kept.detach(), kept.data
+        torch._dynamo.graph_break()
+        facts = [(v.is_inference(), refused(lambda v=v: v.add_(1))) for v in views]
+        return x + kept.sum(), facts
+
+    return Case(f, vector(), observe=kept)

@@ -1,6 +1,6 @@
-// Recorder::CheckOperandsOf: whether two tensors of one storage have an element in common. An operator that writes one
-// of them and reads the other does so in an order of its own, so that what a program without writes computes is not
-// what eager does.
+// Recorder::CheckWrites: what may be written, and whether two operands of one storage have an element in common. An
+// operator that writes one of them and reads the other does so in an order of its own, so that what a program without
+// writes computes is not what eager does.
 
 #include <c10/core/ScalarType.h>
 #include <c10/core/SymInt.h>
@@ -113,6 +113,36 @@ void GuardPlaces(const at::Tensor& t) {
 }
 
 }  // namespace
+
+void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
+  if (!traits.op->mutates()) return;
+  const auto& schema = traits.op->arguments();
+  auto check = [&](const at::Tensor& t) {
+    if (!t.defined()) return;
+    FakeImpl* fake = AsFake(t);
+    if (fake == nullptr || constant_values_.contains(fake->value())) {
+      Break(BreakKind::kMutation, traits, "a constant of the graph is written");
+    }
+    const ir::StorageId storage = graph_.value(fake->value()).storage;
+    if (!input_memory_.Write(storage)) {
+      Break(BreakKind::kMutation, traits, "the memory of an input is that of another input's storage, too");
+    }
+    // Eager refuses some of these writes, by the version counter that some aliases have.
+    if (inference_storages_.contains(storage) && !c10::InferenceMode::is_enabled()) {
+      Break(BreakKind::kMutation, traits, "an inference tensor is written outside of inference mode");
+    }
+  };
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!schema[i].written) continue;
+    if (args[i].isTensor()) {
+      check(args[i].toTensor());
+      CheckOperandsOf(args[i].toTensor(), traits, args);
+    }
+    if (args[i].isTensorList()) {
+      for (const c10::IValue& e : args[i].toListRef()) check(e.toTensor());
+    }
+  }
+}
 
 // What an operator reads of memory that it writes in the same step depends on its kernel's order, or eager refuses it.
 void Recorder::CheckOperandsOf(const at::Tensor& written, const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
