@@ -16,6 +16,7 @@
 #include "backends/autograd/compiled_backward.h"
 #include "backends/autograd/output_history.h"
 #include "backends/autograd/partition.h"
+#include "backends/graph/input_writes.h"
 #include "backends/passes/pass.h"
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/output_views.h"
@@ -85,9 +86,12 @@ class CompiledPlan final : public Plan {
     {
       at::AutoDispatchBelowADInplaceOrView below;
       c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+      const std::vector<ir::KeptMemory> kept = Keep(inputs);
       absl::Status status = forward_->Run(inputs, symbols, absl::MakeSpan(outputs));
       if (!status.ok()) {
-        if (!writes_as_it_runs_ && !forward_->WritesInputs()) MarkInputsUntouched(status);
+        for (const ir::KeptMemory& memory : kept) memory.PutBack();
+        const bool all_kept = !kept.empty() && kept.size() == recorded_writes_.size();
+        if (writes_as_it_runs_ ? all_kept : !forward_->WritesInputs()) MarkInputsUntouched(status);
         return status;
       }
     }
@@ -250,7 +254,24 @@ class CompiledPlan final : public Plan {
     }
   }
 
+  // What a graph that writes as it runs may have written when one of its operators raises.
+  std::vector<ir::KeptMemory> Keep(absl::Span<const at::Tensor> inputs) const {
+    std::vector<ir::KeptMemory> kept;
+    for (const auto& [input, write] : recorded_writes_) {
+      if (inputs[input].layout() == c10::kStrided) kept.emplace_back(inputs[input], write.whole);
+    }
+    return kept;
+  }
+
   absl::Status CompileRecorded(Graph graph, Stopwatch& watch) {
+    bool raises = false;
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+      if (!graph.inputs[i].mutated) continue;
+      const ir::InputWrite write = ir::WriteOf(graph, graph.value(graph.inputs[i].value).storage);
+      recorded_writes_.emplace_back(i, write);
+      raises = raises || write.kept;
+    }
+    if (!raises) recorded_writes_.clear();
     mutations_.clear();  // its nodes write the inputs themselves
     mutation_of_.assign(mutation_of_.size(), -1);
     writes_as_it_runs_ = true;
@@ -395,6 +416,7 @@ class CompiledPlan final : public Plan {
   const BackendOptions options_;
   std::size_t input_count_ = 0;
   bool writes_as_it_runs_ = false;
+  std::vector<std::pair<std::size_t, ir::InputWrite>> recorded_writes_;  // of a graph that does, if it may raise
   std::int32_t output_count_ = 0;
   std::vector<std::int32_t> forward_output_;
   std::vector<UserOutput> user_outputs_;
