@@ -86,8 +86,14 @@ class CompiledPlan final : public Plan {
     {
       at::AutoDispatchBelowADInplaceOrView below;
       c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+      absl::Status status = CheckViews(ir::OutputAlias::kViewOfInput, inputs, symbols);
+      if (!status.ok()) {
+        MarkInputsUntouched(status);
+        return status;
+      }
       const std::vector<ir::KeptMemory> kept = Keep(inputs);
-      absl::Status status = forward_->Run(inputs, symbols, absl::MakeSpan(outputs));
+      status = forward_->Run(inputs, symbols, absl::MakeSpan(outputs));
+      if (status.ok()) status = CheckViews(ir::OutputAlias::kViewOfOutput, outputs, symbols);
       if (!status.ok()) {
         for (const ir::KeptMemory& memory : kept) memory.PutBack();
         const bool all_kept = !kept.empty() && kept.size() == recorded_writes_.size();
@@ -252,6 +258,20 @@ class CompiledPlan final : public Plan {
         with_history_.push_back(forward_output_[i]);
       }
     }
+  }
+
+  // Views that may not fit their memory are made once before anything is written.
+  absl::Status CheckViews(ir::OutputAlias alias, absl::Span<const at::Tensor> bases,
+                          absl::Span<const std::int64_t> symbols) const {
+    for (const UserOutput& u : user_outputs_) {
+      if (u.alias != alias || !u.recipe.MayThrow() || !bases[At(u.alias_of)].defined()) continue;
+      try {
+        u.recipe.Apply(bases[At(u.alias_of)], symbols);
+      } catch (...) {
+        return TorchErrorStatus(std::current_exception(), "");
+      }
+    }
+    return absl::OkStatus();
   }
 
   // What a graph that writes as it runs may have written when one of its operators raises.

@@ -110,15 +110,19 @@ InputWrite WriteOf(const Graph& graph, StorageId storage) {
   return write;
 }
 
-KeptMemory::KeptMemory(const at::Tensor& t, bool whole) {
+KeptMemory::KeptMemory(const at::Tensor& t, bool whole) : tensor_(t) {
   const at::AutoDispatchBelowADInplaceOrView plain;  // no history, and no version counts
   memory_ = MemoryOf(t, whole);
   copy_ = memory_.clone();
+  if (!t.is_inference()) version_ = t._version();
 }
 
 void KeptMemory::PutBack() const {
   const at::AutoDispatchBelowADInplaceOrView plain;
   memory_.copy_(copy_);
+  if (tensor_.is_inference()) return;
+  c10::VariableVersion counter = tensor_.unsafeGetTensorImpl()->version_counter();
+  counter.set_version(version_);
 }
 
 }  // namespace framefuse::ir

@@ -6,6 +6,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 #include "backends/graph/graph.h"
 
 namespace framefuse::ir {
@@ -22,14 +24,15 @@ struct InputWrite {
 // The writes of an input with that storage, in a graph whose nodes write inputs themselves.
 InputWrite WriteOf(const Graph& graph, StorageId storage);
 
-// A strided tensor's memory as it is now. Neither keeping nor putting back counts as a write.
+// A strided tensor's memory and version as they are now. Neither keeping nor putting back counts as a write.
 class KeptMemory {
  public:
   KeptMemory(const at::Tensor& t, bool whole);
   void PutBack() const;
 
  private:
-  at::Tensor memory_, copy_;
+  at::Tensor tensor_, memory_, copy_;
+  std::int64_t version_ = 0;  // of a tensor that is no inference tensor
 };
 
 }  // namespace framefuse::ir

@@ -53,7 +53,8 @@ bool RefusesWrites(const at::Tensor& t) {
   const auto* view = torch::autograd::impl::get_view_autograd_meta(t);
   if (view == nullptr || !view->has_bw_view()) return false;
   const at::Tensor& base = view->get_backward_view().base_;
-  return view->get_creation_meta() != torch::autograd::CreationMeta::DEFAULT || (base.requires_grad() && base.is_leaf());
+  if (base.requires_grad() && base.is_leaf()) return true;
+  return view->get_creation_meta() != torch::autograd::CreationMeta::DEFAULT;
 }
 
 const void* MemoryOf(const at::Tensor& t) { return t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(); }

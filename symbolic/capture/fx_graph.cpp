@@ -201,9 +201,10 @@ void SortConstants(ir::Graph* graph) {
   }
   for (const ir::Output& o : graph->outputs) note(o.value);
   std::erase_if(graph->constants, [&](const ir::ConstantTensor& c) { return !first_use.contains(c.value); });
-  std::sort(
-      graph->constants.begin(), graph->constants.end(),
-      [&](const ir::ConstantTensor& a, const ir::ConstantTensor& b) { return first_use[a.value] < first_use[b.value]; });
+  const auto is_first = [&](const ir::ConstantTensor& a, const ir::ConstantTensor& b) {
+    return first_use[a.value] < first_use[b.value];
+  };
+  std::sort(graph->constants.begin(), graph->constants.end(), is_first);
 }
 
 // A graph as lines, with nothing in it that depends on who recorded it.

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "symbolic/tracing/version_counter.h"
-
 namespace framefuse {
 
 int NodeAfterFollowedWrite(const ir::Graph& graph, absl::Span<const FxWrite> writes) {
@@ -36,9 +34,7 @@ bool WrittenInputs::TakeBack() const {
   };
   if (std::any_of(inputs_.begin(), inputs_.end(), is_lost)) return false;
   for (const Input& in : inputs_) {
-    if (!in.memory.has_value()) continue;
-    in.memory->PutBack();
-    if (!in.tensor->is_inference()) tracing::CounterOf(*in.tensor).set_version(in.version);
+    if (in.memory.has_value()) in.memory->PutBack();
   }
   return true;
 }

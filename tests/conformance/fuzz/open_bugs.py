@@ -11,19 +11,13 @@ from collections.abc import Sequence
 OPEN: dict[str, tuple[str | None, str]] = {
     "async def later": (None, "a coroutine of a dropped attempt warns that it was never awaited"),
     ".masked_fill_({s}": (None, "the warning for an expanded tensor is lost, or has another line"),
-    "one_hot({s}": ("fx", "another text of the error"),
     "with torch.inference_mode():\n": (None, "a write to an inference tensor is not refused"),
     "torch.autograd.grad(({s}": (None, "a backward after it finds the graph freed"),
-    "{s}.abs().max()": ("fx", "an error of the running graph escapes try/except, when it writes an input"),
-    "framefuse.cond(r.sum() > {k}": ("fx", "an internal error: the FX graph computes something else"),
-    "register_module_forward_hook": (None, "the line of an error's traceback"),
 }
 # Not drawn under no_grad(): a view of a view that requires a gradient requires one in eager, and not in an entry.
 OPEN_WITHOUT_GRADIENTS = ")["
 # Kinds of state that a backend does without.
-OPEN_KINDS: dict[tuple[str, str], str] = {
-    ("fx", "index"): "an index that fails when the graph runs, after it has written: handlers and effects before it are lost",
-}
+OPEN_KINDS: dict[tuple[str, str], str] = {}
 
 
 def is_open(pattern: Sequence[str], backend: str) -> bool:
