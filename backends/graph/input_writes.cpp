@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 
@@ -63,6 +65,32 @@ bool Writes(const Graph& graph, const Node& node, StorageId storage) {
   return writes;
 }
 
+// Whether two elements may lie in one place: eager's kernels refuse to write such a tensor.
+bool MayOverlap(const Value& v) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // strides and sizes
+  for (std::size_t d = 0; d < v.sizes.size(); ++d) {
+    if (!v.sizes[d].is_constant() || !v.strides[d].is_constant()) return true;
+    if (v.sizes[d].value == 0) return false;
+    if (v.sizes[d].value > 1) dims.emplace_back(v.strides[d].value, v.sizes[d].value);
+  }
+  std::sort(dims.begin(), dims.end());
+  std::int64_t last = 0;  // element's place
+  for (const auto& [stride, size] : dims) {
+    if (stride <= last) return true;
+    last += (size - 1) * stride;
+  }
+  return false;
+}
+
+bool WritesOverlap(const Graph& graph, const Node& node) {
+  bool overlaps = false;
+  for (std::size_t a = 0; node.op->mutates() && a < node.args.size(); ++a) {
+    if (!node.op->arguments()[a].written) continue;
+    ForEachValue(node.args[a], [&](ValueId v) { overlaps = overlaps || MayOverlap(graph.value(v)); });
+  }
+  return overlaps;
+}
+
 // `aten.add_.Tensor`: add_. Empty: of another namespace.
 std::string_view PlainName(const Op& op) {
   std::string_view name = op.name();
@@ -84,7 +112,7 @@ at::Tensor MemoryOf(const at::Tensor& t, bool whole) {
 
 bool MayRaise(const Graph& graph, const Node& node) {
   const std::string_view name = PlainName(*node.op);
-  if (name.empty()) return true;
+  if (name.empty() || WritesOverlap(graph, node)) return true;
   if (node.op->is_view()) return name == "as_strided";  // its bounds are asked where there is memory
   if (node.op->is_pointwise()) return Divides(name) && GivesIntegers(graph, node);
   if (name.starts_with("_foreach_") || name.starts_with("_fused_")) return false;

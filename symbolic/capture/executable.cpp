@@ -147,11 +147,13 @@ std::vector<c10::Device> DevicesOfRandomNodes(const ir::Graph& graph) {
   std::vector<c10::Device> devices;
   for (const ir::Node& n : graph.nodes) {
     if (!n.op->is_random() || n.phase == ir::Phase::kBackward) continue;
-    for (ir::ValueId v : n.outputs) {
-      if (v == ir::kNoValue) continue;
+    const auto note = [&](ir::ValueId v) {
+      if (v == ir::kNoValue) return;
       const c10::Device device = graph.value(v).device;
       if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
-    }
+    };
+    std::for_each(n.outputs.begin(), n.outputs.end(), note);
+    ir::ForEachUse(n, note);  // what is drawn in place is an argument
   }
   return devices;
 }

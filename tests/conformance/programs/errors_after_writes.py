@@ -114,6 +114,34 @@ def random_numbers_before_it():
 
 
 @program(rule=20, whole=False)
+def random_numbers_drawn_in_place():
+    dropout = nn.Dropout(0.5)
+
+    def f(x, i):
+        x = dropout(x) * torch.empty(3).uniform_(1, 2)
+        try:
+            return x[i]
+        except IndexError:
+            return x + torch.rand(3)
+
+    return Case(f, vector(3), torch.tensor([7]), then=[lambda: Args(vector(3), torch.tensor([0])), lambda: Args(vector(3), torch.tensor([5]))])
+
+
+@program(rule=20, whole=False)
+def one_place_is_written_as_several():
+    seen = []
+
+    def f(x, wide):
+        x.add_(1)
+        wide.detach()[0] = 0
+        seen.append("written")
+        return x
+
+    wide = vector(1).expand(3)
+    return Case(f, vector(3), wide, then=[lambda: Args(vector(3), wide.expand(2, 3))], observe=seen)
+
+
+@program(rule=20, whole=False)
 def a_written_input_with_a_history():
     def f(w, i):
         x = w * 2
