@@ -3,6 +3,7 @@
 #include "frame_eval/versions/dict_reads.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/immutable.h"
+#include "guards/leaf/tensor.h"
 
 namespace framefuse {
 namespace {
@@ -19,12 +20,14 @@ bool ComparesByValue(PyTypeObject* type) {
   return false;
 }
 
+bool IsFoundByValue(BorrowedRef key) { return IsImmutableKey(key) || IsTorchDevice(key); }
+
 // How one entry of a scanned dict relates to the key that is looked for.
 Lookup Compare(const DictKey& key, PyObject* wanted, PyObject* candidate, Py_hash_t hash) {
   if (candidate == wanted) return Lookup::kFound;
   if (key.mode == DictKey::Mode::kOpaque || hash != key.hash) return Lookup::kAbsent;
   const bool by_value = key.mode != DictKey::Mode::kIdentity;
-  if (IsImmutableKey(candidate) || ComparesByValue(Py_TYPE(candidate))) {
+  if (IsFoundByValue(candidate) || ComparesByValue(Py_TYPE(candidate))) {
     return by_value && EqualAsKeys(candidate, wanted) ? Lookup::kFound : Lookup::kAbsent;
   }
   return HasObjectEquality(Py_TYPE(candidate)) ? Lookup::kAbsent : Lookup::kUnknown;
@@ -55,7 +58,7 @@ DictKey::DictKey(BorrowedRef object) : key(object) {
   PyTypeObject* type = object.type();
   if (type == &PyUnicode_Type) {
     mode = Mode::kString;
-  } else if (IsImmutableKey(object)) {
+  } else if (IsFoundByValue(object)) {
     mode = Mode::kImmutable;
   } else if (HasObjectEquality(type)) {
     mode = Mode::kIdentity;

@@ -191,7 +191,8 @@ bool IsImmutableKey(BorrowedRef value) {
   PyTypeObject* type = Py_TYPE(value.get());
   if (IsScalarType(type)) return true;
   if (type == &PySlice_Type) return false;
-  if (type == &PyTuple_Type) {
+  if (IsPlainTupleType(type) && type->tp_hash == PyTuple_Type.tp_hash &&
+      type->tp_richcompare == PyTuple_Type.tp_richcompare) {
     if (!IsImmutable(value)) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value.get()); ++i) {
       if (!IsImmutableKey(PyTuple_GET_ITEM(value.get(), i))) return false;

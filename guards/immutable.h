@@ -19,7 +19,8 @@ bool IsImmutable(BorrowedRef value);
 void AddNumberType(PyTypeObject* type);
 
 // Whether the value is of an immutable exact type with C-only hash and equality, as look-ups in dicts use them
-// (the same set as IsImmutable, less slices, which do not hash before 3.12).
+// (the same set as IsImmutable, less slices, which do not hash before 3.12, and tuples that compare in a way of their
+// own).
 bool IsImmutableKey(BorrowedRef value);
 
 // Both may be anything; values that are not immutable are the same only if they are one object.

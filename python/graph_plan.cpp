@@ -1,4 +1,3 @@
-// See graph_plan.h. Owner: python.
 #include "python/graph_plan.h"
 
 #include <torch/csrc/Exceptions.h>

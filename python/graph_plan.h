@@ -1,6 +1,5 @@
 // A graph in text form as a plan that Python calls with tensors: what torch.compile's backend runs.
 // Invariant: functions with a Python result return null with a Python error set, torch's own where a kernel raised it.
-// Owner: python.
 #ifndef FRAMEFUSE_PYTHON_GRAPH_PLAN_H_
 #define FRAMEFUSE_PYTHON_GRAPH_PLAN_H_
 

@@ -1,4 +1,3 @@
-// See graph_recorder.h. Owner: python.
 #include "python/graph_recorder.h"
 
 #include <string>

@@ -1,6 +1,6 @@
 // The recorder of CUDA graphs (backends/runtime/graph_recorder.h) through torch's Python interface.
 // Invariant: takes the GIL for the question whether, for beginning, ending and replaying only, never for the work that
-// is recorded. Owner: python.
+// is recorded.
 #ifndef FRAMEFUSE_PYTHON_GRAPH_RECORDER_H_
 #define FRAMEFUSE_PYTHON_GRAPH_RECORDER_H_
 

@@ -16,6 +16,7 @@
 #include "backends/autograd/compiled_backward.h"
 #include "backends/autograd/output_history.h"
 #include "backends/autograd/partition.h"
+#include "backends/graph/input_writes.h"
 #include "backends/passes/pass.h"
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/output_views.h"
@@ -85,9 +86,18 @@ class CompiledPlan final : public Plan {
     {
       at::AutoDispatchBelowADInplaceOrView below;
       c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-      absl::Status status = forward_->Run(inputs, symbols, absl::MakeSpan(outputs));
+      absl::Status status = CheckViews(ir::OutputAlias::kViewOfInput, inputs, symbols);
       if (!status.ok()) {
-        if (!writes_as_it_runs_ && !forward_->WritesInputs()) MarkInputsUntouched(status);
+        MarkInputsUntouched(status);
+        return status;
+      }
+      const std::vector<ir::KeptMemory> kept = Keep(inputs);
+      status = forward_->Run(inputs, symbols, absl::MakeSpan(outputs));
+      if (status.ok()) status = CheckViews(ir::OutputAlias::kViewOfOutput, outputs, symbols);
+      if (!status.ok()) {
+        for (const ir::KeptMemory& memory : kept) memory.PutBack();
+        const bool all_kept = !kept.empty() && kept.size() == recorded_writes_.size();
+        if (writes_as_it_runs_ ? all_kept : !forward_->WritesInputs()) MarkInputsUntouched(status);
         return status;
       }
     }
@@ -250,7 +260,38 @@ class CompiledPlan final : public Plan {
     }
   }
 
+  // Views that may not fit their memory are made once before anything is written.
+  absl::Status CheckViews(ir::OutputAlias alias, absl::Span<const at::Tensor> bases,
+                          absl::Span<const std::int64_t> symbols) const {
+    for (const UserOutput& u : user_outputs_) {
+      if (u.alias != alias || !u.recipe.MayThrow() || !bases[At(u.alias_of)].defined()) continue;
+      try {
+        u.recipe.Apply(bases[At(u.alias_of)], symbols);
+      } catch (...) {
+        return TorchErrorStatus(std::current_exception(), "");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // What a graph that writes as it runs may have written when one of its operators raises.
+  std::vector<ir::KeptMemory> Keep(absl::Span<const at::Tensor> inputs) const {
+    std::vector<ir::KeptMemory> kept;
+    for (const auto& [input, write] : recorded_writes_) {
+      if (inputs[input].layout() == c10::kStrided) kept.emplace_back(inputs[input], write.whole);
+    }
+    return kept;
+  }
+
   absl::Status CompileRecorded(Graph graph, Stopwatch& watch) {
+    bool raises = false;
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+      if (!graph.inputs[i].mutated) continue;
+      const ir::InputWrite write = ir::WriteOf(graph, graph.value(graph.inputs[i].value).storage);
+      recorded_writes_.emplace_back(i, write);
+      raises = raises || write.kept;
+    }
+    if (!raises) recorded_writes_.clear();
     mutations_.clear();  // its nodes write the inputs themselves
     mutation_of_.assign(mutation_of_.size(), -1);
     writes_as_it_runs_ = true;
@@ -395,6 +436,7 @@ class CompiledPlan final : public Plan {
   const BackendOptions options_;
   std::size_t input_count_ = 0;
   bool writes_as_it_runs_ = false;
+  std::vector<std::pair<std::size_t, ir::InputWrite>> recorded_writes_;  // of a graph that does, if it may raise
   std::int32_t output_count_ = 0;
   std::vector<std::int32_t> forward_output_;
   std::vector<UserOutput> user_outputs_;

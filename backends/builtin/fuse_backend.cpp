@@ -1,4 +1,3 @@
-// See fuse_backend.h. Owner: backends/fusion.
 #include "backends/builtin/fuse_backend.h"
 
 #include <utility>

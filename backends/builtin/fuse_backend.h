@@ -1,5 +1,4 @@
 // The backend "fuse": groups of nodes as kernels made in this process, the rest as ATen operators.
-// Owner: backends/fusion.
 #ifndef FRAMEFUSE_BACKENDS_BUILTIN_FUSE_BACKEND_H_
 #define FRAMEFUSE_BACKENDS_BUILTIN_FUSE_BACKEND_H_
 

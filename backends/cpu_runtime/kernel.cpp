@@ -1,4 +1,3 @@
-// See kernel.h. Owner: backends/cpu_runtime.
 #include "backends/cpu_runtime/kernel.h"
 
 #include <time.h>

@@ -1,5 +1,5 @@
 // CpuKernel: a kernel that can be called on this processor, as machine code or through the interpreter.
-// Equal bodies share one. Immutable and thread-safe. Owner: backends/cpu_runtime.
+// Equal bodies share one. Immutable and thread-safe.
 #ifndef FRAMEFUSE_BACKENDS_CPU_RUNTIME_KERNEL_H_
 #define FRAMEFUSE_BACKENDS_CPU_RUNTIME_KERNEL_H_
 

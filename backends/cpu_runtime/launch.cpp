@@ -1,4 +1,3 @@
-// See launch.h. Owner: backends/cpu_runtime.
 #include "backends/cpu_runtime/launch.h"
 
 #include <ATen/Parallel.h>

@@ -1,6 +1,5 @@
 // Launch: a kernel with the sizes and strides of one use; Run applies it to buffers, in parallel when it pays.
 // Invariant: how work is divided never changes results: reductions are split by shape, not by thread count.
-// Owner: backends/cpu_runtime.
 #ifndef FRAMEFUSE_BACKENDS_CPU_RUNTIME_LAUNCH_H_
 #define FRAMEFUSE_BACKENDS_CPU_RUNTIME_LAUNCH_H_
 

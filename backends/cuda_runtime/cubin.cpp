@@ -1,4 +1,3 @@
-// See cubin.h. Owner: backends/cuda_runtime.
 #include "backends/cuda_runtime/cubin.h"
 
 #include <algorithm>

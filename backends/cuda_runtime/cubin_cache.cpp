@@ -1,4 +1,3 @@
-// See cubin_cache.h. Owner: backends/cuda_runtime.
 #include "backends/cuda_runtime/cubin_cache.h"
 
 #include <fcntl.h>

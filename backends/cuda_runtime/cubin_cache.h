@@ -1,6 +1,6 @@
 // CubinCache: compiled programs on disk. A file holds a checksum, the program's whole key (versions, architecture and
 // text) and its cubin; what is corrupt, not ours or open to others is not used, and the log "cache" says why.
-// Files are private to the user (0600 in a folder of 0700) and appear whole (rename). Owner: backends/cuda_runtime.
+// Files are private to the user (0600 in a folder of 0700) and appear whole (rename).
 #ifndef FRAMEFUSE_BACKENDS_CUDA_RUNTIME_CUBIN_CACHE_H_
 #define FRAMEFUSE_BACKENDS_CUDA_RUNTIME_CUBIN_CACHE_H_
 

@@ -1,4 +1,3 @@
-// See driver.h. Owner: backends/cuda_runtime.
 #include "backends/cuda_runtime/driver.h"
 
 #include <c10/core/Stream.h>

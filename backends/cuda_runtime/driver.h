@@ -1,5 +1,5 @@
 // Driver and Nvrtc: the functions of libcuda and libnvrtc that are used, found at run time, so that one build serves
-// machines with and without a GPU. No header of CUDA is needed. Owner: backends/cuda_runtime.
+// machines with and without a GPU. No header of CUDA is needed.
 #ifndef FRAMEFUSE_BACKENDS_CUDA_RUNTIME_DRIVER_H_
 #define FRAMEFUSE_BACKENDS_CUDA_RUNTIME_DRIVER_H_
 

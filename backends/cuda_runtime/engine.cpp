@@ -1,4 +1,3 @@
-// See engine.h. Owner: backends/cuda_runtime.
 #include "backends/cuda_runtime/engine.h"
 
 namespace framefuse::cuda {

@@ -1,5 +1,5 @@
 // Engine: what compiles and launches kernels for CUDA tensors. There is one: the driver and NVRTC. Tests put another
-// in its place that runs the same text on the CPU. Owner: backends/cuda_runtime.
+// in its place that runs the same text on the CPU.
 #ifndef FRAMEFUSE_BACKENDS_CUDA_RUNTIME_ENGINE_H_
 #define FRAMEFUSE_BACKENDS_CUDA_RUNTIME_ENGINE_H_
 

@@ -1,4 +1,3 @@
-// See libraries.h. Owner: backends/cuda_runtime.
 #include "backends/cuda_runtime/libraries.h"
 
 #include <link.h>

@@ -1,5 +1,4 @@
 // Looks for CUDA's libraries where pip, the system and the toolkit put them, and for functions in a library.
-// Owner: backends/cuda_runtime.
 #ifndef FRAMEFUSE_BACKENDS_CUDA_RUNTIME_LIBRARIES_H_
 #define FRAMEFUSE_BACKENDS_CUDA_RUNTIME_LIBRARIES_H_
 

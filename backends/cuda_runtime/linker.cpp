@@ -1,4 +1,3 @@
-// See linker.h. Owner: backends/cuda_runtime.
 #include "backends/cuda_runtime/linker.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,5 +1,5 @@
 // Linker: nvJitLink, which assembles PTX without a lock, so that kernels are made side by side; NVRTC's front end takes
-// one program at a time. Found at run time, as NVRTC is. Owner: backends/cuda_runtime.
+// one program at a time. Found at run time, as NVRTC is.
 #ifndef FRAMEFUSE_BACKENDS_CUDA_RUNTIME_LINKER_H_
 #define FRAMEFUSE_BACKENDS_CUDA_RUNTIME_LINKER_H_
 

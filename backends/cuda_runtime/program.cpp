@@ -1,4 +1,3 @@
-// See program.h. Owner: backends/cuda_runtime.
 #include "backends/cuda_runtime/program.h"
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 // then those of a graph are shared out to about as many NVRTC programs as there are processors (cubin.h). Equal bodies
 // are compiled once in a process (per device), programs once on a machine.
 // Invariant: a CudaKernel is immutable and thread-safe; its module lives as long as a kernel of it.
-// Owner: backends/cuda_runtime.
 #ifndef FRAMEFUSE_BACKENDS_CUDA_RUNTIME_PROGRAM_H_
 #define FRAMEFUSE_BACKENDS_CUDA_RUNTIME_PROGRAM_H_
 

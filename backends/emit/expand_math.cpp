@@ -1,4 +1,4 @@
-// Polynomial expansions of f32 functions. See expand_math.h. Owner: backends/emit.
+// Polynomial expansions of f32 functions. See expand_math.h.
 // min_raw(k, x) and max_raw(k, x) give x when x is NaN: clamps are written so that NaN passes. With e^x = s + s*q, s a
 // power of two, (s - 1) + s*q is e^x - 1, exact to the last bits also where it is small: s - 1 is exact.
 #include "backends/emit/expand_math.h"

@@ -1,4 +1,4 @@
-// Steps of ATen operators. See step.h. Owner: backends/fusion.
+// Steps of ATen operators. See step.h.
 #include <set>
 
 #include "backends/fusion/step.h"

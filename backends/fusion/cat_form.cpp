@@ -1,4 +1,3 @@
-// See cat_form.h. Owner: backends/fusion.
 #include "backends/fusion/cat_form.h"
 
 #include <ATen/core/ivalue.h>

@@ -1,5 +1,5 @@
 // CatForm: a concatenation of a few tensors of constant sizes, whose pieces kernels may write where they belong: what
-// sink_cats.h and the placed pieces of a plan (places.h) are about. Owner: backends/fusion.
+// sink_cats.h and the placed pieces of a plan (places.h) are about.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_CAT_FORM_H_
 #define FRAMEFUSE_BACKENDS_FUSION_CAT_FORM_H_
 

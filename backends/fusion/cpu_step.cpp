@@ -1,4 +1,4 @@
-// Steps of kernels on the CPU. See step.h. Owner: backends/fusion.
+// Steps of kernels on the CPU. See step.h.
 #include <algorithm>
 #include <optional>
 

@@ -1,5 +1,5 @@
 // Steps of kernels on a CUDA device. See step.h. A kernel that does not compile or launch is named with the user's
-// line, and its group runs as ATen operators from then on. Owner: backends/fusion.
+// line, and its group runs as ATen operators from then on.
 #include <algorithm>
 #include <atomic>
 #include <mutex>

@@ -1,4 +1,3 @@
-// See decompose.h. Owner: backends/fusion.
 #include "backends/fusion/decompose.h"
 
 #include <ATen/core/ivalue.h>

@@ -1,6 +1,6 @@
 // Decompose: operators that fusion gains from, as pointwise operators and reductions of ATen. Norms, softmax and their
 // backwards, mean, var, and the _foreach operators element by element. Half precision is widened to f32 inside, so
-// results are at least as exact as eager's. Functional graphs only. Owner: backends/fusion.
+// results are at least as exact as eager's. Functional graphs only.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_H_
 #define FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_H_
 

@@ -1,4 +1,4 @@
-// Layer, group and batch norm as pointwise operators and sums. See decompose_rules.h. Owner: backends/fusion.
+// Layer, group and batch norm as pointwise operators and sums. See decompose_rules.h.
 #include <ATen/core/ivalue.h>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // Pointwise operators that are a formula of others: activations and their backwards, arithmetic of floating-point
 // numbers. What is NaN, infinite or on a boundary is as eager's kernels have it. See decompose_rules.h.
-// Owner: backends/fusion.
 #include <ATen/core/ivalue.h>
 
 #include <algorithm>

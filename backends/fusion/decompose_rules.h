@@ -1,5 +1,5 @@
 // What the decompositions share, and those of norms and losses. Rules take a node and return whether they wrote another
-// form of it. Owner: backends/fusion.
+// form of it.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_RULES_H_
 #define FRAMEFUSE_BACKENDS_FUSION_DECOMPOSE_RULES_H_
 

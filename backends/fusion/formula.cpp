@@ -1,4 +1,3 @@
-// See formula.h. Owner: backends/fusion.
 #include "backends/fusion/formula.h"
 
 #include <ATen/core/ivalue.h>

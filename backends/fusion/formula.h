@@ -1,5 +1,5 @@
 // Formula: what decompositions of pointwise operators are written with: arguments in the type that is computed in,
-// numbers, comparisons, choices. Owner: backends/fusion.
+// numbers, comparisons, choices.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_FORMULA_H_
 #define FRAMEFUSE_BACKENDS_FUSION_FORMULA_H_
 

@@ -1,4 +1,3 @@
-// See fused_executable.h. Owner: backends/fusion.
 #include "backends/fusion/fused_executable.h"
 
 #include <algorithm>

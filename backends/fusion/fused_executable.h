@@ -2,7 +2,7 @@
 // Outputs and values between steps own their storage; partial results of one group share one allocation.
 // Invariant: immutable and thread-safe. Inputs are written only where that was allowed, nothing else still reads them,
 // and no later step can fail for what it computes. A tensor whose strides are not the recorded ones is copied to the
-// recorded layout before a kernel reads it. Owner: backends/fusion.
+// recorded layout before a kernel reads it.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_FUSED_EXECUTABLE_H_
 #define FRAMEFUSE_BACKENDS_FUSION_FUSED_EXECUTABLE_H_
 

@@ -1,4 +1,3 @@
-// See group.h. Owner: backends/fusion.
 #include "backends/fusion/group.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // A group has one iteration space; each of its values is `full` (that shape) or `row` (size 1 in the reduced
 // dimensions). It may hold one set of reduced dimensions: the last ones (row group) or a range before kept ones
 // (column group). Cheap producers are cloned into several groups where that moves fewer bytes.
-// Invariant: the condensed graph is acyclic, and Schedule lists it in an executable order. Owner: backends/fusion.
+// Invariant: the condensed graph is acyclic, and Schedule lists it in an executable order.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_GROUP_H_
 #define FRAMEFUSE_BACKENDS_FUSION_GROUP_H_
 

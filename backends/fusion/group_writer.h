@@ -1,6 +1,5 @@
 // GroupWriter: a group of nodes, and the kernel of it that is being written: which values it reads and writes, at which
 // stage each is known, and nodes as instructions on demand. The walk over the iteration space is lower.cpp's.
-// Owner: backends/fusion.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_GROUP_WRITER_H_
 #define FRAMEFUSE_BACKENDS_FUSION_GROUP_WRITER_H_
 

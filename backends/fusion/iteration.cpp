@@ -1,4 +1,3 @@
-// See iteration.h. Owner: backends/fusion.
 #include "backends/fusion/iteration.h"
 
 #include <algorithm>

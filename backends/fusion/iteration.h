@@ -1,5 +1,5 @@
 // Iteration: how a group's values lie over its iteration space, with dimensions ordered and collapsed.
-// Strides are in elements and symbolic; sizes stay arguments of the kernel. Owner: backends/fusion.
+// Strides are in elements and symbolic; sizes stay arguments of the kernel.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_ITERATION_H_
 #define FRAMEFUSE_BACKENDS_FUSION_ITERATION_H_
 

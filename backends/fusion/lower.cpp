@@ -1,5 +1,5 @@
 // See lower.h. A group's nodes are emitted on demand: a loop takes what its reductions and stores need, values that a
-// later loop needs again are computed again if that is cheap and kept in scratch rows if not. Owner: backends/fusion.
+// later loop needs again are computed again if that is cheap and kept in scratch rows if not.
 #include "backends/fusion/lower.h"
 
 #include <algorithm>

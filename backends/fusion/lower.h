@@ -1,5 +1,4 @@
 // Lower: a group to kernels of the kernel IR, with the sizes and strides of their launch as symbolic dims.
-// Owner: backends/fusion.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_LOWER_H_
 #define FRAMEFUSE_BACKENDS_FUSION_LOWER_H_
 

@@ -1,5 +1,5 @@
 // Horizontal steps: one kernel over many tensors, made of neighbouring steps that run one flat kernel each and do not
-// read what the others write. What such steps share on every device. Owner: backends/fusion.
+// read what the others write. What such steps share on every device.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_MERGE_STEPS_H_
 #define FRAMEFUSE_BACKENDS_FUSION_MERGE_STEPS_H_
 

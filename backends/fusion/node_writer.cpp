@@ -1,4 +1,3 @@
-// See node_writer.h. Owner: backends/fusion.
 #include "backends/fusion/node_writer.h"
 
 #include <ATen/core/function_schema.h>

@@ -1,5 +1,5 @@
 // NodeWriter: appends ATen nodes to a graph that is being rewritten, with metadata of their results.
-// Arguments that are not given take the schema's defaults. Owner: backends/fusion.
+// Arguments that are not given take the schema's defaults.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_NODE_WRITER_H_
 #define FRAMEFUSE_BACKENDS_FUSION_NODE_WRITER_H_
 

@@ -1,4 +1,3 @@
-// See operands.h. Owner: backends/fusion.
 #include "backends/fusion/operands.h"
 
 #include <ATen/EmptyTensor.h>

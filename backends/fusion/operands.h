@@ -1,5 +1,5 @@
 // StepOperands: what a step of kernels reads and writes, on any device: inputs brought into the layout that the kernels
-// were made for, outputs and temporaries allocated; and launch shapes from symbolic sizes. Owner: backends/fusion.
+// were made for, outputs and temporaries allocated; and launch shapes from symbolic sizes.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_OPERANDS_H_
 #define FRAMEFUSE_BACKENDS_FUSION_OPERANDS_H_
 

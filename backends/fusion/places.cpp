@@ -1,4 +1,3 @@
-// See places.h. Owner: backends/fusion.
 #include "backends/fusion/places.h"
 
 #include <ATen/ops/empty_strided.h>

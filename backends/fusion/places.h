@@ -1,7 +1,7 @@
 // Places: values that kernels write where a concatenation has them, so that it has nothing left to copy.
 // Invariant: a placed value has the strides of the whole and no other reader; the whole is allocated by the first
 // kernel that writes to it. What could not be written there (a group that runs as ATen operators) the concatenation
-// copies. Owner: backends/fusion.
+// copies.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_PLACES_H_
 #define FRAMEFUSE_BACKENDS_FUSION_PLACES_H_
 

@@ -1,4 +1,3 @@
-// See pointwise.h. Owner: backends/fusion.
 #include "backends/fusion/pointwise.h"
 
 #include <ATen/core/ivalue.h>

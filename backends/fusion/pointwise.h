@@ -1,6 +1,5 @@
 // Pointwise: which ATen operators act on one element at a time, and what they compute in the kernel IR.
 // One table, by operator name; each row computes in the type that eager computes in (halves in f32).
-// Owner: backends/fusion.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_POINTWISE_H_
 #define FRAMEFUSE_BACKENDS_FUSION_POINTWISE_H_
 

@@ -1,4 +1,4 @@
-// One row an operator: what it computes. See pointwise.h. Owner: backends/fusion.
+// One row an operator: what it computes. See pointwise.h.
 #include "backends/fusion/pointwise_table.h"
 
 #include <c10/util/BFloat16.h>

@@ -1,4 +1,4 @@
-// The rows of the pointwise table; see pointwise.h. Owner: backends/fusion.
+// The rows of the pointwise table; see pointwise.h.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_POINTWISE_TABLE_H_
 #define FRAMEFUSE_BACKENDS_FUSION_POINTWISE_TABLE_H_
 

@@ -1,4 +1,3 @@
-// See reduction.h. Owner: backends/fusion.
 #include "backends/fusion/reduction.h"
 
 #include <algorithm>

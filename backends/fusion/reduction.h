@@ -1,5 +1,4 @@
 // Reductions that kernels have: sums and extremes over neighbouring dimensions, and the pick of one element a row.
-// Owner: backends/fusion.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_REDUCTION_H_
 #define FRAMEFUSE_BACKENDS_FUSION_REDUCTION_H_
 

@@ -1,4 +1,3 @@
-// See sink_cats.h. Owner: backends/fusion.
 #include "backends/fusion/sink_cats.h"
 
 #include <algorithm>

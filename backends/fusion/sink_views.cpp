@@ -1,4 +1,3 @@
-// See sink_views.h. Owner: backends/fusion.
 #include "backends/fusion/sink_views.h"
 
 #include <algorithm>

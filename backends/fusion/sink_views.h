@@ -1,5 +1,5 @@
 // SinkViews: what acts on the view of a kernel's result, one element at a time, acts on the result itself, and the view
-// comes after it; so it joins that kernel (group norm and the activation after it). Owner: backends/fusion.
+// comes after it; so it joins that kernel (group norm and the activation after it).
 #ifndef FRAMEFUSE_BACKENDS_FUSION_SINK_VIEWS_H_
 #define FRAMEFUSE_BACKENDS_FUSION_SINK_VIEWS_H_
 

@@ -1,4 +1,4 @@
-// Step: one part of a FusedExecutable, run in order over slots (one tensor a graph value). Owner: backends/fusion.
+// Step: one part of a FusedExecutable, run in order over slots (one tensor a graph value).
 #ifndef FRAMEFUSE_BACKENDS_FUSION_STEP_H_
 #define FRAMEFUSE_BACKENDS_FUSION_STEP_H_
 

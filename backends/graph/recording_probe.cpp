@@ -1,4 +1,3 @@
-// See recording_probe.h. Owner: backends/graph.
 #include "backends/graph/recording_probe.h"
 
 #include <utility>

@@ -2,7 +2,6 @@
 // args = buffer pointers at point `begin`, then scratch rows, then int64_t* sizes, then int64_t* digits (the outer
 // index of `begin`). begin..end counts rows; elements if outer_rank is 0. SizesLayout says what `sizes` holds.
 // Invariant: the launcher has moved the pointers, so a kernel only ever steps them by deltas.
-// Owner: backends/kernel_ir.
 #ifndef FRAMEFUSE_BACKENDS_KERNEL_IR_ABI_H_
 #define FRAMEFUSE_BACKENDS_KERNEL_IR_ABI_H_
 

@@ -1,4 +1,4 @@
-// Plain C++ meaning of the kernel IR's operations. See evaluate.h. Owner: backends/kernel_ir.
+// Plain C++ meaning of the kernel IR's operations. See evaluate.h.
 #include "backends/kernel_ir/evaluate.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // The meaning of every operation that has no memory access, over arrays of lanes: the interpreter's core, and what
 // emitted code calls for functions that it does not expand.
-// Lanes are float, double, int32 or int64; a predicate lane is an int32 0 or -1. Owner: backends/kernel_ir.
+// Lanes are float, double, int32 or int64; a predicate lane is an int32 0 or -1.
 #ifndef FRAMEFUSE_BACKENDS_KERNEL_IR_EVALUATE_H_
 #define FRAMEFUSE_BACKENDS_KERNEL_IR_EVALUATE_H_
 

@@ -1,5 +1,5 @@
 // Tile interpreter: each instruction runs over a tile of lanes before the next. See interpret.h.
-// Reductions of floats accumulate in double, so that it is at least as exact as any emitter. Owner: backends/kernel_ir.
+// Reductions of floats accumulate in double, so that it is at least as exact as any emitter.
 #include "backends/kernel_ir/interpret.h"
 
 #include <algorithm>

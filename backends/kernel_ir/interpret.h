@@ -1,5 +1,5 @@
 // Tile interpreter of the kernel IR: runs where memory cannot be made executable, and is the emitters' oracle.
-// Same calling convention as compiled code (abi.h). Owner: backends/kernel_ir.
+// Same calling convention as compiled code (abi.h).
 #ifndef FRAMEFUSE_BACKENDS_KERNEL_IR_INTERPRET_H_
 #define FRAMEFUSE_BACKENDS_KERNEL_IR_INTERPRET_H_
 

@@ -1,4 +1,4 @@
-// Kernel IR: op tables, builder, equality and levels. See kernel.h. Owner: backends/kernel_ir.
+// Kernel IR: op tables, builder, equality and levels. See kernel.h.
 #include "backends/kernel_ir/kernel.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // runs its blocks in order; a `once` block runs one time a row, a `loop` block over all inner points of the row.
 // Reductions in a loop block yield values that are uniform in the row and usable after that block.
 // Invariant: values are numbered by instruction, operands come before their users. Sizes and strides are launch
-// arguments, so equal bodies are equal kernels. Owner: backends/kernel_ir.
+// arguments, so equal bodies are equal kernels.
 #ifndef FRAMEFUSE_BACKENDS_KERNEL_IR_KERNEL_H_
 #define FRAMEFUSE_BACKENDS_KERNEL_IR_KERNEL_H_
 

@@ -1,4 +1,4 @@
-// LaunchShape: the sizes and strides of one use of a kernel, for every device. Owner: backends/kernel_ir.
+// LaunchShape: the sizes and strides of one use of a kernel, for every device.
 #ifndef FRAMEFUSE_BACKENDS_KERNEL_IR_LAUNCH_SHAPE_H_
 #define FRAMEFUSE_BACKENDS_KERNEL_IR_LAUNCH_SHAPE_H_
 

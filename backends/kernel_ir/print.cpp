@@ -1,4 +1,4 @@
-// Text form of a kernel. Owner: backends/kernel_ir.
+// Text form of a kernel.
 #include <cmath>
 #include <cstdio>
 

@@ -1,7 +1,6 @@
 // Storage and compute types of kernels.
 // A DType is what memory holds; a Type is what a lane of the vector IR computes in. Halves are computed in
 // f32, the small integers in i32 (wrapped to their width after arithmetic), bool as a predicate.
-// Owner: backends/kernel_ir.
 #ifndef FRAMEFUSE_BACKENDS_KERNEL_IR_TYPES_H_
 #define FRAMEFUSE_BACKENDS_KERNEL_IR_TYPES_H_
 

@@ -1,5 +1,5 @@
 // Checks a kernel: operands defined before use, slots in range, types fit, reductions and stores at a level that
-// the emitters can place. Owner: backends/kernel_ir.
+// the emitters can place.
 #include <optional>
 
 #include "absl/strings/str_cat.h"

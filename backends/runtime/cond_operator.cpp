@@ -1,4 +1,3 @@
-// See cond_operator.h. Owner: backends/runtime.
 #include "backends/runtime/cond_operator.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>

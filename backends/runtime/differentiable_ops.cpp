@@ -1,4 +1,3 @@
-// See differentiable_ops.h. Owner: backends/runtime.
 #include "backends/runtime/differentiable_ops.h"
 
 #include <ATen/ATen.h>

@@ -1,4 +1,3 @@
-// See generator_states.h. Owner: backends/runtime.
 #include "backends/runtime/generator_states.h"
 
 #include <ATen/CPUGeneratorImpl.h>

@@ -1,4 +1,3 @@
-// See graph_recorder.h. Owner: backends/runtime.
 #include "backends/runtime/graph_recorder.h"
 
 #include <utility>

@@ -1,7 +1,6 @@
 // GraphRecorder: records what a device is told to do, to be told again at once (a CUDA graph). The one for CUDA is
 // registered by the Python package, since torch's graphs, with their memory pools and generators, are reached there.
 // Invariant: work that is recorded does not run, and reads and writes the same addresses at each replay.
-// Owner: backends/runtime.
 #ifndef FRAMEFUSE_BACKENDS_RUNTIME_GRAPH_RECORDER_H_
 #define FRAMEFUSE_BACKENDS_RUNTIME_GRAPH_RECORDER_H_
 

@@ -80,6 +80,11 @@ ViewRecipe ViewRecipe::Create(const ir::Graph& graph, const std::vector<ValueId>
   return recipe;
 }
 
+bool ViewRecipe::MayThrow() const {
+  return by_strides_ || std::any_of(steps_.begin(), steps_.end(),
+                                    [](const Step& s) { return s.op->name().starts_with("aten.as_strided"); });
+}
+
 at::Tensor ViewRecipe::Apply(const at::Tensor& base, absl::Span<const std::int64_t> symbols) const {
   if (by_strides_) {
     std::vector<std::int64_t> sizes;

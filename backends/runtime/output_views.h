@@ -22,6 +22,8 @@ class ViewRecipe {
   static ViewRecipe Create(const ir::Graph& graph, const std::vector<ir::ValueId>& bases, ir::ValueId view);
   // The one of `bases` that it starts from; none where it goes by strides.
   ir::ValueId base() const { return base_; }
+  // Whether Apply may throw where the capture did not: only real memory has bounds.
+  bool MayThrow() const;
   // Throws what torch throws.
   at::Tensor Apply(const at::Tensor& base, absl::Span<const std::int64_t> symbols) const;
 

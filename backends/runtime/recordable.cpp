@@ -1,4 +1,3 @@
-// See recordable.h. Owner: backends/runtime.
 #include "backends/runtime/recordable.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>

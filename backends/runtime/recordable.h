@@ -1,6 +1,6 @@
 // Which graphs can be recorded: one device does all their work, without the host looking at a value on the way.
 // Invariant: what passes may still fail to record (an operator may wait for the device inside); what does not pass
-// would fail or give a wrong answer. Owner: backends/runtime.
+// would fail or give a wrong answer.
 #ifndef FRAMEFUSE_BACKENDS_RUNTIME_RECORDABLE_H_
 #define FRAMEFUSE_BACKENDS_RUNTIME_RECORDABLE_H_
 

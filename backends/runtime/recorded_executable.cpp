@@ -1,4 +1,3 @@
-// See recorded_executable.h. Owner: backends/runtime.
 #include "backends/runtime/recorded_executable.h"
 
 #include <algorithm>

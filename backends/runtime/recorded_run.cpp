@@ -1,4 +1,3 @@
-// See recorded_run.h. Owner: backends/runtime.
 #include "backends/runtime/recorded_run.h"
 
 #include <ATen/ops/_foreach_copy.h>

@@ -1,4 +1,3 @@
-// See view_memo.h. Owner: backends/runtime.
 #include "backends/runtime/view_memo.h"
 
 #include <c10/core/TensorImpl.h>

@@ -2,7 +2,7 @@
 // only. The first call's answer is kept, and given again for equal ones without the dispatcher, which takes several
 // times as long; a model of transformers has hundreds of views.
 // Invariant: thread-safe; it answers only below ADInplaceOrView and for plain tensors, where the operator's own kernel
-// would do the same. Owner: backends/runtime.
+// would do the same.
 #ifndef FRAMEFUSE_BACKENDS_RUNTIME_VIEW_MEMO_H_
 #define FRAMEFUSE_BACKENDS_RUNTIME_VIEW_MEMO_H_
 

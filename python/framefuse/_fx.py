@@ -358,18 +358,17 @@ class FxBackend:
             raise self._error(f"returned {type(compiled).__name__}, not a callable")
         return compiled
 
-    def judge(self, error, untouched):
-        """`error` came out of the compiled graph. True: the program's own operators raised it, and it runs as Python to raise it in its place.
-
-        False: it is to be raised as it is.
-        """
+    def judge(self, error):
+        """`error` came out of the compiled graph. True: the program's own operators raised it. False: it is to be raised as it is."""
         if not isinstance(error, Exception):
             return False
         if not _is_of_operators(error) and not _has_no_room(error):
             raise self._error(f"raised {type(error).__name__} when it was called: {error}") from error
-        if not untouched:  # inputs were written: nothing runs twice
-            _fx_tracebacks.show_program(error)
-        return untouched
+        return True
+
+    def show(self, error):
+        """Give an error of the program's operators the program's lines: inputs were written, and nothing runs twice."""
+        _fx_tracebacks.show_program(error)
 
     def complain(self, what):
         """Raise the error that says what the compiled graph returned instead of the graph's outputs."""

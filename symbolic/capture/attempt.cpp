@@ -121,6 +121,7 @@ class Driver final : public Capture::StopListener {
 
  private:
   static constexpr int kMaxAttempts = 40;
+  static constexpr const char* kMayRaise = "it may raise, and an input with a history was written before it";
 
   struct Found {
     bool done = false;
@@ -145,6 +146,7 @@ class Driver final : public Capture::StopListener {
     // A forced break is wanted before every instruction there is.
     options.all_frames = all_frames_ || config().break_at >= 0;
     if (!stop) options.refused_node = refused_node_;
+    if (ends_before_error_) options.why_refused = kMayRaise;
     Quiet quiet;
     Capture capture(thread_, frame_, options);
     capture.set_stop_listener(this);
@@ -300,6 +302,14 @@ class Driver final : public Capture::StopListener {
       return false;
     }
     fx_facts_ = FactsOf(fx_graph_, closed, capture);
+    const int raises = NodeAfterFollowedWrite(*closed.graph.graph, fx_facts_.writes);
+    if (raises < 0) return true;
+    if (!settings_.fullgraph) {
+      fx_graph_ = FxGraph();
+      fx_graph_.refused_node = raises;
+      ends_before_error_ = true;
+      return false;
+    }
     return true;
   }
 
@@ -380,6 +390,7 @@ class Driver final : public Capture::StopListener {
   bool all_frames_ = false;
   bool breaks_at_modes_ = false;
   int refused_node_ = -1;
+  bool ends_before_error_ = false;
   FxGraph fx_graph_;
   FxFacts fx_facts_;
   std::optional<GraphBreakReason> reason_;

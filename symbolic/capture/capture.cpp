@@ -374,7 +374,7 @@ bool Capture::CheckTracer() {
     return false;
   }
   if (options_.refused_node >= 0 && tracer_.NodeCount() > options_.refused_node) {
-    return BreakFalse(GraphBreakKind::kUnsupportedOperator, "it has no form in a graph for an FX backend");
+    return BreakFalse(GraphBreakKind::kUnsupportedOperator, options_.why_refused);
   }
   if (PyErr_Occurred() == nullptr) [[likely]] {
     return true;

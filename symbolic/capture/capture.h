@@ -99,8 +99,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // Input tensors in the order of their first load.
   struct TensorInput {
     SourceId source;
-    Ref real;
-    Ref fake;
+    Ref real, fake;
   };
   const std::vector<TensorInput>& tensor_inputs() const { return tensor_inputs_; }
 
@@ -491,9 +490,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   std::uint64_t wanted_stop_ = 0;  // Control::stop_at also stops at checkpoints
   std::uint64_t next_checkpoint_ = 0;
   int last_root_instruction_ = 0;
-  bool stopped_ = false;
-  bool evaluated_ = false;
-  bool stop_mismatch_ = false;
+  bool stopped_ = false, evaluated_ = false, stop_mismatch_ = false;
 };
 
 bool IsAutogradFunction(BorrowedRef type);  // a class derived from torch.autograd.Function

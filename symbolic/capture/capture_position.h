@@ -33,7 +33,8 @@ struct CaptureOptions {
   bool tell_libraries = false;   // installed packages' code hears that it is captured
   bool breaks_at_modes = false;  // do not take torch function modes that the program pushes
   std::int64_t break_at = -1;    // testing: force a break before this instruction of the attempt, counted from 0
-  int refused_node = -1;         // the node of the recording before which the graph ends: FX has no form for it
+  int refused_node = -1;         // the node of the recording before which the graph ends
+  const char* why_refused = "it has no form in a graph for an FX backend";
 };
 
 }  // namespace framefuse

@@ -48,7 +48,17 @@ struct WrittenInput {
   std::size_t index = 0;
   std::uint32_t bumps = 0;
   bool only_counted = false;  // by t_() and its like of an alias, which write nothing
+  bool followed = false;      // by autograd
 };
+
+// A view that torch lets nobody write where autograd follows: of a leaf, or made in a way that has no history to renew.
+bool RefusesWrites(const at::Tensor& t) {
+  const auto* view = torch::autograd::impl::get_view_autograd_meta(t);
+  if (view == nullptr || !view->has_bw_view()) return false;
+  const at::Tensor& base = view->get_backward_view().base_;
+  if (base.requires_grad() && base.is_leaf()) return true;
+  return view->get_creation_meta() != torch::autograd::CreationMeta::DEFAULT;
+}
 
 const void* MemoryOf(const at::Tensor& t) { return t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(); }
 
@@ -88,7 +98,7 @@ class VersionKeeper {
     bool only_counted = false;
   };
 
-  void SetCounted(absl::Span<const at::Tensor> inputs, std::int64_t Target::* version) const {
+  void SetCounted(absl::Span<const at::Tensor> inputs, std::int64_t Target::*version) const {
     const auto counted = [](const Target& t) { return t.only_counted; };
     if (std::none_of(targets_.begin(), targets_.end(), counted)) return;
     Set(inputs, {}, [&](const Target& t) { return t.only_counted ? std::optional(t.*version) : std::nullopt; });
@@ -212,6 +222,12 @@ class PlanExecutable final : public TensorWork {
   bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
     absl::InlinedVector<at::Tensor, 8> tensors;
     for (PyObject* o : inputs) tensors.push_back(THPVariable_Unpack(o));
+    const auto is_refused = [&](const WrittenInput& w) { return w.followed && RefusesWrites(tensors[w.index]); };
+    if (std::any_of(written_.begin(), written_.end(), is_refused)) {
+      *before_writes = true;
+      PyErr_SetString(PyExc_RuntimeError, "a view is written whose writes autograd does not follow");
+      return false;
+    }
     const VersionKeeper versions(written_, tensors);
     versions.ApplyBefore(tensors);
     RandomState random(random_);
@@ -248,6 +264,16 @@ class PlanExecutable final : public TensorWork {
   std::vector<std::int64_t> output_versions_;
   std::vector<std::size_t> retained_;
 };
+
+// Whether autograd follows the write of an input when the plan does it.
+bool IsWriteFollowed(const ir::Graph& graph, std::size_t input) {
+  const ir::Input& in = graph.inputs[input];
+  if (!in.mutated || in.mutated_without_grad || in.mutated_uncounted) return false;
+  return graph.value(in.value).requires_grad ||
+         std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](const ir::Output& o) {
+           return o.role == ir::OutputRole::kMutatedInput && o.input == static_cast<int>(input) && o.requires_grad;
+         });
+}
 
 // How many nodes of a recorded graph write a storage.
 int WritesTo(const ir::Graph& graph, ir::StorageId storage) {
@@ -287,19 +313,20 @@ class FxExecutable final : public TensorWork {
   bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
     *before_writes = false;                  // user code: never run twice, unless an operator of the program's failed
     const HookScope native(HookMode::kOff);  // the graph's own code is not captured in turn
-    const std::vector<std::int64_t> versions = VersionsOf(inputs);
+    const WrittenInputs written(facts_.writes, inputs);
     const TorchState state = TorchState::Current();
     RandomState random(facts_.random);
     Ref result = Ref::Steal(PyObject_Vectorcall(callable_, inputs.data(), inputs.size(), nullptr));
     if (!result) {
       state.Apply();  // the graph may have set it on the way
       const Ref error = frame_ops::FetchRaised(PyThreadState_Get());
-      const bool counted = !facts_.writes_uncounted && versions == VersionsOf(inputs);
-      PyObject* untouched = counted ? Py_True : Py_False;
-      const Ref again = Ref::Steal(PyObject_CallMethod(fx_backend_, "judge", "OO", error.get(), untouched));
-      if (!again) return false;
-      *before_writes = again.get() == Py_True;
+      const Ref of_program = Ref::Steal(PyObject_CallMethod(fx_backend_, "judge", "O", error.get()));
+      if (!of_program) return false;
+      *before_writes = of_program.get() == Py_True && written.TakeBack();
       if (*before_writes) random.Restore();
+      const bool stays = of_program.get() == Py_True && !*before_writes;
+      const Ref shown = stays ? Ref::Steal(PyObject_CallMethod(fx_backend_, "show", "O", error.get())) : Ref();
+      if (stays && !shown) return false;
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error);
       return false;
     }
@@ -313,15 +340,6 @@ class FxExecutable final : public TensorWork {
   }
 
  private:
-  std::vector<std::int64_t> VersionsOf(absl::Span<PyObject* const> inputs) const {
-    std::vector<std::int64_t> versions;
-    for (std::size_t i : facts_.written) {
-      const at::Tensor& t = THPVariable_Unpack(inputs[i]);
-      versions.push_back(t.is_inference() ? -1 : t._version());
-    }
-    return versions;
-  }
-
   // What is wrong with the result; empty: nothing.
   std::string Take(BorrowedRef result, std::vector<Ref>* outputs) const {
     if (!PyTuple_Check(result.get()) && !PyList_Check(result.get())) {
@@ -357,7 +375,8 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
   for (std::size_t i = 0; i < graph.inputs.size() && i < closed.graph.inputs.size(); ++i) {
     const int bumps = closed.graph.inputs[i].version_bumps;
     const bool mutated = graph.inputs[i].mutated;
-    if (mutated || bumps > 0) written.push_back({i, static_cast<std::uint32_t>(bumps), !mutated});
+    if (!mutated && bumps == 0) continue;
+    written.push_back({i, static_cast<std::uint32_t>(bumps), !mutated, IsWriteFollowed(graph, i)});
   }
   std::vector<c10::Device> random = DevicesOfRandomNodes(graph);
   BackendOptions options;
@@ -384,13 +403,20 @@ FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
   for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
     const tracing::TracedInput& in = closed.graph.inputs[i];
     if (!recorded.inputs[i].mutated) continue;
-    facts.writes_uncounted = facts.writes_uncounted ||
-                             in.version_bumps < WritesTo(recorded, recorded.value(recorded.inputs[i].value).storage);
+    const ir::ValueId value = recorded.inputs[i].value;
+    const ir::StorageId storage = recorded.value(value).storage;
+    FxWrite write;
+    write.in_graph = ir::WriteOf(recorded, storage);
+    write.counted = in.version_bumps >= WritesTo(recorded, storage);
+    const at::Tensor& fake = THPVariable_Unpack(capture.tracer().FakeOfInputValue(value).get());
+    write.followed = fake.requires_grad() && !fake.is_leaf();
     const int index = in.input_index >= 0 ? in.input_index : in.gradient_of;
     SourceId source = capture.tensor_inputs()[static_cast<std::size_t>(index)].source;
     if (in.input_index < 0) source = capture.sources().Intern(SourceKind::kTensorGrad, source, 0, nullptr);
     const auto found = std::find(graph.inputs.begin(), graph.inputs.end(), source);
-    if (found != graph.inputs.end()) facts.written.push_back(static_cast<std::size_t>(found - graph.inputs.begin()));
+    if (found == graph.inputs.end()) continue;
+    write.input = static_cast<std::size_t>(found - graph.inputs.begin());
+    facts.writes.push_back(write);
   }
   return facts;
 }

@@ -15,6 +15,7 @@
 #include "symbolic/capture/close.h"
 #include "symbolic/capture/compiled_entry.h"
 #include "symbolic/capture/fx_graph.h"
+#include "symbolic/capture/fx_writes.h"
 
 namespace framefuse {
 
@@ -30,9 +31,8 @@ struct FxFacts {
     std::vector<std::int64_t> sizes;
   };
   std::vector<Result> results;
-  std::vector<std::size_t> written;  // inputs
-  bool writes_uncounted = false;     // versions do not tell whether an input was written
-  std::vector<c10::Device> random;   // whose generators the graph draws from
+  std::vector<FxWrite> writes;
+  std::vector<c10::Device> random;  // whose generators the graph draws from
 };
 FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture);
 // Hands the graph to an FX backend. After the attempt: it is user code, and may call whatever it likes. Null: it

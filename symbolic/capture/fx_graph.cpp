@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "backends/graph/graph.h"
@@ -191,6 +192,21 @@ std::string TakeErrorText() {
   return error ? absl::StrCat(Py_TYPE(error.get())->tp_name, ": ", text ? Utf8(text) : "") : "an error";
 }
 
+// The constants that are used, by first use: a call that failed has made some that others may use later, or nobody.
+void SortConstants(ir::Graph* graph) {
+  absl::flat_hash_map<ir::ValueId, std::size_t> first_use;
+  const auto note = [&](ir::ValueId v) { first_use.try_emplace(v, first_use.size()); };
+  for (const ir::Node& n : graph->nodes) {
+    for (const ir::Arg& arg : n.args) ir::ForEachValue(arg, note);
+  }
+  for (const ir::Output& o : graph->outputs) note(o.value);
+  std::erase_if(graph->constants, [&](const ir::ConstantTensor& c) { return !first_use.contains(c.value); });
+  const auto is_first = [&](const ir::ConstantTensor& a, const ir::ConstantTensor& b) {
+    return first_use[a.value] < first_use[b.value];
+  };
+  std::sort(graph->constants.begin(), graph->constants.end(), is_first);
+}
+
 // A graph as lines, with nothing in it that depends on who recorded it.
 std::vector<std::string> LinesOf(const ir::Graph& graph, int* first_node) {
   ir::Graph plain = graph;
@@ -198,9 +214,7 @@ std::vector<std::string> LinesOf(const ir::Graph& graph, int* first_node) {
     in.name.clear();
     in.role = ir::InputRole::kArgument;
   }
-  const std::vector<std::int32_t> uses = plain.UseCounts();
-  std::erase_if(plain.constants,
-                [&](const ir::ConstantTensor& c) { return uses[static_cast<std::size_t>(c.value)] == 0; });
+  SortConstants(&plain);
   *first_node = 1 + static_cast<int>(plain.inputs.size() + plain.constants.size());
   ir::PrintOptions options;
   options.origins = false;

@@ -1,4 +1,5 @@
-// Recorder::CheckWarnings: an operator that warns is left to Python, where the warning has its line and comes each time.
+// Recorder::CheckWarnings: an operator that warns is left to Python, where the warning has its line and comes each
+// time.
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {

@@ -33,7 +33,8 @@ inline std::optional<std::string> TakeWarningOfCaller() {
   constexpr std::string_view kBuffer = "N5torch16PyWarningHandler15InternalHandlerE";  // torch hides its type_info
   c10::WarningHandler* handler = c10::WarningUtils::get_warning_handler();
   if (handler == nullptr || typeid(*handler).name() != kBuffer) return std::nullopt;
-  std::vector<c10::Warning>& warnings = static_cast<torch::PyWarningHandler::InternalHandler*>(handler)->warning_buffer_;
+  std::vector<c10::Warning>& warnings =
+      static_cast<torch::PyWarningHandler::InternalHandler*>(handler)->warning_buffer_;
   if (warnings.empty()) return std::nullopt;
   std::string first = warnings.front().msg();
   warnings.clear();

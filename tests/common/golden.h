@@ -1,5 +1,5 @@
 // Golden texts: a folder's *.txt hold an input, a line of dashes, and what a test makes of the input.
-// FF_UPDATE_GOLDEN=1 rewrites the second half; the difference is then for a human to read. Owner: tests/common.
+// FF_UPDATE_GOLDEN=1 rewrites the second half; the difference is then for a human to read.
 #ifndef FRAMEFUSE_TESTS_COMMON_GOLDEN_H_
 #define FRAMEFUSE_TESTS_COMMON_GOLDEN_H_
 

@@ -1,5 +1,4 @@
 // By whom kernels are made: nvJitLink where there is PTX, NVRTC for the rest, and for what was refused on the way.
-// Owner: tests/cuda_runtime.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What the runtime calls of libcuda, libnvrtc and libnvJitLink, without a GPU: "cubins" say who made them. Built once
-// for each of the three, whose names it bears. Owner: tests/cuda_runtime.
+// for each of the three, whose names it bears.
 #include <cstddef>
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // A process that has no NVRTC: what is printed as PTX runs as kernels; what is not, and what the assembler refuses, is
-// named with the user's line, and runs as ATen operators. Owner: tests/cuda_runtime.
+// named with the user's line, and runs as ATen operators.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

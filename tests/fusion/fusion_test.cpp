@@ -1,5 +1,5 @@
 // Graphs in text form through the fused executable and through ATen operators: same results, and the groups that are
-// expected. Each row states its graph and its groups. Owner: tests/fusion.
+// expected. Each row states its graph and its groups.
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/rand.h>

@@ -1,5 +1,5 @@
 // Random graphs through the fused executable and through ATen operators. FF_FUZZ_GRAPHS: how many (default 200),
-// FF_FUZZ_SEED: of the first one. A failure prints its seed and graph. Owner: tests/fusion.
+// FF_FUZZ_SEED: of the first one. A failure prints its seed and graph.
 #include <ATen/Context.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/randn.h>

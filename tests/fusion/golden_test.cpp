@@ -1,6 +1,6 @@
 // Golden texts: golden/*.txt hold a graph, a line of dashes, and what becomes of it: its groups, their kernels, the
 // CUDA text and its PTX, and the machine code of the vector widths that the file's first line names
-// ("# x86: 256, 512"), listed by binutils with names for places (see tests/common/golden.h). Owner: tests/fusion.
+// ("# x86: 256, 512"), listed by binutils with names for places (see tests/common/golden.h).
 #include <gtest/gtest.h>
 #include <unistd.h>
 

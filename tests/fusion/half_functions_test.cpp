@@ -1,6 +1,6 @@
 // The short functions that CUDA's kernels have where only halves are written, on every bf16 and f16 number, in
 // emulation: as near to the exact value as a half's rounding and 2^-16 allow, NaN, infinities, zeros and denormals
-// included. Owner: tests/fusion.
+// included.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/isnan.h>

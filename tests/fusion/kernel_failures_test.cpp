@@ -1,5 +1,5 @@
 // A kernel that does not compile, or does not launch: the log names it with the user's line, its nodes run as ATen
-// operators, the other kernels stay, and the process goes on. Owner: tests/fusion.
+// operators, the other kernels stay, and the process goes on.
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/randn.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // New values of inputs that kernels write over the inputs' own memory: where that happens, and where it must not.
-// Each row says which of its mutated outputs may be the input itself. Owner: tests/fusion.
+// Each row says which of its mutated outputs may be the input itself.
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>

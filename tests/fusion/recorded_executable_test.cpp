@@ -1,6 +1,6 @@
 // Executables whose runs are recorded and replayed, with a recorder that keeps a tape of what a pretended device was
 // told to do on raw addresses: what a replay must not overwrite, which inputs it reads where, and when nothing is
-// recorded. Owner: tests/fusion.
+// recorded.
 #include "backends/runtime/recorded_executable.h"
 
 #include <ATen/TensorOperators.h>

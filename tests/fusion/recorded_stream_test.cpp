@@ -1,5 +1,5 @@
 // Kernels for unaligned memory are made when they are first needed, but not while the stream is recorded, be it by the
-// user: operators run in that call, and nothing is given up. In emulation. Owner: tests/fusion.
+// user: operators run in that call, and nothing is given up. In emulation.
 #include <ATen/ops/add.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/randn.h>

@@ -1,5 +1,5 @@
 // One kernel over a table of tensors, in emulation: sizes that vectors divide (the exact form, and the plain one where
-// memory is not aligned for it) and sizes that they don't. Owner: tests/fusion.
+// memory is not aligned for it) and sizes that they don't.
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/randn.h>
 #include <gmock/gmock.h>

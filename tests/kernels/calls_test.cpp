@@ -1,6 +1,6 @@
 // Machine code that calls out (functions and casts that are not expanded), in bodies with more live values around the
 // calls than there are registers: flat, in rows with accumulators, in segments and in columns. What is compared with
-// is plain C++ in double, not the interpreter, which shares the callee. Owner: tests/kernels.
+// is plain C++ in double, not the interpreter, which shares the callee.
 #include <limits>
 
 #include "tests/kernels/harness.h"

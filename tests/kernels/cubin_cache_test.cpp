@@ -1,5 +1,5 @@
 // Cache files that are corrupt, truncated, of another program, or not the user's own are not used; what is stored comes
-// back, privately. Owner: tests/kernels.
+// back, privately.
 #include "backends/cuda_runtime/cubin_cache.h"
 
 #include <gtest/gtest.h>

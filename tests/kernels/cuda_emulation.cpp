@@ -1,4 +1,3 @@
-// See cuda_emulation.h. Owner: tests/kernels.
 #include "tests/kernels/cuda_emulation.h"
 
 #include <dlfcn.h>

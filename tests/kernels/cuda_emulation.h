@@ -1,6 +1,6 @@
 // Runs printed CUDA text on the CPU: the text is compiled by the host's C++ compiler behind a prelude that has CUDA's
 // names, each thread of a block is a coroutine (ucontext), and blocks run one after the other.
-// It shows that the text computes the right thing; not races, speed, or what nvcc makes of it. Owner: tests/kernels.
+// It shows that the text computes the right thing; not races, speed, or what nvcc makes of it.
 #ifndef FRAMEFUSE_TESTS_KERNELS_CUDA_EMULATION_H_
 #define FRAMEFUSE_TESTS_KERNELS_CUDA_EMULATION_H_
 

@@ -1,5 +1,5 @@
 // The CUDA text of kernels of every skeleton, type and form compiles: with nvcc, and with NVRTC to a cubin; their PTX
-// is assembled by nvJitLink. Each is skipped where it is not installed. Owner: tests/kernels.
+// is assembled by nvJitLink. Each is skipped where it is not installed.
 #include <unistd.h>
 
 #include <cstdlib>

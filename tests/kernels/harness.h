@@ -1,5 +1,5 @@
 // Runs a kernel as machine code and through the interpreter on the same random buffers and compares.
-// Guard bytes around every buffer catch writes out of bounds. Owner: tests/kernels.
+// Guard bytes around every buffer catch writes out of bounds.
 #ifndef FRAMEFUSE_TESTS_KERNELS_HARNESS_H_
 #define FRAMEFUSE_TESTS_KERNELS_HARNESS_H_
 

@@ -1,5 +1,5 @@
 // More elements than 2^31: places in memory are computed with 64 bits everywhere. The memory of a large buffer is one
-// small piece of a file, mapped again and again, except for its end, which is its own. Owner: tests/kernels.
+// small piece of a file, mapped again and again, except for its end, which is its own.
 #include <sys/mman.h>
 #include <unistd.h>
 

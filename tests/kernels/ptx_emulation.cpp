@@ -1,4 +1,3 @@
-// See ptx_emulation.h. Owner: tests/kernels.
 #include "tests/kernels/ptx_emulation.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Runs printed PTX on the CPU, instruction by instruction; kernels that PrintPtx refuses run as CUDA text
 // (cuda_emulation.h). It shows that the text computes the right thing and takes no liberties (ptx_machine.h); not its
-// speed, or what ptxas makes of it. Owner: tests/kernels.
+// speed, or what ptxas makes of it.
 #ifndef FRAMEFUSE_TESTS_KERNELS_PTX_EMULATION_H_
 #define FRAMEFUSE_TESTS_KERNELS_PTX_EMULATION_H_
 

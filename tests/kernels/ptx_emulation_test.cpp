@@ -1,5 +1,4 @@
 // The emulation of PTX itself: what it computes, and that it refuses what a device would do something with.
-// Owner: tests/kernels.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

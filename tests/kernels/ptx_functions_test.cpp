@@ -1,6 +1,6 @@
 // The f32 functions that the printer of PTX has of its own, emulated, against libm in double, over a sweep of all
 // floats and angles that are nearly multiples of pi / 2; at most 2 ULP. What the emulation makes exact (powers of two,
-// reciprocals) is approximate on a device, to about 1 ULP. Owner: tests/kernels.
+// reciprocals) is approximate on a device, to about 1 ULP.
 #include <bit>
 
 #include "backends/emit/cuda/form.h"

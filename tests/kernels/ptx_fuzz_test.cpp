@@ -1,6 +1,6 @@
 // Random kernels of long rows and of several copies, in the forms that constant sizes are given, as emulated PTX
 // against the interpreter: what small graphs never are (whole chunks, rounds, segments, scratch that is computed again,
-// extremes two by two, pairs that are rounded). FF_FUZZ_SEED, FF_FUZZ_KERNELS. Owner: tests/kernels.
+// extremes two by two, pairs that are rounded). FF_FUZZ_SEED, FF_FUZZ_KERNELS.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

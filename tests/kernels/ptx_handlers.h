@@ -1,5 +1,5 @@
 // What the handlers of the emulated instructions share: operands by number, functions of one to three operands as
-// handlers, and the table from an instruction's whole name. Owner: tests/kernels.
+// handlers, and the table from an instruction's whole name.
 #ifndef FRAMEFUSE_TESTS_KERNELS_PTX_HANDLERS_H_
 #define FRAMEFUSE_TESTS_KERNELS_PTX_HANDLERS_H_
 

@@ -1,5 +1,5 @@
 // The instructions of PTX that the emulation has, by their whole names. What is approximate on a device is the host's
-// function here, as in cuda_emulation.cpp; products and sums are never contracted. Owner: tests/kernels.
+// function here, as in cuda_emulation.cpp; products and sums are never contracted.
 #include <bit>
 #include <cfenv>
 #include <cmath>

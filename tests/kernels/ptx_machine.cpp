@@ -1,4 +1,3 @@
-// See ptx_machine.h. Owner: tests/kernels.
 #include "tests/kernels/ptx_machine.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Machine: the threads of a launch, block after block, each run until it waits for others. It looks at what a GPU does
 // not: registers that nobody set, alignment, races in shared memory. Shared memory that nobody set may be read, and
 // computed with; it may not reach global memory, an address, a branch or another thread.
-// Invariant: what is wrong is thrown as std::runtime_error; ptx::Run makes a status of it. Owner: tests/kernels.
+// Invariant: what is wrong is thrown as std::runtime_error; ptx::Run makes a status of it.
 #ifndef FRAMEFUSE_TESTS_KERNELS_PTX_MACHINE_H_
 #define FRAMEFUSE_TESTS_KERNELS_PTX_MACHINE_H_
 

@@ -1,5 +1,5 @@
 // Instructions of PTX that move and convert: registers, memory of all spaces, numbers of all types. A load's and a
-// conversion's register may be wider than the number. Owner: tests/kernels.
+// conversion's register may be wider than the number.
 #include <c10/util/Half.h>
 
 #include <bit>

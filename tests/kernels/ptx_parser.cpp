@@ -1,5 +1,4 @@
 // See ptx_program.h: from text to instructions. Registers and labels are looked up by the scopes around them.
-// Owner: tests/kernels.
 #include <cctype>
 #include <cstdlib>
 #include <cstring>

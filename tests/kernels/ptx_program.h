@@ -1,6 +1,5 @@
 // PTX text as what the emulation runs: instructions with their operands resolved to registers, addresses and targets.
 // Invariant: each instruction has a handler; a text with one that is not known is refused with its name and line.
-// Owner: tests/kernels.
 #ifndef FRAMEFUSE_TESTS_KERNELS_PTX_PROGRAM_H_
 #define FRAMEFUSE_TESTS_KERNELS_PTX_PROGRAM_H_
 

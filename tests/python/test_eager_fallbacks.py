@@ -450,3 +450,19 @@ def test_a_waiting_signal_is_counted():
 def test_every_kind_has_a_name_and_a_count():
     assert len(counts()) >= 15
     assert framefuse.statistics()["eager_fallbacks"] == sum(counts().values())
+
+
+@pytest.mark.parametrize("backend", ["aten", lambda gm, examples: gm.forward])
+def test_an_error_that_the_program_handles_is_no_failure(backend):
+    def f(x, i):
+        x.add_(1)
+        try:
+            return x[i]
+        except IndexError:
+            return x * 2
+
+    compiled = framefuse.compile(f, backend=backend, fullgraph=True)
+    compiled(torch.ones(2), torch.tensor([0]))
+    with fallbacks() as (kinds, _):
+        assert torch.equal(compiled(torch.ones(2), torch.tensor([5])), torch.full((2,), 4.0))
+    assert kinds == {"plan_failed": 1}

@@ -152,16 +152,41 @@ def _writes_and_picks(x, i):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", lambda gm, examples: gm.forward])
 def test_the_traceback_of_an_operators_error_after_a_write(backend):
-    """Nothing runs twice, and the traceback has the program's lines all the same. AOTAutograd writes its inputs at the end, after the error."""
+    """Where the graph wrote before the error and where it would have written after it (AOTAutograd), once."""
     compiled = framefuse.compile(_writes_and_picks, backend=backend)
     compiled(torch.ones(3), torch.tensor([1]))
     x = torch.ones(3)
     with pytest.raises(IndexError) as ours:
         compiled(x, torch.tensor([7]))
-    assert torch.equal(x, torch.full((3,), 1.0 if backend == "aot_eager" else 2.0))
+    assert torch.equal(x, torch.full((3,), 2.0))
     with pytest.raises(IndexError) as eagers:
         _writes_and_picks(torch.ones(3), torch.tensor([7]))
     assert _program_lines(ours.value) == _program_lines(eagers.value)
+
+
+def test_the_traceback_where_a_written_input_has_a_history():
+    """With fullgraph the graph cannot end before the operator that raises, and nobody takes the history back."""
+    compiled = framefuse.compile(_writes_and_picks, backend=lambda gm, examples: gm.forward, fullgraph=True)
+    compiled(torch.ones(3, requires_grad=True) * 2, torch.tensor([1]))
+    x = torch.ones(3, requires_grad=True) * 2
+    with pytest.raises(IndexError) as ours:
+        compiled(x, torch.tensor([7]))
+    assert torch.equal(x, torch.full((3,), 3.0))
+    with pytest.raises(IndexError) as eagers:
+        _writes_and_picks(torch.ones(3), torch.tensor([7]))
+    assert _program_lines(ours.value) == _program_lines(eagers.value)
+
+
+def test_a_graph_ends_before_what_may_raise_after_a_write_of_an_input_with_a_history():
+    graphs = []
+
+    def backend(gm, examples):
+        graphs.append(gm)
+        return gm.forward
+
+    compiled = framefuse.compile(_writes_and_picks, backend=backend)
+    compiled(torch.ones(3, requires_grad=True) * 2, torch.tensor([1]))
+    assert len(graphs) == 2
 
 
 def test_nodes_have_the_programs_frames():

@@ -1,6 +1,6 @@
 // BodyPrinter: the part of printing that all skeletons share: lines and scopes, the kernel's signature, values as
 // statements, and the loop over the lanes of a vector with its loads before and its stores after it.
-// Values uniform in a row are scalars; those of an element are printed inside the loop. Owner: backends/emit.
+// Values uniform in a row are scalars; those of an element are printed inside the loop.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_CUDA_BODY_PRINTER_H_
 #define FRAMEFUSE_BACKENDS_EMIT_CUDA_BODY_PRINTER_H_
 

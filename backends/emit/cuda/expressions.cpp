@@ -1,4 +1,3 @@
-// See expressions.h. Owner: backends/emit.
 #include "backends/emit/cuda/expressions.h"
 
 #include <cmath>

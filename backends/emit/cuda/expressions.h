@@ -1,4 +1,4 @@
-// One instruction of the kernel IR as an expression of CUDA C++; operands are v<id>. Owner: backends/emit.
+// One instruction of the kernel IR as an expression of CUDA C++; operands are v<id>.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_CUDA_EXPRESSIONS_H_
 #define FRAMEFUSE_BACKENDS_EMIT_CUDA_EXPRESSIONS_H_
 

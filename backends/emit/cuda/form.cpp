@@ -1,4 +1,3 @@
-// See form.h. Owner: backends/emit.
 #include "backends/emit/cuda/form.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // grid and the argument block of one call. Both are plain host code: they are tested without a device.
 // Invariant: a form that was chosen from hints is right for every size; sizes only decide how fast it is. What it
 // takes for granted comes from constants (`exact`, `narrow`), but alignment: where buffers are not aligned for an exact
-// form, the kernel's PlainForm runs. Owner: backends/emit.
+// form, the kernel's PlainForm runs.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_CUDA_FORM_H_
 #define FRAMEFUSE_BACKENDS_EMIT_CUDA_FORM_H_
 

@@ -1,4 +1,3 @@
-// See kernel_facts.h. Owner: backends/emit.
 #include "backends/emit/cuda/kernel_facts.h"
 
 #include <bit>

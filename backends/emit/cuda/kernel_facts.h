@@ -1,6 +1,6 @@
 // KernelFacts: what every printer of kernels for CUDA devices has to know of a kernel and its form before it writes:
 // levels, what is of elements, which vectors are read, what stays in registers, which function a half is made by.
-// Stands once, so that the two texts of a kernel (CUDA C++, PTX) do the same. Owner: backends/emit.
+// Stands once, so that the two texts of a kernel (CUDA C++, PTX) do the same.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_CUDA_KERNEL_FACTS_H_
 #define FRAMEFUSE_BACKENDS_EMIT_CUDA_KERNEL_FACTS_H_
 

@@ -1,4 +1,4 @@
-// See print_cuda.h: the skeletons' walks over rows and points. Owner: backends/emit.
+// See print_cuda.h: the skeletons' walks over rows and points.
 #include "backends/emit/cuda/print_cuda.h"
 
 #include <bit>

@@ -1,7 +1,7 @@
 // Kernels as CUDA C++ text: self-contained (no headers), sizes and strides as arguments, in the form that form.h
 // chose. Pointwise: a thread takes `vector` points; row: `row_threads` threads share a row, which stays in their
 // registers where it fits; column: the warps of a block share the rows of a panel of 32 vectors; transposed: a block
-// takes a tile, turned in shared memory. Owner: backends/emit.
+// takes a tile, turned in shared memory.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_CUDA_PRINT_CUDA_H_
 #define FRAMEFUSE_BACKENDS_EMIT_CUDA_PRINT_CUDA_H_
 

@@ -1,4 +1,4 @@
-// Values, and the loop over the lanes of a vector with its loads before and its stores after it. Owner: backends/emit.
+// Values, and the loop over the lanes of a vector with its loads before and its stores after it.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

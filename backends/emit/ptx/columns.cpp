@@ -1,5 +1,5 @@
 // Column kernels: the warps of a block share the rows of a panel of 32 vectors; then one thread a column adds up what
-// they have, in order, and runs the later blocks. Owner: backends/emit.
+// they have, in order, and runs the later blocks.
 #include "absl/strings/str_cat.h"
 #include "backends/emit/ptx/printer.h"
 

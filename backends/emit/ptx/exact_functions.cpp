@@ -1,5 +1,5 @@
 // Functions of f32 that are exact to 2 ULP, by the processor's own powers of two: shorter than expand_math's, which has
-// the rest. Owner: backends/emit.
+// the rest.
 #include "backends/emit/ptx/printer.h"
 
 namespace framefuse::emit::ptx {

@@ -1,4 +1,4 @@
-// Arguments, indices, addresses, and elements between memory and registers. Owner: backends/emit.
+// Arguments, indices, addresses, and elements between memory and registers.
 #include <bit>
 
 #include "absl/strings/str_cat.h"

@@ -1,4 +1,4 @@
-// One instruction of the kernel IR as PTX, as C++ means it. Owner: backends/emit.
+// One instruction of the kernel IR as PTX, as C++ means it.
 #include <bit>
 #include <cmath>
 #include <cstdlib>

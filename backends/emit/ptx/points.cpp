@@ -1,4 +1,4 @@
-// Pointwise kernels: a thread takes `vector` neighbouring points, `unroll` times. Owner: backends/emit.
+// Pointwise kernels: a thread takes `vector` neighbouring points, `unroll` times.
 #include <bit>
 
 #include "absl/strings/str_cat.h"

@@ -1,4 +1,3 @@
-// See print_ptx.h. Owner: backends/emit.
 #include "backends/emit/ptx/print_ptx.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Kernels as PTX: the same walks over rows and points as the CUDA C++ of print_cuda.h, with the same arguments, grid
 // and threads, so that a launch need not know which printer made a kernel. For what this one does not print the other
-// does. Made for processors from 8.0 on. Owner: backends/emit.
+// does. Made for processors from 8.0 on.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_PTX_PRINT_PTX_H_
 #define FRAMEFUSE_BACKENDS_EMIT_PTX_PRINT_PTX_H_
 

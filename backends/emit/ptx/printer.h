@@ -1,7 +1,7 @@
 // Printer: one kernel's PTX. Parts: operations (operations.cpp, functions.cpp), places and memory (memory.cpp), the
 // loop over the lanes of a vector (body.cpp), and the walks of the skeletons (points.cpp, rows.cpp and rounds.cpp,
 // columns.cpp, transposed.cpp). Where a walk is a loop at run time its registers are written again; all else is
-// unrolled here. Owner: backends/emit.
+// unrolled here.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_PTX_PRINTER_H_
 #define FRAMEFUSE_BACKENDS_EMIT_PTX_PRINTER_H_
 

@@ -1,6 +1,6 @@
 // Rounds: a long loop over the chunks of a row is written for one of them, or for one of two segments, and run for all,
 // since what the assembler takes goes with the length of the text. What the next has takes the place of the first's in
-// between: registers cannot be asked for by number. Owner: backends/emit.
+// between: registers cannot be asked for by number.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

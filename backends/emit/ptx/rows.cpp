@@ -1,5 +1,5 @@
 // Row kernels: `row_threads` threads share a row, which stays in their registers where it fits (chunks), and is walked
-// once a loop where not. Owner: backends/emit.
+// once a loop where not.
 #include <bit>
 
 #include "absl/strings/str_cat.h"

@@ -1,5 +1,5 @@
 // Sine and cosine of f32, to 2 ULP for every angle: the rest of a division by pi / 2 in three steps where the quotient
-// is small, and by the bits of 2 / pi that count where it is not; then a polynomial. Owner: backends/emit.
+// is small, and by the bits of 2 / pi that count where it is not; then a polynomial.
 #include <limits>
 
 #include "backends/emit/ptx/printer.h"

@@ -1,4 +1,3 @@
-// See text.h. Owner: backends/emit.
 #include "backends/emit/ptx/text.h"
 
 #include <bit>

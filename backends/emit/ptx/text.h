@@ -1,6 +1,6 @@
 // Text: a kernel's PTX as it is written: registers by class, labels, instructions; and operands, which are registers or
 // immediates, so that arithmetic on numbers known here costs nothing. Two streams: what is read of the arguments once
-// stands before the rest. Registers may be written more than once. Owner: backends/emit.
+// stands before the rest. Registers may be written more than once.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_PTX_TEXT_H_
 #define FRAMEFUSE_BACKENDS_EMIT_PTX_TEXT_H_
 

@@ -1,5 +1,5 @@
 // Transposed kernels: a block takes a tile; what lies across it is turned in shared memory, where columns of halves lie
-// two by two (see TurnPairs of emit/cuda/print_cuda.cpp for the order of their groups). Owner: backends/emit.
+// two by two (see TurnPairs of emit/cuda/print_cuda.cpp for the order of their groups).
 #include <bit>
 
 #include "absl/strings/str_cat.h"

@@ -1,5 +1,4 @@
 // Vectors of elements: in memory by words of up to 16 bytes, in registers as words from which elements are taken.
-// Owner: backends/emit.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

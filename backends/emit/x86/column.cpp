@@ -1,5 +1,4 @@
 // Column reductions: eight rows at a time, partial results of the columns in scratch rows. See emitter.h.
-// Owner: backends/emit.
 #include <set>
 
 #include "backends/emit/x86/emitter.h"

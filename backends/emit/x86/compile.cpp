@@ -1,4 +1,3 @@
-// See compile.h. Owner: backends/emit.
 #include "backends/emit/x86/compile.h"
 
 #include <xbyak/xbyak_util.h>

@@ -1,4 +1,4 @@
-// Machine code for a kernel, made in this process. Owner: backends/emit.
+// Machine code for a kernel, made in this process.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_X86_COMPILE_H_
 #define FRAMEFUSE_BACKENDS_EMIT_X86_COMPILE_H_
 

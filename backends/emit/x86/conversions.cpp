@@ -1,4 +1,4 @@
-// Conversions between lane types, and calls of functions that are not expanded. See emitter.h. Owner: backends/emit.
+// Conversions between lane types, and calls of functions that are not expanded. See emitter.h.
 #include <algorithm>
 #include <bit>
 #include <cmath>

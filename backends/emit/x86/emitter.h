@@ -6,7 +6,7 @@
 // a loop in fixed registers. xmm14, xmm15 and k2 are scratch of single operations, k1 is the tail; zmm16 on are for
 // sequences whose values are all 512 bits wide, because many shorter forms cannot name them. General registers: rbx
 // index, r15 inner extent, rbp caller's frame, rax rcx rdx scratch, the others buffer pointers (transposed.cpp has its
-// own). Owner: backends/emit.
+// own).
 #ifndef FRAMEFUSE_BACKENDS_EMIT_X86_EMITTER_H_
 #define FRAMEFUSE_BACKENDS_EMIT_X86_EMITTER_H_
 

@@ -1,4 +1,3 @@
-// See executable_memory.h. Owner: backends/emit.
 #include "backends/emit/x86/executable_memory.h"
 
 #include <sys/mman.h>

@@ -1,5 +1,4 @@
 // A block of executable memory, written once and then read-only (never writable and executable together).
-// Owner: backends/emit.
 #ifndef FRAMEFUSE_BACKENDS_EMIT_X86_EXECUTABLE_MEMORY_H_
 #define FRAMEFUSE_BACKENDS_EMIT_X86_EXECUTABLE_MEMORY_H_
 

@@ -1,4 +1,4 @@
-// Stack frame, walk over the rows, constant pool. See emitter.h. Owner: backends/emit.
+// Stack frame, walk over the rows, constant pool. See emitter.h.
 #include <bit>
 #include <limits>
 

@@ -1,5 +1,4 @@
 // Blocks of a row: prefix, segments, vector loops of interleaved copies, tails, reductions. See emitter.h.
-// Owner: backends/emit.
 #include <algorithm>
 #include <map>
 #include <set>

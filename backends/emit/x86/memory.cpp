@@ -1,6 +1,5 @@
 // Loads and stores of all element types, contiguous, strided, indexed, uniform, with tails. See emitter.h.
 // Whatever has no masked or strided vector form goes lane by lane through a buffer on the stack.
-// Owner: backends/emit.
 #include "backends/emit/x86/emitter.h"
 
 namespace framefuse::emit {

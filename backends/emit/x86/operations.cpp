@@ -1,4 +1,4 @@
-// Arithmetic, comparisons, selects and bit operations. See emitter.h. Owner: backends/emit.
+// Arithmetic, comparisons, selects and bit operations. See emitter.h.
 #include "backends/emit/x86/emitter.h"
 
 namespace framefuse::emit {

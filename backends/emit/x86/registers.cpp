@@ -1,4 +1,4 @@
-// Registers within one straight line of code. See emitter.h. Owner: backends/emit.
+// Registers within one straight line of code. See emitter.h.
 #include <algorithm>
 #include <limits>
 

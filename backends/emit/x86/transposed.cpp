@@ -3,7 +3,7 @@
 // read. A group is as many rows as a cache line of the smallest type holds, so that each line is loaded once; it is
 // turned in units of sixteen rows, the last of which may begin among rows that are done. Rows past the last whole group
 // go along with it; only where there are fewer than a unit at all, elements are gathered one by one. r14 is the row in
-// the group, times 8; r13 the end of the rows that are turned. Owner: backends/emit.
+// the group, times 8; r13 the end of the rows that are turned.
 #include <algorithm>
 
 #include "backends/emit/x86/emitter.h"

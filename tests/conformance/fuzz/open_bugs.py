@@ -9,19 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 OPEN: dict[str, tuple[str | None, str]] = {
-    "one_hot({s}": ("fx", "another text of the error"),
     "with torch.inference_mode():\n": (
         None,
         "a view of an inference tensor whose data a program replaced raises nothing: no guard asks for its version counter",
     ),
-    "{s}.abs().max()": ("fx", "an error of the running graph escapes try/except, when it writes an input"),
-    "framefuse.cond(r.sum() > {k}": ("fx", "an internal error: the FX graph computes something else"),
-    "register_module_forward_hook": (None, "the line of an error's traceback"),
 }
 # Kinds of state that a backend does without.
-OPEN_KINDS: dict[tuple[str, str], str] = {
-    ("fx", "index"): "an index that fails when the graph runs, after it has written: handlers and effects before it are lost",
-}
+OPEN_KINDS: dict[tuple[str, str], str] = {}
 
 
 def is_open(pattern: Sequence[str], backend: str) -> bool:

@@ -1,5 +1,7 @@
 """Mutation of each container in each method: list, dict, set, deque, bytearray, as argument, closure and global."""
 
+import torch
+
 from conformance.program import Args, Case, program
 from conformance.sample import vector
 
@@ -328,3 +330,24 @@ def list_cleared_while_its_tensor_lives():
         return t * 2, t
 
     return Case(f, [vector(), 1])
+
+
+@program
+def absent_keys_of_torch_types():
+    table = {torch.Size([2]): 1, torch.device("cpu", 0): 2, (torch.Size([3]),): 3, "k": 4}
+
+    def f(x, *keys):
+        found = [table.get(key, "none") for key in keys]
+        there = [key in table for key in keys]
+        try:
+            found.append(table[keys[0]])
+        except KeyError as error:
+            found.append(error.args)
+        return x + 1, found, there
+
+    wanted = [torch.device("cpu"), torch.Size([2, 3]), torch.device("cpu", 0), torch.Size([2]), torch.float32, (torch.Size([3]),), (2,)]
+
+    def more():
+        table[torch.device("cpu")] = table[torch.Size([2, 3])] = 7
+
+    return Case(f, vector(), *wanted, then=[more, table.clear], observe=table)

@@ -1,0 +1,223 @@
+#include "backends/graph/input_writes.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace framefuse::ir {
+namespace {
+
+using Names = absl::flat_hash_set<std::string_view>;
+
+// What is asked of their arguments their kernels for metadata ask, too.
+const Names& NeverRaise() {
+  static const auto* const names = new Names{"mm",
+                                             "bmm",
+                                             "addmm",
+                                             "addbmm",
+                                             "baddbmm",
+                                             "mv",
+                                             "addmv",
+                                             "dot",
+                                             "linear",
+                                             "convolution",
+                                             "native_batch_norm",
+                                             "_native_batch_norm_legit",
+                                             "cudnn_batch_norm",
+                                             "native_layer_norm",
+                                             "native_group_norm",
+                                             "_softmax",
+                                             "_log_softmax",
+                                             "_scaled_dot_product_flash_attention_for_cpu",
+                                             "_scaled_dot_product_flash_attention",
+                                             "_scaled_dot_product_efficient_attention",
+                                             "_scaled_dot_product_cudnn_attention",
+                                             "sum",
+                                             "mean",
+                                             "var",
+                                             "var_mean",
+                                             "std",
+                                             "std_mean",
+                                             "amax",
+                                             "amin",
+                                             "any",
+                                             "all",
+                                             "cumsum",
+                                             "max_pool2d_with_indices",
+                                             "avg_pool2d",
+                                             "_adaptive_avg_pool2d",
+                                             "native_dropout",
+                                             "constant_pad_nd",
+                                             "tril",
+                                             "triu",
+                                             "cat",
+                                             "stack",
+                                             "clone",
+                                             "copy_",
+                                             "_to_copy",
+                                             "_unsafe_view",
+                                             "fill_",
+                                             "zero_",
+                                             "empty",
+                                             "empty_like",
+                                             "empty_strided",
+                                             "new_empty",
+                                             "zeros",
+                                             "zeros_like",
+                                             "new_zeros",
+                                             "ones",
+                                             "ones_like",
+                                             "new_ones",
+                                             "full",
+                                             "full_like",
+                                             "new_full",
+                                             "arange",
+                                             "scalar_tensor"};
+  return *names;
+}
+
+// On a device they raise later, and elsewhere.
+const Names& RaiseOnCpu() {
+  static const auto* const names = new Names{"index",
+                                             "index_put",
+                                             "index_put_",
+                                             "index_select",
+                                             "index_add",
+                                             "index_add_",
+                                             "index_copy",
+                                             "gather",
+                                             "scatter",
+                                             "scatter_",
+                                             "index_copy_",
+                                             "embedding",
+                                             "nll_loss_forward",
+                                             "nll_loss2d_forward",
+                                             "index_fill",
+                                             "scatter_add",
+                                             "scatter_add_",
+                                             "index_fill_",
+                                             "take"};
+  return *names;
+}
+
+bool IsOnCpu(const Graph& graph, const Node& node) {
+  bool on_cpu = false;
+  const auto look = [&](ValueId v) { on_cpu = on_cpu || graph.value(v).device.is_cpu(); };
+  ForEachUse(node, look);
+  return on_cpu;
+}
+
+bool GivesIntegers(const Graph& graph, const Node& node) {
+  return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
+    return v != kNoValue && c10::isIntegralType(graph.value(v).dtype, /*includeBool=*/true);
+  });
+}
+
+bool Divides(std::string_view name) {
+  if (name.ends_with('_')) name.remove_suffix(1);
+  return name == "div" || name == "floor_divide" || name == "remainder" || name == "fmod";
+}
+
+bool Writes(const Graph& graph, const Node& node, StorageId storage) {
+  bool writes = false;
+  for (std::size_t a = 0; node.op->mutates() && a < node.args.size(); ++a) {
+    if (!node.op->arguments()[a].written) continue;
+    ForEachValue(node.args[a], [&](ValueId v) { writes = writes || graph.value(v).storage == storage; });
+  }
+  return writes;
+}
+
+// Whether two elements may lie in one place: eager's kernels refuse to write such a tensor.
+bool MayOverlap(const Value& v) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // strides and sizes
+  for (std::size_t d = 0; d < v.sizes.size(); ++d) {
+    if (!v.sizes[d].is_constant() || !v.strides[d].is_constant()) return true;
+    if (v.sizes[d].value == 0) return false;
+    if (v.sizes[d].value > 1) dims.emplace_back(v.strides[d].value, v.sizes[d].value);
+  }
+  std::sort(dims.begin(), dims.end());
+  std::int64_t last = 0;  // element's place
+  for (const auto& [stride, size] : dims) {
+    if (stride <= last) return true;
+    last += (size - 1) * stride;
+  }
+  return false;
+}
+
+bool WritesOverlap(const Graph& graph, const Node& node) {
+  bool overlaps = false;
+  for (std::size_t a = 0; node.op->mutates() && a < node.args.size(); ++a) {
+    if (!node.op->arguments()[a].written) continue;
+    ForEachValue(node.args[a], [&](ValueId v) { overlaps = overlaps || MayOverlap(graph.value(v)); });
+  }
+  return overlaps;
+}
+
+// `aten.add_.Tensor`: add_. Empty: of another namespace.
+std::string_view PlainName(const Op& op) {
+  std::string_view name = op.name();
+  if (!name.starts_with("aten.")) return {};
+  name.remove_prefix(5);
+  return name.substr(0, name.find('.'));
+}
+
+// The piece of memory that a tensor's elements lie in, or all of it, as a tensor of one dimension.
+at::Tensor MemoryOf(const at::Tensor& t, bool whole) {
+  const auto item = static_cast<std::int64_t>(t.element_size());
+  if (whole) return t.as_strided({static_cast<std::int64_t>(t.storage().nbytes()) / item}, {1}, 0);
+  std::int64_t count = t.numel() == 0 ? 0 : 1;
+  for (std::int64_t d = 0; count > 0 && d < t.dim(); ++d) count += (t.size(d) - 1) * t.stride(d);
+  return t.as_strided({count}, {1}, t.storage_offset());
+}
+
+}  // namespace
+
+bool MayRaise(const Graph& graph, const Node& node) {
+  const std::string_view name = PlainName(*node.op);
+  if (name.empty() || WritesOverlap(graph, node)) return true;
+  if (node.op->is_view()) return name == "as_strided";  // its bounds are asked where there is memory
+  if (node.op->is_pointwise()) return Divides(name) && GivesIntegers(graph, node);
+  if (name.starts_with("_foreach_") || name.starts_with("_fused_")) return false;
+  if (NeverRaise().contains(name)) return false;
+  return !RaiseOnCpu().contains(name) || IsOnCpu(graph, node);
+}
+
+InputWrite WriteOf(const Graph& graph, StorageId storage) {
+  InputWrite write;
+  bool written = false;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.phase == Phase::kBackward) break;
+    if (!written && Writes(graph, node, storage)) {
+      write.first_node = static_cast<int>(i);
+      written = true;
+    }
+    write.whole = write.whole || PlainName(*node.op) == "as_strided";
+  }
+  for (std::size_t i = static_cast<std::size_t>(write.first_node); i < graph.nodes.size() && !write.kept; ++i) {
+    write.kept = graph.nodes[i].phase != Phase::kBackward && MayRaise(graph, graph.nodes[i]);
+  }
+  return write;
+}
+
+KeptMemory::KeptMemory(const at::Tensor& t, bool whole) : tensor_(t) {
+  const at::AutoDispatchBelowADInplaceOrView plain;  // no history, and no version counts
+  memory_ = MemoryOf(t, whole);
+  copy_ = memory_.clone();
+  if (!t.is_inference()) version_ = t._version();
+}
+
+void KeptMemory::PutBack() const {
+  const at::AutoDispatchBelowADInplaceOrView plain;
+  memory_.copy_(copy_);
+  if (tensor_.is_inference()) return;
+  c10::VariableVersion counter = tensor_.unsafeGetTensorImpl()->version_counter();
+  counter.set_version(version_);
+}
+
+}  // namespace framefuse::ir

@@ -1,0 +1,40 @@
+// Writes of inputs before an operator that may raise, and the memory that is kept to take them back.
+// Where an operator raises after another has written an input, eager has run the program's handlers and effects in
+// between: the frame must run as Python, from inputs as they were.
+#ifndef FRAMEFUSE_BACKENDS_GRAPH_INPUT_WRITES_H_
+#define FRAMEFUSE_BACKENDS_GRAPH_INPUT_WRITES_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "backends/graph/graph.h"
+
+namespace framefuse::ir {
+
+// Whether a node may raise when the graph runs, though it did not when it was recorded: for values that it reads, or
+// for what no kernel for metadata asks.
+bool MayRaise(const Graph& graph, const Node& node);
+
+struct InputWrite {
+  int first_node = 0;  // that writes the input
+  bool kept = false;   // an operator that may raise comes after it, or is it: what it writes is to be kept
+  bool whole = false;  // elements of the input's memory that are not its own may be written
+};
+// The writes of an input with that storage, in a graph whose nodes write inputs themselves.
+InputWrite WriteOf(const Graph& graph, StorageId storage);
+
+// A strided tensor's memory and version as they are now. Neither keeping nor putting back counts as a write.
+class KeptMemory {
+ public:
+  KeptMemory(const at::Tensor& t, bool whole);
+  void PutBack() const;
+
+ private:
+  at::Tensor tensor_, memory_, copy_;
+  std::int64_t version_ = 0;  // of a tensor that is no inference tensor
+};
+
+}  // namespace framefuse::ir
+
+#endif  // FRAMEFUSE_BACKENDS_GRAPH_INPUT_WRITES_H_
