@@ -59,12 +59,15 @@ absl::StatusOr<Device> OpenDevice(int index) {
   if (!driver.ok()) return driver.status();
   const Driver& d = **driver;
   constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+  constexpr int kProcessors = 16;          // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
   int handle = 0, major = 0, minor = 0;
-  Device device{index, 0, nullptr};
+  Device device;
+  device.index = index;
   for (const auto& [result, what] :
        {std::pair{d.DeviceGet(&handle, index), "cuDeviceGet"},
         std::pair{d.DeviceGetAttribute(&major, kMajor, handle), "cuDeviceGetAttribute"},
         std::pair{d.DeviceGetAttribute(&minor, kMinor, handle), "cuDeviceGetAttribute"},
+        std::pair{d.DeviceGetAttribute(&device.processors, kProcessors, handle), "cuDeviceGetAttribute"},
         std::pair{d.DevicePrimaryCtxRetain(&device.context, handle), "cuDevicePrimaryCtxRetain"}}) {
     if (absl::Status status = d.Check(result, what); !status.ok()) return status;
   }

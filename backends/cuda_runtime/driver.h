@@ -55,10 +55,12 @@ absl::StatusOr<const Driver*> GetDriver();
 // Looked for by name, beside the CUDA libraries that are loaded (pip's folders), and under /usr/local/cuda.
 absl::StatusOr<const Nvrtc*> GetNvrtc();
 
-// A device that kernels can be launched on: its architecture (90 for 9.0) and torch's context there.
+// A device that kernels can be launched on: its architecture (90 for 9.0), how many multiprocessors it has, and torch's
+// context there.
 struct Device {
   int index = 0;
   int architecture = 0;
+  int processors = 0;
   Context context = nullptr;
 };
 absl::StatusOr<const Device*> GetDevice(int index);

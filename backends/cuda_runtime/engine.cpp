@@ -9,6 +9,10 @@ class DriverEngine final : public Engine {
     if (!device.is_cuda()) return absl::UnimplementedError("no CUDA device");
     return CanCompile(device.index());
   }
+  int Processors(c10::Device device) override {
+    const absl::StatusOr<const Device*> on = GetDevice(device.index());
+    return on.ok() ? (*on)->processors : emit::kUsualProcessors;
+  }
   absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> Compile(
       c10::Device device, absl::Span<const KernelRequest> requests) override {
     return CompileKernels(device.index(), requests);

@@ -17,6 +17,8 @@ class Engine {
   virtual ~Engine() = default;
   // Whether kernels for tensors of this device are this engine's, and can be made.
   virtual absl::Status Serves(c10::Device device) = 0;
+  // How many multiprocessors the device has; the usual number where that is not known.
+  virtual int Processors(c10::Device device) = 0;
   virtual absl::StatusOr<std::vector<std::shared_ptr<const CudaKernel>>> Compile(
       c10::Device device, absl::Span<const KernelRequest> requests) = 0;
   virtual absl::Status Launch(const CudaKernel& kernel, const emit::CudaLaunch& prepared, bool aligned,

@@ -73,7 +73,7 @@ class CudaStep final : public CompiledStep {
       const kernel_ir::LaunchShape hint = HintedShape(k, graph.exprs);
       OneKernel& own = kernels_.emplace_back();
       own.fixed = IsFixed(k);
-      own.form = emit::ChooseForm(k.kernel, hint, own.fixed);
+      own.form = emit::ChooseForm(k.kernel, hint, own.fixed, cuda::TheEngine().Processors(device));
       if (own.fixed) {
         own.shape = hint;
         own.launch = emit::MakeCudaLaunch(k.kernel, own.form, hint);

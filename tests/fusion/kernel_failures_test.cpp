@@ -44,6 +44,7 @@ class Refusing final : public cuda::Engine {
   absl::Status Serves(c10::Device device) override {
     return device.is_cpu() ? absl::OkStatus() : absl::UnimplementedError("not for this test");
   }
+  int Processors(c10::Device) override { return emit::kUsualProcessors; }
   absl::StatusOr<std::vector<std::shared_ptr<const cuda::CudaKernel>>> Compile(
       c10::Device, absl::Span<const cuda::KernelRequest> requests) override {
     std::vector<std::shared_ptr<const cuda::CudaKernel>> made;

@@ -139,6 +139,7 @@ class EmulatedEngine final : public cuda::Engine {
     return device.is_cpu() ? absl::OkStatus() : absl::UnimplementedError("the emulation runs on CPU tensors");
   }
 
+  int Processors(c10::Device) override { return emit::kUsualProcessors; }
   absl::StatusOr<std::vector<std::shared_ptr<const cuda::CudaKernel>>> Compile(
       c10::Device, absl::Span<const cuda::KernelRequest> requests) override {
     auto made = CompileAll(requests);

@@ -161,6 +161,14 @@ struct CacheFolder {
   const std::string path = ::testing::TempDir() + "framefuse_cache_" + std::to_string(getpid());
 };
 
+// 64 rows leave processors of a large device empty, and keep those of a small one busy.
+TEST(CudaForms, FollowTheNumberOfProcessors) {
+  const Kernel softmax = Softmax(false);
+  const LaunchShape shape = Rows(softmax, 64, 32768);
+  EXPECT_EQ(emit::ChooseForm(softmax, shape, false).row_threads, 1024);
+  EXPECT_EQ(emit::ChooseForm(softmax, shape, false, 48).row_threads, 512);
+}
+
 TEST(CudaText, NvccCompiles) {
   if (std::system("command -v nvcc > /dev/null 2>&1") != 0) GTEST_SKIP() << "no nvcc";
   const std::string text = EveryText();

@@ -33,6 +33,7 @@ class PtxEngine final : public cuda::Engine {
 
   absl::Status Serves(c10::Device device) override { return text_->Serves(device); }
 
+  int Processors(c10::Device) override { return emit::kUsualProcessors; }
   absl::StatusOr<std::vector<std::shared_ptr<const cuda::CudaKernel>>> Compile(
       c10::Device device, absl::Span<const cuda::KernelRequest> requests) override {
     auto made = CompileAll(device, requests);

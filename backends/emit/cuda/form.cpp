@@ -25,8 +25,7 @@ constexpr int kShortCode = 240;  // that waits for memory
 constexpr int kLongCode = 120;   // weight of a vector from which on half of one is written, and twice as many read
 constexpr int kBusyCode = 24;    // of an element, that processors take about as long for as for its memory
 constexpr int kCheapCode = 12;   // weight of what is computed again in each loop, where it could be kept
-constexpr std::int64_t kProcessors = 132;
-constexpr std::int64_t kWantedBlocks = kProcessors * 4;
+constexpr std::int64_t kWantedBlocks = 4;  // of a processor
 constexpr std::int64_t kMostBlocks = (1ll << 31) - 1;
 constexpr std::int64_t kMostUnits = 1ll << 28;  // whose numbers have 32 bits with the size of an element as a factor
 
@@ -136,7 +135,7 @@ bool StoresBySegment(const Kernel& k) {
 }
 
 // `each`: vectors that stand for one.
-void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, int each, CudaForm* form) {
+void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, int processors, int each, CudaForm* form) {
   const std::int64_t work = Up(shape.inner, form->vector), all = work * shape.segments;
   const std::int64_t most =
       std::clamp<std::int64_t>(kMostRegisters / ChunkRegisters(k, shape, form->vector), 1, kMostChunks);
@@ -156,7 +155,7 @@ void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, int eac
     form->full = form->exact && all == static_cast<std::int64_t>(form->row_threads) * form->chunks;
   } else {
     // Where processors stay empty, a row is walked by as many threads as a block has.
-    const bool few_rows = Product(shape.extents, shape.extents.size()) <= kProcessors;
+    const bool few_rows = Product(shape.extents, shape.extents.size()) <= processors;
     form->row_threads = all <= 128 ? 32 : all <= 2048 ? 128 : few_rows && all >= 4096 ? 1024 : 512;
   }
   form->threads = form->row_threads == 32 ? 128 : form->row_threads;
@@ -224,7 +223,7 @@ bool StridesAreShort(const LaunchShape& shape) {
 }  // namespace
 
 // `each`: vectors that stand for one.
-CudaForm FormFor(const Kernel& k, const LaunchShape& shape, bool constant, int vector, int each) {
+CudaForm FormFor(const Kernel& k, const LaunchShape& shape, bool constant, int processors, int vector, int each) {
   CudaForm form;
   form.rank = static_cast<int>(shape.extents.size());
   form.vector = vector;
@@ -234,7 +233,7 @@ CudaForm FormFor(const Kernel& k, const LaunchShape& shape, bool constant, int v
   const int reads = Reads(k, shape);
   switch (k.skeleton) {
     case Skeleton::kRow:
-      ChooseRow(k, shape, constant, each, &form);
+      ChooseRow(k, shape, constant, processors, each, &form);
       form.again = form.full && k.scratch_rows > 0 && form.chunks % 2 == 0 && ScratchIsCheap(k);
       break;
     case Skeleton::kColumn:
@@ -248,7 +247,7 @@ CudaForm FormFor(const Kernel& k, const LaunchShape& shape, bool constant, int v
     default: {
       form.threads = 128;
       form.unroll = form.exact && reads <= 1 && form.vector * Weight(k) <= kShortCode ? 2 * each : each;
-      if (Count(k, form, shape).blocks < kWantedBlocks) form.unroll = 1;
+      if (Count(k, form, shape).blocks < kWantedBlocks * processors) form.unroll = 1;
       const std::int64_t block = std::int64_t{form.threads} * form.unroll;
       const Units all = Count(k, form, shape);
       form.full = form.unroll > 1 && all.units % block == 0;
@@ -265,13 +264,13 @@ CudaForm FormFor(const Kernel& k, const LaunchShape& shape, bool constant, int v
   return form;
 }
 
-CudaForm ChooseForm(const Kernel& k, const LaunchShape& shape, bool constant) {
+CudaForm ChooseForm(const Kernel& k, const LaunchShape& shape, bool constant, int processors) {
   const int vector = VectorFor(k, shape);
-  const CudaForm form = FormFor(k, shape, constant, vector, 1);
+  const CudaForm form = FormFor(k, shape, constant, processors, vector, 1);
   const bool points = k.skeleton == Skeleton::kPointwise;
   const bool row = k.skeleton == Skeleton::kRow && WritesVectors(k) && !k.segments;
   if (vector < 8 || vector * Weight(k) < kLongCode || !form.exact || !(points || (row && form.full))) return form;
-  const CudaForm halves = FormFor(k, shape, constant, vector / 2, 2);
+  const CudaForm halves = FormFor(k, shape, constant, processors, vector / 2, 2);
   // Of many copies moving words about is what a kernel that computes much has no time for.
   if (points && halves.unroll > 2 && Weight(k) > kBusyCode) return form;
   if (!halves.full || (row && (halves.chunks % 2 != 0 || (k.scratch_rows > 0 && !halves.again)))) return form;

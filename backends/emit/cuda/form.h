@@ -39,8 +39,13 @@ struct CudaForm {
 
 inline constexpr int kTile = 64;  // rows and columns of a transposed kernel's block
 
-// `constant`: the sizes of `shape` hold for every call.
-CudaForm ChooseForm(const kernel_ir::Kernel& kernel, const kernel_ir::LaunchShape& shape, bool constant);
+// Multiprocessors of an H100 or H200, for which the choices were measured.
+inline constexpr int kUsualProcessors = 132;
+
+// `constant`: the sizes of `shape` hold for every call. `processors`: of the device, by which is judged whether a grid
+// is large enough.
+CudaForm ChooseForm(const kernel_ir::Kernel& kernel, const kernel_ir::LaunchShape& shape, bool constant,
+                    int processors = kUsualProcessors);
 
 // The form that does the work of as many equal flat kernels, of tensors of so many elements, as one launch's arguments
 // have room for.
