@@ -1,0 +1,103 @@
+"""The pages of docs/: short ones for the architecture, paths and names that exist, links that lead somewhere."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+ARCHITECTURE = sorted((ROOT / "docs" / "architecture").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), *ARCHITECTURE]
+MAX_LINES = 80
+FOLDERS = {p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith((".", "build"))}
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`([^`\n]+)`")
+_NAME_IN_FILE = re.compile(r"`([^`\n]+)` in\s+`([^`\n]+)`")
+_LINK = re.compile(r"\]\(([^()\s]+)\)")
+
+
+def paths_in(text):
+    """The words in backticks that begin with a folder of the repository: paths, which may hold a * for several files."""
+    for code in _CODE.findall(_FENCE.sub("", text)):
+        for word in code.split():
+            path = re.sub(r"(::\w.*|:\d+)$", "", word)
+            if "/" in path and path.split("/")[0] in FOLDERS:
+                yield path
+
+
+def missing_paths(text):
+    return [path for path in paths_in(text) if not (any(ROOT.glob(path)) if "*" in path else (ROOT / path).exists())]
+
+
+def names_that_are_not_there(text):
+    """Of `Class::Name` in `file`: names that the file does not have."""
+    for name, path in _NAME_IN_FILE.findall(_FENCE.sub("", text)):
+        file, words = ROOT / path, re.findall(r"\w+", name)
+        if "/" not in path or not file.is_file() or not words:
+            continue
+        if words[-1] not in re.findall(r"\w+", file.read_text(encoding="utf-8")):
+            yield f"{name} in {path}"
+
+
+def broken_links(page, text):
+    """Relative links to no file, or to no heading of their file."""
+    for link in _LINK.findall(_CODE.sub("", _FENCE.sub("", text))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, heading = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        if not target.exists() or (heading and heading not in headings(target.read_text(encoding="utf-8"))):
+            yield link
+
+
+def headings(text):
+    lines = [line.lstrip("#").strip().lower() for line in _FENCE.sub("", text).splitlines() if line.startswith("#")]
+    return {re.sub(r"[^\w\- ]", "", line).replace(" ", "-") for line in lines}
+
+
+def test_there_are_pages():
+    assert len(ARCHITECTURE) >= 15
+    index = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert [p.name for p in ARCHITECTURE if f"(architecture/{p.name})" not in index] == []
+
+
+@pytest.mark.parametrize("page", ARCHITECTURE, ids=lambda p: p.name)
+def test_pages_are_short(page):
+    assert len(page.read_text(encoding="utf-8").splitlines()) < MAX_LINES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_paths_and_links_exist(page):
+    text = page.read_text(encoding="utf-8")
+    assert missing_paths(text) == []
+    assert list(names_that_are_not_there(text)) == []
+    assert list(broken_links(page, text)) == []
+
+
+@pytest.mark.parametrize(
+    "text, missing",
+    [
+        ("see `guards/guard.h`", []),
+        ("see `guards/no_such_file.h`", ["guards/no_such_file.h"]),
+        ("run `tests/evaluator/lib_test.py --all tests/nothing.py`", ["tests/nothing.py"]),
+        ("`tests/lint/test_rules.py::test_includes`, `guards/guard.h:12`, `symbolic/tracing/`", []),
+        ("`symbolic/capture/capture_*.cpp`, `symbolic/capture/nothing_*.cpp`", ["symbolic/capture/nothing_*.cpp"]),
+        ("`a/b`, `n/2`, `(n + k - 1) / k`", []),
+        ("```\n`guards/no_such_file.h`\n```", []),
+    ],
+)
+def test_what_is_a_path(text, missing):
+    assert missing_paths(text) == missing
+
+
+def test_what_is_a_name_in_a_file():
+    text = "`GuardSet::Add` in `guards/guard_set.cpp`, `GuardSet::NoSuchName` in\n`guards/guard_set.cpp`, `x` in `y`"
+    assert list(names_that_are_not_there(text)) == ["GuardSet::NoSuchName in guards/guard_set.cpp"]
+
+
+def test_what_is_a_broken_link(tmp_path):
+    (tmp_path / "there.md").write_text("# There\n## The words: `a` of it\n")
+    text = "# A\n[1](there.md) [2](nothing.md) [3](#a) [4](#b) [5](https://x.y/z) [6](there.md#the-words-a-of-it) [7](there.md#x)\n"
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    assert list(broken_links(page, text)) == ["nothing.md", "#b", "there.md#x"]
