@@ -52,6 +52,12 @@ class Driver final : public Capture::StopListener {
       close_status_ = absl::OkStatus();
       fx_graph_ = FxGraph();
       Found found = Once(stop, /*scan=*/false);
+      if (imported_) {
+        imported_ = false;
+        stop.reset();
+        fallbacks.clear();
+        continue;
+      }
       if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
         if (!Refuse(fx_graph_.refused_node)) break;
         stop.reset();
@@ -139,6 +145,7 @@ class Driver final : public Capture::StopListener {
   Found Once(const std::optional<CapturePosition>& stop, bool scan) {
     Found found;
     CaptureOptions options;
+    modules_before_ = PyDict_GET_SIZE(PyImport_GetModuleDict());
     options.fx = static_cast<bool>(settings_.fx_backend);
     options.tell_libraries = settings_.tell_libraries;
     options.breaks_at_modes = breaks_at_modes_;
@@ -284,7 +291,11 @@ class Driver final : public Capture::StopListener {
       if (!executable.ok()) return Fail(executable.status());
       entry.executable = *std::move(executable);
     }
-    if (absl::Status s = CheckOnLiveState(entry); !s.ok()) return Fail(s);
+    if (absl::Status s = CheckOnLiveState(entry); !s.ok()) {
+      // What torch's code imported by itself has changed what was read before.
+      imported_ = PyDict_GET_SIZE(PyImport_GetModuleDict()) > modules_before_;
+      return imported_ ? void() : Fail(s);
+    }
     if (entry.resume) result_.broke_at = entry.resume->reason;
     result_.entry = std::move(closed.entry);
   }
@@ -391,6 +402,8 @@ class Driver final : public Capture::StopListener {
   bool breaks_at_modes_ = false;
   int refused_node_ = -1;
   bool ends_before_error_ = false;
+  Py_ssize_t modules_before_ = 0;
+  bool imported_ = false;  // the attempt imported modules, and its guards do not hold: it is made again
   FxGraph fx_graph_;
   FxFacts fx_facts_;
   std::optional<GraphBreakReason> reason_;

@@ -69,6 +69,7 @@ def endless(v, log):
         if len(log) % 1000 == 0:
             time.sleep(0.001)
 log = []
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     system.compile(endless)(x, log)

@@ -103,6 +103,21 @@ def test_torch_func_imports_without_capture(fresh_python):
     assert int(told) < 10
 
 
+@pytest.mark.compiles_nothing("runs in a process of its own")
+def test_what_an_import_inside_changes_is_read_again(fresh_python):
+    """The first Hessian imports modules that register node types, after the capture has read the registry."""
+    told = fresh_python(
+        "import torch, framefuse\n"
+        "framefuse.config.raise_on_bug = True\n"
+        "f = framefuse.compile(lambda x: torch.func.hessian(lambda y: (y * y.sin()).sum())(x))\n"
+        "x = torch.ones(3)\n"
+        "first = f(x)\n"
+        "assert torch.equal(first, f(x)) and first[0, 0] > 0.2, first\n"
+        "print(framefuse.statistics()['graphs'])\n"
+    )
+    assert int(told) > 0
+
+
 # ---------------------------------------------------------------- libraries
 
 
