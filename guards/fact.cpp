@@ -21,7 +21,7 @@ std::string ExplainFact(const Fact& fact, BorrowedRef value, const std::string& 
   const GuardKindRow& row = RowOf(fact.kind);
   const std::string failed = row.expression(fact, {source, ""}) + " failed";
   if (!value) return failed + ": it is missing";
-  return row.found != nullptr ? failed + ": " + row.found(value) : failed;
+  return row.found != nullptr ? failed + ": " + row.found(fact, value) : failed;
 }
 
 }  // namespace framefuse

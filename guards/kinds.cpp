@@ -208,10 +208,16 @@ absl::Status RecordElements(const Guard& guard, Fact* fact) { return HoldElement
 
 // ---- how it is written
 
+// The first of many tell which list it is.
+constexpr std::size_t kShownElements = 12;
+
 std::string ElementsText(const std::vector<Held>& elements) {
   std::string text = "[";
-  for (const Held& e : elements) text += (text.size() > 1 ? ", " : "") + ReprText(e.get());
-  return text + "]";
+  for (std::size_t i = 0; i < elements.size() && i < kShownElements; ++i) {
+    text += (i != 0 ? ", " : "") + ReprText(elements[i].get());
+  }
+  if (elements.size() <= kShownElements) return text + "]";
+  return text + ", ... " + std::to_string(elements.size()) + " in all]";
 }
 
 std::string ExpectedText(const Held& expected) {
@@ -272,18 +278,26 @@ std::string WriteDistinctFrom(const Fact&, const GuardedNames& names) {
   return names.source + " is not " + names.other;
 }
 
-std::string TypeOfText(BorrowedRef value) { return TypeText(value.type()); }
+std::string FoundType(const Fact&, BorrowedRef value) { return TypeText(value.type()); }
 
-std::string LengthText(BorrowedRef value) { return std::to_string(RawLength(value)); }
+std::string FoundValue(const Fact&, BorrowedRef value) { return ReprText(value); }
 
-std::string KeysText(BorrowedRef dict) {
-  std::string text = "[";
+std::string FoundLength(const Fact&, BorrowedRef value) { return std::to_string(RawLength(value)); }
+
+// All keys of a short dict; else the first that is another.
+std::string FoundKeys(const Fact& fact, BorrowedRef value) {
+  if (!PyDict_Check(value.get())) return TypeText(value.type());
+  std::vector<Held> keys;
   Py_ssize_t position = 0;
   PyObject* key = nullptr;
-  while (PyDict_Check(dict.get()) && PyDict_Next(dict.get(), &position, &key, nullptr)) {
-    text += (text.size() > 1 ? ", " : "") + ReprText(key);
+  while (PyDict_Next(value.get(), &position, &key, nullptr)) keys.emplace_back(key);
+  if (keys.size() <= kShownElements) return ElementsText(keys);
+  std::size_t same = 0;
+  while (same < keys.size() && same < fact.elements.size() && MatchesElement(fact.elements[same], keys[same].get())) {
+    ++same;
   }
-  return text + "]";
+  const std::string size = std::to_string(keys.size()) + " keys";
+  return same < keys.size() ? size + ", number " + std::to_string(same) + " is " + ReprText(keys[same].get()) : size;
 }
 
 // ---- the rows
@@ -296,7 +310,7 @@ constexpr GuardKindRow kRows[] = {
      .record = RecordObject,
      .holds = HoldsTypeIs,
      .expression = WriteTypeIs,
-     .found = TypeOfText},
+     .found = FoundType},
     {.kind = GuardKind::kIdentity,
      .name = "identity",
      .scope = GuardScope::kValue,
@@ -304,7 +318,7 @@ constexpr GuardKindRow kRows[] = {
      .record = RecordObject,
      .holds = HoldsIdentity,
      .expression = WriteIdentity,
-     .found = ReprText},
+     .found = FoundValue},
     {.kind = GuardKind::kEquals,
      .name = "equals",
      .scope = GuardScope::kValue,
@@ -312,14 +326,14 @@ constexpr GuardKindRow kRows[] = {
      .record = RecordEqual,
      .holds = HoldsEquals,
      .expression = WriteEquals,
-     .found = ReprText},
+     .found = FoundValue},
     {.kind = GuardKind::kLength,
      .name = "length",
      .scope = GuardScope::kValue,
      .decided_by = DecidedBy::kLength,
      .holds = HoldsLength,
      .expression = WriteLength,
-     .found = LengthText},
+     .found = FoundLength},
     {.kind = GuardKind::kKeys,
      .name = "keys",
      .scope = GuardScope::kValue,
@@ -327,7 +341,7 @@ constexpr GuardKindRow kRows[] = {
      .record = RecordElements,
      .holds = HoldsKeys,
      .expression = WriteElements,
-     .found = KeysText},
+     .found = FoundKeys},
     {.kind = GuardKind::kHasKey,
      .name = "has_key",
      .scope = GuardScope::kValue,
@@ -383,7 +397,7 @@ constexpr GuardKindRow kRows[] = {
      .decided_by = DecidedBy::kObject,
      .holds = HoldsNull,
      .expression = WriteNull,
-     .found = ReprText},
+     .found = FoundValue},
     {.kind = GuardKind::kSameAs,
      .name = "same_as",
      .scope = GuardScope::kTwoValues,

@@ -49,7 +49,8 @@ struct GuardKindRow {
   bool (*holds_between)(BorrowedRef value, BorrowedRef other) = nullptr;  // kTwoValues
   // The fact as a Python expression: kValue and kTwoValues.
   std::string (*expression)(const Fact& fact, const GuardedNames& names) = nullptr;
-  std::string (*found)(BorrowedRef value) = nullptr;  // what is there instead; null: the expression says enough
+  std::string (*found)(const Fact& fact,
+                       BorrowedRef value) = nullptr;  // what is there instead; null: the expression says enough
 };
 
 const GuardKindRow& RowOf(GuardKind kind);
