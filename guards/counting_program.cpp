@@ -4,23 +4,17 @@
 #include <utility>
 
 #include "common/coverage.h"
+#include "guards/kinds.h"
 
 namespace framefuse {
 namespace {
-
-// In the order of GuardKind.
-constexpr const char* kNames[] = {"type_is",      "identity",  "equals",        "length",       "keys",
-                                  "has_key",      "lacks_key", "lacks_attr",    "set_equals",   "type_lookup",
-                                  "type_lookups", "tensor",    "cell_empty",    "global_state", "overlap",
-                                  "null",         "same_as",   "distinct_from", "distinct"};
-static_assert(sizeof kNames / sizeof *kNames == static_cast<std::size_t>(GuardKind::kDistinct) + 1);
 
 constexpr const char* kFamily = "guard";
 // What of a tensor or of torch's state failed, by the first words of the explanation: "size", "grad mode" …
 constexpr const char* kPartFamily = "part of a guard";
 
 const bool declared = [] {
-  for (const char* name : kNames) DeclareKinds(kFamily, {name});
+  for (const GuardKindRow& row : GuardKinds()) DeclareKinds(kFamily, {row.name});
   return DeclareKinds(
       kPartFamily, {"tensor: type", "tensor: dtype", "tensor: device", "tensor: rank", "tensor: size", "tensor: stride",
                     "tensor: storage offset", "tensor: requires_grad", "tensor: is_leaf", "tensor: dispatch keys",
@@ -44,7 +38,7 @@ class CountingProgram final : public GuardProgram {
     if (inner_->IsDead()) return holds;
     bool all_hold = true;
     WalkImage(inner_->image(), frame, [&](GuardKind kind, std::string_view why) {
-      CountKind(kFamily, kNames[static_cast<std::size_t>(kind)], why.empty());
+      CountKind(kFamily, RowOf(kind).name, why.empty());
       CountPart(kind, why);
       all_hold = all_hold && why.empty();
     });

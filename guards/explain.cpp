@@ -1,6 +1,7 @@
 // Texts of guards: the one that fails with both values, and all as a Python function.
 #include <sstream>
 
+#include "guards/kinds.h"
 #include "guards/program.h"
 #include "guards/text.h"
 
@@ -14,26 +15,6 @@ std::string LocationText(const FactLocation& where) {
 
 std::string WithLocation(const std::string& text, const FactLocation& where) {
   return where.file ? text + " (" + LocationText(where) + ")" : text;
-}
-
-std::string ElementsText(const std::vector<Held>& elements) {
-  std::string text = "[";
-  for (const Held& e : elements) text += (text.size() > 1 ? ", " : "") + ReprText(e.get());
-  return text + "]";
-}
-
-std::string KeysText(BorrowedRef dict) {
-  std::string text = "[";
-  Py_ssize_t position = 0;
-  PyObject* key = nullptr;
-  while (dict && PyDict_Check(dict.get()) && PyDict_Next(dict.get(), &position, &key, nullptr)) {
-    text += (text.size() > 1 ? ", " : "") + ReprText(key);
-  }
-  return text + "]";
-}
-
-std::string ExpectedText(const Held& expected) {
-  return expected.weak() && !expected.get() ? "<an object that is gone>" : ReprText(expected.get());
 }
 
 std::string ObjectText(const DistinctObject& object, const std::string& source) {
@@ -81,26 +62,27 @@ std::string Walk::Missing(SourceId source) const {
 
 std::string Walk::Check(const Fact& fact) const {
   const BorrowedRef value = Value(fact.source);
+  const GuardKindRow& row = RowOf(fact.kind);
   std::string text;
-  switch (fact.kind) {
-    case GuardKind::kTensor: {
+  switch (row.scope) {
+    case GuardScope::kValue:
+      if (!row.holds(fact, value)) text = ExplainFact(fact, value, Name(fact.source));
+      break;
+    case GuardScope::kTensor: {
       const std::string why = ExplainTensor(image_.specs[static_cast<std::size_t>(fact.number)], value);
       Told(fact.kind, why);
-      if (!why.empty()) text = "tensor '" + Name(fact.source) + "' " + why;
-      break;
+      return why.empty() ? why : WithLocation("tensor '" + Name(fact.source) + "' " + why, fact.where);
     }
-    case GuardKind::kSameAs:
-    case GuardKind::kDistinctFrom: {
+    case GuardScope::kTwoValues: {
       const auto other = static_cast<SourceId>(fact.number);
-      const bool same = value == Value(other);
-      if (same == (fact.kind == GuardKind::kSameAs)) break;
-      text = Name(fact.source) + (same ? " is not " : " is ") + Name(other) + " failed";
+      if (row.holds_between(value, Value(other))) break;
+      text = row.expression(fact, {Name(fact.source), Name(other)}) + " failed";
       break;
     }
-    default:
-      if (!Holds(fact, value)) text = ExplainFact(fact, value, Name(fact.source));
+    case GuardScope::kWhole:
+      break;  // no fact is made of it
   }
-  if (fact.kind != GuardKind::kTensor) Told(fact.kind, text);
+  Told(fact.kind, text);
   return text.empty() ? text : WithLocation(text, fact.where);
 }
 
@@ -143,12 +125,12 @@ std::string Walk::FirstFailure() {
     }
     for (; next < image_.facts.size() && image_.facts[next].source == source; ++next) {
       const Fact& fact = image_.facts[next];
-      if (IsRelation(fact.kind)) continue;
+      if (IsRelation(fact)) continue;
       if (std::string text = Check(fact); !text.empty()) return text;
     }
   }
   for (const Fact& fact : image_.facts) {
-    if (!IsRelation(fact.kind)) continue;
+    if (!IsRelation(fact)) continue;
     if (std::string text = Check(fact); !text.empty()) return text;
   }
   if (std::string text = Coinciding(); !text.empty()) return text;
@@ -156,63 +138,6 @@ std::string Walk::FirstFailure() {
 }
 
 }  // namespace
-
-std::string FactExpression(const Fact& fact, const std::string& source) {
-  const std::string key = fact.key.key.empty() ? "" : ReprText(fact.key.key.get());
-  switch (fact.kind) {
-    case GuardKind::kTypeIs:
-      return "type(" + source + ") is " + ExpectedText(fact.expected);
-    case GuardKind::kIdentity:
-      return source + " is " + ExpectedText(fact.expected);
-    case GuardKind::kEquals:
-      return source + " == " + ExpectedText(fact.expected);
-    case GuardKind::kLength:
-      return "len(" + source + ") == " + std::to_string(fact.number);
-    case GuardKind::kKeys:
-      return "list(" + source + ") == " + ElementsText(fact.elements);
-    case GuardKind::kHasKey:
-      return key + " in " + source;
-    case GuardKind::kLacksKey:
-      return key + " not in " + source;
-    case GuardKind::kLacksAttr:
-      return key + " not in " + source + ".__dict__";
-    case GuardKind::kSetEquals:
-      return "list(" + source + ") == " + ElementsText(fact.elements);
-    case GuardKind::kTypeLookup:
-      return "lookup(" + source + ", " + key + ") is " +
-             (fact.number != 0        ? "as in version " + std::to_string(fact.number)
-              : fact.expected.empty() ? "<absent>"
-                                      : ExpectedText(fact.expected));
-    case GuardKind::kTypeLookups:
-      return "lookups(" + source + ", " + ReprText(fact.found) + ") are " + ElementsText(fact.elements) +
-             " and lookups(" + source + ", " + ReprText(fact.absent) + ") are <absent>";
-    case GuardKind::kCellEmpty:
-      return "is_empty(" + source + ")";
-    case GuardKind::kNull:
-      return "is_unbound(" + source + ")";
-    default:
-      return "";
-  }
-}
-
-std::string ExplainFact(const Fact& fact, BorrowedRef value, const std::string& source) {
-  std::string failed = FactExpression(fact, source) + " failed";
-  if (!value) return fact.kind == GuardKind::kNull ? failed : failed + ": it is missing";
-  switch (fact.kind) {
-    case GuardKind::kTypeIs:
-      return failed + ": " + TypeText(value.type());
-    case GuardKind::kIdentity:
-    case GuardKind::kEquals:
-    case GuardKind::kNull:
-      return failed + ": " + ReprText(value);
-    case GuardKind::kLength:
-      return failed + ": " + std::to_string(RawLength(value));
-    case GuardKind::kKeys:
-      return failed + ": " + KeysText(value);
-    default:
-      return failed;
-  }
-}
 
 std::string ExplainImage(const ProgramImage& image, const FrameView& frame) {
   return Walk(image, frame).FirstFailure();
@@ -236,20 +161,21 @@ std::string ImageText(const ProgramImage& image, const std::string& name) {
   const auto print = [&](SourceId source) { return PrintSource(image.sources, source, image.slot_names); };
   for (const Fact& fact : image.facts) {
     const std::string source = print(fact.source);
-    switch (fact.kind) {
-      case GuardKind::kTensor: {
+    const GuardKindRow& row = RowOf(fact.kind);
+    switch (row.scope) {
+      case GuardScope::kTensor: {
         const TensorSpec& spec = image.specs[static_cast<std::size_t>(fact.number)];
         line("is_tensor(" + source + ", " + TypeText(spec.type) + ", '" + DescribeTensor(spec) + "')", fact.where);
         break;
       }
-      case GuardKind::kSameAs:
-        line(source + " is " + print(static_cast<SourceId>(fact.number)), fact.where);
+      case GuardScope::kValue:
+        line(row.expression(fact, {source, ""}), fact.where);
         break;
-      case GuardKind::kDistinctFrom:
-        line(source + " is not " + print(static_cast<SourceId>(fact.number)), fact.where);
+      case GuardScope::kTwoValues:
+        line(row.expression(fact, {source, print(static_cast<SourceId>(fact.number))}), fact.where);
         break;
-      default:
-        line(FactExpression(fact, source), fact.where);
+      case GuardScope::kWhole:
+        break;  // no fact is made of it
     }
   }
   for (const DistinctObjects& group : image.distinct) {

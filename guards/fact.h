@@ -32,13 +32,14 @@ struct Fact {
 // Into a new `fact`.
 absl::Status MakeFact(const Guard& guard, Fact* fact);
 
-// `value` may be null (absent). Not for kTensor, kGlobalState, kOverlap and the relations of two sources.
+// `value` may be null (absent). Of a kind whose scope is one value (guards/kinds.h).
 bool Holds(const Fact& fact, BorrowedRef value);
+
+// It is about two sources: checked when both are read.
+bool IsRelation(const Fact& fact);
 
 // Why a fact does not hold, such as "== 3 failed: 4", to follow the source's text.
 std::string ExplainFact(const Fact& fact, BorrowedRef value, const std::string& source);
-// The fact as a Python expression over the source's text.
-std::string FactExpression(const Fact& fact, const std::string& source);
 
 }  // namespace framefuse
 

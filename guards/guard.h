@@ -45,9 +45,6 @@ enum class GuardKind : std::uint8_t {
   kDistinct,      // no written object of a group is another object of it (one per group, see leaf/distinct.h)
 };
 
-// A fact about two sources: checked when both are read.
-constexpr bool IsRelation(GuardKind kind) { return kind == GuardKind::kSameAs || kind == GuardKind::kDistinctFrom; }
-
 struct UserLocation {
   RefOf<PyCodeObject> code;
   std::int32_t line = 0;

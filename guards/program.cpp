@@ -6,6 +6,7 @@
 #include "frame_eval/versions/dict_reads.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "guards/dict_epoch.h"
+#include "guards/kinds.h"
 
 namespace framefuse {
 namespace {
@@ -55,7 +56,6 @@ struct CompiledProgram::Run {
   Result Restless(std::int32_t block, PyObject* dict);
   bool RestlessItemsHold();
   bool Overlap();
-  bool Relation(const Step& step, PyObject* object);
 };
 
 template <bool kQuick>
@@ -151,23 +151,6 @@ bool CompiledProgram::Run::Overlap() {
   return program.overlap_.Check(ranges);
 }
 
-// A fact about several values, or about none.
-bool CompiledProgram::Run::Relation(const Step& step, PyObject* object) {
-  PyObject* const* const objects = memory.objects.data();
-  switch (step.op) {
-    case StepOp::kSameAs:
-      return object == objects[step.index];
-    case StepOp::kDistinctFrom:
-      return object != objects[step.index];
-    case StepOp::kDistinct:
-      return program.distinct_.Check(image.distinct[static_cast<std::size_t>(step.index)], objects);
-    case StepOp::kGlobalState:
-      return ReadGlobalState() == image.global_state;
-    default:
-      return Overlap();
-  }
-}
-
 // kMain: the steps are `full` or `quick`, which can be read beyond their end; each then starts the cache misses of a
 // step to come.
 template <bool kQuick, bool kMain>
@@ -214,8 +197,21 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
         if (object == nullptr || !PyType_Check(object)) return Result::kFails;
         result = Versioned<kQuick>(step->index, frame_ops::TypeVersion(reinterpret_cast<PyTypeObject*>(object)));
         break;
-      default:
-        if (!Relation(*step, object)) return Result::kFails;
+      case StepOp::kTwoValues:
+        if (!static_cast<const GuardKindRow*>(step->operand)->holds_between(object, objects[step->index])) {
+          return Result::kFails;
+        }
+        break;
+      case StepOp::kDistinct:
+        if (!program.distinct_.Check(image.distinct[static_cast<std::size_t>(step->index)], objects)) {
+          return Result::kFails;
+        }
+        break;
+      case StepOp::kGlobalState:
+        if (ReadGlobalState() != image.global_state) return Result::kFails;
+        break;
+      case StepOp::kOverlap:
+        if (!Overlap()) return Result::kFails;
         break;
     }
     if (result != Result::kHolds) return result;

@@ -42,9 +42,8 @@ enum class StepOp : std::uint8_t {
   kInstances,      // instance blocks one after the other: ProgramImage::instances of the range runs[index]
   kItemsBlock,     // items of objects[source], versioned if it is a dict
   kTypeBlock,      // look-ups in the type objects[source]
-  kSameAs,         // objects[source] is objects[index]
-  kDistinctFrom,
-  kDistinct,  // ProgramImage::distinct[index]
+  kTwoValues,      // `operand` is a GuardKindRow: its relation of objects[source] and objects[index]
+  kDistinct,       // ProgramImage::distinct[index]
   kGlobalState,
   kOverlap,
 };

@@ -8,6 +8,7 @@
 #include "common/coverage.h"
 #include "guards/counting_program.h"
 #include "guards/immutable.h"
+#include "guards/kinds.h"
 #include "guards/slow_steps.h"
 #include "guards/text.h"
 
@@ -23,12 +24,6 @@ constexpr std::int32_t kAlways = -1;
 // __class__ of an instance cannot be assigned: its type is a fact of the object.
 bool IsFixedType(PyTypeObject* type) {
   return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0 && !PyType_IsSubtype(type, &PyModule_Type);
-}
-
-Ref TextOf(BorrowedRef object) {
-  if (object.type() == &PyMemberDescr_Type) return Ref::Create(PyDescr_NAME(object.get()));
-  const std::string text = ReprText(object);
-  return Ref::Steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
 class ProgramBuilder {
@@ -48,7 +43,6 @@ class ProgramBuilder {
   void MergeTypeLookups();
   void AssignGroups();
   std::int32_t GroupOf(SourceId source);
-  absl::Status EmitSource(SourceId source);
   std::int32_t GroupOfFact(const Fact& fact);
   absl::Status EmitFact(const Fact& fact);
   void EmitRead(SourceId source);
@@ -98,9 +92,8 @@ std::vector<std::uint32_t> InOrderOfSource(const Items& items, SourceId sources)
 
 absl::Status ProgramBuilder::CollectFacts(absl::Span<const Guard> guards) {
   for (const Guard& guard : guards) {
-    const bool of_all = guard.kind == GuardKind::kGlobalState || guard.kind == GuardKind::kOverlap ||
-                        guard.kind == GuardKind::kDistinct;
-    if (of_all ? guard.source != kNoSource : guard.source <= kNoSource || guard.source >= sources_.size()) {
+    const bool whole = RowOf(guard.kind).scope == GuardScope::kWhole;
+    if (whole ? guard.source != kNoSource : guard.source <= kNoSource || guard.source >= sources_.size()) {
       return absl::InvalidArgumentError("a guard names no source");
     }
   }
@@ -113,7 +106,7 @@ absl::Status ProgramBuilder::CollectFacts(absl::Span<const Guard> guards) {
                                         sources_.Print(guard.source, image_->slot_names));
     }
     Need(guard.source);
-    if (IsRelation(guard.kind)) Need(static_cast<SourceId>(guard.aux));
+    if (IsRelation(image_->facts.back())) Need(static_cast<SourceId>(guard.aux));
   }
   for (SourceId source : image_->overlap_sources) Need(source);
   for (const DistinctObjects& group : image_->distinct) {
@@ -134,9 +127,9 @@ absl::Status ProgramBuilder::MakeReads() {
     image_->sources[i] = source;
     // A key that is a user's object must not live as long as the entry: only its text does.
     if (image_->reads[i].key && image_->reads[i].key->key.weak()) {
-      image_->sources[i].key = TextOf(source.key);
+      image_->sources[i].key = TextInsteadOf(source.key);
     }
-    if (image_->reads[i].constant.weak()) image_->sources[i].key = TextOf(source.key);
+    if (image_->reads[i].constant.weak()) image_->sources[i].key = TextInsteadOf(source.key);
   }
   return absl::OkStatus();
 }
@@ -221,9 +214,7 @@ void ProgramBuilder::MergeTypeLookups() {
 
 std::int32_t ProgramBuilder::Block(SourceId source, BlockKind kind) {
   std::int32_t& block = blocks_[static_cast<std::size_t>(source)][static_cast<std::size_t>(kind)];
-  if (block == kAlways) {
-    block = slow_.NewBlock();
-  }
+  if (block == kAlways) block = slow_.NewBlock();
   return block;
 }
 
@@ -276,20 +267,23 @@ void ProgramBuilder::Emit(std::int32_t group, const Step& step) {
 
 // True of facts that hold as long as the source's value is the same object.
 bool ProgramBuilder::FollowsFromObject(const Fact& fact) const {
-  switch (fact.kind) {
-    case GuardKind::kIdentity:
-    case GuardKind::kEquals:
-    case GuardKind::kNull:
+  switch (RowOf(fact.kind).decided_by) {
+    case DecidedBy::kObject:
       return true;
-    case GuardKind::kTypeIs:
+    case DecidedBy::kTypeOfObject:
       return IsFixedType(reinterpret_cast<PyTypeObject*>(fact.expected.get().get()));
-    case GuardKind::kLength: {
+    case DecidedBy::kLength: {
       PyTypeObject* type = TypeOf(fact.source);
       return type == &PyTuple_Type || type == &PyUnicode_Type || type == &PyBytes_Type;
     }
-    default:
+    case DecidedBy::kNothing:
+    case DecidedBy::kItems:
+    case DecidedBy::kOrderOfItems:
+    case DecidedBy::kAttributes:
+    case DecidedBy::kClass:
       return false;
   }
+  return false;
 }
 
 bool ProgramBuilder::ImpliedByTensor(const Fact& fact) const {
@@ -321,29 +315,30 @@ void ProgramBuilder::EmitRead(SourceId source) {
 
 // The group whose steps check it; a container's block if it is decided by the container alone.
 std::int32_t ProgramBuilder::GroupOfFact(const Fact& fact) {
-  const bool plain_dict = TypeOf(fact.source) == &PyDict_Type && ReadOf(fact.source).kind != SourceKind::kInstanceDict;
-  switch (fact.kind) {
-    case GuardKind::kLacksAttr:
+  if (FollowsFromObject(fact)) return Group(fact.source);
+  switch (RowOf(fact.kind).decided_by) {
+    case DecidedBy::kAttributes:
       return Block(fact.source, BlockKind::kInstance);
-    case GuardKind::kTypeLookup:
-    case GuardKind::kTypeLookups:
+    case DecidedBy::kClass:
       return Block(fact.source, BlockKind::kType);
-    case GuardKind::kHasKey:
-    case GuardKind::kLacksKey:
+    case DecidedBy::kLength:
+    case DecidedBy::kItems:
       return IsKnownDict(fact.source) ? Block(fact.source, BlockKind::kItems) : kAlways;
-    case GuardKind::kLength:
-      if (FollowsFromObject(fact)) return Group(fact.source);
-      return IsKnownDict(fact.source) ? Block(fact.source, BlockKind::kItems) : kAlways;
-    case GuardKind::kKeys:
+    case DecidedBy::kOrderOfItems: {
       // move_to_end() leaves an OrderedDict's version as it is.
-      return plain_dict ? Block(fact.source, BlockKind::kItems) : kAlways;
-    default:
-      return FollowsFromObject(fact) ? Group(fact.source) : kAlways;
+      const bool plain = TypeOf(fact.source) == &PyDict_Type && ReadOf(fact.source).kind != SourceKind::kInstanceDict;
+      return plain ? Block(fact.source, BlockKind::kItems) : kAlways;
+    }
+    case DecidedBy::kNothing:
+    case DecidedBy::kObject:
+    case DecidedBy::kTypeOfObject:
+      return kAlways;
   }
+  return kAlways;
 }
 
 absl::Status ProgramBuilder::EmitFact(const Fact& fact) {
-  if (IsRelation(fact.kind) || ImpliedByTensor(fact) || CheckedByBlock(fact)) return absl::OkStatus();
+  if (IsRelation(fact) || ImpliedByTensor(fact) || CheckedByBlock(fact)) return absl::OkStatus();
   const std::int32_t group = GroupOfFact(fact);
   if (group == kStatic) {
     if (Holds(fact, ReadOf(fact.source).constant.get())) return absl::OkStatus();
@@ -397,9 +392,10 @@ void ProgramBuilder::EmitRelations() {
     image_->full.push_back(step);
   }
   for (const Fact& fact : image_->facts) {
-    if (!IsRelation(fact.kind)) continue;
+    if (!IsRelation(fact)) continue;
     Step step;
-    step.op = fact.kind == GuardKind::kSameAs ? StepOp::kSameAs : StepOp::kDistinctFrom;
+    step.op = StepOp::kTwoValues;
+    step.operand = &RowOf(fact.kind);
     step.source = fact.source;
     step.index = static_cast<std::int32_t>(fact.number);
     image_->full.push_back(step);
@@ -468,7 +464,7 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> ProgramBuilder::Build(absl::Span<c
   }
   // Blocks that only facts ask for must be known before reads are emitted.
   for (const Fact& fact : image_->facts) {
-    if (!IsRelation(fact.kind) && !ImpliedByTensor(fact)) GroupOfFact(fact);
+    if (!IsRelation(fact) && !ImpliedByTensor(fact)) GroupOfFact(fact);
   }
   std::size_t next = 0;
   for (SourceId source = 1; source < sources_.size(); ++source) {

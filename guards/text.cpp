@@ -85,4 +85,10 @@ std::string PlainText(BorrowedRef object) {
   return object && PyUnicode_CheckExact(object.get()) ? Utf8(object) : ReprText(object);
 }
 
+Ref TextInsteadOf(BorrowedRef object) {
+  if (object.type() == &PyMemberDescr_Type) return Ref::Create(PyDescr_NAME(object.get()));
+  const std::string text = ReprText(object);
+  return Ref::Steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 }  // namespace framefuse

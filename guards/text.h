@@ -14,6 +14,8 @@ std::string ReprText(BorrowedRef object);
 std::string PlainText(BorrowedRef object);
 // "module.Qualified.Name" of a type.
 std::string TypeText(PyTypeObject* type);
+// A str that stands for an object which may not be kept: a slot's name, else as ReprText.
+Ref TextInsteadOf(BorrowedRef object);
 
 }  // namespace framefuse
 

@@ -13,6 +13,7 @@
 
 #include "frame_eval/versions/frame_ops.h"
 #include "guards/guard.h"
+#include "guards/kinds.h"
 
 namespace framefuse {
 namespace {
@@ -24,11 +25,6 @@ constexpr std::array<std::string_view, 24> kSourceKinds = {
     "slot_attr",      "type",          "type_attr",         "item",
     "module_attr",    "default",       "kw_default",        "function_cell",
     "function_field", "method_self",   "method_function",   "tensor_grad"};
-constexpr std::array<std::string_view, 17> kGuardKinds = {
-    "type_is",    "identity",     "equals",     "length",      "keys",         "has_key",
-    "lacks_key",  "lacks_attr",   "set_equals", "type_lookup", "type_lookups", "tensor",
-    "cell_empty", "global_state", "overlap",    "null",        "same_as"};
-
 struct Program {
   PyObject_HEAD GuardProgram* program;
   PyObject* sources;
@@ -42,15 +38,16 @@ int FindName(const std::array<std::string_view, n>& names, const char* name) {
   return -1;
 }
 
-// Kinds behind the last of the arrays.
+// The kind behind the last of the array.
 int SourceKindOf(const char* name) {
   return std::string_view(name) == "partial_field" ? static_cast<int>(SourceKind::kPartialField)
                                                    : FindName(kSourceKinds, name);
 }
 int GuardKindOf(const char* name) {
-  if (std::string_view(name) == "distinct_from") return static_cast<int>(GuardKind::kDistinctFrom);
-  if (std::string_view(name) == "distinct") return static_cast<int>(GuardKind::kDistinct);
-  return FindName(kGuardKinds, name);
+  for (const GuardKindRow& row : GuardKinds()) {
+    if (std::string_view(row.name) == name) return static_cast<int>(row.kind);
+  }
+  return -1;
 }
 
 BorrowedRef OrNull(PyObject* object) { return object == Py_None ? nullptr : object; }
