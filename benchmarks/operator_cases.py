@@ -23,6 +23,7 @@ FUNCTIONAL = {
     "softmax": lambda x: F.softmax(x, -1), "log_softmax": lambda x: F.log_softmax(x, -1),
     "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]), "sum_rows": lambda x: x.sum(-1), "sum_columns": lambda x: x.sum(0),
     "sum_all": lambda x: x.sum(), "mean": lambda x: x.mean(-1, keepdim=True), "amax": lambda x: x.amax(-1),
+    "prod_rows": lambda x: x.prod(-1), "prod_columns": lambda x: x.prod(0, keepdim=True),
     "amin": lambda x: x.amin(0), "var": lambda x: x.var(-1), "rms": lambda x: x * torch.rsqrt(x.pow(2).mean(-1, True) + 1e-5),
     "logsumexp": lambda x: x.logsumexp(-1), "logsumexp_kept": lambda x: x.logsumexp(-1, True), "logsumexp_columns": lambda x: x.logsumexp(0),
     "var_kept": lambda x: x.var(-1, keepdim=True), "hardsigmoid": F.hardsigmoid, "sub_scalar": lambda x: x - 0.5, "div_scalar": lambda x: x / 3, "rsub_scalar": lambda x: 2 - x,

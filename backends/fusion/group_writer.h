@@ -12,6 +12,7 @@
 
 #include "backends/fusion/lower.h"
 #include "backends/fusion/pointwise.h"
+#include "common/check.h"
 
 namespace framefuse::fusion {
 
@@ -39,6 +40,12 @@ class GroupWriter {
   bool IsReduce(NodeIndex n) const {
     ReductionForm form;
     return group_.has_reduction() && IsReduction(g_, node(n), &form);
+  }
+
+  Op ReductionOf(NodeIndex n) const {
+    ReductionForm form;
+    FF_CHECK(IsReduction(g_, node(n), &form)) << "not a reduction";
+    return form.op;
   }
 
   // --- what the group is made of
@@ -202,10 +209,8 @@ class GroupWriter {
   }
 
   KernelValue EmitReduce(NodeIndex n) {
-    const std::string& name = node(n).op->name();
-    const Op op = name == "aten.amax" ? Op::kReduceMax : name == "aten.amin" ? Op::kReduceMin : Op::kReduceSum;
     const Type type = ComputeType(Storage(node(n).outputs[0]));
-    return builder_->Emit(op, type, {builder_->Cast(type, Emit(node(n).args[0].value))});
+    return builder_->Emit(ReductionOf(n), type, {builder_->Cast(type, Emit(node(n).args[0].value))});
   }
 
   void Begin(BlockKind kind) {

@@ -322,9 +322,7 @@ class Lowering : private GroupWriter {
   void CombinePart(NodeIndex n, KernelBuffer b, Inner inner) {
     const kernel_ir::DType dtype = out_.temporaries[static_cast<std::size_t>(b.temporary)].dtype;
     const KernelValue loaded = builder_->Load(AddBuffer(std::move(b), dtype, false, inner));
-    const std::string& name = node(n).op->name();
-    const Op op = name == "aten.amax" ? Op::kReduceMax : name == "aten.amin" ? Op::kReduceMin : Op::kReduceSum;
-    row_memo_[node(n).outputs[0]] = builder_->Unary(op, loaded);
+    row_memo_[node(n).outputs[0]] = builder_->Unary(ReductionOf(n), loaded);
   }
 
   absl::Status SplitColumn() {

@@ -1,7 +1,11 @@
 #include "backends/fusion/reduction.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "backends/fusion/pointwise.h"
 
@@ -23,48 +27,81 @@ bool IsPick(const ir::Graph& graph, const ir::Node& node, ReductionForm* form) {
   // Indices are checked: on the CPU before the kernel runs, on CUDA by it.
   if (!(in.device.is_cpu() || in.device.is_cuda()) || in.sizes[1] == ir::Dim(0) || in.sizes[1] == ir::Dim(1))
     return false;
-  *form = {1, 2, false, true};
+  *form = {.begin = 1, .end = 2, .picks = true};
   return true;
+}
+
+// What a reduction's operator is in a kernel. Arguments: the tensor, its dimensions (a list, or one), keepdim.
+struct ReductionRow {
+  std::string_view name;
+  kernel_ir::Op op;
+  bool widens;       // integers and bools give an int64
+  bool of_symbolic;  // what it gives of nothing is a number: a size that may be 0 is no obstacle
+  bool of_integers;
+};
+
+constexpr ReductionRow kRows[] = {
+    {"aten.sum.dim_IntList", kernel_ir::Op::kReduceSum, true, true, true},
+    {"aten.prod.dim_int", kernel_ir::Op::kReduceProd, true, true, false},
+    {"aten.amax", kernel_ir::Op::kReduceMax, false, false, true},
+    {"aten.amin", kernel_ir::Op::kReduceMin, false, false, true},
+};
+
+const ReductionRow* RowOf(const std::string& name) {
+  const auto* row =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const ReductionRow& r) { return r.name == name; });
+  return row != std::end(kRows) ? row : nullptr;
+}
+
+bool TypesFit(const ReductionRow& row, const ir::Value& in, const ir::Value& out) {
+  if (!StorageOf(in.dtype) || !StorageOf(out.dtype) || in.layout != c10::Layout::Strided) return false;
+  if (!row.of_integers && !(c10::isFloatingType(in.dtype) && c10::isFloatingType(out.dtype))) return false;
+  if (row.widens) return out.dtype != c10::ScalarType::Bool;
+  return in.dtype != c10::ScalarType::Bool && in.dtype == out.dtype;
+}
+
+// Of the argument; all where it names none. Nothing where it is not known.
+std::optional<std::vector<std::int64_t>> DimensionsOf(const ir::Arg& arg, std::int64_t rank) {
+  std::vector<std::int64_t> dims;
+  if (arg.kind == ir::Arg::Kind::kConstant && arg.constant.isIntList()) {
+    dims = arg.constant.toIntVector();
+  } else if (arg.kind == ir::Arg::Kind::kConstant && arg.constant.isInt()) {
+    dims = {arg.constant.toInt()};
+  } else if (arg.kind != ir::Arg::Kind::kNone && !arg.constant.isNone()) {
+    return std::nullopt;
+  }
+  if (dims.empty()) {
+    for (std::int64_t d = 0; d < rank; ++d) dims.push_back(d);
+  }
+  for (std::int64_t& d : dims) d = d < 0 ? d + rank : d;
+  std::sort(dims.begin(), dims.end());
+  return dims;
 }
 
 }  // namespace
 
 bool IsReduction(const ir::Graph& graph, const ir::Node& node, ReductionForm* form) {
   if (IsPick(graph, node, form)) return true;
-  const std::string& name = node.op->name();
-  const bool sum = name == "aten.sum.dim_IntList";
-  if (!sum && name != "aten.amax" && name != "aten.amin") return false;
+  const ReductionRow* row = RowOf(node.op->name());
+  if (row == nullptr) return false;
   if (node.outputs.size() != 1 || node.outputs[0] == ir::kNoValue || node.args[0].kind != ir::Arg::Kind::kValue)
     return false;
   const ir::Value& in = graph.value(node.args[0].value);
-  const ir::Value& out = graph.value(node.outputs[0]);
-  if (!StorageOf(in.dtype) || !StorageOf(out.dtype) || in.layout != c10::Layout::Strided) return false;
-  if (!sum && (in.dtype == c10::ScalarType::Bool || in.dtype != out.dtype)) return false;
-  if (sum && out.dtype == c10::ScalarType::Bool) return false;
-  const auto rank = static_cast<std::int64_t>(in.sizes.size());
-  std::vector<std::int64_t> dims;
-  if (node.args[1].kind == ir::Arg::Kind::kConstant && node.args[1].constant.isIntList()) {
-    dims = node.args[1].constant.toIntVector();
-  } else if (node.args[1].kind != ir::Arg::Kind::kNone && !node.args[1].constant.isNone()) {
-    return false;
+  if (!TypesFit(*row, in, graph.value(node.outputs[0])) || in.sizes.empty()) return false;
+  const auto dims = DimensionsOf(node.args[1], static_cast<std::int64_t>(in.sizes.size()));
+  if (!dims) return false;
+  for (std::size_t i = 1; i < dims->size(); ++i) {
+    if ((*dims)[i] != (*dims)[i - 1] + 1) return false;
   }
-  if (rank == 0) return false;
-  if (dims.empty()) {
-    for (std::int64_t d = 0; d < rank; ++d) dims.push_back(d);
-  }
-  for (std::int64_t& d : dims) d = d < 0 ? d + rank : d;
-  std::sort(dims.begin(), dims.end());
-  for (std::size_t i = 1; i < dims.size(); ++i) {
-    if (dims[i] != dims[i - 1] + 1) return false;
-  }
-  form->begin = static_cast<std::size_t>(dims.front());
-  form->end = static_cast<std::size_t>(dims.back()) + 1;
+  form->op = row->op;
+  form->begin = static_cast<std::size_t>(dims->front());
+  form->end = static_cast<std::size_t>(dims->back()) + 1;
   form->keep = node.args[2].kind == ir::Arg::Kind::kConstant && node.args[2].constant.toBool();
   bool all_one = true;
   for (std::size_t d = form->begin; d < form->end; ++d) {
     const ir::Dim& size = in.sizes[d];
     if (size == ir::Dim(0)) return false;  // eager's rules for empty reductions are its own
-    if (!sum && size.is_symbolic()) return false;
+    if (!row->of_symbolic && size.is_symbolic()) return false;
     all_one = all_one && size == ir::Dim(1);
   }
   return !all_one;

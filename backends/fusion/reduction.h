@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "backends/graph/graph.h"
+#include "backends/kernel_ir/kernel.h"
 
 namespace framefuse::fusion {
 
@@ -12,6 +13,7 @@ namespace framefuse::fusion {
 struct ReductionForm {
   std::size_t begin = 0, end = 0;
   bool keep = false;
+  kernel_ir::Op op = kernel_ir::Op::kReduceSum;
   bool picks = false;  // one element of each row, named by an index tensor, and not all of them
 };
 bool IsReduction(const ir::Graph& graph, const ir::Node& node, ReductionForm* form);

@@ -149,7 +149,14 @@ class OpTable {
       op->returns_.push_back(ret);
     }
     op->is_random_ = handle.hasTag(at::Tag::nondeterministic_seeded);
-    static const std::unordered_set<std::string> kUntagged = {"aten._to_copy", "aten.clone", "aten.copy"};
+    static const std::unordered_set<std::string> kUntagged = {"aten._to_copy",
+                                                              "aten.clone",
+                                                              "aten.copy",
+                                                              "aten.floor_divide",
+                                                              "aten.floor_divide.Scalar",
+                                                              "aten.floor_divide_.Tensor",
+                                                              "aten.floor_divide_.Scalar",
+                                                              "aten.floor_divide.out"};
     op->is_pointwise_ = !op->is_random_ && (handle.hasTag(at::Tag::pointwise) || kUntagged.contains(op->name_));
     op->has_side_effect_ = schema.returns().empty() && !op->mutates_;
     return op;
