@@ -4,6 +4,7 @@
 
 #include "backends/autograd/compiled_plan.h"
 #include "backends/fusion/fused_executable.h"
+#include "backends/runtime/aten_sequence.h"
 
 namespace framefuse {
 namespace {
@@ -11,7 +12,9 @@ namespace {
 class FuseBackend final : public Backend {
  public:
   absl::StatusOr<std::shared_ptr<Plan>> Compile(ir::Graph graph, const BackendOptions& options) override {
-    return CompileWithAutograd("fuse", std::move(graph), fusion::FusedExecutable::Create, options);
+    // The backward's graph, too: it may get them as saved values.
+    const auto create = fusion::HasZerosWithoutMemory(graph) ? AtenSequence::Create : fusion::FusedExecutable::Create;
+    return CompileWithAutograd("fuse", std::move(graph), create, options);
   }
 };
 

@@ -252,13 +252,6 @@ bool Foreach(Graph& g, const Node& n, NodeWriter w) {
   return true;
 }
 
-// Kernels read memory, which these zeros have not. What torch knows of them was asked in the capture, and no result of
-// a graph is one.
-bool ZerosWithoutMemory(Graph& g, const Node& n, NodeWriter w) {
-  w.Into(n.outputs[0]).Call("aten.zeros", n.args, g.value(n.outputs[0]));
-  return true;
-}
-
 bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
   const std::string& name = n.op->name();
   if (name == "aten._softmax") return Softmax(g, n, w, false);
@@ -272,7 +265,6 @@ bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
   }
   if (name.starts_with("aten._foreach_") && !n.op->mutates()) return Foreach(g, n, w);
   if (n.outputs.empty() || n.outputs[0] == kNoValue) return false;
-  if (name == "aten._efficientzerotensor") return ZerosWithoutMemory(g, n, w);
   if (name == "aten.logsumexp") return LogSumExp(g, n, w);
   if (name == "aten.mean.dim") return Mean(g, n, w, false);
   if (name == "aten.mean") return Mean(g, n, w, true);

@@ -176,12 +176,17 @@ absl::Status RunStep(const Step& step, CallState& call) {
 
 }  // namespace
 
+bool HasZerosWithoutMemory(const ir::Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const ir::Node& n) { return n.op->name() == "aten._efficientzerotensor"; });
+}
+
 FusedExecutable::FusedExecutable() = default;
 FusedExecutable::~FusedExecutable() = default;
 
 absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Create(ir::Graph graph, const BackendOptions& options) {
   FF_RETURN_IF_ERROR(PrepareConds(graph, "fuse"));
-  if (!graph.functional) return AtenSequence::Create(std::move(graph), options);
+  if (!graph.functional || HasZerosWithoutMemory(graph)) return AtenSequence::Create(std::move(graph), options);
   auto made = std::unique_ptr<FusedExecutable>(new FusedExecutable);
   made->graph_ = std::move(graph);
   const absl::Status status = made->Build(options);

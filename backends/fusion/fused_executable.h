@@ -17,6 +17,10 @@ namespace framefuse::fusion {
 
 class Step;
 
+// Tensors of zeros that torch made without memory, with rules of their own (0 * inf is 0): no kernel can read them, and
+// what is computed of them may be one.
+bool HasZerosWithoutMemory(const ir::Graph& graph);
+
 class FusedExecutable final : public Executable {
  public:
   static absl::StatusOr<std::unique_ptr<Executable>> Create(ir::Graph graph, const BackendOptions& options);

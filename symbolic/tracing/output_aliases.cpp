@@ -41,7 +41,6 @@ class OutputAliases {
     absl::flat_hash_map<ir::StorageId, std::vector<std::size_t>> groups;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       graph_.outputs.push_back(NewOutput(graph_, tensors_[i]));
-      if (tensors_[i]._is_zerotensor()) return Fail(BreakKind::kUnsupportedTensor, "zeros without memory");
       const bool shares = AliasesInput(i);
       if (graph_.outputs[i].alias != ir::OutputAlias::kInput && IsNewLeaf(tensors_[i])) {
         return Fail(BreakKind::kHiddenState, "a leaf is made here");

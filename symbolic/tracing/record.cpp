@@ -426,7 +426,6 @@ at::Tensor Recorder::EmitOutput(const OutputMeta& meta, c10::ArrayRef<c10::IValu
   at::Tensor view = NewFake(meta, *prepared.device, &storage, storage_id);
   if (base.is_conj() && view.is_complex()) view._set_conj(true);
   if (base.is_neg()) view._set_neg(true);
-  if (base._is_zerotensor()) view._set_zero(true);
   return view;
 }
 

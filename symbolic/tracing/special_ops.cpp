@@ -157,13 +157,6 @@ bool NegativeView(Recorder& recorder, const c10::OperatorHandle& handle, Stack* 
   return true;
 }
 
-// A tensor of zeros without memory: torch knows that it is one where it is multiplied (0 * inf is 0) or added.
-bool ZerosWithoutMemory(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  recorder.RecordPlain(TraitsOf(handle), stack);
-  stack->back().toTensor()._set_zero(true);
-  return true;
-}
-
 // Boolean masks make the size of the result depend on values.
 bool Index(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   for (const c10::IValue& v : ArgumentOf(handle, stack, 1).toListRef()) {
@@ -205,7 +198,6 @@ SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle
       {"aten::index.Tensor", Index},
       {"aten::_conj", ConjugateView},
       {"aten::_neg_view", NegativeView},
-      {"aten::_efficientzerotensor", ZerosWithoutMemory},
       {"aten::unsafe_split.Tensor", UnsafeSplit},
       {"aten::unsafe_split_with_sizes", UnsafeSplit},
   };
