@@ -38,13 +38,14 @@ struct ReductionRow {
   bool widens;       // integers and bools give an int64
   bool of_symbolic;  // what it gives of nothing is a number: a size that may be 0 is no obstacle
   bool of_integers;
+  bool of_halves;  // eager keeps a float32 between two elements
 };
 
 constexpr ReductionRow kRows[] = {
-    {"aten.sum.dim_IntList", kernel_ir::Op::kReduceSum, true, true, true},
-    {"aten.prod.dim_int", kernel_ir::Op::kReduceProd, true, true, false},
-    {"aten.amax", kernel_ir::Op::kReduceMax, false, false, true},
-    {"aten.amin", kernel_ir::Op::kReduceMin, false, false, true},
+    {"aten.sum.dim_IntList", kernel_ir::Op::kReduceSum, true, true, true, true},
+    {"aten.prod.dim_int", kernel_ir::Op::kReduceProd, true, true, false, false},
+    {"aten.amax", kernel_ir::Op::kReduceMax, false, false, true, true},
+    {"aten.amin", kernel_ir::Op::kReduceMin, false, false, true, true},
 };
 
 const ReductionRow* RowOf(const std::string& name) {
@@ -56,6 +57,7 @@ const ReductionRow* RowOf(const std::string& name) {
 bool TypesFit(const ReductionRow& row, const ir::Value& in, const ir::Value& out) {
   if (!StorageOf(in.dtype) || !StorageOf(out.dtype) || in.layout != c10::Layout::Strided) return false;
   if (!row.of_integers && !(c10::isFloatingType(in.dtype) && c10::isFloatingType(out.dtype))) return false;
+  if (!row.of_halves && (c10::isReducedFloatingType(in.dtype) || in.dtype != out.dtype)) return false;
   if (row.widens) return out.dtype != c10::ScalarType::Bool;
   return in.dtype != c10::ScalarType::Bool && in.dtype == out.dtype;
 }

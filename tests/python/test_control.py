@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import math
 import pathlib
 
 import framefuse
@@ -76,7 +77,7 @@ def test_allow_in_graph_returns_its_argument():
         return x
 
     assert framefuse.allow_in_graph(f) is f
-    assert framefuse.allow_in_graph([f, len]) == [f, len]
+    assert framefuse.allow_in_graph([f, math.lcm]) == [f, math.lcm]  # for the whole process: nothing else calls it
     with pytest.raises(TypeError, match=r"allow_in_graph\(\) takes a function"):
         framefuse.allow_in_graph(3)
 
