@@ -199,8 +199,10 @@ InputWrite WriteOf(const Graph& graph, StorageId storage) {
     }
     write.whole = write.whole || PlainName(*node.op) == "as_strided";
   }
-  for (std::size_t i = static_cast<std::size_t>(write.first_node); i < graph.nodes.size() && !write.kept; ++i) {
-    write.kept = graph.nodes[i].phase != Phase::kBackward && MayRaise(graph, graph.nodes[i]);
+  for (std::size_t i = 0; i < graph.nodes.size() && !write.kept; ++i) {
+    if (graph.nodes[i].phase == Phase::kBackward || !MayRaise(graph, graph.nodes[i])) continue;
+    write.raises = true;
+    write.kept = i >= static_cast<std::size_t>(write.first_node);
   }
   return write;
 }

@@ -17,9 +17,10 @@ namespace framefuse::ir {
 bool MayRaise(const Graph& graph, const Node& node);
 
 struct InputWrite {
-  int first_node = 0;  // that writes the input
-  bool kept = false;   // an operator that may raise comes after it, or is it: what it writes is to be kept
-  bool whole = false;  // elements of the input's memory that are not its own may be written
+  int first_node = 0;   // that writes the input
+  bool kept = false;    // an operator that may raise comes after it, or is it: what it writes is to be kept
+  bool raises = false;  // an operator may raise, before it or after
+  bool whole = false;   // elements of the input's memory that are not its own may be written
 };
 // The writes of an input with that storage, in a graph whose nodes write inputs themselves.
 InputWrite WriteOf(const Graph& graph, StorageId storage);

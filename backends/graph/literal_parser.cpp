@@ -76,7 +76,7 @@ absl::StatusOr<std::int64_t> LiteralParser::ExpectInteger() {
 absl::StatusOr<double> LiteralParser::ExpectFloat() {
   double sign = TakePunct("-") ? -1.0 : 1.0;
   if (TakeName("inf")) return sign * std::numeric_limits<double>::infinity();
-  if (TakeName("nan")) return std::numeric_limits<double>::quiet_NaN();
+  if (TakeName("nan")) return std::copysign(std::numeric_limits<double>::quiet_NaN(), sign);
   if (Peek().kind != TokenKind::kFloat && Peek().kind != TokenKind::kInteger) return Error("expected a number");
   return sign * ParseDouble(Take().text);
 }

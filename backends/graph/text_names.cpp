@@ -94,7 +94,7 @@ std::optional<MemoryFormat> ParseMemoryFormat(std::string_view name) {
 }
 
 std::string PrintFloat(double v) {
-  if (std::isnan(v)) return "nan";
+  if (std::isnan(v)) return std::signbit(v) ? "-nan" : "nan";
   if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
   std::array<char, 40> buffer;
   auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), v);

@@ -189,6 +189,7 @@ void AtenSequence::Build() {
   steps_.reserve(graph_.nodes.size());
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     Step s = StepOf(static_cast<std::int32_t>(i));
+    if (!WritesInputs() && graph_.nodes[i].op->mutates()) first_write_ = s.node;
     EndValues(&s, &last);
     steps_.push_back(std::move(s));
   }
@@ -396,11 +397,7 @@ void AtenSequence::RunView(const Step& step, Frame& frame) const {
 void AtenSequence::RunStep(const Step& step, Frame& frame) const {
   if (step.laid_out != ir::kNoValue) LayOut(step.laid_out, frame);
   if (step.whole != ir::kNoValue) MakeWhole(frame.slots[static_cast<std::size_t>(step.whole)]);
-  if (step.view != nullptr && frame.views_from_memo) {
-    RunView(step, frame);
-  } else {
-    CallOperator(step, frame);
-  }
+  step.view != nullptr&& frame.views_from_memo ? RunView(step, frame) : CallOperator(step, frame);
 }
 
 void AtenSequence::CallOperator(const Step& step, Frame& frame) const {
@@ -440,19 +437,9 @@ void AtenSequence::CallOperator(const Step& step, Frame& frame) const {
   for (std::int32_t slot : step.clear) frame.slots[static_cast<std::size_t>(slot)] = c10::IValue();
 }
 
-absl::Status AtenSequence::Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
-                               absl::Span<at::Tensor> outputs) const {
-  Frame frame;
-  FF_RET_CHECK(inputs.size() == graph_.inputs.size()) << inputs.size() << " inputs for " << graph_.inputs.size();
-  frame.slots.resize(graph_.values.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    frame.slots[static_cast<std::size_t>(graph_.inputs[i].value)] = inputs[i];
-  }
-  return Execute(frame, symbols, outputs);
-}
-
-absl::Status AtenSequence::RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
-                                        absl::Span<at::Tensor> outputs) const {
+template <typename Tensor>  // const: it is copied, not moved
+absl::Status AtenSequence::RunOn(absl::Span<Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                                 absl::Span<at::Tensor> outputs) const {
   Frame frame;
   FF_RET_CHECK(inputs.size() == graph_.inputs.size()) << inputs.size() << " inputs for " << graph_.inputs.size();
   frame.slots.resize(graph_.values.size());
@@ -460,6 +447,16 @@ absl::Status AtenSequence::RunConsuming(absl::Span<at::Tensor> inputs, absl::Spa
     frame.slots[static_cast<std::size_t>(graph_.inputs[i].value)] = std::move(inputs[i]);
   }
   return Execute(frame, symbols, outputs);
+}
+
+absl::Status AtenSequence::Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                               absl::Span<at::Tensor> outputs) const {
+  return RunOn(inputs, symbols, outputs);
+}
+
+absl::Status AtenSequence::RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                                        absl::Span<at::Tensor> outputs) const {
+  return RunOn(inputs, symbols, outputs);
 }
 
 absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> symbols,
@@ -484,9 +481,11 @@ absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> 
       outputs[i] = TensorOf(TakeSlot(frame.slots[static_cast<std::size_t>(v)], output_last_use_[i]));
     }
   } catch (...) {
-    std::string where;
-    if (current != nullptr) where = DescribeNode(graph_, graph_.nodes[static_cast<std::size_t>(current->node)]);
-    return TorchErrorStatus(std::current_exception(), where);
+    const auto node = static_cast<std::size_t>(current != nullptr ? current->node : 0);
+    const std::string where = current != nullptr ? DescribeNode(graph_, graph_.nodes[node]) : "";
+    absl::Status status = TorchErrorStatus(std::current_exception(), where);
+    if (current != nullptr && current->node < first_write_) MarkInputsUntouched(status);
+    return status;
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 #define FRAMEFUSE_BACKENDS_RUNTIME_ATEN_SEQUENCE_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,16 +24,21 @@ class AtenSequence final : public Executable {
                    absl::Span<at::Tensor> outputs) const override;
   absl::Status RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                             absl::Span<at::Tensor> outputs) const override;
+  bool WritesInputs() const override { return first_write_ < kNoWrite; }
   std::vector<PlanGroup> Explain() const override;
 
  private:
   struct Step;
   struct Frame;
+  static constexpr std::int32_t kNoWrite = std::numeric_limits<std::int32_t>::max();
   AtenSequence();
   void Build();
   Step StepOf(std::int32_t index) const;
   void EndValues(Step* step, std::vector<std::int32_t>* last) const;
   void FindLastOutputs();
+  template <typename Tensor>
+  absl::Status RunOn(absl::Span<Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                     absl::Span<at::Tensor> outputs) const;
   absl::Status Execute(Frame& frame, absl::Span<const std::int64_t> symbols, absl::Span<at::Tensor> outputs) const;
   void RunStep(const Step& step, Frame& frame) const;
   void RunView(const Step& step, Frame& frame) const;
@@ -45,6 +51,7 @@ class AtenSequence final : public Executable {
 
   ir::Graph graph_;
   std::vector<Step> steps_;
+  std::int32_t first_write_ = kNoWrite;      // the first node that may write an input
   std::vector<std::int32_t> number_inputs_;  // inputs that are numbers
   std::vector<bool> output_last_use_;        // the output takes the slot's only reference
 };

@@ -23,6 +23,7 @@
 #include "backends/graph/backend.h"
 #include "backends/graph/recording_probe.h"
 #include "backends/runtime/aten_sequence.h"
+#include "backends/runtime/cond_gradients.h"
 #include "backends/runtime/differentiable_ops.h"
 #include "backends/runtime/generator_states.h"
 #include "backends/runtime/torch_error.h"
@@ -54,6 +55,7 @@ std::shared_ptr<const ir::Graph> ParseBranch(const std::string& text) {
     const std::lock_guard lock(mutex);
     if (const auto it = known->find(text); it != known->end()) return it->second;
   }
+  const c10::impl::ExcludeDispatchKeyGuard real(c10::DispatchKey::Fake);  // its constants outlive a capture
   auto graph = std::make_shared<const ir::Graph>(ValueOrThrow(ir::Parse(text)));
   const std::lock_guard lock(mutex);
   if (known->size() >= kMaxBranches) known->clear();
@@ -174,11 +176,27 @@ bool NeedsHistory(at::TensorList tensors) {
          std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& t) { return t.requires_grad(); });
 }
 
+// Which gradients there are, by either branch. The `inputs` of the backward branches are saved operands and then
+// gradients, of which those that are undefined become zeros.
+std::vector<bool> Reached(const std::string (&backward)[2], std::size_t saved, variable_list* inputs) {
+  std::vector<bool> given(inputs->size(), false);
+  const std::shared_ptr<const ir::Graph> graphs[] = {ParseBranch(backward[0]), ParseBranch(backward[1])};
+  for (std::size_t i = saved; i < inputs->size(); ++i) {
+    given[i] = (*inputs)[i].defined();
+    if (!given[i]) (*inputs)[i] = ZerosForInput(*graphs[0], i);
+  }
+  std::vector<bool> reached = ReachedOutputs(*graphs[0], given);
+  const std::vector<bool> other = ReachedOutputs(*graphs[1], given);
+  for (std::size_t i = 0; i < reached.size(); ++i) reached[i] = reached[i] || other[i];
+  return reached;
+}
+
 // Below autograd a conditional is its two branches; this node asks for the branches' gradients.
 struct CondFunction : torch::autograd::Function<CondFunction> {
   static variable_list forward(torch::autograd::AutogradContext* ctx, const at::Tensor& pred, at::TensorList operands,
                                const Texts& texts) {
     at::AutoDispatchBelowADInplaceOrView below;
+    ctx->set_materialize_grads(false);
     const bool random = !texts.random_devices.empty();
     variable_list kept = {pred};
     if (random) kept.push_back(CallRngStates(texts.random_devices));
@@ -211,6 +229,7 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
       inputs.push_back(gradients[static_cast<std::size_t>(i)]);
     }
     const std::string branches[] = {ctx->saved_data["false"].toStringRef(), ctx->saved_data["true"].toStringRef()};
+    const std::vector<bool> reached = Reached(branches, kept.size() - (devices.empty() ? 1 : 2), &inputs);
     const std::string& backend = ctx->saved_data["backend"].toStringRef();
     // With a history of its own it breaks a capture: the condition has no value yet.
     const variable_list found = !devices.empty()       ? CallReplay(pred, branches, inputs, kept[1], devices, backend)
@@ -219,7 +238,9 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
     // The condition's, the operands', and one for `texts`.
     variable_list result(static_cast<std::size_t>(ctx->saved_data["operands"].toInt()) + 2);
     const std::vector<std::int64_t> of = ctx->saved_data["differentiable"].toIntVector();
-    for (std::size_t i = 0; i < of.size(); ++i) result[static_cast<std::size_t>(of[i]) + 1] = found[i];
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      if (reached[i]) result[static_cast<std::size_t>(of[i]) + 1] = found[i];
+    }
     return result;
   }
 };

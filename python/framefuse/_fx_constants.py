@@ -1,6 +1,8 @@
 """What the code that FX generates can hold: constants that print as expressions, and functions that have a name in it."""
 
 import builtins
+import math
+import struct
 import types
 
 import torch
@@ -12,8 +14,25 @@ _EXACT = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), tor
 _BASES = ((int, int.__index__), (float, float.__float__), (complex, complex.__complex__), (str, str.__str__), (bytes, bytes.__bytes__))
 
 
+def _prints_itself(value):
+    """Whether a number's text is an expression for the same bits."""
+    if isinstance(value, complex):  # the text is a sum, which has no `infj` and drops the sign of a zero
+        real, imag = value.real, value.imag
+        return math.isfinite(real) and math.isfinite(imag) and (imag > 0 if real == 0 else imag != 0) and _bits(real) != _bits(-0.0)
+    return not isinstance(value, float) or value == value or _bits(value) == _bits(math.nan)
+
+
+def _bits(number):
+    return struct.pack("d", number)
+
+
 def as_literal(value):
     """A constant of a builtin type or of torch's that is equal to `value` and prints as an expression, or NO_LITERAL."""
+    plain = _as_builtin(value)
+    return plain if _prints_itself(plain) else NO_LITERAL
+
+
+def _as_builtin(value):
     if type(value) in _EXACT:
         return value
     if type(value).__module__ == "numpy" and not isinstance(value, type):

@@ -49,6 +49,7 @@ Completion CompletedFrom(const Activation& caller, Completion completion) {
 PyObject* ImportInLeaf(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   const HookScope native(HookMode::kOff);
   tracing::Tracer::Suspended suspended;
+  const FiltersOfProgram filters;
   return frame_ops::EvalDefault(thread, frame, throw_flag);
 }
 
@@ -175,6 +176,8 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   if (leaf_depth_ > 0 && IsImportCode(code)) return ImportInLeaf(thread, frame, throw_flag);
   if ((native_depth_ == 0 && !called_by_engine) || throw_flag != 0 || tracing::Tracer::InOwnPython() ||
       IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
+    std::optional<FiltersOfProgram> filters;
+    if (tracing::Tracer::InOwnPython() || IsFinaliser(code)) filters.emplace();
     return frame_ops::EvalDefault(thread, frame, throw_flag);
   }
   if (BreaksAsItStarts(frame)) {
@@ -231,6 +234,7 @@ PyObject* Capture::EvaluateFrame(Activation& act, StartAt start) {
   frame_ops::Frame* frame = act.frame;
   origins_.NoteCode(frame_ops::Code(frame));
   fx_.NoteFrame();
+  const FiltersOfProgram filters;
   const int outer_native = std::exchange(native_depth_, 0);
   const int outer_leaf = std::exchange(leaf_depth_, 0);
   frames_.push_back(FrameRecord{&act});

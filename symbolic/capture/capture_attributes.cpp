@@ -11,6 +11,7 @@
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/descriptors.h"
+#include "symbolic/capture/shown_warnings.h"
 
 namespace framefuse {
 namespace {
@@ -464,7 +465,10 @@ Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name)
   FxCall call(fx_, {owner.object});
   const int of_modes = modes_.open() > 0 ? 1 : 0;  // torch's own run as they are
   leaf_depth_ += of_modes;
-  Ref result = Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); }));
+  Ref result = Ref::Steal(Native([&] {
+    const AllWarningsShown shown;
+    return PyObject_GetAttr(owner.object, name);
+  }));
   leaf_depth_ -= of_modes;
   if (!CheckTracer() || !result) return Value();
   if (guarded == GuardedAttribute::kIfNone && result.get() != Py_None) return from_outside();

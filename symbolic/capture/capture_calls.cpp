@@ -16,6 +16,7 @@
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/count_outcomes.h"
 #include "symbolic/capture/disabled_function.h"
+#include "symbolic/capture/shown_warnings.h"
 
 namespace framefuse {
 namespace {
@@ -228,7 +229,10 @@ Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const
   FxCall call(fx_, args);
   ++leaf_depth_;
   if (outermost) tracer_.ForgetError();
-  Ref result = Ref::Steal(Native([&] { return Vectorcall(callable, args, kwnames); }));
+  Ref result = Ref::Steal(Native([&] {
+    const AllWarningsShown shown;
+    return Vectorcall(callable, args, kwnames);
+  }));
   --leaf_depth_;
   if (!CheckTracer() || (!result && outermost && !ConfirmTorchError(callable))) return Value();
   if (result && outermost) {

@@ -1,11 +1,31 @@
 // with, match, raise and import.
 
+#include <set>
+#include <string>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 
 namespace framefuse {
+namespace {
+
+// The text of an error of C code's has names of classes, which a program may change. Of the types that were looked at.
+template <typename Lookups>
+std::set<PyTypeObject*> ClassesNamedBy(BorrowedRef error, const Lookups& lookups) {
+  std::set<PyTypeObject*> named;
+  const PyObject* args = reinterpret_cast<PyBaseExceptionObject*>(error.get())->args;
+  if (args == nullptr || PyTuple_GET_SIZE(args) == 0 || !PyUnicode_CheckExact(PyTuple_GET_ITEM(args, 0))) return named;
+  const std::string text = Utf8(PyTuple_GET_ITEM(args, 0));
+  for (const auto& [lookup, found] : lookups) {
+    if (IsPythonClass(lookup.first) && absl::StrContains(text, lookup.first->tp_name)) named.insert(lookup.first);
+  }
+  return named;
+}
+
+}  // namespace
 
 bool Capture::BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) {
   PyTypeObject* type = manager.object.type();
@@ -118,11 +138,19 @@ Value Capture::PrepareReraiseStar(Activation& act, ValueView original, ValueView
 }
 
 // An exception's context is the handled one when it was raised: known only where none was handled before.
-bool Capture::BeforeHandling(Activation&) {
+bool Capture::BeforeHandling(Activation& act) {
   if (handles_from_outside_) {
     return BreakFalse(GraphBreakKind::kNoRecipe, "an exception caught while another one is being handled");
   }
   GuardNothingHandled();
+  PyObject* raised =
+      frame_ops::Slots(act.frame)[frame_ops::SlotCount(frame_ops::Code(act.frame)) + act.stack_depth - 1];
+  static PyObject* const kName = PyUnicode_InternFromString("__name__");
+  for (PyTypeObject* type : ClassesNamedBy(raised, type_lookups_)) {
+    const SourceId cls = ConstantSource(reinterpret_cast<PyObject*>(type));
+    AddGuard(sources_.Intern(SourceKind::kFunctionField, cls, 0, kName), GuardKind::kEquals,
+             Ref::Steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), kName)));
+  }
   return true;
 }
 

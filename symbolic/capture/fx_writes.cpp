@@ -22,8 +22,11 @@ WrittenInputs::WrittenInputs(absl::Span<const FxWrite> writes, absl::Span<PyObje
   for (const FxWrite& w : writes) {
     const at::Tensor& t = THPVariable_Unpack(inputs[w.input]);
     const bool has_version = !t.is_inference();
-    inputs_.push_back({&t, w.counted && has_version, w.followed, has_version ? t._version() : 0, std::nullopt});
-    if (w.in_graph.kept && t.layout() == c10::kStrided) inputs_.back().memory.emplace(t, w.in_graph.whole);
+    const bool counted = w.counted && has_version;
+    inputs_.push_back({&t, counted, w.followed, has_version ? t._version() : 0, std::nullopt});
+    // Where no version tells that an operator raised before the write, memory has to.
+    const bool kept = w.in_graph.kept || (w.in_graph.raises && !counted);
+    if (kept && t.layout() == c10::kStrided) inputs_.back().memory.emplace(t, w.in_graph.whole);
   }
 }
 

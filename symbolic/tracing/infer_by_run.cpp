@@ -3,18 +3,17 @@
 // for operators of others, whose calls the program could count, and never on a device, whose memory tracing leaves
 // alone.
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
 #include <string>
 #include <unordered_set>
 
 #include "symbolic/tracing/recorder.h"
+#include "symbolic/tracing/run_on_zeros.h"
 
 namespace framefuse::tracing {
 namespace {
-
-constexpr std::int64_t kMostElements = std::int64_t{1} << 24;  // of one argument
 
 // Strides of the result follow the library that computes it, and for a triangular solve whether a conjugate came in;
 // which outputs stay empty follows the path it takes; the type of statistics follows that of parameters that are not of
@@ -63,16 +62,7 @@ bool ReturnsWhatItWrites(const ir::Op& op) {
   return op.returns().empty();
 }
 
-bool CanRun(const at::Tensor& t) {
-  return !t.defined() || (t.device().is_cpu() && t.layout() == c10::Layout::Strided && t.numel() <= kMostElements);
-}
-
-at::Tensor ZerosLike(const at::Tensor& t) {
-  if (!t.defined() || AsFake(t) == nullptr) return t;
-  const at::Tensor zeros = at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::DeviceType::CPU)).zero_();
-  const at::Tensor maybe_conjugate = t.is_conj() ? zeros._conj() : zeros;
-  return t.is_neg() ? maybe_conjugate._neg_view() : maybe_conjugate;
-}
+bool IsOptionalTensorList(const c10::IValue& v) { return v.isOptionalTensorList(); }
 
 }  // namespace
 
@@ -89,28 +79,11 @@ bool Recorder::InferByRun(const OpTraits& traits, c10::ArrayRef<c10::IValue> arg
     return false;
   }
   if (traits.returns_number || !prepared->device->is_cpu()) return false;
-  bool possible = true;
-  torch::jit::Stack stack;
-  c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
-  for (const c10::IValue& v : args) {
-    if (v.isTensor()) possible = possible && CanRun(v.toTensor());
-    if (v.isTensorList()) {
-      for (const c10::IValue& e : v.toListRef()) possible = possible && CanRun(e.toTensor());
-    }
-    possible = possible && !v.isGenerator() && !v.isOptionalTensorList();
-  }
-  if (!possible) return false;
-  for (const c10::IValue& v : args) {
-    if (v.isTensor()) {
-      stack.emplace_back(ZerosLike(v.toTensor()));
-    } else if (v.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const c10::IValue& e : v.toListRef()) list.push_back(ZerosLike(e.toTensor()));
-      stack.emplace_back(std::move(list));
-    } else {
-      stack.push_back(v);
-    }
-  }
+  if (std::any_of(args.begin(), args.end(), IsOptionalTensorList)) return false;
+  std::optional<torch::jit::Stack> zeros = ZerosFor(args);
+  if (!zeros.has_value()) return false;
+  const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
+  torch::jit::Stack& stack = *zeros;
   const torch::jit::Stack run_args = stack;
   try {
     handle.callBoxed(&stack);

@@ -149,7 +149,7 @@ class Question {
 // Sizes of one may be wrong for an operator that is not pointwise: a cross product wants three.
 bool IsAboutTypes(std::string_view text) {
   for (const std::string_view word :
-       {"dtype", "data type", "not implemented for '", "floating point", "omplex", "ool"}) {
+       {"dtype", "data type", "not implemented for '", "floating point", "omplex", "ool", "converted to type"}) {
     if (text.find(word) != std::string_view::npos) return true;
   }
   return false;

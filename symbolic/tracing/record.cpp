@@ -14,6 +14,7 @@
 
 #include "symbolic/tracing/kernel_probe.h"
 #include "symbolic/tracing/recorder.h"
+#include "symbolic/tracing/run_on_zeros.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -105,12 +106,6 @@ int AliasedArgument(const at::Tensor& result, c10::ArrayRef<c10::IValue> args) {
   return -1;
 }
 
-bool AnyIsEmpty(c10::ArrayRef<c10::IValue> args) {
-  return std::any_of(args.begin(), args.end(), [](const c10::IValue& v) {
-    return !v.isTensor() ? v.isTensorList() : v.toTensor().defined() && v.toTensor().sym_numel() == 0;
-  });
-}
-
 bool SameGeometry(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.strides() == b.strides() && a.storage_offset() == b.storage_offset();
 }
@@ -177,6 +172,9 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
   CheckWrites(traits, args);
   if (traits.refusal != nullptr && traits.refusal->refuses(args)) {
     Break(BreakKind::kNoShapeRule, traits, traits.refusal->reason);
+  }
+  if (const std::optional<std::string> refusal = RefusalOfEmpties(traits.op, args)) {
+    Break(BreakKind::kNoShapeRule, traits, "eager's kernel refuses operands without elements: " + *refusal);
   }
   Outputs outputs;
   if (InferOwn(traits, args, &outputs)) {

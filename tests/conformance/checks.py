@@ -22,7 +22,7 @@ from conformance.program import Case, Program
 from conformance.ways import WAYS
 
 # The modules that make and compare pictures of runs, each after those that it imports.
-MODULES = ("snapshot", "gradients", "global_state", "observation", "judge")
+MODULES = ("snapshot", "gradients", "global_state", "observation", "rounding", "judge")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -212,6 +212,17 @@ def raising(further):
     return caught(as_program(f))
 
 
+def unbound(between):
+    """A name is read that is deleted: in new code, or in code that is warm, which has other instructions."""
+    made = {}
+    exec(compile(f"def f(r, name=0):\n del name\n {between}\n return name", "<fuzz check>", "exec"), made)
+    _runs.append(1)
+    return [caught(lambda: made["f"](1)) for _ in range(10 if len(_runs) % 2 else 1)][-1]
+
+
+_runs: list[int] = []
+
+
 def noted(*notes):
     made = ValueError("e")
     for note in notes:
@@ -242,6 +253,7 @@ either("type of an exception's argument", lambda: error(ValueError, 1), lambda: 
 either("class of an exception", Same, SameNamed)
 either("notes", lambda: noted("a"), lambda: noted("a", "b"))
 either("no notes", noted, lambda: noted("a"))
+either("line of an unbound name", lambda: unbound("r = 1"), lambda: unbound("del name"))
 either("lines of a traceback", lambda: raising(True), lambda: raising(False))
 either(
     "cause",

@@ -13,6 +13,7 @@ from typing import Any
 
 from conformance.observation import Observation, finish_leaks, forget_what_exists, observe
 from conformance.program import Program
+from conformance.rounding import explained
 from conformance.snapshot import Tolerance, first_differences
 from conformance.systems import System
 from conformance.ways import WAYS, Way
@@ -119,8 +120,13 @@ def _judge_once(
             verdict.status = BROKE
             verdict.details = [f"fullgraph: refused: {_first_line(first)}"]
         return verdict
-    tolerance = Tolerance(system.tolerance, _SUM_ORDER if way.breaks else system.tolerance)
-    verdict.details = first_differences(expected.lines, actual.lines, tolerance) + actual.defects
+    divided = way.breaks or bool(verdict.work and verdict.work["breaks"])
+    tolerance = Tolerance(system.tolerance, max(_SUM_ORDER if divided else 0.0, system.tolerance))
+    differences = first_differences(expected.lines, actual.lines, tolerance)
+    if differences and not way.leaks:
+        again = lambda: _observe_and_forget(program, way, None).lines
+        differences = first_differences(expected.lines, explained(expected.lines, actual.lines, tolerance, again), tolerance)
+    verdict.details = differences + actual.defects
     if verdict.details:
         verdict.status = WRONG
         if label:

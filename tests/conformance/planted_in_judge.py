@@ -84,8 +84,10 @@ _TABLE: dict[str, tuple[str, Mapping[str, str]]] = {
     "context": ("snapshot", {"error.__context__)": "None)"}),
     "context taken for the cause": ("snapshot", {'".cause", error.__cause__': '".cause", error.__context__'}),
     "suppressed context": ("snapshot", {"error.__suppress_context__)": "False)"}),
-    "lines of a traceback": ("snapshot", {"{code.co_name}:{step.tb_lineno}": "{code.co_name}"}),
-    "functions of a traceback": ("snapshot", {"{code.co_name}:{step.tb_lineno}": ""}),
+    "lines of a traceback": ("snapshot", {"{code.co_name}:{_line_of(step, error)}": "{code.co_name}"}),
+    "line of an unbound name in warm code": ("snapshot", {"_line_of(step, error)}": "step.tb_lineno}"}),
+    "line after any unbound name": ("snapshot", {"merged = not _uses_local(code, at, error) and ": "merged = "}),
+    "functions of a traceback": ("snapshot", {"{code.co_name}:{_line_of(step, error)}": ""}),
     "module of an exception's class": (
         "snapshot",
         {
@@ -222,8 +224,9 @@ NOT_SEEN_BY_CHECKS = {
 
 
 def deletions() -> Iterator[Bug]:
-    """Each statement that is a call, left out: all that records a fact or puts one back is one."""
-    for module in MODULES[:-1]:
+    """Each statement that is a call, left out: all that records a fact or puts one back is one. The last two modules
+    compare what the others record."""
+    for module in MODULES[:-2]:
         tree = ast.parse(source_of(module))
         excepted = {ast.unparse(ast.parse(text)) for text in NOT_SEEN_BY_CHECKS}
         for block in _blocks(tree):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import collections
+import dis
 import enum
 import functools
 import hashlib
@@ -337,6 +338,23 @@ def _bits(value: torch.Tensor) -> bytes:
     return flat.view(torch.uint8).numpy().tobytes()
 
 
+def _uses_local(code: types.CodeType, at: int, error: UnboundLocalError) -> bool:
+    """Whether the instruction loads or deletes the name that the error is about."""
+    if dis.opname[code.co_code[at]] not in ("LOAD_FAST", "DELETE_FAST"):
+        return False
+    return f"'{code.co_varnames[code.co_code[at + 1]]}'" in str(error)
+
+
+def _line_of(step: types.TracebackType, error: BaseException) -> int:
+    """CPython 3.11 merges a load with the instruction before it once a function is warm, and gives an unbound name that
+    one's line: without this, a call has another line than the same call before it."""
+    code, at = step.tb_frame.f_code, step.tb_lasti
+    if not isinstance(error, UnboundLocalError) or step.tb_next is not None or at + 2 >= len(code.co_code):
+        return step.tb_lineno
+    merged = not _uses_local(code, at, error) and _uses_local(code, at + 2, error)
+    return list(code.co_positions())[at // 2 + 1][0] if merged else step.tb_lineno
+
+
 def user_traceback(error: BaseException) -> list[str]:
     """The traceback's entries that lie in user code, as `function:line`."""
     entries = []
@@ -344,7 +362,7 @@ def user_traceback(error: BaseException) -> list[str]:
     while step is not None:
         code = step.tb_frame.f_code
         if is_program_code(code.co_filename):
-            entries.append(f"{code.co_name}:{step.tb_lineno}")
+            entries.append(f"{code.co_name}:{_line_of(step, error)}")
         step = step.tb_next
     return entries
 

@@ -38,6 +38,34 @@ bool ExpandsTo(const at::Tensor& t, c10::SymIntArrayRef sizes) {
   return true;
 }
 
+// (self, matrix, matrix or vector, …)
+bool AddendDoesNotFit(Arguments args) {
+  const at::Tensor &a = args[1].toTensor(), &b = args[2].toTensor();
+  if (a.dim() < 2 || b.dim() > a.dim() || b.dim() == 0) return false;
+  Dims product(a.sym_sizes().begin(), a.sym_sizes().end() - 1);
+  if (b.dim() == a.dim()) product.push_back(b.sym_size(-1));
+  return !ExpandsTo(args[0].toTensor(), product);
+}
+
+bool NotAddedToProduct(Arguments args) { return NotMultiplied(args) || AddendDoesNotFit(args); }
+
+// (self, batch1, batch2, …)
+bool NotAddedToSum(Arguments args) {
+  const at::Tensor &a = args[1].toTensor(), &b = args[2].toTensor();
+  return TypesDiffer(args) ||
+         (a.dim() == 3 && b.dim() == 3 && !ExpandsTo(args[0].toTensor(), Dims{a.sym_size(1), b.sym_size(2)}));
+}
+
+// (…, boundaries, …)
+bool BoundariesOfTables(Arguments args) { return args[1].toTensor().dim() != 1; }
+
+// (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+bool GroupsDoNotFit(Arguments args) {
+  const c10::SymInt groups = args[8].isSymInt() ? args[8].toSymInt() : c10::SymInt(args[8].toInt());
+  if (groups <= 0) return true;
+  return !args[6].toBool() && args[1].toTensor().sym_size(0) % groups != 0;
+}
+
 // Sizes of what the indices of index_put choose; nullopt if that depends on their values.
 std::optional<Dims> IndexedSizes(const at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices) {
   Dims chosen, rest;
@@ -150,6 +178,7 @@ bool ProductDoesNotFit(Arguments args) {
 }
 
 constexpr const char* kTypes = "its operands are of several types";
+constexpr const char* kNoSum = "its operands' types or sizes do not fit";
 constexpr const char* kNoNumber = "the value has dimensions";
 
 constexpr RefusalRow kRows[] = {
@@ -157,9 +186,9 @@ constexpr RefusalRow kRows[] = {
     {"aten::bmm", NotMultiplied, "there is no kernel for its operands' types"},
     {"aten::mv", NotMultiplied, "there is no kernel for its operands' types"},
     {"aten::dot", NotMultiplied, "there is no kernel for its operands' types"},
-    {"aten::addmm", NotMultiplied, "there is no kernel for its operands' types"},
-    {"aten::addmv", NotMultiplied, "there is no kernel for its operands' types"},
-    {"aten::baddbmm", NotMultiplied, "there is no kernel for its operands' types"},
+    {"aten::addmm", NotAddedToProduct, kNoSum},
+    {"aten::addmv", NotAddedToProduct, kNoSum},
+    {"aten::baddbmm", NotAddedToProduct, kNoSum},
     {"aten::masked_fill_.Scalar", MaskDoesNotFit, "the mask does not fit"},
     {"aten::masked_fill_.Tensor", FillDoesNotFit, "the mask or the value does not fit"},
     {"aten::masked_fill.Tensor", ValueHasDimensions, kNoNumber},
@@ -180,6 +209,10 @@ constexpr RefusalRow kRows[] = {
     {"aten::complex", TypesDiffer, kTypes},
     {"aten::_cdist_forward", TypesDiffer, kTypes},
     {"aten::binary_cross_entropy", TypesDiffer, kTypes},
+    {"aten::addbmm", NotAddedToSum, kNoSum},
+    {"aten::bucketize.Tensor", BoundariesOfTables, "the boundaries have several dimensions"},
+    {"aten::bucketize.Scalar", BoundariesOfTables, "the boundaries have several dimensions"},
+    {"aten::convolution", GroupsDoNotFit, "the weight does not divide into groups"},
     {"aten::addbmm_", ProductDoesNotFit, "its input is resized"},
     {"aten::addcdiv", QuotientOfIntegers, "integers are divided"},
     {"aten::addcdiv_", QuotientOfIntegers, "integers are divided"},

@@ -212,3 +212,14 @@ def with_a_break_in_the_middle():
         return checkpoint(part, x + 1, use_reentrant=False) + 1
 
     return Case(f, vector().requires_grad_())
+
+
+@program
+def of_which_one_result_has_a_gradient():
+    s = torch.tensor(2.0, requires_grad=True)
+
+    def f(x, w):
+        a, b = checkpoint(lambda x: ((x * w).exp(), w.detach().sin() * s), x, use_reentrant=False)
+        return a
+
+    return Case(f, vector(), vector().requires_grad_(), observe=s)

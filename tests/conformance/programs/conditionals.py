@@ -227,3 +227,14 @@ class Scaled:
 def cond_of_methods_and_partials():
     scaled = Scaled()
     return both_signs(lambda x: framefuse.cond(x.sum() > 0, scaled.up, functools.partial(scaled.down, by=4.0), (x,)))
+
+
+@program
+def cond_of_which_one_result_has_a_gradient():
+    w, s = leaf(), leaf(1, 2.0)
+
+    def f(x):
+        made = framefuse.cond(x.sum() > 0, lambda x: ((x * w).exp(), w.sin() * s), lambda x: (x * w, w.cos() * s), (x,))
+        return made[0]
+
+    return both_signs(f, observe=[w, s])

@@ -247,3 +247,18 @@ def a_failed_call_has_made_a_constant():
         return x + 1
 
     return Case(f, vector(), vector(1).expand(3))
+
+
+@program(rule=20, whole=False)
+def an_index_before_a_write_that_no_version_counts():
+    w = torch.nn.Parameter(vector())
+
+    def f(x, i):
+        try:
+            x = x + torch.zeros(4).index_put((i,), torch.tensor(1.0), accumulate=True)[1]
+        except IndexError as error:
+            x = x + len(str(error))
+        w.data.mul_(0.5)
+        return x
+
+    return Case(f, vector(), torch.tensor([1]), then=[lambda: Args(vector(), torch.tensor([4])), lambda: Args(vector(), torch.tensor([2]))], observe=w)

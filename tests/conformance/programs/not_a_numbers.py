@@ -7,6 +7,7 @@ in a guard with == is seen here.
 import torch
 from torch.nn import functional
 
+import framefuse
 from conformance.program import Args, Case, program
 from conformance.sample import vector
 
@@ -213,3 +214,21 @@ def nan_as_a_key_and_in_a_set():
         return x * table.get(key, 5), key in table, key in {NAN}, len({NAN, key}), list(table.values())
 
     return Case(f, vector(), NAN, then=[lambda: Args(vector(), other_nan), lambda: Args(vector(), 1.0)], observe=table)
+
+
+@program
+def numbers_whose_text_is_another_number():
+    numbers = (-NAN, complex(-0.0, 1.0), complex(1.0, -0.0), complex(0.0, -1.0), complex(INF, 1.0), complex(1.0, -NAN), -0.0)
+
+    def f(x, a):
+        return x * a, torch.full((2,), a), torch.where(x > 1, x, a)
+
+    return Case(f, vector(), NAN, then=[lambda a=a: Args(vector(), a) for a in numbers])
+
+
+@program
+def signs_of_nan_in_a_branch():
+    def f(x, a):
+        return framefuse.cond(x.sum() > 0, lambda x: x * a, lambda x: x - a, (x,))
+
+    return Case(f, vector(), NAN, then=[lambda: Args(vector(), -NAN), lambda: Args(-vector(), -NAN), lambda: Args(-vector(), NAN)])

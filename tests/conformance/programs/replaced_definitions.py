@@ -229,3 +229,34 @@ def views_of_an_inference_tensor_written_by_python():
         return x + kept.sum(), facts
 
     return Case(f, vector(), observe=kept)
+
+
+@program
+def name_of_a_class_in_the_texts_of_errors():
+    class Plain:
+        def __init__(self):
+            self.n = 1
+
+    plain = Plain()
+
+    def f(x):
+        for wrong in (
+            lambda: plain.missing,
+            lambda: plain + 1,
+            lambda: plain(),
+            lambda: plain[0],
+            lambda: len(plain),
+            lambda: iter(plain),
+            lambda: [1] + plain,
+            lambda: Plain(1, 2),
+        ):
+            try:
+                wrong()
+            except (AttributeError, TypeError) as error:
+                x = x + len(str(error))
+        return x
+
+    def rename(name):
+        Plain.__name__ = name
+
+    return Case(f, vector(), then=[lambda: rename("Other"), lambda: rename("Yet_another"), lambda: rename("Plain")])

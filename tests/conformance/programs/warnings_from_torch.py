@@ -187,3 +187,41 @@ def warnings_in_a_callee():
         return y + y[:1].std()
 
     return again(lambda x: helper(x) + helper(x + 1), vector(4))
+
+
+@program(whole=False)
+def filters_that_change_between_calls():
+    """No operator says these: a function of torch's warns of its name, and an attribute of who reads it."""
+
+    def inner(x):
+        y = x * 2
+        try:
+            return y + torch.range(0, 2), y.grad
+        except UserWarning as error:
+            return y - len(str(error)), None
+
+    def f(x, action):
+        with warnings.catch_warnings():
+            warnings.simplefilter(action)
+            return inner(x)
+
+    actions = ("always", "error", "always", "default", "module", "ignore", "always")
+    return Case(f, leaf(), "ignore", then=[lambda a=a: Args(leaf(), a) for a in actions], forward_only=True)
+
+
+@program(whole=False)
+def filters_that_change_around_an_attribute():
+    def inner(x):
+        return (x * 2).grad
+
+    def f(x, action):
+        with warnings.catch_warnings():
+            warnings.simplefilter(action)
+            try:
+                inner(x)
+            except UserWarning:
+                x = x - 1
+        return x + 1
+
+    actions = ("always", "error", "default", "module", "ignore", "error")
+    return Case(f, leaf(), "error", then=[lambda a=a: Args(leaf(), a) for a in actions], forward_only=True)
