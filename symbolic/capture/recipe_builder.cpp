@@ -163,6 +163,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfPartial(BorrowedRef object) {
 absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   PyObject* o = object;
   PyTypeObject* type = object.type();
+  if (capture_.classes().IsMade(type) || capture_.classes().IsMade(object)) return NoRecipe(object);
   if (PyTuple_Check(o)) return OfTuple(object);
   if (PyList_CheckExact(o)) return OfSequence(object, RecipeOp::kList);
   if (type == DequeType()) return OfSequence(object, RecipeOp::kDeque);
