@@ -350,7 +350,8 @@ Value Capture::Break(GraphBreakKind kind, std::string_view context) {
   // Library code runs natively from the user's call on, rather than in pieces.
   const auto is_library = [this](std::size_t i) {
     frame_ops::Frame* frame = frames_[i]->frame;
-    return IsSkippedCode(frame_ops::Code(frame)) || IsOfLibraryWithoutTensors(frame);
+    PyCodeObject* code = frame_ops::Code(frame);
+    return IsSkippedCode(code) || classes_.IsMadeCode(code) || IsOfLibraryWithoutTensors(frame);
   };
   while (last > 0 && is_library(last)) --last;
   for (std::size_t i = last + 1; i-- > 0;) {

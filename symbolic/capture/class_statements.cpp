@@ -56,6 +56,12 @@ bool IsLibraryFunction(BorrowedRef function) {
   return IsPythonFunction(function) && IsSkippedCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())));
 }
 
+std::vector<PyObject*> Objects(absl::Span<const ValueView> args) {
+  std::vector<PyObject*> objects;
+  for (const ValueView& v : args) objects.push_back(v.object);
+  return objects;
+}
+
 bool Holds(PyTypeObject* type, BorrowedRef object) {
   PyObject *key, *value;
   for (Py_ssize_t position = 0; PyDict_Next(frame_ops::TypeDict(type), &position, &key, &value) != 0;) {
@@ -90,22 +96,28 @@ BorrowedRef ClassStatements::NearestKnown(BorrowedRef type) const {
 
 // ---------------------------------------------------------------- making
 
+// Its own code runs as it is; frames of the program's that it calls are evaluated.
+Ref ClassStatements::CallLibrary(BorrowedRef callable, absl::Span<PyObject* const> args, std::size_t positional,
+                                 BorrowedRef kwnames) {
+  ++capture_.leaf_depth_;
+  Ref result =
+      Ref::Steal(capture_.Native([&] { return PyObject_Vectorcall(callable, args.data(), positional, kwnames); }));
+  --capture_.leaf_depth_;
+  return capture_.CheckTracer() ? std::move(result) : Ref();
+}
+
 Value ClassStatements::Run(Statement statement, BorrowedRef callable, absl::Span<PyObject* const> args,
                            std::size_t positional, BorrowedRef kwnames) {
   const Ref first = statement.first_name;
   const Ref function = Ref::Create(statement.body);
   open_.push_back(std::move(statement));
   capture_.expected_ = Capture::ExpectedCall{function, Completion::kCallback, Ref(), {}};
-  ++capture_.leaf_depth_;  // the metaclass's own code is the library's
-  const Ref made =
-      Ref::Steal(capture_.Native([&] { return PyObject_Vectorcall(callable, args.data(), positional, kwnames); }));
-  --capture_.leaf_depth_;
+  const Ref made = CallLibrary(callable, args, positional, kwnames);
   capture_.expected_ = Capture::ExpectedCall();
   reinterpret_cast<FirstName*>(first.get())->owner = nullptr;
   const bool rebuildable = open_.back().rebuildable;
   open_.pop_back();
-  if (!capture_.CheckTracer() || !made) return Value();
-  if (!PyType_Check(made.get())) return Value{made, kNoSource};
+  if (!made || !PyType_Check(made.get())) return Value{made, kNoSource};
   NoteClass(made);  // with what the metaclass has added
   if (!rebuildable) closed_.insert(made.get());
   return Value{made, kNoSource};
@@ -115,8 +127,7 @@ Value ClassStatements::Build(Activation&, ValueView build_class, absl::Span<cons
                              BorrowedRef kwnames) {
   Statement statement;
   if (!MayBuild(args, kwnames, &statement)) return Value();
-  std::vector<PyObject*> objects;
-  for (const ValueView& v : args) objects.push_back(v.object);
+  const std::vector<PyObject*> objects = Objects(args);
   return Run(std::move(statement), build_class.object, objects, PositionalCount(args, kwnames), kwnames);
 }
 
@@ -159,16 +170,29 @@ Value ClassStatements::Process(ValueView function, absl::Span<const ValueView> a
   for (Py_ssize_t position = 0; annotations != nullptr && PyDict_Next(annotations, &position, &key, &value) != 0;) {
     if (PyUnicode_CheckExact(key)) Lookup(type, key);  // its default
   }
-  std::vector<PyObject*> objects;
-  for (const ValueView& v : args) objects.push_back(v.object);
-  ++capture_.leaf_depth_;
-  const Ref result = Ref::Steal(capture_.Native([&] {
-    return PyObject_Vectorcall(function.object, objects.data(), PositionalCount(args, kwnames), kwnames);
-  }));
-  --capture_.leaf_depth_;
-  if (!capture_.CheckTracer() || !result) return Value();
-  NoteContents(args[0].object);
-  return Value{result, kNoSource};
+  Ref result = CallLibrary(function.object, Objects(args), PositionalCount(args, kwnames), kwnames);
+  if (result) NoteContents(args[0].object);
+  return Value{std::move(result), kNoSource};
+}
+
+Value ClassStatements::Make(ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  for (const ValueView& v : args) capture_.Consume(v);
+  if (!capture_.PrepareAll(args)) return Value();
+  Ref made = CallLibrary(function.object, Objects(args), PositionalCount(args, kwnames), kwnames);
+  if (made && PyType_Check(made.get())) {
+    NoteClass(made);
+    closed_.insert(made.get());
+  }
+  return Value{std::move(made), kNoSource};
+}
+
+void ClassStatements::NoteCode(Activation& act, BorrowedRef code) {
+  auto* function = reinterpret_cast<PyObject*>(frame_ops::Function(act.frame));
+  if (!open_.empty() && open_.back().body.get() == function) return;
+  if (!PyCode_Check(code.get()) || !code_.insert(code.get()).second) return;
+  values_.push_back(Ref::Create(code));
+  PyObject* constants = reinterpret_cast<PyCodeObject*>(code.get())->co_consts;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) NoteCode(act, PyTuple_GET_ITEM(constants, i));
 }
 
 bool ClassStatements::MayBuild(absl::Span<const ValueView> args, BorrowedRef kwnames, Statement* statement) {
@@ -294,7 +318,9 @@ void ClassStatements::NoteContents(BorrowedRef cls) {
     NoteValue(value);
     // Only what was made since can refer to the class: the one that FunctionMeta makes beside it.
     const bool second = PyType_Check(value) && !IsMade(value) && Holds(reinterpret_cast<PyTypeObject*>(value), cls);
-    if (second) NoteClass(value);
+    if (!second) continue;
+    closed_.insert(value);
+    NoteClass(value);
   }
 }
 
@@ -318,8 +344,8 @@ bool ClassStatements::SetAttr(ValueView cls, BorrowedRef name, ValueView value) 
   if (value.object) {
     capture_.Consume(value);
     NoteValue(value.object);
-    // It is no part of a namespace.
-    if (PyType_Check(value.object.get()) && IsMade(value.object)) closed_.insert(cls.object.get());
+    // A namespace that has it would call this.
+    if (capture_.LookupInType(value.object.type(), "__set_name__")) closed_.insert(cls.object.get());
   }
   return PyType_Type.tp_setattro(cls.object, name, value.object) == 0;
 }
@@ -378,6 +404,7 @@ void ClassStatements::TakeApart() {
   values_.clear();
   made_.clear();
   contents_.clear();
+  code_.clear();
   open_.clear();
   PyErr_Clear();
 }

@@ -38,6 +38,8 @@ class ClassStatements {
   Value Build(Activation& act, ValueView build_class, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // type(name, bases, namespace).
   Value BuildByType(Activation& act, ValueView type, absl::Span<const ValueView> args);
+  // Library code that makes a class and does nothing else.
+  Value Make(ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // Library code that adds to a class made here, and may make another one of it.
   Value Process(ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // STORE_NAME of a body.
@@ -49,10 +51,13 @@ class ClassStatements {
   // The source as a later call has it: without the classes made here. Null: what is there is of this attempt.
   std::optional<SourceId> Rebase(SourceId source) const;
 
+  // Code that the library compiles for a class is new in each attempt: no place to stop at.
+  void NoteCode(Activation& act, BorrowedRef code);
+  bool IsMadeCode(PyCodeObject* code) const { return code_.contains(reinterpret_cast<PyObject*>(code)); }
   // Nothing but its metaclass ran to make it, and its parts are those that a namespace gives.
   bool IsRebuildable(BorrowedRef cls) const { return IsMade(cls) && !closed_.contains(cls.get()); }
-  // An attempt's own object that no instruction made.
-  bool IsMadeByLibrary(BorrowedRef object) const { return contents_.contains(object.get()); }
+  // Of this attempt, as part of such a class.
+  bool IsPart(BorrowedRef object) const { return contents_.contains(object.get()); }
 
   // Breaks the cycles of all classes. The attempt is over: nothing else refers to them.
   void TakeApart();
@@ -71,6 +76,7 @@ class ClassStatements {
 
   bool MayBuild(absl::Span<const ValueView> args, BorrowedRef kwnames, Statement* statement);
   bool MayBuildFrom(PyTypeObject* metaclass, absl::Span<PyObject* const> bases, Statement* statement);
+  Ref CallLibrary(BorrowedRef callable, absl::Span<PyObject* const> args, std::size_t positional, BorrowedRef kwnames);
   Value Run(Statement statement, BorrowedRef callable, absl::Span<PyObject* const> args, std::size_t positional,
             BorrowedRef kwnames);
   bool ReadBase(BorrowedRef base, Statement* statement);
@@ -88,6 +94,7 @@ class ClassStatements {
   std::vector<Ref> weak_;     // references to the classes
   absl::flat_hash_set<PyObject*> closed_;  // classes that cannot be rebuilt
   absl::flat_hash_set<PyObject*> made_;
+  absl::flat_hash_set<PyObject*> code_;  // held by values_
   absl::flat_hash_set<PyObject*> contents_;
   std::vector<Statement> open_;
 };
