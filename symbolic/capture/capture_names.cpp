@@ -7,7 +7,8 @@
 namespace framefuse {
 namespace {
 
-// The frame's names stand in a dict that was made in the attempt: a class statement's, or of code that the library runs.
+// The frame's names stand in a dict that was made in the attempt: a class statement's, or of code that the library
+// runs.
 bool IsClassBody(const Activation& act) {
   PyObject* locals = frame_ops::Locals(act.frame);
   return locals != nullptr && PyDict_Check(locals) && act.completion != Completion::kRoot;

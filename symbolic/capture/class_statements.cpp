@@ -53,7 +53,8 @@ Ref FunctionIn(BorrowedRef wrapper, const char* name) {
 }
 
 bool IsLibraryFunction(BorrowedRef function) {
-  return IsPythonFunction(function) && IsSkippedCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())));
+  return IsPythonFunction(function) &&
+         IsSkippedCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())));
 }
 
 std::vector<PyObject*> Objects(absl::Span<const ValueView> args) {
@@ -61,6 +62,9 @@ std::vector<PyObject*> Objects(absl::Span<const ValueView> args) {
   for (const ValueView& v : args) objects.push_back(v.object);
   return objects;
 }
+
+// A builtin type's __set_name__ (a property's) tells the object its name.
+bool IsHarmlessAgain(BorrowedRef set_name) { return Py_IS_TYPE(set_name.get(), &PyMethodDescr_Type); }
 
 bool Holds(PyTypeObject* type, BorrowedRef object) {
   PyObject *key, *value;
@@ -287,12 +291,13 @@ bool ClassStatements::ReadMember(Activation& act, ValueView value, bool abstract
   PyTypeObject* type = value.object.type();
   const bool from_outside = capture_.tracked().Find(value.object) != nullptr;
   const BorrowedRef set_name = capture_.LookupInType(type, "__set_name__");
-  if (set_name && !open_.empty()) open_.back().rebuildable = false;
+  if (set_name && !open_.empty() && !IsHarmlessAgain(set_name)) open_.back().rebuildable = false;
   if (set_name && from_outside && !(IsPythonFunction(set_name) && !IsLibraryFunction(set_name))) {
     return capture_.BreakFalse(GraphBreakKind::kClassDefinition,
                                absl::StrCat("the library's __set_name__ of an object of type ", type->tp_name));
   }
-  if (!abstract || !from_outside || PyType_Check(value.object.get()) || capture_.IsFakeTensor(value.object)) return true;
+  if (!abstract || !from_outside || PyType_Check(value.object.get()) || capture_.IsFakeTensor(value.object))
+    return true;
   static PyObject* const name = Interned("__isabstractmethod__");
   const Value is = capture_.Catching([&] { return capture_.LoadAttr(act, value, name); });
   if (!is && !capture_.control.unwinding) PyErr_Clear();
@@ -345,7 +350,8 @@ bool ClassStatements::SetAttr(ValueView cls, BorrowedRef name, ValueView value) 
     capture_.Consume(value);
     NoteValue(value.object);
     // A namespace that has it would call this.
-    if (capture_.LookupInType(value.object.type(), "__set_name__")) closed_.insert(cls.object.get());
+    const BorrowedRef set_name = capture_.LookupInType(value.object.type(), "__set_name__");
+    if (set_name && !IsHarmlessAgain(set_name)) closed_.insert(cls.object.get());
   }
   return PyType_Type.tp_setattro(cls.object, name, value.object) == 0;
 }

@@ -89,9 +89,9 @@ class ClassStatements {
   static BorrowedRef Definer(PyTypeObject* type, BorrowedRef name);
 
   Capture& capture_;
-  std::vector<Ref> classes_;  // in order of making
-  std::vector<Ref> values_;   // held, so that no address comes to mean another object
-  std::vector<Ref> weak_;     // references to the classes
+  std::vector<Ref> classes_;               // in order of making
+  std::vector<Ref> values_;                // held, so that no address comes to mean another object
+  std::vector<Ref> weak_;                  // references to the classes
   absl::flat_hash_set<PyObject*> closed_;  // classes that cannot be rebuilt
   absl::flat_hash_set<PyObject*> made_;
   absl::flat_hash_set<PyObject*> code_;  // held by values_

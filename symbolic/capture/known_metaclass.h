@@ -12,9 +12,9 @@ namespace framefuse {
 enum class KnownMetaclass : std::uint8_t {
   kNone,
   kType,
-  kAbstract,  // abc.ABCMeta: it looks for abstract methods
-  kFunction,  // torch.autograd.function.FunctionMeta: it makes a second class and takes a number for it
-  kEnum,       // enum.EnumType: members are made by code of the class
+  kAbstract,    // abc.ABCMeta: it looks for abstract methods
+  kFunction,    // torch.autograd.function.FunctionMeta: it makes a second class and takes a number for it
+  kEnum,        // enum.EnumType: members are made by code of the class
   kNamedTuple,  // typing.NamedTupleMeta: the class is another one, derived from tuple
 };
 

@@ -62,8 +62,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfClass(BorrowedRef object) {
   absl::StatusOr<RecipeId> names = OfNamespace(object);
   if (!names.ok()) return names.status();
   const RecipeId name = Constant(Attribute(object, "__name__"));
-  const RecipeId made =
-      Add(RecipeOp::kCall, {name, *bases, *names}, reinterpret_cast<PyObject*>(object.type()));
+  const RecipeId made = Add(RecipeOp::kCall, {name, *bases, *names}, reinterpret_cast<PyObject*>(object.type()));
   known_[object.get()] = made;
   making_.erase(object.get());
   if (!making_.empty()) return made;
@@ -80,7 +79,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfNamespace(BorrowedRef cls) {
     PyObject* value = PyTuple_GET_ITEM(PyList_GET_ITEM(items.get(), i), 1);
     if (!PyUnicode_CheckExact(key)) return NoRecipeOfClass(cls);
     if (IsAddedByMetaclass(cls, key, value)) continue;
-    const bool slot = Py_IS_TYPE(value, &PyMemberDescr_Type) && PyDescr_TYPE(value) == reinterpret_cast<PyTypeObject*>(cls.get());
+    const bool slot =
+        Py_IS_TYPE(value, &PyMemberDescr_Type) && PyDescr_TYPE(value) == reinterpret_cast<PyTypeObject*>(cls.get());
     if (slot) return NoRecipeOfClass(cls);
     absl::StatusOr<RecipeId> id = Of(value);
     if (!id.ok()) return id.status();
