@@ -178,6 +178,9 @@ class Driver final : public Capture::StopListener {
         break;
       case Outcome::kRaised:
         result_.raised = TakeRaised(thread_);
+        if (result_.raised->type) {
+          result_.raised->type = Ref::Create(capture.classes().NearestKnown(result_.raised->type));
+        }
         result_.unconfirmed_error = capture.unconfirmed_error();
         found.done = true;
         break;

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/known_metaclass.h"
 
 namespace framefuse {
 namespace {
@@ -383,6 +384,8 @@ void LoadCallRules() {
   IsDispatcherFunction(any);
   Ref function = ResolvePath("functools.wraps");
   FindKnownFunction(function);
+  FindKnownMetaclass(function);
+  ClassOfBase(function);
   auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function.get())->func_code);
   IsTorchCode(code);
   IsCopyCode(code);

@@ -30,6 +30,7 @@ enum class SpecialCall : std::uint8_t {
   kId,
   kHash,
   kType,
+  kBuildClass,
   kSuper,
   kLocals,
   kGlobals,
@@ -119,6 +120,8 @@ enum class KnownFunction : std::uint8_t {
   kModuleCallImpl,  // torch.nn.Module._call_impl, if what comes before forward() is the known search for hooks
   kHiddenFromDynamo,  // what torch._compile._disable_dynamo makes of a function, its __wrapped__
   kDeepCopy,          // copy.deepcopy
+  kMakesClass,        // collections.namedtuple
+  kProcessesClass,    // what dataclasses.dataclass calls with the class
   kVmap,              // what torch.vmap(f) calls
 };
 // The NB_* number of a binary operator by the name of operator's function.

@@ -147,7 +147,8 @@ Value Capture::CallTypeBuiltin(Activation& act, SpecialCall which, ValueView cal
       if ((args[0].object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) LookupInType(args[0].object.type(), "__call__");
       return Boolean(PyCallable_Check(args[0].object) != 0);
     case SpecialCall::kType: {
-      if (!plain || n != 1) return Break(GraphBreakKind::kClassDefinition, "type() with three arguments");
+      if (plain && n == 3) return classes_.BuildByType(act, callable, args);
+      if (!plain || n != 1) return Break(GraphBreakKind::kClassDefinition, "type() with other arguments");
       guard_leaf_type(args[0]);
       auto* type = reinterpret_cast<PyObject*>(args[0].object.type());
       return Adopt(type, ConstantSource(type));
@@ -289,6 +290,8 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
                                 absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const std::size_t n = args.size();
   switch (which) {
+    case SpecialCall::kBuildClass:
+      return classes_.Build(act, callable, args, kwnames);
     case SpecialCall::kLocals:
       return Break(GraphBreakKind::kUnlistedCallable, "locals()");
     case SpecialCall::kGlobals:

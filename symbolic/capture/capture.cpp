@@ -103,6 +103,9 @@ Capture::~Capture() {
   global_reads_.clear();
   fx_.Clear();
   end_exception_.reset();
+  type_lookups_.clear();
+  fresh_dicts_.clear();
+  classes_.TakeApart();
 }
 
 RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
@@ -127,7 +130,7 @@ RunResult Capture::Run(const std::optional<CapturePosition>& stop) {
   origins_.NoteCode(code);
   root_ = &act;
   top_ = &act;
-  frames_.push_back(FrameRecord{&act});
+  frames_.push_back(&act);
   // The closure's cells reach the frame by COPY_FREE_VARS, without a load.
   PyObject* closure = frame_ops::IsStarting(copy) ? frame_ops::Function(copy)->func_closure : nullptr;
   for (Py_ssize_t i = 0; closure != nullptr && i < PyTuple_GET_SIZE(closure); ++i) {
@@ -209,7 +212,7 @@ bool Capture::BreaksAsItStarts(frame_ops::Frame* frame) {
     return !BreakFalse(GraphBreakKind::kAsync, "a coroutine is made");
   }
   if (!ShowsWarning(code)) return false;
-  for (const FrameRecord& f : frames_) ForgetWarning(frame, frame_ops::Globals(f.activation->frame));
+  for (const Activation* f : frames_) ForgetWarning(frame, frame_ops::Globals(f->frame));
   return !BreakFalse(GraphBreakKind::kSideEffectCall, "a warning");
 }
 
@@ -237,7 +240,7 @@ PyObject* Capture::EvaluateFrame(Activation& act, StartAt start) {
   const FiltersOfProgram filters;
   const int outer_native = std::exchange(native_depth_, 0);
   const int outer_leaf = std::exchange(leaf_depth_, 0);
-  frames_.push_back(FrameRecord{&act});
+  frames_.push_back(&act);
   top_ = &act;
   Ref handled = frame_ops::HandledException(thread);
   RunResult result = control.unwinding ? RunResult{Outcome::kUnwound, Value()} : Evaluate(thread, act, *this, start);
@@ -307,6 +310,7 @@ void Capture::PrepareFrameSlots(Activation& act, const ExpectedCall& call) {
 bool Capture::BelongsToTorchLeaf(frame_ops::Frame* frame) const {
   // Torch's code calls the standard library's for itself: what it says of types, keeps in caches or wraps in contexts.
   PyCodeObject* code = frame_ops::Code(frame);
+  if (expected_.function == reinterpret_cast<PyObject*>(frame_ops::Function(frame))) return false;  // a class's body
   return leaf_depth_ > 0 && ((IsSkippedCode(code) && !IsWarningsCode(code)) || IsTypingCode(code));
 }
 
@@ -318,8 +322,8 @@ CapturePosition Capture::PositionOf(const Activation& act, std::uint64_t execute
 
 GraphBreakReason Capture::ReasonHere(GraphBreakKind kind, std::string_view context) const {
   std::size_t last = frames_.size() - 1;
-  while (last > 0 && IsOwnCode(frame_ops::Code(frames_[last].activation->frame))) --last;
-  const Activation& at = *frames_[last].activation;
+  while (last > 0 && IsOwnCode(frame_ops::Code(frames_[last]->frame))) --last;
+  const Activation& at = *frames_[last];
   PyCodeObject* code = frame_ops::Code(at.frame);
   GraphBreakReason reason;
   reason.kind = kind;
@@ -346,16 +350,17 @@ Value Capture::Break(GraphBreakKind kind, std::string_view context) {
   BreakRecord record;
   // Frames entered from C cannot be resumed: the break is the outermost C call's (soundness rule 4).
   std::size_t last = 0;
-  while (last + 1 < frames_.size() && frames_[last + 1].activation->completion != Completion::kCallback) ++last;
+  while (last + 1 < frames_.size() && frames_[last + 1]->completion != Completion::kCallback) ++last;
   // Library code runs natively from the user's call on, rather than in pieces.
   const auto is_library = [this](std::size_t i) {
-    frame_ops::Frame* frame = frames_[i].activation->frame;
-    return IsSkippedCode(frame_ops::Code(frame)) || IsOfLibraryWithoutTensors(frame);
+    frame_ops::Frame* frame = frames_[i]->frame;
+    PyCodeObject* code = frame_ops::Code(frame);
+    return IsSkippedCode(code) || classes_.IsMadeCode(code) || IsOfLibraryWithoutTensors(frame);
   };
   while (last > 0 && is_library(last)) --last;
   for (std::size_t i = last + 1; i-- > 0;) {
     if (i > 0 && is_library(i)) continue;
-    const Activation& act = *frames_[i].activation;
+    const Activation& act = *frames_[i];
     CapturePosition position = PositionOf(act, act.started);
     if (i == last) {
       record.position = position;
@@ -421,8 +426,8 @@ StopAction Capture::OnStop(Activation& act) {
   if (!Checkpoint(act)) return StopAction::kUnwind;
   if (control.executed != wanted_stop_) return StopAction::kContinue;
   const bool in_chain = [&] {
-    for (const FrameRecord& f : frames_) {
-      if (f.activation->completion == Completion::kCallback) return false;
+    for (const Activation* f : frames_) {
+      if (f->completion == Completion::kCallback) return false;
     }
     return true;
   }();
@@ -464,12 +469,6 @@ Value Capture::AdoptSlot(Activation& act, int slot) {
 }
 
 void Capture::SeeUnbound(Activation&, int slot) { AddGuard(sources_.Local(slot), GuardKind::kNull, nullptr); }
-
-const std::vector<Activation*> Capture::Chain() const {
-  std::vector<Activation*> chain;
-  for (const FrameRecord& f : frames_) chain.push_back(f.activation);
-  return chain;
-}
 
 std::vector<std::string> Capture::SlotNames() const {
   PyCodeObject* code = frame_ops::Code(real_frame_);

@@ -23,6 +23,7 @@
 #include "guards/source.h"
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/capture_position.h"
+#include "symbolic/capture/class_statements.h"
 #include "symbolic/capture/function_modes.h"
 #include "symbolic/capture/fx_journal.h"
 #include "symbolic/capture/graph_break.h"
@@ -79,6 +80,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   TrackedTable& tracked() { return tracked_; }
   tracing::Tracer& tracer() { return tracer_; }
   FxJournal& fx() { return fx_; }
+  ClassStatements& classes() { return classes_; }
   Activation* root() { return root_; }
   const TorchState& start_state() const { return start_state_; }
   const Ref& start_exception() const { return start_exception_; }
@@ -91,7 +93,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   }
   // Of the root's level, where the attempt stands or ended.
   Ref HandledException() const { return root_ != nullptr ? frame_ops::HandledException(thread_) : end_exception_; }
-  const std::vector<Activation*> Chain() const;  // root first
+  const std::vector<Activation*>& Chain() const { return frames_; }
   frame_ops::Frame* real_frame() { return real_frame_; }
   bool IsFreshFunction(BorrowedRef f) const { return fresh_functions_.contains(f.get()); }
   std::vector<std::string> SlotNames() const;
@@ -388,9 +390,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool Unsupported(Activation& act, const char* opcode_name) override;
 
  private:
-  struct FrameRecord {
-    Activation* activation;
-  };
+  friend class ClassStatements;
   struct ExpectedCall {
     PyObject* function = nullptr;
     Completion completion = Completion::kCallback;
@@ -422,12 +422,14 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   BorrowedRef GlobalsOf(Activation& act);
   Value ReadGlobal(Activation& act, BorrowedRef name);
   SourceId GlobalsSource(Activation& act);
+  SourceId BuiltinsSource(Activation& act);
   std::vector<OverlayWrite>* GlobalOverlay(BorrowedRef dict, bool create);
   void SetStop(std::uint64_t executed);
   bool Checkpoint(Activation& act);  // false: broke
   CapturePosition PositionOf(const Activation& act, std::uint64_t executed) const;
   bool GuardIterable(Activation& act, ValueView v, const char* what);
 
+  ClassStatements classes_{*this};  // ends last
   PyThreadState* thread_;
   frame_ops::Frame* real_frame_;
   CaptureOptions options_;
@@ -439,7 +441,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   NativeProtocols native_;
   Activation* root_ = nullptr;
   Activation* top_ = nullptr;
-  std::vector<FrameRecord> frames_;
+  std::vector<Activation*> frames_;  // root first
   ExpectedCall expected_;
   OriginTable origins_;
   std::pair<PyCodeObject*, int> here_place_;  // code and instruction
@@ -454,9 +456,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool IsNewsOfLeaf(SourceId source, LeafFact fact);
   absl::flat_hash_map<PyObject*, absl::InlinedVector<SourceId, 1>> consumed_leaves_;  // held by their guards
   bool history_from_outside_ = false;  // an input was made by operations that require grad
-  int native_depth_ = 0;
-  int leaf_depth_ = 0;
-  int catching_ = 0;
+  int native_depth_ = 0, leaf_depth_ = 0, catching_ = 0;
   bool has_memo_ = false;  // a deep copy is under way that made its memo
   absl::flat_hash_set<PyObject*> fresh_functions_;
   absl::flat_hash_set<PyObject*> dropped_;  // may have ended in the program, and something refers to them weakly

@@ -37,6 +37,7 @@ bool Capture::StoreAttr(Activation& act, ValueView owner, BorrowedRef name, Valu
     const int done = Native([&] { return PyObject_SetAttr(owner.object, name, value.object); });
     return CheckTracer() && done == 0 && Journalled(call.ConfirmWrite());
   }
+  if (classes_.IsMade(owner.object)) return classes_.SetAttr(owner, name, value);
   if (PyModule_Check(owner.object.get()) || PyType_Check(owner.object.get())) {
     return BreakFalse(GraphBreakKind::kUnsupportedWrite,
                       absl::StrCat("attribute ", Utf8(name), " of a ", type->tp_name));
@@ -56,6 +57,7 @@ bool Capture::DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) {
   if (!MayWriteInBackward()) return false;
   Consume(owner);
   PyTypeObject* type = owner.object.type();
+  if (classes_.IsMade(owner.object)) return classes_.SetAttr(owner, name, ValueView());
   if (IsFakeTensor(owner.object) || PyModule_Check(owner.object.get()) || PyType_Check(owner.object.get())) {
     return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("del of attribute ", Utf8(name)));
   }

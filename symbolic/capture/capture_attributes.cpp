@@ -358,6 +358,7 @@ Value Capture::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
       if (field == "__module__" || field == "__doc__") LookupInType(type, name);
       return Value{std::move(result), kNoSource};
     }
+    if (classes_.IsMade(type) && !PyType_Check(result.get())) return Value{std::move(result), kNoSource};
     return Adopt(result, ConstantSource(result));
   }
   BorrowedRef found = LookupInType(type, name);

@@ -37,7 +37,7 @@ bool HasPlainKey(BorrowedRef arg) {
 // Whether the innermost frame that is not the standard library's is torch's.
 bool Capture::IsForTorch() const {
   for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame) {
-    PyCodeObject* code = frame_ops::Code(frame->activation->frame);
+    PyCodeObject* code = frame_ops::Code((*frame)->frame);
     if (IsTorchCode(code)) return true;
     if (!IsSkippedCode(code)) return false;
   }

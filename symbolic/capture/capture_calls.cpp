@@ -158,6 +158,10 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
     if (std::optional<Value> result = CallModule(act, args, kwnames, completion)) return *std::move(result);
     if (control.unwinding) return Value();
   }
+  if (known == KnownFunction::kMakesClass) return classes_.Make(function, args, kwnames);
+  if (known == KnownFunction::kProcessesClass && !args.empty() && classes_.IsMade(args[0].object)) {
+    return classes_.Process(function, args, kwnames);
+  }
   if (history_from_outside_ && known == KnownFunction::kGrad) {
     // The engine runs only what leads to the inputs asked for; one before the frame would look unused.
     return Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");

@@ -33,9 +33,9 @@ bool Capture::IsErrorAboutFakes() const {
 }
 
 bool Capture::IsErrorHandled() const {
-  return std::any_of(frames_.begin(), frames_.end(), [](const FrameRecord& frame) {
-    const Bytecode* bytecode = BytecodeOf(frame_ops::Code(frame.activation->frame));
-    return bytecode == nullptr || bytecode->FindHandler(frame.activation->instruction) != nullptr;
+  return std::any_of(frames_.begin(), frames_.end(), [](const Activation* act) {
+    const Bytecode* bytecode = BytecodeOf(frame_ops::Code(act->frame));
+    return bytecode == nullptr || bytecode->FindHandler(act->instruction) != nullptr;
   });
 }
 

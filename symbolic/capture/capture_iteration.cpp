@@ -203,6 +203,7 @@ Value Capture::MakeFunction(Activation& act, BorrowedRef code, ValueView default
                             ValueView annotations, ValueView closure) {
   Value function = native_.MakeFunction(act, code, defaults, kwdefaults, annotations, closure);
   if (function) fresh_functions_.insert(function.object.get());
+  if (frame_ops::Locals(act.frame) != nullptr) classes_.NoteCode(act, code);
   return function;
 }
 

@@ -5,6 +5,21 @@
 #include "symbolic/capture/code_text.h"
 
 namespace framefuse {
+namespace {
+
+// The frame's names stand in a dict that was made in the attempt: a class statement's, or of code that the library
+// runs.
+bool IsClassBody(const Activation& act) {
+  PyObject* locals = frame_ops::Locals(act.frame);
+  return locals != nullptr && PyDict_Check(locals) && act.completion != Completion::kRoot;
+}
+
+// A function in the body of a class may look names up there, too.
+bool IsNamespace(const Activation& act, BorrowedRef mapping) {
+  return mapping && PyDict_Check(mapping.get()) && act.completion != Completion::kRoot;
+}
+
+}  // namespace
 
 BorrowedRef Capture::GlobalsOf(Activation& act) { return frame_ops::Globals(act.frame); }
 
@@ -14,6 +29,12 @@ SourceId Capture::GlobalsSource(Activation& act) {
     return sources_.Intern(SourceKind::kGlobals, kNoSource, 0, nullptr);
   }
   return ConstantSource(globals);  // the function's identity or its __globals__ is guarded
+}
+
+SourceId Capture::BuiltinsSource(Activation& act) {
+  PyObject* builtins = frame_ops::Builtins(act.frame);
+  if (builtins != frame_ops::Builtins(real_frame_)) return ConstantSource(builtins);
+  return sources_.Intern(SourceKind::kBuiltins, kNoSource, 0, nullptr);
 }
 
 std::vector<OverlayWrite>* Capture::GlobalOverlay(BorrowedRef dict, bool create) {
@@ -61,9 +82,7 @@ Value Capture::ReadGlobal(Activation& act, BorrowedRef name) {
   PyObject* builtins = frame_ops::Builtins(act.frame);
   if (!PyDict_CheckExact(builtins)) return Break(GraphBreakKind::kOpaqueObject, "builtins that are not a dict");
   found = PyDict_GetItemWithError(builtins, name);
-  const SourceId builtins_source = builtins == frame_ops::Builtins(real_frame_)
-                                       ? sources_.Intern(SourceKind::kBuiltins, kNoSource, 0, nullptr)
-                                       : ConstantSource(builtins);
+  const SourceId builtins_source = BuiltinsSource(act);
   if (found != nullptr) return Adopt(found, sources_.Item(builtins_source, name));
   AddGuard(builtins_source, GuardKind::kLacksKey, name);
   return native_.LoadGlobal(act, name);  // raises the NameError
@@ -89,7 +108,7 @@ bool Capture::DeleteGlobal(Activation&, BorrowedRef name) {
 
 Value Capture::LoadName(Activation& act, BorrowedRef name) {
   PyObject* locals = frame_ops::Locals(act.frame);
-  if (locals != nullptr && PyDict_CheckExact(locals) && act.completion != Completion::kRoot) {
+  if (IsClassBody(act)) {
     PyObject* found = PyDict_GetItemWithError(locals, name);
     if (found != nullptr) return Value{Ref::Create(found), kNoSource};
   } else if (locals != nullptr) {
@@ -98,8 +117,13 @@ Value Capture::LoadName(Activation& act, BorrowedRef name) {
   return LoadGlobal(act, name);
 }
 
-bool Capture::StoreName(Activation& act, BorrowedRef, ValueView) { return Unsupported(act, "STORE_NAME"); }
-bool Capture::DeleteName(Activation& act, BorrowedRef) { return Unsupported(act, "DELETE_NAME"); }
+bool Capture::StoreName(Activation& act, BorrowedRef name, ValueView value) {
+  return classes_.StoreName(act, name, value);
+}
+
+bool Capture::DeleteName(Activation& act, BorrowedRef name) {
+  return IsClassBody(act) ? native_.DeleteName(act, name) : Unsupported(act, "DELETE_NAME");
+}
 
 Value Capture::MakeCell(Activation& act, int slot, ValueView initial) {
   if (initial.object) Consume(initial);
@@ -148,24 +172,49 @@ bool Capture::DeleteDeref(Activation& act, int slot) {
   return native_.DeleteDeref(act, slot);
 }
 
-Value Capture::LoadClassDeref(Activation& act, int) {
-  Unsupported(act, "LOAD_CLASSDEREF");
-  return Value();
+Value Capture::LoadClassDeref(Activation& act, int slot) {
+  return LoadFromDictOrDeref(act, ValueView(frame_ops::Locals(act.frame), kNoSource), slot);
 }
-Value Capture::LoadFromDictOrDeref(Activation& act, ValueView, int) {
-  Unsupported(act, "LOAD_FROM_DICT_OR_DEREF");
-  return Value();
+
+Value Capture::LoadFromDictOrDeref(Activation& act, ValueView mapping, int slot) {
+  if (!IsNamespace(act, mapping.object)) {
+    Unsupported(act, "LOAD_FROM_DICT_OR_DEREF");
+    return Value();
+  }
+  PyObject* name = PyTuple_GET_ITEM(frame_ops::Code(act.frame)->co_localsplusnames, slot);
+  PyObject* found = PyDict_GetItemWithError(mapping.object, name);
+  return found != nullptr ? Value{Ref::Create(found), kNoSource} : LoadDeref(act, slot);
 }
-Value Capture::LoadFromDictOrGlobals(Activation& act, ValueView, BorrowedRef) {
-  Unsupported(act, "LOAD_FROM_DICT_OR_GLOBALS");
-  return Value();
+
+Value Capture::LoadFromDictOrGlobals(Activation& act, ValueView mapping, BorrowedRef name) {
+  if (!IsNamespace(act, mapping.object)) {
+    Unsupported(act, "LOAD_FROM_DICT_OR_GLOBALS");
+    return Value();
+  }
+  PyObject* found = PyDict_GetItemWithError(mapping.object, name);
+  return found != nullptr ? Value{Ref::Create(found), kNoSource} : LoadGlobal(act, name);
 }
-Value Capture::LoadBuildClass(Activation&) { return Break(GraphBreakKind::kClassDefinition, ""); }
+
+Value Capture::LoadBuildClass(Activation& act) {
+  static PyObject* const name = PyUnicode_InternFromString("__build_class__");
+  PyObject* builtins = frame_ops::Builtins(act.frame);
+  if (!PyDict_CheckExact(builtins)) return Break(GraphBreakKind::kOpaqueObject, "builtins that are not a dict");
+  if (PyObject* found = PyDict_GetItemWithError(builtins, name)) {
+    return Adopt(found, sources_.Item(BuiltinsSource(act), name));
+  }
+  AddGuard(BuiltinsSource(act), GuardKind::kLacksKey, name);
+  return native_.LoadBuildClass(act);  // raises the NameError
+}
+
 Value Capture::LoadLocals(Activation& act) {
+  if (IsClassBody(act)) return Value{Ref::Create(frame_ops::Locals(act.frame)), kNoSource};
   Unsupported(act, "LOAD_LOCALS");
   return Value();
 }
-bool Capture::SetupAnnotations(Activation& act) { return Unsupported(act, "SETUP_ANNOTATIONS"); }
+
+bool Capture::SetupAnnotations(Activation& act) {
+  return IsClassBody(act) ? native_.SetupAnnotations(act) : Unsupported(act, "SETUP_ANNOTATIONS");
+}
 
 bool Capture::Unsupported(Activation&, const char* opcode_name) {
   return BreakFalse(GraphBreakKind::kUnsupportedOpcode, opcode_name);

@@ -300,9 +300,16 @@ Value Capture::ClassItem(Activation& act, ValueView cls, ValueView key) {
     const ValueView args[] = {cls, key};
     return CallFunction(act, Adopt(in_meta, ConstantSource(in_meta)), args, nullptr, Completion::kPush);
   }
-  if (MakesGenericAlias(LookupInType(reinterpret_cast<PyTypeObject*>(cls.object.get()), "__class_getitem__"))) {
+  static PyObject* const name = PyUnicode_InternFromString("__class_getitem__");
+  const BorrowedRef maker = LookupInType(reinterpret_cast<PyTypeObject*>(cls.object.get()), name);
+  if (MakesGenericAlias(maker)) {
     if (!PrepareNative(key)) return Value();
     return Wrap(Ref::Steal(Native([&] { return PyObject_GetItem(cls.object, key.object); })));
+  }
+  if (maker && Py_IS_TYPE(maker.get(), &PyClassMethod_Type)) {
+    const Value bound = LoadAttr(act, cls, name);
+    const ValueView args[] = {key};
+    return bound ? CallWith(act, bound, args, nullptr, Completion::kPush) : Value();
   }
   return Break(GraphBreakKind::kUnlistedCallable, "subscript of a class");
 }

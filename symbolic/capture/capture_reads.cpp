@@ -53,6 +53,11 @@ SourceId Capture::ConstantSource(BorrowedRef object) {
 }
 
 void Capture::AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, int aux) {
+  if (!classes_.empty()) {
+    const std::optional<SourceId> rebased = classes_.Rebase(source);
+    if (!rebased) return;
+    source = *rebased;
+  }
   guards_.Add(source, kind, expected, Here(), aux);
 }
 
@@ -112,6 +117,11 @@ bool IsNamespaceOfModule(BorrowedRef dict) {
 }  // namespace
 
 Value Capture::Adopt(BorrowedRef original, SourceId source) {
+  if (!classes_.empty()) {
+    const std::optional<SourceId> rebased = classes_.Rebase(source);
+    if (!rebased) return Value{Ref::Create(original), kNoSource};
+    source = *rebased;
+  }
   if (IsLeaf(original)) {
     // That it is there is a fact even if its value never matters.
     const bool can_be_absent = source != kNoSource && sources_[source].base != kNoSource;
@@ -153,7 +163,7 @@ Value Capture::Adopt(BorrowedRef original, SourceId source) {
 // was: writes to one are seen in the other.
 bool Capture::IsDictOfInstance(TrackedKind kind, BorrowedRef original) {
   if (kind == TrackedKind::kDict) {
-    const auto is_globals = [&](const FrameRecord& f) { return GlobalsOf(*f.activation).get() == original.get(); };
+    const auto is_globals = [&](Activation* act) { return GlobalsOf(*act).get() == original.get(); };
     return instance_dicts_.contains(original.get()) || absl::c_any_of(frames_, is_globals);
   }
   if (kind != TrackedKind::kInstance && kind != TrackedKind::kModule && kind != TrackedKind::kTensor) return false;
@@ -335,6 +345,7 @@ bool IsOfLocalClass(PyTypeObject* type, BorrowedRef name, PyObject* found) {
 }  // namespace
 
 BorrowedRef Capture::LookupInType(PyTypeObject* type, BorrowedRef name) {
+  if (classes_.IsMade(type)) return classes_.Lookup(type, name);
   const auto key = std::make_pair(type, name.get());
   const auto it = type_lookups_.find(key);
   if (it != type_lookups_.end()) return it->second.found;
@@ -450,7 +461,8 @@ const ProtocolLookups& ProtocolsOf(PyTypeObject* type) {
 bool Capture::GuardProtocolMethods(PyTypeObject* type) {
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || guarded_protocols_.contains(type)) return true;
   BorrowedRef unseen;
-  if (HasLocalClassInMro(type)) {
+  const bool made = classes_.IsMade(type);
+  if (made || HasLocalClassInMro(type)) {
     unseen = LookUpProtocols([&](BorrowedRef name) { return LookupInType(type, name); }).unseen;
   } else {
     const ProtocolLookups& all = ProtocolsOf(type);
@@ -465,7 +477,7 @@ bool Capture::GuardProtocolMethods(PyTypeObject* type) {
     return BreakFalse(GraphBreakKind::kOpaqueObject,
                       absl::StrCat("C code may call ", type->tp_name, ".", Utf8(unseen), ", which is no function"));
   }
-  guarded_protocols_.insert(type);
+  if (!made) guarded_protocols_.insert(type);  // what it has may change
   return true;
 }
 

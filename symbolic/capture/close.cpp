@@ -54,7 +54,9 @@ class ChainCloser {
       const bool live = i >= locals || all_live || IsCellSlot(code, i) || liveness.IsLive(act.instruction, i) ||
                         (!innermost && liveness.IsLive(f.next_instruction, i));
       SlotRecipe slot{i, kNoRecipe};
-      if (slots[i] != nullptr && (live || IsFree(slots[i]) || ShouldStay(slots[i], source))) {
+      // A class is in its bases' __subclasses__() as long as it lives.
+      const bool stays = live || capture_.classes().IsMade(slots[i]);
+      if (slots[i] != nullptr && (stays || IsFree(slots[i]) || ShouldStay(slots[i], source))) {
         absl::StatusOr<RecipeId> value = recipes_.Of(slots[i], source);
         if (!value.ok()) {
           return MakeGraphBreak(GraphBreakKind::kNoRecipe,

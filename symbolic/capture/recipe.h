@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "frame_eval/ref.h"
@@ -35,7 +36,7 @@ enum class RecipeOp : std::uint8_t {
   kDeque,         // made empty; filled by kFillList
   kSlice,         // start, stop, step
   kCell,          // made empty; filled by kFillCell
-  kInstance,      // object.__new__(type `object`), without __init__; filled by kSetAttr
+  kInstance,      // object.__new__(type `object`, or the child), without __init__; filled by kSetAttr
   kFunction,      // children: code, globals, defaults|kNoRecipe, kwdefaults|…, closure|…, annotations|…
   kMethod,        // function, self
   kGetAttr,       // getattr(child, name `object`) of a builtin: its bound C method
@@ -98,6 +99,12 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
   absl::StatusOr<RecipeId> OfInstance(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfCell(BorrowedRef object);
+  absl::Status FillCells();
+  // A class made in the attempt, its namespace, and the descriptors that stand in one.
+  absl::StatusOr<RecipeId> OfClass(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfNamespace(BorrowedRef cls);
+  absl::StatusOr<RecipeId> OfWrapper(BorrowedRef object);
   // Own attributes of `object`, in order, for what was made of it.
   absl::Status AddAttributes(BorrowedRef object, RecipeId made);
   absl::StatusOr<RecipeId> OfIterator(BorrowedRef object);
@@ -110,6 +117,8 @@ class RecipeBuilder {
   absl::flat_hash_map<PyObject*, RecipeId> known_;
   absl::flat_hash_map<SourceId, RecipeId> by_source_;
   std::vector<Ref> keep_alive_;
+  absl::flat_hash_set<PyObject*> making_;  // classes that recipes are being made of
+  std::vector<Ref> unfilled_;              // cells that are filled when these are made
   int depth_ = 0;
 };
 

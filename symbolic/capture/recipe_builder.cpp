@@ -163,6 +163,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfPartial(BorrowedRef object) {
 absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   PyObject* o = object;
   PyTypeObject* type = object.type();
+  if (capture_.classes().IsMade(object)) return OfClass(object);
   if (PyTuple_Check(o)) return OfTuple(object);
   if (PyList_CheckExact(o)) return OfSequence(object, RecipeOp::kList);
   if (type == DequeType()) return OfSequence(object, RecipeOp::kDeque);
@@ -183,15 +184,9 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
     if (!ids.ok()) return ids.status();
     return Add(RecipeOp::kSlice, *std::move(ids));
   }
-  if (PyCell_Check(o)) {
-    const RecipeId cell = Add(RecipeOp::kCell, {});
-    known_[o] = cell;
-    if (PyObject* contents = PyCell_GET(o)) {
-      absl::StatusOr<RecipeId> inner = Of(contents);
-      if (!inner.ok()) return inner.status();
-      Add(RecipeOp::kFillCell, {cell, *inner});
-    }
-    return cell;
+  if (PyCell_Check(o)) return OfCell(object);
+  if (type == &PyStaticMethod_Type || type == &PyClassMethod_Type || type == &PyProperty_Type) {
+    return OfWrapper(object);
   }
   if (type == PartialType()) return OfPartial(object);
   if (type == &PySuper_Type) {
@@ -208,6 +203,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfTuple(BorrowedRef object) {
   PyObject* o = object;
+  if (capture_.classes().IsMade(object.type())) return NoRecipe(object);
   PyObject** items = &PyTuple_GET_ITEM(o, 0);
   absl::StatusOr<std::vector<RecipeId>> ids =
       OfAll(absl::MakeSpan(items, static_cast<std::size_t>(PyTuple_GET_SIZE(o))));
@@ -315,7 +311,10 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfFunction(BorrowedRef object) {
   auto* f = reinterpret_cast<PyFunctionObject*>(object.get());
-  if (!capture_.IsFreshFunction(object)) return Constant(object);
+  if (!capture_.IsFreshFunction(object)) {
+    if (capture_.classes().IsPart(object)) return NoRecipe(object);
+    return Constant(object);
+  }
   PyObject* attributes = f->func_dict;
   if (attributes != nullptr && PyDict_GET_SIZE(attributes) > 0) return NoRecipe(object);
   std::vector<RecipeId> children = {Constant(f->func_code), Constant(f->func_globals)};
@@ -346,7 +345,16 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
       base != SimpleNamespaceType()) {
     return NoRecipe(object);
   }
-  const RecipeId made = Add(RecipeOp::kInstance, {}, reinterpret_cast<PyObject*>(type));
+  auto* cls = reinterpret_cast<PyObject*>(type);
+  std::vector<RecipeId> of_class;
+  if (capture_.classes().IsMade(type)) {
+    absl::StatusOr<RecipeId> id = Of(cls);
+    if (!id.ok()) return id.status();
+    if (const auto it = known_.find(o); it != known_.end()) return it->second;  // a cell of the class's held it
+    of_class.push_back(*id);
+  }
+  const BorrowedRef constant = of_class.empty() ? cls : nullptr;
+  const RecipeId made = Add(RecipeOp::kInstance, std::move(of_class), constant);
   known_[o] = made;
   if (base == &PyList_Type || base == &PyDict_Type || base == &PyODict_Type) {
     Ref contents = Ref::Steal(base == &PyList_Type ? PyList_GetSlice(o, 0, PyList_GET_SIZE(o)) : PyDict_Items(o));

@@ -111,7 +111,7 @@ Ref Make(const RecipeStep& step, BorrowedRef object, const std::vector<Ref>& r) 
     case RecipeOp::kCell:
       return Ref::Steal(PyCell_New(nullptr));
     case RecipeOp::kInstance:
-      return MakeInstance(type);
+      return MakeInstance(step.children.empty() ? type : reinterpret_cast<PyTypeObject*>(child(0)));
     case RecipeOp::kFunction:
       return MakeFunction(step, r);
     case RecipeOp::kMethod:
