@@ -1,6 +1,6 @@
 // Entry: one compiled version of a code object from one offset on. frame_eval keeps entries in the per-code
 // cache and offers them in most-recently-hit order; guards implements the check, symbolic makes and runs it.
-// Invariant: Matches has no side effect visible to Python and never runs Python code.
+// Invariant: nothing here has a side effect visible to Python or runs Python code.
 #ifndef FRAMEFUSE_FRAME_EVAL_ENTRY_H_
 #define FRAMEFUSE_FRAME_EVAL_ENTRY_H_
 
@@ -13,7 +13,6 @@ namespace framefuse {
 class Entry {
  public:
   virtual ~Entry() = default;
-  virtual bool Matches(const FrameView& frame) const noexcept = 0;
   // Something that it expects is dead: it will never match again.
   virtual bool IsDead() const = 0;
   // The first guard that fails on this frame, as text with both values; empty where all hold.

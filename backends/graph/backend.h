@@ -21,7 +21,7 @@
 namespace framefuse {
 
 struct BackendOptions {
-  std::string mode = "default";  // default, reduce-overhead, max-autotune, eager-exact
+  std::string mode = "default";  // default, reduce-overhead, max-autotune
   bool save_all = false;         // partition: keep every value that backward uses, recompute nothing
   bool keeps_text = false;       // the graphs' texts, for PlanExplanation
   // Outputs from this one on only the plan's own backward reads. -1: none.

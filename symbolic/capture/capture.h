@@ -2,7 +2,7 @@
 // and the hook's handler for every Python frame that a call of the evaluator's starts, also through C.
 // It keeps the three journals: reads → guards, tensor operations → the tracer's graph, writes → overlays.
 // Invariant: no object that existed before is changed; every read of one has a guard; a break sets
-// control.unwinding and is never undone (soundness rules 1-14). Lives on the stack of compiler.cpp's attempt.
+// control.unwinding and is never undone (soundness rules 1-14). Lives on the stack of attempt.cpp's driver.
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_H_
 
@@ -51,7 +51,7 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // Evaluates a copy of the frame from where it stands. `stop` ends the graph before that instruction.
   RunResult Run(const std::optional<CapturePosition>& stop);
 
-  // ---- what the attempt found (compiler.cpp, close.cpp)
+  // ---- what the attempt found (attempt.cpp, close.cpp)
   const std::optional<BreakRecord>& break_record() const { return break_; }
   // Where torch raised an error that nothing in the frame handles and that a real tensor may not get.
   const std::optional<GraphBreakReason>& unconfirmed_error() const { return unconfirmed_error_; }

@@ -8,11 +8,6 @@
 
 namespace framefuse {
 
-bool CompiledEntry::Matches(const FrameView& frame) const noexcept {
-  ResolvedSources resolved;
-  return guards->Check(frame, &resolved);
-}
-
 std::string CompiledEntry::Explain(const FrameView& frame) const { return guards->Explain(frame); }
 
 CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers,

@@ -56,7 +56,6 @@ struct ResumePoint {
 
 class CompiledEntry final : public Entry {
  public:
-  bool Matches(const FrameView& frame) const noexcept override;
   bool IsDead() const override { return guards->IsDead(); }
   std::string Explain(const FrameView& frame) const override;
 

@@ -20,7 +20,6 @@ class FakeEntry : public Entry {
     ++*alive_;
   }
   ~FakeEntry() override { --*alive_; }
-  bool Matches(const FrameView& frame) const noexcept override { return frame.offset == number_; }
   bool IsDead() const override { return dead; }
   std::string Explain(const FrameView&) const override { return ""; }
   bool dead = false;

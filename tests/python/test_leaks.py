@@ -192,3 +192,14 @@ def test_compiling_again_leaves_nothing_behind():
     gc.collect()
     assert sys.getallocatedblocks() - blocks < 200
     assert bytes_in_use() - size < 200 * 256
+
+
+@pytest.mark.filterwarnings("always")
+@pytest.mark.filterwarnings("ignore:framefuse. :RuntimeWarning")
+def test_a_warning_leaves_no_fake_behind():
+    """Torch loses what a property gives where the property's warning becomes an error."""
+    framefuse.reset()
+    with pytest.warns(UserWarning, match="mT"):
+        framefuse.compile(lambda x: (x + 1).mT * 2, backend="aten")(torch.tensor(2.0))
+    gc.collect()
+    assert framefuse.statistics()["live_fakes"] == 0

@@ -32,6 +32,15 @@ def complex_numbers_become_real():
     return again(f, vector(), complex_vector())
 
 
+@program(whole=False)
+def a_property_that_warns_at_its_end():
+    def f(x):
+        y = x.sum() + 1
+        return y, y.mT * 2
+
+    return again(f, vector())
+
+
 @program
 def complex_numbers_become_bools():
     return again(lambda x, z: x * z.bool().sum(), vector(), complex_vector())
