@@ -23,8 +23,8 @@ const bool declared = [] {
   for (const char* name : kNames) DeclareKinds(kFamily, {name});
   return DeclareKinds(
       kPartFamily, {"tensor: type", "tensor: dtype", "tensor: device", "tensor: rank", "tensor: size", "tensor: stride",
-                    "tensor: storage offset", "tensor: requires_grad", "tensor: is_leaf", "tensor: dispatch keys",
-                    "state: grad mode", "state: default dtype"});
+                    "tensor: storage offset", "tensor: requires_grad", "tensor: is_leaf", "tensor: gradient hooks",
+                    "tensor: dispatch keys", "state: grad mode", "state: default dtype"});
 }();
 
 void CountPart(GuardKind kind, std::string_view why) {
