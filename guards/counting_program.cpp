@@ -17,8 +17,8 @@ const bool declared = [] {
   for (const GuardKindRow& row : GuardKinds()) DeclareKinds(kFamily, {row.name});
   return DeclareKinds(
       kPartFamily, {"tensor: type", "tensor: dtype", "tensor: device", "tensor: rank", "tensor: size", "tensor: stride",
-                    "tensor: storage offset", "tensor: requires_grad", "tensor: is_leaf", "tensor: dispatch keys",
-                    "state: grad mode", "state: default dtype"});
+                    "tensor: storage offset", "tensor: requires_grad", "tensor: is_leaf", "tensor: gradient hooks",
+                    "tensor: dispatch keys", "state: grad mode", "state: default dtype"});
 }();
 
 void CountPart(GuardKind kind, std::string_view why) {

@@ -70,6 +70,10 @@ inline GradState ReadGradState(c10::TensorImpl& impl, const AutogradMeta* meta) 
 
 GradState ReadGradState(c10::TensorImpl& impl) { return ReadGradState(impl, MetaOf(impl)); }
 
+inline bool HasHooks(const AutogradMeta* meta) {
+  return meta != nullptr && (!meta->hooks_.empty() || meta->post_acc_grad_hooks_ != nullptr);
+}
+
 template <class A, class B>
 std::string Mismatch(const char* what, const A& expected, const B& actual) {
   std::ostringstream text;
@@ -152,14 +156,15 @@ bool RecordLeaf(BorrowedRef object, TensorSpec* spec) {
   if (!IsTensor(object)) return false;
   spec->compares_leaf = true;
   spec->is_leaf = ReadGradState(*Impl(object.get())).is_leaf;
+  spec->has_hooks = HasHooks(MetaOf(*Impl(object.get())));
   return true;
 }
 
 bool TensorSpec::operator==(const TensorSpec& other) const {
   return type == other.type && key_set == other.key_set && dtype == other.dtype && device == other.device &&
          dim == other.dim && requires_grad == other.requires_grad && compares_leaf == other.compares_leaf &&
-         is_leaf == other.is_leaf && plain == other.plain && offset == other.offset && Sizes() == other.Sizes() &&
-         Strides() == other.Strides();
+         is_leaf == other.is_leaf && has_hooks == other.has_hooks && plain == other.plain && offset == other.offset &&
+         Sizes() == other.Sizes() && Strides() == other.Strides();
 }
 
 namespace {
@@ -191,7 +196,8 @@ inline bool CheckImpl(const TensorSpec& spec, c10::TensorImpl& impl, const Autog
   if (impl.key_set().raw_repr() != spec.key_set) return false;
   const GradState grad = ReadGradState(impl, meta);
   bool same = static_cast<std::uint16_t>(c10::typeMetaToScalarType(impl.dtype())) == spec.dtype;
-  same = same & (grad.requires_grad == spec.requires_grad) & ((grad.is_leaf == spec.is_leaf) | !spec.compares_leaf);
+  same = same & (grad.requires_grad == spec.requires_grad);
+  if (spec.compares_leaf) same = same & (grad.is_leaf == spec.is_leaf) & (HasHooks(meta) == spec.has_hooks);
   if (!same || !spec.plain) return same;
   return !impl.has_symbolic_sizes_strides() && PackDevice(impl.device()) == spec.device && CheckShape(spec, impl) &&
          (spec.offset < 0 || impl.storage_offset() == spec.offset);
@@ -262,6 +268,9 @@ std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object) {
   if (spec.compares_leaf && grad.is_leaf != spec.is_leaf) {
     return Mismatch("is_leaf", spec.is_leaf ? "True" : "False", grad.is_leaf ? "True" : "False");
   }
+  if (spec.compares_leaf && HasHooks(MetaOf(*impl)) != spec.has_hooks) {
+    return Mismatch("gradient hooks", spec.has_hooks ? "some" : "none", spec.has_hooks ? "none" : "some");
+  }
   if (impl->key_set().raw_repr() != spec.key_set) {
     const c10::DispatchKeySet expected(c10::DispatchKeySet::RAW, spec.key_set);
     return Mismatch("dispatch keys", c10::toString(expected), c10::toString(impl->key_set()));
@@ -293,6 +302,8 @@ Ref ReadGrad(BorrowedRef tensor) {
 }
 
 bool HasHistory(BorrowedRef tensor) { return IsTensor(tensor) && !ReadGradState(*Impl(tensor.get())).is_leaf; }
+
+bool HasGradientHooks(BorrowedRef tensor) { return IsTensor(tensor) && HasHooks(MetaOf(*Impl(tensor.get()))); }
 
 bool IsTorchDevice(BorrowedRef object) { return object && THPDevice_Check(object.get()); }
 

@@ -1,7 +1,7 @@
 // leaf/tensor: facts about one tensor's metadata (TensorSpec), and raw reads of tensors and torch values.
 // What a spec holds: Python class, device, dtype, sizes, strides, layout and the other dispatch keys (conj, neg,
-// inference, quantised, Python dispatch …), requires_grad; is_leaf and the storage offset where they are asked for. No
-// data. Invariant: a check reads TensorImpl fields only; it never calls a virtual method that could reach Python.
+// inference, quantised, Python dispatch …), requires_grad; is_leaf, hooks and the storage offset where they are asked
+// for. No data. Invariant: a check reads TensorImpl fields only; it never calls a virtual method that could reach Python.
 // Torch's headers stay in tensor.cpp.
 #ifndef FRAMEFUSE_GUARDS_LEAF_TENSOR_H_
 #define FRAMEFUSE_GUARDS_LEAF_TENSOR_H_
@@ -29,6 +29,7 @@ struct TensorSpec {
   bool requires_grad = false;
   bool compares_leaf = false;
   bool is_leaf = true;  // as recorded where it is compared, else true
+  bool has_hooks = false;  // for gradients; compared where is_leaf is
   bool plain = false;   // strided, sizes and strides stored inline, by default policy
   bool packed = false;  // plain, contiguous, and no size is 1 or 0: the sizes say what the strides are
   std::array<std::int64_t, kInlineDims> sizes{};
@@ -60,7 +61,7 @@ bool IsTensor(BorrowedRef object);
 bool RecordTensor(BorrowedRef object, TensorSpec* spec);
 // The offset comes to what `spec` holds. False if it cannot be read.
 bool RecordOffset(BorrowedRef object, TensorSpec* spec);
-// Whether it is a leaf comes to what `spec` holds.
+// Whether it is a leaf, and whether hooks wait for its gradient, comes to what `spec` holds.
 bool RecordLeaf(BorrowedRef object, TensorSpec* spec);
 bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept;
 // All of `checks`; hints[i] belongs to checks[i]. Hundreds of parameters take a few cache misses each, so the misses of
@@ -74,6 +75,7 @@ std::string DescribeTensor(const TensorSpec& spec);
 // tensor.grad: an owned reference; null Ref if it has none or is no tensor. Runs no Python.
 Ref ReadGrad(BorrowedRef tensor);
 bool HasHistory(BorrowedRef tensor);  // an operation that requires grad made it: it is no leaf
+bool HasGradientHooks(BorrowedRef tensor);
 
 // torch.device values: exact type and equal device.
 bool IsTorchDevice(BorrowedRef object);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "frame_eval/bytecode/decode.h"
 #include "guards/leaf/global_state.h"
+#include "guards/leaf/tensor.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/library_frame.h"
 #include "symbolic/capture/shown_warnings.h"
@@ -51,6 +52,15 @@ PyObject* ImportInLeaf(PyThreadState* thread, frame_ops::Frame* frame, int throw
   tracing::Tracer::Suspended suspended;
   const FiltersOfProgram filters;
   return frame_ops::EvalDefault(thread, frame, throw_flag);
+}
+
+// Null: it is taken into the graph. A gradient for an input with a history is found out when it comes there.
+const char* WhyNoBackwardPass(bool for_fx, const std::vector<Capture::TensorInput>& inputs) {
+  if (for_fx) return "a backward pass in a graph for an FX backend; a built-in one takes it";
+  const auto has_hooks = [](const Capture::TensorInput& t) { return HasGradientHooks(t.real) && !HasHistory(t.real); };
+  return std::any_of(inputs.begin(), inputs.end(), has_hooks)
+             ? "a backward pass, and an input has hooks for its gradient"
+             : nullptr;
 }
 
 bool IsFinaliser(PyCodeObject* code) { return PyUnicode_CompareWithASCIIString(code->co_name, "__del__") == 0; }
@@ -170,10 +180,13 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
     return ThrowIntoGenerator(frame);
   }
   const BorrowedRef function(reinterpret_cast<PyObject*>(frame_ops::Function(frame)));
-  if (fx_.keep_values() && native_depth_ > 0 && FindKnownFunction(function) == KnownFunction::kEngine) {
-    Break(GraphBreakKind::kAutograd, "a backward pass in a graph for an FX backend; a built-in one takes it");
-    frame_ops::FinishHookedFrame(thread, frame);
-    return nullptr;
+  if (native_depth_ > 0 && FindKnownFunction(function) == KnownFunction::kEngine) {
+    tracer_.AskLeaves();
+    if (const char* why = WhyNoBackwardPass(fx_.keep_values(), tensor_inputs_)) {
+      Break(GraphBreakKind::kAutograd, why);
+      frame_ops::FinishHookedFrame(thread, frame);
+      return nullptr;
+    }
   }
   const bool called_by_engine = in_backward_ && tracer_.RecordsBackward();
   if (leaf_depth_ > 0 && IsImportCode(code)) return ImportInLeaf(thread, frame, throw_flag);

@@ -1,5 +1,9 @@
 #include "symbolic/capture/effects.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "common/coverage.h"
 #include "symbolic/capture/builtin_types.h"
@@ -98,29 +102,91 @@ bool ReplaceOrdered(PyObject* target, PyObject* value) {
   return static_cast<bool>(keys);
 }
 
-// Contents that stay in place are left alone, for the sake of iterators that walk the container: true if that was all.
+// Of equal keys: whether one may stand for the other, as 1 may not for True.
+bool IsSameKey(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (a == nullptr || b == nullptr || Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (!PyTuple_CheckExact(a)) return true;
+  bool same = PyTuple_GET_SIZE(a) == PyTuple_GET_SIZE(b);
+  for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(a); ++i) {
+    same = IsSameKey(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i));
+  }
+  return same;
+}
+
+// The dict's own keys, in its order: those that stay are the same objects afterwards.
+class KeysOfDict {
+ public:
+  explicit KeysOfDict(PyObject* dict) : keys_(Ref::Steal(PyDict_Copy(dict))) {
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (keys_ && PyDict_Next(dict, &at, &key, &value)) {
+      order_.push_back(Ref::Create(key));
+      PyDict_SetItem(keys_, key, key);
+    }
+  }
+
+  // Its own key where there is such a one, else `key`.
+  PyObject* Own(PyObject* key) const {
+    PyObject* own = PyDict_GetItemWithError(keys_, key);
+    return IsSameKey(own, key) ? own : key;
+  }
+
+  const std::vector<Ref>& order() const { return order_; }
+
+ private:
+  Ref keys_;
+  std::vector<Ref> order_;
+};
+
+// What stays is left in its place, for the sake of iterators that walk the dict.
+bool ReplaceItems(PyObject* target, PyObject* value) {
+  const KeysOfDict keys(target);
+  std::vector<std::pair<Ref, Ref>> items;
+  PyObject *key, *item;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(value, &at, &key, &item)) items.emplace_back(Ref::Create(keys.Own(key)), Ref::Create(item));
+  std::size_t next = 0;
+  std::vector<PyObject*> gone;
+  for (const Ref& own : keys.order()) {
+    const bool stays = next < items.size() && items[next].first.get() == own.get();
+    stays ? static_cast<void>(++next) : gone.push_back(own.get());
+  }
+  // One that is gone and comes again has another place.
+  const bool moves = std::any_of(gone.begin(), gone.end(), [&](PyObject* k) { return PyDict_Contains(value, k) != 0; });
+  if (moves) PyDict_Clear(target);
+  for (PyObject* k : gone) {
+    if (!moves && PyDict_DelItem(target, k) != 0) return false;
+  }
+  for (const auto& [k, v] : items) {
+    if (PyDict_GetItemWithError(target, k) != v.get() && PyDict_SetItem(target, k, v) != 0) return false;
+  }
+  return PyErr_Occurred() == nullptr;
+}
+
+// Elements that stay are the same objects afterwards.
+bool ReplaceElements(PyObject* target, PyObject* value) {
+  const Ref before = Ref::Steal(PySequence_List(target));
+  const Ref after = before ? Ref::Steal(PySequence_List(value)) : Ref();
+  for (Py_ssize_t i = 0; after && i < PyList_GET_SIZE(before.get()); ++i) {
+    PyObject* element = PyList_GET_ITEM(before.get(), i);
+    const int stays = PySet_Contains(value, element);
+    if (stays < 0 || (stays == 0 && PySet_Discard(target, element) < 0)) return false;
+  }
+  for (Py_ssize_t i = 0; after && i < PyList_GET_SIZE(after.get()); ++i) {
+    if (PySet_Add(target, PyList_GET_ITEM(after.get(), i)) != 0) return false;
+  }
+  return static_cast<bool>(after);
+}
+
+// Of one length, item by item: true if that was all.
 bool ReplaceInPlace(PyObject* target, PyObject* value) {
-  if (PySet_Check(target)) {
-    const Ref same = Ref::Steal(PyObject_RichCompare(target, value, Py_EQ));
-    return same.get() == Py_True;
-  }
-  Ref old_items = Ref::Steal(PySequence_List(target));
-  Ref new_items = Ref::Steal(PySequence_List(value));
-  if (!old_items || !new_items || PyList_GET_SIZE(old_items.get()) != PyList_GET_SIZE(new_items.get())) return false;
-  const bool by_key = PyDict_Check(target);
-  for (Py_ssize_t i = 0; by_key && i < PyList_GET_SIZE(old_items.get()); ++i) {
-    if (PyList_GET_ITEM(old_items.get(), i) != PyList_GET_ITEM(new_items.get(), i)) return false;
-  }
+  const Ref old_items = Ref::Steal(PySequence_List(target));
+  const Ref new_items = old_items ? Ref::Steal(PySequence_List(value)) : Ref();
+  if (!new_items || PyList_GET_SIZE(old_items.get()) != PyList_GET_SIZE(new_items.get())) return false;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(new_items.get()); ++i) {
     PyObject* item = PyList_GET_ITEM(new_items.get(), i);
-    if (by_key) {
-      PyObject* now = PyDict_GetItemWithError(value, item);
-      if (now == nullptr || (now != PyDict_GetItemWithError(target, item) && PyDict_SetItem(target, item, now) < 0)) {
-        return false;
-      }
-    } else if (item != PyList_GET_ITEM(old_items.get(), i) && PySequence_SetItem(target, i, item) < 0) {
-      return false;
-    }
+    if (item != PyList_GET_ITEM(old_items.get(), i) && PySequence_SetItem(target, i, item) < 0) return false;
   }
   return true;
 }
@@ -128,18 +194,12 @@ bool ReplaceInPlace(PyObject* target, PyObject* value) {
 bool Replace(PyObject* target, PyObject* value) {
   if (PyList_Check(target)) return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), value) == 0;
   if (PyODict_Check(target)) return ReplaceOrdered(target, value);
+  if (PyDict_Check(target)) return ReplaceItems(target, value);
+  if (PySet_Check(target)) return ReplaceElements(target, value);
   if (ReplaceInPlace(target, value)) return true;
   if (PyErr_Occurred()) return false;
-  if (PyDict_Check(target)) {
-    PyDict_Clear(target);
-    return PyDict_Update(target, value) == 0;
-  }
-  if (PySet_Check(target) && PySet_Clear(target) < 0) return false;
-  if (!PySet_Check(target)) {
-    Ref cleared = Ref::Steal(PyObject_CallMethod(target, "clear", nullptr));
-    if (!cleared) return false;
-  }
-  const Ref filled = CallMethodWith(target, PySet_Check(target) ? "update" : "extend", value);
+  const Ref cleared = Ref::Steal(PyObject_CallMethod(target, "clear", nullptr));
+  const Ref filled = cleared ? CallMethodWith(target, "extend", value) : Ref();
   return static_cast<bool>(filled);
 }
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance.program import Case, program
+from conformance.program import Args, Case, program
 from conformance.sample import leaf, vector
 
 
@@ -359,3 +359,40 @@ def saved_before_an_alias_is_laid_out_anew():
         return y
 
     return Case(f, vector(), observe=x, versions=True, then=[lambda: None])
+
+
+@program(whole=False)
+def hooks_put_on_an_input_between_calls():
+    def f(x, w):
+        (g,) = torch.autograd.grad((w * w).sum(), w)
+        (w * x).sum().backward()
+        return g, w.grad
+
+    handles = []
+
+    def hooked(register):
+        w = leaf()
+        handles.append(register(w))
+        return Args(vector(), w)
+
+    return Case(
+        f,
+        vector(),
+        leaf(),
+        then=[
+            lambda: hooked(lambda w: w.register_hook(lambda g: g + 1)),
+            lambda: Args(vector(), leaf()),
+            lambda: hooked(lambda w: w.register_post_accumulate_grad_hook(lambda w: w.grad.mul_(2))),
+        ],
+    )
+
+
+@program(whole=False)
+def hooks_on_an_input_of_the_first_call():
+    w = leaf()
+    w.register_hook(lambda g: g * 3)
+
+    def f(x):
+        return torch.autograd.grad((w * x).sum(), w)[0] + x
+
+    return Case(f, vector())

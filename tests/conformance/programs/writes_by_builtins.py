@@ -169,3 +169,31 @@ def keys_that_change_in_slot_wrappers():
         return found, table.setdefault(name, x), operator.getitem(table, name)
 
     return Case(f, vector(), "a", observe=table, then=[lambda: Args(vector(), "b"), lambda: Args(vector(), "a")])
+
+
+@program
+def keys_and_elements_that_stay_are_the_same_objects():
+    def f(x, table, names):
+        table.setdefault("z", len(table))
+        table["a"] = table.pop("a") + 1
+        names.add("z")
+        names.discard("a")
+        return x + len(table)
+
+    def fresh():
+        return (1, int("2"))
+
+    def made():
+        key, name = fresh(), fresh()
+        return {"a": 0, key: 1, (7.5, key): 2, float("1.25"): 3}, {name, "a", frozenset((name,))}, [key, name]
+
+    def again():
+        made_now = made()
+        kept.append(made_now)
+        return Args(vector(), *made_now[:2])
+
+    first = made()
+    kept = [first]
+    return Case(
+        f, vector(), *first[:2], then=[again, again], look=lambda: [[any(k is o for k in where) for where in (t, n)] for t, n, (o, _) in kept]
+    )
