@@ -90,13 +90,13 @@ void Capture::BeginConditional(std::vector<Ref>* roots) {
   for (const auto& [globals, writes] : global_writes_) {
     for (const OverlayWrite& w : writes) roots->push_back(w.value);
   }
-  tracer_.BeginConditional(ReachableState(*roots, tracked_).Tensors());
+  tracer_.BeginConditional(ReachableState(*roots, tracked_, classes_).Tensors());
 }
 
 // Evaluates one branch; null: broke.
 Value Capture::CallBranch(Activation& act, GraphBreakKind kind, ValueView branch, absl::Span<const ValueView> operands,
                           const std::vector<Ref>& roots) {
-  const ReachableState before(roots, tracked_);
+  const ReachableState before(roots, tracked_, classes_);
   if (!before.unknown().empty()) {
     return Break(kind, "it can reach a " + before.unknown());
   }

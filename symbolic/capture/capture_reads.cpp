@@ -55,7 +55,7 @@ SourceId Capture::ConstantSource(BorrowedRef object) {
 void Capture::AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, int aux) {
   if (!classes_.empty()) {
     const std::optional<SourceId> rebased = classes_.Rebase(source);
-    if (!rebased) return;
+    if (!rebased || classes_.IsMade(expected)) return;  // what was there before cannot be, or hold, such a class
     source = *rebased;
   }
   guards_.Add(source, kind, expected, Here(), aux);

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
+#include "frame_eval/versions/frame_ops.h"
 #include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/class_statements.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/tracing/tracer.h"
 
@@ -23,8 +25,9 @@ bool IsTransparent(PyTypeObject* type) {
   return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0;
 }
 
-Look LookAt(BorrowedRef object, const TrackedTable& tracked) {
+Look LookAt(BorrowedRef object, const TrackedTable& tracked, const ClassStatements& classes) {
   PyObject* o = object.get();
+  if (classes.IsMade(object)) return Look::kInto;
   if (IsLeaf(object) || PyType_Check(o) || PyModule_Check(o) || PyCode_Check(o)) {
     return Look::kPassOver;
   }
@@ -49,6 +52,16 @@ std::vector<Ref> PartsOf(BorrowedRef object) {
     }
     return parts;
   }
+  if (PyType_Check(o)) {  // made in the attempt: its names, and its bases, which may be, too
+    auto* type = reinterpret_cast<PyTypeObject*>(o);
+    parts.push_back(Ref::Create(type->tp_mro));
+    PyObject *key, *value;
+    for (Py_ssize_t position = 0; PyDict_Next(frame_ops::TypeDict(type), &position, &key, &value) != 0;) {
+      const bool field = Py_IS_TYPE(value, &PyGetSetDescr_Type) || Py_IS_TYPE(value, &PyMemberDescr_Type);
+      if (!field) parts.push_back(Ref::Create(value));
+    }
+    return parts;
+  }
   const auto visit = [](PyObject* part, void* into) {
     static_cast<std::vector<Ref>*>(into)->push_back(Ref::Create(part));
     return 0;
@@ -64,7 +77,8 @@ bool SameObjects(const std::vector<Ref>& a, const std::vector<Ref>& b) {
 
 }  // namespace
 
-ReachableState::ReachableState(const std::vector<Ref>& roots, const TrackedTable& tracked) {
+ReachableState::ReachableState(const std::vector<Ref>& roots, const TrackedTable& tracked,
+                               const ClassStatements& classes) {
   std::vector<Ref> open = roots;
   for (const auto& t : tracked.all()) {  // a branch comes to these by names, too
     if (t->is_container() && t->mutated()) open.push_back(t->representative);
@@ -77,7 +91,7 @@ ReachableState::ReachableState(const std::vector<Ref>& roots, const TrackedTable
     Ref object = std::move(open.back());
     open.pop_back();
     if (!object || !seen.insert(object.get()).second) continue;
-    const Look look = LookAt(object, tracked);
+    const Look look = LookAt(object, tracked, classes);
     if (look == Look::kCannot) unknown_ = Py_TYPE(object.get())->tp_name;
     if (look != Look::kInto) continue;
     Facts facts;

@@ -1,0 +1,288 @@
+"""Classes that a captured frame defines and that live on after it, or across a break."""
+
+import abc
+import dataclasses
+import gc
+
+import torch
+
+from conformance.program import Case, program
+from conformance.sample import leaf, vector
+
+
+class Plain:
+    offset = 1.0
+
+    def shift(self, x):
+        return x + self.offset
+
+
+class Shape(abc.ABC):
+    @abc.abstractmethod
+    def area(self, x): ...
+
+    def double(self, x):
+        return self.area(x) * 2
+
+
+@program
+def class_is_returned():
+    kept = []
+
+    def f(x):
+        y = x * 2
+
+        class C(Plain):
+            value = y
+
+            def run(self, x):
+                return super().shift(x) * self.value
+
+            @staticmethod
+            def plain():
+                return C
+
+            @property
+            def both(self):
+                return self.value, __class__
+
+            @classmethod
+            def make(cls):
+                return cls()
+
+        kept[:] = [C]
+        return y + 1
+
+    def look():
+        (cls,) = kept
+        c = cls.make()
+        return c.run(torch.ones(3)), c.both[0], c.both[1] is cls, cls.plain() is cls, cls.__mro__[1] is Plain, cls.__qualname__
+
+    return Case(f, vector(), look=look)
+
+
+@program
+def function_is_returned():
+    kept = []
+
+    def f(x):
+        class Square(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, a):
+                ctx.save_for_backward(a)
+                return a * a
+
+            @staticmethod
+            def backward(ctx, gradient):
+                (a,) = ctx.saved_tensors
+                return gradient * 5 * a
+
+        kept[:] = [Square]
+        return Square.apply(x)
+
+    def look():
+        x = leaf()
+        kept[0].apply(x).sum().backward()
+        return x.grad, kept[0]._backward_cls.__name__
+
+    return Case(f, leaf(), look=look)
+
+
+@program
+def abstract_class_is_kept():
+    kept = []
+
+    def f(x):
+        class Square(Shape):
+            side = x + 1
+
+            def area(self, x):
+                return x * self.side
+
+        kept[:] = [Square()]
+        return x * 2
+
+    def look():
+        return kept[0].double(torch.ones(3)), isinstance(kept[0], Shape), type(kept[0]).__abstractmethods__
+
+    return Case(f, vector(), look=look)
+
+
+@program
+def method_that_escapes_with_its_class():
+    kept = []
+
+    def f(x):
+        class Box:
+            def __init__(self, value):
+                self.value = value
+
+            def run(self):
+                return self.value, Box, box
+
+        box = Box(x * 2)
+        kept[:] = [box.run]
+        return x + 1
+
+    def look():
+        value, cls, box = kept[0]()
+        return value, type(box) is cls, box is kept[0].__self__
+
+    return Case(f, vector(), look=look)
+
+
+@program(whole=False)
+def dataclass_is_kept():
+    kept = []
+
+    def f(x):
+        y = x * 2
+
+        @dataclasses.dataclass
+        class Pair:
+            left: torch.Tensor
+            right: float = 2.0
+
+        kept[:] = [Pair(y)]
+        return y + 1
+
+    def look():
+        return kept[0].left, dataclasses.asdict(kept[0])["right"], dataclasses.fields(kept[0])[0].default is dataclasses.MISSING
+
+    return Case(f, vector(), look=look)
+
+
+@program(whole=False)
+def class_survives_a_break():
+    def f(x):
+        y = x * 2
+
+        class C:
+            value = 3.0
+            table = {"a": [1, 2]}
+
+            def run(self, x):
+                return x * self.value + y
+
+            def me(self):
+                return __class__
+
+            def other(self):
+                return C
+
+        c = C()
+        c.mark = y + 1
+        torch._dynamo.graph_break()
+        return c.run(x), c.mark, c.me() is C, c.other() is C, type(c) is C, C.table
+
+    return Case(f, leaf())
+
+
+@program(whole=False)
+def function_of_a_class_survives_a_break():
+    def f(x):
+        class Square(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, a):
+                ctx.save_for_backward(a)
+                return a * a
+
+            @staticmethod
+            def backward(ctx, gradient):
+                (a,) = ctx.saved_tensors
+                return gradient * 5 * a
+
+        y = x + 1
+        torch._dynamo.graph_break()
+        return Square.apply(y)
+
+    return Case(f, leaf())
+
+
+@program
+def class_is_stored():
+    class Holder:
+        pass
+
+    holder = Holder()
+    table = {}
+
+    def f(x):
+        class C:
+            value = x * 2
+
+        holder.cls = C
+        table["c"] = C()
+        return x + 1
+
+    return Case(f, vector(), look=lambda: (holder.cls.value, type(table["c"]) is holder.cls))
+
+
+@program(whole=False)
+def subclasses_are_counted():
+    class Parent:
+        pass
+
+    def f(x):
+        class Child(Parent):
+            pass
+
+        y = x * 2
+        return y, len(Parent.__subclasses__()), Child.__name__
+
+    import gc
+
+    return Case(f, vector(), then=[lambda: gc.collect() and None])
+
+
+@program(whole=False)
+def break_inside_a_body():
+    def f(x):
+        y = x * 2
+
+        class C:
+            first = y + 1
+            torch._dynamo.graph_break()
+            second = first * 2
+
+        return C.second
+
+    return Case(f, vector())
+
+
+@program
+def method_outlives_its_frame():
+    def make(x):
+        class C:
+            def run(self, y):
+                return y + x
+
+        return C().run
+
+    def f(x):
+        run = make(x * 2)
+        return run(x)
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def class_that_a_branch_writes():
+    def f(x):
+        class C:
+            scale = 1.0
+
+        def yes(v):
+            C.scale = 3.0
+            return v + 1
+
+        def no(v):
+            return v - 1
+
+        try:
+            y = torch.cond(x.sum() > 0, yes, no, (x,))
+        except Exception:
+            y = x
+        return y.shape[0] * C.scale
+
+    return Case(f, vector())
