@@ -198,10 +198,8 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   }
   if (BreaksAsItStarts(frame)) {
     // Torch loses the result that it has made where a warning fails: it is let pass, and the attempt ends behind it.
-    const bool warns = ShowsWarning(code);
-    if (warns) PyErr_Clear();
     frame_ops::FinishHookedFrame(thread, frame);
-    return warns ? Py_NewRef(Py_None) : nullptr;
+    return ShowsWarning(code) ? (PyErr_Clear(), Py_NewRef(Py_None)) : nullptr;
   }
   ExpectedCall call = std::exchange(expected_, ExpectedCall());
   if (call.function != reinterpret_cast<PyObject*>(frame_ops::Function(frame))) call = ExpectedCall();
