@@ -1,10 +1,16 @@
 """Derivatives that go forward: tangents, among them those that are zero and have no memory."""
 
 import math
+import warnings
 
 import torch
 
 from conformance.program import Case, program
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # the first import of torch's own formulas warns
+    import torch._decomp.decompositions_for_jvp  # noqa: E402, F401
 
 
 @program
