@@ -1,8 +1,8 @@
 // leaf/tensor: facts about one tensor's metadata (TensorSpec), and raw reads of tensors and torch values.
 // What a spec holds: Python class, device, dtype, sizes, strides, layout and the other dispatch keys (conj, neg,
 // inference, quantised, Python dispatch …), requires_grad; is_leaf, hooks and the storage offset where they are asked
-// for. No data. Invariant: a check reads TensorImpl fields only; it never calls a virtual method that could reach Python.
-// Torch's headers stay in tensor.cpp.
+// for. No data. Invariant: a check reads TensorImpl fields only; it never calls a virtual method that could reach
+// Python. Torch's headers stay in tensor.cpp.
 #ifndef FRAMEFUSE_GUARDS_LEAF_TENSOR_H_
 #define FRAMEFUSE_GUARDS_LEAF_TENSOR_H_
 
@@ -28,10 +28,10 @@ struct TensorSpec {
   std::int16_t dim = 0;      // -1: sizes are not readable (Python dispatch, nested, sparse, symbolic) and not guarded
   bool requires_grad = false;
   bool compares_leaf = false;
-  bool is_leaf = true;  // as recorded where it is compared, else true
+  bool is_leaf = true;     // as recorded where it is compared, else true
   bool has_hooks = false;  // for gradients; compared where is_leaf is
-  bool plain = false;   // strided, sizes and strides stored inline, by default policy
-  bool packed = false;  // plain, contiguous, and no size is 1 or 0: the sizes say what the strides are
+  bool plain = false;      // strided, sizes and strides stored inline, by default policy
+  bool packed = false;     // plain, contiguous, and no size is 1 or 0: the sizes say what the strides are
   std::array<std::int64_t, kInlineDims> sizes{};
   std::array<std::int64_t, kInlineDims> strides{};
   std::int64_t offset = -1;        // storage offset, -1: any
