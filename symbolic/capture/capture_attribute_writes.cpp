@@ -122,7 +122,10 @@ bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name,
       return BreakFalse(GraphBreakKind::kUnsupportedWrite,
                         absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
     }
-    if (!value.object && !ReadMember(descriptor, owner, type)) return false;  // nothing to delete
+    if (!value.object && !ReadMember(descriptor, owner, type)) {  // nothing to delete, which has a text of its own
+      if (!control.unwinding) PyErr_SetObject(PyExc_AttributeError, name);
+      return false;
+    }
     ++writes_;
     t->Write(descriptor, Ref::Create(value.object));
     return true;

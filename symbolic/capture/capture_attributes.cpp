@@ -253,7 +253,10 @@ Value Capture::ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject*
         Ref::Steal(PyMemberDescr_Type.tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))));
   }
   if (OverlayWrite* w = t->FindWrite(descriptor)) {
-    if (!w->value) PyErr_SetObject(PyExc_AttributeError, d->d_common.d_name);
+    if (!w->value) {
+      PyErr_Format(PyExc_AttributeError, "'%.200s' object has no attribute '%U'", owner.object.type()->tp_name,
+                   d->d_common.d_name);
+    }
     return Value{w->value, kNoSource};
   }
   if (d->d_member->type != T_OBJECT_EX && d->d_member->type != T_OBJECT) {

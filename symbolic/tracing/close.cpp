@@ -163,6 +163,10 @@ class Closing {
       targets.push_back(inputs_[i].history.defined() ? inputs_[i].history : inputs_[i].fake);
       target_inputs.push_back(static_cast<int>(i));
     }
+    for (std::size_t i : outputs) {
+      if (!LeadsToOtherLeaves(*TensorOfOutput(i), targets)) continue;
+      return Fail(BreakKind::kHiddenState, "output", "its history leads to no more than a leaf that is made here");
+    }
     absl::StatusOr<BackwardPass> pass = RecordBackwardPass(recorder_, TensorsOfOutputs(outputs), targets);
     if (absl::IsAborted(pass.status())) {
       if (absl::Status s = FindSpent(targets, &outputs); !s.ok()) return s;

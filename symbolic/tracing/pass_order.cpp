@@ -1,6 +1,7 @@
 #include "symbolic/tracing/pass_order.h"
 
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -176,6 +177,22 @@ std::vector<bool> AreReached(const std::vector<at::Tensor>& outputs, const std::
   result.reserve(tensors.size());
   for (const at::Tensor& t : tensors) result.push_back(reached.contains(t.grad_fn().get()));
   return result;
+}
+
+bool LeadsToOtherLeaves(const at::Tensor& output, const std::vector<at::Tensor>& inputs) {
+  absl::flat_hash_set<Node*> seen, wanted;
+  for (const at::Tensor& t : inputs) wanted.insert(torch::autograd::impl::gradient_edge(t).function.get());
+  std::vector<Node*> open = {output.grad_fn().get()};
+  bool others = false;
+  while (!open.empty()) {
+    Node* n = open.back();
+    open.pop_back();
+    if (n == nullptr || !seen.insert(n).second) continue;
+    if (wanted.contains(n)) return false;
+    others = others || dynamic_cast<torch::autograd::AccumulateGrad*>(n) != nullptr;
+    for (const torch::autograd::Edge& e : n->next_edges()) open.push_back(e.function.get());
+  }
+  return others;
 }
 
 PassOrder OrderOfPass(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) {

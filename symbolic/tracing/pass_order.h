@@ -17,6 +17,8 @@ struct PassOrder {
   std::vector<std::int32_t> outputs;
 };
 
+// Whether a backward pass from `output` comes to leaves, and to none of `inputs`.
+bool LeadsToOtherLeaves(const at::Tensor& output, const std::vector<at::Tensor>& inputs);
 // For each of `tensors`, whether passes from `outputs` come to it.
 std::vector<bool> AreReached(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& tensors);
 

@@ -115,6 +115,10 @@ class Snapshot:
             self._add_instance_state(path, value)
 
     def _add_tensor(self, path: str, value: torch.Tensor) -> None:
+        with torch._C.DisableTorchFunctionSubclass():  # a subclass may count, and the content is a plain tensor
+            self._add_facts_of_tensor(path, value)
+
+    def _add_facts_of_tensor(self, path: str, value: torch.Tensor) -> None:
         add = self.lines.append
         add((path + ".dtype", str(value.dtype)))
         add((path + ".requires_grad", value.requires_grad))

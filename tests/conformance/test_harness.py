@@ -6,13 +6,14 @@ Each mutant breaks one thing that a user can see. Invariant: the judge knows no 
 import contextlib
 import dataclasses
 import io
+import signal
 import warnings
 
 import pytest
 import torch
 
 from conformance import work
-from conformance.fuzz import search
+from conformance.fuzz import run_in_workers, search
 from conformance.fuzz.grammar import make_draft
 from conformance.judge import BROKE, LESS, OK, WRONG, judge
 from conformance.program import Args, Case, Program, all_programs
@@ -295,6 +296,23 @@ def test_the_fuzzer_finds_stale_results_and_shrinks_them(tmp_path):
     names = {"__name__": "kept"}
     exec(compile(path.read_text(), str(path), "exec"), names)
     assert isinstance(names[f"seed_{finding.draft.seed}"](), Case)
+
+
+def with_statement(line):
+    """A draft whose function has one statement more."""
+    draft = make_draft(0)
+    return dataclasses.replace(draft, changes=[], statements=[[line]])
+
+
+def test_a_program_that_reads_what_nobody_wrote_is_none():
+    assert search._is_reproducible(with_statement("r = r + vector(4).cos().sum()"))
+    assert not search._is_reproducible(with_statement("r = r + torch.empty(4096).view(torch.uint8).sum()"))
+
+
+def test_a_program_that_kills_plain_python_is_no_finding(monkeypatch):
+    assert not run_in_workers._kills_plain_python(0)
+    monkeypatch.setattr(search, "verdict_of", lambda draft, system: signal.raise_signal(signal.SIGKILL))
+    assert run_in_workers._kills_plain_python(0)
 
 
 def test_arguments_of_a_change_replace_the_former():

@@ -375,3 +375,26 @@ def attribute_of_a_function():
 
     wrap = lambda: setattr(g, "__wrapped__", torch.sin)
     return changing(f, None, lambda: setattr(g, "scale", 5), lambda: delattr(g, "scale"), wrap)
+
+
+@program
+def text_of_a_slot_that_was_deleted():
+    class Slotted:
+        __slots__ = ("n",)
+
+    slotted = Slotted()
+
+    def f(x):
+        slotted.n = 1
+        del slotted.n
+        try:
+            x = x + slotted.n
+        except AttributeError as error:
+            x = x + len(str(error))
+        try:
+            del slotted.n
+        except AttributeError as error:
+            x = x * len(str(error))
+        return x
+
+    return Case(f, vector(), observe=slotted)

@@ -396,3 +396,41 @@ def hooks_on_an_input_of_the_first_call():
         return torch.autograd.grad((w * x).sum(), w)[0] + x
 
     return Case(f, vector())
+
+
+@program(whole=False)
+def history_of_a_leaf_that_is_made_inside():
+    w = leaf()
+
+    def f(x):
+        inner = vector().requires_grad_()
+        (g,) = torch.autograd.grad((inner * inner).sum(), inner, create_graph=True)
+        return x + g.sum(), w * 2
+
+    return Case(f, vector(), observe=w)
+
+
+@program(whole=False)
+def history_of_a_leaf_that_is_made_inside_used_up():
+    w = leaf()
+
+    def f(x):
+        inner = vector().requires_grad_()
+        (g,) = torch.autograd.grad((inner * inner).sum(), inner, create_graph=True)
+        r = x + g.sum()
+        (r * w).sum().backward()
+        return r
+
+    return Case(f, vector(), observe=w)
+
+
+@program
+def leaf_made_inside_beside_an_input():
+    """As a penalty of gradients has it: nobody sees the leaf."""
+
+    def f(x, w):
+        inner = x.detach().requires_grad_()
+        (g,) = torch.autograd.grad((inner * w).exp().sum(), inner, create_graph=True)
+        return (g * g).sum()
+
+    return Case(f, vector(), leaf())
