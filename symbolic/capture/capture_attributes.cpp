@@ -484,7 +484,7 @@ Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name)
 }
 
 Value Capture::LoadSuperAttr(Activation& act, ValueView global_super, ValueView cls, ValueView self, BorrowedRef name,
-                             bool two_argument, bool is_method, Value* method_self) {
+                             bool two_argument, bool, Value*) {
   Value object;
   if (two_argument || global_super.object.get() == reinterpret_cast<PyObject*>(&PySuper_Type)) {
     const ValueView args[] = {cls, self};
@@ -493,8 +493,6 @@ Value Capture::LoadSuperAttr(Activation& act, ValueView global_super, ValueView 
     object = CallWith(act, global_super, {}, nullptr, Completion::kCallback);
   }
   if (!object) return Value();
-  (void)is_method;
-  (void)method_self;
   return LoadAttr(act, object, name);
 }
 
