@@ -134,7 +134,9 @@ bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name,
     return PyObject_GenericSetAttr(owner.object, name, value.object) == 0;  // raises: no such attribute can be set
   }
   if (!value.object && !RawInstanceGet(*t, name)) {
-    if (!control.unwinding && !PyErr_Occurred()) AttributeError(owner.object, name);
+    if (control.unwinding || PyErr_Occurred() != nullptr) return false;
+    AttributeError(owner.object, name);
+    SetMissingAttribute(Py_None, Py_None);
     return false;
   }
   if (!BeforeOverwrite(*t, name)) return false;

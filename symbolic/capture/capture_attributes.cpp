@@ -57,15 +57,6 @@ void BindOperator(BorrowedRef torch_object, BorrowedRef name) {
 
 }  // namespace
 
-Value AttributeError(BorrowedRef object, BorrowedRef name) {
-  Ref ignored = Ref::Steal(PyObject_GenericGetAttr(object, name));
-  if (ignored) {  // shadowed by a deletion in the overlay
-    PyErr_Format(PyExc_AttributeError, "'%.100s' object has no attribute '%U'", Py_TYPE(object.get())->tp_name,
-                 name.get());
-  }
-  return Value();
-}
-
 Value Capture::RawInstanceGet(Tracked& instance, BorrowedRef name) {
   if (OverlayWrite* w = instance.FindWrite(name)) return Value{w->value, kNoSource};
   PyObject* found = frame_ops::RawInstanceAttr(instance.original, name);
@@ -256,6 +247,7 @@ Value Capture::ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject*
     if (!w->value) {
       PyErr_Format(PyExc_AttributeError, "'%.200s' object has no attribute '%U'", owner.object.type()->tp_name,
                    d->d_common.d_name);
+      SetMissingAttribute(owner.object, d->d_common.d_name);
     }
     return Value{w->value, kNoSource};
   }
@@ -269,6 +261,7 @@ Value Capture::ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject*
       *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner.object.get()) + d->d_member->offset) == nullptr;
   if (!empty) return Adopt(held, source);
   AddGuard(source, GuardKind::kNull, nullptr);
+  if (!held) SetMissingAttribute(owner.object, d->d_common.d_name);
   return Value{std::move(held), kNoSource};  // None, or the AttributeError is set
 }
 

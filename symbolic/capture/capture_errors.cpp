@@ -9,6 +9,7 @@
 #include "frame_eval/bytecode/decode.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/descriptors.h"
 
 namespace framefuse {
 namespace {
@@ -27,6 +28,26 @@ std::string CurrentErrorText() {
 }
 
 }  // namespace
+
+void SetMissingAttribute(BorrowedRef object, BorrowedRef name) {
+  PyThreadState* thread = PyThreadState_Get();
+  Ref error = frame_ops::FetchRaised(thread);
+  if (error && PyErr_GivenExceptionMatches(error, PyExc_AttributeError) != 0 &&
+      (PyObject_SetAttrString(error, "name", name) != 0 || PyObject_SetAttrString(error, "obj", object) != 0)) {
+    PyErr_Clear();
+  }
+  frame_ops::RestoreRaised(thread, std::move(error));
+}
+
+Value AttributeError(BorrowedRef object, BorrowedRef name) {
+  const Ref ignored = Ref::Steal(PyObject_GenericGetAttr(object, name));
+  if (ignored) {  // shadowed by a deletion in the overlay
+    PyErr_Format(PyExc_AttributeError, "'%.100s' object has no attribute '%U'", Py_TYPE(object.get())->tp_name,
+                 name.get());
+    SetMissingAttribute(object, name);
+  }
+  return Value();
+}
 
 bool Capture::IsErrorAboutFakes() const {
   return PyErr_Occurred() == PyExc_RuntimeError && tracing::Tracer::IsAboutFakes(CurrentErrorText());

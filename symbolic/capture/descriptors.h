@@ -11,6 +11,8 @@ inline bool IsPythonFunction(BorrowedRef o) { return o && PyFunction_Check(o.get
 inline bool IsDataDescriptor(BorrowedRef d) { return d && d.type()->tp_descr_set != nullptr; }
 // Sets AttributeError with CPython's text, name and obj; always null.
 Value AttributeError(BorrowedRef object, BorrowedRef name);
+// What the AttributeError that is set tells of itself, where Python says it: on reads, not on deletions.
+void SetMissingAttribute(BorrowedRef object, BorrowedRef name);
 
 }  // namespace framefuse
 

@@ -9,7 +9,7 @@ import types
 import torch
 from torch import nn
 
-from conformance.program import Case, program
+from conformance.program import Args, Case, program
 from conformance.sample import vector
 
 
@@ -398,3 +398,36 @@ def text_of_a_slot_that_was_deleted():
         return x
 
     return Case(f, vector(), observe=slotted)
+
+
+@program
+def what_errors_tell_of_the_attribute():
+    class Plain:
+        pass
+
+    class Slotted:
+        __slots__ = ("n",)
+
+    def told(error, o):
+        return len(str(error.name)) + 100 * (error.obj is o) + len(str(error))
+
+    def f(x, o):
+        try:
+            del o.n
+        except AttributeError as error:
+            x = x + told(error, o)
+            o.n = 0
+        try:
+            x = x + o.n
+        except AttributeError as error:
+            x = x + told(error, o)
+        o.n = 1
+        del o.n
+        try:
+            x = x + o.n
+        except AttributeError as error:
+            x = x + told(error, o)
+        return x
+
+    kinds = [Plain(), Slotted()]
+    return Case(f, vector(), kinds[0], then=[lambda: None, lambda: Args(vector(), kinds[1]), lambda: setattr(kinds[1], "n", 2), lambda: setattr(kinds[0], "n", 3)])
