@@ -5,6 +5,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "symbolic/tracing/fake_tensor.h"
@@ -54,12 +55,12 @@ c10::IValue ZerosOf(const c10::IValue& v) {
 
 bool IsEmpty(const c10::IValue& v) { return v.isTensor() && v.toTensor().defined() && v.toTensor().sym_numel() == 0; }
 
-// Kernels that only torch's own code calls take what they are given for granted, and read past an end: those of
-// backward passes, those whose names begin with _, and what stands for a library's function.
+// Kernels of backward passes, and those that stand for a library's function, take what torch's own code gives them for
+// granted, and read past an end.
 bool TrustsItsArguments(std::string_view name) {
-  name.remove_prefix(std::string_view("aten.").size());
-  return name.find("backward") != std::string_view::npos || name.starts_with('_') || name.starts_with("mkldnn_") ||
-         name.starts_with("cudnn_") || name.starts_with("miopen_");
+  constexpr std::string_view kParts[] = {"backward", "mkldnn", "cudnn", "miopen", "thnn"};
+  return std::any_of(std::begin(kParts), std::end(kParts),
+                     [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }
 
 // A pointwise kernel has then no element to refuse, a view none to look at.

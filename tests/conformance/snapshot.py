@@ -327,7 +327,7 @@ class TensorData:
             return False
         if _bits(mine) == _bits(theirs):
             return True
-        if tolerance and mine.dtype.is_floating_point:
+        if tolerance and (mine.is_floating_point() or mine.is_complex()):
             return torch.allclose(mine, theirs, rtol=tolerance, atol=tolerance, equal_nan=True)
         return False
 

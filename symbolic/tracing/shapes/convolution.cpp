@@ -50,6 +50,7 @@ bool Convolution(Arguments args, Outputs& outputs) {
   const at::Tensor& x = args[0].toTensor();
   const at::Tensor& w = args[1].toTensor();
   if (x.dim() < 3 || x.dim() != w.dim() || !IsKnownType(x, w)) return false;
+  if (x.sym_numel() == 0 || w.sym_numel() == 0) return false;  // without channels the result has none either
   if (const at::Tensor* bias = OptionalTensor(args[2])) {
     if (bias->scalar_type() != x.scalar_type() || bias->dim() != 1) return false;
   }

@@ -171,7 +171,7 @@ def keys_that_change_in_slot_wrappers():
     return Case(f, vector(), "a", observe=table, then=[lambda: Args(vector(), "b"), lambda: Args(vector(), "a")])
 
 
-@program
+@program(whole=False)
 def keys_and_elements_that_stay_are_the_same_objects():
     def f(x, table, names):
         table.setdefault("z", len(table))
