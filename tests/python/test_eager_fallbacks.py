@@ -157,9 +157,8 @@ WAYS = {
     "recorded_stream": (plain, recorded, {}),
     "bug": (plain, with_a_bug, {"backend": lambda module, _: module.forward}),
     "builtins": (with_odd_builtins(), contextlib.nullcontext, {}),
+    "plan_failed": (calls_an_operator, with_a_failing_kernel, {"backend": "aten"}),
 }
-# No error under fullgraph: the program may handle what an operator of the graph raises, and is then whole all the same.
-LOGGED_WAYS = {"plan_failed": (calls_an_operator, with_a_failing_kernel, {"backend": "aten"})}
 
 
 @pytest.mark.compiles_nothing("it reads the list of kinds")
@@ -169,9 +168,9 @@ def test_the_ways_are_all_that_fullgraph_refuses():
 
 
 @pytest.mark.filterwarnings("ignore:framefuse. :RuntimeWarning")
-@pytest.mark.parametrize("kind", WAYS | LOGGED_WAYS)
+@pytest.mark.parametrize("kind", WAYS)
 def test_each_way_says_so(kind):
-    f, around, options = (WAYS | LOGGED_WAYS)[kind]
+    f, around, options = WAYS[kind]
     x = torch.ones(3)
     compiled = framefuse.compile(f, **options)
     with fallbacks() as (kinds, texts):
@@ -453,8 +452,9 @@ def test_every_kind_has_a_name_and_a_count():
     assert framefuse.statistics()["eager_fallbacks"] == sum(counts().values())
 
 
+@pytest.mark.filterwarnings("ignore:framefuse. :RuntimeWarning")
 @pytest.mark.parametrize("backend", ["aten", lambda gm, examples: gm.forward])
-def test_an_error_that_the_program_handles_is_no_failure(backend):
+def test_an_error_that_the_program_handles(backend):
     def f(x, i):
         x.add_(1)
         try:
@@ -462,8 +462,23 @@ def test_an_error_that_the_program_handles_is_no_failure(backend):
         except IndexError:
             return x * 2
 
-    compiled = framefuse.compile(f, backend=backend, fullgraph=True)
+    compiled = framefuse.compile(f, backend=backend)
     compiled(torch.ones(2), torch.tensor([0]))
     with fallbacks() as (kinds, _):
         assert torch.equal(compiled(torch.ones(2), torch.tensor([5])), torch.full((2,), 4.0))
     assert kinds == {"plan_failed": 1}
+
+    whole = framefuse.compile(f, backend=backend, fullgraph=True)
+    x = torch.ones(2)
+    with pytest.raises(framefuse.Unsupported, match="IndexError"):
+        whole(x, torch.tensor([5]))
+    assert torch.equal(x, torch.full((2,), 2.0))  # Python ran the function, once
+
+
+@pytest.mark.parametrize("backend", ["aten", lambda gm, examples: gm.forward])
+def test_an_error_that_the_program_does_not_handle(backend):
+    whole = framefuse.compile(lambda x, i: x[i] + 1, backend=backend, fullgraph=True)
+    assert torch.equal(whole(torch.ones(2), torch.tensor([0])), torch.tensor([2.0]))
+    with fallbacks() as (kinds, _), pytest.raises(IndexError):
+        whole(torch.ones(2), torch.tensor([5]))
+    assert kinds == {"raises": 1}
