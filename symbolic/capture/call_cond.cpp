@@ -98,31 +98,31 @@ Value Capture::CallBranch(Activation& act, GraphBreakKind kind, ValueView branch
                           const std::vector<Ref>& roots) {
   const ReachableState before(roots, tracked_, classes_);
   if (!before.unknown().empty()) {
-    return Break(kind, "it can reach a " + before.unknown());
+    return breaks_.Break(kind, "it can reach a " + before.unknown());
   }
   const std::size_t effects = CountEffects();
   const std::function<bool()> inputs_unchanged = tracer_.StateOfInputs();
   const TorchState state = TorchState::Current();
   const bool applied = std::exchange(applied_functions_, false);
   tracer_.BeginBranch();
-  Value result = Catching([&] { return CallWith(act, branch, operands, nullptr, Completion::kCallback); });
-  if (control.unwinding) return Value();
-  if (!result) return Break(kind, "it raises an exception");
-  if (applied_functions_) return Break(kind, "it applies an autograd.Function");
+  Value result = boundary_.Catching([&] { return CallWith(act, branch, operands, nullptr, Completion::kCallback); });
+  if (breaks_.unwinding()) return Value();
+  if (!result) return breaks_.Break(kind, "it raises an exception");
+  if (applied_functions_) return breaks_.Break(kind, "it applies an autograd.Function");
   applied_functions_ = applied;
   if (effects != CountEffects() || state != TorchState::Current() || !before.IsUnchanged() || !inputs_unchanged()) {
-    return Break(kind, "it changes what is outside of it");
+    return breaks_.Break(kind, "it changes what is outside of it");
   }
-  Consume(result);
+  reads_.Consume(result);
   if (!PrepareNative(result.object, true)) return Value();
   Flat flat;
   Flatten(result.object, &flat);
   if (!flat.supported) {
-    return Break(kind, "it returns more than tensors and constants");
+    return breaks_.Break(kind, "it returns more than tensors and constants");
   }
   if (absl::Status s = tracer_.EndBranch(flat.tensors); !s.ok()) {
-    if (!CheckTracer()) return Value();
-    return Break(kind, std::string(s.message()));
+    if (!boundary_.Check()) return Value();
+    return breaks_.Break(kind, std::string(s.message()));
   }
   return result;
 }
@@ -131,7 +131,7 @@ Value Capture::CallBranch(Activation& act, GraphBreakKind kind, ValueView branch
 Value Capture::CallCond(Activation& act, absl::Span<const ValueView> args) {
   const bool plain = args.size() == 4 && IsFakeTensor(args[0].object) &&
                      (PyTuple_CheckExact(args[3].object.get()) || PyList_CheckExact(args[3].object.get()));
-  if (!plain) return Break(GraphBreakKind::kCondBranch, "the arguments of cond()");
+  if (!plain) return breaks_.Break(GraphBreakKind::kCondBranch, "the arguments of cond()");
   if (!PrepareNative(args[3], true)) return Value();
   tracer_.AskLeaves();
   ValueVector operands;
@@ -154,10 +154,10 @@ Value Capture::CallCond(Activation& act, absl::Span<const ValueView> args) {
 Value Capture::CallJoined(Activation& act, GraphBreakKind kind, ValueView condition, ValueView yes, ValueView no) {
   const bool same = kind == GraphBreakKind::kCheckpoint;
   absl::StatusOr<tracing::Tracer::CondCall> call = same ? tracer_.JoinOneBranch() : tracer_.JoinBranches();
-  if (!CheckTracer()) return Value();
-  if (!call.ok()) return Break(kind, std::string(call.status().message()));
+  if (!boundary_.Check()) return Value();
+  if (!call.ok()) return breaks_.Break(kind, std::string(call.status().message()));
   if (call->replays && fx_.keep_values()) {  // torch's own tools cannot describe the generators' states
-    return Break(kind, "it draws random numbers and has a gradient, in a graph for an FX backend");
+    return breaks_.Break(kind, "it draws random numbers and has a gradient, in a graph for an FX backend");
   }
   ValueVector all = {condition};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(call->args.get()); ++i) {
@@ -169,17 +169,17 @@ Value Capture::CallJoined(Activation& act, GraphBreakKind kind, ValueView condit
   }
   const Value results = CallTorch(act, call->op, all, PyTuple_GET_SIZE(names.get()) == 0 ? Ref() : names);
   if (!results) return Value();
-  if (!PyList_CheckExact(results.object.get())) return Break(kind, "the results of the operator");
+  if (!PyList_CheckExact(results.object.get())) return breaks_.Break(kind, "the results of the operator");
   PyObject** next = PySequence_Fast_ITEMS(results.object.get());
   Ref made = Rebuild(yes.object, no.object, &next);
-  if (!made) return Break(kind, "the branches return different structures");
+  if (!made) return breaks_.Break(kind, "the branches return different structures");
   return Value{std::move(made), kNoSource};
 }
 
 // args: a function without arguments; None: a checkpoint that is not taken into graphs.
 Value Capture::CallCheckpoint(Activation& act, absl::Span<const ValueView> args) {
   constexpr GraphBreakKind kKind = GraphBreakKind::kCheckpoint;
-  if (args.size() != 1 || args[0].object.get() == Py_None) return Break(kKind, "its arguments");
+  if (args.size() != 1 || args[0].object.get() == Py_None) return breaks_.Break(kKind, "its arguments");
   const Ref torch = Ref::Steal(PyImport_ImportModule("torch"));
   const Ref make = torch ? Ref::Steal(PyObject_GetAttrString(torch, "tensor")) : Ref();
   if (!make) return Value();

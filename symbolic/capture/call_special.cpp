@@ -35,11 +35,11 @@ bool IsInAbcCache(PyObject* cls, PyObject* sub) {
 
 Value Capture::CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args, bool of_instance) {
   if (args[1].source != kNoSource && IsLeaf(args[1].object)) {
-    AddGuard(args[1].source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(args[1].object.type()));
+    reads_.AddGuard(args[1].source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(args[1].object.type()));
   }
   PyObject* cls = args[0].object;
   PyObject* sub = of_instance ? reinterpret_cast<PyObject*>(args[1].object.type()) : args[1].object.get();
-  const BorrowedRef hook = LookupInType(reinterpret_cast<PyTypeObject*>(cls), "__subclasshook__");
+  const BorrowedRef hook = reads_.LookupInType(reinterpret_cast<PyTypeObject*>(cls), "__subclasshook__");
   const Ref function = hook && Py_IS_TYPE(hook.get(), &PyClassMethod_Type)
                            ? Ref::Steal(PyObject_GetAttrString(hook, "__func__"))
                            : Ref();
@@ -50,17 +50,20 @@ Value Capture::CallAbcCheck(Activation& act, ValueView callable, absl::Span<cons
     const HookScope native(HookMode::kOff);
     Value answer = CallNative(callable.object, args, nullptr);
     if (answer && answer.object.get() == Py_False) {
-      AddGuard(sources_.Intern(SourceKind::kAbcToken, kNoSource, 0, nullptr), GuardKind::kEquals, ReadAbcToken());
+      reads_.AddGuard(reads_.sources().Intern(SourceKind::kAbcToken, kNoSource, 0, nullptr), GuardKind::kEquals,
+                      ReadAbcToken());
     }
     return answer;
   }
   const std::uint64_t writes = writes_;
   const int operations = tracer_.NodeCount();
-  const ValueView both[] = {args[0], of_instance ? ValueView(sub, ConstantSource(sub)) : args[1]};
-  Value answer = CallFunction(act, Adopt(function, ConstantSource(function)), both, nullptr, Completion::kCallback);
-  if (control.unwinding) return Value();
+  const ValueView both[] = {args[0], of_instance ? ValueView(sub, reads_.ConstantSource(sub)) : args[1]};
+  Value answer =
+      CallFunction(act, Adopt(function, reads_.ConstantSource(function)), both, nullptr, Completion::kCallback);
+  if (breaks_.unwinding()) return Value();
   if (!answer || !PyBool_Check(answer.object.get()) || writes != writes_ || operations != tracer_.NodeCount()) {
-    return Break(GraphBreakKind::kUnlistedCallable, "a __subclasshook__ that does more than answer True or False");
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable,
+                         "a __subclasshook__ that does more than answer True or False");
   }
   // Made for real when the entry runs, the check fills the ABC's cache.
   CachedCall call;
@@ -78,34 +81,34 @@ Value Capture::CallAttributeBuiltin(Activation& act, SpecialCall which, ValueVie
     return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
   };
   if (n >= 2 && PyUnicode_Check(args[1].object.get()) && !PyUnicode_CheckExact(args[1].object.get())) {
-    return Break(GraphBreakKind::kOpaqueObject, "an attribute's name of a class derived from str");
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "an attribute's name of a class derived from str");
   }
   switch (which) {
     case SpecialCall::kGetAttr: {
       if (!plain || n < 2 || n > 3 || !PyUnicode_Check(args[1].object.get())) return raise();
-      Consume(args[1]);
+      reads_.Consume(args[1]);
       const auto load = [&] { return LoadAttr(act, args[0], args[1].object); };
-      Value v = n == 2 ? load() : Catching(load);
-      if (v || control.unwinding || n == 2 || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
+      Value v = n == 2 ? load() : boundary_.Catching(load);
+      if (v || breaks_.unwinding() || n == 2 || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
       PyErr_Clear();
       return Value{Ref::Create(args[2].object), args[2].source};
     }
     case SpecialCall::kHasAttr: {
       if (!plain || n != 2 || !PyUnicode_Check(args[1].object.get())) return raise();
-      Consume(args[1]);
-      Value v = Catching([&] { return LoadAttr(act, args[0], args[1].object); });
+      reads_.Consume(args[1]);
+      Value v = boundary_.Catching([&] { return LoadAttr(act, args[0], args[1].object); });
       if (v) return Boolean(true);
-      if (control.unwinding || !PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
+      if (breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
       PyErr_Clear();
       return Boolean(false);
     }
     case SpecialCall::kSetAttr:
       if (!plain || n != 3 || !PyUnicode_Check(args[1].object.get())) return raise();
-      Consume(args[1]);
+      reads_.Consume(args[1]);
       return StoreAttr(act, args[0], args[1].object, args[2]) ? None() : Value();
     case SpecialCall::kDelAttr:
       if (!plain || n != 2 || !PyUnicode_Check(args[1].object.get())) return raise();
-      Consume(args[1]);
+      reads_.Consume(args[1]);
       return DeleteAttr(act, args[0], args[1].object) ? None() : Value();
     default:
       return Value();
@@ -117,7 +120,7 @@ Value Capture::CallTypeBuiltin(Activation& act, SpecialCall which, ValueView cal
   // A leaf's type is read and its value is not; any other object's type is guarded where it is adopted.
   const auto guard_leaf_type = [&](const ValueView& v) {
     if (v.source == kNoSource || !IsLeaf(v.object)) return;
-    AddGuard(v.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(v.object.type()));
+    reads_.AddGuard(v.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(v.object.type()));
   };
   const std::size_t n = args.size();
   const bool plain = !kwnames;
@@ -135,23 +138,24 @@ Value Capture::CallTypeBuiltin(Activation& act, SpecialCall which, ValueView cal
       guard_leaf_type(args[0]);  // ABCs look at the class only
       PyObject* object = args[0].object;
       PyObject* cls = args[1].object;
-      const int result = Native([&] {
+      const int result = boundary_.Run([&] {
         return which == SpecialCall::kIsInstance ? PyObject_IsInstance(object, cls) : PyObject_IsSubclass(object, cls);
       });
-      if (!CheckTracer() || result < 0) return Value();
+      if (!boundary_.Check() || result < 0) return Value();
       return Boolean(result != 0);
     }
     case SpecialCall::kCallable:
       if (!plain || n != 1) return raise();
       guard_leaf_type(args[0]);
-      if ((args[0].object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) LookupInType(args[0].object.type(), "__call__");
+      if ((args[0].object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
+        reads_.LookupInType(args[0].object.type(), "__call__");
       return Boolean(PyCallable_Check(args[0].object) != 0);
     case SpecialCall::kType: {
       if (plain && n == 3) return classes_.BuildByType(act, callable, args);
-      if (!plain || n != 1) return Break(GraphBreakKind::kClassDefinition, "type() with other arguments");
+      if (!plain || n != 1) return breaks_.Break(GraphBreakKind::kClassDefinition, "type() with other arguments");
       guard_leaf_type(args[0]);
       auto* type = reinterpret_cast<PyObject*>(args[0].object.type());
-      return Adopt(type, ConstantSource(type));
+      return Adopt(type, reads_.ConstantSource(type));
     }
     case SpecialCall::kSuper:
       if (n == 0) {  // __class__ and the first argument are read by C code: see that they are representatives
@@ -189,21 +193,21 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
     case SpecialCall::kId:
       if (const Tracked* t = n == 1 && plain ? tracked_.Find(args[0].object) : nullptr;
           t != nullptr && t->source != kNoSource) {
-        AddGuard(t->source, GuardKind::kIdentity, t->original);
+        reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
         return Value{Ref::Steal(PyLong_FromVoidPtr(t->original.get())), kNoSource};
       }
       // A key of a memo that ends with the copy: any number that no other object has would do.
       if (n == 1 && plain && has_memo_ && IsCopyCode(frame_ops::Code(act.frame))) {
         return Value{Ref::Steal(PyLong_FromVoidPtr(args[0].object.get())), kNoSource};
       }
-      return Break(GraphBreakKind::kIdentityOfFresh, "id()");
+      return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "id()");
     case SpecialCall::kHash:
       return plain && n == 1 ? HashOf(callable, args) : raise();
     case SpecialCall::kVars: {
-      if (!plain || n != 1) return Break(GraphBreakKind::kUnlistedCallable, "vars()");
+      if (!plain || n != 1) return breaks_.Break(GraphBreakKind::kUnlistedCallable, "vars()");
       Ref name = Ref::Steal(PyUnicode_InternFromString("__dict__"));
-      Value found = Catching([&] { return LoadAttr(act, args[0], name); });
-      if (found || control.unwinding || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+      Value found = boundary_.Catching([&] { return LoadAttr(act, args[0], name); });
+      if (found || breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
       PyErr_Clear();
       PyErr_SetString(PyExc_TypeError, "vars() argument must have __dict__ attribute");
       return Value();
@@ -218,7 +222,7 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
       if (container && !PrepareNative(args[0], true)) return Value();
       if (plain && (n == 1 || (format && n == 2))) {
         Value text = TextOf(act, which, args);
-        if (text || control.unwinding || PyErr_Occurred()) return text;
+        if (text || breaks_.unwinding() || PyErr_Occurred()) return text;
       }
       if (!PrepareAll(args, format) || !HasTextOfItsOwn(args)) return Value();
       return CallNative(callable.object, args, kwnames);
@@ -241,8 +245,8 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
 Value Capture::NextOf(Activation& act, absl::Span<const ValueView> args) {
   if (!GuardIterable(act, args[0], "next()")) return Value();
   iternextfunc step = args[0].object.type()->tp_iternext;
-  Value item = Wrap(Ref::Steal(Native([&] { return step(args[0].object); })));
-  if (item || control.unwinding) return item;
+  Value item = boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return step(args[0].object); })));
+  if (item || breaks_.unwinding()) return item;
   if (PyErr_Occurred() && (args.size() == 1 || !PyErr_ExceptionMatches(PyExc_StopIteration))) return Value();
   PyErr_Clear();
   if (args.size() == 2) return Value{Ref::Create(args[1].object), args[1].source};
@@ -251,21 +255,22 @@ Value Capture::NextOf(Activation& act, absl::Span<const ValueView> args) {
 }
 
 Value Capture::HashOf(ValueView callable, absl::Span<const ValueView> args) {
-  Consume(args[0]);
+  reads_.Consume(args[0]);
   PyTypeObject* type = args[0].object.type();
   const bool by_value =
       IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get()) || PyRange_Check(args[0].object.get());
-  const bool by_method = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && IsPythonMethod(LookupInType(type, "__hash__"));
-  if (!by_value && !by_method) return Break(GraphBreakKind::kIdentityOfFresh, "hash()");
+  const bool by_method =
+      (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && IsPythonMethod(reads_.LookupInType(type, "__hash__"));
+  if (!by_value && !by_method) return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "hash()");
   return PrepareAll(args) ? CallNative(callable.object, args, nullptr) : Value();
 }
 
 // A C function that writes the list it is given.
 Value Capture::CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const bool list = !kwnames && !args.empty() && PyList_CheckExact(args[0].object.get());
-  if (!list) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  if (!list) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   Tracked* t = tracked_.Find(args[0].object);
-  if (!MayWriteInBackward() || !PrepareAll(args) || (t != nullptr && !MarkReplaced(*t))) return Value();
+  if (!backward_.MayWrite() || !PrepareAll(args) || (t != nullptr && !MarkReplaced(*t))) return Value();
   return CallNative(callable.object, args, nullptr);
 }
 
@@ -293,12 +298,12 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialCall::kBuildClass:
       return classes_.Build(act, callable, args, kwnames);
     case SpecialCall::kLocals:
-      return Break(GraphBreakKind::kUnlistedCallable, "locals()");
+      return breaks_.Break(GraphBreakKind::kUnlistedCallable, "locals()");
     case SpecialCall::kGlobals:
-      return Break(GraphBreakKind::kUnlistedCallable, "globals()");
+      return breaks_.Break(GraphBreakKind::kUnlistedCallable, "globals()");
     case SpecialCall::kTorchTensor: {
       if (!PrepareAll(args)) return Value();
-      if (AnyFake(args)) return Break(GraphBreakKind::kTensorToPython, "torch.tensor of a tensor");
+      if (AnyFake(args)) return breaks_.Break(GraphBreakKind::kTensorToPython, "torch.tensor of a tensor");
       return MakeHostTensor(callable.object, args, kwnames);
     }
     case SpecialCall::kTorchPlain:
@@ -306,34 +311,35 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
       return CallTorch(act, callable.object, args, kwnames);
     case SpecialCall::kGraphBreak:
       if (IsTorchCode(frame_ops::Code(act.frame))) return None();  // torch's own, meant for Dynamo
-      return Break(GraphBreakKind::kExplicit, "");
+      return breaks_.Break(GraphBreakKind::kExplicit, "");
     case SpecialCall::kIsCompiling:
       return Boolean(options_.tell_libraries || IsTold(frame_ops::Code(act.frame)));
     case SpecialCall::kDisabled:
-      return Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
+      return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
     case SpecialCall::kOfOwnTensors:
       return n > 0 && tracked_.Find(args[0].object) != nullptr
-                 ? Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object))
+                 ? breaks_.Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object))
                  : CallTorch(act, callable.object, args, kwnames);
     case SpecialCall::kRangeEnter:
       ++open_ranges_;
       return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
     case SpecialCall::kRangeExit:
-      if (open_ranges_ == 0) return Break(GraphBreakKind::kUnlistedCallable, "the end of a profiler's range");
+      if (open_ranges_ == 0) return breaks_.Break(GraphBreakKind::kUnlistedCallable, "the end of a profiler's range");
       --open_ranges_;
       return None();
     case SpecialCall::kWritesList:
       return CallListWriter(callable, args, kwnames);
     case SpecialCall::kExcInfo:
-      if (handles_from_outside_) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
-      GuardNothingHandled();
+      if (handles_from_outside_)
+        return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+      reads_.GuardNothingHandled();
       return CallNative(callable.object, args, kwnames);
     case SpecialCall::kLockEnter:
     case SpecialCall::kLockExit:
     case SpecialCall::kSignature:
     case SpecialCall::kOfLibrary:
       if (!IsSkippedCode(frame_ops::Code(act.frame)) || (which == SpecialCall::kLockExit && open_ranges_ == 0)) {
-        return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+        return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
       }
       return CallOfLibrary(which, callable, args, kwnames);
     case SpecialCall::kPushFunctionMode:
@@ -393,13 +399,13 @@ Value Capture::SignatureOf(ValueView callable, ValueView function) {
   const Tracked* t = tracked_.Find(function.object);
   const bool known = PyFunction_Check(function.object.get()) && (t != nullptr || IsFreshFunction(function.object));
   if (!known || (f->func_dict != nullptr && PyDict_GET_SIZE(f->func_dict) > 0)) {
-    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
   if (t != nullptr) {
     const auto guard = [&](const char* name, PyObject* value) {
       const Ref key = Ref::Steal(PyUnicode_InternFromString(name));
-      AddGuard(sources_.Intern(SourceKind::kFunctionField, t->source, 0, key), GuardKind::kIdentity,
-               value != nullptr ? value : Py_None);
+      reads_.AddGuard(reads_.sources().Intern(SourceKind::kFunctionField, t->source, 0, key), GuardKind::kIdentity,
+                      value != nullptr ? value : Py_None);
     };
     guard("__code__", f->func_code);
     guard("__defaults__", f->func_defaults);
@@ -419,12 +425,13 @@ Value Capture::MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> 
   }
   if (!real) return Value();
   absl::StatusOr<Ref> fake = tracer_.RegisterConstant(real.object, /*copy=*/true);
-  if (!fake.ok()) return Break(GraphBreakKind::kUnsupportedTensor, std::string(fake.status().message()));
+  if (!fake.ok()) return breaks_.Break(GraphBreakKind::kUnsupportedTensor, std::string(fake.status().message()));
   // Each call of the program makes a tensor of its own.
   Ref fresh = Ref::Steal(PyObject_CallMethod(*fake, "clone", nullptr));
-  if (!CheckTracer() || !fresh) return Value();
+  if (!boundary_.Check() || !fresh) return Value();
   Ref requires_grad = Ref::Steal(PyObject_GetAttrString(real.object, "requires_grad"));
-  if (requires_grad.get() == Py_True) return Break(GraphBreakKind::kAutograd, "torch.tensor(requires_grad=True)");
+  if (requires_grad.get() == Py_True)
+    return breaks_.Break(GraphBreakKind::kAutograd, "torch.tensor(requires_grad=True)");
   if (!Journalled(call.RecordHostTensor(callable, args, kwnames, fresh))) return Value();
   return Value{std::move(fresh), kNoSource};
 }

@@ -77,7 +77,7 @@ bool IsTransformation(BorrowedRef function, absl::Span<const ValueView> args) {
 Value Capture::CallTransformation(Activation& act, BorrowedRef function, absl::Span<const ValueView> args,
                                   BorrowedRef kwnames) {
   if (modes_.open() == 0 && !LoadDecompositions()) {
-    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(function));
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(function));
   }
   const FxJournal::AsOperators as_operators(fx_);
   return CallTorch(act, function, args, kwnames);
@@ -88,15 +88,15 @@ Value Capture::CallTransformation(Activation& act, BorrowedRef function, absl::S
 Value Capture::CallOfFunctionModes(SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                                    BorrowedRef kwnames) {
   const bool push = which == SpecialCall::kPushFunctionMode;
-  if (options_.breaks_at_modes || in_backward_ || (push ? args.size() != 1 : modes_.open() == 0)) {
-    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  if (options_.breaks_at_modes || backward_.running() || (push ? args.size() != 1 : modes_.open() == 0)) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
   // What a mode's class defines, torch's C code looks up.
   static PyObject* const handler = PyUnicode_InternFromString("__torch_function__");
-  if (push) Consume(args[0]);
+  if (push) reads_.Consume(args[0]);
   PyTypeObject* mode = push ? TypeOfMode(args[0].object) : nullptr;
-  if (push && (mode == nullptr || !IsPythonFunction(LookupInType(mode, handler)))) {
-    return Break(GraphBreakKind::kUnlistedCallable, "a torch function mode whose handler is no function");
+  if (push && (mode == nullptr || !IsPythonFunction(reads_.LookupInType(mode, handler)))) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, "a torch function mode whose handler is no function");
   }
   Value result = CallNative(callable.object, args, kwnames);
   if (!result) return result;

@@ -27,8 +27,11 @@
 #include "symbolic/capture/function_modes.h"
 #include "symbolic/capture/fx_journal.h"
 #include "symbolic/capture/graph_break.h"
-#include "symbolic/capture/numpy_scalars.h"
-#include "symbolic/capture/origin_table.h"
+#include "symbolic/capture/journals/backward_phase.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/frame_stack.h"
+#include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/remembered.h"
 #include "symbolic/capture/tensor_types.h"
 #include "symbolic/capture/torch_state.h"
@@ -40,48 +43,28 @@
 
 namespace framefuse {
 
-GraphBreakKind BreakKindOf(const tracing::TensorBreak& b);
-
-class Capture final : public Protocols, public FrameHandler, public tracing::OriginProvider {
+class Capture final : public Protocols, public FrameHandler {
  public:
   using Args = absl::Span<const ValueView>;
   Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options);
   ~Capture() override;
 
-  // Evaluates a copy of the frame from where it stands. `stop` ends the graph before that instruction.
-  RunResult Run(const std::optional<CapturePosition>& stop);
+  RunResult Run();  // evaluates a copy of the frame from where it stands
+
+  // ---- the parts
+  FrameStack& frames() { return frames_; }
+  BreakController& breaks() { return breaks_; }
+  NativeBoundary& boundary() { return boundary_; }
+  ReadJournal& reads() { return reads_; }
 
   // ---- what the attempt found (attempt.cpp, close.cpp)
-  const std::optional<BreakRecord>& break_record() const { return break_; }
-  // Where torch raised an error that nothing in the frame handles and that a real tensor may not get.
-  const std::optional<GraphBreakReason>& unconfirmed_error() const { return unconfirmed_error_; }
-  // The attempt is to be made anew with all frames: something may have seen that those of modules' calls are missing.
-  bool needs_frames() const { return needs_frames_; }
-  // The graph would end while a torch function mode is on that the program pushed.
-  bool left_modes() const { return left_modes_ || modes_.open() > 0; }
   int last_root_instruction() const { return last_root_instruction_; }
   bool evaluated() const { return evaluated_; }  // false: broke before the first instruction
-  bool stopped() const { return stopped_; }
-  bool stop_mismatch() const { return stop_mismatch_; }
-  const std::optional<CapturePosition>& last_rebuildable() const { return last_rebuildable_; }
-  void set_track_rebuildable(bool on) { track_rebuildable_ = on; }
-  // Called at the stop, while all activations are alive.
-  class StopListener {
-   public:
-    virtual ~StopListener() = default;
-    virtual void AtStop(Capture& capture, Activation& innermost) = 0;
-    virtual bool IsRebuildable(Capture& capture, Activation& innermost) = 0;
-  };
-  void set_stop_listener(StopListener* listener) { stop_listener_ = listener; }
 
-  SourceTable& sources() { return sources_; }
-  const std::vector<SourceId>& read_leaves() const { return read_leaves_; }  // must be there in each call
-  GuardSet& guards() { return guards_; }
   TrackedTable& tracked() { return tracked_; }
   tracing::Tracer& tracer() { return tracer_; }
   FxJournal& fx() { return fx_; }
   ClassStatements& classes() { return classes_; }
-  Activation* root() { return root_; }
   const TorchState& start_state() const { return start_state_; }
   const Ref& start_exception() const { return start_exception_; }
   // Profiler ranges that were entered in this attempt and are still open.
@@ -92,11 +75,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
     return it == fresh_dicts_.end() ? BorrowedRef() : BorrowedRef(it->second.owner);
   }
   // Of the root's level, where the attempt stands or ended.
-  Ref HandledException() const { return root_ != nullptr ? frame_ops::HandledException(thread_) : end_exception_; }
-  const std::vector<Activation*>& Chain() const { return frames_; }
-  frame_ops::Frame* real_frame() { return real_frame_; }
+  Ref HandledException() const { return frames_.has_root() ? frame_ops::HandledException(thread_) : end_exception_; }
   bool IsFreshFunction(BorrowedRef f) const { return fresh_functions_.contains(f.get()); }
-  std::vector<std::string> SlotNames() const;
   const std::vector<std::pair<Ref, std::vector<OverlayWrite>>>& global_writes() const { return global_writes_; }
   // Input tensors in the order of their first load.
   struct TensorInput {
@@ -108,29 +88,9 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // ---- journals (used by all protocol families)
   // The value with its representative; adds the guards that seeing it implies.
   Value Adopt(BorrowedRef original, SourceId source);
-  void Consume(ValueView v);  // guards an immutable leaf's value
-  // Where a leaf that goes on without its source came from: in a later call an equal object may be there.
-  SourceId SourceOfConsumed(BorrowedRef leaf) const;
-  static bool ValueDecidesIdentity(BorrowedRef leaf);  // there is one object a value
-  const UserLocation& Here();
-  SourceId ConstantSource(BorrowedRef object);
-  void AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, int aux = 0);
-  // frame_ops::TypeLookup with its guard; borrowed or null.
-  BorrowedRef LookupInType(PyTypeObject* type, BorrowedRef name);
-  BorrowedRef LookupInType(PyTypeObject* type, const char* name);
   // Objects of one type, one of which is written: as one object in another call they would mean another program.
   void GuardDistinctObjects();
   void GuardDictsOfInstances();
-  bool GuardProtocolMethods(PyTypeObject* type);  // all dunder look-ups that C slots of a heap type make
-
-  ABSL_ATTRIBUTE_COLD Value Break(GraphBreakKind kind, std::string_view context);  // always returns a null Value
-  bool BreakFalse(GraphBreakKind kind, std::string_view context) { return static_cast<bool>(Break(kind, context)); }
-  Truth BreakTruth(GraphBreakKind kind, std::string_view context) {
-    Break(kind, context);
-    return Truth::kError;
-  }
-  // After native code ran: takes a break that the tracer noted. True if the run goes on.
-  bool CheckTracer();
   // Builds a tensor from guarded host data for real; the graph holds a copy of it.
   Value MakeHostTensor(BorrowedRef callable, Args args, BorrowedRef kwnames);
 
@@ -149,8 +109,6 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool BeforeEnd(BorrowedRef object);  // of an object that existed before and may end now
   bool BeforeOverwrite(Tracked& t, BorrowedRef key);
   bool BeforeReplacing(const Tracked& t);
-  bool GuardLeafIdentity(ValueView left, ValueView right, bool same);
-  bool GuardLostIdentity(ValueView left, ValueView right, bool same);
 
   // The container that a display or comprehension under construction adds to: after a break it existed before.
   bool PrepareTarget(BorrowedRef container);
@@ -198,7 +156,6 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   BorrowedRef OnlyInType(Tracked& instance, BorrowedRef name);
   bool HasNoHooks(Activation& act, ValueView module, BorrowedRef call_impl);
   bool HasNoHooksForAll(Activation& act, BorrowedRef globals);
-  void NeedFrames();
   Value CallType(Activation& act, ValueView type, Args args, BorrowedRef kwnames, Completion completion);
   Value NewByBuiltin(PyTypeObject* type, Args args, BorrowedRef kwnames);
   Value Initialise(Activation& act, Value object, Args args, BorrowedRef kwnames, Completion completion);
@@ -220,18 +177,13 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   // ---- torch.autograd.Function (capture_autograd.cpp)
   Value ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, Args args, BorrowedRef kwnames);
   absl::StatusOr<tracing::TracedGraph> CloseGraph(absl::Span<const BorrowedRef> outputs);
-  bool MayReadInBackward(SourceId source);  // false: broke
-  bool MayWriteInBackward();                // false: broke
   // Runs C code on prepared arguments and journals the torch-level call if a fake took part.
-  bool IsErrorAboutFakes() const;
-  bool IsErrorHandled() const;  // by a handler of any frame of the attempt
-  // False: the graph breaks, for the error that is set may be about fakes.
-  bool ConfirmTorchError(BorrowedRef callable);
-  GraphBreakReason ReasonHere(GraphBreakKind kind, std::string_view context) const;
   Value CallNumpy(ValueView callable, Args args, BorrowedRef kwnames);
   Value CallNative(BorrowedRef callable, Args args, BorrowedRef kwnames);
   Value CallTorch(Activation& act, BorrowedRef callable, Args args, BorrowedRef kwnames);
-  bool Journalled(std::string_view error) { return error.empty() || BreakFalse(GraphBreakKind::kAutograd, error); }
+  bool Journalled(std::string_view error) {
+    return error.empty() || breaks_.BreakFalse(GraphBreakKind::kAutograd, error);
+  }
   // ---- functools.lru_cache (capture_cached_calls.cpp)
   struct CachedCall {
     Ref wrapper;
@@ -275,34 +227,19 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   Value SignatureOf(ValueView callable, ValueView function);
   bool AnyFake(Args args) const;
   bool IsFakeTensor(BorrowedRef object) const;
-  // While an error of what it calls would be handled by capture itself and not by the caller's bytecode: frames below
-  // cannot be completed from outside.
-  template <typename F>
-  Value Catching(F&& f) {
-    ++catching_;
-    Value value = f();
-    --catching_;
-    return value;
-  }
-  template <typename F>
-  auto Native(F&& f) {  // C code that may call back into Python frames, which are then evaluated
-    ++native_depth_;
-    auto result = f();
-    --native_depth_;
-    if (PyErr_Occurred() != nullptr) tracer_.AskLeaves();  // torch may have refused to write a leaf
-    return result;
-  }
-
-  // ---- where operators are called
-  std::int32_t Current() override { return origins_.At(top_); }
-  ir::Origin Resolve(std::int32_t id) override { return origins_.Resolve(id); }
-  const OriginTable& origins() const { return origins_; }
+  struct ExpectedCall {
+    PyObject* function = nullptr;
+    Completion completion = Completion::kCallback;
+    Ref pending;
+    Args args;
+  };
+  void Expect(ExpectedCall call) { expected_ = std::move(call); }
 
   // ---- FrameHandler
   PyObject* OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) override;
 
   // ---- Protocols
-  StopAction OnStop(Activation& act) override;
+  StopAction OnStop(Activation& act) override { return breaks_.OnStop(act); }
   void SeeUnbound(Activation& act, int slot) override;
   bool BeforeDrop(Activation& act, ValueView old) override;
   Value AdoptSlot(Activation& act, int slot) override;
@@ -379,7 +316,6 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match, Value* rest) override;
   Value PrepareReraiseStar(Activation& act, ValueView original, ValueView results) override;
   bool BeforeHandling(Activation& act) override;
-  void GuardNothingHandled();
   bool AfterHandling(Activation& act, ValueView previous) override;
   void Raise(Activation& act, ValueView exception_or_null, ValueView cause_or_null) override;
   Value ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) override;
@@ -390,14 +326,6 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   bool Unsupported(Activation& act, const char* opcode_name) override;
 
  private:
-  friend class ClassStatements;
-  struct ExpectedCall {
-    PyObject* function = nullptr;
-    Completion completion = Completion::kCallback;
-    Ref pending;
-    Args args;
-  };
-
   Value AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId source);
   Value AdoptTensor(BorrowedRef original, SourceId source);
   Value AdoptObject(TrackedKind kind, BorrowedRef original, SourceId source);
@@ -417,63 +345,42 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   PyObject* EvaluateFrame(Activation& act, StartAt start);
   PyObject* ThrowIntoGenerator(frame_ops::Frame* frame);
   bool BreaksAsItStarts(frame_ops::Frame* frame);
-  Value Wrap(Ref object);  // result of native code: checks the tracer, null if it failed
   bool ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value_or_null);
   BorrowedRef GlobalsOf(Activation& act);
   Value ReadGlobal(Activation& act, BorrowedRef name);
   SourceId GlobalsSource(Activation& act);
   SourceId BuiltinsSource(Activation& act);
   std::vector<OverlayWrite>* GlobalOverlay(BorrowedRef dict, bool create);
-  void SetStop(std::uint64_t executed);
-  bool Checkpoint(Activation& act);  // false: broke
-  CapturePosition PositionOf(const Activation& act, std::uint64_t executed) const;
   bool GuardIterable(Activation& act, ValueView v, const char* what);
 
   ClassStatements classes_{*this};  // ends last
   PyThreadState* thread_;
-  frame_ops::Frame* real_frame_;
   CaptureOptions options_;
-  SourceTable sources_;
-  GuardSet guards_;
+  FrameStack frames_;
+  FunctionModes modes_;
+  BreakController breaks_{control, frames_, tracer_, classes_, modes_};
+  BackwardPhase backward_{frames_, breaks_};
+  NativeBoundary boundary_{options_, frames_, breaks_, tracer_};
+  ReadJournal reads_{frames_, breaks_, backward_, classes_};
   TrackedTable tracked_;
   tracing::Tracer tracer_;
   FxJournal fx_;
   NativeProtocols native_;
-  Activation* root_ = nullptr;
-  Activation* top_ = nullptr;
-  std::vector<Activation*> frames_;  // root first
   ExpectedCall expected_;
-  OriginTable origins_;
-  std::pair<PyCodeObject*, int> here_place_;  // code and instruction
-  UserLocation here_;
   TorchState start_state_;
   Ref start_exception_;  // handled when the attempt began
   Ref end_exception_;
   bool handles_from_outside_ = false;  // it began in an except block, its own or a caller's
-  std::vector<SourceId> read_leaves_;
-  enum LeafFact : std::uint8_t { kRead = 1, kConsumed = 2 };
-  std::vector<std::uint8_t> leaf_facts_;  // by source
-  bool IsNewsOfLeaf(SourceId source, LeafFact fact);
-  absl::flat_hash_map<PyObject*, absl::InlinedVector<SourceId, 1>> consumed_leaves_;  // held by their guards
   bool history_from_outside_ = false;  // an input was made by operations that require grad
-  int native_depth_ = 0, leaf_depth_ = 0, catching_ = 0;
-  bool has_memo_ = false;  // a deep copy is under way that made its memo
+  bool has_memo_ = false;              // a deep copy is under way that made its memo
   absl::flat_hash_set<PyObject*> fresh_functions_;
-  absl::flat_hash_set<PyObject*> dropped_;  // may have ended in the program, and something refers to them weakly
-  absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, TypeLookup> type_lookups_;
-  absl::flat_hash_set<PyTypeObject*> guarded_protocols_;
+  absl::flat_hash_set<PyObject*> dropped_;         // may have ended in the program, and something refers to them weakly
   absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
-  NumpyErrors numpy_errors_;
   int open_ranges_ = 0;
   bool applied_functions_ = false;             // of torch.autograd
   std::vector<const Tracked*> hooks_for_all_;  // torch's dicts of hooks of all modules, once looked at and empty
   PyObject* hooks_globals_ = nullptr;          // where they stand
-  int calls_without_frames_ = 0;               // of modules, under way
-  bool needs_frames_ = false;
-  FunctionModes modes_;
-  bool left_modes_ = false;                                // by a break, or at the end
-  std::vector<TestedDict> tested_dicts_;                   // found empty, and not tracked then
-  bool in_backward_ = false;                               // the backward functions run, for the graph's backward phase
+  std::vector<TestedDict> tested_dicts_;       // found empty, and not tracked then
   absl::flat_hash_map<PyObject*, FreshDict> fresh_dicts_;  // by the __dict__ that was read of an object made here
   absl::flat_hash_set<PyObject*> preparing_;               // containers that PrepareNative is in
   std::vector<std::pair<Ref, std::vector<OverlayWrite>>> global_writes_;           // by globals dict
@@ -481,16 +388,8 @@ class Capture final : public Protocols, public FrameHandler, public tracing::Ori
   std::vector<CachedCall> cached_calls_;
   std::uint64_t writes_ = 0;  // to objects that existed before
   std::vector<TensorInput> tensor_inputs_;
-  std::optional<CapturePosition> stop_;
-  std::optional<BreakRecord> break_;
-  std::optional<GraphBreakReason> unconfirmed_error_;
-  std::optional<CapturePosition> last_rebuildable_;
-  StopListener* stop_listener_ = nullptr;
-  bool track_rebuildable_ = false;
-  std::uint64_t wanted_stop_ = 0;  // Control::stop_at also stops at checkpoints
-  std::uint64_t next_checkpoint_ = 0;
   int last_root_instruction_ = 0;
-  bool stopped_ = false, evaluated_ = false, stop_mismatch_ = false;
+  bool evaluated_ = false;
 };
 
 bool IsAutogradFunction(BorrowedRef type);  // a class derived from torch.autograd.Function

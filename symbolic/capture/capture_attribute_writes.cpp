@@ -21,51 +21,49 @@ BorrowedRef DelattrName() {
 }  // namespace
 
 bool Capture::StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) {
-  if (!MayWriteInBackward()) return false;
-  Consume(owner);
+  if (!backward_.MayWrite()) return false;
+  reads_.Consume(owner);
   PyTypeObject* type = owner.object.type();
   if (IsFakeTensor(owner.object)) {
-    Consume(value);
-    if (!IsDataDescriptor(LookupInType(type, name))) {
-      return BreakFalse(GraphBreakKind::kTensorAttribute, Utf8(name));
+    reads_.Consume(value);
+    if (!IsDataDescriptor(reads_.LookupInType(type, name))) {
+      return breaks_.BreakFalse(GraphBreakKind::kTensorAttribute, Utf8(name));
     }
     // Where the write changes nothing now, it may on another call.
     const Tracked* input = tracked_.Find(owner.object);
     if (input != nullptr && PyUnicode_CompareWithASCIIString(name, "grad") == 0) GuardGradient(*input, Py_None);
     tracer_.AskLeaves();
     FxCall call(fx_, {owner.object});
-    const int done = Native([&] { return PyObject_SetAttr(owner.object, name, value.object); });
-    return CheckTracer() && done == 0 && Journalled(call.ConfirmWrite());
+    const int done = boundary_.Run([&] { return PyObject_SetAttr(owner.object, name, value.object); });
+    return boundary_.Check() && done == 0 && Journalled(call.ConfirmWrite());
   }
   if (classes_.IsMade(owner.object)) return classes_.SetAttr(owner, name, value);
   if (PyModule_Check(owner.object.get()) || PyType_Check(owner.object.get())) {
-    return BreakFalse(GraphBreakKind::kUnsupportedWrite,
-                      absl::StrCat("attribute ", Utf8(name), " of a ", type->tp_name));
+    return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                              absl::StrCat("attribute ", Utf8(name), " of a ", type->tp_name));
   }
-  BorrowedRef setter = LookupInType(type, SetattrName());
+  BorrowedRef setter = reads_.LookupInType(type, SetattrName());
   if (IsPythonFunction(setter)) {
     const ValueView args[] = {owner, ValueView(name, kNoSource), value};
-    Value function = Adopt(
-        setter,
-        sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, SetattrName()));
+    Value function = Adopt(setter, reads_.TypeAttr(type, SetattrName()));
     return static_cast<bool>(CallFunction(act, function, args, nullptr, Completion::kDrop));
   }
   return GenericSetAttr(act, owner, name, value);
 }
 
 bool Capture::DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) {
-  if (!MayWriteInBackward()) return false;
-  Consume(owner);
+  if (!backward_.MayWrite()) return false;
+  reads_.Consume(owner);
   PyTypeObject* type = owner.object.type();
   if (classes_.IsMade(owner.object)) return classes_.SetAttr(owner, name, ValueView());
   if (IsFakeTensor(owner.object) || PyModule_Check(owner.object.get()) || PyType_Check(owner.object.get())) {
-    return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("del of attribute ", Utf8(name)));
+    return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("del of attribute ", Utf8(name)));
   }
-  BorrowedRef deleter = LookupInType(type, DelattrName());
+  BorrowedRef deleter = reads_.LookupInType(type, DelattrName());
   if (IsPythonFunction(deleter)) {
     const ValueView args[] = {owner, ValueView(name, kNoSource)};
     return static_cast<bool>(
-        CallFunction(act, Adopt(deleter, ConstantSource(deleter)), args, nullptr, Completion::kDrop));
+        CallFunction(act, Adopt(deleter, reads_.ConstantSource(deleter)), args, nullptr, Completion::kDrop));
   }
   return GenericSetAttr(act, owner, name, ValueView());
 }
@@ -78,52 +76,55 @@ bool Capture::SetThroughDescriptor(Activation& act, BorrowedRef descriptor, Valu
       const ValueView args[] = {owner, value};
       const absl::Span<const ValueView> used = absl::MakeSpan(args, value.object ? 2 : 1);
       return static_cast<bool>(
-          CallFunction(act, Adopt(setter, ConstantSource(setter)), used, nullptr, Completion::kDrop));
+          CallFunction(act, Adopt(setter, reads_.ConstantSource(setter)), used, nullptr, Completion::kDrop));
     }
     if (!setter || setter.get() == Py_None) {  // raises, whatever the object is
       PyProperty_Type.tp_descr_set(descriptor, owner.object, value.object);
       return false;
     }
-    return BreakFalse(GraphBreakKind::kUnsupportedWrite, "a property whose setter is no Python function");
+    return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, "a property whose setter is no Python function");
   }
-  BorrowedRef set = LookupInType(descriptor.type(), value.object ? "__set__" : "__delete__");
+  BorrowedRef set = reads_.LookupInType(descriptor.type(), value.object ? "__set__" : "__delete__");
   if (IsPythonFunction(set)) {
-    Value self = Adopt(descriptor, ConstantSource(descriptor));
+    Value self = Adopt(descriptor, reads_.ConstantSource(descriptor));
     const ValueView args[] = {self, owner, value};
     const absl::Span<const ValueView> used = absl::MakeSpan(args, value.object ? 3 : 2);
-    return static_cast<bool>(CallFunction(act, Adopt(set, ConstantSource(set)), used, nullptr, Completion::kDrop));
+    return static_cast<bool>(
+        CallFunction(act, Adopt(set, reads_.ConstantSource(set)), used, nullptr, Completion::kDrop));
   }
-  return BreakFalse(GraphBreakKind::kUnsupportedWrite,
-                    absl::StrCat("attribute ", Utf8(name), " with a descriptor of type ", descriptor.type()->tp_name));
+  return breaks_.BreakFalse(
+      GraphBreakKind::kUnsupportedWrite,
+      absl::StrCat("attribute ", Utf8(name), " with a descriptor of type ", descriptor.type()->tp_name));
 }
 
 bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) {
   PyTypeObject* type = owner.object.type();
   Tracked* t = tracked_.Find(owner.object);
-  BorrowedRef descriptor = LookupInType(type, name);
+  BorrowedRef descriptor = reads_.LookupInType(type, name);
   const bool by_property = descriptor && descriptor.type() == &PyProperty_Type;
   if (by_property || (IsDataDescriptor(descriptor) && (descriptor.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)) {
     return SetThroughDescriptor(act, descriptor, owner, name, value);
   }
-  if (value.object) Consume(value);
+  if (value.object) reads_.Consume(value);
   if (t == nullptr) {  // fresh: the write goes to the object itself
     return (value.object ? PyObject_GenericSetAttr(owner.object, name, value.object)
                          : PyObject_GenericSetAttr(owner.object, name, nullptr)) == 0;
   }
   if (t->kind != TrackedKind::kInstance) {
-    return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
+    return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                              absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
   }
-  if (type->tp_finalize != nullptr || LookupInType(type, "__del__")) {
-    return BreakFalse(GraphBreakKind::kUnsupportedWrite,
-                      absl::StrCat("a write to ", type->tp_name, ", which has __del__"));
+  if (type->tp_finalize != nullptr || reads_.LookupInType(type, "__del__")) {
+    return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                              absl::StrCat("a write to ", type->tp_name, ", which has __del__"));
   }
   if (IsDataDescriptor(descriptor)) {
     if (descriptor.type() != &PyMemberDescr_Type) {
-      return BreakFalse(GraphBreakKind::kUnsupportedWrite,
-                        absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
+      return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                                absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
     }
     if (!value.object && !ReadMember(descriptor, owner, type)) {  // nothing to delete, which has a text of its own
-      if (!control.unwinding) PyErr_SetObject(PyExc_AttributeError, name);
+      if (!breaks_.unwinding()) PyErr_SetObject(PyExc_AttributeError, name);
       return false;
     }
     ++writes_;
@@ -134,7 +135,7 @@ bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name,
     return PyObject_GenericSetAttr(owner.object, name, value.object) == 0;  // raises: no such attribute can be set
   }
   if (!value.object && !RawInstanceGet(*t, name)) {
-    if (control.unwinding || PyErr_Occurred() != nullptr) return false;
+    if (breaks_.unwinding() || PyErr_Occurred() != nullptr) return false;
     AttributeError(owner.object, name);
     SetMissingAttribute(Py_None, Py_None);
     return false;

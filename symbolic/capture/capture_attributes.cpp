@@ -65,16 +65,16 @@ Value Capture::RawInstanceGet(Tracked& instance, BorrowedRef name) {
     PyObject* item = nullptr;
     if (dict != nullptr && !frame_ops::HasOnlyStringKeys(dict) &&
         FindInDict(dict, DictKey(name), &item) == Lookup::kUnknown) {
-      return Break(GraphBreakKind::kOpaqueObject, "an object with attributes that are no strings");
+      return breaks_.Break(GraphBreakKind::kOpaqueObject, "an object with attributes that are no strings");
     }
-    if (frame_ops::HasInstanceAttrs(instance.original)) AddGuard(instance.source, GuardKind::kLacksAttr, name);
+    if (frame_ops::HasInstanceAttrs(instance.original)) reads_.AddGuard(instance.source, GuardKind::kLacksAttr, name);
     return Value();
   }
-  return Adopt(found, sources_.InstanceAttr(instance.source, name));
+  return Adopt(found, reads_.sources().InstanceAttr(instance.source, name));
 }
 
 Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
-  Consume(owner);
+  reads_.Consume(owner);
   if (IsFakeTensor(owner.object)) return TensorGetAttr(act, owner, name);
   Tracked* t = tracked_.Find(owner.object);
   if (t != nullptr && (IsOperatorNamespace(owner.object.type()) || IsTorchOperator(owner.object.type()))) {
@@ -89,35 +89,35 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
   const bool heap = IsPythonClass(type);
   if (type == TorchFunctionsType() || type == AutogradEngineType()) {
     const Ref found = Ref::Steal(PyObject_GetAttr(owner.object, name));
-    return found ? Adopt(found, ConstantSource(found)) : Value();
+    return found ? Adopt(found, reads_.ConstantSource(found)) : Value();
   }
-  if (PyMethod_Check(owner.object.get()) && !LookupInType(type, name)) {  // what a method has not its function has
+  if (PyMethod_Check(owner.object.get()) &&
+      !reads_.LookupInType(type, name)) {  // what a method has not its function has
     const Value function = GenericGetAttr(act, owner, N().func, false);
     return function ? LoadAttr(act, function, name) : Value();
   }
   const bool by_value =
       t == nullptr || IsRangeOrSlice(owner.object) || (IsStructSequenceType(type) && PrepareNative(owner));
   if (!heap && !by_value && t->kind == TrackedKind::kOpaque) {
-    const BorrowedRef method = LookupInType(type, name);
+    const BorrowedRef method = reads_.LookupInType(type, name);
     if (method && method.type() == &PyMethodDescr_Type && FindCallRule(method) != nullptr) {
-      return BindDescriptor(act, method, ConstantSource(method), owner, type);
+      return BindDescriptor(act, method, reads_.ConstantSource(method), owner, type);
     }
-    return Break(GraphBreakKind::kOpaqueObject,
-                 absl::StrCat("attribute ", Utf8(name), " of an object of type ", type->tp_name));
+    return breaks_.Break(GraphBreakKind::kOpaqueObject,
+                         absl::StrCat("attribute ", Utf8(name), " of an object of type ", type->tp_name));
   }
-  if (!heap && by_value) return Wrap(Ref::Steal(Native([&] { return PyObject_GetAttr(owner.object, name); })));
+  if (!heap && by_value)
+    return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_GetAttr(owner.object, name); })));
   if (heap) {
-    BorrowedRef getattribute = LookupInType(type, N().getattribute);
+    BorrowedRef getattribute = reads_.LookupInType(type, N().getattribute);
     if (IsPythonFunction(getattribute)) {
       const ValueView args[] = {owner, ValueView(name, kNoSource)};
-      Value function =
-          Adopt(getattribute, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)),
-                                              0, N().getattribute));
-      BorrowedRef fallback = LookupInType(type, N().getattr);
+      Value function = Adopt(getattribute, reads_.TypeAttr(type, N().getattribute));
+      BorrowedRef fallback = reads_.LookupInType(type, N().getattr);
       Value v = CallFunction(act, function, args, nullptr, fallback ? Completion::kCallback : Completion::kPush);
-      if (v || control.unwinding || !fallback || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
+      if (v || breaks_.unwinding() || !fallback || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
       PyErr_Clear();
-      return CallFunction(act, Adopt(fallback, ConstantSource(fallback)), args, nullptr, Completion::kPush);
+      return CallFunction(act, Adopt(fallback, reads_.ConstantSource(fallback)), args, nullptr, Completion::kPush);
     }
   }
   return GenericGetAttr(act, owner, name, false);
@@ -126,42 +126,42 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
 // A data descriptor is asked before the object's own attributes, if it can be asked.
 bool Capture::GoesFirst(BorrowedRef descriptor) {
   if (!IsDataDescriptor(descriptor)) return false;
-  LookupInType(descriptor.type(), "__get__");  // guarded: it may be given one
+  reads_.LookupInType(descriptor.type(), "__get__");  // guarded: it may be given one
   return descriptor.type()->tp_descr_get != nullptr;
 }
 
 Value Capture::GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing) {
   PyTypeObject* type = owner.object.type();
   Tracked* t = tracked_.Find(owner.object);
-  BorrowedRef descriptor = LookupInType(type, name);
+  BorrowedRef descriptor = reads_.LookupInType(type, name);
   const bool data = GoesFirst(descriptor);
-  const bool hooked = descriptor && !suppress_missing && IsPythonFunction(LookupInType(type, N().getattr));
+  const bool hooked = descriptor && !suppress_missing && IsPythonFunction(reads_.LookupInType(type, N().getattr));
   const auto bind = [&] {
-    const SourceId source =
-        sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, name);
+    const SourceId source = reads_.TypeAttr(type, name);
     return BindDescriptor(act, descriptor, source, owner, type);
   };
   if (data && !hooked) return bind();
   if (data) {
-    Value bound = Catching(bind);
-    if (bound || control.unwinding || !PyErr_ExceptionMatches(PyExc_AttributeError)) return bound;
+    Value bound = boundary_.Catching(bind);
+    if (bound || breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return bound;
     PyErr_Clear();
     return CallMissingHook(act, owner, name);
   }
   if (t != nullptr && t->kind != TrackedKind::kInstanceDict) {
     Value own = RawInstanceGet(*t, name);
-    if (own || control.unwinding || PyErr_Occurred()) return own;
+    if (own || breaks_.unwinding() || PyErr_Occurred()) return own;
   } else if (PyObject* own = t == nullptr ? frame_ops::RawInstanceAttr(owner.object, name) : nullptr) {
     return Value{Ref::Create(own), kNoSource};
   }
   if (descriptor && !hooked) return bind();
   if (descriptor) {
-    Value bound = Catching(bind);
-    if (bound || control.unwinding || !PyErr_ExceptionMatches(PyExc_AttributeError)) return bound;
+    Value bound = boundary_.Catching(bind);
+    if (bound || breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return bound;
     PyErr_Clear();
     return CallMissingHook(act, owner, name);
   }
-  if (!suppress_missing && IsPythonFunction(LookupInType(type, N().getattr))) return CallMissingHook(act, owner, name);
+  if (!suppress_missing && IsPythonFunction(reads_.LookupInType(type, N().getattr)))
+    return CallMissingHook(act, owner, name);
   return AttributeError(owner.object, name);
 }
 
@@ -179,13 +179,13 @@ Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId 
     if (!PyFunction_Check(getter.get())) {
       return CallWith(act, ValueView(getter, kNoSource), args, nullptr, Completion::kPush);
     }
-    return CallFunction(act, Adopt(getter, ConstantSource(getter)), args, nullptr, Completion::kPush);
+    return CallFunction(act, Adopt(getter, reads_.ConstantSource(getter)), args, nullptr, Completion::kPush);
   }
   if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
     const Ref function = Ref::Steal(PyObject_GetAttrString(descriptor, "__func__"));
-    Value inner = Adopt(function, ConstantSource(function));
+    Value inner = Adopt(function, reads_.ConstantSource(function));
     if (!inner || kind == &PyStaticMethod_Type) return inner;
-    const Value self = Adopt(cls, ConstantSource(cls));
+    const Value self = Adopt(cls, reads_.ConstantSource(cls));
     return Value{Ref::Steal(PyMethod_New(inner.object, self.object)), kNoSource};
   }
   if (kind == &PyMemberDescr_Type) return ReadMember(descriptor, owner, type);
@@ -201,22 +201,22 @@ Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId 
   if (binds || (t == nullptr && !IsPythonClass(kind))) {  // what else C code binds
     return Value{Ref::Steal(kind->tp_descr_get(descriptor, owner.object, cls)), kNoSource};
   }
-  const BorrowedRef get = LookupInType(kind, "__get__");
+  const BorrowedRef get = reads_.LookupInType(kind, "__get__");
   if (!IsPythonFunction(get)) {
-    return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a descriptor of type ", kind->tp_name));
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a descriptor of type ", kind->tp_name));
   }
   const Value self = Adopt(descriptor, source);
   if (!self) return Value();
-  const Value owner_class = Adopt(cls, ConstantSource(cls));
+  const Value owner_class = Adopt(cls, reads_.ConstantSource(cls));
   const ValueView args[] = {self, owner, owner_class};
-  return CallFunction(act, Adopt(get, ConstantSource(get)), args, nullptr, Completion::kPush);
+  return CallFunction(act, Adopt(get, reads_.ConstantSource(get)), args, nullptr, Completion::kPush);
 }
 
 // An attribute that C code computes: __class__, __dict__, the fields of a function, what a container says of itself.
 Value Capture::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyTypeObject* type) {
   auto* cls = reinterpret_cast<PyObject*>(type);
   PyObject* name = reinterpret_cast<PyGetSetDescrObject*>(descriptor.get())->d_common.d_name;
-  if (PyUnicode_Compare(name, N().klass) == 0) return Adopt(cls, ConstantSource(cls));
+  if (PyUnicode_Compare(name, N().klass) == 0) return Adopt(cls, reads_.ConstantSource(cls));
   const auto read = [&] { return Ref::Steal(PyGetSetDescr_Type.tp_descr_get(descriptor, owner.object, cls)); };
   const bool is_dict = PyUnicode_Compare(name, N().dict) == 0;
   Tracked* t = tracked_.Find(owner.object);
@@ -230,17 +230,17 @@ Value Capture::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyTypeObject*
   }
   if (t->kind == TrackedKind::kFunction && IsPlainField(Utf8(name).c_str())) {
     const Ref result = read();
-    return result ? Adopt(result, sources_.Intern(SourceKind::kFunctionField, t->source, 0, name)) : Value();
+    return result ? Adopt(result, reads_.sources().Intern(SourceKind::kFunctionField, t->source, 0, name)) : Value();
   }
-  if (t->is_container() || t->kind == TrackedKind::kCallable) return Wrap(read());
-  return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
+  if (t->is_container() || t->kind == TrackedKind::kCallable) return boundary_.Wrap(read());
+  return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
 }
 
 Value Capture::ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject* type) {
   Tracked* t = tracked_.Find(owner.object);
   auto* d = reinterpret_cast<PyMemberDescrObject*>(descriptor.get());
   if (t == nullptr || IsRegularExpression(owner.object)) {
-    return Wrap(
+    return boundary_.Wrap(
         Ref::Steal(PyMemberDescr_Type.tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))));
   }
   if (OverlayWrite* w = t->FindWrite(descriptor)) {
@@ -252,15 +252,15 @@ Value Capture::ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject*
     return Value{w->value, kNoSource};
   }
   if (d->d_member->type != T_OBJECT_EX && d->d_member->type != T_OBJECT) {
-    return Break(GraphBreakKind::kOpaqueObject,
-                 absl::StrCat("attribute ", Utf8(d->d_common.d_name), " of ", type->tp_name));
+    return breaks_.Break(GraphBreakKind::kOpaqueObject,
+                         absl::StrCat("attribute ", Utf8(d->d_common.d_name), " of ", type->tp_name));
   }
   Ref held = Ref::Steal(PyMemberDescr_Type.tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type)));
-  const SourceId source = sources_.Intern(SourceKind::kSlotAttr, t->source, 0, descriptor);
+  const SourceId source = reads_.sources().Intern(SourceKind::kSlotAttr, t->source, 0, descriptor);
   const bool empty =
       *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner.object.get()) + d->d_member->offset) == nullptr;
   if (!empty) return Adopt(held, source);
-  AddGuard(source, GuardKind::kNull, nullptr);
+  reads_.AddGuard(source, GuardKind::kNull, nullptr);
   if (!held) SetMissingAttribute(owner.object, d->d_common.d_name);
   return Value{std::move(held), kNoSource};  // None, or the AttributeError is set
 }
@@ -270,21 +270,20 @@ Value Capture::LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Va
   const bool plain = !IsFakeTensor(owner.object) && !PyModule_Check(owner.object.get()) &&
                      !PyType_Check(owner.object.get()) && type != &PySuper_Type &&
                      (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
-  if (plain && !IsPythonFunction(LookupInType(type, N().getattribute))) {
-    BorrowedRef found = LookupInType(type, name);
+  if (plain && !IsPythonFunction(reads_.LookupInType(type, N().getattribute))) {
+    BorrowedRef found = reads_.LookupInType(type, name);
     if (IsPythonFunction(found)) {
       Tracked* t = tracked_.Find(owner.object);
       Value own = t != nullptr ? RawInstanceGet(*t, name)
                                : Value{Ref::Create(frame_ops::RawInstanceAttr(owner.object, name)), kNoSource};
-      if (own || control.unwinding || PyErr_Occurred()) return own;
-      Value function = Adopt(
-          found, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, name));
+      if (own || breaks_.unwinding() || PyErr_Occurred()) return own;
+      Value function = Adopt(found, reads_.TypeAttr(type, name));
       if (function) *self = Value{Ref::Create(owner.object), owner.source};
       return function;
     }
   }
   if (const BorrowedRef method = CMethodOf(owner, name)) {
-    Consume(owner);
+    reads_.Consume(owner);
     *self = Value{Ref::Create(owner.object), owner.source};
     return Value{Ref::Create(method), kNoSource};
   }
@@ -311,55 +310,57 @@ Value Capture::ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name)
     }
   }
   PyObject* found = PyDict_GetItemWithError(dict, name);
-  const SourceId module = ConstantSource(owner.object);
-  if (found != nullptr) return Adopt(found, sources_.Intern(SourceKind::kModuleAttr, module, 0, name));
-  AddGuard(ConstantSource(dict), GuardKind::kLacksKey, name);
-  if (owner.object.type() != &PyModule_Type && LookupInType(owner.object.type(), name)) {
+  const SourceId module = reads_.ConstantSource(owner.object);
+  if (found != nullptr) return Adopt(found, reads_.sources().Intern(SourceKind::kModuleAttr, module, 0, name));
+  reads_.AddGuard(reads_.ConstantSource(dict), GuardKind::kLacksKey, name);
+  if (owner.object.type() != &PyModule_Type && reads_.LookupInType(owner.object.type(), name)) {
     return GenericGetAttr(act, owner, name, true);
   }
   PyObject* fallback = PyDict_GetItemWithError(dict, N().getattr);
-  if (fallback == nullptr) AddGuard(ConstantSource(dict), GuardKind::kLacksKey, N().getattr);
+  if (fallback == nullptr) reads_.AddGuard(reads_.ConstantSource(dict), GuardKind::kLacksKey, N().getattr);
   if (IsPythonFunction(fallback)) {
     const ValueView args[] = {ValueView(name, kNoSource)};
-    return CallFunction(act, Adopt(fallback, sources_.Intern(SourceKind::kModuleAttr, module, 0, N().getattr)), args,
-                        nullptr, Completion::kPush);
+    return CallFunction(act, Adopt(fallback, reads_.sources().Intern(SourceKind::kModuleAttr, module, 0, N().getattr)),
+                        args, nullptr, Completion::kPush);
   }
   Ref other = Ref::Steal(PyObject_GetAttr(owner.object, name));  // raises the AttributeError
   if (other && PyUnicode_Compare(name, N().klass) != 0) {  // __dict__, __annotations__ …: the module's own objects
-    return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of a module"));
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of a module"));
   }
-  return Wrap(std::move(other));
+  return boundary_.Wrap(std::move(other));
 }
 
 Value Capture::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
   auto* type = reinterpret_cast<PyTypeObject*>(owner.object.get());
   PyTypeObject* meta = Py_TYPE(type);
-  if (meta->tp_getattro != PyType_Type.tp_getattro && IsPythonFunction(LookupInType(meta, N().getattribute))) {
-    return Break(GraphBreakKind::kOpaqueObject, "a metaclass with __getattribute__");
+  if (meta->tp_getattro != PyType_Type.tp_getattro && IsPythonFunction(reads_.LookupInType(meta, N().getattribute))) {
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "a metaclass with __getattribute__");
   }
-  BorrowedRef in_meta = LookupInType(meta, name);
+  BorrowedRef in_meta = reads_.LookupInType(meta, name);
   if (GoesFirst(in_meta)) {
     if (in_meta.type() == &PyProperty_Type || (in_meta.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-      return BindDescriptor(act, in_meta, ConstantSource(in_meta), owner, meta);
+      return BindDescriptor(act, in_meta, reads_.ConstantSource(in_meta), owner, meta);
     }
     if (!IsPlainField(Utf8(name).c_str())) {
-      return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of a class"));
+      return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of a class"));
     }
     const std::string field = Utf8(name);
     Ref result = Ref::Steal(PyObject_GetAttr(owner.object, name));
     if (result && (field == "__name__" || field == "__qualname__") && IsPythonClass(type)) {
-      return Adopt(result, sources_.Intern(SourceKind::kFunctionField, ConstantSource(owner.object), 0, name));
+      return Adopt(result,
+                   reads_.sources().Intern(SourceKind::kFunctionField, reads_.ConstantSource(owner.object), 0, name));
     }
     if (!result || IsLeaf(result)) {
-      if (field == "__module__" || field == "__doc__") LookupInType(type, name);
+      if (field == "__module__" || field == "__doc__") reads_.LookupInType(type, name);
       return Value{std::move(result), kNoSource};
     }
     if (classes_.IsMade(type) && !PyType_Check(result.get())) return Value{std::move(result), kNoSource};
-    return Adopt(result, ConstantSource(result));
+    return Adopt(result, reads_.ConstantSource(result));
   }
-  BorrowedRef found = LookupInType(type, name);
+  BorrowedRef found = reads_.LookupInType(type, name);
   if (found) {
-    const SourceId source = sources_.Intern(SourceKind::kTypeAttr, ConstantSource(owner.object), 0, name);
+    const SourceId source =
+        reads_.sources().Intern(SourceKind::kTypeAttr, reads_.ConstantSource(owner.object), 0, name);
     PyTypeObject* kind = found.type();
     if (kind == &PyFunction_Type || kind == &PyProperty_Type || kind->tp_descr_get == nullptr) {
       return Adopt(found, source);
@@ -372,33 +373,33 @@ Value Capture::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
       if (bound.get() == found.get()) return Adopt(found, source);
       return Value{std::move(bound), kNoSource};
     }
-    BorrowedRef get = LookupInType(kind, "__get__");
+    BorrowedRef get = reads_.LookupInType(kind, "__get__");
     if (!IsPythonFunction(get)) {
-      return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a descriptor of type ", kind->tp_name));
+      return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a descriptor of type ", kind->tp_name));
     }
     Value self = Adopt(found, source);
     const ValueView args[] = {self, ValueView(Py_None, kNoSource), owner};
-    return CallFunction(act, Adopt(get, ConstantSource(get)), args, nullptr, Completion::kPush);
+    return CallFunction(act, Adopt(get, reads_.ConstantSource(get)), args, nullptr, Completion::kPush);
   }
-  if (in_meta) return BindDescriptor(act, in_meta, ConstantSource(in_meta), owner, meta);
-  BorrowedRef fallback = LookupInType(meta, N().getattr);
+  if (in_meta) return BindDescriptor(act, in_meta, reads_.ConstantSource(in_meta), owner, meta);
+  BorrowedRef fallback = reads_.LookupInType(meta, N().getattr);
   if (IsPythonFunction(fallback)) {
     const ValueView args[] = {owner, ValueView(name, kNoSource)};
-    return CallFunction(act, Adopt(fallback, ConstantSource(fallback)), args, nullptr, Completion::kPush);
+    return CallFunction(act, Adopt(fallback, reads_.ConstantSource(fallback)), args, nullptr, Completion::kPush);
   }
-  return Wrap(Ref::Steal(PyObject_GetAttr(owner.object, name)));
+  return boundary_.Wrap(Ref::Steal(PyObject_GetAttr(owner.object, name)));
 }
 
 Value Capture::SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef name) {
   // One that existed before a break is read by its parts.
   const auto part = [&](const char* member) {
-    return ReadMember(LookupInType(&PySuper_Type, member), super_object, &PySuper_Type).object;
+    return ReadMember(reads_.LookupInType(&PySuper_Type, member), super_object, &PySuper_Type).object;
   };
   Ref self = part("__self__");
   Ref this_class = part("__thisclass__");
   Ref self_class = part("__self_class__");
-  if (control.unwinding) return Value();
-  if (!self || self.get() == Py_None) return Break(GraphBreakKind::kOpaqueObject, "an unbound super()");
+  if (breaks_.unwinding()) return Value();
+  if (!self || self.get() == Py_None) return breaks_.Break(GraphBreakKind::kOpaqueObject, "an unbound super()");
   auto* start = reinterpret_cast<PyTypeObject*>(self_class.get());
   PyObject* mro = start->tp_mro;
   Py_ssize_t i = 0;
@@ -409,10 +410,9 @@ Value Capture::SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef
       Ref own = OwnTypeAttribute(base, name);
       PyObject* found = own;
       // The class's whole look-up is guarded, which sees a change of any base.
-      LookupInType(base, name);
+      reads_.LookupInType(base, name);
       if (found == nullptr) continue;
-      const SourceId source =
-          sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(base)), 0, name);
+      const SourceId source = reads_.TypeAttr(base, name);
       Tracked* t = tracked_.Find(self);
       const ValueView owner(self, t != nullptr ? t->source : kNoSource);
       const bool through_class = self.get() == self_class.get();
@@ -420,54 +420,52 @@ Value Capture::SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef
       return BindDescriptor(act, found, source, owner, start);
     }
   }
-  return Wrap(Ref::Steal(PyObject_GetAttr(super_object.object, name)));
+  return boundary_.Wrap(Ref::Steal(PyObject_GetAttr(super_object.object, name)));
 }
 
 // Whether an input has a gradient is a fact of its own, also where the gradient takes part in no operator.
 void Capture::GuardGradient(const Tracked& tensor, BorrowedRef seen) {
-  const SourceId source = sources_.Intern(SourceKind::kTensorGrad, tensor.source, 0, nullptr);
+  const SourceId source = reads_.sources().Intern(SourceKind::kTensorGrad, tensor.source, 0, nullptr);
   const Ref own = ReadGrad(tensor.original);
   if (!own || tensor.source == kNoSource) return;
   if (own.get() != Py_None) {
-    guards_.AddTensor(source, own, Here());
-    guards_.AddLeaf(source, own);
+    reads_.AddTensor(source, own);
+    reads_.guards().AddLeaf(source, own);
   } else if (seen.get() == Py_None) {
-    AddGuard(source, GuardKind::kIdentity, Py_None);
+    reads_.AddGuard(source, GuardKind::kIdentity, Py_None);
   }
 }
 
 Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
-  BorrowedRef descriptor = LookupInType(owner.object.type(), name);
+  BorrowedRef descriptor = reads_.LookupInType(owner.object.type(), name);
   Tracked* t = tracked_.Find(owner.object);
   if (!IsDataDescriptor(descriptor) && t != nullptr) {  // attributes that the user set on the real tensor
     PyObject* own = frame_ops::RawInstanceAttr(t->original, name);
-    if (own != nullptr) return Adopt(own, sources_.InstanceAttr(t->source, name));
-    if (!descriptor) AddGuard(t->source, GuardKind::kLacksAttr, name);
+    if (own != nullptr) return Adopt(own, reads_.sources().InstanceAttr(t->source, name));
+    if (!descriptor) reads_.AddGuard(t->source, GuardKind::kLacksAttr, name);
   }
   if (IsPythonFunction(descriptor))
-    return BindDescriptor(act, descriptor, ConstantSource(descriptor), owner, owner.object.type());
+    return BindDescriptor(act, descriptor, reads_.ConstantSource(descriptor), owner, owner.object.type());
   const char* utf8 = PyUnicode_AsUTF8(name);  // null for a name with lone surrogates
   if (utf8 == nullptr) PyErr_Clear();
   const std::string_view text = utf8 == nullptr ? "" : utf8;
   const auto from_outside = [&] {
-    return Break(GraphBreakKind::kTensorFact,
-                 absl::StrCat(std::string(text), " of a tensor from outside the captured code"));
+    return breaks_.Break(GraphBreakKind::kTensorFact,
+                         absl::StrCat(std::string(text), " of a tensor from outside the captured code"));
   };
   const bool own_attribute = t != nullptr && descriptor && descriptor.type() == &PyGetSetDescr_Type;
   const GuardedAttribute guarded = own_attribute ? GuardedTensorAttribute(text) : GuardedAttribute::kYes;
   if (guarded == GuardedAttribute::kNo && PyUnicode_Compare(name, N().dict) != 0) return from_outside();
   if (LeavesDecide(text)) tracer_.AskLeaves();
   // The fake's own: what the user set stands on the real tensor.
-  if (PyUnicode_Compare(name, N().dict) == 0) return Break(GraphBreakKind::kTensorAttribute, "__dict__");
+  if (PyUnicode_Compare(name, N().dict) == 0) return breaks_.Break(GraphBreakKind::kTensorAttribute, "__dict__");
   FxCall call(fx_, {owner.object});
-  const int of_modes = modes_.open() > 0 ? 1 : 0;  // torch's own run as they are
-  leaf_depth_ += of_modes;
-  Ref result = Ref::Steal(Native([&] {
+  const bool of_modes = modes_.open() > 0;  // torch's own run as they are
+  Ref result = Ref::Steal(boundary_.RunAsLeaf(of_modes, [&] {
     const AllWarningsShown shown;
     return PyObject_GetAttr(owner.object, name);
   }));
-  leaf_depth_ -= of_modes;
-  if (!CheckTracer() || !result) return Value();
+  if (!boundary_.Check() || !result) return Value();
   if (guarded == GuardedAttribute::kIfNone && result.get() != Py_None) return from_outside();
   if (t != nullptr && (text == "grad" || text == "_grad")) GuardGradient(*t, result);
   // Whether an input is a view of something else is not known, and so not which of the two is the base of its views.

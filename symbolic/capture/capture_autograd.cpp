@@ -2,8 +2,6 @@
 // calls backward; both are captured code. What backward reads, it reads before the program's backward pass begins, so
 // it may read what forward left for it and what no program changes, and may write nothing that outlives it.
 
-#include <limits>
-
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/capture.h"
 
@@ -22,9 +20,10 @@ bool IsAutogradFunction(BorrowedRef type) {
 
 Value Capture::ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, absl::Span<const ValueView> args,
                                      BorrowedRef kwnames) {
-  if (fx_.keep_values()) return Break(GraphBreakKind::kAutograd, "an autograd.Function in a graph for an FX backend");
+  if (fx_.keep_values())
+    return breaks_.Break(GraphBreakKind::kAutograd, "an autograd.Function in a graph for an FX backend");
   for (const char* name : {"forward", "setup_context", "backward", "vjp", "jvp", "_backward_cls"}) {
-    LookupInType(function, name);
+    reads_.LookupInType(function, name);
   }
   if (!PrepareAll(args)) return Value();
   applied_functions_ = true;
@@ -35,7 +34,6 @@ Value Capture::ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, 
 absl::StatusOr<tracing::TracedGraph> Capture::CloseGraph(absl::Span<const BorrowedRef> outputs) {
   // What an FX backend makes differentiates for itself.
   if (!applied_functions_) return tracer_.Close(outputs, /*for_backward=*/!fx_.keep_values());
-  const Control kept = control;
   const std::uint64_t writes = writes_;
   const auto changes = [this] {
     std::size_t count = global_writes_.size() + cached_calls_.size() + tensor_inputs_.size();
@@ -43,35 +41,19 @@ absl::StatusOr<tracing::TracedGraph> Capture::CloseGraph(absl::Span<const Borrow
     return count;
   };
   const std::size_t changed = changes();
-  control.stop_at = std::numeric_limits<std::uint64_t>::max();
-  in_backward_ = true;
-  absl::StatusOr<tracing::TracedGraph> graph = tracer_.Close(outputs);
-  in_backward_ = false;
-  const bool broke = control.unwinding;
-  control = kept;
-  if (broke) {
-    const GraphBreakReason reason = break_->reason;
-    break_.reset();
-    PyErr_Clear();
+  const Control kept = breaks_.BeginApart();
+  absl::StatusOr<tracing::TracedGraph> graph = [&] {
+    const BackwardPhase::Scope backward(backward_);
+    return tracer_.Close(outputs);
+  }();
+  if (const std::optional<GraphBreakReason> broke = breaks_.EndApart(kept)) {
     return MakeGraphBreak(
-        reason.kind, absl::StrCat(reason.context, " (in a backward function, ", reason.file, ":", reason.line, ")"));
+        broke->kind, absl::StrCat(broke->context, " (in a backward function, ", broke->file, ":", broke->line, ")"));
   }
   if (graph.ok() && (writes != writes_ || changed != changes())) {
     return MakeGraphBreak(GraphBreakKind::kAutograd, "a backward function that changes what existed before it");
   }
   return graph;
-}
-
-bool Capture::MayReadInBackward(SourceId source) {
-  if (!in_backward_ || sources_[source].kind == SourceKind::kConstant) return true;
-  if (top_ != nullptr && IsSkippedCode(frame_ops::Code(top_->frame))) return true;  // torch's settings of the class
-  return BreakFalse(GraphBreakKind::kAutograd, "a backward function reads a value that may change before it runs");
-}
-
-bool Capture::MayWriteInBackward() {
-  // What the library writes is its own, as a context manager's; CloseGraph sees whether it existed before.
-  if (!in_backward_ || (top_ != nullptr && IsSkippedCode(frame_ops::Code(top_->frame)))) return true;
-  return BreakFalse(GraphBreakKind::kAutograd, "a backward function writes to an object");
 }
 
 }  // namespace framefuse

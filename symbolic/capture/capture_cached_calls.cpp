@@ -36,7 +36,7 @@ bool HasPlainKey(BorrowedRef arg) {
 
 // Whether the innermost frame that is not the standard library's is torch's.
 bool Capture::IsForTorch() const {
-  for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame) {
+  for (auto frame = frames_.all().rbegin(); frame != frames_.all().rend(); ++frame) {
     PyCodeObject* code = frame_ops::Code((*frame)->frame);
     if (IsTorchCode(code)) return true;
     if (!IsSkippedCode(code)) return false;
@@ -47,16 +47,16 @@ bool Capture::IsForTorch() const {
 // An argument as the cache's key has it, or null with a break: guarded by value, or by identity where that is its hash.
 BorrowedRef Capture::CacheKeyPart(ValueView arg) {
   if (IsLeaf(arg.object)) {
-    Consume(arg);
+    reads_.Consume(arg);
     return arg.object;
   }
   Tracked* t = tracked_.Find(arg.object);
   if (t != nullptr && t->source != kNoSource && HashedByIdentity(t->original.type())) {
-    AddGuard(t->source, GuardKind::kIdentity, t->original);
+    reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
     return t->original;
   }
   if (PyTuple_CheckExact(arg.object.get()) && PrepareNative(arg) && AllLeaves(arg.object)) return arg.object;
-  Break(GraphBreakKind::kUnlistedCallable, "a cached function called with an object that has its own hash");
+  breaks_.Break(GraphBreakKind::kUnlistedCallable, "a cached function called with an object that has its own hash");
   return nullptr;
 }
 
@@ -91,7 +91,7 @@ bool Capture::CollectCachedArguments(absl::Span<const ValueView> args, BorrowedR
 Value Capture::CallCached(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const Tracked* t = tracked_.Find(callable.object);
   if (!frame_ops::CanReadLruCache(callable.object)) {
-    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
   const Ref function = Ref::Create(frame_ops::LruCacheFunction(callable.object));
   if (PyFunction_Check(function.get()) &&
@@ -100,11 +100,11 @@ Value Capture::CallCached(Activation& act, ValueView callable, absl::Span<const 
     // torch does with its own annotations does not tell them apart.
     const bool plain =
         IsForTorch() || std::all_of(args.begin(), args.end(), [](const ValueView& a) { return HasPlainKey(a.object); });
-    if (!plain) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
-    return CallWith(act, Adopt(function, ConstantSource(function)), args, kwnames, Completion::kCallback);
+    if (!plain) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    return CallWith(act, Adopt(function, reads_.ConstantSource(function)), args, kwnames, Completion::kCallback);
   }
   if (t == nullptr || t->source == kNoSource) {
-    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
   CachedCall call;
   call.wrapper = Ref::Create(callable.object);
@@ -121,16 +121,16 @@ Value Capture::CallCached(Activation& act, ValueView callable, absl::Span<const 
     cached_calls_.push_back(std::move(call));
     return Value{result, kNoSource};
   }
-  const SourceId source = sources_.Intern(SourceKind::kCachedResult, t->source, 0, key);
+  const SourceId source = reads_.sources().Intern(SourceKind::kCachedResult, t->source, 0, key);
   if (PyObject* found = frame_ops::LruCachedResult(t->original, key)) {
     Value v = Adopt(found, source);
-    if (v) Consume(v);
+    if (v) reads_.Consume(v);
     cached_calls_.push_back(std::move(call));
     return v;
   }
-  AddGuard(source, GuardKind::kNull, nullptr);
+  reads_.AddGuard(source, GuardKind::kNull, nullptr);
   if (frame_ops::LruCacheRoom(t->original) <= misses) {
-    return Break(GraphBreakKind::kSideEffectCall, "a cached function whose cache is full");
+    return breaks_.Break(GraphBreakKind::kSideEffectCall, "a cached function whose cache is full");
   }
   return MissCached(act, std::move(call), std::move(key), function, args, kwnames);
 }
@@ -140,14 +140,15 @@ Value Capture::MissCached(Activation& act, CachedCall call, Ref key, BorrowedRef
   const std::uint64_t writes = writes_;
   const int operations = tracer_.NodeCount();
   const std::size_t calls = cached_calls_.size();
-  Value v = CallWith(act, Adopt(function, ConstantSource(function)), args, kwnames, Completion::kCallback);
-  if (control.unwinding) return Value();
+  Value v = CallWith(act, Adopt(function, reads_.ConstantSource(function)), args, kwnames, Completion::kCallback);
+  if (breaks_.unwinding()) return Value();
   // When the entry runs the function runs again, before the entry's writes and after none of them.
   if (!v || !IsLeaf(v.object) || writes_ != 0 || writes != writes_ || operations != tracer_.NodeCount() ||
       calls != cached_calls_.size()) {
-    return Break(GraphBreakKind::kSideEffectCall, "a cached function that does more than compute a number or a text");
+    return breaks_.Break(GraphBreakKind::kSideEffectCall,
+                         "a cached function that does more than compute a number or a text");
   }
-  Consume(v);
+  reads_.Consume(v);
   call.missed_key = std::move(key);
   call.result = v.object;
   cached_calls_.push_back(std::move(call));

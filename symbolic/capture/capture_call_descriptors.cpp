@@ -30,14 +30,14 @@ bool Capture::ReducesPlainly(ValueView self, BorrowedRef protocol) {
   Tracked* t = tracked_.Find(self.object);
   const bool has_own = t != nullptr ? static_cast<bool>(RawInstanceGet(*t, own))
                                     : frame_ops::RawInstanceAttr(self.object, own) != nullptr;
-  if (has_own || control.unwinding) return false;
+  if (has_own || breaks_.unwinding()) return false;
   for (const char* hook : {"__reduce__", "__getstate__", "__getattribute__"}) {
     static PyTypeObject* const object = &PyBaseObject_Type;
     const Ref key = Ref::Steal(PyUnicode_InternFromString(hook));
-    if (LookupInType(type, hook).get() != frame_ops::TypeLookup(object, key)) return false;
+    if (reads_.LookupInType(type, hook).get() != frame_ops::TypeLookup(object, key)) return false;
   }
-  if (LookupInType(type, "__getnewargs__") || LookupInType(type, "__getnewargs_ex__")) return false;
-  const BorrowedRef slots = LookupInType(type, "__slotnames__");
+  if (reads_.LookupInType(type, "__getnewargs__") || reads_.LookupInType(type, "__getnewargs_ex__")) return false;
+  const BorrowedRef slots = reads_.LookupInType(type, "__slotnames__");
   const Ref name = Ref::Steal(PyUnicode_InternFromString("__slotnames__"));
   return slots && PyList_CheckExact(slots.get()) && PyList_GET_SIZE(slots.get()) == 0 &&
          PyDict_GetItemWithError(frame_ops::TypeDict(type), name) == slots.get();
@@ -56,7 +56,7 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
     if (args.size() == 1 && (name == "item" || name == "tolist")) {
       if (const Ref known = tracer_.KnownValueOf(self.object)) {
         const tracing::Tracer::Suspended off;
-        return Wrap(Ref::Steal(PyObject_CallOneArg(callable.object, known)));
+        return boundary_.Wrap(Ref::Steal(PyObject_CallOneArg(callable.object, known)));
       }
     }
     if (BorrowedRef replacement = FindSubstitute(callable.object)) {
@@ -70,7 +70,7 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
     if (std::optional<Value> done = CallMethodOfTrackedDict(*t, name, args)) return *std::move(done);
   }
   if (t != nullptr && name == "append" && args.size() == 2 && !kwnames && AppendsUnread(*t)) {
-    Consume(args[1]);
+    reads_.Consume(args[1]);
     return AppendUnread(*t, args[1].object) ? None() : Value();
   }
   return CallMethodOfBuiltin(callable, method, args, kwnames);
@@ -80,7 +80,7 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
 Value Capture::CallMethodWrapper(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                                  BorrowedRef kwnames) {
   if (tracked_.Find(callable.object) != nullptr) {
-    return Break(GraphBreakKind::kOpaqueObject, "a method wrapper from outside");
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "a method wrapper from outside");
   }
   const Ref self = Ref::Steal(PyObject_GetAttrString(callable.object, "__self__"));
   const Ref name = Ref::Steal(PyObject_GetAttrString(callable.object, "__name__"));
@@ -93,7 +93,7 @@ Value Capture::CallMethodWrapper(Activation& act, ValueView callable, absl::Span
   const BorrowedRef wrapper =
       owner ? frame_ops::TypeLookup(reinterpret_cast<PyTypeObject*>(owner.get()), name) : nullptr;
   if (!wrapper || wrapper.type() != &PyWrapperDescr_Type) {
-    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
   ValueVector all;
   all.push_back(ValueView(self, kNoSource));
@@ -106,15 +106,15 @@ Value Capture::CallMethodOfObject(Activation& act, ValueView callable, absl::str
   const ValueView self = args[0];
   const bool tracked = tracked_.Find(self.object) != nullptr;
   if (name == "__setattr__" && args.size() == 3 && (tracked || PyUnicode_Check(args[1].object.get()))) {
-    Consume(args[1]);
+    reads_.Consume(args[1]);
     return GenericSetAttr(act, self, args[1].object, args[2]) ? None() : Value();
   }
   if (name == "__delattr__" && args.size() == 2) {
-    Consume(args[1]);
+    reads_.Consume(args[1]);
     return GenericSetAttr(act, self, args[1].object, ValueView()) ? None() : Value();
   }
   if (name == "__getattribute__" && args.size() == 2) {
-    Consume(args[1]);
+    reads_.Consume(args[1]);
     return GenericGetAttr(act, self, args[1].object, true);
   }
   if (name == "__init__" || name == "__init_subclass__" || name == "__format__" || name == "__eq__" ||
@@ -125,12 +125,12 @@ Value Capture::CallMethodOfObject(Activation& act, ValueView callable, absl::str
     return CallNative(callable.object, args, kwnames);
   }
   if (name == "__reduce_ex__" && args.size() == 2 && ReducesPlainly(self, args[1].object)) {
-    Consume(args[1]);
+    reads_.Consume(args[1]);
     return CallWith(act, ValueView(FindSubstitute(callable.object), kNoSource), args, kwnames, Completion::kPush);
   }
   if (name == "__hash__" || name == "__repr__")
-    return Break(GraphBreakKind::kIdentityOfFresh, absl::StrCat("object.", name));
-  return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    return breaks_.Break(GraphBreakKind::kIdentityOfFresh, absl::StrCat("object.", name));
+  return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
 }
 
 // On a __dict__, or on one key of a dict: only that key is read. Nothing: a method like any other.
@@ -141,7 +141,7 @@ std::optional<Value> Capture::CallMethodOfTrackedDict(Tracked& t, absl::string_v
   if (by_key && (name == "get" || name == "__getitem__" || name == "__contains__") && args.size() <= 3 &&
       (name != "__getitem__" || args[0].object.type() == &PyDict_Type)) {
     Value found = TrackedDictGet(t, args[1]);
-    if (control.unwinding || (!found && PyErr_Occurred())) return Value();
+    if (breaks_.unwinding() || (!found && PyErr_Occurred())) return Value();
     if (name == "__contains__") return Value{Ref::Create(found ? Py_True : Py_False), kNoSource};
     if (found) return found;
     if (name == "get") return args.size() == 3 ? Value{Ref::Create(args[2].object), args[2].source} : None();
@@ -153,12 +153,12 @@ std::optional<Value> Capture::CallMethodOfTrackedDict(Tracked& t, absl::string_v
   }
   if (!of_instance) return std::nullopt;
   if (name == "pop" && by_key && args.size() <= 3) return PopFromInstanceDict(t, args);
-  return Break(GraphBreakKind::kOpaqueObject, absl::StrCat("dict.", name, " on the __dict__ of an object"));
+  return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("dict.", name, " on the __dict__ of an object"));
 }
 
 Value Capture::PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> args) {
   Value found = TrackedDictGet(t, args[1]);
-  if (control.unwinding || PyErr_Occurred()) return Value();
+  if (breaks_.unwinding() || PyErr_Occurred()) return Value();
   if (found) {
     if (!BeforeOverwrite(*t.owner, args[1].object)) return Value();
     t.owner->Write(args[1].object, nullptr);
@@ -181,23 +181,23 @@ Value Capture::CallMethodOfBuiltin(ValueView callable, const MethodFacts& method
     const bool exception = PyType_IsSubtype(owner, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0;
     const bool namespace_like = t == nullptr && (name == "__init__" || name == "__setattr__");
     if (!fresh_iterator && !exception && !namespace_like) {
-      return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+      return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
     }
   }
   if (t != nullptr && (t->kind == TrackedKind::kOpaque || t->kind == TrackedKind::kInstance) &&
       !IsRangeOrSlice(self.object)) {
-    return Break(GraphBreakKind::kUnsupportedWrite,
-                 absl::StrCat(name, " of an object of type ", self.object.type()->tp_name));
+    return breaks_.Break(GraphBreakKind::kUnsupportedWrite,
+                         absl::StrCat(name, " of an object of type ", self.object.type()->tp_name));
   }
   const bool writes = method.effect == MethodEffect::kWrites;
   if (writes && owner == &PyDict_Type && PyODict_Check(self.object.get())) {
-    return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an OrderedDict"));
+    return breaks_.Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an OrderedDict"));
   }
   // What becomes of a table that shares its keys, as sys.getsizeof tells, depends on the method.
   if (t != nullptr && writes && t->kind == TrackedKind::kDict && frame_ops::SharesKeys(t->original)) {
-    return Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an object's attributes"));
+    return breaks_.Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an object's attributes"));
   }
-  if (writes && !MayWriteInBackward()) return Value();
+  if (writes && !backward_.MayWrite()) return Value();
   if (!(method.moves_items_only ? PrepareOuter(self) : PrepareNative(self)) || !PrepareAll(args.subspan(1)))
     return Value();
   const bool formats = owner == &PyUnicode_Type || owner == &PyBytes_Type;

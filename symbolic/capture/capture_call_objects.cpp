@@ -39,27 +39,27 @@ Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const Va
                         Completion completion) {
   auto* type = reinterpret_cast<PyTypeObject*>(callable.object.get());
   if (IsTensorType(callable.object)) return CallTorch(act, callable.object, args, kwnames);
-  const BorrowedRef meta_call = LookupInType(Py_TYPE(type), "__call__");
+  const BorrowedRef meta_call = reads_.LookupInType(Py_TYPE(type), "__call__");
   if (meta_call && PyFunction_Check(meta_call.get())) {
-    return CallFunction(act, Adopt(meta_call, ConstantSource(meta_call)), WithFirst(callable, args), kwnames,
+    return CallFunction(act, Adopt(meta_call, reads_.ConstantSource(meta_call)), WithFirst(callable, args), kwnames,
                         completion);
   }
   if (!IsPythonClass(type)) {
-    if (!IsException(type)) return Break(GraphBreakKind::kUnlistedCallable, type->tp_name);
+    if (!IsException(type)) return breaks_.Break(GraphBreakKind::kUnlistedCallable, type->tp_name);
     return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
   }
-  if (LookupInType(type, "__del__")) return Break(GraphBreakKind::kFinaliser, type->tp_name);
-  const BorrowedRef make = LookupInType(type, "__new__");
+  if (reads_.LookupInType(type, "__del__")) return breaks_.Break(GraphBreakKind::kFinaliser, type->tp_name);
+  const BorrowedRef make = reads_.LookupInType(type, "__new__");
   Value object;
   if (IsPythonNew(make)) {
     const Ref function = Ref::Steal(PyObject_GetAttrString(make, "__func__"));
     // What __new__ returns decides whose __init__ comes next: its frame cannot end the call.
-    object = CallWith(act, Adopt(function, ConstantSource(function)), WithFirst(callable, args), kwnames,
+    object = CallWith(act, Adopt(function, reads_.ConstantSource(function)), WithFirst(callable, args), kwnames,
                       Completion::kCallback);
   } else {
     object = NewByBuiltin(type, args, kwnames);
   }
-  if (!object || control.unwinding) return Value();
+  if (!object || breaks_.unwinding()) return Value();
   if (!PyObject_TypeCheck(object.object.get(), type)) return object;
   const bool ends_call = completion == Completion::kPush && !IsPythonNew(make);
   return Initialise(act, std::move(object), args, kwnames, ends_call ? Completion::kInit : Completion::kCallback);
@@ -69,7 +69,7 @@ Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const Va
 Value Capture::NewByBuiltin(PyTypeObject* type, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   PyTypeObject* base = NativeBase(type);
   if (!MayBeSubclassed(base) && !IsException(type)) {
-    return Break(GraphBreakKind::kUnlistedCallable, absl::StrCat("a class derived from ", base->tp_name));
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, absl::StrCat("a class derived from ", base->tp_name));
   }
   if (base != &PyBaseObject_Type && !PrepareAll(args)) return Value();
   // object.__new__ ignores its arguments where __init__ is overridden, and checks abstract methods.
@@ -83,13 +83,13 @@ Value Capture::NewByBuiltin(PyTypeObject* type, absl::Span<const ValueView> args
     if (!keywords) keywords = Ref::Steal(PyDict_New());
     PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)), args[i].object);
   }
-  return Wrap(Ref::Steal(Native([&] { return type->tp_new(type, tuple, keywords); })));
+  return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return type->tp_new(type, tuple, keywords); })));
 }
 
 Value Capture::Initialise(Activation& act, Value object, absl::Span<const ValueView> args, BorrowedRef kwnames,
                           Completion completion) {
   PyTypeObject* type = object.object.type();
-  const BorrowedRef init = LookupInType(type, "__init__");
+  const BorrowedRef init = reads_.LookupInType(type, "__init__");
   if (!init || (init.type() == &PyWrapperDescr_Type &&
                 reinterpret_cast<PyDescrObject*>(init.get())->d_type == &PyBaseObject_Type)) {
     return object;  // object.__init__ does nothing once __new__ accepted the arguments
@@ -99,9 +99,9 @@ Value Capture::Initialise(Activation& act, Value object, absl::Span<const ValueV
     const Value done = CallWith(act, ValueView(init, kNoSource), all, kwnames, Completion::kCallback);
     return done ? std::move(object) : Value();
   }
-  const SourceId made = ConstantSource(reinterpret_cast<PyObject*>(type));
-  const Value function =
-      Adopt(init, sources_.Intern(SourceKind::kTypeAttr, made, 0, Ref::Steal(PyUnicode_InternFromString("__init__"))));
+  const SourceId made = reads_.ConstantSource(reinterpret_cast<PyObject*>(type));
+  const Value function = Adopt(init, reads_.sources().Intern(SourceKind::kTypeAttr, made, 0,
+                                                             Ref::Steal(PyUnicode_InternFromString("__init__"))));
   const Value done = CallFunction(act, function, all, kwnames, completion, object.object);
   if (!done) return Value();
   if (done.object.get() != Py_None) {
@@ -119,19 +119,18 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
   if (type == &PyStaticMethod_Type) {
     const Ref wrapped = Ref::Steal(PyObject_GetAttrString(callable.object, "__wrapped__"));
     if (!wrapped) return Value();
-    return CallWith(act, Adopt(wrapped, ConstantSource(wrapped)), args, kwnames, completion);
+    return CallWith(act, Adopt(wrapped, reads_.ConstantSource(wrapped)), args, kwnames, completion);
   }
   if (type == PartialType()) return CallPartial(act, callable, args, kwnames);
   if (PyWeakref_CheckRefExact(callable.object.get()) && t != nullptr && args.empty()) return TargetOf(callable, *t);
   if (IsTorchOperator(type)) {
-    if (t != nullptr) AddGuard(t->source, GuardKind::kIdentity, t->original);
+    if (t != nullptr) reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
     return CallTorch(act, callable.object, args, kwnames);
   }
   static PyObject* const call_name = PyUnicode_InternFromString("__call__");
-  const BorrowedRef call = LookupInType(type, call_name);
+  const BorrowedRef call = reads_.LookupInType(type, call_name);
   if (call && PyFunction_Check(call.get())) {
-    const Value function = Adopt(
-        call, sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, call_name));
+    const Value function = Adopt(call, reads_.TypeAttr(type, call_name));
     return CallFunction(act, function, WithFirst(callable, args), kwnames, completion);
   }
   if (type->tp_call == nullptr) return CallNative(callable.object, args, kwnames);  // raises the TypeError
@@ -140,7 +139,7 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
   }
   if (type == MethodCallerType()) return CallMethodCaller(act, callable, args, kwnames);
   if (type == AttrGetterType()) return CallAttrGetter(act, callable, args, kwnames);
-  return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
 }
 
 // Positional arguments: the partial's, then ours; keywords: the partial's, updated by ours.
@@ -151,21 +150,21 @@ Value Capture::CallPartial(Activation& act, ValueView partial, absl::Span<const 
   for (int i = 0; i < 3; ++i) {
     const Ref part = Ref::Steal(PyObject_GetAttrString(partial.object, names[i]));
     parts[i] = t == nullptr ? Value{part, kNoSource}
-                            : Adopt(part, sources_.Intern(SourceKind::kPartialField, t->source, 0,
-                                                          Ref::Steal(PyUnicode_InternFromString(names[i]))));
+                            : Adopt(part, reads_.sources().Intern(SourceKind::kPartialField, t->source, 0,
+                                                                  Ref::Steal(PyUnicode_InternFromString(names[i]))));
     if (!parts[i]) return Value();
   }
   const Ref keywords = Ref::Steal(PyDict_New());
   if (!DictUpdate(act, keywords, parts[2])) return Value();
   const std::size_t positional = PositionalCount(args, kwnames);
   for (std::size_t i = positional; i < args.size(); ++i) {
-    Consume(args[i]);
+    reads_.Consume(args[i]);
     PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)), args[i].object);
   }
   const Ref all = Ref::Steal(PyList_New(0));
   if (!ListExtend(act, all, parts[1])) return Value();
   for (std::size_t i = 0; i < positional; ++i) {
-    Consume(args[i]);
+    reads_.Consume(args[i]);
     PyList_Append(all, args[i].object);
   }
   const Ref tuple = Ref::Steal(PyList_AsTuple(all));
@@ -175,10 +174,10 @@ Value Capture::CallPartial(Activation& act, ValueView partial, absl::Span<const 
 Value Capture::TargetOf(ValueView weakref, const Tracked& tracked) {
   PyObject* target = private_api::Referent(weakref.object.get());
   if (dropped_.contains(target)) {
-    return Break(GraphBreakKind::kFinaliser, "a weak reference to an object that may have ended");
+    return breaks_.Break(GraphBreakKind::kFinaliser, "a weak reference to an object that may have ended");
   }
-  Value v = Adopt(target, sources_.Intern(SourceKind::kWeakrefTarget, tracked.source, 0, nullptr));
-  if (v && target == Py_None) Consume(v);
+  Value v = Adopt(target, reads_.sources().Intern(SourceKind::kWeakrefTarget, tracked.source, 0, nullptr));
+  if (v && target == Py_None) reads_.Consume(v);
   return v;
 }
 
@@ -186,12 +185,13 @@ Value Capture::TargetOf(ValueView weakref, const Tracked& tracked) {
 Value Capture::CallMethodCaller(Activation& act, ValueView caller, absl::Span<const ValueView> args,
                                 BorrowedRef kwnames) {
   if (kwnames || args.size() != 1) return CallNative(caller.object, args, kwnames);  // raises
-  if (tracked_.Find(caller.object) != nullptr) return Break(GraphBreakKind::kUnlistedCallable, "operator.methodcaller");
+  if (tracked_.Find(caller.object) != nullptr)
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, "operator.methodcaller");
   const Ref reduced = Ref::Steal(PyObject_CallMethod(caller.object, "__reduce__", nullptr));
   if (!reduced) return Value();
   PyObject* parts = PyTuple_GET_ITEM(reduced.get(), 1);
   if (PyTuple_GET_ITEM(reduced.get(), 0) != reinterpret_cast<PyObject*>(MethodCallerType())) {
-    return Break(GraphBreakKind::kUnlistedCallable, "operator.methodcaller with keywords");
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, "operator.methodcaller with keywords");
   }
   const Value method = LoadAttr(act, args[0], PyTuple_GET_ITEM(parts, 0));
   if (!method) return Value();
@@ -204,7 +204,7 @@ Value Capture::CallMethodCaller(Activation& act, ValueView caller, absl::Span<co
 Value Capture::CallAttrGetter(Activation& act, ValueView getter, absl::Span<const ValueView> args,
                               BorrowedRef kwnames) {
   if (kwnames || args.size() != 1) return CallNative(getter.object, args, kwnames);  // raises
-  if (const Tracked* t = tracked_.Find(getter.object)) AddGuard(t->source, GuardKind::kIdentity, t->original);
+  if (const Tracked* t = tracked_.Find(getter.object)) reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
   const Ref reduced = Ref::Steal(PyObject_CallMethod(getter.object, "__reduce__", nullptr));
   if (!reduced) return Value();
   PyObject* names = PyTuple_GET_ITEM(reduced.get(), 1);
@@ -233,12 +233,12 @@ Value Capture::CallEx(Activation& act, ValueView callable, ValueView args, Value
   if (kwargs.object) {
     if (Tracked* k = tracked_.Find(kwargs.object)) Realise(*k, true);
   }
-  if (control.unwinding) return Value();
+  if (breaks_.unwinding()) return Value();
   Ref tuple = PyTuple_CheckExact(args.object.get()) ? Ref::Create(args.object) : Ref();
   if (!tuple) {
     if (!PrepareNative(args)) return Value();
-    tuple = Ref::Steal(Native([&] { return PySequence_Tuple(args.object); }));
-    if (!CheckTracer()) return Value();
+    tuple = Ref::Steal(boundary_.Run([&] { return PySequence_Tuple(args.object); }));
+    if (!boundary_.Check()) return Value();
     if (!tuple) return native_.CallEx(act, callable, args, kwargs);  // raises with the callable's name
   }
   std::vector<Value> keep;
@@ -246,7 +246,7 @@ Value Capture::CallEx(Activation& act, ValueView callable, ValueView args, Value
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
     SourceId source = kNoSource;
     if (t != nullptr && t->kind == TrackedKind::kTuple) {
-      source = sources_.Item(t->source, Ref::Steal(PyLong_FromSsize_t(i)));
+      source = reads_.sources().Item(t->source, Ref::Steal(PyLong_FromSsize_t(i)));
     }
     PyObject* item = PyTuple_GET_ITEM(tuple.get(), i);
     if (!IsLeaf(item)) {

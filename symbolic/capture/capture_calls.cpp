@@ -75,8 +75,8 @@ Value Capture::Call(Activation& act, ValueView callable, absl::Span<const ValueV
 
 Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                         Completion completion) {
-  if (!callable.object || control.unwinding) return Value();
-  Consume(callable);  // a leaf is not callable: the error names its type
+  if (!callable.object || breaks_.unwinding()) return Value();
+  reads_.Consume(callable);  // a leaf is not callable: the error names its type
   PyObject* o = callable.object;
   PyTypeObject* type = Py_TYPE(o);
   const KnownCallable* known = FindKnownCallable(callable.object);
@@ -85,9 +85,9 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
     return CallWith(act, ValueView(known->substitute, kNoSource), args, kwnames, completion);
   }
   if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
-    if (!IsCompiledFunction(callable.object)) return Break(GraphBreakKind::kDisabled, DescribeCallable(o));
+    if (!IsCompiledFunction(callable.object)) return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(o));
     Ref wrapped = Ref::Create(WrappedCallable(callable.object));
-    return CallWith(act, Adopt(wrapped, ConstantSource(wrapped)), args, kwnames, completion);
+    return CallWith(act, Adopt(wrapped, reads_.ConstantSource(wrapped)), args, kwnames, completion);
   }
   if (known != nullptr && known->rule) {
     const CallRule* rule = &*known->rule;
@@ -96,7 +96,7 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
       case CallRule::Kind::kSpecial:
         return CallSpecial(act, rule->special, callable, args, kwnames);
       case CallRule::Kind::kBreaks:
-        return Break(rule->break_kind, DescribeCallable(o));
+        return breaks_.Break(rule->break_kind, DescribeCallable(o));
       case CallRule::Kind::kTorch:
         return CallTorch(act, callable.object, args, kwnames);
       case CallRule::Kind::kNumpy:
@@ -118,10 +118,10 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
     Value function{Ref::Create(PyMethod_GET_FUNCTION(o)), kNoSource};
     Value self{Ref::Create(PyMethod_GET_SELF(o)), kNoSource};
     if (t != nullptr) {  // a bound method that existed before: its parts are read
-      function = Adopt(function.object, sources_.Intern(SourceKind::kMethodFunction, t->source, 0, nullptr));
-      self = Adopt(self.object, sources_.Intern(SourceKind::kMethodSelf, t->source, 0, nullptr));
+      function = Adopt(function.object, reads_.sources().Intern(SourceKind::kMethodFunction, t->source, 0, nullptr));
+      self = Adopt(self.object, reads_.sources().Intern(SourceKind::kMethodSelf, t->source, 0, nullptr));
     }
-    if (control.unwinding) return Value();
+    if (breaks_.unwinding()) return Value();
     ValueVector all;
     all.push_back(self);
     all.insert(all.end(), args.begin(), args.end());
@@ -138,25 +138,25 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
 
 Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames,
                             Completion completion, Ref pending) {
-  if (!function.object || control.unwinding) return Value();
+  if (!function.object || breaks_.unwinding()) return Value();
   if (!PyFunction_Check(function.object.get())) return CallWith(act, function, args, kwnames, completion);
   if (const CallRule* rule = FindCallRule(function.object)) {
     (void)rule;
     return CallWith(act, function, args, kwnames, completion);
   }
   if (HowDisabledByTorch(function.object) != DisabledByTorch::kNo) {
-    return Break(GraphBreakKind::kDisabled, DescribeCallable(function.object));
+    return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(function.object));
   }
   const KnownFunction known = FindKnownFunction(function.object);
   if (known == KnownFunction::kHiddenFromDynamo) {
     if (const Ref behind = Ref::Steal(PyObject_GetAttrString(function.object, "__wrapped__"))) {
-      return CallWith(act, Adopt(behind, ConstantSource(behind)), args, kwnames, completion);
+      return CallWith(act, Adopt(behind, reads_.ConstantSource(behind)), args, kwnames, completion);
     }
     PyErr_Clear();
   }
   if (known == KnownFunction::kModuleCall) {
     if (std::optional<Value> result = CallModule(act, args, kwnames, completion)) return *std::move(result);
-    if (control.unwinding) return Value();
+    if (breaks_.unwinding()) return Value();
   }
   if (known == KnownFunction::kMakesClass) return classes_.Make(function, args, kwnames);
   if (known == KnownFunction::kProcessesClass && !args.empty() && classes_.IsMade(args[0].object)) {
@@ -164,7 +164,7 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
   }
   if (history_from_outside_ && known == KnownFunction::kGrad) {
     // The engine runs only what leads to the inputs asked for; one before the frame would look unused.
-    return Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");
+    return breaks_.Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");
   }
   if (IsTransformation(function.object, args)) return CallTransformation(act, function.object, args, kwnames);
   if (IsTorchLeafFunction(function.object) &&
@@ -175,21 +175,22 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
   const bool makes_memo = known == KnownFunction::kDeepCopy && args.size() == 1 && !kwnames;
   if (makes_memo) completion = Completion::kCallback;  // its addresses mean nothing after a break
   const bool own_memo = makes_memo || (has_memo_ && IsCopyCode(frame_ops::Code(act.frame)));
-  if (SeesMemo(act, code, args)) return Break(GraphBreakKind::kIdentityOfFresh, DescribeCallable(function.object));
+  if (SeesMemo(act, code, args))
+    return breaks_.Break(GraphBreakKind::kIdentityOfFresh, DescribeCallable(function.object));
   // Sources of leaves survive in positional slots only; everything else is guarded now.
   const std::size_t positional = PositionalCount(args, kwnames);
   for (std::size_t i = 0; i < args.size(); ++i) {
     const bool keeps_source = i < positional && i < static_cast<std::size_t>(code->co_argcount) &&
                               !IsFreshFunction(function.object) &&
                               (code->co_flags & (CO_GENERATOR | CO_COROUTINE)) == 0;
-    if (!keeps_source) Consume(args[i]);
+    if (!keeps_source) reads_.Consume(args[i]);
   }
-  expected_ = ExpectedCall{function.object, completion, std::move(pending), args.subspan(0, positional)};
+  Expect({function.object, completion, std::move(pending), args.subspan(0, positional)});
   const bool had_memo = std::exchange(has_memo_, known == KnownFunction::kDeepCopy ? own_memo : has_memo_);
-  Ref result = Ref::Steal(Native([&] { return Vectorcall(function.object, args, kwnames); }));
+  Ref result = Ref::Steal(boundary_.Run([&] { return Vectorcall(function.object, args, kwnames); }));
   has_memo_ = had_memo;
-  expected_ = ExpectedCall();
-  return Wrap(std::move(result));
+  Expect({});
+  return boundary_.Wrap(std::move(result));
 }
 
 // Whether a deep copy that made its memo, where objects are known by their addresses, gives it to the program.
@@ -203,42 +204,42 @@ Value Capture::CallNative(BorrowedRef callable, absl::Span<const ValueView> args
   const bool reads_number = callable.get() == reinterpret_cast<PyObject*>(&PyLong_Type) && !args.empty();
   if (reads_number && (PyUnicode_Check(args[0].object.get()) || PyBytes_Check(args[0].object.get())) &&
       PyObject_Size(args[0].object.get()) > kDigitsOfAnySetting) {
-    return Break(GraphBreakKind::kOpaqueObject, "int() of a text of more than 640 digits");
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "int() of a text of more than 640 digits");
   }
   FxCall call(fx_, args);
-  Ref result = Ref::Steal(Native([&] { return Vectorcall(callable, args, kwnames); }));
-  if (CheckTracer() && result && !Journalled(call.RecordCall(callable, args, kwnames, result, false))) return Value();
-  return Wrap(std::move(result));
+  Ref result = Ref::Steal(boundary_.Run([&] { return Vectorcall(callable, args, kwnames); }));
+  if (boundary_.Check() && result && !Journalled(call.RecordCall(callable, args, kwnames, result, false)))
+    return Value();
+  return boundary_.Wrap(std::move(result));
 }
 
 Value Capture::CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   if (!PrepareAll(args)) return Value();
   for (const ValueView& v : args) {
-    if (!IsNumberForNumpy(v.object)) return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    if (!IsNumberForNumpy(v.object))
+      return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
-  numpy_errors_.Raise();
+  boundary_.RaiseNumpyErrors();
   const HookScope own(HookMode::kOff);  // its frames are not the program's
   Ref result = Ref::Steal(Vectorcall(callable.object, args, kwnames));
   if (result && !IsNumberForNumpy(result)) {
-    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
-  return Wrap(std::move(result));
+  return boundary_.Wrap(std::move(result));
 }
 
 Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   if (!PrepareAll(args, true)) return Value();
-  const bool outermost = leaf_depth_ == 0;
+  const bool outermost = boundary_.depth().leaf == 0;
   (void)act;
   if (LeavesDecide(NameOfCallable(callable))) tracer_.AskLeaves();
   FxCall call(fx_, args);
-  ++leaf_depth_;
   if (outermost) tracer_.ForgetError();
-  Ref result = Ref::Steal(Native([&] {
+  Ref result = Ref::Steal(boundary_.RunAsLeaf(true, [&] {
     const AllWarningsShown shown;
     return Vectorcall(callable, args, kwnames);
   }));
-  --leaf_depth_;
-  if (!CheckTracer() || (!result && outermost && !ConfirmTorchError(callable))) return Value();
+  if (!boundary_.Check() || (!result && outermost && !boundary_.ConfirmTorchError(callable))) return Value();
   if (result && outermost) {
     const ValueView r[] = {ValueView(result, kNoSource)};
     const CallRule* rule = fx_.keep_values() ? FindCallRule(callable) : nullptr;
@@ -265,7 +266,7 @@ Value Capture::CallBuiltinOfType(Activation& act, ValueView callable, absl::Span
     return CallNative(callable.object, args, kwnames);
   }
   if (IsTensorType(self)) return CallTorch(act, callable.object, args, kwnames);
-  return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
 }
 
 Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
@@ -274,20 +275,20 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
   if (bound != nullptr && seen && !PyModule_Check(seen.get()) && !PyType_Check(seen.get())) {
     // It existed before, so its self did: to be seen through its representative.
     const bool by_parts = DescriptorOfBoundMethod(callable.object) != nullptr;
-    Value adopted = Adopt(
-        seen, by_parts ? sources_.Intern(SourceKind::kMethodSelf, bound->source, 0, nullptr) : ConstantSource(seen));
-    if (!adopted || control.unwinding) return Value();
-    Consume(adopted);
+    Value adopted = Adopt(seen, by_parts ? reads_.sources().Intern(SourceKind::kMethodSelf, bound->source, 0, nullptr)
+                                         : reads_.ConstantSource(seen));
+    if (!adopted || breaks_.unwinding()) return Value();
+    reads_.Consume(adopted);
     seen = std::move(adopted.object);
   }
   PyObject* self = seen;
   const char* name = reinterpret_cast<PyCFunctionObject*>(callable.object.get())->m_ml->ml_name;
   if (IsDispatcherFunction(callable.object)) return CallTorch(act, callable.object, args, kwnames);
   if (self == nullptr || PyModule_Check(self)) {
-    return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
   if (IsFakeTensor(self)) {
-    BorrowedRef descriptor = LookupInType(Py_TYPE(self), name);
+    BorrowedRef descriptor = reads_.LookupInType(Py_TYPE(self), name);
     ValueVector all;
     all.push_back(ValueView(self, kNoSource));
     all.insert(all.end(), args.begin(), args.end());
@@ -301,7 +302,7 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
     ValueVector all;
     all.push_back(ValueView(self, kNoSource));
     all.insert(all.end(), args.begin(), args.end());
-    BorrowedRef descriptor = LookupInType(&PyDict_Type, name);
+    BorrowedRef descriptor = reads_.LookupInType(&PyDict_Type, name);
     return CallDescriptor(act, ValueView(descriptor, kNoSource), all, kwnames);
   }
   if (PyType_Check(self)) return CallBuiltinOfType(act, callable, args, kwnames);
@@ -314,7 +315,7 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
     return FindCallRule(descriptor) != nullptr ? CallWith(act, method, all, kwnames, Completion::kPush)
                                                : CallDescriptor(act, method, all, kwnames);
   }
-  return Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
 }
 
 }  // namespace framefuse

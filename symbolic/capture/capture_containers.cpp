@@ -33,7 +33,7 @@ bool SeesPastCapture(BorrowedRef callable) {
 
 // Fills the shadow with representatives and guards what C code could see of it: length, keys, items.
 void Capture::Realise(Tracked& t, bool consume_leaves) {
-  if (!t.is_container() || control.unwinding) return;
+  if (!t.is_container() || breaks_.unwinding()) return;
   if (t.appended_from >= 0) {  // appended items stand behind the original's
     Ref appended = Ref::Steal(PyList_GetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get())));
     PyList_SetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get()), nullptr);
@@ -45,7 +45,7 @@ void Capture::Realise(Tracked& t, bool consume_leaves) {
   }
   if (!t.realised) {
     RealiseItems(t);
-    if (control.unwinding) return;
+    if (breaks_.unwinding()) return;
   } else if (t.kind != TrackedKind::kTuple) {
     return;
   }
@@ -53,7 +53,7 @@ void Capture::Realise(Tracked& t, bool consume_leaves) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(t.representative.get()); ++i) {
       PyObject* item = PyTuple_GET_ITEM(t.representative.get(), i);
       Ref index = Ref::Steal(PyLong_FromSsize_t(i));
-      if (IsLeaf(item)) Consume(ValueView(item, sources_.Item(t.source, index)));
+      if (IsLeaf(item)) reads_.Consume(ValueView(item, reads_.sources().Item(t.source, index)));
     }
   }
 }
@@ -86,8 +86,8 @@ int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* valu
 }  // namespace
 
 Value Capture::AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key) {
-  Value v = Adopt(item, sources_.Item(t.source, key));
-  if (v) Consume(v);
+  Value v = Adopt(item, reads_.sources().Item(t.source, key));
+  if (v) reads_.Consume(v);
   return v;
 }
 
@@ -95,7 +95,7 @@ void Capture::RealiseSequence(Tracked& t) {
   const Ref items = Ref::Steal(PySequence_List(t.original));
   if (!items) return;
   const Py_ssize_t size = PyList_GET_SIZE(items.get());
-  guards_.AddLength(t.source, size, Here());
+  reads_.AddLength(t.source, size);
   for (Py_ssize_t i = 0; i < size; ++i) {
     const Ref index = Ref::Steal(PyLong_FromSsize_t(i));
     const Value v = AdoptItem(t, PyList_GET_ITEM(items.get(), i), index);
@@ -112,9 +112,10 @@ void Capture::RealiseSequence(Tracked& t) {
 // Of the items that a frame's *args came with.
 void Capture::RealiseTuple(Tracked& t) {
   const Py_ssize_t size = PyTuple_GET_SIZE(t.original.get());
-  guards_.AddLength(t.source, size, Here());
+  reads_.AddLength(t.source, size);
   for (Py_ssize_t i = 0; i < size; ++i) {
-    Value v = Adopt(PyTuple_GET_ITEM(t.original.get(), i), sources_.Item(t.source, Ref::Steal(PyLong_FromSsize_t(i))));
+    Value v = Adopt(PyTuple_GET_ITEM(t.original.get(), i),
+                    reads_.sources().Item(t.source, Ref::Steal(PyLong_FromSsize_t(i))));
     if (!v) return;
     PyObject* own = PyTuple_GET_ITEM(t.representative.get(), i);
     PyTuple_SET_ITEM(t.representative.get(), i, v.object.release());
@@ -128,18 +129,19 @@ bool Capture::GuardKeys(const Tracked& t, BorrowedRef items) {
     PyObject* key = PyTuple_GET_ITEM(PyList_GET_ITEM(items.get(), i), 0);
     if (!IsLeaf(key) && !PyType_Check(key) && !PyFunction_Check(key)) {
       const TrackedKind kind = Classify(key);
-      if (kind == TrackedKind::kTensor) return BreakFalse(GraphBreakKind::kOpaqueObject, "a dict with tensors as keys");
+      if (kind == TrackedKind::kTensor)
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict with tensors as keys");
       if (!PyTuple_CheckExact(key) && kind != TrackedKind::kInstance) {
-        return BreakFalse(GraphBreakKind::kOpaqueObject,
-                          absl::StrCat("a dict with a key of type ", Py_TYPE(key)->tp_name));
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                                  absl::StrCat("a dict with a key of type ", Py_TYPE(key)->tp_name));
       }
     }
     PyList_Append(keys, key);
   }
   if (KeysRunCode(keys, PyODict_Check(t.original.get()))) {
-    return BreakFalse(GraphBreakKind::kOpaqueObject, "a dict whose keys have an __eq__ of their own");
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict whose keys have an __eq__ of their own");
   }
-  AddGuard(t.source, GuardKind::kKeys, keys);
+  reads_.AddGuard(t.source, GuardKind::kKeys, keys);
   return true;
 }
 
@@ -152,7 +154,7 @@ void Capture::RealiseDict(Tracked& t) {
   const Ref list = items ? Ref::Steal(PySequence_List(items)) : Ref();
   if (!list) return;
   if (PyList_GET_SIZE(list.get()) != PyDict_GET_SIZE(original)) {
-    Break(GraphBreakKind::kOpaqueObject, "an OrderedDict that was changed as a dict");
+    breaks_.Break(GraphBreakKind::kOpaqueObject, "an OrderedDict that was changed as a dict");
     return;
   }
   if (!GuardKeys(t, list)) return;
@@ -175,11 +177,11 @@ void Capture::RealiseSet(Tracked& t) {
   const Ref items = Ref::Steal(PySequence_List(t.original));
   for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
     if (!IsLeaf(PyList_GET_ITEM(items.get(), i))) {
-      Break(GraphBreakKind::kOpaqueObject, "a set of objects hashed by address");
+      breaks_.Break(GraphBreakKind::kOpaqueObject, "a set of objects hashed by address");
       return;
     }
   }
-  AddGuard(t.source, GuardKind::kSetEquals, t.original);
+  reads_.AddGuard(t.source, GuardKind::kSetEquals, t.original);
   // A copy keeps the original's iteration order; adding one by one may not.
   const Ref copy = Ref::Steal(PyObject_CallMethod(t.original, "copy", nullptr));
   if (copy) CallMethodWith(t.representative, "update", copy);
@@ -209,7 +211,7 @@ bool Capture::PrepareTarget(BorrowedRef container) {
   Tracked* t = tracked_.Find(container);
   if (t == nullptr) return true;
   Realise(*t, true);
-  if (control.unwinding) return false;
+  if (breaks_.unwinding()) return false;
   return MarkReplaced(*t);
 }
 
@@ -223,7 +225,7 @@ std::int64_t Capture::TrackedLength(Tracked& t) {
   if (!t.is_container()) return -1;
   if (!t.realised && !t.mutated()) {
     const Py_ssize_t size = PyObject_Size(t.original);
-    guards_.AddLength(t.source, size, Here());
+    reads_.AddLength(t.source, size);
     return size;
   }
   if (!t.realised) Realise(t, true);
@@ -231,7 +233,7 @@ std::int64_t Capture::TrackedLength(Tracked& t) {
 }
 
 Value Capture::TrackedDictGet(Tracked& t, ValueView key) {
-  Consume(key);
+  reads_.Consume(key);
   if (t.kind == TrackedKind::kInstanceDict) {
     if (!PyUnicode_CheckExact(key.object.get())) return Value();
     return RawInstanceGet(*t.owner, key.object);
@@ -243,10 +245,10 @@ Value Capture::TrackedDictGet(Tracked& t, ValueView key) {
   if (OverlayWrite* w = t.FindWrite(key.object)) return Value{w->value, kNoSource};
   PyObject* found = PyDict_GetItemWithError(t.original, key.object);
   if (found == nullptr) {
-    if (!PyErr_Occurred()) AddGuard(t.source, GuardKind::kLacksKey, key.object);
+    if (!PyErr_Occurred()) reads_.AddGuard(t.source, GuardKind::kLacksKey, key.object);
     return Value();
   }
-  return Adopt(found, sources_.Item(t.source, key.object));
+  return Adopt(found, reads_.sources().Item(t.source, key.object));
 }
 
 Tracked* Capture::InstanceDictOf(Tracked& instance) {
@@ -261,7 +263,7 @@ Tracked* Capture::InstanceDictOf(Tracked& instance) {
 // ---------------------------------------------------------------- arguments of C code
 
 bool Capture::PrepareNative(ValueView v, bool allow_instances) {
-  if (v.source != kNoSource) Consume(v);
+  if (v.source != kNoSource) reads_.Consume(v);
   return PrepareNative(v.object, allow_instances);
 }
 
@@ -304,7 +306,7 @@ bool Capture::PrepareOuter(ValueView v) {
   if (t == nullptr) return true;
   if (!t->is_container()) return PrepareNative(v);
   Realise(*t, true);
-  return !control.unwinding;
+  return !breaks_.unwinding();
 }
 
 bool Capture::PrepareAll(absl::Span<const ValueView> values, bool allow_instances) {
@@ -319,7 +321,7 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
   constexpr std::size_t kBitsOfAnySetting = 2126;  // 640 digits
   if (IsLeaf(object)) {
     if (!PyLong_CheckExact(object.get()) || private_api::BitCount(object) <= kBitsOfAnySetting) return true;
-    return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a number of more than 640 digits");
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a number of more than 640 digits");
   }
   if (IsFakeTensor(object)) return true;
   PyObject* o = object;
@@ -336,42 +338,42 @@ bool Capture::PrepareNative(BorrowedRef object, bool allow_instances) {
       case TrackedKind::kCallable:
         // Called from C code it would act on its original self.
         if (PyCFunction_Check(o) && DescriptorOfBoundMethod(o) != nullptr) {
-          return BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls a bound C method from outside");
+          return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls a bound C method from outside");
         }
         // Its text is made of its parts' attributes.
         if (PyMethod_Check(o) && (!allow_instances || !PyFunction_Check(PyMethod_GET_FUNCTION(o)))) {
-          return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a bound method from outside");
+          return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a bound method from outside");
         }
         if (SeesPastCapture(object)) {
-          return BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", DescribeCallable(o)));
+          return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", DescribeCallable(o)));
         }
         return true;
       case TrackedKind::kInstance:
         // A namespace's own repr and comparison read its attributes.
         if (!allow_instances || NativeBase(Py_TYPE(o)) != &PyBaseObject_Type) {
-          return BreakFalse(GraphBreakKind::kOpaqueObject,
-                            absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
+          return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                                    absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
         }
         t->compared = true;
-        return GuardProtocolMethods(Py_TYPE(o));
+        return reads_.GuardProtocolMethods(Py_TYPE(o));
       case TrackedKind::kInstanceDict:
-        return BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
       case TrackedKind::kOpaque:
         if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
         if (t->source != kNoSource && IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)) {
-          AddGuard(t->source, GuardKind::kIdentity, t->original);
+          reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
           return true;
         }
-        if (t->source != kNoSource && IsNumberOrTextEnum(Py_TYPE(o)) && GuardProtocolMethods(Py_TYPE(o))) {
-          AddGuard(t->source, GuardKind::kIdentity, t->original);
+        if (t->source != kNoSource && IsNumberOrTextEnum(Py_TYPE(o)) && reads_.GuardProtocolMethods(Py_TYPE(o))) {
+          reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
           return true;
         }
-        if (control.unwinding) return false;
-        return BreakFalse(GraphBreakKind::kOpaqueObject,
-                          absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
+        if (breaks_.unwinding()) return false;
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                                  absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
       default:
         Realise(*t, true);
-        if (control.unwinding) return false;
+        if (breaks_.unwinding()) return false;
         break;
     }
   }
@@ -405,7 +407,7 @@ bool Capture::PrepareContents(BorrowedRef object, bool tracked, bool allow_insta
       if (!PrepareNative(BorrowedRef(part), allow_instances)) return false;
     }
   } else if (!tracked && (Py_TYPE(o) == AttrGetterType() || Py_TYPE(o) == MethodCallerType())) {
-    return BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", Py_TYPE(o)->tp_name));
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", Py_TYPE(o)->tp_name));
   } else if (!tracked && PyMethod_Check(o)) {
     return PrepareNative(BorrowedRef(PyMethod_GET_FUNCTION(o)), allow_instances) &&
            PrepareNative(BorrowedRef(PyMethod_GET_SELF(o)), allow_instances);
@@ -419,10 +421,10 @@ bool Capture::PrepareContents(BorrowedRef object, bool tracked, bool allow_insta
     return attributes && PrepareNative(BorrowedRef(attributes), allow_instances);
   } else if (!tracked && IsPythonClass(Py_TYPE(o)) && !PyType_Check(o)) {
     if (!allow_instances) {
-      return BreakFalse(GraphBreakKind::kOpaqueObject,
-                        absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
+      return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                                absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
     }
-    return GuardProtocolMethods(Py_TYPE(o));
+    return reads_.GuardProtocolMethods(Py_TYPE(o));
   }
   return true;
 }

@@ -12,9 +12,10 @@ bool Capture::GuardIterable(Activation&, ValueView v, const char* what) {
   Tracked* t = tracked_.Find(v.object);
   if (t != nullptr && t->kind == TrackedKind::kOpaque && !IsRangeOrSlice(v.object)) {
     if (v.object.type()->tp_iternext != nullptr) {
-      return BreakFalse(GraphBreakKind::kSuspendedGenerator, absl::StrCat(what, " of ", v.object.type()->tp_name));
+      return breaks_.BreakFalse(GraphBreakKind::kSuspendedGenerator,
+                                absl::StrCat(what, " of ", v.object.type()->tp_name));
     }
-    return BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat(what, " of ", v.object.type()->tp_name));
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat(what, " of ", v.object.type()->tp_name));
   }
   if (t == nullptr && v.object.type()->tp_iternext != nullptr && !IsPythonClass(v.object.type())) {
     return true;  // a fresh iterator: each item that it gives is looked at for itself
@@ -25,10 +26,10 @@ bool Capture::GuardIterable(Activation&, ValueView v, const char* what) {
 Value Capture::GetIter(Activation& act, ValueView v) {
   PyTypeObject* type = v.object.type();
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !IsFakeTensor(v.object) && !PyType_Check(v.object.get())) {
-    BorrowedRef method = LookupInType(type, "__iter__");
+    BorrowedRef method = reads_.LookupInType(type, "__iter__");
     if (method && PyFunction_Check(method.get())) {
       const ValueView args[] = {v};
-      Value result = CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kPush);
+      Value result = CallFunction(act, Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kPush);
       if (result && !PyIter_Check(result.object.get())) {
         PyErr_Format(PyExc_TypeError, "iter() returned non-iterator of type '%.100s'", result.object.type()->tp_name);
         return Value();
@@ -38,10 +39,8 @@ Value Capture::GetIter(Activation& act, ValueView v) {
   }
   if (!GuardIterable(act, v, "iteration")) return Value();
   const bool fake = IsFakeTensor(v.object);
-  if (fake) ++leaf_depth_;
-  Value result = Native([&] { return native_.GetIter(act, v); });
-  if (fake) --leaf_depth_;
-  return CheckTracer() ? std::move(result) : Value();
+  Value result = boundary_.RunAsLeaf(fake, [&] { return native_.GetIter(act, v); });
+  return boundary_.Check() ? std::move(result) : Value();
 }
 
 Value Capture::GetYieldFromIter(Activation& act, ValueView v) {
@@ -51,19 +50,19 @@ Value Capture::GetYieldFromIter(Activation& act, ValueView v) {
 
 ForIterOutcome Capture::ForIter(Activation& act, ValueView iterator, Value* item) {
   if (!GuardIterable(act, iterator, "next()")) return ForIterOutcome::kError;
-  const ForIterOutcome outcome = Native([&] { return native_.ForIter(act, iterator, item); });
-  return CheckTracer() ? outcome : ForIterOutcome::kError;
+  const ForIterOutcome outcome = boundary_.Run([&] { return native_.ForIter(act, iterator, item); });
+  return boundary_.Check() ? outcome : ForIterOutcome::kError;
 }
 
 SendOutcome Capture::Send(Activation& act, ValueView receiver, ValueView sent, Value* result) {
-  Consume(sent);
+  reads_.Consume(sent);
   if (PyCoro_CheckExact(receiver.object.get()) || PyAsyncGen_CheckExact(receiver.object.get())) {
-    Break(GraphBreakKind::kAsync, "");
+    breaks_.Break(GraphBreakKind::kAsync, "");
     return SendOutcome::kError;
   }
   if (!GuardIterable(act, receiver, "yield from")) return SendOutcome::kError;
-  const SendOutcome outcome = Native([&] { return native_.Send(act, receiver, sent, result); });
-  return CheckTracer() ? outcome : SendOutcome::kError;
+  const SendOutcome outcome = boundary_.Run([&] { return native_.Send(act, receiver, sent, result); });
+  return boundary_.Check() ? outcome : SendOutcome::kError;
 }
 
 bool Capture::UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out) {
@@ -75,7 +74,7 @@ bool Capture::UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out
       Ref index = Ref::Steal(PyLong_FromSize_t(i));
       Tracked* known = IsLeaf(item) ? nullptr : tracked_.Find(item);
       const SourceId source =
-          IsLeaf(item) ? sources_.Item(t->source, index) : (known != nullptr ? known->source : kNoSource);
+          IsLeaf(item) ? reads_.sources().Item(t->source, index) : (known != nullptr ? known->source : kNoSource);
       out[i] = Value{Ref::Create(item), source};
     }
     return true;
@@ -85,67 +84,63 @@ bool Capture::UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out
   }
   const bool fake = IsFakeTensor(v.object);
   if (!GuardIterable(act, v, "unpacking")) return false;
-  if (fake) ++leaf_depth_;
-  const bool done = Native([&] { return native_.UnpackSequence(act, v, out); });
-  if (fake) --leaf_depth_;
-  return CheckTracer() && done;
+  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.UnpackSequence(act, v, out); });
+  return boundary_.Check() && done;
 }
 
 bool Capture::UnpackEx(Activation& act, ValueView v, int before, int after, absl::Span<Value> out) {
   if (!GuardIterable(act, v, "unpacking")) return false;
   const bool fake = IsFakeTensor(v.object);
-  if (fake) ++leaf_depth_;
-  const bool done = Native([&] { return native_.UnpackEx(act, v, before, after, out); });
-  if (fake) --leaf_depth_;
-  return CheckTracer() && done;
+  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.UnpackEx(act, v, before, after, out); });
+  return boundary_.Check() && done;
 }
 
 // ---------------------------------------------------------------- building: items are consumed (rule 7)
 
 Value Capture::BuildTuple(Activation& act, absl::Span<const ValueView> items) {
-  for (const ValueView& v : items) Consume(v);
+  for (const ValueView& v : items) reads_.Consume(v);
   return native_.BuildTuple(act, items);
 }
 
 Value Capture::BuildList(Activation& act, absl::Span<const ValueView> items) {
-  for (const ValueView& v : items) Consume(v);
+  for (const ValueView& v : items) reads_.Consume(v);
   return native_.BuildList(act, items);
 }
 
 Value Capture::BuildSet(Activation& act, absl::Span<const ValueView> items) {
   if (!PrepareAll(items)) return Value();
-  Value v = Native([&] { return native_.BuildSet(act, items); });
-  return CheckTracer() ? std::move(v) : Value();
+  Value v = boundary_.Run([&] { return native_.BuildSet(act, items); });
+  return boundary_.Check() ? std::move(v) : Value();
 }
 
 Value Capture::BuildMap(Activation& act, absl::Span<const ValueView> items) {
-  for (const ValueView& v : items) Consume(v);
+  for (const ValueView& v : items) reads_.Consume(v);
   for (std::size_t i = 0; i < items.size(); i += 2) {
     if (!PrepareNative(items[i])) return Value();
   }
-  Value v = Native([&] { return native_.BuildMap(act, items); });
-  return CheckTracer() ? std::move(v) : Value();
+  Value v = boundary_.Run([&] { return native_.BuildMap(act, items); });
+  return boundary_.Check() ? std::move(v) : Value();
 }
 
 Value Capture::BuildConstKeyMap(Activation& act, BorrowedRef keys, absl::Span<const ValueView> values) {
-  for (const ValueView& v : values) Consume(v);
+  for (const ValueView& v : values) reads_.Consume(v);
   return native_.BuildConstKeyMap(act, keys, values);
 }
 
 Value Capture::BuildString(Activation& act, absl::Span<const ValueView> parts) {
-  for (const ValueView& v : parts) Consume(v);
+  for (const ValueView& v : parts) reads_.Consume(v);
   return native_.BuildString(act, parts);
 }
 
 Value Capture::BuildSlice(Activation& act, ValueView start, ValueView stop, ValueView step) {
-  Consume(start);
-  Consume(stop);
-  if (step.object) Consume(step);
+  reads_.Consume(start);
+  reads_.Consume(stop);
+  if (step.object) reads_.Consume(step);
   return native_.BuildSlice(act, start, stop, step);
 }
 
 bool Capture::ListAppend(Activation& act, BorrowedRef list, ValueView item) {
-  Consume(item);
+  reads_.Consume(item);
   Tracked* t = tracked_.Find(list);
   if (t != nullptr && AppendsUnread(*t)) return AppendUnread(*t, item.object);
   return PrepareTarget(list) && native_.ListAppend(act, list, item);
@@ -153,46 +148,44 @@ bool Capture::ListAppend(Activation& act, BorrowedRef list, ValueView item) {
 
 bool Capture::SetAdd(Activation& act, BorrowedRef set, ValueView item) {
   if (!PrepareTarget(set) || !PrepareNative(item)) return false;
-  const bool done = Native([&] { return native_.SetAdd(act, set, item); });
-  return CheckTracer() && done;
+  const bool done = boundary_.Run([&] { return native_.SetAdd(act, set, item); });
+  return boundary_.Check() && done;
 }
 
 bool Capture::MapAdd(Activation& act, BorrowedRef map, ValueView key, ValueView value) {
-  Consume(value);
+  reads_.Consume(value);
   if (!PrepareTarget(map) || !PrepareNative(key)) return false;
-  const bool done = Native([&] { return native_.MapAdd(act, map, key, value); });
-  return CheckTracer() && done;
+  const bool done = boundary_.Run([&] { return native_.MapAdd(act, map, key, value); });
+  return boundary_.Check() && done;
 }
 
 bool Capture::ListExtend(Activation& act, BorrowedRef list, ValueView iterable) {
   if (!PrepareTarget(list)) return false;
   if (!GuardIterable(act, iterable, "unpacking")) return false;
   const bool fake = IsFakeTensor(iterable.object);
-  if (fake) ++leaf_depth_;
-  const bool done = Native([&] { return native_.ListExtend(act, list, iterable); });
-  if (fake) --leaf_depth_;
-  return CheckTracer() && done;
+  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.ListExtend(act, list, iterable); });
+  return boundary_.Check() && done;
 }
 
 bool Capture::SetUpdate(Activation& act, BorrowedRef set, ValueView iterable) {
   if (!PrepareTarget(set)) return false;
   if (!GuardIterable(act, iterable, "unpacking") || !PrepareNative(iterable)) return false;
-  const bool done = Native([&] { return native_.SetUpdate(act, set, iterable); });
-  return CheckTracer() && done;
+  const bool done = boundary_.Run([&] { return native_.SetUpdate(act, set, iterable); });
+  return boundary_.Check() && done;
 }
 
 bool Capture::DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) {
   if (!PrepareTarget(dict)) return false;
   if (!GuardIterable(act, mapping, "unpacking") || !PrepareNative(mapping)) return false;
-  const bool done = Native([&] { return native_.DictUpdate(act, dict, mapping); });
-  return CheckTracer() && done;
+  const bool done = boundary_.Run([&] { return native_.DictUpdate(act, dict, mapping); });
+  return boundary_.Check() && done;
 }
 
 bool Capture::DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) {
   if (!PrepareTarget(dict)) return false;
   if (!GuardIterable(act, mapping, "unpacking") || !PrepareNative(mapping)) return false;
-  const bool done = Native([&] { return native_.DictMerge(act, dict, mapping, callable); });
-  return CheckTracer() && done;
+  const bool done = boundary_.Run([&] { return native_.DictMerge(act, dict, mapping, callable); });
+  return boundary_.Check() && done;
 }
 
 Value Capture::ListToTuple(Activation& act, ValueView list) {

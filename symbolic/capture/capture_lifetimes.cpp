@@ -59,7 +59,7 @@ class DeathSearch {
 bool Capture::BeforeEnd(BorrowedRef object) {
   if (!object || IsLeaf(object)) return true;
   if (PyObject* loud = DeathSearch(tracked_).Visit(object)) {
-    return BreakFalse(GraphBreakKind::kFinaliser, Py_TYPE(loud)->tp_name);
+    return breaks_.BreakFalse(GraphBreakKind::kFinaliser, Py_TYPE(loud)->tp_name);
   }
   if (PyType_SUPPORTS_WEAKREFS(object.type()) && *PyObject_GET_WEAKREFS_LISTPTR(object.get()) != nullptr) {
     dropped_.insert(object.get());
@@ -71,7 +71,7 @@ bool Capture::BeforeDrop(Activation&, ValueView old) {
   const Tracked* t = tracked_.Find(old.object);
   if (t == nullptr && old.source != kUnadopted) return true;
   // What was read from another object is kept by that object; a write there is looked at for itself.
-  if (t != nullptr && t->source != kNoSource && sources_[t->source].kind != SourceKind::kLocal) return true;
+  if (t != nullptr && t->source != kNoSource && reads_.sources()[t->source].kind != SourceKind::kLocal) return true;
   return BeforeEnd(t != nullptr ? BorrowedRef(t->original) : old.object);
 }
 

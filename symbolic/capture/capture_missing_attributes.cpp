@@ -9,14 +9,13 @@ namespace framefuse {
 Value Capture::CallMissingHook(Activation& act, ValueView owner, BorrowedRef name) {
   PyTypeObject* type = owner.object.type();
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
-  const BorrowedRef hook = LookupInType(type, getattr);
+  const BorrowedRef hook = reads_.LookupInType(type, getattr);
   if (FindKnownFunction(hook) == KnownFunction::kModuleGetAttr) {
     Value member = MemberOfModule(owner, name);
-    if (member || control.unwinding || PyErr_Occurred()) return member;
+    if (member || breaks_.unwinding() || PyErr_Occurred()) return member;
   }
   const ValueView args[] = {owner, ValueView(name, kNoSource)};
-  const SourceId source =
-      sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, getattr);
+  const SourceId source = reads_.TypeAttr(type, getattr);
   return CallFunction(act, Adopt(hook, source), args, nullptr, Completion::kPush);
 }
 
@@ -24,18 +23,18 @@ Value Capture::CallMissingHook(Activation& act, ValueView owner, BorrowedRef nam
 Value Capture::MemberOfModule(ValueView module, BorrowedRef name) {
   Tracked* t = tracked_.Find(module.object);
   if (t == nullptr || t->kind != TrackedKind::kInstance || !PyUnicode_CheckExact(name.get())) return Value();
-  const BorrowedRef dict = LookupInType(module.object.type(), "__dict__");
+  const BorrowedRef dict = reads_.LookupInType(module.object.type(), "__dict__");
   if (!dict || dict.type() != &PyGetSetDescr_Type) return Value();
   static PyObject* const kMembers[] = {PyUnicode_InternFromString("_parameters"),
                                        PyUnicode_InternFromString("_buffers"), PyUnicode_InternFromString("_modules")};
   for (PyObject* kind : kMembers) {
     const Value members = RawInstanceGet(*t, kind);
-    if (control.unwinding || PyErr_Occurred()) return Value();
+    if (breaks_.unwinding() || PyErr_Occurred()) return Value();
     if (!members) continue;
     Tracked* const known = tracked_.Find(members.object);
     if (known == nullptr || known->kind != TrackedKind::kDict) return Value();
     Value member = TrackedDictGet(*known, ValueView(name, kNoSource));
-    if (member || control.unwinding || PyErr_Occurred()) return member;
+    if (member || breaks_.unwinding() || PyErr_Occurred()) return member;
   }
   return Value();
 }

@@ -29,10 +29,10 @@ const Names& N() {
 
 // What the class has under a name that the instance has nothing of its own under; null: absent, or the instance has.
 BorrowedRef Capture::OnlyInType(Tracked& instance, BorrowedRef name) {
-  const BorrowedRef found = LookupInType(instance.original.type(), name);
+  const BorrowedRef found = reads_.LookupInType(instance.original.type(), name);
   if (!found) return BorrowedRef();
   const Value own = RawInstanceGet(instance, name);
-  return own || control.unwinding || PyErr_Occurred() ? BorrowedRef() : found;
+  return own || breaks_.unwinding() || PyErr_Occurred() ? BorrowedRef() : found;
 }
 
 bool Capture::HasNoHooksForAll(Activation& act, BorrowedRef globals) {
@@ -43,10 +43,10 @@ bool Capture::HasNoHooksForAll(Activation& act, BorrowedRef globals) {
     }
     return true;
   }
-  const SourceId source = ConstantSource(globals);
+  const SourceId source = reads_.ConstantSource(globals);
   const auto global = [&](BorrowedRef name) {
     PyObject* found = PyDict_GetItemWithError(globals, name);
-    return found != nullptr ? Adopt(found, sources_.Item(source, name)) : Value();
+    return found != nullptr ? Adopt(found, reads_.sources().Item(source, name)) : Value();
   };
   const Value torch = global(N().torch);
   if (!torch || !PyModule_CheckExact(torch.object.get())) return false;
@@ -78,11 +78,11 @@ bool Capture::HasNoHooks(Activation& act, ValueView module, BorrowedRef call_imp
 // Nothing: the functions themselves must say, unless the attempt unwinds.
 std::optional<Value> Capture::CallModule(Activation& act, absl::Span<const ValueView> args, BorrowedRef kwnames,
                                          Completion completion) {
-  if (options_.all_frames || in_backward_ || PositionalCount(args, kwnames) == 0) return std::nullopt;
+  if (options_.all_frames || backward_.running() || PositionalCount(args, kwnames) == 0) return std::nullopt;
   Tracked* module = tracked_.Find(args[0].object);
   if (module == nullptr || module->kind != TrackedKind::kInstance) return std::nullopt;
   PyTypeObject* type = module->original.type();
-  if (IsPythonFunction(LookupInType(type, N().getattribute))) return std::nullopt;
+  if (IsPythonFunction(reads_.LookupInType(type, N().getattribute))) return std::nullopt;
   if (OnlyInType(*module, N().compiled_call_impl).get() != Py_None) return std::nullopt;
   const BorrowedRef call_impl = OnlyInType(*module, N().call_impl);
   if (FindKnownFunction(call_impl) != KnownFunction::kModuleCallImpl) return std::nullopt;
@@ -92,13 +92,13 @@ std::optional<Value> Capture::CallModule(Activation& act, absl::Span<const Value
   }
   const BorrowedRef forward = OnlyInType(*module, N().forward);
   if (!IsPythonFunction(forward)) return std::nullopt;
-  const SourceId made = ConstantSource(reinterpret_cast<PyObject*>(type));
-  const Value function = Adopt(forward, sources_.Intern(SourceKind::kTypeAttr, made, 0, N().forward));
+  const SourceId made = reads_.ConstantSource(reinterpret_cast<PyObject*>(type));
+  const Value function = Adopt(forward, reads_.sources().Intern(SourceKind::kTypeAttr, made, 0, N().forward));
   if (!function) return std::nullopt;
-  ++calls_without_frames_;
+  breaks_.BeginWithoutFrames();
   Value result = CallFunction(act, function, args, kwnames, completion);
-  --calls_without_frames_;
-  if (!result && !control.unwinding) NeedFrames();
+  breaks_.EndWithoutFrames();
+  if (!result && !breaks_.unwinding()) breaks_.NeedFrames();
   return result;
 }
 

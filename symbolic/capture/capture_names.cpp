@@ -25,16 +25,16 @@ BorrowedRef Capture::GlobalsOf(Activation& act) { return frame_ops::Globals(act.
 
 SourceId Capture::GlobalsSource(Activation& act) {
   PyObject* globals = frame_ops::Globals(act.frame);
-  if (globals == frame_ops::Globals(real_frame_)) {
-    return sources_.Intern(SourceKind::kGlobals, kNoSource, 0, nullptr);
+  if (globals == frame_ops::Globals(frames_.real_frame())) {
+    return reads_.sources().Intern(SourceKind::kGlobals, kNoSource, 0, nullptr);
   }
-  return ConstantSource(globals);  // the function's identity or its __globals__ is guarded
+  return reads_.ConstantSource(globals);  // the function's identity or its __globals__ is guarded
 }
 
 SourceId Capture::BuiltinsSource(Activation& act) {
   PyObject* builtins = frame_ops::Builtins(act.frame);
-  if (builtins != frame_ops::Builtins(real_frame_)) return ConstantSource(builtins);
-  return sources_.Intern(SourceKind::kBuiltins, kNoSource, 0, nullptr);
+  if (builtins != frame_ops::Builtins(frames_.real_frame())) return reads_.ConstantSource(builtins);
+  return reads_.sources().Intern(SourceKind::kBuiltins, kNoSource, 0, nullptr);
 }
 
 std::vector<OverlayWrite>* Capture::GlobalOverlay(BorrowedRef dict, bool create) {
@@ -48,7 +48,7 @@ std::vector<OverlayWrite>* Capture::GlobalOverlay(BorrowedRef dict, bool create)
 
 Value Capture::LoadGlobal(Activation& act, BorrowedRef name) {
   // What was read before reads the same again, and its guards are there; until the program writes a global.
-  if (!global_writes_.empty() || frame_ops::Builtins(act.frame) != frame_ops::Builtins(real_frame_)) {
+  if (!global_writes_.empty() || frame_ops::Builtins(act.frame) != frame_ops::Builtins(frames_.real_frame())) {
     return ReadGlobal(act, name);
   }
   const auto place = std::make_pair(frame_ops::Globals(act.frame), name.get());
@@ -56,7 +56,7 @@ Value Capture::LoadGlobal(Activation& act, BorrowedRef name) {
     return Value{Ref::Create(known->second.object), known->second.source};
   }
   Value found = ReadGlobal(act, name);
-  if (!found || control.unwinding) return found;
+  if (!found || breaks_.unwinding()) return found;
   const bool leaf = IsLeaf(found.object);
   if (!leaf && tracked_.Find(found.object) == nullptr) return found;
   // No reference to what may end in the program: the table of tracked objects has one.
@@ -76,21 +76,21 @@ Value Capture::ReadGlobal(Activation& act, BorrowedRef name) {
     }
   }
   PyObject* found = PyDict_GetItemWithError(globals, name);
-  if (found != nullptr) return Adopt(found, sources_.Item(globals_source, name));
+  if (found != nullptr) return Adopt(found, reads_.sources().Item(globals_source, name));
   if (PyErr_Occurred()) return Value();
-  AddGuard(globals_source, GuardKind::kLacksKey, name);
+  reads_.AddGuard(globals_source, GuardKind::kLacksKey, name);
   PyObject* builtins = frame_ops::Builtins(act.frame);
-  if (!PyDict_CheckExact(builtins)) return Break(GraphBreakKind::kOpaqueObject, "builtins that are not a dict");
+  if (!PyDict_CheckExact(builtins)) return breaks_.Break(GraphBreakKind::kOpaqueObject, "builtins that are not a dict");
   found = PyDict_GetItemWithError(builtins, name);
   const SourceId builtins_source = BuiltinsSource(act);
-  if (found != nullptr) return Adopt(found, sources_.Item(builtins_source, name));
-  AddGuard(builtins_source, GuardKind::kLacksKey, name);
+  if (found != nullptr) return Adopt(found, reads_.sources().Item(builtins_source, name));
+  reads_.AddGuard(builtins_source, GuardKind::kLacksKey, name);
   return native_.LoadGlobal(act, name);  // raises the NameError
 }
 
 bool Capture::StoreGlobal(Activation& act, BorrowedRef name, ValueView value) {
   ++writes_;
-  Consume(value);
+  reads_.Consume(value);
   std::vector<OverlayWrite>* writes = GlobalOverlay(GlobalsOf(act), true);
   for (OverlayWrite& w : *writes) {
     if (w.key.get() == name.get()) {
@@ -103,7 +103,7 @@ bool Capture::StoreGlobal(Activation& act, BorrowedRef name, ValueView value) {
 }
 
 bool Capture::DeleteGlobal(Activation&, BorrowedRef name) {
-  return BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("del of the global ", Utf8(name)));
+  return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("del of the global ", Utf8(name)));
 }
 
 Value Capture::LoadName(Activation& act, BorrowedRef name) {
@@ -112,7 +112,7 @@ Value Capture::LoadName(Activation& act, BorrowedRef name) {
     PyObject* found = PyDict_GetItemWithError(locals, name);
     if (found != nullptr) return Value{Ref::Create(found), kNoSource};
   } else if (locals != nullptr) {
-    return Break(GraphBreakKind::kUnsupportedOpcode, "LOAD_NAME outside a function");
+    return breaks_.Break(GraphBreakKind::kUnsupportedOpcode, "LOAD_NAME outside a function");
   }
   return LoadGlobal(act, name);
 }
@@ -126,7 +126,7 @@ bool Capture::DeleteName(Activation& act, BorrowedRef name) {
 }
 
 Value Capture::MakeCell(Activation& act, int slot, ValueView initial) {
-  if (initial.object) Consume(initial);
+  if (initial.object) reads_.Consume(initial);
   return native_.MakeCell(act, slot, initial);
 }
 
@@ -140,23 +140,23 @@ Value Capture::LoadDeref(Activation& act, int slot) {
   if (t == nullptr) return native_.LoadDeref(act, slot);
   if (OverlayWrite* w = t->FindWrite(nullptr)) {
     if (w->value) return Value{w->value, kNoSource};
-    return Break(GraphBreakKind::kUnsupportedWrite, "reading a closure variable that was deleted");
+    return breaks_.Break(GraphBreakKind::kUnsupportedWrite, "reading a closure variable that was deleted");
   }
   PyObject* contents = PyCell_GET(cell);
   if (contents == nullptr) {
-    AddGuard(t->source, GuardKind::kCellEmpty, nullptr);
+    reads_.AddGuard(t->source, GuardKind::kCellEmpty, nullptr);
     return native_.LoadDeref(act, slot);
   }
-  return Adopt(contents, sources_.Intern(SourceKind::kCellContents, t->source, 0, nullptr));
+  return Adopt(contents, reads_.sources().Intern(SourceKind::kCellContents, t->source, 0, nullptr));
 }
 
 bool Capture::StoreDeref(Activation& act, int slot, ValueView value) {
-  Consume(value);
+  reads_.Consume(value);
   PyObject* cell = frame_ops::Slots(act.frame)[slot];
   const bool unseen = act.sources[static_cast<std::size_t>(slot)] == kUnadopted;
   if (unseen && tracked_.Find(cell) == nullptr) LoadDeref(act, slot);  // adopts a cell of the closure
   PyErr_Clear();
-  if (control.unwinding) return false;
+  if (breaks_.unwinding()) return false;
   Tracked* t = tracked_.Find(cell);
   if (t == nullptr) return native_.StoreDeref(act, slot, value);
   if (!BeforeOverwrite(*t, nullptr)) return false;
@@ -167,7 +167,7 @@ bool Capture::StoreDeref(Activation& act, int slot, ValueView value) {
 bool Capture::DeleteDeref(Activation& act, int slot) {
   PyObject* cell = frame_ops::Slots(act.frame)[slot];
   if (tracked_.Find(cell) != nullptr || act.completion == Completion::kRoot) {
-    return BreakFalse(GraphBreakKind::kUnsupportedWrite, "del of a closure variable");
+    return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, "del of a closure variable");
   }
   return native_.DeleteDeref(act, slot);
 }
@@ -198,11 +198,11 @@ Value Capture::LoadFromDictOrGlobals(Activation& act, ValueView mapping, Borrowe
 Value Capture::LoadBuildClass(Activation& act) {
   static PyObject* const name = PyUnicode_InternFromString("__build_class__");
   PyObject* builtins = frame_ops::Builtins(act.frame);
-  if (!PyDict_CheckExact(builtins)) return Break(GraphBreakKind::kOpaqueObject, "builtins that are not a dict");
+  if (!PyDict_CheckExact(builtins)) return breaks_.Break(GraphBreakKind::kOpaqueObject, "builtins that are not a dict");
   if (PyObject* found = PyDict_GetItemWithError(builtins, name)) {
-    return Adopt(found, sources_.Item(BuiltinsSource(act), name));
+    return Adopt(found, reads_.sources().Item(BuiltinsSource(act), name));
   }
-  AddGuard(BuiltinsSource(act), GuardKind::kLacksKey, name);
+  reads_.AddGuard(BuiltinsSource(act), GuardKind::kLacksKey, name);
   return native_.LoadBuildClass(act);  // raises the NameError
 }
 
@@ -217,7 +217,7 @@ bool Capture::SetupAnnotations(Activation& act) {
 }
 
 bool Capture::Unsupported(Activation&, const char* opcode_name) {
-  return BreakFalse(GraphBreakKind::kUnsupportedOpcode, opcode_name);
+  return breaks_.BreakFalse(GraphBreakKind::kUnsupportedOpcode, opcode_name);
 }
 
 }  // namespace framefuse

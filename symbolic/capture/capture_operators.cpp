@@ -61,16 +61,6 @@ bool IsOfTyping(PyTypeObject* type) {
 
 }  // namespace
 
-bool Capture::ValueDecidesIdentity(BorrowedRef leaf) {
-  if (PyLong_CheckExact(leaf.get())) {
-    int overflow = 0;
-    const long value = PyLong_AsLongAndOverflow(leaf, &overflow);
-    return overflow == 0 && value >= -5 && value <= 256;
-  }
-  return !PyFloat_CheckExact(leaf.get()) && !PyUnicode_CheckExact(leaf.get()) && !PyBytes_CheckExact(leaf.get()) &&
-         !PyComplex_CheckExact(leaf.get()) && !IsNumpyNumberType(leaf.type());
-}
-
 Value Capture::Unary(Activation& act, UnaryOp op, ValueView v) {
   if (op == UnaryOp::kNot) {
     const Truth truth = IsTrue(act, v);
@@ -80,10 +70,8 @@ Value Capture::Unary(Activation& act, UnaryOp op, ValueView v) {
   if (!PrepareNative(v)) return Value();
   const bool fake = IsFakeTensor(v.object);
   FxCall call(fx_, {v.object});
-  if (fake) ++leaf_depth_;
-  Value result = Native([&] { return native_.Unary(act, op, v); });
-  if (fake) --leaf_depth_;
-  if (!CheckTracer()) return Value();
+  Value result = boundary_.RunAsLeaf(fake, [&] { return native_.Unary(act, op, v); });
+  if (!boundary_.Check()) return Value();
   if (result && fake) {
     const char* name = op == UnaryOp::kNegative ? "neg" : op == UnaryOp::kInvert ? "invert" : "pos";
     if (!Journalled(call.RecordOperator(NamedOperator(name), {v.object}, result.object))) return Value();
@@ -105,10 +93,8 @@ Value Capture::Binary(Activation& act, int nb_op, ValueView left, ValueView righ
   }
   const bool fake = IsFakeTensor(left.object) || IsFakeTensor(right.object);
   FxCall call(fx_, {left.object, right.object});
-  if (fake) ++leaf_depth_;
-  Value result = Native([&] { return native_.Binary(act, nb_op, left, right); });
-  if (fake) --leaf_depth_;
-  if (!CheckTracer()) return Value();
+  Value result = boundary_.RunAsLeaf(fake, [&] { return native_.Binary(act, nb_op, left, right); });
+  if (!boundary_.Check()) return Value();
   if (result && fake) {
     const BorrowedRef function = OperatorFunction(nb_op);
     if (!Journalled(call.RecordOperator(function, {left.object, right.object}, result.object))) return Value();
@@ -125,15 +111,13 @@ Value Capture::Compare(Activation& act, int py_op, ValueView left, ValueView rig
   Tracked* r = tracked_.Find(right.object);
   const bool by_identity = l != nullptr && (l->kind == TrackedKind::kInstance || l->kind == TrackedKind::kFunction);
   if (by_identity && r != nullptr && l != r && l->kind == r->kind) {
-    AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);  // equality may fall back to identity
+    reads_.AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);  // equality may fall back to identity
   }
   if (!PrepareNative(left) || !PrepareNative(right)) return Value();
   const bool fake = IsFakeTensor(left.object) || IsFakeTensor(right.object);
   FxCall call(fx_, {left.object, right.object});
-  if (fake) ++leaf_depth_;
-  Value result = Native([&] { return native_.Compare(act, py_op, left, right); });
-  if (fake) --leaf_depth_;
-  if (!CheckTracer()) return Value();
+  Value result = boundary_.RunAsLeaf(fake, [&] { return native_.Compare(act, py_op, left, right); });
+  if (!boundary_.Check()) return Value();
   if (result && fake) {
     const BorrowedRef function = NamedOperator(CompareName(py_op));
     if (!Journalled(call.RecordOperator(function, {left.object, right.object}, result.object))) return Value();
@@ -143,68 +127,24 @@ Value Capture::Compare(Activation& act, int py_op, ValueView left, ValueView rig
 
 Truth Capture::IsNone(Activation& act, ValueView v) { return Is(act, v, ValueView(Py_None, kNoSource)); }
 
-// A leaf that was consumed goes on without its source (through a cell, an item, a caller), and several sources may lead
-// to one object: all that may be meant are pinned.
-bool Capture::GuardLostIdentity(ValueView left, ValueView right, bool same) {
-  const auto pin = [&](ValueView leaf) {
-    if (leaf.source != kNoSource) AddGuard(leaf.source, GuardKind::kIdentity, leaf.object);
-    const auto consumed = consumed_leaves_.find(leaf.object.get());
-    if (consumed == consumed_leaves_.end()) return leaf.source != kNoSource;
-    for (SourceId source : consumed->second) AddGuard(source, GuardKind::kIdentity, leaf.object);
-    return true;
-  };
-  const bool left_outside = pin(left);
-  const bool right_outside = pin(right);
-  if (same || left_outside == right_outside) return true;
-  return BreakFalse(GraphBreakKind::kOpaqueObject, "the identity of equal objects, one made here");
-}
-
-SourceId Capture::SourceOfConsumed(BorrowedRef leaf) const {
-  const auto consumed = consumed_leaves_.find(leaf.get());
-  if (consumed == consumed_leaves_.end() || ValueDecidesIdentity(leaf)) return kNoSource;
-  if (PyUnicode_CheckExact(leaf.get()) && PyUnicode_CHECK_INTERNED(leaf.get())) return kNoSource;
-  return consumed->second.front();
-}
-
-// Equal leaves may or may not be one object: which one it was is a fact of its own, unless value decides identity.
-bool Capture::GuardLeafIdentity(ValueView left, ValueView right, bool same) {
-  if (left.object.type() != right.object.type() || !IsLeaf(left.object) || ValueDecidesIdentity(left.object)) {
-    return true;
-  }
-  if (!same) {
-    const int equal = PyObject_RichCompareBool(left.object, right.object, Py_EQ);
-    if (equal < 0) return false;
-    const bool nan = PyFloat_CheckExact(left.object.get()) && std::isnan(PyFloat_AS_DOUBLE(left.object.get())) &&
-                     std::isnan(PyFloat_AS_DOUBLE(right.object.get()));
-    if (equal == 0 && !nan) return true;
-  }
-  if (left.source != kNoSource && right.source != kNoSource) {
-    if (left.source != right.source) {
-      AddGuard(left.source, same ? GuardKind::kSameAs : GuardKind::kDistinctFrom, nullptr, right.source);
-    }
-    return true;
-  }
-  return GuardLostIdentity(left, right, same);
-}
-
 Truth Capture::Is(Activation&, ValueView left, ValueView right) {
   const bool same = left.object == right.object;
   const auto weaker = [&](ValueView leaf, ValueView other) {
     // Against None the type of a leaf decides; against anything else its value does.
     if (leaf.source == kNoSource || !IsLeaf(leaf.object)) return;
     if (other.object.get() == Py_None && leaf.object.get() != Py_None) {
-      AddGuard(leaf.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(leaf.object.type()));
+      reads_.AddGuard(leaf.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(leaf.object.type()));
     } else {
-      Consume(leaf);
+      reads_.Consume(leaf);
     }
   };
   weaker(left, right);
   weaker(right, left);
-  if (!GuardLeafIdentity(left, right, same)) return Truth::kError;
+  if (!reads_.GuardLeafIdentity(left, right, same)) return Truth::kError;
   Tracked* l = tracked_.Find(left.object);
   Tracked* r = tracked_.Find(right.object);
   if (!same && l != nullptr && r != nullptr && l->kind == r->kind && l->source != kNoSource && r->source != kNoSource) {
-    AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);
+    reads_.AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);
   }
   return same ? Truth::kTrue : Truth::kFalse;
 }
@@ -214,45 +154,45 @@ Truth Capture::Contains(Activation& act, ValueView item, ValueView container) {
   const bool keyed =
       t != nullptr && (t->kind == TrackedKind::kInstanceDict || (t->kind == TrackedKind::kDict && !t->realised));
   if (keyed && IsLeaf(item.object)) {
-    Consume(item);
+    reads_.Consume(item);
     if (t->kind == TrackedKind::kDict && t->FindWrite(item.object) == nullptr) {
       const int found = PyDict_Contains(t->original, item.object);
       if (found < 0) return Truth::kError;
-      AddGuard(t->source, found != 0 ? GuardKind::kHasKey : GuardKind::kLacksKey, item.object);
+      reads_.AddGuard(t->source, found != 0 ? GuardKind::kHasKey : GuardKind::kLacksKey, item.object);
       return found != 0 ? Truth::kTrue : Truth::kFalse;
     }
     Value found = TrackedDictGet(*t, item);
-    if (control.unwinding || (!found && PyErr_Occurred())) return Truth::kError;
+    if (breaks_.unwinding() || (!found && PyErr_Occurred())) return Truth::kError;
     return found ? Truth::kTrue : Truth::kFalse;
   }
   if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
-    return BreakTruth(GraphBreakKind::kOpaqueObject, "a key that is no string in the __dict__ of an object");
+    return breaks_.BreakTruth(GraphBreakKind::kOpaqueObject, "a key that is no string in the __dict__ of an object");
   }
   const bool looks_at_keys_only = PyDict_CheckExact(container.object.get());
   if (!PrepareNative(item) || !(looks_at_keys_only ? PrepareOuter(container) : PrepareNative(container))) {
     return Truth::kError;
   }
-  const Truth result = Native([&] { return native_.Contains(act, item, container); });
-  return CheckTracer() ? result : Truth::kError;
+  const Truth result = boundary_.Run([&] { return native_.Contains(act, item, container); });
+  return boundary_.Check() ? result : Truth::kError;
 }
 
 Value Capture::GetLength(Activation& act, ValueView v) {
   if (PyUnicode_CheckExact(v.object.get())) {
-    Consume(v);
+    reads_.Consume(v);
     return Value{Ref::Steal(PyLong_FromSsize_t(PyUnicode_GET_LENGTH(v.object.get()))), kNoSource};
   }
   Tracked* t = tracked_.Find(v.object);
   if (t != nullptr && t->is_container()) {
     const std::int64_t size = TrackedLength(*t);
-    if (control.unwinding || size < 0) return Value();
+    if (breaks_.unwinding() || size < 0) return Value();
     return Value{Ref::Steal(PyLong_FromLongLong(size)), kNoSource};
   }
   if (!PrepareOuter(v)) return Value();
   BorrowedRef method;
-  if ((v.object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) method = LookupInType(v.object.type(), "__len__");
+  if ((v.object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) method = reads_.LookupInType(v.object.type(), "__len__");
   if (method && PyFunction_Check(method.get())) {
     const ValueView args[] = {v};
-    Value r = CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kCallback);
+    Value r = CallFunction(act, Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kCallback);
     // PyObject_Size checks the sign and the type; only plain ints pass here.
     if (!r) return r;
     if (PyLong_CheckExact(r.object.get())) {
@@ -261,8 +201,8 @@ Value Capture::GetLength(Activation& act, ValueView v) {
       if (overflow == 0 && length >= 0) return r;
     }
   }
-  const Py_ssize_t size = Native([&] { return PyObject_Size(v.object); });
-  if (!CheckTracer() || size < 0) return Value();
+  const Py_ssize_t size = boundary_.Run([&] { return PyObject_Size(v.object); });
+  if (!boundary_.Check() || size < 0) return Value();
   return Value{Ref::Steal(PyLong_FromSsize_t(size)), kNoSource};
 }
 
@@ -276,63 +216,63 @@ std::optional<Value> Capture::OneItem(Tracked& t, ValueView key) {
     Py_ssize_t index = PyLong_AsSsize_t(k);
     PyErr_Clear();  // too large an index: what looks next raises
     if (index < 0) {
-      if (untouched_list || !t.realised) guards_.AddLength(t.source, size, Here());
+      if (untouched_list || !t.realised) reads_.AddLength(t.source, size);
       index += size;
     }
     if (index < 0 || index >= size) return std::nullopt;
     PyObject* item = PySequence_Fast_GET_ITEM(sequence, index);
     const Ref number = Ref::Steal(PyLong_FromSsize_t(index));
-    if (untouched_list || !t.realised) return Adopt(item, sources_.Item(t.source, number));
-    return Value{Ref::Create(item), IsLeaf(item) ? sources_.Item(t.source, number) : kNoSource};
+    if (untouched_list || !t.realised) return Adopt(item, reads_.sources().Item(t.source, number));
+    return Value{Ref::Create(item), IsLeaf(item) ? reads_.sources().Item(t.source, number) : kNoSource};
   }
   if (t.kind == TrackedKind::kInstanceDict ||
       (t.kind == TrackedKind::kDict && !t.realised && PyDict_CheckExact(t.original.get()))) {
     Value found = TrackedDictGet(t, key);
-    if (!found && !control.unwinding && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, k);
+    if (!found && !breaks_.unwinding() && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, k);
     return found;
   }
   return std::nullopt;
 }
 
 Value Capture::ClassItem(Activation& act, ValueView cls, ValueView key) {
-  BorrowedRef in_meta = LookupInType(cls.object.type(), "__getitem__");
+  BorrowedRef in_meta = reads_.LookupInType(cls.object.type(), "__getitem__");
   if (in_meta && PyFunction_Check(in_meta.get())) {
     const ValueView args[] = {cls, key};
-    return CallFunction(act, Adopt(in_meta, ConstantSource(in_meta)), args, nullptr, Completion::kPush);
+    return CallFunction(act, Adopt(in_meta, reads_.ConstantSource(in_meta)), args, nullptr, Completion::kPush);
   }
   static PyObject* const name = PyUnicode_InternFromString("__class_getitem__");
-  const BorrowedRef maker = LookupInType(reinterpret_cast<PyTypeObject*>(cls.object.get()), name);
+  const BorrowedRef maker = reads_.LookupInType(reinterpret_cast<PyTypeObject*>(cls.object.get()), name);
   if (MakesGenericAlias(maker)) {
     if (!PrepareNative(key)) return Value();
-    return Wrap(Ref::Steal(Native([&] { return PyObject_GetItem(cls.object, key.object); })));
+    return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_GetItem(cls.object, key.object); })));
   }
   if (maker && Py_IS_TYPE(maker.get(), &PyClassMethod_Type)) {
     const Value bound = LoadAttr(act, cls, name);
     const ValueView args[] = {key};
     return bound ? CallWith(act, bound, args, nullptr, Completion::kPush) : Value();
   }
-  return Break(GraphBreakKind::kUnlistedCallable, "subscript of a class");
+  return breaks_.Break(GraphBreakKind::kUnlistedCallable, "subscript of a class");
 }
 
 Value Capture::GetItem(Activation& act, ValueView container, ValueView key) {
   Tracked* t = tracked_.Find(container.object);
   if (t != nullptr && IsLeaf(key.object)) {
-    Consume(key);
+    reads_.Consume(key);
     if (std::optional<Value> found = OneItem(*t, key)) return *std::move(found);
   }
   if (PyType_Check(container.object.get())) return ClassItem(act, container, key);
   PyTypeObject* type = container.object.type();
   if (t != nullptr && IsOfTyping(type)) {  // Optional[int]: nothing that the program could tell from an earlier one
-    AddGuard(t->source, GuardKind::kIdentity, t->original);
+    reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
     if (!PrepareNative(key)) return Value();
     const HookScope native(HookMode::kOff);
-    return Wrap(Ref::Steal(PyObject_GetItem(container.object, key.object)));
+    return boundary_.Wrap(Ref::Steal(PyObject_GetItem(container.object, key.object)));
   }
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !IsFakeTensor(container.object)) {
-    BorrowedRef method = LookupInType(type, "__getitem__");
+    BorrowedRef method = reads_.LookupInType(type, "__getitem__");
     if (method && PyFunction_Check(method.get())) {
       const ValueView args[] = {container, key};
-      return CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kPush);
+      return CallFunction(act, Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kPush);
     }
   }
   if (!PrepareOuter(container) || !PrepareNative(key)) return Value();
@@ -342,10 +282,8 @@ Value Capture::GetItem(Activation& act, ValueView container, ValueView key) {
   }
   const bool fake = IsFakeTensor(container.object);
   FxCall call(fx_, {container.object, key.object});
-  if (fake) ++leaf_depth_;
-  Value result = Native([&] { return native_.GetItem(act, container, key); });
-  if (fake) --leaf_depth_;
-  if (!CheckTracer()) return Value();
+  Value result = boundary_.RunAsLeaf(fake, [&] { return native_.GetItem(act, container, key); });
+  if (!boundary_.Check()) return Value();
   if (result && fake) {
     const BorrowedRef function = NamedOperator("getitem");
     if (!Journalled(call.RecordOperator(function, {container.object, key.object}, result.object))) return Value();
@@ -354,11 +292,12 @@ Value Capture::GetItem(Activation& act, ValueView container, ValueView key) {
 }
 
 bool Capture::ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value) {
-  Consume(key);
-  if (value.object) Consume(value);
+  reads_.Consume(key);
+  if (value.object) reads_.Consume(value);
   if (t.kind == TrackedKind::kInstanceDict) {
     if (!PyUnicode_CheckExact(key.object.get())) {
-      return BreakFalse(GraphBreakKind::kUnsupportedWrite, "a key that is no string in the __dict__ of an object");
+      return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                                "a key that is no string in the __dict__ of an object");
     }
     if (!BeforeOverwrite(*t.owner, key.object)) return false;
     t.owner->Write(key.object, Ref::Create(value.object));
@@ -375,30 +314,28 @@ bool Capture::ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value) {
 }
 
 bool Capture::SetItem(Activation& act, ValueView container, ValueView key, ValueView value) {
-  if (!IsFakeTensor(container.object) && !MayWriteInBackward()) return false;
+  if (!IsFakeTensor(container.object) && !backward_.MayWrite()) return false;
   Tracked* t = tracked_.Find(container.object);
   if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && IsLeaf(key.object)) {
     return ApplyToTrackedDict(*t, key, value);
   }
   PyTypeObject* type = container.object.type();
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !IsFakeTensor(container.object)) {
-    BorrowedRef method = LookupInType(type, "__setitem__");
+    BorrowedRef method = reads_.LookupInType(type, "__setitem__");
     if (method && PyFunction_Check(method.get())) {
       const ValueView args[] = {container, key, value};
       return static_cast<bool>(
-          CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kDrop));
+          CallFunction(act, Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kDrop));
     }
   }
-  if (!PrepareOuter(container) || !PrepareNative(key) || (Consume(value), false)) return false;
+  if (!PrepareOuter(container) || !PrepareNative(key) || (reads_.Consume(value), false)) return false;
   const bool fake = IsFakeTensor(container.object);
   // A slice and a tensor take the value's items, not the value.
   if ((fake || PySlice_Check(key.object.get())) && !PrepareNative(value)) return false;
   if (t != nullptr && !MarkReplaced(*t)) return false;
   FxCall call(fx_, {container.object, key.object, value.object});
-  if (fake) ++leaf_depth_;
-  const bool done = Native([&] { return native_.SetItem(act, container, key, value); });
-  if (fake) --leaf_depth_;
-  if (!CheckTracer()) return false;
+  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.SetItem(act, container, key, value); });
+  if (!boundary_.Check()) return false;
   if (!done || !fake) return done;
   return Journalled(
       call.RecordOperator(NamedOperator("setitem"), {container.object, key.object, value.object}, Py_None));
@@ -408,7 +345,7 @@ bool Capture::DeleteItem(Activation& act, ValueView container, ValueView key) {
   Tracked* t = tracked_.Find(container.object);
   if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && IsLeaf(key.object)) {
     Value found = TrackedDictGet(*t, key);
-    if (control.unwinding || PyErr_Occurred()) return false;
+    if (breaks_.unwinding() || PyErr_Occurred()) return false;
     if (!found) {
       PyErr_SetObject(PyExc_KeyError, key.object);
       return false;
@@ -417,17 +354,17 @@ bool Capture::DeleteItem(Activation& act, ValueView container, ValueView key) {
   }
   PyTypeObject* type = container.object.type();
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-    BorrowedRef method = LookupInType(type, "__delitem__");
+    BorrowedRef method = reads_.LookupInType(type, "__delitem__");
     if (method && PyFunction_Check(method.get())) {
       const ValueView args[] = {container, key};
       return static_cast<bool>(
-          CallFunction(act, Adopt(method, ConstantSource(method)), args, nullptr, Completion::kDrop));
+          CallFunction(act, Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kDrop));
     }
   }
   if (!PrepareOuter(container) || !PrepareNative(key)) return false;
   if (t != nullptr && !MarkReplaced(*t)) return false;
-  const bool done = Native([&] { return native_.DeleteItem(act, container, key); });
-  return CheckTracer() && done;
+  const bool done = boundary_.Run([&] { return native_.DeleteItem(act, container, key); });
+  return boundary_.Check() && done;
 }
 
 }  // namespace framefuse

@@ -10,31 +10,13 @@
 #include "symbolic/capture/code_text.h"
 
 namespace framefuse {
-namespace {
-
-// The text of an error of C code's has names of classes, which a program may change. Of the types that were looked at.
-template <typename Lookups>
-std::set<PyTypeObject*> ClassesNamedBy(BorrowedRef error, const Lookups& lookups) {
-  std::set<PyTypeObject*> named;
-  const PyObject* args = reinterpret_cast<PyBaseExceptionObject*>(error.get())->args;
-  if (args == nullptr || PyTuple_GET_SIZE(args) == 0 || !PyUnicode_CheckExact(PyTuple_GET_ITEM(args, 0))) return named;
-  const std::string text = Utf8(PyTuple_GET_ITEM(args, 0));
-  for (const auto& [lookup, found] : lookups) {
-    if (IsPythonClass(lookup.first) && absl::StrContains(text, lookup.first->tp_name)) named.insert(lookup.first);
-  }
-  return named;
-}
-
-}  // namespace
-
 bool Capture::BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) {
   PyTypeObject* type = manager.object.type();
-  BorrowedRef enter = LookupInType(type, "__enter__");
-  BorrowedRef leave = LookupInType(type, "__exit__");
+  BorrowedRef enter = reads_.LookupInType(type, "__enter__");
+  BorrowedRef leave = reads_.LookupInType(type, "__exit__");
   if (!enter || !leave) return native_.BeforeWith(act, manager, exit, entered);  // raises the TypeError
   const auto bind = [&](BorrowedRef function, const char* name) {
-    const SourceId source = sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0,
-                                            Ref::Steal(PyUnicode_InternFromString(name)));
+    const SourceId source = reads_.TypeAttr(type, Ref::Steal(PyUnicode_InternFromString(name)));
     return BindDescriptor(act, function, source, manager, type);
   };
   Value bound_exit = bind(leave, "__exit__");
@@ -57,29 +39,29 @@ Value Capture::CallExit(Activation& act, ValueView exit, BorrowedRef type, Borro
 
 Truth Capture::MatchMapping(Activation& act, ValueView v) {
   if (v.source != kNoSource && IsLeaf(v.object)) {
-    AddGuard(v.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(v.object.type()));
+    reads_.AddGuard(v.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(v.object.type()));
   }
   return native_.MatchMapping(act, v);
 }
 
 Truth Capture::MatchSequence(Activation& act, ValueView v) {
   if (v.source != kNoSource && IsLeaf(v.object)) {
-    AddGuard(v.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(v.object.type()));
+    reads_.AddGuard(v.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(v.object.type()));
   }
   return native_.MatchSequence(act, v);
 }
 
 Value Capture::MatchKeys(Activation& act, ValueView subject, ValueView keys) {
   if (!PrepareNative(subject) || !PrepareNative(keys)) return Value();
-  Value v = Native([&] { return native_.MatchKeys(act, subject, keys); });
-  return CheckTracer() ? std::move(v) : Value();
+  Value v = boundary_.Run([&] { return native_.MatchKeys(act, subject, keys); });
+  return boundary_.Check() ? std::move(v) : Value();
 }
 
 Value Capture::MatchClass(Activation& act, ValueView subject, ValueView cls, int positional, ValueView names) {
-  Consume(subject);
+  reads_.Consume(subject);
   if (IsLeaf(subject.object) || tracked_.Find(subject.object) == nullptr) {
-    Value v = Native([&] { return native_.MatchClass(act, subject, cls, positional, names); });
-    return CheckTracer() ? std::move(v) : Value();
+    Value v = boundary_.Run([&] { return native_.MatchClass(act, subject, cls, positional, names); });
+    return boundary_.Check() ? std::move(v) : Value();
   }
   // A tracked subject's attributes are read with their sources, in CPython's order.
   Value is = CallSpecial(act, SpecialCall::kIsInstance, cls, {subject, cls}, nullptr);
@@ -90,7 +72,7 @@ Value Capture::MatchClass(Activation& act, ValueView subject, ValueView cls, int
   const auto take = [&](BorrowedRef name) {
     Value v = LoadAttr(act, subject, name);
     if (v) {
-      Consume(v);
+      reads_.Consume(v);
       PyList_Append(attributes, v.object);
       return true;
     }
@@ -103,7 +85,7 @@ Value Capture::MatchClass(Activation& act, ValueView subject, ValueView cls, int
     }
     Ref key = Ref::Steal(PyUnicode_InternFromString("__match_args__"));
     Value match_args = LoadAttr(act, cls, key);
-    if (!match_args && !control.unwinding && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    if (!match_args && !breaks_.unwinding() && PyErr_ExceptionMatches(PyExc_AttributeError)) {
       PyErr_Clear();
       return native_.MatchClass(act, subject, cls, positional, names);  // raises the TypeError
     }
@@ -117,7 +99,7 @@ Value Capture::MatchClass(Activation& act, ValueView subject, ValueView cls, int
     complete = take(PyTuple_GET_ITEM(names.object.get(), i));
   }
   if (complete) return Value{Ref::Steal(PyList_AsTuple(attributes)), kNoSource};
-  if (control.unwinding || !PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
+  if (breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
   PyErr_Clear();
   return Value{Ref::Create(Py_None), kNoSource};
 }
@@ -128,8 +110,8 @@ Truth Capture::ExceptionMatches(Activation& act, ValueView exception, ValueView 
 
 bool Capture::ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match, Value* rest) {
   if (!PrepareNative(exception) || !PrepareNative(type)) return false;
-  const bool done = Native([&] { return native_.ExceptionGroupMatch(act, exception, type, match, rest); });
-  return CheckTracer() && done;
+  const bool done = boundary_.Run([&] { return native_.ExceptionGroupMatch(act, exception, type, match, rest); });
+  return boundary_.Check() && done;
 }
 
 Value Capture::PrepareReraiseStar(Activation& act, ValueView original, ValueView results) {
@@ -140,27 +122,17 @@ Value Capture::PrepareReraiseStar(Activation& act, ValueView original, ValueView
 // An exception's context is the handled one when it was raised: known only where none was handled before.
 bool Capture::BeforeHandling(Activation& act) {
   if (handles_from_outside_) {
-    return BreakFalse(GraphBreakKind::kNoRecipe, "an exception caught while another one is being handled");
+    return breaks_.BreakFalse(GraphBreakKind::kNoRecipe, "an exception caught while another one is being handled");
   }
-  GuardNothingHandled();
+  reads_.GuardNothingHandled();
   PyObject* raised =
       frame_ops::Slots(act.frame)[frame_ops::SlotCount(frame_ops::Code(act.frame)) + act.stack_depth - 1];
-  static PyObject* const kName = PyUnicode_InternFromString("__name__");
-  for (PyTypeObject* type : ClassesNamedBy(raised, type_lookups_)) {
-    const SourceId cls = ConstantSource(reinterpret_cast<PyObject*>(type));
-    AddGuard(sources_.Intern(SourceKind::kFunctionField, cls, 0, kName), GuardKind::kEquals,
-             Ref::Steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), kName)));
-  }
+  reads_.GuardNamesIn(raised);
   return true;
 }
 
-// At the frame's start.
-void Capture::GuardNothingHandled() {
-  AddGuard(sources_.Intern(SourceKind::kHandledException, kNoSource, 0, nullptr), GuardKind::kNull, nullptr);
-}
-
 bool Capture::AfterHandling(Activation&, ValueView previous) {
-  Consume(previous);
+  reads_.Consume(previous);
   return true;
 }
 
@@ -177,15 +149,15 @@ void Capture::Raise(Activation& act, ValueView exception, ValueView cause) {
     return handled && tracked_.Find(handled) != nullptr;
   };
   if (!exception.object && (handles_from_outside_ || is_older())) {
-    Break(GraphBreakKind::kNoRecipe, "raise of the exception that is being handled");
+    breaks_.Break(GraphBreakKind::kNoRecipe, "raise of the exception that is being handled");
     return;
   }
-  if (!exception.object) GuardNothingHandled();
+  if (!exception.object) reads_.GuardNothingHandled();
   if (exception.object) {
-    Consume(exception);
+    reads_.Consume(exception);
     Tracked* t = tracked_.Find(exception.object);
     if (t != nullptr && !PyType_Check(exception.object.get())) {
-      Break(GraphBreakKind::kUnsupportedWrite, "raise of an exception object that existed before");
+      breaks_.Break(GraphBreakKind::kUnsupportedWrite, "raise of an exception object that existed before");
       return;
     }
   }
@@ -194,7 +166,7 @@ void Capture::Raise(Activation& act, ValueView exception, ValueView cause) {
   Value from = instance(cause);
   if (cause.object && !from) return;
   if (cause.object && PyType_Check(cause.object.get()) && !PyExceptionInstance_Check(from.object.get())) {
-    Break(GraphBreakKind::kOpaqueObject, "a cause that is made by a class of exceptions and is none");
+    breaks_.Break(GraphBreakKind::kOpaqueObject, "a cause that is made by a class of exceptions and is none");
     return;
   }
   native_.Raise(act, raised, from);
@@ -218,34 +190,34 @@ void Capture::ImportOfLibrary(BorrowedRef name, BorrowedRef fromlist) {
 }
 
 Value Capture::ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) {
-  Consume(fromlist);
-  Consume(level);
+  reads_.Consume(fromlist);
+  reads_.Consume(level);
   PyObject* modules = PyImport_GetModuleDict();
   Ref absolute = Ref::Create(name);
   if (PyLong_AsLong(level.object) > 0) {
-    return Break(GraphBreakKind::kImport, absl::StrCat("a relative import of ", Utf8(name)));
+    return breaks_.Break(GraphBreakKind::kImport, absl::StrCat("a relative import of ", Utf8(name)));
   }
   if (IsSkippedCode(frame_ops::Code(act.frame))) ImportOfLibrary(name, fromlist.object);
   PyObject* found = PyDict_GetItemWithError(modules, absolute);
-  if (found == nullptr || !PyModule_Check(found)) return Break(GraphBreakKind::kImport, Utf8(name));
+  if (found == nullptr || !PyModule_Check(found)) return breaks_.Break(GraphBreakKind::kImport, Utf8(name));
   // `from a.b import c` may import the submodule a.b.c.
   if (PyTuple_Check(fromlist.object.get())) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fromlist.object.get()); ++i) {
       PyObject* item = PyTuple_GET_ITEM(fromlist.object.get(), i);
       if (!PyDict_Contains(PyModule_GetDict(found), item)) {
-        return Break(GraphBreakKind::kImport, absl::StrCat(Utf8(name), ".", Utf8(item)));
+        return breaks_.Break(GraphBreakKind::kImport, absl::StrCat(Utf8(name), ".", Utf8(item)));
       }
     }
   }
-  AddGuard(sources_.Item(ConstantSource(modules), absolute), GuardKind::kIdentity, found);
+  reads_.AddGuard(reads_.sources().Item(reads_.ConstantSource(modules), absolute), GuardKind::kIdentity, found);
   Value module = native_.ImportName(act, name, fromlist, level);
   if (!module) return module;
-  return Adopt(module.object, ConstantSource(module.object));
+  return Adopt(module.object, reads_.ConstantSource(module.object));
 }
 
 Value Capture::ImportFrom(Activation& act, ValueView module, BorrowedRef name) {
   Value v = LoadAttr(act, module, name);
-  if (v || control.unwinding || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
+  if (v || breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
   PyErr_Clear();
   return native_.ImportFrom(act, module, name);
 }
@@ -253,13 +225,13 @@ Value Capture::ImportFrom(Activation& act, ValueView module, BorrowedRef name) {
 bool Capture::ImportStar(Activation& act, ValueView) { return Unsupported(act, "IMPORT_STAR"); }
 
 Value Capture::Intrinsic1(Activation& act, int which, ValueView v) {
-  Consume(v);
+  reads_.Consume(v);
   return native_.Intrinsic1(act, which, v);
 }
 
 Value Capture::Intrinsic2(Activation& act, int which, ValueView a, ValueView b) {
-  Consume(a);
-  Consume(b);
+  reads_.Consume(a);
+  reads_.Consume(b);
   return native_.Intrinsic2(act, which, a, b);
 }
 

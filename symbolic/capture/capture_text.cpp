@@ -21,14 +21,14 @@ Value Capture::TextByMethod(Activation& act, ValueView v, const char* method, ab
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || IsFakeTensor(v.object) || PyType_Check(v.object.get())) {
     return Value();
   }
-  const BorrowedRef found = LookupInType(type, method);
+  const BorrowedRef found = reads_.LookupInType(type, method);
   if (!found || !PyFunction_Check(found.get())) return Value();
-  const SourceId of_type = ConstantSource(reinterpret_cast<PyObject*>(type));
+  const SourceId of_type = reads_.ConstantSource(reinterpret_cast<PyObject*>(type));
   const Ref name = Ref::Steal(PyUnicode_InternFromString(method));
-  Value function = Adopt(found, sources_.Intern(SourceKind::kTypeAttr, of_type, 0, name));
+  Value function = Adopt(found, reads_.sources().Intern(SourceKind::kTypeAttr, of_type, 0, name));
   Value text = CallFunction(act, function, args, nullptr, Completion::kCallback);
   if (!text) return text;
-  Consume(text);
+  reads_.Consume(text);
   if (PyUnicode_Check(text.object.get())) return text;
   const char* const returned = text.object.type()->tp_name;
   if (std::string_view(method) == "__format__") {
@@ -48,18 +48,18 @@ Value Capture::TextOf(Activation& act, SpecialCall which, absl::Span<const Value
     return Value{bytes ? Ref::Steal(PyUnicode_FromEncodedObject(bytes, "ascii", "strict")) : Ref(), kNoSource};
   }
   const ValueView self[] = {args[0]};
-  const auto done = [&](const Value& v) { return v || control.unwinding || PyErr_Occurred(); };
+  const auto done = [&](const Value& v) { return v || breaks_.unwinding() || PyErr_Occurred(); };
   PyTypeObject* type = args[0].object.type();
   if (which == SpecialCall::kFormat) {
     static PyObject* const empty = PyUnicode_New(0, 0);
     const ValueView both[] = {args[0], args.size() > 1 ? args[1] : ValueView(empty, kNoSource)};
     if (Value v = TextByMethod(act, args[0], "__format__", both); done(v)) return v;
     const bool plain = PyUnicode_CheckExact(both[1].object.get()) && PyUnicode_GET_LENGTH(both[1].object.get()) == 0;
-    if (!plain || !IsSlotOf(LookupInType(type, "__format__"), &PyBaseObject_Type)) return Value();
+    if (!plain || !IsSlotOf(reads_.LookupInType(type, "__format__"), &PyBaseObject_Type)) return Value();
   }
   if (which != SpecialCall::kRepr) {
     if (Value v = TextByMethod(act, args[0], "__str__", self); done(v)) return v;
-    if (!IsSlotOf(LookupInType(type, "__str__"), &PyBaseObject_Type)) return TextOfException(args[0], false);
+    if (!IsSlotOf(reads_.LookupInType(type, "__str__"), &PyBaseObject_Type)) return TextOfException(args[0], false);
   }
   if (Value v = TextByMethod(act, args[0], "__repr__", self); done(v)) return v;
   return TextOfException(args[0], true);
@@ -69,12 +69,12 @@ Value Capture::TextOf(Activation& act, SpecialCall which, absl::Span<const Value
 Value Capture::TextOfException(ValueView v, bool repr) {
   PyObject* o = v.object;
   if (!PyExceptionInstance_Check(o) || tracked_.Find(v.object) != nullptr) return Value();
-  const BorrowedRef found = LookupInType(Py_TYPE(o), repr ? "__repr__" : "__str__");
+  const BorrowedRef found = reads_.LookupInType(Py_TYPE(o), repr ? "__repr__" : "__str__");
   if (!found || found.type() != &PyWrapperDescr_Type) return Value();
   const BorrowedRef own(reinterpret_cast<PyBaseExceptionObject*>(o)->args);
   const ValueView texts[] = {ValueView(own, kNoSource)};
   if (!PrepareNative(own, false) || !HasTextOfItsOwn(texts)) return Value();
-  return Wrap(Ref::Steal(Native([&] { return repr ? PyObject_Repr(o) : PyObject_Str(o); })));
+  return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return repr ? PyObject_Repr(o) : PyObject_Str(o); })));
 }
 
 // After they are prepared: C code makes a text of what these are given. That of numpy's numbers depends on
@@ -82,7 +82,7 @@ Value Capture::TextOfException(ValueView v, bool repr) {
 bool Capture::HasTextOfItsOwn(absl::Span<const ValueView> values) {
   for (const ValueView& v : values) {
     if (HoldsNumpyNumber(v.object)) {
-      return BreakFalse(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
+      return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
     }
   }
   return true;
@@ -90,7 +90,7 @@ bool Capture::HasTextOfItsOwn(absl::Span<const ValueView> values) {
 
 // The text that a conversion makes, before it is formatted.
 Value Capture::ConvertValue(Activation& act, ValueView v, int conversion) {
-  if (IsFakeTensor(v.object)) return Break(GraphBreakKind::kTensorToPython, "formatting a tensor");
+  if (IsFakeTensor(v.object)) return breaks_.Break(GraphBreakKind::kTensorToPython, "formatting a tensor");
   const bool instance = !IsLeaf(v.object);
   if (instance) {
     const SpecialCall how = conversion == FVC_REPR    ? SpecialCall::kRepr
@@ -98,17 +98,17 @@ Value Capture::ConvertValue(Activation& act, ValueView v, int conversion) {
                                                       : SpecialCall::kStr;
     const ValueView self[] = {v};
     Value text = TextOf(act, how, self);
-    if (text || control.unwinding || PyErr_Occurred()) return control.unwinding ? Value() : std::move(text);
+    if (text || breaks_.unwinding() || PyErr_Occurred()) return breaks_.unwinding() ? Value() : std::move(text);
   }
   const ValueView made[] = {v};
   if (!PrepareNative(v, !instance) || !HasTextOfItsOwn(made)) return Value();
-  Value result = Native([&] { return native_.ConvertValue(act, v, conversion); });
-  return CheckTracer() ? std::move(result) : Value();
+  Value result = boundary_.Run([&] { return native_.ConvertValue(act, v, conversion); });
+  return boundary_.Check() ? std::move(result) : Value();
 }
 
 Value Capture::FormatValue(Activation& act, ValueView v, int conversion, ValueView spec) {
-  if (spec.object) Consume(spec);
-  if (IsFakeTensor(v.object)) return Break(GraphBreakKind::kTensorToPython, "formatting a tensor");
+  if (spec.object) reads_.Consume(spec);
+  if (IsFakeTensor(v.object)) return breaks_.Break(GraphBreakKind::kTensorToPython, "formatting a tensor");
   const bool instance = !IsLeaf(v.object);
   if (instance) {
     const SpecialCall how = conversion == FVC_REPR    ? SpecialCall::kRepr
@@ -118,13 +118,13 @@ Value Capture::FormatValue(Activation& act, ValueView v, int conversion, ValueVi
     ValueVector args = {v};
     if (how == SpecialCall::kFormat && spec.object) args.push_back(spec);
     Value text = TextOf(act, how, args);
-    if (control.unwinding || PyErr_Occurred()) return Value();
+    if (breaks_.unwinding() || PyErr_Occurred()) return Value();
     if (text) return how == SpecialCall::kFormat ? std::move(text) : native_.FormatValue(act, text, FVC_NONE, spec);
   }
   const ValueView made[] = {v};
   if (!PrepareNative(v, !instance) || !HasTextOfItsOwn(made)) return Value();
-  Value result = Native([&] { return native_.FormatValue(act, v, conversion, spec); });
-  return CheckTracer() ? std::move(result) : Value();
+  Value result = boundary_.Run([&] { return native_.FormatValue(act, v, conversion, spec); });
+  return boundary_.Check() ? std::move(result) : Value();
 }
 
 }  // namespace framefuse

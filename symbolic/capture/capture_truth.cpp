@@ -9,37 +9,37 @@ namespace framefuse {
 
 Truth Capture::IsTrue(Activation& act, ValueView v) {
   if (IsLeaf(v.object)) {
-    Consume(v);
+    reads_.Consume(v);
     return native_.IsTrue(act, v);
   }
   Tracked* t = tracked_.Find(v.object);
   if (t != nullptr && t->is_container()) {
     const std::int64_t size = TrackedLength(*t);
-    if (control.unwinding || size < 0) return Truth::kError;
+    if (breaks_.unwinding() || size < 0) return Truth::kError;
     return size != 0 ? Truth::kTrue : Truth::kFalse;
   }
   if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
-    return BreakTruth(GraphBreakKind::kOpaqueObject, "the truth of the __dict__ of an object");
+    return breaks_.BreakTruth(GraphBreakKind::kOpaqueObject, "the truth of the __dict__ of an object");
   }
   if (IsFakeTensor(v.object)) {
     const Truth result = native_.IsTrue(act, v);
-    if (control.unwinding) return Truth::kError;
+    if (breaks_.unwinding()) return Truth::kError;
     const std::optional<tracing::TensorBreak>& pending = tracer_.PendingBreak();
     if (pending && pending->kind == tracing::BreakKind::kDataDependent) {
       PyErr_Clear();
-      return BreakTruth(GraphBreakKind::kDataDependentBranch, "a tensor");
+      return breaks_.BreakTruth(GraphBreakKind::kDataDependentBranch, "a tensor");
     }
-    return CheckTracer() ? result : Truth::kError;
+    return boundary_.Check() ? result : Truth::kError;
   }
   PyTypeObject* type = v.object.type();
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-    const bool has_bool = static_cast<bool>(LookupInType(type, "__bool__"));
-    const bool has_len = static_cast<bool>(LookupInType(type, "__len__"));
+    const bool has_bool = static_cast<bool>(reads_.LookupInType(type, "__bool__"));
+    const bool has_len = static_cast<bool>(reads_.LookupInType(type, "__len__"));
     if (!has_bool && !has_len) return Truth::kTrue;
   }
   if (!PrepareNative(v)) return Truth::kError;
-  const Truth result = Native([&] { return native_.IsTrue(act, v); });
-  return CheckTracer() ? result : Truth::kError;
+  const Truth result = boundary_.Run([&] { return native_.IsTrue(act, v); });
+  return boundary_.Check() ? result : Truth::kError;
 }
 
 // An empty dict among a Python object's own attributes, as the hooks of most modules are. Its type and length are
@@ -47,7 +47,8 @@ Truth Capture::IsTrue(Activation& act, ValueView v) {
 std::optional<bool> Capture::TruthOfAttr(Activation&, ValueView owner, BorrowedRef name) {
   Tracked* t = tracked_.Find(owner.object);
   PyTypeObject* type = owner.object.type();
-  if (t == nullptr || t->kind != TrackedKind::kInstance || in_backward_ || !IsPythonClass(type)) return std::nullopt;
+  if (t == nullptr || t->kind != TrackedKind::kInstance || backward_.running() || !IsPythonClass(type))
+    return std::nullopt;
   if (t->FindWrite(name) != nullptr) return std::nullopt;
   PyObject* found = frame_ops::RawInstanceAttr(t->original, name);
   if (found == nullptr || !(PyDict_CheckExact(found) || PyODict_CheckExact(found))) return std::nullopt;
@@ -56,10 +57,10 @@ std::optional<bool> Capture::TruthOfAttr(Activation&, ValueView owner, BorrowedR
     return std::nullopt;
   }
   static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
-  if (IsPythonFunction(LookupInType(type, getattribute)) || LookupInType(type, name)) return std::nullopt;
-  const SourceId source = sources_.InstanceAttr(t->source, name);
-  AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(Py_TYPE(found)));
-  guards_.AddLength(source, 0, Here());
+  if (IsPythonFunction(reads_.LookupInType(type, getattribute)) || reads_.LookupInType(type, name)) return std::nullopt;
+  const SourceId source = reads_.sources().InstanceAttr(t->source, name);
+  reads_.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(Py_TYPE(found)));
+  reads_.AddLength(source, 0);
   tested_dicts_.push_back({source, found});
   return false;
 }

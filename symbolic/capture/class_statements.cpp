@@ -103,11 +103,9 @@ BorrowedRef ClassStatements::NearestKnown(BorrowedRef type) const {
 // Its own code runs as it is; frames of the program's that it calls are evaluated.
 Ref ClassStatements::CallLibrary(BorrowedRef callable, absl::Span<PyObject* const> args, std::size_t positional,
                                  BorrowedRef kwnames) {
-  ++capture_.leaf_depth_;
-  Ref result =
-      Ref::Steal(capture_.Native([&] { return PyObject_Vectorcall(callable, args.data(), positional, kwnames); }));
-  --capture_.leaf_depth_;
-  return capture_.CheckTracer() ? std::move(result) : Ref();
+  Ref result = Ref::Steal(capture_.boundary().RunAsLeaf(
+      true, [&] { return PyObject_Vectorcall(callable, args.data(), positional, kwnames); }));
+  return capture_.boundary().Check() ? std::move(result) : Ref();
 }
 
 Value ClassStatements::Run(Statement statement, BorrowedRef callable, absl::Span<PyObject* const> args,
@@ -115,9 +113,9 @@ Value ClassStatements::Run(Statement statement, BorrowedRef callable, absl::Span
   const Ref first = statement.first_name;
   const Ref function = Ref::Create(statement.body);
   open_.push_back(std::move(statement));
-  capture_.expected_ = Capture::ExpectedCall{function, Completion::kCallback, Ref(), {}};
+  capture_.Expect({function, Completion::kCallback, Ref(), {}});
   const Ref made = CallLibrary(callable, args, positional, kwnames);
-  capture_.expected_ = Capture::ExpectedCall();
+  capture_.Expect({});
   reinterpret_cast<FirstName*>(first.get())->owner = nullptr;
   const bool rebuildable = open_.back().rebuildable;
   open_.pop_back();
@@ -138,7 +136,7 @@ Value ClassStatements::Build(Activation&, ValueView build_class, absl::Span<cons
 Value ClassStatements::BuildByType(Activation& act, ValueView type, absl::Span<const ValueView> args) {
   const bool plain = args.size() == 3 && PyUnicode_CheckExact(args[0].object.get()) &&
                      PyTuple_CheckExact(args[1].object.get()) && PyDict_CheckExact(args[2].object.get());
-  if (!plain) return capture_.Break(GraphBreakKind::kClassDefinition, "type() with other arguments");
+  if (!plain) return capture_.breaks().Break(GraphBreakKind::kClassDefinition, "type() with other arguments");
   if (!capture_.PrepareAll(args)) return Value();
   PyObject** bases = &PyTuple_GET_ITEM(args[1].object.get(), 0);
   const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(args[1].object.get()));
@@ -159,15 +157,15 @@ Value ClassStatements::BuildByType(Activation& act, ValueView type, absl::Span<c
 
 Value ClassStatements::Process(ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   constexpr std::size_t kSlots = 9;  // makes a class of the class
-  for (const ValueView& v : args) capture_.Consume(v);
+  for (const ValueView& v : args) capture_.reads().Consume(v);
   if (args.size() > kSlots && args[kSlots].object.get() != Py_False) {
-    return capture_.Break(GraphBreakKind::kClassDefinition, "a dataclass with slots");
+    return capture_.breaks().Break(GraphBreakKind::kClassDefinition, "a dataclass with slots");
   }
   auto* type = reinterpret_cast<PyTypeObject*>(args[0].object.get());
   closed_.insert(args[0].object.get());
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    for (const char* name : {"__dataclass_fields__", "__dataclass_params__"}) capture_.LookupInType(base, name);
+    for (const char* name : {"__dataclass_fields__", "__dataclass_params__"}) capture_.reads().LookupInType(base, name);
   }
   PyObject* annotations = PyDict_GetItemString(frame_ops::TypeDict(type), "__annotations__");
   PyObject *key, *value;
@@ -180,7 +178,7 @@ Value ClassStatements::Process(ValueView function, absl::Span<const ValueView> a
 }
 
 Value ClassStatements::Make(ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  for (const ValueView& v : args) capture_.Consume(v);
+  for (const ValueView& v : args) capture_.reads().Consume(v);
   if (!capture_.PrepareAll(args)) return Value();
   Ref made = CallLibrary(function.object, Objects(args), PositionalCount(args, kwnames), kwnames);
   if (made && PyType_Check(made.get())) {
@@ -200,12 +198,14 @@ void ClassStatements::NoteCode(Activation& act, BorrowedRef code) {
 }
 
 bool ClassStatements::MayBuild(absl::Span<const ValueView> args, BorrowedRef kwnames, Statement* statement) {
-  const auto refuse = [&](std::string_view why) { return capture_.BreakFalse(GraphBreakKind::kClassDefinition, why); };
+  const auto refuse = [&](std::string_view why) {
+    return capture_.breaks().BreakFalse(GraphBreakKind::kClassDefinition, why);
+  };
   const std::size_t positional = PositionalCount(args, kwnames);
   if (positional < 2 || !capture_.IsFreshFunction(args[0].object) || !PyUnicode_CheckExact(args[1].object.get())) {
     return refuse("__build_class__ is called by the program");
   }
-  for (const ValueView& v : args) capture_.Consume(v);
+  for (const ValueView& v : args) capture_.reads().Consume(v);
   statement->body = args[0].object;
   std::vector<PyObject*> bases;
   for (std::size_t i = 2; i < positional; ++i) bases.push_back(args[i].object);
@@ -223,7 +223,9 @@ bool ClassStatements::MayBuild(absl::Span<const ValueView> args, BorrowedRef kwn
 }
 
 bool ClassStatements::MayBuildFrom(PyTypeObject* metaclass, absl::Span<PyObject* const> bases, Statement* statement) {
-  const auto refuse = [&](std::string_view why) { return capture_.BreakFalse(GraphBreakKind::kClassDefinition, why); };
+  const auto refuse = [&](std::string_view why) {
+    return capture_.breaks().BreakFalse(GraphBreakKind::kClassDefinition, why);
+  };
   std::vector<PyObject*> classes;
   for (PyObject* base : bases) {
     if (PyObject* stands_for = ClassOfBase(base)) {
@@ -237,7 +239,7 @@ bool ClassStatements::MayBuildFrom(PyTypeObject* metaclass, absl::Span<PyObject*
   if (metaclass == nullptr) return refuse("the metaclasses of its bases conflict");
   const KnownMetaclass known = FindKnownMetaclass(reinterpret_cast<PyObject*>(metaclass));
   if (known == KnownMetaclass::kNone) return refuse(absl::StrCat("its metaclass is ", metaclass->tp_name));
-  for (const char* name : {"__prepare__", "__new__", "__init__"}) capture_.LookupInType(metaclass, name);
+  for (const char* name : {"__prepare__", "__new__", "__init__"}) capture_.reads().LookupInType(metaclass, name);
   statement->abstract = known == KnownMetaclass::kAbstract;
   if (known == KnownMetaclass::kNamedTuple || known == KnownMetaclass::kEnum) statement->rebuildable = false;
   for (PyObject* base : classes) {
@@ -251,16 +253,16 @@ bool ClassStatements::MayBuildFrom(PyTypeObject* metaclass, absl::Span<PyObject*
 // What makes the class reads of its base.
 bool ClassStatements::ReadBase(BorrowedRef base, Statement* statement) {
   auto* type = reinterpret_cast<PyTypeObject*>(base.get());
-  for (const char* name : {"__abstractmethods__", "_member_map_"}) capture_.LookupInType(type, name);
-  const BorrowedRef hook = capture_.LookupInType(type, "__init_subclass__");
+  for (const char* name : {"__abstractmethods__", "_member_map_"}) capture_.reads().LookupInType(type, name);
+  const BorrowedRef hook = capture_.reads().LookupInType(type, "__init_subclass__");
   if (!hook || !Py_IS_TYPE(hook.get(), &PyClassMethod_Type)) return true;
   statement->rebuildable = false;  // its effects are those of the statement
   const Ref function = FunctionIn(hook, "__func__");
   if (!IsLibraryFunction(function)) return true;
   // That of Generic writes nothing but the class.
   if (IsTypingCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())))) return true;
-  return capture_.BreakFalse(GraphBreakKind::kClassDefinition,
-                             absl::StrCat("the library's __init_subclass__ of ", type->tp_name));
+  return capture_.breaks().BreakFalse(GraphBreakKind::kClassDefinition,
+                                      absl::StrCat("the library's __init_subclass__ of ", type->tp_name));
 }
 
 bool ClassStatements::StoreName(Activation& act, BorrowedRef name, ValueView value) {
@@ -268,7 +270,7 @@ bool ClassStatements::StoreName(Activation& act, BorrowedRef name, ValueView val
   if (locals == nullptr || !PyDict_Check(locals) || act.completion == Completion::kRoot) {
     return capture_.Unsupported(act, "STORE_NAME");
   }
-  capture_.Consume(value);
+  capture_.reads().Consume(value);
   auto* function = reinterpret_cast<PyObject*>(frame_ops::Function(act.frame));
   if (!open_.empty() && open_.back().body.get() == function) {
     Statement& statement = open_.back();
@@ -279,10 +281,10 @@ bool ClassStatements::StoreName(Activation& act, BorrowedRef name, ValueView val
     if (!ReadMember(act, value, abstract)) return false;
   }
   if (PyDict_CheckExact(locals)) return PyDict_SetItem(locals, name, value.object) == 0;
-  ++capture_.leaf_depth_;  // an enumeration's namespace is the library's
-  const int failed = capture_.Native([&] { return PyObject_SetItem(locals, name, value.object); });
-  --capture_.leaf_depth_;
-  return capture_.CheckTracer() && failed == 0;
+  const int failed = capture_.boundary().RunAsLeaf(true, [&] {
+    return PyObject_SetItem(locals, name, value.object);
+  });  // an enumeration's namespace is the library's
+  return capture_.boundary().Check() && failed == 0;
 }
 
 // What makes the class reads of what stands in its body.
@@ -290,19 +292,20 @@ bool ClassStatements::ReadMember(Activation& act, ValueView value, bool abstract
   if (IsLeaf(value.object)) return true;
   PyTypeObject* type = value.object.type();
   const bool from_outside = capture_.tracked().Find(value.object) != nullptr;
-  const BorrowedRef set_name = capture_.LookupInType(type, "__set_name__");
+  const BorrowedRef set_name = capture_.reads().LookupInType(type, "__set_name__");
   if (set_name && !open_.empty() && !IsHarmlessAgain(set_name)) open_.back().rebuildable = false;
   if (set_name && from_outside && !(IsPythonFunction(set_name) && !IsLibraryFunction(set_name))) {
-    return capture_.BreakFalse(GraphBreakKind::kClassDefinition,
-                               absl::StrCat("the library's __set_name__ of an object of type ", type->tp_name));
+    return capture_.breaks().BreakFalse(
+        GraphBreakKind::kClassDefinition,
+        absl::StrCat("the library's __set_name__ of an object of type ", type->tp_name));
   }
   if (!abstract || !from_outside || PyType_Check(value.object.get()) || capture_.IsFakeTensor(value.object))
     return true;
   static PyObject* const name = Interned("__isabstractmethod__");
-  const Value is = capture_.Catching([&] { return capture_.LoadAttr(act, value, name); });
-  if (!is && !capture_.control.unwinding) PyErr_Clear();
-  if (is) capture_.Consume(is);
-  return !capture_.control.unwinding;
+  const Value is = capture_.boundary().Catching([&] { return capture_.LoadAttr(act, value, name); });
+  if (!is && !capture_.breaks().unwinding()) PyErr_Clear();
+  if (is) capture_.reads().Consume(is);
+  return !capture_.breaks().unwinding();
 }
 
 void ClassStatements::NoteClass(BorrowedRef cls) {
@@ -342,15 +345,17 @@ void ClassStatements::NoteValue(BorrowedRef value) {
 }
 
 bool ClassStatements::SetAttr(ValueView cls, BorrowedRef name, ValueView value) {
-  const BorrowedRef setter = capture_.LookupInType(cls.object.type(), value.object ? "__setattr__" : "__delattr__");
+  const BorrowedRef setter =
+      capture_.reads().LookupInType(cls.object.type(), value.object ? "__setattr__" : "__delattr__");
   if (IsPythonFunction(setter)) {
-    return capture_.BreakFalse(GraphBreakKind::kUnsupportedWrite, "an attribute of a class whose metaclass sets it");
+    return capture_.breaks().BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                                        "an attribute of a class whose metaclass sets it");
   }
   if (value.object) {
-    capture_.Consume(value);
+    capture_.reads().Consume(value);
     NoteValue(value.object);
     // A namespace that has it would call this.
-    const BorrowedRef set_name = capture_.LookupInType(value.object.type(), "__set_name__");
+    const BorrowedRef set_name = capture_.reads().LookupInType(value.object.type(), "__set_name__");
     if (set_name && !IsHarmlessAgain(set_name)) closed_.insert(cls.object.get());
   }
   return PyType_Type.tp_setattro(cls.object, name, value.object) == 0;
@@ -372,7 +377,7 @@ BorrowedRef ClassStatements::Lookup(PyTypeObject* type, BorrowedRef name) {
     auto* cls = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     PyObject* own = PyDict_GetItemWithError(frame_ops::TypeDict(cls), name);
     if (!IsMade(cls) && (without == nullptr || PyType_IsSubtype(without, cls) == 0)) {
-      if (!capture_.LookupInType(cls, name)) without = cls;
+      if (!capture_.reads().LookupInType(cls, name)) without = cls;
     }
     if (own != nullptr) return own;
   }
@@ -384,7 +389,7 @@ bool ClassStatements::IsOfThisAttempt(BorrowedRef object) const {
 }
 
 std::optional<SourceId> ClassStatements::Rebase(SourceId source) const {
-  SourceTable& sources = capture_.sources();
+  SourceTable& sources = capture_.reads().sources();
   const Source s = sources[source];
   if (s.base == kNoSource) {
     if (s.kind == SourceKind::kConstant && IsOfThisAttempt(s.key)) return std::nullopt;
@@ -394,7 +399,7 @@ std::optional<SourceId> ClassStatements::Rebase(SourceId source) const {
   if (s.kind == SourceKind::kTypeAttr && base.kind == SourceKind::kConstant && IsMade(base.key)) {
     const BorrowedRef definer = Definer(reinterpret_cast<PyTypeObject*>(base.key.get()), s.key);
     if (!definer || IsMade(definer)) return std::nullopt;
-    return sources.Intern(s.kind, capture_.ConstantSource(definer), s.index, s.key);
+    return sources.Intern(s.kind, capture_.reads().ConstantSource(definer), s.index, s.key);
   }
   const std::optional<SourceId> rebased = Rebase(s.base);
   if (!rebased || *rebased == s.base) return rebased ? std::optional<SourceId>(source) : std::nullopt;

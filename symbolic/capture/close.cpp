@@ -74,9 +74,9 @@ class ChainCloser {
   // The root's slot holds what it held when the attempt began, in every call: the real frame need not be written.
   bool IsStillThere(int slot, SourceId source) const {
     if (source == kUnadopted) return true;
-    PyCodeObject* code = frame_ops::Code(capture_.real_frame());
-    return slot < frame_ops::SlotCount(code) + frame_ops::StackDepth(capture_.real_frame()) &&
-           source == capture_.sources().Local(slot);
+    PyCodeObject* code = frame_ops::Code(capture_.frames().real_frame());
+    return slot < frame_ops::SlotCount(code) + frame_ops::StackDepth(capture_.frames().real_frame()) &&
+           source == capture_.reads().sources().Local(slot);
   }
   // Costs nothing to keep where nobody but a look at the frame's locals can tell.
   bool IsFree(BorrowedRef value) const {
@@ -116,7 +116,7 @@ class ChainCloser {
 absl::StatusOr<ResumePoint> BuildResume(Capture& capture, Activation& innermost, RecipeBuilder& recipes) {
   ResumePoint resume;
   ChainCloser closer(capture, recipes);
-  const std::vector<Activation*> chain = capture.Chain();
+  const std::vector<Activation*> chain = capture.frames().all();
   for (std::size_t i = 0; i < chain.size(); ++i) {
     const bool last = chain[i] == &innermost;
     const Completion next = last ? Completion::kPush : chain[i + 1]->completion;

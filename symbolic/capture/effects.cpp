@@ -238,9 +238,9 @@ absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuild
     if (absl::Status s = CollectOne(t, recipes, &effects); !s.ok()) return s;
   }
   for (const auto& [dict, writes] : capture.global_writes()) {
-    const bool own = dict.get() == frame_ops::Globals(capture.real_frame());
+    const bool own = dict.get() == frame_ops::Globals(capture.frames().real_frame());
     const RecipeId target =
-        own ? recipes.FromSource(capture.sources().Intern(SourceKind::kGlobals, kNoSource, 0, nullptr))
+        own ? recipes.FromSource(capture.reads().sources().Intern(SourceKind::kGlobals, kNoSource, 0, nullptr))
             : recipes.Constant(dict);
     for (const OverlayWrite& w : writes) {
       absl::StatusOr<RecipeId> value = recipes.Of(w.value);

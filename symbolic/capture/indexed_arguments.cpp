@@ -50,10 +50,10 @@ bool IsOnlyIndexed(frame_ops::Frame* frame, int slot) {
 
 // Items that nothing reads are guarded by nothing: the tuple of *args has its own until one is taken.
 Value Capture::AdoptLocal(Activation& act, BorrowedRef original, int slot) {
-  const SourceId source = sources_.Local(slot);
+  const SourceId source = reads_.sources().Local(slot);
   const bool whole = !PyTuple_CheckExact(original.get()) || tracked_.FindByOriginal(original) != nullptr ||
                      PyTuple_GET_SIZE(original.get()) == 0 || !IsOnlyIndexed(act.frame, slot);
-  if (whole || !MayReadInBackward(source)) return Adopt(original, source);
+  if (whole || !reads_.MayRead(source)) return Adopt(original, source);
   GuardObject(TrackedKind::kTuple, original, source);
   const Ref items = Ref::Steal(PySequence_List(original));
   Ref shadow = items ? Ref::Steal(PyList_AsTuple(items)) : Ref();

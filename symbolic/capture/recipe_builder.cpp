@@ -79,7 +79,8 @@ RecipeId RecipeBuilder::Constant(BorrowedRef object) {
 }
 
 RecipeId RecipeBuilder::FromSource(SourceId source) {
-  if (capture_.sources()[source].kind == SourceKind::kConstant) return Constant(capture_.sources()[source].key);
+  if (capture_.reads().sources()[source].kind == SourceKind::kConstant)
+    return Constant(capture_.reads().sources()[source].key);
   const auto it = by_source_.find(source);
   if (it != by_source_.end()) return it->second;
   used_sources_.push_back(source);
@@ -88,7 +89,7 @@ RecipeId RecipeBuilder::FromSource(SourceId source) {
 
 absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) {
   if (IsLeaf(object)) {
-    if (source == kNoSource || source == kUnadopted) source = capture_.SourceOfConsumed(object);
+    if (source == kNoSource || source == kUnadopted) source = capture_.reads().SourceOfConsumed(object);
     return source == kNoSource ? Constant(object) : FromSource(source);
   }
   const auto it = known_.find(object.get());
@@ -97,7 +98,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
     SourceId from = t->source;
     if (t->kind == TrackedKind::kInstanceDict) {
       if (!t->original) return NoRecipe(object);
-      from = capture_.sources().Intern(SourceKind::kInstanceDict, t->owner->source, 0, nullptr);
+      from = capture_.reads().sources().Intern(SourceKind::kInstanceDict, t->owner->source, 0, nullptr);
     }
     if (from == kNoSource) return NoRecipe(object);
     return FromSource(from);

@@ -8,12 +8,6 @@
 
 namespace framefuse {
 
-// A name in a class, as its bases define it.
-struct TypeLookup {
-  Ref name;
-  Ref found;
-};
-
 // Found empty, and not tracked then.
 struct TestedDict {
   SourceId source;
