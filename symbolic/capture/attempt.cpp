@@ -282,7 +282,7 @@ class Driver {
     }
     if (for_python && has_work && !BuildForPython(capture, closed)) return;
     AddInputs(capture, closed);
-    capture.GuardDistinctObjects();
+    capture.objects().GuardDistinctObjects();
     std::vector<SourceId> resolve = entry.inputs;
     resolve.insert(resolve.end(), capture.reads().leaves().begin(), capture.reads().leaves().end());
     for (const RecipeStep& step : entry.recipes.steps()) {
@@ -360,20 +360,20 @@ class Driver {
   }
 
   void AddInputs(Capture& capture, Closed& closed) {
-    const std::vector<Capture::TensorInput>& tensors = capture.tensor_inputs();
+    const std::vector<TensorInput>& tensors = capture.objects().tensor_inputs();
     std::vector<SourceId> sources;
     std::vector<BorrowedRef> live;
     bool mutates = false;
     for (const tracing::TracedInput& in : closed.graph.inputs) {
       if (in.input_index >= 0) {
-        const Capture::TensorInput& t = tensors[static_cast<std::size_t>(in.input_index)];
+        const TensorInput& t = tensors[static_cast<std::size_t>(in.input_index)];
         closed.entry->inputs.push_back(t.source);
         sources.push_back(t.source);
         live.emplace_back(t.real.get());
         if (in.storage_offset_read) capture.reads().guards().AddStorageOffset(t.source, t.real);
         continue;
       }
-      const Capture::TensorInput& of = tensors[static_cast<std::size_t>(in.gradient_of)];
+      const TensorInput& of = tensors[static_cast<std::size_t>(in.gradient_of)];
       const SourceId gradient = capture.reads().sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr);
       Ref grad = ReadGrad(of.real);
       capture.reads().guards().AddTensor(gradient, grad, UserLocation());
@@ -381,14 +381,14 @@ class Driver {
       closed.entry->inputs.push_back(gradient);
     }
     for (int index : closed.graph.gradients_read) {
-      const Capture::TensorInput& of = tensors[static_cast<std::size_t>(index)];
+      const TensorInput& of = tensors[static_cast<std::size_t>(index)];
       Ref grad = ReadGrad(of.real);
       if (grad.get() != Py_None) continue;
       capture.reads().guards().Add(capture.reads().sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr),
                                    GuardKind::kIdentity, Py_None, UserLocation());
     }
     if (closed.graph.leaves_read) {
-      for (const Capture::TensorInput& t : tensors) capture.reads().guards().AddLeaf(t.source, t.real);
+      for (const TensorInput& t : tensors) capture.reads().guards().AddLeaf(t.source, t.real);
     }
     if (settings_.fx_backend) closed.entry->inputs = fx_graph_.inputs;
     mutates = WritesInputs(closed.graph);

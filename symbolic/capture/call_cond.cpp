@@ -78,29 +78,22 @@ Ref Rebuild(BorrowedRef like, BorrowedRef other, PyObject*** next) {
 
 }  // namespace
 
-std::size_t Capture::CountEffects() const {
-  std::size_t count = global_writes_.size() + cached_calls_.size() + static_cast<std::size_t>(open_ranges_) + writes_;
-  for (const auto& [globals, writes] : global_writes_) count += writes.size();
-  for (const auto& t : tracked_.all()) count += t->writes.size() + (t->replaced ? 1 : 0);
-  return count;
-}
-
 // `roots`: what the branches are given; what else they can come to by names is added.
 void Capture::BeginConditional(std::vector<Ref>* roots) {
-  for (const auto& [globals, writes] : global_writes_) {
+  for (const auto& [globals, writes] : writes_.globals()) {
     for (const OverlayWrite& w : writes) roots->push_back(w.value);
   }
-  tracer_.BeginConditional(ReachableState(*roots, tracked_, classes_).Tensors());
+  tracer_.BeginConditional(ReachableState(*roots, objects_.tracked(), classes_).Tensors());
 }
 
 // Evaluates one branch; null: broke.
 Value Capture::CallBranch(Activation& act, GraphBreakKind kind, ValueView branch, absl::Span<const ValueView> operands,
                           const std::vector<Ref>& roots) {
-  const ReachableState before(roots, tracked_, classes_);
+  const ReachableState before(roots, objects_.tracked(), classes_);
   if (!before.unknown().empty()) {
     return breaks_.Break(kind, "it can reach a " + before.unknown());
   }
-  const std::size_t effects = CountEffects();
+  const WriteJournal::Counts effects = writes_.CountEffects();
   const std::function<bool()> inputs_unchanged = tracer_.StateOfInputs();
   const TorchState state = TorchState::Current();
   const bool applied = std::exchange(applied_functions_, false);
@@ -110,11 +103,12 @@ Value Capture::CallBranch(Activation& act, GraphBreakKind kind, ValueView branch
   if (!result) return breaks_.Break(kind, "it raises an exception");
   if (applied_functions_) return breaks_.Break(kind, "it applies an autograd.Function");
   applied_functions_ = applied;
-  if (effects != CountEffects() || state != TorchState::Current() || !before.IsUnchanged() || !inputs_unchanged()) {
+  if (!(effects == writes_.CountEffects()) || state != TorchState::Current() || !before.IsUnchanged() ||
+      !inputs_unchanged()) {
     return breaks_.Break(kind, "it changes what is outside of it");
   }
   reads_.Consume(result);
-  if (!PrepareNative(result.object, true)) return Value();
+  if (!arguments_.PrepareNative(result.object, true)) return Value();
   Flat flat;
   Flatten(result.object, &flat);
   if (!flat.supported) {
@@ -132,7 +126,7 @@ Value Capture::CallCond(Activation& act, absl::Span<const ValueView> args) {
   const bool plain = args.size() == 4 && IsFakeTensor(args[0].object) &&
                      (PyTuple_CheckExact(args[3].object.get()) || PyList_CheckExact(args[3].object.get()));
   if (!plain) return breaks_.Break(GraphBreakKind::kCondBranch, "the arguments of cond()");
-  if (!PrepareNative(args[3], true)) return Value();
+  if (!arguments_.PrepareNative(args[3], true)) return Value();
   tracer_.AskLeaves();
   ValueVector operands;
   std::vector<Ref> roots = {Ref::Create(args[1].object), Ref::Create(args[2].object)};

@@ -55,13 +55,13 @@ Value Capture::CallAbcCheck(Activation& act, ValueView callable, absl::Span<cons
     }
     return answer;
   }
-  const std::uint64_t writes = writes_;
+  const std::uint64_t writes = writes_.count();
   const int operations = tracer_.NodeCount();
   const ValueView both[] = {args[0], of_instance ? ValueView(sub, reads_.ConstantSource(sub)) : args[1]};
-  Value answer =
-      CallFunction(act, Adopt(function, reads_.ConstantSource(function)), both, nullptr, Completion::kCallback);
+  Value answer = CallFunction(act, objects_.Adopt(function, reads_.ConstantSource(function)), both, nullptr,
+                              Completion::kCallback);
   if (breaks_.unwinding()) return Value();
-  if (!answer || !PyBool_Check(answer.object.get()) || writes != writes_ || operations != tracer_.NodeCount()) {
+  if (!answer || !PyBool_Check(answer.object.get()) || writes != writes_.count() || operations != tracer_.NodeCount()) {
     return breaks_.Break(GraphBreakKind::kUnlistedCallable,
                          "a __subclasshook__ that does more than answer True or False");
   }
@@ -69,7 +69,7 @@ Value Capture::CallAbcCheck(Activation& act, ValueView callable, absl::Span<cons
   CachedCall call;
   call.wrapper = Ref::Create(callable.object);
   call.args = Ref::Steal(PyTuple_Pack(2, cls, args[1].object.get()));
-  cached_calls_.push_back(std::move(call));
+  writes_.AddCall(std::move(call));
   return answer;
 }
 
@@ -78,7 +78,7 @@ Value Capture::CallAttributeBuiltin(Activation& act, SpecialCall which, ValueVie
   const std::size_t n = args.size();
   const bool plain = !kwnames;
   const auto raise = [&] {  // wrong arguments: the builtin itself says so
-    return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
+    return arguments_.PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
   };
   if (n >= 2 && PyUnicode_Check(args[1].object.get()) && !PyUnicode_CheckExact(args[1].object.get())) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "an attribute's name of a class derived from str");
@@ -125,7 +125,7 @@ Value Capture::CallTypeBuiltin(Activation& act, SpecialCall which, ValueView cal
   const std::size_t n = args.size();
   const bool plain = !kwnames;
   const auto raise = [&] {  // wrong arguments: the builtin itself says so
-    return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
+    return arguments_.PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
   };
   switch (which) {
     case SpecialCall::kAbcCheck:
@@ -155,7 +155,7 @@ Value Capture::CallTypeBuiltin(Activation& act, SpecialCall which, ValueView cal
       if (!plain || n != 1) return breaks_.Break(GraphBreakKind::kClassDefinition, "type() with other arguments");
       guard_leaf_type(args[0]);
       auto* type = reinterpret_cast<PyObject*>(args[0].object.type());
-      return Adopt(type, reads_.ConstantSource(type));
+      return objects_.Adopt(type, reads_.ConstantSource(type));
     }
     case SpecialCall::kSuper:
       if (n == 0) {  // __class__ and the first argument are read by C code: see that they are representatives
@@ -178,7 +178,7 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
   const std::size_t n = args.size();
   const bool plain = !kwnames;
   const auto raise = [&] {  // wrong arguments: the builtin itself says so
-    return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
+    return arguments_.PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
   };
   switch (which) {
     case SpecialCall::kLen:
@@ -191,7 +191,7 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
       if (!plain || n < 1 || n > 2 || args[0].object.type()->tp_iternext == nullptr) return raise();
       return NextOf(act, args);
     case SpecialCall::kId:
-      if (const Tracked* t = n == 1 && plain ? tracked_.Find(args[0].object) : nullptr;
+      if (const Tracked* t = n == 1 && plain ? objects_.Find(args[0].object) : nullptr;
           t != nullptr && t->source != kNoSource) {
         reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
         return Value{Ref::Steal(PyLong_FromVoidPtr(t->original.get())), kNoSource};
@@ -219,12 +219,12 @@ Value Capture::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView c
       const bool format = which == SpecialCall::kFormat;
       const bool container = n > 0 && (PyTuple_Check(args[0].object.get()) || PyList_CheckExact(args[0].object.get()) ||
                                        PyDict_Check(args[0].object.get()));
-      if (container && !PrepareNative(args[0], true)) return Value();
+      if (container && !arguments_.PrepareNative(args[0], true)) return Value();
       if (plain && (n == 1 || (format && n == 2))) {
         Value text = TextOf(act, which, args);
         if (text || breaks_.unwinding() || PyErr_Occurred()) return text;
       }
-      if (!PrepareAll(args, format) || !HasTextOfItsOwn(args)) return Value();
+      if (!arguments_.PrepareAll(args, format) || !arguments_.HaveTextOfTheirOwn(args)) return Value();
       return CallNative(callable.object, args, kwnames);
     }
     case SpecialCall::kSetItem:
@@ -262,15 +262,15 @@ Value Capture::HashOf(ValueView callable, absl::Span<const ValueView> args) {
   const bool by_method =
       (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && IsPythonMethod(reads_.LookupInType(type, "__hash__"));
   if (!by_value && !by_method) return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "hash()");
-  return PrepareAll(args) ? CallNative(callable.object, args, nullptr) : Value();
+  return arguments_.PrepareAll(args) ? CallNative(callable.object, args, nullptr) : Value();
 }
 
 // A C function that writes the list it is given.
 Value Capture::CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const bool list = !kwnames && !args.empty() && PyList_CheckExact(args[0].object.get());
   if (!list) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
-  Tracked* t = tracked_.Find(args[0].object);
-  if (!backward_.MayWrite() || !PrepareAll(args) || (t != nullptr && !MarkReplaced(*t))) return Value();
+  Tracked* t = objects_.Find(args[0].object);
+  if (!backward_.MayWrite() || !arguments_.PrepareAll(args) || (t != nullptr && !writes_.Replace(*t))) return Value();
   return CallNative(callable.object, args, nullptr);
 }
 
@@ -278,7 +278,7 @@ Value Capture::CallListWriter(ValueView callable, absl::Span<const ValueView> ar
 Value Capture::CallOfLibrary(SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                              BorrowedRef kwnames) {
   if (which == SpecialCall::kLockEnter || which == SpecialCall::kLockExit) {
-    open_ranges_ += which == SpecialCall::kLockEnter ? 1 : -1;
+    which == SpecialCall::kLockEnter ? writes_.EnterRange() : writes_.LeaveRange();
     return which == SpecialCall::kLockEnter ? Boolean(true) : None();
   }
   if (which == SpecialCall::kSignature && !kwnames && args.size() == 1) return SignatureOf(callable, args[0]);
@@ -302,7 +302,7 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialCall::kGlobals:
       return breaks_.Break(GraphBreakKind::kUnlistedCallable, "globals()");
     case SpecialCall::kTorchTensor: {
-      if (!PrepareAll(args)) return Value();
+      if (!arguments_.PrepareAll(args)) return Value();
       if (AnyFake(args)) return breaks_.Break(GraphBreakKind::kTensorToPython, "torch.tensor of a tensor");
       return MakeHostTensor(callable.object, args, kwnames);
     }
@@ -317,15 +317,16 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialCall::kDisabled:
       return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
     case SpecialCall::kOfOwnTensors:
-      return n > 0 && tracked_.Find(args[0].object) != nullptr
+      return n > 0 && objects_.Find(args[0].object) != nullptr
                  ? breaks_.Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object))
                  : CallTorch(act, callable.object, args, kwnames);
     case SpecialCall::kRangeEnter:
-      ++open_ranges_;
+      writes_.EnterRange();
       return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
     case SpecialCall::kRangeExit:
-      if (open_ranges_ == 0) return breaks_.Break(GraphBreakKind::kUnlistedCallable, "the end of a profiler's range");
-      --open_ranges_;
+      if (writes_.open_ranges() == 0)
+        return breaks_.Break(GraphBreakKind::kUnlistedCallable, "the end of a profiler's range");
+      writes_.LeaveRange();
       return None();
     case SpecialCall::kWritesList:
       return CallListWriter(callable, args, kwnames);
@@ -338,7 +339,8 @@ Value Capture::CallOtherSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialCall::kLockExit:
     case SpecialCall::kSignature:
     case SpecialCall::kOfLibrary:
-      if (!IsSkippedCode(frame_ops::Code(act.frame)) || (which == SpecialCall::kLockExit && open_ranges_ == 0)) {
+      if (!IsSkippedCode(frame_ops::Code(act.frame)) ||
+          (which == SpecialCall::kLockExit && writes_.open_ranges() == 0)) {
         return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
       }
       return CallOfLibrary(which, callable, args, kwnames);
@@ -396,8 +398,9 @@ Value Capture::CallSpecial(Activation& act, SpecialCall which, ValueView callabl
 // Of a plain function, for library code, which binds arguments: what its code and its defaults say.
 Value Capture::SignatureOf(ValueView callable, ValueView function) {
   auto* f = reinterpret_cast<PyFunctionObject*>(function.object.get());
-  const Tracked* t = tracked_.Find(function.object);
-  const bool known = PyFunction_Check(function.object.get()) && (t != nullptr || IsFreshFunction(function.object));
+  const Tracked* t = objects_.Find(function.object);
+  const bool known =
+      PyFunction_Check(function.object.get()) && (t != nullptr || objects_.IsFreshFunction(function.object));
   if (!known || (f->func_dict != nullptr && PyDict_GET_SIZE(f->func_dict) > 0)) {
     return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }

@@ -43,9 +43,9 @@ PyObject* ImportInLeaf(PyThreadState* thread, frame_ops::Frame* frame, int throw
 }
 
 // Null: it is taken into the graph. A gradient for an input with a history is found out when it comes there.
-const char* WhyNoBackwardPass(bool for_fx, const std::vector<Capture::TensorInput>& inputs) {
+const char* WhyNoBackwardPass(bool for_fx, const std::vector<TensorInput>& inputs) {
   if (for_fx) return "a backward pass in a graph for an FX backend; a built-in one takes it";
-  const auto has_hooks = [](const Capture::TensorInput& t) { return HasGradientHooks(t.real) && !HasHistory(t.real); };
+  const auto has_hooks = [](const TensorInput& t) { return HasGradientHooks(t.real) && !HasHistory(t.real); };
   return std::any_of(inputs.begin(), inputs.end(), has_hooks)
              ? "a backward pass, and an input has hooks for its gradient"
              : nullptr;
@@ -67,13 +67,13 @@ Capture::~Capture() {
   // A generator that dies with the attempt runs no code: its frame unwinds.
   control.unwinding = true;
   const HookScope hook(HookMode::kCapture, this);
-  tracked_ = TrackedTable();
-  global_writes_.clear();
+  objects_.ClearTracked();
+  writes_.Clear();
   global_reads_.clear();
   fx_.Clear();
   end_exception_.reset();
   reads_.EndLookups();
-  fresh_dicts_.clear();
+  objects_.ClearFresh();
   classes_.TakeApart();
 }
 
@@ -97,8 +97,8 @@ RunResult Capture::Run() {
   // The closure's cells reach the frame by COPY_FREE_VARS, without a load.
   PyObject* closure = frame_ops::IsStarting(copy) ? frame_ops::Function(copy)->func_closure : nullptr;
   for (Py_ssize_t i = 0; closure != nullptr && i < PyTuple_GET_SIZE(closure); ++i) {
-    Adopt(PyTuple_GET_ITEM(closure, i),
-          reads_.sources().Intern(SourceKind::kClosureCell, kNoSource, static_cast<std::int32_t>(i), nullptr));
+    objects_.Adopt(PyTuple_GET_ITEM(closure, i),
+                   reads_.sources().Intern(SourceKind::kClosureCell, kNoSource, static_cast<std::int32_t>(i), nullptr));
   }
   // Stack entries move between slots before anything looks at them; locals are adopted where they are loaded.
   for (int i = frame_ops::SlotCount(code); i < live; ++i) {
@@ -133,7 +133,7 @@ PyObject* Capture::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int t
   const BorrowedRef function(reinterpret_cast<PyObject*>(frame_ops::Function(frame)));
   if (boundary_.depth().native > 0 && FindKnownFunction(function) == KnownFunction::kEngine) {
     tracer_.AskLeaves();
-    if (const char* why = WhyNoBackwardPass(fx_.keep_values(), tensor_inputs_)) {
+    if (const char* why = WhyNoBackwardPass(fx_.keep_values(), objects_.tensor_inputs())) {
       breaks_.Break(GraphBreakKind::kAutograd, why);
       frame_ops::FinishHookedFrame(thread, frame);
       return nullptr;
@@ -227,8 +227,8 @@ void Capture::PrepareFrameSlots(Activation& act, const ExpectedCall& call) {
   PyFunctionObject* function = frame_ops::Function(act.frame);
   auto* object = reinterpret_cast<PyObject*>(function);
   PyCodeObject* code = frame_ops::Code(act.frame);
-  if (IsFreshFunction(object)) return;
-  Tracked* known = tracked_.Find(object);
+  if (objects_.IsFreshFunction(object)) return;
+  Tracked* known = objects_.Find(object);
   const SourceId source = known != nullptr ? known->source : reads_.ConstantSource(object);
   PyObject** slots = frame_ops::Slots(act.frame);
   const std::size_t positional = std::min<std::size_t>(call.args.size(), static_cast<std::size_t>(code->co_argcount));
@@ -236,7 +236,7 @@ void Capture::PrepareFrameSlots(Activation& act, const ExpectedCall& call) {
     if (slots[i] == call.args[i].object.get()) act.sources[i] = call.args[i].source;
   }
   const auto adopt = [&](int slot, SourceId from) {
-    Value v = Adopt(slots[slot], from);
+    Value v = objects_.Adopt(slots[slot], from);
     if (!v) return;
     Py_SETREF(slots[slot], v.object.release());
     act.sources[static_cast<std::size_t>(slot)] = v.source;
@@ -261,8 +261,8 @@ void Capture::PrepareFrameSlots(Activation& act, const ExpectedCall& call) {
   }
   if (PyObject* closure = function->func_closure) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(closure); ++i) {
-      Adopt(PyTuple_GET_ITEM(closure, i),
-            reads_.sources().Intern(SourceKind::kFunctionCell, source, static_cast<std::int32_t>(i), nullptr));
+      objects_.Adopt(PyTuple_GET_ITEM(closure, i),
+                     reads_.sources().Intern(SourceKind::kFunctionCell, source, static_cast<std::int32_t>(i), nullptr));
     }
   }
 }
@@ -276,7 +276,7 @@ bool Capture::BelongsToTorchLeaf(frame_ops::Frame* frame) const {
 
 Value Capture::AdoptSlot(Activation& act, int slot) {
   PyObject** slots = frame_ops::Slots(act.frame);
-  Value v = AdoptLocal(act, slots[slot], slot);
+  Value v = objects_.AdoptLocal(act, slots[slot], slot);
   if (!v) return Value();
   Py_SETREF(slots[slot], Py_NewRef(v.object.get()));
   act.sources[static_cast<std::size_t>(slot)] = v.source;

@@ -24,15 +24,19 @@
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/capture_position.h"
 #include "symbolic/capture/class_statements.h"
+#include "symbolic/capture/fakes.h"
 #include "symbolic/capture/function_modes.h"
 #include "symbolic/capture/fx_journal.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/backward_phase.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/frame_stack.h"
+#include "symbolic/capture/journals/native_arguments.h"
 #include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/capture/journals/object_contents.h"
+#include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
-#include "symbolic/capture/remembered.h"
+#include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/tensor_types.h"
 #include "symbolic/capture/torch_state.h"
 #include "symbolic/capture/tracked.h"
@@ -56,76 +60,26 @@ class Capture final : public Protocols, public FrameHandler {
   BreakController& breaks() { return breaks_; }
   NativeBoundary& boundary() { return boundary_; }
   ReadJournal& reads() { return reads_; }
+  WriteJournal& writes() { return writes_; }
+  ObjectTable& objects() { return objects_; }
+  NativeArguments& arguments() { return arguments_; }
 
   // ---- what the attempt found (attempt.cpp, close.cpp)
   int last_root_instruction() const { return last_root_instruction_; }
   bool evaluated() const { return evaluated_; }  // false: broke before the first instruction
 
-  TrackedTable& tracked() { return tracked_; }
   tracing::Tracer& tracer() { return tracer_; }
   FxJournal& fx() { return fx_; }
   ClassStatements& classes() { return classes_; }
   const TorchState& start_state() const { return start_state_; }
   const Ref& start_exception() const { return start_exception_; }
-  // Profiler ranges that were entered in this attempt and are still open.
-  int open_ranges() const { return open_ranges_; }
-  // The object made in this attempt whose __dict__ this is, or none.
-  BorrowedRef OwnerOfDict(BorrowedRef dict) const {
-    const auto it = fresh_dicts_.find(dict.get());
-    return it == fresh_dicts_.end() ? BorrowedRef() : BorrowedRef(it->second.owner);
-  }
   // Of the root's level, where the attempt stands or ended.
   Ref HandledException() const { return frames_.has_root() ? frame_ops::HandledException(thread_) : end_exception_; }
-  bool IsFreshFunction(BorrowedRef f) const { return fresh_functions_.contains(f.get()); }
-  const std::vector<std::pair<Ref, std::vector<OverlayWrite>>>& global_writes() const { return global_writes_; }
-  // Input tensors in the order of their first load.
-  struct TensorInput {
-    SourceId source;
-    Ref real, fake;
-  };
-  const std::vector<TensorInput>& tensor_inputs() const { return tensor_inputs_; }
-
-  // ---- journals (used by all protocol families)
-  // The value with its representative; adds the guards that seeing it implies.
-  Value Adopt(BorrowedRef original, SourceId source);
-  // Objects of one type, one of which is written: as one object in another call they would mean another program.
-  void GuardDistinctObjects();
-  void GuardDictsOfInstances();
   // Builds a tensor from guarded host data for real; the graph holds a copy of it.
   Value MakeHostTensor(BorrowedRef callable, Args args, BorrowedRef kwnames);
 
-  // ---- containers
-  void Realise(Tracked& t, bool consume_leaves);
-  // Makes an argument of C code safe to read to any depth; false: broke.
-  bool PrepareNative(BorrowedRef object, bool allow_instances);
-  bool PrepareContents(BorrowedRef object, bool tracked, bool allow_instances);
-  bool PrepareNative(ValueView v, bool allow_instances = true);
-  // As PrepareNative, for C code that moves the items of a list, tuple or dict and looks at none.
-  bool PrepareOuter(ValueView v);
-  bool PrepareAll(Args values, bool allow_instances = true);
-  bool MarkReplaced(Tracked& t);  // false: broke
-
-  // ---- ends of objects (capture_lifetimes.cpp); false: broke, because the end would run code
-  bool BeforeEnd(BorrowedRef object);  // of an object that existed before and may end now
-  bool BeforeOverwrite(Tracked& t, BorrowedRef key);
-  bool BeforeReplacing(const Tracked& t);
-
-  // The container that a display or comprehension under construction adds to: after a break it existed before.
-  bool PrepareTarget(BorrowedRef container);
-  // Appending to a list that was not read needs no guard on what it holds.
-  static bool AppendsUnread(const Tracked& t) {
-    return t.kind == TrackedKind::kList && (!t.realised || t.appended_from >= 0);
-  }
-  bool AppendUnread(Tracked& list, BorrowedRef item);
-  // Reads of tracked containers by key; null Value without an error: absent.
-  std::optional<Value> OneItem(Tracked& t, ValueView key);
   Value ClassItem(Activation& act, ValueView cls, ValueView key);
-  Value TrackedDictGet(Tracked& t, ValueView key);
-  std::int64_t TrackedLength(Tracked& t);  // -1: not a sized container
-  Tracked* InstanceDictOf(Tracked& instance);
-
   // ---- attributes (capture_attributes.cpp)
-  bool IsDictOfInstance(TrackedKind kind, BorrowedRef original);
   bool GoesFirst(BorrowedRef descriptor);
   bool ReducesPlainly(ValueView self, BorrowedRef protocol);
   BorrowedRef CMethodOf(ValueView owner, BorrowedRef name) const;
@@ -135,7 +89,6 @@ class Capture final : public Protocols, public FrameHandler {
   bool SetThroughDescriptor(Activation& act, BorrowedRef descriptor, ValueView owner, BorrowedRef name,
                             ValueView value_or_null);
   bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value_or_null);
-  Value RawInstanceGet(Tracked& instance, BorrowedRef name);  // null, no error: absent (guarded)
   // A member descriptor's value: the slot of a class with __slots__ or a field of a C type.
   Value ReadGetSet(BorrowedRef descriptor, ValueView owner, PyTypeObject* type);
   Value ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject* type);
@@ -173,7 +126,6 @@ class Capture final : public Protocols, public FrameHandler {
   Value TextByMethod(Activation& act, ValueView v, const char* method, Args args);
   Value TextOf(Activation& act, SpecialCall which, Args args);
   Value TextOfException(ValueView v, bool repr);
-  bool HasTextOfItsOwn(Args values);  // false: broke
   // ---- torch.autograd.Function (capture_autograd.cpp)
   Value ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, Args args, BorrowedRef kwnames);
   absl::StatusOr<tracing::TracedGraph> CloseGraph(absl::Span<const BorrowedRef> outputs);
@@ -185,14 +137,6 @@ class Capture final : public Protocols, public FrameHandler {
     return error.empty() || breaks_.BreakFalse(GraphBreakKind::kAutograd, error);
   }
   // ---- functools.lru_cache (capture_cached_calls.cpp)
-  struct CachedCall {
-    Ref wrapper;
-    Ref args;
-    Ref kwargs;      // or null
-    Ref missed_key;  // null: the result was in the cache
-    Ref result;      // of a miss
-  };
-  const std::vector<CachedCall>& cached_calls() const { return cached_calls_; }
   Value CallCached(Activation& act, ValueView callable, Args args, BorrowedRef kwnames);
   Value MissCached(Activation& act, CachedCall call, Ref key, BorrowedRef function, Args args, BorrowedRef kwnames);
   bool CollectCachedArguments(Args args, BorrowedRef kwnames, CachedCall* call, Ref* key);
@@ -223,10 +167,7 @@ class Capture final : public Protocols, public FrameHandler {
                    const std::vector<Ref>& roots);
   Value CallJoined(Activation& act, GraphBreakKind kind, ValueView condition, ValueView yes, ValueView no);
   void BeginConditional(std::vector<Ref>* roots);
-  std::size_t CountEffects() const;
   Value SignatureOf(ValueView callable, ValueView function);
-  bool AnyFake(Args args) const;
-  bool IsFakeTensor(BorrowedRef object) const;
   struct ExpectedCall {
     PyObject* function = nullptr;
     Completion completion = Completion::kCallback;
@@ -241,7 +182,7 @@ class Capture final : public Protocols, public FrameHandler {
   // ---- Protocols
   StopAction OnStop(Activation& act) override { return breaks_.OnStop(act); }
   void SeeUnbound(Activation& act, int slot) override;
-  bool BeforeDrop(Activation& act, ValueView old) override;
+  bool BeforeDrop(Activation&, ValueView old) override { return writes_.BeforeDrop(old); }
   Value AdoptSlot(Activation& act, int slot) override;
   Value LoadGlobal(Activation& act, BorrowedRef name) override;
   bool StoreGlobal(Activation& act, BorrowedRef name, ValueView value) override;
@@ -326,31 +267,22 @@ class Capture final : public Protocols, public FrameHandler {
   bool Unsupported(Activation& act, const char* opcode_name) override;
 
  private:
-  Value AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId source);
-  Value AdoptTensor(BorrowedRef original, SourceId source);
-  Value AdoptObject(TrackedKind kind, BorrowedRef original, SourceId source);
-  Value AdoptLocal(Activation& act, BorrowedRef original, int slot);
-  TrackedKind Classify(BorrowedRef original) const;
-  void GuardFunction(BorrowedRef original, SourceId source);
-  void GuardObject(TrackedKind kind, BorrowedRef original, SourceId source);
-  void RealiseItems(Tracked& t);
-  void RealiseSequence(Tracked& t);
-  void RealiseDict(Tracked& t);
-  void RealiseSet(Tracked& t);
-  void RealiseTuple(Tracked& t);
-  bool GuardKeys(const Tracked& t, BorrowedRef items);
-  Value AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key);
+  // A global, by what it was at the first read.
+  struct GlobalRead {
+    BorrowedRef object;
+    SourceId source = kNoSource;
+    Ref leaf;
+  };
+
   void PrepareFrameSlots(Activation& act, const ExpectedCall& call);
   bool BelongsToTorchLeaf(frame_ops::Frame* frame) const;
   PyObject* EvaluateFrame(Activation& act, StartAt start);
   PyObject* ThrowIntoGenerator(frame_ops::Frame* frame);
   bool BreaksAsItStarts(frame_ops::Frame* frame);
-  bool ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value_or_null);
   BorrowedRef GlobalsOf(Activation& act);
   Value ReadGlobal(Activation& act, BorrowedRef name);
   SourceId GlobalsSource(Activation& act);
   SourceId BuiltinsSource(Activation& act);
-  std::vector<OverlayWrite>* GlobalOverlay(BorrowedRef dict, bool create);
   bool GuardIterable(Activation& act, ValueView v, const char* what);
 
   ClassStatements classes_{*this};  // ends last
@@ -362,7 +294,10 @@ class Capture final : public Protocols, public FrameHandler {
   BackwardPhase backward_{frames_, breaks_};
   NativeBoundary boundary_{options_, frames_, breaks_, tracer_};
   ReadJournal reads_{frames_, breaks_, backward_, classes_};
-  TrackedTable tracked_;
+  ObjectTable objects_{frames_, breaks_, boundary_, reads_, tracer_};
+  WriteJournal writes_{breaks_, reads_, objects_.tracked()};
+  ObjectContents contents_{breaks_, reads_, writes_, objects_};
+  NativeArguments arguments_{breaks_, reads_, objects_, contents_};
   tracing::Tracer tracer_;
   FxJournal fx_;
   NativeProtocols native_;
@@ -370,24 +305,12 @@ class Capture final : public Protocols, public FrameHandler {
   TorchState start_state_;
   Ref start_exception_;  // handled when the attempt began
   Ref end_exception_;
-  bool handles_from_outside_ = false;  // it began in an except block, its own or a caller's
-  bool history_from_outside_ = false;  // an input was made by operations that require grad
-  bool has_memo_ = false;              // a deep copy is under way that made its memo
-  absl::flat_hash_set<PyObject*> fresh_functions_;
-  absl::flat_hash_set<PyObject*> dropped_;         // may have ended in the program, and something refers to them weakly
-  absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
-  int open_ranges_ = 0;
+  bool handles_from_outside_ = false;          // it began in an except block, its own or a caller's
+  bool has_memo_ = false;                      // a deep copy is under way that made its memo
   bool applied_functions_ = false;             // of torch.autograd
   std::vector<const Tracked*> hooks_for_all_;  // torch's dicts of hooks of all modules, once looked at and empty
   PyObject* hooks_globals_ = nullptr;          // where they stand
-  std::vector<TestedDict> tested_dicts_;       // found empty, and not tracked then
-  absl::flat_hash_map<PyObject*, FreshDict> fresh_dicts_;  // by the __dict__ that was read of an object made here
-  absl::flat_hash_set<PyObject*> preparing_;               // containers that PrepareNative is in
-  std::vector<std::pair<Ref, std::vector<OverlayWrite>>> global_writes_;           // by globals dict
   absl::flat_hash_map<std::pair<PyObject*, PyObject*>, GlobalRead> global_reads_;  // by globals dict and name
-  std::vector<CachedCall> cached_calls_;
-  std::uint64_t writes_ = 0;  // to objects that existed before
-  std::vector<TensorInput> tensor_inputs_;
   int last_root_instruction_ = 0;
   bool evaluated_ = false;
 };

@@ -30,7 +30,7 @@ bool Capture::StoreAttr(Activation& act, ValueView owner, BorrowedRef name, Valu
       return breaks_.BreakFalse(GraphBreakKind::kTensorAttribute, Utf8(name));
     }
     // Where the write changes nothing now, it may on another call.
-    const Tracked* input = tracked_.Find(owner.object);
+    const Tracked* input = objects_.Find(owner.object);
     if (input != nullptr && PyUnicode_CompareWithASCIIString(name, "grad") == 0) GuardGradient(*input, Py_None);
     tracer_.AskLeaves();
     FxCall call(fx_, {owner.object});
@@ -45,7 +45,7 @@ bool Capture::StoreAttr(Activation& act, ValueView owner, BorrowedRef name, Valu
   BorrowedRef setter = reads_.LookupInType(type, SetattrName());
   if (IsPythonFunction(setter)) {
     const ValueView args[] = {owner, ValueView(name, kNoSource), value};
-    Value function = Adopt(setter, reads_.TypeAttr(type, SetattrName()));
+    Value function = objects_.Adopt(setter, reads_.TypeAttr(type, SetattrName()));
     return static_cast<bool>(CallFunction(act, function, args, nullptr, Completion::kDrop));
   }
   return GenericSetAttr(act, owner, name, value);
@@ -63,7 +63,7 @@ bool Capture::DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) {
   if (IsPythonFunction(deleter)) {
     const ValueView args[] = {owner, ValueView(name, kNoSource)};
     return static_cast<bool>(
-        CallFunction(act, Adopt(deleter, reads_.ConstantSource(deleter)), args, nullptr, Completion::kDrop));
+        CallFunction(act, objects_.Adopt(deleter, reads_.ConstantSource(deleter)), args, nullptr, Completion::kDrop));
   }
   return GenericSetAttr(act, owner, name, ValueView());
 }
@@ -76,7 +76,7 @@ bool Capture::SetThroughDescriptor(Activation& act, BorrowedRef descriptor, Valu
       const ValueView args[] = {owner, value};
       const absl::Span<const ValueView> used = absl::MakeSpan(args, value.object ? 2 : 1);
       return static_cast<bool>(
-          CallFunction(act, Adopt(setter, reads_.ConstantSource(setter)), used, nullptr, Completion::kDrop));
+          CallFunction(act, objects_.Adopt(setter, reads_.ConstantSource(setter)), used, nullptr, Completion::kDrop));
     }
     if (!setter || setter.get() == Py_None) {  // raises, whatever the object is
       PyProperty_Type.tp_descr_set(descriptor, owner.object, value.object);
@@ -86,11 +86,11 @@ bool Capture::SetThroughDescriptor(Activation& act, BorrowedRef descriptor, Valu
   }
   BorrowedRef set = reads_.LookupInType(descriptor.type(), value.object ? "__set__" : "__delete__");
   if (IsPythonFunction(set)) {
-    Value self = Adopt(descriptor, reads_.ConstantSource(descriptor));
+    Value self = objects_.Adopt(descriptor, reads_.ConstantSource(descriptor));
     const ValueView args[] = {self, owner, value};
     const absl::Span<const ValueView> used = absl::MakeSpan(args, value.object ? 3 : 2);
     return static_cast<bool>(
-        CallFunction(act, Adopt(set, reads_.ConstantSource(set)), used, nullptr, Completion::kDrop));
+        CallFunction(act, objects_.Adopt(set, reads_.ConstantSource(set)), used, nullptr, Completion::kDrop));
   }
   return breaks_.BreakFalse(
       GraphBreakKind::kUnsupportedWrite,
@@ -99,7 +99,7 @@ bool Capture::SetThroughDescriptor(Activation& act, BorrowedRef descriptor, Valu
 
 bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) {
   PyTypeObject* type = owner.object.type();
-  Tracked* t = tracked_.Find(owner.object);
+  Tracked* t = objects_.Find(owner.object);
   BorrowedRef descriptor = reads_.LookupInType(type, name);
   const bool by_property = descriptor && descriptor.type() == &PyProperty_Type;
   if (by_property || (IsDataDescriptor(descriptor) && (descriptor.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)) {
@@ -127,22 +127,18 @@ bool Capture::GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name,
       if (!breaks_.unwinding()) PyErr_SetObject(PyExc_AttributeError, name);
       return false;
     }
-    ++writes_;
-    t->Write(descriptor, Ref::Create(value.object));
-    return true;
+    return writes_.Write(*t, descriptor, Ref::Create(value.object));
   }
   if (!frame_ops::HasInstanceAttrs(t->original)) {
     return PyObject_GenericSetAttr(owner.object, name, value.object) == 0;  // raises: no such attribute can be set
   }
-  if (!value.object && !RawInstanceGet(*t, name)) {
+  if (!value.object && !contents_.OwnAttribute(*t, name)) {
     if (breaks_.unwinding() || PyErr_Occurred() != nullptr) return false;
     AttributeError(owner.object, name);
     SetMissingAttribute(Py_None, Py_None);
     return false;
   }
-  if (!BeforeOverwrite(*t, name)) return false;
-  t->Write(name, Ref::Create(value.object));
-  return true;
+  return writes_.Write(*t, name, Ref::Create(value.object));
 }
 
 }  // namespace framefuse

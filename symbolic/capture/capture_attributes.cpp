@@ -57,26 +57,10 @@ void BindOperator(BorrowedRef torch_object, BorrowedRef name) {
 
 }  // namespace
 
-Value Capture::RawInstanceGet(Tracked& instance, BorrowedRef name) {
-  if (OverlayWrite* w = instance.FindWrite(name)) return Value{w->value, kNoSource};
-  PyObject* found = frame_ops::RawInstanceAttr(instance.original, name);
-  if (found == nullptr) {
-    PyObject* dict = frame_ops::RawInstanceDict(instance.original);
-    PyObject* item = nullptr;
-    if (dict != nullptr && !frame_ops::HasOnlyStringKeys(dict) &&
-        FindInDict(dict, DictKey(name), &item) == Lookup::kUnknown) {
-      return breaks_.Break(GraphBreakKind::kOpaqueObject, "an object with attributes that are no strings");
-    }
-    if (frame_ops::HasInstanceAttrs(instance.original)) reads_.AddGuard(instance.source, GuardKind::kLacksAttr, name);
-    return Value();
-  }
-  return Adopt(found, reads_.sources().InstanceAttr(instance.source, name));
-}
-
 Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
   reads_.Consume(owner);
   if (IsFakeTensor(owner.object)) return TensorGetAttr(act, owner, name);
-  Tracked* t = tracked_.Find(owner.object);
+  Tracked* t = objects_.Find(owner.object);
   if (t != nullptr && (IsOperatorNamespace(owner.object.type()) || IsTorchOperator(owner.object.type()))) {
     BindOperator(t->original, name);
   }
@@ -89,7 +73,7 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
   const bool heap = IsPythonClass(type);
   if (type == TorchFunctionsType() || type == AutogradEngineType()) {
     const Ref found = Ref::Steal(PyObject_GetAttr(owner.object, name));
-    return found ? Adopt(found, reads_.ConstantSource(found)) : Value();
+    return found ? objects_.Adopt(found, reads_.ConstantSource(found)) : Value();
   }
   if (PyMethod_Check(owner.object.get()) &&
       !reads_.LookupInType(type, name)) {  // what a method has not its function has
@@ -97,7 +81,7 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
     return function ? LoadAttr(act, function, name) : Value();
   }
   const bool by_value =
-      t == nullptr || IsRangeOrSlice(owner.object) || (IsStructSequenceType(type) && PrepareNative(owner));
+      t == nullptr || IsRangeOrSlice(owner.object) || (IsStructSequenceType(type) && arguments_.PrepareNative(owner));
   if (!heap && !by_value && t->kind == TrackedKind::kOpaque) {
     const BorrowedRef method = reads_.LookupInType(type, name);
     if (method && method.type() == &PyMethodDescr_Type && FindCallRule(method) != nullptr) {
@@ -112,12 +96,13 @@ Value Capture::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
     BorrowedRef getattribute = reads_.LookupInType(type, N().getattribute);
     if (IsPythonFunction(getattribute)) {
       const ValueView args[] = {owner, ValueView(name, kNoSource)};
-      Value function = Adopt(getattribute, reads_.TypeAttr(type, N().getattribute));
+      Value function = objects_.Adopt(getattribute, reads_.TypeAttr(type, N().getattribute));
       BorrowedRef fallback = reads_.LookupInType(type, N().getattr);
       Value v = CallFunction(act, function, args, nullptr, fallback ? Completion::kCallback : Completion::kPush);
       if (v || breaks_.unwinding() || !fallback || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
       PyErr_Clear();
-      return CallFunction(act, Adopt(fallback, reads_.ConstantSource(fallback)), args, nullptr, Completion::kPush);
+      return CallFunction(act, objects_.Adopt(fallback, reads_.ConstantSource(fallback)), args, nullptr,
+                          Completion::kPush);
     }
   }
   return GenericGetAttr(act, owner, name, false);
@@ -132,7 +117,7 @@ bool Capture::GoesFirst(BorrowedRef descriptor) {
 
 Value Capture::GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing) {
   PyTypeObject* type = owner.object.type();
-  Tracked* t = tracked_.Find(owner.object);
+  Tracked* t = objects_.Find(owner.object);
   BorrowedRef descriptor = reads_.LookupInType(type, name);
   const bool data = GoesFirst(descriptor);
   const bool hooked = descriptor && !suppress_missing && IsPythonFunction(reads_.LookupInType(type, N().getattr));
@@ -148,7 +133,7 @@ Value Capture::GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name
     return CallMissingHook(act, owner, name);
   }
   if (t != nullptr && t->kind != TrackedKind::kInstanceDict) {
-    Value own = RawInstanceGet(*t, name);
+    Value own = contents_.OwnAttribute(*t, name);
     if (own || breaks_.unwinding() || PyErr_Occurred()) return own;
   } else if (PyObject* own = t == nullptr ? frame_ops::RawInstanceAttr(owner.object, name) : nullptr) {
     return Value{Ref::Create(own), kNoSource};
@@ -170,7 +155,7 @@ Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId 
   PyTypeObject* kind = descriptor.type();
   auto* cls = reinterpret_cast<PyObject*>(type);
   if (kind == &PyFunction_Type || kind == LruCacheType()) {
-    Value function = Adopt(descriptor, source);
+    Value function = objects_.Adopt(descriptor, source);
     return function ? Value{Ref::Steal(PyMethod_New(function.object, owner.object)), kNoSource} : Value();
   }
   if (kind == &PyProperty_Type) {
@@ -179,19 +164,19 @@ Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId 
     if (!PyFunction_Check(getter.get())) {
       return CallWith(act, ValueView(getter, kNoSource), args, nullptr, Completion::kPush);
     }
-    return CallFunction(act, Adopt(getter, reads_.ConstantSource(getter)), args, nullptr, Completion::kPush);
+    return CallFunction(act, objects_.Adopt(getter, reads_.ConstantSource(getter)), args, nullptr, Completion::kPush);
   }
   if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
     const Ref function = Ref::Steal(PyObject_GetAttrString(descriptor, "__func__"));
-    Value inner = Adopt(function, reads_.ConstantSource(function));
+    Value inner = objects_.Adopt(function, reads_.ConstantSource(function));
     if (!inner || kind == &PyStaticMethod_Type) return inner;
-    const Value self = Adopt(cls, reads_.ConstantSource(cls));
+    const Value self = objects_.Adopt(cls, reads_.ConstantSource(cls));
     return Value{Ref::Steal(PyMethod_New(inner.object, self.object)), kNoSource};
   }
   if (kind == &PyMemberDescr_Type) return ReadMember(descriptor, owner, type);
   if (kind == &PyGetSetDescr_Type) return ReadGetSet(descriptor, owner, type);
-  if (kind->tp_descr_get == nullptr) return Adopt(descriptor, source);
-  const Tracked* t = tracked_.Find(owner.object);
+  if (kind->tp_descr_get == nullptr) return objects_.Adopt(descriptor, source);
+  const Tracked* t = objects_.Find(owner.object);
   if (kind == TupleGetterType() && t != nullptr && t->kind == TrackedKind::kTuple) {
     const Ref parts = Ref::Steal(PyObject_CallMethod(descriptor, "__reduce__", nullptr));  // (type, (index, doc))
     if (!parts) return Value();
@@ -205,39 +190,40 @@ Value Capture::BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId 
   if (!IsPythonFunction(get)) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a descriptor of type ", kind->tp_name));
   }
-  const Value self = Adopt(descriptor, source);
+  const Value self = objects_.Adopt(descriptor, source);
   if (!self) return Value();
-  const Value owner_class = Adopt(cls, reads_.ConstantSource(cls));
+  const Value owner_class = objects_.Adopt(cls, reads_.ConstantSource(cls));
   const ValueView args[] = {self, owner, owner_class};
-  return CallFunction(act, Adopt(get, reads_.ConstantSource(get)), args, nullptr, Completion::kPush);
+  return CallFunction(act, objects_.Adopt(get, reads_.ConstantSource(get)), args, nullptr, Completion::kPush);
 }
 
 // An attribute that C code computes: __class__, __dict__, the fields of a function, what a container says of itself.
 Value Capture::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyTypeObject* type) {
   auto* cls = reinterpret_cast<PyObject*>(type);
   PyObject* name = reinterpret_cast<PyGetSetDescrObject*>(descriptor.get())->d_common.d_name;
-  if (PyUnicode_Compare(name, N().klass) == 0) return Adopt(cls, reads_.ConstantSource(cls));
+  if (PyUnicode_Compare(name, N().klass) == 0) return objects_.Adopt(cls, reads_.ConstantSource(cls));
   const auto read = [&] { return Ref::Steal(PyGetSetDescr_Type.tp_descr_get(descriptor, owner.object, cls)); };
   const bool is_dict = PyUnicode_Compare(name, N().dict) == 0;
-  Tracked* t = tracked_.Find(owner.object);
+  Tracked* t = objects_.Find(owner.object);
   if (t == nullptr) {
     Ref result = read();
-    if (result && is_dict) fresh_dicts_[result.get()] = {result, Ref::Create(owner.object)};
+    if (result && is_dict) objects_.NoteFreshDict(result, owner.object);
     return Value{std::move(result), kNoSource};
   }
   if (is_dict && (t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction)) {
-    return Value{InstanceDictOf(*t)->representative, kNoSource};
+    return Value{objects_.InstanceDictOf(*t)->representative, kNoSource};
   }
   if (t->kind == TrackedKind::kFunction && IsPlainField(Utf8(name).c_str())) {
     const Ref result = read();
-    return result ? Adopt(result, reads_.sources().Intern(SourceKind::kFunctionField, t->source, 0, name)) : Value();
+    return result ? objects_.Adopt(result, reads_.sources().Intern(SourceKind::kFunctionField, t->source, 0, name))
+                  : Value();
   }
   if (t->is_container() || t->kind == TrackedKind::kCallable) return boundary_.Wrap(read());
   return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
 }
 
 Value Capture::ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject* type) {
-  Tracked* t = tracked_.Find(owner.object);
+  Tracked* t = objects_.Find(owner.object);
   auto* d = reinterpret_cast<PyMemberDescrObject*>(descriptor.get());
   if (t == nullptr || IsRegularExpression(owner.object)) {
     return boundary_.Wrap(
@@ -259,7 +245,7 @@ Value Capture::ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject*
   const SourceId source = reads_.sources().Intern(SourceKind::kSlotAttr, t->source, 0, descriptor);
   const bool empty =
       *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner.object.get()) + d->d_member->offset) == nullptr;
-  if (!empty) return Adopt(held, source);
+  if (!empty) return objects_.Adopt(held, source);
   reads_.AddGuard(source, GuardKind::kNull, nullptr);
   if (!held) SetMissingAttribute(owner.object, d->d_common.d_name);
   return Value{std::move(held), kNoSource};  // None, or the AttributeError is set
@@ -273,11 +259,11 @@ Value Capture::LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Va
   if (plain && !IsPythonFunction(reads_.LookupInType(type, N().getattribute))) {
     BorrowedRef found = reads_.LookupInType(type, name);
     if (IsPythonFunction(found)) {
-      Tracked* t = tracked_.Find(owner.object);
-      Value own = t != nullptr ? RawInstanceGet(*t, name)
+      Tracked* t = objects_.Find(owner.object);
+      Value own = t != nullptr ? contents_.OwnAttribute(*t, name)
                                : Value{Ref::Create(frame_ops::RawInstanceAttr(owner.object, name)), kNoSource};
       if (own || breaks_.unwinding() || PyErr_Occurred()) return own;
-      Value function = Adopt(found, reads_.TypeAttr(type, name));
+      Value function = objects_.Adopt(found, reads_.TypeAttr(type, name));
       if (function) *self = Value{Ref::Create(owner.object), owner.source};
       return function;
     }
@@ -295,7 +281,7 @@ Value Capture::LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Va
 BorrowedRef Capture::CMethodOf(ValueView owner, BorrowedRef name) const {
   PyTypeObject* type = owner.object.type();
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 || type->tp_getattro != PyObject_GenericGetAttr ||
-      type->tp_dictoffset != 0 || IsFakeTensor(owner.object) || tracked_.Find(owner.object) != nullptr) {
+      type->tp_dictoffset != 0 || IsFakeTensor(owner.object) || objects_.Find(owner.object) != nullptr) {
     return nullptr;
   }
   PyObject* found = frame_ops::TypeLookup(type, name);
@@ -304,14 +290,11 @@ BorrowedRef Capture::CMethodOf(ValueView owner, BorrowedRef name) const {
 
 Value Capture::ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
   PyObject* dict = PyModule_GetDict(owner.object);
-  if (std::vector<OverlayWrite>* writes = GlobalOverlay(dict, false)) {
-    for (OverlayWrite& w : *writes) {
-      if (w.key.get() == name.get() && w.value) return Value{w.value, kNoSource};
-    }
-  }
+  const OverlayWrite* written = writes_.FindGlobal(dict, name);
+  if (written != nullptr && written->value) return Value{written->value, kNoSource};
   PyObject* found = PyDict_GetItemWithError(dict, name);
   const SourceId module = reads_.ConstantSource(owner.object);
-  if (found != nullptr) return Adopt(found, reads_.sources().Intern(SourceKind::kModuleAttr, module, 0, name));
+  if (found != nullptr) return objects_.Adopt(found, reads_.sources().Intern(SourceKind::kModuleAttr, module, 0, name));
   reads_.AddGuard(reads_.ConstantSource(dict), GuardKind::kLacksKey, name);
   if (owner.object.type() != &PyModule_Type && reads_.LookupInType(owner.object.type(), name)) {
     return GenericGetAttr(act, owner, name, true);
@@ -320,8 +303,9 @@ Value Capture::ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name)
   if (fallback == nullptr) reads_.AddGuard(reads_.ConstantSource(dict), GuardKind::kLacksKey, N().getattr);
   if (IsPythonFunction(fallback)) {
     const ValueView args[] = {ValueView(name, kNoSource)};
-    return CallFunction(act, Adopt(fallback, reads_.sources().Intern(SourceKind::kModuleAttr, module, 0, N().getattr)),
-                        args, nullptr, Completion::kPush);
+    return CallFunction(
+        act, objects_.Adopt(fallback, reads_.sources().Intern(SourceKind::kModuleAttr, module, 0, N().getattr)), args,
+        nullptr, Completion::kPush);
   }
   Ref other = Ref::Steal(PyObject_GetAttr(owner.object, name));  // raises the AttributeError
   if (other && PyUnicode_Compare(name, N().klass) != 0) {  // __dict__, __annotations__ …: the module's own objects
@@ -347,15 +331,15 @@ Value Capture::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
     const std::string field = Utf8(name);
     Ref result = Ref::Steal(PyObject_GetAttr(owner.object, name));
     if (result && (field == "__name__" || field == "__qualname__") && IsPythonClass(type)) {
-      return Adopt(result,
-                   reads_.sources().Intern(SourceKind::kFunctionField, reads_.ConstantSource(owner.object), 0, name));
+      return objects_.Adopt(
+          result, reads_.sources().Intern(SourceKind::kFunctionField, reads_.ConstantSource(owner.object), 0, name));
     }
     if (!result || IsLeaf(result)) {
       if (field == "__module__" || field == "__doc__") reads_.LookupInType(type, name);
       return Value{std::move(result), kNoSource};
     }
     if (classes_.IsMade(type) && !PyType_Check(result.get())) return Value{std::move(result), kNoSource};
-    return Adopt(result, reads_.ConstantSource(result));
+    return objects_.Adopt(result, reads_.ConstantSource(result));
   }
   BorrowedRef found = reads_.LookupInType(type, name);
   if (found) {
@@ -363,29 +347,30 @@ Value Capture::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
         reads_.sources().Intern(SourceKind::kTypeAttr, reads_.ConstantSource(owner.object), 0, name);
     PyTypeObject* kind = found.type();
     if (kind == &PyFunction_Type || kind == &PyProperty_Type || kind->tp_descr_get == nullptr) {
-      return Adopt(found, source);
+      return objects_.Adopt(found, source);
     }
     if (kind == &PyStaticMethod_Type || kind == &PyClassMethod_Type) {
       return BindDescriptor(act, found, source, owner, type);
     }
     if ((kind->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
       Ref bound = Ref::Steal(kind->tp_descr_get(found, nullptr, owner.object));
-      if (bound.get() == found.get()) return Adopt(found, source);
+      if (bound.get() == found.get()) return objects_.Adopt(found, source);
       return Value{std::move(bound), kNoSource};
     }
     BorrowedRef get = reads_.LookupInType(kind, "__get__");
     if (!IsPythonFunction(get)) {
       return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a descriptor of type ", kind->tp_name));
     }
-    Value self = Adopt(found, source);
+    Value self = objects_.Adopt(found, source);
     const ValueView args[] = {self, ValueView(Py_None, kNoSource), owner};
-    return CallFunction(act, Adopt(get, reads_.ConstantSource(get)), args, nullptr, Completion::kPush);
+    return CallFunction(act, objects_.Adopt(get, reads_.ConstantSource(get)), args, nullptr, Completion::kPush);
   }
   if (in_meta) return BindDescriptor(act, in_meta, reads_.ConstantSource(in_meta), owner, meta);
   BorrowedRef fallback = reads_.LookupInType(meta, N().getattr);
   if (IsPythonFunction(fallback)) {
     const ValueView args[] = {owner, ValueView(name, kNoSource)};
-    return CallFunction(act, Adopt(fallback, reads_.ConstantSource(fallback)), args, nullptr, Completion::kPush);
+    return CallFunction(act, objects_.Adopt(fallback, reads_.ConstantSource(fallback)), args, nullptr,
+                        Completion::kPush);
   }
   return boundary_.Wrap(Ref::Steal(PyObject_GetAttr(owner.object, name)));
 }
@@ -413,10 +398,10 @@ Value Capture::SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef
       reads_.LookupInType(base, name);
       if (found == nullptr) continue;
       const SourceId source = reads_.TypeAttr(base, name);
-      Tracked* t = tracked_.Find(self);
+      Tracked* t = objects_.Find(self);
       const ValueView owner(self, t != nullptr ? t->source : kNoSource);
       const bool through_class = self.get() == self_class.get();
-      if (through_class && PyFunction_Check(found)) return Adopt(found, source);
+      if (through_class && PyFunction_Check(found)) return objects_.Adopt(found, source);
       return BindDescriptor(act, found, source, owner, start);
     }
   }
@@ -438,10 +423,10 @@ void Capture::GuardGradient(const Tracked& tensor, BorrowedRef seen) {
 
 Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
   BorrowedRef descriptor = reads_.LookupInType(owner.object.type(), name);
-  Tracked* t = tracked_.Find(owner.object);
+  Tracked* t = objects_.Find(owner.object);
   if (!IsDataDescriptor(descriptor) && t != nullptr) {  // attributes that the user set on the real tensor
     PyObject* own = frame_ops::RawInstanceAttr(t->original, name);
-    if (own != nullptr) return Adopt(own, reads_.sources().InstanceAttr(t->source, name));
+    if (own != nullptr) return objects_.Adopt(own, reads_.sources().InstanceAttr(t->source, name));
     if (!descriptor) reads_.AddGuard(t->source, GuardKind::kLacksAttr, name);
   }
   if (IsPythonFunction(descriptor))
@@ -469,7 +454,7 @@ Value Capture::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name)
   if (guarded == GuardedAttribute::kIfNone && result.get() != Py_None) return from_outside();
   if (t != nullptr && (text == "grad" || text == "_grad")) GuardGradient(*t, result);
   // Whether an input is a view of something else is not known, and so not which of the two is the base of its views.
-  if (text == "_base" && tracked_.Find(result) != nullptr) return from_outside();
+  if (text == "_base" && objects_.Find(result) != nullptr) return from_outside();
   if (IsFakeTensor(result) && !Journalled(call.RecordAttribute(owner.object, name, result))) return Value();
   return Value{std::move(result), kNoSource};
 }

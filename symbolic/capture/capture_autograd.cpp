@@ -25,7 +25,7 @@ Value Capture::ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, 
   for (const char* name : {"forward", "setup_context", "backward", "vjp", "jvp", "_backward_cls"}) {
     reads_.LookupInType(function, name);
   }
-  if (!PrepareAll(args)) return Value();
+  if (!arguments_.PrepareAll(args)) return Value();
   applied_functions_ = true;
   tracer_.AskLeaves();
   return CallNative(apply, args, kwnames);
@@ -34,13 +34,8 @@ Value Capture::ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, 
 absl::StatusOr<tracing::TracedGraph> Capture::CloseGraph(absl::Span<const BorrowedRef> outputs) {
   // What an FX backend makes differentiates for itself.
   if (!applied_functions_) return tracer_.Close(outputs, /*for_backward=*/!fx_.keep_values());
-  const std::uint64_t writes = writes_;
-  const auto changes = [this] {
-    std::size_t count = global_writes_.size() + cached_calls_.size() + tensor_inputs_.size();
-    for (const auto& t : tracked_.all()) count += t->writes.size() + (t->replaced ? 1 : 0);
-    return count;
-  };
-  const std::size_t changed = changes();
+  const WriteJournal::Counts effects = writes_.CountEffects();
+  const std::size_t inputs = objects_.tensor_inputs().size();
   const Control kept = breaks_.BeginApart();
   absl::StatusOr<tracing::TracedGraph> graph = [&] {
     const BackwardPhase::Scope backward(backward_);
@@ -50,7 +45,7 @@ absl::StatusOr<tracing::TracedGraph> Capture::CloseGraph(absl::Span<const Borrow
     return MakeGraphBreak(
         broke->kind, absl::StrCat(broke->context, " (in a backward function, ", broke->file, ":", broke->line, ")"));
   }
-  if (graph.ok() && (writes != writes_ || changed != changes())) {
+  if (graph.ok() && (!(effects == writes_.CountEffects()) || inputs != objects_.tensor_inputs().size())) {
     return MakeGraphBreak(GraphBreakKind::kAutograd, "a backward function that changes what existed before it");
   }
   return graph;

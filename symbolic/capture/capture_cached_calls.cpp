@@ -50,12 +50,12 @@ BorrowedRef Capture::CacheKeyPart(ValueView arg) {
     reads_.Consume(arg);
     return arg.object;
   }
-  Tracked* t = tracked_.Find(arg.object);
+  Tracked* t = objects_.Find(arg.object);
   if (t != nullptr && t->source != kNoSource && HashedByIdentity(t->original.type())) {
     reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
     return t->original;
   }
-  if (PyTuple_CheckExact(arg.object.get()) && PrepareNative(arg) && AllLeaves(arg.object)) return arg.object;
+  if (PyTuple_CheckExact(arg.object.get()) && arguments_.PrepareNative(arg) && AllLeaves(arg.object)) return arg.object;
   breaks_.Break(GraphBreakKind::kUnlistedCallable, "a cached function called with an object that has its own hash");
   return nullptr;
 }
@@ -84,12 +84,12 @@ bool Capture::CollectCachedArguments(absl::Span<const ValueView> args, BorrowedR
     PyDict_SetItem(key_kwargs, name, part);
     PyDict_SetItem(call->kwargs, name, args[i].object);
   }
-  *key = frame_ops::LruCacheKey(tracked_.Find(call->wrapper)->original, key_args, key_kwargs);
+  *key = frame_ops::LruCacheKey(objects_.Find(call->wrapper)->original, key_args, key_kwargs);
   return static_cast<bool>(*key);
 }
 
 Value Capture::CallCached(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  const Tracked* t = tracked_.Find(callable.object);
+  const Tracked* t = objects_.Find(callable.object);
   if (!frame_ops::CanReadLruCache(callable.object)) {
     return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
@@ -101,7 +101,8 @@ Value Capture::CallCached(Activation& act, ValueView callable, absl::Span<const 
     const bool plain =
         IsForTorch() || std::all_of(args.begin(), args.end(), [](const ValueView& a) { return HasPlainKey(a.object); });
     if (!plain) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
-    return CallWith(act, Adopt(function, reads_.ConstantSource(function)), args, kwnames, Completion::kCallback);
+    return CallWith(act, objects_.Adopt(function, reads_.ConstantSource(function)), args, kwnames,
+                    Completion::kCallback);
   }
   if (t == nullptr || t->source == kNoSource) {
     return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
@@ -111,21 +112,21 @@ Value Capture::CallCached(Activation& act, ValueView callable, absl::Span<const 
   Ref key;
   if (!CollectCachedArguments(args, kwnames, &call, &key)) return Value();
   int misses = 0;
-  for (const CachedCall& earlier : cached_calls_) {
+  for (const CachedCall& earlier : writes_.calls()) {
     if (earlier.wrapper.get() != call.wrapper.get() || !earlier.missed_key) continue;
     ++misses;
     const int same = PyObject_RichCompareBool(earlier.missed_key, key, Py_EQ);
     if (same < 0) return Value();
     if (same == 0) continue;
     const Ref result = earlier.result;
-    cached_calls_.push_back(std::move(call));
+    writes_.AddCall(std::move(call));
     return Value{result, kNoSource};
   }
   const SourceId source = reads_.sources().Intern(SourceKind::kCachedResult, t->source, 0, key);
   if (PyObject* found = frame_ops::LruCachedResult(t->original, key)) {
-    Value v = Adopt(found, source);
+    Value v = objects_.Adopt(found, source);
     if (v) reads_.Consume(v);
-    cached_calls_.push_back(std::move(call));
+    writes_.AddCall(std::move(call));
     return v;
   }
   reads_.AddGuard(source, GuardKind::kNull, nullptr);
@@ -137,21 +138,22 @@ Value Capture::CallCached(Activation& act, ValueView callable, absl::Span<const 
 
 Value Capture::MissCached(Activation& act, CachedCall call, Ref key, BorrowedRef function,
                           absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  const std::uint64_t writes = writes_;
+  const std::uint64_t writes = writes_.count();
   const int operations = tracer_.NodeCount();
-  const std::size_t calls = cached_calls_.size();
-  Value v = CallWith(act, Adopt(function, reads_.ConstantSource(function)), args, kwnames, Completion::kCallback);
+  const std::size_t calls = writes_.calls().size();
+  Value v =
+      CallWith(act, objects_.Adopt(function, reads_.ConstantSource(function)), args, kwnames, Completion::kCallback);
   if (breaks_.unwinding()) return Value();
   // When the entry runs the function runs again, before the entry's writes and after none of them.
-  if (!v || !IsLeaf(v.object) || writes_ != 0 || writes != writes_ || operations != tracer_.NodeCount() ||
-      calls != cached_calls_.size()) {
+  if (!v || !IsLeaf(v.object) || writes_.count() != 0 || writes != writes_.count() ||
+      operations != tracer_.NodeCount() || calls != writes_.calls().size()) {
     return breaks_.Break(GraphBreakKind::kSideEffectCall,
                          "a cached function that does more than compute a number or a text");
   }
   reads_.Consume(v);
   call.missed_key = std::move(key);
   call.result = v.object;
-  cached_calls_.push_back(std::move(call));
+  writes_.AddCall(std::move(call));
   return v;
 }
 

@@ -27,8 +27,8 @@ bool Capture::ReducesPlainly(ValueView self, BorrowedRef protocol) {
     return false;
   }
   const Ref own = Ref::Steal(PyUnicode_InternFromString("__getstate__"));
-  Tracked* t = tracked_.Find(self.object);
-  const bool has_own = t != nullptr ? static_cast<bool>(RawInstanceGet(*t, own))
+  Tracked* t = objects_.Find(self.object);
+  const bool has_own = t != nullptr ? static_cast<bool>(contents_.OwnAttribute(*t, own))
                                     : frame_ops::RawInstanceAttr(self.object, own) != nullptr;
   if (has_own || breaks_.unwinding()) return false;
   for (const char* hook : {"__reduce__", "__getstate__", "__getattribute__"}) {
@@ -65,13 +65,13 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
     return CallTorch(act, callable.object, args, kwnames);
   }
   if (descriptor->d_type == &PyBaseObject_Type) return CallMethodOfObject(act, callable, name, args, kwnames);
-  Tracked* t = tracked_.Find(self.object);
+  Tracked* t = objects_.Find(self.object);
   if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && !kwnames) {
     if (std::optional<Value> done = CallMethodOfTrackedDict(*t, name, args)) return *std::move(done);
   }
-  if (t != nullptr && name == "append" && args.size() == 2 && !kwnames && AppendsUnread(*t)) {
+  if (t != nullptr && name == "append" && args.size() == 2 && !kwnames && writes_.AppendsUnread(*t)) {
     reads_.Consume(args[1]);
-    return AppendUnread(*t, args[1].object) ? None() : Value();
+    return writes_.AppendUnread(*t, args[1].object) ? None() : Value();
   }
   return CallMethodOfBuiltin(callable, method, args, kwnames);
 }
@@ -79,7 +79,7 @@ Value Capture::CallDescriptor(Activation& act, ValueView callable, absl::Span<co
 // obj.__add__ and the like: unwrapped to the slot wrapper.
 Value Capture::CallMethodWrapper(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                                  BorrowedRef kwnames) {
-  if (tracked_.Find(callable.object) != nullptr) {
+  if (objects_.Find(callable.object) != nullptr) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "a method wrapper from outside");
   }
   const Ref self = Ref::Steal(PyObject_GetAttrString(callable.object, "__self__"));
@@ -104,7 +104,7 @@ Value Capture::CallMethodWrapper(Activation& act, ValueView callable, absl::Span
 Value Capture::CallMethodOfObject(Activation& act, ValueView callable, absl::string_view name,
                                   absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const ValueView self = args[0];
-  const bool tracked = tracked_.Find(self.object) != nullptr;
+  const bool tracked = objects_.Find(self.object) != nullptr;
   if (name == "__setattr__" && args.size() == 3 && (tracked || PyUnicode_Check(args[1].object.get()))) {
     reads_.Consume(args[1]);
     return GenericSetAttr(act, self, args[1].object, args[2]) ? None() : Value();
@@ -121,7 +121,7 @@ Value Capture::CallMethodOfObject(Activation& act, ValueView callable, absl::str
       name == "__ne__" || name == "__subclasshook__" || name == "__str__") {
     if (name == "__init__" && !tracked) return CallNative(callable.object, args, kwnames);
     const bool text = name == "__format__" || name == "__str__";
-    if (!PrepareAll(args) || (text && !HasTextOfItsOwn(args.first(1)))) return Value();
+    if (!arguments_.PrepareAll(args) || (text && !arguments_.HaveTextOfTheirOwn(args.first(1)))) return Value();
     return CallNative(callable.object, args, kwnames);
   }
   if (name == "__reduce_ex__" && args.size() == 2 && ReducesPlainly(self, args[1].object)) {
@@ -140,7 +140,7 @@ std::optional<Value> Capture::CallMethodOfTrackedDict(Tracked& t, absl::string_v
   const bool by_key = args.size() >= 2 && IsLeaf(args[1].object) && (of_instance || !t.realised);
   if (by_key && (name == "get" || name == "__getitem__" || name == "__contains__") && args.size() <= 3 &&
       (name != "__getitem__" || args[0].object.type() == &PyDict_Type)) {
-    Value found = TrackedDictGet(t, args[1]);
+    Value found = contents_.DictItem(t, args[1]);
     if (breaks_.unwinding() || (!found && PyErr_Occurred())) return Value();
     if (name == "__contains__") return Value{Ref::Create(found ? Py_True : Py_False), kNoSource};
     if (found) return found;
@@ -149,7 +149,7 @@ std::optional<Value> Capture::CallMethodOfTrackedDict(Tracked& t, absl::string_v
     return Value();
   }
   if (by_key && name == "__setitem__" && args.size() == 3) {
-    return ApplyToTrackedDict(t, args[1], args[2]) ? None() : Value();
+    return contents_.WriteDictItem(t, args[1], args[2]) ? None() : Value();
   }
   if (!of_instance) return std::nullopt;
   if (name == "pop" && by_key && args.size() <= 3) return PopFromInstanceDict(t, args);
@@ -157,11 +157,10 @@ std::optional<Value> Capture::CallMethodOfTrackedDict(Tracked& t, absl::string_v
 }
 
 Value Capture::PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> args) {
-  Value found = TrackedDictGet(t, args[1]);
+  Value found = contents_.DictItem(t, args[1]);
   if (breaks_.unwinding() || PyErr_Occurred()) return Value();
   if (found) {
-    if (!BeforeOverwrite(*t.owner, args[1].object)) return Value();
-    t.owner->Write(args[1].object, nullptr);
+    if (!writes_.Write(*t.owner, args[1].object, nullptr)) return Value();
     return found;
   }
   if (args.size() == 3) return Value{Ref::Create(args[2].object), args[2].source};
@@ -175,7 +174,7 @@ Value Capture::CallMethodOfBuiltin(ValueView callable, const MethodFacts& method
   const absl::string_view name = method.name;
   PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(callable.object.get())->d_type;
   const ValueView self = args[0];
-  Tracked* t = tracked_.Find(self.object);
+  Tracked* t = objects_.Find(self.object);
   if (method.effect == MethodEffect::kUnlisted) {
     const bool fresh_iterator = t == nullptr && owner->tp_iternext != nullptr && name != "__reduce__";
     const bool exception = PyType_IsSubtype(owner, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0;
@@ -198,11 +197,12 @@ Value Capture::CallMethodOfBuiltin(ValueView callable, const MethodFacts& method
     return breaks_.Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an object's attributes"));
   }
   if (writes && !backward_.MayWrite()) return Value();
-  if (!(method.moves_items_only ? PrepareOuter(self) : PrepareNative(self)) || !PrepareAll(args.subspan(1)))
+  if (!(method.moves_items_only ? arguments_.PrepareOuter(self) : arguments_.PrepareNative(self)) ||
+      !arguments_.PrepareAll(args.subspan(1)))
     return Value();
   const bool formats = owner == &PyUnicode_Type || owner == &PyBytes_Type;
-  if (formats && !HasTextOfItsOwn(args.subspan(1))) return Value();
-  if (t != nullptr && writes && !MarkReplaced(*t)) return Value();
+  if (formats && !arguments_.HaveTextOfTheirOwn(args.subspan(1))) return Value();
+  if (t != nullptr && writes && !writes_.Replace(*t)) return Value();
   return CallNative(callable.object, args, kwnames);
 }
 

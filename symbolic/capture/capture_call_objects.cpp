@@ -41,12 +41,12 @@ Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const Va
   if (IsTensorType(callable.object)) return CallTorch(act, callable.object, args, kwnames);
   const BorrowedRef meta_call = reads_.LookupInType(Py_TYPE(type), "__call__");
   if (meta_call && PyFunction_Check(meta_call.get())) {
-    return CallFunction(act, Adopt(meta_call, reads_.ConstantSource(meta_call)), WithFirst(callable, args), kwnames,
-                        completion);
+    return CallFunction(act, objects_.Adopt(meta_call, reads_.ConstantSource(meta_call)), WithFirst(callable, args),
+                        kwnames, completion);
   }
   if (!IsPythonClass(type)) {
     if (!IsException(type)) return breaks_.Break(GraphBreakKind::kUnlistedCallable, type->tp_name);
-    return PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
+    return arguments_.PrepareAll(args) ? CallNative(callable.object, args, kwnames) : Value();
   }
   if (reads_.LookupInType(type, "__del__")) return breaks_.Break(GraphBreakKind::kFinaliser, type->tp_name);
   const BorrowedRef make = reads_.LookupInType(type, "__new__");
@@ -54,8 +54,8 @@ Value Capture::CallType(Activation& act, ValueView callable, absl::Span<const Va
   if (IsPythonNew(make)) {
     const Ref function = Ref::Steal(PyObject_GetAttrString(make, "__func__"));
     // What __new__ returns decides whose __init__ comes next: its frame cannot end the call.
-    object = CallWith(act, Adopt(function, reads_.ConstantSource(function)), WithFirst(callable, args), kwnames,
-                      Completion::kCallback);
+    object = CallWith(act, objects_.Adopt(function, reads_.ConstantSource(function)), WithFirst(callable, args),
+                      kwnames, Completion::kCallback);
   } else {
     object = NewByBuiltin(type, args, kwnames);
   }
@@ -71,7 +71,7 @@ Value Capture::NewByBuiltin(PyTypeObject* type, absl::Span<const ValueView> args
   if (!MayBeSubclassed(base) && !IsException(type)) {
     return breaks_.Break(GraphBreakKind::kUnlistedCallable, absl::StrCat("a class derived from ", base->tp_name));
   }
-  if (base != &PyBaseObject_Type && !PrepareAll(args)) return Value();
+  if (base != &PyBaseObject_Type && !arguments_.PrepareAll(args)) return Value();
   // object.__new__ ignores its arguments where __init__ is overridden, and checks abstract methods.
   const std::size_t positional = PositionalCount(args, kwnames);
   const Ref tuple = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(positional)));
@@ -100,8 +100,9 @@ Value Capture::Initialise(Activation& act, Value object, absl::Span<const ValueV
     return done ? std::move(object) : Value();
   }
   const SourceId made = reads_.ConstantSource(reinterpret_cast<PyObject*>(type));
-  const Value function = Adopt(init, reads_.sources().Intern(SourceKind::kTypeAttr, made, 0,
-                                                             Ref::Steal(PyUnicode_InternFromString("__init__"))));
+  const Value function = objects_.Adopt(
+      init,
+      reads_.sources().Intern(SourceKind::kTypeAttr, made, 0, Ref::Steal(PyUnicode_InternFromString("__init__"))));
   const Value done = CallFunction(act, function, all, kwnames, completion, object.object);
   if (!done) return Value();
   if (done.object.get() != Py_None) {
@@ -114,12 +115,12 @@ Value Capture::Initialise(Activation& act, Value object, absl::Span<const ValueV
 Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                             Completion completion) {
   PyTypeObject* type = callable.object.type();
-  Tracked* t = tracked_.Find(callable.object);
+  Tracked* t = objects_.Find(callable.object);
   if (type == LruCacheType()) return CallCached(act, callable, args, kwnames);
   if (type == &PyStaticMethod_Type) {
     const Ref wrapped = Ref::Steal(PyObject_GetAttrString(callable.object, "__wrapped__"));
     if (!wrapped) return Value();
-    return CallWith(act, Adopt(wrapped, reads_.ConstantSource(wrapped)), args, kwnames, completion);
+    return CallWith(act, objects_.Adopt(wrapped, reads_.ConstantSource(wrapped)), args, kwnames, completion);
   }
   if (type == PartialType()) return CallPartial(act, callable, args, kwnames);
   if (PyWeakref_CheckRefExact(callable.object.get()) && t != nullptr && args.empty()) return TargetOf(callable, *t);
@@ -130,12 +131,12 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
   static PyObject* const call_name = PyUnicode_InternFromString("__call__");
   const BorrowedRef call = reads_.LookupInType(type, call_name);
   if (call && PyFunction_Check(call.get())) {
-    const Value function = Adopt(call, reads_.TypeAttr(type, call_name));
+    const Value function = objects_.Adopt(call, reads_.TypeAttr(type, call_name));
     return CallFunction(act, function, WithFirst(callable, args), kwnames, completion);
   }
   if (type->tp_call == nullptr) return CallNative(callable.object, args, kwnames);  // raises the TypeError
   if (type == ItemGetterType()) {
-    return PrepareAll(args, false) ? CallNative(callable.object, args, kwnames) : Value();
+    return arguments_.PrepareAll(args, false) ? CallNative(callable.object, args, kwnames) : Value();
   }
   if (type == MethodCallerType()) return CallMethodCaller(act, callable, args, kwnames);
   if (type == AttrGetterType()) return CallAttrGetter(act, callable, args, kwnames);
@@ -144,13 +145,14 @@ Value Capture::CallInstance(Activation& act, ValueView callable, absl::Span<cons
 
 // Positional arguments: the partial's, then ours; keywords: the partial's, updated by ours.
 Value Capture::CallPartial(Activation& act, ValueView partial, absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  const Tracked* t = tracked_.Find(partial.object);
+  const Tracked* t = objects_.Find(partial.object);
   Value parts[3];
   const char* const names[] = {"func", "args", "keywords"};
   for (int i = 0; i < 3; ++i) {
     const Ref part = Ref::Steal(PyObject_GetAttrString(partial.object, names[i]));
-    parts[i] = t == nullptr ? Value{part, kNoSource}
-                            : Adopt(part, reads_.sources().Intern(SourceKind::kPartialField, t->source, 0,
+    parts[i] = t == nullptr
+                   ? Value{part, kNoSource}
+                   : objects_.Adopt(part, reads_.sources().Intern(SourceKind::kPartialField, t->source, 0,
                                                                   Ref::Steal(PyUnicode_InternFromString(names[i]))));
     if (!parts[i]) return Value();
   }
@@ -173,10 +175,10 @@ Value Capture::CallPartial(Activation& act, ValueView partial, absl::Span<const 
 
 Value Capture::TargetOf(ValueView weakref, const Tracked& tracked) {
   PyObject* target = private_api::Referent(weakref.object.get());
-  if (dropped_.contains(target)) {
+  if (writes_.MayHaveEnded(target)) {
     return breaks_.Break(GraphBreakKind::kFinaliser, "a weak reference to an object that may have ended");
   }
-  Value v = Adopt(target, reads_.sources().Intern(SourceKind::kWeakrefTarget, tracked.source, 0, nullptr));
+  Value v = objects_.Adopt(target, reads_.sources().Intern(SourceKind::kWeakrefTarget, tracked.source, 0, nullptr));
   if (v && target == Py_None) reads_.Consume(v);
   return v;
 }
@@ -185,7 +187,7 @@ Value Capture::TargetOf(ValueView weakref, const Tracked& tracked) {
 Value Capture::CallMethodCaller(Activation& act, ValueView caller, absl::Span<const ValueView> args,
                                 BorrowedRef kwnames) {
   if (kwnames || args.size() != 1) return CallNative(caller.object, args, kwnames);  // raises
-  if (tracked_.Find(caller.object) != nullptr)
+  if (objects_.Find(caller.object) != nullptr)
     return breaks_.Break(GraphBreakKind::kUnlistedCallable, "operator.methodcaller");
   const Ref reduced = Ref::Steal(PyObject_CallMethod(caller.object, "__reduce__", nullptr));
   if (!reduced) return Value();
@@ -204,7 +206,7 @@ Value Capture::CallMethodCaller(Activation& act, ValueView caller, absl::Span<co
 Value Capture::CallAttrGetter(Activation& act, ValueView getter, absl::Span<const ValueView> args,
                               BorrowedRef kwnames) {
   if (kwnames || args.size() != 1) return CallNative(getter.object, args, kwnames);  // raises
-  if (const Tracked* t = tracked_.Find(getter.object)) reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
+  if (const Tracked* t = objects_.Find(getter.object)) reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
   const Ref reduced = Ref::Steal(PyObject_CallMethod(getter.object, "__reduce__", nullptr));
   if (!reduced) return Value();
   PyObject* names = PyTuple_GET_ITEM(reduced.get(), 1);
@@ -228,15 +230,15 @@ Value Capture::CallAttrGetter(Activation& act, ValueView getter, absl::Span<cons
 }
 
 Value Capture::CallEx(Activation& act, ValueView callable, ValueView args, ValueView kwargs) {
-  Tracked* t = tracked_.Find(args.object);
-  if (t != nullptr) Realise(*t, false);
+  Tracked* t = objects_.Find(args.object);
+  if (t != nullptr) contents_.Realise(*t, false);
   if (kwargs.object) {
-    if (Tracked* k = tracked_.Find(kwargs.object)) Realise(*k, true);
+    if (Tracked* k = objects_.Find(kwargs.object)) contents_.Realise(*k, true);
   }
   if (breaks_.unwinding()) return Value();
   Ref tuple = PyTuple_CheckExact(args.object.get()) ? Ref::Create(args.object) : Ref();
   if (!tuple) {
-    if (!PrepareNative(args)) return Value();
+    if (!arguments_.PrepareNative(args)) return Value();
     tuple = Ref::Steal(boundary_.Run([&] { return PySequence_Tuple(args.object); }));
     if (!boundary_.Check()) return Value();
     if (!tuple) return native_.CallEx(act, callable, args, kwargs);  // raises with the callable's name
@@ -250,7 +252,7 @@ Value Capture::CallEx(Activation& act, ValueView callable, ValueView args, Value
     }
     PyObject* item = PyTuple_GET_ITEM(tuple.get(), i);
     if (!IsLeaf(item)) {
-      Tracked* known = tracked_.Find(item);
+      Tracked* known = objects_.Find(item);
       source = known != nullptr ? known->source : kNoSource;
     }
     all.push_back(ValueView(item, source));

@@ -50,25 +50,6 @@ bool IsPlainArgument(BorrowedRef o) {
   return PySlice_Check(o.get()) || PyRange_Check(o.get()) || PyCFunction_Check(o.get());
 }
 
-bool Capture::IsFakeTensor(BorrowedRef object) const {
-  // No tensor derives from these types, and most questions are about one of theirs.
-  constexpr unsigned long kOthers = Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS |
-                                    Py_TPFLAGS_UNICODE_SUBCLASS | Py_TPFLAGS_DICT_SUBCLASS;
-  PyTypeObject* type = object.type();
-  return (type->tp_flags & kOthers) == 0 && type != &PyFloat_Type && tracing::Tracer::IsFake(object);
-}
-
-bool Capture::AnyFake(absl::Span<const ValueView> args) const {
-  return std::any_of(args.begin(), args.end(), [this](const ValueView& v) {
-    if (IsFakeTensor(v.object)) return true;
-    PyObject* o = v.object;
-    if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return false;
-    PyObject** items = PySequence_Fast_ITEMS(o);
-    return std::any_of(items, items + PySequence_Fast_GET_SIZE(o),
-                       [](PyObject* i) { return tracing::Tracer::IsFake(i); });
-  });
-}
-
 Value Capture::Call(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   return CallWith(act, callable, args, kwnames, Completion::kPush);
 }
@@ -87,7 +68,7 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
   if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
     if (!IsCompiledFunction(callable.object)) return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(o));
     Ref wrapped = Ref::Create(WrappedCallable(callable.object));
-    return CallWith(act, Adopt(wrapped, reads_.ConstantSource(wrapped)), args, kwnames, completion);
+    return CallWith(act, objects_.Adopt(wrapped, reads_.ConstantSource(wrapped)), args, kwnames, completion);
   }
   if (known != nullptr && known->rule) {
     const CallRule* rule = &*known->rule;
@@ -103,23 +84,24 @@ Value Capture::CallWith(Activation& act, ValueView callable, absl::Span<const Va
         return CallNumpy(callable, args, kwnames);
       case CallRule::Kind::kMoves:
         for (const ValueView& v : args) {
-          if (!PrepareOuter(v)) return Value();
+          if (!arguments_.PrepareOuter(v)) return Value();
         }
         return CallNative(callable.object, args, kwnames);
       case CallRule::Kind::kPure:
       case CallRule::Kind::kPlain:
-        if (!PrepareAll(args, rule->kind == CallRule::Kind::kPure)) return Value();
+        if (!arguments_.PrepareAll(args, rule->kind == CallRule::Kind::kPure)) return Value();
         return CallNative(callable.object, args, kwnames);
     }
   }
   if (type == &PyFunction_Type) return CallFunction(act, callable, args, kwnames, completion);
   if (type == &PyMethod_Type) {
-    Tracked* t = tracked_.Find(callable.object);
+    Tracked* t = objects_.Find(callable.object);
     Value function{Ref::Create(PyMethod_GET_FUNCTION(o)), kNoSource};
     Value self{Ref::Create(PyMethod_GET_SELF(o)), kNoSource};
     if (t != nullptr) {  // a bound method that existed before: its parts are read
-      function = Adopt(function.object, reads_.sources().Intern(SourceKind::kMethodFunction, t->source, 0, nullptr));
-      self = Adopt(self.object, reads_.sources().Intern(SourceKind::kMethodSelf, t->source, 0, nullptr));
+      function =
+          objects_.Adopt(function.object, reads_.sources().Intern(SourceKind::kMethodFunction, t->source, 0, nullptr));
+      self = objects_.Adopt(self.object, reads_.sources().Intern(SourceKind::kMethodSelf, t->source, 0, nullptr));
     }
     if (breaks_.unwinding()) return Value();
     ValueVector all;
@@ -150,7 +132,7 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
   const KnownFunction known = FindKnownFunction(function.object);
   if (known == KnownFunction::kHiddenFromDynamo) {
     if (const Ref behind = Ref::Steal(PyObject_GetAttrString(function.object, "__wrapped__"))) {
-      return CallWith(act, Adopt(behind, reads_.ConstantSource(behind)), args, kwnames, completion);
+      return CallWith(act, objects_.Adopt(behind, reads_.ConstantSource(behind)), args, kwnames, completion);
     }
     PyErr_Clear();
   }
@@ -162,7 +144,7 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
   if (known == KnownFunction::kProcessesClass && !args.empty() && classes_.IsMade(args[0].object)) {
     return classes_.Process(function, args, kwnames);
   }
-  if (history_from_outside_ && known == KnownFunction::kGrad) {
+  if (objects_.has_history_from_outside() && known == KnownFunction::kGrad) {
     // The engine runs only what leads to the inputs asked for; one before the frame would look unused.
     return breaks_.Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");
   }
@@ -181,7 +163,7 @@ Value Capture::CallFunction(Activation& act, ValueView function, absl::Span<cons
   const std::size_t positional = PositionalCount(args, kwnames);
   for (std::size_t i = 0; i < args.size(); ++i) {
     const bool keeps_source = i < positional && i < static_cast<std::size_t>(code->co_argcount) &&
-                              !IsFreshFunction(function.object) &&
+                              !objects_.IsFreshFunction(function.object) &&
                               (code->co_flags & (CO_GENERATOR | CO_COROUTINE)) == 0;
     if (!keeps_source) reads_.Consume(args[i]);
   }
@@ -214,7 +196,7 @@ Value Capture::CallNative(BorrowedRef callable, absl::Span<const ValueView> args
 }
 
 Value Capture::CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  if (!PrepareAll(args)) return Value();
+  if (!arguments_.PrepareAll(args)) return Value();
   for (const ValueView& v : args) {
     if (!IsNumberForNumpy(v.object))
       return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
@@ -229,7 +211,7 @@ Value Capture::CallNumpy(ValueView callable, absl::Span<const ValueView> args, B
 }
 
 Value Capture::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  if (!PrepareAll(args, true)) return Value();
+  if (!arguments_.PrepareAll(args, true)) return Value();
   const bool outermost = boundary_.depth().leaf == 0;
   (void)act;
   if (LeavesDecide(NameOfCallable(callable))) tracer_.AskLeaves();
@@ -262,7 +244,7 @@ Value Capture::CallBuiltinOfType(Activation& act, ValueView callable, absl::Span
                                           rule->kind == CallRule::Kind::kTorch);
   if (name == "__new__" || listed || BuiltinMethodEffect(type, name) == MethodEffect::kReads ||
       PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
-    if (!PrepareAll(args)) return Value();
+    if (!arguments_.PrepareAll(args)) return Value();
     return CallNative(callable.object, args, kwnames);
   }
   if (IsTensorType(self)) return CallTorch(act, callable.object, args, kwnames);
@@ -271,12 +253,13 @@ Value Capture::CallBuiltinOfType(Activation& act, ValueView callable, absl::Span
 
 Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   Ref seen = Ref::Create(PyCFunction_GET_SELF(callable.object.get()));
-  const Tracked* bound = tracked_.Find(callable.object);
+  const Tracked* bound = objects_.Find(callable.object);
   if (bound != nullptr && seen && !PyModule_Check(seen.get()) && !PyType_Check(seen.get())) {
     // It existed before, so its self did: to be seen through its representative.
     const bool by_parts = DescriptorOfBoundMethod(callable.object) != nullptr;
-    Value adopted = Adopt(seen, by_parts ? reads_.sources().Intern(SourceKind::kMethodSelf, bound->source, 0, nullptr)
-                                         : reads_.ConstantSource(seen));
+    Value adopted =
+        objects_.Adopt(seen, by_parts ? reads_.sources().Intern(SourceKind::kMethodSelf, bound->source, 0, nullptr)
+                                      : reads_.ConstantSource(seen));
     if (!adopted || breaks_.unwinding()) return Value();
     reads_.Consume(adopted);
     seen = std::move(adopted.object);
@@ -297,7 +280,7 @@ Value Capture::CallBuiltin(Activation& act, ValueView callable, absl::Span<const
     }
     return CallTorch(act, callable.object, args, kwnames);
   }
-  Tracked* t = tracked_.Find(self);
+  Tracked* t = objects_.Find(self);
   if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
     ValueVector all;
     all.push_back(ValueView(self, kNoSource));

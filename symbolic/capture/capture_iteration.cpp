@@ -9,7 +9,7 @@ namespace framefuse {
 
 // Makes sure that iterating `v` natively reads only what is guarded.
 bool Capture::GuardIterable(Activation&, ValueView v, const char* what) {
-  Tracked* t = tracked_.Find(v.object);
+  Tracked* t = objects_.Find(v.object);
   if (t != nullptr && t->kind == TrackedKind::kOpaque && !IsRangeOrSlice(v.object)) {
     if (v.object.type()->tp_iternext != nullptr) {
       return breaks_.BreakFalse(GraphBreakKind::kSuspendedGenerator,
@@ -20,7 +20,7 @@ bool Capture::GuardIterable(Activation&, ValueView v, const char* what) {
   if (t == nullptr && v.object.type()->tp_iternext != nullptr && !IsPythonClass(v.object.type())) {
     return true;  // a fresh iterator: each item that it gives is looked at for itself
   }
-  return PrepareOuter(v);
+  return arguments_.PrepareOuter(v);
 }
 
 Value Capture::GetIter(Activation& act, ValueView v) {
@@ -29,7 +29,8 @@ Value Capture::GetIter(Activation& act, ValueView v) {
     BorrowedRef method = reads_.LookupInType(type, "__iter__");
     if (method && PyFunction_Check(method.get())) {
       const ValueView args[] = {v};
-      Value result = CallFunction(act, Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kPush);
+      Value result =
+          CallFunction(act, objects_.Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kPush);
       if (result && !PyIter_Check(result.object.get())) {
         PyErr_Format(PyExc_TypeError, "iter() returned non-iterator of type '%.100s'", result.object.type()->tp_name);
         return Value();
@@ -44,7 +45,7 @@ Value Capture::GetIter(Activation& act, ValueView v) {
 }
 
 Value Capture::GetYieldFromIter(Activation& act, ValueView v) {
-  if (PyGen_CheckExact(v.object.get()) && tracked_.Find(v.object) == nullptr) return native_.GetYieldFromIter(act, v);
+  if (PyGen_CheckExact(v.object.get()) && objects_.Find(v.object) == nullptr) return native_.GetYieldFromIter(act, v);
   return GetIter(act, v);
 }
 
@@ -66,13 +67,13 @@ SendOutcome Capture::Send(Activation& act, ValueView receiver, ValueView sent, V
 }
 
 bool Capture::UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out) {
-  Tracked* t = tracked_.Find(v.object);
+  Tracked* t = objects_.Find(v.object);
   if (t != nullptr && t->kind == TrackedKind::kTuple &&
       PyTuple_GET_SIZE(t->representative.get()) == static_cast<Py_ssize_t>(out.size())) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       PyObject* item = PyTuple_GET_ITEM(t->representative.get(), static_cast<Py_ssize_t>(i));
       Ref index = Ref::Steal(PyLong_FromSize_t(i));
-      Tracked* known = IsLeaf(item) ? nullptr : tracked_.Find(item);
+      Tracked* known = IsLeaf(item) ? nullptr : objects_.Find(item);
       const SourceId source =
           IsLeaf(item) ? reads_.sources().Item(t->source, index) : (known != nullptr ? known->source : kNoSource);
       out[i] = Value{Ref::Create(item), source};
@@ -108,7 +109,7 @@ Value Capture::BuildList(Activation& act, absl::Span<const ValueView> items) {
 }
 
 Value Capture::BuildSet(Activation& act, absl::Span<const ValueView> items) {
-  if (!PrepareAll(items)) return Value();
+  if (!arguments_.PrepareAll(items)) return Value();
   Value v = boundary_.Run([&] { return native_.BuildSet(act, items); });
   return boundary_.Check() ? std::move(v) : Value();
 }
@@ -116,7 +117,7 @@ Value Capture::BuildSet(Activation& act, absl::Span<const ValueView> items) {
 Value Capture::BuildMap(Activation& act, absl::Span<const ValueView> items) {
   for (const ValueView& v : items) reads_.Consume(v);
   for (std::size_t i = 0; i < items.size(); i += 2) {
-    if (!PrepareNative(items[i])) return Value();
+    if (!arguments_.PrepareNative(items[i])) return Value();
   }
   Value v = boundary_.Run([&] { return native_.BuildMap(act, items); });
   return boundary_.Check() ? std::move(v) : Value();
@@ -141,26 +142,26 @@ Value Capture::BuildSlice(Activation& act, ValueView start, ValueView stop, Valu
 
 bool Capture::ListAppend(Activation& act, BorrowedRef list, ValueView item) {
   reads_.Consume(item);
-  Tracked* t = tracked_.Find(list);
-  if (t != nullptr && AppendsUnread(*t)) return AppendUnread(*t, item.object);
-  return PrepareTarget(list) && native_.ListAppend(act, list, item);
+  Tracked* t = objects_.Find(list);
+  if (t != nullptr && writes_.AppendsUnread(*t)) return writes_.AppendUnread(*t, item.object);
+  return contents_.PrepareTarget(list) && native_.ListAppend(act, list, item);
 }
 
 bool Capture::SetAdd(Activation& act, BorrowedRef set, ValueView item) {
-  if (!PrepareTarget(set) || !PrepareNative(item)) return false;
+  if (!contents_.PrepareTarget(set) || !arguments_.PrepareNative(item)) return false;
   const bool done = boundary_.Run([&] { return native_.SetAdd(act, set, item); });
   return boundary_.Check() && done;
 }
 
 bool Capture::MapAdd(Activation& act, BorrowedRef map, ValueView key, ValueView value) {
   reads_.Consume(value);
-  if (!PrepareTarget(map) || !PrepareNative(key)) return false;
+  if (!contents_.PrepareTarget(map) || !arguments_.PrepareNative(key)) return false;
   const bool done = boundary_.Run([&] { return native_.MapAdd(act, map, key, value); });
   return boundary_.Check() && done;
 }
 
 bool Capture::ListExtend(Activation& act, BorrowedRef list, ValueView iterable) {
-  if (!PrepareTarget(list)) return false;
+  if (!contents_.PrepareTarget(list)) return false;
   if (!GuardIterable(act, iterable, "unpacking")) return false;
   const bool fake = IsFakeTensor(iterable.object);
   const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.ListExtend(act, list, iterable); });
@@ -168,34 +169,34 @@ bool Capture::ListExtend(Activation& act, BorrowedRef list, ValueView iterable) 
 }
 
 bool Capture::SetUpdate(Activation& act, BorrowedRef set, ValueView iterable) {
-  if (!PrepareTarget(set)) return false;
-  if (!GuardIterable(act, iterable, "unpacking") || !PrepareNative(iterable)) return false;
+  if (!contents_.PrepareTarget(set)) return false;
+  if (!GuardIterable(act, iterable, "unpacking") || !arguments_.PrepareNative(iterable)) return false;
   const bool done = boundary_.Run([&] { return native_.SetUpdate(act, set, iterable); });
   return boundary_.Check() && done;
 }
 
 bool Capture::DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) {
-  if (!PrepareTarget(dict)) return false;
-  if (!GuardIterable(act, mapping, "unpacking") || !PrepareNative(mapping)) return false;
+  if (!contents_.PrepareTarget(dict)) return false;
+  if (!GuardIterable(act, mapping, "unpacking") || !arguments_.PrepareNative(mapping)) return false;
   const bool done = boundary_.Run([&] { return native_.DictUpdate(act, dict, mapping); });
   return boundary_.Check() && done;
 }
 
 bool Capture::DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) {
-  if (!PrepareTarget(dict)) return false;
-  if (!GuardIterable(act, mapping, "unpacking") || !PrepareNative(mapping)) return false;
+  if (!contents_.PrepareTarget(dict)) return false;
+  if (!GuardIterable(act, mapping, "unpacking") || !arguments_.PrepareNative(mapping)) return false;
   const bool done = boundary_.Run([&] { return native_.DictMerge(act, dict, mapping, callable); });
   return boundary_.Check() && done;
 }
 
 Value Capture::ListToTuple(Activation& act, ValueView list) {
-  return PrepareTarget(list.object) ? native_.ListToTuple(act, list) : Value();
+  return contents_.PrepareTarget(list.object) ? native_.ListToTuple(act, list) : Value();
 }
 
 Value Capture::MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults,
                             ValueView annotations, ValueView closure) {
   Value function = native_.MakeFunction(act, code, defaults, kwdefaults, annotations, closure);
-  if (function) fresh_functions_.insert(function.object.get());
+  if (function) objects_.NoteFreshFunction(function.object);
   if (frame_ops::Locals(act.frame) != nullptr) classes_.NoteCode(act, code);
   return function;
 }

@@ -16,24 +16,24 @@ Value Capture::CallMissingHook(Activation& act, ValueView owner, BorrowedRef nam
   }
   const ValueView args[] = {owner, ValueView(name, kNoSource)};
   const SourceId source = reads_.TypeAttr(type, getattr);
-  return CallFunction(act, Adopt(hook, source), args, nullptr, Completion::kPush);
+  return CallFunction(act, objects_.Adopt(hook, source), args, nullptr, Completion::kPush);
 }
 
 // Null without an error: the function itself must say.
 Value Capture::MemberOfModule(ValueView module, BorrowedRef name) {
-  Tracked* t = tracked_.Find(module.object);
+  Tracked* t = objects_.Find(module.object);
   if (t == nullptr || t->kind != TrackedKind::kInstance || !PyUnicode_CheckExact(name.get())) return Value();
   const BorrowedRef dict = reads_.LookupInType(module.object.type(), "__dict__");
   if (!dict || dict.type() != &PyGetSetDescr_Type) return Value();
   static PyObject* const kMembers[] = {PyUnicode_InternFromString("_parameters"),
                                        PyUnicode_InternFromString("_buffers"), PyUnicode_InternFromString("_modules")};
   for (PyObject* kind : kMembers) {
-    const Value members = RawInstanceGet(*t, kind);
+    const Value members = contents_.OwnAttribute(*t, kind);
     if (breaks_.unwinding() || PyErr_Occurred()) return Value();
     if (!members) continue;
-    Tracked* const known = tracked_.Find(members.object);
+    Tracked* const known = objects_.Find(members.object);
     if (known == nullptr || known->kind != TrackedKind::kDict) return Value();
-    Value member = TrackedDictGet(*known, ValueView(name, kNoSource));
+    Value member = contents_.DictItem(*known, ValueView(name, kNoSource));
     if (member || breaks_.unwinding() || PyErr_Occurred()) return member;
   }
   return Value();

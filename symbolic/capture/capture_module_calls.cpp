@@ -31,12 +31,12 @@ const Names& N() {
 BorrowedRef Capture::OnlyInType(Tracked& instance, BorrowedRef name) {
   const BorrowedRef found = reads_.LookupInType(instance.original.type(), name);
   if (!found) return BorrowedRef();
-  const Value own = RawInstanceGet(instance, name);
+  const Value own = contents_.OwnAttribute(instance, name);
   return own || breaks_.unwinding() || PyErr_Occurred() ? BorrowedRef() : found;
 }
 
 bool Capture::HasNoHooksForAll(Activation& act, BorrowedRef globals) {
-  if (!global_writes_.empty()) return false;
+  if (!writes_.globals().empty()) return false;
   if (hooks_globals_ == globals.get()) {
     for (const Tracked* dict : hooks_for_all_) {
       if (dict->mutated()) return false;
@@ -46,7 +46,7 @@ bool Capture::HasNoHooksForAll(Activation& act, BorrowedRef globals) {
   const SourceId source = reads_.ConstantSource(globals);
   const auto global = [&](BorrowedRef name) {
     PyObject* found = PyDict_GetItemWithError(globals, name);
-    return found != nullptr ? Adopt(found, reads_.sources().Item(source, name)) : Value();
+    return found != nullptr ? objects_.Adopt(found, reads_.sources().Item(source, name)) : Value();
   };
   const Value torch = global(N().torch);
   if (!torch || !PyModule_CheckExact(torch.object.get())) return false;
@@ -59,8 +59,8 @@ bool Capture::HasNoHooksForAll(Activation& act, BorrowedRef globals) {
   std::vector<const Tracked*> dicts;
   for (const Ref& name : N().hooks_for_all) {
     const Value dict = global(name);
-    Tracked* t = dict ? tracked_.Find(dict.object) : nullptr;
-    if (t == nullptr || t->kind != TrackedKind::kDict || t->mutated() || TrackedLength(*t) != 0) return false;
+    Tracked* t = dict ? objects_.Find(dict.object) : nullptr;
+    if (t == nullptr || t->kind != TrackedKind::kDict || t->mutated() || contents_.Length(*t) != 0) return false;
     dicts.push_back(t);
   }
   hooks_for_all_ = std::move(dicts);
@@ -79,7 +79,7 @@ bool Capture::HasNoHooks(Activation& act, ValueView module, BorrowedRef call_imp
 std::optional<Value> Capture::CallModule(Activation& act, absl::Span<const ValueView> args, BorrowedRef kwnames,
                                          Completion completion) {
   if (options_.all_frames || backward_.running() || PositionalCount(args, kwnames) == 0) return std::nullopt;
-  Tracked* module = tracked_.Find(args[0].object);
+  Tracked* module = objects_.Find(args[0].object);
   if (module == nullptr || module->kind != TrackedKind::kInstance) return std::nullopt;
   PyTypeObject* type = module->original.type();
   if (IsPythonFunction(reads_.LookupInType(type, N().getattribute))) return std::nullopt;
@@ -93,7 +93,7 @@ std::optional<Value> Capture::CallModule(Activation& act, absl::Span<const Value
   const BorrowedRef forward = OnlyInType(*module, N().forward);
   if (!IsPythonFunction(forward)) return std::nullopt;
   const SourceId made = reads_.ConstantSource(reinterpret_cast<PyObject*>(type));
-  const Value function = Adopt(forward, reads_.sources().Intern(SourceKind::kTypeAttr, made, 0, N().forward));
+  const Value function = objects_.Adopt(forward, reads_.sources().Intern(SourceKind::kTypeAttr, made, 0, N().forward));
   if (!function) return std::nullopt;
   breaks_.BeginWithoutFrames();
   Value result = CallFunction(act, function, args, kwnames, completion);

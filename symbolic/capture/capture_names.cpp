@@ -37,18 +37,9 @@ SourceId Capture::BuiltinsSource(Activation& act) {
   return reads_.sources().Intern(SourceKind::kBuiltins, kNoSource, 0, nullptr);
 }
 
-std::vector<OverlayWrite>* Capture::GlobalOverlay(BorrowedRef dict, bool create) {
-  for (auto& [known, writes] : global_writes_) {
-    if (known.get() == dict.get()) return &writes;
-  }
-  if (!create) return nullptr;
-  global_writes_.emplace_back(Ref::Create(dict), std::vector<OverlayWrite>());
-  return &global_writes_.back().second;
-}
-
 Value Capture::LoadGlobal(Activation& act, BorrowedRef name) {
   // What was read before reads the same again, and its guards are there; until the program writes a global.
-  if (!global_writes_.empty() || frame_ops::Builtins(act.frame) != frame_ops::Builtins(frames_.real_frame())) {
+  if (!writes_.globals().empty() || frame_ops::Builtins(act.frame) != frame_ops::Builtins(frames_.real_frame())) {
     return ReadGlobal(act, name);
   }
   const auto place = std::make_pair(frame_ops::Globals(act.frame), name.get());
@@ -58,7 +49,7 @@ Value Capture::LoadGlobal(Activation& act, BorrowedRef name) {
   Value found = ReadGlobal(act, name);
   if (!found || breaks_.unwinding()) return found;
   const bool leaf = IsLeaf(found.object);
-  if (!leaf && tracked_.Find(found.object) == nullptr) return found;
+  if (!leaf && objects_.Find(found.object) == nullptr) return found;
   // No reference to what may end in the program: the table of tracked objects has one.
   global_reads_[place] = GlobalRead{found.object, found.source, leaf ? found.object : Ref()};
   return found;
@@ -67,38 +58,23 @@ Value Capture::LoadGlobal(Activation& act, BorrowedRef name) {
 Value Capture::ReadGlobal(Activation& act, BorrowedRef name) {
   PyObject* globals = GlobalsOf(act);
   const SourceId globals_source = GlobalsSource(act);
-  if (std::vector<OverlayWrite>* writes = GlobalOverlay(globals, false)) {
-    for (OverlayWrite& w : *writes) {
-      if (w.key.get() == name.get()) {
-        if (w.value) return Value{w.value, kNoSource};
-        return native_.LoadGlobal(act, name);  // deleted: the native look-up decides below
-      }
-    }
-  }
+  if (const OverlayWrite* w = writes_.FindGlobal(globals, name)) return Value{w->value, kNoSource};
   PyObject* found = PyDict_GetItemWithError(globals, name);
-  if (found != nullptr) return Adopt(found, reads_.sources().Item(globals_source, name));
+  if (found != nullptr) return objects_.Adopt(found, reads_.sources().Item(globals_source, name));
   if (PyErr_Occurred()) return Value();
   reads_.AddGuard(globals_source, GuardKind::kLacksKey, name);
   PyObject* builtins = frame_ops::Builtins(act.frame);
   if (!PyDict_CheckExact(builtins)) return breaks_.Break(GraphBreakKind::kOpaqueObject, "builtins that are not a dict");
   found = PyDict_GetItemWithError(builtins, name);
   const SourceId builtins_source = BuiltinsSource(act);
-  if (found != nullptr) return Adopt(found, reads_.sources().Item(builtins_source, name));
+  if (found != nullptr) return objects_.Adopt(found, reads_.sources().Item(builtins_source, name));
   reads_.AddGuard(builtins_source, GuardKind::kLacksKey, name);
   return native_.LoadGlobal(act, name);  // raises the NameError
 }
 
 bool Capture::StoreGlobal(Activation& act, BorrowedRef name, ValueView value) {
-  ++writes_;
   reads_.Consume(value);
-  std::vector<OverlayWrite>* writes = GlobalOverlay(GlobalsOf(act), true);
-  for (OverlayWrite& w : *writes) {
-    if (w.key.get() == name.get()) {
-      w.value = Ref::Create(value.object);
-      return true;
-    }
-  }
-  writes->push_back(OverlayWrite{Ref::Create(name), Ref::Create(value.object), false});
+  writes_.WriteGlobal(GlobalsOf(act), name, value.object);
   return true;
 }
 
@@ -132,10 +108,10 @@ Value Capture::MakeCell(Activation& act, int slot, ValueView initial) {
 
 Value Capture::LoadDeref(Activation& act, int slot) {
   PyObject* cell = frame_ops::Slots(act.frame)[slot];
-  Tracked* t = tracked_.Find(cell);
+  Tracked* t = objects_.Find(cell);
   if (t == nullptr && act.sources[static_cast<std::size_t>(slot)] == kUnadopted) {
     if (!AdoptSlot(act, slot)) return Value();
-    t = tracked_.Find(cell);
+    t = objects_.Find(cell);
   }
   if (t == nullptr) return native_.LoadDeref(act, slot);
   if (OverlayWrite* w = t->FindWrite(nullptr)) {
@@ -147,26 +123,24 @@ Value Capture::LoadDeref(Activation& act, int slot) {
     reads_.AddGuard(t->source, GuardKind::kCellEmpty, nullptr);
     return native_.LoadDeref(act, slot);
   }
-  return Adopt(contents, reads_.sources().Intern(SourceKind::kCellContents, t->source, 0, nullptr));
+  return objects_.Adopt(contents, reads_.sources().Intern(SourceKind::kCellContents, t->source, 0, nullptr));
 }
 
 bool Capture::StoreDeref(Activation& act, int slot, ValueView value) {
   reads_.Consume(value);
   PyObject* cell = frame_ops::Slots(act.frame)[slot];
   const bool unseen = act.sources[static_cast<std::size_t>(slot)] == kUnadopted;
-  if (unseen && tracked_.Find(cell) == nullptr) LoadDeref(act, slot);  // adopts a cell of the closure
+  if (unseen && objects_.Find(cell) == nullptr) LoadDeref(act, slot);  // adopts a cell of the closure
   PyErr_Clear();
   if (breaks_.unwinding()) return false;
-  Tracked* t = tracked_.Find(cell);
+  Tracked* t = objects_.Find(cell);
   if (t == nullptr) return native_.StoreDeref(act, slot, value);
-  if (!BeforeOverwrite(*t, nullptr)) return false;
-  t->Write(nullptr, Ref::Create(value.object));
-  return true;
+  return writes_.Write(*t, nullptr, Ref::Create(value.object));
 }
 
 bool Capture::DeleteDeref(Activation& act, int slot) {
   PyObject* cell = frame_ops::Slots(act.frame)[slot];
-  if (tracked_.Find(cell) != nullptr || act.completion == Completion::kRoot) {
+  if (objects_.Find(cell) != nullptr || act.completion == Completion::kRoot) {
     return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, "del of a closure variable");
   }
   return native_.DeleteDeref(act, slot);
@@ -200,7 +174,7 @@ Value Capture::LoadBuildClass(Activation& act) {
   PyObject* builtins = frame_ops::Builtins(act.frame);
   if (!PyDict_CheckExact(builtins)) return breaks_.Break(GraphBreakKind::kOpaqueObject, "builtins that are not a dict");
   if (PyObject* found = PyDict_GetItemWithError(builtins, name)) {
-    return Adopt(found, reads_.sources().Item(BuiltinsSource(act), name));
+    return objects_.Adopt(found, reads_.sources().Item(BuiltinsSource(act), name));
   }
   reads_.AddGuard(BuiltinsSource(act), GuardKind::kLacksKey, name);
   return native_.LoadBuildClass(act);  // raises the NameError

@@ -67,7 +67,7 @@ Value Capture::Unary(Activation& act, UnaryOp op, ValueView v) {
     if (truth == Truth::kError) return Value();
     return Value{Ref::Create(truth == Truth::kTrue ? Py_False : Py_True), kNoSource};
   }
-  if (!PrepareNative(v)) return Value();
+  if (!arguments_.PrepareNative(v)) return Value();
   const bool fake = IsFakeTensor(v.object);
   FxCall call(fx_, {v.object});
   Value result = boundary_.RunAsLeaf(fake, [&] { return native_.Unary(act, op, v); });
@@ -80,15 +80,15 @@ Value Capture::Unary(Activation& act, UnaryOp op, ValueView v) {
 }
 
 Value Capture::Binary(Activation& act, int nb_op, ValueView left, ValueView right) {
-  Tracked* t = tracked_.Find(left.object);
-  if (!PrepareNative(left) || !PrepareNative(right)) return Value();
+  Tracked* t = objects_.Find(left.object);
+  if (!arguments_.PrepareNative(left) || !arguments_.PrepareNative(right)) return Value();
   const bool formats = PyUnicode_Check(left.object.get()) || PyBytes_Check(left.object.get());
-  if (formats && !HasTextOfItsOwn(absl::MakeConstSpan(&right, 1))) return Value();
+  if (formats && !arguments_.HaveTextOfTheirOwn(absl::MakeConstSpan(&right, 1))) return Value();
   constexpr int kFirstInplace = 13;
   if (t != nullptr && nb_op >= kFirstInplace) {
     if (t->kind == TrackedKind::kList || t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet ||
         t->kind == TrackedKind::kDeque) {
-      if (!MarkReplaced(*t)) return Value();
+      if (!writes_.Replace(*t)) return Value();
     }
   }
   const bool fake = IsFakeTensor(left.object) || IsFakeTensor(right.object);
@@ -107,13 +107,13 @@ int OperatorNumber(std::string_view name) {
 }
 
 Value Capture::Compare(Activation& act, int py_op, ValueView left, ValueView right) {
-  Tracked* l = tracked_.Find(left.object);
-  Tracked* r = tracked_.Find(right.object);
+  Tracked* l = objects_.Find(left.object);
+  Tracked* r = objects_.Find(right.object);
   const bool by_identity = l != nullptr && (l->kind == TrackedKind::kInstance || l->kind == TrackedKind::kFunction);
   if (by_identity && r != nullptr && l != r && l->kind == r->kind) {
     reads_.AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);  // equality may fall back to identity
   }
-  if (!PrepareNative(left) || !PrepareNative(right)) return Value();
+  if (!arguments_.PrepareNative(left) || !arguments_.PrepareNative(right)) return Value();
   const bool fake = IsFakeTensor(left.object) || IsFakeTensor(right.object);
   FxCall call(fx_, {left.object, right.object});
   Value result = boundary_.RunAsLeaf(fake, [&] { return native_.Compare(act, py_op, left, right); });
@@ -141,8 +141,8 @@ Truth Capture::Is(Activation&, ValueView left, ValueView right) {
   weaker(left, right);
   weaker(right, left);
   if (!reads_.GuardLeafIdentity(left, right, same)) return Truth::kError;
-  Tracked* l = tracked_.Find(left.object);
-  Tracked* r = tracked_.Find(right.object);
+  Tracked* l = objects_.Find(left.object);
+  Tracked* r = objects_.Find(right.object);
   if (!same && l != nullptr && r != nullptr && l->kind == r->kind && l->source != kNoSource && r->source != kNoSource) {
     reads_.AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);
   }
@@ -150,7 +150,7 @@ Truth Capture::Is(Activation&, ValueView left, ValueView right) {
 }
 
 Truth Capture::Contains(Activation& act, ValueView item, ValueView container) {
-  Tracked* t = tracked_.Find(container.object);
+  Tracked* t = objects_.Find(container.object);
   const bool keyed =
       t != nullptr && (t->kind == TrackedKind::kInstanceDict || (t->kind == TrackedKind::kDict && !t->realised));
   if (keyed && IsLeaf(item.object)) {
@@ -161,7 +161,7 @@ Truth Capture::Contains(Activation& act, ValueView item, ValueView container) {
       reads_.AddGuard(t->source, found != 0 ? GuardKind::kHasKey : GuardKind::kLacksKey, item.object);
       return found != 0 ? Truth::kTrue : Truth::kFalse;
     }
-    Value found = TrackedDictGet(*t, item);
+    Value found = contents_.DictItem(*t, item);
     if (breaks_.unwinding() || (!found && PyErr_Occurred())) return Truth::kError;
     return found ? Truth::kTrue : Truth::kFalse;
   }
@@ -169,7 +169,8 @@ Truth Capture::Contains(Activation& act, ValueView item, ValueView container) {
     return breaks_.BreakTruth(GraphBreakKind::kOpaqueObject, "a key that is no string in the __dict__ of an object");
   }
   const bool looks_at_keys_only = PyDict_CheckExact(container.object.get());
-  if (!PrepareNative(item) || !(looks_at_keys_only ? PrepareOuter(container) : PrepareNative(container))) {
+  if (!arguments_.PrepareNative(item) ||
+      !(looks_at_keys_only ? arguments_.PrepareOuter(container) : arguments_.PrepareNative(container))) {
     return Truth::kError;
   }
   const Truth result = boundary_.Run([&] { return native_.Contains(act, item, container); });
@@ -181,18 +182,19 @@ Value Capture::GetLength(Activation& act, ValueView v) {
     reads_.Consume(v);
     return Value{Ref::Steal(PyLong_FromSsize_t(PyUnicode_GET_LENGTH(v.object.get()))), kNoSource};
   }
-  Tracked* t = tracked_.Find(v.object);
+  Tracked* t = objects_.Find(v.object);
   if (t != nullptr && t->is_container()) {
-    const std::int64_t size = TrackedLength(*t);
+    const std::int64_t size = contents_.Length(*t);
     if (breaks_.unwinding() || size < 0) return Value();
     return Value{Ref::Steal(PyLong_FromLongLong(size)), kNoSource};
   }
-  if (!PrepareOuter(v)) return Value();
+  if (!arguments_.PrepareOuter(v)) return Value();
   BorrowedRef method;
   if ((v.object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) method = reads_.LookupInType(v.object.type(), "__len__");
   if (method && PyFunction_Check(method.get())) {
     const ValueView args[] = {v};
-    Value r = CallFunction(act, Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kCallback);
+    Value r =
+        CallFunction(act, objects_.Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kCallback);
     // PyObject_Size checks the sign and the type; only plain ints pass here.
     if (!r) return r;
     if (PyLong_CheckExact(r.object.get())) {
@@ -206,44 +208,16 @@ Value Capture::GetLength(Activation& act, ValueView v) {
   return Value{Ref::Steal(PyLong_FromSsize_t(size)), kNoSource};
 }
 
-// Without a look at the other items: an index into a list or tuple from outside, a key of a dict.
-std::optional<Value> Capture::OneItem(Tracked& t, ValueView key) {
-  PyObject* k = key.object;
-  const bool untouched_list = t.kind == TrackedKind::kList && !t.realised && t.appended_from < 0;
-  if ((untouched_list || t.kind == TrackedKind::kTuple) && PyLong_CheckExact(k)) {
-    PyObject* sequence = untouched_list ? t.original.get() : t.representative.get();
-    const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence);
-    Py_ssize_t index = PyLong_AsSsize_t(k);
-    PyErr_Clear();  // too large an index: what looks next raises
-    if (index < 0) {
-      if (untouched_list || !t.realised) reads_.AddLength(t.source, size);
-      index += size;
-    }
-    if (index < 0 || index >= size) return std::nullopt;
-    PyObject* item = PySequence_Fast_GET_ITEM(sequence, index);
-    const Ref number = Ref::Steal(PyLong_FromSsize_t(index));
-    if (untouched_list || !t.realised) return Adopt(item, reads_.sources().Item(t.source, number));
-    return Value{Ref::Create(item), IsLeaf(item) ? reads_.sources().Item(t.source, number) : kNoSource};
-  }
-  if (t.kind == TrackedKind::kInstanceDict ||
-      (t.kind == TrackedKind::kDict && !t.realised && PyDict_CheckExact(t.original.get()))) {
-    Value found = TrackedDictGet(t, key);
-    if (!found && !breaks_.unwinding() && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, k);
-    return found;
-  }
-  return std::nullopt;
-}
-
 Value Capture::ClassItem(Activation& act, ValueView cls, ValueView key) {
   BorrowedRef in_meta = reads_.LookupInType(cls.object.type(), "__getitem__");
   if (in_meta && PyFunction_Check(in_meta.get())) {
     const ValueView args[] = {cls, key};
-    return CallFunction(act, Adopt(in_meta, reads_.ConstantSource(in_meta)), args, nullptr, Completion::kPush);
+    return CallFunction(act, objects_.Adopt(in_meta, reads_.ConstantSource(in_meta)), args, nullptr, Completion::kPush);
   }
   static PyObject* const name = PyUnicode_InternFromString("__class_getitem__");
   const BorrowedRef maker = reads_.LookupInType(reinterpret_cast<PyTypeObject*>(cls.object.get()), name);
   if (MakesGenericAlias(maker)) {
-    if (!PrepareNative(key)) return Value();
+    if (!arguments_.PrepareNative(key)) return Value();
     return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_GetItem(cls.object, key.object); })));
   }
   if (maker && Py_IS_TYPE(maker.get(), &PyClassMethod_Type)) {
@@ -255,16 +229,16 @@ Value Capture::ClassItem(Activation& act, ValueView cls, ValueView key) {
 }
 
 Value Capture::GetItem(Activation& act, ValueView container, ValueView key) {
-  Tracked* t = tracked_.Find(container.object);
+  Tracked* t = objects_.Find(container.object);
   if (t != nullptr && IsLeaf(key.object)) {
     reads_.Consume(key);
-    if (std::optional<Value> found = OneItem(*t, key)) return *std::move(found);
+    if (std::optional<Value> found = contents_.OneItem(*t, key)) return *std::move(found);
   }
   if (PyType_Check(container.object.get())) return ClassItem(act, container, key);
   PyTypeObject* type = container.object.type();
   if (t != nullptr && IsOfTyping(type)) {  // Optional[int]: nothing that the program could tell from an earlier one
     reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
-    if (!PrepareNative(key)) return Value();
+    if (!arguments_.PrepareNative(key)) return Value();
     const HookScope native(HookMode::kOff);
     return boundary_.Wrap(Ref::Steal(PyObject_GetItem(container.object, key.object)));
   }
@@ -272,13 +246,13 @@ Value Capture::GetItem(Activation& act, ValueView container, ValueView key) {
     BorrowedRef method = reads_.LookupInType(type, "__getitem__");
     if (method && PyFunction_Check(method.get())) {
       const ValueView args[] = {container, key};
-      return CallFunction(act, Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kPush);
+      return CallFunction(act, objects_.Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kPush);
     }
   }
-  if (!PrepareOuter(container) || !PrepareNative(key)) return Value();
+  if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key)) return Value();
   if (t != nullptr && t->kind == TrackedKind::kDict && !PyDict_CheckExact(t->representative.get()) &&
       !PyODict_CheckExact(t->representative.get())) {
-    if (!MarkReplaced(*t)) return Value();  // a defaultdict's look-up may insert
+    if (!writes_.Replace(*t)) return Value();  // a defaultdict's look-up may insert
   }
   const bool fake = IsFakeTensor(container.object);
   FxCall call(fx_, {container.object, key.object});
@@ -291,33 +265,11 @@ Value Capture::GetItem(Activation& act, ValueView container, ValueView key) {
   return result;
 }
 
-bool Capture::ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value) {
-  reads_.Consume(key);
-  if (value.object) reads_.Consume(value);
-  if (t.kind == TrackedKind::kInstanceDict) {
-    if (!PyUnicode_CheckExact(key.object.get())) {
-      return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
-                                "a key that is no string in the __dict__ of an object");
-    }
-    if (!BeforeOverwrite(*t.owner, key.object)) return false;
-    t.owner->Write(key.object, Ref::Create(value.object));
-    return true;
-  }
-  if (!t.realised) {
-    if (!BeforeOverwrite(t, key.object)) return false;
-    t.Write(key.object, Ref::Create(value.object));
-    return true;
-  }
-  if (!MarkReplaced(t)) return false;
-  return (value.object ? PyObject_SetItem(t.representative, key.object, value.object)
-                       : PyObject_DelItem(t.representative, key.object)) == 0;
-}
-
 bool Capture::SetItem(Activation& act, ValueView container, ValueView key, ValueView value) {
   if (!IsFakeTensor(container.object) && !backward_.MayWrite()) return false;
-  Tracked* t = tracked_.Find(container.object);
+  Tracked* t = objects_.Find(container.object);
   if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && IsLeaf(key.object)) {
-    return ApplyToTrackedDict(*t, key, value);
+    return contents_.WriteDictItem(*t, key, value);
   }
   PyTypeObject* type = container.object.type();
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !IsFakeTensor(container.object)) {
@@ -325,14 +277,15 @@ bool Capture::SetItem(Activation& act, ValueView container, ValueView key, Value
     if (method && PyFunction_Check(method.get())) {
       const ValueView args[] = {container, key, value};
       return static_cast<bool>(
-          CallFunction(act, Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kDrop));
+          CallFunction(act, objects_.Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kDrop));
     }
   }
-  if (!PrepareOuter(container) || !PrepareNative(key) || (reads_.Consume(value), false)) return false;
+  if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key) || (reads_.Consume(value), false))
+    return false;
   const bool fake = IsFakeTensor(container.object);
   // A slice and a tensor take the value's items, not the value.
-  if ((fake || PySlice_Check(key.object.get())) && !PrepareNative(value)) return false;
-  if (t != nullptr && !MarkReplaced(*t)) return false;
+  if ((fake || PySlice_Check(key.object.get())) && !arguments_.PrepareNative(value)) return false;
+  if (t != nullptr && !writes_.Replace(*t)) return false;
   FxCall call(fx_, {container.object, key.object, value.object});
   const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.SetItem(act, container, key, value); });
   if (!boundary_.Check()) return false;
@@ -342,15 +295,15 @@ bool Capture::SetItem(Activation& act, ValueView container, ValueView key, Value
 }
 
 bool Capture::DeleteItem(Activation& act, ValueView container, ValueView key) {
-  Tracked* t = tracked_.Find(container.object);
+  Tracked* t = objects_.Find(container.object);
   if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && IsLeaf(key.object)) {
-    Value found = TrackedDictGet(*t, key);
+    Value found = contents_.DictItem(*t, key);
     if (breaks_.unwinding() || PyErr_Occurred()) return false;
     if (!found) {
       PyErr_SetObject(PyExc_KeyError, key.object);
       return false;
     }
-    return ApplyToTrackedDict(*t, key, ValueView());
+    return contents_.WriteDictItem(*t, key, ValueView());
   }
   PyTypeObject* type = container.object.type();
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
@@ -358,11 +311,11 @@ bool Capture::DeleteItem(Activation& act, ValueView container, ValueView key) {
     if (method && PyFunction_Check(method.get())) {
       const ValueView args[] = {container, key};
       return static_cast<bool>(
-          CallFunction(act, Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kDrop));
+          CallFunction(act, objects_.Adopt(method, reads_.ConstantSource(method)), args, nullptr, Completion::kDrop));
     }
   }
-  if (!PrepareOuter(container) || !PrepareNative(key)) return false;
-  if (t != nullptr && !MarkReplaced(*t)) return false;
+  if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key)) return false;
+  if (t != nullptr && !writes_.Replace(*t)) return false;
   const bool done = boundary_.Run([&] { return native_.DeleteItem(act, container, key); });
   return boundary_.Check() && done;
 }

@@ -52,14 +52,14 @@ Truth Capture::MatchSequence(Activation& act, ValueView v) {
 }
 
 Value Capture::MatchKeys(Activation& act, ValueView subject, ValueView keys) {
-  if (!PrepareNative(subject) || !PrepareNative(keys)) return Value();
+  if (!arguments_.PrepareNative(subject) || !arguments_.PrepareNative(keys)) return Value();
   Value v = boundary_.Run([&] { return native_.MatchKeys(act, subject, keys); });
   return boundary_.Check() ? std::move(v) : Value();
 }
 
 Value Capture::MatchClass(Activation& act, ValueView subject, ValueView cls, int positional, ValueView names) {
   reads_.Consume(subject);
-  if (IsLeaf(subject.object) || tracked_.Find(subject.object) == nullptr) {
+  if (IsLeaf(subject.object) || objects_.Find(subject.object) == nullptr) {
     Value v = boundary_.Run([&] { return native_.MatchClass(act, subject, cls, positional, names); });
     return boundary_.Check() ? std::move(v) : Value();
   }
@@ -80,7 +80,7 @@ Value Capture::MatchClass(Activation& act, ValueView subject, ValueView cls, int
   };
   if (positional > 0) {
     if ((subject.object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) {
-      if (!PrepareNative(subject)) return Value();
+      if (!arguments_.PrepareNative(subject)) return Value();
       return native_.MatchClass(act, subject, cls, positional, names);
     }
     Ref key = Ref::Steal(PyUnicode_InternFromString("__match_args__"));
@@ -109,13 +109,13 @@ Truth Capture::ExceptionMatches(Activation& act, ValueView exception, ValueView 
 }
 
 bool Capture::ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match, Value* rest) {
-  if (!PrepareNative(exception) || !PrepareNative(type)) return false;
+  if (!arguments_.PrepareNative(exception) || !arguments_.PrepareNative(type)) return false;
   const bool done = boundary_.Run([&] { return native_.ExceptionGroupMatch(act, exception, type, match, rest); });
   return boundary_.Check() && done;
 }
 
 Value Capture::PrepareReraiseStar(Activation& act, ValueView original, ValueView results) {
-  if (!PrepareNative(original) || !PrepareNative(results)) return Value();
+  if (!arguments_.PrepareNative(original) || !arguments_.PrepareNative(results)) return Value();
   return native_.PrepareReraiseStar(act, original, results);
 }
 
@@ -146,7 +146,7 @@ void Capture::Raise(Activation& act, ValueView exception, ValueView cause) {
   // Raised before the attempt, it may have been caught in it: each frame that it leaves adds to its traceback.
   const auto is_older = [&] {
     const Ref handled = Ref::Steal(PyErr_GetHandledException());
-    return handled && tracked_.Find(handled) != nullptr;
+    return handled && objects_.Find(handled) != nullptr;
   };
   if (!exception.object && (handles_from_outside_ || is_older())) {
     breaks_.Break(GraphBreakKind::kNoRecipe, "raise of the exception that is being handled");
@@ -155,7 +155,7 @@ void Capture::Raise(Activation& act, ValueView exception, ValueView cause) {
   if (!exception.object) reads_.GuardNothingHandled();
   if (exception.object) {
     reads_.Consume(exception);
-    Tracked* t = tracked_.Find(exception.object);
+    Tracked* t = objects_.Find(exception.object);
     if (t != nullptr && !PyType_Check(exception.object.get())) {
       breaks_.Break(GraphBreakKind::kUnsupportedWrite, "raise of an exception object that existed before");
       return;
@@ -212,7 +212,7 @@ Value Capture::ImportName(Activation& act, BorrowedRef name, ValueView fromlist,
   reads_.AddGuard(reads_.sources().Item(reads_.ConstantSource(modules), absolute), GuardKind::kIdentity, found);
   Value module = native_.ImportName(act, name, fromlist, level);
   if (!module) return module;
-  return Adopt(module.object, reads_.ConstantSource(module.object));
+  return objects_.Adopt(module.object, reads_.ConstantSource(module.object));
 }
 
 Value Capture::ImportFrom(Activation& act, ValueView module, BorrowedRef name) {

@@ -25,7 +25,7 @@ Value Capture::TextByMethod(Activation& act, ValueView v, const char* method, ab
   if (!found || !PyFunction_Check(found.get())) return Value();
   const SourceId of_type = reads_.ConstantSource(reinterpret_cast<PyObject*>(type));
   const Ref name = Ref::Steal(PyUnicode_InternFromString(method));
-  Value function = Adopt(found, reads_.sources().Intern(SourceKind::kTypeAttr, of_type, 0, name));
+  Value function = objects_.Adopt(found, reads_.sources().Intern(SourceKind::kTypeAttr, of_type, 0, name));
   Value text = CallFunction(act, function, args, nullptr, Completion::kCallback);
   if (!text) return text;
   reads_.Consume(text);
@@ -68,24 +68,13 @@ Value Capture::TextOf(Activation& act, SpecialCall which, absl::Span<const Value
 // An exception made here: BaseException's own text is made of its arguments.
 Value Capture::TextOfException(ValueView v, bool repr) {
   PyObject* o = v.object;
-  if (!PyExceptionInstance_Check(o) || tracked_.Find(v.object) != nullptr) return Value();
+  if (!PyExceptionInstance_Check(o) || objects_.Find(v.object) != nullptr) return Value();
   const BorrowedRef found = reads_.LookupInType(Py_TYPE(o), repr ? "__repr__" : "__str__");
   if (!found || found.type() != &PyWrapperDescr_Type) return Value();
   const BorrowedRef own(reinterpret_cast<PyBaseExceptionObject*>(o)->args);
   const ValueView texts[] = {ValueView(own, kNoSource)};
-  if (!PrepareNative(own, false) || !HasTextOfItsOwn(texts)) return Value();
+  if (!arguments_.PrepareNative(own, false) || !arguments_.HaveTextOfTheirOwn(texts)) return Value();
   return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return repr ? PyObject_Repr(o) : PyObject_Str(o); })));
-}
-
-// After they are prepared: C code makes a text of what these are given. That of numpy's numbers depends on
-// np.set_printoptions, which no guard compares.
-bool Capture::HasTextOfItsOwn(absl::Span<const ValueView> values) {
-  for (const ValueView& v : values) {
-    if (HoldsNumpyNumber(v.object)) {
-      return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
-    }
-  }
-  return true;
 }
 
 // The text that a conversion makes, before it is formatted.
@@ -101,7 +90,7 @@ Value Capture::ConvertValue(Activation& act, ValueView v, int conversion) {
     if (text || breaks_.unwinding() || PyErr_Occurred()) return breaks_.unwinding() ? Value() : std::move(text);
   }
   const ValueView made[] = {v};
-  if (!PrepareNative(v, !instance) || !HasTextOfItsOwn(made)) return Value();
+  if (!arguments_.PrepareNative(v, !instance) || !arguments_.HaveTextOfTheirOwn(made)) return Value();
   Value result = boundary_.Run([&] { return native_.ConvertValue(act, v, conversion); });
   return boundary_.Check() ? std::move(result) : Value();
 }
@@ -122,7 +111,7 @@ Value Capture::FormatValue(Activation& act, ValueView v, int conversion, ValueVi
     if (text) return how == SpecialCall::kFormat ? std::move(text) : native_.FormatValue(act, text, FVC_NONE, spec);
   }
   const ValueView made[] = {v};
-  if (!PrepareNative(v, !instance) || !HasTextOfItsOwn(made)) return Value();
+  if (!arguments_.PrepareNative(v, !instance) || !arguments_.HaveTextOfTheirOwn(made)) return Value();
   Value result = boundary_.Run([&] { return native_.FormatValue(act, v, conversion, spec); });
   return boundary_.Check() ? std::move(result) : Value();
 }

@@ -12,9 +12,9 @@ Truth Capture::IsTrue(Activation& act, ValueView v) {
     reads_.Consume(v);
     return native_.IsTrue(act, v);
   }
-  Tracked* t = tracked_.Find(v.object);
+  Tracked* t = objects_.Find(v.object);
   if (t != nullptr && t->is_container()) {
-    const std::int64_t size = TrackedLength(*t);
+    const std::int64_t size = contents_.Length(*t);
     if (breaks_.unwinding() || size < 0) return Truth::kError;
     return size != 0 ? Truth::kTrue : Truth::kFalse;
   }
@@ -37,7 +37,7 @@ Truth Capture::IsTrue(Activation& act, ValueView v) {
     const bool has_len = static_cast<bool>(reads_.LookupInType(type, "__len__"));
     if (!has_bool && !has_len) return Truth::kTrue;
   }
-  if (!PrepareNative(v)) return Truth::kError;
+  if (!arguments_.PrepareNative(v)) return Truth::kError;
   const Truth result = boundary_.Run([&] { return native_.IsTrue(act, v); });
   return boundary_.Check() ? result : Truth::kError;
 }
@@ -45,23 +45,20 @@ Truth Capture::IsTrue(Activation& act, ValueView v) {
 // An empty dict among a Python object's own attributes, as the hooks of most modules are. Its type and length are
 // guarded where it stands; it needs no representative.
 std::optional<bool> Capture::TruthOfAttr(Activation&, ValueView owner, BorrowedRef name) {
-  Tracked* t = tracked_.Find(owner.object);
+  Tracked* t = objects_.Find(owner.object);
   PyTypeObject* type = owner.object.type();
   if (t == nullptr || t->kind != TrackedKind::kInstance || backward_.running() || !IsPythonClass(type))
     return std::nullopt;
   if (t->FindWrite(name) != nullptr) return std::nullopt;
   PyObject* found = frame_ops::RawInstanceAttr(t->original, name);
   if (found == nullptr || !(PyDict_CheckExact(found) || PyODict_CheckExact(found))) return std::nullopt;
-  if (PyDict_GET_SIZE(found) != 0 || tracked_.FindByOriginal(found) != nullptr || tracked_.Find(found) != nullptr ||
-      instance_dicts_.contains(found)) {
-    return std::nullopt;
-  }
+  if (PyDict_GET_SIZE(found) != 0) return std::nullopt;
   static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
   if (IsPythonFunction(reads_.LookupInType(type, getattribute)) || reads_.LookupInType(type, name)) return std::nullopt;
   const SourceId source = reads_.sources().InstanceAttr(t->source, name);
+  if (!objects_.NoteEmptyDict(source, found)) return std::nullopt;
   reads_.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(Py_TYPE(found)));
   reads_.AddLength(source, 0);
-  tested_dicts_.push_back({source, found});
   return false;
 }
 

@@ -137,7 +137,7 @@ Value ClassStatements::BuildByType(Activation& act, ValueView type, absl::Span<c
   const bool plain = args.size() == 3 && PyUnicode_CheckExact(args[0].object.get()) &&
                      PyTuple_CheckExact(args[1].object.get()) && PyDict_CheckExact(args[2].object.get());
   if (!plain) return capture_.breaks().Break(GraphBreakKind::kClassDefinition, "type() with other arguments");
-  if (!capture_.PrepareAll(args)) return Value();
+  if (!capture_.arguments().PrepareAll(args)) return Value();
   PyObject** bases = &PyTuple_GET_ITEM(args[1].object.get(), 0);
   const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(args[1].object.get()));
   Statement statement;
@@ -179,7 +179,7 @@ Value ClassStatements::Process(ValueView function, absl::Span<const ValueView> a
 
 Value ClassStatements::Make(ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   for (const ValueView& v : args) capture_.reads().Consume(v);
-  if (!capture_.PrepareAll(args)) return Value();
+  if (!capture_.arguments().PrepareAll(args)) return Value();
   Ref made = CallLibrary(function.object, Objects(args), PositionalCount(args, kwnames), kwnames);
   if (made && PyType_Check(made.get())) {
     NoteClass(made);
@@ -202,7 +202,8 @@ bool ClassStatements::MayBuild(absl::Span<const ValueView> args, BorrowedRef kwn
     return capture_.breaks().BreakFalse(GraphBreakKind::kClassDefinition, why);
   };
   const std::size_t positional = PositionalCount(args, kwnames);
-  if (positional < 2 || !capture_.IsFreshFunction(args[0].object) || !PyUnicode_CheckExact(args[1].object.get())) {
+  if (positional < 2 || !capture_.objects().IsFreshFunction(args[0].object) ||
+      !PyUnicode_CheckExact(args[1].object.get())) {
     return refuse("__build_class__ is called by the program");
   }
   for (const ValueView& v : args) capture_.reads().Consume(v);
@@ -291,7 +292,7 @@ bool ClassStatements::StoreName(Activation& act, BorrowedRef name, ValueView val
 bool ClassStatements::ReadMember(Activation& act, ValueView value, bool abstract) {
   if (IsLeaf(value.object)) return true;
   PyTypeObject* type = value.object.type();
-  const bool from_outside = capture_.tracked().Find(value.object) != nullptr;
+  const bool from_outside = capture_.objects().Find(value.object) != nullptr;
   const BorrowedRef set_name = capture_.reads().LookupInType(type, "__set_name__");
   if (set_name && !open_.empty() && !IsHarmlessAgain(set_name)) open_.back().rebuildable = false;
   if (set_name && from_outside && !(IsPythonFunction(set_name) && !IsLibraryFunction(set_name))) {
@@ -299,8 +300,7 @@ bool ClassStatements::ReadMember(Activation& act, ValueView value, bool abstract
         GraphBreakKind::kClassDefinition,
         absl::StrCat("the library's __set_name__ of an object of type ", type->tp_name));
   }
-  if (!abstract || !from_outside || PyType_Check(value.object.get()) || capture_.IsFakeTensor(value.object))
-    return true;
+  if (!abstract || !from_outside || PyType_Check(value.object.get()) || IsFakeTensor(value.object)) return true;
   static PyObject* const name = Interned("__isabstractmethod__");
   const Value is = capture_.boundary().Catching([&] { return capture_.LoadAttr(act, value, name); });
   if (!is && !capture_.breaks().unwinding()) PyErr_Clear();
@@ -334,8 +334,8 @@ void ClassStatements::NoteContents(BorrowedRef cls) {
 
 void ClassStatements::NoteValue(BorrowedRef value) {
   PyObject* v = value.get();
-  if (v == nullptr || IsLeaf(value) || PyType_Check(v) || capture_.tracked().Find(value) != nullptr) return;
-  if (capture_.IsFakeTensor(value) || !contents_.insert(v).second) return;
+  if (v == nullptr || IsLeaf(value) || PyType_Check(v) || capture_.objects().Find(value) != nullptr) return;
+  if (IsFakeTensor(value) || !contents_.insert(v).second) return;
   values_.push_back(Ref::Create(value));
   if (Py_IS_TYPE(v, &PyProperty_Type)) {
     for (const char* part : {"fget", "fset", "fdel"}) NoteValue(FunctionIn(value, part));
@@ -385,7 +385,7 @@ BorrowedRef ClassStatements::Lookup(PyTypeObject* type, BorrowedRef name) {
 }
 
 bool ClassStatements::IsOfThisAttempt(BorrowedRef object) const {
-  return made_.contains(object.get()) || contents_.contains(object.get()) || capture_.IsFreshFunction(object);
+  return made_.contains(object.get()) || contents_.contains(object.get()) || capture_.objects().IsFreshFunction(object);
 }
 
 std::optional<SourceId> ClassStatements::Rebase(SourceId source) const {

@@ -80,7 +80,7 @@ class ChainCloser {
   }
   // Costs nothing to keep where nobody but a look at the frame's locals can tell.
   bool IsFree(BorrowedRef value) const {
-    const Tracked* t = capture_.tracked().Find(value);
+    const Tracked* t = capture_.objects().Find(value);
     return IsLeaf(value) || (t != nullptr && t->source != kNoSource);
   }
 
@@ -141,7 +141,7 @@ absl::StatusOr<RecipeId> EndException(Capture& capture, RecipeBuilder& recipes) 
 
 absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::unique_ptr<CompiledEntry> entry,
                               bool build_graph) {
-  if (capture.open_ranges() > 0)
+  if (capture.writes().open_ranges() > 0)
     return MakeGraphBreak(GraphBreakKind::kNoRecipe,
                           "an open range of the profiler, or a lock of the library that is held");
   absl::StatusOr<std::vector<Effect>> effects = CollectEffects(capture, recipes);
@@ -169,7 +169,7 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
       if (capture.fx().keep_values() && g.output >= 0) {
         return MakeGraphBreak(GraphBreakKind::kAutograd, "a gradient is made in a graph for an FX backend");
       }
-      const SourceId tensor = capture.tensor_inputs()[static_cast<std::size_t>(g.input_index)].source;
+      const SourceId tensor = capture.objects().tensor_inputs()[static_cast<std::size_t>(g.input_index)].source;
       Effect e;
       e.kind = EffectKind::kSetGrad;
       e.target = recipes.FromSource(tensor);
@@ -205,7 +205,7 @@ absl::StatusOr<Closed> CloseAtStop(Capture& capture, Activation& innermost, cons
 }
 
 bool IsRebuildable(Capture& capture, Activation& innermost) {
-  if (capture.open_ranges() > 0) return false;
+  if (capture.writes().open_ranges() > 0) return false;
   RecipeBuilder recipes(capture);
   if (!BuildResume(capture, innermost, recipes).ok() || !EndException(capture, recipes).ok()) return false;
   return CollectEffects(capture, recipes).ok();

@@ -40,8 +40,8 @@ struct Candidate {
 
 std::vector<Candidate> CandidatesOf(Capture& capture, const Closed& closed) {
   std::vector<Candidate> candidates;
-  const std::vector<Capture::TensorInput>& tensors = capture.tensor_inputs();
-  for (const Capture::TensorInput& t : tensors) candidates.push_back({t.source, t.fake, t.real});
+  const std::vector<TensorInput>& tensors = capture.objects().tensor_inputs();
+  for (const TensorInput& t : tensors) candidates.push_back({t.source, t.fake, t.real});
   for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
     const tracing::TracedInput& in = closed.graph.inputs[i];
     if (in.input_index >= 0) continue;

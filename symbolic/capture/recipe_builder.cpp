@@ -94,7 +94,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
   }
   const auto it = known_.find(object.get());
   if (it != known_.end()) return it->second;
-  if (Tracked* t = capture_.tracked().Find(object)) {
+  if (Tracked* t = capture_.objects().Find(object)) {
     SourceId from = t->source;
     if (t->kind == TrackedKind::kInstanceDict) {
       if (!t->original) return NoRecipe(object);
@@ -103,7 +103,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
     if (from == kNoSource) return NoRecipe(object);
     return FromSource(from);
   }
-  if (capture_.IsFakeTensor(object)) {
+  if (IsFakeTensor(object)) {
     if (PyObject* attributes = frame_ops::RawInstanceDict(object)) {
       if (PyDict_GET_SIZE(attributes) > 0) {
         return MakeGraphBreak(GraphBreakKind::kNoRecipe, "a tensor with Python attributes");
@@ -243,7 +243,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSequence(BorrowedRef object, RecipeOp 
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
   PyObject* o = object;
-  if (const BorrowedRef owner = capture_.OwnerOfDict(object)) {
+  if (const BorrowedRef owner = capture_.objects().OwnerOfDict(object)) {
     absl::StatusOr<RecipeId> instance = Of(owner);
     if (!instance.ok()) return instance.status();
     static PyObject* const name = PyUnicode_InternFromString("__dict__");
@@ -269,7 +269,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
     PyObject* pair = PyList_GET_ITEM(pairs.get(), i);
     for (int side = 0; side < 2; ++side) {
       PyObject* part = PyTuple_GET_ITEM(pair, side);
-      if (side == 0 && !IsLeaf(part) && !PyTuple_CheckExact(part) && capture_.tracked().Find(part) == nullptr) {
+      if (side == 0 && !IsLeaf(part) && !PyTuple_CheckExact(part) && capture_.objects().Find(part) == nullptr) {
         return NoRecipe(object);  // a key hashed by address
       }
       absl::StatusOr<RecipeId> id = Of(part);
@@ -312,7 +312,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfFunction(BorrowedRef object) {
   auto* f = reinterpret_cast<PyFunctionObject*>(object.get());
-  if (!capture_.IsFreshFunction(object)) {
+  if (!capture_.objects().IsFreshFunction(object)) {
     if (capture_.classes().IsPart(object)) return NoRecipe(object);
     return Constant(object);
   }
@@ -397,7 +397,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
 absl::StatusOr<RecipeId> RecipeBuilder::OfDictIterator(BorrowedRef object, BorrowedRef dict) {
   const Ref rest = Ref::Steal(PyObject_CallMethod(object, "__reduce__", nullptr));  // raises if the dict has changed
   const Py_ssize_t left = rest ? PyObject_LengthHint(object, 0) : -1;
-  const Tracked* t = capture_.tracked().Find(dict);
+  const Tracked* t = capture_.objects().Find(dict);
   if (left < 0 || (t != nullptr && t->mutated())) {
     PyErr_Clear();
     return NoRecipe(object);
@@ -424,7 +424,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfIterator(BorrowedRef object) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
     if (RunsWhenIterated(items[i], callable)) return NoRecipe(object);
     // Its position is set before the list has its new contents, and would be cut to the old ones.
-    const Tracked* t = capture_.tracked().Find(items[i]);
+    const Tracked* t = capture_.objects().Find(items[i]);
     if (t != nullptr && t->replaced) return NoRecipe(object);
   }
   absl::StatusOr<std::vector<RecipeId>> ids =

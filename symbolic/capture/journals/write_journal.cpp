@@ -1,8 +1,13 @@
-// Ends of objects (soundness rule 2): an attempt holds what the program drops, so where the drop of an object that
-// existed before may run code of the user's, a finaliser or the callback of a weak reference, the graph breaks before
-// it.
+// Writes, and ends of objects.
 
-#include "symbolic/capture/capture.h"
+#include "symbolic/capture/journals/write_journal.h"
+
+#include <algorithm>
+
+#include "frame_eval/versions/frame_ops.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
 namespace {
@@ -56,7 +61,7 @@ class DeathSearch {
 
 }  // namespace
 
-bool Capture::BeforeEnd(BorrowedRef object) {
+bool WriteJournal::BeforeEnd(BorrowedRef object) {
   if (!object || IsLeaf(object)) return true;
   if (PyObject* loud = DeathSearch(tracked_).Visit(object)) {
     return breaks_.BreakFalse(GraphBreakKind::kFinaliser, Py_TYPE(loud)->tp_name);
@@ -67,7 +72,7 @@ bool Capture::BeforeEnd(BorrowedRef object) {
   return true;
 }
 
-bool Capture::BeforeDrop(Activation&, ValueView old) {
+bool WriteJournal::BeforeDrop(ValueView old) {
   const Tracked* t = tracked_.Find(old.object);
   if (t == nullptr && old.source != kUnadopted) return true;
   // What was read from another object is kept by that object; a write there is looked at for itself.
@@ -75,8 +80,8 @@ bool Capture::BeforeDrop(Activation&, ValueView old) {
   return BeforeEnd(t != nullptr ? BorrowedRef(t->original) : old.object);
 }
 
-bool Capture::BeforeOverwrite(Tracked& t, BorrowedRef key) {
-  ++writes_;
+bool WriteJournal::BeforeOverwrite(Tracked& t, BorrowedRef key) {
+  ++count_;
   if (t.FindWrite(key) != nullptr) return true;
   switch (t.kind) {
     case TrackedKind::kCell:
@@ -93,8 +98,8 @@ bool Capture::BeforeOverwrite(Tracked& t, BorrowedRef key) {
   }
 }
 
-bool Capture::BeforeReplacing(const Tracked& t) {
-  ++writes_;
+bool WriteJournal::BeforeReplacing(const Tracked& t) {
+  ++count_;
   if (t.replaced || !t.realised) return true;
   const Ref items =
       t.kind == TrackedKind::kDict ? Ref::Steal(PyDict_Values(t.original)) : Ref::Steal(PySequence_List(t.original));
@@ -103,6 +108,59 @@ bool Capture::BeforeReplacing(const Tracked& t) {
     if (!BeforeEnd(PyList_GET_ITEM(items.get(), i))) return false;
   }
   return true;
+}
+
+bool WriteJournal::Write(Tracked& t, BorrowedRef key, Ref value) {
+  if (!BeforeOverwrite(t, key)) return false;
+  t.Write(key, std::move(value));
+  return true;
+}
+
+bool WriteJournal::Replace(Tracked& t) {
+  if (!t.is_container()) return true;
+  if (!BeforeReplacing(t)) return false;
+  t.replaced = true;
+  return true;
+}
+
+bool WriteJournal::AppendUnread(Tracked& list, BorrowedRef item) {
+  ++count_;
+  if (list.appended_from < 0) list.appended_from = 0;
+  return PyList_Append(list.representative, item) == 0;
+}
+
+OverlayWrite* WriteJournal::FindGlobal(BorrowedRef globals, BorrowedRef name) {
+  for (auto& [dict, writes] : globals_) {
+    if (dict.get() != globals.get()) continue;
+    const auto found =
+        std::find_if(writes.begin(), writes.end(), [&](const OverlayWrite& w) { return w.key.get() == name.get(); });
+    return found == writes.end() ? nullptr : &*found;
+  }
+  return nullptr;
+}
+
+void WriteJournal::WriteGlobal(BorrowedRef globals, BorrowedRef name, BorrowedRef value) {
+  ++count_;
+  if (OverlayWrite* w = FindGlobal(globals, name)) {
+    w->value = Ref::Create(value);
+    return;
+  }
+  auto at = std::find_if(globals_.begin(), globals_.end(),
+                         [&](const auto& known) { return known.first.get() == globals.get(); });
+  if (at == globals_.end()) {
+    globals_.emplace_back(Ref::Create(globals), std::vector<OverlayWrite>());
+    at = std::prev(globals_.end());
+  }
+  at->second.push_back(OverlayWrite{Ref::Create(name), Ref::Create(value), false});
+}
+
+WriteJournal::Counts WriteJournal::CountEffects() const {
+  Counts counts;
+  counts.writes = count_;
+  counts.open_ranges = open_ranges_;
+  counts.changes = globals_.size() + calls_.size();
+  for (const auto& t : tracked_.all()) counts.changes += t->writes.size() + (t->replaced ? 1 : 0);
+  return counts;
 }
 
 }  // namespace framefuse

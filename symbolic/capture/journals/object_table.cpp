@@ -1,15 +1,18 @@
-// The reads journal: adopting objects, consuming leaves, guards on types and their look-ups.
+// Adopting objects, and the guards that seeing one implies.
+
+#include "symbolic/capture/journals/object_table.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "absl/container/inlined_vector.h"
-#include "absl/strings/str_cat.h"
-#include "guards/held.h"
 #include "guards/read.h"
 #include "symbolic/capture/builtin_types.h"
-#include "symbolic/capture/capture.h"
-#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/indexed_arguments.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/frame_stack.h"
+#include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/numpy_scalars.h"
+#include "symbolic/capture/tensor_types.h"
 
 namespace framefuse {
 namespace {
@@ -29,7 +32,7 @@ bool IsStableSource(SourceKind kind) {
 
 }  // namespace
 
-TrackedKind Capture::Classify(BorrowedRef o) const {
+TrackedKind ObjectTable::Classify(BorrowedRef o) {
   PyTypeObject* type = o.type();
   if (IsTensor(o)) return TrackedKind::kTensor;
   if (type == &PyFunction_Type) return TrackedKind::kFunction;
@@ -65,7 +68,7 @@ bool IsNamespaceOfModule(BorrowedRef dict) {
 }
 }  // namespace
 
-Value Capture::Adopt(BorrowedRef original, SourceId source) {
+Value ObjectTable::Adopt(BorrowedRef original, SourceId source) {
   const std::optional<SourceId> rebased = reads_.Rebase(source);
   if (!rebased) return Value{Ref::Create(original), kNoSource};
   source = *rebased;
@@ -108,9 +111,9 @@ Value Capture::Adopt(BorrowedRef original, SourceId source) {
 
 // Whether one of two, a dict and an object whose attributes it holds, or two such objects, is adopted and the other
 // was: writes to one are seen in the other.
-bool Capture::IsDictOfInstance(TrackedKind kind, BorrowedRef original) {
+bool ObjectTable::IsDictOfInstance(TrackedKind kind, BorrowedRef original) {
   if (kind == TrackedKind::kDict) {
-    const auto is_globals = [&](Activation* act) { return GlobalsOf(*act).get() == original.get(); };
+    const auto is_globals = [&](Activation* act) { return frame_ops::Globals(act->frame) == original.get(); };
     return instance_dicts_.contains(original.get()) || absl::c_any_of(frames_.all(), is_globals);
   }
   if (kind != TrackedKind::kInstance && kind != TrackedKind::kModule && kind != TrackedKind::kTensor) return false;
@@ -119,7 +122,7 @@ bool Capture::IsDictOfInstance(TrackedKind kind, BorrowedRef original) {
   return !instance_dicts_.insert(dict).second || tracked_.FindByOriginal(dict) != nullptr;
 }
 
-void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId source) {
+void ObjectTable::GuardObject(TrackedKind kind, BorrowedRef original, SourceId source) {
   if (kind == TrackedKind::kTensor) return;
   if (kind == TrackedKind::kFunction) return GuardFunction(original, source);
   if (reads_.sources()[source].kind == SourceKind::kConstant) return;
@@ -152,7 +155,7 @@ void Capture::GuardObject(TrackedKind kind, BorrowedRef original, SourceId sourc
 }
 
 // The object, where it stays the same from call to call; its code in any case, since a program may replace that.
-void Capture::GuardFunction(BorrowedRef original, SourceId source) {
+void ObjectTable::GuardFunction(BorrowedRef original, SourceId source) {
   const Source& from = reads_.sources()[source];
   const bool global = from.kind == SourceKind::kItem && (reads_.sources()[from.base].kind == SourceKind::kGlobals ||
                                                          reads_.sources()[from.base].kind == SourceKind::kConstant);
@@ -172,7 +175,7 @@ void Capture::GuardFunction(BorrowedRef original, SourceId source) {
   field("__code__", f->func_code);
 }
 
-Value Capture::AdoptTensor(BorrowedRef original, SourceId source) {
+Value ObjectTable::AdoptTensor(BorrowedRef original, SourceId source) {
   if (!reads_.MayRead(source)) return Value();
   const tracing::InputRole role =
       IsParameter(original) ? tracing::InputRole::kParameter : tracing::InputRole::kArgument;
@@ -180,43 +183,46 @@ Value Capture::AdoptTensor(BorrowedRef original, SourceId source) {
   if (!fake.ok()) return breaks_.Break(GraphBreakKind::kUnsupportedTensor, std::string(fake.status().message()));
   reads_.AddTensor(source, original);
   tensor_inputs_.push_back(TensorInput{source, Ref::Create(original), *fake});
-  history_from_outside_ = history_from_outside_ || HasHistory(original);
+  has_history_from_outside_ = has_history_from_outside_ || HasHistory(original);
   tracked_.Add(TrackedKind::kTensor, source, Ref::Create(original), *fake);
   return Value{*std::move(fake), source};
 }
 
-Value Capture::AdoptObject(TrackedKind kind, BorrowedRef original, SourceId source) {
+Value ObjectTable::AdoptObject(TrackedKind kind, BorrowedRef original, SourceId source) {
   tracked_.Add(kind, source, Ref::Create(original), Ref::Create(original));
   return Value{Ref::Create(original), source};
 }
 
+Value ObjectTable::AdoptTuple(BorrowedRef original, SourceId source) {
+  PyTypeObject* type = original.type();
+  const Py_ssize_t size = PyTuple_GET_SIZE(original.get());
+  Ref shadow = Ref::Steal(type->tp_alloc(type, size));
+  reads_.AddLength(source, size);
+  Tracked* t = tracked_.Add(TrackedKind::kTuple, source, Ref::Create(original), shadow);
+  t->realised = true;
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    Ref index = Ref::Steal(PyLong_FromSsize_t(i));
+    Value item = Adopt(PyTuple_GET_ITEM(original.get(), i), reads_.sources().Item(source, index));
+    if (!item) {  // keeps the tuple whole for its destructor
+      PyTuple_SET_ITEM(shadow.get(), i, Py_NewRef(Py_None));
+      continue;
+    }
+    PyTuple_SET_ITEM(shadow.get(), i, item.object.release());
+  }
+  if (breaks_.unwinding()) return Value();
+  return Value{std::move(shadow), source};
+}
+
 // An empty shadow of the same type, filled when something reads it as a whole; tuples are made at once.
-Value Capture::AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId source) {
+Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId source) {
   if (!reads_.MayRead(source)) return Value();
+  if (kind == TrackedKind::kTuple) return AdoptTuple(original, source);
   Ref shadow;
   PyTypeObject* type = original.type();
   switch (kind) {
     case TrackedKind::kList:
       shadow = Ref::Steal(PyList_New(0));
       break;
-    case TrackedKind::kTuple: {
-      const Py_ssize_t size = PyTuple_GET_SIZE(original.get());
-      shadow = Ref::Steal(type->tp_alloc(type, size));
-      reads_.AddLength(source, size);
-      Tracked* t = tracked_.Add(kind, source, Ref::Create(original), shadow);
-      t->realised = true;
-      for (Py_ssize_t i = 0; i < size; ++i) {
-        Ref index = Ref::Steal(PyLong_FromSsize_t(i));
-        Value item = Adopt(PyTuple_GET_ITEM(original.get(), i), reads_.sources().Item(source, index));
-        if (!item) {  // keeps the tuple whole for its destructor
-          PyTuple_SET_ITEM(shadow.get(), i, Py_NewRef(Py_None));
-          continue;
-        }
-        PyTuple_SET_ITEM(shadow.get(), i, item.object.release());
-      }
-      if (breaks_.unwinding()) return Value();
-      return Value{std::move(shadow), source};
-    }
     case TrackedKind::kSet:
       shadow =
           Ref::Steal(type == &PySet_Type ? PySet_New(nullptr) : PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type)));
@@ -251,7 +257,7 @@ Value Capture::AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId s
 
 // A dict and an object whose attributes it could hold are two, and so are the dicts of two objects, as they were when
 // captured, if one of them is written.
-void Capture::GuardDictsOfInstances() {
+void ObjectTable::GuardDictsOfInstances() {
   DistinctObjects group;
   for (const auto& t : tracked_.all()) {
     if (t->source == kNoSource) continue;
@@ -265,7 +271,7 @@ void Capture::GuardDictsOfInstances() {
   reads_.guards().AddDistinct(std::move(group));
 }
 
-void Capture::GuardDistinctObjects() {
+void ObjectTable::GuardDistinctObjects() {
   GuardDictsOfInstances();
   absl::flat_hash_map<PyTypeObject*, DistinctObjects> groups;
   for (const auto& t : tracked_.all()) {
@@ -276,6 +282,46 @@ void Capture::GuardDistinctObjects() {
     (t->mutated() || t->compared ? group.written : group.others).push_back({t->source, false});
   }
   for (auto& [type, group] : groups) reads_.guards().AddDistinct(std::move(group));
+}
+
+// Items that nothing reads are guarded by nothing: the tuple of *args has its own until one is taken.
+Value ObjectTable::AdoptLocal(Activation& act, BorrowedRef original, int slot) {
+  const SourceId source = reads_.sources().Local(slot);
+  const bool whole = !PyTuple_CheckExact(original.get()) || tracked_.FindByOriginal(original) != nullptr ||
+                     PyTuple_GET_SIZE(original.get()) == 0 || !IsOnlyIndexed(act.frame, slot);
+  if (whole || !reads_.MayRead(source)) return Adopt(original, source);
+  GuardObject(TrackedKind::kTuple, original, source);
+  const Ref items = Ref::Steal(PySequence_List(original));
+  Ref shadow = items ? Ref::Steal(PyList_AsTuple(items)) : Ref();
+  if (!shadow) return Value();
+  tracked_.Add(TrackedKind::kTuple, source, Ref::Create(original), shadow);
+  return Value{std::move(shadow), source};
+}
+
+Tracked* ObjectTable::InstanceDictOf(Tracked& instance) {
+  if (instance.dict != nullptr) return instance.dict;
+  Ref original = Ref::Create(frame_ops::RawInstanceDict(instance.original));
+  Tracked* dict = tracked_.Add(TrackedKind::kInstanceDict, kNoSource, original, Ref::Steal(PyDict_New()));
+  dict->owner = &instance;
+  instance.dict = dict;
+  return dict;
+}
+
+bool ObjectTable::NoteEmptyDict(SourceId source, BorrowedRef original) {
+  if (FindByOriginal(original) != nullptr || Find(original) != nullptr || instance_dicts_.contains(original.get())) {
+    return false;
+  }
+  tested_dicts_.push_back({source, original.get()});
+  return true;
+}
+
+void ObjectTable::NoteFreshDict(BorrowedRef dict, BorrowedRef owner) {
+  fresh_dicts_[dict.get()] = {Ref::Create(dict), Ref::Create(owner)};
+}
+
+BorrowedRef ObjectTable::OwnerOfDict(BorrowedRef dict) const {
+  const auto it = fresh_dicts_.find(dict.get());
+  return it == fresh_dicts_.end() ? BorrowedRef() : BorrowedRef(it->second.owner);
 }
 
 }  // namespace framefuse
