@@ -171,13 +171,13 @@ class Driver {
     capture.breaks().set_listener(&listener);
     if (stop) capture.breaks().StopAt(*stop);
     if (scan) capture.breaks().TrackRebuildable();
-    HookScope hook(HookMode::kCapture, &capture);
+    HookScope hook(HookMode::kCapture, &capture.frame_handler());
     tracing::Tracer::Scope tracing(capture.tracer());
     const double start = Now();
     RunResult run = capture.Run();
     if (run.outcome == Outcome::kReturned) {
       result_.evaluation_seconds += Now() - start;
-      result_.instructions += static_cast<std::int64_t>(capture.control.executed);
+      result_.instructions += static_cast<std::int64_t>(capture.breaks().control().executed);
       result_.operators += capture.tracer().NodeCount();
     }
     found.left_modes =
@@ -193,7 +193,7 @@ class Driver {
       case Outcome::kRaised:
         result_.raised = TakeRaised(thread_);
         if (result_.raised->type) {
-          result_.raised->type = Ref::Create(capture.classes().NearestKnown(result_.raised->type));
+          result_.raised->type = Ref::Create(capture.made().NearestKnown(result_.raised->type));
         }
         result_.unconfirmed_error = capture.breaks().unconfirmed_error();
         found.done = true;
@@ -208,7 +208,7 @@ class Driver {
         found.done = true;
         break;
     }
-    capture.control.unwinding = true;  // what dies now runs no captured code
+    capture.breaks().Unwind();
     PyErr_Clear();
     return found;
   }
@@ -256,7 +256,7 @@ class Driver {
     record.reason.line = LineOf(code, capture.last_root_instruction());
     record.reason.function = NameOf(code);
     record.reason.source = SourceLine(code, record.reason.line);
-    record.position = CapturePosition{capture.control.executed - 1, RefOf<PyCodeObject>::Create(code),
+    record.position = CapturePosition{capture.breaks().control().executed - 1, RefOf<PyCodeObject>::Create(code),
                                       capture.last_root_instruction()};
     return record;
   }

@@ -55,7 +55,7 @@ class ChainCloser {
                         (!innermost && liveness.IsLive(f.next_instruction, i));
       SlotRecipe slot{i, kNoRecipe};
       // A class is in its bases' __subclasses__() as long as it lives.
-      const bool stays = live || capture_.classes().IsMade(slots[i]);
+      const bool stays = live || capture_.made().IsMade(slots[i]);
       if (slots[i] != nullptr && (stays || IsFree(slots[i]) || ShouldStay(slots[i], source))) {
         absl::StatusOr<RecipeId> value = recipes_.Of(slots[i], source);
         if (!value.ok()) {
@@ -157,7 +157,7 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   const TorchState end = TorchState::Current();
   if (!(end == capture.start_state())) entry->end_state = end;
   if (build_graph) {
-    absl::StatusOr<tracing::TracedGraph> graph = capture.CloseGraph(outputs);
+    absl::StatusOr<tracing::TracedGraph> graph = capture.autograd().CloseGraph(outputs);
     if (IsGraphBreak(graph.status())) return graph.status();
     if (!graph.ok()) {
       const std::optional<tracing::TensorBreak>& pending = capture.tracer().PendingBreak();

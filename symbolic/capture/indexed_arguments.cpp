@@ -1,5 +1,7 @@
 #include "symbolic/capture/indexed_arguments.h"
 
+#include <vector>
+
 #include "frame_eval/bytecode/decode.h"
 #include "frame_eval/bytecode/liveness.h"
 #include "symbolic/capture/call_rules.h"

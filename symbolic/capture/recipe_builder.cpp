@@ -164,7 +164,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfPartial(BorrowedRef object) {
 absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   PyObject* o = object;
   PyTypeObject* type = object.type();
-  if (capture_.classes().IsMade(object)) return OfClass(object);
+  if (capture_.made().IsMade(object)) return OfClass(object);
   if (PyTuple_Check(o)) return OfTuple(object);
   if (PyList_CheckExact(o)) return OfSequence(object, RecipeOp::kList);
   if (type == DequeType()) return OfSequence(object, RecipeOp::kDeque);
@@ -204,7 +204,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfTuple(BorrowedRef object) {
   PyObject* o = object;
-  if (capture_.classes().IsMade(object.type())) return NoRecipe(object);
+  if (capture_.made().IsMade(object.type())) return NoRecipe(object);
   PyObject** items = &PyTuple_GET_ITEM(o, 0);
   absl::StatusOr<std::vector<RecipeId>> ids =
       OfAll(absl::MakeSpan(items, static_cast<std::size_t>(PyTuple_GET_SIZE(o))));
@@ -313,7 +313,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
 absl::StatusOr<RecipeId> RecipeBuilder::OfFunction(BorrowedRef object) {
   auto* f = reinterpret_cast<PyFunctionObject*>(object.get());
   if (!capture_.objects().IsFreshFunction(object)) {
-    if (capture_.classes().IsPart(object)) return NoRecipe(object);
+    if (capture_.made().IsPart(object)) return NoRecipe(object);
     return Constant(object);
   }
   PyObject* attributes = f->func_dict;
@@ -348,7 +348,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
   }
   auto* cls = reinterpret_cast<PyObject*>(type);
   std::vector<RecipeId> of_class;
-  if (capture_.classes().IsMade(type)) {
+  if (capture_.made().IsMade(type)) {
     absl::StatusOr<RecipeId> id = Of(cls);
     if (!id.ok()) return id.status();
     if (const auto it = known_.find(o); it != known_.end()) return it->second;  // a cell of the class's held it

@@ -1,5 +1,6 @@
 #include "symbolic/capture/journals/backward_phase.h"
 
+#include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/frame_stack.h"
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "symbolic/capture/call_rules.h"
-#include "symbolic/capture/class_statements.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/function_modes.h"
 #include "symbolic/capture/journals/frame_stack.h"
+#include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/library_frame.h"
 #include "symbolic/capture/signal_pause.h"
 #include "symbolic/tracing/tracer.h"

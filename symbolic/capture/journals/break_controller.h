@@ -15,7 +15,7 @@
 
 namespace framefuse {
 
-class ClassStatements;
+class MadeClasses;
 class FrameStack;
 class FunctionModes;
 namespace tracing {
@@ -32,7 +32,7 @@ class BreakController {
     virtual bool IsRebuildable(Activation& innermost) = 0;
   };
 
-  BreakController(Control& control, FrameStack& frames, const tracing::Tracer& tracer, const ClassStatements& classes,
+  BreakController(Control& control, FrameStack& frames, const tracing::Tracer& tracer, const MadeClasses& classes,
                   const FunctionModes& modes)
       : control_(control), frames_(frames), tracer_(tracer), classes_(classes), modes_(modes) {}
 
@@ -46,11 +46,17 @@ class BreakController {
 
   // ---- breaks
   bool unwinding() const { return control_.unwinding; }
+  void Unwind() { control_.unwinding = true; }  // what dies from now on runs no captured code
+  const Control& control() const { return control_; }
   ABSL_ATTRIBUTE_COLD Value Break(GraphBreakKind kind, std::string_view context);  // always returns a null Value
   bool BreakFalse(GraphBreakKind kind, std::string_view context) { return static_cast<bool>(Break(kind, context)); }
   Truth BreakTruth(GraphBreakKind kind, std::string_view context) {
     Break(kind, context);
     return Truth::kError;
+  }
+  // `why_not`: why a call cannot stand in a graph for an FX backend; empty: it can. False: broke.
+  bool Journalled(std::string_view why_not) {
+    return why_not.empty() || BreakFalse(GraphBreakKind::kAutograd, why_not);
   }
   // An error that torch raised and that nothing in the frame handles, though a real tensor may not get it.
   void NoteUnconfirmed(std::string_view context);
@@ -83,7 +89,7 @@ class BreakController {
   Control& control_;
   FrameStack& frames_;
   const tracing::Tracer& tracer_;
-  const ClassStatements& classes_;
+  const MadeClasses& classes_;
   const FunctionModes& modes_;
   StopListener* listener_ = nullptr;
   std::optional<CapturePosition> stop_;

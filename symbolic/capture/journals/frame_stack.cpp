@@ -23,6 +23,12 @@ void FrameStack::Pop() {
   has_root_ = has_root_ && !all_.empty();
 }
 
+void FrameStack::DropSlots(frame_ops::Frame* frame) {
+  PyObject** slots = frame_ops::Slots(frame);
+  const int live = frame_ops::SlotCount(frame_ops::Code(frame)) + frame_ops::StackDepth(frame);
+  for (int i = 0; i < live; ++i) Py_CLEAR(slots[i]);
+}
+
 bool FrameStack::IsChain() const {
   return std::none_of(all_.begin(), all_.end(),
                       [](const Activation* f) { return f->completion == Completion::kCallback; });

@@ -26,6 +26,8 @@ class FrameStack final : public tracing::OriginProvider {
   void Push(Activation* act);
   void PushRoot(Activation* act);
   void Pop();
+  // Of a frame that was unwound: it keeps nothing alive, also where a traceback keeps the frame.
+  static void DropSlots(frame_ops::Frame* frame);
 
   const std::vector<Activation*>& all() const { return all_; }
   Activation* top() const { return all_.empty() ? nullptr : all_.back(); }
@@ -34,6 +36,9 @@ class FrameStack final : public tracing::OriginProvider {
   frame_ops::Frame* real_frame() const { return real_frame_; }
   // No frame was entered from C code: all can be resumed.
   bool IsChain() const;
+  // The attempt began in an except block, its own or a caller's.
+  bool handles_from_outside() const { return handles_from_outside_; }
+  void set_handles_from_outside(bool handles) { handles_from_outside_ = handles; }
   bool InSkippedCode() const;  // the innermost frame is a library's
 
   const UserLocation& Here();
@@ -48,6 +53,7 @@ class FrameStack final : public tracing::OriginProvider {
   frame_ops::Frame* real_frame_;
   std::vector<Activation*> all_;
   bool has_root_ = false;
+  bool handles_from_outside_ = false;
   OriginTable origins_;
   std::pair<PyCodeObject*, int> here_place_;  // code and instruction
   UserLocation here_;

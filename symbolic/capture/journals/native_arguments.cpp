@@ -9,6 +9,7 @@
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/fakes.h"
+#include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/object_contents.h"
 #include "symbolic/capture/journals/object_table.h"

@@ -5,6 +5,7 @@
 #include "symbolic/capture/journals/native_boundary.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -2,10 +2,13 @@
 
 #include "symbolic/capture/journals/object_table.h"
 
-#include <algorithm>
+#include <optional>
+#include <string>
 
+#include "absl/algorithm/container.h"
 #include "guards/read.h"
 #include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/indexed_arguments.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/frame_stack.h"

@@ -8,19 +8,19 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "guards/held.h"
-#include "guards/read.h"
 #include "symbolic/capture/builtin_types.h"
-#include "symbolic/capture/class_statements.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/frame_stack.h"
+#include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/numpy_scalars.h"
 #include "symbolic/capture/tracked.h"
 
 namespace framefuse {
 
 ReadJournal::ReadJournal(FrameStack& frames, BreakController& breaks, const BackwardPhase& backward,
-                         ClassStatements& classes)
+                         MadeClasses& classes)
     : frames_(frames), breaks_(breaks), backward_(backward), classes_(classes), guards_(&sources_) {
   constexpr std::size_t kExpectedLookups = 96;  // of a small model
   type_lookups_.reserve(kExpectedLookups);

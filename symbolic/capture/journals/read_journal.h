@@ -22,12 +22,12 @@
 namespace framefuse {
 
 class BreakController;
-class ClassStatements;
+class MadeClasses;
 class FrameStack;
 
 class ReadJournal {
  public:
-  ReadJournal(FrameStack& frames, BreakController& breaks, const BackwardPhase& backward, ClassStatements& classes);
+  ReadJournal(FrameStack& frames, BreakController& breaks, const BackwardPhase& backward, MadeClasses& classes);
 
   SourceTable& sources() { return sources_; }
   GuardSet& guards() { return guards_; }
@@ -81,7 +81,7 @@ class ReadJournal {
   FrameStack& frames_;
   BreakController& breaks_;
   const BackwardPhase& backward_;
-  ClassStatements& classes_;
+  MadeClasses& classes_;
   SourceTable sources_;
   GuardSet guards_;
   std::vector<SourceId> leaves_;

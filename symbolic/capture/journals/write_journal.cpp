@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frame_eval/versions/frame_ops.h"
+#include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/tracing/tracer.h"
