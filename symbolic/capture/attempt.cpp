@@ -35,7 +35,7 @@ class Quiet {
   TorchState state_;
 };
 
-class Driver final : public Capture::StopListener {
+class Driver {
  public:
   Driver(PyThreadState* thread, frame_ops::Frame* frame, const AttemptSettings& settings)
       : thread_(thread), frame_(frame), settings_(settings) {}
@@ -108,23 +108,6 @@ class Driver final : public Capture::StopListener {
     return std::move(result_);
   }
 
-  void AtStop(Capture& capture, Activation& innermost) override {
-    if (capture.left_modes()) {
-      close_status_ = LeftModes();
-      return;
-    }
-    absl::StatusOr<Closed> closed = CloseAtStop(capture, innermost, *reason_, true);
-    if (!closed.ok()) {
-      close_status_ = closed.status();
-      return;
-    }
-    closed_ = std::make_unique<Closed>(*std::move(closed));
-    Build(capture);
-  }
-  bool IsRebuildable(Capture& capture, Activation& innermost) override {
-    return !capture.left_modes() && framefuse::IsRebuildable(capture, innermost);
-  }
-
  private:
   static constexpr int kMaxAttempts = 40;
   static constexpr const char* kMayRaise = "it may raise, and an input with a history was written before it";
@@ -137,6 +120,34 @@ class Driver final : public Capture::StopListener {
     std::optional<BreakRecord> broke;
     std::optional<CapturePosition> last_rebuildable;
   };
+
+  // The driver of one capture's stop.
+  class Listener final : public BreakController::StopListener {
+   public:
+    Listener(Driver& driver, Capture& capture) : driver_(driver), capture_(capture) {}
+    void AtStop(Activation& innermost) override { driver_.AtStop(capture_, innermost); }
+    bool IsRebuildable(Activation& innermost) override {
+      return !capture_.breaks().left_modes() && framefuse::IsRebuildable(capture_, innermost);
+    }
+
+   private:
+    Driver& driver_;
+    Capture& capture_;
+  };
+
+  void AtStop(Capture& capture, Activation& innermost) {
+    if (capture.breaks().left_modes()) {
+      close_status_ = LeftModes();
+      return;
+    }
+    absl::StatusOr<Closed> closed = CloseAtStop(capture, innermost, *reason_, true);
+    if (!closed.ok()) {
+      close_status_ = closed.status();
+      return;
+    }
+    closed_ = std::make_unique<Closed>(*std::move(closed));
+    Build(capture);
+  }
 
   static absl::Status LeftModes() {
     return MakeGraphBreak(GraphBreakKind::kGlobalTorchState, "a torch function mode that stays on");
@@ -156,18 +167,21 @@ class Driver final : public Capture::StopListener {
     if (ends_before_error_) options.why_refused = kMayRaise;
     Quiet quiet;
     Capture capture(thread_, frame_, options);
-    capture.set_stop_listener(this);
-    capture.set_track_rebuildable(scan);
-    HookScope hook(HookMode::kCapture, &capture);
+    Listener listener(*this, capture);
+    capture.breaks().set_listener(&listener);
+    if (stop) capture.breaks().StopAt(*stop);
+    if (scan) capture.breaks().TrackRebuildable();
+    HookScope hook(HookMode::kCapture, &capture.frame_handler());
     tracing::Tracer::Scope tracing(capture.tracer());
     const double start = Now();
-    RunResult run = capture.Run(stop);
+    RunResult run = capture.Run();
     if (run.outcome == Outcome::kReturned) {
       result_.evaluation_seconds += Now() - start;
-      result_.instructions += static_cast<std::int64_t>(capture.control.executed);
+      result_.instructions += static_cast<std::int64_t>(capture.breaks().control().executed);
       result_.operators += capture.tracer().NodeCount();
     }
-    found.left_modes = capture.left_modes() && run.outcome != Outcome::kRaised && !capture.needs_frames();
+    found.left_modes =
+        capture.breaks().left_modes() && run.outcome != Outcome::kRaised && !capture.breaks().needs_frames();
     switch (run.outcome) {
       case Outcome::kReturned:
         if (found.left_modes) {
@@ -179,13 +193,13 @@ class Driver final : public Capture::StopListener {
       case Outcome::kRaised:
         result_.raised = TakeRaised(thread_);
         if (result_.raised->type) {
-          result_.raised->type = Ref::Create(capture.classes().NearestKnown(result_.raised->type));
+          result_.raised->type = Ref::Create(capture.made().NearestKnown(result_.raised->type));
         }
-        result_.unconfirmed_error = capture.unconfirmed_error();
+        result_.unconfirmed_error = capture.breaks().unconfirmed_error();
         found.done = true;
         break;
       case Outcome::kUnwound:
-        found.needs_frames = capture.needs_frames();
+        found.needs_frames = capture.breaks().needs_frames();
         if (found.needs_frames) break;
         AfterUnwinding(capture, &found);
         break;
@@ -194,7 +208,7 @@ class Driver final : public Capture::StopListener {
         found.done = true;
         break;
     }
-    capture.control.unwinding = true;  // what dies now runs no captured code
+    capture.breaks().Unwind();
     PyErr_Clear();
     return found;
   }
@@ -215,7 +229,7 @@ class Driver final : public Capture::StopListener {
   }
 
   void AfterUnwinding(Capture& capture, Found* found) {
-    found->broke = capture.break_record();
+    found->broke = capture.breaks().record();
     // A long way without tensor work is Python's: what it calls is captured for itself.
     const bool idle =
         found->broke && found->broke->reason.kind == GraphBreakKind::kTooLong && capture.tracer().NodeCount() == 0;
@@ -223,12 +237,12 @@ class Driver final : public Capture::StopListener {
       result_.broke_at = found->broke->reason;
       found->done = true;
     }
-    if (capture.stopped()) {
+    if (capture.breaks().stopped()) {
       found->broke.reset();
       found->done = result_.entry != nullptr || !result_.error.ok();
     }
-    found->mismatch = capture.stop_mismatch();
-    found->last_rebuildable = capture.last_rebuildable();
+    found->mismatch = capture.breaks().stop_mismatch();
+    found->last_rebuildable = capture.breaks().last_rebuildable();
     if (found->mismatch) Fail(absl::InternalError("the re-run of a capture took another way"));
   }
 
@@ -242,7 +256,7 @@ class Driver final : public Capture::StopListener {
     record.reason.line = LineOf(code, capture.last_root_instruction());
     record.reason.function = NameOf(code);
     record.reason.source = SourceLine(code, record.reason.line);
-    record.position = CapturePosition{capture.control.executed - 1, RefOf<PyCodeObject>::Create(code),
+    record.position = CapturePosition{capture.breaks().control().executed - 1, RefOf<PyCodeObject>::Create(code),
                                       capture.last_root_instruction()};
     return record;
   }
@@ -268,15 +282,16 @@ class Driver final : public Capture::StopListener {
     }
     if (for_python && has_work && !BuildForPython(capture, closed)) return;
     AddInputs(capture, closed);
-    capture.GuardDistinctObjects();
+    capture.objects().GuardDistinctObjects();
     std::vector<SourceId> resolve = entry.inputs;
-    resolve.insert(resolve.end(), capture.read_leaves().begin(), capture.read_leaves().end());
+    resolve.insert(resolve.end(), capture.reads().leaves().begin(), capture.reads().leaves().end());
     for (const RecipeStep& step : entry.recipes.steps()) {
       if (step.op == RecipeOp::kSource) resolve.push_back(step.index);
       // What may die with the frame that made it is looked for before the entry runs.
-      if (step.object.weak()) resolve.push_back(capture.ConstantSource(step.object.get()));
+      if (step.object.weak()) resolve.push_back(capture.reads().ConstantSource(step.object.get()));
     }
-    absl::StatusOr<std::unique_ptr<GuardProgram>> guards = capture.guards().Compile(resolve, capture.SlotNames());
+    absl::StatusOr<std::unique_ptr<GuardProgram>> guards =
+        capture.reads().guards().Compile(resolve, capture.frames().SlotNames());
     if (!guards.ok()) return Fail(guards.status());
     entry.guards = *std::move(guards);
     for (const FxNode& n : capture.fx().nodes()) {
@@ -345,39 +360,39 @@ class Driver final : public Capture::StopListener {
   }
 
   void AddInputs(Capture& capture, Closed& closed) {
-    const std::vector<Capture::TensorInput>& tensors = capture.tensor_inputs();
+    const std::vector<TensorInput>& tensors = capture.objects().tensor_inputs();
     std::vector<SourceId> sources;
     std::vector<BorrowedRef> live;
     bool mutates = false;
     for (const tracing::TracedInput& in : closed.graph.inputs) {
       if (in.input_index >= 0) {
-        const Capture::TensorInput& t = tensors[static_cast<std::size_t>(in.input_index)];
+        const TensorInput& t = tensors[static_cast<std::size_t>(in.input_index)];
         closed.entry->inputs.push_back(t.source);
         sources.push_back(t.source);
         live.emplace_back(t.real.get());
-        if (in.storage_offset_read) capture.guards().AddStorageOffset(t.source, t.real);
+        if (in.storage_offset_read) capture.reads().guards().AddStorageOffset(t.source, t.real);
         continue;
       }
-      const Capture::TensorInput& of = tensors[static_cast<std::size_t>(in.gradient_of)];
-      const SourceId gradient = capture.sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr);
+      const TensorInput& of = tensors[static_cast<std::size_t>(in.gradient_of)];
+      const SourceId gradient = capture.reads().sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr);
       Ref grad = ReadGrad(of.real);
-      capture.guards().AddTensor(gradient, grad, UserLocation());
-      capture.guards().AddLeaf(gradient, grad);
+      capture.reads().guards().AddTensor(gradient, grad, UserLocation());
+      capture.reads().guards().AddLeaf(gradient, grad);
       closed.entry->inputs.push_back(gradient);
     }
     for (int index : closed.graph.gradients_read) {
-      const Capture::TensorInput& of = tensors[static_cast<std::size_t>(index)];
+      const TensorInput& of = tensors[static_cast<std::size_t>(index)];
       Ref grad = ReadGrad(of.real);
       if (grad.get() != Py_None) continue;
-      capture.guards().Add(capture.sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr),
-                           GuardKind::kIdentity, Py_None, UserLocation());
+      capture.reads().guards().Add(capture.reads().sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr),
+                                   GuardKind::kIdentity, Py_None, UserLocation());
     }
     if (closed.graph.leaves_read) {
-      for (const Capture::TensorInput& t : tensors) capture.guards().AddLeaf(t.source, t.real);
+      for (const TensorInput& t : tensors) capture.reads().guards().AddLeaf(t.source, t.real);
     }
     if (settings_.fx_backend) closed.entry->inputs = fx_graph_.inputs;
     mutates = WritesInputs(closed.graph);
-    if (mutates && sources.size() > 1) capture.guards().AddOverlap(sources, live);
+    if (mutates && sources.size() > 1) capture.reads().guards().AddOverlap(sources, live);
   }
 
   // Guards run once on live state before an entry is installed: they must hold (soundness rule 16).

@@ -17,6 +17,10 @@ inline std::size_t PositionalCount(absl::Span<const ValueView> args, BorrowedRef
   return args.size() - (kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0);
 }
 
+ValueVector WithFirst(ValueView first, absl::Span<const ValueView> args);
+// As PyObject_Vectorcall.
+PyObject* Vectorcall(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+
 // Whether a torch leaf function may be given it: nothing whose attributes it could read unseen.
 bool IsPlainArgument(BorrowedRef o);
 // Whether the function is what calls a function of the program under a transform of torch.func, and can be captured.

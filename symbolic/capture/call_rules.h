@@ -124,8 +124,6 @@ enum class KnownFunction : std::uint8_t {
   kProcessesClass,    // what dataclasses.dataclass calls with the class
   kVmap,              // what torch.vmap(f) calls
 };
-// The NB_* number of a binary operator by the name of operator's function.
-int OperatorNumber(std::string_view name);
 // By its code.
 KnownFunction FindKnownFunction(BorrowedRef function);
 // True for code of torch itself or of the standard library.

@@ -1,499 +1,58 @@
-// Capture: one attempt to evaluate a frame on fakes. It is the meaning (Protocols) that the evaluator is given,
-// and the hook's handler for every Python frame that a call of the evaluator's starts, also through C.
-// It keeps the three journals: reads → guards, tensor operations → the tracer's graph, writes → overlays.
-// Invariant: no object that existed before is changed; every read of one has a guard; a break sets
-// control.unwinding and is never undone (soundness rules 1-14). Lives on the stack of attempt.cpp's driver.
+// Capture: one attempt to evaluate a frame on fakes. It owns the journals (reads → guards, tensor operations → the
+// tracer's graph, writes → overlays) and the meaning that the evaluator is given (capture_protocols.h), and runs the
+// root frame. Invariant: no object that existed before is changed; every read of one has a guard; a break sets
+// Control::unwinding and is never undone (soundness rules 1-14). Lives on the stack of attempt.cpp's driver.
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_H_
 
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/base/attributes.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
-#include "absl/container/inlined_vector.h"
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-#include "frame_eval/hook.h"
-#include "guards/guard.h"
-#include "guards/source.h"
-#include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/capture_position.h"
-#include "symbolic/capture/class_statements.h"
-#include "symbolic/capture/function_modes.h"
-#include "symbolic/capture/fx_journal.h"
-#include "symbolic/capture/graph_break.h"
-#include "symbolic/capture/numpy_scalars.h"
-#include "symbolic/capture/origin_table.h"
-#include "symbolic/capture/remembered.h"
-#include "symbolic/capture/tensor_types.h"
+#include "symbolic/capture/capture_protocols.h"
+#include "symbolic/capture/fakes.h"
+#include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/torch_state.h"
-#include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/evaluator.h"
-#include "symbolic/evaluator/native_protocols.h"
-#include "symbolic/evaluator/protocols.h"
-#include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
 
-GraphBreakKind BreakKindOf(const tracing::TensorBreak& b);
-
-class Capture final : public Protocols, public FrameHandler, public tracing::OriginProvider {
+class Capture {
  public:
-  using Args = absl::Span<const ValueView>;
   Capture(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options);
-  ~Capture() override;
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
 
-  // Evaluates a copy of the frame from where it stands. `stop` ends the graph before that instruction.
-  RunResult Run(const std::optional<CapturePosition>& stop);
+  RunResult Run();  // evaluates a copy of the frame from where it stands
 
-  // ---- what the attempt found (attempt.cpp, close.cpp)
-  const std::optional<BreakRecord>& break_record() const { return break_; }
-  // Where torch raised an error that nothing in the frame handles and that a real tensor may not get.
-  const std::optional<GraphBreakReason>& unconfirmed_error() const { return unconfirmed_error_; }
-  // The attempt is to be made anew with all frames: something may have seen that those of modules' calls are missing.
-  bool needs_frames() const { return needs_frames_; }
-  // The graph would end while a torch function mode is on that the program pushed.
-  bool left_modes() const { return left_modes_ || modes_.open() > 0; }
+  // ---- what the attempt did
+  FrameStack& frames() { return journals().frames(); }
+  BreakController& breaks() { return journals().breaks(); }
+  ReadJournal& reads() { return journals().reads(); }
+  WriteJournal& writes() { return journals().writes(); }
+  ObjectTable& objects() { return journals().objects(); }
+  MadeClasses& made() { return journals().made(); }
+  tracing::Tracer& tracer() { return journals().tracer(); }
+  FxJournal& fx() { return journals().fx(); }
+  AutogradCalls& autograd() { return protocols_.autograd(); }
+  FrameHandler& frame_handler() { return protocols_.frame_handler(); }
+
   int last_root_instruction() const { return last_root_instruction_; }
   bool evaluated() const { return evaluated_; }  // false: broke before the first instruction
-  bool stopped() const { return stopped_; }
-  bool stop_mismatch() const { return stop_mismatch_; }
-  const std::optional<CapturePosition>& last_rebuildable() const { return last_rebuildable_; }
-  void set_track_rebuildable(bool on) { track_rebuildable_ = on; }
-  // Called at the stop, while all activations are alive.
-  class StopListener {
-   public:
-    virtual ~StopListener() = default;
-    virtual void AtStop(Capture& capture, Activation& innermost) = 0;
-    virtual bool IsRebuildable(Capture& capture, Activation& innermost) = 0;
-  };
-  void set_stop_listener(StopListener* listener) { stop_listener_ = listener; }
-
-  SourceTable& sources() { return sources_; }
-  const std::vector<SourceId>& read_leaves() const { return read_leaves_; }  // must be there in each call
-  GuardSet& guards() { return guards_; }
-  TrackedTable& tracked() { return tracked_; }
-  tracing::Tracer& tracer() { return tracer_; }
-  FxJournal& fx() { return fx_; }
-  ClassStatements& classes() { return classes_; }
-  Activation* root() { return root_; }
   const TorchState& start_state() const { return start_state_; }
   const Ref& start_exception() const { return start_exception_; }
-  // Profiler ranges that were entered in this attempt and are still open.
-  int open_ranges() const { return open_ranges_; }
-  // The object made in this attempt whose __dict__ this is, or none.
-  BorrowedRef OwnerOfDict(BorrowedRef dict) const {
-    const auto it = fresh_dicts_.find(dict.get());
-    return it == fresh_dicts_.end() ? BorrowedRef() : BorrowedRef(it->second.owner);
-  }
   // Of the root's level, where the attempt stands or ended.
-  Ref HandledException() const { return root_ != nullptr ? frame_ops::HandledException(thread_) : end_exception_; }
-  const std::vector<Activation*>& Chain() const { return frames_; }
-  frame_ops::Frame* real_frame() { return real_frame_; }
-  bool IsFreshFunction(BorrowedRef f) const { return fresh_functions_.contains(f.get()); }
-  std::vector<std::string> SlotNames() const;
-  const std::vector<std::pair<Ref, std::vector<OverlayWrite>>>& global_writes() const { return global_writes_; }
-  // Input tensors in the order of their first load.
-  struct TensorInput {
-    SourceId source;
-    Ref real, fake;
-  };
-  const std::vector<TensorInput>& tensor_inputs() const { return tensor_inputs_; }
-
-  // ---- journals (used by all protocol families)
-  // The value with its representative; adds the guards that seeing it implies.
-  Value Adopt(BorrowedRef original, SourceId source);
-  void Consume(ValueView v);  // guards an immutable leaf's value
-  // Where a leaf that goes on without its source came from: in a later call an equal object may be there.
-  SourceId SourceOfConsumed(BorrowedRef leaf) const;
-  static bool ValueDecidesIdentity(BorrowedRef leaf);  // there is one object a value
-  const UserLocation& Here();
-  SourceId ConstantSource(BorrowedRef object);
-  void AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, int aux = 0);
-  // frame_ops::TypeLookup with its guard; borrowed or null.
-  BorrowedRef LookupInType(PyTypeObject* type, BorrowedRef name);
-  BorrowedRef LookupInType(PyTypeObject* type, const char* name);
-  // Objects of one type, one of which is written: as one object in another call they would mean another program.
-  void GuardDistinctObjects();
-  void GuardDictsOfInstances();
-  bool GuardProtocolMethods(PyTypeObject* type);  // all dunder look-ups that C slots of a heap type make
-
-  ABSL_ATTRIBUTE_COLD Value Break(GraphBreakKind kind, std::string_view context);  // always returns a null Value
-  bool BreakFalse(GraphBreakKind kind, std::string_view context) { return static_cast<bool>(Break(kind, context)); }
-  Truth BreakTruth(GraphBreakKind kind, std::string_view context) {
-    Break(kind, context);
-    return Truth::kError;
-  }
-  // After native code ran: takes a break that the tracer noted. True if the run goes on.
-  bool CheckTracer();
-  // Builds a tensor from guarded host data for real; the graph holds a copy of it.
-  Value MakeHostTensor(BorrowedRef callable, Args args, BorrowedRef kwnames);
-
-  // ---- containers
-  void Realise(Tracked& t, bool consume_leaves);
-  // Makes an argument of C code safe to read to any depth; false: broke.
-  bool PrepareNative(BorrowedRef object, bool allow_instances);
-  bool PrepareContents(BorrowedRef object, bool tracked, bool allow_instances);
-  bool PrepareNative(ValueView v, bool allow_instances = true);
-  // As PrepareNative, for C code that moves the items of a list, tuple or dict and looks at none.
-  bool PrepareOuter(ValueView v);
-  bool PrepareAll(Args values, bool allow_instances = true);
-  bool MarkReplaced(Tracked& t);  // false: broke
-
-  // ---- ends of objects (capture_lifetimes.cpp); false: broke, because the end would run code
-  bool BeforeEnd(BorrowedRef object);  // of an object that existed before and may end now
-  bool BeforeOverwrite(Tracked& t, BorrowedRef key);
-  bool BeforeReplacing(const Tracked& t);
-  bool GuardLeafIdentity(ValueView left, ValueView right, bool same);
-  bool GuardLostIdentity(ValueView left, ValueView right, bool same);
-
-  // The container that a display or comprehension under construction adds to: after a break it existed before.
-  bool PrepareTarget(BorrowedRef container);
-  // Appending to a list that was not read needs no guard on what it holds.
-  static bool AppendsUnread(const Tracked& t) {
-    return t.kind == TrackedKind::kList && (!t.realised || t.appended_from >= 0);
-  }
-  bool AppendUnread(Tracked& list, BorrowedRef item);
-  // Reads of tracked containers by key; null Value without an error: absent.
-  std::optional<Value> OneItem(Tracked& t, ValueView key);
-  Value ClassItem(Activation& act, ValueView cls, ValueView key);
-  Value TrackedDictGet(Tracked& t, ValueView key);
-  std::int64_t TrackedLength(Tracked& t);  // -1: not a sized container
-  Tracked* InstanceDictOf(Tracked& instance);
-
-  // ---- attributes (capture_attributes.cpp)
-  bool IsDictOfInstance(TrackedKind kind, BorrowedRef original);
-  bool GoesFirst(BorrowedRef descriptor);
-  bool ReducesPlainly(ValueView self, BorrowedRef protocol);
-  BorrowedRef CMethodOf(ValueView owner, BorrowedRef name) const;
-  Value GenericGetAttr(Activation& act, ValueView owner, BorrowedRef name, bool suppress_missing);
-  Value CallMissingHook(Activation& act, ValueView owner, BorrowedRef name);  // the type's __getattr__
-  Value MemberOfModule(ValueView module, BorrowedRef name);
-  bool SetThroughDescriptor(Activation& act, BorrowedRef descriptor, ValueView owner, BorrowedRef name,
-                            ValueView value_or_null);
-  bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value_or_null);
-  Value RawInstanceGet(Tracked& instance, BorrowedRef name);  // null, no error: absent (guarded)
-  // A member descriptor's value: the slot of a class with __slots__ or a field of a C type.
-  Value ReadGetSet(BorrowedRef descriptor, ValueView owner, PyTypeObject* type);
-  Value ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject* type);
-  Value BindDescriptor(Activation& act, BorrowedRef descriptor, SourceId source, ValueView owner, PyTypeObject* type);
-  Value TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name);
-  Value ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name);
-  Value TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name);
-  void GuardGradient(const Tracked& tensor, BorrowedRef seen);
-  Value SuperGetAttr(Activation& act, ValueView super_object, BorrowedRef name);
-
-  // ---- calls (capture_calls.cpp)
-  Value CallWith(Activation& act, ValueView callable, Args args, BorrowedRef kwnames, Completion completion);
-  Value CallFunction(Activation& act, ValueView function, Args args, BorrowedRef kwnames, Completion completion,
-                     Ref pending = nullptr);
-  bool SeesMemo(Activation& act, PyCodeObject* code, Args args) const;
-  // ---- torch.nn.Module.__call__ (capture_module_calls.cpp)
-  std::optional<Value> CallModule(Activation& act, Args args, BorrowedRef kwnames, Completion completion);
-  BorrowedRef OnlyInType(Tracked& instance, BorrowedRef name);
-  bool HasNoHooks(Activation& act, ValueView module, BorrowedRef call_impl);
-  bool HasNoHooksForAll(Activation& act, BorrowedRef globals);
-  void NeedFrames();
-  Value CallType(Activation& act, ValueView type, Args args, BorrowedRef kwnames, Completion completion);
-  Value NewByBuiltin(PyTypeObject* type, Args args, BorrowedRef kwnames);
-  Value Initialise(Activation& act, Value object, Args args, BorrowedRef kwnames, Completion completion);
-  Value CallBuiltinOfType(Activation& act, ValueView callable, Args args, BorrowedRef kwnames);
-  Value CallBuiltin(Activation& act, ValueView callable, Args args, BorrowedRef kwnames);
-  // A C method of a type with its self as first argument; then by whose method it is.
-  Value CallDescriptor(Activation& act, ValueView callable, Args args, BorrowedRef kwnames);
-  Value CallMethodWrapper(Activation& act, ValueView callable, Args args, BorrowedRef kwnames);
-  Value CallMethodOfObject(Activation& act, ValueView callable, absl::string_view name, Args args, BorrowedRef kwnames);
-  std::optional<Value> CallMethodOfTrackedDict(Tracked& t, absl::string_view name, Args args);
-  Value PopFromInstanceDict(Tracked& t, Args args);
-  Value CallMethodOfBuiltin(ValueView callable, const MethodFacts& method, Args args, BorrowedRef kwnames);
-  Value CallInstance(Activation& act, ValueView callable, Args args, BorrowedRef kwnames, Completion completion);
-  // ---- text (capture_text.cpp)
-  Value TextByMethod(Activation& act, ValueView v, const char* method, Args args);
-  Value TextOf(Activation& act, SpecialCall which, Args args);
-  Value TextOfException(ValueView v, bool repr);
-  bool HasTextOfItsOwn(Args values);  // false: broke
-  // ---- torch.autograd.Function (capture_autograd.cpp)
-  Value ApplyAutogradFunction(BorrowedRef apply, PyTypeObject* function, Args args, BorrowedRef kwnames);
-  absl::StatusOr<tracing::TracedGraph> CloseGraph(absl::Span<const BorrowedRef> outputs);
-  bool MayReadInBackward(SourceId source);  // false: broke
-  bool MayWriteInBackward();                // false: broke
-  // Runs C code on prepared arguments and journals the torch-level call if a fake took part.
-  bool IsErrorAboutFakes() const;
-  bool IsErrorHandled() const;  // by a handler of any frame of the attempt
-  // False: the graph breaks, for the error that is set may be about fakes.
-  bool ConfirmTorchError(BorrowedRef callable);
-  GraphBreakReason ReasonHere(GraphBreakKind kind, std::string_view context) const;
-  Value CallNumpy(ValueView callable, Args args, BorrowedRef kwnames);
-  Value CallNative(BorrowedRef callable, Args args, BorrowedRef kwnames);
-  Value CallTorch(Activation& act, BorrowedRef callable, Args args, BorrowedRef kwnames);
-  bool Journalled(std::string_view error) { return error.empty() || BreakFalse(GraphBreakKind::kAutograd, error); }
-  // ---- functools.lru_cache (capture_cached_calls.cpp)
-  struct CachedCall {
-    Ref wrapper;
-    Ref args;
-    Ref kwargs;      // or null
-    Ref missed_key;  // null: the result was in the cache
-    Ref result;      // of a miss
-  };
-  const std::vector<CachedCall>& cached_calls() const { return cached_calls_; }
-  Value CallCached(Activation& act, ValueView callable, Args args, BorrowedRef kwnames);
-  Value MissCached(Activation& act, CachedCall call, Ref key, BorrowedRef function, Args args, BorrowedRef kwnames);
-  bool CollectCachedArguments(Args args, BorrowedRef kwnames, CachedCall* call, Ref* key);
-  bool IsForTorch() const;
-  BorrowedRef CacheKeyPart(ValueView arg);
-  void ImportOfLibrary(BorrowedRef name, BorrowedRef fromlist);
-  Value CallPartial(Activation& act, ValueView partial, Args args, BorrowedRef kwnames);
-  Value TargetOf(ValueView weakref, const Tracked& tracked);
-  Value CallMethodCaller(Activation& act, ValueView caller, Args args, BorrowedRef kwnames);
-  Value CallAttrGetter(Activation& act, ValueView getter, Args args, BorrowedRef kwnames);
-  Value CallAbcCheck(Activation& act, ValueView callable, Args args, bool of_instance);
-  Value CallSpecial(Activation& act, SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
-  Value CallAttributeBuiltin(Activation& act, SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
-  Value CallTypeBuiltin(Activation& act, SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
-  Value CallObjectBuiltin(Activation& act, SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
-  Value NextOf(Activation& act, Args args);
-  Value HashOf(ValueView callable, Args args);
-  Value CallListWriter(ValueView callable, Args args, BorrowedRef kwnames);
-  Value CallOfLibrary(SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
-  // ---- torch.func's transforms and torch function modes (call_transform.cpp)
-  Value CallTransformation(Activation& act, BorrowedRef function, Args args, BorrowedRef kwnames);
-  Value CallOfFunctionModes(SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
-  Value CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable, Args args, BorrowedRef kwnames);
-  // ---- cond() on a tensor (call_cond.cpp)
-  Value CallCond(Activation& act, Args args);
-  Value CallCheckpoint(Activation& act, Args args);
-  Value CallBranch(Activation& act, GraphBreakKind kind, ValueView branch, Args operands,
-                   const std::vector<Ref>& roots);
-  Value CallJoined(Activation& act, GraphBreakKind kind, ValueView condition, ValueView yes, ValueView no);
-  void BeginConditional(std::vector<Ref>* roots);
-  std::size_t CountEffects() const;
-  Value SignatureOf(ValueView callable, ValueView function);
-  bool AnyFake(Args args) const;
-  bool IsFakeTensor(BorrowedRef object) const;
-  // While an error of what it calls would be handled by capture itself and not by the caller's bytecode: frames below
-  // cannot be completed from outside.
-  template <typename F>
-  Value Catching(F&& f) {
-    ++catching_;
-    Value value = f();
-    --catching_;
-    return value;
-  }
-  template <typename F>
-  auto Native(F&& f) {  // C code that may call back into Python frames, which are then evaluated
-    ++native_depth_;
-    auto result = f();
-    --native_depth_;
-    if (PyErr_Occurred() != nullptr) tracer_.AskLeaves();  // torch may have refused to write a leaf
-    return result;
-  }
-
-  // ---- where operators are called
-  std::int32_t Current() override { return origins_.At(top_); }
-  ir::Origin Resolve(std::int32_t id) override { return origins_.Resolve(id); }
-  const OriginTable& origins() const { return origins_; }
-
-  // ---- FrameHandler
-  PyObject* OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) override;
-
-  // ---- Protocols
-  StopAction OnStop(Activation& act) override;
-  void SeeUnbound(Activation& act, int slot) override;
-  bool BeforeDrop(Activation& act, ValueView old) override;
-  Value AdoptSlot(Activation& act, int slot) override;
-  Value LoadGlobal(Activation& act, BorrowedRef name) override;
-  bool StoreGlobal(Activation& act, BorrowedRef name, ValueView value) override;
-  bool DeleteGlobal(Activation& act, BorrowedRef name) override;
-  Value LoadName(Activation& act, BorrowedRef name) override;
-  bool StoreName(Activation& act, BorrowedRef name, ValueView value) override;
-  bool DeleteName(Activation& act, BorrowedRef name) override;
-  Value MakeCell(Activation& act, int slot, ValueView initial) override;
-  Value LoadDeref(Activation& act, int slot) override;
-  bool StoreDeref(Activation& act, int slot, ValueView value) override;
-  bool DeleteDeref(Activation& act, int slot) override;
-  Value LoadClassDeref(Activation& act, int slot) override;
-  Value LoadFromDictOrDeref(Activation& act, ValueView mapping, int slot) override;
-  Value LoadFromDictOrGlobals(Activation& act, ValueView mapping, BorrowedRef name) override;
-  Value LoadBuildClass(Activation& act) override;
-  Value LoadLocals(Activation& act) override;
-  bool SetupAnnotations(Activation& act) override;
-  Value LoadAttr(Activation& act, ValueView owner, BorrowedRef name) override;
-  Value LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Value* self) override;
-  Value LoadSuperAttr(Activation& act, ValueView global_super, ValueView cls, ValueView self, BorrowedRef name,
-                      bool two_argument, bool is_method, Value* method_self) override;
-  bool StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) override;
-  bool DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) override;
-  Value Unary(Activation& act, UnaryOp op, ValueView v) override;
-  Value Binary(Activation& act, int nb_op, ValueView left, ValueView right) override;
-  Value Compare(Activation& act, int py_op, ValueView left, ValueView right) override;
-  Truth Is(Activation& act, ValueView left, ValueView right) override;
-  Truth Contains(Activation& act, ValueView item, ValueView container) override;
-  Truth IsTrue(Activation& act, ValueView v) override;
-  std::optional<bool> TruthOfAttr(Activation& act, ValueView owner, BorrowedRef name) override;
-  Truth IsNone(Activation& act, ValueView v) override;
-  Value GetItem(Activation& act, ValueView container, ValueView key) override;
-  bool SetItem(Activation& act, ValueView container, ValueView key, ValueView value) override;
-  bool DeleteItem(Activation& act, ValueView container, ValueView key) override;
-  Value Call(Activation& act, ValueView callable, Args args, BorrowedRef kwnames) override;
-  Value CallEx(Activation& act, ValueView callable, ValueView args, ValueView kwargs_or_null) override;
-  Value GetIter(Activation& act, ValueView v) override;
-  Value GetYieldFromIter(Activation& act, ValueView v) override;
-  ForIterOutcome ForIter(Activation& act, ValueView iterator, Value* item) override;
-  SendOutcome Send(Activation& act, ValueView receiver, ValueView sent, Value* result) override;
-  bool UnpackSequence(Activation& act, ValueView v, absl::Span<Value> out) override;
-  bool UnpackEx(Activation& act, ValueView v, int before, int after, absl::Span<Value> out) override;
-  Value BuildTuple(Activation& act, Args items) override;
-  Value BuildList(Activation& act, Args items) override;
-  Value BuildSet(Activation& act, Args items) override;
-  Value BuildMap(Activation& act, Args keys_and_values) override;
-  Value BuildConstKeyMap(Activation& act, BorrowedRef keys, Args values) override;
-  Value BuildString(Activation& act, Args parts) override;
-  Value BuildSlice(Activation& act, ValueView start, ValueView stop, ValueView step_or_null) override;
-  bool ListAppend(Activation& act, BorrowedRef list, ValueView item) override;
-  bool SetAdd(Activation& act, BorrowedRef set, ValueView item) override;
-  bool MapAdd(Activation& act, BorrowedRef map, ValueView key, ValueView value) override;
-  bool ListExtend(Activation& act, BorrowedRef list, ValueView iterable) override;
-  bool SetUpdate(Activation& act, BorrowedRef set, ValueView iterable) override;
-  bool DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) override;
-  bool DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) override;
-  Value ListToTuple(Activation& act, ValueView list) override;
-  Value ConvertValue(Activation& act, ValueView v, int conversion) override;
-  Value FormatValue(Activation& act, ValueView v, int conversion, ValueView spec_or_null) override;
-  Value MakeFunction(Activation& act, BorrowedRef code, ValueView defaults, ValueView kwdefaults, ValueView annotations,
-                     ValueView closure) override;
-  bool SetFunctionAttribute(Activation& act, BorrowedRef function, int flag, ValueView part) override;
-  bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) override;
-  Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
-                 BorrowedRef traceback) override;
-  Value GetLength(Activation& act, ValueView v) override;
-  Truth MatchMapping(Activation& act, ValueView v) override;
-  Truth MatchSequence(Activation& act, ValueView v) override;
-  Value MatchKeys(Activation& act, ValueView subject, ValueView keys) override;
-  Value MatchClass(Activation& act, ValueView subject, ValueView cls, int positional, ValueView names) override;
-  Truth ExceptionMatches(Activation& act, ValueView exception, ValueView type) override;
-  bool ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match, Value* rest) override;
-  Value PrepareReraiseStar(Activation& act, ValueView original, ValueView results) override;
-  bool BeforeHandling(Activation& act) override;
-  void GuardNothingHandled();
-  bool AfterHandling(Activation& act, ValueView previous) override;
-  void Raise(Activation& act, ValueView exception_or_null, ValueView cause_or_null) override;
-  Value ImportName(Activation& act, BorrowedRef name, ValueView fromlist, ValueView level) override;
-  Value ImportFrom(Activation& act, ValueView module, BorrowedRef name) override;
-  bool ImportStar(Activation& act, ValueView module) override;
-  Value Intrinsic1(Activation& act, int which, ValueView v) override;
-  Value Intrinsic2(Activation& act, int which, ValueView a, ValueView b) override;
-  bool Unsupported(Activation& act, const char* opcode_name) override;
+  Ref HandledException() { return frames().has_root() ? frame_ops::HandledException(thread_) : end_exception_; }
 
  private:
-  friend class ClassStatements;
-  struct ExpectedCall {
-    PyObject* function = nullptr;
-    Completion completion = Completion::kCallback;
-    Ref pending;
-    Args args;
-  };
+  Journals& journals() { return protocols_.journals(); }
 
-  Value AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId source);
-  Value AdoptTensor(BorrowedRef original, SourceId source);
-  Value AdoptObject(TrackedKind kind, BorrowedRef original, SourceId source);
-  Value AdoptLocal(Activation& act, BorrowedRef original, int slot);
-  TrackedKind Classify(BorrowedRef original) const;
-  void GuardFunction(BorrowedRef original, SourceId source);
-  void GuardObject(TrackedKind kind, BorrowedRef original, SourceId source);
-  void RealiseItems(Tracked& t);
-  void RealiseSequence(Tracked& t);
-  void RealiseDict(Tracked& t);
-  void RealiseSet(Tracked& t);
-  void RealiseTuple(Tracked& t);
-  bool GuardKeys(const Tracked& t, BorrowedRef items);
-  Value AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key);
-  void PrepareFrameSlots(Activation& act, const ExpectedCall& call);
-  bool BelongsToTorchLeaf(frame_ops::Frame* frame) const;
-  PyObject* EvaluateFrame(Activation& act, StartAt start);
-  PyObject* ThrowIntoGenerator(frame_ops::Frame* frame);
-  bool BreaksAsItStarts(frame_ops::Frame* frame);
-  Value Wrap(Ref object);  // result of native code: checks the tracer, null if it failed
-  bool ApplyToTrackedDict(Tracked& t, ValueView key, ValueView value_or_null);
-  BorrowedRef GlobalsOf(Activation& act);
-  Value ReadGlobal(Activation& act, BorrowedRef name);
-  SourceId GlobalsSource(Activation& act);
-  SourceId BuiltinsSource(Activation& act);
-  std::vector<OverlayWrite>* GlobalOverlay(BorrowedRef dict, bool create);
-  void SetStop(std::uint64_t executed);
-  bool Checkpoint(Activation& act);  // false: broke
-  CapturePosition PositionOf(const Activation& act, std::uint64_t executed) const;
-  bool GuardIterable(Activation& act, ValueView v, const char* what);
-
-  ClassStatements classes_{*this};  // ends last
   PyThreadState* thread_;
-  frame_ops::Frame* real_frame_;
-  CaptureOptions options_;
-  SourceTable sources_;
-  GuardSet guards_;
-  TrackedTable tracked_;
-  tracing::Tracer tracer_;
-  FxJournal fx_;
-  NativeProtocols native_;
-  Activation* root_ = nullptr;
-  Activation* top_ = nullptr;
-  std::vector<Activation*> frames_;  // root first
-  ExpectedCall expected_;
-  OriginTable origins_;
-  std::pair<PyCodeObject*, int> here_place_;  // code and instruction
-  UserLocation here_;
   TorchState start_state_;
+  CaptureProtocols protocols_;
   Ref start_exception_;  // handled when the attempt began
   Ref end_exception_;
-  bool handles_from_outside_ = false;  // it began in an except block, its own or a caller's
-  std::vector<SourceId> read_leaves_;
-  enum LeafFact : std::uint8_t { kRead = 1, kConsumed = 2 };
-  std::vector<std::uint8_t> leaf_facts_;  // by source
-  bool IsNewsOfLeaf(SourceId source, LeafFact fact);
-  absl::flat_hash_map<PyObject*, absl::InlinedVector<SourceId, 1>> consumed_leaves_;  // held by their guards
-  bool history_from_outside_ = false;  // an input was made by operations that require grad
-  int native_depth_ = 0, leaf_depth_ = 0, catching_ = 0;
-  bool has_memo_ = false;  // a deep copy is under way that made its memo
-  absl::flat_hash_set<PyObject*> fresh_functions_;
-  absl::flat_hash_set<PyObject*> dropped_;  // may have ended in the program, and something refers to them weakly
-  absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, TypeLookup> type_lookups_;
-  absl::flat_hash_set<PyTypeObject*> guarded_protocols_;
-  absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
-  NumpyErrors numpy_errors_;
-  int open_ranges_ = 0;
-  bool applied_functions_ = false;             // of torch.autograd
-  std::vector<const Tracked*> hooks_for_all_;  // torch's dicts of hooks of all modules, once looked at and empty
-  PyObject* hooks_globals_ = nullptr;          // where they stand
-  int calls_without_frames_ = 0;               // of modules, under way
-  bool needs_frames_ = false;
-  FunctionModes modes_;
-  bool left_modes_ = false;                                // by a break, or at the end
-  std::vector<TestedDict> tested_dicts_;                   // found empty, and not tracked then
-  bool in_backward_ = false;                               // the backward functions run, for the graph's backward phase
-  absl::flat_hash_map<PyObject*, FreshDict> fresh_dicts_;  // by the __dict__ that was read of an object made here
-  absl::flat_hash_set<PyObject*> preparing_;               // containers that PrepareNative is in
-  std::vector<std::pair<Ref, std::vector<OverlayWrite>>> global_writes_;           // by globals dict
-  absl::flat_hash_map<std::pair<PyObject*, PyObject*>, GlobalRead> global_reads_;  // by globals dict and name
-  std::vector<CachedCall> cached_calls_;
-  std::uint64_t writes_ = 0;  // to objects that existed before
-  std::vector<TensorInput> tensor_inputs_;
-  std::optional<CapturePosition> stop_;
-  std::optional<BreakRecord> break_;
-  std::optional<GraphBreakReason> unconfirmed_error_;
-  std::optional<CapturePosition> last_rebuildable_;
-  StopListener* stop_listener_ = nullptr;
-  bool track_rebuildable_ = false;
-  std::uint64_t wanted_stop_ = 0;  // Control::stop_at also stops at checkpoints
-  std::uint64_t next_checkpoint_ = 0;
   int last_root_instruction_ = 0;
-  bool stopped_ = false, evaluated_ = false, stop_mismatch_ = false;
+  bool evaluated_ = false;
 };
-
-bool IsAutogradFunction(BorrowedRef type);  // a class derived from torch.autograd.Function
 
 }  // namespace framefuse
 

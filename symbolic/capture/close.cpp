@@ -55,7 +55,7 @@ class ChainCloser {
                         (!innermost && liveness.IsLive(f.next_instruction, i));
       SlotRecipe slot{i, kNoRecipe};
       // A class is in its bases' __subclasses__() as long as it lives.
-      const bool stays = live || capture_.classes().IsMade(slots[i]);
+      const bool stays = live || capture_.made().IsMade(slots[i]);
       if (slots[i] != nullptr && (stays || IsFree(slots[i]) || ShouldStay(slots[i], source))) {
         absl::StatusOr<RecipeId> value = recipes_.Of(slots[i], source);
         if (!value.ok()) {
@@ -74,13 +74,13 @@ class ChainCloser {
   // The root's slot holds what it held when the attempt began, in every call: the real frame need not be written.
   bool IsStillThere(int slot, SourceId source) const {
     if (source == kUnadopted) return true;
-    PyCodeObject* code = frame_ops::Code(capture_.real_frame());
-    return slot < frame_ops::SlotCount(code) + frame_ops::StackDepth(capture_.real_frame()) &&
-           source == capture_.sources().Local(slot);
+    PyCodeObject* code = frame_ops::Code(capture_.frames().real_frame());
+    return slot < frame_ops::SlotCount(code) + frame_ops::StackDepth(capture_.frames().real_frame()) &&
+           source == capture_.reads().sources().Local(slot);
   }
   // Costs nothing to keep where nobody but a look at the frame's locals can tell.
   bool IsFree(BorrowedRef value) const {
-    const Tracked* t = capture_.tracked().Find(value);
+    const Tracked* t = capture_.objects().Find(value);
     return IsLeaf(value) || (t != nullptr && t->source != kNoSource);
   }
 
@@ -116,7 +116,7 @@ class ChainCloser {
 absl::StatusOr<ResumePoint> BuildResume(Capture& capture, Activation& innermost, RecipeBuilder& recipes) {
   ResumePoint resume;
   ChainCloser closer(capture, recipes);
-  const std::vector<Activation*> chain = capture.Chain();
+  const std::vector<Activation*> chain = capture.frames().all();
   for (std::size_t i = 0; i < chain.size(); ++i) {
     const bool last = chain[i] == &innermost;
     const Completion next = last ? Completion::kPush : chain[i + 1]->completion;
@@ -141,7 +141,7 @@ absl::StatusOr<RecipeId> EndException(Capture& capture, RecipeBuilder& recipes) 
 
 absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::unique_ptr<CompiledEntry> entry,
                               bool build_graph) {
-  if (capture.open_ranges() > 0)
+  if (capture.writes().open_ranges() > 0)
     return MakeGraphBreak(GraphBreakKind::kNoRecipe,
                           "an open range of the profiler, or a lock of the library that is held");
   absl::StatusOr<std::vector<Effect>> effects = CollectEffects(capture, recipes);
@@ -157,7 +157,7 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   const TorchState end = TorchState::Current();
   if (!(end == capture.start_state())) entry->end_state = end;
   if (build_graph) {
-    absl::StatusOr<tracing::TracedGraph> graph = capture.CloseGraph(outputs);
+    absl::StatusOr<tracing::TracedGraph> graph = capture.autograd().CloseGraph(outputs);
     if (IsGraphBreak(graph.status())) return graph.status();
     if (!graph.ok()) {
       const std::optional<tracing::TensorBreak>& pending = capture.tracer().PendingBreak();
@@ -169,7 +169,7 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
       if (capture.fx().keep_values() && g.output >= 0) {
         return MakeGraphBreak(GraphBreakKind::kAutograd, "a gradient is made in a graph for an FX backend");
       }
-      const SourceId tensor = capture.tensor_inputs()[static_cast<std::size_t>(g.input_index)].source;
+      const SourceId tensor = capture.objects().tensor_inputs()[static_cast<std::size_t>(g.input_index)].source;
       Effect e;
       e.kind = EffectKind::kSetGrad;
       e.target = recipes.FromSource(tensor);
@@ -205,7 +205,7 @@ absl::StatusOr<Closed> CloseAtStop(Capture& capture, Activation& innermost, cons
 }
 
 bool IsRebuildable(Capture& capture, Activation& innermost) {
-  if (capture.open_ranges() > 0) return false;
+  if (capture.writes().open_ranges() > 0) return false;
   RecipeBuilder recipes(capture);
   if (!BuildResume(capture, innermost, recipes).ok() || !EndException(capture, recipes).ok()) return false;
   return CollectEffects(capture, recipes).ok();

@@ -212,7 +212,7 @@ bool Forgive(PyObject* type) {
 
 // First of all effects: what runs on a miss ran in the capture before any write.
 absl::Status CollectCachedCalls(Capture& capture, RecipeBuilder& recipes, std::vector<Effect>* effects) {
-  for (const Capture::CachedCall& call : capture.cached_calls()) {
+  for (const CachedCall& call : capture.writes().calls()) {
     RecipeId ids[] = {kNoRecipe, kNoRecipe, kNoRecipe};
     PyObject* const parts[] = {call.wrapper.get(), call.args.get(), call.kwargs.get()};
     for (int i = 0; i < 3; ++i) {
@@ -231,16 +231,16 @@ absl::Status CollectCachedCalls(Capture& capture, RecipeBuilder& recipes, std::v
 absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuilder& recipes) {
   std::vector<Effect> effects;
   if (absl::Status s = CollectCachedCalls(capture, recipes, &effects); !s.ok()) return s;
-  const std::size_t count = capture.tracked().all().size();
+  const std::size_t count = capture.objects().tracked().all().size();
   for (std::size_t i = 0; i < count; ++i) {
-    Tracked& t = *capture.tracked().all()[i];
+    Tracked& t = *capture.objects().tracked().all()[i];
     if (!t.mutated()) continue;
     if (absl::Status s = CollectOne(t, recipes, &effects); !s.ok()) return s;
   }
-  for (const auto& [dict, writes] : capture.global_writes()) {
-    const bool own = dict.get() == frame_ops::Globals(capture.real_frame());
+  for (const auto& [dict, writes] : capture.writes().globals()) {
+    const bool own = dict.get() == frame_ops::Globals(capture.frames().real_frame());
     const RecipeId target =
-        own ? recipes.FromSource(capture.sources().Intern(SourceKind::kGlobals, kNoSource, 0, nullptr))
+        own ? recipes.FromSource(capture.reads().sources().Intern(SourceKind::kGlobals, kNoSource, 0, nullptr))
             : recipes.Constant(dict);
     for (const OverlayWrite& w : writes) {
       absl::StatusOr<RecipeId> value = recipes.Of(w.value);

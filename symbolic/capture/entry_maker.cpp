@@ -10,8 +10,8 @@
 #include "common/logging.h"
 #include "frame_eval/hook.h"
 #include "frame_eval/versions/dict_reads.h"
-#include "symbolic/capture/class_statements.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/reporting.h"
 #include "symbolic/capture/signal_pause.h"
 #include "symbolic/tracing/tracer.h"
@@ -147,7 +147,7 @@ AttemptResult EntryMaker::Attempt(PyThreadState* thread, frame_ops::Frame* frame
   const bool began_alone = running++ == 0;
   const std::uint64_t number = ++begun;
   const std::int64_t fakes = tracing::Tracer::LiveFakes();
-  const std::int64_t classes = ClassStatements::Leaked();
+  const std::int64_t classes = MadeClasses::Leaked();
   AttemptResult made = CaptureFrame(thread, frame, settings_);
   --running;
   const bool check = config().check_fakes_dead && began_alone && begun == number;
@@ -156,7 +156,7 @@ AttemptResult EntryMaker::Attempt(PyThreadState* thread, frame_ops::Frame* frame
     made.error = absl::InternalError(
         absl::StrCat(tracing::Tracer::LiveFakes() - fakes, " fake tensors are alive after the capture"));
   }
-  if (check && made.error.ok() && ClassStatements::Leaked() > classes) {
+  if (check && made.error.ok() && MadeClasses::Leaked() > classes) {
     made.error = absl::InternalError("a class made in the capture is alive after it");
   }
   CountWork(made);

@@ -411,8 +411,8 @@ FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
     const at::Tensor& fake = THPVariable_Unpack(capture.tracer().FakeOfInputValue(value).get());
     write.followed = fake.requires_grad() && !fake.is_leaf();
     const int index = in.input_index >= 0 ? in.input_index : in.gradient_of;
-    SourceId source = capture.tensor_inputs()[static_cast<std::size_t>(index)].source;
-    if (in.input_index < 0) source = capture.sources().Intern(SourceKind::kTensorGrad, source, 0, nullptr);
+    SourceId source = capture.objects().tensor_inputs()[static_cast<std::size_t>(index)].source;
+    if (in.input_index < 0) source = capture.reads().sources().Intern(SourceKind::kTensorGrad, source, 0, nullptr);
     const auto found = std::find(graph.inputs.begin(), graph.inputs.end(), source);
     if (found == graph.inputs.end()) continue;
     write.input = static_cast<std::size_t>(found - graph.inputs.begin());

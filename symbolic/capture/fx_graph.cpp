@@ -40,14 +40,14 @@ struct Candidate {
 
 std::vector<Candidate> CandidatesOf(Capture& capture, const Closed& closed) {
   std::vector<Candidate> candidates;
-  const std::vector<Capture::TensorInput>& tensors = capture.tensor_inputs();
-  for (const Capture::TensorInput& t : tensors) candidates.push_back({t.source, t.fake, t.real});
+  const std::vector<TensorInput>& tensors = capture.objects().tensor_inputs();
+  for (const TensorInput& t : tensors) candidates.push_back({t.source, t.fake, t.real});
   for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
     const tracing::TracedInput& in = closed.graph.inputs[i];
     if (in.input_index >= 0) continue;
     Candidate c;
     const SourceId of = tensors[static_cast<std::size_t>(in.gradient_of)].source;
-    c.source = capture.sources().Intern(SourceKind::kTensorGrad, of, 0, nullptr);
+    c.source = capture.reads().sources().Intern(SourceKind::kTensorGrad, of, 0, nullptr);
     c.fake = capture.tracer().FakeOfInputValue(closed.graph.graph->inputs[i].value);
     c.real = capture.tracer().RealOf(c.fake);
     candidates.push_back(std::move(c));
@@ -279,9 +279,9 @@ std::optional<Difference> Check(Capture& capture, const Closed& closed, Borrowed
 
 Ref Rows(Capture& capture, const std::vector<Candidate>& candidates) {
   Ref rows = Ref::Steal(PyList_New(0));
-  const std::vector<std::string> names = capture.SlotNames();
+  const std::vector<std::string> names = capture.frames().SlotNames();
   for (const Candidate& c : candidates) {
-    const std::string name = capture.sources().Print(c.source, names);
+    const std::string name = capture.reads().sources().Print(c.source, names);
     PyList_Append(rows, Ref::Steal(Py_BuildValue("(sO)", name.c_str(), c.fake.get())).get());
   }
   return rows;
@@ -311,7 +311,7 @@ absl::StatusOr<FxGraph> BuildFx(Capture& capture, const Closed& closed, Borrowed
     return refused;
   }
   std::vector<Candidate> candidates = CandidatesOf(capture, closed);
-  const Recording recording{capture.tracer(), graph, capture.origins(), closed.graph.places};
+  const Recording recording{capture.tracer(), graph, capture.frames().origins(), closed.graph.places};
   const Ref asked = Ref::Steal(Py_BuildValue(
       "(NNNNi)", FunctionOf(&kValueOf, recording).release(), FunctionOf(&kNodeAt, recording).release(),
       FunctionOf(&kConstantAt, recording).release(), FunctionOf(&kOriginAt, recording).release(), ForwardNodes(graph)));

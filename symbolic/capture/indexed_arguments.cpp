@@ -1,8 +1,10 @@
-// A frame's *args of which its code takes single items and the number, and never the tuple as a whole.
+#include "symbolic/capture/indexed_arguments.h"
+
+#include <vector>
+
 #include "frame_eval/bytecode/decode.h"
 #include "frame_eval/bytecode/liveness.h"
 #include "symbolic/capture/call_rules.h"
-#include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 
 namespace framefuse {
@@ -26,7 +28,8 @@ bool IsLen(frame_ops::Frame* frame, PyObject* name) {
   return rule != nullptr && rule->kind == CallRule::Kind::kSpecial && rule->special == SpecialCall::kLen;
 }
 
-// Whether the frame's code takes no more of its *args than single items and their number.
+}  // namespace
+
 bool IsOnlyIndexed(frame_ops::Frame* frame, int slot) {
   PyCodeObject* code = frame_ops::Code(frame);
   const Bytecode* bytecode = IsSlotOfArgs(code, slot) ? BytecodeOf(code) : nullptr;
@@ -44,22 +47,6 @@ bool IsOnlyIndexed(frame_ops::Frame* frame, int slot) {
     if (!index && !length) return false;
   }
   return true;
-}
-
-}  // namespace
-
-// Items that nothing reads are guarded by nothing: the tuple of *args has its own until one is taken.
-Value Capture::AdoptLocal(Activation& act, BorrowedRef original, int slot) {
-  const SourceId source = sources_.Local(slot);
-  const bool whole = !PyTuple_CheckExact(original.get()) || tracked_.FindByOriginal(original) != nullptr ||
-                     PyTuple_GET_SIZE(original.get()) == 0 || !IsOnlyIndexed(act.frame, slot);
-  if (whole || !MayReadInBackward(source)) return Adopt(original, source);
-  GuardObject(TrackedKind::kTuple, original, source);
-  const Ref items = Ref::Steal(PySequence_List(original));
-  Ref shadow = items ? Ref::Steal(PyList_AsTuple(items)) : Ref();
-  if (!shadow) return Value();
-  tracked_.Add(TrackedKind::kTuple, source, Ref::Create(original), shadow);
-  return Value{std::move(shadow), source};
 }
 
 }  // namespace framefuse

@@ -5,7 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "symbolic/capture/builtin_types.h"
-#include "symbolic/capture/class_statements.h"
+#include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/tracing/tracer.h"
 
@@ -25,7 +25,7 @@ bool IsTransparent(PyTypeObject* type) {
   return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0;
 }
 
-Look LookAt(BorrowedRef object, const TrackedTable& tracked, const ClassStatements& classes) {
+Look LookAt(BorrowedRef object, const TrackedTable& tracked, const MadeClasses& classes) {
   PyObject* o = object.get();
   if (classes.IsMade(object)) return Look::kInto;
   if (IsLeaf(object) || PyType_Check(o) || PyModule_Check(o) || PyCode_Check(o)) {
@@ -77,8 +77,7 @@ bool SameObjects(const std::vector<Ref>& a, const std::vector<Ref>& b) {
 
 }  // namespace
 
-ReachableState::ReachableState(const std::vector<Ref>& roots, const TrackedTable& tracked,
-                               const ClassStatements& classes) {
+ReachableState::ReachableState(const std::vector<Ref>& roots, const TrackedTable& tracked, const MadeClasses& classes) {
   std::vector<Ref> open = roots;
   for (const auto& t : tracked.all()) {  // a branch comes to these by names, too
     if (t->is_container() && t->mutated()) open.push_back(t->representative);

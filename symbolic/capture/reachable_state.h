@@ -14,12 +14,12 @@
 
 namespace framefuse {
 
-class ClassStatements;
+class MadeClasses;
 class TrackedTable;
 
 class ReachableState {
  public:
-  ReachableState(const std::vector<Ref>& roots, const TrackedTable& tracked, const ClassStatements& classes);
+  ReachableState(const std::vector<Ref>& roots, const TrackedTable& tracked, const MadeClasses& classes);
 
   // The type of an object whose state cannot be compared (an iterator, a generator …); empty: none.
   const std::string& unknown() const { return unknown_; }

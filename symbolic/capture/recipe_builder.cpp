@@ -79,7 +79,8 @@ RecipeId RecipeBuilder::Constant(BorrowedRef object) {
 }
 
 RecipeId RecipeBuilder::FromSource(SourceId source) {
-  if (capture_.sources()[source].kind == SourceKind::kConstant) return Constant(capture_.sources()[source].key);
+  if (capture_.reads().sources()[source].kind == SourceKind::kConstant)
+    return Constant(capture_.reads().sources()[source].key);
   const auto it = by_source_.find(source);
   if (it != by_source_.end()) return it->second;
   used_sources_.push_back(source);
@@ -88,21 +89,21 @@ RecipeId RecipeBuilder::FromSource(SourceId source) {
 
 absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) {
   if (IsLeaf(object)) {
-    if (source == kNoSource || source == kUnadopted) source = capture_.SourceOfConsumed(object);
+    if (source == kNoSource || source == kUnadopted) source = capture_.reads().SourceOfConsumed(object);
     return source == kNoSource ? Constant(object) : FromSource(source);
   }
   const auto it = known_.find(object.get());
   if (it != known_.end()) return it->second;
-  if (Tracked* t = capture_.tracked().Find(object)) {
+  if (Tracked* t = capture_.objects().Find(object)) {
     SourceId from = t->source;
     if (t->kind == TrackedKind::kInstanceDict) {
       if (!t->original) return NoRecipe(object);
-      from = capture_.sources().Intern(SourceKind::kInstanceDict, t->owner->source, 0, nullptr);
+      from = capture_.reads().sources().Intern(SourceKind::kInstanceDict, t->owner->source, 0, nullptr);
     }
     if (from == kNoSource) return NoRecipe(object);
     return FromSource(from);
   }
-  if (capture_.IsFakeTensor(object)) {
+  if (IsFakeTensor(object)) {
     if (PyObject* attributes = frame_ops::RawInstanceDict(object)) {
       if (PyDict_GET_SIZE(attributes) > 0) {
         return MakeGraphBreak(GraphBreakKind::kNoRecipe, "a tensor with Python attributes");
@@ -163,7 +164,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfPartial(BorrowedRef object) {
 absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   PyObject* o = object;
   PyTypeObject* type = object.type();
-  if (capture_.classes().IsMade(object)) return OfClass(object);
+  if (capture_.made().IsMade(object)) return OfClass(object);
   if (PyTuple_Check(o)) return OfTuple(object);
   if (PyList_CheckExact(o)) return OfSequence(object, RecipeOp::kList);
   if (type == DequeType()) return OfSequence(object, RecipeOp::kDeque);
@@ -203,7 +204,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfTuple(BorrowedRef object) {
   PyObject* o = object;
-  if (capture_.classes().IsMade(object.type())) return NoRecipe(object);
+  if (capture_.made().IsMade(object.type())) return NoRecipe(object);
   PyObject** items = &PyTuple_GET_ITEM(o, 0);
   absl::StatusOr<std::vector<RecipeId>> ids =
       OfAll(absl::MakeSpan(items, static_cast<std::size_t>(PyTuple_GET_SIZE(o))));
@@ -242,7 +243,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSequence(BorrowedRef object, RecipeOp 
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
   PyObject* o = object;
-  if (const BorrowedRef owner = capture_.OwnerOfDict(object)) {
+  if (const BorrowedRef owner = capture_.objects().OwnerOfDict(object)) {
     absl::StatusOr<RecipeId> instance = Of(owner);
     if (!instance.ok()) return instance.status();
     static PyObject* const name = PyUnicode_InternFromString("__dict__");
@@ -268,7 +269,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
     PyObject* pair = PyList_GET_ITEM(pairs.get(), i);
     for (int side = 0; side < 2; ++side) {
       PyObject* part = PyTuple_GET_ITEM(pair, side);
-      if (side == 0 && !IsLeaf(part) && !PyTuple_CheckExact(part) && capture_.tracked().Find(part) == nullptr) {
+      if (side == 0 && !IsLeaf(part) && !PyTuple_CheckExact(part) && capture_.objects().Find(part) == nullptr) {
         return NoRecipe(object);  // a key hashed by address
       }
       absl::StatusOr<RecipeId> id = Of(part);
@@ -311,8 +312,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfFunction(BorrowedRef object) {
   auto* f = reinterpret_cast<PyFunctionObject*>(object.get());
-  if (!capture_.IsFreshFunction(object)) {
-    if (capture_.classes().IsPart(object)) return NoRecipe(object);
+  if (!capture_.objects().IsFreshFunction(object)) {
+    if (capture_.made().IsPart(object)) return NoRecipe(object);
     return Constant(object);
   }
   PyObject* attributes = f->func_dict;
@@ -347,7 +348,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
   }
   auto* cls = reinterpret_cast<PyObject*>(type);
   std::vector<RecipeId> of_class;
-  if (capture_.classes().IsMade(type)) {
+  if (capture_.made().IsMade(type)) {
     absl::StatusOr<RecipeId> id = Of(cls);
     if (!id.ok()) return id.status();
     if (const auto it = known_.find(o); it != known_.end()) return it->second;  // a cell of the class's held it
@@ -396,7 +397,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
 absl::StatusOr<RecipeId> RecipeBuilder::OfDictIterator(BorrowedRef object, BorrowedRef dict) {
   const Ref rest = Ref::Steal(PyObject_CallMethod(object, "__reduce__", nullptr));  // raises if the dict has changed
   const Py_ssize_t left = rest ? PyObject_LengthHint(object, 0) : -1;
-  const Tracked* t = capture_.tracked().Find(dict);
+  const Tracked* t = capture_.objects().Find(dict);
   if (left < 0 || (t != nullptr && t->mutated())) {
     PyErr_Clear();
     return NoRecipe(object);
@@ -423,7 +424,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfIterator(BorrowedRef object) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
     if (RunsWhenIterated(items[i], callable)) return NoRecipe(object);
     // Its position is set before the list has its new contents, and would be cut to the old ones.
-    const Tracked* t = capture_.tracked().Find(items[i]);
+    const Tracked* t = capture_.objects().Find(items[i]);
     if (t != nullptr && t->replaced) return NoRecipe(object);
   }
   absl::StatusOr<std::vector<RecipeId>> ids =

@@ -56,7 +56,7 @@ absl::Status RecipeBuilder::FillCells() {
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfClass(BorrowedRef object) {
   auto* type = reinterpret_cast<PyTypeObject*>(object.get());
-  if (!capture_.classes().IsRebuildable(object) || !making_.insert(object.get()).second) return NoRecipeOfClass(object);
+  if (!capture_.made().IsRebuildable(object) || !making_.insert(object.get()).second) return NoRecipeOfClass(object);
   absl::StatusOr<RecipeId> bases = Of(type->tp_bases);
   if (!bases.ok()) return bases.status();
   absl::StatusOr<RecipeId> names = OfNamespace(object);

@@ -1,0 +1,453 @@
+#include "symbolic/capture/calls/builtin_calls.h"
+
+#include "frame_eval/hook.h"
+#include "guards/read.h"
+#include "symbolic/capture/calls/branch_calls.h"
+#include "symbolic/capture/calls/call_evaluator.h"
+#include "symbolic/capture/calls/class_statements.h"
+#include "symbolic/capture/calls/native_calls.h"
+#include "symbolic/capture/calls/transform_calls.h"
+#include "symbolic/capture/capture_position.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/fakes.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/installed_code.h"
+#include "symbolic/capture/journals/backward_phase.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/frame_stack.h"
+#include "symbolic/capture/journals/journals.h"
+#include "symbolic/capture/journals/native_arguments.h"
+#include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/capture/journals/object_table.h"
+#include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/write_journal.h"
+#include "symbolic/capture/operator_functions.h"
+#include "symbolic/capture/protocols/iteration.h"
+#include "symbolic/capture/protocols/text_conversion.h"
+#include "symbolic/capture/tracked.h"
+#include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse {
+namespace {
+
+Value None() { return Value{Ref::Create(Py_None), kNoSource}; }
+
+Value Boolean(bool b) { return Value{Ref::Create(b ? Py_True : Py_False), kNoSource}; }
+
+bool IsPythonMethod(BorrowedRef o) { return o && PyFunction_Check(o.get()); }
+
+// Whether an ABC's caches, the positive or the valid negative one, hold the class.
+bool IsInAbcCache(PyObject* cls, PyObject* sub) {
+  static PyObject* const module = PyImport_ImportModule("_abc");
+  const Ref dump = Ref::Steal(PyObject_CallMethod(module, "_get_dump", "O", cls));
+  const Ref reference = dump ? Ref::Steal(PyWeakref_NewRef(sub, nullptr)) : Ref();
+  if (!reference) {
+    PyErr_Clear();
+    return false;
+  }
+  const auto holds = [&](int which) {
+    PyObject* set = PyTuple_GET_ITEM(dump.get(), which);
+    return PyAnySet_Check(set) && PySet_Contains(set, reference) == 1;
+  };
+  if (holds(1)) return true;
+  return PyObject_RichCompareBool(PyTuple_GET_ITEM(dump.get(), 3), ReadAbcToken(), Py_EQ) == 1 && holds(2);
+}
+
+// Libraries' ways for compiled code are made for another compiler. Torch's own are part of how its operators are
+// called.
+bool IsTold(PyCodeObject* asking) { return IsTorchCode(asking) || !IsInstalled(asking); }
+
+}  // namespace
+
+BuiltinCalls::BuiltinCalls(Journals& journals, Protocols& meaning, ClassStatements& class_statements,
+                           Iteration& iteration, TextConversion& text, CallEvaluator& calls, NativeCalls& natives,
+                           BranchCalls& branches, TransformCalls& transforms)
+    : frames_(journals.frames()),
+      tracer_(journals.tracer()),
+      breaks_(journals.breaks()),
+      backward_(journals.backward()),
+      boundary_(journals.boundary()),
+      reads_(journals.reads()),
+      objects_(journals.objects()),
+      writes_(journals.writes()),
+      arguments_(journals.arguments()),
+      options_(journals.options()),
+      meaning_(meaning),
+      class_statements_(class_statements),
+      iteration_(iteration),
+      text_(text),
+      calls_(calls),
+      natives_(natives),
+      branches_(branches),
+      transforms_(transforms) {}
+
+Value BuiltinCalls::CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                                 bool of_instance) {
+  if (args[1].source != kNoSource && IsLeaf(args[1].object)) {
+    reads_.AddGuard(args[1].source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(args[1].object.type()));
+  }
+  PyObject* cls = args[0].object;
+  PyObject* sub = of_instance ? reinterpret_cast<PyObject*>(args[1].object.type()) : args[1].object.get();
+  const BorrowedRef hook = reads_.LookupInType(reinterpret_cast<PyTypeObject*>(cls), "__subclasshook__");
+  const Ref function = hook && Py_IS_TYPE(hook.get(), &PyClassMethod_Type)
+                           ? Ref::Steal(PyObject_GetAttrString(hook, "__func__"))
+                           : Ref();
+  const bool users =
+      IsPythonMethod(function) && !IsSkippedCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())));
+  if (!users || IsInAbcCache(cls, sub)) {
+    // The library's own hooks only look at classes; what they run is not counted, since a cache may spare it next time.
+    const HookScope native(HookMode::kOff);
+    Value answer = natives_.CallNative(callable.object, args, nullptr);
+    if (answer && answer.object.get() == Py_False) {
+      reads_.AddGuard(reads_.sources().Intern(SourceKind::kAbcToken, kNoSource, 0, nullptr), GuardKind::kEquals,
+                      ReadAbcToken());
+    }
+    return answer;
+  }
+  const std::uint64_t writes = writes_.count();
+  const int operations = tracer_.NodeCount();
+  const ValueView both[] = {args[0], of_instance ? ValueView(sub, reads_.ConstantSource(sub)) : args[1]};
+  Value answer = calls_.CallFunction(act, objects_.Adopt(function, reads_.ConstantSource(function)), both, nullptr,
+                                     Completion::kCallback);
+  if (breaks_.unwinding()) return Value();
+  if (!answer || !PyBool_Check(answer.object.get()) || writes != writes_.count() || operations != tracer_.NodeCount()) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable,
+                         "a __subclasshook__ that does more than answer True or False");
+  }
+  // Made for real when the entry runs, the check fills the ABC's cache.
+  CachedCall call;
+  call.wrapper = Ref::Create(callable.object);
+  call.args = Ref::Steal(PyTuple_Pack(2, cls, args[1].object.get()));
+  writes_.AddCall(std::move(call));
+  return answer;
+}
+
+Value BuiltinCalls::CallAttributeBuiltin(Activation& act, SpecialCall which, ValueView callable,
+                                         absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const std::size_t n = args.size();
+  const bool plain = !kwnames;
+  const auto raise = [&] {  // wrong arguments: the builtin itself says so
+    return arguments_.PrepareAll(args) ? natives_.CallNative(callable.object, args, kwnames) : Value();
+  };
+  if (n >= 2 && PyUnicode_Check(args[1].object.get()) && !PyUnicode_CheckExact(args[1].object.get())) {
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "an attribute's name of a class derived from str");
+  }
+  switch (which) {
+    case SpecialCall::kGetAttr: {
+      if (!plain || n < 2 || n > 3 || !PyUnicode_Check(args[1].object.get())) return raise();
+      reads_.Consume(args[1]);
+      const auto load = [&] { return meaning_.LoadAttr(act, args[0], args[1].object); };
+      Value v = n == 2 ? load() : boundary_.Catching(load);
+      if (v || breaks_.unwinding() || n == 2 || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
+      PyErr_Clear();
+      return Value{Ref::Create(args[2].object), args[2].source};
+    }
+    case SpecialCall::kHasAttr: {
+      if (!plain || n != 2 || !PyUnicode_Check(args[1].object.get())) return raise();
+      reads_.Consume(args[1]);
+      Value v = boundary_.Catching([&] { return meaning_.LoadAttr(act, args[0], args[1].object); });
+      if (v) return Boolean(true);
+      if (breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return Value();
+      PyErr_Clear();
+      return Boolean(false);
+    }
+    case SpecialCall::kSetAttr:
+      if (!plain || n != 3 || !PyUnicode_Check(args[1].object.get())) return raise();
+      reads_.Consume(args[1]);
+      return meaning_.StoreAttr(act, args[0], args[1].object, args[2]) ? None() : Value();
+    case SpecialCall::kDelAttr:
+      if (!plain || n != 2 || !PyUnicode_Check(args[1].object.get())) return raise();
+      reads_.Consume(args[1]);
+      return meaning_.DeleteAttr(act, args[0], args[1].object) ? None() : Value();
+    default:
+      return Value();
+  }
+}
+
+Value BuiltinCalls::CallTypeBuiltin(Activation& act, SpecialCall which, ValueView callable,
+                                    absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  // A leaf's type is read and its value is not; any other object's type is guarded where it is adopted.
+  const auto guard_leaf_type = [&](const ValueView& v) {
+    if (v.source == kNoSource || !IsLeaf(v.object)) return;
+    reads_.AddGuard(v.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(v.object.type()));
+  };
+  const std::size_t n = args.size();
+  const bool plain = !kwnames;
+  const auto raise = [&] {  // wrong arguments: the builtin itself says so
+    return arguments_.PrepareAll(args) ? natives_.CallNative(callable.object, args, kwnames) : Value();
+  };
+  switch (which) {
+    case SpecialCall::kAbcCheck:
+    case SpecialCall::kAbcSubclassCheck:
+      if (!plain || n != 2 || !PyType_Check(args[0].object.get())) return raise();
+      return CallAbcCheck(act, callable, args, which == SpecialCall::kAbcCheck);
+    case SpecialCall::kIsInstance:
+    case SpecialCall::kIsSubclass: {
+      if (!plain || n != 2) return raise();
+      guard_leaf_type(args[0]);  // ABCs look at the class only
+      PyObject* object = args[0].object;
+      PyObject* cls = args[1].object;
+      const int result = boundary_.Run([&] {
+        return which == SpecialCall::kIsInstance ? PyObject_IsInstance(object, cls) : PyObject_IsSubclass(object, cls);
+      });
+      if (!boundary_.Check() || result < 0) return Value();
+      return Boolean(result != 0);
+    }
+    case SpecialCall::kCallable:
+      if (!plain || n != 1) return raise();
+      guard_leaf_type(args[0]);
+      if ((args[0].object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)
+        reads_.LookupInType(args[0].object.type(), "__call__");
+      return Boolean(PyCallable_Check(args[0].object) != 0);
+    case SpecialCall::kType: {
+      if (plain && n == 3) return class_statements_.BuildByType(act, callable, args);
+      if (!plain || n != 1) return breaks_.Break(GraphBreakKind::kClassDefinition, "type() with other arguments");
+      guard_leaf_type(args[0]);
+      auto* type = reinterpret_cast<PyObject*>(args[0].object.type());
+      return objects_.Adopt(type, reads_.ConstantSource(type));
+    }
+    case SpecialCall::kSuper:
+      if (n == 0) {  // __class__ and the first argument are read by C code: see that they are representatives
+        PyCodeObject* code = frame_ops::Code(act.frame);
+        const int slots = frame_ops::SlotCount(code);
+        for (int i = 0; i < slots; ++i) {
+          if (act.sources[static_cast<std::size_t>(i)] == kUnadopted && frame_ops::Slots(act.frame)[i] != nullptr) {
+            if (!meaning_.AdoptSlot(act, i)) return Value();
+          }
+        }
+      }
+      return natives_.CallNative(callable.object, args, kwnames);
+    default:
+      return Value();
+  }
+}
+
+Value BuiltinCalls::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView callable,
+                                      absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const std::size_t n = args.size();
+  const bool plain = !kwnames;
+  const auto raise = [&] {  // wrong arguments: the builtin itself says so
+    return arguments_.PrepareAll(args) ? natives_.CallNative(callable.object, args, kwnames) : Value();
+  };
+  switch (which) {
+    case SpecialCall::kLen:
+      if (!plain || n != 1) return raise();
+      return meaning_.GetLength(act, args[0]);
+    case SpecialCall::kIter:
+      if (!plain || n != 1) return raise();
+      return meaning_.GetIter(act, args[0]);
+    case SpecialCall::kNext:
+      if (!plain || n < 1 || n > 2 || args[0].object.type()->tp_iternext == nullptr) return raise();
+      return iteration_.NextOf(act, args);
+    case SpecialCall::kId:
+      if (const Tracked* t = n == 1 && plain ? objects_.Find(args[0].object) : nullptr;
+          t != nullptr && t->source != kNoSource) {
+        reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
+        return Value{Ref::Steal(PyLong_FromVoidPtr(t->original.get())), kNoSource};
+      }
+      // A key of a memo that ends with the copy: any number that no other object has would do.
+      if (n == 1 && plain && calls_.has_memo() && IsCopyCode(frame_ops::Code(act.frame))) {
+        return Value{Ref::Steal(PyLong_FromVoidPtr(args[0].object.get())), kNoSource};
+      }
+      return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "id()");
+    case SpecialCall::kHash:
+      return plain && n == 1 ? HashOf(callable, args) : raise();
+    case SpecialCall::kVars: {
+      if (!plain || n != 1) return breaks_.Break(GraphBreakKind::kUnlistedCallable, "vars()");
+      Ref name = Ref::Steal(PyUnicode_InternFromString("__dict__"));
+      Value found = boundary_.Catching([&] { return meaning_.LoadAttr(act, args[0], name); });
+      if (found || breaks_.unwinding() || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+      PyErr_Clear();
+      PyErr_SetString(PyExc_TypeError, "vars() argument must have __dict__ attribute");
+      return Value();
+    }
+    case SpecialCall::kRepr:
+    case SpecialCall::kAscii:
+    case SpecialCall::kStr:
+    case SpecialCall::kFormat: {
+      const bool format = which == SpecialCall::kFormat;
+      const bool container = n > 0 && (PyTuple_Check(args[0].object.get()) || PyList_CheckExact(args[0].object.get()) ||
+                                       PyDict_Check(args[0].object.get()));
+      if (container && !arguments_.PrepareNative(args[0], true)) return Value();
+      if (plain && (n == 1 || (format && n == 2))) {
+        Value text = text_.TextOf(act, which, args);
+        if (text || breaks_.unwinding() || PyErr_Occurred()) return text;
+      }
+      if (!arguments_.PrepareAll(args, format) || !arguments_.HaveTextOfTheirOwn(args)) return Value();
+      return natives_.CallNative(callable.object, args, kwnames);
+    }
+    case SpecialCall::kSetItem:
+      if (!plain || n != 3) return raise();
+      return meaning_.SetItem(act, args[0], args[1], args[2]) ? None() : Value();
+    case SpecialCall::kDelItem:
+      if (!plain || n != 2) return raise();
+      return meaning_.DeleteItem(act, args[0], args[1]) ? None() : Value();
+    case SpecialCall::kInPlace:
+      if (!plain || n != 2) return raise();
+      return meaning_.Binary(act, OperatorNumber(NameOfCallable(callable.object)), args[0], args[1]);
+    default:
+      return Value();
+  }
+}
+
+Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args) {
+  reads_.Consume(args[0]);
+  PyTypeObject* type = args[0].object.type();
+  const bool by_value =
+      IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get()) || PyRange_Check(args[0].object.get());
+  const bool by_method =
+      (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && IsPythonMethod(reads_.LookupInType(type, "__hash__"));
+  if (!by_value && !by_method) return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "hash()");
+  return arguments_.PrepareAll(args) ? natives_.CallNative(callable.object, args, nullptr) : Value();
+}
+
+// A C function that writes the list it is given.
+Value BuiltinCalls::CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const bool list = !kwnames && !args.empty() && PyList_CheckExact(args[0].object.get());
+  if (!list) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  Tracked* t = objects_.Find(args[0].object);
+  if (!backward_.MayWrite() || !arguments_.PrepareAll(args) || (t != nullptr && !writes_.Replace(*t))) return Value();
+  return natives_.CallNative(callable.object, args, nullptr);
+}
+
+// Of code that may call what only the standard library's and torch's own may.
+Value BuiltinCalls::CallOfLibrary(SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                                  BorrowedRef kwnames) {
+  if (which == SpecialCall::kLockEnter || which == SpecialCall::kLockExit) {
+    which == SpecialCall::kLockEnter ? writes_.EnterRange() : writes_.LeaveRange();
+    return which == SpecialCall::kLockEnter ? Boolean(true) : None();
+  }
+  if (which == SpecialCall::kSignature && !kwnames && args.size() == 1) return SignatureOf(callable, args[0]);
+  return natives_.CallNative(callable.object, args, kwnames);
+}
+
+Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable,
+                                     absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const std::size_t n = args.size();
+  switch (which) {
+    case SpecialCall::kBuildClass:
+      return class_statements_.Build(act, callable, args, kwnames);
+    case SpecialCall::kLocals:
+      return breaks_.Break(GraphBreakKind::kUnlistedCallable, "locals()");
+    case SpecialCall::kGlobals:
+      return breaks_.Break(GraphBreakKind::kUnlistedCallable, "globals()");
+    case SpecialCall::kTorchTensor: {
+      if (!arguments_.PrepareAll(args)) return Value();
+      if (AnyFake(args)) return breaks_.Break(GraphBreakKind::kTensorToPython, "torch.tensor of a tensor");
+      return natives_.MakeHostTensor(callable.object, args, kwnames);
+    }
+    case SpecialCall::kTorchPlain:
+    case SpecialCall::kAllowInGraph:
+      return natives_.CallTorch(act, callable.object, args, kwnames);
+    case SpecialCall::kGraphBreak:
+      if (IsTorchCode(frame_ops::Code(act.frame))) return None();  // torch's own, meant for Dynamo
+      return breaks_.Break(GraphBreakKind::kExplicit, "");
+    case SpecialCall::kIsCompiling:
+      return Boolean(options_.tell_libraries || IsTold(frame_ops::Code(act.frame)));
+    case SpecialCall::kDisabled:
+      return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
+    case SpecialCall::kOfOwnTensors:
+      return n > 0 && objects_.Find(args[0].object) != nullptr
+                 ? breaks_.Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object))
+                 : natives_.CallTorch(act, callable.object, args, kwnames);
+    case SpecialCall::kRangeEnter:
+      writes_.EnterRange();
+      return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
+    case SpecialCall::kRangeExit:
+      if (writes_.open_ranges() == 0)
+        return breaks_.Break(GraphBreakKind::kUnlistedCallable, "the end of a profiler's range");
+      writes_.LeaveRange();
+      return None();
+    case SpecialCall::kWritesList:
+      return CallListWriter(callable, args, kwnames);
+    case SpecialCall::kExcInfo:
+      if (frames_.handles_from_outside())
+        return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+      reads_.GuardNothingHandled();
+      return natives_.CallNative(callable.object, args, kwnames);
+    case SpecialCall::kLockEnter:
+    case SpecialCall::kLockExit:
+    case SpecialCall::kSignature:
+    case SpecialCall::kOfLibrary:
+      if (!IsSkippedCode(frame_ops::Code(act.frame)) ||
+          (which == SpecialCall::kLockExit && writes_.open_ranges() == 0)) {
+        return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+      }
+      return CallOfLibrary(which, callable, args, kwnames);
+    case SpecialCall::kPushFunctionMode:
+    case SpecialCall::kPopFunctionMode:
+      return transforms_.CallOfFunctionModes(which, callable, args, kwnames);
+    case SpecialCall::kCheckpoint:
+      return branches_.CallCheckpoint(act, args);
+    case SpecialCall::kCond:
+      return branches_.CallCond(act, args);
+    case SpecialCall::kIdentityCall:
+      return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
+    case SpecialCall::kNoneCall:
+      return None();
+    default:
+      return Value();
+  }
+}
+
+Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView callable,
+                                absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  switch (which) {
+    case SpecialCall::kGetAttr:
+    case SpecialCall::kHasAttr:
+    case SpecialCall::kSetAttr:
+    case SpecialCall::kDelAttr:
+      return CallAttributeBuiltin(act, which, callable, args, kwnames);
+    case SpecialCall::kAbcCheck:
+    case SpecialCall::kAbcSubclassCheck:
+    case SpecialCall::kIsInstance:
+    case SpecialCall::kIsSubclass:
+    case SpecialCall::kCallable:
+    case SpecialCall::kType:
+    case SpecialCall::kSuper:
+      return CallTypeBuiltin(act, which, callable, args, kwnames);
+    case SpecialCall::kLen:
+    case SpecialCall::kIter:
+    case SpecialCall::kNext:
+    case SpecialCall::kId:
+    case SpecialCall::kHash:
+    case SpecialCall::kVars:
+    case SpecialCall::kRepr:
+    case SpecialCall::kAscii:
+    case SpecialCall::kStr:
+    case SpecialCall::kFormat:
+    case SpecialCall::kSetItem:
+    case SpecialCall::kDelItem:
+    case SpecialCall::kInPlace:
+      return CallObjectBuiltin(act, which, callable, args, kwnames);
+    default:
+      return CallOtherSpecial(act, which, callable, args, kwnames);
+  }
+}
+
+// Of a plain function, for library code, which binds arguments: what its code and its defaults say.
+Value BuiltinCalls::SignatureOf(ValueView callable, ValueView function) {
+  auto* f = reinterpret_cast<PyFunctionObject*>(function.object.get());
+  const Tracked* t = objects_.Find(function.object);
+  const bool known =
+      PyFunction_Check(function.object.get()) && (t != nullptr || objects_.IsFreshFunction(function.object));
+  if (!known || (f->func_dict != nullptr && PyDict_GET_SIZE(f->func_dict) > 0)) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  if (t != nullptr) {
+    const auto guard = [&](const char* name, PyObject* value) {
+      const Ref key = Ref::Steal(PyUnicode_InternFromString(name));
+      reads_.AddGuard(reads_.sources().Intern(SourceKind::kFunctionField, t->source, 0, key), GuardKind::kIdentity,
+                      value != nullptr ? value : Py_None);
+    };
+    guard("__code__", f->func_code);
+    guard("__defaults__", f->func_defaults);
+    guard("__kwdefaults__", f->func_kwdefaults);
+  }
+  const HookScope native(HookMode::kOff);
+  const ValueView args[] = {function};
+  return natives_.CallNative(callable.object, args, nullptr);
+}
+
+}  // namespace framefuse

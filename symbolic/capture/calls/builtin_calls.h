@@ -1,0 +1,79 @@
+// BuiltinCalls: builtins and library functions that capture does itself, since they read attributes, types or frames
+// (FF_SPECIAL in call_rules.def).
+// Invariant: wrong arguments go to the builtin itself, which raises.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_BUILTIN_CALLS_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_BUILTIN_CALLS_H_
+
+#include "symbolic/capture/call_rules.h"
+#include "symbolic/evaluator/protocols.h"
+
+namespace framefuse {
+
+class BackwardPhase;
+class BranchCalls;
+class BreakController;
+class CallEvaluator;
+class ClassStatements;
+class FrameStack;
+class Iteration;
+class Journals;
+class NativeArguments;
+class NativeBoundary;
+class NativeCalls;
+class ObjectTable;
+class ReadJournal;
+class TextConversion;
+class TransformCalls;
+class WriteJournal;
+struct CaptureOptions;
+namespace tracing {
+class Tracer;
+}
+
+class BuiltinCalls {
+ public:
+  BuiltinCalls(Journals& journals, Protocols& meaning, ClassStatements& class_statements, Iteration& iteration,
+               TextConversion& text, CallEvaluator& calls, NativeCalls& natives, BranchCalls& branches,
+               TransformCalls& transforms);
+
+  Value CallSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                    BorrowedRef kwnames);
+
+ private:
+  Value CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args, bool of_instance);
+  Value CallAttributeBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                             BorrowedRef kwnames);
+  Value CallTypeBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                        BorrowedRef kwnames);
+  Value CallObjectBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                          BorrowedRef kwnames);
+  Value HashOf(ValueView callable, absl::Span<const ValueView> args);
+  Value CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallOfLibrary(SpecialCall which, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                         BorrowedRef kwnames);
+  Value SignatureOf(ValueView callable, ValueView function);
+
+  FrameStack& frames_;
+  tracing::Tracer& tracer_;
+  BreakController& breaks_;
+  BackwardPhase& backward_;
+  NativeBoundary& boundary_;
+  ReadJournal& reads_;
+  ObjectTable& objects_;
+  WriteJournal& writes_;
+  NativeArguments& arguments_;
+  const CaptureOptions& options_;
+  Protocols& meaning_;
+  ClassStatements& class_statements_;
+  Iteration& iteration_;
+  TextConversion& text_;
+  CallEvaluator& calls_;
+  NativeCalls& natives_;
+  BranchCalls& branches_;
+  TransformCalls& transforms_;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_BUILTIN_CALLS_H_

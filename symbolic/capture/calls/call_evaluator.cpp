@@ -1,0 +1,259 @@
+#include "symbolic/capture/calls/call_evaluator.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "frame_eval/compiled_function.h"
+#include "frame_eval/versions/private_api.h"
+#include "guards/read.h"
+#include "symbolic/capture/api.h"
+#include "symbolic/capture/call_arguments.h"
+#include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/calls/class_statements.h"
+#include "symbolic/capture/calls/frame_entry.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/count_outcomes.h"
+#include "symbolic/capture/disabled_function.h"
+#include "symbolic/capture/fakes.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/journals.h"
+#include "symbolic/capture/journals/made_classes.h"
+#include "symbolic/capture/journals/native_arguments.h"
+#include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/capture/journals/object_table.h"
+#include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/tensor_types.h"
+#include "symbolic/capture/tracked.h"
+
+namespace framefuse {
+
+CallEvaluator::CallEvaluator(Journals& journals, ClassStatements& class_statements, FrameEntry& entry,
+                             Protocols& meaning, AttributeReads& attributes, NativeProtocols& native,
+                             TensorAttributes& tensor_attributes, AttributeWrites& attribute_writes,
+                             Iteration& iteration, TextConversion& text)
+    : breaks_(journals.breaks()),
+      boundary_(journals.boundary()),
+      reads_(journals.reads()),
+      objects_(journals.objects()),
+      arguments_(journals.arguments()),
+      made_(journals.made()),
+      class_statements_(class_statements),
+      entry_(entry),
+      natives_(journals),
+      autograd_(journals, natives_),
+      modules_(journals, meaning, attributes, *this),
+      types_(journals, *this, natives_),
+      cached_(journals, *this),
+      instances_(journals, native, meaning, *this, natives_, cached_),
+      methods_(journals, attributes, tensor_attributes, attribute_writes, *this, natives_),
+      branches_(journals, *this, natives_, autograd_),
+      transforms_(journals, natives_),
+      builtins_(journals, meaning, class_statements, iteration, text, *this, natives_, branches_, transforms_) {}
+
+Value CallEvaluator::Call(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  return CallWith(act, callable, args, kwnames, Completion::kPush);
+}
+
+Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                              BorrowedRef kwnames, Completion completion) {
+  if (!callable.object || breaks_.unwinding()) return Value();
+  reads_.Consume(callable);  // a leaf is not callable: the error names its type
+  PyObject* o = callable.object;
+  PyTypeObject* type = Py_TYPE(o);
+  const KnownCallable* known = FindKnownCallable(callable.object);
+  // A method's substitute stands for some of its cases only: see CallDescriptor.
+  if (known != nullptr && known->substitute && type != &PyMethodDescr_Type) {
+    return CallWith(act, ValueView(known->substitute, kNoSource), args, kwnames, completion);
+  }
+  if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
+    if (!IsCompiledFunction(callable.object)) return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(o));
+    Ref wrapped = Ref::Create(WrappedCallable(callable.object));
+    return CallWith(act, objects_.Adopt(wrapped, reads_.ConstantSource(wrapped)), args, kwnames, completion);
+  }
+  if (known != nullptr && known->rule) {
+    const CallRule* rule = &*known->rule;
+    const RuleCount count(*rule, breaks_.control());
+    switch (rule->kind) {
+      case CallRule::Kind::kSpecial:
+        return builtins_.CallSpecial(act, rule->special, callable, args, kwnames);
+      case CallRule::Kind::kBreaks:
+        return breaks_.Break(rule->break_kind, DescribeCallable(o));
+      case CallRule::Kind::kTorch:
+        return natives_.CallTorch(act, callable.object, args, kwnames);
+      case CallRule::Kind::kNumpy:
+        return natives_.CallNumpy(callable, args, kwnames);
+      case CallRule::Kind::kMoves:
+        for (const ValueView& v : args) {
+          if (!arguments_.PrepareOuter(v)) return Value();
+        }
+        return natives_.CallNative(callable.object, args, kwnames);
+      case CallRule::Kind::kPure:
+      case CallRule::Kind::kPlain:
+        if (!arguments_.PrepareAll(args, rule->kind == CallRule::Kind::kPure)) return Value();
+        return natives_.CallNative(callable.object, args, kwnames);
+    }
+  }
+  if (type == &PyFunction_Type) return CallFunction(act, callable, args, kwnames, completion);
+  if (type == &PyMethod_Type) {
+    Tracked* t = objects_.Find(callable.object);
+    Value function{Ref::Create(PyMethod_GET_FUNCTION(o)), kNoSource};
+    Value self{Ref::Create(PyMethod_GET_SELF(o)), kNoSource};
+    if (t != nullptr) {  // a bound method that existed before: its parts are read
+      function =
+          objects_.Adopt(function.object, reads_.sources().Intern(SourceKind::kMethodFunction, t->source, 0, nullptr));
+      self = objects_.Adopt(self.object, reads_.sources().Intern(SourceKind::kMethodSelf, t->source, 0, nullptr));
+    }
+    if (breaks_.unwinding()) return Value();
+    ValueVector all;
+    all.push_back(self);
+    all.insert(all.end(), args.begin(), args.end());
+    return CallWith(act, function, all, kwnames, completion);
+  }
+  if (PyType_Check(o)) return types_.CallType(act, callable, args, kwnames, completion);
+  if (PyCFunction_Check(o)) return CallBuiltin(act, callable, args, kwnames);
+  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyClassMethodDescr_Type ||
+      type == private_api::MethodWrapperType()) {
+    return methods_.CallDescriptor(act, callable, args, kwnames);
+  }
+  return instances_.CallInstance(act, callable, args, kwnames, completion);
+}
+
+Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Span<const ValueView> args,
+                                  BorrowedRef kwnames, Completion completion, Ref pending) {
+  if (!function.object || breaks_.unwinding()) return Value();
+  if (!PyFunction_Check(function.object.get())) return CallWith(act, function, args, kwnames, completion);
+  if (const CallRule* rule = FindCallRule(function.object)) {
+    (void)rule;
+    return CallWith(act, function, args, kwnames, completion);
+  }
+  if (HowDisabledByTorch(function.object) != DisabledByTorch::kNo) {
+    return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(function.object));
+  }
+  const KnownFunction known = FindKnownFunction(function.object);
+  if (known == KnownFunction::kHiddenFromDynamo) {
+    if (const Ref behind = Ref::Steal(PyObject_GetAttrString(function.object, "__wrapped__"))) {
+      return CallWith(act, objects_.Adopt(behind, reads_.ConstantSource(behind)), args, kwnames, completion);
+    }
+    PyErr_Clear();
+  }
+  if (known == KnownFunction::kModuleCall) {
+    if (std::optional<Value> result = modules_.CallModule(act, args, kwnames, completion)) return *std::move(result);
+    if (breaks_.unwinding()) return Value();
+  }
+  if (known == KnownFunction::kMakesClass) return class_statements_.Make(function, args, kwnames);
+  if (known == KnownFunction::kProcessesClass && !args.empty() && made_.IsMade(args[0].object)) {
+    return class_statements_.Process(function, args, kwnames);
+  }
+  if (objects_.has_history_from_outside() && known == KnownFunction::kGrad) {
+    // The engine runs only what leads to the inputs asked for; one before the frame would look unused.
+    return breaks_.Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");
+  }
+  if (IsTransformation(function.object, args))
+    return transforms_.CallTransformation(act, function.object, args, kwnames);
+  if (IsTorchLeafFunction(function.object) &&
+      std::all_of(args.begin(), args.end(), [](const ValueView& v) { return IsPlainArgument(v.object); })) {
+    return natives_.CallTorch(act, function.object, args, kwnames);
+  }
+  auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function.object.get())->func_code);
+  const bool makes_memo = known == KnownFunction::kDeepCopy && args.size() == 1 && !kwnames;
+  if (makes_memo) completion = Completion::kCallback;  // its addresses mean nothing after a break
+  const bool own_memo = makes_memo || (has_memo_ && IsCopyCode(frame_ops::Code(act.frame)));
+  if (SeesMemo(act, code, args))
+    return breaks_.Break(GraphBreakKind::kIdentityOfFresh, DescribeCallable(function.object));
+  // Sources of leaves survive in positional slots only; everything else is guarded now.
+  const std::size_t positional = PositionalCount(args, kwnames);
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const bool keeps_source = i < positional && i < static_cast<std::size_t>(code->co_argcount) &&
+                              !objects_.IsFreshFunction(function.object) &&
+                              (code->co_flags & (CO_GENERATOR | CO_COROUTINE)) == 0;
+    if (!keeps_source) reads_.Consume(args[i]);
+  }
+  entry_.Expect({function.object, completion, std::move(pending), args.subspan(0, positional)});
+  const bool had_memo = std::exchange(has_memo_, known == KnownFunction::kDeepCopy ? own_memo : has_memo_);
+  Ref result = Ref::Steal(boundary_.Run([&] { return Vectorcall(function.object, args, kwnames); }));
+  has_memo_ = had_memo;
+  entry_.Expect({});
+  return boundary_.Wrap(std::move(result));
+}
+
+// Whether a deep copy that made its memo, where objects are known by their addresses, gives it to the program.
+bool CallEvaluator::SeesMemo(Activation& act, PyCodeObject* code, absl::Span<const ValueView> args) const {
+  if (!has_memo_ || IsSkippedCode(code) || !IsCopyCode(frame_ops::Code(act.frame))) return false;
+  return std::any_of(args.begin(), args.end(), [](const ValueView& v) { return PyDict_Check(v.object.get()); });
+}
+
+// A classmethod or the __new__ of a builtin type.
+Value CallEvaluator::CallBuiltinOfType(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                                       BorrowedRef kwnames) {
+  PyObject* self = PyCFunction_GET_SELF(callable.object.get());
+  auto* type = reinterpret_cast<PyTypeObject*>(self);
+  const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable.object.get())->m_ml->ml_name;
+  if (name == "apply" && IsAutogradFunction(self))
+    return autograd_.ApplyAutogradFunction(callable.object, type, args, kwnames);
+  const CallRule* rule = FindCallRule(self);
+  const bool listed = rule != nullptr && (rule->kind == CallRule::Kind::kPure || rule->kind == CallRule::Kind::kMoves ||
+                                          rule->kind == CallRule::Kind::kTorch);
+  if (name == "__new__" || listed || BuiltinMethodEffect(type, name) == MethodEffect::kReads ||
+      PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
+    if (!arguments_.PrepareAll(args)) return Value();
+    return natives_.CallNative(callable.object, args, kwnames);
+  }
+  if (IsTensorType(self)) return natives_.CallTorch(act, callable.object, args, kwnames);
+  return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+}
+
+Value CallEvaluator::CallBuiltin(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                                 BorrowedRef kwnames) {
+  Ref seen = Ref::Create(PyCFunction_GET_SELF(callable.object.get()));
+  const Tracked* bound = objects_.Find(callable.object);
+  if (bound != nullptr && seen && !PyModule_Check(seen.get()) && !PyType_Check(seen.get())) {
+    // It existed before, so its self did: to be seen through its representative.
+    const bool by_parts = DescriptorOfBoundMethod(callable.object) != nullptr;
+    Value adopted =
+        objects_.Adopt(seen, by_parts ? reads_.sources().Intern(SourceKind::kMethodSelf, bound->source, 0, nullptr)
+                                      : reads_.ConstantSource(seen));
+    if (!adopted || breaks_.unwinding()) return Value();
+    reads_.Consume(adopted);
+    seen = std::move(adopted.object);
+  }
+  PyObject* self = seen;
+  const char* name = reinterpret_cast<PyCFunctionObject*>(callable.object.get())->m_ml->ml_name;
+  if (IsDispatcherFunction(callable.object)) return natives_.CallTorch(act, callable.object, args, kwnames);
+  if (self == nullptr || PyModule_Check(self)) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  if (IsFakeTensor(self)) {
+    BorrowedRef descriptor = reads_.LookupInType(Py_TYPE(self), name);
+    ValueVector all;
+    all.push_back(ValueView(self, kNoSource));
+    all.insert(all.end(), args.begin(), args.end());
+    if (descriptor && descriptor.type() == &PyMethodDescr_Type) {
+      return CallWith(act, ValueView(descriptor, kNoSource), all, kwnames, Completion::kPush);
+    }
+    return natives_.CallTorch(act, callable.object, args, kwnames);
+  }
+  Tracked* t = objects_.Find(self);
+  if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
+    ValueVector all;
+    all.push_back(ValueView(self, kNoSource));
+    all.insert(all.end(), args.begin(), args.end());
+    BorrowedRef descriptor = reads_.LookupInType(&PyDict_Type, name);
+    return methods_.CallDescriptor(act, ValueView(descriptor, kNoSource), all, kwnames);
+  }
+  if (PyType_Check(self)) return CallBuiltinOfType(act, callable, args, kwnames);
+  ValueVector all;
+  all.push_back(ValueView(self, kNoSource));
+  all.insert(all.end(), args.begin(), args.end());
+  BorrowedRef descriptor = frame_ops::TypeLookup(Py_TYPE(self), Ref::Steal(PyUnicode_InternFromString(name)).get());
+  if (descriptor && descriptor.type() == &PyMethodDescr_Type) {
+    const ValueView method(descriptor, kNoSource);
+    return FindCallRule(descriptor) != nullptr ? CallWith(act, method, all, kwnames, Completion::kPush)
+                                               : methods_.CallDescriptor(act, method, all, kwnames);
+  }
+  return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+}
+
+}  // namespace framefuse

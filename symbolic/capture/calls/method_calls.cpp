@@ -1,0 +1,242 @@
+#include "symbolic/capture/calls/method_calls.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "frame_eval/versions/private_api.h"
+#include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/call_arguments.h"
+#include "symbolic/capture/calls/call_evaluator.h"
+#include "symbolic/capture/calls/native_calls.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/fakes.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/journals/backward_phase.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/journals.h"
+#include "symbolic/capture/journals/native_arguments.h"
+#include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/capture/journals/object_contents.h"
+#include "symbolic/capture/journals/object_table.h"
+#include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/write_journal.h"
+#include "symbolic/capture/protocols/attribute_reads.h"
+#include "symbolic/capture/protocols/attribute_writes.h"
+#include "symbolic/capture/protocols/tensor_attributes.h"
+#include "symbolic/capture/tensor_types.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse {
+namespace {
+
+Value None() { return Value{Ref::Create(Py_None), kNoSource}; }
+
+}  // namespace
+
+MethodCalls::MethodCalls(Journals& journals, AttributeReads& attributes, TensorAttributes& tensor_attributes,
+                         AttributeWrites& attribute_writes, CallEvaluator& calls, NativeCalls& natives)
+    : tracer_(journals.tracer()),
+      breaks_(journals.breaks()),
+      backward_(journals.backward()),
+      boundary_(journals.boundary()),
+      reads_(journals.reads()),
+      objects_(journals.objects()),
+      writes_(journals.writes()),
+      contents_(journals.contents()),
+      arguments_(journals.arguments()),
+      attributes_(attributes),
+      tensor_attributes_(tensor_attributes),
+      attribute_writes_(attribute_writes),
+      calls_(calls),
+      natives_(natives) {}
+
+// object.__reduce_ex__ gives (copyreg.__newobj__, (type,), the __dict__): no hook of the user's, no slots. The first
+// call for a class leaves a note in it, and so is Python's.
+bool MethodCalls::ReducesPlainly(ValueView self, BorrowedRef protocol) {
+  PyTypeObject* type = self.object.type();
+  if (!PyLong_CheckExact(protocol.get()) || PyLong_AsLong(protocol) < 2 || !IsPythonClass(type) ||
+      NativeBase(type) != &PyBaseObject_Type || type->tp_new == nullptr) {
+    return false;
+  }
+  const Ref own = Ref::Steal(PyUnicode_InternFromString("__getstate__"));
+  Tracked* t = objects_.Find(self.object);
+  const bool has_own = t != nullptr ? static_cast<bool>(contents_.OwnAttribute(*t, own))
+                                    : frame_ops::RawInstanceAttr(self.object, own) != nullptr;
+  if (has_own || breaks_.unwinding()) return false;
+  for (const char* hook : {"__reduce__", "__getstate__", "__getattribute__"}) {
+    static PyTypeObject* const object = &PyBaseObject_Type;
+    const Ref key = Ref::Steal(PyUnicode_InternFromString(hook));
+    if (reads_.LookupInType(type, hook).get() != frame_ops::TypeLookup(object, key)) return false;
+  }
+  if (reads_.LookupInType(type, "__getnewargs__") || reads_.LookupInType(type, "__getnewargs_ex__")) return false;
+  const BorrowedRef slots = reads_.LookupInType(type, "__slotnames__");
+  const Ref name = Ref::Steal(PyUnicode_InternFromString("__slotnames__"));
+  return slots && PyList_CheckExact(slots.get()) && PyList_GET_SIZE(slots.get()) == 0 &&
+         PyDict_GetItemWithError(frame_ops::TypeDict(type), name) == slots.get();
+}
+
+Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                                  BorrowedRef kwnames) {
+  PyObject* o = callable.object;
+  if (Py_TYPE(o) == private_api::MethodWrapperType()) return CallMethodWrapper(act, callable, args, kwnames);
+  if (args.empty()) return natives_.CallNative(callable.object, args, kwnames);  // raises the TypeError
+  auto* descriptor = reinterpret_cast<PyDescrObject*>(o);
+  const MethodFacts method = FactsOf(descriptor);
+  const absl::string_view name = method.name;
+  const ValueView self = args[0];
+  if (IsFakeTensor(self.object) || IsTensorType(reinterpret_cast<PyObject*>(descriptor->d_type))) {
+    if (args.size() == 1 && (name == "item" || name == "tolist")) {
+      if (const Ref known = tracer_.KnownValueOf(self.object)) {
+        const tracing::Tracer::Suspended off;
+        return boundary_.Wrap(Ref::Steal(PyObject_CallOneArg(callable.object, known)));
+      }
+    }
+    if (BorrowedRef replacement = FindSubstitute(callable.object)) {
+      return calls_.CallWith(act, ValueView(replacement, kNoSource), args, kwnames, Completion::kPush);
+    }
+    return natives_.CallTorch(act, callable.object, args, kwnames);
+  }
+  if (descriptor->d_type == &PyBaseObject_Type) return CallMethodOfObject(act, callable, name, args, kwnames);
+  Tracked* t = objects_.Find(self.object);
+  if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && !kwnames) {
+    if (std::optional<Value> done = CallMethodOfTrackedDict(*t, name, args)) return *std::move(done);
+  }
+  if (t != nullptr && name == "append" && args.size() == 2 && !kwnames && writes_.AppendsUnread(*t)) {
+    reads_.Consume(args[1]);
+    return writes_.AppendUnread(*t, args[1].object) ? None() : Value();
+  }
+  return CallMethodOfBuiltin(callable, method, args, kwnames);
+}
+
+// obj.__add__ and the like: unwrapped to the slot wrapper.
+Value MethodCalls::CallMethodWrapper(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                                     BorrowedRef kwnames) {
+  if (objects_.Find(callable.object) != nullptr) {
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "a method wrapper from outside");
+  }
+  const Ref self = Ref::Steal(PyObject_GetAttrString(callable.object, "__self__"));
+  const Ref name = Ref::Steal(PyObject_GetAttrString(callable.object, "__name__"));
+  const Ref owner = Ref::Steal(PyObject_GetAttrString(callable.object, "__objclass__"));
+  // What a torch function mode is given for a read of an attribute of a tensor.
+  if (self && self.type() == &PyGetSetDescr_Type && !args.empty() && IsFakeTensor(args[0].object) &&
+      PyUnicode_CompareWithASCIIString(name, "__get__") == 0) {
+    return tensor_attributes_.TensorGetAttr(act, args[0], reinterpret_cast<PyDescrObject*>(self.get())->d_name);
+  }
+  const BorrowedRef wrapper =
+      owner ? frame_ops::TypeLookup(reinterpret_cast<PyTypeObject*>(owner.get()), name) : nullptr;
+  if (!wrapper || wrapper.type() != &PyWrapperDescr_Type) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  ValueVector all;
+  all.push_back(ValueView(self, kNoSource));
+  all.insert(all.end(), args.begin(), args.end());
+  return CallDescriptor(act, ValueView(wrapper, kNoSource), all, kwnames);
+}
+
+Value MethodCalls::CallMethodOfObject(Activation& act, ValueView callable, absl::string_view name,
+                                      absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const ValueView self = args[0];
+  const bool tracked = objects_.Find(self.object) != nullptr;
+  if (name == "__setattr__" && args.size() == 3 && (tracked || PyUnicode_Check(args[1].object.get()))) {
+    reads_.Consume(args[1]);
+    return attribute_writes_.GenericSetAttr(act, self, args[1].object, args[2]) ? None() : Value();
+  }
+  if (name == "__delattr__" && args.size() == 2) {
+    reads_.Consume(args[1]);
+    return attribute_writes_.GenericSetAttr(act, self, args[1].object, ValueView()) ? None() : Value();
+  }
+  if (name == "__getattribute__" && args.size() == 2) {
+    reads_.Consume(args[1]);
+    return attributes_.GenericGetAttr(act, self, args[1].object, true);
+  }
+  if (name == "__init__" || name == "__init_subclass__" || name == "__format__" || name == "__eq__" ||
+      name == "__ne__" || name == "__subclasshook__" || name == "__str__") {
+    if (name == "__init__" && !tracked) return natives_.CallNative(callable.object, args, kwnames);
+    const bool text = name == "__format__" || name == "__str__";
+    if (!arguments_.PrepareAll(args) || (text && !arguments_.HaveTextOfTheirOwn(args.first(1)))) return Value();
+    return natives_.CallNative(callable.object, args, kwnames);
+  }
+  if (name == "__reduce_ex__" && args.size() == 2 && ReducesPlainly(self, args[1].object)) {
+    reads_.Consume(args[1]);
+    return calls_.CallWith(act, ValueView(FindSubstitute(callable.object), kNoSource), args, kwnames,
+                           Completion::kPush);
+  }
+  if (name == "__hash__" || name == "__repr__")
+    return breaks_.Break(GraphBreakKind::kIdentityOfFresh, absl::StrCat("object.", name));
+  return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+}
+
+// On a __dict__, or on one key of a dict: only that key is read. Nothing: a method like any other.
+std::optional<Value> MethodCalls::CallMethodOfTrackedDict(Tracked& t, absl::string_view name,
+                                                          absl::Span<const ValueView> args) {
+  const bool of_instance = t.kind == TrackedKind::kInstanceDict;
+  const bool by_key = args.size() >= 2 && IsLeaf(args[1].object) && (of_instance || !t.realised);
+  if (by_key && (name == "get" || name == "__getitem__" || name == "__contains__") && args.size() <= 3 &&
+      (name != "__getitem__" || args[0].object.type() == &PyDict_Type)) {
+    Value found = contents_.DictItem(t, args[1]);
+    if (breaks_.unwinding() || (!found && PyErr_Occurred())) return Value();
+    if (name == "__contains__") return Value{Ref::Create(found ? Py_True : Py_False), kNoSource};
+    if (found) return found;
+    if (name == "get") return args.size() == 3 ? Value{Ref::Create(args[2].object), args[2].source} : None();
+    PyErr_SetObject(PyExc_KeyError, args[1].object);
+    return Value();
+  }
+  if (by_key && name == "__setitem__" && args.size() == 3) {
+    return contents_.WriteDictItem(t, args[1], args[2]) ? None() : Value();
+  }
+  if (!of_instance) return std::nullopt;
+  if (name == "pop" && by_key && args.size() <= 3) return PopFromInstanceDict(t, args);
+  return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("dict.", name, " on the __dict__ of an object"));
+}
+
+Value MethodCalls::PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> args) {
+  Value found = contents_.DictItem(t, args[1]);
+  if (breaks_.unwinding() || PyErr_Occurred()) return Value();
+  if (found) {
+    if (!writes_.Write(*t.owner, args[1].object, nullptr)) return Value();
+    return found;
+  }
+  if (args.size() == 3) return Value{Ref::Create(args[2].object), args[2].source};
+  PyErr_SetObject(PyExc_KeyError, args[1].object);
+  return Value();
+}
+
+// As the list of methods says what it reads and writes.
+Value MethodCalls::CallMethodOfBuiltin(ValueView callable, const MethodFacts& method, absl::Span<const ValueView> args,
+                                       BorrowedRef kwnames) {
+  const absl::string_view name = method.name;
+  PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(callable.object.get())->d_type;
+  const ValueView self = args[0];
+  Tracked* t = objects_.Find(self.object);
+  if (method.effect == MethodEffect::kUnlisted) {
+    const bool fresh_iterator = t == nullptr && owner->tp_iternext != nullptr && name != "__reduce__";
+    const bool exception = PyType_IsSubtype(owner, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0;
+    const bool namespace_like = t == nullptr && (name == "__init__" || name == "__setattr__");
+    if (!fresh_iterator && !exception && !namespace_like) {
+      return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+    }
+  }
+  if (t != nullptr && (t->kind == TrackedKind::kOpaque || t->kind == TrackedKind::kInstance) &&
+      !IsRangeOrSlice(self.object)) {
+    return breaks_.Break(GraphBreakKind::kUnsupportedWrite,
+                         absl::StrCat(name, " of an object of type ", self.object.type()->tp_name));
+  }
+  const bool writes = method.effect == MethodEffect::kWrites;
+  if (writes && owner == &PyDict_Type && PyODict_Check(self.object.get())) {
+    return breaks_.Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an OrderedDict"));
+  }
+  // What becomes of a table that shares its keys, as sys.getsizeof tells, depends on the method.
+  if (t != nullptr && writes && t->kind == TrackedKind::kDict && frame_ops::SharesKeys(t->original)) {
+    return breaks_.Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an object's attributes"));
+  }
+  if (writes && !backward_.MayWrite()) return Value();
+  if (!(method.moves_items_only ? arguments_.PrepareOuter(self) : arguments_.PrepareNative(self)) ||
+      !arguments_.PrepareAll(args.subspan(1)))
+    return Value();
+  const bool formats = owner == &PyUnicode_Type || owner == &PyBytes_Type;
+  if (formats && !arguments_.HaveTextOfTheirOwn(args.subspan(1))) return Value();
+  if (t != nullptr && writes && !writes_.Replace(*t)) return Value();
+  return natives_.CallNative(callable.object, args, kwnames);
+}
+
+}  // namespace framefuse

@@ -1,0 +1,102 @@
+#include "symbolic/capture/calls/native_calls.h"
+
+#include <string>
+
+#include "frame_eval/hook.h"
+#include "symbolic/capture/call_arguments.h"
+#include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/fakes.h"
+#include "symbolic/capture/fx_journal.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/journals.h"
+#include "symbolic/capture/journals/native_arguments.h"
+#include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/capture/numpy_scalars.h"
+#include "symbolic/capture/shown_warnings.h"
+#include "symbolic/capture/tensor_types.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse {
+
+NativeCalls::NativeCalls(Journals& journals)
+    : tracer_(journals.tracer()),
+      fx_(journals.fx()),
+      breaks_(journals.breaks()),
+      boundary_(journals.boundary()),
+      arguments_(journals.arguments()) {}
+
+Value NativeCalls::CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  constexpr Py_ssize_t kDigitsOfAnySetting = 640;  // sys.set_int_max_str_digits takes no less
+  const bool reads_number = callable.get() == reinterpret_cast<PyObject*>(&PyLong_Type) && !args.empty();
+  if (reads_number && (PyUnicode_Check(args[0].object.get()) || PyBytes_Check(args[0].object.get())) &&
+      PyObject_Size(args[0].object.get()) > kDigitsOfAnySetting) {
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "int() of a text of more than 640 digits");
+  }
+  FxCall call(fx_, args);
+  Ref result = Ref::Steal(boundary_.Run([&] { return Vectorcall(callable, args, kwnames); }));
+  if (boundary_.Check() && result && !breaks_.Journalled(call.RecordCall(callable, args, kwnames, result, false)))
+    return Value();
+  return boundary_.Wrap(std::move(result));
+}
+
+Value NativeCalls::CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  if (!arguments_.PrepareAll(args)) return Value();
+  for (const ValueView& v : args) {
+    if (!IsNumberForNumpy(v.object))
+      return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  boundary_.RaiseNumpyErrors();
+  const HookScope own(HookMode::kOff);  // its frames are not the program's
+  Ref result = Ref::Steal(Vectorcall(callable.object, args, kwnames));
+  if (result && !IsNumberForNumpy(result)) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  return boundary_.Wrap(std::move(result));
+}
+
+Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args,
+                             BorrowedRef kwnames) {
+  if (!arguments_.PrepareAll(args, true)) return Value();
+  const bool outermost = boundary_.depth().leaf == 0;
+  (void)act;
+  if (LeavesDecide(NameOfCallable(callable))) tracer_.AskLeaves();
+  FxCall call(fx_, args);
+  if (outermost) tracer_.ForgetError();
+  Ref result = Ref::Steal(boundary_.RunAsLeaf(true, [&] {
+    const AllWarningsShown shown;
+    return Vectorcall(callable, args, kwnames);
+  }));
+  if (!boundary_.Check() || (!result && outermost && !boundary_.ConfirmTorchError(callable))) return Value();
+  if (result && outermost) {
+    const ValueView r[] = {ValueView(result, kNoSource)};
+    const CallRule* rule = fx_.keep_values() ? FindCallRule(callable) : nullptr;
+    const bool in_any_case =
+        fx_.keep_values() ? rule != nullptr && rule->sets_torch_state : AnyFake(args) || AnyFake(r);
+    if (!breaks_.Journalled(call.RecordCall(callable, args, kwnames, result, in_any_case))) return Value();
+  }
+  return Value{std::move(result), kNoSource};
+}
+
+Value NativeCalls::MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  FxCall call(fx_, args);
+  Value real;
+  {
+    tracing::Tracer::Suspended suspended;
+    real = CallNative(callable, args, kwnames);
+  }
+  if (!real) return Value();
+  absl::StatusOr<Ref> fake = tracer_.RegisterConstant(real.object, /*copy=*/true);
+  if (!fake.ok()) return breaks_.Break(GraphBreakKind::kUnsupportedTensor, std::string(fake.status().message()));
+  // Each call of the program makes a tensor of its own.
+  Ref fresh = Ref::Steal(PyObject_CallMethod(*fake, "clone", nullptr));
+  if (!boundary_.Check() || !fresh) return Value();
+  Ref requires_grad = Ref::Steal(PyObject_GetAttrString(real.object, "requires_grad"));
+  if (requires_grad.get() == Py_True)
+    return breaks_.Break(GraphBreakKind::kAutograd, "torch.tensor(requires_grad=True)");
+  if (!breaks_.Journalled(call.RecordHostTensor(callable, args, kwnames, fresh))) return Value();
+  return Value{std::move(fresh), kNoSource};
+}
+
+}  // namespace framefuse

@@ -1,0 +1,38 @@
+// NativeCalls: calls of C code that a rule allows: torch's operators on fakes, numpy's functions of numbers, and
+// others. Invariant: arguments are prepared before; a call with a tensor stands in the FX journal after.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_NATIVE_CALLS_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_NATIVE_CALLS_H_
+
+#include "symbolic/evaluator/protocols.h"
+
+namespace framefuse {
+
+class BreakController;
+class FxJournal;
+class Journals;
+class NativeArguments;
+class NativeBoundary;
+namespace tracing {
+class Tracer;
+}
+
+class NativeCalls {
+ public:
+  explicit NativeCalls(Journals& journals);
+
+  Value CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+
+ private:
+  tracing::Tracer& tracer_;
+  FxJournal& fx_;
+  BreakController& breaks_;
+  NativeBoundary& boundary_;
+  NativeArguments& arguments_;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_NATIVE_CALLS_H_

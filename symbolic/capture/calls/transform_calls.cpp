@@ -1,0 +1,129 @@
+#include "symbolic/capture/calls/transform_calls.h"
+
+#include <torch/csrc/Device.h>
+
+#include <algorithm>
+
+#include "frame_eval/hook.h"
+#include "symbolic/capture/call_arguments.h"
+#include "symbolic/capture/calls/native_calls.h"
+#include "symbolic/capture/capture_position.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/descriptors.h"
+#include "symbolic/capture/function_modes.h"
+#include "symbolic/capture/fx_journal.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/journals/backward_phase.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/journals.h"
+#include "symbolic/capture/journals/read_journal.h"
+
+namespace framefuse {
+namespace {
+
+// What torch.vmap returns: it calls what its closure holds under the name `func`.
+BorrowedRef FunctionUnderTransform(PyFunctionObject* function) {
+  auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
+  if (!IsTorchCode(code) || function->func_closure == nullptr) return {};
+  const Ref names = Ref::Steal(PyCode_GetFreevars(code));
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names.get()); ++i) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), "func") != 0) continue;
+    return PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i));
+  }
+  return {};
+}
+
+// Whether all that a transform runs of this callable is frames that are evaluated and torch's functions of tensors.
+bool CanBeTransformed(BorrowedRef callable) {
+  constexpr int kMaxDepth = 16;
+  for (int depth = 0; callable && depth < kMaxDepth; ++depth) {
+    if (IsDispatcherFunction(callable)) return true;
+    if (!PyFunction_Check(callable.get())) return false;
+    auto* function = reinterpret_cast<PyFunctionObject*>(callable.get());
+    if (!IsSkippedCode(reinterpret_cast<PyCodeObject*>(function->func_code)) || IsTorchLeafFunction(callable)) {
+      return true;
+    }
+    callable = FunctionUnderTransform(function);
+  }
+  return false;
+}
+
+// Torch registers these at the first transform of a process. Then it must not be under one.
+bool LoadDecompositions() {
+  static bool loaded = false;
+  if (loaded) return true;
+  const tracing::Tracer::Suspended suspended;
+  const HookScope hook(HookMode::kOff);
+  const Ref module = Ref::Steal(PyImport_ImportModule("torch._functorch.vmap"));
+  const Ref load = module ? Ref::Steal(PyObject_GetAttrString(module, "lazy_load_decompositions")) : Ref();
+  const Ref done = load ? Ref::Steal(PyObject_CallNoArgs(load)) : Ref();
+  PyErr_Clear();
+  loaded = static_cast<bool>(done);
+  return loaded;
+}
+
+// Of what is pushed. Null: torch has no such class.
+PyTypeObject* TypeOfMode(BorrowedRef pushed) {
+  if (!THPDevice_Check(pushed.get())) return pushed.type();
+  static PyObject* const type = [] {
+    const Ref module = Ref::Steal(PyImport_ImportModule("torch.utils._device"));
+    PyObject* found = module ? PyObject_GetAttrString(module, "DeviceContext") : nullptr;
+    PyErr_Clear();
+    return found;
+  }();
+  return type != nullptr && PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type) : nullptr;
+}
+
+}  // namespace
+
+TransformCalls::TransformCalls(Journals& journals, NativeCalls& natives)
+    : modes_(journals.modes()),
+      fx_(journals.fx()),
+      breaks_(journals.breaks()),
+      backward_(journals.backward()),
+      reads_(journals.reads()),
+      options_(journals.options()),
+      natives_(natives) {}
+
+bool IsTransformation(BorrowedRef function, absl::Span<const ValueView> args) {
+  return FindKnownFunction(function) == KnownFunction::kVmap && !args.empty() && CanBeTransformed(args[0].object) &&
+         std::all_of(args.begin() + 1, args.end(), [](const ValueView& v) { return IsPlainArgument(v.object); });
+}
+
+Value TransformCalls::CallTransformation(Activation& act, BorrowedRef function, absl::Span<const ValueView> args,
+                                         BorrowedRef kwnames) {
+  if (modes_.open() == 0 && !LoadDecompositions()) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(function));
+  }
+  const FxJournal::AsOperators as_operators(fx_);
+  return natives_.CallTorch(act, function, args, kwnames);
+}
+
+// `_push_on_torch_function_stack` and `_pop_torch_function_stack`, and what a device does as a context: C code of
+// torch's pushes and pops a mode of torch's own for it.
+Value TransformCalls::CallOfFunctionModes(SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                                          BorrowedRef kwnames) {
+  const bool push = which == SpecialCall::kPushFunctionMode;
+  if (options_.breaks_at_modes || backward_.running() || (push ? args.size() != 1 : modes_.open() == 0)) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  // What a mode's class defines, torch's C code looks up.
+  static PyObject* const handler = PyUnicode_InternFromString("__torch_function__");
+  if (push) reads_.Consume(args[0]);
+  PyTypeObject* mode = push ? TypeOfMode(args[0].object) : nullptr;
+  if (push && (mode == nullptr || !IsPythonFunction(reads_.LookupInType(mode, handler)))) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, "a torch function mode whose handler is no function");
+  }
+  Value result = natives_.CallNative(callable.object, args, kwnames);
+  if (!result) return result;
+  if (push) {
+    modes_.NotePush();
+    fx_.EnterAsOperators();
+  } else {
+    modes_.NotePop();
+    fx_.LeaveAsOperators();
+  }
+  return result;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,27 @@
+#include "symbolic/capture/descriptors.h"
+
+#include "frame_eval/versions/frame_ops.h"
+
+namespace framefuse {
+
+void SetMissingAttribute(BorrowedRef object, BorrowedRef name) {
+  PyThreadState* thread = PyThreadState_Get();
+  Ref error = frame_ops::FetchRaised(thread);
+  if (error && PyErr_GivenExceptionMatches(error, PyExc_AttributeError) != 0 &&
+      (PyObject_SetAttrString(error, "name", name) != 0 || PyObject_SetAttrString(error, "obj", object) != 0)) {
+    PyErr_Clear();
+  }
+  frame_ops::RestoreRaised(thread, std::move(error));
+}
+
+Value AttributeError(BorrowedRef object, BorrowedRef name) {
+  const Ref ignored = Ref::Steal(PyObject_GenericGetAttr(object, name));
+  if (ignored) {  // shadowed by a deletion in the overlay
+    PyErr_Format(PyExc_AttributeError, "'%.100s' object has no attribute '%U'", Py_TYPE(object.get())->tp_name,
+                 name.get());
+    SetMissingAttribute(object, name);
+  }
+  return Value();
+}
+
+}  // namespace framefuse

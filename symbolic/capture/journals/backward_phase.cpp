@@ -1,0 +1,21 @@
+#include "symbolic/capture/journals/backward_phase.h"
+
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/frame_stack.h"
+
+namespace framefuse {
+
+bool BackwardPhase::MayReadNow(SourceKind kind) const {
+  if (kind == SourceKind::kConstant || frames_.InSkippedCode()) return true;  // torch's settings of the class
+  return breaks_.BreakFalse(GraphBreakKind::kAutograd,
+                            "a backward function reads a value that may change before it runs");
+}
+
+bool BackwardPhase::MayWriteNow() const {
+  // What the library writes is its own, as a context manager's; the close sees whether it existed before.
+  if (frames_.InSkippedCode()) return true;
+  return breaks_.BreakFalse(GraphBreakKind::kAutograd, "a backward function writes to an object");
+}
+
+}  // namespace framefuse

@@ -1,0 +1,220 @@
+#include "symbolic/capture/journals/native_arguments.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "frame_eval/versions/private_api.h"
+#include "guards/read.h"
+#include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/fakes.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/object_contents.h"
+#include "symbolic/capture/journals/object_table.h"
+#include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/numpy_scalars.h"
+
+namespace framefuse {
+namespace {
+
+// Builtins that capture steps over itself: called by C code they would read and write the originals.
+bool SeesPastCapture(BorrowedRef callable) {
+  const CallRule* rule = FindCallRule(callable);
+  if (rule == nullptr || rule->kind != CallRule::Kind::kSpecial) return false;
+  switch (rule->special) {
+    case SpecialCall::kGetAttr:
+    case SpecialCall::kHasAttr:
+    case SpecialCall::kSetAttr:
+    case SpecialCall::kDelAttr:
+    case SpecialCall::kNext:
+    case SpecialCall::kVars:
+    case SpecialCall::kId:
+    case SpecialCall::kHash:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool NativeArguments::PrepareNative(ValueView v, bool allow_instances) {
+  if (v.source != kNoSource) reads_.Consume(v);
+  return PrepareNative(v.object, allow_instances);
+}
+
+namespace {
+// An iterator of C code that walks containers itself; a generator's frame is evaluated.
+bool IsNativeIterator(BorrowedRef object) {
+  PyTypeObject* type = object.type();
+  return type->tp_iternext != nullptr && type->tp_traverse != nullptr && !IsPythonClass(type) &&
+         !PyGen_CheckExact(object.get()) && !PyCoro_CheckExact(object.get()) && !PyAsyncGen_CheckExact(object.get());
+}
+
+bool IsTupleOfLeaves(BorrowedRef tuple) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
+    if (!IsLeaf(PyTuple_GET_ITEM(tuple.get(), i))) return false;
+  }
+  return true;
+}
+
+std::vector<PyObject*> ReferentsOf(BorrowedRef object) {
+  std::vector<PyObject*> referents;
+  object.type()->tp_traverse(
+      object,
+      [](PyObject* child, void* into) {
+        static_cast<std::vector<PyObject*>*>(into)->push_back(child);
+        return 0;
+      },
+      &referents);
+  return referents;
+}
+}  // namespace
+
+bool NativeArguments::PrepareOuter(ValueView v) {
+  PyObject* o = v.object;
+  Tracked* t = objects_.Find(v.object);
+  if (t == nullptr && (PyDictValues_Check(o) || PyDictItems_Check(o))) {
+    return PrepareOuter(ValueView(private_api::DictOfView(o), kNoSource));
+  }
+  if (t == nullptr && IsNativeIterator(v.object)) return true;
+  if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o) && !PyDict_CheckExact(o)) return PrepareNative(v);
+  if (t == nullptr) return true;
+  if (!t->is_container()) return PrepareNative(v);
+  contents_.Realise(*t, true);
+  return !breaks_.unwinding();
+}
+
+bool NativeArguments::PrepareAll(absl::Span<const ValueView> values, bool allow_instances) {
+  for (const ValueView& v : values) {
+    if (!PrepareNative(v, allow_instances)) return false;
+  }
+  return true;
+}
+
+bool NativeArguments::PrepareNative(BorrowedRef object, bool allow_instances) {
+  // Whether so long a number may become text is a setting of the interpreter (sys.set_int_max_str_digits).
+  constexpr std::size_t kBitsOfAnySetting = 2126;  // 640 digits
+  if (IsLeaf(object)) {
+    if (!PyLong_CheckExact(object.get()) || private_api::BitCount(object) <= kBitsOfAnySetting) return true;
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a number of more than 640 digits");
+  }
+  if (IsFakeTensor(object)) return true;
+  PyObject* o = object;
+  Tracked* t = objects_.Find(object);
+  if (t != nullptr) {
+    switch (t->kind) {
+      case TrackedKind::kFunction:
+        t->compared = true;
+        return true;
+      case TrackedKind::kModule:
+      case TrackedKind::kType:
+      case TrackedKind::kCell:
+        return true;
+      case TrackedKind::kCallable:
+        // Called from C code it would act on its original self.
+        if (PyCFunction_Check(o) && DescriptorOfBoundMethod(o) != nullptr) {
+          return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls a bound C method from outside");
+        }
+        // Its text is made of its parts' attributes.
+        if (PyMethod_Check(o) && (!allow_instances || !PyFunction_Check(PyMethod_GET_FUNCTION(o)))) {
+          return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a bound method from outside");
+        }
+        if (SeesPastCapture(object)) {
+          return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", DescribeCallable(o)));
+        }
+        return true;
+      case TrackedKind::kInstance:
+        // A namespace's own repr and comparison read its attributes.
+        if (!allow_instances || NativeBase(Py_TYPE(o)) != &PyBaseObject_Type) {
+          return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                                    absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
+        }
+        t->compared = true;
+        return reads_.GuardProtocolMethods(Py_TYPE(o));
+      case TrackedKind::kInstanceDict:
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
+      case TrackedKind::kOpaque:
+        if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
+        if (t->source != kNoSource && IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)) {
+          reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
+          return true;
+        }
+        if (t->source != kNoSource && IsNumberOrTextEnum(Py_TYPE(o)) && reads_.GuardProtocolMethods(Py_TYPE(o))) {
+          reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
+          return true;
+        }
+        if (breaks_.unwinding()) return false;
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                                  absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
+      default:
+        contents_.Realise(*t, true);
+        if (breaks_.unwinding()) return false;
+        break;
+    }
+  }
+  // What holds itself is in preparation already.
+  if (!preparing_.insert(o).second) return true;
+  const bool done = PrepareContents(object, t != nullptr, allow_instances);
+  preparing_.erase(o);
+  return done;
+}
+
+bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool allow_instances) {
+  PyObject* o = object;
+  if (PyTuple_Check(o)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) {
+      if (!PrepareNative(BorrowedRef(PyTuple_GET_ITEM(o, i)), allow_instances)) return false;
+    }
+  } else if (PyList_CheckExact(o)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) {
+      if (!PrepareNative(BorrowedRef(PyList_GET_ITEM(o, i)), allow_instances)) return false;
+    }
+  } else if (PyDict_Check(o)) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(o, &position, &key, &value)) {
+      if (!PrepareNative(BorrowedRef(value), allow_instances)) return false;
+    }
+  } else if (!tracked && (PyDictValues_Check(o) || PyDictItems_Check(o))) {
+    return PrepareNative(private_api::DictOfView(o), allow_instances);
+  } else if (!tracked && IsNativeIterator(object)) {
+    for (PyObject* part : ReferentsOf(object)) {
+      if (!PrepareNative(BorrowedRef(part), allow_instances)) return false;
+    }
+  } else if (!tracked && (Py_TYPE(o) == AttrGetterType() || Py_TYPE(o) == MethodCallerType())) {
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", Py_TYPE(o)->tp_name));
+  } else if (!tracked && PyMethod_Check(o)) {
+    return PrepareNative(BorrowedRef(PyMethod_GET_FUNCTION(o)), allow_instances) &&
+           PrepareNative(BorrowedRef(PyMethod_GET_SELF(o)), allow_instances);
+  } else if (!tracked && Py_TYPE(o) == PartialType()) {
+    for (const char* name : {"func", "args", "keywords"}) {
+      Ref part = Ref::Steal(PyObject_GetAttrString(o, name));
+      if (!part || !PrepareNative(BorrowedRef(part), allow_instances)) return false;
+    }
+  } else if (!tracked && Py_TYPE(o) == SimpleNamespaceType()) {
+    Ref attributes = Ref::Steal(PyObject_GenericGetDict(o, nullptr));
+    return attributes && PrepareNative(BorrowedRef(attributes), allow_instances);
+  } else if (!tracked && IsPythonClass(Py_TYPE(o)) && !PyType_Check(o)) {
+    if (!allow_instances) {
+      return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                                absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
+    }
+    return reads_.GuardProtocolMethods(Py_TYPE(o));
+  }
+  return true;
+}
+
+// That of numpy's numbers depends on np.set_printoptions, which no guard compares.
+bool NativeArguments::HaveTextOfTheirOwn(absl::Span<const ValueView> values) {
+  for (const ValueView& v : values) {
+    if (HoldsNumpyNumber(v.object)) {
+      return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "the text of a number of numpy");
+    }
+  }
+  return true;
+}
+
+}  // namespace framefuse

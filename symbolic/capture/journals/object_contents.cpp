@@ -1,0 +1,287 @@
+// Lazy shadows, and reads of single items and attributes.
+
+#include "symbolic/capture/journals/object_contents.h"
+
+#include "absl/strings/str_cat.h"
+#include "frame_eval/versions/dict_reads.h"
+#include "frame_eval/versions/private_api.h"
+#include "guards/dict_lookup.h"
+#include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/object_table.h"
+#include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/write_journal.h"
+
+namespace framefuse {
+
+// Fills the shadow with representatives and guards what C code could see of it: length, keys, items.
+void ObjectContents::Realise(Tracked& t, bool consume_leaves) {
+  if (!t.is_container() || breaks_.unwinding()) return;
+  if (t.appended_from >= 0) {  // appended items stand behind the original's
+    Ref appended = Ref::Steal(PyList_GetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get())));
+    PyList_SetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get()), nullptr);
+    t.appended_from = -1;
+    RealiseItems(t);
+    PyList_SetSlice(t.representative, PyList_GET_SIZE(t.representative.get()), PY_SSIZE_T_MAX, appended);
+    t.replaced = true;
+    return;
+  }
+  if (!t.realised) {
+    RealiseItems(t);
+    if (breaks_.unwinding()) return;
+  } else if (t.kind != TrackedKind::kTuple) {
+    return;
+  }
+  if (t.kind == TrackedKind::kTuple && consume_leaves) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(t.representative.get()); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(t.representative.get(), i);
+      Ref index = Ref::Steal(PyLong_FromSsize_t(i));
+      if (IsLeaf(item)) reads_.Consume(ValueView(item, reads_.sources().Item(t.source, index)));
+    }
+  }
+}
+
+namespace {
+
+// Keys with __eq__ of their own: a look-up may run it on the very objects. An OrderedDict is filled by hashing again.
+bool KeysRunCode(PyObject* keys, bool hashed_again) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys); ++i) {
+    PyTypeObject* type = Py_TYPE(PyList_GET_ITEM(keys, i));
+    if (!IsPythonClass(type)) continue;
+    const PyTypeObject* base = NativeBase(type);  // str for a StrEnum
+    if (type->tp_richcompare != base->tp_richcompare) return true;
+    if (hashed_again && type->tp_hash != base->tp_hash) return true;
+  }
+  return false;
+}
+
+// With the hash that the key has in `original`: its __hash__ ran when it was put there.
+int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* value, Py_ssize_t* position) {
+  if (PyODict_Check(shadow)) return PyObject_SetItem(shadow, key, value);
+  PyObject *found, *unused;
+  Py_hash_t hash = 0;
+  if (!private_api::DictNext(original, position, &found, &unused, &hash) || found != key) {
+    return PyObject_SetItem(shadow, key, value);
+  }
+  return private_api::DictSet(shadow, key, value, hash) ? 0 : -1;
+}
+
+}  // namespace
+
+Value ObjectContents::AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key) {
+  Value v = objects_.Adopt(item, reads_.sources().Item(t.source, key));
+  if (v) reads_.Consume(v);
+  return v;
+}
+
+void ObjectContents::RealiseSequence(Tracked& t) {
+  const Ref items = Ref::Steal(PySequence_List(t.original));
+  if (!items) return;
+  const Py_ssize_t size = PyList_GET_SIZE(items.get());
+  reads_.AddLength(t.source, size);
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    const Ref index = Ref::Steal(PyLong_FromSsize_t(i));
+    const Value v = AdoptItem(t, PyList_GET_ITEM(items.get(), i), index);
+    if (!v) return;
+    if (t.kind == TrackedKind::kList) {
+      if (PyList_Append(t.representative, v.object) < 0) return;
+      continue;
+    }
+    const Ref appended = CallMethodWith(t.representative, "append", v.object);
+    if (!appended) return;
+  }
+}
+
+// Of the items that a frame's *args came with.
+void ObjectContents::RealiseTuple(Tracked& t) {
+  const Py_ssize_t size = PyTuple_GET_SIZE(t.original.get());
+  reads_.AddLength(t.source, size);
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    Value v = objects_.Adopt(PyTuple_GET_ITEM(t.original.get(), i),
+                             reads_.sources().Item(t.source, Ref::Steal(PyLong_FromSsize_t(i))));
+    if (!v) return;
+    PyObject* own = PyTuple_GET_ITEM(t.representative.get(), i);
+    PyTuple_SET_ITEM(t.representative.get(), i, v.object.release());
+    Py_DECREF(own);
+  }
+}
+
+bool ObjectContents::GuardKeys(const Tracked& t, BorrowedRef items) {
+  const Ref keys = Ref::Steal(PyList_New(0));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(PyList_GET_ITEM(items.get(), i), 0);
+    if (!IsLeaf(key) && !PyType_Check(key) && !PyFunction_Check(key)) {
+      const TrackedKind kind = ObjectTable::Classify(key);
+      if (kind == TrackedKind::kTensor)
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict with tensors as keys");
+      if (!PyTuple_CheckExact(key) && kind != TrackedKind::kInstance) {
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                                  absl::StrCat("a dict with a key of type ", Py_TYPE(key)->tp_name));
+      }
+    }
+    PyList_Append(keys, key);
+  }
+  if (KeysRunCode(keys, PyODict_Check(t.original.get()))) {
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict whose keys have an __eq__ of their own");
+  }
+  reads_.AddGuard(t.source, GuardKind::kKeys, keys);
+  return true;
+}
+
+void ObjectContents::RealiseDict(Tracked& t) {
+  PyObject* original = t.original;
+  PyObject* shadow = t.representative;
+  // PyDict_Next walks an OrderedDict in insertion order of the table, not in its own order.
+  const Ref items = Ref::Steal(PyODict_CheckExact(original) ? PyObject_CallMethod(original, "items", nullptr)
+                                                            : PyDict_Items(original));
+  const Ref list = items ? Ref::Steal(PySequence_List(items)) : Ref();
+  if (!list) return;
+  if (PyList_GET_SIZE(list.get()) != PyDict_GET_SIZE(original)) {
+    breaks_.Break(GraphBreakKind::kOpaqueObject, "an OrderedDict that was changed as a dict");
+    return;
+  }
+  if (!GuardKeys(t, list)) return;
+  Py_ssize_t position = 0;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    PyObject* pair = PyList_GET_ITEM(list.get(), i);
+    const Value v = AdoptItem(t, PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0));
+    if (!v || CopyItem(original, shadow, PyTuple_GET_ITEM(pair, 0), v.object, &position) < 0) return;
+  }
+  for (OverlayWrite& w : t.writes) {
+    const bool there = PyDict_Contains(shadow, w.key) > 0;
+    if (there && (w.reinserted || !w.value) && PyObject_DelItem(shadow, w.key) < 0) return;
+    if (w.value && PyObject_SetItem(shadow, w.key, w.value) < 0) return;
+  }
+  if (!t.writes.empty()) t.replaced = true;
+  t.writes.clear();
+}
+
+void ObjectContents::RealiseSet(Tracked& t) {
+  const Ref items = Ref::Steal(PySequence_List(t.original));
+  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
+    if (!IsLeaf(PyList_GET_ITEM(items.get(), i))) {
+      breaks_.Break(GraphBreakKind::kOpaqueObject, "a set of objects hashed by address");
+      return;
+    }
+  }
+  reads_.AddGuard(t.source, GuardKind::kSetEquals, t.original);
+  // A copy keeps the original's iteration order; adding one by one may not.
+  const Ref copy = Ref::Steal(PyObject_CallMethod(t.original, "copy", nullptr));
+  if (copy) CallMethodWith(t.representative, "update", copy);
+}
+
+void ObjectContents::RealiseItems(Tracked& t) {
+  t.realised = true;
+  if (t.kind == TrackedKind::kDict) {
+    RealiseDict(t);
+  } else if (t.kind == TrackedKind::kSet) {
+    RealiseSet(t);
+  } else if (t.kind == TrackedKind::kList || t.kind == TrackedKind::kDeque) {
+    RealiseSequence(t);
+  } else if (t.kind == TrackedKind::kTuple) {
+    RealiseTuple(t);
+  }
+}
+
+bool ObjectContents::PrepareTarget(BorrowedRef container) {
+  Tracked* t = objects_.Find(container);
+  if (t == nullptr) return true;
+  Realise(*t, true);
+  if (breaks_.unwinding()) return false;
+  return writes_.Replace(*t);
+}
+
+std::int64_t ObjectContents::Length(Tracked& t) {
+  if (!t.is_container()) return -1;
+  if (!t.realised && !t.mutated()) {
+    const Py_ssize_t size = PyObject_Size(t.original);
+    reads_.AddLength(t.source, size);
+    return size;
+  }
+  if (!t.realised) Realise(t, true);
+  return PyObject_Size(t.representative);
+}
+
+Value ObjectContents::DictItem(Tracked& t, ValueView key) {
+  reads_.Consume(key);
+  if (t.kind == TrackedKind::kInstanceDict) {
+    if (!PyUnicode_CheckExact(key.object.get())) return Value();
+    return OwnAttribute(*t.owner, key.object);
+  }
+  if (t.realised) {
+    PyObject* found = PyDict_GetItemWithError(t.representative, key.object);
+    return Value{Ref::Create(found), kNoSource};
+  }
+  if (OverlayWrite* w = t.FindWrite(key.object)) return Value{w->value, kNoSource};
+  PyObject* found = PyDict_GetItemWithError(t.original, key.object);
+  if (found == nullptr) {
+    if (!PyErr_Occurred()) reads_.AddGuard(t.source, GuardKind::kLacksKey, key.object);
+    return Value();
+  }
+  return objects_.Adopt(found, reads_.sources().Item(t.source, key.object));
+}
+
+// Without a look at the other items: an index into a list or tuple from outside, a key of a dict.
+std::optional<Value> ObjectContents::OneItem(Tracked& t, ValueView key) {
+  PyObject* k = key.object;
+  const bool untouched_list = t.kind == TrackedKind::kList && !t.realised && t.appended_from < 0;
+  if ((untouched_list || t.kind == TrackedKind::kTuple) && PyLong_CheckExact(k)) {
+    PyObject* sequence = untouched_list ? t.original.get() : t.representative.get();
+    const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence);
+    Py_ssize_t index = PyLong_AsSsize_t(k);
+    PyErr_Clear();  // too large an index: what looks next raises
+    if (index < 0) {
+      if (untouched_list || !t.realised) reads_.AddLength(t.source, size);
+      index += size;
+    }
+    if (index < 0 || index >= size) return std::nullopt;
+    PyObject* item = PySequence_Fast_GET_ITEM(sequence, index);
+    const Ref number = Ref::Steal(PyLong_FromSsize_t(index));
+    if (untouched_list || !t.realised) return objects_.Adopt(item, reads_.sources().Item(t.source, number));
+    return Value{Ref::Create(item), IsLeaf(item) ? reads_.sources().Item(t.source, number) : kNoSource};
+  }
+  if (t.kind == TrackedKind::kInstanceDict ||
+      (t.kind == TrackedKind::kDict && !t.realised && PyDict_CheckExact(t.original.get()))) {
+    Value found = DictItem(t, key);
+    if (!found && !breaks_.unwinding() && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, k);
+    return found;
+  }
+  return std::nullopt;
+}
+
+bool ObjectContents::WriteDictItem(Tracked& t, ValueView key, ValueView value) {
+  reads_.Consume(key);
+  if (value.object) reads_.Consume(value);
+  if (t.kind == TrackedKind::kInstanceDict) {
+    if (!PyUnicode_CheckExact(key.object.get())) {
+      return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                                "a key that is no string in the __dict__ of an object");
+    }
+    return writes_.Write(*t.owner, key.object, Ref::Create(value.object));
+  }
+  if (!t.realised) {
+    return writes_.Write(t, key.object, Ref::Create(value.object));
+  }
+  if (!writes_.Replace(t)) return false;
+  return (value.object ? PyObject_SetItem(t.representative, key.object, value.object)
+                       : PyObject_DelItem(t.representative, key.object)) == 0;
+}
+
+Value ObjectContents::OwnAttribute(Tracked& instance, BorrowedRef name) {
+  if (OverlayWrite* w = instance.FindWrite(name)) return Value{w->value, kNoSource};
+  PyObject* found = frame_ops::RawInstanceAttr(instance.original, name);
+  if (found == nullptr) {
+    PyObject* dict = frame_ops::RawInstanceDict(instance.original);
+    PyObject* item = nullptr;
+    if (dict != nullptr && !frame_ops::HasOnlyStringKeys(dict) &&
+        FindInDict(dict, DictKey(name), &item) == Lookup::kUnknown) {
+      return breaks_.Break(GraphBreakKind::kOpaqueObject, "an object with attributes that are no strings");
+    }
+    if (frame_ops::HasInstanceAttrs(instance.original)) reads_.AddGuard(instance.source, GuardKind::kLacksAttr, name);
+    return Value();
+  }
+  return objects_.Adopt(found, reads_.sources().InstanceAttr(instance.source, name));
+}
+
+}  // namespace framefuse

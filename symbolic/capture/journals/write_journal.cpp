@@ -1,0 +1,167 @@
+// Writes, and ends of objects.
+
+#include "symbolic/capture/journals/write_journal.h"
+
+#include <algorithm>
+
+#include "frame_eval/versions/frame_ops.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse {
+namespace {
+
+constexpr int kMostVisited = 256;
+
+bool HasFinaliser(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || type->tp_finalize == nullptr) return false;
+  static PyObject* const name = PyUnicode_InternFromString("__del__");
+  return frame_ops::TypeLookup(type, name) != nullptr;
+}
+
+bool HasWeakrefCallback(PyObject* object) {
+  if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) return false;
+  auto* reference = reinterpret_cast<PyWeakReference*>(*PyObject_GET_WEAKREFS_LISTPTR(object));
+  for (; reference != nullptr; reference = reference->wr_next) {
+    if (reference->wr_callback != nullptr) return true;
+  }
+  return false;
+}
+
+// Looks through what dies with an object: what nothing else refers to.
+class DeathSearch {
+ public:
+  explicit DeathSearch(const TrackedTable& tracked) : tracked_(tracked) {}
+
+  // The object whose end runs code, or null.
+  PyObject* Visit(PyObject* object) {
+    if (HasFinaliser(Py_TYPE(object)) || HasWeakrefCallback(object)) found_ = object;
+    const bool closed = PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object) ||
+                        tracing::Tracer::IsFake(object) || !PyObject_IS_GC(object);
+    if (found_ == nullptr && !closed && ++visited_ < kMostVisited) {
+      Py_TYPE(object)->tp_traverse(object, &DeathSearch::VisitChild, this);
+    }
+    return found_;
+  }
+
+ private:
+  static int VisitChild(PyObject* child, void* self) {
+    auto& search = *static_cast<DeathSearch*>(self);
+    const Py_ssize_t ours = search.tracked_.FindByOriginal(child) != nullptr ? 2 : 0;
+    if (search.found_ != nullptr || Py_REFCNT(child) > 1 + ours) return 0;
+    search.Visit(child);
+    return 0;
+  }
+
+  const TrackedTable& tracked_;
+  PyObject* found_ = nullptr;
+  int visited_ = 0;
+};
+
+}  // namespace
+
+bool WriteJournal::BeforeEnd(BorrowedRef object) {
+  if (!object || IsLeaf(object)) return true;
+  if (PyObject* loud = DeathSearch(tracked_).Visit(object)) {
+    return breaks_.BreakFalse(GraphBreakKind::kFinaliser, Py_TYPE(loud)->tp_name);
+  }
+  if (PyType_SUPPORTS_WEAKREFS(object.type()) && *PyObject_GET_WEAKREFS_LISTPTR(object.get()) != nullptr) {
+    dropped_.insert(object.get());
+  }
+  return true;
+}
+
+bool WriteJournal::BeforeDrop(ValueView old) {
+  const Tracked* t = tracked_.Find(old.object);
+  if (t == nullptr && old.source != kUnadopted) return true;
+  // What was read from another object is kept by that object; a write there is looked at for itself.
+  if (t != nullptr && t->source != kNoSource && reads_.sources()[t->source].kind != SourceKind::kLocal) return true;
+  return BeforeEnd(t != nullptr ? BorrowedRef(t->original) : old.object);
+}
+
+bool WriteJournal::BeforeOverwrite(Tracked& t, BorrowedRef key) {
+  ++count_;
+  if (t.FindWrite(key) != nullptr) return true;
+  switch (t.kind) {
+    case TrackedKind::kCell:
+      return BeforeEnd(PyCell_GET(t.original.get()));
+    case TrackedKind::kDict: {
+      PyObject* old = PyDict_GetItemWithError(t.original, key);
+      if (old == nullptr) PyErr_Clear();
+      return BeforeEnd(old);
+    }
+    case TrackedKind::kInstance:
+      return !PyUnicode_Check(key.get()) || BeforeEnd(frame_ops::RawInstanceAttr(t.original, key));
+    default:
+      return true;
+  }
+}
+
+bool WriteJournal::BeforeReplacing(const Tracked& t) {
+  ++count_;
+  if (t.replaced || !t.realised) return true;
+  const Ref items =
+      t.kind == TrackedKind::kDict ? Ref::Steal(PyDict_Values(t.original)) : Ref::Steal(PySequence_List(t.original));
+  if (!items) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    if (!BeforeEnd(PyList_GET_ITEM(items.get(), i))) return false;
+  }
+  return true;
+}
+
+bool WriteJournal::Write(Tracked& t, BorrowedRef key, Ref value) {
+  if (!BeforeOverwrite(t, key)) return false;
+  t.Write(key, std::move(value));
+  return true;
+}
+
+bool WriteJournal::Replace(Tracked& t) {
+  if (!t.is_container()) return true;
+  if (!BeforeReplacing(t)) return false;
+  t.replaced = true;
+  return true;
+}
+
+bool WriteJournal::AppendUnread(Tracked& list, BorrowedRef item) {
+  ++count_;
+  if (list.appended_from < 0) list.appended_from = 0;
+  return PyList_Append(list.representative, item) == 0;
+}
+
+OverlayWrite* WriteJournal::FindGlobal(BorrowedRef globals, BorrowedRef name) {
+  for (auto& [dict, writes] : globals_) {
+    if (dict.get() != globals.get()) continue;
+    const auto found =
+        std::find_if(writes.begin(), writes.end(), [&](const OverlayWrite& w) { return w.key.get() == name.get(); });
+    return found == writes.end() ? nullptr : &*found;
+  }
+  return nullptr;
+}
+
+void WriteJournal::WriteGlobal(BorrowedRef globals, BorrowedRef name, BorrowedRef value) {
+  ++count_;
+  if (OverlayWrite* w = FindGlobal(globals, name)) {
+    w->value = Ref::Create(value);
+    return;
+  }
+  auto at = std::find_if(globals_.begin(), globals_.end(),
+                         [&](const auto& known) { return known.first.get() == globals.get(); });
+  if (at == globals_.end()) {
+    globals_.emplace_back(Ref::Create(globals), std::vector<OverlayWrite>());
+    at = std::prev(globals_.end());
+  }
+  at->second.push_back(OverlayWrite{Ref::Create(name), Ref::Create(value), false});
+}
+
+WriteJournal::Counts WriteJournal::CountEffects() const {
+  Counts counts;
+  counts.writes = count_;
+  counts.open_ranges = open_ranges_;
+  counts.changes = globals_.size() + calls_.size();
+  for (const auto& t : tracked_.all()) counts.changes += t->writes.size() + (t->replaced ? 1 : 0);
+  return counts;
+}
+
+}  // namespace framefuse

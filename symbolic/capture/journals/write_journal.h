@@ -1,0 +1,94 @@
+// WriteJournal: what an attempt is to do to the world when its entry runs: writes to objects and globals that existed
+// before, as overlays, and calls that are made for real.
+// Invariant: no object that existed before is changed by the attempt (soundness rule 2). An attempt holds what the
+// program drops, so the graph breaks before the drop of an object whose end may run code: a finaliser, or the callback
+// of a weak reference.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_WRITE_JOURNAL_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_WRITE_JOURNAL_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "symbolic/capture/tracked.h"
+#include "symbolic/evaluator/value.h"
+
+namespace framefuse {
+
+class BreakController;
+class ReadJournal;
+
+// A call of functools.lru_cache's wrapper, or of an ABC's check, that fills its cache.
+struct CachedCall {
+  Ref wrapper;
+  Ref args;
+  Ref kwargs;      // or null
+  Ref missed_key;  // null: the result was in the cache
+  Ref result;      // of a miss
+};
+
+class WriteJournal {
+ public:
+  using GlobalWrites = std::vector<std::pair<Ref, std::vector<OverlayWrite>>>;  // by globals dict
+  struct Counts {
+    std::uint64_t writes = 0;
+    std::size_t changes = 0;
+    int open_ranges = 0;
+    friend bool operator==(const Counts& a, const Counts& b) {
+      return a.writes == b.writes && a.changes == b.changes && a.open_ranges == b.open_ranges;
+    }
+  };
+
+  WriteJournal(BreakController& breaks, ReadJournal& reads, const TrackedTable& tracked)
+      : breaks_(breaks), reads_(reads), tracked_(tracked) {}
+
+  // ---- tracked objects; false: broke
+  bool Write(Tracked& t, BorrowedRef key, Ref value);  // a null value is a deletion
+  bool Replace(Tracked& t);                            // a container's contents, by its shadow's
+  // Appending to a list that was not read needs no guard on what it holds.
+  static bool AppendsUnread(const Tracked& t) {
+    return t.kind == TrackedKind::kList && (!t.realised || t.appended_from >= 0);
+  }
+  bool AppendUnread(Tracked& list, BorrowedRef item);
+
+  // ---- globals
+  OverlayWrite* FindGlobal(BorrowedRef globals, BorrowedRef name);
+  void WriteGlobal(BorrowedRef globals, BorrowedRef name, BorrowedRef value);
+  const GlobalWrites& globals() const { return globals_; }
+
+  // ---- ends of objects
+  bool BeforeDrop(ValueView old);  // a local gives it up; false: broke
+  // It may have ended in the program, and something refers to it weakly.
+  bool MayHaveEnded(BorrowedRef object) const { return dropped_.contains(object.get()); }
+
+  // ---- calls
+  void AddCall(CachedCall call) { calls_.push_back(std::move(call)); }
+  const std::vector<CachedCall>& calls() const { return calls_; }
+  // Profiler ranges and the library's locks that were entered in this attempt and are still open.
+  void EnterRange() { ++open_ranges_; }
+  void LeaveRange() { --open_ranges_; }
+  int open_ranges() const { return open_ranges_; }
+
+  std::uint64_t count() const { return count_; }  // of writes to objects that existed before
+  Counts CountEffects() const;
+  void Clear() { globals_.clear(); }
+
+ private:
+  bool BeforeEnd(BorrowedRef object);  // of an object that existed before and may end now
+  bool BeforeOverwrite(Tracked& t, BorrowedRef key);
+  bool BeforeReplacing(const Tracked& t);
+
+  BreakController& breaks_;
+  ReadJournal& reads_;
+  const TrackedTable& tracked_;
+  GlobalWrites globals_;
+  absl::flat_hash_set<PyObject*> dropped_;
+  std::vector<CachedCall> calls_;
+  std::uint64_t count_ = 0;
+  int open_ranges_ = 0;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_WRITE_JOURNAL_H_

@@ -1,0 +1,204 @@
+#include "symbolic/capture/protocols/items.h"
+
+#include <optional>
+
+#include "frame_eval/hook.h"
+#include "symbolic/capture/calls/call_evaluator.h"
+#include "symbolic/capture/fakes.h"
+#include "symbolic/capture/fx_journal.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/journals/backward_phase.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/journals.h"
+#include "symbolic/capture/journals/native_arguments.h"
+#include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/capture/journals/object_contents.h"
+#include "symbolic/capture/journals/object_table.h"
+#include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/write_journal.h"
+#include "symbolic/capture/operator_functions.h"
+#include "symbolic/capture/tracked.h"
+#include "symbolic/evaluator/native_protocols.h"
+
+namespace framefuse {
+namespace {
+
+// list[int], collections.abc.Sequence[int]: C code that keeps the class and its arguments.
+bool MakesGenericAlias(BorrowedRef class_getitem) {
+  if (!class_getitem) return false;
+  if (class_getitem.type() == &PyClassMethodDescr_Type) return true;
+  if (class_getitem.type() != &PyClassMethod_Type) return false;
+  const Ref function = Ref::Steal(PyObject_GetAttrString(class_getitem, "__func__"));
+  return function.get() == reinterpret_cast<PyObject*>(&Py_GenericAliasType);
+}
+
+// The special forms and aliases of the module typing.
+bool IsOfTyping(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
+  PyObject* module = PyDict_GetItemString(frame_ops::TypeDict(type), "__module__");
+  return module != nullptr && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "typing") == 0;
+}
+
+}  // namespace
+
+Items::Items(Journals& journals, NativeProtocols& native, Protocols& meaning, CallEvaluator& calls)
+    : fx_(journals.fx()),
+      breaks_(journals.breaks()),
+      backward_(journals.backward()),
+      boundary_(journals.boundary()),
+      reads_(journals.reads()),
+      objects_(journals.objects()),
+      writes_(journals.writes()),
+      contents_(journals.contents()),
+      arguments_(journals.arguments()),
+      native_(native),
+      meaning_(meaning),
+      calls_(calls) {}
+
+Value Items::GetLength(Activation& act, ValueView v) {
+  if (PyUnicode_CheckExact(v.object.get())) {
+    reads_.Consume(v);
+    return Value{Ref::Steal(PyLong_FromSsize_t(PyUnicode_GET_LENGTH(v.object.get()))), kNoSource};
+  }
+  Tracked* t = objects_.Find(v.object);
+  if (t != nullptr && t->is_container()) {
+    const std::int64_t size = contents_.Length(*t);
+    if (breaks_.unwinding() || size < 0) return Value();
+    return Value{Ref::Steal(PyLong_FromLongLong(size)), kNoSource};
+  }
+  if (!arguments_.PrepareOuter(v)) return Value();
+  BorrowedRef method;
+  if ((v.object.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) method = reads_.LookupInType(v.object.type(), "__len__");
+  if (method && PyFunction_Check(method.get())) {
+    const ValueView args[] = {v};
+    Value r = calls_.CallFunction(act, objects_.Adopt(method, reads_.ConstantSource(method)), args, nullptr,
+                                  Completion::kCallback);
+    // PyObject_Size checks the sign and the type; only plain ints pass here.
+    if (!r) return r;
+    if (PyLong_CheckExact(r.object.get())) {
+      int overflow = 0;
+      const long long length = PyLong_AsLongLongAndOverflow(r.object, &overflow);
+      if (overflow == 0 && length >= 0) return r;
+    }
+  }
+  const Py_ssize_t size = boundary_.Run([&] { return PyObject_Size(v.object); });
+  if (!boundary_.Check() || size < 0) return Value();
+  return Value{Ref::Steal(PyLong_FromSsize_t(size)), kNoSource};
+}
+
+Value Items::ClassItem(Activation& act, ValueView cls, ValueView key) {
+  BorrowedRef in_meta = reads_.LookupInType(cls.object.type(), "__getitem__");
+  if (in_meta && PyFunction_Check(in_meta.get())) {
+    const ValueView args[] = {cls, key};
+    return calls_.CallFunction(act, objects_.Adopt(in_meta, reads_.ConstantSource(in_meta)), args, nullptr,
+                               Completion::kPush);
+  }
+  static PyObject* const name = PyUnicode_InternFromString("__class_getitem__");
+  const BorrowedRef maker = reads_.LookupInType(reinterpret_cast<PyTypeObject*>(cls.object.get()), name);
+  if (MakesGenericAlias(maker)) {
+    if (!arguments_.PrepareNative(key)) return Value();
+    return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_GetItem(cls.object, key.object); })));
+  }
+  if (maker && Py_IS_TYPE(maker.get(), &PyClassMethod_Type)) {
+    const Value bound = meaning_.LoadAttr(act, cls, name);
+    const ValueView args[] = {key};
+    return bound ? calls_.CallWith(act, bound, args, nullptr, Completion::kPush) : Value();
+  }
+  return breaks_.Break(GraphBreakKind::kUnlistedCallable, "subscript of a class");
+}
+
+Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
+  Tracked* t = objects_.Find(container.object);
+  if (t != nullptr && IsLeaf(key.object)) {
+    reads_.Consume(key);
+    if (std::optional<Value> found = contents_.OneItem(*t, key)) return *std::move(found);
+  }
+  if (PyType_Check(container.object.get())) return ClassItem(act, container, key);
+  PyTypeObject* type = container.object.type();
+  if (t != nullptr && IsOfTyping(type)) {  // Optional[int]: nothing that the program could tell from an earlier one
+    reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
+    if (!arguments_.PrepareNative(key)) return Value();
+    const HookScope native(HookMode::kOff);
+    return boundary_.Wrap(Ref::Steal(PyObject_GetItem(container.object, key.object)));
+  }
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !IsFakeTensor(container.object)) {
+    BorrowedRef method = reads_.LookupInType(type, "__getitem__");
+    if (method && PyFunction_Check(method.get())) {
+      const ValueView args[] = {container, key};
+      return calls_.CallFunction(act, objects_.Adopt(method, reads_.ConstantSource(method)), args, nullptr,
+                                 Completion::kPush);
+    }
+  }
+  if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key)) return Value();
+  if (t != nullptr && t->kind == TrackedKind::kDict && !PyDict_CheckExact(t->representative.get()) &&
+      !PyODict_CheckExact(t->representative.get())) {
+    if (!writes_.Replace(*t)) return Value();  // a defaultdict's look-up may insert
+  }
+  const bool fake = IsFakeTensor(container.object);
+  FxCall call(fx_, {container.object, key.object});
+  Value result = boundary_.RunAsLeaf(fake, [&] { return native_.GetItem(act, container, key); });
+  if (!boundary_.Check()) return Value();
+  if (result && fake) {
+    const BorrowedRef function = NamedOperator("getitem");
+    if (!breaks_.Journalled(call.RecordOperator(function, {container.object, key.object}, result.object)))
+      return Value();
+  }
+  return result;
+}
+
+bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueView value) {
+  if (!IsFakeTensor(container.object) && !backward_.MayWrite()) return false;
+  Tracked* t = objects_.Find(container.object);
+  if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && IsLeaf(key.object)) {
+    return contents_.WriteDictItem(*t, key, value);
+  }
+  PyTypeObject* type = container.object.type();
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && !IsFakeTensor(container.object)) {
+    BorrowedRef method = reads_.LookupInType(type, "__setitem__");
+    if (method && PyFunction_Check(method.get())) {
+      const ValueView args[] = {container, key, value};
+      return static_cast<bool>(calls_.CallFunction(act, objects_.Adopt(method, reads_.ConstantSource(method)), args,
+                                                   nullptr, Completion::kDrop));
+    }
+  }
+  if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key) || (reads_.Consume(value), false))
+    return false;
+  const bool fake = IsFakeTensor(container.object);
+  // A slice and a tensor take the value's items, not the value.
+  if ((fake || PySlice_Check(key.object.get())) && !arguments_.PrepareNative(value)) return false;
+  if (t != nullptr && !writes_.Replace(*t)) return false;
+  FxCall call(fx_, {container.object, key.object, value.object});
+  const bool done = boundary_.RunAsLeaf(fake, [&] { return native_.SetItem(act, container, key, value); });
+  if (!boundary_.Check()) return false;
+  if (!done || !fake) return done;
+  return breaks_.Journalled(
+      call.RecordOperator(NamedOperator("setitem"), {container.object, key.object, value.object}, Py_None));
+}
+
+bool Items::DeleteItem(Activation& act, ValueView container, ValueView key) {
+  Tracked* t = objects_.Find(container.object);
+  if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && IsLeaf(key.object)) {
+    Value found = contents_.DictItem(*t, key);
+    if (breaks_.unwinding() || PyErr_Occurred()) return false;
+    if (!found) {
+      PyErr_SetObject(PyExc_KeyError, key.object);
+      return false;
+    }
+    return contents_.WriteDictItem(*t, key, ValueView());
+  }
+  PyTypeObject* type = container.object.type();
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    BorrowedRef method = reads_.LookupInType(type, "__delitem__");
+    if (method && PyFunction_Check(method.get())) {
+      const ValueView args[] = {container, key};
+      return static_cast<bool>(calls_.CallFunction(act, objects_.Adopt(method, reads_.ConstantSource(method)), args,
+                                                   nullptr, Completion::kDrop));
+    }
+  }
+  if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key)) return false;
+  if (t != nullptr && !writes_.Replace(*t)) return false;
+  const bool done = boundary_.Run([&] { return native_.DeleteItem(act, container, key); });
+  return boundary_.Check() && done;
+}
+
+}  // namespace framefuse

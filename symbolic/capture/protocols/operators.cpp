@@ -1,0 +1,97 @@
+#include "symbolic/capture/protocols/operators.h"
+
+#include "symbolic/capture/fakes.h"
+#include "symbolic/capture/fx_journal.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/journals.h"
+#include "symbolic/capture/journals/native_arguments.h"
+#include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/capture/journals/object_table.h"
+#include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/write_journal.h"
+#include "symbolic/capture/operator_functions.h"
+#include "symbolic/capture/tracked.h"
+#include "symbolic/evaluator/native_protocols.h"
+
+namespace framefuse {
+namespace {
+
+const char* CompareName(int py_op) {
+  static const char* const kNames[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+  return kNames[py_op];
+}
+
+}  // namespace
+
+Operators::Operators(Journals& journals, NativeProtocols& native, Protocols& meaning)
+    : fx_(journals.fx()),
+      breaks_(journals.breaks()),
+      boundary_(journals.boundary()),
+      reads_(journals.reads()),
+      objects_(journals.objects()),
+      writes_(journals.writes()),
+      arguments_(journals.arguments()),
+      native_(native),
+      meaning_(meaning) {}
+
+Value Operators::Unary(Activation& act, UnaryOp op, ValueView v) {
+  if (op == UnaryOp::kNot) {
+    const Truth truth = meaning_.IsTrue(act, v);
+    if (truth == Truth::kError) return Value();
+    return Value{Ref::Create(truth == Truth::kTrue ? Py_False : Py_True), kNoSource};
+  }
+  if (!arguments_.PrepareNative(v)) return Value();
+  const bool fake = IsFakeTensor(v.object);
+  FxCall call(fx_, {v.object});
+  Value result = boundary_.RunAsLeaf(fake, [&] { return native_.Unary(act, op, v); });
+  if (!boundary_.Check()) return Value();
+  if (result && fake) {
+    const char* name = op == UnaryOp::kNegative ? "neg" : op == UnaryOp::kInvert ? "invert" : "pos";
+    if (!breaks_.Journalled(call.RecordOperator(NamedOperator(name), {v.object}, result.object))) return Value();
+  }
+  return result;
+}
+
+Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView right) {
+  Tracked* t = objects_.Find(left.object);
+  if (!arguments_.PrepareNative(left) || !arguments_.PrepareNative(right)) return Value();
+  const bool formats = PyUnicode_Check(left.object.get()) || PyBytes_Check(left.object.get());
+  if (formats && !arguments_.HaveTextOfTheirOwn(absl::MakeConstSpan(&right, 1))) return Value();
+  constexpr int kFirstInplace = 13;
+  if (t != nullptr && nb_op >= kFirstInplace) {
+    if (t->kind == TrackedKind::kList || t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet ||
+        t->kind == TrackedKind::kDeque) {
+      if (!writes_.Replace(*t)) return Value();
+    }
+  }
+  const bool fake = IsFakeTensor(left.object) || IsFakeTensor(right.object);
+  FxCall call(fx_, {left.object, right.object});
+  Value result = boundary_.RunAsLeaf(fake, [&] { return native_.Binary(act, nb_op, left, right); });
+  if (!boundary_.Check()) return Value();
+  if (result && fake) {
+    const BorrowedRef function = OperatorFunction(nb_op);
+    if (!breaks_.Journalled(call.RecordOperator(function, {left.object, right.object}, result.object))) return Value();
+  }
+  return result;
+}
+
+Value Operators::Compare(Activation& act, int py_op, ValueView left, ValueView right) {
+  Tracked* l = objects_.Find(left.object);
+  Tracked* r = objects_.Find(right.object);
+  const bool by_identity = l != nullptr && (l->kind == TrackedKind::kInstance || l->kind == TrackedKind::kFunction);
+  if (by_identity && r != nullptr && l != r && l->kind == r->kind) {
+    reads_.AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);  // equality may fall back to identity
+  }
+  if (!arguments_.PrepareNative(left) || !arguments_.PrepareNative(right)) return Value();
+  const bool fake = IsFakeTensor(left.object) || IsFakeTensor(right.object);
+  FxCall call(fx_, {left.object, right.object});
+  Value result = boundary_.RunAsLeaf(fake, [&] { return native_.Compare(act, py_op, left, right); });
+  if (!boundary_.Check()) return Value();
+  if (result && fake) {
+    const BorrowedRef function = NamedOperator(CompareName(py_op));
+    if (!breaks_.Journalled(call.RecordOperator(function, {left.object, right.object}, result.object))) return Value();
+  }
+  return result;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,89 @@
+#include "symbolic/capture/protocols/tensor_attributes.h"
+
+#include <Python.h>
+
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/descriptors.h"
+#include "symbolic/capture/fakes.h"
+#include "symbolic/capture/function_modes.h"
+#include "symbolic/capture/fx_journal.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/journals.h"
+#include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/capture/journals/object_table.h"
+#include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/protocols/attribute_reads.h"
+#include "symbolic/capture/shown_warnings.h"
+#include "symbolic/capture/tensor_types.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse {
+
+TensorAttributes::TensorAttributes(Journals& journals, AttributeReads& attributes)
+    : modes_(journals.modes()),
+      tracer_(journals.tracer()),
+      fx_(journals.fx()),
+      breaks_(journals.breaks()),
+      boundary_(journals.boundary()),
+      reads_(journals.reads()),
+      objects_(journals.objects()),
+      attributes_(attributes) {}
+
+// Whether an input has a gradient is a fact of its own, also where the gradient takes part in no operator.
+void TensorAttributes::GuardGradient(const Tracked& tensor, BorrowedRef seen) {
+  const SourceId source = reads_.sources().Intern(SourceKind::kTensorGrad, tensor.source, 0, nullptr);
+  const Ref own = ReadGrad(tensor.original);
+  if (!own || tensor.source == kNoSource) return;
+  if (own.get() != Py_None) {
+    reads_.AddTensor(source, own);
+    reads_.guards().AddLeaf(source, own);
+  } else if (seen.get() == Py_None) {
+    reads_.AddGuard(source, GuardKind::kIdentity, Py_None);
+  }
+}
+
+Value TensorAttributes::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
+  BorrowedRef descriptor = reads_.LookupInType(owner.object.type(), name);
+  Tracked* t = objects_.Find(owner.object);
+  if (!IsDataDescriptor(descriptor) && t != nullptr) {  // attributes that the user set on the real tensor
+    PyObject* own = frame_ops::RawInstanceAttr(t->original, name);
+    if (own != nullptr) return objects_.Adopt(own, reads_.sources().InstanceAttr(t->source, name));
+    if (!descriptor) reads_.AddGuard(t->source, GuardKind::kLacksAttr, name);
+  }
+  if (IsPythonFunction(descriptor))
+    return attributes_.BindDescriptor(act, descriptor, reads_.ConstantSource(descriptor), owner, owner.object.type());
+  const char* utf8 = PyUnicode_AsUTF8(name);  // null for a name with lone surrogates
+  if (utf8 == nullptr) PyErr_Clear();
+  const std::string_view text = utf8 == nullptr ? "" : utf8;
+  const auto from_outside = [&] {
+    return breaks_.Break(GraphBreakKind::kTensorFact,
+                         absl::StrCat(std::string(text), " of a tensor from outside the captured code"));
+  };
+  const bool own_attribute = t != nullptr && descriptor && descriptor.type() == &PyGetSetDescr_Type;
+  const GuardedAttribute guarded = own_attribute ? GuardedTensorAttribute(text) : GuardedAttribute::kYes;
+  if (guarded == GuardedAttribute::kNo && PyUnicode_CompareWithASCIIString(name, "__dict__") != 0)
+    return from_outside();
+  if (LeavesDecide(text)) tracer_.AskLeaves();
+  // The fake's own: what the user set stands on the real tensor.
+  if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0)
+    return breaks_.Break(GraphBreakKind::kTensorAttribute, "__dict__");
+  FxCall call(fx_, {owner.object});
+  const bool of_modes = modes_.open() > 0;  // torch's own run as they are
+  Ref result = Ref::Steal(boundary_.RunAsLeaf(of_modes, [&] {
+    const AllWarningsShown shown;
+    return PyObject_GetAttr(owner.object, name);
+  }));
+  if (!boundary_.Check() || !result) return Value();
+  if (guarded == GuardedAttribute::kIfNone && result.get() != Py_None) return from_outside();
+  if (t != nullptr && (text == "grad" || text == "_grad")) GuardGradient(*t, result);
+  // Whether an input is a view of something else is not known, and so not which of the two is the base of its views.
+  if (text == "_base" && objects_.Find(result) != nullptr) return from_outside();
+  if (IsFakeTensor(result) && !breaks_.Journalled(call.RecordAttribute(owner.object, name, result))) return Value();
+  return Value{std::move(result), kNoSource};
+}
+
+}  // namespace framefuse

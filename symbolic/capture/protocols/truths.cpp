@@ -1,0 +1,139 @@
+#include "symbolic/capture/protocols/truths.h"
+
+#include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/descriptors.h"
+#include "symbolic/capture/fakes.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/journals/backward_phase.h"
+#include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/journals.h"
+#include "symbolic/capture/journals/native_arguments.h"
+#include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/capture/journals/object_contents.h"
+#include "symbolic/capture/journals/object_table.h"
+#include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/tracked.h"
+#include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse {
+
+Truths::Truths(Journals& journals, NativeProtocols& native)
+    : tracer_(journals.tracer()),
+      breaks_(journals.breaks()),
+      backward_(journals.backward()),
+      boundary_(journals.boundary()),
+      reads_(journals.reads()),
+      objects_(journals.objects()),
+      contents_(journals.contents()),
+      arguments_(journals.arguments()),
+      native_(native) {}
+
+Truth Truths::IsNone(Activation& act, ValueView v) { return Is(act, v, ValueView(Py_None, kNoSource)); }
+
+Truth Truths::Is(Activation&, ValueView left, ValueView right) {
+  const bool same = left.object == right.object;
+  const auto weaker = [&](ValueView leaf, ValueView other) {
+    // Against None the type of a leaf decides; against anything else its value does.
+    if (leaf.source == kNoSource || !IsLeaf(leaf.object)) return;
+    if (other.object.get() == Py_None && leaf.object.get() != Py_None) {
+      reads_.AddGuard(leaf.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(leaf.object.type()));
+    } else {
+      reads_.Consume(leaf);
+    }
+  };
+  weaker(left, right);
+  weaker(right, left);
+  if (!reads_.GuardLeafIdentity(left, right, same)) return Truth::kError;
+  Tracked* l = objects_.Find(left.object);
+  Tracked* r = objects_.Find(right.object);
+  if (!same && l != nullptr && r != nullptr && l->kind == r->kind && l->source != kNoSource && r->source != kNoSource) {
+    reads_.AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);
+  }
+  return same ? Truth::kTrue : Truth::kFalse;
+}
+
+Truth Truths::Contains(Activation& act, ValueView item, ValueView container) {
+  Tracked* t = objects_.Find(container.object);
+  const bool keyed =
+      t != nullptr && (t->kind == TrackedKind::kInstanceDict || (t->kind == TrackedKind::kDict && !t->realised));
+  if (keyed && IsLeaf(item.object)) {
+    reads_.Consume(item);
+    if (t->kind == TrackedKind::kDict && t->FindWrite(item.object) == nullptr) {
+      const int found = PyDict_Contains(t->original, item.object);
+      if (found < 0) return Truth::kError;
+      reads_.AddGuard(t->source, found != 0 ? GuardKind::kHasKey : GuardKind::kLacksKey, item.object);
+      return found != 0 ? Truth::kTrue : Truth::kFalse;
+    }
+    Value found = contents_.DictItem(*t, item);
+    if (breaks_.unwinding() || (!found && PyErr_Occurred())) return Truth::kError;
+    return found ? Truth::kTrue : Truth::kFalse;
+  }
+  if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
+    return breaks_.BreakTruth(GraphBreakKind::kOpaqueObject, "a key that is no string in the __dict__ of an object");
+  }
+  const bool looks_at_keys_only = PyDict_CheckExact(container.object.get());
+  if (!arguments_.PrepareNative(item) ||
+      !(looks_at_keys_only ? arguments_.PrepareOuter(container) : arguments_.PrepareNative(container))) {
+    return Truth::kError;
+  }
+  const Truth result = boundary_.Run([&] { return native_.Contains(act, item, container); });
+  return boundary_.Check() ? result : Truth::kError;
+}
+
+Truth Truths::IsTrue(Activation& act, ValueView v) {
+  if (IsLeaf(v.object)) {
+    reads_.Consume(v);
+    return native_.IsTrue(act, v);
+  }
+  Tracked* t = objects_.Find(v.object);
+  if (t != nullptr && t->is_container()) {
+    const std::int64_t size = contents_.Length(*t);
+    if (breaks_.unwinding() || size < 0) return Truth::kError;
+    return size != 0 ? Truth::kTrue : Truth::kFalse;
+  }
+  if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
+    return breaks_.BreakTruth(GraphBreakKind::kOpaqueObject, "the truth of the __dict__ of an object");
+  }
+  if (IsFakeTensor(v.object)) {
+    const Truth result = native_.IsTrue(act, v);
+    if (breaks_.unwinding()) return Truth::kError;
+    const std::optional<tracing::TensorBreak>& pending = tracer_.PendingBreak();
+    if (pending && pending->kind == tracing::BreakKind::kDataDependent) {
+      PyErr_Clear();
+      return breaks_.BreakTruth(GraphBreakKind::kDataDependentBranch, "a tensor");
+    }
+    return boundary_.Check() ? result : Truth::kError;
+  }
+  PyTypeObject* type = v.object.type();
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    const bool has_bool = static_cast<bool>(reads_.LookupInType(type, "__bool__"));
+    const bool has_len = static_cast<bool>(reads_.LookupInType(type, "__len__"));
+    if (!has_bool && !has_len) return Truth::kTrue;
+  }
+  if (!arguments_.PrepareNative(v)) return Truth::kError;
+  const Truth result = boundary_.Run([&] { return native_.IsTrue(act, v); });
+  return boundary_.Check() ? result : Truth::kError;
+}
+
+// An empty dict among a Python object's own attributes, as the hooks of most modules are. Its type and length are
+// guarded where it stands; it needs no representative.
+std::optional<bool> Truths::TruthOfAttr(Activation&, ValueView owner, BorrowedRef name) {
+  Tracked* t = objects_.Find(owner.object);
+  PyTypeObject* type = owner.object.type();
+  if (t == nullptr || t->kind != TrackedKind::kInstance || backward_.running() || !IsPythonClass(type))
+    return std::nullopt;
+  if (t->FindWrite(name) != nullptr) return std::nullopt;
+  PyObject* found = frame_ops::RawInstanceAttr(t->original, name);
+  if (found == nullptr || !(PyDict_CheckExact(found) || PyODict_CheckExact(found))) return std::nullopt;
+  if (PyDict_GET_SIZE(found) != 0) return std::nullopt;
+  static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
+  if (IsPythonFunction(reads_.LookupInType(type, getattribute)) || reads_.LookupInType(type, name)) return std::nullopt;
+  const SourceId source = reads_.sources().InstanceAttr(t->source, name);
+  if (!objects_.NoteEmptyDict(source, found)) return std::nullopt;
+  reads_.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(Py_TYPE(found)));
+  reads_.AddLength(source, 0);
+  return false;
+}
+
+}  // namespace framefuse
