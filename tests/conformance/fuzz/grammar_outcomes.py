@@ -102,8 +102,8 @@ TOPICS = {
     "not applied": Topic(
         [before + failure for before in _BEFORE_THE_FAILURE for failure in _FAILURES]
         + [
-            ["WEIGHT.grad = None", "(WEIGHT[PLACE] * 2).sum().backward()", "PLACE.add_(2)"],
-            ["(WEIGHT[PLACE] * 2).sum().backward()", "WEIGHT.grad = None", "PLACE.add_(2)"],
+            ["WEIGHT.grad = None", "(WEIGHT[PLACE] * 2).sum().backward()", "r = r + WEIGHT.grad.sum()", "PLACE.add_(2)"],
+            ["WEIGHT.grad = None", "q = (WEIGHT[PLACE] * 2).sum()", "q.backward()", "r = r + q.detach()", "PLACE.add_(2)"],
             ["try:", "    KEPT.row.append(vector(4)[PLACE].sum())", "except IndexError:", "    KEPT.row.clear()", "PLACE.add_(2)"],
         ],
         ["PLACE.fill_({k})", "PLACE.fill_(7)", "PLACE.zero_()", "KEPT.n = {k} + 4", "KEPT.row.clear()", "WEIGHT.grad = None"],
