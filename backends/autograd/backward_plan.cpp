@@ -249,8 +249,10 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVari
   }
   FF_RETURN_IF_ERROR(CutAt(whole, places));
   const TangentUse use = places.empty() ? *use_ : TangentUse(whole, saved_.size());
+  const std::vector<ValueId> taken = use.WithoutUndefined(whole, defined);
   const std::vector<Node> nodes = whole.nodes;
-  use.LeaveOutUndefined(whole, defined);
+  Replace(whole, taken);
+  for (ir::Output& o : whole.outputs) o.value = o.value == kNoValue ? o.value : taken[At(o.value)];
   std::vector<ValueId> roots;
   for (std::size_t g = 0; g < wanted.size(); ++g) {
     ValueId v = whole.outputs[g].value;

@@ -44,24 +44,6 @@ std::vector<std::vector<bool>> OperandsOfResults(const Node& n) {
   return of_result;
 }
 
-bool IsPlainSum(const Node& n) {
-  if (n.op->name() != "aten.add.Tensor" || n.outputs.size() != 1) return false;
-  if (n.args[0].kind != ir::Arg::Kind::kValue || n.args[1].kind != ir::Arg::Kind::kValue) return false;
-  return n.args[2].kind == ir::Arg::Kind::kConstant && n.args[2].constant.isInt() && n.args[2].constant.toInt() == 1;
-}
-
-std::vector<bool> ReadByNodes(const ir::Graph& g) {
-  std::vector<bool> read(g.values.size(), false);
-  for (const Node& n : g.nodes) ir::ForEachUse(n, [&](ValueId v) { read[At(v)] = true; });
-  return read;
-}
-
-// The sum's place takes what is left of it, in the layout that its readers were recorded for.
-void CopyInto(Node& sum, ValueId rest) {
-  sum.op = ir::RequireOp("aten.clone");
-  sum.args = {ir::Arg::OfValue(rest), ir::Arg::Constant(static_cast<std::int64_t>(c10::MemoryFormat::Contiguous))};
-}
-
 }  // namespace
 
 bool SameForm(const ir::Value& a, const ir::Value& b) {
@@ -146,30 +128,22 @@ bool TangentUse::IsLeftOut(ValueId value, const std::string& defined) const {
   return !mine.empty();
 }
 
-void TangentUse::LeaveOutUndefined(ir::Graph& backward, const std::string& defined) const {
+std::vector<ValueId> TangentUse::WithoutUndefined(const ir::Graph& backward, const std::string& defined) const {
   std::vector<ValueId> taken(backward.values.size());
   for (std::size_t v = 0; v < taken.size(); ++v) taken[v] = static_cast<ValueId>(v);
-  const std::vector<bool> read = ReadByNodes(backward);
-  for (Node& n : backward.nodes) {
-    const ValueId a = n.args.empty() ? kNoValue : n.args[0].value;
-    const bool sum = IsPlainSum(n);
-    const ValueId b = sum ? n.args[1].value : kNoValue;
-    for (ir::Arg& arg : n.args) {
-      if (arg.kind == ir::Arg::Kind::kValue) arg.value = taken[At(arg.value)];
-      for (ValueId& v : arg.values) v = v == kNoValue ? v : taken[At(v)];
-    }
-    if (!sum || IsLeftOut(a, defined) == IsLeftOut(b, defined)) continue;
-    const ValueId rest = taken[At(IsLeftOut(a, defined) ? b : a)];
-    const ir::Value& left = backward.value(rest);
-    const ir::Value& all = backward.value(n.outputs[0]);
-    if (left.dtype != all.dtype || left.sizes != all.sizes || left.device != all.device) continue;
-    if (SameForm(left, all) || !read[At(n.outputs[0])]) {
-      taken[At(n.outputs[0])] = rest;
-    } else if (ir::IsContiguous(backward.exprs, all)) {
-      CopyInto(n, rest);
-    }
+  for (const Node& n : backward.nodes) {
+    if (n.op->name() != "aten.add.Tensor" || n.outputs.size() != 1) continue;
+    if (n.args[0].kind != ir::Arg::Kind::kValue || n.args[1].kind != ir::Arg::Kind::kValue) continue;
+    const bool scaled =
+        n.args[2].kind != ir::Arg::Kind::kConstant || !n.args[2].constant.isInt() || n.args[2].constant.toInt() != 1;
+    const ValueId a = n.args[0].value;
+    const ValueId b = n.args[1].value;
+    const bool without_a = IsLeftOut(a, defined);
+    if (scaled || without_a == IsLeftOut(b, defined)) continue;
+    const ValueId rest = taken[At(without_a ? b : a)];
+    if (SameForm(backward.value(rest), backward.value(n.outputs[0]))) taken[At(n.outputs[0])] = rest;
   }
-  for (ir::Output& o : backward.outputs) o.value = o.value == kNoValue ? o.value : taken[At(o.value)];
+  return taken;
 }
 
 }  // namespace framefuse

@@ -28,8 +28,8 @@ class TangentUse {
   bool ReadsSaved(std::size_t node) const { return reads_saved_[node]; }
   // Whether the node computes with one of these tangents (one character each, '1' defined).
   bool Runs(const ir::Node& node, const std::string& defined) const;
-  // Of a sum with a term that is left out the other term stays, for nodes and outputs.
-  void LeaveOutUndefined(ir::Graph& backward, const std::string& defined) const;
+  // For each value the one to take for it: itself, or the other term of a sum with a part that is left out.
+  std::vector<ir::ValueId> WithoutUndefined(const ir::Graph& backward, const std::string& defined) const;
   // Whether the value depends on tangents, and on undefined ones alone.
   bool IsLeftOut(ir::ValueId value, const std::string& defined) const;
 
