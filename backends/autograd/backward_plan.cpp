@@ -249,16 +249,16 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVari
   }
   FF_RETURN_IF_ERROR(CutAt(whole, places));
   const TangentUse use = places.empty() ? *use_ : TangentUse(whole, saved_.size());
-  const std::vector<ValueId> taken = use.WithoutUndefined(whole, defined);
   const std::vector<Node> nodes = whole.nodes;
-  Replace(whole, taken);
-  for (ir::Output& o : whole.outputs) o.value = o.value == kNoValue ? o.value : taken[At(o.value)];
+  use.DropUndefined(whole, defined);
+  const std::vector<ir::NodeIndex> definitions = whole.Definitions();
   std::vector<ValueId> roots;
   for (std::size_t g = 0; g < wanted.size(); ++g) {
     ValueId v = whole.outputs[g].value;
     if (wanted[g] != '1' || v == kNoValue || use.IsLeftOut(v, defined)) continue;
     roots.push_back(v);
     variant->gradients.push_back(static_cast<std::int32_t>(g));
+    variant->made_by.push_back(definitions[At(v)]);
   }
   std::vector<bool> needed = ir::NodesNeededFor(whole, roots);
   std::vector<bool> used(whole.values.size(), false);

@@ -175,27 +175,52 @@ autograd::variable_list CompiledBackward::Gradients(autograd::variable_list tang
 }
 
 // As eager: an operator's saved values serve one backward pass.
-void CompiledBackward::CheckRunsOnce(const BackwardPlan::Variant& variant) const {
+ir::NodeIndex CompiledBackward::FirstUsedUp(const BackwardPlan::Variant& variant) const {
   std::lock_guard lock(runs_->mutex);
   const std::vector<int>& released = runs_->released_in;
-  if (released.empty()) return;
+  if (released.empty()) return ir::kNoNode;
   const int now = autograd::get_current_graph_task_id();
   for (std::int32_t n : variant.readers) {
     // What another node of this run has used in the same pass is, in eager, used once for both.
-    const bool gone = released[At(n)] != BackwardRuns::kNever && released[At(n)] != now;
-    TORCH_CHECK(!gone, autograd::ERR_BACKWARD_TWICE);
+    if (released[At(n)] != BackwardRuns::kNever && released[At(n)] != now) return n;
   }
+  return ir::kNoNode;
+}
+
+// What eager's pass brings to leaves before it comes to the node that fails.
+void CompiledBackward::AccumulateBefore(ir::NodeIndex node, const BackwardPlan::Variant& variant,
+                                        autograd::variable_list tangents, const BackwardPlan::Key& key) {
+  BackwardPlan::Key early = key;
+  early.wanted.assign(key.wanted.size(), '0');
+  for (std::size_t i = 0; i < variant.gradients.size(); ++i) {
+    const std::size_t g = At(variant.gradients[i]);
+    if (g < plan_->input_gradients() && variant.made_by[i] < node) early.wanted[g] = '1';
+  }
+  if (early.wanted.find('1') == std::string::npos) return;
+  const BackwardPlan::Variant& before = *ValueOrThrow(plan_->FindVariant(early));
+  if (FirstUsedUp(before) != ir::kNoNode) return;
+  autograd::variable_list gradients = Execute(before, std::move(tangents));
+  gradients.resize(plan_->input_gradients());
+  AccumulateNow(*this, std::move(gradients));
 }
 
 autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tangents, const BackwardPlan::Key& key,
                                                      Used* used) {
-  const BackwardPlan::Variant* variant = ValueOrThrow(plan_->FindVariant(key));
-  CheckRunsOnce(*variant);
-  used->readers = variant->readers;
+  const BackwardPlan::Variant& variant = *ValueOrThrow(plan_->FindVariant(key));
+  if (const ir::NodeIndex node = FirstUsedUp(variant); node != ir::kNoNode) {
+    AccumulateBefore(node, variant, std::move(tangents), key);
+    TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
+  }
+  used->readers = variant.readers;
+  return Execute(variant, std::move(tangents));
+}
+
+autograd::variable_list CompiledBackward::Execute(const BackwardPlan::Variant& variant,
+                                                  autograd::variable_list tangents) {
   std::vector<at::Tensor> inputs;
-  inputs.reserve(variant->inputs.size());
+  inputs.reserve(variant.inputs.size());
   bool any_copied = false;
-  for (std::int32_t i : variant->inputs) {
+  for (std::int32_t i : variant.inputs) {
     std::size_t at = At(i);
     if (at < saved_.size()) {
       inputs.push_back(Unpack(saved_[at]));
@@ -207,14 +232,14 @@ autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tan
     }
   }
   tangents.clear();
-  std::vector<at::Tensor> outputs(variant->gradients.size());
+  std::vector<at::Tensor> outputs(variant.gradients.size());
   {
     at::AutoDispatchBelowADInplaceOrView below;
     c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    ThrowIfError(variant->executable->RunConsuming(absl::MakeSpan(inputs), symbols_, absl::MakeSpan(outputs)));
+    ThrowIfError(variant.executable->RunConsuming(absl::MakeSpan(inputs), symbols_, absl::MakeSpan(outputs)));
   }
   autograd::variable_list result(plan_->gradients().size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) result[At(variant->gradients[i])] = std::move(outputs[i]);
+  for (std::size_t i = 0; i < outputs.size(); ++i) result[At(variant.gradients[i])] = std::move(outputs[i]);
   inputs.clear();
   if (any_copied) OwnMemory(result);
   return result;

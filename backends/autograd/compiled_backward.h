@@ -44,6 +44,7 @@ class BackwardPlan {
     std::unique_ptr<Executable> executable;
     std::vector<std::int32_t> inputs;     // used inputs of Partitioned::backward, in order
     std::vector<std::int32_t> gradients;  // gradient of each output
+    std::vector<ir::NodeIndex> made_by;   // for each output its node of graph(), kNoNode: none
     std::vector<std::int32_t> readers;    // its nodes of graph() that compute with tangents and read saved values
   };
   // All of it through autograd, from the graph's own inputs: for create_graph.
@@ -169,7 +170,11 @@ class CompiledBackward final : public torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override;
   torch::autograd::variable_list RunVariant(torch::autograd::variable_list tangents, const BackwardPlan::Key& key,
                                             Used* used);
-  void CheckRunsOnce(const BackwardPlan::Variant& variant) const;
+  // The first node of the pass whose saved values an earlier pass has used up; kNoNode: none.
+  ir::NodeIndex FirstUsedUp(const BackwardPlan::Variant& variant) const;
+  void AccumulateBefore(ir::NodeIndex node, const BackwardPlan::Variant& variant,
+                        torch::autograd::variable_list tangents, const BackwardPlan::Key& key);
+  torch::autograd::variable_list Execute(const BackwardPlan::Variant& variant, torch::autograd::variable_list tangents);
   torch::autograd::variable_list RunDifferentiable(torch::autograd::variable_list tangents,
                                                    const BackwardPlan::Key& key, Used* used);
   at::Tensor ZeroTangent(std::size_t tangent) const;

@@ -32,6 +32,20 @@ std::unordered_set<const autograd::Node*> ReachedLater(const autograd::Node& nod
 
 }  // namespace
 
+void AccumulateNow(autograd::Node& node, autograd::variable_list gradients) {
+  const std::unordered_set<const autograd::Node*> later = ReachedLater(node);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const autograd::Edge& e = node.next_edge(i);
+    if (!gradients[i].defined() || !e.is_valid() || !IsLeaf(e.function.get()) || later.contains(e.function.get())) {
+      continue;
+    }
+    autograd::variable_list gradient{std::move(gradients[i])};
+    for (const auto& hook : e.function->tensor_pre_hooks()) gradient = (*hook)(gradient);
+    for (const auto& hook : e.function->pre_hooks()) gradient = (*hook)(gradient);
+    (*e.function)(std::move(gradient));
+  }
+}
+
 bool AnyLeafHasHooks(const autograd::Node& node) {
   for (const autograd::Edge& e : node.next_edges()) {
     if (!e.is_valid()) continue;

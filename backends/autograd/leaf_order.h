@@ -14,6 +14,9 @@ namespace framefuse {
 
 // `node` runs now. turns[i]: of its edge i, smaller is earlier, negative: no gradient goes there.
 void OrderLeaves(torch::autograd::Node& node, const std::vector<std::int32_t>& turns);
+// gradients[i] goes to the leaf behind edge i now, with its hooks: `node` is about to fail, and in eager the leaf came
+// before the node that fails. Other nodes' gradients are undefined.
+void AccumulateNow(torch::autograd::Node& node, torch::autograd::variable_list gradients);
 // Whether a hook sees when a gradient comes to one of the leaves behind these edges.
 bool AnyLeafHasHooks(const torch::autograd::Node& node);
 

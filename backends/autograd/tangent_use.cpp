@@ -128,22 +128,42 @@ bool TangentUse::IsLeftOut(ValueId value, const std::string& defined) const {
   return !mine.empty();
 }
 
-std::vector<ValueId> TangentUse::WithoutUndefined(const ir::Graph& backward, const std::string& defined) const {
-  std::vector<ValueId> taken(backward.values.size());
-  for (std::size_t v = 0; v < taken.size(); ++v) taken[v] = static_cast<ValueId>(v);
-  for (const Node& n : backward.nodes) {
-    if (n.op->name() != "aten.add.Tensor" || n.outputs.size() != 1) continue;
-    if (n.args[0].kind != ir::Arg::Kind::kValue || n.args[1].kind != ir::Arg::Kind::kValue) continue;
-    const bool scaled =
-        n.args[2].kind != ir::Arg::Kind::kConstant || !n.args[2].constant.isInt() || n.args[2].constant.toInt() != 1;
-    const ValueId a = n.args[0].value;
-    const ValueId b = n.args[1].value;
-    const bool without_a = IsLeftOut(a, defined);
-    if (scaled || without_a == IsLeftOut(b, defined)) continue;
-    const ValueId rest = taken[At(without_a ? b : a)];
-    if (SameForm(backward.value(rest), backward.value(n.outputs[0]))) taken[At(n.outputs[0])] = rest;
+int TangentUse::TermOf(const ir::Graph& backward, const Node& n, const std::string& defined) const {
+  if (n.op->name() != "aten.add.Tensor" || n.outputs.size() != 1) return -1;
+  if (n.args[0].kind != ir::Arg::Kind::kValue || n.args[1].kind != ir::Arg::Kind::kValue) return -1;
+  if (n.args[2].kind != ir::Arg::Kind::kConstant || !n.args[2].constant.isInt() || n.args[2].constant.toInt() != 1) {
+    return -1;
   }
-  return taken;
+  const bool without_first = IsLeftOut(n.args[0].value, defined);
+  if (without_first == IsLeftOut(n.args[1].value, defined)) return -1;
+  const int term = without_first ? 1 : 0;
+  const ir::Value& rest = backward.value(n.args[At(term)].value);
+  const ir::Value& sum = backward.value(n.outputs[0]);
+  return rest.dtype == sum.dtype && rest.sizes == sum.sizes && rest.device == sum.device ? term : -1;
+}
+
+void TangentUse::DropUndefined(ir::Graph& backward, const std::string& defined) const {
+  std::vector<ValueId> term(backward.values.size());
+  for (std::size_t v = 0; v < term.size(); ++v) term[v] = static_cast<ValueId>(v);
+  std::vector<ValueId> in_its_place = term;
+  for (Node& n : backward.nodes) {
+    const int arg = TermOf(backward, n, defined);
+    for (ir::Arg& a : n.args) {
+      if (a.kind == ir::Arg::Kind::kValue) a.value = in_its_place[At(a.value)];
+      for (ValueId& v : a.values) v = v == kNoValue ? v : in_its_place[At(v)];
+    }
+    if (arg < 0) continue;
+    const ValueId sum = n.outputs[0];
+    const ValueId rest = n.args[At(arg)].value;
+    term[At(sum)] = term[At(rest)];
+    if (SameForm(backward.value(rest), backward.value(sum))) {
+      in_its_place[At(sum)] = rest;
+    } else if (ir::IsContiguous(backward.exprs, backward.value(sum))) {
+      n.op = ir::RequireOp("aten.clone");
+      n.args = {ir::Arg::OfValue(rest), ir::Arg::Constant(static_cast<std::int64_t>(c10::MemoryFormat::Contiguous))};
+    }
+  }
+  for (ir::Output& o : backward.outputs) o.value = o.value == kNoValue ? o.value : term[At(o.value)];
 }
 
 }  // namespace framefuse

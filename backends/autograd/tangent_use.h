@@ -28,12 +28,16 @@ class TangentUse {
   bool ReadsSaved(std::size_t node) const { return reads_saved_[node]; }
   // Whether the node computes with one of these tangents (one character each, '1' defined).
   bool Runs(const ir::Node& node, const std::string& defined) const;
-  // For each value the one to take for it: itself, or the other term of a sum with a part that is left out.
-  std::vector<ir::ValueId> WithoutUndefined(const ir::Graph& backward, const std::string& defined) const;
+  // Takes sums with a part that is left out from the graph: what reads one reads the other term, or, if that has other
+  // strides, a copy of it. A gradient is the other term with its own strides, as in eager.
+  void DropUndefined(ir::Graph& backward, const std::string& defined) const;
   // Whether the value depends on tangents, and on undefined ones alone.
   bool IsLeftOut(ir::ValueId value, const std::string& defined) const;
 
  private:
+  // Of a sum with a part that is left out: the argument that is the other term. -1: of any other node.
+  int TermOf(const ir::Graph& backward, const ir::Node& node, const std::string& defined) const;
+
   std::vector<std::vector<bool>> tangents_;  // by value
   std::vector<std::vector<std::int32_t>> readers_;
   std::vector<bool> reads_saved_;

@@ -68,6 +68,59 @@ def each_output_has_a_backward_pass_of_its_own():
     return Case(keep, x, w, look=later, forward_only=True)
 
 
+def _one_by_one(f, order, *leaves):
+    """Differentiates each result of f alone, in this order; says which passes failed and keeps what leaves got."""
+    seen = []
+
+    def run(*inputs):
+        with torch.enable_grad():
+            results = f(*inputs)
+        print("the graph ends here")
+        for i in order:
+            try:
+                results[i].sum().backward()
+                seen.append(None)
+            except RuntimeError as error:
+                seen.append("second time" in str(error))
+            seen.append([None if t.grad is None else t.grad.tolist() for t in leaves])
+        return results[0].detach()
+
+    return Case(run, *leaves, observe=(seen, leaves), forward_only=True)
+
+
+@program(whole=False)
+def passes_whose_gradients_have_other_strides():
+    # A sum's gradient is an expanded number, a product's is not: the second pass must not ask for the first's values.
+    return _one_by_one(lambda w: (w.sum(), (w * w).sum(), w.t()), (1, 0, 2, 1), torch.ones(2, 3, requires_grad=True))
+
+
+@program(whole=False)
+def passes_whose_gradients_have_other_strides_in_the_middle():
+    def f(w):
+        middle = w.exp()
+        return middle.sum(), (middle * middle).sum()
+
+    return _one_by_one(f, (1, 0), torch.ones(2, 3, requires_grad=True))
+
+
+@program(whole=False)
+def second_pass_comes_to_a_leaf_before_it_fails():
+    def f(w, early):
+        return (w * w).sum() + early.sum(), (w * 2).tanh() + early
+
+    return _one_by_one(f, (0, 0, 1, 1), leaf(), leaf(3, 2.0))
+
+
+@program(whole=False)
+def second_pass_comes_to_a_hooked_leaf_before_it_fails():
+    called = []
+    early = leaf(3, 2.0)
+    early.register_hook(lambda g: called.append(g.tolist()))
+    early.register_post_accumulate_grad_hook(lambda t: called.append(t.grad.tolist()))
+    case = _one_by_one(lambda w, early: ((w * w).sum() + early.sum(),), (0, 0), leaf(), early)
+    return Case(case.f, *case.args, observe=(case.observe, called), forward_only=True)
+
+
 @program
 def sum_that_is_differentiated_after_its_product():
     state = {"n": leaf()}
