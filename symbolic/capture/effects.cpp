@@ -14,9 +14,8 @@
 namespace framefuse {
 namespace {
 
-const char* const kNames[] = {"set_attr",         "delete_attr", "set_item",         "delete_item",
-                              "replace_contents", "extend_list", "store_global",     "store_cell",
-                              "set_grad",         "call_cached", "set_requires_grad"};
+const char* const kNames[] = {"set_attr",    "delete_attr",  "set_item",   "delete_item", "replace_contents",
+                              "extend_list", "store_global", "store_cell", "set_grad",    "call_cached"};
 
 const bool declared = [] {
   for (const char* name : kNames) DeclareKinds("effect", {name});
@@ -283,8 +282,6 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
       const Ref result = Ref::Steal(PyObject_Call(target, get(e.key), value));
       return static_cast<bool>(result);
     }
-    case EffectKind::kSetRequiresGrad:
-      return PyObject_SetAttrString(target, "requires_grad", value) == 0;
   }
   return false;
 }

@@ -22,9 +22,8 @@ enum class EffectKind : std::uint8_t {
   kExtendList,       // target.extend(value)
   kStoreGlobal,      // target is a globals dict
   kStoreCell,
-  kSetGrad,          // target.grad = value
-  kCallCached,       // target(*key, **value), the result dropped: counts in a functools.lru_cache
-  kSetRequiresGrad,  // target.requires_grad_(value)
+  kSetGrad,     // target.grad = value
+  kCallCached,  // target(*key, **value), the result dropped: counts in a functools.lru_cache
 };
 
 struct Effect {

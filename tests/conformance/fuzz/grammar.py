@@ -18,6 +18,7 @@ from conformance.fuzz import (
     grammar_library,
     grammar_modules,
     grammar_operators,
+    grammar_outcomes,
     grammar_tensors,
     grammar_values,
     program_text,
@@ -28,7 +29,9 @@ from conformance.fuzz.vocabulary import DELETABLE, PASSED, PLACES, Kind, Topic, 
 KINDS: dict[str, Kind] = (
     grammar_values.KINDS | grammar_tensors.KINDS | grammar_classes.KINDS | grammar_modules.KINDS | grammar_library.KINDS
 )
-TOPICS: dict[str, Topic] = grammar_operators.TOPICS | grammar_library.TOPICS | grammar_breaks.TOPICS
+TOPICS: dict[str, Topic] = (
+    grammar_operators.TOPICS | grammar_library.TOPICS | grammar_breaks.TOPICS | grammar_outcomes.TOPICS
+)
 
 # Every third program is for a backend with kernels of its own: it draws nothing whose results depend on rounding.
 BACKENDS_IN_TURN = ("aten", "fuse", "fx")

@@ -15,6 +15,7 @@ from conformance.fuzz import (
     grammar_library,
     grammar_modules,
     grammar_operators,
+    grammar_outcomes,
     grammar_tensors,
     grammar_values,
 )
@@ -27,6 +28,7 @@ _FAMILIES = (
     grammar_library,
     grammar_operators,
     grammar_breaks,
+    grammar_outcomes,
 )
 
 # By the name that code uses.
