@@ -55,6 +55,8 @@ struct CompiledProgram::Run {
   Result Versioned(std::int32_t block, std::uint64_t tag);
   Result Restless(std::int32_t block, PyObject* dict);
   bool RestlessItemsHold();
+  bool HoldsBetween(const Step& step, PyObject* object);
+  bool Distinct(const Step& step);
   bool Overlap();
 };
 
@@ -142,6 +144,15 @@ CompiledProgram::Result CompiledProgram::Run::ItemsBlock(const Step& step, PyObj
   return Versioned<kQuick>(step.index, is_dict ? frame_ops::InlineDictVersion(object) : 0);
 }
 
+bool CompiledProgram::Run::HoldsBetween(const Step& step, PyObject* object) {
+  PyObject* const other = memory.objects[static_cast<std::size_t>(step.index)];
+  return static_cast<const GuardKindRow*>(step.operand)->holds_between(object, other);
+}
+
+bool CompiledProgram::Run::Distinct(const Step& step) {
+  return program.distinct_.Check(image.distinct[static_cast<std::size_t>(step.index)], memory.objects.data());
+}
+
 bool CompiledProgram::Run::Overlap() {
   std::vector<MemoryRange>& ranges = program.ranges_;
   ranges.clear();
@@ -198,14 +209,10 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
         result = Versioned<kQuick>(step->index, frame_ops::TypeVersion(reinterpret_cast<PyTypeObject*>(object)));
         break;
       case StepOp::kTwoValues:
-        if (!static_cast<const GuardKindRow*>(step->operand)->holds_between(object, objects[step->index])) {
-          return Result::kFails;
-        }
+        if (!HoldsBetween(*step, object)) return Result::kFails;
         break;
       case StepOp::kDistinct:
-        if (!program.distinct_.Check(image.distinct[static_cast<std::size_t>(step->index)], objects)) {
-          return Result::kFails;
-        }
+        if (!Distinct(*step)) return Result::kFails;
         break;
       case StepOp::kGlobalState:
         if (ReadGlobalState() != image.global_state) return Result::kFails;
