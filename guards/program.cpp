@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "frame_eval/versions/dict_reads.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "guards/dict_epoch.h"
@@ -55,9 +56,10 @@ struct CompiledProgram::Run {
   Result Versioned(std::int32_t block, std::uint64_t tag);
   Result Restless(std::int32_t block, PyObject* dict);
   bool RestlessItemsHold();
+  bool Overlap();
   bool HoldsBetween(const Step& step, PyObject* object);
   bool Distinct(const Step& step);
-  bool Overlap();
+  bool Value(const ReadValue& value);
 };
 
 template <bool kQuick>
@@ -162,6 +164,12 @@ bool CompiledProgram::Run::Overlap() {
   return program.overlap_.Check(ranges);
 }
 
+bool CompiledProgram::Run::Value(const ReadValue& value) {
+  absl::InlinedVector<PyObject*, 4> tensors;
+  for (SourceId source : value.sources) tensors.push_back(memory.objects[static_cast<std::size_t>(source)]);
+  return value.fact->Holds(tensors);
+}
+
 // kMain: the steps are `full` or `quick`, which can be read beyond their end; each then starts the cache misses of a
 // step to come.
 template <bool kQuick, bool kMain>
@@ -219,6 +227,9 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
         break;
       case StepOp::kOverlap:
         if (!Overlap()) return Result::kFails;
+        break;
+      case StepOp::kValue:
+        if (!Value(image.values[static_cast<std::size_t>(step->index)].read)) return Result::kFails;
         break;
     }
     if (result != Result::kHolds) return result;

@@ -171,6 +171,7 @@ class Driver {
     options.fx = static_cast<bool>(settings_.fx_backend);
     options.tell_libraries = settings_.tell_libraries;
     options.breaks_at_modes = breaks_at_modes_;
+    options.values = settings_.values.get();
     if (!stop_) options.break_at = config().break_at;
     // A forced break is wanted before every instruction there is.
     options.all_frames = all_frames_ || config().break_at >= 0;
