@@ -279,7 +279,10 @@ Value CallEvaluator::CallBuiltin(Activation& act, ValueView callable, absl::Span
   ValueVector all;
   all.push_back(ValueView(self, kNoSource));
   all.insert(all.end(), args.begin(), args.end());
-  BorrowedRef descriptor = frame_ops::TypeLookup(Py_TYPE(self), Ref::Steal(PyUnicode_InternFromString(name)).get());
+  BorrowedRef descriptor = DescriptorOfBoundMethod(callable.object);
+  if (!descriptor) {
+    descriptor = frame_ops::TypeLookup(Py_TYPE(self), Ref::Steal(PyUnicode_InternFromString(name)).get());
+  }
   if (descriptor && descriptor.type() == &PyMethodDescr_Type) {
     const ValueView method(descriptor, kNoSource);
     return FindCallRule(descriptor) != nullptr ? CallWith(act, method, all, kwnames, Completion::kPush)

@@ -193,7 +193,7 @@ class Config:
     def __init__(self):
         self.size = 2
         self.parts = [1, [2]]
-        self.names = {"a": (1, "t"), "b": None}
+        self.names = {"a": (1, [3]), "b": None}
 
 
 @program
@@ -202,12 +202,14 @@ def of_an_object():
         pass
 
     given = Own()
+    given.letters = tuple("ab")
 
     def f(x):
         made = copy.deepcopy(given)
         made.size += 1
         made.parts.append(3)
-        return x * made.size, vars(made), given.parts is made.parts, type(made) is Own, made.names["a"] is given.names["a"]
+        same = [made.letters is given.letters, made.names["a"] is given.names["a"], made.parts is given.parts]
+        return x * made.size, vars(made), same, type(made) is Own
 
     return Case(f, vector(), look=lambda: sorted(n for n in vars(Own) if n.startswith("__slot")), forward_only=True)
 
