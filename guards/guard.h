@@ -22,30 +22,30 @@
 namespace framefuse {
 
 enum class GuardKind : std::uint8_t {
-  kTypeIs,        // type(value) is expected
-  kIdentity,      // value is expected (also None/True/False)
-  kEquals,        // same exact type and value (floats by their bits): immutables as of IsImmutable, torch.device;
-                  // the same object where equality is object's own (torch.dtype …)
-  kLength,        // raw length of a list, tuple, dict, set, deque, str or bytes (or a subclass of one)
-  kKeys,          // exact dict or OrderedDict: these keys (list or tuple) in this order
-  kHasKey,        // exact dict `value` contains key `expected`
-  kLacksKey,      // exact dict `value` lacks key `expected` (also module dicts, globals, builtins)
-  kLacksAttr,     // instance dict/inline values of `value` lack the name `expected`
-  kOwnNames,      // the instance dict (an exact one) or inline values of `value` hold these names (list or tuple) in this
-                  // order, and no others
-  kSetEquals,     // exact set/frozenset: expected's elements in expected's iteration order (a set, list or tuple)
-  kTypeLookup,    // frame_ops::TypeLookup(value, name) is the expected object; expected: (name, object), or (name,) for
-                  // absent; where aux is not 0 it is the version tag that the type `value` has instead
-  kTypeLookups,   // many such look-ups of one type: expected has the names that are found, what they give, and the
-                  // names that are absent (three tuples); aux: the type's version tag at which that was so, or 0
-  kTensor,        // tensor metadata (expected: a TensorSpec, see leaf/tensor.h)
-  kCellEmpty,     // cell has no contents
-  kGlobalState,   // grad mode, inference mode, autocast, default dtype/device, deterministic, num_threads …
-  kOverlap,       // storage overlap partition of the input tensors (one per entry)
-  kNull,          // slot is unbound (null)
-  kSameAs,        // value is the very object of source `aux`
-  kDistinctFrom,  // value is not the object of source `aux`
-  kDistinct,      // no written object of a group is another object of it (one per group, see leaf/distinct.h)
+  kTypeIs,      // type(value) is expected
+  kIdentity,    // value is expected (also None/True/False)
+  kEquals,      // same exact type and value (floats by their bits): immutables as of IsImmutable, torch.device;
+                // the same object where equality is object's own (torch.dtype …)
+  kLength,      // raw length of a list, tuple, dict, set, deque, str or bytes (or a subclass of one)
+  kKeys,        // exact dict or OrderedDict: these keys (list or tuple) in this order
+  kHasKey,      // exact dict `value` contains key `expected`
+  kLacksKey,    // exact dict `value` lacks key `expected` (also module dicts, globals, builtins)
+  kLacksAttr,   // instance dict/inline values of `value` lack the name `expected`
+  kOwnNames,    // the instance dict (an exact one) or inline values of `value` hold these names (list or tuple) in this
+                // order, and no others
+  kSetEquals,   // exact set/frozenset: expected's elements in expected's iteration order (a set, list or tuple)
+  kTypeLookup,  // frame_ops::TypeLookup(value, name) is the expected object; expected: (name, object), or (name,) for
+                // absent; where aux is not 0 it is the version tag that the type `value` has instead
+  kTypeLookups,     // many such look-ups of one type: expected has the names that are found, what they give, and the
+                    // names that are absent (three tuples); aux: the type's version tag at which that was so, or 0
+  kTensor,          // tensor metadata (expected: a TensorSpec, see leaf/tensor.h)
+  kCellEmpty,       // cell has no contents
+  kGlobalState,     // grad mode, inference mode, autocast, default dtype/device, deterministic, num_threads …
+  kOverlap,         // storage overlap partition of the input tensors (one per entry)
+  kNull,            // slot is unbound (null)
+  kSameAs,          // value is the very object of source `aux`
+  kDistinctFrom,    // value is not the object of source `aux`
+  kDistinct,        // no written object of a group is another object of it (one per group, see leaf/distinct.h)
   kValueOfTensors,  // a number or a size that follows from the data of some tensors (see leaf/value.h); aux: its index
 };
 

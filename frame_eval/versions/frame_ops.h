@@ -120,11 +120,11 @@ PyObject* RawInstanceAttr(PyObject* object, PyObject* name);  // borrowed or nul
 PyObject* RawInstanceDict(PyObject* object);                  // borrowed or null (not materialised)
 // The next of the object's own attributes in their order, from *position 0 on; borrowed, dict or inline values.
 bool NextInstanceAttr(PyObject* object, Py_ssize_t* position, PyObject** name, PyObject** value);
-bool SharesKeys(PyObject* dict);                              // a split table, as objects' attributes have
-bool HasInstanceAttrs(PyObject* object);                      // has a dict or may have one
-std::uint32_t TypeVersion(PyTypeObject* type);                // tp_version_tag, assigned if possible; 0: none
-PyObject* TypeLookup(PyTypeObject* type, PyObject* name);     // _PyType_Lookup: borrowed or null, no error
-PyObject* TypeDict(PyTypeObject* type);  // its own names; borrowed. tp_dict may be null from 3.12 on
+bool SharesKeys(PyObject* dict);                           // a split table, as objects' attributes have
+bool HasInstanceAttrs(PyObject* object);                   // has a dict or may have one
+std::uint32_t TypeVersion(PyTypeObject* type);             // tp_version_tag, assigned if possible; 0: none
+PyObject* TypeLookup(PyTypeObject* type, PyObject* name);  // _PyType_Lookup: borrowed or null, no error
+PyObject* TypeDict(PyTypeObject* type);                    // its own names; borrowed. tp_dict may be null from 3.12 on
 // Writes (or deletes, value null) an attribute of the object's own, past any descriptor; false: a Python error is set.
 bool SetRawInstanceAttr(PyObject* object, PyObject* name, PyObject* value);
 // A special method looked up on the type and bound, as `with` and class patterns do; null without error: none.

@@ -50,8 +50,8 @@ bool NextInlineValue(PyDictKeysObject* keys, PyObject* const* values, const std:
 bool NextOfValues(PyTypeObject* type, const PyDictValues* values, Py_ssize_t* position, PyObject** name,
                   PyObject** value) {
   const auto* end = reinterpret_cast<const std::uint8_t*>(values);  // downwards: the capacity, the number, the order
-  return NextInlineValue(reinterpret_cast<PyHeapTypeObject*>(type)->ht_cached_keys, values->values, end - 3, -1, end[-2],
-                         position, name, value);
+  return NextInlineValue(reinterpret_cast<PyHeapTypeObject*>(type)->ht_cached_keys, values->values, end - 3, -1,
+                         end[-2], position, name, value);
 }
 #endif
 

@@ -451,7 +451,8 @@ class Driver {
   int refused_node_ = -1;
   bool ends_before_error_ = false;
   Py_ssize_t modules_before_ = 0;
-  bool world_changed_ = false;  // by the attempt (it imported modules, say): its guards do not hold, and it is made again
+  bool world_changed_ =
+      false;  // by the attempt (it imported modules, say): its guards do not hold, and it is made again
   FxGraph fx_graph_;
   FxFacts fx_facts_;
   std::optional<GraphBreakReason> reason_;

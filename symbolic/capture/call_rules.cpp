@@ -209,9 +209,14 @@ MethodFacts FactsOf(PyDescrObject* descriptor) {
 }
 
 namespace {
-// `__reduce_ex__` and its like, which a module has from object: their definitions are those of every object's.
+// `__reduce_ex__`, `__new__` and their like, which a module has from its type: their definitions are those of every
+// object's, or type's.
 bool IsMethodOfAnyObject(BorrowedRef owner, PyObject* name, BorrowedRef member) {
   PyObject* found = frame_ops::TypeLookup(owner.type(), name);
+  if (found != nullptr && PyCFunction_Check(found)) {
+    return reinterpret_cast<PyCFunctionObject*>(found)->m_ml ==
+           reinterpret_cast<PyCFunctionObject*>(member.get())->m_ml;
+  }
   return found != nullptr && Py_TYPE(found) == &PyMethodDescr_Type &&
          reinterpret_cast<PyMethodDescrObject*>(found)->d_method ==
              reinterpret_cast<PyCFunctionObject*>(member.get())->m_ml;

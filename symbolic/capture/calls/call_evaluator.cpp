@@ -8,6 +8,7 @@
 #include "frame_eval/compiled_function.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/read.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/class_statements.h"
@@ -228,6 +229,13 @@ Value CallEvaluator::CallBuiltinOfType(Activation& act, ValueView callable, absl
   const CallRule* rule = FindCallRule(self);
   const bool listed = rule != nullptr && (rule->kind == CallRule::Kind::kPure || rule->kind == CallRule::Kind::kMoves ||
                                           rule->kind == CallRule::Kind::kTorch);
+  if (name == "__new__" && !args.empty() && PyType_Check(args[0].object.get())) {
+    auto* made = reinterpret_cast<PyTypeObject*>(args[0].object.get());
+    // Those of an attempt end with it.
+    if (IsPythonClass(made) && reads_.LookupInType(made, "__del__")) {
+      return breaks_.Break(GraphBreakKind::kFinaliser, made->tp_name);
+    }
+  }
   if (name == "__new__" || listed || BuiltinMethodEffect(type, name) == MethodEffect::kReads ||
       PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
     if (!arguments_.PrepareAll(args)) return Value();

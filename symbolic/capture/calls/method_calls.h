@@ -41,8 +41,7 @@ class MethodCalls {
   Value CallMethodWrapper(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallMethodOfObject(Activation& act, ValueView callable, absl::string_view name,
                            absl::Span<const ValueView> args, BorrowedRef kwnames);
-  std::optional<Value> CallMethodOfTrackedDict(Tracked& t, const MethodFacts& method,
-                                               absl::Span<const ValueView> args);
+  std::optional<Value> CallMethodOfTrackedDict(Tracked& t, const MethodFacts& method, absl::Span<const ValueView> args);
   Value PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> args);
   Value CallMethodOfBuiltin(ValueView callable, const MethodFacts& method, absl::Span<const ValueView> args,
                             BorrowedRef kwnames);

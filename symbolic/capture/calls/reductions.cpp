@@ -83,8 +83,7 @@ Reductions::Reductions(Journals& journals, AttributeReads& attributes, CallEvalu
 
 std::optional<Value> Reductions::Call(Activation& act, ValueView method, absl::Span<const ValueView> args) {
   PyTypeObject* type = args[0].object.type();
-  if (!IsPythonClass(type) || NativeBase(type) != &PyBaseObject_Type || type->tp_new == nullptr ||
-      made_.IsMade(type)) {
+  if (!IsPythonClass(type) || NativeBase(type) != &PyBaseObject_Type || type->tp_new == nullptr || made_.IsMade(type)) {
     return std::nullopt;
   }
   if (args.size() == 1 && FactsOf(reinterpret_cast<PyDescrObject*>(method.object.get())).name == "__getstate__") {

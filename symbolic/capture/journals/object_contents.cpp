@@ -321,7 +321,7 @@ Value ObjectContents::OwnAttribute(Tracked& instance, BorrowedRef name) {
     PyObject* dict = frame_ops::RawInstanceDict(instance.original);
     PyObject* item = nullptr;
     if (dict != nullptr && !frame_ops::HasOnlyStringKeys(dict) &&
-        FindInDict(dict, DictKey(name), &item) == Lookup::kUnknown) {
+        FindInDict(dict, DictKey(name), &item) != Lookup::kAbsent) {
       return breaks_.Break(GraphBreakKind::kOpaqueObject, "an object with attributes that are no strings");
     }
     if (frame_ops::HasInstanceAttrs(instance.original)) reads_.AddGuard(instance.source, GuardKind::kLacksAttr, name);

@@ -126,7 +126,8 @@ bool WriteJournal::Write(Tracked& t, BorrowedRef key, Ref value) {
   // The __dict__ of the object, where it is filled, has what the object has.
   if (t.dict != nullptr && t.dict->realised && PyUnicode_Check(key.get())) {
     PyObject* dict = t.dict->representative;
-    if (value ? PyDict_SetItem(dict, key, value) < 0 : PyDict_Contains(dict, key) > 0 && PyDict_DelItem(dict, key) < 0) {
+    if (value ? PyDict_SetItem(dict, key, value) < 0
+              : PyDict_Contains(dict, key) > 0 && PyDict_DelItem(dict, key) < 0) {
       return false;
     }
   }

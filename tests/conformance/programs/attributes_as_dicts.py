@@ -204,15 +204,24 @@ def of_another_kind():
         def __len__(self):
             return 77
 
-    given, numbered = Holder(a=1), Holder(a=1)
+    class Name(str):
+        pass
+
+    given, numbered, named = Holder(a=1), Holder(a=1), Holder(a=1)
 
     def f(x):
-        return x * len(vars(given)), [n for n in vars(given)], 1 in vars(numbered), len(vars(numbered)), vars(given) == {"a": 1}
+        numbers = 1 in vars(numbered), len(vars(numbered))
+        return x * len(vars(given)), [n for n in vars(given)], numbers, vars(given) == {"a": 1}, "n" in vars(named), hasattr(named, "n")
 
     return Case(
         f,
         vector(),
-        then=[lambda: setattr(given, "__dict__", Table(a=1)), lambda: numbered.__dict__.__setitem__(1, 2), lambda: numbered.__dict__.pop(1)],
+        then=[
+            lambda: setattr(given, "__dict__", Table(a=1)),
+            lambda: numbered.__dict__.__setitem__(1, 2),
+            lambda: numbered.__dict__.pop(1),
+            lambda: named.__dict__.__setitem__(Name("n"), 1),
+        ],
     )
 
 
