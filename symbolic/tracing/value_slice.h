@@ -33,6 +33,7 @@ class ValueSlice {
   static std::optional<ValueSlice> Of(const ir::Graph& graph, const std::vector<ir::ValueId>& wanted,
                                       const SliceLimits& limits);
 
+  std::size_t size() const { return wanted_.size(); }
   // The inputs that it begins at, once each.
   const std::vector<ir::ValueId>& inputs() const { return inputs_; }
   // The wanted values for tensors that stand at inputs(); nullopt: an operator's result is none that it can use. Errors
