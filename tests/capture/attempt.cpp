@@ -16,9 +16,9 @@ class AtFunction final : public FrameHandler {
  public:
   explicit AtFunction(std::function<void(PyThreadState*, frame_ops::Frame*)> body) : body_(std::move(body)) {}
   PyObject* OnFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) override {
-    const HookScope off(HookMode::kOff);
     const char* name = PyUnicode_AsUTF8(frame_ops::Code(frame)->co_name);
     if (std::string_view(name) == "f") {
+      const HookScope off(HookMode::kOff);
       reached = true;
       body_(thread, frame);
     }
@@ -79,14 +79,19 @@ void Attempt::SetNext(int slot, const char* expression) {
 }
 
 bool Attempt::GuardsHold() {
-  const auto program = reads().guards().Compile(reads().leaves(), frames().SlotNames());
-  if (!program.ok()) {
-    ADD_FAILURE() << program.status().message();
-    return false;
+  if (program_ == nullptr || compiled_ != guard_count()) {
+    absl::StatusOr<std::unique_ptr<GuardProgram>> program =
+        reads().guards().Compile(reads().leaves(), frames().SlotNames());
+    if (!program.ok()) {
+      ADD_FAILURE() << program.status().message();
+      return false;
+    }
+    program_ = *std::move(program);
+    compiled_ = guard_count();
   }
   FrameView view = frame_ops::View(real_);
   view.slots = slots_.data();
-  return (*program)->Check(view, nullptr);
+  return program_->Check(view, nullptr);
 }
 
 std::optional<GraphBreakKind> Attempt::BrokeWith() {

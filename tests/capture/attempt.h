@@ -52,6 +52,7 @@ class Attempt {
   Tracked* Track(int slot) { return objects().Find(Load(slot).object); }
   // In the call that the guards are asked about next, the parameter is this one.
   void SetNext(int slot, const char* expression);
+  // As an entry that is installed at the first question after a guard was added.
   bool GuardsHold();
   std::size_t guard_count() { return reads().guards().guards().size(); }
   // The kind of the break, or none: the attempt goes on.
@@ -66,6 +67,8 @@ class Attempt {
   frame_ops::Frame* real_;
   std::vector<Ref> held_;
   std::vector<PyObject*> slots_;
+  std::unique_ptr<GuardProgram> program_;
+  std::size_t compiled_ = 0;
 };
 
 class InAttempt : public ::testing::Test {

@@ -168,11 +168,11 @@ TEST_F(NativeTest, AnErrorOfTheProgramsIsNoBreakAndOneAboutFakesIs) {
 }
 
 TEST_F(NativeTest, ABreakThatTheTracerNotedEndsTheAttempt) {
-  Execute("t = torch.ones(2)");
+  Execute("t = torch.ones(1)");
   At("f(t)", [](Attempt& a) {
     const tracing::Tracer::Scope scope(a.journals.tracer());
     const Value t = a.Load(0);
-    const Ref number = Ref::Steal(a.boundary().Run([&] { return PyObject_CallMethod(t.object, "tolist", nullptr); }));
+    const Ref number = Ref::Steal(a.boundary().Run([&] { return PyObject_CallMethod(t.object, "item", nullptr); }));
     PyErr_Clear();  // code that catches what it raises cannot hide it
     EXPECT_FALSE(a.boundary().Check());
     EXPECT_EQ(a.BrokeWith(), GraphBreakKind::kTensorToPython);

@@ -38,7 +38,7 @@ TEST_F(ObjectTableTest, KindsOfObjects) {
       {"gc", TrackedKind::kModule},
       {"C", TrackedKind::kType},
       {"len", TrackedKind::kCallable},
-      {"C().__init__", TrackedKind::kCallable},
+      {"types.MethodType(len, [])", TrackedKind::kCallable},
       {"functools.partial(len)", TrackedKind::kCallable},
       {"weakref.ref(C)", TrackedKind::kCallable},
       {"type('L', (list,), {})()", TrackedKind::kOpaque},  // C state of its own

@@ -84,7 +84,7 @@ TEST_F(ReadJournalTest, LeavesThatMustBeThereAreNotedOnce) {
 }
 
 TEST_F(ReadJournalTest, TheIdentityOfEqualLeavesIsAFactOfItsOwn) {
-  Execute("big = 10**9\nother = 10**8 * 10");
+  Execute("big = 10**9\nother = int('1000000000')");
   At("f(big, big)", [](Attempt& a) {
     EXPECT_TRUE(a.reads().GuardLeafIdentity(a.Load(0), a.Load(1), /*same=*/true));
     EXPECT_TRUE(a.GuardsHold());
@@ -105,7 +105,7 @@ TEST_F(ReadJournalTest, TheIdentityOfEqualLeavesIsAFactOfItsOwn) {
 }
 
 TEST_F(ReadJournalTest, AConsumedLeafIsStillKnownByWhereItCameFrom) {
-  Execute("big = 10**9\nother = 10**8 * 10");
+  Execute("big = 10**9\nother = int('1000000000')");
   At("f(big)", [](Attempt& a) {
     const Value x = a.Load(0);
     a.reads().Consume(x);
@@ -117,7 +117,7 @@ TEST_F(ReadJournalTest, AConsumedLeafIsStillKnownByWhereItCameFrom) {
   });
   At("f(big)", [](Attempt& a) {  // one from outside, one made here: a later call may bring the one made before
     const Value x = a.Load(0);
-    const Ref made = Eval("10**7 * 100");
+    const Ref made = Eval("int('1000000000')");
     EXPECT_FALSE(a.reads().GuardLeafIdentity(x, ValueView(made, kNoSource), /*same=*/false));
     EXPECT_EQ(a.BrokeWith(), GraphBreakKind::kOpaqueObject);
   });

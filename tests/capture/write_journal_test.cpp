@@ -77,7 +77,7 @@ TEST_F(WriteJournalTest, AnObjectWhoseEndRunsCodeIsNotOverwritten) {
   } cases[] = {
       {"Loud()", true},
       {"[Loud()]", true},       // dies with the list
-      {"kept", false},          // somebody else holds it
+      {"[kept]", false},        // somebody else holds it
       {"C()", false},           // nothing runs
       {"watched.pop()", true},  // a weak reference with a callback
       {"watched_quietly.pop()", false},
