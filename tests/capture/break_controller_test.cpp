@@ -66,6 +66,7 @@ TEST_F(BreakControllerTest, ABreakStandsAtEachFrameOfTheChain) {
     inner.act.started = 5;
     innermost.act.started = 9;
     a.breaks().Break(GraphBreakKind::kExplicit, "");
+    ASSERT_TRUE(a.breaks().record());
     const BreakRecord& record = *a.breaks().record();
     EXPECT_EQ(record.position.executed, 9u);
     EXPECT_EQ(record.position.code.get(), frame_ops::Code(innermost.act.frame));
@@ -85,6 +86,7 @@ TEST_F(BreakControllerTest, ABreakInACallbackMovesToTheOutermostCallOfC) {
     called.act.started = 5;
     from_c.act.started = below.act.started = from_c_again.act.started = 8;
     a.breaks().Break(GraphBreakKind::kExplicit, "");
+    ASSERT_TRUE(a.breaks().record());
     EXPECT_EQ(a.breaks().record()->position.executed, 5u);
     EXPECT_EQ(a.breaks().record()->outer_positions.size(), 1u);
     EXPECT_EQ(a.breaks().record()->reason.function, "innermost");
@@ -99,6 +101,7 @@ TEST_F(BreakControllerTest, CodeThatTheLibraryMadeIsNoPlaceToStopAt) {
     of_library.act.started = 5;
     innermost.act.started = 9;
     a.breaks().Break(GraphBreakKind::kExplicit, "");
+    ASSERT_TRUE(a.breaks().record());
     EXPECT_EQ(a.breaks().record()->position.executed, 9u);
     ASSERT_EQ(a.breaks().record()->outer_positions.size(), 1u);
     EXPECT_EQ(a.breaks().record()->outer_positions[0].code.get(), frame_ops::Code(a.root.frame));
@@ -107,6 +110,7 @@ TEST_F(BreakControllerTest, CodeThatTheLibraryMadeIsNoPlaceToStopAt) {
     a.made().NoteCode(Eval("innermost.__code__"));
     InnerFrame innermost(a.journals, "innermost", Completion::kPush);
     a.breaks().Break(GraphBreakKind::kExplicit, "");
+    ASSERT_TRUE(a.breaks().record());
     EXPECT_EQ(a.breaks().record()->position.code.get(), frame_ops::Code(a.root.frame));
   });
 }

@@ -206,6 +206,13 @@ TEST_F(ReadJournalTest, NoGuardNamesAClassOfThisAttempt) {
     EXPECT_EQ(a.reads().Rebase(a.reads().TypeAttr(cls, Name("m"))),
               a.reads().TypeAttr(reinterpret_cast<PyTypeObject*>(Eval("Base").get()), Name("m")));
     EXPECT_FALSE(a.reads().Rebase(a.reads().TypeAttr(cls, Name("own"))));
+    // And so is what is read from there on.
+    const auto code_of = [&](SourceId function) {
+      return a.reads().sources().Intern(SourceKind::kFunctionField, function, 0, Name("__code__"));
+    };
+    EXPECT_EQ(a.reads().Rebase(code_of(a.reads().TypeAttr(cls, Name("m")))),
+              code_of(a.reads().TypeAttr(reinterpret_cast<PyTypeObject*>(Eval("Base").get()), Name("m"))));
+    EXPECT_FALSE(a.reads().Rebase(code_of(a.reads().TypeAttr(cls, Name("own")))));
     EXPECT_EQ(a.reads().Rebase(a.reads().sources().Local(0)), a.reads().sources().Local(0));
     Execute("del Made");
   });
