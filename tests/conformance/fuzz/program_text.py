@@ -16,6 +16,7 @@ from conformance.fuzz import (
     grammar_modules,
     grammar_operators,
     grammar_outcomes,
+    grammar_states,
     grammar_tensors,
     grammar_values,
 )
@@ -29,6 +30,7 @@ _FAMILIES = (
     grammar_operators,
     grammar_breaks,
     grammar_outcomes,
+    grammar_states,
 )
 
 # By the name that code uses.
@@ -40,7 +42,7 @@ _IMPORTS = {
         "weakref torch framefuse"
     ).split()
 } | {"np": "import numpy as np", "nn": "from torch import nn"}
-_DOTTED = ("collections.abc", "torch._dynamo", "torch.utils.checkpoint", "torch.nn.attention", "torch.overrides")
+_DOTTED = ("collections.abc", "torch._dynamo", "torch.utils.checkpoint", "torch.nn.attention", "torch.overrides", "torch.utils.deterministic", "torch.utils._python_dispatch")
 
 _DEFINED = re.compile(r"^(?:class|def|async def) (\w+)|^(\w+) =", re.MULTILINE)
 
