@@ -164,6 +164,8 @@ const char* ActiveInterceptor() noexcept {
   if (HasSavedTensorHooks()) return "hooks for saved tensors";
   if (HasFunctorchLevel()) return "a torch.func transform";
   if (HasForwardLevel()) return "a level of forward-mode differentiation";
+  // The first question about modes ends it, and capture asks in other places than Python.
+  if (SkipsNextTorchFunction<at::impl::PythonTorchFunctionTLS>()) return "a skipped torch function";
   return nullptr;
 }
 

@@ -21,6 +21,7 @@ from conformance.fuzz import (
     grammar_outcomes,
     grammar_states,
     grammar_tensors,
+    grammar_training,
     grammar_values,
     program_text,
 )
@@ -31,7 +32,12 @@ KINDS: dict[str, Kind] = (
     grammar_values.KINDS | grammar_tensors.KINDS | grammar_classes.KINDS | grammar_modules.KINDS | grammar_library.KINDS
 )
 TOPICS: dict[str, Topic] = (
-    grammar_operators.TOPICS | grammar_library.TOPICS | grammar_breaks.TOPICS | grammar_outcomes.TOPICS | grammar_states.TOPICS
+    grammar_operators.TOPICS
+    | grammar_library.TOPICS
+    | grammar_breaks.TOPICS
+    | grammar_outcomes.TOPICS
+    | grammar_states.TOPICS
+    | grammar_training.TOPICS
 )
 
 # Every third program is for a backend with kernels of its own: it draws nothing whose results depend on rounding.

@@ -97,7 +97,7 @@ _SWITCHES = (
 _SET = [line.format(on=on) for line in _SWITCHES for on in (True, False)]
 
 TOPICS = {
-    "states": Topic(
+    "manners": Topic(
         [
             ["with MANNER.make():", "    print('in')", "    r = r.sin() * 2"],
             ["with MANNER.make():", "    r = outspoken(r)"],
@@ -110,20 +110,30 @@ TOPICS = {
             ["with MANNER.make():", "    print('in')", "    r = r.clone()", "    r.reshape(-1).mul_(2)"],
             ["r = MANNER.through(outspoken)(r)"],
             ["r = MANNER.through(lambda x: outspoken(x) * 2)(r)"],
-            ["r = r + nn.functional.scaled_dot_product_attention(*[matrix(2, 3)[None]] * 3).sum()"],
-            ["r = r + torch.empty(3).numel()"],
-            ["r = r + torch.ones(2, 3).mm(matrix(3, 2)).sum()"],
-            ["r = outspoken(r)"],
-            *([line, "r = r + 1"] for line in _SET),
-            *([line, "r = outspoken(r)"] for line in _SET),
+            # Called by C code, it is compiled by itself from its beginning.
+            ["r = contextvars.copy_context().run(outspoken, r)"],
+            ["r = contextvars.copy_context().run(MANNER.through(outspoken), r)"],
+            ["with MANNER.make():", "    r = contextvars.copy_context().run(outspoken, r)"],
         ],
         [
             *(f"MANNER.make = {manner}" for manner in _MANNERS),
             *(f"MANNER.make = {manner}" for manner in ("torch.no_grad", "torch.inference_mode", "Unchanged", "lambda: HEARD")),
             *(f"MANNER.through = {how}" for how in ("torch.func.vmap", "lambda f: f", "lambda f: torch.func.functionalize(f)")),
-            *_SET,
         ],
         weight=9,
+    ),
+    "switches": Topic(
+        [
+            ["r = r + nn.functional.scaled_dot_product_attention(*[matrix(2, 3)[None]] * 3).sum()"],
+            ["r = r + torch.empty(3).numel()"],
+            ["r = r + torch.ones(2, 3).mm(matrix(3, 2)).sum()"],
+            ["r = outspoken(r)"],
+            ["torch._C._set_skip_next_torch_function({k} > 1)", "r = outspoken(r)", "torch._C._set_skip_next_torch_function(False)"],
+            *([line, "r = r + 1"] for line in _SET),
+            *([line, "r = outspoken(r)"] for line in _SET),
+        ],
+        _SET,
+        weight=6,
     ),
     "hooks of leaves": Topic(
         [

@@ -18,12 +18,14 @@ from conformance.fuzz import (
     grammar_outcomes,
     grammar_states,
     grammar_tensors,
+    grammar_training,
     grammar_values,
 )
 
 _FAMILIES = (
     grammar_values,
     grammar_tensors,
+    grammar_training,
     grammar_classes,
     grammar_modules,
     grammar_library,
@@ -37,7 +39,7 @@ _FAMILIES = (
 _IMPORTS = {
     name: f"import {name}"
     for name in (
-        "abc bisect collections contextlib copy dataclasses datetime decimal enum fractions functools heapq inspect io "
+        "abc bisect collections contextlib contextvars copy dataclasses datetime decimal enum fractions functools heapq inspect io "
         "itertools json math operator os random re signal statistics string sys textwrap threading time types typing warnings "
         "weakref torch framefuse"
     ).split()
