@@ -87,6 +87,7 @@ _OTHERS = (
     "(TRAINED.m > {k}).all(0) * TRAINED.w",
     "torch._foreach_mul([TRAINED.w, TRAINED.m], 2)[1]",
     "torch._foreach_add(torch._foreach_sin([TRAINED.w, TRAINED.m]), {k})[0]",
+    "torch._native_batch_norm_legit_no_training(TRAINED.m, TRAINED.w, None, TRAINED.mean, TRAINED.variance, 0.1, 1e-5)[0]",
     "TRAINED.m.prod(-1)",
     "TRAINED.w.cumsum(0)",
 )
