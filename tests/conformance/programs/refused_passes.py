@@ -66,6 +66,16 @@ def input_written_twice_is_written_again():
 
 
 @program(whole=False)
+def input_written_twice_is_left_alone():
+    def f(x, s):
+        s.mul_(2)
+        s.add_(x)
+        return s.abs().max()
+
+    return _written_after(f, lambda s: s.cos())
+
+
+@program(whole=False)
 def input_written_with_a_copy_is_written_again():
     # What was copied into it is saved, not the copy.
     def f(x, s):
