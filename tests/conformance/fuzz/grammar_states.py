@@ -94,6 +94,13 @@ _SWITCHES = (
     "torch.backends.cuda.enable_cudnn_sdp({on})",
     "torch.set_float32_matmul_precision('high' if {on} else 'highest')",
 )
+# Called by C code, a function is compiled by itself from its beginning.
+_RUN = "contextvars.copy_context().run"
+# Called in two states, one after the other.
+_ENTERED = [
+    [f"r = {_RUN}(outspoken, r)", f"with ({manner})():", f"    r = {_RUN}(outspoken, r)"] for manner in _MANNERS[1:]
+]
+_SKIPS = "torch._C._set_skip_next_torch_function"
 _SET = [line.format(on=on) for line in _SWITCHES for on in (True, False)]
 
 TOPICS = {
@@ -110,10 +117,9 @@ TOPICS = {
             ["with MANNER.make():", "    print('in')", "    r = r.clone()", "    r.reshape(-1).mul_(2)"],
             ["r = MANNER.through(outspoken)(r)"],
             ["r = MANNER.through(lambda x: outspoken(x) * 2)(r)"],
-            # Called by C code, it is compiled by itself from its beginning.
-            ["r = contextvars.copy_context().run(outspoken, r)"],
-            ["r = contextvars.copy_context().run(MANNER.through(outspoken), r)"],
-            ["with MANNER.make():", "    r = contextvars.copy_context().run(outspoken, r)"],
+            [f"r = {_RUN}(outspoken, r)"],
+            [f"r = {_RUN}(MANNER.through(outspoken), r)"],
+            ["with MANNER.make():", f"    r = {_RUN}(outspoken, r)"],
         ],
         [
             *(f"MANNER.make = {manner}" for manner in _MANNERS),
@@ -122,13 +128,23 @@ TOPICS = {
         ],
         weight=9,
     ),
+    "entered states": Topic(
+        [
+            *_ENTERED,
+            *([*lines[:2], "    print('in')", lines[2]] for lines in _ENTERED),
+            [f"r = {_RUN}(outspoken, r)", f"r = {_RUN}(torch.func.vmap(outspoken), r) if r.dim() else r"],
+            [f"r = {_RUN}(outspoken, r)", f"r = {_RUN}(torch.func.functionalize(outspoken), r)"],
+            [f"r = {_RUN}(outspoken, r)", f"{_SKIPS}(True)", f"r = {_RUN}(outspoken, r)", f"{_SKIPS}(False)"],
+        ],
+        weight=4,
+    ),
     "switches": Topic(
         [
             ["r = r + nn.functional.scaled_dot_product_attention(*[matrix(2, 3)[None]] * 3).sum()"],
             ["r = r + torch.empty(3).numel()"],
             ["r = r + torch.ones(2, 3).mm(matrix(3, 2)).sum()"],
             ["r = outspoken(r)"],
-            ["torch._C._set_skip_next_torch_function({k} > 1)", "r = outspoken(r)", "torch._C._set_skip_next_torch_function(False)"],
+            [f"{_SKIPS}({{k}} > 1)", "r = outspoken(r)", f"{_SKIPS}(False)"],
             *([line, "r = r + 1"] for line in _SET),
             *([line, "r = outspoken(r)"] for line in _SET),
         ],

@@ -113,6 +113,6 @@ TOPICS = {
             "TRAINED.w.grad = None",
             "TRAINED.mean.add_({k})",
         ],
-        weight=14,
+        weight=18,
     ),
 }
