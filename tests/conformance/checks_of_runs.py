@@ -413,10 +413,8 @@ def mode_inference_alone(differs):
     """Inference mode turns gradients and threads of the backward off, too: here they are off in both forms."""
 
     def f():
-        torch._C._set_grad_enabled(False)
-        torch._C._set_multithreading_enabled(False)
-        if differs:
-            LEFT["inference"][0]()
+        for name in ("grad", "forward_grad", "backward_threads", *["inference"] * differs):
+            LEFT[name][0]()
 
     return Case(f, look=lambda: leave() if differs else None, forward_only=True)
 

@@ -238,4 +238,4 @@ def columns_of_two_batch_dimensions():
     def f(x, weight):
         return (x * 2).sum(2), x.exp().amax(-2), (x * weight).sum(-2)
 
-    return Case(f, torch.arange(120.0).reshape(2, 3, 4, 5) / 50, torch.arange(5.0).requires_grad_(), then=[lambda: None])
+    return Case(f, torch.arange(120.0).reshape(2, 3, 4, 5) / 64, torch.arange(5.0), then=[lambda: None])
