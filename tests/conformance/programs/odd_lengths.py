@@ -236,6 +236,7 @@ def columns_beyond_a_panel():
 @program
 def columns_of_two_batch_dimensions():
     def f(x, weight):
-        return (x * 2).sum(2), x.exp().amax(-2), (x * weight).sum(-2)
+        turned = x.transpose(0, 1)
+        return (turned * 2).sum(2), turned.exp().amax(-2), (turned * weight).sum(-2)
 
     return Case(f, torch.arange(120.0).reshape(2, 3, 4, 5) / 64, torch.arange(5.0), then=[lambda: None])
