@@ -433,13 +433,11 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
       if (frames_.handles_from_outside()) return refuse();
       reads_.GuardNothingHandled();
       return natives_.CallNative(callable.object, args, kwnames);
+    case SpecialCall::kSignature:
+      return !kwnames && args.size() == 1 ? SignatureOf(callable, args[0], IsSkippedCode(frame_ops::Code(act.frame)))
+                                          : refuse();
     case SpecialCall::kLockEnter:
     case SpecialCall::kLockExit:
-    case SpecialCall::kSignature:
-      if (!kwnames && args.size() == 1) {
-        return SignatureOf(callable, args[0], IsSkippedCode(frame_ops::Code(act.frame)));
-      }
-      [[fallthrough]];
     case SpecialCall::kOfLibrary:
       if (!IsSkippedCode(frame_ops::Code(act.frame)) ||
           (which == SpecialCall::kLockExit && writes_.open_ranges() == 0)) {
@@ -546,6 +544,10 @@ Value BuiltinCalls::SignatureOf(ValueView callable, ValueView function, bool of_
     guard("__code__", f->func_code);
     guard("__defaults__", f->func_defaults);
     guard("__kwdefaults__", f->func_kwdefaults);
+    // A __wrapped__ or __signature__ in it would answer instead.
+    const Ref dict = Ref::Steal(PyUnicode_InternFromString("__dict__"));
+    const SourceId own = reads_.sources().Intern(SourceKind::kFunctionField, t->source, 0, dict);
+    f->func_dict == nullptr ? reads_.AddGuard(own, GuardKind::kNull, nullptr) : reads_.AddLength(own, 0);
   }
   const HookScope native(HookMode::kOff);
   const ValueView args[] = {function};
