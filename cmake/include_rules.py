@@ -1,7 +1,7 @@
 """Which folder may include from which: the arrows of docs/architecture.md, checked on every #include of a file of ours.
 
-A folder may include its own files and those of the folders that its row names; rows are not transitive. Invariant: the table
-has no cycle, but for folders that make one library (a row of SAME).
+A folder may include its own files and those of the folders that its row names; rows are not transitive. Parts of a library
+have rows of their own. Invariant: the table has no cycle, but for folders that make one library (a row of SAME).
 """
 
 import pathlib
@@ -41,6 +41,19 @@ MAY_INCLUDE = {
         "backends/builtin",
     },
 }
+# Folders in a library's folder: which headers they may include of one another. What a part includes of the library's
+# own folder is below all parts: it leads to none of them.
+PARTS = {
+    "symbolic/capture/journals": {},
+    "symbolic/capture/protocols": {
+        "symbolic/capture/journals": "*.h",
+        "symbolic/capture/calls": "call_evaluator.h class_statements.h",
+    },
+    "symbolic/capture/calls": {
+        "symbolic/capture/journals": "*.h",
+        "symbolic/capture/protocols": "attribute_reads.h attribute_writes.h iteration.h tensor_attributes.h text_conversion.h",
+    },
+}
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
@@ -60,12 +73,49 @@ def violations(path, lines):
     if own is None:
         return
     library = _library_of(own)
+    part = part_of(path)
     for number, line in enumerate(lines, 1):
         include = _INCLUDE.match(line)
         other = folder_of(include[1]) if include else None
-        if other is None or _library_of(other) == library or _library_of(other) in MAY_INCLUDE[library]:
+        if other is None:
             continue
-        yield number, f"{own} may not include {include[1]} (cmake/include_rules.py)"
+        if _library_of(other) != library and _library_of(other) not in MAY_INCLUDE[library]:
+            yield number, f"{own} may not include {include[1]} (cmake/include_rules.py)"
+        elif part and not _may_include_of_part(part, include[1]):
+            yield number, f"{part} may not include {include[1]} (cmake/include_rules.py)"
+
+
+def part_of(path):
+    return next((part for part in PARTS if pathlib.PurePath(path).is_relative_to(part)), None)
+
+
+def _may_include_of_part(part, include):
+    other = part_of(include)
+    named = PARTS[part].get(other, "").split()
+    return other in (None, part) or any(pathlib.PurePath(include).match(name) for name in named)
+
+
+def leads_to_a_part(root):
+    """A sentence for each header that a part includes of its library's own folder and that leads to a part."""
+    texts = {}
+
+    def includes(path):
+        if path not in texts:
+            file = root / path
+            lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+            texts[path] = [found[1] for found in map(_INCLUDE.match, lines) if found]
+        return texts[path]
+
+    for part in PARTS:
+        for file in sorted(p.relative_to(root).as_posix() for p in (root / part).glob("*.*")):
+            seen, ahead = set(), [i for i in includes(file) if part_of(i) is None and folder_of(i) == folder_of(file)]
+            while ahead:
+                header = ahead.pop()
+                if part_of(header):
+                    yield f"{file} includes a header that leads to {header} (cmake/include_rules.py)"
+                    break
+                seen.add(header)
+                ahead += [i for i in includes(header) if i not in seen]
 
 
 def cycle():

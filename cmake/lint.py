@@ -1,4 +1,4 @@
-"""Rules of this project that no formatter checks: file sizes, header comments, names, includes, what must not be committed.
+"""Rules of this project that no formatter checks: sizes of files and functions, header comments, names, includes, what must not be committed.
 
 Run by `./dev lint`. Prints one line a violation, exits 1 if there is one.
 """
@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 
+import function_lengths
 import include_rules
 
 MAX_LINES = 500
@@ -44,7 +45,7 @@ def violations(root, path):
     if "util" in path.stem:
         yield "the name says nothing: call it by what it does"
     if path.suffix in CPP:
-        for number, message in include_rules.violations(path, lines):
+        for number, message in [*include_rules.violations(path, lines), *function_lengths.violations(lines)]:
             yield f"line {number}: {message}"
     for number, line in enumerate(lines, 1):
         if VERSION_CONDITION.search(line) and "versions" not in path.parts:
@@ -62,6 +63,9 @@ def main(root):
     count = 0
     if ring := include_rules.cycle():
         print(f"cmake/include_rules.py: {' -> '.join(ring)} is a ring")
+        count += 1
+    for message in include_rules.leads_to_a_part(root):
+        print(message)
         count += 1
     for path in tracked_files(root):
         if path.suffix not in CODE or not (root / path).is_file():

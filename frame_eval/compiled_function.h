@@ -20,6 +20,8 @@ class CallTarget {
   virtual ~CallTarget() = default;
   // As vectorcall; null with a Python error set.
   virtual Ref Call(PyObject* const* args, std::size_t nargsf, PyObject* kwnames) = 0;
+  // In captured code a call is one of the wrapped callable, and not of the target.
+  virtual bool is_captured() const { return true; }
   // For the cyclic collector: Python objects that the target holds, and letting go of them.
   virtual int Traverse(visitproc, void*) { return 0; }
   virtual void Clear() {}

@@ -32,6 +32,11 @@ class Walk {
  private:
   BorrowedRef Value(SourceId source) const { return values_[static_cast<std::size_t>(source)]; }
   std::string Name(SourceId source) const { return PrintSource(image_.sources, source, image_.slot_names); }
+  std::vector<std::string> NamesOf(const ReadValue& value) const {
+    std::vector<std::string> names;
+    for (SourceId source : value.sources) names.push_back(Name(source));
+    return names;
+  }
   std::string Told(GuardKind kind, std::string why) const {
     if (seen_ != nullptr) (*seen_)(kind, why);
     return why;
@@ -40,6 +45,7 @@ class Walk {
   std::string Check(const Fact& fact) const;
   std::string Coinciding() const;
   std::string Overlap() const;
+  std::string Values() const;
 
   const ProgramImage& image_;
   const FrameView& frame_;
@@ -109,6 +115,21 @@ std::string Walk::Overlap() const {
   return Told(GuardKind::kOverlap, ExplainOverlap(image_.overlap, FindOverlap(ranges), names));
 }
 
+std::string Walk::Values() const {
+  for (const GuardedValue& value : image_.values) {
+    std::vector<PyObject*> tensors;
+    for (SourceId source : value.read.sources) tensors.push_back(Value(source).get());
+    const ValueFact& fact = *value.read.fact;
+    if (fact.Holds(tensors)) {
+      Told(GuardKind::kValueOfTensors, "");
+      continue;
+    }
+    const std::string why = fact.Expression(NamesOf(value.read)) + " failed: " + fact.Found(tensors);
+    return Told(GuardKind::kValueOfTensors, WithLocation(why, value.where));
+  }
+  return "";
+}
+
 std::string Walk::FirstFailure() {
   if (image_.has_global_state) {
     std::string text = Told(GuardKind::kGlobalState, ExplainGlobalState(image_.global_state, ReadGlobalState()));
@@ -134,7 +155,10 @@ std::string Walk::FirstFailure() {
     if (std::string text = Check(fact); !text.empty()) return text;
   }
   if (std::string text = Coinciding(); !text.empty()) return text;
-  return image_.overlap_sources.empty() ? "" : Overlap();
+  if (!image_.overlap_sources.empty()) {
+    if (std::string text = Overlap(); !text.empty()) return text;
+  }
+  return Values();
 }
 
 }  // namespace
@@ -194,6 +218,11 @@ std::string ImageText(const ProgramImage& image, const std::string& name) {
       text << (i ? ", " : "") << print(image.overlap_sources[i]) << " with " << image.overlap.class_of[i];
     }
     text << "): return False\n";
+  }
+  for (const GuardedValue& value : image.values) {
+    std::vector<std::string> names;
+    for (SourceId source : value.read.sources) names.push_back(print(source));
+    line(value.read.fact->Expression(names), value.where);
   }
   text << "    return True\n";
   return text.str();

@@ -4,11 +4,15 @@
 
 namespace framefuse {
 
+FactLocation LocationOf(const UserLocation& where) {
+  return where.code ? FactLocation{Ref::Create(where.code->co_filename), where.line} : FactLocation();
+}
+
 absl::Status MakeFact(const Guard& guard, Fact* fact) {
   fact->source = guard.source;
   fact->kind = guard.kind;
   fact->number = guard.aux;
-  if (guard.where.code) fact->where = {Ref::Create(guard.where.code->co_filename), guard.where.line};
+  fact->where = LocationOf(guard.where);
   const auto record = RowOf(guard.kind).record;
   return record != nullptr ? record(guard, fact) : absl::OkStatus();
 }

@@ -18,6 +18,8 @@ struct FactLocation {
   std::int32_t line = 0;
 };
 
+[[nodiscard]] FactLocation LocationOf(const UserLocation& where);
+
 struct Fact {
   SourceId source = kNoSource;
   GuardKind kind = GuardKind::kTypeIs;

@@ -16,6 +16,7 @@
 #include "frame_eval/frame_view.h"
 #include "frame_eval/ref.h"
 #include "guards/leaf/distinct.h"
+#include "guards/leaf/value.h"
 #include "guards/source.h"
 
 namespace framefuse {
@@ -43,6 +44,7 @@ enum class GuardKind : std::uint8_t {
   kSameAs,        // value is the very object of source `aux`
   kDistinctFrom,  // value is not the object of source `aux`
   kDistinct,      // no written object of a group is another object of it (one per group, see leaf/distinct.h)
+  kValueOfTensors,  // a number or a size that follows from the data of some tensors (see leaf/value.h); aux: its index
 };
 
 struct UserLocation {
@@ -89,6 +91,9 @@ class GuardSet {
 
   // Records that no object of `group` that is written is another of it.
   void AddDistinct(DistinctObjects group);
+
+  // Records what the program read of the data of tensors, which have guards on their metadata.
+  void AddValue(ReadValue value, const UserLocation& where);
 
   // Compiles; `also_resolve` are sources that the entry loads even if no guard names them.
   // `slot_names` are the names of the frame's slots, for texts.

@@ -64,6 +64,7 @@ struct GuardSet::State {
   std::vector<SourceId> overlap_sources;
   OverlapFact overlap;
   std::vector<DistinctObjects> distinct;
+  std::vector<ReadValue> values;
   absl::flat_hash_set<IndexedGuard, GuardHash, GuardEqual> index;
 
   // Layers repeat: few specs serve many parameters, and stay in the cache.
@@ -157,6 +158,12 @@ void GuardSet::AddDistinct(DistinctObjects group) {
   state_->distinct.push_back(std::move(group));
 }
 
+void GuardSet::AddValue(ReadValue value, const UserLocation& where) {
+  guards_.push_back(
+      Guard{kNoSource, GuardKind::kValueOfTensors, nullptr, static_cast<std::int64_t>(state_->values.size()), where});
+  state_->values.push_back(std::move(value));
+}
+
 absl::StatusOr<std::unique_ptr<GuardProgram>> GuardSet::Compile(absl::Span<const SourceId> also_resolve,
                                                                 std::vector<std::string> slot_names) const {
   auto image = std::make_unique<ProgramImage>();
@@ -168,6 +175,10 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> GuardSet::Compile(absl::Span<const
   image->overlap_sources = state_->overlap_sources;
   image->overlap = state_->overlap;
   image->distinct = state_->distinct;
+  for (const Guard& g : guards_) {
+    if (g.kind != GuardKind::kValueOfTensors) continue;
+    image->values.push_back({state_->values[static_cast<std::size_t>(g.aux)], LocationOf(g.where)});
+  }
   image->guard_count = guards_.size();
   return BuildProgram(std::move(image), *sources_, guards_, also_resolve);
 }

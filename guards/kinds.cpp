@@ -409,13 +409,14 @@ constexpr GuardKindRow kRows[] = {
      .holds_between = HoldsDistinctFrom,
      .expression = WriteDistinctFrom},
     {.kind = GuardKind::kDistinct, .name = "distinct", .scope = GuardScope::kWhole},
+    {.kind = GuardKind::kValueOfTensors, .name = "value_of_tensors", .scope = GuardScope::kWhole},
 };
 
 constexpr bool RowsAreInOrder() {
   for (std::size_t i = 0; i < std::size(kRows); ++i) {
     if (kRows[i].kind != static_cast<GuardKind>(i)) return false;
   }
-  return std::size(kRows) == static_cast<std::size_t>(GuardKind::kDistinct) + 1;
+  return std::size(kRows) == static_cast<std::size_t>(GuardKind::kValueOfTensors) + 1;
 }
 static_assert(RowsAreInOrder());
 

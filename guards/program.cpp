@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "frame_eval/versions/dict_reads.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "guards/dict_epoch.h"
@@ -56,6 +57,9 @@ struct CompiledProgram::Run {
   Result Restless(std::int32_t block, PyObject* dict);
   bool RestlessItemsHold();
   bool Overlap();
+  bool HoldsBetween(const Step& step, PyObject* object);
+  bool Distinct(const Step& step);
+  bool Value(const ReadValue& value);
 };
 
 template <bool kQuick>
@@ -142,6 +146,15 @@ CompiledProgram::Result CompiledProgram::Run::ItemsBlock(const Step& step, PyObj
   return Versioned<kQuick>(step.index, is_dict ? frame_ops::InlineDictVersion(object) : 0);
 }
 
+bool CompiledProgram::Run::HoldsBetween(const Step& step, PyObject* object) {
+  PyObject* const other = memory.objects[static_cast<std::size_t>(step.index)];
+  return static_cast<const GuardKindRow*>(step.operand)->holds_between(object, other);
+}
+
+bool CompiledProgram::Run::Distinct(const Step& step) {
+  return program.distinct_.Check(image.distinct[static_cast<std::size_t>(step.index)], memory.objects.data());
+}
+
 bool CompiledProgram::Run::Overlap() {
   std::vector<MemoryRange>& ranges = program.ranges_;
   ranges.clear();
@@ -149,6 +162,12 @@ bool CompiledProgram::Run::Overlap() {
     ranges.push_back(TensorMemory(memory.objects[static_cast<std::size_t>(source)]));
   }
   return program.overlap_.Check(ranges);
+}
+
+bool CompiledProgram::Run::Value(const ReadValue& value) {
+  absl::InlinedVector<PyObject*, 4> tensors;
+  for (SourceId source : value.sources) tensors.push_back(memory.objects[static_cast<std::size_t>(source)]);
+  return value.fact->Holds(tensors);
 }
 
 // kMain: the steps are `full` or `quick`, which can be read beyond their end; each then starts the cache misses of a
@@ -198,20 +217,19 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
         result = Versioned<kQuick>(step->index, frame_ops::TypeVersion(reinterpret_cast<PyTypeObject*>(object)));
         break;
       case StepOp::kTwoValues:
-        if (!static_cast<const GuardKindRow*>(step->operand)->holds_between(object, objects[step->index])) {
-          return Result::kFails;
-        }
+        if (!HoldsBetween(*step, object)) return Result::kFails;
         break;
       case StepOp::kDistinct:
-        if (!program.distinct_.Check(image.distinct[static_cast<std::size_t>(step->index)], objects)) {
-          return Result::kFails;
-        }
+        if (!Distinct(*step)) return Result::kFails;
         break;
       case StepOp::kGlobalState:
         if (ReadGlobalState() != image.global_state) return Result::kFails;
         break;
       case StepOp::kOverlap:
         if (!Overlap()) return Result::kFails;
+        break;
+      case StepOp::kValue:
+        if (!Value(image.values[static_cast<std::size_t>(step->index)].read)) return Result::kFails;
         break;
     }
     if (result != Result::kHolds) return result;

@@ -25,6 +25,7 @@
 #include "guards/leaf/global_state.h"
 #include "guards/leaf/overlap.h"
 #include "guards/leaf/tensor.h"
+#include "guards/leaf/value.h"
 #include "guards/read.h"
 
 namespace framefuse {
@@ -46,6 +47,7 @@ enum class StepOp : std::uint8_t {
   kDistinct,       // ProgramImage::distinct[index]
   kGlobalState,
   kOverlap,
+  kValue,  // ProgramImage::values[index]
 };
 
 struct Step {
@@ -59,6 +61,12 @@ struct Step {
 
 // How many steps ahead objects are prefetched.
 inline constexpr int kLookAhead = 8;
+
+// What was read of tensors' data, and where.
+struct GuardedValue {
+  ReadValue read;
+  FactLocation where;
+};
 
 struct StepRange {
   std::int32_t begin = 0, end = 0;  // in ProgramImage::slow, or ::instances
@@ -85,6 +93,7 @@ struct ProgramImage {
   std::vector<SourceId> overlap_sources;
   OverlapFact overlap;
   std::vector<DistinctObjects> distinct;
+  std::vector<GuardedValue> values;
   std::vector<const Held*> weak_constants;  // of reads: their objects must be alive before anything is looked at
   std::size_t guard_count = 0;
 

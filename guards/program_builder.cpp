@@ -109,6 +109,9 @@ absl::Status ProgramBuilder::CollectFacts(absl::Span<const Guard> guards) {
     if (IsRelation(image_->facts.back())) Need(static_cast<SourceId>(guard.aux));
   }
   for (SourceId source : image_->overlap_sources) Need(source);
+  for (const GuardedValue& value : image_->values) {
+    for (SourceId source : value.read.sources) Need(source);
+  }
   for (const DistinctObjects& group : image_->distinct) {
     for (const DistinctObject& object : group.written) Need(object.source);
     for (const DistinctObject& object : group.others) Need(object.source);
@@ -409,6 +412,13 @@ void ProgramBuilder::EmitRelations() {
   if (!image_->overlap_sources.empty()) {
     Step step;
     step.op = StepOp::kOverlap;
+    image_->full.push_back(step);
+  }
+  // Last: the only steps that look at data, of tensors whose metadata holds.
+  for (std::size_t i = 0; i < image_->values.size(); ++i) {
+    Step step;
+    step.op = StepOp::kValue;
+    step.index = static_cast<std::int32_t>(i);
     image_->full.push_back(step);
   }
 }

@@ -12,97 +12,86 @@
 namespace framefuse::ir {
 namespace {
 
-using Names = absl::flat_hash_set<std::string_view>;
-
 // What is asked of their arguments their kernels for metadata ask, too.
-const Names& NeverRaise() {
-  static const auto* const names = new Names{"mm",
-                                             "bmm",
-                                             "addmm",
-                                             "addbmm",
-                                             "baddbmm",
-                                             "mv",
-                                             "addmv",
-                                             "dot",
-                                             "linear",
-                                             "convolution",
-                                             "native_batch_norm",
-                                             "_native_batch_norm_legit",
-                                             "cudnn_batch_norm",
-                                             "native_layer_norm",
-                                             "native_group_norm",
-                                             "_softmax",
-                                             "_log_softmax",
-                                             "_scaled_dot_product_flash_attention_for_cpu",
-                                             "_scaled_dot_product_flash_attention",
-                                             "_scaled_dot_product_efficient_attention",
-                                             "_scaled_dot_product_cudnn_attention",
-                                             "sum",
-                                             "mean",
-                                             "var",
-                                             "var_mean",
-                                             "std",
-                                             "std_mean",
-                                             "amax",
-                                             "amin",
-                                             "any",
-                                             "all",
-                                             "cumsum",
-                                             "max_pool2d_with_indices",
-                                             "avg_pool2d",
-                                             "_adaptive_avg_pool2d",
-                                             "native_dropout",
-                                             "constant_pad_nd",
-                                             "tril",
-                                             "triu",
-                                             "cat",
-                                             "stack",
-                                             "clone",
-                                             "copy_",
-                                             "_to_copy",
-                                             "_unsafe_view",
-                                             "fill_",
-                                             "zero_",
-                                             "empty",
-                                             "empty_like",
-                                             "empty_strided",
-                                             "new_empty",
-                                             "zeros",
-                                             "zeros_like",
-                                             "new_zeros",
-                                             "ones",
-                                             "ones_like",
-                                             "new_ones",
-                                             "full",
-                                             "full_like",
-                                             "new_full",
-                                             "arange",
-                                             "scalar_tensor"};
-  return *names;
-}
+constexpr std::string_view kNeverRaise[] = {"mm",
+                                            "bmm",
+                                            "addmm",
+                                            "addbmm",
+                                            "baddbmm",
+                                            "mv",
+                                            "addmv",
+                                            "dot",
+                                            "linear",
+                                            "convolution",
+                                            "native_batch_norm",
+                                            "_native_batch_norm_legit",
+                                            "cudnn_batch_norm",
+                                            "native_layer_norm",
+                                            "native_group_norm",
+                                            "_softmax",
+                                            "_log_softmax",
+                                            "_scaled_dot_product_flash_attention_for_cpu",
+                                            "_scaled_dot_product_flash_attention",
+                                            "_scaled_dot_product_efficient_attention",
+                                            "_scaled_dot_product_cudnn_attention",
+                                            "sum",
+                                            "mean",
+                                            "var",
+                                            "var_mean",
+                                            "std",
+                                            "std_mean",
+                                            "amax",
+                                            "amin",
+                                            "any",
+                                            "all",
+                                            "cumsum",
+                                            "max_pool2d_with_indices",
+                                            "avg_pool2d",
+                                            "_adaptive_avg_pool2d",
+                                            "native_dropout",
+                                            "constant_pad_nd",
+                                            "tril",
+                                            "triu",
+                                            "cat",
+                                            "stack",
+                                            "clone",
+                                            "copy_",
+                                            "_to_copy",
+                                            "_unsafe_view",
+                                            "fill_",
+                                            "zero_",
+                                            "empty",
+                                            "empty_like",
+                                            "empty_strided",
+                                            "new_empty",
+                                            "zeros",
+                                            "zeros_like",
+                                            "new_zeros",
+                                            "ones",
+                                            "ones_like",
+                                            "new_ones",
+                                            "full",
+                                            "full_like",
+                                            "new_full",
+                                            "arange",
+                                            "scalar_tensor"};
 
 // On a device they raise later, and elsewhere.
-const Names& RaiseOnCpu() {
-  static const auto* const names = new Names{"index",
-                                             "index_put",
-                                             "index_put_",
-                                             "index_select",
-                                             "index_add",
-                                             "index_add_",
-                                             "index_copy",
-                                             "gather",
-                                             "scatter",
-                                             "scatter_",
-                                             "index_copy_",
-                                             "embedding",
-                                             "nll_loss_forward",
-                                             "nll_loss2d_forward",
-                                             "index_fill",
-                                             "scatter_add",
-                                             "scatter_add_",
-                                             "index_fill_",
-                                             "take"};
-  return *names;
+constexpr std::string_view kRaiseOnCpu[] = {
+    "index",      "index_put",   "index_put_",   "index_select", "index_add", "index_add_",       "index_copy",
+    "gather",     "scatter",     "scatter_",     "index_copy_",  "embedding", "nll_loss_forward", "nll_loss2d_forward",
+    "index_fill", "scatter_add", "scatter_add_", "index_fill_",  "take"};
+
+using Names = absl::flat_hash_set<std::string_view>;
+
+bool NeverRaises(std::string_view name) {
+  static const auto* const names = new Names(std::begin(kNeverRaise), std::end(kNeverRaise));
+  return names->contains(name);
+}
+
+bool RaisesOnCpu(std::string_view name) {
+  static const auto* const names = new Names(std::begin(kRaiseOnCpu), std::end(kRaiseOnCpu));
+  return names->contains(name);
 }
 
 bool IsOnCpu(const Graph& graph, const Node& node) {
@@ -183,8 +172,8 @@ bool MayRaise(const Graph& graph, const Node& node) {
   if (node.op->is_view()) return name == "as_strided";  // its bounds are asked where there is memory
   if (node.op->is_pointwise()) return Divides(name) && GivesIntegers(graph, node);
   if (name.starts_with("_foreach_") || name.starts_with("_fused_")) return false;
-  if (NeverRaise().contains(name)) return false;
-  return !RaiseOnCpu().contains(name) || IsOnCpu(graph, node);
+  if (NeverRaises(name)) return false;
+  return !RaisesOnCpu(name) || IsOnCpu(graph, node);
 }
 
 bool BackwardReads(const Graph& graph, StorageId storage) {

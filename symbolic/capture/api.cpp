@@ -92,6 +92,7 @@ class DisabledTarget final : public CallTarget {
     const SkipNextFrame skip(callable_);
     return call();
   }
+  bool is_captured() const override { return false; }
   int Traverse(visitproc visit, void* arg) override {
     Py_VISIT(callable_.get());
     return 0;
@@ -138,7 +139,8 @@ Ref MakeCompiledFunction(BorrowedRef callable, const CompileOptions& options, Bo
 }
 
 bool IsCompiledFunction(BorrowedRef object) {
-  return IsCompiledFunctionObject(object) && dynamic_cast<CompiledTarget*>(TargetOf(object)) != nullptr;
+  const CallTarget* target = IsCompiledFunctionObject(object) ? TargetOf(object) : nullptr;
+  return target != nullptr && target->is_captured();
 }
 
 Ref MakeDisabledFunction(BorrowedRef callable, bool recursive, BorrowedRef remake) {

@@ -42,65 +42,13 @@ class Driver {
 
   AttemptResult Run() {
     const double start = Now();
-    std::optional<CapturePosition> stop;
-    std::vector<CapturePosition> fallbacks;
-    bool scanned = false;
-    for (;;) {
-      ++result_.attempts;
-      if (result_.attempts > kMaxAttempts) break;
+    Next next = Next::kAgain;
+    while (next == Next::kAgain && ++result_.attempts <= kMaxAttempts) {
       closed_.reset();
       close_status_ = absl::OkStatus();
       fx_graph_ = FxGraph();
-      Found found = Once(stop, /*scan=*/false);
-      if (imported_) {
-        imported_ = false;
-        stop.reset();
-        fallbacks.clear();
-        continue;
-      }
-      if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
-        if (!Refuse(fx_graph_.refused_node)) break;
-        stop.reset();
-        fallbacks.clear();
-        continue;
-      }
-      if (found.needs_frames) {
-        all_frames_ = true;
-        continue;
-      }
-      if (found.left_modes && !settings_.fullgraph) {
-        breaks_at_modes_ = true;
-        stop.reset();
-        fallbacks.clear();
-        continue;
-      }
-      if (found.done) break;
-      if (found.broke) {
-        reason_ = found.broke->reason;
-        // An interrupted attempt is dropped: the frame runs as Python, and the signal's handler in it.
-        if (settings_.fullgraph || reason_->kind == GraphBreakKind::kInterrupted) {
-          result_.broke_at = reason_;
-          break;
-        }
-        stop = found.broke->position;
-        fallbacks = found.broke->outer_positions;
-        continue;
-      }
-      if (found.mismatch || !IsGraphBreak(close_status_)) break;
-      // No recipe at the stop: each enclosing frame's call, then the last place where all was rebuildable.
-      if (!fallbacks.empty()) {
-        stop = fallbacks.front();
-        fallbacks.erase(fallbacks.begin());
-      } else if (!scanned) {
-        scanned = true;
-        ++result_.attempts;
-        found = Once(stop, /*scan=*/true);
-        if (found.broke) reason_ = found.broke->reason;
-        if (!found.last_rebuildable) break;
-        stop = found.last_rebuildable;
-      } else {
-        break;
-      }
+      const Found found = Once(/*scan=*/false);
+      next = After(found);
     }
     if (result_.entry == nullptr && reason_ && !result_.broke_at) result_.broke_at = reason_;
     result_.capture_seconds = Now() - start - result_.backend_seconds;
@@ -120,6 +68,69 @@ class Driver {
     std::optional<BreakRecord> broke;
     std::optional<CapturePosition> last_rebuildable;
   };
+
+  enum class Next : std::uint8_t { kAgain, kEnd };
+
+  Next After(const Found& found) {
+    if (const std::optional<Next> next = ForOtherSettings(found)) return *next;
+    return found.done ? Next::kEnd : ForAnotherStop(found);
+  }
+
+  // The run taught what the next one needs from its beginning on; nothing: it did not.
+  std::optional<Next> ForOtherSettings(const Found& found) {
+    if (imported_) {
+      imported_ = false;
+      return FromTheBeginning();
+    }
+    if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
+      return Refuse(fx_graph_.refused_node) ? FromTheBeginning() : Next::kEnd;
+    }
+    if (found.needs_frames) {
+      all_frames_ = true;
+      return Next::kAgain;
+    }
+    if (found.left_modes && !settings_.fullgraph) {
+      breaks_at_modes_ = true;
+      return FromTheBeginning();
+    }
+    return std::nullopt;
+  }
+
+  Next FromTheBeginning() {
+    stop_.reset();
+    fallbacks_.clear();
+    return Next::kAgain;
+  }
+
+  // The graph is to end elsewhere: before a break, or earlier than the stop that could not be closed.
+  Next ForAnotherStop(const Found& found) {
+    if (found.broke) {
+      reason_ = found.broke->reason;
+      // An interrupted attempt is dropped: the frame runs as Python, and the signal's handler in it.
+      if (settings_.fullgraph || reason_->kind == GraphBreakKind::kInterrupted) {
+        result_.broke_at = reason_;
+        return Next::kEnd;
+      }
+      stop_ = found.broke->position;
+      fallbacks_ = found.broke->outer_positions;
+      return Next::kAgain;
+    }
+    if (found.mismatch || !IsGraphBreak(close_status_)) return Next::kEnd;
+    // No recipe at the stop: each enclosing frame's call, then the last place where all was rebuildable.
+    if (!fallbacks_.empty()) {
+      stop_ = fallbacks_.front();
+      fallbacks_.erase(fallbacks_.begin());
+      return Next::kAgain;
+    }
+    if (scanned_) return Next::kEnd;
+    scanned_ = true;
+    ++result_.attempts;
+    const Found scan = Once(/*scan=*/true);
+    if (scan.broke) reason_ = scan.broke->reason;
+    if (!scan.last_rebuildable) return Next::kEnd;
+    stop_ = scan.last_rebuildable;
+    return Next::kAgain;
+  }
 
   // The driver of one capture's stop.
   class Listener final : public BreakController::StopListener {
@@ -153,23 +164,24 @@ class Driver {
     return MakeGraphBreak(GraphBreakKind::kGlobalTorchState, "a torch function mode that stays on");
   }
 
-  Found Once(const std::optional<CapturePosition>& stop, bool scan) {
+  Found Once(bool scan) {
     Found found;
     CaptureOptions options;
     modules_before_ = PyDict_GET_SIZE(PyImport_GetModuleDict());
     options.fx = static_cast<bool>(settings_.fx_backend);
     options.tell_libraries = settings_.tell_libraries;
     options.breaks_at_modes = breaks_at_modes_;
-    if (!stop) options.break_at = config().break_at;
+    options.values = settings_.values.get();
+    if (!stop_) options.break_at = config().break_at;
     // A forced break is wanted before every instruction there is.
     options.all_frames = all_frames_ || config().break_at >= 0;
-    if (!stop) options.refused_node = refused_node_;
+    if (!stop_) options.refused_node = refused_node_;
     if (ends_before_error_) options.why_refused = kMayRaise;
     Quiet quiet;
     Capture capture(thread_, frame_, options);
     Listener listener(*this, capture);
     capture.breaks().set_listener(&listener);
-    if (stop) capture.breaks().StopAt(*stop);
+    if (stop_) capture.breaks().StopAt(*stop_);
     if (scan) capture.breaks().TrackRebuildable();
     HookScope hook(HookMode::kCapture, &capture.frame_handler());
     tracing::Tracer::Scope tracing(capture.tracer());
@@ -416,6 +428,9 @@ class Driver {
   const TorchState start_ = TorchState::Current();
   const Ref handled_ = frame_ops::HandledException(thread_);
   AttemptResult result_;
+  std::optional<CapturePosition> stop_;
+  std::vector<CapturePosition> fallbacks_;  // where to stop if that cannot be closed
+  bool scanned_ = false;                    // for the last instruction where all could be rebuilt
   bool all_frames_ = false;
   bool breaks_at_modes_ = false;
   int refused_node_ = -1;

@@ -13,6 +13,7 @@
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/compiled_entry.h"
 #include "symbolic/capture/raised.h"
+#include "symbolic/capture/value_places.h"
 
 namespace framefuse {
 
@@ -23,6 +24,7 @@ struct AttemptSettings {
   bool keeps_graph_text = false;
   bool tell_libraries = false;
   Ref fx_backend;
+  std::shared_ptr<ValuePlaces> values = std::make_shared<ValuePlaces>();
 };
 
 struct AttemptResult {

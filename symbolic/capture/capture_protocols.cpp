@@ -88,7 +88,7 @@ Value CaptureProtocols::Call(Activation& act, ValueView callable, absl::Span<con
   return calls_.Call(act, callable, args, kwnames);
 }
 Value CaptureProtocols::CallEx(Activation& act, ValueView callable, ValueView args, ValueView kwargs_or_null) {
-  return calls_.instances().CallEx(act, callable, args, kwargs_or_null);
+  return calls_.CallEx(act, callable, args, kwargs_or_null);
 }
 Value CaptureProtocols::GetIter(Activation& act, ValueView v) { return iteration_.GetIter(act, v); }
 Value CaptureProtocols::GetYieldFromIter(Activation& act, ValueView v) { return iteration_.GetYieldFromIter(act, v); }

@@ -57,6 +57,8 @@ bool IsPassing(const AttemptResult& attempt) {
                               attempt.broke_at->kind == GraphBreakKind::kInterrupted);
 }
 
+constexpr std::int64_t kForAnyValues = 2;
+
 MakerId NextMaker() {
   static MakerId next = 0;
   return ++next;
@@ -140,7 +142,15 @@ EntryMaker::Made EntryMaker::AtLimit(Site& site, const FrameView& view) {
   return made;
 }
 
-AttemptResult EntryMaker::Attempt(PyThreadState* thread, frame_ops::Frame* frame) const {
+// The last entries before the limit are for any values.
+ValuePlaces::Rely EntryMaker::HowToRely(const Site& site) const {
+  if (!config().guard_values) return ValuePlaces::Rely::kNever;
+  if (settings_.fullgraph) return ValuePlaces::Rely::kAlways;
+  const std::int64_t left = config().recompile_limit - static_cast<std::int64_t>(site.CountOf(id_));
+  return left > kForAnyValues ? ValuePlaces::Rely::kWhileFew : ValuePlaces::Rely::kNever;
+}
+
+AttemptResult EntryMaker::Attempt(PyThreadState* thread, frame_ops::Frame* frame, const Site& site) const {
   // Fakes are counted over all threads: a capture that shared its time with another one's cannot tell whose they are.
   static int running = 0;
   static std::uint64_t begun = 0;
@@ -148,6 +158,7 @@ AttemptResult EntryMaker::Attempt(PyThreadState* thread, frame_ops::Frame* frame
   const std::uint64_t number = ++begun;
   const std::int64_t fakes = tracing::Tracer::LiveFakes();
   const std::int64_t classes = MadeClasses::Leaked();
+  settings_.values->Begin(HowToRely(site));
   AttemptResult made = CaptureFrame(thread, frame, settings_);
   --running;
   const bool check = config().check_fakes_dead && began_alone && begun == number;
@@ -187,7 +198,7 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   if (!settings_.fullgraph && !site.retries.MayTry()) return None(FallbackKind::kWaiting, view.code);
   LogRecompile(site, view);
   const bool starting = frame_ops::IsStarting(frame);
-  return AfterAttempt(Attempt(thread, frame), view, starting, site);
+  return AfterAttempt(Attempt(thread, frame, site), view, starting, site);
 }
 
 EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView& view, bool starting, Site& site) {

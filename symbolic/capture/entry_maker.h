@@ -66,7 +66,8 @@ class EntryMaker {
   void LogRecompile(Site& site, const FrameView& view) const;
   bool IsAtLimit(Site& site, const FrameView& view) const;
   Made AtLimit(Site& site, const FrameView& view);
-  AttemptResult Attempt(PyThreadState* thread, frame_ops::Frame* frame) const;
+  ValuePlaces::Rely HowToRely(const Site& site) const;
+  AttemptResult Attempt(PyThreadState* thread, frame_ops::Frame* frame, const Site& site) const;
   Made AfterAttempt(AttemptResult attempt, const FrameView& view, bool starting, Site& site);
   // Logs and counts a break; false: it is an error under fullgraph.
   bool Report(const GraphBreakReason& reason);

@@ -2,7 +2,7 @@
 // The representative is what the evaluator sees: a fake for a tensor, a shadow for a builtin container, the
 // object itself for everything else. Writes go to the overlay (attributes, cells, dict items) or to the
 // shadow, never to the original; the close of the capture turns them into effects.
-// Invariant: one representative an object for the whole capture (soundness rule 6). Owned by the Capture.
+// Invariant: one representative an object for the whole capture (soundness rule 6). Owned by the ObjectTable.
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_TRACKED_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_TRACKED_H_
 

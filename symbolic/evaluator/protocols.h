@@ -1,7 +1,7 @@
 // Protocols: what an instruction means, apart from moving values. The evaluator (evaluator.h) decodes
 // instructions, moves values between slots, unwinds exceptions and handles generators; everything that reads
 // or writes an object goes through here, one method for each Python protocol. NativeProtocols does what
-// CPython does and nothing else; Capture (symbolic/capture) keeps the journals.
+// CPython does and nothing else; CaptureProtocols (symbolic/capture) keeps the journals.
 // Invariant: arguments are lent; results are owned. A failed method returns a null Value / false / -1 with the
 // Python error set, or with Control::unwinding set. The evaluator checks Control::unwinding after each call.
 #ifndef FRAMEFUSE_SYMBOLIC_EVALUATOR_PROTOCOLS_H_

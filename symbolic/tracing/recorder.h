@@ -50,6 +50,14 @@ struct RecordedBranch {
   std::vector<at::Tensor> read;  // from outside
 };
 
+// Values that the recording may go on with though later calls may have others (value_reads.h).
+class ValueSource {
+ public:
+  virtual ~ValueSource() = default;
+  // On the CPU; nullopt: it may not.
+  virtual std::optional<at::Tensor> RelyOn(const at::Tensor& fake) = 0;
+};
+
 class Recorder {
  public:
   Recorder();
@@ -74,6 +82,7 @@ class Recorder {
   // Asked once an op; -1: unknown. The ids are the caller's.
   std::int32_t (*origin_callback)(void*) = nullptr;
   void* origin_context = nullptr;
+  ValueSource* values = nullptr;  // null: none
 
   std::vector<OpenBranch> open_branches;  // innermost last
   std::vector<RecordedBranch> recorded_branches;

@@ -43,12 +43,15 @@ ir::ValueId ResultAskedAbout(Recorder& recorder, const at::Tensor& question) {
 }
 
 bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  if (const std::optional<at::Tensor> known = KnownValue(recorder, ArgumentOf(handle, stack, 0).toTensor())) {
+  const at::Tensor& read = ArgumentOf(handle, stack, 0).toTensor();
+  std::optional<at::Tensor> known = KnownValue(recorder, read);
+  if (!known && recorder.values != nullptr) known = recorder.values->RelyOn(read);
+  if (known) {
     const TlsScope off(nullptr);
     stack->back() = known->item();
     return true;
   }
-  const ir::ValueId result = ResultAskedAbout(recorder, ArgumentOf(handle, stack, 0).toTensor());
+  const ir::ValueId result = ResultAskedAbout(recorder, read);
   if (result == ir::kNoValue) return BreakOnData(recorder, handle, stack);
   recorder.ExpectComparison(result);
   stack->back() = c10::Scalar(false);

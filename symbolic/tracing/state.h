@@ -11,6 +11,7 @@
 
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/tracer.h"
+#include "symbolic/tracing/value_reads.h"
 
 namespace framefuse::tracing {
 
@@ -37,11 +38,12 @@ struct SharedStorage {
   ir::StorageId id = -1;
 };
 
-struct Tracer::State {
+struct Tracer::State final : ValueSource {
   std::unique_ptr<Recorder> recorder = std::make_unique<Recorder>();
   std::vector<std::unique_ptr<TlsScope>> scopes;
   OriginProvider* origins = nullptr;
   bool leaves_read = false;
+  ValueReader* value_reader = nullptr;
   std::vector<InputRecord> inputs;
   std::unordered_map<const c10::TensorImpl*, int> by_real;
   std::unordered_map<const c10::TensorImpl*, int> by_fake;
@@ -51,6 +53,7 @@ struct Tracer::State {
   std::unordered_map<std::int64_t, std::int32_t> origin_of_sequence;
 
   absl::StatusOr<int> AddInput(const at::Tensor& real, InputRole role, int input_index, std::string_view name);
+  std::optional<at::Tensor> RelyOn(const at::Tensor& fake) override;  // value_reads.cpp
   static std::int32_t OriginOfOp(void* self);
 };
 

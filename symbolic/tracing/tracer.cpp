@@ -226,9 +226,10 @@ bool Tracer::IsAboutFakes(std::string_view text) { return Recorder::IsAboutFakes
 
 bool Tracer::RecordsBackward() const { return state_->recorder->phase == ir::Phase::kBackward; }
 
-Ref Tracer::KnownValueOf(BorrowedRef fake) const {
+Ref Tracer::KnownValueOf(BorrowedRef fake) {
   const at::Tensor* t = Unpack(fake);
-  const std::optional<at::Tensor> known = t == nullptr ? std::nullopt : KnownValue(*state_->recorder, *t);
+  std::optional<at::Tensor> known = t == nullptr ? std::nullopt : KnownValue(*state_->recorder, *t);
+  if (!known && t != nullptr) known = state_->RelyOn(*t);
   return known ? Ref::Steal(THPVariable_Wrap(*known)) : Ref();
 }
 
@@ -277,6 +278,10 @@ int Tracer::ValueOf(BorrowedRef fake) const {
 }
 
 const std::optional<TensorBreak>& Tracer::PendingBreak() const { return state_->recorder->pending_break(); }
+void Tracer::SetValueReader(ValueReader* reader) {
+  state_->value_reader = reader;
+  state_->recorder->values = reader != nullptr ? state_.get() : nullptr;
+}
 void Tracer::SetOriginProvider(OriginProvider* provider) { state_->origins = provider; }
 int Tracer::NodeCount() const { return static_cast<int>(state_->recorder->graph().nodes.size()); }
 std::int64_t Tracer::LiveFakes() { return FakeImpl::LiveCount(); }

@@ -27,6 +27,8 @@ struct Origin;
 
 namespace framefuse::tracing {
 
+class ValueReader;
+
 enum class InputRole : std::uint8_t { kArgument, kParameter, kBuffer };
 
 // Where in the user's program an operator is called. Current is asked once an op and must cost nanoseconds; its
@@ -136,10 +138,12 @@ class Tracer {
   void ForgetError();
   bool IsErrorOfOperator(std::string_view text) const;  // since ForgetError
   static bool IsAboutFakes(std::string_view text);
+  void SetValueReader(ValueReader* reader);          // null: no value is relied on; must outlive the tracing
   void SetOriginProvider(OriginProvider* provider);  // null: none; must outlive the tracing
   int NodeCount() const;
-  // A tensor with the values of a fake that is made of constants only; null: they are not known.
-  Ref KnownValueOf(BorrowedRef fake) const;
+  // A tensor with the values of a fake: of one that is made of constants only, or that may be relied on (value_reads.h);
+  // null: they are not known.
+  Ref KnownValueOf(BorrowedRef fake);
 
   bool RecordsBackward() const;  // Close stands at the backward pass
   // Ends the recording. `outputs` are the fakes that compiled code must return or keep; `for_backward`: record

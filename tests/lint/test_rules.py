@@ -7,6 +7,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "cmake"))
+import function_lengths  # noqa: E402
 import include_rules  # noqa: E402
 import lint  # noqa: E402
 
@@ -20,6 +21,16 @@ import lint  # noqa: E402
         ("frame_eval/bytecode/x.cpp", "frame_eval/versions/frame_ops.h", True),
         ("symbolic/tracing/x.h", "symbolic/capture/capture.h", False),
         ("symbolic/capture/x.h", "backends/fusion/group.h", False),
+        ("symbolic/capture/journals/x.cpp", "symbolic/capture/calls/call_evaluator.h", False),
+        ("symbolic/capture/journals/x.cpp", "symbolic/capture/protocols/items.h", False),
+        ("symbolic/capture/journals/x.cpp", "symbolic/capture/journals/read_journal.h", True),
+        ("symbolic/capture/journals/x.cpp", "symbolic/capture/tracked.h", True),
+        ("symbolic/capture/protocols/x.cpp", "symbolic/capture/calls/call_evaluator.h", True),
+        ("symbolic/capture/protocols/x.cpp", "symbolic/capture/calls/class_calls.h", False),
+        ("symbolic/capture/calls/x.cpp", "symbolic/capture/journals/read_journal.h", True),
+        ("symbolic/capture/calls/x.cpp", "symbolic/capture/protocols/iteration.h", True),
+        ("symbolic/capture/calls/x.cpp", "symbolic/capture/protocols/items.h", False),
+        ("symbolic/capture/capture_protocols.h", "symbolic/capture/protocols/items.h", True),
         ("common/x.h", "frame_eval/ref.h", False),
         ("tests/graph/x.cpp", "backends/fusion/group.h", True),
         ("common/x.h", "absl/types/span.h", True),
@@ -28,6 +39,25 @@ import lint  # noqa: E402
 def test_includes(path, include, allowed):
     found = list(include_rules.violations(path, ["// x", f'#include "{include}"']))
     assert found == [] if allowed else [number for number, _ in found] == [2]
+
+
+def test_what_leads_to_a_part(tmp_path):
+    files = {
+        "calls/a.cpp": "tracked.h",
+        "calls/b.cpp": "attempt.h",
+        "calls/c.cpp": "journals/read_journal.h",
+        "tracked.h": "recipe.h",
+        "recipe.h": "tracked.h",
+        "attempt.h": "capture.h",
+        "capture.h": "journals/read_journal.h",
+        "journals/read_journal.h": "tracked.h",
+    }
+    for name, include in files.items():
+        file = tmp_path / "symbolic/capture" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f'#include "symbolic/capture/{include}"\n')
+    found = list(include_rules.leads_to_a_part(tmp_path))
+    assert len(found) == 1 and found[0].startswith("symbolic/capture/calls/b.cpp includes a header that leads to ")
 
 
 def test_the_table_has_no_ring(monkeypatch):
@@ -54,6 +84,7 @@ def test_every_folder_of_code_has_a_row():
         ("symbolic/a.cpp", "// A file.\n#include <torch/" "extension.h>\n", "does not belong"),
         ("symbolic/a.cpp", "// A file.\n// TODO: more\n", "a note to do"),
         ("common/a.cpp", '// A file.\n#include "guards/guard.h"\n', "may not include"),
+        ("common/a.cpp", "// A file.\nvoid Long() {\n" + "  F();\n" * 60 + "}\n", "Long has 61 lines"),
     ],
 )
 def test_complaints(tmp_path, name, text, complaint):
@@ -64,3 +95,21 @@ def test_complaints(tmp_path, name, text, complaint):
     file.write_text("// A file.\nint x;\n")
     if "util" not in name:
         assert list(lint.violations(tmp_path, pathlib.Path(name))) == []
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("int F(int a) {\n  return a;\n}\n", [("F", 1, 2)]),
+        ("namespace a {\nclass B : public C<int> {\n public:\n  B() : x_{1}, y_(2) {\n  }\n  int x_ = 0, y_;\n};\n}\n", [("B", 4, 1)]),
+        ("class B {\n  int X() const { return x_; }\n};\nint B::Y() const noexcept\n{\n}\n", [("X", 2, 0), ("B::Y", 5, 1)]),
+        ("constexpr int kRows[] = {\n    {1, F(2)},\n};\nenum class E : int { kA };\n", []),
+        ("template <class T = A<int>>\nstruct B {\n  T F(C c = {}) {\n  }\n};\n", [("F", 3, 1)]),
+        ("void F() {\n  const auto g = [&] {\n  };\n  for (;;) {\n  }\n}\nvoid G() {}\n", [("F", 1, 5), ("G", 7, 0)]),
+        ('const char* kText = "{ (";\nvoid F() {  // }\n  A(\'{\', R"x(\n{{{)x");\n#define BRACE {\n}\n', [("F", 2, 4)]),
+        ("bool operator==(A a, A b) {\n}\nstruct A F(struct B b) {\n}\n", [("operator==", 1, 1), ("F", 3, 1)]),
+        ("std::vector<Row> F() {\n  return {{1, 2}, {3}};\n}\nextern \"C\" {\nint F() {\n}\n}\n", [("F", 1, 2), ("F", 5, 1)]),
+    ],
+)
+def test_lengths_of_functions(text, found):
+    assert list(function_lengths.functions(text)) == found

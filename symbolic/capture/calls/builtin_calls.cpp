@@ -35,6 +35,10 @@ Value None() { return Value{Ref::Create(Py_None), kNoSource}; }
 
 Value Boolean(bool b) { return Value{Ref::Create(b ? Py_True : Py_False), kNoSource}; }
 
+Value FirstOf(absl::Span<const ValueView> args) {
+  return args.empty() ? None() : Value{Ref::Create(args[0].object), args[0].source};
+}
+
 bool IsPythonMethod(BorrowedRef o) { return o && PyFunction_Check(o.get()); }
 
 // Whether an ABC's caches, the positive or the valid negative one, hold the class.
@@ -207,6 +211,8 @@ Value BuiltinCalls::CallTypeBuiltin(Activation& act, SpecialCall which, ValueVie
       auto* type = reinterpret_cast<PyObject*>(args[0].object.type());
       return objects_.Adopt(type, reads_.ConstantSource(type));
     }
+    case SpecialCall::kBuildClass:
+      return class_statements_.Build(act, callable, args, kwnames);
     case SpecialCall::kSuper:
       if (n == 0) {  // __class__ and the first argument are read by C code: see that they are representatives
         PyCodeObject* code = frame_ops::Code(act.frame);
@@ -262,21 +268,6 @@ Value BuiltinCalls::CallObjectBuiltin(Activation& act, SpecialCall which, ValueV
       PyErr_SetString(PyExc_TypeError, "vars() argument must have __dict__ attribute");
       return Value();
     }
-    case SpecialCall::kRepr:
-    case SpecialCall::kAscii:
-    case SpecialCall::kStr:
-    case SpecialCall::kFormat: {
-      const bool format = which == SpecialCall::kFormat;
-      const bool container = n > 0 && (PyTuple_Check(args[0].object.get()) || PyList_CheckExact(args[0].object.get()) ||
-                                       PyDict_Check(args[0].object.get()));
-      if (container && !arguments_.PrepareNative(args[0], true)) return Value();
-      if (plain && (n == 1 || (format && n == 2))) {
-        Value text = text_.TextOf(act, which, args);
-        if (text || breaks_.unwinding() || PyErr_Occurred()) return text;
-      }
-      if (!arguments_.PrepareAll(args, format) || !arguments_.HaveTextOfTheirOwn(args)) return Value();
-      return natives_.CallNative(callable.object, args, kwnames);
-    }
     case SpecialCall::kSetItem:
       if (!plain || n != 3) return raise();
       return meaning_.SetItem(act, args[0], args[1], args[2]) ? None() : Value();
@@ -289,6 +280,21 @@ Value BuiltinCalls::CallObjectBuiltin(Activation& act, SpecialCall which, ValueV
     default:
       return Value();
   }
+}
+
+Value BuiltinCalls::CallTextBuiltin(Activation& act, SpecialCall which, ValueView callable,
+                                    absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const std::size_t n = args.size();
+  const bool format = which == SpecialCall::kFormat;
+  const bool container = n > 0 && (PyTuple_Check(args[0].object.get()) || PyList_CheckExact(args[0].object.get()) ||
+                                   PyDict_Check(args[0].object.get()));
+  if (container && !arguments_.PrepareNative(args[0], true)) return Value();
+  if (!kwnames && (n == 1 || (format && n == 2))) {
+    Value text = text_.TextOf(act, which, args);
+    if (text || breaks_.unwinding() || PyErr_Occurred()) return text;
+  }
+  if (!arguments_.PrepareAll(args, format) || !arguments_.HaveTextOfTheirOwn(args)) return Value();
+  return natives_.CallNative(callable.object, args, kwnames);
 }
 
 Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args) {
@@ -322,21 +328,13 @@ Value BuiltinCalls::CallOfLibrary(SpecialCall which, ValueView callable, absl::S
   return natives_.CallNative(callable.object, args, kwnames);
 }
 
-Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable,
+Value BuiltinCalls::CallTorchSpecial(Activation& act, SpecialCall which, ValueView callable,
                                      absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  const std::size_t n = args.size();
   switch (which) {
-    case SpecialCall::kBuildClass:
-      return class_statements_.Build(act, callable, args, kwnames);
-    case SpecialCall::kLocals:
-      return breaks_.Break(GraphBreakKind::kUnlistedCallable, "locals()");
-    case SpecialCall::kGlobals:
-      return breaks_.Break(GraphBreakKind::kUnlistedCallable, "globals()");
-    case SpecialCall::kTorchTensor: {
+    case SpecialCall::kTorchTensor:
       if (!arguments_.PrepareAll(args)) return Value();
       if (AnyFake(args)) return breaks_.Break(GraphBreakKind::kTensorToPython, "torch.tensor of a tensor");
       return natives_.MakeHostTensor(callable.object, args, kwnames);
-    }
     case SpecialCall::kTorchPlain:
     case SpecialCall::kAllowInGraph:
       return natives_.CallTorch(act, callable.object, args, kwnames);
@@ -348,12 +346,34 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
     case SpecialCall::kDisabled:
       return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(callable.object));
     case SpecialCall::kOfOwnTensors:
-      return n > 0 && objects_.Find(args[0].object) != nullptr
+      return !args.empty() && objects_.Find(args[0].object) != nullptr
                  ? breaks_.Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object))
                  : natives_.CallTorch(act, callable.object, args, kwnames);
+    case SpecialCall::kPushFunctionMode:
+    case SpecialCall::kPopFunctionMode:
+      return transforms_.CallOfFunctionModes(which, callable, args, kwnames);
+    case SpecialCall::kCheckpoint:
+      return branches_.CallCheckpoint(act, args);
+    case SpecialCall::kCond:
+      return branches_.CallCond(act, args);
+    default:
+      return Value();
+  }
+}
+
+Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable,
+                                     absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const auto refuse = [&] {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  };
+  switch (which) {
+    case SpecialCall::kLocals:
+      return breaks_.Break(GraphBreakKind::kUnlistedCallable, "locals()");
+    case SpecialCall::kGlobals:
+      return breaks_.Break(GraphBreakKind::kUnlistedCallable, "globals()");
     case SpecialCall::kRangeEnter:
       writes_.EnterRange();
-      return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
+      return FirstOf(args);
     case SpecialCall::kRangeExit:
       if (writes_.open_ranges() == 0)
         return breaks_.Break(GraphBreakKind::kUnlistedCallable, "the end of a profiler's range");
@@ -362,8 +382,7 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
     case SpecialCall::kWritesList:
       return CallListWriter(callable, args, kwnames);
     case SpecialCall::kExcInfo:
-      if (frames_.handles_from_outside())
-        return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+      if (frames_.handles_from_outside()) return refuse();
       reads_.GuardNothingHandled();
       return natives_.CallNative(callable.object, args, kwnames);
     case SpecialCall::kLockEnter:
@@ -372,18 +391,11 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
     case SpecialCall::kOfLibrary:
       if (!IsSkippedCode(frame_ops::Code(act.frame)) ||
           (which == SpecialCall::kLockExit && writes_.open_ranges() == 0)) {
-        return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+        return refuse();
       }
       return CallOfLibrary(which, callable, args, kwnames);
-    case SpecialCall::kPushFunctionMode:
-    case SpecialCall::kPopFunctionMode:
-      return transforms_.CallOfFunctionModes(which, callable, args, kwnames);
-    case SpecialCall::kCheckpoint:
-      return branches_.CallCheckpoint(act, args);
-    case SpecialCall::kCond:
-      return branches_.CallCond(act, args);
     case SpecialCall::kIdentityCall:
-      return n > 0 ? Value{Ref::Create(args[0].object), args[0].source} : None();
+      return FirstOf(args);
     case SpecialCall::kNoneCall:
       return None();
     default:
@@ -405,6 +417,7 @@ Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialCall::kIsSubclass:
     case SpecialCall::kCallable:
     case SpecialCall::kType:
+    case SpecialCall::kBuildClass:
     case SpecialCall::kSuper:
       return CallTypeBuiltin(act, which, callable, args, kwnames);
     case SpecialCall::kLen:
@@ -413,17 +426,42 @@ Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialCall::kId:
     case SpecialCall::kHash:
     case SpecialCall::kVars:
-    case SpecialCall::kRepr:
-    case SpecialCall::kAscii:
-    case SpecialCall::kStr:
-    case SpecialCall::kFormat:
     case SpecialCall::kSetItem:
     case SpecialCall::kDelItem:
     case SpecialCall::kInPlace:
       return CallObjectBuiltin(act, which, callable, args, kwnames);
-    default:
+    case SpecialCall::kRepr:
+    case SpecialCall::kAscii:
+    case SpecialCall::kStr:
+    case SpecialCall::kFormat:
+      return CallTextBuiltin(act, which, callable, args, kwnames);
+    case SpecialCall::kTorchTensor:
+    case SpecialCall::kTorchPlain:
+    case SpecialCall::kAllowInGraph:
+    case SpecialCall::kGraphBreak:
+    case SpecialCall::kIsCompiling:
+    case SpecialCall::kDisabled:
+    case SpecialCall::kOfOwnTensors:
+    case SpecialCall::kPushFunctionMode:
+    case SpecialCall::kPopFunctionMode:
+    case SpecialCall::kCheckpoint:
+    case SpecialCall::kCond:
+      return CallTorchSpecial(act, which, callable, args, kwnames);
+    case SpecialCall::kLocals:
+    case SpecialCall::kGlobals:
+    case SpecialCall::kRangeEnter:
+    case SpecialCall::kRangeExit:
+    case SpecialCall::kWritesList:
+    case SpecialCall::kExcInfo:
+    case SpecialCall::kLockEnter:
+    case SpecialCall::kLockExit:
+    case SpecialCall::kSignature:
+    case SpecialCall::kOfLibrary:
+    case SpecialCall::kIdentityCall:
+    case SpecialCall::kNoneCall:
       return CallOtherSpecial(act, which, callable, args, kwnames);
   }
+  return Value();
 }
 
 // Of a plain function, for library code, which binds arguments: what its code and its defaults say.

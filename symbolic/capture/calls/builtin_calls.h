@@ -47,9 +47,13 @@ class BuiltinCalls {
                         BorrowedRef kwnames);
   Value CallObjectBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                           BorrowedRef kwnames);
+  Value CallTextBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                        BorrowedRef kwnames);
   Value HashOf(ValueView callable, absl::Span<const ValueView> args);
   Value CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallOfLibrary(SpecialCall which, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallTorchSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                         BorrowedRef kwnames);
   Value CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                          BorrowedRef kwnames);
   Value SignatureOf(ValueView callable, ValueView function);

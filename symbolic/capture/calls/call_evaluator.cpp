@@ -8,7 +8,6 @@
 #include "frame_eval/compiled_function.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/read.h"
-#include "symbolic/capture/api.h"
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/class_statements.h"
@@ -69,49 +68,15 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
     return CallWith(act, ValueView(known->substitute, kNoSource), args, kwnames, completion);
   }
   if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
-    if (!IsCompiledFunction(callable.object)) return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(o));
+    const CallTarget* target = TargetOf(callable.object);
+    if (target == nullptr || !target->is_captured())
+      return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(o));
     Ref wrapped = Ref::Create(WrappedCallable(callable.object));
     return CallWith(act, objects_.Adopt(wrapped, reads_.ConstantSource(wrapped)), args, kwnames, completion);
   }
-  if (known != nullptr && known->rule) {
-    const CallRule* rule = &*known->rule;
-    const RuleCount count(*rule, breaks_.control());
-    switch (rule->kind) {
-      case CallRule::Kind::kSpecial:
-        return builtins_.CallSpecial(act, rule->special, callable, args, kwnames);
-      case CallRule::Kind::kBreaks:
-        return breaks_.Break(rule->break_kind, DescribeCallable(o));
-      case CallRule::Kind::kTorch:
-        return natives_.CallTorch(act, callable.object, args, kwnames);
-      case CallRule::Kind::kNumpy:
-        return natives_.CallNumpy(callable, args, kwnames);
-      case CallRule::Kind::kMoves:
-        for (const ValueView& v : args) {
-          if (!arguments_.PrepareOuter(v)) return Value();
-        }
-        return natives_.CallNative(callable.object, args, kwnames);
-      case CallRule::Kind::kPure:
-      case CallRule::Kind::kPlain:
-        if (!arguments_.PrepareAll(args, rule->kind == CallRule::Kind::kPure)) return Value();
-        return natives_.CallNative(callable.object, args, kwnames);
-    }
-  }
+  if (known != nullptr && known->rule) return CallByRule(act, *known->rule, callable, args, kwnames);
   if (type == &PyFunction_Type) return CallFunction(act, callable, args, kwnames, completion);
-  if (type == &PyMethod_Type) {
-    Tracked* t = objects_.Find(callable.object);
-    Value function{Ref::Create(PyMethod_GET_FUNCTION(o)), kNoSource};
-    Value self{Ref::Create(PyMethod_GET_SELF(o)), kNoSource};
-    if (t != nullptr) {  // a bound method that existed before: its parts are read
-      function =
-          objects_.Adopt(function.object, reads_.sources().Intern(SourceKind::kMethodFunction, t->source, 0, nullptr));
-      self = objects_.Adopt(self.object, reads_.sources().Intern(SourceKind::kMethodSelf, t->source, 0, nullptr));
-    }
-    if (breaks_.unwinding()) return Value();
-    ValueVector all;
-    all.push_back(self);
-    all.insert(all.end(), args.begin(), args.end());
-    return CallWith(act, function, all, kwnames, completion);
-  }
+  if (type == &PyMethod_Type) return CallBoundMethod(act, callable, args, kwnames, completion);
   if (PyType_Check(o)) return types_.CallType(act, callable, args, kwnames, completion);
   if (PyCFunction_Check(o)) return CallBuiltin(act, callable, args, kwnames);
   if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyClassMethodDescr_Type ||
@@ -119,6 +84,60 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
     return methods_.CallDescriptor(act, callable, args, kwnames);
   }
   return instances_.CallInstance(act, callable, args, kwnames, completion);
+}
+
+Value CallEvaluator::CallEx(Activation& act, ValueView callable, ValueView args, ValueView kwargs) {
+  return instances_.CallEx(act, callable, args, kwargs);
+}
+
+Value CallEvaluator::MakeException(Activation& act, ValueView type) {
+  return types_.CallType(act, type, {}, nullptr, Completion::kCallback);
+}
+
+Value CallEvaluator::IsInstance(Activation& act, ValueView object, ValueView type) {
+  return builtins_.CallSpecial(act, SpecialCall::kIsInstance, type, {object, type}, nullptr);
+}
+
+Value CallEvaluator::CallByRule(Activation& act, const CallRule& rule, ValueView callable,
+                                absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const RuleCount count(rule, breaks_.control());
+  switch (rule.kind) {
+    case CallRule::Kind::kSpecial:
+      return builtins_.CallSpecial(act, rule.special, callable, args, kwnames);
+    case CallRule::Kind::kBreaks:
+      return breaks_.Break(rule.break_kind, DescribeCallable(callable.object));
+    case CallRule::Kind::kTorch:
+      return natives_.CallTorch(act, callable.object, args, kwnames);
+    case CallRule::Kind::kNumpy:
+      return natives_.CallNumpy(callable, args, kwnames);
+    case CallRule::Kind::kMoves:
+      for (const ValueView& v : args) {
+        if (!arguments_.PrepareOuter(v)) return Value();
+      }
+      return natives_.CallNative(callable.object, args, kwnames);
+    case CallRule::Kind::kPure:
+    case CallRule::Kind::kPlain:
+      if (!arguments_.PrepareAll(args, rule.kind == CallRule::Kind::kPure)) return Value();
+      return natives_.CallNative(callable.object, args, kwnames);
+  }
+  return Value();
+}
+
+Value CallEvaluator::CallBoundMethod(Activation& act, ValueView method, absl::Span<const ValueView> args,
+                                     BorrowedRef kwnames, Completion completion) {
+  Tracked* t = objects_.Find(method.object);
+  Value function{Ref::Create(PyMethod_GET_FUNCTION(method.object.get())), kNoSource};
+  Value self{Ref::Create(PyMethod_GET_SELF(method.object.get())), kNoSource};
+  if (t != nullptr) {  // it existed before: its parts are read
+    function =
+        objects_.Adopt(function.object, reads_.sources().Intern(SourceKind::kMethodFunction, t->source, 0, nullptr));
+    self = objects_.Adopt(self.object, reads_.sources().Intern(SourceKind::kMethodSelf, t->source, 0, nullptr));
+  }
+  if (breaks_.unwinding()) return Value();
+  ValueVector all;
+  all.push_back(self);
+  all.insert(all.end(), args.begin(), args.end());
+  return CallWith(act, function, all, kwnames, completion);
 }
 
 Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Span<const ValueView> args,

@@ -47,14 +47,19 @@ class CallEvaluator {
   Value CallFunction(Activation& act, ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames,
                      Completion completion, Ref pending = nullptr);
 
+  Value CallEx(Activation& act, ValueView callable, ValueView args, ValueView kwargs);
+  Value MakeException(Activation& act, ValueView type);  // as raise does of a class
+  Value IsInstance(Activation& act, ValueView object, ValueView type);
+
   // A deep copy is under way that made its memo.
   bool has_memo() const { return has_memo_; }
   AutogradCalls& autograd() { return autograd_; }
-  BuiltinCalls& builtins() { return builtins_; }
-  ClassCalls& types() { return types_; }
-  ObjectCalls& instances() { return instances_; }
 
  private:
+  Value CallByRule(Activation& act, const CallRule& rule, ValueView callable, absl::Span<const ValueView> args,
+                   BorrowedRef kwnames);
+  Value CallBoundMethod(Activation& act, ValueView method, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                        Completion completion);
   bool SeesMemo(Activation& act, PyCodeObject* code, absl::Span<const ValueView> args) const;
   Value CallBuiltinOfType(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallBuiltin(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);

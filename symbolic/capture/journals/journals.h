@@ -16,6 +16,7 @@
 #include "symbolic/capture/journals/object_contents.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/value_reads.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/tracing/tracer.h"
 
@@ -26,6 +27,7 @@ class Journals {
   Journals(Control& control, frame_ops::Frame* real_frame, const CaptureOptions& options)
       : options_(options), frames_(real_frame, options.fx), breaks_(control, frames_, tracer_, made_, modes_) {
     tracer_.SetOriginProvider(&frames_);
+    tracer_.SetValueReader(&values_);
   }
   Journals(const Journals&) = delete;
   Journals& operator=(const Journals&) = delete;
@@ -60,6 +62,7 @@ class Journals {
   WriteJournal writes_{breaks_, reads_, objects_.tracked()};
   ObjectContents contents_{breaks_, reads_, writes_, objects_};
   NativeArguments arguments_{breaks_, reads_, objects_, contents_};
+  ValueReads values_{options_.values, frames_, reads_, objects_};
 };
 
 }  // namespace framefuse

@@ -102,64 +102,74 @@ bool NativeArguments::PrepareNative(BorrowedRef object, bool allow_instances) {
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a number of more than 640 digits");
   }
   if (IsFakeTensor(object)) return true;
-  PyObject* o = object;
   Tracked* t = objects_.Find(object);
   if (t != nullptr) {
-    switch (t->kind) {
-      case TrackedKind::kFunction:
-        t->compared = true;
-        return true;
-      case TrackedKind::kModule:
-      case TrackedKind::kType:
-      case TrackedKind::kCell:
-        return true;
-      case TrackedKind::kCallable:
-        // Called from C code it would act on its original self.
-        if (PyCFunction_Check(o) && DescriptorOfBoundMethod(o) != nullptr) {
-          return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls a bound C method from outside");
-        }
-        // Its text is made of its parts' attributes.
-        if (PyMethod_Check(o) && (!allow_instances || !PyFunction_Check(PyMethod_GET_FUNCTION(o)))) {
-          return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a bound method from outside");
-        }
-        if (SeesPastCapture(object)) {
-          return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", DescribeCallable(o)));
-        }
-        return true;
-      case TrackedKind::kInstance:
-        // A namespace's own repr and comparison read its attributes.
-        if (!allow_instances || NativeBase(Py_TYPE(o)) != &PyBaseObject_Type) {
-          return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
-                                    absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
-        }
-        t->compared = true;
-        return reads_.GuardProtocolMethods(Py_TYPE(o));
-      case TrackedKind::kInstanceDict:
-        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
-      case TrackedKind::kOpaque:
-        if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
-        if (t->source != kNoSource && IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)) {
-          reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
-          return true;
-        }
-        if (t->source != kNoSource && IsNumberOrTextEnum(Py_TYPE(o)) && reads_.GuardProtocolMethods(Py_TYPE(o))) {
-          reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
-          return true;
-        }
-        if (breaks_.unwinding()) return false;
-        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
-                                  absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
-      default:
-        contents_.Realise(*t, true);
-        if (breaks_.unwinding()) return false;
-        break;
-    }
+    if (!PrepareTracked(*t, object, allow_instances)) return false;
+    if (!t->is_container()) return true;
   }
   // What holds itself is in preparation already.
-  if (!preparing_.insert(o).second) return true;
+  if (!preparing_.insert(object.get()).second) return true;
   const bool done = PrepareContents(object, t != nullptr, allow_instances);
-  preparing_.erase(o);
+  preparing_.erase(object.get());
   return done;
+}
+
+bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_instances) {
+  PyObject* o = object;
+  switch (t.kind) {
+    case TrackedKind::kFunction:
+      t.compared = true;
+      return true;
+    case TrackedKind::kModule:
+    case TrackedKind::kType:
+    case TrackedKind::kCell:
+      return true;
+    case TrackedKind::kCallable:
+      // Called from C code it would act on its original self.
+      if (PyCFunction_Check(o) && DescriptorOfBoundMethod(o) != nullptr) {
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls a bound C method from outside");
+      }
+      // Its text is made of its parts' attributes.
+      if (PyMethod_Check(o) && (!allow_instances || !PyFunction_Check(PyMethod_GET_FUNCTION(o)))) {
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a bound method from outside");
+      }
+      if (SeesPastCapture(object)) {
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", DescribeCallable(o)));
+      }
+      return true;
+    case TrackedKind::kInstance:
+      // A namespace's own repr and comparison read its attributes.
+      if (!allow_instances || NativeBase(Py_TYPE(o)) != &PyBaseObject_Type) {
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                                  absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
+      }
+      t.compared = true;
+      return reads_.GuardProtocolMethods(Py_TYPE(o));
+    case TrackedKind::kInstanceDict:
+      return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
+    case TrackedKind::kOpaque:
+      if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
+      if (t.source != kNoSource && IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)) {
+        reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
+        return true;
+      }
+      if (t.source != kNoSource && IsNumberOrTextEnum(Py_TYPE(o)) && reads_.GuardProtocolMethods(Py_TYPE(o))) {
+        reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
+        return true;
+      }
+      if (breaks_.unwinding()) return false;
+      return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                                absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
+    case TrackedKind::kTensor:
+    case TrackedKind::kList:
+    case TrackedKind::kTuple:
+    case TrackedKind::kDict:
+    case TrackedKind::kSet:
+    case TrackedKind::kDeque:
+      contents_.Realise(t, true);
+      return !breaks_.unwinding();
+  }
+  return false;
 }
 
 bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool allow_instances) {

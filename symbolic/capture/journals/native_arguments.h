@@ -30,6 +30,7 @@ class NativeArguments {
   bool HaveTextOfTheirOwn(absl::Span<const ValueView> values);
 
  private:
+  bool PrepareTracked(Tracked& t, BorrowedRef object, bool allow_instances);
   bool PrepareContents(BorrowedRef object, bool tracked, bool allow_instances);
 
   BreakController& breaks_;

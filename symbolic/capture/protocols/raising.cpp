@@ -1,7 +1,6 @@
 #include "symbolic/capture/protocols/raising.h"
 
 #include "symbolic/capture/calls/call_evaluator.h"
-#include "symbolic/capture/calls/class_calls.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/frame_stack.h"
@@ -62,7 +61,7 @@ void Raising::Raise(Activation& act, ValueView exception, ValueView cause) {
     if (!v.object || !PyType_Check(v.object.get()) || !PyExceptionClass_Check(v.object.get())) {
       return Value{Ref::Create(v.object), v.source};
     }
-    return calls_.types().CallType(act, v, {}, nullptr, Completion::kCallback);
+    return calls_.MakeException(act, v);
   };
   // Raised before the attempt, it may have been caught in it: each frame that it leaves adds to its traceback.
   const auto is_older = [&] {

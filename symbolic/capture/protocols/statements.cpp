@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "frame_eval/hook.h"
 #include "symbolic/capture/call_rules.h"
-#include "symbolic/capture/calls/builtin_calls.h"
 #include "symbolic/capture/calls/call_evaluator.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/graph_break.h"
@@ -88,7 +87,7 @@ Value Statements::MatchClass(Activation& act, ValueView subject, ValueView cls, 
     return boundary_.Check() ? std::move(v) : Value();
   }
   // A tracked subject's attributes are read with their sources, in CPython's order.
-  Value is = calls_.builtins().CallSpecial(act, SpecialCall::kIsInstance, cls, {subject, cls}, nullptr);
+  Value is = calls_.IsInstance(act, subject, cls);
   if (!is) return Value();
   if (is.object.get() == Py_False) return Value{Ref::Create(Py_None), kNoSource};
   Ref attributes = Ref::Steal(PyList_New(0));

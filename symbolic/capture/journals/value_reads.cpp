@@ -1,0 +1,42 @@
+#include "symbolic/capture/journals/value_reads.h"
+
+#include <string>
+#include <utility>
+
+#include "symbolic/capture/journals/frame_stack.h"
+#include "symbolic/capture/journals/object_table.h"
+#include "symbolic/capture/journals/read_journal.h"
+
+namespace framefuse {
+namespace {
+
+class GuardedRead final : public ValueFact {
+ public:
+  explicit GuardedRead(std::shared_ptr<const tracing::ValueRead> read) : read_(std::move(read)) {}
+
+  bool Holds(absl::Span<PyObject* const> tensors) const noexcept override { return read_->IsSameFor(tensors); }
+  std::string Expression(absl::Span<const std::string> names) const override { return read_->Expression(names); }
+  std::string Found(absl::Span<PyObject* const> tensors) const override { return read_->Found(tensors); }
+
+ private:
+  std::shared_ptr<const tracing::ValueRead> read_;
+};
+
+}  // namespace
+
+bool ValueReads::MayRelyOn(std::uint64_t digest) {
+  const Activation* act = frames_.top();
+  if (places_ == nullptr || act == nullptr || !frames_.has_root()) return false;
+  return places_->MayRelyOn(frame_ops::Code(act->frame), act->instruction, digest);
+}
+
+void ValueReads::Relied(std::shared_ptr<const tracing::ValueRead> read) {
+  ReadValue value;
+  for (int index : read->inputs()) {
+    value.sources.push_back(objects_.tensor_inputs()[static_cast<std::size_t>(index)].source);
+  }
+  value.fact = std::make_shared<GuardedRead>(std::move(read));
+  reads_.guards().AddValue(std::move(value), frames_.Here());
+}
+
+}  // namespace framefuse

@@ -1,0 +1,46 @@
+// value_reads: numbers that a program reads out of tensors which follow from inputs of whole numbers or truth values:
+// masks, ids, lengths. Such data steer a program as Python's own numbers do, so that the recording may go on with the
+// value that is there, if the next call makes sure that it has the same. What floating-point data decide is a break.
+// Invariant: computing a value anew runs no Python, writes nothing and has nothing recorded.
+#ifndef FRAMEFUSE_SYMBOLIC_TRACING_VALUE_READS_H_
+#define FRAMEFUSE_SYMBOLIC_TRACING_VALUE_READS_H_
+
+#include <Python.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace at {
+class Tensor;
+}
+
+namespace framefuse::tracing {
+
+// One value that was read, and how it is computed anew.
+class ValueRead {
+ public:
+  virtual ~ValueRead() = default;
+  // What it follows from, as MakeInput was given it: the tensors that the next three functions are asked about.
+  [[nodiscard]] virtual const std::vector<int>& inputs() const = 0;
+  [[nodiscard]] virtual bool IsSameFor(absl::Span<PyObject* const> tensors) const noexcept = 0;
+  [[nodiscard]] virtual std::string Expression(absl::Span<const std::string> names) const = 0;  // `torch.all(x) == True`
+  [[nodiscard]] virtual std::string Found(absl::Span<PyObject* const> tensors) const = 0;       // what is there now
+};
+
+// Who answers for it that a later call has the same values.
+class ValueReader {
+ public:
+  virtual ~ValueReader() = default;
+  // Whether the recording may rely on a value that is read now; `digest` differs for different values.
+  virtual bool MayRelyOn(std::uint64_t digest) = 0;
+  virtual void Relied(std::shared_ptr<const ValueRead> read) = 0;
+};
+
+}  // namespace framefuse::tracing
+
+#endif  // FRAMEFUSE_SYMBOLIC_TRACING_VALUE_READS_H_

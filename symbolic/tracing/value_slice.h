@@ -1,0 +1,55 @@
+// ValueSlice: the operators of a recording that some of its values follow from, as a program that can be run on tensors.
+// Invariant: none of them writes, draws random numbers or asks for memory that nobody set, and no recorded operator wrote
+// what they read: on the inputs as they were at the recording's start they give what eager has where the recording stands.
+// A slice owns all that it needs, and lives on after the recording.
+#ifndef FRAMEFUSE_SYMBOLIC_TRACING_VALUE_SLICE_H_
+#define FRAMEFUSE_SYMBOLIC_TRACING_VALUE_SLICE_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "backends/graph/graph.h"
+
+namespace framefuse::tracing {
+
+// What may have part in a slice.
+struct SliceLimits {
+  std::size_t most_nodes = 64;
+  std::int64_t most_elements = 1 << 16;  // of one tensor
+  bool on_cpu = true;                    // only
+  // Whether it may begin at an input.
+  std::function<bool(ir::ValueId)> takes_input;
+};
+
+class ValueSlice {
+ public:
+  // nullopt: something else than what the limits allow has part in one of `wanted`.
+  static std::optional<ValueSlice> Of(const ir::Graph& graph, const std::vector<ir::ValueId>& wanted,
+                                      const SliceLimits& limits);
+
+  // The inputs that it begins at, once each.
+  const std::vector<ir::ValueId>& inputs() const { return inputs_; }
+  // The wanted values for tensors that stand at inputs(); nullopt: an operator's result is none that it can use. Errors
+  // of operators come out as c10::Error.
+  [[nodiscard]] std::optional<std::vector<at::Tensor>> Run(absl::Span<const at::Tensor> inputs) const;
+  // The i-th wanted value as a Python expression.
+  [[nodiscard]] std::string Expression(std::size_t i, absl::Span<const std::string> names) const;
+
+ private:
+  using Values = absl::flat_hash_map<ir::ValueId, at::Tensor>;
+
+  std::vector<ir::Node> nodes_;  // in order
+  std::vector<ir::ValueId> inputs_;
+  std::vector<ir::ValueId> wanted_;
+  Values constants_;
+};
+
+}  // namespace framefuse::tracing
+
+#endif  // FRAMEFUSE_SYMBOLIC_TRACING_VALUE_SLICE_H_
