@@ -21,8 +21,9 @@ namespace {
 constexpr std::int64_t kMostElements = 1 << 24;
 constexpr std::int64_t kMostShown = 8;
 
-// The value on the CPU; nullopt: it cannot be computed.
-std::optional<at::Tensor> Compute(const ValueSlice& slice, absl::Span<const at::Tensor> inputs) {
+// The value on the CPU; nullopt: it cannot be computed. `kept`: in memory of its own, for a view of an input would
+// change with the input.
+std::optional<at::Tensor> Compute(const ValueSlice& slice, absl::Span<const at::Tensor> inputs, bool kept) {
   const bool on_cpu = std::all_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.is_cpu(); });
   if (!on_cpu && IsStreamRecorded()) return std::nullopt;  // waiting for the device would end the recording
   using c10::DispatchKey;
@@ -33,7 +34,9 @@ std::optional<at::Tensor> Compute(const ValueSlice& slice, absl::Span<const at::
                            DispatchKey::FuncTorchDynamicLayerBackMode, DispatchKey::PythonDispatcher}));
   try {
     std::optional<std::vector<at::Tensor>> values = slice.Run(inputs);
-    return values ? std::optional<at::Tensor>(values->front().cpu().contiguous()) : std::nullopt;
+    if (!values) return std::nullopt;
+    const at::Tensor value = values->front().cpu().contiguous();
+    return kept ? value.clone() : value;
   } catch (const c10::Error&) {
     return std::nullopt;
   }
@@ -88,7 +91,7 @@ class SlicedValue final : public ValueRead {
       if (t == nullptr || !THPVariable_Check(t)) return std::nullopt;
       inputs.push_back(THPVariable_Unpack(t));
     }
-    return Compute(slice_, inputs);
+    return Compute(slice_, inputs, /*kept=*/false);
   }
 
   ValueSlice slice_;
@@ -124,7 +127,7 @@ std::optional<at::Tensor> Tracer::State::RelyOn(const at::Tensor& fake) {
     tensors.push_back(record_of(v)->real);
     indexes.push_back(record_of(v)->input_index);
   }
-  std::optional<at::Tensor> value = Compute(*slice, tensors);
+  std::optional<at::Tensor> value = Compute(*slice, tensors, /*kept=*/true);
   if (!value || !value_reader->MayRelyOn(absl::HashOf(BytesOf(*value)))) return std::nullopt;
   value_reader->Relied(std::make_shared<SlicedValue>(*std::move(slice), std::move(indexes), *value));
   return value;
