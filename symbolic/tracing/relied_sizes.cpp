@@ -110,8 +110,7 @@ bool RecordMaskedIndex(Recorder& recorder, const c10::OperatorHandle& handle, St
   // A mask's sizes are those of the dimensions that it stands for: eager's error is eager's to raise.
   std::int64_t dimension = 0;
   for (const c10::IValue& v : stack->back().toListRef()) {
-    const bool is_mask =
-        v.isTensor() && v.toTensor().defined() && v.toTensor().scalar_type() == c10::ScalarType::Bool;
+    const bool is_mask = v.isTensor() && v.toTensor().defined() && v.toTensor().scalar_type() == c10::ScalarType::Bool;
     for (std::int64_t d = 0; is_mask && d < v.toTensor().dim(); ++d, ++dimension) {
       if (dimension >= self.dim() || self.size(dimension) != v.toTensor().size(d)) return false;
     }

@@ -1,5 +1,5 @@
-// relied_sizes: operators whose results have sizes that depend on values, recorded with the sizes that they have now: where
-// the values are of whole numbers that the recording may rely on (value_reads.h), a later call has the same ones.
+// relied_sizes: operators whose results have sizes that depend on values, recorded with the sizes that they have now:
+// where the values are of whole numbers that the recording may rely on (value_reads.h), a later call has the same ones.
 // Invariant: a function that gives false or nothing recorded nothing and relies on nothing.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_RELIED_SIZES_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_RELIED_SIZES_H_

@@ -191,7 +191,8 @@ bool Equal(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) 
   const Observation same{"torch.equal", [](const std::vector<at::Tensor>& values) {
                            return at::scalar_tensor(at::equal(values[0], values[1]), at::kBool);
                          }};
-  const std::vector<at::Tensor> fakes = {ArgumentOf(handle, stack, 0).toTensor(), ArgumentOf(handle, stack, 1).toTensor()};
+  const std::vector<at::Tensor> fakes = {ArgumentOf(handle, stack, 0).toTensor(),
+                                         ArgumentOf(handle, stack, 1).toTensor()};
   const auto values = recorder.values != nullptr ? recorder.values->RelyOn(fakes, same) : std::nullopt;
   if (!values) return BreakOnData(recorder, handle, stack);
   torch::jit::drop(*stack, 2);

@@ -27,8 +27,19 @@ using Values = std::vector<at::Tensor>;
 struct Computed {
   Values values;
   at::Tensor observed;
+
+  // A view of an input would change with the input.
+  void MakeOwn(const Values& inputs) {
+    const auto own = [&](at::Tensor& t) {
+      const auto shares = [&](const at::Tensor& input) { return t.has_storage() && t.is_alias_of(input); };
+      if (std::any_of(inputs.begin(), inputs.end(), shares)) t = t.clone();
+    };
+    std::for_each(values.begin(), values.end(), own);
+    own(observed);
+  }
 };
-std::optional<Computed> Compute(const ValueSlice& slice, const Observation& observation, const Values& inputs) {
+std::optional<Computed> Compute(const ValueSlice& slice, const Observation& observation, const Values& inputs,
+                                bool own) {
   const bool on_cpu = std::all_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.is_cpu(); });
   if (!on_cpu && IsStreamRecorded()) return std::nullopt;  // waiting for the device would end the recording
   using c10::DispatchKey;
@@ -41,7 +52,9 @@ std::optional<Computed> Compute(const ValueSlice& slice, const Observation& obse
     std::optional<Values> values = slice.Run(inputs);
     if (!values) return std::nullopt;
     at::Tensor observed = observation.of(*values).cpu().contiguous();
-    return Computed{*std::move(values), std::move(observed)};
+    Computed now{*std::move(values), std::move(observed)};
+    if (own) now.MakeOwn(inputs);
+    return now;
   } catch (const c10::Error&) {
     return std::nullopt;
   }
@@ -57,7 +70,7 @@ std::string TextOf(const at::Tensor& value) {
   const at::Tensor flat = value.reshape({-1});
   for (std::int64_t i = 0; i < flat.numel(); ++i) {
     const c10::Scalar s = flat[i].item();
-    items.push_back(s.isBoolean()          ? (s.toBool() ? "True" : "False")
+    items.push_back(s.isBoolean()         ? (s.toBool() ? "True" : "False")
                     : s.isFloatingPoint() ? absl::StrCat(s.toDouble())
                                           : absl::StrCat(s.toLong()));
   }
@@ -102,7 +115,7 @@ class SlicedValue final : public ValueRead {
       if (t == nullptr || !THPVariable_Check(t)) return std::nullopt;
       inputs.push_back(THPVariable_Unpack(t));
     }
-    std::optional<Computed> now = Compute(slice_, observation_, inputs);
+    std::optional<Computed> now = Compute(slice_, observation_, inputs, /*own=*/false);
     return now ? std::optional<at::Tensor>(std::move(now->observed)) : std::nullopt;
   }
 
@@ -144,7 +157,7 @@ std::optional<Values> Tracer::State::RelyOn(const Values& fakes, const Observati
     reals.push_back(record_of(v)->real);
     indexes.push_back(record_of(v)->input_index);
   }
-  std::optional<Computed> now = Compute(*slice, observation, reals);
+  std::optional<Computed> now = Compute(*slice, observation, reals, /*own=*/true);
   if (!now || !value_reader->MayRelyOn(absl::HashOf(BytesOf(now->observed)))) return std::nullopt;
   if (!indexes.empty()) {
     value_reader->Relied(

@@ -19,11 +19,15 @@ constexpr std::string_view kNamespace = "aten.";
 
 // Overloads of these, by name: no state, no generator, no memory that nobody set. Written forms are none of them.
 constexpr const char* kDetermined =
-    "abs add alias all amax amin aminmax any arange argmax argmin argsort bincount bitwise_and bitwise_or bitwise_not bitwise_xor "
-    "bucketize cat ceil clamp clamp_max clamp_min clone constant_pad_nd count_nonzero cumprod cumsum detach diagonal div "
+    "abs add alias all amax amin aminmax any arange argmax argmin argsort bincount bitwise_and bitwise_or bitwise_not "
+    "bitwise_xor "
+    "bucketize cat ceil clamp clamp_max clamp_min clone constant_pad_nd count_nonzero cumprod cumsum detach diagonal "
+    "div "
     "eq expand eye flip floor floor_divide full full_like gather ge gt index index_select isin le linspace logical_and "
-    "logical_not logical_or logical_xor lt masked_select max maximum mean min minimum mul ne neg nonzero ones ones_like permute pow prod "
-    "remainder repeat repeat_interleave _reshape_alias roll round rsub scalar_tensor searchsorted select sign slice sort split "
+    "logical_not logical_or logical_xor lt masked_select max maximum mean min minimum mul ne neg nonzero ones "
+    "ones_like permute pow prod "
+    "remainder repeat repeat_interleave _reshape_alias roll round rsub scalar_tensor searchsorted select sign slice "
+    "sort split "
     "split_with_sizes sqrt squeeze stack sub sum t _to_copy transpose tril tril_indices triu triu_indices trunc unbind "
     "unfold unique_consecutive unique_dim _unique2 unsqueeze _unsafe_view view where zeros zeros_like";
 

@@ -1,7 +1,7 @@
-// ValueSlice: the operators of a recording that some of its values follow from, as a program that can be run on tensors.
-// Invariant: none of them writes, draws random numbers or asks for memory that nobody set, and no recorded operator wrote
-// what they read: on the inputs as they were at the recording's start they give what eager has where the recording stands.
-// A slice owns all that it needs, and lives on after the recording.
+// ValueSlice: the operators of a recording that some of its values follow from, as a program that can be run on
+// tensors. Invariant: none of them writes, draws random numbers or asks for memory that nobody set, and no recorded
+// operator wrote what they read: on the inputs as they were at the recording's start they give what eager has where the
+// recording stands. A slice owns all that it needs, and lives on after the recording.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_VALUE_SLICE_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_VALUE_SLICE_H_
 

@@ -76,7 +76,8 @@ bool IsTypingObject(BorrowedRef object) {
   static PyObject* const module_key = PyUnicode_InternFromString("__module__");
   PyObject* const module = frame_ops::TypeLookup(object.type(), module_key);
   if (module != nullptr && PyUnicode_Check(module)) {
-    return PyUnicode_CompareWithASCIIString(module, "typing") == 0 || PyUnicode_CompareWithASCIIString(module, "types") == 0;
+    return PyUnicode_CompareWithASCIIString(module, "typing") == 0 ||
+           PyUnicode_CompareWithASCIIString(module, "types") == 0;
   }
   const std::string_view name = object.type()->tp_name;
   return name == "types.UnionType" || name == "types.GenericAlias";
@@ -528,8 +529,8 @@ Value BuiltinCalls::SignatureOf(ValueView callable, ValueView function, bool of_
   }
   auto* f = reinterpret_cast<PyFunctionObject*>(underlying.object.get());
   const Tracked* t = objects_.Find(underlying.object);
-  const bool known = PyFunction_Check(underlying.object.get()) &&
-                     (t != nullptr || objects_.IsFreshFunction(underlying.object));
+  const bool known =
+      PyFunction_Check(underlying.object.get()) && (t != nullptr || objects_.IsFreshFunction(underlying.object));
   if (!known || (f->func_dict != nullptr && PyDict_GET_SIZE(f->func_dict) > 0) ||
       (!of_library && !GuardAnnotations(underlying.object, t))) {
     return breaks_.unwinding() ? Value()

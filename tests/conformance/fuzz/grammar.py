@@ -16,6 +16,7 @@ from conformance.fuzz import (
     grammar_breaks,
     grammar_classes,
     grammar_library,
+    grammar_masks,
     grammar_modules,
     grammar_operators,
     grammar_outcomes,
@@ -29,7 +30,12 @@ from conformance.fuzz.open_bugs import OPEN_KINDS, without_open
 from conformance.fuzz.vocabulary import DELETABLE, PASSED, PLACES, Kind, Topic, place_reference
 
 KINDS: dict[str, Kind] = (
-    grammar_values.KINDS | grammar_tensors.KINDS | grammar_classes.KINDS | grammar_modules.KINDS | grammar_library.KINDS
+    grammar_values.KINDS
+    | grammar_tensors.KINDS
+    | grammar_masks.KINDS
+    | grammar_classes.KINDS
+    | grammar_modules.KINDS
+    | grammar_library.KINDS
 )
 TOPICS: dict[str, Topic] = (
     grammar_operators.TOPICS
