@@ -25,7 +25,7 @@ struct Fact {
   GuardKind kind = GuardKind::kTypeIs;
   Held expected;               // kTypeIs, kIdentity, kEquals, kTypeLookup (empty: the name is absent)
   DictKey key;                 // kHasKey, kLacksKey, kLacksAttr, kTypeLookup (the name)
-  std::vector<Held> elements;  // kKeys, kSetEquals, in order; kTypeLookups: what is found
+  std::vector<Held> elements;  // kKeys, kOwnNames, kSetEquals, in order; kTypeLookups: what is found
   Ref found, absent;           // kTypeLookups: tuples of names
   std::int64_t number = 0;     // kLength; other kinds: the guard's aux
   FactLocation where;

@@ -31,6 +31,8 @@ enum class GuardKind : std::uint8_t {
   kHasKey,        // exact dict `value` contains key `expected`
   kLacksKey,      // exact dict `value` lacks key `expected` (also module dicts, globals, builtins)
   kLacksAttr,     // instance dict/inline values of `value` lack the name `expected`
+  kOwnNames,      // the instance dict (an exact one) or inline values of `value` hold these names (list or tuple) in this
+                  // order, and no others
   kSetEquals,     // exact set/frozenset: expected's elements in expected's iteration order (a set, list or tuple)
   kTypeLookup,    // frame_ops::TypeLookup(value, name) is the expected object; expected: (name, object), or (name,) for
                   // absent; where aux is not 0 it is the version tag that the type `value` has instead

@@ -106,6 +106,18 @@ bool HoldsLacksAttr(const Fact& fact, BorrowedRef value) {
   return frame_ops::RawInstanceAttr(value, fact.key.key.get()) == nullptr;
 }
 
+bool HoldsOwnNames(const Fact& fact, BorrowedRef value) {
+  if (!value) return false;
+  PyObject* dict = frame_ops::RawInstanceDict(value);
+  if (dict != nullptr && !PyDict_CheckExact(dict)) return false;
+  PyObject *name = nullptr, *unused = nullptr;
+  Py_ssize_t position = 0;
+  for (const Held& expected : fact.elements) {
+    if (!frame_ops::NextInstanceAttr(value, &position, &name, &unused) || !MatchesElement(expected, name)) return false;
+  }
+  return !frame_ops::NextInstanceAttr(value, &position, &name, &unused);
+}
+
 bool HoldsTypeLookup(const Fact& fact, BorrowedRef value) {
   if (!value || !PyType_Check(value.get())) return false;
   if (fact.number != 0) return frame_ops::TypeVersion(reinterpret_cast<PyTypeObject*>(value.get())) == fact.number;
@@ -246,6 +258,10 @@ std::string WriteElements(const Fact& fact, const GuardedNames& names) {
   return "list(" + names.source + ") == " + ElementsText(fact.elements);
 }
 
+std::string WriteOwnNames(const Fact& fact, const GuardedNames& names) {
+  return "list(" + names.source + ".__dict__) == " + ElementsText(fact.elements);
+}
+
 std::string WriteHasKey(const Fact& fact, const GuardedNames& names) { return KeyText(fact) + " in " + names.source; }
 
 std::string WriteLacksKey(const Fact& fact, const GuardedNames& names) {
@@ -285,12 +301,7 @@ std::string FoundValue(const Fact&, BorrowedRef value) { return ReprText(value);
 std::string FoundLength(const Fact&, BorrowedRef value) { return std::to_string(RawLength(value)); }
 
 // All keys of a short dict; else the first that is another.
-std::string FoundKeys(const Fact& fact, BorrowedRef value) {
-  if (!PyDict_Check(value.get())) return TypeText(value.type());
-  std::vector<Held> keys;
-  Py_ssize_t position = 0;
-  PyObject* key = nullptr;
-  while (PyDict_Next(value.get(), &position, &key, nullptr)) keys.emplace_back(key);
+std::string KeysText(const Fact& fact, const std::vector<Held>& keys) {
   if (keys.size() <= kShownElements) return ElementsText(keys);
   std::size_t same = 0;
   while (same < keys.size() && same < fact.elements.size() && MatchesElement(fact.elements[same], keys[same].get())) {
@@ -298,6 +309,23 @@ std::string FoundKeys(const Fact& fact, BorrowedRef value) {
   }
   const std::string size = std::to_string(keys.size()) + " keys";
   return same < keys.size() ? size + ", number " + std::to_string(same) + " is " + ReprText(keys[same].get()) : size;
+}
+
+std::string FoundKeys(const Fact& fact, BorrowedRef value) {
+  if (!PyDict_Check(value.get())) return TypeText(value.type());
+  std::vector<Held> keys;
+  Py_ssize_t position = 0;
+  PyObject* key = nullptr;
+  while (PyDict_Next(value.get(), &position, &key, nullptr)) keys.emplace_back(key);
+  return KeysText(fact, keys);
+}
+
+std::string FoundOwnNames(const Fact& fact, BorrowedRef value) {
+  std::vector<Held> names;
+  Py_ssize_t position = 0;
+  PyObject *name = nullptr, *unused = nullptr;
+  while (frame_ops::NextInstanceAttr(value, &position, &name, &unused)) names.emplace_back(name);
+  return KeysText(fact, names);
 }
 
 // ---- the rows
@@ -363,6 +391,14 @@ constexpr GuardKindRow kRows[] = {
      .record = RecordAbsentKey,
      .holds = HoldsLacksAttr,
      .expression = WriteLacksAttr},
+    {.kind = GuardKind::kOwnNames,
+     .name = "own_names",
+     .scope = GuardScope::kValue,
+     .decided_by = DecidedBy::kAttributes,
+     .record = RecordElements,
+     .holds = HoldsOwnNames,
+     .expression = WriteOwnNames,
+     .found = FoundOwnNames},
     {.kind = GuardKind::kSetEquals,
      .name = "set_equals",
      .scope = GuardScope::kValue,

@@ -367,9 +367,10 @@ PyObject* DescriptorOfBoundMethod(PyObject* builtin) {
   for (PyTypeObject* type = Py_TYPE(self); type != nullptr; type = type->tp_base) {
     PyObject* found = PyDict_GetItemString(frame_ops::TypeDict(type), definition->ml_name);
     if (found == nullptr) continue;
+    // super() binds one that a class further down has another in place of.
     const bool same =
         Py_IS_TYPE(found, &PyMethodDescr_Type) && reinterpret_cast<PyMethodDescrObject*>(found)->d_method == definition;
-    return same ? found : nullptr;
+    if (same) return found;
   }
   return nullptr;
 }

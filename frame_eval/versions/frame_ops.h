@@ -118,6 +118,8 @@ bool SetCodeExtra(PyCodeObject* code, Py_ssize_t index, void* extra);
 // ---- objects' private parts, never materialised and never running code
 PyObject* RawInstanceAttr(PyObject* object, PyObject* name);  // borrowed or null; dict or inline values
 PyObject* RawInstanceDict(PyObject* object);                  // borrowed or null (not materialised)
+// The next of the object's own attributes in their order, from *position 0 on; borrowed, dict or inline values.
+bool NextInstanceAttr(PyObject* object, Py_ssize_t* position, PyObject** name, PyObject** value);
 bool SharesKeys(PyObject* dict);                              // a split table, as objects' attributes have
 bool HasInstanceAttrs(PyObject* object);                      // has a dict or may have one
 std::uint32_t TypeVersion(PyTypeObject* type);                // tp_version_tag, assigned if possible; 0: none

@@ -36,6 +36,25 @@ Py_ssize_t SharedKeyIndex(PyDictKeysObject* keys, PyObject* name) {
   return -1;
 }
 
+bool NextInlineValue(PyDictKeysObject* keys, PyObject* const* values, const std::uint8_t* order, int step,
+                     Py_ssize_t count, Py_ssize_t* position, PyObject** name, PyObject** value) {
+  if (*position >= count) return false;
+  const std::uint8_t index = order[*position * step];
+  ++*position;
+  *name = DK_UNICODE_ENTRIES(keys)[index].me_key;
+  *value = values[index];
+  return true;
+}
+
+#if PY_VERSION_HEX < 0x030D0000
+bool NextOfValues(PyTypeObject* type, const PyDictValues* values, Py_ssize_t* position, PyObject** name,
+                  PyObject** value) {
+  const auto* end = reinterpret_cast<const std::uint8_t*>(values);  // downwards: the capacity, the number, the order
+  return NextInlineValue(reinterpret_cast<PyHeapTypeObject*>(type)->ht_cached_keys, values->values, end - 3, -1, end[-2],
+                         position, name, value);
+}
+#endif
+
 PyObject* DictItem(PyObject* dict, PyObject* name) {
   if (dict == nullptr) return nullptr;
   if (DK_IS_UNICODE(reinterpret_cast<PyDictObject*>(dict)->ma_keys)) {

@@ -3,6 +3,8 @@
 #ifndef FRAMEFUSE_FRAME_EVAL_VERSIONS_OBJECT_OPS_H_
 #define FRAMEFUSE_FRAME_EVAL_VERSIONS_OBJECT_OPS_H_
 
+#include <cstdint>
+
 #include "frame_eval/versions/internal.h"
 
 namespace framefuse::frame_ops {
@@ -11,6 +13,15 @@ namespace framefuse::frame_ops {
 PyObject** DictSlot(PyObject* object);
 // Index of the str `name` in a shared-keys table of inline values, or -1.
 Py_ssize_t SharedKeyIndex(PyDictKeysObject* keys, PyObject* name);
+// Number *position of the values that lie in an object, by the order in which they were set: `order` gives the index of
+// each, a byte each, `step` bytes apart.
+bool NextInlineValue(PyDictKeysObject* keys, PyObject* const* values, const std::uint8_t* order, int step,
+                     Py_ssize_t count, Py_ssize_t* position, PyObject** name, PyObject** value);
+#if PY_VERSION_HEX < 0x030D0000
+// The same of the values of an object of `type`, before which their number and their order lie.
+bool NextOfValues(PyTypeObject* type, const PyDictValues* values, Py_ssize_t* position, PyObject** name,
+                  PyObject** value);
+#endif
 // Value of the str key `name`; null if absent or `dict` is null. Compares exact strings only.
 PyObject* DictItem(PyObject* dict, PyObject* name);
 

@@ -163,6 +163,18 @@ PyObject* RawInstanceAttr(PyObject* object, PyObject* name) {
   return DictItem(RawInstanceDict(object), name);
 }
 
+bool NextInstanceAttr(PyObject* object, Py_ssize_t* position, PyObject** name, PyObject** value) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+    const PyDictOrValues attributes = *_PyObject_DictOrValuesPointer(object);
+    if (_PyDictOrValues_IsValues(attributes)) {
+      return NextOfValues(type, _PyDictOrValues_GetValues(attributes), position, name, value);
+    }
+  }
+  PyObject* dict = RawInstanceDict(object);
+  return dict != nullptr && PyDict_Next(dict, position, name, value) != 0;
+}
+
 }  // namespace framefuse::frame_ops
 
 #endif

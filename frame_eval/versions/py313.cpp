@@ -113,6 +113,16 @@ PyObject* RawInstanceAttr(PyObject* object, PyObject* name) {
   return DictItem(RawInstanceDict(object), name);
 }
 
+bool NextInstanceAttr(PyObject* object, Py_ssize_t* position, PyObject** name, PyObject** value) {
+  if (PyDictValues* values = InlineValues(object)) {
+    const auto* order = reinterpret_cast<const std::uint8_t*>(&values->values[values->capacity]);
+    return NextInlineValue(reinterpret_cast<PyHeapTypeObject*>(Py_TYPE(object))->ht_cached_keys, values->values, order, 1,
+                           values->size, position, name, value);
+  }
+  PyObject* dict = RawInstanceDict(object);
+  return dict != nullptr && PyDict_Next(dict, position, name, value) != 0;
+}
+
 }  // namespace framefuse::frame_ops
 
 #endif

@@ -51,7 +51,7 @@ def install():
     _register(torch.compiler, _COMPILER_SUBSTITUTES)
     _register(torch, {"cond": _control.cond})
     _register(torch.utils.checkpoint, {"checkpoint": _checkpoint})
-    _register(object, {"__reduce_ex__": _reduce_plainly})
+    _register(object, {"__reduce_ex__": _reduced})
     _register(torch._utils, {"is_compiling": _control.is_compiling})
     _register(torch._C._nn, {"one_hot": _one_hot})
     _register(torch.Tensor, {"new_tensor": _new_tensor})
@@ -81,9 +81,9 @@ def _checkpoint(
     return _C.checkpoint(lambda: function(*args, **kwargs))
 
 
-def _reduce_plainly(self, protocol):
-    """object.__reduce_ex__ where it has nothing to ask the object (C++ decides that), in words that are captured."""
-    return copyreg.__newobj__, (type(self),), self.__dict__ or None, None, None
+def _reduced(cls, state):
+    """What object.__reduce_ex__ gives of an object with this state, in words that are captured. C++ has asked for the state."""
+    return copyreg.__newobj__, (cls,), state, None, None
 
 
 def _one_hot(tensor, num_classes=-1):

@@ -78,8 +78,8 @@ class Driver {
 
   // The run taught what the next one needs from its beginning on; nothing: it did not.
   std::optional<Next> ForOtherSettings(const Found& found) {
-    if (imported_) {
-      imported_ = false;
+    if (world_changed_) {
+      world_changed_ = false;
       return FromTheBeginning();
     }
     if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
@@ -281,6 +281,7 @@ class Driver {
   void Build(Capture& capture) {
     tracing::Tracer::Suspended suspended;
     HookScope hook(HookMode::kOff);
+    if (!capture.writes().noted_classes().empty()) return LeaveSlotNames(capture);
     Closed& closed = *closed_;
     CompiledEntry& entry = *closed.entry;
     result_.nodes = NodeCountOf(closed.graph);
@@ -323,11 +324,25 @@ class Driver {
     }
     if (absl::Status s = CheckOnLiveState(entry); !s.ok()) {
       // What torch's code imported by itself has changed what was read before.
-      imported_ = PyDict_GET_SIZE(PyImport_GetModuleDict()) > modules_before_;
-      return imported_ ? void() : Fail(s);
+      world_changed_ = PyDict_GET_SIZE(PyImport_GetModuleDict()) > modules_before_;
+      return world_changed_ ? void() : Fail(s);
     }
     if (entry.resume) result_.broke_at = entry.resume->reason;
     result_.entry = std::move(closed.entry);
+  }
+
+  // The entry is about to run, and Python would leave them: guards that were made before do not hold afterwards.
+  void LeaveSlotNames(Capture& capture) {
+    const Ref copyreg = Ref::Steal(PyImport_ImportModule("copyreg"));
+    for (const Ref& cls : capture.writes().noted_classes()) {
+      const Ref names = copyreg ? Ref::Steal(PyObject_CallMethod(copyreg, "_slotnames", "O", cls.get())) : Ref();
+      PyErr_Clear();
+      PyObject* own = frame_ops::TypeDict(reinterpret_cast<PyTypeObject*>(cls.get()));
+      if (!names || PyDict_GetItemString(own, "__slotnames__") == nullptr) {
+        return Fail(absl::InternalError("a class does not keep the names of its slots"));
+      }
+    }
+    world_changed_ = true;
   }
 
   // False: refused, or failed.
@@ -436,7 +451,7 @@ class Driver {
   int refused_node_ = -1;
   bool ends_before_error_ = false;
   Py_ssize_t modules_before_ = 0;
-  bool imported_ = false;  // the attempt imported modules, and its guards do not hold: it is made again
+  bool world_changed_ = false;  // by the attempt (it imported modules, say): its guards do not hold, and it is made again
   FxGraph fx_graph_;
   FxFacts fx_facts_;
   std::optional<GraphBreakReason> reason_;

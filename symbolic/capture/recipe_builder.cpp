@@ -398,7 +398,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDictIterator(BorrowedRef object, Borro
   const Ref rest = Ref::Steal(PyObject_CallMethod(object, "__reduce__", nullptr));  // raises if the dict has changed
   const Py_ssize_t left = rest ? PyObject_LengthHint(object, 0) : -1;
   const Tracked* t = capture_.objects().Find(dict);
-  if (left < 0 || (t != nullptr && t->mutated())) {
+  const bool changes = t != nullptr && (t->mutated() || (t->owner != nullptr && t->owner->mutated()));
+  if (left < 0 || changes) {
     PyErr_Clear();
     return NoRecipe(object);
   }

@@ -46,7 +46,7 @@ struct Tracked {
   Ref representative;
   Tracked* owner = nullptr;  // kInstanceDict
   Tracked* dict = nullptr;   // its __dict__, where that was looked at
-  bool realised = false;     // containers: the shadow is filled
+  bool realised = false;     // containers: the shadow is filled; a realised __dict__ follows its owner's writes
   bool replaced = false;     // containers: the shadow's contents replace the original's at the end
   bool compared = false;     // C code may have looked whether another object is this one
   int appended_from = -1;    // lists: only appends so far; the shadow holds just the appended items
@@ -56,6 +56,7 @@ struct Tracked {
     return kind == TrackedKind::kList || kind == TrackedKind::kDict || kind == TrackedKind::kSet ||
            kind == TrackedKind::kDeque || kind == TrackedKind::kTuple;
   }
+  bool has_shadow() const { return is_container() || kind == TrackedKind::kInstanceDict; }
   bool mutated() const { return replaced || !writes.empty() || appended_from >= 0; }
   OverlayWrite* FindWrite(BorrowedRef key);
   void Write(BorrowedRef key, Ref value);

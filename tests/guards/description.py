@@ -21,6 +21,15 @@ def raw_instance_dict(obj):
     return object.__getattribute__(obj, "__dict__")
 
 
+def own_names(obj):
+    """None: its attributes lie in no plain dict."""
+    try:
+        attributes = raw_instance_dict(obj)
+    except AttributeError:
+        return []
+    return list(attributes) if type(attributes) is dict else None
+
+
 def get(mapping, key):
     try:
         return dict.__getitem__(mapping, key)
@@ -196,6 +205,10 @@ class Guards:
 
     def lacks_attr(self, source, name):
         return self._guard(source, "lacks_attr", name, lambda v: name not in getattr(v, "__dict__", ()))
+
+    def own_names(self, source, names):
+        names = list(names)
+        return self._guard(source, "own_names", names, lambda v: own_names(v) == names)
 
     def set_equals(self, source, values):
         values = list(values)

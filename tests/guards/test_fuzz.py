@@ -160,7 +160,10 @@ def guard_container(rng, g, s, v):
 def guard_absence(rng, g, s, v):
     if isinstance(v, (Holder, Other)):
         name = rng.choice(NAMES)
-        if name not in object.__getattribute__(v, "__dict__"):
+        names = list(object.__getattribute__(v, "__dict__"))
+        if rng.random() < 0.4 and all(type(n) is str for n in names):
+            g.own_names(s, names)
+        elif name not in names:
             g.lacks_attr(s, name)
     if v in (Holder, Other) if isinstance(v, type) else False:
         if rng.random() < 0.3:

@@ -20,6 +20,28 @@ def outer_function(value):
     return inner
 
 
+def with_dict(cls=dict, **attributes):
+    obj = Plain()
+    obj.__dict__ = cls(attributes)
+    return obj
+
+
+def function_with(**attributes):
+    def function():
+        pass
+
+    function.__dict__.update(attributes)
+    return function
+
+
+def moved():
+    """The same names in another order, while they lie in the object."""
+    obj = instance(a=0, b=1)
+    del obj.a
+    obj.a = 0
+    return obj
+
+
 def empty_cell():
     return types.CellType()
 
@@ -305,6 +327,7 @@ def test_explanations():
         (lambda g, s: g.has_key(s, "a"), {}, "'a' in L['x'] failed"),
         (lambda g, s: g.lacks_key(s, "a"), {"a": 1}, "'a' not in L['x'] failed"),
         (lambda g, s: g.lacks_attr(s, "n"), instance(n=1), "'n' not in L['x'].__dict__ failed"),
+        (lambda g, s: g.own_names(s, ["n"]), instance(m=1), "list(L['x'].__dict__) == ['n'] failed: ['m']"),
         (lambda g, s: g.set_equals(s, [1]), {2}, "list(L['x']) == [1] failed"),
         (lambda g, s: g.cell_empty(s), types.CellType(1), "is_empty(L['x']) failed"),
         (lambda g, s: g.identity(g.attr(s, "n"), 1), Plain(), "L['x'].n is missing"),
@@ -335,6 +358,10 @@ CONTAINER_GUARDS = {
                [[1], (), {1}, {}, "abc", collections.deque(), 5]),
     "keys": (lambda g, s: g.keys(s, ["a", 1]), [{"a": 0, 1: 0}, collections.OrderedDict({"a": 0, 1: 0})],
              [{1: 0, "a": 0}, {"a": 0}, {"a": 0, True: 0}, {"a": 0, 1: 0, 2: 0}, {"a": 0, 1.0: 0}, ["a", 1]]),
+    "own names": (lambda g, s: g.own_names(s, ["a", "b"]), [instance(a=0, b=1), with_dict(a=0, b=1), function_with(a=0, b=1)],
+                  [instance(b=0, a=1), instance(a=0), instance(a=0, b=1, c=2), instance(), with_dict(b=0, a=1), with_dict(a=0),
+                   with_dict(collections.OrderedDict, a=0, b=1), with_dict(a=0, b=1, c=2), moved(), function_with(), 5]),
+    "no names": (lambda g, s: g.own_names(s, []), [instance(), with_dict(), function_with(), 5], [instance(a=1), with_dict(a=1)]),
     "has key": (lambda g, s: g.has_key(s, "a"), [{"a": 0}, {"a": 0, 1: 2}, collections.OrderedDict(a=1)], [{}, {1: 2}, ["a"]]),
     "lacks key": (lambda g, s: g.lacks_key(s, "a"), [{}, {1: 2}, {"b": 0}], [{"a": 0}, {"a": 0, 1: 2}, []]),
     "has int key": (lambda g, s: g.has_key(s, 1), [{1: 0}, {True: 0}, {1.0: 0}, {1: 0, "a": 1}], [{}, {"1": 0}, {2: 0}]),

@@ -198,10 +198,23 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
   return boundary_.Wrap(std::move(result));
 }
 
+namespace {
+// All keys of a memo are addresses; those of an object's state are names.
+bool MayBeMemo(BorrowedRef object) {
+  if (!PyDict_Check(object.get())) return false;
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(object.get(), &position, &key, &value) != 0) {
+    if (!PyLong_CheckExact(key)) return false;
+  }
+  return true;
+}
+}  // namespace
+
 // Whether a deep copy that made its memo, where objects are known by their addresses, gives it to the program.
 bool CallEvaluator::SeesMemo(Activation& act, PyCodeObject* code, absl::Span<const ValueView> args) const {
   if (!has_memo_ || IsSkippedCode(code) || !IsCopyCode(frame_ops::Code(act.frame))) return false;
-  return std::any_of(args.begin(), args.end(), [](const ValueView& v) { return PyDict_Check(v.object.get()); });
+  return std::any_of(args.begin(), args.end(), [](const ValueView& v) { return MayBeMemo(v.object); });
 }
 
 // A classmethod or the __new__ of a builtin type.
@@ -266,7 +279,10 @@ Value CallEvaluator::CallBuiltin(Activation& act, ValueView callable, absl::Span
   ValueVector all;
   all.push_back(ValueView(self, kNoSource));
   all.insert(all.end(), args.begin(), args.end());
-  BorrowedRef descriptor = frame_ops::TypeLookup(Py_TYPE(self), Ref::Steal(PyUnicode_InternFromString(name)).get());
+  BorrowedRef descriptor = DescriptorOfBoundMethod(callable.object);
+  if (!descriptor) {
+    descriptor = frame_ops::TypeLookup(Py_TYPE(self), Ref::Steal(PyUnicode_InternFromString(name)).get());
+  }
   if (descriptor && descriptor.type() == &PyMethodDescr_Type) {
     const ValueView method(descriptor, kNoSource);
     return FindCallRule(descriptor) != nullptr ? CallWith(act, method, all, kwnames, Completion::kPush)

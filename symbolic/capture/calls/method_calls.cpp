@@ -48,32 +48,8 @@ MethodCalls::MethodCalls(Journals& journals, AttributeReads& attributes, TensorA
       tensor_attributes_(tensor_attributes),
       attribute_writes_(attribute_writes),
       calls_(calls),
-      natives_(natives) {}
-
-// object.__reduce_ex__ gives (copyreg.__newobj__, (type,), the __dict__): no hook of the user's, no slots. The first
-// call for a class leaves a note in it, and so is Python's.
-bool MethodCalls::ReducesPlainly(ValueView self, BorrowedRef protocol) {
-  PyTypeObject* type = self.object.type();
-  if (!PyLong_CheckExact(protocol.get()) || PyLong_AsLong(protocol) < 2 || !IsPythonClass(type) ||
-      NativeBase(type) != &PyBaseObject_Type || type->tp_new == nullptr) {
-    return false;
-  }
-  const Ref own = Ref::Steal(PyUnicode_InternFromString("__getstate__"));
-  Tracked* t = objects_.Find(self.object);
-  const bool has_own = t != nullptr ? static_cast<bool>(contents_.OwnAttribute(*t, own))
-                                    : frame_ops::RawInstanceAttr(self.object, own) != nullptr;
-  if (has_own || breaks_.unwinding()) return false;
-  for (const char* hook : {"__reduce__", "__getstate__", "__getattribute__"}) {
-    static PyTypeObject* const object = &PyBaseObject_Type;
-    const Ref key = Ref::Steal(PyUnicode_InternFromString(hook));
-    if (reads_.LookupInType(type, hook).get() != frame_ops::TypeLookup(object, key)) return false;
-  }
-  if (reads_.LookupInType(type, "__getnewargs__") || reads_.LookupInType(type, "__getnewargs_ex__")) return false;
-  const BorrowedRef slots = reads_.LookupInType(type, "__slotnames__");
-  const Ref name = Ref::Steal(PyUnicode_InternFromString("__slotnames__"));
-  return slots && PyList_CheckExact(slots.get()) && PyList_GET_SIZE(slots.get()) == 0 &&
-         PyDict_GetItemWithError(frame_ops::TypeDict(type), name) == slots.get();
-}
+      natives_(natives),
+      reductions_(journals, attributes, calls) {}
 
 Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                                   BorrowedRef kwnames) {
@@ -99,7 +75,7 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
   if (descriptor->d_type == &PyBaseObject_Type) return CallMethodOfObject(act, callable, name, args, kwnames);
   Tracked* t = objects_.Find(self.object);
   if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && !kwnames) {
-    if (std::optional<Value> done = CallMethodOfTrackedDict(*t, name, args)) return *std::move(done);
+    if (std::optional<Value> done = CallMethodOfTrackedDict(*t, method, args)) return *std::move(done);
   }
   if (t != nullptr && name == "append" && args.size() == 2 && !kwnames && writes_.AppendsUnread(*t)) {
     reads_.Consume(args[1]);
@@ -156,10 +132,9 @@ Value MethodCalls::CallMethodOfObject(Activation& act, ValueView callable, absl:
     if (!arguments_.PrepareAll(args) || (text && !arguments_.HaveTextOfTheirOwn(args.first(1)))) return Value();
     return natives_.CallNative(callable.object, args, kwnames);
   }
-  if (name == "__reduce_ex__" && args.size() == 2 && ReducesPlainly(self, args[1].object)) {
-    reads_.Consume(args[1]);
-    return calls_.CallWith(act, ValueView(FindSubstitute(callable.object), kNoSource), args, kwnames,
-                           Completion::kPush);
+  if ((name == "__reduce_ex__" || name == "__getstate__") && !kwnames) {
+    if (std::optional<Value> done = reductions_.Call(act, callable, args)) return *std::move(done);
+    if (breaks_.unwinding()) return Value();
   }
   if (name == "__hash__" || name == "__repr__")
     return breaks_.Break(GraphBreakKind::kIdentityOfFresh, absl::StrCat("object.", name));
@@ -167,8 +142,9 @@ Value MethodCalls::CallMethodOfObject(Activation& act, ValueView callable, absl:
 }
 
 // On a __dict__, or on one key of a dict: only that key is read. Nothing: a method like any other.
-std::optional<Value> MethodCalls::CallMethodOfTrackedDict(Tracked& t, absl::string_view name,
+std::optional<Value> MethodCalls::CallMethodOfTrackedDict(Tracked& t, const MethodFacts& method,
                                                           absl::Span<const ValueView> args) {
+  const absl::string_view name = method.name;
   const bool of_instance = t.kind == TrackedKind::kInstanceDict;
   const bool by_key = args.size() >= 2 && IsLeaf(args[1].object) && (of_instance || !t.realised);
   if (by_key && (name == "get" || name == "__getitem__" || name == "__contains__") && args.size() <= 3 &&
@@ -184,7 +160,7 @@ std::optional<Value> MethodCalls::CallMethodOfTrackedDict(Tracked& t, absl::stri
   if (by_key && name == "__setitem__" && args.size() == 3) {
     return contents_.WriteDictItem(t, args[1], args[2]) ? None() : Value();
   }
-  if (!of_instance) return std::nullopt;
+  if (!of_instance || method.effect == MethodEffect::kReads) return std::nullopt;
   if (name == "pop" && by_key && args.size() <= 3) return PopFromInstanceDict(t, args);
   return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("dict.", name, " on the __dict__ of an object"));
 }

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/calls/reductions.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/protocols.h"
 
@@ -37,11 +38,11 @@ class MethodCalls {
   Value CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
 
  private:
-  bool ReducesPlainly(ValueView self, BorrowedRef protocol);
   Value CallMethodWrapper(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallMethodOfObject(Activation& act, ValueView callable, absl::string_view name,
                            absl::Span<const ValueView> args, BorrowedRef kwnames);
-  std::optional<Value> CallMethodOfTrackedDict(Tracked& t, absl::string_view name, absl::Span<const ValueView> args);
+  std::optional<Value> CallMethodOfTrackedDict(Tracked& t, const MethodFacts& method,
+                                               absl::Span<const ValueView> args);
   Value PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> args);
   Value CallMethodOfBuiltin(ValueView callable, const MethodFacts& method, absl::Span<const ValueView> args,
                             BorrowedRef kwnames);
@@ -60,6 +61,7 @@ class MethodCalls {
   AttributeWrites& attribute_writes_;
   CallEvaluator& calls_;
   NativeCalls& natives_;
+  Reductions reductions_;
 };
 
 }  // namespace framefuse

@@ -82,7 +82,7 @@ bool NativeArguments::PrepareOuter(ValueView v) {
   if (t == nullptr && IsNativeIterator(v.object)) return true;
   if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o) && !PyDict_CheckExact(o)) return PrepareNative(v);
   if (t == nullptr) return true;
-  if (!t->is_container()) return PrepareNative(v);
+  if (!t->has_shadow()) return PrepareNative(v);
   contents_.Realise(*t, true);
   return !breaks_.unwinding();
 }
@@ -105,7 +105,7 @@ bool NativeArguments::PrepareNative(BorrowedRef object, bool allow_instances) {
   Tracked* t = objects_.Find(object);
   if (t != nullptr) {
     if (!PrepareTracked(*t, object, allow_instances)) return false;
-    if (!t->is_container()) return true;
+    if (!t->has_shadow()) return true;
   }
   // What holds itself is in preparation already.
   if (!preparing_.insert(object.get()).second) return true;
@@ -145,8 +145,6 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
       }
       t.compared = true;
       return reads_.GuardProtocolMethods(Py_TYPE(o));
-    case TrackedKind::kInstanceDict:
-      return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads the __dict__ of an object");
     case TrackedKind::kOpaque:
       if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
       if (t.source != kNoSource && IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)) {
@@ -166,6 +164,7 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
     case TrackedKind::kDict:
     case TrackedKind::kSet:
     case TrackedKind::kDeque:
+    case TrackedKind::kInstanceDict:
       contents_.Realise(t, true);
       return !breaks_.unwinding();
   }

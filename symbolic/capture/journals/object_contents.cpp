@@ -17,7 +17,7 @@ namespace framefuse {
 
 // Fills the shadow with representatives and guards what C code could see of it: length, keys, items.
 void ObjectContents::Realise(Tracked& t, bool consume_leaves) {
-  if (!t.is_container() || breaks_.unwinding()) return;
+  if (!t.has_shadow() || breaks_.unwinding()) return;
   if (t.appended_from >= 0) {  // appended items stand behind the original's
     Ref appended = Ref::Steal(PyList_GetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get())));
     PyList_SetSlice(t.representative, 0, PyList_GET_SIZE(t.representative.get()), nullptr);
@@ -171,6 +171,46 @@ void ObjectContents::RealiseSet(Tracked& t) {
   if (copy) CallMethodWith(t.representative, "update", copy);
 }
 
+Py_ssize_t ObjectContents::GuardOwnNames(const Tracked& instance) {
+  PyObject* dict = frame_ops::RawInstanceDict(instance.original);
+  if (dict != nullptr && !PyDict_CheckExact(dict)) {
+    breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("a __dict__ of type ", Py_TYPE(dict)->tp_name));
+    return -1;
+  }
+  const Ref names = Ref::Steal(PyList_New(0));
+  PyObject *name = nullptr, *unused = nullptr;
+  Py_ssize_t position = 0;
+  while (frame_ops::NextInstanceAttr(instance.original, &position, &name, &unused)) {
+    if (!PyUnicode_CheckExact(name)) {
+      breaks_.Break(GraphBreakKind::kOpaqueObject, "an object with attributes that are no strings");
+      return -1;
+    }
+    PyList_Append(names, name);
+  }
+  reads_.AddGuard(instance.source, GuardKind::kOwnNames, names);
+  return PyList_GET_SIZE(names.get());
+}
+
+// What the frame has written to the attributes stands where the object would have it.
+void ObjectContents::RealiseInstanceDict(Tracked& t) {
+  Tracked& owner = *t.owner;
+  if (GuardOwnNames(owner) < 0) return;
+  PyObject *name = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  while (frame_ops::NextInstanceAttr(owner.original, &position, &name, &value)) {
+    const OverlayWrite* written = owner.FindWrite(name);
+    if (written != nullptr && (!written->value || written->reinserted)) continue;
+    Value v = written != nullptr ? Value{written->value, kNoSource}
+                                 : objects_.Adopt(value, reads_.sources().InstanceAttr(owner.source, name));
+    if (!v) return;
+    reads_.Consume(v);
+    if (PyDict_SetItem(t.representative, name, v.object) < 0) return;
+  }
+  for (const OverlayWrite& w : owner.writes) {
+    if (w.value && PyUnicode_Check(w.key.get()) && PyDict_SetItem(t.representative, w.key, w.value) < 0) return;
+  }
+}
+
 void ObjectContents::RealiseItems(Tracked& t) {
   t.realised = true;
   if (t.kind == TrackedKind::kDict) {
@@ -181,6 +221,8 @@ void ObjectContents::RealiseItems(Tracked& t) {
     RealiseSequence(t);
   } else if (t.kind == TrackedKind::kTuple) {
     RealiseTuple(t);
+  } else if (t.kind == TrackedKind::kInstanceDict) {
+    RealiseInstanceDict(t);
   }
 }
 
@@ -193,20 +235,24 @@ bool ObjectContents::PrepareTarget(BorrowedRef container) {
 }
 
 std::int64_t ObjectContents::Length(Tracked& t) {
-  if (!t.is_container()) return -1;
-  if (!t.realised && !t.mutated()) {
+  if (!t.has_shadow()) return -1;
+  if (t.kind == TrackedKind::kInstanceDict && !t.realised && !t.owner->mutated()) return GuardOwnNames(*t.owner);
+  if (!t.realised && t.is_container() && !t.mutated()) {
     const Py_ssize_t size = PyObject_Size(t.original);
     reads_.AddLength(t.source, size);
     return size;
   }
   if (!t.realised) Realise(t, true);
-  return PyObject_Size(t.representative);
+  return breaks_.unwinding() ? -1 : PyObject_Size(t.representative);
 }
 
 Value ObjectContents::DictItem(Tracked& t, ValueView key) {
   reads_.Consume(key);
   if (t.kind == TrackedKind::kInstanceDict) {
-    if (!PyUnicode_CheckExact(key.object.get())) return Value();
+    if (!PyUnicode_CheckExact(key.object.get())) {
+      GuardOwnNames(*t.owner);  // all of them are strings
+      return Value();
+    }
     return OwnAttribute(*t.owner, key.object);
   }
   if (t.realised) {

@@ -22,13 +22,14 @@ class ObjectContents {
   ObjectContents(BreakController& breaks, ReadJournal& reads, WriteJournal& writes, ObjectTable& objects)
       : breaks_(breaks), reads_(reads), writes_(writes), objects_(objects) {}
 
-  // Fills the shadow with representatives and guards what C code could see of it: length, keys, items.
+  // Fills the shadow with representatives and guards what C code could see of it: length, keys, items. Of the __dict__
+  // of an object, too.
   void Realise(Tracked& t, bool consume_leaves);
   // The container that a display or comprehension under construction adds to: after a break it existed before.
   bool PrepareTarget(BorrowedRef container);  // false: broke
 
   // ---- reads; a null Value without an error: absent
-  std::int64_t Length(Tracked& t);  // -1: not a sized container
+  std::int64_t Length(Tracked& t);  // -1: not a sized container, and no __dict__ of an object
   // Without a look at the other items: an index into a list or tuple from outside, a key of a dict. Nothing: not so.
   std::optional<Value> OneItem(Tracked& t, ValueView key);
   Value DictItem(Tracked& t, ValueView key);                // of a dict, or of the __dict__ of an object
@@ -43,6 +44,8 @@ class ObjectContents {
   void RealiseDict(Tracked& t);
   void RealiseSet(Tracked& t);
   void RealiseTuple(Tracked& t);
+  void RealiseInstanceDict(Tracked& t);
+  Py_ssize_t GuardOwnNames(const Tracked& instance);  // how many there are; -1: broke
   bool GuardKeys(const Tracked& t, BorrowedRef items);
   Value AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key);
 

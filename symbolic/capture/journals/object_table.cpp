@@ -86,9 +86,10 @@ Value ObjectTable::Adopt(BorrowedRef original, SourceId source) {
   Tracked* known = tracked_.FindByOriginal(original);
   if (known == nullptr) known = tracked_.Find(original);  // already a representative
   if (known != nullptr) {
-    if (known->source != source && source != kNoSource) {
-      reads_.AddGuard(source, GuardKind::kSameAs, nullptr, known->source);
-    }
+    const SourceId first = known->kind == TrackedKind::kInstanceDict
+                               ? reads_.sources().Intern(SourceKind::kInstanceDict, known->owner->source, 0, nullptr)
+                               : known->source;
+    if (first != source && source != kNoSource) reads_.AddGuard(source, GuardKind::kSameAs, nullptr, first);
     return Value{Ref::Create(known->representative), known->source};
   }
   const TrackedKind kind = Classify(original);

@@ -38,11 +38,13 @@ class DeathSearch {
   // The object whose end runs code, or null.
   PyObject* Visit(PyObject* object) {
     if (HasFinaliser(Py_TYPE(object)) || HasWeakrefCallback(object)) found_ = object;
+    const Py_ssize_t outer = std::exchange(in_shadow_, HasFilledDict(object) ? 1 : 0);
     const bool closed = PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object) ||
                         tracing::Tracer::IsFake(object) || !PyObject_IS_GC(object);
     if (found_ == nullptr && !closed && ++visited_ < kMostVisited) {
       Py_TYPE(object)->tp_traverse(object, &DeathSearch::VisitChild, this);
     }
+    in_shadow_ = outer;
     return found_;
   }
 
@@ -50,12 +52,20 @@ class DeathSearch {
   static int VisitChild(PyObject* child, void* self) {
     auto& search = *static_cast<DeathSearch*>(self);
     const Py_ssize_t ours = search.tracked_.FindByOriginal(child) != nullptr ? 2 : 0;
-    if (search.found_ != nullptr || Py_REFCNT(child) > 1 + ours) return 0;
+    if (search.found_ != nullptr || Py_REFCNT(child) > 1 + ours + search.in_shadow_) return 0;
     search.Visit(child);
     return 0;
   }
 
+  // An object, or the dict of its attributes, whose values a shadow of that dict holds, too.
+  bool HasFilledDict(PyObject* object) const {
+    const Tracked* t = tracked_.FindByOriginal(object);
+    if (t != nullptr && t->kind != TrackedKind::kInstanceDict) t = t->dict;
+    return t != nullptr && t->realised;
+  }
+
   const TrackedTable& tracked_;
+  Py_ssize_t in_shadow_ = 0;  // references of ours to the attributes of the object that is visited
   PyObject* found_ = nullptr;
   int visited_ = 0;
 };
@@ -113,11 +123,21 @@ bool WriteJournal::BeforeReplacing(const Tracked& t) {
 
 bool WriteJournal::Write(Tracked& t, BorrowedRef key, Ref value) {
   if (!BeforeOverwrite(t, key)) return false;
+  // The __dict__ of the object, where it is filled, has what the object has.
+  if (t.dict != nullptr && t.dict->realised && PyUnicode_Check(key.get())) {
+    PyObject* dict = t.dict->representative;
+    if (value ? PyDict_SetItem(dict, key, value) < 0 : PyDict_Contains(dict, key) > 0 && PyDict_DelItem(dict, key) < 0) {
+      return false;
+    }
+  }
   t.Write(key, std::move(value));
   return true;
 }
 
 bool WriteJournal::Replace(Tracked& t) {
+  if (t.kind == TrackedKind::kInstanceDict) {
+    return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, "C code writes the __dict__ of an object");
+  }
   if (!t.is_container()) return true;
   if (!BeforeReplacing(t)) return false;
   t.replaced = true;

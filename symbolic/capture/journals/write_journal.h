@@ -62,6 +62,11 @@ class WriteJournal {
   // It may have ended in the program, and something refers to it weakly.
   bool MayHaveEnded(BorrowedRef object) const { return dropped_.contains(object.get()); }
 
+  // ---- classes
+  // Python leaves a note of a class's slots in it when the first object of it is copied.
+  void LeaveSlotNames(BorrowedRef cls) { noted_classes_.push_back(Ref::Create(cls)); }
+  const std::vector<Ref>& noted_classes() const { return noted_classes_; }
+
   // ---- calls
   void AddCall(CachedCall call) { calls_.push_back(std::move(call)); }
   const std::vector<CachedCall>& calls() const { return calls_; }
@@ -85,6 +90,7 @@ class WriteJournal {
   GlobalWrites globals_;
   absl::flat_hash_set<PyObject*> dropped_;
   std::vector<CachedCall> calls_;
+  std::vector<Ref> noted_classes_;
   std::uint64_t count_ = 0;
   int open_ranges_ = 0;
 };

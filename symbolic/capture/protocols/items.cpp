@@ -61,7 +61,7 @@ Value Items::GetLength(Activation& act, ValueView v) {
     return Value{Ref::Steal(PyLong_FromSsize_t(PyUnicode_GET_LENGTH(v.object.get()))), kNoSource};
   }
   Tracked* t = objects_.Find(v.object);
-  if (t != nullptr && t->is_container()) {
+  if (t != nullptr && t->has_shadow()) {
     const std::int64_t size = contents_.Length(*t);
     if (breaks_.unwinding() || size < 0) return Value();
     return Value{Ref::Steal(PyLong_FromLongLong(size)), kNoSource};

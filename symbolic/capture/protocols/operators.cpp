@@ -60,7 +60,7 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
   constexpr int kFirstInplace = 13;
   if (t != nullptr && nb_op >= kFirstInplace) {
     if (t->kind == TrackedKind::kList || t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet ||
-        t->kind == TrackedKind::kDeque) {
+        t->kind == TrackedKind::kDeque || t->kind == TrackedKind::kInstanceDict) {
       if (!writes_.Replace(*t)) return Value();
     }
   }

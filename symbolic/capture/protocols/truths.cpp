@@ -69,9 +69,6 @@ Truth Truths::Contains(Activation& act, ValueView item, ValueView container) {
     if (breaks_.unwinding() || (!found && PyErr_Occurred())) return Truth::kError;
     return found ? Truth::kTrue : Truth::kFalse;
   }
-  if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
-    return breaks_.BreakTruth(GraphBreakKind::kOpaqueObject, "a key that is no string in the __dict__ of an object");
-  }
   const bool looks_at_keys_only = PyDict_CheckExact(container.object.get());
   if (!arguments_.PrepareNative(item) ||
       !(looks_at_keys_only ? arguments_.PrepareOuter(container) : arguments_.PrepareNative(container))) {
@@ -87,13 +84,10 @@ Truth Truths::IsTrue(Activation& act, ValueView v) {
     return native_.IsTrue(act, v);
   }
   Tracked* t = objects_.Find(v.object);
-  if (t != nullptr && t->is_container()) {
+  if (t != nullptr && t->has_shadow()) {
     const std::int64_t size = contents_.Length(*t);
     if (breaks_.unwinding() || size < 0) return Truth::kError;
     return size != 0 ? Truth::kTrue : Truth::kFalse;
-  }
-  if (t != nullptr && t->kind == TrackedKind::kInstanceDict) {
-    return breaks_.BreakTruth(GraphBreakKind::kOpaqueObject, "the truth of the __dict__ of an object");
   }
   if (IsFakeTensor(v.object)) {
     const Truth result = native_.IsTrue(act, v);
