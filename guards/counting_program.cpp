@@ -5,6 +5,7 @@
 
 #include "common/coverage.h"
 #include "guards/kinds.h"
+#include "guards/leaf/global_state.h"
 
 namespace framefuse {
 namespace {
@@ -15,10 +16,12 @@ constexpr const char* kPartFamily = "part of a guard";
 
 const bool declared = [] {
   for (const GuardKindRow& row : GuardKinds()) DeclareKinds(kFamily, {row.name});
+  for (std::string_view part : GlobalStateParts())
+    DeclareKinds(kPartFamily, {std::string("state: ").append(part).c_str()});
   return DeclareKinds(
       kPartFamily, {"tensor: type", "tensor: dtype", "tensor: device", "tensor: rank", "tensor: size", "tensor: stride",
                     "tensor: storage offset", "tensor: requires_grad", "tensor: is_leaf", "tensor: gradient hooks",
-                    "tensor: dispatch keys", "state: grad mode", "state: default dtype"});
+                    "tensor: dispatch keys", "tensor: missing"});
 }();
 
 void CountPart(GuardKind kind, std::string_view why) {

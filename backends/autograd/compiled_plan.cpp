@@ -17,6 +17,7 @@
 #include "backends/autograd/output_history.h"
 #include "backends/autograd/partition.h"
 #include "backends/graph/input_writes.h"
+#include "backends/graph/subgraph.h"
 #include "backends/passes/pass.h"
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/output_views.h"
@@ -63,10 +64,15 @@ class CompiledPlan final : public Plan {
     FF_RETURN_IF_ERROR(ir::Verify(graph));
     FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph), "as recorded"));
     std::vector<ViewPlan> views = PlanViews(graph);
+    std::vector<bool> read;
+    for (const ir::Input& in : graph.inputs) {
+      read.push_back(in.mutated && ir::BackwardReads(graph, graph.value(in.value).storage));
+    }
     watch.Lap("verify");
     absl::StatusOr<bool> functional = Functionalize(graph);
     watch.Lap("functionalize");
     PlanOutputs(graph, std::move(views));
+    for (Mutation& m : mutations_) m.read = !m.uncounted && read[At(m.input)];
     if (absl::IsUnimplemented(functional.status()) && !graph.has_backward())
       return CompileRecorded(std::move(graph), watch);
     FF_RETURN_IF_ERROR(functional.status());
@@ -103,7 +109,11 @@ class CompiledPlan final : public Plan {
     }
     try {
       // First, so that a backward pass runs them last, as eager would what is older.
-      for (std::int32_t o : spent_) SetSpentHistory(outputs[At(o)], inputs);
+      for (const Spent& spent : spent_) {
+        absl::InlinedVector<at::Tensor, 4> behind;
+        for (std::int32_t i : spent.inputs) behind.push_back(inputs[At(i)]);
+        SetSpentHistory(outputs[At(spent.output)], behind);
+      }
       SeenOutputs seen(*this, inputs, symbols, absl::MakeSpan(outputs));
       if (history_ != nullptr) {
         history_->Record(inputs, symbols, absl::MakeSpan(outputs), [&](std::int32_t o) { return seen.Get(o); });
@@ -138,6 +148,12 @@ class CompiledPlan final : public Plan {
     std::int32_t output = 0;  // of the forward graph
     bool without_grad = false;
     bool uncounted = false;
+    bool read = false;  // by the backward, as what was written
+  };
+
+  struct Spent {
+    std::int32_t output = 0;           // of the forward graph
+    std::vector<std::int32_t> inputs;  // that it was computed from
   };
 
   struct ViewPlan {
@@ -188,7 +204,7 @@ class CompiledPlan final : public Plan {
       forward_output_[i] = index;
       if (o.role == ir::OutputRole::kMutatedInput) {
         const ir::Input& in = g.inputs[At(o.input)];
-        mutations_.push_back({o.input, index, in.mutated_without_grad, in.mutated_uncounted});
+        mutations_.push_back({o.input, index, in.mutated_without_grad, in.mutated_uncounted, false});
       }
       if (o.role != ir::OutputRole::kUser) continue;
       UserOutput user{index,
@@ -253,7 +269,7 @@ class CompiledPlan final : public Plan {
       const ir::Output& o = g.outputs[i];
       bool fresh = o.alias == ir::OutputAlias::kFresh && o.value != ir::kNoValue && o.role == ir::OutputRole::kUser;
       if (o.spent) {
-        spent_.push_back(forward_output_[i]);
+        spent_.push_back({forward_output_[i], ir::InputsNeededFor(g, o.value)});
       } else if (fresh && o.requires_grad && !has_tangent[i]) {
         with_history_.push_back(forward_output_[i]);
       }
@@ -335,7 +351,10 @@ class CompiledPlan final : public Plan {
                         BackwardPlan::Create(std::move(graph), parts, factory_, options_));
     watch.Lap("compile backward");
     FF_ASSIGN_OR_RETURN(backward_, backward->FindVariant(backward->AllInputs()));
-    history_ = std::make_unique<OutputHistory>(std::move(backward), with_history_, At(visible_outputs));
+    std::vector<OutputHistory::Written> written;
+    for (const Mutation& m : mutations_) written.push_back({m.output, m.read});
+    history_ =
+        std::make_unique<OutputHistory>(std::move(backward), with_history_, At(visible_outputs), std::move(written));
     return absl::OkStatus();
   }
 
@@ -349,7 +368,9 @@ class CompiledPlan final : public Plan {
       };
       const bool is_saved = std::any_of(saved.begin(), saved.end(),
                                         [&m](const SavedValue& s) { return !s.is_input && s.index == m.output; });
-      if (!has(with_history_) && !has(spent_) && !is_saved) overwrites.push_back({m.input, m.output});
+      const bool is_spent =
+          std::any_of(spent_.begin(), spent_.end(), [&m](const Spent& spent) { return spent.output == m.output; });
+      if (!has(with_history_) && !is_spent && !is_saved) overwrites.push_back({m.input, m.output});
     }
     if (!overwrites.empty()) forward_->AllowOverwrites(overwrites);
   }
@@ -444,7 +465,7 @@ class CompiledPlan final : public Plan {
   std::vector<std::int32_t> mutation_of_;  // by output of the forward graph; -1: none
   std::vector<std::int32_t> view_of_;      // likewise, of user_outputs_
   std::vector<std::int32_t> with_history_;
-  std::vector<std::int32_t> spent_;
+  std::vector<Spent> spent_;
   std::unique_ptr<Executable> forward_;
   std::unique_ptr<OutputHistory> history_;
   const BackwardPlan::Variant* backward_ = nullptr;  // for all gradients; history_ keeps it

@@ -31,8 +31,11 @@ void SetHistory(at::Tensor& t, const AutogradNodePtr& node) {
 }  // namespace
 
 OutputHistory::OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vector<std::int32_t> outputs,
-                             std::size_t visible_outputs)
-    : plan_(std::move(plan)), outputs_(std::move(outputs)), visible_outputs_(visible_outputs) {
+                             std::size_t visible_outputs, std::vector<Written> written)
+    : plan_(std::move(plan)),
+      outputs_(std::move(outputs)),
+      visible_outputs_(visible_outputs),
+      written_(std::move(written)) {
   for (const ir::Output& o : plan_->joint().outputs) {
     if (o.role == ir::OutputRole::kGradient && o.input >= 0) inputs_.push_back(o.input);
   }
@@ -170,7 +173,19 @@ void OutputHistory::Record(absl::Span<const at::Tensor> inputs, absl::Span<const
   }
   for (const AutogradNodePtr& node : nodes) CompiledBackward::From(node)->SaveInputs(inputs, symbols);
   if (outputs_.size() > 1) MakeGates(std::move(wholes), runs, outputs, seen);
+  WatchWritten(outputs, seen);
   for (const AutogradNodePtr& node : nodes) CompiledBackward::From(node)->SaveOutputs(outputs, visible_outputs_);
+}
+
+// A write of the input after this run is noticed where the output is saved, and this run's writes are none after it.
+void OutputHistory::WatchWritten(absl::Span<at::Tensor> outputs,
+                                 absl::FunctionRef<at::Tensor(std::int32_t)> seen) const {
+  if (std::none_of(written_.begin(), written_.end(), [](const Written& w) { return w.read; })) return;
+  for (const Written& w : written_) {
+    const at::Tensor input = seen(w.output);
+    if (!w.read || input.is_inference()) continue;
+    autograd::impl::set_version_counter(outputs[At(w.output)], autograd::impl::version_counter(input));
+  }
 }
 
 bool OutputHistory::IsSeenOtherwise(std::size_t output) const {

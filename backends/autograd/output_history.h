@@ -20,10 +20,16 @@ namespace framefuse {
 
 class OutputHistory {
  public:
+  // An output that an input is written with. `read`: by the backward, as what the input holds then.
+  struct Written {
+    std::int32_t output = 0;
+    bool read = false;
+  };
+
   // `outputs` of the forward graph get a history: those with tangents, in their order, then those that only say so.
   // The first `visible_outputs` are outputs that users see.
   OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vector<std::int32_t> outputs,
-                std::size_t visible_outputs);
+                std::size_t visible_outputs, std::vector<Written> written);
 
   // `seen`: the tensor that users see for an output, if that is a view or a written input; it has a history when the
   // outputs that it is made of have theirs.
@@ -43,6 +49,7 @@ class OutputHistory {
   std::vector<std::size_t> PlacesAfter(std::size_t output) const;
   void MakeGates(torch::autograd::edge_list wholes, const std::shared_ptr<BackwardRuns>& runs,
                  absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
+  void WatchWritten(absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
   // Whether users see another tensor for this output than the graph's.
   bool IsSeenOtherwise(std::size_t output) const;
   bool IsOfView(std::size_t output) const { return output < plan_->tangents().size() && plan_->IsOfView(output); }
@@ -52,6 +59,7 @@ class OutputHistory {
   std::shared_ptr<const BackwardPlan> plan_;
   std::vector<std::int32_t> outputs_;
   std::size_t visible_outputs_;
+  std::vector<Written> written_;
   std::vector<std::int32_t> inputs_;  // of each gradient
   std::vector<Gate> gates_;           // in the order in which they are made
   std::vector<bool> reached_;         // by gradient: by any output

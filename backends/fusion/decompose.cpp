@@ -23,6 +23,21 @@ using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
 
+constexpr const char* kFamily = "decomposition";
+const bool declared = DeclareKinds(
+    kFamily, {"aten._softmax", "aten._log_softmax", "aten._softmax_backward_data", "aten._log_softmax_backward_data",
+              "aten.linalg_vector_norm", "aten._foreach", "aten.logsumexp", "aten.mean.dim", "aten.mean", "aten.sum",
+              "aten.var.correction", "aten.var_mean.correction", "aten.std.correction", "aten.std_mean.correction",
+              "aten.max", "aten.min", "aten.any", "aten.all"});
+
+// One kind where one rule serves many operators.
+std::string KindOf(const std::string& name) {
+  for (std::string_view many : {"aten._foreach", "aten.any", "aten.all"}) {
+    if (name.starts_with(many)) return std::string(many);
+  }
+  return name;
+}
+
 // The last dimension, with unit stride: rows that a kernel can walk.
 bool IsLastDim(const Graph& g, ValueId v, std::int64_t dim) {
   const ir::Value& value = g.value(v);
@@ -297,8 +312,8 @@ absl::StatusOr<bool> Decompose(Graph& graph) {
   for (const Node& n : old) {
     const std::size_t before = nodes.size();
     const bool rewrote = DecomposeNode(graph, n, NodeWriter(&graph, &nodes, n));
-    if (CountsKinds()) CountKind("decomposition", n.op->name(), rewrote);
     if (rewrote) {
+      if (CountsKinds()) CountKind(kFamily, KindOf(n.op->name()), true);
       changed = true;
       continue;
     }

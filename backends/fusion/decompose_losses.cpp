@@ -10,6 +10,7 @@
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/formula.h"
 #include "backends/fusion/pointwise.h"
+#include "common/coverage.h"
 
 namespace framefuse::fusion {
 
@@ -19,6 +20,11 @@ using ir::Graph;
 using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
+
+const bool declared = DeclareKinds(
+    "decomposition", {"aten.nll_loss_forward", "aten.nll_loss_backward", "aten.binary_cross_entropy_with_logits",
+                      "aten.mse_loss", "aten.smooth_l1_loss", "aten.huber_loss", "aten.mse_loss_backward",
+                      "aten.smooth_l1_loss_backward", "aten.huber_loss_backward"});
 
 namespace {
 

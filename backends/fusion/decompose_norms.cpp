@@ -7,6 +7,7 @@
 
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/pointwise.h"
+#include "common/coverage.h"
 
 namespace framefuse::fusion {
 
@@ -16,6 +17,12 @@ using ir::Graph;
 using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
+
+const bool declared = DeclareKinds(
+    "decomposition", {"aten.native_layer_norm", "aten.native_layer_norm_backward", "aten.native_group_norm",
+                      "aten.native_group_norm_backward", "aten.native_batch_norm",
+                      "aten._native_batch_norm_legit_no_training", "aten._native_batch_norm_legit_functional",
+                      "aten._native_batch_norm_legit.no_stats", "aten.native_batch_norm_backward"});
 
 bool IsGiven(const Arg& arg) {
   return arg.kind != Arg::Kind::kNone && !(arg.kind == Arg::Kind::kConstant && arg.constant.isNone());

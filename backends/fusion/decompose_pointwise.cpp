@@ -10,6 +10,7 @@
 
 #include "backends/fusion/formula.h"
 #include "backends/fusion/pointwise.h"
+#include "common/coverage.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -20,6 +21,13 @@ using ir::Graph;
 using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
+
+const bool declared = DeclareKinds(
+    "decomposition",
+    {"aten.elu", "aten.celu", "aten.elu_backward", "aten.mish", "aten.mish_backward", "aten.hardsigmoid_backward",
+     "aten.hardtanh_backward", "aten.threshold", "aten.hardshrink", "aten.hardshrink_backward",
+     "aten.softshrink_backward", "aten.logaddexp", "aten.xlogy.Tensor", "aten.fmax", "aten.fmin",
+     "aten.log_sigmoid_forward", "aten.log_sigmoid_backward", "aten.glu", "aten.glu_backward"});
 
 using F = Formula;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -176,6 +176,14 @@ bool MayRaise(const Graph& graph, const Node& node) {
   return !RaisesOnCpu(name) || IsOnCpu(graph, node);
 }
 
+bool BackwardReads(const Graph& graph, StorageId storage) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) {
+    bool reads = false;
+    ForEachUse(n, [&](ValueId v) { reads = reads || graph.value(v).storage == storage; });
+    return reads && n.phase == Phase::kBackward;
+  });
+}
+
 InputWrite WriteOf(const Graph& graph, StorageId storage) {
   InputWrite write;
   bool written = false;

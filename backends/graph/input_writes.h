@@ -25,6 +25,10 @@ struct InputWrite {
 // The writes of an input with that storage, in a graph whose nodes write inputs themselves.
 InputWrite WriteOf(const Graph& graph, StorageId storage);
 
+// Whether the backward of such a graph reads that storage as the last write left it: in eager it is saved, and a later
+// write is noticed.
+bool BackwardReads(const Graph& graph, StorageId storage);
+
 // A strided tensor's memory and version as they are now. Neither keeping nor putting back counts as a write.
 class KeptMemory {
  public:

@@ -75,10 +75,19 @@ void Flatten(const torch::jit::Stack& stack, std::vector<at::Tensor>* tensors) {
   }
 }
 
+// The sizes that it was recorded with are those of values that guards compare. An index's are, if it is a mask.
+bool IsSizedByValues(const Graph& g, const Node& n) {
+  if (!n.op->handle().hasTag(at::Tag::dynamic_output_shape)) return false;
+  if (n.op->name() != "aten.index.Tensor") return true;
+  bool has_mask = false;
+  ForEachUse(n, [&](ValueId v) { has_mask = has_mask || (v != n.args[0].value && g.value(v).dtype == at::kBool); });
+  return has_mask;
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) const {
-  if (IsDescribedWrongly(n.op->name())) return std::nullopt;
+  if (IsDescribedWrongly(n.op->name()) || IsSizedByValues(g_, n)) return std::nullopt;
   const c10::OperatorHandle& handle = n.op->handle();
   const c10::KernelFunction* kernel = FindKernel(handle, DispatchKey::Meta, false);
   MetaResults results;

@@ -68,4 +68,20 @@ std::vector<bool> NodesNeededFor(const Graph& graph, const std::vector<ValueId>&
   return needed;
 }
 
+std::vector<std::int32_t> InputsNeededFor(const Graph& graph, ValueId value) {
+  std::vector<bool> used(graph.values.size(), false);
+  used[static_cast<std::size_t>(value)] = true;
+  const std::vector<bool> needed = NodesNeededFor(graph, {value});
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (needed[i]) ForEachUse(graph.nodes[i], [&](ValueId v) { used[static_cast<std::size_t>(v)] = true; });
+  }
+  std::vector<std::int32_t> inputs;
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+    const Input& in = graph.inputs[i];
+    if (in.role == InputRole::kTangent || !used[static_cast<std::size_t>(in.value)]) continue;
+    inputs.push_back(static_cast<std::int32_t>(i));
+  }
+  return inputs;
+}
+
 }  // namespace framefuse::ir

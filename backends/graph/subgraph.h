@@ -32,6 +32,8 @@ class SubgraphBuilder {
 
 // For each node whether it is needed for `values`; nodes with effects and random ones are not added.
 std::vector<bool> NodesNeededFor(const Graph& graph, const std::vector<ValueId>& values);
+// The inputs that a value is computed from, tangents apart.
+std::vector<std::int32_t> InputsNeededFor(const Graph& graph, ValueId value);
 
 }  // namespace framefuse::ir
 

@@ -47,6 +47,13 @@ constexpr std::array<std::string_view, 23> kSwitchNames = {
     "saved tensor hooks",
 };
 
+constexpr std::string_view kDefaultDtype = "default dtype", kAutocastCpuDtype = "autocast dtype on cpu",
+                           kAutocastCudaDtype = "autocast dtype on cuda", kFunctionModes = "torch function modes",
+                           kTopFunctionMode = "another torch function mode is active",
+                           kFunctionDisabled = "torch function disabled", kDispatchModes = "torch dispatch modes",
+                           kTopDispatchMode = "another torch dispatch mode is active",
+                           kIncludedKeys = "included dispatch keys", kExcludedKeys = "excluded dispatch keys";
+
 class Switches {
  public:
   void Add(bool value) { bits_ |= static_cast<std::uint64_t>(value) << count_++; }
@@ -157,6 +164,8 @@ const char* ActiveInterceptor() noexcept {
   if (HasSavedTensorHooks()) return "hooks for saved tensors";
   if (HasFunctorchLevel()) return "a torch.func transform";
   if (HasForwardLevel()) return "a level of forward-mode differentiation";
+  // The first question about modes ends it, and capture asks in other places than Python.
+  if (SkipsNextTorchFunction<at::impl::PythonTorchFunctionTLS>()) return "a skipped torch function";
   return nullptr;
 }
 
@@ -166,36 +175,42 @@ std::string ExplainGlobalState(const GlobalState& expected, const GlobalState& a
     if (want != got) return Difference(kSwitchNames[i], OnOff(want), OnOff(got));
   }
   if (expected.default_dtype != actual.default_dtype) {
-    return DtypeDifference("default dtype", expected.default_dtype, actual.default_dtype);
+    return DtypeDifference(kDefaultDtype, expected.default_dtype, actual.default_dtype);
   }
   if (expected.autocast_cpu_dtype != actual.autocast_cpu_dtype) {
-    return DtypeDifference("autocast dtype on cpu", expected.autocast_cpu_dtype, actual.autocast_cpu_dtype);
+    return DtypeDifference(kAutocastCpuDtype, expected.autocast_cpu_dtype, actual.autocast_cpu_dtype);
   }
   if (expected.autocast_cuda_dtype != actual.autocast_cuda_dtype) {
-    return DtypeDifference("autocast dtype on cuda", expected.autocast_cuda_dtype, actual.autocast_cuda_dtype);
+    return DtypeDifference(kAutocastCudaDtype, expected.autocast_cuda_dtype, actual.autocast_cuda_dtype);
   }
   if (expected.function_modes != actual.function_modes) {
-    return Difference("torch function modes", expected.function_modes, actual.function_modes);
+    return Difference(kFunctionModes, expected.function_modes, actual.function_modes);
   }
-  if (expected.top_function_mode != actual.top_function_mode) return "another torch function mode is active";
+  if (expected.top_function_mode != actual.top_function_mode) return std::string(kTopFunctionMode);
   if (expected.torch_function_disabled != actual.torch_function_disabled) {
-    return Difference("torch function disabled", int{expected.torch_function_disabled},
-                      int{actual.torch_function_disabled});
+    return Difference(kFunctionDisabled, int{expected.torch_function_disabled}, int{actual.torch_function_disabled});
   }
   if (expected.dispatch_modes != actual.dispatch_modes) {
-    return Difference("torch dispatch modes", expected.dispatch_modes, actual.dispatch_modes);
+    return Difference(kDispatchModes, expected.dispatch_modes, actual.dispatch_modes);
   }
-  if (expected.top_dispatch_mode != actual.top_dispatch_mode) return "another torch dispatch mode is active";
+  if (expected.top_dispatch_mode != actual.top_dispatch_mode) return std::string(kTopDispatchMode);
   const auto text = [](std::uint64_t keys) {
     return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, keys));
   };
   if (expected.included_keys != actual.included_keys) {
-    return Difference("included dispatch keys", text(expected.included_keys), text(actual.included_keys));
+    return Difference(kIncludedKeys, text(expected.included_keys), text(actual.included_keys));
   }
   if (expected.excluded_keys != actual.excluded_keys) {
-    return Difference("excluded dispatch keys", text(expected.excluded_keys), text(actual.excluded_keys));
+    return Difference(kExcludedKeys, text(expected.excluded_keys), text(actual.excluded_keys));
   }
   return "";
+}
+
+std::vector<std::string_view> GlobalStateParts() {
+  std::vector<std::string_view> parts(kSwitchNames.begin(), kSwitchNames.end());
+  parts.insert(parts.end(), {kDefaultDtype, kAutocastCpuDtype, kAutocastCudaDtype, kFunctionModes, kTopFunctionMode,
+                             kFunctionDisabled, kDispatchModes, kTopDispatchMode, kIncludedKeys, kExcludedKeys});
+  return parts;
 }
 
 std::string DescribeGlobalState(const GlobalState& state) {

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace framefuse {
 
@@ -33,6 +35,8 @@ GlobalState ReadGlobalState() noexcept;
 const char* ActiveInterceptor() noexcept;
 // The first difference, such as "grad mode: expected enabled, actual disabled"; empty where none.
 std::string ExplainGlobalState(const GlobalState& expected, const GlobalState& actual);
+// What an explanation may name: each beginning of it.
+std::vector<std::string_view> GlobalStateParts();
 std::string DescribeGlobalState(const GlobalState& state);
 
 }  // namespace framefuse

@@ -1,6 +1,6 @@
 // leaf/value: what a program read out of the data of its inputs, and relied on: a number, or the size of a result.
-// Who reads it (symbolic/tracing) says how it is computed anew. Invariant: computing it runs no Python and writes nothing;
-// it is asked only of tensors whose metadata is as it was.
+// Who reads it (symbolic/tracing) says how it is computed anew. Invariant: computing it runs no Python and writes
+// nothing; it is asked only of tensors whose metadata is as it was.
 #ifndef FRAMEFUSE_GUARDS_LEAF_VALUE_H_
 #define FRAMEFUSE_GUARDS_LEAF_VALUE_H_
 

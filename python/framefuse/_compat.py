@@ -29,11 +29,17 @@ _COMPILER_SUBSTITUTES = {
     "reset": _control.reset,
     "set_stance": _control.set_stance,
 }
+def _mark_static(tensor, index=None, guard=True):
+    """Sizes are static here, and no address is taken for granted: in captured code there is nothing to mark."""
+
+
 _DYNAMO_SUBSTITUTES = {
     "graph_break": _control.graph_break,
     "disable": _control.disable,
     "allow_in_graph": _control.allow_in_graph,
     "mark_dynamic": _control.mark_dynamic,
+    "mark_static_address": _mark_static,
+    "mark_static": _mark_static,
     "reset": _control.reset,
     "set_stance": _control.set_stance,
     "is_compiling": _control.is_compiling,

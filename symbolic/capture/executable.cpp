@@ -46,9 +46,10 @@ void SetPythonError(const absl::Status& status) {
 // An input and how often eager's operators would have counted its version up.
 struct WrittenInput {
   std::size_t index = 0;
-  std::uint32_t bumps = 0;
-  bool only_counted = false;  // by t_() and its like of an alias, which write nothing
-  bool followed = false;      // by autograd
+  std::int32_t bumps = 0;
+  std::int32_t of_plan = 0;    // how often the plan counts it up
+  bool counted_early = false;  // only counted, by t_() and its like of an alias; or read by the backward
+  bool followed = false;       // by autograd
 };
 
 // A view that torch lets nobody write where autograd follows: of a leaf, or made in a way that has no history to renew.
@@ -75,18 +76,20 @@ class VersionKeeper {
       });
       if (same != targets_.end()) {
         same->version += w.bumps;
-        same->only_counted = same->only_counted && w.only_counted;
+        same->early += w.bumps - w.of_plan;
+        same->counted_early = same->counted_early || w.counted_early;
       } else {
-        targets_.push_back({memory, &t, t._version(), t._version() + w.bumps, w.only_counted});
+        const std::int64_t now = t._version();
+        targets_.push_back({memory, &t, now, now + w.bumps - w.of_plan, now + w.bumps, w.counted_early});
       }
     }
   }
   void Apply(absl::Span<const at::Tensor> inputs, absl::Span<const at::Tensor> results) const {
     if (!targets_.empty()) Set(inputs, results, [](const Target& t) { return std::optional(t.version); });
   }
-  // What the plan saves of an input that it does not write has been counted up in eager: in the capture a backward
-  // pass ran, and found no value older than its counter.
-  void ApplyBefore(absl::Span<const at::Tensor> inputs) const { SetCounted(inputs, &Target::version); }
+  // What the plan saves of an input has been counted up in eager: in the capture a backward pass ran, and found no
+  // value older than its counter. Its own writes count, too.
+  void ApplyBefore(absl::Span<const at::Tensor> inputs) const { SetCounted(inputs, &Target::early); }
   void Restore(absl::Span<const at::Tensor> inputs) const { SetCounted(inputs, &Target::before); }
 
  private:
@@ -94,14 +97,15 @@ class VersionKeeper {
     const void* memory = nullptr;
     const at::Tensor* tensor = nullptr;
     std::int64_t before = 0;
+    std::int64_t early = 0;
     std::int64_t version = 0;
-    bool only_counted = false;
+    bool counted_early = false;
   };
 
   void SetCounted(absl::Span<const at::Tensor> inputs, std::int64_t Target::*version) const {
-    const auto counted = [](const Target& t) { return t.only_counted; };
+    const auto counted = [](const Target& t) { return t.counted_early && t.early >= t.before; };
     if (std::none_of(targets_.begin(), targets_.end(), counted)) return;
-    Set(inputs, {}, [&](const Target& t) { return t.only_counted ? std::optional(t.*version) : std::nullopt; });
+    Set(inputs, {}, [&](const Target& t) { return counted(t) ? std::optional(t.*version) : std::nullopt; });
   }
 
   // A view whose history is up to date stays so: torch makes that of one older than the counter again, or refuses to.
@@ -376,7 +380,9 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
     const int bumps = closed.graph.inputs[i].version_bumps;
     const bool mutated = graph.inputs[i].mutated;
     if (!mutated && bumps == 0) continue;
-    written.push_back({i, static_cast<std::uint32_t>(bumps), !mutated, IsWriteFollowed(graph, i)});
+    const int of_plan = mutated && !graph.inputs[i].mutated_uncounted ? 1 : 0;
+    const bool read = mutated && ir::BackwardReads(graph, graph.value(graph.inputs[i].value).storage);
+    written.push_back({i, bumps, of_plan, !mutated || read, IsWriteFollowed(graph, i)});
   }
   std::vector<c10::Device> random = DevicesOfRandomNodes(graph);
   BackendOptions options;

@@ -15,6 +15,7 @@
 #include "frame_eval/hook.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/fx_values.h"
+#include "symbolic/tracing/value_reads.h"
 
 namespace framefuse {
 namespace {
@@ -147,6 +148,13 @@ struct FakeRun {
   tracing::Tracer& tracer;
 };
 
+// Values that the capture relied on are the same here, and guarded there.
+class SameValues final : public tracing::ValueReader {
+ public:
+  bool MayRelyOn(std::uint64_t) override { return true; }
+  void Relied(std::shared_ptr<const tracing::ValueRead>) override {}
+};
+
 // host_tensor(function, args, kwargs) → a fake of what the function makes of numbers, as the capture made it.
 PyObject* HostTensor(PyObject* self, PyObject* arguments) {
   PyObject *function, *args, *kwargs;
@@ -245,7 +253,9 @@ std::optional<Difference> Compare(const ir::Graph& recorded, const ir::Graph& co
 // Runs the module on fakes of the same tensors under a tracer of its own.
 std::optional<Difference> Check(Capture& capture, const Closed& closed, BorrowedRef fx_backend, BorrowedRef built,
                                 const std::vector<Candidate>& inputs) {
+  SameValues values;
   tracing::Tracer tracer;
+  tracer.SetValueReader(&values);
   Ref fakes = Ref::Steal(PyList_New(0));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     absl::StatusOr<Ref> fake =

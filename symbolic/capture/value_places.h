@@ -1,6 +1,6 @@
-// ValuePlaces: the places of a compiled object's code where captures relied on values that they read out of tensors, and
-// how many different ones. Invariant: a place where the values keep changing is relied on in kMostVersions captures, and
-// breaks the graph in all later ones; within one capture the answer for a value does not change.
+// ValuePlaces: the places of a compiled object's code where captures relied on values that they read out of tensors,
+// and how many different ones. Invariant: a place where the values keep changing is relied on in kMostVersions
+// captures, and breaks the graph in all later ones; within one capture the answer for a value does not change.
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_VALUE_PLACES_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_VALUE_PLACES_H_
 

@@ -244,15 +244,37 @@ class Closing {
   absl::Status FindSpent(const std::vector<at::Tensor>& targets, std::vector<std::size_t>* outputs) {
     std::vector<std::size_t> good;
     for (std::size_t i : *outputs) {
-      const std::size_t nodes = graph_.nodes.size();
-      absl::Status s = RecordBackwardPass(recorder_, {*TensorOfOutput(i)}, targets).status();
-      graph_.nodes.resize(nodes);
-      if (!s.ok() && !absl::IsAborted(s)) return s;
-      graph_.outputs[i].spent = !s.ok() && !ir::IsView(graph_.outputs[i]);
-      if (s.ok()) good.push_back(i);
+      const absl::StatusOr<bool> reached = TryPass(i, targets);
+      if (!reached.ok() && !absl::IsAborted(reached.status())) return reached.status();
+      graph_.outputs[i].spent = !reached.ok() && !ir::IsView(graph_.outputs[i]);
+      if (reached.ok()) {
+        good.push_back(i);
+      } else if (absl::Status s = CheckNothingIsLeft(i, targets); !s.ok()) {
+        return s;
+      }
     }
     *outputs = std::move(good);
     return absl::OkStatus();
+  }
+
+  // A pass of an output that fails brings gradients to what it reaches before: no plan does that.
+  absl::Status CheckNothingIsLeft(std::size_t output, const std::vector<at::Tensor>& targets) {
+    for (const at::Tensor& target : targets) {
+      const absl::StatusOr<bool> reached = TryPass(output, {target});
+      if (absl::IsAborted(reached.status())) continue;
+      if (!reached.ok()) return reached.status();
+      if (*reached) return Fail(BreakKind::kHiddenState, "output", "a part of its history is used up");
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether a pass of an output brings a gradient to any of the targets. Nothing of it stays in the graph.
+  absl::StatusOr<bool> TryPass(std::size_t output, const std::vector<at::Tensor>& targets) {
+    const std::size_t nodes = graph_.nodes.size();
+    const absl::StatusOr<BackwardPass> pass = RecordBackwardPass(recorder_, {*TensorOfOutput(output)}, targets);
+    graph_.nodes.resize(nodes);
+    if (!pass.ok()) return pass.status();
+    return std::any_of(pass->gradients.begin(), pass->gradients.end(), [](const at::Tensor& t) { return t.defined(); });
   }
 
   // Inputs that nodes or outputs use, in the order of their indices; then tangents.

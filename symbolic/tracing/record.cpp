@@ -194,6 +194,19 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
   Emit(traits, &prepared, outputs, stack);
 }
 
+void Recorder::RecordAs(const OpTraits& traits, torch::jit::Stack* stack, const torch::jit::Stack& results) {
+  const auto count = static_cast<std::size_t>(traits.num_arguments);
+  c10::ArrayRef<c10::IValue> args(stack->data() + (stack->size() - count), count);
+  Prepared prepared;
+  prepared.node.op = traits.op;
+  prepared.node.phase = phase;
+  prepared.node.origin = origin_callback != nullptr ? origin_callback(origin_context) : -1;
+  BuildArguments(traits, args, &prepared);
+  Outputs outputs;
+  DescribeResults(traits, args, results, &prepared, &outputs);
+  Emit(traits, &prepared, outputs, stack);
+}
+
 void Recorder::NoteTensor(const at::Tensor& t, const OpTraits& traits, Prepared* prepared) {
   if (t.layout() != c10::Layout::Strided || t.is_quantized()) {
     Break(BreakKind::kUnsupportedTensor, traits, "only strided tensors are traced");

@@ -50,12 +50,19 @@ struct RecordedBranch {
   std::vector<at::Tensor> read;  // from outside
 };
 
+// What a later call must have the same of some values: a tensor on the CPU that is computed of them.
+struct Observation {
+  std::string text;  // "sizes of torch.nonzero"; empty: the one value itself
+  std::function<at::Tensor(const std::vector<at::Tensor>& values)> of;
+};
+
 // Values that the recording may go on with though later calls may have others (value_reads.h).
 class ValueSource {
  public:
   virtual ~ValueSource() = default;
-  // On the CPU; nullopt: it may not.
-  virtual std::optional<at::Tensor> RelyOn(const at::Tensor& fake) = 0;
+  // The values of the fakes, if what is observed of them may be relied on.
+  virtual std::optional<std::vector<at::Tensor>> RelyOn(const std::vector<at::Tensor>& fakes,
+                                                        const Observation& observed) = 0;
 };
 
 class Recorder {
@@ -73,6 +80,8 @@ class Recorder {
 
   // Runs an operator: the arguments on the stack are replaced by its results.
   void Record(const c10::OperatorHandle& handle, torch::jit::Stack* stack);
+  // As RecordPlain, of an operator whose results are known to be like `results`, each in memory of its own.
+  void RecordAs(const OpTraits& traits, torch::jit::Stack* stack, const torch::jit::Stack& results);
   // As Record, past the special cases.
   void RecordPlain(const OpTraits& traits, torch::jit::Stack* stack);
 

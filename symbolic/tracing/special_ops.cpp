@@ -2,12 +2,17 @@
 
 #include <ATen/core/enum_tag.h>
 
+#include <ATen/ops/equal.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/known_values.h"
 #include "symbolic/tracing/recorder.h"
+#include "symbolic/tracing/relied_sizes.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -45,7 +50,7 @@ ir::ValueId ResultAskedAbout(Recorder& recorder, const at::Tensor& question) {
 bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const at::Tensor& read = ArgumentOf(handle, stack, 0).toTensor();
   std::optional<at::Tensor> known = KnownValue(recorder, read);
-  if (!known && recorder.values != nullptr) known = recorder.values->RelyOn(read);
+  if (!known) known = RelyOnValue(recorder.values, read);
   if (known) {
     const TlsScope off(nullptr);
     stack->back() = known->item();
@@ -160,14 +165,40 @@ bool NegativeView(Recorder& recorder, const c10::OperatorHandle& handle, Stack* 
   return true;
 }
 
+bool IsMask(const c10::IValue& v) {
+  if (!v.isTensor() || !v.toTensor().defined()) return false;
+  const c10::ScalarType t = v.toTensor().scalar_type();
+  return t == c10::ScalarType::Bool || t == c10::ScalarType::Byte;
+}
+
 // Boolean masks make the size of the result depend on values.
 bool Index(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  for (const c10::IValue& v : ArgumentOf(handle, stack, 1).toListRef()) {
-    if (!v.isTensor() || !v.toTensor().defined()) continue;
-    const c10::ScalarType t = v.toTensor().scalar_type();
-    if (t == c10::ScalarType::Bool || t == c10::ScalarType::Byte) return BreakOnData(recorder, handle, stack);
-  }
-  return false;
+  const auto indices = ArgumentOf(handle, stack, 1).toListRef();
+  if (std::none_of(indices.begin(), indices.end(), IsMask)) return false;
+  return RecordMaskedIndex(recorder, handle, stack) || BreakOnData(recorder, handle, stack);
+}
+
+bool MaskedSelect(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  return RecordMaskedSelect(recorder, handle, stack) || BreakOnData(recorder, handle, stack);
+}
+
+// All of its tensors decide of the results' sizes.
+bool SizedByValues(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  return RecordSized(recorder, handle, stack) || BreakOnData(recorder, handle, stack);
+}
+
+bool Equal(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  const Observation same{"torch.equal", [](const std::vector<at::Tensor>& values) {
+                           return at::scalar_tensor(at::equal(values[0], values[1]), at::kBool);
+                         }};
+  const std::vector<at::Tensor> fakes = {ArgumentOf(handle, stack, 0).toTensor(),
+                                         ArgumentOf(handle, stack, 1).toTensor()};
+  const auto values = recorder.values != nullptr ? recorder.values->RelyOn(fakes, same) : std::nullopt;
+  if (!values) return BreakOnData(recorder, handle, stack);
+  torch::jit::drop(*stack, 2);
+  const TlsScope off(nullptr);
+  stack->emplace_back(at::equal((*values)[0], (*values)[1]));
+  return true;
 }
 
 }  // namespace
@@ -175,16 +206,16 @@ bool Index(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) 
 SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle) {
   static const auto* table = new std::unordered_map<std::string, SpecialFn>{
       {"aten::_local_scalar_dense", LocalScalar},
-      {"aten::nonzero", BreakOnData},
-      {"aten::equal", BreakOnData},
+      {"aten::nonzero", SizedByValues},
+      {"aten::equal", Equal},
       {"aten::is_nonzero", BreakOnData},
-      {"aten::_unique2", BreakOnData},
-      {"aten::unique_dim", BreakOnData},
-      {"aten::unique_consecutive", BreakOnData},
-      {"aten::unique_dim_consecutive", BreakOnData},
-      {"aten::masked_select", BreakOnData},
-      {"aten::bincount", BreakOnData},
-      {"aten::repeat_interleave.Tensor", BreakOnData},
+      {"aten::_unique2", SizedByValues},
+      {"aten::unique_dim", SizedByValues},
+      {"aten::unique_consecutive", SizedByValues},
+      {"aten::unique_dim_consecutive", SizedByValues},
+      {"aten::masked_select", MaskedSelect},
+      {"aten::bincount", SizedByValues},
+      {"aten::repeat_interleave.Tensor", SizedByValues},
       {"aten::_assert_async", BreakOnData},
       {"aten::linalg_eig", BreakOnData},  // the vectors' strides follow from whether a value is complex
       {"aten::resize_", Resize},

@@ -53,7 +53,9 @@ struct Tracer::State final : ValueSource {
   std::unordered_map<std::int64_t, std::int32_t> origin_of_sequence;
 
   absl::StatusOr<int> AddInput(const at::Tensor& real, InputRole role, int input_index, std::string_view name);
-  std::optional<at::Tensor> RelyOn(const at::Tensor& fake) override;  // value_reads.cpp
+  // value_reads.cpp
+  std::optional<std::vector<at::Tensor>> RelyOn(const std::vector<at::Tensor>& fakes,
+                                                const Observation& observed) override;
   static std::int32_t OriginOfOp(void* self);
 };
 

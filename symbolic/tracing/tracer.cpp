@@ -11,6 +11,7 @@
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/known_values.h"
 #include "symbolic/tracing/record_branch.h"
+#include "symbolic/tracing/relied_sizes.h"
 #include "symbolic/tracing/state.h"
 
 namespace framefuse::tracing {
@@ -229,7 +230,7 @@ bool Tracer::RecordsBackward() const { return state_->recorder->phase == ir::Pha
 Ref Tracer::KnownValueOf(BorrowedRef fake) {
   const at::Tensor* t = Unpack(fake);
   std::optional<at::Tensor> known = t == nullptr ? std::nullopt : KnownValue(*state_->recorder, *t);
-  if (!known && t != nullptr) known = state_->RelyOn(*t);
+  if (!known && t != nullptr) known = RelyOnValue(state_->recorder->values, *t);
   return known ? Ref::Steal(THPVariable_Wrap(*known)) : Ref();
 }
 

@@ -141,8 +141,8 @@ class Tracer {
   void SetValueReader(ValueReader* reader);          // null: no value is relied on; must outlive the tracing
   void SetOriginProvider(OriginProvider* provider);  // null: none; must outlive the tracing
   int NodeCount() const;
-  // A tensor with the values of a fake: of one that is made of constants only, or that may be relied on (value_reads.h);
-  // null: they are not known.
+  // A tensor with the values of a fake: of one that is made of constants only, or that may be relied on
+  // (value_reads.h); null: they are not known.
   Ref KnownValueOf(BorrowedRef fake);
 
   bool RecordsBackward() const;  // Close stands at the backward pass

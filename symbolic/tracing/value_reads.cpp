@@ -21,8 +21,25 @@ namespace {
 constexpr std::int64_t kMostElements = 1 << 24;
 constexpr std::int64_t kMostShown = 8;
 
-// The value on the CPU; nullopt: it cannot be computed.
-std::optional<at::Tensor> Compute(const ValueSlice& slice, absl::Span<const at::Tensor> inputs) {
+using Values = std::vector<at::Tensor>;
+
+// What the values are, and what is observed of them; nullopt: it cannot be computed.
+struct Computed {
+  Values values;
+  at::Tensor observed;
+
+  // A view of an input would change with the input.
+  void MakeOwn(const Values& inputs) {
+    const auto own = [&](at::Tensor& t) {
+      const auto shares = [&](const at::Tensor& input) { return t.has_storage() && t.is_alias_of(input); };
+      if (std::any_of(inputs.begin(), inputs.end(), shares)) t = t.clone();
+    };
+    std::for_each(values.begin(), values.end(), own);
+    own(observed);
+  }
+};
+std::optional<Computed> Compute(const ValueSlice& slice, const Observation& observation, const Values& inputs,
+                                bool own) {
   const bool on_cpu = std::all_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.is_cpu(); });
   if (!on_cpu && IsStreamRecorded()) return std::nullopt;  // waiting for the device would end the recording
   using c10::DispatchKey;
@@ -32,8 +49,12 @@ std::optional<at::Tensor> Compute(const ValueSlice& slice, absl::Span<const at::
       c10::DispatchKeySet({DispatchKey::FuncTorchDynamicLayerFrontMode, DispatchKey::FuncTorchVmapMode,
                            DispatchKey::FuncTorchDynamicLayerBackMode, DispatchKey::PythonDispatcher}));
   try {
-    std::optional<std::vector<at::Tensor>> values = slice.Run(inputs);
-    return values ? std::optional<at::Tensor>(values->front().cpu().contiguous()) : std::nullopt;
+    std::optional<Values> values = slice.Run(inputs);
+    if (!values) return std::nullopt;
+    at::Tensor observed = observation.of(*values).cpu().contiguous();
+    Computed now{*std::move(values), std::move(observed)};
+    if (own) now.MakeOwn(inputs);
+    return now;
   } catch (const c10::Error&) {
     return std::nullopt;
   }
@@ -49,7 +70,7 @@ std::string TextOf(const at::Tensor& value) {
   const at::Tensor flat = value.reshape({-1});
   for (std::int64_t i = 0; i < flat.numel(); ++i) {
     const c10::Scalar s = flat[i].item();
-    items.push_back(s.isBoolean()          ? (s.toBool() ? "True" : "False")
+    items.push_back(s.isBoolean()         ? (s.toBool() ? "True" : "False")
                     : s.isFloatingPoint() ? absl::StrCat(s.toDouble())
                                           : absl::StrCat(s.toLong()));
   }
@@ -58,8 +79,11 @@ std::string TextOf(const at::Tensor& value) {
 
 class SlicedValue final : public ValueRead {
  public:
-  SlicedValue(ValueSlice slice, std::vector<int> inputs, at::Tensor expected)
-      : slice_(std::move(slice)), inputs_(std::move(inputs)), expected_(std::move(expected)) {}
+  SlicedValue(ValueSlice slice, Observation observation, std::vector<int> inputs, at::Tensor expected)
+      : slice_(std::move(slice)),
+        observation_(std::move(observation)),
+        inputs_(std::move(inputs)),
+        expected_(std::move(expected)) {}
 
   const std::vector<int>& inputs() const override { return inputs_; }
 
@@ -71,8 +95,11 @@ class SlicedValue final : public ValueRead {
 
   std::string Expression(absl::Span<const std::string> names) const override {
     const TlsScope off(nullptr);
-    return absl::StrCat(slice_.Expression(0, names), expected_.dim() == 0 ? " == " : ".flatten().tolist() == ",
-                        TextOf(expected_));
+    std::vector<std::string> values;
+    for (std::size_t i = 0; i < slice_.size(); ++i) values.push_back(slice_.Expression(i, names));
+    const std::string value = absl::StrJoin(values, ", ");
+    if (!observation_.text.empty()) return absl::StrCat(observation_.text, "(", value, ") == ", TextOf(expected_));
+    return absl::StrCat(value, expected_.dim() == 0 ? " == " : ".flatten().tolist() == ", TextOf(expected_));
   }
 
   std::string Found(absl::Span<PyObject* const> tensors) const override {
@@ -83,15 +110,17 @@ class SlicedValue final : public ValueRead {
 
  private:
   std::optional<at::Tensor> Now(absl::Span<PyObject* const> tensors) const {
-    std::vector<at::Tensor> inputs;
+    Values inputs;
     for (PyObject* t : tensors) {
       if (t == nullptr || !THPVariable_Check(t)) return std::nullopt;
       inputs.push_back(THPVariable_Unpack(t));
     }
-    return Compute(slice_, inputs);
+    std::optional<Computed> now = Compute(slice_, observation_, inputs, /*own=*/false);
+    return now ? std::optional<at::Tensor>(std::move(now->observed)) : std::nullopt;
   }
 
   ValueSlice slice_;
+  Observation observation_;
   std::vector<int> inputs_;
   at::Tensor expected_;
 };
@@ -100,11 +129,15 @@ bool IsWholeNumbers(const at::Tensor& t) { return c10::isIntegralType(t.scalar_t
 
 }  // namespace
 
-std::optional<at::Tensor> Tracer::State::RelyOn(const at::Tensor& fake) {
-  const FakeImpl* impl = AsFake(fake);
-  if (value_reader == nullptr || impl == nullptr || impl->recording() != recorder->id() ||
-      recorder->phase != ir::Phase::kForward || !recorder->open_branches.empty() || fake.is_conj() || fake.is_neg()) {
+std::optional<Values> Tracer::State::RelyOn(const Values& fakes, const Observation& observation) {
+  if (value_reader == nullptr || recorder->phase != ir::Phase::kForward || !recorder->open_branches.empty()) {
     return std::nullopt;
+  }
+  std::vector<ir::ValueId> wanted;
+  for (const at::Tensor& fake : fakes) {
+    const FakeImpl* impl = AsFake(fake);
+    if (impl == nullptr || impl->recording() != recorder->id() || fake.is_conj() || fake.is_neg()) return std::nullopt;
+    wanted.push_back(impl->value());
   }
   const auto record_of = [&](ir::ValueId v) {
     return std::find_if(inputs.begin(), inputs.end(), [&](const InputRecord& r) { return r.value == v; });
@@ -116,18 +149,21 @@ std::optional<at::Tensor> Tracer::State::RelyOn(const at::Tensor& fake) {
     const auto record = record_of(v);
     return record != inputs.end() && record->input_index >= 0 && IsWholeNumbers(record->real);
   };
-  std::optional<ValueSlice> slice = ValueSlice::Of(recorder->graph(), {impl->value()}, limits);
+  std::optional<ValueSlice> slice = ValueSlice::Of(recorder->graph(), wanted, limits);
   if (!slice) return std::nullopt;
-  std::vector<at::Tensor> tensors;
+  Values reals;
   std::vector<int> indexes;
   for (ir::ValueId v : slice->inputs()) {
-    tensors.push_back(record_of(v)->real);
+    reals.push_back(record_of(v)->real);
     indexes.push_back(record_of(v)->input_index);
   }
-  std::optional<at::Tensor> value = Compute(*slice, tensors);
-  if (!value || !value_reader->MayRelyOn(absl::HashOf(BytesOf(*value)))) return std::nullopt;
-  value_reader->Relied(std::make_shared<SlicedValue>(*std::move(slice), std::move(indexes), *value));
-  return value;
+  std::optional<Computed> now = Compute(*slice, observation, reals, /*own=*/true);
+  if (!now || !value_reader->MayRelyOn(absl::HashOf(BytesOf(now->observed)))) return std::nullopt;
+  if (!indexes.empty()) {
+    value_reader->Relied(
+        std::make_shared<SlicedValue>(*std::move(slice), observation, std::move(indexes), now->observed));
+  }
+  return std::move(now->values);
 }
 
 }  // namespace framefuse::tracing

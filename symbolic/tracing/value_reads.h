@@ -28,8 +28,9 @@ class ValueRead {
   // What it follows from, as MakeInput was given it: the tensors that the next three functions are asked about.
   [[nodiscard]] virtual const std::vector<int>& inputs() const = 0;
   [[nodiscard]] virtual bool IsSameFor(absl::Span<PyObject* const> tensors) const noexcept = 0;
-  [[nodiscard]] virtual std::string Expression(absl::Span<const std::string> names) const = 0;  // `torch.all(x) == True`
-  [[nodiscard]] virtual std::string Found(absl::Span<PyObject* const> tensors) const = 0;       // what is there now
+  [[nodiscard]] virtual std::string Expression(
+      absl::Span<const std::string> names) const = 0;                                      // `torch.all(x) == True`
+  [[nodiscard]] virtual std::string Found(absl::Span<PyObject* const> tensors) const = 0;  // what is there now
 };
 
 // Who answers for it that a later call has the same values.

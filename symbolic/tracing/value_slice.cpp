@@ -19,13 +19,17 @@ constexpr std::string_view kNamespace = "aten.";
 
 // Overloads of these, by name: no state, no generator, no memory that nobody set. Written forms are none of them.
 constexpr const char* kDetermined =
-    "abs add alias all amax amin aminmax any arange argmax argmin argsort bitwise_and bitwise_or bitwise_not bitwise_xor "
-    "bucketize cat ceil clamp clamp_max clamp_min clone constant_pad_nd count_nonzero cumprod cumsum detach diagonal div "
-    "eq expand eye flip floor floor_divide full full_like gather ge gt index_select isin le linspace logical_and "
-    "logical_not logical_or logical_xor lt max maximum mean min minimum mul ne neg ones ones_like permute pow prod "
-    "remainder repeat _reshape_alias roll round rsub scalar_tensor searchsorted select sign slice sort split "
+    "abs add alias all amax amin aminmax any arange argmax argmin argsort bincount bitwise_and bitwise_or bitwise_not "
+    "bitwise_xor "
+    "bucketize cat ceil clamp clamp_max clamp_min clone constant_pad_nd count_nonzero cumprod cumsum detach diagonal "
+    "div "
+    "eq expand eye flip floor floor_divide full full_like gather ge gt index index_select isin le linspace logical_and "
+    "logical_not logical_or logical_xor lt masked_select max maximum mean min minimum mul ne neg nonzero ones "
+    "ones_like permute pow prod "
+    "remainder repeat repeat_interleave _reshape_alias roll round rsub scalar_tensor searchsorted select sign slice "
+    "sort split "
     "split_with_sizes sqrt squeeze stack sub sum t _to_copy transpose tril tril_indices triu triu_indices trunc unbind "
-    "unfold unsqueeze _unsafe_view view where zeros zeros_like";
+    "unfold unique_consecutive unique_dim _unique2 unsqueeze _unsafe_view view where zeros zeros_like";
 
 bool IsDetermined(std::string_view name) {
   static const auto* names = new absl::flat_hash_set<std::string>(absl::StrSplit(kDetermined, ' '));
@@ -34,17 +38,36 @@ bool IsDetermined(std::string_view name) {
   return names->contains(std::string(name.substr(0, name.find('.'))));
 }
 
-absl::flat_hash_set<ir::StorageId> WrittenStorages(const ir::Graph& graph) {
-  absl::flat_hash_set<ir::StorageId> written;
-  for (const ir::Node& n : graph.nodes) {
+// Where a graph's values are made and its memory is written.
+class Writes {
+ public:
+  explicit Writes(const ir::Graph& graph) : graph_(graph) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) Note(graph.nodes[i], i);
+  }
+  // Whether something wrote the memory of `v` after it was made and before node `reader`.
+  bool IsWrittenBefore(ValueId v, std::size_t reader) const {
+    const auto writers = writers_.find(graph_.value(v).storage);
+    if (writers == writers_.end()) return false;
+    const auto maker = makers_.find(v);
+    return std::any_of(writers->second.begin(), writers->second.end(), [&](std::size_t writer) {
+      return writer < reader && (maker == makers_.end() || writer > maker->second);
+    });
+  }
+
+ private:
+  void Note(const ir::Node& n, std::size_t i) {
+    for (const ValueId v : n.outputs) makers_[v] = i;
     const auto& schema = n.op->arguments();
-    for (std::size_t i = 0; n.op->mutates() && i < n.args.size(); ++i) {
-      if (!schema[i].written) continue;
-      ir::ForEachValue(n.args[i], [&](ValueId v) { written.insert(graph.value(v).storage); });
+    for (std::size_t a = 0; n.op->mutates() && a < n.args.size(); ++a) {
+      if (!schema[a].written) continue;
+      ir::ForEachValue(n.args[a], [&](ValueId v) { writers_[graph_.value(v).storage].push_back(i); });
     }
   }
-  return written;
-}
+
+  const ir::Graph& graph_;
+  absl::flat_hash_map<ir::StorageId, std::vector<std::size_t>> writers_;
+  absl::flat_hash_map<ValueId, std::size_t> makers_;
+};
 
 bool PushArgument(const ir::Arg& arg, ir::ArgType type, const Values& values, torch::jit::Stack* stack) {
   switch (arg.kind) {
@@ -58,6 +81,14 @@ bool PushArgument(const ir::Arg& arg, ir::ArgType type, const Values& values, to
       stack->push_back(arg.constant);
       return true;
     case ir::Arg::Kind::kValueList: {
+      if (type == ir::ArgType::kOptionalTensorList) {
+        c10::List<std::optional<at::Tensor>> list;
+        for (const ValueId v : arg.values) {
+          list.push_back(v == ir::kNoValue ? std::nullopt : std::optional<at::Tensor>(values.at(v)));
+        }
+        stack->emplace_back(std::move(list));
+        return true;
+      }
       c10::List<at::Tensor> list;
       for (const ValueId v : arg.values) {
         if (v == ir::kNoValue) return false;
@@ -110,9 +141,9 @@ std::optional<ValueSlice> ValueSlice::Of(const ir::Graph& graph, const std::vect
   slice.wanted_ = wanted;
   Values constants;
   for (const ir::ConstantTensor& c : graph.constants) constants[c.value] = c.tensor;
-  const absl::flat_hash_set<ir::StorageId> written = WrittenStorages(graph);
+  const Writes writes(graph);
   absl::flat_hash_set<ValueId> open;
-  const auto need = [&](ValueId v) {
+  const auto need = [&](ValueId v, std::size_t reader) {
     const ir::Value& value = graph.value(v);
     std::int64_t elements = 1;
     for (const ir::Dim& d : value.sizes) elements *= graph.exprs.Hint(d);
@@ -122,16 +153,16 @@ std::optional<ValueSlice> ValueSlice::Of(const ir::Graph& graph, const std::vect
       open.insert(v);
     }
     return value.kind == ir::ValueKind::kTensor && (value.device.is_cpu() || !limits.on_cpu) &&
-           elements <= limits.most_elements && !written.contains(value.storage);
+           elements <= limits.most_elements && !writes.IsWrittenBefore(v, reader);
   };
-  bool possible = std::all_of(wanted.begin(), wanted.end(), need);
+  bool possible = std::all_of(wanted.begin(), wanted.end(), [&](ValueId v) { return need(v, graph.nodes.size()); });
   for (std::size_t i = graph.nodes.size(); i-- > 0 && !open.empty() && possible;) {
     const ir::Node& n = graph.nodes[i];
     bool is_needed = false;
     for (const ValueId v : n.outputs) is_needed = (v != ir::kNoValue && open.erase(v) > 0) || is_needed;
     if (!is_needed) continue;
     possible = IsDetermined(n.op->name()) && !n.op->mutates() && slice.nodes_.size() < limits.most_nodes;
-    ir::ForEachUse(n, [&](ValueId v) { possible = need(v) && possible; });
+    ir::ForEachUse(n, [&](ValueId v) { possible = need(v, i) && possible; });
     slice.nodes_.push_back(n);
   }
   if (!possible) return std::nullopt;

@@ -1,7 +1,7 @@
-// ValueSlice: the operators of a recording that some of its values follow from, as a program that can be run on tensors.
-// Invariant: none of them writes, draws random numbers or asks for memory that nobody set, and no recorded operator wrote
-// what they read: on the inputs as they were at the recording's start they give what eager has where the recording stands.
-// A slice owns all that it needs, and lives on after the recording.
+// ValueSlice: the operators of a recording that some of its values follow from, as a program that can be run on
+// tensors. Invariant: none of them writes, draws random numbers or asks for memory that nobody set, and no recorded
+// operator wrote what they read: on the inputs as they were at the recording's start they give what eager has where the
+// recording stands. A slice owns all that it needs, and lives on after the recording.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_VALUE_SLICE_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_VALUE_SLICE_H_
 
@@ -33,6 +33,7 @@ class ValueSlice {
   static std::optional<ValueSlice> Of(const ir::Graph& graph, const std::vector<ir::ValueId>& wanted,
                                       const SliceLimits& limits);
 
+  std::size_t size() const { return wanted_.size(); }
   // The inputs that it begins at, once each.
   const std::vector<ir::ValueId>& inputs() const { return inputs_; }
   // The wanted values for tensors that stand at inputs(); nullopt: an operator's result is none that it can use. Errors

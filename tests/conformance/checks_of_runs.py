@@ -358,6 +358,18 @@ LEFT = {
     "determinism": (lambda: torch.use_deterministic_algorithms(True, warn_only=True), None),
     "filling": (lambda: setattr(torch.utils.deterministic, "fill_uninitialized_memory", False), None),
     "threads": (lambda: torch.set_num_threads(torch.get_num_threads() + 1), None),
+    "forward_grad": (lambda: torch._C._set_fwd_grad_enabled(False), None),
+    "view_replay": (lambda: torch._C._set_view_replay_enabled(True), None),
+    "autocast_cuda": (lambda: torch.set_autocast_enabled("cuda", True), None),
+    "autocast_cuda_dtype": (lambda: torch.set_autocast_dtype("cuda", torch.bfloat16), None),
+    "cudnn": (lambda: torch._C._set_cudnn_enabled(False), None),
+    "cudnn_benchmark": (lambda: torch._C._set_cudnn_benchmark(True), None),
+    "cudnn_determinism": (lambda: torch._C._set_cudnn_deterministic(True), None),
+    "mkldnn": (lambda: torch._C._set_mkldnn_enabled(False), None),
+    "flash_attention": (lambda: torch.backends.cuda.enable_flash_sdp(False), None),
+    "lean_attention": (lambda: torch.backends.cuda.enable_mem_efficient_sdp(False), None),
+    "math_attention": (lambda: torch.backends.cuda.enable_math_sdp(False), None),
+    "cudnn_attention": (lambda: torch.backends.cuda.enable_cudnn_sdp(False), None),
     "matmul_precision": (lambda: torch.set_float32_matmul_precision("medium"), None),
     "denormals": (lambda: torch.set_flush_denormal(True), None),
     "anomalies": (lambda: torch.autograd.set_detect_anomaly(True), None),
@@ -401,10 +413,8 @@ def mode_inference_alone(differs):
     """Inference mode turns gradients and threads of the backward off, too: here they are off in both forms."""
 
     def f():
-        torch._C._set_grad_enabled(False)
-        torch._C._set_multithreading_enabled(False)
-        if differs:
-            LEFT["inference"][0]()
+        for name in ("grad", "forward_grad", "backward_threads", *["inference"] * differs):
+            LEFT[name][0]()
 
     return Case(f, look=lambda: leave() if differs else None, forward_only=True)
 

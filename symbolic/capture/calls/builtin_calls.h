@@ -23,6 +23,7 @@ class NativeCalls;
 class ObjectTable;
 class ReadJournal;
 class TextConversion;
+struct Tracked;
 class TransformCalls;
 class WriteJournal;
 struct CaptureOptions;
@@ -56,7 +57,10 @@ class BuiltinCalls {
                          BorrowedRef kwnames);
   Value CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                          BorrowedRef kwnames);
-  Value SignatureOf(ValueView callable, ValueView function);
+  Value MakeTensor(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Ref NumbersIn(BorrowedRef list);
+  Value SignatureOf(ValueView callable, ValueView function, bool of_library);
+  bool GuardAnnotations(BorrowedRef function, const Tracked* t);
 
   FrameStack& frames_;
   tracing::Tracer& tracer_;

@@ -29,7 +29,8 @@ bool HashedByIdentity(PyTypeObject* type) {
 
 bool AllLeaves(PyObject* tuple) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
-    if (!IsLeaf(PyTuple_GET_ITEM(tuple, i))) return false;
+    PyObject* item = PyTuple_GET_ITEM(tuple, i);
+    if (!IsLeaf(item) && !(PyTuple_CheckExact(item) && AllLeaves(item))) return false;
   }
   return true;
 }

@@ -124,7 +124,7 @@ Value ObjectCalls::CallMethodCaller(Activation& act, ValueView caller, absl::Spa
   if (PyTuple_GET_ITEM(reduced.get(), 0) != reinterpret_cast<PyObject*>(MethodCallerType())) {
     return breaks_.Break(GraphBreakKind::kUnlistedCallable, "operator.methodcaller with keywords");
   }
-  const Value method = meaning_.LoadAttr(act, args[0], PyTuple_GET_ITEM(parts, 0));
+  const Value method = boundary_.Catching([&] { return meaning_.LoadAttr(act, args[0], PyTuple_GET_ITEM(parts, 0)); });
   if (!method) return Value();
   ValueVector own;
   for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(parts); ++i) own.emplace_back(PyTuple_GET_ITEM(parts, i), kNoSource);
@@ -140,6 +140,7 @@ Value ObjectCalls::CallAttrGetter(Activation& act, ValueView getter, absl::Span<
   if (!reduced) return Value();
   PyObject* names = PyTuple_GET_ITEM(reduced.get(), 1);
   std::vector<Value> found;
+  const bool used = PyTuple_GET_SIZE(names) > 1 || Utf8(PyTuple_GET_ITEM(names, 0)).find('.') != std::string::npos;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
     const std::string dotted = Utf8(PyTuple_GET_ITEM(names, i));
     Value v{Ref::Create(args[0].object), args[0].source};
@@ -148,7 +149,8 @@ Value ObjectCalls::CallAttrGetter(Activation& act, ValueView getter, absl::Span<
       PyObject* interned = name.release();
       PyUnicode_InternInPlace(&interned);
       name = Ref::Steal(interned);
-      v = meaning_.LoadAttr(act, v, name);
+      const auto load = [&] { return meaning_.LoadAttr(act, v, name); };
+      v = used ? boundary_.Catching(load) : load();
       if (!v) return Value();
     }
     found.push_back(std::move(v));

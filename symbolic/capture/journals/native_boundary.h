@@ -41,8 +41,8 @@ class NativeBoundary {
     if (leaf) --depth_.leaf;
     return result;
   }
-  // While an error of what it calls would be handled by capture itself and not by the caller's bytecode: frames below
-  // cannot be completed from outside.
+  // While capture itself would handle an error of what it calls, or use its result, and not the caller's bytecode:
+  // frames below cannot be completed from outside.
   template <typename F>
   auto Catching(F&& f) {
     ++catching_;

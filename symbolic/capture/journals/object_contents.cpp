@@ -276,7 +276,10 @@ std::optional<Value> ObjectContents::OneItem(Tracked& t, ValueView key) {
     PyObject* sequence = untouched_list ? t.original.get() : t.representative.get();
     const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence);
     Py_ssize_t index = PyLong_AsSsize_t(k);
-    PyErr_Clear();  // too large an index: what looks next raises
+    if (index == -1 && PyErr_Occurred() != nullptr) {  // too large an index: what looks next raises
+      PyErr_Clear();
+      return std::nullopt;
+    }
     if (index < 0) {
       if (untouched_list || !t.realised) reads_.AddLength(t.source, size);
       index += size;

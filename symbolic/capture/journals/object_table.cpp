@@ -82,6 +82,7 @@ Value ObjectTable::Adopt(BorrowedRef original, SourceId source) {
     if (IsNumpyNumberType(original.type())) boundary_.RaiseNumpyErrors();
     return Value{Ref::Create(original), source};
   }
+  if (breaks_.unwinding()) return Value();  // an item before it broke, and its error is set
   Tracked* known = tracked_.FindByOriginal(original);
   if (known == nullptr) known = tracked_.Find(original);  // already a representative
   if (known != nullptr) {

@@ -1,6 +1,6 @@
-// ValueReads: the values that an attempt read out of its inputs' data and relied on (symbolic/tracing/value_reads.h): each
-// becomes a guard that computes it anew. Invariant: the tensors that a value follows from have guards on their metadata,
-// which are checked before it.
+// ValueReads: the values that an attempt read out of its inputs' data and relied on (symbolic/tracing/value_reads.h):
+// each becomes a guard that computes it anew. Invariant: the tensors that a value follows from have guards on their
+// metadata, which are checked before it.
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_VALUE_READS_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_VALUE_READS_H_
 

@@ -100,7 +100,7 @@ Value Items::ClassItem(Activation& act, ValueView cls, ValueView key) {
     return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_GetItem(cls.object, key.object); })));
   }
   if (maker && Py_IS_TYPE(maker.get(), &PyClassMethod_Type)) {
-    const Value bound = meaning_.LoadAttr(act, cls, name);
+    const Value bound = boundary_.Catching([&] { return meaning_.LoadAttr(act, cls, name); });
     const ValueView args[] = {key};
     return bound ? calls_.CallWith(act, bound, args, nullptr, Completion::kPush) : Value();
   }

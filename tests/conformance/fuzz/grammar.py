@@ -16,10 +16,13 @@ from conformance.fuzz import (
     grammar_breaks,
     grammar_classes,
     grammar_library,
+    grammar_masks,
     grammar_modules,
     grammar_operators,
     grammar_outcomes,
+    grammar_states,
     grammar_tensors,
+    grammar_training,
     grammar_values,
     program_text,
 )
@@ -27,10 +30,20 @@ from conformance.fuzz.open_bugs import OPEN_KINDS, without_open
 from conformance.fuzz.vocabulary import DELETABLE, PASSED, PLACES, Kind, Topic, place_reference
 
 KINDS: dict[str, Kind] = (
-    grammar_values.KINDS | grammar_tensors.KINDS | grammar_classes.KINDS | grammar_modules.KINDS | grammar_library.KINDS
+    grammar_values.KINDS
+    | grammar_tensors.KINDS
+    | grammar_masks.KINDS
+    | grammar_classes.KINDS
+    | grammar_modules.KINDS
+    | grammar_library.KINDS
 )
 TOPICS: dict[str, Topic] = (
-    grammar_operators.TOPICS | grammar_library.TOPICS | grammar_breaks.TOPICS | grammar_outcomes.TOPICS
+    grammar_operators.TOPICS
+    | grammar_library.TOPICS
+    | grammar_breaks.TOPICS
+    | grammar_outcomes.TOPICS
+    | grammar_states.TOPICS
+    | grammar_training.TOPICS
 )
 
 # Every third program is for a backend with kernels of its own: it draws nothing whose results depend on rounding.
@@ -121,6 +134,7 @@ class _Words:
     def __init__(self, source: random.Random, backend: str):
         self.source = source
         self.backend = backend
+        self.used: list[str] = []  # topics that have changes
         self.kinds = self._allowed(KINDS)
         self.topics = self._allowed(TOPICS)
 
@@ -155,7 +169,9 @@ class _Words:
         source = self.source
         number = source.randint(0, 3)
         if source.random() < 0.4:
-            topic = TOPICS[self._drawn(self.topics)]
+            name = self._drawn(self.topics)
+            topic = TOPICS[name]
+            self.used += [name] if topic.changes else []
             lines = [line.format(k=number) for line in self._one_of(topic.statements)]
             return self._surrounded(lines, may_be_inner=False)
         slot = source.choice(slots)
@@ -198,8 +214,10 @@ class _Words:
         roll = source.random()
         if roll < 0.12:
             return ["pass"]
-        if roll < 0.22:
-            topic = TOPICS[self._drawn(self.topics)]
+        if roll < 0.26:
+            # Of what statements read, mostly.
+            of_used = self.used and source.random() < 0.8
+            topic = TOPICS[source.choice(self.used) if of_used else self._drawn(self.topics)]
             if topic.changes:
                 return source.choice(topic.changes).format(k=source.randint(0, 3)).split("\n")
         slot = source.choice(slots)

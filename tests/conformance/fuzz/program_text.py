@@ -13,34 +13,40 @@ from conformance.fuzz import (
     grammar_breaks,
     grammar_classes,
     grammar_library,
+    grammar_masks,
     grammar_modules,
     grammar_operators,
     grammar_outcomes,
+    grammar_states,
     grammar_tensors,
+    grammar_training,
     grammar_values,
 )
 
 _FAMILIES = (
     grammar_values,
     grammar_tensors,
+    grammar_training,
     grammar_classes,
     grammar_modules,
     grammar_library,
+    grammar_masks,
     grammar_operators,
     grammar_breaks,
     grammar_outcomes,
+    grammar_states,
 )
 
 # By the name that code uses.
 _IMPORTS = {
     name: f"import {name}"
     for name in (
-        "abc bisect collections contextlib copy dataclasses datetime decimal enum fractions functools heapq inspect io "
+        "abc bisect collections contextlib contextvars copy dataclasses datetime decimal enum fractions functools heapq inspect io "
         "itertools json math operator os random re signal statistics string sys textwrap threading time types typing warnings "
         "weakref torch framefuse"
     ).split()
 } | {"np": "import numpy as np", "nn": "from torch import nn"}
-_DOTTED = ("collections.abc", "torch._dynamo", "torch.utils.checkpoint", "torch.nn.attention", "torch.overrides")
+_DOTTED = ("collections.abc", "torch._dynamo", "torch.utils.checkpoint", "torch.nn.attention", "torch.overrides", "torch.utils.deterministic", "torch.utils._python_dispatch")
 
 _DEFINED = re.compile(r"^(?:class|def|async def) (\w+)|^(\w+) =", re.MULTILINE)
 

@@ -51,6 +51,25 @@ def list_pop_empty_error():
 
 
 @program
+def index_that_fits_in_no_word():
+    items = [1, 2, 3]
+    pair = (4, 5)
+
+    def f(x, *rest):
+        for container, index in ((items, 10**30), (items, -(10**30)), (pair, 10**30), (rest, 2**64)):
+            try:
+                x = x + container[index]
+            except IndexError as error:
+                x = x * 2 + len(str(error))
+        try:
+            return x + rest[10**20]
+        except IndexError:
+            return x - items[2]
+
+    return Case(f, vector(), 6, 7)
+
+
+@program
 def list_sort_and_reverse():
     log = []
 

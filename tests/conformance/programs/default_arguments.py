@@ -1,5 +1,7 @@
 """Calls of the compiled function that leave arguments to their defaults."""
 
+import torch
+
 from conformance.program import Args, Case, program
 from conformance.sample import vector
 
@@ -20,3 +22,25 @@ def defaults_that_are_tensors():
 
     calls = [Args(vector()), Args(vector(), vector()), Args(vector(), b=vector())]
     return Case(f, vector(), then=[lambda args=args: args for args in calls + calls])
+
+
+@program(whole=False)
+def arguments_behind_one_that_is_not_taken():
+    # The second argument is not looked at where the first ends the graph.
+    def f(x, *more, last=frozenset([1])):
+        return x + len(more) + len(last)
+
+    meta, sparse = torch.ones(2, device="meta"), vector().to_sparse()
+    calls = [Args(vector(), made, held) for made in (meta, sparse) for held in (frozenset([1, 2]), {3}, [4], {"a": 5})]
+    return Case(f, vector(), then=[lambda args=args: args for args in calls])
+
+
+@program(whole=False)
+def defaults_behind_one_that_is_not_taken():
+    def inner(x, a=torch.ones(2, device="meta"), b=frozenset([1, 2])):
+        return x + a.dim() + len(b)
+
+    def f(x):
+        return inner(x) * 2
+
+    return Case(f, vector(), then=[lambda: None])

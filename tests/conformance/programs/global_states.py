@@ -43,6 +43,8 @@ STATES = {
     ),
     "denormals": (lambda: torch.set_flush_denormal(True) and None, lambda: torch.set_flush_denormal(False) and None),
     "default_device": (lambda: torch.set_default_device("cpu"), lambda: torch.set_default_device(None)),
+    "forward_grad": (lambda: torch._C._set_fwd_grad_enabled(False), lambda: torch._C._set_fwd_grad_enabled(True)),
+    "view_replay": (lambda: torch._C._set_view_replay_enabled(True), lambda: torch._C._set_view_replay_enabled(False)),
     "anomalies": (
         lambda: torch.autograd.set_detect_anomaly(True) and None,
         lambda: torch.autograd.set_detect_anomaly(False) and None,
@@ -134,6 +136,32 @@ def default_device_alone():
 @program
 def anomalies_alone():
     return alone("anomalies")
+
+
+@program
+def forward_grad_alone():
+    return alone("forward_grad")
+
+
+@program
+def view_replay_alone():
+    return alone("view_replay")
+
+
+@program(whole=False)
+def a_torch_function_that_is_skipped():
+    def behind(x):
+        print("the graph begins here")
+        return x.sin() + torch.ones(1)
+
+    def f(x, skips):
+        set_skips = getattr(torch._C, "_set_skip_next_torch_function", lambda on: None)  # torch 2.11 has none
+        set_skips(skips)
+        x = behind(x)
+        set_skips(False)
+        return x
+
+    return Case(f, vector(), True, then=[lambda: Args(vector(), False), lambda: Args(vector(), True)])
 
 
 @program

@@ -222,3 +222,21 @@ def gradients_of_odd_lengths():
         return buffer, (x, y)
 
     return over_lengths(lambda x, y: ((x * y).relu(), (x.exp() * 0.1).sum(), (x + y).tanh()), make, FEW, only_canaries=True)
+
+
+@program
+def columns_beyond_a_panel():
+    def make(n):
+        buffer = Buffer()
+        return buffer, (buffer.cut_rows(3, 2 * n + 255),)
+
+    return over_lengths(lambda m: ((m * 2).sum(0), (m + 1).amax(0)), make, FEW[:5])
+
+
+@program
+def columns_of_two_batch_dimensions():
+    def f(x, weight):
+        turned = x.transpose(0, 1)
+        return (turned * 2).sum(2), turned.exp().amax(-2), (turned * weight).sum(-2)
+
+    return Case(f, torch.arange(120.0).reshape(2, 3, 4, 5) / 64, torch.arange(5.0), then=[lambda: None])

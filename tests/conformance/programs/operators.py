@@ -357,3 +357,82 @@ def in_place_operators_as_functions():
         return y, same, grown is items, operator.iadd(counter, n) is counter, operator.ixor({1, 2}, {2, n}), abs(y), operator.abs(y)
 
     return Case(f, vector(), 3, observe=[items, counter])
+
+
+class Told:
+    """Each of whose attributes is looked up by Python, with output."""
+
+    n = 3
+
+    def __getattribute__(self, name):
+        print("asked for", name)
+        return object.__getattribute__(self, name)
+
+    @property
+    def inner(self):
+        print("inner")
+        return Told()
+
+    def go(self, x):
+        return x + self.n
+
+
+@program(whole=False)
+def methods_and_attributes_by_name_where_the_look_up_breaks():
+    def f(x, told):
+        x = operator.methodcaller("go", x)(told)
+        x = x * operator.attrgetter("n")(told)
+        x = x + operator.attrgetter("inner.n")(told)
+        a, b = operator.attrgetter("n", "inner")(told)
+        return x + a + b.n
+
+    return Case(f, vector(), Told(), then=[lambda: None])
+
+
+class Plain:
+    n = 3
+
+    def go(self, x):
+        return x + self.n
+
+
+@program(whole=False)
+def methods_by_name_of_a_class_that_changes():
+    plain = Plain()
+
+    def f(x):
+        return x + operator.methodcaller("go", 1)(plain) * operator.attrgetter("n.real")(plain)
+
+    def change():
+        Plain.__getattribute__ = lambda self, name: object.__getattribute__(self, name)
+
+    def back():
+        del Plain.__getattribute__
+
+    return Case(f, vector(), then=[change, back])
+
+
+class Subscripted:
+    @classmethod
+    def __class_getitem__(cls, key):
+        return key + 1
+
+
+class Meta(type):
+    def __getattribute__(cls, name):
+        print("asked a class for", name)
+        return type.__getattribute__(cls, name)
+
+
+class SubscriptedWithOutput(metaclass=Meta):
+    @classmethod
+    def __class_getitem__(cls, key):
+        return key * 2
+
+
+@program(whole=False)
+def classes_with_subscripts():
+    def f(x, n):
+        return x * Subscripted[n] + SubscriptedWithOutput[n]
+
+    return Case(f, vector(), 2, then=[lambda: Args(vector(), 3)])
