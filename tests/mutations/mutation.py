@@ -38,7 +38,7 @@ AREAS = {
     "ptx": 2,
     "cuda_text": 3,
     "plan_runtime": 2,
-    "cpu_runtime": 2,
+    "cpu_runtime": 1,
     "cuda_runtime": 3,
     "frame_eval": 3,
 }

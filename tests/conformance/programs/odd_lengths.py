@@ -239,4 +239,13 @@ def columns_of_two_batch_dimensions():
         turned = x.transpose(0, 1)
         return (turned * 2).sum(2), turned.exp().amax(-2), (turned * weight).sum(-2)
 
-    return Case(f, torch.arange(120.0).reshape(2, 3, 4, 5) / 64, torch.arange(5.0), then=[lambda: None])
+    x = torch.arange(7200.0).reshape(2, 3, 4, 300) % 64 / 64
+    return Case(f, x, torch.arange(300.0), then=[lambda: None])
+
+
+@program
+def rows_without_elements():
+    def f(x):
+        return (x * 2).sum(1) + 3, (x + 1).prod(1), (x > 0).all(1)
+
+    return Case(f, torch.ones(5, 0), then=[lambda: None])
