@@ -38,7 +38,7 @@ class DeathSearch {
   // The object whose end runs code, or null.
   PyObject* Visit(PyObject* object) {
     if (HasFinaliser(Py_TYPE(object)) || HasWeakrefCallback(object)) found_ = object;
-    const Py_ssize_t outer = std::exchange(in_shadow_, HasFilledDict(object) ? 1 : 0);
+    const Py_ssize_t outer = std::exchange(in_shadow_, HasFilledShadow(object) ? 1 : 0);
     const bool closed = PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object) ||
                         tracing::Tracer::IsFake(object) || !PyObject_IS_GC(object);
     if (found_ == nullptr && !closed && ++visited_ < kMostVisited) {
@@ -57,15 +57,15 @@ class DeathSearch {
     return 0;
   }
 
-  // An object, or the dict of its attributes, whose values a shadow of that dict holds, too.
-  bool HasFilledDict(PyObject* object) const {
+  // A container or an object whose items or attributes a shadow holds, too.
+  bool HasFilledShadow(PyObject* object) const {
     const Tracked* t = tracked_.FindByOriginal(object);
-    if (t != nullptr && t->kind != TrackedKind::kInstanceDict) t = t->dict;
+    if (t != nullptr && !t->has_shadow()) t = t->dict;
     return t != nullptr && t->realised;
   }
 
   const TrackedTable& tracked_;
-  Py_ssize_t in_shadow_ = 0;  // references of ours to the attributes of the object that is visited
+  Py_ssize_t in_shadow_ = 0;  // references of ours to what the visited object holds
   PyObject* found_ = nullptr;
   int visited_ = 0;
 };
