@@ -130,9 +130,7 @@ bool IsWholeNumbers(const at::Tensor& t) { return c10::isIntegralType(t.scalar_t
 }  // namespace
 
 std::optional<Values> Tracer::State::RelyOn(const Values& fakes, const Observation& observation) {
-  if (value_reader == nullptr || recorder->phase != ir::Phase::kForward || !recorder->open_branches.empty()) {
-    return std::nullopt;
-  }
+  if (value_reader == nullptr || !recorder->open_branches.empty()) return std::nullopt;
   std::vector<ir::ValueId> wanted;
   for (const at::Tensor& fake : fakes) {
     const FakeImpl* impl = AsFake(fake);

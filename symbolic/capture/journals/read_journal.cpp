@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "guards/held.h"
+#include "guards/leaf/tensor.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/graph_break.h"
@@ -103,7 +104,8 @@ bool ValueDecidesIdentity(BorrowedRef leaf) {
     return overflow == 0 && value >= -5 && value <= 256;
   }
   return !PyFloat_CheckExact(leaf.get()) && !PyUnicode_CheckExact(leaf.get()) && !PyBytes_CheckExact(leaf.get()) &&
-         !PyComplex_CheckExact(leaf.get()) && !IsNumpyNumberType(leaf.type());
+         !PyComplex_CheckExact(leaf.get()) && !IsNumpyNumberType(leaf.type()) && !PyTuple_Check(leaf.get()) &&
+         !IsTorchDevice(leaf);
 }
 }  // namespace
 

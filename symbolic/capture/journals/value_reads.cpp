@@ -25,8 +25,12 @@ class GuardedRead final : public ValueFact {
 }  // namespace
 
 bool ValueReads::MayRelyOn(std::uint64_t digest) {
+  if (places_ == nullptr) return false;
   const Activation* act = frames_.top();
-  if (places_ == nullptr || act == nullptr || !frames_.has_root()) return false;
+  // A backward pass that is recorded at the close reads what its formulas saved, whose versions are watched. A backward
+  // function of the program's may find its objects changed by then.
+  if (act == nullptr) return places_->MayRelyOn(nullptr, 0, digest);
+  if (!frames_.has_root()) return false;
   return places_->MayRelyOn(frame_ops::Code(act->frame), act->instruction, digest);
 }
 

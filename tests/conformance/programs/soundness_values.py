@@ -320,3 +320,19 @@ def init_of_the_class_that_new_chose():
         return x * getattr(made, "n", 7), type(made).__name__, Made(n).n
 
     return Case(f, vector(), 1, then=[lambda: Args(vector(), 3), lambda: Args(vector(), 2)])
+
+
+@program
+def identity_of_equal_sizes_and_devices():
+    held = {"size": torch.Size([2, 3]), "device": torch.device("cpu")}
+
+    def f(x, size, device):
+        return x * 2 if held["size"] is size else x, held["device"] is device
+
+    def both():
+        return Args(vector(), held["size"], held["device"])
+
+    def equal():
+        return Args(vector(), torch.Size([2, 3]), torch.device("cpu"))
+
+    return Case(f, *equal().args, then=[both, equal, both])

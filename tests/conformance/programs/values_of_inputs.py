@@ -179,3 +179,13 @@ def an_error_that_the_values_decide():
         return x[: n.item()]
 
     return with_data(f, vector(), [ids(1)[0]], [ids(3)[0]], [ids(2)[0]])
+
+
+@program
+def a_mask_that_the_backward_selects_by():
+    def f(x, m, filled):
+        return x.masked_scatter(m[:, None], filled.exp()) * 2, filled.sum()
+
+    x, filled = matrix(4, 3).requires_grad_(), matrix(4, 3).requires_grad_()
+    masks = [mask(1, 0, 1, 1), mask(0, 1, 0, 0), mask(0, 0, 0, 0)]
+    return Case(f, x, masks[0], filled, then=[lambda m=m: Args(x, m, filled) for m in (*masks[1:], masks[0])])
