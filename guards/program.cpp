@@ -53,9 +53,12 @@ struct CompiledProgram::Run {
   template <bool kQuick>
   Result ItemsBlock(const Step& step, PyObject* object);
   template <bool kQuick>
+  Result TypeBlock(const Step& step, PyObject* object);
+  template <bool kQuick>
   Result Versioned(std::int32_t block, std::uint64_t tag);
   Result Restless(std::int32_t block, PyObject* dict);
   bool RestlessItemsHold();
+  PyObject* ReadNow(const Step& step);
   bool Overlap();
   bool HoldsBetween(const Step& step, PyObject* object);
   bool Distinct(const Step& step);
@@ -146,6 +149,17 @@ CompiledProgram::Result CompiledProgram::Run::ItemsBlock(const Step& step, PyObj
   return Versioned<kQuick>(step.index, is_dict ? frame_ops::InlineDictVersion(object) : 0);
 }
 
+template <bool kQuick>
+CompiledProgram::Result CompiledProgram::Run::TypeBlock(const Step& step, PyObject* object) {
+  if (!PyType_Check(object)) return Result::kFails;
+  return Versioned<kQuick>(step.index, frame_ops::TypeVersion(reinterpret_cast<PyTypeObject*>(object)));
+}
+
+PyObject* CompiledProgram::Run::ReadNow(const Step& step) {
+  const Read& read = image.reads[static_cast<std::size_t>(step.source)];
+  return ReadSource(read, memory.objects[static_cast<std::size_t>(read.base)], frame, owned);
+}
+
 bool CompiledProgram::Run::HoldsBetween(const Step& step, PyObject* object) {
   PyObject* const other = memory.objects[static_cast<std::size_t>(step.index)];
   return static_cast<const GuardKindRow*>(step.operand)->holds_between(object, other);
@@ -183,11 +197,9 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
       case StepOp::kReadLocal:
         result = Store<kQuick>(*step, step->index < frame.slot_count ? frame.slots[step->index] : nullptr);
         break;
-      case StepOp::kRead: {
-        const Read& read = image.reads[static_cast<std::size_t>(step->source)];
-        result = Store<kQuick>(*step, ReadSource(read, objects[read.base], frame, owned));
+      case StepOp::kRead:
+        result = Store<kQuick>(*step, ReadNow(*step));
         break;
-      }
       case StepOp::kTypeIs:
         if (object == nullptr || Py_TYPE(object) != step->operand) return Result::kFails;
         break;
@@ -213,8 +225,7 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
         result = object != nullptr ? ItemsBlock<kQuick>(*step, object) : Result::kFails;
         break;
       case StepOp::kTypeBlock:
-        if (object == nullptr || !PyType_Check(object)) return Result::kFails;
-        result = Versioned<kQuick>(step->index, frame_ops::TypeVersion(reinterpret_cast<PyTypeObject*>(object)));
+        result = object != nullptr ? TypeBlock<kQuick>(*step, object) : Result::kFails;
         break;
       case StepOp::kTwoValues:
         if (!HoldsBetween(*step, object)) return Result::kFails;

@@ -55,6 +55,7 @@ class ProgramBuilder {
   std::int32_t Block(SourceId source, BlockKind kind);
   std::int32_t FindBlock(SourceId source, BlockKind kind) const;
   void Emit(std::int32_t group, const Step& step);
+  void EmitAlways(StepOp op, std::size_t index);
   bool IsKnownDict(SourceId source) const;
   bool FollowsFromObject(const Fact& fact) const;
   bool ImpliedByTensor(const Fact& fact) const;
@@ -268,6 +269,13 @@ void ProgramBuilder::Emit(std::int32_t group, const Step& step) {
   }
 }
 
+void ProgramBuilder::EmitAlways(StepOp op, std::size_t index) {
+  Step step;
+  step.op = op;
+  step.index = static_cast<std::int32_t>(index);
+  image_->full.push_back(step);
+}
+
 // True of facts that hold as long as the source's value is the same object.
 bool ProgramBuilder::FollowsFromObject(const Fact& fact) const {
   switch (RowOf(fact.kind).decided_by) {
@@ -389,11 +397,7 @@ void ProgramBuilder::EmitBlocks(SourceId source) {
 }
 
 void ProgramBuilder::EmitRelations() {
-  if (!image_->tensors.empty()) {
-    Step step;
-    step.op = StepOp::kTensors;
-    image_->full.push_back(step);
-  }
+  if (!image_->tensors.empty()) EmitAlways(StepOp::kTensors, 0);
   for (const Fact& fact : image_->facts) {
     if (!IsRelation(fact)) continue;
     Step step;
@@ -403,24 +407,10 @@ void ProgramBuilder::EmitRelations() {
     step.index = static_cast<std::int32_t>(fact.number);
     image_->full.push_back(step);
   }
-  for (std::size_t i = 0; i < image_->distinct.size(); ++i) {
-    Step step;
-    step.op = StepOp::kDistinct;
-    step.index = static_cast<std::int32_t>(i);
-    image_->full.push_back(step);
-  }
-  if (!image_->overlap_sources.empty()) {
-    Step step;
-    step.op = StepOp::kOverlap;
-    image_->full.push_back(step);
-  }
+  for (std::size_t i = 0; i < image_->distinct.size(); ++i) EmitAlways(StepOp::kDistinct, i);
+  if (!image_->overlap_sources.empty()) EmitAlways(StepOp::kOverlap, 0);
   // Last: the only steps that look at data, of tensors whose metadata holds.
-  for (std::size_t i = 0; i < image_->values.size(); ++i) {
-    Step step;
-    step.op = StepOp::kValue;
-    step.index = static_cast<std::int32_t>(i);
-    image_->full.push_back(step);
-  }
+  for (std::size_t i = 0; i < image_->values.size(); ++i) EmitAlways(StepOp::kValue, i);
 }
 
 // Blocks of dicts that are the same object as long as what they were read from is unchanged.
@@ -467,11 +457,7 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> ProgramBuilder::Build(absl::Span<c
   }
   MergeTypeLookups();
   AssignGroups();
-  if (image_->has_global_state) {
-    Step step;
-    step.op = StepOp::kGlobalState;
-    image_->full.push_back(step);
-  }
+  if (image_->has_global_state) EmitAlways(StepOp::kGlobalState, 0);
   // Blocks that only facts ask for must be known before reads are emitted.
   for (const Fact& fact : image_->facts) {
     if (!IsRelation(fact) && !ImpliedByTensor(fact)) GroupOfFact(fact);

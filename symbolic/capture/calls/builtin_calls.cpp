@@ -63,26 +63,6 @@ bool IsInAbcCache(PyObject* cls, PyObject* sub) {
 // called.
 bool IsTold(PyCodeObject* asking) { return IsTorchCode(asking) || !IsInstalled(asking); }
 
-bool HoldsFake(BorrowedRef list) {
-  if (!PyList_CheckExact(list.get())) return IsFakeTensor(list);
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-    if (HoldsFake(PyList_GET_ITEM(list.get(), i))) return true;
-  }
-  return false;
-}
-
-// Optional[int], list[str] and their like: they do not change.
-bool IsTypingObject(BorrowedRef object) {
-  static PyObject* const module_key = PyUnicode_InternFromString("__module__");
-  PyObject* const module = frame_ops::TypeLookup(object.type(), module_key);
-  if (module != nullptr && PyUnicode_Check(module)) {
-    return PyUnicode_CompareWithASCIIString(module, "typing") == 0 ||
-           PyUnicode_CompareWithASCIIString(module, "types") == 0;
-  }
-  const std::string_view name = object.type()->tp_name;
-  return name == "types.UnionType" || name == "types.GenericAlias";
-}
-
 }  // namespace
 
 BuiltinCalls::BuiltinCalls(Journals& journals, Protocols& meaning, ClassStatements& class_statements,
@@ -105,7 +85,8 @@ BuiltinCalls::BuiltinCalls(Journals& journals, Protocols& meaning, ClassStatemen
       calls_(calls),
       natives_(natives),
       branches_(branches),
-      transforms_(transforms) {}
+      transforms_(transforms),
+      signatures_(journals, natives) {}
 
 Value BuiltinCalls::CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                                  bool of_instance) {
@@ -348,42 +329,12 @@ Value BuiltinCalls::CallOfLibrary(SpecialCall which, ValueView callable, absl::S
   return natives_.CallNative(callable.object, args, kwnames);
 }
 
-// torch.tensor and its like. Of tensors in a list it takes the numbers, if they are known.
-Value BuiltinCalls::MakeTensor(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  const bool of_numbers = args.empty() || !HoldsFake(args[0].object);
-  if (of_numbers && !AnyFake(args)) return natives_.MakeHostTensor(callable.object, args, kwnames);
-  const Ref numbers = of_numbers ? Ref() : NumbersIn(args[0].object);
-  if (!numbers) return breaks_.Break(GraphBreakKind::kTensorToPython, "torch.tensor of a tensor");
-  ValueVector all(args.begin(), args.end());
-  all[0] = ValueView(numbers, kNoSource);
-  return natives_.MakeHostTensor(callable.object, all, kwnames);
-}
-
-// The list with numbers instead of tensors of one element; null: not all are known.
-Ref BuiltinCalls::NumbersIn(BorrowedRef list) {
-  if (!PyList_CheckExact(list.get())) return Ref();
-  Ref numbers = Ref::Steal(PyList_New(0));
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
-    Ref item = Ref::Create(PyList_GET_ITEM(list.get(), i));
-    if (PyList_CheckExact(item.get())) {
-      item = NumbersIn(item);
-    } else if (IsFakeTensor(item)) {
-      const Ref known = tracer_.KnownValueOf(item);
-      const tracing::Tracer::Suspended off;
-      item = known ? Ref::Steal(PyObject_CallMethod(known, "item", nullptr)) : Ref();
-      PyErr_Clear();  // of more than one element: torch's own error is for the break's rest
-    }
-    if (!item || PyList_Append(numbers, item) < 0) return Ref();
-  }
-  return numbers;
-}
-
 Value BuiltinCalls::CallTorchSpecial(Activation& act, SpecialCall which, ValueView callable,
                                      absl::Span<const ValueView> args, BorrowedRef kwnames) {
   switch (which) {
     case SpecialCall::kTorchTensor:
       if (!arguments_.PrepareAll(args)) return Value();
-      return MakeTensor(callable, args, kwnames);
+      return natives_.MakeTensor(callable.object, args, kwnames);
     case SpecialCall::kTorchPlain:
     case SpecialCall::kAllowInGraph:
       return natives_.CallTorch(act, callable.object, args, kwnames);
@@ -435,8 +386,9 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
       reads_.GuardNothingHandled();
       return natives_.CallNative(callable.object, args, kwnames);
     case SpecialCall::kSignature:
-      return !kwnames && args.size() == 1 ? SignatureOf(callable, args[0], IsSkippedCode(frame_ops::Code(act.frame)))
-                                          : refuse();
+      return !kwnames && args.size() == 1
+                 ? signatures_.SignatureOf(callable, args[0], IsSkippedCode(frame_ops::Code(act.frame)))
+                 : refuse();
     case SpecialCall::kLockEnter:
     case SpecialCall::kLockExit:
     case SpecialCall::kOfLibrary:
@@ -513,75 +465,6 @@ Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView ca
       return CallOtherSpecial(act, which, callable, args, kwnames);
   }
   return Value();
-}
-
-// Of a plain function or of a method of one: what its code, its defaults and its annotations say.
-Value BuiltinCalls::SignatureOf(ValueView callable, ValueView function, bool of_library) {
-  Value underlying{Ref::Create(function.object), function.source};
-  if (PyMethod_Check(function.object.get())) {
-    underlying.object = Ref::Create(PyMethod_GET_FUNCTION(function.object.get()));
-    const Tracked* method = objects_.Find(function.object);
-    if (method != nullptr) {
-      underlying = objects_.Adopt(underlying.object,
-                                  reads_.sources().Intern(SourceKind::kMethodFunction, method->source, 0, nullptr));
-      if (breaks_.unwinding()) return Value();
-    }
-  }
-  auto* f = reinterpret_cast<PyFunctionObject*>(underlying.object.get());
-  const Tracked* t = objects_.Find(underlying.object);
-  const bool known =
-      PyFunction_Check(underlying.object.get()) && (t != nullptr || objects_.IsFreshFunction(underlying.object));
-  if (!known || (f->func_dict != nullptr && PyDict_GET_SIZE(f->func_dict) > 0) ||
-      (!of_library && !GuardAnnotations(underlying.object, t))) {
-    return breaks_.unwinding() ? Value()
-                               : breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
-  }
-  if (t != nullptr) {
-    const auto guard = [&](const char* name, PyObject* value) {
-      const Ref key = Ref::Steal(PyUnicode_InternFromString(name));
-      reads_.AddGuard(reads_.sources().Intern(SourceKind::kFunctionField, t->source, 0, key), GuardKind::kIdentity,
-                      value != nullptr ? value : Py_None);
-    };
-    guard("__code__", f->func_code);
-    guard("__defaults__", f->func_defaults);
-    guard("__kwdefaults__", f->func_kwdefaults);
-    // A __wrapped__ or __signature__ in it would answer instead.
-    const Ref dict = Ref::Steal(PyUnicode_InternFromString("__dict__"));
-    const SourceId own = reads_.sources().Intern(SourceKind::kFunctionField, t->source, 0, dict);
-    f->func_dict == nullptr ? reads_.AddGuard(own, GuardKind::kNull, nullptr) : reads_.AddLength(own, 0);
-  }
-  const HookScope native(HookMode::kOff);
-  const ValueView args[] = {function};
-  return natives_.CallNative(callable.object, args, nullptr);
-}
-
-// The program can look into a signature: into objects that it must not get hold of unseen.
-bool BuiltinCalls::GuardAnnotations(BorrowedRef function, const Tracked* t) {
-  auto* f = reinterpret_cast<PyFunctionObject*>(function.get());
-  if (f->func_kwdefaults != nullptr) return false;
-  for (Py_ssize_t i = 0; f->func_defaults != nullptr && i < PyTuple_GET_SIZE(f->func_defaults); ++i) {
-    if (!IsLeaf(PyTuple_GET_ITEM(f->func_defaults, i))) return false;
-  }
-  const Ref annotations = Ref::Steal(PyObject_GetAttrString(function.get(), "__annotations__"));
-  if (!annotations || !PyDict_CheckExact(annotations.get())) {
-    PyErr_Clear();
-    return false;
-  }
-  PyObject *key, *value;
-  for (Py_ssize_t position = 0; PyDict_Next(annotations.get(), &position, &key, &value) != 0;) {
-    if (!IsLeaf(value) && !PyType_Check(value) && !IsTypingObject(value)) return false;
-  }
-  if (t == nullptr) return true;
-  const Ref name = Ref::Steal(PyUnicode_InternFromString("__annotations__"));
-  const SourceId source = reads_.sources().Intern(SourceKind::kFunctionField, t->source, 0, name);
-  reads_.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(&PyDict_Type));
-  const Ref keys = Ref::Steal(PyDict_Keys(annotations.get()));
-  reads_.AddGuard(source, GuardKind::kKeys, keys);
-  for (Py_ssize_t position = 0; PyDict_Next(annotations.get(), &position, &key, &value) != 0;) {
-    reads_.AddGuard(reads_.sources().Item(source, key), IsLeaf(value) ? GuardKind::kEquals : GuardKind::kIdentity,
-                    value);
-  }
-  return true;
 }
 
 }  // namespace framefuse

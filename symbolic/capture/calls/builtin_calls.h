@@ -5,6 +5,7 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_BUILTIN_CALLS_H_
 
 #include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/calls/signature_calls.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -57,10 +58,6 @@ class BuiltinCalls {
                          BorrowedRef kwnames);
   Value CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                          BorrowedRef kwnames);
-  Value MakeTensor(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Ref NumbersIn(BorrowedRef list);
-  Value SignatureOf(ValueView callable, ValueView function, bool of_library);
-  bool GuardAnnotations(BorrowedRef function, const Tracked* t);
 
   FrameStack& frames_;
   tracing::Tracer& tracer_;
@@ -80,6 +77,7 @@ class BuiltinCalls {
   NativeCalls& natives_;
   BranchCalls& branches_;
   TransformCalls& transforms_;
+  SignatureCalls signatures_;
 };
 
 }  // namespace framefuse

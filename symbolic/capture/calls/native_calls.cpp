@@ -19,6 +19,17 @@
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
+namespace {
+
+bool HoldsFake(BorrowedRef list) {
+  if (!PyList_CheckExact(list.get())) return IsFakeTensor(list);
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    if (HoldsFake(PyList_GET_ITEM(list.get(), i))) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 NativeCalls::NativeCalls(Journals& journals)
     : tracer_(journals.tracer()),
@@ -77,6 +88,36 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
     if (!breaks_.Journalled(call.RecordCall(callable, args, kwnames, result, in_any_case))) return Value();
   }
   return Value{std::move(result), kNoSource};
+}
+
+// torch.tensor and its like. Of tensors in a list it takes the numbers, if they are known.
+Value NativeCalls::MakeTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const bool of_numbers = args.empty() || !HoldsFake(args[0].object);
+  if (of_numbers && !AnyFake(args)) return MakeHostTensor(callable, args, kwnames);
+  const Ref numbers = of_numbers ? Ref() : NumbersIn(args[0].object);
+  if (!numbers) return breaks_.Break(GraphBreakKind::kTensorToPython, "torch.tensor of a tensor");
+  ValueVector all(args.begin(), args.end());
+  all[0] = ValueView(numbers, kNoSource);
+  return MakeHostTensor(callable, all, kwnames);
+}
+
+// The list with numbers instead of tensors of one element; null: not all are known.
+Ref NativeCalls::NumbersIn(BorrowedRef list) {
+  if (!PyList_CheckExact(list.get())) return Ref();
+  Ref numbers = Ref::Steal(PyList_New(0));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
+    Ref item = Ref::Create(PyList_GET_ITEM(list.get(), i));
+    if (PyList_CheckExact(item.get())) {
+      item = NumbersIn(item);
+    } else if (IsFakeTensor(item)) {
+      const Ref known = tracer_.KnownValueOf(item);
+      const tracing::Tracer::Suspended off;
+      item = known ? Ref::Steal(PyObject_CallMethod(known, "item", nullptr)) : Ref();
+      PyErr_Clear();  // of more than one element: torch's own error is for the break's rest
+    }
+    if (!item || PyList_Append(numbers, item) < 0) return Ref();
+  }
+  return numbers;
 }
 
 Value NativeCalls::MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {

@@ -24,8 +24,12 @@ class NativeCalls {
   Value CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // torch.tensor and its like, of prepared arguments.
+  Value MakeTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
 
  private:
+  Ref NumbersIn(BorrowedRef list);
+
   tracing::Tracer& tracer_;
   FxJournal& fx_;
   BreakController& breaks_;
