@@ -124,13 +124,21 @@ at::Tensor CompiledBackward::PrepareTangent(std::size_t tangent, at::Tensor grad
   return at::empty_strided(gradient.sizes(), strides, gradient.options()).copy_(gradient);
 }
 
-void CompiledBackward::SilenceUnreached(const std::string& defined) const {
+bool CompiledBackward::Reaches(std::size_t edge, std::size_t input) const {
+  const std::size_t tangent = At(outputs_[input]);
+  // An output without a tangent was computed with others, which lead where it does.
+  return tangent >= plan_->tangents().size() || edge >= plan_->input_gradients() || plan_->Reaches(edge, tangent);
+}
+
+void CompiledBackward::PassOverUnreached(const std::string& defined) {
   // Where no output leads there is no edge either.
   if (defined.find('0') == std::string::npos) return;
   for (std::size_t g = 0; g < plan_->input_gradients(); ++g) {
     bool reached = !next_edge(g).is_valid();
     for (std::size_t t = 0; t < defined.size() && !reached; ++t) reached = defined[t] == '1' && plan_->Reaches(g, t);
-    if (!reached) SilenceHooks(next_edge(g).function);
+    if (reached) continue;
+    AccumulatePending(*this, g);
+    SilenceHooks(next_edge(g).function);
   }
 }
 
@@ -152,7 +160,7 @@ autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradie
     tangents[t] = std::move(gradients[i]);
   }
   gradients.clear();
-  SilenceUnreached(defined);
+  PassOverUnreached(defined);
   BackwardPlan::Key key{WantedGradients(defined), defined, CutOfPass()};
   autograd::variable_list result = Gradients(std::move(tangents), key, &used_);
   result.resize(plan_->input_gradients());

@@ -165,6 +165,8 @@ class CompiledBackward final : public torch::autograd::Node {
 
   std::string name() const override { return "CompiledFunctionBackward"; }
   void release_variables() override { Release(used_, /*last=*/true); }
+  // Whether in eager a pass that comes to this input comes to what is behind this edge.
+  bool Reaches(std::size_t edge, std::size_t input) const;
 
  private:
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override;
@@ -180,8 +182,8 @@ class CompiledBackward final : public torch::autograd::Node {
   at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
   at::Tensor Unpack(const torch::autograd::SavedVariable& saved);
-  // Leaves that no defined gradient leads to: their hooks do not run in this pass.
-  void SilenceUnreached(const std::string& defined) const;
+  // Leaves that no defined gradient leads to do not wait for this node, and it does not make their hooks run.
+  void PassOverUnreached(const std::string& defined);
   std::string WantedGradients(const std::string& defined) const;
   std::string CutOfPass() const;  // as the gates of this pass have decided
 

@@ -1,7 +1,7 @@
 // leaf_order: a graph's gradients are there all at once, and the engine would come to their leaves in the order in
 // which a heap holds equal ones. Where hooks can tell, the leaves get numbers for this pass by which they come in
-// eager's. Invariant: a leaf that another node of the pass still leads to is left alone, and all are as before after
-// the pass.
+// eager's. A leaf that waits for a graph which brings it nothing in this pass is not kept waiting.
+// Invariant: a leaf that another node of the pass still leads to is left alone, and all are as before after the pass.
 #ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_LEAF_ORDER_H_
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_LEAF_ORDER_H_
 
@@ -17,6 +17,9 @@ void OrderLeaves(torch::autograd::Node& node, const std::vector<std::int32_t>& t
 // gradients[i] goes to the leaf behind edge i now, with its hooks: `node` is about to fail, and in eager the leaf came
 // before the node that fails. Other nodes' gradients are undefined.
 void AccumulateNow(torch::autograd::Node& node, torch::autograd::variable_list gradients);
+// `node` runs now and brings the leaf behind this edge nothing: what other nodes have brought it in this pass goes
+// there first, as in eager, where the leaf does not wait for `node`.
+void AccumulatePending(torch::autograd::Node& node, std::size_t edge);
 // Whether a hook sees when a gradient comes to one of the leaves behind these edges.
 bool AnyLeafHasHooks(const torch::autograd::Node& node);
 

@@ -64,6 +64,61 @@ class QuietPostHook final : public autograd::FunctionPostHook {
   std::unique_ptr<Hook> hook_;
 };
 
+// What a leaf's hook after its accumulation is not told: whether a gradient arrived. A pre-hook of the pass is.
+class Arrivals final : public autograd::FunctionPreHook {
+ public:
+  explicit Arrivals(std::shared_ptr<std::atomic<bool>> arrived) : arrived_(std::move(arrived)) {}
+  autograd::variable_list operator()(const autograd::variable_list& gradients) override {
+    if (gradients.empty() || gradients[0].defined()) *arrived_ = true;
+    return gradients;
+  }
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& /*args*/) const override {}
+  bool IsFor(const std::shared_ptr<std::atomic<bool>>& arrived) const { return arrived_ == arrived; }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> arrived_;
+};
+
+class QuietAccumulatedHook final : public autograd::PostAccumulateGradHook {
+ public:
+  using Hook = autograd::PostAccumulateGradHook;
+  explicit QuietAccumulatedHook(std::unique_ptr<Hook> hook) : hook_(std::move(hook)) {}
+  void operator()(const autograd::Variable& leaf) override {
+    if (arrived_->exchange(false) || graph_task_ != autograd::get_current_graph_task_id()) (*hook_)(leaf);
+  }
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const override { hook_->compiled_args(args); }
+  void apply_with_saved(autograd::Variable& leaf, torch::dynamo::autograd::SwapSavedVariables& saved) override {
+    hook_->apply_with_saved(leaf, saved);
+  }
+
+  const std::shared_ptr<std::atomic<bool>>& arrived() const { return arrived_; }
+  std::unique_ptr<Hook> Take() { return std::move(hook_); }
+
+ private:
+  std::unique_ptr<Hook> hook_;
+  std::shared_ptr<std::atomic<bool>> arrived_ = std::make_shared<std::atomic<bool>>(false);
+  const int graph_task_ = autograd::get_current_graph_task_id();
+};
+
+// A hook that a program takes away meanwhile is not brought back.
+void SilenceAccumulatedHook(const NodePtr& leaf) {
+  std::unique_ptr<autograd::PostAccumulateGradHook>& hook = leaf->tensor_post_acc_grad_hooks();
+  if (hook == nullptr || dynamic_cast<QuietAccumulatedHook*>(hook.get()) != nullptr) return;
+  auto quiet = std::make_unique<QuietAccumulatedHook>(std::move(hook));
+  const std::shared_ptr<std::atomic<bool>> arrived = quiet->arrived();
+  hook = std::move(quiet);
+  leaf->add_pre_hook(std::make_unique<Arrivals>(arrived));
+  AtEndOfPass([leaf, arrived] {
+    std::erase_if(leaf->pre_hooks(), [&](const auto& pre_hook) {
+      const auto* arrivals = dynamic_cast<const Arrivals*>(pre_hook.get());
+      return arrivals != nullptr && arrivals->IsFor(arrived);
+    });
+    std::unique_ptr<autograd::PostAccumulateGradHook>& now = leaf->tensor_post_acc_grad_hooks();
+    auto* quiet = dynamic_cast<QuietAccumulatedHook*>(now.get());
+    if (quiet != nullptr && quiet->arrived() == arrived) now = quiet->Take();
+  });
+}
+
 template <typename Quiet>
 void SilenceIn(int graph_task, std::unique_ptr<typename Quiet::Hook>& hook) {
   auto* quiet = dynamic_cast<Quiet*>(hook.get());
@@ -103,6 +158,7 @@ void SilenceHooks(const NodePtr& leaf) {
     SilenceIn<QuietPostHook>(graph_task, hook);
   }
   if (put_back) PutBackAfterPass(leaf);
+  SilenceAccumulatedHook(leaf);
 }
 
 }  // namespace framefuse

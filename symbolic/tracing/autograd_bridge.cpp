@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "symbolic/tracing/recorder.h"
@@ -71,6 +72,24 @@ std::function<void()> CutHistories(const std::vector<at::Tensor>& fakes) {
 
 bool HasOwnHistory(const at::Tensor& fake) {
   return IsLeaf(fake) || dynamic_cast<InputHistory*>(fake.grad_fn().get()) != nullptr;
+}
+
+bool ReachesHistoryOfOther(const std::vector<at::Tensor>& outputs, const at::Tensor& target) {
+  using torch::autograd::Node;
+  const auto own = target.grad_fn();
+  std::vector<const Node*> open;
+  std::unordered_set<const Node*> come;
+  const auto come_to = [&](const Node* node) {
+    if (node != nullptr && come.insert(node).second) open.push_back(node);
+  };
+  for (const at::Tensor& t : outputs) come_to(t.grad_fn().get());
+  while (!open.empty()) {
+    const Node* node = open.back();
+    open.pop_back();
+    if (node != own.get() && dynamic_cast<const InputHistory*>(node) != nullptr) return true;
+    for (const torch::autograd::Edge& e : node->next_edges()) come_to(e.function.get());
+  }
+  return false;
 }
 
 std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,

@@ -18,6 +18,9 @@ at::Tensor MakeNonLeaf(const at::Tensor& fake);
 std::function<void()> CutHistories(const std::vector<at::Tensor>& fakes);
 // Whether the tensor's history is its own: a leaf's, an input's or one that CutHistories made.
 bool HasOwnHistory(const at::Tensor& fake);
+// Whether a pass from the outputs comes to the history of an input that is no leaf, other than `target`'s own: behind
+// it, where the capture does not see, there may be a way to `target`.
+bool ReachesHistoryOfOther(const std::vector<at::Tensor>& outputs, const at::Tensor& target);
 // torch.autograd.grad with allow_unused. The GIL must not be held.
 std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                                   const std::vector<at::Tensor>& tangents);

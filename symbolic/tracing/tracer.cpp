@@ -216,6 +216,22 @@ absl::StatusOr<Ref> Tracer::RegisterConstant(BorrowedRef real, bool copy) {
 
 void Tracer::AskLeaves() { state_->leaves_read = true; }
 
+bool Tracer::MayReachThroughHistory(BorrowedRef outputs, BorrowedRef asked) const {
+  std::vector<at::Tensor> starts;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs.get()); ++i) {
+    const at::Tensor* t = Unpack(BorrowedRef(PyTuple_GET_ITEM(outputs.get(), i)));
+    if (t == nullptr) return true;  // an edge of the history
+    starts.push_back(*t);
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(asked.get()); ++i) {
+    const BorrowedRef object(PyTuple_GET_ITEM(asked.get(), i));
+    const at::Tensor* target = Unpack(object);
+    if (target == nullptr) return true;
+    if (InputIndexOf(object) >= 0 && ReachesHistoryOfOther(starts, *target)) return true;
+  }
+  return false;
+}
+
 void Tracer::ForgetError() { state_->recorder->error().clear(); }
 
 bool Tracer::IsErrorOfOperator(std::string_view text) const {

@@ -134,6 +134,9 @@ class Tracer {
   const std::optional<TensorBreak>& PendingBreak() const;
   // What follows depends on which of the inputs are leaves.
   void AskLeaves();
+  // Whether a backward pass from the outputs could come to one of the tensors asked for, an input, through the history
+  // of another input. Both are tuples.
+  bool MayReachThroughHistory(BorrowedRef outputs, BorrowedRef asked) const;
   // Errors that reach Python: those of operators, which check fakes as they check tensors, are the program's own.
   void ForgetError();
   bool IsErrorOfOperator(std::string_view text) const;  // since ForgetError

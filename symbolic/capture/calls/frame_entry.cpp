@@ -55,6 +55,19 @@ const char* WhyNoBackwardPass(bool for_fx, const std::vector<TensorInput>& input
              : nullptr;
 }
 
+// `frame` is torch's function around the engine: (outputs, *(gradients, retain_graph, create_graph, inputs, …)). The
+// engine does not come to the history of an input of the graph where it is asked for others.
+bool MayLeadToAskedThroughHistory(const tracing::Tracer& tracer, frame_ops::Frame* frame) {
+  constexpr Py_ssize_t kAsked = 3;
+  const BorrowedRef outputs(frame_ops::Slots(frame)[0]);
+  const BorrowedRef arguments(frame_ops::Slots(frame)[1]);
+  if (!PyTuple_Check(outputs.get()) || !PyTuple_Check(arguments.get())) return true;
+  if (PyTuple_GET_SIZE(arguments.get()) <= kAsked) return true;
+  const BorrowedRef asked(PyTuple_GET_ITEM(arguments.get(), kAsked));
+  if (!PyTuple_Check(asked.get())) return true;
+  return tracer.MayReachThroughHistory(outputs, asked);
+}
+
 bool IsFinaliser(PyCodeObject* code) { return PyUnicode_CompareWithASCIIString(code->co_name, "__del__") == 0; }
 
 }  // namespace
@@ -83,6 +96,12 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
     tracer_.AskLeaves();
     if (const char* why = WhyNoBackwardPass(fx_.keep_values(), objects_.tensor_inputs())) {
       breaks_.Break(GraphBreakKind::kAutograd, why);
+      frame_ops::FinishHookedFrame(thread, frame);
+      return nullptr;
+    }
+    if (MayLeadToAskedThroughHistory(tracer_, frame)) {
+      breaks_.Break(GraphBreakKind::kAutograd,
+                    "a backward pass to an input, and the history of another may lead there");
       frame_ops::FinishHookedFrame(thread, frame);
       return nullptr;
     }

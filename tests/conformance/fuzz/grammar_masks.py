@@ -52,7 +52,7 @@ _MASK = Kind(
         ["r = r + ({s} + {k}).double().sum().item()"],
         ["r = r * bool({s}.reshape(-1)[-1])"],
         ["for i in range(int({s}.sum())):", "    r = r + i"],
-        ["i = 0", "while i < {s}.max():", "    i += 1", "r = r + i"],
+        ["i = 0", "while i < {s}.max() and i < 8:", "    i += 1", "r = r + i"],
         ["r = r + {s}.cumsum(-1)[..., -1].max().item()"],
         ["r = r + torch.arange(3).repeat_interleave({s}.reshape(-1)[:1]).sum()"],
         ["r = r + torch.zeros({s}.reshape(-1).tolist()[:2]).numel()"],

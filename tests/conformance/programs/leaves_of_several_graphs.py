@@ -1,0 +1,128 @@
+"""Leaves that several graphs lead to, and backward passes that come to them through some of the graphs only, or fail."""
+
+import torch
+
+from conformance.program import Case, program
+from conformance.sample import leaf
+
+
+def _passes(results, leaves, run):
+    """Runs a pass from each result in this order, the failing ones too; what each left on the leaves."""
+    seen = []
+    for i in (0, 0, 1, 1):
+        try:
+            seen.append(run(results[i].sum()))
+        except RuntimeError as error:
+            seen.append("second time" in str(error))
+        seen.append([None if t.grad is None else t.grad.tolist() for t in leaves])
+    return seen
+
+
+def _in_two_graphs(w, early):
+    first, product = (w * w).sum() + early.sum(), (w * 2).tanh()
+    torch._dynamo.graph_break()
+    return first, product + early
+
+
+@program(whole=False)
+def leaf_that_does_not_wait_for_a_graph_that_fails():
+    # The first graph has an edge to `early` that the pass from its second result does not take.
+    def f(w, early):
+        return _passes(_in_two_graphs(w, early), (w, early), lambda loss: loss.backward())
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False)
+def leaf_that_other_nodes_reach_in_a_pass_that_fails():
+    seen = []
+
+    def f(w, early):
+        node = early.view_as(early).grad_fn.next_functions[0][0]
+        node.register_hook(lambda inputs, outputs: seen.append(outputs[0].tolist()))
+        results = (w * w).sum() + early.sum(), (w * 3).tanh() + early
+        torch._dynamo.graph_break()
+        return _passes(results, (w, early), lambda loss: (loss + (early * 2).sum()).backward())
+
+    return Case(f, leaf(), leaf(3, 2.0), observe=seen, forward_only=True)
+
+
+@program(whole=False)
+def failing_passes_that_end_before_the_leaves():
+    def f(w, early):
+        def gradients(loss):
+            return [g.tolist() for g in torch.autograd.grad(loss, (w, early))]
+
+        return _passes(_in_two_graphs(w, early), (w, early), gradients)
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False)
+def failing_passes_for_one_of_the_leaves():
+    def f(w, early):
+        return _passes(_in_two_graphs(w, early), (w, early), lambda loss: loss.backward(inputs=[early]))
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False)
+def hook_after_accumulation_that_is_put_on_later():
+    seen = []
+
+    def f(w, early):
+        results = w * 2, early * 3, w * early
+        torch._dynamo.graph_break()
+        early.register_post_accumulate_grad_hook(lambda t: seen.append(t.grad if t.grad is None else t.grad.tolist()))
+        for result in (results[0], results[1], results[0] * 2, results[2]):
+            result.sum().backward(retain_graph=True)
+            seen.append("ended")
+        (results[0].sum() + (early * 5).sum()).backward()
+        return w.grad, early.grad
+
+    return Case(f, leaf(), leaf(3, 2.0), observe=seen, forward_only=True)
+
+
+@program(whole=False)
+def hook_after_accumulation_that_is_taken_off_in_a_pass():
+    seen = []
+
+    def f(w, early):
+        results = w * 2, early * 3
+        torch._dynamo.graph_break()
+        handle = early.register_post_accumulate_grad_hook(lambda t: seen.append("early"))
+        w.register_post_accumulate_grad_hook(lambda t: handle.remove())
+        results[0].sum().backward(retain_graph=True)
+        results[1].sum().backward()
+        return w.grad, early.grad
+
+    return Case(f, leaf(), leaf(3, 2.0), observe=seen, forward_only=True)
+
+
+@program(whole=False)
+def gradient_of_a_leaf_through_what_was_made_before():
+    def f(w, other):
+        behind = w.exp()
+        torch._dynamo.graph_break()
+        loss = (behind * other * w).sum()
+        found = [*torch.autograd.grad(loss, (w,), retain_graph=True), *torch.autograd.grad(loss, (behind, other, w))]
+        again = (w.exp() * other).sum()
+        again.backward(inputs=[w])
+        return found, w.grad, other.grad
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False)
+def gradient_of_a_leaf_that_only_what_was_made_before_leads_to():
+    def f(w, other):
+        behind = w.exp()
+        torch._dynamo.graph_break()
+        loss = (behind * other).sum()
+        unused = torch.autograd.grad(loss, (w,), allow_unused=True, retain_graph=True)
+        made = torch.ones(3, requires_grad=True)
+        of_made = torch.autograd.grad((behind * made).sum(), (made,), retain_graph=True)
+        of_behind = torch.autograd.grad(loss, (behind,))
+        return unused, of_made, of_behind
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
