@@ -103,10 +103,15 @@ void AccumulateAt(autograd::Node& leaf, autograd::Variable gradient) {
   for (const auto& hook : leaf.post_hooks()) outputs = (*hook)(outputs, gradients);
 }
 
-// What was added on another stream needs the engine's events.
-bool IsOfOtherStream(const autograd::InputBuffer& buffer, const std::optional<c10::Stream>& stream) {
-  return std::any_of(buffer.ready_streams.begin(), buffer.ready_streams.end(),
-                     [&](const std::optional<c10::Stream>& ready) { return ready.has_value() && ready != stream; });
+// What was added on another stream needs the engine's events. Older torch keeps no streams with what has arrived.
+template <typename Buffer>
+bool IsOfOtherStream(const Buffer& buffer, const std::optional<c10::Stream>& stream) {
+  if constexpr (requires { buffer.ready_streams; }) {
+    return std::any_of(buffer.ready_streams.begin(), buffer.ready_streams.end(),
+                       [&](const auto& ready) { return ready.has_value() && ready != stream; });
+  } else {
+    return stream.has_value();
+  }
 }
 
 // Takes what has arrived at the leaf, if no other node of the pass is yet to bring it more.
