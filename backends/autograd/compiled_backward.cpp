@@ -133,13 +133,14 @@ bool CompiledBackward::Reaches(std::size_t edge, std::size_t input) const {
 void CompiledBackward::PassOverUnreached(const std::string& defined) {
   // Where no output leads there is no edge either.
   if (defined.find('0') == std::string::npos) return;
+  std::vector<std::size_t> unreached;
   for (std::size_t g = 0; g < plan_->input_gradients(); ++g) {
     bool reached = !next_edge(g).is_valid();
     for (std::size_t t = 0; t < defined.size() && !reached; ++t) reached = defined[t] == '1' && plan_->Reaches(g, t);
-    if (reached) continue;
-    AccumulatePending(*this, g);
-    SilenceHooks(next_edge(g).function);
+    if (!reached) unreached.push_back(g);
   }
+  AccumulatePending(*this, unreached);
+  for (std::size_t g : unreached) SilenceHooks(next_edge(g).function);
 }
 
 // Left as it is: of several groups of outputs each has a node that asks.

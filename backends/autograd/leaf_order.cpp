@@ -114,26 +114,47 @@ bool IsOfOtherStream(const Buffer& buffer, const std::optional<c10::Stream>& str
   }
 }
 
-// Takes what has arrived at the leaf, if no other node of the pass is yet to bring it more.
+// What has arrived at the leaf, if it can go there now; null: nothing. The pass is locked.
+autograd::Variable* Pending(autograd::GraphTask& pass, autograd::Node& node, autograd::Node& leaf) {
+  const auto it = pass.not_ready_.find(&leaf);
+  if (it == pass.not_ready_.end()) return nullptr;
+  autograd::InputBuffer& arrived = it->second;
+  if (arrived.buffer.size() != 1 || !arrived.buffer[0].defined() || IsOfOtherStream(arrived, node.stream())) {
+    return nullptr;
+  }
+  return &arrived.buffer[0];
+}
+
+bool HasPending(autograd::Node& node, autograd::Node& leaf) {
+  autograd::GraphTask* pass = PassUnderWay();
+  if (pass == nullptr) return false;
+  std::lock_guard lock(pass->mutex_);
+  return Pending(*pass, node, leaf) != nullptr;
+}
+
 autograd::Variable TakePending(autograd::Node& node, autograd::Node& leaf) {
   autograd::GraphTask* pass = PassUnderWay();
   if (pass == nullptr) return {};
   std::lock_guard lock(pass->mutex_);
-  const auto pending = pass->not_ready_.find(&leaf);
-  if (pending == pass->not_ready_.end()) return {};
-  autograd::InputBuffer& buffer = pending->second;
-  if (buffer.buffer.size() != 1 || !buffer.buffer[0].defined() || IsOfOtherStream(buffer, node.stream())) return {};
-  if (ReachedLater(node).contains(&leaf)) return {};
-  return std::exchange(buffer.buffer[0], autograd::Variable());
+  autograd::Variable* pending = Pending(*pass, node, leaf);
+  return pending == nullptr ? autograd::Variable() : std::exchange(*pending, autograd::Variable());
 }
 
 }  // namespace
 
-void AccumulatePending(autograd::Node& node, std::size_t edge) {
-  const autograd::Edge& e = node.next_edge(edge);
-  if (!e.is_valid() || !IsLeaf(e.function.get()) || !RunsInPass(*e.function)) return;
-  if (autograd::Variable gradient = TakePending(node, *e.function); gradient.defined()) {
-    AccumulateAt(*e.function, std::move(gradient));
+void AccumulatePending(autograd::Node& node, const std::vector<std::size_t>& edges) {
+  std::vector<NodePtr> leaves;
+  for (std::size_t i : edges) {
+    const NodePtr& leaf = node.next_edge(i).function;
+    if (leaf && IsLeaf(leaf.get()) && RunsInPass(*leaf) && HasPending(node, *leaf)) leaves.push_back(leaf);
+  }
+  if (leaves.empty()) return;
+  const std::unordered_set<const autograd::Node*> later = ReachedLater(node);
+  for (const NodePtr& leaf : leaves) {
+    if (later.contains(leaf.get())) continue;
+    if (autograd::Variable gradient = TakePending(node, *leaf); gradient.defined()) {
+      AccumulateAt(*leaf, std::move(gradient));
+    }
   }
 }
 

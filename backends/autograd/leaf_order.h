@@ -15,11 +15,11 @@ namespace framefuse {
 // `node` runs now. turns[i]: of its edge i, smaller is earlier, negative: no gradient goes there.
 void OrderLeaves(torch::autograd::Node& node, const std::vector<std::int32_t>& turns);
 // gradients[i] goes to the leaf behind edge i now, with its hooks: `node` is about to fail, and in eager the leaf came
-// before the node that fails. Other nodes' gradients are undefined.
+// before the node that fails. What other nodes have brought it goes with it.
 void AccumulateNow(torch::autograd::Node& node, torch::autograd::variable_list gradients);
-// `node` runs now and brings the leaf behind this edge nothing: what other nodes have brought it in this pass goes
-// there first, as in eager, where the leaf does not wait for `node`.
-void AccumulatePending(torch::autograd::Node& node, std::size_t edge);
+// `node` runs now and brings the leaves behind these edges nothing: what other nodes have brought them in this pass
+// goes there first, as in eager, where they do not wait for `node`.
+void AccumulatePending(torch::autograd::Node& node, const std::vector<std::size_t>& edges);
 // Whether a hook sees when a gradient comes to one of the leaves behind these edges.
 bool AnyLeafHasHooks(const torch::autograd::Node& node);
 

@@ -84,13 +84,14 @@ class QuietAccumulatedHook final : public autograd::PostAccumulateGradHook {
   using Hook = autograd::PostAccumulateGradHook;
   explicit QuietAccumulatedHook(std::unique_ptr<Hook> hook) : hook_(std::move(hook)) {}
   void operator()(const autograd::Variable& leaf) override {
-    if (arrived_->exchange(false) || graph_task_ != autograd::get_current_graph_task_id()) (*hook_)(leaf);
+    if (arrived_->exchange(false) || !IsOfThisPass()) (*hook_)(leaf);
   }
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& args) const override { hook_->compiled_args(args); }
   void apply_with_saved(autograd::Variable& leaf, torch::dynamo::autograd::SwapSavedVariables& saved) override {
     hook_->apply_with_saved(leaf, saved);
   }
 
+  bool IsOfThisPass() const { return graph_task_ == autograd::get_current_graph_task_id(); }
   const std::shared_ptr<std::atomic<bool>>& arrived() const { return arrived_; }
   std::unique_ptr<Hook> Take() { return std::move(hook_); }
 
@@ -103,7 +104,8 @@ class QuietAccumulatedHook final : public autograd::PostAccumulateGradHook {
 // A hook that a program takes away meanwhile is not brought back.
 void SilenceAccumulatedHook(const NodePtr& leaf) {
   std::unique_ptr<autograd::PostAccumulateGradHook>& hook = leaf->tensor_post_acc_grad_hooks();
-  if (hook == nullptr || dynamic_cast<QuietAccumulatedHook*>(hook.get()) != nullptr) return;
+  const auto* former = dynamic_cast<const QuietAccumulatedHook*>(hook.get());
+  if (hook == nullptr || (former != nullptr && former->IsOfThisPass())) return;
   auto quiet = std::make_unique<QuietAccumulatedHook>(std::move(hook));
   const std::shared_ptr<std::atomic<bool>> arrived = quiet->arrived();
   hook = std::move(quiet);

@@ -46,15 +46,6 @@ PyObject* ImportInLeaf(PyThreadState* thread, frame_ops::Frame* frame, int throw
   return frame_ops::EvalDefault(thread, frame, throw_flag);
 }
 
-// Null: it is taken into the graph. A gradient for an input with a history is found out when it comes there.
-const char* WhyNoBackwardPass(bool for_fx, const std::vector<TensorInput>& inputs) {
-  if (for_fx) return "a backward pass in a graph for an FX backend; a built-in one takes it";
-  const auto has_hooks = [](const TensorInput& t) { return HasGradientHooks(t.real) && !HasHistory(t.real); };
-  return std::any_of(inputs.begin(), inputs.end(), has_hooks)
-             ? "a backward pass, and an input has hooks for its gradient"
-             : nullptr;
-}
-
 // `frame` is torch's function around the engine: (outputs, *(gradients, retain_graph, create_graph, inputs, …)). The
 // engine does not come to the history of an input of the graph where it is asked for others.
 bool MayLeadToAskedThroughHistory(const tracing::Tracer& tracer, frame_ops::Frame* frame) {
@@ -65,7 +56,21 @@ bool MayLeadToAskedThroughHistory(const tracing::Tracer& tracer, frame_ops::Fram
   if (PyTuple_GET_SIZE(arguments.get()) <= kAsked) return true;
   const BorrowedRef asked(PyTuple_GET_ITEM(arguments.get(), kAsked));
   if (!PyTuple_Check(asked.get())) return true;
-  return tracer.MayReachThroughHistory(outputs, asked);
+  return PyTuple_GET_SIZE(asked.get()) > 0 && tracer.MayReachThroughHistory(outputs, asked);
+}
+
+// Null: it is taken into the graph. A gradient for an input with a history is found out when it comes there.
+const char* WhyNoBackwardPass(bool for_fx, const std::vector<TensorInput>& inputs, const tracing::Tracer& tracer,
+                              frame_ops::Frame* frame) {
+  if (for_fx) return "a backward pass in a graph for an FX backend; a built-in one takes it";
+  const auto has_hooks = [](const TensorInput& t) { return HasGradientHooks(t.real) && !HasHistory(t.real); };
+  if (std::any_of(inputs.begin(), inputs.end(), has_hooks)) {
+    return "a backward pass, and an input has hooks for its gradient";
+  }
+  if (MayLeadToAskedThroughHistory(tracer, frame)) {
+    return "a backward pass to an input, and the history of another may lead there";
+  }
+  return nullptr;
 }
 
 bool IsFinaliser(PyCodeObject* code) { return PyUnicode_CompareWithASCIIString(code->co_name, "__del__") == 0; }
@@ -94,14 +99,8 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
   const BorrowedRef function(reinterpret_cast<PyObject*>(frame_ops::Function(frame)));
   if (boundary_.depth().native > 0 && FindKnownFunction(function) == KnownFunction::kEngine) {
     tracer_.AskLeaves();
-    if (const char* why = WhyNoBackwardPass(fx_.keep_values(), objects_.tensor_inputs())) {
+    if (const char* why = WhyNoBackwardPass(fx_.keep_values(), objects_.tensor_inputs(), tracer_, frame)) {
       breaks_.Break(GraphBreakKind::kAutograd, why);
-      frame_ops::FinishHookedFrame(thread, frame);
-      return nullptr;
-    }
-    if (MayLeadToAskedThroughHistory(tracer_, frame)) {
-      breaks_.Break(GraphBreakKind::kAutograd,
-                    "a backward pass to an input, and the history of another may lead there");
       frame_ops::FinishHookedFrame(thread, frame);
       return nullptr;
     }
