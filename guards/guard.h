@@ -34,6 +34,7 @@ enum class GuardKind : std::uint8_t {
   kOwnNames,    // the instance dict (an exact one) or inline values of `value` hold these names (list or tuple) in this
                 // order, and no others
   kSetEquals,   // exact set/frozenset: expected's elements in expected's iteration order (a set, list or tuple)
+  kSetLayout,   // exact set/frozenset: its elements stand in its table as expected's do, with what was discarded
   kTypeLookup,  // frame_ops::TypeLookup(value, name) is the expected object; expected: (name, object), or (name,) for
                 // absent; where aux is not 0 it is the version tag that the type `value` has instead
   kTypeLookups,     // many such look-ups of one type: expected has the names that are found, what they give, and the

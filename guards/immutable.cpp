@@ -103,7 +103,7 @@ bool SameAt(PyObject* a, PyObject* b, int depth);
 
 // In table order: iteration can tell sets with other orders apart.
 bool SameFrozenSet(PyObject* a, PyObject* b, int depth) {
-  if (PySet_GET_SIZE(a) != PySet_GET_SIZE(b)) return false;
+  if (!private_api::SameSetLayout(a, b)) return false;
   Py_ssize_t i = 0, j = 0;
   PyObject *x = nullptr, *y = nullptr;
   while (private_api::SetNext(a, &i, &x)) {

@@ -81,6 +81,11 @@ bool HoldsSet(const Fact& fact, BorrowedRef value) {
   return true;
 }
 
+bool HoldsSetLayout(const Fact& fact, BorrowedRef value) {
+  return value && PyAnySet_CheckExact(value.get()) &&
+         private_api::SameSetLayout(fact.expected.get().get(), value.get());
+}
+
 BorrowedRef DictOrModuleDict(BorrowedRef value) {
   if (!value) return nullptr;
   if (PyDict_Check(value.get())) return value;
@@ -218,6 +223,18 @@ absl::Status RecordLookups(const Guard& guard, Fact* fact) {
 
 absl::Status RecordElements(const Guard& guard, Fact* fact) { return HoldElements(guard.expected, fact); }
 
+// The live set may change later.
+absl::Status RecordSetLayout(const Guard& guard, Fact* fact) {
+  const Ref elements = Ref::Steal(PySequence_Tuple(guard.expected));
+  const Ref copy = elements ? private_api::CopySetLayout(guard.expected.get(), elements) : Ref();
+  if (!copy) {
+    PyErr_Clear();
+    return absl::ResourceExhaustedError("a set could not be copied");
+  }
+  fact->expected = Held::ForUse(copy);
+  return absl::OkStatus();
+}
+
 // ---- how it is written
 
 // The first of many tell which list it is.
@@ -256,6 +273,10 @@ std::string WriteLength(const Fact& fact, const GuardedNames& names) {
 
 std::string WriteElements(const Fact& fact, const GuardedNames& names) {
   return "list(" + names.source + ") == " + ElementsText(fact.elements);
+}
+
+std::string WriteSetLayout(const Fact& fact, const GuardedNames& names) {
+  return "table(" + names.source + ") == table of " + ReprText(fact.expected.get());
 }
 
 std::string WriteOwnNames(const Fact& fact, const GuardedNames& names) {
@@ -405,6 +426,12 @@ constexpr GuardKindRow kRows[] = {
      .record = RecordElements,
      .holds = HoldsSet,
      .expression = WriteElements},
+    {.kind = GuardKind::kSetLayout,
+     .name = "set_layout",
+     .scope = GuardScope::kValue,
+     .record = RecordSetLayout,
+     .holds = HoldsSetLayout,
+     .expression = WriteSetLayout},
     {.kind = GuardKind::kTypeLookup,
      .name = "type_lookup",
      .scope = GuardScope::kValue,

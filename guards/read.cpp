@@ -60,12 +60,19 @@ struct FieldName {
   ObjectField field;
 };
 constexpr FieldName kFunctionFields[] = {
-    {"__code__", ObjectField::kCode},         {"__globals__", ObjectField::kGlobals},
-    {"__builtins__", ObjectField::kBuiltins}, {"__dict__", ObjectField::kDict},
-    {"__name__", ObjectField::kName},         {"__qualname__", ObjectField::kQualifiedName},
-    {"__module__", ObjectField::kModule},     {"__doc__", ObjectField::kDoc},
-    {"__defaults__", ObjectField::kDefaults}, {"__kwdefaults__", ObjectField::kKwDefaults},
-    {"__closure__", ObjectField::kClosure},   {"__annotations__", ObjectField::kAnnotations},
+    {"__code__", ObjectField::kCode},
+    {"__globals__", ObjectField::kGlobals},
+    {"__builtins__", ObjectField::kBuiltins},
+    {"__dict__", ObjectField::kDict},
+    {"__name__", ObjectField::kName},
+    {"__qualname__", ObjectField::kQualifiedName},
+    {"__module__", ObjectField::kModule},
+    {"__doc__", ObjectField::kDoc},
+    {"__defaults__", ObjectField::kDefaults},
+    {"__kwdefaults__", ObjectField::kKwDefaults},
+    {"__closure__", ObjectField::kClosure},
+    {"__annotations__", ObjectField::kAnnotations},
+    {"__type_params__", ObjectField::kTypeParameters},
 };
 constexpr FieldName kPartialFields[] = {
     {"func", ObjectField::kPartialFunction},
@@ -128,6 +135,8 @@ PyObject* ReadFunctionField(PyObject* base, ObjectField field) {
     // A tuple until someone asks for it; then a dict.
     case ObjectField::kAnnotations:
       return f->func_annotations;
+    case ObjectField::kTypeParameters:
+      return private_api::TypeParameters(base);
     default:
       return nullptr;
   }

@@ -33,6 +33,7 @@ enum class ObjectField : std::uint8_t {
   kKwDefaults,
   kClosure,
   kAnnotations,
+  kTypeParameters,
   kPartialFunction,
   kPartialArguments,
   kPartialKeywords,

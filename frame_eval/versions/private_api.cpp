@@ -49,7 +49,74 @@ bool SetNext(PyObject* set, Py_ssize_t* position, PyObject** element) {
   return _PySet_NextEntry(set, position, element, &hash) != 0;
 }
 
+#if PY_VERSION_HEX < 0x030C0000
+PyObject* TypeParameters(PyObject*) { return nullptr; }
+#else
+PyObject* TypeParameters(PyObject* function) {
+  static PyObject* const none = PyTuple_New(0);
+  PyObject* parameters = reinterpret_cast<PyFunctionObject*>(function)->func_typeparams;
+  return parameters != nullptr ? parameters : none;
+}
+#endif
+
 bool SetUpdate(PyObject* set, PyObject* iterable) { return _PySet_Update(set, iterable) == 0; }
+
+namespace {
+
+PySetObject* AsSet(PyObject* set) { return reinterpret_cast<PySetObject*>(set); }
+bool IsDiscarded(const setentry& entry) { return entry.key != nullptr && entry.hash == -1; }
+
+// Its few first elements stand in the object itself.
+setentry* MakeTable(PySetObject* set, const PySetObject* like) {
+  if (like->table == like->smalltable) return set->smalltable;
+  return PyMem_New(setentry, static_cast<std::size_t>(like->mask) + 1);
+}
+
+}  // namespace
+
+bool SameSetLayout(PyObject* first, PyObject* second) {
+  const PySetObject *a = AsSet(first), *b = AsSet(second);
+  if (a->mask != b->mask || a->fill != b->fill || a->used != b->used || a->finger != b->finger) return false;
+  for (Py_ssize_t i = 0; i <= a->mask; ++i) {
+    const setentry &x = a->table[i], &y = b->table[i];
+    if ((x.key == nullptr) != (y.key == nullptr) || x.hash != y.hash) return false;
+  }
+  return true;
+}
+
+Ref CopySetLayout(PyObject* set, PyObject* elements) {
+  Ref copy = Ref::Steal(PySet_CheckExact(set) ? PySet_New(nullptr) : PyFrozenSet_New(nullptr));
+  if (!copy) return copy;
+  PySetObject *to = AsSet(copy.get()), *from = AsSet(set);
+  setentry* table = MakeTable(to, from);
+  if (table == nullptr) return Ref::Steal(PyErr_NoMemory());
+  Py_ssize_t next = 0;
+  for (Py_ssize_t i = 0; i <= from->mask; ++i) {
+    table[i] = from->table[i];
+    if (table[i].key == nullptr) continue;
+    if (!IsDiscarded(table[i])) table[i].key = PyTuple_GET_ITEM(elements, next++);
+    Py_INCREF(table[i].key);
+  }
+  to->table = table;
+  to->mask = from->mask;
+  to->fill = from->fill;
+  to->used = from->used;
+  to->finger = from->finger;
+  return copy;
+}
+
+void SwapSets(PyObject* first, PyObject* second) {
+  PySetObject *a = AsSet(first), *b = AsSet(second);
+  const bool a_is_small = a->table == a->smalltable, b_is_small = b->table == b->smalltable;
+  std::swap(a->table, b->table);
+  std::swap(a->smalltable, b->smalltable);
+  std::swap(a->mask, b->mask);
+  std::swap(a->fill, b->fill);
+  std::swap(a->used, b->used);
+  std::swap(a->finger, b->finger);
+  if (b_is_small) a->table = a->smalltable;
+  if (a_is_small) b->table = b->smalltable;
+}
 
 bool ListExtend(PyObject* list, PyObject* iterable) {
   const Ref none = Ref::Steal(_PyList_Extend(reinterpret_cast<PyListObject*>(list), iterable));

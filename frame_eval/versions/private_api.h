@@ -41,6 +41,12 @@ inline PyObject* Referent(PyObject* weak_reference) { return PyWeakref_GET_OBJEC
 // ---- other containers and text
 bool SetNext(PyObject* set, Py_ssize_t* position, PyObject** element);  // borrowed, in table order
 bool SetUpdate(PyObject* set, PyObject* iterable);
+// Where a set's elements stand in its table, with what was discarded: what order later additions give depends on it.
+bool SameSetLayout(PyObject* a, PyObject* b);
+// An exact set or frozenset with the layout of `set`; its elements, in table order, are those of the tuple.
+Ref CopySetLayout(PyObject* set, PyObject* elements);
+// `set` gets the layout and the elements of `other`, which gets those of `set`: two exact sets.
+void SwapSets(PyObject* set, PyObject* other);
 bool ListExtend(PyObject* list, PyObject* iterable);
 Ref JoinStrings(PyObject* separator, PyObject* const* parts, std::size_t count);
 std::size_t BitCount(PyObject* integer);
@@ -50,7 +56,8 @@ PyTypeObject* MethodWrapperType();       // of `(1).__add__`
 bool MatchesItself(PyTypeObject* type);  // in a class pattern with one positional part
 // The attribute; *is_unbound: a function that is still to be given the owner as its first argument.
 Ref GetMethod(PyObject* owner, PyObject* name, bool* is_unbound);
-Ref CallableText(PyObject* callable);  // "module.qualname()", as messages of the evaluator's name it
+PyObject* TypeParameters(PyObject* function);  // borrowed; null before 3.12, which has none
+Ref CallableText(PyObject* callable);          // "module.qualname()", as messages of the evaluator's name it
 
 // ---- errors
 // Raises `type`, with the current error as cause and context.

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/coverage.h"
+#include "frame_eval/versions/private_api.h"
+#include "guards/immutable.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
@@ -14,8 +16,9 @@
 namespace framefuse {
 namespace {
 
-const char* const kNames[] = {"set_attr",    "delete_attr",  "set_item",   "delete_item", "replace_contents",
-                              "extend_list", "store_global", "store_cell", "set_grad",    "call_cached"};
+const char* const kNames[] = {"set_attr",     "delete_attr",     "set_item",         "delete_item",
+                              "add_element",  "discard_element", "replace_contents", "extend_list",
+                              "store_global", "store_cell",      "set_grad",         "call_cached"};
 
 const bool declared = [] {
   for (const char* name : kNames) DeclareKinds("effect", {name});
@@ -32,6 +35,14 @@ absl::Status CollectWrite(Tracked& t, const OverlayWrite& w, RecipeId target, Re
     e.value = *value;
   }
   switch (t.kind) {
+    case TrackedKind::kSet: {
+      absl::StatusOr<RecipeId> key = recipes.OfElement(w.key);
+      if (!key.ok()) return key.status();
+      e.key = *key;
+      e.value = kNoRecipe;
+      e.kind = w.value ? EffectKind::kAddElement : EffectKind::kDiscardElement;
+      break;
+    }
     case TrackedKind::kCell:
       e.kind = EffectKind::kStoreCell;
       break;
@@ -62,9 +73,27 @@ absl::Status CollectWrites(Tracked& t, RecipeId target, RecipeBuilder& recipes, 
   return absl::OkStatus();
 }
 
+// Step by step where the entry holds for other tables, too; else as the shadow's table stands.
+absl::Status CollectSet(Tracked& t, RecipeId target, RecipeBuilder& recipes, std::vector<Effect>* effects) {
+  if (!t.replaced) return absl::OkStatus();
+  if (!t.layout_guarded) return CollectWrites(t, target, recipes, effects);
+  const Ref elements = Ref::Steal(PySequence_Tuple(t.representative));
+  const Ref copy = elements ? private_api::CopySetLayout(t.representative.get(), elements) : Ref();
+  if (!copy) return absl::InternalError("a set could not be copied");
+  absl::StatusOr<RecipeId> contents = recipes.Of(copy);
+  if (!contents.ok()) return contents.status();
+  Effect e;
+  e.kind = EffectKind::kReplaceContents;
+  e.target = target;
+  e.value = *contents;
+  effects->push_back(std::move(e));
+  return absl::OkStatus();
+}
+
 absl::Status CollectOne(Tracked& t, RecipeBuilder& recipes, std::vector<Effect>* effects) {
   if (t.source == kNoSource) return MakeGraphBreak(GraphBreakKind::kUnsupportedWrite, "an object without a source");
   const RecipeId target = recipes.FromSource(t.source);
+  if (t.kind == TrackedKind::kSet) return CollectSet(t, target, recipes, effects);
   if (absl::Status s = CollectWrites(t, target, recipes, effects); !s.ok()) return s;
   if (!t.replaced && t.appended_from < 0) return absl::OkStatus();
   if (t.kind == TrackedKind::kTuple) return absl::OkStatus();
@@ -105,6 +134,7 @@ bool ReplaceOrdered(PyObject* target, PyObject* value) {
 bool IsSameKey(PyObject* a, PyObject* b) {
   if (a == b) return true;
   if (a == nullptr || b == nullptr || Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (PyFloat_CheckExact(a) || PyComplex_CheckExact(a)) return SameImmutable(a, b);
   if (!PyTuple_CheckExact(a)) return true;
   bool same = PyTuple_GET_SIZE(a) == PyTuple_GET_SIZE(b);
   for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(a); ++i) {
@@ -163,18 +193,22 @@ bool ReplaceItems(PyObject* target, PyObject* value) {
   return PyErr_Occurred() == nullptr;
 }
 
-// Elements that stay are the same objects afterwards.
+// In the table of `value`; elements that stay are the same objects afterwards.
 bool ReplaceElements(PyObject* target, PyObject* value) {
-  const Ref before = Ref::Steal(PySequence_List(target));
-  const Ref after = before ? Ref::Steal(PySequence_List(value)) : Ref();
-  for (Py_ssize_t i = 0; after && i < PyList_GET_SIZE(before.get()); ++i) {
-    PyObject* element = PyList_GET_ITEM(before.get(), i);
-    const int stays = PySet_Contains(value, element);
-    if (stays < 0 || (stays == 0 && PySet_Discard(target, element) < 0)) return false;
+  const Ref own = Ref::Steal(PyDict_New());
+  const Ref elements = own ? Ref::Steal(PySequence_Tuple(value)) : Ref();
+  if (!elements) return false;
+  PyObject* element = nullptr;
+  for (Py_ssize_t at = 0; private_api::SetNext(target, &at, &element);) {
+    if (PyDict_SetItem(own, element, element) < 0) return false;
   }
-  for (Py_ssize_t i = 0; after && i < PyList_GET_SIZE(after.get()); ++i) {
-    if (PySet_Add(target, PyList_GET_ITEM(after.get(), i)) != 0) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(elements.get()); ++i) {
+    element = PyTuple_GET_ITEM(elements.get(), i);
+    PyObject* stays = PyDict_GetItemWithError(own, element);
+    if (IsSameKey(stays, element)) PyTuple_SetItem(elements, i, Py_NewRef(stays));
   }
+  const Ref after = private_api::CopySetLayout(value, elements);
+  if (after) private_api::SwapSets(target, after.get());
   return static_cast<bool>(after);
 }
 
@@ -268,6 +302,10 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
       return PyObject_SetItem(target, get(e.key), value) == 0;
     case EffectKind::kDeleteItem:
       return PyObject_DelItem(target, get(e.key)) == 0 || Forgive(PyExc_KeyError);
+    case EffectKind::kAddElement:
+      return PySet_Add(target, get(e.key)) == 0;
+    case EffectKind::kDiscardElement:
+      return PySet_Discard(target, get(e.key)) >= 0;
     case EffectKind::kReplaceContents:
       return Replace(target, value);
     case EffectKind::kExtendList:

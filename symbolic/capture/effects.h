@@ -18,6 +18,8 @@ enum class EffectKind : std::uint8_t {
   kDeleteAttr,
   kSetItem,  // target[name register] = value of an exact dict
   kDeleteItem,
+  kAddElement,       // target.add(key), a set
+  kDiscardElement,   // target.discard(key)
   kReplaceContents,  // target's contents become value's (list, dict, set, deque)
   kExtendList,       // target.extend(value)
   kStoreGlobal,      // target is a globals dict

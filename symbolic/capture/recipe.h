@@ -5,6 +5,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_RECIPE_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_RECIPE_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,12 +33,13 @@ enum class RecipeOp : std::uint8_t {
   kTupleOf,       // type `object`, children (namedtuple, torch.Size …)
   kList,          // made empty; children are filled in by kFillList
   kDict,          // type `object`, made empty; filled by kFillDict
-  kSet,           // type `object`; children
+  kSet,           // type and table of the set `object`; children, in its order
   kDeque,         // made empty; filled by kFillList
   kSlice,         // start, stop, step
   kCell,          // made empty; filled by kFillCell
   kInstance,      // object.__new__(type `object`, or the child), without __init__; filled by kSetAttr
-  kFunction,      // children: code, globals, defaults|kNoRecipe, kwdefaults|…, closure|…, annotations|…
+  kFunction,      // children: code, globals, defaults|kNoRecipe, kwdefaults|…, closure|…, annotations|…,
+                  // qualified name, kFunctionTexts|…
   kMethod,        // function, self
   kGetAttr,       // getattr(child, name `object`) of a builtin: its bound C method
   kCall,          // callable `object`, children are positional arguments (rebuilding by __reduce__)
@@ -71,6 +73,9 @@ class RecipeProgram {
   std::vector<RecipeStep> steps_;
 };
 
+// What a program may give a function that it made, in the order of a recipe's last children.
+inline constexpr std::array<const char*, 4> kFunctionTexts = {"__name__", "__doc__", "__module__", "__type_params__"};
+
 // Makes recipes from live objects at the end of an attempt.
 class RecipeBuilder {
  public:
@@ -78,6 +83,7 @@ class RecipeBuilder {
   // The recipe of an object that the evaluator holds; an unconsumed leaf keeps its source. The status is a
   // graph break (kNoRecipe) that names the value's type.
   absl::StatusOr<RecipeId> Of(BorrowedRef object, SourceId source = kNoSource);
+  absl::StatusOr<RecipeId> OfElement(BorrowedRef element);  // of a set
   RecipeId Constant(BorrowedRef object);
   RecipeId FromSource(SourceId source);
   RecipeId PlanOutput(int index) { return Add(RecipeOp::kTensor, {}, nullptr, index); }

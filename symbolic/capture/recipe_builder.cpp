@@ -1,5 +1,6 @@
 // RecipeBuilder: from a live object at the end of an attempt to the steps that make it again.
 #include "absl/strings/str_cat.h"
+#include "frame_eval/versions/private_api.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
@@ -30,6 +31,23 @@ bool IsBuiltinIterator(PyTypeObject* type) {
          type == &PyZip_Type || type == &PyMap_Type || type == &PyFilter_Type || type == &PyReversed_Type ||
          type == &PyListRevIter_Type || type == &PyDictIterKey_Type || type == &PyDictIterValue_Type ||
          type == &PyDictIterItem_Type || type == &PyUnicodeIter_Type;
+}
+
+// In each call: what it is made of is hashed by value.
+bool HashesAlike(BorrowedRef element) {
+  if (!PyTuple_CheckExact(element.get())) return IsLeaf(element);
+  bool alike = true;
+  for (Py_ssize_t i = 0; alike && i < PyTuple_GET_SIZE(element.get()); ++i) {
+    alike = HashesAlike(PyTuple_GET_ITEM(element.get(), i));
+  }
+  return alike;
+}
+
+using FunctionTexts = std::array<PyObject*, kFunctionTexts.size()>;  // borrowed
+
+FunctionTexts TextsOf(BorrowedRef function) {
+  auto* f = reinterpret_cast<PyFunctionObject*>(function.get());
+  return {f->func_name, f->func_doc, f->func_module, private_api::TypeParameters(function.get())};
 }
 
 constexpr int kMaxDepth = 200;
@@ -300,14 +318,25 @@ absl::Status RecipeBuilder::AddAttributes(BorrowedRef object, RecipeId made) {
 absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
   Ref items = Ref::Steal(PySequence_List(object));
   std::vector<RecipeId> ids;
+  bool keeps_hashes = true;
   for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
     PyObject* item = PyList_GET_ITEM(items.get(), i);
-    if (!IsLeaf(item) && !PyTuple_CheckExact(item)) return NoRecipe(object);
-    absl::StatusOr<RecipeId> id = Of(item);
+    absl::StatusOr<RecipeId> id = OfElement(item);
     if (!id.ok()) return id.status();
     ids.push_back(*id);
+    keeps_hashes = keeps_hashes && HashesAlike(item);
   }
-  return Add(RecipeOp::kSet, std::move(ids), reinterpret_cast<PyObject*>(object.type()));
+  // Where an address is hashed, the elements are added one by one: the order is of no call but this.
+  Ref empty = Ref::Steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(object.type())));
+  const Ref elements = items ? Ref::Steal(PyList_AsTuple(items)) : Ref();
+  if (!elements || !empty) return NoRecipe(object);
+  const Ref table = keeps_hashes ? private_api::CopySetLayout(object.get(), elements) : std::move(empty);
+  if (!table) return NoRecipe(object);
+  return Add(RecipeOp::kSet, std::move(ids), table);
+}
+
+absl::StatusOr<RecipeId> RecipeBuilder::OfElement(BorrowedRef element) {
+  return IsLeaf(element) || PyTuple_CheckExact(element.get()) ? Of(element) : NoRecipe(element);
 }
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfFunction(BorrowedRef object) {
@@ -316,15 +345,23 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFunction(BorrowedRef object) {
     if (capture_.made().IsPart(object)) return NoRecipe(object);
     return Constant(object);
   }
-  PyObject* attributes = f->func_dict;
-  if (attributes != nullptr && PyDict_GET_SIZE(attributes) > 0) return NoRecipe(object);
   std::vector<RecipeId> children = {Constant(f->func_code), Constant(f->func_globals)};
   PyObject* parts[] = {f->func_defaults, f->func_kwdefaults, f->func_closure, f->func_annotations};
   absl::StatusOr<std::vector<RecipeId>> ids = OfAll(parts);
   if (!ids.ok()) return ids.status();
   children.insert(children.end(), ids->begin(), ids->end());
   children.push_back(Constant(f->func_qualname));
-  return Add(RecipeOp::kFunction, std::move(children));
+  const Ref plain = Ref::Steal(PyFunction_NewWithQualName(f->func_code, f->func_globals, f->func_qualname));
+  if (!plain) return NoRecipe(object);
+  const FunctionTexts given = TextsOf(object), usual = TextsOf(plain);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    absl::StatusOr<RecipeId> id = given[i] == usual[i] ? kNoRecipe : Of(given[i]);
+    if (!id.ok()) return id.status();
+    children.push_back(*id);
+  }
+  const RecipeId made = Add(RecipeOp::kFunction, std::move(children));
+  if (absl::Status s = AddAttributes(object, made); !s.ok()) return s;
+  return made;
 }
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfMethod(BorrowedRef object) {

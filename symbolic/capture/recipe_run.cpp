@@ -1,6 +1,7 @@
 // RecipeProgram: the steps, run with the values of one call.
 #include "absl/strings/str_cat.h"
 #include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/private_api.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/recipe.h"
@@ -38,6 +39,10 @@ Ref MakeFunction(const RecipeStep& step, const std::vector<Ref>& r) {
   if (child(4) != nullptr) done = done && PyFunction_SetClosure(function, child(4)) == 0;
   if (child(5) != nullptr) {
     reinterpret_cast<PyFunctionObject*>(function.get())->func_annotations = Py_NewRef(child(5));
+  }
+  for (std::size_t i = 0; done && i < kFunctionTexts.size(); ++i) {
+    PyObject* text = child(7 + i);
+    done = text == nullptr || PyObject_SetAttrString(function, kFunctionTexts[i], text) == 0;
   }
   return done ? function : Ref();
 }
@@ -104,7 +109,11 @@ Ref Make(const RecipeStep& step, BorrowedRef object, const std::vector<Ref>& r) 
       return Ref::Steal(PyObject_CallNoArgs(object));
     case RecipeOp::kSet: {
       const Ref items = MakeTuple(step, r, &PyTuple_Type);
-      return items ? Ref::Steal(PyObject_CallOneArg(object, items)) : Ref();
+      if (!items) return Ref();
+      const Py_ssize_t size = PySet_GET_SIZE(object.get());
+      const bool has_table = size == PyTuple_GET_SIZE(items.get()) && (size > 0 || PySet_CheckExact(object.get()));
+      return has_table ? private_api::CopySetLayout(object.get(), items)
+                       : Ref::Steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(object.type()), items));
     }
     case RecipeOp::kSlice:
       return Ref::Steal(PySlice_New(child(0), child(1), child(2)));

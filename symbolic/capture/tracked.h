@@ -44,13 +44,14 @@ struct Tracked {
   SourceId source = kNoSource;
   Ref original;
   Ref representative;
-  Tracked* owner = nullptr;  // kInstanceDict
-  Tracked* dict = nullptr;   // its __dict__, where that was looked at
-  bool realised = false;     // containers: the shadow is filled; a realised __dict__ follows its owner's writes
-  bool replaced = false;     // containers: the shadow's contents replace the original's at the end
-  bool compared = false;     // C code may have looked whether another object is this one
-  int appended_from = -1;    // lists: only appends so far; the shadow holds just the appended items
-  std::vector<OverlayWrite> writes;
+  Tracked* owner = nullptr;          // kInstanceDict
+  Tracked* dict = nullptr;           // its __dict__, where that was looked at
+  bool realised = false;             // containers: the shadow is filled; a realised __dict__ follows its owner's writes
+  bool replaced = false;             // containers: the shadow's contents replace the original's at the end
+  bool layout_guarded = false;       // sets: the shadow's table stands as that of the original in any later call
+  bool compared = false;             // C code may have looked whether another object is this one
+  int appended_from = -1;            // lists: only appends so far; the shadow holds just the appended items
+  std::vector<OverlayWrite> writes;  // of a set: what is added (with a value) and discarded, step by step
 
   bool is_container() const {
     return kind == TrackedKind::kList || kind == TrackedKind::kDict || kind == TrackedKind::kSet ||

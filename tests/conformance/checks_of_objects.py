@@ -330,6 +330,7 @@ either("key that is an object", lambda: {Colour.RED: 1}, lambda: {Colour.BLUE: 1
 either("value of a key that is an object", lambda: {Colour.RED: 1}, lambda: {Colour.RED: 2})
 either("default of a dict", lambda: collections.defaultdict(list), lambda: collections.defaultdict(dict))
 either("elements of a set", lambda: {1}, lambda: {2})
+either("order of a set", lambda: set(range(1, 3)) | {9}, lambda: {9, 1} | {2})
 either("objects in a set", lambda: {Empty()}, lambda: {Other()})
 either("elements of a frozen set", lambda: frozenset({1}), lambda: frozenset({2}))
 either("longest deque", lambda: collections.deque([1]), lambda: collections.deque([1], 3))

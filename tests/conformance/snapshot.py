@@ -262,10 +262,10 @@ class Snapshot:
 
     def _add_set(self, path: str, value: Any) -> None:
         elements = list(set.__iter__(value) if isinstance(value, set) else frozenset.__iter__(value))
-        plain = sorted(_atom_text(e) for e in elements if type(e) in _ATOMS)
-        self.lines.append((path + ".elements", tuple(plain)))
+        plain = [_atom_text(e) for e in elements if type(e) in _ATOMS]
         others = [e for e in elements if type(e) not in _ATOMS]
         # A set of address-hashed objects has no order that two runs share: only count and types are compared.
+        self.lines.append((path + ".elements", tuple(sorted(plain) if others else plain)))
         self.lines.append((path + ".objects", tuple(sorted(type(e).__qualname__ for e in others))))
 
     def _add_instance_state(self, path: str, value: Any) -> None:

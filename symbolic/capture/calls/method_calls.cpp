@@ -177,6 +177,12 @@ Value MethodCalls::PopFromInstanceDict(Tracked& t, absl::Span<const ValueView> a
   return Value();
 }
 
+bool MethodCalls::NoteWrite(Tracked& t, absl::string_view method, absl::Span<const ValueView> args) {
+  const bool one_element =
+      t.kind == TrackedKind::kSet && args.size() == 2 && (method == "add" || method == "discard" || method == "remove");
+  return one_element ? writes_.AddOrDiscard(t, args[1].object, method == "add") : writes_.Replace(t);
+}
+
 // As the list of methods says what it reads and writes.
 Value MethodCalls::CallMethodOfBuiltin(ValueView callable, const MethodFacts& method, absl::Span<const ValueView> args,
                                        BorrowedRef kwnames) {
@@ -206,12 +212,12 @@ Value MethodCalls::CallMethodOfBuiltin(ValueView callable, const MethodFacts& me
     return breaks_.Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an object's attributes"));
   }
   if (writes && !backward_.MayWrite()) return Value();
-  if (!(method.moves_items_only ? arguments_.PrepareOuter(self) : arguments_.PrepareNative(self)) ||
+  if (!(method.moves_items_only ? arguments_.PrepareMembership(self) : arguments_.PrepareNative(self)) ||
       !arguments_.PrepareAll(args.subspan(1)))
     return Value();
   const bool formats = owner == &PyUnicode_Type || owner == &PyBytes_Type;
   if (formats && !arguments_.HaveTextOfTheirOwn(args.subspan(1))) return Value();
-  if (t != nullptr && writes && !writes_.Replace(*t)) return Value();
+  if (t != nullptr && writes && !NoteWrite(*t, name, args)) return Value();
   return natives_.CallNative(callable.object, args, kwnames);
 }
 

@@ -87,6 +87,13 @@ bool NativeArguments::PrepareOuter(ValueView v) {
   return !breaks_.unwinding();
 }
 
+bool NativeArguments::PrepareMembership(ValueView v) {
+  Tracked* t = objects_.Find(v.object);
+  if (t == nullptr || t->kind != TrackedKind::kSet) return PrepareOuter(v);
+  contents_.Realise(*t, true);
+  return !breaks_.unwinding();
+}
+
 bool NativeArguments::PrepareAll(absl::Span<const ValueView> values, bool allow_instances) {
   for (const ValueView& v : values) {
     if (!PrepareNative(v, allow_instances)) return false;
@@ -162,11 +169,15 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
     case TrackedKind::kList:
     case TrackedKind::kTuple:
     case TrackedKind::kDict:
-    case TrackedKind::kSet:
     case TrackedKind::kDeque:
     case TrackedKind::kInstanceDict:
       contents_.Realise(t, true);
       return !breaks_.unwinding();
+    case TrackedKind::kSet:
+      contents_.Realise(t, true);
+      if (breaks_.unwinding()) return false;
+      reads_.GuardSetLayout(t);
+      return true;
   }
   return false;
 }

@@ -25,6 +25,7 @@ class NativeArguments {
   bool PrepareNative(BorrowedRef object, bool allow_instances);
   bool PrepareNative(ValueView v, bool allow_instances = true);
   bool PrepareOuter(ValueView v);
+  bool PrepareMembership(ValueView v);  // PrepareOuter, where it matters no more than what a set holds: not the order
   bool PrepareAll(absl::Span<const ValueView> values, bool allow_instances = true);
   // After they are prepared: C code makes a text of what these are given.
   bool HaveTextOfTheirOwn(absl::Span<const ValueView> values);

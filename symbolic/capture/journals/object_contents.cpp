@@ -166,9 +166,9 @@ void ObjectContents::RealiseSet(Tracked& t) {
     }
   }
   reads_.AddGuard(t.source, GuardKind::kSetEquals, t.original);
-  // A copy keeps the original's iteration order; adding one by one may not.
-  const Ref copy = Ref::Steal(PyObject_CallMethod(t.original, "copy", nullptr));
-  if (copy) CallMethodWith(t.representative, "update", copy);
+  const Ref elements = Ref::Steal(PyList_AsTuple(items));
+  const Ref copy = elements ? private_api::CopySetLayout(t.original.get(), elements) : Ref();
+  if (copy) private_api::SwapSets(t.representative.get(), copy.get());
 }
 
 Py_ssize_t ObjectContents::GuardOwnNames(const Tracked& instance) {

@@ -245,6 +245,7 @@ Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, Source
       }
     }
     reads_.AddGuard(source, GuardKind::kSetEquals, original);
+    reads_.AddGuard(source, GuardKind::kSetLayout, original);
     return AdoptObject(TrackedKind::kCallable, original, source);
   }
   if (!shadow) return Value();

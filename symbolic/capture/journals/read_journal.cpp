@@ -53,6 +53,12 @@ void ReadJournal::AddLength(SourceId source, std::int64_t length) { guards_.AddL
 
 void ReadJournal::AddTensor(SourceId source, BorrowedRef tensor) { guards_.AddTensor(source, tensor, frames_.Here()); }
 
+void ReadJournal::GuardSetLayout(Tracked& set) {
+  if (set.layout_guarded) return;
+  set.layout_guarded = true;
+  AddGuard(set.source, GuardKind::kSetLayout, set.original);
+}
+
 void ReadJournal::GuardTypeOfLeaf(ValueView v) {
   if (v.source == kNoSource || !IsLeaf(v.object)) return;
   AddGuard(v.source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(v.object.type()));

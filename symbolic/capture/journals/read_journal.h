@@ -24,6 +24,7 @@ namespace framefuse {
 class BreakController;
 class MadeClasses;
 class FrameStack;
+struct Tracked;
 
 class ReadJournal {
  public:
@@ -43,6 +44,8 @@ class ReadJournal {
   void AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, int aux = 0);
   void AddLength(SourceId source, std::int64_t length);
   void AddTensor(SourceId source, BorrowedRef tensor);
+  // What order writes give, and what is made of a set as a whole, depends on where its elements stand.
+  void GuardSetLayout(Tracked& set);
   void GuardTypeOfLeaf(ValueView v);  // an immutable leaf's type is read and its value is not
   void GuardNothingHandled();         // at the frame's start
 

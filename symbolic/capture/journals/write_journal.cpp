@@ -142,6 +142,20 @@ bool WriteJournal::Replace(Tracked& t) {
   if (!t.is_container()) return true;
   if (!BeforeReplacing(t)) return false;
   t.replaced = true;
+  if (t.kind == TrackedKind::kSet) reads_.GuardSetLayout(t);
+  return true;
+}
+
+bool WriteJournal::AddOrDiscard(Tracked& set, BorrowedRef element, bool adds) {
+  if (set.layout_guarded) return Replace(set);
+  if (!BeforeReplacing(set)) return false;
+  const int there = PySet_Contains(set.representative, element);
+  if (there < 0) {  // it cannot be hashed: the call itself tells
+    PyErr_Clear();
+    return Replace(set);
+  }
+  set.replaced = true;
+  if ((there == 1) != adds) set.writes.push_back({Ref::Create(element), adds ? Ref::Create(Py_True) : Ref(), false});
   return true;
 }
 

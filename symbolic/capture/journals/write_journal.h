@@ -46,6 +46,8 @@ class WriteJournal {
   // ---- tracked objects; false: broke
   bool Write(Tracked& t, BorrowedRef key, Ref value);  // a null value is a deletion
   bool Replace(Tracked& t);                            // a container's contents, by its shadow's
+  // The set gets the element, or loses it: in any later call, whatever its table looks like.
+  bool AddOrDiscard(Tracked& set, BorrowedRef element, bool adds);
   // Appending to a list that was not read needs no guard on what it holds.
   static bool AppendsUnread(const Tracked& t) {
     return t.kind == TrackedKind::kList && (!t.realised || t.appended_from >= 0);

@@ -69,9 +69,10 @@ Truth Truths::Contains(Activation& act, ValueView item, ValueView container) {
     if (breaks_.unwinding() || (!found && PyErr_Occurred())) return Truth::kError;
     return found ? Truth::kTrue : Truth::kFalse;
   }
-  const bool looks_at_keys_only = PyDict_CheckExact(container.object.get());
+  const bool looks_at_keys_only =
+      PyDict_CheckExact(container.object.get()) || (t != nullptr && t->kind == TrackedKind::kSet);
   if (!arguments_.PrepareNative(item) ||
-      !(looks_at_keys_only ? arguments_.PrepareOuter(container) : arguments_.PrepareNative(container))) {
+      !(looks_at_keys_only ? arguments_.PrepareMembership(container) : arguments_.PrepareNative(container))) {
     return Truth::kError;
   }
   const Truth result = boundary_.Run([&] { return native_.Contains(act, item, container); });
