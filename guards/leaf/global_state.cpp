@@ -11,6 +11,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/forward_grad.h>
 
 #include <array>
@@ -21,7 +22,7 @@ namespace framefuse {
 namespace {
 
 // In the order in which ReadGlobalState adds them.
-constexpr std::array<std::string_view, 23> kSwitchNames = {
+constexpr std::array<std::string_view, 24> kSwitchNames = {
     "grad mode",
     "inference mode",
     "forward grad mode",
@@ -45,6 +46,7 @@ constexpr std::array<std::string_view, 23> kSwitchNames = {
     "tf32 in cublas",
     "torch function mode skipped",
     "saved tensor hooks",
+    "anomaly detection",
 };
 
 constexpr std::string_view kDefaultDtype = "default dtype", kAutocastCpuDtype = "autocast dtype on cpu",
@@ -114,6 +116,7 @@ std::uint64_t ReadSwitches() {
   s.Add(AllowsTf32(context));
   s.Add(SkipsNextTorchFunction<at::impl::PythonTorchFunctionTLS>());
   s.Add(HasSavedTensorHooks());
+  s.Add(torch::autograd::AnomalyMode::is_enabled());
   return s.bits();
 }
 
@@ -162,6 +165,8 @@ const char* ActiveInterceptor() noexcept {
   if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Tracer)) return "torch.jit.trace";
   if (c10::impl::TorchDispatchModeTLS::any_modes_set()) return "a torch dispatch mode";
   if (HasSavedTensorHooks()) return "hooks for saved tensors";
+  // It keeps where each operation was called, and looks at what each one's gradient is.
+  if (torch::autograd::AnomalyMode::is_enabled()) return "torch.autograd's detection of anomalies";
   if (HasFunctorchLevel()) return "a torch.func transform";
   if (HasForwardLevel()) return "a level of forward-mode differentiation";
   // The first question about modes ends it, and capture asks in other places than Python.

@@ -61,6 +61,13 @@ bool RefusesWrites(const at::Tensor& t) {
   return view->get_creation_meta() != torch::autograd::CreationMeta::DEFAULT;
 }
 
+// Of a plan that would write such a view; Python runs the frame, and gets torch's error.
+bool RefuseWrite(bool* before_writes) {
+  *before_writes = true;
+  PyErr_SetString(PyExc_RuntimeError, "a view is written whose writes autograd does not follow");
+  return false;
+}
+
 const void* MemoryOf(const at::Tensor& t) { return t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(); }
 
 // Version counters as eager would leave them: a plan writes an input once at its end, or past the counters.
@@ -227,11 +234,7 @@ class PlanExecutable final : public TensorWork {
     absl::InlinedVector<at::Tensor, 8> tensors;
     for (PyObject* o : inputs) tensors.push_back(THPVariable_Unpack(o));
     const auto is_refused = [&](const WrittenInput& w) { return w.followed && RefusesWrites(tensors[w.index]); };
-    if (std::any_of(written_.begin(), written_.end(), is_refused)) {
-      *before_writes = true;
-      PyErr_SetString(PyExc_RuntimeError, "a view is written whose writes autograd does not follow");
-      return false;
-    }
+    if (std::any_of(written_.begin(), written_.end(), is_refused)) return RefuseWrite(before_writes);
     const VersionKeeper versions(written_, tensors);
     versions.ApplyBefore(tensors);
     RandomState random(random_);
@@ -317,6 +320,10 @@ class FxExecutable final : public TensorWork {
   bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
     *before_writes = false;                  // user code: never run twice, unless an operator of the program's failed
     const HookScope native(HookMode::kOff);  // the graph's own code is not captured in turn
+    const auto is_refused = [&](const FxWrite& w) {
+      return w.followed && RefusesWrites(THPVariable_Unpack(inputs[w.input]));
+    };
+    if (std::any_of(facts_.writes.begin(), facts_.writes.end(), is_refused)) return RefuseWrite(before_writes);
     const WrittenInputs written(facts_.writes, inputs);
     const TorchState state = TorchState::Current();
     RandomState random(facts_.random);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/numpy_scalars.h"
 #include "symbolic/capture/tracked.h"
@@ -107,6 +108,13 @@ FxNode NodeOfCall(BorrowedRef callable, absl::Span<const ValueView> args, Borrow
   return node;
 }
 
+bool IsMethodOfContainer(BorrowedRef callable) {
+  if (callable.type() != &PyMethodDescr_Type && callable.type() != &PyWrapperDescr_Type) return false;
+  const PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(callable.get())->d_type;
+  return owner == &PyList_Type || owner == &PyTuple_Type || owner == &PyDict_Type || owner == &PySet_Type ||
+         owner == DequeType();
+}
+
 bool IsInput(const tracing::Tracer& tracer, BorrowedRef fake) {
   const Ref real = tracer.RealOf(fake);
   return static_cast<bool>(real);
@@ -166,6 +174,8 @@ void FxCall::NoteStates() {
 std::string_view FxCall::RecordCall(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                                     BorrowedRef result, bool in_any_case) {
   if (!journal_.keep_values_ && !in_any_case && journal_.tracer_.NodeCount() == nodes_) return {};
+  // What it compared is no part of a graph, and the container is another by now.
+  if (!in_any_case && IsMethodOfContainer(callable) && !HandsOutNew(result)) return Confirm(result);
   return Record(NodeOfCall(callable, args, kwnames, result, journal_.keep_values_), in_any_case);
 }
 
