@@ -15,6 +15,7 @@ from torch import fx
 
 from framefuse import _fx_constants, _fx_tracebacks
 from framefuse._errors import BackendError
+from framefuse._fake_mode import fake_mode
 
 _INPLACE = {
     getattr(operator, "i" + name): getattr(operator, plain)
@@ -380,9 +381,7 @@ class FxBackend:
 
 def _examples(reals):
     """torch's FakeTensors for the tensors, as torch.compile's backends get them."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    mode = FakeTensorMode()
+    mode = fake_mode()
     return [_fake_of(mode, real) for real in reals]
 
 

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from framefuse import _C
 from framefuse._backends import BUILT_IN
 from framefuse._errors import BackendError
+from framefuse._fake_mode import fake_mode
 
 DTYPES = {
     torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64", torch.int32: "i32",
@@ -150,7 +151,6 @@ def _is_symbolic(value):
 
 def _with_sizes(graph, inputs):
     """The graph with metadata for these inputs' sizes."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
     class Propagation(FakeTensorProp):
@@ -161,7 +161,7 @@ def _with_sizes(graph, inputs):
             return result
 
     own = copy.deepcopy(graph)
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = fake_mode(allow_non_fake_inputs=True)
     detached = [t.detach() if isinstance(t, torch.Tensor) else t for t in inputs]
     Propagation(own, mode).propagate(*detached)
     return own

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "backends/graph/believing_ops.h"
 #include "symbolic/tracing/fake_tensor.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/warning_watch.h"
@@ -17,10 +18,8 @@ namespace {
 
 constexpr std::size_t kMostAnswers = 1 << 14;
 
-// A kernel that is told sizes would believe them, and read past an element; one of a backward pass believes what its
-// forward saved.
-bool BelievesItsArguments(ir::OpId op) {
-  if (op->name().find("backward") != std::string::npos) return true;
+// It would believe them, and read past an element.
+bool IsToldSizes(ir::OpId op) {
   const auto& schema = op->schema().arguments();
   for (const c10::Argument& a : schema) {
     const c10::TypeKind kind = a.type()->kind();
@@ -43,7 +42,7 @@ bool IsAsked(ir::OpId op) {
   if (op->is_random() || op->is_view() || op->has_side_effect() || !op->name().starts_with("aten.")) return false;
   const c10::OperatorHandle& handle = op->handle();
   if (handle.hasTag(at::Tag::nondeterministic_seeded) || handle.hasTag(at::Tag::inplace_view)) return false;
-  return op->is_pointwise() || (WritesNoMoreThanItself(op) && !BelievesItsArguments(op));
+  return op->is_pointwise() || (WritesNoMoreThanItself(op) && !IsToldSizes(op) && !ir::BelievesItsArguments(op));
 }
 
 // One operator's question, made of its arguments: a key to remember the answer by, and the arguments of the run.

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "backends/graph/believing_ops.h"
 #include "symbolic/tracing/fake_tensor.h"
 #include "symbolic/tracing/recorder.h"
 
@@ -55,19 +56,11 @@ c10::IValue ZerosOf(const c10::IValue& v) {
 
 bool IsEmpty(const c10::IValue& v) { return v.isTensor() && v.toTensor().defined() && v.toTensor().sym_numel() == 0; }
 
-// Kernels of backward passes, and those that stand for a library's function, take what torch's own code gives them for
-// granted, and read past an end.
-bool TrustsItsArguments(std::string_view name) {
-  constexpr std::string_view kParts[] = {"backward", "mkldnn", "cudnn", "miopen", "thnn"};
-  return std::any_of(std::begin(kParts), std::end(kParts),
-                     [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
-}
-
 // A pointwise kernel has then no element to refuse, a view none to look at.
 bool IsAsked(ir::OpId op) {
   if (op->is_pointwise() || op->is_view() || op->is_random() || op->has_side_effect()) return false;
   const c10::OperatorHandle& handle = op->handle();
-  return op->name().starts_with("aten.") && !TrustsItsArguments(op->name()) &&
+  return op->name().starts_with("aten.") && !ir::BelievesItsArguments(op) &&
          !handle.hasTag(at::Tag::nondeterministic_seeded) && !handle.hasTag(at::Tag::inplace_view);
 }
 

@@ -199,3 +199,27 @@ def test_nodes_have_the_programs_frames():
     framefuse.compile(_writes_and_picks, backend=backend)(torch.ones(3), torch.tensor([1]))
     assert len(traces) == 4 and all("in _writes_and_picks" in trace for trace in traces)
     assert ["in _picks" in trace for trace in traces] == [False, True, True, False]
+
+
+@pytest.mark.compiles_nothing("runs in a process of its own")
+def test_a_thread_that_compiled_has_ended():
+    """On a CUDA build without a device torch keeps its guard in that thread, unless there is one already."""
+    script = """
+import threading
+import framefuse, torch
+compiled = framefuse.compile(lambda x: x * 2, backend=lambda gm, examples: gm.forward)
+for _ in range(3):
+    thread = threading.Thread(target=lambda: compiled(torch.ones(2, requires_grad=True) * 2))
+    thread.start()
+    thread.join()
+    held = [torch.ones(n) for n in range(200)]
+    framefuse.reset()
+x = torch.ones(2, requires_grad=True)
+(x * 3).sum().backward()
+compiled(x).sum().backward()
+assert x.grad.tolist() == [5, 5]
+"""
+    # What is freed is filled.
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "MALLOC_PERTURB_": "165"}
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, env=environment)
+    assert run.returncode == 0, (run.returncode, run.stderr[-3000:])
