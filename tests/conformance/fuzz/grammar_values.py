@@ -27,6 +27,12 @@ class Other(Base):
 
     def go(self, r):
         return r * self.n
+
+    def deep(self, r):
+        own, n = self.__dict__, self.n
+        print("deep")
+        n = n + self.n
+        return super().go(r) + n + len(own)
 ''',
     "Items": '''
 class Items(list):
@@ -309,6 +315,7 @@ KINDS = {
         reads=[
             ["r = r * {s}.n"],
             ["r = {s}.go(r)"],
+            ["r = {s}.deep(r) if isinstance({s}, Other) else r"],
             ["r = r + (4 if isinstance({s}, Node) else 8)"],
             ["r = r * 2 if hasattr({s}, 'm') else r - 2"],
             ["r = r + getattr({s}, 'items', [7])[-1]"],
