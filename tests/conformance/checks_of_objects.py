@@ -103,6 +103,11 @@ either(
     lambda: with_attributes(ones(requires_grad=True), grad=ones() * 2),
 )
 either("attribute of a tensor", lambda: with_attributes(ones(), tag=1), lambda: with_attributes(ones(), tag=2))
+either(
+    "strides of a gradient",
+    lambda: with_attributes(torch.ones(2, 3, requires_grad=True), grad=torch.ones(2, 3)),
+    lambda: with_attributes(torch.ones(2, 3, requires_grad=True), grad=torch.ones(3, 2).t()),
+)
 either("class of a tensor", lambda: ones(requires_grad=True), lambda: torch.nn.Parameter(ones()))
 
 

@@ -124,7 +124,8 @@ def _judge_once(
     tolerance = Tolerance(system.tolerance, max(_SUM_ORDER if divided else 0.0, system.tolerance))
     differences = first_differences(expected.lines, actual.lines, tolerance)
     if differences and not way.leaks:
-        again = lambda: _observe_and_forget(program, way, None).lines
+        here = dataclasses.replace(way, threaded=False)  # a mode is of the thread that enters it
+        again = lambda: _observe_and_forget(program, here, None).lines
         differences = first_differences(expected.lines, explained(expected.lines, actual.lines, tolerance, again), tolerance)
     verdict.details = differences + actual.defects
     if verdict.details:

@@ -46,9 +46,10 @@ _TABLE: dict[str, tuple[str, Mapping[str, str]]] = {
     "layout": ("snapshot", {'".layout", str(value.layout))': '".layout", "")'}),
     "shape": (
         "snapshot",
-        {"(tuple(value.shape), value.stride()": "(value.stride()", "if mine.shape != theirs.shape:": "if False:"},
+        {"(tuple(value.shape), _strides(path, value)": "(_strides(path, value)", "if mine.shape != theirs.shape:": "if False:"},
     ),
-    "strides": ("snapshot", {"value.stride(), ": ""}),
+    "strides": ("snapshot", {"_strides(path, value), ": ""}),
+    "strides of a gradient": ("snapshot", {"if n > 1 or not of_gradient": "if not of_gradient"}),
     "storage offset": ("snapshot", {", value.storage_offset()))": "))"}),
     "shared storage": ("snapshot", {'"own" if first == path else f"shares {first}"': '"own"'}),
     "whose storage is shared": ("snapshot", {'f"shares {first}"': '"shares"'}),

@@ -59,6 +59,12 @@ def is_program_code(filename: str) -> bool:
     return "/conformance/programs/" in filename or filename.endswith("/conformance/ways.py") or "<fuzz" in filename
 
 
+def _strides(path: str, value: torch.Tensor) -> tuple[int, ...]:
+    """Of a gradient only where they lead to another element: torch promises no more of a sum of gradients."""
+    of_gradient = path.endswith(".grad")
+    return tuple(s for s, n in zip(value.stride(), value.shape) if n > 1 or not of_gradient)
+
+
 class Snapshot:
     """One picture; objects added by several calls share its identities."""
 
@@ -128,7 +134,7 @@ class Snapshot:
         with torch.no_grad():
             plain = value.detach()
             if value.layout is torch.strided:
-                add((path + ".shape", (tuple(value.shape), value.stride(), value.storage_offset())))
+                add((path + ".shape", (tuple(value.shape), _strides(path, value), value.storage_offset())))
                 storage = value.untyped_storage()
                 if storage.nbytes():
                     first = self._storages.setdefault(storage._cdata, path)

@@ -388,7 +388,7 @@ KINDS = {
             "Node(4).go",
             "torch.neg",
             "Other().go",
-            "torch.nn.functional.gelu",
+            "torch.nn.functional.silu",
             "functools.partial(torch.add, alpha=2, other=1)",
             "Adder(2)",
             "operator.neg",
