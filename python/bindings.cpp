@@ -21,7 +21,6 @@
 #include "python/graph_plan.h"
 #include "python/graph_recorder.h"
 #include "symbolic/capture/api.h"
-#include "symbolic/tracing/lasting_device_guard.h"
 
 namespace py = pybind11;
 
@@ -122,7 +121,7 @@ void BindCompile(py::module_& m) {
 
 void BindSpecialFunctions(py::module_& m) {
   m.def("is_compiling", &IsCapturing, "True in code that framefuse is capturing, False in code that Python runs.");
-  m.def("ensure_lasting_device_guard", &tracing::EnsureLastingDeviceGuard);
+  m.def("ensure_lasting_device_guard", &EnsureLastingDeviceGuard);
   m.def(
       "graph_break", [] {}, "End the graph here; in code that Python runs this does nothing.");
   m.def(

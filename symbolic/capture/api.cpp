@@ -13,6 +13,7 @@
 #include "symbolic/capture/frame_runner.h"
 #include "symbolic/capture/reporting.h"
 #include "symbolic/capture/tensor_types.h"
+#include "symbolic/tracing/lasting_device_guard.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -242,5 +243,7 @@ bool Explain(BorrowedRef callable, const CompileOptions& options, BorrowedRef ar
   reporter.Finish();
   return static_cast<bool>(result);
 }
+
+void EnsureLastingDeviceGuard() { tracing::EnsureLastingDeviceGuard(); }
 
 }  // namespace framefuse

@@ -86,6 +86,7 @@ void Reset();
 
 // Whether this thread is capturing at this moment.
 bool IsCapturing();
+void EnsureLastingDeviceGuard();  // before a FakeTensorMode of torch's is entered
 
 // Counted since the process started.
 struct Statistics {
