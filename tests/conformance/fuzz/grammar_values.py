@@ -388,7 +388,7 @@ KINDS = {
             "Node(4).go",
             "torch.neg",
             "Other().go",
-            "torch.nn.functional.silu",
+            "torch.nn.functional.logsigmoid",
             "functools.partial(torch.add, alpha=2, other=1)",
             "Adder(2)",
             "operator.neg",
