@@ -275,7 +275,7 @@ KINDS = {
             ["r = r * len({s})"],
             ["r = r + ('a' in {s}) - 2 * ('c' in {s})"],
             ["r = r * 2 if {s} == {{'a'}} else r + 1"],
-            ["r = r + len('-'.join(sorted({s})))"],
+            ["r = r + len('-'.join(sorted({s}, key=str)))"],
             ["r = r + len({s} | {{'a', 'z'}})"],
             ["r = r * (2 if {s} <= {{'a', 'b'}} else 3)"],
             ["r = r + sum(len(str(v)) for v in {s})"],
