@@ -186,3 +186,27 @@ def signs_of_zeros_in_sets_and_dicts():
         return x + 1
 
     return Case(f, vector(), {0.0}, {0.0: 1}, then=[lambda: Args(vector(), {0.0}, {0.0: 1})])
+
+
+@program
+def of_an_argument_after_single_writes():
+    def f(x, s):
+        s.add(17)
+        s.add(33)
+        s.discard(2)
+        s.add(2)
+        return x + 1
+
+    return Case(f, vector(), worn(), then=[_again, _other_table, _again])
+
+
+@program
+def of_sets_that_are_returned():
+    def f(x):
+        s = {1}
+        s.add(2)
+        s.add(9)
+        s.discard(1)
+        return x + 1, s, frozenset(s), {"a": [s]}
+
+    return Case(f, vector(), then=[lambda: Args(vector())])
