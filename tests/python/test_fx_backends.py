@@ -218,6 +218,7 @@ x = torch.ones(2, requires_grad=True)
 (x * 3).sum().backward()
 compiled(x).sum().backward()
 assert x.grad.tolist() == [5, 5]
+assert framefuse.statistics()["captures"] >= 4
 """
     # What is freed is filled.
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "MALLOC_PERTURB_": "165"}

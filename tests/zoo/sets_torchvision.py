@@ -42,9 +42,14 @@ def build(name: str) -> Built:
     if "image_size" in inspect.signature(inspect.unwrap(builder)).parameters or "vision_transformer" in family:
         settings["image_size"] = side
     torch.manual_seed(0)
-    with torch.device("meta"):
-        check_size("torchvision", count_parameters(torchvision.models.get_model(name, **settings)))
-    return Built(torchvision.models.get_model(name, **settings).eval(), _inputs(family, image))
+    try:
+        with torch.device("meta"):
+            check_size("torchvision", count_parameters(torchvision.models.get_model(name, **settings)))
+    except NotImplementedError:  # regnet computes its widths with tensors: it is counted once it is built
+        pass
+    model = torchvision.models.get_model(name, **settings).eval()
+    check_size("torchvision", count_parameters(model))
+    return Built(model, _inputs(family, image))
 
 
 def _input_size(name: str, family: str) -> tuple[int, tuple[int, ...]]:
