@@ -77,7 +77,7 @@ void Flatten(const torch::jit::Stack& stack, std::vector<at::Tensor>* tensors) {
 
 // The sizes that it was recorded with are those of values that guards compare. An index's are, if it is a mask.
 bool IsSizedByValues(const Graph& g, const Node& n) {
-  if (!n.op->handle().hasTag(at::Tag::dynamic_output_shape)) return false;
+  if (!n.op->is_sized_by_values()) return false;
   if (n.op->name() != "aten.index.Tensor") return true;
   bool has_mask = false;
   ForEachUse(n, [&](ValueId v) { has_mask = has_mask || (v != n.args[0].value && g.value(v).dtype == at::kBool); });

@@ -158,6 +158,8 @@ class OpTable {
                                                               "aten.floor_divide_.Scalar",
                                                               "aten.floor_divide.out"};
     op->is_pointwise_ = !op->is_random_ && (handle.hasTag(at::Tag::pointwise) || kUntagged.contains(op->name_));
+    op->is_sized_by_values_ =
+        handle.hasTag(at::Tag::dynamic_output_shape) || op->name_ == "aten._unique";  // untagged before torch 2.12
     op->has_side_effect_ = schema.returns().empty() && !op->mutates_;
     return op;
   }

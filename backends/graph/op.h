@@ -64,6 +64,8 @@ class Op {
   bool has_side_effect() const { return has_side_effect_; }
   // Each element of the result depends on the elements at its place only, and is cheap to compute again.
   bool is_pointwise() const { return is_pointwise_; }
+  // The sizes of some result follow from the values of an argument.
+  bool is_sized_by_values() const { return is_sized_by_values_; }
   int FindArgument(std::string_view name) const;  // -1: none
 
   const c10::OperatorHandle& handle() const { return *handle_; }
@@ -81,6 +83,7 @@ class Op {
   bool is_random_ = false;
   bool has_side_effect_ = false;
   bool is_pointwise_ = false;
+  bool is_sized_by_values_ = false;
   std::unique_ptr<c10::OperatorHandle> handle_;
 };
 

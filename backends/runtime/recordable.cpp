@@ -59,9 +59,8 @@ absl::Status CheckOperator(const Graph& g, const Node& n) {
   for (const ir::Arg& arg : n.args) {
     if (arg.kind == ir::Arg::Kind::kConstant && arg.constant.isGenerator()) return No("it has a generator of its own");
   }
-  const bool tagged =
-      n.op->handle().hasTag(at::Tag::data_dependent_output) || n.op->handle().hasTag(at::Tag::dynamic_output_shape);
-  const bool waits = IsIndexing(name) ? HasMask(g, n) : tagged || IsKnownToWait(name);
+  const bool gives_values = n.op->handle().hasTag(at::Tag::data_dependent_output) || n.op->is_sized_by_values();
+  const bool waits = IsIndexing(name) ? HasMask(g, n) : gives_values || IsKnownToWait(name);
   return waits ? No("the host waits for its values") : absl::OkStatus();
 }
 

@@ -75,7 +75,7 @@ bool Recorder::InferByRun(const OpTraits& traits, c10::ArrayRef<c10::IValue> arg
   }
   if (!name.starts_with("aten::") || ReturnsWhatItWrites(*traits.op) ||
       handle.hasTag(at::Tag::nondeterministic_seeded) || handle.hasTag(at::Tag::data_dependent_output) ||
-      handle.hasTag(at::Tag::dynamic_output_shape)) {
+      traits.op->is_sized_by_values()) {
     return false;
   }
   if (traits.returns_number || !prepared->device->is_cpu()) return false;

@@ -209,6 +209,7 @@ SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle
       {"aten::nonzero", SizedByValues},
       {"aten::equal", Equal},
       {"aten::is_nonzero", BreakOnData},
+      {"aten::_unique", SizedByValues},
       {"aten::_unique2", SizedByValues},
       {"aten::unique_dim", SizedByValues},
       {"aten::unique_consecutive", SizedByValues},
@@ -238,7 +239,7 @@ SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle
   auto it = table->find(name);
   if (it != table->end()) return it->second;
   if (handle.hasTag(at::Tag::inplace_view)) return MetadataInPlace;
-  if (handle.hasTag(at::Tag::data_dependent_output) || handle.hasTag(at::Tag::dynamic_output_shape)) {
+  if (handle.hasTag(at::Tag::data_dependent_output) || ir::InternOp(handle)->is_sized_by_values()) {
     return BreakOnData;
   }
   return nullptr;

@@ -5,9 +5,10 @@ Invariant: an observation holds no tensor that later code can change.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -101,11 +102,25 @@ def differentiable(tree: Any) -> list[torch.Tensor]:
     return [t for t in tensors_of(tree) if t.requires_grad and not t.is_nested]
 
 
+_turned = 0.0
+
+
+@contextlib.contextmanager
+def turned_cotangents(angle: float) -> Iterator[None]:
+    """Within it the backward pass starts from other numbers."""
+    global _turned
+    _turned = angle
+    try:
+        yield
+    finally:
+        _turned = 0.0
+
+
 def backward(outputs: list[torch.Tensor]) -> None:
     """The backward pass from all outputs, each number with a cotangent of its own."""
     cotangents = []
     for number, output in enumerate(outputs):
-        steps = torch.arange(output.numel(), dtype=torch.float64) + number
+        steps = torch.arange(output.numel(), dtype=torch.float64) + number + _turned
         weights = torch.complex(steps.cos(), steps.sin()) if output.is_complex() else steps.cos()
         cotangents.append(weights.to(output.dtype).view(output.shape))
     torch.autograd.backward(outputs, cotangents)

@@ -17,7 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from samples import judge, modules, operators, optimizers, systems
-from samples.observation import Observation
+from samples.observation import Observation, turned_cotangents
 from samples.trial import Form, Trial, as_it_is
 from zoo.process import Reply
 
@@ -85,7 +85,17 @@ class Runner:
             with _filled_memory():
                 return [*runs, trial.run(as_it_is, contextlib.nullcontext)]
 
-        verdict = judge.judge(ours, eager, again, lambda: trial.run(as_it_is, contextlib.nullcontext, wide=True))
+        def wide() -> Observation:
+            return trial.run(as_it_is, contextlib.nullcontext, wide=True)
+
+        def others() -> list[tuple[Observation, Observation]]:
+            pairs = []
+            for angle in (0.7, 1.9, 2.8):
+                with turned_cotangents(angle):
+                    pairs.append((trial.run(as_it_is, contextlib.nullcontext), wide()))
+            return pairs
+
+        verdict = judge.judge(ours, eager, again, wide, others)
         if verdict is not None:
             return verdict
         if eager.error is not None:  # it raised, as eager does: there is nothing to be whole

@@ -10,9 +10,9 @@ import signal
 import pytest
 import torch
 
-from samples import results
+from samples import judge, results
 from samples.command_line import run_database
-from samples.observation import copied
+from samples.observation import Observation, copied
 from samples.one_entry import NOTHING, OK, Runner, selected
 from samples.systems import Identity
 
@@ -116,6 +116,22 @@ def test_what_eager_does_not_repeat_is_compared_without_its_values():
 
 def test_rounding_passes():
     assert statuses(changed(lambda t: t * (1 + 2e-7)))["function"] == NOTHING
+
+
+def test_luck_of_a_sum_that_cancels_passes():
+    """Eager is on the truth here, and off it by 0.02 from other cotangents: 0.01 is no worse, 0.03 is."""
+
+    def seen(value, dtype=torch.bfloat16):
+        observation = Observation()
+        observation.add("gradient", torch.tensor(value, dtype=dtype))
+        return observation
+
+    def judged(ours):
+        others = [(seen(3.0), seen(3.02, torch.float64))]
+        return judge.judge(seen(ours), seen(0.0), lambda: [seen(0.0)], lambda: seen(0.0, torch.float64), lambda: others)
+
+    assert judged(0.01) is None
+    assert judged(0.03)[0] == "wrong"
 
 
 def test_exceptions_are_seen():

@@ -54,16 +54,17 @@ def build(name: str) -> Built:
 
 def _input_size(name: str, family: str) -> tuple[int, tuple[int, ...]]:
     if "inception" in family:
-        return 96, (3, 96, 96)
+        return 299, (3, 299, 299)  # less is too little for its auxiliary head
     if ".video" in family:
         if "s3d" in family:
-            return 64, (3, 16, 64, 64)
+            return 224, (3, 16, 224, 224)
         return (224, (3, 16, 224, 224)) if "mvit" in family else (64, (3, 8, 64, 64))
     if ".optical_flow" in family:
         return 128, (3, 128, 128)
     if ".detection" in family or "maxvit" in family:
         return 224, (3, 224, 224) if "maxvit" in family else (3, 96, 96)
-    return 64, (3, 64, 64)
+    side = 56 if name == "vit_h_14" else 64  # a multiple of the patch
+    return side, (3, side, side)
 
 
 def _inputs(family: str, image: tuple[int, ...]):
