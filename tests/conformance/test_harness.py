@@ -5,9 +5,11 @@ Each mutant breaks one thing that a user can see. Invariant: the judge knows no 
 
 import contextlib
 import dataclasses
+import gc
 import io
 import signal
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -112,6 +114,31 @@ SEEN = {
     "gradient": (without_gradient, "result"),
     "mode": (left_mode_on, "modes"),
 }
+
+
+def test_what_the_collector_decides_is_not_compared():
+    """A frame and its exception hold a value in a cycle: whether it is alive depends on when the collector ran last."""
+
+    class Held:
+        pass
+
+    def case():
+        alive = []
+
+        def f(x):
+            held = Held()
+            alive.append(weakref.ref(held))
+            held.cycle = held
+            return x * sum(reference() is not None for reference in alive)
+
+        return Case(f, torch.ones(2), then=[lambda: None, lambda: None])
+
+    def swept(f, args, kwargs):
+        gc.collect()
+        return f(*args, **kwargs)
+
+    assert judge(make_program(case), "alone", Mutant(swept)).status == OK
+    assert judge(make_program(case), "alone", Mutant(lambda f, args, kwargs: swept(f, args, kwargs) * 5)).status == WRONG
 
 
 @pytest.mark.parametrize("mutant", SEEN)

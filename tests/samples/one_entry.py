@@ -90,7 +90,7 @@ class Runner:
 
         def others() -> list[tuple[Observation, Observation]]:
             pairs = []
-            for angle in (0.7, 1.9, 2.8):
+            for angle in (0.4, 0.8, 1.2, 1.6, 2.0, 2.4, 2.8):  # all round
                 with turned_cotangents(angle):
                     pairs.append((trial.run(as_it_is, contextlib.nullcontext), wide()))
             return pairs
