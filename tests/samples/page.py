@@ -79,7 +79,9 @@ def _summary(rows: list[dict[str, Any]]) -> str:
         entries = len({row["entry"] for row in here})
         lines.append([_NAMES[db], dtype, backend, entries, len(here), samples, of - samples, right, whole, others])
     header = ["of", "dtype", "backend", "entries", "rows", "samples", "samples not run", "samples right", "rows whole", "rows not right"]
-    return f"## Summary\n\n{results.versions()}. The rows are those of the last `--save`, not of the present code.\n\n" + _table(header, lines)
+    builds = collections.Counter(row["build"] for row in rows).most_common()
+    which = "; ".join(f"{count} rows of {build}" for build, count in builds)
+    return f"## Summary\n\n{which}. The rows are those of the last `--save`, not of the present code.\n\n" + _table(header, lines)
 
 
 def _targets(rows: list[dict[str, Any]]) -> str:

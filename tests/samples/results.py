@@ -28,18 +28,18 @@ def key_of(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def packed(rows: list[dict[str, Any]]) -> str:
-    """A line with the rows of one entry and dtype: forms and backends that did alike stand together."""
+    """A line with the rows of one entry, dtype and build: forms and backends that did alike stand together."""
     together: dict[str, list[tuple[str, str]]] = {}
     for row in rows:
         usual = _usual(row["samples"])
-        rest = {k: v for k, v in row.items() if k not in _KEY and k != "counts" and v != usual.get(k)}
+        rest = {k: v for k, v in row.items() if k not in _KEY and k not in ("counts", "build") and v != usual.get(k)}
         together.setdefault(json.dumps(without_folders(rest)), []).append((row["form"], row["backend"]))
     lines: dict[tuple[str, str], list[str]] = {}
     for rest, places in together.items():
         for form in dict.fromkeys(form for form, _ in places):
             backends = " ".join(backend for other, backend in places if other == form)
             lines.setdefault((backends, rest), []).append(form)
-    line = {name: rows[0][name] for name in ("db", "entry", "dtype")}
+    line = {name: rows[0][name] for name in ("db", "entry", "dtype", "build")}
     return json.dumps({**line, "rows": [[backends, "|".join(forms), json.loads(rest)] for (backends, rest), forms in lines.items()]})
 
 
@@ -63,7 +63,7 @@ def add(rows: list[dict[str, Any]]) -> None:
     FOLDER.mkdir(exist_ok=True)
     if rows:
         with open(path_of(rows[0]["db"]), "a") as file:
-            file.write(packed(rows) + "\n")
+            file.write(packed([{**row, "build": versions()} for row in rows]) + "\n")
 
 
 def read() -> list[dict[str, Any]]:
@@ -79,11 +79,12 @@ def tidy() -> list[dict[str, Any]]:
     rows = read()
     grouped: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        grouped.setdefault(key_of(row)[:3], []).append(row)
+        grouped.setdefault((*key_of(row)[:3], row["build"]), []).append(row)
     for path in FOLDER.glob("*.jsonl"):
         path.write_text("".join(packed(grouped[key]) + "\n" for key in sorted(grouped) if key[0] == path.stem))
     return rows
 
 
 def versions() -> str:
+    """The build that runs now."""
     return f"Python {platform.python_version()}, torch {torch.__version__.partition('+')[0]}"

@@ -188,6 +188,7 @@ def test_copies_keep_strides_identity_and_shared_memory():
 def test_rows_are_kept_as_they_are(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "FOLDER", tmp_path)
     about = {"db": "op", "entry": "exp", "dtype": "float32", "form": "function", "samples": 3, "right": 3, "whole": 3}
+    about["build"] = results.versions()
     good = [{**about, "of": 3, "backend": name, "status": "ok", "reasons": {}} for name in ("fuse", "aten", "fx")]
     kept = [*good[:2], {**good[2], "status": "wrong", "right": 2, "detail": "sample 1: off"}]
     kept += [{**row, "form": "out=", "whole": 1, "status": "not whole", "reasons": {"why": 2}} for row in good]
