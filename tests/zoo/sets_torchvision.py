@@ -41,6 +41,7 @@ def build(name: str) -> Built:
     side, image = _input_size(name, family)
     if "image_size" in inspect.signature(inspect.unwrap(builder)).parameters or "vision_transformer" in family:
         settings["image_size"] = side
+    settings.update(_smaller(family, image))
     torch.manual_seed(0)
     try:
         with torch.device("meta"):
@@ -50,6 +51,12 @@ def build(name: str) -> Built:
     model = torchvision.models.get_model(name, **settings).eval()
     check_size("torchvision", count_parameters(model))
     return Built(model, _inputs(family, image))
+
+
+def _smaller(family: str, image: tuple[int, ...]) -> dict[str, Any]:
+    """What a builder is told so that it takes images of this size as they are."""
+    scales = family.endswith(("rcnn", "fcos", "retinanet"))
+    return {"min_size": image[1], "max_size": image[2]} if scales else {}
 
 
 def _input_size(name: str, family: str) -> tuple[int, tuple[int, ...]]:
