@@ -11,13 +11,14 @@ import time
 import pytest
 import torch
 
-from zoo import judge, systems
+from zoo import judge, one_model, systems
 from zoo.one_model import (
     CRASH,
     ERROR,
     MISSED,
     NOTHING,
     OK,
+    ROUNDING,
     TIMEOUT,
     TOLD,
     WRONG,
@@ -144,6 +145,26 @@ def test_rounding_passes():
         return {**out, "logits": model.last(out["hidden"][0].flip(-1).flip(-1) * 3) / 3 + model.last.bias * (2 / 3)}
 
     assert judged(in_another_order, True)["status"] == OK
+
+
+@pytest.mark.parametrize(("ours", "status"), [(0.4, OK), (0.6, ROUNDING)])
+def test_a_kink_that_only_we_cross_is_rounding_unless_eager_crosses_one_as_large(monkeypatch, ours, status):
+    """Eager, a rounding off, has another tensor off by 0.5; in double precision the compiled model is right."""
+
+    def gave(first, second):
+        return [one_model.Call([], [(".first", torch.tensor([1.0, first])), (".second", torch.tensor([1.0, second]))], [])] * 3
+
+    def run(first, second):
+        calls = gave(first, second)
+        monkeypatch.setattr(one_model, "call", lambda *args, **kwargs: calls[0])
+        monkeypatch.setattr(one_model, "_same_in_double", lambda *args: True)
+        return run_system(Mutant(same), built(), True, gave(0.1, 0.1), [one_model.Call([], wide(gave(0.1, 0.1)[0]), [])] * 3)
+
+    def wide(one):
+        return [(name, tensor.double()) for name, tensor in one.gradients]
+
+    monkeypatch.setattr(one_model, "reference", lambda *args: gave(0.6, 0.1))
+    assert run(0.1, 0.1 + ours)["status"] == status
 
 
 def test_the_identity_compiler_compiled_nothing():
