@@ -1,6 +1,6 @@
 #include "frame_eval/versions/lru_cache.h"
 
-#include <limits>
+#include <utility>
 
 namespace framefuse::frame_ops {
 namespace {
@@ -25,6 +25,8 @@ struct LruCache {
   Py_ssize_t misses;
   PyObject* keyword_mark;
 };
+
+PyObject* Give(PyObject* result, PyObject* /*args*/, PyObject* /*kwargs*/) { return Py_NewRef(result); }
 
 LruCache* AsCache(PyObject* wrapper) { return reinterpret_cast<LruCache*>(wrapper); }
 
@@ -104,10 +106,30 @@ PyObject* LruCachedResult(PyObject* wrapper, PyObject* key) {
   return c.maxsize < 0 ? found : reinterpret_cast<LruLink*>(found)->result;
 }
 
-Py_ssize_t LruCacheRoom(PyObject* wrapper) {
+Py_ssize_t LruCacheMaximum(PyObject* wrapper) { return AsCache(wrapper)->maxsize; }
+
+Ref LruCacheDroppable(PyObject* wrapper) {
   const LruCache& c = *AsCache(wrapper);
-  if (c.maxsize <= 0) return std::numeric_limits<Py_ssize_t>::max();
-  return c.maxsize - PyDict_GET_SIZE(c.cache);
+  Ref found = Ref::Steal(PyList_New(0));
+  if (c.maxsize <= 0 || PyDict_GET_SIZE(c.cache) < c.maxsize) return found;
+  PyObject *key, *link;
+  Py_ssize_t position = 0;
+  while (found && PyDict_Next(c.cache, &position, &key, &link)) {
+    if (PyList_Append(found, key) < 0 || PyList_Append(found, reinterpret_cast<LruLink*>(link)->result) < 0) return Ref();
+  }
+  return found;
+}
+
+bool KeepInLruCache(PyObject* wrapper, PyObject* args, PyObject* kwargs, PyObject* result) {
+  static PyMethodDef giver = {"kept", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Give)),
+                              METH_VARARGS | METH_KEYWORDS, nullptr};
+  PyObject* stand_in = PyCFunction_New(&giver, result);
+  if (stand_in == nullptr) return false;
+  LruCache& c = *AsCache(wrapper);
+  PyObject* function = std::exchange(c.function, stand_in);
+  const Ref given = Ref::Steal(PyObject_Call(wrapper, args, kwargs));
+  Py_DECREF(std::exchange(c.function, function));
+  return static_cast<bool>(given);
 }
 
 }  // namespace framefuse::frame_ops

@@ -15,8 +15,12 @@ bool CanReadLruCache(PyObject* wrapper);  // it is one, of the layout known here
 Ref LruCacheKey(PyObject* wrapper, PyObject* args, PyObject* kwargs);
 PyObject* LruCacheFunction(PyObject* wrapper);                // what a miss calls; __wrapped__ is only a note of it
 PyObject* LruCachedResult(PyObject* wrapper, PyObject* key);  // null without an error: not there
-// How many more results fit before one is dropped; a large number where there is no bound.
-Py_ssize_t LruCacheRoom(PyObject* wrapper);
+// At most so many results are kept; negative: there is no bound.
+Py_ssize_t LruCacheMaximum(PyObject* wrapper);
+// The keys and the results that may be dropped when one more is kept; null with an error set.
+Ref LruCacheDroppable(PyObject* wrapper);
+// As a call that finds nothing and whose function returns `result`: the function is not run. False with an error set.
+[[nodiscard]] bool KeepInLruCache(PyObject* wrapper, PyObject* args, PyObject* kwargs, PyObject* result);
 
 }  // namespace framefuse::frame_ops
 

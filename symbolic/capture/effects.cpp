@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/coverage.h"
+#include "frame_eval/versions/lru_cache.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/immutable.h"
 #include "symbolic/capture/builtin_types.h"
@@ -18,7 +19,8 @@ namespace {
 
 const char* const kNames[] = {"set_attr",     "delete_attr",     "set_item",         "delete_item",
                               "add_element",  "discard_element", "replace_contents", "extend_list",
-                              "store_global", "store_cell",      "set_grad",         "call_cached"};
+                              "store_global", "store_cell",      "set_grad",         "call_cached",
+                              "keep_cached"};
 
 const bool declared = [] {
   for (const char* name : kNames) DeclareKinds("effect", {name});
@@ -243,18 +245,23 @@ bool Forgive(PyObject* type) {
   return true;
 }
 
-// First of all effects: what runs on a miss ran in the capture before any write.
 absl::Status CollectCachedCalls(Capture& capture, RecipeBuilder& recipes, std::vector<Effect>* effects) {
   for (const CachedCall& call : capture.writes().calls()) {
     RecipeId ids[] = {kNoRecipe, kNoRecipe, kNoRecipe};
-    PyObject* const parts[] = {call.wrapper.get(), call.args.get(), call.kwargs.get()};
+    const Ref both = call.missed
+                         ? Ref::Steal(PyTuple_Pack(2, call.args.get(), call.kwargs ? call.kwargs.get() : Py_None))
+                         : Ref();
+    PyObject* const hit[] = {call.wrapper.get(), call.args.get(), call.kwargs.get()};
+    PyObject* const miss[] = {call.wrapper.get(), both.get(), call.result.object.get()};
     for (int i = 0; i < 3; ++i) {
-      if (parts[i] == nullptr) continue;
-      absl::StatusOr<RecipeId> id = recipes.Of(parts[i]);
+      PyObject* part = call.missed ? miss[i] : hit[i];
+      if (part == nullptr) continue;
+      absl::StatusOr<RecipeId> id = recipes.Of(part);
       if (!id.ok()) return id.status();
       ids[i] = *id;
     }
-    effects->push_back(Effect{EffectKind::kCallCached, ids[0], ids[1], ids[2], Ref()});
+    const EffectKind kind = call.missed ? EffectKind::kKeepCached : EffectKind::kCallCached;
+    effects->push_back(Effect{kind, ids[0], ids[1], ids[2], Ref()});
   }
   return absl::OkStatus();
 }
@@ -319,6 +326,11 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
     case EffectKind::kCallCached: {
       const Ref result = Ref::Steal(PyObject_Call(target, get(e.key), value));
       return static_cast<bool>(result);
+    }
+    case EffectKind::kKeepCached: {
+      PyObject* kwargs = PyTuple_GET_ITEM(get(e.key), 1);
+      return frame_ops::KeepInLruCache(target, PyTuple_GET_ITEM(get(e.key), 0), kwargs == Py_None ? nullptr : kwargs,
+                                       value);
     }
   }
   return false;

@@ -26,6 +26,7 @@ enum class EffectKind : std::uint8_t {
   kStoreCell,
   kSetGrad,     // target.grad = value
   kCallCached,  // target(*key, **value), the result dropped: counts in a functools.lru_cache
+  kKeepCached,  // target, a functools.lru_cache, keeps value for a call with key, a pair of args and kwargs or None
 };
 
 struct Effect {

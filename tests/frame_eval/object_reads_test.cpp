@@ -159,8 +159,22 @@ TEST(LruCacheReads, ResultsAreReadPastTheCall) {
   ASSERT_NE(result, nullptr);
   EXPECT_EQ(PyLong_AsLong(result), 600);
   EXPECT_EQ(frame_ops::LruCachedResult(f, other), nullptr);
-  EXPECT_EQ(frame_ops::LruCacheRoom(f), 3);
+  EXPECT_EQ(frame_ops::LruCacheMaximum(f), 4);
   EXPECT_TRUE(IsTrue("f.cache_info() == info"));
+}
+
+TEST(LruCacheReads, AResultIsKeptWithoutRunningTheFunction) {
+  Execute(
+      "import functools\nran = []\n@functools.lru_cache(maxsize=2)\ndef f(a, b=0): ran.append(a); return a * 2\n"
+      "f(300)\nf(301)\nargs = (302,)\nnames = {'b': 5}\nmade = ['made']\n");
+  const Ref f = Eval("f"), args = Eval("args"), names = Eval("names"), made = Eval("made");
+  const Ref droppable = frame_ops::LruCacheDroppable(f);
+  ASSERT_TRUE(droppable);
+  EXPECT_EQ(PyList_GET_SIZE(droppable.get()), 4);
+  ASSERT_TRUE(frame_ops::KeepInLruCache(f, args, names, made));
+  EXPECT_TRUE(IsTrue("f(302, b=5) is made and ran == [300, 301]"));
+  EXPECT_TRUE(IsTrue("f.cache_info()[:2] == (1, 3) and f.cache_info().currsize == 2"));
+  EXPECT_TRUE(IsTrue("f(303) == 606 and ran == [300, 301, 303]"));
 }
 
 }  // namespace

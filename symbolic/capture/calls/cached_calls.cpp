@@ -16,7 +16,6 @@
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/tracked.h"
-#include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
 namespace {
@@ -45,7 +44,6 @@ bool HasPlainKey(BorrowedRef arg) {
 
 CachedCalls::CachedCalls(Journals& journals, CallEvaluator& calls)
     : frames_(journals.frames()),
-      tracer_(journals.tracer()),
       breaks_(journals.breaks()),
       reads_(journals.reads()),
       objects_(journals.objects()),
@@ -129,50 +127,70 @@ Value CachedCalls::CallCached(Activation& act, ValueView callable, absl::Span<co
   }
   CachedCall call;
   call.wrapper = Ref::Create(callable.object);
-  Ref key;
-  if (!CollectCachedArguments(args, kwnames, &call, &key)) return Value();
-  int misses = 0;
-  for (const CachedCall& earlier : writes_.calls()) {
-    if (earlier.wrapper.get() != call.wrapper.get() || !earlier.missed_key) continue;
-    ++misses;
-    const int same = PyObject_RichCompareBool(earlier.missed_key, key, Py_EQ);
-    if (same < 0) return Value();
-    if (same == 0) continue;
-    const Ref result = earlier.result;
+  if (!CollectCachedArguments(args, kwnames, &call, &call.key)) return Value();
+  const Touched touched = TouchedOf(t->original, callable.object);
+  if (const CachedCall* kept = touched.Find(call.key)) {
+    call.result = kept->result;
     writes_.AddCall(std::move(call));
-    return Value{result, kNoSource};
+    return writes_.calls().back().result;
   }
-  const SourceId source = reads_.sources().Intern(SourceKind::kCachedResult, t->source, 0, key);
-  if (PyObject* found = frame_ops::LruCachedResult(t->original, key)) {
-    Value v = objects_.Adopt(found, source);
-    if (v) reads_.Consume(v);
-    writes_.AddCall(std::move(call));
-    return v;
+  const bool all_known = touched.maximum >= 0 && static_cast<Py_ssize_t>(touched.calls.size()) == touched.maximum;
+  if (!all_known) {
+    const SourceId source = reads_.sources().Intern(SourceKind::kCachedResult, t->source, 0, call.key);
+    PyObject* found = frame_ops::LruCachedResult(t->original, call.key);
+    if (found != nullptr) {
+      if (touched.missed && touched.maximum >= 0) {  // how full it is is not guarded
+        return breaks_.Break(GraphBreakKind::kSideEffectCall, "a cached function that may have dropped its result");
+      }
+      Value v = objects_.Adopt(found, source);
+      if (v) reads_.Consume(v);
+      call.result = v;
+      writes_.AddCall(std::move(call));
+      return v;
+    }
+    reads_.AddGuard(source, GuardKind::kNull, nullptr);
   }
-  reads_.AddGuard(source, GuardKind::kNull, nullptr);
-  if (frame_ops::LruCacheRoom(t->original) <= misses) {
-    return breaks_.Break(GraphBreakKind::kSideEffectCall, "a cached function whose cache is full");
-  }
-  return MissCached(act, std::move(call), std::move(key), function, args, kwnames);
+  return MissCached(act, std::move(call), function, args, kwnames);
 }
 
-Value CachedCalls::MissCached(Activation& act, CachedCall call, Ref key, BorrowedRef function,
-                              absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  const std::uint64_t writes = writes_.count();
-  const int operations = tracer_.NodeCount();
-  const std::size_t calls = writes_.calls().size();
+CachedCalls::Touched CachedCalls::TouchedOf(BorrowedRef original, BorrowedRef wrapper) const {
+  Touched touched;
+  touched.maximum = frame_ops::LruCacheMaximum(original.get());
+  for (const CachedCall& c : writes_.calls()) {
+    if (c.wrapper.get() != wrapper.get() || !c.key) continue;
+    touched.missed = touched.missed || c.missed;
+    const CachedCall* same = touched.Find(c.key);
+    if (same != nullptr) std::erase(touched.calls, same);
+    touched.calls.push_back(&c);
+    if (touched.maximum >= 0 && static_cast<Py_ssize_t>(touched.calls.size()) > touched.maximum) {
+      touched.calls.erase(touched.calls.begin());
+    }
+  }
+  return touched;
+}
+
+const CachedCall* CachedCalls::Touched::Find(BorrowedRef key) const {
+  for (const CachedCall* c : calls) {
+    if (PyObject_RichCompareBool(c->key, key.get(), Py_EQ) > 0) return c;
+  }
+  PyErr_Clear();  // keys are of leaves and identities: none raises
+  return nullptr;
+}
+
+Value CachedCalls::MissCached(Activation& act, CachedCall call, BorrowedRef function, absl::Span<const ValueView> args,
+                              BorrowedRef kwnames) {
+  const Ref droppable = frame_ops::LruCacheDroppable(objects_.Find(call.wrapper)->original);
+  if (!droppable) return Value();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(droppable.get()); ++i) {
+    if (!writes_.BeforeEnd(PyList_GET_ITEM(droppable.get(), i))) return Value();
+  }
   Value v = calls_.CallWith(act, objects_.Adopt(function, reads_.ConstantSource(function)), args, kwnames,
                             Completion::kCallback);
   if (breaks_.unwinding()) return Value();
-  // When the entry runs the function runs again, before the entry's writes and after none of them.
-  if (!v || !IsLeaf(v.object) || writes_.count() != 0 || writes != writes_.count() ||
-      operations != tracer_.NodeCount() || calls != writes_.calls().size()) {
-    return breaks_.Break(GraphBreakKind::kSideEffectCall,
-                         "a cached function that does more than compute a number or a text");
-  }
-  reads_.Consume(v);
-  call.missed_key = std::move(key);
-  call.result = v.object;
+  if (!v) return breaks_.Break(GraphBreakKind::kSideEffectCall, "a cached function that raises");
+  if (IsLeaf(v.object)) reads_.Consume(v);
+  call.missed = true;
+  call.result = v;
   writes_.AddCall(std::move(call));
   return v;
 }

@@ -23,9 +23,10 @@ class ReadJournal;
 struct CachedCall {
   Ref wrapper;
   Ref args;
-  Ref kwargs;      // or null
-  Ref missed_key;  // null: the result was in the cache
-  Ref result;      // of a miss
+  Ref kwargs;           // or null
+  Ref key;              // in the cache; null: of an ABC
+  Value result;         // null: of an ABC
+  bool missed = false;  // the result was not in the cache: captured code made it
 };
 
 class WriteJournal {
@@ -61,6 +62,7 @@ class WriteJournal {
 
   // ---- ends of objects
   bool BeforeDrop(ValueView old);  // a local gives it up; false: broke
+  bool BeforeEnd(BorrowedRef object);  // of an object that existed before and may end now; false: broke
   // It may have ended in the program, and something refers to it weakly.
   bool MayHaveEnded(BorrowedRef object) const { return dropped_.contains(object.get()); }
 
@@ -82,7 +84,6 @@ class WriteJournal {
   void Clear() { globals_.clear(); }
 
  private:
-  bool BeforeEnd(BorrowedRef object);  // of an object that existed before and may end now
   bool BeforeOverwrite(Tracked& t, BorrowedRef key);
   bool BeforeReplacing(const Tracked& t);
 
