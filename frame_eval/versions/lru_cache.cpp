@@ -115,7 +115,8 @@ Ref LruCacheDroppable(PyObject* wrapper) {
   PyObject *key, *link;
   Py_ssize_t position = 0;
   while (found && PyDict_Next(c.cache, &position, &key, &link)) {
-    if (PyList_Append(found, key) < 0 || PyList_Append(found, reinterpret_cast<LruLink*>(link)->result) < 0) return Ref();
+    if (PyList_Append(found, key) < 0 || PyList_Append(found, reinterpret_cast<LruLink*>(link)->result) < 0)
+      return Ref();
   }
   return found;
 }

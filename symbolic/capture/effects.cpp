@@ -17,10 +17,9 @@
 namespace framefuse {
 namespace {
 
-const char* const kNames[] = {"set_attr",     "delete_attr",     "set_item",         "delete_item",
-                              "add_element",  "discard_element", "replace_contents", "extend_list",
-                              "store_global", "store_cell",      "set_grad",         "call_cached",
-                              "keep_cached"};
+const char* const kNames[] = {"set_attr",        "delete_attr",      "set_item",    "delete_item",  "add_element",
+                              "discard_element", "replace_contents", "extend_list", "store_global", "store_cell",
+                              "set_grad",        "call_cached",      "keep_cached"};
 
 const bool declared = [] {
   for (const char* name : kNames) DeclareKinds("effect", {name});
@@ -248,9 +247,8 @@ bool Forgive(PyObject* type) {
 absl::Status CollectCachedCalls(Capture& capture, RecipeBuilder& recipes, std::vector<Effect>* effects) {
   for (const CachedCall& call : capture.writes().calls()) {
     RecipeId ids[] = {kNoRecipe, kNoRecipe, kNoRecipe};
-    const Ref both = call.missed
-                         ? Ref::Steal(PyTuple_Pack(2, call.args.get(), call.kwargs ? call.kwargs.get() : Py_None))
-                         : Ref();
+    const Ref both =
+        call.missed ? Ref::Steal(PyTuple_Pack(2, call.args.get(), call.kwargs ? call.kwargs.get() : Py_None)) : Ref();
     PyObject* const hit[] = {call.wrapper.get(), call.args.get(), call.kwargs.get()};
     PyObject* const miss[] = {call.wrapper.get(), both.get(), call.result.object.get()};
     for (int i = 0; i < 3; ++i) {

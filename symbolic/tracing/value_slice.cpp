@@ -1,5 +1,7 @@
 #include "symbolic/tracing/value_slice.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <sstream>
 #include <string_view>
@@ -17,19 +19,17 @@ using Values = absl::flat_hash_map<ValueId, at::Tensor>;
 
 constexpr std::string_view kNamespace = "aten.";
 
-// Overloads of these, by name: no state, no generator, no memory that nobody set. Written forms are none of them.
+// Overloads of these, by name: no state, no generator, no memory that nobody set. Their forms that write, too.
 constexpr const char* kDetermined =
-    "abs add alias all amax amin aminmax any arange argmax argmin argsort bincount bitwise_and bitwise_or bitwise_not "
-    "bitwise_xor "
-    "bucketize cat ceil clamp clamp_max clamp_min clone constant_pad_nd count_nonzero cumprod cumsum detach diagonal "
-    "div "
-    "eq expand eye flip floor floor_divide full full_like gather ge gt index index_select isin le linspace logical_and "
-    "logical_not logical_or logical_xor lt masked_select max maximum mean min minimum mul ne neg nonzero ones "
-    "ones_like permute pow prod "
-    "remainder repeat repeat_interleave _reshape_alias roll round rsub scalar_tensor searchsorted select sign slice "
-    "sort split "
-    "split_with_sizes sqrt squeeze stack sub sum t _to_copy transpose tril tril_indices triu triu_indices trunc unbind "
-    "unfold unique_consecutive unique_dim _unique2 unsqueeze _unsafe_view view where zeros zeros_like";
+    "_reshape_alias _to_copy _unique2 _unsafe_view abs add alias all amax amin aminmax any arange argmax argmin "
+    "argsort bincount bitwise_and bitwise_not bitwise_or bitwise_xor bucketize cat ceil clamp clamp_max "
+    "clamp_min clone constant_pad_nd count_nonzero cumprod cumsum detach diagonal div eq expand eye flip floor "
+    "floor_divide full full_like gather ge gt index index_fill index_put index_select isin le linspace "
+    "logical_and logical_not logical_or logical_xor lt masked_fill masked_select max maximum mean min minimum "
+    "mul ne neg new_full new_ones new_zeros nonzero ones ones_like permute pow prod remainder repeat "
+    "repeat_interleave roll round rsub scalar_tensor scatter searchsorted select sign slice sort split "
+    "split_with_sizes sqrt squeeze stack sub sum t transpose tril tril_indices triu triu_indices trunc unbind "
+    "unfold unique_consecutive unique_dim unsqueeze view where zeros zeros_like";
 
 bool IsDetermined(std::string_view name) {
   static const auto* names = new absl::flat_hash_set<std::string>(absl::StrSplit(kDetermined, ' '));
@@ -38,10 +38,26 @@ bool IsDetermined(std::string_view name) {
   return names->contains(std::string(name.substr(0, name.find('.'))));
 }
 
+// One that writes, of a form that is not resized: no `out=`.
+bool IsDeterminedWrite(std::string_view name) {
+  static const auto* others = new absl::flat_hash_set<std::string_view>{"aten.copy_", "aten.fill_", "aten.zero_"};
+  const std::string_view function = name.substr(0, name.find('.', kNamespace.size()));
+  return function.ends_with('_') &&
+         (others->contains(function) || IsDetermined(function.substr(0, function.size() - 1)));
+}
+
+bool IsUnset(std::string_view name) { return name.starts_with("aten.empty") || name.starts_with("aten.new_empty"); }
+
 // Where a graph's values are made and its memory is written.
-class Writes {
+class Memory {
  public:
-  explicit Writes(const ir::Graph& graph) : graph_(graph) {
+  explicit Memory(const ir::Graph& graph) : graph_(graph) {
+    absl::flat_hash_set<ir::StorageId> shared;
+    for (const ir::ConstantTensor& c : graph.constants) {
+      const ir::StorageId storage = graph.value(c.value).storage;
+      if (!own_.insert(storage).second) shared.insert(storage);
+    }
+    for (const ir::StorageId storage : shared) own_.erase(storage);
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) Note(graph.nodes[i], i);
   }
   // Whether something wrote the memory of `v` after it was made and before node `reader`.
@@ -53,20 +69,87 @@ class Writes {
       return writer < reader && (maker == makers_.end() || writer > maker->second);
     });
   }
+  // Whether a node of the graph asked for it, or it is a constant's, of which a run has a copy.
+  bool IsOwn(ir::StorageId storage) const { return storage >= 0 && own_.contains(storage); }
 
- private:
-  void Note(const ir::Node& n, std::size_t i) {
-    for (const ValueId v : n.outputs) makers_[v] = i;
+  template <typename F>
+  void ForEachWritten(const ir::Node& n, F&& f) const {
     const auto& schema = n.op->arguments();
     for (std::size_t a = 0; n.op->mutates() && a < n.args.size(); ++a) {
-      if (!schema[a].written) continue;
-      ir::ForEachValue(n.args[a], [&](ValueId v) { writers_[graph_.value(v).storage].push_back(i); });
+      if (schema[a].written) ir::ForEachValue(n.args[a], [&](ValueId v) { f(graph_.value(v).storage); });
     }
   }
 
+ private:
+  void Note(const ir::Node& n, std::size_t i) {
+    absl::flat_hash_set<ir::StorageId> used;
+    ir::ForEachUse(n, [&](ValueId v) { used.insert(graph_.value(v).storage); });
+    for (const ValueId v : n.outputs) {
+      makers_[v] = i;
+      if (v != ir::kNoValue && !used.contains(graph_.value(v).storage)) own_.insert(graph_.value(v).storage);
+    }
+    ForEachWritten(n, [&](ir::StorageId storage) { writers_[storage].push_back(i); });
+  }
+
   const ir::Graph& graph_;
+  absl::flat_hash_set<ir::StorageId> own_;
   absl::flat_hash_map<ir::StorageId, std::vector<std::size_t>> writers_;
   absl::flat_hash_map<ValueId, std::size_t> makers_;
+};
+
+// The nodes that values follow from, found from the last to the first.
+class Search {
+ public:
+  Search(const ir::Graph& graph, const SliceLimits& limits) : graph_(graph), limits_(limits), memory_(graph) {
+    for (const ir::ConstantTensor& c : graph.constants) constants_[c.value] = c.tensor;
+  }
+
+  // Whether `v` may be read by node `reader`.
+  bool Need(ValueId v, std::size_t reader) {
+    const ir::Value& value = graph_.value(v);
+    std::int64_t elements = 1;
+    for (const ir::Dim& d : value.sizes) elements *= graph_.exprs.Hint(d);
+    (constants_.contains(v) ? needed_constants_ : open_).insert(v);
+    if (memory_.IsOwn(value.storage)) {
+      read_before_.emplace(value.storage, reader);  // the first that is found is the last reader
+    } else if (memory_.IsWrittenBefore(v, reader)) {
+      return false;
+    }
+    return value.kind == ir::ValueKind::kTensor && (value.device.is_cpu() || !limits_.on_cpu) &&
+           elements <= limits_.most_elements;
+  }
+
+  // Whether it has part, and whether it may.
+  enum class Part { kNone, kTaken, kRefused };
+  Part Visit(const ir::Node& n, std::size_t i) {
+    bool is_needed = false;
+    for (const ValueId v : n.outputs) is_needed = (v != ir::kNoValue && open_.erase(v) > 0) || is_needed;
+    memory_.ForEachWritten(n, [&](ir::StorageId storage) {
+      const auto reader = read_before_.find(storage);
+      is_needed = is_needed || (reader != read_before_.end() && i < reader->second);
+    });
+    if (!is_needed) return Part::kNone;
+    bool possible =
+        n.op->mutates() ? IsDeterminedWrite(n.op->name()) : IsDetermined(n.op->name()) || IsUnset(n.op->name());
+    memory_.ForEachWritten(n, [&](ir::StorageId storage) { possible = possible && memory_.IsOwn(storage); });
+    ir::ForEachUse(n, [&](ValueId v) { possible = Need(v, i) && possible; });
+    return possible ? Part::kTaken : Part::kRefused;
+  }
+
+  const absl::flat_hash_set<ValueId>& open() const { return open_; }  // no node that was visited makes them
+  Values constants() const {
+    Values found;
+    for (const ValueId v : needed_constants_) found.emplace(v, constants_.at(v));
+    return found;
+  }
+
+ private:
+  const ir::Graph& graph_;
+  const SliceLimits& limits_;
+  const Memory memory_;
+  Values constants_;
+  absl::flat_hash_set<ValueId> open_, needed_constants_;
+  absl::flat_hash_map<ir::StorageId, std::size_t> read_before_;
 };
 
 bool PushArgument(const ir::Arg& arg, ir::ArgType type, const Values& values, torch::jit::Stack* stack) {
@@ -104,12 +187,20 @@ bool PushArgument(const ir::Arg& arg, ir::ArgType type, const Values& values, to
   return false;
 }
 
-bool RunNode(const ir::Node& n, Values* values) {
+void Fill(const at::Tensor& t, std::uint8_t byte) {
+  const auto size = static_cast<std::int64_t>(t.storage().nbytes());
+  const int value = t.scalar_type() == c10::ScalarType::Bool ? byte >> 7 : byte;
+  at::empty({0}, t.options().dtype(c10::ScalarType::Byte)).set_(t.storage(), 0, {size}).fill_(value);
+}
+
+// `unset` is what stands in each byte of memory that nobody set.
+bool RunNode(const ir::Node& n, std::uint8_t unset, Values* values) {
   torch::jit::Stack stack;
   for (std::size_t i = 0; i < n.args.size(); ++i) {
     if (!PushArgument(n.args[i], n.op->arguments()[i].type, *values, &stack)) return false;
   }
   n.op->handle().callBoxed(&stack);
+  if (IsUnset(n.op->name())) Fill(stack.back().toTensor(), unset);
   std::size_t next = 0;
   const auto take = [&](const at::Tensor& t) {
     if (next < n.outputs.size() && n.outputs[next] != ir::kNoValue) (*values)[n.outputs[next]] = t;
@@ -139,35 +230,21 @@ std::optional<ValueSlice> ValueSlice::Of(const ir::Graph& graph, const std::vect
                                          const SliceLimits& limits) {
   ValueSlice slice;
   slice.wanted_ = wanted;
-  Values constants;
-  for (const ir::ConstantTensor& c : graph.constants) constants[c.value] = c.tensor;
-  const Writes writes(graph);
-  absl::flat_hash_set<ValueId> open;
-  const auto need = [&](ValueId v, std::size_t reader) {
-    const ir::Value& value = graph.value(v);
-    std::int64_t elements = 1;
-    for (const ir::Dim& d : value.sizes) elements *= graph.exprs.Hint(d);
-    if (auto it = constants.find(v); it != constants.end()) {
-      slice.constants_.insert(*it);
-    } else {
-      open.insert(v);
-    }
-    return value.kind == ir::ValueKind::kTensor && (value.device.is_cpu() || !limits.on_cpu) &&
-           elements <= limits.most_elements && !writes.IsWrittenBefore(v, reader);
-  };
-  bool possible = std::all_of(wanted.begin(), wanted.end(), [&](ValueId v) { return need(v, graph.nodes.size()); });
-  for (std::size_t i = graph.nodes.size(); i-- > 0 && !open.empty() && possible;) {
-    const ir::Node& n = graph.nodes[i];
-    bool is_needed = false;
-    for (const ValueId v : n.outputs) is_needed = (v != ir::kNoValue && open.erase(v) > 0) || is_needed;
-    if (!is_needed) continue;
-    possible = IsDetermined(n.op->name()) && !n.op->mutates() && slice.nodes_.size() < limits.most_nodes;
-    ir::ForEachUse(n, [&](ValueId v) { possible = need(v, i) && possible; });
-    slice.nodes_.push_back(n);
+  Search search(graph, limits);
+  bool possible =
+      std::all_of(wanted.begin(), wanted.end(), [&](ValueId v) { return search.Need(v, graph.nodes.size()); });
+  for (std::size_t i = graph.nodes.size(); i-- > 0 && !search.open().empty() && possible;) {
+    const Search::Part part = search.Visit(graph.nodes[i], i);
+    if (part == Search::Part::kNone) continue;
+    possible = part == Search::Part::kTaken && slice.nodes_.size() < limits.most_nodes;
+    slice.has_writes_ = slice.has_writes_ || graph.nodes[i].op->mutates();
+    slice.has_unset_ = slice.has_unset_ || IsUnset(graph.nodes[i].op->name());
+    slice.nodes_.push_back(graph.nodes[i]);
   }
   if (!possible) return std::nullopt;
   std::reverse(slice.nodes_.begin(), slice.nodes_.end());
-  slice.inputs_.assign(open.begin(), open.end());  // no node makes them
+  slice.constants_ = search.constants();
+  slice.inputs_.assign(search.open().begin(), search.open().end());  // no node makes them
   std::sort(slice.inputs_.begin(), slice.inputs_.end());
   const auto takes = [&](ValueId v) { return limits.takes_input && limits.takes_input(v); };
   if (!std::all_of(slice.inputs_.begin(), slice.inputs_.end(), takes)) return std::nullopt;
@@ -175,10 +252,24 @@ std::optional<ValueSlice> ValueSlice::Of(const ir::Graph& graph, const std::vect
 }
 
 std::optional<std::vector<at::Tensor>> ValueSlice::Run(absl::Span<const at::Tensor> inputs) const {
+  std::optional<std::vector<at::Tensor>> results = RunOn(inputs, 0x7f);  // large in every type
+  if (!results || !has_unset_) return results;
+  const std::optional<std::vector<at::Tensor>> others = RunOn(inputs, 0xff);  // -1 and NaN
+  if (!others) return std::nullopt;
+  for (std::size_t i = 0; i < results->size(); ++i) {
+    const at::Tensor &one = (*results)[i], &other = (*others)[i];
+    if (one.sizes() != other.sizes() || !one.equal(other)) return std::nullopt;
+  }
+  return results;
+}
+
+std::optional<std::vector<at::Tensor>> ValueSlice::RunOn(absl::Span<const at::Tensor> inputs,
+                                                         std::uint8_t unset) const {
   Values values = constants_;
+  for (auto& [v, tensor] : values) tensor = has_writes_ ? tensor.clone() : tensor;
   for (std::size_t i = 0; i < inputs_.size(); ++i) values[inputs_[i]] = inputs[i];
   for (const ir::Node& n : nodes_) {
-    if (!RunNode(n, &values)) return std::nullopt;
+    if (!RunNode(n, unset, &values)) return std::nullopt;
   }
   std::vector<at::Tensor> results;
   for (ValueId v : wanted_) results.push_back(values.at(v));

@@ -1,12 +1,14 @@
 // ValueSlice: the operators of a recording that some of its values follow from, as a program that can be run on
-// tensors. Invariant: none of them writes, draws random numbers or asks for memory that nobody set, and no recorded
-// operator wrote what they read: on the inputs as they were at the recording's start they give what eager has where the
-// recording stands. A slice owns all that it needs, and lives on after the recording.
+// tensors. Invariant: none of them draws random numbers or writes what was there before the recording, and they are all
+// that wrote what they read: on the inputs as they were at the recording's start they give what eager has where the
+// recording stands, and nothing that follows from memory that nobody set. A slice owns all that it needs, and lives on
+// after the recording.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_VALUE_SLICE_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_VALUE_SLICE_H_
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -36,8 +38,8 @@ class ValueSlice {
   std::size_t size() const { return wanted_.size(); }
   // The inputs that it begins at, once each.
   const std::vector<ir::ValueId>& inputs() const { return inputs_; }
-  // The wanted values for tensors that stand at inputs(); nullopt: an operator's result is none that it can use. Errors
-  // of operators come out as c10::Error.
+  // The wanted values for tensors that stand at inputs(); nullopt: an operator's result is none that it can use, or
+  // they follow from memory that nobody set. Errors of operators come out as c10::Error.
   [[nodiscard]] std::optional<std::vector<at::Tensor>> Run(absl::Span<const at::Tensor> inputs) const;
   // The i-th wanted value as a Python expression.
   [[nodiscard]] std::string Expression(std::size_t i, absl::Span<const std::string> names) const;
@@ -45,7 +47,12 @@ class ValueSlice {
  private:
   using Values = absl::flat_hash_map<ir::ValueId, at::Tensor>;
 
+  [[nodiscard]] std::optional<std::vector<at::Tensor>> RunOn(absl::Span<const at::Tensor> inputs,
+                                                             std::uint8_t unset) const;
+
   std::vector<ir::Node> nodes_;  // in order
+  bool has_writes_ = false;
+  bool has_unset_ = false;  // some ask for memory that nobody set
   std::vector<ir::ValueId> inputs_;
   std::vector<ir::ValueId> wanted_;
   Values constants_;

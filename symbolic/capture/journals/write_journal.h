@@ -61,7 +61,7 @@ class WriteJournal {
   const GlobalWrites& globals() const { return globals_; }
 
   // ---- ends of objects
-  bool BeforeDrop(ValueView old);  // a local gives it up; false: broke
+  bool BeforeDrop(ValueView old);      // a local gives it up; false: broke
   bool BeforeEnd(BorrowedRef object);  // of an object that existed before and may end now; false: broke
   // It may have ended in the program, and something refers to it weakly.
   bool MayHaveEnded(BorrowedRef object) const { return dropped_.contains(object.get()); }

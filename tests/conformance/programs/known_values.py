@@ -101,3 +101,67 @@ def in_a_branch():
         return framefuse.cond(x.sum() > 0, scaled, lambda t: t * torch.tensor(2.0).item(), (x,))
 
     return Case(f, vector(), 3, then=[lambda: Args(vector(), 4), lambda: Args(vector(3, -9.0), 4)], forward_only=True)
+
+
+@program
+def of_memory_that_the_program_wrote():
+    """Sizes of levels, as detectors note them: every element is set before it is read."""
+
+    def f(x, *sides):
+        shapes = torch.empty((len(sides), 2), dtype=torch.long)
+        for level, side in enumerate(sides):
+            shapes[level, 0] = side
+            shapes[level, 1] = side + 1
+        total = (shapes[:, 0] * shapes[:, 1]).sum()
+        if total != sum(side * (side + 1) for side in sides):
+            x = -x
+        starts = torch.cat([shapes.new_zeros(1), shapes.prod(1).cumsum(0)[:-1]])
+        flags = torch.zeros(2, dtype=torch.bool)
+        flags[1] = True
+        spans = torch.tensor([1, 2])
+        spans[1:].mul_(4)
+        return x * starts[-1].item(), shapes, flags.tolist(), spans.tolist(), spans
+
+    return Case(f, vector(), 2, 3, then=[lambda: None, lambda: Args(vector(), 4, 1, 2)])
+
+
+@program(whole=False)
+def of_memory_that_is_read_before_and_after():
+    def f(x):
+        kept = torch.zeros(3)
+        first = kept[1] + 1
+        view = kept[1:]
+        view.add_(5)
+        before = (first.item(), kept.tolist())
+        kept.copy_(torch.arange(3))
+        other = view.clone()
+        kept[2] = 9
+        return x * first.item(), before, view.tolist(), other.tolist()
+
+    return Case(f, vector(), then=[lambda: None])
+
+
+@program(whole=False)
+def of_an_input_that_was_written():
+    def f(x, ids):
+        ids[0] += 1
+        copy = ids.clone()
+        copy[1] = 7
+        return x * copy.sum().item(), ids.tolist()
+
+    return Case(f, vector(), torch.tensor([1, 2, 3]), then=[lambda: None])
+
+
+@program(whole=False)
+def of_memory_that_nobody_set():
+    """What is not set decides nothing here: the element that is read is."""
+
+    def f(x):
+        room = torch.empty(4)
+        room[0] = 3.0
+        if room[0] > 2:
+            x = x + 1
+        room.zero_()
+        return x * room.sum().item()
+
+    return Case(f, vector(), then=[lambda: None])
