@@ -26,9 +26,20 @@ struct LruCache {
   PyObject* keyword_mark;
 };
 
-PyObject* Give(PyObject* result, PyObject* /*args*/, PyObject* /*kwargs*/) { return Py_NewRef(result); }
-
 LruCache* AsCache(PyObject* wrapper) { return reinterpret_cast<LruCache*>(wrapper); }
+
+void PutFunction(PyObject* wrapper, PyObject* function) {
+  Py_DECREF(std::exchange(AsCache(wrapper)->function, Py_NewRef(function)));
+}
+
+// Stands in for the function in one call, known by its arguments' tuple. What a finaliser calls meanwhile is another
+// call: what is dropped may end there, and the collector may run.
+PyObject* Give(PyObject* known, PyObject* args, PyObject* kwargs) {
+  PyObject* function = PyTuple_GET_ITEM(known, 1);
+  if (args != PyTuple_GET_ITEM(known, 2)) return PyObject_Call(function, args, kwargs);
+  PutFunction(PyTuple_GET_ITEM(known, 0), function);
+  return Py_NewRef(PyTuple_GET_ITEM(known, 3));
+}
 
 Ref MakeCache(PyObject* function, PyObject* maxsize) {
   const Ref functools = Ref::Steal(PyImport_ImportModule("functools"));
@@ -124,12 +135,13 @@ Ref LruCacheDroppable(PyObject* wrapper) {
 bool KeepInLruCache(PyObject* wrapper, PyObject* args, PyObject* kwargs, PyObject* result) {
   static PyMethodDef giver = {"kept", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Give)),
                               METH_VARARGS | METH_KEYWORDS, nullptr};
-  PyObject* stand_in = PyCFunction_New(&giver, result);
-  if (stand_in == nullptr) return false;
   LruCache& c = *AsCache(wrapper);
-  PyObject* function = std::exchange(c.function, stand_in);
+  const Ref known = Ref::Steal(PyTuple_Pack(4, wrapper, c.function, args, result));
+  const Ref stand_in = known ? Ref::Steal(PyCFunction_New(&giver, known)) : Ref();
+  if (!stand_in) return false;
+  PutFunction(wrapper, stand_in);
   const Ref given = Ref::Steal(PyObject_Call(wrapper, args, kwargs));
-  Py_DECREF(std::exchange(c.function, function));
+  PutFunction(wrapper, PyTuple_GET_ITEM(known.get(), 1));
   return static_cast<bool>(given);
 }
 

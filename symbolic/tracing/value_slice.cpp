@@ -24,12 +24,12 @@ constexpr const char* kDetermined =
     "_reshape_alias _to_copy _unique2 _unsafe_view abs add alias all amax amin aminmax any arange argmax argmin "
     "argsort bincount bitwise_and bitwise_not bitwise_or bitwise_xor bucketize cat ceil clamp clamp_max "
     "clamp_min clone constant_pad_nd count_nonzero cumprod cumsum detach diagonal div eq expand eye flip floor "
-    "floor_divide full full_like gather ge gt index index_fill index_put index_select isin le linspace "
-    "logical_and logical_not logical_or logical_xor lt masked_fill masked_select max maximum mean min minimum "
-    "mul ne neg new_full new_ones new_zeros nonzero ones ones_like permute pow prod remainder repeat "
-    "repeat_interleave roll round rsub scalar_tensor scatter searchsorted select sign slice sort split "
-    "split_with_sizes sqrt squeeze stack sub sum t transpose tril tril_indices triu triu_indices trunc unbind "
-    "unfold unique_consecutive unique_dim unsqueeze view where zeros zeros_like";
+    "floor_divide full full_like gather ge gt index index_fill index_select isin le linspace logical_and "
+    "logical_not logical_or logical_xor lt masked_fill masked_select max maximum mean min minimum mul ne neg "
+    "new_full new_ones new_zeros nonzero ones ones_like permute pow prod remainder repeat repeat_interleave roll "
+    "round rsub scalar_tensor searchsorted select sign slice sort split split_with_sizes sqrt squeeze stack sub "
+    "sum t transpose tril tril_indices triu triu_indices trunc unbind unfold unique_consecutive unique_dim "
+    "unsqueeze view where zeros zeros_like";
 
 bool IsDetermined(std::string_view name) {
   static const auto* names = new absl::flat_hash_set<std::string>(absl::StrSplit(kDetermined, ' '));
@@ -233,7 +233,7 @@ std::optional<ValueSlice> ValueSlice::Of(const ir::Graph& graph, const std::vect
   Search search(graph, limits);
   bool possible =
       std::all_of(wanted.begin(), wanted.end(), [&](ValueId v) { return search.Need(v, graph.nodes.size()); });
-  for (std::size_t i = graph.nodes.size(); i-- > 0 && !search.open().empty() && possible;) {
+  for (std::size_t i = graph.nodes.size(); i-- > 0 && possible;) {
     const Search::Part part = search.Visit(graph.nodes[i], i);
     if (part == Search::Part::kNone) continue;
     possible = part == Search::Part::kTaken && slice.nodes_.size() < limits.most_nodes;

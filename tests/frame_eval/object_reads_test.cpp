@@ -177,5 +177,17 @@ TEST(LruCacheReads, AResultIsKeptWithoutRunningTheFunction) {
   EXPECT_TRUE(IsTrue("f(303) == 606 and ran == [300, 301, 303]"));
 }
 
+TEST(LruCacheReads, WhatEndsAsAResultIsKeptCallsTheFunctionItself) {
+  Execute(
+      "import functools\nfound = []\n"
+      "class Loud:\n def __del__(self): found.append(g(7))\n"
+      "@functools.lru_cache(maxsize=1)\ndef g(a): return Loud() if a == 1 else a * 2\n"
+      "g(1)\nargs = (2,)\nmade = ['made']\n");
+  const Ref g = Eval("g"), args = Eval("args"), made = Eval("made");
+  ASSERT_TRUE(frame_ops::KeepInLruCache(g, args, nullptr, made));
+  EXPECT_TRUE(IsTrue("found == [14]"));
+  EXPECT_TRUE(IsTrue("g(3) == 6"));
+}
+
 }  // namespace
 }  // namespace framefuse

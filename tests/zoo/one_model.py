@@ -173,14 +173,13 @@ def run_system(system: Any, built: Built, training: bool, eager: list[Call], dou
     row = {"status": OK, "details": [], "seconds": round(time.monotonic() - start, 2), **what_was_seen(seen)}
     verdict = judge_calls(calls, eager, double)
     if verdict.differences and error is None:
-        differences, eagers = _not_of_rounding(verdict.differences, calls, eager, double, built, training)
-        verdict.differences = differences
+        verdict.differences, eagers = _not_of_rounding(verdict.differences, calls, eager, double, built, training)
         calls_off = {text.partition(":")[0] for text in verdict.differences}
         alike = ("call 1" in calls_off) == ("call 2" in calls_off)  # they are the same call
         of_numbers = bool(verdict.differences) and all(": off by " in text for text in verdict.differences)
         if of_numbers and alike and _same_in_double(system, built, training):
             unknown = all(judge.NO_WITNESS in text for text in verdict.differences)
-            row["status"] = OK if unknown or _farthest(verdict.differences) <= eagers else ROUNDING
+            row["status"] = OK if unknown or any(_is_as_far(other, verdict.differences) for other in eagers) else ROUNDING
             row["details"], verdict.differences = verdict.differences[:3], []
     row.update(worst=verdict.worst, by_witness=verdict.by_witness, without_witness=verdict.without_witness)
     if error is not None:
@@ -209,13 +208,12 @@ def judge_calls(calls: list[Call], eager: list[Call], double: list[Call] | None,
 
 def _not_of_rounding(
     differences: list[str], calls: list[Call], eager: list[Call], double: list[Call] | None, built: Built, training: bool
-) -> tuple[list[str], float]:
+) -> tuple[list[str], list[list[str]]]:
     """Those that are larger than what a rounding of the parameters makes in eager: a step or a kink may be that near.
 
-    And how far from eager such a rounding takes any tensor that double precision does not acquit: each run crosses other
-    kinks.
+    And what double precision does not acquit of each model a rounding off: each crosses kinks of its own.
     """
-    farthest = 0.0
+    eagers = []
     for number in range(_ROUNDINGS):
         if not differences:
             break
@@ -223,14 +221,19 @@ def _not_of_rounding(
             other = reference(_a_rounding_off(built, number), training)
             again = {_where(text) for text in judge_calls(calls, eager, other, True).differences}
             differences = [text for text in differences if _where(text) in again]
-            farthest = max(farthest, _farthest(judge_calls(other, eager, double).differences))
+            eagers.append(judge_calls(other, eager, double).differences)
         other = None  # a model's gradients are large
-    return differences, farthest
+    return differences, eagers
 
 
 def _where(difference: str) -> tuple[str, ...]:
     """The call and the tensor."""
     return tuple(difference.split(": ")[:2])
+
+
+def _is_as_far(one: list[str], other: list[str]) -> bool:
+    """Whether one has as many differences, and one as large."""
+    return len(one) >= len(other) and _farthest(one) >= _farthest(other)
 
 
 def _farthest(differences: list[str]) -> float:

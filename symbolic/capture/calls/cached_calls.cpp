@@ -1,6 +1,7 @@
 #include "symbolic/capture/calls/cached_calls.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "frame_eval/versions/lru_cache.h"
 #include "symbolic/capture/call_arguments.h"
@@ -128,18 +129,17 @@ Value CachedCalls::CallCached(Activation& act, ValueView callable, absl::Span<co
   CachedCall call;
   call.wrapper = Ref::Create(callable.object);
   if (!CollectCachedArguments(args, kwnames, &call, &call.key)) return Value();
-  const Touched touched = TouchedOf(t->original, callable.object);
-  if (const CachedCall* kept = touched.Find(call.key)) {
-    call.result = kept->result;
+  const Earlier earlier = FindEarlier(call, frame_ops::LruCacheMaximum(t->original));
+  if (earlier.same != nullptr) {
+    call.result = earlier.same->result;
     writes_.AddCall(std::move(call));
     return writes_.calls().back().result;
   }
-  const bool all_known = touched.maximum >= 0 && static_cast<Py_ssize_t>(touched.calls.size()) == touched.maximum;
-  if (!all_known) {
+  if (!earlier.is_dropped) {
     const SourceId source = reads_.sources().Intern(SourceKind::kCachedResult, t->source, 0, call.key);
     PyObject* found = frame_ops::LruCachedResult(t->original, call.key);
     if (found != nullptr) {
-      if (touched.missed && touched.maximum >= 0) {  // how full it is is not guarded
+      if (earlier.may_have_dropped) {  // how full it is is not guarded
         return breaks_.Break(GraphBreakKind::kSideEffectCall, "a cached function that may have dropped its result");
       }
       Value v = objects_.Adopt(found, source);
@@ -153,28 +153,28 @@ Value CachedCalls::CallCached(Activation& act, ValueView callable, absl::Span<co
   return MissCached(act, std::move(call), function, args, kwnames);
 }
 
-CachedCalls::Touched CachedCalls::TouchedOf(BorrowedRef original, BorrowedRef wrapper) const {
-  Touched touched;
-  touched.maximum = frame_ops::LruCacheMaximum(original.get());
-  for (const CachedCall& c : writes_.calls()) {
-    if (c.wrapper.get() != wrapper.get() || !c.key) continue;
-    touched.missed = touched.missed || c.missed;
-    const CachedCall* same = touched.Find(c.key);
-    if (same != nullptr) std::erase(touched.calls, same);
-    touched.calls.push_back(&c);
-    if (touched.maximum >= 0 && static_cast<Py_ssize_t>(touched.calls.size()) > touched.maximum) {
-      touched.calls.erase(touched.calls.begin());
+CachedCalls::Earlier CachedCalls::FindEarlier(const CachedCall& call, Py_ssize_t maximum) const {
+  // Keys are made of leaves and identities: no comparison raises.
+  const auto is_same = [](const CachedCall& a, const CachedCall& b) {
+    return PyObject_RichCompareBool(a.key, b.key, Py_EQ) > 0;
+  };
+  Earlier earlier;
+  earlier.is_dropped = maximum == 0;
+  std::vector<const CachedCall*> distinct;  // touched after what is looked at
+  for (auto c = writes_.calls().rbegin(); c != writes_.calls().rend(); ++c) {
+    if (c->wrapper.get() != call.wrapper.get() || !c->key) continue;
+    earlier.may_have_dropped = earlier.may_have_dropped || (c->missed && maximum >= 0);
+    if (earlier.same != nullptr || earlier.is_dropped) continue;
+    if (is_same(*c, call)) {
+      earlier.same = &*c;
+      continue;
     }
+    const auto is_same_as_c = [&](const CachedCall* d) { return is_same(*d, *c); };
+    if (maximum < 0 || std::any_of(distinct.begin(), distinct.end(), is_same_as_c)) continue;
+    distinct.push_back(&*c);
+    earlier.is_dropped = static_cast<Py_ssize_t>(distinct.size()) == maximum;
   }
-  return touched;
-}
-
-const CachedCall* CachedCalls::Touched::Find(BorrowedRef key) const {
-  for (const CachedCall* c : calls) {
-    if (PyObject_RichCompareBool(c->key, key.get(), Py_EQ) > 0) return c;
-  }
-  PyErr_Clear();  // keys are of leaves and identities: none raises
-  return nullptr;
+  return earlier;
 }
 
 Value CachedCalls::MissCached(Activation& act, CachedCall call, BorrowedRef function, absl::Span<const ValueView> args,

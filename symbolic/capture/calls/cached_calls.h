@@ -5,8 +5,6 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_CACHED_CALLS_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_CACHED_CALLS_H_
 
-#include <vector>
-
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/evaluator/protocols.h"
 
@@ -28,15 +26,15 @@ class CachedCalls {
   Value CallCached(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
 
  private:
-  // What calls of one wrapper in this attempt found or made and is surely kept, the one touched last at the end.
-  struct Touched {
-    Py_ssize_t maximum = 0;
-    bool missed = false;
-    std::vector<const CachedCall*> calls;
-    const CachedCall* Find(BorrowedRef key) const;
+  // What the calls of the wrapper in this attempt say of another one. At most `maximum` results are kept, those touched
+  // last; negative: all are.
+  struct Earlier {
+    const CachedCall* same = nullptr;  // of the same key, and its result is kept
+    bool is_dropped = false;           // so many others were touched that nothing else is kept
+    bool may_have_dropped = false;     // some made a result
   };
 
-  Touched TouchedOf(BorrowedRef original, BorrowedRef wrapper) const;
+  Earlier FindEarlier(const CachedCall& call, Py_ssize_t maximum) const;
   bool IsForTorch() const;
   BorrowedRef CacheKeyPart(ValueView arg);
   bool CollectCachedArguments(absl::Span<const ValueView> args, BorrowedRef kwnames, CachedCall* call, Ref* key);

@@ -173,3 +173,43 @@ def typed_and_by_keyword():
         return x + scale(1) + scale(1.0) + scale(True) + scale(1, by=2) + scale(n=1)
 
     return Case(f, vector(), then=[lambda: None], look=info(scale))
+
+
+@program
+def another_cache_under_the_name():
+    def made_with(maxsize, factor):
+        @functools.lru_cache(maxsize=maxsize)
+        def table(n):
+            return torch.full((3,), float(n * factor))
+
+        return table
+
+    box = {"table": made_with(0, 2)}
+
+    def f(x):
+        table = box["table"]
+        return x + table(1) + table(2) + table(1)
+
+    def put(maxsize, factor):
+        return lambda: box.update(table=made_with(maxsize, factor))
+
+    return Case(f, vector(), then=[put(0, 3), put(1, 4), put(2, 5), put(None, 6)], look=lambda: info(box["table"])())
+
+
+@program
+def what_is_dropped_calls_the_cache():
+    """The object that ends when its place is taken asks the same cache for something else."""
+    found = []
+
+    class Loud:
+        def __del__(self):
+            found.append(table(7))
+
+    @functools.lru_cache(maxsize=1)
+    def table(n):
+        return Loud() if n == 1 else n * 2
+
+    def f(x):
+        return x + table(2)
+
+    return Case(f, vector(), then=[lambda: None, lambda: table(1) and None, lambda: None], look=lambda: list(found))
