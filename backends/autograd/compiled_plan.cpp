@@ -305,7 +305,7 @@ class CompiledPlan final : public Plan {
       if (!graph.inputs[i].mutated) continue;
       const ir::InputWrite write = ir::WriteOf(graph, graph.value(graph.inputs[i].value).storage);
       recorded_writes_.emplace_back(i, write);
-      raises = raises || write.kept;
+      raises = raises || write.raises;  // before the write, too: the inputs are known to be as they were
     }
     if (!raises) recorded_writes_.clear();
     mutations_.clear();  // its nodes write the inputs themselves

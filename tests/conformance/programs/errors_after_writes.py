@@ -262,3 +262,21 @@ def an_index_before_a_write_that_no_version_counts():
         return x
 
     return Case(f, vector(), torch.tensor([1]), then=[lambda: Args(vector(), torch.tensor([4])), lambda: Args(vector(), torch.tensor([2]))], observe=w)
+
+
+def index_and_what_it_is_a_view_of(place):
+    s = torch.tensor([place])
+    return s.reshape(1, -1), s
+
+
+@program
+def the_line_of_an_index_before_its_base_is_written():
+    def f(x, i, s):
+        x = x.clone()
+        x.index_fill_(0, torch.tensor([0]), 2.0)
+        y = torch.ones(3)[i].sum()
+        s.add_(1)
+        return x + y
+
+    then = [lambda p=p: Args(vector(), *index_and_what_it_is_a_view_of(p)) for p in (3, 1)]
+    return Case(f, vector(), *index_and_what_it_is_a_view_of(2), then=then)
