@@ -3,6 +3,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -81,9 +82,20 @@ class NodeKey {
   std::string bytes_;
 };
 
+// Whether the backward computes it from memory that the user may write: eager saved that memory, and notices the write.
+// The forward's equal node would stand in for it, and nothing would be saved to notice it by.
+bool NoticesWrites(const ir::Node& n, const Aliases& aliases) {
+  if (n.phase != ir::Phase::kBackward || n.op->is_view()) return false;
+  bool reads = false;
+  ir::ForEachUse(n, [&](ir::ValueId v) { reads = reads || aliases.FromInput(v) || aliases.Escapes(v); });
+  return reads;
+}
+
 // What equal nodes share and few others do: whole keys are made of those that share it.
-using NodeHint = std::pair<const ir::Op*, ir::ValueId>;
-NodeHint HintOf(const ir::Node& n) { return {n.op, n.args.empty() ? ir::kNoValue : n.args[0].value}; }
+using NodeHint = std::tuple<const ir::Op*, ir::ValueId, bool>;
+NodeHint HintOf(const ir::Node& n, const Aliases& aliases) {
+  return {n.op, n.args.empty() ? ir::kNoValue : n.args[0].value, NoticesWrites(n, aliases)};
+}
 
 // The kept nodes of one hint: keys are made from the second on.
 class Similar {
@@ -135,7 +147,7 @@ absl::StatusOr<bool> MergeCommonSubexpressions(ir::Graph& g) {
   for (ir::Node& n : g.nodes) {
     replacements.Apply(n);
     if (MayMerge(n, aliases)) {
-      const std::size_t same = kept[HintOf(n)].FindOrAdd(nodes, n, nodes.size());
+      const std::size_t same = kept[HintOf(n, aliases)].FindOrAdd(nodes, n, nodes.size());
       if (same < nodes.size()) {
         MergeInto(nodes[same], n, replacements);
         continue;

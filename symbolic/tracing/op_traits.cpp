@@ -63,6 +63,7 @@ std::unique_ptr<OpTraits> Create(const c10::OperatorHandle& handle) {
   for (const ir::OpReturn& r : traits->op->returns()) traits->returns_number |= r.type == ir::ArgType::kOther;
   const c10::OperatorName& name = handle.operator_name();
   const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+  traits->is_foreach = name.name.starts_with("aten::_foreach_");
   traits->special = FindSpecial(full, handle);
   traits->shape = FindShapeFunction(full);
   traits->refusal = FindRefusal(full);

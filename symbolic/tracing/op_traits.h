@@ -44,6 +44,8 @@ struct OpTraits {
   // the functional form and only checks the arguments.
   bool is_plain_inplace = false;
   bool returns_number = false;
+  // One autograd node for lists of tensors: it saves them all, and asks for them all whichever gradient is wanted.
+  bool is_foreach = false;
   int device_argument = -1;
   int layout_argument = -1;
   int num_arguments = 0;

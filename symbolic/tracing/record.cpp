@@ -35,6 +35,15 @@ bool IsSymbolicList(const c10::IValue& v) {
   return false;
 }
 
+bool HasHistory(c10::ArrayRef<c10::IValue> args) {
+  if (!at::GradMode::is_enabled()) return false;
+  return std::any_of(args.begin(), args.end(), [](const c10::IValue& v) {
+    if (!v.isTensorList()) return false;
+    const std::vector<at::Tensor> tensors = v.toTensorVector();
+    return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& t) { return t.requires_grad(); });
+  });
+}
+
 c10::Device Indexed(c10::Device device) {
   if (device.is_cpu() || device.has_index()) return device;
   return c10::impl::VirtualGuardImpl(device.type()).getDevice();
@@ -170,6 +179,10 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
   prepared.node.origin = origin_callback != nullptr ? origin_callback(origin_context) : -1;
   BuildArguments(traits, args, &prepared);
   CheckWrites(traits, args);
+  if (traits.is_foreach && HasHistory(args)) {
+    Break(BreakKind::kHiddenState, traits, "its backward notices writes to tensors that it does not compute with",
+          "call the operator for each tensor");
+  }
   if (traits.refusal != nullptr && traits.refusal->refuses(args)) {
     Break(BreakKind::kNoShapeRule, traits, traits.refusal->reason);
   }
