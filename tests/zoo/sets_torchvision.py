@@ -69,6 +69,9 @@ def _input_size(name: str, family: str) -> tuple[int, tuple[int, ...]]:
         return 128, (3, 128, 128)
     if ".detection" in family or "maxvit" in family:
         return 224, (3, 224, 224) if "maxvit" in family else (3, 96, 96)
+    if "vision_transformer" in family:
+        side = 64 - 64 % int(name.rpartition("_")[2])  # a name ends in the side of a patch
+        return side, (3, side, side)
     return 64, (3, 64, 64)
 
 
