@@ -208,7 +208,9 @@ void CompiledBackward::AccumulateBefore(ir::NodeIndex node, const BackwardPlan::
   if (early.wanted.find('1') == std::string::npos) return;
   const BackwardPlan::Variant& before = *ValueOrThrow(plan_->FindVariant(early));
   if (FirstUsedUp(before) != ir::kNoNode) return;
-  autograd::variable_list gradients = Execute(before, std::move(tangents));
+  Unpacked unpacked = UnpackFor(before);
+  if (unpacked.error != nullptr) std::rethrow_exception(unpacked.error);
+  autograd::variable_list gradients = Execute(before, std::move(unpacked.saved), std::move(tangents));
   gradients.resize(plan_->input_gradients());
   AccumulateNow(*this, std::move(gradients));
 }
@@ -221,18 +223,44 @@ autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tan
     TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
   }
   used->readers = variant.readers;
-  return Execute(variant, std::move(tangents));
+  Unpacked unpacked = UnpackFor(variant);
+  if (unpacked.error != nullptr) {
+    AccumulateBefore(unpacked.failed, variant, std::move(tangents), key);
+    std::rethrow_exception(unpacked.error);
+  }
+  return Execute(variant, std::move(unpacked.saved), std::move(tangents));
 }
 
-autograd::variable_list CompiledBackward::Execute(const BackwardPlan::Variant& variant,
+// As eager: what an operator saved and the program has written since fails where the pass comes to it.
+CompiledBackward::Unpacked CompiledBackward::UnpackFor(const BackwardPlan::Variant& variant) {
+  Unpacked unpacked;
+  for (std::int32_t i : variant.inputs) {
+    if (At(i) >= saved_.size()) continue;
+    try {
+      unpacked.saved.push_back(Unpack(saved_[At(i)]));
+    } catch (...) {
+      ir::NodeIndex node = 0;
+      for (std::int32_t n : plan_->use().ReadersOf(At(i))) {
+        if (!std::binary_search(variant.readers.begin(), variant.readers.end(), n)) continue;
+        node = n;
+        break;
+      }
+      if (unpacked.error == nullptr || node < unpacked.failed) unpacked = {{}, node, std::current_exception()};
+    }
+  }
+  return unpacked;
+}
+
+autograd::variable_list CompiledBackward::Execute(const BackwardPlan::Variant& variant, std::vector<at::Tensor> saved,
                                                   autograd::variable_list tangents) {
   std::vector<at::Tensor> inputs;
   inputs.reserve(variant.inputs.size());
   bool any_copied = false;
+  auto next = saved.begin();
   for (std::int32_t i : variant.inputs) {
     std::size_t at = At(i);
     if (at < saved_.size()) {
-      inputs.push_back(Unpack(saved_[at]));
+      inputs.push_back(std::move(*next++));
     } else {
       std::size_t t = at - saved_.size();
       const auto* given = tangents[t].unsafeGetTensorImpl();
@@ -241,6 +269,7 @@ autograd::variable_list CompiledBackward::Execute(const BackwardPlan::Variant& v
     }
   }
   tangents.clear();
+  saved.clear();
   std::vector<at::Tensor> outputs(variant.gradients.size());
   {
     at::AutoDispatchBelowADInplaceOrView below;

@@ -176,7 +176,15 @@ class CompiledBackward final : public torch::autograd::Node {
   ir::NodeIndex FirstUsedUp(const BackwardPlan::Variant& variant) const;
   void AccumulateBefore(ir::NodeIndex node, const BackwardPlan::Variant& variant,
                         torch::autograd::variable_list tangents, const BackwardPlan::Key& key);
-  torch::autograd::variable_list Execute(const BackwardPlan::Variant& variant, torch::autograd::variable_list tangents);
+  // What the variant reads of saved values, in its order; or the error of the one that the first node reads that fails.
+  struct Unpacked {
+    std::vector<at::Tensor> saved;
+    ir::NodeIndex failed = 0;
+    std::exception_ptr error;
+  };
+  Unpacked UnpackFor(const BackwardPlan::Variant& variant);
+  torch::autograd::variable_list Execute(const BackwardPlan::Variant& variant, std::vector<at::Tensor> saved,
+                                         torch::autograd::variable_list tangents);
   torch::autograd::variable_list RunDifferentiable(torch::autograd::variable_list tangents,
                                                    const BackwardPlan::Key& key, Used* used);
   at::Tensor ZeroTangent(std::size_t tangent) const;

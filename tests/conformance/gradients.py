@@ -73,15 +73,26 @@ KINDS: dict[str, Callable[[list[torch.Tensor]], None]] = {
     "of every other result": _of_the_first,
     "with gaps": _given(_with_gaps),
 }
+_GIVEN = {"transposed": _transposed, "expanded": _expanded, "with gaps": _with_gaps}
 
 
 def kind_of(number: int) -> str:
     return tuple(KINDS)[number % len(KINDS)]
 
 
+def _outputs(result: Any) -> list[torch.Tensor]:
+    return [t for t in tensors_in(result) if t.requires_grad and t.grad_fn is not None and t.is_floating_point()]
+
+
+def has_other_strides(result: Any, number: int) -> bool:
+    """Whether a result's gradient lies otherwise in memory than the result: its elements may be summed in another order."""
+    make = _GIVEN.get(kind_of(number))
+    return make is not None and any(make(t).stride() != t.stride() for t in _outputs(result))
+
+
 def backward(result: Any, number: int) -> BaseException | None:
     """Runs a backward through what requires a gradient in a result; returns how it failed."""
-    outputs = [t for t in tensors_in(result) if t.requires_grad and t.grad_fn is not None and t.is_floating_point()]
+    outputs = _outputs(result)
     if not outputs:
         return None
     try:

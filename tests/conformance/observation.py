@@ -20,7 +20,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from conformance import global_state
-from conformance.gradients import backward, tensors_in
+from conformance.gradients import backward, has_other_strides, tensors_in
 from conformance.program import Args, Case
 from conformance.snapshot import Line, Snapshot, is_program_code
 from conformance.ways import Way
@@ -36,6 +36,7 @@ class Observation:
         self.lines: list[Line] = []
         self.raised: list[BaseException] = []
         self.defects: list[str] = []
+        self.other_strides = False  # of a gradient that a backward started from
 
 
 def observe(build: Callable[[], Case], way: Way, compile_: Callable[[Any], Any], gradients: int = 0) -> Observation:
@@ -104,6 +105,7 @@ def _one_call(case: Case, compiled: Any, given: tuple[Any, Any], path: str, obse
             result = compiled(*args, **kwargs)
             if not case.forward_only:
                 backward_error = backward(result, gradients)
+                observation.other_strides |= has_other_strides(result, gradients)
         except BaseException as raised:
             if isinstance(raised, KeyboardInterrupt):
                 raise

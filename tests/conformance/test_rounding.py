@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from conformance import gradients
 from conformance.judge import OK, WRONG, judge
 from conformance.program import Case, Program
 from conformance.sample import leaf, vector
@@ -98,6 +99,24 @@ def test_gradients_of_divided_graphs_may_be_summed_in_another_order(breaks, stat
         return (x * 1.3).exp() / 7
 
     assert verdict(f, lambda x: f(LastBit.apply(x)), leaf(), tolerance=0.0, breaks=breaks) == status
+
+
+@pytest.mark.parametrize(("kind", "status"), [("by a loss", WRONG), ("transposed", OK)])
+def test_gradients_of_a_gradient_with_other_strides_may_be_summed_in_another_order(kind, status, monkeypatch):
+    def backward_to(last):
+        class Expanded(torch.autograd.Function):
+            @staticmethod
+            def forward(context, x):
+                return x.expand(7, 5).contiguous()
+
+            @staticmethod
+            def backward(context, gradient):
+                return last(gradient.sum().reshape(1))
+
+        return Expanded.apply
+
+    monkeypatch.setattr(gradients, "kind_of", lambda number: kind)
+    assert verdict(backward_to(torch.clone), backward_to(lambda g: torch.nextafter(g, g * 2)), leaf(1), tolerance=0.0) == status
 
 
 def test_a_program_is_left_as_it_is():
