@@ -231,6 +231,17 @@ autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tan
   return Execute(variant, std::move(unpacked.saved), std::move(tangents));
 }
 
+namespace {
+
+// An autograd node fails as a whole.
+ir::NodeIndex FirstOfSequence(const ir::Graph& graph, ir::NodeIndex node) {
+  const std::int64_t sequence = graph.nodes[At(node)].sequence;
+  while (sequence >= 0 && node > 0 && graph.nodes[At(node - 1)].sequence == sequence) --node;
+  return node;
+}
+
+}  // namespace
+
 // As eager: what an operator saved and the program has written since fails where the pass comes to it.
 CompiledBackward::Unpacked CompiledBackward::UnpackFor(const BackwardPlan::Variant& variant) {
   Unpacked unpacked;
@@ -242,7 +253,7 @@ CompiledBackward::Unpacked CompiledBackward::UnpackFor(const BackwardPlan::Varia
       ir::NodeIndex node = 0;
       for (std::int32_t n : plan_->use().ReadersOf(At(i))) {
         if (!std::binary_search(variant.readers.begin(), variant.readers.end(), n)) continue;
-        node = n;
+        node = FirstOfSequence(plan_->graph(), n);
         break;
       }
       if (unpacked.error == nullptr || node < unpacked.failed) unpacked = {{}, node, std::current_exception()};

@@ -114,6 +114,8 @@ class CompiledPlan final : public Plan {
         for (std::int32_t i : spent.inputs) behind.push_back(inputs[At(i)]);
         SetSpentHistory(outputs[At(spent.output)], behind);
       }
+      // Before anything is saved: what the backward reads has been counted up in eager when it was saved.
+      for (const auto& [output, version] : counted_) SetVersion(outputs[At(output)], version);
       SeenOutputs seen(*this, inputs, symbols, absl::MakeSpan(outputs));
       if (history_ != nullptr) {
         history_->Record(inputs, symbols, absl::MakeSpan(outputs), [&](std::int32_t o) { return seen.Get(o); });
@@ -141,6 +143,7 @@ class CompiledPlan final : public Plan {
     bool detached = false;
     bool own_version = false;
     bool defined = true;
+    std::int32_t version = 0;
     ViewRecipe recipe;
   };
   struct Mutation {
@@ -200,6 +203,7 @@ class CompiledPlan final : public Plan {
       const ir::Output& o = g.outputs[i];
       if (o.role == ir::OutputRole::kGradient) continue;
       std::int32_t index = output_count_++;
+      if (o.version > 0 && o.alias == ir::OutputAlias::kFresh) counted_.emplace_back(index, o.version);
       forward_output_.resize(g.outputs.size(), -1);
       forward_output_[i] = index;
       if (o.role == ir::OutputRole::kMutatedInput) {
@@ -215,6 +219,7 @@ class CompiledPlan final : public Plan {
                       o.detached,
                       o.own_version,
                       o.value != ir::kNoValue,
+                      o.version,
                       {}};
       if (i < views.size()) user.recipe = std::move(views[i].recipe);
       if (i < views.size() && views[i].of_output >= 0) {
@@ -444,13 +449,21 @@ class CompiledPlan final : public Plan {
     absl::InlinedVector<bool, 8> written_;
   };
 
+  static void SetVersion(const at::Tensor& t, std::int32_t version) {
+    if (!t.defined() || t.is_inference() || t._version() >= version) return;
+    c10::VariableVersion counter = t.unsafeGetTensorImpl()->version_counter();
+    counter.set_version(version);
+  }
+
   static at::Tensor View(const UserOutput& u, const at::Tensor& base, absl::Span<const std::int64_t> symbols) {
     const bool has_history = u.requires_grad || !base.requires_grad();
     at::AutoGradMode mode(at::GradMode::is_enabled() && has_history && !u.without_grad);
     at::Tensor view = u.recipe.Apply(base, symbols);
     const bool inherits = view.requires_grad() && !u.requires_grad && !u.without_grad;
     if (!u.detached && !inherits) return view;
-    return u.own_version ? view.variable_data() : view.detach();
+    view = u.own_version ? view.variable_data() : view.detach();
+    if (u.own_version) SetVersion(view, u.version);
+    return view;
   }
 
   const ExecutableFactory factory_;
@@ -466,6 +479,7 @@ class CompiledPlan final : public Plan {
   std::vector<std::int32_t> view_of_;      // likewise, of user_outputs_
   std::vector<std::int32_t> with_history_;
   std::vector<Spent> spent_;
+  std::vector<std::pair<std::int32_t, std::int32_t>> counted_;  // outputs of the forward graph, and their versions
   std::unique_ptr<Executable> forward_;
   std::unique_ptr<OutputHistory> history_;
   const BackwardPlan::Variant* backward_ = nullptr;  // for all gradients; history_ keeps it

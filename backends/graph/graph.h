@@ -78,6 +78,7 @@ struct Node {
   std::vector<std::int32_t> list_sizes;
   Phase phase = Phase::kForward;
   OriginId origin = -1;
+  std::int64_t sequence = -1;  // of the backward: the number of eager's autograd node that runs it; not in a text
 };
 
 // The user's code that a node came from.
@@ -154,6 +155,7 @@ struct Output {
   bool without_grad = false;
   bool detached = false;
   bool own_version = false;
+  std::int32_t version = 0;  // as eager's in-place operators leave its counter
   friend bool operator==(const Output&, const Output&) = default;
 };
 

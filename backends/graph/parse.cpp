@@ -264,6 +264,10 @@ class Parser {
       o->input = number;
       return absl::OkStatus();
     }
+    if (key == "version") {
+      o->version = number;
+      return absl::OkStatus();
+    }
     if (key == "gradient_of_output") {
       o->role = OutputRole::kGradient;
       o->of_output = number;

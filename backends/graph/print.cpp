@@ -267,6 +267,7 @@ class Printer {
     if (o.without_grad) absl::StrAppend(&text_, " without_grad");
     if (o.detached) absl::StrAppend(&text_, " detached");
     if (o.own_version) absl::StrAppend(&text_, " own_version");
+    if (o.version > 0) absl::StrAppend(&text_, " version=", o.version);
     if (!o.turns.empty()) absl::StrAppend(&text_, " turns=[", absl::StrJoin(o.turns, ","), "]");
     absl::StrAppend(&text_, "\n");
   }

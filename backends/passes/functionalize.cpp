@@ -48,6 +48,7 @@ class Functionalizer {
     for (const Node& n : old_.nodes) {
       phase_ = n.phase;
       origin_ = n.origin;
+      sequence_ = n.sequence;
       FF_RETURN_IF_ERROR(n.op->mutates() ? Writing(n) : Reading(n));
     }
     phase_ = g_.nodes.empty() ? ir::Phase::kForward : g_.nodes.back().phase;
@@ -96,6 +97,7 @@ class Functionalizer {
   void Emit(Node n) {
     n.phase = phase_;
     n.origin = origin_;
+    n.sequence = sequence_;
     g_.nodes.push_back(std::move(n));
   }
 
@@ -462,6 +464,7 @@ class Functionalizer {
   std::vector<std::int32_t> version_;       // by root
   ir::Phase phase_ = ir::Phase::kForward;
   ir::OriginId origin_ = -1;
+  std::int64_t sequence_ = -1;
 };
 
 }  // namespace

@@ -136,30 +136,6 @@ class VersionKeeper {
   absl::InlinedVector<Target, 2> targets_;
 };
 
-// Version counters of what the graph made, as eager's in-place operators would leave them. Empty where something may be
-// saved for a backward: a saved tensor's version is compared with the one it had when the plan returned.
-std::vector<std::int64_t> OutputVersions(const Closed& closed) {
-  std::vector<std::int64_t> versions;
-  bool counted = false;
-  for (const Ref& fake : closed.fx_outputs) {
-    const at::Tensor& t = THPVariable_Unpack(fake.get());
-    if (t.requires_grad() || t.is_inference()) return {};
-    versions.push_back(t._version());
-    counted = counted || versions.back() > 0;
-  }
-  return counted ? versions : std::vector<std::int64_t>();
-}
-
-void SetOutputVersions(absl::Span<const std::int64_t> versions, absl::Span<const at::Tensor> inputs,
-                       absl::Span<const at::Tensor> outputs) {
-  for (std::size_t i = 0; i < versions.size() && i < outputs.size(); ++i) {
-    const at::Tensor& t = outputs[i];
-    const auto shares = [&](const at::Tensor& input) { return input.storage().is_alias_of(t.storage()); };
-    if (versions[i] <= t._version() || std::any_of(inputs.begin(), inputs.end(), shares)) continue;
-    CounterOf(t).set_version(versions[i]);
-  }
-}
-
 // Outputs on which the program called retain_grad().
 std::vector<std::size_t> RetainedOutputs(const Closed& closed) {
   std::vector<std::size_t> retained;
@@ -225,7 +201,6 @@ class PlanExecutable final : public TensorWork {
       : plan_(std::move(plan)),
         written_(std::move(written)),
         random_(std::move(random)),
-        output_versions_(OutputVersions(closed)),
         retained_(RetainedOutputs(closed)) {}
 
   std::vector<PhaseTime> CompileTimes() const override { return plan_->Explain().phases; }
@@ -256,7 +231,6 @@ class PlanExecutable final : public TensorWork {
       return false;
     }
     versions.Apply(tensors, *result);
-    SetOutputVersions(output_versions_, tensors, *result);
     *before_writes = written_.empty();
     outputs->reserve(result->size());
     for (at::Tensor& t : *result) outputs->push_back(Ref::Steal(THPVariable_Wrap(std::move(t))));
@@ -268,7 +242,6 @@ class PlanExecutable final : public TensorWork {
   std::shared_ptr<Plan> plan_;
   std::vector<WrittenInput> written_;
   std::vector<c10::Device> random_;
-  std::vector<std::int64_t> output_versions_;
   std::vector<std::size_t> retained_;
 };
 

@@ -1,7 +1,8 @@
-// Recorder::CheckWrites: what may be written, and whether two operands of one storage have an element in common. An
-// operator that writes one of them and reads the other does so in an order of its own, so that what a program without
-// writes computes is not what eager does.
+// Recorder::CheckWrites: what may be written, now or later, and whether two operands of one storage have an element in
+// common. An operator that writes one of them and reads the other does so in an order of its own, so that what a program
+// without writes computes is not what eager does.
 
+#include <ATen/core/grad_mode.h>
 #include <c10/core/ScalarType.h>
 #include <c10/core/SymInt.h>
 
@@ -112,9 +113,22 @@ void GuardPlaces(const at::Tensor& t) {
   t.sym_storage_offset().guard_int(__FILE__, __LINE__);
 }
 
+bool HasHistory(c10::ArrayRef<c10::IValue> args) {
+  if (!at::GradMode::is_enabled()) return false;
+  return std::any_of(args.begin(), args.end(), [](const c10::IValue& v) {
+    if (!v.isTensorList()) return false;
+    const std::vector<at::Tensor> tensors = v.toTensorVector();
+    return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& t) { return t.requires_grad(); });
+  });
+}
+
 }  // namespace
 
 void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
+  if (traits.is_foreach && HasHistory(args)) {
+    Break(BreakKind::kHiddenState, traits, "its backward notices writes to tensors that it does not compute with",
+          "call the operator for each tensor");
+  }
   if (!traits.op->mutates()) return;
   const auto& schema = traits.op->arguments();
   auto check = [&](const at::Tensor& t) {

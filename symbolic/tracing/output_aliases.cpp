@@ -211,6 +211,7 @@ ir::Output NewOutput(ir::Graph& graph, const at::Tensor& t) {
   o.value = ValueOf(t);
   o.requires_grad = t.requires_grad() && !RequiresGradAsItsBase(t);
   graph.value(o.value).requires_grad = graph.value(o.value).requires_grad || o.requires_grad;
+  if (!t.is_inference()) o.version = static_cast<std::int32_t>(t._version());
   return o;
 }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/kernel_probe.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/run_on_zeros.h"
@@ -35,13 +36,13 @@ bool IsSymbolicList(const c10::IValue& v) {
   return false;
 }
 
-bool HasHistory(c10::ArrayRef<c10::IValue> args) {
-  if (!at::GradMode::is_enabled()) return false;
-  return std::any_of(args.begin(), args.end(), [](const c10::IValue& v) {
-    if (!v.isTensorList()) return false;
-    const std::vector<at::Tensor> tensors = v.toTensorVector();
-    return std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor& t) { return t.requires_grad(); });
-  });
+ir::Node NewNode(const Recorder& recorder, const OpTraits& traits) {
+  ir::Node node;
+  node.op = traits.op;
+  node.phase = recorder.phase;
+  node.origin = recorder.origin_callback != nullptr ? recorder.origin_callback(recorder.origin_context) : -1;
+  if (recorder.phase == ir::Phase::kBackward) node.sequence = CurrentBackwardSequence();
+  return node;
 }
 
 c10::Device Indexed(c10::Device device) {
@@ -174,15 +175,9 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
   const auto count = static_cast<std::size_t>(traits.num_arguments);
   c10::ArrayRef<c10::IValue> args(stack->data() + (stack->size() - count), count);
   Prepared prepared;
-  prepared.node.op = traits.op;
-  prepared.node.phase = phase;
-  prepared.node.origin = origin_callback != nullptr ? origin_callback(origin_context) : -1;
+  prepared.node = NewNode(*this, traits);
   BuildArguments(traits, args, &prepared);
   CheckWrites(traits, args);
-  if (traits.is_foreach && HasHistory(args)) {
-    Break(BreakKind::kHiddenState, traits, "its backward notices writes to tensors that it does not compute with",
-          "call the operator for each tensor");
-  }
   if (traits.refusal != nullptr && traits.refusal->refuses(args)) {
     Break(BreakKind::kNoShapeRule, traits, traits.refusal->reason);
   }
@@ -211,9 +206,7 @@ void Recorder::RecordAs(const OpTraits& traits, torch::jit::Stack* stack, const 
   const auto count = static_cast<std::size_t>(traits.num_arguments);
   c10::ArrayRef<c10::IValue> args(stack->data() + (stack->size() - count), count);
   Prepared prepared;
-  prepared.node.op = traits.op;
-  prepared.node.phase = phase;
-  prepared.node.origin = origin_callback != nullptr ? origin_callback(origin_context) : -1;
+  prepared.node = NewNode(*this, traits);
   BuildArguments(traits, args, &prepared);
   Outputs outputs;
   DescribeResults(traits, args, results, &prepared, &outputs);

@@ -93,3 +93,70 @@ def many_without_gradients():
         return x + q[0].sum() + torch._foreach_add([b, b], 1)[1].sum()
 
     return Case(f, vector(), observe=[a, b], then=[lambda: None])
+
+
+@program(whole=False)
+def a_leaf_that_the_pass_comes_to_before_the_write():
+    return written_later(lambda a, b: a.sin() * b, 0)
+
+
+@program(whole=False)
+def leaves_of_a_chain_whose_middle_is_written():
+    leaves = [leaf() for _ in range(4)]
+
+    def f(x):
+        for w in leaves:
+            x = torch.tanh(x * w)
+        torch._dynamo.graph_break()
+        with torch.no_grad():
+            leaves[2].mul_(2)
+        return x
+
+    return Case(f, vector().requires_grad_(), observe=leaves, then=[lambda: None])
+
+
+def counted(write):
+    """The version of a result with a history that the graph before a break wrote."""
+    w = leaf()
+
+    def f(x):
+        y = x * w
+        z = y + 1
+        write(y)
+        torch._dynamo.graph_break()
+        return y * y._version, z + z._version, y[0]
+
+    return Case(f, vector(), observe=w, versions=True, then=[lambda: None])
+
+
+@program(whole=False)
+def version_of_a_result_written_by_an_operator():
+    return counted(lambda y: y.add_(1).mul_(2))
+
+
+@program(whole=False)
+def version_of_a_result_written_through_a_view():
+    return counted(lambda y: y[:2].add_(1))
+
+
+@program(whole=False)
+def version_of_a_result_whose_alias_is_laid_out_anew():
+    return counted(lambda y: y.detach().t_())
+
+
+@program(whole=False)
+def version_of_a_result_whose_data_are_written():
+    return counted(lambda y: y.data.add_(1))
+
+
+@program
+def versions_of_results_that_are_saved():
+    w = leaf()
+
+    def f(x):
+        y = (x * w).add_(1)
+        d = y.data
+        d.mul_(1)
+        return y, y.exp(), y[1:], d
+
+    return Case(f, vector(), observe=w, versions=True, then=[lambda: None])
