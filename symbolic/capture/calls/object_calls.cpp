@@ -1,5 +1,7 @@
 #include "symbolic/capture/calls/object_calls.h"
 
+#include <torch/csrc/jit/runtime/graph_executor.h>
+
 #include <string>
 #include <vector>
 
@@ -20,6 +22,7 @@
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/write_journal.h"
+#include "symbolic/capture/scripted_functions.h"
 #include "symbolic/capture/tensor_types.h"
 #include "symbolic/evaluator/native_protocols.h"
 
@@ -56,6 +59,7 @@ Value ObjectCalls::CallInstance(Activation& act, ValueView callable, absl::Span<
     if (t != nullptr) reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
     return natives_.CallTorch(act, callable.object, args, kwnames);
   }
+  if (IsScriptFunction(type)) return CallScripted(act, callable, args, kwnames);
   static PyObject* const call_name = PyUnicode_InternFromString("__call__");
   const BorrowedRef call = reads_.LookupInType(type, call_name);
   if (call && PyFunction_Check(call.get())) {
@@ -69,6 +73,24 @@ Value ObjectCalls::CallInstance(Activation& act, ValueView callable, absl::Span<
   if (type == MethodCallerType()) return CallMethodCaller(act, callable, args, kwnames);
   if (type == AttrGetterType()) return CallAttrGetter(act, callable, args, kwnames);
   return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+}
+
+Value ObjectCalls::CallScripted(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                                BorrowedRef kwnames) {
+  const Tracked* t = objects_.Find(callable.object);
+  const BorrowedRef function = t != nullptr ? BorrowedRef(t->original) : callable.object;
+  if (!OnlyComputes(function)) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, "a scripted function that does more than compute");
+  }
+  if (t != nullptr) reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
+  const Ref copy = CopyAsWritten(function);
+  ScriptedCall call{{args.begin(), args.end()}, Ref::Create(kwnames), {}};
+  if (!copy || !call.AddDefaults(function)) {
+    PyErr_Clear();
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, "a scripted function that torch does not copy");
+  }
+  const torch::jit::GraphOptimizerEnabledGuard unoptimized(false);
+  return natives_.CallTorch(act, copy, call.args, call.kwnames);
 }
 
 // Positional arguments: the partial's, then ours; keywords: the partial's, updated by ours.

@@ -1,0 +1,190 @@
+"""torch.jit.script's functions inside of a compiled function."""
+
+import torch
+
+from conformance.program import Args, Case, program
+from conformance.sample import leaf, vector
+
+
+@torch.jit.script
+def helper(x, n: int):
+    return x * n
+
+
+@torch.jit.script
+def attracted(x, alpha: float = 300, gamma: int = 2):
+    if x.size(0) > 3:
+        x = helper(x, gamma)
+    total = torch.zeros([1])
+    for i in range(gamma):
+        total = total + float(i)
+    return x.div(1 + alpha * x.pow(gamma)), total
+
+
+@torch.jit.script
+def of_numbers(x, n: int):
+    parts = [x, x + 1]
+    parts[0] = x * 2**n
+    return torch.stack(parts), n // 2, n / 2, round(n / 2)
+
+
+@torch.jit.script
+def in_place(x):
+    x.add_(1)
+    x[0] = 5.0
+    return x
+
+
+@torch.jit.script
+def by_value(x):
+    if x.sum() > 0:
+        return x * 2
+    return x - 1
+
+
+@torch.jit.script
+def loud(x):
+    print("loud", x.size(0))
+    return x * 2
+
+
+@torch.jit.script
+def refuses(x, n: int):
+    if n > 2:
+        raise ValueError("too many")
+    return x * n
+
+
+@torch.jit.script
+def projected(x, n: int):
+    return helper(x @ torch.ones([n, n]), n)
+
+
+@torch.jit.script
+def draws(x):
+    return torch.nn.functional.dropout(x, 0.5, True) + torch.rand_like(x)
+
+
+@program
+def values_and_gradients():
+    weight = leaf(3)
+
+    def f(x):
+        first, total = attracted(x * weight)
+        return first.sum() + attracted(weight, 2.0, gamma=3)[0].sum(), total
+
+    return Case(f, vector(), then=[lambda: None, lambda: Args(leaf(3))], observe=[weight])
+
+
+@program
+def branches_on_sizes():
+    def f(x):
+        return attracted(x, 2.5)
+
+    return Case(f, vector(3), then=[lambda: Args(vector(5)), lambda: Args(vector(2))])
+
+
+@program
+def numbers_come_back_as_the_script_has_them():
+    def f(x, n):
+        stacked, half, ratio, rounded = of_numbers(x, n)
+        return stacked * half, half, ratio, rounded, type(rounded).__name__
+
+    return Case(f, vector(), 4, then=[lambda: Args(vector(), 7)])
+
+
+@program(whole=False)
+def an_argument_is_written():
+    def f(x):
+        y = in_place(x)
+        return y * 2, y is x
+
+    return Case(f, vector(), then=[lambda: None])
+
+
+@program(whole=False)
+def a_branch_on_a_value():
+    def f(x):
+        return by_value(x) + 1
+
+    return Case(f, vector(), then=[lambda: Args(-vector())])
+
+
+@program(whole=False)
+def one_that_prints():
+    def f(x):
+        return loud(x) + 1
+
+    return Case(f, vector(), then=[lambda: None])
+
+
+@program(whole=False)
+def one_that_raises():
+    def f(x, n):
+        try:
+            return refuses(x, n)
+        except torch.jit.Error as error:
+            return x - 1, "too many" in str(error)
+
+    return Case(f, vector(), 2, then=[lambda: Args(vector(), 3)])
+
+
+@program(whole=False)
+def one_that_raises_to_the_caller():
+    def f(x, n):
+        return refuses(x, n) + 1
+
+    return Case(f, vector(), 2, then=[lambda: Args(vector(), 3)])
+
+
+@program(whole=False)
+def one_whose_operator_raises():
+    def f(x, n):
+        return projected(x, n)
+
+    return Case(f, vector(), 3, then=[lambda: Args(vector(), 4), lambda: Args(vector(), 3)])
+
+
+@program
+def one_that_torch_has_run_before():
+    weight = leaf(3)
+    for x in (vector(), leaf(), vector(), leaf()):
+        attracted(x * weight)[0].sum().backward()
+    weight.grad = None
+
+    def f(x):
+        return attracted(x * weight, gamma=3)
+
+    return Case(f, vector(), then=[lambda: Args(leaf())], observe=[weight])
+
+
+@program(whole=False)
+def arguments_that_do_not_fit():
+    def f(x):
+        seen = []
+        for call in (lambda: attracted(), lambda: attracted(x, 1, 2, 3), lambda: attracted(x, beta=1), lambda: attracted(x, "a")):
+            try:
+                call()
+            except (RuntimeError, TypeError) as error:
+                seen.append(type(error).__name__)
+        return x + 1, seen
+
+    return Case(f, vector())
+
+
+@program
+def random_numbers():
+    return Case(lambda x: draws(x) - draws(x), vector(), then=[lambda: None])
+
+
+@program
+def another_function_of_the_name():
+    box = {"f": helper}
+
+    def f(x):
+        return box["f"](x, 3)
+
+    def change():
+        box["f"] = refuses
+
+    return Case(f, vector(), then=[lambda: None, change])
