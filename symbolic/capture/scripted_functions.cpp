@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "symbolic/capture/code_text.h"
 
 namespace framefuse {
@@ -32,21 +33,82 @@ bool IsPlain(std::string_view kind) {
   return language->contains(kind);
 }
 
-// False without an error: not plain. Every node of the block, and of the blocks in it.
-bool IsPlainBlock(BorrowedRef block) {
+// Calls `visit` for every node of the block and of the blocks in it, while it is true; false with or without an error.
+bool ForEachNode(BorrowedRef block, absl::FunctionRef<bool(PyObject*, std::string_view)> visit) {
   const Ref nodes = Ref::Steal(PyObject_CallMethod(block.get(), "nodes", nullptr));
   const Ref all = nodes ? Ref::Steal(PySequence_List(nodes)) : Ref();
   for (Py_ssize_t i = 0; all && i < PyList_GET_SIZE(all.get()); ++i) {
     PyObject* node = PyList_GET_ITEM(all.get(), i);
     const Ref kind = Ref::Steal(PyObject_CallMethod(node, "kind", nullptr));
-    const Ref inner = kind ? Ref::Steal(PyObject_CallMethod(node, "blocks", nullptr)) : Ref();
+    if (!kind || !PyUnicode_Check(kind.get()) || !visit(node, Utf8(kind))) return false;
+    const Ref inner = Ref::Steal(PyObject_CallMethod(node, "blocks", nullptr));
     const Ref blocks = inner ? Ref::Steal(PySequence_List(inner)) : Ref();
-    if (!blocks || !PyUnicode_Check(kind.get()) || !IsPlain(Utf8(kind))) return false;
+    if (!blocks) return false;
     for (Py_ssize_t b = 0; b < PyList_GET_SIZE(blocks.get()); ++b) {
-      if (!IsPlainBlock(PyList_GET_ITEM(blocks.get(), b))) return false;
+      if (!ForEachNode(PyList_GET_ITEM(blocks.get(), b), visit)) return false;
     }
   }
   return static_cast<bool>(all);
+}
+
+// A call of a method of torch's; null with an error.
+template <typename... Refs>
+Ref Ask(BorrowedRef object, const char* method, const Refs&... arguments) {
+  const Ref name = Ref::Steal(PyUnicode_InternFromString(method));
+  return Ref::Steal(PyObject_CallMethodObjArgs(object.get(), name.get(), arguments.get()..., nullptr));
+}
+
+template <typename... Refs>
+bool Do(BorrowedRef object, const char* method, const Refs&... arguments) {
+  const Ref done = Ask(object, method, arguments...);
+  return static_cast<bool>(done);
+}
+
+// A node of one result, put before or after another.
+Ref NewNode(BorrowedRef graph, const char* kind, const Ref& inputs, const char* put, BorrowedRef there) {
+  Ref node = Ref::Steal(PyObject_CallMethod(graph.get(), "create", "sOi", kind, inputs.get(), 1));
+  return node && Do(node, put, there) ? std::move(node) : Ref();
+}
+
+bool SetToNone(const Ref& value) {
+  static const Ref* const type = new Ref(OfTorch("torch._C", "NoneType"));
+  const Ref none = Ask(*type, "get");
+  return none && Do(value, "setType", none);
+}
+
+// torch.tensor(2.0) in Python ends with lift_fresh, by which a recorder learns of it, and what dtype and device it is to
+// have it gets then. In a script it is made and converted in one: here it is made, lifted and converted.
+bool LiftNewTensor(BorrowedRef graph, const Ref& node) {
+  const Ref inputs = Ask(node, "inputs");
+  const Ref all = inputs ? Ref::Steal(PySequence_List(inputs)) : Ref();
+  if (!all || PyList_GET_SIZE(all.get()) != 4) return false;  // the data, dtype, device, requires_grad
+  const Ref no_grad = Ref::Create(PyList_GET_ITEM(all.get(), 3));
+  const Ref value = Ask(no_grad, "toIValue");
+  if (!value || value.get() != Py_False) return false;
+  const Ref made = Ask(node, "output");
+  const Ref nothing = Ref::Steal(PyList_New(0));
+  const Ref none = NewNode(graph, "prim::Constant", nothing, "insertBefore", node);
+  const Ref no_value = none ? Ask(none, "output") : Ref();
+  const Ref of_made = Ref::Steal(Py_BuildValue("[O]", made.get()));
+  const Ref lift = NewNode(graph, "aten::lift_fresh", of_made, "insertAfter", node);
+  const Ref lifted = lift ? Ask(lift, "output") : Ref();
+  if (!no_value || !SetToNone(no_value) || !lifted) return false;
+  const Ref of_lifted = Ref::Steal(Py_BuildValue("[OOOOO]", lifted.get(), PyList_GET_ITEM(all.get(), 2),
+                                                 PyList_GET_ITEM(all.get(), 1), no_grad.get(), no_grad.get()));
+  const Ref convert = NewNode(graph, "aten::to", of_lifted, "insertAfter", lift);
+  const Ref converted = convert ? Ask(convert, "output") : Ref();
+  if (!converted || !Do(made, "replaceAllUsesAfterNodeWith", convert, converted)) return false;
+  for (const int place : {1, 2}) {
+    const Ref index = Ref::Steal(PyLong_FromLong(place));
+    if (!Do(node, "replaceInput", index, no_value)) return false;
+  }
+  return true;
+}
+
+bool LiftNewTensors(BorrowedRef graph) {
+  return ForEachNode(graph, [&](PyObject* node, std::string_view kind) {
+    return kind != "aten::tensor" || LiftNewTensor(graph, Ref::Create(node));
+  });
 }
 
 }  // namespace
@@ -58,7 +120,7 @@ bool IsScriptFunction(PyTypeObject* type) {
 
 bool OnlyComputes(BorrowedRef script_function) {
   const Ref graph = Ref::Steal(PyObject_GetAttrString(script_function.get(), "inlined_graph"));
-  const bool plain = graph && IsPlainBlock(graph);
+  const bool plain = graph && ForEachNode(graph, [](PyObject*, std::string_view kind) { return IsPlain(kind); });
   PyErr_Clear();
   return plain;
 }
@@ -67,7 +129,7 @@ Ref CopyAsWritten(BorrowedRef script_function) {
   static const Ref* const create = new Ref(OfTorch("torch._C", "_create_function_from_graph"));
   const Ref name = Ref::Steal(PyObject_GetAttrString(script_function.get(), "name"));
   const Ref graph = name ? Ref::Steal(PyObject_GetAttrString(script_function.get(), "inlined_graph")) : Ref();
-  if (!graph || !*create) return Ref();
+  if (!graph || !*create || !LiftNewTensors(graph)) return Ref();
   return Ref::Steal(PyObject_CallFunctionObjArgs(*create, name.get(), graph.get(), nullptr));
 }
 

@@ -61,6 +61,16 @@ def projected(x, n: int):
 
 
 @torch.jit.script
+def made_of_numbers(x, scale: int):
+    root = torch.sqrt(torch.tensor(x.size(-1) * scale, dtype=torch.float))
+    for i in range(scale):
+        root += torch.tensor(i)
+    counts = torch.tensor([1, 2, scale])
+    counts[0] = 7
+    return x / root, counts, torch.tensor(True)
+
+
+@torch.jit.script
 def draws(x):
     return torch.nn.functional.dropout(x, 0.5, True) + torch.rand_like(x)
 
@@ -93,7 +103,7 @@ def numbers_come_back_as_the_script_has_them():
     return Case(f, vector(), 4, then=[lambda: Args(vector(), 7)])
 
 
-@program(whole=False)
+@program
 def an_argument_is_written():
     def f(x):
         y = in_place(x)
@@ -170,6 +180,19 @@ def arguments_that_do_not_fit():
         return x + 1, seen
 
     return Case(f, vector())
+
+
+@program
+def tensors_made_of_numbers():
+    kept = []
+
+    def f(x, scale):
+        y, counts, truth = made_of_numbers(x, scale)
+        kept.append(counts)
+        counts.add_(1)
+        return y * counts, truth
+
+    return Case(f, vector(), 2, then=[lambda: None, lambda: Args(leaf(), 3)], observe=kept)
 
 
 @program
