@@ -65,9 +65,16 @@ def made_of_numbers(x, scale: int):
     root = torch.sqrt(torch.tensor(x.size(-1) * scale, dtype=torch.float))
     for i in range(scale):
         root += torch.tensor(i)
-    counts = torch.tensor([1, 2, scale])
+    counts = torch.tensor(scale).reshape(1).repeat(3)
     counts[0] = 7
     return x / root, counts, torch.tensor(True)
+
+
+@torch.jit.script
+def made_of_a_list(x, scale: int):
+    counts = torch.tensor([1, 2, scale])
+    counts[0] = 7
+    return x * counts
 
 
 @torch.jit.script
@@ -193,6 +200,14 @@ def tensors_made_of_numbers():
         return y * counts, truth
 
     return Case(f, vector(), 2, then=[lambda: None, lambda: Args(leaf(), 3)], observe=kept)
+
+
+@program(whole=False)
+def a_tensor_made_of_a_list():
+    def f(x, scale):
+        return made_of_a_list(x, scale) + 1
+
+    return Case(f, vector(), 2, then=[lambda: None, lambda: Args(leaf(), 3)])
 
 
 @program
