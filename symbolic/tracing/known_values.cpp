@@ -1,16 +1,81 @@
 #include "symbolic/tracing/known_values.h"
 
+#include <ATen/ops/full.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <string_view>
 
 #include "symbolic/tracing/value_slice.h"
 
 namespace framefuse::tracing {
+namespace {
+
+bool IsUniformDraw(std::string_view name) {
+  return name == "aten.rand" || name.starts_with("aten.rand.") || name == "aten.rand_like";
+}
+
+// Whether numbers of at least 0 compare so with one that is not above it; nothing: it depends.
+std::optional<bool> ComparesWith(std::string_view comparison, double number) {
+  if (comparison == "aten.lt.Scalar" && number <= 0) return false;
+  if (comparison == "aten.ge.Scalar" && number <= 0) return true;
+  if (comparison == "aten.le.Scalar" && number < 0) return false;
+  if (comparison == "aten.gt.Scalar" && number < 0) return true;
+  return std::nullopt;
+}
+
+bool IsWritten(const ir::Graph& graph, ir::StorageId storage) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& n) {
+    bool written = false;
+    const auto& schema = n.op->arguments();
+    for (std::size_t a = 0; n.op->mutates() && a < n.args.size(); ++a) {
+      if (!schema[a].written) continue;
+      ir::ForEachValue(n.args[a], [&](ir::ValueId v) { written = written || graph.value(v).storage == storage; });
+    }
+    return written;
+  });
+}
+
+const ir::Node* MakerOf(const ir::Graph& graph, ir::ValueId v) {
+  const auto makes = [&](const ir::Node& n) { return !n.outputs.empty() && n.outputs[0] == v; };
+  const auto found = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), makes);
+  return found == graph.nodes.rend() ? nullptr : &*found;
+}
+
+// What follows from the bounds of a draw: `torch.rand([]) < 0.0` is how a layer that is never dropped is asked for.
+std::optional<bool> DecidedByBounds(const ir::Graph& graph, ir::ValueId v) {
+  const ir::Node* compared = MakerOf(graph, v);
+  if (compared == nullptr || compared->args.size() != 2 || compared->args[0].kind != ir::Arg::Kind::kValue ||
+      compared->args[1].kind != ir::Arg::Kind::kConstant || !compared->args[1].constant.isScalar()) {
+    return std::nullopt;
+  }
+  const c10::Scalar number = compared->args[1].constant.toScalar();
+  if (number.isComplex()) return std::nullopt;
+  const std::optional<bool> decided = ComparesWith(compared->op->name(), number.toDouble());
+  if (!decided) return std::nullopt;
+  const ir::ValueId drawn = compared->args[0].value;
+  const ir::Node* draw = MakerOf(graph, drawn);
+  if (draw == nullptr || !IsUniformDraw(draw->op->name()) || IsWritten(graph, graph.value(drawn).storage) ||
+      IsWritten(graph, graph.value(v).storage)) {
+    return std::nullopt;
+  }
+  return decided;
+}
+
+}  // namespace
 
 std::optional<at::Tensor> KnownValue(Recorder& recorder, const at::Tensor& fake) {
   const FakeImpl* impl = AsFake(fake);
   if (impl == nullptr || impl->recording() != recorder.id() || recorder.phase != ir::Phase::kForward ||
       fake.is_conj() || fake.is_neg()) {
     return std::nullopt;
+  }
+  if (fake.sym_numel() == 1) {
+    if (const std::optional<bool> decided = DecidedByBounds(recorder.graph(), impl->value())) {
+      const TlsScope off(nullptr);
+      const c10::impl::ExcludeDispatchKeyGuard plain(KeysOffForMeta());
+      return at::full(fake.sizes(), *decided, at::TensorOptions(at::kBool));
+    }
   }
   const std::optional<ValueSlice> slice = ValueSlice::Of(recorder.graph(), {impl->value()}, SliceLimits());
   if (!slice) return std::nullopt;

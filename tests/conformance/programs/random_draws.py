@@ -196,3 +196,72 @@ def draws_into_an_argument_before_an_operator_fails():
         return noise + torch.zeros(4).scatter(0, index, 1.0).sum()
 
     return Case(f, vector(), torch.tensor([0, 2]), then=[lambda: Args(vector(), torch.tensor([0, 9])), lambda: Args(vector(), torch.tensor([1]))])
+
+
+def layers(bound, compare, write=None):
+    """A layer is left out where a draw is below a bound, as layer drop has it."""
+
+    def f(x):
+        for i in range(3):
+            p = torch.rand([])
+            if write is not None:
+                write(p)
+            if compare(p, bound):
+                continue
+            x = x * (i + 2)
+        return x, torch.rand(2)
+
+    return again(f, vector())
+
+
+@program
+def layers_that_are_never_dropped():
+    return layers(0.0, lambda p, bound: p < bound)
+
+
+@program
+def layers_that_are_always_dropped():
+    return layers(0, lambda p, bound: p >= bound)
+
+
+@program
+def layers_dropped_below_a_negative_number():
+    return layers(-0.5, lambda p, bound: bool(p <= bound) or not bound < p)
+
+
+@program(whole=False)
+def layers_that_are_sometimes_dropped():
+    return layers(0.5, lambda p, bound: p < bound)
+
+
+@program(whole=False)
+def layers_dropped_at_the_bound():
+    return layers(0.0, lambda p, bound: p <= bound)
+
+
+@program(whole=False)
+def layers_whose_draw_is_written():
+    return layers(0.0, lambda p, bound: p < bound, lambda p: p.sub_(0.5))
+
+
+@program(whole=False)
+def layers_whose_bound_is_not_a_number():
+    return layers(float("nan"), lambda p, bound: p < bound)
+
+
+@program
+def layers_dropped_below_what_an_object_says():
+    class Config:
+        layerdrop = 0.0
+
+    config = Config()
+
+    def f(x):
+        if torch.rand([]) < config.layerdrop:
+            return x
+        return x + torch.rand(3)
+
+    def change():
+        config.layerdrop = -1
+
+    return Case(f, vector(), then=[lambda: None, change])
