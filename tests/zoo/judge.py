@@ -7,6 +7,7 @@ system is known here by name.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -101,7 +102,7 @@ def _worst_of(eager: list, witness: dict[str, Any]) -> float:
     worst = 0.0
     for path, value in eager:
         truth = witness.get(path)
-        if not _is_float(value) or not _is_float(truth) or value.shape != truth.shape or not bool(torch.isfinite(value).all()):
+        if not _is_float(value) or not _is_float(truth) or value.shape != truth.shape or not _all_finite(value):
             continue
         scale, error = _largest(value), _largest(value.to(truth.dtype) - truth)
         if scale and error <= _WITNESS * scale:  # else it should be zero, or the witness is none
@@ -109,11 +110,25 @@ def _worst_of(eager: list, witness: dict[str, Any]) -> float:
     return worst
 
 
+def _all_finite(value: torch.Tensor) -> bool:
+    return math.isfinite(_bound(value)) or bool(torch.isfinite(value).all())
+
+
 def _is_float(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
 
 
+def _bound(value: torch.Tensor) -> float:
+    """The largest number by size in one pass; not finite where one of them is not."""
+    if value.is_complex() or not value.numel():
+        return float("nan")
+    low, high = value.aminmax()
+    return max(-float(low), float(high)) if low == low else float("nan")
+
+
 def _largest(value: torch.Tensor) -> float:
+    if math.isfinite(bound := _bound(value)):
+        return bound
     finite = value[torch.isfinite(value)]
     return float(finite.abs().max()) if finite.numel() else 0.0
 
@@ -148,22 +163,25 @@ def _whole_number_difference(mine: torch.Tensor, other: torch.Tensor, witness: A
 
 
 def _float_difference(mine, other, witness, scales: Scales, verdict: Verdict) -> str | None:
-    if not torch.equal(torch.isfinite(mine), torch.isfinite(other)):
-        count = int((torch.isfinite(mine) != torch.isfinite(other)).sum())
-        return f"{count} of {mine.numel()} are finite in only one"
-    kinds = torch.isfinite(other)
-    special = ~kinds & ~((mine == other) | (torch.isnan(mine) & torch.isnan(other)))
-    if bool(special.any()):
-        return f"{int(special.sum())} infinities differ"
     wide = torch.complex128 if mine.is_complex() else torch.float64
-    mine, other = mine[kinds].to(wide), other[kinds].to(wide)
+    shape, kinds = other.shape, None  # None: all are finite
+    if not (math.isfinite(_bound(mine)) and math.isfinite(_bound(other))):
+        if not torch.equal(torch.isfinite(mine), torch.isfinite(other)):
+            count = int((torch.isfinite(mine) != torch.isfinite(other)).sum())
+            return f"{count} of {mine.numel()} are finite in only one"
+        kinds = torch.isfinite(other)
+        special = ~kinds & ~((mine == other) | (torch.isnan(mine) & torch.isnan(other)))
+        if bool(special.any()):
+            return f"{int(special.sum())} infinities differ"
+        mine, other = mine[kinds], other[kinds]
+    mine, other = mine.to(wide), other.to(wide)
     scale, error = _largest(other), float((mine - other).abs().max()) if mine.numel() else 0.0
     part = error / scale if scale else (float("inf") if error else 0.0)
     if error <= _SMALL * scale or error <= _SMALL_OF_ALL * scales.largest:
         return None
     verdict.worst = max(verdict.worst, part)
-    if isinstance(witness, torch.Tensor) and witness.shape == kinds.shape and _is_float(witness):
-        truth = witness[kinds].to(wide)
+    if isinstance(witness, torch.Tensor) and witness.shape == shape and _is_float(witness):
+        truth = (witness if kinds is None else witness[kinds]).to(wide)
         eagers, ours = float((other - truth).abs().max()), float((mine - truth).abs().max())
         nothing = _largest(truth) <= _WITNESS_OF_ALL * scale  # it should be zero
         if verdict.trusting or nothing or eagers <= max(_WITNESS * scale, _WITNESS_OF_ALL * scales.largest):
