@@ -211,16 +211,9 @@ class CompiledPlan final : public Plan {
         mutations_.push_back({o.input, index, in.mutated_without_grad, in.mutated_uncounted, false});
       }
       if (o.role != ir::OutputRole::kUser) continue;
-      UserOutput user{index,
-                      o.alias,
-                      o.alias_of,
-                      o.requires_grad,
-                      o.without_grad,
-                      o.detached,
-                      o.own_version,
-                      o.value != ir::kNoValue,
-                      o.version,
-                      {}};
+      UserOutput user{index,          o.alias,    o.alias_of,    o.requires_grad,
+                      o.without_grad, o.detached, o.own_version, o.value != ir::kNoValue,
+                      o.version,      {}};
       if (i < views.size()) user.recipe = std::move(views[i].recipe);
       if (i < views.size() && views[i].of_output >= 0) {
         user.alias = ir::OutputAlias::kViewOfOutput;

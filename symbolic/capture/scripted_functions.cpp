@@ -21,14 +21,14 @@ Ref OfTorch(const char* module, const char* name) {
 // Operators of torch with an effect that no recorder sees are none of these; of the language's own, these are plain.
 bool IsPlain(std::string_view kind) {
   static const auto* effects = new absl::flat_hash_set<std::string_view>{
-      "aten::warn", "aten::manual_seed", "aten::seed", "aten::save", "aten::set_grad_enabled", "aten::backward",
-      "aten::wait", "aten::set_data"};
+      "aten::warn",     "aten::manual_seed", "aten::seed",    "aten::save", "aten::set_grad_enabled",
+      "aten::backward", "aten::wait",        "aten::set_data"};
   static const auto* language = new absl::flat_hash_set<std::string_view>{
-      "prim::Constant",    "prim::If",          "prim::Loop",         "prim::ListConstruct", "prim::ListUnpack",
-      "prim::TupleIndex",  "prim::TupleSlice",  "prim::TupleUnpack",  "prim::TupleConstruct", "prim::unchecked_cast",
-      "prim::dtype",       "prim::device",      "prim::layout",       "prim::requires_grad",  "prim::is_cuda",
-      "prim::max",         "prim::min",         "prim::abs",          "prim::NumToTensor",    "prim::Uninitialized",
-      "prim::shape",       "prim::isinstance",  "prim::RaiseException"};
+      "prim::Constant",   "prim::If",         "prim::Loop",          "prim::ListConstruct",  "prim::ListUnpack",
+      "prim::TupleIndex", "prim::TupleSlice", "prim::TupleUnpack",   "prim::TupleConstruct", "prim::unchecked_cast",
+      "prim::dtype",      "prim::device",     "prim::layout",        "prim::requires_grad",  "prim::is_cuda",
+      "prim::max",        "prim::min",        "prim::abs",           "prim::NumToTensor",    "prim::Uninitialized",
+      "prim::shape",      "prim::isinstance", "prim::RaiseException"};
   if (kind.starts_with("aten::")) return !effects->contains(kind);
   return language->contains(kind);
 }
@@ -76,8 +76,8 @@ bool SetToNone(const Ref& value) {
   return none && Do(value, "setType", none);
 }
 
-// torch.tensor(2.0) in Python ends with lift_fresh, by which a recorder learns of it, and what dtype and device it is to
-// have it gets then. In a script it is made and converted in one: here it is made, lifted and converted.
+// torch.tensor(2.0) in Python ends with lift_fresh, by which a recorder learns of it, and what dtype and device it is
+// to have it gets then. In a script it is made and converted in one: here it is made, lifted and converted.
 bool LiftNewTensor(BorrowedRef graph, const Ref& node) {
   const Ref inputs = Ask(node, "inputs");
   const Ref all = inputs ? Ref::Steal(PySequence_List(inputs)) : Ref();

@@ -1,6 +1,6 @@
 // Recorder::CheckWrites: what may be written, now or later, and whether two operands of one storage have an element in
-// common. An operator that writes one of them and reads the other does so in an order of its own, so that what a program
-// without writes computes is not what eager does.
+// common. An operator that writes one of them and reads the other does so in an order of its own, so that what a
+// program without writes computes is not what eager does.
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/ScalarType.h>

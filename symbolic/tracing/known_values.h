@@ -1,7 +1,7 @@
 // known_values: the values of a traced tensor that follow from constants of the graph alone: torch.arange(3),
-// torch.tensor([1, 2]).sum(), torch.rand([]) < 0. What a program reads of them is as literal as the numbers that they were made of.
-// Invariant: nothing is known of a tensor that anything but listed operators, which are determined by their arguments,
-// had part in, or, of a draw, of more than its bounds. The recording is not changed.
+// torch.tensor([1, 2]).sum(), torch.rand([]) < 0. What a program reads of them is as literal as the numbers that they
+// were made of. Invariant: nothing is known of a tensor that anything but listed operators, which are determined by
+// their arguments, had part in, or, of a draw, of more than its bounds. The recording is not changed.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_KNOWN_VALUES_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_KNOWN_VALUES_H_
 

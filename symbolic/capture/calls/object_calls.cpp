@@ -1,5 +1,6 @@
 #include "symbolic/capture/calls/object_calls.h"
 
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <string>
@@ -79,6 +80,10 @@ Value ObjectCalls::CallScripted(Activation& act, ValueView callable, absl::Span<
                                 BorrowedRef kwnames) {
   const Tracked* t = objects_.Find(callable.object);
   const BorrowedRef function = t != nullptr ? BorrowedRef(t->original) : callable.object;
+  // Its pass for autocast chooses other types than autocast does.
+  if (at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA)) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, "a scripted function under autocast");
+  }
   if (!OnlyComputes(function)) {
     return breaks_.Break(GraphBreakKind::kUnlistedCallable, "a scripted function that does more than compute");
   }

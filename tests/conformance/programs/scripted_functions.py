@@ -3,7 +3,7 @@
 import torch
 
 from conformance.program import Args, Case, program
-from conformance.sample import leaf, vector
+from conformance.sample import leaf, matrix, vector
 
 
 @torch.jit.script
@@ -226,3 +226,30 @@ def another_function_of_the_name():
         box["f"] = refuses
 
     return Case(f, vector(), then=[lambda: None, change])
+
+
+@torch.jit.script
+def multiplied(x, y):
+    return torch.mm(x, y) + x.sum()
+
+
+@program(whole=False)
+def one_under_autocast():
+    def f(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            a = multiplied(x, x)
+        return a, multiplied(x, x), a.dtype
+
+    return Case(f, matrix(3, 3), then=[lambda: None, lambda: Args(matrix(3, 3).requires_grad_())])
+
+
+@program
+def one_without_gradients():
+    weight = matrix(3, 3).requires_grad_()
+
+    def f(x):
+        with torch.no_grad():
+            a = multiplied(x, weight)
+        return a, multiplied(x, weight.detach()), multiplied(x, weight)
+
+    return Case(f, matrix(3, 3), then=[lambda: None])
