@@ -249,7 +249,7 @@ CompiledBackward::Unpacked CompiledBackward::UnpackFor(const BackwardPlan::Varia
     if (At(i) >= saved_.size()) continue;
     try {
       unpacked.saved.push_back(Unpack(saved_[At(i)]));
-    } catch (...) {
+    } catch (const c10::Error&) {  // a hook's error in Python goes on at once
       ir::NodeIndex node = 0;
       for (std::int32_t n : plan_->use().ReadersOf(At(i))) {
         if (!std::binary_search(variant.readers.begin(), variant.readers.end(), n)) continue;

@@ -1,5 +1,7 @@
 """torch.jit.script's functions inside of a compiled function."""
 
+from typing import Dict, List, NamedTuple
+
 import torch
 
 from conformance.program import Args, Case, program
@@ -253,3 +255,47 @@ def one_without_gradients():
         return a, multiplied(x, weight.detach()), multiplied(x, weight)
 
     return Case(f, matrix(3, 3), then=[lambda: None])
+
+
+class Both(NamedTuple):
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+@torch.jit.script
+def named(x):
+    return Both(x, x + 1)
+
+
+@torch.jit.script
+def with_lists(parts: List[torch.Tensor], names: Dict[str, int]):
+    parts.append(parts[0] * 2)
+    return torch.stack(parts), [p + 1 for p in parts], names["a"]
+
+
+@program(whole=False)
+def named_tuples_come_back():
+    def f(x):
+        both = named(x)
+        return both.first * both.second, both[1], type(both).__name__, isinstance(both, tuple)
+
+    return Case(f, vector(), then=[lambda: None])
+
+
+@program(whole=False)
+def lists_and_dicts_go_in():
+    def f(x, parts):
+        stacked, others, n = with_lists(parts, {"a": 2})
+        return stacked * x, others, n, len(parts)
+
+    return Case(f, vector(), [vector(), leaf()], then=[lambda: None])
+
+
+@program
+def traced_function():
+    traced = torch.jit.trace(lambda x: torch.tanh(x) * 2 + torch.ones(3), (vector(),))
+
+    def f(x):
+        return traced(x) + 1
+
+    return Case(f, vector(), then=[lambda: Args(leaf())])
