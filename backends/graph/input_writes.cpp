@@ -112,15 +112,6 @@ bool Divides(std::string_view name) {
   return name == "div" || name == "floor_divide" || name == "remainder" || name == "fmod";
 }
 
-bool Writes(const Graph& graph, const Node& node, StorageId storage) {
-  bool writes = false;
-  for (std::size_t a = 0; node.op->mutates() && a < node.args.size(); ++a) {
-    if (!node.op->arguments()[a].written) continue;
-    ForEachValue(node.args[a], [&](ValueId v) { writes = writes || graph.value(v).storage == storage; });
-  }
-  return writes;
-}
-
 // Whether two elements may lie in one place: eager's kernels refuse to write such a tensor.
 bool MayOverlap(const Value& v) {
   std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // strides and sizes
@@ -165,6 +156,15 @@ at::Tensor MemoryOf(const at::Tensor& t, bool whole) {
 }
 
 }  // namespace
+
+bool Writes(const Graph& graph, const Node& node, StorageId storage) {
+  bool writes = false;
+  for (std::size_t a = 0; node.op->mutates() && a < node.args.size(); ++a) {
+    if (!node.op->arguments()[a].written) continue;
+    ForEachValue(node.args[a], [&](ValueId v) { writes = writes || graph.value(v).storage == storage; });
+  }
+  return writes;
+}
 
 bool MayRaise(const Graph& graph, const Node& node) {
   const std::string_view name = PlainName(*node.op);

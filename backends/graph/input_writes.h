@@ -16,6 +16,9 @@ namespace framefuse::ir {
 // for what no kernel for metadata asks.
 bool MayRaise(const Graph& graph, const Node& node);
 
+// Whether a node of a recorded graph writes memory of that storage.
+bool Writes(const Graph& graph, const Node& node, StorageId storage);
+
 struct InputWrite {
   int first_node = 0;   // that writes the input
   bool kept = false;    // an operator that may raise comes after it, or is it: what it writes is to be kept

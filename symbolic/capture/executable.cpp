@@ -19,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "backends/graph/backend.h"
 #include "backends/graph/graph.h"
+#include "backends/graph/input_writes.h"
 #include "frame_eval/hook.h"
 #include "symbolic/tracing/version_counter.h"
 
@@ -257,16 +258,8 @@ bool IsWriteFollowed(const ir::Graph& graph, std::size_t input) {
 
 // How many nodes of a recorded graph write a storage.
 int WritesTo(const ir::Graph& graph, ir::StorageId storage) {
-  int count = 0;
-  for (const ir::Node& n : graph.nodes) {
-    bool writes = false;
-    for (std::size_t a = 0; n.op->mutates() && a < n.args.size(); ++a) {
-      if (!n.op->arguments()[a].written) continue;
-      ir::ForEachValue(n.args[a], [&](ir::ValueId v) { writes = writes || graph.value(v).storage == storage; });
-    }
-    count += writes ? 1 : 0;
-  }
-  return count;
+  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                                        [&](const ir::Node& n) { return ir::Writes(graph, n, storage); }));
 }
 
 // What `made` is, where it is no result of that kind.

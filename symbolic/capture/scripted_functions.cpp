@@ -1,9 +1,13 @@
 #include "symbolic/capture/scripted_functions.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <string>
 #include <string_view>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
+#include "absl/strings/str_split.h"
 #include "symbolic/capture/code_text.h"
 
 namespace framefuse {
@@ -18,19 +22,38 @@ Ref OfTorch(const char* module, const char* name) {
   return found;
 }
 
-// Operators of torch with an effect that no recorder sees are none of these; of the language's own, these are plain.
-bool IsPlain(std::string_view kind) {
-  static const auto* effects = new absl::flat_hash_set<std::string_view>{
-      "aten::warn",     "aten::manual_seed", "aten::seed",    "aten::save", "aten::set_grad_enabled",
-      "aten::backward", "aten::wait",        "aten::set_data"};
-  static const auto* language = new absl::flat_hash_set<std::string_view>{
-      "prim::Constant",   "prim::If",         "prim::Loop",          "prim::ListConstruct",  "prim::ListUnpack",
-      "prim::TupleIndex", "prim::TupleSlice", "prim::TupleUnpack",   "prim::TupleConstruct", "prim::unchecked_cast",
-      "prim::dtype",      "prim::device",     "prim::layout",        "prim::requires_grad",  "prim::is_cuda",
-      "prim::max",        "prim::min",        "prim::abs",           "prim::NumToTensor",    "prim::Uninitialized",
-      "prim::shape",      "prim::isinstance", "prim::RaiseException"};
-  if (kind.starts_with("aten::")) return !effects->contains(kind);
-  return language->contains(kind);
+using Kinds = absl::flat_hash_set<std::string>;
+
+// Operators that a recorder sees; those of a script's language are not the dispatcher's.
+bool IsRecorded(const std::string& kind) {
+  static const auto* const names = [] {
+    auto* found = new Kinds;
+    for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) found->insert(name.name);
+    return found;
+  }();
+  return names->contains(kind);
+}
+
+// Recorded, or plain: nothing is set and nothing read but numbers, texts and lists. What sets a tensor's state beside
+// its values is neither: a graph for an FX backend would have the call, and not what it set.
+bool IsPlain(const std::string& kind) {
+  static const auto* const states =
+      new Kinds{"aten::set_data", "aten::requires_grad_", "aten::retain_grad", "aten::_backward", "aten::detach_"};
+  static const auto* const language = new Kinds(
+      absl::StrSplit("aten::Bool aten::BoolImplicit aten::Float aten::FloatImplicit aten::Int aten::IntImplicit "
+                     "aten::ScalarImplicit aten::__contains__ aten::__derive_index aten::__getitem__ "
+                     "aten::__is__ aten::__isnot__ aten::__not__ aten::__range_length aten::_set_item "
+                     "aten::_unwrap_optional aten::append aten::copy aten::device aten::divmod aten::extend "
+                     "aten::fabs aten::floordiv aten::format aten::insert aten::is_grad_enabled "
+                     "aten::is_scripting aten::len aten::list aten::pop aten::reverse aten::tensor "
+                     "prim::Constant prim::If prim::ListConstruct prim::ListUnpack prim::Loop "
+                     "prim::NumToTensor prim::RaiseException prim::TupleConstruct prim::TupleIndex "
+                     "prim::TupleSlice prim::TupleUnpack prim::Uninitialized prim::abs prim::device "
+                     "prim::dtype prim::is_cuda prim::isinstance prim::layout prim::max prim::min "
+                     "prim::requires_grad prim::shape prim::unchecked_cast",
+                     ' '));
+  if (language->contains(kind)) return true;
+  return kind.starts_with("aten::") && IsRecorded(kind) && !states->contains(kind);
 }
 
 // Calls `visit` for every node of the block and of the blocks in it, while it is true; false with or without an error.
@@ -120,7 +143,8 @@ bool IsScriptFunction(PyTypeObject* type) {
 
 bool OnlyComputes(BorrowedRef script_function) {
   const Ref graph = Ref::Steal(PyObject_GetAttrString(script_function.get(), "inlined_graph"));
-  const bool plain = graph && ForEachNode(graph, [](PyObject*, std::string_view kind) { return IsPlain(kind); });
+  const bool plain =
+      graph && ForEachNode(graph, [](PyObject*, std::string_view kind) { return IsPlain(std::string(kind)); });
   PyErr_Clear();
   return plain;
 }

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
+#include "backends/graph/input_writes.h"
 #include "symbolic/tracing/value_slice.h"
 
 namespace framefuse::tracing {
@@ -25,26 +27,18 @@ std::optional<bool> ComparesWith(std::string_view comparison, double number) {
 }
 
 bool IsWritten(const ir::Graph& graph, ir::StorageId storage) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& n) {
-    bool written = false;
-    const auto& schema = n.op->arguments();
-    for (std::size_t a = 0; n.op->mutates() && a < n.args.size(); ++a) {
-      if (!schema[a].written) continue;
-      ir::ForEachValue(n.args[a], [&](ir::ValueId v) { written = written || graph.value(v).storage == storage; });
-    }
-    return written;
-  });
-}
-
-const ir::Node* MakerOf(const ir::Graph& graph, ir::ValueId v) {
-  const auto makes = [&](const ir::Node& n) { return !n.outputs.empty() && n.outputs[0] == v; };
-  const auto found = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), makes);
-  return found == graph.nodes.rend() ? nullptr : &*found;
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [&](const ir::Node& n) { return ir::Writes(graph, n, storage); });
 }
 
 // What follows from the bounds of a draw: `torch.rand([]) < 0.0` is how a layer that is never dropped is asked for.
 std::optional<bool> DecidedByBounds(const ir::Graph& graph, ir::ValueId v) {
-  const ir::Node* compared = MakerOf(graph, v);
+  const std::vector<ir::NodeIndex> definitions = graph.Definitions();
+  const auto maker_of = [&](ir::ValueId value) {
+    const ir::NodeIndex node = definitions[static_cast<std::size_t>(value)];
+    return node == ir::kNoNode ? nullptr : &graph.nodes[static_cast<std::size_t>(node)];
+  };
+  const ir::Node* compared = maker_of(v);
   if (compared == nullptr || compared->args.size() != 2 || compared->args[0].kind != ir::Arg::Kind::kValue ||
       compared->args[1].kind != ir::Arg::Kind::kConstant || !compared->args[1].constant.isScalar()) {
     return std::nullopt;
@@ -54,7 +48,7 @@ std::optional<bool> DecidedByBounds(const ir::Graph& graph, ir::ValueId v) {
   const std::optional<bool> decided = ComparesWith(compared->op->name(), number.toDouble());
   if (!decided) return std::nullopt;
   const ir::ValueId drawn = compared->args[0].value;
-  const ir::Node* draw = MakerOf(graph, drawn);
+  const ir::Node* draw = maker_of(drawn);
   if (draw == nullptr || !IsUniformDraw(draw->op->name()) || IsWritten(graph, graph.value(drawn).storage) ||
       IsWritten(graph, graph.value(v).storage)) {
     return std::nullopt;

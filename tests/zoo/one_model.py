@@ -31,7 +31,6 @@ _SAME_IN_DOUBLE = 1e-6
 
 # So many models a rounding off are asked what a rounding does: a kink is crossed by some of them only.
 _ROUNDINGS = 12
-_ROUNDINGS_OF_A_FORWARD = 48  # it is cheap, and what it chooses (boxes that overlap) may flip seldom
 
 OK, WRONG, ERROR, CRASH, TIMEOUT, NOTHING = "ok", "wrong", "error", "crash", "timeout", "nothing compiled"
 MEMORY, MISSED, SKIPPED = "memory", "missed", "skipped"
@@ -215,7 +214,7 @@ def _not_of_rounding(
     And what double precision does not acquit of each model a rounding off: each crosses kinks of its own.
     """
     eagers = []
-    for number in range(_ROUNDINGS if training else _ROUNDINGS_OF_A_FORWARD):
+    for number in range(_ROUNDINGS):
         if not differences:
             break
         with contextlib.suppress(Exception):
