@@ -15,6 +15,7 @@
 #include "backends/autograd/leaf_order.h"
 #include "backends/autograd/own_memory.h"
 #include "backends/autograd/quiet_hooks.h"
+#include "backends/autograd/unasked_nodes.h"
 #include "backends/runtime/torch_error.h"
 #include "common/status.h"
 
@@ -143,6 +144,12 @@ void CompiledBackward::PassOverUnreached(const std::string& defined) {
   for (std::size_t g : unreached) SilenceHooks(next_edge(g).function);
 }
 
+std::vector<std::int32_t> CompiledBackward::Turns(const std::string& defined) const {
+  std::vector<std::int32_t> turns(plan_->input_gradients());
+  for (std::size_t g = 0; g < turns.size(); ++g) turns[g] = plan_->TurnOf(g, defined);
+  return turns;
+}
+
 // Left as it is: of several groups of outputs each has a node that asks.
 std::string CompiledBackward::CutOfPass() const {
   if (plan_->output_gradients().empty()) return "";
@@ -161,16 +168,14 @@ autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradie
     tangents[t] = std::move(gradients[i]);
   }
   gradients.clear();
+  PassOverUnasked();
   PassOverUnreached(defined);
   BackwardPlan::Key key{WantedGradients(defined), defined, CutOfPass()};
   autograd::variable_list result = Gradients(std::move(tangents), key, &used_);
   result.resize(plan_->input_gradients());
   if (!at::GradMode::is_enabled()) OwnMemoryOfLeaves(*this, result);
-  if (AnyLeafHasHooks(*this)) {
-    std::vector<std::int32_t> turns(result.size());
-    for (std::size_t g = 0; g < turns.size(); ++g) turns[g] = plan_->TurnOf(g, defined);
-    OrderLeaves(*this, turns);
-  }
+  if (AnyWaitsInVain(*this, result)) result = AccumulateNow(*this, std::move(result), Turns(defined));
+  if (AnyLeafHasHooks(*this)) OrderLeaves(*this, Turns(defined));
   return result;
 }
 
@@ -212,7 +217,7 @@ void CompiledBackward::AccumulateBefore(ir::NodeIndex node, const BackwardPlan::
   if (unpacked.error != nullptr) std::rethrow_exception(unpacked.error);
   autograd::variable_list gradients = Execute(before, std::move(unpacked.saved), std::move(tangents));
   gradients.resize(plan_->input_gradients());
-  AccumulateNow(*this, std::move(gradients));
+  AccumulateNow(*this, std::move(gradients), Turns(key.defined));
 }
 
 autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tangents, const BackwardPlan::Key& key,

@@ -192,6 +192,8 @@ class CompiledBackward final : public torch::autograd::Node {
   at::Tensor Unpack(const torch::autograd::SavedVariable& saved);
   // Leaves that no defined gradient leads to do not wait for this node, and it does not make their hooks run.
   void PassOverUnreached(const std::string& defined);
+  // When a pass from the defined tangents comes to what is behind each edge.
+  std::vector<std::int32_t> Turns(const std::string& defined) const;
   std::string WantedGradients(const std::string& defined) const;
   std::string CutOfPass() const;  // as the gates of this pass have decided
 

@@ -1,20 +1,20 @@
 #include "backends/autograd/leaf_order.h"
 
+#include <ATen/TensorOperators.h>
 #include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
-#include <set>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
-#include "backends/autograd/compiled_backward.h"
 #include "backends/autograd/end_of_pass.h"
+#include "backends/autograd/pass_walk.h"
 
 namespace framefuse {
 namespace {
@@ -22,65 +22,39 @@ namespace {
 namespace autograd = torch::autograd;
 using NodePtr = decltype(autograd::Edge::function);
 
-bool IsLeaf(const autograd::Node* node) { return dynamic_cast<const autograd::AccumulateGrad*>(node) != nullptr; }
+// What nodes of a pass lead to, with the number of the one of them that the engine runs last: the first made.
+using LastToLead = std::unordered_map<const autograd::Node*, std::uint64_t>;
 
-// torch names the members of the pass under way, but not the pass.
-autograd::GraphTask* PassUnderWay() {
-  const auto* nodes = autograd::get_current_graph_task_nodes_in_graph();
-  if (nodes == nullptr) return nullptr;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Winvalid-offsetof"
-  const std::size_t offset = offsetof(autograd::GraphTask, nodes_in_graph_);
-#pragma GCC diagnostic pop
-  auto* member = reinterpret_cast<std::byte*>(const_cast<std::unordered_set<autograd::Node*>*>(nodes));
-  return reinterpret_cast<autograd::GraphTask*>(member - offset);
+LastToLead WalkPass(const autograd::GraphTask& pass) {
+  LastToLead last;
+  EagerWalk(pass, [&](const PlaceInPass& from, const PlaceInPass& to) {
+    const auto [it, is_first] = last.emplace(to.node, from.node->sequence_nr());
+    if (!is_first) it->second = std::min(it->second, from.node->sequence_nr());
+  });
+  return last;
 }
 
-// Walks a pass as eager would run it: of a graph's node it takes the edges that the inputs it comes by lead to.
-class Walk {
- public:
-  using Seen = absl::FunctionRef<void(const autograd::Node& from, const autograd::Edge& to)>;
+// Many graphs may ask in one pass, which is walked once.
+std::shared_ptr<const LastToLead> LastToLeadInPass() {
+  static auto* walked = new PerPass<LastToLead>;  // lasts
+  const autograd::GraphTask* pass = PassUnderWay();
+  if (pass == nullptr) return std::make_shared<LastToLead>();
+  return walked->Get([pass] { return WalkPass(*pass); });
+}
 
-  void Start(const autograd::Node* root) {
-    for (std::size_t i = 0; i < root->num_inputs(); ++i) Come(root, i);
-  }
-  void Run(Seen seen) {
-    while (!open_.empty()) {
-      const auto [node, input] = open_.back();
-      open_.pop_back();
-      const auto* graph = dynamic_cast<const CompiledBackward*>(node);
-      for (std::size_t i = 0; i < node->num_outputs(); ++i) {
-        const autograd::Edge& e = node->next_edge(i);
-        if (!e.is_valid() || (graph != nullptr && !graph->Reaches(i, input))) continue;
-        seen(*node, e);
-        Come(e.function.get(), e.input_nr);
-      }
-    }
+// Whether a node of the pass leads there that the engine has not run yet: it runs the later made ones first.
+class ReachedLater {
+ public:
+  explicit ReachedLater(const autograd::Node& node) : sequence_(node.sequence_nr()), last_(LastToLeadInPass()) {}
+  bool contains(const autograd::Node* leaf) const {
+    const auto it = last_->find(leaf);
+    return it != last_->end() && it->second < sequence_;
   }
 
  private:
-  void Come(const autograd::Node* node, std::size_t input) {
-    // Only a graph's node tells its inputs apart.
-    if (dynamic_cast<const CompiledBackward*>(node) == nullptr) input = 0;
-    if (come_.emplace(node, input).second) open_.emplace_back(node, input);
-  }
-
-  std::vector<std::pair<const autograd::Node*, std::size_t>> open_;
-  std::set<std::pair<const autograd::Node*, std::size_t>> come_;
+  std::uint64_t sequence_;
+  std::shared_ptr<const LastToLead> last_;
 };
-
-// Where nodes of the pass lead that the engine has not run yet: it runs the later made ones first.
-std::unordered_set<const autograd::Node*> ReachedLater(const autograd::Node& node) {
-  std::unordered_set<const autograd::Node*> reached;
-  const autograd::GraphTask* pass = PassUnderWay();
-  if (pass == nullptr) return reached;
-  Walk walk;
-  for (const autograd::Node* root : pass->graph_roots_) walk.Start(root);
-  walk.Run([&](const autograd::Node& from, const autograd::Edge& to) {
-    if (&from != &node && from.sequence_nr() < node.sequence_nr()) reached.insert(to.function.get());
-  });
-  return reached;
-}
 
 // With a list of inputs (torch.autograd.grad) a pass may end before the leaf's node.
 bool RunsInPass(autograd::Node& leaf) {
@@ -149,7 +123,7 @@ void AccumulatePending(autograd::Node& node, const std::vector<std::size_t>& edg
     if (leaf && IsLeaf(leaf.get()) && RunsInPass(*leaf) && HasPending(node, *leaf)) leaves.push_back(leaf);
   }
   if (leaves.empty()) return;
-  const std::unordered_set<const autograd::Node*> later = ReachedLater(node);
+  const ReachedLater later(node);
   for (const NodePtr& leaf : leaves) {
     if (later.contains(leaf.get())) continue;
     if (autograd::Variable gradient = TakePending(node, *leaf); gradient.defined()) {
@@ -158,15 +132,43 @@ void AccumulatePending(autograd::Node& node, const std::vector<std::size_t>& edg
   }
 }
 
-void AccumulateNow(autograd::Node& node, autograd::variable_list gradients) {
-  const std::unordered_set<const autograd::Node*> later = ReachedLater(node);
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
+autograd::variable_list AccumulateNow(autograd::Node& node, autograd::variable_list gradients,
+                                      const std::vector<std::int32_t>& turns) {
+  const ReachedLater later(node);
+  std::vector<std::size_t> order(gradients.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return turns[a] < turns[b]; });
+  for (std::size_t i : order) {
     const autograd::Edge& e = node.next_edge(i);
     if (!gradients[i].defined() || !e.is_valid() || !IsLeaf(e.function.get())) continue;
     if (later.contains(e.function.get()) || !RunsInPass(*e.function)) continue;
+    autograd::Variable gradient = std::exchange(gradients[i], autograd::Variable());
     const autograd::Variable pending = TakePending(node, *e.function);
-    AccumulateAt(*e.function, pending.defined() ? pending + gradients[i] : std::move(gradients[i]));
+    AccumulateAt(*e.function, pending.defined() ? pending + gradient : std::move(gradient));
   }
+  return gradients;
+}
+
+bool AnyWaitsInVain(autograd::Node& node, const autograd::variable_list& gradients) {
+  autograd::GraphTask* pass = PassUnderWay();
+  if (pass == nullptr) return false;
+  std::unordered_map<const autograd::Node*, int> awaited;
+  {
+    std::lock_guard lock(pass->mutex_);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const autograd::Edge& e = node.next_edge(i);
+      if (!gradients[i].defined() || !e.is_valid() || !IsLeaf(e.function.get())) continue;
+      const auto it = pass->dependencies_.find(e.function.get());
+      if (it != pass->dependencies_.end() && it->second > 1) awaited.emplace(e.function.get(), it->second);
+    }
+  }
+  if (awaited.empty()) return false;
+  for (const autograd::Edge& e : node.next_edges()) {
+    if (const auto it = awaited.find(e.function.get()); it != awaited.end()) --it->second;
+  }
+  const ReachedLater later(node);
+  return std::any_of(awaited.begin(), awaited.end(),
+                     [&](const auto& leaf) { return leaf.second > 0 && !later.contains(leaf.first); });
 }
 
 bool AnyLeafHasHooks(const autograd::Node& node) {
@@ -181,7 +183,7 @@ bool AnyLeafHasHooks(const autograd::Node& node) {
 }
 
 void OrderLeaves(autograd::Node& node, const std::vector<std::int32_t>& turns) {
-  const std::unordered_set<const autograd::Node*> later = ReachedLater(node);
+  const ReachedLater later(node);
   std::vector<std::pair<std::int32_t, NodePtr>> leaves;
   for (std::size_t i = 0; i < turns.size(); ++i) {
     const autograd::Edge& e = node.next_edge(i);

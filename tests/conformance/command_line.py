@@ -116,6 +116,8 @@ def _programs(chosen: argparse.Namespace) -> int:
             results.write_failures(chosen.failures, choice, so_far)
 
     verdicts = run_jobs_sharded(jobs_for(selected, ways), choice, chosen.shards, progress)
+    longest = sorted(verdicts, key=lambda v: v.seconds)[:-4:-1]
+    print("longest: " + ", ".join(f"{v.program} [{v.way}] {v.seconds:.1f} s" for v in longest))
     print(_summary(verdicts, len(selected), time.monotonic() - start))
     if chosen.save:
         results.save_programs(choice, verdicts)

@@ -45,6 +45,7 @@ class Verdict:
     status: str
     details: list[str] = dataclasses.field(default_factory=list)
     work: dict[str, int] | None = None
+    seconds: float = 0.0
 
     def kinds(self) -> list[str]:
         """What differs: result, raised, state, stdout, warnings, rng, modes, leaks, graphs, work."""

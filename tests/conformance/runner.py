@@ -7,6 +7,7 @@ the job that it was at is a crash, and a new worker takes the rest. Invariant: e
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 
 from conformance import work
@@ -53,10 +54,12 @@ def _work(reply: Reply, choice: SystemChoice, jobs: Sequence[Job]) -> None:
     record = work.load() if system.has_record() else None
     forget_what_exists()  # makes every later collection cheap
     for name, way in jobs:
+        start = time.monotonic()
         try:
             verdict = judge(_find(programs, name), way, system, lambda: reply(None), None if "~" in name else record)
         except Exception as error:  # the judge itself failed: a finding about the harness, not to be lost
             verdict = Verdict(name, way, WRONG, [f"harness: {type(error).__name__}: {error}"[:300]])
+        verdict.seconds = time.monotonic() - start
         reply(dataclasses.asdict(verdict))
 
 

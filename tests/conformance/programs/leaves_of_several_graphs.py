@@ -47,6 +47,26 @@ def leaf_that_other_nodes_reach_in_a_pass_that_fails():
     return Case(f, leaf(), leaf(3, 2.0), observe=seen, forward_only=True)
 
 
+def _exp_by_a_node_of_torchs_own(t):
+    return torch._foreach_exp([t])[0]  # breaks, as its history is not an operator's
+
+
+# Not in the way leaks: the engine's queue keeps the nodes that wait in a pass that fails until the next one.
+@program(whole=False, not_ways=("leaks",))
+def leaf_behind_a_node_of_torchs_own_that_fails():
+    # The first graph has an edge to `early`, and torch's own node leads to that graph. It fails before the pass is there.
+    def f(w, early):
+        _, product = _in_two_graphs(w, early)
+        late = _exp_by_a_node_of_torchs_own((w * 2).tanh() + early.detach() + product.detach())
+        first, behind = early.sum() + (w * w).sum(), (w * 3).sin()
+        torch._dynamo.graph_break()
+        late = late + _exp_by_a_node_of_torchs_own(behind)
+        loss = late.sum() + early.sum()
+        return _passes([loss, loss + first.detach()], (w, early), lambda loss: loss.backward())
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
 @program(whole=False)
 def failing_passes_that_end_before_the_leaves():
     def f(w, early):
@@ -126,3 +146,29 @@ def gradient_of_a_leaf_that_only_what_was_made_before_leads_to():
         return unused, of_made, of_behind
 
     return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False)
+def nodes_that_passes_for_some_inputs_run():
+    seen = []
+
+    def f(w, early, other):
+        middle = other * 3
+        torch._dynamo.graph_break()
+        first, behind, second = (w * w).sum() + early.sum() + middle.sum(), (w * 3).sin(), middle * w
+        torch._dynamo.graph_break()
+        late = _exp_by_a_node_of_torchs_own(behind)
+        late.grad_fn.register_hook(lambda inputs, outputs: seen.append("late"))
+        loss = late.sum() + first + second.sum()
+        asked = ([early], [w], [middle], [other], [late], [early, middle], [late, early], [behind], [second, early])
+        for inputs in asked:
+            seen.append([g.tolist() for g in torch.autograd.grad(loss, inputs, retain_graph=True)])
+            seen.append("asked")
+        for inputs in asked:
+            loss.backward(inputs=inputs, retain_graph=True)
+            seen.append([t.grad.tolist() for t in inputs])
+        (late.sum() + early.sum()).backward(inputs=[early])
+        loss.backward(inputs=[early, w])
+        return early.grad, w.grad
+
+    return Case(f, leaf(), leaf(3, 2.0), leaf(3, 0.5), observe=seen, forward_only=True)
