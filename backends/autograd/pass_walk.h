@@ -1,5 +1,5 @@
-// pass_walk: the backward pass under way on this thread, as eager would run it. The engine takes all edges of a node. Of
-// a graph's node eager takes those that the inputs it comes by lead to.
+// pass_walk: the backward pass under way on this thread, as eager would run it. The engine takes all edges of a node.
+// Of a graph's node eager takes those that the inputs it comes by lead to.
 #ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_PASS_WALK_H_
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_PASS_WALK_H_
 

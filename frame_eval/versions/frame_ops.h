@@ -124,6 +124,7 @@ bool SharesKeys(PyObject* dict);                           // a split table, as 
 bool HasInstanceAttrs(PyObject* object);                   // has a dict or may have one
 std::uint32_t TypeVersion(PyTypeObject* type);             // tp_version_tag, assigned if possible; 0: none
 PyObject* TypeLookup(PyTypeObject* type, PyObject* name);  // _PyType_Lookup: borrowed or null, no error
+void SetEmptySlotError(PyObject* object, PyObject* name);  // the AttributeError of a read of a slot that holds nothing
 PyObject* TypeDict(PyTypeObject* type);                    // its own names; borrowed. tp_dict may be null from 3.12 on
 // Writes (or deletes, value null) an attribute of the object's own, past any descriptor; false: a Python error is set.
 bool SetRawInstanceAttr(PyObject* object, PyObject* name, PyObject* value);

@@ -97,6 +97,14 @@ std::uint32_t TypeVersion(PyTypeObject* type) {
   return type->tp_version_tag;
 }
 
+void SetEmptySlotError(PyObject* object, PyObject* name) {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyErr_Format(PyExc_AttributeError, "'%T' object has no attribute '%U'", object, name);
+#else
+  PyErr_Format(PyExc_AttributeError, "'%.200s' object has no attribute '%U'", Py_TYPE(object)->tp_name, name);
+#endif
+}
+
 PyObject* TypeLookup(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
 
 PyObject* TypeDict(PyTypeObject* type) {

@@ -84,10 +84,9 @@ PyTypeObject* NativeBase(PyTypeObject* type) {
   return type;
 }
 
-bool IsNumberOrTextEnum(PyTypeObject* type) {
-  if (!PyType_IsSubtype(type, EnumType())) return false;
+bool IsNumberOrTextClass(PyTypeObject* type) {
   PyTypeObject* base = NativeBase(type);
-  return base == &PyLong_Type || base == &PyUnicode_Type || base == &PyFloat_Type;
+  return base != type && (base == &PyLong_Type || base == &PyUnicode_Type || base == &PyFloat_Type);
 }
 
 bool IsRangeOrSlice(BorrowedRef object) {

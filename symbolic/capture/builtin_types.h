@@ -15,7 +15,8 @@ PyTypeObject* PartialType();
 PyTypeObject* LruCacheType();
 PyTypeObject* ItemGetterType();
 PyTypeObject* EnumType();
-bool IsNumberOrTextEnum(PyTypeObject* type);  // IntEnum and the like: what its members are to C code never changes
+// A Python class derived from int, float or str: what an object of it is to C code never changes.
+bool IsNumberOrTextClass(PyTypeObject* type);
 PyTypeObject* MethodCallerType();
 bool IsRegularExpression(BorrowedRef object);  // that depends on nothing else, as one on the locale does
 PyTypeObject* AutogradEngineType();

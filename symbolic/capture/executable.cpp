@@ -57,8 +57,8 @@ struct WrittenInput {
 bool RefusesWrites(const at::Tensor& t) {
   const auto* view = torch::autograd::impl::get_view_autograd_meta(t);
   if (view == nullptr || !view->has_bw_view()) return false;
-  const at::Tensor& base = view->get_backward_view().base_;
-  if (base.requires_grad() && base.is_leaf()) return true;
+  // A leaf may be a view itself: of what has no gradient, from before it was asked for one.
+  if (t.requires_grad() && view->get_backward_view().base_.is_leaf()) return true;
   return view->get_creation_meta() != torch::autograd::CreationMeta::DEFAULT;
 }
 

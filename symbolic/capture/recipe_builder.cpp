@@ -13,12 +13,12 @@ absl::Status NoRecipe(BorrowedRef object) {
   return MakeGraphBreak(GraphBreakKind::kNoRecipe, absl::StrCat("a ", object.type()->tp_name));
 }
 
-// The method descriptor, of a class that `type` inherits from, that `bound` was made of; or null.
-PyObject* DescriptorIn(PyTypeObject* type, PyObject* name, PyObject* bound) {
+// The descriptor of this kind, of a class that `type` inherits from, that `bound` was made of; or null.
+PyObject* DescriptorIn(PyTypeObject* type, PyObject* name, PyObject* bound, PyTypeObject* kind) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     PyObject* cls = PyTuple_GET_ITEM(type->tp_mro, i);
     PyObject* found = PyDict_GetItemWithError(frame_ops::TypeDict(reinterpret_cast<PyTypeObject*>(cls)), name);
-    if (found != nullptr && Py_TYPE(found) == &PyMethodDescr_Type &&
+    if (found != nullptr && Py_TYPE(found) == kind &&
         reinterpret_cast<PyMethodDescrObject*>(found)->d_method == reinterpret_cast<PyCFunctionObject*>(bound)->m_ml) {
       return found;
     }
@@ -151,16 +151,23 @@ absl::StatusOr<std::vector<RecipeId>> RecipeBuilder::OfAll(absl::Span<PyObject* 
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfBuiltin(BorrowedRef object) {
   PyObject* self = PyCFunction_GET_SELF(object.get());
-  if (self == nullptr || PyModule_Check(self) || PyType_Check(self)) return Constant(object);
+  const bool of_class = self != nullptr && PyType_Check(self);
+  if (self == nullptr || PyModule_Check(self) || (of_class && !capture_.made().IsMade(self))) return Constant(object);
   absl::StatusOr<RecipeId> owner = Of(self);
   if (!owner.ok()) return owner.status();
   Ref name = Ref::Steal(PyUnicode_InternFromString(reinterpret_cast<PyCFunctionObject*>(object.get())->m_ml->ml_name));
+  const auto bound_by = [](PyObject* descriptor) { return Ref::Steal(PyObject_GetAttrString(descriptor, "__get__")); };
+  if (of_class) {
+    auto* cls = reinterpret_cast<PyTypeObject*>(self);
+    PyObject* descriptor = DescriptorIn(cls, name, object, &PyClassMethodDescr_Type);
+    if (descriptor == nullptr) return NoRecipe(object);
+    return Add(RecipeOp::kCall, {Constant(Py_None), *owner}, bound_by(descriptor).get());
+  }
   // Not by its name, which may mean another method by now: super().append is list's, not the object's own.
-  if (PyObject* descriptor = DescriptorIn(Py_TYPE(self), name, object)) {
-    const Ref bind = Ref::Steal(PyObject_GetAttrString(descriptor, "__get__"));
+  if (PyObject* descriptor = DescriptorIn(Py_TYPE(self), name, object, &PyMethodDescr_Type)) {
     // Without the type, one that asks for the class that defines it crashes.
     const RecipeId type = Constant(reinterpret_cast<PyObject*>(Py_TYPE(self)));
-    return Add(RecipeOp::kCall, {*owner, type}, bind.get());
+    return Add(RecipeOp::kCall, {*owner, type}, bound_by(descriptor).get());
   }
   return Add(RecipeOp::kGetAttr, {*owner}, name);
 }
@@ -192,6 +199,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   if (type == &PyFunction_Type) return OfFunction(object);
   if (type == &PyMethod_Type) return OfMethod(object);
   if (PyCFunction_Check(o)) return OfBuiltin(object);
+  // Of a class that goes with the attempt.
+  if ((PyModule_Check(o) || PyType_Check(o)) && capture_.made().IsMade(object.type())) return NoRecipe(object);
   if (PyModule_Check(o) || PyType_Check(o) || type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
       type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type || PyRange_Check(o)) {
     return Constant(object);

@@ -14,7 +14,7 @@ from typing import Any
 
 from conformance.observation import Observation, finish_leaks, forget_what_exists, observe
 from conformance.program import Program
-from conformance.rounding import explained
+from conformance.rounding import MovedRuns, explained
 from conformance.snapshot import Line, Tolerance, first_differences
 from conformance.systems import System
 from conformance.ways import WAYS, Way
@@ -115,9 +115,20 @@ def _judge(program: Program, way_name: str, system: System, alive: Callable[[], 
     return _judge_once(program, way, system, None)
 
 
+def _moved_runs(program: Program, way: Way) -> MovedRuns:
+    here = dataclasses.replace(way, threaded=False)  # a mode is of the thread that enters it
+    return MovedRuns(lambda: _observe_and_forget(program, here, None).lines)
+
+
 def _judge_once(
-    program: Program, way: Way, system: System, label: str | None, expected: Observation | None = None
+    program: Program,
+    way: Way,
+    system: System,
+    label: str | None,
+    expected: Observation | None = None,
+    moved: MovedRuns | None = None,
 ) -> Verdict:
+    """What plain Python did, as it is and with moved rounding, may be known from an earlier judgement."""
     if expected is None:
         expected = _observe_and_forget(program, way, None)
     before = system.counters()
@@ -136,11 +147,10 @@ def _judge_once(
     tolerance = Tolerance(system.tolerance, max(_SUM_ORDER if reordered else 0.0, system.tolerance))
     differences = first_differences(expected.lines, actual.lines, tolerance)
     if differences and not way.leaks:
-        here = dataclasses.replace(way, threaded=False)  # a mode is of the thread that enters it
-        again = lambda: _observe_and_forget(program, here, None).lines
-        lines = explained(expected.lines, actual.lines, tolerance, again)
+        lines = explained(expected.lines, actual.lines, tolerance, moved or _moved_runs(program, way))
         differences = first_differences(expected.lines, lines, tolerance)
         if differences:
+            here = dataclasses.replace(way, threaded=False)
             swept = _observe_and_forget(program, here, None, plain=_swept).lines
             differences = first_differences(expected.lines, _unswept(expected.lines, swept, lines, tolerance), tolerance)
     verdict.details = differences + actual.defects
@@ -205,16 +215,17 @@ def _observe_and_forget(
 
 def _judge_breaks(program: Program, way: Way, system: System, alive: Callable[[], None]) -> Verdict:
     expected = _observe_and_forget(program, way, None)
+    moved = _moved_runs(program, way)
     instruction, reached = 0, 0
     while instruction < _MAXIMUM_BREAKS:
         with system.break_before(instruction) as probe:
-            verdict = _judge_once(program, way, system, f"break before instruction {instruction}", expected)
+            verdict = _judge_once(program, way, system, f"break before instruction {instruction}", expected, moved)
         reached += probe.reached()
         verdict.work = dataclasses.asdict(Work(reached=reached))
         if verdict.status != OK or not probe.reached():
             return verdict
         alive()
-        instruction += 1 if instruction < _EACH_UP_TO else instruction // 50
+        instruction += program.break_step if instruction < _EACH_UP_TO else instruction // 50
     return Verdict(program.name, way.name, WRONG, [f"breaks: no end after {_MAXIMUM_BREAKS}"])
 
 

@@ -63,6 +63,7 @@ class Program:
     `whole`: capture must succeed with fullgraph. `graphs`: graphs of the first call, counted when stated.
     `not_ways`: ways of running that have no meaning for it, or would take minutes. `known_bug`: the torch.compile bug that it must find.
     `runs`: a module of models that a rewrite changes with the factory; the factory's module names it.
+    `break_step`: a break is forced before every so manieth instruction; more than 1 where every one takes half an hour.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Program:
     known_bug: str | None
     minimum_python: tuple[int, int]
     runs: types.ModuleType | None = None
+    break_step: int = 1
 
     def build(self) -> Case:
         case = self.factory()
@@ -96,6 +98,7 @@ def program(
     known_bug: str | None = None,
     minimum_python: tuple[int, int] = (3, 11),
     runs: types.ModuleType | None = None,
+    break_step: int = 1,
 ) -> Any:
     """Registers a program; its name is topic/function."""
 
@@ -107,7 +110,7 @@ def program(
             if name in _REGISTRY:
                 raise ValueError(f"two programs are named {name}")
             _REGISTRY[name] = Program(
-                name, topic, build, whole, graphs, rule, tuple(not_ways), known_bug, minimum_python, runs
+                name, topic, build, whole, graphs, rule, tuple(not_ways), known_bug, minimum_python, runs, break_step
             )
         return build
 

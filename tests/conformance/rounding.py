@@ -11,7 +11,7 @@ in eager; a number is explained by its own spread alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -113,21 +113,40 @@ def _is_exact(result: Any, exact: Any) -> bool:
     return all(torch.equal(a.double().nan_to_num(), b.double().nan_to_num()) for a, b in zip(floats, doubles))
 
 
-def explained(expected: Sequence[Line], actual: Sequence[Line], tolerance: Tolerance, run: Callable[[], Sequence[Line]]) -> list[Line]:
+class MovedRuns:
+    """Runs of plain Python with the rounding moved, made when they are asked for and kept."""
+
+    def __init__(self, run: Callable[[], Sequence[Line]]) -> None:
+        self._run = run
+        self._runs: list[dict[str, Any] | None] = []
+
+    def __iter__(self) -> Iterator[dict[str, Any] | None]:
+        """Each run's lines by path; None: the program does not bear a mode."""
+        for seed in range(RUNS):
+            if seed == len(self._runs):
+                self._runs.append(self._moved(seed))
+            yield self._runs[seed]
+
+    def _moved(self, seed: int) -> dict[str, Any] | None:
+        try:
+            with Inexact(seed):
+                return dict(self._run())
+        except Exception:
+            return None
+
+
+def explained(expected: Sequence[Line], actual: Sequence[Line], tolerance: Tolerance, runs: MovedRuns) -> list[Line]:
     """The actual lines, where those that rounding explains are replaced by the expected ones.
 
-    `run` runs plain Python again. Only what may differ at all under the tolerance is looked at.
+    Only what may differ at all under the tolerance is looked at.
     """
     wanted, given = dict(expected), dict(actual)
     open_paths = [path for path, value in wanted.items() if path in given and _may_be_rounding(path, value, given[path], tolerance)]
     if not open_paths:
         return list(actual)
     spread = {path: torch.zeros_like(_numbers(wanted[path])) for path in open_paths}
-    for seed in range(RUNS):
-        try:
-            with Inexact(seed):
-                moved = dict(run())
-        except Exception:  # the program does not bear a mode: nothing is known of it
+    for moved in runs:
+        if moved is None:  # nothing is known of it
             return list(actual)
         for path in open_paths:
             numbers = _numbers(moved.get(path))

@@ -229,6 +229,9 @@ Value CallEvaluator::CallBuiltinOfType(Activation& act, ValueView callable, absl
   const CallRule* rule = FindCallRule(self);
   const bool listed = rule != nullptr && (rule->kind == CallRule::Kind::kPure || rule->kind == CallRule::Kind::kMoves ||
                                           rule->kind == CallRule::Kind::kTorch);
+  if (name == "__new__" && PyType_IsSubtype(type, &PyType_Type)) {
+    return breaks_.Break(GraphBreakKind::kClassDefinition, "type.__new__");
+  }
   if (name == "__new__" && !args.empty() && PyType_Check(args[0].object.get())) {
     auto* made = reinterpret_cast<PyTypeObject*>(args[0].object.get());
     // Those of an attempt end with it.

@@ -114,8 +114,13 @@ bool NativeArguments::PrepareNative(BorrowedRef object, bool allow_instances) {
     if (!PrepareTracked(*t, object, allow_instances)) return false;
     if (!t->has_shadow()) return true;
   }
+  constexpr std::size_t kDeepest = 1000;  // each level takes of C's stack
   // What holds itself is in preparation already.
   if (!preparing_.insert(object.get()).second) return true;
+  if (preparing_.size() > kDeepest) {
+    preparing_.erase(object.get());
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads objects that lie too deep in others");
+  }
   const bool done = PrepareContents(object, t != nullptr, allow_instances);
   preparing_.erase(object.get());
   return done;
@@ -123,6 +128,10 @@ bool NativeArguments::PrepareNative(BorrowedRef object, bool allow_instances) {
 
 bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_instances) {
   PyObject* o = object;
+  if (t.source != kNoSource && IsNumberOrTextClass(Py_TYPE(o))) {
+    reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
+    return reads_.GuardProtocolMethods(Py_TYPE(o));
+  }
   switch (t.kind) {
     case TrackedKind::kFunction:
       t.compared = true;
@@ -158,11 +167,6 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
         reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
         return true;
       }
-      if (t.source != kNoSource && IsNumberOrTextEnum(Py_TYPE(o)) && reads_.GuardProtocolMethods(Py_TYPE(o))) {
-        reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
-        return true;
-      }
-      if (breaks_.unwinding()) return false;
       return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
                                 absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
     case TrackedKind::kTensor:
@@ -218,7 +222,7 @@ bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool all
     Ref attributes = Ref::Steal(PyObject_GenericGetDict(o, nullptr));
     return attributes && PrepareNative(BorrowedRef(attributes), allow_instances);
   } else if (!tracked && IsPythonClass(Py_TYPE(o)) && !PyType_Check(o)) {
-    if (!allow_instances) {
+    if (!allow_instances && !IsNumberOrTextClass(Py_TYPE(o))) {
       return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
                                 absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
     }

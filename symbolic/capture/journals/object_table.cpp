@@ -237,10 +237,12 @@ Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, Source
       break;
   }
   if (kind == TrackedKind::kSet && type == &PyFrozenSet_Type) {
-    // Immutable: what it holds must be leaves, and it is its own representative.
+    // Immutable: what it holds must be leaves, or classes that are equal to nothing else, and it is its own
+    // representative.
     Ref items = Ref::Steal(PySequence_List(original));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-      if (!IsLeaf(PyList_GET_ITEM(items.get(), i))) {
+      const BorrowedRef item = PyList_GET_ITEM(items.get(), i);
+      if (!IsLeaf(item) && item.type() != &PyType_Type) {
         return breaks_.Break(GraphBreakKind::kOpaqueObject, "a frozenset of mutable objects");
       }
     }

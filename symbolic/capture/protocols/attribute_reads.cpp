@@ -266,8 +266,7 @@ Value AttributeReads::ReadMember(BorrowedRef descriptor, ValueView owner, PyType
   }
   if (OverlayWrite* w = t->FindWrite(descriptor)) {
     if (!w->value) {
-      PyErr_Format(PyExc_AttributeError, "'%.200s' object has no attribute '%U'", owner.object.type()->tp_name,
-                   d->d_common.d_name);
+      frame_ops::SetEmptySlotError(owner.object, d->d_common.d_name);
       SetMissingAttribute(owner.object, d->d_common.d_name);
     }
     return Value{w->value, kNoSource};
@@ -324,6 +323,10 @@ BorrowedRef AttributeReads::CMethodOf(ValueView owner, BorrowedRef name) const {
 }
 
 Value AttributeReads::ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
+  PyTypeObject* type = owner.object.type();
+  const bool plain = type == &PyModule_Type;
+  const BorrowedRef of_type = plain ? BorrowedRef(frame_ops::TypeLookup(type, name)) : reads_.LookupInType(type, name);
+  if (IsDataDescriptor(of_type)) return plain ? OwnObjectOfModule(owner, name) : GenericGetAttr(act, owner, name, true);
   PyObject* dict = PyModule_GetDict(owner.object);
   const OverlayWrite* written = writes_.FindGlobal(dict, name);
   if (written != nullptr && written->value) return Value{written->value, kNoSource};
@@ -331,9 +334,7 @@ Value AttributeReads::ModuleGetAttr(Activation& act, ValueView owner, BorrowedRe
   const SourceId module = reads_.ConstantSource(owner.object);
   if (found != nullptr) return objects_.Adopt(found, reads_.sources().Intern(SourceKind::kModuleAttr, module, 0, name));
   reads_.AddGuard(reads_.ConstantSource(dict), GuardKind::kLacksKey, name);
-  if (owner.object.type() != &PyModule_Type && reads_.LookupInType(owner.object.type(), name)) {
-    return GenericGetAttr(act, owner, name, true);
-  }
+  if (of_type) return plain ? OwnObjectOfModule(owner, name) : GenericGetAttr(act, owner, name, true);
   PyObject* fallback = PyDict_GetItemWithError(dict, N().getattr);
   if (fallback == nullptr) reads_.AddGuard(reads_.ConstantSource(dict), GuardKind::kLacksKey, N().getattr);
   if (IsPythonFunction(fallback)) {
@@ -342,8 +343,13 @@ Value AttributeReads::ModuleGetAttr(Activation& act, ValueView owner, BorrowedRe
         act, objects_.Adopt(fallback, reads_.sources().Intern(SourceKind::kModuleAttr, module, 0, N().getattr)), args,
         nullptr, Completion::kPush);
   }
-  Ref other = Ref::Steal(PyObject_GetAttr(owner.object, name));  // raises the AttributeError
-  if (other && PyUnicode_Compare(name, N().klass) != 0) {  // __dict__, __annotations__ …: the module's own objects
+  return OwnObjectOfModule(owner, name);  // raises the AttributeError
+}
+
+// What its type gives: __dict__, __annotations__ …
+Value AttributeReads::OwnObjectOfModule(ValueView module, BorrowedRef name) {
+  Ref other = Ref::Steal(PyObject_GetAttr(module.object, name));
+  if (other && PyUnicode_Compare(name, N().klass) != 0) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of a module"));
   }
   return boundary_.Wrap(std::move(other));

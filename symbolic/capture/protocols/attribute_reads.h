@@ -32,6 +32,7 @@ class AttributeReads {
   Value ReadMember(BorrowedRef descriptor, ValueView owner, PyTypeObject* type);
   Value LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Value* self);
   Value ModuleGetAttr(Activation& act, ValueView owner, BorrowedRef name);
+  Value OwnObjectOfModule(ValueView module, BorrowedRef name);
   Value LoadSuperAttr(Activation& act, ValueView global_super, ValueView cls, ValueView self, BorrowedRef name,
                       bool two_argument, bool, Value*);
 

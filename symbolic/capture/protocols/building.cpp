@@ -2,6 +2,8 @@
 
 #include "symbolic/capture/calls/class_statements.h"
 #include "symbolic/capture/fakes.h"
+#include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/native_arguments.h"
 #include "symbolic/capture/journals/native_boundary.h"
@@ -16,7 +18,8 @@
 namespace framefuse {
 
 Building::Building(Journals& journals, NativeProtocols& native, ClassStatements& class_statements, Iteration& iteration)
-    : boundary_(journals.boundary()),
+    : breaks_(journals.breaks()),
+      boundary_(journals.boundary()),
       reads_(journals.reads()),
       objects_(journals.objects()),
       writes_(journals.writes()),
@@ -130,6 +133,9 @@ Value Building::MakeFunction(Activation& act, BorrowedRef code, ValueView defaul
 }
 
 bool Building::SetFunctionAttribute(Activation& act, BorrowedRef function, int flag, ValueView part) {
+  if (objects_.Find(function) != nullptr) {
+    return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, "a part of a function that was made before a break");
+  }
   return native_.SetFunctionAttribute(act, function, flag, part);  // of a function made just now
 }
 

@@ -11,6 +11,7 @@ class ClassStatements;
 class Iteration;
 class Journals;
 class NativeArguments;
+class BreakController;
 class NativeBoundary;
 class NativeProtocols;
 class ObjectContents;
@@ -42,6 +43,7 @@ class Building {
   bool SetFunctionAttribute(Activation& act, BorrowedRef function, int flag, ValueView part);
 
  private:
+  BreakController& breaks_;
   NativeBoundary& boundary_;
   ReadJournal& reads_;
   ObjectTable& objects_;

@@ -2,6 +2,8 @@
 
 import types
 
+import torch
+
 from conformance.program import Case, program
 from conformance.sample import vector
 
@@ -269,3 +271,19 @@ def namespace_of_a_module():
         return x * m.n, m.late, d is namespace, namespace["n"], "late" in vars(m)
 
     return Case(f, vector(), observe=[namespace], then=[lambda: namespace.update(n=10), lambda: namespace.pop("late") and None])
+
+
+@program(whole=False)
+def what_modules_have_by_their_type():
+    """Neither a module's `__getattr__` nor a global of that name comes before what the type of modules says."""
+    asked = []
+    module = types.ModuleType("made")
+    module.__getattr__ = lambda name: asked.append(name) or f"no {name}"
+    exec("__class__ = 'not the class'", vars(module))
+
+    def f(x):
+        known = "asked" in vars(module), type(vars(module)).__name__, module.__class__ is types.ModuleType
+        text = module.other, getattr(module, "__wrapped__", None), module.__annotations__, module.__init__ is not None
+        return x + len(module.__dict__) * 0, known, text, len(vars(types)) > 3, torch.__class__.__name__
+
+    return Case(f, vector(), observe=asked)

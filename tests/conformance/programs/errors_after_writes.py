@@ -4,6 +4,8 @@ A graph that runs as a whole has done part of its work then. What a handler sees
 line of the traceback are eager's.
 """
 
+import types
+
 import torch
 from torch import nn
 
@@ -280,3 +282,21 @@ def the_line_of_an_index_before_its_base_is_written():
 
     then = [lambda p=p: Args(vector(), *index_and_what_it_is_a_view_of(p)) for p in (3, 1)]
     return Case(f, vector(), *index_and_what_it_is_a_view_of(2), then=then)
+
+
+@program(whole=False)
+def the_line_of_a_write_to_a_view_of_a_leaf_that_is_a_view():
+    base = torch.ones(4)
+    part = base.detach()[1:]
+    holder = types.SimpleNamespace(t=base.clone())
+
+    def f(x):
+        y = x * 2
+        holder.t += 1
+        return y + holder.t.sum()
+
+    def of_the_leaf():
+        part.requires_grad_()
+        holder.t = part[None]
+
+    return Case(f, vector(), observe=holder, then=[of_the_leaf, lambda: None, lambda: setattr(holder, "t", part[1:])], forward_only=True)

@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import gc
+import types
 
 import torch
 
@@ -285,5 +286,92 @@ def class_that_a_branch_writes():
         except Exception:
             y = x
         return y.shape[0] * C.scale
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def builtin_methods_of_classes_that_are_bound_at_a_break():
+    def f(x):
+        class Table(dict):
+            made = 0
+
+            def __setitem__(self, key, value):
+                super().__setitem__(key, (value, type(self).made))
+
+        class Count(int):
+            def __new__(cls, value):
+                return super().__new__(cls, value + 1)
+
+        table = Table.fromkeys(["a", "b"], 2)
+        counts = [Count.from_bytes(b"\x05", "big"), Count.from_bytes(b"\x02", "big")]
+        later = Table.fromkeys, Count.__subclasses__
+        torch._dynamo.graph_break()
+        return x * counts[0], dict(table), counts[1] + 0, type(table).__name__, dict(later[0]("c")), later[1]()
+
+    return Case(f, vector())
+
+
+class Listed(type):
+    """A metaclass from outside that makes its classes in Python."""
+
+    def __new__(mcls, name, bases, namespace):
+        return super().__new__(mcls, name, bases, {"listed": name.lower(), **namespace})
+
+
+@program(whole=False)
+def classes_that_calls_of_metaclasses_make():
+    made = []
+
+    def f(x):
+        class Counted(type):
+            def __new__(mcls, name, bases, namespace):
+                return super().__new__(mcls, name, bases, namespace)
+
+            def double(cls):
+                return cls.size * 2
+
+        kinds = [type.__new__(type, "Plain", (), {}), Counted("Sized", (), {"size": 2}), Listed("Kept", (list,), {})]
+        again = [kind in made for kind in kinds]
+        made.extend(kinds)
+        return x + kinds[1].double(), again, kinds[2].listed, [type(kind).__name__ for kind in kinds], len(made)
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def modules_of_classes_made_in_the_frame():
+    def f(x):
+        class Settings(types.ModuleType):
+            def __setattr__(self, name, value):
+                super().__setattr__(name, value * 2)
+
+        settings = Settings("settings")
+        settings.size = 3
+        plain = types.ModuleType("plain")
+        plain.size = settings.size
+        return x + settings.size, plain, settings.__name__
+
+    kept = []
+    return Case(lambda x: kept.append(f(x)) or (len(kept), kept[-1][0], kept[-1][1].size, len({id(k[1]) for k in kept})), vector())
+
+
+@program(whole=False)
+def bases_made_by_a_class_that_goes():
+    def f(x):
+        def with_metaclass(meta, *bases):
+            class Temporary(type):
+                def __new__(cls, name, this_bases, namespace):
+                    return meta(name, bases, namespace)
+
+            return type.__new__(Temporary, "temporary", (), {})
+
+        class A:
+            size = 4
+
+        class B(with_metaclass(abc.ABCMeta, A)):
+            pass
+
+        return x + B.size, type(B).__name__, [base.__name__ for base in B.__mro__]
 
     return Case(f, vector())

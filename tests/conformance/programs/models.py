@@ -46,13 +46,13 @@ def transformer_encoder_in_training_and_evaluation():
     return Case(model, torch.linspace(-1, 1, 96).reshape(2, 6, 8), then=[lambda: model.eval() and None])
 
 
-@program(graphs=1, runs=models)
+@program(graphs=1, runs=models, break_step=11)
 def resnet18_in_training_and_evaluation():
     model = models.ResNet18(classes=5, width=4)
     return Case(model, _images(32), then=[lambda: model.eval() and None])
 
 
-@program(graphs=1, runs=models)
+@program(graphs=1, runs=models, break_step=3)
 def densenet_in_training_and_evaluation():
     model = models.DenseNet121(growth=2, layers=(1, 2, 1, 1), classes=5)
     return Case(model, _images(32), then=[lambda: model.eval() and None])
