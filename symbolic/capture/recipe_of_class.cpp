@@ -1,6 +1,7 @@
 // Recipes of classes that an attempt made, by a call of their metaclass with the names that they have now; of what
 // stands in their namespaces; and of cells, which are filled once the classes that they may hold are there.
 #include "absl/strings/str_cat.h"
+#include "frame_eval/versions/frame_ops.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/known_metaclass.h"
 #include "symbolic/capture/recipe.h"
@@ -31,6 +32,33 @@ bool IsAddedByMetaclass(BorrowedRef cls, BorrowedRef key, BorrowedRef value) {
   return metaclass == KnownMetaclass::kFunction && named("_backward_cls");
 }
 
+bool IsAbstractMethod(BorrowedRef value) {
+  const Ref mark = value ? Attribute(value, "__isabstractmethod__") : Ref();
+  return mark && PyObject_IsTrue(mark) > 0;
+}
+
+// Whether the metaclass finds the abstract methods again that it found when it made the class: names may have changed.
+bool KeepsAbstractMethods(BorrowedRef cls) {
+  if (FindKnownMetaclass(reinterpret_cast<PyObject*>(cls.type())) != KnownMetaclass::kAbstract) return true;
+  auto* type = reinterpret_cast<PyTypeObject*>(cls.get());
+  const Ref found = Ref::Steal(PySet_New(nullptr));
+  PyObject *name, *value;
+  for (Py_ssize_t position = 0; PyDict_Next(frame_ops::TypeDict(type), &position, &name, &value) != 0;) {
+    if (IsAbstractMethod(value) && PySet_Add(found, name) < 0) return false;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_bases); ++i) {
+    const Ref of_base = Attribute(PyTuple_GET_ITEM(type->tp_bases, i), "__abstractmethods__");
+    const Ref names = of_base ? Ref::Steal(PySequence_List(of_base)) : Ref();
+    for (Py_ssize_t n = 0; names && n < PyList_GET_SIZE(names.get()); ++n) {
+      const Ref inherited = Ref::Steal(PyObject_GetAttr(cls, PyList_GET_ITEM(names.get(), n)));
+      PyErr_Clear();
+      if (IsAbstractMethod(inherited) && PySet_Add(found, PyList_GET_ITEM(names.get(), n)) < 0) return false;
+    }
+  }
+  const Ref now = Attribute(cls, "__abstractmethods__");
+  return now && PyObject_RichCompareBool(now, found, Py_EQ) == 1;
+}
+
 }  // namespace
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfCell(BorrowedRef object) {
@@ -56,7 +84,8 @@ absl::Status RecipeBuilder::FillCells() {
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfClass(BorrowedRef object) {
   auto* type = reinterpret_cast<PyTypeObject*>(object.get());
-  if (!capture_.made().IsRebuildable(object) || !making_.insert(object.get()).second) return NoRecipeOfClass(object);
+  const bool can_be_made = capture_.made().IsRebuildable(object) && KeepsAbstractMethods(object);
+  if (!can_be_made || !making_.insert(object.get()).second) return NoRecipeOfClass(object);
   absl::StatusOr<RecipeId> bases = Of(type->tp_bases);
   if (!bases.ok()) return bases.status();
   absl::StatusOr<RecipeId> names = OfNamespace(object);

@@ -375,3 +375,30 @@ def bases_made_by_a_class_that_goes():
         return x + B.size, type(B).__name__, [base.__name__ for base in B.__mro__]
 
     return Case(f, vector())
+
+
+@program(whole=False)
+def abstract_classes_whose_methods_change():
+    def f(x):
+        class Shape(abc.ABC):
+            @abc.abstractmethod
+            def area(self):
+                pass
+
+            def name(self):
+                return "shape"
+
+        class Square(Shape):
+            pass
+
+        del Shape.area
+        Square.name = abc.abstractmethod(Shape.name)
+        torch._dynamo.graph_break()
+        abstract = sorted(Shape.__abstractmethods__), sorted(Square.__abstractmethods__), hasattr(Shape, "area")
+        try:
+            made = Square()
+        except TypeError as error:
+            made = str(error)
+        return x + 1, abstract, made
+
+    return Case(f, vector())
