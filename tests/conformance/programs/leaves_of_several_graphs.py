@@ -68,6 +68,21 @@ def leaf_behind_a_node_of_torchs_own_that_fails():
 
 
 @program(whole=False)
+def leaf_that_a_node_of_torchs_own_reaches_before_a_graph_fails():
+    def f(w, early):
+        first, product = (w * w).sum() + early.sum(), (w * 2).tanh()
+        torch._dynamo.graph_break()
+        results = product, first
+
+        def run(loss):
+            (loss + _exp_by_a_node_of_torchs_own(early).sum()).backward()
+
+        return _passes(results, (w, early), run)
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False)
 def failing_passes_that_end_before_the_leaves():
     def f(w, early):
         def gradients(loss):
