@@ -15,6 +15,7 @@
 
 #include "backends/autograd/end_of_pass.h"
 #include "backends/autograd/pass_walk.h"
+#include "backends/autograd/quiet_hooks.h"
 
 namespace framefuse {
 namespace {
@@ -145,6 +146,7 @@ autograd::variable_list AccumulateNow(autograd::Node& node, autograd::variable_l
     autograd::Variable gradient = std::exchange(gradients[i], autograd::Variable());
     const autograd::Variable pending = TakePending(node, *e.function);
     AccumulateAt(*e.function, pending.defined() ? pending + gradient : std::move(gradient));
+    SilenceHooks(e.function);  // the engine comes there once more, and brings nothing
   }
   return gradients;
 }

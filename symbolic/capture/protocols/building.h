@@ -7,11 +7,11 @@
 
 namespace framefuse {
 
+class BreakController;
 class ClassStatements;
 class Iteration;
 class Journals;
 class NativeArguments;
-class BreakController;
 class NativeBoundary;
 class NativeProtocols;
 class ObjectContents;

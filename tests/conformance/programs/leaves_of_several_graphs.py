@@ -68,6 +68,30 @@ def leaf_behind_a_node_of_torchs_own_that_fails():
 
 
 @program(whole=False)
+def hooks_of_leaves_beside_one_that_waits_in_vain():
+    seen = []
+
+    def f(w, early, other):
+        first, behind = early.sum() + (w * w).sum(), (w * 3).sin()
+        torch._dynamo.graph_break()
+        late = _exp_by_a_node_of_torchs_own(behind)
+        return first, late.sum() + early.sum() + (other * 2).sum()
+
+    leaves = leaf(), leaf(3, 2.0), leaf(3, 0.5)
+    for place, t in enumerate(leaves):
+        t.register_hook(lambda g, place=place: seen.append((place, g if g is None else g.tolist())))
+        t.register_post_accumulate_grad_hook(lambda t, place=place: seen.append((place, t.grad.tolist())))
+
+    def run(*given):
+        first, loss = f(*given)
+        loss.backward(retain_graph=True)
+        seen.append("ended")
+        (first + loss).backward()
+
+    return Case(run, *leaves, observe=seen, forward_only=True)
+
+
+@program(whole=False)
 def leaf_that_a_node_of_torchs_own_reaches_before_a_graph_fails():
     def f(w, early):
         first, product = (w * w).sum() + early.sum(), (w * 2).tanh()
