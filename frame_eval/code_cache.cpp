@@ -113,7 +113,8 @@ bool Retries::MayTry() {
   return false;
 }
 
-void Retries::NoteFailure() {
+void Retries::NoteFailure(std::string why) {
+  last_failure_ = std::move(why);
   ++failures_;
   if (failures_ < kEachCall) return;
   const int doublings = std::min(failures_ - kEachCall, 30);

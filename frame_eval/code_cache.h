@@ -54,7 +54,8 @@ class Retries {
  public:
   // False: this call has to wait.
   [[nodiscard]] bool MayTry();
-  void NoteFailure();
+  void NoteFailure(std::string why);
+  const std::string& last_failure() const { return last_failure_; }
   void NoteSuccess() { *this = Retries(); }
 
  private:
@@ -62,6 +63,7 @@ class Retries {
   static constexpr int kLongest = 512;
   int failures_ = 0;
   int calls_to_wait_ = 0;
+  std::string last_failure_;
 };
 
 // One (code object, owner, offset). Hold it by shared_ptr across anything that can run Python: a Reset takes it out

@@ -57,6 +57,14 @@ bool IsPassing(const AttemptResult& attempt) {
                               attempt.broke_at->kind == GraphBreakKind::kInterrupted);
 }
 
+std::string WhyNot(const AttemptResult& attempt, bool idle, PyCodeObject* code) {
+  const auto text = [&](FallbackKind kind, std::string_view detail) { return MakeFallback(kind, code, detail).Text(); };
+  if (!attempt.error.ok()) return text(FallbackKind::kBug, std::string(attempt.error.message()));
+  if (attempt.raised) return text(FallbackKind::kRaises, "");
+  if (idle) return text(FallbackKind::kNoTensorWork, "");
+  return text(FallbackKind::kNothingCaptured, attempt.broke_at ? attempt.broke_at->Text() : "");
+}
+
 constexpr std::int64_t kForAnyValues = 2;
 
 MakerId NextMaker() {
@@ -195,7 +203,9 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
     }
     return None(FallbackKind::kRecordedStream, view.code);
   }
-  if (!settings_.fullgraph && !site.retries.MayTry()) return None(FallbackKind::kWaiting, view.code);
+  if (!settings_.fullgraph && !site.retries.MayTry()) {
+    return None(FallbackKind::kWaiting, view.code, site.retries.last_failure());
+  }
   LogRecompile(site, view);
   const bool starting = frame_ops::IsStarting(frame);
   return AfterAttempt(Attempt(thread, frame, site), view, starting, site);
@@ -223,7 +233,7 @@ EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView
     made.entry = std::move(attempt.entry);
     return made;
   }
-  if (!IsPassing(attempt) && !attempt.backend_error) site.retries.NoteFailure();
+  if (!IsPassing(attempt) && !attempt.backend_error) site.retries.NoteFailure(WhyNot(attempt, idle, view.code));
   if (!attempt.error.ok()) {
     ++MutableStatistics().bugs;
     bool raised = false;

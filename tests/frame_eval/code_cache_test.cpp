@@ -150,7 +150,7 @@ TEST_F(CodeCacheTest, ResetDropsFlagsAndEntriesButNotWhatRuns) {
   auto code = CodeOf("f");
   auto site = CodeCache::Get(code, *owner, 0);
   site->Install(std::make_shared<FakeEntry>(1, &alive_), kMaker);
-  for (int i = 0; i < 3; ++i) site->retries.NoteFailure();
+  for (int i = 0; i < 3; ++i) site->retries.NoteFailure("why");
   std::shared_ptr<Entry> running = FindNumber(*site, 1);
   CodeCache::Reset();
   EXPECT_EQ(CodeCache::Find(code, *owner, 0), nullptr);
@@ -188,7 +188,7 @@ TEST(RetriesTest, WaitsLongerAfterEachFailureButNotForEver) {
   std::vector<int> waited;
   for (int i = 0; i < 15; ++i) {
     waited.push_back(calls_until_tried());
-    retries.NoteFailure();
+    retries.NoteFailure("why");
   }
   EXPECT_EQ(waited, (std::vector<int>{0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 512, 512}));
   retries.NoteSuccess();

@@ -65,6 +65,14 @@ std::vector<PyObject*> Objects(absl::Span<const ValueView> args) {
   return objects;
 }
 
+// dataclasses.Field hands the class on to its default; null: it does not.
+Ref HandedTheClass(BorrowedRef set_name, BorrowedRef member) {
+  if (!IsLibraryFunction(set_name)) return Ref();
+  Ref inner = Ref::Steal(PyObject_GetAttrString(member, "default"));
+  if (!inner) PyErr_Clear();
+  return inner;
+}
+
 // A builtin type's __set_name__ (a property's) tells the object its name.
 bool IsHarmlessAgain(BorrowedRef set_name) { return Py_IS_TYPE(set_name.get(), &PyMethodDescr_Type); }
 
@@ -124,6 +132,9 @@ Value ClassStatements::BuildByType(Activation& act, ValueView type, absl::Span<c
                      PyTuple_CheckExact(args[1].object.get()) && PyDict_CheckExact(args[2].object.get());
   if (!plain) return breaks_.Break(GraphBreakKind::kClassDefinition, "type() with other arguments");
   if (!arguments_.PrepareAll(args)) return Value();
+  if (PyDict_GetItemString(args[2].object.get(), "__classcell__") != nullptr) {
+    return breaks_.Break(GraphBreakKind::kClassDefinition, "type() writes the cell of an earlier class statement");
+  }
   PyObject** bases = &PyTuple_GET_ITEM(args[1].object.get(), 0);
   const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(args[1].object.get()));
   Statement statement;
@@ -276,6 +287,14 @@ bool ClassStatements::ReadMember(Activation& act, ValueView value, bool abstract
   if (set_name && from_outside && !(IsPythonFunction(set_name) && !IsLibraryFunction(set_name))) {
     return breaks_.BreakFalse(GraphBreakKind::kClassDefinition,
                               absl::StrCat("the library's __set_name__ of an object of type ", type->tp_name));
+  }
+  if (const Ref inner = set_name ? HandedTheClass(set_name, value.object) : Ref()) {
+    const BorrowedRef hook = reads_.LookupInType(inner.type(), "__set_name__");
+    if (hook && !IsHarmlessAgain(hook) && !(IsPythonFunction(hook) && !IsLibraryFunction(hook))) {
+      return breaks_.BreakFalse(
+          GraphBreakKind::kClassDefinition,
+          absl::StrCat("the library's __set_name__ of an object of type ", inner.type()->tp_name));
+    }
   }
   if (!abstract || !from_outside || PyType_Check(value.object.get()) || IsFakeTensor(value.object)) return true;
   static PyObject* const name = Interned("__isabstractmethod__");

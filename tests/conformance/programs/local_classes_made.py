@@ -5,6 +5,7 @@ import collections
 import dataclasses
 import enum
 import typing
+import unittest.mock
 
 import torch
 
@@ -296,3 +297,40 @@ def bases_that_change():
         return Child().shift(x), Child.__mro__[1].__name__
 
     return Case(f, vector(), then=[lambda: bases.__setitem__(0, Other), lambda: bases.__setitem__(0, Plain)])
+
+
+@program(whole=False)
+def cell_of_an_earlier_statement_is_filled_later():
+    def f(x):
+        kept = []
+
+        class Meta(type):
+            def __new__(cls, name, bases, namespace):
+                kept.append(namespace)
+
+        class Lost(metaclass=Meta):
+            @staticmethod
+            def own():
+                return __class__
+
+        made = type("Made", (), kept[0])
+        return x + 1, Lost is None, made.own() is made
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def default_that_is_told_its_class_by_the_library():
+    class Default:
+        pass
+
+    Default.__set_name__ = unittest.mock.Mock()
+
+    def f(x):
+        @dataclasses.dataclass
+        class Box:
+            size: float = dataclasses.field(default=Default(), init=False)
+
+        return x + 1, Default.__set_name__.call_count
+
+    return Case(f, vector())
