@@ -17,9 +17,9 @@
 namespace framefuse {
 namespace {
 
-const char* const kNames[] = {"set_attr",        "delete_attr",      "set_item",    "delete_item",  "add_element",
-                              "discard_element", "replace_contents", "extend_list", "store_global", "store_cell",
-                              "set_grad",        "call_cached",      "keep_cached"};
+const char* const kNames[] = {"set_attr",    "delete_attr",     "set_class_attr",   "set_item",    "delete_item",
+                              "add_element", "discard_element", "replace_contents", "extend_list", "store_global",
+                              "store_cell",  "set_grad",        "call_cached",      "keep_cached"};
 
 const bool declared = [] {
   for (const char* name : kNames) DeclareKinds("effect", {name});
@@ -46,6 +46,10 @@ absl::Status CollectWrite(Tracked& t, const OverlayWrite& w, RecipeId target, Re
     }
     case TrackedKind::kCell:
       e.kind = EffectKind::kStoreCell;
+      break;
+    case TrackedKind::kType:
+      e.name = w.key;
+      e.kind = EffectKind::kSetClassAttr;
       break;
     case TrackedKind::kDict: {
       absl::StatusOr<RecipeId> key = recipes.Of(w.key);
@@ -303,6 +307,8 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
                              : frame_ops::SetRawInstanceAttr(target, e.name, value);
       return done || (value == nullptr && Forgive(PyExc_AttributeError));
     }
+    case EffectKind::kSetClassAttr:
+      return PyType_Type.tp_setattro(target, e.name, value) == 0;
     case EffectKind::kSetItem:
       return PyObject_SetItem(target, get(e.key), value) == 0;
     case EffectKind::kDeleteItem:

@@ -16,7 +16,8 @@ namespace framefuse {
 enum class EffectKind : std::uint8_t {
   kSetAttr,  // target.name = value, raw (`name` a str, or a member descriptor)
   kDeleteAttr,
-  kSetItem,  // target[name register] = value of an exact dict
+  kSetClassAttr,  // target, a class
+  kSetItem,       // target[name register] = value of an exact dict
   kDeleteItem,
   kAddElement,       // target.add(key), a set
   kDiscardElement,   // target.discard(key)

@@ -57,6 +57,14 @@ Value CallEvaluator::Call(Activation& act, ValueView callable, absl::Span<const 
   return CallWith(act, callable, args, kwnames, Completion::kPush);
 }
 
+namespace {
+// type.__call__, which a metaclass's own asks for by super().
+bool IsCallOfType(BorrowedRef wrapper) {
+  static PyObject* const call = PyUnicode_InternFromString("__call__");
+  return wrapper.get() == PyDict_GetItemWithError(frame_ops::TypeDict(&PyType_Type), call);
+}
+}  // namespace
+
 Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                               BorrowedRef kwnames, Completion completion) {
   if (!callable.object || breaks_.unwinding()) return Value();
@@ -82,6 +90,10 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
   if (PyCFunction_Check(o)) return CallBuiltin(act, callable, args, kwnames);
   if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyClassMethodDescr_Type ||
       type == private_api::MethodWrapperType()) {
+    if (type == &PyWrapperDescr_Type && IsCallOfType(callable.object) && !args.empty() &&
+        PyType_Check(args[0].object.get())) {
+      return types_.CallPastMetaclass(act, args[0], args.subspan(1), kwnames);
+    }
     return methods_.CallDescriptor(act, callable, args, kwnames);
   }
   return instances_.CallInstance(act, callable, args, kwnames, completion);
@@ -200,6 +212,7 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
 }
 
 namespace {
+
 // All keys of a memo are addresses; those of an object's state are names.
 bool MayBeMemo(BorrowedRef object) {
   if (!PyDict_Check(object.get())) return false;

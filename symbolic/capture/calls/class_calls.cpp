@@ -49,6 +49,22 @@ Value ClassCalls::CallType(Activation& act, ValueView callable, absl::Span<const
     return calls_.CallFunction(act, objects_.Adopt(meta_call, reads_.ConstantSource(meta_call)),
                                WithFirst(callable, args), kwnames, completion);
   }
+  return MakeObject(act, callable, args, kwnames, completion);
+}
+
+Value ClassCalls::CallPastMetaclass(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                                    BorrowedRef kwnames) {
+  auto* type = reinterpret_cast<PyTypeObject*>(callable.object.get());
+  const BorrowedRef meta_call = reads_.LookupInType(Py_TYPE(type), "__call__");
+  const bool plain = meta_call && !PyFunction_Check(meta_call.get());
+  return plain ? calls_.CallWith(act, callable, args, kwnames, Completion::kPush)
+               : MakeObject(act, callable, args, kwnames, Completion::kCallback);
+}
+
+// As type.__call__ does.
+Value ClassCalls::MakeObject(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                             Completion completion) {
+  auto* type = reinterpret_cast<PyTypeObject*>(callable.object.get());
   if (!IsPythonClass(type)) {
     if (!IsException(type)) return breaks_.Break(GraphBreakKind::kUnlistedCallable, type->tp_name);
     return arguments_.PrepareAll(args) ? natives_.CallNative(callable.object, args, kwnames) : Value();

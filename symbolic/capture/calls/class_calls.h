@@ -22,8 +22,12 @@ class ClassCalls {
 
   Value CallType(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                  Completion completion);
+  // type.__call__ itself, as a metaclass's own __call__ asks for it.
+  Value CallPastMetaclass(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
 
  private:
+  Value MakeObject(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                   Completion completion);
   Value NewByBuiltin(PyTypeObject* type, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value Initialise(Activation& act, Value object, absl::Span<const ValueView> args, BorrowedRef kwnames,
                    Completion completion);

@@ -17,6 +17,7 @@
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/known_metaclass.h"
 #include "symbolic/capture/tracked.h"
 
@@ -89,6 +90,7 @@ ClassStatements::ClassStatements(Journals& journals, Protocols& meaning, FrameEn
       boundary_(journals.boundary()),
       reads_(journals.reads()),
       objects_(journals.objects()),
+      writes_(journals.writes()),
       arguments_(journals.arguments()),
       made_(journals.made()),
       meaning_(meaning),
@@ -97,6 +99,10 @@ ClassStatements::ClassStatements(Journals& journals, Protocols& meaning, FrameEn
 // Its own code runs as it is; frames of the program's that it calls are evaluated.
 Ref ClassStatements::CallLibrary(BorrowedRef callable, absl::Span<PyObject* const> args, std::size_t positional,
                                  BorrowedRef kwnames) {
+  if (writes_.has_class_writes()) {
+    breaks_.Break(GraphBreakKind::kClassDefinition, "a class is made after one was written");
+    return Ref();
+  }
   Ref result = Ref::Steal(
       boundary_.RunAsLeaf(true, [&] { return PyObject_Vectorcall(callable, args.data(), positional, kwnames); }));
   return boundary_.Check() ? std::move(result) : Ref();

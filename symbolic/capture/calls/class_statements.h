@@ -22,6 +22,7 @@ class NativeBoundary;
 class ObjectTable;
 class Protocols;
 class ReadJournal;
+class WriteJournal;
 
 class ClassStatements {
  public:
@@ -63,6 +64,7 @@ class ClassStatements {
   NativeBoundary& boundary_;
   ReadJournal& reads_;
   ObjectTable& objects_;
+  WriteJournal& writes_;
   NativeArguments& arguments_;
   MadeClasses& made_;
   Protocols& meaning_;

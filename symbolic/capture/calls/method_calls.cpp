@@ -73,6 +73,13 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
     return natives_.CallTorch(act, callable.object, args, kwnames);
   }
   if (descriptor->d_type == &PyBaseObject_Type) return CallMethodOfObject(act, callable, name, args, kwnames);
+  // Of an object a method of it; of none, and of a class by itself, the function.
+  if (descriptor->d_type == &PyFunction_Type && name == "__get__" && PyFunction_Check(self.object.get()) && !kwnames &&
+      args.size() > 1 && args.size() < 4) {
+    if (args[1].object.get() == Py_None) return Value{Ref::Create(self.object), self.source};
+    reads_.Consume(args[1]);
+    return Value{Ref::Steal(PyMethod_New(self.object, args[1].object)), kNoSource};
+  }
   Tracked* t = objects_.Find(self.object);
   if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && !kwnames) {
     if (std::optional<Value> done = CallMethodOfTrackedDict(*t, method, args)) return *std::move(done);
@@ -106,7 +113,7 @@ Value MethodCalls::CallMethodWrapper(Activation& act, ValueView callable, absl::
   ValueVector all;
   all.push_back(ValueView(self, kNoSource));
   all.insert(all.end(), args.begin(), args.end());
-  return CallDescriptor(act, ValueView(wrapper, kNoSource), all, kwnames);
+  return calls_.CallWith(act, ValueView(wrapper, kNoSource), all, kwnames, Completion::kCallback);
 }
 
 Value MethodCalls::CallMethodOfObject(Activation& act, ValueView callable, absl::string_view name,

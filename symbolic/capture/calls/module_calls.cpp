@@ -50,7 +50,7 @@ ModuleCalls::ModuleCalls(Journals& journals, Protocols& meaning, AttributeReads&
 // What the class has under a name that the instance has nothing of its own under; null: absent, or the instance has.
 BorrowedRef ModuleCalls::OnlyInType(Tracked& instance, BorrowedRef name) {
   const BorrowedRef found = reads_.LookupInType(instance.original.type(), name);
-  if (!found) return BorrowedRef();
+  if (!found || writes_.FindClassWrite(instance.original.type(), name) != nullptr) return BorrowedRef();
   const Value own = contents_.OwnAttribute(instance, name);
   return own || breaks_.unwinding() || PyErr_Occurred() ? BorrowedRef() : found;
 }

@@ -48,7 +48,8 @@ Value SignatureCalls::SignatureOf(ValueView callable, ValueView function, bool o
   const Tracked* t = objects_.Find(underlying.object);
   const bool known =
       PyFunction_Check(underlying.object.get()) && (t != nullptr || objects_.IsFreshFunction(underlying.object));
-  if (!known || (f->func_dict != nullptr && PyDict_GET_SIZE(f->func_dict) > 0) ||
+  const bool written = t != nullptr && t->mutated();
+  if (!known || written || (f->func_dict != nullptr && PyDict_GET_SIZE(f->func_dict) > 0) ||
       (!of_library && !GuardAnnotations(underlying.object, t))) {
     return breaks_.unwinding() ? Value()
                                : breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));

@@ -134,10 +134,14 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
   }
   switch (t.kind) {
     case TrackedKind::kFunction:
-      t.compared = true;
+    case TrackedKind::kType:
+      if (!t.writes.empty()) {
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                                  absl::StrCat("C code reads a ", Py_TYPE(o)->tp_name, " that was written"));
+      }
+      t.compared = t.kind == TrackedKind::kFunction;
       return true;
     case TrackedKind::kModule:
-    case TrackedKind::kType:
     case TrackedKind::kCell:
       return true;
     case TrackedKind::kCallable:

@@ -102,6 +102,10 @@ bool WriteJournal::BeforeOverwrite(Tracked& t, BorrowedRef key) {
       if (old == nullptr) PyErr_Clear();
       return BeforeEnd(old);
     }
+    case TrackedKind::kType:
+      return BeforeEnd(
+          PyDict_GetItemWithError(frame_ops::TypeDict(reinterpret_cast<PyTypeObject*>(t.original.get())), key));
+    case TrackedKind::kFunction:
     case TrackedKind::kInstance:
       return !PyUnicode_Check(key.get()) || BeforeEnd(frame_ops::RawInstanceAttr(t.original, key));
     default:
@@ -133,6 +137,27 @@ bool WriteJournal::Write(Tracked& t, BorrowedRef key, Ref value) {
   }
   t.Write(key, std::move(value));
   return true;
+}
+
+bool WriteJournal::WriteClassAttr(Tracked& cls, BorrowedRef name, Ref value) {
+  has_class_writes_ = true;
+  return Write(cls, name, std::move(value));
+}
+
+OverlayWrite* WriteJournal::FindOwnClassWrite(PyTypeObject* cls, BorrowedRef name) const {
+  if (!has_class_writes_) return nullptr;
+  Tracked* t = tracked_.FindByOriginal(reinterpret_cast<PyObject*>(cls));
+  return t == nullptr ? nullptr : t->FindWrite(name);
+}
+
+OverlayWrite* WriteJournal::FindClassWrite(PyTypeObject* type, BorrowedRef name) const {
+  if (!has_class_writes_) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* cls = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (OverlayWrite* w = FindOwnClassWrite(cls, name)) return w;
+    if (PyDict_GetItemWithError(frame_ops::TypeDict(cls), name) != nullptr) return nullptr;
+  }
+  return nullptr;
 }
 
 bool WriteJournal::Replace(Tracked& t) {

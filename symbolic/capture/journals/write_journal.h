@@ -55,6 +55,13 @@ class WriteJournal {
   }
   bool AppendUnread(Tracked& list, BorrowedRef item);
 
+  // ---- classes that existed before: plain values under plain names
+  bool WriteClassAttr(Tracked& cls, BorrowedRef name, Ref value);  // false: broke
+  bool has_class_writes() const { return has_class_writes_; }
+  // What the class itself, or the first class of its order that has anything under the name, was given; null: nothing.
+  OverlayWrite* FindOwnClassWrite(PyTypeObject* cls, BorrowedRef name) const;
+  OverlayWrite* FindClassWrite(PyTypeObject* type, BorrowedRef name) const;
+
   // ---- globals
   OverlayWrite* FindGlobal(BorrowedRef globals, BorrowedRef name);
   void WriteGlobal(BorrowedRef globals, BorrowedRef name, BorrowedRef value);
@@ -96,6 +103,7 @@ class WriteJournal {
   std::vector<Ref> noted_classes_;
   std::uint64_t count_ = 0;
   int open_ranges_ = 0;
+  bool has_class_writes_ = false;
 };
 
 }  // namespace framefuse

@@ -153,6 +153,8 @@ Value AttributeReads::GenericGetAttr(Activation& act, ValueView owner, BorrowedR
   PyTypeObject* type = owner.object.type();
   Tracked* t = objects_.Find(owner.object);
   BorrowedRef descriptor = reads_.LookupInType(type, name);
+  const OverlayWrite* in_class = writes_.FindClassWrite(type, name);  // no descriptor
+  if (in_class != nullptr) descriptor = nullptr;
   const bool data = GoesFirst(descriptor);
   const bool hooked = descriptor && !suppress_missing && IsPythonFunction(reads_.LookupInType(type, N().getattr));
   const auto bind = [&] {
@@ -172,6 +174,7 @@ Value AttributeReads::GenericGetAttr(Activation& act, ValueView owner, BorrowedR
   } else if (PyObject* own = t == nullptr ? frame_ops::RawInstanceAttr(owner.object, name) : nullptr) {
     return Value{Ref::Create(own), kNoSource};
   }
+  if (in_class != nullptr) return Value{in_class->value, kNoSource};
   if (descriptor && !hooked) return bind();
   if (descriptor) {
     Value bound = boundary_.Catching(bind);
@@ -292,7 +295,7 @@ Value AttributeReads::LoadMethod(Activation& act, ValueView owner, BorrowedRef n
                      (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
   if (plain && !IsPythonFunction(reads_.LookupInType(type, N().getattribute))) {
     BorrowedRef found = reads_.LookupInType(type, name);
-    if (IsPythonFunction(found)) {
+    if (IsPythonFunction(found) && writes_.FindClassWrite(type, name) == nullptr) {
       Tracked* t = objects_.Find(owner.object);
       Value own = t != nullptr ? contents_.OwnAttribute(*t, name)
                                : Value{Ref::Create(frame_ops::RawInstanceAttr(owner.object, name)), kNoSource};
@@ -362,7 +365,7 @@ Value AttributeReads::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef 
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "a metaclass with __getattribute__");
   }
   BorrowedRef in_meta = reads_.LookupInType(meta, name);
-  if (GoesFirst(in_meta)) {
+  if (writes_.FindClassWrite(meta, name) == nullptr && GoesFirst(in_meta)) {
     if (in_meta.type() == &PyProperty_Type || (in_meta.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
       return BindDescriptor(act, in_meta, reads_.ConstantSource(in_meta), owner, meta);
     }
@@ -383,6 +386,7 @@ Value AttributeReads::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef 
     return objects_.Adopt(result, reads_.ConstantSource(result));
   }
   BorrowedRef found = reads_.LookupInType(type, name);
+  if (const OverlayWrite* w = writes_.FindClassWrite(type, name)) return Value{w->value, kNoSource};
   if (found) {
     const SourceId source =
         reads_.sources().Intern(SourceKind::kTypeAttr, reads_.ConstantSource(owner.object), 0, name);
@@ -406,6 +410,7 @@ Value AttributeReads::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef 
     const ValueView args[] = {self, ValueView(Py_None, kNoSource), owner};
     return calls_.CallFunction(act, objects_.Adopt(get, reads_.ConstantSource(get)), args, nullptr, Completion::kPush);
   }
+  if (const OverlayWrite* w = writes_.FindClassWrite(meta, name)) return Value{w->value, kNoSource};
   if (in_meta) return BindDescriptor(act, in_meta, reads_.ConstantSource(in_meta), owner, meta);
   BorrowedRef fallback = reads_.LookupInType(meta, N().getattr);
   if (IsPythonFunction(fallback)) {
@@ -437,6 +442,7 @@ Value AttributeReads::SuperGetAttr(Activation& act, ValueView super_object, Borr
       PyObject* found = own;
       // The class's whole look-up is guarded, which sees a change of any base.
       reads_.LookupInType(base, name);
+      if (const OverlayWrite* w = writes_.FindOwnClassWrite(base, name)) return Value{w->value, kNoSource};
       if (found == nullptr) continue;
       const SourceId source = reads_.TypeAttr(base, name);
       Tracked* t = objects_.Find(self);

@@ -1,6 +1,8 @@
 #include "symbolic/capture/protocols/attribute_writes.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/calls/call_evaluator.h"
 #include "symbolic/capture/calls/class_statements.h"
 #include "symbolic/capture/code_text.h"
@@ -73,7 +75,8 @@ bool AttributeWrites::StoreAttr(Activation& act, ValueView owner, BorrowedRef na
     return boundary_.Check() && done == 0 && breaks_.Journalled(call.ConfirmWrite());
   }
   if (made_.IsMade(owner.object)) return class_statements_.SetAttr(owner, name, value);
-  if (PyModule_Check(owner.object.get()) || PyType_Check(owner.object.get())) {
+  if (PyType_Check(owner.object.get())) return SetClassAttr(owner, name, value);
+  if (PyModule_Check(owner.object.get())) {
     return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
                               absl::StrCat("attribute ", Utf8(name), " of a ", type->tp_name));
   }
@@ -84,6 +87,29 @@ bool AttributeWrites::StoreAttr(Activation& act, ValueView owner, BorrowedRef na
     return static_cast<bool>(calls_.CallFunction(act, function, args, nullptr, Completion::kDrop));
   }
   return GenericSetAttr(act, owner, name, value);
+}
+
+// A plain value under a plain name: no protocol of the language is looked up under it, and nothing binds it when read.
+bool AttributeWrites::SetClassAttr(ValueView cls, BorrowedRef name, ValueView value) {
+  auto* type = reinterpret_cast<PyTypeObject*>(cls.object.get());
+  PyTypeObject* meta = Py_TYPE(type);
+  const auto binds = [&](BorrowedRef object) {
+    return object && (reads_.LookupInType(object.type(), "__get__") || reads_.LookupInType(object.type(), "__set__") ||
+                      reads_.LookupInType(object.type(), "__delete__"));
+  };
+  const std::string text = Utf8(name);
+  const BorrowedRef setter = reads_.LookupInType(meta, SetattrName());
+  const bool plain = IsPythonClass(type) && setter && Py_IS_TYPE(setter.get(), &PyWrapperDescr_Type) &&
+                     meta->tp_setattro == PyType_Type.tp_setattro && !absl::StartsWith(text, "__") &&
+                     !binds(reads_.LookupInType(meta, name)) && !binds(reads_.LookupInType(type, name)) &&
+                     !binds(value.object);
+  Tracked* t = plain ? objects_.Find(objects_.Adopt(cls.object, reads_.ConstantSource(cls.object)).object) : nullptr;
+  if (t == nullptr) {
+    return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                              absl::StrCat("attribute ", text, " of a ", meta->tp_name));
+  }
+  reads_.Consume(value);
+  return writes_.WriteClassAttr(*t, name, Ref::Create(value.object));
 }
 
 bool AttributeWrites::DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) {
@@ -145,7 +171,8 @@ bool AttributeWrites::GenericSetAttr(Activation& act, ValueView owner, BorrowedR
     return (value.object ? PyObject_GenericSetAttr(owner.object, name, value.object)
                          : PyObject_GenericSetAttr(owner.object, name, nullptr)) == 0;
   }
-  if (t->kind != TrackedKind::kInstance) {
+  const bool holds_any = t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction;
+  if (!holds_any || (t->kind == TrackedKind::kFunction && IsDataDescriptor(descriptor))) {
     return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
                               absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
   }

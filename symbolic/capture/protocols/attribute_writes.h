@@ -32,6 +32,7 @@ class AttributeWrites {
 
   bool StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value);
   bool DeleteAttr(Activation& act, ValueView owner, BorrowedRef name);
+  bool SetClassAttr(ValueView cls, BorrowedRef name, ValueView value);
   bool GenericSetAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value);
 
  private:
