@@ -248,6 +248,15 @@ bool IsDispatcherFunction(BorrowedRef builtin) {
 
 namespace {
 
+PyCodeObject* CodeIn(BorrowedRef function, const char* name) {
+  PyObject* constants = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get()))->co_consts;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
+    auto* inner = reinterpret_cast<PyCodeObject*>(PyTuple_GET_ITEM(constants, i));
+    if (PyCode_Check(inner) && PyUnicode_CompareWithASCIIString(inner->co_name, name) == 0) return inner;
+  }
+  return nullptr;
+}
+
 // The code of the function at `path`, whose last part may be a function made inside the one before it.
 PyCodeObject* CodeAt(const std::string& path) {
   const Ref function = ResolvePath(path);
@@ -256,16 +265,14 @@ PyCodeObject* CodeAt(const std::string& path) {
     return python ? reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())) : nullptr;
   }
   const std::size_t dot = path.rfind('.');
-  const Ref outer = ResolvePath(path.substr(0, dot));
-  if (!outer || !PyFunction_Check(outer.get())) return nullptr;
-  PyObject* constants = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(outer.get()))->co_consts;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
-    auto* inner = reinterpret_cast<PyCodeObject*>(PyTuple_GET_ITEM(constants, i));
-    if (PyCode_Check(inner) && PyUnicode_CompareWithASCIIString(inner->co_name, path.c_str() + dot + 1) == 0) {
-      return inner;
-    }
+  PyCodeObject* found = nullptr;
+  Ref outer = ResolvePath(path.substr(0, dot));
+  while (found == nullptr && outer && PyFunction_Check(outer.get())) {
+    found = CodeIn(outer, path.c_str() + dot + 1);
+    outer = Ref::Steal(PyObject_GetAttrString(outer, "__wrapped__"));  // it may stand in what a decorator wraps
   }
-  return nullptr;
+  PyErr_Clear();
+  return found;
 }
 
 // Of nn.Module.__getattr__, by the names and texts that its code mentions, in order.

@@ -122,7 +122,7 @@ enum class KnownFunction : std::uint8_t {
   kDeepCopy,          // copy.deepcopy
   kMakesClass,        // collections.namedtuple
   kProcessesClass,    // what dataclasses.dataclass calls with the class
-  kVmap,              // what torch.vmap(f) calls
+  kTransform,         // of torch.func: runs as it is, with frames of the program's evaluated
 };
 // By its code.
 KnownFunction FindKnownFunction(BorrowedRef function);

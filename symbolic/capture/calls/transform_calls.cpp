@@ -21,17 +21,20 @@
 namespace framefuse {
 namespace {
 
-// What torch.vmap returns: it calls what its closure holds under the name `func`.
-BorrowedRef FunctionUnderTransform(PyFunctionObject* function) {
+// What the closure of a function of torch's holds under a name.
+BorrowedRef InClosure(PyFunctionObject* function, const char* name) {
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
   if (!IsTorchCode(code) || function->func_closure == nullptr) return {};
   const Ref names = Ref::Steal(PyCode_GetFreevars(code));
   for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names.get()); ++i) {
-    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), "func") != 0) continue;
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), name) != 0) continue;
     return PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i));
   }
   return {};
 }
+
+// What torch.vmap returns: it calls what its closure holds under this name.
+BorrowedRef FunctionUnderTransform(PyFunctionObject* function) { return InClosure(function, "func"); }
 
 // Whether all that a transform runs of this callable is frames that are evaluated and torch's functions of tensors.
 bool CanBeTransformed(BorrowedRef callable) {
@@ -46,6 +49,22 @@ bool CanBeTransformed(BorrowedRef callable) {
     callable = FunctionUnderTransform(function);
   }
   return false;
+}
+
+bool BeginsWithFunction(PyCodeObject* code) {
+  const Ref names = Ref::Steal(PyCode_GetVarnames(code));
+  if (!names) PyErr_Clear();
+  return names && code->co_argcount > 0 &&
+         PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), 0), "func") == 0;
+}
+
+bool IsPlainOrKeywords(BorrowedRef object) {
+  if (!PyDict_CheckExact(object.get())) return IsPlainArgument(object);
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value) != 0;) {
+    if (!IsPlainArgument(key) || !IsPlainArgument(value)) return false;
+  }
+  return true;
 }
 
 // Torch registers these at the first transform of a process. Then it must not be under one.
@@ -86,8 +105,17 @@ TransformCalls::TransformCalls(Journals& journals, NativeCalls& natives)
       natives_(natives) {}
 
 bool IsTransformation(BorrowedRef function, absl::Span<const ValueView> args) {
-  return FindKnownFunction(function) == KnownFunction::kVmap && !args.empty() && CanBeTransformed(args[0].object) &&
-         std::all_of(args.begin() + 1, args.end(), [](const ValueView& v) { return IsPlainArgument(v.object); });
+  if (FindKnownFunction(function) != KnownFunction::kTransform) return false;
+  auto* f = reinterpret_cast<PyFunctionObject*>(function.get());
+  const BorrowedRef decorated = InClosure(f, "f");
+  if (decorated && PyFunction_Check(decorated.get())) f = reinterpret_cast<PyFunctionObject*>(decorated.get());
+  BorrowedRef under = FunctionUnderTransform(f);
+  if (!under && !args.empty() && BeginsWithFunction(reinterpret_cast<PyCodeObject*>(f->func_code))) {
+    under = args[0].object;
+    args.remove_prefix(1);
+  }
+  if (under && !CanBeTransformed(under)) return false;
+  return std::all_of(args.begin(), args.end(), [](const ValueView& v) { return IsPlainOrKeywords(v.object); });
 }
 
 Value TransformCalls::CallTransformation(Activation& act, BorrowedRef function, absl::Span<const ValueView> args,
