@@ -17,9 +17,9 @@
 namespace framefuse {
 namespace {
 
-const char* const kNames[] = {"set_attr",    "delete_attr",     "set_class_attr",   "set_item",    "delete_item",
-                              "add_element", "discard_element", "replace_contents", "extend_list", "store_global",
-                              "store_cell",  "set_grad",        "call_cached",      "keep_cached"};
+const char* const kNames[] = {"set_attr",      "delete_attr",     "set_class_attr",   "set_item",    "delete_item",
+                              "add_element",   "discard_element", "replace_contents", "extend_list", "store_global",
+                              "delete_global", "store_cell",      "set_grad",         "call_cached", "keep_cached"};
 
 const bool declared = [] {
   for (const char* name : kNames) DeclareKinds("effect", {name});
@@ -285,6 +285,10 @@ absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuild
         own ? recipes.FromSource(capture.reads().sources().Intern(SourceKind::kGlobals, kNoSource, 0, nullptr))
             : recipes.Constant(dict);
     for (const OverlayWrite& w : writes) {
+      if (!w.value || w.reinserted) {
+        effects.push_back(Effect{EffectKind::kDeleteGlobal, target, kNoRecipe, kNoRecipe, w.key});
+      }
+      if (!w.value) continue;
       absl::StatusOr<RecipeId> value = recipes.Of(w.value);
       if (!value.ok()) return value.status();
       effects.push_back(Effect{EffectKind::kStoreGlobal, target, kNoRecipe, *value, w.key});
@@ -323,6 +327,8 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
       return PyList_SetSlice(target, PyList_GET_SIZE(target), PyList_GET_SIZE(target), value) == 0;
     case EffectKind::kStoreGlobal:
       return PyDict_SetItem(target, e.name, value) == 0;
+    case EffectKind::kDeleteGlobal:
+      return PyDict_DelItem(target, e.name) == 0 || Forgive(PyExc_KeyError);
     case EffectKind::kStoreCell:
       return PyCell_Set(target, value) == 0;
     case EffectKind::kSetGrad:

@@ -24,6 +24,7 @@ enum class EffectKind : std::uint8_t {
   kReplaceContents,  // target's contents become value's (list, dict, set, deque)
   kExtendList,       // target.extend(value)
   kStoreGlobal,      // target is a globals dict
+  kDeleteGlobal,
   kStoreCell,
   kSetGrad,     // target.grad = value
   kCallCached,  // target(*key, **value), the result dropped: counts in a functools.lru_cache

@@ -110,7 +110,9 @@ BranchCalls::BranchCalls(Journals& journals, CallEvaluator& calls, NativeCalls& 
 // `roots`: what the branches are given; what else they can come to by names is added.
 void BranchCalls::BeginConditional(std::vector<Ref>* roots) {
   for (const auto& [globals, writes] : writes_.globals()) {
-    for (const OverlayWrite& w : writes) roots->push_back(w.value);
+    for (const OverlayWrite& w : writes) {
+      if (w.value) roots->push_back(w.value);
+    }
   }
   tracer_.BeginConditional(ReachableState(*roots, objects_.tracked(), made_).Tensors());
 }

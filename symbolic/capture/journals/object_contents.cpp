@@ -317,6 +317,16 @@ bool ObjectContents::WriteDictItem(Tracked& t, ValueView key, ValueView value) {
                        : PyObject_DelItem(t.representative, key.object)) == 0;
 }
 
+Value ObjectContents::InCell(Tracked& cell) {
+  if (OverlayWrite* w = cell.FindWrite(nullptr)) return Value{w->value, kNoSource};
+  PyObject* contents = PyCell_GET(cell.original.get());
+  if (contents == nullptr) {
+    reads_.AddGuard(cell.source, GuardKind::kCellEmpty, nullptr);
+    return Value();
+  }
+  return objects_.Adopt(contents, reads_.sources().Intern(SourceKind::kCellContents, cell.source, 0, nullptr));
+}
+
 Value ObjectContents::OwnAttribute(Tracked& instance, BorrowedRef name) {
   if (OverlayWrite* w = instance.FindWrite(name)) return Value{w->value, kNoSource};
   PyObject* found = frame_ops::RawInstanceAttr(instance.original, name);

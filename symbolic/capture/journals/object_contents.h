@@ -33,6 +33,7 @@ class ObjectContents {
   // Without a look at the other items: an index into a list or tuple from outside, a key of a dict. Nothing: not so.
   std::optional<Value> OneItem(Tracked& t, ValueView key);
   Value DictItem(Tracked& t, ValueView key);                // of a dict, or of the __dict__ of an object
+  Value InCell(Tracked& cell);                              // null without an error: it is empty
   Value OwnAttribute(Tracked& instance, BorrowedRef name);  // not its type's
 
   // Of a dict, or of the __dict__ of an object. False: broke, or an error is set.

@@ -200,19 +200,24 @@ OverlayWrite* WriteJournal::FindGlobal(BorrowedRef globals, BorrowedRef name) {
   return nullptr;
 }
 
-void WriteJournal::WriteGlobal(BorrowedRef globals, BorrowedRef name, BorrowedRef value) {
+bool WriteJournal::WriteGlobal(BorrowedRef globals, BorrowedRef name, BorrowedRef value) {
   ++count_;
-  if (OverlayWrite* w = FindGlobal(globals, name)) {
-    w->value = Ref::Create(value);
-    return;
+  OverlayWrite* known = FindGlobal(globals, name);
+  if (known != nullptr && (known->value || !value)) {
+    known->value = Ref::Create(value);
+    return true;
   }
+  if (known == nullptr && !BeforeEnd(PyDict_GetItemWithError(globals, name))) return false;
   auto at = std::find_if(globals_.begin(), globals_.end(),
                          [&](const auto& known) { return known.first.get() == globals.get(); });
   if (at == globals_.end()) {
     globals_.emplace_back(Ref::Create(globals), std::vector<OverlayWrite>());
     at = std::prev(globals_.end());
   }
-  at->second.push_back(OverlayWrite{Ref::Create(name), Ref::Create(value), false});
+  std::vector<OverlayWrite>& writes = at->second;
+  if (known != nullptr) writes.erase(writes.begin() + (known - writes.data()));  // it stands behind the others now
+  writes.push_back(OverlayWrite{Ref::Create(name), Ref::Create(value), known != nullptr});
+  return true;
 }
 
 WriteJournal::Counts WriteJournal::CountEffects() const {

@@ -63,8 +63,8 @@ class WriteJournal {
   OverlayWrite* FindClassWrite(PyTypeObject* type, BorrowedRef name) const;
 
   // ---- globals
-  OverlayWrite* FindGlobal(BorrowedRef globals, BorrowedRef name);
-  void WriteGlobal(BorrowedRef globals, BorrowedRef name, BorrowedRef value);
+  OverlayWrite* FindGlobal(BorrowedRef globals, BorrowedRef name);             // a null value: it was deleted
+  bool WriteGlobal(BorrowedRef globals, BorrowedRef name, BorrowedRef value);  // null: deleted; false: broke
   const GlobalWrites& globals() const { return globals_; }
 
   // ---- ends of objects

@@ -248,6 +248,11 @@ Value AttributeReads::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyType
     if (result && is_dict) objects_.NoteFreshDict(result, owner.object);
     return Value{std::move(result), kNoSource};
   }
+  if (t->kind == TrackedKind::kCell) {  // cell_contents
+    Value contents = contents_.InCell(*t);
+    if (!contents && !breaks_.unwinding()) PyErr_SetString(PyExc_ValueError, "Cell is empty");
+    return contents;
+  }
   if (is_dict && (t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction)) {
     return Value{objects_.InstanceDictOf(*t)->representative, kNoSource};
   }
@@ -333,10 +338,10 @@ Value AttributeReads::ModuleGetAttr(Activation& act, ValueView owner, BorrowedRe
   PyObject* dict = PyModule_GetDict(owner.object);
   const OverlayWrite* written = writes_.FindGlobal(dict, name);
   if (written != nullptr && written->value) return Value{written->value, kNoSource};
-  PyObject* found = PyDict_GetItemWithError(dict, name);
+  PyObject* found = written != nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
   const SourceId module = reads_.ConstantSource(owner.object);
   if (found != nullptr) return objects_.Adopt(found, reads_.sources().Intern(SourceKind::kModuleAttr, module, 0, name));
-  reads_.AddGuard(reads_.ConstantSource(dict), GuardKind::kLacksKey, name);
+  if (written == nullptr) reads_.AddGuard(reads_.ConstantSource(dict), GuardKind::kLacksKey, name);
   if (of_type) return plain ? OwnObjectOfModule(owner, name) : GenericGetAttr(act, owner, name, true);
   PyObject* fallback = PyDict_GetItemWithError(dict, N().getattr);
   if (fallback == nullptr) reads_.AddGuard(reads_.ConstantSource(dict), GuardKind::kLacksKey, N().getattr);

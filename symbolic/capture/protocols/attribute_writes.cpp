@@ -171,6 +171,9 @@ bool AttributeWrites::GenericSetAttr(Activation& act, ValueView owner, BorrowedR
     return (value.object ? PyObject_GenericSetAttr(owner.object, name, value.object)
                          : PyObject_GenericSetAttr(owner.object, name, nullptr)) == 0;
   }
+  if (t->kind == TrackedKind::kCell && descriptor && descriptor.type() == &PyGetSetDescr_Type) {  // cell_contents
+    return writes_.Write(*t, nullptr, Ref::Create(value.object));
+  }
   const bool holds_any = t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction;
   if (!holds_any || (t->kind == TrackedKind::kFunction && IsDataDescriptor(descriptor))) {
     return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,

@@ -9,10 +9,12 @@
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/journals.h"
+#include "symbolic/capture/journals/object_contents.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/tracked.h"
+#include "symbolic/evaluator/native_errors.h"
 #include "symbolic/evaluator/native_protocols.h"
 
 namespace framefuse {
@@ -38,6 +40,7 @@ NameAccess::NameAccess(Journals& journals, NativeProtocols& native, ClassStateme
       reads_(journals.reads()),
       objects_(journals.objects()),
       writes_(journals.writes()),
+      contents_(journals.contents()),
       native_(native),
       class_statements_(class_statements) {}
 
@@ -91,28 +94,38 @@ Value NameAccess::LoadGlobal(Activation& act, BorrowedRef name) {
 Value NameAccess::ReadGlobal(Activation& act, BorrowedRef name) {
   PyObject* globals = GlobalsOf(act);
   const SourceId globals_source = GlobalsSource(act);
-  if (const OverlayWrite* w = writes_.FindGlobal(globals, name)) return Value{w->value, kNoSource};
-  PyObject* found = PyDict_GetItemWithError(globals, name);
+  const OverlayWrite* written = writes_.FindGlobal(globals, name);
+  if (written != nullptr && written->value) return Value{written->value, kNoSource};
+  PyObject* found = written != nullptr ? nullptr : PyDict_GetItemWithError(globals, name);
   if (found != nullptr) return objects_.Adopt(found, reads_.sources().Item(globals_source, name));
   if (PyErr_Occurred()) return Value();
-  reads_.AddGuard(globals_source, GuardKind::kLacksKey, name);
+  if (written == nullptr) reads_.AddGuard(globals_source, GuardKind::kLacksKey, name);
   PyObject* builtins = frame_ops::Builtins(act.frame);
   if (!PyDict_CheckExact(builtins)) return breaks_.Break(GraphBreakKind::kOpaqueObject, "builtins that are not a dict");
   found = PyDict_GetItemWithError(builtins, name);
   const SourceId builtins_source = BuiltinsSource(act);
   if (found != nullptr) return objects_.Adopt(found, reads_.sources().Item(builtins_source, name));
   reads_.AddGuard(builtins_source, GuardKind::kLacksKey, name);
-  return native_.LoadGlobal(act, name);  // raises the NameError
+  SetNameError(name);
+  return Value();
 }
 
 bool NameAccess::StoreGlobal(Activation& act, BorrowedRef name, ValueView value) {
   reads_.Consume(value);
-  writes_.WriteGlobal(GlobalsOf(act), name, value.object);
-  return true;
+  return writes_.WriteGlobal(GlobalsOf(act), name, value.object);
 }
 
-bool NameAccess::DeleteGlobal(Activation&, BorrowedRef name) {
-  return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("del of the global ", Utf8(name)));
+bool NameAccess::DeleteGlobal(Activation& act, BorrowedRef name) {
+  PyObject* globals = GlobalsOf(act);
+  const OverlayWrite* written = writes_.FindGlobal(globals, name);
+  PyObject* found = written != nullptr ? written->value.get() : PyDict_GetItemWithError(globals, name);
+  if (found != nullptr) {
+    if (written == nullptr) reads_.Consume(objects_.Adopt(found, reads_.sources().Item(GlobalsSource(act), name)));
+    return !breaks_.unwinding() && writes_.WriteGlobal(globals, name, nullptr);
+  }
+  if (written == nullptr) reads_.AddGuard(GlobalsSource(act), GuardKind::kLacksKey, name);
+  SetNameError(name);
+  return false;
 }
 
 Value NameAccess::LoadName(Activation& act, BorrowedRef name) {
@@ -148,16 +161,9 @@ Value NameAccess::LoadDeref(Activation& act, int slot) {
     t = objects_.Find(cell);
   }
   if (t == nullptr) return native_.LoadDeref(act, slot);
-  if (OverlayWrite* w = t->FindWrite(nullptr)) {
-    if (w->value) return Value{w->value, kNoSource};
-    return breaks_.Break(GraphBreakKind::kUnsupportedWrite, "reading a closure variable that was deleted");
-  }
-  PyObject* contents = PyCell_GET(cell);
-  if (contents == nullptr) {
-    reads_.AddGuard(t->source, GuardKind::kCellEmpty, nullptr);
-    return native_.LoadDeref(act, slot);
-  }
-  return objects_.Adopt(contents, reads_.sources().Intern(SourceKind::kCellContents, t->source, 0, nullptr));
+  Value contents = contents_.InCell(*t);
+  if (!contents && !breaks_.unwinding()) SetUnboundCellError(frame_ops::Code(act.frame), slot);
+  return contents;
 }
 
 bool NameAccess::StoreDeref(Activation& act, int slot, ValueView value) {
@@ -173,11 +179,9 @@ bool NameAccess::StoreDeref(Activation& act, int slot, ValueView value) {
 }
 
 bool NameAccess::DeleteDeref(Activation& act, int slot) {
-  PyObject* cell = frame_ops::Slots(act.frame)[slot];
-  if (objects_.Find(cell) != nullptr || act.completion == Completion::kRoot) {
-    return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, "del of a closure variable");
-  }
-  return native_.DeleteDeref(act, slot);
+  if (!LoadDeref(act, slot)) return false;  // there is nothing to delete
+  Tracked* t = objects_.Find(frame_ops::Slots(act.frame)[slot]);
+  return t == nullptr ? native_.DeleteDeref(act, slot) : writes_.Write(*t, nullptr, Ref());
 }
 
 Value NameAccess::LoadClassDeref(Activation& act, int slot) {

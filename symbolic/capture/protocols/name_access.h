@@ -15,6 +15,7 @@ class ClassStatements;
 class FrameStack;
 class Journals;
 class NativeProtocols;
+class ObjectContents;
 class ObjectTable;
 class ReadJournal;
 class WriteJournal;
@@ -61,6 +62,7 @@ class NameAccess {
   ReadJournal& reads_;
   ObjectTable& objects_;
   WriteJournal& writes_;
+  ObjectContents& contents_;
   NativeProtocols& native_;
   ClassStatements& class_statements_;
   absl::flat_hash_map<std::pair<PyObject*, PyObject*>, GlobalRead> global_reads_;  // by globals dict and name
