@@ -248,8 +248,8 @@ bool IsDispatcherFunction(BorrowedRef builtin) {
 
 namespace {
 
-PyCodeObject* CodeIn(BorrowedRef function, const char* name) {
-  PyObject* constants = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get()))->co_consts;
+PyCodeObject* CodeIn(PyCodeObject* code, const char* name) {
+  PyObject* constants = code->co_consts;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
     auto* inner = reinterpret_cast<PyCodeObject*>(PyTuple_GET_ITEM(constants, i));
     if (PyCode_Check(inner) && PyUnicode_CompareWithASCIIString(inner->co_name, name) == 0) return inner;
@@ -257,7 +257,7 @@ PyCodeObject* CodeIn(BorrowedRef function, const char* name) {
   return nullptr;
 }
 
-// The code of the function at `path`, whose last part may be a function made inside the one before it.
+// The code of the function at `path`, whose last parts may be functions made inside the one before them.
 PyCodeObject* CodeAt(const std::string& path) {
   const Ref function = ResolvePath(path);
   if (function) {
@@ -265,10 +265,16 @@ PyCodeObject* CodeAt(const std::string& path) {
     return python ? reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())) : nullptr;
   }
   const std::size_t dot = path.rfind('.');
-  PyCodeObject* found = nullptr;
+  if (dot == std::string::npos) return nullptr;
+  const char* const name = path.c_str() + dot + 1;
   Ref outer = ResolvePath(path.substr(0, dot));
+  if (!outer) {
+    PyCodeObject* code = CodeAt(path.substr(0, dot));
+    return code != nullptr ? CodeIn(code, name) : nullptr;
+  }
+  PyCodeObject* found = nullptr;
   while (found == nullptr && outer && PyFunction_Check(outer.get())) {
-    found = CodeIn(outer, path.c_str() + dot + 1);
+    found = CodeIn(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(outer.get())), name);
     outer = Ref::Steal(PyObject_GetAttrString(outer, "__wrapped__"));  // it may stand in what a decorator wraps
   }
   PyErr_Clear();

@@ -122,6 +122,7 @@ enum class KnownFunction : std::uint8_t {
   kDeepCopy,          // copy.deepcopy
   kMakesClass,        // collections.namedtuple
   kProcessesClass,    // what dataclasses.dataclass calls with the class
+  kRepr,              // what guards a __repr__ of the library's against recursion
   kTransform,         // of torch.func: runs as it is, with frames of the program's evaluated
 };
 // By its code.

@@ -1,4 +1,5 @@
 #include "symbolic/capture/calls/builtin_calls.h"
+#include "frame_eval/versions/private_api.h"
 
 #include "frame_eval/hook.h"
 #include "guards/read.h"
@@ -299,11 +300,22 @@ Value BuiltinCalls::CallTextBuiltin(Activation& act, SpecialCall which, ValueVie
   return natives_.CallNative(callable.object, args, kwnames);
 }
 
+namespace {
+bool IsFrozensetOfLeaves(BorrowedRef object) {
+  PyObject* item = nullptr;
+  Py_ssize_t at = 0;
+  while (PyFrozenSet_CheckExact(object.get()) && private_api::SetNext(object.get(), &at, &item)) {
+    if (!IsLeaf(item)) return false;
+  }
+  return PyFrozenSet_CheckExact(object.get());
+}
+}  // namespace
+
 Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args) {
   reads_.Consume(args[0]);
   PyTypeObject* type = args[0].object.type();
-  const bool by_value =
-      IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get()) || PyRange_Check(args[0].object.get());
+  const bool by_value = IsLeaf(args[0].object) || PyTuple_CheckExact(args[0].object.get()) ||
+                        PyRange_Check(args[0].object.get()) || IsFrozensetOfLeaves(args[0].object);
   const bool by_method =
       (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && IsPythonMethod(reads_.LookupInType(type, "__hash__"));
   if (!by_value && !by_method) return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "hash()");

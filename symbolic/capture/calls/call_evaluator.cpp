@@ -51,6 +51,7 @@ CallEvaluator::CallEvaluator(Journals& journals, ClassStatements& class_statemen
       methods_(journals, attributes, tensor_attributes, attribute_writes, *this, natives_),
       branches_(journals, *this, natives_, autograd_),
       transforms_(journals, natives_),
+      reprs_(journals, *this),
       builtins_(journals, meaning, class_statements, iteration, text, *this, natives_, branches_, transforms_) {}
 
 Value CallEvaluator::Call(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
@@ -183,6 +184,7 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
     // The engine runs only what leads to the inputs asked for; one before the frame would look unused.
     return breaks_.Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");
   }
+  if (known == KnownFunction::kRepr && args.size() == 1 && !kwnames) return reprs_.Call(act, function, args[0]);
   if (IsTransformation(function.object, args))
     return transforms_.CallTransformation(act, function.object, args, kwnames);
   if (IsTorchLeafFunction(function.object) &&

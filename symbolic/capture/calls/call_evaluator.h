@@ -14,6 +14,7 @@
 #include "symbolic/capture/calls/module_calls.h"
 #include "symbolic/capture/calls/native_calls.h"
 #include "symbolic/capture/calls/object_calls.h"
+#include "symbolic/capture/calls/repr_calls.h"
 #include "symbolic/capture/calls/transform_calls.h"
 #include "symbolic/evaluator/protocols.h"
 
@@ -81,6 +82,7 @@ class CallEvaluator {
   MethodCalls methods_;
   BranchCalls branches_;
   TransformCalls transforms_;
+  ReprCalls reprs_;
   BuiltinCalls builtins_;
   bool has_memo_ = false;
 };

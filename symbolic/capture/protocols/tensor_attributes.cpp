@@ -54,6 +54,10 @@ Value TensorAttributes::TensorGetAttr(Activation& act, ValueView owner, Borrowed
     if (own != nullptr) return objects_.Adopt(own, reads_.sources().InstanceAttr(t->source, name));
     if (!descriptor) reads_.AddGuard(t->source, GuardKind::kLacksAttr, name);
   }
+  if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0 && descriptor.type() == &PyGetSetDescr_Type) {
+    auto* type = reinterpret_cast<PyObject*>(owner.object.type());  // the tensor's guard compares it
+    return objects_.Adopt(type, reads_.ConstantSource(type));
+  }
   if (IsPythonFunction(descriptor))
     return attributes_.BindDescriptor(act, descriptor, reads_.ConstantSource(descriptor), owner, owner.object.type());
   const char* utf8 = PyUnicode_AsUTF8(name);  // null for a name with lone surrogates

@@ -91,6 +91,9 @@ Value TextConversion::TextOfException(ValueView v, bool repr) {
   if (!found || found.type() != &PyWrapperDescr_Type) return Value();
   const BorrowedRef own(reinterpret_cast<PyBaseExceptionObject*>(o)->args);
   const ValueView texts[] = {ValueView(own, kNoSource)};
+  // That of a group is its message and a count.
+  const bool group = IsSlotOf(found, reinterpret_cast<PyTypeObject*>(PyExc_BaseExceptionGroup)) && !repr;
+  if (group) return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_Str(o); })));
   if (!arguments_.PrepareNative(own, false) || !arguments_.HaveTextOfTheirOwn(texts)) return Value();
   return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return repr ? PyObject_Repr(o) : PyObject_Str(o); })));
 }
