@@ -241,6 +241,14 @@ PyObject* ReadGradInto(PyObject* base, std::vector<Ref>* owned) {
   return value;
 }
 
+PyObject* ReadMaxlenInto(PyObject* base, std::vector<Ref>* owned) {
+  if (Py_TYPE(base) != Standard().deque) return nullptr;
+  Ref bound = Ref::Steal(PyObject_GetAttrString(base, "maxlen"));
+  PyObject* value = bound.get();
+  if (value != nullptr) owned->push_back(std::move(bound));
+  return value;
+}
+
 PyObject* FunctionPart(PyObject* base, const Read& read) {
   if (!PyFunction_Check(base)) return nullptr;
   auto* f = reinterpret_cast<PyFunctionObject*>(base);
@@ -362,6 +370,8 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
       return PyWeakref_CheckRefExact(base) ? private_api::Referent(base) : nullptr;
     case SourceKind::kTensorGrad:
       return ReadGradInto(base, owned);
+    case SourceKind::kMaxlen:
+      return ReadMaxlenInto(base, owned);
     case SourceKind::kPartialField:
       return ReadPartialField(base, read.field);
     default:

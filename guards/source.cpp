@@ -107,6 +107,8 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
       return base + "()";
     case SourceKind::kTensorGrad:
       return base + ".grad";
+    case SourceKind::kMaxlen:
+      return base + ".maxlen";
   }
   return "<unknown>";
 }

@@ -45,6 +45,7 @@ enum class SourceKind : std::uint8_t {
   kTensorGrad,      // base.grad of a tensor
   kWeakrefTarget,   // what the weak reference `base` refers to; None once it is dead
   kCachedResult,    // what functools.lru_cache's wrapper `base` keeps for the call `key`; absent if nothing
+  kMaxlen,          // base.maxlen of a deque
   kPartialField,    // base.func / args / keywords of functools.partial (`key` names it)
 };
 

@@ -104,8 +104,8 @@ absl::Status CollectOne(Tracked& t, RecipeBuilder& recipes, std::vector<Effect>*
   if (t.kind == TrackedKind::kTuple) return absl::OkStatus();
   // The shadow is rebuilt as a fresh container whose contents move into the original.
   PyObject* shadow = t.representative;
-  Ref copy = Ref::Steal(PyList_CheckExact(shadow) ? PyList_GetSlice(shadow, 0, PyList_GET_SIZE(shadow))
-                                                  : PyObject_CallMethod(shadow, "copy", nullptr));
+  const bool sequence = PyList_CheckExact(shadow) || t.kind == TrackedKind::kDeque;
+  Ref copy = Ref::Steal(sequence ? PySequence_List(shadow) : PyObject_CallMethod(shadow, "copy", nullptr));
   if (!copy) return absl::InternalError("a container could not be copied");
   absl::StatusOr<RecipeId> contents = recipes.Of(copy);
   if (!contents.ok()) return contents.status();

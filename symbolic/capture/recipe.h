@@ -34,7 +34,7 @@ enum class RecipeOp : std::uint8_t {
   kList,          // made empty; children are filled in by kFillList
   kDict,          // type `object`, made empty; filled by kFillDict
   kSet,           // type and table of the set `object`; children, in its order
-  kDeque,         // made empty; filled by kFillList
+  kDeque,         // (maxlen), made empty; filled by kFillList
   kSlice,         // start, stop, step
   kCell,          // made empty; filled by kFillCell
   kInstance,      // object.__new__(type `object`, or the child), without __init__; filled by kSetAttr

@@ -252,11 +252,9 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSequence(BorrowedRef object, RecipeOp 
   PyObject* o = object;
   Ref items = Ref::Steal(PySequence_List(o));
   if (!items) return NoRecipe(object);
-  if (op == RecipeOp::kDeque) {
-    Ref bound = Ref::Steal(PyObject_GetAttrString(o, "maxlen"));
-    if (bound.get() != Py_None) return NoRecipe(object);
-  }
-  const RecipeId made = Add(op, {}, reinterpret_cast<PyObject*>(object.type()));
+  std::vector<RecipeId> bound;
+  if (op == RecipeOp::kDeque) bound.push_back(Constant(Ref::Steal(PyObject_GetAttrString(o, "maxlen"))));
+  const RecipeId made = Add(op, std::move(bound), reinterpret_cast<PyObject*>(object.type()));
   known_[o] = made;
   std::vector<RecipeId> fill = {made};
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {

@@ -105,8 +105,11 @@ Ref Make(const RecipeStep& step, BorrowedRef object, const std::vector<Ref>& r) 
     case RecipeOp::kList:
       return Ref::Steal(PyList_New(0));
     case RecipeOp::kDict:
-    case RecipeOp::kDeque:
       return Ref::Steal(PyObject_CallNoArgs(object));
+    case RecipeOp::kDeque: {
+      const Ref nothing = Ref::Steal(PyTuple_New(0));
+      return nothing ? Ref::Steal(PyObject_CallFunctionObjArgs(object, nothing.get(), child(0), nullptr)) : Ref();
+    }
     case RecipeOp::kSet: {
       const Ref items = MakeTuple(step, r, &PyTuple_Type);
       if (!items) return Ref();

@@ -252,8 +252,13 @@ Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, Source
   }
   if (!shadow) return Value();
   if (type == DequeType()) {
-    Ref bound = Ref::Steal(PyObject_GetAttrString(original, "maxlen"));
-    if (bound.get() != Py_None) return breaks_.Break(GraphBreakKind::kOpaqueObject, "a deque with maxlen");
+    const Ref bound = Ref::Steal(PyObject_GetAttrString(original, "maxlen"));
+    if (!bound) return Value();
+    reads_.Consume(Adopt(bound, reads_.sources().Intern(SourceKind::kMaxlen, source, 0, nullptr)));
+    const Ref nothing = Ref::Steal(PyTuple_New(0));
+    shadow = Ref::Steal(
+        PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(type), nothing.get(), bound.get(), nullptr));
+    if (!shadow) return Value();
   }
   if (type == DefaultDictType()) {
     Ref factory = Ref::Steal(PyObject_GetAttrString(original, "default_factory"));
