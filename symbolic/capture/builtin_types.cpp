@@ -43,6 +43,15 @@ PyTypeObject* AttrGetterType() {
   static PyTypeObject* type = NamedType("_operator", "attrgetter");
   return type;
 }
+PyTypeObject* KeyWrapperType() {
+  static PyTypeObject* type = [] {
+    const Ref module = Ref::Steal(PyImport_ImportModule("_functools"));
+    const Ref made = module ? Ref::Steal(PyObject_CallMethod(module, "cmp_to_key", "O", Py_None)) : Ref();
+    PyErr_Clear();
+    return made ? Py_TYPE(made.get()) : nullptr;  // kept for ever, as the module is
+  }();
+  return type;
+}
 PyTypeObject* ItemGetterType() {
   static PyTypeObject* type = NamedType("_operator", "itemgetter");
   return type;
@@ -110,6 +119,7 @@ void LoadBuiltinTypes() {
   LruCacheType();
   ItemGetterType();
   AttrGetterType();
+  KeyWrapperType();
   TupleGetterType();
   SimpleNamespaceType();
   TorchFunctionsType();

@@ -22,6 +22,7 @@ bool IsRegularExpression(BorrowedRef object);  // that depends on nothing else, 
 PyTypeObject* AutogradEngineType();
 PyTypeObject* TorchFunctionsType();  // of torch._C._VariableFunctions: immutable, its attributes are C functions
 PyTypeObject* AttrGetterType();
+PyTypeObject* KeyWrapperType();  // what functools.cmp_to_key returns
 PyTypeObject* SimpleNamespaceType();
 PyTypeObject* TupleGetterType();  // the descriptor of a namedtuple's field
 // Made by a class statement (or type()): instances hold Python attributes and slots on top of what NativeBase has.

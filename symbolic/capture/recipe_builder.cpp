@@ -122,13 +122,11 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
     return FromSource(from);
   }
   if (IsFakeTensor(object)) {
-    if (PyObject* attributes = frame_ops::RawInstanceDict(object)) {
-      if (PyDict_GET_SIZE(attributes) > 0) {
-        return MakeGraphBreak(GraphBreakKind::kNoRecipe, "a tensor with Python attributes");
-      }
-    }
     tensors_.push_back(Ref::Create(object));
-    return known_[object.get()] = Add(RecipeOp::kTensor, {}, nullptr, static_cast<std::int32_t>(tensors_.size()) - 1);
+    const RecipeId made = Add(RecipeOp::kTensor, {}, nullptr, static_cast<std::int32_t>(tensors_.size()) - 1);
+    known_[object.get()] = made;
+    if (absl::Status s = AddAttributes(object, made); !s.ok()) return s;
+    return made;
   }
   if (++depth_ > kMaxDepth) return MakeGraphBreak(GraphBreakKind::kNoRecipe, "a structure nested too deeply");
   keep_alive_.push_back(Ref::Create(object));
@@ -294,7 +292,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
     PyObject* pair = PyList_GET_ITEM(pairs.get(), i);
     for (int side = 0; side < 2; ++side) {
       PyObject* part = PyTuple_GET_ITEM(pair, side);
-      if (side == 0 && !IsLeaf(part) && !PyTuple_CheckExact(part) && capture_.objects().Find(part) == nullptr) {
+      if (side == 0 && !IsLeaf(part) && !PyTuple_CheckExact(part) && !IsFrozensetOfLeaves(part) &&
+          capture_.objects().Find(part) == nullptr) {
         return NoRecipe(object);  // a key hashed by address
       }
       absl::StatusOr<RecipeId> id = Of(part);
@@ -343,7 +342,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
 }
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfElement(BorrowedRef element) {
-  return IsLeaf(element) || PyTuple_CheckExact(element.get()) ? Of(element) : NoRecipe(element);
+  const bool by_value = IsLeaf(element) || PyTuple_CheckExact(element.get()) || IsFrozensetOfLeaves(element);
+  return by_value ? Of(element) : NoRecipe(element);
 }
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfFunction(BorrowedRef object) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
+#include "frame_eval/versions/private_api.h"
 
 namespace framefuse {
 namespace {
@@ -65,6 +66,15 @@ Tracked* TrackedTable::Add(TrackedKind kind, SourceId source, Ref original, Ref 
   by_representative_[result->representative.get()] = result;
   all_.push_back(std::move(tracked));
   return result;
+}
+
+bool IsFrozensetOfLeaves(BorrowedRef object) {
+  PyObject* item = nullptr;
+  Py_ssize_t at = 0;
+  while (PyFrozenSet_CheckExact(object.get()) && private_api::SetNext(object.get(), &at, &item)) {
+    if (!IsLeaf(item)) return false;
+  }
+  return PyFrozenSet_CheckExact(object.get());
 }
 
 bool IsOtherLeaf(BorrowedRef object) { return LeafTypes().contains(object.type()); }

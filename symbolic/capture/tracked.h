@@ -72,6 +72,8 @@ bool IsOtherLeaf(BorrowedRef object);
 // An immutable leaf: its value is all there is to it; guarded when consumed.
 inline bool IsLeaf(BorrowedRef object) { return IsTextOrNumber(object) || IsOtherLeaf(object); }
 
+bool IsFrozensetOfLeaves(BorrowedRef object);
+
 class TrackedTable {
  public:
   Tracked* FindByOriginal(BorrowedRef object) const;

@@ -1,5 +1,4 @@
 #include "symbolic/capture/calls/builtin_calls.h"
-#include "frame_eval/versions/private_api.h"
 
 #include "frame_eval/hook.h"
 #include "guards/read.h"
@@ -299,17 +298,6 @@ Value BuiltinCalls::CallTextBuiltin(Activation& act, SpecialCall which, ValueVie
   if (!arguments_.PrepareAll(args, format) || !arguments_.HaveTextOfTheirOwn(args)) return Value();
   return natives_.CallNative(callable.object, args, kwnames);
 }
-
-namespace {
-bool IsFrozensetOfLeaves(BorrowedRef object) {
-  PyObject* item = nullptr;
-  Py_ssize_t at = 0;
-  while (PyFrozenSet_CheckExact(object.get()) && private_api::SetNext(object.get(), &at, &item)) {
-    if (!IsLeaf(item)) return false;
-  }
-  return PyFrozenSet_CheckExact(object.get());
-}
-}  // namespace
 
 Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args) {
   reads_.Consume(args[0]);

@@ -71,6 +71,12 @@ Value ObjectCalls::CallInstance(Activation& act, ValueView callable, absl::Span<
   if (type == ItemGetterType()) {
     return arguments_.PrepareAll(args, false) ? natives_.CallNative(callable.object, args, kwnames) : Value();
   }
+  if (type == KeyWrapperType() && t == nullptr) {  // keeps its argument
+    for (const ValueView& v : args) {
+      if (!arguments_.PrepareOuter(v)) return Value();
+    }
+    return natives_.CallNative(callable.object, args, kwnames);
+  }
   if (type == MethodCallerType()) return CallMethodCaller(act, callable, args, kwnames);
   if (type == AttrGetterType()) return CallAttrGetter(act, callable, args, kwnames);
   return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));

@@ -287,10 +287,13 @@ void ObjectTable::GuardDictsOfInstances() {
 void ObjectTable::GuardDistinctObjects() {
   GuardDictsOfInstances();
   absl::flat_hash_map<PyTypeObject*, DistinctObjects> groups;
+  const bool notes_on_tensors = absl::c_any_of(
+      tracked_.all(), [](const auto& t) { return t->kind == TrackedKind::kTensor && !t->writes.empty(); });
   for (const auto& t : tracked_.all()) {
     if (t->source == kNoSource || t->kind == TrackedKind::kTuple || t->kind == TrackedKind::kDict) continue;
     const bool known_by_itself = t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction;
-    if (!t->is_container() && !known_by_itself && t->kind != TrackedKind::kCell) continue;
+    const bool tensor = t->kind == TrackedKind::kTensor && notes_on_tensors;
+    if (!t->is_container() && !known_by_itself && t->kind != TrackedKind::kCell && !tensor) continue;
     DistinctObjects& group = groups[t->original.type()];
     (t->mutated() || t->compared ? group.written : group.others).push_back({t->source, false});
   }

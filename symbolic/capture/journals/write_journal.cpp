@@ -105,6 +105,7 @@ bool WriteJournal::BeforeOverwrite(Tracked& t, BorrowedRef key) {
     case TrackedKind::kType:
       return BeforeEnd(
           PyDict_GetItemWithError(frame_ops::TypeDict(reinterpret_cast<PyTypeObject*>(t.original.get())), key));
+    case TrackedKind::kTensor:
     case TrackedKind::kFunction:
     case TrackedKind::kInstance:
       return !PyUnicode_Check(key.get()) || BeforeEnd(frame_ops::RawInstanceAttr(t.original, key));

@@ -62,9 +62,7 @@ bool AttributeWrites::StoreAttr(Activation& act, ValueView owner, BorrowedRef na
   PyTypeObject* type = owner.object.type();
   if (IsFakeTensor(owner.object)) {
     reads_.Consume(value);
-    if (!IsDataDescriptor(reads_.LookupInType(type, name))) {
-      return breaks_.BreakFalse(GraphBreakKind::kTensorAttribute, Utf8(name));
-    }
+    if (!IsDataDescriptor(reads_.LookupInType(type, name))) return tensor_attributes_.SetOwn(owner, name, value);
     // Where the write changes nothing now, it may on another call.
     const Tracked* input = objects_.Find(owner.object);
     if (input != nullptr && PyUnicode_CompareWithASCIIString(name, "grad") == 0)
@@ -117,6 +115,9 @@ bool AttributeWrites::DeleteAttr(Activation& act, ValueView owner, BorrowedRef n
   reads_.Consume(owner);
   PyTypeObject* type = owner.object.type();
   if (made_.IsMade(owner.object)) return class_statements_.SetAttr(owner, name, ValueView());
+  if (IsFakeTensor(owner.object) && !IsDataDescriptor(reads_.LookupInType(type, name))) {
+    return tensor_attributes_.SetOwn(owner, name, ValueView());
+  }
   if (IsFakeTensor(owner.object) || PyModule_Check(owner.object.get()) || PyType_Check(owner.object.get())) {
     return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("del of attribute ", Utf8(name)));
   }

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "symbolic/capture/code_text.h"
 #include "symbolic/capture/descriptors.h"
 #include "symbolic/capture/fakes.h"
 #include "symbolic/capture/function_modes.h"
@@ -16,6 +18,7 @@
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/protocols/attribute_reads.h"
 #include "symbolic/capture/shown_warnings.h"
 #include "symbolic/capture/tensor_types.h"
@@ -31,6 +34,7 @@ TensorAttributes::TensorAttributes(Journals& journals, AttributeReads& attribute
       boundary_(journals.boundary()),
       reads_(journals.reads()),
       objects_(journals.objects()),
+      writes_(journals.writes()),
       attributes_(attributes) {}
 
 // Whether an input has a gradient is a fact of its own, also where the gradient takes part in no operator.
@@ -46,13 +50,39 @@ void TensorAttributes::GuardGradient(const Tracked& tensor, BorrowedRef seen) {
   }
 }
 
+// What a program notes on a tensor: of one from outside in the overlay, else on the fake, whose recipe has it then.
+bool TensorAttributes::SetOwn(ValueView owner, BorrowedRef name, ValueView value) {
+  const BorrowedRef setter = reads_.LookupInType(owner.object.type(), value.object ? "__setattr__" : "__delattr__");
+  const bool plain = setter && Py_IS_TYPE(setter.get(), &PyWrapperDescr_Type);
+  if (!plain || absl::StartsWith(Utf8(name), "__")) {
+    return breaks_.BreakFalse(GraphBreakKind::kTensorAttribute, Utf8(name));
+  }
+  Tracked* t = objects_.Find(owner.object);
+  const bool here = t == nullptr || value.object || static_cast<bool>(OwnOf(*t, name));
+  if (breaks_.unwinding()) return false;
+  if (t == nullptr || !here) return PyObject_GenericSetAttr(owner.object, name, value.object) == 0;  // or it raises
+  return writes_.Write(*t, name, Ref::Create(value.object));
+}
+
+// Null without an error: nobody has set one.
+Value TensorAttributes::OwnOf(Tracked& tensor, BorrowedRef name) {
+  if (const OverlayWrite* w = tensor.FindWrite(name)) return Value{w->value, kNoSource};
+  PyObject* own = frame_ops::RawInstanceAttr(tensor.original, name);
+  if (own != nullptr) return objects_.Adopt(own, reads_.sources().InstanceAttr(tensor.source, name));
+  reads_.AddGuard(tensor.source, GuardKind::kLacksAttr, name);
+  return Value();
+}
+
 Value TensorAttributes::TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
   BorrowedRef descriptor = reads_.LookupInType(owner.object.type(), name);
   Tracked* t = objects_.Find(owner.object);
-  if (!IsDataDescriptor(descriptor) && t != nullptr) {  // attributes that the user set on the real tensor
-    PyObject* own = frame_ops::RawInstanceAttr(t->original, name);
-    if (own != nullptr) return objects_.Adopt(own, reads_.sources().InstanceAttr(t->source, name));
-    if (!descriptor) reads_.AddGuard(t->source, GuardKind::kLacksAttr, name);
+  if (!IsDataDescriptor(descriptor)) {
+    const bool set = t == nullptr || !descriptor || frame_ops::RawInstanceAttr(t->original, name) != nullptr ||
+                     t->FindWrite(name) != nullptr;
+    Value own;
+    if (t == nullptr) own.object = Ref::Create(frame_ops::RawInstanceAttr(owner.object, name));
+    if (t != nullptr && set) own = OwnOf(*t, name);
+    if (own || breaks_.unwinding()) return own;
   }
   if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0 && descriptor.type() == &PyGetSetDescr_Type) {
     auto* type = reinterpret_cast<PyObject*>(owner.object.type());  // the tensor's guard compares it

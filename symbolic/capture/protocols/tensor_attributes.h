@@ -17,6 +17,7 @@ class Journals;
 class NativeBoundary;
 class ObjectTable;
 class ReadJournal;
+class WriteJournal;
 namespace tracing {
 class Tracer;
 }
@@ -26,9 +27,13 @@ class TensorAttributes {
   TensorAttributes(Journals& journals, AttributeReads& attributes);
 
   void GuardGradient(const Tracked& tensor, BorrowedRef seen);
+  // A name that is no attribute of tensors'; a null value deletes. False: an error, or it broke.
+  bool SetOwn(ValueView owner, BorrowedRef name, ValueView value);
   Value TensorGetAttr(Activation& act, ValueView owner, BorrowedRef name);
 
  private:
+  Value OwnOf(Tracked& tensor, BorrowedRef name);
+
   FunctionModes& modes_;
   tracing::Tracer& tracer_;
   FxJournal& fx_;
@@ -36,6 +41,7 @@ class TensorAttributes {
   NativeBoundary& boundary_;
   ReadJournal& reads_;
   ObjectTable& objects_;
+  WriteJournal& writes_;
   AttributeReads& attributes_;
 };
 
