@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from zoo import judge, systems
+from zoo import judge, roundings, systems
 from zoo.process import End, Limits, Reply, run_children
 from zoo.zoo_model import Built, ZooModel, count_parameters
 
@@ -29,7 +29,8 @@ BATCHES = (2, 2, 3)
 # In double precision a difference of rounding is less than this, however much it grows on the way.
 _SAME_IN_DOUBLE = 1e-6
 
-# So many models a rounding off are asked what a rounding does: a kink is crossed by some of them only.
+# So many models with other parameters, and with operations that round otherwise, are asked what a rounding does: a kink
+# is crossed by some of them only.
 _ROUNDINGS = 12
 
 OK, WRONG, ERROR, CRASH, TIMEOUT, NOTHING = "ok", "wrong", "error", "crash", "timeout", "nothing compiled"
@@ -127,11 +128,11 @@ class NoGradient(Exception):
     """A model that cannot be trained as it is called here."""
 
 
-def reference(built: Built, training: bool, double: bool = False) -> list[Call]:
+def reference(built: Built, training: bool, double: bool = False, mode: Any = None) -> list[Call]:
     model = copy.deepcopy(built.model).train(training)
     if double:
-        model = model.double()
-    return [call(model, model, built, batch, training, double, SingleDraws() if double else None) for batch in BATCHES]
+        model, mode = model.double(), SingleDraws()
+    return [call(model, model, built, batch, training, double, mode) for batch in BATCHES]
 
 
 def double_reference(built: Built, training: bool) -> list[Call] | None:
@@ -139,22 +140,12 @@ def double_reference(built: Built, training: bool) -> list[Call] | None:
     default = torch.get_default_dtype()
     for double in (True, False):
         try:
-            return reference(built if double else _a_rounding_off(built), training, double)
+            return reference(built if double else roundings.with_other_parameters(built), training, double)
         except Exception:
             continue
         finally:
             torch.set_default_dtype(default)
     return None
-
-
-def _a_rounding_off(built: Built, number: int = 0) -> Built:
-    model = copy.deepcopy(built.model)
-    random = torch.Generator().manual_seed(number)
-    with torch.no_grad():
-        for p in model.parameters():
-            if p.dtype == torch.float32:
-                p.mul_(1 + 2e-7 * torch.randn(p.shape, generator=random))
-    return dataclasses.replace(built, model=model)
 
 
 def run_system(system: Any, built: Built, training: bool, eager: list[Call], double: list[Call] | None) -> dict[str, Any]:
@@ -209,16 +200,20 @@ def judge_calls(calls: list[Call], eager: list[Call], double: list[Call] | None,
 def _not_of_rounding(
     differences: list[str], calls: list[Call], eager: list[Call], double: list[Call] | None, built: Built, training: bool
 ) -> tuple[list[str], list[list[str]]]:
-    """Those that are larger than what a rounding of the parameters makes in eager: a step or a kink may be that near.
+    """Those that are larger than what a rounding of the parameters, or of each operation, makes in eager: a step or a
+    kink may be that near.
 
     And what double precision does not acquit of each model a rounding off: each crosses kinks of its own.
     """
     eagers = []
-    for number in range(_ROUNDINGS):
+    for number in range(2 * _ROUNDINGS):
         if not differences:
             break
         with contextlib.suppress(Exception):
-            other = reference(_a_rounding_off(built, number), training)
+            if number % 2 == 0:
+                other = reference(roundings.with_other_parameters(built, number // 2), training)
+            else:
+                other = reference(built, training, mode=roundings.RoundedOtherwise(number))
             again = {_where(text) for text in judge_calls(calls, eager, other, True).differences}
             differences = [text for text in differences if _where(text) in again]
             eagers.append(judge_calls(other, eager, double).differences)

@@ -30,6 +30,7 @@ from zoo.one_model import (
     told_that_it_compiles,
 )
 from zoo.process import End, Limits, run_children
+from zoo.roundings import RoundedOtherwise
 from zoo.shrink import small
 from zoo.zoo_model import Built, Skip, ZooModel
 
@@ -163,8 +164,44 @@ def test_a_kink_that_only_we_cross_is_rounding_unless_eager_crosses_one_as_large
     def wide(one):
         return [(name, tensor.double()) for name, tensor in one.gradients]
 
-    monkeypatch.setattr(one_model, "reference", lambda *args: gave(0.6, 0.1))
+    monkeypatch.setattr(one_model, "reference", lambda *args, **kwargs: gave(0.6, 0.1))
     assert run(0.1, 0.1 + ours)["status"] == status
+
+
+class Decides(torch.nn.Module):
+    """Compares two results that lie one rounding apart, whatever its parameter is."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        lower = (x * self.scale).exp()
+        higher = torch.nextafter((x * self.scale).exp(), torch.tensor(torch.inf))
+        return torch.where(higher > lower, 1.0, 5.0)
+
+
+@pytest.mark.parametrize(("first", "status"), [(5.0, {OK}), (100.0, {WRONG, ROUNDING})])
+def test_a_choice_between_results_one_rounding_apart(first, status):
+    def merged(model, x):
+        out = model(x)
+        return torch.where(torch.arange(out.numel()).view(out.shape) == 0, first * torch.ones(()), out)
+
+    model = Built(Decides(), lambda batch, training: ((torch.linspace(0, 1, 8 * batch),), {}))
+    eager, double = reference(model, False), double_reference(model, False)
+    row = run_system(Mutant(merged), model, False, eager, double)
+    assert row["status"] in status, row["details"]
+
+
+def test_operations_round_otherwise_by_one_step():
+    x = torch.linspace(-2, 2, 900)
+    exact = x.exp()
+    with RoundedOtherwise(1):
+        moved, copied = x.exp(), torch.cat([x, x]).clone()
+        x.exp_()
+    steps = (moved.view(torch.int32) - exact.view(torch.int32)).unique().tolist()
+    assert steps == [-1, 0, 1]
+    assert torch.equal(x, exact) and copied.shape == (1800,) and torch.equal(copied[:900].exp(), exact)
 
 
 def test_the_identity_compiler_compiled_nothing():

@@ -126,6 +126,22 @@ bool NativeArguments::PrepareNative(BorrowedRef object, bool allow_instances) {
   return done;
 }
 
+bool NativeArguments::PrepareCallable(BorrowedRef object, bool allow_instances) {
+  PyObject* o = object;
+  // Called from C code it would act on its original self.
+  if (PyCFunction_Check(o) && DescriptorOfBoundMethod(o) != nullptr) {
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls a bound C method from outside");
+  }
+  // Its text is made of its parts' attributes.
+  if (PyMethod_Check(o) && (!allow_instances || !PyFunction_Check(PyMethod_GET_FUNCTION(o)))) {
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a bound method from outside");
+  }
+  if (SeesPastCapture(object)) {
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", DescribeCallable(o)));
+  }
+  return true;
+}
+
 bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_instances) {
   PyObject* o = object;
   if (t.source != kNoSource && IsNumberOrTextClass(Py_TYPE(o))) {
@@ -145,18 +161,7 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
     case TrackedKind::kCell:
       return true;
     case TrackedKind::kCallable:
-      // Called from C code it would act on its original self.
-      if (PyCFunction_Check(o) && DescriptorOfBoundMethod(o) != nullptr) {
-        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code calls a bound C method from outside");
-      }
-      // Its text is made of its parts' attributes.
-      if (PyMethod_Check(o) && (!allow_instances || !PyFunction_Check(PyMethod_GET_FUNCTION(o)))) {
-        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a bound method from outside");
-      }
-      if (SeesPastCapture(object)) {
-        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", DescribeCallable(o)));
-      }
-      return true;
+      return PrepareCallable(object, allow_instances);
     case TrackedKind::kInstance:
       // A namespace's own repr and comparison read its attributes.
       if (!allow_instances || NativeBase(Py_TYPE(o)) != &PyBaseObject_Type) {

@@ -31,6 +31,7 @@ class NativeArguments {
   bool HaveTextOfTheirOwn(absl::Span<const ValueView> values);
 
  private:
+  bool PrepareCallable(BorrowedRef object, bool allow_instances);
   bool PrepareTracked(Tracked& t, BorrowedRef object, bool allow_instances);
   bool PrepareContents(BorrowedRef object, bool tracked, bool allow_instances);
 

@@ -363,6 +363,30 @@ Value AttributeReads::OwnObjectOfModule(ValueView module, BorrowedRef name) {
   return boundary_.Wrap(std::move(other));
 }
 
+// What a metaclass computes before the class's own attributes are looked at.
+Value AttributeReads::FieldOfClass(Activation& act, ValueView owner, BorrowedRef name, BorrowedRef in_meta) {
+  auto* type = reinterpret_cast<PyTypeObject*>(owner.object.get());
+  PyTypeObject* meta = Py_TYPE(type);
+  if (in_meta.type() == &PyProperty_Type || (in_meta.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    return BindDescriptor(act, in_meta, reads_.ConstantSource(in_meta), owner, meta);
+  }
+  if (!IsPlainField(Utf8(name).c_str())) {
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of a class"));
+  }
+  const std::string field = Utf8(name);
+  Ref result = Ref::Steal(PyObject_GetAttr(owner.object, name));
+  if (result && (field == "__name__" || field == "__qualname__") && IsPythonClass(type)) {
+    return objects_.Adopt(
+        result, reads_.sources().Intern(SourceKind::kFunctionField, reads_.ConstantSource(owner.object), 0, name));
+  }
+  if (!result || IsLeaf(result)) {
+    if (field == "__module__" || field == "__doc__") reads_.LookupInType(type, name);
+    return Value{std::move(result), kNoSource};
+  }
+  if (made_.IsMade(type) && !PyType_Check(result.get())) return Value{std::move(result), kNoSource};
+  return objects_.Adopt(result, reads_.ConstantSource(result));
+}
+
 Value AttributeReads::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
   auto* type = reinterpret_cast<PyTypeObject*>(owner.object.get());
   PyTypeObject* meta = Py_TYPE(type);
@@ -371,24 +395,7 @@ Value AttributeReads::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef 
   }
   BorrowedRef in_meta = reads_.LookupInType(meta, name);
   if (writes_.FindClassWrite(meta, name) == nullptr && GoesFirst(in_meta)) {
-    if (in_meta.type() == &PyProperty_Type || (in_meta.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-      return BindDescriptor(act, in_meta, reads_.ConstantSource(in_meta), owner, meta);
-    }
-    if (!IsPlainField(Utf8(name).c_str())) {
-      return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of a class"));
-    }
-    const std::string field = Utf8(name);
-    Ref result = Ref::Steal(PyObject_GetAttr(owner.object, name));
-    if (result && (field == "__name__" || field == "__qualname__") && IsPythonClass(type)) {
-      return objects_.Adopt(
-          result, reads_.sources().Intern(SourceKind::kFunctionField, reads_.ConstantSource(owner.object), 0, name));
-    }
-    if (!result || IsLeaf(result)) {
-      if (field == "__module__" || field == "__doc__") reads_.LookupInType(type, name);
-      return Value{std::move(result), kNoSource};
-    }
-    if (made_.IsMade(type) && !PyType_Check(result.get())) return Value{std::move(result), kNoSource};
-    return objects_.Adopt(result, reads_.ConstantSource(result));
+    return FieldOfClass(act, owner, name, in_meta);
   }
   BorrowedRef found = reads_.LookupInType(type, name);
   if (const OverlayWrite* w = writes_.FindClassWrite(type, name)) return Value{w->value, kNoSource};

@@ -37,6 +37,7 @@ class AttributeReads {
                       bool two_argument, bool, Value*);
 
  private:
+  Value FieldOfClass(Activation& act, ValueView owner, BorrowedRef name, BorrowedRef in_meta);
   bool GoesFirst(BorrowedRef descriptor);
   Value ReadGetSet(BorrowedRef descriptor, ValueView owner, PyTypeObject* type);
   BorrowedRef CMethodOf(ValueView owner, BorrowedRef name) const;
