@@ -301,22 +301,30 @@ def bases_that_change():
 
 @program(whole=False)
 def cell_of_an_earlier_statement_is_filled_later():
+    namespaces = []
+
+    def look():
+        cls = namespaces[-1]["own"].__func__()
+        return cls.__name__, cls.__mro__[1], sorted(vars(cls)), cls().own() is cls
+
     def f(x):
-        kept = []
+        kept = None
 
         class Meta(type):
             def __new__(cls, name, bases, namespace):
-                kept.append(namespace)
+                nonlocal kept
+                kept = namespace
 
         class Lost(metaclass=Meta):
             @staticmethod
             def own():
                 return __class__
 
-        made = type("Made", (), kept[0])
+        made = type("Made", (), kept)
+        namespaces.append(kept)
         return x + 1, Lost is None, made.own() is made
 
-    return Case(f, vector())
+    return Case(f, vector(), look=look)
 
 
 @program(whole=False)
