@@ -177,8 +177,8 @@ class Decides(torch.nn.Module):
 
     def forward(self, x):
         lower = (x * self.scale).exp()
-        higher = torch.nextafter((x * self.scale).exp(), torch.tensor(torch.inf))
-        return torch.where(higher > lower, 1.0, 5.0)
+        higher = torch.nextafter(lower, torch.tensor(torch.inf)) / torch.ones(())
+        return torch.where(higher > lower / torch.ones(()), 1.0, 5.0)
 
 
 @pytest.mark.parametrize(("first", "status"), [(5.0, {OK}), (100.0, {WRONG, ROUNDING})])
