@@ -164,6 +164,10 @@ std::optional<Value> MethodCalls::CallMethodOfTrackedDict(Tracked& t, const Meth
     PyErr_SetObject(PyExc_KeyError, args[1].object);
     return Value();
   }
+  if (name == "get" && args.size() > 1 && args.size() < 4 && IsFakeTensor(args[1].object)) {
+    Value found = contents_.ItemOfTensor(t, args[1].object);
+    if (found || breaks_.unwinding()) return found;
+  }
   if (by_key && name == "__setitem__" && args.size() == 3) {
     return contents_.WriteDictItem(t, args[1], args[2]) ? None() : Value();
   }

@@ -1,5 +1,7 @@
 // Lazy shadows, and reads of single items and attributes.
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include "symbolic/capture/journals/object_contents.h"
 
 #include "absl/strings/str_cat.h"
@@ -7,6 +9,7 @@
 #include "frame_eval/versions/private_api.h"
 #include "guards/dict_lookup.h"
 #include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/fakes.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/object_table.h"
@@ -57,14 +60,23 @@ bool KeysRunCode(PyObject* keys, bool hashed_again) {
 }
 
 // With the hash that the key has in `original`: its __hash__ ran when it was put there.
-int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* value, Py_ssize_t* position) {
-  if (PyODict_Check(shadow)) return PyObject_SetItem(shadow, key, value);
+int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* own, PyObject* value,
+             Py_ssize_t* position) {
+  if (PyODict_Check(shadow)) return PyObject_SetItem(shadow, own, value);
   PyObject *found, *unused;
   Py_hash_t hash = 0;
   if (!private_api::DictNext(original, position, &found, &unused, &hash) || found != key) {
-    return PyObject_SetItem(shadow, key, value);
+    return PyObject_SetItem(shadow, own, value);
   }
-  return private_api::DictSet(shadow, key, value, hash) ? 0 : -1;
+  return private_api::DictSet(shadow, own, value, hash) ? 0 : -1;
+}
+
+// Its hash is its address: captured code is told that of the original, which the dict has.
+bool IsHashedByAddress(BorrowedRef tensor) {
+  static PyObject* const own = PyObject_GetAttrString(THPVariableClass, "__hash__");
+  const Ref hash = Ref::Steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor.type()), "__hash__"));
+  PyErr_Clear();
+  return hash && hash.get() == own;
 }
 
 }  // namespace
@@ -109,20 +121,24 @@ void ObjectContents::RealiseTuple(Tracked& t) {
 
 bool ObjectContents::GuardKeys(const Tracked& t, BorrowedRef items) {
   const Ref keys = Ref::Steal(PyList_New(0));
+  const Ref compared = Ref::Steal(PyList_New(0));  // those that another key may be equal to
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
     PyObject* key = PyTuple_GET_ITEM(PyList_GET_ITEM(items.get(), i), 0);
+    PyList_Append(keys, key);
     if (!IsLeaf(key) && !PyType_Check(key) && !PyFunction_Check(key)) {
       const TrackedKind kind = ObjectTable::Classify(key);
-      if (kind == TrackedKind::kTensor)
-        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict with tensors as keys");
+      if (kind == TrackedKind::kTensor) {
+        if (objects_.FindByOriginal(key) != nullptr && IsHashedByAddress(key)) continue;
+        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict with tensors as keys that were not seen yet");
+      }
       if (!PyTuple_CheckExact(key) && kind != TrackedKind::kInstance) {
         return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
                                   absl::StrCat("a dict with a key of type ", Py_TYPE(key)->tp_name));
       }
     }
-    PyList_Append(keys, key);
+    PyList_Append(compared, key);
   }
-  if (KeysRunCode(keys, PyODict_Check(t.original.get()))) {
+  if (KeysRunCode(compared, PyODict_Check(t.original.get()))) {
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict whose keys have an __eq__ of their own");
   }
   reads_.AddGuard(t.source, GuardKind::kKeys, keys);
@@ -145,8 +161,11 @@ void ObjectContents::RealiseDict(Tracked& t) {
   Py_ssize_t position = 0;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
     PyObject* pair = PyList_GET_ITEM(list.get(), i);
-    const Value v = AdoptItem(t, PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0));
-    if (!v || CopyItem(original, shadow, PyTuple_GET_ITEM(pair, 0), v.object, &position) < 0) return;
+    PyObject* key = PyTuple_GET_ITEM(pair, 0);
+    const Tracked* tensor = ObjectTable::Classify(key) == TrackedKind::kTensor ? objects_.FindByOriginal(key) : nullptr;
+    PyObject* own = tensor != nullptr ? tensor->representative.get() : key;
+    const Value v = AdoptItem(t, PyTuple_GET_ITEM(pair, 1), key);
+    if (!v || CopyItem(original, shadow, key, own, v.object, &position) < 0) return;
   }
   for (OverlayWrite& w : t.writes) {
     const bool there = PyDict_Contains(shadow, w.key) > 0;
@@ -266,6 +285,18 @@ Value ObjectContents::DictItem(Tracked& t, ValueView key) {
     return Value();
   }
   return objects_.Adopt(found, reads_.sources().Item(t.source, key.object));
+}
+
+// A tensor is found by its address. Null without an error: what is not there only all keys can tell.
+Value ObjectContents::ItemOfTensor(Tracked& t, BorrowedRef key) {
+  if (t.kind != TrackedKind::kDict || t.realised) return Value();
+  if (const OverlayWrite* w = t.FindWrite(key)) return Value{w->value, kNoSource};
+  const Tracked* tensor = objects_.Find(key);
+  if (tensor == nullptr || tensor->source == kNoSource || !IsHashedByAddress(tensor->original)) return Value();
+  PyObject* found = nullptr;
+  if (FindInDict(t.original, DictKey(tensor->original), &found) != Lookup::kFound) return Value();
+  reads_.AddGuard(tensor->source, GuardKind::kIdentity, tensor->original);
+  return objects_.Adopt(found, reads_.sources().Item(t.source, tensor->original));
 }
 
 // Without a look at the other items: an index into a list or tuple from outside, a key of a dict.

@@ -32,7 +32,8 @@ class ObjectContents {
   std::int64_t Length(Tracked& t);  // -1: not a sized container, and no __dict__ of an object
   // Without a look at the other items: an index into a list or tuple from outside, a key of a dict. Nothing: not so.
   std::optional<Value> OneItem(Tracked& t, ValueView key);
-  Value DictItem(Tracked& t, ValueView key);                // of a dict, or of the __dict__ of an object
+  Value DictItem(Tracked& t, ValueView key);  // of a dict, or of the __dict__ of an object
+  Value ItemOfTensor(Tracked& t, BorrowedRef key);
   Value InCell(Tracked& cell);                              // null without an error: it is empty
   Value OwnAttribute(Tracked& instance, BorrowedRef name);  // not its type's
 

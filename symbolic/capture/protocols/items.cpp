@@ -113,6 +113,10 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
     reads_.Consume(key);
     if (std::optional<Value> found = contents_.OneItem(*t, key)) return *std::move(found);
   }
+  if (t != nullptr && IsFakeTensor(key.object)) {
+    Value found = contents_.ItemOfTensor(*t, key.object);
+    if (found || breaks_.unwinding()) return found;
+  }
   if (PyType_Check(container.object.get())) return ClassItem(act, container, key);
   PyTypeObject* type = container.object.type();
   if (t != nullptr && IsOfTyping(type)) {  // Optional[int]: nothing that the program could tell from an earlier one

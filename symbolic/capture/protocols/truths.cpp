@@ -69,6 +69,10 @@ Truth Truths::Contains(Activation& act, ValueView item, ValueView container) {
     if (breaks_.unwinding() || (!found && PyErr_Occurred())) return Truth::kError;
     return found ? Truth::kTrue : Truth::kFalse;
   }
+  if (keyed && IsFakeTensor(item.object)) {
+    if (contents_.ItemOfTensor(*t, item.object)) return Truth::kTrue;
+    if (breaks_.unwinding()) return Truth::kError;
+  }
   const bool looks_at_keys_only =
       PyDict_CheckExact(container.object.get()) || (t != nullptr && t->kind == TrackedKind::kSet);
   if (!arguments_.PrepareNative(item) ||
