@@ -164,13 +164,24 @@ TEST_F(ObjectTableTest, AnObjectAndItsDictAreNotBothAdopted) {
 }
 
 TEST_F(ObjectTableTest, NamespacesAndHiddenStateBreak) {
-  for (const char* x : {"globals()", "gc.__dict__", "frozenset({C()})", "collections.deque([], 3)"}) {
+  for (const char* x : {"globals()", "gc.__dict__", "frozenset({C()})"}) {
     Execute(std::string("x = ") + x);
     At("f(x)", [&](Attempt& a) {
       EXPECT_FALSE(a.Load(0)) << x;
       EXPECT_EQ(a.BrokeWith(), GraphBreakKind::kOpaqueObject) << x;
     });
   }
+}
+
+TEST_F(ObjectTableTest, ADequeKeepsItsBound) {
+  Execute("x = collections.deque([], 3)");
+  At("f(x)", [](Attempt& a) {
+    const Value shadow = a.Load(0);
+    ASSERT_TRUE(shadow);
+    const Ref bound = Ref::Steal(PyObject_GetAttrString(shadow.object, "maxlen"));
+    EXPECT_EQ(PyLong_AsLong(bound), 3);
+    EXPECT_NE(shadow.object.get(), Eval("x").get());
+  });
 }
 
 TEST_F(ObjectTableTest, TensorsAreInputsInTheOrderOfTheirFirstLoad) {

@@ -169,7 +169,7 @@ def test_functions_of_torch_func(compiled, x):
     torch.testing.assert_close(function(x), plain(x))
 
 
-@pytest.mark.parametrize("name", ["vmap", "grad"])
+@pytest.mark.parametrize("name", ["vmap", "grad", "functionalize"])
 def test_what_runs_eagerly_inside_of_a_transform_is_told_of(x, name):
     transform = getattr(torch.func, name)
 
@@ -181,9 +181,10 @@ def test_what_runs_eagerly_inside_of_a_transform_is_told_of(x, name):
 
     with framefuse.capture_logs("graph_breaks") as records:
         torch.testing.assert_close(framefuse.compile(f)(x if name == "vmap" else x[0]), f(x if name == "vmap" else x[0]))
-    intercepted = [text for name, text in records if name == "graph_breaks" and "a torch.func transform" in text]
-    # vmap is captured with what it calls.
-    assert [text.split(":")[1].split(" in ")[1] for text in intercepted] == ([] if name == "vmap" else ["<lambda>"])
+    intercepted = [text for artifact, text in records if artifact == "graph_breaks" and "a torch.func transform" in text]
+    # Those that are captured, are captured with what they call.
+    told = ["<lambda>"] if name == "functionalize" else []
+    assert [text.split(":")[1].split(" in ")[1] for text in intercepted] == told
 
 
 def test_functional_call_under_transforms(compiled, x):

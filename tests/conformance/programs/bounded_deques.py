@@ -5,7 +5,7 @@ import collections
 import torch
 
 from conformance.program import Args, Case, program
-from conformance.sample import vector
+from conformance.sample import Loud, vector
 
 
 @program
@@ -73,18 +73,10 @@ def bounded_deque_that_loses_what_it_held():
     return Case(f, vector(), observe=window, then=[lambda: window.append(1.5)])
 
 
-class _Loud:
-    def __init__(self, log):
-        self.log = log
-
-    def __del__(self):
-        self.log.append("gone")
-
-
 @program(whole=False)
 def bounded_deque_ends_an_object():
     log = []
-    window = collections.deque([_Loud(log), 1], maxlen=2)
+    window = collections.deque([Loud(log), 1], maxlen=2)
 
     def f(x):
         window.append(2)

@@ -3,7 +3,7 @@
 import torch
 
 from conformance.program import Case, program
-from conformance.sample import vector
+from conformance.sample import Loud, vector
 
 LEVEL = 1
 HELD: object = None
@@ -95,38 +95,30 @@ def global_deleted_around_a_break():
     return Case(f, vector(), look=_order)
 
 
-class _Loud:
-    def __init__(self, log):
-        self.log = log
-
-    def __del__(self):
-        self.log.append("gone")
-
-
 @program(whole=False)
 def global_write_ends_an_object():
     log = []
-    _reset(HELD=_Loud(log))
+    _reset(HELD=Loud(log))
 
     def f(x):
         global HELD
         HELD = 1
         return x + 1, list(log)
 
-    return Case(f, vector(), observe=[log], then=[lambda: _reset(HELD=_Loud(log))])
+    return Case(f, vector(), observe=[log], then=[lambda: _reset(HELD=Loud(log))])
 
 
 @program(whole=False)
 def global_delete_ends_an_object():
     log = []
-    _reset(HELD=_Loud(log))
+    _reset(HELD=Loud(log))
 
     def f(x):
         global HELD
         del HELD
         return x + 1, list(log)
 
-    return Case(f, vector(), observe=[log], then=[lambda: _reset(HELD=_Loud(log))])
+    return Case(f, vector(), observe=[log], then=[lambda: _reset(HELD=Loud(log))])
 
 
 @program

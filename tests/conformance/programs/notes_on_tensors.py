@@ -3,7 +3,7 @@
 import torch
 
 from conformance.program import Args, Case, program
-from conformance.sample import leaf, vector
+from conformance.sample import Loud, leaf, vector
 
 
 @program
@@ -145,19 +145,11 @@ def note_that_a_property_takes():
     return Case(f, vector())
 
 
-class _Loud:
-    def __init__(self, log):
-        self.log = log
-
-    def __del__(self):
-        self.log.append("gone")
-
-
 @program(whole=False)
 def note_ends_an_object():
     log = []
     x = vector()
-    x.held = _Loud(log)
+    x.held = Loud(log)
 
     def f(x):
         x.held = 1

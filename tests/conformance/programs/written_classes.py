@@ -6,7 +6,7 @@ import operator
 import torch
 
 from conformance.program import Case, program
-from conformance.sample import vector
+from conformance.sample import Loud, vector
 
 
 def _classes():
@@ -240,20 +240,12 @@ def class_write_gets_back_the_old():
     return Case(f, vector(), observe=[Base], then=[lambda: setattr(Base, "level", 4)])
 
 
-class _Loud:
-    def __init__(self, log):
-        self.log = log
-
-    def __del__(self):
-        self.log.append("gone")
-
-
 @program(whole=False)
 def class_write_ends_an_object():
     log = []
 
     class Holder:
-        held = _Loud(log)
+        held = Loud(log)
 
     def f(x):
         Holder.held = 1
