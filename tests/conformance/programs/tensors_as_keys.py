@@ -42,11 +42,12 @@ def table_that_is_written_and_walked():
     table = {a: 1, b: 2}
 
     def f(x, y):
-        table[x] = table[x] + 10
+        total = table[x] + table[y]
+        table[x] = total + 10
         seen = [(k is x, k is y, v) for k, v in table.items()]
         del table[y]
         table[y] = x * table[x]
-        return seen, len(table), list(table.values())[0], [k is y for k in table]
+        return seen, total, len(table), list(table.values())[0], [k is y for k in table]
 
     def again():
         table.clear()
