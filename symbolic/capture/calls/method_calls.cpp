@@ -76,7 +76,11 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
   // Of an object a method of it; of none, and of a class by itself, the function.
   if (descriptor->d_type == &PyFunction_Type && name == "__get__" && PyFunction_Check(self.object.get()) && !kwnames &&
       args.size() > 1 && args.size() < 4) {
-    if (args[1].object.get() == Py_None) return Value{Ref::Create(self.object), self.source};
+    if (args[1].object.get() == Py_None) {
+      const bool of_class = args.size() == 3 && args[2].object.get() != Py_None;
+      return of_class ? Value{Ref::Create(self.object), self.source}
+                      : natives_.CallNative(callable.object, args, kwnames);  // raises
+    }
     reads_.Consume(args[1]);
     return Value{Ref::Steal(PyMethod_New(self.object, args[1].object)), kNoSource};
   }

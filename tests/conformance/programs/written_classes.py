@@ -255,6 +255,24 @@ def class_write_ends_an_object():
 
 
 @program
+def functions_bound_by_hand():
+    def double(self):
+        return self * 2
+
+    def f(x):
+        bound = double.__get__(x, torch.Tensor)
+        texts = []
+        for arguments in ((None,), (None, None)):
+            try:
+                double.__get__(*arguments)
+            except TypeError as error:
+                texts.append(str(error))
+        return bound(), bound.__self__ is x, double.__get__(None, torch.Tensor) is double, texts
+
+    return Case(f, vector())
+
+
+@program
 def function_that_counts_its_calls():
     def counted(x):
         counted.calls += 1
