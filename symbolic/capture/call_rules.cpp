@@ -340,6 +340,16 @@ KnownFunction FindKnownFunction(BorrowedRef function) {
   return found == codes->end() ? KnownFunction::kNone : found->second;
 }
 
+Py_ssize_t IndexInClosure(PyFunctionObject* function, const char* name) {
+  if (function->func_closure == nullptr) return -1;
+  const Ref names = Ref::Steal(PyCode_GetFreevars(reinterpret_cast<PyCodeObject*>(function->func_code)));
+  if (!names) PyErr_Clear();
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names.get()); ++i) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), name) == 0) return i;
+  }
+  return -1;
+}
+
 bool IsTorchLeafFunction(BorrowedRef function) {
   static const auto* modules = new absl::flat_hash_set<std::string>{
       "torch.functional", "torch.nn.functional", "torch._tensor", "torch._jit_internal",

@@ -127,6 +127,8 @@ enum class KnownFunction : std::uint8_t {
 };
 // By its code.
 KnownFunction FindKnownFunction(BorrowedRef function);
+// Where the closure of a Python function holds the variable; -1: nowhere.
+Py_ssize_t IndexInClosure(PyFunctionObject* function, const char* name);
 // True for code of torch itself or of the standard library.
 bool IsTorchCode(PyCodeObject* code);
 bool IsCopyCode(PyCodeObject* code);      // of the standard library's module copy

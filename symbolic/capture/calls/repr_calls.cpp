@@ -1,6 +1,7 @@
 #include "symbolic/capture/calls/repr_calls.h"
 
 #include "absl/algorithm/container.h"
+#include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/call_evaluator.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
@@ -22,19 +23,15 @@ ReprCalls::ReprCalls(Journals& journals, CallEvaluator& calls)
 // Null without an error: it holds nothing under the name.
 Value ReprCalls::InClosure(ValueView wrapper, const char* name) {
   auto* function = reinterpret_cast<PyFunctionObject*>(wrapper.object.get());
-  const Ref names = Ref::Steal(PyCode_GetFreevars(reinterpret_cast<PyCodeObject*>(function->func_code)));
-  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names.get()); ++i) {
-    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), name) != 0) continue;
-    PyObject* cell = PyTuple_GET_ITEM(function->func_closure, i);
-    const Tracked* t = objects_.Find(wrapper.object);
-    if (t == nullptr) return Value{Ref::Create(PyCell_GET(cell)), kNoSource};
-    const auto index = static_cast<std::int32_t>(i);
-    const Value adopted =
-        objects_.Adopt(cell, reads_.sources().Intern(SourceKind::kFunctionCell, t->source, index, nullptr));
-    Tracked* known = adopted ? objects_.Find(adopted.object) : nullptr;
-    return known != nullptr ? contents_.InCell(*known) : Value();
-  }
-  return Value();
+  const auto index = static_cast<std::int32_t>(IndexInClosure(function, name));
+  if (index < 0) return Value();
+  PyObject* cell = PyTuple_GET_ITEM(function->func_closure, index);
+  const Tracked* t = objects_.Find(wrapper.object);
+  if (t == nullptr) return Value{Ref::Create(PyCell_GET(cell)), kNoSource};
+  const Value adopted =
+      objects_.Adopt(cell, reads_.sources().Intern(SourceKind::kFunctionCell, t->source, index, nullptr));
+  Tracked* known = adopted ? objects_.Find(adopted.object) : nullptr;
+  return known != nullptr ? contents_.InCell(*known) : Value();
 }
 
 Value ReprCalls::Call(Activation& act, ValueView wrapper, ValueView self) {

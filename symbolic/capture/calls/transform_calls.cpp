@@ -23,14 +23,9 @@ namespace {
 
 // What the closure of a function of torch's holds under a name.
 BorrowedRef InClosure(PyFunctionObject* function, const char* name) {
-  auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
-  if (!IsTorchCode(code) || function->func_closure == nullptr) return {};
-  const Ref names = Ref::Steal(PyCode_GetFreevars(code));
-  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names.get()); ++i) {
-    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names.get(), i), name) != 0) continue;
-    return PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i));
-  }
-  return {};
+  if (!IsTorchCode(reinterpret_cast<PyCodeObject*>(function->func_code))) return {};
+  const Py_ssize_t i = IndexInClosure(function, name);
+  return i < 0 ? BorrowedRef() : BorrowedRef(PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i)));
 }
 
 // What torch.vmap returns: it calls what its closure holds under this name.
