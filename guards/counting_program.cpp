@@ -52,6 +52,9 @@ class CountingProgram final : public GuardProgram {
   std::string Explain(const FrameView& frame) const override { return inner_->Explain(frame); }
   std::string PythonText(const std::string& name) const override { return inner_->PythonText(name); }
   std::size_t guard_count() const override { return inner_->guard_count(); }
+  std::vector<OtherSizes> FindOtherSizes(const FrameView& frame) const override {
+    return inner_->FindOtherSizes(frame);
+  }
 
  private:
   std::unique_ptr<CompiledProgram> inner_;

@@ -28,6 +28,7 @@ class Walk {
       : image_(image), frame_(frame), seen_(seen), values_(image.reads.size()) {}
 
   std::string FirstFailure();
+  std::vector<GuardProgram::OtherSizes> FindOtherSizes();
 
  private:
   BorrowedRef Value(SourceId source) const { return values_[static_cast<std::size_t>(source)]; }
@@ -124,7 +125,7 @@ std::string Walk::Values() const {
       Told(GuardKind::kValueOfTensors, "");
       continue;
     }
-    const std::string why = fact.Expression(NamesOf(value.read)) + " failed: " + fact.Found(tensors);
+    const std::string why = fact.Failure(NamesOf(value.read), tensors);
     return Told(GuardKind::kValueOfTensors, WithLocation(why, value.where));
   }
   return "";
@@ -161,7 +162,32 @@ std::string Walk::FirstFailure() {
   return Values();
 }
 
+// Also where other guards fail: what is read of an object that is not there is left out.
+std::vector<GuardProgram::OtherSizes> Walk::FindOtherSizes() {
+  std::vector<GuardProgram::OtherSizes> found;
+  std::size_t next = 0;
+  for (std::size_t i = 1; i < image_.reads.size(); ++i) {
+    const Read& read = image_.reads[i];
+    if (read.kind == SourceKind::kNone) continue;
+    const auto source = static_cast<SourceId>(i);
+    values_[i] = ReadSource(read, values_[static_cast<std::size_t>(read.base)], frame_, &owned_);
+    for (; next < image_.facts.size() && image_.facts[next].source <= source; ++next) {
+      const Fact& fact = image_.facts[next];
+      if (fact.kind != GuardKind::kTensor || fact.source != source) continue;
+      const TensorSpec& spec = image_.specs[static_cast<std::size_t>(fact.number)];
+      if (std::vector<int> dims = DifferingSizes(spec, values_[i]); !dims.empty()) {
+        found.push_back({Name(source), std::move(dims)});
+      }
+    }
+  }
+  return found;
+}
+
 }  // namespace
+
+std::vector<GuardProgram::OtherSizes> FindOtherSizes(const ProgramImage& image, const FrameView& frame) {
+  return Walk(image, frame).FindOtherSizes();
+}
 
 std::string ExplainImage(const ProgramImage& image, const FrameView& frame) {
   return Walk(image, frame).FirstFailure();

@@ -85,6 +85,8 @@ class GuardSet {
   void AddStorageOffset(SourceId source, BorrowedRef tensor);
   // The guard of AddTensor compares whether it is a leaf, too.
   void AddLeaf(SourceId source, BorrowedRef tensor);
+  // The guard of AddTensor leaves these dimensions out (bit i: dimension i). False: it compares them.
+  bool FreeSizes(SourceId source, std::uint32_t sizes, std::uint32_t strides);
   // Records the dispatcher-wide state that every capture depends on, as it is now. To be called before the capture
   // changes any of it (the thread-local Fake key, grad mode …).
   void AddGlobalState();
@@ -133,6 +135,12 @@ class GuardProgram {
   virtual std::string Explain(const FrameView& frame) const = 0;      // empty: all hold
   virtual std::string PythonText(const std::string& name) const = 0;  // one readable function
   virtual std::size_t guard_count() const = 0;
+  // Tensors of which other sizes are there now than those compared, by the text of their source.
+  struct OtherSizes {
+    std::string source;
+    std::vector<int> dims;
+  };
+  virtual std::vector<OtherSizes> FindOtherSizes(const FrameView& frame) const = 0;
 };
 
 }  // namespace framefuse

@@ -132,6 +132,16 @@ void GuardSet::AddStorageOffset(SourceId source, BorrowedRef tensor) { AddToTens
 
 void GuardSet::AddLeaf(SourceId source, BorrowedRef tensor) { AddToTensor(source, tensor, RecordLeaf); }
 
+bool GuardSet::FreeSizes(SourceId source, std::uint32_t sizes, std::uint32_t strides) {
+  for (Guard& g : guards_) {
+    if (g.source != source || g.kind != GuardKind::kTensor) continue;
+    TensorSpec spec = state_->specs[static_cast<std::size_t>(g.aux)];
+    if (!framefuse::FreeSizes(&spec, sizes, strides)) return false;
+    g.aux = state_->NumberOf(std::move(spec));
+  }
+  return true;
+}
+
 void GuardSet::AddGlobalState() {
   if (state_->has_global_state) return;
   state_->has_global_state = true;

@@ -344,6 +344,10 @@ bool CompiledProgram::IsDead() const {
 
 std::string CompiledProgram::Explain(const FrameView& frame) const { return ExplainImage(*image_, frame); }
 
+std::vector<GuardProgram::OtherSizes> CompiledProgram::FindOtherSizes(const FrameView& frame) const {
+  return framefuse::FindOtherSizes(*image_, frame);
+}
+
 std::string CompiledProgram::PythonText(const std::string& name) const { return ImageText(*image_, name); }
 
 }  // namespace framefuse

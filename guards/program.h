@@ -112,6 +112,7 @@ class CompiledProgram : public GuardProgram {
   std::string PythonText(const std::string& name) const override;
   bool IsDead() const override;
   std::size_t guard_count() const override { return image_->guard_count; }
+  std::vector<OtherSizes> FindOtherSizes(const FrameView& frame) const override;
   const ProgramImage& image() const { return *image_; }
 
  private:
@@ -149,6 +150,7 @@ std::string ExplainImage(const ProgramImage& image, const FrameView& frame);
 // Tells each guard that is looked at, up to the first that fails, with the reason; empty: it holds.
 using GuardSeen = std::function<void(GuardKind kind, std::string_view why)>;
 void WalkImage(const ProgramImage& image, const FrameView& frame, const GuardSeen& seen);
+std::vector<GuardProgram::OtherSizes> FindOtherSizes(const ProgramImage& image, const FrameView& frame);
 std::string ImageText(const ProgramImage& image, const std::string& name);
 
 }  // namespace framefuse

@@ -129,6 +129,23 @@ Ref JoinStrings(PyObject* separator, PyObject* const* parts, std::size_t count) 
 
 std::size_t BitCount(PyObject* integer) { return _PyLong_NumBits(integer); }
 
+Ref NewOwnInteger(std::int64_t value) {
+  constexpr std::int64_t kMostKept = 256, kLeastKept = -5;
+  if (value > kMostKept || value < kLeastKept) return Ref::Steal(PyLong_FromLongLong(value));
+  PyLongObject* made = _PyLong_New(value == 0 ? 0 : 1);
+  if (made == nullptr) return Ref();
+  const auto digit = static_cast<unsigned>(value < 0 ? -value : value);
+#if PY_VERSION_HEX < 0x030C0000
+  made->ob_digit[0] = digit;
+  if (value < 0) Py_SET_SIZE(made, -1);
+#else
+  constexpr std::uintptr_t kSignBits = 3, kNegative = 2;
+  made->long_value.ob_digit[0] = digit;
+  if (value < 0) made->long_value.lv_tag = (made->long_value.lv_tag & ~kSignBits) | kNegative;
+#endif
+  return Ref::Steal(reinterpret_cast<PyObject*>(made));
+}
+
 PyTypeObject* MethodWrapperType() {
 #if PY_VERSION_HEX < 0x030D0000
   return &_PyMethodWrapper_Type;

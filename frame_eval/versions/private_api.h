@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "frame_eval/ref.h"
 
@@ -50,6 +51,8 @@ void SwapSets(PyObject* set, PyObject* other);
 bool ListExtend(PyObject* list, PyObject* iterable);
 Ref JoinStrings(PyObject* separator, PyObject* const* parts, std::size_t count);
 std::size_t BitCount(PyObject* integer);
+// An int that is no other object, also where CPython keeps one of each value.
+Ref NewOwnInteger(std::int64_t value);
 
 // ---- types, attributes, callables
 PyTypeObject* MethodWrapperType();       // of `(1).__add__`

@@ -81,9 +81,12 @@ std::string Mismatch(const char* what, const A& expected, const B& actual) {
   return text.str();
 }
 
-std::string ExplainList(const char* what, absl::Span<const std::int64_t> expected, c10::IntArrayRef actual) {
+bool IsFree(std::uint32_t mask, std::size_t dim) { return dim < 32 && (mask >> dim & 1) != 0; }
+
+std::string ExplainList(const char* what, absl::Span<const std::int64_t> expected, c10::IntArrayRef actual,
+                        std::uint32_t free) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (expected[i] == actual[i]) continue;
+    if (expected[i] == actual[i] || IsFree(free, i)) continue;
     std::ostringstream text;
     text << what << " mismatch at dim " << i << ": expected " << expected[i] << ", actual " << actual[i];
     return text.str();
@@ -91,10 +94,12 @@ std::string ExplainList(const char* what, absl::Span<const std::int64_t> expecte
   return "";
 }
 
-std::string ListText(absl::Span<const std::int64_t> values) {
+std::string ListText(absl::Span<const std::int64_t> values, std::uint32_t free) {
   std::ostringstream text;
   text << '[';
-  for (std::size_t i = 0; i < values.size(); ++i) text << (i ? ", " : "") << values[i];
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    text << (i ? ", " : "") << (IsFree(free, i) ? "*" : std::to_string(values[i]));
+  }
   text << ']';
   return text.str();
 }
@@ -160,10 +165,28 @@ bool RecordLeaf(BorrowedRef object, TensorSpec* spec) {
   return true;
 }
 
+bool FreeSizes(TensorSpec* spec, std::uint32_t sizes, std::uint32_t strides) {
+  constexpr int kBits = 32;
+  if (!spec->plain || spec->dim > kBits) return false;
+  spec->free_sizes |= sizes;
+  spec->free_strides |= strides;
+  spec->packed = false;
+  return true;
+}
+
+std::int64_t SizeOf(BorrowedRef tensor, int dim) {
+  return Impl(tensor.get())->sizes()[static_cast<std::size_t>(dim)];
+}
+
+std::int64_t StrideOf(BorrowedRef tensor, int dim) {
+  return Impl(tensor.get())->strides()[static_cast<std::size_t>(dim)];
+}
+
 bool TensorSpec::operator==(const TensorSpec& other) const {
   return type == other.type && key_set == other.key_set && dtype == other.dtype && device == other.device &&
          dim == other.dim && requires_grad == other.requires_grad && compares_leaf == other.compares_leaf &&
          is_leaf == other.is_leaf && has_hooks == other.has_hooks && plain == other.plain && offset == other.offset &&
+         free_sizes == other.free_sizes && free_strides == other.free_strides &&
          Sizes() == other.Sizes() && Strides() == other.Strides();
 }
 
@@ -186,6 +209,13 @@ inline bool CheckShape(const TensorSpec& spec, const c10::TensorImpl& impl) {
     want_strides = want_sizes + n;
   }
   std::int64_t difference = 0;
+  if (__builtin_expect((spec.free_sizes | spec.free_strides) != 0, 0)) {
+    for (std::size_t i = 0; i < n; ++i) {
+      if (!IsFree(spec.free_sizes, i)) difference |= sizes[i] ^ want_sizes[i];
+      if (!IsFree(spec.free_strides, i)) difference |= strides[i] ^ want_strides[i];
+    }
+    return difference == 0;
+  }
   for (std::size_t i = 0; i < n; ++i) difference |= (sizes[i] ^ want_sizes[i]) | (strides[i] ^ want_strides[i]);
   return difference == 0;
 }
@@ -254,8 +284,8 @@ std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object) {
     if (PackDevice(impl->device()) != spec.device) return Mismatch("device", UnpackDevice(spec.device), impl->device());
     const c10::IntArrayRef sizes = impl->sizes();
     if (sizes.size() != spec.Sizes().size()) return Mismatch("rank", spec.Sizes().size(), sizes.size());
-    std::string text = ExplainList("size", spec.Sizes(), sizes);
-    if (text.empty()) text = ExplainList("stride", spec.Strides(), impl->strides());
+    std::string text = ExplainList("size", spec.Sizes(), sizes, spec.free_sizes);
+    if (text.empty()) text = ExplainList("stride", spec.Strides(), impl->strides(), spec.free_strides);
     if (!text.empty()) return text;
     if (spec.offset >= 0 && impl->storage_offset() != spec.offset) {
       return Mismatch("storage offset", spec.offset, impl->storage_offset());
@@ -278,11 +308,23 @@ std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object) {
   return CheckTensor(spec, object) ? "" : "metadata mismatch";
 }
 
+std::vector<int> DifferingSizes(const TensorSpec& spec, BorrowedRef object) {
+  std::vector<int> dims;
+  if (!object || object.type() != spec.type || !spec.plain) return dims;
+  const c10::TensorImpl* impl = Impl(object.get());
+  if (impl == nullptr || !HasDefaultPolicy(*impl) || impl->sizes().size() != spec.Sizes().size()) return dims;
+  for (std::size_t d = 0; d < spec.Sizes().size(); ++d) {
+    if (!IsFree(spec.free_sizes, d) && impl->sizes()[d] != spec.Sizes()[d]) dims.push_back(static_cast<int>(d));
+  }
+  return dims;
+}
+
 std::string DescribeTensor(const TensorSpec& spec) {
   std::ostringstream text;
   text << c10::toString(static_cast<c10::ScalarType>(spec.dtype));
   if (spec.plain) {
-    text << ListText(spec.Sizes()) << " strides " << ListText(spec.Strides()) << ' ' << UnpackDevice(spec.device);
+    text << ListText(spec.Sizes(), spec.free_sizes) << " strides " << ListText(spec.Strides(), spec.free_strides) << ' '
+         << UnpackDevice(spec.device);
     if (spec.offset >= 0) text << " storage_offset " << spec.offset;
   } else {
     text << " keys " << c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, spec.key_set));

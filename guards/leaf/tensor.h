@@ -1,7 +1,7 @@
 // leaf/tensor: facts about one tensor's metadata (TensorSpec), and raw reads of tensors and torch values.
 // What a spec holds: Python class, device, dtype, sizes, strides, layout and the other dispatch keys (conj, neg,
 // inference, quantised, Python dispatch …), requires_grad; is_leaf, hooks and the storage offset where they are asked
-// for. No data. Invariant: a check reads TensorImpl fields only; it never calls a virtual method that could reach
+// for. Sizes and strides that may change are left out (facts about them: leaf/value.h). No data. Invariant: a check reads TensorImpl fields only; it never calls a virtual method that could reach
 // Python. Torch's headers stay in tensor.cpp.
 #ifndef FRAMEFUSE_GUARDS_LEAF_TENSOR_H_
 #define FRAMEFUSE_GUARDS_LEAF_TENSOR_H_
@@ -32,6 +32,7 @@ struct TensorSpec {
   bool has_hooks = false;  // for gradients; compared where is_leaf is
   bool plain = false;      // strided, sizes and strides stored inline, by default policy
   bool packed = false;     // plain, contiguous, and no size is 1 or 0: the sizes say what the strides are
+  std::uint32_t free_sizes = 0, free_strides = 0;  // by bit: dimensions whose size or stride is not compared
   std::array<std::int64_t, kInlineDims> sizes{};
   std::array<std::int64_t, kInlineDims> strides{};
   std::int64_t offset = -1;        // storage offset, -1: any
@@ -63,17 +64,23 @@ bool RecordTensor(BorrowedRef object, TensorSpec* spec);
 bool RecordOffset(BorrowedRef object, TensorSpec* spec);
 // Whether it is a leaf, and whether hooks wait for its gradient, comes to what `spec` holds.
 bool RecordLeaf(BorrowedRef object, TensorSpec* spec);
+// The dimensions in the masks are not compared; of a plain tensor with no more of them than bits.
+bool FreeSizes(TensorSpec* spec, std::uint32_t sizes, std::uint32_t strides);
 bool CheckTensor(const TensorSpec& spec, BorrowedRef object) noexcept;
 // All of `checks`; hints[i] belongs to checks[i]. Hundreds of parameters take a few cache misses each, so the misses of
 // the next ones are started early.
 bool CheckTensors(absl::Span<const TensorCheck> checks, PyObject* const* objects, TensorHint* hints) noexcept;
 // First difference, such as "size mismatch at dim 0: expected 10, actual 12"; empty where none.
 std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object);
-// "f32[10, 3] strides [3, 1] cpu requires_grad" …
+// Compared dimensions in which a tensor of as many has another size.
+std::vector<int> DifferingSizes(const TensorSpec& spec, BorrowedRef object);
+// "f32[10, 3] strides [3, 1] cpu requires_grad" …; a * stands for what is not compared
 std::string DescribeTensor(const TensorSpec& spec);
 
 // tensor.grad: an owned reference; null Ref if it has none or is no tensor. Runs no Python.
 Ref ReadGrad(BorrowedRef tensor);
+std::int64_t SizeOf(BorrowedRef tensor, int dim);    // of a plain one
+std::int64_t StrideOf(BorrowedRef tensor, int dim);  // of a plain one
 bool HasHistory(BorrowedRef tensor);  // an operation that requires grad made it: it is no leaf
 bool HasGradientHooks(BorrowedRef tensor);
 

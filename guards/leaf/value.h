@@ -21,8 +21,9 @@ class ValueFact {
   [[nodiscard]] virtual bool Holds(absl::Span<PyObject* const> tensors) const noexcept = 0;
   // As a Python expression: `L['mask'].all() == True`.
   [[nodiscard]] virtual std::string Expression(absl::Span<const std::string> names) const = 0;
-  // What is there instead.
-  [[nodiscard]] virtual std::string Found(absl::Span<PyObject* const> tensors) const = 0;
+  // Where it does not hold: what failed, and what is there instead.
+  [[nodiscard]] virtual std::string Failure(absl::Span<const std::string> names,
+                                            absl::Span<PyObject* const> tensors) const = 0;
 };
 
 struct ReadValue {

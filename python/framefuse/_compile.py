@@ -105,7 +105,7 @@ def compile_options(settings) -> "_C.CompileOptions":
     told = config.tell_libraries if settings["tell_libraries"] is None else settings["tell_libraries"]
     if backend.fx is None:
         return _C.CompileOptions(
-            fullgraph=settings["fullgraph"], tell_libraries=told, backend=backend.name, mode=mode
+            fullgraph=settings["fullgraph"], dynamic=settings["dynamic"], tell_libraries=told, backend=backend.name, mode=mode
         )
     keywords = {}
     if mode != "default":
@@ -114,6 +114,7 @@ def compile_options(settings) -> "_C.CompileOptions":
         keywords["options"] = dict(options)
     return _C.CompileOptions(
         fullgraph=settings["fullgraph"],
+        dynamic=settings["dynamic"],
         tell_libraries=told,
         backend=backend.name,
         mode=mode,
@@ -153,8 +154,6 @@ def _check_flag(name, value):
 def _check_dynamic(dynamic):
     if dynamic is not None and not isinstance(dynamic, bool):
         raise TypeError(f"dynamic must be None, True or False, not {dynamic!r}")
-    if dynamic:
-        raise Unsupported("compile(dynamic=True) is not built yet: use dynamic=None, which compiles again for new sizes")
 
 
 _WITHOUT_EFFECT = ("max-autotune", "max-autotune-no-cudagraphs")

@@ -26,12 +26,14 @@ AttemptSettings SettingsOf(const CompileOptions& options) {
   settings.backend = options.backend;
   settings.mode = options.mode;
   settings.fx_backend = options.fx_backend;
+  settings.sizes = std::make_shared<DynamicSizes>(options.dynamic);
   return settings;
 }
 
 std::string OwnerKey(const CompileOptions& options) {
   std::string key = absl::StrCat(options.fullgraph ? "fullgraph " : "",
-                                 options.tell_libraries ? "tells libraries " : "", options.backend, " ", options.mode);
+                                 options.tell_libraries ? "tells libraries " : "", options.backend, " ", options.mode,
+                                 " dynamic ", static_cast<int>(options.dynamic));
   for (const auto& [name, value] : options.options) absl::StrAppend(&key, " ", name, "=", value);
   if (options.fx_backend_identity) {
     absl::StrAppend(&key, " fx ", reinterpret_cast<std::uintptr_t>(options.fx_backend_identity.get()));

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "frame_eval/ref.h"
+#include "symbolic/capture/dynamic_sizes.h"
 
 namespace framefuse {
 
@@ -29,6 +30,7 @@ absl::Status Initialize(PythonErrors errors);
 // Entries are shared by compiled objects whose options are Equal (soundness rule 17).
 struct CompileOptions {
   bool fullgraph = false;
+  DynamicMode dynamic = DynamicMode::kNever;
   bool tell_libraries = false;   // is_compiling() is True in installed packages' code, too
   std::string backend = "fuse";  // "fuse" or "aten"; any other name only labels `fx_backend`
   std::string mode = "default";

@@ -64,6 +64,7 @@ class Driver {
     bool done = false;
     bool mismatch = false;
     bool needs_frames = false;
+    bool needs_static_sizes = false;
     bool left_modes = false;  // it ended while a torch function mode of the program's was on
     std::optional<BreakRecord> broke;
     std::optional<CapturePosition> last_rebuildable;
@@ -88,6 +89,10 @@ class Driver {
     if (found.needs_frames) {
       all_frames_ = true;
       return Next::kAgain;
+    }
+    if (found.needs_static_sizes) {
+      static_sizes_ = true;
+      return FromTheBeginning();
     }
     if (found.left_modes && !settings_.fullgraph) {
       breaks_at_modes_ = true;
@@ -172,6 +177,7 @@ class Driver {
     options.tell_libraries = settings_.tell_libraries;
     options.breaks_at_modes = breaks_at_modes_;
     options.values = settings_.values.get();
+    if (!options.fx && !static_sizes_) options.sizes = settings_.sizes.get();
     if (!stop_) options.break_at = config().break_at;
     // A forced break is wanted before every instruction there is.
     options.all_frames = all_frames_ || config().break_at >= 0;
@@ -193,7 +199,8 @@ class Driver {
       result_.operators += capture.tracer().NodeCount();
     }
     found.left_modes =
-        capture.breaks().left_modes() && run.outcome != Outcome::kRaised && !capture.breaks().needs_frames();
+        capture.breaks().left_modes() && run.outcome != Outcome::kRaised && !capture.breaks().needs_frames() &&
+        !capture.breaks().needs_static_sizes();
     switch (run.outcome) {
       case Outcome::kReturned:
         if (found.left_modes) {
@@ -212,7 +219,8 @@ class Driver {
         break;
       case Outcome::kUnwound:
         found.needs_frames = capture.breaks().needs_frames();
-        if (found.needs_frames) break;
+        found.needs_static_sizes = capture.breaks().needs_static_sizes();
+        if (found.needs_frames || found.needs_static_sizes) break;
         AfterUnwinding(capture, &found);
         break;
       default:
@@ -295,6 +303,7 @@ class Driver {
     }
     if (for_python && has_work && !BuildForPython(capture, closed)) return;
     AddInputs(capture, closed);
+    entry.sizes = capture.symbols().Close(capture.objects().tensor_inputs());
     capture.objects().GuardDistinctObjects();
     std::vector<SourceId> resolve = entry.inputs;
     resolve.insert(resolve.end(), capture.reads().leaves().begin(), capture.reads().leaves().end());
@@ -448,6 +457,7 @@ class Driver {
   bool scanned_ = false;                    // for the last instruction where all could be rebuilt
   bool all_frames_ = false;
   bool breaks_at_modes_ = false;
+  bool static_sizes_ = false;  // symbolic ones met what takes none
   int refused_node_ = -1;
   bool ends_before_error_ = false;
   Py_ssize_t modules_before_ = 0;

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/compiled_entry.h"
+#include "symbolic/capture/dynamic_sizes.h"
 #include "symbolic/capture/raised.h"
 #include "symbolic/capture/value_places.h"
 
@@ -25,6 +26,7 @@ struct AttemptSettings {
   bool tell_libraries = false;
   Ref fx_backend;
   std::shared_ptr<ValuePlaces> values = std::make_shared<ValuePlaces>();
+  std::shared_ptr<DynamicSizes> sizes = std::make_shared<DynamicSizes>(DynamicMode::kNever);
 };
 
 struct AttemptResult {

@@ -30,6 +30,7 @@ class Capture {
   WriteJournal& writes() { return journals().writes(); }
   ObjectTable& objects() { return journals().objects(); }
   MadeClasses& made() { return journals().made(); }
+  Symbols& symbols() { return journals().symbols(); }
   tracing::Tracer& tracer() { return journals().tracer(); }
   FxJournal& fx() { return journals().fx(); }
   AutogradCalls& autograd() { return protocols_.autograd(); }

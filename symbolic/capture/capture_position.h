@@ -27,6 +27,7 @@ struct BreakRecord {
   std::vector<CapturePosition> outer_positions;
 };
 
+class DynamicSizes;
 class ValuePlaces;
 
 struct CaptureOptions {
@@ -36,6 +37,7 @@ struct CaptureOptions {
   bool breaks_at_modes = false;   // do not take torch function modes that the program pushes
   std::int64_t break_at = -1;     // testing: force a break before this instruction of the attempt, counted from 0
   ValuePlaces* values = nullptr;  // where values of tensors may be relied on; null: nowhere
+  const DynamicSizes* sizes = nullptr;  // which sizes are symbolic; null: none
   int refused_node = -1;          // the node of the recording before which the graph ends
   const char* why_refused = "it has no form in a graph for an FX backend";
 };

@@ -13,6 +13,8 @@ std::string CompiledEntry::Explain(const FrameView& frame) const { return guards
 CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers,
                                           std::string* failure) const {
   recipes.Load(sources, registers);
+  std::vector<std::int64_t> symbols;
+  if (sizes != nullptr) symbols = sizes->Read(sources.objects);
   std::vector<Ref> tensors;
   if (executable != nullptr) {
     absl::InlinedVector<Ref, 8> held;
@@ -22,14 +24,15 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
       held.push_back(Ref::Create(arguments.back()));
     }
     bool before_writes = true;
-    if (!executable->Run(arguments, &tensors, &before_writes)) {
+    if (!executable->Run(arguments, symbols, &tensors, &before_writes)) {
       if (CountsKinds()) CountEffects(effects, false);
       if (!before_writes) return Outcome::kRaised;
       *failure = TakeRaised(PyThreadState_Get()).text;
       return Outcome::kRunNatively;
     }
   }
-  if (!recipes.Run(tensors, registers)) return Outcome::kRaised;
+  const SizeValues numbers{sizes.get(), symbols};
+  if (!recipes.Run(tensors, numbers, registers)) return Outcome::kRaised;
   for (const Effect& e : effects) {
     if (!ApplyEffect(e, *registers)) return Outcome::kRaised;
   }

@@ -15,6 +15,7 @@
 #include "frame_eval/entry.h"
 #include "guards/guard.h"
 #include "symbolic/capture/effects.h"
+#include "symbolic/capture/entry_sizes.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/recipe.h"
 #include "symbolic/capture/torch_state.h"
@@ -26,8 +27,10 @@ namespace framefuse {
 class TensorWork {
  public:
   virtual ~TensorWork() = default;
-  // False: a Python error is set; `before_writes` tells whether no input was written yet.
-  virtual bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const = 0;
+  // `symbols`: values of the graph's. False: a Python error is set; `before_writes` tells whether no input was written
+  // yet.
+  virtual bool Run(absl::Span<PyObject* const> inputs, absl::Span<const std::int64_t> symbols,
+                   std::vector<Ref>* outputs, bool* before_writes) const = 0;
   // How long the backend took, by phase; for explain().
   virtual std::vector<PhaseTime> CompileTimes() const { return {}; }
 };
@@ -68,6 +71,7 @@ class CompiledEntry final : public Entry {
   std::unique_ptr<GuardProgram> guards;
   std::vector<SourceId> inputs;
   std::shared_ptr<TensorWork> executable;  // null: no tensor work
+  std::shared_ptr<const EntrySizes> sizes;  // null: no size is symbolic
   RecipeProgram recipes;
   std::vector<Effect> effects;
   std::optional<TorchState> end_state;  // set if the frame changes it

@@ -129,6 +129,16 @@ void EntryMaker::LogRecompile(Site& site, const FrameView& view) const {
   FF_LOG(kRecompiles) << text;
 }
 
+// In which sizes the tensors at hand differ from those of an entry.
+void EntryMaker::NoteOtherSizes(Site& site, const FrameView& view) const {
+  if (settings_.sizes->mode() != DynamicMode::kWhatChanged) return;
+  for (const std::shared_ptr<Entry>& e : site.Entries()) {
+    for (const GuardProgram::OtherSizes& other : static_cast<const CompiledEntry&>(*e).guards->FindOtherSizes(view)) {
+      for (const int dim : other.dims) settings_.sizes->Note(view.code, other.source, dim);
+    }
+  }
+}
+
 bool EntryMaker::IsAtLimit(Site& site, const FrameView&) const {
   site.RemoveDead();
   return static_cast<std::int64_t>(site.CountOf(id_) + site.died_unfound()) >= config().recompile_limit;
@@ -207,6 +217,7 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
     return None(FallbackKind::kWaiting, view.code, site.retries.last_failure());
   }
   LogRecompile(site, view);
+  NoteOtherSizes(site, view);
   const bool starting = frame_ops::IsStarting(frame);
   return AfterAttempt(Attempt(thread, frame, site), view, starting, site);
 }

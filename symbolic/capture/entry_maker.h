@@ -64,6 +64,7 @@ class EntryMaker {
  private:
   Made None(FallbackKind kind, PyCodeObject* code, std::string_view detail = {});
   void LogRecompile(Site& site, const FrameView& view) const;
+  void NoteOtherSizes(Site& site, const FrameView& view) const;
   bool IsAtLimit(Site& site, const FrameView& view) const;
   Made AtLimit(Site& site, const FrameView& view);
   ValuePlaces::Rely HowToRely(const Site& site) const;

@@ -20,6 +20,7 @@
 #include "backends/graph/backend.h"
 #include "backends/graph/graph.h"
 #include "backends/graph/input_writes.h"
+#include "backends/runtime/sized_plan.h"
 #include "frame_eval/hook.h"
 #include "symbolic/tracing/version_counter.h"
 
@@ -206,7 +207,8 @@ class PlanExecutable final : public TensorWork {
 
   std::vector<PhaseTime> CompileTimes() const override { return plan_->Explain().phases; }
 
-  bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
+  bool Run(absl::Span<PyObject* const> inputs, absl::Span<const std::int64_t> symbols, std::vector<Ref>* outputs,
+           bool* before_writes) const override {
     absl::InlinedVector<at::Tensor, 8> tensors;
     for (PyObject* o : inputs) tensors.push_back(THPVariable_Unpack(o));
     const auto is_refused = [&](const WrittenInput& w) { return w.followed && RefusesWrites(tensors[w.index]); };
@@ -218,7 +220,7 @@ class PlanExecutable final : public TensorWork {
       // What requires grad was decided in the capture, where the mode may have changed in between.
       const at::AutoGradMode grad_mode(true);
       PyThreadState* saved = PyEval_SaveThread();
-      auto r = plan_->Run(tensors, {});
+      auto r = plan_->Run(tensors, symbols);
       PyEval_RestoreThread(saved);
       return r;
     }();
@@ -283,7 +285,8 @@ class FxExecutable final : public TensorWork {
   FxExecutable(Ref callable, Ref fx_backend, FxFacts facts)
       : callable_(std::move(callable)), fx_backend_(std::move(fx_backend)), facts_(std::move(facts)) {}
 
-  bool Run(absl::Span<PyObject* const> inputs, std::vector<Ref>* outputs, bool* before_writes) const override {
+  bool Run(absl::Span<PyObject* const> inputs, absl::Span<const std::int64_t>, std::vector<Ref>* outputs,
+           bool* before_writes) const override {
     *before_writes = false;                  // user code: never run twice, unless an operator of the program's failed
     const HookScope native(HookMode::kOff);  // the graph's own code is not captured in turn
     const auto is_refused = [&](const FxWrite& w) {
@@ -362,7 +365,7 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
   options.mode = mode;
   absl::StatusOr<std::shared_ptr<Plan>> plan = absl::UnknownError("not compiled");
   try {
-    plan = found->Compile(std::move(graph), options);
+    plan = SizedPlan::Compile(*found, std::move(graph), options);
   } catch (...) {  // torch's own code raises where a backend asks it for what there is not
     plan = TorchErrorStatus(std::current_exception(), "the backend");
   }

@@ -17,6 +17,7 @@
 #include "frame_eval/ref.h"
 #include "guards/guard.h"
 #include "guards/held.h"
+#include "symbolic/capture/entry_sizes.h"
 
 namespace framefuse {
 
@@ -29,6 +30,7 @@ enum class RecipeOp : std::uint8_t {
   kConstant,      // object
   kSource,        // the value of source `index`
   kTensor,        // output `index` of the plan
+  kSize,          // the value of the entry's size expression `index`
   kTuple,         // children
   kTupleOf,       // type `object`, children (namedtuple, torch.Size …)
   kList,          // made empty; children are filled in by kFillList
@@ -64,7 +66,7 @@ class RecipeProgram {
   void Load(const ResolvedSources& sources, std::vector<Ref>* registers) const;
   // Runs the other steps. `tensors` are the plan's outputs as Python objects.
   // False: a Python error is set (out of memory, or a bug of ours).
-  bool Run(absl::Span<const Ref> tensors, std::vector<Ref>* registers) const;
+  bool Run(absl::Span<const Ref> tensors, const SizeValues& sizes, std::vector<Ref>* registers) const;
   const std::vector<RecipeStep>& steps() const { return steps_; }
   std::string Text() const;  // for the log: one line a step
 
@@ -95,6 +97,7 @@ class RecipeBuilder {
  private:
   RecipeId Add(RecipeOp op, std::vector<RecipeId> children, BorrowedRef object = nullptr, std::int32_t index = 0);
   absl::StatusOr<std::vector<RecipeId>> OfAll(absl::Span<PyObject* const> objects);
+  RecipeId OfSize(BorrowedRef number);
   absl::StatusOr<RecipeId> OfFresh(BorrowedRef object);
   absl::StatusOr<RecipeId> OfTuple(BorrowedRef object);
   absl::StatusOr<RecipeId> OfSequence(BorrowedRef object, RecipeOp op);

@@ -5,6 +5,7 @@
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/recipe.h"
+#include "symbolic/tracing/numbers.h"
 
 namespace framefuse {
 namespace {
@@ -107,6 +108,7 @@ RecipeId RecipeBuilder::FromSource(SourceId source) {
 
 absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) {
   if (IsLeaf(object)) {
+    if (capture_.tracer().numbers().IsSymbolic(object)) return OfSize(object);
     if (source == kNoSource || source == kUnadopted) source = capture_.reads().SourceOfConsumed(object);
     return source == kNoSource ? Constant(object) : FromSource(source);
   }
@@ -135,6 +137,13 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
   // A tuple inside of what it holds was made there.
   if (id.ok()) return known_.try_emplace(object.get(), *id).first->second;
   return id;
+}
+
+RecipeId RecipeBuilder::OfSize(BorrowedRef number) {
+  const auto it = known_.find(number.get());
+  if (it != known_.end()) return it->second;
+  const ir::Dim size = *capture_.tracer().numbers().Find(number);
+  return known_[number.get()] = Add(RecipeOp::kSize, {}, nullptr, size.expr);
 }
 
 absl::StatusOr<std::vector<RecipeId>> RecipeBuilder::OfAll(absl::Span<PyObject* const> objects) {

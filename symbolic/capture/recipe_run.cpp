@@ -141,7 +141,7 @@ Ref Make(const RecipeStep& step, BorrowedRef object, const std::vector<Ref>& r) 
   }
 }
 
-const char* const kOpNames[] = {"constant",  "source",    "tensor",  "tuple",   "tuple_of",      "list",
+const char* const kOpNames[] = {"constant",  "source",    "tensor",  "size",    "tuple",   "tuple_of",      "list",
                                 "dict",      "set",       "deque",   "slice",   "cell",          "instance",
                                 "function",  "method",    "getattr", "call",    "dict_iterator", "fill_list",
                                 "fill_dict", "fill_cell", "setattr", "setstate"};
@@ -155,7 +155,7 @@ void RecipeProgram::Load(const ResolvedSources& sources, std::vector<Ref>* regis
   }
 }
 
-bool RecipeProgram::Run(absl::Span<const Ref> tensors, std::vector<Ref>* registers) const {
+bool RecipeProgram::Run(absl::Span<const Ref> tensors, const SizeValues& sizes, std::vector<Ref>* registers) const {
   std::vector<Ref>& r = *registers;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const RecipeStep& step = steps_[i];
@@ -166,6 +166,8 @@ bool RecipeProgram::Run(absl::Span<const Ref> tensors, std::vector<Ref>* registe
     }
     if (step.op == RecipeOp::kTensor) {
       r[i] = tensors[static_cast<std::size_t>(step.index)];
+    } else if (step.op == RecipeOp::kSize) {
+      r[i] = Ref::Steal(PyLong_FromLongLong(sizes.Of(step.index)));
     } else if (step.op != RecipeOp::kSource) {  // those are loaded
       r[i] = Make(step, object, r);
     }

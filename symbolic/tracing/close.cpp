@@ -44,6 +44,7 @@ class Closing {
     result_.places = ResolveOrigins(graph_, origins_);
     if (absl::Status s = ir::Verify(graph_); !s.ok()) return s;
     result_.graph = std::make_shared<ir::Graph>(std::move(graph_));
+    graph_.exprs = result_.graph->exprs;  // SymInts are still alive
     return std::move(result_);
   }
 

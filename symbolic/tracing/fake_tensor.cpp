@@ -7,6 +7,7 @@
 
 #include "symbolic/tracing/break.h"
 #include "symbolic/tracing/recorder.h"
+#include "symbolic/tracing/size_node.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -60,6 +61,19 @@ void FakeImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& impl) {
   Rebind(other->value_);
 }
 
+namespace {
+c10::IntArrayRef Pinned(c10::SymIntArrayRef numbers, c10::DimVector* into) {
+  into->clear();
+  for (const c10::SymInt& s : numbers) into->push_back(s.guard_int(__FILE__, __LINE__));
+  return *into;
+}
+}  // namespace
+
+c10::IntArrayRef FakeImpl::sizes_custom() const { return Pinned(sym_sizes(), &pinned_sizes_); }
+c10::IntArrayRef FakeImpl::strides_custom() const { return Pinned(sym_strides(), &pinned_strides_); }
+std::int64_t FakeImpl::numel_custom() const { return sym_numel().guard_int(__FILE__, __LINE__); }
+std::int64_t FakeImpl::storage_offset_custom() const { return sym_storage_offset().guard_int(__FILE__, __LINE__); }
+
 const at::Tensor& FakeImpl::Meta() const {
   if (!meta_.defined()) {
     // A Tensor over `this` for the moment of the copy.
@@ -94,12 +108,16 @@ namespace {
 
 void SetGeometry(c10::TensorImpl* impl, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
                  const c10::SymInt& offset) {
-  auto int_sizes = c10::asIntArrayRefSlowOpt(sizes);
-  auto int_strides = c10::asIntArrayRefSlowOpt(strides);
-  if (int_sizes && int_strides && !offset.is_symbolic()) {
-    impl->set_sizes_and_strides(*int_sizes, *int_strides, offset.as_int_unchecked());
+  Dims plain_sizes, plain_strides;
+  for (const c10::SymInt& s : sizes) plain_sizes.push_back(Plain(s));
+  for (const c10::SymInt& s : strides) plain_strides.push_back(Plain(s));
+  auto int_sizes = c10::asIntArrayRefSlowOpt(plain_sizes);
+  auto int_strides = c10::asIntArrayRefSlowOpt(plain_strides);
+  const std::optional<std::int64_t> int_offset = offset.maybe_as_int();
+  if (int_sizes && int_strides && int_offset) {
+    impl->set_sizes_and_strides(*int_sizes, *int_strides, *int_offset);
   } else {
-    impl->set_sizes_and_strides(sizes, strides, offset);
+    impl->set_sizes_and_strides(plain_sizes, plain_strides, Plain(offset));
   }
 }
 
@@ -118,7 +136,7 @@ c10::SymInt StorageBytes(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
                          c10::ScalarType dtype) {
   c10::SymInt extent = 1;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (!sizes[i].is_symbolic() && sizes[i].as_int_unchecked() == 0) return 0;
+    if (sizes[i] == 0) return 0;
     extent += (sizes[i] - 1) * strides[i];
   }
   return (extent + offset) * static_cast<std::int64_t>(c10::elementSize(dtype));

@@ -1,6 +1,7 @@
 // FakeImpl: a tensor without memory that stands for a value of the graph under capture.
 // It carries the backend's key (so autograd, autocast and ADInplaceOrView act as on the real tensor) plus
 // DispatchKey::Fake, whose fallback is the recorder; its storage is null and throws when data is asked for.
+// Who asks for its sizes as plain numbers pins symbolic ones (sizes.h).
 // Invariant: tensors that would share memory share a StorageImpl; `recording` names the attempt that made it.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_FAKE_TENSOR_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_FAKE_TENSOR_H_
@@ -48,6 +49,13 @@ class FakeImpl final : public c10::TensorImpl {
 
   static std::int64_t LiveCount();
 
+ protected:
+  // Torch asks these where sizes are symbolic.
+  c10::IntArrayRef sizes_custom() const override;
+  c10::IntArrayRef strides_custom() const override;
+  std::int64_t numel_custom() const override;
+  std::int64_t storage_offset_custom() const override;
+
  private:
   template <typename Version>
   c10::intrusive_ptr<TensorImpl> Copy(Version&& version, bool allow_metadata_change) const;
@@ -55,6 +63,7 @@ class FakeImpl final : public c10::TensorImpl {
   ir::ValueId value_;
   std::uint64_t recording_;
   mutable at::Tensor meta_;
+  mutable c10::DimVector pinned_sizes_, pinned_strides_;
 };
 
 // The fake behind `t`, or null.

@@ -53,8 +53,8 @@ std::string OpName(const OpTraits& traits) { return traits.op->name(); }
 
 }  // namespace
 
-Recorder::Recorder() : id_(next_recording.fetch_add(1)) {}
-Recorder::~Recorder() = default;
+Recorder::Recorder() : sizes_(std::make_shared<Sizes>(graph_.exprs)), id_(next_recording.fetch_add(1)) {}
+Recorder::~Recorder() { sizes_->Detach(); }
 
 Recorder* Recorder::Current() { return current_recorder; }
 void Recorder::SetCurrent(Recorder* recorder) { current_recorder = recorder; }
@@ -120,7 +120,7 @@ bool Recorder::IsInput(ir::ValueId value) const {
   return static_cast<std::size_t>(value) < is_input_.size() && is_input_[static_cast<std::size_t>(value)];
 }
 
-ir::Dim Recorder::ToDim(const c10::SymInt& s) const { return ir::Dim(s.guard_int(__FILE__, __LINE__)); }
+ir::Dim Recorder::ToDim(const c10::SymInt& s) const { return sizes_->ToDim(s); }
 
 ir::ValueId Recorder::NumberConstant(const at::Tensor& wrapped) {
   // The memory of a wrapped number is real; its bits identify it together with its type.

@@ -24,6 +24,7 @@
 #include "symbolic/tracing/fake_tensor.h"
 #include "symbolic/tracing/input_memory.h"
 #include "symbolic/tracing/op_traits.h"
+#include "symbolic/tracing/sizes.h"
 
 namespace framefuse::tracing {
 
@@ -86,6 +87,7 @@ class Recorder {
   void RecordPlain(const OpTraits& traits, torch::jit::Stack* stack);
 
   ir::Graph& graph() { return graph_; }
+  Sizes& sizes() { return *sizes_; }
   std::uint64_t id() const { return id_; }
   ir::Phase phase = ir::Phase::kForward;
   // Asked once an op; -1: unknown. The ids are the caller's.
@@ -169,6 +171,7 @@ class Recorder {
   void NoteRead(const at::Tensor& t, ir::ValueId value, const OpTraits& traits);
 
   ir::Graph graph_;
+  std::shared_ptr<Sizes> sizes_;
   std::uint64_t id_;
   ir::StorageId next_storage_ = 0;
   ir::ValueId composite_first_value_ = -1;  // made by the composite kernel that is being inferred; -1: none is

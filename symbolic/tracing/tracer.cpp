@@ -122,7 +122,7 @@ const at::Tensor& Unwrapped(const at::Tensor& t) {
 }  // namespace
 
 absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole role, int input_index,
-                                            std::string_view name) {
+                                            std::string_view name, std::uint32_t symbolic) {
   if (absl::Status s = CheckTraceable(real); !s.ok()) return s;
   const c10::StorageImpl* memory = real.storage().unsafeGetStorageImpl();
   SharedStorage& shared = storages[memory];
@@ -136,13 +136,21 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
   InputRecord record;
   ir::Value value = ir::DescribeTensor(real);
   value.storage = shared.id;
+  Dims sizes = ToDims(real.sym_sizes()), strides = ToDims(real.sym_strides());
+  if (symbolic != 0) {
+    DescribeSizes(real, input_index, symbolic, &sizes, &strides);
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      value.sizes[d] = recorder->ToDim(sizes[d]);
+      value.strides[d] = recorder->ToDim(strides[d]);
+    }
+  }
   record.value = recorder->graph().AddValue(std::move(value));
   recorder->MarkInput(record.value, real.is_inference());
   {
     // Inference tensors have no autograd keys: the fake gets them, or not, in the same way.
     c10::InferenceMode inference(real.is_inference());
-    record.fake = MakeFake(shared.fake, real.sym_sizes(), real.sym_strides(), real.sym_storage_offset(),
-                           real.scalar_type(), real.device(), record.value, recorder->id());
+    record.fake = MakeFake(shared.fake, sizes, strides, real.sym_storage_offset(), real.scalar_type(), real.device(),
+                           record.value, recorder->id());
   }
   record.requires_grad = real.requires_grad();
   if (record.requires_grad && IsLeaf(real)) record.fake.set_requires_grad(true);
@@ -161,7 +169,58 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
   return index;
 }
 
-absl::StatusOr<Ref> Tracer::MakeInput(BorrowedRef real, InputRole role, int input_index, std::string_view name) {
+// In the order of today's strides each is the one before times its size, as far as it is now.
+void Tracer::State::DescribeSizes(const at::Tensor& real, int input_index, std::uint32_t symbolic, Dims* sizes,
+                                  Dims* strides) {
+  Sizes& table = recorder->sizes();
+  const std::size_t rank = sizes->size();
+  for (std::size_t d = 0; d < rank; ++d) {
+    if ((symbolic >> d & 1) == 0 || real.sizes()[d] < 2) continue;
+    (*sizes)[d] = table.ToSymInt(table.NewSymbol(real.sizes()[d]));
+    symbols.push_back({input_index, static_cast<int>(d)});
+  }
+  std::vector<std::size_t> order(rank);
+  for (std::size_t d = 0; d < rank; ++d) order[d] = rank - 1 - d;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return real.strides()[a] < real.strides()[b]; });
+  ir::Dim expected(1);
+  for (const std::size_t d : order) {
+    const std::int64_t stride = real.strides()[d];
+    if (expected.is_symbolic() && table.HintOf(expected) == stride) {
+      (*strides)[d] = table.ToSymInt(expected);
+      this->strides.push_back({input_index, static_cast<int>(d), expected});
+    }
+    const ir::Dim own = table.ToDim((*strides)[d]);
+    expected = stride == 0 ? expected : table.Algebra().Multiply(own, table.ToDim((*sizes)[d]));
+  }
+}
+
+Numbers& Tracer::numbers() { return state_->numbers; }
+Ref Tracer::NumberTensor(BorrowedRef tensor, BorrowedRef number) {
+  static const c10::OperatorHandle make = c10::Dispatcher::singleton().findSchemaOrThrow("aten::scalar_tensor", "");
+  const at::Tensor* t = Unpack(tensor);
+  const std::optional<ir::Dim> size = state_->numbers.Find(number);
+  if (t == nullptr || t->dim() == 0 || !size) return Ref();
+  Recorder& recorder = *state_->recorder;
+  torch::jit::Stack stack = {recorder.sizes().ToSymInt(*size), at::kLong, c10::IValue(), c10::IValue(), c10::IValue()};
+  recorder.RecordPlain(TraitsOf(make), &stack);
+  const at::Tensor made = stack[0].toTensor();
+  made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  recorder.graph().value(AsFake(made)->value()).wrapped_number = true;
+  return Ref::Steal(THPVariable_Wrap(made));
+}
+
+const std::vector<SizeSymbol>& Tracer::size_symbols() const { return state_->symbols; }
+const std::vector<SizedStride>& Tracer::sized_strides() const { return state_->strides; }
+const std::vector<ir::Dim>& Tracer::size_facts() const { return state_->recorder->sizes().facts(); }
+const ir::ExprTable& Tracer::size_expressions() const { return state_->recorder->sizes().Table(); }
+void Tracer::SetSizeListener(SizeListener* listener) {
+  state_->size_listener = listener;
+  state_->recorder->sizes().set_listener(listener);
+}
+
+absl::StatusOr<Ref> Tracer::MakeInput(BorrowedRef real, InputRole role, int input_index, std::string_view name,
+                                      std::uint32_t symbolic) {
   const at::Tensor* tensor = Unpack(real);
   if (tensor == nullptr) return absl::InvalidArgumentError("not a tensor");
   if (!THPVariable_CheckExact(real.get())) {
@@ -172,7 +231,7 @@ absl::StatusOr<Ref> Tracer::MakeInput(BorrowedRef real, InputRole role, int inpu
   if (auto it = state_->by_real.find(tensor->unsafeGetTensorImpl()); it != state_->by_real.end()) {
     index = it->second;
   } else {
-    auto added = state_->AddInput(*tensor, role, input_index, name);
+    auto added = state_->AddInput(*tensor, role, input_index, name, symbolic);
     if (!added.ok()) return added.status();
     index = *added;
     // The gradient comes along: torch's own C++ code (AccumulateGrad) reads it unseen.
@@ -459,6 +518,7 @@ void Tracer::Drop() {
   state_->storages.clear();
   state_->constants.clear();
   state_->origin_of_sequence.clear();
+  state_->numbers.Clear();
   auto fresh = std::make_unique<Recorder>();
   fresh->origin_callback = &State::OriginOfOp;
   fresh->origin_context = state_.get();

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "backends/graph/dim.h"
 #include "frame_eval/ref.h"
 #include "symbolic/tracing/break.h"
 
@@ -27,6 +28,8 @@ struct Origin;
 
 namespace framefuse::tracing {
 
+class Numbers;
+class SizeListener;
 class ValueReader;
 
 enum class InputRole : std::uint8_t { kArgument, kParameter, kBuffer };
@@ -38,6 +41,18 @@ class OriginProvider {
   virtual ~OriginProvider() = default;
   virtual std::int32_t Current() = 0;
   virtual ir::Origin Resolve(std::int32_t id) = 0;
+};
+
+// Where a symbolic size comes from: an input's size in a dimension.
+struct SizeSymbol {
+  int input_index = -1;
+  int dim = 0;
+};
+// An input's stride that follows from symbolic sizes.
+struct SizedStride {
+  int input_index = -1;
+  int dim = 0;
+  ir::Dim stride;
 };
 
 // One input of the plan, in the order of Plan::Run's inputs.
@@ -114,7 +129,9 @@ class Tracer {
 
   // The fake for a tensor that existed before the frame; the same tensor gives the same fake. A fake of a tensor
   // whose metadata is not traced is refused: FailedPrecondition, the message is the break's explanation.
-  absl::StatusOr<Ref> MakeInput(BorrowedRef real, InputRole role, int input_index, std::string_view name = {});
+  // `symbolic`: by bit, dimensions whose size may be another one later. Sizes of 0 and 1 stay what they are.
+  absl::StatusOr<Ref> MakeInput(BorrowedRef real, InputRole role, int input_index, std::string_view name = {},
+                                std::uint32_t symbolic = 0);
   // Lets `real` take part in operators and returns its fake. `copy`: fresh host data; the graph keeps the values as
   // they are now and makes a new tensor of them on each run. Else the tensor itself, which must never change.
   absl::StatusOr<Ref> RegisterConstant(BorrowedRef real, bool copy);
@@ -129,6 +146,17 @@ class Tracer {
   Ref FakeOfInputValue(int value) const;     // by the graph's value; null if that is no input's
   // The graph's value behind a fake of this tracer, -1 for others. Two fakes may stand for one value.
   int ValueOf(BorrowedRef fake) const;
+
+  // ---- symbolic sizes (sizes.h)
+  Numbers& numbers();  // those that are Python integers
+  // A tensor of no dimensions that an operator of `tensor` takes as it would take the symbolic `number`; null: `tensor`
+  // has no dimensions itself.
+  Ref NumberTensor(BorrowedRef tensor, BorrowedRef number);
+  const std::vector<SizeSymbol>& size_symbols() const;        // by number of the graph's symbol
+  const std::vector<SizedStride>& sized_strides() const;
+  const std::vector<ir::Dim>& size_facts() const;             // conditions that later sizes must meet
+  const ir::ExprTable& size_expressions() const;
+  void SetSizeListener(SizeListener* listener);               // null: none; must outlive the tracing
 
   // A break found inside torch. Sticky: check after each native call, also when no exception came out.
   const std::optional<TensorBreak>& PendingBreak() const;

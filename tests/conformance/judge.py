@@ -7,6 +7,7 @@ known here by name.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import zlib
 from collections.abc import Callable, Sequence
@@ -205,7 +206,9 @@ def _observe_and_forget(
         observation = observe(program.build, way, plain, gradients)
     else:
         system.reset()
-        observation = observe(program.build, way, lambda f: system.compile(f, fullgraph=way.fullgraph), gradients)
+        options = {"dynamic": True} if way.sizes else {}
+        compile = functools.partial(system.compile, fullgraph=way.fullgraph, **options)
+        observation = observe(program.build, way, compile, gradients)
         observation.defects = system.defects()
         system.reset()
     if way.leaks:

@@ -39,7 +39,7 @@ class System(abc.ABC):
     tolerance = 0.0
 
     @abc.abstractmethod
-    def compile(self, f: Function, *, fullgraph: bool = False) -> Function:
+    def compile(self, f: Function, *, fullgraph: bool = False, dynamic: bool | None = None) -> Function:
         """A compiled form of `f`, called as `f` is."""
 
     def reset(self) -> None:
@@ -95,7 +95,7 @@ class PlainPython(System):
 
     name = "python"
 
-    def compile(self, f: Function, *, fullgraph: bool = False) -> Function:
+    def compile(self, f: Function, *, fullgraph: bool = False, dynamic: bool | None = None) -> Function:
         return f
 
 
@@ -136,8 +136,8 @@ class TorchCompile(System):
             self._graphs += 1
         return module.forward
 
-    def compile(self, f: Function, *, fullgraph: bool = False) -> Function:
-        return torch.compile(f, backend=self._count_and_run, fullgraph=fullgraph)
+    def compile(self, f: Function, *, fullgraph: bool = False, dynamic: bool | None = None) -> Function:
+        return torch.compile(f, backend=self._count_and_run, fullgraph=fullgraph, dynamic=dynamic)
 
     def reset(self) -> None:
         self._dynamo.reset()
@@ -182,8 +182,8 @@ class Framefuse(System):
         framefuse.config.verify_metadata = True
         framefuse.config.verify_fx = True
 
-    def compile(self, f: Function, *, fullgraph: bool = False) -> Function:
-        return self._framefuse.compile(f, backend=self._backend, fullgraph=fullgraph)
+    def compile(self, f: Function, *, fullgraph: bool = False, dynamic: bool | None = None) -> Function:
+        return self._framefuse.compile(f, backend=self._backend, fullgraph=fullgraph, dynamic=dynamic)
 
     def reset(self) -> None:
         self._framefuse.reset()

@@ -97,6 +97,7 @@ BranchCalls::BranchCalls(Journals& journals, CallEvaluator& calls, NativeCalls& 
     : tracer_(journals.tracer()),
       fx_(journals.fx()),
       breaks_(journals.breaks()),
+      symbols_(journals.symbols()),
       boundary_(journals.boundary()),
       reads_(journals.reads()),
       objects_(journals.objects()),
@@ -155,6 +156,7 @@ Value BranchCalls::CallBranch(Activation& act, GraphBreakKind kind, ValueView br
 
 // args: condition, what to do if it holds and if not, and the operands of both.
 Value BranchCalls::CallCond(Activation& act, absl::Span<const ValueView> args) {
+  if (!symbols_.none()) return breaks_.NeedStaticSizes();  // the operator has its branches as text
   const bool plain = args.size() == 4 && IsFakeTensor(args[0].object) &&
                      (PyTuple_CheckExact(args[3].object.get()) || PyList_CheckExact(args[3].object.get()));
   if (!plain) return breaks_.Break(GraphBreakKind::kCondBranch, "the arguments of cond()");
@@ -204,6 +206,7 @@ Value BranchCalls::CallJoined(Activation& act, GraphBreakKind kind, ValueView co
 
 // args: a function without arguments; None: a checkpoint that is not taken into graphs.
 Value BranchCalls::CallCheckpoint(Activation& act, absl::Span<const ValueView> args) {
+  if (!symbols_.none()) return breaks_.NeedStaticSizes();  // the operator has its branches as text
   constexpr GraphBreakKind kKind = GraphBreakKind::kCheckpoint;
   if (args.size() != 1 || args[0].object.get() == Py_None) return breaks_.Break(kKind, "its arguments");
   const Ref torch = Ref::Steal(PyImport_ImportModule("torch"));

@@ -21,6 +21,7 @@ class NativeBoundary;
 class NativeCalls;
 class ObjectTable;
 class ReadJournal;
+class Symbols;
 class WriteJournal;
 namespace tracing {
 class Tracer;
@@ -42,6 +43,7 @@ class BranchCalls {
   tracing::Tracer& tracer_;
   FxJournal& fx_;
   BreakController& breaks_;
+  Symbols& symbols_;
   NativeBoundary& boundary_;
   ReadJournal& reads_;
   ObjectTable& objects_;

@@ -42,6 +42,7 @@ CallEvaluator::CallEvaluator(Journals& journals, ClassStatements& class_statemen
       made_(journals.made()),
       class_statements_(class_statements),
       entry_(entry),
+      sizes_(journals),
       natives_(journals),
       autograd_(journals, natives_),
       modules_(journals, meaning, attributes, *this),
@@ -70,6 +71,7 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
                               BorrowedRef kwnames, Completion completion) {
   if (!callable.object || breaks_.unwinding()) return Value();
   reads_.Consume(callable);  // a leaf is not callable: the error names its type
+  if (std::optional<Value> size = sizes_.Call(callable.object, args, kwnames)) return *std::move(size);
   PyObject* o = callable.object;
   PyTypeObject* type = Py_TYPE(o);
   const KnownCallable* known = FindKnownCallable(callable.object);
@@ -203,7 +205,7 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
     const bool keeps_source = i < positional && i < static_cast<std::size_t>(code->co_argcount) &&
                               !objects_.IsFreshFunction(function.object) &&
                               (code->co_flags & (CO_GENERATOR | CO_COROUTINE)) == 0;
-    if (!keeps_source) reads_.Consume(args[i]);
+    if (!keeps_source) reads_.Move(args[i]);
   }
   entry_.Expect({function.object, completion, std::move(pending), args.subspan(0, positional)});
   const bool had_memo = std::exchange(has_memo_, known == KnownFunction::kDeepCopy ? own_memo : has_memo_);

@@ -15,6 +15,7 @@
 #include "symbolic/capture/calls/native_calls.h"
 #include "symbolic/capture/calls/object_calls.h"
 #include "symbolic/capture/calls/repr_calls.h"
+#include "symbolic/capture/calls/size_calls.h"
 #include "symbolic/capture/calls/transform_calls.h"
 #include "symbolic/evaluator/protocols.h"
 
@@ -73,6 +74,7 @@ class CallEvaluator {
   MadeClasses& made_;
   ClassStatements& class_statements_;
   FrameEntry& entry_;
+  SizeCalls sizes_;
   NativeCalls natives_;
   AutogradCalls autograd_;
   ModuleCalls modules_;

@@ -184,7 +184,7 @@ PyObject* FrameEntry::EvaluateFrame(Activation& act, StartAt start) {
     // close() takes this error for its end; any other would be reported as unraisable.
     if (start == StartAt::kThrow) PyErr_SetNone(PyExc_GeneratorExit);
   }
-  reads_.Consume(result.value);  // the caller gets the object without its source
+  reads_.Move(result.value);  // the caller gets the object without its source
   if (result.outcome != Outcome::kYielded) frame_ops::FinishHookedFrame(thread, frame);
   return result.value.object.release();
 }

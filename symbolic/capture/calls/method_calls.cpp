@@ -89,7 +89,7 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
     if (std::optional<Value> done = CallMethodOfTrackedDict(*t, method, args)) return *std::move(done);
   }
   if (t != nullptr && name == "append" && args.size() == 2 && !kwnames && writes_.AppendsUnread(*t)) {
-    reads_.Consume(args[1]);
+    reads_.Move(args[1]);
     return writes_.AppendUnread(*t, args[1].object) ? None() : Value();
   }
   return CallMethodOfBuiltin(callable, method, args, kwnames);

@@ -5,6 +5,7 @@
 #include "frame_eval/hook.h"
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/calls/size_calls.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/fakes.h"
 #include "symbolic/capture/fx_journal.h"
@@ -69,16 +70,18 @@ Value NativeCalls::CallNumpy(ValueView callable, absl::Span<const ValueView> arg
 
 Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args,
                              BorrowedRef kwnames) {
-  if (!arguments_.PrepareAll(args, true)) return Value();
+  if (!arguments_.PrepareForTorch(args)) return Value();
   const bool outermost = boundary_.depth().leaf == 0;
   (void)act;
   if (LeavesDecide(NameOfCallable(callable))) tracer_.AskLeaves();
   FxCall call(fx_, args);
+  const TorchArguments sized(tracer_.numbers(), args);
   if (outermost) tracer_.ForgetError();
   Ref result = Ref::Steal(boundary_.RunAsLeaf(true, [&] {
     const AllWarningsShown shown;
-    return Vectorcall(callable, args, kwnames);
+    return Vectorcall(callable, sized.args(), kwnames);
   }));
+  if (result) result = tracer_.numbers().FromTorch(std::move(result));
   if (!boundary_.Check() || (!result && outermost && !boundary_.ConfirmTorchError(callable))) return Value();
   if (result && outermost) {
     const ValueView r[] = {ValueView(result, kNoSource)};

@@ -122,13 +122,13 @@ Value ObjectCalls::CallPartial(Activation& act, ValueView partial, absl::Span<co
   if (!meaning_.DictUpdate(act, keywords, parts[2])) return Value();
   const std::size_t positional = PositionalCount(args, kwnames);
   for (std::size_t i = positional; i < args.size(); ++i) {
-    reads_.Consume(args[i]);
+    reads_.Move(args[i]);
     PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional)), args[i].object);
   }
   const Ref all = Ref::Steal(PyList_New(0));
   if (!meaning_.ListExtend(act, all, parts[1])) return Value();
   for (std::size_t i = 0; i < positional; ++i) {
-    reads_.Consume(args[i]);
+    reads_.Move(args[i]);
     PyList_Append(all, args[i].object);
   }
   const Ref tuple = Ref::Steal(PyList_AsTuple(all));

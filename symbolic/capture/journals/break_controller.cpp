@@ -128,6 +128,15 @@ void BreakController::NeedFrames() {
   SetUnwindError();
 }
 
+Value BreakController::NeedStaticSizes() {
+  if (control_.unwinding) return Value();
+  needs_static_sizes_ = true;
+  control_.unwinding = true;
+  PyErr_Clear();
+  SetUnwindError();
+  return Value();
+}
+
 bool BreakController::IsLibrary(frame_ops::Frame* frame) const {
   PyCodeObject* code = frame_ops::Code(frame);
   return IsSkippedCode(code) || classes_.IsMadeCode(code) || IsOfLibraryWithoutTensors(frame);

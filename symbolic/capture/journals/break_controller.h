@@ -64,6 +64,8 @@ class BreakController {
   void BeginWithoutFrames() { ++calls_without_frames_; }
   void EndWithoutFrames() { --calls_without_frames_; }
   void NeedFrames();
+  // What takes no symbolic sizes: the attempt is made anew without any.
+  Value NeedStaticSizes();  // null
   // Code that is evaluated after the attempt, at the close: it has no stop, and a break in it ends it alone.
   Control BeginApart();
   std::optional<GraphBreakReason> EndApart(const Control& kept);
@@ -75,6 +77,7 @@ class BreakController {
   const std::optional<GraphBreakReason>& unconfirmed_error() const { return unconfirmed_error_; }
   const std::optional<CapturePosition>& last_rebuildable() const { return last_rebuildable_; }
   bool needs_frames() const { return needs_frames_; }
+  bool needs_static_sizes() const { return needs_static_sizes_; }
   // The graph would end while a torch function mode is on that the program pushed.
   bool left_modes() const;
   bool stopped() const { return stopped_; }
@@ -100,6 +103,7 @@ class BreakController {
   std::uint64_t next_checkpoint_ = 0;
   int calls_without_frames_ = 0;  // under way
   bool track_rebuildable_ = false, needs_frames_ = false, stopped_ = false, stop_mismatch_ = false;
+  bool needs_static_sizes_ = false;
   bool left_modes_ = false;  // by a break, or at the end
 };
 

@@ -16,6 +16,7 @@
 #include "symbolic/capture/journals/object_contents.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/symbols.h"
 #include "symbolic/capture/journals/value_reads.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/tracing/tracer.h"
@@ -28,6 +29,7 @@ class Journals {
       : options_(options), frames_(real_frame, options.fx), breaks_(control, frames_, tracer_, made_, modes_) {
     tracer_.SetOriginProvider(&frames_);
     tracer_.SetValueReader(&values_);
+    tracer_.SetSizeListener(&symbols_);
   }
   Journals(const Journals&) = delete;
   Journals& operator=(const Journals&) = delete;
@@ -46,6 +48,7 @@ class Journals {
   ObjectContents& contents() { return contents_; }
   NativeArguments& arguments() { return arguments_; }
   MadeClasses& made() { return made_; }
+  Symbols& symbols() { return symbols_; }
 
  private:
   MadeClasses made_{reads_, objects_};
@@ -55,8 +58,9 @@ class Journals {
   BreakController breaks_;
   BackwardPhase backward_{frames_, breaks_};
   NativeBoundary boundary_{options_, frames_, breaks_, tracer_};
-  ReadJournal reads_{frames_, breaks_, backward_, made_};
-  ObjectTable objects_{frames_, breaks_, boundary_, reads_, tracer_};
+  ReadJournal reads_{frames_, breaks_, backward_, made_, tracer_};
+  Symbols symbols_{options_.sizes, frames_, reads_, tracer_};
+  ObjectTable objects_{frames_, breaks_, boundary_, reads_, symbols_, tracer_};
   tracing::Tracer tracer_;
   FxJournal fx_{options_.fx, tracer_};
   WriteJournal writes_{breaks_, reads_, objects_.tracked()};

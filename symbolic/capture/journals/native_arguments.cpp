@@ -1,5 +1,6 @@
 #include "symbolic/capture/journals/native_arguments.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -41,7 +42,7 @@ bool SeesPastCapture(BorrowedRef callable) {
 }  // namespace
 
 bool NativeArguments::PrepareNative(ValueView v, bool allow_instances) {
-  if (v.source != kNoSource) reads_.Consume(v);
+  if (v.source != kNoSource) reads_.Move(v);
   return PrepareNative(v.object, allow_instances);
 }
 
@@ -101,10 +102,18 @@ bool NativeArguments::PrepareAll(absl::Span<const ValueView> values, bool allow_
   return true;
 }
 
+bool NativeArguments::PrepareForTorch(absl::Span<const ValueView> values) {
+  const bool outer = std::exchange(for_torch_, true);
+  const bool done = PrepareAll(values, true);
+  for_torch_ = outer;
+  return done;
+}
+
 bool NativeArguments::PrepareNative(BorrowedRef object, bool allow_instances) {
   // Whether so long a number may become text is a setting of the interpreter (sys.set_int_max_str_digits).
   constexpr std::size_t kBitsOfAnySetting = 2126;  // 640 digits
   if (IsLeaf(object)) {
+    if (!for_torch_) reads_.PinNumber(object);
     if (!PyLong_CheckExact(object.get()) || private_api::BitCount(object) <= kBitsOfAnySetting) return true;
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a number of more than 640 digits");
   }
@@ -204,6 +213,11 @@ bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool all
   } else if (PyList_CheckExact(o)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) {
       if (!PrepareNative(BorrowedRef(PyList_GET_ITEM(o, i)), allow_instances)) return false;
+    }
+  } else if (PySlice_Check(o)) {
+    auto* s = reinterpret_cast<PySliceObject*>(o);
+    for (PyObject* part : {s->start, s->stop, s->step}) {
+      if (!PrepareNative(BorrowedRef(part), allow_instances)) return false;
     }
   } else if (PyDict_Check(o)) {
     PyObject *key, *value;

@@ -27,6 +27,8 @@ class NativeArguments {
   bool PrepareOuter(ValueView v);
   bool PrepareMembership(ValueView v);  // PrepareOuter, where it matters no more than what a set holds: not the order
   bool PrepareAll(absl::Span<const ValueView> values, bool allow_instances = true);
+  // For torch, which takes symbolic sizes for what they are: they are not pinned.
+  bool PrepareForTorch(absl::Span<const ValueView> values);
   // After they are prepared: C code makes a text of what these are given.
   bool HaveTextOfTheirOwn(absl::Span<const ValueView> values);
 
@@ -39,6 +41,7 @@ class NativeArguments {
   ReadJournal& reads_;
   ObjectTable& objects_;
   ObjectContents& contents_;
+  bool for_torch_ = false;
   absl::flat_hash_set<PyObject*> preparing_;  // containers that are being prepared
 };
 

@@ -222,7 +222,7 @@ void ObjectContents::RealiseInstanceDict(Tracked& t) {
     Value v = written != nullptr ? Value{written->value, kNoSource}
                                  : objects_.Adopt(value, reads_.sources().InstanceAttr(owner.source, name));
     if (!v) return;
-    reads_.Consume(v);
+    reads_.Move(v);
     if (PyDict_SetItem(t.representative, name, v.object) < 0) return;
   }
   for (const OverlayWrite& w : owner.writes) {
@@ -332,7 +332,7 @@ std::optional<Value> ObjectContents::OneItem(Tracked& t, ValueView key) {
 
 bool ObjectContents::WriteDictItem(Tracked& t, ValueView key, ValueView value) {
   reads_.Consume(key);
-  if (value.object) reads_.Consume(value);
+  if (value.object) reads_.Move(value);
   if (t.kind == TrackedKind::kInstanceDict) {
     if (!PyUnicode_CheckExact(key.object.get())) {
       return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,

@@ -14,6 +14,7 @@
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/symbols.h"
 #include "symbolic/capture/numpy_scalars.h"
 #include "symbolic/capture/tensor_types.h"
 
@@ -182,11 +183,14 @@ void ObjectTable::GuardFunction(BorrowedRef original, SourceId source) {
 
 Value ObjectTable::AdoptTensor(BorrowedRef original, SourceId source) {
   if (!reads_.MayRead(source)) return Value();
-  const tracing::InputRole role =
-      IsParameter(original) ? tracing::InputRole::kParameter : tracing::InputRole::kArgument;
-  absl::StatusOr<Ref> fake = tracer_.MakeInput(original, role, static_cast<int>(tensor_inputs_.size()));
+  const bool is_parameter = IsParameter(original);
+  const tracing::InputRole role = is_parameter ? tracing::InputRole::kParameter : tracing::InputRole::kArgument;
+  const int index = static_cast<int>(tensor_inputs_.size());
+  absl::StatusOr<Ref> fake =
+      tracer_.MakeInput(original, role, index, "", symbols_.DimsOf(source, is_parameter));
   if (!fake.ok()) return breaks_.Break(GraphBreakKind::kUnsupportedTensor, std::string(fake.status().message()));
   reads_.AddTensor(source, original);
+  symbols_.FreeDimsOf(source, index);
   tensor_inputs_.push_back(TensorInput{source, Ref::Create(original), *fake});
   has_history_from_outside_ = has_history_from_outside_ || HasHistory(original);
   tracked_.Add(TrackedKind::kTensor, source, Ref::Create(original), *fake);

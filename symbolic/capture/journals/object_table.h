@@ -20,6 +20,7 @@ class BreakController;
 class FrameStack;
 class NativeBoundary;
 class ReadJournal;
+class Symbols;
 
 struct TensorInput {
   SourceId source;
@@ -29,8 +30,8 @@ struct TensorInput {
 class ObjectTable {
  public:
   ObjectTable(const FrameStack& frames, BreakController& breaks, NativeBoundary& boundary, ReadJournal& reads,
-              tracing::Tracer& tracer)
-      : frames_(frames), breaks_(breaks), boundary_(boundary), reads_(reads), tracer_(tracer) {}
+              Symbols& symbols, tracing::Tracer& tracer)
+      : frames_(frames), breaks_(breaks), boundary_(boundary), reads_(reads), symbols_(symbols), tracer_(tracer) {}
 
   // ---- what existed before
   // The value with its representative; null: broke, or an error is set.
@@ -88,6 +89,7 @@ class ObjectTable {
   BreakController& breaks_;
   NativeBoundary& boundary_;
   ReadJournal& reads_;
+  Symbols& symbols_;
   tracing::Tracer& tracer_;
   TrackedTable tracked_;
   std::vector<TensorInput> tensor_inputs_;

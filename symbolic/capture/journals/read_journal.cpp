@@ -17,12 +17,19 @@
 #include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/numpy_scalars.h"
 #include "symbolic/capture/tracked.h"
+#include "symbolic/tracing/numbers.h"
+#include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
 
 ReadJournal::ReadJournal(FrameStack& frames, BreakController& breaks, const BackwardPhase& backward,
-                         MadeClasses& classes)
-    : frames_(frames), breaks_(breaks), backward_(backward), classes_(classes), guards_(&sources_) {
+                         MadeClasses& classes, tracing::Tracer& tracer)
+    : frames_(frames),
+      breaks_(breaks),
+      backward_(backward),
+      classes_(classes),
+      tracer_(tracer),
+      guards_(&sources_) {
   constexpr std::size_t kExpectedLookups = 96;  // of a small model
   type_lookups_.reserve(kExpectedLookups);
   guards_.AddGlobalState();
@@ -91,7 +98,16 @@ bool IsNotANumber(PyObject* o) {
 }
 }  // namespace
 
+void ReadJournal::PinNumber(BorrowedRef object) {
+  if (tracer_.numbers().IsSymbolic(object)) tracer_.numbers().Pin(object);
+}
+
 void ReadJournal::Consume(ValueView v) {
+  PinNumber(v.object);
+  Move(v);
+}
+
+void ReadJournal::Move(ValueView v) {
   if (v.source == kNoSource || !IsLeaf(v.object) || !MayRead(v.source)) return;
   if (sources_[v.source].kind == SourceKind::kConstant || !IsNewsOfLeaf(v.source, kConsumed)) return;
   PyObject* o = v.object;

@@ -25,10 +25,14 @@ class BreakController;
 class MadeClasses;
 class FrameStack;
 struct Tracked;
+namespace tracing {
+class Tracer;
+}
 
 class ReadJournal {
  public:
-  ReadJournal(FrameStack& frames, BreakController& breaks, const BackwardPhase& backward, MadeClasses& classes);
+  ReadJournal(FrameStack& frames, BreakController& breaks, const BackwardPhase& backward, MadeClasses& classes,
+              tracing::Tracer& tracer);
 
   SourceTable& sources() { return sources_; }
   GuardSet& guards() { return guards_; }
@@ -53,7 +57,11 @@ class ReadJournal {
   // It is there, even if its value never matters.
   void NoteLeaf(SourceId source);
   const std::vector<SourceId>& leaves() const { return leaves_; }  // must be there in each call
-  void Consume(ValueView v);                                       // guards an immutable leaf's value
+  // Guards an immutable leaf's value. Consume: somebody looks at it, which pins a symbolic size. Move: it goes on
+  // without its source, to where its value will be looked at or not.
+  void Consume(ValueView v);
+  void Move(ValueView v);
+  void PinNumber(BorrowedRef object);  // if it is a symbolic size
   // Where a leaf that goes on without its source came from: in a later call an equal object may be there.
   SourceId SourceOfConsumed(BorrowedRef leaf) const;
   // Whether two leaves are one object is a fact of its own. False: broke.
@@ -85,6 +93,7 @@ class ReadJournal {
   BreakController& breaks_;
   const BackwardPhase& backward_;
   MadeClasses& classes_;
+  tracing::Tracer& tracer_;
   SourceTable sources_;
   GuardSet guards_;
   std::vector<SourceId> leaves_;

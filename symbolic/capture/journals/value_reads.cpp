@@ -16,7 +16,9 @@ class GuardedRead final : public ValueFact {
 
   bool Holds(absl::Span<PyObject* const> tensors) const noexcept override { return read_->IsSameFor(tensors); }
   std::string Expression(absl::Span<const std::string> names) const override { return read_->Expression(names); }
-  std::string Found(absl::Span<PyObject* const> tensors) const override { return read_->Found(tensors); }
+  std::string Failure(absl::Span<const std::string> names, absl::Span<PyObject* const> tensors) const override {
+    return read_->Expression(names) + " failed: " + read_->Found(tensors);
+  }
 
  private:
   std::shared_ptr<const tracing::ValueRead> read_;

@@ -61,7 +61,7 @@ bool AttributeWrites::StoreAttr(Activation& act, ValueView owner, BorrowedRef na
   reads_.Consume(owner);
   PyTypeObject* type = owner.object.type();
   if (IsFakeTensor(owner.object)) {
-    reads_.Consume(value);
+    reads_.Move(value);
     if (!IsDataDescriptor(reads_.LookupInType(type, name))) return tensor_attributes_.SetOwn(owner, name, value);
     // Where the write changes nothing now, it may on another call.
     const Tracked* input = objects_.Find(owner.object);
@@ -106,7 +106,7 @@ bool AttributeWrites::SetClassAttr(ValueView cls, BorrowedRef name, ValueView va
     return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
                               absl::StrCat("attribute ", text, " of a ", meta->tp_name));
   }
-  reads_.Consume(value);
+  reads_.Move(value);
   return writes_.WriteClassAttr(*t, name, Ref::Create(value.object));
 }
 
@@ -167,7 +167,7 @@ bool AttributeWrites::GenericSetAttr(Activation& act, ValueView owner, BorrowedR
   if (by_property || (IsDataDescriptor(descriptor) && (descriptor.type()->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0)) {
     return SetThroughDescriptor(act, descriptor, owner, name, value);
   }
-  if (value.object) reads_.Consume(value);
+  if (value.object) reads_.Move(value);
   if (t == nullptr) {  // fresh: the write goes to the object itself
     return (value.object ? PyObject_GenericSetAttr(owner.object, name, value.object)
                          : PyObject_GenericSetAttr(owner.object, name, nullptr)) == 0;

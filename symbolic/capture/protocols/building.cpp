@@ -30,12 +30,12 @@ Building::Building(Journals& journals, NativeProtocols& native, ClassStatements&
       iteration_(iteration) {}
 
 Value Building::BuildTuple(Activation& act, absl::Span<const ValueView> items) {
-  for (const ValueView& v : items) reads_.Consume(v);
+  for (const ValueView& v : items) reads_.Move(v);
   return native_.BuildTuple(act, items);
 }
 
 Value Building::BuildList(Activation& act, absl::Span<const ValueView> items) {
-  for (const ValueView& v : items) reads_.Consume(v);
+  for (const ValueView& v : items) reads_.Move(v);
   return native_.BuildList(act, items);
 }
 
@@ -46,7 +46,7 @@ Value Building::BuildSet(Activation& act, absl::Span<const ValueView> items) {
 }
 
 Value Building::BuildMap(Activation& act, absl::Span<const ValueView> items) {
-  for (const ValueView& v : items) reads_.Consume(v);
+  for (const ValueView& v : items) reads_.Move(v);
   for (std::size_t i = 0; i < items.size(); i += 2) {
     if (!arguments_.PrepareNative(items[i])) return Value();
   }
@@ -55,24 +55,24 @@ Value Building::BuildMap(Activation& act, absl::Span<const ValueView> items) {
 }
 
 Value Building::BuildConstKeyMap(Activation& act, BorrowedRef keys, absl::Span<const ValueView> values) {
-  for (const ValueView& v : values) reads_.Consume(v);
+  for (const ValueView& v : values) reads_.Move(v);
   return native_.BuildConstKeyMap(act, keys, values);
 }
 
 Value Building::BuildString(Activation& act, absl::Span<const ValueView> parts) {
-  for (const ValueView& v : parts) reads_.Consume(v);
+  for (const ValueView& v : parts) reads_.Move(v);
   return native_.BuildString(act, parts);
 }
 
 Value Building::BuildSlice(Activation& act, ValueView start, ValueView stop, ValueView step) {
-  reads_.Consume(start);
-  reads_.Consume(stop);
-  if (step.object) reads_.Consume(step);
+  reads_.Move(start);
+  reads_.Move(stop);
+  if (step.object) reads_.Move(step);
   return native_.BuildSlice(act, start, stop, step);
 }
 
 bool Building::ListAppend(Activation& act, BorrowedRef list, ValueView item) {
-  reads_.Consume(item);
+  reads_.Move(item);
   Tracked* t = objects_.Find(list);
   if (t != nullptr && writes_.AppendsUnread(*t)) return writes_.AppendUnread(*t, item.object);
   return contents_.PrepareTarget(list) && native_.ListAppend(act, list, item);
@@ -85,7 +85,7 @@ bool Building::SetAdd(Activation& act, BorrowedRef set, ValueView item) {
 }
 
 bool Building::MapAdd(Activation& act, BorrowedRef map, ValueView key, ValueView value) {
-  reads_.Consume(value);
+  reads_.Move(value);
   if (!contents_.PrepareTarget(map) || !arguments_.PrepareNative(key)) return false;
   const bool done = boundary_.Run([&] { return native_.MapAdd(act, map, key, value); });
   return boundary_.Check() && done;

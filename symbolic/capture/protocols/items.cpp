@@ -53,9 +53,12 @@ Items::Items(Journals& journals, NativeProtocols& native, Protocols& meaning, Ca
       arguments_(journals.arguments()),
       native_(native),
       meaning_(meaning),
-      calls_(calls) {}
+      calls_(calls),
+      sizes_(journals),
+      tracer_(journals.tracer()) {}
 
 Value Items::GetLength(Activation& act, ValueView v) {
+  if (std::optional<Value> size = sizes_.LengthOf(v)) return *std::move(size);
   if (PyUnicode_CheckExact(v.object.get())) {
     reads_.Consume(v);
     return Value{Ref::Steal(PyLong_FromSsize_t(PyUnicode_GET_LENGTH(v.object.get()))), kNoSource};
@@ -133,12 +136,14 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
                                  Completion::kPush);
     }
   }
+  const bool fake = IsFakeTensor(container.object);
+  const TorchArguments sized(tracer_.numbers(), fake ? absl::MakeConstSpan(&key, 1) : absl::Span<const ValueView>());
+  if (fake) key = sized.args()[0];
   if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key)) return Value();
   if (t != nullptr && t->kind == TrackedKind::kDict && !PyDict_CheckExact(t->representative.get()) &&
       !PyODict_CheckExact(t->representative.get())) {
     if (!writes_.Replace(*t)) return Value();  // a defaultdict's look-up may insert
   }
-  const bool fake = IsFakeTensor(container.object);
   FxCall call(fx_, {container.object, key.object});
   Value result = boundary_.RunAsLeaf(fake, [&] { return native_.GetItem(act, container, key); });
   if (!boundary_.Check()) return Value();
@@ -165,9 +170,11 @@ bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueVi
                                                    nullptr, Completion::kDrop));
     }
   }
-  if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key) || (reads_.Consume(value), false))
-    return false;
   const bool fake = IsFakeTensor(container.object);
+  const TorchArguments sized(tracer_.numbers(), fake ? absl::MakeConstSpan(&key, 1) : absl::Span<const ValueView>());
+  if (fake) key = sized.args()[0];
+  if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key) || (reads_.Move(value), false))
+    return false;
   // A slice and a tensor take the value's items, not the value.
   if ((fake || PySlice_Check(key.object.get())) && !arguments_.PrepareNative(value)) return false;
   if (t != nullptr && !writes_.Replace(*t)) return false;

@@ -3,6 +3,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_PROTOCOLS_ITEMS_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_PROTOCOLS_ITEMS_H_
 
+#include "symbolic/capture/calls/size_calls.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -44,6 +45,8 @@ class Items {
   NativeProtocols& native_;
   Protocols& meaning_;
   CallEvaluator& calls_;
+  SizeCalls sizes_;
+  tracing::Tracer& tracer_;
 };
 
 }  // namespace framefuse

@@ -74,7 +74,7 @@ ForIterOutcome Iteration::ForIter(Activation& act, ValueView iterator, Value* it
 }
 
 SendOutcome Iteration::Send(Activation& act, ValueView receiver, ValueView sent, Value* result) {
-  reads_.Consume(sent);
+  reads_.Move(sent);
   if (PyCoro_CheckExact(receiver.object.get()) || PyAsyncGen_CheckExact(receiver.object.get())) {
     breaks_.Break(GraphBreakKind::kAsync, "");
     return SendOutcome::kError;

@@ -111,7 +111,7 @@ Value NameAccess::ReadGlobal(Activation& act, BorrowedRef name) {
 }
 
 bool NameAccess::StoreGlobal(Activation& act, BorrowedRef name, ValueView value) {
-  reads_.Consume(value);
+  reads_.Move(value);
   return writes_.WriteGlobal(GlobalsOf(act), name, value.object);
 }
 
@@ -149,7 +149,7 @@ bool NameAccess::DeleteName(Activation& act, BorrowedRef name) {
 }
 
 Value NameAccess::MakeCell(Activation& act, int slot, ValueView initial) {
-  if (initial.object) reads_.Consume(initial);
+  if (initial.object) reads_.Move(initial);
   return native_.MakeCell(act, slot, initial);
 }
 
@@ -167,7 +167,7 @@ Value NameAccess::LoadDeref(Activation& act, int slot) {
 }
 
 bool NameAccess::StoreDeref(Activation& act, int slot, ValueView value) {
-  reads_.Consume(value);
+  reads_.Move(value);
   PyObject* cell = frame_ops::Slots(act.frame)[slot];
   const bool unseen = act.sources[static_cast<std::size_t>(slot)] == kUnadopted;
   if (unseen && objects_.Find(cell) == nullptr) LoadDeref(act, slot);  // adopts a cell of the closure

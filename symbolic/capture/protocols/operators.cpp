@@ -32,7 +32,8 @@ Operators::Operators(Journals& journals, NativeProtocols& native, Protocols& mea
       writes_(journals.writes()),
       arguments_(journals.arguments()),
       native_(native),
-      meaning_(meaning) {}
+      meaning_(meaning),
+      sizes_(journals) {}
 
 Value Operators::Unary(Activation& act, UnaryOp op, ValueView v) {
   if (op == UnaryOp::kNot) {
@@ -40,6 +41,7 @@ Value Operators::Unary(Activation& act, UnaryOp op, ValueView v) {
     if (truth == Truth::kError) return Value();
     return Value{Ref::Create(truth == Truth::kTrue ? Py_False : Py_True), kNoSource};
   }
+  if (std::optional<Value> size = sizes_.Negate(op, v)) return *std::move(size);
   if (!arguments_.PrepareNative(v)) return Value();
   const bool fake = IsFakeTensor(v.object);
   FxCall call(fx_, {v.object});
@@ -53,6 +55,13 @@ Value Operators::Unary(Activation& act, UnaryOp op, ValueView v) {
 }
 
 Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView right) {
+  if (std::optional<Value> size = sizes_.Binary(nb_op, left, right)) return *std::move(size);
+  if (const Ref tensor = sizes_.OperandFor(left.object, right.object)) {
+    return Binary(act, nb_op, left, ValueView(tensor, kNoSource));
+  }
+  if (const Ref tensor = sizes_.OperandFor(right.object, left.object)) {
+    return Binary(act, nb_op, ValueView(tensor, kNoSource), right);
+  }
   Tracked* t = objects_.Find(left.object);
   if (!arguments_.PrepareNative(left) || !arguments_.PrepareNative(right)) return Value();
   const bool formats = PyUnicode_Check(left.object.get()) || PyBytes_Check(left.object.get());
@@ -76,6 +85,9 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
 }
 
 Value Operators::Compare(Activation& act, int py_op, ValueView left, ValueView right) {
+  if (const std::optional<bool> holds = sizes_.Compare(py_op, left, right)) {
+    return Value{Ref::Create(*holds ? Py_True : Py_False), kNoSource};
+  }
   Tracked* l = objects_.Find(left.object);
   Tracked* r = objects_.Find(right.object);
   const bool by_identity = l != nullptr && (l->kind == TrackedKind::kInstance || l->kind == TrackedKind::kFunction);

@@ -95,7 +95,7 @@ Value Statements::MatchClass(Activation& act, ValueView subject, ValueView cls, 
   const auto take = [&](BorrowedRef name) {
     Value v = meaning_.LoadAttr(act, subject, name);
     if (v) {
-      reads_.Consume(v);
+      reads_.Move(v);
       PyList_Append(attributes, v.object);
       return true;
     }

@@ -22,6 +22,7 @@
 #include "symbolic/capture/protocols/attribute_reads.h"
 #include "symbolic/capture/shown_warnings.h"
 #include "symbolic/capture/tensor_types.h"
+#include "symbolic/tracing/numbers.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -106,8 +107,9 @@ Value TensorAttributes::TensorGetAttr(Activation& act, ValueView owner, Borrowed
   if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0)
     return breaks_.Break(GraphBreakKind::kTensorAttribute, "__dict__");
   FxCall call(fx_, {owner.object});
-  const bool of_modes = modes_.open() > 0;  // torch's own run as they are
-  Ref result = Ref::Steal(boundary_.RunAsLeaf(of_modes, [&] {
+  // Torch's own code runs as it is: that of modes, and that which makes SymInts.
+  const bool leaf = modes_.open() > 0 || !tracer_.size_symbols().empty();
+  Ref result = Ref::Steal(boundary_.RunAsLeaf(leaf, [&] {
     const AllWarningsShown shown;
     return PyObject_GetAttr(owner.object, name);
   }));
@@ -116,6 +118,8 @@ Value TensorAttributes::TensorGetAttr(Activation& act, ValueView owner, Borrowed
   if (t != nullptr && (text == "grad" || text == "_grad")) GuardGradient(*t, result);
   // Whether an input is a view of something else is not known, and so not which of the two is the base of its views.
   if (text == "_base" && objects_.Find(result) != nullptr) return from_outside();
+  result = tracer_.numbers().FromTorch(std::move(result));
+  if (!result) return Value();
   if (IsFakeTensor(result) && !breaks_.Journalled(call.RecordAttribute(owner.object, name, result))) return Value();
   return Value{std::move(result), kNoSource};
 }

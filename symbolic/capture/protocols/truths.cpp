@@ -27,11 +27,25 @@ Truths::Truths(Journals& journals, NativeProtocols& native)
       objects_(journals.objects()),
       contents_(journals.contents()),
       arguments_(journals.arguments()),
-      native_(native) {}
+      native_(native),
+      sizes_(journals) {}
+
+// Pinned, and where Python keeps one object of each such value, that one.
+Ref Truths::PlainNumber(BorrowedRef object) {
+  if (!tracer_.numbers().IsSymbolic(object)) return Ref::Create(object.get());
+  reads_.PinNumber(object);
+  return Ref::Steal(PyLong_FromLongLong(PyLong_AsLongLong(object)));
+}
 
 Truth Truths::IsNone(Activation& act, ValueView v) { return Is(act, v, ValueView(Py_None, kNoSource)); }
 
-Truth Truths::Is(Activation&, ValueView left, ValueView right) {
+Truth Truths::Is(Activation& act, ValueView left, ValueView right) {
+  const tracing::Numbers& numbers = tracer_.numbers();
+  if (numbers.IsSymbolic(left.object) || numbers.IsSymbolic(right.object)) {
+    if (left.object == right.object) return Truth::kTrue;
+    const Ref l = PlainNumber(left.object), r = PlainNumber(right.object);
+    return Is(act, ValueView(l, left.source), ValueView(r, right.source));
+  }
   const bool same = left.object == right.object;
   const auto weaker = [&](ValueView leaf, ValueView other) {
     // Against None the type of a leaf decides; against anything else its value does.
@@ -84,6 +98,7 @@ Truth Truths::Contains(Activation& act, ValueView item, ValueView container) {
 }
 
 Truth Truths::IsTrue(Activation& act, ValueView v) {
+  if (const std::optional<bool> truth = sizes_.IsTrue(v)) return *truth ? Truth::kTrue : Truth::kFalse;
   if (IsLeaf(v.object)) {
     reads_.Consume(v);
     return native_.IsTrue(act, v);

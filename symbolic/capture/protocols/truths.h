@@ -4,6 +4,7 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_PROTOCOLS_TRUTHS_H_
 
 #include <optional>
+#include "symbolic/capture/calls/size_calls.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -32,6 +33,8 @@ class Truths {
   Truth Contains(Activation& act, ValueView item, ValueView container);
 
  private:
+  Ref PlainNumber(BorrowedRef object);
+
   tracing::Tracer& tracer_;
   BreakController& breaks_;
   BackwardPhase& backward_;
@@ -41,6 +44,7 @@ class Truths {
   ObjectContents& contents_;
   NativeArguments& arguments_;
   NativeProtocols& native_;
+  SizeCalls sizes_;
 };
 
 }  // namespace framefuse

@@ -41,8 +41,8 @@ bool Full(Arguments args, Outputs& outputs) {
   const c10::IValue& value = args[1];
   c10::ScalarType dtype = DefaultDtype();
   if (value.isBool()) dtype = c10::ScalarType::Bool;
-  if (value.isInt()) dtype = c10::ScalarType::Long;
-  if (!value.isBool() && !value.isInt() && !value.isDouble()) return false;
+  if (value.isInt() || value.isSymInt()) dtype = c10::ScalarType::Long;
+  if (!value.isBool() && !value.isInt() && !value.isSymInt() && !value.isDouble()) return false;
   return Emit(SymInts(args[0]), DtypeOr(args[2], dtype), args[3], outputs);
 }
 
@@ -99,6 +99,12 @@ bool NewFull(Arguments args, Outputs& outputs) {
 
 bool ArangeOf(const c10::IValue& start, const c10::IValue& end, const c10::IValue& step, Arguments options,
               Outputs& outputs) {
+  if ((start.isSymInt() || end.isSymInt()) && step.isInt() && step.toInt() == 1) {
+    const bool whole = !start.isDouble() && !end.isDouble();
+    const c10::SymInt span = whole ? end.toSymInt() - start.toSymInt() : c10::SymInt(-1);
+    if (span < 0) return false;
+    return Emit({span}, DtypeOr(options[0], c10::ScalarType::Long), options[1], outputs);
+  }
   auto number = [](const c10::IValue& v) { return v.isInt() || v.isDouble(); };
   if (!number(start) || !number(end) || !number(step)) return false;
   const bool integral = start.isInt() && end.isInt() && step.isInt();

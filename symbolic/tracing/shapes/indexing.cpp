@@ -111,7 +111,7 @@ bool Flip(Arguments args, Outputs& outputs) {
 bool NonzeroStatic(Arguments args, Outputs& outputs) {
   const at::Tensor& x = args[0].toTensor();
   const c10::SymInt size = args[1].toSymInt();
-  if (!x.device().is_cpu() || size.is_symbolic() || size.as_int_unchecked() < 0) return false;
+  if (!x.device().is_cpu() || size.is_symbolic() || size < 0) return false;
   outputs.assign(1, Contiguous({size, c10::SymInt(x.dim())}, c10::ScalarType::Long));
   return true;
 }

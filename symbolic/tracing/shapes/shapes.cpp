@@ -23,7 +23,7 @@ ShapeFn FindShapeFunction(std::string_view name) {
   return it == table->end() ? nullptr : it->second;
 }
 
-bool IsOne(const c10::SymInt& s) { return !s.is_symbolic() && s.as_int_unchecked() == 1; }
+bool IsOne(const c10::SymInt& s) { return s == 1; }
 
 std::optional<std::int64_t> WrapDim(std::int64_t dim, std::int64_t rank) {
   if (rank == 0) rank = 1;
@@ -35,7 +35,7 @@ Dims ToDims(c10::SymIntArrayRef sizes) { return Dims(sizes.begin(), sizes.end())
 
 bool NonNegative(const Dims& sizes) {
   for (const c10::SymInt& s : sizes) {
-    if (!s.is_symbolic() && s.as_int_unchecked() < 0) return false;
+    if (s < 0) return false;
   }
   return true;
 }
@@ -60,7 +60,7 @@ Dims ContiguousStrides(c10::SymIntArrayRef sizes) {
   Dims strides(sizes.size(), c10::SymInt(1));
   for (std::size_t i = sizes.size(); i-- > 1;) {
     // A size of 0 counts as 1, as in TensorImpl.
-    strides[i - 1] = sizes[i].is_symbolic() || sizes[i].as_int_unchecked() != 0 ? strides[i] * sizes[i] : strides[i];
+    strides[i - 1] = sizes[i] != 0 ? strides[i] * sizes[i] : strides[i];
   }
   return strides;
 }
@@ -83,7 +83,7 @@ Dims StridesInOrder(c10::SymIntArrayRef sizes, std::initializer_list<int> order)
     const c10::SymInt& size = sizes[static_cast<std::size_t>(*it)];
     strides[static_cast<std::size_t>(*it)] = next;
     // As get_channels_last_strides: a zero size does not zero the strides of the dimensions around it.
-    if (size.is_symbolic() || size.as_int_unchecked() != 0) next = next * size;
+    if (size != 0) next = next * size;
   }
   return strides;
 }

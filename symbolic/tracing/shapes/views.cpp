@@ -99,7 +99,7 @@ bool ResolveSizes(const at::Tensor& x, Dims* sizes) {
   c10::SymInt product = 1;
   for (std::size_t i = 0; i < sizes->size(); ++i) {
     const c10::SymInt& s = (*sizes)[i];
-    if (!s.is_symbolic() && s.as_int_unchecked() == -1) {
+    if (s.maybe_as_int() == -1) {
       if (inferred >= 0) return false;
       inferred = static_cast<int>(i);
     } else {
@@ -153,7 +153,7 @@ bool Expand(Arguments args, Outputs& outputs) {
   auto old_sizes = x.sym_sizes();
   auto old_strides = x.sym_strides();
   for (std::size_t i = sizes.size(); i-- > 0;) {
-    const bool keep = !sizes[i].is_symbolic() && sizes[i].as_int_unchecked() == -1;
+    const bool keep = sizes[i].maybe_as_int() == -1;
     if (i < lead) {
       if (keep) return false;
       strides[i] = 0;

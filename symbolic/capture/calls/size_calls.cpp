@@ -1,0 +1,157 @@
+#include "symbolic/capture/calls/size_calls.h"
+
+#include <opcode.h>
+
+#include <string_view>
+#include <utility>
+
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/fakes.h"
+#include "symbolic/capture/journals/journals.h"
+#include "symbolic/capture/journals/read_journal.h"
+
+namespace framefuse {
+namespace {
+
+constexpr int kFirstInPlace = 13;
+
+std::optional<tracing::SizeArithmetic> ArithmeticOf(int nb_op) {
+  switch (nb_op % kFirstInPlace) {
+    case NB_ADD:
+      return tracing::SizeArithmetic::kAdd;
+    case NB_SUBTRACT:
+      return tracing::SizeArithmetic::kSubtract;
+    case NB_MULTIPLY:
+      return tracing::SizeArithmetic::kMultiply;
+    case NB_FLOOR_DIVIDE:
+      return tracing::SizeArithmetic::kFloorDivide;
+    case NB_REMAINDER:
+      return tracing::SizeArithmetic::kModulo;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool IsInteger(BorrowedRef object) { return PyLong_CheckExact(object.get()); }
+
+}  // namespace
+
+SizeCalls::SizeCalls(Journals& journals)
+    : tracer_(journals.tracer()), boundary_(journals.boundary()), reads_(journals.reads()) {}
+
+std::optional<Value> SizeCalls::Binary(int nb_op, ValueView left, ValueView right) {
+  if (tracer_.numbers().none() || (!IsSymbolic(left) && !IsSymbolic(right))) return std::nullopt;
+  const auto operation = ArithmeticOf(nb_op);
+  if (!operation || !IsInteger(left.object) || !IsInteger(right.object)) return std::nullopt;
+  reads_.Consume(IsSymbolic(left) ? ValueView() : left);
+  reads_.Consume(IsSymbolic(right) ? ValueView() : right);
+  Ref made = tracer_.numbers().Combine(*operation, left.object, right.object);
+  if (!made) return std::nullopt;
+  return Done(std::move(made));
+}
+
+std::optional<Value> SizeCalls::Negate(UnaryOp op, ValueView v) {
+  if (op != UnaryOp::kNegative || !IsSymbolic(v)) return std::nullopt;
+  return Done(tracer_.numbers().Negate(v.object));
+}
+
+std::optional<bool> SizeCalls::Compare(int py_op, ValueView left, ValueView right) {
+  if (tracer_.numbers().none() || (!IsSymbolic(left) && !IsSymbolic(right))) return std::nullopt;
+  if (!IsInteger(left.object) || !IsInteger(right.object)) return std::nullopt;
+  reads_.Consume(IsSymbolic(left) ? ValueView() : left);
+  reads_.Consume(IsSymbolic(right) ? ValueView() : right);
+  return tracer_.numbers().Compare(py_op, left.object, right.object);
+}
+
+std::optional<bool> SizeCalls::IsTrue(ValueView v) {
+  if (!IsSymbolic(v)) return std::nullopt;
+  const Ref zero = Ref::Steal(PyLong_FromLong(0));
+  return tracer_.numbers().Compare(Py_NE, v.object, zero);
+}
+
+// The first of equals, as Python gives.
+std::optional<Value> SizeCalls::Extreme(bool largest, absl::Span<const ValueView> numbers) {
+  ValueView best = numbers[0];
+  for (const ValueView& v : numbers.subspan(1)) {
+    const std::optional<bool> better = tracer_.numbers().Compare(largest ? Py_GT : Py_LT, v.object, best.object);
+    if (!better) return std::nullopt;
+    if (*better) best = v;
+  }
+  return Value{Ref::Create(best.object), kNoSource};
+}
+
+std::optional<Value> SizeCalls::Fold(tracing::SizeArithmetic operation, BorrowedRef sequence, std::int64_t start) {
+  if (!PyTuple_Check(sequence.get()) && !PyList_CheckExact(sequence.get())) return std::nullopt;
+  const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence.get());
+  Ref result = Ref::Steal(PyLong_FromLongLong(start));
+  bool symbolic = false;
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    const BorrowedRef item(PySequence_Fast_GET_ITEM(sequence.get(), i));
+    if (!IsInteger(item)) return std::nullopt;
+    symbolic = symbolic || tracer_.numbers().IsSymbolic(item);
+    result = tracer_.numbers().Combine(operation, result, item);
+    if (!result) return std::nullopt;
+  }
+  if (!symbolic) return std::nullopt;
+  return Done(std::move(result));
+}
+
+std::optional<Value> SizeCalls::Call(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  if (tracer_.numbers().none() || kwnames || args.empty()) return std::nullopt;
+  PyObject* o = callable;
+  if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) {
+    if (args.size() != 1 || !IsSymbolic(args[0])) return std::nullopt;
+    return Value{Ref::Create(args[0].object), kNoSource};
+  }
+  const bool method = Py_TYPE(o) == &PyMethodDescr_Type;
+  if (!PyCFunction_Check(o) && !method) return std::nullopt;
+  const std::string_view name = NameOfCallable(callable);
+  if (method) {
+    const bool numel = name == "numel" && args.size() == 1 && PyTuple_Check(args[0].object.get());
+    return numel ? Fold(tracing::SizeArithmetic::kMultiply, args[0].object, 1) : std::nullopt;
+  }
+  if ((name == "prod" || name == "sum") && args.size() == 1) {
+    const bool sums = name == "sum";
+    return Fold(sums ? tracing::SizeArithmetic::kAdd : tracing::SizeArithmetic::kMultiply, args[0].object,
+                sums ? 0 : 1);
+  }
+  bool symbolic = false;
+  for (const ValueView& v : args) {
+    if (!IsInteger(v.object)) return std::nullopt;
+    symbolic = symbolic || IsSymbolic(v);
+  }
+  if (!symbolic || (name != "max" && name != "min") || args.size() < 2) return std::nullopt;
+  for (const ValueView& v : args) reads_.Consume(IsSymbolic(v) ? ValueView() : v);
+  return Extreme(name == "max", args);
+}
+
+std::optional<Value> SizeCalls::LengthOf(ValueView tensor) {
+  if (tracer_.size_symbols().empty() || !IsFakeTensor(tensor.object)) return std::nullopt;
+  const Ref dim = Ref::Steal(PyObject_CallMethod(tensor.object, "dim", nullptr));
+  if (!dim || PyLong_AsLong(dim) == 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  Ref size = Ref::Steal(boundary_.RunAsLeaf(true, [&] { return PyObject_CallMethod(tensor.object, "size", "i", 0); }));
+  if (!boundary_.Check() || !size) return Value();
+  return Done(tracer_.numbers().FromTorch(std::move(size)));
+}
+
+Ref SizeCalls::OperandFor(BorrowedRef tensor, BorrowedRef number) {
+  if (!tracer_.numbers().IsSymbolic(number) || !IsFakeTensor(tensor)) return Ref();
+  return tracer_.NumberTensor(tensor, number);
+}
+
+TorchArguments::TorchArguments(const tracing::Numbers& numbers, absl::Span<const ValueView> args) : args_(args) {
+  if (numbers.none()) return;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    Ref made = numbers.ToTorch(args[i].object);
+    if (!made) continue;
+    if (changed_.empty()) changed_.assign(args.begin(), args.end());
+    changed_[i] = ValueView(made, kNoSource);
+    held_.push_back(std::move(made));
+  }
+  if (!changed_.empty()) args_ = changed_;
+}
+
+}  // namespace framefuse

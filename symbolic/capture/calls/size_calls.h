@@ -1,0 +1,60 @@
+// SizeCalls: calls and operators on symbolic sizes that stay symbolic: arithmetic, comparisons, min, max, len … Any
+// other code that looks at such a number pins it (ReadJournal::Consume).
+// Invariant: nothing is done to numbers that are not symbolic, so that plain code pays one look.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_SIZE_CALLS_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_SIZE_CALLS_H_
+
+#include <optional>
+
+#include "absl/container/inlined_vector.h"
+#include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/evaluator/protocols.h"
+#include "symbolic/tracing/numbers.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse {
+
+class Journals;
+class ReadJournal;
+
+class SizeCalls {
+ public:
+  explicit SizeCalls(Journals& journals);
+
+  // Nothing: no symbolic size is in it, or it is not one of the operations that keep it symbolic.
+  std::optional<Value> Binary(int nb_op, ValueView left, ValueView right);
+  std::optional<Value> Negate(UnaryOp op, ValueView v);
+  std::optional<bool> Compare(int py_op, ValueView left, ValueView right);
+  std::optional<bool> IsTrue(ValueView v);
+  std::optional<Value> Call(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  std::optional<Value> LengthOf(ValueView tensor);
+
+  // What an operator of a tensor and a symbolic size takes for the size: a tensor of no dimensions. Null: no such case.
+  Ref OperandFor(BorrowedRef tensor, BorrowedRef number);
+
+ private:
+  std::optional<Value> Extreme(bool largest, absl::Span<const ValueView> numbers);
+  std::optional<Value> Fold(tracing::SizeArithmetic operation, BorrowedRef sequence, std::int64_t start);
+  bool IsSymbolic(ValueView v) const { return tracer_.numbers().IsSymbolic(v.object); }
+  Value Done(Ref object) { return Value{std::move(object), kNoSource}; }
+
+  tracing::Tracer& tracer_;
+  NativeBoundary& boundary_;
+  ReadJournal& reads_;
+};
+
+// Arguments with SymInts in the places of symbolic sizes, for a call of torch's.
+class TorchArguments {
+ public:
+  TorchArguments(const tracing::Numbers& numbers, absl::Span<const ValueView> args);
+  absl::Span<const ValueView> args() const { return args_; }
+
+ private:
+  absl::InlinedVector<ValueView, 8> changed_;
+  absl::InlinedVector<Ref, 4> held_;
+  absl::Span<const ValueView> args_;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_SIZE_CALLS_H_

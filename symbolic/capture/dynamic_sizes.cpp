@@ -1,0 +1,14 @@
+#include "symbolic/capture/dynamic_sizes.h"
+
+namespace framefuse {
+
+void DynamicSizes::Note(const PyCodeObject* code, const std::string& source, int dim) {
+  if (mode_ == DynamicMode::kWhatChanged && dim < kMostDims) noted_[{code, source}] |= DimMask{1} << dim;
+}
+
+DimMask DynamicSizes::Noted(const PyCodeObject* code, const std::string& source) const {
+  const auto found = noted_.find({code, source});
+  return found == noted_.end() ? 0 : found->second;
+}
+
+}  // namespace framefuse

@@ -1,0 +1,70 @@
+#include "symbolic/capture/journals/symbols.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/capture/journals/frame_stack.h"
+#include "symbolic/capture/journals/object_table.h"
+#include "symbolic/capture/journals/read_journal.h"
+
+namespace framefuse {
+
+DimMask Symbols::DimsOf(SourceId source, bool is_parameter) const {
+  if (sizes_ == nullptr || sizes_->mode() == DynamicMode::kNever) return 0;
+  if (sizes_->mode() == DynamicMode::kAll) return is_parameter ? 0 : ~DimMask{0};
+  const PyCodeObject* code = frame_ops::Code(frames_.real_frame());
+  return sizes_->Noted(code, reads_.sources().Print(source, frames_.SlotNames()));
+}
+
+void Symbols::FreeDimsOf(SourceId source, int input_index) {
+  DimMask sizes = 0, strides = 0;
+  for (const tracing::SizeSymbol& s : tracer_.size_symbols()) {
+    if (s.input_index == input_index) sizes |= DimMask{1} << s.dim;
+  }
+  for (const tracing::SizedStride& s : tracer_.sized_strides()) {
+    if (s.input_index == input_index) strides |= DimMask{1} << s.dim;
+  }
+  if ((sizes | strides) != 0) (void)reads_.guards().FreeSizes(source, sizes, strides);
+}
+
+void Symbols::OnFact(ir::Dim) {
+  const UserLocation& here = frames_.Here();
+  const std::string path = here.code ? FileNameOf(here.code.get()) : "";
+  places_.push_back(path.empty() ? path : absl::StrCat(path.substr(path.find_last_of('/') + 1), ":", here.line));
+}
+
+std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>& inputs) {
+  if (none()) return nullptr;
+  auto sizes = std::make_shared<EntrySizes>();
+  sizes->expressions = tracer_.size_expressions();
+  ReadValue read;
+  const auto number = [&](int input) {
+    const SourceId source = inputs[static_cast<std::size_t>(input)].source;
+    for (std::size_t i = 0; i < read.sources.size(); ++i) {
+      if (read.sources[i] == source) return i;
+    }
+    read.sources.push_back(source);
+    return read.sources.size() - 1;
+  };
+  std::vector<SizeFacts::Symbol> symbols;
+  for (const tracing::SizeSymbol& s : tracer_.size_symbols()) {
+    sizes->symbols.push_back({inputs[static_cast<std::size_t>(s.input_index)].source, s.dim});
+    symbols.push_back({number(s.input_index), s.dim});
+  }
+  std::vector<SizeFacts::Stride> strides;
+  for (const tracing::SizedStride& s : tracer_.sized_strides()) {
+    strides.push_back({number(s.input_index), s.dim, s.stride});
+  }
+  std::vector<SizeFacts::Condition> conditions;
+  const std::vector<ir::Dim>& facts = tracer_.size_facts();
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    conditions.push_back({facts[i], i < places_.size() ? places_[i] : ""});
+  }
+  read.fact = std::make_shared<SizeFacts>(sizes->expressions, std::move(symbols), std::move(strides),
+                                          std::move(conditions));
+  reads_.guards().AddValue(std::move(read), UserLocation());
+  return sizes;
+}
+
+}  // namespace framefuse

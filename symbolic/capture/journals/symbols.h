@@ -1,0 +1,48 @@
+// Symbols: the symbolic sizes of an attempt: which dimensions of an input get one, and the guards that come of what the
+// attempt asked about them (symbolic/tracing/sizes.h).
+// Invariant: a dimension whose size is symbolic is left out of its tensor's guard; what the attempt relied on about it
+// stands in one guard of its own.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_SYMBOLS_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_SYMBOLS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "symbolic/capture/dynamic_sizes.h"
+#include "symbolic/capture/entry_sizes.h"
+#include "symbolic/tracing/sizes.h"
+#include "symbolic/tracing/tracer.h"
+
+namespace framefuse {
+
+class FrameStack;
+class ReadJournal;
+struct TensorInput;
+
+class Symbols final : public tracing::SizeListener {
+ public:
+  // `sizes` null: none are symbolic.
+  Symbols(const DynamicSizes* sizes, FrameStack& frames, ReadJournal& reads, tracing::Tracer& tracer)
+      : sizes_(sizes), frames_(frames), reads_(reads), tracer_(tracer) {}
+
+  bool none() const { return tracer_.size_symbols().empty(); }
+  DimMask DimsOf(SourceId source, bool is_parameter) const;
+  // After the tensor's guard was added: what of it is symbolic is left to the guard on sizes.
+  void FreeDimsOf(SourceId source, int input_index);
+  void OnFact(ir::Dim fact) override;
+
+  // At the end of an attempt: the guard, and what the entry needs; null: no size is symbolic.
+  std::shared_ptr<const EntrySizes> Close(const std::vector<TensorInput>& inputs);
+
+ private:
+  const DynamicSizes* sizes_;
+  FrameStack& frames_;
+  ReadJournal& reads_;
+  tracing::Tracer& tracer_;
+  std::vector<std::string> places_;  // by fact
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_SYMBOLS_H_

@@ -1,0 +1,148 @@
+#include "symbolic/tracing/numbers.h"
+
+#include <torch/csrc/Size.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/utils/python_symnode.h>
+
+#include <utility>
+
+#include "frame_eval/hook.h"
+#include "frame_eval/versions/private_api.h"
+#include "symbolic/tracing/recorder.h"
+
+namespace framefuse::tracing {
+
+using ir::Dim;
+using ir::ExprKind;
+
+std::optional<Dim> Numbers::Find(BorrowedRef object) const {
+  if (!PyLong_CheckExact(object.get())) return std::nullopt;
+  if (const auto it = known_.find(object.get()); it != known_.end()) return it->second.dim;
+  int overflow = 0;
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  return overflow == 0 ? std::optional(Dim(value)) : std::nullopt;
+}
+
+Ref Numbers::Make(Dim d) {
+  if (d.is_constant()) return Ref::Steal(PyLong_FromLongLong(d.value));
+  Ref object = private_api::NewOwnInteger(recorder_->sizes().HintOf(d));
+  if (object) known_.insert_or_assign(object.get(), Known{object, d});
+  return object;
+}
+
+void Numbers::Pin(BorrowedRef object) {
+  if (const auto it = known_.find(object.get()); it != known_.end()) (void)recorder_->sizes().Pin(it->second.dim);
+}
+
+Ref Numbers::Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef right) {
+  const std::optional<Dim> a = Find(left), b = Find(right);
+  if (!a || !b) return Ref();
+  Sizes& sizes = recorder_->sizes();
+  ir::DimAlgebra algebra = sizes.Algebra();
+  switch (operation) {
+    case SizeArithmetic::kAdd:
+      return Make(algebra.Add(*a, *b));
+    case SizeArithmetic::kSubtract:
+      return Make(algebra.Subtract(*a, *b));
+    case SizeArithmetic::kMultiply:
+      return Make(algebra.Multiply(*a, *b));
+    case SizeArithmetic::kFloorDivide:
+    case SizeArithmetic::kModulo:
+      break;
+  }
+  if (sizes.Decide(ExprKind::kEq, *b, Dim(0))) return Ref();  // Python raises
+  return Make(operation == SizeArithmetic::kModulo ? algebra.Modulo(*a, *b) : algebra.FloorDivide(*a, *b));
+}
+
+Ref Numbers::Negate(BorrowedRef object) { return Make(recorder_->sizes().Algebra().Negate(*Find(object))); }
+
+std::optional<bool> Numbers::Compare(int py_op, BorrowedRef left, BorrowedRef right) {
+  const std::optional<Dim> a = Find(left), b = Find(right);
+  if (!a || !b) return std::nullopt;
+  Sizes& sizes = recorder_->sizes();
+  switch (py_op) {
+    case Py_LT:
+      return sizes.Decide(ExprKind::kLt, *a, *b);
+    case Py_LE:
+      return sizes.Decide(ExprKind::kLe, *a, *b);
+    case Py_EQ:
+      return sizes.Decide(ExprKind::kEq, *a, *b);
+    case Py_NE:
+      return sizes.Decide(ExprKind::kNe, *a, *b);
+    case Py_GT:
+      return sizes.Decide(ExprKind::kLt, *b, *a);
+    case Py_GE:
+      return sizes.Decide(ExprKind::kLe, *b, *a);
+    default:
+      return std::nullopt;
+  }
+}
+
+// ---------------------------------------------------------------- torch's side
+
+Ref Numbers::SequenceToTorch(BorrowedRef sequence) const {
+  PyObject* const* items = PySequence_Fast_ITEMS(sequence.get());
+  const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence.get());
+  Ref made;
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    Ref item = ToTorch(BorrowedRef(items[i]));
+    if (!item) continue;
+    if (!made) made = Ref::Steal(PySequence_List(sequence));
+    if (!made) return Ref();
+    PyList_SetItem(made.get(), i, item.release());
+  }
+  if (made && PyTuple_Check(sequence.get())) made = Ref::Steal(PyList_AsTuple(made));
+  return made;
+}
+
+Ref Numbers::ToTorch(BorrowedRef object) const {
+  if (known_.empty()) return Ref();
+  PyObject* o = object;
+  if (PyLong_CheckExact(o)) {
+    const auto it = known_.find(o);
+    if (it == known_.end()) return Ref();
+    const HookScope own(HookMode::kOff);
+    return Ref::Steal(py::cast(recorder_->sizes().ToSymInt(it->second.dim)).release().ptr());
+  }
+  if (PyTuple_CheckExact(o) || PyList_CheckExact(o) || THPSize_Check(o)) return SequenceToTorch(object);
+  if (!PySlice_Check(o)) return Ref();
+  auto* slice = reinterpret_cast<PySliceObject*>(o);
+  const Ref start = ToTorch(BorrowedRef(slice->start)), stop = ToTorch(BorrowedRef(slice->stop));
+  const Ref step = ToTorch(BorrowedRef(slice->step));
+  if (!start && !stop && !step) return Ref();
+  return Ref::Steal(
+      PySlice_New(start ? start.get() : slice->start, stop ? stop.get() : slice->stop, step ? step.get() : slice->step));
+}
+
+Ref Numbers::FromTorch(Ref object) {
+  if (!object || !recorder_->sizes().any()) return object;
+  PyObject* o = object.get();
+  if (PyLong_Check(o) || PyFloat_Check(o) || o == Py_None) return object;
+  if (torch::is_symint(o)) return Make(recorder_->sizes().ToDim(py::cast<c10::SymInt>(py::handle(o))));
+  if (torch::is_symbool(o)) {
+    const bool holds = py::cast<c10::SymBool>(py::handle(o)).guard_bool(__FILE__, __LINE__);
+    return Ref::Create(holds ? Py_True : Py_False);
+  }
+  if (torch::is_symfloat(o)) {
+    return Ref::Steal(PyFloat_FromDouble(py::cast<c10::SymFloat>(py::handle(o)).guard_float(__FILE__, __LINE__)));
+  }
+  const bool is_size = THPSize_Check(o);
+  if (!is_size && !PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return object;
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(o);
+  PyTypeObject* type = Py_TYPE(o);
+  Ref made = Ref::Steal(PyList_Check(o) ? PyList_New(count) : type->tp_alloc(type, count));
+  bool changed = false;
+  for (Py_ssize_t i = 0; made && i < count; ++i) {
+    PyObject* before = PySequence_Fast_GET_ITEM(o, i);
+    Ref item = FromTorch(Ref::Create(before));
+    changed = changed || item.get() != before;
+    if (PyList_Check(o)) {
+      PyList_SET_ITEM(made.get(), i, item.release());
+    } else {
+      PyTuple_SET_ITEM(made.get(), i, item.release());
+    }
+  }
+  return changed ? made : object;
+}
+
+}  // namespace framefuse::tracing

@@ -1,0 +1,61 @@
+// Numbers: Python integers that stand for symbolic sizes. Each is an int of its own with the value at hand, so that
+// code which does not know of it sees a plain integer. It is known by identity: whoever looks at its value pins it
+// first; whoever only moves it need not know.
+// Torch gets a SymInt in its place, and what torch gives back becomes such an int again.
+// Invariant: no such int outlives the attempt; a recipe makes another one of each (symbolic/capture/recipe.h).
+#ifndef FRAMEFUSE_SYMBOLIC_TRACING_NUMBERS_H_
+#define FRAMEFUSE_SYMBOLIC_TRACING_NUMBERS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "backends/graph/dim.h"
+#include "frame_eval/ref.h"
+
+namespace framefuse::tracing {
+
+class Recorder;
+
+enum class SizeArithmetic : std::uint8_t { kAdd, kSubtract, kMultiply, kFloorDivide, kModulo };
+
+class Numbers {
+ public:
+  explicit Numbers(const std::unique_ptr<Recorder>& recorder) : recorder_(recorder) {}
+  Numbers(const Numbers&) = delete;
+  Numbers& operator=(const Numbers&) = delete;
+
+  bool none() const { return known_.empty(); }
+  bool IsSymbolic(BorrowedRef object) const { return !known_.empty() && known_.contains(object.get()); }
+  // Constant: a plain integer that fits; nothing: no such integer.
+  std::optional<ir::Dim> Find(BorrowedRef object) const;
+  Ref Make(ir::Dim d);
+  void Pin(BorrowedRef object);
+
+  // Of two integers, one of which is symbolic. Null without an error: it is not kept symbolic.
+  Ref Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef right);
+  Ref Negate(BorrowedRef object);
+  // As Py_LT …; nothing: one of them is no integer.
+  std::optional<bool> Compare(int py_op, BorrowedRef left, BorrowedRef right);
+
+  // With SymInts in the places of symbolic integers, in tuples, lists and slices too; null: there are none.
+  Ref ToTorch(BorrowedRef object) const;
+  Ref FromTorch(Ref object);
+
+  void Clear() { known_.clear(); }
+
+ private:
+  struct Known {
+    Ref object;
+    ir::Dim dim;
+  };
+  Ref SequenceToTorch(BorrowedRef sequence) const;
+
+  const std::unique_ptr<Recorder>& recorder_;
+  absl::flat_hash_map<PyObject*, Known> known_;
+};
+
+}  // namespace framefuse::tracing
+
+#endif  // FRAMEFUSE_SYMBOLIC_TRACING_NUMBERS_H_

@@ -1,0 +1,289 @@
+#include "symbolic/tracing/size_node.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+namespace framefuse::tracing {
+
+using c10::SymNode;
+using ir::Dim;
+using ir::ExprKind;
+
+SymNode SizeNode::Int(Dim d) const { return c10::make_intrusive<SizeNode>(sizes_, Kind::kInt, d); }
+
+SymNode SizeNode::Bool(Dim d) const { return c10::make_intrusive<SizeNode>(sizes_, Kind::kBool, d); }
+
+Dim SizeNode::DimOf(const SymNode& node) const {
+  const auto* own = dynamic_cast<const SizeNode*>(node.get());
+  if (own != nullptr && own->sizes_ == sizes_ && own->kind_ != Kind::kFloat) return own->dim_;
+  if (node->is_bool()) return Dim(node->guard_bool(__FILE__, __LINE__) ? 1 : 0);
+  return Dim(node->guard_int(__FILE__, __LINE__));
+}
+
+double SizeNode::NumberOf(const SymNode& node) const {
+  if (node->is_float()) return node->guard_float(__FILE__, __LINE__);
+  return static_cast<double>(node->guard_int(__FILE__, __LINE__));
+}
+
+bool SizeNode::IsNumber(const SymNode& other) const { return kind_ == Kind::kFloat || other->is_float(); }
+
+SymNode SizeNode::clone() { return c10::make_intrusive<SizeNode>(sizes_, kind_, dim_, number_); }
+SymNode SizeNode::wrap_int(std::int64_t number) { return Int(Dim(number)); }
+SymNode SizeNode::wrap_float(double number) {
+  return c10::make_intrusive<SizeNode>(sizes_, Kind::kFloat, Dim(), number);
+}
+SymNode SizeNode::wrap_bool(bool value) { return Bool(Dim(value ? 1 : 0)); }
+
+// ---------------------------------------------------------------- arithmetic
+
+SymNode SizeNode::add(const SymNode& other) {
+  if (IsNumber(other)) return wrap_float(guard_float(__FILE__, __LINE__) + NumberOf(other));
+  return Int(sizes_->Algebra().Add(dim_, DimOf(other)));
+}
+
+SymNode SizeNode::sub(const SymNode& other) {
+  if (IsNumber(other)) return wrap_float(guard_float(__FILE__, __LINE__) - NumberOf(other));
+  return Int(sizes_->Algebra().Subtract(dim_, DimOf(other)));
+}
+
+SymNode SizeNode::mul(const SymNode& other) {
+  if (IsNumber(other)) return wrap_float(guard_float(__FILE__, __LINE__) * NumberOf(other));
+  return Int(sizes_->Algebra().Multiply(dim_, DimOf(other)));
+}
+
+SymNode SizeNode::truediv(const SymNode& other) {
+  return wrap_float(guard_float(__FILE__, __LINE__) / NumberOf(other));
+}
+
+SymNode SizeNode::pow(const SymNode& other) {
+  constexpr std::int64_t kMost = 8;
+  if (IsNumber(other)) return wrap_float(std::pow(guard_float(__FILE__, __LINE__), NumberOf(other)));
+  const std::int64_t exponent = other->guard_int(__FILE__, __LINE__);
+  if (exponent < 0 || exponent > kMost) {
+    return wrap_float(std::pow(guard_float(__FILE__, __LINE__), static_cast<double>(exponent)));
+  }
+  Dim result(1);
+  for (std::int64_t i = 0; i < exponent; ++i) result = sizes_->Algebra().Multiply(result, dim_);
+  return Int(result);
+}
+
+SymNode SizeNode::floordiv(const SymNode& other) {
+  if (IsNumber(other)) return wrap_float(std::floor(guard_float(__FILE__, __LINE__) / NumberOf(other)));
+  const Dim divisor = DimOf(other);
+  TORCH_CHECK(!sizes_->Decide(ExprKind::kEq, divisor, Dim(0)), "integer division by zero");
+  return Int(sizes_->Algebra().FloorDivide(dim_, divisor));
+}
+
+SymNode SizeNode::mod(const SymNode& other) {
+  const Dim divisor = DimOf(other);
+  TORCH_CHECK(!sizes_->Decide(ExprKind::kEq, divisor, Dim(0)), "integer modulo by zero");
+  return Int(sizes_->Algebra().Modulo(dim_, divisor));
+}
+
+SymNode SizeNode::neg() {
+  if (kind_ == Kind::kFloat) return wrap_float(-number_);
+  return Int(sizes_->Algebra().Negate(dim_));
+}
+
+SymNode SizeNode::ceil() { return kind_ == Kind::kFloat ? wrap_int(std::llround(std::ceil(number_))) : clone(); }
+SymNode SizeNode::floor() { return kind_ == Kind::kFloat ? wrap_int(std::llround(std::floor(number_))) : clone(); }
+
+SymNode SizeNode::sym_min(const SymNode& other) {
+  if (IsNumber(other)) return wrap_float(std::min(guard_float(__FILE__, __LINE__), NumberOf(other)));
+  return Int(sizes_->Algebra().Minimum(dim_, DimOf(other)));
+}
+
+SymNode SizeNode::sym_max(const SymNode& other) {
+  if (IsNumber(other)) return wrap_float(std::max(guard_float(__FILE__, __LINE__), NumberOf(other)));
+  return Int(sizes_->Algebra().Maximum(dim_, DimOf(other)));
+}
+
+SymNode SizeNode::sym_float() { return wrap_float(guard_float(__FILE__, __LINE__)); }
+
+// ---------------------------------------------------------------- comparisons
+
+SymNode SizeNode::Compare(ExprKind comparison, const SymNode& left, const SymNode& right) const {
+  if (left->is_float() || right->is_float()) {
+    const double a = NumberOf(left), b = NumberOf(right);
+    const bool equal = a == b, less = a < b;
+    const bool holds = comparison == ExprKind::kEq   ? equal
+                       : comparison == ExprKind::kNe ? !equal
+                       : comparison == ExprKind::kLt ? less
+                                                     : less || equal;
+    return Bool(Dim(holds ? 1 : 0));
+  }
+  const Dim a = DimOf(left), b = DimOf(right);
+  if (const auto known = sizes_->Algebra().Decide(comparison, a, b)) return Bool(Dim(*known ? 1 : 0));
+  return Bool(sizes_->Table().Make(comparison, a, b));
+}
+
+namespace {
+// A node over itself, for the moment of a call.
+SymNode Self(SizeNode* node) { return c10::intrusive_ptr<c10::SymNodeImpl>::reclaim_copy(node); }
+}  // namespace
+
+SymNode SizeNode::eq(const SymNode& other) { return Compare(ExprKind::kEq, Self(this), other); }
+SymNode SizeNode::ne(const SymNode& other) { return Compare(ExprKind::kNe, Self(this), other); }
+SymNode SizeNode::lt(const SymNode& other) { return Compare(ExprKind::kLt, Self(this), other); }
+SymNode SizeNode::le(const SymNode& other) { return Compare(ExprKind::kLe, Self(this), other); }
+SymNode SizeNode::gt(const SymNode& other) { return Compare(ExprKind::kLt, other, Self(this)); }
+SymNode SizeNode::ge(const SymNode& other) { return Compare(ExprKind::kLe, other, Self(this)); }
+
+SymNode SizeNode::sym_or(const SymNode& other) {
+  if (const auto known = constant_bool()) return *known ? wrap_bool(true) : Bool(DimOf(other));
+  const Dim right = DimOf(other);
+  if (right.is_constant()) return right.value != 0 ? wrap_bool(true) : clone();
+  return Bool(sizes_->Table().Make(ExprKind::kOr, dim_, right));
+}
+
+SymNode SizeNode::sym_and(const SymNode& other) {
+  if (const auto known = constant_bool()) return *known ? Bool(DimOf(other)) : wrap_bool(false);
+  const Dim right = DimOf(other);
+  if (right.is_constant()) return right.value != 0 ? clone() : wrap_bool(false);
+  return Bool(sizes_->Table().Make(ExprKind::kAnd, dim_, right));
+}
+
+SymNode SizeNode::sym_not() {
+  if (const auto known = constant_bool()) return wrap_bool(!*known);
+  return Bool(sizes_->Table().Make(ExprKind::kNot, dim_));
+}
+
+SymNode SizeNode::sym_ite(const SymNode& then_value, const SymNode& else_value) {
+  return guard_bool(__FILE__, __LINE__) ? then_value : else_value;
+}
+
+// ---------------------------------------------------------------- layouts
+
+// Whether each dimension's stride is the product of the sizes of those before it in `fastest_first`.
+SymNode SizeNode::InOrder(Nodes sizes, Nodes strides, std::initializer_list<int> fastest_first) {
+  for (const SymNode& size : sizes) {
+    if (sizes_->Decide(ExprKind::kEq, DimOf(size), Dim(0))) return wrap_bool(true);
+  }
+  Dim expected(1);
+  for (const int d : fastest_first) {
+    const Dim size = DimOf(sizes[static_cast<std::size_t>(d)]);
+    if (sizes_->Decide(ExprKind::kEq, size, Dim(1))) continue;
+    if (!sizes_->Decide(ExprKind::kEq, DimOf(strides[static_cast<std::size_t>(d)]), expected)) return wrap_bool(false);
+    expected = sizes_->Algebra().Multiply(expected, size);
+  }
+  return wrap_bool(true);
+}
+
+SymNode SizeNode::is_contiguous(Nodes sizes, Nodes strides) {
+  for (const SymNode& size : sizes) {
+    if (sizes_->Decide(ExprKind::kEq, DimOf(size), Dim(0))) return wrap_bool(true);
+  }
+  Dim expected(1);
+  for (std::size_t d = sizes.size(); d-- > 0;) {
+    const Dim size = DimOf(sizes[d]);
+    if (sizes_->Decide(ExprKind::kEq, size, Dim(1))) continue;
+    if (!sizes_->Decide(ExprKind::kEq, DimOf(strides[d]), expected)) return wrap_bool(false);
+    expected = sizes_->Algebra().Multiply(expected, size);
+  }
+  return wrap_bool(true);
+}
+
+SymNode SizeNode::is_channels_last_contiguous_2d(Nodes sizes, Nodes strides) {
+  return sizes.size() == 4 ? InOrder(sizes, strides, {1, 3, 2, 0}) : wrap_bool(false);
+}
+
+SymNode SizeNode::is_channels_last_contiguous_3d(Nodes sizes, Nodes strides) {
+  return sizes.size() == 5 ? InOrder(sizes, strides, {1, 4, 3, 2, 0}) : wrap_bool(false);
+}
+
+namespace {
+// As torch's is_channels_last_strides_2d_s4 and _3d_s5, on numbers.
+bool HasChannelsLastStrides(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides,
+                            std::initializer_list<std::size_t> fastest_first) {
+  std::int64_t least = 0;
+  if (strides[1] == 0) return false;
+  for (const std::size_t d : fastest_first) {
+    if (sizes[d] == 0 || strides[d] < least) return false;
+    if (d == 0 && least == strides[1]) return false;
+    least = strides[d] * std::max<std::int64_t>(sizes[d], 1);
+  }
+  return true;
+}
+}  // namespace
+
+// Which order of strides is taken for channels last depends on many comparisons: the numbers themselves are pinned.
+SymNode SizeNode::is_channels_last_strides_2d(Nodes sizes, Nodes strides) {
+  std::vector<std::int64_t> n, s;
+  for (const SymNode& d : sizes) n.push_back(sizes_->Pin(DimOf(d)));
+  for (const SymNode& d : strides) s.push_back(sizes_->Pin(DimOf(d)));
+  return wrap_bool(n.size() == 4 && HasChannelsLastStrides(n, s, {1, 3, 2, 0}));
+}
+
+SymNode SizeNode::is_channels_last_strides_3d(Nodes sizes, Nodes strides) {
+  std::vector<std::int64_t> n, s;
+  for (const SymNode& d : sizes) n.push_back(sizes_->Pin(DimOf(d)));
+  for (const SymNode& d : strides) s.push_back(sizes_->Pin(DimOf(d)));
+  return wrap_bool(n.size() == 5 && HasChannelsLastStrides(n, s, {1, 4, 3, 2, 0}));
+}
+
+// In the order of today's strides; if that one does not do, none does only for the numbers at hand.
+SymNode SizeNode::is_non_overlapping_and_dense(Nodes sizes, Nodes strides) {
+  std::vector<std::size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return sizes_->HintOf(DimOf(strides[a])) < sizes_->HintOf(DimOf(strides[b]));
+  });
+  Dim expected(1);
+  bool dense = true;
+  for (const std::size_t d : order) {
+    const Dim size = DimOf(sizes[d]);
+    if (sizes_->Decide(ExprKind::kEq, size, Dim(1))) continue;
+    const Dim stride = DimOf(strides[d]);
+    dense = sizes_->HintOf(stride) == sizes_->HintOf(expected);
+    if (!dense) break;
+    (void)sizes_->Decide(ExprKind::kEq, stride, expected);
+    expected = sizes_->Algebra().Multiply(expected, size);
+  }
+  if (!dense) {
+    for (const SymNode& d : sizes) (void)sizes_->Pin(DimOf(d));
+    for (const SymNode& d : strides) (void)sizes_->Pin(DimOf(d));
+  }
+  return wrap_bool(dense);
+}
+
+// ---------------------------------------------------------------- numbers
+
+std::int64_t SizeNode::guard_int(const char*, std::int64_t) {
+  TORCH_CHECK(kind_ == Kind::kInt, "framefuse: not an integer");
+  return sizes_->Pin(dim_);
+}
+
+bool SizeNode::guard_bool(const char*, std::int64_t) {
+  TORCH_CHECK(kind_ == Kind::kBool, "framefuse: not a truth value");
+  return sizes_->DecideBool(dim_);
+}
+
+double SizeNode::guard_float(const char*, std::int64_t) {
+  return kind_ == Kind::kFloat ? number_ : static_cast<double>(sizes_->Pin(dim_));
+}
+
+std::string SizeNode::str() { return kind_ == Kind::kFloat ? std::to_string(number_) : sizes_->Table().Print(dim_); }
+
+std::optional<std::int64_t> SizeNode::constant_int() {
+  return kind_ == Kind::kInt && dim_.is_constant() ? std::optional(dim_.value) : std::nullopt;
+}
+
+std::optional<bool> SizeNode::constant_bool() {
+  if (kind_ != Kind::kBool) return std::nullopt;
+  if (dim_.is_constant()) return dim_.value != 0;
+  const ir::Expr& e = sizes_->Table()[dim_.expr];
+  return e.kind == ExprKind::kConstant ? std::optional(e.value != 0) : std::nullopt;
+}
+
+bool SizeNode::is_constant() {
+  return kind_ == Kind::kFloat || dim_.is_constant() || constant_bool().has_value();
+}
+
+c10::SymInt Plain(const c10::SymInt& s) {
+  const auto number = s.maybe_as_int();
+  return number ? c10::SymInt(*number) : s;
+}
+
+}  // namespace framefuse::tracing

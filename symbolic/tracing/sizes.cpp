@@ -1,0 +1,136 @@
+#include "symbolic/tracing/sizes.h"
+
+#include <algorithm>
+#include <string>
+
+#include "symbolic/tracing/size_node.h"
+
+namespace framefuse::tracing {
+
+using ir::Dim;
+using ir::ExprKind;
+
+ir::ExprTable& Sizes::Table() const {
+  TORCH_CHECK(table_ != nullptr, "framefuse: a symbolic size was used outside its capture");
+  return *table_;
+}
+
+Dim Sizes::NewSymbol(std::int64_t hint) {
+  ir::ExprTable& table = Table();
+  ir::Symbol symbol;
+  symbol.name = "s" + std::to_string(table.symbols().size());
+  symbol.hint = hint;
+  const Dim size = table.OfSymbol(table.AddSymbol(std::move(symbol)));
+  (void)Decide(ExprKind::kLe, Dim(1), size);
+  return size;
+}
+
+c10::SymInt Sizes::ToSymInt(Dim d) {
+  if (d.is_constant()) return c10::SymInt(d.value);
+  return c10::SymInt(c10::SymNode(c10::make_intrusive<SizeNode>(shared_from_this(), SizeNode::Kind::kInt, d)));
+}
+
+Dim Sizes::ToDim(const c10::SymInt& s) {
+  if (const auto plain = s.maybe_as_int()) return Dim(*plain);
+  const c10::SymNode node = s.toSymNode();
+  const auto* own = dynamic_cast<const SizeNode*>(node.get());
+  return own != nullptr && own->sizes() == this ? own->dim() : Dim(s.guard_int(__FILE__, __LINE__));
+}
+
+void Sizes::Note(Dim condition) {
+  if (!known_.insert(condition.expr).second) return;
+  facts_.push_back(condition);
+  if (listener_ != nullptr) listener_->OnFact(condition);
+}
+
+// A fact about one symbol narrows its range: questions that follow from it leave no further facts.
+void Sizes::Narrow(ExprKind comparison, Dim a, Dim b) {
+  const auto linear = Algebra().AsLinear(Algebra().Subtract(a, b));
+  if (!linear || (linear->factor != 1 && linear->factor != -1)) return;
+  ir::Symbol& symbol = Table().symbol(linear->symbol);
+  const bool rises = linear->factor == 1;
+  const std::int64_t root = rises ? -linear->rest : linear->rest;  // where the two are equal
+  switch (comparison) {
+    case ExprKind::kEq:
+      symbol.min = symbol.max = root;
+      break;
+    case ExprKind::kNe:
+      if (symbol.min == root) ++symbol.min;
+      if (symbol.max == root) --symbol.max;
+      break;
+    case ExprKind::kLt:
+      if (rises) symbol.max = std::min(symbol.max, root - 1);
+      if (!rises) symbol.min = std::max(symbol.min, root + 1);
+      break;
+    case ExprKind::kLe:
+      if (rises) symbol.max = std::min(symbol.max, root);
+      if (!rises) symbol.min = std::max(symbol.min, root);
+      break;
+    default:
+      break;
+  }
+}
+
+bool Sizes::Decide(ExprKind comparison, Dim a, Dim b) {
+  if (const std::optional<bool> known = Algebra().Decide(comparison, a, b)) return *known;
+  ir::ExprTable& table = Table();
+  const std::int64_t left = table.Hint(a), right = table.Hint(b);
+  switch (comparison) {
+    case ExprKind::kEq:
+    case ExprKind::kNe: {
+      const bool equal = left == right;
+      const ExprKind fact = equal ? ExprKind::kEq : ExprKind::kNe;
+      Note(table.Make(fact, a, b));
+      Narrow(fact, a, b);
+      return equal == (comparison == ExprKind::kEq);
+    }
+    case ExprKind::kLt:
+    case ExprKind::kLe: {
+      const bool holds = comparison == ExprKind::kLt ? left < right : left <= right;
+      // Not a < b is b <= a.
+      const ExprKind fact = (comparison == ExprKind::kLt) == holds ? ExprKind::kLt : ExprKind::kLe;
+      const Dim x = holds ? a : b, y = holds ? b : a;
+      Note(table.Make(fact, x, y));
+      Narrow(fact, x, y);
+      return holds;
+    }
+    default:
+      TORCH_CHECK(false, "framefuse: not a comparison");
+  }
+}
+
+bool Sizes::DecideBool(Dim condition) {
+  if (condition.is_constant()) return condition.value != 0;
+  ir::ExprTable& table = Table();
+  const ir::Expr e = table[condition.expr];
+  const auto part = [](ir::ExprId id) { return Dim::OfExpr(id); };
+  const auto number = [&](ir::ExprId id) {
+    return table[id].kind == ExprKind::kConstant ? Dim(table[id].value) : Dim::OfExpr(id);
+  };
+  switch (e.kind) {
+    case ExprKind::kConstant:
+      return e.value != 0;
+    case ExprKind::kEq:
+    case ExprKind::kNe:
+    case ExprKind::kLt:
+    case ExprKind::kLe:
+      return Decide(e.kind, number(e.left), number(e.right));
+    case ExprKind::kAnd:
+      return DecideBool(part(e.left)) && DecideBool(part(e.right));
+    case ExprKind::kOr:
+      return DecideBool(part(e.left)) || DecideBool(part(e.right));
+    case ExprKind::kNot:
+      return !DecideBool(part(e.left));
+    default:
+      return Decide(ExprKind::kNe, condition, Dim(0));
+  }
+}
+
+std::int64_t Sizes::Pin(Dim d) {
+  if (d.is_constant()) return d.value;
+  const std::int64_t value = HintOf(d);
+  (void)Decide(ExprKind::kEq, d, Dim(value));
+  return value;
+}
+
+}  // namespace framefuse::tracing

@@ -1,0 +1,68 @@
+// Sizes: the symbolic sizes of one recording, and the facts about them that the recording went by.
+// Torch carries them as SymInts whose nodes (size_node.h) ask here. A question that the normal form and the ranges
+// answer leaves no trace. Any other is answered for the sizes at hand, and the answer becomes a fact.
+// Invariant: with sizes for which all facts hold, torch would have recorded the same graph.
+#ifndef FRAMEFUSE_SYMBOLIC_TRACING_SIZES_H_
+#define FRAMEFUSE_SYMBOLIC_TRACING_SIZES_H_
+
+#include <c10/core/SymInt.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "backends/graph/dim_algebra.h"
+
+namespace framefuse::tracing {
+
+// Hears of each new fact, to note where the program stands.
+class SizeListener {
+ public:
+  virtual ~SizeListener() = default;
+  virtual void OnFact(ir::Dim fact) = 0;
+};
+
+class Sizes : public std::enable_shared_from_this<Sizes> {
+ public:
+  explicit Sizes(ir::ExprTable& table) : table_(&table) {}
+  Sizes(const Sizes&) = delete;
+  Sizes& operator=(const Sizes&) = delete;
+
+  // The recording ends before the last SymInt does.
+  void Detach() { table_ = nullptr; }
+  void set_listener(SizeListener* listener) { listener_ = listener; }  // null: none
+
+  // A size that is `hint` now, and at least 1.
+  ir::Dim NewSymbol(std::int64_t hint);
+  bool any() const { return table_ != nullptr && !table_->symbols().empty(); }
+
+  c10::SymInt ToSymInt(ir::Dim d);
+  // A number of another recording, or of torch's, is taken for the integer that it is.
+  ir::Dim ToDim(const c10::SymInt& s);
+  std::int64_t HintOf(ir::Dim d) const { return Table().Hint(d); }
+  ir::DimAlgebra Algebra() { return ir::DimAlgebra(Table()); }
+  ir::ExprTable& Table() const;  // throws c10::Error after Detach
+
+  // Whether kEq, kNe, kLt or kLe holds.
+  bool Decide(ir::ExprKind comparison, ir::Dim a, ir::Dim b);
+  bool DecideBool(ir::Dim condition);  // of type bool
+  // The value at hand, which the size is to have.
+  std::int64_t Pin(ir::Dim d);
+
+  // Conditions, each once, in the order in which they were met.
+  const std::vector<ir::Dim>& facts() const { return facts_; }
+
+ private:
+  void Note(ir::Dim condition);
+  void Narrow(ir::ExprKind comparison, ir::Dim a, ir::Dim b);
+
+  ir::ExprTable* table_;
+  SizeListener* listener_ = nullptr;
+  std::vector<ir::Dim> facts_;
+  absl::flat_hash_set<ir::ExprId> known_;
+};
+
+}  // namespace framefuse::tracing
+
+#endif  // FRAMEFUSE_SYMBOLIC_TRACING_SIZES_H_
