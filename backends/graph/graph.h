@@ -78,6 +78,8 @@ struct Node {
   std::vector<std::int32_t> list_sizes;
   Phase phase = Phase::kForward;
   OriginId origin = -1;
+  // What is said of its results was found by examples, and may be wrong for other sizes (CheckGuessed); not in a text.
+  bool guessed = false;
   std::int64_t sequence = -1;  // of the backward: the number of eager's autograd node that runs it; not in a text
 };
 
@@ -223,6 +225,8 @@ absl::Status Verify(const Graph& graph);
 // Sizes, strides and dtype of each node's results, recomputed by the operator's meta kernel where there is one
 // (verify_metadata.cpp). Strides are left out where the executor lays out what it computes itself.
 absl::Status VerifyMetadata(const Graph& graph, bool strides_too = true);
+// The same of nodes whose metadata was guessed. FailedPrecondition: it is wrong, or they refuse such sizes.
+absl::Status CheckGuessed(const Graph& graph);
 
 // Text form; Parse(Print(g)) prints the same text. Values are renumbered in order of definition.
 struct PrintOptions {

@@ -23,10 +23,11 @@ bool SameStrides(const at::Tensor& t, const std::vector<std::int64_t>& strides) 
   return true;
 }
 
-absl::Status CheckNode(const Graph& g, const Node& n, bool strides_too) {
+// `must`: it is an error that nothing tells the metadata.
+absl::Status CheckNode(const Graph& g, const Node& n, bool strides_too, bool must = false) {
   const MetaRun run(g);
   FF_ASSIGN_OR_RETURN(std::optional<MetaResults> found, run.ResultsOf(n));
-  if (!found.has_value()) return absl::OkStatus();
+  if (!found.has_value()) return must ? absl::NotFoundError("no kernel tells its metadata") : absl::OkStatus();
   for (std::size_t r = 0; r < found->tensors.size() && r < n.outputs.size(); ++r) {
     const at::Tensor& t = found->tensors[r];
     const ValueId id = n.outputs[r];
@@ -52,6 +53,15 @@ absl::Status VerifyMetadata(const Graph& graph, bool strides_too) {
     const Node& n = graph.nodes[i];
     const absl::Status s = CheckNode(graph, n, strides_too);
     if (!s.ok()) return absl::InvalidArgumentError(absl::StrCat("node ", i, " (", n.op->name(), "): ", s.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGuessed(const Graph& graph) {
+  for (const Node& n : graph.nodes) {
+    if (!n.guessed) continue;
+    const absl::Status s = CheckNode(graph, n, /*strides_too=*/true, /*must=*/true);
+    if (!s.ok()) return absl::FailedPreconditionError(absl::StrCat(n.op->name(), " with these sizes: ", s.message()));
   }
   return absl::OkStatus();
 }

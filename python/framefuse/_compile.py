@@ -9,7 +9,6 @@ import torch
 from framefuse import _C, _fx
 from framefuse._backends import BUILT_IN, MODES, resolve_backend
 from framefuse._config import config
-from framefuse._errors import Unsupported
 from framefuse._module import CompiledModule, compile_again, make_compiled_module
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -60,8 +59,8 @@ def compile(
         model: what to compile. An `nn.Module` gives an `nn.Module` that shares the original's state: parameters, attributes,
             `state_dict` keys, train/eval mode.
         fullgraph: raise `Unsupported`, naming the line, where a graph would break.
-        dynamic: None or False compile for the sizes at hand, and again for others; True (sizes symbolic from the first
-            capture) is not built yet and raises `Unsupported`.
+        dynamic: which sizes of tensors are symbolic, so that one capture serves many of them (docs/dynamic_shapes.md). None:
+            those that were other ones in a later call. True: all, but for parameters and buffers. False: none.
         backend: a name from `list_backends()`, or a callable that takes an `fx.GraphModule` and example inputs and returns
             a callable.
         mode: "default", "reduce-overhead" (graphs on a GPU are recorded as CUDA graphs from their second run on; takes memory for

@@ -89,8 +89,23 @@ def allow_in_graph(fn: Callable[..., Any] | Sequence[Callable[..., Any]]) -> Any
 
 
 def mark_dynamic(tensor: torch.Tensor, index: int | Sequence[int], *, min: int | None = None, max: int | None = None) -> None:
-    """Not built yet: ask that a size be symbolic from the first capture. Raises `Unsupported`."""
-    raise Unsupported("mark_dynamic is not built yet: code is compiled again for new sizes")
+    """Ask that `tensor.size(index)` be symbolic from the first capture on, as `torch._dynamo.mark_dynamic` does.
+
+    One or several indices, negative ones count from the end. A size of 0 or 1 stays what it is. `min` and `max` are kept for
+    torch; framefuse finds the range that the code allows by itself. Without effect under `compile(dynamic=False)` and for
+    backends in Python. Raises `TypeError` for what is no tensor or no index, `IndexError` for a dimension that is not there.
+    """
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"mark_dynamic() takes a tensor, not {type(tensor).__name__}")
+    if isinstance(index, (list, tuple)):
+        for one in index:
+            mark_dynamic(tensor, one, min=min, max=max)
+        return
+    if not isinstance(index, int):
+        raise TypeError(f"mark_dynamic() takes the number of a dimension, not {index!r}")
+    if not -tensor.dim() <= index < tensor.dim():
+        raise IndexError(f"the tensor has no dimension {index}: it has {tensor.dim()}")
+    torch._dynamo.mark_dynamic(tensor, index % tensor.dim(), min=min, max=max)
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:

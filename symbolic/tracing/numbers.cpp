@@ -30,8 +30,34 @@ Ref Numbers::Make(Dim d) {
   return object;
 }
 
+namespace {
+// Whether `take` is true of an integer in it.
+template <typename Take>
+bool AnyInteger(BorrowedRef object, Take&& take) {
+  PyObject* o = object;
+  if (PyLong_CheckExact(o)) return take(o);
+  bool any = false;
+  if (PyTuple_Check(o)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) any = AnyInteger(PyTuple_GET_ITEM(o, i), take) || any;
+  } else if (PySlice_Check(o)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(o);
+    for (PyObject* part : {slice->start, slice->stop, slice->step}) any = AnyInteger(part, take) || any;
+  }
+  return any;
+}
+}  // namespace
+
+bool Numbers::Holds(BorrowedRef object) const {
+  return !known_.empty() && AnyInteger(object, [&](PyObject* o) { return known_.contains(o); });
+}
+
 void Numbers::Pin(BorrowedRef object) {
-  if (const auto it = known_.find(object.get()); it != known_.end()) (void)recorder_->sizes().Pin(it->second.dim);
+  if (known_.empty()) return;
+  (void)AnyInteger(object, [&](PyObject* o) {
+    const auto it = known_.find(o);
+    if (it != known_.end()) (void)recorder_->sizes().Pin(it->second.dim);
+    return it != known_.end();
+  });
 }
 
 Ref Numbers::Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef right) {

@@ -28,10 +28,12 @@ class Numbers {
 
   bool none() const { return known_.empty(); }
   bool IsSymbolic(BorrowedRef object) const { return !known_.empty() && known_.contains(object.get()); }
+  // It, or one that a tuple (a torch.Size, say) or a slice holds.
+  bool Holds(BorrowedRef object) const;
   // Constant: a plain integer that fits; nothing: no such integer.
   std::optional<ir::Dim> Find(BorrowedRef object) const;
   Ref Make(ir::Dim d);
-  void Pin(BorrowedRef object);
+  void Pin(BorrowedRef object);  // all that it holds
 
   // Of two integers, one of which is symbolic. Null without an error: it is not kept symbolic.
   Ref Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef right);

@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/logging.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/infer_by_examples.h"
 #include "symbolic/tracing/kernel_probe.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/run_on_zeros.h"
@@ -171,7 +173,27 @@ void Recorder::ResolveNegated(const OpTraits& traits, torch::jit::Stack* stack) 
   }
 }
 
+namespace {
+// Says which operator pinned sizes, at the end of its recording.
+class PinWatch {
+ public:
+  PinWatch(const Sizes& sizes, const OpTraits& traits) : sizes_(sizes), traits_(traits), facts_(sizes.facts().size()) {}
+  ~PinWatch() {
+    if (sizes_.facts().size() == facts_ || !LogEnabled(LogArtifact::kDynamic)) return;
+    FF_LOG(kDynamic) << "that was for " << traits_.op->name();
+  }
+  PinWatch(const PinWatch&) = delete;
+  PinWatch& operator=(const PinWatch&) = delete;
+
+ private:
+  const Sizes& sizes_;
+  const OpTraits& traits_;
+  std::size_t facts_;
+};
+}  // namespace
+
 void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
+  const PinWatch watch(*sizes_, traits);
   const auto count = static_cast<std::size_t>(traits.num_arguments);
   c10::ArrayRef<c10::IValue> args(stack->data() + (stack->size() - count), count);
   Prepared prepared;
@@ -308,7 +330,10 @@ void Recorder::InferByKernel(const OpTraits& traits, c10::ArrayRef<c10::IValue> 
   if (traits.op->name() == "aten._linalg_check_errors") return;
   if (InferByRun(traits, args, prepared, outputs)) return;
   if (traits.meta_source == MetaSource::kComposite) return InferComposite(traits, args, prepared, outputs);
-  if (traits.meta_source != MetaSource::kNone) return InferMeta(traits, args, prepared, outputs);
+  if (traits.meta_source != MetaSource::kNone) {
+    if (InferByExamples(*this, traits, &prepared->node, outputs)) return;
+    return InferMeta(traits, args, prepared, outputs);
+  }
   // An operator that only writes its arguments has no metadata to infer.
   bool only_writes = traits.op->mutates();
   for (const ir::OpReturn& r : traits.op->returns()) only_writes = only_writes && r.written_argument >= 0;

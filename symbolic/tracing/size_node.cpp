@@ -264,7 +264,12 @@ double SizeNode::guard_float(const char*, std::int64_t) {
   return kind_ == Kind::kFloat ? number_ : static_cast<double>(sizes_->Pin(dim_));
 }
 
-std::string SizeNode::str() { return kind_ == Kind::kFloat ? std::to_string(number_) : sizes_->Table().Print(dim_); }
+// In the text of an error, which the program may see: it holds for this number.
+std::string SizeNode::str() {
+  if (kind_ == Kind::kFloat) return std::to_string(number_);
+  if (kind_ == Kind::kBool) return guard_bool(__FILE__, __LINE__) ? "True" : "False";
+  return std::to_string(sizes_->Pin(dim_));
+}
 
 std::optional<std::int64_t> SizeNode::constant_int() {
   return kind_ == Kind::kInt && dim_.is_constant() ? std::optional(dim_.value) : std::nullopt;

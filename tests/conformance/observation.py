@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from conformance import global_state
 from conformance.gradients import backward, has_other_strides, tensors_in
 from conformance.program import Args, Case
+from conformance.resized import resized_calls
 from conformance.snapshot import Line, Snapshot, is_program_code
 from conformance.ways import Way
 
@@ -52,7 +53,7 @@ def observe(build: Callable[[], Case], way: Way, compile_: Callable[[Any], Any],
         with global_state.protected():
             case = build()
             compiled = compile_(way.wrap(case.f))
-            _make_calls(case, compiled, way.repeats, observation, gradients)
+            _make_calls(case, compiled, way, observation, gradients)
 
     if way.threaded:
         _in_thread(run)
@@ -78,13 +79,15 @@ def _in_thread(run: Callable[[], None]) -> None:
 
 
 def _make_calls(
-    case: Case, compiled: Callable[..., Any], repeats: bool, observation: Observation, gradients: int
+    case: Case, compiled: Callable[..., Any], way: Way, observation: Observation, gradients: int
 ) -> tuple[Any, Any]:
     """Returns the arguments of the last call."""
     args, kwargs = case.args, case.kwargs
     changes: list[Callable[[], Args | None]] = [lambda: None]
-    if repeats:
+    if way.repeats:
         changes += [*case.then, lambda: None]
+    if way.sizes:
+        changes += resized_calls(args, kwargs)
     for number, change in enumerate(changes):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -167,7 +170,7 @@ def _observe_leaks(
     with global_state.protected():
         case = build()
         compiled = compile_(way.wrap(case.f))
-        args, kwargs = _make_calls(case, compiled, way.repeats, Observation(), gradients)
+        args, kwargs = _make_calls(case, compiled, way, Observation(), gradients)
         watched = list(tensors_in([args, kwargs]))
         tensors, references = live_tensors(), [sys.getrefcount(t) for t in watched]
         for _ in range(3):

@@ -73,7 +73,7 @@ WAYS = {
         Way("leaks", _between, "live tensors and reference counts after it", repeats=True, leaks=True),
         Way("breaks", _same, "a break forced before every instruction in turn", repeats=True, breaks=True),
         Way("breaks-inlined", _inlined, "the same, inlined two frames deep", breaks=True),
-        Way("sizes", _same, "with all sizes symbolic, called again after each state change", repeats=True, sizes=True),
+        Way("sizes", _same, "with all sizes symbolic, called again after each state change and with other sizes", repeats=True, sizes=True),
         Way("fx", _same, "by a backend in Python, called again after each state change", repeats=True, fx=True),
         Way("fx-breaks", _same, "by a backend in Python, a break before every instruction", breaks=True, fx=True),
     )

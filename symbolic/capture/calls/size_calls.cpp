@@ -43,8 +43,8 @@ std::optional<Value> SizeCalls::Binary(int nb_op, ValueView left, ValueView righ
   if (tracer_.numbers().none() || (!IsSymbolic(left) && !IsSymbolic(right))) return std::nullopt;
   const auto operation = ArithmeticOf(nb_op);
   if (!operation || !IsInteger(left.object) || !IsInteger(right.object)) return std::nullopt;
-  reads_.Consume(IsSymbolic(left) ? ValueView() : left);
-  reads_.Consume(IsSymbolic(right) ? ValueView() : right);
+  if (!IsSymbolic(left)) reads_.Consume(left);
+  if (!IsSymbolic(right)) reads_.Consume(right);
   Ref made = tracer_.numbers().Combine(*operation, left.object, right.object);
   if (!made) return std::nullopt;
   return Done(std::move(made));
@@ -58,8 +58,8 @@ std::optional<Value> SizeCalls::Negate(UnaryOp op, ValueView v) {
 std::optional<bool> SizeCalls::Compare(int py_op, ValueView left, ValueView right) {
   if (tracer_.numbers().none() || (!IsSymbolic(left) && !IsSymbolic(right))) return std::nullopt;
   if (!IsInteger(left.object) || !IsInteger(right.object)) return std::nullopt;
-  reads_.Consume(IsSymbolic(left) ? ValueView() : left);
-  reads_.Consume(IsSymbolic(right) ? ValueView() : right);
+  if (!IsSymbolic(left)) reads_.Consume(left);
+  if (!IsSymbolic(right)) reads_.Consume(right);
   return tracer_.numbers().Compare(py_op, left.object, right.object);
 }
 
@@ -121,7 +121,9 @@ std::optional<Value> SizeCalls::Call(BorrowedRef callable, absl::Span<const Valu
     symbolic = symbolic || IsSymbolic(v);
   }
   if (!symbolic || (name != "max" && name != "min") || args.size() < 2) return std::nullopt;
-  for (const ValueView& v : args) reads_.Consume(IsSymbolic(v) ? ValueView() : v);
+  for (const ValueView& v : args) {
+    if (!IsSymbolic(v)) reads_.Consume(v);
+  }
   return Extreme(name == "max", args);
 }
 

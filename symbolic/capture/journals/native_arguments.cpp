@@ -81,6 +81,10 @@ bool NativeArguments::PrepareOuter(ValueView v) {
     return PrepareOuter(ValueView(private_api::DictOfView(o), kNoSource));
   }
   if (t == nullptr && IsNativeIterator(v.object)) return true;
+  if (PyTuple_Check(o) && IsLeaf(v.object)) {  // a torch.Size
+    reads_.Move(v);
+    return true;
+  }
   if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o) && !PyDict_CheckExact(o)) return PrepareNative(v);
   if (t == nullptr) return true;
   if (!t->has_shadow()) return PrepareNative(v);

@@ -187,7 +187,7 @@ Value ObjectTable::AdoptTensor(BorrowedRef original, SourceId source) {
   const tracing::InputRole role = is_parameter ? tracing::InputRole::kParameter : tracing::InputRole::kArgument;
   const int index = static_cast<int>(tensor_inputs_.size());
   absl::StatusOr<Ref> fake =
-      tracer_.MakeInput(original, role, index, "", symbols_.DimsOf(source, is_parameter));
+      tracer_.MakeInput(original, role, index, "", symbols_.DimsOf(original, source, is_parameter));
   if (!fake.ok()) return breaks_.Break(GraphBreakKind::kUnsupportedTensor, std::string(fake.status().message()));
   reads_.AddTensor(source, original);
   symbols_.FreeDimsOf(source, index);

@@ -99,7 +99,7 @@ bool IsNotANumber(PyObject* o) {
 }  // namespace
 
 void ReadJournal::PinNumber(BorrowedRef object) {
-  if (tracer_.numbers().IsSymbolic(object)) tracer_.numbers().Pin(object);
+  if (!tracer_.numbers().none()) tracer_.numbers().Pin(object);
 }
 
 void ReadJournal::Consume(ValueView v) {

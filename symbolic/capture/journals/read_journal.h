@@ -61,7 +61,7 @@ class ReadJournal {
   // without its source, to where its value will be looked at or not.
   void Consume(ValueView v);
   void Move(ValueView v);
-  void PinNumber(BorrowedRef object);  // if it is a symbolic size
+  void PinNumber(BorrowedRef object);  // symbolic sizes that it is or holds
   // Where a leaf that goes on without its source came from: in a later call an equal object may be there.
   SourceId SourceOfConsumed(BorrowedRef leaf) const;
   // Whether two leaves are one object is a fact of its own. False: broke.

@@ -3,6 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/logging.h"
+#include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/private_api.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/object_table.h"
@@ -10,11 +13,38 @@
 
 namespace framefuse {
 
-DimMask Symbols::DimsOf(SourceId source, bool is_parameter) const {
+// A module's buffers are of the sizes that it was made with, as its parameters are.
+bool Symbols::IsBuffer(SourceId source) const {
+  const Source& item = reads_.sources()[source];
+  if (item.kind != SourceKind::kItem) return false;
+  const Source& from = reads_.sources()[item.base];
+  return from.kind == SourceKind::kInstanceAttr && PyUnicode_CompareWithASCIIString(from.key.get(), "_buffers") == 0;
+}
+
+namespace {
+// What torch's mark_dynamic, maybe_mark_dynamic and mark_static leave on a tensor: sets of dimensions.
+DimMask MarkedAs(BorrowedRef tensor, const char* name) {
+  const Ref key = Ref::Steal(PyUnicode_InternFromString(name));
+  PyObject* marks = frame_ops::RawInstanceAttr(tensor, key);
+  if (marks == nullptr || !PySet_CheckExact(marks)) return 0;
+  DimMask mask = 0;
+  Py_ssize_t position = 0;
+  PyObject* dim = nullptr;
+  while (private_api::SetNext(marks, &position, &dim)) {
+    const long d = PyLong_CheckExact(dim) ? PyLong_AsLong(dim) : -1;
+    if (d >= 0 && d < kMostDims) mask |= DimMask{1} << d;
+  }
+  return mask;
+}
+}  // namespace
+
+DimMask Symbols::DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const {
   if (sizes_ == nullptr || sizes_->mode() == DynamicMode::kNever) return 0;
-  if (sizes_->mode() == DynamicMode::kAll) return is_parameter ? 0 : ~DimMask{0};
+  const DimMask pinned = MarkedAs(tensor, "_dynamo_static_indices");
+  if (sizes_->mode() == DynamicMode::kAll) return is_parameter || IsBuffer(source) ? 0 : ~pinned;
+  const DimMask marked = MarkedAs(tensor, "_dynamo_dynamic_indices") | MarkedAs(tensor, "_dynamo_weak_dynamic_indices");
   const PyCodeObject* code = frame_ops::Code(frames_.real_frame());
-  return sizes_->Noted(code, reads_.sources().Print(source, frames_.SlotNames()));
+  return (marked | sizes_->Noted(code, reads_.sources().Print(source, frames_.SlotNames()))) & ~pinned;
 }
 
 void Symbols::FreeDimsOf(SourceId source, int input_index) {
@@ -28,10 +58,11 @@ void Symbols::FreeDimsOf(SourceId source, int input_index) {
   if ((sizes | strides) != 0) (void)reads_.guards().FreeSizes(source, sizes, strides);
 }
 
-void Symbols::OnFact(ir::Dim) {
+void Symbols::OnFact(ir::Dim fact) {
   const UserLocation& here = frames_.Here();
   const std::string path = here.code ? FileNameOf(here.code.get()) : "";
   places_.push_back(path.empty() ? path : absl::StrCat(path.substr(path.find_last_of('/') + 1), ":", here.line));
+  FF_LOG(kDynamic) << tracer_.size_expressions().Print(fact) << (path.empty() ? "" : " at ") << places_.back();
 }
 
 std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>& inputs) {

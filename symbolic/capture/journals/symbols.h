@@ -27,7 +27,7 @@ class Symbols final : public tracing::SizeListener {
       : sizes_(sizes), frames_(frames), reads_(reads), tracer_(tracer) {}
 
   bool none() const { return tracer_.size_symbols().empty(); }
-  DimMask DimsOf(SourceId source, bool is_parameter) const;
+  DimMask DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const;
   // After the tensor's guard was added: what of it is symbolic is left to the guard on sizes.
   void FreeDimsOf(SourceId source, int input_index);
   void OnFact(ir::Dim fact) override;
@@ -36,6 +36,8 @@ class Symbols final : public tracing::SizeListener {
   std::shared_ptr<const EntrySizes> Close(const std::vector<TensorInput>& inputs);
 
  private:
+  bool IsBuffer(SourceId source) const;
+
   const DynamicSizes* sizes_;
   FrameStack& frames_;
   ReadJournal& reads_;

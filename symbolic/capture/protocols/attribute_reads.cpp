@@ -92,7 +92,7 @@ AttributeReads::AttributeReads(Journals& journals, Protocols& meaning, MissingAt
       calls_(calls) {}
 
 Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
-  reads_.Consume(owner);
+  PyTuple_Check(owner.object.get()) ? reads_.Move(owner) : reads_.Consume(owner);  // a torch.Size has no number itself
   if (IsFakeTensor(owner.object)) return tensor_attributes_.TensorGetAttr(act, owner, name);
   Tracked* t = objects_.Find(owner.object);
   if (t != nullptr && (IsOperatorNamespace(owner.object.type()) || IsTorchOperator(owner.object.type()))) {
@@ -311,7 +311,7 @@ Value AttributeReads::LoadMethod(Activation& act, ValueView owner, BorrowedRef n
     }
   }
   if (const BorrowedRef method = CMethodOf(owner, name)) {
-    reads_.Consume(owner);
+    PyTuple_Check(owner.object.get()) ? reads_.Move(owner) : reads_.Consume(owner);
     *self = Value{Ref::Create(owner.object), owner.source};
     return Value{Ref::Create(method), kNoSource};
   }

@@ -10,7 +10,9 @@ const at::Tensor& TensorAt(Arguments args, int i) { return args[static_cast<std:
 
 bool IsFloat(const at::Tensor& t) { return c10::isFloatingType(t.scalar_type()); }
 
-bool IsRealNumber(const c10::IValue& v) { return v.isInt() || v.isDouble() || v.isBool() || v.isNone(); }
+bool IsRealNumber(const c10::IValue& v) {
+  return v.isInt() || v.isSymInt() || v.isDouble() || v.isBool() || v.isNone();
+}
 
 // One operand of a floating type, output of the same type. Numbers among the other arguments must be real.
 bool FloatUnary(Arguments args, Outputs& outputs) {

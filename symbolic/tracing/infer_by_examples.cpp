@@ -1,0 +1,216 @@
+#include "symbolic/tracing/infer_by_examples.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "backends/graph/meta_run.h"
+
+namespace framefuse::tracing {
+namespace {
+
+using ir::Dim;
+using Numbers = std::vector<std::int64_t>;
+
+// Far enough apart to tell sums from products, and of many divisors, which facts may ask for.
+constexpr std::int64_t kSteps[] = {12, 60};
+
+class Examples {
+ public:
+  Examples(Recorder& recorder, const ir::Node& node) : recorder_(recorder), graph_(recorder.graph()), node_(node) {
+    const auto take = [&](const std::vector<Dim>& dims) {
+      for (const Dim& d : dims) {
+        if (d.is_symbolic() && std::find(dims_.begin(), dims_.end(), d) == dims_.end()) dims_.push_back(d);
+      }
+    };
+    ir::ForEachUse(node, [&](ir::ValueId v) {
+      take(graph_.value(v).sizes);
+      take(graph_.value(v).strides);
+    });
+    for (const ir::Arg& a : node.args) take(a.dims);
+    for (const Dim& d : dims_) AddSymbols(d.expr);
+  }
+
+  bool any() const { return !dims_.empty(); }
+
+  // Runs the kernel for the sizes at hand and for others. False: too few of them are possible.
+  bool Run() {
+    Numbers hints;
+    for (const ir::Symbol& s : graph_.exprs.symbols()) hints.push_back(s.hint);
+    if (!Add(hints)) return false;
+    std::set<ir::SymbolIndex> moved;
+    const auto move = [&](const std::set<ir::SymbolIndex>& symbols, std::int64_t step) {
+      Numbers other = hints;
+      for (const ir::SymbolIndex s : symbols) other[static_cast<std::size_t>(s)] += step + s;
+      if (!MeetFacts(other)) {  // equal sizes stay equal, and divisible ones divisible
+        other = hints;
+        for (const ir::SymbolIndex s : symbols) other[static_cast<std::size_t>(s)] += step;
+      }
+      if (!MeetFacts(other) || !Add(other)) return;
+      moved.insert(symbols.begin(), symbols.end());
+    };
+    for (const std::int64_t step : kSteps) {
+      move(symbols_, step);
+      for (const ir::SymbolIndex s : symbols_) move({s}, step);
+    }
+    constexpr std::size_t kFewest = 3;
+    return moved == symbols_ && values_.size() >= kFewest;
+  }
+
+  std::size_t tensors() const { return results_[0].size(); }
+  const at::Tensor& Tensor(std::size_t example, std::size_t tensor) const { return results_[example][tensor]; }
+  std::size_t size() const { return results_.size(); }
+
+  // An expression with these values.
+  std::optional<Dim> Fit(const Numbers& wanted) const {
+    if (std::all_of(wanted.begin(), wanted.end(), [&](std::int64_t v) { return v == wanted[0]; })) return Dim(wanted[0]);
+    for (const Dim& d : dims_) {
+      if (ValuesOf(d) == wanted) return d;
+    }
+    for (const Dim& d : dims_) {
+      if (std::optional<Dim> line = Line(d, wanted)) return line;
+    }
+    ir::DimAlgebra algebra = recorder_.sizes().Algebra();
+    for (const Dim& a : dims_) {
+      for (const Dim& b : dims_) {
+        const Dim product = algebra.Multiply(a, b), sum = algebra.Add(a, b);
+        if (ValuesOf(product) == wanted) return product;
+        if (ValuesOf(sum) == wanted) return sum;
+      }
+    }
+    return std::nullopt;
+  }
+
+  bool Describes(const Dim& d, const Numbers& wanted) const { return ValuesOf(d) == wanted; }
+
+ private:
+  void AddSymbols(ir::ExprId id) {
+    const ir::Expr& e = graph_.exprs[id];
+    if (e.kind == ir::ExprKind::kSymbol) symbols_.insert(static_cast<ir::SymbolIndex>(e.value));
+    if (e.left != ir::kNoExpr) AddSymbols(e.left);
+    if (e.right != ir::kNoExpr) AddSymbols(e.right);
+  }
+
+  bool MeetFacts(const Numbers& symbols) const {
+    const std::vector<Dim>& facts = recorder_.sizes().facts();
+    return std::all_of(facts.begin(), facts.end(),
+                       [&](const Dim& fact) { return graph_.exprs.Evaluate(fact, symbols) != 0; });
+  }
+
+  bool Add(const Numbers& symbols) {
+    SetHints(symbols);
+    const TlsScope plain(nullptr);  // the kernel's own tensors are none of the recording's
+    const absl::StatusOr<std::optional<ir::MetaResults>> found = ir::MetaRun(graph_).ResultsOf(node_);
+    if (!values_.empty()) SetHints(values_[0]);
+    if (!found.ok() || !found->has_value() || !(*found)->has_strides) return false;
+    for (const at::Tensor& t : (*found)->tensors) {
+      if (t.defined() && (t.layout() != c10::Layout::Strided || t.storage_offset() != 0)) return false;
+    }
+    if (!results_.empty() && (*found)->tensors.size() != results_[0].size()) return false;
+    values_.push_back(symbols);
+    results_.push_back((*found)->tensors);
+    return true;
+  }
+
+  void SetHints(const Numbers& symbols) {
+    for (std::size_t i = 0; i < symbols.size(); ++i) {
+      graph_.exprs.symbol(static_cast<ir::SymbolIndex>(i)).hint = symbols[i];
+    }
+  }
+
+  Numbers ValuesOf(const Dim& d) const {
+    Numbers values;
+    for (const Numbers& symbols : values_) values.push_back(graph_.exprs.Evaluate(d, symbols));
+    return values;
+  }
+
+  // factor * d + rest.
+  std::optional<Dim> Line(const Dim& d, const Numbers& wanted) const {
+    const Numbers at = ValuesOf(d);
+    for (std::size_t i = 1; i < at.size(); ++i) {
+      if (at[i] == at[0]) continue;
+      if ((wanted[i] - wanted[0]) % (at[i] - at[0]) != 0) return std::nullopt;
+      const std::int64_t factor = (wanted[i] - wanted[0]) / (at[i] - at[0]);
+      ir::DimAlgebra algebra = recorder_.sizes().Algebra();
+      const Dim line = algebra.Add(algebra.Multiply(d, Dim(factor)), Dim(wanted[0] - factor * at[0]));
+      return ValuesOf(line) == wanted ? std::optional(line) : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  Recorder& recorder_;
+  ir::Graph& graph_;
+  const ir::Node& node_;
+  std::vector<Dim> dims_;  // symbolic ones of the arguments, each once
+  std::set<ir::SymbolIndex> symbols_;
+  std::vector<Numbers> values_;  // of all symbols, by example
+  std::vector<std::vector<at::Tensor>> results_;
+};
+
+std::optional<Dim> FitOver(const Examples& examples, std::size_t tensor, std::int64_t (*of)(const at::Tensor&, std::size_t),
+                           std::size_t d, const std::optional<Dim>& first) {
+  Numbers wanted;
+  for (std::size_t e = 0; e < examples.size(); ++e) wanted.push_back(of(examples.Tensor(e, tensor), d));
+  if (first && examples.Describes(*first, wanted)) return first;
+  return examples.Fit(wanted);
+}
+
+std::int64_t SizeAt(const at::Tensor& t, std::size_t d) { return t.sizes()[d]; }
+std::int64_t StrideAt(const at::Tensor& t, std::size_t d) { return t.strides()[d]; }
+
+bool Describe(Recorder& recorder, const Examples& examples, std::size_t tensor, OutputMeta* meta) {
+  const at::Tensor& first = examples.Tensor(0, tensor);
+  meta->defined = first.defined();
+  for (std::size_t e = 1; e < examples.size(); ++e) {
+    const at::Tensor& t = examples.Tensor(e, tensor);
+    if (t.defined() != meta->defined) return false;
+    if (t.defined() && (t.scalar_type() != first.scalar_type() || t.dim() != first.dim())) return false;
+  }
+  if (!meta->defined) return true;
+  meta->dtype = first.scalar_type();
+  const auto rank = static_cast<std::size_t>(first.dim());
+  Sizes& sizes = recorder.sizes();
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::optional<Dim> size = FitOver(examples, tensor, SizeAt, d, std::nullopt);
+    if (!size) return false;
+    meta->sizes.push_back(sizes.ToSymInt(*size));
+  }
+  Dim contiguous(1);
+  meta->strides.resize(rank);
+  for (std::size_t d = rank; d-- > 0;) {
+    const std::optional<Dim> stride = FitOver(examples, tensor, StrideAt, d, contiguous);
+    if (!stride) return false;
+    meta->strides[d] = sizes.ToSymInt(*stride);
+    contiguous = sizes.Algebra().Multiply(*stride, sizes.ToDim(meta->sizes[d]));
+  }
+  return true;
+}
+
+bool MakesFreshTensors(const OpTraits& traits) {
+  if (traits.op->mutates()) return false;
+  return std::all_of(traits.op->returns().begin(), traits.op->returns().end(), [](const ir::OpReturn& r) {
+    return r.written_argument < 0 && r.viewed_argument < 0 && r.type == ir::ArgType::kTensor;
+  });
+}
+
+}  // namespace
+
+bool InferByExamples(Recorder& recorder, const OpTraits& traits, ir::Node* node, Outputs* outputs) {
+  if (!recorder.sizes().any() || !MakesFreshTensors(traits)) return false;
+  Examples examples(recorder, *node);
+  if (!examples.any() || !examples.Run()) return false;
+  outputs->clear();
+  for (std::size_t t = 0; t < examples.tensors(); ++t) {
+    OutputMeta meta;
+    if (!Describe(recorder, examples, t, &meta)) {
+      outputs->clear();
+      return false;
+    }
+    outputs->push_back(std::move(meta));
+  }
+  node->guessed = true;
+  return true;
+}
+
+}  // namespace framefuse::tracing
