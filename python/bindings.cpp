@@ -48,14 +48,13 @@ void RaiseIfError(const absl::Status& status) {
 
 using TextPairs = std::vector<std::pair<std::string, std::string>>;
 
-CompileOptions MakeOptions(bool fullgraph, std::optional<bool> dynamic, bool tell_libraries, std::string backend, std::string mode,
-                           TextPairs options, const py::object& fx_backend, const py::object& fx_backend_identity) {
+CompileOptions MakeOptions(bool fullgraph, std::optional<bool> dynamic, bool tell_libraries, std::string backend,
+                           std::string mode, TextPairs options, const py::object& fx_backend,
+                           const py::object& fx_backend_identity) {
   CompileOptions result;
   result.tell_libraries = tell_libraries;
   result.fullgraph = fullgraph;
-  result.dynamic = !dynamic   ? DynamicMode::kWhatChanged
-                   : *dynamic ? DynamicMode::kAll
-                              : DynamicMode::kNever;
+  result.dynamic = !dynamic ? DynamicMode::kWhatChanged : *dynamic ? DynamicMode::kAll : DynamicMode::kNever;
   result.backend = std::move(backend);
   result.mode = std::move(mode);
   result.options = std::move(options);
@@ -99,9 +98,10 @@ py::dict ReportToPython(const ExplainReport& report) {
 
 void BindCompile(py::module_& m) {
   py::class_<CompileOptions>(m, "CompileOptions")
-      .def(py::init(&MakeOptions), py::kw_only(), py::arg("fullgraph") = false, py::arg("dynamic") = py::none(), py::arg("tell_libraries") = false,
-           py::arg("backend") = "fuse", py::arg("mode") = "default", py::arg("options") = TextPairs(),
-           py::arg("fx_backend") = py::none(), py::arg("fx_backend_identity") = py::none());
+      .def(py::init(&MakeOptions), py::kw_only(), py::arg("fullgraph") = false, py::arg("dynamic") = py::none(),
+           py::arg("tell_libraries") = false, py::arg("backend") = "fuse", py::arg("mode") = "default",
+           py::arg("options") = TextPairs(), py::arg("fx_backend") = py::none(),
+           py::arg("fx_backend_identity") = py::none());
   m.def("make_compiled_function",
         [](const py::object& callable, const CompileOptions& options, const py::object& remake) {
           return ToPython(MakeCompiledFunction(Borrow(callable), options, Borrow(remake)));

@@ -314,8 +314,10 @@ std::optional<bool> DimAlgebra::Decide(ExprKind comparison, Dim a, Dim b) {
   AddTo(&difference, b, -1);
   const Bounds bounds = BoundsOf(difference);
   const std::int64_t low = bounds.low.value_or(-kUnbounded), high = bounds.high.value_or(kUnbounded);
-  if (comparison == ExprKind::kLt) return high < 0 ? std::optional(true) : low >= 0 ? std::optional(false) : std::nullopt;
-  if (comparison == ExprKind::kLe) return high <= 0 ? std::optional(true) : low > 0 ? std::optional(false) : std::nullopt;
+  if (comparison == ExprKind::kLt)
+    return high < 0 ? std::optional(true) : low >= 0 ? std::optional(false) : std::nullopt;
+  if (comparison == ExprKind::kLe)
+    return high <= 0 ? std::optional(true) : low > 0 ? std::optional(false) : std::nullopt;
   const bool equal_if = comparison == ExprKind::kEq;
   if (low == 0 && high == 0) return equal_if;
   if (low > 0 || high < 0) return !equal_if;

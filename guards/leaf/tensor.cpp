@@ -174,9 +174,7 @@ bool FreeSizes(TensorSpec* spec, std::uint32_t sizes, std::uint32_t strides) {
   return true;
 }
 
-std::int64_t SizeOf(BorrowedRef tensor, int dim) {
-  return Impl(tensor.get())->sizes()[static_cast<std::size_t>(dim)];
-}
+std::int64_t SizeOf(BorrowedRef tensor, int dim) { return Impl(tensor.get())->sizes()[static_cast<std::size_t>(dim)]; }
 
 std::int64_t StrideOf(BorrowedRef tensor, int dim) {
   return Impl(tensor.get())->strides()[static_cast<std::size_t>(dim)];
@@ -186,8 +184,8 @@ bool TensorSpec::operator==(const TensorSpec& other) const {
   return type == other.type && key_set == other.key_set && dtype == other.dtype && device == other.device &&
          dim == other.dim && requires_grad == other.requires_grad && compares_leaf == other.compares_leaf &&
          is_leaf == other.is_leaf && has_hooks == other.has_hooks && plain == other.plain && offset == other.offset &&
-         free_sizes == other.free_sizes && free_strides == other.free_strides &&
-         Sizes() == other.Sizes() && Strides() == other.Strides();
+         free_sizes == other.free_sizes && free_strides == other.free_strides && Sizes() == other.Sizes() &&
+         Strides() == other.Strides();
 }
 
 namespace {

@@ -1,8 +1,9 @@
 // leaf/tensor: facts about one tensor's metadata (TensorSpec), and raw reads of tensors and torch values.
 // What a spec holds: Python class, device, dtype, sizes, strides, layout and the other dispatch keys (conj, neg,
 // inference, quantised, Python dispatch …), requires_grad; is_leaf, hooks and the storage offset where they are asked
-// for. Sizes and strides that may change are left out (facts about them: leaf/value.h). No data. Invariant: a check reads TensorImpl fields only; it never calls a virtual method that could reach
-// Python. Torch's headers stay in tensor.cpp.
+// for. Sizes and strides that may change are left out (facts about them: leaf/value.h). No data. Invariant: a check
+// reads TensorImpl fields only; it never calls a virtual method that could reach Python. Torch's headers stay in
+// tensor.cpp.
 #ifndef FRAMEFUSE_GUARDS_LEAF_TENSOR_H_
 #define FRAMEFUSE_GUARDS_LEAF_TENSOR_H_
 
@@ -81,7 +82,7 @@ std::string DescribeTensor(const TensorSpec& spec);
 Ref ReadGrad(BorrowedRef tensor);
 std::int64_t SizeOf(BorrowedRef tensor, int dim);    // of a plain one
 std::int64_t StrideOf(BorrowedRef tensor, int dim);  // of a plain one
-bool HasHistory(BorrowedRef tensor);  // an operation that requires grad made it: it is no leaf
+bool HasHistory(BorrowedRef tensor);                 // an operation that requires grad made it: it is no leaf
 bool HasGradientHooks(BorrowedRef tensor);
 
 // torch.device values: exact type and equal device.

@@ -31,9 +31,9 @@ AttemptSettings SettingsOf(const CompileOptions& options) {
 }
 
 std::string OwnerKey(const CompileOptions& options) {
-  std::string key = absl::StrCat(options.fullgraph ? "fullgraph " : "",
-                                 options.tell_libraries ? "tells libraries " : "", options.backend, " ", options.mode,
-                                 " dynamic ", static_cast<int>(options.dynamic));
+  std::string key =
+      absl::StrCat(options.fullgraph ? "fullgraph " : "", options.tell_libraries ? "tells libraries " : "",
+                   options.backend, " ", options.mode, " dynamic ", static_cast<int>(options.dynamic));
   for (const auto& [name, value] : options.options) absl::StrAppend(&key, " ", name, "=", value);
   if (options.fx_backend_identity) {
     absl::StrAppend(&key, " fx ", reinterpret_cast<std::uintptr_t>(options.fx_backend_identity.get()));

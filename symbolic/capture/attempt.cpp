@@ -169,10 +169,8 @@ class Driver {
     return MakeGraphBreak(GraphBreakKind::kGlobalTorchState, "a torch function mode that stays on");
   }
 
-  Found Once(bool scan) {
-    Found found;
+  CaptureOptions Options() const {
     CaptureOptions options;
-    modules_before_ = PyDict_GET_SIZE(PyImport_GetModuleDict());
     options.fx = static_cast<bool>(settings_.fx_backend);
     options.tell_libraries = settings_.tell_libraries;
     options.breaks_at_modes = breaks_at_modes_;
@@ -183,6 +181,13 @@ class Driver {
     options.all_frames = all_frames_ || config().break_at >= 0;
     if (!stop_) options.refused_node = refused_node_;
     if (ends_before_error_) options.why_refused = kMayRaise;
+    return options;
+  }
+
+  Found Once(bool scan) {
+    Found found;
+    modules_before_ = PyDict_GET_SIZE(PyImport_GetModuleDict());
+    const CaptureOptions options = Options();
     Quiet quiet;
     Capture capture(thread_, frame_, options);
     Listener listener(*this, capture);
@@ -198,9 +203,8 @@ class Driver {
       result_.instructions += static_cast<std::int64_t>(capture.breaks().control().executed);
       result_.operators += capture.tracer().NodeCount();
     }
-    found.left_modes =
-        capture.breaks().left_modes() && run.outcome != Outcome::kRaised && !capture.breaks().needs_frames() &&
-        !capture.breaks().needs_static_sizes();
+    found.left_modes = capture.breaks().left_modes() && run.outcome != Outcome::kRaised &&
+                       !capture.breaks().needs_frames() && !capture.breaks().needs_static_sizes();
     switch (run.outcome) {
       case Outcome::kReturned:
         if (found.left_modes) {

@@ -70,7 +70,7 @@ class CompiledEntry final : public Entry {
 
   std::unique_ptr<GuardProgram> guards;
   std::vector<SourceId> inputs;
-  std::shared_ptr<TensorWork> executable;  // null: no tensor work
+  std::shared_ptr<TensorWork> executable;   // null: no tensor work
   std::shared_ptr<const EntrySizes> sizes;  // null: no size is symbolic
   RecipeProgram recipes;
   std::vector<Effect> effects;

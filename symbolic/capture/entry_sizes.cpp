@@ -42,7 +42,9 @@ ir::ExprTable SizeFacts::Named(absl::Span<const std::string> names) const {
 std::string SizeFacts::Expression(absl::Span<const std::string> names) const {
   const ir::ExprTable named = Named(names);
   std::string text;
-  const auto add = [&](const std::string& condition) { absl::StrAppend(&text, text.empty() ? "" : " and ", condition); };
+  const auto add = [&](const std::string& condition) {
+    absl::StrAppend(&text, text.empty() ? "" : " and ", condition);
+  };
   for (const Condition& c : conditions_) add(named.Print(c.condition));
   for (const Stride& s : strides_) {
     add(absl::StrCat(names[s.tensor], ".stride(", s.dim, ") == ", named.Print(s.stride)));
@@ -58,7 +60,8 @@ std::string SizeFacts::Failure(absl::Span<const std::string> names, absl::Span<P
     const ir::Expr& e = named[c.condition.expr];
     std::string text = absl::StrCat(named.Print(c.condition), " failed: ");
     if (e.left != ir::kNoExpr && e.right != ir::kNoExpr) {
-      absl::StrAppend(&text, values[static_cast<std::size_t>(e.left)], " and ", values[static_cast<std::size_t>(e.right)]);
+      absl::StrAppend(&text, values[static_cast<std::size_t>(e.left)], " and ",
+                      values[static_cast<std::size_t>(e.right)]);
     }
     return c.where.empty() ? text : absl::StrCat(text, " (", c.where, ")");
   }

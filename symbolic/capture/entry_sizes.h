@@ -29,7 +29,9 @@ struct EntrySizes {
 struct SizeValues {
   const EntrySizes* sizes = nullptr;
   absl::Span<const std::int64_t> symbols;
-  std::int64_t Of(ir::ExprId expression) const { return sizes->expressions.Evaluate(ir::Dim::OfExpr(expression), symbols); }
+  std::int64_t Of(ir::ExprId expression) const {
+    return sizes->expressions.Evaluate(ir::Dim::OfExpr(expression), symbols);
+  }
 };
 
 // Guards of an entry on sizes and strides that its tensors' own guards leave open.

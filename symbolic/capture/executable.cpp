@@ -20,7 +20,7 @@
 #include "backends/graph/backend.h"
 #include "backends/graph/graph.h"
 #include "backends/graph/input_writes.h"
-#include "backends/runtime/sized_plan.h"
+#include "backends/graph/sized_plan.h"
 #include "frame_eval/hook.h"
 #include "symbolic/tracing/version_counter.h"
 

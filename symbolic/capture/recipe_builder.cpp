@@ -108,7 +108,8 @@ RecipeId RecipeBuilder::FromSource(SourceId source) {
 
 absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) {
   if (IsLeaf(object)) {
-    if (capture_.tracer().numbers().Holds(object)) return PyTuple_Check(object.get()) ? OfTuple(object) : OfSize(object);
+    if (capture_.tracer().numbers().Holds(object))
+      return PyTuple_Check(object.get()) ? OfTuple(object) : OfSize(object);
     if (source == kNoSource || source == kUnadopted) source = capture_.reads().SourceOfConsumed(object);
     return source == kNoSource ? Constant(object) : FromSource(source);
   }

@@ -141,10 +141,10 @@ Ref Make(const RecipeStep& step, BorrowedRef object, const std::vector<Ref>& r) 
   }
 }
 
-const char* const kOpNames[] = {"constant",  "source",    "tensor",  "size",    "tuple",   "tuple_of",      "list",
-                                "dict",      "set",       "deque",   "slice",   "cell",          "instance",
-                                "function",  "method",    "getattr", "call",    "dict_iterator", "fill_list",
-                                "fill_dict", "fill_cell", "setattr", "setstate"};
+const char* const kOpNames[] = {"constant",  "source",    "tensor",    "size",    "tuple",   "tuple_of",
+                                "list",      "dict",      "set",       "deque",   "slice",   "cell",
+                                "instance",  "function",  "method",    "getattr", "call",    "dict_iterator",
+                                "fill_list", "fill_dict", "fill_cell", "setattr", "setstate"};
 
 }  // namespace
 

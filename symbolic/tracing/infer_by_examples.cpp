@@ -64,7 +64,8 @@ class Examples {
 
   // An expression with these values.
   std::optional<Dim> Fit(const Numbers& wanted) const {
-    if (std::all_of(wanted.begin(), wanted.end(), [&](std::int64_t v) { return v == wanted[0]; })) return Dim(wanted[0]);
+    if (std::all_of(wanted.begin(), wanted.end(), [&](std::int64_t v) { return v == wanted[0]; }))
+      return Dim(wanted[0]);
     for (const Dim& d : dims_) {
       if (ValuesOf(d) == wanted) return d;
     }
@@ -148,8 +149,9 @@ class Examples {
   std::vector<std::vector<at::Tensor>> results_;
 };
 
-std::optional<Dim> FitOver(const Examples& examples, std::size_t tensor, std::int64_t (*of)(const at::Tensor&, std::size_t),
-                           std::size_t d, const std::optional<Dim>& first) {
+std::optional<Dim> FitOver(const Examples& examples, std::size_t tensor,
+                           std::int64_t (*of)(const at::Tensor&, std::size_t), std::size_t d,
+                           const std::optional<Dim>& first) {
   Numbers wanted;
   for (std::size_t e = 0; e < examples.size(); ++e) wanted.push_back(of(examples.Tensor(e, tensor), d));
   if (first && examples.Describes(*first, wanted)) return first;

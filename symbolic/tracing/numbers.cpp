@@ -1,6 +1,7 @@
 #include "symbolic/tracing/numbers.h"
 
 #include <torch/csrc/Size.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_symnode.h>
 
@@ -8,6 +9,7 @@
 
 #include "frame_eval/hook.h"
 #include "frame_eval/versions/private_api.h"
+#include "symbolic/tracing/input_sizes.h"
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
@@ -106,6 +108,12 @@ std::optional<bool> Numbers::Compare(int py_op, BorrowedRef left, BorrowedRef ri
 
 // ---------------------------------------------------------------- torch's side
 
+Ref Numbers::TensorFor(BorrowedRef tensor, BorrowedRef number) {
+  const std::optional<Dim> size = Find(number);
+  if (!size || THPVariable_Unpack(tensor.get()).dim() == 0) return Ref();
+  return Ref::Steal(THPVariable_Wrap(TensorOfSize(*recorder_, *size)));
+}
+
 Ref Numbers::SequenceToTorch(BorrowedRef sequence) const {
   PyObject* const* items = PySequence_Fast_ITEMS(sequence.get());
   const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence.get());
@@ -136,8 +144,8 @@ Ref Numbers::ToTorch(BorrowedRef object) const {
   const Ref start = ToTorch(BorrowedRef(slice->start)), stop = ToTorch(BorrowedRef(slice->stop));
   const Ref step = ToTorch(BorrowedRef(slice->step));
   if (!start && !stop && !step) return Ref();
-  return Ref::Steal(
-      PySlice_New(start ? start.get() : slice->start, stop ? stop.get() : slice->stop, step ? step.get() : slice->step));
+  return Ref::Steal(PySlice_New(start ? start.get() : slice->start, stop ? stop.get() : slice->stop,
+                                step ? step.get() : slice->step));
 }
 
 Ref Numbers::FromTorch(Ref object) {

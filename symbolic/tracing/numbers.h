@@ -41,6 +41,10 @@ class Numbers {
   // As Py_LT …; nothing: one of them is no integer.
   std::optional<bool> Compare(int py_op, BorrowedRef left, BorrowedRef right);
 
+  // A tensor of no dimensions that an operator of the fake `tensor` takes as it would take the symbolic `number`; null:
+  // `tensor` has no dimensions itself.
+  Ref TensorFor(BorrowedRef tensor, BorrowedRef number);
+
   // With SymInts in the places of symbolic integers, in tuples, lists and slices too; null: there are none.
   Ref ToTorch(BorrowedRef object) const;
   Ref FromTorch(Ref object);

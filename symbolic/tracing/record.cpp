@@ -12,10 +12,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/logging.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/infer_by_examples.h"
 #include "symbolic/tracing/kernel_probe.h"
+#include "symbolic/tracing/pin_watch.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/run_on_zeros.h"
 
@@ -172,25 +172,6 @@ void Recorder::ResolveNegated(const OpTraits& traits, torch::jit::Stack* stack) 
     v = at::neg(at::_neg_view(v.toTensor()));
   }
 }
-
-namespace {
-// Says which operator pinned sizes, at the end of its recording.
-class PinWatch {
- public:
-  PinWatch(const Sizes& sizes, const OpTraits& traits) : sizes_(sizes), traits_(traits), facts_(sizes.facts().size()) {}
-  ~PinWatch() {
-    if (sizes_.facts().size() == facts_ || !LogEnabled(LogArtifact::kDynamic)) return;
-    FF_LOG(kDynamic) << "that was for " << traits_.op->name();
-  }
-  PinWatch(const PinWatch&) = delete;
-  PinWatch& operator=(const PinWatch&) = delete;
-
- private:
-  const Sizes& sizes_;
-  const OpTraits& traits_;
-  std::size_t facts_;
-};
-}  // namespace
 
 void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
   const PinWatch watch(*sizes_, traits);

@@ -282,9 +282,7 @@ std::optional<bool> SizeNode::constant_bool() {
   return e.kind == ExprKind::kConstant ? std::optional(e.value != 0) : std::nullopt;
 }
 
-bool SizeNode::is_constant() {
-  return kind_ == Kind::kFloat || dim_.is_constant() || constant_bool().has_value();
-}
+bool SizeNode::is_constant() { return kind_ == Kind::kFloat || dim_.is_constant() || constant_bool().has_value(); }
 
 c10::SymInt Plain(const c10::SymInt& s) {
   const auto number = s.maybe_as_int();

@@ -51,7 +51,6 @@ struct Tracer::State final : ValueSource {
   std::unordered_map<const c10::StorageImpl*, SharedStorage> storages;
   std::vector<SizeSymbol> symbols;
   std::vector<SizedStride> strides;
-  SizeListener* size_listener = nullptr;
   Numbers numbers{recorder};
   std::vector<Ref> constants;  // Python objects of constants' fakes
   // Origin of forward operators by the sequence number of their autograd node.
@@ -59,8 +58,6 @@ struct Tracer::State final : ValueSource {
 
   absl::StatusOr<int> AddInput(const at::Tensor& real, InputRole role, int input_index, std::string_view name,
                                std::uint32_t symbolic = 0);
-  // Sizes and strides as the fake is to have them.
-  void DescribeSizes(const at::Tensor& real, int input_index, std::uint32_t symbolic, Dims* sizes, Dims* strides);
   // value_reads.cpp
   std::optional<std::vector<at::Tensor>> RelyOn(const std::vector<at::Tensor>& fakes,
                                                 const Observation& observed) override;

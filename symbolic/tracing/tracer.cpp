@@ -9,6 +9,7 @@
 
 #include "common/check.h"
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/input_sizes.h"
 #include "symbolic/tracing/known_values.h"
 #include "symbolic/tracing/record_branch.h"
 #include "symbolic/tracing/relied_sizes.h"
@@ -138,7 +139,9 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
   value.storage = shared.id;
   Dims sizes = ToDims(real.sym_sizes()), strides = ToDims(real.sym_strides());
   if (symbolic != 0) {
-    DescribeSizes(real, input_index, symbolic, &sizes, &strides);
+    const InputSizes own = MakeSizesSymbolic(recorder->sizes(), real, symbolic, &sizes, &strides);
+    for (const int d : own.symbols) symbols.push_back({input_index, d});
+    for (const auto& [d, stride] : own.strides) this->strides.push_back({input_index, d, stride});
     for (std::size_t d = 0; d < sizes.size(); ++d) {
       value.sizes[d] = recorder->ToDim(sizes[d]);
       value.strides[d] = recorder->ToDim(strides[d]);
@@ -169,55 +172,12 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
   return index;
 }
 
-// In the order of today's strides each is the one before times its size, as far as it is now.
-void Tracer::State::DescribeSizes(const at::Tensor& real, int input_index, std::uint32_t symbolic, Dims* sizes,
-                                  Dims* strides) {
-  Sizes& table = recorder->sizes();
-  const std::size_t rank = sizes->size();
-  for (std::size_t d = 0; d < rank; ++d) {
-    if ((symbolic >> d & 1) == 0 || real.sizes()[d] < 2) continue;
-    (*sizes)[d] = table.ToSymInt(table.NewSymbol(real.sizes()[d]));
-    symbols.push_back({input_index, static_cast<int>(d)});
-  }
-  std::vector<std::size_t> order(rank);
-  for (std::size_t d = 0; d < rank; ++d) order[d] = rank - 1 - d;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return real.strides()[a] < real.strides()[b]; });
-  ir::Dim expected(1);
-  for (const std::size_t d : order) {
-    const std::int64_t stride = real.strides()[d];
-    if (expected.is_symbolic() && table.HintOf(expected) == stride) {
-      (*strides)[d] = table.ToSymInt(expected);
-      this->strides.push_back({input_index, static_cast<int>(d), expected});
-    }
-    const ir::Dim own = table.ToDim((*strides)[d]);
-    expected = stride == 0 ? expected : table.Algebra().Multiply(own, table.ToDim((*sizes)[d]));
-  }
-}
-
 Numbers& Tracer::numbers() { return state_->numbers; }
-Ref Tracer::NumberTensor(BorrowedRef tensor, BorrowedRef number) {
-  static const c10::OperatorHandle make = c10::Dispatcher::singleton().findSchemaOrThrow("aten::scalar_tensor", "");
-  const at::Tensor* t = Unpack(tensor);
-  const std::optional<ir::Dim> size = state_->numbers.Find(number);
-  if (t == nullptr || t->dim() == 0 || !size) return Ref();
-  Recorder& recorder = *state_->recorder;
-  torch::jit::Stack stack = {recorder.sizes().ToSymInt(*size), at::kLong, c10::IValue(), c10::IValue(), c10::IValue()};
-  recorder.RecordPlain(TraitsOf(make), &stack);
-  const at::Tensor made = stack[0].toTensor();
-  made.unsafeGetTensorImpl()->set_wrapped_number(true);
-  recorder.graph().value(AsFake(made)->value()).wrapped_number = true;
-  return Ref::Steal(THPVariable_Wrap(made));
-}
-
 const std::vector<SizeSymbol>& Tracer::size_symbols() const { return state_->symbols; }
 const std::vector<SizedStride>& Tracer::sized_strides() const { return state_->strides; }
 const std::vector<ir::Dim>& Tracer::size_facts() const { return state_->recorder->sizes().facts(); }
 const ir::ExprTable& Tracer::size_expressions() const { return state_->recorder->sizes().Table(); }
-void Tracer::SetSizeListener(SizeListener* listener) {
-  state_->size_listener = listener;
-  state_->recorder->sizes().set_listener(listener);
-}
+void Tracer::SetSizeListener(SizeListener* listener) { state_->recorder->sizes().set_listener(listener); }
 
 absl::StatusOr<Ref> Tracer::MakeInput(BorrowedRef real, InputRole role, int input_index, std::string_view name,
                                       std::uint32_t symbolic) {
@@ -452,8 +412,7 @@ std::function<bool()> Tracer::StateOfInputs() const {
 }
 
 namespace {
-
-Ref Numbers(const std::vector<std::int64_t>& values) {
+Ref ListOf(const std::vector<std::int64_t>& values) {
   Ref list = Ref::Steal(PyList_New(0));
   for (const std::int64_t v : values) PyList_Append(list.get(), Ref::Steal(PyLong_FromLongLong(v)).get());
   return list;
@@ -486,9 +445,9 @@ absl::StatusOr<Tracer::CondCall> CallOf(absl::StatusOr<JoinedBranches> joined) {
   if (joined->with_gradient.empty()) return call;
   call.kwargs = Ref::Steal(
       Py_BuildValue("{s:s,s:s,s:O,s:O,s:O,s:O}", "true_backward", joined->backward[1].c_str(), "false_backward",
-                    joined->backward[0].c_str(), "saved", Numbers(joined->saved).get(), "differentiable",
-                    Numbers(joined->differentiable).get(), "with_gradient", Numbers(joined->with_gradient).get(),
-                    "random_devices", Numbers(joined->random_devices).get()));
+                    joined->backward[0].c_str(), "saved", ListOf(joined->saved).get(), "differentiable",
+                    ListOf(joined->differentiable).get(), "with_gradient", ListOf(joined->with_gradient).get(),
+                    "random_devices", ListOf(joined->random_devices).get()));
   if (!call.kwargs) return PythonFailure("the operator of a conditional cannot be called");
   return call;
 }

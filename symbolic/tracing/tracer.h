@@ -148,15 +148,12 @@ class Tracer {
   int ValueOf(BorrowedRef fake) const;
 
   // ---- symbolic sizes (sizes.h)
-  Numbers& numbers();  // those that are Python integers
-  // A tensor of no dimensions that an operator of `tensor` takes as it would take the symbolic `number`; null: `tensor`
-  // has no dimensions itself.
-  Ref NumberTensor(BorrowedRef tensor, BorrowedRef number);
-  const std::vector<SizeSymbol>& size_symbols() const;        // by number of the graph's symbol
+  Numbers& numbers();                                   // those that are Python integers
+  const std::vector<SizeSymbol>& size_symbols() const;  // by number of the graph's symbol
   const std::vector<SizedStride>& sized_strides() const;
-  const std::vector<ir::Dim>& size_facts() const;             // conditions that later sizes must meet
+  const std::vector<ir::Dim>& size_facts() const;  // conditions that later sizes must meet
   const ir::ExprTable& size_expressions() const;
-  void SetSizeListener(SizeListener* listener);               // null: none; must outlive the tracing
+  void SetSizeListener(SizeListener* listener);  // null: none; must outlive the tracing
 
   // A break found inside torch. Sticky: check after each native call, also when no exception came out.
   const std::optional<TensorBreak>& PendingBreak() const;

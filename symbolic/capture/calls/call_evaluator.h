@@ -15,8 +15,8 @@
 #include "symbolic/capture/calls/native_calls.h"
 #include "symbolic/capture/calls/object_calls.h"
 #include "symbolic/capture/calls/repr_calls.h"
-#include "symbolic/capture/calls/size_calls.h"
 #include "symbolic/capture/calls/transform_calls.h"
+#include "symbolic/capture/journals/size_operations.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -74,7 +74,7 @@ class CallEvaluator {
   MadeClasses& made_;
   ClassStatements& class_statements_;
   FrameEntry& entry_;
-  SizeCalls sizes_;
+  SizeOperations sizes_;
   NativeCalls natives_;
   AutogradCalls autograd_;
   ModuleCalls modules_;

@@ -24,12 +24,7 @@ namespace framefuse {
 
 ReadJournal::ReadJournal(FrameStack& frames, BreakController& breaks, const BackwardPhase& backward,
                          MadeClasses& classes, tracing::Tracer& tracer)
-    : frames_(frames),
-      breaks_(breaks),
-      backward_(backward),
-      classes_(classes),
-      tracer_(tracer),
-      guards_(&sources_) {
+    : frames_(frames), breaks_(breaks), backward_(backward), classes_(classes), tracer_(tracer), guards_(&sources_) {
   constexpr std::size_t kExpectedLookups = 96;  // of a small model
   type_lookups_.reserve(kExpectedLookups);
   guards_.AddGlobalState();

@@ -92,8 +92,8 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
   for (std::size_t i = 0; i < facts.size(); ++i) {
     conditions.push_back({facts[i], i < places_.size() ? places_[i] : ""});
   }
-  read.fact = std::make_shared<SizeFacts>(sizes->expressions, std::move(symbols), std::move(strides),
-                                          std::move(conditions));
+  read.fact =
+      std::make_shared<SizeFacts>(sizes->expressions, std::move(symbols), std::move(strides), std::move(conditions));
   reads_.guards().AddValue(std::move(read), UserLocation());
   return sizes;
 }

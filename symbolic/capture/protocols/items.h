@@ -3,7 +3,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_PROTOCOLS_ITEMS_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_PROTOCOLS_ITEMS_H_
 
-#include "symbolic/capture/calls/size_calls.h"
+#include "symbolic/capture/journals/size_operations.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -45,7 +45,7 @@ class Items {
   NativeProtocols& native_;
   Protocols& meaning_;
   CallEvaluator& calls_;
-  SizeCalls sizes_;
+  SizeOperations sizes_;
   tracing::Tracer& tracer_;
 };
 

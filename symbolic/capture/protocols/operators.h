@@ -3,7 +3,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_PROTOCOLS_OPERATORS_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_PROTOCOLS_OPERATORS_H_
 
-#include "symbolic/capture/calls/size_calls.h"
+#include "symbolic/capture/journals/size_operations.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -36,7 +36,7 @@ class Operators {
   NativeArguments& arguments_;
   NativeProtocols& native_;
   Protocols& meaning_;
-  SizeCalls sizes_;
+  SizeOperations sizes_;
 };
 
 }  // namespace framefuse

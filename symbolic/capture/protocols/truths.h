@@ -4,7 +4,7 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_PROTOCOLS_TRUTHS_H_
 
 #include <optional>
-#include "symbolic/capture/calls/size_calls.h"
+#include "symbolic/capture/journals/size_operations.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -44,7 +44,7 @@ class Truths {
   ObjectContents& contents_;
   NativeArguments& arguments_;
   NativeProtocols& native_;
-  SizeCalls sizes_;
+  SizeOperations sizes_;
 };
 
 }  // namespace framefuse

@@ -1,4 +1,4 @@
-#include "symbolic/capture/calls/size_calls.h"
+#include "symbolic/capture/journals/size_operations.h"
 
 #include <opcode.h>
 
@@ -36,10 +36,10 @@ bool IsInteger(BorrowedRef object) { return PyLong_CheckExact(object.get()); }
 
 }  // namespace
 
-SizeCalls::SizeCalls(Journals& journals)
+SizeOperations::SizeOperations(Journals& journals)
     : tracer_(journals.tracer()), boundary_(journals.boundary()), reads_(journals.reads()) {}
 
-std::optional<Value> SizeCalls::Binary(int nb_op, ValueView left, ValueView right) {
+std::optional<Value> SizeOperations::Binary(int nb_op, ValueView left, ValueView right) {
   if (tracer_.numbers().none() || (!IsSymbolic(left) && !IsSymbolic(right))) return std::nullopt;
   const auto operation = ArithmeticOf(nb_op);
   if (!operation || !IsInteger(left.object) || !IsInteger(right.object)) return std::nullopt;
@@ -50,12 +50,12 @@ std::optional<Value> SizeCalls::Binary(int nb_op, ValueView left, ValueView righ
   return Done(std::move(made));
 }
 
-std::optional<Value> SizeCalls::Negate(UnaryOp op, ValueView v) {
+std::optional<Value> SizeOperations::Negate(UnaryOp op, ValueView v) {
   if (op != UnaryOp::kNegative || !IsSymbolic(v)) return std::nullopt;
   return Done(tracer_.numbers().Negate(v.object));
 }
 
-std::optional<bool> SizeCalls::Compare(int py_op, ValueView left, ValueView right) {
+std::optional<bool> SizeOperations::Compare(int py_op, ValueView left, ValueView right) {
   if (tracer_.numbers().none() || (!IsSymbolic(left) && !IsSymbolic(right))) return std::nullopt;
   if (!IsInteger(left.object) || !IsInteger(right.object)) return std::nullopt;
   if (!IsSymbolic(left)) reads_.Consume(left);
@@ -63,14 +63,14 @@ std::optional<bool> SizeCalls::Compare(int py_op, ValueView left, ValueView righ
   return tracer_.numbers().Compare(py_op, left.object, right.object);
 }
 
-std::optional<bool> SizeCalls::IsTrue(ValueView v) {
+std::optional<bool> SizeOperations::IsTrue(ValueView v) {
   if (!IsSymbolic(v)) return std::nullopt;
   const Ref zero = Ref::Steal(PyLong_FromLong(0));
   return tracer_.numbers().Compare(Py_NE, v.object, zero);
 }
 
 // The first of equals, as Python gives.
-std::optional<Value> SizeCalls::Extreme(bool largest, absl::Span<const ValueView> numbers) {
+std::optional<Value> SizeOperations::Extreme(bool largest, absl::Span<const ValueView> numbers) {
   ValueView best = numbers[0];
   for (const ValueView& v : numbers.subspan(1)) {
     const std::optional<bool> better = tracer_.numbers().Compare(largest ? Py_GT : Py_LT, v.object, best.object);
@@ -80,7 +80,7 @@ std::optional<Value> SizeCalls::Extreme(bool largest, absl::Span<const ValueView
   return Value{Ref::Create(best.object), kNoSource};
 }
 
-std::optional<Value> SizeCalls::Fold(tracing::SizeArithmetic operation, BorrowedRef sequence, std::int64_t start) {
+std::optional<Value> SizeOperations::Fold(tracing::SizeArithmetic operation, BorrowedRef sequence, std::int64_t start) {
   if (!PyTuple_Check(sequence.get()) && !PyList_CheckExact(sequence.get())) return std::nullopt;
   const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence.get());
   Ref result = Ref::Steal(PyLong_FromLongLong(start));
@@ -96,7 +96,7 @@ std::optional<Value> SizeCalls::Fold(tracing::SizeArithmetic operation, Borrowed
   return Done(std::move(result));
 }
 
-std::optional<Value> SizeCalls::Call(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+std::optional<Value> SizeOperations::Call(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   if (tracer_.numbers().none() || kwnames || args.empty()) return std::nullopt;
   PyObject* o = callable;
   if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) {
@@ -127,7 +127,7 @@ std::optional<Value> SizeCalls::Call(BorrowedRef callable, absl::Span<const Valu
   return Extreme(name == "max", args);
 }
 
-std::optional<Value> SizeCalls::LengthOf(ValueView tensor) {
+std::optional<Value> SizeOperations::LengthOf(ValueView tensor) {
   if (tracer_.size_symbols().empty() || !IsFakeTensor(tensor.object)) return std::nullopt;
   const Ref dim = Ref::Steal(PyObject_CallMethod(tensor.object, "dim", nullptr));
   if (!dim || PyLong_AsLong(dim) == 0) {
@@ -139,9 +139,9 @@ std::optional<Value> SizeCalls::LengthOf(ValueView tensor) {
   return Done(tracer_.numbers().FromTorch(std::move(size)));
 }
 
-Ref SizeCalls::OperandFor(BorrowedRef tensor, BorrowedRef number) {
+Ref SizeOperations::OperandFor(BorrowedRef tensor, BorrowedRef number) {
   if (!tracer_.numbers().IsSymbolic(number) || !IsFakeTensor(tensor)) return Ref();
-  return tracer_.NumberTensor(tensor, number);
+  return tracer_.numbers().TensorFor(tensor, number);
 }
 
 TorchArguments::TorchArguments(const tracing::Numbers& numbers, absl::Span<const ValueView> args) : args_(args) {

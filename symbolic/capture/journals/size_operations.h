@@ -1,8 +1,8 @@
-// SizeCalls: calls and operators on symbolic sizes that stay symbolic: arithmetic, comparisons, min, max, len … Any
-// other code that looks at such a number pins it (ReadJournal::Consume).
-// Invariant: nothing is done to numbers that are not symbolic, so that plain code pays one look.
-#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_SIZE_CALLS_H_
-#define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_SIZE_CALLS_H_
+// SizeOperations: calls and operators on symbolic sizes that stay symbolic: arithmetic, comparisons, min, max, len …
+// Any other code that looks at such a number pins it (ReadJournal::Consume). Invariant: nothing is done to numbers that
+// are not symbolic, so that plain code pays one look.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_SIZE_OPERATIONS_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_SIZE_OPERATIONS_H_
 
 #include <optional>
 
@@ -17,9 +17,9 @@ namespace framefuse {
 class Journals;
 class ReadJournal;
 
-class SizeCalls {
+class SizeOperations {
  public:
-  explicit SizeCalls(Journals& journals);
+  explicit SizeOperations(Journals& journals);
 
   // Nothing: no symbolic size is in it, or it is not one of the operations that keep it symbolic.
   std::optional<Value> Binary(int nb_op, ValueView left, ValueView right);
@@ -57,4 +57,4 @@ class TorchArguments {
 
 }  // namespace framefuse
 
-#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_SIZE_CALLS_H_
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_SIZE_OPERATIONS_H_

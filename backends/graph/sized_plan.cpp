@@ -1,4 +1,4 @@
-#include "backends/runtime/sized_plan.h"
+#include "backends/graph/sized_plan.h"
 
 #include <exception>
 #include <utility>

@@ -1,9 +1,9 @@
-// SizedPlan: the plan of a graph with symbolic sizes. Sizes that are met for the first time run operator by operator, in a
-// plan for all sizes; for those that come again a static plan is compiled, as it would be without symbols.
+// SizedPlan: the plan of a graph with symbolic sizes. Sizes that are met for the first time run operator by operator,
+// in a plan for all sizes; for those that come again a static plan is compiled, as it would be without symbols.
 // Metadata that was guessed when the graph was recorded (ir::Node::guessed) is checked for each new set of sizes.
 // Invariant: thread-safe; keeps what belongs to the kMostSizes that came last.
-#ifndef FRAMEFUSE_BACKENDS_RUNTIME_SIZED_PLAN_H_
-#define FRAMEFUSE_BACKENDS_RUNTIME_SIZED_PLAN_H_
+#ifndef FRAMEFUSE_BACKENDS_GRAPH_SIZED_PLAN_H_
+#define FRAMEFUSE_BACKENDS_GRAPH_SIZED_PLAN_H_
 
 #include <list>
 #include <memory>
@@ -54,4 +54,4 @@ class SizedPlan final : public Plan {
 
 }  // namespace framefuse
 
-#endif  // FRAMEFUSE_BACKENDS_RUNTIME_SIZED_PLAN_H_
+#endif  // FRAMEFUSE_BACKENDS_GRAPH_SIZED_PLAN_H_

@@ -1,0 +1,43 @@
+#include "symbolic/tracing/input_sizes.h"
+
+#include <algorithm>
+
+namespace framefuse::tracing {
+
+// In the order of today's strides each is the one before times its size, as far as it is now.
+InputSizes MakeSizesSymbolic(Sizes& table, const at::Tensor& real, std::uint32_t symbolic, Dims* sizes, Dims* strides) {
+  InputSizes result;
+  const std::size_t rank = std::min<std::size_t>(sizes->size(), 32);
+  for (std::size_t d = 0; d < rank; ++d) {
+    if ((symbolic >> d & 1) == 0 || real.sizes()[d] < 2) continue;
+    (*sizes)[d] = table.ToSymInt(table.NewSymbol(real.sizes()[d]));
+    result.symbols.push_back(static_cast<int>(d));
+  }
+  std::vector<std::size_t> order(rank);
+  for (std::size_t d = 0; d < rank; ++d) order[d] = rank - 1 - d;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return real.strides()[a] < real.strides()[b]; });
+  ir::Dim expected(1);
+  for (const std::size_t d : order) {
+    const std::int64_t stride = real.strides()[d];
+    if (expected.is_symbolic() && table.HintOf(expected) == stride) {
+      (*strides)[d] = table.ToSymInt(expected);
+      result.strides.emplace_back(static_cast<int>(d), expected);
+    }
+    const ir::Dim own = table.ToDim((*strides)[d]);
+    expected = stride == 0 ? expected : table.Algebra().Multiply(own, table.ToDim((*sizes)[d]));
+  }
+  return result;
+}
+
+at::Tensor TensorOfSize(Recorder& recorder, ir::Dim size) {
+  static const c10::OperatorHandle make = c10::Dispatcher::singleton().findSchemaOrThrow("aten::scalar_tensor", "");
+  torch::jit::Stack stack = {recorder.sizes().ToSymInt(size), at::kLong, c10::IValue(), c10::IValue(), c10::IValue()};
+  recorder.RecordPlain(TraitsOf(make), &stack);
+  at::Tensor made = stack[0].toTensor();
+  made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  recorder.graph().value(AsFake(made)->value()).wrapped_number = true;
+  return made;
+}
+
+}  // namespace framefuse::tracing

@@ -1,0 +1,26 @@
+// input_sizes: symbolic sizes as they come into a recording: those of inputs, and numbers that operators take.
+// Invariant: strides that follow from symbolic sizes are said by expressions, any other by number.
+#ifndef FRAMEFUSE_SYMBOLIC_TRACING_INPUT_SIZES_H_
+#define FRAMEFUSE_SYMBOLIC_TRACING_INPUT_SIZES_H_
+
+#include <utility>
+#include <vector>
+
+#include "symbolic/tracing/recorder.h"
+
+namespace framefuse::tracing {
+
+struct InputSizes {
+  std::vector<int> symbols;                      // dimensions, in the order of their symbols
+  std::vector<std::pair<int, ir::Dim>> strides;  // by dimension
+};
+
+// `symbolic`: dimensions by bit. `sizes` and `strides` are the tensor's, and become those that its fake is to have.
+InputSizes MakeSizesSymbolic(Sizes& table, const at::Tensor& real, std::uint32_t symbolic, Dims* sizes, Dims* strides);
+
+// A tensor of no dimensions with the value of `size`, which an operator takes as it takes a Python number.
+at::Tensor TensorOfSize(Recorder& recorder, ir::Dim size);
+
+}  // namespace framefuse::tracing
+
+#endif  // FRAMEFUSE_SYMBOLIC_TRACING_INPUT_SIZES_H_
