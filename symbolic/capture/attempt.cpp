@@ -65,6 +65,7 @@ class Driver {
     bool mismatch = false;
     bool needs_frames = false;
     bool needs_static_sizes = false;
+    bool symbolic = false;  // sizes were
     bool left_modes = false;  // it ended while a torch function mode of the program's was on
     std::optional<BreakRecord> broke;
     std::optional<CapturePosition> last_rebuildable;
@@ -107,9 +108,23 @@ class Driver {
     return Next::kAgain;
   }
 
+  // Whether it is symbolic sizes that broke the graph is seen from an attempt without any. Nothing: it is not.
+  std::optional<Next> WithoutSymbols(const Found& found) {
+    if (found.symbolic && !broke_with_symbols_) {
+      broke_with_symbols_ = found.broke->position;
+      static_sizes_ = true;
+      return FromTheBeginning();
+    }
+    const bool same = broke_with_symbols_ && static_sizes_ && !stop_ &&
+                      found.broke->position.executed == broke_with_symbols_->executed;
+    if (same) static_sizes_ = false;
+    return std::nullopt;
+  }
+
   // The graph is to end elsewhere: before a break, or earlier than the stop that could not be closed.
   Next ForAnotherStop(const Found& found) {
     if (found.broke) {
+      if (const std::optional<Next> next = WithoutSymbols(found)) return *next;
       reason_ = found.broke->reason;
       // An interrupted attempt is dropped: the frame runs as Python, and the signal's handler in it.
       if (settings_.fullgraph || reason_->kind == GraphBreakKind::kInterrupted) {
@@ -205,6 +220,7 @@ class Driver {
     }
     found.left_modes = capture.breaks().left_modes() && run.outcome != Outcome::kRaised &&
                        !capture.breaks().needs_frames() && !capture.breaks().needs_static_sizes();
+    found.symbolic = !capture.symbols().none();
     switch (run.outcome) {
       case Outcome::kReturned:
         if (found.left_modes) {
@@ -461,6 +477,7 @@ class Driver {
   bool scanned_ = false;                    // for the last instruction where all could be rebuilt
   bool all_frames_ = false;
   bool breaks_at_modes_ = false;
+  std::optional<CapturePosition> broke_with_symbols_;
   bool static_sizes_ = false;  // symbolic ones met what takes none
   int refused_node_ = -1;
   bool ends_before_error_ = false;

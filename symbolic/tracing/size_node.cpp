@@ -193,34 +193,26 @@ SymNode SizeNode::is_channels_last_contiguous_3d(Nodes sizes, Nodes strides) {
   return sizes.size() == 5 ? InOrder(sizes, strides, {1, 4, 3, 2, 0}) : wrap_bool(false);
 }
 
-namespace {
-// As torch's is_channels_last_strides_2d_s4 and _3d_s5, on numbers.
-bool HasChannelsLastStrides(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides,
-                            std::initializer_list<std::size_t> fastest_first) {
-  std::int64_t least = 0;
-  if (strides[1] == 0) return false;
+// As torch's is_channels_last_strides_2d_s4 and _3d_s5.
+bool SizeNode::HasChannelsLastStrides(Nodes sizes, Nodes strides, std::initializer_list<std::size_t> fastest_first) {
+  if (sizes.size() != fastest_first.size()) return false;
+  if (sizes_->Decide(ExprKind::kEq, DimOf(strides[1]), Dim(0))) return false;
+  Dim least(0);
   for (const std::size_t d : fastest_first) {
-    if (sizes[d] == 0 || strides[d] < least) return false;
-    if (d == 0 && least == strides[1]) return false;
-    least = strides[d] * std::max<std::int64_t>(sizes[d], 1);
+    const Dim size = DimOf(sizes[d]), stride = DimOf(strides[d]);
+    if (sizes_->Decide(ExprKind::kEq, size, Dim(0)) || sizes_->Decide(ExprKind::kLt, stride, least)) return false;
+    if (d == 0 && sizes_->Decide(ExprKind::kEq, least, DimOf(strides[1]))) return false;
+    least = sizes_->Decide(ExprKind::kLt, Dim(1), size) ? sizes_->Algebra().Multiply(stride, size) : stride;
   }
   return true;
 }
-}  // namespace
 
-// Which order of strides is taken for channels last depends on many comparisons: the numbers themselves are pinned.
-SymNode SizeNode::is_channels_last_strides_2d(Nodes sizes, Nodes strides) {
-  std::vector<std::int64_t> n, s;
-  for (const SymNode& d : sizes) n.push_back(sizes_->Pin(DimOf(d)));
-  for (const SymNode& d : strides) s.push_back(sizes_->Pin(DimOf(d)));
-  return wrap_bool(n.size() == 4 && HasChannelsLastStrides(n, s, {1, 3, 2, 0}));
+c10::SymNode SizeNode::is_channels_last_strides_2d(Nodes sizes, Nodes strides) {
+  return wrap_bool(HasChannelsLastStrides(sizes, strides, {1, 3, 2, 0}));
 }
 
-SymNode SizeNode::is_channels_last_strides_3d(Nodes sizes, Nodes strides) {
-  std::vector<std::int64_t> n, s;
-  for (const SymNode& d : sizes) n.push_back(sizes_->Pin(DimOf(d)));
-  for (const SymNode& d : strides) s.push_back(sizes_->Pin(DimOf(d)));
-  return wrap_bool(n.size() == 5 && HasChannelsLastStrides(n, s, {1, 4, 3, 2, 0}));
+c10::SymNode SizeNode::is_channels_last_strides_3d(Nodes sizes, Nodes strides) {
+  return wrap_bool(HasChannelsLastStrides(sizes, strides, {1, 4, 3, 2, 0}));
 }
 
 // In the order of today's strides; if that one does not do, none does only for the numbers at hand.

@@ -81,6 +81,7 @@ class SizeNode final : public c10::SymNodeImpl {
   double NumberOf(const c10::SymNode& node) const;
   bool IsNumber(const c10::SymNode& other) const;  // one of the two is a float
   c10::SymNode Compare(ir::ExprKind comparison, const c10::SymNode& left, const c10::SymNode& right) const;
+  bool HasChannelsLastStrides(Nodes sizes, Nodes strides, std::initializer_list<std::size_t> fastest_first);
   c10::SymNode InOrder(Nodes sizes, Nodes strides, std::initializer_list<int> fastest_first);
 
   std::shared_ptr<Sizes> sizes_;

@@ -9,7 +9,6 @@ std::int64_t At(const c10::DimVector& v, std::size_t i) { return v.size() == 1 ?
 
 // The format that the backend gives to its outputs; nullopt: not known here.
 std::optional<c10::MemoryFormat> ConvolutionFormat(const at::Tensor& x, const at::Tensor& w) {
-  if (x.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return std::nullopt;
   const c10::MemoryFormat fx = x.suggest_memory_format();
   const c10::MemoryFormat fw = w.suggest_memory_format();
   if (fx == c10::MemoryFormat::Contiguous && fw == c10::MemoryFormat::Contiguous) return fx;
@@ -83,9 +82,7 @@ bool ConvolutionBackward(Arguments args, Outputs& outputs) {
   return true;
 }
 
-bool HasPlainFormat(const at::Tensor& x) {
-  return !x.unsafeGetTensorImpl()->has_symbolic_sizes_strides() && x.is_contiguous(x.suggest_memory_format());
-}
+bool HasPlainFormat(const at::Tensor& x) { return x.is_contiguous(x.suggest_memory_format()); }
 
 // (self, output_size)
 bool AdaptiveAveragePool2d(Arguments args, Outputs& outputs) {
