@@ -1,5 +1,5 @@
-// Deep copies. Torch's copies the whole storage, once for all tensors in it: where a tensor is all that is in its storage,
-// and no other one of the copy is there, the result is a copy of its values.
+// Deep copies. Torch's copies the whole storage, once for all tensors in it: where a tensor is all that is in its
+// storage, and no other one of the copy is there, the result is a copy of its values.
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Getters: operator.attrgetter and operator.methodcaller that C code calls (sorted(key=…), map). It would read the
-// program's objects past capture. In their place it gets a Python function that does the same, whose frames are evaluated.
-// Invariant: only callables that show nobody what they call get one (FF_CALLS in call_rules.def).
+// program's objects past capture. In their place it gets a Python function that does the same, whose frames are
+// evaluated. Invariant: only callables that show nobody what they call get one (FF_CALLS in call_rules.def).
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_GETTERS_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_GETTERS_H_
 

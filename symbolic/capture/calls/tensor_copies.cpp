@@ -16,10 +16,7 @@
 namespace framefuse {
 
 TensorCopies::TensorCopies(Journals& journals)
-    : tracer_(journals.tracer()),
-      breaks_(journals.breaks()),
-      reads_(journals.reads()),
-      objects_(journals.objects()) {}
+    : tracer_(journals.tracer()), breaks_(journals.breaks()), reads_(journals.reads()), objects_(journals.objects()) {}
 
 Value TensorCopies::Check(absl::Span<const ValueView> args) {
   if (args.size() != 1 || !IsFakeTensor(args[0].object)) {
