@@ -83,6 +83,7 @@ class GuardSet {
   bool AddTensor(SourceId source, BorrowedRef tensor, const UserLocation& where);
   // The guard of AddTensor compares the storage offset, too.
   void AddStorageOffset(SourceId source, BorrowedRef tensor);
+  void AddStorage(SourceId source, BorrowedRef tensor);  // its offset, and the bytes of the storage
   // The guard of AddTensor compares whether it is a leaf, too.
   void AddLeaf(SourceId source, BorrowedRef tensor);
   // The guard of AddTensor leaves these dimensions out (bit i: dimension i). False: it compares them.

@@ -130,6 +130,8 @@ void GuardSet::AddToTensor(SourceId source, BorrowedRef tensor, bool (*record)(B
 
 void GuardSet::AddStorageOffset(SourceId source, BorrowedRef tensor) { AddToTensor(source, tensor, RecordOffset); }
 
+void GuardSet::AddStorage(SourceId source, BorrowedRef tensor) { AddToTensor(source, tensor, RecordStorage); }
+
 void GuardSet::AddLeaf(SourceId source, BorrowedRef tensor) { AddToTensor(source, tensor, RecordLeaf); }
 
 bool GuardSet::FreeSizes(SourceId source, std::uint32_t sizes, std::uint32_t strides) {

@@ -140,6 +140,14 @@ void BindSpecialFunctions(py::module_& m) {
       "checkpoint", [](const py::object& function) { return function(); },
       "What a checkpoint does where Python runs it.");
   RegisterSpecialFunction(Borrow(m.attr("checkpoint")), SpecialFunction::kCheckpoint);
+  m.def(
+      "inference_mode", [](const py::args&) {},
+      "In captured code: (mode), a block of inference mode begins; (), it ends.");
+  RegisterSpecialFunction(Borrow(m.attr("inference_mode")), SpecialFunction::kInferenceMode);
+  m.def(
+      "check_deep_copy", [](const py::object&) {},
+      "In captured code: ends the graph unless a deep copy has the values alone.");
+  RegisterSpecialFunction(Borrow(m.attr("check_deep_copy")), SpecialFunction::kDeepCopyOfTensor);
   RegisterSpecialFunction(Borrow(m.attr("is_compiling")), SpecialFunction::kIsCompiling);
   RegisterSpecialFunction(Borrow(m.attr("graph_break")), SpecialFunction::kGraphBreak);
   m.def("register_substitute", [](const py::object& callable, const py::object& replacement) {

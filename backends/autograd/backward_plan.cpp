@@ -135,6 +135,9 @@ void BackwardPlan::FindDependences() {
     if (depends.empty()) depends.assign(tangents, v != kNoValue);
     depends_.push_back(std::move(depends));
   }
+  for (std::size_t g = 0; g < input_gradients(); ++g) {
+    for (std::size_t t = 1; t < tangents; ++t) reaches_apart_ = reaches_apart_ || Reaches(g, t) != Reaches(g, 0);
+  }
 }
 
 bool BackwardPlan::Reaches(std::size_t gradient, std::size_t tangent) const {

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "backends/autograd/dead_edges.h"
 #include "backends/autograd/leaf_order.h"
 #include "backends/autograd/own_memory.h"
 #include "backends/autograd/quiet_hooks.h"
@@ -30,7 +31,13 @@ std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 CompiledBackward::CompiledBackward(std::shared_ptr<const BackwardPlan> plan, autograd::edge_list edges,
                                    std::vector<std::int32_t> outputs, std::shared_ptr<BackwardRuns> runs)
-    : Node(std::move(edges)), plan_(std::move(plan)), outputs_(std::move(outputs)), runs_(std::move(runs)) {}
+    : Node(std::move(edges)), plan_(std::move(plan)), outputs_(std::move(outputs)), runs_(std::move(runs)) {
+  if (ReachesApart()) ++reach_apart_;
+}
+
+CompiledBackward::~CompiledBackward() {
+  if (ReachesApart()) --reach_apart_;
+}
 
 void CompiledBackward::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols) {
   symbols_.assign(symbols.begin(), symbols.end());
@@ -134,14 +141,11 @@ bool CompiledBackward::Reaches(std::size_t edge, std::size_t input) const {
 void CompiledBackward::PassOverUnreached(const std::string& defined) {
   // Where no output leads there is no edge either.
   if (defined.find('0') == std::string::npos) return;
-  std::vector<std::size_t> unreached;
   for (std::size_t g = 0; g < plan_->input_gradients(); ++g) {
     bool reached = !next_edge(g).is_valid();
     for (std::size_t t = 0; t < defined.size() && !reached; ++t) reached = defined[t] == '1' && plan_->Reaches(g, t);
-    if (!reached) unreached.push_back(g);
+    if (!reached) SilenceHooks(next_edge(g).function);
   }
-  AccumulatePending(*this, unreached);
-  for (std::size_t g : unreached) SilenceHooks(next_edge(g).function);
 }
 
 std::vector<std::int32_t> CompiledBackward::Turns(const std::string& defined) const {
@@ -169,13 +173,14 @@ autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradie
   }
   gradients.clear();
   PassOverUnasked();
+  ForgetDeadEdges(*this);
   PassOverUnreached(defined);
   BackwardPlan::Key key{WantedGradients(defined), defined, CutOfPass()};
   autograd::variable_list result = Gradients(std::move(tangents), key, &used_);
   result.resize(plan_->input_gradients());
   if (!at::GradMode::is_enabled()) OwnMemoryOfLeaves(*this, result);
-  if (AnyWaitsInVain(*this, result)) result = AccumulateNow(*this, std::move(result), Turns(defined));
   if (AnyLeafHasHooks(*this)) OrderLeaves(*this, Turns(defined));
+  if (ReachesApart()) RecallDeadEdges(*this);
   return result;
 }
 

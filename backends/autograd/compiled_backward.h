@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/version.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -93,6 +94,8 @@ class BackwardPlan {
   bool Depends(std::size_t gradient, std::size_t tangent) const { return depends_[gradient][tangent]; }
   // Whether eager's pass from tangent t comes to the input of gradient g, be it without a gradient.
   bool Reaches(std::size_t gradient, std::size_t tangent) const;
+  // Whether passes from different tangents may come to different inputs.
+  bool reaches_apart() const { return reaches_apart_; }
   // When a pass from the defined tangents comes to the input of gradient g; negative: never, or not known.
   std::int32_t TurnOf(std::size_t gradient, const std::string& defined) const;
   // Inputs of the joint graph that only create_graph needs.
@@ -116,6 +119,7 @@ class BackwardPlan {
   std::vector<std::int32_t> gradients_;
   std::vector<OutputGradient> output_gradients_;
   std::vector<std::vector<bool>> depends_;
+  bool reaches_apart_ = false;
   std::unique_ptr<TangentUse> use_;
   std::vector<std::int32_t> recompute_inputs_;
   ExecutableFactory factory_;
@@ -151,6 +155,9 @@ class CompiledBackward final : public torch::autograd::Node {
 
   CompiledBackward(std::shared_ptr<const BackwardPlan> plan, torch::autograd::edge_list edges,
                    std::vector<std::int32_t> outputs, std::shared_ptr<BackwardRuns> runs);
+  ~CompiledBackward() override;
+  CompiledBackward(const CompiledBackward&) = delete;
+  CompiledBackward& operator=(const CompiledBackward&) = delete;
 
   // Called once by the forward: `inputs` of the joint graph without tangents, before any is written; then `outputs` of
   // the forward graph with their history set, of which the first `visible_outputs` may be written by the user later.
@@ -167,6 +174,9 @@ class CompiledBackward final : public torch::autograd::Node {
   void release_variables() override { Release(used_, /*last=*/true); }
   // Whether in eager a pass that comes to this input comes to what is behind this edge.
   bool Reaches(std::size_t edge, std::size_t input) const;
+  // Whether passes from different outputs may come to different inputs.
+  bool ReachesApart() const { return outputs_.size() > 1 && plan_->reaches_apart(); }
+  static bool AnyReachesApart() { return reach_apart_ > 0; }  // of all there are
 
  private:
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override;
@@ -190,7 +200,7 @@ class CompiledBackward final : public torch::autograd::Node {
   at::Tensor ZeroTangent(std::size_t tangent) const;
   at::Tensor PrepareTangent(std::size_t tangent, at::Tensor gradient) const;
   at::Tensor Unpack(const torch::autograd::SavedVariable& saved);
-  // Leaves that no defined gradient leads to do not wait for this node, and it does not make their hooks run.
+  // This node does not make the hooks run of leaves that no defined gradient leads to.
   void PassOverUnreached(const std::string& defined);
   // When a pass from the defined tangents comes to what is behind each edge.
   std::vector<std::int32_t> Turns(const std::string& defined) const;
@@ -204,6 +214,7 @@ class CompiledBackward final : public torch::autograd::Node {
   std::vector<torch::autograd::SavedVariable> inputs_;  // for create_graph: inputs that are not saved already
   std::vector<std::int64_t> symbols_;
   Used used_;  // by the last run
+  static inline std::atomic<std::int64_t> reach_apart_ = 0;
 };
 
 }  // namespace framefuse

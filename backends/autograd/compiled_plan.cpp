@@ -112,7 +112,7 @@ class CompiledPlan final : public Plan {
       for (const Spent& spent : spent_) {
         absl::InlinedVector<at::Tensor, 4> behind;
         for (std::int32_t i : spent.inputs) behind.push_back(inputs[At(i)]);
-        SetSpentHistory(outputs[At(spent.output)], behind);
+        SetSpentHistory(outputs[At(spent.output)], behind, spent.underivable);
       }
       // Before anything is saved: what the backward reads has been counted up in eager when it was saved.
       for (const auto& [output, version] : counted_) SetVersion(outputs[At(output)], version);
@@ -120,6 +120,7 @@ class CompiledPlan final : public Plan {
       if (history_ != nullptr) {
         history_->Record(inputs, symbols, absl::MakeSpan(outputs), [&](std::int32_t o) { return seen.Get(o); });
       }
+      for (std::int32_t o : inference_) outputs[At(o)] = MadeInInferenceMode(outputs[At(o)], backward_ != nullptr);
       return seen.All();
     } catch (...) {
       return TorchErrorStatus(std::current_exception(), "");
@@ -157,6 +158,7 @@ class CompiledPlan final : public Plan {
   struct Spent {
     std::int32_t output = 0;           // of the forward graph
     std::vector<std::int32_t> inputs;  // that it was computed from
+    std::string underivable;
   };
 
   struct ViewPlan {
@@ -204,6 +206,7 @@ class CompiledPlan final : public Plan {
       if (o.role == ir::OutputRole::kGradient) continue;
       std::int32_t index = output_count_++;
       if (o.version > 0 && o.alias == ir::OutputAlias::kFresh) counted_.emplace_back(index, o.version);
+      if (o.inference) inference_.push_back(index);
       forward_output_.resize(g.outputs.size(), -1);
       forward_output_[i] = index;
       if (o.role == ir::OutputRole::kMutatedInput) {
@@ -267,7 +270,7 @@ class CompiledPlan final : public Plan {
       const ir::Output& o = g.outputs[i];
       bool fresh = o.alias == ir::OutputAlias::kFresh && o.value != ir::kNoValue && o.role == ir::OutputRole::kUser;
       if (o.spent) {
-        spent_.push_back({forward_output_[i], ir::InputsNeededFor(g, o.value)});
+        spent_.push_back({forward_output_[i], ir::InputsNeededFor(g, o.value), o.underivable});
       } else if (fresh && o.requires_grad && !has_tangent[i]) {
         with_history_.push_back(forward_output_[i]);
       }
@@ -472,6 +475,7 @@ class CompiledPlan final : public Plan {
   std::vector<std::int32_t> view_of_;      // likewise, of user_outputs_
   std::vector<std::int32_t> with_history_;
   std::vector<Spent> spent_;
+  std::vector<std::int32_t> inference_;                         // outputs of the forward graph that inference mode made
   std::vector<std::pair<std::int32_t, std::int32_t>> counted_;  // outputs of the forward graph, and their versions
   std::unique_ptr<Executable> forward_;
   std::unique_ptr<OutputHistory> history_;

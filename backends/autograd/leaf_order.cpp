@@ -57,14 +57,6 @@ class ReachedLater {
   std::shared_ptr<const LastToLead> last_;
 };
 
-// With a list of inputs (torch.autograd.grad) a pass may end before the leaf's node.
-bool RunsInPass(autograd::Node& leaf) {
-  const auto* asked = autograd::get_current_graph_task_exec_info();
-  if (asked == nullptr || asked->empty()) return true;
-  const auto it = asked->find(&leaf);
-  return it != asked->end() && it->second.needed_ && it->second.captures_ == nullptr;
-}
-
 // As the engine does.
 void AccumulateAt(autograd::Node& leaf, autograd::Variable gradient) {
   autograd::variable_list gradients{std::move(gradient)};
@@ -100,13 +92,6 @@ autograd::Variable* Pending(autograd::GraphTask& pass, autograd::Node& node, aut
   return &arrived.buffer[0];
 }
 
-bool HasPending(autograd::Node& node, autograd::Node& leaf) {
-  autograd::GraphTask* pass = PassUnderWay();
-  if (pass == nullptr) return false;
-  std::lock_guard lock(pass->mutex_);
-  return Pending(*pass, node, leaf) != nullptr;
-}
-
 autograd::Variable TakePending(autograd::Node& node, autograd::Node& leaf) {
   autograd::GraphTask* pass = PassUnderWay();
   if (pass == nullptr) return {};
@@ -117,19 +102,16 @@ autograd::Variable TakePending(autograd::Node& node, autograd::Node& leaf) {
 
 }  // namespace
 
-void AccumulatePending(autograd::Node& node, const std::vector<std::size_t>& edges) {
-  std::vector<NodePtr> leaves;
-  for (std::size_t i : edges) {
-    const NodePtr& leaf = node.next_edge(i).function;
-    if (leaf && IsLeaf(leaf.get()) && RunsInPass(*leaf) && HasPending(node, *leaf)) leaves.push_back(leaf);
-  }
-  if (leaves.empty()) return;
-  const ReachedLater later(node);
-  for (const NodePtr& leaf : leaves) {
-    if (later.contains(leaf.get())) continue;
-    if (autograd::Variable gradient = TakePending(node, *leaf); gradient.defined()) {
-      AccumulateAt(*leaf, std::move(gradient));
-    }
+bool RunsInPass(const autograd::Node& leaf) {
+  const auto* asked = autograd::get_current_graph_task_exec_info();
+  if (asked == nullptr || asked->empty()) return true;
+  const auto it = asked->find(const_cast<autograd::Node*>(&leaf));
+  return it != asked->end() && it->second.needed_ && it->second.captures_ == nullptr;
+}
+
+void AccumulatePending(autograd::Node& node, autograd::Node& leaf) {
+  if (autograd::Variable gradient = TakePending(node, leaf); gradient.defined()) {
+    AccumulateAt(leaf, std::move(gradient));
   }
 }
 
@@ -149,28 +131,6 @@ autograd::variable_list AccumulateNow(autograd::Node& node, autograd::variable_l
     SilenceHooks(e.function);  // the engine comes there once more, and brings nothing
   }
   return gradients;
-}
-
-bool AnyWaitsInVain(autograd::Node& node, const autograd::variable_list& gradients) {
-  autograd::GraphTask* pass = PassUnderWay();
-  if (pass == nullptr) return false;
-  std::unordered_map<const autograd::Node*, int> awaited;
-  {
-    std::lock_guard lock(pass->mutex_);
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
-      const autograd::Edge& e = node.next_edge(i);
-      if (!gradients[i].defined() || !e.is_valid() || !IsLeaf(e.function.get())) continue;
-      const auto it = pass->dependencies_.find(e.function.get());
-      if (it != pass->dependencies_.end() && it->second > 1) awaited.emplace(e.function.get(), it->second);
-    }
-  }
-  if (awaited.empty()) return false;
-  for (const autograd::Edge& e : node.next_edges()) {
-    if (const auto it = awaited.find(e.function.get()); it != awaited.end()) --it->second;
-  }
-  const ReachedLater later(node);
-  return std::any_of(awaited.begin(), awaited.end(),
-                     [&](const auto& leaf) { return leaf.second > 0 && !later.contains(leaf.first); });
 }
 
 bool AnyLeafHasHooks(const autograd::Node& node) {

@@ -1,6 +1,6 @@
 // leaf_order: a graph's gradients are there all at once, and the engine would come to their leaves in the order in
 // which a heap holds equal ones. Where hooks can tell, the leaves get numbers for this pass by which they come in
-// eager's. A leaf that waits for graphs which bring it nothing in this pass is not kept waiting.
+// eager's.
 // Invariant: a leaf that another node of the pass still leads to is left alone, and all are as before after the pass.
 #ifndef FRAMEFUSE_BACKENDS_AUTOGRAD_LEAF_ORDER_H_
 #define FRAMEFUSE_BACKENDS_AUTOGRAD_LEAF_ORDER_H_
@@ -19,12 +19,10 @@ void OrderLeaves(torch::autograd::Node& node, const std::vector<std::int32_t>& t
 // Returns the gradients of what is no leaf, or a leaf that nodes still to come lead to.
 torch::autograd::variable_list AccumulateNow(torch::autograd::Node& node, torch::autograd::variable_list gradients,
                                              const std::vector<std::int32_t>& turns);
-// `node` runs now and brings the leaves behind these edges nothing: what other nodes have brought them in this pass
-// goes there first, as in eager, where they do not wait for `node`.
-void AccumulatePending(torch::autograd::Node& node, const std::vector<std::size_t>& edges);
-// Whether a leaf to which `node` brings one of these gradients waits for nodes that bring it nothing in this pass: the
-// engine would come to it after them, or, where one before them fails, never.
-bool AnyWaitsInVain(torch::autograd::Node& node, const torch::autograd::variable_list& gradients);
+// What has come to the leaf in this pass goes there now, while `node` runs.
+void AccumulatePending(torch::autograd::Node& node, torch::autograd::Node& leaf);
+// With a list of inputs (torch.autograd.grad) a pass may end before the leaf's node.
+bool RunsInPass(const torch::autograd::Node& leaf);
 // Whether a hook sees when a gradient comes to one of the leaves behind these edges.
 bool AnyLeafHasHooks(const torch::autograd::Node& node);
 

@@ -6,6 +6,9 @@
 
 #include <utility>
 
+#include "backends/autograd/dead_edges.h"
+#include "backends/autograd/unasked_nodes.h"
+
 namespace framefuse {
 namespace {
 
@@ -48,6 +51,8 @@ std::string OutputGate::DecideCut() const {
 }
 
 autograd::variable_list OutputGate::apply(autograd::variable_list&& gradients) {
+  PassOverUnasked();
+  ForgetDeadEdges(*this);
   autograd::variable_list result(num_outputs());
   used_ = {{}, /*everything=*/false};
   used_in_ = autograd::get_current_graph_task_id();

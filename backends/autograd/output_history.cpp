@@ -1,6 +1,8 @@
 #include "backends/autograd/output_history.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
@@ -216,25 +218,40 @@ void OutputHistory::MakeGates(autograd::edge_list wholes, const std::shared_ptr<
 namespace {
 class SpentHistory final : public autograd::Node {
  public:
-  explicit SpentHistory(autograd::edge_list edges) : Node(std::move(edges)) {}
+  SpentHistory(autograd::edge_list edges, const std::string& underivable)
+      : Node(std::move(edges)), underivable_(underivable) {}
   std::string name() const override { return "CompiledFunctionBackward"; }
 
  private:
   autograd::variable_list apply(autograd::variable_list&&) override {
+    TORCH_CHECK_NOT_IMPLEMENTED(underivable_.empty(), "derivative for ", underivable_, " is not implemented");
     TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
   }
+
+  std::string underivable_;
 };
 }  // namespace
 
-void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs) {
+void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs, const std::string& underivable) {
   if (!at::GradMode::is_enabled()) return;
   // What is behind waits for it, as in eager, and so is not reached by other outputs before the error.
   autograd::edge_list edges;
   for (const at::Tensor& input : inputs) {
     if (input.defined() && input.requires_grad()) edges.push_back(autograd::impl::gradient_edge(input));
   }
-  AutogradNodePtr node = MakeAutogradNode<SpentHistory>(std::move(edges));
+  AutogradNodePtr node = MakeAutogradNode<SpentHistory>(std::move(edges), underivable);
+  if (!underivable.empty()) node->set_sequence_nr(UINT64_MAX);  // as torch's own, which comes before all others
   SetHistory(t, node);
+}
+
+at::Tensor MadeInInferenceMode(const at::Tensor& t, bool in_own_memory) {
+  if (!t.defined() || t.is_inference()) return t;
+  const c10::InferenceMode mode;
+  if (in_own_memory) return at::empty_strided(t.sizes(), t.strides(), t.options()).copy_(t);
+  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(t.storage()), t.key_set(), t.dtype());
+  made.unsafeGetTensorImpl()->set_storage_offset(t.storage_offset());
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides());
+  return made;
 }
 
 }  // namespace framefuse

@@ -67,8 +67,11 @@ class OutputHistory {
   Group together_;                    // of all outputs but views
 };
 
-// For an output whose history a backward pass inside the graph has used up: another one raises what eager raises.
-void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs);
+// For an output whose history a backward pass inside the graph has used up, or whose operator `underivable` has no
+// derivative: a backward pass raises what eager raises.
+void SetSpentHistory(at::Tensor& t, absl::Span<const at::Tensor> inputs, const std::string& underivable);
+// The tensor as inference mode makes it, in the same memory or in its own.
+at::Tensor MadeInInferenceMode(const at::Tensor& t, bool in_own_memory);
 
 }  // namespace framefuse
 

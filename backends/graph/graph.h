@@ -151,7 +151,9 @@ struct Output {
   // tangent (-1: it leads elsewhere; of several the largest holds), an output with a history one. Empty: not known.
   std::vector<std::int32_t> turns;
   bool requires_grad = false;  // carries a grad_fn in eager
-  bool spent = false;          // requires grad, but a backward pass has used its history up
+  bool spent = false;          // requires grad, but a backward pass has used its history up …
+  std::string underivable;     // … or, if it is named, this operator has no derivative
+  bool inference = false;      // made in inference mode, in a program that does not run in it
   // Views: made while grad mode was off, so without a history, and requires grad as its base does; no view for autograd
   // (x.detach()); writes are not counted with its base's (x.data).
   bool without_grad = false;

@@ -245,11 +245,10 @@ class Parser {
       o->role = OutputRole::kHidden;
       return absl::OkStatus();
     }
-    static constexpr std::pair<const char*, bool Output::*> kFlags[] = {{"grad", &Output::requires_grad},
-                                                                        {"spent", &Output::spent},
-                                                                        {"without_grad", &Output::without_grad},
-                                                                        {"detached", &Output::detached},
-                                                                        {"own_version", &Output::own_version}};
+    static constexpr std::pair<const char*, bool Output::*> kFlags[] = {
+        {"grad", &Output::requires_grad},  {"spent", &Output::spent},
+        {"inference", &Output::inference}, {"without_grad", &Output::without_grad},
+        {"detached", &Output::detached},   {"own_version", &Output::own_version}};
     for (const auto& [name, flag] : kFlags) {
       if (key != name) continue;
       o->*flag = true;
@@ -257,6 +256,11 @@ class Parser {
     }
     FF_RETURN_IF_ERROR(p.Expect("="));
     if (key == "turns") return Turns(p, o);
+    if (key == "underivable") {
+      if (p.Peek().kind != TokenKind::kString) return p.Error("no name of an operator");
+      o->underivable = std::string(p.Take().text);
+      return absl::OkStatus();
+    }
     FF_ASSIGN_OR_RETURN(std::int64_t index, p.ExpectInteger());
     auto number = static_cast<std::int32_t>(index);
     if (key == "mutated_input" || key == "gradient") {

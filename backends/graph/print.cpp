@@ -264,6 +264,8 @@ class Printer {
       absl::StrAppend(&text_, " ", kAliases[static_cast<int>(o.alias)], "=", o.alias_of);
     if (o.requires_grad) absl::StrAppend(&text_, " grad");
     if (o.spent) absl::StrAppend(&text_, " spent");
+    if (!o.underivable.empty()) absl::StrAppend(&text_, " underivable=\"", o.underivable, "\"");
+    if (o.inference) absl::StrAppend(&text_, " inference");
     if (o.without_grad) absl::StrAppend(&text_, " without_grad");
     if (o.detached) absl::StrAppend(&text_, " detached");
     if (o.own_version) absl::StrAppend(&text_, " own_version");

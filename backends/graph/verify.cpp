@@ -191,6 +191,8 @@ class Verifier {
     bool view = o.alias == OutputAlias::kViewOfInput || o.alias == OutputAlias::kViewOfOutput;
     if ((o.without_grad || o.detached || o.own_version) && !view) return Bad("is no view");
     if (o.spent && (!o.requires_grad || o.alias != OutputAlias::kFresh)) return Bad("has no history to be used up");
+    if (!o.underivable.empty() && !o.spent) return Bad("has an operator without a derivative, and a history");
+    if (o.inference && (o.requires_grad || o.alias != OutputAlias::kFresh)) return Bad("is made in inference mode");
     if (o.without_grad && (o.requires_grad || o.detached))
       return Bad("was made without grad and has a history, or none of its base's");
     if (wants_input && (o.input < 0 || static_cast<std::size_t>(o.input) >= g_.inputs.size()))

@@ -157,6 +157,12 @@ bool RecordOffset(BorrowedRef object, TensorSpec* spec) {
   return true;
 }
 
+bool RecordStorage(BorrowedRef object, TensorSpec* spec) {
+  if (!RecordOffset(object, spec) || !Impl(object.get())->has_storage()) return false;
+  spec->storage = static_cast<std::int64_t>(Impl(object.get())->unsafe_storage().nbytes());
+  return true;
+}
+
 bool RecordLeaf(BorrowedRef object, TensorSpec* spec) {
   if (!IsTensor(object)) return false;
   spec->compares_leaf = true;
@@ -218,6 +224,10 @@ inline bool CheckShape(const TensorSpec& spec, const c10::TensorImpl& impl) {
   return difference == 0;
 }
 
+std::int64_t StorageBytes(const c10::TensorImpl& impl) {
+  return impl.has_storage() ? static_cast<std::int64_t>(impl.unsafe_storage().nbytes()) : -1;
+}
+
 // `impl` is that of an object of the recorded type. The key set comes first: with the recorded one, the accessors that
 // follow are plain field reads.
 inline bool CheckImpl(const TensorSpec& spec, c10::TensorImpl& impl, const AutogradMeta* meta) {
@@ -228,7 +238,8 @@ inline bool CheckImpl(const TensorSpec& spec, c10::TensorImpl& impl, const Autog
   if (spec.compares_leaf) same = same & (grad.is_leaf == spec.is_leaf) & (HasHooks(meta) == spec.has_hooks);
   if (!same || !spec.plain) return same;
   return !impl.has_symbolic_sizes_strides() && PackDevice(impl.device()) == spec.device && CheckShape(spec, impl) &&
-         (spec.offset < 0 || impl.storage_offset() == spec.offset);
+         (spec.offset < 0 || impl.storage_offset() == spec.offset) &&
+         (spec.storage < 0 || StorageBytes(impl) == spec.storage);
 }
 
 }  // namespace
@@ -288,6 +299,9 @@ std::string ExplainTensor(const TensorSpec& spec, BorrowedRef object) {
     if (spec.offset >= 0 && impl->storage_offset() != spec.offset) {
       return Mismatch("storage offset", spec.offset, impl->storage_offset());
     }
+    if (spec.storage >= 0 && StorageBytes(*impl) != spec.storage) {
+      return Mismatch("bytes of the storage", spec.storage, StorageBytes(*impl));
+    }
   }
   const GradState grad = ReadGradState(*impl);
   if (grad.requires_grad != spec.requires_grad) {
@@ -324,6 +338,7 @@ std::string DescribeTensor(const TensorSpec& spec) {
     text << ListText(spec.Sizes(), spec.free_sizes) << " strides " << ListText(spec.Strides(), spec.free_strides) << ' '
          << UnpackDevice(spec.device);
     if (spec.offset >= 0) text << " storage_offset " << spec.offset;
+    if (spec.storage >= 0) text << " storage_bytes " << spec.storage;
   } else {
     text << " keys " << c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, spec.key_set));
   }

@@ -37,6 +37,7 @@ struct TensorSpec {
   std::array<std::int64_t, kInlineDims> sizes{};
   std::array<std::int64_t, kInlineDims> strides{};
   std::int64_t offset = -1;        // storage offset, -1: any
+  std::int64_t storage = -1;       // bytes of the storage, -1: any
   std::vector<std::int64_t> more;  // more dimensions than kInlineDims: all sizes, then all strides
   RefOf<PyTypeObject> type_ref;
 
@@ -61,6 +62,8 @@ bool IsTensor(BorrowedRef object);
 
 // False if `object` is no tensor, or an undefined one.
 bool RecordTensor(BorrowedRef object, TensorSpec* spec);
+// The offset and the size of the storage come to what `spec` holds. False if they cannot be read.
+bool RecordStorage(BorrowedRef object, TensorSpec* spec);
 // The offset comes to what `spec` holds. False if it cannot be read.
 bool RecordOffset(BorrowedRef object, TensorSpec* spec);
 // Whether it is a leaf, and whether hooks wait for its gradient, comes to what `spec` holds.

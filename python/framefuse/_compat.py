@@ -52,9 +52,11 @@ def install():
     _register(torch, {"cond": _control.cond})
     _register(torch.utils.checkpoint, {"checkpoint": _checkpoint})
     _register(object, {"__reduce_ex__": _reduced})
+    _register(torch.inference_mode, {"__enter__": _enter_inference_mode, "__exit__": _leave_inference_mode})
     _register(torch._utils, {"is_compiling": _control.is_compiling})
     _register(torch._C._nn, {"one_hot": _one_hot})
-    _register(torch.Tensor, {"new_tensor": _new_tensor})
+    _register(torch.Tensor, {"new_tensor": _new_tensor, "__deepcopy__": _deep_copied})
+    _register(torch.nn.Parameter, {"__deepcopy__": _deep_copied})  # which breaks: a leaf is made
     if "torch._dynamo" in sys.modules:
         _on_dynamo_imported(sys.modules["torch._dynamo"])
     else:
@@ -97,6 +99,24 @@ def _one_hot(tensor, num_classes=-1):
 def _new_tensor(self, data, *, dtype=None, device=None, **others):
     """Tensor.new_tensor, which takes the dispatch key of a traced tensor for a device's."""
     return torch.tensor(data, dtype=dtype or self.dtype, device=device or self.device, **others)
+
+
+def _enter_inference_mode(self):
+    _C.inference_mode(self.mode)
+
+
+def _leave_inference_mode(self, exc_type, exc_value, traceback):
+    _C.inference_mode()
+
+
+def _deep_copied(self, memo):
+    """Tensor.__deepcopy__ of a tensor that is all there is in its storage."""
+    if id(self) in memo:
+        return memo[id(self)]
+    _C.check_deep_copy(self)
+    copied = torch.empty_like(self).copy_(self)
+    memo[id(self)] = copied
+    return copied
 
 
 def _register(module, substitutes):

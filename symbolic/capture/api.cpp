@@ -151,8 +151,9 @@ Ref MakeDisabledFunction(BorrowedRef callable, bool recursive, BorrowedRef remak
 }
 
 void RegisterSpecialFunction(BorrowedRef callable, SpecialFunction meaning) {
-  static constexpr SpecialCall kCalls[] = {SpecialCall::kIsCompiling, SpecialCall::kGraphBreak, SpecialCall::kCond,
-                                           SpecialCall::kCheckpoint};
+  static constexpr SpecialCall kCalls[] = {
+      SpecialCall::kIsCompiling,   SpecialCall::kGraphBreak,       SpecialCall::kCond,
+      SpecialCall::kInferenceMode, SpecialCall::kDeepCopyOfTensor, SpecialCall::kCheckpoint};
   CallRule rule;
   rule.kind = CallRule::Kind::kSpecial;
   rule.special = kCalls[static_cast<std::size_t>(meaning)];

@@ -60,10 +60,12 @@ Ref MakeDisabledFunction(BorrowedRef callable, bool recursive, BorrowedRef remak
 // ---- what captured code may call with a meaning of its own
 
 enum class SpecialFunction : std::uint8_t {
-  kIsCompiling,  // True in captured code, for installed packages where they are to be told
-  kGraphBreak,   // a graph break at this call
-  kCond,         // (tensor, if it holds, if not, operands): one operator of the graph
-  kCheckpoint,   // (function without arguments): one operator whose backward computes it again
+  kIsCompiling,       // True in captured code, for installed packages where they are to be told
+  kGraphBreak,        // a graph break at this call
+  kCond,              // (tensor, if it holds, if not, operands): one operator of the graph
+  kInferenceMode,     // (mode): a block of inference mode begins; (): it ends
+  kDeepCopyOfTensor,  // (tensor): None, or a break where a deep copy of it is not a copy of its values
+  kCheckpoint,        // (function without arguments): one operator whose backward computes it again
 };
 // Known by identity from then on; `callable` is kept alive.
 void RegisterSpecialFunction(BorrowedRef callable, SpecialFunction meaning);

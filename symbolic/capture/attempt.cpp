@@ -317,7 +317,10 @@ class Driver {
     // Torch's state is set by the entry itself.
     const bool no_tensor_work = result_.nodes == 0 && (for_python || capture.fx().nodes().empty());
     const bool sets_gradients = !for_python && !closed.graph.gradient_effects.empty();
-    const bool has_work = !no_tensor_work || !closed.fx_outputs.empty() || sets_gradients;
+    const bool asks_for_grad =
+        !for_python && std::any_of(closed.graph.inputs.begin(), closed.graph.inputs.end(),
+                                   [](const tracing::TracedInput& in) { return in.asked_for_grad; });
+    const bool has_work = !no_tensor_work || !closed.fx_outputs.empty() || sets_gradients || asks_for_grad;
     if (no_tensor_work && !entry.resume) {
       result_.nothing_to_do = true;
     }
@@ -426,6 +429,7 @@ class Driver {
         closed.entry->inputs.push_back(t.source);
         sources.push_back(t.source);
         live.emplace_back(t.real.get());
+        if (in.storage_read) capture.reads().guards().AddStorage(t.source, t.real);
         if (in.storage_offset_read) capture.reads().guards().AddStorageOffset(t.source, t.real);
         continue;
       }

@@ -64,6 +64,17 @@ PyTypeObject* MethodCallerType() {
   static PyTypeObject* type = NamedType("_operator", "methodcaller");
   return type;
 }
+BorrowedRef FunctionOf(StandIn which) {
+  static PyObject* const* const functions = [] {
+    auto* made = new PyObject*[3];
+    int i = 0;
+    for (const char* name : {"attributes", "method", "dispatched"}) {
+      made[i++] = reinterpret_cast<PyObject*>(NamedType("framefuse._stand_ins", name));
+    }
+    return made;
+  }();
+  return functions[static_cast<std::size_t>(which)];
+}
 bool IsRegularExpression(BorrowedRef object) {
   static PyTypeObject* const type = NamedType("re", "Pattern");
   if (object.type() != type) return false;
@@ -125,6 +136,7 @@ void LoadBuiltinTypes() {
   TorchFunctionsType();
   AutogradEngineType();
   MethodCallerType();
+  FunctionOf(StandIn::kMethod);
   EnumType();
   IsPythonClass(&PyList_Type);
 }

@@ -22,6 +22,9 @@ bool IsRegularExpression(BorrowedRef object);  // that depends on nothing else, 
 PyTypeObject* AutogradEngineType();
 PyTypeObject* TorchFunctionsType();  // of torch._C._VariableFunctions: immutable, its attributes are C functions
 PyTypeObject* AttrGetterType();
+// Python functions that stand for others (framefuse/_stand_ins.py).
+enum class StandIn : std::uint8_t { kAttributes, kMethod, kDispatched };
+BorrowedRef FunctionOf(StandIn which);
 PyTypeObject* KeyWrapperType();  // what functools.cmp_to_key returns
 PyTypeObject* SimpleNamespaceType();
 PyTypeObject* TupleGetterType();  // the descriptor of a namedtuple's field

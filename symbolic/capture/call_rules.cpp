@@ -23,6 +23,7 @@ CallRule Breaks(GraphBreakKind kind) { return CallRule{CallRule::Kind::kBreaks, 
 
 const Row kRows[] = {
 #define FF_PURE(path) {path, {CallRule::Kind::kPure, {}, {}}},
+#define FF_CALLS(path) {path, {CallRule::Kind::kPure, {}, {}, false, true}},
 #define FF_MOVES(path) {path, {CallRule::Kind::kMoves, {}, {}}},
 #define FF_PLAIN(path) {path, {CallRule::Kind::kPlain, {}, {}}},
 #define FF_NUMPY(path) {path, {CallRule::Kind::kNumpy, {}, {}}},

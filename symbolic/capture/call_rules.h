@@ -57,6 +57,8 @@ enum class SpecialCall : std::uint8_t {
   kRangeExit,
   kLockEnter,  // the library's own lock around what capture does in one piece: passed over like a range
   kLockExit,
+  kInferenceMode,     // (mode), as a block of torch.inference_mode begins, or (), as it ends
+  kDeepCopyOfTensor,  // breaks, where a deep copy of a tensor is not a copy of its values
   kPushFunctionMode,
   kPopFunctionMode,
   kCond,          // a conditional on a tensor
@@ -71,6 +73,7 @@ struct CallRule {
   SpecialCall special = SpecialCall::kGetAttr;
   GraphBreakKind break_kind = GraphBreakKind::kUnlistedCallable;
   bool sets_torch_state = false;  // a node of an FX graph even where no tensor takes part
+  bool calls_back = false;        // calls an argument, and shows it to nobody
 };
 
 // What is known of a callable by its identity.
@@ -120,6 +123,7 @@ enum class KnownFunction : std::uint8_t {
   kModuleCallImpl,  // torch.nn.Module._call_impl, if what comes before forward() is the known search for hooks
   kHiddenFromDynamo,  // what torch._compile._disable_dynamo makes of a function, its __wrapped__
   kDeepCopy,          // copy.deepcopy
+  kDispatch,          // what finds a function of functools.singledispatch for a class
   kMakesClass,        // collections.namedtuple
   kProcessesClass,    // what dataclasses.dataclass calls with the class
   kRepr,              // what guards a __repr__ of the library's against recursion

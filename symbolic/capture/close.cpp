@@ -165,6 +165,10 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
                             std::string(graph.status().message()));
     }
     closed.graph = *std::move(graph);
+    for (const tracing::TracedInput& in : closed.graph.inputs) {
+      if (!capture.fx().keep_values() || !in.asked_for_grad) continue;
+      return MakeGraphBreak(GraphBreakKind::kAutograd, "requires_grad_() of an input in a graph for an FX backend");
+    }
     for (const tracing::GradientEffect& g : closed.graph.gradient_effects) {
       if (capture.fx().keep_values() && g.output >= 0) {
         return MakeGraphBreak(GraphBreakKind::kAutograd, "a gradient is made in a graph for an FX backend");

@@ -27,10 +27,9 @@ constexpr SpecialName kSpecial[] = {
 #define FF_BREAKS(path, kind)
 #include "symbolic/capture/call_rules.def"
     // Registered by the package.
-    {SpecialCall::kGraphBreak, "kGraphBreak"},
-    {SpecialCall::kIsCompiling, "kIsCompiling"},
-    {SpecialCall::kAllowInGraph, "kAllowInGraph"},
-    {SpecialCall::kCond, "kCond"},
+    {SpecialCall::kGraphBreak, "kGraphBreak"},       {SpecialCall::kIsCompiling, "kIsCompiling"},
+    {SpecialCall::kAllowInGraph, "kAllowInGraph"},   {SpecialCall::kCond, "kCond"},
+    {SpecialCall::kInferenceMode, "kInferenceMode"}, {SpecialCall::kDeepCopyOfTensor, "kDeepCopyOfTensor"},
     {SpecialCall::kCheckpoint, "kCheckpoint"}};
 
 std::string SpecialText(const char* name) { return absl::StrCat("special: ", name + 1); }

@@ -203,7 +203,11 @@ class PlanExecutable final : public TensorWork {
       : plan_(std::move(plan)),
         written_(std::move(written)),
         random_(std::move(random)),
-        retained_(RetainedOutputs(closed)) {}
+        retained_(RetainedOutputs(closed)) {
+    for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
+      if (closed.graph.inputs[i].asked_for_grad) asked_for_grad_.push_back(i);
+    }
+  }
 
   std::vector<PhaseTime> CompileTimes() const override { return plan_->Explain().phases; }
 
@@ -216,6 +220,7 @@ class PlanExecutable final : public TensorWork {
     const VersionKeeper versions(written_, tensors);
     versions.ApplyBefore(tensors);
     RandomState random(random_);
+    for (std::size_t i : asked_for_grad_) tensors[i].set_requires_grad(true);
     absl::StatusOr<std::vector<at::Tensor>> result = [&] {
       // What requires grad was decided in the capture, where the mode may have changed in between.
       const at::AutoGradMode grad_mode(true);
@@ -229,6 +234,7 @@ class PlanExecutable final : public TensorWork {
       if (*before_writes) {
         random.Restore();
         versions.Restore(tensors);
+        for (std::size_t i : asked_for_grad_) tensors[i].set_requires_grad(false);
       }
       SetPythonError(result.status());
       return false;
@@ -246,6 +252,7 @@ class PlanExecutable final : public TensorWork {
   std::vector<WrittenInput> written_;
   std::vector<c10::Device> random_;
   std::vector<std::size_t> retained_;
+  std::vector<std::size_t> asked_for_grad_;  // inputs on which the program calls requires_grad_()
 };
 
 // Whether autograd follows the write of an input when the plan does it.

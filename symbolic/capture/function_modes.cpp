@@ -15,7 +15,18 @@ using Stack = at::impl::PythonTorchFunctionTLS;
 
 FunctionModes::FunctionModes() : length_at_start_(Stack::stack_len()) {}
 
+void FunctionModes::EnterInferenceMode(bool mode) {
+  inference_.push_back(std::make_unique<c10::InferenceMode>(mode));
+  NotePush();
+}
+
+void FunctionModes::LeaveInferenceMode() {
+  inference_.pop_back();
+  NotePop();
+}
+
 void FunctionModes::Restore() {
+  while (!inference_.empty()) inference_.pop_back();  // the last first
   while (Stack::stack_len() > length_at_start_) Stack::pop_stack();
   open_ = 0;
 }

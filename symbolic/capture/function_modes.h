@@ -5,7 +5,11 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_FUNCTION_MODES_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_FUNCTION_MODES_H_
 
+#include <c10/core/InferenceMode.h>
+
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 namespace framefuse {
 
@@ -16,6 +20,9 @@ class FunctionModes {
   FunctionModes(const FunctionModes&) = delete;
   FunctionModes& operator=(const FunctionModes&) = delete;
 
+  void EnterInferenceMode(bool mode);
+  void LeaveInferenceMode();  // if it is on
+  bool in_inference_mode() const { return !inference_.empty(); }
   void NotePush() { ++open_; }
   void NotePop() { --open_; }
   int open() const { return open_; }  // a handler that is running has taken its mode off the stack meanwhile
@@ -23,6 +30,7 @@ class FunctionModes {
 
  private:
   std::int64_t length_at_start_;
+  std::vector<std::unique_ptr<c10::InferenceMode>> inference_;
   int open_ = 0;
 };
 

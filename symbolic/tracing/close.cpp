@@ -30,6 +30,7 @@ class Closing {
     FindWrites();
     if (absl::Status s = CompareInputs(); !s.ok()) return s;
     if (absl::Status s = DescribeOutputs(recorder_, inputs_, tensors_, &hidden_); !s.ok()) return s;
+    if (absl::Status s = CheckAskedForGrad(); !s.ok()) return s;
     AddMutatedOutputs();
     for (const int i : mutated_) {
       const InputRecord& r = inputs_[static_cast<std::size_t>(i)];
@@ -66,7 +67,10 @@ class Closing {
       }
       const bool rebased = GradientFunction(r.fake) != r.gradient_function;
       if (r.fake.requires_grad() != r.requires_grad && !rebased) {
-        return Fail(BreakKind::kHiddenState, name, "requires_grad of an input is changed");
+        const bool asked = r.fake.requires_grad() && !IsWritten(StorageOf(r.value)) && r.input_index >= 0;
+        if (!asked) return Fail(BreakKind::kHiddenState, name, "requires_grad of an input is changed");
+        r.requires_grad = r.asked_for_grad = true;
+        graph_.value(r.value).requires_grad = true;
       }
       if (rebased && !IsWritten(StorageOf(r.value))) {
         return Fail(BreakKind::kHiddenState, name, "the autograd history of an input is changed");
@@ -76,6 +80,23 @@ class Closing {
       }
       if (HasGradientHooks(r.fake)) return Fail(BreakKind::kHiddenState, name, "a hook is put on an input");
       if (absl::Status s = CompareGradient(static_cast<int>(i)); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  // The graph runs on inputs that require grad already: nothing else may tell when they began to.
+  absl::Status CheckAskedForGrad() {
+    const auto asked = [this](std::int32_t i) { return inputs_[static_cast<std::size_t>(i)].asked_for_grad; };
+    for (const ir::Output& o : graph_.outputs) {
+      if (o.alias == ir::OutputAlias::kViewOfInput && asked(o.alias_of)) {
+        return Fail(BreakKind::kHiddenState, "an input", "requires_grad_() of an input, and a view of it");
+      }
+    }
+    for (const InputRecord& r : inputs_) {
+      for (const InputRecord& other : inputs_) {
+        if (!r.asked_for_grad || &r == &other || StorageOf(r.value) != StorageOf(other.value)) continue;
+        return Fail(BreakKind::kHiddenState, "an input", "requires_grad_() of an input, and another one in its memory");
+      }
     }
     return absl::OkStatus();
   }
@@ -248,6 +269,8 @@ class Closing {
       const absl::StatusOr<bool> reached = TryPass(i, targets);
       if (!reached.ok() && !absl::IsAborted(reached.status())) return reached.status();
       graph_.outputs[i].spent = !reached.ok() && !ir::IsView(graph_.outputs[i]);
+      if (graph_.outputs[i].spent)
+        graph_.outputs[i].underivable = UnderivableIn(std::string(reached.status().message()));
       if (reached.ok()) {
         good.push_back(i);
       } else if (absl::Status s = CheckNothingIsLeft(i, targets); !s.ok()) {
@@ -293,7 +316,8 @@ class Closing {
     }
     std::vector<int> order;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (used[static_cast<std::size_t>(inputs_[i].value)] || wanted[i]) order.push_back(static_cast<int>(i));
+      if (used[static_cast<std::size_t>(inputs_[i].value)] || wanted[i] || inputs_[i].asked_for_grad)
+        order.push_back(static_cast<int>(i));
     }
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return SortKey(a) < SortKey(b); });
     for (int i : order) AddGraphInput(i);
@@ -333,6 +357,8 @@ class Closing {
     if (!r.fake.is_inference()) traced.version_bumps = static_cast<int>(r.fake._version() - r.version);
     in.mutated_uncounted = in.mutated_without_grad && traced.version_bumps == 0;
     graph_.inputs.push_back(std::move(in));
+    traced.asked_for_grad = r.asked_for_grad;
+    traced.storage_read = r.storage_read;
     traced.storage_offset_read = named_.contains(StorageOf(r.value));
     if (r.gradient_of >= 0) {
       traced.gradient_of = inputs_[static_cast<std::size_t>(r.gradient_of)].input_index;

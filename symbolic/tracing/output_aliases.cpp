@@ -62,10 +62,32 @@ class OutputAliases {
       if (it->second.size() < 2 && !RequiresGradAsItsBase(tensors_[i])) continue;
       if (absl::Status s = ShareBase(it->second); !s.ok()) return s;
     }
-    return absl::OkStatus();
+    return NoteInference();
   }
 
  private:
+  // What a block of inference mode made, in a program that does not run in it.
+  absl::Status NoteInference() {
+    for (std::size_t i = 0; i < tensors_.size() && !c10::InferenceMode::is_enabled(); ++i) {
+      const at::Tensor& t = tensors_[i];
+      ir::Output& o = graph_.outputs[i];
+      const auto* view = torch::autograd::impl::get_view_autograd_meta(t);
+      if (view != nullptr && view->get_creation_meta() == torch::autograd::CreationMeta::INFERENCE_MODE) {
+        return Fail(BreakKind::kHiddenState, "a view that is made in inference mode");
+      }
+      if (!t.is_inference() || o.alias == ir::OutputAlias::kInput || o.alias == ir::OutputAlias::kOutput) continue;
+      if (o.alias == ir::OutputAlias::kViewOfInput && MadeOfInference(o.alias_of)) continue;
+      if (o.alias != ir::OutputAlias::kFresh || t.layout() != c10::kStrided) {
+        return Fail(BreakKind::kHiddenState, "a view, or no dense tensor, of inference mode");
+      }
+      o.inference = true;
+    }
+    return absl::OkStatus();
+  }
+  bool MadeOfInference(std::int32_t input) const {
+    return inputs_[static_cast<std::size_t>(input)].real.is_inference();
+  }
+
   absl::Status Fail(BreakKind kind, const std::string& explanation) {
     recorder_.SetPendingBreak({kind, "output", explanation, {}});
     return absl::FailedPreconditionError("output: " + explanation);

@@ -445,7 +445,7 @@ at::Tensor Recorder::EmitOutput(const OutputMeta& meta, c10::ArrayRef<c10::IValu
   if (AsFake(base) == nullptr) base = ConstantFake(base);
   const ir::StorageId storage_id = graph_.value(AsFake(base)->value()).storage;
   const c10::Storage storage = base.storage();
-  const c10::InferenceMode inference(base.is_inference() || c10::InferenceMode::is_enabled());
+  const c10::InferenceMode inference(base.is_inference());  // a view of another tensor is none, also in that mode
   at::Tensor view = NewFake(meta, *prepared.device, &storage, storage_id);
   if (base.is_conj() && view.is_complex()) view._set_conj(true);
   if (base.is_neg()) view._set_neg(true);

@@ -53,6 +53,13 @@ std::string RunPass(Recorder& recorder, const std::vector<at::Tensor>& outputs, 
 
 }  // namespace
 
+std::string UnderivableIn(std::string_view error) {
+  constexpr std::string_view kBefore = "derivative for ", kAfter = " is not implemented";
+  const std::size_t begin = error.find(kBefore), end = error.find(kAfter);
+  if (begin != 0 || end == std::string_view::npos) return {};
+  return std::string(error.substr(kBefore.size(), end - kBefore.size()));
+}
+
 absl::StatusOr<BackwardPass> RecordBackwardPass(Recorder& recorder, const std::vector<at::Tensor>& outputs,
                                                 const std::vector<at::Tensor>& targets) {
   BackwardPass pass;
@@ -76,7 +83,9 @@ absl::StatusOr<BackwardPass> RecordBackwardPass(Recorder& recorder, const std::v
     return absl::FailedPreconditionError("in the backward pass, " + recorder.pending_break()->context + ": " +
                                          recorder.pending_break()->explanation);
   }
-  if (error.find("backward through the graph a second time") != std::string::npos) return absl::AbortedError(error);
+  if (error.find("backward through the graph a second time") != std::string::npos || !UnderivableIn(error).empty()) {
+    return absl::AbortedError(error);
+  }
   error = "the backward pass cannot be recorded: " + error.substr(0, error.find('\n'));  // no C++ stack
   recorder.SetPendingBreak({BreakKind::kHiddenState, "backward", error, {}});
   return absl::FailedPreconditionError("backward: " + error);

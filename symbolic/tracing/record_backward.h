@@ -3,6 +3,8 @@
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_RECORD_BACKWARD_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_RECORD_BACKWARD_H_
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,7 +18,10 @@ struct BackwardPass {
   std::vector<at::Tensor> output_gradients;  // what reaches each output, if there are several
 };
 
-// Aborted: the history of one of the outputs is used up. Another failure is the recorder's pending break.
+// The operator that torch has no derivative for, of the error that says so; empty: it says another thing.
+std::string UnderivableIn(std::string_view error);
+// Aborted: the history of one of the outputs is used up, or has an operator without a derivative. Another failure is
+// the recorder's pending break.
 absl::StatusOr<BackwardPass> RecordBackwardPass(Recorder& recorder, const std::vector<at::Tensor>& outputs,
                                                 const std::vector<at::Tensor>& targets);
 

@@ -30,6 +30,8 @@ struct InputRecord {
   int gradient = -1;     // record of its own `.grad`, -1: undefined at entry
   std::uint32_t version = 0;
   bool requires_grad = false;
+  bool asked_for_grad = false;  // by requires_grad_() in the program
+  bool storage_read = false;    // all of it is taken for what the tensor shows
   const void* gradient_function = nullptr;
   const c10::StorageImpl* storage = nullptr;
 };
@@ -52,6 +54,9 @@ struct Tracer::State final : ValueSource {
   std::vector<SizeSymbol> symbols;
   std::vector<SizedStride> strides;
   Numbers numbers{recorder};
+  // Of deep copies: what was copied of each storage.
+  std::unordered_map<ir::StorageId, const c10::TensorImpl*> deep_copied;
+  bool deep_copies_input = false;
   std::vector<Ref> constants;  // Python objects of constants' fakes
   // Origin of forward operators by the sequence number of their autograd node.
   std::unordered_map<std::int64_t, std::int32_t> origin_of_sequence;

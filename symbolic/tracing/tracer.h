@@ -64,6 +64,8 @@ struct TracedInput {
   int version_bumps = 0;
   // The graph names places of its storage, whose count begins elsewhere for another offset.
   bool storage_offset_read = false;
+  bool storage_read = false;    // the graph takes the tensor for all that is in its storage
+  bool asked_for_grad = false;  // requires_grad_() was called on it: it requires grad from before the graph runs
 };
 
 // `.grad` of an input was replaced: it becomes the plan's user output `output`, or None if that is -1.
@@ -169,6 +171,9 @@ class Tracer {
   void SetValueReader(ValueReader* reader);          // null: no value is relied on; must outlive the tracing
   void SetOriginProvider(OriginProvider* provider);  // null: none; must outlive the tracing
   int NodeCount() const;
+  // Why a deep copy of the tensor behind a fake is another thing than a copy of its values, beside which no tensor of
+  // the program's has the same memory; empty: it is not. Then a guard compares what decides it.
+  std::string WhyNoDeepCopy(BorrowedRef fake);
   // A tensor with the values of a fake: of one that is made of constants only, or that may be relied on
   // (value_reads.h); null: they are not known.
   Ref KnownValueOf(BorrowedRef fake);

@@ -86,7 +86,8 @@ BuiltinCalls::BuiltinCalls(Journals& journals, Protocols& meaning, ClassStatemen
       natives_(natives),
       branches_(branches),
       transforms_(transforms),
-      signatures_(journals, natives) {}
+      signatures_(journals, natives),
+      copies_(journals) {}
 
 Value BuiltinCalls::CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                                  bool of_instance) {
@@ -231,6 +232,13 @@ Value BuiltinCalls::CallTypeBuiltin(Activation& act, SpecialCall which, ValueVie
   }
 }
 
+bool BuiltinCalls::MakesMemoKey(const Activation& act, BorrowedRef object) const {
+  const Tracked* t = objects_.Find(object);
+  if (!calls_.has_memo() || (t != nullptr && t->source != kNoSource && t->kind != TrackedKind::kTensor)) return false;
+  PyCodeObject* code = frame_ops::Code(act.frame);
+  return IsCopyCode(code) || IsOwnCode(code);
+}
+
 Value BuiltinCalls::CallObjectBuiltin(Activation& act, SpecialCall which, ValueView callable,
                                       absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const std::size_t n = args.size();
@@ -249,14 +257,15 @@ Value BuiltinCalls::CallObjectBuiltin(Activation& act, SpecialCall which, ValueV
       if (!plain || n < 1 || n > 2 || args[0].object.type()->tp_iternext == nullptr) return raise();
       return iteration_.NextOf(act, args);
     case SpecialCall::kId:
+      // A key of a memo that ends with the copy: any number that no other object has would do. Other objects from
+      // outside may be one and the same in another call.
+      if (n == 1 && plain && MakesMemoKey(act, args[0].object)) {
+        return Value{Ref::Steal(PyLong_FromVoidPtr(args[0].object.get())), kNoSource};
+      }
       if (const Tracked* t = n == 1 && plain ? objects_.Find(args[0].object) : nullptr;
           t != nullptr && t->source != kNoSource) {
         reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
         return Value{Ref::Steal(PyLong_FromVoidPtr(t->original.get())), kNoSource};
-      }
-      // A key of a memo that ends with the copy: any number that no other object has would do.
-      if (n == 1 && plain && calls_.has_memo() && IsCopyCode(frame_ops::Code(act.frame))) {
-        return Value{Ref::Steal(PyLong_FromVoidPtr(args[0].object.get())), kNoSource};
       }
       return breaks_.Break(GraphBreakKind::kIdentityOfFresh, "id()");
     case SpecialCall::kHash:
@@ -349,6 +358,10 @@ Value BuiltinCalls::CallTorchSpecial(Activation& act, SpecialCall which, ValueVi
       return !args.empty() && objects_.Find(args[0].object) != nullptr
                  ? breaks_.Break(GraphBreakKind::kTensorFact, DescribeCallable(callable.object))
                  : natives_.CallTorch(act, callable.object, args, kwnames);
+    case SpecialCall::kInferenceMode:
+      return transforms_.CallOfInferenceMode(args);
+    case SpecialCall::kDeepCopyOfTensor:
+      return copies_.Check(args);
     case SpecialCall::kPushFunctionMode:
     case SpecialCall::kPopFunctionMode:
       return transforms_.CallOfFunctionModes(which, callable, args, kwnames);
@@ -445,6 +458,8 @@ Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialCall::kIsCompiling:
     case SpecialCall::kDisabled:
     case SpecialCall::kOfOwnTensors:
+    case SpecialCall::kInferenceMode:
+    case SpecialCall::kDeepCopyOfTensor:
     case SpecialCall::kPushFunctionMode:
     case SpecialCall::kPopFunctionMode:
     case SpecialCall::kCheckpoint:

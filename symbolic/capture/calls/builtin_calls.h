@@ -6,6 +6,7 @@
 
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/signature_calls.h"
+#include "symbolic/capture/calls/tensor_copies.h"
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
@@ -51,6 +52,7 @@ class BuiltinCalls {
                           BorrowedRef kwnames);
   Value CallTextBuiltin(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                         BorrowedRef kwnames);
+  bool MakesMemoKey(const Activation& act, BorrowedRef object) const;  // id() in a deep copy
   Value HashOf(ValueView callable, absl::Span<const ValueView> args);
   Value CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallOfLibrary(SpecialCall which, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
@@ -78,6 +80,7 @@ class BuiltinCalls {
   BranchCalls& branches_;
   TransformCalls& transforms_;
   SignatureCalls signatures_;
+  TensorCopies copies_;
 };
 
 }  // namespace framefuse

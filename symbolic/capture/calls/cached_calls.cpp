@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "frame_eval/versions/lru_cache.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/call_evaluator.h"
@@ -13,6 +14,7 @@
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/native_arguments.h"
+#include "symbolic/capture/journals/object_contents.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/write_journal.h"
@@ -48,6 +50,7 @@ CachedCalls::CachedCalls(Journals& journals, CallEvaluator& calls)
       breaks_(journals.breaks()),
       reads_(journals.reads()),
       objects_(journals.objects()),
+      contents_(journals.contents()),
       writes_(journals.writes()),
       arguments_(journals.arguments()),
       calls_(calls) {}
@@ -193,6 +196,23 @@ Value CachedCalls::MissCached(Activation& act, CachedCall call, BorrowedRef func
   call.result = v;
   writes_.AddCall(std::move(call));
   return v;
+}
+
+Value CachedCalls::CallDispatch(Activation& act, ValueView function, absl::Span<const ValueView> args) {
+  auto* f = reinterpret_cast<PyFunctionObject*>(function.object.get());
+  const Py_ssize_t index = IndexInClosure(f, "registry");
+  if (index < 0) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(function.object));
+  const Tracked* t = objects_.Find(function.object);
+  const SourceId source = t != nullptr ? t->source : reads_.ConstantSource(function.object);
+  const Value cell = objects_.Adopt(
+      PyTuple_GET_ITEM(f->func_closure, index),
+      reads_.sources().Intern(SourceKind::kFunctionCell, source, static_cast<std::int32_t>(index), nullptr));
+  Tracked* known = cell ? objects_.Find(cell.object) : nullptr;
+  if (known == nullptr) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(function.object));
+  const Value registry = contents_.InCell(*known);
+  if (!registry) return registry;
+  return calls_.CallWith(act, ValueView(FunctionOf(StandIn::kDispatched), kNoSource), WithFirst(registry, args),
+                         nullptr, Completion::kCallback);
 }
 
 }  // namespace framefuse

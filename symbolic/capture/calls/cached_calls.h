@@ -15,6 +15,7 @@ class CallEvaluator;
 class FrameStack;
 class Journals;
 class NativeArguments;
+class ObjectContents;
 class ObjectTable;
 class ReadJournal;
 class WriteJournal;
@@ -24,6 +25,8 @@ class CachedCalls {
   CachedCalls(Journals& journals, CallEvaluator& calls);
 
   Value CallCached(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // The function for a class that a function of functools.singledispatch finds, as if it cached none.
+  Value CallDispatch(Activation& act, ValueView function, absl::Span<const ValueView> args);
 
  private:
   // What the calls of the wrapper in this attempt say of another one. At most `maximum` results are kept, those touched
@@ -45,6 +48,7 @@ class CachedCalls {
   BreakController& breaks_;
   ReadJournal& reads_;
   ObjectTable& objects_;
+  ObjectContents& contents_;
   WriteJournal& writes_;
   NativeArguments& arguments_;
   CallEvaluator& calls_;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "frame_eval/bytecode/liveness.h"
 #include "frame_eval/compiled_function.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/read.h"
@@ -132,6 +133,8 @@ Value CallEvaluator::CallByRule(Activation& act, const CallRule& rule, ValueView
       }
       return natives_.CallNative(callable.object, args, kwnames);
     case CallRule::Kind::kPure:
+      if (rule.calls_back) return methods_.CallThatCallsBack(act, callable, args, kwnames);
+      [[fallthrough]];
     case CallRule::Kind::kPlain:
       if (!arguments_.PrepareAll(args, rule.kind == CallRule::Kind::kPure)) return Value();
       return natives_.CallNative(callable.object, args, kwnames);
@@ -177,6 +180,9 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
   if (known == KnownFunction::kModuleCall) {
     if (std::optional<Value> result = modules_.CallModule(act, args, kwnames, completion)) return *std::move(result);
     if (breaks_.unwinding()) return Value();
+  }
+  if (known == KnownFunction::kDispatch && args.size() == 1 && !kwnames) {
+    return cached_.CallDispatch(act, function, args);
   }
   if (known == KnownFunction::kMakesClass) return class_statements_.Make(function, args, kwnames);
   if (known == KnownFunction::kProcessesClass && !args.empty() && made_.IsMade(args[0].object)) {
@@ -232,7 +238,12 @@ bool MayBeMemo(BorrowedRef object) {
 // Whether a deep copy that made its memo, where objects are known by their addresses, gives it to the program.
 bool CallEvaluator::SeesMemo(Activation& act, PyCodeObject* code, absl::Span<const ValueView> args) const {
   if (!has_memo_ || IsSkippedCode(code) || !IsCopyCode(frame_ops::Code(act.frame))) return false;
-  return std::any_of(args.begin(), args.end(), [](const ValueView& v) { return MayBeMemo(v.object); });
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const bool is_read = i >= static_cast<std::size_t>(code->co_argcount) || (code->co_flags & CO_VARARGS) != 0 ||
+                         LivenessOf(code).IsLive(0, static_cast<int>(i)) || IsCellSlot(code, static_cast<int>(i));
+    if (MayBeMemo(args[i].object) && is_read) return true;
+  }
+  return false;
 }
 
 // A classmethod or the __new__ of a builtin type.

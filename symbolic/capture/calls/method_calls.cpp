@@ -49,7 +49,8 @@ MethodCalls::MethodCalls(Journals& journals, AttributeReads& attributes, TensorA
       attribute_writes_(attribute_writes),
       calls_(calls),
       natives_(natives),
-      reductions_(journals, attributes, calls) {}
+      reductions_(journals, attributes, calls),
+      getters_(journals, calls) {}
 
 Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args,
                                   BorrowedRef kwnames) {
@@ -92,7 +93,19 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
     reads_.Move(args[1]);
     return writes_.AppendUnread(*t, args[1].object) ? None() : Value();
   }
+  if (descriptor->d_type == &PyList_Type && name == "sort") {
+    Getters::Replaced replaced;
+    return getters_.Replace(act, args, &replaced) ? CallMethodOfBuiltin(callable, method, replaced.args, kwnames)
+                                                  : Value();
+  }
   return CallMethodOfBuiltin(callable, method, args, kwnames);
+}
+
+Value MethodCalls::CallThatCallsBack(Activation& act, ValueView callable, absl::Span<const ValueView> args,
+                                     BorrowedRef kwnames) {
+  Getters::Replaced replaced;
+  if (!getters_.Replace(act, args, &replaced) || !arguments_.PrepareAll(replaced.args, true)) return Value();
+  return natives_.CallNative(callable.object, replaced.args, kwnames);
 }
 
 // obj.__add__ and the like: unwrapped to the slot wrapper.

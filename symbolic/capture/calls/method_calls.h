@@ -6,6 +6,7 @@
 
 #include <optional>
 #include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/calls/getters.h"
 #include "symbolic/capture/calls/reductions.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/protocols.h"
@@ -36,6 +37,8 @@ class MethodCalls {
               AttributeWrites& attribute_writes, CallEvaluator& calls, NativeCalls& natives);
 
   Value CallDescriptor(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // A pure C function that may call an argument.
+  Value CallThatCallsBack(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
 
  private:
   Value CallMethodWrapper(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
@@ -62,6 +65,7 @@ class MethodCalls {
   CallEvaluator& calls_;
   NativeCalls& natives_;
   Reductions reductions_;
+  Getters getters_;
 };
 
 }  // namespace framefuse

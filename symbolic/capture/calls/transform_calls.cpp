@@ -149,4 +149,21 @@ Value TransformCalls::CallOfFunctionModes(SpecialCall which, ValueView callable,
   return result;
 }
 
+// What stands for the two ends of a block of torch.inference_mode (framefuse/_compat.py).
+Value TransformCalls::CallOfInferenceMode(absl::Span<const ValueView> args) {
+  const bool enter = !args.empty();
+  const bool known = enter ? args.size() == 1 && PyBool_Check(args[0].object.get()) : modes_.in_inference_mode();
+  const bool from_outside = c10::InferenceMode::is_enabled() && !modes_.in_inference_mode();
+  if (!known || from_outside || options_.breaks_at_modes || backward_.running() || fx_.keep_values()) {
+    return breaks_.Break(GraphBreakKind::kGlobalTorchState, "inference mode");
+  }
+  if (enter) {
+    reads_.Consume(args[0]);
+    modes_.EnterInferenceMode(args[0].object.get() == Py_True);
+  } else {
+    modes_.LeaveInferenceMode();
+  }
+  return Value{Ref::Create(Py_None), kNoSource};
+}
+
 }  // namespace framefuse

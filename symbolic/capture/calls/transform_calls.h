@@ -24,6 +24,7 @@ class TransformCalls {
 
   Value CallTransformation(Activation& act, BorrowedRef function, absl::Span<const ValueView> args,
                            BorrowedRef kwnames);
+  Value CallOfInferenceMode(absl::Span<const ValueView> args);
   Value CallOfFunctionModes(SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                             BorrowedRef kwnames);
 

@@ -106,6 +106,130 @@ def leaf_that_a_node_of_torchs_own_reaches_before_a_graph_fails():
     return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
 
 
+@program(whole=False, not_ways=("leaks",))
+def leaf_that_a_node_of_torchs_own_reaches_before_another_graph_fails():
+    # The graph whose node fails is not the one that the leaf has nothing to wait for.
+    def f(w, early):
+        first, product = (w * w).sum() + early.sum(), (w * 2).sin()
+        torch._dynamo.graph_break()
+        behind = product.tanh()
+        torch._dynamo.graph_break()
+
+        def run(loss):
+            (loss + _exp_by_a_node_of_torchs_own(early).sum()).backward()
+
+        return _passes((behind, behind.sum() + first), (w, early), run)
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False, not_ways=("leaks",))
+def leaf_that_waits_for_a_graph_and_not_for_another_that_fails():
+    # The later graph brings `early` something, the first does so in passes from its second result only.
+    def f(w, early):
+        first, product = (w * w).sum() + early.sum(), (w * 2).sin()
+        torch._dynamo.graph_break()
+        behind = product.tanh()
+        torch._dynamo.graph_break()
+        results = (early * 3).exp().sum() + behind, (early * 4).sum() + first + behind
+
+        def run(loss):
+            (loss + (early * 2).sum()).backward()
+
+        return _passes(results, (w, early), run)
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False, not_ways=("leaks",))
+def hook_that_raises_before_the_graphs_that_a_leaf_waits_for():
+    def refuse(gradient):
+        raise RuntimeError("refused")
+
+    def f(w, early):
+        first, product = (w * w).sum() + early.sum(), (w * 2).sin()
+        more, other = (w * 5).sum() + (early * 7).sum(), w.cos()
+        torch._dynamo.graph_break()
+        behind = (product + other).tanh()
+        behind.register_hook(refuse)
+        torch._dynamo.graph_break()
+        loss = behind.sum() + (early * 3).sum()
+        return _passes((loss, loss + first + more), (w, early), lambda loss: loss.backward())
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False)
+def hooks_between_that_see_what_a_leaf_has_got():
+    seen = []
+
+    def f(w, early):
+        first, product = (w * w).sum() + early.sum(), (w * 2).sin()
+        torch._dynamo.graph_break()
+        behind = product.tanh()
+        torch._dynamo.graph_break()
+        product.register_hook(lambda g: seen.append(("product", early.grad.tolist())))
+        early.register_hook(lambda g: seen.append(("early", g.tolist())))
+        early.register_post_accumulate_grad_hook(lambda t: seen.append(("accumulated", t.grad.tolist())))
+        loss = behind.sum() + (early * 3).sum() + _exp_by_a_node_of_torchs_own(early).sum()
+        loss.backward(retain_graph=True)
+        seen.append("ended")
+        loss.backward(inputs=[early, w], retain_graph=True)
+        seen.append("ended")
+        (loss + first).backward()
+        return w.grad, early.grad
+
+    return Case(f, leaf(), leaf(3, 2.0), observe=seen, forward_only=True)
+
+
+@program(whole=False)
+def gradients_of_leaves_that_do_not_wait_with_a_graph_of_their_own():
+    def f(w, early):
+        first, product = (w * w).sum() + early.sin().sum(), (w * 2).sin()
+        torch._dynamo.graph_break()
+        behind = product.tanh()
+        torch._dynamo.graph_break()
+        loss = behind.sum() + (early * 3).tanh().sum() + (early * w).sum()
+        gradients = torch.autograd.grad(loss, (w, early), create_graph=True)
+        sum(g.sum() for g in gradients).backward(retain_graph=True)
+        results = w.grad.clone(), early.grad.clone()
+        (loss + first).backward()
+        return results, w.grad, early.grad
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@torch._dynamo.disable
+def _passes_of_torchs_own(make_late, w, early):
+    seen = []
+    for _ in range(2):
+        try:
+            (make_late() + early.exp().sum()).backward()
+        except RuntimeError as error:
+            seen.append("second time" in str(error))
+        seen.append((w.grad.tolist(), early.grad.tolist()))
+    return seen
+
+
+@program(whole=False, not_ways=("leaks",))
+def leaf_that_has_its_gradient_before_the_first_graph_runs_and_fails():
+    def f(w, early):
+        first, product = (w * w).sum() + early.sum(), (w * 2).tanh()
+        return _passes_of_torchs_own(lambda: product.sum(), w, early), first
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
+@program(whole=False, not_ways=("leaks",))
+def leaf_that_nodes_of_torchs_own_alone_reach_in_a_pass_that_fails():
+    def f(w, early):
+        first, product = (w * w).sum() + early.sum(), (w * 2).tanh()
+        late = _exp_by_a_node_of_torchs_own(product)
+        return _passes_of_torchs_own(lambda: late.sum(), w, early), first
+
+    return Case(f, leaf(), leaf(3, 2.0), forward_only=True)
+
+
 @program(whole=False)
 def failing_passes_that_end_before_the_leaves():
     def f(w, early):
