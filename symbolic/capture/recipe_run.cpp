@@ -44,6 +44,9 @@ Ref MakeFunction(const RecipeStep& step, const std::vector<Ref>& r) {
     PyObject* text = child(7 + i);
     done = text == nullptr || PyObject_SetAttrString(function, kFunctionTexts[i], text) == 0;
   }
+  if (PyObject* annotate = child(7 + kFunctionTexts.size())) {
+    Py_XSETREF(*private_api::FunctionPart(function, private_api::kAnnotateFlag), Py_NewRef(annotate));
+  }
   return done ? function : Ref();
 }
 

@@ -140,7 +140,13 @@ bool NativeProtocols::ListAppend(Activation&, BorrowedRef list, ValueView item) 
   return PyList_Append(list, item.object) == 0;
 }
 
-bool NativeProtocols::SetAdd(Activation&, BorrowedRef set, ValueView item) { return PySet_Add(set, item.object) == 0; }
+bool NativeProtocols::SetAdd(Activation&, BorrowedRef set, ValueView item) {
+  if (!PySet_Check(set.get())) {  // a module may give __conditional_annotations__ another value
+    PyErr_Format(PyExc_TypeError, "'%.200s' object is not a set", set.type()->tp_name);
+    return false;
+  }
+  return PySet_Add(set, item.object) == 0;
+}
 
 bool NativeProtocols::MapAdd(Activation&, BorrowedRef map, ValueView key, ValueView value) {
   return PyDict_SetItem(map, key.object, value.object) == 0;

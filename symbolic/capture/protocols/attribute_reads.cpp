@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "frame_eval/hook.h"
+#include "symbolic/capture/annotations.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/call_evaluator.h"
@@ -59,6 +60,8 @@ bool IsPlainField(const char* name) {
   }
   return false;
 }
+
+bool IsAnnotations(BorrowedRef name) { return PyUnicode_CompareWithASCIIString(name, "__annotations__") == 0; }
 
 // `name` in the class's own namespace.
 Ref OwnTypeAttribute(PyTypeObject* type, BorrowedRef name) {
@@ -257,6 +260,9 @@ Value AttributeReads::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyType
     return Value{objects_.InstanceDictOf(*t)->representative, kNoSource};
   }
   if (t->kind == TrackedKind::kFunction && IsPlainField(Utf8(name).c_str())) {
+    if (IsAnnotations(name) && !MayAskForAnnotations(owner.object)) {
+      return breaks_.Break(GraphBreakKind::kOpaqueObject, "annotations that are computed now");
+    }
     const Ref result = read();
     return result ? objects_.Adopt(result, reads_.sources().Intern(SourceKind::kFunctionField, t->source, 0, name))
                   : Value();
@@ -372,6 +378,9 @@ Value AttributeReads::FieldOfClass(Activation& act, ValueView owner, BorrowedRef
   }
   if (!IsPlainField(Utf8(name).c_str())) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of a class"));
+  }
+  if (IsAnnotations(name) && !MayAskForAnnotations(owner.object)) {
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "annotations that are computed now");
   }
   const std::string field = Utf8(name);
   Ref result = Ref::Steal(PyObject_GetAttr(owner.object, name));
