@@ -44,6 +44,15 @@ BorrowedRef DictOfView(PyObject* view) {
   return reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
 }
 
+Ref NewTuple(PyTypeObject* type, Py_ssize_t size) {
+  if (type == &PyTuple_Type) return Ref::Steal(PyTuple_New(size));
+  Ref tuple = Ref::Steal(type->tp_alloc(type, size));
+#if PY_VERSION_HEX >= 0x030E0000
+  if (tuple) reinterpret_cast<PyTupleObject*>(tuple.get())->ob_hash = -1;  // not known yet
+#endif
+  return tuple;
+}
+
 bool SetNext(PyObject* set, Py_ssize_t* position, PyObject** element) {
   Py_hash_t hash = 0;
   return _PySet_NextEntry(set, position, element, &hash) != 0;

@@ -39,6 +39,8 @@ inline PyObject* Referent(PyObject* weak_reference) { return PyWeakref_GET_OBJEC
 #pragma GCC diagnostic pop
 
 // ---- other containers and text
+// A tuple, or an instance of a class of tuples, whose items are to be set. Null: MemoryError.
+Ref NewTuple(PyTypeObject* type, Py_ssize_t size);
 bool SetNext(PyObject* set, Py_ssize_t* position, PyObject** element);  // borrowed, in table order
 bool SetUpdate(PyObject* set, PyObject* iterable);
 // Where a set's elements stand in its table, with what was discarded: what order later additions give depends on it.

@@ -50,11 +50,11 @@ const Names& N() {
 // Attributes of functions and types that are plain reads of fields which the object's identity fixes, or
 // that nobody changes between calls without changing the object.
 bool IsPlainField(const char* name) {
-  static const char* const kNames[] = {"__name__",    "__qualname__",       "__module__",     "__doc__",
-                                       "__code__",    "__defaults__",       "__kwdefaults__", "__closure__",
-                                       "__mro__",     "__bases__",          "__base__",       "__annotations__",
-                                       "__wrapped__", "__text_signature__", "__flags__",      "__globals__",
-                                       "__self__",    "__func__",           "__objclass__",   "__type_params__"};
+  static const char* const kNames[] = {
+      "__name__",       "__qualname__",       "__module__",  "__doc__",     "__code__", "__defaults__",
+      "__kwdefaults__", "__closure__",        "__mro__",     "__bases__",   "__base__", "__annotations__",
+      "__wrapped__",    "__text_signature__", "__flags__",   "__globals__", "__self__", "__func__",
+      "__objclass__",   "__type_params__",    "__annotate__"};
   for (const char* known : kNames) {
     if (std::string_view(known) == name) return true;
   }
