@@ -25,6 +25,7 @@ inline bool SharesItsObjectsValues(PyObject* dict) {
 #endif
 // Any change of a dict draws a new version from one counter.
 inline constexpr bool kVersionsTellAllChanges = PY_VERSION_HEX < 0x030D0000;
+inline constexpr bool kDictsHaveVersions = PY_VERSION_HEX < 0x030E0000;
 #if PY_VERSION_HEX >= 0x030E0000
 inline std::uint64_t InlineDictVersion(PyObject*) { return 0; }
 #else
