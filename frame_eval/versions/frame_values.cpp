@@ -105,6 +105,12 @@ void HideValues(Frame* frame) {
   frame->stackpointer = nullptr;
 }
 
+void DropTags(Frame* frame) {
+  Word* words = Words(frame);
+  const int slots = SlotCount(Code(frame));
+  for (int i = 0; i < slots; ++i) words[i] &= ~std::uintptr_t{Py_TAG_REFCNT};
+}
+
 void GiveBack(Frame* frame) {
   if (IsPlain(frame)) MakeTagged(frame, PlacesOfLastInstructions(frame));
 }

@@ -23,6 +23,8 @@ int ValueCount(const _PyInterpreterFrame* frame);
 void SetValueCount(_PyInterpreterFrame* frame, int count);
 // For a frame that starts to execute in our evaluator: its values are plain, and their count is not known.
 void HideValues(_PyInterpreterFrame* frame);
+// For a frame that ends to execute there: a write through f_locals left a tag on an immortal object.
+void DropTags(_PyInterpreterFrame* frame);
 // The same as GiveBack for a frame that only dies.
 void GiveBackToDie(_PyInterpreterFrame* frame);
 

@@ -33,6 +33,7 @@ bool Enter(PyThreadState* thread, Frame* frame, Linkage*) {
 void Leave(PyThreadState* thread, Frame* frame, Linkage*) {
   ++thread->py_recursion_remaining;
   thread->current_frame = frame->previous;
+  DropTags(frame);
 }
 
 // The instruction is a YIELD_VALUE, whose argument says that it is the yield of a `yield from` or an `await`.
