@@ -26,6 +26,7 @@ PyObject* Hook(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
 
 PyObject* RunUnhooked(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   if (previous == nullptr) return frame_ops::EvalDefault(thread, frame, throw_flag);
+  frame_ops::GiveBack(frame);
   frame_ops::Frame* const outer = std::exchange(handed_on, frame);
   PyObject* result = previous(thread, frame, throw_flag);
   handed_on = outer;

@@ -10,6 +10,7 @@
 #include "absl/hash/hash.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/private_api.h"
+#include "guards/leaf/tensor.h"
 
 namespace framefuse {
 namespace {
@@ -191,8 +192,9 @@ bool IsImmutableKey(BorrowedRef value) {
   PyTypeObject* type = Py_TYPE(value.get());
   if (IsScalarType(type)) return true;
   if (type == &PySlice_Type) return false;
-  if (IsPlainTupleType(type) && type->tp_hash == PyTuple_Type.tp_hash &&
-      type->tp_richcompare == PyTuple_Type.tp_richcompare) {
+  const bool compares_as_tuple = IsTorchSizeType(type) || (type->tp_hash == PyTuple_Type.tp_hash &&
+                                                           type->tp_richcompare == PyTuple_Type.tp_richcompare);
+  if (IsPlainTupleType(type) && compares_as_tuple) {
     if (!IsImmutable(value)) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value.get()); ++i) {
       if (!IsImmutableKey(PyTuple_GET_ITEM(value.get(), i))) return false;

@@ -73,6 +73,7 @@ constexpr FieldName kFunctionFields[] = {
     {"__closure__", ObjectField::kClosure},
     {"__annotations__", ObjectField::kAnnotations},
     {"__type_params__", ObjectField::kTypeParameters},
+    {"__annotate__", ObjectField::kAnnotate},
 };
 constexpr FieldName kPartialFields[] = {
     {"func", ObjectField::kPartialFunction},
@@ -135,6 +136,10 @@ PyObject* ReadFunctionField(PyObject* base, ObjectField field) {
     // A tuple until someone asks for it; then a dict.
     case ObjectField::kAnnotations:
       return f->func_annotations;
+    case ObjectField::kAnnotate: {
+      PyObject** annotate = private_api::FunctionPart(base, private_api::kAnnotateFlag);
+      return annotate != nullptr ? OrNone(*annotate) : nullptr;
+    }
     case ObjectField::kTypeParameters:
       return private_api::TypeParameters(base);
     default:

@@ -34,6 +34,7 @@ enum class ObjectField : std::uint8_t {
   kClosure,
   kAnnotations,
   kTypeParameters,
+  kAnnotate,
   kPartialFunction,
   kPartialArguments,
   kPartialKeywords,

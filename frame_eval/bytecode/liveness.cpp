@@ -72,8 +72,6 @@ bool MentionsSlot(const Instruction& in, int slot) {
   return found;
 }
 
-namespace {
-
 bool FallsThrough(Opcode opcode) {
   switch (opcode) {
     case Opcode::kJump:
@@ -87,8 +85,6 @@ bool FallsThrough(Opcode opcode) {
       return true;
   }
 }
-
-}  // namespace
 
 Liveness::Liveness(const Bytecode& bytecode, int slot_count)
     : bytecode_(bytecode),

@@ -11,7 +11,7 @@
 
 namespace framefuse::frame_ops {
 
-// 0: it has no version that tells its changes.
+// 0: it has no version that tells its changes. From 3.14 on dicts have none.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // 3.12 deprecates the field, and still keeps it right
 #if PY_VERSION_HEX >= 0x030D0000
@@ -25,6 +25,10 @@ inline bool SharesItsObjectsValues(PyObject* dict) {
 #endif
 // Any change of a dict draws a new version from one counter.
 inline constexpr bool kVersionsTellAllChanges = PY_VERSION_HEX < 0x030D0000;
+inline constexpr bool kDictsHaveVersions = PY_VERSION_HEX < 0x030E0000;
+#if PY_VERSION_HEX >= 0x030E0000
+inline std::uint64_t InlineDictVersion(PyObject*) { return 0; }
+#else
 inline std::uint64_t InlineDictVersion(PyObject* dict) {
 #if PY_VERSION_HEX >= 0x030D0000
   constexpr std::uint64_t kOtherUses = 0xFFF;  // the lowest bits tell who watches the dict, and count changes
@@ -36,6 +40,7 @@ inline std::uint64_t InlineDictVersion(PyObject* dict) {
 #endif
   return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag & ~kOtherUses;
 }
+#endif
 #pragma GCC diagnostic pop
 
 // The __dict__ of an instance whose type has Py_TPFLAGS_MANAGED_DICT; null where it is not materialised.

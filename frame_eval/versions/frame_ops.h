@@ -27,7 +27,9 @@ EvalFunction GetEvalFunction();
 // Runs the frame from its next instruction with CPython's evaluator and finishes it as CPython's caller expects
 // (3.12 frees the frame). Never start it between KW_NAMES, PRECALL and CALL.
 PyObject* EvalDefault(PyThreadState* thread, Frame* frame, int throw_flag);
-// The same for a frame made by NewFrame or CopyFrame: it is freed in every version.
+// To be called before an evaluation function that is not ours gets a frame: what CPython keeps tagged is tagged again.
+void GiveBack(Frame* frame);
+// The same as EvalDefault for a frame made by NewFrame or CopyFrame: it is freed in every version.
 PyObject* EvalAndFree(PyThreadState* thread, Frame* frame, int throw_flag);
 // Who is told of what this thread runs. A profiler in C (cProfile, torch.profiler) sees calls and gets the same
 // answers whether Python or compiled code ran; a trace function, a profile function in Python or a tool that listens
@@ -42,8 +44,16 @@ PyCodeObject* Code(const Frame* frame);
 PyFunctionObject* Function(const Frame* frame);
 PyObject* Globals(const Frame* frame);
 PyObject* Builtins(const Frame* frame);
-PyObject* Locals(const Frame* frame);     // f_locals mapping of class bodies and modules, or null
-PyObject** Slots(Frame* frame);           // localsplus; the stack follows at SlotCount(code)
+PyObject* Locals(const Frame* frame);  // f_locals mapping of class bodies and modules, or null
+PyObject** Slots(Frame* frame);        // localsplus; the stack follows at SlotCount(code)
+// What a slot of an executing frame holds: from 3.14 on a write through f_locals leaves a tag on immortal objects.
+inline PyObject* Untagged(PyObject* slot) {
+#if PY_VERSION_HEX >= 0x030E0000
+  return reinterpret_cast<PyObject*>(reinterpret_cast<std::uintptr_t>(slot) & ~std::uintptr_t{1});
+#else
+  return slot;
+#endif
+}
 int SlotCount(PyCodeObject* code);        // locals + cells + free variables
 int StackDepth(const Frame* frame);       // of a suspended or not yet started frame
 int NextInstruction(const Frame* frame);  // index in code units
@@ -77,7 +87,7 @@ bool Enter(PyThreadState* thread, Frame* frame, Linkage* linkage);
 void Leave(PyThreadState* thread, Frame* frame, Linkage* linkage);
 CodeUnit* CodeUnits(PyCodeObject* code);
 // Where an executing frame keeps the instruction that it executes, as a pointer into CodeUnits: line numbers and
-// tracebacks read it. 3.13 keeps the next one there while the frame is not executing.
+// tracebacks read it. From 3.13 on the next one is there while the frame is not executing.
 CodePointer* LastInstructionField(Frame* frame);
 int LastInstruction(const Frame* frame);  // of an executing frame: index in code units
 void SetLastInstruction(Frame* frame, int instruction);
@@ -92,8 +102,24 @@ Ref HandledException(PyThreadState* thread);  // of this frame's or generator's 
 void SetHandledException(PyThreadState* thread, Ref exception);
 // `raise … from C` is a TypeError where calling C makes no exception.
 inline constexpr bool kChecksCalledCause = PY_VERSION_HEX >= 0x030D0000;
+// What cannot be awaited, with one %.100s for its type.
+inline constexpr const char* kNotAwaitable = PY_VERSION_HEX >= 0x030E0000
+                                                 ? "'%.100s' object can't be awaited"
+                                                 : "object %.100s can't be used in 'await' expression";
 Ref FetchRaised(PyThreadState* thread);  // takes the current error as an instance with traceback
 void RestoreRaised(PyThreadState* thread, Ref exception);
+
+// ---- what instructions of 3.14 name by a number (before it, nothing)
+PyObject* CommonConstant(PyThreadState* thread, int which);  // borrowed
+enum class SpecialMethod : std::uint8_t { kEnter, kExit, kAsyncEnter, kAsyncExit };
+// Bound; null with the TypeError of a `with` statement where the object has none.
+Ref LoadSpecialMethod(PyObject* object, SpecialMethod which);
+PyObject* NameOf(SpecialMethod which);  // borrowed
+// `except*` as CPython's own; false: that is hidden here, and nothing is done. *done is false where an error is set.
+bool MatchExceptionGroup(Frame* frame, PyObject* exception, PyObject* type, Ref* match, Ref* rest, bool* done);
+// The objects of a t-string; `format` may be null.
+Ref MakeInterpolation(PyObject* value, PyObject* text, int conversion, PyObject* format);
+Ref MakeTemplate(PyObject* strings, PyObject* interpolations);
 
 // If the current error says that a call's keyword came twice (as merging dicts for a call raises it), clears it and
 // returns the keyword; else null.

@@ -2,6 +2,7 @@
 #include "frame_eval/versions/internal.h"
 // internal.h first: it changes what Python.h declares.
 #include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/frame_values.h"
 
 namespace framefuse::frame_ops {
 
@@ -14,7 +15,11 @@ EvalFunction GetEvalFunction() {
   EvalFunction function = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
   return function == _PyEval_EvalFrameDefault ? nullptr : function;
 }
+#if PY_VERSION_HEX < 0x030E0000
+void GiveBack(Frame*) {}
+#endif
 PyObject* EvalDefault(PyThreadState* thread, Frame* frame, int throw_flag) {
+  GiveBack(frame);
   return _PyEval_EvalFrameDefault(thread, frame, throw_flag);
 }
 bool IsInWatcher(PyThreadState* thread) { return thread->tracing != 0; }
@@ -24,13 +29,19 @@ bool IsMainThread() { return PyThread_get_thread_ident() == _PyRuntime.main_thre
 PyObject* Globals(const Frame* frame) { return frame->f_globals; }
 PyObject* Builtins(const Frame* frame) { return frame->f_builtins; }
 PyObject* Locals(const Frame* frame) { return frame->f_locals; }
-PyObject** Slots(Frame* frame) { return frame->localsplus; }
+PyObject** Slots(Frame* frame) { return Values(frame); }
 int SlotCount(PyCodeObject* code) { return code->co_nlocalsplus; }
-int StackDepth(const Frame* frame) { return frame->stacktop - Code(frame)->co_nlocalsplus; }
-void SetStackDepth(Frame* frame, int depth) { frame->stacktop = Code(frame)->co_nlocalsplus + depth; }
+int StackDepth(const Frame* frame) { return ValueCount(frame) - Code(frame)->co_nlocalsplus; }
+void SetStackDepth(Frame* frame, int depth) { SetValueCount(frame, Code(frame)->co_nlocalsplus + depth); }
 bool IsGenerator(const Frame* frame) { return frame->owner == FRAME_OWNED_BY_GENERATOR; }
 bool IsStarting(const Frame* frame) { return NextInstruction(frame) == 0; }
-PyObject* GeneratorOf(Frame* frame) { return reinterpret_cast<PyObject*>(_PyFrame_GetGenerator(frame)); }
+PyObject* GeneratorOf(Frame* frame) {
+#if PY_VERSION_HEX >= 0x030E0000
+  return reinterpret_cast<PyObject*>(_PyGen_GetGeneratorFromFrame(frame));
+#else
+  return reinterpret_cast<PyObject*>(_PyFrame_GetGenerator(frame));
+#endif
+}
 static_assert(sizeof(CodeUnit) == sizeof(_Py_CODEUNIT));
 CodeUnit* CodeUnits(PyCodeObject* code) { return reinterpret_cast<CodeUnit*>(_PyCode_CODE(code)); }
 
@@ -40,8 +51,8 @@ FrameView View(Frame* frame) {
   view.code = Code(frame);
   view.globals = frame->f_globals;
   view.builtins = frame->f_builtins;
-  view.slots = frame->localsplus;
-  view.slot_count = frame->stacktop;
+  view.slots = Values(frame);
+  view.slot_count = ValueCount(frame);
   view.offset = NextInstruction(frame);
   return view;
 }
@@ -50,11 +61,11 @@ Frame* CopyFrame(PyThreadState* thread, Frame* original) {
   Frame* frame = NewFrame(thread, Function(original), original->f_locals);
   if (frame == nullptr) return nullptr;
   SetNextInstruction(frame, NextInstruction(original));
-  frame->stacktop = original->stacktop;
-  for (int i = 0; i < original->stacktop; ++i) {
-    frame->localsplus[i] = original->localsplus[i];
-    Py_XINCREF(frame->localsplus[i]);
-  }
+  PyObject* const* from = Values(original);
+  PyObject** to = Values(frame);
+  const int count = ValueCount(original);
+  for (int i = 0; i < count; ++i) to[i] = Py_XNewRef(from[i]);
+  SetValueCount(frame, count);
   return frame;
 }
 

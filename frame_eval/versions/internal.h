@@ -28,6 +28,9 @@ extern "C" {
 #include "internal/pycore_interp.h"
 #include "internal/pycore_object.h"
 #include "internal/pycore_runtime.h"
+#if PY_VERSION_HEX >= 0x030E0000
+#include "internal/pycore_interpframe.h"
+#endif
 }
 #pragma GCC diagnostic pop
 

@@ -41,6 +41,13 @@ Normalised Normalise(Opcode opcode, int arg) {
       return {opcode, arg & 3};  // the other bit says how deep its handlers are
     case Opcode::kEndFor:
       return {opcode, 1};  // a POP_TOP for the iterator follows
+#if PY_VERSION_HEX >= 0x030E0000
+    case Opcode::kBinaryOp:
+      if (arg == NB_SUBSCR) return {Opcode::kBinarySubscr, 0};
+      return {opcode, arg};
+    case Opcode::kCallFunctionEx:
+      return {opcode, 1};  // the place of the keywords is there, and null without any
+#endif
     case Opcode::kCompareOp:
       return {(arg & 16) != 0 ? Opcode::kCompareOpToBool : Opcode::kCompareOp, arg >> 5};
 #elif PY_VERSION_HEX >= 0x030C0000

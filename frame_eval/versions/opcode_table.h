@@ -33,6 +33,10 @@ Normalised Normalise(Opcode opcode, int arg);
 // The two entries below a call's arguments are [method, self], or without a self [callable, null] where this is true,
 // else [null, callable].
 inline constexpr bool kNullOverCallable = PY_VERSION_HEX >= 0x030D0000;
+// Too many values in a list, a tuple or a dict to be unpacked are counted in the message.
+inline constexpr bool kCountsTooManyValues = PY_VERSION_HEX >= 0x030E0000;
+// A `with` block keeps its __exit__ like a callable before a call, in two entries.
+inline constexpr bool kExitHasSelf = PY_VERSION_HEX >= 0x030E0000;
 
 }  // namespace framefuse
 

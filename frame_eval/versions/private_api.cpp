@@ -44,6 +44,15 @@ BorrowedRef DictOfView(PyObject* view) {
   return reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
 }
 
+Ref NewTuple(PyTypeObject* type, Py_ssize_t size) {
+  if (type == &PyTuple_Type) return Ref::Steal(PyTuple_New(size));
+  Ref tuple = Ref::Steal(type->tp_alloc(type, size));
+#if PY_VERSION_HEX >= 0x030E0000
+  if (tuple) reinterpret_cast<PyTupleObject*>(tuple.get())->ob_hash = -1;  // not known yet
+#endif
+  return tuple;
+}
+
 bool SetNext(PyObject* set, Py_ssize_t* position, PyObject** element) {
   Py_hash_t hash = 0;
   return _PySet_NextEntry(set, position, element, &hash) != 0;
@@ -58,6 +67,42 @@ PyObject* TypeParameters(PyObject* function) {
   return parameters != nullptr ? parameters : none;
 }
 #endif
+
+PyObject** FunctionPart(PyObject* object, int flag) {
+  auto* function = reinterpret_cast<PyFunctionObject*>(object);
+  switch (flag) {
+    case 1:
+      return &function->func_defaults;
+    case 2:
+      return &function->func_kwdefaults;
+    case 4:
+      return &function->func_annotations;
+    case 8:
+      return &function->func_closure;
+#if PY_VERSION_HEX >= 0x030E0000
+    case kAnnotateFlag:
+      return &function->func_annotate;
+#endif
+    default:
+      return nullptr;
+  }
+}
+
+bool SetFunctionPart(PyObject* function, int flag, PyObject* part) {
+  PyObject** field = FunctionPart(function, flag);
+  if (field == nullptr) {
+    PyErr_Format(PyExc_SystemError, "framefuse: a function has no part %d", flag);
+    return false;
+  }
+  if (flag == kAnnotateFlag && PyFunction_Check(part)) {
+    PyObject* name = reinterpret_cast<PyFunctionObject*>(function)->func_qualname;
+    PyObject* qualified = PyUnicode_FromFormat("%U.__annotate__", name);
+    if (qualified == nullptr) return false;
+    Py_XSETREF(reinterpret_cast<PyFunctionObject*>(part)->func_qualname, qualified);
+  }
+  Py_XSETREF(*field, Py_NewRef(part));
+  return true;
+}
 
 bool SetUpdate(PyObject* set, PyObject* iterable) { return _PySet_Update(set, iterable) == 0; }
 

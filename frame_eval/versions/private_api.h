@@ -40,6 +40,8 @@ inline PyObject* Referent(PyObject* weak_reference) { return PyWeakref_GET_OBJEC
 #pragma GCC diagnostic pop
 
 // ---- other containers and text
+// A tuple, or an instance of a class of tuples, whose items are to be set. Null: MemoryError.
+Ref NewTuple(PyTypeObject* type, Py_ssize_t size);
 bool SetNext(PyObject* set, Py_ssize_t* position, PyObject** element);  // borrowed, in table order
 bool SetUpdate(PyObject* set, PyObject* iterable);
 // Where a set's elements stand in its table, with what was discarded: what order later additions give depends on it.
@@ -60,7 +62,11 @@ bool MatchesItself(PyTypeObject* type);  // in a class pattern with one position
 // The attribute; *is_unbound: a function that is still to be given the owner as its first argument.
 Ref GetMethod(PyObject* owner, PyObject* name, bool* is_unbound);
 PyObject* TypeParameters(PyObject* function);  // borrowed; null before 3.12, which has none
-Ref CallableText(PyObject* callable);          // "module.qualname()", as messages of the evaluator's name it
+// Where a function keeps what SET_FUNCTION_ATTRIBUTE's `flag` names; null: this Python has no such part.
+inline constexpr int kAnnotateFlag = 16;  // the function that computes the annotations, from 3.14 on
+PyObject** FunctionPart(PyObject* function, int flag);
+bool SetFunctionPart(PyObject* function, int flag, PyObject* part);  // as that instruction does
+Ref CallableText(PyObject* callable);  // "module.qualname()", as messages of the evaluator's name it
 
 // ---- errors
 // Raises `type`, with the current error as cause and context.

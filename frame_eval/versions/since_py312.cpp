@@ -12,6 +12,29 @@
 
 namespace framefuse::frame_ops {
 
+namespace {
+
+constexpr int kEventsInFrames[] = {PY_MONITORING_EVENT_LINE, PY_MONITORING_EVENT_INSTRUCTION, PY_MONITORING_EVENT_JUMP,
+#if PY_VERSION_HEX >= 0x030E0000
+                                   PY_MONITORING_EVENT_BRANCH_LEFT, PY_MONITORING_EVENT_BRANCH_RIGHT};
+#else
+                                   PY_MONITORING_EVENT_BRANCH};
+#endif
+
+// The frame takes over the references.
+void Initialise(PyThreadState* thread, Frame* frame, PyFunctionObject* function, PyObject* locals, PyCodeObject* code) {
+#if PY_VERSION_HEX >= 0x030E0000
+  auto* object = reinterpret_cast<PyObject*>(function);
+  _PyFrame_Initialize(thread, frame, PyStackRef_FromPyObjectSteal(object), locals, code, 0, nullptr);
+#else
+  static_cast<void>(thread);
+  _PyFrame_Initialize(frame, function, locals, code, 0);
+  frame->previous = nullptr;
+#endif
+}
+
+}  // namespace
+
 bool EnterPythonCall(PyThreadState* thread) {
   if (thread->py_recursion_remaining-- > 0) return true;
   if (thread->recursion_headroom != 0) {
@@ -26,14 +49,13 @@ bool EnterPythonCall(PyThreadState* thread) {
 }
 
 PyObject* EvalAndFree(PyThreadState* thread, Frame* frame, int throw_flag) {
-  return _PyEval_EvalFrameDefault(thread, frame, throw_flag);
+  return EvalDefault(thread, frame, throw_flag);
 }
 Watcher WatcherOf(PyThreadState* thread) {
   const bool in_python = thread->c_profilefunc != nullptr && PyCallable_Check(thread->c_profileobj) != 0;
   if (thread->c_tracefunc != nullptr || in_python) return Watcher::kOfFrames;
   const _Py_GlobalMonitors& monitors = thread->interp->monitors;
-  for (const int event : {PY_MONITORING_EVENT_LINE, PY_MONITORING_EVENT_INSTRUCTION, PY_MONITORING_EVENT_JUMP,
-                          PY_MONITORING_EVENT_BRANCH}) {
+  for (const int event : kEventsInFrames) {
     if (monitors.tools[event] != 0) return Watcher::kOfFrames;
   }
   const bool any =
@@ -41,7 +63,9 @@ Watcher WatcherOf(PyThreadState* thread) {
   return any || thread->c_profilefunc != nullptr ? Watcher::kOfCalls : Watcher::kNone;
 }
 
+#if PY_VERSION_HEX < 0x030E0000
 PyFunctionObject* Function(const Frame* frame) { return reinterpret_cast<PyFunctionObject*>(frame->f_funcobj); }
+#endif
 
 Frame* NewFrame(PyThreadState* thread, PyFunctionObject* function, PyObject* locals) {
   auto* code = reinterpret_cast<PyCodeObject*>(function->func_code);
@@ -50,8 +74,7 @@ Frame* NewFrame(PyThreadState* thread, PyFunctionObject* function, PyObject* loc
   auto* frame = reinterpret_cast<Frame*>(base);
   Py_INCREF(function);
   Py_XINCREF(locals);
-  _PyFrame_Initialize(frame, function, locals, code, 0);
-  frame->previous = nullptr;
+  Initialise(thread, frame, function, locals, code);
   return frame;
 }
 

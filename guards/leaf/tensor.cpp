@@ -1,6 +1,7 @@
 #include "guards/leaf/tensor.h"
 
 #include <torch/csrc/Device.h>
+#include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -359,6 +360,8 @@ Ref ReadGrad(BorrowedRef tensor) {
 bool HasHistory(BorrowedRef tensor) { return IsTensor(tensor) && !ReadGradState(*Impl(tensor.get())).is_leaf; }
 
 bool HasGradientHooks(BorrowedRef tensor) { return IsTensor(tensor) && HasHooks(MetaOf(*Impl(tensor.get()))); }
+
+bool IsTorchSizeType(PyTypeObject* type) { return type == &THPSizeType; }
 
 bool IsTorchDevice(BorrowedRef object) { return object && THPDevice_Check(object.get()); }
 

@@ -88,6 +88,9 @@ std::int64_t StrideOf(BorrowedRef tensor, int dim);  // of a plain one
 bool HasHistory(BorrowedRef tensor);                 // an operation that requires grad made it: it is no leaf
 bool HasGradientHooks(BorrowedRef tensor);
 
+// Compares as a tuple, in C code of its own.
+bool IsTorchSizeType(PyTypeObject* type);
+
 // torch.device values: exact type and equal device.
 bool IsTorchDevice(BorrowedRef object);
 bool SameTorchDevice(BorrowedRef a, BorrowedRef b);

@@ -163,9 +163,12 @@ bool CaptureProtocols::SetFunctionAttribute(Activation& act, BorrowedRef functio
 bool CaptureProtocols::BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) {
   return statements_.BeforeWith(act, manager, exit, entered);
 }
-Value CaptureProtocols::CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
-                                 BorrowedRef traceback) {
-  return statements_.CallExit(act, exit, type, exception, traceback);
+Value CaptureProtocols::LoadSpecial(Activation& act, ValueView owner, frame_ops::SpecialMethod which) {
+  return statements_.LoadSpecial(act, owner, which);
+}
+Value CaptureProtocols::CallExit(Activation& act, ValueView exit, ValueView self, BorrowedRef type,
+                                 BorrowedRef exception, BorrowedRef traceback) {
+  return statements_.CallExit(act, exit, self, type, exception, traceback);
 }
 Value CaptureProtocols::GetLength(Activation& act, ValueView v) { return items_.GetLength(act, v); }
 Truth CaptureProtocols::MatchMapping(Activation& act, ValueView v) { return statements_.MatchMapping(act, v); }

@@ -189,7 +189,9 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
       return Step::kFinished;
     }
     if (!made.entry->guards->Check(frame_ops::View(frame), &resolved)) {
-      *result = maker_.RunAsPython(thread, frame, FallbackKind::kBug, "its guards do not hold after the capture");
+      *result = maker_.RunAsPython(thread, frame, FallbackKind::kBug,
+                                   absl::StrCat("its guards do not hold after the capture: ",
+                                                made.entry->guards->Explain(frame_ops::View(frame))));
       return Step::kFinished;
     }
     found = std::move(made.entry);

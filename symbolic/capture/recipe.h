@@ -41,7 +41,7 @@ enum class RecipeOp : std::uint8_t {
   kCell,          // made empty; filled by kFillCell
   kInstance,      // object.__new__(type `object`, or the child), without __init__; filled by kSetAttr
   kFunction,      // children: code, globals, defaults|kNoRecipe, kwdefaults|…, closure|…, annotations|…,
-                  // qualified name, kFunctionTexts|…
+                  // qualified name, kFunctionTexts|…, __annotate__|…
   kMethod,        // function, self
   kGetAttr,       // getattr(child, name `object`) of a builtin: its bound C method
   kCall,          // callable `object`, children are positional arguments (rebuilding by __reduce__)

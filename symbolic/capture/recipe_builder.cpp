@@ -376,6 +376,11 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFunction(BorrowedRef object) {
     if (!id.ok()) return id.status();
     children.push_back(*id);
   }
+  PyObject** annotate = private_api::FunctionPart(object, private_api::kAnnotateFlag);
+  const bool annotates = annotate != nullptr && *annotate != nullptr && *annotate != Py_None;
+  absl::StatusOr<RecipeId> annotates_by = annotates ? Of(*annotate) : kNoRecipe;
+  if (!annotates_by.ok()) return annotates_by.status();
+  children.push_back(*annotates_by);
   const RecipeId made = Add(RecipeOp::kFunction, std::move(children));
   if (absl::Status s = AddAttributes(object, made); !s.ok()) return s;
   return made;

@@ -12,7 +12,7 @@ namespace {
 // Of the children from `first` on.
 Ref MakeTuple(const RecipeStep& step, const std::vector<Ref>& r, PyTypeObject* type, std::size_t first = 0) {
   const auto size = static_cast<Py_ssize_t>(step.children.size() - first);
-  Ref tuple = Ref::Steal(type == &PyTuple_Type ? PyTuple_New(size) : type->tp_alloc(type, size));
+  Ref tuple = private_api::NewTuple(type, size);
   for (Py_ssize_t i = 0; tuple && i < size; ++i) {
     const RecipeId child = step.children[first + static_cast<std::size_t>(i)];
     PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(r[static_cast<std::size_t>(child)].get()));
@@ -43,6 +43,9 @@ Ref MakeFunction(const RecipeStep& step, const std::vector<Ref>& r) {
   for (std::size_t i = 0; done && i < kFunctionTexts.size(); ++i) {
     PyObject* text = child(7 + i);
     done = text == nullptr || PyObject_SetAttrString(function, kFunctionTexts[i], text) == 0;
+  }
+  if (PyObject* annotate = child(7 + kFunctionTexts.size())) {
+    Py_XSETREF(*private_api::FunctionPart(function, private_api::kAnnotateFlag), Py_NewRef(annotate));
   }
   return done ? function : Ref();
 }

@@ -109,7 +109,7 @@ class Run {
   // The two commonest instructions, where they neither fail nor run any code; their handlers do the rest.
   bool MoveOnly(const Instruction& in) {
     if (in.opcode == Opcode::kLoadFast) {
-      PyObject* value = e_.slots[in.arg];
+      PyObject* value = e_.Slot(in.arg);
       const SourceId source = e_.slot_sources[in.arg];
       if (value == nullptr || source == kUnadopted) return false;
       e_.PushCopy(value, source);

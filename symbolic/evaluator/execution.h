@@ -103,6 +103,7 @@ class Execution {
   }
 
   // ---- slots and names
+  PyObject* Slot(int slot) const { return frame_ops::Untagged(slots[slot]); }
   // Adopts a slot that has not been looked at yet; false: error or unwinding.
   bool Adopt(int slot) {
     if (slot_sources[slot] != kUnadopted) [[likely]] {

@@ -73,6 +73,19 @@ Step FormatWithSpec(Execution& e, const Instruction&) {
   return e.Replace(2, e.protocols.FormatValue(e.act, e.View(2), FVC_NONE, e.View(1)));
 }
 
+// [value, text] and, with the lowest bit, the format
+Step BuildInterpolation(Execution& e, const Instruction& in) {
+  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return e.Failed();
+  const int format = in.arg & 1;
+  return e.Replace(in.pops, {frame_ops::MakeInterpolation(e.Peek(2 + format), e.Peek(1 + format), in.arg >> 2,
+                                                          format != 0 ? e.Peek(1) : nullptr),
+                             kNoSource});
+}
+Step BuildTemplate(Execution& e, const Instruction& in) {
+  if (!e.protocols.Unsupported(e.act, NameOf(in.opcode))) return e.Failed();
+  return e.Replace(2, {frame_ops::MakeTemplate(e.Peek(2), e.Peek(1)), kNoSource});
+}
+
 // Pushes so that the first element comes to the top.
 Step PushUnpacked(Execution& e, bool ok, absl::Span<Value> values) {
   if (!ok || e.control.unwinding) return e.Failed();
@@ -117,6 +130,8 @@ void AddBuildHandlers(HandlerTable& table) {
   table.Add(Opcode::kConvertValue, ConvertValue);
   table.Add(Opcode::kFormatSimple, FormatSimple);
   table.Add(Opcode::kFormatWithSpec, FormatWithSpec);
+  table.Add(Opcode::kBuildInterpolation, BuildInterpolation);
+  table.Add(Opcode::kBuildTemplate, BuildTemplate);
   table.Add(Opcode::kUnpackSequence, UnpackSequence);
   table.Add(Opcode::kUnpackEx, UnpackEx);
 }

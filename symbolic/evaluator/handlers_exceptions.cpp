@@ -83,11 +83,26 @@ Step BeforeWith(Execution& e, const Instruction&) {
   return Step::kNext;
 }
 
-// [exit, last instruction, handled before, raised]
+// A bound method without a self of its own, as a call takes it.
+Step LoadSpecial(Execution& e, const Instruction& in) {
+  const auto which = static_cast<frame_ops::SpecialMethod>(in.arg);
+  const bool is_async = which == frame_ops::SpecialMethod::kAsyncEnter || which == frame_ops::SpecialMethod::kAsyncExit;
+  if (is_async && !e.protocols.Unsupported(e.act, NameOf(in.opcode))) return e.Failed();
+  Value method = is_async ? Value{frame_ops::LoadSpecialMethod(e.Peek(1), which), kNoSource}
+                          : e.protocols.LoadSpecial(e.act, e.View(1), which);
+  if (!method || e.control.unwinding) return e.Failed();
+  e.Drop(1);
+  e.PushCallable(std::move(method), {});
+  return Step::kNext;
+}
+
+// [exit, its self, last instruction, handled before, raised], up to 3.13 without the self
 Step WithExceptStart(Execution& e, const Instruction&) {
   PyObject* raised = e.Peek(1);
   Ref traceback = Ref::Steal(PyException_GetTraceback(raised));
-  return e.Replace(0, e.protocols.CallExit(e.act, e.View(4), PyExceptionInstance_Class(raised), raised,
+  const ValueView exit = e.View(kExitHasSelf ? 5 : 4);
+  const ValueView self = kExitHasSelf ? e.View(4) : ValueView();
+  return e.Replace(0, e.protocols.CallExit(e.act, exit, self, PyExceptionInstance_Class(raised), raised,
                                            traceback ? traceback.get() : Py_None));
 }
 
@@ -118,6 +133,7 @@ void AddExceptionHandlers(HandlerTable& table) {
   table.Add(Opcode::kReraise, Reraise);
   table.Add(Opcode::kRaiseVarargs, RaiseVarargs);
   table.Add(Opcode::kBeforeWith, BeforeWith);
+  table.Add(Opcode::kLoadSpecial, LoadSpecial);
   table.Add(Opcode::kWithExceptStart, WithExceptStart);
   table.Add(Opcode::kCleanupThrow, CleanupThrow);
   table.Add(Opcode::kEndAsyncFor, EndAsyncFor);

@@ -33,11 +33,20 @@ Step LoadConst(Execution& e, const Instruction& in) {
   return Step::kNext;
 }
 
+Step LoadSmallInt(Execution& e, const Instruction& in) {
+  return e.Replace(0, {Ref::Steal(PyLong_FromLong(in.arg)), kNoSource});
+}
+
+Step LoadCommonConstant(Execution& e, const Instruction& in) {
+  e.PushCopy(frame_ops::CommonConstant(e.thread, in.arg), kNoSource);
+  return Step::kNext;
+}
+
 Step LoadFast(Execution& e, const Instruction& in) {
   if (!e.Adopt(in.arg)) [[unlikely]] {
     return e.Failed();
   }
-  PyObject* value = e.slots[in.arg];
+  PyObject* value = e.Slot(in.arg);
   if (value == nullptr) [[unlikely]] {
     SetUnboundLocalError(e.SlotName(in.arg));
     return Step::kError;
@@ -65,13 +74,13 @@ Step LoadFastLoadFast(Execution& e, const Instruction& in) {
       return step;
     }
   }
-  for (const int slot : {FirstSlot(in), SecondSlot(in)}) e.PushCopy(e.slots[slot], e.slot_sources[slot]);
+  for (const int slot : {FirstSlot(in), SecondSlot(in)}) e.PushCopy(e.Slot(slot), e.slot_sources[slot]);
   return Step::kNext;
 }
 
 Step LoadFastAndClear(Execution& e, const Instruction& in) {
   if (!e.Adopt(in.arg)) return e.Failed();
-  e.Push(e.slots[in.arg], e.slot_sources[in.arg]);
+  e.Push(e.Slot(in.arg), e.slot_sources[in.arg]);
   e.slots[in.arg] = nullptr;
   e.slot_sources[in.arg] = kNoSource;
   return Step::kNext;
@@ -87,11 +96,11 @@ bool MayBeSeenToEnd(PyObject* object) {
 bool BeforeDrop(Execution& e, ValueView old) {
   return !old.object || !MayBeSeenToEnd(old.object) || e.protocols.BeforeDrop(e.act, old);
 }
-bool BeforeDrop(Execution& e, int slot) { return BeforeDrop(e, ValueView(e.slots[slot], e.slot_sources[slot])); }
+bool BeforeDrop(Execution& e, int slot) { return BeforeDrop(e, ValueView(e.Slot(slot), e.slot_sources[slot])); }
 
 // The value on top becomes the slot's.
 void MoveTopTo(Execution& e, int slot) {
-  PyObject* old = e.slots[slot];
+  PyObject* old = e.Slot(slot);
   e.slots[slot] = e.Peek(1);
   e.slot_sources[slot] = e.PeekSource(1);
   --e.act.stack_depth;
@@ -114,7 +123,7 @@ Step StoreFastLoadFast(Execution& e, const Instruction& in) {
   }
   if (!BeforeDrop(e, stored)) return e.Failed();
   MoveTopTo(e, stored);
-  e.PushCopy(e.slots[loaded], e.slot_sources[loaded]);
+  e.PushCopy(e.Slot(loaded), e.slot_sources[loaded]);
   return Step::kNext;
 }
 
@@ -129,7 +138,7 @@ Step StoreFastStoreFast(Execution& e, const Instruction& in) {
 }
 
 Step DeleteFast(Execution& e, const Instruction& in) {
-  PyObject* old = e.slots[in.arg];
+  PyObject* old = e.Slot(in.arg);
   if (old == nullptr) {
     SetUnboundLocalError(e.SlotName(in.arg));
     return Step::kError;
@@ -143,13 +152,13 @@ Step DeleteFast(Execution& e, const Instruction& in) {
 
 Step LoadClosure(Execution& e, const Instruction& in) {
   if (!e.Adopt(in.arg)) return e.Failed();
-  e.PushCopy(e.slots[in.arg], e.slot_sources[in.arg]);
+  e.PushCopy(e.Slot(in.arg), e.slot_sources[in.arg]);
   return Step::kNext;
 }
 
 Step MakeCell(Execution& e, const Instruction& in) {
   if (!e.Adopt(in.arg)) return e.Failed();
-  PyObject* initial = e.slots[in.arg];
+  PyObject* initial = e.Slot(in.arg);
   Value cell = e.protocols.MakeCell(e.act, in.arg, {initial, e.slot_sources[in.arg]});
   if (!cell || e.control.unwinding) return e.Failed();
   e.slots[in.arg] = cell.object.release();
@@ -207,6 +216,8 @@ void AddLoadHandlers(HandlerTable& table) {
   table.Add(Opcode::kCopy, Copy);
   table.Add(Opcode::kSwap, Swap);
   table.Add(Opcode::kLoadConst, LoadConst);
+  table.Add(Opcode::kLoadSmallInt, LoadSmallInt);
+  table.Add(Opcode::kLoadCommonConstant, LoadCommonConstant);
   table.Add(Opcode::kLoadFast, LoadFast);
   table.Add(Opcode::kLoadFastCheck, LoadFast);
   table.Add(Opcode::kLoadFastLoadFast, LoadFastLoadFast);

@@ -22,7 +22,7 @@ Ref AwaitableIterator(BorrowedRef object) {
   if (IsCoroutine(object)) return Ref::Create(object);
   PyTypeObject* type = object.type();
   if (type->tp_as_async == nullptr || type->tp_as_async->am_await == nullptr) {
-    PyErr_Format(PyExc_TypeError, "object %.100s can't be used in 'await' expression", type->tp_name);
+    PyErr_Format(PyExc_TypeError, frame_ops::kNotAwaitable, type->tp_name);
     return nullptr;
   }
   Ref iterator = Ref::Steal(type->tp_as_async->am_await(object));

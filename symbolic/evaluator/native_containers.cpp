@@ -1,6 +1,7 @@
 // NativeProtocols: unpacking, building, formatting.
 #include "absl/container/inlined_vector.h"
 #include "frame_eval/versions/frame_ops.h"
+#include "frame_eval/versions/opcode_table.h"
 #include "frame_eval/versions/private_api.h"
 #include "symbolic/evaluator/native_errors.h"
 #include "symbolic/evaluator/native_protocols.h"
@@ -36,6 +37,18 @@ bool TakeItems(BorrowedRef iterator, int count, const char* at_least, int wanted
 
 }  // namespace
 
+namespace {
+void SetTooManyError(PyObject* unpacked, int wanted) {
+  const bool has_length = PyList_CheckExact(unpacked) || PyTuple_CheckExact(unpacked) || PyDict_CheckExact(unpacked);
+  if (kCountsTooManyValues && has_length) {
+    PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %d, got %zd)", wanted,
+                 PyObject_Length(unpacked));
+  } else {
+    PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %d)", wanted);
+  }
+}
+}  // namespace
+
 bool NativeProtocols::UnpackSequence(Activation&, ValueView v, absl::Span<Value> out) {
   PyObject* object = v.object;
   // Exact tuples and lists have no iteration of their own.
@@ -51,7 +64,7 @@ bool NativeProtocols::UnpackSequence(Activation&, ValueView v, absl::Span<Value>
   const int count = static_cast<int>(out.size());
   if (!iterator || !TakeItems(iterator, count, "", count, out)) return false;
   const Ref more = Ref::Steal(PyIter_Next(iterator));
-  if (more) PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %d)", count);
+  if (more) SetTooManyError(object, count);
   return !more && PyErr_Occurred() == nullptr;
 }
 
@@ -140,7 +153,13 @@ bool NativeProtocols::ListAppend(Activation&, BorrowedRef list, ValueView item) 
   return PyList_Append(list, item.object) == 0;
 }
 
-bool NativeProtocols::SetAdd(Activation&, BorrowedRef set, ValueView item) { return PySet_Add(set, item.object) == 0; }
+bool NativeProtocols::SetAdd(Activation&, BorrowedRef set, ValueView item) {
+  if (!PySet_Check(set.get())) {  // a module may give __conditional_annotations__ another value
+    PyErr_Format(PyExc_TypeError, "'%.200s' object is not a set", set.type()->tp_name);
+    return false;
+  }
+  return PySet_Add(set, item.object) == 0;
+}
 
 bool NativeProtocols::MapAdd(Activation&, BorrowedRef map, ValueView key, ValueView value) {
   return PyDict_SetItem(map, key.object, value.object) == 0;

@@ -91,8 +91,13 @@ Ref Project(BorrowedRef group, BorrowedRef keep) {
 
 }  // namespace
 
-bool NativeProtocols::ExceptionGroupMatch(Activation&, ValueView exception, ValueView type, Value* match, Value* rest) {
+bool NativeProtocols::ExceptionGroupMatch(Activation& act, ValueView exception, ValueView type, Value* match,
+                                          Value* rest) {
   if (!CheckExceptStarType(type.object)) return false;
+  bool done = false;
+  if (frame_ops::MatchExceptionGroup(act.frame, exception.object, type.object, &match->object, &rest->object, &done)) {
+    return done;
+  }
   *match = Lent(Py_None);
   *rest = Lent(exception.object);
   if (exception.object.get() == Py_None) return true;

@@ -140,7 +140,12 @@ Value NativeProtocols::GetYieldFromIter(Activation& act, ValueView v) {
 }
 
 ForIterOutcome NativeProtocols::ForIter(Activation&, ValueView iterator, Value* item) {
-  item->object = Ref::Steal(iterator.object.type()->tp_iternext(iterator.object));
+  const iternextfunc next = iterator.object.type()->tp_iternext;
+  if (next == nullptr) {  // put there through f_locals
+    PyErr_Format(PyExc_TypeError, "'%.200s' object is not an iterator", iterator.object.type()->tp_name);
+    return ForIterOutcome::kError;
+  }
+  item->object = Ref::Steal(next(iterator.object));
   if (item->object) return ForIterOutcome::kItem;
   if (PyErr_Occurred() != nullptr) {
     if (!PyErr_ExceptionMatches(PyExc_StopIteration)) return ForIterOutcome::kError;
@@ -173,28 +178,8 @@ Value NativeProtocols::MakeFunction(Activation& act, BorrowedRef code, ValueView
   return {std::move(object), kNoSource};
 }
 
-bool NativeProtocols::SetFunctionAttribute(Activation&, BorrowedRef object, int flag, ValueView part) {
-  auto* function = reinterpret_cast<PyFunctionObject*>(object.get());
-  PyObject** field = nullptr;
-  switch (flag) {
-    case 1:
-      field = &function->func_defaults;
-      break;
-    case 2:
-      field = &function->func_kwdefaults;
-      break;
-    case 4:
-      field = &function->func_annotations;
-      break;
-    case 8:
-      field = &function->func_closure;
-      break;
-    default:
-      PyErr_Format(PyExc_SystemError, "framefuse: a function has no part %d", flag);
-      return false;
-  }
-  Py_XSETREF(*field, Py_NewRef(part.object.get()));
-  return true;
+bool NativeProtocols::SetFunctionAttribute(Activation&, BorrowedRef function, int flag, ValueView part) {
+  return private_api::SetFunctionPart(function, flag, part.object);
 }
 
 bool NativeProtocols::BeforeWith(Activation&, ValueView manager, Value* exit, Value* entered) {
@@ -220,10 +205,15 @@ bool NativeProtocols::BeforeWith(Activation&, ValueView manager, Value* exit, Va
   return static_cast<bool>(entered->object);
 }
 
-Value NativeProtocols::CallExit(Activation&, ValueView exit, BorrowedRef type, BorrowedRef exception,
+Value NativeProtocols::LoadSpecial(Activation&, ValueView owner, frame_ops::SpecialMethod which) {
+  return {frame_ops::LoadSpecialMethod(owner.object, which), kNoSource};
+}
+
+Value NativeProtocols::CallExit(Activation&, ValueView exit, ValueView self, BorrowedRef type, BorrowedRef exception,
                                 BorrowedRef traceback) {
-  PyObject* args[] = {nullptr, type, exception, traceback};
-  return Fresh(PyObject_Vectorcall(exit.object, args + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  PyObject* args[] = {nullptr, self.object, type, exception, traceback};
+  const std::size_t first = self.object ? 1 : 2;
+  return Fresh(PyObject_Vectorcall(exit.object, args + first, (5 - first) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 
 Value NativeProtocols::Intrinsic1(Activation& act, int which, ValueView v) {

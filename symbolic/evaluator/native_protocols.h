@@ -74,7 +74,8 @@ class NativeProtocols : public Protocols {
                      ValueView closure) override;
   bool SetFunctionAttribute(Activation& act, BorrowedRef function, int flag, ValueView part) override;
   bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) override;
-  Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
+  Value LoadSpecial(Activation& act, ValueView owner, frame_ops::SpecialMethod which) override;
+  Value CallExit(Activation& act, ValueView exit, ValueView self, BorrowedRef type, BorrowedRef exception,
                  BorrowedRef traceback) override;
   Value GetLength(Activation& act, ValueView v) override;
   Truth MatchMapping(Activation& act, ValueView v) override;

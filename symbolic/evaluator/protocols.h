@@ -17,7 +17,7 @@
 namespace framefuse {
 
 enum class UnaryOp : std::uint8_t { kPositive, kNegative, kNot, kInvert };
-// BinaryOp values are CPython's NB_* oparg numbers (in-place from 13 on), the same from 3.11 to 3.13.
+// BinaryOp values are CPython's NB_* oparg numbers (in-place from 13 on), the same from 3.11 to 3.14.
 enum class Truth : std::int8_t { kError = -1, kFalse = 0, kTrue = 1 };
 enum class ForIterOutcome : std::uint8_t { kItem, kExhausted, kError };
 inline constexpr int kIntrinsicPrint = 1;
@@ -127,7 +127,10 @@ class Protocols {
 
   // ---- with, match, exceptions, imports
   virtual bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered) = 0;
-  virtual Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
+  // Bound. The TypeError of a `with` statement where there is none.
+  virtual Value LoadSpecial(Activation& act, ValueView owner, frame_ops::SpecialMethod which) = 0;
+  // `self`: a first argument of its own, or null.
+  virtual Value CallExit(Activation& act, ValueView exit, ValueView self, BorrowedRef type, BorrowedRef exception,
                          BorrowedRef traceback) = 0;
   virtual Value GetLength(Activation& act, ValueView v) = 0;
   virtual Truth MatchMapping(Activation& act, ValueView v) = 0;

@@ -186,7 +186,9 @@ class Snapshot:
         if value.__dict__:
             self.add(path + ".__dict__", value.__dict__)
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
-            self.add(f"{path}.cell({name})", cell)
+            # A class's own names, which are compared there. When another took its place, the collector empties them.
+            if name != "__classdict__":
+                self.add(f"{path}.cell({name})", cell)
 
     def _add_class(self, path: str, value: type) -> None:
         self.lines.append((path + ".__qualname__", f"{value.__module__}.{value.__qualname__}"))

@@ -133,9 +133,9 @@ class TestingProtocols final : public NativeProtocols {
     *entered = Tag(std::move(*entered));
     return ok;
   }
-  Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
+  Value CallExit(Activation& act, ValueView exit, ValueView self, BorrowedRef type, BorrowedRef exception,
                  BorrowedRef traceback) override {
-    return Interruptible(act, Tag(NativeProtocols::CallExit(act, Checked(exit), type, exception, traceback)));
+    return Interruptible(act, Tag(NativeProtocols::CallExit(act, Checked(exit), self, type, exception, traceback)));
   }
 
  private:

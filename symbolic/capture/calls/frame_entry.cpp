@@ -142,6 +142,10 @@ bool FrameEntry::BreaksAsItStarts(frame_ops::Frame* frame) {
   if (frame_ops::IsStarting(frame) && (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0) {
     return !breaks_.BreakFalse(GraphBreakKind::kAsync, "a coroutine is made");
   }
+  // As annotationlib calls what computes annotations: with names of its own, copied without a guard.
+  if (frame_ops::IsStarting(frame) && !PyDict_CheckExact(frame_ops::Globals(frame))) {
+    return !breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "globals that are no dict");
+  }
   if (!ShowsWarning(code)) return false;
   for (const Activation* f : frames_.all()) ForgetWarning(frame, frame_ops::Globals(f->frame));
   return !breaks_.BreakFalse(GraphBreakKind::kSideEffectCall, "a warning");

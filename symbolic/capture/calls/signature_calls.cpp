@@ -4,6 +4,7 @@
 
 #include "frame_eval/hook.h"
 #include "frame_eval/versions/frame_ops.h"
+#include "symbolic/capture/annotations.h"
 #include "symbolic/capture/calls/native_calls.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/graph_break.h"
@@ -79,7 +80,7 @@ void SignatureCalls::GuardFunction(BorrowedRef function, const Tracked& t) {
 // The program can look into a signature: into objects that it must not get hold of unseen.
 bool SignatureCalls::GuardAnnotations(BorrowedRef function, const Tracked* t) {
   auto* f = reinterpret_cast<PyFunctionObject*>(function.get());
-  if (f->func_kwdefaults != nullptr) return false;
+  if (f->func_kwdefaults != nullptr || !MayAskForAnnotations(function)) return false;
   for (Py_ssize_t i = 0; f->func_defaults != nullptr && i < PyTuple_GET_SIZE(f->func_defaults); ++i) {
     if (!IsLeaf(PyTuple_GET_ITEM(f->func_defaults, i))) return false;
   }

@@ -179,7 +179,8 @@ void ObjectContents::RealiseDict(Tracked& t) {
 void ObjectContents::RealiseSet(Tracked& t) {
   const Ref items = Ref::Steal(PySequence_List(t.original));
   for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
-    if (!IsLeaf(PyList_GET_ITEM(items.get(), i))) {
+    const BorrowedRef item = PyList_GET_ITEM(items.get(), i);
+    if (!IsLeaf(item) && item.type() != &PyType_Type) {  // of which none is equal to another
       breaks_.Break(GraphBreakKind::kOpaqueObject, "a set of objects hashed by address");
       return;
     }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/algorithm/container.h"
+#include "frame_eval/versions/private_api.h"
 #include "guards/read.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/graph_break.h"
@@ -205,8 +206,9 @@ Value ObjectTable::AdoptObject(TrackedKind kind, BorrowedRef original, SourceId 
 Value ObjectTable::AdoptTuple(BorrowedRef original, SourceId source) {
   PyTypeObject* type = original.type();
   const Py_ssize_t size = PyTuple_GET_SIZE(original.get());
-  Ref shadow = Ref::Steal(type->tp_alloc(type, size));
   reads_.AddLength(source, size);
+  const bool is_the_empty_one = size == 0 && type == &PyTuple_Type;
+  Ref shadow = is_the_empty_one ? Ref::Create(original) : private_api::NewTuple(type, size);
   Tracked* t = tracked_.Add(TrackedKind::kTuple, source, Ref::Create(original), shadow);
   t->realised = true;
   for (Py_ssize_t i = 0; i < size; ++i) {

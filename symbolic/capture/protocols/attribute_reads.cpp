@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "frame_eval/hook.h"
+#include "symbolic/capture/annotations.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/call_evaluator.h"
@@ -49,16 +50,18 @@ const Names& N() {
 // Attributes of functions and types that are plain reads of fields which the object's identity fixes, or
 // that nobody changes between calls without changing the object.
 bool IsPlainField(const char* name) {
-  static const char* const kNames[] = {"__name__",    "__qualname__",       "__module__",     "__doc__",
-                                       "__code__",    "__defaults__",       "__kwdefaults__", "__closure__",
-                                       "__mro__",     "__bases__",          "__base__",       "__annotations__",
-                                       "__wrapped__", "__text_signature__", "__flags__",      "__globals__",
-                                       "__self__",    "__func__",           "__objclass__",   "__type_params__"};
+  static const char* const kNames[] = {
+      "__name__",       "__qualname__",       "__module__",  "__doc__",     "__code__", "__defaults__",
+      "__kwdefaults__", "__closure__",        "__mro__",     "__bases__",   "__base__", "__annotations__",
+      "__wrapped__",    "__text_signature__", "__flags__",   "__globals__", "__self__", "__func__",
+      "__objclass__",   "__type_params__",    "__annotate__"};
   for (const char* known : kNames) {
     if (std::string_view(known) == name) return true;
   }
   return false;
 }
+
+bool IsAnnotations(BorrowedRef name) { return PyUnicode_CompareWithASCIIString(name, "__annotations__") == 0; }
 
 // `name` in the class's own namespace.
 Ref OwnTypeAttribute(PyTypeObject* type, BorrowedRef name) {
@@ -257,6 +260,9 @@ Value AttributeReads::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyType
     return Value{objects_.InstanceDictOf(*t)->representative, kNoSource};
   }
   if (t->kind == TrackedKind::kFunction && IsPlainField(Utf8(name).c_str())) {
+    if (IsAnnotations(name) && !MayAskForAnnotations(owner.object)) {
+      return breaks_.Break(GraphBreakKind::kOpaqueObject, "annotations that are computed now");
+    }
     const Ref result = read();
     return result ? objects_.Adopt(result, reads_.sources().Intern(SourceKind::kFunctionField, t->source, 0, name))
                   : Value();
@@ -372,6 +378,9 @@ Value AttributeReads::FieldOfClass(Activation& act, ValueView owner, BorrowedRef
   }
   if (!IsPlainField(Utf8(name).c_str())) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of a class"));
+  }
+  if (IsAnnotations(name) && !MayAskForAnnotations(owner.object)) {
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "annotations that are computed now");
   }
   const std::string field = Utf8(name);
   Ref result = Ref::Steal(PyObject_GetAttr(owner.object, name));

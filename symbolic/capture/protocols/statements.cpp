@@ -38,13 +38,9 @@ bool Statements::BeforeWith(Activation& act, ValueView manager, Value* exit, Val
   BorrowedRef enter = reads_.LookupInType(type, "__enter__");
   BorrowedRef leave = reads_.LookupInType(type, "__exit__");
   if (!enter || !leave) return native_.BeforeWith(act, manager, exit, entered);  // raises the TypeError
-  const auto bind = [&](BorrowedRef function, const char* name) {
-    const SourceId source = reads_.TypeAttr(type, Ref::Steal(PyUnicode_InternFromString(name)));
-    return attributes_.BindDescriptor(act, function, source, manager, type);
-  };
-  Value bound_exit = bind(leave, "__exit__");
+  Value bound_exit = BindOfType(act, manager, leave, "__exit__");
   if (!bound_exit) return false;
-  Value bound_enter = bind(enter, "__enter__");
+  Value bound_enter = BindOfType(act, manager, enter, "__enter__");
   if (!bound_enter) return false;
   Value result = calls_.CallWith(act, bound_enter, {}, nullptr, Completion::kCallback);
   if (!result) return false;
@@ -53,11 +49,25 @@ bool Statements::BeforeWith(Activation& act, ValueView manager, Value* exit, Val
   return true;
 }
 
-Value Statements::CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception,
+Value Statements::BindOfType(Activation& act, ValueView object, BorrowedRef found, const char* name) {
+  PyTypeObject* type = object.object.type();
+  const SourceId source = reads_.TypeAttr(type, Ref::Steal(PyUnicode_InternFromString(name)));
+  return attributes_.BindDescriptor(act, found, source, object, type);
+}
+
+Value Statements::LoadSpecial(Activation& act, ValueView owner, frame_ops::SpecialMethod which) {
+  const std::string name = Utf8(frame_ops::NameOf(which));
+  BorrowedRef found = reads_.LookupInType(owner.object.type(), name.c_str());
+  if (!found) return native_.LoadSpecial(act, owner, which);  // raises the TypeError
+  return BindOfType(act, owner, found, name.c_str());
+}
+
+Value Statements::CallExit(Activation& act, ValueView exit, ValueView self, BorrowedRef type, BorrowedRef exception,
                            BorrowedRef traceback) {
-  const ValueView args[] = {ValueView(type, kNoSource), ValueView(exception, kNoSource),
+  const ValueView args[] = {self, ValueView(type, kNoSource), ValueView(exception, kNoSource),
                             ValueView(traceback, kNoSource)};
-  return calls_.CallWith(act, exit, args, nullptr, Completion::kPush);
+  const absl::Span<const ValueView> all(args);
+  return calls_.CallWith(act, exit, self.object ? all : all.subspan(1), nullptr, Completion::kPush);
 }
 
 Truth Statements::MatchMapping(Activation& act, ValueView v) {

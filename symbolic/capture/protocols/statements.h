@@ -23,7 +23,9 @@ class Statements {
              CallEvaluator& calls);
 
   bool BeforeWith(Activation& act, ValueView manager, Value* exit, Value* entered);
-  Value CallExit(Activation& act, ValueView exit, BorrowedRef type, BorrowedRef exception, BorrowedRef traceback);
+  Value LoadSpecial(Activation& act, ValueView owner, frame_ops::SpecialMethod which);
+  Value CallExit(Activation& act, ValueView exit, ValueView self, BorrowedRef type, BorrowedRef exception,
+                 BorrowedRef traceback);
   Truth MatchMapping(Activation& act, ValueView v);
   Truth MatchSequence(Activation& act, ValueView v);
   Value MatchKeys(Activation& act, ValueView subject, ValueView keys);
@@ -35,6 +37,8 @@ class Statements {
   Value Intrinsic2(Activation& act, int which, ValueView a, ValueView b);
 
  private:
+  // What the object's type has under `name`, bound to the object.
+  Value BindOfType(Activation& act, ValueView object, BorrowedRef found, const char* name);
   void ImportOfLibrary(BorrowedRef name, BorrowedRef fromlist);
 
   BreakController& breaks_;
