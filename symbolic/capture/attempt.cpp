@@ -10,30 +10,12 @@
 #include "symbolic/capture/close.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/executable.h"
+#include "symbolic/capture/quiet.h"
 
 namespace framefuse {
 namespace {
 
-thread_local int capturing = 0;
-
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-// What must not happen in the middle of an attempt, and what an attempt may not leave behind.
-class Quiet {
- public:
-  Quiet() : gc_was_on_(PyGC_Disable() != 0), state_(TorchState::Current()) { ++capturing; }
-  ~Quiet() {
-    --capturing;
-    state_.Apply();
-    if (gc_was_on_) PyGC_Enable();
-  }
-  Quiet(const Quiet&) = delete;
-  Quiet& operator=(const Quiet&) = delete;
-
- private:
-  bool gc_was_on_;
-  TorchState state_;
-};
 
 class Driver {
  public:
@@ -65,7 +47,7 @@ class Driver {
     bool mismatch = false;
     bool needs_frames = false;
     bool needs_static_sizes = false;
-    bool symbolic = false;  // sizes were
+    bool symbolic = false;    // sizes were
     bool left_modes = false;  // it ended while a torch function mode of the program's was on
     std::optional<BreakRecord> broke;
     std::optional<CapturePosition> last_rebuildable;
@@ -501,6 +483,6 @@ AttemptResult CaptureFrame(PyThreadState* thread, frame_ops::Frame* frame, const
   return Driver(thread, frame, settings).Run();
 }
 
-bool IsCapturing() { return capturing > 0; }
+bool IsCapturing() { return Quiet::depth > 0; }
 
 }  // namespace framefuse

@@ -141,10 +141,9 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
 }
 
 RecipeId RecipeBuilder::OfSize(BorrowedRef number) {
-  const auto it = known_.find(number.get());
-  if (it != known_.end()) return it->second;
-  const ir::Dim size = *capture_.tracer().numbers().Find(number);
-  return known_[number.get()] = Add(RecipeOp::kSize, {}, nullptr, size.expr);
+  RecipeId& id = known_.try_emplace(number.get(), kNoRecipe).first->second;
+  if (id == kNoRecipe) id = Add(RecipeOp::kSize, {}, nullptr, capture_.tracer().numbers().Find(number)->expr);
+  return id;
 }
 
 absl::StatusOr<std::vector<RecipeId>> RecipeBuilder::OfAll(absl::Span<PyObject* const> objects) {
@@ -257,13 +256,12 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfTuple(BorrowedRef object) {
 
 // The object exists before its items, so that it may contain itself.
 absl::StatusOr<RecipeId> RecipeBuilder::OfSequence(BorrowedRef object, RecipeOp op) {
-  PyObject* o = object;
-  Ref items = Ref::Steal(PySequence_List(o));
+  Ref items = Ref::Steal(PySequence_List(object));
   if (!items) return NoRecipe(object);
   std::vector<RecipeId> bound;
-  if (op == RecipeOp::kDeque) bound.push_back(Constant(Ref::Steal(PyObject_GetAttrString(o, "maxlen"))));
+  if (op == RecipeOp::kDeque) bound.push_back(Constant(Ref::Steal(PyObject_GetAttrString(object, "maxlen"))));
   const RecipeId made = Add(op, std::move(bound), reinterpret_cast<PyObject*>(object.type()));
-  known_[o] = made;
+  known_[object.get()] = made;
   std::vector<RecipeId> fill = {made};
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
     absl::StatusOr<RecipeId> id = Of(PyList_GET_ITEM(items.get(), i));

@@ -61,6 +61,14 @@ def test_programs_by_the_default_backend():
     assert not complaints(verdicts), complaints(verdicts)
 
 
+def test_programs_with_symbolic_sizes():
+    """All sizes are symbolic; the program is called with tensors of other sizes, too."""
+    programs = [p for p in all_programs() if "sizes" not in p.not_ways and p.name not in known_open_in("sizes")]
+    verdicts = run_jobs([(p.name, "sizes") for p in programs], SystemChoice("framefuse", "fuse"))
+    assert len(verdicts) > 1000
+    assert not complaints(verdicts), complaints(verdicts)
+
+
 def test_a_break_before_every_instruction():
     # A whole model takes a minute or more: a thousand and more runs, each with a graph or two of its own.
     taken = [p for p in all_programs() if p.topic != "models"][3::16]

@@ -219,7 +219,7 @@ def mutual_recursion_over_tree():
     return Case(f, [vector(), [vector(3, 2.0), [vector()]], 1])
 
 
-@program(whole=False)
+@program(whole=False, break_step=32)
 def recursion_limit():
     def endless(x, n):
         return endless(x + 1, n + 1)

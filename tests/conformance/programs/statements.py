@@ -388,7 +388,7 @@ def nested_function_defined_inside():
     return Case(f, vector())
 
 
-@program
+@program(break_step=16)
 def many_locals_and_long_jumps():
     source = ["def f(x, n):"]
     source += [f"    v{i} = x + {i}" for i in range(300)]
