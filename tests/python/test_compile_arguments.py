@@ -25,7 +25,6 @@ def add(x, y=2):
         (dict(fullgraph="yes"), TypeError, ["fullgraph must be True or False", "'yes'"]),
         (dict(disable=None), TypeError, ["disable must be True or False"]),
         (dict(dynamic="auto"), TypeError, ["dynamic must be None, True or False"]),
-        (dict(dynamic=True), framefuse.Unsupported, ["dynamic=True", "not built yet"]),
         (dict(full_graph=True), TypeError, ["full_graph"]),
     ],
 )

@@ -84,8 +84,6 @@ def test_allow_in_graph_returns_its_argument():
 
 @pytest.mark.compiles_nothing("about settings and names")
 def test_what_is_not_built_says_its_name():
-    with pytest.raises(framefuse.Unsupported, match="mark_dynamic"):
-        framefuse.mark_dynamic(torch.ones(2), 0)
     with pytest.raises(framefuse.Unsupported, match="export"):
         framefuse.export(torch.sin, torch.ones(2))
 

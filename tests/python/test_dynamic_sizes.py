@@ -9,6 +9,12 @@ import torch.nn.functional as F
 from torch import nn
 
 
+@pytest.fixture(autouse=True)
+def nothing_compiled_before():
+    """Tests count captures, and functions compiled twice share what was captured of their code."""
+    framefuse.reset()
+
+
 def _flat(value):
     if isinstance(value, (tuple, list)):
         return [leaf for item in value for leaf in _flat(item)]
