@@ -162,6 +162,13 @@ std::string Walk::FirstFailure() {
   return Values();
 }
 
+namespace {
+bool IsOtherInteger(const Fact& fact, BorrowedRef value) {
+  return fact.kind == GuardKind::kEquals && value && PyLong_CheckExact(value.get()) && fact.expected.get() &&
+         PyLong_CheckExact(fact.expected.get()) && !Holds(fact, value);
+}
+}  // namespace
+
 // Also where other guards fail: what is read of an object that is not there is left out.
 std::vector<GuardProgram::OtherSizes> Walk::FindOtherSizes() {
   std::vector<GuardProgram::OtherSizes> found;
@@ -173,7 +180,9 @@ std::vector<GuardProgram::OtherSizes> Walk::FindOtherSizes() {
     values_[i] = ReadSource(read, values_[static_cast<std::size_t>(read.base)], frame_, &owned_);
     for (; next < image_.facts.size() && image_.facts[next].source <= source; ++next) {
       const Fact& fact = image_.facts[next];
-      if (fact.kind != GuardKind::kTensor || fact.source != source) continue;
+      if (fact.source != source) continue;
+      if (IsOtherInteger(fact, values_[i])) found.push_back({Name(source), {}});
+      if (fact.kind != GuardKind::kTensor) continue;
       const TensorSpec& spec = image_.specs[static_cast<std::size_t>(fact.number)];
       if (std::vector<int> dims = DifferingSizes(spec, values_[i]); !dims.empty()) {
         found.push_back({Name(source), std::move(dims)});

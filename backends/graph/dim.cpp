@@ -89,18 +89,31 @@ bool CompareFloats(ExprKind kind, double a, double b) {
   }
 }
 
-std::int64_t IntPower(std::int64_t base, std::int64_t exponent) {
-  std::int64_t r = 1;
-  for (std::int64_t i = 0; i < exponent; ++i) r *= base;
+// What does not fit wraps around, and clears `fits`.
+std::int64_t Sum(std::int64_t a, std::int64_t b, bool* fits) {
+  std::int64_t r = 0;
+  if (__builtin_add_overflow(a, b, &r)) *fits = false;
   return r;
 }
 
-std::int64_t IntResult(ExprKind kind, std::int64_t a, std::int64_t b) {
+std::int64_t Product(std::int64_t a, std::int64_t b, bool* fits) {
+  std::int64_t r = 0;
+  if (__builtin_mul_overflow(a, b, &r)) *fits = false;
+  return r;
+}
+
+std::int64_t IntPower(std::int64_t base, std::int64_t exponent, bool* fits) {
+  std::int64_t r = 1;
+  for (std::int64_t i = 0; i < exponent && *fits; ++i) r = Product(r, base, fits);
+  return r;
+}
+
+std::int64_t IntResult(ExprKind kind, std::int64_t a, std::int64_t b, bool* fits) {
   switch (kind) {
     case ExprKind::kAdd:
-      return a + b;
+      return Sum(a, b, fits);
     case ExprKind::kMul:
-      return a * b;
+      return Product(a, b, fits);
     case ExprKind::kFloorDiv:
       return FloorDivide(a, b);
     case ExprKind::kMod:
@@ -110,9 +123,9 @@ std::int64_t IntResult(ExprKind kind, std::int64_t a, std::int64_t b) {
     case ExprKind::kMax:
       return std::max(a, b);
     case ExprKind::kNeg:
-      return -a;
+      return Product(a, -1, fits);
     case ExprKind::kPow:
-      return IntPower(a, b);
+      return IntPower(a, b, fits);
     case ExprKind::kEq:
       return a == b;
     case ExprKind::kNe:
@@ -133,11 +146,11 @@ std::int64_t IntResult(ExprKind kind, std::int64_t a, std::int64_t b) {
 }
 
 // One operation on operand values given as bits of their types.
-std::int64_t Apply(ExprKind kind, std::int64_t a, NumberType ta, std::int64_t b, NumberType tb) {
+std::int64_t Apply(ExprKind kind, std::int64_t a, NumberType ta, std::int64_t b, NumberType tb, bool* fits) {
   if (kind == ExprKind::kToInt) return ta == NumberType::kFloat ? static_cast<std::int64_t>(AsDouble(a)) : a;
   bool floats =
       ta == NumberType::kFloat || tb == NumberType::kFloat || kind == ExprKind::kToFloat || kind == ExprKind::kTrueDiv;
-  if (!floats) return IntResult(kind, a, b);
+  if (!floats) return IntResult(kind, a, b, fits);
   double x = ta == NumberType::kFloat ? AsDouble(a) : static_cast<double>(a);
   double y = tb == NumberType::kFloat ? AsDouble(b) : static_cast<double>(b);
   switch (kind) {
@@ -194,7 +207,8 @@ Dim ExprTable::Make(ExprKind kind, Dim left, Dim right) {
   auto constant = [&](Dim d) { return d.is_constant() || (*this)[d.expr].kind == ExprKind::kConstant; };
   auto bits = [&](Dim d) { return d.is_constant() ? d.value : (*this)[d.expr].value; };
   if (constant(left) && (IsUnary(kind) || constant(right))) {
-    std::int64_t v = Apply(kind, bits(left), lt, bits(right), rt);
+    bool fits = true;  // sizes do, and whoever takes other integers looks at their result
+    std::int64_t v = Apply(kind, bits(left), lt, bits(right), rt, &fits);
     if (type == NumberType::kInt) return Dim(v);
     return Dim::OfExpr(Intern({ExprKind::kConstant, type, kNoExpr, kNoExpr, v}));
   }
@@ -210,8 +224,9 @@ Dim ExprTable::Make(ExprKind kind, Dim left, Dim right) {
       const Expr& inner = (*this)[left.expr];
       bool same = inner.kind == kind && (kind == ExprKind::kAdd || kind == ExprKind::kMul);
       if (same && inner.type == NumberType::kInt && (*this)[inner.right].kind == ExprKind::kConstant) {
-        std::int64_t folded = IntResult(kind, (*this)[inner.right].value, c);
-        return Make(kind, Dim::OfExpr(inner.left), Dim(folded));
+        bool fits = true;
+        std::int64_t folded = IntResult(kind, (*this)[inner.right].value, c, &fits);
+        if (fits) return Make(kind, Dim::OfExpr(inner.left), Dim(folded));
       }
     } else if (IsCommutative(kind) && left.is_symbolic() && right.expr < left.expr) {
       std::swap(left, right);
@@ -227,7 +242,8 @@ Dim ExprTable::Make(ExprKind kind, Dim left, Dim right) {
   return Dim::OfExpr(Intern({kind, type, l, r, 0}));
 }
 
-void ExprTable::EvaluateAll(absl::Span<const std::int64_t> symbols, std::vector<std::int64_t>* values) const {
+bool ExprTable::EvaluateAll(absl::Span<const std::int64_t> symbols, std::vector<std::int64_t>* values) const {
+  bool fits = true;
   values->resize(exprs_.size());
   for (std::size_t i = 0; i < exprs_.size(); ++i) {
     const Expr& e = exprs_[i];
@@ -239,9 +255,10 @@ void ExprTable::EvaluateAll(absl::Span<const std::int64_t> symbols, std::vector<
     } else {
       auto at = [&](ExprId id) { return id == kNoExpr ? 0 : (*values)[static_cast<std::size_t>(id)]; };
       auto type = [&](ExprId id) { return id == kNoExpr ? NumberType::kInt : (*this)[id].type; };
-      v = Apply(e.kind, at(e.left), type(e.left), at(e.right), type(e.right));
+      v = Apply(e.kind, at(e.left), type(e.left), at(e.right), type(e.right), &fits);
     }
   }
+  return fits;
 }
 
 std::int64_t ExprTable::Evaluate(Dim d, absl::Span<const std::int64_t> symbols) const {
@@ -251,7 +268,9 @@ std::int64_t ExprTable::Evaluate(Dim d, absl::Span<const std::int64_t> symbols) 
   if (e.kind == ExprKind::kSymbol) return symbols[static_cast<std::size_t>(e.value)];
   std::int64_t l = Evaluate(Dim::OfExpr(e.left), symbols);
   std::int64_t r = e.right == kNoExpr ? 0 : Evaluate(Dim::OfExpr(e.right), symbols);
-  return Apply(e.kind, l, (*this)[e.left].type, r, e.right == kNoExpr ? NumberType::kInt : (*this)[e.right].type);
+  bool fits = true;
+  return Apply(e.kind, l, (*this)[e.left].type, r, e.right == kNoExpr ? NumberType::kInt : (*this)[e.right].type,
+               &fits);
 }
 
 std::int64_t ExprTable::Hint(Dim d) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -36,6 +37,9 @@ struct Dim {
 };
 
 enum class NumberType : std::uint8_t { kInt, kFloat, kBool };
+
+// Symbolic integers that are no sizes lie between these two: what is made of two of them fits.
+inline constexpr std::pair<std::int64_t, std::int64_t> kNumbers{-(std::int64_t{1} << 31), (std::int64_t{1} << 31) - 1};
 
 // A symbol's value comes with each call (Plan::Run, `symbols`); a float's is its bit pattern.
 struct Symbol {
@@ -99,8 +103,9 @@ class ExprTable {
   // Value under the given symbol values; floats and bools as bit pattern / 0 or 1.
   std::int64_t Evaluate(Dim d, absl::Span<const std::int64_t> symbols) const;
   std::int64_t Hint(Dim d) const;
-  // Evaluates every expression once; values[id] for each id (what a plan does at the start of a call).
-  void EvaluateAll(absl::Span<const std::int64_t> symbols, std::vector<std::int64_t>* values) const;
+  // Evaluates every expression once; values[id] for each id (what a plan does at the start of a call). False: an
+  // integer did not fit.
+  bool EvaluateAll(absl::Span<const std::int64_t> symbols, std::vector<std::int64_t>* values) const;
   std::string Print(Dim d) const;  // s0*2 + 1
 
  private:

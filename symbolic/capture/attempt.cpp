@@ -312,6 +312,9 @@ class Driver {
     capture.objects().GuardDistinctObjects();
     std::vector<SourceId> resolve = entry.inputs;
     resolve.insert(resolve.end(), capture.reads().leaves().begin(), capture.reads().leaves().end());
+    if (entry.sizes != nullptr) {
+      for (const EntrySizes::Symbol& s : entry.sizes->symbols) resolve.push_back(s.source);
+    }
     for (const RecipeStep& step : entry.recipes.steps()) {
       if (step.op == RecipeOp::kSource) resolve.push_back(step.index);
       // What may die with the frame that made it is looked for before the entry runs.

@@ -1,5 +1,6 @@
-// DynamicSizes: which sizes of a compiled object's inputs its captures take for symbolic: all, or those that a guard
-// found changed. Invariant: a place that was noted stays noted, so that the next capture is at least as general.
+// DynamicSizes: which sizes of a compiled object's inputs, and which integers, its captures take for symbolic: all, or
+// those that a guard found changed. Invariant: a place that was noted stays noted, so that the next capture is at least
+// as general.
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_DYNAMIC_SIZES_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_DYNAMIC_SIZES_H_
 
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 
 namespace framefuse {
 
@@ -28,11 +30,16 @@ class DynamicSizes {
   // `source`: the text of where the tensor comes from, in a frame of `code`.
   void Note(const PyCodeObject* code, const std::string& source, int dim);
   DimMask Noted(const PyCodeObject* code, const std::string& source) const;
+  void NoteNumber(const PyCodeObject* code, const std::string& source);
+  bool IsNotedNumber(const PyCodeObject* code, const std::string& source) const;
+  bool any_numbers() const { return !numbers_.empty(); }
 
  private:
   DynamicMode mode_;
   // By the code's address, which is compared and never read.
-  absl::flat_hash_map<std::pair<const PyCodeObject*, std::string>, DimMask> noted_;
+  using Place = std::pair<const PyCodeObject*, std::string>;
+  absl::flat_hash_map<Place, DimMask> noted_;
+  absl::flat_hash_set<Place> numbers_;
 };
 
 }  // namespace framefuse

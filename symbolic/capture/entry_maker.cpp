@@ -129,11 +129,12 @@ void EntryMaker::LogRecompile(Site& site, const FrameView& view) const {
   FF_LOG(kRecompiles) << text;
 }
 
-// In which sizes the tensors at hand differ from those of an entry.
+// In which sizes the tensors at hand differ from those of an entry, and which integers do.
 void EntryMaker::NoteOtherSizes(Site& site, const FrameView& view) const {
   if (settings_.sizes->mode() != DynamicMode::kWhatChanged) return;
   for (const std::shared_ptr<Entry>& e : site.Entries()) {
     for (const GuardProgram::OtherSizes& other : static_cast<const CompiledEntry&>(*e).guards->FindOtherSizes(view)) {
+      if (other.dims.empty()) settings_.sizes->NoteNumber(view.code, other.source);
       for (const int dim : other.dims) settings_.sizes->Note(view.code, other.source, dim);
     }
   }

@@ -1,26 +1,51 @@
 #include "symbolic/capture/entry_sizes.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "guards/leaf/tensor.h"
 
 namespace framefuse {
 
+namespace {
+std::optional<std::int64_t> NumberOf(PyObject* object) {
+  if (object == nullptr || !PyLong_CheckExact(object)) return std::nullopt;
+  int overflow = 0;
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  const bool fits = overflow == 0 && value >= ir::kNumbers.first && value <= ir::kNumbers.second;
+  return fits ? std::optional(value) : std::nullopt;
+}
+}  // namespace
+
 std::vector<std::int64_t> EntrySizes::Read(PyObject* const* objects) const {
   std::vector<std::int64_t> values;
   values.reserve(symbols.size());
-  for (const Symbol& s : symbols) values.push_back(SizeOf(objects[s.source], s.dim));
+  for (const Symbol& s : symbols) {
+    PyObject* object = objects[s.source];
+    values.push_back(s.dim == kIsNumber ? PyLong_AsLongLong(object) : SizeOf(object, s.dim));
+  }
   return values;
 }
 
-std::vector<std::int64_t> SizeFacts::Values(absl::Span<PyObject* const> tensors) const {
+std::optional<std::vector<std::int64_t>> SizeFacts::Values(absl::Span<PyObject* const> tensors) const {
   std::vector<std::int64_t> symbols, values;
-  for (const Symbol& s : symbols_) symbols.push_back(SizeOf(tensors[s.tensor], s.dim));
-  expressions_.EvaluateAll(symbols, &values);
+  symbols.reserve(symbols_.size());
+  for (const Symbol& s : symbols_) {
+    if (s.dim != kIsNumber) {
+      symbols.push_back(SizeOf(tensors[s.tensor], s.dim));
+    } else if (const std::optional<std::int64_t> number = NumberOf(tensors[s.tensor])) {
+      symbols.push_back(*number);
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (!expressions_.EvaluateAll(symbols, &values)) return std::nullopt;
   return values;
 }
 
 bool SizeFacts::Holds(absl::Span<PyObject* const> tensors) const noexcept {
-  const std::vector<std::int64_t> values = Values(tensors);
+  const std::optional<std::vector<std::int64_t>> all = Values(tensors);
+  if (!all) return false;
+  const std::vector<std::int64_t>& values = *all;
   for (const Condition& c : conditions_) {
     if (values[static_cast<std::size_t>(c.condition.expr)] == 0) return false;
   }
@@ -33,8 +58,9 @@ bool SizeFacts::Holds(absl::Span<PyObject* const> tensors) const noexcept {
 ir::ExprTable SizeFacts::Named(absl::Span<const std::string> names) const {
   ir::ExprTable named = expressions_;
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
+    const std::string& name = names[symbols_[i].tensor];
     named.symbol(static_cast<ir::SymbolIndex>(i)).name =
-        absl::StrCat(names[symbols_[i].tensor], ".size(", symbols_[i].dim, ")");
+        symbols_[i].dim == kIsNumber ? name : absl::StrCat(name, ".size(", symbols_[i].dim, ")");
   }
   return named;
 }
@@ -45,6 +71,9 @@ std::string SizeFacts::Expression(absl::Span<const std::string> names) const {
   const auto add = [&](const std::string& condition) {
     absl::StrAppend(&text, text.empty() ? "" : " and ", condition);
   };
+  for (const Symbol& s : symbols_) {
+    if (s.dim == kIsNumber) add(absl::StrCat(ir::kNumbers.first, " <= ", names[s.tensor], " <= ", ir::kNumbers.second));
+  }
   for (const Condition& c : conditions_) add(named.Print(c.condition));
   for (const Stride& s : strides_) {
     add(absl::StrCat(names[s.tensor], ".stride(", s.dim, ") == ", named.Print(s.stride)));
@@ -53,7 +82,9 @@ std::string SizeFacts::Expression(absl::Span<const std::string> names) const {
 }
 
 std::string SizeFacts::Failure(absl::Span<const std::string> names, absl::Span<PyObject* const> tensors) const {
-  const std::vector<std::int64_t> values = Values(tensors);
+  const std::optional<std::vector<std::int64_t>> all = Values(tensors);
+  if (!all) return absl::StrCat("one of ", absl::StrJoin(names, ", "), " is too large an integer");
+  const std::vector<std::int64_t>& values = *all;
   const ir::ExprTable named = Named(names);
   for (const Condition& c : conditions_) {
     if (values[static_cast<std::size_t>(c.condition.expr)] != 0) continue;

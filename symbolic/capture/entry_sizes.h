@@ -13,10 +13,12 @@
 
 namespace framefuse {
 
+inline constexpr int kIsNumber = -1;
+
 struct EntrySizes {
   struct Symbol {
     SourceId source = kNoSource;
-    int dim = 0;
+    int dim = 0;  // kIsNumber: an integer itself
   };
   ir::ExprTable expressions;
   std::vector<Symbol> symbols;
@@ -39,7 +41,7 @@ class SizeFacts final : public ValueFact {
  public:
   struct Symbol {
     std::size_t tensor = 0;  // by number of the guard's source
-    int dim = 0;
+    int dim = 0;             // kIsNumber: an integer itself
   };
   struct Stride {
     std::size_t tensor = 0;
@@ -63,7 +65,8 @@ class SizeFacts final : public ValueFact {
                                     absl::Span<PyObject* const> tensors) const override;
 
  private:
-  std::vector<std::int64_t> Values(absl::Span<PyObject* const> tensors) const;
+  // Nothing: an integer is none, or does not fit.
+  std::optional<std::vector<std::int64_t>> Values(absl::Span<PyObject* const> tensors) const;
   // Expressions with symbols under the names that a user knows.
   ir::ExprTable Named(absl::Span<const std::string> names) const;
 

@@ -108,10 +108,11 @@ RecipeId RecipeBuilder::FromSource(SourceId source) {
 
 absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) {
   if (IsLeaf(object)) {
-    if (capture_.tracer().numbers().Holds(object))
-      return PyTuple_Check(object.get()) ? OfTuple(object) : OfSize(object);
+    const bool symbolic = capture_.tracer().numbers().Holds(object);
+    if (symbolic && PyTuple_Check(object.get())) return OfTuple(object);
     if (source == kNoSource || source == kUnadopted) source = capture_.reads().SourceOfConsumed(object);
-    return source == kNoSource ? Constant(object) : FromSource(source);
+    if (source != kNoSource) return FromSource(source);
+    return symbolic ? OfSize(object) : Constant(object);
   }
   const auto it = known_.find(object.get());
   if (it != known_.end()) return it->second;

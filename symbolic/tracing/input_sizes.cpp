@@ -1,6 +1,10 @@
 #include "symbolic/tracing/input_sizes.h"
 
+#include <torch/csrc/utils/pybind.h>
+
 #include <algorithm>
+
+#include "frame_eval/ref.h"
 
 namespace framefuse::tracing {
 
@@ -28,6 +32,28 @@ InputSizes MakeSizesSymbolic(Sizes& table, const at::Tensor& real, std::uint32_t
     expected = stride == 0 ? expected : table.Algebra().Multiply(own, table.ToDim((*sizes)[d]));
   }
   return result;
+}
+
+namespace {
+// Without making one; torch 2.12 renamed how it is asked for.
+template <typename Slot>
+PyObject* ObjectIn(const Slot& slot) {
+  if constexpr (requires { slot.load_pyobj(); }) {
+    return slot.load_pyobj();
+  } else {
+    return slot.check_pyobj().value_or(nullptr);
+  }
+}
+}  // namespace
+
+bool StandsForSymInt(const at::Tensor& number) {
+  PyObject* object = ObjectIn(*number.unsafeGetTensorImpl()->pyobj_slot());
+  if (object == nullptr) return false;
+  const pybind11::gil_scoped_acquire gil;  // operators run without
+  static PyObject* const name = PyUnicode_InternFromString("_wrapped_number");
+  const Ref symbol = Ref::Steal(PyObject_GetAttr(object, name));
+  if (!symbol) PyErr_Clear();
+  return static_cast<bool>(symbol);
 }
 
 at::Tensor TensorOfSize(Recorder& recorder, ir::Dim size) {

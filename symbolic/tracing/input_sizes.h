@@ -18,6 +18,9 @@ struct InputSizes {
 // `symbolic`: dimensions by bit. `sizes` and `strides` are the tensor's, and become those that its fake is to have.
 InputSizes MakeSizesSymbolic(Sizes& table, const at::Tensor& real, std::uint32_t symbolic, Dims* sizes, Dims* strides);
 
+// Whether torch's parser of arguments made the number for a SymInt, which its Python object refers to.
+bool StandsForSymInt(const at::Tensor& number);
+
 // A tensor of no dimensions with the value of `size`, which an operator takes as it takes a Python number.
 at::Tensor TensorOfSize(Recorder& recorder, ir::Dim size);
 

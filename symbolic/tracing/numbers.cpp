@@ -28,8 +28,19 @@ std::optional<Dim> Numbers::Find(BorrowedRef object) const {
 Ref Numbers::Make(Dim d) {
   if (d.is_constant()) return Ref::Steal(PyLong_FromLongLong(d.value));
   Ref object = private_api::NewOwnInteger(recorder_->sizes().HintOf(d));
-  if (object) known_.insert_or_assign(object.get(), Known{object, d});
+  if (object) known_.insert_or_assign(object.get(), Known{object, d, Ref()});
   return object;
+}
+
+Ref Numbers::MakeOf(BorrowedRef original, Dim d) {
+  Ref object = Make(d);
+  if (object) known_.at(object.get()).original = Ref::Create(original);
+  return object;
+}
+
+BorrowedRef Numbers::OriginalOf(BorrowedRef object) const {
+  const auto it = known_.find(object.get());
+  return it == known_.end() ? BorrowedRef() : BorrowedRef(it->second.original);
 }
 
 namespace {
@@ -66,20 +77,25 @@ Ref Numbers::Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef rig
   const std::optional<Dim> a = Find(left), b = Find(right);
   if (!a || !b) return Ref();
   Sizes& sizes = recorder_->sizes();
-  ir::DimAlgebra algebra = sizes.Algebra();
-  switch (operation) {
-    case SizeArithmetic::kAdd:
-      return Make(algebra.Add(*a, *b));
-    case SizeArithmetic::kSubtract:
-      return Make(algebra.Subtract(*a, *b));
-    case SizeArithmetic::kMultiply:
-      return Make(algebra.Multiply(*a, *b));
-    case SizeArithmetic::kFloorDivide:
-    case SizeArithmetic::kModulo:
-      break;
-  }
-  if (sizes.Decide(ExprKind::kEq, *b, Dim(0))) return Ref();  // Python raises
-  return Make(operation == SizeArithmetic::kModulo ? algebra.Modulo(*a, *b) : algebra.FloorDivide(*a, *b));
+  const bool divides = operation == SizeArithmetic::kFloorDivide || operation == SizeArithmetic::kModulo;
+  if (divides && sizes.Decide(ExprKind::kEq, *b, Dim(0))) return Ref();  // Python raises
+  const std::optional<Dim> made = sizes.IfItFits([&] {
+    ir::DimAlgebra algebra = sizes.Algebra();
+    switch (operation) {
+      case SizeArithmetic::kAdd:
+        return algebra.Add(*a, *b);
+      case SizeArithmetic::kSubtract:
+        return algebra.Subtract(*a, *b);
+      case SizeArithmetic::kMultiply:
+        return algebra.Multiply(*a, *b);
+      case SizeArithmetic::kFloorDivide:
+        return algebra.FloorDivide(*a, *b);
+      case SizeArithmetic::kModulo:
+        break;
+    }
+    return algebra.Modulo(*a, *b);
+  });
+  return made ? Make(*made) : Ref();
 }
 
 Ref Numbers::Negate(BorrowedRef object) { return Make(recorder_->sizes().Algebra().Negate(*Find(object))); }

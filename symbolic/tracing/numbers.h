@@ -33,7 +33,10 @@ class Numbers {
   // Constant: a plain integer that fits; nothing: no such integer.
   std::optional<ir::Dim> Find(BorrowedRef object) const;
   Ref Make(ir::Dim d);
-  void Pin(BorrowedRef object);  // all that it holds
+  // `original`: an integer of the program's own, which `d` stands for.
+  Ref MakeOf(BorrowedRef original, ir::Dim d);
+  BorrowedRef OriginalOf(BorrowedRef object) const;  // null: it was computed
+  void Pin(BorrowedRef object);                      // all that it holds
 
   // Of two integers, one of which is symbolic. Null without an error: it is not kept symbolic.
   Ref Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef right);
@@ -55,6 +58,7 @@ class Numbers {
   struct Known {
     Ref object;
     ir::Dim dim;
+    Ref original;
   };
   Ref SequenceToTorch(BorrowedRef sequence) const;
 

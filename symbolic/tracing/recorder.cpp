@@ -8,6 +8,7 @@
 #include <bit>
 #include <utility>
 
+#include "symbolic/tracing/input_sizes.h"
 #include "symbolic/tracing/warning_watch.h"
 
 namespace framefuse::tracing {
@@ -199,7 +200,13 @@ ir::ValueId Recorder::ValueOf(const at::Tensor& t, const OpTraits& traits) {
     if (!open_branches.empty() || !left_graph.empty()) NoteRead(t, fake->value(), traits);
     return fake->value();
   }
-  if (t.unsafeGetTensorImpl()->is_wrapped_number()) return NumberConstant(t);
+  if (t.unsafeGetTensorImpl()->is_wrapped_number()) {
+    // Torch makes a number of its own choice for a SymInt.
+    if (sizes().any() && StandsForSymInt(t)) {
+      Break(BreakKind::kRealTensor, traits, "a symbolic size stands where a tensor is expected");
+    }
+    return NumberConstant(t);
+  }
   auto it = constants_.find(t.unsafeGetTensorImpl());
   if (it != constants_.end()) return it->second;
   Break(BreakKind::kRealTensor, traits, "a tensor that is not an input of the graph is used");

@@ -1,6 +1,7 @@
 #include "symbolic/tracing/sizes.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "symbolic/tracing/size_node.h"
@@ -15,14 +16,38 @@ ir::ExprTable& Sizes::Table() const {
   return *table_;
 }
 
-Dim Sizes::NewSymbol(std::int64_t hint) {
-  ir::ExprTable& table = Table();
+namespace {
+Dim AddSymbol(ir::ExprTable& table, std::int64_t hint, std::pair<std::int64_t, std::int64_t> range) {
   ir::Symbol symbol;
   symbol.name = "s" + std::to_string(table.symbols().size());
   symbol.hint = hint;
-  const Dim size = table.OfSymbol(table.AddSymbol(std::move(symbol)));
+  symbol.min = range.first;
+  symbol.max = range.second;
+  return table.OfSymbol(table.AddSymbol(std::move(symbol)));
+}
+}  // namespace
+
+Dim Sizes::NewNumber(std::int64_t hint) {
+  has_numbers_ = true;
+  return AddSymbol(Table(), hint, ir::kNumbers);
+}
+
+Dim Sizes::NewSymbol(std::int64_t hint) {
+  const Dim size = AddSymbol(Table(), hint, {0, std::numeric_limits<std::int64_t>::max()});
   (void)Decide(ExprKind::kLe, Dim(1), size);
   return size;
+}
+
+// An expression that does not fit would be evaluated in each call: the table is put back as it was before.
+std::optional<Dim> Sizes::IfItFits(absl::FunctionRef<Dim()> make) {
+  if (!has_numbers_) return make();
+  ir::ExprTable before = Table();
+  const Dim made = make();
+  std::vector<std::int64_t> hints, values;
+  for (const ir::Symbol& s : Table().symbols()) hints.push_back(s.hint);
+  if (Table().EvaluateAll(hints, &values)) return made;
+  Table() = std::move(before);
+  return std::nullopt;
 }
 
 c10::SymInt Sizes::ToSymInt(Dim d) {

@@ -9,9 +9,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "backends/graph/dim_algebra.h"
 
 namespace framefuse::tracing {
@@ -35,6 +37,8 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
 
   // A size that is `hint` now, and at least 1.
   ir::Dim NewSymbol(std::int64_t hint);
+  // An integer that is `hint` now, between the two of kNumbers.
+  ir::Dim NewNumber(std::int64_t hint);
   bool any() const { return table_ != nullptr && !table_->symbols().empty(); }
 
   c10::SymInt ToSymInt(ir::Dim d);
@@ -47,6 +51,8 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
   // Whether kEq, kNe, kLt or kLe holds.
   bool Decide(ir::ExprKind comparison, ir::Dim a, ir::Dim b);
   bool DecideBool(ir::Dim condition);  // of type bool
+  // What `make` makes, if it and all that it is made of fit for the values at hand; sizes always do.
+  std::optional<ir::Dim> IfItFits(absl::FunctionRef<ir::Dim()> make);
   // The value at hand, which the size is to have.
   std::int64_t Pin(ir::Dim d);
 
@@ -59,6 +65,7 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
 
   ir::ExprTable* table_;
   SizeListener* listener_ = nullptr;
+  bool has_numbers_ = false;
   std::vector<ir::Dim> facts_;
   absl::flat_hash_set<ir::ExprId> known_;
 };

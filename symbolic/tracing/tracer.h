@@ -43,10 +43,10 @@ class OriginProvider {
   virtual ir::Origin Resolve(std::int32_t id) = 0;
 };
 
-// Where a symbolic size comes from: an input's size in a dimension.
+// Where a symbolic size comes from: an input's size in a dimension, or an integer of the program's.
 struct SizeSymbol {
-  int input_index = -1;
-  int dim = 0;
+  int input_index = -1;  // -1: an integer
+  int dim = 0;           // of integers: their number
 };
 // An input's stride that follows from symbolic sizes.
 struct SizedStride {
@@ -150,7 +150,9 @@ class Tracer {
   int ValueOf(BorrowedRef fake) const;
 
   // ---- symbolic sizes (sizes.h)
-  Numbers& numbers();                                   // those that are Python integers
+  Numbers& numbers();  // those that are Python integers
+  // The symbolic integer that stands for one of the program's, which is a Python int between ir::kNumbers.
+  Ref MakeNumber(BorrowedRef original);
   const std::vector<SizeSymbol>& size_symbols() const;  // by number of the graph's symbol
   const std::vector<SizedStride>& sized_strides() const;
   const std::vector<ir::Dim>& size_facts() const;  // conditions that later sizes must meet

@@ -95,7 +95,8 @@ class KernelFailures : public ::testing::Test {
     auto fused = fusion::FusedExecutable::Create(*std::move(graph), {});
     ASSERT_TRUE(aten.ok() && fused.ok()) << MessageOf(fused.status());
     for (int run = 0; run < 2; ++run) {
-      const std::vector<at::Tensor> inputs = {at::randn({32, 32})};
+      // Small, for a sine of large numbers is as far off as their last bits are.
+      const std::vector<at::Tensor> inputs = {at::randn({32, 32}).mul(0.125)};
       std::vector<at::Tensor> got(1), want(1);
       const absl::Status status = (*fused)->Run(inputs, {}, absl::MakeSpan(got));
       ASSERT_TRUE(status.ok()) << MessageOf(status);

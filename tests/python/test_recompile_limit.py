@@ -33,7 +33,7 @@ def test_the_limit_holds_for_each_compiled_object():
     framefuse.reset()
     with framefuse.config.patch(recompile_limit=2), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        first, second = framefuse.compile(f), framefuse.compile(f)
+        first, second = framefuse.compile(f, dynamic=False), framefuse.compile(f, dynamic=False)
         before = framefuse.statistics()
         for n in range(4):
             assert torch.equal(first(torch.ones(2), n), torch.ones(2) + n)
@@ -53,7 +53,7 @@ def test_the_warning_names_the_users_class():
             return x + n
 
     framefuse.reset()
-    net = framefuse.compile(Net())
+    net = framefuse.compile(Net(), dynamic=False)
     with framefuse.config.patch(recompile_limit=1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for n in range(3):
@@ -72,7 +72,7 @@ def test_callees_of_a_frame_at_its_limit_are_not_compiled_in_its_place():
     framefuse.reset()
     with framefuse.config.patch(recompile_limit=2), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        compiled = framefuse.compile(f)
+        compiled = framefuse.compile(f, dynamic=False)
         for n in range(2):
             compiled(torch.ones(2), n)
         before = framefuse.statistics()
@@ -89,7 +89,7 @@ def test_past_the_limit_fullgraph_raises():
         return x + n
 
     framefuse.reset()
-    whole = framefuse.compile(f, fullgraph=True)
+    whole = framefuse.compile(f, fullgraph=True, dynamic=False)
     with framefuse.config.patch(recompile_limit=2):
         for n in range(2):
             whole(torch.ones(2), n)

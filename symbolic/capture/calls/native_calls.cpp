@@ -75,7 +75,7 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
   (void)act;
   if (LeavesDecide(NameOfCallable(callable))) tracer_.AskLeaves();
   FxCall call(fx_, args);
-  const TorchArguments sized(tracer_.numbers(), args);
+  const TorchArguments sized(tracer_.numbers(), callable, args, kwnames);
   if (outermost) tracer_.ForgetError();
   Ref result = Ref::Steal(boundary_.RunAsLeaf(true, [&] {
     const AllWarningsShown shown;

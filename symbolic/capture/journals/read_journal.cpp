@@ -106,6 +106,11 @@ void ReadJournal::Move(ValueView v) {
   if (v.source == kNoSource || !IsLeaf(v.object) || !MayRead(v.source)) return;
   if (sources_[v.source].kind == SourceKind::kConstant || !IsNewsOfLeaf(v.source, kConsumed)) return;
   PyObject* o = v.object;
+  if (tracer_.numbers().IsSymbolic(v.object)) {  // the guard on sizes says what is relied on
+    consumed_leaves_[o].push_back(v.source);
+    if (const BorrowedRef original = tracer_.numbers().OriginalOf(o)) consumed_leaves_[original].push_back(v.source);
+    return;
+  }
   const bool singleton = o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || PyCode_Check(o);
   // Containers look whether it is the same object first, and another NaN is equal to none.
   AddGuard(v.source, singleton || IsNotANumber(o) ? GuardKind::kIdentity : GuardKind::kEquals, v.object);
@@ -144,7 +149,9 @@ bool ReadJournal::GuardLostIdentity(ValueView left, ValueView right, bool same) 
 
 SourceId ReadJournal::SourceOfConsumed(BorrowedRef leaf) const {
   const auto consumed = consumed_leaves_.find(leaf.get());
-  if (consumed == consumed_leaves_.end() || ValueDecidesIdentity(leaf)) return kNoSource;
+  if (consumed == consumed_leaves_.end()) return kNoSource;
+  if (tracer_.numbers().IsSymbolic(leaf)) return consumed->second.front();
+  if (ValueDecidesIdentity(leaf)) return kNoSource;
   if (PyUnicode_CheckExact(leaf.get()) && PyUnicode_CHECK_INTERNED(leaf.get())) return kNoSource;
   return consumed->second.front();
 }

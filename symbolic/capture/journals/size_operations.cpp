@@ -1,7 +1,9 @@
 #include "symbolic/capture/journals/size_operations.h"
 
 #include <opcode.h>
+#include <torch/csrc/utils/python_arg_parser.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -144,16 +146,55 @@ Ref SizeOperations::OperandFor(BorrowedRef tensor, BorrowedRef number) {
   return tracer_.numbers().TensorFor(tensor, number);
 }
 
-TorchArguments::TorchArguments(const tracing::Numbers& numbers, absl::Span<const ValueView> args) : args_(args) {
+void TorchArguments::Replace(std::size_t i, Ref made) {
+  if (!made) return;
+  if (changed_.empty()) changed_.assign(args_.begin(), args_.end());
+  changed_[i] = ValueView(made, kNoSource);
+  held_.push_back(std::move(made));
+  args_ = changed_;
+}
+
+TorchArguments::TorchArguments(tracing::Numbers& numbers, absl::Span<const ValueView> args)
+    : numbers_(numbers), args_(args) {
   if (numbers.none()) return;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    Ref made = numbers.ToTorch(args[i].object);
-    if (!made) continue;
-    if (changed_.empty()) changed_.assign(args.begin(), args.end());
-    changed_[i] = ValueView(made, kNoSource);
-    held_.push_back(std::move(made));
+  for (std::size_t i = 0; i < args.size(); ++i) Replace(i, numbers.ToTorch(args[i].object));
+}
+
+TorchArguments::TorchArguments(tracing::Numbers& numbers, BorrowedRef callable, absl::Span<const ValueView> args,
+                               BorrowedRef kwnames)
+    : numbers_(numbers), args_(args) {
+  if (numbers.none()) return;
+  if (torch::should_allow_numbers_as_tensors(std::string(NameOfCallable(callable)))) {
+    PyObject* self = PyCFunction_Check(callable.get()) ? PyCFunction_GET_SELF(callable.get()) : nullptr;
+    BorrowedRef tensor(self != nullptr && IsFakeTensor(self) ? self : nullptr);
+    for (const ValueView& v : args) {
+      if (!tensor && IsFakeTensor(v.object)) tensor = v.object;
+    }
+    TakeTensors(tensor, kwnames);
   }
-  if (!changed_.empty()) args_ = changed_;
+  const absl::Span<const ValueView> now = args_;
+  for (std::size_t i = 0; i < now.size(); ++i) Replace(i, numbers.ToTorch(now[i].object));
+}
+
+// The two operands. What else has no tensor in its place is a plain number, in old signatures too (add(x, 2, y)).
+void TorchArguments::TakeTensors(BorrowedRef tensor, BorrowedRef kwnames) {
+  const std::size_t names = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
+  const std::size_t positional = args_.size() - names;
+  for (std::size_t i = 0; i < args_.size(); ++i) {
+    const BorrowedRef number = args_[i].object;
+    if (!numbers_.IsSymbolic(number)) continue;
+    bool operand = positional <= 2;
+    if (i >= positional) {
+      PyObject* name = PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional));
+      operand = PyUnicode_CompareWithASCIIString(name, "other") == 0;
+    }
+    Ref made = operand && tensor ? numbers_.TensorFor(tensor, number) : Ref();
+    if (!made) {
+      numbers_.Pin(number);
+      made = Ref::Steal(PyLong_FromLongLong(PyLong_AsLongLong(number)));
+    }
+    Replace(i, std::move(made));
+  }
 }
 
 }  // namespace framefuse

@@ -43,13 +43,20 @@ class SizeOperations {
   ReadJournal& reads_;
 };
 
-// Arguments with SymInts in the places of symbolic sizes, for a call of torch's.
+// Arguments with SymInts in the places of symbolic sizes, for a call of torch's. Where torch would make a tensor of a
+// number (x.mul(n)) they are fakes, or plain numbers.
 class TorchArguments {
  public:
-  TorchArguments(const tracing::Numbers& numbers, absl::Span<const ValueView> args);
+  TorchArguments(tracing::Numbers& numbers, absl::Span<const ValueView> args);
+  TorchArguments(tracing::Numbers& numbers, BorrowedRef callable, absl::Span<const ValueView> args,
+                 BorrowedRef kwnames);
   absl::Span<const ValueView> args() const { return args_; }
 
  private:
+  void Replace(std::size_t i, Ref made);
+  void TakeTensors(BorrowedRef tensor, BorrowedRef kwnames);
+
+  tracing::Numbers& numbers_;
   absl::InlinedVector<ValueView, 8> changed_;
   absl::InlinedVector<Ref, 4> held_;
   absl::Span<const ValueView> args_;

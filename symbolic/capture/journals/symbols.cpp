@@ -43,8 +43,37 @@ DimMask Symbols::DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) 
   const DimMask pinned = MarkedAs(tensor, "_dynamo_static_indices");
   if (sizes_->mode() == DynamicMode::kAll) return is_parameter || IsBuffer(source) ? 0 : ~pinned;
   const DimMask marked = MarkedAs(tensor, "_dynamo_dynamic_indices") | MarkedAs(tensor, "_dynamo_weak_dynamic_indices");
-  const PyCodeObject* code = frame_ops::Code(frames_.real_frame());
-  return (marked | sizes_->Noted(code, reads_.sources().Print(source, frames_.SlotNames()))) & ~pinned;
+  return (marked | sizes_->Noted(frame_ops::Code(frames_.real_frame()), TextOf(source))) & ~pinned;
+}
+
+std::string Symbols::TextOf(SourceId source) const { return reads_.sources().Print(source, frames_.SlotNames()); }
+
+// With all sizes those integers that are arguments: others are how a model was configured.
+bool Symbols::IsNumberSymbolic(SourceId source) const {
+  if (sizes_ == nullptr || source == kNoSource) return false;
+  switch (sizes_->mode()) {
+    case DynamicMode::kNever:
+      return false;
+    case DynamicMode::kAll:
+      return reads_.sources()[source].kind == SourceKind::kLocal;
+    case DynamicMode::kWhatChanged:
+      return sizes_->any_numbers() && sizes_->IsNotedNumber(frame_ops::Code(frames_.real_frame()), TextOf(source));
+  }
+  return false;
+}
+
+Ref Symbols::NumberAt(BorrowedRef original, SourceId source) {
+  if (!PyLong_CheckExact(original.get())) return Ref();
+  const auto known = std::find_if(numbers_.begin(), numbers_.end(), [&](const auto& n) { return n.first == source; });
+  if (known != numbers_.end()) return known->second;
+  if (!IsNumberSymbolic(source)) return Ref();
+  int overflow = 0;
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(original, &overflow);
+  if (overflow != 0 || value < ir::kNumbers.first || value > ir::kNumbers.second) return Ref();
+  reads_.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(&PyLong_Type));
+  Ref number = tracer_.MakeNumber(original);
+  numbers_.emplace_back(source, number);
+  return number;
 }
 
 void Symbols::FreeDimsOf(SourceId source, int input_index) {
@@ -70,8 +99,11 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
   auto sizes = std::make_shared<EntrySizes>();
   sizes->expressions = tracer_.size_expressions();
   ReadValue read;
-  const auto number = [&](int input) {
-    const SourceId source = inputs[static_cast<std::size_t>(input)].source;
+  const auto source_of = [&](const tracing::SizeSymbol& s) {
+    return s.input_index < 0 ? numbers_[static_cast<std::size_t>(s.dim)].first
+                             : inputs[static_cast<std::size_t>(s.input_index)].source;
+  };
+  const auto number = [&](SourceId source) {
     for (std::size_t i = 0; i < read.sources.size(); ++i) {
       if (read.sources[i] == source) return i;
     }
@@ -80,12 +112,13 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
   };
   std::vector<SizeFacts::Symbol> symbols;
   for (const tracing::SizeSymbol& s : tracer_.size_symbols()) {
-    sizes->symbols.push_back({inputs[static_cast<std::size_t>(s.input_index)].source, s.dim});
-    symbols.push_back({number(s.input_index), s.dim});
+    const int dim = s.input_index < 0 ? kIsNumber : s.dim;
+    sizes->symbols.push_back({source_of(s), dim});
+    symbols.push_back({number(source_of(s)), dim});
   }
   std::vector<SizeFacts::Stride> strides;
   for (const tracing::SizedStride& s : tracer_.sized_strides()) {
-    strides.push_back({number(s.input_index), s.dim, s.stride});
+    strides.push_back({number(inputs[static_cast<std::size_t>(s.input_index)].source), s.dim, s.stride});
   }
   std::vector<SizeFacts::Condition> conditions;
   const std::vector<ir::Dim>& facts = tracer_.size_facts();

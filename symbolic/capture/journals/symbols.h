@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "symbolic/capture/dynamic_sizes.h"
@@ -30,6 +31,8 @@ class Symbols final : public tracing::SizeListener {
   DimMask DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const;
   // After the tensor's guard was added: what of it is symbolic is left to the guard on sizes.
   void FreeDimsOf(SourceId source, int input_index);
+  // The symbolic integer that stands for an int of the program's; null: it stays what it is.
+  Ref NumberAt(BorrowedRef original, SourceId source);
   void OnFact(ir::Dim fact) override;
 
   // At the end of an attempt: the guard, and what the entry needs; null: no size is symbolic.
@@ -37,12 +40,15 @@ class Symbols final : public tracing::SizeListener {
 
  private:
   bool IsBuffer(SourceId source) const;
+  bool IsNumberSymbolic(SourceId source) const;
+  std::string TextOf(SourceId source) const;
 
   const DynamicSizes* sizes_;
   FrameStack& frames_;
   ReadJournal& reads_;
   tracing::Tracer& tracer_;
   std::vector<std::string> places_;  // by fact
+  std::vector<std::pair<SourceId, Ref>> numbers_;
 };
 
 }  // namespace framefuse

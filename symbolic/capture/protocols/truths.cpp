@@ -34,6 +34,7 @@ Truths::Truths(Journals& journals, NativeProtocols& native)
 Ref Truths::PlainNumber(BorrowedRef object) {
   if (!tracer_.numbers().IsSymbolic(object)) return Ref::Create(object.get());
   reads_.PinNumber(object);
+  if (const BorrowedRef original = tracer_.numbers().OriginalOf(object)) return Ref::Create(original);
   return Ref::Steal(PyLong_FromLongLong(PyLong_AsLongLong(object)));
 }
 
