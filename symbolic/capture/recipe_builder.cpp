@@ -111,8 +111,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
     const bool symbolic = capture_.tracer().numbers().Holds(object);
     if (symbolic && PyTuple_Check(object.get())) return OfTuple(object);
     if (source == kNoSource || source == kUnadopted) source = capture_.reads().SourceOfConsumed(object);
-    if (source != kNoSource) return FromSource(source);
-    return symbolic ? OfSize(object) : Constant(object);
+    return source != kNoSource ? FromSource(source) : symbolic ? OfSize(object) : Constant(object);
   }
   const auto it = known_.find(object.get());
   if (it != known_.end()) return it->second;

@@ -172,20 +172,6 @@ absl::StatusOr<int> Tracer::State::AddInput(const at::Tensor& real, InputRole ro
   return index;
 }
 
-Numbers& Tracer::numbers() { return state_->numbers; }
-Ref Tracer::MakeNumber(BorrowedRef original) {
-  const auto is_number = [](const SizeSymbol& s) { return s.input_index < 0; };
-  const auto count = std::count_if(state_->symbols.begin(), state_->symbols.end(), is_number);
-  const ir::Dim number = state_->recorder->sizes().NewNumber(PyLong_AsLongLong(original.get()));
-  state_->symbols.push_back({-1, static_cast<int>(count)});
-  return state_->numbers.MakeOf(original, number);
-}
-const std::vector<SizeSymbol>& Tracer::size_symbols() const { return state_->symbols; }
-const std::vector<SizedStride>& Tracer::sized_strides() const { return state_->strides; }
-const std::vector<ir::Dim>& Tracer::size_facts() const { return state_->recorder->sizes().facts(); }
-const ir::ExprTable& Tracer::size_expressions() const { return state_->recorder->sizes().Table(); }
-void Tracer::SetSizeListener(SizeListener* listener) { state_->recorder->sizes().set_listener(listener); }
-
 absl::StatusOr<Ref> Tracer::MakeInput(BorrowedRef real, InputRole role, int input_index, std::string_view name,
                                       std::uint32_t symbolic) {
   const at::Tensor* tensor = Unpack(real);
