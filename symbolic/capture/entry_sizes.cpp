@@ -72,7 +72,7 @@ std::string SizeFacts::Expression(absl::Span<const std::string> names) const {
     absl::StrAppend(&text, text.empty() ? "" : " and ", condition);
   };
   for (const Symbol& s : symbols_) {
-    if (s.dim == kIsNumber) add(absl::StrCat(ir::kNumbers.first, " <= ", names[s.tensor], " <= ", ir::kNumbers.second));
+    if (s.dim == kIsNumber) add(absl::StrCat("is_int32(", names[s.tensor], ")"));
   }
   for (const Condition& c : conditions_) add(named.Print(c.condition));
   for (const Stride& s : strides_) {
@@ -83,7 +83,13 @@ std::string SizeFacts::Expression(absl::Span<const std::string> names) const {
 
 std::string SizeFacts::Failure(absl::Span<const std::string> names, absl::Span<PyObject* const> tensors) const {
   const std::optional<std::vector<std::int64_t>> all = Values(tensors);
-  if (!all) return absl::StrCat("one of ", absl::StrJoin(names, ", "), " is too large an integer");
+  if (!all) {
+    for (const Symbol& s : symbols_) {
+      if (s.dim != kIsNumber || NumberOf(tensors[s.tensor])) continue;
+      return absl::StrCat(names[s.tensor], " is no integer of 32 bits");
+    }
+    return absl::StrCat("what is computed of ", absl::StrJoin(names, ", "), " does not fit in 64 bits");
+  }
   const std::vector<std::int64_t>& values = *all;
   const ir::ExprTable named = Named(names);
   for (const Condition& c : conditions_) {

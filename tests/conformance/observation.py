@@ -12,6 +12,7 @@ import gc
 import io
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -95,7 +96,19 @@ def _make_calls(
         if isinstance(fresh, Args):
             args, kwargs = fresh.args, fresh.kwargs
         _one_call(case, compiled, (args, kwargs), f"call{number}", observation, gradients + number)
+        if way.sizes:
+            _end_frames_of(observation.raised)
     return args, kwargs
+
+
+def _end_frames_of(errors: list[BaseException]) -> None:
+    """What ends with a frame does: torch 2.11 leaves a failed checkpoint's hooks to a generator that the traceback holds."""
+    for error in errors:
+        seen: set[int] = set()
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
+            traceback.clear_frames(error.__traceback__)
+            error = error.__cause__ or error.__context__
 
 
 def _one_call(case: Case, compiled: Any, given: tuple[Any, Any], path: str, observation: Observation, gradients: int) -> None:

@@ -70,7 +70,6 @@ Ref Symbols::NumberAt(BorrowedRef original, SourceId source) {
   int overflow = 0;
   const std::int64_t value = PyLong_AsLongLongAndOverflow(original, &overflow);
   if (overflow != 0 || value < ir::kNumbers.first || value > ir::kNumbers.second) return Ref();
-  reads_.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(&PyLong_Type));
   Ref number = tracer_.MakeNumber(original);
   numbers_.emplace_back(source, number);
   return number;
