@@ -1,5 +1,5 @@
-// Scaled dot product attention on the CPU, whose CUDA variants go to torch's meta kernels, and the encoder layer in
-// one.
+// Scaled dot product attention on the CPU, the one on CUDA that takes single precision (the others go to torch's meta
+// kernels), and the encoder layer in one.
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -40,6 +40,34 @@ bool FlashForCpuBackward(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (query, key, value, attn_bias, compute_log_sumexp, dropout_p, is_causal, *, scale)
+bool Efficient(Arguments args, Outputs& outputs) {
+  constexpr std::int64_t kRowsOfSums = 32;  // the kernel's, which writes whole ones
+  const at::Tensor& q = args[0].toTensor();
+  const at::Tensor& v = args[2].toTensor();
+  if (q.dim() != 4 || v.dim() != 4 || !q.is_cuda() || !args[4].isBool()) return false;
+  outputs.push_back(SequenceMajor({q.sym_size(0), q.sym_size(1), q.sym_size(2), v.sym_size(3)}, q.scalar_type()));
+  const c10::SymInt rows = (q.sym_size(2) + (kRowsOfSums - 1)) / kRowsOfSums * kRowsOfSums;
+  const c10::SymInt sums = args[4].toBool() ? rows : c10::SymInt(0);
+  outputs.push_back(Contiguous({q.sym_size(0), q.sym_size(1), sums}, c10::ScalarType::Float));
+  for (int i = 0; i < 2; ++i) outputs.push_back(Contiguous({}, c10::ScalarType::Long));  // of the random numbers
+  return true;
+}
+
+// (grad_out, query, key, value, attn_bias, out, logsumexp, philox_seed, philox_offset, …)
+bool EfficientBackward(Arguments args, Outputs& outputs) {
+  if (args[4].isTensor() && args[4].toTensor().defined()) return false;
+  for (std::size_t i = 1; i <= 3; ++i) {
+    const at::Tensor& t = args[i].toTensor();
+    if (t.dim() != 4 || !t.is_cuda()) return false;
+    outputs.push_back(SequenceMajor(ToDims(t.sym_sizes()), t.scalar_type()));
+  }
+  OutputMeta bias;
+  bias.defined = false;
+  outputs.push_back(std::move(bias));
+  return true;
+}
+
 // (src, …): the last step is a matrix product or a norm of one, whatever the strides of `src`.
 bool TransformerEncoderLayer(Arguments args, Outputs& outputs) {
   const at::Tensor& src = args[0].toTensor();
@@ -51,6 +79,8 @@ bool TransformerEncoderLayer(Arguments args, Outputs& outputs) {
 constexpr ShapeRow kRows[] = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu", FlashForCpu},
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", FlashForCpuBackward},
+    {"aten::_scaled_dot_product_efficient_attention", Efficient},
+    {"aten::_scaled_dot_product_efficient_attention_backward", EfficientBackward},
     {"aten::_transformer_encoder_layer_fwd", TransformerEncoderLayer},
 };
 
