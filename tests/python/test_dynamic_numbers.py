@@ -184,6 +184,30 @@ def test_an_index_that_changes_with_gradients():
     assert framefuse.statistics()["captures"] - before == 2
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, n: x.pow(n),
+        lambda x, n: x**n,
+        lambda x, n: torch.pow(n, x),
+        lambda x, n: x / n + n / (x + 9),
+        lambda x, n: torch.mul(x, n).add(x, alpha=n),
+        lambda x, n: torch.addcmul(x, x, x, value=n),
+        lambda x, n: torch.where(x > 0, x * x, n),
+        lambda x, n: x.clamp(-n, n).masked_fill(x > 1, n),
+    ],
+)
+def test_gradients_of_operands(f):
+    compiled = framefuse.compile(f)
+    for n in (2, 3, 0, 1, -1, 4):
+        grads = []
+        for g in (f, compiled):
+            x = X.clone().requires_grad_()
+            g(x, n).sum().backward()
+            grads.append(x.grad)
+        torch.testing.assert_close(grads[1], grads[0], equal_nan=True)
+
+
 def test_never():
     assert _captures(_scaled, [(X, n) for n in (2, 3, 4)], dynamic=False) == 3
 
@@ -220,6 +244,12 @@ _INTO_TENSORS = {
     "pow": lambda x, n: torch.pow(x.abs(), n),
     "pow of a number": lambda x, n: torch.pow(n, x),
     "operator **": lambda x, n: n**x,
+    "operator ** of tensors": lambda x, n: (x**n, x.int() ** n),
+    "operator ** of integers that raises": lambda x, n: x.int() ** (n - 6),
+    "pow of integers that raises": lambda x, n: x.int().pow(n - 6),
+    "shifts": lambda x, n: (x.int() << n, x.int() >> n),
+    "bools": lambda x, n: ((x > 0) * n, (x > 0) + n),
+    "small integers": lambda x, n: (x.to(torch.uint8) * n, x.to(torch.int8) // n, x.half() - n),
     "clamp": lambda x, n: x.clamp(max=n).clamp_min(-n),
     "masked_fill": lambda x, n: x.masked_fill(x > 0, n),
     "full": lambda x, n: torch.full((n,), n) + torch.full_like(x[0, :1], n),
@@ -244,5 +274,5 @@ _INTO_TENSORS = {
 @pytest.mark.parametrize("name", _INTO_TENSORS)
 def test_a_number_that_becomes_a_tensor(name, dynamic):
     f = _INTO_TENSORS[name]
-    _captures(f, [(X, n) for n in (3, 5, 7, 9)], dynamic)
+    _captures(f, [(X, n) for n in (3, 5, 7, 9, 2, 0, 3, 5, 7)], dynamic)  # some come again
     _captures(lambda x: f(x, x.shape[0]), [(X[:n].clone(),) for n in (6, 7, 9, 11)], dynamic)

@@ -1,5 +1,7 @@
 #include "symbolic/capture/protocols/operators.h"
 
+#include <opcode.h>
+
 #include "symbolic/capture/fakes.h"
 #include "symbolic/capture/fx_journal.h"
 #include "symbolic/capture/journals/break_controller.h"
@@ -56,7 +58,10 @@ Value Operators::Unary(Activation& act, UnaryOp op, ValueView v) {
 
 Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView right) {
   if (std::optional<Value> size = sizes_.Binary(nb_op, left, right)) return *std::move(size);
-  if (const Ref tensor = sizes_.OperandFor(left.object, right.object)) {
+  constexpr int kFirstInplace = 13;
+  // Powers of a number's own: whole ones are products, and negative ones of integers raise.
+  const bool exponent = nb_op % kFirstInplace == NB_POWER;
+  if (const Ref tensor = exponent ? Ref() : sizes_.OperandFor(left.object, right.object)) {
     return Binary(act, nb_op, left, ValueView(tensor, kNoSource));
   }
   if (const Ref tensor = sizes_.OperandFor(right.object, left.object)) {
@@ -66,7 +71,6 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
   if (!arguments_.PrepareNative(left) || !arguments_.PrepareNative(right)) return Value();
   const bool formats = PyUnicode_Check(left.object.get()) || PyBytes_Check(left.object.get());
   if (formats && !arguments_.HaveTextOfTheirOwn(absl::MakeConstSpan(&right, 1))) return Value();
-  constexpr int kFirstInplace = 13;
   if (t != nullptr && nb_op >= kFirstInplace) {
     if (t->kind == TrackedKind::kList || t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet ||
         t->kind == TrackedKind::kDeque || t->kind == TrackedKind::kInstanceDict) {

@@ -163,3 +163,11 @@ def items_of_a_list_and_a_dict():
         return x * numbers[0] + named["n"], numbers[0] - named["n"]
 
     return Case(f, vector(), [2, 3], {"n": 4}, then=[lambda a=a: Args(vector(), [a, 3], {"n": a * 2}) for a in (5, 6, 7, 0)])
+
+
+@program
+def powers_that_raise():
+    def f(x, n):
+        return x**n, n**x, x.int() ** (n - 4)
+
+    return with_numbers(f, values=(5, 6, 7, 4, 2, 3, 5, 6))
