@@ -205,6 +205,8 @@ class Driver {
     found.symbolic = !capture.symbols().none();
     switch (run.outcome) {
       case Outcome::kReturned:
+        found.needs_static_sizes = !capture.tracer().sizes_fit();
+        if (found.needs_static_sizes) break;
         if (found.left_modes) {
           found.broke = BreakAtReturn(capture, LeftModes());
           break;
@@ -221,7 +223,7 @@ class Driver {
         break;
       case Outcome::kUnwound:
         found.needs_frames = capture.breaks().needs_frames();
-        found.needs_static_sizes = capture.breaks().needs_static_sizes();
+        found.needs_static_sizes = capture.breaks().needs_static_sizes() || !capture.tracer().sizes_fit();
         if (found.needs_frames || found.needs_static_sizes) break;
         AfterUnwinding(capture, &found);
         break;

@@ -82,6 +82,7 @@ const std::vector<SizeSymbol>& Tracer::size_symbols() const { return state_->sym
 const std::vector<SizedStride>& Tracer::sized_strides() const { return state_->strides; }
 const std::vector<ir::Dim>& Tracer::size_facts() const { return state_->recorder->sizes().facts(); }
 const ir::ExprTable& Tracer::size_expressions() const { return state_->recorder->sizes().Table(); }
+bool Tracer::sizes_fit() const { return state_->recorder->sizes().Fit(); }
 void Tracer::SetSizeListener(SizeListener* listener) { state_->recorder->sizes().set_listener(listener); }
 
 }  // namespace framefuse::tracing

@@ -38,14 +38,19 @@ Dim Sizes::NewSymbol(std::int64_t hint) {
   return size;
 }
 
+bool Sizes::Fit() const {
+  if (!has_numbers_) return true;
+  std::vector<std::int64_t> hints, values;
+  for (const ir::Symbol& s : Table().symbols()) hints.push_back(s.hint);
+  return Table().EvaluateAll(hints, &values);
+}
+
 // An expression that does not fit would be evaluated in each call: the table is put back as it was before.
 std::optional<Dim> Sizes::IfItFits(absl::FunctionRef<Dim()> make) {
   if (!has_numbers_) return make();
   ir::ExprTable before = Table();
   const Dim made = make();
-  std::vector<std::int64_t> hints, values;
-  for (const ir::Symbol& s : Table().symbols()) hints.push_back(s.hint);
-  if (Table().EvaluateAll(hints, &values)) return made;
+  if (Fit()) return made;
   Table() = std::move(before);
   return std::nullopt;
 }

@@ -51,6 +51,8 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
   // Whether kEq, kNe, kLt or kLe holds.
   bool Decide(ir::ExprKind comparison, ir::Dim a, ir::Dim b);
   bool DecideBool(ir::Dim condition);  // of type bool
+  // Whether all that was computed of integers fits for the values at hand: torch computes, too.
+  bool Fit() const;
   // What `make` makes, if it and all that it is made of fit for the values at hand; sizes always do.
   std::optional<ir::Dim> IfItFits(absl::FunctionRef<ir::Dim()> make);
   // The value at hand, which the size is to have.

@@ -157,6 +157,7 @@ class Tracer {
   const std::vector<SizedStride>& sized_strides() const;
   const std::vector<ir::Dim>& size_facts() const;  // conditions that later sizes must meet
   const ir::ExprTable& size_expressions() const;
+  bool sizes_fit() const;                        // Sizes::Fit
   void SetSizeListener(SizeListener* listener);  // null: none; must outlive the tracing
 
   // A break found inside torch. Sticky: check after each native call, also when no exception came out.

@@ -61,6 +61,10 @@ def _products(x, n):
     return x + 1, n * n * n, n * n - n
 
 
+def _too_large(x, n):
+    return x + 1, torch.zeros(n, n, n).sum()
+
+
 def _divided(x, n):
     return x.sin(), 7 // n
 
@@ -87,6 +91,7 @@ X = torch.randn(12, 4)
         (_repeated, [2, 3, 4, 7], 2),
         (_products, [2, 3, -5, 2**20, 2**30, 10], 3),  # the cube of 2**30 does not fit
         (_products, [2, 3, 2**40, 2**70], 4),
+        (_too_large, [2, 3, 4, 2**30, 2**31 - 1, 6, 5], None),  # torch raises where the product does not fit
         (_divided, [2, 3, 5, 0, -2], None),
         (_held, [2, 3, 500, 2**30, -1], 2),
         (_looped, [2, 3, 2, 4], None),
