@@ -12,7 +12,6 @@ import gc
 import io
 import sys
 import threading
-import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from conformance import global_state
 from conformance.gradients import backward, has_other_strides, tensors_in
 from conformance.program import Args, Case
-from conformance.resized import resized_calls
+from conformance.resized import end_frames_of, resized_calls
 from conformance.snapshot import Line, Snapshot, is_program_code
 from conformance.ways import Way
 
@@ -97,18 +96,8 @@ def _make_calls(
             args, kwargs = fresh.args, fresh.kwargs
         _one_call(case, compiled, (args, kwargs), f"call{number}", observation, gradients + number)
         if way.sizes:
-            _end_frames_of(observation.raised)
+            end_frames_of(observation.raised)
     return args, kwargs
-
-
-def _end_frames_of(errors: list[BaseException]) -> None:
-    """What ends with a frame does: torch 2.11 leaves a failed checkpoint's hooks to a generator that the traceback holds."""
-    for error in errors:
-        seen: set[int] = set()
-        while error is not None and id(error) not in seen:
-            seen.add(id(error))
-            traceback.clear_frames(error.__traceback__)
-            error = error.__cause__ or error.__context__
 
 
 def _one_call(case: Case, compiled: Any, given: tuple[Any, Any], path: str, observation: Observation, gradients: int) -> None:

@@ -6,7 +6,8 @@ are those of the old tensor, over and over: an index stays in its range where it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -81,3 +82,14 @@ def resized_calls(args: Any, kwargs: Any) -> list[Callable[[], Args]]:
         lambda: call(lambda d, n: n + 3 if d == 0 and n == first and n > 1 else n),
         lambda: call(lambda d, n: 2 * n if n > 1 else n),
     ]
+
+
+def end_frames_of(errors: Iterable[BaseException]) -> None:
+    """What ends with a frame does: torch 2.11 leaves a failed checkpoint's hooks to a generator that the traceback holds."""
+    for error in errors:
+        link: BaseException | None = error
+        seen: set[int] = set()
+        while link is not None and id(link) not in seen:
+            seen.add(id(link))
+            traceback.clear_frames(link.__traceback__)
+            link = link.__cause__ or link.__context__
