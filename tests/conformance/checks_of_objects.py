@@ -1,4 +1,4 @@
-"""Self-checks of the judge: objects that differ in one thing that snapshot.py must see."""
+"""Self-checks of the judge: objects that differ in one thing that snapshot.py must see, and what lives by frames."""
 
 import array
 import collections
@@ -351,3 +351,21 @@ either("one attribute less", lambda: with_attributes(Empty(), a=1), Empty)
 either("order of attributes", lambda: with_attributes(Empty(), a=1, b=1), lambda: with_attributes(Empty(), b=1, a=1))
 either("slot", lambda: Slots(1), lambda: Slots(2))
 either("empty slot", lambda: Slots(), lambda: Slots("unset"))
+
+
+@check(way="sizes")
+def frames_of_what_is_raised_end(differs):
+    log = []
+
+    def left():
+        try:
+            yield
+        finally:
+            log.append(differs)
+
+    def f():
+        generator = left()
+        next(generator)
+        raise ValueError(generator.__name__)
+
+    return Case(as_program(f), observe=log, forward_only=True)

@@ -45,24 +45,6 @@ doing("stdout", lambda: print("a"), lambda: print("b"))
 doing("no stdout", lambda: None, lambda: print("b"))
 
 
-@check(way="sizes")
-def frames_of_what_is_raised_end(differs):
-    log = []
-
-    def left():
-        try:
-            yield
-        finally:
-            log.append(differs)
-
-    def f():
-        generator = left()
-        next(generator)
-        raise ValueError(generator.__name__)
-
-    return Case(as_program(f), observe=log, forward_only=True)
-
-
 def warning(text="a", kind=UserWarning):
     return as_program(lambda: warnings.warn(text, kind, stacklevel=1))
 
