@@ -37,7 +37,7 @@ InputSizes MakeSizesSymbolic(Sizes& table, const at::Tensor& real, std::uint32_t
 }
 
 namespace {
-// Without making one; torch 2.12 renamed how it is asked for.
+// Without making one; versions of torch differ in how it is asked for.
 template <typename Slot>
 PyObject* ObjectIn(const Slot& slot) {
   if constexpr (requires { slot.load_pyobj(); }) {
