@@ -41,16 +41,17 @@ std::optional<CatForm> CatFormOf(const ir::Graph& g, const ir::Node& n) {
     if (piece.dtype != out.dtype || piece.device != out.device || piece.layout != out.layout) return std::nullopt;
     if (piece.sizes.size() != out.sizes.size() || !HasConstantShape(piece)) return std::nullopt;
     if (IsEmpty(piece)) return std::nullopt;
-    form.bounds.push_back(form.bounds.back() + piece.sizes[form.dim].value);
+    form.bounds.push_back(form.bounds.back() + piece.sizes[form.dim].constant());
   }
   return form;
 }
 
-std::vector<std::int64_t> OffsetsIn(const ir::Graph& g, const ir::Value& whole, const CatForm& form) {
-  if (!HasConstantShape(whole) || !ir::IsDense(g.exprs, whole)) return {};
+std::vector<std::int64_t> OffsetsIn(const ir::Value& whole, const CatForm& form) {
+  ir::ExprTable no_symbols;
+  if (!HasConstantShape(whole) || !ir::IsDense(no_symbols, whole)) return {};
   std::vector<std::int64_t> offsets;
   for (std::size_t i = 0; i < form.pieces.size(); ++i) {
-    const std::int64_t offset = form.bounds[i] * whole.strides[form.dim].value;
+    const std::int64_t offset = form.bounds[i] * whole.strides[form.dim].constant();
     if (offset * static_cast<std::int64_t>(c10::elementSize(whole.dtype)) % kVectorBytes != 0) return {};
     offsets.push_back(offset);
   }

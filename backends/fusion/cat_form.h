@@ -21,7 +21,7 @@ std::optional<CatForm> CatFormOf(const ir::Graph& graph, const ir::Node& node);
 
 // Where the pieces begin in the memory of a tensor that is laid out as `whole`, in elements. Empty if that is not for
 // kernels: `whole` has holes, or a piece does not begin at a vector.
-std::vector<std::int64_t> OffsetsIn(const ir::Graph& graph, const ir::Value& whole, const CatForm& form);
+std::vector<std::int64_t> OffsetsIn(const ir::Value& whole, const CatForm& form);
 
 }  // namespace framefuse::fusion
 

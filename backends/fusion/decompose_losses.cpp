@@ -34,7 +34,7 @@ constexpr std::int64_t kNone = 0, kMean = 1;
 bool HasRows(const Graph& g, const Node& n, std::size_t input) {
   const ir::Value &in = g.value(n.args[input].value), &target = g.value(n.args[input + 1].value);
   if (!IsRealFloat(in) || in.sizes.size() != 2 || target.sizes.size() != 1) return false;
-  if (target.dtype != c10::ScalarType::Long || !in.sizes[1].is_constant() || in.sizes[1].value < 2) return false;
+  if (target.dtype != c10::ScalarType::Long || !in.sizes[1].is_constant() || in.sizes[1].constant() < 2) return false;
   if (target.sizes[0] == Dim(0)) return false;
   if (const Arg& weight = n.args[input + 2]; IsGiven(weight) && !IsRealFloat(g.value(weight.value))) return false;
   for (std::size_t a : {input + 3, input + 4}) {
@@ -117,7 +117,7 @@ bool ComparesNarrow(std::int64_t ignored) { return ignored == static_cast<std::i
 
 // Where the target names the column, in the shape of `in`.
 ValueId Named(Graph& g, const Node& n, NodeWriter& w, const ir::Value& in, ir::Value plane) {
-  const std::int64_t columns = in.sizes[1].value, ignored = n.args[5].constant.toInt();
+  const std::int64_t columns = in.sizes[1].constant(), ignored = n.args[5].constant.toInt();
   const at::TensorOptions options = at::TensorOptions().device(in.device).dtype(c10::ScalarType::Int);
   const ValueId column = g.AddConstant(at::arange(columns, options));
   const ValueId target = w.To(AsColumn(g, w, n.args[2].value), c10::ScalarType::Int);
@@ -135,7 +135,7 @@ bool Backward(Graph& g, const Node& n, NodeWriter w) {
   if (!HasRows(g, n, 1)) return false;
   const ir::Value in = g.value(n.args[1].value);
   const std::int64_t reduction = n.args[4].constant.toInt();
-  if (in.sizes[1].value > (1 << 18) || !ComparesNarrow(n.args[5].constant.toInt())) return false;
+  if (in.sizes[1].constant() > (1 << 18) || !ComparesNarrow(n.args[5].constant.toInt())) return false;
   const c10::ScalarType type = Wide(in.dtype);
   ir::Value plane = in;
   plane.storage = -1;

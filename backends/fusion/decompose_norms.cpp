@@ -121,7 +121,7 @@ std::optional<Dims> ConstantSizes(const ir::Value& v) {
   Dims sizes;
   for (const Dim& d : v.sizes) {
     if (!d.is_constant()) return std::nullopt;
-    sizes.push_back(d.value);
+    sizes.push_back(d.constant());
   }
   return sizes;
 }
@@ -162,9 +162,9 @@ bool GroupNorm(Graph& g, const Node& n, NodeWriter w) {
 }
 
 // `out` is `of` in its own type and shape.
-void IntoShape(Graph& g, NodeWriter& w, ValueId out, ValueId of, const Dims& sizes) {
+void IntoOwnShape(Graph& g, NodeWriter& w, ValueId out, ValueId of) {
   const ValueId typed = w.To(of, g.value(out).dtype);
-  w.Into(out).View(typed, sizes);
+  w.Into(out).ViewAs(typed, g.value(out).sizes);
 }
 
 // grad, input, mean, rstd, weight, N, C, HxW, groups, output_mask. As eager: dx = a grad + b x + c with a, b, c of sums
@@ -204,10 +204,10 @@ bool GroupNormBackward(Graph& g, const Node& n, NodeWriter w) {
     const ValueId offset = w.Binary("add", w.Binary("mul", along, mean), level);
     const ValueId scaled = w.Binary("mul", grad, affine ? w.Binary("mul", weight, rstd) : rstd);
     const ValueId dx = w.Binary("sub", w.Binary("add", scaled, w.Binary("mul", x, along)), offset);
-    IntoShape(g, w, n.outputs[0], dx, *sizes);
+    IntoOwnShape(g, w, n.outputs[0], dx);
   }
   const auto over_batch = [&](ValueId out, ValueId of) {
-    if (out != kNoValue) IntoShape(g, w, out, batch == 1 ? of : w.Reduce("sum", of, {0}, true), {groups * channels});
+    if (out != kNoValue) IntoOwnShape(g, w, out, batch == 1 ? of : w.Reduce("sum", of, {0}, true));
   };
   const ValueId centred = w.Binary("sub", ds, w.Binary("mul", db, mean));
   over_batch(n.outputs[1], w.Binary("mul", centred, rstd));
@@ -219,9 +219,9 @@ bool GroupNormBackward(Graph& g, const Node& n, NodeWriter w) {
 
 // A parameter or statistic of [C], in shape [1, C, 1, ..].
 ValueId OfChannels(Graph& g, NodeWriter& w, ValueId v, const ir::Value& x, c10::ScalarType type) {
-  Dims sizes(x.sizes.size(), 1);
-  sizes[1] = g.value(v).sizes[0].value;
-  return w.To(w.View(v, sizes), type);
+  std::vector<Dim> sizes(x.sizes.size(), Dim(1));
+  sizes[1] = g.value(v).sizes[0];
+  return w.To(w.ViewAs(v, std::move(sizes)), type);
 }
 
 // Points of one channel of one sample; they lie side by side.
@@ -332,7 +332,7 @@ bool BatchNormTraining(Graph& g, const Node& n, NodeWriter w, bool tracked) {
   const ValueId invstd = w.Unary("rsqrt", w.WithNumber("add", variance, n.args[after + 2].constant.toDouble()));
   Normalise(g, n, w, x, m.mean, invstd);
   const auto into = [&](ValueId out, ValueId v) {
-    if (out != kNoValue) IntoShape(g, w, out, v, {in.sizes[1].value});
+    if (out != kNoValue) IntoOwnShape(g, w, out, v);
   };
   into(n.outputs[1], m.mean);
   into(n.outputs[2], invstd);
@@ -352,7 +352,7 @@ bool BatchNormTraining(Graph& g, const Node& n, NodeWriter w, bool tracked) {
 c10::ScalarType TypeOfGradient(const ir::Value& in, const Dim& count) {
   const c10::ScalarType type = Wide(in.dtype);
   constexpr std::int64_t kFew = 4;
-  const bool few = count.is_constant() && count.value <= kFew;
+  const bool few = count.is_constant() && count.constant() <= kFew;
   return few && in.device.is_cpu() && type == c10::ScalarType::Float ? c10::ScalarType::Double : type;
 }
 
@@ -387,7 +387,7 @@ bool BatchNormBackward(Graph& g, const Node& n, NodeWriter w) {
     w.Into(n.outputs[0]).To(dx, g.value(n.outputs[0]).dtype);
   }
   const auto into = [&](ValueId out, ValueId v) {
-    if (out != kNoValue) IntoShape(g, w, out, v, {in.sizes[1].value});
+    if (out != kNoValue) IntoOwnShape(g, w, out, v);
   };
   into(n.outputs[1], w.Binary("mul", along, invstd));
   into(n.outputs[2], sum);

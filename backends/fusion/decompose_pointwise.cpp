@@ -167,7 +167,7 @@ bool LogSigmoid(Graph& g, const Node& n, NodeWriter w) {
 // Halves of the dimension.
 ValueId Half(Graph& g, NodeWriter& w, ValueId x, std::size_t dim, bool second) {
   ir::Value half = g.value(x);
-  const std::int64_t size = half.sizes[dim].value / 2, begin = second ? size : 0;
+  const std::int64_t size = half.sizes[dim].constant() / 2, begin = second ? size : 0;
   half.sizes[dim] = Dim(size);
   half.offset =
       g.exprs.Make(ir::ExprKind::kAdd, half.offset, g.exprs.Make(ir::ExprKind::kMul, half.strides[dim], Dim(begin)));

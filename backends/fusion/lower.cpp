@@ -210,24 +210,24 @@ class Lowering : private GroupWriter {
 
   std::int64_t ConstantProduct(const std::vector<Axis>& axes) const {
     std::int64_t n = 1;
-    for (const Axis& a : axes) n *= a.extent.is_constant() ? a.extent.value : 1 << 30;
+    for (const Axis& a : axes) n *= a.extent.is_constant() ? a.extent.constant() : 1 << 30;
     return n;
   }
 
   bool ShouldSplitRow() const {
     return OnlyReductionResults() && it_.reduced.size() == 1 && it_.reduced[0].extent.is_constant() &&
-           ConstantProduct(it_.outer) <= splits_.most_rows && it_.reduced[0].extent.value >= splits_.least_row;
+           ConstantProduct(it_.outer) <= splits_.most_rows && it_.reduced[0].extent.constant() >= splits_.least_row;
   }
 
   bool ShouldSplitColumn() const {
     return it_.reduced[0].extent.is_constant() && it_.inner[0].extent.is_constant() &&
-           ConstantProduct(it_.outer) * it_.inner[0].extent.value <= splits_.most_columns && ColumnParts() > 1;
+           ConstantProduct(it_.outer) * it_.inner[0].extent.constant() <= splits_.most_columns && ColumnParts() > 1;
   }
 
   std::int64_t ColumnParts() const {
-    const std::int64_t total = it_.reduced[0].extent.value;
+    const std::int64_t total = it_.reduced[0].extent.constant();
     if (total < 4 * splits_.rows_apart) return 1;
-    const std::int64_t columns = ConstantProduct(it_.outer) * it_.inner[0].extent.value;
+    const std::int64_t columns = ConstantProduct(it_.outer) * it_.inner[0].extent.constant();
     std::int64_t parts = std::min(splits_.most_parts, total / splits_.rows_apart);
     if (splits_.wanted_columns > 0) parts = std::min(parts, splits_.wanted_columns / columns);
     return parts;
@@ -260,7 +260,7 @@ class Lowering : private GroupWriter {
     std::vector<Dim> strides(axes.size(), Dim(0));
     for (std::size_t a = axes.size(); a-- > 0;) {
       strides[a] = Dim(step);
-      step *= axes[a].extent.value;
+      step *= axes[a].extent.constant();
     }
     return strides;
   }
@@ -271,7 +271,7 @@ class Lowering : private GroupWriter {
   }
 
   absl::Status SplitRow() {
-    const std::int64_t total = it_.reduced[0].extent.value, rows = ConstantProduct(it_.outer);
+    const std::int64_t total = it_.reduced[0].extent.constant(), rows = ConstantProduct(it_.outer);
     // Short rows in shorter parts, which fill the machine.
     std::int64_t chunk = splits_.chunk;
     while (chunk > splits_.least_chunk && rows * total < kWantedParts * chunk) chunk /= 2;
@@ -326,8 +326,8 @@ class Lowering : private GroupWriter {
   }
 
   absl::Status SplitColumn() {
-    const std::int64_t total = it_.reduced[0].extent.value, parts = ColumnParts();
-    const std::int64_t rows = (total + parts - 1) / parts, columns = it_.inner[0].extent.value;
+    const std::int64_t total = it_.reduced[0].extent.constant(), parts = ColumnParts();
+    const std::int64_t rows = (total + parts - 1) / parts, columns = it_.inner[0].extent.constant();
     StartColumn();
     Axis part{Dim(parts), {}}, within{Dim(rows), it_.reduced[0].strides};
     for (const Dim& stride : it_.reduced[0].strides)

@@ -67,7 +67,7 @@ ValueId NodeWriter::WithNumber(std::string_view op, ValueId a, double number) {
 }
 
 ValueId NodeWriter::WithDim(std::string_view op, ValueId a, const Dim& dim) {
-  if (dim.is_constant()) return WithNumber(op, a, static_cast<double>(dim.value));
+  if (dim.is_constant()) return WithNumber(op, a, static_cast<double>(dim.constant()));
   return Call("aten." + std::string(op) + ".Scalar", {Arg::OfValue(a), Arg::OfDim(dim)},
               Like(value(a).sizes, value(a).dtype, value(a).device));
 }
@@ -94,8 +94,12 @@ ValueId NodeWriter::To(ValueId a, c10::ScalarType dtype) {
 }
 
 ValueId NodeWriter::View(ValueId a, const std::vector<std::int64_t>& sizes) {
-  const Value like = Like(std::vector<Dim>(sizes.begin(), sizes.end()), value(a).dtype, value(a).device);
-  return Call("aten.view", {Arg::OfValue(a), Arg::Constant(c10::List<std::int64_t>(sizes))}, like);
+  return ViewAs(a, std::vector<Dim>(sizes.begin(), sizes.end()));
+}
+
+ValueId NodeWriter::ViewAs(ValueId a, std::vector<Dim> sizes) {
+  const Value like = Like(sizes, value(a).dtype, value(a).device);
+  return Call("aten.view", {Arg::OfValue(a), Arg::OfDims(std::move(sizes))}, like);
 }
 
 Dim NodeWriter::Product(const std::vector<std::int64_t>& dims, ValueId of) {

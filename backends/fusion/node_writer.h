@@ -28,6 +28,7 @@ class NodeWriter {
   ir::ValueId Reduce(std::string_view op, ir::ValueId a, const std::vector<std::int64_t>& dims, bool keep);
   ir::ValueId To(ir::ValueId a, c10::ScalarType dtype);  // nothing if it is that already, unless Into was given
   ir::ValueId View(ir::ValueId a, const std::vector<std::int64_t>& sizes);  // of a contiguous value
+  ir::ValueId ViewAs(ir::ValueId a, std::vector<ir::Dim> sizes);
   // Any operator with these arguments and a first result of the given metadata; others are not used.
   ir::ValueId Call(std::string_view full_name, std::vector<ir::Arg> args, const ir::Value& like);
 

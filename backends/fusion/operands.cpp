@@ -82,8 +82,9 @@ StepOperands::Layout StepOperands::LayoutOf(const ir::Graph& g, ValueId v) {
   for (const auto* dims : {&value.sizes, &value.strides}) {
     for (const Dim& d : *dims) layout.fixed = layout.fixed && d.is_constant();
   }
-  for (const Dim& d : value.sizes) layout.fixed_sizes.push_back(d.value);
-  for (const Dim& d : value.strides) layout.fixed_strides.push_back(d.value);
+  if (!layout.fixed) return layout;
+  for (const Dim& d : value.sizes) layout.fixed_sizes.push_back(d.constant());
+  for (const Dim& d : value.strides) layout.fixed_strides.push_back(d.constant());
   return layout;
 }
 
@@ -222,7 +223,7 @@ bool IsFixed(const LoweredKernel& k) {
 }
 
 LaunchShape FixedShape(const LoweredKernel& k) {
-  return ShapeOf(k, [](const Dim& d) { return d.value; });
+  return ShapeOf(k, [](const Dim& d) { return d.constant(); });
 }
 LaunchShape ShapeAt(const LoweredKernel& k, const CallState& call) {
   return ShapeOf(k, [&](const Dim& d) { return call.Value(d); });

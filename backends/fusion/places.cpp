@@ -14,7 +14,7 @@ using ir::ValueId;
 
 std::vector<std::int64_t> Numbers(const std::vector<ir::Dim>& dims) {
   std::vector<std::int64_t> out;
-  for (const ir::Dim& d : dims) out.push_back(d.value);
+  for (const ir::Dim& d : dims) out.push_back(d.constant());
   return out;
 }
 
@@ -77,7 +77,7 @@ Places PlacePieces(ir::Graph* graph, const Schedule& schedule) {
     const std::optional<CatForm> form = CatFormOf(g, g.nodes[i]);
     if (!form) continue;
     const ValueId out = g.nodes[i].outputs[0];
-    const std::vector<std::int64_t> offsets = OffsetsIn(g, g.value(out), *form);
+    const std::vector<std::int64_t> offsets = OffsetsIn(g.value(out), *form);
     bool any = false;
     for (std::size_t p = 0; p < offsets.size(); ++p) {
       const ValueId piece = form->pieces[p];

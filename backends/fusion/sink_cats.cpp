@@ -68,13 +68,13 @@ class Sinker {
     std::int64_t begin = 0;
     if (slice && IsNumber(n.args[2])) begin = n.args[2].constant.toInt();
     if (!of.sizes[static_cast<std::size_t>(dim)].is_constant()) return;
-    if (begin < 0) begin += of.sizes[static_cast<std::size_t>(dim)].value;
+    if (begin < 0) begin += of.sizes[static_cast<std::size_t>(dim)].constant();
     for (ValueId v : n.outputs) {
       if (v == kNoValue) return;
       const Dim& length = g_.value(v).sizes[static_cast<std::size_t>(dim)];
       if (!length.is_constant()) return;
-      parts_.try_emplace({n.args[0].value, begin, begin + length.value, static_cast<std::size_t>(dim)}, v);
-      begin += length.value;
+      parts_.try_emplace({n.args[0].value, begin, begin + length.constant(), static_cast<std::size_t>(dim)}, v);
+      begin += length.constant();
     }
   }
 
@@ -90,7 +90,7 @@ class Sinker {
       if (sinks && found == nullptr) found = &cat->second;
     });
     if (found == nullptr || !IsPointwise(g_, n)) return nullptr;
-    return OffsetsIn(g_, g_.value(n.outputs[0]), *found).empty() ? nullptr : found;
+    return OffsetsIn(g_.value(n.outputs[0]), *found).empty() ? nullptr : found;
   }
 
   bool IsReadOnceBy(const Node& n, ValueId v) const {

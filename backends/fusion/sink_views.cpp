@@ -71,7 +71,7 @@ absl::StatusOr<bool> SinkViews(Graph& g) {
     like.storage = -1;
     const ValueId inner = g.AddValue(like);
     std::vector<std::int64_t> sizes;
-    for (const ir::Dim& d : g.value(out).sizes) sizes.push_back(d.value);
+    for (const ir::Dim& d : g.value(out).sizes) sizes.push_back(d.constant());
     for (ir::Arg& arg : n.args) {
       if (arg.kind == ir::Arg::Kind::kValue && arg.value == in) arg.value = base->second;
     }

@@ -19,7 +19,7 @@ struct CallState {
   const std::vector<std::int64_t>& exprs;  // value of each size expression
 
   std::int64_t Value(const ir::Dim& d) const {
-    return d.is_constant() ? d.value : exprs[static_cast<std::size_t>(d.expr)];
+    return d.is_constant() ? d.constant() : exprs[static_cast<std::size_t>(d.expr)];
   }
 };
 

@@ -184,7 +184,7 @@ ExprId ExprTable::Intern(const Expr& e) {
 
 ExprId ExprTable::IdOf(Dim d) {
   if (d.is_symbolic()) return d.expr;
-  return Intern({ExprKind::kConstant, NumberType::kInt, kNoExpr, kNoExpr, d.value});
+  return Intern({ExprKind::kConstant, NumberType::kInt, kNoExpr, kNoExpr, d.constant()});
 }
 
 SymbolIndex ExprTable::AddSymbol(Symbol symbol) {
@@ -205,7 +205,7 @@ Dim ExprTable::Make(ExprKind kind, Dim left, Dim right) {
   NumberType rt = TypeOf(right);
   NumberType type = ResultType(kind, lt, IsUnary(kind) ? lt : rt);
   auto constant = [&](Dim d) { return d.is_constant() || (*this)[d.expr].kind == ExprKind::kConstant; };
-  auto bits = [&](Dim d) { return d.is_constant() ? d.value : (*this)[d.expr].value; };
+  auto bits = [&](Dim d) { return d.is_constant() ? d.constant() : (*this)[d.expr].value; };
   if (constant(left) && (IsUnary(kind) || constant(right))) {
     bool fits = true;  // sizes do, and whoever takes other integers looks at their result
     std::int64_t v = Apply(kind, bits(left), lt, bits(right), rt, &fits);
@@ -215,7 +215,7 @@ Dim ExprTable::Make(ExprKind kind, Dim left, Dim right) {
   if (type == NumberType::kInt && !IsUnary(kind)) {
     if (IsCommutative(kind) && left.is_constant()) std::swap(left, right);  // constants to the right
     if (right.is_constant()) {
-      std::int64_t c = right.value;
+      std::int64_t c = right.constant();
       if (kind == ExprKind::kAdd && c == 0) return left;
       if ((kind == ExprKind::kMul || kind == ExprKind::kFloorDiv) && c == 1) return left;
       if (kind == ExprKind::kMul && c == 0) return Dim(0);
@@ -262,7 +262,7 @@ bool ExprTable::EvaluateAll(absl::Span<const std::int64_t> symbols, std::vector<
 }
 
 std::int64_t ExprTable::Evaluate(Dim d, absl::Span<const std::int64_t> symbols) const {
-  if (d.is_constant()) return d.value;
+  if (d.is_constant()) return d.constant();
   const Expr& e = (*this)[d.expr];
   if (e.kind == ExprKind::kConstant) return e.value;
   if (e.kind == ExprKind::kSymbol) return symbols[static_cast<std::size_t>(e.value)];

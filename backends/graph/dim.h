@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "common/check.h"
 #include "absl/types/span.h"
 
 namespace framefuse::ir {
@@ -21,11 +22,10 @@ inline constexpr ExprId kNoExpr = -1;
 
 // A constant (`expr == kNoExpr`) or expression `expr` of the graph's table.
 struct Dim {
-  std::int64_t value = 0;
   ExprId expr = kNoExpr;
 
   Dim() = default;
-  Dim(std::int64_t v) : value(v) {}  // NOLINT(runtime/explicit)
+  Dim(std::int64_t v) : constant_(v) {}  // NOLINT(runtime/explicit)
   static Dim OfExpr(ExprId e) {
     Dim d;
     d.expr = e;
@@ -33,7 +33,16 @@ struct Dim {
   }
   bool is_constant() const { return expr == kNoExpr; }
   bool is_symbolic() const { return expr != kNoExpr; }
+  // Who reads a number has asked before whether there is one.
+  std::int64_t constant() const {
+    FF_CHECK(is_constant()) << "a symbolic size was read as a number";
+    return constant_;
+  }
+  bool Is(std::int64_t number) const { return is_constant() && constant_ == number; }
   friend bool operator==(const Dim&, const Dim&) = default;
+
+ private:
+  std::int64_t constant_ = 0;
 };
 
 enum class NumberType : std::uint8_t { kInt, kFloat, kBool };

@@ -43,7 +43,7 @@ void DimAlgebra::AddTo(Sum* sum, Dim d, std::int64_t factor) const {
     if ((*sum)[product] += f; (*sum)[product] == 0) sum->erase(product);
   };
   if (d.is_constant()) {
-    add({}, d.value * factor);
+    add({}, d.constant() * factor);
     return;
   }
   const Expr& e = table_[d.expr];
@@ -105,21 +105,21 @@ Dim DimAlgebra::Make(const Sum& sum) {
 }
 
 Dim DimAlgebra::Add(Dim a, Dim b) {
-  if (a.is_constant() && b.is_constant()) return Dim(a.value + b.value);
+  if (a.is_constant() && b.is_constant()) return Dim(a.constant() + b.constant());
   Sum sum = SumOf(a);
   AddTo(&sum, b, 1);
   return Make(sum);
 }
 
 Dim DimAlgebra::Subtract(Dim a, Dim b) {
-  if (a.is_constant() && b.is_constant()) return Dim(a.value - b.value);
+  if (a.is_constant() && b.is_constant()) return Dim(a.constant() - b.constant());
   Sum sum = SumOf(a);
   AddTo(&sum, b, -1);
   return Make(sum);
 }
 
 Dim DimAlgebra::Multiply(Dim a, Dim b) {
-  if (a.is_constant() && b.is_constant()) return Dim(a.value * b.value);
+  if (a.is_constant() && b.is_constant()) return Dim(a.constant() * b.constant());
   return Make(Times(SumOf(a), SumOf(b)));
 }
 
@@ -178,7 +178,7 @@ Dim DimAlgebra::FloorDivide(Dim a, Dim b) {
     if (rest.empty() || within) return Make(quotient);
     const Dim remaining = Make(rest);
     if (remaining.is_constant() && atoms.empty()) {
-      return Add(Make(quotient), Dim(FloorQuotient(remaining.value, factor)));
+      return Add(Make(quotient), Dim(FloorQuotient(remaining.constant(), factor)));
     }
     return Add(Make(quotient), table_.Make(ExprKind::kFloorDiv, remaining, Make(divisor)));
   }
@@ -300,16 +300,16 @@ DimAlgebra::Bounds DimAlgebra::BoundsOf(const Sum& sum) const {
 }
 
 std::optional<std::int64_t> DimAlgebra::Lowest(Dim d) const {
-  return d.is_constant() ? d.value : BoundsOf(SumOf(d)).low;
+  return d.is_constant() ? d.constant() : BoundsOf(SumOf(d)).low;
 }
 
 std::optional<std::int64_t> DimAlgebra::Highest(Dim d) const {
-  return d.is_constant() ? d.value : BoundsOf(SumOf(d)).high;
+  return d.is_constant() ? d.constant() : BoundsOf(SumOf(d)).high;
 }
 
 std::optional<bool> DimAlgebra::Decide(ExprKind comparison, Dim a, Dim b) {
   // Torch's "to the end": no size comes near it.
-  if (b.is_constant() && b.value == kUnbounded && a.is_symbolic()) return comparison != ExprKind::kEq;
+  if (b.is_constant() && b.constant() == kUnbounded && a.is_symbolic()) return comparison != ExprKind::kEq;
   Sum difference = SumOf(a);
   AddTo(&difference, b, -1);
   const Bounds bounds = BoundsOf(difference);
@@ -337,6 +337,36 @@ std::optional<DimAlgebra::Linear> DimAlgebra::AsLinear(Dim d) const {
     }
   }
   return linear.symbol >= 0 ? std::optional(linear) : std::nullopt;
+}
+
+bool DimAlgebra::Holds(ExprId atom, SymbolIndex symbol) const {
+  const Expr& e = table_[atom];
+  if (e.kind == ExprKind::kSymbol) return e.value == symbol;
+  return (e.left != kNoExpr && Holds(e.left, symbol)) || (e.right != kNoExpr && Holds(e.right, symbol));
+}
+
+std::optional<std::pair<SymbolIndex, Dim>> DimAlgebra::Solve(Dim zero) {
+  const Sum sum = SumOf(zero);
+  const auto is_elsewhere = [&](const Product& own, SymbolIndex symbol) {
+    return std::any_of(sum.begin(), sum.end(), [&](const auto& term) {
+      const auto holds = [&](ExprId atom) { return Holds(atom, symbol); };
+      return term.first != own && std::any_of(term.first.begin(), term.first.end(), holds);
+    });
+  };
+  std::optional<std::pair<SymbolIndex, Product>> found;
+  for (const auto& [product, factor] : sum) {
+    if (product.size() != 1 || (factor != 1 && factor != -1)) continue;
+    const Expr& e = table_[product[0]];
+    const auto symbol = static_cast<SymbolIndex>(e.value);
+    if (e.kind != ExprKind::kSymbol || is_elsewhere(product, symbol)) continue;
+    if (!found || found->first < symbol) found = {symbol, product};
+  }
+  if (!found) return std::nullopt;
+  Sum rest = sum;
+  const std::int64_t factor = sum.at(found->second);
+  rest.erase(found->second);
+  for (auto& [product, f] : rest) f *= -factor;
+  return std::pair(found->first, Make(rest));
 }
 
 }  // namespace framefuse::ir

@@ -41,6 +41,8 @@ class DimAlgebra {
     std::int64_t rest = 0;
   };
   std::optional<Linear> AsLinear(Dim d) const;
+  // A symbol and what it is equal to where `zero` is 0; of several the one that came last.
+  std::optional<std::pair<SymbolIndex, Dim>> Solve(Dim zero);
 
  private:
   using Product = std::vector<ExprId>;  // atoms, sorted; empty: the constant term
@@ -58,6 +60,7 @@ class DimAlgebra {
   static std::optional<Sum> Quotient(const Sum& sum, const Product& atoms, std::int64_t factor, Sum* rest);
   Bounds BoundsOf(const Sum& sum) const;
   Bounds BoundsOfAtom(ExprId atom) const;
+  bool Holds(ExprId atom, SymbolIndex symbol) const;
 
   ExprTable& table_;
 };

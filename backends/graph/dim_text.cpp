@@ -117,7 +117,7 @@ std::string PrintExpr(const ExprTable& table, ExprId id, Precedence outer) {
 }  // namespace
 
 std::string ExprTable::Print(Dim d) const {
-  return d.is_constant() ? std::to_string(d.value) : PrintExpr(*this, d.expr, kLowest);
+  return d.is_constant() ? std::to_string(d.constant()) : PrintExpr(*this, d.expr, kLowest);
 }
 
 }  // namespace framefuse::ir

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/graph/dim_algebra.h"
+
 namespace framefuse::ir {
 
 Arg Arg::OfValue(ValueId v) {
@@ -28,7 +30,7 @@ Arg Arg::Constant(c10::IValue v) {
 }
 
 Arg Arg::OfDim(Dim d) {
-  if (d.is_constant()) return Constant(c10::IValue(d.value));
+  if (d.is_constant()) return Constant(c10::IValue(d.constant()));
   Arg a;
   a.kind = Kind::kDim;
   a.dims.push_back(d);
@@ -46,7 +48,7 @@ Arg Arg::OfDims(std::vector<Dim> dims) {
   }
   c10::List<std::int64_t> list;
   list.reserve(dims.size());
-  for (const Dim& d : dims) list.push_back(d.value);
+  for (const Dim& d : dims) list.push_back(d.constant());
   return Constant(c10::IValue(std::move(list)));
 }
 
@@ -106,7 +108,7 @@ std::vector<Dim> ContiguousStrides(ExprTable& exprs, const std::vector<Dim>& siz
   for (std::size_t i = sizes.size(); i-- > 0;) {
     strides[i] = step;
     // As torch: a dimension of size 0 counts as 1.
-    if (!(sizes[i].is_constant() && sizes[i].value == 0)) step = exprs.Make(ExprKind::kMul, step, sizes[i]);
+    if (!sizes[i].Is(0)) step = DimAlgebra(exprs).Multiply(step, sizes[i]);
   }
   return strides;
 }
@@ -115,26 +117,26 @@ bool IsContiguous(ExprTable& exprs, const Value& v) {
   Dim step(1);
   for (std::size_t i = v.sizes.size(); i-- > 0;) {
     const Dim& size = v.sizes[i];
-    if (size.is_constant() && size.value == 0) return true;
-    if (size.is_constant() && size.value == 1) continue;
+    if (size.Is(0)) return true;
+    if (size.Is(1)) continue;
     if (!(v.strides[i] == step)) return false;
-    step = exprs.Make(ExprKind::kMul, step, size);
+    step = DimAlgebra(exprs).Multiply(step, size);
   }
   return true;
 }
 
-bool IsDense(const ExprTable& exprs, const Value& v) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // stride, size
+bool IsDense(ExprTable& exprs, const Value& v) {
+  std::vector<std::size_t> order;
   for (std::size_t d = 0; d < v.sizes.size(); ++d) {
-    const std::int64_t size = exprs.Hint(v.sizes[d]);
-    if (size == 0) return true;
-    if (size != 1) steps.emplace_back(exprs.Hint(v.strides[d]), size);
+    if (v.sizes[d].Is(0)) return true;
+    if (!v.sizes[d].Is(1)) order.push_back(d);
   }
-  std::sort(steps.begin(), steps.end());
-  std::int64_t next = 1;
-  for (const auto& [stride, size] : steps) {
-    if (stride != next) return false;
-    next *= size;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return exprs.Hint(v.strides[a]) < exprs.Hint(v.strides[b]); });
+  Dim next(1);
+  for (const std::size_t d : order) {
+    if (!(v.strides[d] == next)) return false;
+    next = DimAlgebra(exprs).Multiply(next, v.sizes[d]);
   }
   return true;
 }

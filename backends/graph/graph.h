@@ -216,8 +216,8 @@ void ForEachUse(const Node& node, F&& f) {
 std::vector<Dim> ContiguousStrides(ExprTable& exprs, const std::vector<Dim>& sizes);
 bool IsContiguous(ExprTable& exprs, const Value& v);
 // Whether its elements fill a piece of memory, each with a place of its own, in whatever order; one without elements
-// does. Symbolic sizes and strides are taken at their hints.
-bool IsDense(const ExprTable& exprs, const Value& v);
+// does. For all values of its symbols.
+bool IsDense(ExprTable& exprs, const Value& v);
 // Metadata of a real tensor; the storage id is left at -1.
 Value DescribeTensor(const at::Tensor& t);
 

@@ -117,8 +117,8 @@ bool MayOverlap(const Value& v) {
   std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // strides and sizes
   for (std::size_t d = 0; d < v.sizes.size(); ++d) {
     if (!v.sizes[d].is_constant() || !v.strides[d].is_constant()) return true;
-    if (v.sizes[d].value == 0) return false;
-    if (v.sizes[d].value > 1) dims.emplace_back(v.strides[d].value, v.sizes[d].value);
+    if (v.sizes[d].constant() == 0) return false;
+    if (v.sizes[d].constant() > 1) dims.emplace_back(v.strides[d].constant(), v.sizes[d].constant());
   }
   std::sort(dims.begin(), dims.end());
   std::int64_t last = 0;  // element's place

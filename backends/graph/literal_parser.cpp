@@ -229,10 +229,10 @@ absl::StatusOr<Arg> LiteralParser::ToArg(const Item& item, const c10::Type& type
       return Arg::OfValue(item.value);
     case Item::Kind::kDim:
       if (item.dim.is_symbolic()) return Arg::OfDim(item.dim);
-      if (type.kind() == c10::TypeKind::FloatType) return Arg::Constant(static_cast<double>(item.dim.value));
+      if (type.kind() == c10::TypeKind::FloatType) return Arg::Constant(static_cast<double>(item.dim.constant()));
       // int[1] arguments take a bare int.
-      if (type.kind() == c10::TypeKind::ListType) return Arg::Constant(c10::List<std::int64_t>({item.dim.value}));
-      return Arg::Constant(item.dim.value);
+      if (type.kind() == c10::TypeKind::ListType) return Arg::Constant(c10::List<std::int64_t>({item.dim.constant()}));
+      return Arg::Constant(item.dim.constant());
     case Item::Kind::kConstant:
       return Arg::Constant(item.constant);
     case Item::Kind::kList:
@@ -265,7 +265,7 @@ absl::StatusOr<Arg> LiteralParser::ListToArg(const Item& item, const c10::Type& 
     if (i.kind == Item::Kind::kConstant) {
       generic.push_back(i.constant);
     } else {
-      generic.push_back(as_float ? c10::IValue(static_cast<double>(i.dim.value)) : c10::IValue(i.dim.value));
+      generic.push_back(as_float ? c10::IValue(static_cast<double>(i.dim.constant())) : c10::IValue(i.dim.constant()));
     }
   }
   bool ints = element->kind() == c10::TypeKind::IntType || element->kind() == c10::TypeKind::SymIntType;

@@ -207,7 +207,7 @@ class Parser {
     FF_RETURN_IF_ERROR(p.Expect("["));
     const Value& v = g_.value(id);
     std::vector<std::int64_t> sizes;
-    for (const Dim& d : v.sizes) sizes.push_back(d.value);
+    for (const Dim& d : v.sizes) sizes.push_back(d.constant());
     at::Tensor t = at::empty(sizes, at::TensorOptions().dtype(v.dtype));
     at::Tensor flat = t.view({-1});
     std::int64_t count = 0;

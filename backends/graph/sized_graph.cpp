@@ -26,7 +26,7 @@ Graph WithSizes(const Graph& graph, absl::Span<const std::int64_t> symbols) {
       } else if (a.kind == Arg::Kind::kDim) {
         const NumberType type = graph.exprs.TypeOf(a.dims[0]);
         fill(a.dims[0]);
-        const std::int64_t bits = a.dims[0].value;
+        const std::int64_t bits = a.dims[0].constant();
         a = type == NumberType::kFloat  ? Arg::Constant(std::bit_cast<double>(bits))
             : type == NumberType::kBool ? Arg::Constant(bits != 0)
                                         : Arg::OfDim(a.dims[0]);

@@ -1,5 +1,6 @@
 #include "backends/graph/sized_plan.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -17,65 +18,76 @@ absl::StatusOr<std::shared_ptr<Plan>> CompileBy(Backend& backend, ir::Graph grap
   }
 }
 
+bool UsesSymbols(const ir::ExprTable& exprs) {
+  for (ir::ExprId e = 0; e < exprs.size(); ++e) {
+    if (exprs[e].kind == ir::ExprKind::kSymbol) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+SizedPlan::SizedPlan(Backend& backend, ir::Graph graph, const BackendOptions& options)
+    : backend_(backend),
+      graph_(std::move(graph)),
+      options_(options),
+      guessed_(std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [](const ir::Node& n) { return n.guessed; })) {}
 
 absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Compile(Backend& backend, ir::Graph graph,
                                                          const BackendOptions& options) {
-  Sizes hints;
-  for (const ir::Symbol& s : graph.exprs.symbols()) hints.push_back(s.hint);
-  if (hints.empty()) return CompileBy(backend, std::move(graph), options);
+  if (!UsesSymbols(graph.exprs)) return CompileBy(backend, std::move(graph), options);
   std::shared_ptr<SizedPlan> plan(new SizedPlan(backend, std::move(graph), options));
-  FF_ASSIGN_OR_RETURN(std::shared_ptr<Plan> first, plan->CompileFor(hints));
-  plan->met_.push_front({hints, std::move(first)});
-  plan->by_sizes_[hints] = plan->met_.begin();
+  FF_ASSIGN_OR_RETURN(plan->general_, plan->CompileGeneral());
   return plan;
+}
+
+// A backend that cannot do without numbers may be able to with them: until then operator by operator.
+absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::CompileGeneral() const {
+  absl::StatusOr<std::shared_ptr<Plan>> general = CompileBy(backend_, graph_, options_);
+  if (general.ok()) return general;
+  Sizes hints;
+  for (const ir::Symbol& s : graph_.exprs.symbols()) hints.push_back(s.hint);
+  FF_RETURN_IF_ERROR(CompileFor(hints).status());
+  return CompileBy(*FindBackend("aten"), graph_, options_);
 }
 
 absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::CompileFor(absl::Span<const std::int64_t> symbols) const {
   return CompileBy(backend_, ir::WithSizes(graph_, symbols), options_);
 }
 
-absl::StatusOr<SizedPlan::Chosen> SizedPlan::Choose(absl::Span<const std::int64_t> symbols) const {
+absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Choose(absl::Span<const std::int64_t> symbols) const {
   const std::lock_guard lock(mutex_);
   const Sizes sizes(symbols.begin(), symbols.end());
-  if (const auto known = by_sizes_.find(sizes); known != by_sizes_.end()) {
-    met_.splice(met_.begin(), met_, known->second);
-    Met& met = *known->second;
-    if (met.plan == nullptr) {
-      FF_ASSIGN_OR_RETURN(met.plan, CompileFor(symbols));
+  auto known = by_sizes_.find(sizes);
+  if (known == by_sizes_.end()) {
+    if (guessed_) FF_RETURN_IF_ERROR(ir::CheckGuessed(ir::WithSizes(graph_, symbols)));
+    met_.push_front({sizes, 0, nullptr});
+    known = by_sizes_.emplace(sizes, met_.begin()).first;
+    if (met_.size() > kMostSizes) {
+      by_sizes_.erase(met_.back().sizes);
+      met_.pop_back();
     }
-    return Chosen{met.plan};
   }
-  FF_RETURN_IF_ERROR(ir::CheckGuessed(ir::WithSizes(graph_, symbols)));
-  met_.push_front({sizes, nullptr});
-  by_sizes_[sizes] = met_.begin();
-  if (met_.size() > kMostSizes) {
-    by_sizes_.erase(met_.back().sizes);
-    met_.pop_back();
+  Met& met = *known->second;
+  met_.splice(met_.begin(), met_, known->second);
+  if (met.plan == nullptr && ++met.times >= kOften) {
+    FF_ASSIGN_OR_RETURN(met.plan, CompileFor(symbols));
   }
-  if (general_ == nullptr) {
-    FF_ASSIGN_OR_RETURN(general_, CompileBy(*FindBackend("aten"), graph_, options_));
-  }
-  return Chosen{general_, true};
+  return met.plan;
 }
 
 absl::StatusOr<std::vector<at::Tensor>> SizedPlan::Run(absl::Span<const at::Tensor> inputs,
                                                        absl::Span<const std::int64_t> symbols) const {
-  absl::StatusOr<Chosen> chosen = Choose(symbols);
+  absl::StatusOr<std::shared_ptr<Plan>> chosen = Choose(symbols);
   if (!chosen.ok()) {
     absl::Status status = chosen.status();
     MarkInputsUntouched(status);
     return status;
   }
-  return chosen->plan->Run(inputs, chosen->general ? symbols : absl::Span<const std::int64_t>());
+  if (*chosen == nullptr) return general_->Run(inputs, symbols);
+  return (*chosen)->Run(inputs, absl::Span<const std::int64_t>());
 }
 
-PlanExplanation SizedPlan::Explain() const {
-  const std::lock_guard lock(mutex_);
-  for (const Met& met : met_) {
-    if (met.plan != nullptr) return met.plan->Explain();
-  }
-  return PlanExplanation();
-}
+PlanExplanation SizedPlan::Explain() const { return general_->Explain(); }
 
 }  // namespace framefuse

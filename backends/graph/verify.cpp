@@ -69,7 +69,7 @@ class Verifier {
     for (std::size_t i = 0; i < v.sizes.size(); ++i) {
       if (!known(v.sizes[i]) || !known(v.strides[i]))
         return Bad(absl::StrCat("value ", id, " uses an unknown expression"));
-      if (v.sizes[i].is_constant() && v.sizes[i].value < 0)
+      if (v.sizes[i].is_constant() && v.sizes[i].constant() < 0)
         return Bad(absl::StrCat("value ", id, " has a negative size"));
     }
     return absl::OkStatus();

@@ -38,7 +38,7 @@ bool IsSmallOnCpu(const ir::Value& v) {
   std::int64_t elements = 1;
   for (const ir::Dim& d : v.sizes) {
     if (d.is_symbolic()) return false;
-    elements *= d.value;
+    elements *= d.constant();
   }
   return elements <= kMaxElements;
 }

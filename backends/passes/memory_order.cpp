@@ -5,30 +5,32 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 #include <vector>
+
+#include "backends/graph/dim_algebra.h"
 
 namespace framefuse {
 
-bool ReachSamePlaces(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b) {
+bool ReachSamePlaces(const ir::Value& a, const ir::Value& b) {
   for (std::size_t d = 0; d < a.sizes.size(); ++d) {
-    if (exprs.Hint(a.sizes[d]) > 1 && exprs.Hint(a.strides[d]) != exprs.Hint(b.strides[d])) return false;
+    const bool one_place = a.sizes[d].Is(0) || a.sizes[d].Is(1);
+    if (!one_place && !(a.strides[d] == b.strides[d])) return false;
   }
   return true;
 }
 
-bool MayOverlap(const ir::ExprTable& exprs, const ir::Value& v) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size
+bool MayOverlap(ir::ExprTable& exprs, const ir::Value& v) {
+  std::vector<std::size_t> order;
   for (std::size_t d = 0; d < v.rank(); ++d) {
-    if (!v.strides[d].is_constant()) return false;
-    const std::int64_t size = exprs.Hint(v.sizes[d]);
-    if (size > 1) dims.emplace_back(v.strides[d].value, size);
+    if (!v.sizes[d].Is(0) && !v.sizes[d].Is(1)) order.push_back(d);
   }
-  std::sort(dims.begin(), dims.end());
-  std::int64_t reach = 1;  // past the last place of the dimensions so far
-  for (const auto& [stride, size] : dims) {
-    if (stride < reach) return true;
-    reach = stride * (size - 1) + reach;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return exprs.Hint(v.strides[a]) < exprs.Hint(v.strides[b]); });
+  ir::DimAlgebra algebra(exprs);
+  ir::Dim reach(1);  // past the last place of the dimensions so far
+  for (const std::size_t d : order) {
+    if (!algebra.Decide(ir::ExprKind::kLe, reach, v.strides[d]).value_or(false)) return true;
+    reach = algebra.Add(algebra.Multiply(v.strides[d], algebra.Add(v.sizes[d], ir::Dim(-1))), reach);
   }
   return false;
 }
@@ -46,10 +48,10 @@ bool RandomFollowsMemory(c10::Device device) {
   return follows;
 }
 
-bool DrawsPlaceByPlace(const ir::ExprTable& exprs, const ir::Value& target) {
+bool DrawsPlaceByPlace(ir::ExprTable& exprs, const ir::Value& target) {
   constexpr std::int64_t kManyNumbers = 16;
   std::int64_t count = 1;
-  for (const ir::Dim& d : target.sizes) count *= d.is_constant() ? d.value : kManyNumbers;  // others in other calls
+  for (const ir::Dim& d : target.sizes) count *= d.is_constant() ? d.constant() : kManyNumbers;  // others in other calls
   return target.device.is_cpu() && count >= kManyNumbers && !ir::IsDense(exprs, target);
 }
 

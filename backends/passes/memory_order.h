@@ -8,10 +8,10 @@
 namespace framefuse {
 
 // Strides of sizes of one reach nothing.
-bool ReachSamePlaces(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b);
+bool ReachSamePlaces(const ir::Value& a, const ir::Value& b);
 
 // Whether two elements may be at one place. Symbolic strides are taken to be of views that have no such place.
-bool MayOverlap(const ir::ExprTable& exprs, const ir::Value& v);
+bool MayOverlap(ir::ExprTable& exprs, const ir::Value& v);
 
 // Whether an in-place draw of bernoulli on a strided tensor goes through it in the order of its memory. Kernels for
 // some processors go through a row-major copy instead, so it is tried out once.
@@ -19,7 +19,7 @@ bool RandomFollowsMemory(c10::Device device);
 
 // Whether normal_ draws other numbers for it than for a tensor without gaps: on the CPU many numbers for a contiguous
 // one are drawn at once.
-bool DrawsPlaceByPlace(const ir::ExprTable& exprs, const ir::Value& target);
+bool DrawsPlaceByPlace(ir::ExprTable& exprs, const ir::Value& target);
 
 }  // namespace framefuse
 

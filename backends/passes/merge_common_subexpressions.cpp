@@ -43,7 +43,7 @@ class NodeKey {
     if (a.kind == ir::Arg::Kind::kConstant) Constant(a.constant);
     Raw(a.dims.size());
     for (const ir::Dim& d : a.dims) {
-      Raw(d.value);
+      Raw(d.is_constant() ? d.constant() : 0);
       Raw(d.expr);
     }
   }

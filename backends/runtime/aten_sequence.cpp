@@ -292,7 +292,7 @@ at::Tensor TensorOf(c10::IValue v) {
 void AtenSequence::Push(const Step& step, Frame& frame) const {
   auto slot_of = [&](const SlotUse& u) { return TakeSlot(frame.slots[static_cast<std::size_t>(u.slot)], u.last); };
   auto number = [&](const ir::Dim& d) {
-    if (d.is_constant()) return c10::IValue(d.value);
+    if (d.is_constant()) return c10::IValue(d.constant());
     return NumberOf(frame.exprs[static_cast<std::size_t>(d.expr)], graph_.exprs[d.expr].type);
   };
   for (const PreparedArg& p : step.args) {
@@ -340,7 +340,7 @@ void AtenSequence::LayOut(std::int32_t value, Frame& frame) const {
   const ir::Value& recorded = graph_.value(value);
   std::vector<std::int64_t> strides;
   for (const ir::Dim& d : recorded.strides) {
-    strides.push_back(d.is_constant() ? d.value : frame.exprs[static_cast<std::size_t>(d.expr)]);
+    strides.push_back(d.is_constant() ? d.constant() : frame.exprs[static_cast<std::size_t>(d.expr)]);
   }
   bool same = true;
   for (std::size_t d = 0; d < strides.size(); ++d) {

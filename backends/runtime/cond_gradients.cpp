@@ -57,7 +57,7 @@ std::vector<bool> ReachedOutputs(const ir::Graph& branch, const std::vector<bool
 at::Tensor ZerosForInput(const ir::Graph& branch, std::size_t input) {
   const ir::Value& v = branch.value(branch.inputs[input].value);
   std::vector<std::int64_t> sizes;
-  for (const ir::Dim& d : v.sizes) sizes.push_back(d.value);
+  for (const ir::Dim& d : v.sizes) sizes.push_back(d.constant());
   return at::zeros(sizes, at::device(v.device).dtype(v.dtype));
 }
 

@@ -85,7 +85,7 @@ absl::StatusOr<std::shared_ptr<Plan>> CompileBranch(const std::string& text, con
 
 std::vector<std::int64_t> Concrete(const std::vector<ir::Dim>& dims) {
   std::vector<std::int64_t> result;
-  for (const ir::Dim& d : dims) result.push_back(d.value);
+  for (const ir::Dim& d : dims) result.push_back(d.constant());
   return result;
 }
 

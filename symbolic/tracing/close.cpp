@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/output_aliases.h"
+#include "backends/graph/equal_sizes.h"
 #include "symbolic/tracing/pass_order.h"
 #include "symbolic/tracing/record_backward.h"
 #include "symbolic/tracing/state.h"
@@ -43,9 +44,11 @@ class Closing {
     FindNamedPlaces();
     SelectInputs();
     result_.places = ResolveOrigins(graph_, origins_);
+    ir::ExprTable of_sizes = graph_.exprs;  // SymInts are still alive
+    ir::JoinEqualSizes(graph_, recorder_.sizes().facts());
     if (absl::Status s = ir::Verify(graph_); !s.ok()) return s;
     result_.graph = std::make_shared<ir::Graph>(std::move(graph_));
-    graph_.exprs = result_.graph->exprs;  // SymInts are still alive
+    graph_.exprs = std::move(of_sizes);
     return std::move(result_);
   }
 

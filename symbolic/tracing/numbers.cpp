@@ -26,7 +26,7 @@ std::optional<Dim> Numbers::Find(BorrowedRef object) const {
 }
 
 Ref Numbers::Make(Dim d) {
-  if (d.is_constant()) return Ref::Steal(PyLong_FromLongLong(d.value));
+  if (d.is_constant()) return Ref::Steal(PyLong_FromLongLong(d.constant()));
   Ref object = private_api::NewOwnInteger(recorder_->sizes().HintOf(d));
   if (object) known_.insert_or_assign(object.get(), Known{object, d, Ref()});
   return object;

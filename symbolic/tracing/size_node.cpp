@@ -134,14 +134,14 @@ SymNode SizeNode::ge(const SymNode& other) { return Compare(ExprKind::kLe, other
 SymNode SizeNode::sym_or(const SymNode& other) {
   if (const auto known = constant_bool()) return *known ? wrap_bool(true) : Bool(DimOf(other));
   const Dim right = DimOf(other);
-  if (right.is_constant()) return right.value != 0 ? wrap_bool(true) : clone();
+  if (right.is_constant()) return right.constant() != 0 ? wrap_bool(true) : clone();
   return Bool(sizes_->Table().Make(ExprKind::kOr, dim_, right));
 }
 
 SymNode SizeNode::sym_and(const SymNode& other) {
   if (const auto known = constant_bool()) return *known ? Bool(DimOf(other)) : wrap_bool(false);
   const Dim right = DimOf(other);
-  if (right.is_constant()) return right.value != 0 ? clone() : wrap_bool(false);
+  if (right.is_constant()) return right.constant() != 0 ? clone() : wrap_bool(false);
   return Bool(sizes_->Table().Make(ExprKind::kAnd, dim_, right));
 }
 
@@ -264,12 +264,12 @@ std::string SizeNode::str() {
 }
 
 std::optional<std::int64_t> SizeNode::constant_int() {
-  return kind_ == Kind::kInt && dim_.is_constant() ? std::optional(dim_.value) : std::nullopt;
+  return kind_ == Kind::kInt && dim_.is_constant() ? std::optional(dim_.constant()) : std::nullopt;
 }
 
 std::optional<bool> SizeNode::constant_bool() {
   if (kind_ != Kind::kBool) return std::nullopt;
-  if (dim_.is_constant()) return dim_.value != 0;
+  if (dim_.is_constant()) return dim_.constant() != 0;
   const ir::Expr& e = sizes_->Table()[dim_.expr];
   return e.kind == ExprKind::kConstant ? std::optional(e.value != 0) : std::nullopt;
 }

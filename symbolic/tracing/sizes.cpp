@@ -56,7 +56,7 @@ std::optional<Dim> Sizes::IfItFits(absl::FunctionRef<Dim()> make) {
 }
 
 c10::SymInt Sizes::ToSymInt(Dim d) {
-  if (d.is_constant()) return c10::SymInt(d.value);
+  if (d.is_constant()) return c10::SymInt(d.constant());
   return c10::SymInt(c10::SymNode(c10::make_intrusive<SizeNode>(shared_from_this(), SizeNode::Kind::kInt, d)));
 }
 
@@ -130,7 +130,7 @@ bool Sizes::Decide(ExprKind comparison, Dim a, Dim b) {
 }
 
 bool Sizes::DecideBool(Dim condition) {
-  if (condition.is_constant()) return condition.value != 0;
+  if (condition.is_constant()) return condition.constant() != 0;
   ir::ExprTable& table = Table();
   const ir::Expr e = table[condition.expr];
   const auto part = [](ir::ExprId id) { return Dim::OfExpr(id); };
@@ -157,7 +157,7 @@ bool Sizes::DecideBool(Dim condition) {
 }
 
 std::int64_t Sizes::Pin(Dim d) {
-  if (d.is_constant()) return d.value;
+  if (d.is_constant()) return d.constant();
   const std::int64_t value = HintOf(d);
   (void)Decide(ExprKind::kEq, d, Dim(value));
   return value;

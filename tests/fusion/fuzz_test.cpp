@@ -176,8 +176,8 @@ std::string Check(const std::string& text, unsigned seed) {
     const ir::Value& v = graph->value(input.value);
     std::vector<std::int64_t> sizes, strides;
     std::int64_t n = 1;
-    for (const ir::Dim& d : v.sizes) sizes.push_back(d.value), n *= d.value;
-    for (const ir::Dim& d : v.strides) strides.push_back(d.value);
+    for (const ir::Dim& d : v.sizes) sizes.push_back(d.constant()), n *= d.constant();
+    for (const ir::Dim& d : v.strides) strides.push_back(d.constant());
     inputs.push_back(at::randn({n}).as_strided(sizes, strides));
   }
   std::vector<at::Tensor> a(graph->outputs.size()), b(graph->outputs.size());

@@ -33,7 +33,7 @@ std::vector<at::Tensor> InputsOf(const ir::Graph& graph) {
   std::vector<at::Tensor> inputs;
   for (const ir::Input& input : graph.inputs) {
     std::vector<std::int64_t> sizes;
-    for (const ir::Dim& d : graph.value(input.value).sizes) sizes.push_back(d.value);
+    for (const ir::Dim& d : graph.value(input.value).sizes) sizes.push_back(d.constant());
     inputs.push_back(at::randn(sizes));
   }
   return inputs;

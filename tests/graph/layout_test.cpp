@@ -36,7 +36,7 @@ TEST(IsDense, SaysWhatTorchSays) {
       {{2, 0}, {3, 1}, true},
       {{2, 3, 0}, {1, 100, 7}, true},
   };
-  const ExprTable exprs;
+  ExprTable exprs;
   for (const Layout& l : layouts) {
     const at::Tensor tensor = at::empty_strided(l.sizes, l.strides);
     EXPECT_EQ(tensor.is_non_overlapping_and_dense(), l.dense) << tensor.sizes() << tensor.strides();
@@ -44,14 +44,16 @@ TEST(IsDense, SaysWhatTorchSays) {
   }
 }
 
-TEST(IsDense, TakesSymbolsAtTheirHints) {
+TEST(IsDense, HoldsForAllValuesOfSymbols) {
   absl::StatusOr<Graph> g = Parse(R"(graph "g"
 symbol s0 = 5 min=2 max=99
 input %0: f32[s0, 4] argument "x"
 input %1: f32[s0, 4]{strides=[8, 1]} argument "y"
+input %2: f32[4, s0]{strides=[5, 1]} argument "dense for the value at hand only"
 output %0 user
 )");
   ASSERT_TRUE(g.ok()) << g.status();
+  EXPECT_FALSE(IsDense(g->exprs, g->value(2)));
   EXPECT_TRUE(IsDense(g->exprs, g->value(0)));
   EXPECT_FALSE(IsDense(g->exprs, g->value(1)));
 }

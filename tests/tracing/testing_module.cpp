@@ -132,7 +132,7 @@ class Executor {
 
   static std::string Show(const std::vector<ir::Dim>& dims) {
     std::string s = "[";
-    for (const ir::Dim& d : dims) s += std::to_string(d.value) + ",";
+    for (const ir::Dim& d : dims) s += std::to_string((d.is_constant() ? d.constant() : 0)) + ",";
     return s + "]";
   }
 
@@ -187,7 +187,7 @@ class Executor {
 // Tangents are coerced to the strides that were recorded, as a plan does.
 at::Tensor WithRecordedStrides(const ir::Value& v, const at::Tensor& t) {
   std::vector<std::int64_t> strides;
-  for (const ir::Dim& d : v.strides) strides.push_back(d.value);
+  for (const ir::Dim& d : v.strides) strides.push_back(d.constant());
   at::Tensor coerced = at::empty_strided(t.sizes(), strides, t.options());
   coerced.copy_(t);
   return coerced;
@@ -267,7 +267,7 @@ py::object DescribeOutputs(const Closed& c) {
     row["sizes"] = [&] {
       std::vector<std::int64_t> s;
       if (o.value != ir::kNoValue)
-        for (const ir::Dim& d : c.traced.graph->value(o.value).sizes) s.push_back(d.value);
+        for (const ir::Dim& d : c.traced.graph->value(o.value).sizes) s.push_back(d.constant());
       return s;
     }();
     rows.append(row);

@@ -1,0 +1,150 @@
+#include "backends/graph/equal_sizes.h"
+
+#include <bit>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "backends/graph/dim_algebra.h"
+
+namespace framefuse::ir {
+namespace {
+
+class Joiner {
+ public:
+  explicit Joiner(const ExprTable& from) : from_(from), equal_to_(from.symbols().size()) {
+    for (const Symbol& s : from.symbols()) table_.AddSymbol(s);
+  }
+
+  void Take(const Expr& fact) {
+    if (fact.kind != ExprKind::kEq || from_[fact.left].type != NumberType::kInt) return;
+    if (from_[fact.right].type != NumberType::kInt) return;
+    const Dim left = Rebuilt(from_, Dim::OfExpr(fact.left)), right = Rebuilt(from_, Dim::OfExpr(fact.right));
+    const auto solution = DimAlgebra(table_).Solve(DimAlgebra(table_).Subtract(left, right));
+    if (!solution) return;
+    equal_to_[static_cast<std::size_t>(solution->first)] = solution->second;
+    known_.clear();
+    for (std::optional<Dim>& d : equal_to_) {
+      if (!d) continue;
+      const ExprTable now = table_;
+      d = Rebuilt(now, *d);
+      known_.clear();
+    }
+  }
+
+  void Replace(Dim& d) {
+    if (d.is_symbolic()) d = Rebuilt(from_, d);
+  }
+  ExprTable Done() { return std::move(table_); }
+
+  // In a table of its own that holds nothing else.
+  void StartAnew() {
+    ExprTable used;
+    for (const Symbol& s : from_.symbols()) used.AddSymbol(s);
+    const ExprTable solved = std::exchange(table_, std::move(used));
+    known_.clear();
+    std::vector<std::optional<Dim>> equal_to(equal_to_.size());
+    equal_to.swap(equal_to_);
+    for (std::size_t i = 0; i < equal_to.size(); ++i) {
+      if (equal_to[i]) equal_to[i] = Rebuilt(solved, *equal_to[i]);
+      known_.clear();
+    }
+    equal_to_ = std::move(equal_to);
+  }
+
+ private:
+  Dim Rebuilt(const ExprTable& from, Dim d) {
+    if (d.is_constant()) return d;
+    if (const auto known = known_.find(d.expr); known != known_.end()) return known->second;
+    const Dim made = Make(from, from[d.expr]);
+    known_.emplace(d.expr, made);
+    return made;
+  }
+
+  Dim Make(const ExprTable& from, const Expr& e) {
+    const auto part = [&](ExprId id) { return id == kNoExpr ? Dim() : Rebuilt(from, Dim::OfExpr(id)); };
+    if (e.kind == ExprKind::kConstant) return Constant(e);
+    if (e.kind == ExprKind::kSymbol) {
+      const std::optional<Dim>& equal = equal_to_[static_cast<std::size_t>(e.value)];
+      return equal ? *equal : table_.OfSymbol(static_cast<SymbolIndex>(e.value));
+    }
+    const Dim left = part(e.left), right = part(e.right);
+    DimAlgebra algebra(table_);
+    if (e.type != NumberType::kInt) return table_.Make(e.kind, left, right);
+    switch (e.kind) {
+      case ExprKind::kAdd:
+        return algebra.Add(left, right);
+      case ExprKind::kMul:
+        return algebra.Multiply(left, right);
+      case ExprKind::kNeg:
+        return algebra.Negate(left);
+      case ExprKind::kFloorDiv:
+        return algebra.FloorDivide(left, right);
+      case ExprKind::kMod:
+        return algebra.Modulo(left, right);
+      case ExprKind::kMin:
+        return algebra.Minimum(left, right);
+      case ExprKind::kMax:
+        return algebra.Maximum(left, right);
+      case ExprKind::kConstant:
+      case ExprKind::kSymbol:
+      case ExprKind::kTrueDiv:
+      case ExprKind::kPow:
+      case ExprKind::kToFloat:
+      case ExprKind::kToInt:
+      case ExprKind::kEq:
+      case ExprKind::kNe:
+      case ExprKind::kLt:
+      case ExprKind::kLe:
+      case ExprKind::kAnd:
+      case ExprKind::kOr:
+      case ExprKind::kNot:
+        break;
+    }
+    return table_.Make(e.kind, left, right);
+  }
+
+  Dim Constant(const Expr& e) {
+    switch (e.type) {
+      case NumberType::kInt:
+        return Dim(e.value);
+      case NumberType::kFloat:
+        return table_.FloatConstant(std::bit_cast<double>(e.value));
+      case NumberType::kBool:
+        break;
+    }
+    return table_.Make(e.value != 0 ? ExprKind::kEq : ExprKind::kNe, Dim(0), Dim(0));
+  }
+
+  const ExprTable& from_;
+  ExprTable table_;
+  std::vector<std::optional<Dim>> equal_to_;  // by symbol
+  absl::flat_hash_map<ExprId, Dim> known_;
+};
+
+}  // namespace
+
+void JoinEqualSizes(Graph& graph, absl::Span<const Dim> facts) {
+  if (graph.exprs.symbols().empty()) return;
+  const ExprTable recorded = std::move(graph.exprs);
+  Joiner joiner(recorded);
+  for (const Dim& fact : facts) {
+    if (fact.is_symbolic()) joiner.Take(recorded[fact.expr]);
+  }
+  joiner.StartAnew();
+  for (Value& v : graph.values) {
+    for (Dim& d : v.sizes) joiner.Replace(d);
+    for (Dim& d : v.strides) joiner.Replace(d);
+    joiner.Replace(v.offset);
+  }
+  for (Node& n : graph.nodes) {
+    for (Arg& a : n.args) {
+      for (Dim& d : a.dims) joiner.Replace(d);
+      if (a.kind == Arg::Kind::kDimList) a = Arg::OfDims(std::move(a.dims));
+      if (a.kind == Arg::Kind::kDim) a = Arg::OfDim(a.dims[0]);
+    }
+  }
+  graph.exprs = joiner.Done();
+}
+
+}  // namespace framefuse::ir
