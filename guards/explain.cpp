@@ -163,9 +163,10 @@ std::string Walk::FirstFailure() {
 }
 
 namespace {
-bool IsOtherInteger(const Fact& fact, BorrowedRef value) {
-  return fact.kind == GuardKind::kEquals && value && PyLong_CheckExact(value.get()) && fact.expected.get() &&
-         PyLong_CheckExact(fact.expected.get()) && !Holds(fact, value);
+bool IsOtherNumber(const Fact& fact, BorrowedRef value) {
+  const auto is_number = [](PyObject* o) { return PyLong_CheckExact(o) || PyFloat_CheckExact(o); };
+  return fact.kind == GuardKind::kEquals && value && fact.expected.get() && is_number(value.get()) &&
+         Py_TYPE(fact.expected.get()) == Py_TYPE(value.get()) && !Holds(fact, value);
 }
 }  // namespace
 
@@ -181,7 +182,7 @@ std::vector<GuardProgram::OtherSizes> Walk::FindOtherSizes() {
     for (; next < image_.facts.size() && image_.facts[next].source <= source; ++next) {
       const Fact& fact = image_.facts[next];
       if (fact.source != source) continue;
-      if (IsOtherInteger(fact, values_[i])) found.push_back({Name(source), {}});
+      if (IsOtherNumber(fact, values_[i])) found.push_back({Name(source), {}});
       if (fact.kind != GuardKind::kTensor) continue;
       const TensorSpec& spec = image_.specs[static_cast<std::size_t>(fact.number)];
       if (std::vector<int> dims = DifferingSizes(spec, values_[i]); !dims.empty()) {

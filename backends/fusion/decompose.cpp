@@ -11,6 +11,7 @@
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/node_writer.h"
 #include "backends/fusion/pointwise.h"
+#include "backends/graph/dim_algebra.h"
 #include "common/coverage.h"
 
 namespace framefuse::fusion {
@@ -163,13 +164,14 @@ bool Variance(Graph& g, const Node& n, NodeWriter w, bool with_mean, bool root) 
   const bool keep = n.args[3].constant.toBool();
   const double correction = IsGiven(n.args[2]) ? n.args[2].constant.toScalar().toDouble() : 1;
   // Without elements left the divisor is 0 or below: eager's rules for that are its own.
-  if (!count.is_constant() || static_cast<double>(count.constant()) <= correction) return false;
+  ir::DimAlgebra algebra(g.exprs);
+  if (static_cast<double>(algebra.Lowest(count).value_or(0)) <= correction) return false;
   if (correction != static_cast<double>(static_cast<std::int64_t>(correction))) return false;
   const c10::ScalarType type = g.value(x).dtype;
   for (ValueId out : n.outputs) {
     if (out != kNoValue && !keep && !ir::IsContiguous(g.exprs, g.value(out))) return false;
   }
-  const Moments m = MomentsOf(w, w.To(x, Wide(type)), dims, Dim(count.constant() - static_cast<std::int64_t>(correction)));
+  const Moments m = MomentsOf(w, w.To(x, Wide(type)), dims, algebra.Subtract(count, Dim(static_cast<std::int64_t>(correction))));
   if (n.outputs[0] != kNoValue) InShape(g, w, n.outputs[0], root ? w.Unary("sqrt", m.variance) : m.variance);
   if (with_mean && n.outputs[1] != kNoValue) InShape(g, w, n.outputs[1], m.mean);
   return true;

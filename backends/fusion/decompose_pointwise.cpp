@@ -118,6 +118,7 @@ ValueId FminOf(F& f) { return Fmax(f, "le"); }
 bool NumbersFit(const Graph& g, const Node& n) {
   const std::optional<kernel_ir::DType> type = StorageOf(g.value(n.outputs[0]).dtype);
   return type && std::all_of(n.args.begin(), n.args.end(), [&](const Arg& arg) {
+           if (arg.kind == Arg::Kind::kDim) return false;  // formulas are made for a number
            return arg.kind != Arg::Kind::kConstant || !arg.constant.isScalar() ||
                   FitsIn(arg.constant.toScalar(), *type);
          });

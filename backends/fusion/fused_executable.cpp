@@ -7,6 +7,7 @@
 
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/decompose.h"
+#include "backends/fusion/number_operands.h"
 #include "backends/fusion/places.h"
 #include "backends/fusion/sink_cats.h"
 #include "backends/fusion/sink_views.h"
@@ -199,7 +200,8 @@ absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Create(ir::Graph gr
 }
 
 absl::Status FusedExecutable::Build(const BackendOptions& options) {
-  static constexpr Pass kPasses[] = {{"decompose", Decompose, /*lays_out=*/true},
+  static constexpr Pass kPasses[] = {{"number_operands", UseNumberOperands},
+                                     {"decompose", Decompose, /*lays_out=*/true},
                                      {"sink_views", SinkViews},
                                      {"sink_cats", SinkCats},
                                      {"merge_common_subexpressions", MergeCommonSubexpressions},

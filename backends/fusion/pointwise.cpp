@@ -122,6 +122,14 @@ namespace {
 DType OfComparison(DType type) { return kernel_ir::IsFloat(ComputeType(type)) ? type : DType::kF32; }
 }  // namespace
 
+namespace {
+// Whatever the symbolic number is: a float that is an operand is in the range of bfloat16 (tracing::Sizes::AsOperand).
+bool FitsAlways(ir::NumberType number, DType type) {
+  const bool wide = type == DType::kF64 || type == DType::kF32 || type == DType::kBF16;
+  return wide || (type == DType::kI64 && number == ir::NumberType::kInt);
+}
+}  // namespace
+
 // Eager converts a number to the type that it computes in, and raises or wraps where there is no such value: the
 // operator itself knows which.
 bool PointwiseEmitter::NumbersFit() const {
@@ -132,6 +140,7 @@ bool PointwiseEmitter::NumbersFit() const {
   }
   return std::all_of(node_.args.begin(), node_.args.end(), [&](const ir::Arg& arg) {
     std::optional<c10::Scalar> number;
+    if (arg.kind == ir::Arg::Kind::kDim) return FitsAlways(graph_.exprs.TypeOf(arg.dims[0]), computed);
     if (arg.kind == ir::Arg::Kind::kConstant && arg.constant.isScalar()) number = arg.constant.toScalar();
     if (arg.kind == ir::Arg::Kind::kValue) number = NumberConstant(graph_, arg.value);
     if (!number) return true;

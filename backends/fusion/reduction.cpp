@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/fusion/pointwise.h"
+#include "backends/graph/dim_algebra.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -103,7 +104,7 @@ bool IsReduction(const ir::Graph& graph, const ir::Node& node, ReductionForm* fo
   for (std::size_t d = form->begin; d < form->end; ++d) {
     const ir::Dim& size = in.sizes[d];
     if (size == ir::Dim(0)) return false;  // eager's rules for empty reductions are its own
-    if (!row->of_symbolic && size.is_symbolic()) return false;
+    if (!row->of_symbolic && ir::LowestOf(graph.exprs, size).value_or(0) < 1) return false;
     all_one = all_one && size == ir::Dim(1);
   }
   return !all_one;

@@ -369,4 +369,9 @@ std::optional<std::pair<SymbolIndex, Dim>> DimAlgebra::Solve(Dim zero) {
   return std::pair(found->first, Make(rest));
 }
 
+std::optional<std::int64_t> LowestOf(const ExprTable& table, Dim d) {
+  if (d.is_constant()) return d.constant();
+  return DimAlgebra(const_cast<ExprTable&>(table)).Lowest(d);  // which only reads
+}
+
 }  // namespace framefuse::ir

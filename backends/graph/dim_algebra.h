@@ -65,6 +65,9 @@ class DimAlgebra {
   ExprTable& table_;
 };
 
+// The lowest value that the ranges of its symbols allow.
+std::optional<std::int64_t> LowestOf(const ExprTable& table, Dim d);
+
 }  // namespace framefuse::ir
 
 #endif  // FRAMEFUSE_BACKENDS_GRAPH_DIM_ALGEBRA_H_

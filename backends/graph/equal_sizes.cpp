@@ -32,8 +32,21 @@ class Joiner {
     }
   }
 
-  void Replace(Dim& d) {
-    if (d.is_symbolic()) d = Rebuilt(from_, d);
+  void Set(std::size_t symbol, std::int64_t number) { equal_to_[symbol] = Dim(number); }
+
+  void Replace(Graph& graph) {
+    for (Value& v : graph.values) {
+      for (Dim& d : v.sizes) Replace(d);
+      for (Dim& d : v.strides) Replace(d);
+      Replace(v.offset);
+    }
+    for (Node& n : graph.nodes) {
+      for (Arg& a : n.args) {
+        for (Dim& d : a.dims) Replace(d);
+        if (a.kind == Arg::Kind::kDimList) a = Arg::OfDims(std::move(a.dims));
+        if (a.kind == Arg::Kind::kDim) a = ArgOf(a.dims[0]);
+      }
+    }
   }
   ExprTable Done() { return std::move(table_); }
 
@@ -53,6 +66,16 @@ class Joiner {
   }
 
  private:
+  void Replace(Dim& d) {
+    if (d.is_symbolic()) d = Rebuilt(from_, d);
+  }
+
+  Arg ArgOf(Dim d) const {
+    if (d.is_constant() || table_[d.expr].kind != ExprKind::kConstant) return Arg::OfDim(d);
+    const Expr& e = table_[d.expr];
+    return e.type == NumberType::kFloat ? Arg::Constant(std::bit_cast<double>(e.value)) : Arg::Constant(e.value != 0);
+  }
+
   Dim Rebuilt(const ExprTable& from, Dim d) {
     if (d.is_constant()) return d;
     if (const auto known = known_.find(d.expr); known != known_.end()) return known->second;
@@ -132,18 +155,17 @@ void JoinEqualSizes(Graph& graph, absl::Span<const Dim> facts) {
     if (fact.is_symbolic()) joiner.Take(recorded[fact.expr]);
   }
   joiner.StartAnew();
-  for (Value& v : graph.values) {
-    for (Dim& d : v.sizes) joiner.Replace(d);
-    for (Dim& d : v.strides) joiner.Replace(d);
-    joiner.Replace(v.offset);
+  joiner.Replace(graph);
+  graph.exprs = joiner.Done();
+}
+
+void SetIntegers(Graph& graph, absl::Span<const std::int64_t> symbols) {
+  const ExprTable recorded = std::move(graph.exprs);
+  Joiner joiner(recorded);
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    if (recorded.symbols()[i].type == NumberType::kInt) joiner.Set(i, symbols[i]);
   }
-  for (Node& n : graph.nodes) {
-    for (Arg& a : n.args) {
-      for (Dim& d : a.dims) joiner.Replace(d);
-      if (a.kind == Arg::Kind::kDimList) a = Arg::OfDims(std::move(a.dims));
-      if (a.kind == Arg::Kind::kDim) a = Arg::OfDim(a.dims[0]);
-    }
-  }
+  joiner.Replace(graph);
   graph.exprs = joiner.Done();
 }
 

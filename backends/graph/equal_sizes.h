@@ -11,6 +11,9 @@ namespace framefuse::ir {
 // `facts`: conditions of the graph's table, which hold in each call. Symbols keep their numbers.
 void JoinEqualSizes(Graph& graph, absl::Span<const Dim> facts);
 
+// Integer symbols become these numbers; floats stay.
+void SetIntegers(Graph& graph, absl::Span<const std::int64_t> symbols);
+
 }  // namespace framefuse::ir
 
 #endif  // FRAMEFUSE_BACKENDS_GRAPH_EQUAL_SIZES_H_

@@ -1,13 +1,21 @@
 #include "backends/graph/sized_graph.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 #include <vector>
+
+#include "backends/graph/equal_sizes.h"
 
 namespace framefuse::ir {
 
 Graph WithSizes(const Graph& graph, absl::Span<const std::int64_t> symbols) {
   Graph sized = graph;
+  const std::vector<Symbol>& all = graph.exprs.symbols();
+  if (std::any_of(all.begin(), all.end(), [](const Symbol& s) { return s.type == NumberType::kFloat; })) {
+    SetIntegers(sized, symbols);
+    return sized;
+  }
   std::vector<std::int64_t> values;
   graph.exprs.EvaluateAll(symbols, &values);
   const auto fill = [&](Dim& d) {

@@ -1,5 +1,5 @@
-// sized_graph: a graph with symbolic sizes as it is for given values of its symbols.
-// Invariant: the result has no symbols, and is the graph that would have been recorded for these sizes.
+// sized_graph: a graph with symbolic sizes as it is for given values of its integer symbols.
+// Invariant: the result's only symbols are floats, and it is the graph that would have been recorded for these sizes.
 #ifndef FRAMEFUSE_BACKENDS_GRAPH_SIZED_GRAPH_H_
 #define FRAMEFUSE_BACKENDS_GRAPH_SIZED_GRAPH_H_
 

@@ -18,14 +18,17 @@ absl::StatusOr<std::shared_ptr<Plan>> CompileBy(Backend& backend, ir::Graph grap
   }
 }
 
-bool UsesSymbols(const ir::ExprTable& exprs) {
+bool UsesSymbols(const ir::ExprTable& exprs, bool integers_only) {
   for (ir::ExprId e = 0; e < exprs.size(); ++e) {
-    if (exprs[e].kind == ir::ExprKind::kSymbol) return true;
+    const bool counts = !integers_only || exprs[e].type == ir::NumberType::kInt;
+    if (exprs[e].kind == ir::ExprKind::kSymbol && counts) return true;
   }
   return false;
 }
 
 }  // namespace
+
+const int SizedPlan::kOften = getenv("FF_OFTEN") ? atoi(getenv("FF_OFTEN")) : 4;
 
 SizedPlan::SizedPlan(Backend& backend, ir::Graph graph, const BackendOptions& options)
     : backend_(backend),
@@ -35,10 +38,10 @@ SizedPlan::SizedPlan(Backend& backend, ir::Graph graph, const BackendOptions& op
 
 absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Compile(Backend& backend, ir::Graph graph,
                                                          const BackendOptions& options) {
-  if (!UsesSymbols(graph.exprs)) return CompileBy(backend, std::move(graph), options);
+  if (!UsesSymbols(graph.exprs, false)) return CompileBy(backend, std::move(graph), options);
   std::shared_ptr<SizedPlan> plan(new SizedPlan(backend, std::move(graph), options));
   FF_ASSIGN_OR_RETURN(plan->general_, plan->CompileGeneral());
-  return plan;
+  return UsesSymbols(plan->graph_.exprs, true) ? std::shared_ptr<Plan>(plan) : plan->general_;
 }
 
 // A backend that cannot do without numbers may be able to with them: until then operator by operator.
@@ -57,7 +60,10 @@ absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::CompileFor(absl::Span<const std
 
 absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Choose(absl::Span<const std::int64_t> symbols) const {
   const std::lock_guard lock(mutex_);
-  const Sizes sizes(symbols.begin(), symbols.end());
+  Sizes sizes(symbols.begin(), symbols.end());
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (graph_.exprs.symbols()[i].type != ir::NumberType::kInt) sizes[i] = 0;
+  }
   auto known = by_sizes_.find(sizes);
   if (known == by_sizes_.end()) {
     if (guessed_) FF_RETURN_IF_ERROR(ir::CheckGuessed(ir::WithSizes(graph_, symbols)));
@@ -70,8 +76,8 @@ absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Choose(absl::Span<const std::in
   }
   Met& met = *known->second;
   met_.splice(met_.begin(), met_, known->second);
-  if (met.plan == nullptr && ++met.times >= kOften) {
-    FF_ASSIGN_OR_RETURN(met.plan, CompileFor(symbols));
+  if (met.plan == nullptr && ++met.times == kOften) {
+    if (auto plan = CompileFor(symbols); plan.ok()) met.plan = *std::move(plan);
   }
   return met.plan;
 }
@@ -84,8 +90,7 @@ absl::StatusOr<std::vector<at::Tensor>> SizedPlan::Run(absl::Span<const at::Tens
     MarkInputsUntouched(status);
     return status;
   }
-  if (*chosen == nullptr) return general_->Run(inputs, symbols);
-  return (*chosen)->Run(inputs, absl::Span<const std::int64_t>());
+  return (*chosen == nullptr ? general_ : *chosen)->Run(inputs, symbols);
 }
 
 PlanExplanation SizedPlan::Explain() const { return general_->Explain(); }

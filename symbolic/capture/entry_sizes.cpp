@@ -1,19 +1,31 @@
 #include "symbolic/capture/entry_sizes.h"
 
+#include <bit>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "guards/leaf/tensor.h"
 
 namespace framefuse {
 
-namespace {
-std::optional<std::int64_t> NumberOf(PyObject* object) {
+std::optional<std::int64_t> IntegerOf(PyObject* object) {
   if (object == nullptr || !PyLong_CheckExact(object)) return std::nullopt;
   int overflow = 0;
   const std::int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
   const bool fits = overflow == 0 && value >= ir::kNumbers.first && value <= ir::kNumbers.second;
   return fits ? std::optional(value) : std::nullopt;
 }
+
+namespace {
+std::int64_t BitsOf(PyObject* object) { return std::bit_cast<std::int64_t>(PyFloat_AS_DOUBLE(object)); }
+
+// Nothing: it is no such number.
+std::optional<std::int64_t> NumberOf(PyObject* object, int kind) {
+  if (kind == kIsNumber) return IntegerOf(object);
+  return object != nullptr && PyFloat_CheckExact(object) ? std::optional(BitsOf(object)) : std::nullopt;
+}
+
+bool IsItself(int dim) { return dim == kIsNumber || dim == kIsFloat; }
 }  // namespace
 
 std::vector<std::int64_t> EntrySizes::Read(PyObject* const* objects) const {
@@ -21,18 +33,26 @@ std::vector<std::int64_t> EntrySizes::Read(PyObject* const* objects) const {
   values.reserve(symbols.size());
   for (const Symbol& s : symbols) {
     PyObject* object = objects[s.source];
-    values.push_back(s.dim == kIsNumber ? PyLong_AsLongLong(object) : SizeOf(object, s.dim));
+    values.push_back(s.dim == kIsNumber  ? PyLong_AsLongLong(object)
+                     : s.dim == kIsFloat ? BitsOf(object)
+                                         : SizeOf(object, s.dim));
   }
   return values;
+}
+
+Ref SizeValues::ObjectOf(ir::ExprId expression) const {
+  const std::int64_t value = Of(expression);
+  const bool is_float = sizes->expressions[expression].type == ir::NumberType::kFloat;
+  return Ref::Steal(is_float ? PyFloat_FromDouble(std::bit_cast<double>(value)) : PyLong_FromLongLong(value));
 }
 
 std::optional<std::vector<std::int64_t>> SizeFacts::Values(absl::Span<PyObject* const> tensors) const {
   std::vector<std::int64_t> symbols, values;
   symbols.reserve(symbols_.size());
   for (const Symbol& s : symbols_) {
-    if (s.dim != kIsNumber) {
+    if (!IsItself(s.dim)) {
       symbols.push_back(SizeOf(tensors[s.tensor], s.dim));
-    } else if (const std::optional<std::int64_t> number = NumberOf(tensors[s.tensor])) {
+    } else if (const std::optional<std::int64_t> number = NumberOf(tensors[s.tensor], s.dim)) {
       symbols.push_back(*number);
     } else {
       return std::nullopt;
@@ -60,7 +80,7 @@ ir::ExprTable SizeFacts::Named(absl::Span<const std::string> names) const {
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     const std::string& name = names[symbols_[i].tensor];
     named.symbol(static_cast<ir::SymbolIndex>(i)).name =
-        symbols_[i].dim == kIsNumber ? name : absl::StrCat(name, ".size(", symbols_[i].dim, ")");
+        IsItself(symbols_[i].dim) ? name : absl::StrCat(name, ".size(", symbols_[i].dim, ")");
   }
   return named;
 }
@@ -73,6 +93,7 @@ std::string SizeFacts::Expression(absl::Span<const std::string> names) const {
   };
   for (const Symbol& s : symbols_) {
     if (s.dim == kIsNumber) add(absl::StrCat("is_int32(", names[s.tensor], ")"));
+    if (s.dim == kIsFloat) add(absl::StrCat("is_float(", names[s.tensor], ")"));
   }
   for (const Condition& c : conditions_) add(named.Print(c.condition));
   for (const Stride& s : strides_) {
@@ -85,8 +106,8 @@ std::string SizeFacts::Failure(absl::Span<const std::string> names, absl::Span<P
   const std::optional<std::vector<std::int64_t>> all = Values(tensors);
   if (!all) {
     for (const Symbol& s : symbols_) {
-      if (s.dim != kIsNumber || NumberOf(tensors[s.tensor])) continue;
-      return absl::StrCat(names[s.tensor], " is no integer of 32 bits");
+      if (!IsItself(s.dim) || NumberOf(tensors[s.tensor], s.dim)) continue;
+      return absl::StrCat(names[s.tensor], s.dim == kIsFloat ? " is no float" : " is no integer of 32 bits");
     }
     return absl::StrCat("what is computed of ", absl::StrJoin(names, ", "), " does not fit in 64 bits");
   }
@@ -97,8 +118,11 @@ std::string SizeFacts::Failure(absl::Span<const std::string> names, absl::Span<P
     const ir::Expr& e = named[c.condition.expr];
     std::string text = absl::StrCat(named.Print(c.condition), " failed: ");
     if (e.left != ir::kNoExpr && e.right != ir::kNoExpr) {
-      absl::StrAppend(&text, values[static_cast<std::size_t>(e.left)], " and ",
-                      values[static_cast<std::size_t>(e.right)]);
+      const auto value = [&](ir::ExprId id) {
+        const std::int64_t v = values[static_cast<std::size_t>(id)];
+        return named[id].type == ir::NumberType::kFloat ? absl::StrCat(std::bit_cast<double>(v)) : absl::StrCat(v);
+      };
+      absl::StrAppend(&text, value(e.left), " and ", value(e.right));
     }
     return c.where.empty() ? text : absl::StrCat(text, " (", c.where, ")");
   }

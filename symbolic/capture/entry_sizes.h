@@ -4,6 +4,7 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_ENTRY_SIZES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,14 @@
 
 namespace framefuse {
 
-inline constexpr int kIsNumber = -1;
+inline constexpr int kIsNumber = -1, kIsFloat = -2;
+// What a symbol may stand for: an int between the two of ir::kNumbers.
+std::optional<std::int64_t> IntegerOf(PyObject* object);
 
 struct EntrySizes {
   struct Symbol {
     SourceId source = kNoSource;
-    int dim = 0;  // kIsNumber: an integer itself
+    int dim = 0;  // kIsNumber, kIsFloat: a number itself
   };
   ir::ExprTable expressions;
   std::vector<Symbol> symbols;
@@ -34,6 +37,7 @@ struct SizeValues {
   std::int64_t Of(ir::ExprId expression) const {
     return sizes->expressions.Evaluate(ir::Dim::OfExpr(expression), symbols);
   }
+  Ref ObjectOf(ir::ExprId expression) const;  // an int or a float
 };
 
 // Guards of an entry on sizes and strides that its tensors' own guards leave open.
@@ -41,7 +45,7 @@ class SizeFacts final : public ValueFact {
  public:
   struct Symbol {
     std::size_t tensor = 0;  // by number of the guard's source
-    int dim = 0;             // kIsNumber: an integer itself
+    int dim = 0;             // kIsNumber, kIsFloat: a number itself
   };
   struct Stride {
     std::size_t tensor = 0;
@@ -65,7 +69,7 @@ class SizeFacts final : public ValueFact {
                                     absl::Span<PyObject* const> tensors) const override;
 
  private:
-  // Nothing: an integer is none, or does not fit.
+  // Floats by their bits. Nothing: a number is none, or does not fit.
   std::optional<std::vector<std::int64_t>> Values(absl::Span<PyObject* const> tensors) const;
   // Expressions with symbols under the names that a user knows.
   ir::ExprTable Named(absl::Span<const std::string> names) const;

@@ -170,7 +170,7 @@ bool RecipeProgram::Run(absl::Span<const Ref> tensors, const SizeValues& sizes, 
     if (step.op == RecipeOp::kTensor) {
       r[i] = tensors[static_cast<std::size_t>(step.index)];
     } else if (step.op == RecipeOp::kSize) {
-      r[i] = Ref::Steal(PyLong_FromLongLong(sizes.Of(step.index)));
+      r[i] = sizes.ObjectOf(step.index);
     } else if (step.op != RecipeOp::kSource) {  // those are loaded
       r[i] = Make(step, object, r);
     }

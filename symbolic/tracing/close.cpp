@@ -5,9 +5,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "backends/graph/equal_sizes.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/output_aliases.h"
-#include "backends/graph/equal_sizes.h"
 #include "symbolic/tracing/pass_order.h"
 #include "symbolic/tracing/record_backward.h"
 #include "symbolic/tracing/state.h"

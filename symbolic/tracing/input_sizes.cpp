@@ -60,7 +60,10 @@ bool StandsForSymInt(const at::Tensor& number) {
 
 at::Tensor TensorOfSize(Recorder& recorder, ir::Dim size) {
   static const c10::OperatorHandle make = c10::Dispatcher::singleton().findSchemaOrThrow("aten::scalar_tensor", "");
-  torch::jit::Stack stack = {recorder.sizes().ToSymInt(size), at::kLong, c10::IValue(), c10::IValue(), c10::IValue()};
+  Sizes& sizes = recorder.sizes();
+  const bool is_float = sizes.IsFloat(size);
+  const c10::IValue number = is_float ? c10::IValue(sizes.ToSymFloat(size)) : c10::IValue(sizes.ToSymInt(size));
+  torch::jit::Stack stack = {number, is_float ? at::kDouble : at::kLong, c10::IValue(), c10::IValue(), c10::IValue()};
   recorder.RecordPlain(TraitsOf(make), &stack);
   at::Tensor made = stack[0].toTensor();
   made.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -73,7 +76,9 @@ Numbers& Tracer::numbers() { return state_->numbers; }
 Ref Tracer::MakeNumber(BorrowedRef original) {
   const auto is_number = [](const SizeSymbol& s) { return s.input_index < 0; };
   const auto count = std::count_if(state_->symbols.begin(), state_->symbols.end(), is_number);
-  const ir::Dim number = state_->recorder->sizes().NewNumber(PyLong_AsLongLong(original.get()));
+  Sizes& sizes = state_->recorder->sizes();
+  const ir::Dim number = PyFloat_CheckExact(original.get()) ? sizes.NewFloat(PyFloat_AS_DOUBLE(original.get()))
+                                                            : sizes.NewNumber(PyLong_AsLongLong(original.get()));
   state_->symbols.push_back({-1, static_cast<int>(count)});
   return state_->numbers.MakeOf(original, number);
 }

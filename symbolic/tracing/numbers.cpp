@@ -18,8 +18,10 @@ using ir::Dim;
 using ir::ExprKind;
 
 std::optional<Dim> Numbers::Find(BorrowedRef object) const {
-  if (!PyLong_CheckExact(object.get())) return std::nullopt;
+  const bool is_float = PyFloat_CheckExact(object.get());
+  if (!is_float && !PyLong_CheckExact(object.get())) return std::nullopt;
   if (const auto it = known_.find(object.get()); it != known_.end()) return it->second.dim;
+  if (is_float) return recorder_->sizes().Table().FloatConstant(PyFloat_AS_DOUBLE(object.get()));
   int overflow = 0;
   const std::int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
   return overflow == 0 ? std::optional(Dim(value)) : std::nullopt;
@@ -27,8 +29,12 @@ std::optional<Dim> Numbers::Find(BorrowedRef object) const {
 
 Ref Numbers::Make(Dim d) {
   if (d.is_constant()) return Ref::Steal(PyLong_FromLongLong(d.constant()));
-  Ref object = private_api::NewOwnInteger(recorder_->sizes().HintOf(d));
-  if (object) known_.insert_or_assign(object.get(), Known{object, d, Ref()});
+  const Sizes& sizes = recorder_->sizes();
+  const bool is_float = sizes.IsFloat(d);
+  Ref object = is_float ? Ref::Steal(PyFloat_FromDouble(sizes.FloatHintOf(d)))
+                        : private_api::NewOwnInteger(sizes.HintOf(d));
+  if (is_float && sizes.Table()[d.expr].kind == ExprKind::kConstant) return object;
+  if (object) known_.insert_or_assign(object.get(), Known{object, d, Ref(), Ref()});
   return object;
 }
 
@@ -44,39 +50,84 @@ BorrowedRef Numbers::OriginalOf(BorrowedRef object) const {
 }
 
 namespace {
-// Whether `take` is true of an integer in it.
+// Whether `take` is true of a number in it.
 template <typename Take>
-bool AnyInteger(BorrowedRef object, Take&& take) {
+bool AnyNumber(BorrowedRef object, Take&& take) {
   PyObject* o = object;
-  if (PyLong_CheckExact(o)) return take(o);
+  if (PyLong_CheckExact(o) || PyFloat_CheckExact(o)) return take(o);
   bool any = false;
   if (PyTuple_Check(o)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) any = AnyInteger(PyTuple_GET_ITEM(o, i), take) || any;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) any = AnyNumber(PyTuple_GET_ITEM(o, i), take) || any;
   } else if (PySlice_Check(o)) {
     auto* slice = reinterpret_cast<PySliceObject*>(o);
-    for (PyObject* part : {slice->start, slice->stop, slice->step}) any = AnyInteger(part, take) || any;
+    for (PyObject* part : {slice->start, slice->stop, slice->step}) any = AnyNumber(part, take) || any;
   }
   return any;
 }
 }  // namespace
 
 bool Numbers::Holds(BorrowedRef object) const {
-  return !known_.empty() && AnyInteger(object, [&](PyObject* o) { return known_.contains(o); });
+  return !known_.empty() && AnyNumber(object, [&](PyObject* o) { return known_.contains(o); });
 }
 
 void Numbers::Pin(BorrowedRef object) {
   if (known_.empty()) return;
-  (void)AnyInteger(object, [&](PyObject* o) {
+  (void)AnyNumber(object, [&](PyObject* o) {
     const auto it = known_.find(o);
     if (it != known_.end()) (void)recorder_->sizes().Pin(it->second.dim);
     return it != known_.end();
   });
 }
 
+bool Numbers::IsExactAsFloat(Dim d) {
+  constexpr std::int64_t kMostExact = std::int64_t{1} << 53;
+  Sizes& sizes = recorder_->sizes();
+  if (sizes.IsFloat(d)) return true;
+  const ir::DimAlgebra algebra = sizes.Algebra();
+  const std::optional<std::int64_t> low = algebra.Lowest(d), high = algebra.Highest(d);
+  if (low && *low >= -kMostExact && high && *high <= kMostExact) return true;
+  // No size of a tensor is larger, nor is a product of two numbers that are no sizes.
+  return low && *low >= 0 && sizes.Decide(ExprKind::kLe, d, Dim(kMostExact));
+}
+
+// As Python computes: with doubles. What it raises for is left to it.
+std::optional<Dim> Numbers::CombineFloats(SizeArithmetic operation, Dim a, Dim b) {
+  Sizes& sizes = recorder_->sizes();
+  ir::ExprTable& table = sizes.Table();
+  if (!IsExactAsFloat(a) || !IsExactAsFloat(b)) return std::nullopt;
+  switch (operation) {
+    case SizeArithmetic::kAdd:
+      return table.Make(ExprKind::kAdd, a, b);
+    case SizeArithmetic::kSubtract:
+      return table.Make(ExprKind::kAdd, a, table.Make(ExprKind::kNeg, b));
+    case SizeArithmetic::kMultiply:
+      return table.Make(ExprKind::kMul, a, b);
+    case SizeArithmetic::kTrueDivide:
+      if (sizes.Decide(ExprKind::kEq, b, Dim(0))) return std::nullopt;
+      return table.Make(ExprKind::kTrueDiv, a, b);
+    case SizeArithmetic::kPower: {
+      // A decay to a number of steps, which does not overflow.
+      const bool decays = !a.is_constant() && table[a.expr].kind == ExprKind::kConstant && sizes.FloatHintOf(a) > 0 &&
+                          sizes.FloatHintOf(a) <= 1 && !sizes.IsFloat(b);
+      if (!decays || !sizes.Decide(ExprKind::kLe, Dim(0), b)) return std::nullopt;
+      return table.Make(ExprKind::kPow, a, b);
+    }
+    case SizeArithmetic::kFloorDivide:
+    case SizeArithmetic::kModulo:
+      break;
+  }
+  return std::nullopt;
+}
+
 Ref Numbers::Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef right) {
   const std::optional<Dim> a = Find(left), b = Find(right);
   if (!a || !b) return Ref();
   Sizes& sizes = recorder_->sizes();
+  if (operation == SizeArithmetic::kTrueDivide || sizes.IsFloat(*a) || sizes.IsFloat(*b)) {
+    const std::optional<Dim> made = CombineFloats(operation, *a, *b);
+    return made ? Make(*made) : Ref();
+  }
+  if (operation == SizeArithmetic::kPower) return Ref();
   const bool divides = operation == SizeArithmetic::kFloorDivide || operation == SizeArithmetic::kModulo;
   if (divides && sizes.Decide(ExprKind::kEq, *b, Dim(0))) return Ref();  // Python raises
   const std::optional<Dim> made = sizes.IfItFits([&] {
@@ -91,6 +142,8 @@ Ref Numbers::Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef rig
       case SizeArithmetic::kFloorDivide:
         return algebra.FloorDivide(*a, *b);
       case SizeArithmetic::kModulo:
+      case SizeArithmetic::kTrueDivide:
+      case SizeArithmetic::kPower:
         break;
     }
     return algebra.Modulo(*a, *b);
@@ -98,12 +151,24 @@ Ref Numbers::Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef rig
   return made ? Make(*made) : Ref();
 }
 
-Ref Numbers::Negate(BorrowedRef object) { return Make(recorder_->sizes().Algebra().Negate(*Find(object))); }
+Ref Numbers::Negate(BorrowedRef object) {
+  Sizes& sizes = recorder_->sizes();
+  const Dim d = *Find(object);
+  return Make(sizes.IsFloat(d) ? sizes.Table().Make(ExprKind::kNeg, d) : sizes.Algebra().Negate(d));
+}
+
+Ref Numbers::ToFloat(BorrowedRef object) {
+  Sizes& sizes = recorder_->sizes();
+  const Dim d = *Find(object);
+  return Make(sizes.IsFloat(d) ? d : sizes.Table().Make(ExprKind::kToFloat, d));
+}
 
 std::optional<bool> Numbers::Compare(int py_op, BorrowedRef left, BorrowedRef right) {
   const std::optional<Dim> a = Find(left), b = Find(right);
   if (!a || !b) return std::nullopt;
   Sizes& sizes = recorder_->sizes();
+  const bool floats = sizes.IsFloat(*a) || sizes.IsFloat(*b);
+  if (floats && (!IsExactAsFloat(*a) || !IsExactAsFloat(*b))) return std::nullopt;
   switch (py_op) {
     case Py_LT:
       return sizes.Decide(ExprKind::kLt, *a, *b);
@@ -145,14 +210,28 @@ Ref Numbers::SequenceToTorch(BorrowedRef sequence) const {
   return made;
 }
 
+Ref Numbers::FloatToTorch(const Known& known) const {
+  Sizes& sizes = recorder_->sizes();
+  if (!known.node) {
+    const Ref carrier = Ref::Steal(py::cast(sizes.CarrierOf(known.dim)).release().ptr());
+    const Ref node = carrier ? Ref::Steal(PyObject_GetAttrString(carrier, "node")) : Ref();
+    known.node = node ? Ref::Steal(PyObject_CallMethod(node, "sym_float", nullptr)) : Ref();
+    if (!known.node) return Ref();
+    sizes.NoteFloat(known.node.get(), known.dim);
+  }
+  return Ref::Steal(PyObject_CallOneArg(torch::get_symfloat_class().ptr(), known.node));
+}
+
 Ref Numbers::ToTorch(BorrowedRef object) const {
   if (known_.empty()) return Ref();
   PyObject* o = object;
-  if (PyLong_CheckExact(o)) {
+  if (PyLong_CheckExact(o) || PyFloat_CheckExact(o)) {
     const auto it = known_.find(o);
     if (it == known_.end()) return Ref();
     const HookScope own(HookMode::kOff);
-    return Ref::Steal(py::cast(recorder_->sizes().ToSymInt(it->second.dim)).release().ptr());
+    Sizes& sizes = recorder_->sizes();
+    if (PyFloat_CheckExact(o)) return FloatToTorch(it->second);
+    return Ref::Steal(py::cast(sizes.ToSymInt(it->second.dim)).release().ptr());
   }
   if (PyTuple_CheckExact(o) || PyList_CheckExact(o) || THPSize_Check(o)) return SequenceToTorch(object);
   if (!PySlice_Check(o)) return Ref();
@@ -174,7 +253,7 @@ Ref Numbers::FromTorch(Ref object) {
     return Ref::Create(holds ? Py_True : Py_False);
   }
   if (torch::is_symfloat(o)) {
-    return Ref::Steal(PyFloat_FromDouble(py::cast<c10::SymFloat>(py::handle(o)).guard_float(__FILE__, __LINE__)));
+    return Make(recorder_->sizes().ToDim(py::cast<c10::SymFloat>(py::handle(o))));
   }
   const bool is_size = THPSize_Check(o);
   if (!is_size && !PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return object;

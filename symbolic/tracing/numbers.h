@@ -1,8 +1,8 @@
-// Numbers: Python integers that stand for symbolic sizes. Each is an int of its own with the value at hand, so that
-// code which does not know of it sees a plain integer. It is known by identity: whoever looks at its value pins it
-// first; whoever only moves it need not know.
-// Torch gets a SymInt in its place, and what torch gives back becomes such an int again.
-// Invariant: no such int outlives the attempt; a recipe makes another one of each (symbolic/capture/recipe.h).
+// Numbers: Python integers and floats that stand for symbolic numbers. Each is an object of its own with the value at
+// hand, so that code which does not know of it sees a plain number. It is known by identity: whoever looks at its value
+// pins it first; whoever only moves it need not know.
+// Torch gets a SymInt or SymFloat in its place, and what torch gives back becomes such an object again.
+// Invariant: none of them outlives the attempt; a recipe makes another one of each (symbolic/capture/recipe.h).
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_NUMBERS_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_NUMBERS_H_
 
@@ -18,7 +18,7 @@ namespace framefuse::tracing {
 
 class Recorder;
 
-enum class SizeArithmetic : std::uint8_t { kAdd, kSubtract, kMultiply, kFloorDivide, kModulo };
+enum class SizeArithmetic : std::uint8_t { kAdd, kSubtract, kMultiply, kFloorDivide, kModulo, kTrueDivide, kPower };
 
 class Numbers {
  public:
@@ -30,25 +30,26 @@ class Numbers {
   bool IsSymbolic(BorrowedRef object) const { return !known_.empty() && known_.contains(object.get()); }
   // It, or one that a tuple (a torch.Size, say) or a slice holds.
   bool Holds(BorrowedRef object) const;
-  // Constant: a plain integer that fits; nothing: no such integer.
+  // Of the number; a plain one is a constant. Nothing: it is none, or an integer that does not fit.
   std::optional<ir::Dim> Find(BorrowedRef object) const;
   Ref Make(ir::Dim d);
-  // `original`: an integer of the program's own, which `d` stands for.
+  // `original`: a number of the program's own, which `d` stands for.
   Ref MakeOf(BorrowedRef original, ir::Dim d);
   BorrowedRef OriginalOf(BorrowedRef object) const;  // null: it was computed
   void Pin(BorrowedRef object);                      // all that it holds
 
-  // Of two integers, one of which is symbolic. Null without an error: it is not kept symbolic.
+  // Of two numbers, one of which is symbolic. Null without an error: it is not kept symbolic.
   Ref Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef right);
   Ref Negate(BorrowedRef object);
-  // As Py_LT …; nothing: one of them is no integer.
+  Ref ToFloat(BorrowedRef object);
+  // As Py_LT …; nothing: one of them is no number, or it is not kept symbolic.
   std::optional<bool> Compare(int py_op, BorrowedRef left, BorrowedRef right);
 
   // A tensor of no dimensions that an operator of the fake `tensor` takes as it would take the symbolic `number`; null:
   // `tensor` has no dimensions itself.
   Ref TensorFor(BorrowedRef tensor, BorrowedRef number);
 
-  // With SymInts in the places of symbolic integers, in tuples, lists and slices too; null: there are none.
+  // With SymInts and SymFloats in the places of symbolic numbers, in tuples, lists and slices too; null: there are none.
   Ref ToTorch(BorrowedRef object) const;
   Ref FromTorch(Ref object);
 
@@ -59,8 +60,13 @@ class Numbers {
     Ref object;
     ir::Dim dim;
     Ref original;
+    mutable Ref node;  // of a float: torch's object for its node, once it was asked for
   };
+  Ref FloatToTorch(const Known& known) const;
   Ref SequenceToTorch(BorrowedRef sequence) const;
+  std::optional<ir::Dim> CombineFloats(SizeArithmetic operation, ir::Dim a, ir::Dim b);
+  // A float, or an integer that a float of the same value exists of.
+  bool IsExactAsFloat(ir::Dim d);
 
   const std::unique_ptr<Recorder>& recorder_;
   absl::flat_hash_map<PyObject*, Known> known_;

@@ -74,6 +74,7 @@ c10::IValue MetaArgument(const c10::IValue& v, ir::ArgType type) {
     return list;
   }
   if (v.isSymInt()) return v.toSymInt().guard_int(__FILE__, __LINE__);
+  if (v.isSymFloat()) return v.toSymFloat().guard_float(__FILE__, __LINE__);
   if (IsSymbolicList(v)) {
     c10::List<std::int64_t> list;
     for (const c10::SymInt& e : v.toSymIntVector()) list.push_back(e.guard_int(__FILE__, __LINE__));
@@ -243,6 +244,11 @@ ir::Arg Recorder::TensorListArg(const c10::IValue& v, const OpTraits& traits, Pr
 ir::Arg Recorder::NumberArg(const c10::IValue& v, const OpTraits& traits) const {
   if (v.isNone()) return ir::Arg::None();
   if (v.isSymInt()) return ir::Arg::OfDim(ToDim(v.toSymInt()));
+  if (v.isSymFloat()) {
+    const ir::Dim d = sizes_->AsOperand(sizes_->ToDim(v.toSymFloat()));
+    const ir::Expr& e = sizes_->Table()[d.expr];
+    return e.kind == ir::ExprKind::kConstant ? ir::Arg::Constant(std::bit_cast<double>(e.value)) : ir::Arg::OfDim(d);
+  }
   if (IsSymbolicList(v)) {
     std::vector<ir::Dim> dims;
     for (const c10::SymInt& s : v.toSymIntVector()) dims.push_back(ToDim(s));

@@ -22,6 +22,19 @@ Dim SizeNode::DimOf(const SymNode& node) const {
   return Dim(node->guard_int(__FILE__, __LINE__));
 }
 
+SymNode SizeNode::Float(Dim d) const { return c10::make_intrusive<SizeNode>(sizes_, Kind::kFloat, d); }
+
+Dim SizeNode::FloatDimOf(const SymNode& node) const {
+  if (!node->is_float()) return DimOf(node);
+  const auto* own = dynamic_cast<const SizeNode*>(node.get());
+  if (own != nullptr && own->sizes_ == sizes_) return own->dim_;
+  return sizes_->Table().FloatConstant(node->guard_float(__FILE__, __LINE__));
+}
+
+SymNode SizeNode::OfFloats(ExprKind operation, const SymNode& other) const {
+  return Float(sizes_->Table().Make(operation, dim_, FloatDimOf(other)));
+}
+
 double SizeNode::NumberOf(const SymNode& node) const {
   if (node->is_float()) return node->guard_float(__FILE__, __LINE__);
   return static_cast<double>(node->guard_int(__FILE__, __LINE__));
@@ -29,32 +42,33 @@ double SizeNode::NumberOf(const SymNode& node) const {
 
 bool SizeNode::IsNumber(const SymNode& other) const { return kind_ == Kind::kFloat || other->is_float(); }
 
-SymNode SizeNode::clone() { return c10::make_intrusive<SizeNode>(sizes_, kind_, dim_, number_); }
+SymNode SizeNode::clone() { return c10::make_intrusive<SizeNode>(sizes_, kind_, dim_); }
 SymNode SizeNode::wrap_int(std::int64_t number) { return Int(Dim(number)); }
-SymNode SizeNode::wrap_float(double number) {
-  return c10::make_intrusive<SizeNode>(sizes_, Kind::kFloat, Dim(), number);
-}
+SymNode SizeNode::wrap_float(double number) { return Float(sizes_->Table().FloatConstant(number)); }
 SymNode SizeNode::wrap_bool(bool value) { return Bool(Dim(value ? 1 : 0)); }
 
 // ---------------------------------------------------------------- arithmetic
 
 SymNode SizeNode::add(const SymNode& other) {
-  if (IsNumber(other)) return wrap_float(guard_float(__FILE__, __LINE__) + NumberOf(other));
+  if (IsNumber(other)) return OfFloats(ExprKind::kAdd, other);
   return Int(sizes_->Algebra().Add(dim_, DimOf(other)));
 }
 
 SymNode SizeNode::sub(const SymNode& other) {
-  if (IsNumber(other)) return wrap_float(guard_float(__FILE__, __LINE__) - NumberOf(other));
+  if (IsNumber(other)) {
+    ir::ExprTable& table = sizes_->Table();
+    return Float(table.Make(ExprKind::kAdd, dim_, table.Make(ExprKind::kNeg, FloatDimOf(other))));
+  }
   return Int(sizes_->Algebra().Subtract(dim_, DimOf(other)));
 }
 
 SymNode SizeNode::mul(const SymNode& other) {
-  if (IsNumber(other)) return wrap_float(guard_float(__FILE__, __LINE__) * NumberOf(other));
+  if (IsNumber(other)) return OfFloats(ExprKind::kMul, other);
   return Int(sizes_->Algebra().Multiply(dim_, DimOf(other)));
 }
 
 SymNode SizeNode::truediv(const SymNode& other) {
-  return wrap_float(guard_float(__FILE__, __LINE__) / NumberOf(other));
+  return OfFloats(ExprKind::kTrueDiv, other);
 }
 
 SymNode SizeNode::pow(const SymNode& other) {
@@ -83,12 +97,16 @@ SymNode SizeNode::mod(const SymNode& other) {
 }
 
 SymNode SizeNode::neg() {
-  if (kind_ == Kind::kFloat) return wrap_float(-number_);
+  if (kind_ == Kind::kFloat) return Float(sizes_->Table().Make(ExprKind::kNeg, dim_));
   return Int(sizes_->Algebra().Negate(dim_));
 }
 
-SymNode SizeNode::ceil() { return kind_ == Kind::kFloat ? wrap_int(std::llround(std::ceil(number_))) : clone(); }
-SymNode SizeNode::floor() { return kind_ == Kind::kFloat ? wrap_int(std::llround(std::floor(number_))) : clone(); }
+SymNode SizeNode::ceil() {
+  return kind_ == Kind::kFloat ? wrap_int(std::llround(std::ceil(guard_float(__FILE__, __LINE__)))) : clone();
+}
+SymNode SizeNode::floor() {
+  return kind_ == Kind::kFloat ? wrap_int(std::llround(std::floor(guard_float(__FILE__, __LINE__)))) : clone();
+}
 
 SymNode SizeNode::sym_min(const SymNode& other) {
   if (IsNumber(other)) return wrap_float(std::min(guard_float(__FILE__, __LINE__), NumberOf(other)));
@@ -100,19 +118,15 @@ SymNode SizeNode::sym_max(const SymNode& other) {
   return Int(sizes_->Algebra().Maximum(dim_, DimOf(other)));
 }
 
-SymNode SizeNode::sym_float() { return wrap_float(guard_float(__FILE__, __LINE__)); }
+SymNode SizeNode::sym_float() {
+  return Float(sizes_->IsFloat(dim_) ? dim_ : sizes_->Table().Make(ExprKind::kToFloat, dim_));
+}
 
 // ---------------------------------------------------------------- comparisons
 
 SymNode SizeNode::Compare(ExprKind comparison, const SymNode& left, const SymNode& right) const {
   if (left->is_float() || right->is_float()) {
-    const double a = NumberOf(left), b = NumberOf(right);
-    const bool equal = a == b, less = a < b;
-    const bool holds = comparison == ExprKind::kEq   ? equal
-                       : comparison == ExprKind::kNe ? !equal
-                       : comparison == ExprKind::kLt ? less
-                                                     : less || equal;
-    return Bool(Dim(holds ? 1 : 0));
+    return Bool(sizes_->Table().Make(comparison, FloatDimOf(left), FloatDimOf(right)));
   }
   const Dim a = DimOf(left), b = DimOf(right);
   if (const auto known = sizes_->Algebra().Decide(comparison, a, b)) return Bool(Dim(*known ? 1 : 0));
@@ -253,12 +267,12 @@ bool SizeNode::guard_bool(const char*, std::int64_t) {
 }
 
 double SizeNode::guard_float(const char*, std::int64_t) {
-  return kind_ == Kind::kFloat ? number_ : static_cast<double>(sizes_->Pin(dim_));
+  return kind_ == Kind::kFloat ? sizes_->PinFloat(dim_) : static_cast<double>(sizes_->Pin(dim_));
 }
 
 // In the text of an error, which the program may see: it holds for this number.
 std::string SizeNode::str() {
-  if (kind_ == Kind::kFloat) return std::to_string(number_);
+  if (kind_ == Kind::kFloat) return std::to_string(guard_float(__FILE__, __LINE__));
   if (kind_ == Kind::kBool) return guard_bool(__FILE__, __LINE__) ? "True" : "False";
   return std::to_string(sizes_->Pin(dim_));
 }
@@ -274,7 +288,11 @@ std::optional<bool> SizeNode::constant_bool() {
   return e.kind == ExprKind::kConstant ? std::optional(e.value != 0) : std::nullopt;
 }
 
-bool SizeNode::is_constant() { return kind_ == Kind::kFloat || dim_.is_constant() || constant_bool().has_value(); }
+bool SizeNode::is_constant() {
+  const bool is_float = kind_ == Kind::kFloat;
+  if (is_float) return dim_.is_constant() || sizes_->Table()[dim_.expr].kind == ExprKind::kConstant;
+  return dim_.is_constant() || constant_bool().has_value();
+}
 
 c10::SymInt Plain(const c10::SymInt& s) {
   const auto number = s.maybe_as_int();

@@ -1,4 +1,4 @@
-// SizeNode: a symbolic size as torch carries it: the node of a SymInt or SymBool. A SymFloat's is a plain number.
+// SizeNode: a symbolic number as torch carries it: the node of a SymInt, SymBool or SymFloat.
 // Invariant: immutable; a node that became a constant says so (constant_int), but stays on the heap: where a number is
 // looked at without asking its node, Plain comes first.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_SIZE_NODE_H_
@@ -16,8 +16,7 @@ namespace framefuse::tracing {
 class SizeNode final : public c10::SymNodeImpl {
  public:
   enum class Kind : std::uint8_t { kInt, kBool, kFloat };
-  SizeNode(std::shared_ptr<Sizes> sizes, Kind kind, ir::Dim dim, double number = 0)
-      : sizes_(std::move(sizes)), kind_(kind), dim_(dim), number_(number) {}
+  SizeNode(std::shared_ptr<Sizes> sizes, Kind kind, ir::Dim dim) : sizes_(std::move(sizes)), kind_(kind), dim_(dim) {}
 
   Kind kind() const { return kind_; }
   ir::Dim dim() const { return dim_; }
@@ -57,7 +56,7 @@ class SizeNode final : public c10::SymNodeImpl {
   c10::SymNode is_channels_last_strides_3d(Nodes sizes, Nodes strides) override;
   c10::SymNode is_non_overlapping_and_dense(Nodes sizes, Nodes strides) override;
   c10::SymNode clone() override;
-  c10::SymNode sym_float() override;
+  c10::SymNode sym_float() override;  // of a carrier (Sizes::CarrierOf) the float that it carries
   c10::SymNode wrap_int(std::int64_t number) override;
   c10::SymNode wrap_float(double number) override;
   c10::SymNode wrap_bool(bool value) override;
@@ -78,8 +77,11 @@ class SizeNode final : public c10::SymNodeImpl {
   c10::SymNode Int(ir::Dim d) const;
   c10::SymNode Bool(ir::Dim d) const;
   ir::Dim DimOf(const c10::SymNode& node) const;
+  ir::Dim FloatDimOf(const c10::SymNode& node) const;  // of an integer its own
   double NumberOf(const c10::SymNode& node) const;
   bool IsNumber(const c10::SymNode& other) const;  // one of the two is a float
+  c10::SymNode Float(ir::Dim d) const;
+  c10::SymNode OfFloats(ir::ExprKind operation, const c10::SymNode& other) const;
   c10::SymNode Compare(ir::ExprKind comparison, const c10::SymNode& left, const c10::SymNode& right) const;
   bool HasChannelsLastStrides(Nodes sizes, Nodes strides, std::initializer_list<std::size_t> fastest_first);
   c10::SymNode InOrder(Nodes sizes, Nodes strides, std::initializer_list<int> fastest_first);
@@ -87,7 +89,6 @@ class SizeNode final : public c10::SymNodeImpl {
   std::shared_ptr<Sizes> sizes_;
   Kind kind_;
   ir::Dim dim_;
-  double number_;
 };
 
 // A number whose node is a constant as a plain one.

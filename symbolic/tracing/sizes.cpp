@@ -1,6 +1,10 @@
 #include "symbolic/tracing/sizes.h"
 
+#include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/utils/python_symnode.h>
+
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -30,6 +34,14 @@ Dim AddSymbol(ir::ExprTable& table, std::int64_t hint, std::pair<std::int64_t, s
 Dim Sizes::NewNumber(std::int64_t hint) {
   has_numbers_ = true;
   return AddSymbol(Table(), hint, ir::kNumbers);
+}
+
+Dim Sizes::NewFloat(double hint) {
+  ir::Symbol symbol;
+  symbol.name = "f" + std::to_string(Table().symbols().size());
+  symbol.type = ir::NumberType::kFloat;
+  symbol.hint = std::bit_cast<std::int64_t>(hint);
+  return Table().OfSymbol(Table().AddSymbol(std::move(symbol)));
 }
 
 Dim Sizes::NewSymbol(std::int64_t hint) {
@@ -67,6 +79,25 @@ Dim Sizes::ToDim(const c10::SymInt& s) {
   return own != nullptr && own->sizes() == this ? own->dim() : Dim(s.guard_int(__FILE__, __LINE__));
 }
 
+c10::SymInt Sizes::CarrierOf(Dim number) {
+  return c10::SymInt(c10::SymNode(c10::make_intrusive<SizeNode>(shared_from_this(), SizeNode::Kind::kInt, number)));
+}
+
+c10::SymFloat Sizes::ToSymFloat(Dim d) {
+  return c10::SymFloat(c10::SymNode(c10::make_intrusive<SizeNode>(shared_from_this(), SizeNode::Kind::kFloat, d)));
+}
+
+Dim Sizes::ToDim(const c10::SymFloat& s) {
+  if (!s.is_symbolic()) return Table().FloatConstant(s.as_float_unchecked());
+  const c10::SymNodeImpl* node = s.toSymNodeImplUnowned();
+  const auto* own = dynamic_cast<const SizeNode*>(node);
+  if (own != nullptr && own->sizes() == this) return own->dim();
+  if (const auto* python = dynamic_cast<const torch::impl::PythonSymNodeImpl*>(node)) {
+    if (const auto it = floats_.find(python->getPyObj().ptr()); it != floats_.end()) return it->second;
+  }
+  return Table().FloatConstant(s.guard_float(__FILE__, __LINE__));
+}
+
 void Sizes::Note(Dim condition) {
   if (!known_.insert(condition.expr).second) return;
   facts_.push_back(condition);
@@ -101,7 +132,17 @@ void Sizes::Narrow(ExprKind comparison, Dim a, Dim b) {
   }
 }
 
+// Nothing follows of what does not hold: the two may have no order.
+bool Sizes::DecideFloats(ExprKind comparison, Dim a, Dim b) {
+  ir::ExprTable& table = Table();
+  const Dim condition = table.Make(comparison, a, b);
+  const bool holds = HintOf(condition) != 0;
+  if (table[condition.expr].kind != ExprKind::kConstant) Note(holds ? condition : table.Make(ExprKind::kNot, condition));
+  return holds;
+}
+
 bool Sizes::Decide(ExprKind comparison, Dim a, Dim b) {
+  if (IsFloat(a) || IsFloat(b)) return DecideFloats(comparison, a, b);
   if (const std::optional<bool> known = Algebra().Decide(comparison, a, b)) return *known;
   ir::ExprTable& table = Table();
   const std::int64_t left = table.Hint(a), right = table.Hint(b);
@@ -135,7 +176,8 @@ bool Sizes::DecideBool(Dim condition) {
   const ir::Expr e = table[condition.expr];
   const auto part = [](ir::ExprId id) { return Dim::OfExpr(id); };
   const auto number = [&](ir::ExprId id) {
-    return table[id].kind == ExprKind::kConstant ? Dim(table[id].value) : Dim::OfExpr(id);
+    const bool whole = table[id].kind == ExprKind::kConstant && table[id].type == ir::NumberType::kInt;
+    return whole ? Dim(table[id].value) : Dim::OfExpr(id);
   };
   switch (e.kind) {
     case ExprKind::kConstant:
@@ -156,8 +198,32 @@ bool Sizes::DecideBool(Dim condition) {
   }
 }
 
+double Sizes::PinFloat(Dim d) {
+  ir::ExprTable& table = Table();
+  const double value = FloatHintOf(d);
+  if (std::isnan(value)) {
+    (void)Decide(ExprKind::kNe, d, d);
+    return value;
+  }
+  (void)Decide(ExprKind::kEq, d, table.FloatConstant(value));
+  // The two zeros are equal, but not their reciprocals.
+  const Dim one = table.FloatConstant(1);
+  if (value == 0) (void)Decide(ExprKind::kEq, table.Make(ExprKind::kTrueDiv, one, d), table.FloatConstant(1 / value));
+  return value;
+}
+
+Dim Sizes::AsOperand(Dim d) {
+  constexpr double kMost = 0x1.fep127;  // of bfloat16, the narrowest type that a kernel takes such a number for
+  ir::ExprTable& table = Table();
+  if (!(std::abs(FloatHintOf(d)) <= kMost)) return table.FloatConstant(PinFloat(d));
+  (void)Decide(ExprKind::kLe, d, table.FloatConstant(kMost));
+  (void)Decide(ExprKind::kLe, table.FloatConstant(-kMost), d);
+  return d;
+}
+
 std::int64_t Sizes::Pin(Dim d) {
   if (d.is_constant()) return d.constant();
+  if (IsFloat(d)) return std::bit_cast<std::int64_t>(PinFloat(d));
   const std::int64_t value = HintOf(d);
   (void)Decide(ExprKind::kEq, d, Dim(value));
   return value;

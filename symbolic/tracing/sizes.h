@@ -5,13 +5,17 @@
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_SIZES_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_SIZES_H_
 
+#include <Python.h>
+#include <c10/core/SymFloat.h>
 #include <c10/core/SymInt.h>
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "backends/graph/dim_algebra.h"
@@ -39,12 +43,21 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
   ir::Dim NewSymbol(std::int64_t hint);
   // An integer that is `hint` now, between the two of kNumbers.
   ir::Dim NewNumber(std::int64_t hint);
+  ir::Dim NewFloat(double hint);
   bool any() const { return table_ != nullptr && !table_->symbols().empty(); }
 
   c10::SymInt ToSymInt(ir::Dim d);
   // A number of another recording, or of torch's, is taken for the integer that it is.
   ir::Dim ToDim(const c10::SymInt& s);
+  c10::SymFloat ToSymFloat(ir::Dim d);
+  ir::Dim ToDim(const c10::SymFloat& s);
+  // Only torch itself makes Python objects of nodes, and only of integers': sym_float() of this one's is the float's.
+  c10::SymInt CarrierOf(ir::Dim number);
+  // `node`: that Python object, by which it is known when it comes back.
+  void NoteFloat(const PyObject* node, ir::Dim d) { floats_.insert_or_assign(node, d); }
+  bool IsFloat(ir::Dim d) const { return Table().TypeOf(d) == ir::NumberType::kFloat; }
   std::int64_t HintOf(ir::Dim d) const { return Table().Hint(d); }
+  double FloatHintOf(ir::Dim d) const { return std::bit_cast<double>(HintOf(d)); }
   ir::DimAlgebra Algebra() { return ir::DimAlgebra(Table()); }
   ir::ExprTable& Table() const;  // throws c10::Error after Detach
 
@@ -57,12 +70,17 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
   std::optional<ir::Dim> IfItFits(absl::FunctionRef<ir::Dim()> make);
   // The value at hand, which the size is to have.
   std::int64_t Pin(ir::Dim d);
+  double PinFloat(ir::Dim d);  // bit by bit
+  // A float as an operand of an operator: eager refuses what is out of range for the tensor's type. Where it is near
+  // that it is pinned, and a constant comes back.
+  ir::Dim AsOperand(ir::Dim d);
 
   // Conditions, each once, in the order in which they were met.
   const std::vector<ir::Dim>& facts() const { return facts_; }
 
  private:
   void Note(ir::Dim condition);
+  bool DecideFloats(ir::ExprKind comparison, ir::Dim a, ir::Dim b);
   void Narrow(ir::ExprKind comparison, ir::Dim a, ir::Dim b);
 
   ir::ExprTable* table_;
@@ -70,6 +88,7 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
   bool has_numbers_ = false;
   std::vector<ir::Dim> facts_;
   absl::flat_hash_set<ir::ExprId> known_;
+  absl::flat_hash_map<const PyObject*, ir::Dim> floats_;
 };
 
 }  // namespace framefuse::tracing

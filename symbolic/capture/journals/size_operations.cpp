@@ -29,12 +29,17 @@ std::optional<tracing::SizeArithmetic> ArithmeticOf(int nb_op) {
       return tracing::SizeArithmetic::kFloorDivide;
     case NB_REMAINDER:
       return tracing::SizeArithmetic::kModulo;
+    case NB_TRUE_DIVIDE:
+      return tracing::SizeArithmetic::kTrueDivide;
+    case NB_POWER:
+      return tracing::SizeArithmetic::kPower;
     default:
       return std::nullopt;
   }
 }
 
 bool IsInteger(BorrowedRef object) { return PyLong_CheckExact(object.get()); }
+bool IsNumber(BorrowedRef object) { return IsInteger(object) || PyFloat_CheckExact(object.get()); }
 
 }  // namespace
 
@@ -44,7 +49,7 @@ SizeOperations::SizeOperations(Journals& journals)
 std::optional<Value> SizeOperations::Binary(int nb_op, ValueView left, ValueView right) {
   if (tracer_.numbers().none() || (!IsSymbolic(left) && !IsSymbolic(right))) return std::nullopt;
   const auto operation = ArithmeticOf(nb_op);
-  if (!operation || !IsInteger(left.object) || !IsInteger(right.object)) return std::nullopt;
+  if (!operation || !IsNumber(left.object) || !IsNumber(right.object)) return std::nullopt;
   if (!IsSymbolic(left)) reads_.Consume(left);
   if (!IsSymbolic(right)) reads_.Consume(right);
   Ref made = tracer_.numbers().Combine(*operation, left.object, right.object);
@@ -59,7 +64,7 @@ std::optional<Value> SizeOperations::Negate(UnaryOp op, ValueView v) {
 
 std::optional<bool> SizeOperations::Compare(int py_op, ValueView left, ValueView right) {
   if (tracer_.numbers().none() || (!IsSymbolic(left) && !IsSymbolic(right))) return std::nullopt;
-  if (!IsInteger(left.object) || !IsInteger(right.object)) return std::nullopt;
+  if (!IsNumber(left.object) || !IsNumber(right.object)) return std::nullopt;
   if (!IsSymbolic(left)) reads_.Consume(left);
   if (!IsSymbolic(right)) reads_.Consume(right);
   return tracer_.numbers().Compare(py_op, left.object, right.object);
@@ -101,8 +106,12 @@ std::optional<Value> SizeOperations::Fold(tracing::SizeArithmetic operation, Bor
 std::optional<Value> SizeOperations::Call(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   if (tracer_.numbers().none() || kwnames || args.empty()) return std::nullopt;
   PyObject* o = callable;
-  if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) {
+  const bool to_float = o == reinterpret_cast<PyObject*>(&PyFloat_Type);
+  if (to_float || o == reinterpret_cast<PyObject*>(&PyLong_Type)) {
     if (args.size() != 1 || !IsSymbolic(args[0])) return std::nullopt;
+    const bool same = to_float != IsInteger(args[0].object);
+    if (!same && !to_float) return std::nullopt;
+    if (!same) return Done(tracer_.numbers().ToFloat(args[0].object));
     return Value{Ref::Create(args[0].object), kNoSource};
   }
   const bool method = Py_TYPE(o) == &PyMethodDescr_Type;
@@ -119,7 +128,7 @@ std::optional<Value> SizeOperations::Call(BorrowedRef callable, absl::Span<const
   }
   bool symbolic = false;
   for (const ValueView& v : args) {
-    if (!IsInteger(v.object)) return std::nullopt;
+    if (!IsNumber(v.object)) return std::nullopt;
     symbolic = symbolic || IsSymbolic(v);
   }
   if (!symbolic || (name != "max" && name != "min") || args.size() < 2) return std::nullopt;
@@ -187,11 +196,14 @@ void TorchArguments::TakeTensors(BorrowedRef tensor, BorrowedRef kwnames) {
     if (i >= positional) {
       PyObject* name = PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - positional));
       operand = PyUnicode_CompareWithASCIIString(name, "other") == 0;
+      if (!operand) continue;  // alpha, value: torch takes them as they are
     }
     Ref made = operand && tensor ? numbers_.TensorFor(tensor, number) : Ref();
     if (!made) {
       numbers_.Pin(number);
-      made = Ref::Steal(PyLong_FromLongLong(PyLong_AsLongLong(number)));
+      PyObject* o = number.get();
+      made = Ref::Steal(PyFloat_CheckExact(o) ? PyFloat_FromDouble(PyFloat_AS_DOUBLE(o))
+                                              : PyLong_FromLongLong(PyLong_AsLongLong(o)));
     }
     Replace(i, std::move(made));
   }

@@ -1,5 +1,6 @@
 #include "symbolic/capture/journals/symbols.h"
 
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -63,13 +64,13 @@ bool Symbols::IsNumberSymbolic(SourceId source) const {
 }
 
 Ref Symbols::NumberAt(BorrowedRef original, SourceId source) {
-  if (!PyLong_CheckExact(original.get())) return Ref();
+  const bool is_float = PyFloat_CheckExact(original.get());
+  if (!is_float && !PyLong_CheckExact(original.get())) return Ref();
+  if (is_float && std::isnan(PyFloat_AS_DOUBLE(original.get()))) return Ref();  // which is not equal to itself
   const auto known = std::find_if(numbers_.begin(), numbers_.end(), [&](const auto& n) { return n.first == source; });
   if (known != numbers_.end()) return known->second;
   if (!IsNumberSymbolic(source)) return Ref();
-  int overflow = 0;
-  const std::int64_t value = PyLong_AsLongLongAndOverflow(original, &overflow);
-  if (overflow != 0 || value < ir::kNumbers.first || value > ir::kNumbers.second) return Ref();
+  if (!is_float && !IntegerOf(original)) return Ref();
   Ref number = tracer_.MakeNumber(original);
   numbers_.emplace_back(source, number);
   return number;
@@ -109,9 +110,12 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
     read.sources.push_back(source);
     return read.sources.size() - 1;
   };
+  const auto is_float = [&](std::size_t symbol) {
+    return sizes->expressions.symbols()[symbol].type == ir::NumberType::kFloat;
+  };
   std::vector<SizeFacts::Symbol> symbols;
   for (const tracing::SizeSymbol& s : tracer_.size_symbols()) {
-    const int dim = s.input_index < 0 ? kIsNumber : s.dim;
+    const int dim = s.input_index >= 0 ? s.dim : is_float(sizes->symbols.size()) ? kIsFloat : kIsNumber;
     sizes->symbols.push_back({source_of(s), dim});
     symbols.push_back({number(source_of(s)), dim});
   }

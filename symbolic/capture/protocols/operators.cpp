@@ -92,6 +92,12 @@ Value Operators::Compare(Activation& act, int py_op, ValueView left, ValueView r
   if (const std::optional<bool> holds = sizes_.Compare(py_op, left, right)) {
     return Value{Ref::Create(*holds ? Py_True : Py_False), kNoSource};
   }
+  if (const Ref tensor = sizes_.OperandFor(left.object, right.object)) {
+    return Compare(act, py_op, left, ValueView(tensor, kNoSource));
+  }
+  if (const Ref tensor = sizes_.OperandFor(right.object, left.object)) {
+    return Compare(act, py_op, ValueView(tensor, kNoSource), right);
+  }
   Tracked* l = objects_.Find(left.object);
   Tracked* r = objects_.Find(right.object);
   const bool by_identity = l != nullptr && (l->kind == TrackedKind::kInstance || l->kind == TrackedKind::kFunction);

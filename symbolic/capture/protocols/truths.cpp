@@ -35,6 +35,7 @@ Ref Truths::PlainNumber(BorrowedRef object) {
   if (!tracer_.numbers().IsSymbolic(object)) return Ref::Create(object.get());
   reads_.PinNumber(object);
   if (const BorrowedRef original = tracer_.numbers().OriginalOf(object)) return Ref::Create(original);
+  if (PyFloat_CheckExact(object.get())) return Ref::Steal(PyFloat_FromDouble(PyFloat_AS_DOUBLE(object.get())));
   return Ref::Steal(PyLong_FromLongLong(PyLong_AsLongLong(object)));
 }
 

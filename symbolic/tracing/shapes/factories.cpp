@@ -42,7 +42,7 @@ bool Full(Arguments args, Outputs& outputs) {
   c10::ScalarType dtype = DefaultDtype();
   if (value.isBool()) dtype = c10::ScalarType::Bool;
   if (value.isInt() || value.isSymInt()) dtype = c10::ScalarType::Long;
-  if (!value.isBool() && !value.isInt() && !value.isSymInt() && !value.isDouble()) return false;
+  if (!value.isBool() && !value.isInt() && !value.isSymInt() && !value.isDouble() && !value.isSymFloat()) return false;
   return Emit(SymInts(args[0]), DtypeOr(args[2], dtype), args[3], outputs);
 }
 
@@ -100,7 +100,7 @@ bool NewFull(Arguments args, Outputs& outputs) {
 bool ArangeOf(const c10::IValue& start, const c10::IValue& end, const c10::IValue& step, Arguments options,
               Outputs& outputs) {
   if ((start.isSymInt() || end.isSymInt()) && step.isInt() && step.toInt() == 1) {
-    const bool whole = !start.isDouble() && !end.isDouble();
+    const bool whole = !start.isDouble() && !end.isDouble() && !start.isSymFloat() && !end.isSymFloat();
     const c10::SymInt span = whole ? end.toSymInt() - start.toSymInt() : c10::SymInt(-1);
     if (span < 0) return false;
     return Emit({span}, DtypeOr(options[0], c10::ScalarType::Long), options[1], outputs);

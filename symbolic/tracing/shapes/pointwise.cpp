@@ -11,7 +11,7 @@ const at::Tensor& TensorAt(Arguments args, int i) { return args[static_cast<std:
 bool IsFloat(const at::Tensor& t) { return c10::isFloatingType(t.scalar_type()); }
 
 bool IsRealNumber(const c10::IValue& v) {
-  return v.isInt() || v.isSymInt() || v.isDouble() || v.isBool() || v.isNone();
+  return v.isInt() || v.isSymInt() || v.isDouble() || v.isSymFloat() || v.isBool() || v.isNone();
 }
 
 // One operand of a floating type, output of the same type. Numbers among the other arguments must be real.
@@ -56,8 +56,8 @@ bool Promoting(Arguments args, Outputs& outputs) {
   const c10::ScalarType dtype = PromotedType(operands);
   if (dtype == c10::ScalarType::Bool || c10::isComplexType(dtype)) return false;
   for (const c10::IValue& v : args.slice(sizeof...(kOperands))) {
-    if (v.isInt() || v.isString() || v.isNone()) continue;
-    if (!v.isDouble() || !c10::isFloatingType(dtype)) return false;
+    if (v.isInt() || v.isSymInt() || v.isString() || v.isNone()) continue;
+    if ((!v.isDouble() && !v.isSymFloat()) || !c10::isFloatingType(dtype)) return false;
   }
   outputs.resize(1);
   return IteratorOutput(operands, dtype, &outputs[0], dtype);
