@@ -73,7 +73,7 @@ class Joiner {
   Arg ArgOf(Dim d) const {
     if (d.is_constant() || table_[d.expr].kind != ExprKind::kConstant) return Arg::OfDim(d);
     const Expr& e = table_[d.expr];
-    return e.type == NumberType::kFloat ? Arg::Constant(std::bit_cast<double>(e.value)) : Arg::Constant(e.value != 0);
+    return Arg::Constant(NumberOf(e.value, e.type));
   }
 
   Dim Rebuilt(const ExprTable& from, Dim d) {

@@ -1,6 +1,7 @@
 #include "backends/graph/graph.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "backends/graph/dim_algebra.h"
@@ -139,6 +140,18 @@ bool IsDense(ExprTable& exprs, const Value& v) {
     next = DimAlgebra(exprs).Multiply(next, v.sizes[d]);
   }
   return true;
+}
+
+c10::IValue NumberOf(std::int64_t bits, NumberType type) {
+  switch (type) {
+    case NumberType::kFloat:
+      return std::bit_cast<double>(bits);
+    case NumberType::kBool:
+      return bits != 0;
+    case NumberType::kInt:
+      return bits;
+  }
+  return {};
 }
 
 Value DescribeTensor(const at::Tensor& t) {

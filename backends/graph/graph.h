@@ -218,6 +218,8 @@ bool IsContiguous(ExprTable& exprs, const Value& v);
 // Whether its elements fill a piece of memory, each with a place of its own, in whatever order; one without elements
 // does. For all values of its symbols.
 bool IsDense(ExprTable& exprs, const Value& v);
+// A number of this type with these bits (Expr, ExprTable::Evaluate).
+c10::IValue NumberOf(std::int64_t bits, NumberType type);
 // Metadata of a real tensor; the storage id is left at -1.
 Value DescribeTensor(const at::Tensor& t);
 

@@ -7,7 +7,6 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <bit>
 #include <exception>
 #include <utility>
 
@@ -130,7 +129,7 @@ std::optional<c10::IValue> MetaRun::Argument(const Arg& arg, const OpArgument& s
     case Arg::Kind::kValueList:
       return List(arg, schema);
     case Arg::Kind::kDim:
-      return HintOf(arg.dims[0]);
+      return NumberOf(g_.exprs.Hint(arg.dims[0]), g_.exprs.TypeOf(arg.dims[0]));
     case Arg::Kind::kDimList: {
       c10::List<std::int64_t> list;
       for (const Dim& d : arg.dims) list.push_back(g_.exprs.Hint(d));
@@ -166,19 +165,6 @@ at::Tensor MetaRun::TensorOf(ValueId id) const {
   constexpr std::int64_t kElements = std::int64_t{1} << 40;  // of no memory at all
   return at::empty({kElements}, at::TensorOptions().dtype(v.dtype).device(c10::DeviceType::Meta))
       .as_strided(Hints(v.sizes), Hints(v.strides), g_.exprs.Hint(v.offset));
-}
-
-c10::IValue MetaRun::HintOf(const Dim& d) const {
-  const std::int64_t bits = g_.exprs.Hint(d);
-  switch (g_.exprs.TypeOf(d)) {
-    case NumberType::kFloat:
-      return std::bit_cast<double>(bits);
-    case NumberType::kBool:
-      return bits != 0;
-    case NumberType::kInt:
-      break;
-  }
-  return bits;
 }
 
 std::vector<std::int64_t> MetaRun::Hints(const std::vector<Dim>& dims) const {

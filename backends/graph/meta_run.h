@@ -28,7 +28,6 @@ class MetaRun {
   absl::StatusOr<std::optional<MetaResults>> ResultsOf(const Node& n) const;
 
   bool IsStrided(ValueId v) const;
-  c10::IValue HintOf(const Dim& d) const;
   std::vector<std::int64_t> Hints(const std::vector<Dim>& dims) const;
 
  private:

@@ -1,7 +1,6 @@
 #include "backends/graph/sized_graph.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 #include <vector>
 
@@ -35,9 +34,7 @@ Graph WithSizes(const Graph& graph, absl::Span<const std::int64_t> symbols) {
         const NumberType type = graph.exprs.TypeOf(a.dims[0]);
         fill(a.dims[0]);
         const std::int64_t bits = a.dims[0].constant();
-        a = type == NumberType::kFloat  ? Arg::Constant(std::bit_cast<double>(bits))
-            : type == NumberType::kBool ? Arg::Constant(bits != 0)
-                                        : Arg::OfDim(a.dims[0]);
+        a = Arg::Constant(NumberOf(bits, type));
       }
     }
   }

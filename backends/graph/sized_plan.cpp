@@ -28,8 +28,6 @@ bool UsesSymbols(const ir::ExprTable& exprs, bool integers_only) {
 
 }  // namespace
 
-const int SizedPlan::kOften = getenv("FF_OFTEN") ? atoi(getenv("FF_OFTEN")) : 4;
-
 SizedPlan::SizedPlan(Backend& backend, ir::Graph graph, const BackendOptions& options)
     : backend_(backend),
       graph_(std::move(graph)),

@@ -33,7 +33,7 @@ class SizedPlan final : public Plan {
   absl::StatusOr<std::shared_ptr<Plan>> Choose(absl::Span<const std::int64_t> symbols) const;
 
   static constexpr std::size_t kMostSizes = 256;
-  static const int kOften;
+  static constexpr int kOften = 4;
   using Sizes = std::vector<std::int64_t>;
   struct Met {
     Sizes sizes;

@@ -69,6 +69,7 @@ absl::StatusOr<bool> FoldConstants(ir::Graph& g) {
       bool of_formula = n.phase == ir::Phase::kBackward;
       ir::ForEachUse(n, [&](ir::ValueId v) { of_formula = of_formula && g.value(v).of_formula; });
       g.value(n.outputs[0]).of_formula = of_formula;
+      if (g.value(n.outputs[0]).wrapped_number) result.unsafeGetTensorImpl()->set_wrapped_number(true);
       constants[static_cast<std::size_t>(n.outputs[0])] = result;
       g.constants.push_back({n.outputs[0], std::move(result)});
     } else {

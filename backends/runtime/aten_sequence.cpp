@@ -5,7 +5,6 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/scalar_tensor.h>
 
-#include <bit>
 #include <optional>
 #include <utility>
 
@@ -77,18 +76,6 @@ Call CallOf(const c10::FunctionSchema& schema) {
   if (s == "TS") return Call::kWithScalar;
   if (s == "TSS") return Call::kWithScalars;
   return Call::kBoxed;
-}
-
-c10::IValue NumberOf(std::int64_t bits, ir::NumberType type) {
-  switch (type) {
-    case ir::NumberType::kFloat:
-      return std::bit_cast<double>(bits);
-    case ir::NumberType::kBool:
-      return bits != 0;
-    case ir::NumberType::kInt:
-      return bits;
-  }
-  return {};
 }
 
 }  // namespace
@@ -293,7 +280,7 @@ void AtenSequence::Push(const Step& step, Frame& frame) const {
   auto slot_of = [&](const SlotUse& u) { return TakeSlot(frame.slots[static_cast<std::size_t>(u.slot)], u.last); };
   auto number = [&](const ir::Dim& d) {
     if (d.is_constant()) return c10::IValue(d.constant());
-    return NumberOf(frame.exprs[static_cast<std::size_t>(d.expr)], graph_.exprs[d.expr].type);
+    return ir::NumberOf(frame.exprs[static_cast<std::size_t>(d.expr)], graph_.exprs[d.expr].type);
   };
   for (const PreparedArg& p : step.args) {
     switch (p.kind) {
@@ -363,7 +350,9 @@ void AtenSequence::Pop(const Step& step, Frame& frame) const {
   std::size_t next = 0;
   auto store = [&](c10::IValue v) {
     std::int32_t slot = step.outputs[next++];
-    if (slot != kNoSlot) frame.slots[static_cast<std::size_t>(slot)] = std::move(v);
+    if (slot == kNoSlot) return;
+    if (graph_.value(slot).wrapped_number) v.toTensor().unsafeGetTensorImpl()->set_wrapped_number(true);
+    frame.slots[static_cast<std::size_t>(slot)] = std::move(v);
   };
   for (std::size_t r = 0; r < frame.stack.size(); ++r) {
     bool list = !step.list_sizes.empty() && step.list_sizes[r] >= 0;

@@ -65,7 +65,10 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
     return Binary(act, nb_op, left, ValueView(tensor, kNoSource));
   }
   if (const Ref tensor = sizes_.OperandFor(right.object, left.object)) {
-    return Binary(act, nb_op, ValueView(tensor, kNoSource), right);
+    if (nb_op % kFirstInplace != NB_TRUE_DIVIDE) return Binary(act, nb_op, ValueView(tensor, kNoSource), right);
+    const Ref one = Ref::Steal(PyLong_FromLong(1));  // torch's n / x is a product with the reciprocal
+    const Value reciprocal = Binary(act, NB_TRUE_DIVIDE, ValueView(one, kNoSource), right);
+    return reciprocal ? Binary(act, NB_MULTIPLY, reciprocal, left) : Value();
   }
   Tracked* t = objects_.Find(left.object);
   if (!arguments_.PrepareNative(left) || !arguments_.PrepareNative(right)) return Value();

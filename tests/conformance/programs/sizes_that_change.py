@@ -1,0 +1,62 @@
+"""Sizes that a later call has otherwise, where the first ones happen to be special."""
+
+import torch
+
+from conformance.program import Args, Case, program
+from conformance.sample import matrix
+
+
+def with_widths(f, widths, rows=4, wide=5):
+    # Strides are those of the whole; the first width is the whole one.
+    return Case(f, matrix(rows, wide)[:, : widths[0]], then=[lambda w=w: Args(matrix(rows, wide)[:, :w]) for w in widths[1:]])
+
+
+@program
+def dense_for_the_first_width_only():
+    def f(x):
+        y = x.t()
+        x.add_(1)
+        x[1:].mul_(2)
+        return y.clone(), x.sum(), x.view(x.shape).stride()
+
+    return with_widths(f, (5, 3, 2, 4, 5))
+
+
+@program
+def written_part_by_part():
+    def f(x):
+        y = x.clone()
+        y[:, : x.shape[1] // 2].add_(1)
+        y[1].fill_(x.shape[1])
+        y.view(-1)[::2].neg_()
+        return y
+
+    return with_widths(f, (4, 3, 2, 5))
+
+
+@program
+def sizes_that_come_to_be_equal():
+    def f(x, y):
+        z = x.view(-1) + y
+        return z.view(x.shape) * 2, z.view(2, -1).sum(0), torch.cat([z, y])
+
+    calls = [(2, 4), (3, 4), (2, 6), (5, 2)]
+    return Case(f, matrix(4, 4), torch.arange(16.0), then=[lambda c=c: Args(matrix(*c), torch.arange(float(c[0] * c[1]))) for c in calls])
+
+
+@program
+def norms_of_batches():
+    def f(x):
+        y = torch.nn.functional.batch_norm(x, None, None, training=True)
+        return y, x.var(0), x.std(), x.softmax(0), x.logsumexp(1), x.amax(0)
+
+    return Case(f, matrix(4, 6), then=[lambda n=n: Args(matrix(n, 6)) for n in (5, 2, 9, 17)])
+
+
+@program
+def often_the_same_and_then_another():
+    def f(x, v):
+        return (x * v).relu().sum(1) + x.shape[0]
+
+    sizes = [3, 4, 4, 4, 4, 4, 5, 4, 3, 3, 3, 3, 6]
+    return Case(f, matrix(2, 3), 0.5, then=[lambda n=n, i=i: Args(matrix(n, 3), 0.5 + i / 8) for i, n in enumerate(sizes)])

@@ -1,0 +1,110 @@
+// Sizes that are equal by a fact are one expression afterwards, and a graph without its integer symbols is the one that
+// would have been recorded for their values.
+#include <gtest/gtest.h>
+
+#include "backends/graph/dim_algebra.h"
+#include "backends/graph/equal_sizes.h"
+#include "backends/graph/sized_graph.h"
+
+namespace framefuse::ir {
+namespace {
+
+constexpr char kTwoSizes[] = R"(graph "g"
+symbol s0 = 6 min=1
+symbol s1 = 3 min=1
+input %0: f32[s0] argument "x"
+input %1: f32[s1, 2] argument "y"
+%2: f32[s1*2] = aten.view(%1, [s1*2])
+output %2 user
+)";
+
+Graph Parsed(const char* text) {
+  absl::StatusOr<Graph> g = Parse(text);
+  EXPECT_TRUE(g.ok()) << g.status();
+  return *std::move(g);
+}
+
+TEST(JoinEqualSizes, KnowsOneOfTwoEqualSizes) {
+  Graph g = Parsed(kTwoSizes);
+  const Dim s0 = g.exprs.OfSymbol(0), twice = g.exprs.Make(ExprKind::kMul, g.exprs.OfSymbol(1), Dim(2));
+  ASSERT_NE(g.value(0).sizes[0], g.value(2).sizes[0]);
+  JoinEqualSizes(g, {g.exprs.Make(ExprKind::kEq, s0, twice)});
+  EXPECT_EQ(g.value(0).sizes[0], g.value(2).sizes[0]);
+  EXPECT_EQ(g.exprs.Print(g.value(0).sizes[0]), "s1*2");
+}
+
+TEST(JoinEqualSizes, PinnedSizesAreNumbers) {
+  Graph g = Parsed(kTwoSizes);
+  JoinEqualSizes(g, {g.exprs.Make(ExprKind::kEq, g.exprs.OfSymbol(1), Dim(3))});
+  EXPECT_EQ(g.value(1).sizes[0], Dim(3));
+  EXPECT_EQ(g.value(2).sizes[0], Dim(6));
+  EXPECT_TRUE(g.value(0).sizes[0].is_symbolic());
+}
+
+TEST(JoinEqualSizes, FactsThatFollowOneAnother) {
+  Graph g = Parsed(R"(graph "g"
+symbol s0 = 6 min=1
+symbol s1 = 6 min=1
+symbol s2 = 6 min=1
+input %0: f32[s0] argument "x"
+input %1: f32[s1] argument "y"
+input %2: f32[s2] argument "z"
+output %0 user
+)");
+  const Dim s0 = g.exprs.OfSymbol(0), s1 = g.exprs.OfSymbol(1), s2 = g.exprs.OfSymbol(2);
+  JoinEqualSizes(g, {g.exprs.Make(ExprKind::kEq, s1, s2), g.exprs.Make(ExprKind::kEq, s0, s1),
+                     g.exprs.Make(ExprKind::kLe, s0, Dim(9))});
+  EXPECT_EQ(g.value(0).sizes, g.value(1).sizes);
+  EXPECT_EQ(g.value(0).sizes, g.value(2).sizes);
+  EXPECT_EQ(g.exprs.size(), 1);
+}
+
+TEST(JoinEqualSizes, WhatDoesNotHoldForAllValuesStaysTwo) {
+  Graph g = Parsed(kTwoSizes);
+  const Dim s0 = g.exprs.OfSymbol(0), s1 = g.exprs.OfSymbol(1);
+  const Dim squares = g.exprs.Make(ExprKind::kMul, s0, s0);
+  JoinEqualSizes(g, {g.exprs.Make(ExprKind::kEq, squares, g.exprs.Make(ExprKind::kMul, s1, Dim(12)))});
+  EXPECT_NE(g.value(0).sizes[0], g.value(2).sizes[0]);
+}
+
+TEST(WithSizes, FloatsStayAndIntegersBecomeNumbers) {
+  Graph g = Parsed(kTwoSizes);
+  Symbol rate;
+  rate.name = "f0";
+  rate.type = NumberType::kFloat;
+  const Dim f0 = g.exprs.OfSymbol(g.exprs.AddSymbol(rate)), s1 = g.exprs.OfSymbol(1);
+  const Dim both = g.exprs.Make(ExprKind::kMul, f0, s1), only_size = g.exprs.Make(ExprKind::kTrueDiv, s1, Dim(4));
+  for (const Dim number : {both, only_size}) {
+    Node n;
+    n.op = RequireOp("aten.mul.Scalar");
+    n.args = {Arg::OfValue(2), Arg::OfDim(number)};
+    n.outputs = {g.AddValue(g.value(2))};
+    g.nodes.push_back(n);
+  }
+  const Graph sized = WithSizes(g, {8, 4, 0});
+  EXPECT_EQ(sized.value(0).sizes[0], Dim(8));
+  EXPECT_EQ(sized.value(2).sizes[0], Dim(8));
+  const Arg& scaled = sized.nodes[1].args[1];
+  ASSERT_EQ(scaled.kind, Arg::Kind::kDim);
+  EXPECT_EQ(sized.exprs.Print(scaled.dims[0]), "f0*4");
+  ASSERT_EQ(sized.nodes[2].args[1].kind, Arg::Kind::kConstant);
+  EXPECT_EQ(sized.nodes[2].args[1].constant.toDouble(), 1.0);
+}
+
+TEST(DimAlgebra, SolvesForASymbolThatStandsAlone) {
+  ExprTable table;
+  Symbol s;
+  s.min = 1;
+  const Dim a = table.OfSymbol(table.AddSymbol(s)), b = table.OfSymbol(table.AddSymbol(s));
+  DimAlgebra algebra(table);
+  const auto solved = algebra.Solve(algebra.Subtract(algebra.Multiply(a, Dim(4)), b));
+  ASSERT_TRUE(solved.has_value());
+  EXPECT_EQ(solved->first, 1);
+  EXPECT_EQ(solved->second, algebra.Multiply(a, Dim(4)));
+  const Dim remainder = algebra.Modulo(b, Dim(7));
+  EXPECT_FALSE(algebra.Solve(algebra.Add(algebra.Multiply(a, Dim(2)), remainder)).has_value());
+  EXPECT_FALSE(algebra.Solve(algebra.Subtract(b, remainder)).has_value());  // b is in the remainder, too
+}
+
+}  // namespace
+}  // namespace framefuse::ir
