@@ -147,12 +147,16 @@ def measure_case(name, case, train):
     ]
 
 
+TITLE = "Changing sizes and numbers"
+
+
 def main():
     parsed = measure.arguments(__doc__.splitlines()[0], default_rounds=1, training=True)
     rows = []
     for name, case in measure.chosen(cases(parsed.device, parsed.check), parsed.cases).items():
         rows += measure_case(name, case, parsed.train)
-    return measure.report("Changing sizes and numbers" + (", training" if parsed.train else ""), rows, parsed, "torch.compile", "framefuse", typical="total")
+        measure.write(TITLE, rows, parsed, "torch.compile", "framefuse")
+    return measure.report(TITLE, rows, parsed, "torch.compile", "framefuse", typical="total")
 
 
 if __name__ == "__main__":

@@ -171,7 +171,8 @@ bool Variance(Graph& g, const Node& n, NodeWriter w, bool with_mean, bool root) 
   for (ValueId out : n.outputs) {
     if (out != kNoValue && !keep && !ir::IsContiguous(g.exprs, g.value(out))) return false;
   }
-  const Moments m = MomentsOf(w, w.To(x, Wide(type)), dims, algebra.Subtract(count, Dim(static_cast<std::int64_t>(correction))));
+  const Moments m =
+      MomentsOf(w, w.To(x, Wide(type)), dims, algebra.Subtract(count, Dim(static_cast<std::int64_t>(correction))));
   if (n.outputs[0] != kNoValue) InShape(g, w, n.outputs[0], root ? w.Unary("sqrt", m.variance) : m.variance);
   if (with_mean && n.outputs[1] != kNoValue) InShape(g, w, n.outputs[1], m.mean);
   return true;

@@ -1,6 +1,6 @@
-// UseNumberOperands: a symbolic number that torch made a tensor of (x * n) is a number again, which a kernel takes as an
-// argument: x * n is one kernel on any device, and no tensor of n is made.
-// Invariant: only the overload of an operator changes, never what it computes.
+// UseNumberOperands: a symbolic number that torch made a tensor of (x * n) is a number again, which a kernel takes as
+// an argument: x * n is one kernel on any device, and no tensor of n is made. Invariant: only the overload of an
+// operator changes, never what it computes.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_NUMBER_OPERANDS_H_
 #define FRAMEFUSE_BACKENDS_FUSION_NUMBER_OPERANDS_H_
 

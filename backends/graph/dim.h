@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "common/check.h"
 #include "absl/types/span.h"
+#include "common/check.h"
 
 namespace framefuse::ir {
 

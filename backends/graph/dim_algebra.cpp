@@ -353,20 +353,28 @@ std::optional<std::pair<SymbolIndex, Dim>> DimAlgebra::Solve(Dim zero) {
       return term.first != own && std::any_of(term.first.begin(), term.first.end(), holds);
     });
   };
-  std::optional<std::pair<SymbolIndex, Product>> found;
+  SymbolIndex solved = -1;
+  ExprId atom = kNoExpr;
   for (const auto& [product, factor] : sum) {
     if (product.size() != 1 || (factor != 1 && factor != -1)) continue;
     const Expr& e = table_[product[0]];
     const auto symbol = static_cast<SymbolIndex>(e.value);
-    if (e.kind != ExprKind::kSymbol || is_elsewhere(product, symbol)) continue;
-    if (!found || found->first < symbol) found = {symbol, product};
+    if (e.kind != ExprKind::kSymbol || symbol <= solved || is_elsewhere(product, symbol)) continue;
+    solved = symbol;
+    atom = product[0];
   }
-  if (!found) return std::nullopt;
-  Sum rest = sum;
-  const std::int64_t factor = sum.at(found->second);
-  rest.erase(found->second);
-  for (auto& [product, f] : rest) f *= -factor;
-  return std::pair(found->first, Make(rest));
+  if (solved < 0) return std::nullopt;
+  Sum rest;
+  std::int64_t own = 1;
+  for (const auto& [product, factor] : sum) {
+    if (product.size() == 1 && product[0] == atom) {
+      own = factor;
+    } else {
+      rest[product] = factor;
+    }
+  }
+  for (auto& [product, factor] : rest) factor *= -own;
+  return std::pair(solved, Make(rest));
 }
 
 std::optional<std::int64_t> LowestOf(const ExprTable& table, Dim d) {

@@ -8,7 +8,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "backends/graph/dim_algebra.h"
 #include "backends/graph/meta_run.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/functional_forms.h"
@@ -130,25 +129,8 @@ class Functionalizer {
     if (!found.ok() || !found->has_value() || !(*found)->has_strides) return;
     const std::vector<at::Tensor>& tensors = (*found)->tensors;
     for (std::size_t r = 0; r < tensors.size() && r < n.outputs.size(); ++r) {
-      if (n.outputs[r] != kNoValue && tensors[r].defined()) TakeStrides(g_.value(n.outputs[r]), tensors[r].strides());
-    }
-  }
-
-  // `strides` are those for the sizes at hand. What is dense stays so, in the order that it has now.
-  void TakeStrides(ir::Value& v, at::IntArrayRef strides) {
-    std::vector<std::size_t> order;
-    bool known = true;
-    for (std::size_t d = strides.size(); d-- > 0;) {
-      known = known && g_.exprs.Hint(v.strides[d]) == strides[d];
-      order.push_back(d);
-    }
-    if (known) return;
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
-    ir::Dim next(1);
-    for (const std::size_t d : order) {
-      const bool follows = next.is_symbolic() && g_.exprs.Hint(next) == strides[d];
-      v.strides[d] = follows ? next : ir::Dim(strides[d]);
-      next = ir::DimAlgebra(g_.exprs).Multiply(v.strides[d], v.sizes[d]);
+      if (n.outputs[r] != kNoValue && tensors[r].defined())
+        TakeStrides(g_.exprs, g_.value(n.outputs[r]), tensors[r].strides());
     }
   }
 
@@ -270,7 +252,8 @@ class Functionalizer {
       if (!d.is_constant()) return absl::UnimplementedError("bernoulli_ on a tensor with symbolic strides");
     }
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-      return meta.strides[static_cast<std::size_t>(a)].constant() > meta.strides[static_cast<std::size_t>(b)].constant();
+      return meta.strides[static_cast<std::size_t>(a)].constant() >
+             meta.strides[static_cast<std::size_t>(b)].constant();
     });
     std::vector<std::int64_t> back(order.size());
     for (std::size_t i = 0; i < order.size(); ++i)

@@ -35,6 +35,23 @@ bool MayOverlap(ir::ExprTable& exprs, const ir::Value& v) {
   return false;
 }
 
+void TakeStrides(ir::ExprTable& exprs, ir::Value& v, at::IntArrayRef strides) {
+  std::vector<std::size_t> order;
+  bool known = true;
+  for (std::size_t d = strides.size(); d-- > 0;) {
+    known = known && exprs.Hint(v.strides[d]) == strides[d];
+    order.push_back(d);
+  }
+  if (known) return;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
+  ir::Dim next(1);
+  for (const std::size_t d : order) {
+    const bool follows = next.is_symbolic() && exprs.Hint(next) == strides[d];
+    v.strides[d] = follows ? next : ir::Dim(strides[d]);
+    next = ir::DimAlgebra(exprs).Multiply(v.strides[d], v.sizes[d]);
+  }
+}
+
 bool RandomFollowsMemory(c10::Device device) {
   if (!device.is_cpu()) return true;
   static const bool follows = [] {
@@ -51,7 +68,8 @@ bool RandomFollowsMemory(c10::Device device) {
 bool DrawsPlaceByPlace(ir::ExprTable& exprs, const ir::Value& target) {
   constexpr std::int64_t kManyNumbers = 16;
   std::int64_t count = 1;
-  for (const ir::Dim& d : target.sizes) count *= d.is_constant() ? d.constant() : kManyNumbers;  // others in other calls
+  for (const ir::Dim& d : target.sizes)
+    count *= d.is_constant() ? d.constant() : kManyNumbers;  // others in other calls
   return target.device.is_cpu() && count >= kManyNumbers && !ir::IsDense(exprs, target);
 }
 

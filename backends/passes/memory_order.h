@@ -1,5 +1,5 @@
 // How a value lies in memory, as far as a write into it must know: places that it has twice, the order in which random
-// numbers are drawn for it. Symbols stand at their hints.
+// numbers are drawn for it. Answers hold for all values of its symbols.
 #ifndef FRAMEFUSE_BACKENDS_PASSES_MEMORY_ORDER_H_
 #define FRAMEFUSE_BACKENDS_PASSES_MEMORY_ORDER_H_
 
@@ -10,7 +10,10 @@ namespace framefuse {
 // Strides of sizes of one reach nothing.
 bool ReachSamePlaces(const ir::Value& a, const ir::Value& b);
 
-// Whether two elements may be at one place. Symbolic strides are taken to be of views that have no such place.
+// The strides that an operator gives for the sizes at hand: what is dense is so, in this order, for all sizes.
+void TakeStrides(ir::ExprTable& exprs, ir::Value& v, at::IntArrayRef strides);
+
+// Whether two elements may be at one place: also where the ranges of its symbols do not say.
 bool MayOverlap(ir::ExprTable& exprs, const ir::Value& v);
 
 // Whether an in-place draw of bernoulli on a strided tensor goes through it in the order of its memory. Kernels for

@@ -71,6 +71,12 @@ at::Tensor TensorOfSize(Recorder& recorder, ir::Dim size) {
   return made;
 }
 
+ir::Arg OperandOf(Sizes& sizes, const c10::SymFloat& number) {
+  const ir::Dim d = sizes.AsOperand(sizes.ToDim(number));
+  const ir::Expr& e = sizes.Table()[d.expr];
+  return e.kind == ir::ExprKind::kConstant ? ir::Arg::Constant(ir::NumberOf(e.value, e.type)) : ir::Arg::OfDim(d);
+}
+
 Numbers& Tracer::numbers() { return state_->numbers; }
 
 Ref Tracer::MakeNumber(BorrowedRef original) {

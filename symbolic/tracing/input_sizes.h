@@ -24,6 +24,9 @@ bool StandsForSymInt(const at::Tensor& number);
 // A tensor of no dimensions with the value of `size`, which an operator takes as it takes a Python number.
 at::Tensor TensorOfSize(Recorder& recorder, ir::Dim size);
 
+// A symbolic float among an operator's arguments.
+ir::Arg OperandOf(Sizes& sizes, const c10::SymFloat& number);
+
 }  // namespace framefuse::tracing
 
 #endif  // FRAMEFUSE_SYMBOLIC_TRACING_INPUT_SIZES_H_

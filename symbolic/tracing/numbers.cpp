@@ -31,8 +31,8 @@ Ref Numbers::Make(Dim d) {
   if (d.is_constant()) return Ref::Steal(PyLong_FromLongLong(d.constant()));
   const Sizes& sizes = recorder_->sizes();
   const bool is_float = sizes.IsFloat(d);
-  Ref object = is_float ? Ref::Steal(PyFloat_FromDouble(sizes.FloatHintOf(d)))
-                        : private_api::NewOwnInteger(sizes.HintOf(d));
+  Ref object =
+      is_float ? Ref::Steal(PyFloat_FromDouble(sizes.FloatHintOf(d))) : private_api::NewOwnInteger(sizes.HintOf(d));
   if (is_float && sizes.Table()[d.expr].kind == ExprKind::kConstant) return object;
   if (object) known_.insert_or_assign(object.get(), Known{object, d, Ref(), Ref()});
   return object;
@@ -189,9 +189,9 @@ std::optional<bool> Numbers::Compare(int py_op, BorrowedRef left, BorrowedRef ri
 
 // ---------------------------------------------------------------- torch's side
 
-Ref Numbers::TensorFor(BorrowedRef tensor, BorrowedRef number) {
+Ref Numbers::TensorFor(BorrowedRef number) {
   const std::optional<Dim> size = Find(number);
-  if (!size || THPVariable_Unpack(tensor.get()).dim() == 0) return Ref();
+  if (!size) return Ref();
   return Ref::Steal(THPVariable_Wrap(TensorOfSize(*recorder_, *size)));
 }
 

@@ -45,11 +45,12 @@ class Numbers {
   // As Py_LT …; nothing: one of them is no number, or it is not kept symbolic.
   std::optional<bool> Compare(int py_op, BorrowedRef left, BorrowedRef right);
 
-  // A tensor of no dimensions that an operator of the fake `tensor` takes as it would take the symbolic `number`; null:
-  // `tensor` has no dimensions itself.
-  Ref TensorFor(BorrowedRef tensor, BorrowedRef number);
+  // A tensor of no dimensions that an operator of a fake takes as it would take the symbolic `number`; null: it is
+  // none.
+  Ref TensorFor(BorrowedRef number);
 
-  // With SymInts and SymFloats in the places of symbolic numbers, in tuples, lists and slices too; null: there are none.
+  // With SymInts and SymFloats in the places of symbolic numbers, in tuples, lists and slices too; null: there are
+  // none.
   Ref ToTorch(BorrowedRef object) const;
   Ref FromTorch(Ref object);
 

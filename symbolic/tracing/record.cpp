@@ -14,6 +14,7 @@
 
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/infer_by_examples.h"
+#include "symbolic/tracing/input_sizes.h"
 #include "symbolic/tracing/kernel_probe.h"
 #include "symbolic/tracing/pin_watch.h"
 #include "symbolic/tracing/recorder.h"
@@ -244,11 +245,7 @@ ir::Arg Recorder::TensorListArg(const c10::IValue& v, const OpTraits& traits, Pr
 ir::Arg Recorder::NumberArg(const c10::IValue& v, const OpTraits& traits) const {
   if (v.isNone()) return ir::Arg::None();
   if (v.isSymInt()) return ir::Arg::OfDim(ToDim(v.toSymInt()));
-  if (v.isSymFloat()) {
-    const ir::Dim d = sizes_->AsOperand(sizes_->ToDim(v.toSymFloat()));
-    const ir::Expr& e = sizes_->Table()[d.expr];
-    return e.kind == ir::ExprKind::kConstant ? ir::Arg::Constant(std::bit_cast<double>(e.value)) : ir::Arg::OfDim(d);
-  }
+  if (v.isSymFloat()) return OperandOf(*sizes_, v.toSymFloat());
   if (IsSymbolicList(v)) {
     std::vector<ir::Dim> dims;
     for (const c10::SymInt& s : v.toSymIntVector()) dims.push_back(ToDim(s));

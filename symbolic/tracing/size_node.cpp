@@ -67,9 +67,7 @@ SymNode SizeNode::mul(const SymNode& other) {
   return Int(sizes_->Algebra().Multiply(dim_, DimOf(other)));
 }
 
-SymNode SizeNode::truediv(const SymNode& other) {
-  return OfFloats(ExprKind::kTrueDiv, other);
-}
+SymNode SizeNode::truediv(const SymNode& other) { return OfFloats(ExprKind::kTrueDiv, other); }
 
 SymNode SizeNode::pow(const SymNode& other) {
   constexpr std::int64_t kMost = 8;

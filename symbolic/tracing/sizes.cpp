@@ -137,7 +137,8 @@ bool Sizes::DecideFloats(ExprKind comparison, Dim a, Dim b) {
   ir::ExprTable& table = Table();
   const Dim condition = table.Make(comparison, a, b);
   const bool holds = HintOf(condition) != 0;
-  if (table[condition.expr].kind != ExprKind::kConstant) Note(holds ? condition : table.Make(ExprKind::kNot, condition));
+  if (table[condition.expr].kind != ExprKind::kConstant)
+    Note(holds ? condition : table.Make(ExprKind::kNot, condition));
   return holds;
 }
 

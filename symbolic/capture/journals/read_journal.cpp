@@ -108,6 +108,7 @@ void ReadJournal::Move(ValueView v) {
   PyObject* o = v.object;
   if (tracer_.numbers().IsSymbolic(v.object)) {  // the guard on sizes says what is relied on
     consumed_leaves_[o].push_back(v.source);
+    number_sources_.insert(v.source);
     if (const BorrowedRef original = tracer_.numbers().OriginalOf(o)) consumed_leaves_[original].push_back(v.source);
     return;
   }
@@ -153,7 +154,11 @@ SourceId ReadJournal::SourceOfConsumed(BorrowedRef leaf) const {
   if (tracer_.numbers().IsSymbolic(leaf)) return consumed->second.front();
   if (ValueDecidesIdentity(leaf)) return kNoSource;
   if (PyUnicode_CheckExact(leaf.get()) && PyUnicode_CHECK_INTERNED(leaf.get())) return kNoSource;
-  return consumed->second.front();
+  // A constant of the code may be the object that stands where a symbolic number is read.
+  const auto& sources = consumed->second;
+  const auto fixed = [&](SourceId source) { return !number_sources_.contains(source); };
+  const auto source = std::find_if(sources.begin(), sources.end(), fixed);
+  return source == sources.end() ? kNoSource : *source;
 }
 
 // Equal leaves may or may not be one object: which one it was is a fact of its own, unless value decides identity.

@@ -99,6 +99,7 @@ class ReadJournal {
   std::vector<SourceId> leaves_;
   std::vector<std::uint8_t> leaf_facts_;                                              // by source
   absl::flat_hash_map<PyObject*, absl::InlinedVector<SourceId, 1>> consumed_leaves_;  // held by their guards
+  absl::flat_hash_set<SourceId> number_sources_;                                      // of symbolic numbers
   absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, TypeLookup> type_lookups_;
   absl::flat_hash_set<PyTypeObject*> guarded_protocols_;
 };

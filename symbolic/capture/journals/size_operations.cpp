@@ -84,7 +84,7 @@ std::optional<Value> SizeOperations::Extreme(bool largest, absl::Span<const Valu
     if (!better) return std::nullopt;
     if (*better) best = v;
   }
-  return Value{Ref::Create(best.object), kNoSource};
+  return Value{Ref::Create(best.object), best.source};
 }
 
 std::optional<Value> SizeOperations::Fold(tracing::SizeArithmetic operation, BorrowedRef sequence, std::int64_t start) {
@@ -112,7 +112,7 @@ std::optional<Value> SizeOperations::Call(BorrowedRef callable, absl::Span<const
     const bool same = to_float != IsInteger(args[0].object);
     if (!same && !to_float) return std::nullopt;
     if (!same) return Done(tracer_.numbers().ToFloat(args[0].object));
-    return Value{Ref::Create(args[0].object), kNoSource};
+    return Value{Ref::Create(args[0].object), args[0].source};
   }
   const bool method = Py_TYPE(o) == &PyMethodDescr_Type;
   if (!PyCFunction_Check(o) && !method) return std::nullopt;
@@ -152,7 +152,7 @@ std::optional<Value> SizeOperations::LengthOf(ValueView tensor) {
 
 Ref SizeOperations::OperandFor(BorrowedRef tensor, BorrowedRef number) {
   if (!tracer_.numbers().IsSymbolic(number) || !IsFakeTensor(tensor)) return Ref();
-  return tracer_.numbers().TensorFor(tensor, number);
+  return tracer_.numbers().TensorFor(number);
 }
 
 void TorchArguments::Replace(std::size_t i, Ref made) {
@@ -198,7 +198,7 @@ void TorchArguments::TakeTensors(BorrowedRef tensor, BorrowedRef kwnames) {
       operand = PyUnicode_CompareWithASCIIString(name, "other") == 0;
       if (!operand) continue;  // alpha, value: torch takes them as they are
     }
-    Ref made = operand && tensor ? numbers_.TensorFor(tensor, number) : Ref();
+    Ref made = operand && tensor ? numbers_.TensorFor(number) : Ref();
     if (!made) {
       numbers_.Pin(number);
       PyObject* o = number.get();

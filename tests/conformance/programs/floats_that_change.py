@@ -75,6 +75,17 @@ def identity():
 
 
 @program
+def constants_that_are_the_argument():
+    # The compiler keeps one object of equal constants of a module.
+    def f(x, v, n):
+        y = x + 1
+        return y, [0.25, v, 300, n], {0.25: v, 300: n}
+
+    calls = [(0.25, 300), (-1.5, 7), (0.25, 7), (3.0, 300)]
+    return Case(f, vector(), 0.1, 5, then=[lambda c=c: Args(vector(), *c) for c in calls])
+
+
+@program
 def types_that_change():
     def f(x, v):
         return x * v, v + 1, type(v)
