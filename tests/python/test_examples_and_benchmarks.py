@@ -67,5 +67,9 @@ def test_committed_rows_are_right_or_say_why():
     assert not wrong, wrong[:3]
 
 
+def test_changing_sizes_and_numbers_run():
+    assert '"wrong": 0' in run(ROOT / "benchmarks" / "changing.py", "--check", "rate", "counter", "list")
+
+
 def test_kernels_run():
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "kernels.py", "--check", "softmax", "adam")
