@@ -2,8 +2,7 @@
 
 Each case is a list of calls, each with another size or number. `first pass` is the time of all calls, compilation included; `second pass`
 the time of the same calls once more. The rivals take turns at each call. `captures`: of framefuse, over both passes. A row is ok if each
-of framefuse's results agrees with eager's, and it never ran the function as Python. `peer_wrong`: so many of torch.compile's do not agree
-(2.13 keeps an `alpha` of the second call for all later ones).
+of framefuse's results agrees with eager's, and it never ran the function as Python. `peer_wrong`: so many of torch.compile's do not agree.
 
     python benchmarks/changing.py [--out FILE] [--check] [--train] [--device cuda] [case …]
 """
