@@ -24,12 +24,11 @@ class Joiner {
     if (!solution) return;
     equal_to_[static_cast<std::size_t>(solution->first)] = solution->second;
     known_.clear();
+    const ExprTable now = table_;
     for (std::optional<Dim>& d : equal_to_) {
-      if (!d) continue;
-      const ExprTable now = table_;
-      d = Rebuilt(now, *d);
-      known_.clear();
+      if (d) d = Rebuilt(now, *d);
     }
+    known_.clear();
   }
 
   void Set(std::size_t symbol, std::int64_t number) { equal_to_[symbol] = Dim(number); }
@@ -60,8 +59,8 @@ class Joiner {
     equal_to.swap(equal_to_);
     for (std::size_t i = 0; i < equal_to.size(); ++i) {
       if (equal_to[i]) equal_to[i] = Rebuilt(solved, *equal_to[i]);
-      known_.clear();
     }
+    known_.clear();
     equal_to_ = std::move(equal_to);
   }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/graph/sized_graph.h"
+#include "common/logging.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -46,6 +47,8 @@ absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Compile(Backend& backend, ir::G
 absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::CompileGeneral() const {
   absl::StatusOr<std::shared_ptr<Plan>> general = CompileBy(backend_, graph_, options_);
   if (general.ok()) return general;
+  FF_LOG(kFusion) << "operator by operator for sizes that did not come " << kOften
+                  << " times: " << MessageOf(general.status());
   Sizes hints;
   for (const ir::Symbol& s : graph_.exprs.symbols()) hints.push_back(s.hint);
   FF_RETURN_IF_ERROR(CompileFor(hints).status());
@@ -75,7 +78,12 @@ absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Choose(absl::Span<const std::in
   Met& met = *known->second;
   met_.splice(met_.begin(), met_, known->second);
   if (met.plan == nullptr && ++met.times == kOften) {
-    if (auto plan = CompileFor(symbols); plan.ok()) met.plan = *std::move(plan);
+    absl::StatusOr<std::shared_ptr<Plan>> plan = CompileFor(symbols);
+    if (plan.ok()) {
+      met.plan = *std::move(plan);
+    } else {
+      FF_LOG(kFusion) << "no kernels for these sizes alone: " << MessageOf(plan.status());
+    }
   }
   return met.plan;
 }

@@ -213,7 +213,8 @@ Ref Numbers::SequenceToTorch(BorrowedRef sequence) const {
 Ref Numbers::FloatToTorch(const Known& known) const {
   Sizes& sizes = recorder_->sizes();
   if (!known.node) {
-    const Ref carrier = Ref::Steal(py::cast(sizes.CarrierOf(known.dim)).release().ptr());
+    // Only torch itself makes Python objects of nodes, and only of integers': sym_float() of such a one is the float's.
+    const Ref carrier = Ref::Steal(py::cast(sizes.ToSymInt(known.dim)).release().ptr());
     const Ref node = carrier ? Ref::Steal(PyObject_GetAttrString(carrier, "node")) : Ref();
     known.node = node ? Ref::Steal(PyObject_CallMethod(node, "sym_float", nullptr)) : Ref();
     if (!known.node) return Ref();

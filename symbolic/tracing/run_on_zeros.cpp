@@ -56,9 +56,11 @@ c10::IValue ZerosOf(const c10::IValue& v) {
 
 bool IsEmpty(const c10::IValue& v) { return v.isTensor() && v.toTensor().defined() && v.toTensor().sym_numel() == 0; }
 
-// A pointwise kernel has then no element to refuse, a view none to look at.
+// A pointwise kernel has then no element to refuse, a view none to look at; a concatenation refuses what its shape rule
+// does. To ask is to look at all sizes.
 bool IsAsked(ir::OpId op) {
-  if (op->is_pointwise() || op->is_view() || op->is_random() || op->has_side_effect()) return false;
+  if (op->name() == "aten.cat" || op->is_pointwise() || op->is_view() || op->is_random() || op->has_side_effect())
+    return false;
   const c10::OperatorHandle& handle = op->handle();
   return op->name().starts_with("aten.") && !ir::BelievesItsArguments(op) &&
          !handle.hasTag(at::Tag::nondeterministic_seeded) && !handle.hasTag(at::Tag::inplace_view);

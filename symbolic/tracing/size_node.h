@@ -56,7 +56,7 @@ class SizeNode final : public c10::SymNodeImpl {
   c10::SymNode is_channels_last_strides_3d(Nodes sizes, Nodes strides) override;
   c10::SymNode is_non_overlapping_and_dense(Nodes sizes, Nodes strides) override;
   c10::SymNode clone() override;
-  c10::SymNode sym_float() override;  // of a carrier (Sizes::CarrierOf) the float that it carries
+  c10::SymNode sym_float() override;  // of a node that carries a float (Numbers::FloatToTorch) that float
   c10::SymNode wrap_int(std::int64_t number) override;
   c10::SymNode wrap_float(double number) override;
   c10::SymNode wrap_bool(bool value) override;

@@ -79,10 +79,6 @@ Dim Sizes::ToDim(const c10::SymInt& s) {
   return own != nullptr && own->sizes() == this ? own->dim() : Dim(s.guard_int(__FILE__, __LINE__));
 }
 
-c10::SymInt Sizes::CarrierOf(Dim number) {
-  return c10::SymInt(c10::SymNode(c10::make_intrusive<SizeNode>(shared_from_this(), SizeNode::Kind::kInt, number)));
-}
-
 c10::SymFloat Sizes::ToSymFloat(Dim d) {
   return c10::SymFloat(c10::SymNode(c10::make_intrusive<SizeNode>(shared_from_this(), SizeNode::Kind::kFloat, d)));
 }

@@ -51,9 +51,7 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
   ir::Dim ToDim(const c10::SymInt& s);
   c10::SymFloat ToSymFloat(ir::Dim d);
   ir::Dim ToDim(const c10::SymFloat& s);
-  // Only torch itself makes Python objects of nodes, and only of integers': sym_float() of this one's is the float's.
-  c10::SymInt CarrierOf(ir::Dim number);
-  // `node`: that Python object, by which it is known when it comes back.
+  // `node`: torch's Python object of a float's node, by which it is known when it comes back.
   void NoteFloat(const PyObject* node, ir::Dim d) { floats_.insert_or_assign(node, d); }
   bool IsFloat(ir::Dim d) const { return Table().TypeOf(d) == ir::NumberType::kFloat; }
   std::int64_t HintOf(ir::Dim d) const { return Table().Hint(d); }

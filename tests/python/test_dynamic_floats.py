@@ -93,14 +93,19 @@ def test_one_kernel_takes_it(capfd):
     assert "ATen" not in log
 
 
-def test_the_guard_says_what_it_wants():
+def test_the_guard_says_what_it_wants(capfd):
     compiled = framefuse.compile(lambda x, v: x * v)
     x = torch.ones(3)
     for value in (0.1, 0.2):
         compiled(x, value)
     before = framefuse.statistics()["captures"]
-    assert type(compiled(x, 2)) is torch.Tensor
+    framefuse.set_logs(recompiles=True)
+    try:
+        torch.testing.assert_close(compiled(x, 2), x * 2)
+    finally:
+        framefuse.set_logs()
     assert framefuse.statistics()["captures"] == before + 1
+    assert "L['v'] is no float" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
@@ -110,7 +115,7 @@ def test_a_schedule_takes_no_captures(optimizer):
         model = nn.Linear(4, 3)
         step = optimizer(model.parameters(), lr=0.1)
         run = framefuse.compile(step.step) if compiled else step.step
-        captures = []
+        captures = [framefuse.statistics()["captures"]]
         for i in range(8):
             model(torch.ones(2, 4) + i).square().sum().backward()
             run()
@@ -122,4 +127,5 @@ def test_a_schedule_takes_no_captures(optimizer):
     captures, parameters = train(compiled=True)
     _, expected = train(compiled=False)
     torch.testing.assert_close(parameters, expected)
-    assert captures[3:] == captures[3:4] * 5
+    assert captures[1] > captures[0]
+    assert captures[4:] == captures[4:5] * 5

@@ -266,3 +266,22 @@ def test_the_reason_for_another_capture_names_the_size(capfd):
     finally:
         framefuse.set_logs(recompiles=False)
     assert "L['x'].size(0)" in capfd.readouterr().err
+
+
+JOINED = {
+    "parts of a shape": lambda x: x.reshape(x.shape[:-1] + x.shape[-1:]),
+    "tuple before": lambda x: x.view((-1,) + x.shape[1:]),
+    "equal shapes": lambda x: x + 1 if x.shape == (x * 2).shape else x,
+    "no elements": lambda x: torch.cat([x.new_zeros(0), x]),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_shapes_that_are_put_together_stay_symbolic(name):
+    function = JOINED[name]
+    compiled = framefuse.compile(function)
+    before = framefuse.statistics()["captures"]
+    for rows in (3, 5, 7, 9):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(compiled(x), function(x))
+    assert framefuse.statistics()["captures"] - before == 2

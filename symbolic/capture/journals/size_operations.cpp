@@ -1,6 +1,7 @@
 #include "symbolic/capture/journals/size_operations.h"
 
 #include <opcode.h>
+#include <torch/csrc/Size.h>
 #include <torch/csrc/utils/python_arg_parser.h>
 
 #include <string>
@@ -74,6 +75,32 @@ std::optional<bool> SizeOperations::IsTrue(ValueView v) {
   if (!IsSymbolic(v)) return std::nullopt;
   const Ref zero = Ref::Steal(PyLong_FromLong(0));
   return tracer_.numbers().Compare(Py_NE, v.object, zero);
+}
+
+bool SizeOperations::Joins(int nb_op, BorrowedRef left, BorrowedRef right) const {
+  if (nb_op != NB_ADD || tracer_.numbers().none()) return false;
+  const auto is_tuple = [](PyObject* o) { return PyTuple_CheckExact(o) || THPSize_Check(o); };
+  return is_tuple(left.get()) && is_tuple(right.get());
+}
+
+std::optional<bool> SizeOperations::CompareSequences(int py_op, ValueView left, ValueView right) {
+  if (py_op != Py_EQ && py_op != Py_NE) return std::nullopt;
+  if (!Holds(left.object) && !Holds(right.object)) return std::nullopt;
+  PyObject *l = left.object, *r = right.object;
+  if (!PyTuple_Check(l) || !PyTuple_Check(r)) return std::nullopt;
+  for (const ValueView& v : {left, right}) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(v.object.get()); ++i) {
+      if (!IsInteger(PyTuple_GET_ITEM(v.object.get(), i))) return std::nullopt;
+    }
+    if (!Holds(v.object)) reads_.Consume(v);
+  }
+  bool same = PyTuple_GET_SIZE(l) == PyTuple_GET_SIZE(r);
+  for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(l); ++i) {
+    const auto equal = tracer_.numbers().Compare(Py_EQ, PyTuple_GET_ITEM(l, i), PyTuple_GET_ITEM(r, i));
+    if (!equal) return std::nullopt;
+    same = *equal;
+  }
+  return same == (py_op == Py_EQ);
 }
 
 // The first of equals, as Python gives.

@@ -71,7 +71,11 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
     return reciprocal ? Binary(act, NB_MULTIPLY, reciprocal, left) : Value();
   }
   Tracked* t = objects_.Find(left.object);
-  if (!arguments_.PrepareNative(left) || !arguments_.PrepareNative(right)) return Value();
+  const bool untracked = t == nullptr && objects_.Find(right.object) == nullptr;
+  const bool joins = untracked && sizes_.Joins(nb_op, left.object, right.object);
+  for (const ValueView& v : {left, right}) {  // joined symbolic sizes are moved, and not looked at
+    if (!(joins && sizes_.Holds(v.object)) && !arguments_.PrepareNative(v)) return Value();
+  }
   const bool formats = PyUnicode_Check(left.object.get()) || PyBytes_Check(left.object.get());
   if (formats && !arguments_.HaveTextOfTheirOwn(absl::MakeConstSpan(&right, 1))) return Value();
   if (t != nullptr && nb_op >= kFirstInplace) {
@@ -103,6 +107,11 @@ Value Operators::Compare(Activation& act, int py_op, ValueView left, ValueView r
   }
   Tracked* l = objects_.Find(left.object);
   Tracked* r = objects_.Find(right.object);
+  if (l == nullptr && r == nullptr) {
+    if (const std::optional<bool> holds = sizes_.CompareSequences(py_op, left, right)) {
+      return Value{Ref::Create(*holds ? Py_True : Py_False), kNoSource};
+    }
+  }
   const bool by_identity = l != nullptr && (l->kind == TrackedKind::kInstance || l->kind == TrackedKind::kFunction);
   if (by_identity && r != nullptr && l != r && l->kind == r->kind) {
     reads_.AddGuard(l->source, GuardKind::kDistinctFrom, nullptr, r->source);  // equality may fall back to identity

@@ -1,4 +1,6 @@
 // Embedding, gathers, concatenation and the backwards of slicing.
+#include <algorithm>
+
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -42,8 +44,14 @@ bool IndexSelect(Arguments args, Outputs& outputs) {
 // cat of contiguous tensors of one type; anything else has format rules of its own.
 bool Cat(Arguments args, Outputs& outputs) {
   const auto tensors = args[0].toListRef();
-  if (tensors.empty()) return false;
-  const at::Tensor& first = tensors[0].toTensor();
+  // As torch: what has one dimension, and no elements, is of any shape. Caches of keys and values begin so.
+  const auto is_skipped = [](const c10::IValue& v) {
+    const at::Tensor& t = v.toTensor();
+    return t.dim() == 1 && !t.sym_size(0).is_symbolic() && t.sym_size(0) == 0;
+  };
+  const auto* shaped = std::find_if_not(tensors.begin(), tensors.end(), is_skipped);
+  if (shaped == tensors.end()) return false;
+  const at::Tensor& first = shaped->toTensor();
   auto dim = WrapDim(args[1].toInt(), first.dim());
   if (!dim || first.dim() == 0) return false;
   const auto d = static_cast<std::size_t>(*dim);
@@ -51,7 +59,9 @@ bool Cat(Arguments args, Outputs& outputs) {
   sizes[d] = 0;
   for (const c10::IValue& v : tensors) {
     const at::Tensor& t = v.toTensor();
-    if (t.dim() != first.dim() || t.scalar_type() != first.scalar_type() || t.device() != first.device()) return false;
+    if (t.scalar_type() != first.scalar_type() || t.device() != first.device()) return false;
+    if (is_skipped(v)) continue;
+    if (t.dim() != first.dim()) return false;
     if (t.suggest_memory_format() != c10::MemoryFormat::Contiguous) return false;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       if (i != d && t.sym_size(static_cast<std::int64_t>(i)) != sizes[i]) return false;

@@ -60,3 +60,38 @@ def often_the_same_and_then_another():
 
     sizes = [3, 4, 4, 4, 4, 4, 5, 4, 3, 3, 3, 3, 6]
     return Case(f, matrix(2, 3), 0.5, then=[lambda n=n, i=i: Args(matrix(n, 3), 0.5 + i / 8) for i, n in enumerate(sizes)])
+
+
+@program
+def shapes_put_together():
+    def f(x):
+        shape = x.shape[:-1] + (2, x.shape[-1] // 2)
+        same = x.shape == x.t().shape, x.size() != shape, x.shape == tuple(x.shape), (x.shape[0], 6) == x.shape
+        return x.view(shape), x.view((-1,) + x.shape[1:]), x.reshape([*x.shape[:1]] + [3, 2]), type(shape), same
+
+    return Case(f, matrix(4, 6), then=[lambda n=n: Args(matrix(n, 6)) for n in (5, 6, 9, 2)])
+
+
+@program
+def cache_that_begins_without_elements():
+    cache = []
+
+    def f(x):
+        old = cache.pop() if cache else torch.tensor([])
+        keys = torch.cat([old, x.transpose(0, 1)], dim=-2)
+        cache.append(keys)
+        return keys.shape, keys * 2, torch.cat([x.new_zeros(0), x]), torch.cat([x, x.new_zeros(0), x], 1)
+
+    then = [lambda n=n: (cache.clear(), Args(matrix(3, n)))[1] for n in (5, 2, 7)]
+    return Case(f, matrix(3, 4), observe=cache, then=[*then, lambda: Args(matrix(3, 2))])
+
+
+@program
+def elements_beside_none_that_do_not_fit():
+    def f(x, y):
+        try:
+            return torch.cat([x, y])
+        except RuntimeError as error:
+            return str(error)
+
+    return Case(f, matrix(2, 3), torch.zeros(0, 4), then=[lambda: Args(matrix(5, 3), torch.zeros(0)), lambda: Args(matrix(4, 3), torch.zeros(0, 3))])
