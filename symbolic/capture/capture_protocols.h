@@ -19,6 +19,7 @@
 #include "symbolic/capture/protocols/name_access.h"
 #include "symbolic/capture/protocols/operators.h"
 #include "symbolic/capture/protocols/raising.h"
+#include "symbolic/capture/protocols/special_methods.h"
 #include "symbolic/capture/protocols/statements.h"
 #include "symbolic/capture/protocols/tensor_attributes.h"
 #include "symbolic/capture/protocols/text_conversion.h"
@@ -130,10 +131,11 @@ class CaptureProtocols final : public Protocols {
   FrameEntry entry_;
   ClassStatements class_statements_{journals_, *this, entry_};
   NameAccess names_{journals_, native_, class_statements_};
-  AttributeReads attributes_{journals_, *this, missing_, tensor_attributes_, calls_};
-  MissingAttributes missing_{journals_, calls_};
+  SpecialMethods special_{journals_, attributes_, calls_};
+  AttributeReads attributes_{journals_, *this, special_, missing_, tensor_attributes_, calls_};
+  MissingAttributes missing_{journals_, special_};
   TensorAttributes tensor_attributes_{journals_, attributes_};
-  AttributeWrites attribute_writes_{journals_, class_statements_, attributes_, tensor_attributes_, calls_};
+  AttributeWrites attribute_writes_{journals_, class_statements_, special_, attributes_, tensor_attributes_, calls_};
   Operators operators_{journals_, native_, *this};
   Truths truths_{journals_, native_};
   Items items_{journals_, native_, *this, calls_};

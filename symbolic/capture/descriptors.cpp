@@ -4,6 +4,12 @@
 
 namespace framefuse {
 
+bool IsNativeDefault(BorrowedRef method, BorrowedRef name) {
+  if (!method || method.type() != &PyWrapperDescr_Type) return false;
+  PyObject* own_name = reinterpret_cast<PyDescrObject*>(method.get())->d_name;
+  return own_name == name.get() || PyUnicode_Compare(own_name, name) == 0;
+}
+
 void SetMissingAttribute(BorrowedRef object, BorrowedRef name) {
   PyThreadState* thread = PyThreadState_Get();
   Ref error = frame_ops::FetchRaised(thread);

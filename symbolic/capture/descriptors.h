@@ -8,6 +8,9 @@
 namespace framefuse {
 
 inline bool IsPythonFunction(BorrowedRef o) { return o && PyFunction_Check(o.get()); }
+// Of what a class has under the name of a special method: that of its native base. dict.__setitem__ under the name
+// __setattr__ is none.
+bool IsNativeDefault(BorrowedRef method, BorrowedRef name);
 inline bool IsDataDescriptor(BorrowedRef d) { return d && d.type()->tp_descr_set != nullptr; }
 // Sets AttributeError with CPython's text, name and obj; always null.
 Value AttributeError(BorrowedRef object, BorrowedRef name);

@@ -102,7 +102,7 @@ std::optional<Value> ModuleCalls::CallModule(Activation& act, absl::Span<const V
   Tracked* module = objects_.Find(args[0].object);
   if (module == nullptr || module->kind != TrackedKind::kInstance) return std::nullopt;
   PyTypeObject* type = module->original.type();
-  if (IsPythonFunction(reads_.LookupInType(type, N().getattribute))) return std::nullopt;
+  if (!IsNativeDefault(reads_.LookupInType(type, N().getattribute), N().getattribute)) return std::nullopt;
   if (OnlyInType(*module, N().compiled_call_impl).get() != Py_None) return std::nullopt;
   const BorrowedRef call_impl = OnlyInType(*module, N().call_impl);
   if (FindKnownFunction(call_impl) != KnownFunction::kModuleCallImpl) return std::nullopt;

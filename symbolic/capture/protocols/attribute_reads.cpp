@@ -26,6 +26,7 @@
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/protocols/missing_attributes.h"
+#include "symbolic/capture/protocols/special_methods.h"
 #include "symbolic/capture/protocols/tensor_attributes.h"
 #include "symbolic/capture/tensor_types.h"
 #include "symbolic/capture/tracked.h"
@@ -79,7 +80,7 @@ void BindOperator(BorrowedRef torch_object, BorrowedRef name) {
 
 }  // namespace
 
-AttributeReads::AttributeReads(Journals& journals, Protocols& meaning, MissingAttributes& missing,
+AttributeReads::AttributeReads(Journals& journals, Protocols& meaning, SpecialMethods& special, MissingAttributes& missing,
                                TensorAttributes& tensor_attributes, CallEvaluator& calls)
     : breaks_(journals.breaks()),
       boundary_(journals.boundary()),
@@ -90,6 +91,7 @@ AttributeReads::AttributeReads(Journals& journals, Protocols& meaning, MissingAt
       arguments_(journals.arguments()),
       made_(journals.made()),
       meaning_(meaning),
+      special_(special),
       missing_(missing),
       tensor_attributes_(tensor_attributes),
       calls_(calls) {}
@@ -130,16 +132,8 @@ Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef nam
   if (!heap && by_value)
     return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_GetAttr(owner.object, name); })));
   if (heap) {
-    BorrowedRef getattribute = reads_.LookupInType(type, N().getattribute);
-    if (IsPythonFunction(getattribute)) {
-      const ValueView args[] = {owner, ValueView(name, kNoSource)};
-      Value function = objects_.Adopt(getattribute, reads_.TypeAttr(type, N().getattribute));
-      BorrowedRef fallback = reads_.LookupInType(type, N().getattr);
-      Value v = calls_.CallFunction(act, function, args, nullptr, fallback ? Completion::kCallback : Completion::kPush);
-      if (v || breaks_.unwinding() || !fallback || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
-      PyErr_Clear();
-      return calls_.CallFunction(act, objects_.Adopt(fallback, reads_.ConstantSource(fallback)), args, nullptr,
-                                 Completion::kPush);
+    if (const BorrowedRef own = special_.OwnOf(type, N().getattribute)) {
+      return special_.CallGetAttribute(act, owner, own, name);
     }
   }
   return GenericGetAttr(act, owner, name, false);
@@ -159,7 +153,7 @@ Value AttributeReads::GenericGetAttr(Activation& act, ValueView owner, BorrowedR
   const OverlayWrite* in_class = writes_.FindClassWrite(type, name);  // no descriptor
   if (in_class != nullptr) descriptor = nullptr;
   const bool data = GoesFirst(descriptor);
-  const bool hooked = descriptor && !suppress_missing && IsPythonFunction(reads_.LookupInType(type, N().getattr));
+  const bool hooked = descriptor && !suppress_missing && special_.OwnOf(type, N().getattr);
   const auto bind = [&] {
     const SourceId source = reads_.TypeAttr(type, name);
     return BindDescriptor(act, descriptor, source, owner, type);
@@ -185,8 +179,7 @@ Value AttributeReads::GenericGetAttr(Activation& act, ValueView owner, BorrowedR
     PyErr_Clear();
     return missing_.CallMissingHook(act, owner, name);
   }
-  if (!suppress_missing && IsPythonFunction(reads_.LookupInType(type, N().getattr)))
-    return missing_.CallMissingHook(act, owner, name);
+  if (!suppress_missing && special_.OwnOf(type, N().getattr)) return missing_.CallMissingHook(act, owner, name);
   return AttributeError(owner.object, name);
 }
 
@@ -304,7 +297,7 @@ Value AttributeReads::LoadMethod(Activation& act, ValueView owner, BorrowedRef n
   const bool plain = !IsFakeTensor(owner.object) && !PyModule_Check(owner.object.get()) &&
                      !PyType_Check(owner.object.get()) && type != &PySuper_Type &&
                      (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0;
-  if (plain && !IsPythonFunction(reads_.LookupInType(type, N().getattribute))) {
+  if (plain && !special_.OwnOf(type, N().getattribute)) {
     BorrowedRef found = reads_.LookupInType(type, name);
     if (IsPythonFunction(found) && writes_.FindClassWrite(type, name) == nullptr) {
       Tracked* t = objects_.Find(owner.object);
@@ -399,7 +392,7 @@ Value AttributeReads::FieldOfClass(Activation& act, ValueView owner, BorrowedRef
 Value AttributeReads::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef name) {
   auto* type = reinterpret_cast<PyTypeObject*>(owner.object.get());
   PyTypeObject* meta = Py_TYPE(type);
-  if (meta->tp_getattro != PyType_Type.tp_getattro && IsPythonFunction(reads_.LookupInType(meta, N().getattribute))) {
+  if (meta->tp_getattro != PyType_Type.tp_getattro && special_.OwnOf(meta, N().getattribute)) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "a metaclass with __getattribute__");
   }
   BorrowedRef in_meta = reads_.LookupInType(meta, name);
@@ -433,11 +426,9 @@ Value AttributeReads::TypeGetAttr(Activation& act, ValueView owner, BorrowedRef 
   }
   if (const OverlayWrite* w = writes_.FindClassWrite(meta, name)) return Value{w->value, kNoSource};
   if (in_meta) return BindDescriptor(act, in_meta, reads_.ConstantSource(in_meta), owner, meta);
-  BorrowedRef fallback = reads_.LookupInType(meta, N().getattr);
-  if (IsPythonFunction(fallback)) {
-    const ValueView args[] = {owner, ValueView(name, kNoSource)};
-    return calls_.CallFunction(act, objects_.Adopt(fallback, reads_.ConstantSource(fallback)), args, nullptr,
-                               Completion::kPush);
+  if (const BorrowedRef fallback = special_.OwnOf(meta, N().getattr)) {
+    const ValueView args[] = {ValueView(name, kNoSource)};
+    return special_.Call(act, owner, fallback, N().getattr, args, Completion::kPush);
   }
   return boundary_.Wrap(Ref::Steal(PyObject_GetAttr(owner.object, name)));
 }

@@ -18,12 +18,13 @@ class NativeBoundary;
 class ObjectContents;
 class ObjectTable;
 class ReadJournal;
+class SpecialMethods;
 class TensorAttributes;
 class WriteJournal;
 
 class AttributeReads {
  public:
-  AttributeReads(Journals& journals, Protocols& meaning, MissingAttributes& missing,
+  AttributeReads(Journals& journals, Protocols& meaning, SpecialMethods& special, MissingAttributes& missing,
                  TensorAttributes& tensor_attributes, CallEvaluator& calls);
 
   Value LoadAttr(Activation& act, ValueView owner, BorrowedRef name);
@@ -53,6 +54,7 @@ class AttributeReads {
   NativeArguments& arguments_;
   MadeClasses& made_;
   Protocols& meaning_;
+  SpecialMethods& special_;
   MissingAttributes& missing_;
   TensorAttributes& tensor_attributes_;
   CallEvaluator& calls_;

@@ -20,6 +20,7 @@
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/protocols/attribute_reads.h"
+#include "symbolic/capture/protocols/special_methods.h"
 #include "symbolic/capture/protocols/tensor_attributes.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/tracing/tracer.h"
@@ -39,7 +40,7 @@ BorrowedRef DelattrName() {
 
 }  // namespace
 
-AttributeWrites::AttributeWrites(Journals& journals, ClassStatements& class_statements, AttributeReads& attributes,
+AttributeWrites::AttributeWrites(Journals& journals, ClassStatements& class_statements, SpecialMethods& special, AttributeReads& attributes,
                                  TensorAttributes& tensor_attributes, CallEvaluator& calls)
     : tracer_(journals.tracer()),
       fx_(journals.fx()),
@@ -52,6 +53,7 @@ AttributeWrites::AttributeWrites(Journals& journals, ClassStatements& class_stat
       contents_(journals.contents()),
       made_(journals.made()),
       class_statements_(class_statements),
+      special_(special),
       attributes_(attributes),
       tensor_attributes_(tensor_attributes),
       calls_(calls) {}
@@ -78,11 +80,9 @@ bool AttributeWrites::StoreAttr(Activation& act, ValueView owner, BorrowedRef na
     return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
                               absl::StrCat("attribute ", Utf8(name), " of a ", type->tp_name));
   }
-  BorrowedRef setter = reads_.LookupInType(type, SetattrName());
-  if (IsPythonFunction(setter)) {
-    const ValueView args[] = {owner, ValueView(name, kNoSource), value};
-    Value function = objects_.Adopt(setter, reads_.TypeAttr(type, SetattrName()));
-    return static_cast<bool>(calls_.CallFunction(act, function, args, nullptr, Completion::kDrop));
+  if (const BorrowedRef setter = special_.OwnOf(type, SetattrName())) {
+    const ValueView args[] = {ValueView(name, kNoSource), value};
+    return static_cast<bool>(special_.Call(act, owner, setter, SetattrName(), args, Completion::kDrop));
   }
   return GenericSetAttr(act, owner, name, value);
 }
@@ -121,11 +121,9 @@ bool AttributeWrites::DeleteAttr(Activation& act, ValueView owner, BorrowedRef n
   if (IsFakeTensor(owner.object) || PyModule_Check(owner.object.get()) || PyType_Check(owner.object.get())) {
     return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, absl::StrCat("del of attribute ", Utf8(name)));
   }
-  BorrowedRef deleter = reads_.LookupInType(type, DelattrName());
-  if (IsPythonFunction(deleter)) {
-    const ValueView args[] = {owner, ValueView(name, kNoSource)};
-    return static_cast<bool>(calls_.CallFunction(act, objects_.Adopt(deleter, reads_.ConstantSource(deleter)), args,
-                                                 nullptr, Completion::kDrop));
+  if (const BorrowedRef deleter = special_.OwnOf(type, DelattrName())) {
+    const ValueView args[] = {ValueView(name, kNoSource)};
+    return static_cast<bool>(special_.Call(act, owner, deleter, DelattrName(), args, Completion::kDrop));
   }
   return GenericSetAttr(act, owner, name, ValueView());
 }

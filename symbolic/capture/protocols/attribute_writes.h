@@ -19,6 +19,7 @@ class NativeBoundary;
 class ObjectContents;
 class ObjectTable;
 class ReadJournal;
+class SpecialMethods;
 class TensorAttributes;
 class WriteJournal;
 namespace tracing {
@@ -27,7 +28,7 @@ class Tracer;
 
 class AttributeWrites {
  public:
-  AttributeWrites(Journals& journals, ClassStatements& class_statements, AttributeReads& attributes,
+  AttributeWrites(Journals& journals, ClassStatements& class_statements, SpecialMethods& special, AttributeReads& attributes,
                   TensorAttributes& tensor_attributes, CallEvaluator& calls);
 
   bool StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value);
@@ -50,6 +51,7 @@ class AttributeWrites {
   ObjectContents& contents_;
   MadeClasses& made_;
   ClassStatements& class_statements_;
+  SpecialMethods& special_;
   AttributeReads& attributes_;
   TensorAttributes& tensor_attributes_;
   CallEvaluator& calls_;

@@ -1,22 +1,22 @@
 #include "symbolic/capture/protocols/missing_attributes.h"
 
 #include "symbolic/capture/call_rules.h"
-#include "symbolic/capture/calls/call_evaluator.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/object_contents.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/protocols/special_methods.h"
 #include "symbolic/capture/tracked.h"
 
 namespace framefuse {
 
-MissingAttributes::MissingAttributes(Journals& journals, CallEvaluator& calls)
+MissingAttributes::MissingAttributes(Journals& journals, SpecialMethods& special)
     : breaks_(journals.breaks()),
       reads_(journals.reads()),
       objects_(journals.objects()),
       contents_(journals.contents()),
-      calls_(calls) {}
+      special_(special) {}
 
 Value MissingAttributes::CallMissingHook(Activation& act, ValueView owner, BorrowedRef name) {
   PyTypeObject* type = owner.object.type();
@@ -26,9 +26,8 @@ Value MissingAttributes::CallMissingHook(Activation& act, ValueView owner, Borro
     Value member = MemberOfModule(owner, name);
     if (member || breaks_.unwinding() || PyErr_Occurred()) return member;
   }
-  const ValueView args[] = {owner, ValueView(name, kNoSource)};
-  const SourceId source = reads_.TypeAttr(type, getattr);
-  return calls_.CallFunction(act, objects_.Adopt(hook, source), args, nullptr, Completion::kPush);
+  const ValueView args[] = {ValueView(name, kNoSource)};
+  return special_.Call(act, owner, hook, getattr, args, Completion::kPush);
 }
 
 // Null without an error: the function itself must say.

@@ -9,15 +9,15 @@
 namespace framefuse {
 
 class BreakController;
-class CallEvaluator;
 class Journals;
 class ObjectContents;
 class ObjectTable;
 class ReadJournal;
+class SpecialMethods;
 
 class MissingAttributes {
  public:
-  MissingAttributes(Journals& journals, CallEvaluator& calls);
+  MissingAttributes(Journals& journals, SpecialMethods& special);
 
   Value CallMissingHook(Activation& act, ValueView owner, BorrowedRef name);
 
@@ -28,7 +28,7 @@ class MissingAttributes {
   ReadJournal& reads_;
   ObjectTable& objects_;
   ObjectContents& contents_;
-  CallEvaluator& calls_;
+  SpecialMethods& special_;
 };
 
 }  // namespace framefuse

@@ -144,7 +144,9 @@ std::optional<bool> Truths::TruthOfAttr(Activation&, ValueView owner, BorrowedRe
   if (found == nullptr || !(PyDict_CheckExact(found) || PyODict_CheckExact(found))) return std::nullopt;
   if (PyDict_GET_SIZE(found) != 0) return std::nullopt;
   static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
-  if (IsPythonFunction(reads_.LookupInType(type, getattribute)) || reads_.LookupInType(type, name)) return std::nullopt;
+  if (!IsNativeDefault(reads_.LookupInType(type, getattribute), getattribute) || reads_.LookupInType(type, name)) {
+    return std::nullopt;
+  }
   const SourceId source = reads_.sources().InstanceAttr(t->source, name);
   if (!objects_.NoteEmptyDict(source, found)) return std::nullopt;
   reads_.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(Py_TYPE(found)));
