@@ -61,7 +61,7 @@ bool OrderedKeysAre(const std::vector<Held>& expected, BorrowedRef value) {
 bool HoldsKeys(const Fact& fact, BorrowedRef value) {
   if (!value || !PyDict_Check(value.get())) return false;
   if (static_cast<std::size_t>(PyDict_GET_SIZE(value.get())) != fact.elements.size()) return false;
-  if (IsOrderedDict(value)) return value.type() == &PyODict_Type && OrderedKeysAre(fact.elements, value);
+  if (IsOrderedDict(value)) return OrderedKeysAre(fact.elements, value);
   Py_ssize_t position = 0;
   PyObject* key = nullptr;
   for (const Held& expected : fact.elements) {

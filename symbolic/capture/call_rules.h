@@ -51,7 +51,7 @@ enum class SpecialCall : std::uint8_t {
   kDelItem,
   kInPlace,  // operator.iadd and its like
   kExcInfo,
-  kWritesList,  // changes the list that is its first argument
+  kWritesArgument,  // changes the list or dict that is its first argument
   kSignature,
   kRangeEnter,  // a profiler's range: passed over if it ends in the same piece
   kRangeExit,

@@ -13,6 +13,7 @@
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/count_outcomes.h"
+#include "symbolic/capture/native_items.h"
 
 namespace framefuse {
 namespace {
@@ -104,8 +105,8 @@ absl::Status CollectOne(Tracked& t, RecipeBuilder& recipes, std::vector<Effect>*
   if (t.kind == TrackedKind::kTuple) return absl::OkStatus();
   // The shadow is rebuilt as a fresh container whose contents move into the original.
   PyObject* shadow = t.representative;
-  const bool sequence = PyList_CheckExact(shadow) || t.kind == TrackedKind::kDeque;
-  Ref copy = Ref::Steal(sequence ? PySequence_List(shadow) : PyObject_CallMethod(shadow, "copy", nullptr));
+  const bool keeps_type = t.attributes == nullptr && t.kind == TrackedKind::kDict;  // a defaultdict's factory
+  Ref copy = keeps_type ? Ref::Steal(PyObject_CallMethod(shadow, "copy", nullptr)) : PlainCopy(shadow);
   if (!copy) return absl::InternalError("a container could not be copied");
   absl::StatusOr<RecipeId> contents = recipes.Of(copy);
   if (!contents.ok()) return contents.status();
@@ -117,19 +118,26 @@ absl::Status CollectOne(Tracked& t, RecipeBuilder& recipes, std::vector<Effect>*
   return absl::OkStatus();
 }
 
+Ref OrderedKeys(PyObject* ordered) {
+  const Ref iterator = Ref::Steal(PyODict_Type.tp_iter(ordered));
+  return iterator ? Ref::Steal(PySequence_List(iterator)) : Ref();
+}
+
 // Keys that stay keep their places in the dict below the order: dict's own methods can see them.
 bool ReplaceOrdered(PyObject* target, PyObject* value) {
-  Ref old_keys = Ref::Steal(PySequence_List(target));
+  auto* const type = reinterpret_cast<PyObject*>(&PyODict_Type);
+  Ref old_keys = OrderedKeys(target);
   for (Py_ssize_t i = 0; old_keys && i < PyList_GET_SIZE(old_keys.get()); ++i) {
     PyObject* key = PyList_GET_ITEM(old_keys.get(), i);
     const int stays = PyDict_Contains(value, key);
     if (stays < 0 || (stays == 0 && PyODict_DelItem(target, key) != 0)) return false;
   }
-  Ref keys = old_keys ? Ref::Steal(PySequence_List(value)) : Ref();
+  Ref keys = old_keys ? OrderedKeys(value) : Ref();
   for (Py_ssize_t i = 0; keys && i < PyList_GET_SIZE(keys.get()); ++i) {
     PyObject* key = PyList_GET_ITEM(keys.get(), i);
     if (PyODict_SetItem(target, key, PyDict_GetItemWithError(value, key)) != 0) return false;
-    const Ref moved = CallMethodWith(target, "move_to_end", key);
+    // As OrderedDict has it, not the object's own class.
+    const Ref moved = Ref::Steal(PyObject_CallMethod(type, "move_to_end", "OO", target, key));
     if (!moved) return false;
   }
   return static_cast<bool>(keys);
@@ -151,7 +159,7 @@ bool IsSameKey(PyObject* a, PyObject* b) {
 // The dict's own keys, in its order: those that stay are the same objects afterwards.
 class KeysOfDict {
  public:
-  explicit KeysOfDict(PyObject* dict) : keys_(Ref::Steal(PyDict_Copy(dict))) {
+  explicit KeysOfDict(PyObject* dict) : keys_(Ref::Steal(PyDict_New())) {
     PyObject *key, *value;
     Py_ssize_t at = 0;
     while (keys_ && PyDict_Next(dict, &at, &key, &value)) {
@@ -314,9 +322,9 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
     case EffectKind::kSetClassAttr:
       return PyType_Type.tp_setattro(target, e.name, value) == 0;
     case EffectKind::kSetItem:
-      return PyObject_SetItem(target, get(e.key), value) == 0;
+      return SetNativeItem(target, get(e.key), value);
     case EffectKind::kDeleteItem:
-      return PyObject_DelItem(target, get(e.key)) == 0 || Forgive(PyExc_KeyError);
+      return SetNativeItem(target, get(e.key), nullptr) || Forgive(PyExc_KeyError);
     case EffectKind::kAddElement:
       return PySet_Add(target, get(e.key)) == 0;
     case EffectKind::kDiscardElement:

@@ -4,6 +4,7 @@
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/native_items.h"
 #include "symbolic/capture/recipe.h"
 #include "symbolic/tracing/numbers.h"
 
@@ -280,9 +281,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfDict(BorrowedRef object) {
     static PyObject* const name = PyUnicode_InternFromString("__dict__");
     return known_[o] = Add(RecipeOp::kGetAttr, {*instance}, name);
   }
-  Ref pairs =
-      Ref::Steal(PyODict_CheckExact(o) ? PySequence_List(Ref::Steal(PyObject_CallMethod(o, "items", nullptr)).get())
-                                       : PyDict_Items(o));
+  const Ref pairs = NativePairs(object);
   if (!pairs) return NoRecipe(object);
   std::vector<RecipeId> arguments;
   if (object.type() == DefaultDictType()) {
@@ -415,7 +414,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
   const RecipeId made = Add(RecipeOp::kInstance, std::move(of_class), constant);
   known_[o] = made;
   if (base == &PyList_Type || base == &PyDict_Type || base == &PyODict_Type) {
-    Ref contents = Ref::Steal(base == &PyList_Type ? PyList_GetSlice(o, 0, PyList_GET_SIZE(o)) : PyDict_Items(o));
+    const Ref contents = base == &PyList_Type ? NativeItems(object) : NativePairs(object);
+    if (!contents) return NoRecipe(object);
     std::vector<RecipeId> fill = {made};
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(contents.get()); ++i) {
       PyObject* item = PyList_GET_ITEM(contents.get(), i);

@@ -4,6 +4,7 @@
 #include "frame_eval/versions/private_api.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/native_items.h"
 #include "symbolic/capture/recipe.h"
 
 namespace framefuse {
@@ -21,10 +22,8 @@ Ref MakeTuple(const RecipeStep& step, const std::vector<Ref>& r, PyTypeObject* t
 }
 
 Ref MakeInstance(PyTypeObject* type) {
-  PyTypeObject* base = NativeBase(type);
-  Ref empty = Ref::Steal(PyTuple_New(0));
   // object.__new__ refuses abstract classes; the attempt made one, so this one can be made too.
-  return Ref::Steal(base == &PyBaseObject_Type ? type->tp_alloc(type, 0) : base->tp_new(type, empty, nullptr));
+  return NativeBase(type) == &PyBaseObject_Type ? Ref::Steal(type->tp_alloc(type, 0)) : EmptyOfClass(type);
 }
 
 Ref MakeFunction(const RecipeStep& step, const std::vector<Ref>& r) {
@@ -68,9 +67,7 @@ bool Fill(const RecipeStep& step, const std::vector<Ref>& r) {
       return true;
     case RecipeOp::kFillDict:
       for (std::size_t i = 1; i + 1 < step.children.size(); i += 2) {
-        const int failed = PyODict_Check(target) ? PyODict_SetItem(target, child(i), child(i + 1))
-                                                 : PyDict_SetItem(target, child(i), child(i + 1));
-        if (failed != 0) return false;
+        if (!SetNativeItem(target, child(i), child(i + 1))) return false;
       }
       return true;
     case RecipeOp::kFillCell:

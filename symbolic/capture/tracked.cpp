@@ -68,6 +68,17 @@ Tracked* TrackedTable::Add(TrackedKind kind, SourceId source, Ref original, Ref 
   return result;
 }
 
+void TrackedTable::AddAttributes(Tracked* container) {
+  auto attributes = std::make_unique<Tracked>();
+  attributes->kind = TrackedKind::kInstance;
+  attributes->source = container->source;
+  attributes->original = container->original;
+  attributes->representative = container->representative;
+  attributes->owner = container;
+  container->attributes = attributes.get();
+  all_.push_back(std::move(attributes));
+}
+
 bool IsFrozensetOfLeaves(BorrowedRef object) {
   PyObject* item = nullptr;
   Py_ssize_t at = 0;

@@ -19,7 +19,7 @@ enum class TrackedKind : std::uint8_t {
   kTensor,
   kList,
   kTuple,  // exact tuple or a subclass without a dict (namedtuple)
-  kDict,   // exact dict, OrderedDict, defaultdict
+  kDict,   // exact dict, OrderedDict, defaultdict; like a list, also of a Python class
   kSet,    // exact set or frozenset
   kDeque,
   kCell,
@@ -44,13 +44,14 @@ struct Tracked {
   SourceId source = kNoSource;
   Ref original;
   Ref representative;
-  Tracked* owner = nullptr;          // kInstanceDict
-  Tracked* dict = nullptr;           // its __dict__, where that was looked at
-  bool realised = false;             // containers: the shadow is filled; a realised __dict__ follows its owner's writes
-  bool replaced = false;             // containers: the shadow's contents replace the original's at the end
-  bool layout_guarded = false;       // sets: the shadow's table stands as that of the original in any later call
-  bool compared = false;             // C code may have looked whether another object is this one
-  int appended_from = -1;            // lists: only appends so far; the shadow holds just the appended items
+  Tracked* owner = nullptr;       // kInstanceDict, and the attributes of a container
+  Tracked* dict = nullptr;        // its __dict__, where that was looked at
+  Tracked* attributes = nullptr;  // of a container of a Python class: a kInstance of the same object, its `owner` this
+  bool realised = false;          // containers: the shadow is filled; a realised __dict__ follows its owner's writes
+  bool replaced = false;          // containers: the shadow's contents replace the original's at the end
+  bool layout_guarded = false;    // sets: the shadow's table stands as that of the original in any later call
+  bool compared = false;          // C code may have looked whether another object is this one
+  int appended_from = -1;         // lists: only appends so far; the shadow holds just the appended items
   std::vector<OverlayWrite> writes;  // of a set: what is added (with a value) and discarded, step by step
 
   bool is_container() const {
@@ -59,6 +60,7 @@ struct Tracked {
   }
   bool has_shadow() const { return is_container() || kind == TrackedKind::kInstanceDict; }
   bool mutated() const { return replaced || !writes.empty() || appended_from >= 0; }
+  Tracked& holder_of_attributes() { return attributes != nullptr ? *attributes : *this; }
   OverlayWrite* FindWrite(BorrowedRef key);
   void Write(BorrowedRef key, Ref value);
 };
@@ -82,6 +84,7 @@ class TrackedTable {
     return IsTextOrNumber(representative) ? nullptr : FindObject(representative);  // leaves are in no table
   }
   Tracked* Add(TrackedKind kind, SourceId source, Ref original, Ref representative);
+  void AddAttributes(Tracked* container);
   const std::vector<std::unique_ptr<Tracked>>& all() const { return all_; }  // in order of first load
 
  private:

@@ -320,9 +320,11 @@ Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args)
 }
 
 // A C function that writes the list it is given.
-Value BuiltinCalls::CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  const bool list = !kwnames && !args.empty() && PyList_CheckExact(args[0].object.get());
-  if (!list) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+// A C function that writes the list or dict it is given.
+Value BuiltinCalls::CallWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const bool known =
+      !kwnames && !args.empty() && (PyList_CheckExact(args[0].object.get()) || PyDict_Check(args[0].object.get()));
+  if (!known) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   Tracked* t = objects_.Find(args[0].object);
   if (!backward_.MayWrite() || !arguments_.PrepareAll(args) || (t != nullptr && !writes_.Replace(*t))) return Value();
   return natives_.CallNative(callable.object, args, nullptr);
@@ -392,8 +394,8 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
         return breaks_.Break(GraphBreakKind::kUnlistedCallable, "the end of a profiler's range");
       writes_.LeaveRange();
       return None();
-    case SpecialCall::kWritesList:
-      return CallListWriter(callable, args, kwnames);
+    case SpecialCall::kWritesArgument:
+      return CallWriter(callable, args, kwnames);
     case SpecialCall::kExcInfo:
       if (frames_.handles_from_outside()) return refuse();
       reads_.GuardNothingHandled();
@@ -469,7 +471,7 @@ Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialCall::kGlobals:
     case SpecialCall::kRangeEnter:
     case SpecialCall::kRangeExit:
-    case SpecialCall::kWritesList:
+    case SpecialCall::kWritesArgument:
     case SpecialCall::kExcInfo:
     case SpecialCall::kLockEnter:
     case SpecialCall::kLockExit:

@@ -54,7 +54,7 @@ class BuiltinCalls {
                         BorrowedRef kwnames);
   bool MakesMemoKey(const Activation& act, BorrowedRef object) const;  // id() in a deep copy
   Value HashOf(ValueView callable, absl::Span<const ValueView> args);
-  Value CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  Value CallWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallOfLibrary(SpecialCall which, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallTorchSpecial(Activation& act, SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                          BorrowedRef kwnames);

@@ -198,7 +198,7 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
     case TrackedKind::kDeque:
     case TrackedKind::kInstanceDict:
       contents_.Realise(t, true);
-      return !breaks_.unwinding();
+      return !breaks_.unwinding() && (t.attributes == nullptr || PrepareContainerOfClass(t, allow_instances));
     case TrackedKind::kSet:
       contents_.Realise(t, true);
       if (breaks_.unwinding()) return false;
@@ -208,13 +208,31 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
   return false;
 }
 
+// C code that asks it for a method, as dict.update() does for keys(), looks at the shadow, which has no attributes.
+bool NativeArguments::PrepareContainerOfClass(Tracked& t, bool allow_instances) {
+  PyTypeObject* type = t.original.type();
+  bool plain = allow_instances;
+  for (const char* name : {"keys", "items", "values", "get"}) {
+    const Ref key = Ref::Steal(PyUnicode_InternFromString(name));
+    reads_.LookupInType(type, key);
+    plain = plain && !contents_.OwnAttribute(t, key);
+    if (breaks_.unwinding()) return false;
+  }
+  if (!plain) {
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                              absl::StrCat("C code reads an object of type ", type->tp_name));
+  }
+  t.compared = true;
+  return reads_.GuardProtocolMethods(type);
+}
+
 bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool allow_instances) {
   PyObject* o = object;
   if (PyTuple_Check(o)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) {
       if (!PrepareNative(BorrowedRef(PyTuple_GET_ITEM(o, i)), allow_instances)) return false;
     }
-  } else if (PyList_CheckExact(o)) {
+  } else if (PyList_Check(o)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) {
       if (!PrepareNative(BorrowedRef(PyList_GET_ITEM(o, i)), allow_instances)) return false;
     }
@@ -248,14 +266,13 @@ bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool all
   } else if (!tracked && Py_TYPE(o) == SimpleNamespaceType()) {
     Ref attributes = Ref::Steal(PyObject_GenericGetDict(o, nullptr));
     return attributes && PrepareNative(BorrowedRef(attributes), allow_instances);
-  } else if (!tracked && IsPythonClass(Py_TYPE(o)) && !PyType_Check(o)) {
-    if (!allow_instances && !IsNumberOrTextClass(Py_TYPE(o))) {
-      return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
-                                absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
-    }
-    return reads_.GuardProtocolMethods(Py_TYPE(o));
   }
-  return true;
+  if (tracked || !IsPythonClass(Py_TYPE(o)) || PyType_Check(o) || PyTuple_Check(o)) return true;
+  if (!allow_instances && !IsNumberOrTextClass(Py_TYPE(o)) && !PyDict_Check(o)) {
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                              absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
+  }
+  return reads_.GuardProtocolMethods(Py_TYPE(o));
 }
 
 // That of numpy's numbers depends on np.set_printoptions, which no guard compares.

@@ -35,6 +35,7 @@ class NativeArguments {
  private:
   bool PrepareCallable(BorrowedRef object, bool allow_instances);
   bool PrepareTracked(Tracked& t, BorrowedRef object, bool allow_instances);
+  bool PrepareContainerOfClass(Tracked& t, bool allow_instances);
   bool PrepareContents(BorrowedRef object, bool tracked, bool allow_instances);
 
   BreakController& breaks_;

@@ -8,6 +8,7 @@
 #include "frame_eval/versions/dict_reads.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/dict_lookup.h"
+#include "guards/read.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/fakes.h"
 #include "symbolic/capture/graph_break.h"
@@ -15,6 +16,7 @@
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/write_journal.h"
+#include "symbolic/capture/native_items.h"
 
 namespace framefuse {
 
@@ -62,11 +64,11 @@ bool KeysRunCode(PyObject* keys, bool hashed_again) {
 // With the hash that the key has in `original`: its __hash__ ran when it was put there.
 int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* own, PyObject* value,
              Py_ssize_t* position) {
-  if (PyODict_Check(shadow)) return PyObject_SetItem(shadow, own, value);
+  if (PyODict_Check(shadow)) return SetNativeItem(shadow, own, value) ? 0 : -1;
   PyObject *found, *unused;
   Py_hash_t hash = 0;
   if (!private_api::DictNext(original, position, &found, &unused, &hash) || found != key) {
-    return PyObject_SetItem(shadow, own, value);
+    return PyDict_SetItem(shadow, own, value);
   }
   return private_api::DictSet(shadow, own, value, hash) ? 0 : -1;
 }
@@ -88,7 +90,7 @@ Value ObjectContents::AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef 
 }
 
 void ObjectContents::RealiseSequence(Tracked& t) {
-  const Ref items = Ref::Steal(PySequence_List(t.original));
+  const Ref items = NativeItems(t.original);
   if (!items) return;
   const Py_ssize_t size = PyList_GET_SIZE(items.get());
   reads_.AddLength(t.source, size);
@@ -148,10 +150,7 @@ bool ObjectContents::GuardKeys(const Tracked& t, BorrowedRef items) {
 void ObjectContents::RealiseDict(Tracked& t) {
   PyObject* original = t.original;
   PyObject* shadow = t.representative;
-  // PyDict_Next walks an OrderedDict in insertion order of the table, not in its own order.
-  const Ref items = Ref::Steal(PyODict_CheckExact(original) ? PyObject_CallMethod(original, "items", nullptr)
-                                                            : PyDict_Items(original));
-  const Ref list = items ? Ref::Steal(PySequence_List(items)) : Ref();
+  const Ref list = NativePairs(original);
   if (!list) return;
   if (PyList_GET_SIZE(list.get()) != PyDict_GET_SIZE(original)) {
     breaks_.Break(GraphBreakKind::kOpaqueObject, "an OrderedDict that was changed as a dict");
@@ -169,8 +168,8 @@ void ObjectContents::RealiseDict(Tracked& t) {
   }
   for (OverlayWrite& w : t.writes) {
     const bool there = PyDict_Contains(shadow, w.key) > 0;
-    if (there && (w.reinserted || !w.value) && PyObject_DelItem(shadow, w.key) < 0) return;
-    if (w.value && PyObject_SetItem(shadow, w.key, w.value) < 0) return;
+    if (there && (w.reinserted || !w.value) && !SetNativeItem(shadow, w.key, nullptr)) return;
+    if (w.value && !SetNativeItem(shadow, w.key, w.value)) return;
   }
   if (!t.writes.empty()) t.replaced = true;
   t.writes.clear();
@@ -258,12 +257,12 @@ std::int64_t ObjectContents::Length(Tracked& t) {
   if (!t.has_shadow()) return -1;
   if (t.kind == TrackedKind::kInstanceDict && !t.realised && !t.owner->mutated()) return GuardOwnNames(*t.owner);
   if (!t.realised && t.is_container() && !t.mutated()) {
-    const Py_ssize_t size = PyObject_Size(t.original);
+    const Py_ssize_t size = RawLength(t.original);
     reads_.AddLength(t.source, size);
     return size;
   }
   if (!t.realised) Realise(t, true);
-  return breaks_.unwinding() ? -1 : PyObject_Size(t.representative);
+  return breaks_.unwinding() ? -1 : RawLength(t.representative);
 }
 
 Value ObjectContents::DictItem(Tracked& t, ValueView key) {
@@ -300,6 +299,19 @@ Value ObjectContents::ItemOfTensor(Tracked& t, BorrowedRef key) {
   return objects_.Adopt(found, reads_.sources().Item(t.source, tensor->original));
 }
 
+bool ObjectContents::HasNative(const Tracked& t, const char* method) {
+  if (t.attributes == nullptr) return true;
+  const BorrowedRef found = reads_.LookupInType(t.original.type(), method);
+  return found && (found.type() == &PyWrapperDescr_Type || found.type() == &PyMethodDescr_Type);
+}
+
+// What is not there raises KeyError.
+bool ObjectContents::IsPlainDict(const Tracked& t) {
+  if (t.attributes == nullptr) return PyDict_CheckExact(t.original.get());
+  PyTypeObject* type = t.original.type();
+  return NativeBase(type) == &PyDict_Type && !reads_.LookupInType(type, "__missing__");
+}
+
 // Without a look at the other items: an index into a list or tuple from outside, a key of a dict.
 std::optional<Value> ObjectContents::OneItem(Tracked& t, ValueView key) {
   PyObject* k = key.object;
@@ -322,8 +334,7 @@ std::optional<Value> ObjectContents::OneItem(Tracked& t, ValueView key) {
     if (untouched_list || !t.realised) return objects_.Adopt(item, reads_.sources().Item(t.source, number));
     return Value{Ref::Create(item), IsLeaf(item) ? reads_.sources().Item(t.source, number) : kNoSource};
   }
-  if (t.kind == TrackedKind::kInstanceDict ||
-      (t.kind == TrackedKind::kDict && !t.realised && PyDict_CheckExact(t.original.get()))) {
+  if (t.kind == TrackedKind::kInstanceDict || (t.kind == TrackedKind::kDict && !t.realised && IsPlainDict(t))) {
     Value found = DictItem(t, key);
     if (!found && !breaks_.unwinding() && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, k);
     return found;
@@ -345,8 +356,7 @@ bool ObjectContents::WriteDictItem(Tracked& t, ValueView key, ValueView value) {
     return writes_.Write(t, key.object, Ref::Create(value.object));
   }
   if (!writes_.Replace(t)) return false;
-  return (value.object ? PyObject_SetItem(t.representative, key.object, value.object)
-                       : PyObject_DelItem(t.representative, key.object)) == 0;
+  return SetNativeItem(t.representative, key.object, value.object);
 }
 
 Value ObjectContents::InCell(Tracked& cell) {
@@ -359,7 +369,8 @@ Value ObjectContents::InCell(Tracked& cell) {
   return objects_.Adopt(contents, reads_.sources().Intern(SourceKind::kCellContents, cell.source, 0, nullptr));
 }
 
-Value ObjectContents::OwnAttribute(Tracked& instance, BorrowedRef name) {
+Value ObjectContents::OwnAttribute(Tracked& object, BorrowedRef name) {
+  Tracked& instance = object.holder_of_attributes();
   if (OverlayWrite* w = instance.FindWrite(name)) return Value{w->value, kNoSource};
   PyObject* found = frame_ops::RawInstanceAttr(instance.original, name);
   if (found == nullptr) {

@@ -29,13 +29,15 @@ class ObjectContents {
   bool PrepareTarget(BorrowedRef container);  // false: broke
 
   // ---- reads; a null Value without an error: absent
+  // The container's items are read by this method of C code: its class has none of its own.
+  bool HasNative(const Tracked& t, const char* method);
   std::int64_t Length(Tracked& t);  // -1: not a sized container, and no __dict__ of an object
   // Without a look at the other items: an index into a list or tuple from outside, a key of a dict. Nothing: not so.
   std::optional<Value> OneItem(Tracked& t, ValueView key);
   Value DictItem(Tracked& t, ValueView key);  // of a dict, or of the __dict__ of an object
   Value ItemOfTensor(Tracked& t, BorrowedRef key);
-  Value InCell(Tracked& cell);                              // null without an error: it is empty
-  Value OwnAttribute(Tracked& instance, BorrowedRef name);  // not its type's
+  Value InCell(Tracked& cell);                            // null without an error: it is empty
+  Value OwnAttribute(Tracked& object, BorrowedRef name);  // not its type's
 
   // Of a dict, or of the __dict__ of an object. False: broke, or an error is set.
   bool WriteDictItem(Tracked& t, ValueView key, ValueView value_or_null);
@@ -48,6 +50,7 @@ class ObjectContents {
   void RealiseTuple(Tracked& t);
   void RealiseInstanceDict(Tracked& t);
   Py_ssize_t GuardOwnNames(const Tracked& instance);  // how many there are; -1: broke
+  bool IsPlainDict(const Tracked& t);
   bool GuardKeys(const Tracked& t, BorrowedRef items);
   Value AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key);
 

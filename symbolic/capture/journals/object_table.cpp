@@ -16,6 +16,7 @@
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/symbols.h"
+#include "symbolic/capture/native_items.h"
 #include "symbolic/capture/numpy_scalars.h"
 #include "symbolic/capture/tensor_types.h"
 
@@ -23,6 +24,16 @@ namespace framefuse {
 namespace {
 
 bool IsExactDict(BorrowedRef o) { return PyDict_CheckExact(o.get()) || PyODict_CheckExact(o.get()); }
+
+// Of a Python class derived from list, dict or OrderedDict: items as those have them, and attributes as instances have
+// them. Not one that is its own __dict__, or whose shadow's end would run code.
+bool IsContainerOfClass(BorrowedRef object) {
+  PyTypeObject* type = object.type();
+  if (!IsPythonClass(type) || type->tp_finalize != nullptr || type->tp_del != nullptr) return false;
+  PyTypeObject* base = NativeBase(type);
+  const bool known = base == &PyList_Type || base == &PyDict_Type || base == &PyODict_Type;
+  return known && frame_ops::RawInstanceDict(object) != object.get();
+}
 
 // Instances whose attributes are read the generic way and that have no C state of their own.
 bool HasGenericLayout(PyTypeObject* type) {
@@ -59,6 +70,7 @@ TrackedKind ObjectTable::Classify(BorrowedRef o) {
     return TrackedKind::kCallable;
   }
   if (PyWeakref_CheckRefExact(o.get()) || IsRegularExpression(o)) return TrackedKind::kCallable;
+  if (IsContainerOfClass(o)) return PyList_Check(o.get()) ? TrackedKind::kList : TrackedKind::kDict;
   return HasGenericLayout(type) ? TrackedKind::kInstance : TrackedKind::kOpaque;
 }
 
@@ -122,9 +134,11 @@ Value ObjectTable::Adopt(BorrowedRef original, SourceId source) {
 bool ObjectTable::IsDictOfInstance(TrackedKind kind, BorrowedRef original) {
   if (kind == TrackedKind::kDict) {
     const auto is_globals = [&](Activation* act) { return frame_ops::Globals(act->frame) == original.get(); };
-    return instance_dicts_.contains(original.get()) || absl::c_any_of(frames_.all(), is_globals);
+    if (instance_dicts_.contains(original.get()) || absl::c_any_of(frames_.all(), is_globals)) return true;
   }
-  if (kind != TrackedKind::kInstance && kind != TrackedKind::kModule && kind != TrackedKind::kTensor) return false;
+  const bool has_attributes = kind == TrackedKind::kInstance || kind == TrackedKind::kModule ||
+                              kind == TrackedKind::kTensor || IsContainerOfClass(original);
+  if (!has_attributes) return false;
   PyObject* dict = frame_ops::RawInstanceDict(original);
   if (dict == nullptr) return false;
   return !instance_dicts_.insert(dict).second || tracked_.FindByOriginal(dict) != nullptr;
@@ -229,6 +243,7 @@ Value ObjectTable::AdoptTuple(BorrowedRef original, SourceId source) {
 Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId source) {
   if (!reads_.MayRead(source)) return Value();
   if (kind == TrackedKind::kTuple) return AdoptTuple(original, source);
+  if (IsContainerOfClass(original)) return AdoptContainerOfClass(kind, original, source);
   Ref shadow;
   PyTypeObject* type = original.type();
   switch (kind) {
@@ -275,6 +290,14 @@ Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, Source
   return Value{std::move(shadow), source};
 }
 
+// The shadow is of the same class, for what C code asks of it; its attributes stay with the original.
+Value ObjectTable::AdoptContainerOfClass(TrackedKind kind, BorrowedRef original, SourceId source) {
+  Ref shadow = EmptyOfClass(original.type());
+  if (!shadow) return Value();
+  tracked_.AddAttributes(tracked_.Add(kind, source, Ref::Create(original), shadow));
+  return Value{std::move(shadow), source};
+}
+
 // A dict and an object whose attributes it could hold are two, and so are the dicts of two objects, as they were when
 // captured, if one of them is written.
 void ObjectTable::GuardDictsOfInstances() {
@@ -297,12 +320,15 @@ void ObjectTable::GuardDistinctObjects() {
   const bool notes_on_tensors = absl::c_any_of(
       tracked_.all(), [](const auto& t) { return t->kind == TrackedKind::kTensor && !t->writes.empty(); });
   for (const auto& t : tracked_.all()) {
-    if (t->source == kNoSource || t->kind == TrackedKind::kTuple || t->kind == TrackedKind::kDict) continue;
+    const bool plain_dict = t->kind == TrackedKind::kDict && t->attributes == nullptr;
+    const bool part = t->kind == TrackedKind::kInstance && t->owner != nullptr;  // goes with its container
+    if (t->source == kNoSource || t->kind == TrackedKind::kTuple || plain_dict || part) continue;
     const bool known_by_itself = t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction;
     const bool tensor = t->kind == TrackedKind::kTensor && notes_on_tensors;
     if (!t->is_container() && !known_by_itself && t->kind != TrackedKind::kCell && !tensor) continue;
     DistinctObjects& group = groups[t->original.type()];
-    (t->mutated() || t->compared ? group.written : group.others).push_back({t->source, false});
+    const bool written = t->mutated() || t->compared || t->holder_of_attributes().mutated();
+    (written ? group.written : group.others).push_back({t->source, false});
   }
   for (auto& [type, group] : groups) reads_.guards().AddDistinct(std::move(group));
 }

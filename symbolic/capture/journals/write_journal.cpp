@@ -8,6 +8,7 @@
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/native_items.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -60,8 +61,9 @@ class DeathSearch {
   // A container or an object whose items or attributes a shadow holds, too.
   bool HasFilledShadow(PyObject* object) const {
     const Tracked* t = tracked_.FindByOriginal(object);
-    if (t != nullptr && !t->has_shadow()) t = t->dict;
-    return t != nullptr && t->realised;
+    if (t == nullptr) return false;
+    const Tracked* dict = t->attributes != nullptr ? t->attributes->dict : t->dict;
+    return (t->has_shadow() && t->realised) || (dict != nullptr && dict->realised);
   }
 
   const TrackedTable& tracked_;
@@ -117,8 +119,7 @@ bool WriteJournal::BeforeOverwrite(Tracked& t, BorrowedRef key) {
 bool WriteJournal::BeforeReplacing(const Tracked& t) {
   ++count_;
   if (t.replaced || !t.realised) return true;
-  const Ref items =
-      t.kind == TrackedKind::kDict ? Ref::Steal(PyDict_Values(t.original)) : Ref::Steal(PySequence_List(t.original));
+  const Ref items = t.kind == TrackedKind::kDict ? Ref::Steal(PyDict_Values(t.original)) : NativeItems(t.original);
   if (!items) return false;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
     if (!BeforeEnd(PyList_GET_ITEM(items.get(), i))) return false;

@@ -80,8 +80,8 @@ void BindOperator(BorrowedRef torch_object, BorrowedRef name) {
 
 }  // namespace
 
-AttributeReads::AttributeReads(Journals& journals, Protocols& meaning, SpecialMethods& special, MissingAttributes& missing,
-                               TensorAttributes& tensor_attributes, CallEvaluator& calls)
+AttributeReads::AttributeReads(Journals& journals, Protocols& meaning, SpecialMethods& special,
+                               MissingAttributes& missing, TensorAttributes& tensor_attributes, CallEvaluator& calls)
     : breaks_(journals.breaks()),
       boundary_(journals.boundary()),
       reads_(journals.reads()),
@@ -249,8 +249,9 @@ Value AttributeReads::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyType
     if (!contents && !breaks_.unwinding()) PyErr_SetString(PyExc_ValueError, "Cell is empty");
     return contents;
   }
-  if (is_dict && (t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction)) {
-    return Value{objects_.InstanceDictOf(*t)->representative, kNoSource};
+  Tracked& holder = t->holder_of_attributes();
+  if (is_dict && (holder.kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction)) {
+    return Value{objects_.InstanceDictOf(holder)->representative, kNoSource};
   }
   if (t->kind == TrackedKind::kFunction && IsPlainField(Utf8(name).c_str())) {
     if (IsAnnotations(name) && !MayAskForAnnotations(owner.object)) {
@@ -260,7 +261,8 @@ Value AttributeReads::ReadGetSet(BorrowedRef descriptor, ValueView owner, PyType
     return result ? objects_.Adopt(result, reads_.sources().Intern(SourceKind::kFunctionField, t->source, 0, name))
                   : Value();
   }
-  if (t->is_container() || t->kind == TrackedKind::kCallable) return boundary_.Wrap(read());
+  const bool read_in_shadow = t->is_container() && t->attributes == nullptr;
+  if (read_in_shadow || t->kind == TrackedKind::kCallable) return boundary_.Wrap(read());
   return breaks_.Break(GraphBreakKind::kOpaqueObject, absl::StrCat("attribute ", Utf8(name), " of ", type->tp_name));
 }
 
@@ -271,7 +273,7 @@ Value AttributeReads::ReadMember(BorrowedRef descriptor, ValueView owner, PyType
     return boundary_.Wrap(
         Ref::Steal(PyMemberDescr_Type.tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type))));
   }
-  if (OverlayWrite* w = t->FindWrite(descriptor)) {
+  if (OverlayWrite* w = t->holder_of_attributes().FindWrite(descriptor)) {
     if (!w->value) {
       frame_ops::SetEmptySlotError(owner.object, d->d_common.d_name);
       SetMissingAttribute(owner.object, d->d_common.d_name);
@@ -282,10 +284,10 @@ Value AttributeReads::ReadMember(BorrowedRef descriptor, ValueView owner, PyType
     return breaks_.Break(GraphBreakKind::kOpaqueObject,
                          absl::StrCat("attribute ", Utf8(d->d_common.d_name), " of ", type->tp_name));
   }
-  Ref held = Ref::Steal(PyMemberDescr_Type.tp_descr_get(descriptor, owner.object, reinterpret_cast<PyObject*>(type)));
+  Ref held = Ref::Steal(PyMemberDescr_Type.tp_descr_get(descriptor, t->original, reinterpret_cast<PyObject*>(type)));
   const SourceId source = reads_.sources().Intern(SourceKind::kSlotAttr, t->source, 0, descriptor);
   const bool empty =
-      *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner.object.get()) + d->d_member->offset) == nullptr;
+      *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t->original.get()) + d->d_member->offset) == nullptr;
   if (!empty) return objects_.Adopt(held, source);
   reads_.AddGuard(source, GuardKind::kNull, nullptr);
   if (!held) SetMissingAttribute(owner.object, d->d_common.d_name);

@@ -40,8 +40,8 @@ BorrowedRef DelattrName() {
 
 }  // namespace
 
-AttributeWrites::AttributeWrites(Journals& journals, ClassStatements& class_statements, SpecialMethods& special, AttributeReads& attributes,
-                                 TensorAttributes& tensor_attributes, CallEvaluator& calls)
+AttributeWrites::AttributeWrites(Journals& journals, ClassStatements& class_statements, SpecialMethods& special,
+                                 AttributeReads& attributes, TensorAttributes& tensor_attributes, CallEvaluator& calls)
     : tracer_(journals.tracer()),
       fx_(journals.fx()),
       breaks_(journals.breaks()),
@@ -170,6 +170,7 @@ bool AttributeWrites::GenericSetAttr(Activation& act, ValueView owner, BorrowedR
     return (value.object ? PyObject_GenericSetAttr(owner.object, name, value.object)
                          : PyObject_GenericSetAttr(owner.object, name, nullptr)) == 0;
   }
+  t = &t->holder_of_attributes();
   if (t->kind == TrackedKind::kCell && descriptor && descriptor.type() == &PyGetSetDescr_Type) {  // cell_contents
     return writes_.Write(*t, nullptr, Ref::Create(value.object));
   }

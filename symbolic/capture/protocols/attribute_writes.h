@@ -28,8 +28,8 @@ class Tracer;
 
 class AttributeWrites {
  public:
-  AttributeWrites(Journals& journals, ClassStatements& class_statements, SpecialMethods& special, AttributeReads& attributes,
-                  TensorAttributes& tensor_attributes, CallEvaluator& calls);
+  AttributeWrites(Journals& journals, ClassStatements& class_statements, SpecialMethods& special,
+                  AttributeReads& attributes, TensorAttributes& tensor_attributes, CallEvaluator& calls);
 
   bool StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value);
   bool DeleteAttr(Activation& act, ValueView owner, BorrowedRef name);

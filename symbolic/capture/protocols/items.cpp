@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "frame_eval/hook.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/calls/call_evaluator.h"
 #include "symbolic/capture/fakes.h"
 #include "symbolic/capture/fx_journal.h"
@@ -64,7 +65,7 @@ Value Items::GetLength(Activation& act, ValueView v) {
     return Value{Ref::Steal(PyLong_FromSsize_t(PyUnicode_GET_LENGTH(v.object.get()))), kNoSource};
   }
   Tracked* t = objects_.Find(v.object);
-  if (t != nullptr && t->has_shadow()) {
+  if (t != nullptr && t->has_shadow() && contents_.HasNative(*t, "__len__")) {
     const std::int64_t size = contents_.Length(*t);
     if (breaks_.unwinding() || size < 0) return Value();
     return Value{Ref::Steal(PyLong_FromLongLong(size)), kNoSource};
@@ -112,11 +113,12 @@ Value Items::ClassItem(Activation& act, ValueView cls, ValueView key) {
 
 Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   Tracked* t = objects_.Find(container.object);
-  if (t != nullptr && IsLeaf(key.object)) {
+  const bool native_items = t != nullptr && contents_.HasNative(*t, "__getitem__");
+  if (native_items && IsLeaf(key.object)) {
     reads_.Consume(key);
     if (std::optional<Value> found = contents_.OneItem(*t, key)) return *std::move(found);
   }
-  if (t != nullptr && IsFakeTensor(key.object)) {
+  if (native_items && IsFakeTensor(key.object)) {
     Value found = contents_.ItemOfTensor(*t, key.object);
     if (found || breaks_.unwinding()) return found;
   }
@@ -140,9 +142,8 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   const TorchArguments sized(tracer_.numbers(), fake ? absl::MakeConstSpan(&key, 1) : absl::Span<const ValueView>());
   if (fake) key = sized.args()[0];
   if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key)) return Value();
-  if (t != nullptr && t->kind == TrackedKind::kDict && !PyDict_CheckExact(t->representative.get()) &&
-      !PyODict_CheckExact(t->representative.get())) {
-    if (!writes_.Replace(*t)) return Value();  // a defaultdict's look-up may insert
+  if (t != nullptr && t->kind == TrackedKind::kDict && type == DefaultDictType()) {
+    if (!writes_.Replace(*t)) return Value();  // its look-up may insert
   }
   FxCall call(fx_, {container.object, key.object});
   Value result = boundary_.RunAsLeaf(fake, [&] { return native_.GetItem(act, container, key); });
@@ -158,7 +159,8 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
 bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueView value) {
   if (!IsFakeTensor(container.object) && !backward_.MayWrite()) return false;
   Tracked* t = objects_.Find(container.object);
-  if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && IsLeaf(key.object)) {
+  const bool of_dict = t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict);
+  if (of_dict && IsLeaf(key.object) && contents_.HasNative(*t, "__setitem__")) {
     return contents_.WriteDictItem(*t, key, value);
   }
   PyTypeObject* type = container.object.type();
@@ -188,7 +190,8 @@ bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueVi
 
 bool Items::DeleteItem(Activation& act, ValueView container, ValueView key) {
   Tracked* t = objects_.Find(container.object);
-  if (t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict) && IsLeaf(key.object)) {
+  const bool of_dict = t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict);
+  if (of_dict && IsLeaf(key.object) && contents_.HasNative(*t, "__delitem__")) {
     Value found = contents_.DictItem(*t, key);
     if (breaks_.unwinding() || PyErr_Occurred()) return false;
     if (!found) {

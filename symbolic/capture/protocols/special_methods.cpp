@@ -50,16 +50,15 @@ Value SpecialMethods::Call(Activation& act, ValueView owner, BorrowedRef method,
     all.insert(all.end(), args.begin(), args.end());
     return calls_.CallFunction(act, objects_.Adopt(method, source), all, nullptr, completion);
   }
-  const Value bound =
-      boundary_.Catching([&] { return attributes_.BindDescriptor(act, method, source, owner, type); });
+  const Value bound = boundary_.Catching([&] { return attributes_.BindDescriptor(act, method, source, owner, type); });
   return bound ? calls_.CallWith(act, bound, args, nullptr, completion) : Value();
 }
 
 Value SpecialMethods::CallGetAttribute(Activation& act, ValueView owner, BorrowedRef getattribute, BorrowedRef name) {
   const BorrowedRef fallback = OwnOf(owner.object.type(), N().getattr);
   const ValueView args[] = {ValueView(name, kNoSource)};
-  Value v = Call(act, owner, getattribute, N().getattribute, args,
-                 fallback ? Completion::kCallback : Completion::kPush);
+  Value v =
+      Call(act, owner, getattribute, N().getattribute, args, fallback ? Completion::kCallback : Completion::kPush);
   if (v || breaks_.unwinding() || !fallback || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
   PyErr_Clear();
   return Call(act, owner, fallback, N().getattr, args, Completion::kPush);

@@ -71,8 +71,9 @@ Truth Truths::Is(Activation& act, ValueView left, ValueView right) {
 
 Truth Truths::Contains(Activation& act, ValueView item, ValueView container) {
   Tracked* t = objects_.Find(container.object);
-  const bool keyed =
-      t != nullptr && (t->kind == TrackedKind::kInstanceDict || (t->kind == TrackedKind::kDict && !t->realised));
+  const bool keyed = t != nullptr &&
+                     (t->kind == TrackedKind::kInstanceDict || (t->kind == TrackedKind::kDict && !t->realised)) &&
+                     contents_.HasNative(*t, "__contains__");
   if (keyed && IsLeaf(item.object)) {
     reads_.Consume(item);
     if (t->kind == TrackedKind::kDict && t->FindWrite(item.object) == nullptr) {
@@ -106,7 +107,9 @@ Truth Truths::IsTrue(Activation& act, ValueView v) {
     return native_.IsTrue(act, v);
   }
   Tracked* t = objects_.Find(v.object);
-  if (t != nullptr && t->has_shadow()) {
+  const bool by_length = t != nullptr && t->has_shadow() && contents_.HasNative(*t, "__len__") &&
+                         (t->attributes == nullptr || !reads_.LookupInType(v.object.type(), "__bool__"));
+  if (by_length) {
     const std::int64_t size = contents_.Length(*t);
     if (breaks_.unwinding() || size < 0) return Truth::kError;
     return size != 0 ? Truth::kTrue : Truth::kFalse;
