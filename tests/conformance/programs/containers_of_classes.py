@@ -683,14 +683,25 @@ def items_written_by_a_method_of_the_class():
         def __setitem__(self, key, value):
             super().__setitem__(key, value * 2)
 
-        def __delitem__(self, key):
-            super().__delitem__(key + "!")
-
-    made = Doubling({"a!": 1})
+    made = Doubling(a=1)
 
     def f(x):
         made["b"] = x
         made["n"] = 3
+        return x + 1
+
+    return Case(f, vector(), then=[lambda: dict.update(made, {"b": 4})], observe=made)
+
+
+@program
+def items_deleted_by_a_method_of_the_class():
+    class Loud(dict):
+        def __delitem__(self, key):
+            super().__delitem__(key + "!")
+
+    made = Loud({"a!": 1})
+
+    def f(x):
         del made["a"]
         return x + 1
 
