@@ -69,6 +69,11 @@ class Driver {
     if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
       return Refuse(fx_graph_.refused_node) ? FromTheBeginning() : Next::kEnd;
     }
+    if (acts_before_it_looks_) {
+      acts_before_it_looks_ = false;
+      expects_ = false;
+      return FromTheBeginning();
+    }
     if (found.needs_frames) {
       all_frames_ = true;
       return Next::kAgain;
@@ -172,6 +177,7 @@ class Driver {
     options.tell_libraries = settings_.tell_libraries;
     options.breaks_at_modes = breaks_at_modes_;
     options.values = settings_.values.get();
+    if (!options.fx && expects_) options.raising = settings_.raising.get();
     if (!options.fx && !static_sizes_) options.sizes = settings_.sizes.get();
     if (!stop_) options.break_at = config().break_at;
     // A forced break is wanted before every instruction there is.
@@ -296,6 +302,9 @@ class Driver {
     if (!capture.writes().noted_classes().empty()) return LeaveSlotNames(capture);
     Closed& closed = *closed_;
     CompiledEntry& entry = *closed.entry;
+    acts_before_it_looks_ = !entry.expected.empty() && ActsOutside(closed.graph);
+    if (acts_before_it_looks_) return;
+    entry.raising = settings_.raising;
     result_.nodes = NodeCountOf(closed.graph);
     const bool for_python = static_cast<bool>(settings_.fx_backend);
     // Torch's state is set by the entry itself.
@@ -472,6 +481,8 @@ class Driver {
   bool static_sizes_ = false;  // symbolic ones met what takes none
   int refused_node_ = -1;
   bool ends_before_error_ = false;
+  bool expects_ = true;                // that branches do not go the way that raises
+  bool acts_before_it_looks_ = false;  // its graph would, and what it expects may be otherwise
   Py_ssize_t modules_before_ = 0;
   bool world_changed_ =
       false;  // by the attempt (it imported modules, say): its guards do not hold, and it is made again

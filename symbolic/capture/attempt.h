@@ -14,6 +14,7 @@
 #include "symbolic/capture/compiled_entry.h"
 #include "symbolic/capture/dynamic_sizes.h"
 #include "symbolic/capture/raised.h"
+#include "symbolic/capture/raising_branches.h"
 #include "symbolic/capture/value_places.h"
 
 namespace framefuse {
@@ -26,6 +27,7 @@ struct AttemptSettings {
   bool tell_libraries = false;
   Ref fx_backend;
   std::shared_ptr<ValuePlaces> values = std::make_shared<ValuePlaces>();
+  std::shared_ptr<RaisingBranches> raising = std::make_shared<RaisingBranches>();
   std::shared_ptr<DynamicSizes> sizes = std::make_shared<DynamicSizes>(DynamicMode::kNever);
 };
 

@@ -32,6 +32,7 @@ class Capture {
   MadeClasses& made() { return journals().made(); }
   Symbols& symbols() { return journals().symbols(); }
   tracing::Tracer& tracer() { return journals().tracer(); }
+  ExpectedTruths& expected() { return journals().expected(); }
   FxJournal& fx() { return journals().fx(); }
   AutogradCalls& autograd() { return protocols_.autograd(); }
   FrameHandler& frame_handler() { return protocols_.frame_handler(); }

@@ -28,17 +28,19 @@ struct BreakRecord {
 };
 
 class DynamicSizes;
+class RaisingBranches;
 class ValuePlaces;
 
 struct CaptureOptions {
-  bool fx = false;                      // keep the torch-level calls for an FX backend
-  bool all_frames = false;              // evaluate torch's frames between a module's call and its forward() in any case
-  bool tell_libraries = false;          // installed packages' code hears that it is captured
-  bool breaks_at_modes = false;         // do not take torch function modes that the program pushes
-  std::int64_t break_at = -1;           // testing: force a break before this instruction of the attempt, counted from 0
-  ValuePlaces* values = nullptr;        // where values of tensors may be relied on; null: nowhere
-  const DynamicSizes* sizes = nullptr;  // which sizes are symbolic; null: none
-  int refused_node = -1;                // the node of the recording before which the graph ends
+  bool fx = false;                // keep the torch-level calls for an FX backend
+  bool all_frames = false;        // evaluate torch's frames between a module's call and its forward() in any case
+  bool tell_libraries = false;    // installed packages' code hears that it is captured
+  bool breaks_at_modes = false;   // do not take torch function modes that the program pushes
+  std::int64_t break_at = -1;     // testing: force a break before this instruction of the attempt, counted from 0
+  ValuePlaces* values = nullptr;  // where values of tensors may be relied on; null: nowhere
+  const RaisingBranches* raising = nullptr;  // null: no branch is expected to go the way that does not raise
+  const DynamicSizes* sizes = nullptr;       // which sizes are symbolic; null: none
+  int refused_node = -1;                     // the node of the recording before which the graph ends
   const char* why_refused = "it has no form in a graph for an FX backend";
 };
 

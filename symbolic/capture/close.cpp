@@ -150,6 +150,10 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   absl::StatusOr<RecipeId> handled = EndException(capture, recipes);
   if (!handled.ok()) return handled.status();
   entry->end_exception = *handled;
+  for (const ExpectedTruths::Expected& e : capture.expected().all()) {
+    entry->expected.push_back(e.how);
+    entry->expected.back().output = recipes.OutputOf(e.tensor);
+  }
   Closed closed;
   std::vector<BorrowedRef> outputs;
   for (const Ref& t : recipes.tensors()) outputs.emplace_back(t.get());

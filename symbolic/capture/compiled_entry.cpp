@@ -1,6 +1,8 @@
 #include "symbolic/capture/compiled_entry.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
 #include "common/coverage.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "symbolic/capture/count_outcomes.h"
@@ -8,10 +10,21 @@
 
 namespace framefuse {
 
-std::string CompiledEntry::Explain(const FrameView& frame) const { return guards->Explain(frame); }
+std::string CompiledEntry::Explain(const FrameView& frame) const {
+  for (const ExpectedOutput& e : expected) {
+    if (raising->IsRefuted(e.code, e.instruction)) {
+      return absl::StrCat("the branch at ", e.place, " was expected not to raise");
+    }
+  }
+  return guards->Explain(frame);
+}
+
+bool CompiledEntry::IsRefuted() const {
+  return absl::c_any_of(expected, [&](const ExpectedOutput& e) { return raising->IsRefuted(e.code, e.instruction); });
+}
 
 CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers,
-                                          std::string* failure) const {
+                                          Failure* failure) const {
   recipes.Load(sources, registers);
   std::vector<std::int64_t> symbols;
   if (sizes != nullptr) symbols = sizes->Read(sources.objects);
@@ -23,11 +36,15 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
       arguments.push_back(sources.objects[id]);
       held.push_back(Ref::Create(arguments.back()));
     }
-    bool before_writes = true;
-    if (!executable->Run(arguments, symbols, &tensors, &before_writes)) {
+    TensorWork::Report report;
+    if (!executable->Run(arguments, symbols, &tensors, &report)) {
       if (CountsKinds()) CountEffects(effects, false);
-      if (!before_writes) return Outcome::kRaised;
-      *failure = TakeRaised(PyThreadState_Get()).text;
+      if (report.otherwise >= 0) {
+        *failure = {expected[static_cast<std::size_t>(report.otherwise)].place, report.otherwise};
+        return Outcome::kOtherWay;
+      }
+      if (!report.before_writes) return Outcome::kRaised;
+      failure->text = TakeRaised(PyThreadState_Get()).text;
       return Outcome::kRunNatively;
     }
   }

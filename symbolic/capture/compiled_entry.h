@@ -17,6 +17,7 @@
 #include "symbolic/capture/effects.h"
 #include "symbolic/capture/entry_sizes.h"
 #include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/raising_branches.h"
 #include "symbolic/capture/recipe.h"
 #include "symbolic/capture/torch_state.h"
 #include "symbolic/evaluator/activation.h"
@@ -27,10 +28,14 @@ namespace framefuse {
 class TensorWork {
  public:
   virtual ~TensorWork() = default;
-  // `symbols`: values of the graph's. False: a Python error is set; `before_writes` tells whether no input was written
-  // yet.
+  struct Report {
+    bool before_writes = true;  // no input was written yet
+    int otherwise = -1;         // what was expected and is not so
+  };
+  // `symbols`: values of the graph's. False: a Python error is set, or something was otherwise than expected, and all
+  // is as before.
   virtual bool Run(absl::Span<PyObject* const> inputs, absl::Span<const std::int64_t> symbols,
-                   std::vector<Ref>* outputs, bool* before_writes) const = 0;
+                   std::vector<Ref>* outputs, Report* report) const = 0;
   // How long the backend took, by phase; for explain().
   virtual std::vector<PhaseTime> CompileTimes() const { return {}; }
 };
@@ -59,19 +64,27 @@ struct ResumePoint {
 
 class CompiledEntry final : public Entry {
  public:
-  bool IsDead() const override { return guards->IsDead(); }
+  bool IsDead() const override { return guards->IsDead() || IsRefuted(); }
+  // Of what it expects: an error was raised, and handled.
+  bool IsRefuted() const;
   std::string Explain(const FrameView& frame) const override;
 
-  enum class Outcome : std::uint8_t { kReturned, kResume, kRunNatively, kRaised };
+  enum class Outcome : std::uint8_t { kReturned, kResume, kRunNatively, kOtherWay, kRaised };
+  struct Failure {
+    std::string text;
+    int expected = -1;  // kOtherWay: which
+  };
   // After guards->Check filled `sources`. kReturned: *result. kResume: *registers feeds the resume point.
   // kRunNatively: the plan failed before any visible write; the frame runs as Python (exact error, effects once), and
-  // *failure says how it failed.
-  Outcome Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers, std::string* failure) const;
+  // *failure says how it failed. kOtherWay: the same, for a value that is not as expected.
+  Outcome Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers, Failure* failure) const;
 
   std::unique_ptr<GuardProgram> guards;
   std::vector<SourceId> inputs;
   std::shared_ptr<TensorWork> executable;   // null: no tensor work
   std::shared_ptr<const EntrySizes> sizes;  // null: no size is symbolic
+  std::vector<ExpectedOutput> expected;
+  std::shared_ptr<const RaisingBranches> raising;
   RecipeProgram recipes;
   std::vector<Effect> effects;
   std::optional<TorchState> end_state;  // set if the frame changes it

@@ -325,4 +325,16 @@ PyObject* EntryMaker::RunAfterFailedPlan(PyThreadState* thread, frame_ops::Frame
   return Say(FallbackKind::kPlanFailed, code.get(), error) ? result.release() : nullptr;
 }
 
+PyObject* EntryMaker::RunOtherWay(PyThreadState* thread, frame_ops::Frame* frame, const ExpectedOutput& expected) {
+  const RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(frame_ops::Code(frame));
+  const ExpectedOutput other = expected;  // the entry may go while the frame runs
+  Ref result = Ref::Steal(RunUnhooked(thread, frame, 0));
+  if (!result) {
+    CountFallback(FallbackKind::kRaises);
+    return nullptr;
+  }
+  settings_.raising->Refute(other.code, other.instruction);
+  return Say(FallbackKind::kOtherWay, code.get(), other.place) ? result.release() : nullptr;
+}
+
 }  // namespace framefuse

@@ -64,8 +64,8 @@ bool RefusesWrites(const at::Tensor& t) {
 }
 
 // Of a plan that would write such a view; Python runs the frame, and gets torch's error.
-bool RefuseWrite(bool* before_writes) {
-  *before_writes = true;
+bool RefuseWrite(TensorWork::Report* report) {
+  report->before_writes = true;
   PyErr_SetString(PyExc_RuntimeError, "a view is written whose writes autograd does not follow");
   return false;
 }
@@ -203,7 +203,8 @@ class PlanExecutable final : public TensorWork {
       : plan_(std::move(plan)),
         written_(std::move(written)),
         random_(std::move(random)),
-        retained_(RetainedOutputs(closed)) {
+        retained_(RetainedOutputs(closed)),
+        expected_(closed.entry->expected) {
     for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
       if (closed.graph.inputs[i].asked_for_grad) asked_for_grad_.push_back(i);
     }
@@ -212,11 +213,11 @@ class PlanExecutable final : public TensorWork {
   std::vector<PhaseTime> CompileTimes() const override { return plan_->Explain().phases; }
 
   bool Run(absl::Span<PyObject* const> inputs, absl::Span<const std::int64_t> symbols, std::vector<Ref>* outputs,
-           bool* before_writes) const override {
+           Report* report) const override {
     absl::InlinedVector<at::Tensor, 8> tensors;
     for (PyObject* o : inputs) tensors.push_back(THPVariable_Unpack(o));
     const auto is_refused = [&](const WrittenInput& w) { return w.followed && RefusesWrites(tensors[w.index]); };
-    if (std::any_of(written_.begin(), written_.end(), is_refused)) return RefuseWrite(before_writes);
+    if (std::any_of(written_.begin(), written_.end(), is_refused)) return RefuseWrite(report);
     const VersionKeeper versions(written_, tensors);
     versions.ApplyBefore(tensors);
     RandomState random(random_);
@@ -229,18 +230,24 @@ class PlanExecutable final : public TensorWork {
       PyEval_RestoreThread(saved);
       return r;
     }();
+    const auto take_back = [&] {
+      random.Restore();
+      versions.Restore(tensors);
+      for (std::size_t i : asked_for_grad_) tensors[i].set_requires_grad(false);
+    };
     if (!result.ok()) {
-      *before_writes = written_.empty() || AreInputsUntouched(result.status());
-      if (*before_writes) {
-        random.Restore();
-        versions.Restore(tensors);
-        for (std::size_t i : asked_for_grad_) tensors[i].set_requires_grad(false);
-      }
+      report->before_writes = written_.empty() || AreInputsUntouched(result.status());
+      if (report->before_writes) take_back();
       SetPythonError(result.status());
       return false;
     }
+    report->otherwise = FirstOtherwise(*result);
+    if (report->otherwise >= 0) {
+      take_back();
+      return false;
+    }
     versions.Apply(tensors, *result);
-    *before_writes = written_.empty();
+    report->before_writes = written_.empty();
     outputs->reserve(result->size());
     for (at::Tensor& t : *result) outputs->push_back(Ref::Steal(THPVariable_Wrap(std::move(t))));
     RetainGradients(retained_, *outputs);
@@ -248,10 +255,21 @@ class PlanExecutable final : public TensorWork {
   }
 
  private:
+  // Of what is expected; -1: all is so.
+  int FirstOtherwise(absl::Span<const at::Tensor> results) const {
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      if (results[static_cast<std::size_t>(expected_[i].output)].is_nonzero() != expected_[i].truth) {
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
+  }
+
   std::shared_ptr<Plan> plan_;
   std::vector<WrittenInput> written_;
   std::vector<c10::Device> random_;
   std::vector<std::size_t> retained_;
+  std::vector<ExpectedOutput> expected_;
   std::vector<std::size_t> asked_for_grad_;  // inputs on which the program calls requires_grad_()
 };
 
@@ -293,13 +311,13 @@ class FxExecutable final : public TensorWork {
       : callable_(std::move(callable)), fx_backend_(std::move(fx_backend)), facts_(std::move(facts)) {}
 
   bool Run(absl::Span<PyObject* const> inputs, absl::Span<const std::int64_t>, std::vector<Ref>* outputs,
-           bool* before_writes) const override {
-    *before_writes = false;                  // user code: never run twice, unless an operator of the program's failed
+           Report* report) const override {
+    report->before_writes = false;           // user code: never run twice, unless an operator of the program's failed
     const HookScope native(HookMode::kOff);  // the graph's own code is not captured in turn
     const auto is_refused = [&](const FxWrite& w) {
       return w.followed && RefusesWrites(THPVariable_Unpack(inputs[w.input]));
     };
-    if (std::any_of(facts_.writes.begin(), facts_.writes.end(), is_refused)) return RefuseWrite(before_writes);
+    if (std::any_of(facts_.writes.begin(), facts_.writes.end(), is_refused)) return RefuseWrite(report);
     const WrittenInputs written(facts_.writes, inputs);
     const TorchState state = TorchState::Current();
     RandomState random(facts_.random);
@@ -309,9 +327,9 @@ class FxExecutable final : public TensorWork {
       const Ref error = frame_ops::FetchRaised(PyThreadState_Get());
       const Ref of_program = Ref::Steal(PyObject_CallMethod(fx_backend_, "judge", "O", error.get()));
       if (!of_program) return false;
-      *before_writes = of_program.get() == Py_True && written.TakeBack();
-      if (*before_writes) random.Restore();
-      const bool stays = of_program.get() == Py_True && !*before_writes;
+      report->before_writes = of_program.get() == Py_True && written.TakeBack();
+      if (report->before_writes) random.Restore();
+      const bool stays = of_program.get() == Py_True && !report->before_writes;
       const Ref shown = stays ? Ref::Steal(PyObject_CallMethod(fx_backend_, "show", "O", error.get())) : Ref();
       if (stays && !shown) return false;
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error);
@@ -425,6 +443,11 @@ std::string GraphText(const tracing::TracedGraph& graph) {
 }
 int NodeCountOf(const tracing::TracedGraph& graph) {
   return graph.graph != nullptr ? static_cast<int>(graph.graph->nodes.size()) : 0;
+}
+bool ActsOutside(const tracing::TracedGraph& graph) {
+  return WritesInputs(graph) ||
+         (graph.graph != nullptr && std::any_of(graph.graph->nodes.begin(), graph.graph->nodes.end(),
+                                                [](const ir::Node& n) { return n.op->has_side_effect(); }));
 }
 bool WritesInputs(const tracing::TracedGraph& graph) {
   if (graph.graph == nullptr) return false;

@@ -41,6 +41,8 @@ std::shared_ptr<TensorWork> CompileFx(const FxGraph& graph, FxFacts facts, Borro
 
 std::string GraphText(const tracing::TracedGraph& graph);
 bool WritesInputs(const tracing::TracedGraph& graph);
+// Or does anything else that is seen, and would be seen twice.
+bool ActsOutside(const tracing::TracedGraph& graph);
 int NodeCountOf(const tracing::TracedGraph& graph);
 
 }  // namespace framefuse

@@ -131,16 +131,19 @@ FrameRunner::Fast FrameRunner::TryWithoutFrame(const FrameView& view) {
   if (compiled.resume) return Fast();
   Fast fast;
   std::vector<Ref> registers;
-  std::string failure;
-  if (compiled.Run(resolved, &fast.result, &registers, &failure) == CompiledEntry::Outcome::kRunNatively) return Fast();
+  CompiledEntry::Failure failure;
+  const CompiledEntry::Outcome outcome = compiled.Run(resolved, &fast.result, &registers, &failure);
+  if (outcome == CompiledEntry::Outcome::kRunNatively || outcome == CompiledEntry::Outcome::kOtherWay) return Fast();
   fast.hit = true;
   ++MutableStatistics().hits;
   return fast;
 }
 
 std::shared_ptr<Entry> FrameRunner::FindEntry(Site& site, const FrameView& view, ResolvedSources* resolved) {
-  return site.Find(maker_.id(),
-                   [&](const Entry& e) { return static_cast<const CompiledEntry&>(e).guards->Check(view, resolved); });
+  return site.Find(maker_.id(), [&](const Entry& e) {
+    const auto& entry = static_cast<const CompiledEntry&>(e);
+    return entry.guards->Check(view, resolved) && (entry.expected.empty() || !entry.IsRefuted());
+  });
 }
 
 // ---------------------------------------------------------------- one frame, from where it stands to its end
@@ -202,10 +205,13 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
   *idle_pieces = entry.executable == nullptr ? *idle_pieces + 1 : 0;
   Ref value;
   std::vector<Ref> registers;
-  std::string failure;
+  CompiledEntry::Failure failure;
   switch (entry.Run(resolved, &value, &registers, &failure)) {
     case CompiledEntry::Outcome::kRunNatively:
-      *result = maker_.RunAfterFailedPlan(thread, frame, failure);
+      *result = maker_.RunAfterFailedPlan(thread, frame, failure.text);
+      return Step::kFinished;
+    case CompiledEntry::Outcome::kOtherWay:
+      *result = maker_.RunOtherWay(thread, frame, entry.expected[static_cast<std::size_t>(failure.expected)]);
       return Step::kFinished;
     case CompiledEntry::Outcome::kRaised:
       *result = Unwind(thread, frame);

@@ -88,6 +88,8 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfElement(BorrowedRef element);  // of a set
   RecipeId Constant(BorrowedRef object);
   RecipeId FromSource(SourceId source);
+  // The output of the graph that a fake stands for.
+  int OutputOf(BorrowedRef fake);
   RecipeId PlanOutput(int index) { return Add(RecipeOp::kTensor, {}, nullptr, index); }
 
   RecipeProgram Finish() &&;

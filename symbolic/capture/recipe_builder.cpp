@@ -141,6 +141,14 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
   return id;
 }
 
+int RecipeBuilder::OutputOf(BorrowedRef fake) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].get() == fake.get()) return static_cast<int>(i);
+  }
+  tensors_.push_back(Ref::Create(fake));
+  return static_cast<int>(tensors_.size()) - 1;
+}
+
 RecipeId RecipeBuilder::OfSize(BorrowedRef number) {
   RecipeId& id = known_.try_emplace(number.get(), kNoRecipe).first->second;
   if (id == kNoRecipe) id = Add(RecipeOp::kSize, {}, nullptr, capture_.tracer().numbers().Find(number)->expr);

@@ -50,7 +50,13 @@ void LogGraphBreak(const GraphBreakReason& reason) {
 }
 
 void LogEntry(const CompiledEntry& entry, PyCodeObject* code) {
-  if (LogEnabled(LogArtifact::kGuards)) FF_LOG(kGuards) << entry.guards->PythonText(NameOf(code));
+  if (LogEnabled(LogArtifact::kGuards)) {
+    FF_LOG(kGuards) << entry.guards->PythonText(NameOf(code));
+    for (const ExpectedOutput& e : entry.expected) {
+      FF_LOG(kGuards) << "looked at behind the graph: the branch at " << e.place << " tests a value that is "
+                      << (e.truth ? "true" : "false") << ", else Python runs the function and raises";
+    }
+  }
   if (LogEnabled(LogArtifact::kGraph)) FF_LOG(kGraph) << Where(code) << "\n" << entry.graph_text;
   if (LogEnabled(LogArtifact::kEffects)) {
     std::string text = absl::StrCat(Where(code), "\n", entry.recipes.Text());

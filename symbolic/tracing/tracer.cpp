@@ -342,6 +342,8 @@ void Tracer::BeginConditional(const std::vector<Ref>& readable) {
 
 void Tracer::BeginBranch() { tracing::BeginBranch(*state_->recorder); }
 
+bool Tracer::in_branch() const { return !state_->recorder->open_branches.empty(); }
+
 absl::Status Tracer::EndBranch(absl::Span<const BorrowedRef> outputs) {
   std::vector<at::Tensor> tensors;
   for (BorrowedRef object : outputs) {

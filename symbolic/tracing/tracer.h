@@ -190,6 +190,7 @@ class Tracer {
   // `readable`: fakes of this attempt that a branch may read. Inputs are known.
   void BeginConditional(const std::vector<Ref>& readable);
   void BeginBranch();
+  bool in_branch() const;
   absl::Status EndBranch(absl::Span<const BorrowedRef> outputs);
   // The operator and its arguments, for the last two branches: the one for true, then the one for false.
   struct CondCall {

@@ -9,6 +9,7 @@
 #include "symbolic/capture/fx_journal.h"
 #include "symbolic/capture/journals/backward_phase.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/expected_truths.h"
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/journals/native_arguments.h"
@@ -41,6 +42,7 @@ class Journals {
   FxJournal& fx() { return fx_; }
   BreakController& breaks() { return breaks_; }
   BackwardPhase& backward() { return backward_; }
+  ExpectedTruths& expected() { return expected_; }
   NativeBoundary& boundary() { return boundary_; }
   ReadJournal& reads() { return reads_; }
   ObjectTable& objects() { return objects_; }
@@ -57,6 +59,7 @@ class Journals {
   FunctionModes modes_;
   BreakController breaks_;
   BackwardPhase backward_{frames_, breaks_};
+  ExpectedTruths expected_{options_, backward_, tracer_};
   NativeBoundary boundary_{options_, frames_, breaks_, tracer_};
   ReadJournal reads_{frames_, breaks_, backward_, made_, tracer_};
   Symbols symbols_{options_.sizes, frames_, reads_, tracer_};

@@ -6,6 +6,7 @@
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/backward_phase.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/expected_truths.h"
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/native_arguments.h"
 #include "symbolic/capture/journals/native_boundary.h"
@@ -22,6 +23,7 @@ Truths::Truths(Journals& journals, NativeProtocols& native)
     : tracer_(journals.tracer()),
       breaks_(journals.breaks()),
       backward_(journals.backward()),
+      expected_(journals.expected()),
       boundary_(journals.boundary()),
       reads_(journals.reads()),
       objects_(journals.objects()),
@@ -115,6 +117,9 @@ Truth Truths::IsTrue(Activation& act, ValueView v) {
     return size != 0 ? Truth::kTrue : Truth::kFalse;
   }
   if (IsFakeTensor(v.object)) {
+    const Ref known = tracer_.KnownValueOf(v.object);
+    const std::optional<bool> expected = known ? std::nullopt : expected_.Expect(act, v.object);
+    if (expected) return *expected ? Truth::kTrue : Truth::kFalse;
     const Truth result = native_.IsTrue(act, v);
     if (breaks_.unwinding()) return Truth::kError;
     const std::optional<tracing::TensorBreak>& pending = tracer_.PendingBreak();

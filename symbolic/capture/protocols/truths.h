@@ -10,6 +10,7 @@
 namespace framefuse {
 
 class BackwardPhase;
+class ExpectedTruths;
 class BreakController;
 class Journals;
 class NativeArguments;
@@ -38,6 +39,7 @@ class Truths {
   tracing::Tracer& tracer_;
   BreakController& breaks_;
   BackwardPhase& backward_;
+  ExpectedTruths& expected_;
   NativeBoundary& boundary_;
   ReadJournal& reads_;
   ObjectTable& objects_;

@@ -1,0 +1,45 @@
+// ExpectedTruths: branches on values of tensors of which one way only raises (`if bad.any(): raise`, `assert
+// good.all()`). The attempt goes the other way, and its entry looks at the values behind the graph and before any
+// effect: where one is otherwise, Python runs the frame, and raises. Invariant: the entry of an attempt that expects
+// something writes no input before it looks (the attempt is made anew without, where its graph would).
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_EXPECTED_TRUTHS_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_EXPECTED_TRUTHS_H_
+
+#include <optional>
+#include <vector>
+
+#include "symbolic/capture/capture_position.h"
+#include "symbolic/capture/raising_branches.h"
+#include "symbolic/evaluator/activation.h"
+
+namespace framefuse {
+
+class BackwardPhase;
+namespace tracing {
+class Tracer;
+}
+
+class ExpectedTruths {
+ public:
+  struct Expected {
+    Ref tensor;  // the fake
+    ExpectedOutput how;
+  };
+
+  ExpectedTruths(const CaptureOptions& options, const BackwardPhase& backward, const tracing::Tracer& tracer)
+      : options_(options), backward_(backward), tracer_(tracer) {}
+
+  // At the instruction that `act` stands at. Nothing: the attempt cannot know.
+  std::optional<bool> Expect(const Activation& act, BorrowedRef tensor);
+  const std::vector<Expected>& all() const { return all_; }
+
+ private:
+  const CaptureOptions& options_;
+  const BackwardPhase& backward_;
+  const tracing::Tracer& tracer_;
+  std::vector<Expected> all_;
+};
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_EXPECTED_TRUTHS_H_
