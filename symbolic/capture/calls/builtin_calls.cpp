@@ -87,6 +87,7 @@ BuiltinCalls::BuiltinCalls(Journals& journals, Protocols& meaning, ClassStatemen
       branches_(branches),
       transforms_(transforms),
       signatures_(journals, natives),
+      listings_(journals, calls),
       copies_(journals) {}
 
 Value BuiltinCalls::CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args,
@@ -319,10 +320,11 @@ Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args)
   return arguments_.PrepareAll(args) ? natives_.CallNative(callable.object, args, nullptr) : Value();
 }
 
-// A C function that writes the list it is given.
-Value BuiltinCalls::CallListWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  const bool list = !kwnames && !args.empty() && PyList_CheckExact(args[0].object.get());
-  if (!list) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+// A C function that writes the list or dict it is given.
+Value BuiltinCalls::CallWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const bool known =
+      !kwnames && !args.empty() && (PyList_CheckExact(args[0].object.get()) || PyDict_Check(args[0].object.get()));
+  if (!known) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   Tracked* t = objects_.Find(args[0].object);
   if (!backward_.MayWrite() || !arguments_.PrepareAll(args) || (t != nullptr && !writes_.Replace(*t))) return Value();
   return natives_.CallNative(callable.object, args, nullptr);
@@ -365,6 +367,9 @@ Value BuiltinCalls::CallTorchSpecial(Activation& act, SpecialCall which, ValueVi
     case SpecialCall::kPushFunctionMode:
     case SpecialCall::kPopFunctionMode:
       return transforms_.CallOfFunctionModes(which, callable, args, kwnames);
+    case SpecialCall::kEnterDualLevel:
+    case SpecialCall::kExitDualLevel:
+      return transforms_.CallOfDualLevels(which, callable, args, kwnames);
     case SpecialCall::kCheckpoint:
       return branches_.CallCheckpoint(act, args);
     case SpecialCall::kCond:
@@ -392,8 +397,8 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
         return breaks_.Break(GraphBreakKind::kUnlistedCallable, "the end of a profiler's range");
       writes_.LeaveRange();
       return None();
-    case SpecialCall::kWritesList:
-      return CallListWriter(callable, args, kwnames);
+    case SpecialCall::kWritesArgument:
+      return CallWriter(callable, args, kwnames);
     case SpecialCall::kExcInfo:
       if (frames_.handles_from_outside()) return refuse();
       reads_.GuardNothingHandled();
@@ -451,6 +456,8 @@ Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialCall::kStr:
     case SpecialCall::kFormat:
       return CallTextBuiltin(act, which, callable, args, kwnames);
+    case SpecialCall::kDir:
+      return listings_.CallDir(act, callable, args, kwnames);
     case SpecialCall::kTorchTensor:
     case SpecialCall::kTorchPlain:
     case SpecialCall::kAllowInGraph:
@@ -462,6 +469,8 @@ Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialCall::kDeepCopyOfTensor:
     case SpecialCall::kPushFunctionMode:
     case SpecialCall::kPopFunctionMode:
+    case SpecialCall::kEnterDualLevel:
+    case SpecialCall::kExitDualLevel:
     case SpecialCall::kCheckpoint:
     case SpecialCall::kCond:
       return CallTorchSpecial(act, which, callable, args, kwnames);
@@ -469,7 +478,7 @@ Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialCall::kGlobals:
     case SpecialCall::kRangeEnter:
     case SpecialCall::kRangeExit:
-    case SpecialCall::kWritesList:
+    case SpecialCall::kWritesArgument:
     case SpecialCall::kExcInfo:
     case SpecialCall::kLockEnter:
     case SpecialCall::kLockExit:

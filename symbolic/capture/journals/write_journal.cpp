@@ -74,6 +74,7 @@ class DeathSearch {
 
 bool WriteJournal::BeforeEnd(BorrowedRef object) {
   if (!object || IsLeaf(object)) return true;
+  any_ended_ = true;
   if (PyObject* loud = DeathSearch(tracked_).Visit(object)) {
     return breaks_.BreakFalse(GraphBreakKind::kFinaliser, Py_TYPE(loud)->tp_name);
   }

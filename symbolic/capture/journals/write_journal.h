@@ -72,6 +72,7 @@ class WriteJournal {
   bool BeforeEnd(BorrowedRef object);  // of an object that existed before and may end now; false: broke
   // It may have ended in the program, and something refers to it weakly.
   bool MayHaveEnded(BorrowedRef object) const { return dropped_.contains(object.get()); }
+  bool AnyMayHaveEnded() const { return any_ended_; }
 
   // ---- classes
   // Python leaves a note of a class's slots in it when the first object of it is copied.
@@ -103,6 +104,7 @@ class WriteJournal {
   std::vector<Ref> noted_classes_;
   std::uint64_t count_ = 0;
   int open_ranges_ = 0;
+  bool any_ended_ = false;
   bool has_class_writes_ = false;
 };
 
