@@ -28,6 +28,7 @@ namespace framefuse {
 struct FirstName {
   PyObject ob_base;
   MadeClasses* owner;  // null once the statement is over
+  PyObject* names;     // the namespace, where a hook is to get it without this name; else null
 
   static PyObject* SetName(PyObject* self, PyObject* const* args, Py_ssize_t count);
 };
@@ -95,6 +96,9 @@ bool IsHarmlessAgain(BorrowedRef set_name) { return Py_IS_TYPE(set_name.get(), &
 
 PyObject* FirstName::SetName(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   MadeClasses* owner = reinterpret_cast<FirstName*>(self)->owner;
+  if (PyObject* names = std::exchange(reinterpret_cast<FirstName*>(self)->names, nullptr)) {
+    if (PyDict_DelItem(names, MadeClasses::FirstKey()) < 0) PyErr_Clear();
+  }
   if (owner != nullptr && count == 2 && PyType_Check(args[0])) owner->NoteClass(args[0]);
   Py_RETURN_NONE;
 }
@@ -282,7 +286,7 @@ bool ClassStatements::MayBuildFrom(PyTypeObject* metaclass, absl::Span<PyObject*
   metaclass = WinningMetaclass(metaclass, classes.data(), classes.size());
   if (metaclass == nullptr) return refuse("the metaclasses of its bases conflict");
   const KnownMetaclass known = FindKnownMetaclass(reinterpret_cast<PyObject*>(metaclass));
-  statement->by_program = IsOfProgram(metaclass);
+  if (IsOfProgram(metaclass) && !ReadMetaclass(metaclass, statement)) return false;
   if (known == KnownMetaclass::kNone && !statement->by_program) {
     return refuse(absl::StrCat("its metaclass is ", metaclass->tp_name));
   }
@@ -296,6 +300,18 @@ bool ClassStatements::MayBuildFrom(PyTypeObject* metaclass, absl::Span<PyObject*
   statement->first_name = Ref::Steal(FirstNameType()->tp_alloc(FirstNameType(), 0));
   if (statement->first_name) reinterpret_cast<FirstName*>(statement->first_name.get())->owner = &made_;
   return static_cast<bool>(statement->first_name);
+}
+
+// Before type.__new__ has made the class, a hook of the program's may look at the namespace.
+bool ClassStatements::ReadMetaclass(PyTypeObject* metaclass, Statement* statement) {
+  const BorrowedRef make = reads_.LookupInType(metaclass, "__new__");
+  const BorrowedRef prepare = reads_.LookupInType(metaclass, "__prepare__");
+  statement->by_program = true;
+  statement->sees_names = !PyCFunction_Check(make.get());
+  statement->made = !statement->sees_names;
+  if (statement->sees_names || Py_IS_TYPE(prepare.get(), &PyClassMethodDescr_Type)) return true;
+  return breaks_.BreakFalse(GraphBreakKind::kClassDefinition,
+                            "its metaclass prepares the namespace and makes no class");
 }
 
 // What makes the class reads of its base.
@@ -326,9 +342,9 @@ bool ClassStatements::StoreName(Activation& act, BorrowedRef name, ValueView val
       return breaks_.BreakFalse(GraphBreakKind::kClassDefinition,
                                 "its metaclass prepares a namespace that is no new dict");
     }
-    if (!std::exchange(statement.begun, true) && !statement.by_program &&
-        PyDict_SetItem(locals, MadeClasses::FirstKey(), statement.first_name) < 0) {
-      return false;
+    if (!std::exchange(statement.begun, true) && !statement.sees_names) {
+      if (PyDict_SetItem(locals, MadeClasses::FirstKey(), statement.first_name) < 0) return false;
+      if (statement.by_program) reinterpret_cast<FirstName*>(statement.first_name.get())->names = locals;
     }
     const bool abstract = statement.abstract;
     if (!ReadMember(act, value, abstract)) return false;

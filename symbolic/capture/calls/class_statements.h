@@ -54,8 +54,9 @@ class ClassStatements {
     bool abstract = false;
     bool begun = false;
     bool rebuildable = true;
-    bool by_program = false;  // its metaclass is the program's: hooks of it are captured, and see the namespace
-    bool made = false;        // by_program: type.__new__ was called
+    bool by_program = false;  // its metaclass is the program's: hooks of it are captured
+    bool sees_names = false;  // a hook of it gets the namespace before the class is there
+    bool made = false;        // by_program: type.__new__ was called, or is not the program's to call
   };
 
   bool MayBuild(absl::Span<const ValueView> args, BorrowedRef kwnames, Statement* statement);
@@ -65,6 +66,7 @@ class ClassStatements {
   Ref CallLibrary(BorrowedRef callable, absl::Span<PyObject* const> args, std::size_t positional, BorrowedRef kwnames);
   Value Run(Statement statement, BorrowedRef callable, absl::Span<PyObject* const> args, std::size_t positional,
             BorrowedRef kwnames);
+  bool ReadMetaclass(PyTypeObject* metaclass, Statement* statement);
   bool ReadBase(BorrowedRef base, Statement* statement);
   bool ReadMember(Activation& act, ValueView value, bool abstract);
 

@@ -87,7 +87,7 @@ def keys_that_are_no_classes():
     return Case(f, vector())
 
 
-@program
+@program(whole=False)
 def own_way_of_subscripting():
     log = []
 

@@ -92,7 +92,7 @@ def names_added_by_the_metaclass():
         class Local(metaclass=Meta):
             middle = Named()
 
-        return x, Local.__name__, [k for k in Local.__dict__ if not k.startswith("__")]
+        return x, Local.__name__, [hasattr(Local, k) for k in ("first", "middle", "last", "<first name>")]
 
     return Case(f, vector(), observe=log)
 
@@ -279,11 +279,55 @@ def type_called_with_a_base_of_the_metaclass():
 
 
 @program
+def namespace_that_init_gets():
+    class Meta(type):
+        def __init__(cls, name, bases, namespace):
+            cls.names = [key for key in namespace if not key.startswith("__")]
+            cls.count = len(namespace)
+
+    class Named:
+        def __set_name__(self, owner, name):
+            self.seen = (owner.__name__, name, type(owner) is Meta)
+
+    def f(x):
+        class Local(metaclass=Meta):
+            b = Named()
+            a = 2
+
+        return x * Local.a, Local.names, Local.count, Local.b.seen
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def namespace_prepared_and_nothing_else():
+    class Meta(type):
+        @classmethod
+        def __prepare__(mcls, name, bases):
+            mcls.prepared = {"given": 3}
+            return mcls.prepared
+
+        def count(cls):
+            return len(cls.prepared)
+
+    def f(x):
+        class Local(metaclass=Meta):
+            seen = list(Meta.prepared)
+
+        return x * Local.given, Local.seen, Local.count()
+
+    return Case(f, vector())
+
+
+@program
 def tensors_in_the_namespace():
     class Meta(type):
         @classmethod
         def __prepare__(mcls, name, bases):
             return {"zero": torch.zeros(3)}
+
+        def __new__(mcls, name, bases, namespace):
+            return super().__new__(mcls, name, bases, namespace)
 
     def f(x):
         class Local(metaclass=Meta):
