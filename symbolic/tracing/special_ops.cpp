@@ -11,6 +11,7 @@
 
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/known_values.h"
+#include "symbolic/tracing/product_gradient.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/relied_sizes.h"
 
@@ -54,6 +55,10 @@ bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* s
   if (known) {
     const TlsScope off(nullptr);
     stack->back() = known->item();
+    return true;
+  }
+  if (AsksForCountOfZeros(recorder, read)) {
+    stack->back() = c10::Scalar(0);
     return true;
   }
   const ir::ValueId result = ResultAskedAbout(recorder, read);
@@ -187,6 +192,13 @@ bool SizedByValues(Recorder& recorder, const c10::OperatorHandle& handle, Stack*
   return RecordSized(recorder, handle, stack) || BreakOnData(recorder, handle, stack);
 }
 
+bool Nonzero(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  at::Tensor none = AnswerNoZeros(recorder, ArgumentOf(handle, stack, 0).toTensor());
+  if (!none.defined()) return SizedByValues(recorder, handle, stack);
+  stack->back() = std::move(none);
+  return true;
+}
+
 bool Equal(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const Observation same{"torch.equal", [](const std::vector<at::Tensor>& values) {
                            return at::scalar_tensor(at::equal(values[0], values[1]), at::kBool);
@@ -206,7 +218,7 @@ bool Equal(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) 
 SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle) {
   static const auto* table = new std::unordered_map<std::string, SpecialFn>{
       {"aten::_local_scalar_dense", LocalScalar},
-      {"aten::nonzero", SizedByValues},
+      {"aten::nonzero", Nonzero},
       {"aten::equal", Equal},
       {"aten::is_nonzero", BreakOnData},
       {"aten::_unique", SizedByValues},
