@@ -37,7 +37,7 @@ bool IsMadeLast(Recorder& recorder, const at::Tensor& t, std::string_view op, st
 // Along one dimension: what comes before an element, times what comes behind it.
 at::Tensor ProductAround(const at::Tensor& input, std::int64_t dim) {
   const c10::SymInt size = input.sym_size(dim);
-  if (size == 1) return at::ones_like(input);
+  if (size == 1 || input.sym_numel() == 0) return at::ones_like(input);
   const at::Tensor first = at::ones_like(at::narrow_symint(input, dim, 0, 1));
   const at::Tensor before = at::cumprod(at::cat({first, at::narrow_symint(input, dim, 0, size - 1)}, dim), dim);
   const at::Tensor reversed = at::flip(at::narrow_symint(input, dim, 1, size - 1), dim);

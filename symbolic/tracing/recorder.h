@@ -100,6 +100,15 @@ class Recorder {
   std::vector<std::function<void()>> cut_histories;  // of what conditionals under way may read, innermost last
   absl::flat_hash_set<ir::ValueId> left_graph;       // made by nodes of branches
 
+  // An input's own sizes and strides are changed, by a method and numbers: to be done again behind the graph.
+  struct GeometryWrite {
+    const FakeImpl* input;
+    std::string method;
+    std::vector<std::int64_t> arguments;
+  };
+  std::vector<GeometryWrite> geometry_writes;
+  std::int64_t CountGeometryWrites(const FakeImpl* input) const;
+
   // The next operator compares a tensor with `value`, and a NaN is to equal a NaN.
   void ExpectComparison(ir::ValueId value) { expected_comparison_ = value; }
   bool expects_comparison() const { return expected_comparison_ != ir::kNoValue; }
