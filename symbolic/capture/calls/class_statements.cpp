@@ -306,6 +306,9 @@ bool ClassStatements::MayBuildFrom(PyTypeObject* metaclass, absl::Span<PyObject*
 bool ClassStatements::ReadMetaclass(PyTypeObject* metaclass, Statement* statement) {
   const BorrowedRef make = reads_.LookupInType(metaclass, "__new__");
   const BorrowedRef prepare = reads_.LookupInType(metaclass, "__prepare__");
+  if (IsPythonFunction(reads_.LookupInType(metaclass, "mro"))) {
+    return breaks_.BreakFalse(GraphBreakKind::kClassDefinition, "its metaclass orders the bases");
+  }
   statement->by_program = true;
   statement->sees_names = !PyCFunction_Check(make.get());
   statement->made = !statement->sees_names;

@@ -137,13 +137,14 @@ Value ObjectCalls::CallPartial(Activation& act, ValueView partial, absl::Span<co
 
 Value ObjectCalls::TargetOf(ValueView weakref, const Tracked* tracked) {
   PyObject* target = private_api::Referent(weakref.object.get());
-  if (tracked == nullptr) {  // made here, of an object that is kept from outside
-    const Tracked* t = objects_.Find(target);
-    if (t != nullptr && !writes_.AnyMayHaveEnded()) return Value{Ref::Create(target), t->source};
+  const Tracked* known = objects_.Find(target);
+  // It may have been part of what was dropped.
+  if (target != Py_None && writes_.AnyMayHaveEnded()) {
     return breaks_.Break(GraphBreakKind::kFinaliser, "a weak reference to an object that may have ended");
   }
-  if (writes_.MayHaveEnded(target)) {
-    return breaks_.Break(GraphBreakKind::kFinaliser, "a weak reference to an object that may have ended");
+  if (tracked == nullptr) {  // made here, of an object that is kept from outside
+    if (known != nullptr) return Value{Ref::Create(target), known->source};
+    return breaks_.Break(GraphBreakKind::kFinaliser, "a weak reference that was made here, to an object that ended");
   }
   Value v = objects_.Adopt(target, reads_.sources().Intern(SourceKind::kWeakrefTarget, tracked->source, 0, nullptr));
   if (v && target == Py_None) reads_.Consume(v);

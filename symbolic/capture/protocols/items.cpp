@@ -48,16 +48,6 @@ bool IsGetItemOfGeneric(BorrowedRef class_getitem) {
          IsTypingCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())));
 }
 
-// Classes of which typing asks nothing that could differ later.
-bool IsClassOrClasses(BorrowedRef key) {
-  if (PyType_CheckExact(key.get())) return true;
-  bool all = PyTuple_CheckExact(key.get()) && PyTuple_GET_SIZE(key.get()) > 0;
-  for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(key.get()); ++i) {
-    all = PyType_CheckExact(PyTuple_GET_ITEM(key.get(), i));
-  }
-  return all;
-}
-
 }  // namespace
 
 Items::Items(Journals& journals, NativeProtocols& native, Protocols& meaning, CallEvaluator& calls)
@@ -108,6 +98,21 @@ Value Items::GetLength(Activation& act, ValueView v) {
   return Value{Ref::Steal(PyLong_FromSsize_t(size)), kNoSource};
 }
 
+// A class that typing may keep: not one of this attempt.
+bool Items::IsFromOutside(BorrowedRef cls) const {
+  return PyType_Check(cls.get()) && (objects_.Find(cls) != nullptr ||
+                                     (reinterpret_cast<PyTypeObject*>(cls.get())->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0);
+}
+
+// Classes of which typing asks nothing that could differ later.
+bool Items::IsClassOrClasses(BorrowedRef key) const {
+  const auto is_class = [this](PyObject* o) { return PyType_CheckExact(o) && IsFromOutside(o); };
+  if (!PyTuple_CheckExact(key.get())) return is_class(key);
+  bool all = PyTuple_GET_SIZE(key.get()) > 0;
+  for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(key.get()); ++i) all = is_class(PyTuple_GET_ITEM(key.get(), i));
+  return all;
+}
+
 Value Items::ClassItem(Activation& act, ValueView cls, ValueView key) {
   BorrowedRef in_meta = reads_.LookupInType(cls.object.type(), "__getitem__");
   if (in_meta && PyFunction_Check(in_meta.get())) {
@@ -121,7 +126,8 @@ Value Items::ClassItem(Activation& act, ValueView cls, ValueView key) {
     if (!arguments_.PrepareNative(key)) return Value();
     return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_GetItem(cls.object, key.object); })));
   }
-  if (IsGetItemOfGeneric(maker) && IsClassOrClasses(key.object)) {
+  if (IsGetItemOfGeneric(maker) && !writes_.has_class_writes() && IsFromOutside(cls.object) &&
+      IsClassOrClasses(key.object)) {
     static PyObject* const parameters = PyUnicode_InternFromString("__parameters__");
     reads_.LookupInType(reinterpret_cast<PyTypeObject*>(cls.object.get()), parameters);
     reads_.Consume(key);

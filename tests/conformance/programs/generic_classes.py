@@ -66,6 +66,32 @@ def parameters_changed_between_calls():
 
 
 @program(whole=False)
+def class_made_in_the_frame():
+    def f(x):
+        class Local(typing.Generic[T]):
+            n = 3
+
+        class Key:
+            pass
+
+        return x * Local[int]().n, Box[Key] is Box[Key], Local[int] == Box[int]
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def class_written_in_the_frame():
+    class Own(typing.Generic[T]):
+        n = 2
+
+    def f(x):
+        Own.n += 1
+        return x * Own[int]().n
+
+    return Case(f, vector(), observe=Own)
+
+
+@program(whole=False)
 def wrong_number_of_parameters():
     def f(x):
         texts = []

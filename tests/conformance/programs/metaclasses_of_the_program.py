@@ -189,6 +189,29 @@ def metaclass_that_gives_another_object():
     return Case(f, vector(), then=[lambda: setattr(Existing, "n", 6)])
 
 
+@program
+def order_of_bases_changed_between_calls():
+    class Meta(type):
+        pass
+
+    class A:
+        n = 2
+
+    class B:
+        n = 3
+
+    def f(x):
+        class Local(A, B, metaclass=Meta):
+            pass
+
+        return x * Local.n, [base.__name__ for base in Local.__mro__]
+
+    def other(cls):
+        return [cls, B, A, object]
+
+    return Case(f, vector(), then=[lambda: setattr(Meta, "mro", other)])
+
+
 @program(whole=False)
 def namespace_from_outside():
     table = {"given": 3}
