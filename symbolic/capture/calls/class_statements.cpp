@@ -306,6 +306,11 @@ bool ClassStatements::MayBuildFrom(PyTypeObject* metaclass, absl::Span<PyObject*
 bool ClassStatements::ReadMetaclass(PyTypeObject* metaclass, Statement* statement) {
   const BorrowedRef make = reads_.LookupInType(metaclass, "__new__");
   const BorrowedRef prepare = reads_.LookupInType(metaclass, "__prepare__");
+  for (const char* name : {"__prepare__", "__new__", "__init__"}) {
+    const BorrowedRef hook = reads_.LookupInType(metaclass, name);
+    if (!IsLibraryFunction(hook) && !IsLibraryFunction(FunctionIn(hook, "__func__"))) continue;
+    return breaks_.BreakFalse(GraphBreakKind::kClassDefinition, absl::StrCat("its metaclass is ", metaclass->tp_name));
+  }
   if (IsPythonFunction(reads_.LookupInType(metaclass, "mro"))) {
     return breaks_.BreakFalse(GraphBreakKind::kClassDefinition, "its metaclass orders the bases");
   }

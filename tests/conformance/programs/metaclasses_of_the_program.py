@@ -1,5 +1,7 @@
 """Class statements in a frame whose metaclass is written by the program: its hooks see what they see eagerly."""
 
+import typing
+
 import torch
 
 from conformance.program import Case, program
@@ -210,6 +212,17 @@ def order_of_bases_changed_between_calls():
         return [cls, B, A, object]
 
     return Case(f, vector(), then=[lambda: setattr(Meta, "mro", other)])
+
+
+@program(whole=False)
+def metaclass_of_the_library():
+    def f(x):
+        class Local(typing.TypedDict):
+            n: int
+
+        return x * Local(n=2)["n"], sorted(Local.__required_keys__)
+
+    return Case(f, vector())
 
 
 @program(whole=False)
