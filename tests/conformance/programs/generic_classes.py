@@ -40,7 +40,7 @@ def alias_that_is_returned():
     return Case(f, vector(), look=lambda: Box[int].__args__)
 
 
-@program
+@program(whole=False)  # a class that was written is subscripted
 def two_parameters():
     Pair.made = 0
 
