@@ -14,6 +14,8 @@ import functools
 import importlib.abc
 import importlib.machinery
 import sys
+import types
+import typing
 
 import torch
 import torch.utils.checkpoint
@@ -52,10 +54,14 @@ def install():
     _register(torch, {"cond": _control.cond})
     _register(torch.utils.checkpoint, {"checkpoint": _checkpoint})
     _register(object, {"__reduce_ex__": _reduced})
+    _register(typing, {"get_type_hints": _type_hints})
     _register(torch.inference_mode, {"__enter__": _enter_inference_mode, "__exit__": _leave_inference_mode})
     _register(torch._utils, {"is_compiling": _control.is_compiling})
     _register(torch._C._nn, {"one_hot": _one_hot})
     _register(torch.Tensor, {"new_tensor": _new_tensor, "__deepcopy__": _deep_copied})
+    _register(torch.Tensor, {"addcdiv": _with_tensor_value(torch.Tensor.addcdiv, False)})
+    _register(torch.Tensor, {"addcdiv_": _with_tensor_value(torch.Tensor.addcdiv_, True)})
+    _register(sys.modules["torch.optim.optimizer"], {"_get_value": _number_of})
     _register(torch.nn.Parameter, {"__deepcopy__": _deep_copied})  # which breaks: a leaf is made
     if "torch._dynamo" in sys.modules:
         _on_dynamo_imported(sys.modules["torch._dynamo"])
@@ -109,6 +115,15 @@ def _leave_inference_mode(self, exc_type, exc_value, traceback):
     _C.inference_mode()
 
 
+def _type_hints(obj, globalns=None, localns=None, include_extras=False):
+    """typing.get_type_hints of a function that is annotated with classes alone: no name is looked up."""
+    if type(obj) is types.FunctionType and globalns is None and localns is None:
+        hints = obj.__annotations__
+        if not hasattr(obj, "__no_type_check__") and all(type(hint) is type for hint in hints.values()):
+            return dict(hints)
+    return typing.get_type_hints(obj, globalns, localns, include_extras)
+
+
 def _deep_copied(self, memo):
     """Tensor.__deepcopy__ of a tensor that is all there is in its storage."""
     if id(self) in memo:
@@ -117,6 +132,37 @@ def _deep_copied(self, memo):
     copied = torch.empty_like(self).copy_(self)
     memo[id(self)] = copied
     return copied
+
+
+def _number_of(x):
+    """torch.optim's _get_value: in eager it is a Python number, which is as exact as a double."""
+    return x.double() if isinstance(x, torch.Tensor) and x.dtype == torch.float32 and x.dim() == 0 else x
+
+
+def _with_tensor_value(original, in_place):
+    """Tensor.addcdiv or addcdiv_, which would take the number out of a `value` that is a tensor."""
+
+    def stand_in(self, tensor1, tensor2, *, value=1):
+        if not isinstance(value, torch.Tensor) or not _is_computed_alike(self, tensor1, tensor2, value):
+            return original(self, tensor1, tensor2, value=value)
+        value = value.to(self.dtype)
+        # In the order of torch's kernels.
+        term = value * (tensor1 / tensor2) if self.is_cuda else value * tensor1 / tensor2
+        return self.add_(term) if in_place else self + term
+
+    return stand_in
+
+
+def _is_computed_alike(self, tensor1, tensor2, value):
+    """Whether plain operators give what addcdiv gives, without gradients that would round in another order."""
+    if torch._C._len_torch_function_stack() > 0 or value.dim() != 0 or value.requires_grad or not value.is_floating_point():
+        return False
+    if self.dtype not in (torch.float32, torch.float64) or self.shape != tensor1.shape or self.shape != tensor2.shape:
+        return False
+    tensors = (self, tensor1, tensor2)
+    if any(t.dtype != self.dtype or t.device != self.device for t in tensors):
+        return False
+    return not torch.is_grad_enabled() or not any(t.requires_grad for t in tensors)
 
 
 def _register(module, substitutes):

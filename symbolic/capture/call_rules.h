@@ -45,6 +45,7 @@ enum class SpecialCall : std::uint8_t {
   kNoneCall,
   kRepr,
   kAscii,
+  kDir,
   kStr,
   kFormat,
   kSetItem,
@@ -61,6 +62,8 @@ enum class SpecialCall : std::uint8_t {
   kDeepCopyOfTensor,  // breaks, where a deep copy of a tensor is not a copy of its values
   kPushFunctionMode,
   kPopFunctionMode,
+  kEnterDualLevel,  // of forward-mode differentiation
+  kExitDualLevel,
   kCond,          // a conditional on a tensor
   kCheckpoint,    // torch.utils.checkpoint of a function without arguments
   kOfOwnTensors,  // as torch does it, but for a tensor from outside: what it does there no guard decides

@@ -139,6 +139,19 @@ absl::StatusOr<RecipeId> EndException(Capture& capture, RecipeBuilder& recipes) 
   return *end;
 }
 
+Effect CallOfMethod(Capture& capture, const tracing::GeometryEffect& g, RecipeBuilder& recipes) {
+  const Ref arguments = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(g.arguments.size())));
+  for (std::size_t i = 0; i < g.arguments.size(); ++i) {
+    PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(g.arguments[i]));
+  }
+  Effect e;
+  e.kind = EffectKind::kCallMethod;
+  e.target = recipes.FromSource(capture.objects().tensor_inputs()[static_cast<std::size_t>(g.input_index)].source);
+  e.key = recipes.Constant(arguments);
+  e.name = Ref::Steal(PyUnicode_InternFromString(g.method.c_str()));
+  return e;
+}
+
 absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::unique_ptr<CompiledEntry> entry,
                               bool build_graph) {
   if (capture.writes().open_ranges() > 0)
@@ -172,6 +185,12 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
     for (const tracing::TracedInput& in : closed.graph.inputs) {
       if (!capture.fx().keep_values() || !in.asked_for_grad) continue;
       return MakeGraphBreak(GraphBreakKind::kAutograd, "requires_grad_() of an input in a graph for an FX backend");
+    }
+    for (const tracing::GeometryEffect& g : closed.graph.geometry_effects) {
+      if (capture.fx().keep_values()) {
+        return MakeGraphBreak(GraphBreakKind::kTensorMutation, "sizes of an input in a graph for an FX backend");
+      }
+      entry->effects.push_back(CallOfMethod(capture, g, recipes));
     }
     for (const tracing::GradientEffect& g : closed.graph.gradient_effects) {
       if (capture.fx().keep_values() && g.output >= 0) {

@@ -18,9 +18,10 @@
 namespace framefuse {
 namespace {
 
-const char* const kNames[] = {"set_attr",      "delete_attr",     "set_class_attr",   "set_item",    "delete_item",
-                              "add_element",   "discard_element", "replace_contents", "extend_list", "store_global",
-                              "delete_global", "store_cell",      "set_grad",         "call_cached", "keep_cached"};
+const char* const kNames[] = {"set_attr",    "delete_attr",  "set_class_attr",  "set_item",
+                              "delete_item", "add_element",  "discard_element", "replace_contents",
+                              "extend_list", "store_global", "delete_global",   "store_cell",
+                              "set_grad",    "call_method",  "call_cached",     "keep_cached"};
 
 const bool declared = [] {
   for (const char* name : kNames) DeclareKinds("effect", {name});
@@ -341,6 +342,13 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
       return PyCell_Set(target, value) == 0;
     case EffectKind::kSetGrad:
       return PyObject_SetAttrString(target, "grad", value) == 0;
+    case EffectKind::kCallMethod: {
+      const Ref method = Ref::Steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(target)), e.name));
+      const Ref self = method ? Ref::Steal(PyTuple_Pack(1, target)) : Ref();
+      const Ref all = self ? Ref::Steal(PySequence_Concat(self, get(e.key))) : Ref();
+      const Ref done = all ? Ref::Steal(PyObject_Call(method, all, nullptr)) : Ref();
+      return static_cast<bool>(done);
+    }
     case EffectKind::kCallCached: {
       const Ref result = Ref::Steal(PyObject_Call(target, get(e.key), value));
       return static_cast<bool>(result);

@@ -2,6 +2,7 @@
 
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/autograd/forward_grad.h>
 
 #include "frame_eval/ref.h"
 #include "frame_eval/versions/frame_ops.h"
@@ -25,7 +26,20 @@ void FunctionModes::LeaveInferenceMode() {
   NotePop();
 }
 
+void FunctionModes::NoteDualLevel(std::uint64_t level) {
+  dual_levels_.push_back(level);
+  NotePush();
+}
+
+void FunctionModes::NoteDualLevelLeft() {
+  dual_levels_.pop_back();
+  NotePop();
+}
+
 void FunctionModes::Restore() {
+  for (; !dual_levels_.empty(); dual_levels_.pop_back()) {
+    torch::autograd::ForwardADLevel::release_idx(dual_levels_.back());
+  }
   while (!inference_.empty()) inference_.pop_back();  // the last first
   while (Stack::stack_len() > length_at_start_) Stack::pop_stack();
   open_ = 0;

@@ -1,7 +1,7 @@
-// FunctionModes: the torch function modes that the captured program pushed and has not popped. While there is one,
-// torch's C functions call it, as they do eagerly, and its frames are evaluated.
-// Invariant: what a capture pushed is off torch's stack after Restore, which its end calls. A graph ends where none is
-// open: an attempt that breaks with one open is made anew and ends before the push.
+// FunctionModes: the torch function modes and levels of forward-mode differentiation that the captured program pushed
+// and has not popped. While there is one, torch's C functions call it, as they do eagerly, and its frames are
+// evaluated. Invariant: what a capture pushed is off torch's stack after Restore, which its end calls. A graph ends
+// where none is open: an attempt that breaks with one open is made anew and ends before the push.
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_FUNCTION_MODES_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_FUNCTION_MODES_H_
 
@@ -23,6 +23,10 @@ class FunctionModes {
   void EnterInferenceMode(bool mode);
   void LeaveInferenceMode();  // if it is on
   bool in_inference_mode() const { return !inference_.empty(); }
+  // A level of forward-mode differentiation is torch's own and global: a handle for it, to be left at Restore.
+  void NoteDualLevel(std::uint64_t level);
+  void NoteDualLevelLeft();
+  bool has_dual_level() const { return !dual_levels_.empty(); }
   void NotePush() { ++open_; }
   void NotePop() { --open_; }
   int open() const { return open_; }  // a handler that is running has taken its mode off the stack meanwhile
@@ -31,6 +35,7 @@ class FunctionModes {
  private:
   std::int64_t length_at_start_;
   std::vector<std::unique_ptr<c10::InferenceMode>> inference_;
+  std::vector<std::uint64_t> dual_levels_;
   int open_ = 0;
 };
 

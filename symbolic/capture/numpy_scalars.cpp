@@ -58,24 +58,33 @@ bool HidesItsParts(BorrowedRef object) {
 }
 
 struct Search {
+  const Search* outer;  // of the object that holds this one
+  PyObject* object;
   int depth;
   bool found;
 };
 
-bool MayHold(BorrowedRef object, int depth) {
+bool IsUnderWay(const Search* search, BorrowedRef object) {
+  while (search != nullptr && search->object != object.get()) search = search->outer;
+  return search != nullptr;
+}
+
+bool MayHold(BorrowedRef object, const Search* outer) {
   constexpr int kMaxDepth = 8;
+  const int depth = outer == nullptr ? 0 : outer->depth;
   if (IsTextOrNumber(object)) return false;
   if (IsNumpyNumberType(object.type())) return IsLeaf(object);
   const traverseproc traverse = object.type()->tp_traverse;
   if (traverse == nullptr || HidesItsParts(object)) return false;
+  if (IsUnderWay(outer, object)) return false;  // what holds itself
   if (depth >= kMaxDepth) return true;
+  Search search{outer, object.get(), depth + 1, false};
   if (PyExceptionInstance_Check(object.get())) {  // not its traceback
-    return MayHold(reinterpret_cast<PyBaseExceptionObject*>(object.get())->args, depth + 1);
+    return MayHold(reinterpret_cast<PyBaseExceptionObject*>(object.get())->args, &search);
   }
-  Search search{depth + 1, false};
   const auto visit = [](PyObject* part, void* into) {
     auto* s = static_cast<Search*>(into);
-    s->found = s->found || MayHold(part, s->depth);
+    s->found = s->found || MayHold(part, s);
     return s->found ? 1 : 0;
   };
   traverse(object, visit, &search);
@@ -84,7 +93,7 @@ bool MayHold(BorrowedRef object, int depth) {
 
 }  // namespace
 
-bool MayHoldNumpyNumber(BorrowedRef object) { return MayHold(object, 0); }
+bool MayHoldNumpyNumber(BorrowedRef object) { return MayHold(object, nullptr); }
 
 NumpyErrors::~NumpyErrors() {
   if (!before_) return;

@@ -109,6 +109,7 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfSet(BorrowedRef object);
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfWeakref(BorrowedRef object);
   absl::StatusOr<RecipeId> OfInstance(BorrowedRef object);
   absl::StatusOr<RecipeId> OfCell(BorrowedRef object);
   absl::Status FillCells();

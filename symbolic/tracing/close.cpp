@@ -30,6 +30,7 @@ class Closing {
     result_.num_outputs = static_cast<int>(tensors_.size());
     FindWrites();
     if (absl::Status s = CompareInputs(); !s.ok()) return s;
+    if (absl::Status s = CollectGeometryWrites(); !s.ok()) return s;
     if (absl::Status s = DescribeOutputs(recorder_, inputs_, tensors_, &hidden_); !s.ok()) return s;
     if (absl::Status s = CheckAskedForGrad(); !s.ok()) return s;
     AddMutatedOutputs();
@@ -65,7 +66,8 @@ class Closing {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       InputRecord& r = inputs_[i];
       const std::string& name = r.name.empty() ? "an input" : r.name;
-      if (ValueOf(r.fake) != r.value || r.fake.storage().unsafeGetStorageImpl() != r.storage) {
+      const bool reshaped = recorder_.CountGeometryWrites(AsFake(r.fake)) > 0;
+      if ((ValueOf(r.fake) != r.value && !reshaped) || r.fake.storage().unsafeGetStorageImpl() != r.storage) {
         return Fail(BreakKind::kMetadataMutation, name, "the data of an input is replaced");
       }
       const bool rebased = GradientFunction(r.fake) != r.gradient_function;
@@ -83,6 +85,19 @@ class Closing {
       }
       if (HasGradientHooks(r.fake)) return Fail(BreakKind::kHiddenState, name, "a hook is put on an input");
       if (absl::Status s = CompareGradient(static_cast<int>(i)); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  // They are done when the graph has run: nothing may be saved, written or handed out by then that could tell.
+  absl::Status CollectGeometryWrites() {
+    for (const Recorder::GeometryWrite& w : recorder_.geometry_writes) {
+      const auto is_written = [&](const InputRecord& r) { return AsFake(r.fake) == w.input; };
+      const auto r = std::find_if(inputs_.begin(), inputs_.end(), is_written);
+      if (r == inputs_.end() || r->input_index < 0 || r->requires_grad || IsWritten(StorageOf(r->value))) {
+        return Fail(BreakKind::kMetadataMutation, w.method, "sizes or storage of a tensor are replaced in place");
+      }
+      result_.geometry_effects.push_back({r->input_index, w.method, w.arguments});
     }
     return absl::OkStatus();
   }
@@ -179,6 +194,9 @@ class Closing {
       if (!o.requires_grad || o.alias != ir::OutputAlias::kFresh) continue;
       if (IsLeaf(*TensorOfOutput(i))) return Fail(BreakKind::kHiddenState, "output", "a leaf is made here");
       outputs.push_back(i);
+    }
+    if (!outputs.empty() && !result_.geometry_effects.empty()) {
+      return Fail(BreakKind::kMetadataMutation, result_.geometry_effects[0].method, "and a result requires grad");
     }
     AddViewsUsedOn(&outputs);
     std::vector<at::Tensor> targets;
@@ -357,7 +375,10 @@ class Closing {
     }
     TracedInput traced;
     traced.input_index = r.input_index;
-    if (!r.fake.is_inference()) traced.version_bumps = static_cast<int>(r.fake._version() - r.version);
+    if (!r.fake.is_inference()) {
+      const std::int64_t later = recorder_.CountGeometryWrites(AsFake(r.fake));
+      traced.version_bumps = static_cast<int>(r.fake._version() - r.version - later);
+    }
     in.mutated_uncounted = in.mutated_without_grad && traced.version_bumps == 0;
     graph_.inputs.push_back(std::move(in));
     traced.asked_for_grad = r.asked_for_grad;

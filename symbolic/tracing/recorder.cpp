@@ -1,5 +1,7 @@
 #include "symbolic/tracing/recorder.h"
 
+#include <algorithm>
+
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
@@ -228,6 +230,11 @@ at::Tensor Recorder::NewFake(const OutputMeta& meta, c10::Device device, const c
                             ? *storage
                             : MakeFakeStorage(device, StorageBytes(meta.sizes, meta.strides, meta.offset, meta.dtype));
   return MakeFake(std::move(memory), meta.sizes, meta.strides, meta.offset, meta.dtype, device, id, id_);
+}
+
+std::int64_t Recorder::CountGeometryWrites(const FakeImpl* input) const {
+  return std::count_if(geometry_writes.begin(), geometry_writes.end(),
+                       [&](const GeometryWrite& w) { return w.input == input; });
 }
 
 }  // namespace framefuse::tracing

@@ -100,9 +100,20 @@ class Recorder {
   std::vector<std::function<void()>> cut_histories;  // of what conditionals under way may read, innermost last
   absl::flat_hash_set<ir::ValueId> left_graph;       // made by nodes of branches
 
+  // An input's own sizes and strides are changed, by a method and numbers: to be done again behind the graph.
+  struct GeometryWrite {
+    const FakeImpl* input;
+    std::string method;
+    std::vector<std::int64_t> arguments;
+  };
+  std::vector<GeometryWrite> geometry_writes;
+  std::int64_t CountGeometryWrites(const FakeImpl* input) const;
+
   // The next operator compares a tensor with `value`, and a NaN is to equal a NaN.
   void ExpectComparison(ir::ValueId value) { expected_comparison_ = value; }
   bool expects_comparison() const { return expected_comparison_ != ir::kNoValue; }
+  // The next operator divides a product by its elements, of which `zeros` are zero (product_gradient.h).
+  void ExpectQuotient(at::Tensor zeros) { zeros_of_product_ = std::move(zeros); }
   void NoteNegated() { has_negated_ = true; }
   // A value for `t`, or a break if it is neither a fake of this recording, nor registered, nor a number.
   ir::ValueId ValueOf(const at::Tensor& t, const OpTraits& traits);
@@ -165,6 +176,7 @@ class Recorder {
                        Prepared* prepared, Outputs* outputs);
   void Emit(const OpTraits& traits, Prepared* prepared, const Outputs& outputs, torch::jit::Stack* stack);
   void CompareWithNans(const OpTraits& traits, torch::jit::Stack* stack);
+  void DivideProduct(const OpTraits& traits, torch::jit::Stack* stack);
   void ResolveNegated(const OpTraits& traits, torch::jit::Stack* stack);
   at::Tensor EmitOutput(const OutputMeta& meta, c10::ArrayRef<c10::IValue> args, const Prepared& prepared);
   ir::ValueId NumberConstant(const at::Tensor& wrapped);
@@ -178,6 +190,7 @@ class Recorder {
   std::optional<TensorBreak> pending_break_;
   std::string error_;
   ir::ValueId expected_comparison_ = ir::kNoValue;
+  at::Tensor zeros_of_product_;
   bool has_negated_ = false;  // a fake with the negative bit was made
   absl::flat_hash_map<c10::TensorImpl*, ir::ValueId> constants_;
   absl::flat_hash_map<c10::TensorImpl*, at::Tensor> constant_fakes_;

@@ -11,6 +11,7 @@
 
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/known_values.h"
+#include "symbolic/tracing/product_gradient.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/relied_sizes.h"
 
@@ -56,6 +57,10 @@ bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* s
     stack->back() = known->item();
     return true;
   }
+  if (AsksForCountOfZeros(recorder, read)) {
+    stack->back() = c10::Scalar(0);
+    return true;
+  }
   const ir::ValueId result = ResultAskedAbout(recorder, read);
   if (result == ir::kNoValue) return BreakOnData(recorder, handle, stack);
   recorder.ExpectComparison(result);
@@ -78,12 +83,37 @@ bool Resize(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack)
   return true;
 }
 
+// Of an input: what a method of the same name does to the tensor itself later. Nothing: it is not to be done then.
+std::optional<Recorder::GeometryWrite> GeometryWriteOf(Recorder& recorder, const c10::OperatorHandle& handle,
+                                                       Stack* stack, const FakeImpl* input) {
+  static const auto* methods =
+      new std::unordered_set<std::string>{"aten::t_", "aten::transpose_", "aten::squeeze_", "aten::unsqueeze_"};
+  const at::Tensor& self = ArgumentOf(handle, stack, 0).toTensor();
+  const std::string& name = handle.operator_name().name;
+  const bool plain = recorder.phase == ir::Phase::kForward && recorder.open_branches.empty() && !self.requires_grad() &&
+                     !self.is_inference() && methods->count(name) != 0;
+  if (!plain) return std::nullopt;
+  Recorder::GeometryWrite write{input, name.substr(name.rfind(':') + 1), {}};
+  for (std::size_t i = 1; i < handle.schema().arguments().size(); ++i) {
+    const c10::IValue& v = ArgumentOf(handle, stack, i);
+    if (!v.isInt()) return std::nullopt;
+    write.arguments.push_back(v.toInt());
+  }
+  return write;
+}
+
 // t_, squeeze_ …: record the view and let the tensor be that value from now on.
 bool MetadataInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const c10::OperatorName& name = handle.operator_name();
   const at::Tensor self = ArgumentOf(handle, stack, 0).toTensor();
   FakeImpl* fake = AsFake(self);
-  if (fake == nullptr || recorder.IsInput(fake->value())) return BreakOnMetadata(recorder, handle, stack);
+  if (fake == nullptr) return BreakOnMetadata(recorder, handle, stack);
+  const bool input = recorder.IsInput(fake->value()) || recorder.CountGeometryWrites(fake) > 0;
+  std::optional<Recorder::GeometryWrite> write;
+  if (input) {
+    write = GeometryWriteOf(recorder, handle, stack, fake);
+    if (!write) return BreakOnMetadata(recorder, handle, stack);
+  }
   const std::string view_name = name.name.substr(0, name.name.size() - 1);
   auto view = c10::Dispatcher::singleton().findSchema({view_name, name.overload_name});
   // transpose_ is the in-place form of transpose.int.
@@ -94,6 +124,7 @@ bool MetadataInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stac
   const FakeImpl* result = AsFake(viewed);
   fake->set_sizes_and_strides(viewed.sym_sizes(), viewed.sym_strides(), viewed.sym_storage_offset());
   fake->Rebind(result->value());
+  if (write) recorder.geometry_writes.push_back(*std::move(write));
   stack->back() = self;
   return true;
 }
@@ -187,6 +218,13 @@ bool SizedByValues(Recorder& recorder, const c10::OperatorHandle& handle, Stack*
   return RecordSized(recorder, handle, stack) || BreakOnData(recorder, handle, stack);
 }
 
+bool Nonzero(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  at::Tensor none = AnswerNoZeros(recorder, ArgumentOf(handle, stack, 0).toTensor());
+  if (!none.defined()) return SizedByValues(recorder, handle, stack);
+  stack->back() = std::move(none);
+  return true;
+}
+
 bool Equal(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const Observation same{"torch.equal", [](const std::vector<at::Tensor>& values) {
                            return at::scalar_tensor(at::equal(values[0], values[1]), at::kBool);
@@ -206,7 +244,7 @@ bool Equal(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) 
 SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle) {
   static const auto* table = new std::unordered_map<std::string, SpecialFn>{
       {"aten::_local_scalar_dense", LocalScalar},
-      {"aten::nonzero", SizedByValues},
+      {"aten::nonzero", Nonzero},
       {"aten::equal", Equal},
       {"aten::is_nonzero", BreakOnData},
       {"aten::_unique", SizedByValues},

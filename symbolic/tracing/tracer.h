@@ -74,11 +74,19 @@ struct GradientEffect {
   int output = -1;
 };
 
+// An input gets other sizes and strides, by a method of its own.
+struct GeometryEffect {
+  int input_index = -1;
+  std::string method;
+  std::vector<std::int64_t> arguments;
+};
+
 struct TracedGraph {
   std::shared_ptr<ir::Graph> graph;              // recorded form: in-place operators run in order
   std::vector<TracedInput> inputs;               // the graph's inputs that are not tangents
   int num_outputs = 0;                           // the caller's outputs come first among the user outputs …
   std::vector<GradientEffect> gradient_effects;  // … then new gradients
+  std::vector<GeometryEffect> geometry_effects;  // in order, behind the graph
   // Inputs whose `.grad` the graph relies on (it accumulated into it, or found none): guard it as it was.
   std::vector<int> gradients_read;
   std::vector<std::int32_t> places;  // by node: the origin provider's ids

@@ -151,7 +151,8 @@ def _failures(content: dict, system: str) -> str:
         rows = []
         for name, ways in failed.items():
             first = content["first"][f"{name} {ways[0]}"]
-            rows.append([name, ", ".join(ways), f"`{_cell(first)}`", reasons.get(name, "")][: 4 if reasons else 3])
+            reason = reasons.get(name) or reasons.get(f"{name} [{ways[0]}]", "")
+            rows.append([name, ", ".join(ways), f"`{_cell(first)}`", reason][: 4 if reasons else 3])
         parts.append(_table(["program", "ways", "first difference", "reason"][: 4 if reasons else 3], rows))
     return "\n".join(parts)
 

@@ -182,7 +182,7 @@ def test_a_class_that_lives_on_is_new_each_time():
 
 
 def test_the_reason_names_the_metaclass():
-    class Meta(type):
+    class Meta(abc.ABCMeta):
         pass
 
     def f(x):

@@ -87,6 +87,7 @@ BuiltinCalls::BuiltinCalls(Journals& journals, Protocols& meaning, ClassStatemen
       branches_(branches),
       transforms_(transforms),
       signatures_(journals, natives),
+      listings_(journals, calls),
       copies_(journals) {}
 
 Value BuiltinCalls::CallAbcCheck(Activation& act, ValueView callable, absl::Span<const ValueView> args,
@@ -319,7 +320,6 @@ Value BuiltinCalls::HashOf(ValueView callable, absl::Span<const ValueView> args)
   return arguments_.PrepareAll(args) ? natives_.CallNative(callable.object, args, nullptr) : Value();
 }
 
-// A C function that writes the list it is given.
 // A C function that writes the list or dict it is given.
 Value BuiltinCalls::CallWriter(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   const bool known =
@@ -367,6 +367,9 @@ Value BuiltinCalls::CallTorchSpecial(Activation& act, SpecialCall which, ValueVi
     case SpecialCall::kPushFunctionMode:
     case SpecialCall::kPopFunctionMode:
       return transforms_.CallOfFunctionModes(which, callable, args, kwnames);
+    case SpecialCall::kEnterDualLevel:
+    case SpecialCall::kExitDualLevel:
+      return transforms_.CallOfDualLevels(which, callable, args, kwnames);
     case SpecialCall::kCheckpoint:
       return branches_.CallCheckpoint(act, args);
     case SpecialCall::kCond:
@@ -453,6 +456,8 @@ Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialCall::kStr:
     case SpecialCall::kFormat:
       return CallTextBuiltin(act, which, callable, args, kwnames);
+    case SpecialCall::kDir:
+      return listings_.CallDir(act, callable, args, kwnames);
     case SpecialCall::kTorchTensor:
     case SpecialCall::kTorchPlain:
     case SpecialCall::kAllowInGraph:
@@ -464,6 +469,8 @@ Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView ca
     case SpecialCall::kDeepCopyOfTensor:
     case SpecialCall::kPushFunctionMode:
     case SpecialCall::kPopFunctionMode:
+    case SpecialCall::kEnterDualLevel:
+    case SpecialCall::kExitDualLevel:
     case SpecialCall::kCheckpoint:
     case SpecialCall::kCond:
       return CallTorchSpecial(act, which, callable, args, kwnames);

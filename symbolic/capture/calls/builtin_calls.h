@@ -5,6 +5,7 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_BUILTIN_CALLS_H_
 
 #include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/calls/listing_calls.h"
 #include "symbolic/capture/calls/signature_calls.h"
 #include "symbolic/capture/calls/tensor_copies.h"
 #include "symbolic/evaluator/protocols.h"
@@ -80,6 +81,7 @@ class BuiltinCalls {
   BranchCalls& branches_;
   TransformCalls& transforms_;
   SignatureCalls signatures_;
+  ListingCalls listings_;
   TensorCopies copies_;
 };
 

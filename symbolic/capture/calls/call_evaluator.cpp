@@ -60,6 +60,11 @@ Value CallEvaluator::Call(Activation& act, ValueView callable, absl::Span<const 
   return CallWith(act, callable, args, kwnames, Completion::kPush);
 }
 
+bool IsFrameOf(const Activation& act, BorrowedRef function) {
+  return PyFunction_Check(function.get()) &&
+         PyFunction_GET_CODE(function.get()) == reinterpret_cast<PyObject*>(frame_ops::Code(act.frame));
+}
+
 namespace {
 // type.__call__, which a metaclass's own asks for by super().
 bool IsCallOfType(BorrowedRef wrapper) {
@@ -77,7 +82,7 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
   PyTypeObject* type = Py_TYPE(o);
   const KnownCallable* known = FindKnownCallable(callable.object);
   // A method's substitute stands for some of its cases only: see CallDescriptor.
-  if (known != nullptr && known->substitute && type != &PyMethodDescr_Type) {
+  if (known != nullptr && known->substitute && type != &PyMethodDescr_Type && !IsFrameOf(act, known->substitute)) {
     return CallWith(act, ValueView(known->substitute, kNoSource), args, kwnames, completion);
   }
   if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
@@ -258,6 +263,7 @@ Value CallEvaluator::CallBuiltinOfType(Activation& act, ValueView callable, absl
   const bool listed = rule != nullptr && (rule->kind == CallRule::Kind::kPure || rule->kind == CallRule::Kind::kMoves ||
                                           rule->kind == CallRule::Kind::kTorch);
   if (name == "__new__" && PyType_IsSubtype(type, &PyType_Type)) {
+    if (std::optional<Value> made = class_statements_.NewByType(act, callable, args, kwnames)) return *std::move(made);
     return breaks_.Break(GraphBreakKind::kClassDefinition, "type.__new__");
   }
   if (name == "__new__" && !args.empty() && PyType_Check(args[0].object.get())) {

@@ -37,6 +37,9 @@ class ReadJournal;
 class TensorAttributes;
 class TextConversion;
 
+// The frame runs this function: a substitute that calls what it stands for means just that.
+bool IsFrameOf(const Activation& act, BorrowedRef function);
+
 class CallEvaluator {
  public:
   CallEvaluator(Journals& journals, ClassStatements& class_statements, FrameEntry& entry, Protocols& meaning,

@@ -5,6 +5,7 @@
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/calls/call_evaluator.h"
 #include "symbolic/capture/calls/native_calls.h"
+#include "symbolic/capture/code_text.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/journals.h"
@@ -12,7 +13,9 @@
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/tensor_types.h"
+#include "symbolic/capture/tracked.h"
 
 namespace framefuse {
 namespace {
@@ -36,6 +39,7 @@ ClassCalls::ClassCalls(Journals& journals, CallEvaluator& calls, NativeCalls& na
       boundary_(journals.boundary()),
       reads_(journals.reads()),
       objects_(journals.objects()),
+      writes_(journals.writes()),
       arguments_(journals.arguments()),
       calls_(calls),
       natives_(natives) {}
@@ -65,6 +69,7 @@ Value ClassCalls::CallPastMetaclass(Activation& act, ValueView callable, absl::S
 Value ClassCalls::MakeObject(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                              Completion completion) {
   auto* type = reinterpret_cast<PyTypeObject*>(callable.object.get());
+  if (type == &_PyWeakref_RefType) return MakeWeakref(callable, args, kwnames);
   if (!IsPythonClass(type)) {
     if (!IsException(type)) return breaks_.Break(GraphBreakKind::kUnlistedCallable, type->tp_name);
     return arguments_.PrepareAll(args) ? natives_.CallNative(callable.object, args, kwnames) : Value();
@@ -84,6 +89,19 @@ Value ClassCalls::MakeObject(Activation& act, ValueView callable, absl::Span<con
   if (!PyObject_TypeCheck(object.object.get(), type)) return object;
   const bool ends_call = completion == Completion::kPush && !IsPythonNew(make);
   return Initialise(act, std::move(object), args, kwnames, ends_call ? Completion::kInit : Completion::kCallback);
+}
+
+// weakref.ref(object): one without a callback. It is made of what stands for the object in the capture, which lives as
+// long as the object does while nothing has been dropped.
+Value ClassCalls::MakeWeakref(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const Tracked* t = args.size() == 1 && !kwnames ? objects_.Find(args[0].object) : nullptr;
+  const bool known =
+      t != nullptr && t->source != kNoSource &&
+      (t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kDict || t->kind == TrackedKind::kSet);
+  if (!known || writes_.AnyMayHaveEnded()) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  return boundary_.Wrap(Ref::Steal(PyWeakref_NewRef(args[0].object, nullptr)));
 }
 
 // An object of a Python class whose __new__ is a builtin type's.

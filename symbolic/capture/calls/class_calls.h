@@ -15,6 +15,7 @@ class NativeBoundary;
 class NativeCalls;
 class ObjectTable;
 class ReadJournal;
+class WriteJournal;
 
 class ClassCalls {
  public:
@@ -28,6 +29,7 @@ class ClassCalls {
  private:
   Value MakeObject(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                    Completion completion);
+  Value MakeWeakref(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value NewByBuiltin(PyTypeObject* type, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value Initialise(Activation& act, Value object, absl::Span<const ValueView> args, BorrowedRef kwnames,
                    Completion completion);
@@ -36,6 +38,7 @@ class ClassCalls {
   NativeBoundary& boundary_;
   ReadJournal& reads_;
   ObjectTable& objects_;
+  WriteJournal& writes_;
   NativeArguments& arguments_;
   CallEvaluator& calls_;
   NativeCalls& natives_;

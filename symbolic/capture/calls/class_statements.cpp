@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/frame_entry.h"
@@ -27,6 +28,7 @@ namespace framefuse {
 struct FirstName {
   PyObject ob_base;
   MadeClasses* owner;  // null once the statement is over
+  PyObject* names;     // the namespace, where a hook is to get it without this name; else null
 
   static PyObject* SetName(PyObject* self, PyObject* const* args, Py_ssize_t count);
 };
@@ -74,6 +76,19 @@ Ref HandedTheClass(BorrowedRef set_name, BorrowedRef member) {
   return inner;
 }
 
+// Written in Python, down to type: what it does when a class is made is captured.
+bool IsOfProgram(PyTypeObject* metaclass) {
+  if (Py_TYPE(metaclass) != &PyType_Type || !IsPythonClass(metaclass)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(metaclass->tp_mro); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(metaclass->tp_mro, i);
+    const bool builtin =
+        base == reinterpret_cast<PyObject*>(&PyType_Type) || base == reinterpret_cast<PyObject*>(&PyBaseObject_Type);
+    if (!builtin && FindKnownMetaclass(base) != KnownMetaclass::kNone) return false;
+    if (!builtin && !IsPythonClass(reinterpret_cast<PyTypeObject*>(base))) return false;
+  }
+  return true;
+}
+
 // A builtin type's __set_name__ (a property's) tells the object its name.
 bool IsHarmlessAgain(BorrowedRef set_name) { return Py_IS_TYPE(set_name.get(), &PyMethodDescr_Type); }
 
@@ -81,6 +96,9 @@ bool IsHarmlessAgain(BorrowedRef set_name) { return Py_IS_TYPE(set_name.get(), &
 
 PyObject* FirstName::SetName(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   MadeClasses* owner = reinterpret_cast<FirstName*>(self)->owner;
+  if (PyObject* names = std::exchange(reinterpret_cast<FirstName*>(self)->names, nullptr)) {
+    if (PyDict_DelItem(names, MadeClasses::FirstKey()) < 0) PyErr_Clear();
+  }
   if (owner != nullptr && count == 2 && PyType_Check(args[0])) owner->NoteClass(args[0]);
   Py_RETURN_NONE;
 }
@@ -118,7 +136,11 @@ Value ClassStatements::Run(Statement statement, BorrowedRef callable, absl::Span
   entry_.Expect({});
   reinterpret_cast<FirstName*>(first.get())->owner = nullptr;
   const bool rebuildable = open_.back().rebuildable;
+  const bool by_program = open_.back().by_program;
   open_.pop_back();
+  if (made && by_program && !made_.IsMade(made)) {
+    return breaks_.Break(GraphBreakKind::kClassDefinition, "its metaclass gives another object");
+  }
   if (!made || !PyType_Check(made.get())) return Value{made, kNoSource};
   made_.NoteClass(made);  // with what the metaclass has added
   if (!rebuildable) made_.Close(made);
@@ -144,18 +166,49 @@ Value ClassStatements::BuildByType(Activation& act, ValueView type, absl::Span<c
   PyObject** bases = &PyTuple_GET_ITEM(args[1].object.get(), 0);
   const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(args[1].object.get()));
   Statement statement;
+  if (!MayBuildFrom(&PyType_Type, absl::MakeSpan(bases, count), &statement)) return Value();
+  if (statement.by_program) {
+    return breaks_.Break(GraphBreakKind::kClassDefinition, "type() with a base of another metaclass");
+  }
+  return MakeOf(act, std::move(statement), type, args, nullptr);
+}
+
+std::optional<Value> ClassStatements::NewByType(Activation& act, ValueView make, absl::Span<const ValueView> args,
+                                                BorrowedRef kwnames) {
+  if (open_.empty() || !open_.back().by_program || open_.back().made) return std::nullopt;
+  const bool plain = PositionalCount(args, kwnames) == 4 && PyType_Check(args[0].object.get()) &&
+                     PyUnicode_CheckExact(args[1].object.get()) && PyTuple_CheckExact(args[2].object.get()) &&
+                     PyDict_CheckExact(args[3].object.get());
+  if (!plain) return std::nullopt;
+  open_.back().made = true;
+  for (const ValueView& v : args) reads_.Consume(v);
+  if (!arguments_.PrepareAll(args)) return Value();
+  auto* metaclass = reinterpret_cast<PyTypeObject*>(args[0].object.get());
+  PyObject** bases = &PyTuple_GET_ITEM(args[2].object.get(), 0);
+  const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(args[2].object.get()));
+  if (WinningMetaclass(metaclass, bases, count) != metaclass) return std::nullopt;  // another one's __new__ is called
+  Statement statement;
+  if (!MayBuildFrom(metaclass, absl::MakeSpan(bases, count), &statement)) return Value();
+  statement.made = true;
+  return MakeOf(act, std::move(statement), make, args, kwnames);
+}
+
+// By a call of which the last argument by position is the namespace.
+Value ClassStatements::MakeOf(Activation& act, Statement statement, ValueView make, absl::Span<const ValueView> args,
+                              BorrowedRef kwnames) {
   statement.begun = true;
   statement.rebuildable = false;  // its functions may be any other class's
-  if (!MayBuildFrom(&PyType_Type, absl::MakeSpan(bases, count), &statement)) return Value();
+  const std::size_t positional = PositionalCount(args, kwnames);
   const Ref names = Ref::Steal(PyDict_New());
   if (!names || PyDict_SetItem(names, MadeClasses::FirstKey(), statement.first_name) < 0) return Value();
   PyObject *key, *value;
-  for (Py_ssize_t position = 0; PyDict_Next(args[2].object, &position, &key, &value) != 0;) {
+  for (Py_ssize_t position = 0; PyDict_Next(args[positional - 1].object, &position, &key, &value) != 0;) {
     if (!ReadMember(act, ValueView(value, kNoSource), statement.abstract)) return Value();
     if (PyDict_SetItem(names, key, value) < 0) return Value();
   }
-  PyObject* const objects[] = {args[0].object, args[1].object, names};
-  return Run(std::move(statement), type.object, objects, 3, nullptr);
+  std::vector<PyObject*> objects = Objects(args);
+  objects[positional - 1] = names;
+  return Run(std::move(statement), make.object, absl::MakeSpan(objects), positional, kwnames);
 }
 
 Value ClassStatements::Process(ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames) {
@@ -233,16 +286,40 @@ bool ClassStatements::MayBuildFrom(PyTypeObject* metaclass, absl::Span<PyObject*
   metaclass = WinningMetaclass(metaclass, classes.data(), classes.size());
   if (metaclass == nullptr) return refuse("the metaclasses of its bases conflict");
   const KnownMetaclass known = FindKnownMetaclass(reinterpret_cast<PyObject*>(metaclass));
-  if (known == KnownMetaclass::kNone) return refuse(absl::StrCat("its metaclass is ", metaclass->tp_name));
+  if (IsOfProgram(metaclass) && !ReadMetaclass(metaclass, statement)) return false;
+  if (known == KnownMetaclass::kNone && !statement->by_program) {
+    return refuse(absl::StrCat("its metaclass is ", metaclass->tp_name));
+  }
   for (const char* name : {"__prepare__", "__new__", "__init__"}) reads_.LookupInType(metaclass, name);
   statement->abstract = known == KnownMetaclass::kAbstract;
-  if (known == KnownMetaclass::kNamedTuple || known == KnownMetaclass::kEnum) statement->rebuildable = false;
+  const bool has_hooks = known == KnownMetaclass::kNamedTuple || known == KnownMetaclass::kEnum;
+  if (has_hooks || statement->by_program) statement->rebuildable = false;
   for (PyObject* base : classes) {
     if (!ReadBase(base, statement)) return false;
   }
   statement->first_name = Ref::Steal(FirstNameType()->tp_alloc(FirstNameType(), 0));
   if (statement->first_name) reinterpret_cast<FirstName*>(statement->first_name.get())->owner = &made_;
   return static_cast<bool>(statement->first_name);
+}
+
+// Before type.__new__ has made the class, a hook of the program's may look at the namespace.
+bool ClassStatements::ReadMetaclass(PyTypeObject* metaclass, Statement* statement) {
+  const BorrowedRef make = reads_.LookupInType(metaclass, "__new__");
+  const BorrowedRef prepare = reads_.LookupInType(metaclass, "__prepare__");
+  for (const char* name : {"__prepare__", "__new__", "__init__"}) {
+    const BorrowedRef hook = reads_.LookupInType(metaclass, name);
+    if (!IsLibraryFunction(hook) && !IsLibraryFunction(FunctionIn(hook, "__func__"))) continue;
+    return breaks_.BreakFalse(GraphBreakKind::kClassDefinition, absl::StrCat("its metaclass is ", metaclass->tp_name));
+  }
+  if (IsPythonFunction(reads_.LookupInType(metaclass, "mro"))) {
+    return breaks_.BreakFalse(GraphBreakKind::kClassDefinition, "its metaclass orders the bases");
+  }
+  statement->by_program = true;
+  statement->sees_names = !PyCFunction_Check(make.get());
+  statement->made = !statement->sees_names;
+  if (statement->sees_names || Py_IS_TYPE(prepare.get(), &PyClassMethodDescr_Type)) return true;
+  return breaks_.BreakFalse(GraphBreakKind::kClassDefinition,
+                            "its metaclass prepares the namespace and makes no class");
 }
 
 // What makes the class reads of its base.
@@ -269,9 +346,13 @@ bool ClassStatements::StoreName(Activation& act, BorrowedRef name, ValueView val
   auto* function = reinterpret_cast<PyObject*>(frame_ops::Function(act.frame));
   if (!open_.empty() && open_.back().body.get() == function) {
     Statement& statement = open_.back();
-    if (!std::exchange(statement.begun, true) &&
-        PyDict_SetItem(locals, MadeClasses::FirstKey(), statement.first_name) < 0) {
-      return false;
+    if (statement.by_program && (!PyDict_CheckExact(locals) || objects_.Find(locals) != nullptr)) {
+      return breaks_.BreakFalse(GraphBreakKind::kClassDefinition,
+                                "its metaclass prepares a namespace that is no new dict");
+    }
+    if (!std::exchange(statement.begun, true) && !statement.sees_names) {
+      if (PyDict_SetItem(locals, MadeClasses::FirstKey(), statement.first_name) < 0) return false;
+      if (statement.by_program) reinterpret_cast<FirstName*>(statement.first_name.get())->names = locals;
     }
     const bool abstract = statement.abstract;
     if (!ReadMember(act, value, abstract)) return false;

@@ -4,6 +4,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_CLASS_STATEMENTS_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_CLASS_STATEMENTS_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -32,6 +33,9 @@ class ClassStatements {
   Value Build(Activation& act, ValueView build_class, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // type(name, bases, namespace).
   Value BuildByType(Activation& act, ValueView type, absl::Span<const ValueView> args);
+  // type.__new__, as a metaclass of the program's calls it once for the statement under way. Nothing: any other call.
+  std::optional<Value> NewByType(Activation& act, ValueView make, absl::Span<const ValueView> args,
+                                 BorrowedRef kwnames);
   // Library code that makes a class and does nothing else.
   Value Make(ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // Library code that adds to a class made here, and may make another one of it.
@@ -50,13 +54,19 @@ class ClassStatements {
     bool abstract = false;
     bool begun = false;
     bool rebuildable = true;
+    bool by_program = false;  // its metaclass is the program's: hooks of it are captured
+    bool sees_names = false;  // a hook of it gets the namespace before the class is there
+    bool made = false;        // by_program: type.__new__ was called, or is not the program's to call
   };
 
   bool MayBuild(absl::Span<const ValueView> args, BorrowedRef kwnames, Statement* statement);
+  Value MakeOf(Activation& act, Statement statement, ValueView make, absl::Span<const ValueView> args,
+               BorrowedRef kwnames);
   bool MayBuildFrom(PyTypeObject* metaclass, absl::Span<PyObject* const> bases, Statement* statement);
   Ref CallLibrary(BorrowedRef callable, absl::Span<PyObject* const> args, std::size_t positional, BorrowedRef kwnames);
   Value Run(Statement statement, BorrowedRef callable, absl::Span<PyObject* const> args, std::size_t positional,
             BorrowedRef kwnames);
+  bool ReadMetaclass(PyTypeObject* metaclass, Statement* statement);
   bool ReadBase(BorrowedRef base, Statement* statement);
   bool ReadMember(Activation& act, ValueView value, bool abstract);
 

@@ -68,7 +68,7 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
         return boundary_.Wrap(Ref::Steal(PyObject_CallOneArg(callable.object, known)));
       }
     }
-    if (BorrowedRef replacement = FindSubstitute(callable.object)) {
+    if (BorrowedRef replacement = FindSubstitute(callable.object); replacement && !IsFrameOf(act, replacement)) {
       return calls_.CallWith(act, ValueView(replacement, kNoSource), args, kwnames, Completion::kPush);
     }
     return natives_.CallTorch(act, callable.object, args, kwnames);

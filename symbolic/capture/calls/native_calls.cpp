@@ -1,6 +1,7 @@
 #include "symbolic/capture/calls/native_calls.h"
 
 #include <string>
+#include <string_view>
 
 #include "frame_eval/hook.h"
 #include "symbolic/capture/call_arguments.h"
@@ -26,6 +27,14 @@ bool HoldsFake(BorrowedRef list) {
   if (!PyList_CheckExact(list.get())) return IsFakeTensor(list);
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
     if (HoldsFake(PyList_GET_ITEM(list.get(), i))) return true;
+  }
+  return false;
+}
+
+// Of the tensor itself: an FX graph would do it when it runs, and the entry again behind it.
+bool ChangesSizes(std::string_view method) {
+  for (std::string_view name : {"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"}) {
+    if (method == name) return true;
   }
   return false;
 }
@@ -73,6 +82,10 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
   if (!arguments_.PrepareForTorch(args)) return Value();
   const bool outermost = boundary_.depth().leaf == 0;
   (void)act;
+  if (fx_.keep_values() && !args.empty() && ChangesSizes(NameOfCallable(callable)) &&
+      tracer_.InputIndexOf(args[0].object) >= 0) {
+    return breaks_.Break(GraphBreakKind::kTensorMutation, "sizes of an input in a graph for an FX backend");
+  }
   if (LeavesDecide(NameOfCallable(callable))) tracer_.AskLeaves();
   FxCall call(fx_, args);
   const TorchArguments sized(tracer_.numbers(), callable, args, kwnames);

@@ -55,7 +55,7 @@ Value ObjectCalls::CallInstance(Activation& act, ValueView callable, absl::Span<
     return calls_.CallWith(act, objects_.Adopt(wrapped, reads_.ConstantSource(wrapped)), args, kwnames, completion);
   }
   if (type == PartialType()) return CallPartial(act, callable, args, kwnames);
-  if (PyWeakref_CheckRefExact(callable.object.get()) && t != nullptr && args.empty()) return TargetOf(callable, *t);
+  if (PyWeakref_CheckRefExact(callable.object.get()) && args.empty() && !kwnames) return TargetOf(callable, t);
   if (IsTorchOperator(type)) {
     if (t != nullptr) reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
     return natives_.CallTorch(act, callable.object, args, kwnames);
@@ -135,12 +135,18 @@ Value ObjectCalls::CallPartial(Activation& act, ValueView partial, absl::Span<co
   return CallEx(act, parts[0], ValueView(tuple, kNoSource), ValueView(keywords, kNoSource));
 }
 
-Value ObjectCalls::TargetOf(ValueView weakref, const Tracked& tracked) {
+Value ObjectCalls::TargetOf(ValueView weakref, const Tracked* tracked) {
   PyObject* target = private_api::Referent(weakref.object.get());
-  if (writes_.MayHaveEnded(target)) {
+  const Tracked* known = objects_.Find(target);
+  // It may have been part of what was dropped.
+  if (target != Py_None && writes_.AnyMayHaveEnded()) {
     return breaks_.Break(GraphBreakKind::kFinaliser, "a weak reference to an object that may have ended");
   }
-  Value v = objects_.Adopt(target, reads_.sources().Intern(SourceKind::kWeakrefTarget, tracked.source, 0, nullptr));
+  if (tracked == nullptr) {  // made here, of an object that is kept from outside
+    if (known != nullptr) return Value{Ref::Create(target), known->source};
+    return breaks_.Break(GraphBreakKind::kFinaliser, "a weak reference that was made here, to an object that ended");
+  }
+  Value v = objects_.Adopt(target, reads_.sources().Intern(SourceKind::kWeakrefTarget, tracked->source, 0, nullptr));
   if (v && target == Py_None) reads_.Consume(v);
   return v;
 }

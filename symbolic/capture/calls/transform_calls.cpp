@@ -149,6 +149,27 @@ Value TransformCalls::CallOfFunctionModes(SpecialCall which, ValueView callable,
   return result;
 }
 
+// The two ends of a block of torch.autograd.forward_ad.dual_level: torch's own formulas see the tangents of the fakes.
+Value TransformCalls::CallOfDualLevels(SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
+                                       BorrowedRef kwnames) {
+  const bool enter = which == SpecialCall::kEnterDualLevel;
+  const bool known = enter ? args.empty() : modes_.has_dual_level();
+  if (!known || options_.breaks_at_modes || backward_.running() || (modes_.open() == 0 && !LoadDecompositions())) {
+    return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  }
+  for (const ValueView& v : args) reads_.Consume(v);
+  Value result = natives_.CallNative(callable.object, args, kwnames);
+  if (!result) return result;
+  if (enter) {
+    modes_.NoteDualLevel(PyLong_AsUnsignedLongLong(result.object));
+    fx_.EnterAsOperators();
+  } else {
+    modes_.NoteDualLevelLeft();
+    fx_.LeaveAsOperators();
+  }
+  return result;
+}
+
 // What stands for the two ends of a block of torch.inference_mode (framefuse/_compat.py).
 Value TransformCalls::CallOfInferenceMode(absl::Span<const ValueView> args) {
   const bool enter = !args.empty();

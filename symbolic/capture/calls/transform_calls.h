@@ -1,4 +1,5 @@
-// TransformCalls: torch.func's transforms over functions of the program, and torch function modes. Torch's own code of
+// TransformCalls: torch.func's transforms over functions of the program, levels of forward-mode differentiation, and
+// torch function modes. Torch's own code of
 // a transform runs as it is, on fakes: it reads its arguments only. The frames of the program's function that it calls
 // are evaluated. Invariant: torch's decompositions are loaded before the first transform, and not under it.
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_TRANSFORM_CALLS_H_
@@ -27,6 +28,7 @@ class TransformCalls {
   Value CallOfInferenceMode(absl::Span<const ValueView> args);
   Value CallOfFunctionModes(SpecialCall which, ValueView callable, absl::Span<const ValueView> args,
                             BorrowedRef kwnames);
+  Value CallOfDualLevels(SpecialCall which, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
 
  private:
   FunctionModes& modes_;

@@ -255,6 +255,8 @@ bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool all
     }
   } else if (!tracked && (Py_TYPE(o) == AttrGetterType() || Py_TYPE(o) == MethodCallerType())) {
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", Py_TYPE(o)->tp_name));
+  } else if (!tracked && PyWeakref_Check(o)) {
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a weak reference that was made here");
   } else if (!tracked && PyMethod_Check(o)) {
     return PrepareNative(BorrowedRef(PyMethod_GET_FUNCTION(o)), allow_instances) &&
            PrepareNative(BorrowedRef(PyMethod_GET_SELF(o)), allow_instances);

@@ -76,11 +76,9 @@ class DeathSearch {
 
 bool WriteJournal::BeforeEnd(BorrowedRef object) {
   if (!object || IsLeaf(object)) return true;
+  any_ended_ = true;
   if (PyObject* loud = DeathSearch(tracked_).Visit(object)) {
     return breaks_.BreakFalse(GraphBreakKind::kFinaliser, Py_TYPE(loud)->tp_name);
-  }
-  if (PyType_SUPPORTS_WEAKREFS(object.type()) && *PyObject_GET_WEAKREFS_LISTPTR(object.get()) != nullptr) {
-    dropped_.insert(object.get());
   }
   return true;
 }
@@ -89,7 +87,9 @@ bool WriteJournal::BeforeDrop(ValueView old) {
   const Tracked* t = tracked_.Find(old.object);
   if (t == nullptr && old.source != kUnadopted) return true;
   // What was read from another object is kept by that object; a write there is looked at for itself.
-  if (t != nullptr && t->source != kNoSource && reads_.sources()[t->source].kind != SourceKind::kLocal) return true;
+  const SourceKind from =
+      t != nullptr && t->source != kNoSource ? reads_.sources()[t->source].kind : SourceKind::kLocal;
+  if (from != SourceKind::kLocal && from != SourceKind::kWeakrefTarget) return true;
   return BeforeEnd(t != nullptr ? BorrowedRef(t->original) : old.object);
 }
 

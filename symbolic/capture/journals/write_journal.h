@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/value.h"
 
@@ -70,8 +69,8 @@ class WriteJournal {
   // ---- ends of objects
   bool BeforeDrop(ValueView old);      // a local gives it up; false: broke
   bool BeforeEnd(BorrowedRef object);  // of an object that existed before and may end now; false: broke
-  // It may have ended in the program, and something refers to it weakly.
-  bool MayHaveEnded(BorrowedRef object) const { return dropped_.contains(object.get()); }
+  // What was kept by it may have ended, too: a weak reference tells.
+  bool AnyMayHaveEnded() const { return any_ended_; }
 
   // ---- classes
   // Python leaves a note of a class's slots in it when the first object of it is copied.
@@ -98,11 +97,11 @@ class WriteJournal {
   ReadJournal& reads_;
   const TrackedTable& tracked_;
   GlobalWrites globals_;
-  absl::flat_hash_set<PyObject*> dropped_;
   std::vector<CachedCall> calls_;
   std::vector<Ref> noted_classes_;
   std::uint64_t count_ = 0;
   int open_ranges_ = 0;
+  bool any_ended_ = false;
   bool has_class_writes_ = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include "frame_eval/hook.h"
 #include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/call_evaluator.h"
 #include "symbolic/capture/fakes.h"
 #include "symbolic/capture/fx_journal.h"
@@ -38,6 +39,14 @@ bool IsOfTyping(PyTypeObject* type) {
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return false;
   PyObject* module = PyDict_GetItemString(frame_ops::TypeDict(type), "__module__");
   return module != nullptr && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "typing") == 0;
+}
+
+// What typing.Generic gives its classes.
+bool IsGetItemOfGeneric(BorrowedRef class_getitem) {
+  if (!class_getitem || class_getitem.type() != &PyClassMethod_Type) return false;
+  const Ref function = Ref::Steal(PyObject_GetAttrString(class_getitem, "__func__"));
+  return function && PyFunction_Check(function.get()) &&
+         IsTypingCode(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get())));
 }
 
 }  // namespace
@@ -90,6 +99,21 @@ Value Items::GetLength(Activation& act, ValueView v) {
   return Value{Ref::Steal(PyLong_FromSsize_t(size)), kNoSource};
 }
 
+// A class that typing may keep: not one of this attempt.
+bool Items::IsFromOutside(BorrowedRef cls) const {
+  return PyType_Check(cls.get()) && (objects_.Find(cls) != nullptr ||
+                                     (reinterpret_cast<PyTypeObject*>(cls.get())->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0);
+}
+
+// Classes of which typing asks nothing that could differ later.
+bool Items::IsClassOrClasses(BorrowedRef key) const {
+  const auto is_class = [this](PyObject* o) { return PyType_CheckExact(o) && IsFromOutside(o); };
+  if (!PyTuple_CheckExact(key.get())) return is_class(key);
+  bool all = PyTuple_GET_SIZE(key.get()) > 0;
+  for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(key.get()); ++i) all = is_class(PyTuple_GET_ITEM(key.get(), i));
+  return all;
+}
+
 Value Items::ClassItem(Activation& act, ValueView cls, ValueView key) {
   BorrowedRef in_meta = reads_.LookupInType(cls.object.type(), "__getitem__");
   if (in_meta && PyFunction_Check(in_meta.get())) {
@@ -102,6 +126,16 @@ Value Items::ClassItem(Activation& act, ValueView cls, ValueView key) {
   if (MakesGenericAlias(maker)) {
     if (!arguments_.PrepareNative(key)) return Value();
     return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_GetItem(cls.object, key.object); })));
+  }
+  if (IsGetItemOfGeneric(maker) && !writes_.has_class_writes() && IsFromOutside(cls.object) &&
+      IsClassOrClasses(key.object)) {
+    static PyObject* const parameters = PyUnicode_InternFromString("__parameters__");
+    reads_.LookupInType(reinterpret_cast<PyTypeObject*>(cls.object.get()), parameters);
+    reads_.Consume(key);
+    const HookScope native(HookMode::kOff);
+    const Ref alias = Ref::Steal(PyObject_GetItem(cls.object, key.object));
+    if (!boundary_.Check() || !alias) return Value();
+    return objects_.Adopt(alias, reads_.ConstantSource(alias));  // typing keeps it, and gives it again
   }
   if (maker && Py_IS_TYPE(maker.get(), &PyClassMethod_Type)) {
     const Value bound = boundary_.Catching([&] { return meaning_.LoadAttr(act, cls, name); });

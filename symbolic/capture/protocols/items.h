@@ -31,6 +31,8 @@ class Items {
   bool DeleteItem(Activation& act, ValueView container, ValueView key);
 
  private:
+  bool IsFromOutside(BorrowedRef cls) const;
+  bool IsClassOrClasses(BorrowedRef key) const;
   Value ClassItem(Activation& act, ValueView cls, ValueView key);
 
   FxJournal& fx_;

@@ -291,7 +291,7 @@ def contains_itself():
     return Case(f, vector(), then=[lambda: stack.pop()], look=lambda: (len(stack), stack[1] is stack))
 
 
-@program
+@program(whole=False)
 def the_dict_of_its_own_attributes():
     class Both(dict):
         def __init__(self, **items):
@@ -336,7 +336,7 @@ def returned_and_kept():
     return Case(f, vector(), then=[lambda: None], look=lambda: (kept[0] is stack, len(stack)))
 
 
-@program
+@program(whole=False)
 def alive_across_a_break():
     table = with_attributes(Table(a=1), n=2)
     ordered = Ordered(b=1, a=2)
@@ -359,11 +359,21 @@ def given_to_torch_and_c_code():
 
     def f(x):
         stacked = torch.stack(stack).sum(0)
-        text = json.dumps(table), repr(table), f"{table}", str(Stack([1]))
+        text = repr(table), f"{table}", str(Stack([1]))
         most = max(table), sum(table.values()), sorted(table, reverse=True), list(zip(table, stack))[0][0]
         return x + stacked, text, most, table | {"c": 3}, {"z": 1} | table, [1] + stack[:0], stack * 1 == stack
 
     return Case(f, vector(), then=[lambda: table.update(c=5)], observe=(stack, table))
+
+
+@program(whole=False)
+def written_as_json():
+    table = Table(b=[2, Stack([1])], a=1)
+
+    def f(x):
+        return x + 1, json.dumps(table), json.dumps(table["b"], indent=1)
+
+    return Case(f, vector(), then=[lambda: table.update(c=5)])
 
 
 @program
@@ -383,7 +393,7 @@ def in_place_operators():
     return Case(f, vector(), then=[lambda: None], observe=(stack, table, ordered))
 
 
-@program
+@program(whole=False)
 def copies():
     stack = with_attributes(Stack([[1], 2]), own=[3])
     table = with_attributes(Table(a=[1]), own=[3])
@@ -399,7 +409,7 @@ def copies():
     return Case(f, vector(), then=[lambda: stack.append(4)])
 
 
-@program
+@program(whole=False)
 def weak_references_and_identity():
     stack, table = Stack([1]), Table(a=1)
     refs = weakref.ref(stack), weakref.ref(table)
@@ -411,7 +421,7 @@ def weak_references_and_identity():
     return Case(f, vector(), then=[lambda: stack.insert(0, 4)])
 
 
-@program
+@program(whole=False)
 def ends_that_run_code():
     class Ending(list):
         ends = 0
@@ -429,7 +439,7 @@ def ends_that_run_code():
     return Case(f, vector(), then=[lambda: None], look=lambda: (Ending.ends, list(made)))
 
 
-@program
+@program(whole=False)
 def own_attribute_named_like_a_method():
     ordered, table = Ordered(a=1), Table(a=1)
     ordered.keys = lambda: ["x", "y"]

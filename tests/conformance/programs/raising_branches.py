@@ -92,7 +92,7 @@ def after_writes():
     )
 
 
-@program
+@program(whole=False)
 def after_a_write_into_an_argument():
     def f(x, y):
         y.add_(1)
@@ -145,7 +145,7 @@ def of_a_tensor_that_is_returned():
     return Case(f, vector().abs() + 1, then=[_negative, lambda: Args(vector().abs() + 1)])
 
 
-@program
+@program(whole=False)
 def either_way_goes_on():
     def f(x):
         if x.sum() < 0:
@@ -159,7 +159,7 @@ def either_way_goes_on():
     return Case(f, vector().abs() + 1, then=[lambda: Args(-vector().abs() - 1), lambda: Args(torch.tensor([-1.0, -1.0]))])
 
 
-@program
+@program(whole=False)
 def both_ways_raise():
     def f(x):
         y = x * 2
@@ -236,7 +236,7 @@ def in_a_finally_block():
     return Case(f, vector().abs(), then=[lambda: Args(-vector().abs() - 1), lambda: Args(vector().abs())], observe=log)
 
 
-@program
+@program(whole=False)
 def in_forward_with_statistics():
     norm = torch.nn.BatchNorm1d(3)
 
@@ -251,7 +251,7 @@ def in_forward_with_statistics():
     return Case(f, torch.arange(6.0).reshape(2, 3), then=[lambda: Args(bad), lambda: Args(torch.ones(2, 3))], observe=norm)
 
 
-@program
+@program(whole=False)
 def before_a_break():
     def f(x):
         if (x < 0).any():
@@ -280,7 +280,7 @@ def of_a_distribution():
     )
 
 
-@program
+@program(whole=False)
 def of_a_categorical():
     def f(logits):
         d = torch.distributions.Categorical(logits=logits)

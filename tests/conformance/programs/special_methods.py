@@ -116,7 +116,7 @@ def getattr_that_is_static():
     return Case(f, vector())
 
 
-@program
+@program(whole=False)
 def getattr_with_bound_arguments():
     class Holder:
         def _find(self, scale, name):
@@ -130,7 +130,7 @@ def getattr_with_bound_arguments():
     return Case(f, vector())
 
 
-@program
+@program(whole=False)
 def writes_that_an_object_takes():
     setter, deleter = Count(), Count()
 

@@ -1,0 +1,208 @@
+"""weakref.ref() called in a frame: of objects from outside, of those made here, and of those that end meanwhile."""
+
+import weakref
+
+from torch import nn
+
+from conformance.program import Args, Case, program
+from conformance.sample import vector
+
+
+class Thing:
+    def __init__(self, n):
+        self.n = n
+
+
+@program
+def reference_to_an_object_from_outside():
+    thing = Thing(2)
+
+    def f(x):
+        r = weakref.ref(thing)
+        return x * r().n, r() is thing, type(r) is weakref.ref
+
+    return Case(f, vector(), then=[lambda: setattr(thing, "n", 5)])
+
+
+@program
+def reference_kept_in_an_object():
+    thing, other, holder = Thing(2), Thing(7), Thing(0)
+    holder.ref = None
+
+    def f(x, target):
+        if holder.ref is None:
+            holder.ref = weakref.ref(target)
+            return x * 3
+        return x * holder.ref().n
+
+    return Case(
+        f,
+        vector(),
+        thing,
+        look=lambda: holder.ref() is thing,
+        then=[lambda: Args(vector(), other), lambda: setattr(thing, "n", 4)],
+    )
+
+
+@program
+def same_reference_as_an_earlier_one():
+    thing = Thing(2)
+    earlier = weakref.ref(thing)
+
+    def f(x):
+        return x * earlier().n, weakref.ref(thing) is earlier
+
+    return Case(f, vector())
+
+
+@program
+def writes_seen_through_the_reference():
+    thing = Thing(2)
+
+    def f(x):
+        r = weakref.ref(thing)
+        thing.n = 3
+        r().n += 1
+        return x * thing.n, r().n
+
+    return Case(f, vector(), observe=thing)
+
+
+@program(whole=False)
+def object_that_ends_in_between():
+    table = {"a": Thing(2)}
+
+    def f(x):
+        r = weakref.ref(table["a"])
+        first = r().n
+        del table["a"]
+        return x * first, r() is None
+
+    return Case(f, vector(), observe=table, then=[lambda: table.__setitem__("a", Thing(5))])
+
+
+@program(whole=False)
+def object_that_ends_within_another():
+    holder = Thing(1)
+    holder.inner = Thing(2)
+    holder.inner.leaf = Thing(3)
+
+    def f(x):
+        r = weakref.ref(holder.inner.leaf)
+        holder.inner = None
+        return x, r() is None
+
+    def put_back():
+        holder.inner = Thing(2)
+        holder.inner.leaf = Thing(4)
+
+    return Case(f, vector(), then=[put_back])
+
+
+@program(whole=False)
+def argument_that_is_dropped():
+    def f(x, thing):
+        r = weakref.ref(thing)
+        n = thing.n
+        thing = None
+        return x * n, r() is None
+
+    thing = Thing(3)
+    return Case(f, vector(), thing)
+
+
+@program(whole=False)
+def reference_to_an_object_made_here():
+    def f(x):
+        thing = Thing(4)
+        r = weakref.ref(thing)
+        alive = r() is thing
+        del thing
+        return x, alive, r() is None
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def references_as_keys_and_operands():
+    thing, other = Thing(1), Thing(2)
+
+    def f(x):
+        table = {weakref.ref(thing): 3}
+        same = weakref.ref(thing) == weakref.ref(thing)
+        return x * table[weakref.ref(thing)], same, weakref.ref(other) in table, len({weakref.ref(other)})
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def reference_with_a_callback():
+    log = []
+    table = {"a": Thing(1)}
+
+    def f(x):
+        r = weakref.ref(table["a"], lambda r: log.append("gone"))
+        del table["a"]
+        return x * len(log), r() is None
+
+    return Case(f, vector(), observe=log, then=[lambda: table.__setitem__("a", Thing(5))])
+
+
+@program(whole=False)
+def objects_without_weak_references():
+    def f(x, n):
+        text = ""
+        for value in (n, (1,), [2], {}):
+            try:
+                weakref.ref(value)
+            except TypeError as error:
+                text += str(error)
+        return x, text
+
+    return Case(f, vector(), 3)
+
+
+class Doubles(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+@program
+def hook_put_on_inside_and_taken_off_outside():
+    model, handles = Doubles(), []
+
+    def f(x):
+        if not handles:
+            handles.append(model.register_forward_hook(lambda m, a, out: out + 10))
+        return model(x)
+
+    return Case(f, vector(), look=lambda: len(model._forward_hooks), then=[lambda: handles.pop().remove(), lambda: None])
+
+
+@program
+def two_hooks_in_order():
+    model = Doubles()
+
+    def f(x):
+        first = model.register_forward_hook(lambda m, a, out: out + 1)
+        second = model.register_forward_pre_hook(lambda m, a: (a[0] * 3,))
+        y = model(x)
+        second.remove()
+        z = model(x)
+        first.remove()
+        return y, z, model(x)
+
+    return Case(f, vector(), look=lambda: len(model._forward_hooks) + len(model._forward_pre_hooks))
+
+
+@program(whole=False)
+def hook_as_a_context():
+    model = Doubles()
+
+    def f(x):
+        with model.register_forward_hook(lambda m, a, out: out - 1, prepend=True) as handle:
+            y = model(x)
+            handle.id
+        return y, model(x), len(model._forward_hooks)
+
+    return Case(f, vector())
