@@ -71,5 +71,9 @@ def test_changing_sizes_and_numbers_run():
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "changing.py", "--check", "rate", "counter", "list")
 
 
+def test_text_generation_runs():
+    assert '"wrong": 0' in run(ROOT / "benchmarks" / "generation.py", "--check", "growing text")
+
+
 def test_kernels_run():
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "kernels.py", "--check", "softmax", "adam")
