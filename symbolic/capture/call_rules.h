@@ -36,6 +36,7 @@ enum class SpecialCall : std::uint8_t {
   kGlobals,
   kVars,
   kTorchTensor,   // builds a tensor from host data: constant if every byte is literal or guarded
+  kAsTensor,      // the same; of a tensor that tensor, or .to() of it
   kTorchPlain,    // a torch function of numbers only
   kGraphBreak,    // framefuse.graph_break and its spellings
   kIsCompiling,   // framefuse.is_compiling and its spellings

@@ -20,6 +20,11 @@ void SetMissingAttribute(BorrowedRef object, BorrowedRef name) {
   frame_ops::RestoreRaised(thread, std::move(error));
 }
 
+Ref GetterOf(BorrowedRef property) {
+  PyObject* member = PyDict_GetItemString(frame_ops::TypeDict(&PyProperty_Type), "fget");
+  return Ref::Steal(PyMemberDescr_Type.tp_descr_get(member, property, reinterpret_cast<PyObject*>(property.type())));
+}
+
 Value AttributeError(BorrowedRef object, BorrowedRef name) {
   const Ref ignored = Ref::Steal(PyObject_GenericGetAttr(object, name));
   if (ignored) {  // shadowed by a deletion in the overlay

@@ -12,6 +12,8 @@ inline bool IsPythonFunction(BorrowedRef o) { return o && PyFunction_Check(o.get
 // __setattr__ is none.
 bool IsNativeDefault(BorrowedRef method, BorrowedRef name);
 inline bool IsDataDescriptor(BorrowedRef d) { return d && d.type()->tp_descr_set != nullptr; }
+// The function of a property, as property has it, whatever a derived class has.
+Ref GetterOf(BorrowedRef property);
 // Sets AttributeError with CPython's text, name and obj; always null.
 Value AttributeError(BorrowedRef object, BorrowedRef name);
 // What the AttributeError that is set tells of itself, where Python says it: on reads, not on deletions.

@@ -8,8 +8,6 @@
 #include <ATen/ops/eq.h>
 #include <ATen/ops/flip.h>
 #include <ATen/ops/gt.h>
-#include <ATen/ops/isnan.h>
-#include <ATen/ops/logical_and.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/narrow.h>
 #include <ATen/ops/ones.h>
@@ -79,9 +77,6 @@ at::Tensor ProductOfOthers(const at::Tensor& result, const at::Tensor& input, co
   at::Tensor product;
   if (result.dim() == 0) {
     product = ProductAround(input.reshape({-1}), 0).reshape_symint(input.sym_sizes());
-    // With two zeros or more the formula gives zeros, whatever the other elements are.
-    const at::Tensor hidden = at::logical_and(at::gt(zeros, 1), at::isnan(product));
-    product = at::where(hidden, at::zeros_like(product), product);
   } else {
     product = ProductAround(input, ReducedDim(result, input));
   }
@@ -89,6 +84,14 @@ at::Tensor ProductOfOthers(const at::Tensor& result, const at::Tensor& input, co
 }
 
 }  // namespace
+
+bool Recorder::ContinueProduct(const OpTraits& traits, torch::jit::Stack* stack) {
+  const bool divides = zeros_of_product_.defined();
+  const bool scales = !divides && hidden_product_.defined() && traits.op->name() == "aten.mul.Tensor";
+  if (divides) DivideProduct(traits, stack);
+  if (scales) ScaleProduct(stack);
+  return divides || scales;
+}
 
 void Recorder::DivideProduct(const OpTraits& traits, torch::jit::Stack* stack) {
   const at::Tensor zeros = std::exchange(zeros_of_product_, at::Tensor());
@@ -98,6 +101,16 @@ void Recorder::DivideProduct(const OpTraits& traits, torch::jit::Stack* stack) {
   const at::Tensor input = torch::jit::pop(*stack).toTensor();
   const at::Tensor result = torch::jit::pop(*stack).toTensor();
   stack->emplace_back(ProductOfOthers(result, input, zeros));
+  if (result.dim() == 0) hidden_product_ = at::gt(zeros, 1);
+}
+
+// With two zeros or more the formula gives zeros, whatever the other elements and the gradient are.
+void Recorder::ScaleProduct(torch::jit::Stack* stack) {
+  const at::Tensor hidden = std::exchange(hidden_product_, at::Tensor());
+  const at::Tensor product = torch::jit::pop(*stack).toTensor();
+  const at::Tensor gradient = torch::jit::pop(*stack).toTensor();
+  const at::Tensor scaled = at::mul(gradient, product);
+  stack->emplace_back(at::where(hidden, at::zeros_like(scaled), scaled));
 }
 
 }  // namespace framefuse::tracing

@@ -143,7 +143,7 @@ void Recorder::Record(const c10::OperatorHandle& handle, torch::jit::Stack* stac
     return;
   }
   if (expects_comparison()) return CompareWithNans(traits, stack);
-  if (zeros_of_product_.defined()) return DivideProduct(traits, stack);
+  if (ContinueProduct(traits, stack)) return;
   if (has_negated_) ResolveNegated(traits, stack);
   if (traits.special != nullptr && traits.special(*this, handle, stack)) return;
   RecordPlain(traits, stack);

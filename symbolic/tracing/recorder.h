@@ -176,7 +176,10 @@ class Recorder {
                        Prepared* prepared, Outputs* outputs);
   void Emit(const OpTraits& traits, Prepared* prepared, const Outputs& outputs, torch::jit::Stack* stack);
   void CompareWithNans(const OpTraits& traits, torch::jit::Stack* stack);
+  // An operator of a product's derivative (product_gradient.h); false: it is none.
+  bool ContinueProduct(const OpTraits& traits, torch::jit::Stack* stack);
   void DivideProduct(const OpTraits& traits, torch::jit::Stack* stack);
+  void ScaleProduct(torch::jit::Stack* stack);
   void ResolveNegated(const OpTraits& traits, torch::jit::Stack* stack);
   at::Tensor EmitOutput(const OutputMeta& meta, c10::ArrayRef<c10::IValue> args, const Prepared& prepared);
   ir::ValueId NumberConstant(const at::Tensor& wrapped);
@@ -191,6 +194,7 @@ class Recorder {
   std::string error_;
   ir::ValueId expected_comparison_ = ir::kNoValue;
   at::Tensor zeros_of_product_;
+  at::Tensor hidden_product_;
   bool has_negated_ = false;  // a fake with the negative bit was made
   absl::flat_hash_map<c10::TensorImpl*, ir::ValueId> constants_;
   absl::flat_hash_map<c10::TensorImpl*, at::Tensor> constant_fakes_;

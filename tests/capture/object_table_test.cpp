@@ -41,8 +41,11 @@ TEST_F(ObjectTableTest, KindsOfObjects) {
       {"types.MethodType(len, [])", TrackedKind::kCallable},
       {"functools.partial(len)", TrackedKind::kCallable},
       {"weakref.ref(C)", TrackedKind::kCallable},
-      {"type('L', (list,), {})()", TrackedKind::kOpaque},  // C state of its own
-      {"type('M', (dict,), {})()", TrackedKind::kOpaque},
+      {"type('L', (list,), {})()", TrackedKind::kList},
+      {"type('M', (dict,), {})()", TrackedKind::kDict},
+      {"type('O', (collections.OrderedDict,), {})()", TrackedKind::kDict},
+      {"type('E', (list,), {'__del__': len})()", TrackedKind::kOpaque},  // the end of its shadow would run code
+      {"type('S', (set,), {})()", TrackedKind::kOpaque},                 // C state of its own
       {"type('T', (tuple,), {})()", TrackedKind::kOpaque},
       {"iter([])", TrackedKind::kOpaque},
       {"range(3)", TrackedKind::kOpaque},

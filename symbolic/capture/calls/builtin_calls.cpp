@@ -343,6 +343,9 @@ Value BuiltinCalls::CallOfLibrary(SpecialCall which, ValueView callable, absl::S
 Value BuiltinCalls::CallTorchSpecial(Activation& act, SpecialCall which, ValueView callable,
                                      absl::Span<const ValueView> args, BorrowedRef kwnames) {
   switch (which) {
+    case SpecialCall::kAsTensor:
+      if (!args.empty() && IsFakeTensor(args[0].object)) return natives_.CallTorch(act, callable.object, args, kwnames);
+      [[fallthrough]];
     case SpecialCall::kTorchTensor:
       if (!arguments_.PrepareAll(args)) return Value();
       return natives_.MakeTensor(callable.object, args, kwnames);
@@ -458,6 +461,7 @@ Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView ca
       return CallTextBuiltin(act, which, callable, args, kwnames);
     case SpecialCall::kDir:
       return listings_.CallDir(act, callable, args, kwnames);
+    case SpecialCall::kAsTensor:
     case SpecialCall::kTorchTensor:
     case SpecialCall::kTorchPlain:
     case SpecialCall::kAllowInGraph:

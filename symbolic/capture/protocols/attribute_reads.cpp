@@ -41,6 +41,7 @@ struct Names {
   Ref getattr = Ref::Steal(PyUnicode_InternFromString("__getattr__"));
   Ref dict = Ref::Steal(PyUnicode_InternFromString("__dict__"));
   Ref klass = Ref::Steal(PyUnicode_InternFromString("__class__"));
+  Ref get = Ref::Steal(PyUnicode_InternFromString("__get__"));
 };
 
 const Names& N() {
@@ -139,6 +140,12 @@ Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef nam
   return GenericGetAttr(act, owner, name, false);
 }
 
+// Also of a class derived from property that is read as one.
+bool AttributeReads::IsReadAsProperty(PyTypeObject* kind) {
+  const bool derived = kind != &PyProperty_Type && PyType_IsSubtype(kind, &PyProperty_Type) != 0;
+  return kind == &PyProperty_Type || (derived && IsNativeDefault(reads_.LookupInType(kind, N().get), N().get));
+}
+
 // A data descriptor is asked before the object's own attributes, if it can be asked.
 bool AttributeReads::GoesFirst(BorrowedRef descriptor) {
   if (!IsDataDescriptor(descriptor)) return false;
@@ -191,9 +198,11 @@ Value AttributeReads::BindDescriptor(Activation& act, BorrowedRef descriptor, So
     Value function = objects_.Adopt(descriptor, source);
     return function ? Value{Ref::Steal(PyMethod_New(function.object, owner.object)), kNoSource} : Value();
   }
-  if (kind == &PyProperty_Type) {
-    const Ref getter = Ref::Steal(PyObject_GetAttrString(descriptor, "fget"));
+  if (IsReadAsProperty(kind)) {
+    const Ref getter = GetterOf(descriptor);
     const ValueView args[] = {owner};
+    if (!getter || getter.get() == Py_None)  // raises, whatever the object is
+      return boundary_.Wrap(Ref::Steal(PyProperty_Type.tp_descr_get(descriptor, owner.object, cls)));
     if (!PyFunction_Check(getter.get())) {
       return calls_.CallWith(act, ValueView(getter, kNoSource), args, nullptr, Completion::kPush);
     }

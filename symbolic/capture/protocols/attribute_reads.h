@@ -39,6 +39,7 @@ class AttributeReads {
 
  private:
   Value FieldOfClass(Activation& act, ValueView owner, BorrowedRef name, BorrowedRef in_meta);
+  bool IsReadAsProperty(PyTypeObject* kind);
   bool GoesFirst(BorrowedRef descriptor);
   Value ReadGetSet(BorrowedRef descriptor, ValueView owner, PyTypeObject* type);
   BorrowedRef CMethodOf(ValueView owner, BorrowedRef name) const;

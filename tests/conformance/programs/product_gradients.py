@@ -117,3 +117,16 @@ def zeros_that_the_program_asks_for():
         return m.prod() * zero.shape[0]
 
     return tables(f)
+
+
+@program
+def two_zeros_under_odd_gradients():
+    def f(m, scale):
+        return m.prod() * scale
+
+    zeros = torch.tensor([[-1.0, 0.0], [0.0, 2.0]], requires_grad=True)
+
+    def again(scale):
+        return Args(zeros.detach().requires_grad_(), torch.tensor(scale))
+
+    return Case(f, zeros, torch.tensor(-2.0), then=[lambda s=s: again(s) for s in (float("inf"), float("nan"), 3.0)])

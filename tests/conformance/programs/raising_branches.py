@@ -280,7 +280,7 @@ def of_a_distribution():
     )
 
 
-@program(whole=False)
+@program
 def of_a_categorical():
     def f(logits):
         d = torch.distributions.Categorical(logits=logits)
