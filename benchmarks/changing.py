@@ -1,4 +1,5 @@
 """What sizes and numbers that change cost in all: eager, framefuse and torch.compile (dynamic=None), call by call in one process.
+Among the cases are models of transformers, where that is installed.
 
 Each case is a list of calls, each with another size or number. `first pass` is the time of all calls, compilation included; `second pass`
 the time of the same calls once more. The rivals take turns at each call. `captures`: of framefuse, over both passes. A row is ok if each
@@ -61,6 +62,33 @@ def convnet():
     return nn.Sequential(*layer(3, 16), *layer(16, 32), nn.MaxPool2d(2), *layer(32, 32), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
 
 
+class First(nn.Module):
+    """A library's model, for its first result alone."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens):
+        return self.model(tokens)[0]
+
+
+def library_models():
+    """Name → tiny model of transformers, with its own code; none where it is not installed."""
+    try:
+        import transformers as hf
+    except ImportError:
+        return {}
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 512}
+    gpt2 = hf.GPT2Config(n_embd=64, n_layer=2, n_head=4, vocab_size=512)
+    t5 = hf.T5Config(d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4, vocab_size=512)
+    return {
+        "transformers GPT-2": First(hf.GPT2LMHeadModel(gpt2)),
+        "transformers Llama": First(hf.LlamaForCausalLM(hf.LlamaConfig(**sizes, num_key_value_heads=2))),
+        "transformers T5 encoder": First(hf.T5EncoderModel(t5)),
+    }
+
+
 def descent(weights, gradients, rate):
     for w, g in zip(weights, gradients):
         w = w.mul(1 - rate * 0.01).add(g, alpha=-rate)
@@ -88,6 +116,7 @@ def cases(device, few):
     def tokens(n):
         return (torch.randint(512, (2, n), device=device),)
 
+    libraries = {name: model.to(device).eval() for name, model in library_models().items()}
     weights = [torch.randn(64, 64, device=device) for _ in range(8)]
     x = torch.randn(64, 256, device=device)
     return {
@@ -95,6 +124,7 @@ def cases(device, few):
         "BERT lengths": Case(bert, [tokens(n) for n in lengths], list(bert.parameters())),
         "convnet batches": Case(net, [(torch.randn(n, 3, 16, 16, device=device),) for n in batches], list(net.parameters())),
         "MLP batches": Case(mlp, [(torch.randn(n, 64, device=device),) for n in batches], list(mlp.parameters())),
+        **{f"{name} lengths": Case(m, [tokens(n) for n in lengths], list(m.parameters())) for name, m in libraries.items()},
         "learning rate": Case(descent, [(weights, [w.clone() for w in weights], 0.1 * 0.9**i) for i in range(count)]),
         "step counter": Case(counted, [(x, i) for i in range(1, count + 1)]),
         "list length": Case(joined, [([x] * (i % 5 + 1),) for i in range(count)]),
