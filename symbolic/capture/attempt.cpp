@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
@@ -62,15 +63,11 @@ class Driver {
 
   // The run taught what the next one needs from its beginning on; nothing: it did not.
   std::optional<Next> ForOtherSettings(const Found& found) {
-    if (world_changed_) {
-      world_changed_ = false;
-      return FromTheBeginning();
-    }
+    if (std::exchange(world_changed_, false)) return FromTheBeginning();
     if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
       return Refuse(fx_graph_.refused_node) ? FromTheBeginning() : Next::kEnd;
     }
-    if (acts_before_it_looks_) {
-      acts_before_it_looks_ = false;
+    if (std::exchange(acts_before_it_looks_, false)) {
       expects_ = false;
       return FromTheBeginning();
     }
@@ -484,8 +481,7 @@ class Driver {
   bool expects_ = true;                // that branches do not go the way that raises
   bool acts_before_it_looks_ = false;  // its graph would, and what it expects may be otherwise
   Py_ssize_t modules_before_ = 0;
-  bool world_changed_ =
-      false;  // by the attempt (it imported modules, say): its guards do not hold, and it is made again
+  bool world_changed_ = false;  // by the attempt (it imported modules, say): it is made again
   FxGraph fx_graph_;
   FxFacts fx_facts_;
   std::optional<GraphBreakReason> reason_;

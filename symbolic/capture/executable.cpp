@@ -445,9 +445,15 @@ int NodeCountOf(const tracing::TracedGraph& graph) {
   return graph.graph != nullptr ? static_cast<int>(graph.graph->nodes.size()) : 0;
 }
 bool ActsOutside(const tracing::TracedGraph& graph) {
+  // A kernel on a device that is given what the program has a check against (an index, a probability) ends the process.
+  const auto is_on_device = [&](const ir::Node& n) {
+    return std::any_of(n.outputs.begin(), n.outputs.end(),
+                       [&](ir::ValueId v) { return v != ir::kNoValue && !graph.graph->value(v).device.is_cpu(); });
+  };
   return WritesInputs(graph) ||
-         (graph.graph != nullptr && std::any_of(graph.graph->nodes.begin(), graph.graph->nodes.end(),
-                                                [](const ir::Node& n) { return n.op->has_side_effect(); }));
+         (graph.graph != nullptr &&
+          std::any_of(graph.graph->nodes.begin(), graph.graph->nodes.end(),
+                      [&](const ir::Node& n) { return n.op->has_side_effect() || is_on_device(n); }));
 }
 bool WritesInputs(const tracing::TracedGraph& graph) {
   if (graph.graph == nullptr) return false;

@@ -41,7 +41,7 @@ std::shared_ptr<TensorWork> CompileFx(const FxGraph& graph, FxFacts facts, Borro
 
 std::string GraphText(const tracing::TracedGraph& graph);
 bool WritesInputs(const tracing::TracedGraph& graph);
-// Or does anything else that is seen, and would be seen twice.
+// Or does anything else that cannot be done in vain: it is seen, or may fail for good on a device.
 bool ActsOutside(const tracing::TracedGraph& graph);
 int NodeCountOf(const tracing::TracedGraph& graph);
 

@@ -377,7 +377,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfWeakref(BorrowedRef object) {
   if (capture_.objects().Find(target) == nullptr || capture_.writes().AnyMayHaveEnded()) return NoRecipe(object);
   absl::StatusOr<RecipeId> of = Of(target);
   if (!of.ok()) return of.status();
-  return Add(RecipeOp::kCall, {*of}, reinterpret_cast<PyObject*>(&_PyWeakref_RefType));
+  return Add(RecipeOp::kCall, {*of}, reinterpret_cast<PyObject*>(object.type()));
 }
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {

@@ -27,6 +27,14 @@ bool MayBeSubclassed(PyTypeObject* builtin) {
          builtin == &PyProperty_Type;
 }
 
+PyTypeObject* WeakrefType() {
+  static PyTypeObject* const type = [] {
+    const Ref reference = Ref::Steal(PyWeakref_NewRef(reinterpret_cast<PyObject*>(&PyType_Type), nullptr));
+    return reference.type();
+  }();
+  return type;
+}
+
 bool IsException(PyTypeObject* type) {
   return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)) != 0;
 }
@@ -70,7 +78,7 @@ Value ClassCalls::CallPastMetaclass(Activation& act, ValueView callable, absl::S
 Value ClassCalls::MakeObject(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                              Completion completion) {
   auto* type = reinterpret_cast<PyTypeObject*>(callable.object.get());
-  if (type == &_PyWeakref_RefType) return MakeWeakref(callable, args, kwnames);
+  if (type == WeakrefType()) return MakeWeakref(callable, args, kwnames);
   if (!IsPythonClass(type)) {
     if (!IsException(type)) return breaks_.Break(GraphBreakKind::kUnlistedCallable, type->tp_name);
     return arguments_.PrepareAll(args) ? natives_.CallNative(callable.object, args, kwnames) : Value();

@@ -14,7 +14,7 @@ namespace framefuse {
 std::optional<bool> ExpectedTruths::Expect(const Activation& act, BorrowedRef tensor) {
   if (options_.raising == nullptr || backward_.running() || tracer_.in_branch()) return std::nullopt;
   const at::Tensor& t = THPVariable_Unpack(tensor.get());
-  if (t.sym_numel().maybe_as_int() != 1) return std::nullopt;  // of others Python raises
+  if (!t.device().is_cpu() || t.sym_numel().maybe_as_int() != 1) return std::nullopt;  // of more elements Python raises
   PyCodeObject* code = frame_ops::Code(act.frame);
   const Bytecode* bytecode = BytecodeOf(code);
   if (bytecode == nullptr || options_.raising->IsRefuted(code, act.instruction)) return std::nullopt;

@@ -327,3 +327,26 @@ def code_that_is_replaced():
         return Args(-vector().abs() - 1)
 
     return Case(f, vector().abs(), then=[_negative, replace, lambda: Args(vector().abs())])
+
+
+@program
+def of_an_index():
+    table = torch.arange(12.0).reshape(4, 3).requires_grad_()
+
+    def f(index):
+        if (index >= table.shape[0]).any() or (index < 0).any():
+            raise IndexError(index.max().item())
+        return table[index] * 2, torch.nn.functional.embedding(index, table), torch.gather(table, 0, index[:, None])
+
+    good, large, negative = torch.tensor([1, 3]), torch.tensor([1, 10**9]), torch.tensor([-(10**9), 0])
+    return Case(f, good, then=[lambda: Args(large), lambda: Args(negative), lambda: Args(good + 0)])
+
+
+@program
+def of_a_probability():
+    def f(p):
+        assert ((p >= 0) & (p <= 1)).all()
+        return torch.bernoulli(p), torch.nn.functional.binary_cross_entropy(p, torch.ones(3)), torch.multinomial(p, 1)
+
+    good = torch.tensor([0.25, 0.5, 0.75])
+    return Case(f, good, then=[lambda: Args(good * 9), lambda: Args(-good), lambda: Args(good * 0.5)])
