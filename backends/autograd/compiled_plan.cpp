@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -22,7 +21,10 @@
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/output_views.h"
 #include "backends/runtime/recorded_executable.h"
+#include "backends/runtime/segmented_executable.h"
+#include "backends/runtime/stopwatch.h"
 #include "backends/runtime/torch_error.h"
+#include "backends/runtime/unbacked_outputs.h"
 #include "common/check.h"
 #include "common/coverage.h"
 #include "common/logging.h"
@@ -36,26 +38,12 @@ using ir::Graph;
 
 std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-class Stopwatch {
- public:
-  explicit Stopwatch(std::vector<PhaseTime>* times) : times_(times) {}
-  void Lap(std::string name) {
-    auto now = Clock::now();
-    times_->push_back({std::move(name), std::chrono::duration<double, std::milli>(now - last_).count()});
-    last_ = now;
-  }
-  void Skip() { last_ = Clock::now(); }  // what was timed in another way
-
- private:
-  using Clock = std::chrono::steady_clock;
-  std::vector<PhaseTime>* times_;
-  Clock::time_point last_ = Clock::now();
-};
-
 class CompiledPlan final : public Plan {
  public:
-  CompiledPlan(std::string backend, const ExecutableFactory& factory, const BackendOptions& options)
-      : factory_(options.mode == "reduce-overhead" ? RecordingFactory(factory) : factory), options_(options) {
+  // Sizes that a call brings about itself are not recorded.
+  CompiledPlan(std::string backend, const ExecutableFactory& factory, const BackendOptions& options, bool unbacked)
+      : factory_(options.mode == "reduce-overhead" && !unbacked ? RecordingFactory(factory) : factory),
+        options_(options) {
     explanation_.backend = std::move(backend);
   }
 
@@ -73,7 +61,7 @@ class CompiledPlan final : public Plan {
     watch.Lap("functionalize");
     PlanOutputs(graph, std::move(views));
     for (Mutation& m : mutations_) m.read = !m.uncounted && read[At(m.input)];
-    if (absl::IsUnimplemented(functional.status()) && !graph.has_backward())
+    if (absl::IsUnimplemented(functional.status()) && !graph.has_backward() && unbacked_.empty())
       return CompileRecorded(std::move(graph), watch);
     FF_RETURN_IF_ERROR(functional.status());
     if (CountsKinds()) CountKind("pass", "functionalize", *functional);
@@ -86,7 +74,7 @@ class CompiledPlan final : public Plan {
   }
 
   absl::StatusOr<std::vector<at::Tensor>> Run(absl::Span<const at::Tensor> inputs,
-                                              absl::Span<const std::int64_t> symbols) const override {
+                                              absl::Span<std::int64_t> symbols) const override {
     FF_RET_CHECK(inputs.size() == input_count_) << inputs.size() << " inputs for " << input_count_;
     absl::InlinedVector<at::Tensor, 8> outputs(output_count_);
     {
@@ -99,6 +87,7 @@ class CompiledPlan final : public Plan {
       }
       const std::vector<ir::KeptMemory> kept = Keep(inputs);
       status = forward_->Run(inputs, symbols, absl::MakeSpan(outputs));
+      if (status.ok()) status = unbacked_.Take(outputs, symbols);
       if (status.ok()) status = CheckViews(ir::OutputAlias::kViewOfOutput, outputs, symbols);
       if (!status.ok()) {
         for (const ir::KeptMemory& memory : kept) memory.PutBack();
@@ -213,6 +202,9 @@ class CompiledPlan final : public Plan {
         const ir::Input& in = g.inputs[At(o.input)];
         mutations_.push_back({o.input, index, in.mutated_without_grad, in.mutated_uncounted, false});
       }
+      if (o.role == ir::OutputRole::kUnbacked) {
+        unbacked_.Add(index, o, g.exprs.symbols()[At(o.symbol)].type);
+      }
       if (o.role != ir::OutputRole::kUser) continue;
       UserOutput user{index,          o.alias,    o.alias_of,    o.requires_grad,
                       o.without_grad, o.detached, o.own_version, o.value != ir::kNoValue,
@@ -323,10 +315,15 @@ class CompiledPlan final : public Plan {
 
   absl::Status CompileForward(Graph graph, Stopwatch& watch) {
     if (options_.keeps_text) explanation_.forward_graph = ir::Print(graph);
-    FF_ASSIGN_OR_RETURN(forward_, factory_(std::move(graph), options_));
+    FF_ASSIGN_OR_RETURN(forward_, MakeForward(std::move(graph), options_));
     AllowOverwrites({});
     watch.Lap("compile");
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Executable>> MakeForward(Graph graph, const BackendOptions& options) const {
+    return unbacked_.empty() ? factory_(std::move(graph), options)
+                             : SegmentedExecutable::Create(graph, factory_, options);
   }
 
   absl::Status CompileTraining(Graph graph, Stopwatch& watch) {
@@ -345,9 +342,10 @@ class CompiledPlan final : public Plan {
     output_count_ = static_cast<std::int32_t>(parts.forward.outputs.size());
     BackendOptions forward_options = options_;
     forward_options.first_kept_output = visible_outputs;
-    FF_ASSIGN_OR_RETURN(forward_, factory_(parts.forward, forward_options));
+    FF_ASSIGN_OR_RETURN(forward_, MakeForward(parts.forward, forward_options));
     AllowOverwrites(parts.saved);
     watch.Lap("compile forward");
+    unbacked_.WatchGuessesOf(graph);
     FF_ASSIGN_OR_RETURN(std::shared_ptr<const BackwardPlan> backward,
                         BackwardPlan::Create(std::move(graph), parts, factory_, options_));
     watch.Lap("compile backward");
@@ -475,6 +473,7 @@ class CompiledPlan final : public Plan {
   std::vector<std::int32_t> view_of_;      // likewise, of user_outputs_
   std::vector<std::int32_t> with_history_;
   std::vector<Spent> spent_;
+  UnbackedOutputs unbacked_;
   std::vector<std::int32_t> inference_;                         // outputs of the forward graph that inference mode made
   std::vector<std::pair<std::int32_t, std::int32_t>> counted_;  // outputs of the forward graph, and their versions
   std::unique_ptr<Executable> forward_;
@@ -488,7 +487,7 @@ class CompiledPlan final : public Plan {
 absl::StatusOr<std::shared_ptr<Plan>> CompileWithAutograd(std::string backend, Graph graph,
                                                           const ExecutableFactory& factory,
                                                           const BackendOptions& options) {
-  auto plan = std::make_shared<CompiledPlan>(std::move(backend), factory, options);
+  auto plan = std::make_shared<CompiledPlan>(std::move(backend), factory, options, graph.has_unbacked());
   FF_RETURN_IF_ERROR(plan->Compile(std::move(graph)));
   return plan;
 }

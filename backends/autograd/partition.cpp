@@ -129,6 +129,7 @@ class Partitioner {
       builder.AddOutput(saved);
     }
     result_.forward = builder.Take();
+    result_.forward.deferred = g_.deferred;
   }
 
   // What leads to these values, and what moves a generator or is done for its effect, with all that it reads.

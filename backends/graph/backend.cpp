@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace framefuse {
@@ -28,6 +29,7 @@ Registry& TheRegistry() {
 
 constexpr char kTorchErrorUrl[] = "framefuse/torch-error";
 constexpr char kInputsUntouchedUrl[] = "framefuse/inputs-untouched";
+constexpr char kDeferredUrl[] = "framefuse/deferred-fact";
 
 }  // namespace
 
@@ -89,5 +91,19 @@ std::exception_ptr TorchErrorOf(const absl::Status& status) {
 
 void MarkInputsUntouched(absl::Status& status) { status.SetPayload(kInputsUntouchedUrl, absl::Cord("1")); }
 bool AreInputsUntouched(const absl::Status& status) { return status.GetPayload(kInputsUntouchedUrl).has_value(); }
+
+absl::Status DeferredFailure(std::size_t fact) {
+  absl::Status status = absl::FailedPreconditionError("what the graph computed is not as it was taken to be");
+  status.SetPayload(kDeferredUrl, absl::Cord(absl::StrCat(fact)));
+  MarkInputsUntouched(status);
+  return status;
+}
+
+std::optional<std::size_t> DeferredFailureOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kDeferredUrl);
+  std::size_t fact = 0;
+  if (!payload || !absl::SimpleAtoi(std::string(*payload), &fact)) return std::nullopt;
+  return fact;
+}
 
 }  // namespace framefuse

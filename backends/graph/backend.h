@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,10 +53,10 @@ struct PlanExplanation {
 class Plan {
  public:
   virtual ~Plan() = default;
-  // `symbols`: value of each of the graph's symbols. A torch error (of a kernel, a shape check …) comes back
-  // as a status that carries the original C++ exception, see RethrowTorchError.
+  // `symbols`: value of each of the graph's symbols; those of unbacked ones are set here. A torch error (of a kernel, a
+  // shape check …) comes back as a status that carries the original C++ exception, see RethrowTorchError.
   virtual absl::StatusOr<std::vector<at::Tensor>> Run(absl::Span<const at::Tensor> inputs,
-                                                      absl::Span<const std::int64_t> symbols) const = 0;
+                                                      absl::Span<std::int64_t> symbols) const = 0;
   virtual PlanExplanation Explain() const = 0;
 };
 
@@ -81,6 +82,9 @@ std::exception_ptr TorchErrorOf(const absl::Status& status);
 // A plan's failure before it wrote any input: the caller may do the work another way.
 void MarkInputsUntouched(absl::Status& status);
 bool AreInputsUntouched(const absl::Status& status);
+// A deferred fact of the graph (ir::DeferredFacts) does not hold in this call; no input was written.
+absl::Status DeferredFailure(std::size_t fact);
+std::optional<std::size_t> DeferredFailureOf(const absl::Status& status);
 
 }  // namespace framefuse
 

@@ -273,6 +273,24 @@ std::int64_t ExprTable::Evaluate(Dim d, absl::Span<const std::int64_t> symbols) 
                &fits);
 }
 
+bool ExprTable::Mentions(Dim d, SymbolIndex symbol) const {
+  if (d.is_constant()) return false;
+  const Expr& e = (*this)[d.expr];
+  if (e.kind == ExprKind::kSymbol) return e.value == symbol;
+  const auto part = [&](ExprId id) { return id != kNoExpr && Mentions(Dim::OfExpr(id), symbol); };
+  return part(e.left) || part(e.right);
+}
+
+SymbolIndex ExprTable::LastUnbacked(Dim d) const {
+  if (d.is_constant()) return -1;
+  const Expr& e = (*this)[d.expr];
+  if (e.kind == ExprKind::kSymbol) {
+    return symbols_[static_cast<std::size_t>(e.value)].unbacked ? static_cast<SymbolIndex>(e.value) : -1;
+  }
+  const auto of = [&](ExprId id) { return id == kNoExpr ? -1 : LastUnbacked(Dim::OfExpr(id)); };
+  return std::max(of(e.left), of(e.right));
+}
+
 std::int64_t ExprTable::Hint(Dim d) const {
   std::vector<std::int64_t> hints;
   hints.reserve(symbols_.size());

@@ -50,7 +50,7 @@ enum class NumberType : std::uint8_t { kInt, kFloat, kBool };
 // Symbolic integers that are no sizes lie between these two: what is made of two of them fits.
 inline constexpr std::pair<std::int64_t, std::int64_t> kNumbers{-(std::int64_t{1} << 31), (std::int64_t{1} << 31) - 1};
 
-// A symbol's value comes with each call (Plan::Run, `symbols`); a float's is its bit pattern.
+// A symbol's value comes with each call (Plan::Run, `symbols`), or the graph computes it; a float's is its bit pattern.
 struct Symbol {
   std::string name;  // s0, s1 …; floats f0 …
   NumberType type = NumberType::kInt;
@@ -58,6 +58,7 @@ struct Symbol {
   std::int64_t min = 0;
   std::int64_t max = std::numeric_limits<std::int64_t>::max();
   std::int64_t divisor = 1;  // known to divide the value
+  bool unbacked = false;     // no input's: the graph itself computes it (OutputRole::kUnbacked)
   friend bool operator==(const Symbol&, const Symbol&) = default;
 };
 
@@ -116,6 +117,9 @@ class ExprTable {
   // integer did not fit.
   bool EvaluateAll(absl::Span<const std::int64_t> symbols, std::vector<std::int64_t>* values) const;
   std::string Print(Dim d) const;  // s0*2 + 1
+  bool Mentions(Dim d, SymbolIndex symbol) const;
+  // The unbacked symbol that came last of those that it is made of; -1: none.
+  SymbolIndex LastUnbacked(Dim d) const;
 
  private:
   struct ExprHash {

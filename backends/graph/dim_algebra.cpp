@@ -353,13 +353,20 @@ std::optional<std::pair<SymbolIndex, Dim>> DimAlgebra::Solve(Dim zero) {
       return term.first != own && std::any_of(term.first.begin(), term.first.end(), holds);
     });
   };
+  // What the graph computes comes after all that a call brings.
+  const auto comes_after = [&](SymbolIndex a, SymbolIndex b) {
+    const auto rank = [&](SymbolIndex s) {
+      return std::pair(s >= 0 && table_.symbols()[static_cast<std::size_t>(s)].unbacked, s);
+    };
+    return rank(a) > rank(b);
+  };
   SymbolIndex solved = -1;
   ExprId atom = kNoExpr;
   for (const auto& [product, factor] : sum) {
     if (product.size() != 1 || (factor != 1 && factor != -1)) continue;
     const Expr& e = table_[product[0]];
     const auto symbol = static_cast<SymbolIndex>(e.value);
-    if (e.kind != ExprKind::kSymbol || symbol <= solved || is_elsewhere(product, symbol)) continue;
+    if (e.kind != ExprKind::kSymbol || !comes_after(symbol, solved) || is_elsewhere(product, symbol)) continue;
     solved = symbol;
     atom = product[0];
   }

@@ -41,7 +41,7 @@ class DimAlgebra {
     std::int64_t rest = 0;
   };
   std::optional<Linear> AsLinear(Dim d) const;
-  // A symbol and what it is equal to where `zero` is 0; of several the one that came last.
+  // A symbol and what it is equal to where `zero` is 0; of several the one that is known last.
   std::optional<std::pair<SymbolIndex, Dim>> Solve(Dim zero);
 
  private:

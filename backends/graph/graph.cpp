@@ -75,6 +75,10 @@ OriginId Graph::AddOrigin(Origin o) {
   return static_cast<OriginId>(origins.size() - 1);
 }
 
+bool Graph::has_unbacked() const {
+  return std::any_of(outputs.begin(), outputs.end(), [](const Output& o) { return o.role == OutputRole::kUnbacked; });
+}
+
 bool Graph::has_backward() const {
   for (const Output& o : outputs) {
     if (o.role == OutputRole::kGradient) return true;

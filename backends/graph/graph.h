@@ -10,6 +10,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -126,6 +127,7 @@ enum class OutputRole : std::uint8_t {
   kMutatedInput,  // new value of input `input`
   kHidden,        // a base that user outputs are views of; not returned
   kGradient,      // gradient of input `input`, or what reaches output `of_output` in a backward pass
+  kUnbacked,      // defines symbol `symbol`: its size, or a number that it holds; not returned
 };
 
 enum class OutputAlias : std::uint8_t {
@@ -160,12 +162,22 @@ struct Output {
   bool detached = false;
   bool own_version = false;
   std::int32_t version = 0;  // as eager's in-place operators leave its counter
+  // kUnbacked: the symbol is its size in this dimension; ~i: the number at place i of its elements.
+  SymbolIndex symbol = -1;
+  std::int32_t dim = 0;
   friend bool operator==(const Output&, const Output&) = default;
 };
 
 inline bool IsView(const Output& o) {
   return o.role == OutputRole::kUser && (o.alias == OutputAlias::kViewOfInput || o.alias == OutputAlias::kViewOfOutput);
 }
+
+// What the recording relied on about symbols that the graph computes. A plan checks it when it knows them, and before
+// it writes anything (DeferredFailure). As the recording had it: equal sizes are not one expression yet.
+struct DeferredFacts {
+  ExprTable exprs;
+  std::vector<Dim> facts;  // conditions
+};
 
 struct ConstantTensor {
   ValueId value = kNoValue;
@@ -182,6 +194,7 @@ class Graph {
   std::vector<ConstantTensor> constants;  // small tensors held by the graph
   std::vector<Origin> origins;
   ExprTable exprs;
+  std::shared_ptr<const DeferredFacts> deferred;  // null: none; not in a text
   bool functional = false;
 
   ValueId AddValue(Value v);
@@ -191,6 +204,7 @@ class Graph {
   Value& value(ValueId id) { return values[static_cast<std::size_t>(id)]; }
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
   bool has_backward() const;
+  bool has_unbacked() const;  // outputs that define symbols
 
   // defining node of each value (kNoNode: input, constant or unused)
   std::vector<NodeIndex> Definitions() const;

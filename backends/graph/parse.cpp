@@ -82,6 +82,10 @@ class Parser {
       FF_ASSIGN_OR_RETURN(std::string key, p.ExpectName());
       FF_RETURN_IF_ERROR(p.Expect("="));
       FF_ASSIGN_OR_RETURN(std::int64_t v, p.ExpectInteger());
+      if (key == "unbacked") {
+        s.unbacked = v != 0;
+        continue;
+      }
       if (key != "min" && key != "max" && key != "divisor") return p.Error("unknown fact of a symbol: " + key);
       (key == "min" ? s.min : key == "max" ? s.max : s.divisor) = v;
     }
@@ -268,8 +272,13 @@ class Parser {
       o->input = number;
       return absl::OkStatus();
     }
-    if (key == "version") {
-      o->version = number;
+    if (key == "defines") {
+      o->role = OutputRole::kUnbacked;
+      o->symbol = number;
+      return absl::OkStatus();
+    }
+    if (key == "version" || key == "dim") {
+      (key == "dim" ? o->dim : o->version) = number;
       return absl::OkStatus();
     }
     if (key == "gradient_of_output") {

@@ -118,6 +118,7 @@ class Printer {
     if (s.min != plain.min) absl::StrAppend(&text_, " min=", s.min);
     if (s.max != plain.max) absl::StrAppend(&text_, " max=", s.max);
     if (s.divisor != plain.divisor) absl::StrAppend(&text_, " divisor=", s.divisor);
+    if (s.unbacked) absl::StrAppend(&text_, " unbacked=1");
     absl::StrAppend(&text_, "\n");
   }
 
@@ -257,6 +258,9 @@ class Printer {
       case OutputRole::kGradient:
         absl::StrAppend(
             &text_, o.of_output < 0 ? " gradient=" : " gradient_of_output=", o.of_output < 0 ? o.input : o.of_output);
+        break;
+      case OutputRole::kUnbacked:
+        absl::StrAppend(&text_, " defines=", o.symbol, " dim=", o.dim);
         break;
     }
     static constexpr const char* kAliases[] = {"", "input", "view_of_input", "view_of_output", "is_output"};

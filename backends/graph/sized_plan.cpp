@@ -40,7 +40,8 @@ absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Compile(Backend& backend, ir::G
   if (!UsesSymbols(graph.exprs, false)) return CompileBy(backend, std::move(graph), options);
   std::shared_ptr<SizedPlan> plan(new SizedPlan(backend, std::move(graph), options));
   FF_ASSIGN_OR_RETURN(plan->general_, plan->CompileGeneral());
-  return UsesSymbols(plan->graph_.exprs, true) ? std::shared_ptr<Plan>(plan) : plan->general_;
+  const bool one_for_all = !UsesSymbols(plan->graph_.exprs, true) || plan->graph_.has_unbacked();
+  return one_for_all ? plan->general_ : std::shared_ptr<Plan>(plan);
 }
 
 // A backend that cannot do without numbers may be able to with them: until then operator by operator.
@@ -51,7 +52,7 @@ absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::CompileGeneral() const {
                   << " times: " << MessageOf(general.status());
   Sizes hints;
   for (const ir::Symbol& s : graph_.exprs.symbols()) hints.push_back(s.hint);
-  FF_RETURN_IF_ERROR(CompileFor(hints).status());
+  if (!graph_.has_unbacked()) FF_RETURN_IF_ERROR(CompileFor(hints).status());
   return CompileBy(*FindBackend("aten"), graph_, options_);
 }
 
@@ -89,7 +90,7 @@ absl::StatusOr<std::shared_ptr<Plan>> SizedPlan::Choose(absl::Span<const std::in
 }
 
 absl::StatusOr<std::vector<at::Tensor>> SizedPlan::Run(absl::Span<const at::Tensor> inputs,
-                                                       absl::Span<const std::int64_t> symbols) const {
+                                                       absl::Span<std::int64_t> symbols) const {
   absl::StatusOr<std::shared_ptr<Plan>> chosen = Choose(symbols);
   if (!chosen.ok()) {
     absl::Status status = chosen.status();

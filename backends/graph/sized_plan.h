@@ -1,5 +1,5 @@
 // SizedPlan: the plan of a graph with symbolic sizes: one for all sizes, and for sizes that come often a static one,
-// as it would be without symbols.
+// as it would be without symbols. Where the graph itself computes some of them there is only the first.
 // Metadata that was guessed when the graph was recorded (ir::Node::guessed) is checked for each new set of sizes.
 // Invariant: thread-safe; keeps what belongs to the kMostSizes that came last.
 #ifndef FRAMEFUSE_BACKENDS_GRAPH_SIZED_PLAN_H_
@@ -22,7 +22,7 @@ class SizedPlan final : public Plan {
                                                        const BackendOptions& options);
 
   absl::StatusOr<std::vector<at::Tensor>> Run(absl::Span<const at::Tensor> inputs,
-                                              absl::Span<const std::int64_t> symbols) const override;
+                                              absl::Span<std::int64_t> symbols) const override;
   PlanExplanation Explain() const override;
 
  private:

@@ -187,6 +187,13 @@ class Verifier {
     if (!InRange(o.value)) return Bad("value id is out of range");
     if (!defined_[static_cast<std::size_t>(o.value)]) return Bad(absl::StrCat("value ", o.value, " is never defined"));
     if (o.of_output >= 0) return CheckGradientOfOutput(o);
+    if (o.role == OutputRole::kUnbacked) {
+      const bool known = o.symbol >= 0 && static_cast<std::size_t>(o.symbol) < g_.exprs.symbols().size();
+      if (!known || !g_.exprs.symbols()[static_cast<std::size_t>(o.symbol)].unbacked)
+        return Bad("symbol is not unbacked");
+      if (o.dim >= static_cast<std::int32_t>(g_.value(o.value).rank())) return Bad("dim is out of range");
+      return absl::OkStatus();
+    }
     bool wants_input = o.role == OutputRole::kMutatedInput || o.role == OutputRole::kGradient;
     bool view = o.alias == OutputAlias::kViewOfInput || o.alias == OutputAlias::kViewOfOutput;
     if ((o.without_grad || o.detached || o.own_version) && !view) return Bad("is no view");

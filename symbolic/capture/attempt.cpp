@@ -9,8 +9,8 @@
 #include "common/logging.h"
 #include "guards/leaf/tensor.h"
 #include "symbolic/capture/close.h"
-#include "symbolic/capture/code_text.h"
 #include "symbolic/capture/executable.h"
+#include "symbolic/capture/plan_inputs.h"
 #include "symbolic/capture/quiet.h"
 
 namespace framefuse {
@@ -30,8 +30,8 @@ class Driver {
       closed_.reset();
       close_status_ = absl::OkStatus();
       fx_graph_ = FxGraph();
-      const Found found = Once(/*scan=*/false);
-      next = After(found);
+      next = After(Once(/*scan=*/false));
+      if (next == Next::kEnd && EndedForUnbacked()) next = WithoutUnbacked();
     }
     if (result_.entry == nullptr && reason_ && !result_.broke_at) result_.broke_at = reason_;
     result_.capture_seconds = Now() - start - result_.backend_seconds;
@@ -48,7 +48,7 @@ class Driver {
     bool mismatch = false;
     bool needs_frames = false;
     bool needs_static_sizes = false;
-    bool symbolic = false;    // sizes were
+    bool symbolic = false;    // sizes of inputs were, or numbers
     bool left_modes = false;  // it ended while a torch function mode of the program's was on
     std::optional<BreakRecord> broke;
     std::optional<CapturePosition> last_rebuildable;
@@ -75,8 +75,9 @@ class Driver {
       all_frames_ = true;
       return Next::kAgain;
     }
+    if (std::exchange(refuted_, false)) return FromTheBeginning();
     if (found.needs_static_sizes) {
-      static_sizes_ = true;
+      static_sizes_ = no_unbacked_ = true;
       return FromTheBeginning();
     }
     if (found.left_modes && !settings_.fullgraph) {
@@ -84,6 +85,20 @@ class Driver {
       return FromTheBeginning();
     }
     return std::nullopt;
+  }
+
+  // Without an entry: perhaps there is one that breaks where a value is read.
+  bool EndedForUnbacked() const {
+    return used_unbacked_ && !no_unbacked_ && result_.entry == nullptr && !fx_graph_.module;
+  }
+  Next WithoutUnbacked() {
+    no_unbacked_ = true;
+    scanned_ = static_sizes_ = false;
+    result_.raised.reset();
+    result_.unconfirmed_error.reset();
+    result_.broke_at.reset();
+    result_.error = absl::OkStatus();
+    return FromTheBeginning();
   }
 
   Next FromTheBeginning() {
@@ -176,6 +191,8 @@ class Driver {
     options.values = settings_.values.get();
     if (!options.fx && expects_) options.raising = settings_.raising.get();
     if (!options.fx && !static_sizes_) options.sizes = settings_.sizes.get();
+    const bool dynamic = settings_.sizes->mode() != DynamicMode::kNever;
+    if (!options.fx && !no_unbacked_ && dynamic) options.unbacked = settings_.unbacked.get();
     if (!stop_) options.break_at = config().break_at;
     // A forced break is wanted before every instruction there is.
     options.all_frames = all_frames_ || config().break_at >= 0;
@@ -205,13 +222,15 @@ class Driver {
     }
     found.left_modes = capture.breaks().left_modes() && run.outcome != Outcome::kRaised &&
                        !capture.breaks().needs_frames() && !capture.breaks().needs_static_sizes();
-    found.symbolic = !capture.symbols().none();
-    switch (run.outcome) {
+    found.symbolic = capture.symbols().any_backed();
+    used_unbacked_ = used_unbacked_ || !capture.values().definitions().empty();
+    RefutePinned(capture);
+    switch (refuted_ ? Outcome::kUnwound : run.outcome) {
       case Outcome::kReturned:
         found.needs_static_sizes = !capture.tracer().sizes_fit();
         if (found.needs_static_sizes) break;
         if (found.left_modes) {
-          found.broke = BreakAtReturn(capture, LeftModes());
+          found.broke = BreakAtReturn(capture, frame_ops::Code(frame_), LeftModes());
           break;
         }
         AfterReturn(capture, run, &found);
@@ -225,6 +244,7 @@ class Driver {
         found.done = true;
         break;
       case Outcome::kUnwound:
+        if (refuted_) break;
         found.needs_frames = capture.breaks().needs_frames();
         found.needs_static_sizes = capture.breaks().needs_static_sizes() || !capture.tracer().sizes_fit();
         if (found.needs_frames || found.needs_static_sizes) break;
@@ -240,15 +260,25 @@ class Driver {
     return found;
   }
 
+  // A graph that computes a number serves no other call if the number is looked at.
+  void RefutePinned(Capture& capture) {
+    for (const int symbol : capture.tracer().pinned_unbacked()) {
+      for (const ValueReads::Definition& d : capture.values().definitions()) {
+        if (d.symbol == symbol) settings_.unbacked->Refute(d.code, d.instruction);
+      }
+      refuted_ = true;
+    }
+  }
+
   void AfterReturn(Capture& capture, const RunResult& run, Found* found) {
     absl::StatusOr<Closed> closed = CloseAtReturn(capture, run.value.object, run.value.source, true);
     if (closed.ok()) {
       closed_ = std::make_unique<Closed>(*std::move(closed));
       Build(capture);
       found->done = !IsGraphBreak(close_status_);
-      if (!found->done) found->broke = BreakAtReturn(capture, close_status_);
+      if (!found->done) found->broke = BreakAtReturn(capture, frame_ops::Code(frame_), close_status_);
     } else if (IsGraphBreak(closed.status())) {
-      found->broke = BreakAtReturn(capture, closed.status());
+      found->broke = BreakAtReturn(capture, frame_ops::Code(frame_), closed.status());
     } else {
       Fail(closed.status());
       found->done = true;
@@ -273,23 +303,45 @@ class Driver {
     if (found->mismatch) Fail(absl::InternalError("the re-run of a capture took another way"));
   }
 
-  // What the frame returned cannot be rebuilt: the break is its RETURN instruction's.
-  std::optional<BreakRecord> BreakAtReturn(Capture& capture, const absl::Status& status) {
-    BreakRecord record;
-    record.reason.kind = GraphBreakKindOf(status);
-    record.reason.context = std::string(status.message());
-    PyCodeObject* code = frame_ops::Code(frame_);
-    record.reason.file = FileNameOf(code);
-    record.reason.line = LineOf(code, capture.last_root_instruction());
-    record.reason.function = NameOf(code);
-    record.reason.source = SourceLine(code, record.reason.line);
-    record.position = CapturePosition{capture.breaks().control().executed - 1, RefOf<PyCodeObject>::Create(code),
-                                      capture.last_root_instruction()};
-    return record;
-  }
-
   void Fail(absl::Status status) {
     if (result_.error.ok()) result_.error = std::move(status);
+  }
+
+  static absl::Status MakeGuards(Capture& capture, CompiledEntry& entry) {
+    std::vector<SourceId> resolve = entry.inputs;
+    resolve.insert(resolve.end(), capture.reads().leaves().begin(), capture.reads().leaves().end());
+    if (entry.sizes != nullptr) {
+      for (const EntrySizes::Symbol& s : entry.sizes->symbols) {
+        if (s.source != kNoSource) resolve.push_back(s.source);
+      }
+    }
+    for (const RecipeStep& step : entry.recipes.steps()) {
+      if (step.op == RecipeOp::kSource) resolve.push_back(step.index);
+      // What may die with the frame that made it is looked for before the entry runs.
+      if (step.object.weak()) resolve.push_back(capture.reads().ConstantSource(step.object.get()));
+    }
+    absl::StatusOr<std::unique_ptr<GuardProgram>> guards =
+        capture.reads().guards().Compile(resolve, capture.frames().SlotNames());
+    if (!guards.ok()) return guards.status();
+    entry.guards = *std::move(guards);
+    return absl::OkStatus();
+  }
+
+  // False: there is none, and it is noted why.
+  bool CompileByBackend(Capture& capture, Closed& closed) {
+    const double start = Now();
+    absl::StatusOr<std::shared_ptr<TensorWork>> executable = CompilePlan(closed, settings_.backend, settings_.mode);
+    result_.backend_seconds += Now() - start;
+    if (executable.ok()) {
+      closed.entry->executable = *std::move(executable);
+    } else if (!absl::IsUnimplemented(executable.status())) {
+      Fail(executable.status());
+    } else if (!capture.values().definitions().empty()) {
+      refuted_ = no_unbacked_ = true;
+    } else {
+      close_status_ = MakeGraphBreak(GraphBreakKind::kTensorMutation, executable.status().message().data());
+    }
+    return executable.ok();
   }
 
   // Guards, executable: the entry is whole. Runs inside the attempt, with its fakes alive.
@@ -300,8 +352,12 @@ class Driver {
     Closed& closed = *closed_;
     CompiledEntry& entry = *closed.entry;
     acts_before_it_looks_ = !entry.expected.empty() && ActsOutside(closed.graph);
-    if (acts_before_it_looks_) return;
+    RefutePinned(capture);
+    if (!capture.values().definitions().empty() && HasSideEffects(closed.graph)) refuted_ = no_unbacked_ = true;
+    if (acts_before_it_looks_ || refuted_) return;
     entry.raising = settings_.raising;
+    entry.deferred = capture.symbols().Deferred(capture.values().definitions());
+    entry.unbacked = settings_.unbacked;
     result_.nodes = NodeCountOf(closed.graph);
     const bool for_python = static_cast<bool>(settings_.fx_backend);
     // Torch's state is set by the entry itself.
@@ -316,37 +372,15 @@ class Driver {
     }
     if (for_python && has_work && !BuildForPython(capture, closed)) return;
     AddInputs(capture, closed);
+    if (for_python) entry.inputs = fx_graph_.inputs;
     entry.sizes = capture.symbols().Close(capture.objects().tensor_inputs());
     capture.objects().GuardDistinctObjects();
-    std::vector<SourceId> resolve = entry.inputs;
-    resolve.insert(resolve.end(), capture.reads().leaves().begin(), capture.reads().leaves().end());
-    if (entry.sizes != nullptr) {
-      for (const EntrySizes::Symbol& s : entry.sizes->symbols) resolve.push_back(s.source);
-    }
-    for (const RecipeStep& step : entry.recipes.steps()) {
-      if (step.op == RecipeOp::kSource) resolve.push_back(step.index);
-      // What may die with the frame that made it is looked for before the entry runs.
-      if (step.object.weak()) resolve.push_back(capture.reads().ConstantSource(step.object.get()));
-    }
-    absl::StatusOr<std::unique_ptr<GuardProgram>> guards =
-        capture.reads().guards().Compile(resolve, capture.frames().SlotNames());
-    if (!guards.ok()) return Fail(guards.status());
-    entry.guards = *std::move(guards);
+    if (absl::Status status = MakeGuards(capture, entry); !status.ok()) return Fail(std::move(status));
     for (const FxNode& n : capture.fx().nodes()) {
       if (n.op == FxNode::Op::kCallFunction || n.op == FxNode::Op::kHostTensor) entry.operations.push_back(n.target);
     }
     if (settings_.keeps_graph_text || LogEnabled(LogArtifact::kGraph)) entry.graph_text = GraphText(closed.graph);
-    if (has_work && !for_python) {
-      const double start = Now();
-      absl::StatusOr<std::shared_ptr<TensorWork>> executable = CompilePlan(closed, settings_.backend, settings_.mode);
-      result_.backend_seconds += Now() - start;
-      if (absl::IsUnimplemented(executable.status())) {
-        close_status_ = MakeGraphBreak(GraphBreakKind::kTensorMutation, executable.status().message().data());
-        return;
-      }
-      if (!executable.ok()) return Fail(executable.status());
-      entry.executable = *std::move(executable);
-    }
+    if (has_work && !for_python && !CompileByBackend(capture, closed)) return;
     if (absl::Status s = CheckOnLiveState(entry); !s.ok()) {
       // What torch's code imported by itself has changed what was read before.
       world_changed_ = PyDict_GET_SIZE(PyImport_GetModuleDict()) > modules_before_;
@@ -411,43 +445,6 @@ class Driver {
     Fail(absl::AbortedError("the FX backend raised"));
   }
 
-  void AddInputs(Capture& capture, Closed& closed) {
-    const std::vector<TensorInput>& tensors = capture.objects().tensor_inputs();
-    std::vector<SourceId> sources;
-    std::vector<BorrowedRef> live;
-    bool mutates = false;
-    for (const tracing::TracedInput& in : closed.graph.inputs) {
-      if (in.input_index >= 0) {
-        const TensorInput& t = tensors[static_cast<std::size_t>(in.input_index)];
-        closed.entry->inputs.push_back(t.source);
-        sources.push_back(t.source);
-        live.emplace_back(t.real.get());
-        if (in.storage_read) capture.reads().guards().AddStorage(t.source, t.real);
-        if (in.storage_offset_read) capture.reads().guards().AddStorageOffset(t.source, t.real);
-        continue;
-      }
-      const TensorInput& of = tensors[static_cast<std::size_t>(in.gradient_of)];
-      const SourceId gradient = capture.reads().sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr);
-      Ref grad = ReadGrad(of.real);
-      capture.reads().guards().AddTensor(gradient, grad, UserLocation());
-      capture.reads().guards().AddLeaf(gradient, grad);
-      closed.entry->inputs.push_back(gradient);
-    }
-    for (int index : closed.graph.gradients_read) {
-      const TensorInput& of = tensors[static_cast<std::size_t>(index)];
-      Ref grad = ReadGrad(of.real);
-      if (grad.get() != Py_None) continue;
-      capture.reads().guards().Add(capture.reads().sources().Intern(SourceKind::kTensorGrad, of.source, 0, nullptr),
-                                   GuardKind::kIdentity, Py_None, UserLocation());
-    }
-    if (closed.graph.leaves_read) {
-      for (const TensorInput& t : tensors) capture.reads().guards().AddLeaf(t.source, t.real);
-    }
-    if (settings_.fx_backend) closed.entry->inputs = fx_graph_.inputs;
-    mutates = WritesInputs(closed.graph);
-    if (mutates && sources.size() > 1) capture.reads().guards().AddOverlap(sources, live);
-  }
-
   // Guards run once on live state before an entry is installed: they must hold (soundness rule 16).
   absl::Status CheckOnLiveState(const CompiledEntry& entry) {
     const TorchState inside = TorchState::Current();
@@ -476,6 +473,9 @@ class Driver {
   bool breaks_at_modes_ = false;
   std::optional<CapturePosition> broke_with_symbols_;
   bool static_sizes_ = false;  // symbolic ones met what takes none
+  bool no_unbacked_ = false;   // so did those that the graph computes
+  bool used_unbacked_ = false;
+  bool refuted_ = false;  // that they can be symbols, for some
   int refused_node_ = -1;
   bool ends_before_error_ = false;
   bool expects_ = true;                // that branches do not go the way that raises

@@ -15,6 +15,7 @@
 #include "symbolic/capture/dynamic_sizes.h"
 #include "symbolic/capture/raised.h"
 #include "symbolic/capture/raising_branches.h"
+#include "symbolic/capture/unbacked_places.h"
 #include "symbolic/capture/value_places.h"
 
 namespace framefuse {
@@ -28,6 +29,7 @@ struct AttemptSettings {
   Ref fx_backend;
   std::shared_ptr<ValuePlaces> values = std::make_shared<ValuePlaces>();
   std::shared_ptr<RaisingBranches> raising = std::make_shared<RaisingBranches>();
+  std::shared_ptr<UnbackedPlaces> unbacked = std::make_shared<UnbackedPlaces>();
   std::shared_ptr<DynamicSizes> sizes = std::make_shared<DynamicSizes>(DynamicMode::kNever);
 };
 

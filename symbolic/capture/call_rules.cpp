@@ -422,4 +422,13 @@ void LoadCallRules() {
   IsSkippedCode(code);
 }
 
+SpecialFamily FamilyOf(SpecialCall which) {
+  static constexpr SpecialFamily kFamilies[] = {
+#define FF_SPECIAL_CALL(which, family) SpecialFamily::family,
+#include "symbolic/capture/special_calls.def"
+#undef FF_SPECIAL_CALL
+  };
+  return kFamilies[static_cast<std::size_t>(which)];
+}
+
 }  // namespace framefuse

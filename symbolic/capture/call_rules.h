@@ -15,61 +15,12 @@
 namespace framefuse {
 
 enum class SpecialCall : std::uint8_t {
-  kGetAttr,
-  kHasAttr,
-  kSetAttr,
-  kDelAttr,
-  kIsInstance,
-  kAbcCheck,  // isinstance as abc has it: it looks at the class only
-  kAbcSubclassCheck,
-  kIsSubclass,
-  kLen,
-  kIter,
-  kNext,
-  kCallable,
-  kId,
-  kHash,
-  kType,
-  kBuildClass,
-  kSuper,
-  kLocals,
-  kGlobals,
-  kVars,
-  kTorchTensor,   // builds a tensor from host data: constant if every byte is literal or guarded
-  kAsTensor,      // the same; of a tensor that tensor, or .to() of it
-  kTorchPlain,    // a torch function of numbers only
-  kGraphBreak,    // framefuse.graph_break and its spellings
-  kIsCompiling,   // framefuse.is_compiling and its spellings
-  kAllowInGraph,  // registered with allow_in_graph: called on fakes as it is
-  kDisabled,      // registered with disable()
-  kIdentityCall,  // returns its first argument (mark_dynamic spellings return None: see kNoneCall)
-  kNoneCall,
-  kRepr,
-  kAscii,
-  kDir,
-  kStr,
-  kFormat,
-  kSetItem,
-  kDelItem,
-  kInPlace,  // operator.iadd and its like
-  kExcInfo,
-  kWritesArgument,  // changes the list or dict that is its first argument
-  kSignature,
-  kRangeEnter,  // a profiler's range: passed over if it ends in the same piece
-  kRangeExit,
-  kLockEnter,  // the library's own lock around what capture does in one piece: passed over like a range
-  kLockExit,
-  kInferenceMode,     // (mode), as a block of torch.inference_mode begins, or (), as it ends
-  kDeepCopyOfTensor,  // breaks, where a deep copy of a tensor is not a copy of its values
-  kPushFunctionMode,
-  kPopFunctionMode,
-  kEnterDualLevel,  // of forward-mode differentiation
-  kExitDualLevel,
-  kCond,          // a conditional on a tensor
-  kCheckpoint,    // torch.utils.checkpoint of a function without arguments
-  kOfOwnTensors,  // as torch does it, but for a tensor from outside: what it does there no guard decides
-  kOfLibrary,     // reads what no guard compares: only the standard library's and torch's own code may
+#define FF_SPECIAL_CALL(which, family) which,
+#include "symbolic/capture/special_calls.def"
+#undef FF_SPECIAL_CALL
 };
+enum class SpecialFamily : std::uint8_t { kAttribute, kType, kObject, kText, kTorch, kOther };
+SpecialFamily FamilyOf(SpecialCall which);
 
 struct CallRule {
   enum class Kind : std::uint8_t { kPure, kMoves, kPlain, kNumpy, kTorch, kSpecial, kBreaks };

@@ -31,6 +31,7 @@ class Capture {
   ObjectTable& objects() { return journals().objects(); }
   MadeClasses& made() { return journals().made(); }
   Symbols& symbols() { return journals().symbols(); }
+  const ValueReads& values() { return journals().values(); }
   tracing::Tracer& tracer() { return journals().tracer(); }
   ExpectedTruths& expected() { return journals().expected(); }
   FxJournal& fx() { return journals().fx(); }

@@ -29,6 +29,7 @@ struct BreakRecord {
 
 class DynamicSizes;
 class RaisingBranches;
+class UnbackedPlaces;
 class ValuePlaces;
 
 struct CaptureOptions {
@@ -40,6 +41,7 @@ struct CaptureOptions {
   ValuePlaces* values = nullptr;  // where values of tensors may be relied on; null: nowhere
   const RaisingBranches* raising = nullptr;  // null: no branch is expected to go the way that does not raise
   const DynamicSizes* sizes = nullptr;       // which sizes are symbolic; null: none
+  const UnbackedPlaces* unbacked = nullptr;  // where values of tensors may become symbols; null: nowhere
   int refused_node = -1;                     // the node of the recording before which the graph ends
   const char* why_refused = "it has no form in a graph for an FX backend";
 };

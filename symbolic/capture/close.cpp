@@ -238,4 +238,17 @@ bool IsRebuildable(Capture& capture, Activation& innermost) {
   return CollectEffects(capture, recipes).ok();
 }
 
+BreakRecord BreakAtReturn(Capture& capture, PyCodeObject* code, const absl::Status& status) {
+  BreakRecord record;
+  record.reason.kind = GraphBreakKindOf(status);
+  record.reason.context = std::string(status.message());
+  record.reason.file = FileNameOf(code);
+  record.reason.line = LineOf(code, capture.last_root_instruction());
+  record.reason.function = NameOf(code);
+  record.reason.source = SourceLine(code, record.reason.line);
+  record.position = CapturePosition{capture.breaks().control().executed - 1, RefOf<PyCodeObject>::Create(code),
+                                    capture.last_root_instruction()};
+  return record;
+}
+
 }  // namespace framefuse

@@ -22,6 +22,8 @@ absl::StatusOr<Closed> CloseAtReturn(Capture& capture, BorrowedRef result, Sourc
 // At a stop: the chain of activations is alive.
 absl::StatusOr<Closed> CloseAtStop(Capture& capture, Activation& innermost, const GraphBreakReason& reason,
                                    bool build_graph);
+// What `code` returned cannot be rebuilt: the break is its RETURN instruction's.
+BreakRecord BreakAtReturn(Capture& capture, PyCodeObject* code, const absl::Status& status);
 // Whether every live value of the chain and every write has a recipe.
 bool IsRebuildable(Capture& capture, Activation& innermost);
 

@@ -16,11 +16,16 @@ std::string CompiledEntry::Explain(const FrameView& frame) const {
       return absl::StrCat("the branch at ", e.place, " was expected not to raise");
     }
   }
+  for (const DeferredFact& d : deferred) {
+    if (unbacked->IsRefuted(d.code, d.instruction)) return absl::StrCat(d.text, " did not hold");
+  }
   return guards->Explain(frame);
 }
 
 bool CompiledEntry::IsRefuted() const {
-  return absl::c_any_of(expected, [&](const ExpectedOutput& e) { return raising->IsRefuted(e.code, e.instruction); });
+  if (absl::c_any_of(expected, [&](const auto& e) { return raising->IsRefuted(e.code, e.instruction); })) return true;
+  if (deferred.empty() || !unbacked->any_refuted()) return false;
+  return absl::c_any_of(deferred, [&](const auto& d) { return unbacked->IsRefuted(d.code, d.instruction); });
 }
 
 CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers,
@@ -37,10 +42,14 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
       held.push_back(Ref::Create(arguments.back()));
     }
     TensorWork::Report report;
-    if (!executable->Run(arguments, symbols, &tensors, &report)) {
+    if (!executable->Run(arguments, absl::MakeSpan(symbols), &tensors, &report)) {
       if (CountsKinds()) CountEffects(effects, false);
       if (report.otherwise >= 0) {
         *failure = {expected[static_cast<std::size_t>(report.otherwise)].place, report.otherwise};
+        return Outcome::kOtherWay;
+      }
+      if (report.deferred >= 0) {
+        *failure = {deferred[static_cast<std::size_t>(report.deferred)].text, -1, report.deferred};
         return Outcome::kOtherWay;
       }
       if (!report.before_writes) return Outcome::kRaised;

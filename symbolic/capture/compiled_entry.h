@@ -20,6 +20,7 @@
 #include "symbolic/capture/raising_branches.h"
 #include "symbolic/capture/recipe.h"
 #include "symbolic/capture/torch_state.h"
+#include "symbolic/capture/unbacked_places.h"
 #include "symbolic/evaluator/activation.h"
 
 namespace framefuse {
@@ -31,11 +32,12 @@ class TensorWork {
   struct Report {
     bool before_writes = true;  // no input was written yet
     int otherwise = -1;         // what was expected and is not so
+    int deferred = -1;          // the deferred fact that does not hold
   };
-  // `symbols`: values of the graph's. False: a Python error is set, or something was otherwise than expected, and all
-  // is as before.
-  virtual bool Run(absl::Span<PyObject* const> inputs, absl::Span<const std::int64_t> symbols,
-                   std::vector<Ref>* outputs, Report* report) const = 0;
+  // `symbols`: values of the graph's; those of unbacked ones are set here. False: a Python error is set, or something
+  // was otherwise than expected, and all is as before.
+  virtual bool Run(absl::Span<PyObject* const> inputs, absl::Span<std::int64_t> symbols, std::vector<Ref>* outputs,
+                   Report* report) const = 0;
   // How long the backend took, by phase; for explain().
   virtual std::vector<PhaseTime> CompileTimes() const { return {}; }
 };
@@ -72,7 +74,8 @@ class CompiledEntry final : public Entry {
   enum class Outcome : std::uint8_t { kReturned, kResume, kRunNatively, kOtherWay, kRaised };
   struct Failure {
     std::string text;
-    int expected = -1;  // kOtherWay: which
+    int expected = -1;  // kOtherWay: which of `expected`, or
+    int deferred = -1;  // which of `deferred`
   };
   // After guards->Check filled `sources`. kReturned: *result. kResume: *registers feeds the resume point.
   // kRunNatively: the plan failed before any visible write; the frame runs as Python (exact error, effects once), and
@@ -85,6 +88,8 @@ class CompiledEntry final : public Entry {
   std::shared_ptr<const EntrySizes> sizes;  // null: no size is symbolic
   std::vector<ExpectedOutput> expected;
   std::shared_ptr<const RaisingBranches> raising;
+  std::vector<DeferredFact> deferred;
+  std::shared_ptr<const UnbackedPlaces> unbacked;
   RecipeProgram recipes;
   std::vector<Effect> effects;
   std::optional<TorchState> end_state;  // set if the frame changes it

@@ -325,16 +325,23 @@ PyObject* EntryMaker::RunAfterFailedPlan(PyThreadState* thread, frame_ops::Frame
   return Say(FallbackKind::kPlanFailed, code.get(), error) ? result.release() : nullptr;
 }
 
-PyObject* EntryMaker::RunOtherWay(PyThreadState* thread, frame_ops::Frame* frame, const ExpectedOutput& expected) {
+PyObject* EntryMaker::RunOtherWay(PyThreadState* thread, frame_ops::Frame* frame, const CompiledEntry& entry,
+                                  const CompiledEntry::Failure& failure) {
   const RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(frame_ops::Code(frame));
-  const ExpectedOutput other = expected;  // the entry may go while the frame runs
+  const std::string detail = failure.text;
+  std::optional<ExpectedOutput> branch;  // the entry may go while the frame runs
+  if (failure.expected >= 0) branch = entry.expected[static_cast<std::size_t>(failure.expected)];
+  DeferredFact fact;
+  if (failure.deferred >= 0) fact = entry.deferred[static_cast<std::size_t>(failure.deferred)];
   Ref result = Ref::Steal(RunUnhooked(thread, frame, 0));
   if (!result) {
     CountFallback(FallbackKind::kRaises);
     return nullptr;
   }
-  settings_.raising->Refute(other.code, other.instruction);
-  return Say(FallbackKind::kOtherWay, code.get(), other.place) ? result.release() : nullptr;
+  if (branch) settings_.raising->Refute(branch->code, branch->instruction);
+  if (!branch) settings_.unbacked->NoteMiss(fact.code, fact.instruction);
+  const FallbackKind kind = branch ? FallbackKind::kOtherWay : FallbackKind::kDeferredFact;
+  return Say(kind, code.get(), detail) ? result.release() : nullptr;
 }
 
 }  // namespace framefuse

@@ -59,7 +59,8 @@ class EntryMaker {
   // Its entry's plan failed with `error` before it wrote anything.
   [[nodiscard]] PyObject* RunAfterFailedPlan(PyThreadState* thread, frame_ops::Frame* frame, const std::string& error);
   // A tensor's value sends it the way that raises.
-  PyObject* RunOtherWay(PyThreadState* thread, frame_ops::Frame* frame, const ExpectedOutput& expected);
+  PyObject* RunOtherWay(PyThreadState* thread, frame_ops::Frame* frame, const CompiledEntry& entry,
+                        const CompiledEntry::Failure& failure);
   // Says that the frame runs as Python; false: that is an error under fullgraph, which is set.
   [[nodiscard]] bool Say(FallbackKind kind, PyCodeObject* code, std::string_view detail = {});
 

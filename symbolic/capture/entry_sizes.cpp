@@ -32,6 +32,10 @@ std::vector<std::int64_t> EntrySizes::Read(PyObject* const* objects) const {
   std::vector<std::int64_t> values;
   values.reserve(symbols.size());
   for (const Symbol& s : symbols) {
+    if (s.dim == kIsUnbacked) {
+      values.push_back(expressions.symbols()[values.size()].hint);
+      continue;
+    }
     PyObject* object = objects[s.source];
     values.push_back(s.dim == kIsNumber  ? PyLong_AsLongLong(object)
                      : s.dim == kIsFloat ? BitsOf(object)
@@ -50,7 +54,9 @@ std::optional<std::vector<std::int64_t>> SizeFacts::Values(absl::Span<PyObject* 
   std::vector<std::int64_t> symbols, values;
   symbols.reserve(symbols_.size());
   for (const Symbol& s : symbols_) {
-    if (!IsItself(s.dim)) {
+    if (s.dim == kIsUnbacked) {
+      symbols.push_back(expressions_.symbols()[symbols.size()].hint);
+    } else if (!IsItself(s.dim)) {
       symbols.push_back(SizeOf(tensors[s.tensor], s.dim));
     } else if (const std::optional<std::int64_t> number = NumberOf(tensors[s.tensor], s.dim)) {
       symbols.push_back(*number);
@@ -78,6 +84,7 @@ bool SizeFacts::Holds(absl::Span<PyObject* const> tensors) const noexcept {
 ir::ExprTable SizeFacts::Named(absl::Span<const std::string> names) const {
   ir::ExprTable named = expressions_;
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
+    if (symbols_[i].dim == kIsUnbacked) continue;
     const std::string& name = names[symbols_[i].tensor];
     named.symbol(static_cast<ir::SymbolIndex>(i)).name =
         IsItself(symbols_[i].dim) ? name : absl::StrCat(name, ".size(", symbols_[i].dim, ")");
@@ -106,7 +113,7 @@ std::string SizeFacts::Failure(absl::Span<const std::string> names, absl::Span<P
   const std::optional<std::vector<std::int64_t>> all = Values(tensors);
   if (!all) {
     for (const Symbol& s : symbols_) {
-      if (!IsItself(s.dim) || NumberOf(tensors[s.tensor], s.dim)) continue;
+      if (!IsItself(s.dim) || NumberOf(tensors[s.tensor], s.dim).has_value()) continue;
       return absl::StrCat(names[s.tensor], s.dim == kIsFloat ? " is no float" : " is no integer of 32 bits");
     }
     return absl::StrCat("what is computed of ", absl::StrJoin(names, ", "), " does not fit in 64 bits");

@@ -14,19 +14,19 @@
 
 namespace framefuse {
 
-inline constexpr int kIsNumber = -1, kIsFloat = -2;
+inline constexpr int kIsNumber = -1, kIsFloat = -2, kIsUnbacked = -3;
 // What a symbol may stand for: an int between the two of ir::kNumbers.
 std::optional<std::int64_t> IntegerOf(PyObject* object);
 
 struct EntrySizes {
   struct Symbol {
     SourceId source = kNoSource;
-    int dim = 0;  // kIsNumber, kIsFloat: a number itself
+    int dim = 0;  // kIsNumber, kIsFloat: a number itself; kIsUnbacked: the graph defines it, and `source` is none
   };
   ir::ExprTable expressions;
   std::vector<Symbol> symbols;
 
-  // Values of the symbols; objects by SourceId.
+  // Values of the symbols, of unbacked ones their hints; objects by SourceId.
   std::vector<std::int64_t> Read(PyObject* const* objects) const;
 };
 
@@ -45,7 +45,7 @@ class SizeFacts final : public ValueFact {
  public:
   struct Symbol {
     std::size_t tensor = 0;  // by number of the guard's source
-    int dim = 0;             // kIsNumber, kIsFloat: a number itself
+    int dim = 0;             // kIsNumber, kIsFloat: a number itself; kIsUnbacked: in no condition
   };
   struct Stride {
     std::size_t tensor = 0;

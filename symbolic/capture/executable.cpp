@@ -212,7 +212,7 @@ class PlanExecutable final : public TensorWork {
 
   std::vector<PhaseTime> CompileTimes() const override { return plan_->Explain().phases; }
 
-  bool Run(absl::Span<PyObject* const> inputs, absl::Span<const std::int64_t> symbols, std::vector<Ref>* outputs,
+  bool Run(absl::Span<PyObject* const> inputs, absl::Span<std::int64_t> symbols, std::vector<Ref>* outputs,
            Report* report) const override {
     absl::InlinedVector<at::Tensor, 8> tensors;
     for (PyObject* o : inputs) tensors.push_back(THPVariable_Unpack(o));
@@ -238,7 +238,9 @@ class PlanExecutable final : public TensorWork {
     if (!result.ok()) {
       report->before_writes = written_.empty() || AreInputsUntouched(result.status());
       if (report->before_writes) take_back();
-      SetPythonError(result.status());
+      const std::optional<std::size_t> deferred = DeferredFailureOf(result.status());
+      report->deferred = deferred ? static_cast<int>(*deferred) : -1;
+      if (!deferred) SetPythonError(result.status());
       return false;
     }
     report->otherwise = FirstOtherwise(*result);
@@ -310,7 +312,7 @@ class FxExecutable final : public TensorWork {
   FxExecutable(Ref callable, Ref fx_backend, FxFacts facts)
       : callable_(std::move(callable)), fx_backend_(std::move(fx_backend)), facts_(std::move(facts)) {}
 
-  bool Run(absl::Span<PyObject* const> inputs, absl::Span<const std::int64_t>, std::vector<Ref>* outputs,
+  bool Run(absl::Span<PyObject* const> inputs, absl::Span<std::int64_t>, std::vector<Ref>* outputs,
            Report* report) const override {
     report->before_writes = false;           // user code: never run twice, unless an operator of the program's failed
     const HookScope native(HookMode::kOff);  // the graph's own code is not captured in turn
@@ -454,6 +456,12 @@ bool ActsOutside(const tracing::TracedGraph& graph) {
          (graph.graph != nullptr &&
           std::any_of(graph.graph->nodes.begin(), graph.graph->nodes.end(),
                       [&](const ir::Node& n) { return n.op->has_side_effect() || is_on_device(n); }));
+}
+bool HasSideEffects(const tracing::TracedGraph& graph) {
+  return graph.graph != nullptr && std::any_of(graph.graph->nodes.begin(), graph.graph->nodes.end(), [](const auto& n) {
+           return n.op->has_side_effect() &&
+                  n.op->name() != "aten._linalg_check_errors";  // which raises, or does nothing
+         });
 }
 bool WritesInputs(const tracing::TracedGraph& graph) {
   if (graph.graph == nullptr) return false;

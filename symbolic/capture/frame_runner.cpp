@@ -142,7 +142,7 @@ FrameRunner::Fast FrameRunner::TryWithoutFrame(const FrameView& view) {
 std::shared_ptr<Entry> FrameRunner::FindEntry(Site& site, const FrameView& view, ResolvedSources* resolved) {
   return site.Find(maker_.id(), [&](const Entry& e) {
     const auto& entry = static_cast<const CompiledEntry&>(e);
-    return entry.guards->Check(view, resolved) && (entry.expected.empty() || !entry.IsRefuted());
+    return entry.guards->Check(view, resolved) && !entry.IsRefuted();
   });
 }
 
@@ -211,7 +211,7 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
       *result = maker_.RunAfterFailedPlan(thread, frame, failure.text);
       return Step::kFinished;
     case CompiledEntry::Outcome::kOtherWay:
-      *result = maker_.RunOtherWay(thread, frame, entry.expected[static_cast<std::size_t>(failure.expected)]);
+      *result = maker_.RunOtherWay(thread, frame, entry, failure);
       return Step::kFinished;
     case CompiledEntry::Outcome::kRaised:
       *result = Unwind(thread, frame);

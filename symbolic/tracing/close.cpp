@@ -34,6 +34,7 @@ class Closing {
     if (absl::Status s = DescribeOutputs(recorder_, inputs_, tensors_, &hidden_); !s.ok()) return s;
     if (absl::Status s = CheckAskedForGrad(); !s.ok()) return s;
     AddMutatedOutputs();
+    AddUnbackedOutputs();
     for (const int i : mutated_) {
       const InputRecord& r = inputs_[static_cast<std::size_t>(i)];
       if (r.requires_grad && !r.fake.requires_grad())
@@ -46,6 +47,7 @@ class Closing {
     SelectInputs();
     result_.places = ResolveOrigins(graph_, origins_);
     ir::ExprTable of_sizes = graph_.exprs;  // SymInts are still alive
+    DeferFacts();
     ir::JoinEqualSizes(graph_, recorder_.sizes().facts());
     if (absl::Status s = ir::Verify(graph_); !s.ok()) return s;
     result_.graph = std::make_shared<ir::Graph>(std::move(graph_));
@@ -177,6 +179,28 @@ class Closing {
       mutated_output_[static_cast<int>(i)] = static_cast<std::int32_t>(graph_.outputs.size());
       graph_.outputs.push_back(o);
     }
+  }
+
+  void AddUnbackedOutputs() {
+    for (const Recorder::UnbackedSymbol& u : recorder_.unbacked) {
+      ir::Output o;
+      o.value = u.value;
+      o.role = ir::OutputRole::kUnbacked;
+      o.symbol = u.symbol;
+      o.dim = u.dim;
+      graph_.outputs.push_back(o);
+    }
+  }
+
+  // Facts that no guard can check.
+  void DeferFacts() {
+    if (recorder_.unbacked.empty()) return;
+    auto deferred = std::make_shared<ir::DeferredFacts>();
+    deferred->exprs = graph_.exprs;
+    for (const ir::Dim fact : recorder_.sizes().facts()) {
+      if (graph_.exprs.LastUnbacked(fact) >= 0) deferred->facts.push_back(fact);
+    }
+    graph_.deferred = std::move(deferred);
   }
 
   const at::Tensor* TensorOfOutput(std::size_t i) const {

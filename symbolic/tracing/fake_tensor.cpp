@@ -136,7 +136,7 @@ c10::SymInt StorageBytes(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
                          c10::ScalarType dtype) {
   c10::SymInt extent = 1;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) return 0;
+    if (!sizes[i].is_symbolic() && sizes[i] == 0) return 0;  // of symbolic sizes the sum says so, too
     extent += (sizes[i] - 1) * strides[i];
   }
   return (extent + offset) * static_cast<std::int64_t>(c10::elementSize(dtype));

@@ -1,5 +1,6 @@
 #include "symbolic/tracing/input_sizes.h"
 
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "frame_eval/ref.h"
 #include "symbolic/tracing/state.h"
 #include "symbolic/tracing/tracer.h"
+#include "symbolic/tracing/unbacked_sizes.h"
 
 namespace framefuse::tracing {
 
@@ -80,12 +82,12 @@ ir::Arg OperandOf(Sizes& sizes, const c10::SymFloat& number) {
 Numbers& Tracer::numbers() { return state_->numbers; }
 
 Ref Tracer::MakeNumber(BorrowedRef original) {
-  const auto is_number = [](const SizeSymbol& s) { return s.input_index < 0; };
+  const auto is_number = [](const SizeSymbol& s) { return s.input_index == kIsNumberSymbol; };
   const auto count = std::count_if(state_->symbols.begin(), state_->symbols.end(), is_number);
   Sizes& sizes = state_->recorder->sizes();
   const ir::Dim number = PyFloat_CheckExact(original.get()) ? sizes.NewFloat(PyFloat_AS_DOUBLE(original.get()))
                                                             : sizes.NewNumber(PyLong_AsLongLong(original.get()));
-  state_->symbols.push_back({-1, static_cast<int>(count)});
+  state_->symbols.push_back({kIsNumberSymbol, static_cast<int>(count)});
   return state_->numbers.MakeOf(original, number);
 }
 
@@ -93,7 +95,30 @@ const std::vector<SizeSymbol>& Tracer::size_symbols() const { return state_->sym
 const std::vector<SizedStride>& Tracer::sized_strides() const { return state_->strides; }
 const std::vector<ir::Dim>& Tracer::size_facts() const { return state_->recorder->sizes().facts(); }
 const ir::ExprTable& Tracer::size_expressions() const { return state_->recorder->sizes().Table(); }
+bool Tracer::TakesUnbacked() { return state_->TakesUnbacked(); }
+
+Ref Tracer::UnbackedNumbersOf(BorrowedRef fake) {
+  const at::Tensor& t = THPVariable_Unpack(fake.get());
+  if (t.dim() > 1) return Ref();
+  const std::optional<std::vector<ir::Dim>> numbers = UnbackedNumbers(*state_->recorder, t);
+  if (!numbers) return Ref();
+  if (t.dim() == 0) return state_->numbers.Make(numbers->front());
+  Ref list = Ref::Steal(PyList_New(0));
+  for (const ir::Dim number : *numbers) {
+    const Ref item = state_->numbers.Make(number);
+    if (!item || PyList_Append(list, item) < 0) return Ref();
+  }
+  return list;
+}
+
+std::optional<bool> Tracer::UnbackedTruthOf(BorrowedRef fake) {
+  const std::optional<ir::Dim> truth = UnbackedTruth(*state_->recorder, THPVariable_Unpack(fake.get()));
+  if (!truth) return std::nullopt;
+  return state_->recorder->sizes().Decide(ir::ExprKind::kEq, *truth, ir::Dim(1));
+}
+
 bool Tracer::sizes_fit() const { return state_->recorder->sizes().Fit(); }
+const std::vector<int>& Tracer::pinned_unbacked() const { return state_->recorder->sizes().pinned_unbacked(); }
 void Tracer::SetSizeListener(SizeListener* listener) { state_->recorder->sizes().set_listener(listener); }
 
 }  // namespace framefuse::tracing

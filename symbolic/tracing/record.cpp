@@ -19,6 +19,7 @@
 #include "symbolic/tracing/pin_watch.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/run_on_zeros.h"
+#include "symbolic/tracing/unbacked_sizes.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -314,15 +315,13 @@ void Recorder::InferByKernel(const OpTraits& traits, c10::ArrayRef<c10::IValue> 
   // It raises when the graph runs, as it does in eager.
   if (traits.op->name() == "aten._linalg_check_errors") return;
   if (InferByRun(traits, args, prepared, outputs)) return;
+  const bool asked = traits.meta_source != MetaSource::kNone && !IsCheckedByKernel(*traits.op, *sizes_, args);
+  if (!asked && OnlyWrites(*traits.op)) return;
   if (traits.meta_source == MetaSource::kComposite) return InferComposite(traits, args, prepared, outputs);
   if (traits.meta_source != MetaSource::kNone) {
     if (InferByExamples(*this, traits, &prepared->node, outputs)) return;
     return InferMeta(traits, args, prepared, outputs);
   }
-  // An operator that only writes its arguments has no metadata to infer.
-  bool only_writes = traits.op->mutates();
-  for (const ir::OpReturn& r : traits.op->returns()) only_writes = only_writes && r.written_argument >= 0;
-  if (only_writes) return;
   Break(BreakKind::kNoShapeRule, traits, "the operator has no meta kernel",
         "register one with torch.library.register_fake");
 }

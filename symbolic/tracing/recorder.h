@@ -64,6 +64,12 @@ class ValueSource {
   // The values of the fakes, if what is observed of them may be relied on.
   virtual std::optional<std::vector<at::Tensor>> RelyOn(const std::vector<at::Tensor>& fakes,
                                                         const Observation& observed) = 0;
+  // Whether what follows from values here may be a symbol of the graph's own (unbacked_sizes.h).
+  virtual bool TakesUnbacked() = 0;
+  // The values that the fakes have in this call, for a hint; nullopt: they cannot be computed.
+  virtual std::optional<std::vector<at::Tensor>> AtHand(const std::vector<at::Tensor>& fakes) = 0;
+  // A symbol was made, the last one of the table.
+  virtual void AddedUnbacked() = 0;
 };
 
 class Recorder {
@@ -107,6 +113,14 @@ class Recorder {
     std::vector<std::int64_t> arguments;
   };
   std::vector<GeometryWrite> geometry_writes;
+
+  // Symbols that the graph defines: by a size of a value, or by a number that it holds (as in ir::Output).
+  struct UnbackedSymbol {
+    ir::SymbolIndex symbol;
+    ir::ValueId value;
+    std::int32_t dim;
+  };
+  std::vector<UnbackedSymbol> unbacked;
   std::int64_t CountGeometryWrites(const FakeImpl* input) const;
 
   // The next operator compares a tensor with `value`, and a NaN is to equal a NaN.

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "absl/container/flat_hash_set.h"
 #include "backends/graph/believing_ops.h"
 #include "symbolic/tracing/fake_tensor.h"
 #include "symbolic/tracing/recorder.h"
@@ -56,11 +57,44 @@ c10::IValue ZerosOf(const c10::IValue& v) {
 
 bool IsEmpty(const c10::IValue& v) { return v.isTensor() && v.toTensor().defined() && v.toTensor().sym_numel() == 0; }
 
-// A pointwise kernel has then no element to refuse, a view none to look at; a concatenation refuses what its shape rule
-// does. To ask is to look at all sizes.
+// Their kernels take operands without elements; a concatenation refuses what its shape rule does.
+bool TakesEmpties(ir::OpId op) {
+  static const auto* names = new absl::flat_hash_set<std::string_view>{"aten.cat",
+                                                                       "aten.mm",
+                                                                       "aten.addmm",
+                                                                       "aten.bmm",
+                                                                       "aten.baddbmm",
+                                                                       "aten.index.Tensor",
+                                                                       "aten.index_put",
+                                                                       "aten.index_put_",
+                                                                       "aten.index_select",
+                                                                       "aten.index_add",
+                                                                       "aten.index_add_",
+                                                                       "aten.gather",
+                                                                       "aten.scatter_add",
+                                                                       "aten.scatter_add_",
+                                                                       "aten.embedding",
+                                                                       "aten.sum",
+                                                                       "aten.sum.dim_IntList",
+                                                                       "aten.mean",
+                                                                       "aten.mean.dim",
+                                                                       "aten.cumsum",
+                                                                       "aten.clone",
+                                                                       "aten._to_copy",
+                                                                       "aten.copy_",
+                                                                       "aten.fill_.Scalar",
+                                                                       "aten.zero_",
+                                                                       "aten._softmax",
+                                                                       "aten._log_softmax",
+                                                                       "aten.nonzero",
+                                                                       "aten.sort.stable",
+                                                                       "aten.repeat"};
+  return names->contains(op->name());
+}
+
+// A pointwise kernel has then no element to refuse, a view none to look at. To ask is to look at all sizes.
 bool IsAsked(ir::OpId op) {
-  if (op->name() == "aten.cat" || op->is_pointwise() || op->is_view() || op->is_random() || op->has_side_effect())
-    return false;
+  if (TakesEmpties(op) || op->is_pointwise() || op->is_view() || op->is_random() || op->has_side_effect()) return false;
   const c10::OperatorHandle& handle = op->handle();
   return op->name().starts_with("aten.") && !ir::BelievesItsArguments(op) &&
          !handle.hasTag(at::Tag::nondeterministic_seeded) && !handle.hasTag(at::Tag::inplace_view);
@@ -87,7 +121,7 @@ bool AnyIsEmpty(c10::ArrayRef<c10::IValue> args) {
 }
 
 std::optional<std::string> RefusalOfEmpties(ir::OpId op, c10::ArrayRef<c10::IValue> args) {
-  if (!AnyIsEmpty(args) || !IsAsked(op)) return std::nullopt;
+  if (!IsAsked(op) || !AnyIsEmpty(args)) return std::nullopt;
   std::optional<torch::jit::Stack> stack = ZerosFor(args);
   if (!stack.has_value()) return std::nullopt;
   const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 namespace framefuse::tracing {
@@ -168,22 +169,37 @@ SymNode SizeNode::sym_ite(const SymNode& then_value, const SymNode& else_value) 
 
 // ---------------------------------------------------------------- layouts
 
+// Whether it is so for all sizes, 0 and 1 among them: then nobody need ask for any.
+bool SizeNode::IsLaidOut(Nodes sizes, Nodes strides, absl::Span<const std::size_t> fastest_first) {
+  ir::DimAlgebra algebra = sizes_->Algebra();
+  Dim expected(1);
+  for (const std::size_t d : fastest_first) {
+    if (algebra.Decide(ExprKind::kEq, DimOf(strides[d]), expected) != std::optional(true)) return false;
+    expected = algebra.Multiply(expected, DimOf(sizes[d]));
+  }
+  return true;
+}
+
 // Whether each dimension's stride is the product of the sizes of those before it in `fastest_first`.
-SymNode SizeNode::InOrder(Nodes sizes, Nodes strides, std::initializer_list<int> fastest_first) {
+SymNode SizeNode::InOrder(Nodes sizes, Nodes strides, std::initializer_list<std::size_t> fastest_first) {
+  if (IsLaidOut(sizes, strides, fastest_first)) return wrap_bool(true);
   for (const SymNode& size : sizes) {
     if (sizes_->Decide(ExprKind::kEq, DimOf(size), Dim(0))) return wrap_bool(true);
   }
   Dim expected(1);
-  for (const int d : fastest_first) {
-    const Dim size = DimOf(sizes[static_cast<std::size_t>(d)]);
+  for (const std::size_t d : fastest_first) {
+    const Dim size = DimOf(sizes[d]);
     if (sizes_->Decide(ExprKind::kEq, size, Dim(1))) continue;
-    if (!sizes_->Decide(ExprKind::kEq, DimOf(strides[static_cast<std::size_t>(d)]), expected)) return wrap_bool(false);
+    if (!sizes_->Decide(ExprKind::kEq, DimOf(strides[d]), expected)) return wrap_bool(false);
     expected = sizes_->Algebra().Multiply(expected, size);
   }
   return wrap_bool(true);
 }
 
 SymNode SizeNode::is_contiguous(Nodes sizes, Nodes strides) {
+  std::vector<std::size_t> order(sizes.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  if (IsLaidOut(sizes, strides, order)) return wrap_bool(true);
   for (const SymNode& size : sizes) {
     if (sizes_->Decide(ExprKind::kEq, DimOf(size), Dim(0))) return wrap_bool(true);
   }
@@ -227,29 +243,34 @@ c10::SymNode SizeNode::is_channels_last_strides_3d(Nodes sizes, Nodes strides) {
   return wrap_bool(HasChannelsLastStrides(sizes, strides, {1, 4, 3, 2, 0}));
 }
 
-// In the order of today's strides; if that one does not do, none does only for the numbers at hand.
+// In the order of today's strides. If that one does not do, none does where the order is the same, and the first gap or
+// overlap is one.
 SymNode SizeNode::is_non_overlapping_and_dense(Nodes sizes, Nodes strides) {
   std::vector<std::size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return sizes_->HintOf(DimOf(strides[a])) < sizes_->HintOf(DimOf(strides[b]));
   });
+  if (IsLaidOut(sizes, strides, order)) return wrap_bool(true);
   Dim expected(1);
-  bool dense = true;
+  std::optional<Dim> gap;  // the stride before which it is
   for (const std::size_t d : order) {
-    const Dim size = DimOf(sizes[d]);
-    if (sizes_->Decide(ExprKind::kEq, size, Dim(1))) continue;
-    const Dim stride = DimOf(strides[d]);
-    dense = sizes_->HintOf(stride) == sizes_->HintOf(expected);
-    if (!dense) break;
-    (void)sizes_->Decide(ExprKind::kEq, stride, expected);
-    expected = sizes_->Algebra().Multiply(expected, size);
+    const Dim size = DimOf(sizes[d]), stride = DimOf(strides[d]);
+    const bool may_be_empty = sizes_->Algebra().Lowest(size).value_or(0) < 1;
+    const bool single =
+        may_be_empty ? sizes_->Decide(ExprKind::kLt, size, Dim(2)) : sizes_->Decide(ExprKind::kEq, size, Dim(1));
+    if (single) continue;
+    if (gap) {
+      (void)sizes_->Decide(ExprKind::kLe, *gap, stride);
+    } else if (sizes_->HintOf(stride) != sizes_->HintOf(expected)) {
+      gap = stride;
+      (void)sizes_->Decide(ExprKind::kLt, expected, stride);
+    } else {
+      (void)sizes_->Decide(ExprKind::kEq, stride, expected);
+      expected = sizes_->Algebra().Multiply(expected, size);
+    }
   }
-  if (!dense) {
-    for (const SymNode& d : sizes) (void)sizes_->Pin(DimOf(d));
-    for (const SymNode& d : strides) (void)sizes_->Pin(DimOf(d));
-  }
-  return wrap_bool(dense);
+  return wrap_bool(!gap);
 }
 
 // ---------------------------------------------------------------- numbers
@@ -290,6 +311,37 @@ bool SizeNode::is_constant() {
   const bool is_float = kind_ == Kind::kFloat;
   if (is_float) return dim_.is_constant() || sizes_->Table()[dim_.expr].kind == ExprKind::kConstant;
   return dim_.is_constant() || constant_bool().has_value();
+}
+
+namespace {
+using Question = SymNode (c10::SymNodeImpl::*)(c10::ArrayRef<SymNode>, c10::ArrayRef<SymNode>);
+std::optional<bool> Ask(Question question, c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides) {
+  SymNode any;
+  for (const c10::SymIntArrayRef list : {sizes, strides}) {
+    for (const c10::SymInt& s : list) {
+      if (s.is_heap_allocated() && !any) any = s.toSymNode();
+    }
+  }
+  if (!any) return std::nullopt;
+  std::vector<SymNode> nodes[2];
+  for (const c10::SymInt& s : sizes) nodes[0].push_back(s.wrap_node(any));
+  for (const c10::SymInt& s : strides) nodes[1].push_back(s.wrap_node(any));
+  return ((*any).*question)(nodes[0], nodes[1])->guard_bool(__FILE__, __LINE__);
+}
+}  // namespace
+
+std::optional<bool> IsContiguous(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides) {
+  return Ask(&c10::SymNodeImpl::is_contiguous, sizes, strides);
+}
+
+std::optional<bool> IsNonOverlappingAndDense(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides) {
+  return Ask(&c10::SymNodeImpl::is_non_overlapping_and_dense, sizes, strides);
+}
+
+std::int64_t HintOf(const c10::SymInt& s) {
+  if (const auto plain = s.maybe_as_int()) return *plain;
+  const auto* own = dynamic_cast<const SizeNode*>(s.toSymNodeImplUnowned());
+  return own != nullptr ? own->sizes()->HintOf(own->dim()) : s.guard_int(__FILE__, __LINE__);
 }
 
 c10::SymInt Plain(const c10::SymInt& s) {

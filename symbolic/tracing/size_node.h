@@ -7,8 +7,10 @@
 #include <c10/core/SymNodeImpl.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "symbolic/tracing/sizes.h"
 
 namespace framefuse::tracing {
@@ -84,13 +86,19 @@ class SizeNode final : public c10::SymNodeImpl {
   c10::SymNode OfFloats(ir::ExprKind operation, const c10::SymNode& other) const;
   c10::SymNode Compare(ir::ExprKind comparison, const c10::SymNode& left, const c10::SymNode& right) const;
   bool HasChannelsLastStrides(Nodes sizes, Nodes strides, std::initializer_list<std::size_t> fastest_first);
-  c10::SymNode InOrder(Nodes sizes, Nodes strides, std::initializer_list<int> fastest_first);
+  bool IsLaidOut(Nodes sizes, Nodes strides, absl::Span<const std::size_t> fastest_first);
+  c10::SymNode InOrder(Nodes sizes, Nodes strides, std::initializer_list<std::size_t> fastest_first);
 
   std::shared_ptr<Sizes> sizes_;
   Kind kind_;
   ir::Dim dim_;
 };
 
+// Without the questions about 0 and 1 that torch asks first. Nothing: no size and no stride is symbolic.
+std::optional<bool> IsContiguous(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides);
+std::optional<bool> IsNonOverlappingAndDense(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides);
+// The number in this call.
+std::int64_t HintOf(const c10::SymInt& s);
 // A number whose node is a constant as a plain one.
 c10::SymInt Plain(const c10::SymInt& s);
 

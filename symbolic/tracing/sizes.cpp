@@ -29,6 +29,13 @@ Dim AddSymbol(ir::ExprTable& table, std::int64_t hint, std::pair<std::int64_t, s
   symbol.max = range.second;
   return table.OfSymbol(table.AddSymbol(std::move(symbol)));
 }
+
+// The symbol that came last.
+void SetUnbacked(ir::ExprTable& table) {
+  ir::Symbol& symbol = table.symbol(static_cast<ir::SymbolIndex>(table.symbols().size()) - 1);
+  symbol.unbacked = true;
+  symbol.name[0] = 'u';
+}
 }  // namespace
 
 Dim Sizes::NewNumber(std::int64_t hint) {
@@ -42,6 +49,18 @@ Dim Sizes::NewFloat(double hint) {
   symbol.type = ir::NumberType::kFloat;
   symbol.hint = std::bit_cast<std::int64_t>(hint);
   return Table().OfSymbol(Table().AddSymbol(std::move(symbol)));
+}
+
+Dim Sizes::NewUnbackedSize(std::int64_t hint, std::int64_t most) {
+  const Dim size = AddSymbol(Table(), hint, {0, most});
+  SetUnbacked(Table());
+  return size;
+}
+
+Dim Sizes::NewUnbackedNumber(const c10::Scalar& hint) {
+  const Dim number = hint.isFloatingPoint() ? NewFloat(hint.toDouble()) : NewNumber(hint.toLong());
+  SetUnbacked(Table());
+  return number;
 }
 
 Dim Sizes::NewSymbol(std::int64_t hint) {
@@ -195,9 +214,15 @@ bool Sizes::DecideBool(Dim condition) {
   }
 }
 
+void Sizes::NotePinned(Dim d) {
+  const ir::SymbolIndex last = Table().LastUnbacked(d);
+  if (last >= 0) pinned_unbacked_.push_back(last);
+}
+
 double Sizes::PinFloat(Dim d) {
   ir::ExprTable& table = Table();
   const double value = FloatHintOf(d);
+  if (table[d.expr].kind != ExprKind::kConstant) NotePinned(d);
   if (std::isnan(value)) {
     (void)Decide(ExprKind::kNe, d, d);
     return value;
@@ -222,6 +247,7 @@ std::int64_t Sizes::Pin(Dim d) {
   if (d.is_constant()) return d.constant();
   if (IsFloat(d)) return std::bit_cast<std::int64_t>(PinFloat(d));
   const std::int64_t value = HintOf(d);
+  if (!Algebra().Decide(ExprKind::kEq, d, Dim(value))) NotePinned(d);
   (void)Decide(ExprKind::kEq, d, Dim(value));
   return value;
 }

@@ -6,6 +6,7 @@
 #define FRAMEFUSE_SYMBOLIC_TRACING_SIZES_H_
 
 #include <Python.h>
+#include <c10/core/Scalar.h>
 #include <c10/core/SymFloat.h>
 #include <c10/core/SymInt.h>
 
@@ -44,6 +45,9 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
   // An integer that is `hint` now, between the two of kNumbers.
   ir::Dim NewNumber(std::int64_t hint);
   ir::Dim NewFloat(double hint);
+  // What the graph itself computes, `hint` in this call: a size from 0 to `most`, or an integer or float as above.
+  ir::Dim NewUnbackedSize(std::int64_t hint, std::int64_t most);
+  ir::Dim NewUnbackedNumber(const c10::Scalar& hint);
   bool any() const { return table_ != nullptr && !table_->symbols().empty(); }
 
   c10::SymInt ToSymInt(ir::Dim d);
@@ -69,6 +73,8 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
   // The value at hand, which the size is to have.
   std::int64_t Pin(ir::Dim d);
   double PinFloat(ir::Dim d);  // bit by bit
+  // Unbacked symbols that were pinned: a graph that computes them serves no other call.
+  const std::vector<ir::SymbolIndex>& pinned_unbacked() const { return pinned_unbacked_; }
   // A float as an operand of an operator: eager refuses what is out of range for the tensor's type. Where it is near
   // that it is pinned, and a constant comes back.
   ir::Dim AsOperand(ir::Dim d);
@@ -80,10 +86,12 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
   void Note(ir::Dim condition);
   bool DecideFloats(ir::ExprKind comparison, ir::Dim a, ir::Dim b);
   void Narrow(ir::ExprKind comparison, ir::Dim a, ir::Dim b);
+  void NotePinned(ir::Dim d);
 
   ir::ExprTable* table_;
   SizeListener* listener_ = nullptr;
   bool has_numbers_ = false;
+  std::vector<ir::SymbolIndex> pinned_unbacked_;
   std::vector<ir::Dim> facts_;
   absl::flat_hash_set<ir::ExprId> known_;
   absl::flat_hash_map<const PyObject*, ir::Dim> floats_;

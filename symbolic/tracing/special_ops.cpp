@@ -14,6 +14,7 @@
 #include "symbolic/tracing/product_gradient.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/relied_sizes.h"
+#include "symbolic/tracing/unbacked_sizes.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -62,7 +63,14 @@ bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* s
     return true;
   }
   const ir::ValueId result = ResultAskedAbout(recorder, read);
-  if (result == ir::kNoValue) return BreakOnData(recorder, handle, stack);
+  if (result == ir::kNoValue) {
+    // Torch makes a Python object of an integer's node only.
+    const bool whole = c10::isIntegralType(read.scalar_type(), /*includeBool=*/false);
+    const std::optional<std::vector<ir::Dim>> numbers = whole ? UnbackedNumbers(recorder, read) : std::nullopt;
+    if (!numbers) return BreakOnData(recorder, handle, stack);
+    stack->back() = recorder.sizes().ToSymInt(numbers->front());
+    return true;
+  }
   recorder.ExpectComparison(result);
   stack->back() = c10::Scalar(false);
   return true;
@@ -206,16 +214,19 @@ bool IsMask(const c10::IValue& v) {
 bool Index(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const auto indices = ArgumentOf(handle, stack, 1).toListRef();
   if (std::none_of(indices.begin(), indices.end(), IsMask)) return false;
-  return RecordMaskedIndex(recorder, handle, stack) || BreakOnData(recorder, handle, stack);
+  return RecordMaskedIndex(recorder, handle, stack) || RecordUnbackedIndex(recorder, handle, stack) ||
+         BreakOnData(recorder, handle, stack);
 }
 
 bool MaskedSelect(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  return RecordMaskedSelect(recorder, handle, stack) || BreakOnData(recorder, handle, stack);
+  return RecordMaskedSelect(recorder, handle, stack) || RecordUnbacked(recorder, handle, stack) ||
+         BreakOnData(recorder, handle, stack);
 }
 
 // All of its tensors decide of the results' sizes.
 bool SizedByValues(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  return RecordSized(recorder, handle, stack) || BreakOnData(recorder, handle, stack);
+  return RecordSized(recorder, handle, stack) || RecordUnbacked(recorder, handle, stack) ||
+         BreakOnData(recorder, handle, stack);
 }
 
 bool Nonzero(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {

@@ -66,6 +66,9 @@ struct Tracer::State final : ValueSource {
   // value_reads.cpp
   std::optional<std::vector<at::Tensor>> RelyOn(const std::vector<at::Tensor>& fakes,
                                                 const Observation& observed) override;
+  bool TakesUnbacked() override;
+  std::optional<std::vector<at::Tensor>> AtHand(const std::vector<at::Tensor>& fakes) override;
+  void AddedUnbacked() override;
   static std::int32_t OriginOfOp(void* self);
 };
 

@@ -43,10 +43,11 @@ class OriginProvider {
   virtual ir::Origin Resolve(std::int32_t id) = 0;
 };
 
-// Where a symbolic size comes from: an input's size in a dimension, or an integer of the program's.
+// Where a symbolic size comes from: an input's size in a dimension, an integer of the program's, or the graph itself.
+inline constexpr int kIsNumberSymbol = -1, kIsUnbackedSymbol = -2;
 struct SizeSymbol {
-  int input_index = -1;  // -1: an integer
-  int dim = 0;           // of integers: their number
+  int input_index = kIsNumberSymbol;
+  int dim = 0;  // of integers: their number
 };
 // An input's stride that follows from symbolic sizes.
 struct SizedStride {
@@ -165,7 +166,13 @@ class Tracer {
   const std::vector<SizedStride>& sized_strides() const;
   const std::vector<ir::Dim>& size_facts() const;  // conditions that later sizes must meet
   const ir::ExprTable& size_expressions() const;
-  bool sizes_fit() const;                        // Sizes::Fit
+  bool sizes_fit() const;                           // Sizes::Fit
+  const std::vector<int>& pinned_unbacked() const;  // Sizes::pinned_unbacked
+  bool TakesUnbacked();                             // ValueReader::TakesUnbacked, where a graph may define symbols
+  // Symbolic numbers that the graph computes: a list of them, of a tensor without dimensions the one. Null: it cannot.
+  Ref UnbackedNumbersOf(BorrowedRef fake);
+  // The truth of a tensor of one element in this call, which later calls are checked for.
+  std::optional<bool> UnbackedTruthOf(BorrowedRef fake);
   void SetSizeListener(SizeListener* listener);  // null: none; must outlive the tracing
 
   // A break found inside torch. Sticky: check after each native call, also when no exception came out.

@@ -1,5 +1,6 @@
 #include "symbolic/tracing/value_reads.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -20,6 +21,8 @@ namespace {
 
 constexpr std::int64_t kMostElements = 1 << 24;
 constexpr std::int64_t kMostShown = 8;
+constexpr std::size_t kMostNodesOfHint = 1 << 14;
+constexpr std::int64_t kMostElementsOfHint = std::int64_t{1} << 31;
 
 using Values = std::vector<at::Tensor>;
 
@@ -127,16 +130,22 @@ class SlicedValue final : public ValueRead {
 
 bool IsWholeNumbers(const at::Tensor& t) { return c10::isIntegralType(t.scalar_type(), /*includeBool=*/true); }
 
+std::optional<std::vector<ir::ValueId>> ValuesOf(const Recorder& recorder, const Values& fakes) {
+  std::vector<ir::ValueId> values;
+  for (const at::Tensor& fake : fakes) {
+    const FakeImpl* impl = AsFake(fake);
+    if (impl == nullptr || impl->recording() != recorder.id() || fake.is_conj() || fake.is_neg()) return std::nullopt;
+    values.push_back(impl->value());
+  }
+  return values;
+}
+
 }  // namespace
 
 std::optional<Values> Tracer::State::RelyOn(const Values& fakes, const Observation& observation) {
   if (value_reader == nullptr || !recorder->open_branches.empty()) return std::nullopt;
-  std::vector<ir::ValueId> wanted;
-  for (const at::Tensor& fake : fakes) {
-    const FakeImpl* impl = AsFake(fake);
-    if (impl == nullptr || impl->recording() != recorder->id() || fake.is_conj() || fake.is_neg()) return std::nullopt;
-    wanted.push_back(impl->value());
-  }
+  const std::optional<std::vector<ir::ValueId>> wanted = ValuesOf(*recorder, fakes);
+  if (!wanted) return std::nullopt;
   const auto record_of = [&](ir::ValueId v) {
     return std::find_if(inputs.begin(), inputs.end(), [&](const InputRecord& r) { return r.value == v; });
   };
@@ -147,7 +156,7 @@ std::optional<Values> Tracer::State::RelyOn(const Values& fakes, const Observati
     const auto record = record_of(v);
     return record != inputs.end() && record->input_index >= 0 && IsWholeNumbers(record->real);
   };
-  std::optional<ValueSlice> slice = ValueSlice::Of(recorder->graph(), wanted, limits);
+  std::optional<ValueSlice> slice = ValueSlice::Of(recorder->graph(), *wanted, limits);
   if (!slice) return std::nullopt;
   Values reals;
   std::vector<int> indexes;
@@ -162,6 +171,39 @@ std::optional<Values> Tracer::State::RelyOn(const Values& fakes, const Observati
         std::make_shared<SlicedValue>(*std::move(slice), observation, std::move(indexes), now->observed));
   }
   return std::move(now->values);
+}
+
+bool Tracer::State::TakesUnbacked() {
+  return value_reader != nullptr && recorder->open_branches.empty() && recorder->phase == ir::Phase::kForward &&
+         value_reader->TakesUnbacked();
+}
+
+std::optional<Values> Tracer::State::AtHand(const Values& fakes) {
+  const std::optional<std::vector<ir::ValueId>> wanted = ValuesOf(*recorder, fakes);
+  if (!wanted) return std::nullopt;
+  SliceLimits limits;
+  limits.for_hint = true;
+  limits.most_nodes = kMostNodesOfHint;
+  limits.most_elements = kMostElementsOfHint;
+  limits.on_cpu = false;
+  Values reals;
+  limits.takes_input = [&](ir::ValueId v) {
+    return std::any_of(inputs.begin(), inputs.end(), [&](const InputRecord& r) { return r.value == v; });
+  };
+  const std::optional<ValueSlice> slice = ValueSlice::Of(recorder->graph(), *wanted, limits);
+  if (!slice) return std::nullopt;
+  for (ir::ValueId v : slice->inputs()) {
+    reals.push_back(
+        std::find_if(inputs.begin(), inputs.end(), [&](const InputRecord& r) { return r.value == v; })->real);
+  }
+  const Observation nothing{"", [](const Values&) { return at::empty({0}); }};
+  std::optional<Computed> now = Compute(*slice, nothing, reals, /*own=*/true);
+  return now ? std::optional<Values>(std::move(now->values)) : std::nullopt;
+}
+
+void Tracer::State::AddedUnbacked() {
+  value_reader->AddedUnbacked(static_cast<int>(symbols.size()));
+  symbols.push_back({kIsUnbackedSymbol, 0});
 }
 
 }  // namespace framefuse::tracing

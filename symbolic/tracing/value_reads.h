@@ -40,6 +40,10 @@ class ValueReader {
   // Whether the recording may rely on a value that is read now; `digest` differs for different values.
   virtual bool MayRelyOn(std::uint64_t digest) = 0;
   virtual void Relied(std::shared_ptr<const ValueRead> read) = 0;
+  // Whether what follows from values that are read now may be a symbol that the graph defines.
+  virtual bool TakesUnbacked() { return false; }
+  // It is one: the next of them in the order of the graph's symbols.
+  virtual void AddedUnbacked(int /*symbol*/) {}
 };
 
 }  // namespace framefuse::tracing

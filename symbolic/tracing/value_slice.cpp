@@ -131,6 +131,9 @@ class Search {
     if (!is_needed) return Part::kNone;
     bool possible =
         n.op->mutates() ? IsDeterminedWrite(n.op->name()) : IsDetermined(n.op->name()) || IsUnset(n.op->name());
+    if (limits_.for_hint) {
+      possible = n.op->name().starts_with(kNamespace) && !n.op->is_random() && !n.op->has_side_effect();
+    }
     memory_.ForEachWritten(n, [&](ir::StorageId storage) { possible = possible && memory_.IsOwn(storage); });
     ir::ForEachUse(n, [&](ValueId v) { possible = Need(v, i) && possible; });
     return possible ? Part::kTaken : Part::kRefused;
@@ -151,6 +154,18 @@ class Search {
   absl::flat_hash_set<ValueId> open_, needed_constants_;
   absl::flat_hash_map<ir::StorageId, std::size_t> read_before_;
 };
+
+ir::Node AtHints(ir::Node n, const ir::ExprTable& exprs) {
+  for (ir::Arg& a : n.args) {
+    if (a.kind == ir::Arg::Kind::kDim)
+      a = ir::Arg::Constant(ir::NumberOf(exprs.Hint(a.dims[0]), exprs.TypeOf(a.dims[0])));
+    if (a.kind != ir::Arg::Kind::kDimList) continue;
+    std::vector<ir::Dim> numbers;
+    for (const ir::Dim& d : a.dims) numbers.emplace_back(exprs.Hint(d));
+    a = ir::Arg::OfDims(std::move(numbers));
+  }
+  return n;
+}
 
 bool PushArgument(const ir::Arg& arg, ir::ArgType type, const Values& values, torch::jit::Stack* stack) {
   switch (arg.kind) {
@@ -238,8 +253,8 @@ std::optional<ValueSlice> ValueSlice::Of(const ir::Graph& graph, const std::vect
     if (part == Search::Part::kNone) continue;
     possible = part == Search::Part::kTaken && slice.nodes_.size() < limits.most_nodes;
     slice.has_writes_ = slice.has_writes_ || graph.nodes[i].op->mutates();
-    slice.has_unset_ = slice.has_unset_ || IsUnset(graph.nodes[i].op->name());
-    slice.nodes_.push_back(graph.nodes[i]);
+    slice.has_unset_ = slice.has_unset_ || (!limits.for_hint && IsUnset(graph.nodes[i].op->name()));
+    slice.nodes_.push_back(limits.for_hint ? AtHints(graph.nodes[i], graph.exprs) : graph.nodes[i]);
   }
   if (!possible) return std::nullopt;
   std::reverse(slice.nodes_.begin(), slice.nodes_.end());

@@ -25,6 +25,8 @@ struct SliceLimits {
   std::size_t most_nodes = 64;
   std::int64_t most_elements = 1 << 16;  // of one tensor
   bool on_cpu = true;                    // only
+  // For a hint: any operator of ATen's that draws no random numbers, with symbols at their hints.
+  bool for_hint = false;
   // Whether it may begin at an input.
   std::function<bool(ir::ValueId)> takes_input;
 };
@@ -52,7 +54,7 @@ class ValueSlice {
 
   std::vector<ir::Node> nodes_;  // in order
   bool has_writes_ = false;
-  bool has_unset_ = false;  // some ask for memory that nobody set
+  bool has_unset_ = false;  // some ask for memory that nobody set, and it matters
   std::vector<ir::ValueId> inputs_;
   std::vector<ir::ValueId> wanted_;
   Values constants_;

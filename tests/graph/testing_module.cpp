@@ -53,30 +53,30 @@ class TestPlan {
     plan_ = ValueOrRaise(found->Compile(std::move(graph), options));
   }
 
-  py::list Run(const py::list& inputs, const std::vector<std::int64_t>& symbols) const {
+  py::list Run(const py::list& inputs, std::vector<std::int64_t> symbols) const {
     HANDLE_TH_ERRORS
     std::vector<at::Tensor> tensors = Tensors(inputs);
     absl::StatusOr<std::vector<at::Tensor>> outputs = absl::UnknownError("");
     {
       py::gil_scoped_release release;
-      outputs = plan_->Run(tensors, symbols);
+      outputs = plan_->Run(tensors, absl::MakeSpan(symbols));
     }
     return Wrap(ValueOrRaise(std::move(outputs)));
     END_HANDLE_TH_ERRORS_PYBIND
   }
 
   // The status' message: "op (line): what torch said".
-  std::string Failure(const py::list& inputs, const std::vector<std::int64_t>& symbols) const {
+  std::string Failure(const py::list& inputs, std::vector<std::int64_t> symbols) const {
     std::vector<at::Tensor> tensors = Tensors(inputs);
-    absl::StatusOr<std::vector<at::Tensor>> outputs = plan_->Run(tensors, symbols);
+    absl::StatusOr<std::vector<at::Tensor>> outputs = plan_->Run(tensors, absl::MakeSpan(symbols));
     return outputs.ok() ? "" : MessageOf(outputs.status());
   }
 
   // Nanoseconds a call, without Python in the loop.
-  double Time(const py::list& inputs, const std::vector<std::int64_t>& symbols, int calls) const {
+  double Time(const py::list& inputs, std::vector<std::int64_t> symbols, int calls) const {
     std::vector<at::Tensor> tensors = Tensors(inputs);
     auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < calls; ++i) (void)plan_->Run(tensors, symbols);
+    for (int i = 0; i < calls; ++i) (void)plan_->Run(tensors, absl::MakeSpan(symbols));
     return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / calls;
   }
 

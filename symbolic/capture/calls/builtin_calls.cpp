@@ -388,6 +388,8 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
     return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   };
   switch (which) {
+    case SpecialCall::kDir:
+      return listings_.CallDir(act, callable, args, kwnames);
     case SpecialCall::kLocals:
       return breaks_.Break(GraphBreakKind::kUnlistedCallable, "locals()");
     case SpecialCall::kGlobals:
@@ -429,67 +431,18 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
 
 Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView callable,
                                 absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  switch (which) {
-    case SpecialCall::kGetAttr:
-    case SpecialCall::kHasAttr:
-    case SpecialCall::kSetAttr:
-    case SpecialCall::kDelAttr:
+  switch (FamilyOf(which)) {
+    case SpecialFamily::kAttribute:
       return CallAttributeBuiltin(act, which, callable, args, kwnames);
-    case SpecialCall::kAbcCheck:
-    case SpecialCall::kAbcSubclassCheck:
-    case SpecialCall::kIsInstance:
-    case SpecialCall::kIsSubclass:
-    case SpecialCall::kCallable:
-    case SpecialCall::kType:
-    case SpecialCall::kBuildClass:
-    case SpecialCall::kSuper:
+    case SpecialFamily::kType:
       return CallTypeBuiltin(act, which, callable, args, kwnames);
-    case SpecialCall::kLen:
-    case SpecialCall::kIter:
-    case SpecialCall::kNext:
-    case SpecialCall::kId:
-    case SpecialCall::kHash:
-    case SpecialCall::kVars:
-    case SpecialCall::kSetItem:
-    case SpecialCall::kDelItem:
-    case SpecialCall::kInPlace:
+    case SpecialFamily::kObject:
       return CallObjectBuiltin(act, which, callable, args, kwnames);
-    case SpecialCall::kRepr:
-    case SpecialCall::kAscii:
-    case SpecialCall::kStr:
-    case SpecialCall::kFormat:
+    case SpecialFamily::kText:
       return CallTextBuiltin(act, which, callable, args, kwnames);
-    case SpecialCall::kDir:
-      return listings_.CallDir(act, callable, args, kwnames);
-    case SpecialCall::kAsTensor:
-    case SpecialCall::kTorchTensor:
-    case SpecialCall::kTorchPlain:
-    case SpecialCall::kAllowInGraph:
-    case SpecialCall::kGraphBreak:
-    case SpecialCall::kIsCompiling:
-    case SpecialCall::kDisabled:
-    case SpecialCall::kOfOwnTensors:
-    case SpecialCall::kInferenceMode:
-    case SpecialCall::kDeepCopyOfTensor:
-    case SpecialCall::kPushFunctionMode:
-    case SpecialCall::kPopFunctionMode:
-    case SpecialCall::kEnterDualLevel:
-    case SpecialCall::kExitDualLevel:
-    case SpecialCall::kCheckpoint:
-    case SpecialCall::kCond:
+    case SpecialFamily::kTorch:
       return CallTorchSpecial(act, which, callable, args, kwnames);
-    case SpecialCall::kLocals:
-    case SpecialCall::kGlobals:
-    case SpecialCall::kRangeEnter:
-    case SpecialCall::kRangeExit:
-    case SpecialCall::kWritesArgument:
-    case SpecialCall::kExcInfo:
-    case SpecialCall::kLockEnter:
-    case SpecialCall::kLockExit:
-    case SpecialCall::kSignature:
-    case SpecialCall::kOfLibrary:
-    case SpecialCall::kIdentityCall:
-    case SpecialCall::kNoneCall:
+    case SpecialFamily::kOther:
       return CallOtherSpecial(act, which, callable, args, kwnames);
   }
   return Value();

@@ -67,6 +67,7 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
         const tracing::Tracer::Suspended off;
         return boundary_.Wrap(Ref::Steal(PyObject_CallOneArg(callable.object, known)));
       }
+      if (Ref numbers = tracer_.UnbackedNumbersOf(self.object)) return Value{std::move(numbers), kNoSource};
     }
     if (BorrowedRef replacement = FindSubstitute(callable.object); replacement && !IsFrameOf(act, replacement)) {
       return calls_.CallWith(act, ValueView(replacement, kNoSource), args, kwnames, Completion::kPush);

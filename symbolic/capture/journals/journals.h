@@ -51,6 +51,7 @@ class Journals {
   NativeArguments& arguments() { return arguments_; }
   MadeClasses& made() { return made_; }
   Symbols& symbols() { return symbols_; }
+  const ValueReads& values() const { return values_; }
 
  private:
   MadeClasses made_{reads_, objects_};
@@ -69,7 +70,7 @@ class Journals {
   WriteJournal writes_{breaks_, reads_, objects_.tracked()};
   ObjectContents contents_{breaks_, reads_, writes_, objects_};
   NativeArguments arguments_{breaks_, reads_, objects_, contents_};
-  ValueReads values_{options_.values, frames_, reads_, objects_};
+  ValueReads values_{options_.values, options_.unbacked, backward_, frames_, reads_, objects_};
 };
 
 }  // namespace framefuse

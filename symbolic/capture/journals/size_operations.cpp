@@ -2,6 +2,7 @@
 
 #include <opcode.h>
 #include <torch/csrc/Size.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_arg_parser.h>
 
 #include <string>
@@ -131,10 +132,13 @@ std::optional<Value> SizeOperations::Fold(tracing::SizeArithmetic operation, Bor
 }
 
 std::optional<Value> SizeOperations::Call(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
-  if (tracer_.numbers().none() || kwnames || args.empty()) return std::nullopt;
+  if (kwnames || args.empty()) return std::nullopt;
   PyObject* o = callable;
   const bool to_float = o == reinterpret_cast<PyObject*>(&PyFloat_Type);
-  if (to_float || o == reinterpret_cast<PyObject*>(&PyLong_Type)) {
+  const bool converts = to_float || o == reinterpret_cast<PyObject*>(&PyLong_Type);
+  if (converts && args.size() == 1 && IsFakeTensor(args[0].object)) return NumberOf(args[0], to_float);
+  if (tracer_.numbers().none()) return std::nullopt;
+  if (converts) {
     if (args.size() != 1 || !IsSymbolic(args[0])) return std::nullopt;
     const bool same = to_float != IsInteger(args[0].object);
     if (!same && !to_float) return std::nullopt;
@@ -163,6 +167,17 @@ std::optional<Value> SizeOperations::Call(BorrowedRef callable, absl::Span<const
     if (!IsSymbolic(v)) reads_.Consume(v);
   }
   return Extreme(name == "max", args);
+}
+
+std::optional<Value> SizeOperations::NumberOf(ValueView tensor, bool is_float) {
+  const at::Tensor& t = THPVariable_Unpack(tensor.object.get());
+  if (t.dim() != 0 || t.is_floating_point() != is_float || !tracer_.TakesUnbacked()) return std::nullopt;
+  if (const Ref known = tracer_.KnownValueOf(tensor.object)) {
+    const tracing::Tracer::Suspended off;
+    return Done(Ref::Steal(is_float ? PyNumber_Float(known) : PyNumber_Long(known)));
+  }
+  Ref number = tracer_.UnbackedNumbersOf(tensor.object);
+  return number ? std::optional(Done(std::move(number))) : std::nullopt;
 }
 
 std::optional<Value> SizeOperations::LengthOf(ValueView tensor) {

@@ -32,6 +32,8 @@ class SizeOperations {
   bool Holds(BorrowedRef object) const { return tracer_.numbers().Holds(object); }
   std::optional<Value> Call(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   std::optional<Value> LengthOf(ValueView tensor);
+  // int() or float() of a tensor whose value the graph computes.
+  std::optional<Value> NumberOf(ValueView tensor, bool is_float);
 
   // What an operator of a tensor and a symbolic size takes for the size: a tensor of no dimensions. Null: no such case.
   Ref OperandFor(BorrowedRef tensor, BorrowedRef number);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/logging.h"
 #include "frame_eval/versions/frame_ops.h"
@@ -94,14 +95,33 @@ void Symbols::OnFact(ir::Dim fact) {
   FF_LOG(kDynamic) << tracer_.size_expressions().Print(fact) << (path.empty() ? "" : " at ") << places_.back();
 }
 
+bool Symbols::any_backed() const {
+  return absl::c_any_of(tracer_.size_symbols(),
+                        [](const tracing::SizeSymbol& s) { return s.input_index != tracing::kIsUnbackedSymbol; });
+}
+
+std::vector<DeferredFact> Symbols::Deferred(const std::vector<ValueReads::Definition>& definitions) const {
+  std::vector<DeferredFact> deferred;
+  const ir::ExprTable& table = tracer_.size_expressions();
+  const std::vector<ir::Dim>& facts = tracer_.size_facts();
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    const ir::SymbolIndex symbol = table.LastUnbacked(facts[i]);
+    if (symbol < 0) continue;
+    const auto defined = absl::c_find_if(definitions, [&](const auto& d) { return d.symbol == symbol; });
+    const std::string place = i < places_.size() && !places_[i].empty() ? absl::StrCat(" at ", places_[i]) : "";
+    deferred.push_back({absl::StrCat(table.Print(facts[i]), place), defined->code, defined->instruction});
+  }
+  return deferred;
+}
+
 std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>& inputs) {
   if (none()) return nullptr;
   auto sizes = std::make_shared<EntrySizes>();
   sizes->expressions = tracer_.size_expressions();
   ReadValue read;
   const auto source_of = [&](const tracing::SizeSymbol& s) {
-    return s.input_index < 0 ? numbers_[static_cast<std::size_t>(s.dim)].first
-                             : inputs[static_cast<std::size_t>(s.input_index)].source;
+    return s.input_index == tracing::kIsNumberSymbol ? numbers_[static_cast<std::size_t>(s.dim)].first
+                                                     : inputs[static_cast<std::size_t>(s.input_index)].source;
   };
   const auto number = [&](SourceId source) {
     for (std::size_t i = 0; i < read.sources.size(); ++i) {
@@ -115,6 +135,11 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
   };
   std::vector<SizeFacts::Symbol> symbols;
   for (const tracing::SizeSymbol& s : tracer_.size_symbols()) {
+    if (s.input_index == tracing::kIsUnbackedSymbol) {
+      symbols.push_back({0, kIsUnbacked});
+      sizes->symbols.push_back({kNoSource, kIsUnbacked});
+      continue;
+    }
     const int dim = s.input_index >= 0 ? s.dim : is_float(sizes->symbols.size()) ? kIsFloat : kIsNumber;
     sizes->symbols.push_back({source_of(s), dim});
     symbols.push_back({number(source_of(s)), dim});
@@ -126,8 +151,10 @@ std::shared_ptr<const EntrySizes> Symbols::Close(const std::vector<TensorInput>&
   std::vector<SizeFacts::Condition> conditions;
   const std::vector<ir::Dim>& facts = tracer_.size_facts();
   for (std::size_t i = 0; i < facts.size(); ++i) {
+    if (sizes->expressions.LastUnbacked(facts[i]) >= 0) continue;
     conditions.push_back({facts[i], i < places_.size() ? places_[i] : ""});
   }
+  if (read.sources.empty()) return sizes;  // the graph defines them all
   read.fact =
       std::make_shared<SizeFacts>(sizes->expressions, std::move(symbols), std::move(strides), std::move(conditions));
   reads_.guards().AddValue(std::move(read), UserLocation());

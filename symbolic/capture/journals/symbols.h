@@ -12,6 +12,8 @@
 
 #include "symbolic/capture/dynamic_sizes.h"
 #include "symbolic/capture/entry_sizes.h"
+#include "symbolic/capture/journals/value_reads.h"
+#include "symbolic/capture/unbacked_places.h"
 #include "symbolic/tracing/sizes.h"
 #include "symbolic/tracing/tracer.h"
 
@@ -28,6 +30,7 @@ class Symbols final : public tracing::SizeListener {
       : sizes_(sizes), frames_(frames), reads_(reads), tracer_(tracer) {}
 
   bool none() const { return tracer_.size_symbols().empty(); }
+  bool any_backed() const;  // not only such as the graph defines
   DimMask DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) const;
   // After the tensor's guard was added: what of it is symbolic is left to the guard on sizes.
   void FreeDimsOf(SourceId source, int input_index);
@@ -37,6 +40,8 @@ class Symbols final : public tracing::SizeListener {
 
   // At the end of an attempt: the guard, and what the entry needs; null: no size is symbolic.
   std::shared_ptr<const EntrySizes> Close(const std::vector<TensorInput>& inputs);
+  // What it relies on about symbols that the graph defines, in the order of the graph's deferred facts.
+  std::vector<DeferredFact> Deferred(const std::vector<ValueReads::Definition>& definitions) const;
 
  private:
   bool IsBuffer(SourceId source) const;

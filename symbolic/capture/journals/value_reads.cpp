@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "symbolic/capture/journals/backward_phase.h"
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
@@ -34,6 +35,17 @@ bool ValueReads::MayRelyOn(std::uint64_t digest) {
   if (act == nullptr) return places_->MayRelyOn(nullptr, 0, digest);
   if (!frames_.has_root()) return false;
   return places_->MayRelyOn(frame_ops::Code(act->frame), act->instruction, digest);
+}
+
+bool ValueReads::TakesUnbacked() {
+  const Activation* act = frames_.top();
+  if (unbacked_ == nullptr || act == nullptr || !frames_.has_root() || backward_.running()) return false;
+  return !unbacked_->IsRefuted(frame_ops::Code(act->frame), act->instruction);
+}
+
+void ValueReads::AddedUnbacked(int symbol) {
+  const Activation& act = *frames_.top();
+  definitions_.push_back({symbol, frame_ops::Code(act.frame), act.instruction});
 }
 
 void ValueReads::Relied(std::shared_ptr<const tracing::ValueRead> read) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "symbolic/tracing/size_node.h"
 
 namespace framefuse::tracing {
 
@@ -108,7 +109,8 @@ OutputMeta WithFormat(Dims sizes, c10::ScalarType dtype, c10::MemoryFormat forma
 bool IsContiguous(const at::Tensor& t) {
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
   if (!impl->has_symbolic_sizes_strides()) return impl->is_contiguous();
-  return impl->sym_is_contiguous().guard_bool(__FILE__, __LINE__);
+  const std::optional<bool> known = IsContiguous(t.sym_sizes(), t.sym_strides());
+  return known ? *known : impl->is_contiguous();
 }
 
 bool IsExpanded(const at::Tensor& t) {
@@ -119,7 +121,12 @@ bool IsExpanded(const at::Tensor& t) {
   return false;
 }
 
-bool IsNonOverlappingAndDense(const at::Tensor& t) { return t.unsafeGetTensorImpl()->is_non_overlapping_and_dense(); }
+bool IsNonOverlappingAndDense(const at::Tensor& t) {
+  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  if (!impl->has_symbolic_sizes_strides()) return impl->is_non_overlapping_and_dense();
+  const std::optional<bool> known = IsNonOverlappingAndDense(t.sym_sizes(), t.sym_strides());
+  return known ? *known : impl->is_non_overlapping_and_dense();
+}
 
 OutputMeta LikeTensor(const at::Tensor& t, c10::ScalarType dtype) {
   if (IsNonOverlappingAndDense(t)) {  // also the strides of sizes 1
@@ -156,9 +163,10 @@ bool Broadcast(c10::SymIntArrayRef a, c10::SymIntArrayRef b, Dims* out) {
     const bool has_b = i >= rank - b.size();
     const c10::SymInt x = has_a ? a[i - (rank - a.size())] : c10::SymInt(1);
     const c10::SymInt y = has_b ? b[i - (rank - b.size())] : c10::SymInt(1);
-    if (IsOne(x)) {
+    const bool equal = has_a && has_b && HintOf(x) == HintOf(y);  // then it need not matter whether they are 1
+    if (!has_a || (!equal && IsOne(x))) {
       (*out)[i] = y;
-    } else if (IsOne(y)) {
+    } else if (!has_b || (!equal && IsOne(y))) {
       (*out)[i] = x;
     } else {
       if (!x.sym_eq(y).guard_bool(__FILE__, __LINE__)) return false;

@@ -1,0 +1,280 @@
+#include "symbolic/tracing/unbacked_sizes.h"
+
+#include <ATen/ExpandUtils.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "symbolic/tracing/shapes/shapes.h"
+
+namespace framefuse::tracing {
+namespace {
+
+using torch::jit::Stack;
+using Values = std::vector<at::Tensor>;
+
+constexpr std::int64_t kMostNumbers = 64;
+
+const at::Tensor& TensorAt(const Stack& args, std::size_t i) { return args[i].toTensor(); }
+
+// A result as DescribeResults reads it: no value of the graph.
+at::Tensor Shaped(const Recorder& recorder, Dims sizes, Dims strides, c10::ScalarType dtype) {
+  return MakeFake(MakeFakeStorage(at::kCPU, 0), sizes, strides, 0, dtype, at::kCPU, ir::kNoValue, recorder.id());
+}
+at::Tensor Contiguous(const Recorder& recorder, const Dims& sizes, c10::ScalarType dtype) {
+  return Shaped(recorder, sizes, ContiguousStrides(sizes), dtype);
+}
+
+// What an operator makes, where its first result has `size` elements, or as many in its first dimension.
+struct Rule {
+  // At most so many; nothing: that is not known.
+  std::optional<c10::SymInt> (*most)(const Stack& args);
+  Stack (*results)(const Recorder& recorder, const Stack& args, const c10::SymInt& size);
+};
+
+std::optional<c10::SymInt> AsManyAsElements(const Stack& args) { return TensorAt(args, 0).sym_numel(); }
+std::optional<c10::SymInt> Any(const Stack&) { return std::nullopt; }
+
+Stack OfNonzero(const Recorder& recorder, const Stack& args, const c10::SymInt& size) {
+  const Dims sizes = {size, TensorAt(args, 0).dim()};
+  return {Shaped(recorder, sizes, Dims{1, size}, at::kLong)};  // the kernels make the transposed result
+}
+
+Stack OfUnique(const Recorder& recorder, const at::Tensor& self, bool inverse, bool counts, const c10::SymInt& size) {
+  const Dims none = {0};
+  return {Contiguous(recorder, {size}, self.scalar_type()),
+          Contiguous(recorder, inverse ? ToDims(self.sym_sizes()) : none, at::kLong),
+          Contiguous(recorder, counts ? Dims{size} : none, at::kLong)};
+}
+Stack OfUnique2(const Recorder& recorder, const Stack& args, const c10::SymInt& size) {
+  return OfUnique(recorder, TensorAt(args, 0), args[2].toBool(), args[3].toBool(), size);
+}
+Stack OfUniqueConsecutive(const Recorder& recorder, const Stack& args, const c10::SymInt& size) {
+  if (!args[3].isNone()) return {};
+  return OfUnique(recorder, TensorAt(args, 0), args[1].toBool(), args[2].toBool(), size);
+}
+
+Stack OfRepeats(const Recorder& recorder, const Stack& args, const c10::SymInt& size) {
+  return {Contiguous(recorder, {size}, TensorAt(args, 0).scalar_type())};
+}
+
+Stack OfBincount(const Recorder& recorder, const Stack& args, const c10::SymInt& size) {
+  if (args[1].isTensor() && args[1].toTensor().defined()) return {};
+  return {Contiguous(recorder, {size}, at::kLong)};
+}
+
+std::optional<c10::SymInt> AsManyAsSelectable(const Stack& args) {
+  c10::SymInt most = 1;
+  for (const c10::SymInt& s :
+       at::infer_size_symdimvector(TensorAt(args, 0).sym_sizes(), TensorAt(args, 1).sym_sizes())) {
+    most = most * s;
+  }
+  return most;
+}
+Stack OfMaskedSelect(const Recorder& recorder, const Stack& args, const c10::SymInt& size) {
+  if (TensorAt(args, 1).scalar_type() != c10::ScalarType::Bool) return {};
+  return {Contiguous(recorder, {size}, TensorAt(args, 0).scalar_type())};
+}
+
+const Rule* FindRule(const std::string& name) {
+  static const auto* rules = new std::unordered_map<std::string, Rule>{
+      {"aten::nonzero", {AsManyAsElements, OfNonzero}},
+      {"aten::_unique2", {AsManyAsElements, OfUnique2}},
+      {"aten::unique_consecutive", {AsManyAsElements, OfUniqueConsecutive}},
+      {"aten::repeat_interleave.Tensor", {Any, OfRepeats}},
+      {"aten::bincount", {Any, OfBincount}},
+      {"aten::masked_select", {AsManyAsSelectable, OfMaskedSelect}},
+  };
+  const auto it = rules->find(name);
+  return it == rules->end() ? nullptr : &it->second;
+}
+
+// The size of the operator's first result in this call.
+std::optional<std::int64_t> SizeAtHand(Recorder& recorder, const c10::OperatorHandle& handle, const Stack& args) {
+  Stack run = args;
+  Values fakes;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    if (!run[i].isTensor() || !run[i].toTensor().defined()) continue;
+    places.push_back(i);
+    fakes.push_back(run[i].toTensor());
+  }
+  const std::optional<Values> values = recorder.values->AtHand(fakes);
+  if (!values) return std::nullopt;
+  for (std::size_t i = 0; i < places.size(); ++i) run[places[i]] = (*values)[i];
+  const TlsScope off(nullptr);
+  const c10::impl::ExcludeDispatchKeyGuard plain(KeysOffForMeta());
+  try {
+    handle.callBoxed(&run);
+  } catch (const c10::Error&) {
+    return std::nullopt;  // it raises when the graph runs
+  }
+  return run[0].toTensor().size(0);
+}
+
+std::int64_t HintFor(std::optional<std::int64_t> at_hand, std::optional<std::int64_t> most) {
+  if (at_hand && *at_hand >= 2) return *at_hand;
+  return most ? std::max<std::int64_t>(2, *most / 2) : 2;
+}
+
+}  // namespace
+
+bool RecordUnbacked(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  const std::string name = handle.operator_name().overload_name.empty()
+                               ? handle.operator_name().name
+                               : handle.operator_name().name + "." + handle.operator_name().overload_name;
+  const Rule* rule = FindRule(name);
+  if (rule == nullptr || recorder.values == nullptr || !recorder.values->TakesUnbacked()) return false;
+  const auto count = static_cast<std::ptrdiff_t>(handle.schema().arguments().size());
+  const Stack args(stack->end() - count, stack->end());
+  Sizes& sizes = recorder.sizes();
+  std::optional<std::int64_t> most_now, most_ever;
+  if (const std::optional<c10::SymInt> most = rule->most(args)) {
+    const ir::Dim d = recorder.ToDim(*most);
+    most_now = sizes.HintOf(d);
+    most_ever = sizes.Algebra().Highest(d);
+  }
+  if (most_now.value_or(2) < 2) return false;
+  if (rule->results(recorder, args, 2).empty()) return false;
+  const std::int64_t hint = HintFor(SizeAtHand(recorder, handle, args), most_now);
+  const ir::Dim size = sizes.NewUnbackedSize(hint, most_ever.value_or(std::numeric_limits<std::int64_t>::max()));
+  recorder.values->AddedUnbacked();
+  recorder.RecordAs(TraitsOf(handle), stack, rule->results(recorder, args, sizes.ToSymInt(size)));
+  const auto results = static_cast<std::ptrdiff_t>(handle.schema().returns().size());
+  const at::Tensor first = (stack->end() - results)->toTensor();
+  recorder.unbacked.push_back(
+      {static_cast<ir::SymbolIndex>(sizes.Table()[size.expr].value), AsFake(first)->value(), 0});
+  return true;
+}
+
+bool RecordUnbackedIndex(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  static const c10::OperatorHandle nonzero = c10::Dispatcher::singleton().findSchemaOrThrow("aten::nonzero", "");
+  static const c10::OperatorHandle select = c10::Dispatcher::singleton().findSchemaOrThrow("aten::select", "int");
+  if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return false;
+  const at::Tensor self = (*stack)[stack->size() - 2].toTensor();
+  const auto is_mask = [](const c10::IValue& v) {
+    return v.isTensor() && v.toTensor().defined() && v.toTensor().scalar_type() == c10::ScalarType::Bool;
+  };
+  // A mask's sizes are those of the dimensions that it stands for: eager's error is eager's to raise.
+  std::int64_t dimension = 0;
+  for (const c10::IValue& v : stack->back().toListRef()) {
+    if (v.isTensor() && v.toTensor().defined() && v.toTensor().scalar_type() == c10::ScalarType::Byte) return false;
+    if (!is_mask(v)) {
+      ++dimension;
+      continue;
+    }
+    const at::Tensor& mask = v.toTensor();
+    if (AsFake(mask) == nullptr || mask.dim() == 0 || recorder.ToDim(mask.sym_numel()).Is(0)) return false;
+    for (std::int64_t d = 0; d < mask.dim(); ++d, ++dimension) {
+      if (dimension >= self.dim() || self.sym_size(dimension) != mask.sym_size(d)) return false;
+    }
+  }
+  // To the operator a mask is a list of indices for each of its dimensions.
+  c10::List<std::optional<at::Tensor>> indices;
+  for (const c10::IValue& v : stack->back().toListRef()) {
+    if (!is_mask(v)) {
+      indices.push_back(v.isTensor() ? std::optional<at::Tensor>(v.toTensor()) : std::nullopt);
+      continue;
+    }
+    Stack found = {v};
+    if (!RecordUnbacked(recorder, nonzero, &found)) return false;
+    for (std::int64_t d = 0; d < v.toTensor().dim(); ++d) {
+      Stack one = {found[0], 1, d};
+      recorder.RecordPlain(TraitsOf(select), &one);
+      indices.push_back(one[0].toTensor());
+    }
+  }
+  stack->back() = std::move(indices);
+  recorder.RecordPlain(TraitsOf(handle), stack);
+  return true;
+}
+
+std::optional<std::vector<ir::Dim>> UnbackedNumbers(Recorder& recorder, const at::Tensor& read) {
+  static const c10::OperatorHandle clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  const c10::ScalarType type = read.scalar_type();
+  const bool is_float = c10::isFloatingType(type) && type <= c10::ScalarType::BFloat16;
+  if (!is_float && !c10::isIntegralType(type, /*includeBool=*/false)) return std::nullopt;
+  const std::optional<std::int64_t> count = read.sym_numel().maybe_as_int();
+  if (!count || *count < 1 || *count > kMostNumbers) return std::nullopt;
+  if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return std::nullopt;
+  const std::optional<Values> at_hand = recorder.values->AtHand({read});
+  if (!at_hand) return std::nullopt;
+  std::vector<c10::Scalar> hints;
+  {
+    const TlsScope off(nullptr);
+    const c10::impl::ExcludeDispatchKeyGuard plain(KeysOffForMeta());
+    const at::Tensor flat = at_hand->front().cpu().reshape({-1});
+    for (std::int64_t i = 0; i < *count; ++i) {
+      hints.push_back(flat[i].item());
+      const c10::Scalar& hint = hints.back();
+      if (is_float && !std::isfinite(hint.toDouble())) return std::nullopt;
+      if (!is_float && (hint.toLong() < ir::kNumbers.first || hint.toLong() > ir::kNumbers.second)) return std::nullopt;
+    }
+  }
+  // What the tensor holds now: it may be written later.
+  Stack copy = {read, c10::IValue()};
+  recorder.RecordPlain(TraitsOf(clone), &copy);
+  const ir::ValueId value = AsFake(copy[0].toTensor())->value();
+  Sizes& sizes = recorder.sizes();
+  std::vector<ir::Dim> numbers;
+  for (std::size_t i = 0; i < hints.size(); ++i) {
+    numbers.push_back(sizes.NewUnbackedNumber(hints[i]));
+    recorder.values->AddedUnbacked();
+    const auto symbol = static_cast<ir::SymbolIndex>(sizes.Table()[numbers.back().expr].value);
+    recorder.unbacked.push_back({symbol, value, ~static_cast<std::int32_t>(i)});
+  }
+  return numbers;
+}
+
+std::optional<ir::Dim> UnbackedTruth(Recorder& recorder, const at::Tensor& read) {
+  static const c10::OperatorHandle differs = c10::Dispatcher::singleton().findSchemaOrThrow("aten::ne", "Scalar");
+  if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return std::nullopt;
+  if (read.sym_numel().maybe_as_int() != 1) return std::nullopt;  // of more elements Python raises
+  const std::optional<Values> at_hand = recorder.values->AtHand({read});
+  if (!at_hand) return std::nullopt;
+  bool hint = false;
+  {
+    const TlsScope off(nullptr);
+    const c10::impl::ExcludeDispatchKeyGuard plain(KeysOffForMeta());
+    hint = at_hand->front().is_nonzero();
+  }
+  Stack truth = {read, 0};
+  recorder.RecordPlain(TraitsOf(differs), &truth);
+  Sizes& sizes = recorder.sizes();
+  const ir::Dim number = sizes.NewUnbackedSize(hint ? 1 : 0, 1);
+  recorder.values->AddedUnbacked();
+  const auto symbol = static_cast<ir::SymbolIndex>(sizes.Table()[number.expr].value);
+  recorder.unbacked.push_back({symbol, AsFake(truth[0].toTensor())->value(), ~0});
+  return number;
+}
+
+bool OnlyWrites(const ir::Op& op) {
+  const auto is_written = [](const ir::OpReturn& r) { return r.written_argument >= 0; };
+  return op.mutates() && std::all_of(op.returns().begin(), op.returns().end(), is_written);
+}
+
+bool IsCheckedByKernel(const ir::Op& op, Sizes& sizes, c10::ArrayRef<c10::IValue> args) {
+  return op.FindArgument("out") < 0 && AnyIsUnbacked(sizes, args);
+}
+
+bool AnyIsUnbacked(Sizes& sizes, c10::ArrayRef<c10::IValue> args) {
+  const auto is_unbacked = [&](const at::Tensor& t) {
+    if (!t.defined() || !t.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return false;
+    return std::any_of(t.sym_sizes().begin(), t.sym_sizes().end(),
+                       [&](const c10::SymInt& s) { return sizes.Table().LastUnbacked(sizes.ToDim(s)) >= 0; });
+  };
+  return std::any_of(args.begin(), args.end(), [&](const c10::IValue& v) {
+    if (v.isTensor()) return is_unbacked(v.toTensor());
+    if (!v.isTensorList() && !v.isOptionalTensorList()) return false;
+    const auto list = v.toListRef();
+    return std::any_of(list.begin(), list.end(),
+                       [&](const c10::IValue& e) { return e.isTensor() && is_unbacked(e.toTensor()); });
+  });
+}
+
+}  // namespace framefuse::tracing
