@@ -68,7 +68,7 @@ class Driver {
       return Refuse(fx_graph_.refused_node) ? FromTheBeginning() : Next::kEnd;
     }
     if (std::exchange(acts_before_it_looks_, false)) {
-      expects_ = false;
+      looks_at_end_ = false;
       return FromTheBeginning();
     }
     if (found.needs_frames) {
@@ -189,7 +189,8 @@ class Driver {
     options.tell_libraries = settings_.tell_libraries;
     options.breaks_at_modes = breaks_at_modes_;
     options.values = settings_.values.get();
-    if (!options.fx && expects_) options.raising = settings_.raising.get();
+    if (!options.fx) options.raising = settings_.raising.get();
+    options.looks_at_end = looks_at_end_;
     if (!options.fx && !static_sizes_) options.sizes = settings_.sizes.get();
     const bool dynamic = settings_.sizes->mode() != DynamicMode::kNever;
     if (!options.fx && !no_unbacked_ && dynamic) options.unbacked = settings_.unbacked.get();
@@ -367,9 +368,7 @@ class Driver {
         !for_python && std::any_of(closed.graph.inputs.begin(), closed.graph.inputs.end(),
                                    [](const tracing::TracedInput& in) { return in.asked_for_grad; });
     const bool has_work = !no_tensor_work || !closed.fx_outputs.empty() || sets_gradients || asks_for_grad;
-    if (no_tensor_work && !entry.resume) {
-      result_.nothing_to_do = true;
-    }
+    if (no_tensor_work && !entry.resume) result_.nothing_to_do = true;
     if (for_python && has_work && !BuildForPython(capture, closed)) return;
     AddInputs(capture, closed);
     if (for_python) entry.inputs = fx_graph_.inputs;
@@ -478,7 +477,7 @@ class Driver {
   bool refuted_ = false;  // that they can be symbols, for some
   int refused_node_ = -1;
   bool ends_before_error_ = false;
-  bool expects_ = true;                // that branches do not go the way that raises
+  bool looks_at_end_ = true;           // whether branches go the way that raises
   bool acts_before_it_looks_ = false;  // its graph would, and what it expects may be otherwise
   Py_ssize_t modules_before_ = 0;
   bool world_changed_ = false;  // by the attempt (it imported modules, say): it is made again

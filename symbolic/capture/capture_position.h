@@ -40,6 +40,7 @@ struct CaptureOptions {
   std::int64_t break_at = -1;     // testing: force a break before this instruction of the attempt, counted from 0
   ValuePlaces* values = nullptr;  // where values of tensors may be relied on; null: nowhere
   const RaisingBranches* raising = nullptr;  // null: no branch is expected to go the way that does not raise
+  bool looks_at_end = true;                  // at what such a branch tests, on the CPU
   const DynamicSizes* sizes = nullptr;       // which sizes are symbolic; null: none
   const UnbackedPlaces* unbacked = nullptr;  // where values of tensors may become symbols; null: nowhere
   int refused_node = -1;                     // the node of the recording before which the graph ends

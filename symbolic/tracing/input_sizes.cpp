@@ -111,10 +111,8 @@ Ref Tracer::UnbackedNumbersOf(BorrowedRef fake) {
   return list;
 }
 
-std::optional<bool> Tracer::UnbackedTruthOf(BorrowedRef fake) {
-  const std::optional<ir::Dim> truth = UnbackedTruth(*state_->recorder, THPVariable_Unpack(fake.get()));
-  if (!truth) return std::nullopt;
-  return state_->recorder->sizes().Decide(ir::ExprKind::kEq, *truth, ir::Dim(1));
+bool Tracer::DeferTruth(BorrowedRef fake, bool truth) {
+  return RecordTruth(*state_->recorder, THPVariable_Unpack(fake.get()), truth);
 }
 
 bool Tracer::sizes_fit() const { return state_->recorder->sizes().Fit(); }

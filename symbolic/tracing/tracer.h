@@ -171,8 +171,9 @@ class Tracer {
   bool TakesUnbacked();                             // ValueReader::TakesUnbacked, where a graph may define symbols
   // Symbolic numbers that the graph computes: a list of them, of a tensor without dimensions the one. Null: it cannot.
   Ref UnbackedNumbersOf(BorrowedRef fake);
-  // The truth of a tensor of one element in this call, which later calls are checked for.
-  std::optional<bool> UnbackedTruthOf(BorrowedRef fake);
+  // Each call is checked for this truth of a tensor of one element, before the next operator that may fail. False: it
+  // cannot be.
+  [[nodiscard]] bool DeferTruth(BorrowedRef fake, bool truth);
   void SetSizeListener(SizeListener* listener);  // null: none; must outlive the tracing
 
   // A break found inside torch. Sticky: check after each native call, also when no exception came out.

@@ -231,26 +231,18 @@ std::optional<std::vector<ir::Dim>> UnbackedNumbers(Recorder& recorder, const at
   return numbers;
 }
 
-std::optional<ir::Dim> UnbackedTruth(Recorder& recorder, const at::Tensor& read) {
+bool RecordTruth(Recorder& recorder, const at::Tensor& read, bool truth) {
   static const c10::OperatorHandle differs = c10::Dispatcher::singleton().findSchemaOrThrow("aten::ne", "Scalar");
-  if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return std::nullopt;
-  if (read.sym_numel().maybe_as_int() != 1) return std::nullopt;  // of more elements Python raises
-  const std::optional<Values> at_hand = recorder.values->AtHand({read});
-  if (!at_hand) return std::nullopt;
-  bool hint = false;
-  {
-    const TlsScope off(nullptr);
-    const c10::impl::ExcludeDispatchKeyGuard plain(KeysOffForMeta());
-    hint = at_hand->front().is_nonzero();
-  }
-  Stack truth = {read, 0};
-  recorder.RecordPlain(TraitsOf(differs), &truth);
+  if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return false;
+  if (read.sym_numel().maybe_as_int() != 1) return false;  // of more elements Python raises
+  Stack stack = {read, 0};
+  recorder.RecordPlain(TraitsOf(differs), &stack);
   Sizes& sizes = recorder.sizes();
-  const ir::Dim number = sizes.NewUnbackedSize(hint ? 1 : 0, 1);
+  const ir::Dim number = sizes.NewUnbackedSize(truth ? 1 : 0, 1);
   recorder.values->AddedUnbacked();
   const auto symbol = static_cast<ir::SymbolIndex>(sizes.Table()[number.expr].value);
-  recorder.unbacked.push_back({symbol, AsFake(truth[0].toTensor())->value(), ~0});
-  return number;
+  recorder.unbacked.push_back({symbol, AsFake(stack[0].toTensor())->value(), ~0});
+  return sizes.Decide(ir::ExprKind::kEq, number, ir::Dim(1)) == truth;
 }
 
 bool OnlyWrites(const ir::Op& op) {

@@ -19,8 +19,8 @@ namespace framefuse::tracing {
 [[nodiscard]] bool RecordUnbackedIndex(Recorder& recorder, const c10::OperatorHandle& handle, torch::jit::Stack* stack);
 // The elements of a tensor of integers or floats, one after another.
 [[nodiscard]] std::optional<std::vector<ir::Dim>> UnbackedNumbers(Recorder& recorder, const at::Tensor& read);
-// 1 where a tensor of one element is true, else 0.
-[[nodiscard]] std::optional<ir::Dim> UnbackedTruth(Recorder& recorder, const at::Tensor& read);
+// A tensor of one element is to be true, or false.
+[[nodiscard]] bool RecordTruth(Recorder& recorder, const at::Tensor& read, bool truth);
 
 // An operator without metadata to infer: what it returns, if anything, is what it writes.
 [[nodiscard]] bool OnlyWrites(const ir::Op& op);

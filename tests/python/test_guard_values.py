@@ -49,10 +49,17 @@ def test_data_that_were_written_in_place_are_seen():
     assert torch.equal(compiled(x, m), where_all(x, m))
 
 
-def test_a_place_whose_values_keep_changing_breaks():
+def test_values_that_keep_changing_become_symbols():
     lengths = [torch.tensor(n) for n in (1, 2, 3, 2, 1)]
     compiled = framefuse.compile(first_of)
-    assert run(compiled, first_of, torch.arange(4.0), lengths)[1:] == [1, 0]  # at the third value
+    assert run(compiled, first_of, torch.arange(4.0), lengths) == [3, 0, 0]  # at the third value
+    assert run(compiled, first_of, torch.arange(4.0), [torch.tensor(n) for n in (4, 0, 1, 2, 3)]) == [0, 0, 0]
+
+
+def test_values_that_keep_changing_break_where_no_size_is_symbolic():
+    lengths = [torch.tensor(n) for n in (1, 2, 3, 2, 1)]
+    compiled = framefuse.compile(first_of, dynamic=False)
+    assert run(compiled, first_of, torch.arange(4.0), lengths)[1:] == [1, 0]
     assert run(compiled, first_of, torch.arange(4.0), lengths)[0] == 0
 
 

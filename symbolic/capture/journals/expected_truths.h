@@ -1,7 +1,8 @@
 // ExpectedTruths: branches on values of tensors of which one way only raises (`if bad.any(): raise`, `assert
 // good.all()`). The attempt goes the other way, and its entry looks at the values behind the graph and before any
 // effect: where one is otherwise, Python runs the frame, and raises. Invariant: the entry of an attempt that expects
-// something writes no input before it looks (the attempt is made anew without, where its graph would).
+// something writes no input before it looks. Where its graph would, and on a device, the graph defers the truth
+// (symbolic/tracing/unbacked_sizes.h).
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_EXPECTED_TRUTHS_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_EXPECTED_TRUTHS_H_
 
@@ -26,7 +27,7 @@ class ExpectedTruths {
     ExpectedOutput how;
   };
 
-  ExpectedTruths(const CaptureOptions& options, const BackwardPhase& backward, const tracing::Tracer& tracer)
+  ExpectedTruths(const CaptureOptions& options, const BackwardPhase& backward, tracing::Tracer& tracer)
       : options_(options), backward_(backward), tracer_(tracer) {}
 
   // At the instruction that `act` stands at. Nothing: the attempt cannot know.
@@ -36,7 +37,7 @@ class ExpectedTruths {
  private:
   const CaptureOptions& options_;
   const BackwardPhase& backward_;
-  const tracing::Tracer& tracer_;
+  tracing::Tracer& tracer_;
   std::vector<Expected> all_;
 };
 

@@ -120,10 +120,6 @@ Truth Truths::IsTrue(Activation& act, ValueView v) {
     const Ref known = tracer_.KnownValueOf(v.object);
     const std::optional<bool> expected = known ? std::nullopt : expected_.Expect(act, v.object);
     if (expected) return *expected ? Truth::kTrue : Truth::kFalse;
-    if (!known) {
-      if (const std::optional<bool> truth = tracer_.UnbackedTruthOf(v.object))
-        return *truth ? Truth::kTrue : Truth::kFalse;
-    }
     const Truth result = native_.IsTrue(act, v);
     if (breaks_.unwinding()) return Truth::kError;
     const std::optional<tracing::TensorBreak>& pending = tracer_.PendingBreak();

@@ -112,11 +112,11 @@ def lengths_as_a_list():
     return _changing(f, lambda i: (_noise(seed=i), _noise(2, i)))
 
 
-@program
+@program(whole=False)
 def branch_that_mostly_goes_one_way():
     def f(x):
         y = x * 2
-        if y.sum() > 0:
+        if y.sum().item() > 0:
             y = y + 1
         else:
             y = y - 1
@@ -159,7 +159,7 @@ def experts_chosen_by_row():
     return _changing(f, make)
 
 
-@program
+@program(whole=False)
 def numbers_that_the_code_looks_at():
     def f(x):
         steps = int(x.abs().sum()) % 3
