@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -224,7 +225,8 @@ class SpentHistory final : public autograd::Node {
 
  private:
   autograd::variable_list apply(autograd::variable_list&&) override {
-    TORCH_CHECK_NOT_IMPLEMENTED(underivable_.empty(), "derivative for ", underivable_, " is not implemented");
+    // As torch's own node for it does.
+    if (!underivable_.empty()) throw std::runtime_error("derivative for " + underivable_ + " is not implemented");
     TORCH_CHECK(false, autograd::ERR_BACKWARD_TWICE);
   }
 

@@ -6,15 +6,12 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "backends/graph/graph.h"
-#include "backends/graph/sized_graph.h"
-#include "backends/runtime/segmented_executable.h"
 
 namespace framefuse {
 
@@ -25,14 +22,9 @@ class UnbackedOutputs {
     outputs_.push_back({static_cast<std::size_t>(forward_output), static_cast<std::size_t>(o.symbol), o.dim, type});
   }
   // Metadata of the joint graph's backward may have been guessed, too.
-  void WatchGuessesOf(const ir::Graph& joint) {
-    const auto is_guessed = [](const ir::Node& n) { return n.guessed; };
-    if (!empty() && std::any_of(joint.nodes.begin(), joint.nodes.end(), is_guessed)) guessed_ = joint;
-  }
-  absl::Status Take(absl::Span<const at::Tensor> outputs, absl::Span<std::int64_t> symbols) const {
-    for (const Unbacked& u : outputs_) symbols[u.symbol] = UnbackedValue(outputs[u.output], u.dim, u.type);
-    return guessed_.nodes.empty() ? absl::OkStatus() : ir::CheckGuessed(ir::WithSizes(guessed_, symbols));
-  }
+  void WatchGuessesOf(const ir::Graph& joint);
+  // Sets the symbols that the outputs define.
+  absl::Status Take(absl::Span<const at::Tensor> outputs, absl::Span<std::int64_t> symbols) const;
 
  private:
   struct Unbacked {

@@ -63,6 +63,6 @@ def where_others_get_a_gradient():
         try:
             y.backward()
         except RuntimeError as error:
-            return got, str(error), x.grad, w.grad
+            return got, type(error).__name__, str(error), x.grad, w.grad
 
     return Case(run, leaf(), leaf(3, 2.0), forward_only=True)
