@@ -371,6 +371,10 @@ std::optional<std::pair<SymbolIndex, Dim>> DimAlgebra::Solve(Dim zero) {
     atom = product[0];
   }
   if (solved < 0) return std::nullopt;
+  return std::pair(solved, WithoutAtom(sum, atom));
+}
+
+Dim DimAlgebra::WithoutAtom(const Sum& sum, ExprId atom) {
   Sum rest;
   std::int64_t own = 1;
   for (const auto& [product, factor] : sum) {
@@ -381,7 +385,27 @@ std::optional<std::pair<SymbolIndex, Dim>> DimAlgebra::Solve(Dim zero) {
     }
   }
   for (auto& [product, factor] : rest) factor *= -own;
-  return std::pair(solved, Make(rest));
+  return Make(rest);
+}
+
+bool DimAlgebra::HoldsAtom(ExprId expr, ExprId atom) const {
+  if (expr == kNoExpr || expr < atom) return false;  // an operand's id is smaller than its user's
+  return expr == atom || HoldsAtom(table_[expr].left, atom) || HoldsAtom(table_[expr].right, atom);
+}
+
+std::optional<std::pair<ExprId, Dim>> DimAlgebra::SolveForAtom(Dim zero) {
+  const Sum sum = SumOf(zero);
+  ExprId solved = kNoExpr;
+  for (const auto& [product, factor] : sum) {
+    if (product.size() != 1 || (factor != 1 && factor != -1) || product[0] <= solved) continue;
+    const bool is_elsewhere = std::any_of(sum.begin(), sum.end(), [&](const auto& term) {
+      const auto holds = [&](ExprId atom) { return HoldsAtom(atom, product[0]); };
+      return term.first != product && std::any_of(term.first.begin(), term.first.end(), holds);
+    });
+    if (!is_elsewhere) solved = product[0];
+  }
+  if (solved == kNoExpr) return std::nullopt;
+  return std::pair(solved, WithoutAtom(sum, solved));
 }
 
 std::optional<std::int64_t> LowestOf(const ExprTable& table, Dim d) {

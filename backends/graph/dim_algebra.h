@@ -43,6 +43,8 @@ class DimAlgebra {
   std::optional<Linear> AsLinear(Dim d) const;
   // A symbol and what it is equal to where `zero` is 0; of several the one that is known last.
   std::optional<std::pair<SymbolIndex, Dim>> Solve(Dim zero);
+  // The same for an expression of symbols (a quotient, a remainder) where no symbol can be solved for.
+  std::optional<std::pair<ExprId, Dim>> SolveForAtom(Dim zero);
 
  private:
   using Product = std::vector<ExprId>;  // atoms, sorted; empty: the constant term
@@ -61,6 +63,8 @@ class DimAlgebra {
   Bounds BoundsOf(const Sum& sum) const;
   Bounds BoundsOfAtom(ExprId atom) const;
   bool Holds(ExprId atom, SymbolIndex symbol) const;
+  bool HoldsAtom(ExprId expr, ExprId atom) const;
+  Dim WithoutAtom(const Sum& sum, ExprId atom);  // what the atom is equal to where the sum is 0
 
   ExprTable& table_;
 };

@@ -20,13 +20,26 @@ class Joiner {
     if (fact.kind != ExprKind::kEq || from_[fact.left].type != NumberType::kInt) return;
     if (from_[fact.right].type != NumberType::kInt) return;
     const Dim left = Rebuilt(from_, Dim::OfExpr(fact.left)), right = Rebuilt(from_, Dim::OfExpr(fact.right));
-    const auto solution = DimAlgebra(table_).Solve(DimAlgebra(table_).Subtract(left, right));
-    if (!solution) return;
+    const Dim zero = DimAlgebra(table_).Subtract(left, right);
+    const auto solution = DimAlgebra(table_).Solve(zero);
+    if (!solution) return TakeAtom(zero, left, right);
     equal_to_[static_cast<std::size_t>(solution->first)] = solution->second;
     known_.clear();
     const ExprTable now = table_;
     for (std::optional<Dim>& d : equal_to_) {
       if (d) d = Rebuilt(now, *d);
+    }
+    known_.clear();
+  }
+
+  // A quotient that is 1 here: whoever reads such a size asks whether it is 1, and knows no facts.
+  void TakeAtom(Dim zero, Dim left, Dim right) {
+    if (const auto solution = DimAlgebra(table_).SolveForAtom(zero)) {
+      equal_atoms_[solution->first] = solution->second;
+    } else if (left.is_symbolic() && right.is_constant()) {
+      equal_atoms_[left.expr] = right;
+    } else if (left.is_constant() && right.is_symbolic()) {
+      equal_atoms_[right.expr] = left;
     }
     known_.clear();
   }
@@ -62,6 +75,14 @@ class Joiner {
     }
     known_.clear();
     equal_to_ = std::move(equal_to);
+    absl::flat_hash_map<ExprId, Dim> atoms;
+    atoms.swap(equal_atoms_);
+    std::vector<std::pair<Dim, Dim>> equal;
+    for (const auto& [atom, dim] : atoms) equal.emplace_back(Rebuilt(solved, Dim::OfExpr(atom)), Rebuilt(solved, dim));
+    for (const auto& [atom, dim] : equal) {
+      if (atom.is_symbolic()) equal_atoms_.emplace(atom.expr, dim);
+    }
+    known_.clear();
   }
 
  private:
@@ -78,9 +99,18 @@ class Joiner {
   Dim Rebuilt(const ExprTable& from, Dim d) {
     if (d.is_constant()) return d;
     if (const auto known = known_.find(d.expr); known != known_.end()) return known->second;
-    const Dim made = Make(from, from[d.expr]);
+    const Dim made = Known(Make(from, from[d.expr]));
     known_.emplace(d.expr, made);
     return made;
+  }
+
+  // The number that it must be for the ranges of its symbols, or what it is equal to.
+  Dim Known(Dim d) {
+    if (d.is_constant() || table_[d.expr].type != NumberType::kInt) return d;
+    if (const auto equal = equal_atoms_.find(d.expr); equal != equal_atoms_.end()) return equal->second;
+    DimAlgebra algebra(table_);
+    const std::optional<std::int64_t> low = algebra.Lowest(d), high = algebra.Highest(d);
+    return low && high && *low == *high ? Dim(*low) : d;
   }
 
   Dim Make(const ExprTable& from, const Expr& e) {
@@ -140,7 +170,8 @@ class Joiner {
 
   const ExprTable& from_;
   ExprTable table_;
-  std::vector<std::optional<Dim>> equal_to_;  // by symbol
+  std::vector<std::optional<Dim>> equal_to_;      // by symbol
+  absl::flat_hash_map<ExprId, Dim> equal_atoms_;  // by expression of the table
   absl::flat_hash_map<ExprId, Dim> known_;
 };
 

@@ -59,6 +59,31 @@ output %0 user
   EXPECT_EQ(g.exprs.size(), 1);
 }
 
+TEST(JoinEqualSizes, QuotientsAndProductsThatAreNumbersHere) {
+  Graph g = Parsed(kTwoSizes);
+  const Dim s0 = g.exprs.OfSymbol(0), s1 = g.exprs.OfSymbol(1);
+  const Dim half = g.exprs.Make(ExprKind::kFloorDiv, s0, Dim(4)), product = g.exprs.Make(ExprKind::kMul, s0, s1);
+  g.value(0).sizes = {half};
+  g.value(1).sizes = {DimAlgebra(g.exprs).Add(half, Dim(2))};
+  g.value(2).sizes = {product};
+  const Dim one_more = DimAlgebra(g.exprs).Add(half, Dim(1));
+  JoinEqualSizes(g, {g.exprs.Make(ExprKind::kEq, one_more, Dim(2)), g.exprs.Make(ExprKind::kEq, product, Dim(18))});
+  EXPECT_EQ(g.value(0).sizes[0], Dim(1));
+  EXPECT_EQ(g.value(1).sizes[0], Dim(3));
+  EXPECT_EQ(g.value(2).sizes[0], Dim(18));
+}
+
+TEST(JoinEqualSizes, WhatTheRangesLeaveOneValueIsANumber) {
+  Graph g = Parsed(R"(graph "g"
+symbol s0 = 6 min=4 max=7
+input %0: f32[s0] argument "x"
+output %0 user
+)");
+  g.value(0).sizes = {g.exprs.Make(ExprKind::kFloorDiv, g.exprs.OfSymbol(0), Dim(4))};
+  JoinEqualSizes(g, {});
+  EXPECT_EQ(g.value(0).sizes[0], Dim(1));
+}
+
 TEST(JoinEqualSizes, WhatDoesNotHoldForAllValuesStaysTwo) {
   Graph g = Parsed(kTwoSizes);
   const Dim s0 = g.exprs.OfSymbol(0), s1 = g.exprs.OfSymbol(1);

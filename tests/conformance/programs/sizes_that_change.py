@@ -95,3 +95,15 @@ def elements_beside_none_that_do_not_fit():
             return str(error)
 
     return Case(f, matrix(2, 3), torch.zeros(0, 4), then=[lambda: Args(matrix(5, 3), torch.zeros(0)), lambda: Args(matrix(4, 3), torch.zeros(0, 3))])
+
+
+@program
+def parts_that_have_one_element_here():
+    def f(x, w):
+        first = w[..., ::2].tensor_split(2)[0]
+        return torch.where(first > x, first, x), first * x.mT, x + w[: w.shape[0] // 4]
+
+    def make(n, m):
+        return Args(torch.arange(2.0 * n).view(2, 1, n), torch.arange(float(m)) + 1)
+
+    return Case(f, *make(4, 4).args, then=[lambda n=n, m=m: make(n, m) for n, m in ((5, 5), (4, 4), (6, 4), (7, 7), (4, 5))])
