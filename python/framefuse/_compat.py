@@ -9,6 +9,7 @@ Functions that `torch.compiler.disable` made, and those that `torch.compile` mad
 attribute `_torchdynamo_disable`, and looks through the others by `_torchdynamo_orig_callable`.
 """
 
+import collections
 import copyreg
 import functools
 import importlib.abc
@@ -61,6 +62,9 @@ def install():
     _register(torch.Tensor, {"new_tensor": _new_tensor, "__deepcopy__": _deep_copied})
     _register(torch.Tensor, {"addcdiv": _with_tensor_value(torch.Tensor.addcdiv, False)})
     _register(torch.Tensor, {"addcdiv_": _with_tensor_value(torch.Tensor.addcdiv_, True)})
+    for name in ("_foreach_addcdiv", "_foreach_addcdiv_"):
+        original = getattr(torch, name)
+        _C.register_substitute(original, _with_tensor_values(original), of_torch_only=True)
     _register(sys.modules["torch.optim.optimizer"], {"_get_value": _number_of})
     _register(torch.nn.Parameter, {"__deepcopy__": _deep_copied})  # which breaks: a leaf is made
     if "torch._dynamo" in sys.modules:
@@ -89,9 +93,12 @@ def _checkpoint(
     return _C.checkpoint(lambda: function(*args, **kwargs))
 
 
-def _reduced(cls, state):
+def _reduced(cls, state, self):
     """What object.__reduce_ex__ gives of an object with this state, in words that are captured. C++ has asked for the state."""
-    return copyreg.__newobj__, (cls,), state, None, None
+    pairs = iter(self.items()) if isinstance(self, dict) else None
+    if isinstance(self, collections.OrderedDict):
+        return cls, (), state, None, pairs
+    return copyreg.__newobj__, (cls,), state, iter(self) if isinstance(self, list) else None, pairs
 
 
 def _one_hot(tensor, num_classes=-1):
@@ -153,6 +160,22 @@ def _with_tensor_value(original, in_place):
     return stand_in
 
 
+def _with_tensor_values(original):
+    """torch._foreach_addcdiv or _foreach_addcdiv_ where torch.optim gives tensors for the numbers that it has in eager."""
+    each = torch.Tensor.addcdiv_ if original.__name__.endswith("_") else torch.Tensor.addcdiv
+
+    def stand_in(self, tensors1, tensors2, values=1, **named):
+        stacked = isinstance(values, torch.Tensor) and values.dim() == 1 and values.is_floating_point()
+        listed = isinstance(values, (list, tuple)) and any(isinstance(value, torch.Tensor) for value in values)
+        if named or not (stacked or listed) or not len(self) == len(tensors1) == len(tensors2) == len(values):
+            return original(self, tensors1, tensors2, values, **named)
+        values = values.unbind() if stacked else values
+        results = [each(t, a, b, value=v) for t, a, b, v in zip(self, tensors1, tensors2, values)]
+        return self if each is torch.Tensor.addcdiv_ else tuple(results)
+
+    return stand_in
+
+
 def _is_computed_alike(self, tensor1, tensor2, value):
     """Whether plain operators give what addcdiv gives, without gradients that would round in another order."""
     if torch._C._len_torch_function_stack() > 0 or value.dim() != 0 or value.requires_grad or not value.is_floating_point():
@@ -174,6 +197,8 @@ def _register(module, substitutes):
 
 def _on_dynamo_imported(dynamo):
     _register(dynamo, _DYNAMO_SUBSTITUTES)
+    # It notes which modules a program makes while it runs. Those that it does not keep end with the notes.
+    _C.register_deferred(dynamo.mutation_guard.GenerationTracker.tag.__func__)
     # torch.compiler's functions look these up in torch._dynamo when they are called.
     _replace(dynamo, "reset", _then(dynamo.reset, _control.reset), _control.reset)
     allow_in_graph = dynamo.allow_in_graph

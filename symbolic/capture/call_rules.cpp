@@ -162,8 +162,10 @@ KnownCallable& KnowFromNowOn(BorrowedRef callable) {
 
 void AddCallRule(BorrowedRef callable, CallRule rule) { KnowFromNowOn(callable).rule = rule; }
 
-void AddSubstitute(BorrowedRef callable, BorrowedRef replacement) {
-  KnowFromNowOn(callable).substitute = Ref::Create(replacement);
+void AddSubstitute(BorrowedRef callable, BorrowedRef replacement, bool of_torch_only) {
+  KnownCallable& known = KnowFromNowOn(callable);
+  known.substitute = Ref::Create(replacement);
+  known.of_torch_only = of_torch_only;
 }
 
 BorrowedRef FindSubstitute(BorrowedRef callable) {

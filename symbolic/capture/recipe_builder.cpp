@@ -72,6 +72,12 @@ RecipeId RecipeBuilder::Constant(BorrowedRef object) {
   return id;
 }
 
+bool RecipeBuilder::Outlives(BorrowedRef object) const {
+  const bool class_from_outside = PyType_Check(object.get()) && !capture_.made().IsMade(object);
+  return IsLeaf(object) || class_from_outside || known_.contains(object.get()) ||
+         capture_.objects().Find(object) != nullptr;
+}
+
 RecipeId RecipeBuilder::FromSource(SourceId source) {
   if (capture_.reads().sources()[source].kind == SourceKind::kConstant)
     return Constant(capture_.reads().sources()[source].key);

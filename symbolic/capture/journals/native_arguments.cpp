@@ -77,8 +77,9 @@ std::vector<PyObject*> ReferentsOf(BorrowedRef object) {
 bool NativeArguments::PrepareOuter(ValueView v) {
   PyObject* o = v.object;
   Tracked* t = objects_.Find(v.object);
-  if (t == nullptr && (PyDictValues_Check(o) || PyDictItems_Check(o))) {
-    return PrepareOuter(ValueView(private_api::DictOfView(o), kNoSource));
+  const bool is_view = t != nullptr && t->kind == TrackedKind::kView;
+  if (is_view || (t == nullptr && (PyDictValues_Check(o) || PyDictItems_Check(o)))) {
+    return PrepareOuter(ValueView(private_api::ViewedBy(o), kNoSource));
   }
   if (t == nullptr && IsNativeIterator(v.object)) return true;
   if (PyTuple_Check(o) && IsLeaf(v.object)) {  // a torch.Size
@@ -183,6 +184,9 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
       }
       t.compared = true;
       return reads_.GuardProtocolMethods(Py_TYPE(o));
+    case TrackedKind::kView:
+      t.compared = true;
+      return PrepareNative(private_api::ViewedBy(o), allow_instances);
     case TrackedKind::kOpaque:
       if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
       if (t.source != kNoSource && IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)) {
