@@ -65,6 +65,7 @@ def install():
     for name in ("_foreach_addcdiv", "_foreach_addcdiv_"):
         original = getattr(torch, name)
         _C.register_substitute(original, _with_tensor_values(original), of_torch_only=True)
+    _C.register_substitute(torch._foreach_mul_, _foreach_mul_by_numbers, of_torch_only=True)
     _register(sys.modules["torch.optim.optimizer"], {"_get_value": _number_of})
     _register(torch.nn.Parameter, {"__deepcopy__": _deep_copied})  # which breaks: a leaf is made
     if "torch._dynamo" in sys.modules:
@@ -146,6 +147,10 @@ def _number_of(x):
     return x.double() if isinstance(x, torch.Tensor) and x.dtype == torch.float32 and x.dim() == 0 else x
 
 
+def _is_exact_number(x):
+    return isinstance(x, torch.Tensor) and x.dtype == torch.float64 and x.dim() == 0
+
+
 def _with_tensor_value(original, in_place):
     """Tensor.addcdiv or addcdiv_, which would take the number out of a `value` that is a tensor."""
 
@@ -174,6 +179,13 @@ def _with_tensor_values(original):
         return self if each is torch.Tensor.addcdiv_ else tuple(results)
 
     return stand_in
+
+
+def _foreach_mul_by_numbers(self, other, **named):
+    """torch._foreach_mul_ where torch.optim gives doubles without dimensions for the numbers that it has in eager."""
+    if isinstance(other, (list, tuple)) and len(self) == len(other) and not named:
+        other = [v.to(t.dtype) if _is_exact_number(v) and t.is_floating_point() else v for t, v in zip(self, other)]
+    return torch._foreach_mul_.__call__(self, other, **named)
 
 
 def _is_computed_alike(self, tensor1, tensor2, value):

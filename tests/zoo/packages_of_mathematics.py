@@ -198,15 +198,6 @@ def named_tensors():
     return Program(run, net=TensorDictSequential(hidden, out)), random(4)
 
 
-@program("ema_pytorch")
-def average_of_a_model():
-    from ema_pytorch import EMA
-
-    layer = nn.Linear(4, 3)
-    average = EMA(layer, beta=0.9, update_after_step=0, update_every=1)
-    return Program(lambda self, x: self.average(x) + self.layer(x), layer=layer, average=average), random(4)
-
-
 @program("botorch")
 def expected_improvement():
     from botorch.acquisition import LogExpectedImprovement

@@ -38,6 +38,25 @@ bool IsJsonType(PyTypeObject* type, const char* maker) {
   return found.get() == reinterpret_cast<PyObject*>(type);
 }
 
+// Nothing that the encoder would ask the program about.
+bool IsPlainData(BorrowedRef object) {
+  PyObject* o = object;
+  if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
+    bool plain = true;
+    for (Py_ssize_t i = 0; plain && i < PySequence_Fast_GET_SIZE(o); ++i) {
+      plain = IsPlainData(PySequence_Fast_GET_ITEM(o, i));
+    }
+    return plain;
+  }
+  if (!PyDict_CheckExact(o)) return IsTextOrNumber(object) || o == Py_None;
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(o, &position, &key, &value) != 0) {
+    if (!PyUnicode_CheckExact(key) || !IsPlainData(value)) return false;
+  }
+  return true;
+}
+
 // Of a scanner: nothing of the program's is called for what it reads.
 bool MakesPlainData(BorrowedRef scanner) {
   const auto has = [&](const char* name, PyObject* value) {
@@ -102,7 +121,8 @@ Value ObjectCalls::CallInstance(Activation& act, ValueView callable, absl::Span<
   if (type == MethodCallerType()) return CallMethodCaller(act, callable, args, kwnames);
   if (type == AttrGetterType()) return CallAttrGetter(act, callable, args, kwnames);
   if (t == nullptr && IsJsonType(type, "make_encoder")) {
-    return arguments_.PrepareAll(args, false) ? natives_.CallNative(callable.object, args, kwnames) : Value();
+    if (!arguments_.PrepareAll(args, false)) return Value();
+    if (!args.empty() && IsPlainData(args[0].object)) return natives_.CallNative(callable.object, args, kwnames);
   }
   if (t != nullptr && IsJsonType(type, "make_scanner") && MakesPlainData(callable.object)) {
     reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);

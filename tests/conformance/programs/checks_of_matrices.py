@@ -44,15 +44,25 @@ def factor_that_does_not_exist():
     return Case(f, positive(), then=[lambda: Args(-positive()), lambda: Args(positive())])
 
 
-@program
-def log_density():
+def densities(**settings):
     def f(mean, covariance):
-        normal = torch.distributions.MultivariateNormal(mean, covariance_matrix=covariance)
+        normal = torch.distributions.MultivariateNormal(mean, covariance_matrix=covariance, **settings)
         return normal.log_prob(mean + 1), normal.entropy()
 
     not_definite = torch.tensor([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     then = [lambda: Args(torch.ones(3), positive(4.0)), lambda: Args(torch.ones(3), not_definite)]
     return Case(f, torch.zeros(3), positive(), then=then)
+
+
+@program
+def densities_that_are_not_checked():
+    return densities(validate_args=False)
+
+
+@program(whole=False)
+def densities_that_are_checked():
+    """Whether a matrix is symmetric decides how the check goes on."""
+    return densities()
 
 
 @program
