@@ -61,11 +61,13 @@ BorrowedRef ViewedBy(PyObject* view) {
   return Py_IS_TYPE(view, &PyDictProxy_Type) ? reinterpret_cast<MappingProxy*>(view)->mapping : DictOfView(view).get();
 }
 
-Ref NewView(PyTypeObject* type, PyObject* dict) {
-  if (type == &PyDictProxy_Type) return Ref::Steal(PyDictProxy_New(dict));
+Ref MakerOfView(PyTypeObject* type) {
+  if (type == &PyDictProxy_Type) return Ref::Create(reinterpret_cast<PyObject*>(type));
+  const bool ordered = type == &PyODictKeys_Type || type == &PyODictValues_Type || type == &PyODictItems_Type;
   const bool keys = type == &PyDictKeys_Type || type == &PyODictKeys_Type;
   const bool values = type == &PyDictValues_Type || type == &PyODictValues_Type;
-  return Ref::Steal(PyObject_CallMethod(dict, keys ? "keys" : values ? "values" : "items", nullptr));
+  auto* owner = reinterpret_cast<PyObject*>(ordered ? &PyODict_Type : &PyDict_Type);
+  return Ref::Steal(PyObject_GetAttrString(owner, keys ? "keys" : values ? "values" : "items"));
 }
 
 Ref NewTuple(PyTypeObject* type, Py_ssize_t size) {

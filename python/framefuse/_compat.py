@@ -14,6 +14,7 @@ import copyreg
 import functools
 import importlib.abc
 import importlib.machinery
+import pickle
 import sys
 import types
 import typing
@@ -56,6 +57,7 @@ def install():
     _register(torch.utils.checkpoint, {"checkpoint": _checkpoint})
     _register(object, {"__reduce_ex__": _reduced})
     _register(typing, {"get_type_hints": _type_hints})
+    _register(pickle, {"dumps": _dumped})
     _register(torch.inference_mode, {"__enter__": _enter_inference_mode, "__exit__": _leave_inference_mode})
     _register(torch._utils, {"is_compiling": _control.is_compiling})
     _register(torch._C._nn, {"one_hot": _one_hot})
@@ -100,6 +102,16 @@ def _reduced(cls, state, self):
     if isinstance(self, collections.OrderedDict):
         return cls, (), state, None, pairs
     return copyreg.__newobj__, (cls,), state, iter(self) if isinstance(self, list) else None, pairs
+
+
+_PICKLED = {type(empty): pickle.dumps(empty) for empty in ({}, [], ())}
+
+
+def _dumped(obj, protocol=None, **settings):
+    """pickle.dumps of what is empty. What else it gives depends on which objects are one."""
+    if type(obj) in _PICKLED and not obj and protocol is None and not settings:
+        return _PICKLED[type(obj)]
+    return pickle.dumps(obj, protocol, **settings)
 
 
 def _one_hot(tensor, num_classes=-1):
@@ -185,7 +197,7 @@ def _foreach_mul_by_numbers(self, other, **named):
     """torch._foreach_mul_ where torch.optim gives doubles without dimensions for the numbers that it has in eager."""
     if isinstance(other, (list, tuple)) and len(self) == len(other) and not named:
         other = [v.to(t.dtype) if _is_exact_number(v) and t.is_floating_point() else v for t, v in zip(self, other)]
-    return torch._foreach_mul_.__call__(self, other, **named)
+    return torch._foreach_mul_(self, other, **named)
 
 
 def _is_computed_alike(self, tensor1, tensor2, value):

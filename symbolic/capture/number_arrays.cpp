@@ -1,5 +1,7 @@
 #include "symbolic/capture/number_arrays.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -10,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "guards/leaf/value.h"
+#include "symbolic/capture/numpy_scalars.h"
 
 namespace framefuse {
 namespace {
@@ -91,6 +94,41 @@ bool IsArrayType(PyTypeObject* type) {
 }
 
 bool IsNumberArray(BorrowedRef object) { return IsArray(object) && Buffer(object.get()).HoldsNumbers(); }
+
+bool IsForNumpy(BorrowedRef object) {
+  PyObject* o = object;
+  if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+    bool all = true;
+    for (Py_ssize_t i = 0; all && i < PySequence_Fast_GET_SIZE(o); ++i)
+      all = IsForNumpy(PySequence_Fast_GET_ITEM(o, i));
+    return all;
+  }
+  return PyUnicode_CheckExact(o) || IsNumberForNumpy(object) || IsNumberArray(object);
+}
+
+bool MayWriteArray(BorrowedRef function, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
+  for (std::size_t i = 0; i < named; ++i) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i)), "out") == 0) {
+      return true;
+    }
+  }
+  // A universal function says how many it reads; of the others none has a place for its result before the third.
+  std::size_t read = 2;
+  if (const Ref inputs = Ref::Steal(PyObject_GetAttrString(function, "nin")); inputs && PyLong_Check(inputs.get())) {
+    read = PyLong_AsSize_t(inputs);
+  }
+  PyErr_Clear();
+  for (std::size_t i = read; i < args.size() - named; ++i) {
+    if (IsArray(args[i].object)) return true;
+  }
+  return false;
+}
+
+bool IsWritten(BorrowedRef fake) {
+  const at::Tensor& t = THPVariable_Unpack(fake.get());
+  return !t.is_inference() && t._version() > 0;
+}
 
 void GuardContents(BorrowedRef array, SourceId source, GuardSet& guards) {
   std::optional<Contents> contents = Buffer(array.get()).Read();

@@ -8,6 +8,7 @@
 
 #include "frame_eval/ref.h"
 #include "guards/guard.h"
+#include "symbolic/evaluator/value.h"
 
 namespace framefuse {
 
@@ -15,6 +16,12 @@ bool IsArrayType(PyTypeObject* type);  // numpy.ndarray itself
 inline bool IsArray(BorrowedRef object) { return IsArrayType(object.type()); }
 // Numbers or truth values, and not too many to compare in each call.
 bool IsNumberArray(BorrowedRef object);
+// Whether it, or only a part of what it holds, is an argument of a call that may write there (`out`).
+bool MayWriteArray(BorrowedRef function, absl::Span<const ValueView> args, BorrowedRef kwnames);
+// What numpy may be given and give: numbers, their types, texts, arrays of numbers, tuples and lists of such.
+bool IsForNumpy(BorrowedRef object);
+// The fake of an input was written in the recording: what shares memory with the input is no longer as it was.
+bool IsWritten(BorrowedRef fake);
 // Adds a guard on what the array at `source` holds.
 void GuardContents(BorrowedRef array, SourceId source, GuardSet& guards);
 

@@ -190,6 +190,10 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   if (PyList_CheckExact(o)) return OfSequence(object, RecipeOp::kList);
   if (type == DequeType()) return OfSequence(object, RecipeOp::kDeque);
   if (PyDict_CheckExact(o) || PyODict_CheckExact(o) || type == DefaultDictType()) return OfDict(object);
+  if (private_api::IsView(o)) {
+    absl::StatusOr<RecipeId> viewed = Of(private_api::ViewedBy(o));
+    return viewed.ok() ? Add(RecipeOp::kCall, {*viewed}, private_api::MakerOfView(type).get()) : viewed;
+  }
   if (PyWeakref_CheckRefExact(o)) return OfWeakref(object);
   if (PyAnySet_CheckExact(o)) return OfSet(object);
   if (type == &PyFunction_Type) return OfFunction(object);

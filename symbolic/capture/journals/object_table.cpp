@@ -17,6 +17,7 @@
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/symbols.h"
 #include "symbolic/capture/native_items.h"
+#include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/numpy_scalars.h"
 #include "symbolic/capture/tensor_types.h"
 
@@ -118,6 +119,7 @@ Value ObjectTable::Adopt(BorrowedRef original, SourceId source) {
     return Value{Ref::Create(known->representative), known->source};
   }
   const TrackedKind kind = Classify(original);
+  if (IsArray(original)) boundary_.RaiseNumpyErrors();
   if (IsDictOfInstance(kind, original)) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "the __dict__ of an object that is used, too");
   }
@@ -305,7 +307,8 @@ Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, Source
 Value ObjectTable::AdoptView(BorrowedRef original, SourceId source) {
   const Value dict = Adopt(DictBehind(original), reads_.sources().Intern(SourceKind::kViewed, source, 0, nullptr));
   if (!dict) return Value();
-  Ref view = private_api::NewView(original.type(), dict.object);
+  const Ref maker = private_api::MakerOfView(original.type());
+  Ref view = maker ? Ref::Steal(PyObject_CallOneArg(maker, dict.object)) : Ref();
   if (!view) return Value();
   tracked_.Add(TrackedKind::kView, source, Ref::Create(original), view);
   return Value{std::move(view), source};

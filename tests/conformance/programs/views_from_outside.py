@@ -92,6 +92,38 @@ def view_given_and_given_back():
     return Case(lambda x: f(x, *kept), vector(), observe=(kept := (table.values(), proxy)))
 
 
+@program(whole=False)
+def views_that_live_over_a_break():
+    table, ordered = numbers(), collections.OrderedDict(a=1, b=2)
+
+    def f(x):
+        made = {"p": x, "q": 3}
+        views = [table.values(), ordered.keys(), made.items(), types.MappingProxyType(made)]
+        table["a"] = 9
+        print("break")
+        made["r"] = 4
+        return x * sum(views[0]), list(views[1]), len(views[2]), views[3]["r"]
+
+    return Case(f, vector(), observe=[table, ordered], then=[lambda: table.update(b=7)])
+
+
+@program
+def views_as_results():
+    table = numbers()
+
+    def f(x):
+        made = {"p": x + 1}
+        return made, made.values(), table.keys(), types.MappingProxyType(made)
+
+    def g(x):
+        made, values, keys, proxy = f(x)
+        made["q"] = x
+        table["z"] = 1
+        return len(values), len(keys), len(proxy), made
+
+    return Case(g, vector(), observe=table, then=[lambda: table.pop("z")])
+
+
 @program
 def two_views_of_one_dict():
     table = numbers()
