@@ -379,6 +379,8 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
       return ReadMaxlenInto(base, owned);
     case SourceKind::kPartialField:
       return ReadPartialField(base, read.field);
+    case SourceKind::kViewed:
+      return private_api::IsView(base) ? private_api::ViewedBy(base).get() : nullptr;
     default:
       return nullptr;
   }

@@ -109,6 +109,8 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
       return base + ".grad";
     case SourceKind::kMaxlen:
       return base + ".maxlen";
+    case SourceKind::kViewed:
+      return "viewed(" + base + ")";
   }
   return "<unknown>";
 }

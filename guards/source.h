@@ -46,6 +46,7 @@ enum class SourceKind : std::uint8_t {
   kWeakrefTarget,   // what the weak reference `base` refers to; None once it is dead
   kCachedResult,    // what functools.lru_cache's wrapper `base` keeps for the call `key`; absent if nothing
   kMaxlen,          // base.maxlen of a deque
+  kViewed,          // the mapping that `base` is a view or a read-only proxy of
   kPartialField,    // base.func / args / keywords of functools.partial (`key` names it)
 };
 

@@ -150,9 +150,13 @@ void BindSpecialFunctions(py::module_& m) {
   RegisterSpecialFunction(Borrow(m.attr("check_deep_copy")), SpecialFunction::kDeepCopyOfTensor);
   RegisterSpecialFunction(Borrow(m.attr("is_compiling")), SpecialFunction::kIsCompiling);
   RegisterSpecialFunction(Borrow(m.attr("graph_break")), SpecialFunction::kGraphBreak);
-  m.def("register_substitute", [](const py::object& callable, const py::object& replacement) {
-    RegisterSubstitute(Borrow(callable), Borrow(replacement));
-  });
+  m.def(
+      "register_substitute",
+      [](const py::object& callable, const py::object& replacement, bool of_torch_only) {
+        RegisterSubstitute(Borrow(callable), Borrow(replacement), of_torch_only);
+      },
+      py::arg("callable"), py::arg("replacement"), py::arg("of_torch_only") = false);
+  m.def("register_deferred", [](const py::object& callable) { RegisterDeferred(Borrow(callable)); });
   m.def("allow_in_graph", [](const py::object& callable) { AllowInGraph(Borrow(callable)); });
 }
 

@@ -119,4 +119,27 @@ bool ReturnsBool(const ir::Op& op) {
   return false;
 }
 
+c10::ScalarType ComputedType(const ir::Graph& graph, const ir::Node& recorded, const ir::Node& form) {
+  if (ReturnsBool(*recorded.op)) return c10::ScalarType::Bool;
+  if (form.op->is_pointwise() && form.op->name() != "aten.copy") return PromotedType(graph, form);
+  if (form.op->name() == "aten.cumsum" || form.op->name() == "aten.cumprod") {
+    const c10::ScalarType own = graph.value(form.args[0].value).dtype;
+    const bool widens = c10::isIntegralType(own, /*includeBool=*/true) && form.args[2].kind == ir::Arg::Kind::kNone;
+    if (widens) return c10::ScalarType::Long;
+  }
+  return c10::ScalarType::Undefined;
+}
+
+c10::ScalarType ComputedTypeInList(const ir::Graph& graph, const ir::Node& form, std::size_t element) {
+  const std::string& name = form.op->name();
+  if (!name.starts_with("aten._foreach_") || name.starts_with("aten._foreach_copy")) return c10::ScalarType::Undefined;
+  ir::Node one;
+  one.op = form.op;
+  for (const ir::Arg& arg : form.args) {
+    const bool list = arg.kind == ir::Arg::Kind::kValueList && element < arg.values.size();
+    one.args.push_back(list ? ir::Arg::OfValue(arg.values[element]) : arg);
+  }
+  return PromotedType(graph, one);
+}
+
 }  // namespace framefuse

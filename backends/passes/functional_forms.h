@@ -23,6 +23,10 @@ FunctionalForm FunctionalFormOf(const ir::Op& op);
 c10::ScalarType PromotedType(const ir::Graph& graph, const ir::Node& node);
 // Comparisons and logical operators: their functional forms return bool.
 bool ReturnsBool(const ir::Op& op);
+// The type that the form of `recorded`, which writes one tensor, computes in; Undefined: that of the tensor.
+c10::ScalarType ComputedType(const ir::Graph& graph, const ir::Node& recorded, const ir::Node& form);
+// The same of one element of a form that writes a list.
+c10::ScalarType ComputedTypeInList(const ir::Graph& graph, const ir::Node& form, std::size_t element);
 
 }  // namespace framefuse
 

@@ -294,32 +294,26 @@ class Functionalizer {
 
   // Writing in place converts to the target's dtype; the functional form may compute in another.
   void KeepDtype(const Node& recorded, Node& n, std::vector<std::pair<ValueId, ValueId>>* writes) {
-    c10::ScalarType computed = c10::ScalarType::Undefined;
-    if (ReturnsBool(*recorded.op)) {
-      computed = c10::ScalarType::Bool;
-    } else if (n.op->is_pointwise() && n.op->name() != "aten.copy") {
-      computed = PromotedType(g_, n);
-    } else if (n.op->name() == "aten.cumsum" || n.op->name() == "aten.cumprod") {
-      const c10::ScalarType own = g_.value(n.args[0].value).dtype;
-      const bool widens = c10::isIntegralType(own, /*includeBool=*/true) && n.args[2].kind == Arg::Kind::kNone;
-      if (widens) computed = c10::ScalarType::Long;
+    std::vector<std::pair<ValueId*, c10::ScalarType>> converted;  // and the target's dtype
+    for (std::size_t i = 0; i < writes->size(); ++i) {
+      const bool list = !n.list_sizes.empty();
+      const c10::ScalarType computed = list                  ? ComputedTypeInList(g_, n, i)
+                                       : writes->size() == 1 ? ComputedType(g_, recorded, n)
+                                                             : c10::ScalarType::Undefined;
+      ir::Value& result = g_.value((*writes)[i].second);
+      if (computed == c10::ScalarType::Undefined || computed == result.dtype) continue;
+      converted.emplace_back(&(*writes)[i].second, result.dtype);
+      result.dtype = computed;
     }
-    bool converts = writes->size() == 1 && computed != c10::ScalarType::Undefined &&
-                    computed != g_.value((*writes)[0].second).dtype;
-    if (!converts) {
-      EmitMade(std::move(n));
-      return;
-    }
-    ValueId& result = (*writes)[0].second;
-    c10::ScalarType wanted = g_.value(result).dtype;
-    g_.value(result).dtype = computed;
     EmitMade(std::move(n));
-    ValueId converted = EmitOne("aten._to_copy",
-                                {Arg::OfValue(result), Arg::Constant(static_cast<std::int64_t>(wanted)), Arg::None(),
-                                 Arg::None(), Arg::None(), Arg::Constant(false), Arg::None()},
-                                result);
-    g_.value(converted).dtype = wanted;
-    result = converted;
+    for (const auto& [result, wanted] : converted) {
+      const ValueId value = EmitOne("aten._to_copy",
+                                    {Arg::OfValue(*result), Arg::Constant(static_cast<std::int64_t>(wanted)),
+                                     Arg::None(), Arg::None(), Arg::None(), Arg::Constant(false), Arg::None()},
+                                    *result);
+      g_.value(value).dtype = wanted;
+      *result = value;
+    }
   }
 
   // `value` becomes what `target` (recorded) holds, and its root and all views of that see it.

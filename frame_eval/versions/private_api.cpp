@@ -44,6 +44,32 @@ BorrowedRef DictOfView(PyObject* view) {
   return reinterpret_cast<PyObject*>(reinterpret_cast<_PyDictViewObject*>(view)->dv_dict);
 }
 
+namespace {
+// As Objects/descrobject.c has it, in all versions.
+struct MappingProxy {
+  PyObject_HEAD PyObject* mapping;
+};
+bool IsViewOfDict(PyTypeObject* type) {
+  return type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type ||
+         type == &PyODictKeys_Type || type == &PyODictValues_Type || type == &PyODictItems_Type;
+}
+}  // namespace
+
+bool IsView(PyObject* object) { return Py_IS_TYPE(object, &PyDictProxy_Type) || IsViewOfDict(Py_TYPE(object)); }
+
+BorrowedRef ViewedBy(PyObject* view) {
+  return Py_IS_TYPE(view, &PyDictProxy_Type) ? reinterpret_cast<MappingProxy*>(view)->mapping : DictOfView(view).get();
+}
+
+Ref MakerOfView(PyTypeObject* type) {
+  if (type == &PyDictProxy_Type) return Ref::Create(reinterpret_cast<PyObject*>(type));
+  const bool ordered = type == &PyODictKeys_Type || type == &PyODictValues_Type || type == &PyODictItems_Type;
+  const bool keys = type == &PyDictKeys_Type || type == &PyODictKeys_Type;
+  const bool values = type == &PyDictValues_Type || type == &PyODictValues_Type;
+  auto* owner = reinterpret_cast<PyObject*>(ordered ? &PyODict_Type : &PyDict_Type);
+  return Ref::Steal(PyObject_GetAttrString(owner, keys ? "keys" : values ? "values" : "items"));
+}
+
 Ref NewTuple(PyTypeObject* type, Py_ssize_t size) {
   if (type == &PyTuple_Type) return Ref::Steal(PyTuple_New(size));
   Ref tuple = Ref::Steal(type->tp_alloc(type, size));

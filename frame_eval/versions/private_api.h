@@ -32,6 +32,9 @@ bool DictNext(PyObject* dict, Py_ssize_t* position, PyObject** key, PyObject** v
 // Adds the items of `mapping`; a key that `dict` has already is a KeyError, which TakeRepeatedKey tells apart.
 bool DictMergeNew(PyObject* dict, PyObject* mapping);
 BorrowedRef DictOfView(PyObject* view);  // of keys(), values() or items()
+bool IsView(PyObject* object);           // one of these, or a read-only proxy of a mapping
+BorrowedRef ViewedBy(PyObject* view);    // of such
+Ref MakerOfView(PyTypeObject* type);     // what makes one of that type of a dict
 
 // What a weak reference refers to, borrowed; None where that is gone. 3.13 deprecates the borrowing, not the fact.
 #pragma GCC diagnostic push

@@ -9,10 +9,12 @@ Functions that `torch.compiler.disable` made, and those that `torch.compile` mad
 attribute `_torchdynamo_disable`, and looks through the others by `_torchdynamo_orig_callable`.
 """
 
+import collections
 import copyreg
 import functools
 import importlib.abc
 import importlib.machinery
+import pickle
 import sys
 import types
 import typing
@@ -55,12 +57,17 @@ def install():
     _register(torch.utils.checkpoint, {"checkpoint": _checkpoint})
     _register(object, {"__reduce_ex__": _reduced})
     _register(typing, {"get_type_hints": _type_hints})
+    _register(pickle, {"dumps": _dumped})
     _register(torch.inference_mode, {"__enter__": _enter_inference_mode, "__exit__": _leave_inference_mode})
     _register(torch._utils, {"is_compiling": _control.is_compiling})
     _register(torch._C._nn, {"one_hot": _one_hot})
     _register(torch.Tensor, {"new_tensor": _new_tensor, "__deepcopy__": _deep_copied})
     _register(torch.Tensor, {"addcdiv": _with_tensor_value(torch.Tensor.addcdiv, False)})
     _register(torch.Tensor, {"addcdiv_": _with_tensor_value(torch.Tensor.addcdiv_, True)})
+    for name in ("_foreach_addcdiv", "_foreach_addcdiv_"):
+        original = getattr(torch, name)
+        _C.register_substitute(original, _with_tensor_values(original), of_torch_only=True)
+    _C.register_substitute(torch._foreach_mul_, _foreach_mul_by_numbers, of_torch_only=True)
     _register(sys.modules["torch.optim.optimizer"], {"_get_value": _number_of})
     _register(torch.nn.Parameter, {"__deepcopy__": _deep_copied})  # which breaks: a leaf is made
     if "torch._dynamo" in sys.modules:
@@ -89,9 +96,22 @@ def _checkpoint(
     return _C.checkpoint(lambda: function(*args, **kwargs))
 
 
-def _reduced(cls, state):
+def _reduced(cls, state, self):
     """What object.__reduce_ex__ gives of an object with this state, in words that are captured. C++ has asked for the state."""
-    return copyreg.__newobj__, (cls,), state, None, None
+    pairs = iter(self.items()) if isinstance(self, dict) else None
+    if isinstance(self, collections.OrderedDict):
+        return cls, (), state, None, pairs
+    return copyreg.__newobj__, (cls,), state, iter(self) if isinstance(self, list) else None, pairs
+
+
+_PICKLED = {type(empty): pickle.dumps(empty) for empty in ({}, [], ())}
+
+
+def _dumped(obj, protocol=None, **settings):
+    """pickle.dumps of what is empty. What else it gives depends on which objects are one."""
+    if type(obj) in _PICKLED and not obj and protocol is None and not settings:
+        return _PICKLED[type(obj)]
+    return pickle.dumps(obj, protocol, **settings)
 
 
 def _one_hot(tensor, num_classes=-1):
@@ -139,6 +159,10 @@ def _number_of(x):
     return x.double() if isinstance(x, torch.Tensor) and x.dtype == torch.float32 and x.dim() == 0 else x
 
 
+def _is_exact_number(x):
+    return isinstance(x, torch.Tensor) and x.dtype == torch.float64 and x.dim() == 0
+
+
 def _with_tensor_value(original, in_place):
     """Tensor.addcdiv or addcdiv_, which would take the number out of a `value` that is a tensor."""
 
@@ -151,6 +175,29 @@ def _with_tensor_value(original, in_place):
         return self.add_(term) if in_place else self + term
 
     return stand_in
+
+
+def _with_tensor_values(original):
+    """torch._foreach_addcdiv or _foreach_addcdiv_ where torch.optim gives tensors for the numbers that it has in eager."""
+    each = torch.Tensor.addcdiv_ if original.__name__.endswith("_") else torch.Tensor.addcdiv
+
+    def stand_in(self, tensors1, tensors2, values=1, **named):
+        stacked = isinstance(values, torch.Tensor) and values.dim() == 1 and values.is_floating_point()
+        listed = isinstance(values, (list, tuple)) and any(isinstance(value, torch.Tensor) for value in values)
+        if named or not (stacked or listed) or not len(self) == len(tensors1) == len(tensors2) == len(values):
+            return original(self, tensors1, tensors2, values, **named)
+        values = values.unbind() if stacked else values
+        results = [each(t, a, b, value=v) for t, a, b, v in zip(self, tensors1, tensors2, values)]
+        return self if each is torch.Tensor.addcdiv_ else tuple(results)
+
+    return stand_in
+
+
+def _foreach_mul_by_numbers(self, other, **named):
+    """torch._foreach_mul_ where torch.optim gives doubles without dimensions for the numbers that it has in eager."""
+    if isinstance(other, (list, tuple)) and len(self) == len(other) and not named:
+        other = [v.to(t.dtype) if _is_exact_number(v) and t.is_floating_point() else v for t, v in zip(self, other)]
+    return torch._foreach_mul_(self, other, **named)
 
 
 def _is_computed_alike(self, tensor1, tensor2, value):
@@ -174,6 +221,8 @@ def _register(module, substitutes):
 
 def _on_dynamo_imported(dynamo):
     _register(dynamo, _DYNAMO_SUBSTITUTES)
+    # It notes which modules a program makes while it runs. Those that it does not keep end with the notes.
+    _C.register_deferred(dynamo.mutation_guard.GenerationTracker.tag.__func__)
     # torch.compiler's functions look these up in torch._dynamo when they are called.
     _replace(dynamo, "reset", _then(dynamo.reset, _control.reset), _control.reset)
     allow_in_graph = dynamo.allow_in_graph

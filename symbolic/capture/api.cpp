@@ -160,7 +160,15 @@ void RegisterSpecialFunction(BorrowedRef callable, SpecialFunction meaning) {
   AddCallRule(callable, rule);
 }
 
-void RegisterSubstitute(BorrowedRef callable, BorrowedRef replacement) { AddSubstitute(callable, replacement); }
+void RegisterDeferred(BorrowedRef callable) {
+  CallRule rule;
+  rule.kind = CallRule::Kind::kDeferred;
+  AddCallRule(callable, rule);
+}
+
+void RegisterSubstitute(BorrowedRef callable, BorrowedRef replacement, bool of_torch_only) {
+  AddSubstitute(callable, replacement, of_torch_only);
+}
 
 void AllowInGraph(BorrowedRef callable) {
   CallRule rule;

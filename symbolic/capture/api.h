@@ -67,10 +67,13 @@ enum class SpecialFunction : std::uint8_t {
   kDeepCopyOfTensor,  // (tensor): None, or a break where a deep copy of it is not a copy of its values
   kCheckpoint,        // (function without arguments): one operator whose backward computes it again
 };
+// A call of the function is left to the entry, which makes it if the objects given to it outlive the frame.
+void RegisterDeferred(BorrowedRef callable);
 // Known by identity from then on; `callable` is kept alive.
 void RegisterSpecialFunction(BorrowedRef callable, SpecialFunction meaning);
 // In captured code a call of `callable` is a call of `replacement` (torch.cond → framefuse.cond, …).
-void RegisterSubstitute(BorrowedRef callable, BorrowedRef replacement);
+// `of_torch_only`: where torch's own code makes it.
+void RegisterSubstitute(BorrowedRef callable, BorrowedRef replacement, bool of_torch_only);
 // A call of `callable` is recorded as one node and not looked into.
 void AllowInGraph(BorrowedRef callable);
 

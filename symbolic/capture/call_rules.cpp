@@ -9,6 +9,7 @@
 #include "frame_eval/versions/frame_ops.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/known_metaclass.h"
+#include "symbolic/capture/number_arrays.h"
 
 namespace framefuse {
 namespace {
@@ -162,8 +163,10 @@ KnownCallable& KnowFromNowOn(BorrowedRef callable) {
 
 void AddCallRule(BorrowedRef callable, CallRule rule) { KnowFromNowOn(callable).rule = rule; }
 
-void AddSubstitute(BorrowedRef callable, BorrowedRef replacement) {
-  KnowFromNowOn(callable).substitute = Ref::Create(replacement);
+void AddSubstitute(BorrowedRef callable, BorrowedRef replacement, bool of_torch_only) {
+  KnownCallable& known = KnowFromNowOn(callable);
+  known.substitute = Ref::Create(replacement);
+  known.of_torch_only = of_torch_only;
 }
 
 BorrowedRef FindSubstitute(BorrowedRef callable) {
@@ -178,6 +181,7 @@ MethodEffect BuiltinMethodEffect(PyTypeObject* type, std::string_view name) {
     return found == methods->named.end() ? MethodEffect::kReads : found->second.effect;
   }
   if (name == "__reduce__" || name == "__reduce_ex__") return MethodEffect::kUnlisted;
+  if (IsArrayType(type)) return IsReadMethod(name) ? MethodEffect::kReads : MethodEffect::kUnlisted;
   return ReadOnlyTypes().contains(type) ? MethodEffect::kReads : MethodEffect::kUnlisted;
 }
 

@@ -23,7 +23,16 @@ enum class SpecialFamily : std::uint8_t { kAttribute, kType, kObject, kText, kTo
 SpecialFamily FamilyOf(SpecialCall which);
 
 struct CallRule {
-  enum class Kind : std::uint8_t { kPure, kMoves, kPlain, kNumpy, kTorch, kSpecial, kBreaks };
+  enum class Kind : std::uint8_t {
+    kPure,
+    kMoves,
+    kPlain,
+    kNumpy,
+    kTorch,
+    kSpecial,
+    kBreaks,
+    kDeferred,  // made when the entry runs, for objects that are there then
+  };
   Kind kind = Kind::kPure;
   SpecialCall special = SpecialCall::kGetAttr;
   GraphBreakKind break_kind = GraphBreakKind::kUnlistedCallable;
@@ -34,7 +43,8 @@ struct CallRule {
 // What is known of a callable by its identity.
 struct KnownCallable {
   std::optional<CallRule> rule;
-  Ref substitute;  // in captured code a call of the callable is a call of this one
+  Ref substitute;              // in captured code a call of the callable is a call of this one
+  bool of_torch_only = false;  // in torch's own captured code
 };
 
 // Fills the table at its first use. Null: nothing is known.
@@ -43,7 +53,7 @@ const CallRule* FindCallRule(BorrowedRef callable);  // null: none by identity
 // Adds or replaces; keeps the callable alive.
 void AddCallRule(BorrowedRef callable, CallRule rule);
 
-void AddSubstitute(BorrowedRef callable, BorrowedRef replacement);
+void AddSubstitute(BorrowedRef callable, BorrowedRef replacement, bool of_torch_only);
 BorrowedRef FindSubstitute(BorrowedRef callable);  // null: none
 
 // Fills the tables below and above now: imports have no place in a capture.

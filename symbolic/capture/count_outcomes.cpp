@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kFamily = "call rule";
 
 // In the order of CallRule::Kind.
-constexpr const char* kKinds[] = {"pure", "moves", "plain", "numpy", "torch", "special", "breaks"};
+constexpr const char* kKinds[] = {"pure", "moves", "plain", "numpy", "torch", "special", "breaks", "deferred"};
 
 struct SpecialName {
   SpecialCall which;
@@ -35,7 +35,7 @@ constexpr SpecialName kSpecial[] = {
 std::string SpecialText(const char* name) { return absl::StrCat("special: ", name + 1); }
 
 const bool declared = [] {
-  for (const char* kind : {"pure", "moves", "plain", "numpy", "torch", "torch state", "breaks"}) {
+  for (const char* kind : {"pure", "moves", "plain", "numpy", "torch", "torch state", "breaks", "deferred"}) {
     DeclareKinds(kFamily, {kind});
   }
   for (const SpecialName& special : kSpecial) DeclareKinds(kFamily, {SpecialText(special.name).c_str()});

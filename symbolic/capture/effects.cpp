@@ -259,6 +259,7 @@ bool Forgive(PyObject* type) {
 
 absl::Status CollectCachedCalls(Capture& capture, RecipeBuilder& recipes, std::vector<Effect>* effects) {
   for (const CachedCall& call : capture.writes().calls()) {
+    if (call.deferred) continue;
     RecipeId ids[] = {kNoRecipe, kNoRecipe, kNoRecipe};
     const Ref both =
         call.missed ? Ref::Steal(PyTuple_Pack(2, call.args.get(), call.kwargs ? call.kwargs.get() : Py_None)) : Ref();
@@ -273,6 +274,21 @@ absl::Status CollectCachedCalls(Capture& capture, RecipeBuilder& recipes, std::v
     }
     const EffectKind kind = call.missed ? EffectKind::kKeepCached : EffectKind::kCallCached;
     effects->push_back(Effect{kind, ids[0], ids[1], ids[2], Ref()});
+  }
+  return absl::OkStatus();
+}
+
+// Last, when it is known what the entry makes.
+absl::Status CollectDeferredCalls(Capture& capture, RecipeBuilder& recipes, std::vector<Effect>* effects) {
+  for (const CachedCall& call : capture.writes().calls()) {
+    bool outlive = call.deferred;
+    for (Py_ssize_t i = 0; outlive && i < PyTuple_GET_SIZE(call.args.get()); ++i) {
+      outlive = recipes.Outlives(PyTuple_GET_ITEM(call.args.get(), i));
+    }
+    if (!outlive) continue;
+    absl::StatusOr<RecipeId> args = recipes.Of(call.args);
+    if (!args.ok()) return args.status();
+    effects->push_back(Effect{EffectKind::kCallCached, recipes.Constant(call.wrapper), *args, kNoRecipe, Ref()});
   }
   return absl::OkStatus();
 }
@@ -303,6 +319,7 @@ absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuild
       effects.push_back(Effect{EffectKind::kStoreGlobal, target, kNoRecipe, *value, w.key});
     }
   }
+  if (absl::Status s = CollectDeferredCalls(capture, recipes, &effects); !s.ok()) return s;
   return effects;
 }
 

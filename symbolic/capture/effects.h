@@ -28,7 +28,7 @@ enum class EffectKind : std::uint8_t {
   kStoreCell,
   kSetGrad,     // target.grad = value
   kCallMethod,  // target.name(*key), a method of torch's that changes sizes
-  kCallCached,  // target(*key, **value), the result dropped: counts in a functools.lru_cache
+  kCallCached,  // target(*key, **value), the result dropped: counts in a functools.lru_cache, or is a deferred call
   kKeepCached,  // target, a functools.lru_cache, keeps value for a call with key, a pair of args and kwargs or None
 };
 

@@ -446,6 +446,11 @@ std::string GraphText(const tracing::TracedGraph& graph) {
 int NodeCountOf(const tracing::TracedGraph& graph) {
   return graph.graph != nullptr ? static_cast<int>(graph.graph->nodes.size()) : 0;
 }
+namespace {
+// Or it raises, and then the graph has not run: what it has checked can be checked again.
+bool OnlyChecks(const ir::Node& n) { return n.op->name() == "aten._linalg_check_errors"; }
+}  // namespace
+
 bool ActsOutside(const tracing::TracedGraph& graph) {
   // A kernel on a device that is given what the program has a check against (an index, a probability) ends the process.
   const auto is_on_device = [&](const ir::Node& n) {
@@ -454,14 +459,13 @@ bool ActsOutside(const tracing::TracedGraph& graph) {
   };
   return WritesInputs(graph) ||
          (graph.graph != nullptr &&
-          std::any_of(graph.graph->nodes.begin(), graph.graph->nodes.end(),
-                      [&](const ir::Node& n) { return n.op->has_side_effect() || is_on_device(n); }));
+          std::any_of(graph.graph->nodes.begin(), graph.graph->nodes.end(), [&](const ir::Node& n) {
+            return (n.op->has_side_effect() && !OnlyChecks(n)) || is_on_device(n);
+          }));
 }
 bool HasSideEffects(const tracing::TracedGraph& graph) {
-  return graph.graph != nullptr && std::any_of(graph.graph->nodes.begin(), graph.graph->nodes.end(), [](const auto& n) {
-           return n.op->has_side_effect() &&
-                  n.op->name() != "aten._linalg_check_errors";  // which raises, or does nothing
-         });
+  return graph.graph != nullptr && std::any_of(graph.graph->nodes.begin(), graph.graph->nodes.end(),
+                                               [](const auto& n) { return n.op->has_side_effect() && !OnlyChecks(n); });
 }
 bool WritesInputs(const tracing::TracedGraph& graph) {
   if (graph.graph == nullptr) return false;

@@ -5,6 +5,7 @@
 #include "frame_eval/hook.h"
 #include "guards/immutable.h"
 #include "symbolic/capture/builtin_types.h"
+#include "symbolic/capture/number_arrays.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -73,7 +74,7 @@ bool MayHold(BorrowedRef object, const Search* outer) {
   constexpr int kMaxDepth = 8;
   const int depth = outer == nullptr ? 0 : outer->depth;
   if (IsTextOrNumber(object)) return false;
-  if (IsNumpyNumberType(object.type())) return IsLeaf(object);
+  if (IsNumpyNumberType(object.type())) return IsLeaf(object) || IsArray(object);
   const traverseproc traverse = object.type()->tp_traverse;
   if (traverse == nullptr || HidesItsParts(object)) return false;
   if (IsUnderWay(outer, object)) return false;  // what holds itself

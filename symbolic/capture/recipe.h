@@ -86,6 +86,8 @@ class RecipeBuilder {
   // graph break (kNoRecipe) that names the value's type.
   absl::StatusOr<RecipeId> Of(BorrowedRef object, SourceId source = kNoSource);
   absl::StatusOr<RecipeId> OfElement(BorrowedRef element);  // of a set
+  // Whether the entry has the object when it has run: it existed before, or there is a recipe of it by now.
+  bool Outlives(BorrowedRef object) const;
   RecipeId Constant(BorrowedRef object);
   RecipeId FromSource(SourceId source);
   // The output of the graph that a fake stands for.

@@ -72,6 +72,12 @@ RecipeId RecipeBuilder::Constant(BorrowedRef object) {
   return id;
 }
 
+bool RecipeBuilder::Outlives(BorrowedRef object) const {
+  const bool class_from_outside = PyType_Check(object.get()) && !capture_.made().IsMade(object);
+  return IsLeaf(object) || class_from_outside || known_.contains(object.get()) ||
+         capture_.objects().Find(object) != nullptr;
+}
+
 RecipeId RecipeBuilder::FromSource(SourceId source) {
   if (capture_.reads().sources()[source].kind == SourceKind::kConstant)
     return Constant(capture_.reads().sources()[source].key);
@@ -184,6 +190,10 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
   if (PyList_CheckExact(o)) return OfSequence(object, RecipeOp::kList);
   if (type == DequeType()) return OfSequence(object, RecipeOp::kDeque);
   if (PyDict_CheckExact(o) || PyODict_CheckExact(o) || type == DefaultDictType()) return OfDict(object);
+  if (private_api::IsView(o)) {
+    absl::StatusOr<RecipeId> viewed = Of(private_api::ViewedBy(o));
+    return viewed.ok() ? Add(RecipeOp::kCall, {*viewed}, private_api::MakerOfView(type).get()) : viewed;
+  }
   if (PyWeakref_CheckRefExact(o)) return OfWeakref(object);
   if (PyAnySet_CheckExact(o)) return OfSet(object);
   if (type == &PyFunction_Type) return OfFunction(object);

@@ -29,6 +29,7 @@ enum class TrackedKind : std::uint8_t {
   kModule,
   kType,
   kCallable,  // builtin functions, bound methods, descriptors, partials: state is read by field
+  kView,      // of a dict, or a read-only proxy of one: the representative is one of the dict's representative
   kOpaque,    // anything else
 };
 

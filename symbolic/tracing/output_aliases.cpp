@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <string_view>
+#include <typeinfo>
 
 #include "absl/container/flat_hash_map.h"
 #include "symbolic/tracing/autograd_bridge.h"
@@ -26,6 +28,27 @@ bool MadeWithoutGrad(const at::Tensor& view) {
   return meta->get_creation_meta() == torch::autograd::CreationMeta::NO_GRAD_MODE;
 }
 
+// Torch does not export the class, so it is known by its name.
+bool IsOfFunction(const torch::autograd::Node& node) {
+  return std::string_view(typeid(node).name()) == "N5torch8autograd6PyNodeE";
+}
+
+// An autograd.Function gave it, or what it is a view of: what a view's backward does is not all that its own does.
+bool ComesOutOfFunction(const at::Tensor& t, const at::Tensor& base) {
+  using torch::autograd::CreationMeta;
+  const auto* meta = torch::autograd::impl::get_view_autograd_meta(t);
+  if (meta == nullptr || !meta->has_bw_view()) return false;
+  if (meta->get_creation_meta() == CreationMeta::IN_CUSTOM_FUNCTION) return true;
+  if (meta->get_creation_meta() != CreationMeta::MULTI_OUTPUT_NODE) return false;
+  const torch::autograd::Node* const end = base.defined() ? base.grad_fn().get() : nullptr;
+  const torch::autograd::Node* node = t.grad_fn().get();
+  while (node != nullptr && node != end) {
+    if (IsOfFunction(*node)) return true;
+    node = node->num_outputs() == 1 ? node->next_edge(0).function.get() : nullptr;
+  }
+  return false;
+}
+
 class OutputAliases {
  public:
   OutputAliases(Recorder& recorder, const std::vector<InputRecord>& inputs, const std::vector<at::Tensor>& tensors,
@@ -46,7 +69,8 @@ class OutputAliases {
         return Fail(BreakKind::kHiddenState, "a leaf is made here");
       }
       if (shares) {
-        if (HasOwnHistory(i)) return Fail(BreakKind::kMutation, "memory of an input, with a history of its own");
+        if (HasOwnHistory(i, inputs_[static_cast<std::size_t>(graph_.outputs[i].alias_of)].fake))
+          return Fail(BreakKind::kMutation, "memory of an input, with a history of its own");
         continue;
       }
       if (RepeatsOutput(i)) continue;
@@ -137,7 +161,11 @@ class OutputAliases {
     o.own_version = base.defined() && !ShareCounter(t, base);
   }
 
-  bool HasOwnHistory(std::size_t i) const { return graph_.outputs[i].detached && graph_.outputs[i].requires_grad; }
+  bool HasOwnHistory(std::size_t i, const at::Tensor& base) const {
+    const ir::Output& o = graph_.outputs[i];
+    if (!o.requires_grad || o.alias == ir::OutputAlias::kInput) return false;
+    return o.detached || ComesOutOfFunction(tensors_[i], base);
+  }
 
   bool AliasesInput(std::size_t i) {
     ir::Output& o = graph_.outputs[i];
@@ -192,7 +220,7 @@ class OutputAliases {
       SetKindOfView(i, tensor);
       const bool of_past =
           graph_.outputs[i].requires_grad && !graph_.outputs[static_cast<std::size_t>(base)].requires_grad;
-      if (HasOwnHistory(i) || of_past) {
+      if (HasOwnHistory(i, tensor) || of_past) {
         return Fail(BreakKind::kMutation, "memory of another output, with a history of its own");
       }
     }

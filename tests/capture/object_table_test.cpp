@@ -28,6 +28,7 @@ TEST_F(ObjectTableTest, KindsOfObjects) {
       {"{}", TrackedKind::kDict},
       {"collections.OrderedDict()", TrackedKind::kDict},
       {"collections.defaultdict(list)", TrackedKind::kDict},
+      {"{}.keys()", TrackedKind::kView},
       {"set()", TrackedKind::kSet},
       {"frozenset()", TrackedKind::kSet},
       {"collections.deque()", TrackedKind::kDeque},

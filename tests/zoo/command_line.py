@@ -20,7 +20,7 @@ from zoo.one_model import INFERENCE, MISSED, OK, SKIPPED, TOLD, TRAINING, run_mo
 from zoo.process import End, Limits, run_children
 from zoo.zoo_model import ZooModel
 
-SETS = ("own", "transformers", "timm", "torchvision")
+SETS = ("own", "transformers", "timm", "torchvision", "packages")
 BACKENDS = ("fuse", "aten", "fx", "eager")
 
 
@@ -52,7 +52,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="models at a time (default 1)")
     parser.add_argument("--only", help="models whose name contains one of these, comma-separated; =NAME: that one")
     parser.add_argument("--part", default="0/1", help="N/M: every M-th model from the N-th on")
-    parser.add_argument("--site", help="the folder with the packages (or the environment's FF_ZOO_SITE)")
+    parser.add_argument("--site", help="the folders with the packages, with colons between them (or the environment's FF_ZOO_SITE)")
     parser.add_argument("--seconds", type=float, default=120, help="processor time for each run (default 120)")
     parser.add_argument("--gigabytes", type=float, default=6, help="memory for each run (default 6)")
     parser.add_argument("--millions", type=float, help="refuse models with more millions of parameters than this")

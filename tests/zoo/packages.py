@@ -1,4 +1,4 @@
-"""Where the zoo's packages come from: the interpreter, a folder that is named, or `.zoo/` in the root.
+"""Where the zoo's packages come from: the interpreter, folders that are named, or `.zoo/` in the root.
 
 What is missing is installed by pip into a folder of its own, without what the packages would pull in (PyTorch above
 all). Nothing else is downloaded: no weights.
@@ -30,6 +30,9 @@ _FOLDERS = {
     "torchvision": ("vision", "torchvision", ["timm", "torchvision", "pillow", "huggingface_hub>=0.34,<1", *_HUB]),
 }
 
+# A set over many packages: those that are there are used, and none is installed.
+MANY = "packages"
+
 _kept: list[object] = []
 
 
@@ -37,12 +40,12 @@ def make_importable(set_name: str, site: str | None) -> None:
     """After this the set's package can be imported."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    if set_name not in _FOLDERS:
+    if set_name not in _FOLDERS and set_name != MANY:
         return
-    folder, module, requirements = _FOLDERS[set_name]
-    site = site or os.environ.get("FF_ZOO_SITE")
-    if site:
-        sys.path[0:0] = [path for path in (site, os.path.join(site, folder)) if os.path.isdir(path)]
+    folder, module, requirements = _FOLDERS.get(set_name, (set_name, "torch", []))
+    sites = (site or os.environ.get("FF_ZOO_SITE") or "").split(os.pathsep)
+    if sites[0]:
+        sys.path[0:0] = [path for s in sites for path in (s, os.path.join(s, folder)) if os.path.isdir(path)]
     elif importlib.util.find_spec(module) is None:
         target = ROOT / ".zoo" / folder
         if not (target / module).is_dir():

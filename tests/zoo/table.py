@@ -22,13 +22,15 @@ Written by `./dev models --save` from `tests/zoo/results/`; don't edit it.
 Every model class of three packages is built at a tiny size with random weights and run eagerly and compiled, each model and
 each backend in a process of its own: three calls, the third with another batch size, in inference and in training. Outputs,
 gradients of all parameters and buffers are compared with eager's; where rounding differs, the same model in double precision
-says who is nearer to the truth. A transformers architecture is run with one head.
+says who is nearer to the truth. A transformers architecture is run with one head. The set `packages` has small programs over
+many other packages, as their users write them (`tests/zoo/sets_packages.py`); those that are not there are skipped.
 
 ```
 ./dev models --set transformers --train                 # one set, inference and training, all three backends
 ./dev models --set timm --only vision_transformer       # models by name
 ./dev models --train --jobs 16 --save                   # everything, and this page
 ./dev models --set transformers --only =bert --peer     # also torch.compile's count of breaks
+./dev models --set packages --train --site A:B          # with the packages that the folders A and B have
 ```
 
 | status | means |

@@ -198,6 +198,20 @@ Value CachedCalls::MissCached(Activation& act, CachedCall call, BorrowedRef func
   return v;
 }
 
+Value CachedCalls::Defer(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  if (kwnames) return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  CachedCall call;
+  call.wrapper = Ref::Create(callable.object);
+  call.args = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    reads_.Consume(args[i]);
+    PyTuple_SET_ITEM(call.args.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i].object.get()));
+  }
+  call.deferred = true;
+  writes_.AddCall(std::move(call));
+  return Value{Ref::Create(Py_None), kNoSource};
+}
+
 Value CachedCalls::CallDispatch(Activation& act, ValueView function, absl::Span<const ValueView> args) {
   auto* f = reinterpret_cast<PyFunctionObject*>(function.object.get());
   const Py_ssize_t index = IndexInClosure(f, "registry");

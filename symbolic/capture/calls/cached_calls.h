@@ -25,6 +25,8 @@ class CachedCalls {
   CachedCalls(Journals& journals, CallEvaluator& calls);
 
   Value CallCached(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // Of a function that only notes its arguments and returns None.
+  Value Defer(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // The function for a class that a function of functools.singledispatch finds, as if it cached none.
   Value CallDispatch(Activation& act, ValueView function, absl::Span<const ValueView> args);
 

@@ -82,7 +82,8 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
   PyTypeObject* type = Py_TYPE(o);
   const KnownCallable* known = FindKnownCallable(callable.object);
   // A method's substitute stands for some of its cases only: see CallDescriptor.
-  if (known != nullptr && known->substitute && type != &PyMethodDescr_Type && !IsFrameOf(act, known->substitute)) {
+  if (known != nullptr && known->substitute && type != &PyMethodDescr_Type && !IsFrameOf(act, known->substitute) &&
+      (!known->of_torch_only || IsTorchCode(frame_ops::Code(act.frame)))) {
     return CallWith(act, ValueView(known->substitute, kNoSource), args, kwnames, completion);
   }
   if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
@@ -128,6 +129,8 @@ Value CallEvaluator::CallByRule(Activation& act, const CallRule& rule, ValueView
       return builtins_.CallSpecial(act, rule.special, callable, args, kwnames);
     case CallRule::Kind::kBreaks:
       return breaks_.Break(rule.break_kind, DescribeCallable(callable.object));
+    case CallRule::Kind::kDeferred:
+      return cached_.Defer(callable, args, kwnames);
     case CallRule::Kind::kTorch:
       return natives_.CallTorch(act, callable.object, args, kwnames);
     case CallRule::Kind::kNumpy:

@@ -20,6 +20,7 @@
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/write_journal.h"
+#include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/protocols/attribute_reads.h"
 #include "symbolic/capture/protocols/attribute_writes.h"
 #include "symbolic/capture/protocols/tensor_attributes.h"
@@ -218,6 +219,7 @@ Value MethodCalls::CallMethodOfBuiltin(ValueView callable, const MethodFacts& me
   const absl::string_view name = method.name;
   PyTypeObject* owner = reinterpret_cast<PyDescrObject*>(callable.object.get())->d_type;
   const ValueView self = args[0];
+  if (IsArrayType(owner) && method.effect == MethodEffect::kReads) return natives_.CallNumpy(callable, args, kwnames);
   Tracked* t = objects_.Find(self.object);
   if (method.effect == MethodEffect::kUnlisted) {
     const bool fresh_iterator = t == nullptr && owner->tp_iternext != nullptr && name != "__reduce__";

@@ -15,7 +15,7 @@
 #include "symbolic/capture/journals/native_arguments.h"
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/size_operations.h"
-#include "symbolic/capture/numpy_scalars.h"
+#include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/shown_warnings.h"
 #include "symbolic/capture/tensor_types.h"
 #include "symbolic/tracing/tracer.h"
@@ -65,13 +65,15 @@ Value NativeCalls::CallNative(BorrowedRef callable, absl::Span<const ValueView> 
 Value NativeCalls::CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   if (!arguments_.PrepareAll(args)) return Value();
   for (const ValueView& v : args) {
-    if (!IsNumberForNumpy(v.object))
+    if (!IsForNumpy(v.object))
       return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
+  if (MayWriteArray(callable.object, args, kwnames))
+    return breaks_.Break(GraphBreakKind::kUnsupportedWrite, "an array of numpy");
   boundary_.RaiseNumpyErrors();
   const HookScope own(HookMode::kOff);  // its frames are not the program's
   Ref result = Ref::Steal(Vectorcall(callable.object, args, kwnames));
-  if (result && !IsNumberForNumpy(result)) {
+  if (result && !IsForNumpy(result)) {
     return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
   }
   return boundary_.Wrap(std::move(result));
@@ -108,6 +110,8 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
 
 // torch.tensor and its like. Of tensors in a list it takes the numbers, if they are known.
 Value NativeCalls::MakeTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  if (!args.empty() && IsArray(args[0].object) && NameOfCallable(callable) != "tensor")
+    return breaks_.Break(GraphBreakKind::kOpaqueObject, "an array that a tensor shares its memory with");
   const bool of_numbers = args.empty() || !HoldsFake(args[0].object);
   if (of_numbers && !AnyFake(args)) return MakeHostTensor(callable, args, kwnames);
   const Ref numbers = of_numbers ? Ref() : NumbersIn(args[0].object);

@@ -29,6 +29,47 @@
 
 namespace framefuse {
 
+namespace {
+// What the module makes encoders and scanners of.
+bool IsJsonType(PyTypeObject* type, const char* maker) {
+  PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), "_json");
+  const Ref found = module != nullptr ? Ref::Steal(PyObject_GetAttrString(module, maker)) : Ref();
+  if (!found) PyErr_Clear();
+  return found.get() == reinterpret_cast<PyObject*>(type);
+}
+
+// Nothing that the encoder would ask the program about.
+bool IsPlainData(BorrowedRef object) {
+  PyObject* o = object;
+  if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
+    bool plain = true;
+    for (Py_ssize_t i = 0; plain && i < PySequence_Fast_GET_SIZE(o); ++i) {
+      plain = IsPlainData(PySequence_Fast_GET_ITEM(o, i));
+    }
+    return plain;
+  }
+  if (!PyDict_CheckExact(o)) return IsTextOrNumber(object) || o == Py_None;
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(o, &position, &key, &value) != 0) {
+    if (!PyUnicode_CheckExact(key) || !IsPlainData(value)) return false;
+  }
+  return true;
+}
+
+// Of a scanner: nothing of the program's is called for what it reads.
+bool MakesPlainData(BorrowedRef scanner) {
+  const auto has = [&](const char* name, PyObject* value) {
+    const Ref found = Ref::Steal(PyObject_GetAttrString(scanner, name));
+    if (!found) PyErr_Clear();
+    return found.get() == value;
+  };
+  return has("object_hook", Py_None) && has("object_pairs_hook", Py_None) &&
+         has("parse_float", reinterpret_cast<PyObject*>(&PyFloat_Type)) &&
+         has("parse_int", reinterpret_cast<PyObject*>(&PyLong_Type));
+}
+}  // namespace
+
 ObjectCalls::ObjectCalls(Journals& journals, NativeProtocols& native, Protocols& meaning, CallEvaluator& calls,
                          NativeCalls& natives, CachedCalls& cached)
     : breaks_(journals.breaks()),
@@ -79,6 +120,14 @@ Value ObjectCalls::CallInstance(Activation& act, ValueView callable, absl::Span<
   }
   if (type == MethodCallerType()) return CallMethodCaller(act, callable, args, kwnames);
   if (type == AttrGetterType()) return CallAttrGetter(act, callable, args, kwnames);
+  if (t == nullptr && IsJsonType(type, "make_encoder")) {
+    if (!arguments_.PrepareAll(args, false)) return Value();
+    if (!args.empty() && IsPlainData(args[0].object)) return natives_.CallNative(callable.object, args, kwnames);
+  }
+  if (t != nullptr && IsJsonType(type, "make_scanner") && MakesPlainData(callable.object)) {
+    reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
+    return arguments_.PrepareAll(args, false) ? natives_.CallNative(callable.object, args, kwnames) : Value();
+  }
   return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
 }
 

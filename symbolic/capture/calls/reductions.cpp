@@ -53,6 +53,8 @@ bool IsOfPlainSize(PyTypeObject* type) {
   return type->tp_itemsize == 0 && type->tp_basicsize <= size;
 }
 
+bool IsContainer(PyTypeObject* base) { return base == &PyList_Type || base == &PyDict_Type || base == &PyODict_Type; }
+
 // Whether copyreg finds no slots, runs no code of the program's to see that, and may write it down in the class.
 bool LeavesEmptyNote(PyTypeObject* type) {
   PyTypeObject* meta = Py_TYPE(type);
@@ -83,9 +85,9 @@ Reductions::Reductions(Journals& journals, AttributeReads& attributes, CallEvalu
 
 std::optional<Value> Reductions::Call(Activation& act, ValueView method, absl::Span<const ValueView> args) {
   PyTypeObject* type = args[0].object.type();
-  if (!IsPythonClass(type) || NativeBase(type) != &PyBaseObject_Type || type->tp_new == nullptr || made_.IsMade(type)) {
-    return std::nullopt;
-  }
+  PyTypeObject* base = NativeBase(type);
+  const bool known = IsPythonClass(type) && (base == &PyBaseObject_Type || IsContainer(base));
+  if ((!known && type != &PyODict_Type) || type->tp_new == nullptr || made_.IsMade(type)) return std::nullopt;
   if (args.size() == 1 && FactsOf(reinterpret_cast<PyDescrObject*>(method.object.get())).name == "__getstate__") {
     return OwnState(args[0]);
   }
@@ -109,7 +111,8 @@ std::optional<Value> Reductions::ReduceEx(Activation& act, ValueView method, Val
   } else {
     const Value of_class = load(cls);
     if (!of_class) return Value();
-    if (of_class.object.get() != frame_ops::TypeLookup(&PyBaseObject_Type, N().reduce)) {
+    const bool ordered = NativeBase(type) == &PyODict_Type;
+    if (of_class.object.get() != frame_ops::TypeLookup(ordered ? &PyODict_Type : &PyBaseObject_Type, N().reduce)) {
       return calls_.CallWith(act, reduce, {}, nullptr, Completion::kCallback);
     }
   }
@@ -118,7 +121,7 @@ std::optional<Value> Reductions::ReduceEx(Activation& act, ValueView method, Val
   }
   std::optional<Value> state = StateOf(act, self);
   if (!state || !*state) return state;
-  const ValueView parts[] = {cls, *state};
+  const ValueView parts[] = {cls, *state, self};
   return calls_.CallWith(act, ValueView(FindSubstitute(method.object), kNoSource), parts, nullptr,
                          Completion::kCallback);
 }
@@ -135,13 +138,14 @@ std::optional<Value> Reductions::StateOf(Activation& act, ValueView self) {
 
 // The dict of the object's attributes itself; None if it is empty.
 std::optional<Value> Reductions::OwnState(ValueView self) {
-  if (!HasNoSlots(self.object.type())) return std::nullopt;
   Value none{Ref::Create(Py_None), kNoSource};
+  if (self.object.type() == &PyODict_Type) return none;
+  if (!HasNoSlots(self.object.type())) return std::nullopt;
   Tracked* t = objects_.Find(self.object);
-  if (!frame_ops::HasInstanceAttrs(self.object)) return none;
+  if (!frame_ops::HasInstanceAttrs(t != nullptr ? BorrowedRef(t->original) : self.object)) return none;
   if (t != nullptr) {
-    if (t->kind != TrackedKind::kInstance) return std::nullopt;
-    Tracked* dict = objects_.InstanceDictOf(*t);
+    if (t->holder_of_attributes().kind != TrackedKind::kInstance) return std::nullopt;
+    Tracked* dict = objects_.InstanceDictOf(t->holder_of_attributes());
     const std::int64_t size = contents_.Length(*dict);
     if (breaks_.unwinding() || size < 0) return Value();
     return size == 0 ? std::move(none) : Value{dict->representative, kNoSource};
@@ -156,7 +160,7 @@ std::optional<Value> Reductions::OwnState(ValueView self) {
 
 // Python looks for a note of the names in the class itself, and leaves one where there is none.
 bool Reductions::HasNoSlots(PyTypeObject* type) {
-  if (!IsOfPlainSize(type)) return false;
+  if (!IsContainer(NativeBase(type)) && !IsOfPlainSize(type)) return false;
   const BorrowedRef found = reads_.LookupInType(type, N().slotnames);
   PyObject* own = PyDict_GetItemWithError(frame_ops::TypeDict(type), N().slotnames);
   if (own == nullptr) {

@@ -1,6 +1,6 @@
 // Reductions: object.__reduce_ex__ and object.__getstate__, by which copies and pickles take an object apart. What
 // their C code asks the object and its class is captured, and what it does with the answers is done here. Invariant:
-// objects with slots, arguments for __new__ or C state are the caller's to refuse.
+// objects with slots, arguments for __new__ or C state other than a list's or dict's items are the caller's to refuse.
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_REDUCTIONS_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_REDUCTIONS_H_
 

@@ -22,8 +22,11 @@ class SignatureCalls {
   Value SignatureOf(ValueView callable, ValueView function, bool of_library);
 
  private:
-  void GuardFunction(BorrowedRef function, const Tracked& t);
-  bool GuardAnnotations(BorrowedRef function, const Tracked* t);
+  Value InitOf(PyTypeObject* cls);
+  // `source`: kNoSource of a function that was made in the frame.
+  bool MayAsk(BorrowedRef function, SourceId source, bool of_library);
+  void GuardFunction(BorrowedRef function, SourceId source);
+  bool GuardAnnotations(BorrowedRef function, SourceId of);
 
   BreakController& breaks_;
   ReadJournal& reads_;

@@ -1,5 +1,6 @@
 #include "symbolic/capture/journals/native_arguments.h"
 
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "symbolic/capture/journals/object_contents.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/numpy_scalars.h"
 
 namespace framefuse {
@@ -61,6 +63,19 @@ bool IsTupleOfLeaves(BorrowedRef tuple) {
   return true;
 }
 
+// int | None: it does not change, and compares the classes by themselves.
+bool IsUnionOfClasses(BorrowedRef object) {
+  if (std::string_view(object.type()->tp_name) != "types.UnionType") return false;
+  const Ref args = Ref::Steal(PyObject_GetAttrString(object, "__args__"));
+  if (!args || !PyTuple_CheckExact(args.get())) PyErr_Clear();
+  bool all = args && PyTuple_CheckExact(args.get());
+  for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(args.get()); ++i) {
+    PyObject* arg = PyTuple_GET_ITEM(args.get(), i);
+    all = arg == Py_None || Py_IS_TYPE(arg, &PyType_Type);
+  }
+  return all;
+}
+
 std::vector<PyObject*> ReferentsOf(BorrowedRef object) {
   std::vector<PyObject*> referents;
   object.type()->tp_traverse(
@@ -77,8 +92,9 @@ std::vector<PyObject*> ReferentsOf(BorrowedRef object) {
 bool NativeArguments::PrepareOuter(ValueView v) {
   PyObject* o = v.object;
   Tracked* t = objects_.Find(v.object);
-  if (t == nullptr && (PyDictValues_Check(o) || PyDictItems_Check(o))) {
-    return PrepareOuter(ValueView(private_api::DictOfView(o), kNoSource));
+  const bool is_view = t != nullptr && t->kind == TrackedKind::kView;
+  if (is_view || (t == nullptr && (PyDictValues_Check(o) || PyDictItems_Check(o)))) {
+    return PrepareOuter(ValueView(private_api::ViewedBy(o), kNoSource));
   }
   if (t == nullptr && IsNativeIterator(v.object)) return true;
   if (PyTuple_Check(o) && IsLeaf(v.object)) {  // a torch.Size
@@ -113,6 +129,20 @@ bool NativeArguments::PrepareForTorch(absl::Span<const ValueView> values) {
   return done;
 }
 
+namespace {
+// Why C code may not read an array of numpy; null: it may. One from outside gets a guard on what it holds.
+const char* ReadArray(BorrowedRef array, Tracked* t, const ObjectTable& objects, ReadJournal& reads) {
+  if (!IsNumberArray(array)) return "an array of numpy that is large, or no array of numbers";
+  for (const TensorInput& input : objects.tensor_inputs()) {
+    if (IsWritten(input.fake)) return "an array of numpy behind a write to a tensor, which may share its memory";
+  }
+  if (t == nullptr || t->realised) return nullptr;
+  GuardContents(t->original, t->source, reads.guards());
+  t->realised = true;
+  return nullptr;
+}
+}  // namespace
+
 bool NativeArguments::PrepareNative(BorrowedRef object, bool allow_instances) {
   // Whether so long a number may become text is a setting of the interpreter (sys.set_int_max_str_digits).
   constexpr std::size_t kBitsOfAnySetting = 2126;  // 640 digits
@@ -123,6 +153,10 @@ bool NativeArguments::PrepareNative(BorrowedRef object, bool allow_instances) {
   }
   if (IsFakeTensor(object)) return true;
   Tracked* t = objects_.Find(object);
+  if (IsArray(object)) {
+    const char* why = for_torch_ ? "torch reads an array of numpy" : ReadArray(object, t, objects_, reads_);
+    return why == nullptr || breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, why);
+  }
   if (t != nullptr) {
     if (!PrepareTracked(*t, object, allow_instances)) return false;
     if (!t->has_shadow()) return true;
@@ -183,9 +217,16 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
       }
       t.compared = true;
       return reads_.GuardProtocolMethods(Py_TYPE(o));
+    case TrackedKind::kView:
+      t.compared = true;
+      return PrepareNative(private_api::ViewedBy(o), allow_instances);
     case TrackedKind::kOpaque:
       if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
       if (t.source != kNoSource && IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)) {
+        reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
+        return true;
+      }
+      if (t.source != kNoSource && IsUnionOfClasses(object)) {
         reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
         return true;
       }

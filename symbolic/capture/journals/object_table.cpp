@@ -17,6 +17,7 @@
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/symbols.h"
 #include "symbolic/capture/native_items.h"
+#include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/numpy_scalars.h"
 #include "symbolic/capture/tensor_types.h"
 
@@ -39,6 +40,15 @@ bool IsContainerOfClass(BorrowedRef object) {
 bool HasGenericLayout(PyTypeObject* type) {
   PyTypeObject* base = NativeBase(type);
   return base == SimpleNamespaceType() || (IsPythonClass(type) && base == &PyBaseObject_Type);
+}
+
+// The dict behind a view or a proxy, if it is no class's namespace, which has a text under `__doc__` always.
+BorrowedRef DictBehind(BorrowedRef o) {
+  const BorrowedRef viewed = private_api::IsView(o.get()) ? private_api::ViewedBy(o.get()) : BorrowedRef();
+  if (!viewed || !IsExactDict(viewed)) return nullptr;
+  static PyObject* const doc = PyUnicode_InternFromString("__doc__");
+  const bool is_namespace = Py_IS_TYPE(o.get(), &PyDictProxy_Type) && PyDict_Contains(viewed.get(), doc) != 0;
+  return is_namespace ? BorrowedRef() : viewed;
 }
 
 // Sources at which a whole function object stays put from call to call.
@@ -71,6 +81,7 @@ TrackedKind ObjectTable::Classify(BorrowedRef o) {
   }
   if (PyWeakref_CheckRefExact(o.get()) || IsRegularExpression(o)) return TrackedKind::kCallable;
   if (IsContainerOfClass(o)) return PyList_Check(o.get()) ? TrackedKind::kList : TrackedKind::kDict;
+  if (DictBehind(o)) return TrackedKind::kView;
   return HasGenericLayout(type) ? TrackedKind::kInstance : TrackedKind::kOpaque;
 }
 
@@ -108,6 +119,7 @@ Value ObjectTable::Adopt(BorrowedRef original, SourceId source) {
     return Value{Ref::Create(known->representative), known->source};
   }
   const TrackedKind kind = Classify(original);
+  if (IsArray(original)) boundary_.RaiseNumpyErrors();
   if (IsDictOfInstance(kind, original)) {
     return breaks_.Break(GraphBreakKind::kOpaqueObject, "the __dict__ of an object that is used, too");
   }
@@ -124,6 +136,8 @@ Value ObjectTable::Adopt(BorrowedRef original, SourceId source) {
     case TrackedKind::kSet:
     case TrackedKind::kDeque:
       return AdoptContainer(kind, original, source);
+    case TrackedKind::kView:
+      return AdoptView(original, source);
     default:
       return AdoptObject(kind, original, source);
   }
@@ -290,6 +304,16 @@ Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, Source
   return Value{std::move(shadow), source};
 }
 
+Value ObjectTable::AdoptView(BorrowedRef original, SourceId source) {
+  const Value dict = Adopt(DictBehind(original), reads_.sources().Intern(SourceKind::kViewed, source, 0, nullptr));
+  if (!dict) return Value();
+  const Ref maker = private_api::MakerOfView(original.type());
+  Ref view = maker ? Ref::Steal(PyObject_CallOneArg(maker, dict.object)) : Ref();
+  if (!view) return Value();
+  tracked_.Add(TrackedKind::kView, source, Ref::Create(original), view);
+  return Value{std::move(view), source};
+}
+
 // The shadow is of the same class, for what C code asks of it; its attributes stay with the original.
 Value ObjectTable::AdoptContainerOfClass(TrackedKind kind, BorrowedRef original, SourceId source) {
   Ref shadow = EmptyOfClass(original.type());
@@ -323,7 +347,8 @@ void ObjectTable::GuardDistinctObjects() {
     const bool plain_dict = t->kind == TrackedKind::kDict && t->attributes == nullptr;
     const bool part = t->kind == TrackedKind::kInstance && t->owner != nullptr;  // goes with its container
     if (t->source == kNoSource || t->kind == TrackedKind::kTuple || plain_dict || part) continue;
-    const bool known_by_itself = t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction;
+    const bool known_by_itself =
+        t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction || t->kind == TrackedKind::kView;
     const bool tensor = t->kind == TrackedKind::kTensor && notes_on_tensors;
     if (!t->is_container() && !known_by_itself && t->kind != TrackedKind::kCell && !tensor) continue;
     DistinctObjects& group = groups[t->original.type()];

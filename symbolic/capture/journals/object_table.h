@@ -77,6 +77,7 @@ class ObjectTable {
   };
 
   Value AdoptContainer(TrackedKind kind, BorrowedRef original, SourceId source);
+  Value AdoptView(BorrowedRef original, SourceId source);
   Value AdoptContainerOfClass(TrackedKind kind, BorrowedRef original, SourceId source);
   Value AdoptTuple(BorrowedRef original, SourceId source);
   Value AdoptTensor(BorrowedRef original, SourceId source);

@@ -18,14 +18,16 @@ namespace framefuse {
 class BreakController;
 class ReadJournal;
 
-// A call of functools.lru_cache's wrapper, or of an ABC's check, that fills its cache.
+// A call of functools.lru_cache's wrapper, or of an ABC's check, that fills its cache, or a deferred call.
 struct CachedCall {
   Ref wrapper;
   Ref args;
   Ref kwargs;           // or null
-  Ref key;              // in the cache; null: of an ABC
-  Value result;         // null: of an ABC
+  Ref key;              // in the cache; null: of none of functools.lru_cache
+  Value result;         // null like the key
   bool missed = false;  // the result was not in the cache: captured code made it
+  // The call of a function that only notes its arguments: made for those that are there after the frame.
+  bool deferred = false;
 };
 
 class WriteJournal {

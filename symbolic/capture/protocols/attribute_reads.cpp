@@ -25,6 +25,7 @@
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/write_journal.h"
+#include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/protocols/missing_attributes.h"
 #include "symbolic/capture/protocols/special_methods.h"
 #include "symbolic/capture/protocols/tensor_attributes.h"
@@ -120,11 +121,13 @@ Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef nam
     const Value function = GenericGetAttr(act, owner, N().func, false);
     return function ? LoadAttr(act, function, name) : Value();
   }
-  const bool by_value =
-      t == nullptr || IsRangeOrSlice(owner.object) || (IsStructSequenceType(type) && arguments_.PrepareNative(owner));
-  if (!heap && !by_value && t->kind == TrackedKind::kOpaque) {
+  const bool array = IsArray(owner.object);
+  const bool by_value = array ? IsReadAttribute(Utf8(name)) && arguments_.PrepareNative(owner)
+                              : t == nullptr || IsRangeOrSlice(owner.object) ||
+                                    (IsStructSequenceType(type) && arguments_.PrepareNative(owner));
+  if (!heap && !by_value && (array || t->kind == TrackedKind::kOpaque)) {
     const BorrowedRef method = reads_.LookupInType(type, name);
-    if (method && method.type() == &PyMethodDescr_Type && FindCallRule(method) != nullptr) {
+    if (method && method.type() == &PyMethodDescr_Type && (array || FindCallRule(method) != nullptr)) {
       return BindDescriptor(act, method, reads_.ConstantSource(method), owner, type);
     }
     return breaks_.Break(GraphBreakKind::kOpaqueObject,

@@ -18,6 +18,7 @@
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/write_journal.h"
+#include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/operator_functions.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/native_protocols.h"
@@ -192,6 +193,7 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
 
 bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueView value) {
   if (!IsFakeTensor(container.object) && !backward_.MayWrite()) return false;
+  if (IsArray(container.object)) return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite, "an array of numpy");
   Tracked* t = objects_.Find(container.object);
   const bool of_dict = t != nullptr && (t->kind == TrackedKind::kInstanceDict || t->kind == TrackedKind::kDict);
   if (of_dict && IsLeaf(key.object) && contents_.HasNative(*t, "__setitem__")) {

@@ -11,6 +11,7 @@
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/native_protocols.h"
 
@@ -28,7 +29,7 @@ Iteration::Iteration(Journals& journals, NativeProtocols& native, CallEvaluator&
 // Makes sure that iterating `v` natively reads only what is guarded.
 bool Iteration::GuardIterable(Activation&, ValueView v, const char* what) {
   Tracked* t = objects_.Find(v.object);
-  if (t != nullptr && t->kind == TrackedKind::kOpaque && !IsRangeOrSlice(v.object)) {
+  if (t != nullptr && t->kind == TrackedKind::kOpaque && !IsRangeOrSlice(v.object) && !IsArray(v.object)) {
     if (v.object.type()->tp_iternext != nullptr) {
       return breaks_.BreakFalse(GraphBreakKind::kSuspendedGenerator,
                                 absl::StrCat(what, " of ", v.object.type()->tp_name));

@@ -11,6 +11,7 @@
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/write_journal.h"
+#include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/operator_functions.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/native_protocols.h"
@@ -69,6 +70,9 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
     const Ref one = Ref::Steal(PyLong_FromLong(1));  // torch's n / x is a product with the reciprocal
     const Value reciprocal = Binary(act, NB_TRUE_DIVIDE, ValueView(one, kNoSource), right);
     return reciprocal ? Binary(act, NB_MULTIPLY, reciprocal, left) : Value();
+  }
+  if (nb_op >= kFirstInplace && IsArray(left.object)) {
+    return breaks_.Break(GraphBreakKind::kUnsupportedWrite, "an array of numpy");
   }
   Tracked* t = objects_.Find(left.object);
   const bool untracked = t == nullptr && objects_.Find(right.object) == nullptr;

@@ -211,7 +211,7 @@ def an_alias_kept_in_an_object():
     return Case(f, vector(), observe=[o, base], versions=True, then=change)
 
 
-@program(whole=False)
+@program
 def read_only_view_of_a_dict():
     table = {"a": 1, "b": 2}
     shown = types.MappingProxyType(table)
@@ -225,7 +225,7 @@ def read_only_view_of_a_dict():
     return Case(f, vector(), observe=[table, shown], then=[lambda: table.update(a=7), lambda: table.pop("c") and None])
 
 
-@program(whole=False)
+@program
 def read_only_view_of_a_dict_refuses():
     shown = types.MappingProxyType({"a": 1})
 

@@ -1,5 +1,6 @@
 """inspect.signature of functions and methods: what it says follows from code, defaults and annotations, which may change."""
 
+import functools
 import inspect
 import typing
 
@@ -53,7 +54,7 @@ def what_it_says():
     return Case(f, vector(), Layer())
 
 
-@program(whole=False)
+@program
 def with_keyword_defaults():
     def f(x):
         return x + 1, described(plain), inspect.signature(plain).return_annotation
@@ -89,7 +90,7 @@ def of_a_function_whose_facts_change():
     return Case(f, vector(), then=[set_default, set_annotation, replace_annotations, set_code])
 
 
-@program(whole=False)
+@program
 def of_a_function_that_wraps_another():
     def g(a, b, c):
         return a
@@ -104,6 +105,92 @@ def of_a_function_that_wraps_another():
         w.__wrapped__ = g
 
     return Case(f, vector(), then=[wrap, lambda: delattr(w, "__wrapped__")])
+
+
+@program
+def of_a_decorated_function():
+    def counted(f):
+        @functools.wraps(f)
+        def inner(*args, **kwargs):
+            return f(*args, **kwargs)
+
+        return inner
+
+    @counted
+    @counted
+    def g(a, b=1, *, c=2):
+        return a
+
+    def f(x):
+        return x * len(inspect.signature(g).parameters), inspect.signature(counted(g)).parameters["c"].default
+
+    def set_default():
+        g.__wrapped__.__wrapped__.__kwdefaults__["c"] = 7
+
+    def skip_one():
+        g.__wrapped__ = g.__wrapped__.__wrapped__
+
+    def say_so():
+        g.__signature__ = inspect.Signature()
+
+    return Case(f, vector(), then=[set_default, skip_one, say_so])
+
+
+@program
+def of_a_class():
+    class Base:
+        def __init__(self, a, b: int = 1):
+            self.a = a
+
+    class Derived(Base):
+        pass
+
+    def f(x):
+        parameters = inspect.signature(Derived).parameters
+        return x * len(parameters), [(p.name, p.default is p.empty or p.default) for p in parameters.values()]
+
+    def own_init():
+        Derived.__init__ = lambda self, q=3: None
+
+    def other_default():
+        Derived.__init__.__defaults__ = (4,)
+
+    def own_new():
+        Derived.__new__ = lambda cls, z: object.__new__(cls)
+
+    return Case(f, vector(), then=[own_init, other_default, own_new])
+
+
+@program(whole=False)
+def of_a_class_with_a_metaclass():
+    class Meta(type):
+        def __call__(cls, one, two):
+            return super().__call__()
+
+    class Made(metaclass=Meta):
+        def __init__(self):
+            pass
+
+    def f(x):
+        return x * len(inspect.signature(Made).parameters), str(inspect.signature(torch.nn.Linear))
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def of_a_method_made_of_another():
+    class Scaled:
+        def scale(self, x, k=1):
+            return x * k
+
+        twice = functools.partialmethod(scale, k=2)
+
+    s = Scaled()
+
+    def f(x):
+        return s.twice(x), str(inspect.signature(s.twice)), str(inspect.signature(Scaled.twice))
+
+    return Case(f, vector())
 
 
 @program(whole=False)
