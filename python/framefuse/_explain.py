@@ -92,7 +92,8 @@ def explain(f: "Callable[..., Any]", **settings: Any) -> "Callable[..., ExplainO
     from framefuse._compile import compile, compile_options
 
     settings.setdefault("backend", "aten")
-    settings = {"fullgraph": False, "mode": None, "options": None, "tell_libraries": None, "dynamic": None, **settings}
+    defaults = {"fullgraph": False, "mode": None, "options": None, "tell_libraries": None, "dynamic": None}
+    settings = {**defaults, "recompile_limit": None, "name": None, **settings}
     compile(**settings)  # for its checks of the arguments
     if isinstance(f, type) or not callable(f):
         raise TypeError(f"explain() takes a function, a method or an nn.Module, not {f!r}")

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/config.h"
+#include "common/logging.h"
 #include "frame_eval/compiled_function.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_rules.h"
@@ -26,6 +27,8 @@ AttemptSettings SettingsOf(const CompileOptions& options) {
   settings.backend = options.backend;
   settings.mode = options.mode;
   settings.fx_backend = options.fx_backend;
+  settings.recompile_limit = options.recompile_limit;
+  settings.name = options.name;
   settings.sizes = std::make_shared<DynamicSizes>(options.dynamic);
   return settings;
 }
@@ -62,7 +65,10 @@ class CompiledTarget final : public CallTarget {
       BoundArguments bound;
       if (BindSimple(function, args, nargsf, kwnames, &bound)) {
         FrameRunner::Fast fast = runner_.TryWithoutFrame(bound.View(function));
-        if (fast.hit) return std::move(fast.result);
+        if (fast.hit) {
+          DeliverLogs();
+          return std::move(fast.result);
+        }
       }
     }
     const HookScope scope(HookMode::kRun, &runner_);
@@ -70,7 +76,9 @@ class CompiledTarget final : public CallTarget {
     if (function != nullptr) {
       runner_.ExpectRoot(reinterpret_cast<PyCodeObject*>(function->func_code), callable_);
     }
-    return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
+    Ref result = Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
+    DeliverLogs();
+    return result;
   }
   int Traverse(visitproc visit, void* arg) override {
     Py_VISIT(callable_.get());
@@ -243,6 +251,7 @@ bool Explain(BorrowedRef callable, const CompileOptions& options, BorrowedRef ar
     }
     result = Ref::Steal(PyObject_Call(target, args, kwargs));
   }
+  DeliverLogs();
   reporter.Finish();
   return static_cast<bool>(result);
 }

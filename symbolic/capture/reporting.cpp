@@ -65,10 +65,12 @@ void LogEntry(const CompiledEntry& entry, PyCodeObject* code) {
   }
 }
 
-void WarnRecompileLimit(PyCodeObject* code, const std::string& failed_guard) {
+void WarnRecompileLimit(PyCodeObject* code, const std::string& name, const std::string& limit,
+                        const std::string& failed_guard) {
   const std::string message =
-      absl::StrCat("framefuse: ", Where(code), " was compiled config.recompile_limit (", config().recompile_limit.get(),
-                   ") times; it runs as Python from now on. The last guard that failed: ", failed_guard);
+      absl::StrCat("framefuse: ", Where(code), name.empty() ? "" : absl::StrCat(" of ", name),
+                   " runs as Python from now on: ", limit,
+                   ", and it was compiled as often. The last guard that failed: ", failed_guard);
   Warn(code, message);
 }
 
@@ -122,7 +124,10 @@ void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* c
 bool AllowsCompile(bool has_entries, PyCodeObject* code, bool* raised) {
   switch (stance) {
     case Stance::kDefault:
-      return true;
+      if (!has_entries || !config().error_on_recompile) return true;
+      SetError(Ref(), absl::StrCat("recompilation of ", Where(code), " with config.error_on_recompile"));
+      *raised = true;
+      return false;
     case Stance::kForceEager:
       return false;
     case Stance::kEagerOnRecompile:

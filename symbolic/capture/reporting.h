@@ -18,7 +18,9 @@ void InstallErrors(PythonErrors errors);
 
 void LogGraphBreak(const GraphBreakReason& reason);
 void LogEntry(const CompiledEntry& entry, PyCodeObject* code);
-void WarnRecompileLimit(PyCodeObject* code, const std::string& failed_guard);
+// `name`: the compiled object's, or empty; `limit`: the setting and its value.
+void WarnRecompileLimit(PyCodeObject* code, const std::string& name, const std::string& limit,
+                        const std::string& failed_guard);
 // Nothing is compiled in somebody's recording (soundness rule 21).
 void WarnRecordedStream(PyCodeObject* code);
 // fullgraph: sets framefuse.Unsupported.

@@ -24,7 +24,7 @@ class LoggingTest : public testing::Test {
   std::vector<std::pair<LogArtifact, std::string>> records_;
 
  private:
-  std::uint32_t mask_;
+  std::uint64_t mask_;
 };
 
 TEST_F(LoggingTest, WritesOnlyWhatIsOn) {
