@@ -204,6 +204,11 @@ def _on_dynamo_imported(dynamo):
     dynamo.explain = lambda f, *args, **kwargs: (_explain_ours if _is_ours(f) else torch_explain)(f, *args, **kwargs)
     _follow_stance(dynamo.decorators)
     _follow_substitutes(dynamo)
+    # Dynamo's own settings for a block of captured code (dont_skip_tracing and its like) are none here.
+    _register(dynamo.decorators.DynamoConfigPatchProxy, {"__enter__": _enter_nothing, "__exit__": _leave_nothing})
+    regions = sys.modules.get("torch._higher_order_ops.invoke_subgraph")
+    if regions is not None:  # torch.compiler.nested_compile_region: a region is captured as any call
+        _register(regions, {"invoke_subgraph_placeholder": _call_region})
     while _waiting:
         _waiting.pop(0)(dynamo)
 
@@ -230,6 +235,18 @@ def _is_ours(f):
 def _explain_ours(f, *args, **kwargs):
     explained = _explain.explain(f)
     return explained(*args, **kwargs) if args or kwargs else explained
+
+
+def _enter_nothing(self):
+    return None
+
+
+def _leave_nothing(self, exc_type, exc_value, traceback):
+    return None
+
+
+def _call_region(func, *args, **kwargs):
+    return func(*args, **kwargs)
 
 
 def _follow_substitutes(dynamo):

@@ -27,8 +27,8 @@ _depth = 0
 class as_torch_compile:
     """Let `torch.compile` mean `framefuse.compile`, from this call on or, as a context manager, for a block.
 
-    `with framefuse.as_torch_compile(): …`; the environment variable FRAMEFUSE_AS_TORCH_COMPILE=1 says it when framefuse is
-    imported. Backend "inductor" and none at all mean framefuse's own; other names of torch's registry and callables get the FX
+    `with framefuse.as_torch_compile(): …`; the environment variable FRAMEFUSE_AS_TORCH_COMPILE=1 says it for a whole
+    program, which need not import framefuse. Backend "inductor" and none at all mean framefuse's own; other names of torch's registry and callables get the FX
     graphs of framefuse's capture. `torch._dynamo.config` is followed (docs/migration.md says which settings); what has no
     meaning here is warned about once, by name. What was compiled stays framefuse's after the block.
     """

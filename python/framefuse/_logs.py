@@ -62,7 +62,7 @@ def capture_logs(*names: str) -> "Iterator[list[tuple[str, str]]]":
     is not.
     """
     for name in names:
-        _check_name(name.lstrip("+"))
+        _check_name(name.lstrip("+-"))
     records: "list[tuple[str, str]]" = []
     mask = _C.get_log_mask()
     _enable(",".join(names))
@@ -75,6 +75,8 @@ def capture_logs(*names: str) -> "Iterator[list[tuple[str, str]]]":
 
 
 def _check_name(name):
+    if name == "all":
+        return
     known = list_logs()
     if name not in known and name not in dict(_C.log_aliases()):
         raise ValueError(f"unknown log artifact '{name}'; the artifacts are: {', '.join(known)}, and all")

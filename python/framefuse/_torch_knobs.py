@@ -52,7 +52,15 @@ def warn_once(knob: str, instead: str) -> None:
     """Warn, once a process and knob, that a knob of torch's has no effect here."""
     if knob not in _told:
         _told.add(knob)
-        warnings.warn(f"{knob} has no effect in framefuse: {instead}", UserWarning, stacklevel=3)
+        warnings.warn(f"{knob} has no effect in framefuse: {instead}", UserWarning, stacklevel=_level_of_user())
+
+
+def _level_of_user():
+    """Of warnings.warn: the first caller that is neither ours nor torch's machinery of settings."""
+    level, frame = 2, sys._getframe(2)
+    while frame is not None and (_is_of_settings(frame) or frame.f_globals.get("__name__", "").split(".")[0] in ("framefuse", "contextlib")):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def follow(when_dynamo_is_there) -> None:
@@ -130,13 +138,13 @@ def _apply(name, value, by_user=True):
 
 def _is_set_by_torch():
     frame = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("contextlib", "unittest") or _is_of_settings(frame):
+    while frame is not None and (_is_of_settings(frame) or frame.f_globals.get("__name__", "").split(".")[0] in ("contextlib", "unittest")):
         frame = frame.f_back
     return frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "torch"
 
 
 def _is_of_settings(frame):
-    return frame is not None and frame.f_globals.get("__name__") in (__name__, "torch.utils._config_module")
+    return frame.f_globals.get("__name__") in (__name__, "torch.utils._config_module")
 
 
 __all__ = ["dynamic_of", "follow", "leave", "warn_once"]

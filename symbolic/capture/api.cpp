@@ -8,6 +8,7 @@
 #include "common/config.h"
 #include "common/logging.h"
 #include "frame_eval/compiled_function.h"
+#include "symbolic/capture/break_hints.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/code_text.h"
@@ -201,12 +202,15 @@ class Reporter final : public RunObserver {
     if (entry.executable != nullptr) {
       for (const PhaseTime& phase : entry.executable->CompileTimes()) Add(phase);
     }
-    if (entry.operations.empty()) return;
+    if (entry.executable == nullptr) return;
     report_->graphs.push_back(ExplainGraph{entry.operations, entry.graph_text});
     report_->guards.push_back(entry.guards->PythonText("guards"));
   }
   void OnBreak(const GraphBreakReason& r) override {
-    report_->breaks.push_back(ExplainBreak{r.Text(), GraphBreakHint(r.kind), {{r.file, r.line, r.function, r.source}}});
+    ExplainBreak found{r.Text(), HintOf(r), {}};
+    for (const CodePlace& p : r.callers) found.user_stack.push_back({p.file, p.line, p.function, p.source});
+    found.user_stack.push_back({r.file, r.line, r.function, r.source});
+    report_->breaks.push_back(std::move(found));
   }
   void OnFallback(const EagerFallback& f) override {
     if (SeverityOf(f.kind) == FallbackSeverity::kCounted) return;

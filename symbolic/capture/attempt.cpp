@@ -8,6 +8,7 @@
 #include "common/config.h"
 #include "common/logging.h"
 #include "guards/leaf/tensor.h"
+#include "symbolic/capture/capture_log.h"
 #include "symbolic/capture/close.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/executable.h"
@@ -332,9 +333,8 @@ class Driver {
         capture.reads().guards().Compile(resolve, capture.frames().SlotNames());
     if (!guards.ok()) return Fail(guards.status());
     entry.guards = *std::move(guards);
-    for (const FxNode& n : capture.fx().nodes()) {
-      if (n.op == FxNode::Op::kCallFunction || n.op == FxNode::Op::kHostTensor) entry.operations.push_back(n.target);
-    }
+    entry.operations = OperationsOf(capture.fx());
+    LogCapture(capture, closed, frame_);
     if (settings_.keeps_graph_text || LogEnabled(LogArtifact::kGraph)) entry.graph_text = GraphText(closed.graph);
     if (has_work && !for_python) {
       const double start = Now();

@@ -10,6 +10,7 @@
 #include "common/logging.h"
 #include "frame_eval/hook.h"
 #include "frame_eval/versions/dict_reads.h"
+#include "symbolic/capture/break_hints.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/reporting.h"
@@ -135,6 +136,8 @@ void EntryMaker::LogRecompile(Site& site, const FrameView& view) const {
       absl::StrAppend(&text, "\n", static_cast<const CompiledEntry&>(*e).guards->PythonText("guards"));
     }
   }
+  const std::string hint = HintOfRecompile(site.Entries().front()->Explain(view));
+  if (!hint.empty()) absl::StrAppend(&text, "\n  hint: ", hint);
   FF_LOG(kRecompiles) << text;
 }
 
@@ -256,6 +259,7 @@ EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView
     statistics.nodes += attempt.nodes;
     site.retries.NoteSuccess();
     LogEntry(*attempt.entry, view.code);
+    LogTimes(attempt, view.code);
     if (observer_ != nullptr) observer_->OnCaptured(*attempt.entry, attempt);
     site.Install(attempt.entry, id_);
     made.entry = std::move(attempt.entry);

@@ -228,6 +228,21 @@ def test_knobs_without_effect_are_named_once(ours, name, value):
 
 
 @pytest.mark.compiles_nothing("runs in a process of its own")
+def test_programs_that_know_nothing_of_framefuse(fresh_python):
+    program = """
+import sys, torch
+found = "framefuse" in sys.modules
+@torch.compile
+def f(x):
+    return x + 1
+f(torch.ones(2))
+print(found, sys.modules["framefuse"].statistics()["graphs"] if found else "")
+"""
+    assert fresh_python(program, FRAMEFUSE_AS_TORCH_COMPILE="1").split() == ["True", "1"]
+    assert fresh_python(program, FRAMEFUSE_AS_TORCH_COMPILE="0", TORCH_COMPILE_DISABLE="1").split() == ["False"]
+
+
+@pytest.mark.compiles_nothing("runs in a process of its own")
 @pytest.mark.parametrize(
     ("environment", "graphs"),
     [({}, 1), ({"TORCH_COMPILE_DISABLE": "1"}, 0), ({"TORCHDYNAMO_DISABLE": "1"}, 0)],
