@@ -29,6 +29,7 @@ Queue& Waiting() {
 }
 
 PyObject* receiver = nullptr;
+thread_local bool delivering = false;
 
 std::vector<Record> Take() {
   Queue& queue = Waiting();
@@ -51,8 +52,6 @@ Ref ToList(const std::vector<Record>& records) {
 }
 
 void Deliver() {
-  // A handler that logs, or calls compiled code, comes here again: the outer loop has its records, too.
-  thread_local bool delivering = false;
   if (delivering || receiver == nullptr || Py_IsInitialized() == 0 || PyGILState_Check() == 0 || IsCapturing()) return;
   delivering = true;
   PyObject *type, *value, *traceback;
@@ -76,6 +75,8 @@ int DeliverPending(void*) {
 }
 
 void Store(LogArtifact artifact, std::string_view text) {
+  // What a handler calls is not told of, or each record would make the next.
+  if (delivering) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   bool first = false;
   {

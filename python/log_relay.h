@@ -1,7 +1,8 @@
 // log_relay: hands log records to Python's logging (framefuse/_logs.py). A record may be written without the GIL, in
 // the middle of a capture, or by any thread: the sink stores it, and it is delivered where user code may run, which is
 // after the piece of a frame that wrote it, or when the main thread's evaluator has a moment (Py_AddPendingCall).
-// Invariants: no Python runs under the lock; what a handler raises reaches nobody; frames of handlers are not captured.
+// Invariants: no Python runs under the lock; what a handler raises reaches nobody; frames of handlers are not captured,
+// and nothing that a handler calls is logged.
 #ifndef FRAMEFUSE_PYTHON_LOG_RELAY_H_
 #define FRAMEFUSE_PYTHON_LOG_RELAY_H_
 

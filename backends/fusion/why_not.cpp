@@ -1,7 +1,7 @@
 #include "backends/fusion/why_not.h"
 
 #include <set>
-#include <sstream>
+#include <string>
 #include <utility>
 
 #include "backends/fusion/pointwise.h"
@@ -32,16 +32,14 @@ const char* WhyAlone(const Graph& g, const Node& n) {
   return "no kernel of framefuse's computes it";
 }
 
-std::string ShapeText(const Group& group) {
-  std::ostringstream text;
-  text << "[";
-  for (std::size_t i = 0; i < group.shape.size(); ++i) text << (i > 0 ? ", " : "") << group.shape[i];
-  text << "]";
-  return text.str();
+std::string ShapeText(const Graph& g, const Group& group) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < group.shape.size(); ++i) text += (i > 0 ? ", " : "") + g.exprs.Print(group.shape[i]);
+  return text + "]";
 }
 
-std::string WhyApart(const Group& a, const Group& b) {
-  if (a.shape != b.shape) return "they go over different sizes, " + ShapeText(a) + " and " + ShapeText(b);
+std::string WhyApart(const Graph& g, const Group& a, const Group& b) {
+  if (a.shape != b.shape) return "they go over different sizes, " + ShapeText(g, a) + " and " + ShapeText(g, b);
   if (a.has_reduction() && b.has_reduction() && (a.reduce_begin != b.reduce_begin || a.reduce_end != b.reduce_end)) {
     return "they reduce different dimensions";
   }
@@ -67,7 +65,7 @@ std::string WhyNot(const Graph& g, const Schedule& schedule) {
       if (other < 0 || other == mine || !seen.emplace(other, mine).second) return;
       const Group& a = schedule.groups[static_cast<std::size_t>(other)];
       const Group& b = schedule.groups[static_cast<std::size_t>(mine)];
-      text += "\n  " + Describe(g, a) + " and " + Describe(g, b) + " stay apart: " + WhyApart(a, b);
+      text += "\n  " + Describe(g, a) + " and " + Describe(g, b) + " stay apart: " + WhyApart(g, a, b);
     });
   }
   return text;

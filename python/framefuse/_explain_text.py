@@ -98,10 +98,8 @@ def operation_name(operation) -> str:
     if owner is not None:
         return name.replace("TensorBase.", "Tensor.")
     module = getattr(operation, "__module__", None)
-    module = {"_operator": "operator", "builtins": "builtins"}.get(module, module)
-    if module is None:
-        module = "torch" if name.startswith("_VariableFunctionsClass.") else ""
-        name = name.removeprefix("_VariableFunctionsClass.")
+    module = {"_operator": "operator", None: ""}.get(module, module)
+    name = name.removeprefix("_VariableFunctionsClass.")
     return f"{module}.{name}" if module else name
 
 

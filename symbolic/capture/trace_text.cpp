@@ -38,6 +38,8 @@ std::string ArgumentText(PyCodeObject* code, const Bytecode& bytecode, const Ins
   };
   if (i.target >= 0) return absl::StrCat("to ", bytecode.instructions()[static_cast<std::size_t>(i.target)].start * 2);
   PyObject* found = nullptr;
+  // Its lowest bit says something else.
+  if (i.opcode == Opcode::kLoadGlobal) return PlainText(PyTuple_GET_ITEM(code->co_names, i.arg >> 1));
   if (name.find("CONST") != std::string::npos) found = of(code->co_consts);
   if (name.find("FAST") != std::string::npos || name.find("DEREF") != std::string::npos) {
     return PlainText(of(code->co_localsplusnames));
@@ -52,9 +54,9 @@ std::string ArgumentText(PyCodeObject* code, const Bytecode& bytecode, const Ins
 
 std::string InstructionText(PyCodeObject* code, const Bytecode& bytecode, const Instruction& instruction) {
   std::string text = NameOf(instruction.opcode);
-  if (instruction.arg == 0 && instruction.pops == 0 && instruction.target < 0) return text;
   const std::string meaning = ArgumentText(code, bytecode, instruction);
-  absl::StrAppend(&text, " ", meaning.empty() ? absl::StrCat(instruction.arg) : meaning);
+  if (!meaning.empty()) absl::StrAppend(&text, " ", meaning);
+  if (meaning.empty() && instruction.arg != 0) absl::StrAppend(&text, " ", instruction.arg);
   return text;
 }
 
@@ -69,7 +71,7 @@ std::string TraceText(const Activation& act) {
       absl::StrFormat("%s:%d in %s: %4d %-40s", FileNameOf(code), LineOf(code, act.instruction), QualifiedNameOf(code),
                       act.instruction * 2, InstructionText(code, *bytecode, bytecode->At(act.instruction)));
   PyObject** stack = frame_ops::Slots(act.frame) + frame_ops::SlotCount(code);
-  const int depth = frame_ops::StackDepth(act.frame);
+  const int depth = act.stack_depth;
   if (depth > 0) absl::StrAppend(&text, depth > kMostValues ? " […, " : " [");
   for (int i = std::max(0, depth - kMostValues); i < depth; ++i) {
     absl::StrAppend(&text, ValueText(stack[i]), i + 1 < depth ? ", " : "]");

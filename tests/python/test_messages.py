@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 X = torch.arange(1.0, 7.0)
+LOGGER = logging.getLogger("framefuse_messages")
 CALLS = 4
 
 
@@ -238,7 +239,8 @@ def test_a_tensor_as_a_key():
         table[x] = 1
         return x * table[x]
 
-    assert outcome(function, ((X,),) * CALLS) == (0, "")  # nothing to change
+    changes, text = outcome(function, ((X,),) * CALLS)
+    assert changes == 1 and "len(" in text  # the table is empty in the first call alone: nothing to change
 
 
 def test_an_optimizer_that_reads_values():
@@ -273,7 +275,7 @@ def test_an_optimizer_that_reads_values():
     optimizer.step(closure)
     after = framefuse.statistics()
     assert [after[name] - before[name] for name in ("graph_breaks", "recompiles")] == [0, 0]
-    assert after["hits"] > before["hits"]
+    assert after["captures"] == before["captures"] + 1
 
 
 def test_numbers_of_python_that_are_random():
@@ -288,7 +290,7 @@ def test_numbers_of_python_that_are_random():
 
 def test_logging_is_left_alone():
     def function(x):
-        logging.getLogger("quiet").debug("a row of %s", x)
+        LOGGER.debug("a row of %s", x)
         return x.sin()
 
     assert outcome(function, ((X,),) * CALLS)[0] == 0
