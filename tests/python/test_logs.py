@@ -152,7 +152,7 @@ def test_each_artifact_prints_something_useful(name, monkeypatch, capsys):
     text = "\n".join(text for _, text in records)
     for part in PRINTS[name]:
         assert re.search(part, text), f"{part!r} is not in\n{text}"
-    assert not re.search(r" at 0x[0-9a-f]{6}", text) or name in ("guards", "recompiles")
+    assert not re.search(r" at 0x[0-9a-f]{6}", text) or name in ("guards", "recompiles", "trace")
 
 
 # ---------------------------------------------------------------- Python's logging
