@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def disable(fn: F, recursive: bool = ..., *, reason: str | None = ...) -> F: ...
 @overload
 def disable(fn: None = ..., recursive: bool = ..., *, reason: str | None = ...) -> Callable[[F], F]: ...
-def disable(fn=None, recursive=True, *, reason=None):
+def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Run a function or module without capture; usable as a decorator with or without arguments.
 
     In captured code a call of it breaks the graph, and the message gives the `reason`, if there is one. With `recursive=False`
