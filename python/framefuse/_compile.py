@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import torch
 
-from framefuse import _C, _fx
+from framefuse import _C, _fx, _torch_knobs
 from framefuse._backends import BUILT_IN, MODES, resolve_backend
 from framefuse._config import config
 from framefuse._module import CompiledModule, compile_again, make_compiled_module
@@ -159,6 +159,7 @@ def _compile_one(model, settings):
         model = model._orig_mod
     elif _C.is_compiled_function(model):
         model = model.__wrapped__
+    _torch_knobs.tell_of_ignored()
     options = compile_options(settings)
     if isinstance(model, torch.nn.Module):
         return make_compiled_module(model, options, settings)

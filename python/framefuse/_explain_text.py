@@ -32,7 +32,8 @@ def short(report) -> str:
         lines += _told(fallback.reason, fallback.hint)
     if report.compile_times:
         lines.append("Compile Times:")
-        lines += [f"  {name:<36} {seconds * 1e3:10.2f} ms" for name, seconds in _phases(report)]
+        width = max(len(name) for name in report.compile_times)
+        lines += [f"  {name:<{width}} {seconds * 1e3:10.2f} ms" for name, seconds in report.compile_times.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -60,7 +61,7 @@ def html(report) -> str:
     rows += [("ran as Python", _place(f.function), f.reason, f.hint) for f in report.fallbacks]
     if rows:
         _table(root, ("what", "where", "why", "fix"), rows)
-    _table(root, ("stage", "ms"), [(name, f"{seconds * 1e3:.2f}") for name, seconds in _phases(report)])
+    _table(root, ("stage", "ms"), [(name, f"{seconds * 1e3:.2f}") for name, seconds in report.compile_times.items()])
     details = tree.SubElement(root, "details")
     tree.SubElement(details, "summary").text = "operations, guards and graphs"
     tree.SubElement(details, "pre").text = whole(report)
@@ -110,10 +111,6 @@ def _about(condition):
     if found is None:
         return "others"
     return f"argument {found[1]}" if found[1] else _ROOTS[found[2]]
-
-
-def _phases(report):
-    return list(report.compile_times.items())
 
 
 def _told(reason, hint):

@@ -92,6 +92,29 @@ def leave() -> None:
     _before = None
 
 
+def tell_of_ignored() -> None:
+    """Warn of knobs of torch's that were turned, where nobody follows them: `compile` calls it."""
+    if _before is not None:
+        return
+    for variable in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
+        if os.environ.get(variable) == "1":
+            warn_once(f"{variable}=1", "FRAMEFUSE_CONFIG=capture_on=0 does that; as_torch_compile() follows torch's knobs")
+    settings = sys.modules.get("torch._dynamo.config")
+    if settings is None:
+        return
+    for name, (default, ours, _) in _HONOURED.items():
+        value = getattr(settings, name, default)
+        if value != default:
+            warn_once(f"torch._dynamo.config.{name} = {value!r}", f"framefuse.config.{ours} does that; as_torch_compile() follows torch's knobs")
+    for name, default in _OF_SIZES.items():
+        if getattr(settings, name, default) != default:
+            warn_once(f"torch._dynamo.config.{name} = {not default!r}", "compile(dynamic=…) does that; as_torch_compile() follows torch's knobs")
+    for name, (default, instead) in _WITHOUT_EFFECT.items():
+        value = getattr(settings, name, default)
+        if value != default:
+            warn_once(f"torch._dynamo.config.{name} = {value!r}", instead)
+
+
 def dynamic_of(dynamic: "bool | None") -> "bool | None":
     """compile()'s `dynamic`, where torch's settings say what None means."""
     settings = sys.modules.get("torch._dynamo.config")
@@ -147,4 +170,4 @@ def _is_of_settings(frame):
     return frame.f_globals.get("__name__") in (__name__, "torch.utils._config_module")
 
 
-__all__ = ["dynamic_of", "follow", "leave", "warn_once"]
+__all__ = ["dynamic_of", "follow", "leave", "tell_of_ignored", "warn_once"]

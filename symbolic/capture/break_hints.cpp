@@ -35,6 +35,9 @@ bool IsOf(const Row& row, const GraphBreakReason& reason) {
 }  // namespace
 
 std::string HintOf(const GraphBreakReason& reason) {
+  if (reason.kind == GraphBreakKind::kSuspendedGenerator && !reason.is_user) {
+    return "it follows from the graph break inside of the loop: without that one it goes, too";
+  }
   for (const Row& row : kBreaks) {
     if (IsOf(row, reason)) return row.hint;
   }

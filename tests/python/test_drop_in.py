@@ -228,6 +228,25 @@ def test_knobs_without_effect_are_named_once(ours, name, value):
 
 
 @pytest.mark.compiles_nothing("runs in a process of its own")
+def test_without_the_drop_in_knobs_that_were_turned_are_named_once(fresh_python):
+    program = """
+import warnings, framefuse, torch, torch._dynamo
+torch._dynamo.config.cache_size_limit = 64
+torch._dynamo.config.automatic_dynamic_shapes = False
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    framefuse.compile(torch.sin)
+    framefuse.compile(torch.cos)
+print(*sorted(str(w.message).split(" has no effect")[0] for w in caught), sep=", ")
+print(framefuse.config.recompile_limit, caught[0].filename)
+"""
+    knobs = ["TORCH_COMPILE_DISABLE=1", "torch._dynamo.config.automatic_dynamic_shapes = False"]
+    knobs += ["torch._dynamo.config.cache_size_limit = 64", "torch._dynamo.config.disable = True"]
+    knobs += ["torch._dynamo.config.recompile_limit = 64"]
+    assert fresh_python(program, TORCH_COMPILE_DISABLE="1") == ", ".join(knobs) + "\n8 <string>\n"
+
+
+@pytest.mark.compiles_nothing("runs in a process of its own")
 def test_programs_that_know_nothing_of_framefuse(fresh_python):
     program = """
 import sys, torch
@@ -280,6 +299,22 @@ def test_functions_of_torch_compiler_reach_captured_code(ours):
     with torch.compiler.set_stance("force_eager"):
         assert counted(lambda: torch.compile(f)(X))[0] == 0
     torch.compiler.reset()
+
+
+def test_regions_and_settings_for_a_block_are_captured_as_any_code(ours):
+    import torch._dynamo
+
+    @torch.compiler.nested_compile_region
+    def region(x):
+        return x.sin() + 1
+
+    @torch._dynamo.dont_skip_tracing
+    def traced(x):
+        return x * 2
+
+    for function in (lambda x: region(x) * 2, lambda x: traced(x) + 1):
+        graphs, breaks, result = counted(lambda function=function: torch.compile(function, fullgraph=True)(X))
+        assert (graphs, breaks) == (1, 0) and torch.equal(result, function(X))
 
 
 def test_substitute_in_graph(ours):

@@ -38,8 +38,8 @@ def test_printed_report(report):
         "    Reason: branch on a tensor's value\n"
         "    Hint: use torch.where\n"
         "Compile Times:\n"
-        "  capture                                    0.50 ms\n"
-        "  backend                                    2.00 ms\n"
+        "  capture       0.50 ms\n"
+        "  backend       2.00 ms\n"
     )
 
 

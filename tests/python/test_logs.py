@@ -4,7 +4,9 @@ something useful; records go through Python's logging."""
 import contextlib
 import io
 import logging
+import os
 import re
+import subprocess
 import sys
 import threading
 
@@ -282,6 +284,20 @@ thread.join()
     assert "[framefuse perf] " in fresh_python(program)
     assert "[framefuse perf rank 3] " in fresh_python(program, RANK="3")
     assert "INFO framefuse.perf: " in fresh_python(program, FRAMEFUSE_LOGS_FORMAT="%(levelname)s %(name)s: %(message)s")
+
+
+@pytest.mark.compiles_nothing("runs in a process of its own")
+def test_directly_to_stderr(tmp_path):
+    program = """
+import faulthandler, framefuse, logging, os
+logging.getLogger("framefuse").addHandler(logging.FileHandler("records"))
+framefuse.set_logs(guards=True)
+framefuse._C.write_log("guards", "x is y")
+os.abort()
+"""
+    environment = {**os.environ, "FRAMEFUSE_LOGS_DIRECT": "1"}
+    result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert result.stderr == "[framefuse guards] x is y\n" and (tmp_path / "records").read_text() == ""
 
 
 # ---------------------------------------------------------------- levels and torch's names

@@ -289,6 +289,33 @@ def test_numbers_of_python_that_are_random():
     check(wrong, ["state of a random number generator", "draw with torch"], right)
 
 
+def test_a_break_in_a_loop_of_a_library_follows_from_another():
+    class Prints(nn.Module):
+        def forward(self, x):
+            if prints:
+                print(x.sum())
+            return x * 2
+
+    model = nn.Sequential(Prints(), Prints())
+    prints = True
+    report = framefuse.explain(model)(X)
+    hints = [reason.hint for reason in report.break_reasons if reason.user_stack[-1].filename.endswith("container.py")]
+    assert hints == ["it follows from the graph break inside of the loop: without that one it goes, too"]
+    prints = False
+    assert framefuse.explain(model)(X).graph_break_count == 0
+
+
+def test_seeds():
+    def wrong(x):
+        torch.manual_seed(0)
+        return x + torch.rand(6)
+
+    def right(x):
+        return x + torch.rand(6)
+
+    check(wrong, ["torch.manual_seed(0)", "called from", "seed outside of the compiled function"], right)
+
+
 def test_logging_is_left_alone():
     def function(x):
         LOGGER.debug("a row of %s", x)
