@@ -30,7 +30,8 @@ class as_torch_compile:
     `with framefuse.as_torch_compile(): …`; the environment variable FRAMEFUSE_AS_TORCH_COMPILE=1 says it for a whole
     program, which need not import framefuse. Backend "inductor" and none at all mean framefuse's own; other names of torch's registry and callables get the FX
     graphs of framefuse's capture. `torch._dynamo.config` is followed (docs/migration.md says which settings); what has no
-    meaning here is warned about once, by name. What was compiled stays framefuse's after the block.
+    meaning here is warned about once, by name. What was compiled stays framefuse's after the block. It holds for all threads.
+    Blocks nest. `torch.compile` then raises what `framefuse.compile` does.
     """
 
     def __init__(self):
@@ -142,8 +143,7 @@ def compile_as_torch(
         if value not in (None, False):
             warn_once(f"torch.compile({argument}=…)", _WITHOUT_MEANING.get(argument, "framefuse has nothing like it"))
     backend, mode, options = _backend(backend, mode, options)
-    return compile(
-        model,
+    compiled = compile(
         fullgraph=fullgraph,
         dynamic=_torch_knobs.dynamic_of(dynamic),
         backend=backend,
@@ -153,6 +153,23 @@ def compile_as_torch(
         disable=disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1",
         recompile_limit=recompile_limit,
     )
+    return _of_anything(compiled) if model is None else _of_anything(compiled)(model)
+
+
+def _of_anything(compiled):
+    """torch.compile takes classes, too, whose instances are compiled then, and what it has compiled already."""
+
+    def decorate(model):
+        if isinstance(model, type):
+            name = "_call_impl" if issubclass(model, torch.nn.Module) else "__call__"
+            setattr(model, name, compiled(getattr(model, name)))
+            return model
+        theirs = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", None)
+        if theirs is not None and isinstance(model, theirs):
+            model = model._orig_mod
+        return compiled(getattr(model, "_torchdynamo_orig_callable", model))
+
+    return decorate
 
 
 _WITHOUT_MEANING = {

@@ -71,6 +71,29 @@ def test_modules(ours):
     assert graphs == 1 and torch.equal(result, expected)
 
 
+def test_classes_and_what_torch_compiled_before():
+    theirs, their_module = torch.compile(f), torch.compile(nn.Linear(6, 3))
+    with framefuse.as_torch_compile():
+
+        @torch.compile
+        class Doubles(nn.Module):
+            def forward(self, x):
+                return x * 2
+
+        @torch.compile(fullgraph=True)
+        class Calls:
+            def __call__(self, x):
+                return x * 3
+
+        ours, our_module = torch.compile(theirs), torch.compile(their_module)
+    framefuse.reset()
+    for call, expected in ((Doubles(), X * 2), (Calls(), X * 3), (ours, f(X)), (our_module, their_module._orig_mod(X))):
+        graphs, breaks, result = counted(lambda call=call: call(X))
+        assert (graphs, breaks) == (1, 0)
+        torch.testing.assert_close(result, expected)
+    assert type(our_module).__mro__[2] is nn.Linear
+
+
 def test_backends_get_the_graphs_of_framefuses_capture(ours):
     seen = []
 
