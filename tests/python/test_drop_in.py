@@ -1,5 +1,6 @@
 """as_torch_compile: code that calls torch.compile runs through framefuse's capture, and torch's knobs are honoured or named."""
 
+import pathlib
 import warnings
 
 import framefuse
@@ -282,6 +283,18 @@ print(found, sys.modules["framefuse"].statistics()["graphs"] if found else "")
 """
     assert fresh_python(program, FRAMEFUSE_AS_TORCH_COMPILE="1").split() == ["True", "1"]
     assert fresh_python(program, FRAMEFUSE_AS_TORCH_COMPILE="0", TORCH_COMPILE_DISABLE="1").split() == ["False"]
+
+
+@pytest.mark.compiles_nothing("about tables")
+def test_the_tables_are_torchs_settings_and_stand_in_the_page():
+    import torch._dynamo
+
+    defaults = {name: row[0] for name, row in {**_torch_knobs._HONOURED, **_torch_knobs._WITHOUT_EFFECT}.items()} | _torch_knobs._OF_SIZES
+    for name, default in defaults.items():
+        assert torch._dynamo.config._config[name].default == default or name.replace("cache_size", "recompile") in defaults, name
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "migration.md").read_text()
+    missing = [name for name in (*defaults, *_torch_knobs._ENVIRONMENT, "TORCHDYNAMO_DISABLE") if name not in page]
+    assert missing == []
 
 
 @pytest.mark.compiles_nothing("runs in a process of its own")
