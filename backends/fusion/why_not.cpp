@@ -25,7 +25,6 @@ const char* WhyAlone(const Graph& g, const Node& n) {
   ReductionForm form;
   if (n.op->has_side_effect()) return "it has an effect besides its result";
   if (n.op->is_random()) return "it draws random numbers";
-  if (n.op->is_view()) return "a view, which moves no data";
   if (n.op->is_sized_by_values()) return "the size of its result depends on values";
   if (IsPointwise(g, n) || IsReduction(g, n, &form))
     return "all of its operands are numbers, or it has too many dimensions";
@@ -56,6 +55,7 @@ std::string WhyNot(const Graph& g, const Schedule& schedule) {
     const Node& n = g.nodes[i];
     const int mine = schedule.home[i];
     if (mine < 0) {
+      if (n.op->is_view()) continue;  // moves no data
       text += "\n  " + n.op->name() + PlaceOf(g, n) + " is ATen's: " + WhyAlone(g, n);
       continue;
     }

@@ -1,10 +1,10 @@
 #include "symbolic/capture/capture_log.h"
 
+#include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "common/logging.h"
 #include "guards/text.h"
 #include "symbolic/capture/code_text.h"
@@ -67,21 +67,29 @@ class Values {
  private:
   static std::string ObjectText(const RecipeStep& step) {
     const BorrowedRef object = step.object.get();
+    if (object && THPDtype_Check(object.get())) {
+      return absl::StrCat("torch.", reinterpret_cast<THPDtype*>(object.get())->name);
+    }
     return object ? ReprText(object) : "-";
   }
 
-  std::string Join(const std::vector<RecipeId>& ids, std::size_t from, int depth) const {
+  // `pairs`: of keys and values.
+  std::string Join(const std::vector<RecipeId>& ids, std::size_t from, int depth, bool pairs = false) const {
     if (depth >= kMaxDepth) return "…";
-    std::vector<std::string> texts;
-    for (std::size_t i = from; i < ids.size(); ++i) texts.push_back(Text(ids[i], depth + 1));
-    return absl::StrJoin(texts, ", ");
+    std::string text;
+    for (std::size_t i = from; i < ids.size(); ++i) {
+      const bool is_value = pairs && (i - from) % 2 == 1;
+      absl::StrAppend(&text, i == from ? "" : is_value ? ": " : ", ", Text(ids[i], depth + 1));
+    }
+    return text;
   }
 
   // What a container that is made empty is filled with.
   std::string Filled(RecipeId container, RecipeOp fill, int depth) const {
     for (const RecipeStep& step : recipes_.steps()) {
-      if (step.op == fill && !step.children.empty() && step.children[0] == container)
-        return Join(step.children, 1, depth);
+      if (step.op == fill && !step.children.empty() && step.children[0] == container) {
+        return Join(step.children, 1, depth, fill == RecipeOp::kFillDict);
+      }
     }
     return "";
   }
