@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 
-from framefuse import _C, _compat, _torch_knobs
+from framefuse import _C, _compat, _compile, _torch_knobs
 from framefuse._backends import BUILT_IN
-from framefuse._compile import compile
 from framefuse._torch_knobs import warn_once
 
 _ENVIRONMENT = "FRAMEFUSE_AS_TORCH_COMPILE"
@@ -143,7 +142,7 @@ def compile_as_torch(
         if value not in (None, False):
             warn_once(f"torch.compile({argument}=…)", _WITHOUT_MEANING.get(argument, "framefuse has nothing like it"))
     backend, mode, options = _backend(backend, mode, options)
-    compiled = compile(
+    compiled = _compile.compile(
         fullgraph=fullgraph,
         dynamic=_torch_knobs.dynamic_of(dynamic),
         backend=backend,

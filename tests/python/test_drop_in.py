@@ -141,6 +141,7 @@ def test_in_captured_code_it_is_what_it_is_given(ours):
 
 
 def test_blocks_nest_and_end():
+    framefuse.reset()  # other tests compile f, too
     with framefuse.as_torch_compile():
         with framefuse.as_torch_compile():
             assert torch.compile is not THEIRS
