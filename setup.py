@@ -55,10 +55,12 @@ setup(
     python_requires=">=3.11,<3.14",
     install_requires=["torch>=2.11"],
     packages=["framefuse"],
+    py_modules=["framefuse_torch_compile"],
     package_dir={"": "python"},
     package_data={"framefuse": ["py.typed", "*.pyi"]},
     entry_points={
         "torch_dynamo_backends": ["framefuse = framefuse:torch_backend"],
+        "torch.backends": ["framefuse = framefuse_torch_compile:start"],
         "console_scripts": ["framefuse-graph = framefuse.graph:main"],
     },
     ext_modules=[Extension("framefuse._C", sources=[])],

@@ -27,6 +27,15 @@ absl::Status Assign(Setting<T>& setting, std::string_view name, const char* type
   return absl::InvalidArgumentError(absl::StrCat("setting '", std::string(name), "' takes ", type));
 }
 
+absl::Status AssignNumber(Setting<std::int64_t>& setting, std::string_view name, std::int64_t least,
+                          const SettingValue& value) {
+  if (const auto* number = std::get_if<std::int64_t>(&value); number != nullptr && *number < least) {
+    return absl::OutOfRangeError(
+        absl::StrCat("setting '", std::string(name), "' takes ", least, " or more, not ", *number));
+  }
+  return Assign(setting, name, "an int", value);
+}
+
 absl::StatusOr<SettingValue> ParseLike(const SettingValue& initial, const std::string& name, const std::string& text) {
   if (std::holds_alternative<std::string>(initial)) return SettingValue(text);
   if (std::holds_alternative<bool>(initial)) {
@@ -52,7 +61,7 @@ Config& config() {
 const std::vector<SettingInfo>& ConfigSettings() {
   static const auto* const settings = new std::vector<SettingInfo>{
 #define FF_CONFIG_BOOL(name, initial, text) {#name, text, SettingValue(bool{initial})},
-#define FF_CONFIG_INT(name, initial, text) {#name, text, SettingValue(std::int64_t{initial})},
+#define FF_CONFIG_INT(name, initial, least, text) {#name, text, SettingValue(std::int64_t{initial})},
 #define FF_CONFIG_STRING(name, initial, text) {#name, text, SettingValue(std::string(initial))},
 #include "common/config.def"
 #undef FF_CONFIG_BOOL
@@ -65,7 +74,7 @@ const std::vector<SettingInfo>& ConfigSettings() {
 absl::StatusOr<SettingValue> GetConfig(std::string_view name) {
 #define FF_CONFIG_BOOL(setting, initial, text) \
   if (name == #setting) return SettingValue(config().setting.get());
-#define FF_CONFIG_INT FF_CONFIG_BOOL
+#define FF_CONFIG_INT(setting, initial, least, text) FF_CONFIG_BOOL(setting, initial, text)
 #define FF_CONFIG_STRING FF_CONFIG_BOOL
 #include "common/config.def"
 #undef FF_CONFIG_BOOL
@@ -77,8 +86,8 @@ absl::StatusOr<SettingValue> GetConfig(std::string_view name) {
 absl::Status SetConfig(std::string_view name, const SettingValue& value) {
 #define FF_CONFIG_BOOL(setting, initial, text) \
   if (name == #setting) return Assign(config().setting, name, "a bool", value);
-#define FF_CONFIG_INT(setting, initial, text) \
-  if (name == #setting) return Assign(config().setting, name, "an int", value);
+#define FF_CONFIG_INT(setting, initial, least, text) \
+  if (name == #setting) return AssignNumber(config().setting, name, least, value);
 #define FF_CONFIG_STRING(setting, initial, text) \
   if (name == #setting) return Assign(config().setting, name, "a str", value);
 #include "common/config.def"

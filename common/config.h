@@ -51,7 +51,7 @@ class Setting<std::string> {
 
 struct Config {
 #define FF_CONFIG_BOOL(name, initial, text) Setting<bool> name{initial};
-#define FF_CONFIG_INT(name, initial, text) Setting<std::int64_t> name{initial};
+#define FF_CONFIG_INT(name, initial, least, text) Setting<std::int64_t> name{initial};
 #define FF_CONFIG_STRING(name, initial, text) Setting<std::string> name{initial};
 #include "common/config.def"
 #undef FF_CONFIG_BOOL
@@ -69,7 +69,8 @@ struct SettingInfo {
 };
 const std::vector<SettingInfo>& ConfigSettings();
 absl::StatusOr<SettingValue> GetConfig(std::string_view name);
-// The value's type must be the setting's; the error lists the right names or says the right type.
+// The value's type must be the setting's; the error lists the right names, or says the right type (InvalidArgument) or
+// the range (OutOfRange).
 absl::Status SetConfig(std::string_view name, const SettingValue& value);
 // "name=value,name=value", as in FRAMEFUSE_CONFIG.
 absl::Status SetConfigFromText(std::string_view text);

@@ -15,6 +15,9 @@ namespace log_internal {
 // What tells that something is not as the user asked for.
 std::atomic<std::uint32_t> enabled{1U << static_cast<unsigned>(LogArtifact::kBugs) |
                                    1U << static_cast<unsigned>(LogArtifact::kFallbacks)};
+std::atomic<std::uint32_t> detailed{0};
+std::atomic<bool> waiting{false};
+std::atomic<void (*)()> deliver{nullptr};
 }  // namespace log_internal
 
 namespace {
@@ -49,17 +52,45 @@ const std::vector<LogArtifactInfo>& LogArtifacts() {
 
 const char* LogName(LogArtifact artifact) { return LogArtifacts()[static_cast<std::size_t>(artifact)].name; }
 
-void SetLogEnabled(LogArtifact artifact, bool on) {
+namespace {
+
+void SetBit(std::atomic<std::uint32_t>& bits, LogArtifact artifact, bool on) {
   const std::uint32_t bit = 1U << static_cast<unsigned>(artifact);
-  if (on) {
-    log_internal::enabled.fetch_or(bit, std::memory_order_relaxed);
-  } else {
-    log_internal::enabled.fetch_and(~bit, std::memory_order_relaxed);
-  }
+  on ? bits.fetch_or(bit, std::memory_order_relaxed) : bits.fetch_and(~bit, std::memory_order_relaxed);
 }
 
-std::uint32_t LogMask() { return log_internal::enabled.load(std::memory_order_relaxed); }
-void SetLogMask(std::uint32_t mask) { log_internal::enabled.store(mask, std::memory_order_relaxed); }
+}  // namespace
+
+void SetLogEnabled(LogArtifact artifact, bool on) {
+  SetBit(log_internal::enabled, artifact, on);
+  SetBit(log_internal::detailed, artifact, false);
+}
+
+void SetLogDetailed(LogArtifact artifact, bool on) {
+  if (on) SetBit(log_internal::enabled, artifact, true);
+  SetBit(log_internal::detailed, artifact, on);
+}
+
+std::uint64_t LogMask() {
+  return log_internal::enabled.load(std::memory_order_relaxed) |
+         std::uint64_t{log_internal::detailed.load(std::memory_order_relaxed)} << 32;
+}
+void SetLogMask(std::uint64_t mask) {
+  log_internal::enabled.store(static_cast<std::uint32_t>(mask), std::memory_order_relaxed);
+  log_internal::detailed.store(static_cast<std::uint32_t>(mask >> 32), std::memory_order_relaxed);
+}
+
+void SetLogDelivery(void (*deliver)()) { log_internal::deliver.store(deliver); }
+void SetLogsWaiting(bool waiting) { log_internal::waiting.store(waiting, std::memory_order_relaxed); }
+
+const std::vector<LogAlias>& LogAliases() {
+  static const auto* const aliases = new std::vector<LogAlias>{
+#define FF_LOG_ALIAS(theirs, ours, detailed) {theirs, ours, detailed},
+#include "common/log_aliases.def"
+#undef FF_LOG_ALIAS
+  };
+  return *aliases;
+}
 
 absl::StatusOr<LogArtifact> FindLogArtifact(std::string_view name) {
   std::vector<std::string> names;
@@ -71,17 +102,46 @@ absl::StatusOr<LogArtifact> FindLogArtifact(std::string_view name) {
                                           "'; the artifacts are: ", absl::StrJoin(names, ", "), ", and all"));
 }
 
+namespace {
+
+struct Switch {
+  LogArtifact artifact;
+  bool on;
+  bool detailed;
+};
+
+// What one word of the text switches.
+absl::Status AddSwitches(absl::string_view word, std::vector<Switch>* switches) {
+  const bool off = absl::ConsumePrefix(&word, "-");
+  const bool detailed = !off && absl::ConsumePrefix(&word, "+");
+  if (word == "all") {
+    for (const LogArtifactInfo& info : LogArtifacts()) switches->push_back({info.artifact, !off, detailed});
+    return absl::OkStatus();
+  }
+  absl::string_view name = word;
+  bool of_alias = false;
+  for (const LogAlias& alias : LogAliases()) {
+    if (word != alias.theirs) continue;
+    name = alias.ours;
+    of_alias = alias.detailed;
+  }
+  const absl::StatusOr<LogArtifact> artifact = FindLogArtifact({name.data(), name.size()});
+  if (!artifact.ok()) return artifact.status();
+  switches->push_back({*artifact, !off, detailed || (of_alias && !off)});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status EnableLogsFromText(std::string_view text) {
-  const absl::string_view whole(text.data(), text.size());
-  for (absl::string_view piece : absl::StrSplit(whole, ',', absl::SkipWhitespace())) {
-    piece = absl::StripAsciiWhitespace(piece);
-    const bool on = !absl::ConsumePrefix(&piece, "-");
-    if (piece == "all") {
-      for (const LogArtifactInfo& info : LogArtifacts()) SetLogEnabled(info.artifact, on);
-      continue;
-    }
-    FF_ASSIGN_OR_RETURN(const LogArtifact artifact, FindLogArtifact({piece.data(), piece.size()}));
-    SetLogEnabled(artifact, on);
+  std::vector<Switch> switches;
+  for (absl::string_view word :
+       absl::StrSplit(absl::string_view(text.data(), text.size()), ',', absl::SkipWhitespace())) {
+    FF_RETURN_IF_ERROR(AddSwitches(absl::StripAsciiWhitespace(word), &switches));
+  }
+  for (const Switch& s : switches) {
+    SetLogEnabled(s.artifact, s.on);
+    if (s.detailed) SetLogDetailed(s.artifact, true);
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 // Logs by artifact: FF_LOG(kGuards) << text; costs one load and one branch when that artifact is off.
 // Artifacts are listed once in log_artifacts.def. A record is one whole text, handed to the sink in one piece (stderr
-// unless another is set); sinks are called under a lock, never run Python and must not log.
+// unless another is set); sinks are called under a lock, never run Python and must not log. A sink that only stores
+// what it gets has it delivered by DeliverLogs, which is called where user code may run.
 #ifndef FRAMEFUSE_COMMON_LOGGING_H_
 #define FRAMEFUSE_COMMON_LOGGING_H_
 
@@ -34,24 +35,46 @@ const std::vector<LogArtifactInfo>& LogArtifacts();
 const char* LogName(LogArtifact artifact);
 
 namespace log_internal {
-extern std::atomic<std::uint32_t> enabled;  // bit i: artifact i
-}
+extern std::atomic<std::uint32_t> enabled;   // bit i: artifact i
+extern std::atomic<std::uint32_t> detailed;  // the same; what is detailed is enabled
+extern std::atomic<bool> waiting;            // for delivery
+extern std::atomic<void (*)()> deliver;
+}  // namespace log_internal
 
 inline bool LogEnabled(LogArtifact artifact) {
   return (log_internal::enabled.load(std::memory_order_relaxed) >> static_cast<unsigned>(artifact)) & 1U;
 }
 void SetLogEnabled(LogArtifact artifact, bool on);
+// Whether longer texts are wanted: "+name".
+inline bool LogDetailed(LogArtifact artifact) {
+  return (log_internal::detailed.load(std::memory_order_relaxed) >> static_cast<unsigned>(artifact)) & 1U;
+}
+void SetLogDetailed(LogArtifact artifact, bool on);  // on: enables it, too
 // All switches at once, for tests that restore them.
-std::uint32_t LogMask();
-void SetLogMask(std::uint32_t mask);
+std::uint64_t LogMask();  // enabled; above them, detailed
+void SetLogMask(std::uint64_t mask);
 
 absl::StatusOr<LogArtifact> FindLogArtifact(std::string_view name);  // the error lists the names
-// "graph_breaks,guards", "all", "-bugs": adds to what is on.
+struct LogAlias {
+  const char* theirs;  // a name of TORCH_LOGS
+  const char* ours;
+  bool detailed;
+};
+const std::vector<LogAlias>& LogAliases();
+// "graph_breaks,guards", "all", "-bugs", "+recompiles": adds to what is on. Takes torch's names, too. An error changes
+// nothing.
 absl::Status EnableLogsFromText(std::string_view text);
 
 using LogSink = std::function<void(LogArtifact artifact, std::string_view text)>;
 // An empty sink restores stderr. Returns the sink before.
 LogSink SetLogSink(LogSink sink);
+// Where user code may run, with the GIL: hands on what a sink has stored. `deliver` is null, or what does it.
+inline void DeliverLogs() {
+  if (!log_internal::waiting.load(std::memory_order_relaxed)) return;
+  if (void (*deliver)() = log_internal::deliver.load()) deliver();
+}
+void SetLogDelivery(void (*deliver)());
+void SetLogsWaiting(bool waiting);
 // Emits whether or not the artifact is on; FF_LOG asks first.
 ABSL_ATTRIBUTE_COLD void WriteLog(LogArtifact artifact, std::string_view text);
 

@@ -20,6 +20,7 @@
 #include "frame_eval/compiled_function.h"
 #include "python/graph_plan.h"
 #include "python/graph_recorder.h"
+#include "python/log_relay.h"
 #include "symbolic/capture/api.h"
 
 namespace py = pybind11;
@@ -40,6 +41,7 @@ void RaiseIfError(const absl::Status& status) {
   const std::string message = MessageOf(status);
   if (status.code() == absl::StatusCode::kNotFound) throw py::attribute_error(message);
   if (status.code() == absl::StatusCode::kInvalidArgument) throw py::type_error(message);
+  if (status.code() == absl::StatusCode::kOutOfRange) throw py::value_error(message);
   PyErr_SetString(PyExc_RuntimeError, message.c_str());
   throw py::error_already_set();
 }
@@ -50,13 +52,15 @@ using TextPairs = std::vector<std::pair<std::string, std::string>>;
 
 CompileOptions MakeOptions(bool fullgraph, std::optional<bool> dynamic, bool tell_libraries, std::string backend,
                            std::string mode, TextPairs options, const py::object& fx_backend,
-                           const py::object& fx_backend_identity) {
+                           const py::object& fx_backend_identity, std::int64_t recompile_limit, std::string name) {
   CompileOptions result;
   result.tell_libraries = tell_libraries;
   result.fullgraph = fullgraph;
   result.dynamic = !dynamic ? DynamicMode::kWhatChanged : *dynamic ? DynamicMode::kAll : DynamicMode::kNever;
   result.backend = std::move(backend);
   result.mode = std::move(mode);
+  result.recompile_limit = recompile_limit;
+  result.name = std::move(name);
   result.options = std::move(options);
   result.fx_backend = ToRef(fx_backend);
   result.fx_backend_identity = ToRef(fx_backend_identity);
@@ -101,7 +105,7 @@ void BindCompile(py::module_& m) {
       .def(py::init(&MakeOptions), py::kw_only(), py::arg("fullgraph") = false, py::arg("dynamic") = py::none(),
            py::arg("tell_libraries") = false, py::arg("backend") = "fuse", py::arg("mode") = "default",
            py::arg("options") = TextPairs(), py::arg("fx_backend") = py::none(),
-           py::arg("fx_backend_identity") = py::none());
+           py::arg("fx_backend_identity") = py::none(), py::arg("recompile_limit") = -1, py::arg("name") = "");
   m.def("make_compiled_function",
         [](const py::object& callable, const CompileOptions& options, const py::object& remake) {
           return ToPython(MakeCompiledFunction(Borrow(callable), options, Borrow(remake)));
@@ -238,8 +242,10 @@ CapturedLogs& Captured() {
   return *captured;
 }
 
+LogSink sink_before_capture;
+
 void StartLogCapture() {
-  SetLogSink([](LogArtifact artifact, std::string_view text) {
+  sink_before_capture = SetLogSink([](LogArtifact artifact, std::string_view text) {
     CapturedLogs& captured = Captured();
     const std::lock_guard<std::mutex> lock(captured.mutex);
     captured.records.emplace_back(LogName(artifact), std::string(text));
@@ -247,7 +253,7 @@ void StartLogCapture() {
 }
 
 std::vector<std::pair<std::string, std::string>> StopLogCapture() {
-  SetLogSink({});
+  SetLogSink(sink_before_capture);
   CapturedLogs& captured = Captured();
   const std::lock_guard<std::mutex> lock(captured.mutex);
   return std::exchange(captured.records, {});
@@ -271,7 +277,18 @@ void BindLogs(py::module_& m) {
     const absl::StatusOr<LogArtifact> artifact = FindLogArtifact(name);
     RaiseIfError(artifact.status());
     if (LogEnabled(*artifact)) WriteLog(*artifact, text);
+    DeliverLogs();
   });
+  m.def("log_aliases", [] {
+    std::vector<std::pair<std::string, std::string>> result;
+    for (const LogAlias& alias : LogAliases()) {
+      result.emplace_back(alias.theirs, std::string(alias.detailed ? "+" : "") + alias.ours);
+    }
+    return result;
+  });
+  m.def("start_log_relay", [](const py::object& deliver) { StartLogRelay(ToRef(deliver)); });
+  m.def("stop_log_relay", &StopLogRelay);
+  m.def("deliver_logs", &DeliverLogs);
   m.def("start_log_capture", &StartLogCapture);
   m.def("stop_log_capture", &StopLogCapture);
 }

@@ -49,9 +49,13 @@ absl::StatusOr<std::shared_ptr<const CpuKernel>> CpuKernel::Get(const kernel_ir:
   {
     const std::lock_guard lock(cache.mutex);
     if (auto it = cache.kernels.find(key); it != cache.kernels.end()) {
-      if (std::shared_ptr<const CpuKernel> found = it->second.lock()) return found;
+      if (std::shared_ptr<const CpuKernel> found = it->second.lock()) {
+        FF_LOG(kCache) << "hit: a kernel of this process, " << found->code_bytes() << " bytes of machine code";
+        return found;
+      }
     }
   }
+  FF_LOG(kCache) << "miss: no kernel in this process has this body and these vectors";
   const double start = ThreadMilliseconds();
   auto made = std::make_shared<CpuKernel>();
   made->ir_ = kernel;

@@ -12,6 +12,7 @@
 #include "backends/fusion/sink_cats.h"
 #include "backends/fusion/sink_views.h"
 #include "backends/fusion/step.h"
+#include "backends/fusion/why_not.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 #include "backends/runtime/aten_sequence.h"
@@ -59,6 +60,9 @@ class Planner {
 
   absl::StatusOr<std::vector<std::unique_ptr<Step>>> Plan() {
     std::vector<std::unique_ptr<Step>> steps;
+    if (LogEnabled(LogArtifact::kFusion)) {
+      if (const std::string why = WhyNot(g_, schedule_); !why.empty()) FF_LOG(kFusion) << "not in one kernel:" << why;
+    }
     for (std::size_t i = 0; i < schedule_.items.size(); ++i) {
       const ScheduleItem& item = schedule_.items[i];
       if (item.group < 0 && places_.joined.contains(item.nodes[0])) {

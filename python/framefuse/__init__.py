@@ -29,6 +29,7 @@ from framefuse._control import (
     set_stance,
     statistics,
 )
+from framefuse._drop_in import as_torch_compile
 from framefuse._errors import BackendError, InternalError, Unsupported
 from framefuse._explain import BreakReason, EagerFallback, ExplainOutput, explain
 from framefuse._logs import capture_logs, list_logs, set_logs
@@ -46,6 +47,7 @@ __all__ = [
     "InternalError",
     "Unsupported",
     "allow_in_graph",
+    "as_torch_compile",
     "capture_logs",
     "compile",
     "cond",
@@ -68,15 +70,17 @@ __all__ = [
 
 
 def _start():
-    from framefuse import _compat, _config, _copies, _cuda_graphs, _logs
+    from framefuse import _compat, _config, _copies, _cuda_graphs, _drop_in, _logs
 
     _C.initialize(Unsupported, BackendError, InternalError)
     _C.set_copying(_copies.deep_copy, _copies.reduce)
     _C.set_graph_recorder(_cuda_graphs.begin)
     _C.set_recording_probe(_cuda_graphs.is_recorded)
     _config.read_environment()
+    _logs.install()
     _logs.read_environment()
     _compat.install()
+    _drop_in.read_environment()
 
 
 _start()

@@ -22,7 +22,12 @@ import typing
 import torch
 import torch.utils.checkpoint
 
-from framefuse import _C, _control, _explain, _module
+from framefuse import _C, _control, _explain, _module, _torch_knobs
+
+
+def _mark_step():
+    """A recorded graph's outputs are not overwritten while somebody holds them: there is no step to mark."""
+
 
 # Attribute of torch.compiler / torch._dynamo / torch → what it means in captured code.
 _COMPILER_SUBSTITUTES = {
@@ -32,7 +37,10 @@ _COMPILER_SUBSTITUTES = {
     "allow_in_graph": _control.allow_in_graph,
     "reset": _control.reset,
     "set_stance": _control.set_stance,
+    "cudagraph_mark_step_begin": _mark_step,
 }
+
+
 def _mark_static(tensor, index=None, guard=True):
     """Sizes are static here, and no address is taken for granted: in captured code there is nothing to mark."""
 
@@ -74,6 +82,14 @@ def install():
         _on_dynamo_imported(sys.modules["torch._dynamo"])
     else:
         sys.meta_path.insert(0, _DynamoFinder())
+
+
+def when_dynamo_is_there(call):
+    """Call `call(torch._dynamo)` now, or when somebody has imported it."""
+    if _dynamo is not None:
+        call(_dynamo)
+    else:
+        _waiting.append(call)
 
 
 def _checkpoint(
@@ -219,7 +235,13 @@ def _register(module, substitutes):
             _C.register_substitute(original, replacement)
 
 
+_dynamo = None
+_waiting = []
+
+
 def _on_dynamo_imported(dynamo):
+    global _dynamo
+    _dynamo = dynamo
     _register(dynamo, _DYNAMO_SUBSTITUTES)
     # It notes which modules a program makes while it runs. Those that it does not keep end with the notes.
     _C.register_deferred(dynamo.mutation_guard.GenerationTracker.tag.__func__)
@@ -230,6 +252,14 @@ def _on_dynamo_imported(dynamo):
     torch_explain = dynamo.explain
     dynamo.explain = lambda f, *args, **kwargs: (_explain_ours if _is_ours(f) else torch_explain)(f, *args, **kwargs)
     _follow_stance(dynamo.decorators)
+    _follow_substitutes(dynamo)
+    # Dynamo's own settings for a block of captured code (dont_skip_tracing and its like) are none here.
+    _register(dynamo.decorators.DynamoConfigPatchProxy, {"__enter__": _enter_nothing, "__exit__": _leave_nothing})
+    regions = sys.modules.get("torch._higher_order_ops.invoke_subgraph")
+    if regions is not None:  # torch.compiler.nested_compile_region: a region is captured as any call
+        _register(regions, {"invoke_subgraph_placeholder": _call_region})
+    while _waiting:
+        _waiting.pop(0)(dynamo)
 
 
 def _replace(module, name, both, ours):
@@ -256,6 +286,36 @@ def _explain_ours(f, *args, **kwargs):
     return explained(*args, **kwargs) if args or kwargs else explained
 
 
+def _enter_nothing(self):
+    return None
+
+
+def _leave_nothing(self, exc_type, exc_value, traceback):
+    return None
+
+
+def _call_region(func, *args, **kwargs):
+    return func(*args, **kwargs)
+
+
+def _follow_substitutes(dynamo):
+    # torch.compiler.substitute_in_graph looks it up here. What torch itself registered before is for its own evaluator.
+    theirs = dynamo.substitute_in_graph
+
+    @functools.wraps(theirs)
+    def substitute_in_graph(original_fn, **settings):
+        decorate = theirs(original_fn, **settings)
+
+        def both(traceable_fn):
+            result = decorate(traceable_fn)
+            _C.register_substitute(original_fn, traceable_fn)
+            return result
+
+        return both
+
+    dynamo.substitute_in_graph = substitute_in_graph
+
+
 def _follow_stance(decorators):
     # Every change of Dynamo's stance, also at a `with` block's end, goes through this one function.
     theirs = decorators._set_stance
@@ -263,10 +323,20 @@ def _follow_stance(decorators):
     @functools.wraps(theirs)
     def both(stance):
         before = theirs(stance)
+        _warn_of_stance(stance)
         _C.set_stance(_C.Stance.__members__.get(stance.stance, _C.Stance.default))
         return before
 
     decorators._set_stance = both
+
+
+def _warn_of_stance(stance):
+    if stance.stance not in _C.Stance.__members__:
+        _torch_knobs.warn_once(f"the stance {stance.stance!r}", "compiled functions do as under 'default'")
+    if stance.skip_guard_eval_unsafe:
+        _torch_knobs.warn_once("set_stance(skip_guard_eval_unsafe=True)", "framefuse checks all of its guards")
+    if stance.backend is not None:
+        _torch_knobs.warn_once("set_stance(force_backend=…)", "give compile() the backend")
 
 
 class _DynamoFinder(importlib.abc.MetaPathFinder):

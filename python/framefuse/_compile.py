@@ -2,17 +2,18 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import torch
 
-from framefuse import _C, _fx
+from framefuse import _C, _fx, _torch_knobs
 from framefuse._backends import BUILT_IN, MODES, resolve_backend
 from framefuse._config import config
 from framefuse._module import CompiledModule, compile_again, make_compiled_module
 
 F = TypeVar("F", bound=Callable[..., Any])
 BackendArgument = str | Callable[..., Any]
+Mode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 
 
 @overload
@@ -22,9 +23,11 @@ def compile(
     fullgraph: bool = ...,
     dynamic: bool | None = ...,
     backend: BackendArgument = ...,
-    mode: str | None = ...,
+    mode: Mode | None = ...,
     options: dict[str, Any] | None = ...,
     disable: bool = ...,
+    recompile_limit: int | None = ...,
+    name: str | None = ...,
     tell_libraries: bool | None = ...,
 ) -> F: ...
 @overload
@@ -34,9 +37,11 @@ def compile(
     fullgraph: bool = ...,
     dynamic: bool | None = ...,
     backend: BackendArgument = ...,
-    mode: str | None = ...,
+    mode: Mode | None = ...,
     options: dict[str, Any] | None = ...,
     disable: bool = ...,
+    recompile_limit: int | None = ...,
+    name: str | None = ...,
     tell_libraries: bool | None = ...,
 ) -> Callable[[F], F]: ...
 def compile(
@@ -45,9 +50,11 @@ def compile(
     fullgraph: bool = False,
     dynamic: bool | None = None,
     backend: BackendArgument = "fuse",
-    mode: str | None = None,
+    mode: Mode | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    name: str | None = None,
     tell_libraries: bool | None = None,
 ) -> Callable[..., Any]:
     """Compile a function, method, lambda or `nn.Module`; usable as a decorator with or without arguments.
@@ -67,17 +74,25 @@ def compile(
             them), "max-autotune" or "max-autotune-no-cudagraphs"; excludes `options`.
         options: settings for the backend; an FX backend gets them as its keyword argument `options`.
         disable: return the model as it is.
+        recompile_limit: how many entries this object may have at a place, 0 or more. None: as `config.recompile_limit` says at
+            each call.
+        name: what logs and warnings call this object.
         tell_libraries: whether `torch.compiler.is_compiling()` is True in the code of installed packages, too. None: as
             `config.tell_libraries` says now.
 
     Returns:
         The compiled callable; without `model`, a decorator.
+
+    Raises:
+        TypeError, ValueError: an argument is none that can be; the message lists those that can. The arguments are those of
+        `torch.compile`, which see, but for `tell_libraries`.
     """
     _check_flag("fullgraph", fullgraph)
     _check_flag("disable", disable)
     _check_dynamic(dynamic)
     told = config.tell_libraries if tell_libraries is None else tell_libraries
     _check_flag("tell_libraries", told)
+    _check_limit_and_name(recompile_limit, name)
     _check_mode_and_options(mode, options)
     resolved = resolve_backend(backend)
     if resolved.fx is None and options:
@@ -89,6 +104,8 @@ def compile(
         mode=mode,
         options=options,
         disable=disable,
+        recompile_limit=recompile_limit,
+        name=name,
         tell_libraries=told,
     )
     if model is None:
@@ -102,21 +119,24 @@ def compile_options(settings) -> "_C.CompileOptions":
     mode = settings["mode"] or "default"
     options = settings["options"] or {}
     told = config.tell_libraries if settings["tell_libraries"] is None else settings["tell_libraries"]
+    common = dict(
+        fullgraph=settings["fullgraph"],
+        dynamic=settings["dynamic"],
+        tell_libraries=told,
+        backend=backend.name,
+        mode=mode,
+        recompile_limit=-1 if settings["recompile_limit"] is None else settings["recompile_limit"],
+        name=settings["name"] or "",
+    )
     if backend.fx is None:
-        return _C.CompileOptions(
-            fullgraph=settings["fullgraph"], dynamic=settings["dynamic"], tell_libraries=told, backend=backend.name, mode=mode
-        )
+        return _C.CompileOptions(**common)
     keywords = {}
     if mode != "default":
         keywords["mode"] = mode
     if options:
         keywords["options"] = dict(options)
     return _C.CompileOptions(
-        fullgraph=settings["fullgraph"],
-        dynamic=settings["dynamic"],
-        tell_libraries=told,
-        backend=backend.name,
-        mode=mode,
+        **common,
         options=sorted((str(name), repr(value)) for name, value in options.items()),
         fx_backend=_fx.FxBackend(backend, keywords),
         fx_backend_identity=backend.fx,
@@ -139,6 +159,7 @@ def _compile_one(model, settings):
         model = model._orig_mod
     elif _C.is_compiled_function(model):
         model = model.__wrapped__
+    _torch_knobs.tell_of_ignored()
     options = compile_options(settings)
     if isinstance(model, torch.nn.Module):
         return make_compiled_module(model, options, settings)
@@ -153,6 +174,15 @@ def _check_flag(name, value):
 def _check_dynamic(dynamic):
     if dynamic is not None and not isinstance(dynamic, bool):
         raise TypeError(f"dynamic must be None, True or False, not {dynamic!r}")
+
+
+def _check_limit_and_name(recompile_limit, name):
+    if recompile_limit is not None and type(recompile_limit) is not int:
+        raise TypeError(f"recompile_limit must be None or an int, not {recompile_limit!r}")
+    if recompile_limit is not None and recompile_limit < 0:
+        raise ValueError(f"recompile_limit must be 0 or more, not {recompile_limit}")
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name must be None or a str, not {name!r}")
 
 
 _WITHOUT_EFFECT = ("max-autotune", "max-autotune-no-cudagraphs")

@@ -3,6 +3,8 @@
 import contextlib
 import difflib
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from framefuse import _C
 
@@ -17,32 +19,55 @@ class Config:
 
     `with config.patch(recompile_limit=2): …` sets values for a block and restores them after it. The environment
     variable FRAMEFUSE_CONFIG="recompile_limit=2,verbose=1" sets values when framefuse is imported.
+
+    Raises `AttributeError` for a name that there is not, `TypeError` for a value of another type, and `ValueError` for one that
+    is out of range.
     """
 
-    __slots__ = ()
+    # For type checkers; common/config.def is what there is.
+    recompile_limit: int
+    raise_on_bug: bool
+    capture_on: bool
+    compile_under_trace: bool
+    tell_libraries: bool
+    guard_values: bool
+    suppress_errors: bool
+    error_on_recompile: bool
+    specialize_int: bool
+    verbose: bool
+    break_at: int
+    check_fakes_dead: bool
+    verify_metadata: bool
+    verify_fx: bool
+    cache_dir: str
+    disk_cache: bool
+    cuda_ptx: bool
 
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _C.get_config(name)
+    if not TYPE_CHECKING:  # which else would take any name
+        __slots__ = ()
 
-    def __setattr__(self, name, value):
-        settings = {setting: initial for setting, _, initial in _C.config_settings()}
-        if name not in settings:
-            message = f"unknown setting '{name}'; the settings are: {', '.join(settings)}"
-            raise AttributeError(_with_suggestion(message, name, settings))
-        # Exact types: 1 is no bool, and True is no number of recompilations.
-        if type(value) is not type(settings[name]):
-            raise TypeError(
-                f"setting '{name}' takes {type(settings[name]).__name__}, not {type(value).__name__} ({value!r})"
-            )
-        _C.set_config(name, value)
+        def __getattr__(self, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return _C.get_config(name)
+
+        def __setattr__(self, name, value):
+            settings = {setting: initial for setting, _, initial in _C.config_settings()}
+            if name not in settings:
+                message = f"unknown setting '{name}'; the settings are: {', '.join(settings)}"
+                raise AttributeError(_with_suggestion(message, name, settings))
+            # Exact types: 1 is no bool, and True is no number of recompilations.
+            if type(value) is not type(settings[name]):
+                raise TypeError(
+                    f"setting '{name}' takes {type(settings[name]).__name__}, not {type(value).__name__} ({value!r})"
+                )
+            _C.set_config(name, value)
 
     def __dir__(self):
         return [name for name, _, _ in _C.config_settings()] + ["patch"]
 
     @contextlib.contextmanager
-    def patch(self, **values):
+    def patch(self, **values: Any) -> "Iterator[Config]":
         """Set several settings for a `with` block."""
         before = {name: getattr(self, name) for name in values}
         try:
@@ -54,7 +79,7 @@ class Config:
                 setattr(self, name, value)
 
     def __repr__(self):
-        lines = [f"{name} = {self.__getattr__(name)!r}  # {text}" for name, text, _ in _C.config_settings()]
+        lines = [f"{name} = {getattr(self, name)!r}  # {text}" for name, text, _ in _C.config_settings()]
         return "\n".join(lines)
 
 
@@ -66,5 +91,5 @@ def read_environment():
     if text:
         try:
             _C.set_config_from_text(text)
-        except (AttributeError, TypeError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"FRAMEFUSE_CONFIG: {error}") from None

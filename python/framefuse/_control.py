@@ -2,35 +2,45 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
 import torch
 
 from framefuse import _C
 from framefuse._errors import Unsupported
-from framefuse._module import make_disabled_module
+from framefuse._module import make_disabled_function, make_disabled_module
 
 is_compiling = _C.is_compiling
 graph_break = _C.graph_break
 
 STANCES = tuple(_C.Stance.__members__)
+Stance = Literal["default", "force_eager", "eager_on_recompile", "fail_on_recompile"]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def disable(fn: Callable[..., Any] | None = None, recursive: bool = True) -> Callable[..., Any]:
+@overload
+def disable(fn: F, recursive: bool = ..., *, reason: str | None = ...) -> F: ...
+@overload
+def disable(fn: None = ..., recursive: bool = ..., *, reason: str | None = ...) -> Callable[[F], F]: ...
+def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Run a function or module without capture; usable as a decorator with or without arguments.
 
-    In captured code a call of it breaks the graph. With `recursive=False` only `fn` itself is left alone: compiled
-    functions that it calls run their compiled code.
+    In captured code a call of it breaks the graph, and the message gives the `reason`, if there is one. With `recursive=False`
+    only `fn` itself is left alone: compiled functions that it calls run their compiled code. As `torch.compiler.disable` does.
+    Raises `TypeError` for what cannot be called and for arguments of other types.
     """
     if not isinstance(recursive, bool):
         raise TypeError(f"recursive must be True or False, not {recursive!r}")
+    if reason is not None and not isinstance(reason, str):
+        raise TypeError(f"reason must be None or a str, not {reason!r}")
+    again = functools.partial(disable, recursive=recursive, reason=reason)
     if fn is None:
-        return functools.partial(disable, recursive=recursive)
+        return again
     if not callable(fn):
         raise TypeError(f"disable() takes a function or an nn.Module, not {type(fn).__name__}")
     if isinstance(fn, torch.nn.Module):
-        return make_disabled_module(fn, recursive)
-    return _C.make_disabled_function(fn, recursive, functools.partial(disable, recursive=recursive))
+        return make_disabled_module(fn, recursive, reason)
+    return make_disabled_function(fn, recursive, again, reason)
 
 
 def reset() -> None:
@@ -45,7 +55,7 @@ class set_stance:
     where it does not fit; "fail_on_recompile": raise there.
     """
 
-    def __init__(self, stance: str = "default"):
+    def __init__(self, stance: Stance = "default"):
         if stance not in STANCES:
             raise ValueError(f"unknown stance {stance!r}; the stances are: {', '.join(STANCES)}")
         self._stance = _C.Stance.__members__[stance]

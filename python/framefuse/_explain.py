@@ -8,16 +8,17 @@ from typing import Any
 
 import torch
 
-from framefuse import _C
+from framefuse import _C, _explain_text
 
 
 @dataclasses.dataclass
 class BreakReason:
-    """One graph break: why, what to do about it, and where in the user's code (outermost frame first)."""
+    """One graph break: why, what to do about it, and where: the frames that were captured as one, outermost first."""
 
     reason: str
     hint: str
     user_stack: "list[traceback.FrameSummary]"
+    graph_break: bool = True  # as torch's GraphCompileReason has it
 
 
 @dataclasses.dataclass
@@ -32,9 +33,11 @@ class EagerFallback:
 
 @dataclasses.dataclass
 class ExplainOutput:
-    """What `explain(f)(…)` returns; `print` it for a report. Counts mean what torch._dynamo.explain's mean.
+    """What `explain(f)(…)` returns; `print` it for a short report, `details()` has the rest.
 
-    `out_guards` holds the guards of each compiled piece as one readable Python function; `graphs` the ATen graphs as text.
+    The attributes are those of torch._dynamo.explain's ExplainOutput, and `fallbacks`. A graph is counted if it has tensor work,
+    operations are calls of torch's functions and of tensors' methods. `ops_per_graph` holds those, `graphs` the ATen graphs as
+    text, `out_guards` the guards of each graph as one readable Python function, `compile_times` seconds by stage.
     """
 
     graph_count: int
@@ -48,51 +51,31 @@ class ExplainOutput:
     fallbacks: "list[EagerFallback]"
 
     def __str__(self):
-        lines = [
-            f"Graph Count: {self.graph_count}",
-            f"Graph Break Count: {self.graph_break_count}",
-            f"Op Count: {self.op_count}",
-            "Break Reasons:",
-        ]
-        for number, reason in enumerate(self.break_reasons, 1):
-            lines += [f"  Break Reason {number}:", f"    Reason: {reason.reason}"]
-            if reason.hint:
-                lines.append(f"    Hint: {reason.hint}")
-            lines.append("    User Stack:")
-            for frame in reason.user_stack:
-                lines.append(f"      {frame}")
-                if frame.line:
-                    lines.append(f"        {frame.line}")
-        if self.fallbacks:
-            lines.append("Ran as Python:")
-        for number, fallback in enumerate(self.fallbacks, 1):
-            at = fallback.function
-            lines += [
-                f"  Function {number}: {at.name} ({at.filename}:{at.lineno})",
-                f"    Reason: {fallback.reason}",
-                f"    Hint: {fallback.hint}",
-            ]
-        lines.append("Ops per Graph:")
-        for number, operations in enumerate(self.ops_per_graph, 1):
-            lines.append(f"  Ops {number}:")
-            lines += [f"    {operation}" for operation in operations]
-        lines.append("Out Guards:")
-        for number, guard in enumerate(self.out_guards, 1):
-            lines += [f"  Guard {number}:", *(f"    {line}" for line in guard.splitlines())]
-        times = ", ".join(f"{stage} {seconds * 1e3:.2f} ms" for stage, seconds in self.compile_times.items())
-        lines.append(f"Compile Times: {times}")
-        return "\n".join(lines) + "\n"
+        return _explain_text.short(self)
+
+    def details(self) -> str:
+        """Return the whole report as text: after the short one the operations, guards by what they are about, and the graphs."""
+        return _explain_text.whole(self)
+
+    def grouped_guards(self) -> "list[dict[str, list[str]]]":
+        """Return for each graph its guards by what they are about: "argument x", "globals", "torch's state" and the like."""
+        return [_explain_text.grouped(text) for text in self.out_guards]
+
+    def _repr_html_(self):
+        return _explain_text.html(self)
 
 
 def explain(f: "Callable[..., Any]", **settings: Any) -> "Callable[..., ExplainOutput]":
     """Return a function that calls `f` once, capturing it afresh, and returns an `ExplainOutput` instead of f's result.
 
-    Side effects of `f` happen, once. Keyword arguments are those of `compile`; the backend is "aten" unless given.
+    Side effects of `f` happen, once. Keyword arguments are those of `compile`; the backend is "aten" unless given. Raises
+    `TypeError` for what cannot be called, and what `compile` and `f` raise.
     """
     from framefuse._compile import compile, compile_options
 
     settings.setdefault("backend", "aten")
-    settings = {"fullgraph": False, "mode": None, "options": None, "tell_libraries": None, "dynamic": None, **settings}
+    defaults = {"fullgraph": False, "mode": None, "options": None, "tell_libraries": None, "dynamic": None}
+    settings = {**defaults, "recompile_limit": None, "name": None, **settings}
     compile(**settings)  # for its checks of the arguments
     if isinstance(f, type) or not callable(f):
         raise TypeError(f"explain() takes a function, a method or an nn.Module, not {f!r}")
@@ -124,7 +107,7 @@ def _output(report):
         op_count=sum(map(len, operations)),
         break_reasons=breaks,
         ops_per_graph=operations,
-        out_guards=report["guards"],
+        out_guards=[_explain_text.without_addresses(text) for text in report["guards"]],
         compile_times=dict(report["compile_times"]),
         graphs=[text for _, text in report["graphs"]],
         fallbacks=[EagerFallback(kind, reason, hint, _frames(stack)[0]) for kind, reason, hint, stack in report["fallbacks"]],

@@ -65,19 +65,22 @@ def make_compiled_module(module, options, settings):
     return _make_twin(module, functools.partial(_make_compiled_call, options=options, remake=remake), remake)
 
 
-def make_disabled_module(module, recursive):
+def make_disabled_module(module, recursive, reason=None):
     """Return a twin of `module` whose calls run without capture."""
     module = getattr(module, "_orig_mod", module) if isinstance(module, CompiledModule) else module
-    remake = functools.partial(disable_again, recursive=recursive)
-    return _make_twin(module, functools.partial(_make_disabled_call, recursive=recursive, remake=remake), remake)
+    remake = functools.partial(disable_again, recursive=recursive, reason=reason)
+    return _make_twin(module, functools.partial(make_disabled_function, recursive=recursive, remake=remake, reason=reason), remake)
 
 
 def _make_compiled_call(callable, options, remake):
     return _C.make_compiled_function(callable, options, remake)
 
 
-def _make_disabled_call(callable, recursive, remake):
-    return _C.make_disabled_function(callable, recursive, remake)
+def make_disabled_function(callable, recursive, remake, reason=None):
+    disabled = _C.make_disabled_function(callable, recursive, remake)
+    if reason is not None:
+        disabled._torchdynamo_disable_msg = reason  # torch's name for it: C++ reads one attribute for both
+    return disabled
 
 
 def compile_again(model, settings):
@@ -87,10 +90,10 @@ def compile_again(model, settings):
     return compile(model, **settings)
 
 
-def disable_again(model, recursive):
+def disable_again(model, recursive, reason=None):
     from framefuse._control import disable
 
-    return disable(model, recursive=recursive)
+    return disable(model, recursive=recursive, reason=reason)
 
 
 def _make_twin(module, wrap_call, remake):

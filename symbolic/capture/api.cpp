@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/config.h"
+#include "common/logging.h"
 #include "frame_eval/compiled_function.h"
+#include "symbolic/capture/break_hints.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/code_text.h"
@@ -26,6 +28,8 @@ AttemptSettings SettingsOf(const CompileOptions& options) {
   settings.backend = options.backend;
   settings.mode = options.mode;
   settings.fx_backend = options.fx_backend;
+  settings.recompile_limit = options.recompile_limit;
+  settings.name = options.name;
   settings.sizes = std::make_shared<DynamicSizes>(options.dynamic);
   return settings;
 }
@@ -62,7 +66,10 @@ class CompiledTarget final : public CallTarget {
       BoundArguments bound;
       if (BindSimple(function, args, nargsf, kwnames, &bound)) {
         FrameRunner::Fast fast = runner_.TryWithoutFrame(bound.View(function));
-        if (fast.hit) return std::move(fast.result);
+        if (fast.hit) {
+          DeliverLogs();
+          return std::move(fast.result);
+        }
       }
     }
     const HookScope scope(HookMode::kRun, &runner_);
@@ -70,7 +77,9 @@ class CompiledTarget final : public CallTarget {
     if (function != nullptr) {
       runner_.ExpectRoot(reinterpret_cast<PyCodeObject*>(function->func_code), callable_);
     }
-    return Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
+    Ref result = Ref::Steal(PyObject_Vectorcall(callable_, args, nargsf, kwnames));
+    DeliverLogs();
+    return result;
   }
   int Traverse(visitproc visit, void* arg) override {
     Py_VISIT(callable_.get());
@@ -201,12 +210,15 @@ class Reporter final : public RunObserver {
     if (entry.executable != nullptr) {
       for (const PhaseTime& phase : entry.executable->CompileTimes()) Add(phase);
     }
-    if (entry.operations.empty()) return;
+    if (entry.executable == nullptr) return;
     report_->graphs.push_back(ExplainGraph{entry.operations, entry.graph_text});
     report_->guards.push_back(entry.guards->PythonText("guards"));
   }
   void OnBreak(const GraphBreakReason& r) override {
-    report_->breaks.push_back(ExplainBreak{r.Text(), GraphBreakHint(r.kind), {{r.file, r.line, r.function, r.source}}});
+    ExplainBreak found{r.Text(), HintOf(r), {}};
+    for (const CodePlace& p : r.callers) found.user_stack.push_back({p.file, p.line, p.function, p.source});
+    found.user_stack.push_back({r.file, r.line, r.function, r.source});
+    report_->breaks.push_back(std::move(found));
   }
   void OnFallback(const EagerFallback& f) override {
     if (SeverityOf(f.kind) == FallbackSeverity::kCounted) return;
@@ -251,6 +263,7 @@ bool Explain(BorrowedRef callable, const CompileOptions& options, BorrowedRef ar
     }
     result = Ref::Steal(PyObject_Call(target, args, kwargs));
   }
+  DeliverLogs();
   reporter.Finish();
   return static_cast<bool>(result);
 }

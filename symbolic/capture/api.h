@@ -35,6 +35,9 @@ struct CompileOptions {
   std::string backend = "fuse";  // "fuse" or "aten"; any other name only labels `fx_backend`
   std::string mode = "default";
   std::vector<std::pair<std::string, std::string>> options;  // sorted by name, values as text
+  // These two are the compiled object's own, and no part of what makes options Equal:
+  std::int64_t recompile_limit = -1;  // negative: config().recompile_limit
+  std::string name;                   // for messages
   // For an FX backend: an object of framefuse._fx.FxBackend, whose methods say what they are given:
   //   build and run_on_fakes inside the attempt (fx_graph.cpp), compile after it, judge and complain when what
   //   compile returned raises or returns something else than the graph's outputs (executable.cpp).

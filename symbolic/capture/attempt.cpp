@@ -8,6 +8,7 @@
 #include "common/config.h"
 #include "common/logging.h"
 #include "guards/leaf/tensor.h"
+#include "symbolic/capture/capture_log.h"
 #include "symbolic/capture/close.h"
 #include "symbolic/capture/executable.h"
 #include "symbolic/capture/plan_inputs.h"
@@ -375,9 +376,8 @@ class Driver {
     entry.sizes = capture.symbols().Close(capture.objects().tensor_inputs());
     capture.objects().GuardDistinctObjects();
     if (absl::Status status = MakeGuards(capture, entry); !status.ok()) return Fail(std::move(status));
-    for (const FxNode& n : capture.fx().nodes()) {
-      if (n.op == FxNode::Op::kCallFunction || n.op == FxNode::Op::kHostTensor) entry.operations.push_back(n.target);
-    }
+    entry.operations = OperationsOf(capture.fx());
+    LogCapture(capture, closed, frame_);
     if (settings_.keeps_graph_text || LogEnabled(LogArtifact::kGraph)) entry.graph_text = GraphText(closed.graph);
     if (has_work && !for_python && !CompileByBackend(capture, closed)) return;
     if (absl::Status s = CheckOnLiveState(entry); !s.ok()) {

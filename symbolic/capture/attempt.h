@@ -26,6 +26,8 @@ struct AttemptSettings {
   std::string mode = "default";
   bool keeps_graph_text = false;
   bool tell_libraries = false;
+  std::int64_t recompile_limit = -1;  // negative: the config's
+  std::string name;                   // of the compiled object, for messages
   Ref fx_backend;
   std::shared_ptr<ValuePlaces> values = std::make_shared<ValuePlaces>();
   std::shared_ptr<RaisingBranches> raising = std::make_shared<RaisingBranches>();

@@ -107,7 +107,11 @@ std::string DescribeCallable(PyObject* callable) {
     auto* d = reinterpret_cast<PyDescrObject*>(callable);
     return absl::StrCat(d->d_type->tp_name, ".", Utf8(d->d_name));
   }
-  return absl::StrCat("an object of type ", Py_TYPE(callable)->tp_name);
+  const std::string type = Py_TYPE(callable)->tp_name;
+  // NumPy's functions are objects of C types of its own, which give their names without running Python.
+  const Ref name = type.starts_with("numpy.") ? Ref::Steal(PyObject_GetAttrString(callable, "__name__")) : Ref();
+  PyErr_Clear();
+  return absl::StrCat(name ? absl::StrCat(Utf8(name), ", ") : "", "an object of type ", type);
 }
 
 }  // namespace framefuse

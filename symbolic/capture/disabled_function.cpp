@@ -1,5 +1,8 @@
 #include "symbolic/capture/disabled_function.h"
 
+#include "absl/strings/str_cat.h"
+#include "symbolic/capture/code_text.h"
+
 namespace framefuse {
 namespace {
 
@@ -28,6 +31,20 @@ DisabledByTorch HowDisabledByTorch(BorrowedRef function) {
 BorrowedRef BehindTorchDisable(BorrowedRef function) {
   PyObject* found = Attribute(function, Names()[2]);
   return found != nullptr ? BorrowedRef(found) : function;
+}
+
+std::string DescribeDisabled(BorrowedRef function) {
+  static PyObject* const reason_name = PyUnicode_InternFromString("_torchdynamo_disable_msg");
+  static PyObject* const wrapped_name = PyUnicode_InternFromString("__wrapped__");
+  // The object's own attributes alone: what it forwards may be the user's __getattr__.
+  const Ref reason = Ref::Steal(PyObject_GenericGetAttr(function, reason_name));
+  PyErr_Clear();
+  Ref wrapped = PyFunction_Check(function.get()) ? Ref::Create(BehindTorchDisable(function))
+                                                 : Ref::Steal(PyObject_GenericGetAttr(function, wrapped_name));
+  PyErr_Clear();
+  const std::string name = DescribeCallable(wrapped ? wrapped.get() : function.get());
+  const std::string text = reason ? Utf8(reason) : "";
+  return text.empty() ? name : absl::StrCat(name, " (", text, ")");
 }
 
 }  // namespace framefuse

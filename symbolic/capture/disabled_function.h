@@ -4,6 +4,7 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_DISABLED_FUNCTION_H_
 
 #include <cstdint>
+#include <string>
 
 #include "frame_eval/ref.h"
 
@@ -14,6 +15,9 @@ enum class DisabledByTorch : std::uint8_t { kNo, kAlone, kWithWhatItCalls };
 DisabledByTorch HowDisabledByTorch(BorrowedRef function);
 // The user's function behind torch's wrapper; the function itself where there is no wrapper. Borrowed.
 BorrowedRef BehindTorchDisable(BorrowedRef function);
+
+// How a message names a function that is disabled: with the reason that disable() was given. Runs no user code.
+std::string DescribeDisabled(BorrowedRef function);
 
 }  // namespace framefuse
 

@@ -63,9 +63,11 @@ EagerFallback MakeFallback(FallbackKind kind, PyCodeObject* code, std::string_vi
 
 void CountFallback(FallbackKind kind) { ++Counts()[static_cast<std::size_t>(kind)]; }
 
+bool TellsCounted() { return config().verbose || LogDetailed(LogArtifact::kFallbacks); }
+
 void ReportFallback(const EagerFallback& fallback) {
   CountFallback(fallback.kind);
-  if (SeverityOf(fallback.kind) == FallbackSeverity::kCounted && !config().verbose) return;
+  if (SeverityOf(fallback.kind) == FallbackSeverity::kCounted && !TellsCounted()) return;
   if (!LogEnabled(LogArtifact::kFallbacks)) return;
   const std::string message =
       absl::StrCat(fallback.function, " (", fallback.file, ":", fallback.line, ") runs as Python: ", fallback.Text(),

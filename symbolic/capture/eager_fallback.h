@@ -41,6 +41,8 @@ struct EagerFallback {
 EagerFallback MakeFallback(FallbackKind kind, PyCodeObject* code, std::string_view detail);
 
 void CountFallback(FallbackKind kind);
+// Whether the log tells of what a program does by itself, too.
+bool TellsCounted();
 // Counts and logs.
 void ReportFallback(const EagerFallback& fallback);
 // By name, since the process started; all kinds.

@@ -383,10 +383,6 @@ void CountEffects(absl::Span<const Effect> effects, bool applied) {
   for (const Effect& e : effects) CountKind("effect", kNames[static_cast<std::size_t>(e.kind)], applied);
 }
 
-std::string EffectText(const Effect& e) {
-  return absl::StrCat(kNames[static_cast<std::size_t>(e.kind)], "(r", e.target, ", ",
-                      e.name && PyUnicode_Check(e.name.get()) ? Utf8(e.name) : "",
-                      e.key != kNoRecipe ? absl::StrCat("r", e.key) : "", ", r", e.value, ")");
-}
+const char* EffectName(EffectKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
 }  // namespace framefuse

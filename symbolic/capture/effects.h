@@ -44,7 +44,7 @@ struct Effect {
 absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuilder& recipes);
 // False: a Python error is set.
 bool ApplyEffect(const Effect& effect, const std::vector<Ref>& registers);
-std::string EffectText(const Effect& effect);
+const char* EffectName(EffectKind kind);
 
 }  // namespace framefuse
 

@@ -10,6 +10,7 @@
 #include "common/logging.h"
 #include "frame_eval/hook.h"
 #include "frame_eval/versions/dict_reads.h"
+#include "symbolic/capture/break_hints.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/reporting.h"
@@ -57,8 +58,16 @@ bool IsPassing(const AttemptResult& attempt) {
                               attempt.broke_at->kind == GraphBreakKind::kInterrupted);
 }
 
+std::string TextOfError(const Ref& error) {
+  const HookScope native(HookMode::kOff);
+  const Ref text = Ref::Steal(PyObject_Str(error));
+  PyErr_Clear();
+  return text ? Utf8(text) : "";
+}
+
 std::string WhyNot(const AttemptResult& attempt, bool idle, PyCodeObject* code) {
   const auto text = [&](FallbackKind kind, std::string_view detail) { return MakeFallback(kind, code, detail).Text(); };
+  if (attempt.backend_error) return text(FallbackKind::kBackendFailed, TextOfError(attempt.backend_error));
   if (!attempt.error.ok()) return text(FallbackKind::kBug, std::string(attempt.error.message()));
   if (attempt.raised) return text(FallbackKind::kRaises, "");
   if (idle) return text(FallbackKind::kNoTensorWork, "");
@@ -82,7 +91,7 @@ PyCodeObject* EntryMaker::Shown(PyCodeObject* code) const {
 
 bool EntryMaker::Say(FallbackKind kind, PyCodeObject* code, std::string_view detail) {
   const FallbackSeverity severity = SeverityOf(kind);
-  if (severity == FallbackSeverity::kCounted && observer_ == nullptr && !config().verbose) {
+  if (severity == FallbackSeverity::kCounted && observer_ == nullptr && !TellsCounted()) {
     CountFallback(kind);
     return true;
   }
@@ -120,12 +129,15 @@ void EntryMaker::LogRecompile(Site& site, const FrameView& view) const {
   PyCodeObject* shown = Shown(view.code);
   std::string text =
       absl::StrCat("recompiling ", QualifiedNameOf(shown), " (", FileNameOf(shown), ":", shown->co_firstlineno, ")");
+  if (!settings_.name.empty()) absl::StrAppend(&text, " of ", settings_.name);
   for (const std::shared_ptr<Entry>& e : site.Entries()) {
     absl::StrAppend(&text, "\n  ", e->Explain(view));
-    if (config().verbose) {
+    if (config().verbose || LogDetailed(LogArtifact::kRecompiles)) {
       absl::StrAppend(&text, "\n", static_cast<const CompiledEntry&>(*e).guards->PythonText("guards"));
     }
   }
+  const std::string hint = HintOfRecompile(site.Entries().front()->Explain(view));
+  if (!hint.empty()) absl::StrAppend(&text, "\n  hint: ", hint);
   FF_LOG(kRecompiles) << text;
 }
 
@@ -134,15 +146,23 @@ void EntryMaker::NoteOtherSizes(Site& site, const FrameView& view) const {
   if (settings_.sizes->mode() != DynamicMode::kWhatChanged) return;
   for (const std::shared_ptr<Entry>& e : site.Entries()) {
     for (const GuardProgram::OtherSizes& other : static_cast<const CompiledEntry&>(*e).guards->FindOtherSizes(view)) {
-      if (other.dims.empty()) settings_.sizes->NoteNumber(view.code, other.source);
+      if (other.dims.empty() && !config().specialize_int) settings_.sizes->NoteNumber(view.code, other.source);
       for (const int dim : other.dims) settings_.sizes->Note(view.code, other.source, dim);
     }
   }
 }
 
+std::int64_t EntryMaker::Limit() const {
+  return settings_.recompile_limit >= 0 ? settings_.recompile_limit : config().recompile_limit;
+}
+
+std::string EntryMaker::LimitText() const {
+  return absl::StrCat(settings_.recompile_limit >= 0 ? "recompile_limit" : "config.recompile_limit", " is ", Limit());
+}
+
 bool EntryMaker::IsAtLimit(Site& site, const FrameView&) const {
   site.RemoveDead();
-  return static_cast<std::int64_t>(site.CountOf(id_) + site.died_unfound()) >= config().recompile_limit;
+  return static_cast<std::int64_t>(site.CountOf(id_) + site.died_unfound()) >= Limit();
 }
 
 EntryMaker::Made EntryMaker::AtLimit(Site& site, const FrameView& view) {
@@ -153,10 +173,9 @@ EntryMaker::Made EntryMaker::AtLimit(Site& site, const FrameView& view) {
     return static_cast<const CompiledEntry&>(*e).executable != nullptr;
   });
   if (site.NoteLimit(id_) && (matters || entries.empty()) && !settings_.fullgraph) {
-    WarnRecompileLimit(Shown(view.code), failed);
+    WarnRecompileLimit(Shown(view.code), settings_.name, LimitText(), failed);
   }
-  Made made = None(FallbackKind::kRecompileLimit, view.code,
-                   absl::StrCat("config.recompile_limit is ", config().recompile_limit.get()));
+  Made made = None(FallbackKind::kRecompileLimit, view.code, LimitText());
   if (made.without == Without::kRunsAsPython) made.without = Without::kRunsAtLimit;
   return made;
 }
@@ -165,7 +184,7 @@ EntryMaker::Made EntryMaker::AtLimit(Site& site, const FrameView& view) {
 ValuePlaces::Rely EntryMaker::HowToRely(const Site& site) const {
   if (!config().guard_values) return ValuePlaces::Rely::kNever;
   if (settings_.fullgraph) return ValuePlaces::Rely::kAlways;
-  const std::int64_t left = config().recompile_limit - static_cast<std::int64_t>(site.CountOf(id_));
+  const std::int64_t left = Limit() - static_cast<std::int64_t>(site.CountOf(id_));
   return left > kForAnyValues ? ValuePlaces::Rely::kWhileFew : ValuePlaces::Rely::kNever;
 }
 
@@ -240,12 +259,17 @@ EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView
     statistics.nodes += attempt.nodes;
     site.retries.NoteSuccess();
     LogEntry(*attempt.entry, view.code);
+    LogTimes(attempt, view.code);
     if (observer_ != nullptr) observer_->OnCaptured(*attempt.entry, attempt);
     site.Install(attempt.entry, id_);
     made.entry = std::move(attempt.entry);
     return made;
   }
-  if (!IsPassing(attempt) && !attempt.backend_error) site.retries.NoteFailure(WhyNot(attempt, idle, view.code));
+  const bool shows_error = attempt.backend_error && !config().suppress_errors;
+  if (!IsPassing(attempt) && !shows_error) site.retries.NoteFailure(WhyNot(attempt, idle, view.code));
+  if (attempt.backend_error && !shows_error) {
+    return None(FallbackKind::kBackendFailed, view.code, TextOfError(attempt.backend_error));
+  }
   if (!attempt.error.ok()) {
     ++MutableStatistics().bugs;
     bool raised = false;

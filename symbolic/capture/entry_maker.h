@@ -68,6 +68,8 @@ class EntryMaker {
   Made None(FallbackKind kind, PyCodeObject* code, std::string_view detail = {});
   void LogRecompile(Site& site, const FrameView& view) const;
   void NoteOtherSizes(Site& site, const FrameView& view) const;
+  std::int64_t Limit() const;
+  std::string LimitText() const;  // what the user set
   bool IsAtLimit(Site& site, const FrameView& view) const;
   Made AtLimit(Site& site, const FrameView& view);
   ValuePlaces::Rely HowToRely(const Site& site) const;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
+#include "common/logging.h"
 #include "frame_eval/versions/opcode_table.h"
 #include "symbolic/capture/disabled_function.h"
 #include "symbolic/capture/function_modes.h"
@@ -156,6 +157,7 @@ PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool
   }
   int idle_pieces = 0;
   for (;;) {
+    DeliverLogs();  // before guards are checked, which a handler may make fail
     // Tracing that began in this frame sees the frames it starts; CPython's evaluator would report this one as called.
     for (bool said = false; IsWatched(thread);) {
       if (!std::exchange(said, true) && !maker_.Say(FallbackKind::kTraced, frame_ops::Code(frame))) {
@@ -186,6 +188,7 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
   if (found == nullptr) {
     EntryMaker::Made made = maker_.Make(thread, frame, *site);
     if (made.entry == nullptr) {
+      DeliverLogs();
       // In the middle of a frame its `with` and `try` blocks are left, as by any error.
       const bool leaves = made.without == EntryMaker::Without::kRaises && !frame_ops::IsStarting(frame);
       *result = leaves ? Unwind(thread, frame) : maker_.RunWithout(thread, frame, made);
@@ -227,6 +230,7 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
   if (resume.frames.size() == 1) {
     FillFrame(frame, resume.frames[0], registers);
     registers.clear();
+    DeliverLogs();
     return StepNatively(thread, frame, StartAt::kNext, result);
   }
   return ResumeChain(thread, frame, resume, std::move(registers), result);

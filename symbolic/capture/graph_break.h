@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/base/attributes.h"
 #include "absl/status/status.h"
@@ -28,6 +29,15 @@ ABSL_ATTRIBUTE_COLD absl::Status MakeGraphBreak(GraphBreakKind kind, std::string
 bool IsGraphBreak(const absl::Status& status);
 GraphBreakKind GraphBreakKindOf(const absl::Status& status);  // status must be a graph break
 
+// Where a frame stands.
+struct CodePlace {
+  std::string file;
+  int line = 0;
+  std::string function;
+  std::string source;    // text of the line, stripped
+  bool is_user = false;  // no installed package's code
+};
+
 // One break of a finished attempt, with where it happened, for logs and explain().
 struct GraphBreakReason {
   GraphBreakKind kind = GraphBreakKind::kExplicit;
@@ -35,8 +45,10 @@ struct GraphBreakReason {
   std::string file;
   int line = 0;
   std::string function;
-  std::string source;        // text of the line, stripped
-  std::string Text() const;  // "explanation: context"
+  std::string source;              // text of the line, stripped
+  bool is_user = true;             // no installed package's code
+  std::vector<CodePlace> callers;  // of what was inlined, outermost first, without the place itself
+  std::string Text() const;        // "explanation: context"
 };
 
 }  // namespace framefuse

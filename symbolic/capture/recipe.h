@@ -68,7 +68,6 @@ class RecipeProgram {
   // False: a Python error is set (out of memory, or a bug of ours).
   bool Run(absl::Span<const Ref> tensors, const SizeValues& sizes, std::vector<Ref>* registers) const;
   const std::vector<RecipeStep>& steps() const { return steps_; }
-  std::string Text() const;  // for the log: one line a step
 
  private:
   friend class RecipeBuilder;

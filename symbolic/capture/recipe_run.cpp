@@ -141,11 +141,6 @@ Ref Make(const RecipeStep& step, BorrowedRef object, const std::vector<Ref>& r) 
   }
 }
 
-const char* const kOpNames[] = {"constant",  "source",    "tensor",    "size",    "tuple",   "tuple_of",
-                                "list",      "dict",      "set",       "deque",   "slice",   "cell",
-                                "instance",  "function",  "method",    "getattr", "call",    "dict_iterator",
-                                "fill_list", "fill_dict", "fill_cell", "setattr", "setstate"};
-
 }  // namespace
 
 void RecipeProgram::Load(const ResolvedSources& sources, std::vector<Ref>* registers) const {
@@ -174,17 +169,6 @@ bool RecipeProgram::Run(absl::Span<const Ref> tensors, const SizeValues& sizes, 
     if (!r[i]) return false;
   }
   return true;
-}
-
-std::string RecipeProgram::Text() const {
-  std::string text;
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    absl::StrAppend(&text, "r", i, " = ", kOpNames[static_cast<std::size_t>(steps_[i].op)], "(");
-    for (RecipeId c : steps_[i].children) absl::StrAppend(&text, "r", c, " ");
-    if (!steps_[i].object.empty()) absl::StrAppend(&text, Py_TYPE(steps_[i].object.reference().get())->tp_name);
-    absl::StrAppend(&text, " #", steps_[i].index, ")\n");
-  }
-  return text;
 }
 
 }  // namespace framefuse

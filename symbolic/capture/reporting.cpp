@@ -2,8 +2,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/config.h"
 #include "common/logging.h"
+#include "symbolic/capture/break_hints.h"
 #include "symbolic/capture/code_text.h"
 
 namespace framefuse {
@@ -44,9 +46,30 @@ void InstallErrors(PythonErrors errors) { Errors() = std::move(errors); }
 Stance GetStance() { return stance; }
 void SetStance(Stance s) { stance = s; }
 
+namespace {
+
+// Who called it: all of them, or of a place in a library the nearest line of the user's.
+std::string CalledFrom(const GraphBreakReason& reason, bool all) {
+  std::string text;
+  for (auto place = reason.callers.rbegin(); place != reason.callers.rend(); ++place) {
+    if (!all && (reason.is_user || !place->is_user)) continue;
+    absl::StrAppend(&text, "\n  called from ", place->file, ":", place->line, " in ", place->function, ": ",
+                    place->source);
+    if (!all) break;
+  }
+  return text;
+}
+
+std::string WhatBroke(const GraphBreakReason& reason, bool all_callers) {
+  return absl::StrCat(reason.file, ":", reason.line, " in ", reason.function, ": ", reason.source,
+                      CalledFrom(reason, all_callers), "\n  ", reason.Text(), "\n  hint: ", HintOf(reason));
+}
+
+}  // namespace
+
 void LogGraphBreak(const GraphBreakReason& reason) {
-  FF_LOG(kGraphBreaks) << "graph break at " << reason.file << ":" << reason.line << " in " << reason.function << ": "
-                       << reason.source << "\n  " << reason.Text() << "\n  hint: " << GraphBreakHint(reason.kind);
+  if (!LogEnabled(LogArtifact::kGraphBreaks)) return;
+  FF_LOG(kGraphBreaks) << "graph break at " << WhatBroke(reason, LogDetailed(LogArtifact::kGraphBreaks));
 }
 
 void LogEntry(const CompiledEntry& entry, PyCodeObject* code) {
@@ -58,17 +81,26 @@ void LogEntry(const CompiledEntry& entry, PyCodeObject* code) {
     }
   }
   if (LogEnabled(LogArtifact::kGraph)) FF_LOG(kGraph) << Where(code) << "\n" << entry.graph_text;
-  if (LogEnabled(LogArtifact::kEffects)) {
-    std::string text = absl::StrCat(Where(code), "\n", entry.recipes.Text());
-    for (const Effect& e : entry.effects) absl::StrAppend(&text, EffectText(e), "\n");
-    FF_LOG(kEffects) << text;
-  }
 }
 
-void WarnRecompileLimit(PyCodeObject* code, const std::string& failed_guard) {
+void LogTimes(const AttemptResult& made, PyCodeObject* code) {
+  if (!LogEnabled(LogArtifact::kPerf)) return;
+  std::string text = absl::StrFormat("%s: capture %.2f ms in %d runs, backend %.2f ms", Where(code),
+                                     made.capture_seconds * 1e3, made.attempts, made.backend_seconds * 1e3);
+  if (made.entry->executable != nullptr) {
+    for (const PhaseTime& p : made.entry->executable->CompileTimes()) {
+      absl::StrAppendFormat(&text, "\n  %-32s %8.3f ms", p.name, p.milliseconds);
+    }
+  }
+  FF_LOG(kPerf) << text;
+}
+
+void WarnRecompileLimit(PyCodeObject* code, const std::string& name, const std::string& limit,
+                        const std::string& failed_guard) {
   const std::string message =
-      absl::StrCat("framefuse: ", Where(code), " was compiled config.recompile_limit (", config().recompile_limit.get(),
-                   ") times; it runs as Python from now on. The last guard that failed: ", failed_guard);
+      absl::StrCat("framefuse: ", Where(code), name.empty() ? "" : absl::StrCat(" of ", name),
+                   " runs as Python from now on: ", limit,
+                   ", and it was compiled as often. The last guard that failed: ", failed_guard);
   Warn(code, message);
 }
 
@@ -91,10 +123,7 @@ void SetUnsupported(const std::string& message, const std::string& reason) {
 }  // namespace
 
 void RaiseUnsupported(const GraphBreakReason& reason) {
-  SetUnsupported(
-      absl::StrCat("fullgraph=True, but the graph breaks at ", reason.file, ":", reason.line, " in ", reason.function,
-                   ": ", reason.source, "\n  ", reason.Text(), "\n  hint: ", GraphBreakHint(reason.kind)),
-      reason.Text());
+  SetUnsupported(absl::StrCat("fullgraph=True, but the graph breaks at ", WhatBroke(reason, true)), reason.Text());
 }
 
 void RaiseUnsupported(const EagerFallback& fallback) {
@@ -122,7 +151,10 @@ void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* c
 bool AllowsCompile(bool has_entries, PyCodeObject* code, bool* raised) {
   switch (stance) {
     case Stance::kDefault:
-      return true;
+      if (!has_entries || !config().error_on_recompile) return true;
+      SetError(Ref(), absl::StrCat("recompilation of ", Where(code), " with config.error_on_recompile"));
+      *raised = true;
+      return false;
     case Stance::kForceEager:
       return false;
     case Stance::kEagerOnRecompile:

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "symbolic/capture/api.h"
+#include "symbolic/capture/attempt.h"
 #include "symbolic/capture/compiled_entry.h"
 #include "symbolic/capture/eager_fallback.h"
 #include "symbolic/capture/graph_break.h"
@@ -18,7 +19,10 @@ void InstallErrors(PythonErrors errors);
 
 void LogGraphBreak(const GraphBreakReason& reason);
 void LogEntry(const CompiledEntry& entry, PyCodeObject* code);
-void WarnRecompileLimit(PyCodeObject* code, const std::string& failed_guard);
+void LogTimes(const AttemptResult& made, PyCodeObject* code);
+// `name`: the compiled object's, or empty; `limit`: the setting and its value.
+void WarnRecompileLimit(PyCodeObject* code, const std::string& name, const std::string& limit,
+                        const std::string& failed_guard);
 // Nothing is compiled in somebody's recording (soundness rule 21).
 void WarnRecordedStream(PyCodeObject* code);
 // fullgraph: sets framefuse.Unsupported.

@@ -42,5 +42,13 @@ TEST_F(ConfigTest, TextSetsSeveral) {
   EXPECT_FALSE(SetConfigFromText("recompile_limit=4x").ok());
 }
 
+TEST_F(ConfigTest, NumbersHaveARange) {
+  const absl::Status status = SetConfig("recompile_limit", std::int64_t{-1});
+  EXPECT_TRUE(absl::IsOutOfRange(status));
+  EXPECT_NE(MessageOf(status).find("takes 0 or more, not -1"), std::string::npos);
+  EXPECT_GE(config().recompile_limit, 0);
+  EXPECT_TRUE(absl::IsOutOfRange(SetConfigFromText("break_at=-2")));
+}
+
 }  // namespace
 }  // namespace framefuse

@@ -24,7 +24,7 @@ class LoggingTest : public testing::Test {
   std::vector<std::pair<LogArtifact, std::string>> records_;
 
  private:
-  std::uint32_t mask_;
+  std::uint64_t mask_;
 };
 
 TEST_F(LoggingTest, WritesOnlyWhatIsOn) {
@@ -46,6 +46,40 @@ TEST_F(LoggingTest, TextSwitchesByName) {
   ASSERT_TRUE(EnableLogsFromText("all,-guards").ok());
   EXPECT_TRUE(LogEnabled(LogArtifact::kCache));
   EXPECT_FALSE(LogEnabled(LogArtifact::kGuards));
+}
+
+TEST_F(LoggingTest, PlusAsksForDetails) {
+  ASSERT_TRUE(EnableLogsFromText("+recompiles,guards").ok());
+  EXPECT_TRUE(LogEnabled(LogArtifact::kRecompiles) && LogDetailed(LogArtifact::kRecompiles));
+  EXPECT_TRUE(LogEnabled(LogArtifact::kGuards) && !LogDetailed(LogArtifact::kGuards));
+  const std::uint64_t mask = LogMask();
+  ASSERT_TRUE(EnableLogsFromText("-recompiles").ok());
+  EXPECT_FALSE(LogEnabled(LogArtifact::kRecompiles) || LogDetailed(LogArtifact::kRecompiles));
+  SetLogMask(mask);
+  EXPECT_TRUE(LogDetailed(LogArtifact::kRecompiles));
+}
+
+TEST_F(LoggingTest, NamesOfTorchStandForOurs) {
+  ASSERT_TRUE(EnableLogsFromText("aot_graphs,recompiles_verbose").ok());
+  EXPECT_TRUE(LogEnabled(LogArtifact::kAot) && LogDetailed(LogArtifact::kRecompiles));
+  for (const LogAlias& alias : LogAliases()) EXPECT_TRUE(FindLogArtifact(alias.ours).ok()) << alias.theirs;
+}
+
+TEST_F(LoggingTest, AWrongTextSwitchesNothing) {
+  EXPECT_FALSE(EnableLogsFromText("guards,guard").ok());
+  EXPECT_EQ(LogMask(), 0U);
+}
+
+TEST_F(LoggingTest, DeliversOnlyWhatWaits) {
+  static int delivered = 0;
+  SetLogDelivery([] { ++delivered; });
+  DeliverLogs();
+  EXPECT_EQ(delivered, 0);
+  SetLogsWaiting(true);
+  DeliverLogs();
+  EXPECT_EQ(delivered, 1);
+  SetLogsWaiting(false);
+  SetLogDelivery(nullptr);
 }
 
 TEST_F(LoggingTest, UnknownNameListsTheArtifacts) {

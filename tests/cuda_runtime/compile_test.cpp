@@ -85,7 +85,7 @@ class CompileTest : public ::testing::Test {
 
   static inline StandIn *driver_, *nvrtc_, *linker_;
   std::vector<std::string> said_;
-  std::uint32_t mask_ = 0;
+  std::uint64_t mask_ = 0;
 };
 
 TEST_F(CompileTest, OfPtxWhereItIsPrinted) {

@@ -60,7 +60,7 @@ output %4 user
 
   int* refuses_ = nullptr;
   std::vector<std::string> said_;
-  std::uint32_t mask_ = 0;
+  std::uint64_t mask_ = 0;
 };
 
 TEST_F(WithoutNvrtc, PtxIsEnough) {

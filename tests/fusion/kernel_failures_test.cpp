@@ -114,7 +114,7 @@ class KernelFailures : public ::testing::Test {
   }
 
  private:
-  std::uint32_t mask_ = 0;
+  std::uint64_t mask_ = 0;
   LogSink sink_;
   std::vector<std::string> said_;
 };

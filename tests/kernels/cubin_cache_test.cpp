@@ -39,7 +39,7 @@ class CubinCacheTest : public ::testing::Test {
     static std::string* said;
     std::string reason;
     said = &reason;
-    const std::uint32_t before = LogMask();
+    const std::uint64_t before = LogMask();
     SetLogEnabled(LogArtifact::kCache, true);
     LogSink sink = SetLogSink([](LogArtifact, std::string_view text) { *said += text; });
     EXPECT_EQ(cache_.Find("key"), std::nullopt);

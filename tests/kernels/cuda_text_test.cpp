@@ -186,7 +186,7 @@ TEST(CudaText, NvrtcMakesCubinsAndKeepsThem) {
   const CacheFolder folder;
   const std::string text = EveryText();
   std::vector<std::string> logs;
-  const std::uint32_t mask = LogMask();
+  const std::uint64_t mask = LogMask();
   SetLogEnabled(LogArtifact::kPerf, true);
   SetLogSink([&](LogArtifact, std::string_view log) { logs.emplace_back(log); });
   for (int architecture : {75, 90}) {

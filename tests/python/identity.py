@@ -10,9 +10,12 @@ import framefuse
 from framefuse import _compile, _explain, _torch_backend
 
 
-def compile(model=None, *, fullgraph=False, dynamic=None, backend="fuse", mode=None, options=None, disable=False):
+def compile(
+    model=None, *, fullgraph=False, dynamic=None, backend="fuse", mode=None, options=None, disable=False, recompile_limit=None, name=None
+):
     """framefuse.compile that returns the model."""
     settings = dict(fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options)
+    settings |= dict(recompile_limit=recompile_limit, name=name)
     _real_compile(**settings, disable=disable)  # for its checks of the arguments
     return (lambda f: f) if model is None else model
 

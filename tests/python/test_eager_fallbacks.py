@@ -123,6 +123,16 @@ def with_a_bug():
 
 
 @contextlib.contextmanager
+def suppressing_errors():
+    with framefuse.config.patch(suppress_errors=True):
+        yield
+
+
+def fails(module, inputs):
+    raise KeyError("no such kernel")
+
+
+@contextlib.contextmanager
 def with_a_failing_kernel():
     """An operator whose kernel fails below a graph and nowhere else."""
     library = torch.library.Library("framefuse_ways", "FRAGMENT")
@@ -156,6 +166,7 @@ WAYS = {
     "recompile_limit": (plain, without_further_compilations, {}),
     "recorded_stream": (plain, recorded, {}),
     "bug": (plain, with_a_bug, {"backend": lambda module, _: module.forward}),
+    "backend_failed": (plain, suppressing_errors, {"backend": fails}),
     "builtins": (with_odd_builtins(), contextlib.nullcontext, {}),
     "plan_failed": (calls_an_operator, with_a_failing_kernel, {"backend": "aten"}),
 }

@@ -1,7 +1,10 @@
 """ExplainOutput: the printed report, its counts, and explain()'s arguments."""
 
+import dataclasses
 import operator
+import re
 import traceback
+from xml.etree import ElementTree
 
 import framefuse
 import pytest
@@ -17,7 +20,7 @@ def report():
         op_count=3,
         break_reasons=[framefuse.BreakReason("branch on a tensor's value", "use torch.where", [frame])],
         ops_per_graph=[[torch.abs, operator.add], [operator.mul]],
-        out_guards=["type(L['a']) is torch.Tensor"],
+        out_guards=["def guards(L):\n    if not (type(L['a']) is torch.Tensor): return False\n    return True\n", ""],
         compile_times={"capture": 0.0005, "backend": 0.002},
         graphs=["", ""],
         fallbacks=[],
@@ -31,23 +34,100 @@ def test_printed_report(report):
         "Graph Break Count: 1\n"
         "Op Count: 3\n"
         "Break Reasons:\n"
-        "  Break Reason 1:\n"
+        "  Break Reason 1: model.py:3 in bar: if b.sum() < 0:\n"
         "    Reason: branch on a tensor's value\n"
         "    Hint: use torch.where\n"
-        "    User Stack:\n"
-        "      <FrameSummary file model.py, line 3 in bar>\n"
-        "        if b.sum() < 0:\n"
-        "Ops per Graph:\n"
-        "  Ops 1:\n"
-        f"    {torch.abs}\n"
-        "    <built-in function add>\n"
-        "  Ops 2:\n"
-        "    <built-in function mul>\n"
-        "Out Guards:\n"
-        "  Guard 1:\n"
-        "    type(L['a']) is torch.Tensor\n"
-        "Compile Times: capture 0.50 ms, backend 2.00 ms\n"
+        "Compile Times:\n"
+        "  capture       0.50 ms\n"
+        "  backend       2.00 ms\n"
     )
+
+
+@pytest.mark.compiles_nothing("about a report made by hand")
+def test_details_of_the_report(report):
+    text = report.details()
+    assert text.startswith(str(report).rstrip())
+    for part in (
+        "Stack of Break Reason 1, outermost first:\n  model.py:3 in bar: if b.sum() < 0:",
+        "Ops of Graph 1:\n  torch.abs\n  operator.add",
+        "Guards of Graph 1:\n  argument a:\n    type(L['a']) is torch.Tensor",
+    ):
+        assert part in text
+
+
+def test_attributes_are_those_of_torchs_report():
+    import torch._dynamo
+    from torch._dynamo.backends.debugging import ExplainOutput
+
+    def f(x):
+        y = x.sin()
+        print("between")
+        return y.cos() + 1
+
+    ours = framefuse.explain(f)(torch.ones(2))
+    names = [field.name for field in dataclasses.fields(ExplainOutput)]
+    assert {"graphs", "graph_count", "graph_break_count", "break_reasons", "op_count", "ops_per_graph", "out_guards", "compile_times"} <= set(names)
+    assert all(hasattr(ours, name) for name in names)
+    theirs = torch._dynamo.explain(f)(torch.ones(2))
+    assert (ours.graph_count, ours.graph_break_count) == (theirs.graph_count, theirs.graph_break_count) == (2, 1)
+    assert len(ours.graphs) == len(ours.ops_per_graph) == len(ours.out_guards) == 2
+    reason = ours.break_reasons[0]
+    assert reason.graph_break and reason.user_stack[-1].lineno == theirs.break_reasons[0].user_stack[-1].lineno
+
+
+def test_methods_are_counted():
+    report = framefuse.explain(lambda x: x.sin().cos())(torch.ones(2))
+    assert (report.graph_count, report.op_count) == (1, 2)
+    assert report.ops_per_graph == [[torch.Tensor.sin, torch.Tensor.cos]]
+    assert "Ops of Graph 1:\n  Tensor.sin\n  Tensor.cos\n" in report.details()
+    nothing = framefuse.explain(lambda x: x)(torch.ones(2))
+    assert (nothing.graph_count, nothing.op_count, nothing.graphs) == (0, 0, [])
+
+
+SCALE = 2
+
+
+def test_guards_are_grouped_and_have_no_addresses():
+    def inner(x):
+        return x + 1
+
+    def f(x, function, n):
+        return function(x) * SCALE * len(n)
+
+    report = framefuse.explain(f)(torch.ones(2), inner, [1])
+    (groups,) = report.grouped_guards()
+    assert {"argument x", "argument function", "argument n", "globals", "torch's state"} <= set(groups)
+    assert any("is_tensor(L['x']" in condition for condition in groups["argument x"])
+    assert any("SCALE" in condition for condition in groups["globals"])
+    assert "others" not in groups
+    assert not re.search("0x[0-9a-f]{6}", report.details() + report.out_guards[0])
+
+
+def test_a_break_below_the_function_has_the_whole_stack():
+    def inner(x):
+        framefuse.graph_break()
+        return x + 1
+
+    def outer(x):
+        return inner(x * 2) * 3
+
+    report = framefuse.explain(outer)(torch.ones(2))
+    stack = report.break_reasons[0].user_stack
+    assert [(frame.name, frame.line) for frame in stack] == [("outer", "return inner(x * 2) * 3"), ("inner", "framefuse.graph_break()")]
+    assert f"called from {__file__}" in str(report)
+
+
+def test_html():
+    def f(x):
+        framefuse.graph_break()
+        return x < 1
+
+    html = framefuse.explain(f)(torch.ones(2))._repr_html_()
+    root = ElementTree.fromstring(html)
+    assert root.find("b").text == "1 graphs, 1 graph breaks, 1 operations"
+    cells = [cell.text for cell in root.iter("td")]
+    assert "graph_break() was called" in cells and any("in f: framefuse.graph_break()" in cell for cell in cells)
+    assert "aten.lt" in root.find("details/pre").text and "<function" not in html
 
 
 @pytest.mark.compiles_nothing("wrong arguments are refused before anything is compiled")

@@ -89,7 +89,7 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
   if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
     const CallTarget* target = TargetOf(callable.object);
     if (target == nullptr || !target->is_captured())
-      return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(o));
+      return breaks_.Break(GraphBreakKind::kDisabled, DescribeDisabled(callable.object));
     Ref wrapped = Ref::Create(WrappedCallable(callable.object));
     return CallWith(act, objects_.Adopt(wrapped, reads_.ConstantSource(wrapped)), args, kwnames, completion);
   }
@@ -176,7 +176,7 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
     return CallWith(act, function, args, kwnames, completion);
   }
   if (HowDisabledByTorch(function.object) != DisabledByTorch::kNo) {
-    return breaks_.Break(GraphBreakKind::kDisabled, DescribeCallable(function.object));
+    return breaks_.Break(GraphBreakKind::kDisabled, DescribeDisabled(function.object));
   }
   const KnownFunction known = FindKnownFunction(function.object);
   if (known == KnownFunction::kHiddenFromDynamo) {

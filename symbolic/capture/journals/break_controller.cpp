@@ -8,10 +8,12 @@
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/function_modes.h"
+#include "symbolic/capture/installed_code.h"
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/library_frame.h"
 #include "symbolic/capture/signal_pause.h"
+#include "symbolic/capture/trace_text.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -48,7 +50,7 @@ void BreakController::TrackRebuildable() {
 
 void BreakController::SetStop(std::uint64_t executed) {
   wanted_stop_ = executed;
-  control_.stop_at = std::min(wanted_stop_, next_checkpoint_);
+  control_.stop_at = traces_ ? control_.executed : std::min(wanted_stop_, next_checkpoint_);
 }
 
 // A loop without an end must neither fill the memory nor keep a signal from its handler.
@@ -65,6 +67,15 @@ bool BreakController::Checkpoint(Activation& act) {
 }
 
 StopAction BreakController::OnStop(Activation& act) {
+  const StopAction action = StopHere(act);
+  if (traces_ && action == StopAction::kContinue) {
+    FF_LOG(kTrace) << TraceText(act);
+    control_.stop_at = control_.executed + 1;
+  }
+  return action;
+}
+
+StopAction BreakController::StopHere(Activation& act) {
   if (!Checkpoint(act)) return StopAction::kUnwind;
   if (control_.executed != wanted_stop_) return StopAction::kContinue;
   const bool in_chain = frames_.IsChain();
@@ -114,6 +125,13 @@ GraphBreakReason BreakController::ReasonHere(GraphBreakKind kind, std::string_vi
   reason.line = LineOf(code, at.instruction);
   reason.function = NameOf(code);
   reason.source = SourceLine(code, reason.line);
+  reason.is_user = !IsInstalled(code);
+  for (std::size_t i = 0; i < last; ++i) {
+    PyCodeObject* outer = frame_ops::Code(frames[i]->frame);
+    if (IsOwnCode(outer)) continue;
+    const int line = LineOf(outer, frames[i]->instruction);
+    reason.callers.push_back({FileNameOf(outer), line, NameOf(outer), SourceLine(outer, line), !IsInstalled(outer)});
+  }
   return reason;
 }
 

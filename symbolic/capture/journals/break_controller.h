@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "absl/base/attributes.h"
+#include "common/logging.h"
 #include "symbolic/capture/capture_position.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/evaluator/protocols.h"
@@ -85,6 +86,7 @@ class BreakController {
 
  private:
   void SetStop(std::uint64_t executed);
+  StopAction StopHere(Activation& act);
   bool Checkpoint(Activation& act);  // false: broke
   GraphBreakReason ReasonHere(GraphBreakKind kind, std::string_view context) const;
   bool IsLibrary(frame_ops::Frame* frame) const;
@@ -104,7 +106,8 @@ class BreakController {
   int calls_without_frames_ = 0;  // under way
   bool track_rebuildable_ = false, needs_frames_ = false, stopped_ = false, stop_mismatch_ = false;
   bool needs_static_sizes_ = false;
-  bool left_modes_ = false;  // by a break, or at the end
+  bool left_modes_ = false;                              // by a break, or at the end
+  const bool traces_ = LogEnabled(LogArtifact::kTrace);  // each instruction
 };
 
 }  // namespace framefuse

@@ -91,6 +91,7 @@ std::optional<Dims> IndexedSizes(const at::Tensor& self, const c10::List<std::op
 bool ValuesDoNotFit(Arguments args) {
   if (args[0].toTensor().scalar_type() != args[2].toTensor().scalar_type()) return true;
   const auto indices = args[1].toOptionalTensorList();
+  if (static_cast<std::int64_t>(indices.size()) > args[0].toTensor().dim()) return true;
   const std::optional<Dims> sizes = IndexedSizes(args[0].toTensor(), indices);
   if (!sizes.has_value()) return false;
   return !ExpandsTo(args[2].toTensor(), *sizes);

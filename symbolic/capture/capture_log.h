@@ -1,0 +1,19 @@
+// What a capture found, for the logs `graph_code`, `effects` and `bytecode`: written while it is alive, since it knows
+// the names of sources. Invariant: changes nothing; costs nothing where the logs are off.
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_LOG_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_LOG_H_
+
+#include <vector>
+
+#include "symbolic/capture/close.h"
+
+namespace framefuse {
+
+// The torch-level calls of a journal, in order: functions, and methods as torch.Tensor has them.
+std::vector<Ref> OperationsOf(const FxJournal& journal);
+
+void LogCapture(Capture& capture, const Closed& closed, frame_ops::Frame* frame);
+
+}  // namespace framefuse
+
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_CAPTURE_LOG_H_
