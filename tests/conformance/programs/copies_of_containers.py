@@ -40,37 +40,37 @@ def copied(how, container):
     return Case(f, vector(), observe=container, then=[changed, more])
 
 
-@program
+@program(break_step=29)
 def list_with_attributes():
     return copied(copy.copy, given(Names([1, 2]), inner=[1]))
 
 
-@program
+@program(break_step=29)
 def list_copied_deeply():
     return copied(copy.deepcopy, given(Names([[1], 2]), inner=[1]))
 
 
-@program
+@program(break_step=29)
 def dict_with_attributes():
     return copied(copy.copy, given(Table(a=1), inner=[1]))
 
 
-@program
+@program(break_step=29)
 def dict_copied_deeply():
     return copied(copy.deepcopy, given(Table(a=[1], b={"c": 2}), inner=[1]))
 
 
-@program
+@program(break_step=29)
 def ordered_dict_with_attributes():
     return copied(copy.copy, given(Ordered(a=1, b=2), inner=[1]))
 
 
-@program
+@program(break_step=29)
 def ordered_dict_copied_deeply():
     return copied(copy.deepcopy, given(Ordered(b=[1], a=2), inner=[1]))
 
 
-@program
+@program(break_step=29)
 def made_in_the_frame():
     def f(x):
         made = given(Table(a=x), inner=[1])
@@ -80,7 +80,7 @@ def made_in_the_frame():
     return Case(f, vector())
 
 
-@program
+@program(break_step=29)
 def plain_ordered_dicts():
     table = collections.OrderedDict(b=[1], a=2)
 
@@ -91,7 +91,7 @@ def plain_ordered_dicts():
     return Case(f, vector(), observe=table, then=[lambda: table.move_to_end("b"), lambda: table.update(c=3)])
 
 
-@program
+@program(break_step=29)
 def class_that_walks_its_own_way():
     class Doubled(list):
         def __iter__(self):
@@ -105,7 +105,7 @@ def class_that_walks_its_own_way():
     return Case(f, vector(), then=[lambda: numbers.append(3)])
 
 
-@program
+@program(break_step=29)
 def class_with_a_state_of_its_own():
     class Counted(dict):
         def __getstate__(self):

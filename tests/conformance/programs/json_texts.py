@@ -1,6 +1,7 @@
-"""Plain data written as JSON and read again, in a frame."""
+"""Plain data written as JSON, or pickled, and read again, in a frame."""
 
 import json
+import pickle
 
 from conformance.program import Args, Case, program
 from conformance.sample import vector
@@ -36,6 +37,16 @@ def text_that_is_no_json():
             return x + 1, str(error), error.pos
 
     return Case(f, vector())
+
+
+@program
+def pickled_when_empty():
+    """As keys of caches are made of keyword arguments."""
+
+    def f(x, **settings):
+        return x + 1, pickle.dumps(settings), pickle.loads is not None
+
+    return Case(f, vector(), then=[lambda: Args(vector())])
 
 
 @program(whole=False)

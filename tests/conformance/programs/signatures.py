@@ -161,6 +161,21 @@ def of_a_class():
     return Case(f, vector(), then=[own_init, other_default, own_new])
 
 
+@program
+def of_annotations_that_are_unions():
+    def g(a: int | None, b: "Tensor" = 1):  # noqa: F821
+        return a
+
+    def f(x):
+        named = [p.name for p in inspect.signature(g).parameters.values() if p.annotation == "Tensor"]
+        return x * len(named), named
+
+    def other():
+        g.__annotations__["a"] = str | None
+
+    return Case(f, vector(), then=[other])
+
+
 @program(whole=False)
 def of_a_class_with_a_metaclass():
     class Meta(type):
