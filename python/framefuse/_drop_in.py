@@ -5,6 +5,7 @@ While it is on, `torch.compile` (so `@torch.compile`, `torch.compiler.compile` a
 `torch._dynamo.optimize`, and so with us. What torch's own code compiles for itself stays torch's. Knobs: _torch_knobs.py.
 """
 
+import contextlib
 import functools
 import os
 import sys
@@ -68,6 +69,14 @@ def _switch_on():
     _torch_knobs.follow(_compat.when_dynamo_is_there)
     _undo.append(_torch_knobs.leave)
     _compat.when_dynamo_is_there(_take_optimize)
+    _follow_logs()
+
+
+def _follow_logs():
+    # torch says what is wrong with a name; of the right ones some mean nothing here.
+    for name in os.environ.get("TORCH_LOGS", "").split(","):
+        with contextlib.suppress(AttributeError):
+            _C.enable_logs_from_text(name)
 
 
 def _switch_off():

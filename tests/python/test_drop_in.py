@@ -286,6 +286,21 @@ print(found, sys.modules["framefuse"].statistics()["graphs"] if found else "")
     assert fresh_python(program, FRAMEFUSE_AS_TORCH_COMPILE="0", TORCH_COMPILE_DISABLE="1").split() == ["False"]
 
 
+@pytest.mark.compiles_nothing("runs in a process of its own")
+def test_torch_logs(fresh_python):
+    program = """
+import sys, torch, framefuse
+sys.stderr = sys.stdout
+@torch.compile
+def f(x):
+    framefuse.graph_break()
+    return x + 1
+f(torch.ones(2))
+"""
+    output = fresh_python(program, FRAMEFUSE_AS_TORCH_COMPILE="1", TORCH_LOGS="graph_breaks,+aot,distributed")
+    assert "[framefuse graph_breaks] graph break at <string>:" in output and "[framefuse aot] " in output
+
+
 @pytest.mark.compiles_nothing("about tables")
 def test_the_tables_are_torchs_settings_and_stand_in_the_page():
     import torch._dynamo
