@@ -208,8 +208,8 @@ def test_bar_is_three_graphs_over_both_branches():
 
 def test_bar_explained():
     report = framefuse.explain(bar)(torch.randn(10), -torch.ones(10))
-    assert (report.graph_count, report.graph_break_count, report.op_count) == (2, 1, _BEFORE_THE_BRANCH + 1)
-    assert [len(operations) for operations in report.ops_per_graph] == [_BEFORE_THE_BRANCH - 1, 2]
+    assert (report.graph_count, report.graph_break_count, report.op_count) == (2, 1, _BEFORE_THE_BRANCH + 2)
+    assert [len(operations) for operations in report.ops_per_graph] == [_BEFORE_THE_BRANCH, 2]
     (reason,) = report.break_reasons
     frame = reason.user_stack[-1]
     assert pathlib.Path(frame.filename) == pathlib.Path(__file__)
@@ -217,7 +217,7 @@ def test_bar_explained():
     assert frame.name == "bar"
     assert frame.line == "if b.sum() < 0:"
     assert reason.hint
-    assert f"Graph Count: 2\nGraph Break Count: 1\nOp Count: {_BEFORE_THE_BRANCH + 1}\n" in str(report)
+    assert f"Graph Count: 2\nGraph Break Count: 1\nOp Count: {_BEFORE_THE_BRANCH + 2}\n" in str(report)
     assert report.out_guards
 
 
