@@ -90,15 +90,14 @@ class Driver {
 
   // Without an entry: perhaps there is one that breaks where a value is read.
   bool EndedForUnbacked() const {
-    return used_unbacked_ && !no_unbacked_ && result_.entry == nullptr && !fx_graph_.module;
+    return used_unbacked_ && !no_unbacked_ && result_.entry == nullptr && result_.error.ok();
   }
   Next WithoutUnbacked() {
     no_unbacked_ = true;
-    scanned_ = static_sizes_ = false;
+    scanned_ = static_sizes_ = refuted_ = result_.nothing_to_do = false;
     result_.raised.reset();
     result_.unconfirmed_error.reset();
     result_.broke_at.reset();
-    result_.error = absl::OkStatus();
     return FromTheBeginning();
   }
 

@@ -71,6 +71,10 @@ def test_changing_sizes_and_numbers_run():
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "changing.py", "--check", "rate", "counter", "list")
 
 
+def test_sizes_that_follow_from_values_run():
+    assert '"wrong": 0' in run(ROOT / "benchmarks" / "from_values.py", "--check", "logged", "words")
+
+
 def test_text_generation_runs():
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "generation.py", "--check", "growing text")
 
