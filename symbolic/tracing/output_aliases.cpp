@@ -1,5 +1,6 @@
 #include "symbolic/tracing/output_aliases.h"
 
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
