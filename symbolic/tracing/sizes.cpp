@@ -52,14 +52,20 @@ Dim Sizes::NewFloat(double hint) {
 }
 
 Dim Sizes::NewUnbackedSize(std::int64_t hint, std::int64_t most) {
-  const Dim size = AddSymbol(Table(), hint, {0, most});
-  SetUnbacked(Table());
+  ir::ExprTable& table = Table();
+  const Dim size = AddSymbol(table, hint, {0, most});
+  SetUnbacked(table);
+  Note(table.Make(ExprKind::kLe, Dim(0), size));
   return size;
 }
 
 Dim Sizes::NewUnbackedNumber(const c10::Scalar& hint) {
+  ir::ExprTable& table = Table();
   const Dim number = hint.isFloatingPoint() ? NewFloat(hint.toDouble()) : NewNumber(hint.toLong());
-  SetUnbacked(Table());
+  SetUnbacked(table);
+  if (hint.isFloatingPoint()) return number;
+  Note(table.Make(ExprKind::kAnd, table.Make(ExprKind::kLe, Dim(ir::kNumbers.first), number),
+                  table.Make(ExprKind::kLe, number, Dim(ir::kNumbers.second))));
   return number;
 }
 

@@ -1,5 +1,7 @@
 #include "symbolic/capture/calls/method_calls.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +33,14 @@ namespace framefuse {
 namespace {
 
 Value None() { return Value{Ref::Create(Py_None), kNoSource}; }
+
+// What item() or tolist() gives, where the graph computes it; null: it cannot.
+Ref NumbersOf(tracing::Tracer& tracer, BorrowedRef tensor, bool item) {
+  if (item && THPVariable_Unpack(tensor.get()).sym_numel().maybe_as_int() != 1) return Ref();  // of more it raises
+  Ref numbers = tracer.UnbackedNumbersOf(tensor);
+  const bool first = item && numbers && PyList_CheckExact(numbers.get());
+  return first ? Ref::Create(PyList_GET_ITEM(numbers.get(), 0)) : std::move(numbers);
+}
 
 }  // namespace
 
@@ -68,7 +78,8 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
         const tracing::Tracer::Suspended off;
         return boundary_.Wrap(Ref::Steal(PyObject_CallOneArg(callable.object, known)));
       }
-      if (Ref numbers = tracer_.UnbackedNumbersOf(self.object)) return Value{std::move(numbers), kNoSource};
+      Ref numbers = NumbersOf(tracer_, self.object, name == "item");
+      if (numbers) return Value{std::move(numbers), kNoSource};
     }
     if (BorrowedRef replacement = FindSubstitute(callable.object); replacement && !IsFrameOf(act, replacement)) {
       return calls_.CallWith(act, ValueView(replacement, kNoSource), args, kwnames, Completion::kPush);

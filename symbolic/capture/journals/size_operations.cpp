@@ -172,6 +172,7 @@ std::optional<Value> SizeOperations::Call(BorrowedRef callable, absl::Span<const
 std::optional<Value> SizeOperations::NumberOf(ValueView tensor, bool is_float) {
   const at::Tensor& t = THPVariable_Unpack(tensor.object.get());
   if (t.dim() != 0 || t.is_floating_point() != is_float || !tracer_.TakesUnbacked()) return std::nullopt;
+  if (t.requires_grad()) return std::nullopt;  // torch warns
   if (const Ref known = tracer_.KnownValueOf(tensor.object)) {
     const tracing::Tracer::Suspended off;
     return Done(Ref::Steal(is_float ? PyNumber_Float(known) : PyNumber_Long(known)));

@@ -196,3 +196,40 @@ def list_that_grows_by_what_is_found():
         return y * 2, list(log.losses), log.total
 
     return _changing(f, lambda i: (_noise(seed=i),))
+
+
+@program
+def numbers_of_tensors_with_dimensions():
+    def f(x):
+        one = x[:1]
+        return one.item(), one.tolist(), x[:1].view(1, 1).item(), x.sum().tolist(), x * 2
+
+    return _changing(f, lambda i: (_noise(seed=i),))
+
+
+@program(whole=False)
+def item_of_more_than_one_element():
+    def f(x):
+        try:
+            return x[:2].item(), x * 2
+        except RuntimeError as error:
+            return str(error), x * 3
+
+    return _changing(f, lambda i: (_noise(seed=i),))
+
+
+@program
+def numbers_that_do_not_fit():
+    def f(x):
+        n = (x * 1e3).long().sum().item()
+        return n * n * n * n, n - 1, x + 1
+
+    return _changing(f, lambda i: (torch.full((4,), (0.1, 5.0, -7.0, 0.2, 2e9)[i]),))
+
+
+@program(whole=False)
+def float_of_what_requires_a_gradient():
+    def f(x):
+        return float(x.sum()), int((x > 0).sum()), x * 2
+
+    return _changing(f, lambda i: (_noise(seed=i).requires_grad_(),))
