@@ -23,6 +23,7 @@ class Joiner {
     const Dim zero = DimAlgebra(table_).Subtract(left, right);
     const auto solution = DimAlgebra(table_).Solve(zero);
     if (!solution) return TakeAtom(zero, left, right);
+    if (!IsKnownBy(table_.OfSymbol(solution->first), solution->second)) return;
     equal_to_[static_cast<std::size_t>(solution->first)] = solution->second;
     known_.clear();
     const ExprTable now = table_;
@@ -35,6 +36,7 @@ class Joiner {
   // A quotient that is 1 here: whoever reads such a size asks whether it is 1, and knows no facts.
   void TakeAtom(Dim zero, Dim left, Dim right) {
     if (const auto solution = DimAlgebra(table_).SolveForAtom(zero)) {
+      if (!IsKnownBy(Dim::OfExpr(solution->first), solution->second)) return;
       equal_atoms_[solution->first] = solution->second;
     } else if (left.is_symbolic() && right.is_constant()) {
       equal_atoms_[left.expr] = right;
@@ -103,6 +105,9 @@ class Joiner {
     known_.emplace(d.expr, made);
     return made;
   }
+
+  // Whether `equal` is known when `d` is: a size of an input is not to wait for what the graph computes.
+  bool IsKnownBy(Dim d, Dim equal) const { return table_.LastUnbacked(equal) <= table_.LastUnbacked(d); }
 
   // The number that it must be for the ranges of its symbols, or what it is equal to.
   Dim Known(Dim d) {

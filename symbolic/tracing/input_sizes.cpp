@@ -99,10 +99,11 @@ bool Tracer::TakesUnbacked() { return state_->TakesUnbacked(); }
 
 Ref Tracer::UnbackedNumbersOf(BorrowedRef fake) {
   const at::Tensor& t = THPVariable_Unpack(fake.get());
-  if (t.dim() > 1) return Ref();
+  const bool one = t.dim() == 0 || (t.dim() > 1 && t.sym_numel().maybe_as_int() == 1);
+  if (t.dim() > 1 && !one) return Ref();
   const std::optional<std::vector<ir::Dim>> numbers = UnbackedNumbers(*state_->recorder, t);
   if (!numbers) return Ref();
-  if (t.dim() == 0) return state_->numbers.Make(numbers->front());
+  if (one) return state_->numbers.Make(numbers->front());
   Ref list = Ref::Steal(PyList_New(0));
   for (const ir::Dim number : *numbers) {
     const Ref item = state_->numbers.Make(number);

@@ -264,7 +264,8 @@ SymNode SizeNode::is_non_overlapping_and_dense(Nodes sizes, Nodes strides) {
       (void)sizes_->Decide(ExprKind::kLe, *gap, stride);
     } else if (sizes_->HintOf(stride) != sizes_->HintOf(expected)) {
       gap = stride;
-      (void)sizes_->Decide(ExprKind::kLt, expected, stride);
+      const bool overlaps = sizes_->HintOf(stride) < sizes_->HintOf(expected);
+      (void)sizes_->Decide(ExprKind::kLt, overlaps ? stride : expected, overlaps ? expected : stride);
     } else {
       (void)sizes_->Decide(ExprKind::kEq, stride, expected);
       expected = sizes_->Algebra().Multiply(expected, size);

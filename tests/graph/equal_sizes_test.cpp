@@ -73,6 +73,25 @@ TEST(JoinEqualSizes, QuotientsAndProductsThatAreNumbersHere) {
   EXPECT_EQ(g.value(2).sizes[0], Dim(18));
 }
 
+TEST(JoinEqualSizes, SizesOfInputsDoNotWaitForWhatTheGraphComputes) {
+  Graph g = Parsed(R"(graph "g"
+symbol s0 = 6 min=1
+symbol u1 = 3 unbacked=1
+symbol u2 = 6 unbacked=1
+input %0: f32[s0] argument "x"
+input %1: f32[u1] argument "y"
+input %2: f32[u2] argument "z"
+output %0 user
+)");
+  const Dim s0 = g.exprs.OfSymbol(0), u1 = g.exprs.OfSymbol(1), u2 = g.exprs.OfSymbol(2);
+  const Dim twice = g.exprs.Make(ExprKind::kMul, u1, Dim(2)), half = g.exprs.Make(ExprKind::kFloorDiv, s0, Dim(2));
+  JoinEqualSizes(g, {g.exprs.Make(ExprKind::kEq, s0, twice), g.exprs.Make(ExprKind::kEq, half, u1),
+                     g.exprs.Make(ExprKind::kEq, s0, u2)});
+  EXPECT_EQ(g.exprs.Print(g.value(0).sizes[0]), "s0");
+  EXPECT_EQ(g.exprs.Print(g.value(1).sizes[0]), "s0 // 2");
+  EXPECT_EQ(g.exprs.Print(g.value(2).sizes[0]), "s0");
+}
+
 TEST(JoinEqualSizes, WhatTheRangesLeaveOneValueIsANumber) {
   Graph g = Parsed(R"(graph "g"
 symbol s0 = 6 min=4 max=7

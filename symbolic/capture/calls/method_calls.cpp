@@ -36,7 +36,8 @@ Value None() { return Value{Ref::Create(Py_None), kNoSource}; }
 
 // What item() or tolist() gives, where the graph computes it; null: it cannot.
 Ref NumbersOf(tracing::Tracer& tracer, BorrowedRef tensor, bool item) {
-  if (item && THPVariable_Unpack(tensor.get()).sym_numel().maybe_as_int() != 1) return Ref();  // of more it raises
+  const at::Tensor& t = THPVariable_Unpack(tensor.get());
+  if (item ? t.sym_numel().maybe_as_int() != 1 : t.dim() > 1) return Ref();  // of more item() raises
   Ref numbers = tracer.UnbackedNumbersOf(tensor);
   const bool first = item && numbers && PyList_CheckExact(numbers.get());
   return first ? Ref::Create(PyList_GET_ITEM(numbers.get(), 0)) : std::move(numbers);
