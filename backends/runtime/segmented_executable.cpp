@@ -47,13 +47,15 @@ class Cutter {
     Arrive();
   }
 
-  std::vector<std::vector<const Node*>> Run() {
+  // Internal: a size is used that only a later node defines.
+  absl::StatusOr<std::vector<std::vector<const Node*>>> Run() {
     std::vector<std::vector<const Node*>> segments(1);
     for (const Node& n : graph_.nodes) {
       if (!waiting_.empty() && (NeedsWaiting(n) || !TakesAnyValues(n))) {
         Arrive();
         segments.emplace_back();
       }
+      FF_RET_CHECK(!NeedsWaiting(n)) << n.op->name() << " uses a size before the graph has computed it";
       segments.back().push_back(&n);
       for (const ValueId v : n.outputs) Learn(v);
     }
@@ -95,8 +97,10 @@ class Cutter {
       look(v);
       needs = needs || std::find(unsure_.begin(), unsure_.end(), v) != unsure_.end();
     });
+    const bool defines =
+        std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return v != kNoValue && defines_[At(v)]; });
     for (const ValueId v : n.outputs) {
-      if (v != kNoValue && !defines_[At(v)]) look(v);
+      if (v != kNoValue && !defines) look(v);
     }
     return needs;
   }
@@ -130,7 +134,7 @@ absl::StatusOr<std::unique_ptr<Executable>> SegmentedExecutable::Create(const ir
 }
 
 absl::Status SegmentedExecutable::Compile(const ExecutableFactory& factory, const BackendOptions& options) {
-  const std::vector<std::vector<const Node*>> parts = Cutter(graph_).Run();
+  FF_ASSIGN_OR_RETURN(const std::vector<std::vector<const Node*>> parts, Cutter(graph_).Run());
   segments_.resize(parts.size() + 1);
   std::vector<std::size_t> made_in(graph_.values.size(), 0);
   for (std::size_t s = 0; s < parts.size(); ++s) {

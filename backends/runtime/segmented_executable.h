@@ -44,7 +44,6 @@ class SegmentedExecutable final : public Executable {
 
   explicit SegmentedExecutable(const ir::Graph& graph);
   absl::Status Compile(const ExecutableFactory& factory, const BackendOptions& options);
-  std::vector<std::vector<const ir::Node*>> Cut() const;
   absl::Status CompileSegment(const std::vector<const ir::Node*>& nodes, const ExecutableFactory& factory,
                               const BackendOptions& options, Segment* segment) const;
   void PlanFacts();
