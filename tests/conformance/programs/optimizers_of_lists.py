@@ -2,34 +2,13 @@
 
 import torch
 from conformance.program import Args, Case, program
-from conformance.sample import matrix, vector
-
-
-def trained(make, changes=()):
-    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1, bias=False))
-    with torch.no_grad():
-        for n, p in enumerate(model.parameters()):
-            p.copy_(torch.arange(p.numel()).reshape(p.shape) / 10 - n / 7)
-    optimizer = make(model.parameters())
-
-    def f(x):
-        optimizer.zero_grad()
-        loss = model(x).square().mean()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    def look():
-        state = optimizer.state_dict()["state"]
-        return [{k: v for k, v in sorted(s.items())} for s in state.values()]
-
-    then = [(lambda c=c: c(optimizer)) for c in changes] or [lambda: None] * 2
-    return Case(f, matrix(4, 3), observe=model, look=look, then=then, forward_only=True)
+from conformance.programs.tensors_as_keys import training
+from conformance.sample import vector
 
 
 @program(break_step=97)
 def adam():
-    return trained(lambda p: torch.optim.Adam(p, lr=0.1, foreach=True))
+    return training(lambda p: torch.optim.Adam(p, lr=0.1, foreach=True))
 
 
 @program(break_step=97)
@@ -37,7 +16,7 @@ def adam_with_all_its_settings():
     def slower(optimizer):
         optimizer.param_groups[0]["lr"] = 0.01
 
-    return trained(
+    return training(
         lambda p: torch.optim.Adam(p, lr=0.1, weight_decay=0.1, amsgrad=True, maximize=True, foreach=True),
         [slower, lambda o: None],
     )
@@ -45,32 +24,32 @@ def adam_with_all_its_settings():
 
 @program(break_step=97)
 def adamw():
-    return trained(lambda p: torch.optim.AdamW(p, lr=0.1, betas=(0.8, 0.99), foreach=True))
+    return training(lambda p: torch.optim.AdamW(p, lr=0.1, betas=(0.8, 0.99), foreach=True))
 
 
 @program(break_step=97)
 def nadam():
-    return trained(lambda p: torch.optim.NAdam(p, lr=0.1, weight_decay=0.1, foreach=True))
+    return training(lambda p: torch.optim.NAdam(p, lr=0.1, weight_decay=0.1, foreach=True))
 
 
 @program(break_step=97)
 def adamax():
-    return trained(lambda p: torch.optim.Adamax(p, lr=0.1, foreach=True))
+    return training(lambda p: torch.optim.Adamax(p, lr=0.1, foreach=True))
 
 
 @program(break_step=97)
 def adamax_that_maximizes():
-    return trained(lambda p: torch.optim.Adamax(p, lr=0.1, weight_decay=0.1, maximize=True, foreach=True))
+    return training(lambda p: torch.optim.Adamax(p, lr=0.1, weight_decay=0.1, maximize=True, foreach=True))
 
 
 @program(break_step=97)
 def rmsprop():
-    return trained(lambda p: torch.optim.RMSprop(p, lr=0.1, momentum=0.5, centered=True, foreach=True))
+    return training(lambda p: torch.optim.RMSprop(p, lr=0.1, momentum=0.5, centered=True, foreach=True))
 
 
 @program(break_step=97)
 def adagrad():
-    return trained(lambda p: torch.optim.Adagrad(p, lr=0.1, foreach=True))
+    return training(lambda p: torch.optim.Adagrad(p, lr=0.1, foreach=True))
 
 
 @program

@@ -87,7 +87,8 @@ def default_table_by_tensor():
     return Case(f, a, b, look=lambda: [(k is a, v) for k, v in table.items()], then=[lambda: None, lambda: Args(b, a)])
 
 
-def _training(make, steps=3, size=3):
+def training(make, changes=(), steps=3, size=3):
+    """A step of training with what `make` makes of the parameters; before each further call a change of the optimizer."""
     model = torch.nn.Sequential(torch.nn.Linear(size, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
     with torch.no_grad():
         for n, p in enumerate(model.parameters()):
@@ -105,47 +106,48 @@ def _training(make, steps=3, size=3):
         state = optimizer.state_dict()["state"]
         return [{k: v for k, v in sorted(s.items())} for s in state.values()], [p.grad for p in model.parameters()]
 
-    return Case(f, matrix(4, size), observe=model, look=look, then=[lambda: None] * steps, forward_only=True)
+    then = [lambda c=c: c(optimizer) for c in changes] or [lambda: None] * steps
+    return Case(f, matrix(4, size), observe=model, look=look, then=then, forward_only=True)
 
 
 @program(break_step=97)
 def step_with_momentum():
-    return _training(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01))
+    return training(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01))
 
 
 @program(break_step=97)
 def step_with_momentum_of_all_at_once():
-    return _training(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=True))
+    return training(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=True))
 
 
 @program(break_step=97)
 def step_of_rmsprop():
-    return _training(lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True))
+    return training(lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True))
 
 
 @program(break_step=97)
 def step_of_adadelta():
-    return _training(lambda p: torch.optim.Adadelta(p, lr=0.1))
+    return training(lambda p: torch.optim.Adadelta(p, lr=0.1))
 
 
 @program(break_step=97)
 def step_of_rprop():
-    return _training(lambda p: torch.optim.Rprop(p, lr=0.01))
+    return training(lambda p: torch.optim.Rprop(p, lr=0.01))
 
 
 @program(break_step=97)
 def step_of_a_fused_adam():
-    return _training(lambda p: torch.optim.Adam(p, lr=0.01, fused=True))
+    return training(lambda p: torch.optim.Adam(p, lr=0.01, fused=True))
 
 
 @program(whole=False, break_step=97)
 def step_of_adam():
-    return _training(lambda p: torch.optim.Adam(p, lr=0.01))
+    return training(lambda p: torch.optim.Adam(p, lr=0.01))
 
 
 @program(whole=False, break_step=97)
 def groups_that_change_between_steps():
-    case = _training(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9))
+    case = training(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9))
     optimizer = next(c.cell_contents for c in case.f.__closure__ if isinstance(c.cell_contents, torch.optim.Optimizer))
     extra = vector(2).requires_grad_()
 
