@@ -156,6 +156,14 @@ std::vector<std::shared_ptr<Entry>> Site::Entries() const {
   return entries;
 }
 
+std::vector<std::shared_ptr<Entry>> Site::EntriesOf(MakerId maker) const {
+  std::vector<std::shared_ptr<Entry>> entries;
+  for (const Made& m : made_) {
+    if (m.maker == maker) entries.push_back(m.entry);
+  }
+  return entries;
+}
+
 std::size_t Site::CountOf(MakerId maker) const {
   return static_cast<std::size_t>(
       std::count_if(made_.begin(), made_.end(), [&](const Made& m) { return m.maker == maker; }));

@@ -81,6 +81,7 @@ class Site {
   std::size_t died_unfound() const { return died_unfound_; }
   // A copy, in order of use: safe to walk while Python runs.
   std::vector<std::shared_ptr<Entry>> Entries() const;
+  std::vector<std::shared_ptr<Entry>> EntriesOf(MakerId maker) const;
   std::size_t CountOf(MakerId maker) const;
   bool empty() const { return made_.empty(); }
   std::size_t size() const { return made_.size(); }

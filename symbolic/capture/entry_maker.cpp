@@ -121,8 +121,14 @@ EntryMaker::Made EntryMaker::None(FallbackKind kind, PyCodeObject* code, std::st
   return made;
 }
 
-void EntryMaker::LogRecompile(Site& site, const FrameView& view) const {
-  if (site.empty()) return;
+// Entries of the same program for other arguments. All modules are called by the same code of torch's: what differs
+// between two of them did not change.
+EntryMaker::Entries EntryMaker::Known(const Site& site, const FrameView& view) const {
+  return Shown(view.code) != view.code ? site.EntriesOf(id_) : site.Entries();
+}
+
+void EntryMaker::LogRecompile(Site& site, const Entries& known, const FrameView& view) const {
+  if (known.empty()) return;
   ++site.recompiles;
   ++MutableStatistics().recompiles;
   if (!LogEnabled(LogArtifact::kRecompiles)) return;
@@ -130,21 +136,21 @@ void EntryMaker::LogRecompile(Site& site, const FrameView& view) const {
   std::string text =
       absl::StrCat("recompiling ", QualifiedNameOf(shown), " (", FileNameOf(shown), ":", shown->co_firstlineno, ")");
   if (!settings_.name.empty()) absl::StrAppend(&text, " of ", settings_.name);
-  for (const std::shared_ptr<Entry>& e : site.Entries()) {
+  for (const std::shared_ptr<Entry>& e : known) {
     absl::StrAppend(&text, "\n  ", e->Explain(view));
     if (config().verbose || LogDetailed(LogArtifact::kRecompiles)) {
       absl::StrAppend(&text, "\n", static_cast<const CompiledEntry&>(*e).guards->PythonText("guards"));
     }
   }
-  const std::string hint = HintOfRecompile(site.Entries().front()->Explain(view));
+  const std::string hint = HintOfRecompile(known.front()->Explain(view));
   if (!hint.empty()) absl::StrAppend(&text, "\n  hint: ", hint);
   FF_LOG(kRecompiles) << text;
 }
 
 // In which sizes the tensors at hand differ from those of an entry, and which integers do.
-void EntryMaker::NoteOtherSizes(Site& site, const FrameView& view) const {
+void EntryMaker::NoteOtherSizes(const Entries& known, const FrameView& view) const {
   if (settings_.sizes->mode() != DynamicMode::kWhatChanged) return;
-  for (const std::shared_ptr<Entry>& e : site.Entries()) {
+  for (const std::shared_ptr<Entry>& e : known) {
     for (const GuardProgram::OtherSizes& other : static_cast<const CompiledEntry&>(*e).guards->FindOtherSizes(view)) {
       if (other.dims.empty() && !config().specialize_int) settings_.sizes->NoteNumber(view.code, other.source);
       for (const int dim : other.dims) settings_.sizes->Note(view.code, other.source, dim);
@@ -221,7 +227,8 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   if (frames_at_limit > 0) return None(FallbackKind::kBelowLimit, view.code);
   if (IsAtLimit(site, view)) return AtLimit(site, view);
   bool raised = false;
-  if (!AllowsCompile(!site.empty(), view.code, &raised)) {
+  const Entries known = Known(site, view);
+  if (!AllowsCompile(!known.empty(), view.code, &raised)) {
     if (!raised) return None(FallbackKind::kStance, view.code);
     Made made;
     made.without = Without::kRaises;
@@ -236,8 +243,8 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   if (!settings_.fullgraph && !site.retries.MayTry()) {
     return None(FallbackKind::kWaiting, view.code, site.retries.last_failure());
   }
-  LogRecompile(site, view);
-  NoteOtherSizes(site, view);
+  LogRecompile(site, known, view);
+  NoteOtherSizes(known, view);
   const bool starting = frame_ops::IsStarting(frame);
   return AfterAttempt(Attempt(thread, frame, site), view, starting, site);
 }

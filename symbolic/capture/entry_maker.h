@@ -66,8 +66,10 @@ class EntryMaker {
 
  private:
   Made None(FallbackKind kind, PyCodeObject* code, std::string_view detail = {});
-  void LogRecompile(Site& site, const FrameView& view) const;
-  void NoteOtherSizes(Site& site, const FrameView& view) const;
+  using Entries = std::vector<std::shared_ptr<Entry>>;
+  Entries Known(const Site& site, const FrameView& view) const;
+  void LogRecompile(Site& site, const Entries& known, const FrameView& view) const;
+  void NoteOtherSizes(const Entries& known, const FrameView& view) const;
   std::int64_t Limit() const;
   std::string LimitText() const;  // what the user set
   bool IsAtLimit(Site& site, const FrameView& view) const;

@@ -1,5 +1,6 @@
 """Symbolic sizes: one capture for many sizes, with eager's values, gradients, strides and numbers."""
 
+import logging
 import math
 
 import framefuse
@@ -285,3 +286,79 @@ def test_shapes_that_are_put_together_stay_symbolic(name):
         x = torch.randn(rows, 4)
         torch.testing.assert_close(compiled(x), function(x))
     assert framefuse.statistics()["captures"] - before == 2
+
+
+def _graph_of(compiled, *arguments):
+    """The text of the graph that a call has captured, and how many captures it took."""
+    before = framefuse.statistics()["captures"]
+    framefuse.set_logs(graph=True)
+    handler = _Texts()
+    logger = logging.getLogger("framefuse.graph")
+    logger.addHandler(handler)
+    try:
+        compiled(*arguments)
+    finally:
+        logger.removeHandler(handler)
+        framefuse.set_logs(graph=False)
+    return "\n".join(handler.texts), framefuse.statistics()["captures"] - before
+
+
+class _Texts(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.texts = []
+
+    def emit(self, record):
+        self.texts.append(record.getMessage())
+
+
+def test_what_differs_between_two_models_has_not_changed():
+    # Both are called by torch's own code, where an entry of the other is found.
+    first, second = nn.Sequential(nn.Linear(8, 4), nn.ReLU()), nn.Sequential(nn.Linear(16, 4), nn.ReLU())
+    of_first, of_second = framefuse.compile(first), framefuse.compile(second)
+    recompiles = framefuse.statistics()["recompiles"]
+    for compiled, x in ((of_first, torch.randn(3, 8)), (of_second, torch.randn(5, 16))):
+        text, captures = _graph_of(compiled, x)
+        assert captures == 1
+        assert "symbol" not in text
+    assert framefuse.statistics()["recompiles"] == recompiles
+    text, captures = _graph_of(of_second, torch.randn(6, 16))
+    assert captures == 1
+    assert "symbol s0 = 6" in text and "f32[s0, 16]" in text and "symbol s1" not in text
+
+
+def test_parameters_of_other_sizes_are_other_modules():
+    def f(layer, x):
+        return torch.relu(layer(x))
+
+    compiled = framefuse.compile(f)
+    wide, narrow = nn.Linear(8, 4), nn.Linear(6, 4)
+    torch.testing.assert_close(compiled(wide, X8), f(wide, X8))
+    text, captures = _graph_of(compiled, narrow, torch.randn(3, 6))
+    assert captures == 1
+    assert "f32[4, 6]" in text
+
+
+X8 = torch.randn(3, 8)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_convolutions_of_other_strides(dynamic):
+    def f(layer, x):
+        return torch.relu(layer(x))
+
+    layers = [
+        nn.Conv2d(4, 4, 3),
+        nn.Conv2d(4, 4, 3, stride=2, padding=1),
+        nn.Conv2d(4, 4, 3, stride=(1, 3), dilation=2, groups=2),
+        nn.Conv2d(4, 4, 3, padding=(0, 2), bias=False),
+        nn.ConvTranspose2d(4, 4, 3, stride=2, output_padding=1),
+        nn.ConvTranspose2d(4, 4, 3, stride=3, padding=1),
+    ]
+    compiled = framefuse.compile(f, dynamic=dynamic, recompile_limit=32)
+    before = framefuse.statistics()["eager_fallbacks"]
+    for layer in layers:
+        for size in (8, 9):
+            x = torch.randn(2, 4, size, size + 1)
+            torch.testing.assert_close(compiled(layer, x), f(layer, x))
+    assert framefuse.statistics()["eager_fallbacks"] == before

@@ -45,6 +45,8 @@ DimMask Symbols::DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) 
   const DimMask pinned = MarkedAs(tensor, "_dynamo_static_indices");
   if (sizes_->mode() == DynamicMode::kAll) return is_parameter || IsBuffer(source) ? 0 : ~pinned;
   const DimMask marked = MarkedAs(tensor, "_dynamo_dynamic_indices") | MarkedAs(tensor, "_dynamo_weak_dynamic_indices");
+  // Another parameter there is another module, not a size that changed.
+  if (is_parameter) return marked & ~pinned;
   return (marked | sizes_->Noted(frame_ops::Code(frames_.real_frame()), TextOf(source))) & ~pinned;
 }
 

@@ -5,7 +5,7 @@
 namespace framefuse::tracing {
 namespace {
 
-std::int64_t At(const c10::DimVector& v, std::size_t i) { return v.size() == 1 ? v[0] : v[i]; }
+const c10::SymInt& At(const Dims& v, std::size_t i) { return v.size() == 1 ? v[0] : v[i]; }
 
 // The format that the backend gives to its outputs; nullopt: not known here.
 std::optional<c10::MemoryFormat> ConvolutionFormat(const at::Tensor& x, const at::Tensor& w) {
@@ -26,18 +26,18 @@ bool OutputSizes(Arguments args, Dims* out) {
   const at::Tensor& w = args[1].toTensor();
   const bool transposed = args[6].toBool();
   const std::int64_t groups = args[8].toSymInt().guard_int(__FILE__, __LINE__);
-  const auto stride = args[3].toDimVector(), padding = args[4].toDimVector(), dilation = args[5].toDimVector();
-  const auto extra = args[7].toDimVector();
+  const Dims stride = SymInts(args[3]), padding = SymInts(args[4]), dilation = SymInts(args[5]);
+  const Dims extra = SymInts(args[7]);
   const c10::SymInt channels = x.sym_size(1);
   if (groups < 1 || channels != (transposed ? w.sym_size(0) : w.sym_size(1) * groups)) return false;
   *out = {x.sym_size(0), transposed ? w.sym_size(1) * groups : w.sym_size(0)};
   for (std::int64_t d = 0; d < x.dim() - 2; ++d) {
     const auto i = static_cast<std::size_t>(d);
-    const std::int64_t s = At(stride, i), p = At(padding, i), dil = At(dilation, i);
+    const c10::SymInt &s = At(stride, i), &p = At(padding, i), &dil = At(dilation, i);
     if (s <= 0 || p < 0 || dil <= 0) return false;
     const c10::SymInt size = x.sym_size(d + 2), kernel = dil * (w.sym_size(d + 2) - 1);
     const c10::SymInt span =
-        transposed ? (size - 1) * s - 2 * p + kernel + At(extra, i) + 1 : size + 2 * p - kernel - 1;
+        transposed ? (size - 1) * s - p * 2 + kernel + At(extra, i) + 1 : size + p * 2 - kernel - 1;
     if (span < 0) return false;
     out->push_back(transposed ? span : span / s + 1);
   }
