@@ -47,7 +47,7 @@ class CompiledPlan final : public Plan {
     explanation_.backend = std::move(backend);
   }
 
-  absl::Status Compile(Graph graph) {
+  absl::Status Compile(Graph graph, absl::Span<const Pass> own) {
     Stopwatch watch(&explanation_.phases);
     FF_RETURN_IF_ERROR(ir::Verify(graph));
     FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph), "as recorded"));
@@ -68,6 +68,7 @@ class CompiledPlan final : public Plan {
     FF_RETURN_IF_ERROR(Annotate(VerifyMetadataInTests(graph), "after functionalize"));
     DropRebuiltOutputs(graph);
     FF_RETURN_IF_ERROR(RunPasses(graph, StandardPasses(), &explanation_.phases));
+    FF_RETURN_IF_ERROR(RunPasses(graph, own, &explanation_.phases));
     watch.Skip();
     FF_LOG(kAot) << "joint graph\n" << ir::Print(graph);
     return graph.has_backward() ? CompileTraining(std::move(graph), watch) : CompileForward(std::move(graph), watch);
@@ -486,9 +487,9 @@ class CompiledPlan final : public Plan {
 
 absl::StatusOr<std::shared_ptr<Plan>> CompileWithAutograd(std::string backend, Graph graph,
                                                           const ExecutableFactory& factory,
-                                                          const BackendOptions& options) {
+                                                          const BackendOptions& options, absl::Span<const Pass> own) {
   auto plan = std::make_shared<CompiledPlan>(std::move(backend), factory, options, graph.has_unbacked());
-  FF_RETURN_IF_ERROR(plan->Compile(std::move(graph)));
+  FF_RETURN_IF_ERROR(plan->Compile(std::move(graph), own));
   return plan;
 }
 

@@ -8,14 +8,16 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "backends/passes/pass.h"
 #include "backends/runtime/executable.h"
 
 namespace framefuse {
 
-// `backend` is its name, for Explain.
+// `backend` is its name, for Explain; `own` are its passes over the joint graph, which run after the standard ones.
 absl::StatusOr<std::shared_ptr<Plan>> CompileWithAutograd(std::string backend, ir::Graph graph,
                                                           const ExecutableFactory& factory,
-                                                          const BackendOptions& options);
+                                                          const BackendOptions& options,
+                                                          absl::Span<const Pass> own = {});
 
 }  // namespace framefuse
 

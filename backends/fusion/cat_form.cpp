@@ -9,8 +9,6 @@
 namespace framefuse::fusion {
 namespace {
 
-// Each piece is a kernel's result of its own: many are better copied at once.
-constexpr std::size_t kMostPieces = 4;
 constexpr std::int64_t kVectorBytes = 16;
 
 bool HasConstantShape(const ir::Value& v) {
@@ -25,7 +23,7 @@ bool IsEmpty(const ir::Value& v) {
 
 }  // namespace
 
-std::optional<CatForm> CatFormOf(const ir::Graph& g, const ir::Node& n) {
+std::optional<CatForm> CatFormOf(const ir::Graph& g, const ir::Node& n, std::size_t most) {
   if (n.op->name() != "aten.cat" || n.outputs[0] == ir::kNoValue || n.args[0].kind != ir::Arg::Kind::kValueList) {
     return std::nullopt;
   }
@@ -35,7 +33,7 @@ std::optional<CatForm> CatFormOf(const ir::Graph& g, const ir::Node& n) {
   if (out.layout != c10::Layout::Strided || !StorageOf(out.dtype) || IsEmpty(out)) return std::nullopt;
   const std::int64_t dim = n.args[1].constant.toInt();
   CatForm form{static_cast<std::size_t>(dim < 0 ? dim + rank : dim), n.args[0].values, {0}};
-  if (form.pieces.size() < 2 || form.pieces.size() > kMostPieces) return std::nullopt;
+  if (form.pieces.size() < 2 || form.pieces.size() > most) return std::nullopt;
   for (ir::ValueId p : form.pieces) {
     const ir::Value& piece = g.value(p);
     if (piece.dtype != out.dtype || piece.device != out.device || piece.layout != out.layout) return std::nullopt;

@@ -16,8 +16,11 @@ struct CatForm {
   std::vector<std::int64_t> bounds;  // along dim: where each piece begins, and the end
 };
 
+// Each piece is a kernel's result of its own: many are better copied at once.
+inline constexpr std::size_t kMostPieces = 4;
+
 // Empty if the node is no such concatenation, or one of no elements.
-std::optional<CatForm> CatFormOf(const ir::Graph& graph, const ir::Node& node);
+std::optional<CatForm> CatFormOf(const ir::Graph& graph, const ir::Node& node, std::size_t most = kMostPieces);
 
 // Where the pieces begin in the memory of a tensor that is laid out as `whole`, in elements. Empty if that is not for
 // kernels: `whole` has holes, or a piece does not begin at a vector.

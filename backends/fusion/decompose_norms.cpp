@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "backends/fusion/channels_last.h"
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/pointwise.h"
 #include "common/coverage.h"
@@ -20,7 +21,7 @@ using ir::ValueId;
 
 const bool declared = DeclareKinds(
     "decomposition", {"aten.native_layer_norm", "aten.native_layer_norm_backward", "aten.native_group_norm",
-                      "aten.native_group_norm_backward", "aten.native_batch_norm",
+                      "aten.native_group_norm_backward", "aten.native_batch_norm", "aten.cudnn_batch_norm",
                       "aten._native_batch_norm_legit_no_training", "aten._native_batch_norm_legit_functional",
                       "aten._native_batch_norm_legit.no_stats", "aten.native_batch_norm_backward"});
 
@@ -233,11 +234,13 @@ ValueId SumOver(NodeWriter& w, ValueId v, const Dims& dims) {
   return one ? v : w.Reduce("sum", v, dims, true);
 }
 
-bool HasBatchNormForm(Graph& g, ValueId v) {
-  const ir::Value& x = g.value(v);
-  if (!IsRealFloat(x) || x.sizes.size() < 2 || !x.sizes[1].is_constant() || !ir::IsContiguous(g.exprs, x)) return false;
+bool HasChannels(const ir::Value& x) {
+  if (!IsRealFloat(x) || x.sizes.size() < 2 || !x.sizes[1].is_constant()) return false;
   return std::none_of(x.sizes.begin(), x.sizes.end(), [](const Dim& d) { return d == Dim(0); });
 }
+
+// Each channel's points lie side by side.
+bool HasBatchNormForm(Graph& g, ValueId v) { return HasChannels(g.value(v)) && ir::IsContiguous(g.exprs, g.value(v)); }
 
 // Of each sample's points first, while they are in cache; samples are joined by their means' distances.
 Moments ChannelMoments(Graph& g, NodeWriter& w, ValueId x) {
@@ -291,18 +294,19 @@ ValueId SpreadOver(Graph& g, NodeWriter& w, ValueId v, const ir::Value& x, const
   return w.To(w.Call("aten.as_strided", {Arg::OfValue(v), list(sizes), list(strides)}, spread), type);
 }
 
-// input, weight, bias, running_mean, running_var, [training,] momentum, eps
+// input, weight, bias, running_mean, running_var, [training,] momentum, eps. cudnn's form has a third result.
 bool BatchNormInference(Graph& g, const Node& n, NodeWriter w, bool says_training) {
   const bool tracked = IsGiven(n.args[3]) && IsGiven(n.args[4]);
   if (says_training && n.args[5].constant.toBool()) return false;
-  if (!tracked || !HasBatchNormForm(g, n.args[0].value)) return false;
   const ir::Value in = g.value(n.args[0].value);
+  const bool rows = ir::IsContiguous(g.exprs, in);
+  if (!tracked || !HasChannels(in) || !(rows || IsChannelsLast(g.exprs, in))) return false;
   const std::optional<Dims> sizes = ConstantSizes(in);
   const c10::ScalarType type = Wide(in.dtype);
   const ValueId x = w.To(n.args[0].value, type);
   const auto of_channels = [&](std::size_t a) {
     const ValueId v = n.args[a].value;
-    const bool spreads = sizes && in.sizes[1] != Dim(1) && ir::IsContiguous(g.exprs, g.value(v));
+    const bool spreads = rows && sizes && in.sizes[1] != Dim(1) && ir::IsContiguous(g.exprs, g.value(v));
     return spreads ? SpreadOver(g, w, v, in, *sizes, type) : OfChannels(g, w, v, in, type);
   };
   const double eps = n.args[says_training ? 7 : 6].constant.toDouble();
@@ -312,8 +316,7 @@ bool BatchNormInference(Graph& g, const Node& n, NodeWriter w, bool says_trainin
   if (IsGiven(n.args[2])) shift = w.Binary("add", shift, of_channels(2));
   const ValueId y = w.Binary("add", w.Binary("mul", x, scale), shift);
   w.Into(n.outputs[0]).To(y, g.value(n.outputs[0]).dtype);
-  EmptyInto(g, n, w, n.outputs[1]);
-  EmptyInto(g, n, w, n.outputs[2]);
+  for (std::size_t o = 1; o < n.outputs.size(); ++o) EmptyInto(g, n, w, n.outputs[o]);
   return true;
 }
 
@@ -402,7 +405,7 @@ bool DecomposeNorm(Graph& g, const Node& n, NodeWriter w) {
   if (name == "aten.native_layer_norm_backward") return LayerNormBackward(g, n, w);
   if (name == "aten.native_group_norm") return GroupNorm(g, n, w);
   if (name == "aten.native_group_norm_backward") return GroupNormBackward(g, n, w);
-  if (name == "aten.native_batch_norm") return BatchNormInference(g, n, w, true);
+  if (name == "aten.native_batch_norm" || name == "aten.cudnn_batch_norm") return BatchNormInference(g, n, w, true);
   if (name == "aten._native_batch_norm_legit_no_training") return BatchNormInference(g, n, w, false);
   if (name == "aten._native_batch_norm_legit_functional") return BatchNormTraining(g, n, w, true);
   if (name == "aten._native_batch_norm_legit.no_stats") return BatchNormTraining(g, n, w, false);

@@ -7,7 +7,9 @@
 
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/decompose.h"
+#include "backends/fusion/move_to_front.h"
 #include "backends/fusion/number_operands.h"
+#include "backends/fusion/pad_products.h"
 #include "backends/fusion/places.h"
 #include "backends/fusion/sink_cats.h"
 #include "backends/fusion/sink_views.h"
@@ -37,15 +39,16 @@ class Planner {
         definitions_(graph->Definitions()),
         schedule_(MakeSchedule(*graph)),
         places_(PlacePieces(graph, schedule_)) {
+    for (const ir::Output& o : g_.outputs) {
+      if (o.value != kNoValue) outputs_.insert(o.value);
+    }
+    MoveSmallToFront(g_, &schedule_);
     items_of_user_.resize(g_.values.size());
     for (std::size_t i = 0; i < schedule_.items.size(); ++i) {
       for (NodeIndex n : schedule_.items[i].nodes) {
         ir::ForEachUse(g_.nodes[static_cast<std::size_t>(n)],
                        [&](ValueId v) { items_of_user_[static_cast<std::size_t>(v)].insert(i); });
       }
-    }
-    for (const ir::Output& o : g_.outputs) {
-      if (o.value != kNoValue) outputs_.insert(o.value);
     }
   }
 
@@ -67,8 +70,8 @@ class Planner {
       const ScheduleItem& item = schedule_.items[i];
       if (item.group < 0 && places_.joined.contains(item.nodes[0])) {
         FF_RETURN_IF_ERROR(Flush(&steps));
-        steps.push_back(MakeCatStep(g_, g_.nodes[static_cast<std::size_t>(item.nodes[0])]));
-        FF_LOG(kFusion) << "in place: cat";
+        steps.push_back(MakeJoinStep(g_, item.nodes[0], places_));
+        FF_LOG(kFusion) << steps.back()->Explain()[0].description;
         continue;
       }
       if (item.group < 0) {
@@ -76,7 +79,7 @@ class Planner {
         continue;
       }
       const Group& group = schedule_.groups[static_cast<std::size_t>(item.group)];
-      auto step = MakeGroupStep(group, MadeFor(i));
+      auto step = MakeGroupStep(group, MadeFor({i}));
       if (!step.ok()) {
         FF_LOG(kFusion) << "not fused: " << Describe(g_, group) << ": " << MessageOf(step.status());
         FF_RETURN_IF_ERROR(Flush(&steps));
@@ -115,34 +118,38 @@ class Planner {
     return MakeCudaStep(g_, group, *std::move(lowered), *std::move(fallback));
   }
 
-  // Results that item i is responsible for and that are read from memory by others.
-  std::vector<ValueId> MadeFor(std::size_t i) const {
+  // Results that these items, one step, are responsible for and that others read from memory.
+  std::vector<ValueId> MadeFor(const std::set<std::size_t>& items) const {
     std::vector<ValueId> out;
-    const ScheduleItem& item = schedule_.items[i];
-    for (NodeIndex n : item.nodes) {
-      if (item.group >= 0 && schedule_.home[static_cast<std::size_t>(n)] != item.group) continue;
-      for (ValueId v : g_.nodes[static_cast<std::size_t>(n)].outputs) {
-        if (v == kNoValue) continue;
-        bool needed = outputs_.contains(v);
-        for (std::size_t user : items_of_user_[static_cast<std::size_t>(v)]) {
-          const std::vector<NodeIndex>& nodes = schedule_.items[user].nodes;
-          needed = needed || (user != i && !std::binary_search(nodes.begin(), nodes.end(), n));
+    for (const std::size_t i : items) {
+      const ScheduleItem& item = schedule_.items[i];
+      for (NodeIndex n : item.nodes) {
+        if (item.group >= 0 && schedule_.home[static_cast<std::size_t>(n)] != item.group) continue;
+        for (ValueId v : g_.nodes[static_cast<std::size_t>(n)].outputs) {
+          if (v != kNoValue && IsReadOutside(items, n, v)) out.push_back(v);
         }
-        if (needed) out.push_back(v);
       }
     }
     return out;
+  }
+
+  bool IsReadOutside(const std::set<std::size_t>& items, NodeIndex maker, ValueId v) const {
+    if (outputs_.contains(v)) return true;
+    const std::set<std::size_t>& users = items_of_user_[static_cast<std::size_t>(v)];
+    return std::any_of(users.begin(), users.end(), [&](std::size_t user) {
+      const std::vector<NodeIndex>& nodes = schedule_.items[user].nodes;
+      return !items.contains(user) && !std::binary_search(nodes.begin(), nodes.end(), maker);
+    });
   }
 
   // One ATen step of the loose items.
   absl::Status Flush(std::vector<std::unique_ptr<Step>>* steps) {
     if (loose_.empty()) return absl::OkStatus();
     std::vector<NodeIndex> nodes;
-    std::vector<ValueId> outputs;
     for (std::size_t i : loose_) {
       nodes.insert(nodes.end(), schedule_.items[i].nodes.begin(), schedule_.items[i].nodes.end());
-      for (ValueId v : MadeFor(i)) outputs.push_back(v);
     }
+    const std::vector<ValueId> outputs = MadeFor({loose_.begin(), loose_.end()});
     loose_.clear();
     FF_LOG(kFusion) << "ATen: " << OperatorNames(nodes);
     auto step = MakeAtenStep(g_, nodes, outputs, options_);
@@ -204,8 +211,10 @@ absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Create(ir::Graph gr
 }
 
 absl::Status FusedExecutable::Build(const BackendOptions& options) {
-  static constexpr Pass kPasses[] = {{"number_operands", UseNumberOperands},
+  // The backend's own passes may have laid the graph out anew.
+  static constexpr Pass kPasses[] = {{"number_operands", UseNumberOperands, /*lays_out=*/true},
                                      {"decompose", Decompose, /*lays_out=*/true},
+                                     {"pad_products", PadProducts, /*lays_out=*/true},
                                      {"sink_views", SinkViews},
                                      {"sink_cats", SinkCats},
                                      {"merge_common_subexpressions", MergeCommonSubexpressions},

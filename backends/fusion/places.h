@@ -10,19 +10,21 @@
 #include <set>
 
 #include "backends/fusion/group.h"
+#include "backends/fusion/growing_cats.h"
 #include "backends/fusion/step.h"
 
 namespace framefuse::fusion {
 
 struct Places {
-  std::map<ir::ValueId, Place> of;  // placed values
-  std::set<ir::NodeIndex> joined;   // concatenations that run as steps of their own
+  std::map<ir::ValueId, Place> of;        // placed values
+  std::set<ir::NodeIndex> joined;         // concatenations and pads that run as steps of their own
+  std::map<ir::NodeIndex, Growth> grown;  // those of them that share the memory of a longer one
 };
 // Gives the placed values their strides.
 Places PlacePieces(ir::Graph* graph, const Schedule& schedule);
 
 // A node of `joined`.
-std::unique_ptr<Step> MakeCatStep(const ir::Graph& graph, const ir::Node& node);
+std::unique_ptr<Step> MakeJoinStep(const ir::Graph& graph, ir::NodeIndex node, const Places& places);
 
 }  // namespace framefuse::fusion
 

@@ -42,6 +42,8 @@ class Config:
     cache_dir: str
     disk_cache: bool
     cuda_ptx: bool
+    rewrite_for_device: bool
+    rewrite_always: bool
 
     if not TYPE_CHECKING:  # which else would take any name
         __slots__ = ()

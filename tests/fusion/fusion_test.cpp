@@ -189,8 +189,8 @@ input %3: bf16[33] argument
 output %6 user
 output %9 user
 )",
-             {"aten.remainder.Scalar", "aten.unsqueeze", "pointwise: _to_copy", "pointwise: ne", "aten.unsqueeze",
-              "pointwise: _to_copy, neg",
+             {"aten.unsqueeze", "pointwise: ne", "pointwise: _to_copy, neg", "aten.remainder.Scalar", "aten.unsqueeze",
+              "pointwise: _to_copy",
               "row: _to_copy, amax, sub, exp, sum, log, sub, _to_copy, _to_copy, mul, nll_loss_forward, eq, "
               "logical_and, "
               "mul, where, _to_copy, _to_copy, sum, exp, mul, sub, _to_copy",
@@ -208,9 +208,9 @@ output %5 user
 output %6 user
 output %7 user
 )",
-             {"aten.remainder.Scalar", "row: mul, nll_loss_forward", "aten.expand", "row: nll_loss_forward",
-              "row: sum, neg, sum, div", "aten.view", "aten.view", "aten.unsqueeze", "pointwise: _to_copy",
-              "pointwise: ne", "pointwise: neg, div", "pointwise: mul", "pointwise: eq, logical_and, where"}},
+             {"pointwise: ne", "aten.remainder.Scalar", "row: mul, nll_loss_forward", "aten.expand",
+              "row: nll_loss_forward", "row: sum, neg, sum, div", "aten.view", "aten.view", "aten.unsqueeze",
+              "pointwise: _to_copy", "pointwise: neg, div", "pointwise: mul", "pointwise: eq, logical_and, where"}},
         Case{"logsumexp",
              R"(graph "g" functional
 input %0: bf16[33, 70] argument
@@ -471,7 +471,7 @@ input %0: f32[9, 17, 70] argument
 output %5 user
 output %6 user
 )",
-             {"aten.slice.Tensor", "pointwise: neg", "aten.slice.Tensor", "pointwise: mul", "aten.cat",
+             {"aten.slice.Tensor", "aten.slice.Tensor", "pointwise: neg", "pointwise: mul", "aten.cat",
               "pointwise: mul"}},
         Case{"int_overflow_wraps",
              R"(graph "g" functional

@@ -93,3 +93,75 @@ def test_gradients():
 
     for mine, eager in zip(gradients(framefuse.compile(rotary, fullgraph=True)), gradients(rotary)):
         torch.testing.assert_close(mine, eager)
+
+
+WEIGHTS = [torch.randn(8 * (k + 1), 8) / 4 for k in range(9)]
+
+
+def block(x, dim=-1, look=lambda k, c: c * 2 + 1):
+    """Each layer reads all features so far, each 8 wide along `dim`."""
+    features = [x]
+    for k, w in enumerate(WEIGHTS):
+        c = look(k, torch.cat(features, dim))
+        features.append(c @ w if dim == -1 else (c.mT @ w).mT)
+    return torch.cat(features, dim)
+
+
+def test_growing_concatenations_share_memory():
+    # Those of few pieces go below the kernel.
+    assert run(block, torch.randn(5, 8)).count("in place: growing cat") == 6
+
+
+def test_growing_along_rows():
+    log = run(lambda x: block(x, dim=0), torch.randn(8, 12))
+    assert log.count("in place: growing cat") >= 5
+
+
+def test_a_beginning_that_others_read_is_one_of_its_own():
+    seen = []
+
+    def look(k, c):
+        if k == 6:
+            seen.append(c)
+        return c * 2 + 1 if k != 5 else c
+
+    def f(x):
+        seen.clear()
+        return block(x, look=look), seen[0]
+
+    # Not what leaves the graph, nor what a product reads.
+    assert run(f, torch.randn(5, 8)).count("in place: growing cat") == 4
+
+
+def test_beginnings_in_another_order():
+    def f(a, b, c, d, e, g):
+        long = torch.cat([a, b, c, d, e, g], 1)
+        middle = torch.cat([a, b, c, d, e], 1)
+        short = torch.cat([a, b, c, d], 1) * 3
+        return long, middle.sum(1), short.relu(), torch.cat([a, b, c, d, e, a], 1) - long
+
+    run(f, *(torch.randn(4, 8) for _ in range(6)))
+
+
+def test_growing_concatenations_with_gradients():
+    torch.manual_seed(0)
+    x = torch.randn(5, 8, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    block(x).square().sum().backward()
+    framefuse.compile(block)(y).square().sum().backward()
+    torch.testing.assert_close(y.grad, x.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_growing_images():
+    convolutions = torch.nn.ModuleList(torch.nn.Conv2d(4 * (k + 1), 4, 3, padding=1) for k in range(8))
+
+    def f(x):
+        features = [x]
+        for convolution in convolutions:
+            features.append(convolution(torch.relu(torch.cat(features, 1))))
+        return torch.cat(features, 1)
+
+    with torch.no_grad():
+        assert run(f, torch.randn(2, 4, 6, 5)).count("in place: growing cat") >= 4
+        with framefuse.config.patch(rewrite_always=True):  # channels_last
+            run(f, torch.randn(2, 4, 6, 5))

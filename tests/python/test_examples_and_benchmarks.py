@@ -45,6 +45,11 @@ def test_capture_runs(options):
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "capture.py", "--check", "convnet", *options)
 
 
+@pytest.mark.parametrize("options", [[], ["--train"]])
+def test_whole_models_run(options):
+    assert '"wrong": 0' in run(ROOT / "benchmarks" / "whole_models.py", "--check", "--no-peer", "convnet", *options)
+
+
 @pytest.mark.nightly
 def test_every_capture_case():
     run(ROOT / "benchmarks" / "capture.py", "--check")

@@ -247,6 +247,8 @@ CudaForm FormFor(const Kernel& k, const LaunchShape& shape, bool constant, int p
     default: {
       form.threads = 128;
       form.unroll = form.exact && reads <= 1 && form.vector * Weight(k) <= kShortCode ? 2 * each : each;
+      // Rows that no vector fits: more of what is asked for at a time makes up for how little each is.
+      if (form.exact && reads <= 1 && form.vector == 1 && form.rank > 0 && Weight(k) <= kBusyCode) form.unroll = 8;
       if (Count(k, form, shape).blocks < kWantedBlocks * processors) form.unroll = 1;
       const std::int64_t block = std::int64_t{form.threads} * form.unroll;
       const Units all = Count(k, form, shape);

@@ -349,6 +349,8 @@ Value BuiltinCalls::CallTorchSpecial(Activation& act, SpecialCall which, ValueVi
     case SpecialCall::kTorchTensor:
       if (!arguments_.PrepareAll(args)) return Value();
       return natives_.MakeTensor(callable.object, args, kwnames);
+    case SpecialCall::kAttention:
+      return natives_.CallAttention(act, callable.object, args, kwnames);
     case SpecialCall::kTorchPlain:
     case SpecialCall::kAllowInGraph:
       return natives_.CallTorch(act, callable.object, args, kwnames);

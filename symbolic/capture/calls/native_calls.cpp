@@ -1,5 +1,8 @@
 #include "symbolic/capture/calls/native_calls.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -37,6 +40,25 @@ bool ChangesSizes(std::string_view method) {
     if (method == name) return true;
   }
   return false;
+}
+
+// (query, key, value, attn_mask, …)
+std::size_t IndexOfMask(absl::Span<const ValueView> args, BorrowedRef kwnames) {
+  constexpr std::size_t kPosition = 3;
+  const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
+  const std::size_t positional = args.size() - named;
+  for (std::size_t i = 0; i < named; ++i) {
+    PyObject* name = PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i));
+    if (PyUnicode_CompareWithASCIIString(name, "attn_mask") == 0) return positional + i;
+  }
+  return positional > kPosition ? kPosition : args.size();
+}
+
+bool HasSpreadRows(const at::Tensor& mask) {
+  if (!mask.is_cuda() || mask.dim() == 0) return false;
+  const std::optional<std::int64_t> stride = mask.sym_stride(-1).maybe_as_int(),
+                                    size = mask.sym_size(-1).maybe_as_int();
+  return stride && *stride != 1 && size != 1;
 }
 
 }  // namespace
@@ -106,6 +128,22 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
     if (!breaks_.Journalled(call.RecordCall(callable, args, kwnames, result, in_any_case))) return Value();
   }
   return Value{std::move(result), kNoSource};
+}
+
+Value NativeCalls::CallAttention(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args,
+                                 BorrowedRef kwnames) {
+  const std::size_t index = IndexOfMask(args, kwnames);
+  const bool given = index < args.size() && IsFakeTensor(args[index].object) && !fx_.keep_values();
+  if (!given || !HasSpreadRows(THPVariable_Unpack(args[index].object.get()))) {
+    return CallTorch(act, callable, args, kwnames);
+  }
+  const Ref contiguous =
+      Ref::Steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(THPVariableClass), "contiguous"));
+  const Value mask = CallTorch(act, contiguous, {args[index]}, BorrowedRef());
+  if (!mask) return Value();
+  ValueVector all(args.begin(), args.end());
+  all[index] = mask;
+  return CallTorch(act, callable, all, kwnames);
 }
 
 // torch.tensor and its like. Of tensors in a list it takes the numbers, if they are known.

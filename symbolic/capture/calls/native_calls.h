@@ -23,6 +23,9 @@ class NativeCalls {
   Value CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallNumpy(ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallTorch(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // scaled_dot_product_attention. On a GPU a mask whose rows are not contiguous is made so first: torch would take the
+  // composite form for it, which is many times as slow. Layers with one mask share the copy.
+  Value CallAttention(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // torch.tensor and its like, of prepared arguments.
   Value MakeTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);

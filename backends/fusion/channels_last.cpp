@@ -1,0 +1,275 @@
+#include "backends/fusion/channels_last.h"
+
+#include <ATen/Context.h>
+#include <c10/core/MemoryFormat.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/fusion/node_writer.h"
+#include "backends/fusion/pointwise_table.h"
+#include "backends/graph/dim_algebra.h"
+#include "common/config.h"
+
+namespace framefuse::fusion {
+namespace {
+
+using ir::Arg;
+using ir::Dim;
+using ir::Graph;
+using ir::kNoValue;
+using ir::Node;
+using ir::ValueId;
+
+constexpr std::size_t kRank = 4;
+
+std::vector<Dim> ChannelsLastStrides(ir::ExprTable& exprs, const std::vector<Dim>& sizes) {
+  ir::DimAlgebra algebra(exprs);
+  const Dim row = algebra.Multiply(sizes[3], sizes[1]);
+  return {algebra.Multiply(sizes[2], row), Dim(1), row, sizes[1]};
+}
+
+bool IsConvolution(const Node& n) {
+  return n.op->name() == "aten.convolution" || n.op->name() == "aten.convolution_backward";
+}
+
+// They lay their result out like their first operand with four dimensions.
+bool FollowsOperands(const std::string& name) {
+  static const auto* names = new std::set<std::string>{"aten.max_pool2d_with_indices",
+                                                       "aten.max_pool2d_with_indices_backward",
+                                                       "aten.avg_pool2d",
+                                                       "aten.avg_pool2d_backward",
+                                                       "aten._adaptive_avg_pool2d",
+                                                       "aten.upsample_nearest2d",
+                                                       "aten.upsample_bilinear2d",
+                                                       "aten.cudnn_batch_norm",
+                                                       "aten.native_batch_norm",
+                                                       "aten._native_batch_norm_legit_no_training",
+                                                       "aten._native_batch_norm_legit_functional",
+                                                       "aten._native_batch_norm_legit.no_stats",
+                                                       "aten._batch_norm_with_update_functional",
+                                                       "aten.native_batch_norm_backward",
+                                                       "aten.batch_norm_backward"};
+  return names->contains(name);
+}
+
+bool AllowsTensorCores() {
+  try {
+    return at::globalContext().allowTF32CuDNN();
+  } catch (const std::exception&) {
+    return false;  // the program says it in two ways that differ
+  }
+}
+
+// The index of an argument's constant, or `none`.
+std::int64_t IntOr(const Node& n, std::string_view argument, std::int64_t none) {
+  const int a = n.op->FindArgument(argument);
+  if (a < 0) return none;
+  const Arg& arg = n.args[static_cast<std::size_t>(a)];
+  return arg.kind == Arg::Kind::kConstant && arg.constant.isInt() ? arg.constant.toInt() : none;
+}
+
+class Layout {
+ public:
+  explicit Layout(Graph* graph) : g_(*graph), turned_(graph->values.size(), false) {}
+
+  // Kernels on channels that lie side by side exist for types that tensor cores take, and for one group. A training
+  // step gains nothing: cuDNN's batch norm turns its gradients back.
+  bool IsWorthwhile() const {
+    if (!config().rewrite_for_device) return false;
+    bool any = false, others = false;
+    for (const Node& n : g_.nodes) {
+      if (!IsConvolution(n)) continue;
+      others = others || !Serves(n) || n.phase == ir::Phase::kBackward;
+      if (!Serves(n)) continue;
+      const ir::Value& x = g_.value(Operand(n));
+      const bool cores = x.dtype != c10::ScalarType::Float || AllowsTensorCores();
+      any = any || config().rewrite_always || (x.device.is_cuda() && cores && g_.exprs.Hint(x.sizes[1]) > 3);
+    }
+    return any && (!others || config().rewrite_always);
+  }
+
+  void Run() {
+    const std::vector<Node> old = std::exchange(g_.nodes, {});
+    for (const Node& n : old) Walk(n);
+    for (ir::Output& o : g_.outputs) {
+      if (o.value != kNoValue && (IsTurned(o.value) || loose_.contains(o.value)))
+        o.value = AsRecorded(o.value, old.back());
+    }
+    g_.nodes = std::move(nodes_);
+  }
+
+ private:
+  static ValueId Operand(const Node& n) { return n.args[n.op->name() == "aten.convolution" ? 0 : 1].value; }
+
+  bool Serves(const Node& n) const {
+    const ir::Value& x = g_.value(Operand(n));
+    const bool backward = n.op->name() != "aten.convolution";
+    const Arg& transposed = n.args[backward ? 7 : 6];
+    const Arg& groups = n.args[backward ? 9 : 8];
+    if (x.sizes.size() != kRank || transposed.kind != Arg::Kind::kConstant || groups.kind != Arg::Kind::kConstant) {
+      return false;
+    }
+    const bool type = x.dtype == c10::ScalarType::Float || c10::isReducedFloatingType(x.dtype);
+    return type && !transposed.constant.toBool() && groups.constant.toInt() == 1;
+  }
+
+  bool IsTurned(ValueId v) const { return turned_[static_cast<std::size_t>(v)]; }
+
+  // Four dimensions that the two layouts order in two ways.
+  bool IsImage(ValueId v) {
+    const ir::Value& value = g_.value(v);
+    if (value.kind != ir::ValueKind::kTensor || value.layout != c10::Layout::Strided || value.rank() != kRank) {
+      return false;
+    }
+    for (const Dim& d : value.sizes) {
+      if (d.Is(0)) return false;
+    }
+    if (value.sizes[1].Is(1) || (value.sizes[2].Is(1) && value.sizes[3].Is(1))) return false;
+    return IsTurned(v) || ir::IsContiguous(g_.exprs, value);
+  }
+
+  void Walk(const Node& n) {
+    if (IsConvolution(n) && Serves(n)) {
+      Convolution(n);
+    } else if (FollowsOperands(n.op->name()) ? AnyTurned(n) : IsPointwiseOfImages(n) || IsCatOfImages(n)) {
+      TurnAll(n);
+    } else if (ReadsAnyLayout(n)) {
+      Add(n);
+    } else {
+      Add(WithOperands(n, [&](ValueId v) { return IsTurned(v) ? AsRecorded(v, n) : v; }));
+    }
+  }
+
+  void Convolution(const Node& n) {
+    const bool any = AnyOperand(n, [&](ValueId v) { return IsImage(v); });
+    any ? TurnAll(n) : Add(n);
+  }
+
+  void TurnAll(const Node& n) {
+    Add(WithOperands(n, [&](ValueId v) { return IsImage(v) ? AsChannelsLast(v, n) : v; }));
+    for (const ValueId v : n.outputs) {
+      if (v == kNoValue || g_.value(v).rank() != kRank) continue;
+      if (!IsImage(v)) {
+        loose_.insert(v);
+        continue;
+      }
+      g_.value(v).strides = ChannelsLastStrides(g_.exprs, g_.value(v).sizes);
+      turned_[static_cast<std::size_t>(v)] = true;
+    }
+  }
+
+  template <typename F>
+  bool AnyOperand(const Node& n, F f) {
+    bool any = false;
+    ir::ForEachUse(n, [&](ValueId v) { any = any || f(v); });
+    return any;
+  }
+  bool AnyTurned(const Node& n) {
+    return AnyOperand(n, [&](ValueId v) { return IsTurned(v); });
+  }
+
+  bool IsPointwiseOfImages(const Node& n) {
+    if (n.outputs.size() != 1 || n.outputs[0] == kNoValue || n.op->is_random()) return false;
+    if (FindPointwiseRow(n.op->name()) == nullptr || !IsImage(n.outputs[0]) || !KeepsFormat(n)) return false;
+    const std::vector<Dim>& sizes = g_.value(n.outputs[0]).sizes;
+    return AnyOperand(n, [&](ValueId v) { return IsTurned(v) && g_.value(v).sizes == sizes; });
+  }
+
+  // Its result is laid out like its operand, not as an argument says.
+  static bool KeepsFormat(const Node& n) {
+    constexpr auto kPreserve = static_cast<std::int64_t>(c10::MemoryFormat::Preserve);
+    return IntOr(n, "memory_format", kPreserve) == kPreserve;
+  }
+
+  // Most of it is laid out anew.
+  bool IsCatOfImages(const Node& n) {
+    if (n.op->name() != "aten.cat" || n.outputs[0] == kNoValue || !IsImage(n.outputs[0])) return false;
+    std::size_t turned = 0;
+    for (const ValueId v : n.args[0].values) {
+      if (!IsImage(v) || g_.value(v).dtype != g_.value(n.outputs[0]).dtype) return false;
+      turned += IsTurned(v) ? 1 : 0;
+    }
+    return 2 * turned > n.args[0].values.size();
+  }
+
+  // Sums over whole images: what is left has the same strides whatever the operand's.
+  bool ReadsAnyLayout(const Node& n) {
+    static const auto* names =
+        new std::set<std::string>{"aten.mean.dim", "aten.sum.dim_IntList", "aten.amax", "aten.amin"};
+    if (!names->contains(n.op->name()) || n.args[1].kind != Arg::Kind::kConstant || !n.args[1].constant.isIntList()) {
+      return false;
+    }
+    std::set<std::int64_t> dims;
+    for (const std::int64_t d : n.args[1].constant.toIntVector()) dims.insert(d < 0 ? d + 4 : d);
+    const bool is_output =
+        std::any_of(g_.outputs.begin(), g_.outputs.end(), [&](const ir::Output& o) { return o.value == n.outputs[0]; });
+    return dims.contains(2) && dims.contains(3) && !is_output && AnyTurned(n);
+  }
+
+  template <typename F>
+  Node WithOperands(const Node& n, F f) {
+    Node changed = n;
+    for (Arg& arg : changed.args) {
+      if (arg.kind == Arg::Kind::kValue) arg.value = f(arg.value);
+      if (arg.kind != Arg::Kind::kValueList) continue;
+      for (ValueId& v : arg.values) v = v == kNoValue ? v : f(v);
+    }
+    return changed;
+  }
+
+  ValueId AsChannelsLast(ValueId v, const Node& origin) {
+    if (IsTurned(v)) return v;
+    return Copy(&turned_copies_, v, origin, c10::MemoryFormat::ChannelsLast);
+  }
+  ValueId AsRecorded(ValueId v, const Node& origin) {
+    return Copy(&recorded_copies_, v, origin, c10::MemoryFormat::Contiguous);
+  }
+
+  ValueId Copy(std::map<ValueId, ValueId>* copies, ValueId v, const Node& origin, c10::MemoryFormat format) {
+    const auto [it, added] = copies->try_emplace(v, kNoValue);
+    if (!added) return it->second;
+    const bool turned = format == c10::MemoryFormat::ChannelsLast;
+    ir::Value like = g_.value(v);
+    like.strides = turned ? ChannelsLastStrides(g_.exprs, like.sizes) : ir::ContiguousStrides(g_.exprs, like.sizes);
+    like.offset = Dim(0);
+    like.storage = -1;
+    it->second = NodeWriter(&g_, &nodes_, origin)
+                     .Call("aten.clone", {Arg::OfValue(v), Arg::Constant(static_cast<std::int64_t>(format))}, like);
+    turned_.push_back(turned);
+    return it->second;
+  }
+
+  void Add(Node n) { nodes_.push_back(std::move(n)); }
+
+  Graph& g_;
+  std::vector<Node> nodes_;
+  std::vector<bool> turned_;  // by value
+  std::set<ValueId> loose_;   // strides of dimensions of one element may not be the recorded ones
+  std::map<ValueId, ValueId> turned_copies_, recorded_copies_;
+};
+
+}  // namespace
+
+bool IsChannelsLast(ir::ExprTable& exprs, const ir::Value& v) {
+  if (v.rank() != kRank) return false;
+  const std::vector<Dim> strides = ChannelsLastStrides(exprs, v.sizes);
+  for (std::size_t d = 0; d < kRank; ++d) {
+    if (!v.sizes[d].Is(1) && !(v.strides[d] == strides[d])) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<bool> LayOutChannelsLast(Graph& graph) {
+  Layout layout(&graph);
+  if (!layout.IsWorthwhile()) return false;
+  layout.Run();
+  return true;
+}
+
+}  // namespace framefuse::fusion

@@ -1,0 +1,116 @@
+#include "backends/fusion/move_to_front.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace framefuse::fusion {
+namespace {
+
+using ir::Graph;
+using ir::kNoNode;
+using ir::kNoValue;
+using ir::Node;
+using ir::NodeIndex;
+using ir::ValueId;
+
+constexpr std::int64_t kMostElements = 1 << 14;
+
+class Mover {
+ public:
+  Mover(const Graph& graph, const Schedule& schedule)
+      : g_(graph), schedule_(schedule), definitions_(graph.Definitions()), item_of_(graph.nodes.size(), 0) {
+    for (std::size_t i = 0; i < schedule.items.size(); ++i) {
+      const ScheduleItem& item = schedule.items[i];
+      for (NodeIndex n : item.nodes) {
+        const bool home = item.group < 0 || schedule.home[static_cast<std::size_t>(n)] == item.group;
+        if (home) item_of_[static_cast<std::size_t>(n)] = i;
+      }
+    }
+    for (const ir::Output& o : graph.outputs) {
+      if (o.value != kNoValue) outputs_.insert(o.value);
+    }
+  }
+
+  // The new order: views that such kernels need, those kernels, the rest.
+  std::vector<std::size_t> Order() {
+    std::vector<int> places(schedule_.items.size(), kRest);
+    std::vector<bool> views(schedule_.items.size(), false);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      views[i] = IsView(schedule_.items[i]) && Needs(i, [&](std::size_t by) { return views[by]; });
+      if (IsSmallKernel(schedule_.items[i]) && Needs(i, [&](std::size_t by) { return views[by]; })) Move(i, &places);
+    }
+    std::vector<std::size_t> order(places.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return places[a] < places[b]; });
+    return order;
+  }
+
+ private:
+  enum Place { kView, kKernel, kRest };
+
+  // Whether `f` holds for all items that make something item i reads; inputs are there.
+  template <typename F>
+  bool Needs(std::size_t i, F f) const {
+    bool all = true;
+    for (NodeIndex n : schedule_.items[i].nodes) {
+      ir::ForEachUse(g_.nodes[static_cast<std::size_t>(n)], [&](ValueId v) {
+        const NodeIndex by = definitions_[static_cast<std::size_t>(v)];
+        const std::vector<NodeIndex>& own = schedule_.items[i].nodes;
+        if (by == kNoNode || std::binary_search(own.begin(), own.end(), by)) return;
+        all = all && f(item_of_[static_cast<std::size_t>(by)]);
+      });
+    }
+    return all;
+  }
+
+  void Move(std::size_t kernel, std::vector<int>* places) const {
+    (*places)[kernel] = kKernel;
+    std::vector<std::size_t> open = {kernel};
+    while (!open.empty()) {
+      const std::size_t i = open.back();
+      open.pop_back();
+      (void)Needs(i, [&](std::size_t by) {
+        if ((*places)[by] == kRest) open.push_back(by);
+        (*places)[by] = kView;
+        return true;
+      });
+    }
+  }
+
+  bool IsView(const ScheduleItem& item) const {
+    if (item.group >= 0 || item.nodes.size() != 1) return false;
+    const Node& n = g_.nodes[static_cast<std::size_t>(item.nodes[0])];
+    return n.op->is_view() && !n.op->is_random() && !n.op->has_side_effect();
+  }
+
+  // What leaves the graph stays where it may be written over an input (FusedExecutable::AllowOverwrites).
+  bool IsSmallKernel(const ScheduleItem& item) const {
+    if (item.group < 0 || schedule_.groups[static_cast<std::size_t>(item.group)].kind != GroupKind::kPointwise) {
+      return false;
+    }
+    return std::all_of(item.nodes.begin(), item.nodes.end(), [&](NodeIndex n) {
+      const ValueId v = g_.nodes[static_cast<std::size_t>(n)].outputs[0];
+      std::int64_t elements = 1;
+      for (const ir::Dim& d : g_.value(v).sizes) elements *= g_.exprs.Hint(d);
+      return elements <= kMostElements && !outputs_.contains(v);
+    });
+  }
+
+  const Graph& g_;
+  const Schedule& schedule_;
+  std::vector<NodeIndex> definitions_;
+  std::vector<std::size_t> item_of_;  // that makes a node's result
+  std::set<ValueId> outputs_;
+};
+
+}  // namespace
+
+void MoveSmallToFront(const Graph& graph, Schedule* schedule) {
+  std::vector<ScheduleItem> items;
+  for (const std::size_t i : Mover(graph, *schedule).Order()) items.push_back(std::move(schedule->items[i]));
+  schedule->items = std::move(items);
+}
+
+}  // namespace framefuse::fusion

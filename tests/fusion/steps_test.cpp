@@ -1,0 +1,108 @@
+// The steps of a plan, their order and their memory: small kernels of inputs first, concatenations that grow in one
+// piece of memory, pads behind what a kernel wrote.
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backends/fusion/fused_executable.h"
+#include "backends/runtime/aten_sequence.h"
+#include "common/config.h"
+#include "common/status.h"
+
+namespace framefuse {
+namespace {
+
+using ::testing::ElementsAre;
+
+// What the steps of a graph of f32 are, which computes what ATen's operators do.
+std::vector<std::string> StepsOf(const char* text) {
+  absl::StatusOr<ir::Graph> graph = ir::Parse(text);
+  EXPECT_TRUE(graph.ok()) << MessageOf(graph.status());
+  auto fused = fusion::FusedExecutable::Create(*graph, {});
+  auto aten = AtenSequence::Create(*graph, {});
+  EXPECT_TRUE(fused.ok() && aten.ok());
+  std::vector<at::Tensor> inputs, expected(graph->outputs.size()), got(graph->outputs.size());
+  for (const ir::Input& input : graph->inputs) {
+    std::vector<std::int64_t> sizes;
+    for (const ir::Dim& d : graph->value(input.value).sizes) sizes.push_back(d.constant());
+    inputs.push_back(at::randn(sizes).abs());
+  }
+  EXPECT_TRUE((*aten)->Run(inputs, {}, absl::MakeSpan(expected)).ok());
+  EXPECT_TRUE((*fused)->Run(inputs, {}, absl::MakeSpan(got)).ok());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_TRUE(at::allclose(got[i], expected[i], 1e-4, 1e-5)) << i;
+    EXPECT_EQ(got[i].strides(), expected[i].strides());
+  }
+  std::vector<std::string> steps;
+  for (const PlanGroup& g : (*fused)->Explain()) steps.push_back(g.description);
+  return steps;
+}
+
+TEST(Steps, SmallKernelsOfInputsComeFirst) {
+  EXPECT_THAT(StepsOf(R"(graph "g" functional
+input %0: f32[40, 50] argument
+input %1: f32[50] argument
+input %2: f32[40] argument
+input %3: f32[50, 40] argument
+%4: f32[40, 40] = aten.mm(%0, %3)
+%5: f32[50, 1] = aten.view(%1, [50, 1])
+%6: f32[50, 1] = aten.rsqrt(%5)
+%7: f32[40, 40] = aten.mm(%4, %4)
+%8: f32[40, 1] = aten.view(%2, [40, 1])
+%9: f32[40, 1] = aten.rsqrt(%8)
+%10: f32[40, 1] = aten.mm(%7, %9)
+%11: f32[40, 1] = aten.mm(%0, %6)
+output %10 user
+output %11 user
+)"),
+              ElementsAre("aten.view", "aten.view", "horizontal × 2, pointwise: rsqrt", "aten.mm", "aten.mm", "aten.mm",
+                          "aten.mm"));
+}
+
+TEST(Steps, WhatLeavesTheGraphStays) {
+  EXPECT_THAT(StepsOf(R"(graph "g" functional
+input %0: f32[40, 40] argument
+input %1: f32[40] argument
+%2: f32[40, 40] = aten.mm(%0, %0)
+%3: f32[40] = aten.rsqrt(%1)
+output %2 user
+output %3 user
+)"),
+              ElementsAre("aten.mm", "pointwise: rsqrt"));
+}
+
+TEST(Steps, ConcatenationsGrow) {
+  EXPECT_THAT(StepsOf(R"(graph "g" functional
+input %0: f32[4, 8] argument
+input %1: f32[40, 8] argument
+input %2: f32[48, 8] argument
+%3: f32[4, 40] = aten.cat([%0, %0, %0, %0, %0], 1)
+%4: f32[4, 40] = aten.relu(%3)
+%5: f32[4, 8] = aten.mm(%4, %1)
+%6: f32[4, 48] = aten.cat([%0, %0, %0, %0, %0, %5], 1)
+%7: f32[4, 48] = aten.sqrt(%6)
+%8: f32[4, 8] = aten.mm(%7, %2)
+%9: f32[4, 56] = aten.cat([%0, %0, %0, %0, %0, %5, %8], 1)
+output %9 user
+)"),
+              ElementsAre("in place: growing cat", "pointwise: relu", "aten.mm", "in place: growing cat",
+                          "pointwise: sqrt", "aten.mm", "in place: growing cat"));
+}
+
+TEST(Steps, ProductsArePadded) {
+  config().rewrite_always.set(true);
+  EXPECT_THAT(StepsOf(R"(graph "g" functional
+input %0: f32[16, 11] argument
+input %1: f32[11, 13] argument
+%2: f32[16, 11] = aten.sqrt(%0)
+%3: f32[16, 13] = aten.mm(%2, %1)
+output %3 user
+)"),
+              ElementsAre("pointwise: sqrt", "in place: pad", "in place: pad", "aten.mm", "aten.slice.Tensor",
+                          "pointwise: clone"));
+  config().rewrite_always.set(false);
+}
+
+}  // namespace
+}  // namespace framefuse

@@ -1,0 +1,40 @@
+"""Values die after their last reader: a compiled function needs no more memory at a time than eager."""
+
+import framefuse
+import torch
+
+
+def peak_bytes(function, *arguments):
+    with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        function(*arguments)
+    now = most = 0
+    for event in profile.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            most = max(most, now)
+    return most
+
+
+def test_operators_of_one_step_free_what_they_made():
+    # Views and products without a kernel between them run as one step.
+    def f(x, w):
+        for _ in range(20):
+            x = (x.t() @ w).t()
+        return x
+
+    x, w = torch.randn(256, 256), torch.randn(256, 256) / 16
+    compiled = framefuse.compile(f)
+    torch.testing.assert_close(compiled(x, w), f(x, w))
+    assert peak_bytes(compiled, x, w) <= peak_bytes(f, x, w) + 4096
+
+
+def test_steps_free_what_no_later_one_reads():
+    def f(x, w):
+        for _ in range(10):
+            x = torch.sin((x @ w).view(64, -1).view(256, 256)) + x
+        return x
+
+    x, w = torch.randn(256, 256), torch.randn(256, 256) / 16
+    compiled = framefuse.compile(f)
+    torch.testing.assert_close(compiled(x, w), f(x, w), rtol=1e-4, atol=1e-4)
+    assert peak_bytes(compiled, x, w) <= peak_bytes(f, x, w) + 4096

@@ -1,0 +1,178 @@
+"""Graphs that are rewritten for a GPU, on the CPU (config.rewrite_always): channels_last around convolutions, products padded to aligned
+sizes. Values, gradients, buffers and strides are eager's."""
+
+import copy
+
+import framefuse
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+@pytest.fixture(autouse=True)
+def rewritten():
+    framefuse.reset()
+    with framefuse.config.patch(rewrite_always=True):
+        yield
+
+
+class Block(nn.Module):
+    def __init__(self, inputs, outputs, stride=1):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 1)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.skip = nn.Conv2d(inputs, outputs, 1, stride)
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(y + self.skip(x))
+
+
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.blocks = nn.Sequential(Block(8, 12), Block(12, 16, 2))
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x):
+        x = F.max_pool2d(torch.tanh(self.stem(x)), 2)
+        return self.head(torch.flatten(F.adaptive_avg_pool2d(self.blocks(x), 1), 1))
+
+
+class Dense(nn.Module):
+    """Concatenations of what convolutions make, average pooling, and an output with four dimensions."""
+
+    def __init__(self):
+        super().__init__()
+        self.convs = nn.ModuleList(nn.Conv2d(4 * (i + 1), 4, 3, padding=1) for i in range(4))
+        self.last = nn.Conv2d(20, 6, 1)
+
+    def forward(self, x):
+        for conv in self.convs:
+            x = torch.cat([x, F.gelu(conv(x))], 1)
+        return F.avg_pool2d(self.last(x), 2)
+
+
+class UNet(nn.Module):
+    """Up and down, with a skip connection, a gate of one element a channel, and a mean over the image."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.middle, self.up = nn.Conv2d(4, 8, 3, 2, 1), nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(12, 4, 3, padding=1)
+        self.gate = nn.Conv2d(8, 8, 1)
+
+    def forward(self, x):
+        y = F.silu(self.down(x))
+        y = y * torch.sigmoid(self.gate(y.mean((2, 3), keepdim=True)))
+        y = F.interpolate(F.silu(self.middle(y)), scale_factor=2, mode="nearest")
+        y = self.up(torch.cat([x, y], 1))
+        return y, y.mean((2, 3)), y.permute(0, 2, 3, 1).reshape(-1, 4), y.amax(1)
+
+
+class Mixed(nn.Module):
+    """Operators that need the recorded layout between convolutions: views, sums over a batch, random numbers of a fixed seed."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3), nn.Conv2d(4, 4, 3)
+        self.depthwise = nn.Conv2d(4, 4, 3, groups=4)
+
+    def forward(self, x):
+        y = self.first(x)
+        batch, channels, height, width = y.shape
+        z = y.view(batch, 2, channels // 2, height, width).transpose(1, 2).reshape(batch, channels, height, width)
+        left, right = z.chunk(2, 1)
+        y = self.depthwise(self.second(left * right.sum(0, keepdim=True)))
+        return y, y.flatten(1), left, y.transpose(1, 3).contiguous(memory_format=torch.channels_last)
+
+
+class Products(nn.Module):
+    """Products with odd sizes on each side, with and without a bias."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(11, 13), nn.Linear(13, 9, bias=False)
+        self.table = nn.Embedding(7, 9)
+
+    def forward(self, x):
+        y = self.down(F.gelu(self.up(x)))
+        scores = y @ self.table.weight.t()
+        return scores, F.log_softmax(scores, -1), (y.t() @ x).t(), x.t() @ y
+
+
+IMAGES = {"classifier": (Classifier, (2, 3, 16, 16)), "dense": (Dense, (2, 4, 8, 8)), "U-Net": (UNet, (3, 4, 12, 12)), "mixed": (Mixed, (2, 3, 9, 10))}
+CASES = {**IMAGES, "products": (Products, (6, 11))}
+
+
+def seen(model, call, x, train):
+    """All that a step shows."""
+    x = x.clone().requires_grad_(train)
+    outputs = call(x)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    if not train:
+        return [*outputs, *model.buffers()]
+    sum(((i + 1) * o.float().square().mean() for i, o in enumerate(outputs)), start=0.0).backward()
+    return [*(o.detach() for o in outputs), x.grad, *(p.grad for p in model.parameters() if p.grad is not None), *model.buffers()]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_as_eager(name, train, dynamic):
+    make, shape = CASES[name]
+    torch.manual_seed(0)
+    model = make().train(train)
+    twin = copy.deepcopy(model)
+    compiled = framefuse.compile(twin, dynamic=dynamic)
+    for batch in (shape[0], shape[0] + 1):
+        x = torch.randn(batch, *shape[1:])
+        with torch.set_grad_enabled(train):
+            expected, actual = seen(model, model, x, train), seen(twin, compiled, x, train)
+        assert len(expected) == len(actual)
+        for e, a in zip(expected, actual):
+            assert (e.shape, e.dtype, e.stride()) == (a.shape, a.dtype, a.stride())
+            torch.testing.assert_close(a, e, rtol=1e-3, atol=1e-4)
+        model.zero_grad(), twin.zero_grad()
+
+
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("name", IMAGES)
+def test_convolutions_get_channels_last(name, train, capfd):
+    make, shape = IMAGES[name]
+    framefuse.set_logs(aot=True)
+    framefuse.compile(make().train(train))(torch.randn(shape))
+    assert "after lay_out_channels_last" in capfd.readouterr().err
+
+
+def test_products_are_padded_where_a_kernel_writes(capfd):
+    framefuse.set_logs(fusion=True)
+    with torch.no_grad():
+        framefuse.compile(Products())(torch.randn(6, 11))
+    assert "in place: pad" in capfd.readouterr().err
+
+
+def test_off(capfd):
+    framefuse.set_logs(aot=True, fusion=True)
+    with framefuse.config.patch(rewrite_for_device=False):
+        framefuse.compile(Classifier())(torch.randn(2, 3, 16, 16))
+        framefuse.compile(Products())(torch.randn(6, 11))
+    text = capfd.readouterr().err
+    assert "after lay_out_channels_last" not in text
+    assert "after pad_products" not in text
+
+
+@pytest.mark.parametrize("pads", [(0, 3), (0, 1, 0, 2), (2, 1), (0, -1), (0, 0, 0, 5)])
+@pytest.mark.parametrize("value", [0.0, -0.0, 1.5])
+def test_pads_of_the_program(pads, value):
+    def f(x):
+        return F.pad(x * 2, pads, value=value), F.pad(x, pads, value=value)
+
+    x = torch.randn(3, 5)
+    for e, a in zip(f(x), framefuse.compile(f)(x)):
+        assert torch.equal(e, a)
+        assert torch.equal(torch.signbit(e), torch.signbit(a))
+        assert e.stride() == a.stride()
