@@ -12,6 +12,7 @@
 #include "backends/fusion/node_writer.h"
 #include "backends/fusion/pointwise.h"
 #include "backends/graph/dim_algebra.h"
+#include "common/config.h"
 #include "common/coverage.h"
 
 namespace framefuse::fusion {
@@ -39,18 +40,24 @@ std::string KindOf(const std::string& name) {
   return name;
 }
 
-// The last dimension, with unit stride: rows that a kernel can walk.
-bool IsLastDim(const Graph& g, ValueId v, std::int64_t dim) {
+// The dimension, if kernels are to do a softmax over it: the last one, which is a row that a kernel walks; on a GPU
+// any, in a kernel for each pass over it, since ATen takes many times as long.
+std::optional<Dims> DimOfSoftmax(const Graph& g, ValueId v, std::int64_t dim) {
   const ir::Value& value = g.value(v);
   const auto rank = static_cast<std::int64_t>(value.sizes.size());
-  if (rank == 0 || !IsRealFloat(value)) return false;
-  return (dim < 0 ? dim + rank : dim) == rank - 1 && value.sizes.back() != Dim(0);
+  if (rank == 0 || !IsRealFloat(value)) return std::nullopt;
+  if (dim < 0) dim += rank;
+  const Dim& size = value.sizes[static_cast<std::size_t>(dim)];
+  const bool on_device = config().rewrite_for_device && (value.device.is_cuda() || config().rewrite_always);
+  if (size == Dim(0) || !(dim == rank - 1 || (on_device && size.is_constant() && size != Dim(1)))) return std::nullopt;
+  return Dims{dim};
 }
 
 bool Softmax(Graph& g, const Node& n, NodeWriter w, bool log) {
   const ValueId x = n.args[0].value, out = n.outputs[0];
-  if (!IsLastDim(g, x, n.args[1].constant.toInt())) return false;
-  const Dims dims = LastDims(g.value(x), 1);
+  const std::optional<Dims> over = DimOfSoftmax(g, x, n.args[1].constant.toInt());
+  if (!over) return false;
+  const Dims& dims = *over;
   const ValueId wide = w.To(x, Wide(g.value(x).dtype));
   const ValueId shifted = w.Binary("sub", wide, w.Reduce("amax", wide, dims, true));
   const ValueId e = w.Unary("exp", shifted);
@@ -66,9 +73,10 @@ bool Softmax(Graph& g, const Node& n, NodeWriter w, bool log) {
 // dx = g o - o sum(g o); of the log: g - exp(o) sum(g)
 bool SoftmaxBackward(Graph& g, const Node& n, NodeWriter w, bool log) {
   const ValueId out = n.outputs[0];
-  if (!IsLastDim(g, n.args[1].value, n.args[2].constant.toInt())) return false;
+  const std::optional<Dims> over = DimOfSoftmax(g, n.args[1].value, n.args[2].constant.toInt());
+  if (!over) return false;
+  const Dims& dims = *over;
   const c10::ScalarType type = Wide(g.value(n.args[1].value).dtype);
-  const Dims dims = LastDims(g.value(n.args[1].value), 1);
   const ValueId grad = w.To(n.args[0].value, type), o = w.To(n.args[1].value, type);
   ValueId left = grad, right = kNoValue;
   if (log) {
