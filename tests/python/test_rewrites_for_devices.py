@@ -137,6 +137,7 @@ def test_as_eager(name, train, dynamic):
     model = make().train(train)
     twin = copy.deepcopy(model)
     compiled = framefuse.compile(twin, dynamic=dynamic)
+    before = framefuse.statistics()
     for batch in (shape[0], shape[0] + 1):
         x = torch.randn(batch, *shape[1:])
         with torch.set_grad_enabled(train):
@@ -146,6 +147,8 @@ def test_as_eager(name, train, dynamic):
             assert (e.shape, e.dtype, e.stride()) == (a.shape, a.dtype, a.stride())
             torch.testing.assert_close(a, e, rtol=1e-2 if name == "softmaxes" else 1e-3, atol=1e-3 if name == "softmaxes" else 1e-4)
         model.zero_grad(), twin.zero_grad()
+    after = framefuse.statistics()
+    assert {k: after[k] for k in ("eager_fallbacks", "bugs")} == {k: before[k] for k in ("eager_fallbacks", "bugs")}
 
 
 @pytest.mark.parametrize("train", [False, True])
