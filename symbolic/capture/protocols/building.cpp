@@ -106,16 +106,28 @@ bool Building::SetUpdate(Activation& act, BorrowedRef set, ValueView iterable) {
   return boundary_.Check() && done;
 }
 
+// Of names nothing is looked at but the names: a number among the values stays symbolic.
+bool Building::PrepareMerged(ValueView mapping) {
+  const bool fresh = PyDict_CheckExact(mapping.object.get()) && objects_.Find(mapping.object) == nullptr;
+  if (!fresh) return arguments_.PrepareNative(mapping);
+  Py_ssize_t position = 0;
+  PyObject* key = nullptr;
+  while (PyDict_Next(mapping.object.get(), &position, &key, nullptr) != 0) {
+    if (!PyUnicode_CheckExact(key)) return arguments_.PrepareNative(mapping);
+  }
+  return arguments_.PrepareOuter(mapping);
+}
+
 bool Building::DictUpdate(Activation& act, BorrowedRef dict, ValueView mapping) {
   if (!contents_.PrepareTarget(dict)) return false;
-  if (!iteration_.GuardIterable(act, mapping, "unpacking") || !arguments_.PrepareNative(mapping)) return false;
+  if (!iteration_.GuardIterable(act, mapping, "unpacking") || !PrepareMerged(mapping)) return false;
   const bool done = boundary_.Run([&] { return native_.DictUpdate(act, dict, mapping); });
   return boundary_.Check() && done;
 }
 
 bool Building::DictMerge(Activation& act, BorrowedRef dict, ValueView mapping, BorrowedRef callable) {
   if (!contents_.PrepareTarget(dict)) return false;
-  if (!iteration_.GuardIterable(act, mapping, "unpacking") || !arguments_.PrepareNative(mapping)) return false;
+  if (!iteration_.GuardIterable(act, mapping, "unpacking") || !PrepareMerged(mapping)) return false;
   const bool done = boundary_.Run([&] { return native_.DictMerge(act, dict, mapping, callable); });
   return boundary_.Check() && done;
 }

@@ -43,6 +43,8 @@ class Building {
   bool SetFunctionAttribute(Activation& act, BorrowedRef function, int flag, ValueView part);
 
  private:
+  bool PrepareMerged(ValueView mapping);
+
   BreakController& breaks_;
   NativeBoundary& boundary_;
   ReadJournal& reads_;
