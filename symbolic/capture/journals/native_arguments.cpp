@@ -206,6 +206,7 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
       return true;
     case TrackedKind::kModule:
     case TrackedKind::kCell:
+    case TrackedKind::kContextVariable:
       return true;
     case TrackedKind::kCallable:
       return PrepareCallable(object, allow_instances);
