@@ -80,7 +80,7 @@ TrackedKind ObjectTable::Classify(BorrowedRef o) {
       type == &PyMemberDescr_Type || type == PartialType() || type == LruCacheType() || type == ItemGetterType()) {
     return TrackedKind::kCallable;
   }
-  if (PyWeakref_CheckRefExact(o.get()) || IsRegularExpression(o)) return TrackedKind::kCallable;
+  if (PyWeakref_CheckRefExact(o.get()) || IsRegularExpression(o) || IsUnion(o)) return TrackedKind::kCallable;
   if (IsContainerOfClass(o)) return PyList_Check(o.get()) ? TrackedKind::kList : TrackedKind::kDict;
   if (DictBehind(o)) return TrackedKind::kView;
   return HasGenericLayout(type) ? TrackedKind::kInstance : TrackedKind::kOpaque;
