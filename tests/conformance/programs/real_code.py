@@ -42,12 +42,13 @@ def groups_of_rows_with_gradients():
 def groups_of_odd_columns():
     weight = torch.arange(2 * 4 * 5, dtype=torch.float32).reshape(2, 5, 4) * 0.1
 
-    def f(x, lengths):
-        ends = lengths.cumsum(0).to(torch.int32)
+    def f(x, choice):
+        ends = (choice.unsqueeze(0) == torch.arange(2).unsqueeze(1)).sum(1).cumsum(0).to(torch.int32)
         y = torch.nn.functional.grouped_mm(x + 1, weight.transpose(1, 2), offs=ends)
         return y.stride(), y * 2
 
-    return Case(f, matrix(6, 4), torch.tensor([2, 4]), then=[lambda: Args(matrix(6, 4), torch.tensor([5, 1]))])
+    choice = torch.tensor([0, 0, 1, 1, 1, 1])
+    return Case(f, matrix(6, 4), choice, then=[lambda: Args(matrix(6, 4), torch.tensor([0, 0, 0, 0, 0, 1]))])
 
 
 @program(whole=False)
