@@ -429,15 +429,22 @@ void ProgramBuilder::PadForLookAhead() {
   image_->quick.resize(image_->quick.size() + kLookAhead);
 }
 
+namespace {
+// The value may have to be made, or to be held while it is looked at.
+bool IsOwnedRead(SourceKind kind) {
+  return kind == SourceKind::kTensorGrad || kind == SourceKind::kContextValue || kind == SourceKind::kContextDefault;
+}
+}  // namespace
+
 // The first value read on every call on which a block stands, other than the dicts of the frame.
 void ProgramBuilder::FindAnchor() {
   for (const Step& step : image_->full) {
     if ((step.op != StepOp::kRead && step.op != StepOp::kReadLocal) || !step.has_block_below) continue;
     const SourceKind kind = ReadOf(step.source).kind;
-    if (kind == SourceKind::kGlobals || kind == SourceKind::kBuiltins || kind == SourceKind::kTensorGrad) continue;
+    if (kind == SourceKind::kGlobals || kind == SourceKind::kBuiltins || IsOwnedRead(kind)) continue;
     std::vector<SourceId> path;
     for (SourceId s = step.source; s != kNoSource; s = ReadOf(s).base) {
-      if (Group(s) != kAlways || ReadOf(s).kind == SourceKind::kTensorGrad) return;
+      if (Group(s) != kAlways || IsOwnedRead(ReadOf(s).kind)) return;
       path.push_back(s);
     }
     image_->anchor.assign(path.rbegin(), path.rend());

@@ -254,6 +254,13 @@ PyObject* ReadMaxlenInto(PyObject* base, std::vector<Ref>* owned) {
   return value;
 }
 
+PyObject* ReadContextInto(PyObject* base, bool own, std::vector<Ref>* owned) {
+  Ref held = own ? ValueInContext(base) : DefaultInContext(base);
+  PyObject* value = held.get();
+  if (value != nullptr) owned->push_back(std::move(held));
+  return value;
+}
+
 PyObject* FunctionPart(PyObject* base, const Read& read) {
   if (!PyFunction_Check(base)) return nullptr;
   auto* f = reinterpret_cast<PyFunctionObject*>(base);
@@ -299,6 +306,22 @@ PyObject* ReadAbcToken() {
   if (!now) PyErr_Clear();
   if (!now || !*latest || PyObject_RichCompareBool(now, *latest, Py_EQ) != 1) *latest = std::move(now);
   return latest->get();
+}
+
+Ref ValueInContext(BorrowedRef variable) {
+  if (!PyContextVar_CheckExact(variable.get())) return Ref();
+  static PyObject* const unset = PyList_New(0);
+  PyObject* value = nullptr;
+  if (PyContextVar_Get(variable, unset, &value) < 0) PyErr_Clear();
+  Ref held = Ref::Steal(value);
+  return held.get() == unset ? Ref() : std::move(held);
+}
+
+Ref DefaultInContext(BorrowedRef variable) {
+  if (!PyContextVar_CheckExact(variable.get())) return Ref();
+  PyObject* value = nullptr;
+  if (PyContextVar_Get(variable, nullptr, &value) < 0) PyErr_Clear();
+  return Ref::Steal(value);
 }
 
 absl::Status MakeRead(const Source& source, Read* read) {
@@ -377,6 +400,9 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
       return ReadGradInto(base, owned);
     case SourceKind::kMaxlen:
       return ReadMaxlenInto(base, owned);
+    case SourceKind::kContextValue:
+    case SourceKind::kContextDefault:
+      return ReadContextInto(base, read.kind == SourceKind::kContextValue, owned);
     case SourceKind::kPartialField:
       return ReadPartialField(base, read.field);
     case SourceKind::kViewed:

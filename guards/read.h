@@ -57,6 +57,11 @@ absl::Status MakeRead(const Source& source, Read* read);
 // abc's cache token: a C function without arguments gives it; one number is the same object while it lasts.
 PyObject* ReadAbcToken();
 
+// What the context variable is set to in the current context; null: it is not set, or is no context variable.
+Ref ValueInContext(BorrowedRef variable);
+// What a variable that is not set gives; null: nothing.
+Ref DefaultInContext(BorrowedRef variable);
+
 // Allocating a container may start a cyclic collection, and so run finalisers: not while one of these lives.
 class GcPause {
  public:

@@ -53,6 +53,20 @@ std::string SourceTable::Print(SourceId id, const std::vector<std::string>& loca
   return PrintSource(sources_, id, local_names);
 }
 
+namespace {
+// What the frame, the thread or the process has one of.
+std::string RootText(SourceKind kind) {
+  if (kind == SourceKind::kFunction) return "function";
+  if (kind == SourceKind::kGlobals) return "G";
+  if (kind == SourceKind::kBuiltins) return "B";
+  return kind == SourceKind::kHandledException ? "sys.exception()" : "abc.get_cache_token()";
+}
+
+std::string CalledText(const std::string& base, SourceKind kind) {
+  return base + (kind == SourceKind::kWeakrefTarget ? "()" : ".get()");
+}
+}  // namespace
+
 std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std::vector<std::string>& local_names) {
   const Source& s = sources[static_cast<std::size_t>(id)];
   const std::string base = s.base != kNoSource ? PrintSource(sources, s.base, local_names) : "";
@@ -61,20 +75,16 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
       return "<fresh>";
     case SourceKind::kLocal:
       return SlotText(s.index, local_names);
+    case SourceKind::kFunction:
+    case SourceKind::kGlobals:
+    case SourceKind::kBuiltins:
     case SourceKind::kHandledException:
-      return "sys.exception()";
     case SourceKind::kAbcToken:
-      return "abc.get_cache_token()";
+      return RootText(s.kind);
     case SourceKind::kCachedResult:
       return base + ".<cache>[" + PlainText(s.key) + "]";
     case SourceKind::kClosureCell:
       return Indexed("function.__closure__", s.index);
-    case SourceKind::kFunction:
-      return "function";
-    case SourceKind::kGlobals:
-      return "G";
-    case SourceKind::kBuiltins:
-      return "B";
     case SourceKind::kConstant:
       return PlainText(s.key);
     case SourceKind::kCellContents:
@@ -104,7 +114,9 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
     case SourceKind::kMethodFunction:
       return base + ".__func__";
     case SourceKind::kWeakrefTarget:
-      return base + "()";
+    case SourceKind::kContextValue:
+    case SourceKind::kContextDefault:
+      return CalledText(base, s.kind);
     case SourceKind::kTensorGrad:
       return base + ".grad";
     case SourceKind::kMaxlen:

@@ -56,6 +56,10 @@ PyTypeObject* ItemGetterType() {
   static PyTypeObject* type = NamedType("_operator", "itemgetter");
   return type;
 }
+bool IsUnion(BorrowedRef object) {
+  static PyTypeObject* const type = NamedType("types", "UnionType");
+  return object.type() == type;
+}
 PyTypeObject* EnumType() {
   static PyTypeObject* type = NamedType("enum", "Enum");
   return type;
@@ -136,6 +140,7 @@ void LoadBuiltinTypes() {
   TorchFunctionsType();
   AutogradEngineType();
   MethodCallerType();
+  IsUnion(Py_None);
   FunctionOf(StandIn::kMethod);
   EnumType();
   IsPythonClass(&PyList_Type);

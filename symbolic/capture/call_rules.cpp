@@ -53,11 +53,18 @@ Ref ResolvePath(const std::string& path) {
 
 using Table = absl::flat_hash_map<PyObject*, KnownCallable>;
 
+// Where torch is built without a device, a class that raises an error stands in for what it has not.
+bool StandsInForMissing(const CallRule& rule, BorrowedRef callable) {
+  return rule.kind == CallRule::Kind::kTorch && PyType_Check(callable.get()) &&
+         IsPythonClass(reinterpret_cast<PyTypeObject*>(callable.get()));
+}
+
 Table* MakeTable() {
   auto* table = new Table();
   for (const Row& row : kRows) {
     Ref callable = ResolvePath(row.path);
-    if (callable) (*table)[callable.release()].rule = row.rule;  // kept alive for ever: identity is the key
+    if (!callable || StandsInForMissing(row.rule, callable)) continue;
+    (*table)[callable.release()].rule = row.rule;  // kept alive for ever: identity is the key
   }
   return table;
 }

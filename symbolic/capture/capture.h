@@ -30,6 +30,7 @@ class Capture {
   WriteJournal& writes() { return journals().writes(); }
   ObjectTable& objects() { return journals().objects(); }
   MadeClasses& made() { return journals().made(); }
+  ContextVariables& contexts() { return journals().contexts(); }
   Symbols& symbols() { return journals().symbols(); }
   const ValueReads& values() { return journals().values(); }
   tracing::Tracer& tracer() { return journals().tracer(); }

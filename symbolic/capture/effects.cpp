@@ -18,10 +18,10 @@
 namespace framefuse {
 namespace {
 
-const char* const kNames[] = {"set_attr",    "delete_attr",  "set_class_attr",  "set_item",
-                              "delete_item", "add_element",  "discard_element", "replace_contents",
-                              "extend_list", "store_global", "delete_global",   "store_cell",
-                              "set_grad",    "call_method",  "call_cached",     "keep_cached"};
+const char* const kNames[] = {"set_attr",      "delete_attr",     "set_class_attr",   "set_item",    "delete_item",
+                              "add_element",   "discard_element", "replace_contents", "extend_list", "store_global",
+                              "delete_global", "store_cell",      "set_grad",         "call_method", "call_cached",
+                              "keep_cached",   "set_context"};
 
 const bool declared = [] {
   for (const char* name : kNames) DeclareKinds("effect", {name});
@@ -48,6 +48,9 @@ absl::Status CollectWrite(Tracked& t, const OverlayWrite& w, RecipeId target, Re
     }
     case TrackedKind::kCell:
       e.kind = EffectKind::kStoreCell;
+      break;
+    case TrackedKind::kContextVariable:
+      e.kind = EffectKind::kSetContext;
       break;
     case TrackedKind::kType:
       e.name = w.key;
@@ -357,6 +360,10 @@ bool ApplyEffect(const Effect& e, const std::vector<Ref>& registers) {
       return PyDict_DelItem(target, e.name) == 0 || Forgive(PyExc_KeyError);
     case EffectKind::kStoreCell:
       return PyCell_Set(target, value) == 0;
+    case EffectKind::kSetContext: {
+      const Ref token = Ref::Steal(PyContextVar_Set(target, value));
+      return static_cast<bool>(token);
+    }
     case EffectKind::kSetGrad:
       return PyObject_SetAttrString(target, "grad", value) == 0;
     case EffectKind::kCallMethod: {

@@ -30,6 +30,7 @@ enum class EffectKind : std::uint8_t {
   kCallMethod,  // target.name(*key), a method of torch's that changes sizes
   kCallCached,  // target(*key, **value), the result dropped: counts in a functools.lru_cache, or is a deferred call
   kKeepCached,  // target, a functools.lru_cache, keeps value for a call with key, a pair of args and kwargs or None
+  kSetContext,  // target, a context variable, is set to value
 };
 
 struct Effect {

@@ -226,7 +226,22 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfFresh(BorrowedRef object) {
     return Add(RecipeOp::kCall, *std::move(ids), reinterpret_cast<PyObject*>(type));
   }
   if (IsBuiltinIterator(type)) return OfIterator(object);
+  if (PyContextToken_CheckExact(o)) return OfToken(object);
   return OfInstance(object);
+}
+
+// A token is what setting the variable gives. What was set before it comes before it, though its token be gone.
+absl::StatusOr<RecipeId> RecipeBuilder::OfToken(BorrowedRef object) {
+  static PyObject* const setter = PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyContextVar_Type), "set");
+  for (const ContextVariables::Setting& setting : capture_.contexts().SettingsUpTo(object)) {
+    if (known_.contains(setting.token.get())) continue;
+    absl::StatusOr<RecipeId> value = Of(setting.value);
+    if (!value.ok()) return value.status();
+    const RecipeId variable = FromSource(setting.variable->source);
+    known_[setting.token.get()] = Add(RecipeOp::kCall, {variable, *value}, setter);
+  }
+  const auto made = known_.find(object.get());
+  return made == known_.end() ? NoRecipe(object) : absl::StatusOr<RecipeId>(made->second);
 }
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfTuple(BorrowedRef object) {

@@ -23,6 +23,7 @@ enum class TrackedKind : std::uint8_t {
   kSet,    // exact set or frozenset
   kDeque,
   kCell,
+  kContextVariable,
   kInstance,      // of a heap type with generic attribute storage
   kInstanceDict,  // __dict__ of `owner`
   kFunction,
@@ -33,7 +34,8 @@ enum class TrackedKind : std::uint8_t {
   kOpaque,    // anything else
 };
 
-// One overlaid write: attribute name, dict key or (null key) a cell's contents. A null value is a deletion.
+// One overlaid write: attribute name, dict key or (null key) a cell's contents or a context variable's value. A null
+// value is a deletion.
 struct OverlayWrite {
   Ref key;
   Ref value;

@@ -20,7 +20,7 @@ from zoo.one_model import INFERENCE, MISSED, OK, SKIPPED, TOLD, TRAINING, run_mo
 from zoo.process import End, Limits, run_children
 from zoo.zoo_model import ZooModel
 
-SETS = ("own", "transformers", "timm", "torchvision", "packages")
+SETS = ("own", "transformers", "transformers5", "timm", "torchvision", "packages")
 BACKENDS = ("fuse", "aten", "fx", "eager")
 
 
@@ -107,7 +107,7 @@ def _run_set(set_name: str, chosen: argparse.Namespace) -> int:
 
 
 def _silence(set_name: str) -> None:
-    if set_name == "transformers":
+    if set_name.startswith("transformers"):
         import transformers
 
         transformers.logging.set_verbosity_error()

@@ -26,6 +26,12 @@ _FOLDERS = {
         "transformers",
         ["transformers>=4.57,<5", "huggingface_hub>=0.34,<1", "tokenizers>=0.22,<=0.23", "regex", *_HUB],
     ),
+    "transformers5": (
+        "transformers5",
+        "transformers",
+        ["transformers>=5.17,<6", "huggingface_hub>=1.3", "tokenizers>=0.22,<=0.23.3", "regex", "httpx", "httpcore", "anyio", "h11",
+         "typer", "click", "rich", "markdown-it-py", "mdurl", "pygments", "shellingham", *_HUB],
+    ),
     "timm": ("vision", "timm", ["timm", "torchvision", "pillow", "huggingface_hub>=0.34,<1", *_HUB]),
     "torchvision": ("vision", "torchvision", ["timm", "torchvision", "pillow", "huggingface_hub>=0.34,<1", *_HUB]),
 }

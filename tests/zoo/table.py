@@ -22,7 +22,8 @@ Written by `./dev models --save` from `tests/zoo/results/`; don't edit it.
 Every model class of three packages is built at a tiny size with random weights and run eagerly and compiled, each model and
 each backend in a process of its own: three calls, the third with another batch size, in inference and in training. Outputs,
 gradients of all parameters and buffers are compared with eager's; where rounding differs, the same model in double precision
-says who is nearer to the truth. A transformers architecture is run with one head. The set `packages` has small programs over
+says who is nearer to the truth. A transformers architecture is run with one head;
+`transformers` has those of version 4, `transformers5` those of 5. The set `packages` has small programs over
 many other packages, as their users write them (`tests/zoo/sets_packages.py`); those that are not there are skipped.
 
 ```

@@ -1,5 +1,7 @@
 #include "symbolic/capture/calls/branch_calls.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <cmath>
 #include <functional>
 #include <string>
@@ -11,6 +13,7 @@
 #include "symbolic/capture/fakes.h"
 #include "symbolic/capture/fx_journal.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/expected_truths.h"
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/made_classes.h"
 #include "symbolic/capture/journals/native_arguments.h"
@@ -102,11 +105,25 @@ BranchCalls::BranchCalls(Journals& journals, CallEvaluator& calls, NativeCalls& 
       reads_(journals.reads()),
       objects_(journals.objects()),
       writes_(journals.writes()),
+      expected_(journals.expected()),
       arguments_(journals.arguments()),
       made_(journals.made()),
       calls_(calls),
       natives_(natives),
       autograd_(autograd) {}
+
+std::optional<Value> BranchCalls::CallCheck(Activation& act, absl::Span<const ValueView> args) {
+  const bool plain = args.size() > 1 && args.size() < 4 && IsFakeTensor(args[1].object) &&
+                     THPVariable_Unpack(args[1].object.get()).scalar_type() == c10::ScalarType::Bool;
+  if (!plain) return std::nullopt;
+  static PyObject* const method = PyObject_GetAttrString(THPVariableClass, "_is_all_true");
+  const ValueView self[] = {args[1]};
+  const Value all = natives_.CallTorch(act, method, self, nullptr);
+  if (!all) return Value();
+  const Ref known = tracer_.KnownValueOf(all.object);
+  if (known || !expected_.ExpectCheck(act, all.object)) return std::nullopt;
+  return Value{Ref::Create(Py_None), kNoSource};
+}
 
 // `roots`: what the branches are given; what else they can come to by names is added.
 void BranchCalls::BeginConditional(std::vector<Ref>* roots) {

@@ -4,6 +4,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_BRANCH_CALLS_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_BRANCH_CALLS_H_
 
+#include <optional>
 #include <vector>
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/evaluator/protocols.h"
@@ -17,6 +18,7 @@ class FxJournal;
 class Journals;
 class MadeClasses;
 class NativeArguments;
+class ExpectedTruths;
 class NativeBoundary;
 class NativeCalls;
 class ObjectTable;
@@ -32,6 +34,8 @@ class BranchCalls {
   BranchCalls(Journals& journals, CallEvaluator& calls, NativeCalls& natives, AutogradCalls& autograd);
 
   Value CallCond(Activation& act, absl::Span<const ValueView> args);
+  // That all elements of a tensor are true: the graph computes it, and the entry looks. Nothing: a call like others.
+  std::optional<Value> CallCheck(Activation& act, absl::Span<const ValueView> args);
   Value CallCheckpoint(Activation& act, absl::Span<const ValueView> args);
 
  private:
@@ -48,6 +52,7 @@ class BranchCalls {
   ReadJournal& reads_;
   ObjectTable& objects_;
   WriteJournal& writes_;
+  ExpectedTruths& expected_;
   NativeArguments& arguments_;
   MadeClasses& made_;
   CallEvaluator& calls_;

@@ -171,10 +171,7 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
                                   BorrowedRef kwnames, Completion completion, Ref pending) {
   if (!function.object || breaks_.unwinding()) return Value();
   if (!PyFunction_Check(function.object.get())) return CallWith(act, function, args, kwnames, completion);
-  if (const CallRule* rule = FindCallRule(function.object)) {
-    (void)rule;
-    return CallWith(act, function, args, kwnames, completion);
-  }
+  if (FindCallRule(function.object) != nullptr) return CallWith(act, function, args, kwnames, completion);
   if (HowDisabledByTorch(function.object) != DisabledByTorch::kNo) {
     return breaks_.Break(GraphBreakKind::kDisabled, DescribeDisabled(function.object));
   }
@@ -199,6 +196,9 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
   if (objects_.has_history_from_outside() && known == KnownFunction::kGrad) {
     // The engine runs only what leads to the inputs asked for; one before the frame would look unused.
     return breaks_.Break(GraphBreakKind::kAutograd, "a backward pass that may go on before the frame");
+  }
+  if (known == KnownFunction::kCheck && !kwnames) {
+    if (std::optional<Value> done = branches_.CallCheck(act, args)) return *std::move(done);
   }
   if (known == KnownFunction::kRepr && args.size() == 1 && !kwnames) return reprs_.Call(act, function, args[0]);
   if (IsTransformation(function.object, args))

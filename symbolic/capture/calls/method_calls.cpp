@@ -15,6 +15,7 @@
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/backward_phase.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/context_variables.h"
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/native_arguments.h"
 #include "symbolic/capture/journals/native_boundary.h"
@@ -55,6 +56,7 @@ MethodCalls::MethodCalls(Journals& journals, AttributeReads& attributes, TensorA
       objects_(journals.objects()),
       writes_(journals.writes()),
       contents_(journals.contents()),
+      contexts_(journals.contexts()),
       arguments_(journals.arguments()),
       attributes_(attributes),
       tensor_attributes_(tensor_attributes),
@@ -88,6 +90,10 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
     return natives_.CallTorch(act, callable.object, args, kwnames);
   }
   if (descriptor->d_type == &PyBaseObject_Type) return CallMethodOfObject(act, callable, name, args, kwnames);
+  if (Tracked* variable = objects_.Find(self.object); variable != nullptr && descriptor->d_type == &PyContextVar_Type) {
+    if (std::optional<Value> done = contexts_.Call(*variable, name, args.subspan(1))) return *std::move(done);
+    return natives_.CallNative(callable.object, args, kwnames);  // raises the TypeError
+  }
   // Of an object a method of it; of none, and of a class by itself, the function.
   if (descriptor->d_type == &PyFunction_Type && name == "__get__" && PyFunction_Check(self.object.get()) && !kwnames &&
       args.size() > 1 && args.size() < 4) {

@@ -18,6 +18,7 @@ class AttributeWrites;
 class BackwardPhase;
 class BreakController;
 class CallEvaluator;
+class ContextVariables;
 class Journals;
 class NativeArguments;
 class NativeBoundary;
@@ -58,6 +59,7 @@ class MethodCalls {
   ObjectTable& objects_;
   WriteJournal& writes_;
   ObjectContents& contents_;
+  ContextVariables& contexts_;
   NativeArguments& arguments_;
   AttributeReads& attributes_;
   TensorAttributes& tensor_attributes_;

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "frame_eval/hook.h"
 #include "symbolic/capture/call_arguments.h"
@@ -61,6 +63,45 @@ bool HasSpreadRows(const at::Tensor& mask) {
   return stride && *stride != 1 && size != 1;
 }
 
+// Factors of torch's functions: numbers in each of them.
+bool IsFactor(PyObject* name, std::string_view callable) {
+  const auto is = [&](const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; };
+  return is("alpha") || is("beta") || (is("value") && callable.starts_with("addc"));
+}
+
+// Torch takes a tensor without dimensions for a number, and reads it: the graph computes that number.
+class Factors {
+ public:
+  Factors(tracing::Tracer& tracer, BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames)
+      : args_(args.begin(), args.end()) {
+    const std::size_t named = kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames.get())) : 0;
+    for (std::size_t i = 0; i < named; ++i) {
+      ValueView& value = args_[args.size() - named + i];
+      if (!IsFakeTensor(value.object)) continue;
+      PyObject* name = PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i));
+      if (!IsFactor(name, NameOfCallable(callable))) continue;
+      if (Ref number = NumberOf(tracer, value.object)) {
+        value = ValueView(number, kNoSource);
+        numbers_.push_back(std::move(number));
+      }
+    }
+  }
+  absl::Span<const ValueView> args() const { return args_; }
+
+ private:
+  static Ref NumberOf(tracing::Tracer& tracer, BorrowedRef tensor) {
+    const at::Tensor& t = THPVariable_Unpack(tensor.get());
+    if (t.dim() != 0 || t.requires_grad()) return Ref();
+    const Ref known = tracer.KnownValueOf(tensor);  // torch reads it
+    if (known) return Ref();
+    const Ref numbers = tracer.UnbackedNumbersOf(tensor);
+    return numbers && PyList_CheckExact(numbers.get()) ? Ref::Create(PyList_GET_ITEM(numbers.get(), 0)) : numbers;
+  }
+
+  ValueVector args_;
+  std::vector<Ref> numbers_;
+};
+
 }  // namespace
 
 NativeCalls::NativeCalls(Journals& journals)
@@ -112,7 +153,9 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
   }
   if (LeavesDecide(NameOfCallable(callable))) tracer_.AskLeaves();
   FxCall call(fx_, args);
-  const TorchArguments sized(tracer_.numbers(), callable, args, kwnames);
+  const bool has_factors = kwnames && !fx_.keep_values() && !PyFunction_Check(callable.get());
+  const Factors factors(tracer_, callable, args, has_factors ? kwnames : BorrowedRef());
+  const TorchArguments sized(tracer_.numbers(), callable, factors.args(), kwnames);
   if (outermost) tracer_.ForgetError();
   Ref result = Ref::Steal(boundary_.RunAsLeaf(true, [&] {
     const AllWarningsShown shown;

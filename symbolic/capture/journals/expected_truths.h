@@ -32,9 +32,14 @@ class ExpectedTruths {
 
   // At the instruction that `act` stands at. Nothing: the attempt cannot know.
   std::optional<bool> Expect(const Activation& act, BorrowedRef tensor);
+  // Of what a call at that instruction checks to be true, to raise otherwise. False: the attempt cannot know.
+  bool ExpectCheck(const Activation& act, BorrowedRef tensor);
   const std::vector<Expected>& all() const { return all_; }
 
  private:
+  bool MayExpect(const Activation& act, BorrowedRef tensor) const;
+  bool Note(const Activation& act, BorrowedRef tensor, bool truth);
+
   const CaptureOptions& options_;
   const BackwardPhase& backward_;
   tracing::Tracer& tracer_;

@@ -9,6 +9,7 @@
 #include "symbolic/capture/fx_journal.h"
 #include "symbolic/capture/journals/backward_phase.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/context_variables.h"
 #include "symbolic/capture/journals/expected_truths.h"
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/made_classes.h"
@@ -51,6 +52,7 @@ class Journals {
   NativeArguments& arguments() { return arguments_; }
   MadeClasses& made() { return made_; }
   Symbols& symbols() { return symbols_; }
+  ContextVariables& contexts() { return contexts_; }
   const ValueReads& values() const { return values_; }
 
  private:
@@ -69,6 +71,7 @@ class Journals {
   FxJournal fx_{options_.fx, tracer_};
   WriteJournal writes_{breaks_, reads_, objects_.tracked()};
   ObjectContents contents_{breaks_, reads_, writes_, objects_};
+  ContextVariables contexts_{breaks_, backward_, reads_, objects_, writes_};
   NativeArguments arguments_{breaks_, reads_, objects_, contents_};
   ValueReads values_{options_.values, options_.unbacked, backward_, frames_, reads_, objects_};
 };

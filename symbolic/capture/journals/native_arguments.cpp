@@ -63,9 +63,8 @@ bool IsTupleOfLeaves(BorrowedRef tuple) {
   return true;
 }
 
-// int | None: it does not change, and compares the classes by themselves.
+// It compares the classes by themselves.
 bool IsUnionOfClasses(BorrowedRef object) {
-  if (std::string_view(object.type()->tp_name) != "types.UnionType") return false;
   const Ref args = Ref::Steal(PyObject_GetAttrString(object, "__args__"));
   if (!args || !PyTuple_CheckExact(args.get())) PyErr_Clear();
   bool all = args && PyTuple_CheckExact(args.get());
@@ -183,6 +182,9 @@ bool NativeArguments::PrepareCallable(BorrowedRef object, bool allow_instances) 
   if (PyMethod_Check(o) && (!allow_instances || !PyFunction_Check(PyMethod_GET_FUNCTION(o)))) {
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a bound method from outside");
   }
+  if (IsUnion(object) && !IsUnionOfClasses(object)) {
+    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a union of other things than classes");
+  }
   if (SeesPastCapture(object)) {
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", DescribeCallable(o)));
   }
@@ -206,6 +208,7 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
       return true;
     case TrackedKind::kModule:
     case TrackedKind::kCell:
+    case TrackedKind::kContextVariable:
       return true;
     case TrackedKind::kCallable:
       return PrepareCallable(object, allow_instances);
@@ -223,10 +226,6 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
     case TrackedKind::kOpaque:
       if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
       if (t.source != kNoSource && IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)) {
-        reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
-        return true;
-      }
-      if (t.source != kNoSource && IsUnionOfClasses(object)) {
         reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
         return true;
       }

@@ -71,6 +71,7 @@ TrackedKind ObjectTable::Classify(BorrowedRef o) {
   if (PyAnySet_CheckExact(o.get())) return TrackedKind::kSet;
   if (type == DequeType()) return TrackedKind::kDeque;
   if (PyCell_Check(o.get())) return TrackedKind::kCell;
+  if (PyContextVar_CheckExact(o.get())) return TrackedKind::kContextVariable;
   if (PyModule_Check(o.get())) return TrackedKind::kModule;
   if (PyType_Check(o.get())) return TrackedKind::kType;
   if (PyCFunction_Check(o.get()) || PyMethod_Check(o.get()) || type == &PyMethodDescr_Type ||
@@ -79,7 +80,7 @@ TrackedKind ObjectTable::Classify(BorrowedRef o) {
       type == &PyMemberDescr_Type || type == PartialType() || type == LruCacheType() || type == ItemGetterType()) {
     return TrackedKind::kCallable;
   }
-  if (PyWeakref_CheckRefExact(o.get()) || IsRegularExpression(o)) return TrackedKind::kCallable;
+  if (PyWeakref_CheckRefExact(o.get()) || IsRegularExpression(o) || IsUnion(o)) return TrackedKind::kCallable;
   if (IsContainerOfClass(o)) return PyList_Check(o.get()) ? TrackedKind::kList : TrackedKind::kDict;
   if (DictBehind(o)) return TrackedKind::kView;
   return HasGenericLayout(type) ? TrackedKind::kInstance : TrackedKind::kOpaque;
@@ -350,7 +351,8 @@ void ObjectTable::GuardDistinctObjects() {
     const bool known_by_itself =
         t->kind == TrackedKind::kInstance || t->kind == TrackedKind::kFunction || t->kind == TrackedKind::kView;
     const bool tensor = t->kind == TrackedKind::kTensor && notes_on_tensors;
-    if (!t->is_container() && !known_by_itself && t->kind != TrackedKind::kCell && !tensor) continue;
+    const bool holder = t->kind == TrackedKind::kCell || t->kind == TrackedKind::kContextVariable;
+    if (!t->is_container() && !known_by_itself && !holder && !tensor) continue;
     DistinctObjects& group = groups[t->original.type()];
     const bool written = t->mutated() || t->compared || t->holder_of_attributes().mutated();
     (written ? group.written : group.others).push_back({t->source, false});

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frame_eval/versions/frame_ops.h"
+#include "guards/read.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/read_journal.h"
@@ -99,6 +100,10 @@ bool WriteJournal::BeforeOverwrite(Tracked& t, BorrowedRef key) {
   switch (t.kind) {
     case TrackedKind::kCell:
       return BeforeEnd(PyCell_GET(t.original.get()));
+    case TrackedKind::kContextVariable: {
+      const Ref old = ValueInContext(t.original);
+      return BeforeEnd(old);
+    }
     case TrackedKind::kDict: {
       PyObject* old = PyDict_GetItemWithError(t.original, key);
       if (old == nullptr) PyErr_Clear();
@@ -139,6 +144,11 @@ bool WriteJournal::Write(Tracked& t, BorrowedRef key, Ref value) {
   }
   t.Write(key, std::move(value));
   return true;
+}
+
+void WriteJournal::TakeBack(Tracked& variable) {
+  ++count_;
+  variable.writes.clear();
 }
 
 bool WriteJournal::WriteClassAttr(Tracked& cls, BorrowedRef name, Ref value) {

@@ -47,6 +47,7 @@ class WriteJournal {
 
   // ---- tracked objects; false: broke
   bool Write(Tracked& t, BorrowedRef key, Ref value);  // a null value is a deletion
+  void TakeBack(Tracked& variable);                    // a context variable is as it was before the frame
   bool Replace(Tracked& t);                            // a container's contents, by its shadow's
   // The set gets the element, or loses it: in any later call, whatever its table looks like.
   bool AddOrDiscard(Tracked& set, BorrowedRef element, bool adds);

@@ -1,5 +1,8 @@
 #include "symbolic/capture/protocols/text_conversion.h"
 
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <string_view>
 
 #include "symbolic/capture/call_arguments.h"
@@ -14,6 +17,7 @@
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
 namespace {
@@ -25,7 +29,8 @@ bool IsSlotOf(BorrowedRef found, PyTypeObject* type) {
 }  // namespace
 
 TextConversion::TextConversion(Journals& journals, NativeProtocols& native, CallEvaluator& calls)
-    : breaks_(journals.breaks()),
+    : tracer_(journals.tracer()),
+      breaks_(journals.breaks()),
       boundary_(journals.boundary()),
       reads_(journals.reads()),
       objects_(journals.objects()),
@@ -116,9 +121,23 @@ Value TextConversion::ConvertValue(Activation& act, ValueView v, int conversion)
   return boundary_.Check() ? std::move(result) : Value();
 }
 
+// Of a tensor without dimensions its number is formatted.
+Ref TextConversion::NumberToFormat(BorrowedRef tensor) const {
+  const bool plain = reinterpret_cast<PyObject*>(tensor.type()) == THPVariableClass &&
+                     THPVariable_Unpack(tensor.get()).dim() == 0 && !at::impl::torch_function_mode_enabled();
+  const Ref known = plain ? tracer_.KnownValueOf(tensor) : Ref();
+  if (!known) return Ref();
+  const tracing::Tracer::Suspended off;
+  return Ref::Steal(PyObject_CallMethod(known, "item", nullptr));
+}
+
 Value TextConversion::FormatValue(Activation& act, ValueView v, int conversion, ValueView spec) {
   if (spec.object) reads_.Consume(spec);
-  if (IsFakeTensor(v.object)) return breaks_.Break(GraphBreakKind::kTensorToPython, "formatting a tensor");
+  if (IsFakeTensor(v.object)) {
+    const Ref number = conversion == FVC_NONE ? NumberToFormat(v.object) : Ref();
+    if (!number) return breaks_.Break(GraphBreakKind::kTensorToPython, "formatting a tensor");
+    return native_.FormatValue(act, ValueView(number, kNoSource), conversion, spec);
+  }
   const bool instance = !IsLeaf(v.object);
   if (instance) {
     const SpecialCall how = conversion == FVC_REPR    ? SpecialCall::kRepr

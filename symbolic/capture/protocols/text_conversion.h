@@ -16,6 +16,9 @@ class NativeBoundary;
 class NativeProtocols;
 class ObjectTable;
 class ReadJournal;
+namespace tracing {
+class Tracer;
+}
 
 class TextConversion {
  public:
@@ -27,8 +30,10 @@ class TextConversion {
 
  private:
   Value TextByMethod(Activation& act, ValueView v, const char* method, absl::Span<const ValueView> args);
+  Ref NumberToFormat(BorrowedRef tensor) const;  // null: it is not known, or the tensor is formatted as an object
   Value TextOfException(ValueView v, bool repr);
 
+  tracing::Tracer& tracer_;
   BreakController& breaks_;
   NativeBoundary& boundary_;
   ReadJournal& reads_;

@@ -1,4 +1,4 @@
-// Matrix products: contiguous outputs.
+// Matrix products. All outputs but those of grouped products are contiguous.
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -71,9 +71,67 @@ bool Dot(Arguments args, Outputs& outputs) {
   return Emit({}, a.scalar_type(), outputs);
 }
 
+bool Holds(const c10::SymBool& fact) { return fact.guard_bool(__FILE__, __LINE__); }
+
+bool IsGroupedType(c10::ScalarType type) {
+  return type == c10::ScalarType::Float || type == c10::ScalarType::BFloat16 || type == c10::ScalarType::Half;
+}
+
+// A row or a column is dense, and the next one starts at a multiple of so many elements.
+bool IsAlignedMatrix(const at::Tensor& t, std::int64_t alignment) {
+  const std::int64_t last = t.dim() - 1;
+  const auto holds_along = [&](std::int64_t dense, std::int64_t other) {
+    const c10::SymInt length = t.sym_size(dense).max(1);
+    return Holds(t.sym_stride(dense).sym_eq(1)) && Holds(t.sym_stride(other).sym_ge(length));
+  };
+  const bool by_column = holds_along(last - 1, last);
+  if (!by_column && !holds_along(last, last - 1)) return false;
+  const c10::SymInt stride = t.sym_stride(by_column ? last : last - 1);
+  return Holds((stride % alignment).sym_eq(0));
+}
+
+// Products of groups of rows, of columns, or of what is summed over; where a group ends is in a tensor. Rows of the
+// output start at multiples of 16 bytes.
+bool GroupedMm(Arguments args, Outputs& outputs) {
+  const at::Tensor& a = args[0].toTensor();
+  const at::Tensor& b = args[1].toTensor();
+  const at::Tensor* ends = OptionalTensor(args[2]);
+  const c10::ScalarType type = a.scalar_type();
+  const bool two = a.dim() == 2, other_two = b.dim() == 2;
+  if ((!two && a.dim() != 3) || (!other_two && b.dim() != 3) || !IsGroupedType(type)) return false;
+  if (b.scalar_type() != type || OptionalTensor(args[3]) != nullptr) return false;
+  if (!args[4].isNone() && args[4].toScalarType() != type) return false;
+  if ((ends != nullptr) != (two || other_two) || !Same(a.sym_size(-1), b.sym_size(-2))) return false;
+  if (ends != nullptr && (ends->dim() != 1 || ends->scalar_type() != c10::ScalarType::Int)) return false;
+  const auto alignment = static_cast<std::int64_t>(16 / c10::elementSize(type));
+  if (!IsAlignedMatrix(a, alignment) || !IsAlignedMatrix(b, alignment)) return false;
+  const std::optional<std::int64_t> columns = b.sym_size(-1).maybe_as_int();
+  if (!columns) return false;
+  const std::int64_t padded = (*columns + alignment - 1) / alignment * alignment;
+  Dims sizes = {a.sym_size(-2), *columns};
+  Dims strides = {padded, 1};
+  const c10::SymInt groups = ends != nullptr ? ends->sym_size(0) : a.sym_size(0);
+  if ((!two && !Same(a.sym_size(0), groups)) || (!other_two && !Same(b.sym_size(0), groups))) return false;
+  if (two == other_two) {
+    strides.insert(strides.begin(), sizes[0] * padded);
+    sizes.insert(sizes.begin(), groups);
+  }
+  OutputMeta output;
+  output.sizes = std::move(sizes);
+  output.strides = std::move(strides);
+  output.dtype = type;
+  outputs.assign(1, std::move(output));
+  return true;
+}
+
 constexpr ShapeRow kRows[] = {
-    {"aten::mm", Mm},           {"aten::addmm", Addmm}, {"aten::bmm", Bmm},
-    {"aten::baddbmm", Baddbmm}, {"aten::mv", Mv},       {"aten::dot", Dot},
+    {"aten::mm", Mm},
+    {"aten::addmm", Addmm},
+    {"aten::bmm", Bmm},
+    {"aten::baddbmm", Baddbmm},
+    {"aten::mv", Mv},
+    {"aten::dot", Dot},
+    {"aten::_grouped_mm", GroupedMm},
 };
 
 }  // namespace

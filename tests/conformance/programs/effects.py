@@ -355,7 +355,7 @@ def counter_in_c_state():
     return Case(f, vector(), then=[lambda: None])
 
 
-@program(whole=False, rule=3)
+@program(rule=3)
 def context_variable():
     import contextvars
 

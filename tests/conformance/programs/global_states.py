@@ -279,3 +279,17 @@ def states_set_inside():
 
     other = lambda flag: lambda: Args(vector(), matrix(3, 3), flag)
     return Case(f, *other(False)().args, then=[other(True), other(True), other(False)])
+
+
+@program
+def asks_a_device_that_may_be_missing():
+    def is_recorded():
+        try:
+            return torch.cuda.is_current_stream_capturing()
+        except Exception:
+            return False
+
+    def f(x):
+        return x * 3 if is_recorded() else x * 2
+
+    return Case(f, vector())

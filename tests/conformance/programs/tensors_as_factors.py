@@ -124,3 +124,74 @@ def adam_with_another_rate():
 @program
 def adam_that_keeps_the_largest():
     return trained(lambda p: torch.optim.Adam(p, lr=0.1, amsgrad=True, foreach=False))
+
+
+@program
+def factor_of_a_sum():
+    def f(x, a, v):
+        y = x.add(a, alpha=-v).sub(a, alpha=v * 2)
+        y.add_(a, alpha=v)
+        return torch.add(y, a, alpha=v)
+
+    return Case(f, vector(), vector(3, 2.0), torch.tensor(0.3), then=[lambda: None])
+
+
+@program
+def factors_of_a_product():
+    def f(x, a, v):
+        y = torch.addmm(x, x, a, alpha=v, beta=-v)
+        return y, torch._foreach_add([x, y], [a, a], alpha=v)
+
+    return Case(f, matrix(3, 3), matrix(3, 3) + 1, torch.tensor(0.3))
+
+
+@program
+def factor_of_a_sum_with_gradients():
+    def f(x, a, v):
+        return x.add(a, alpha=v).sin()
+
+    return Case(f, leaf(), leaf(3, 2.0), torch.tensor(0.3))
+
+
+@program(whole=False)
+def factors_of_a_sum_that_are_none():
+    def f(x, a):
+        texts = []
+        for factor in (torch.ones(2), torch.tensor(1.0, requires_grad=True), torch.tensor(True), torch.tensor(1j)):
+            try:
+                x = x.add(a, alpha=factor)
+            except (TypeError, RuntimeError) as error:
+                texts.append(type(error).__name__)
+        return x * 2, texts
+
+    return Case(f, vector(), vector(3, 2.0))
+
+
+@program(whole=False)
+def factor_of_whole_numbers_that_is_a_float():
+    def f(n, v):
+        try:
+            return n.add(n, alpha=v)
+        except RuntimeError as error:
+            return n + 1, str(error)
+
+    return Case(f, torch.arange(3), torch.tensor(2.0))
+
+
+def halved(optimizer):
+    optimizer.param_groups[0]["lr"].mul_(0.5)
+
+
+@program(break_step=97)
+def sgd_with_a_tensor_as_rate():
+    return trained(lambda p: torch.optim.SGD(p, lr=torch.tensor(0.1), weight_decay=0.1), [halved, lambda o: None])
+
+
+@program(break_step=97)
+def momentum_with_a_tensor_as_rate():
+    return trained(lambda p: torch.optim.SGD(p, lr=torch.tensor(0.1), momentum=0.9, nesterov=True), [halved, lambda o: None])
+
+
+@program(break_step=97)
+def adadelta_with_a_tensor_as_rate():
+    return trained(lambda p: torch.optim.Adadelta(p, lr=torch.tensor(0.1)), [halved, lambda o: None])
