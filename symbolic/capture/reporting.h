@@ -23,6 +23,9 @@ void LogTimes(const AttemptResult& made, PyCodeObject* code);
 // `name`: the compiled object's, or empty; `limit`: the setting and its value.
 void WarnRecompileLimit(PyCodeObject* code, const std::string& name, const std::string& limit,
                         const std::string& failed_guard);
+// config.fail_on_recompile_limit_hit: sets framefuse.Unsupported.
+void RaiseRecompileLimit(PyCodeObject* code, const std::string& name, const std::string& limit,
+                         const std::string& failed_guard);
 // Nothing is compiled in somebody's recording (soundness rule 21).
 void WarnRecordedStream(PyCodeObject* code);
 // fullgraph: sets framefuse.Unsupported.
