@@ -237,8 +237,8 @@ std::size_t CodeCache::CountEntries(BorrowedRefOf<PyCodeObject> code, const Owne
 std::size_t CodeCache::CountShown(BorrowedRefOf<PyCodeObject> code, const Site& site, const void* shown) {
   const CodeData* data = GetExtra(code.as_object());
   if (data == nullptr) return 0;
-  const auto own = std::find_if(data->records.begin(), data->records.end(),
-                                [&](const Record& r) { return r.site.get() == &site; });
+  const auto own =
+      std::find_if(data->records.begin(), data->records.end(), [&](const Record& r) { return r.site.get() == &site; });
   if (own == data->records.end()) return 0;
   std::size_t count = 0;
   for (const Record& r : data->records) count += r.offset == own->offset ? r.site->CountShown(shown) : 0;
