@@ -236,7 +236,8 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   const std::string limit = LimitMet(site, view);
   if (!limit.empty()) return AtLimit(site, view, limit);
   bool raised = false;
-  if (!AllowsCompile(!site.empty(), view.code, &raised)) {
+  const auto why = [&] { return site.Entries().front()->Explain(view); };
+  if (!AllowsCompile(!site.empty(), view.code, why, &raised)) {
     if (!raised) return None(FallbackKind::kStance, view.code);
     Made made;
     made.without = Without::kRaises;

@@ -166,22 +166,23 @@ void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* c
   if (seen->insert(message).second) FF_LOG(kBugs) << message << "; the frame runs as Python";
 }
 
-bool AllowsCompile(bool has_entries, PyCodeObject* code, bool* raised) {
+bool AllowsCompile(bool has_entries, PyCodeObject* code, absl::FunctionRef<std::string()> why, bool* raised) {
+  const auto refuse = [&](const char* setting) {
+    const std::string reason = why();
+    SetError(Ref(), absl::StrCat("recompilation of ", Where(code), setting, reason.empty() ? "" : ": ", reason));
+    *raised = true;
+    return false;
+  };
   switch (stance) {
     case Stance::kDefault:
       if (!has_entries || !config().error_on_recompile) return true;
-      SetError(Ref(), absl::StrCat("recompilation of ", Where(code), " with config.error_on_recompile"));
-      *raised = true;
-      return false;
+      return refuse(" with config.error_on_recompile");
     case Stance::kForceEager:
       return false;
     case Stance::kEagerOnRecompile:
       return !has_entries;
     case Stance::kFailOnRecompile:
-      if (!has_entries) return true;
-      SetError(Ref(), absl::StrCat("recompilation of ", Where(code), " under the stance fail_on_recompile"));
-      *raised = true;
-      return false;
+      return !has_entries || refuse(" under the stance fail_on_recompile");
   }
   return true;
 }

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "symbolic/capture/api.h"
 #include "symbolic/capture/attempt.h"
@@ -33,8 +34,8 @@ void RaiseUnsupported(const GraphBreakReason& reason);
 void RaiseUnsupported(const EagerFallback& fallback);
 // A bug of ours or a failed backend: logged once a message, or raised (`*raised`, a Python error is set).
 void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* code, bool* raised);
-// Asks the stance whether an entry may be made; may set an error.
-bool AllowsCompile(bool has_entries, PyCodeObject* code, bool* raised);
+// Asks the stance whether an entry may be made; may set an error, with what `why` says of the entries that do not fit.
+bool AllowsCompile(bool has_entries, PyCodeObject* code, absl::FunctionRef<std::string()> why, bool* raised);
 
 }  // namespace framefuse
 

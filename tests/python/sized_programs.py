@@ -50,9 +50,9 @@ _LAYOUTS = ["plain", "plain", "plain", "plain", "transposed", "sliced", "view of
 _SHAPES = [("n",), ("n", 4), ("n", "m"), ("m", "n"), ("n", "n"), (2, "n", 3), ("n", 3, 4), ("m",), ("n", 1), (1, "n"), ("n", "m", 2), ("k", "n"), (2, "m", "n"), (4, "n"), ("n", "n", "m"), ()]
 _VALUES = [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 40, 64, 65, 100, 257, 300]
 # Statements that a capture is for these sizes with, today. Most programs do without: one plan has all their sizes.
-_PIN = """.roll( F.pad .sort( topk .max( .min( median nan_to_num one_hot count_nonzero index_select gather index_add scatter smooth_l1 bucketize
+_PIN = """.sort( topk .max( .min( median nan_to_num one_hot count_nonzero index_select gather index_add scatter smooth_l1 bucketize
 diagonal unbind chunk split( unfold > 0] index_fill range( [t masked_select cond( **-0.5 0,-1) linspace torch.eye .var( .std( pool interpolate
-pixel_shuffle scaled_dot cummax kthvalue quantile kron new_tensor torch.tensor( block_diag cdist .cov( diag_embed divmod rms_norm item() norm( nonzero
+pixel_shuffle scaled_dot cummax kthvalue quantile kron new_tensor torch.tensor( block_diag cdist .cov( diag_embed rms_norm item() norm( nonzero
 unique .any()) lambda long().abs()""".split()  # fmt: skip
 _GROW = ("torch.outer", "[:, None]", "unsqueeze(", "kron", "diag_embed", "block_diag", "expand(", "meshgrid", "tensordot", ".long().abs() %", "index_select")
 CALLS = 9  # and the first again

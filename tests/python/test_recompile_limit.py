@@ -155,6 +155,26 @@ def test_the_limit_can_be_an_error():
         assert torch.equal(compiled(torch.ones(2), 3), torch.full((2,), 3.0))
 
 
+def test_a_stance_that_raises_says_which_guard_failed():
+    framefuse.reset()
+    compiled = framefuse.compile(scaled, dynamic=False)
+    compiled(torch.ones(2), 2)
+    with framefuse.set_stance("fail_on_recompile"):
+        assert torch.equal(compiled(torch.ones(2), 2), torch.full((2,), 2.0))
+        with pytest.raises(RuntimeError, match="stance fail_on_recompile: .*L\\['n'\\]"):
+            compiled(torch.ones(2), 3)
+    with framefuse.config.patch(error_on_recompile=True), pytest.raises(RuntimeError, match="config.error_on_recompile: .*L\\['n'\\]"):
+        compiled(torch.ones(2), 3)
+    with framefuse.set_stance("eager_on_recompile"):
+        before = framefuse.statistics()
+        assert torch.equal(compiled(torch.ones(2), 3), torch.full((2,), 3.0))
+        assert torch.equal(compiled(torch.ones(2), 2), torch.full((2,), 2.0))
+        assert change(before, "captures", "hits") == [0, 1]
+    with framefuse.set_stance("force_eager"):
+        assert torch.equal(compiled(torch.ones(2), 3), torch.full((2,), 3.0))
+    assert torch.equal(compiled(torch.ones(2), 3), torch.full((2,), 3.0))
+
+
 def test_a_general_entry_serves_at_the_limit():
     framefuse.reset()
     compiled = framefuse.compile(scaled, recompile_limit=2)

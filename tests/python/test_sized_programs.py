@@ -49,6 +49,9 @@ _FOUND = {
     "a row of one beside a stride of the first call": (
         ["x0[1:].mul_(2)"], [("transposed", (2, "m", "n"), False, _F64)], [], [{"n": 8, "m": 7}, {"n": 8, "m": 33}, {"n": 3, "m": 9}],
     ),
+    "a piece that is cloned and written": (
+        ["v = x0[x0.shape[0] // 2 :]", "w = v.clone()", "w.copy_(v)"], [("plain", ("m", "n"), False, _F64)], ["w"], [{"n": 4, "m": 5}, {"n": 6, "m": 9}],
+    ),
     "a batch norm of what is transposed": (
         ["v = F.batch_norm(x0, None, None, training=True)", "w = v * 2"], [("transposed", ("n", "n", "m"), True, _F64)], ["w"], [{"n": 6, "m": 4}, {"n": 3, "m": 9}],
     ),
