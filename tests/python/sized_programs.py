@@ -152,7 +152,7 @@ def _is_modest(program):
     except Exception:
         return False
     text = program.source([])
-    if "range(" in text or sum(text.count(part) for part in _GROW) > 1:
+    if "range(" in text or "torch.outer" in text or sum(text.count(part) for part in _GROW) > 1:
         program.sizes = [{name: min(value, 12) for name, value in sizes.items()} for sizes in program.sizes]
     return True
 

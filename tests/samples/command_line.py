@@ -33,6 +33,9 @@ def main(arguments: list[str]) -> int:
     if unknown:
         print(f"unknown: {', '.join(unknown)}; backends are {', '.join(BACKENDS)}; dtypes are {', '.join(_DTYPES)}")
         return 2
+    if chosen.dynamic and chosen.save:
+        print("the page is about plain sizes: --dynamic goes without --save")
+        return 2
     prepare()
     rows, start = [], time.monotonic()
     for database in [chosen.db] if chosen.db else DATABASES:
