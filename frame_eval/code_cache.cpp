@@ -1,6 +1,7 @@
 #include "frame_eval/code_cache.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -121,6 +122,38 @@ void Retries::NoteFailure(std::string why) {
   calls_to_wait_ = std::min(1 << doublings, kLongest);
 }
 
+void FailedGuards::Note(const std::string& explanation) {
+  constexpr std::string_view kFailed = " failed: ";
+  constexpr std::size_t kMostValues = 4;
+  if (explanation.empty()) return;
+  const std::size_t at = explanation.find(kFailed);
+  const std::string guard = explanation.substr(0, at);
+  ++times_;
+  auto found = std::find_if(failed_.begin(), failed_.end(), [&](const Failed& f) { return f.guard == guard; });
+  if (found == failed_.end()) found = failed_.insert(failed_.end(), Failed{guard, "", {}, 0});
+  ++found->times;
+  found->last = explanation;
+  if (at == std::string::npos) return;
+  std::string values = explanation.substr(at + kFailed.size());
+  values = values.substr(0, values.rfind(" ("));
+  std::vector<std::string>& known = found->values;
+  known.erase(std::remove(known.begin(), known.end(), values), known.end());
+  known.push_back(std::move(values));
+  if (known.size() > kMostValues) known.erase(known.begin());
+}
+
+std::string FailedGuards::Most() const {
+  const auto most = std::max_element(failed_.begin(), failed_.end(),
+                                     [](const Failed& a, const Failed& b) { return a.times < b.times; });
+  if (most == failed_.end()) return "";
+  std::string text = most->last;
+  if (most->values.size() > 1) {
+    const char* separator = "; before that ";
+    for (std::size_t i = most->values.size() - 1; i-- > 0; separator = ", ") text += separator + most->values[i];
+  }
+  return text + "; " + std::to_string(most->times) + " of " + std::to_string(times_) + " failures";
+}
+
 std::shared_ptr<Entry> Site::Find(MakerId maker, absl::FunctionRef<bool(const Entry&)> matches) {
   for (const bool own : {true, false}) {
     for (std::size_t i = 0; i < made_.size(); ++i) {
@@ -138,8 +171,8 @@ std::shared_ptr<Entry> Site::Find(MakerId maker, absl::FunctionRef<bool(const En
   return nullptr;
 }
 
-void Site::Install(std::shared_ptr<Entry> entry, MakerId maker) {
-  made_.insert(made_.begin(), Made{std::move(entry), maker});
+void Site::Install(std::shared_ptr<Entry> entry, MakerId maker, const void* shown) {
+  made_.insert(made_.begin(), Made{std::move(entry), maker, shown});
 }
 
 void Site::Remove(const Entry* entry) {
@@ -167,6 +200,11 @@ std::vector<std::shared_ptr<Entry>> Site::EntriesOf(MakerId maker) const {
 std::size_t Site::CountOf(MakerId maker) const {
   return static_cast<std::size_t>(
       std::count_if(made_.begin(), made_.end(), [&](const Made& m) { return m.maker == maker; }));
+}
+
+std::size_t Site::CountShown(const void* shown) const {
+  return static_cast<std::size_t>(
+      std::count_if(made_.begin(), made_.end(), [&](const Made& m) { return m.shown == shown; }));
 }
 
 void Site::RemoveDead() {
@@ -201,6 +239,17 @@ std::size_t CodeCache::CountEntries(BorrowedRefOf<PyCodeObject> code, const Owne
   if (const CodeData* data = GetExtra(code.as_object())) {
     for (const Record& r : data->records) count += r.owner == &owner ? r.site->size() : 0;
   }
+  return count;
+}
+
+std::size_t CodeCache::CountShown(BorrowedRefOf<PyCodeObject> code, const Site& site, const void* shown) {
+  const CodeData* data = GetExtra(code.as_object());
+  if (data == nullptr) return 0;
+  const auto own =
+      std::find_if(data->records.begin(), data->records.end(), [&](const Record& r) { return r.site.get() == &site; });
+  if (own == data->records.end()) return 0;
+  std::size_t count = 0;
+  for (const Record& r : data->records) count += r.offset == own->offset ? r.site->CountShown(shown) : 0;
   return count;
 }
 

@@ -66,6 +66,24 @@ class Retries {
   std::string last_failure_;
 };
 
+// Which guards made a place be compiled again, how often, and for which values.
+class FailedGuards {
+ public:
+  // What Entry::Explain says: `GUARD failed: VALUES (PLACE)`.
+  void Note(const std::string& explanation);
+  // The one that failed most, with its last values; empty if none did.
+  std::string Most() const;
+
+ private:
+  struct Failed {
+    std::string guard, last;
+    std::vector<std::string> values;  // the last ones, each once
+    int times = 0;
+  };
+  std::vector<Failed> failed_;
+  int times_ = 0;
+};
+
 // One (code object, owner, offset). Hold it by shared_ptr across anything that can run Python: a Reset takes it out
 // of the cache, and writes to it then have no effect.
 class Site {
@@ -73,7 +91,8 @@ class Site {
   // The first entry that `matches`, those that `maker` made first, moved to the front; null if none. `matches` must not
   // run Python.
   std::shared_ptr<Entry> Find(MakerId maker, absl::FunctionRef<bool(const Entry&)> matches);
-  void Install(std::shared_ptr<Entry> entry, MakerId maker);
+  // `shown`: the user's code that it was made for, which many compiled objects may have a wrapper in common for.
+  void Install(std::shared_ptr<Entry> entry, MakerId maker, const void* shown = nullptr);
   // Takes one entry out (it turned out to be wrong, or its guards can never hold again).
   void Remove(const Entry* entry);
   void RemoveDead();
@@ -88,7 +107,10 @@ class Site {
   // True the first time that it is called for a maker.
   [[nodiscard]] bool NoteLimit(MakerId maker) { return at_limit_.insert(maker).second; }
 
+  std::size_t CountShown(const void* shown) const;
+
   Retries retries;
+  FailedGuards failed_guards;
   int recompiles = 0;
 
  private:
@@ -96,6 +118,7 @@ class Site {
   struct Made {
     std::shared_ptr<Entry> entry;
     MakerId maker;
+    const void* shown;
   };
   std::vector<Made> made_;
   absl::flat_hash_set<MakerId> at_limit_;
@@ -113,6 +136,8 @@ class CodeCache {
 
   // Entries of one owner at all offsets of a code object.
   static std::size_t CountEntries(BorrowedRefOf<PyCodeObject> code, const Owner& owner);
+  // Entries of all owners at the site's offset that were made for `shown`.
+  static std::size_t CountShown(BorrowedRefOf<PyCodeObject> code, const Site& site, const void* shown);
   // All offsets of a code object for which the owner has a site.
   static std::vector<int> Offsets(BorrowedRefOf<PyCodeObject> code, const Owner& owner);
   // Drops everything of all owners and code objects.

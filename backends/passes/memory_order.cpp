@@ -44,11 +44,19 @@ void TakeStrides(ir::ExprTable& exprs, ir::Value& v, at::IntArrayRef strides) {
   }
   if (known) return;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
-  ir::Dim next(1);
+  std::vector<ir::Dim> steps = {ir::Dim(1)};
   for (const std::size_t d : order) {
-    const bool follows = next.is_symbolic() && exprs.Hint(next) == strides[d];
-    v.strides[d] = follows ? next : ir::Dim(strides[d]);
-    next = ir::DimAlgebra(exprs).Multiply(v.strides[d], v.sizes[d]);
+    if (v.sizes[d].Is(1)) continue;
+    // A constant would be the stride for the sizes at hand alone.
+    v.strides[d] = steps.back().is_symbolic() ? steps.back() : ir::Dim(strides[d]);
+    if (!v.sizes[d].Is(0)) steps.push_back(ir::DimAlgebra(exprs).Multiply(v.strides[d], v.sizes[d]));
+  }
+  // By these nothing is reached: any that has the right value now.
+  for (const std::size_t d : order) {
+    if (!v.sizes[d].Is(1)) continue;
+    const auto same = [&](const ir::Dim& step) { return exprs.Hint(step) == strides[d]; };
+    const auto step = std::find_if(steps.begin(), steps.end(), same);
+    v.strides[d] = step != steps.end() ? *step : ir::Dim(strides[d]);
   }
 }
 

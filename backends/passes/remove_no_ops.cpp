@@ -1,4 +1,5 @@
 // Drops what returns its argument: conversions to the same dtype, views of the same shape.
+#include <set>
 #include <utility>
 
 #include "backends/passes/aliases.h"
@@ -26,6 +27,9 @@ class NoOpRemover {
       : g_(g), aliases_(g), backward_(g.has_backward()), replacements_(g.values.size()) {}
 
   bool Run() {
+    for (const ir::Node& n : g_.nodes) {
+      if (n.op->name() == "aten.copy") copied_into_.insert(n.args[0].value);
+    }
     std::vector<ir::Node> nodes;
     nodes.reserve(g_.nodes.size());
     for (ir::Node& n : g_.nodes) {
@@ -60,12 +64,16 @@ class NoOpRemover {
   bool CopyIsUnobservable(const ir::Node& n) const {
     if (aliases_.Escapes(n.outputs[0])) return false;
     ir::ValueId from = n.args[0].value;
+    // `copy` gives a tensor that lies in its memory as its first argument does, with all that is around it.
+    const bool is_piece = aliases_.RootOf(from) != from || aliases_.FromInput(from);
+    if (is_piece && copied_into_.contains(n.outputs[0])) return false;
     return !backward_ || (!aliases_.Escapes(from) && !aliases_.FromInput(from));
   }
 
   ir::Graph& g_;
   Aliases aliases_;
   bool backward_;
+  std::set<ir::ValueId> copied_into_;
   Replacements replacements_;
 };
 

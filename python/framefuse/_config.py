@@ -26,6 +26,8 @@ class Config:
 
     # For type checkers; common/config.def is what there is.
     recompile_limit: int
+    accumulated_recompile_limit: int
+    fail_on_recompile_limit_hit: bool
     raise_on_bug: bool
     capture_on: bool
     compile_under_trace: bool

@@ -14,6 +14,10 @@ from framefuse._config import config
 _HONOURED = {
     "recompile_limit": (8, "recompile_limit", int),
     "cache_size_limit": (8, "recompile_limit", int),
+    "accumulated_recompile_limit": (256, "accumulated_recompile_limit", int),
+    "accumulated_cache_size_limit": (256, "accumulated_recompile_limit", int),
+    "fail_on_recompile_limit_hit": (False, "fail_on_recompile_limit_hit", bool),
+    "fail_on_cache_limit_hit": (False, "fail_on_recompile_limit_hit", bool),
     "suppress_errors": (False, "suppress_errors", bool),
     "error_on_recompile": (False, "error_on_recompile", bool),
     "specialize_int": (False, "specialize_int", bool),
@@ -21,14 +25,8 @@ _HONOURED = {
 }
 # Read when something is compiled: see dynamic_of.
 _OF_SIZES = {"automatic_dynamic_shapes": True, "assume_static_by_default": True, "dynamic_shapes": True}
-_LIMIT_EACH = "framefuse counts for each compiled object and place (recompile_limit), and has no limit over all"
-_AT_LIMIT = "fullgraph=True raises at the limit"
 # Setting → (torch's default, what to know instead).
 _WITHOUT_EFFECT = {
-    "accumulated_recompile_limit": (256, _LIMIT_EACH),
-    "accumulated_cache_size_limit": (256, _LIMIT_EACH),
-    "fail_on_recompile_limit_hit": (False, _AT_LIMIT),
-    "fail_on_cache_limit_hit": (False, _AT_LIMIT),
     "capture_scalar_outputs": (False, "numbers read out of tensors stay in one graph by themselves; dynamic=False makes them break it"),
     "capture_dynamic_output_shape_ops": (False, "sizes that depend on values stay in one graph by themselves; dynamic=False makes them break it"),
     "force_parameter_static_shapes": (True, "sizes of parameters are always static"),
@@ -41,7 +39,7 @@ _ENVIRONMENT = {
     "TORCHDYNAMO_SUPPRESS_ERRORS": ("suppress_errors", bool),
     "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": ("capture_scalar_outputs", lambda text: text == "1"),
 }
-_OURS = ("recompile_limit", "suppress_errors", "error_on_recompile", "specialize_int", "capture_on")
+_OURS = ("recompile_limit", "accumulated_recompile_limit", "fail_on_recompile_limit_hit", "suppress_errors", "error_on_recompile", "specialize_int", "capture_on")
 
 _told: "set[str]" = set()
 _before: "dict[str, object] | None" = None  # framefuse's settings, while torch's are followed

@@ -162,26 +162,40 @@ std::int64_t EntryMaker::Limit() const {
   return settings_.recompile_limit >= 0 ? settings_.recompile_limit : config().recompile_limit;
 }
 
-std::string EntryMaker::LimitText() const {
-  return absl::StrCat(settings_.recompile_limit >= 0 ? "recompile_limit" : "config.recompile_limit", " is ", Limit());
-}
-
-bool EntryMaker::IsAtLimit(Site& site, const FrameView&) const {
+std::string EntryMaker::LimitMet(Site& site, const FrameView& view) const {
   site.RemoveDead();
-  return static_cast<std::int64_t>(site.CountOf(id_) + site.died_unfound()) >= Limit();
+  if (static_cast<std::int64_t>(site.CountOf(id_) + site.died_unfound()) >= Limit()) {
+    return absl::StrCat(settings_.recompile_limit >= 0 ? "recompile_limit" : "config.recompile_limit", " is ", Limit());
+  }
+  const std::int64_t of_all = config().accumulated_recompile_limit;
+  const BorrowedRefOf<PyCodeObject> code(view.code);
+  if (static_cast<std::int64_t>(CodeCache::CountShown(code, site, Shown(view.code))) < of_all) return "";
+  return absl::StrCat("config.accumulated_recompile_limit, which counts for all compiled objects, is ", of_all);
 }
 
-EntryMaker::Made EntryMaker::AtLimit(Site& site, const FrameView& view) {
+void EntryMaker::NoteFailures(Site& site, const Entries& known, const FrameView& view) {
+  for (const std::shared_ptr<Entry>& e : known) site.failed_guards.Note(e->Explain(view));
+}
+
+EntryMaker::Made EntryMaker::AtLimit(Site& site, const FrameView& view, const std::string& limit) {
   const std::vector<std::shared_ptr<Entry>> entries = site.Entries();
-  const std::string failed = entries.empty() ? "what it expects ends with each call" : entries.front()->Explain(view);
+  const bool first = site.NoteLimit(id_);
+  if (first) NoteFailures(site, Known(site, view), view);
+  const std::string failed = entries.empty() ? "what it expects ends with each call" : site.failed_guards.Most();
+  if (config().fail_on_recompile_limit_hit) {
+    RaiseRecompileLimit(Shown(view.code), settings_.name, limit, failed);
+    Made made;
+    made.without = Without::kRaises;
+    return made;
+  }
   // Of code without tensor work (a library's, between two breaks) nobody wants to hear.
   const bool matters = std::any_of(entries.begin(), entries.end(), [](const std::shared_ptr<Entry>& e) {
     return static_cast<const CompiledEntry&>(*e).executable != nullptr;
   });
-  if (site.NoteLimit(id_) && (matters || entries.empty()) && !settings_.fullgraph) {
-    WarnRecompileLimit(Shown(view.code), settings_.name, LimitText(), failed);
+  if (first && (matters || entries.empty()) && !settings_.fullgraph) {
+    WarnRecompileLimit(Shown(view.code), settings_.name, limit, failed);
   }
-  Made made = None(FallbackKind::kRecompileLimit, view.code, LimitText());
+  Made made = None(FallbackKind::kRecompileLimit, view.code, limit);
   if (made.without == Without::kRunsAsPython) made.without = Without::kRunsAtLimit;
   return made;
 }
@@ -225,10 +239,12 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   if (frame_ops::HasPendingSignals()) return None(FallbackKind::kSignal, view.code);
   if (!HasOnlyNames(view.builtins)) return None(FallbackKind::kBuiltins, view.code);
   if (frames_at_limit > 0) return None(FallbackKind::kBelowLimit, view.code);
-  if (IsAtLimit(site, view)) return AtLimit(site, view);
+  const std::string limit = LimitMet(site, view);
+  if (!limit.empty()) return AtLimit(site, view, limit);
   bool raised = false;
   const Entries known = Known(site, view);
-  if (!AllowsCompile(!known.empty(), view.code, &raised)) {
+  const auto why = [&] { return known.front()->Explain(view); };
+  if (!AllowsCompile(!known.empty(), view.code, why, &raised)) {
     if (!raised) return None(FallbackKind::kStance, view.code);
     Made made;
     made.without = Without::kRaises;
@@ -243,6 +259,7 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   if (!settings_.fullgraph && !site.retries.MayTry()) {
     return None(FallbackKind::kWaiting, view.code, site.retries.last_failure());
   }
+  NoteFailures(site, known, view);
   LogRecompile(site, known, view);
   NoteOtherSizes(known, view);
   const bool starting = frame_ops::IsStarting(frame);
@@ -268,7 +285,7 @@ EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView
     LogEntry(*attempt.entry, view.code);
     LogTimes(attempt, view.code);
     if (observer_ != nullptr) observer_->OnCaptured(*attempt.entry, attempt);
-    site.Install(attempt.entry, id_);
+    site.Install(attempt.entry, id_, Shown(view.code));
     made.entry = std::move(attempt.entry);
     return made;
   }

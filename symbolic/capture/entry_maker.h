@@ -71,9 +71,10 @@ class EntryMaker {
   void LogRecompile(Site& site, const Entries& known, const FrameView& view) const;
   void NoteOtherSizes(const Entries& known, const FrameView& view) const;
   std::int64_t Limit() const;
-  std::string LimitText() const;  // what the user set
-  bool IsAtLimit(Site& site, const FrameView& view) const;
-  Made AtLimit(Site& site, const FrameView& view);
+  // Which limit is met, as text; empty: none.
+  std::string LimitMet(Site& site, const FrameView& view) const;
+  Made AtLimit(Site& site, const FrameView& view, const std::string& limit);
+  static void NoteFailures(Site& site, const Entries& known, const FrameView& view);
   ValuePlaces::Rely HowToRely(const Site& site) const;
   AttemptResult Attempt(PyThreadState* thread, frame_ops::Frame* frame, const Site& site) const;
   Made AfterAttempt(AttemptResult attempt, const FrameView& view, bool starting, Site& site);

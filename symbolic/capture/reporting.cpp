@@ -95,13 +95,24 @@ void LogTimes(const AttemptResult& made, PyCodeObject* code) {
   FF_LOG(kPerf) << text;
 }
 
+namespace {
+
+std::string NamedPlace(PyCodeObject* code, const std::string& name) {
+  return name.empty() ? Where(code) : absl::StrCat(Where(code), " of ", name);
+}
+
+std::string AtTheLimit(const std::string& limit, const std::string& failed_guard) {
+  const std::string hint = HintOfRecompile(failed_guard);
+  return absl::StrCat(limit, ", and it was compiled as often. The guard that failed most: ", failed_guard,
+                      hint.empty() ? "" : absl::StrCat(". Hint: ", hint));
+}
+
+}  // namespace
+
 void WarnRecompileLimit(PyCodeObject* code, const std::string& name, const std::string& limit,
                         const std::string& failed_guard) {
-  const std::string message =
-      absl::StrCat("framefuse: ", Where(code), name.empty() ? "" : absl::StrCat(" of ", name),
-                   " runs as Python from now on: ", limit,
-                   ", and it was compiled as often. The last guard that failed: ", failed_guard);
-  Warn(code, message);
+  Warn(code, absl::StrCat("framefuse: ", NamedPlace(code, name),
+                          " runs as Python from now on: ", AtTheLimit(limit, failed_guard)));
 }
 
 void WarnRecordedStream(PyCodeObject* code) {
@@ -121,6 +132,13 @@ void SetUnsupported(const std::string& message, const std::string& reason) {
 }
 
 }  // namespace
+
+void RaiseRecompileLimit(PyCodeObject* code, const std::string& name, const std::string& limit,
+                         const std::string& failed_guard) {
+  SetUnsupported(absl::StrCat("config.fail_on_recompile_limit_hit, but ", NamedPlace(code, name),
+                              " would run as Python: ", AtTheLimit(limit, failed_guard)),
+                 limit);
+}
 
 void RaiseUnsupported(const GraphBreakReason& reason) {
   SetUnsupported(absl::StrCat("fullgraph=True, but the graph breaks at ", WhatBroke(reason, true)), reason.Text());
@@ -148,22 +166,23 @@ void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* c
   if (seen->insert(message).second) FF_LOG(kBugs) << message << "; the frame runs as Python";
 }
 
-bool AllowsCompile(bool has_entries, PyCodeObject* code, bool* raised) {
+bool AllowsCompile(bool has_entries, PyCodeObject* code, absl::FunctionRef<std::string()> why, bool* raised) {
+  const auto refuse = [&](const char* setting) {
+    const std::string reason = why();
+    SetError(Ref(), absl::StrCat("recompilation of ", Where(code), setting, reason.empty() ? "" : ": ", reason));
+    *raised = true;
+    return false;
+  };
   switch (stance) {
     case Stance::kDefault:
       if (!has_entries || !config().error_on_recompile) return true;
-      SetError(Ref(), absl::StrCat("recompilation of ", Where(code), " with config.error_on_recompile"));
-      *raised = true;
-      return false;
+      return refuse(" with config.error_on_recompile");
     case Stance::kForceEager:
       return false;
     case Stance::kEagerOnRecompile:
       return !has_entries;
     case Stance::kFailOnRecompile:
-      if (!has_entries) return true;
-      SetError(Ref(), absl::StrCat("recompilation of ", Where(code), " under the stance fail_on_recompile"));
-      *raised = true;
-      return false;
+      return !has_entries || refuse(" under the stance fail_on_recompile");
   }
   return true;
 }

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "symbolic/capture/api.h"
 #include "symbolic/capture/attempt.h"
@@ -23,6 +24,9 @@ void LogTimes(const AttemptResult& made, PyCodeObject* code);
 // `name`: the compiled object's, or empty; `limit`: the setting and its value.
 void WarnRecompileLimit(PyCodeObject* code, const std::string& name, const std::string& limit,
                         const std::string& failed_guard);
+// config.fail_on_recompile_limit_hit: sets framefuse.Unsupported.
+void RaiseRecompileLimit(PyCodeObject* code, const std::string& name, const std::string& limit,
+                         const std::string& failed_guard);
 // Nothing is compiled in somebody's recording (soundness rule 21).
 void WarnRecordedStream(PyCodeObject* code);
 // fullgraph: sets framefuse.Unsupported.
@@ -30,8 +34,8 @@ void RaiseUnsupported(const GraphBreakReason& reason);
 void RaiseUnsupported(const EagerFallback& fallback);
 // A bug of ours or a failed backend: logged once a message, or raised (`*raised`, a Python error is set).
 void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* code, bool* raised);
-// Asks the stance whether an entry may be made; may set an error.
-bool AllowsCompile(bool has_entries, PyCodeObject* code, bool* raised);
+// Asks the stance whether an entry may be made; may set an error, with what `why` says of the entries that do not fit.
+bool AllowsCompile(bool has_entries, PyCodeObject* code, absl::FunctionRef<std::string()> why, bool* raised);
 
 }  // namespace framefuse
 

@@ -119,6 +119,28 @@ std::optional<Dim> Numbers::CombineFloats(SizeArithmetic operation, Dim a, Dim b
   return std::nullopt;
 }
 
+namespace {
+
+bool Overflows(SizeArithmetic operation, std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  switch (operation) {
+    case SizeArithmetic::kAdd:
+      return __builtin_add_overflow(a, b, &result);
+    case SizeArithmetic::kSubtract:
+      return __builtin_sub_overflow(a, b, &result);
+    case SizeArithmetic::kMultiply:
+      return __builtin_mul_overflow(a, b, &result);
+    case SizeArithmetic::kFloorDivide:
+    case SizeArithmetic::kModulo:
+    case SizeArithmetic::kTrueDivide:
+    case SizeArithmetic::kPower:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
 Ref Numbers::Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef right) {
   const std::optional<Dim> a = Find(left), b = Find(right);
   if (!a || !b) return Ref();
@@ -130,6 +152,8 @@ Ref Numbers::Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef rig
   if (operation == SizeArithmetic::kPower) return Ref();
   const bool divides = operation == SizeArithmetic::kFloorDivide || operation == SizeArithmetic::kModulo;
   if (divides && sizes.Decide(ExprKind::kEq, *b, Dim(0))) return Ref();  // Python raises
+  // Sizes fit, and what is computed of them need not.
+  if (Overflows(operation, sizes.Table().Hint(*a), sizes.Table().Hint(*b))) return Ref();
   const std::optional<Dim> made = sizes.IfItFits([&] {
     ir::DimAlgebra algebra = sizes.Algebra();
     switch (operation) {

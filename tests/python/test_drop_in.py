@@ -165,6 +165,28 @@ def test_recompile_limit(ours, name):
     assert framefuse.config.recompile_limit == 8
 
 
+@pytest.mark.parametrize("name", ["accumulated_recompile_limit", "accumulated_cache_size_limit"])
+def test_accumulated_recompile_limit(ours, name):
+    def scaled(x, n):
+        return x * n
+
+    compiled = [torch.compile(scaled, dynamic=False) for _ in range(3)]
+    with torch._dynamo.config.patch({name: 2}), pytest.warns(RuntimeWarning, match="accumulated_recompile_limit, which counts for all compiled objects, is 2"):
+        for n, one in enumerate(compiled, 2):
+            assert torch.equal(one(X, n), X * n)
+    assert framefuse.config.accumulated_recompile_limit == 256
+
+
+@pytest.mark.parametrize("name", ["fail_on_recompile_limit_hit", "fail_on_cache_limit_hit"])
+def test_fail_on_recompile_limit_hit(ours, name):
+    compiled = torch.compile(lambda x, n: x * n, dynamic=False)
+    with torch._dynamo.config.patch({name: True, "recompile_limit": 1}):
+        compiled(X, 2)
+        with pytest.raises(framefuse.Unsupported, match="config.recompile_limit is 1"):
+            compiled(X, 3)
+        assert torch.equal(compiled(X, 2), X * 2)
+
+
 def test_settings_of_torch_made_before_are_taken_over_and_ours_come_back():
     import torch._dynamo
 
@@ -231,8 +253,6 @@ def test_disable(ours):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("accumulated_recompile_limit", 64),
-        ("accumulated_cache_size_limit", 64),
         ("capture_scalar_outputs", True),
         ("capture_dynamic_output_shape_ops", True),
         ("force_parameter_static_shapes", False),

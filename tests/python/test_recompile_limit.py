@@ -96,3 +96,91 @@ def test_past_the_limit_fullgraph_raises():
         with pytest.raises(framefuse.Unsupported, match="config.recompile_limit is 2"):
             whole(torch.ones(2), 2)
         assert torch.equal(whole(torch.ones(2), 1), torch.full((2,), 2.0))
+
+
+def scaled(x, n):
+    return x * n
+
+
+def test_many_compiled_objects_have_a_limit_together():
+    framefuse.reset()
+    with framefuse.config.patch(accumulated_recompile_limit=3), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compiled = [framefuse.compile(scaled, dynamic=False) for _ in range(6)]
+        before = framefuse.statistics()
+        for n, f in enumerate(compiled, 2):
+            assert torch.equal(f(torch.ones(2), n), torch.full((2,), float(n)))
+        assert change(before, "captures", "eager_fallbacks.recompile_limit") == [3, 3]
+        before = framefuse.statistics()
+        for n in range(2, 5):  # what is there serves all of them
+            assert torch.equal(compiled[-1](torch.ones(2), n), torch.full((2,), float(n)))
+        assert change(before, "captures", "hits") == [0, 3]
+    texts = [str(w.message) for w in caught if "accumulated_recompile_limit" in str(w.message)]
+    assert len(texts) == 3 and all("which counts for all compiled objects, is 3" in text for text in texts)
+
+
+def test_modules_of_many_classes_are_not_one_place():
+    """They share the code of torch's wrapper, which is not the user's."""
+    framefuse.reset()
+    modules = [type(f"Net{i}", (torch.nn.Module,), {"forward": eval(f"lambda self, x: x + {i}")})() for i in range(5)]
+    with framefuse.config.patch(accumulated_recompile_limit=2):
+        before = framefuse.statistics()
+        for i, module in enumerate(modules):
+            assert torch.equal(framefuse.compile(module)(torch.ones(2)), torch.ones(2) + i)
+        assert change(before, "captures", "eager_fallbacks") == [5, 0]
+
+
+def test_the_warning_names_the_guard_that_failed_most():
+    def f(x, n, kind):
+        return x * n + len(kind)
+
+    framefuse.reset()
+    compiled = framefuse.compile(f, dynamic=False, recompile_limit=4)
+    with pytest.warns(RuntimeWarning, match="The guard that failed most: L\\['n'\\] == ") as caught:
+        for n, kind in [(2, "a"), (3, "a"), (4, "a"), (4, "bc"), (5, "a")]:
+            compiled(torch.ones(2), n, kind)
+    (text,) = [str(w.message) for w in caught if "recompile_limit is 4" in str(w.message)]
+    assert "failures" in text and __file__ in text
+
+
+def test_the_limit_can_be_an_error():
+    framefuse.reset()
+    compiled = framefuse.compile(scaled, dynamic=False, name="the scaler")
+    with framefuse.config.patch(recompile_limit=2, fail_on_recompile_limit_hit=True):
+        for n in 2, 3:
+            compiled(torch.ones(2), n)
+        for _ in range(2):
+            with pytest.raises(framefuse.Unsupported, match="of the scaler would run as Python: config.recompile_limit is 2.*L\\['n'\\]"):
+                compiled(torch.ones(2), 4)
+        assert torch.equal(compiled(torch.ones(2), 3), torch.full((2,), 3.0))
+
+
+def test_a_stance_that_raises_says_which_guard_failed():
+    framefuse.reset()
+    compiled = framefuse.compile(scaled, dynamic=False)
+    compiled(torch.ones(2), 2)
+    with framefuse.set_stance("fail_on_recompile"):
+        assert torch.equal(compiled(torch.ones(2), 2), torch.full((2,), 2.0))
+        with pytest.raises(RuntimeError, match="stance fail_on_recompile: .*L\\['n'\\]"):
+            compiled(torch.ones(2), 3)
+    with framefuse.config.patch(error_on_recompile=True), pytest.raises(RuntimeError, match="config.error_on_recompile: .*L\\['n'\\]"):
+        compiled(torch.ones(2), 3)
+    with framefuse.set_stance("eager_on_recompile"):
+        before = framefuse.statistics()
+        assert torch.equal(compiled(torch.ones(2), 3), torch.full((2,), 3.0))
+        assert torch.equal(compiled(torch.ones(2), 2), torch.full((2,), 2.0))
+        assert change(before, "captures", "hits") == [0, 1]
+    with framefuse.set_stance("force_eager"):
+        assert torch.equal(compiled(torch.ones(2), 3), torch.full((2,), 3.0))
+    assert torch.equal(compiled(torch.ones(2), 3), torch.full((2,), 3.0))
+
+
+def test_a_general_entry_serves_at_the_limit():
+    framefuse.reset()
+    compiled = framefuse.compile(scaled, recompile_limit=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        before = framefuse.statistics()
+        for n in range(2, 20):
+            assert torch.equal(compiled(torch.ones(n), n), torch.full((n,), float(n)))
+        assert change(before, "captures", "eager_fallbacks") == [2, 0]

@@ -153,7 +153,7 @@ def test_writes_whose_places_change_with_sizes(function, backend):
 @pytest.mark.compiles_nothing("compile is replaced by a wrong compiler")
 def test_the_harness_sees_a_difference(monkeypatch):
     """With a compiler that gives `x + 1` for a program's first result."""
-    compiled = lambda f, backend: lambda *args: [f(*args)[0] + 1, *f(*args)[1:]]
+    compiled = lambda f, **_: lambda *args: [f(*args)[0] + 1, *f(*args)[1:]]
     monkeypatch.setattr(framefuse, "compile", compiled)
     assert "values" in tensor_programs.differences(Program(["v = x0.sin()"], [("plain", (3,), True, _F64)], ["v", "x0"]), "fuse")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import gc
 import os
 import time
@@ -31,6 +32,9 @@ def main(arguments: list[str]) -> int:
     unknown = set(chosen.backend.split(",")) - set(BACKENDS) or set(chosen.dtype.split(",")) - set(_DTYPES)
     if unknown:
         print(f"unknown: {', '.join(unknown)}; backends are {', '.join(BACKENDS)}; dtypes are {', '.join(_DTYPES)}")
+        return 2
+    if chosen.dynamic and chosen.save:
+        print("the page is about plain sizes: --dynamic goes without --save")
         return 2
     prepare()
     rows, start = [], time.monotonic()
@@ -60,6 +64,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="entries at a time (default 1)")
     parser.add_argument("--seconds", type=float, default=300, help="processor time for each entry and dtype (default 300)")
     parser.add_argument("--gigabytes", type=float, default=6, help="memory for each entry and dtype (default 6)")
+    parser.add_argument("--dynamic", action="store_true", help="all sizes symbolic: a form's samples share what was captured for the ones before")
     parser.add_argument("--save", action="store_true", help="keep the rows and write docs/samples.md")
     parser.add_argument("--page", action="store_true", help="only write docs/samples.md from the rows that are kept")
     return parser.parse_args(arguments)
@@ -74,14 +79,15 @@ def run_database(database: str, chosen: argparse.Namespace, make_system: Any = N
     keys = {(names[id(entry)], str(dtype).removeprefix("torch.")): (entry, dtype) for entry, dtype in waiting}
     backends = chosen.backend.split(",")
     if make_system is None:
-        systems.warm_up(backends)
+        make_system = functools.partial(systems.make_system, dynamic=True if getattr(chosen, "dynamic", False) else None)
+        systems.warm_up(backends, make_system.keywords["dynamic"])
         gc.freeze()  # a child that collects garbage would copy all of this process's memory
     limits = Limits(chosen.seconds, chosen.gigabytes * 1e9)
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {key: [] for key in keys}
 
     def work(key: tuple[str, str]):
         skip = [[row["backend"], row["form"]] for row in rows[key]]
-        runner = Runner(make_system, chosen.samples) if make_system else Runner(most=chosen.samples)
+        runner = Runner(make_system, chosen.samples)
         return lambda reply: runner.run(database, *keys[key], backends, skip, reply)
 
     ahead = list(keys)

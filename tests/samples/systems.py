@@ -44,13 +44,16 @@ class Identity:
 
 
 class Framefuse:
-    """framefuse with one backend; `last` says what the last watched block did."""
+    """framefuse with one backend; `last` says what the last watched block did.
 
-    def __init__(self, backend: str):
+    With `dynamic` all sizes are symbolic, and the samples of a form share what was captured for the ones before.
+    """
+
+    def __init__(self, backend: str, dynamic: bool | None = None):
         import framefuse
 
         self._framefuse = framefuse
-        self.compile = systems.Framefuse(backend).compile
+        self.compile = systems.Framefuse(backend, dynamic).compile
         self.reset = framefuse.reset
         self.last = Watched()
 
@@ -78,11 +81,11 @@ def _reason(artifact: str, text: str) -> str:
     return re.sub(r"0x[0-9a-f]+", "0x…", reason)
 
 
-def warm_up(names: list[str]) -> None:
+def warm_up(names: list[str], dynamic: bool | None) -> None:
     """Imports what a system imports at its first call: forked children then have it."""
     for name in names:
-        make_system(name).compile(lambda x: x.sin())(torch.ones(2, requires_grad=True)).sum().backward()
+        make_system(name, dynamic).compile(lambda x: x.sin())(torch.ones(2, requires_grad=True)).sum().backward()
 
 
-def make_system(name: str) -> Any:
-    return Identity() if name == "eager" else Framefuse(name)
+def make_system(name: str, dynamic: bool | None = None) -> Any:
+    return Identity() if name == "eager" else Framefuse(name, dynamic)

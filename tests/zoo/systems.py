@@ -45,17 +45,17 @@ class Eager:
 class Framefuse:
     """framefuse with one backend; "fx" is a callable that runs the FX graph as it is."""
 
-    def __init__(self, backend: str):
+    def __init__(self, backend: str, dynamic: bool | None = None):
         import framefuse
 
-        self.name, self._framefuse = backend, framefuse
+        self.name, self._framefuse, self._dynamic = backend, framefuse, dynamic
         self._backend: Any = backend if backend != "fx" else self._run_graph
 
     def _run_graph(self, module: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
         return module.forward
 
     def compile(self, model: torch.nn.Module) -> Callable[..., Any]:
-        return self._framefuse.compile(model, backend=self._backend)
+        return self._framefuse.compile(model, backend=self._backend, dynamic=self._dynamic)
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[Seen]:

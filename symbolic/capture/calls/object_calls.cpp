@@ -1,6 +1,7 @@
 #include "symbolic/capture/calls/object_calls.h"
 
 #include <ATen/autocast_mode.h>
+#include <torch/csrc/Size.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <string>
@@ -256,6 +257,9 @@ Value ObjectCalls::CallEx(Activation& act, ValueView callable, ValueView args, V
   }
   if (breaks_.unwinding()) return Value();
   Ref tuple = PyTuple_CheckExact(args.object.get()) ? Ref::Create(args.object) : Ref();
+  // It holds nothing but integers, which may be symbolic: they are only moved.
+  const bool sizes = t == nullptr && THPSize_Check(args.object.get());
+  if (sizes) tuple = Ref::Steal(PyTuple_GetSlice(args.object, 0, PyTuple_GET_SIZE(args.object.get())));
   if (!tuple) {
     if (!arguments_.PrepareNative(args)) return Value();
     tuple = Ref::Steal(boundary_.Run([&] { return PySequence_Tuple(args.object); }));

@@ -41,6 +41,15 @@ std::optional<tracing::SizeArithmetic> ArithmeticOf(int nb_op) {
 }
 
 bool IsInteger(BorrowedRef object) { return PyLong_CheckExact(object.get()); }
+// torch.max and its like have the names of Python's functions.
+bool IsOfPythonItself(PyObject* function) {
+  PyObject* const self = PyCFunction_GET_SELF(function);
+  if (self == nullptr || !PyModule_Check(self)) return false;
+  const char* const module = PyModule_GetName(self);
+  if (module == nullptr) PyErr_Clear();
+  return module != nullptr && (std::string_view(module) == "builtins" || std::string_view(module) == "math");
+}
+
 bool IsNumber(BorrowedRef object) { return IsInteger(object) || PyFloat_CheckExact(object.get()); }
 
 }  // namespace
@@ -54,6 +63,9 @@ std::optional<Value> SizeOperations::Binary(int nb_op, ValueView left, ValueView
   if (!operation || !IsNumber(left.object) || !IsNumber(right.object)) return std::nullopt;
   if (!IsSymbolic(left)) reads_.Consume(left);
   if (!IsSymbolic(right)) reads_.Consume(right);
+  if (*operation == tracing::SizeArithmetic::kPower) {
+    if (std::optional<Value> power = Power(left, right)) return power;
+  }
   Ref made = tracer_.numbers().Combine(*operation, left.object, right.object);
   if (!made) return std::nullopt;
   return Done(std::move(made));
@@ -115,6 +127,50 @@ std::optional<Value> SizeOperations::Extreme(bool largest, absl::Span<const Valu
   return Value{Ref::Create(best.object), best.source};
 }
 
+std::optional<Value> SizeOperations::ExtremeOf(bool largest, BorrowedRef sequence) {
+  if (!PyTuple_Check(sequence.get())) return std::nullopt;
+  absl::InlinedVector<ValueView, 8> items;
+  bool symbolic = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sequence.get()); ++i) {
+    const BorrowedRef item(PyTuple_GET_ITEM(sequence.get(), i));
+    if (!IsNumber(item)) return std::nullopt;
+    symbolic = symbolic || tracer_.numbers().IsSymbolic(item);
+    items.emplace_back(item, kNoSource);
+  }
+  return symbolic ? Extreme(largest, items) : std::nullopt;
+}
+
+std::optional<Value> SizeOperations::Absolute(ValueView number) {
+  if (!IsSymbolic(number) || !IsInteger(number.object)) return std::nullopt;
+  const Ref zero = Ref::Steal(PyLong_FromLong(0));
+  const std::optional<bool> keeps = tracer_.numbers().Compare(Py_GE, number.object, zero);
+  if (!keeps) return std::nullopt;
+  if (*keeps) return Value{Ref::Create(number.object), number.source};
+  Ref negated = tracer_.numbers().Negate(number.object);
+  return negated ? std::optional(Done(std::move(negated))) : std::nullopt;
+}
+
+std::optional<Value> SizeOperations::DivideWithRest(ValueView left, ValueView right) {
+  if (!IsInteger(left.object) || !IsInteger(right.object)) return std::nullopt;
+  const std::optional<Value> quotient = Binary(NB_FLOOR_DIVIDE, left, right);
+  const std::optional<Value> rest = quotient ? Binary(NB_REMAINDER, left, right) : std::nullopt;
+  if (!rest) return std::nullopt;
+  return Done(Ref::Steal(PyTuple_Pack(2, quotient->object.get(), rest->object.get())));
+}
+
+std::optional<Value> SizeOperations::Power(ValueView base, ValueView exponent) {
+  constexpr long kLargest = 4;
+  if (!IsInteger(base.object) || !IsInteger(exponent.object) || IsSymbolic(exponent)) return std::nullopt;
+  int overflow = 0;
+  const long times = PyLong_AsLongAndOverflow(exponent.object, &overflow);
+  if (overflow != 0 || times < 1 || times > kLargest) return std::nullopt;
+  Ref product = Ref::Create(base.object);
+  for (long i = 1; i < times && product; ++i) {
+    product = tracer_.numbers().Combine(tracing::SizeArithmetic::kMultiply, product, base.object);
+  }
+  return product ? std::optional(Done(std::move(product))) : std::nullopt;
+}
+
 std::optional<Value> SizeOperations::Fold(tracing::SizeArithmetic operation, BorrowedRef sequence, std::int64_t start) {
   if (!PyTuple_Check(sequence.get()) && !PyList_CheckExact(sequence.get())) return std::nullopt;
   const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence.get());
@@ -152,17 +208,26 @@ std::optional<Value> SizeOperations::Call(BorrowedRef callable, absl::Span<const
     const bool numel = name == "numel" && args.size() == 1 && PyTuple_Check(args[0].object.get());
     return numel ? Fold(tracing::SizeArithmetic::kMultiply, args[0].object, 1) : std::nullopt;
   }
+  if (!IsOfPythonItself(o)) return std::nullopt;
   if ((name == "prod" || name == "sum") && args.size() == 1) {
     const bool sums = name == "sum";
     return Fold(sums ? tracing::SizeArithmetic::kAdd : tracing::SizeArithmetic::kMultiply, args[0].object,
                 sums ? 0 : 1);
   }
+  return OfNumbers(name, args);
+}
+
+std::optional<Value> SizeOperations::OfNumbers(std::string_view name, absl::Span<const ValueView> args) {
+  const bool extreme = name == "max" || name == "min";
+  if (extreme && args.size() == 1) return ExtremeOf(name == "max", args[0].object);
   bool symbolic = false;
   for (const ValueView& v : args) {
     if (!IsNumber(v.object)) return std::nullopt;
     symbolic = symbolic || IsSymbolic(v);
   }
-  if (!symbolic || (name != "max" && name != "min") || args.size() < 2) return std::nullopt;
+  if (name == "abs" && args.size() == 1) return Absolute(args[0]);
+  if (name == "divmod" && args.size() == 2 && symbolic) return DivideWithRest(args[0], args[1]);
+  if (!symbolic || !extreme || args.size() < 2) return std::nullopt;
   for (const ValueView& v : args) {
     if (!IsSymbolic(v)) reads_.Consume(v);
   }

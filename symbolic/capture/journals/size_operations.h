@@ -5,6 +5,7 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_SIZE_OPERATIONS_H_
 
 #include <optional>
+#include <string_view>
 
 #include "absl/container/inlined_vector.h"
 #include "symbolic/capture/journals/native_boundary.h"
@@ -39,7 +40,14 @@ class SizeOperations {
   Ref OperandFor(BorrowedRef tensor, BorrowedRef number);
 
  private:
+  std::optional<Value> OfNumbers(std::string_view name, absl::Span<const ValueView> args);
   std::optional<Value> Extreme(bool largest, absl::Span<const ValueView> numbers);
+  // Of one sequence of numbers.
+  std::optional<Value> ExtremeOf(bool largest, BorrowedRef sequence);
+  std::optional<Value> Absolute(ValueView number);
+  std::optional<Value> DivideWithRest(ValueView left, ValueView right);
+  // By a small whole number that is not symbolic.
+  std::optional<Value> Power(ValueView base, ValueView exponent);
   std::optional<Value> Fold(tracing::SizeArithmetic operation, BorrowedRef sequence, std::int64_t start);
   bool IsSymbolic(ValueView v) const { return tracer_.numbers().IsSymbolic(v.object); }
   Value Done(Ref object) { return Value{std::move(object), kNoSource}; }

@@ -72,6 +72,34 @@ bool Cat(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (self, pad, value): pads of which none is negative.
+bool ConstantPad(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const Dims pads = SymInts(args[1]);
+  Dims sizes = ToDims(x.sym_sizes());
+  if (pads.size() % 2 != 0 || pads.size() > 2 * sizes.size()) return false;
+  bool grows = false;
+  for (std::size_t i = 0; i < pads.size(); ++i) {
+    const std::optional<std::int64_t> pad = pads[i].maybe_as_int();
+    if (!pad || *pad < 0) return false;
+    grows = grows || *pad > 0;
+    const std::size_t d = sizes.size() - 1 - i / 2;
+    sizes[d] = sizes[d] + pads[i];
+  }
+  if (!grows) return false;  // a copy, laid out as what it is of
+  outputs.assign(1, WithFormat(std::move(sizes), x.scalar_type(), x.suggest_memory_format()));
+  return true;
+}
+
+// (self, shifts, dims): along one dimension.
+bool Roll(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const auto dims = args[2].toIntVector();
+  if (!IsContiguous(x) || dims.size() != 1 || SymInts(args[1]).size() != 1 || !WrapDim(dims[0], x.dim())) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
 // (self, repeats): torch's composite kernel looks at addresses.
 bool Repeat(Arguments args, Outputs& outputs) {
   const at::Tensor& x = args[0].toTensor();
@@ -135,6 +163,8 @@ constexpr ShapeRow kRows[] = {
     {"aten::cat", Cat},
     {"aten::stack", Stack},
     {"aten::repeat", Repeat},
+    {"aten::constant_pad_nd", ConstantPad},
+    {"aten::roll", Roll},
     {"aten::select_backward", ViewBackward},
     {"aten::slice_backward", ViewBackward},
 };

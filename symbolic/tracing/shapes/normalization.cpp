@@ -80,8 +80,11 @@ bool GroupNormBackward(Arguments args, Outputs& outputs) {
 
 bool BatchNormOutputs(const at::Tensor& x, const c10::IValue& weight, bool training, Outputs& outputs) {
   if (!SameTypeIfGiven(x, weight) || x.dim() < 2 || !IsNonOverlappingAndDense(x)) return false;
-  const c10::MemoryFormat format = x.suggest_memory_format();
-  if (!x.is_contiguous(format)) return false;
+  c10::MemoryFormat format = x.suggest_memory_format();
+  if (!x.is_contiguous(format)) {
+    if (!x.is_cpu()) return false;
+    format = c10::MemoryFormat::Contiguous;  // its kernel for metadata says otherwise
+  }
   outputs.push_back(WithFormat(ToDims(x.sym_sizes()), x.scalar_type(), format));
   const c10::SymInt channels = training ? x.sym_size(1) : c10::SymInt(0);
   outputs.push_back(Contiguous({channels}, StatisticsType(x)));

@@ -1,0 +1,104 @@
+"""What Python computes of sizes: what stays symbolic takes one capture, what does not is right for each size, and is said."""
+
+import math
+
+import framefuse
+import pytest
+import torch
+import torch.nn.functional as F
+
+_SIZES = [(5, 4), (4, 6), (33, 7), (8, 9), (12, 3)]
+
+
+@pytest.fixture(autouse=True)
+def fresh_state():
+    framefuse.reset()
+    yield
+    framefuse.reset()
+
+
+def _captures(function, calls, dynamic=True):
+    """Of calls that are compared with eager."""
+    compiled = framefuse.compile(function, dynamic=dynamic)
+    before = framefuse.statistics()["captures"]
+    for args in calls:
+        expected, got = function(*args), compiled(*args)
+        assert expected.dtype == got.dtype and expected.stride() == got.stride()
+        torch.testing.assert_close(got, expected)
+    return framefuse.statistics()["captures"] - before
+
+
+def _volume(a, b):
+    return a * b
+
+
+def _both(n, rest):
+    return n * 10 + rest
+
+
+_SYMBOLIC = {
+    "sizes as arguments": lambda x: x.reshape(_volume(*x.shape)),
+    "a square": lambda x: x * x.shape[0] ** 2,
+    "the power of a difference": lambda x: x * (x.shape[0] - 100) ** 3,
+    "divmod": lambda x: x * _both(*divmod(x.shape[0], 3)),
+    "the size of a difference": lambda x: x * abs(x.shape[0] - 100),
+    "a pad": lambda x: F.pad(x, (1, 2)),
+    "a pad of rows": lambda x: F.pad(x, (1, 0, 0, 3)),
+    "a roll": lambda x: x.roll(1, 0) + x.roll(-2, -1),
+}
+
+
+@pytest.mark.parametrize("name", _SYMBOLIC)
+def test_one_capture(name):
+    assert _captures(_SYMBOLIC[name], [(torch.randn(size),) for size in _SIZES]) == 1
+
+
+def test_the_largest_size_is_a_fact():
+    calls = [(torch.randn(size),) for size in [(5, 4), (9, 6), (4, 6), (3, 20)]]
+    assert _captures(lambda x: x * max(x.shape) - min(x.shape), calls) == 2
+
+
+_OF_ONE_SIZE = {
+    "sqrt": lambda x: x / math.sqrt(x.shape[0]),
+    "log": lambda x: x * math.log(x.shape[0]),
+    "ceil": lambda x: x[: math.ceil(x.shape[0] / 3)] * 1,
+    "floor": lambda x: x * math.floor(x.shape[0] / 3),
+    "int": lambda x: x * int(x.shape[0] / 3),
+    "round": lambda x: x * round(x.shape[0] / 3),
+    "gcd": lambda x: x * math.gcd(x.shape[0], 6),
+    "text": lambda x: x * len(str(x.shape[0])),
+    "rows": lambda x: sum((row for row in x), torch.zeros(x.shape[1])),
+}
+
+
+@pytest.mark.parametrize("name", _OF_ONE_SIZE)
+def test_a_capture_for_each_size_and_a_line_that_says_so(name):
+    with framefuse.capture_logs("dynamic") as records:
+        assert _captures(_OF_ONE_SIZE[name], [(torch.randn(size),) for size in _SIZES]) == len(_SIZES)
+    texts = [text for artifact, text in records if artifact == "dynamic"]
+    assert any(text.startswith("s0") and " == " in text and "test_numbers_of_sizes.py:" in text for text in texts), texts
+
+
+@pytest.mark.parametrize("name", ["max", "min", "abs", "sum", "prod"])
+def test_torchs_functions_of_these_names_take_no_sizes(name):
+    compiled = framefuse.compile(lambda x: getattr(torch, name)(x.shape[0] if name == "abs" else x.shape), dynamic=True)
+    with pytest.raises(TypeError):
+        compiled(torch.randn(5, 4))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_lists_of_another_length_are_other_captures(dynamic):
+    def total(tensors):
+        result = 0
+        for t in tensors:
+            result = result + t * len(tensors)
+        return result
+
+    calls = [([torch.randn(size) for _ in range(count)],) for count in (2, 3, 4, 5, 3, 2) for size in (3, 4, 5)]
+    # A tensor that a longer list has first is one that has not changed yet.
+    assert _captures(total, calls, dynamic) <= (4 * 2 if dynamic is None else 5)
+
+
+def test_a_power_that_fits_no_integer():
+    calls = [(torch.ones(size, dtype=torch.float64),) for size in (3, 5, 60_000, 7, 61_000, 50_000)]
+    assert _captures(lambda x: x * x.shape[0] ** 4, calls) <= 4
