@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import os
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,20 @@ class Config:
 config = Config()
 
 
+# What the environment may say; others that begin so are typing errors.
+_VARIABLES = ("CONFIG", "LOGS", "LOGS_FORMAT", "LOGS_DIRECT", "CACHE_DIR", "AS_TORCH_COMPILE", "CPU_VECTOR_BITS")
+
+
+def _warn_of_unknown_variables():
+    names = [f"FRAMEFUSE_{name}" for name in _VARIABLES]
+    for name in os.environ:
+        if name.startswith("FRAMEFUSE_") and name not in names:
+            message = f"framefuse: the environment variable {name} means nothing"
+            warnings.warn(_with_suggestion(message, name, names), stacklevel=2)
+
+
 def read_environment():
+    _warn_of_unknown_variables()
     text = os.environ.get("FRAMEFUSE_CONFIG")
     if text:
         try:

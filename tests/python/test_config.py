@@ -53,6 +53,19 @@ def test_listed_and_documented():
 
 
 @compiles_nothing
+def test_unknown_variables_of_the_environment(fresh_python):
+    program = """
+import warnings
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    import framefuse
+print([str(w.message) for w in seen if "framefuse" in str(w.message)])
+"""
+    told = fresh_python(program, FRAMEFUSE_LOG="fusion", FRAMEFUSE_LOGS="fusion")
+    assert told == "[\"framefuse: the environment variable FRAMEFUSE_LOG means nothing (did you mean 'FRAMEFUSE_LOGS'?)\"]\n"
+
+
+@compiles_nothing
 def test_environment(fresh_python):
     program = "import framefuse; print(framefuse.config.recompile_limit, framefuse.config.verbose)"
     assert fresh_python(program, FRAMEFUSE_CONFIG="recompile_limit=2,verbose=1") == "2 True\n"
