@@ -44,6 +44,12 @@ std::optional<CatForm> CatFormOf(const ir::Graph& g, const ir::Node& n, std::siz
   return form;
 }
 
+std::vector<std::int64_t> Numbers(const std::vector<ir::Dim>& dims) {
+  std::vector<std::int64_t> out;
+  for (const ir::Dim& d : dims) out.push_back(d.constant());
+  return out;
+}
+
 std::vector<std::int64_t> OffsetsIn(const ir::Value& whole, const CatForm& form) {
   ir::ExprTable no_symbols;
   if (!HasConstantShape(whole) || !ir::IsDense(no_symbols, whole)) return {};

@@ -22,6 +22,9 @@ inline constexpr std::size_t kMostPieces = 4;
 // Empty if the node is no such concatenation, or one of no elements.
 std::optional<CatForm> CatFormOf(const ir::Graph& graph, const ir::Node& node, std::size_t most = kMostPieces);
 
+// Sizes or strides of what has constant ones.
+std::vector<std::int64_t> Numbers(const std::vector<ir::Dim>& dims);
+
 // Where the pieces begin in the memory of a tensor that is laid out as `whole`, in elements. Empty if that is not for
 // kernels: `whole` has holes, or a piece does not begin at a vector.
 std::vector<std::int64_t> OffsetsIn(const ir::Value& whole, const CatForm& form);

@@ -66,7 +66,7 @@ bool AllowsTensorCores() {
   }
 }
 
-// The index of an argument's constant, or `none`.
+// The integer that an argument is, or `none`.
 std::int64_t IntOr(const Node& n, std::string_view argument, std::int64_t none) {
   const int a = n.op->FindArgument(argument);
   if (a < 0) return none;

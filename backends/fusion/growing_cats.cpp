@@ -20,12 +20,6 @@ using ir::ValueId;
 
 constexpr std::size_t kLeastCats = 3;
 
-std::vector<std::int64_t> Numbers(const std::vector<ir::Dim>& dims) {
-  std::vector<std::int64_t> out;
-  for (const ir::Dim& d : dims) out.push_back(d.constant());
-  return out;
-}
-
 class GrowStep final : public Step {
  public:
   GrowStep(const Graph& g, ValueId out, const CatForm& form, const Growth& growth)

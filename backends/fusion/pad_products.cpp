@@ -93,19 +93,12 @@ class Padder {
   }
 
  private:
-  // Sizes that some matrix has side by side.
-  struct Sides {
-    bool m = false, k = false, n = true;
-  };
-  Sides SidesOf(const Product& p) const {
-    const bool a = MatrixOf(g_.value(p.a))->columns, b = MatrixOf(g_.value(p.b))->columns;
-    return {a, !a || b, true};
-  }
+  // Of the sizes that some matrix has side by side; the result has its columns so.
   Product WithPads(const Product& p) const {
-    const Sides sides = SidesOf(p);
+    const bool a = MatrixOf(g_.value(p.a))->columns, b = MatrixOf(g_.value(p.b))->columns;
     Product wide = p;
-    if (sides.m) wide.m = Padded(p.m);
-    if (sides.k) wide.k = Padded(p.k);
+    if (a) wide.m = Padded(p.m);
+    if (!a || b) wide.k = Padded(p.k);
     wide.n = Padded(p.n);
     return wide;
   }

@@ -14,12 +14,6 @@ namespace {
 using ir::NodeIndex;
 using ir::ValueId;
 
-std::vector<std::int64_t> Numbers(const std::vector<ir::Dim>& dims) {
-  std::vector<std::int64_t> out;
-  for (const ir::Dim& d : dims) out.push_back(d.constant());
-  return out;
-}
-
 class CatStep final : public Step {
  public:
   CatStep(const ir::Graph& g, ValueId out, const CatForm& form)
