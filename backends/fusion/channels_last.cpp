@@ -54,7 +54,8 @@ bool FollowsOperands(const std::string& name) {
                                                        "aten._native_batch_norm_legit.no_stats",
                                                        "aten._batch_norm_with_update_functional",
                                                        "aten.native_batch_norm_backward",
-                                                       "aten.batch_norm_backward"};
+                                                       "aten.batch_norm_backward",
+                                                       "aten.cudnn_batch_norm_backward"};
   return names->contains(name);
 }
 
@@ -78,14 +79,13 @@ class Layout {
  public:
   explicit Layout(Graph* graph) : g_(*graph), turned_(graph->values.size(), false) {}
 
-  // Kernels on channels that lie side by side exist for types that tensor cores take, and for one group. A training
-  // step gains nothing: cuDNN's batch norm turns its gradients back.
+  // Kernels on channels that lie side by side exist for types that tensor cores take, and for one group.
   bool IsWorthwhile() const {
     if (!config().rewrite_for_device) return false;
     bool any = false, others = false;
     for (const Node& n : g_.nodes) {
       if (!IsConvolution(n)) continue;
-      others = others || !Serves(n) || n.phase == ir::Phase::kBackward;
+      others = others || !Serves(n);
       if (!Serves(n)) continue;
       const ir::Value& x = g_.value(Operand(n));
       const bool cores = x.dtype != c10::ScalarType::Float || AllowsTensorCores();

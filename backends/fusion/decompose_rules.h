@@ -20,6 +20,7 @@ bool IsRealFloat(const ir::Value& v);
 // `out` is `of` in its own type and shape. If that is another, both are contiguous.
 void InShape(ir::Graph& g, NodeWriter& w, ir::ValueId out, ir::ValueId of);
 Dims LastDims(const ir::Value& v, std::size_t count);
+std::optional<Dims> ConstantSizes(const ir::Value& v);
 
 struct Moments {
   ir::ValueId mean, centred, variance;
@@ -29,6 +30,7 @@ Moments MomentsOf(NodeWriter& w, ir::ValueId x, const Dims& dims, std::optional<
 
 // Layer, group and batch norm, forward and backward.
 bool DecomposeNorm(ir::Graph& g, const ir::Node& n, NodeWriter w);
+bool DecomposeBatchNorm(ir::Graph& g, const ir::Node& n, NodeWriter w);
 // Losses, forward and backward.
 bool DecomposeLoss(ir::Graph& g, const ir::Node& n, NodeWriter w);
 // Activations and arithmetic that are formulas of other pointwise operators.

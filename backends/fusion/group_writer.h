@@ -162,8 +162,24 @@ class GroupWriter {
     return result;
   }
 
+  // As an instruction of the group reads the value. A cast to a half rounds, because the program asks for it.
+  // Arithmetic of halves does not: it stays in f32 until it is stored or becomes another type.
+  KernelValue Read(GraphValue v) { return CastRounds(v) ? Rounded(v, Emit(v)) : Emit(v); }
+
+  bool CastRounds(GraphValue v) const {
+    const auto made = made_by_.find(v);
+    if (made == made_by_.end() || node(made->second).op->name() != "aten._to_copy") return false;
+    const c10::ScalarType to = value(v).dtype;
+    return c10::isReducedFloatingType(to) && value(node(made->second).args[0].value).dtype != to;
+  }
+
+  KernelValue Rounded(GraphValue v, KernelValue k) {
+    if (builder_->IsRounded(Storage(v), k)) return k;
+    return builder_->Emit(Op::kWrap, Type::kF32, {k}, -1, static_cast<std::uint64_t>(Storage(v)));
+  }
+
   KernelValue EmitNode(const Node& n) {
-    return EmitNode(n, [this](GraphValue v) { return Emit(v); });
+    return EmitNode(n, [this](GraphValue v) { return Read(v); });
   }
 
   template <typename F>
@@ -194,7 +210,7 @@ class GroupWriter {
     const KernelValue valid = builder_->Compare(Op::kNe, target, builder_->ConstInt(Type::kI64, ignored));
     std::map<GraphValue, KernelValue> made;
     const KernelValue index = builder_->Select(valid, target, builder_->ConstInt(Type::kI64, 0));
-    const KernelValue element = EmitAt(pick.args[0].value, index, &made);
+    const KernelValue element = ReadAt(pick.args[0].value, index, &made);
     return builder_->Select(valid, builder_->Unary(Op::kNeg, element), builder_->Const(builder_->TypeOf(element), 0));
   }
 
@@ -205,12 +221,17 @@ class GroupWriter {
     const auto by = made_by_.find(v);
     return (*made)[v] = by == made_by_.end()
                             ? builder_->LoadAt(BufferOf(v), index)
-                            : EmitNode(node(by->second), [&](GraphValue arg) { return EmitAt(arg, index, made); });
+                            : EmitNode(node(by->second), [&](GraphValue arg) { return ReadAt(arg, index, made); });
+  }
+
+  KernelValue ReadAt(GraphValue v, KernelValue index, std::map<GraphValue, KernelValue>* made) {
+    const KernelValue k = EmitAt(v, index, made);
+    return CastRounds(v) ? Rounded(v, k) : k;
   }
 
   KernelValue EmitReduce(NodeIndex n) {
     const Type type = ComputeType(Storage(node(n).outputs[0]));
-    return builder_->Emit(ReductionOf(n), type, {builder_->Cast(type, Emit(node(n).args[0].value))});
+    return builder_->Emit(ReductionOf(n), type, {builder_->Cast(type, Read(node(n).args[0].value))});
   }
 
   void Begin(BlockKind kind) {

@@ -57,7 +57,8 @@ ValueId NodeWriter::Unary(std::string_view op, ValueId a) {
 
 ValueId NodeWriter::Binary(std::string_view op, ValueId a, ValueId b) {
   const c10::ScalarType dtype = c10::promoteTypes(value(a).dtype, value(b).dtype);
-  return Call("aten." + std::string(op) + ".Tensor", {Arg::OfValue(a), Arg::OfValue(b)},
+  const bool has_overloads = op != "maximum" && op != "minimum";
+  return Call("aten." + std::string(op) + (has_overloads ? ".Tensor" : ""), {Arg::OfValue(a), Arg::OfValue(b)},
               Like(Broadcast(a, b), dtype, value(a).device));
 }
 

@@ -181,7 +181,7 @@ std::string PointwiseEmitter::Text(std::size_t a) const {
 std::optional<DType> PointwiseEmitter::UnroundedHalf(std::size_t a) const {
   const DType storage = StorageOfTensor(a);
   const bool half = storage == DType::kF16 || storage == DType::kBF16;
-  return half && !builder_.IsLoadOf(storage, tensors_[a]) ? std::optional(storage) : std::nullopt;
+  return half && !builder_.IsRounded(storage, tensors_[a]) ? std::optional(storage) : std::nullopt;
 }
 
 DType PointwiseEmitter::StorageOfTensor(std::size_t a) const {

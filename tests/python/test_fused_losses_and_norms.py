@@ -203,3 +203,67 @@ def test_batch_norm(shape, training, settings):
     for g, e, x in zip(*results):
         assert mismatch(g, e, x, roundings=8) == ""
     assert not any("batch_norm" in text for _, text in records)
+
+
+def put(place, value):
+    def function(x):
+        x = x.clone()
+        x[place] = value
+        return x
+
+    return function
+
+
+IMAGES = {
+    "noise": lambda x: x * 2 + 1,
+    "far from zero": lambda x: x + 1000,
+    "a first element far off": put((slice(None), slice(None), 0, 0), 300.0),
+    "constant": lambda x: x * 0 + 3.3,
+    "infinite at first": put((0, 2, 0, 0), torch.inf),
+    "infinite in the middle": put((0, 2, 3, 1), -torch.inf),
+    "not a number": put((0, 1, 0, 0), torch.nan),
+}
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("data", IMAGES)
+def test_batch_norm_whose_channels_lie_side_by_side(data, batch):
+    """Its moments are made in one reading. Values, gradients and running statistics are as near to float64's as eager's are."""
+    torch.manual_seed(6)
+    module = batch_norm((2, 6, 1, 1))
+    x = IMAGES[data](torch.randn(2, 6, 9, 7))[:batch].contiguous(memory_format=torch.channels_last)
+    ours, eager, exact = module, copy.deepcopy(module), copy.deepcopy(module).double()
+    with framefuse.capture_logs("fusion") as records:
+        results = [values_and_gradients(framefuse.compile(ours, fullgraph=True), [x])]
+    results += [values_and_gradients(eager, [x]), values_and_gradients(exact, [x.double()])]
+    for result, owner in zip(results, (ours, eager, exact)):
+        result += [t.grad for t in owner.parameters()] + list(owner.buffers())
+    for got, e, x in zip(*results):
+        if not e.isfinite().all():
+            assert torch.allclose(got, e, rtol=1e-3, atol=1e-4, equal_nan=True)
+        else:
+            assert mismatch(got, e, x, roundings=16) == ""
+    assert not any("batch_norm" in text for _, text in records)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_batch_norm_as_cudnn_is_called(layout):
+    """The operator that a GPU's batch norm is recorded as, and its gradient."""
+    torch.manual_seed(7)
+    x = torch.randn(3, 5, 6, 4).contiguous(memory_format=layout)
+    weight, bias = torch.randn(5), torch.randn(5)
+
+    def program(x, weight, bias, mean, variance):
+        return torch.ops.aten._batch_norm_with_update(x, weight, bias, mean, variance, 0.2, 1e-5)[:3]
+
+    def outcome(function):
+        mean, variance = torch.zeros(5), torch.ones(5)
+        inputs = [t.clone().requires_grad_() for t in (x, weight, bias)]
+        result = function(*inputs, mean, variance)
+        return [*result, mean, variance, *torch.autograd.grad(result[0].square().sum() + result[0].sin().sum(), inputs)]
+
+    with framefuse.capture_logs("fusion") as records:
+        ours = outcome(framefuse.compile(program, fullgraph=True))
+    for got, e in zip(ours, outcome(program), strict=True):
+        assert torch.allclose(got, e, rtol=1e-4, atol=1e-5)
+    assert not any("batch_norm" in text for _, text in records)

@@ -86,3 +86,23 @@ def test_a_computed_half_is_rounded_where_a_function_jumps(function, dtype):
     single = x.float() * 1.01
     got = framefuse.compile(lambda x: function((x * x).to(dtype)), backend="fuse", fullgraph=True)(single)
     assert torch.equal(got, function((single * single).to(dtype)))
+
+
+NARROWED = {
+    "a remainder": lambda h: (h * h) % (h.abs() + 1),
+    "a power": lambda h: h**2 - h * h,
+    "a sum": lambda h: h.sum(),
+    "a row": lambda h: torch.softmax(h * 8, -1).amax(-1),
+    "a column": lambda h: h.sum(0),
+}
+
+
+@pytest.mark.parametrize("wide", [torch.float32, torch.float64, torch.int64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", NARROWED)
+def test_a_cast_to_a_half_rounds_where_it_stands(name, dtype, wide):
+    """What reads it computes with the half, as if it had been given. In f32 a remainder of what was not rounded is another one."""
+    x = (torch.randn(64, 63, generator=torch.Generator().manual_seed(2), dtype=torch.float64) * 300).to(wide)
+    cast = framefuse.compile(lambda x: NARROWED[name](x.to(dtype)), backend="fuse")(x)
+    given = framefuse.compile(NARROWED[name], backend="fuse")(x.to(dtype))
+    assert torch.allclose(cast, given, rtol=0, atol=0, equal_nan=True)

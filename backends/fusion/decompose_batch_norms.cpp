@@ -1,0 +1,321 @@
+// Batch norm of [N, C, ...] as pointwise operators and sums: of inference, of training, and its gradient; of native and
+// of cuDNN's operators. A node of training and the node of its gradient are both written anew, or neither is: what cuDNN
+// reserves for its own gradient is empty then. See decompose_rules.h.
+#include <ATen/core/ivalue.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "backends/fusion/channels_last.h"
+#include "backends/fusion/decompose_rules.h"
+#include "backends/fusion/pointwise.h"
+#include "common/coverage.h"
+
+namespace framefuse::fusion {
+namespace {
+
+using ir::Arg;
+using ir::Dim;
+using ir::Graph;
+using ir::kNoValue;
+using ir::Node;
+using ir::ValueId;
+
+// A parameter or statistic of [C], in shape [1, C, 1, ..].
+ValueId OfChannels(Graph& g, NodeWriter& w, ValueId v, const ir::Value& x, c10::ScalarType type) {
+  std::vector<Dim> sizes(x.sizes.size(), Dim(1));
+  sizes[1] = g.value(v).sizes[0];
+  return w.To(w.ViewAs(v, std::move(sizes)), type);
+}
+
+// Points of one channel of one sample; they lie side by side.
+Dims PointDims(const ir::Value& x) { return LastDims(x, x.sizes.size() - 2); }
+
+bool HasChannels(const ir::Value& x) {
+  if (!IsRealFloat(x) || x.sizes.size() < 2 || !x.sizes[1].is_constant()) return false;
+  return std::none_of(x.sizes.begin(), x.sizes.end(), [](const Dim& d) { return d == Dim(0); });
+}
+
+// Each channel's points lie side by side, or each point's channels.
+bool HasBatchNormForm(Graph& g, ValueId v) {
+  const ir::Value& x = g.value(v);
+  return HasChannels(x) && (ir::IsContiguous(g.exprs, x) || IsChannelsLast(g.exprs, x));
+}
+
+ValueId SumOver(NodeWriter& w, ValueId v, const Dims& dims) {
+  bool one = true;
+  for (std::int64_t d : dims) one = one && w.value(v).sizes[static_cast<std::size_t>(d)] == Dim(1);
+  return one ? v : w.Reduce("sum", v, dims, true);
+}
+
+enum class Place : std::uint8_t { kFirst, kMiddle, kLast };
+
+// One element of these dimensions.
+ValueId ElementAt(Graph& g, NodeWriter& w, ValueId v, const Dims& dims, Place place) {
+  using ir::ExprKind;
+  for (const std::int64_t d : dims) {
+    const auto i = static_cast<std::size_t>(d);
+    ir::Value one = g.value(v);
+    const Dim size = one.sizes[i];
+    const Dim begin = place == Place::kFirst    ? Dim(0)
+                      : place == Place::kMiddle ? g.exprs.Make(ExprKind::kFloorDiv, size, Dim(2))
+                                                : g.exprs.Make(ExprKind::kAdd, size, Dim(-1));
+    const Dim end = g.exprs.Make(ExprKind::kAdd, begin, Dim(1));
+    one.sizes[i] = Dim(1);
+    one.offset = g.exprs.Make(ExprKind::kAdd, one.offset, g.exprs.Make(ExprKind::kMul, one.strides[i], begin));
+    v = w.Call("aten.slice.Tensor",
+               {Arg::OfValue(v), Arg::Constant(d), Arg::OfDim(begin), Arg::OfDim(end), Arg::Constant(std::int64_t{1})},
+               one);
+  }
+  return v;
+}
+
+// The number between two others, of three elements; 0 where it is infinite. It lies among the elements of these
+// dimensions, even if a few of them are far off.
+ValueId NumberAmong(Graph& g, NodeWriter& w, ValueId x, const Dims& dims, c10::ScalarType type) {
+  const auto at = [&](Place place) { return w.To(ElementAt(g, w, x, dims, place), type); };
+  const ValueId a = at(Place::kFirst), b = at(Place::kMiddle), c = at(Place::kLast);
+  const ValueId lower = w.Binary("minimum", a, b), upper = w.Binary("maximum", a, b);
+  const ValueId median = w.Binary("maximum", lower, w.Binary("minimum", upper, c));
+  const ValueId nothing = w.Binary("sub", median, median);
+  ir::Value truth = g.value(nothing);
+  truth.dtype = c10::ScalarType::Bool;
+  const ValueId is_infinite = w.Call("aten.ne.Scalar", {Arg::OfValue(nothing), Arg::Constant(0.0)}, truth);
+  return w.Call("aten.masked_fill.Scalar",
+                {Arg::OfValue(median), Arg::OfValue(is_infinite), Arg::Constant(0.0)}, g.value(nothing));
+}
+
+// Mean and sum of squares over dims in one reading, from the distances to a number among the elements: so little is lost
+// where the square of the sum is taken off the sum of squares.
+Moments MomentsInOneReading(Graph& g, NodeWriter& w, ValueId x, const Dims& dims, c10::ScalarType type) {
+  const Dim count = w.Product(dims, x);
+  const ValueId from = NumberAmong(g, w, x, dims, type);
+  const ValueId distance = w.Binary("sub", w.To(x, type), from);
+  const ValueId sum = SumOver(w, distance, dims), squares = SumOver(w, w.Binary("mul", distance, distance), dims);
+  const ValueId mean = w.WithDim("div", sum, count);
+  Moments m;
+  m.mean = w.Binary("add", from, mean);
+  m.variance = w.Unary("relu", w.Binary("sub", squares, w.Binary("mul", sum, mean)));
+  return m;
+}
+
+// Of a channel in channels_last: of each sample, then of all of them, joined by their means' distances.
+Moments MomentsOfLastChannels(Graph& g, NodeWriter& w, ValueId x, c10::ScalarType type) {
+  Moments m = MomentsInOneReading(g, w, x, PointDims(g.value(x)), type);
+  const Dim samples = g.value(x).sizes[0];
+  if (samples == Dim(1)) return m;
+  const Moments between = MomentsInOneReading(g, w, m.mean, {0}, type);
+  const Dim each = w.Product(PointDims(g.value(x)), x);
+  m.variance = w.Binary("add", SumOver(w, m.variance, {0}), w.WithDim("mul", between.variance, each));
+  m.mean = between.mean;
+  return m;
+}
+
+// Of each sample's points first, while they are in cache; samples are joined by their means' distances.
+Moments ChannelMoments(Graph& g, NodeWriter& w, ValueId input, c10::ScalarType type) {
+  if (!ir::IsContiguous(g.exprs, g.value(input))) return MomentsOfLastChannels(g, w, input, type);
+  const ValueId x = w.To(input, type);
+  const Dims points = PointDims(g.value(x));
+  const Dim each = w.Product(points, x);
+  if (points.empty() || each == Dim(1)) {
+    Moments m = MomentsOf(w, x, {0}, Dim(1));
+    m.mean = w.value(x).sizes[0] == Dim(1) ? x : m.mean;
+    return m;
+  }
+  const ValueId own_mean = w.WithDim("div", SumOver(w, x, points), each);
+  const ValueId centred = w.Binary("sub", x, own_mean);
+  const ValueId own_squares = SumOver(w, w.Binary("mul", centred, centred), points);
+  if (w.value(x).sizes[0] == Dim(1)) return {own_mean, centred, own_squares};
+  const Dim samples = w.value(x).sizes[0];
+  Moments m;
+  m.mean = w.WithDim("div", SumOver(w, own_mean, {0}), samples);
+  m.centred = w.Binary("sub", x, m.mean);
+  const ValueId distance = w.Binary("sub", own_mean, m.mean);
+  const ValueId between = w.WithDim("mul", SumOver(w, w.Binary("mul", distance, distance), {0}), each);
+  m.variance = w.Binary("add", SumOver(w, own_squares, {0}), between);
+  return m;
+}
+
+// (x - mean) (invstd weight) + bias: a shift by mean invstd weight would cancel where the mean is large.
+void Normalise(Graph& g, const Node& n, NodeWriter& w, ValueId x, ValueId mean, ValueId invstd) {
+  const c10::ScalarType type = g.value(x).dtype;
+  const ir::Value in = g.value(x);
+  const ValueId scale =
+      IsGiven(n.args[1]) ? w.Binary("mul", invstd, OfChannels(g, w, n.args[1].value, in, type)) : invstd;
+  ValueId y = w.Binary("mul", w.Binary("sub", x, mean), scale);
+  if (IsGiven(n.args[2])) y = w.Binary("add", y, OfChannels(g, w, n.args[2].value, in, type));
+  w.Into(n.outputs[0]).To(y, g.value(n.outputs[0]).dtype);
+}
+
+void EmptyInto(const Graph& g, const Node& n, NodeWriter& w, ValueId out) {
+  if (out == kNoValue) return;
+  const ir::Value like = g.value(out);
+  const Arg none = Arg::Constant(c10::List<std::int64_t>({0}));
+  w.Into(out).Call("aten.new_empty", {n.args[0], none, Arg::Constant(static_cast<std::int64_t>(like.dtype))}, like);
+}
+
+// A value of [C] spread over x, so that what is computed of it is part of x's kernel, once a row.
+ValueId SpreadOver(Graph& g, NodeWriter& w, ValueId v, const ir::Value& x, const Dims& sizes, c10::ScalarType type) {
+  Dims strides(sizes.size(), 0);
+  strides[1] = 1;
+  ir::Value spread = g.value(v);
+  spread.sizes = x.sizes;
+  spread.strides.assign(strides.begin(), strides.end());
+  const auto list = [](const Dims& dims) { return Arg::Constant(c10::List<std::int64_t>(dims)); };
+  return w.To(w.Call("aten.as_strided", {Arg::OfValue(v), list(sizes), list(strides)}, spread), type);
+}
+
+// input, weight, bias, running_mean, running_var, [training,] momentum, eps. cudnn's form has a third result.
+bool BatchNormInference(Graph& g, const Node& n, NodeWriter w, bool says_training) {
+  const bool tracked = IsGiven(n.args[3]) && IsGiven(n.args[4]);
+  const ir::Value in = g.value(n.args[0].value);
+  const bool rows = ir::IsContiguous(g.exprs, in);
+  if (!tracked || !HasChannels(in) || !(rows || IsChannelsLast(g.exprs, in))) return false;
+  const std::optional<Dims> sizes = ConstantSizes(in);
+  const c10::ScalarType type = Wide(in.dtype);
+  const ValueId x = w.To(n.args[0].value, type);
+  const auto of_channels = [&](std::size_t a) {
+    const ValueId v = n.args[a].value;
+    const bool spreads = rows && sizes && in.sizes[1] != Dim(1) && ir::IsContiguous(g.exprs, g.value(v));
+    return spreads ? SpreadOver(g, w, v, in, *sizes, type) : OfChannels(g, w, v, in, type);
+  };
+  const double eps = n.args[says_training ? 7 : 6].constant.toDouble();
+  ValueId scale = w.Unary("rsqrt", w.WithNumber("add", of_channels(4), eps));
+  if (IsGiven(n.args[1])) scale = w.Binary("mul", scale, of_channels(1));
+  ValueId shift = w.Unary("neg", w.Binary("mul", of_channels(3), scale));
+  if (IsGiven(n.args[2])) shift = w.Binary("add", shift, of_channels(2));
+  const ValueId y = w.Binary("add", w.Binary("mul", x, scale), shift);
+  w.Into(n.outputs[0]).To(y, g.value(n.outputs[0]).dtype);
+  for (std::size_t o = 1; o < n.outputs.size(); ++o) EmptyInto(g, n, w, n.outputs[o]);
+  return true;
+}
+
+// Where an operator of training has its arguments (input, weight, bias, ...) and results (y, mean, invstd, ...); 0: it
+// has none.
+struct TrainingForm {
+  std::size_t training, momentum, eps;
+  std::size_t reserve, statistics;  // results: what cuDNN keeps, and the first of the new running statistics
+};
+const TrainingForm* FormOfTraining(const std::string& name) {
+  static const auto* forms = new std::map<std::string, TrainingForm>{
+      {"aten._native_batch_norm_legit_functional", {5, 6, 7, 0, 3}},
+      {"aten._native_batch_norm_legit.no_stats", {3, 4, 5, 0, 0}},
+      {"aten._batch_norm_with_update_functional", {0, 5, 6, 3, 4}},
+      {"aten.cudnn_batch_norm", {5, 6, 7, 3, 0}},
+  };
+  const auto it = forms->find(name);
+  return it == forms->end() ? nullptr : &it->second;
+}
+
+bool BatchNormTraining(Graph& g, const Node& n, NodeWriter w, const TrainingForm& form) {
+  if (form.training != 0 && !n.args[form.training].constant.toBool()) return false;
+  if (!HasBatchNormForm(g, n.args[0].value)) return false;
+  const ir::Value in = g.value(n.args[0].value);
+  const c10::ScalarType type = Wide(in.dtype);
+  Dims all = PointDims(in);
+  all.push_back(0);
+  const Dim count = w.Product(all, n.args[0].value);
+  const Moments m = ChannelMoments(g, w, n.args[0].value, type);
+  const ValueId variance = w.WithDim("div", m.variance, count);
+  const ValueId invstd = w.Unary("rsqrt", w.WithNumber("add", variance, n.args[form.eps].constant.toDouble()));
+  Normalise(g, n, w, w.To(n.args[0].value, type), m.mean, invstd);
+  const auto into = [&](ValueId out, ValueId v) {
+    if (out != kNoValue) InShape(g, w, out, v);
+  };
+  into(n.outputs[1], m.mean);
+  into(n.outputs[2], invstd);
+  if (form.reserve != 0) EmptyInto(g, n, w, n.outputs[form.reserve]);
+  if (form.statistics == 0) return true;
+  const double momentum = n.args[form.momentum].constant.toDouble();
+  const auto moved = [&](std::size_t argument, ValueId out, ValueId now) {
+    const ValueId old = w.WithNumber("mul", OfChannels(g, w, n.args[argument].value, in, type), 1 - momentum);
+    into(out, w.Binary("add", w.WithNumber("mul", now, momentum), old));
+  };
+  moved(3, n.outputs[form.statistics], m.mean);
+  const ValueId unbiased = w.WithDim("div", m.variance, g.exprs.Make(ir::ExprKind::kAdd, count, Dim(-1)));
+  moved(4, n.outputs[form.statistics + 1], unbiased);
+  return true;
+}
+
+// What is left of a gradient over two points is what rounding leaves of their difference: eager's CPU kernel computes
+// it from sums of doubles.
+c10::ScalarType TypeOfGradient(const ir::Value& in, const Dim& count) {
+  const c10::ScalarType type = Wide(in.dtype);
+  constexpr std::int64_t kFew = 4;
+  const bool few = count.is_constant() && count.constant() <= kFew;
+  return few && in.device.is_cpu() && type == c10::ScalarType::Float ? c10::ScalarType::Double : type;
+}
+
+// Where an operator of the gradient has its arguments.
+struct GradientForm {
+  std::size_t grad, input;
+  std::size_t training, eps;  // training 0: always
+};
+const GradientForm* FormOfGradient(const std::string& name) {
+  static const auto* forms = new std::map<std::string, GradientForm>{
+      {"aten.native_batch_norm_backward", {0, 1, 7, 8}},
+      {"aten.batch_norm_backward", {0, 1, 7, 8}},
+      {"aten.cudnn_batch_norm_backward", {1, 0, 0, 7}},
+  };
+  const auto it = forms->find(name);
+  return it == forms->end() ? nullptr : &it->second;
+}
+
+// ..., weight, running_mean, running_var, save_mean, save_invstd, ... Any strides of the gradient are read.
+bool BatchNormBackward(Graph& g, const Node& n, NodeWriter w, const GradientForm& form) {
+  if (!HasBatchNormForm(g, n.args[form.input].value)) return false;
+  const bool training = form.training == 0 || n.args[form.training].constant.toBool();
+  const std::size_t first = training ? 5 : 3;
+  if (!IsGiven(n.args[first]) || !IsGiven(n.args[first + 1])) return false;
+  const ir::Value in = g.value(n.args[form.input].value);
+  Dims all = PointDims(in);
+  all.push_back(0);
+  const c10::ScalarType type = TypeOfGradient(in, w.Product(all, n.args[form.input].value));
+  const ValueId grad = w.To(n.args[form.grad].value, type), x = w.To(n.args[form.input].value, type);
+  const ValueId mean = OfChannels(g, w, n.args[first].value, in, type);
+  ValueId invstd = OfChannels(g, w, n.args[first + 1].value, in, type);
+  if (!training) invstd = w.Unary("rsqrt", w.WithNumber("add", invstd, n.args[form.eps].constant.toDouble()));
+  const Dims points = PointDims(in);
+  const auto over_channel = [&](ValueId v) { return SumOver(w, points.empty() ? v : SumOver(w, v, points), {0}); };
+  const ValueId centred = w.Binary("sub", x, mean);
+  const ValueId sum = over_channel(grad), along = over_channel(w.Binary("mul", grad, centred));
+  if (n.outputs[0] != kNoValue) {
+    const ValueId scale =
+        IsGiven(n.args[2]) ? w.Binary("mul", invstd, OfChannels(g, w, n.args[2].value, in, type)) : invstd;
+    ValueId rest = grad;
+    if (training) {
+      const Dim count = w.Product(all, x);
+      const ValueId slope = w.WithDim("div", w.Binary("mul", along, w.Binary("mul", invstd, invstd)), count);
+      rest = w.Binary("sub", w.Binary("sub", grad, w.Binary("mul", centred, slope)), w.WithDim("div", sum, count));
+    }
+    const ValueId dx = w.Binary("mul", rest, scale);
+    w.Into(n.outputs[0]).To(dx, g.value(n.outputs[0]).dtype);
+  }
+  const auto into = [&](ValueId out, ValueId v) {
+    if (out != kNoValue) InShape(g, w, out, v);
+  };
+  into(n.outputs[1], w.Binary("mul", along, invstd));
+  into(n.outputs[2], sum);
+  return true;
+}
+
+const bool declared = DeclareKinds(
+    "decomposition", {"aten.native_batch_norm", "aten.cudnn_batch_norm", "aten._native_batch_norm_legit_no_training",
+                      "aten._native_batch_norm_legit_functional", "aten._native_batch_norm_legit.no_stats",
+                      "aten._batch_norm_with_update_functional", "aten.native_batch_norm_backward",
+                      "aten.batch_norm_backward", "aten.cudnn_batch_norm_backward"});
+
+}  // namespace
+
+bool DecomposeBatchNorm(Graph& g, const Node& n, NodeWriter w) {
+  const std::string& name = n.op->name();
+  if (name == "aten._native_batch_norm_legit_no_training") return BatchNormInference(g, n, w, false);
+  const bool says_training = name == "aten.native_batch_norm" || name == "aten.cudnn_batch_norm";
+  if (says_training && !n.args[5].constant.toBool()) return BatchNormInference(g, n, w, true);
+  if (const TrainingForm* form = FormOfTraining(name)) return BatchNormTraining(g, n, w, *form);
+  if (const GradientForm* form = FormOfGradient(name)) return BatchNormBackward(g, n, w, *form);
+  return false;
+}
+
+}  // namespace framefuse::fusion
