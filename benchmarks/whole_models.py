@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import measure
 import models as own
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import framefuse
@@ -33,6 +34,7 @@ class Case(NamedTuple):
     make: "Callable[[], nn.Module]"
     inputs: "Callable[[], dict[str, Any] | tuple[Any, ...]]"
     dtype: torch.dtype = torch.float32
+    has_loss: bool = False  # of its own, if it is given labels
 
 
 def images(batch, size, dtype=torch.float32):
@@ -66,10 +68,10 @@ def of_transformers():
     llama = {"hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 8, "num_attention_heads": 16, "num_key_value_heads": 8}
     return {
         "BERT, 8": Case(lambda: hf.BertModel(hf.BertConfig()), words(30522), half),
-        "GPT-2 with head, 8": Case(lambda: hf.GPT2LMHeadModel(hf.GPT2Config(use_cache=False)), words(50257), half),
-        "Llama, 8 layers, 8": Case(lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**llama, vocab_size=32000, use_cache=False)), words(32000), half),
+        "GPT-2 with head, 8": Case(lambda: hf.GPT2LMHeadModel(hf.GPT2Config(use_cache=False)), words(50257), half, has_loss=True),
+        "Llama, 8 layers, 8": Case(lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**llama, vocab_size=32000, use_cache=False)), words(32000), half, has_loss=True),
         "T5 encoder, 8": Case(lambda: hf.T5EncoderModel(hf.T5Config()), words(32128), half),
-        "GPT-2 with head, 1": Case(lambda: hf.GPT2LMHeadModel(hf.GPT2Config(use_cache=False)), words(50257, 1), half),
+        "GPT-2 with head, 1": Case(lambda: hf.GPT2LMHeadModel(hf.GPT2Config(use_cache=False)), words(50257, 1), half, has_loss=True),
     }
 
 
@@ -96,18 +98,41 @@ def first_tensor(output):
     return output if isinstance(output, torch.Tensor) else next(t for t in output.values() if isinstance(t, torch.Tensor))
 
 
+def loss_of(output, inputs):
+    """The model's own, where labels are given; of logits the cross entropy of fixed random classes; else a sum of fixed random weights."""
+    if isinstance(inputs, dict) and "labels" in inputs:
+        return output["loss"]
+    t = first_tensor(output)
+    t = t if t.dtype == torch.float64 else t.float()
+    numbers = torch.Generator().manual_seed(1)
+    if t.dim() == 2:
+        return F.cross_entropy(t, fixed("classes", t, lambda: torch.randint(t.shape[1], t.shape[:1], generator=numbers)))
+    return (t * fixed("weights", t, lambda: torch.randn(t.shape, generator=numbers).to(t.dtype))).mean()
+
+
+FIXED: "dict[Any, torch.Tensor]" = {}
+
+
+def fixed(name, like, make):
+    key = name, like.shape, like.dtype, like.device
+    if key not in FIXED:
+        FIXED[key] = make().to(like.device)
+    return FIXED[key]
+
+
 def caller(model, call, inputs, train):
     """A function without arguments: one step; what it returns is compared."""
     weights = [p for p in model.parameters() if p.requires_grad]
 
     def forward():
-        output = first_tensor(call(**inputs) if isinstance(inputs, dict) else call(*inputs))
+        output = call(**inputs) if isinstance(inputs, dict) else call(*inputs)
         if not train:
-            return [output]
+            return [first_tensor(output)]
         for weight in weights:
             weight.grad = None
-        output.float().square().mean().backward()
-        return [output.detach(), *(w.grad for w in weights if w.grad is not None)]
+        loss = loss_of(output, inputs)
+        loss.backward()
+        return [loss.detach(), *(w.grad for w in weights if w.grad is not None)]
 
     return forward if train else torch.no_grad()(forward)
 
@@ -174,6 +199,8 @@ def measure_case(name, case, parsed):
         if isinstance(part, nn.Dropout):
             part.p = 0.0
     given = case.inputs()
+    if parsed.train and case.has_loss:
+        given["labels"] = given["input_ids"]
     inputs = {k: v.to(device) for k, v in given.items()} if isinstance(given, dict) else tuple(v.to(device) for v in given)
     modes = parsed.modes.split(",") if device.type == "cuda" else ["default"]
     steps = rivals_of(model, inputs, modes, not parsed.no_peer, parsed.train)

@@ -15,6 +15,7 @@
 #include "backends/autograd/compiled_backward.h"
 #include "backends/autograd/output_history.h"
 #include "backends/autograd/partition.h"
+#include "backends/autograd/written_inputs.h"
 #include "backends/graph/input_writes.h"
 #include "backends/graph/subgraph.h"
 #include "backends/passes/pass.h"
@@ -137,14 +138,6 @@ class CompiledPlan final : public Plan {
     std::int32_t version = 0;
     ViewRecipe recipe;
   };
-  struct Mutation {
-    std::int32_t input = 0;
-    std::int32_t output = 0;  // of the forward graph
-    bool without_grad = false;
-    bool uncounted = false;
-    bool read = false;  // by the backward, as what was written
-  };
-
   struct Spent {
     std::int32_t output = 0;           // of the forward graph
     std::vector<std::int32_t> inputs;  // that it was computed from
@@ -399,6 +392,7 @@ class CompiledPlan final : public Plan {
     }
 
     std::vector<at::Tensor> All() {
+      WriteBackTogether(plan_.mutations_, inputs_, outputs_, absl::MakeSpan(written_));
       for (std::size_t m = 0; m < plan_.mutations_.size(); ++m) WriteBack(m);
       std::vector<at::Tensor> results;
       results.reserve(plan_.user_outputs_.size());
@@ -419,14 +413,7 @@ class CompiledPlan final : public Plan {
       if (written_[m]) return;
       written_[m] = true;
       const Mutation& mutation = plan_.mutations_[m];
-      const at::Tensor& input = inputs_[At(mutation.input)];
-      const at::Tensor& output = outputs_[At(mutation.output)];
-      if (output.is_same(input)) {
-        if (!mutation.uncounted) autograd::impl::bump_version(input);
-        return;
-      }
-      at::AutoGradMode mode(at::GradMode::is_enabled() && !mutation.without_grad);
-      (mutation.uncounted ? input.variable_data() : input).copy_(output);
+      framefuse::WriteBack(mutation, inputs_[At(mutation.input)], outputs_[At(mutation.output)]);
     }
 
     void Rebuild(const UserOutput& u) {

@@ -127,11 +127,7 @@ class Layout {
     if (value.kind != ir::ValueKind::kTensor || value.layout != c10::Layout::Strided || value.rank() != kRank) {
       return false;
     }
-    for (const Dim& d : value.sizes) {
-      if (d.Is(0)) return false;
-    }
-    if (value.sizes[1].Is(1) || (value.sizes[2].Is(1) && value.sizes[3].Is(1))) return false;
-    return IsTurned(v) || ir::IsContiguous(g_.exprs, value);
+    return HasTwoOrders(value) && (IsTurned(v) || ir::IsContiguous(g_.exprs, value));
   }
 
   void Walk(const Node& n) {
@@ -139,6 +135,8 @@ class Layout {
       Convolution(n);
     } else if (FollowsOperands(n.op->name()) ? AnyTurned(n) : IsPointwiseOfImages(n) || IsCatOfImages(n)) {
       TurnAll(n);
+    } else if (IsPieceOfImage(n)) {
+      TurnPiece(n);
     } else if (ReadsAnyLayout(n)) {
       Add(n);
     } else {
@@ -156,12 +154,37 @@ class Layout {
     for (const ValueId v : n.outputs) {
       if (v == kNoValue || g_.value(v).rank() != kRank) continue;
       if (!IsImage(v)) {
-        loose_.insert(v);
+        if (!HasTwoOrders(g_.value(v))) loose_.insert(v);
         continue;
       }
       g_.value(v).strides = ChannelsLastStrides(g_.exprs, g_.value(v).sizes);
       turned_[static_cast<std::size_t>(v)] = true;
     }
+  }
+
+  // self, dim, start, end, step
+  bool IsPieceOfImage(const Node& n) {
+    if (n.op->name() != "aten.slice.Tensor" || !IsTurned(n.args[0].value) || IntOr(n, "step", 0) != 1) return false;
+    return IntOr(n, "start", -1) >= 0 && HasTwoOrders(g_.value(n.outputs[0]));
+  }
+
+  // The two layouts order it in two ways, whatever memory it is part of.
+  static bool HasTwoOrders(const ir::Value& v) {
+    if (std::any_of(v.sizes.begin(), v.sizes.end(), [](const Dim& d) { return d.Is(0); })) return false;
+    return !v.sizes[1].Is(1) && !(v.sizes[2].Is(1) && v.sizes[3].Is(1));
+  }
+
+  void TurnPiece(const Node& n) {
+    using ir::ExprKind;
+    const ir::Value& whole = g_.value(n.args[0].value);
+    ir::Value& piece = g_.value(n.outputs[0]);
+    const std::int64_t rank = kRank, named = IntOr(n, "dim", 0);
+    const auto d = static_cast<std::size_t>(named < 0 ? named + rank : named);
+    const Dim jump = g_.exprs.Make(ExprKind::kMul, whole.strides[d], Dim(IntOr(n, "start", 0)));
+    piece.offset = g_.exprs.Make(ExprKind::kAdd, whole.offset, jump);
+    piece.strides = whole.strides;
+    turned_[static_cast<std::size_t>(n.outputs[0])] = true;
+    Add(n);
   }
 
   template <typename F>
@@ -228,7 +251,13 @@ class Layout {
     return Copy(&turned_copies_, v, origin, c10::MemoryFormat::ChannelsLast);
   }
   ValueId AsRecorded(ValueId v, const Node& origin) {
+    if (loose_.contains(v)) return Restrided(v, origin);
     return Copy(&recorded_copies_, v, origin, c10::MemoryFormat::Contiguous);
+  }
+
+  // In both layouts it lies as it does; a view of the same sizes has the strides of those sizes.
+  ValueId Restrided(ValueId v, const Node& origin) {
+    return NodeWriter(&g_, &nodes_, origin).ViewAs(v, std::vector<Dim>(g_.value(v).sizes));
   }
 
   ValueId Copy(std::map<ValueId, ValueId>* copies, ValueId v, const Node& origin, c10::MemoryFormat format) {

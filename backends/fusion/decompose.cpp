@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -316,13 +317,16 @@ void InShape(Graph& g, NodeWriter& w, ValueId out, ValueId of) {
   }
 }
 
-absl::StatusOr<bool> Decompose(Graph& graph) {
+namespace {
+
+template <typename F>
+bool DecomposeWhere(Graph& graph, F wanted) {
   std::vector<Node> old = std::move(graph.nodes), nodes;
   graph.nodes.clear();
   bool changed = false;
   for (const Node& n : old) {
     const std::size_t before = nodes.size();
-    const bool rewrote = DecomposeNode(graph, n, NodeWriter(&graph, &nodes, n));
+    const bool rewrote = wanted(n) && DecomposeNode(graph, n, NodeWriter(&graph, &nodes, n));
     if (rewrote) {
       if (CountsKinds()) CountKind(kFamily, KindOf(n.op->name()), true);
       changed = true;
@@ -333,6 +337,31 @@ absl::StatusOr<bool> Decompose(Graph& graph) {
   }
   graph.nodes = std::move(nodes);
   return changed;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> Decompose(Graph& graph) {
+  return DecomposeWhere(graph, [](const Node&) { return true; });
+}
+
+absl::StatusOr<bool> OpenLogSoftmax(Graph& graph) {
+  std::set<ValueId> made, opened;  // by a log_softmax of the forward; of these, what the backward reads
+  for (const Node& n : graph.nodes) {
+    const bool backward = n.phase == ir::Phase::kBackward;
+    if (n.op->name() == "aten._log_softmax" && !backward) made.insert(n.outputs[0]);
+    if (backward) {
+      ir::ForEachUse(n, [&](ValueId v) {
+        if (made.contains(v)) opened.insert(v);
+      });
+    }
+  }
+  if (opened.empty()) return false;
+  return DecomposeWhere(graph, [&](const Node& n) {
+    if (n.op->name() == "aten._log_softmax") return opened.contains(n.outputs[0]);
+    const bool reads = n.op->name() == "aten._log_softmax_backward_data" || n.op->name() == "aten.nll_loss_backward";
+    return reads && opened.contains(n.args[1].value);
+  });
 }
 
 }  // namespace framefuse::fusion

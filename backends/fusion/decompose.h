@@ -11,6 +11,9 @@ namespace framefuse::fusion {
 
 // A pass (backends/passes/pass.h): whether it changed something.
 absl::StatusOr<bool> Decompose(ir::Graph& graph);
+// A pass over a joint graph: a log_softmax that the backward reads, and the gradients of it and of nll_loss, so that
+// the partition sees what they are made of: it saves the logits and two numbers a row, not a second matrix of f32.
+absl::StatusOr<bool> OpenLogSoftmax(ir::Graph& graph);
 
 }  // namespace framefuse::fusion
 

@@ -1,6 +1,6 @@
 // Batch norm of [N, C, ...] as pointwise operators and sums: of inference, of training, and its gradient; of native and
-// of cuDNN's operators. A node of training and the node of its gradient are both written anew, or neither is: what cuDNN
-// reserves for its own gradient is empty then. See decompose_rules.h.
+// of cuDNN's operators. A node of training and the node of its gradient are both written anew, or neither is: what
+// cuDNN reserves for its own gradient is empty then. See decompose_rules.h.
 #include <ATen/core/ivalue.h>
 
 #include <algorithm>
@@ -51,30 +51,29 @@ ValueId SumOver(NodeWriter& w, ValueId v, const Dims& dims) {
 
 enum class Place : std::uint8_t { kFirst, kMiddle, kLast };
 
-// One element of these dimensions.
-ValueId ElementAt(Graph& g, NodeWriter& w, ValueId v, const Dims& dims, Place place) {
+// One element of these dimensions, spread over them: what is computed of it is part of v's kernel. Any of them will do.
+ValueId ElementOf(Graph& g, NodeWriter& w, ValueId v, const Dims& dims, Place place) {
   using ir::ExprKind;
+  ir::Value spread = g.value(v);
   for (const std::int64_t d : dims) {
     const auto i = static_cast<std::size_t>(d);
-    ir::Value one = g.value(v);
-    const Dim size = one.sizes[i];
+    const Dim size = spread.sizes[i];
     const Dim begin = place == Place::kFirst    ? Dim(0)
                       : place == Place::kMiddle ? g.exprs.Make(ExprKind::kFloorDiv, size, Dim(2))
                                                 : g.exprs.Make(ExprKind::kAdd, size, Dim(-1));
-    const Dim end = g.exprs.Make(ExprKind::kAdd, begin, Dim(1));
-    one.sizes[i] = Dim(1);
-    one.offset = g.exprs.Make(ExprKind::kAdd, one.offset, g.exprs.Make(ExprKind::kMul, one.strides[i], begin));
-    v = w.Call("aten.slice.Tensor",
-               {Arg::OfValue(v), Arg::Constant(d), Arg::OfDim(begin), Arg::OfDim(end), Arg::Constant(std::int64_t{1})},
-               one);
+    const Dim jump = g.exprs.Make(ExprKind::kMul, spread.strides[i], begin);
+    spread.offset = g.exprs.Make(ExprKind::kAdd, spread.offset, jump);
+    spread.strides[i] = Dim(0);
   }
-  return v;
+  return w.Call("aten.as_strided",
+                {Arg::OfValue(v), Arg::OfDims(spread.sizes), Arg::OfDims(spread.strides), Arg::OfDim(spread.offset)},
+                spread);
 }
 
-// The number between two others, of three elements; 0 where it is infinite. It lies among the elements of these
-// dimensions, even if a few of them are far off.
+// For each element of x, the number between two others, of three elements along dims; 0 where it is infinite. It lies
+// among the elements of these dimensions, even if a few of them are far off.
 ValueId NumberAmong(Graph& g, NodeWriter& w, ValueId x, const Dims& dims, c10::ScalarType type) {
-  const auto at = [&](Place place) { return w.To(ElementAt(g, w, x, dims, place), type); };
+  const auto at = [&](Place place) { return w.To(ElementOf(g, w, x, dims, place), type); };
   const ValueId a = at(Place::kFirst), b = at(Place::kMiddle), c = at(Place::kLast);
   const ValueId lower = w.Binary("minimum", a, b), upper = w.Binary("maximum", a, b);
   const ValueId median = w.Binary("maximum", lower, w.Binary("minimum", upper, c));
@@ -82,12 +81,13 @@ ValueId NumberAmong(Graph& g, NodeWriter& w, ValueId x, const Dims& dims, c10::S
   ir::Value truth = g.value(nothing);
   truth.dtype = c10::ScalarType::Bool;
   const ValueId is_infinite = w.Call("aten.ne.Scalar", {Arg::OfValue(nothing), Arg::Constant(0.0)}, truth);
-  return w.Call("aten.masked_fill.Scalar",
-                {Arg::OfValue(median), Arg::OfValue(is_infinite), Arg::Constant(0.0)}, g.value(nothing));
+  ir::Value like = g.value(nothing);
+  like.strides = g.value(x).strides;
+  return w.Call("aten.masked_fill.Scalar", {Arg::OfValue(median), Arg::OfValue(is_infinite), Arg::Constant(0.0)}, like);
 }
 
-// Mean and sum of squares over dims in one reading, from the distances to a number among the elements: so little is lost
-// where the square of the sum is taken off the sum of squares.
+// Mean and sum of squares over dims in one reading, from the distances to a number among the elements: so little is
+// lost where the square of the sum is taken off the sum of squares.
 Moments MomentsInOneReading(Graph& g, NodeWriter& w, ValueId x, const Dims& dims, c10::ScalarType type) {
   const Dim count = w.Product(dims, x);
   const ValueId from = NumberAmong(g, w, x, dims, type);
@@ -95,7 +95,7 @@ Moments MomentsInOneReading(Graph& g, NodeWriter& w, ValueId x, const Dims& dims
   const ValueId sum = SumOver(w, distance, dims), squares = SumOver(w, w.Binary("mul", distance, distance), dims);
   const ValueId mean = w.WithDim("div", sum, count);
   Moments m;
-  m.mean = w.Binary("add", from, mean);
+  m.mean = w.Binary("add", w.Reduce("amax", from, dims, true), mean);  // of equal numbers
   m.variance = w.Unary("relu", w.Binary("sub", squares, w.Binary("mul", sum, mean)));
   return m;
 }

@@ -18,9 +18,8 @@ using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
 
-const bool declared = DeclareKinds(
-    "decomposition", {"aten.native_layer_norm", "aten.native_layer_norm_backward", "aten.native_group_norm",
-                      "aten.native_group_norm_backward"});
+const bool declared = DeclareKinds("decomposition", {"aten.native_layer_norm", "aten.native_layer_norm_backward",
+                                                     "aten.native_group_norm", "aten.native_group_norm_backward"});
 
 bool IsGiven(const Arg& arg) {
   return arg.kind != Arg::Kind::kNone && !(arg.kind == Arg::Kind::kConstant && arg.constant.isNone());

@@ -7,6 +7,7 @@
 
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/decompose.h"
+#include "backends/fusion/lift_views.h"
 #include "backends/fusion/move_to_front.h"
 #include "backends/fusion/number_operands.h"
 #include "backends/fusion/pad_products.h"
@@ -216,6 +217,7 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
                                      {"decompose", Decompose, /*lays_out=*/true},
                                      {"pad_products", PadProducts, /*lays_out=*/true},
                                      {"sink_views", SinkViews},
+                                     {"lift_views", LiftViews},
                                      {"sink_cats", SinkCats},
                                      {"merge_common_subexpressions", MergeCommonSubexpressions},
                                      {"eliminate_dead_code", EliminateDeadCode}};

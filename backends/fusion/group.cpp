@@ -126,7 +126,9 @@ class Grouper {
     if (reduction) {
       own.reduce_begin = reduction->begin;
       own.reduce_end = reduction->end;
-      own.kind = reduction->end == own.shape.size() ? GroupKind::kRow : GroupKind::kColumn;
+      const bool last = reduction->end == own.shape.size(), beside = last && IsBesideChannels(g_, node(n), *reduction);
+      own.kind = last && !beside ? GroupKind::kRow : GroupKind::kColumn;
+      own.inner_begin = beside ? reduction->begin - 1 : reduction->end;
     }
     if (own.shape.size() > 8) return;
     group_of_[static_cast<std::size_t>(n)] = static_cast<int>(groups_.size());
@@ -186,6 +188,7 @@ class Grouper {
     if (other.has_reduction()) {
       if (!SameShape(out.shape, other.shape)) return std::nullopt;
       if (out.reduce_begin != other.reduce_begin || out.reduce_end != other.reduce_end) return std::nullopt;
+      if (out.kind != other.kind || out.inner_begin != other.inner_begin) return std::nullopt;
     } else if (!SameShape(other.shape, out.shape)) {
       if (!out.has_reduction() || !SameShape(other.shape, RowShape(out))) return std::nullopt;
     }
@@ -298,7 +301,7 @@ class Grouper {
     return !is_output_[static_cast<std::size_t>(v)];
   }
 
-  // Reductions of one space over the same inputs, once clones have shown that they are.
+  // Reductions of one space over the same inputs, or over what one group made, once clones have shown that they are.
   void MergeReductions() {
     std::vector<std::vector<ValueId>> read(groups_.size());  // by groups with reductions
     for (std::size_t k = 0; k < groups_.size(); ++k) {
@@ -315,7 +318,13 @@ class Grouper {
 
   std::vector<ValueId> ReadBy(const Group& group) const {
     std::vector<ValueId> read;
-    for (NodeIndex n : group.nodes) ForEachTensor(n, [&](ValueId v) { read.push_back(v); });
+    for (NodeIndex n : group.nodes) {
+      ForEachTensor(n, [&](ValueId v) {
+        const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+        const int home = p == kNoNode ? -1 : group_of_[static_cast<std::size_t>(p)];
+        read.push_back(home < 0 || group.Contains(p) ? v : static_cast<ValueId>(g_.values.size()) + home);
+      });
+    }
     std::sort(read.begin(), read.end());
     return read;
   }

@@ -21,6 +21,7 @@ struct Group {
   std::vector<ir::NodeIndex> nodes;  // in graph order
   std::vector<ir::Dim> shape;
   std::size_t reduce_begin = 0, reduce_end = 0;  // dimensions; equal: none
+  std::size_t inner_begin = 0;  // of a column group: kept dimensions from here on are the columns, others batches
 
   bool has_reduction() const { return reduce_begin < reduce_end; }
   bool Contains(ir::NodeIndex n) const;

@@ -98,6 +98,7 @@ class GroupWriter {
     row_memo_.clear();
     scratch_.clear();
     param_of_.clear();
+    turned_bytes_ = 0;
   }
 
   static Inner InnerOf(const Dim& stride) {
@@ -115,10 +116,18 @@ class GroupWriter {
     b.segment = segment_ != nullptr ? segment_->strides[o] : Dim(0);
     b.inner = inner_ != nullptr ? inner_->strides[o] : Dim(1);
     Inner inner = InnerOf(b.inner);
-    if (inner == Inner::kStrided && k_->kernel.skeleton == Skeleton::kTransposed && b.outer.back() == Dim(1)) {
-      inner = Inner::kTransposed;
-    }
+    const bool across = k_->kernel.skeleton == Skeleton::kTransposed && b.outer.back() == Dim(1);
+    if (inner == Inner::kStrided && across && HasRoomToTurn(Storage(v))) inner = Inner::kTransposed;
     return buffer_of_[v] = AddBuffer(std::move(b), Storage(v), it_.operands[o].written, inner);
+  }
+
+  // What finds no room is read as it lies.
+  bool HasRoomToTurn(kernel_ir::DType type) {
+    constexpr std::int64_t kElements = 64 * 66;
+    const std::int64_t with_it = turned_bytes_ + kElements * kernel_ir::ElementSize(type);
+    if (splits_.turned_bytes > 0 && with_it > splits_.turned_bytes) return false;
+    turned_bytes_ = with_it;
+    return true;
   }
 
   int AddBuffer(KernelBuffer b, kernel_ir::DType dtype, bool written, Inner inner) {
@@ -259,6 +268,7 @@ class GroupWriter {
   const Axis* segment_ = nullptr;
   const Axis* inner_ = nullptr;
   bool in_loop_ = false;
+  std::int64_t turned_bytes_ = 0;
   std::map<GraphValue, int> buffer_of_, scratch_;
   std::map<GraphValue, KernelValue> memo_, row_memo_;
   std::map<ir::ExprId, int> param_of_;

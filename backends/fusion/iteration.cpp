@@ -91,7 +91,7 @@ Iteration MakeIteration(Graph& g, const Group& group, const std::vector<ValueId>
     Axis axis{group.shape[d], {}};
     for (const Operand& operand : it.operands) axis.strides.push_back(operand.strides[d]);
     const bool reduced = d >= group.reduce_begin && d < group.reduce_end;
-    const bool inner = group.kind == GroupKind::kColumn ? d >= group.reduce_end : group.kind == GroupKind::kPointwise;
+    const bool inner = group.kind == GroupKind::kColumn ? d >= group.inner_begin : group.kind == GroupKind::kPointwise;
     (reduced ? it.reduced : inner ? it.inner : it.outer).push_back(std::move(axis));
   }
   for (std::vector<Axis>* axes : {&it.outer, &it.reduced, &it.inner}) {

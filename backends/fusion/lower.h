@@ -56,15 +56,16 @@ struct LoweredGroup {
 };
 
 // When a reduction is split into parts whose results a second kernel combines: there would be too few rows or columns
-// to share out else.
+// to share out else. And how much of what lies across a block can turn in its shared memory.
 struct SplitRules {
   std::int64_t most_rows = 4, least_row = 65536, chunk = 16384,
                least_chunk = 16384;                                     // row reductions; chunk: points of a part
   std::int64_t most_columns = 1024, rows_apart = 256, most_parts = 16;  // column reductions
   std::int64_t wanted_columns = 0;  // columns times parts that are enough; 0: no limit
+  std::int64_t turned_bytes = 0;    // of tiles of 64 rows of 66 elements; 0: no limit
 };
 inline constexpr SplitRules kCpuSplits;
-inline constexpr SplitRules kCudaSplits = {264, 16384, 8192, 1024, 262144, 32, 512, 131072};
+inline constexpr SplitRules kCudaSplits = {264, 16384, 8192, 1024, 262144, 32, 512, 131072, 48 << 10};
 
 // `needed`: for each value whether a node outside the group or the graph's outputs use it.
 // Unimplemented where the group has no kernel form (it then runs as ATen operators).

@@ -31,15 +31,21 @@ class Mover {
     for (const ir::Output& o : graph.outputs) {
       if (o.value != kNoValue) outputs_.insert(o.value);
     }
+    for (const Node& n : graph.nodes) ir::ForEachUse(n, [&](ValueId v) { read_.insert(v); });
   }
 
-  // The new order: views that such kernels need, those kernels, the rest.
+  // The new order: views that such kernels need, those kernels, the rest, and small kernels of nothing but results.
   std::vector<std::size_t> Order() {
     std::vector<int> places(schedule_.items.size(), kRest);
     std::vector<bool> views(schedule_.items.size(), false);
     for (std::size_t i = 0; i < places.size(); ++i) {
       views[i] = IsView(schedule_.items[i]) && Needs(i, [&](std::size_t by) { return views[by]; });
-      if (IsSmallKernel(schedule_.items[i]) && Needs(i, [&](std::size_t by) { return views[by]; })) Move(i, &places);
+      if (!IsSmallKernel(schedule_.items[i]) || !Needs(i, [&](std::size_t by) { return views[by]; })) continue;
+      if (IsOfResults(schedule_.items[i])) {
+        places[i] = kLast;
+      } else if (!LeavesGraph(schedule_.items[i])) {
+        Move(i, &places);
+      }
     }
     std::vector<std::size_t> order(places.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -48,7 +54,7 @@ class Mover {
   }
 
  private:
-  enum Place { kView, kKernel, kRest };
+  enum Place { kView, kKernel, kRest, kLast };
 
   // Whether `f` holds for all items that make something item i reads; inputs are there.
   template <typename F>
@@ -85,7 +91,6 @@ class Mover {
     return n.op->is_view() && !n.op->is_random() && !n.op->has_side_effect();
   }
 
-  // What leaves the graph stays where it may be written over an input (FusedExecutable::AllowOverwrites).
   bool IsSmallKernel(const ScheduleItem& item) const {
     if (item.group < 0 || schedule_.groups[static_cast<std::size_t>(item.group)].kind != GroupKind::kPointwise) {
       return false;
@@ -94,7 +99,22 @@ class Mover {
       const ValueId v = g_.nodes[static_cast<std::size_t>(n)].outputs[0];
       std::int64_t elements = 1;
       for (const ir::Dim& d : g_.value(v).sizes) elements *= g_.exprs.Hint(d);
-      return elements <= kMostElements && !outputs_.contains(v);
+      return elements <= kMostElements;
+    });
+  }
+
+  bool LeavesGraph(const ScheduleItem& item) const {
+    return std::any_of(item.nodes.begin(), item.nodes.end(), [&](NodeIndex n) {
+      return outputs_.contains(g_.nodes[static_cast<std::size_t>(n)].outputs[0]);
+    });
+  }
+
+  // What leaves the graph and is read by nothing else, as the counts of a model's batch norms: at the end it may be
+  // written over an input (FusedExecutable::AllowOverwrites).
+  bool IsOfResults(const ScheduleItem& item) const {
+    return std::all_of(item.nodes.begin(), item.nodes.end(), [&](NodeIndex n) {
+      const ValueId v = g_.nodes[static_cast<std::size_t>(n)].outputs[0];
+      return outputs_.contains(v) && !read_.contains(v);
     });
   }
 
@@ -102,7 +122,7 @@ class Mover {
   const Schedule& schedule_;
   std::vector<NodeIndex> definitions_;
   std::vector<std::size_t> item_of_;  // that makes a node's result
-  std::set<ValueId> outputs_;
+  std::set<ValueId> outputs_, read_;
 };
 
 }  // namespace

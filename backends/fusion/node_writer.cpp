@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "backends/fusion/channels_last.h"
+
 namespace framefuse::fusion {
 
 using ir::Arg;
@@ -18,6 +20,16 @@ Value NodeWriter::Like(std::vector<Dim> sizes, c10::ScalarType dtype, c10::Devic
   v.device = device;
   v.strides = ir::ContiguousStrides(graph_.exprs, sizes);
   v.sizes = std::move(sizes);
+  return v;
+}
+
+Value NodeWriter::LaidOutLike(std::initializer_list<ValueId> operands, std::vector<Dim> sizes, c10::ScalarType dtype) {
+  Value v = Like(std::move(sizes), dtype, value(*operands.begin()).device);
+  for (const ValueId operand : operands) {
+    if (value(operand).sizes != v.sizes || !IsChannelsLast(graph_.exprs, value(operand))) continue;
+    v.strides = value(operand).strides;
+    break;
+  }
   return v;
 }
 
@@ -52,25 +64,25 @@ std::vector<Dim> NodeWriter::Broadcast(ValueId a, ValueId b) const {
 }
 
 ValueId NodeWriter::Unary(std::string_view op, ValueId a) {
-  return Call("aten." + std::string(op), {Arg::OfValue(a)}, Like(value(a).sizes, value(a).dtype, value(a).device));
+  return Call("aten." + std::string(op), {Arg::OfValue(a)}, LaidOutLike({a}, value(a).sizes, value(a).dtype));
 }
 
 ValueId NodeWriter::Binary(std::string_view op, ValueId a, ValueId b) {
   const c10::ScalarType dtype = c10::promoteTypes(value(a).dtype, value(b).dtype);
   const bool has_overloads = op != "maximum" && op != "minimum";
   return Call("aten." + std::string(op) + (has_overloads ? ".Tensor" : ""), {Arg::OfValue(a), Arg::OfValue(b)},
-              Like(Broadcast(a, b), dtype, value(a).device));
+              LaidOutLike({a, b}, Broadcast(a, b), dtype));
 }
 
 ValueId NodeWriter::WithNumber(std::string_view op, ValueId a, double number) {
   return Call("aten." + std::string(op) + ".Scalar", {Arg::OfValue(a), Arg::Constant(number)},
-              Like(value(a).sizes, value(a).dtype, value(a).device));
+              LaidOutLike({a}, value(a).sizes, value(a).dtype));
 }
 
 ValueId NodeWriter::WithDim(std::string_view op, ValueId a, const Dim& dim) {
   if (dim.is_constant()) return WithNumber(op, a, static_cast<double>(dim.constant()));
   return Call("aten." + std::string(op) + ".Scalar", {Arg::OfValue(a), Arg::OfDim(dim)},
-              Like(value(a).sizes, value(a).dtype, value(a).device));
+              LaidOutLike({a}, value(a).sizes, value(a).dtype));
 }
 
 ValueId NodeWriter::Reduce(std::string_view op, ValueId a, const std::vector<std::int64_t>& dims, bool keep) {
@@ -90,7 +102,7 @@ ValueId NodeWriter::Reduce(std::string_view op, ValueId a, const std::vector<std
 
 ValueId NodeWriter::To(ValueId a, c10::ScalarType dtype) {
   if (value(a).dtype == dtype && into_ == ir::kNoValue) return a;
-  Value like = Like(value(a).sizes, dtype, value(a).device);
+  Value like = LaidOutLike({a}, value(a).sizes, dtype);
   return Call("aten._to_copy", {Arg::OfValue(a), Arg::Constant(static_cast<std::int64_t>(dtype))}, like);
 }
 

@@ -38,6 +38,8 @@ class NodeWriter {
  private:
   std::vector<ir::Dim> Broadcast(ir::ValueId a, ir::ValueId b) const;
   ir::Value Like(std::vector<ir::Dim> sizes, c10::ScalarType dtype, c10::Device device);
+  // In channels_last if an operand of these sizes is, else contiguous.
+  ir::Value LaidOutLike(std::initializer_list<ir::ValueId> operands, std::vector<ir::Dim> sizes, c10::ScalarType dtype);
 
   ir::Graph& graph_;
   std::vector<ir::Node>& nodes_;

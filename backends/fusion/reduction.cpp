@@ -110,4 +110,11 @@ bool IsReduction(const ir::Graph& graph, const ir::Node& node, ReductionForm* fo
   return !all_one;
 }
 
+bool IsBesideChannels(const ir::Graph& graph, const ir::Node& node, const ReductionForm& form) {
+  if (form.picks || form.begin == 0 || form.end - form.begin < 2) return false;
+  const ir::Value& v = graph.value(node.args[0].value);
+  const std::size_t channels = form.begin - 1;
+  return v.strides[channels].Is(1) && !v.sizes[channels].Is(1) && !v.strides[form.end - 1].Is(1);
+}
+
 }  // namespace framefuse::fusion

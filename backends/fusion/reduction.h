@@ -17,6 +17,9 @@ struct ReductionForm {
   bool picks = false;  // one element of each row, named by an index tensor, and not all of them
 };
 bool IsReduction(const ir::Graph& graph, const ir::Node& node, ReductionForm* form);
+// What is reduced are points of an image, and the dimension before them lies side by side: each point's channels. Not
+// of one dimension: a row may be read again by what follows (softmax), and a row kernel holds it.
+bool IsBesideChannels(const ir::Graph& graph, const ir::Node& node, const ReductionForm& form);
 
 }  // namespace framefuse::fusion
 

@@ -1,0 +1,69 @@
+#include "backends/autograd/written_inputs.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+
+#include "absl/container/flat_hash_set.h"
+#include "common/config.h"
+
+namespace framefuse {
+namespace {
+
+std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+// One kernel takes tensors of one type and device, each laid out as what is copied to it.
+bool CanBeCopiedWithOthers(const Mutation& m, const at::Tensor& input, const at::Tensor& output) {
+  const bool unseen = m.without_grad || !at::GradMode::is_enabled();
+  if (!unseen || input.is_same(output) || input.layout() != c10::kStrided) return false;
+  if (input.is_cpu() && !config().rewrite_always) return false;
+  return input.scalar_type() == output.scalar_type() && input.device() == output.device() &&
+         input.sizes() == output.sizes() && input.strides() == output.strides() && input.is_non_overlapping_and_dense();
+}
+
+}  // namespace
+
+void WriteBack(const Mutation& mutation, const at::Tensor& input, const at::Tensor& output) {
+  if (output.is_same(input)) {
+    if (!mutation.uncounted) torch::autograd::impl::bump_version(input);
+    return;
+  }
+  at::AutoGradMode mode(at::GradMode::is_enabled() && !mutation.without_grad);
+  (mutation.uncounted ? input.variable_data() : input).copy_(output);
+}
+
+void WriteBackTogether(absl::Span<const Mutation> mutations, absl::Span<const at::Tensor> inputs,
+                       absl::Span<const at::Tensor> outputs, absl::Span<bool> written) {
+  std::map<c10::ScalarType, std::vector<std::size_t>> of_type;
+  for (std::size_t m = 0; m < mutations.size(); ++m) {
+    const at::Tensor &input = inputs[At(mutations[m].input)], &output = outputs[At(mutations[m].output)];
+    if (!written[m] && CanBeCopiedWithOthers(mutations[m], input, output)) of_type[input.scalar_type()].push_back(m);
+  }
+  if (of_type.empty()) return;
+  absl::flat_hash_set<const void*> memory;  // a result in an input's memory has to be copied before that is written
+  for (const at::Tensor& input : inputs) {
+    if (input.has_storage()) memory.insert(input.storage().unsafeGetStorageImpl());
+  }
+  for (auto& [type, members] : of_type) {
+    const auto is_input = [&](std::size_t m) {
+      return memory.contains(outputs[At(mutations[m].output)].storage().unsafeGetStorageImpl());
+    };
+    members.erase(std::remove_if(members.begin(), members.end(), is_input), members.end());
+    if (members.size() < 2) continue;
+    std::vector<at::Tensor> to, from;
+    for (const std::size_t m : members) {
+      const at::Tensor& input = inputs[At(mutations[m].input)];
+      to.push_back(mutations[m].uncounted ? input.variable_data() : input);
+      from.push_back(outputs[At(mutations[m].output)]);
+      written[m] = true;
+    }
+    at::AutoGradMode mode(false);
+    at::_foreach_copy_(to, from);
+  }
+}
+
+}  // namespace framefuse
