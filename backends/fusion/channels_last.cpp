@@ -255,9 +255,13 @@ class Layout {
     return Copy(&recorded_copies_, v, origin, c10::MemoryFormat::Contiguous);
   }
 
-  // In both layouts it lies as it does; a view of the same sizes has the strides of those sizes.
+  // In both layouts it lies as it does.
   ValueId Restrided(ValueId v, const Node& origin) {
-    return NodeWriter(&g_, &nodes_, origin).ViewAs(v, std::vector<Dim>(g_.value(v).sizes));
+    ir::Value like = g_.value(v);
+    like.offset = Dim(0);
+    return NodeWriter(&g_, &nodes_, origin)
+        .Call("aten.as_strided",
+              {Arg::OfValue(v), Arg::OfDims(like.sizes), Arg::OfDims(like.strides), Arg::OfDim(like.offset)}, like);
   }
 
   ValueId Copy(std::map<ValueId, ValueId>* copies, ValueId v, const Node& origin, c10::MemoryFormat format) {

@@ -135,8 +135,29 @@ class Lowering : private GroupWriter {
     for (const auto& [v, k] : results) row_memo_[v] = k;
   }
 
+  // What loops compute: for what is stored and for sums. A pick computes its one element for itself.
+  std::set<GraphValue> NeededInLoops() const {
+    std::vector<GraphValue> open;
+    for (NodeIndex n : group_.nodes) {
+      if (IsReduce(n) && !IsPick(n)) open.push_back(node(n).args[0].value);
+    }
+    for (GraphValue v : out_.outputs) {
+      if (!IsRowLevel(v)) open.push_back(v);
+    }
+    std::set<GraphValue> needed;
+    while (!open.empty()) {
+      const GraphValue v = open.back();
+      open.pop_back();
+      const auto made = made_by_.find(v);
+      if (made == made_by_.end() || IsRowLevel(v) || !needed.insert(v).second) continue;
+      ir::ForEachUse(node(made->second), [&](GraphValue arg) { open.push_back(arg); });
+    }
+    return needed;
+  }
+
   // Values of one loop that a later loop uses, and that cost more than a reload.
   void MarkScratch() {
+    const std::set<GraphValue> needed = NeededInLoops();
     std::map<GraphValue, int> cost;  // instructions from memory on
     for (NodeIndex n : group_.nodes) {
       const GraphValue v = node(n).outputs[0];
@@ -149,6 +170,7 @@ class Lowering : private GroupWriter {
     }
     for (NodeIndex n : group_.nodes) {
       const GraphValue user = node(n).outputs[0];
+      if (IsReduce(n) ? IsPick(n) : !needed.contains(user)) continue;
       ir::ForEachUse(node(n), [&](GraphValue v) {
         if (!cost.contains(v) || cost[v] <= 3) return;
         if (stage_[user] > stage_[v]) keep_.insert(v);
@@ -373,9 +395,10 @@ class Lowering : private GroupWriter {
     return absl::OkStatus();
   }
 
-  inline static const std::set<std::string> kCheap = {"aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor",
-                                                      "aten.add.Scalar", "aten.sub.Scalar", "aten.mul.Scalar",
-                                                      "aten._to_copy",   "aten.neg",        "aten.clone"};
+  inline static const std::set<std::string> kCheap = {
+      "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.add.Scalar", "aten.sub.Scalar", "aten.mul.Scalar",
+      "aten._to_copy",   "aten.neg",        "aten.clone",      "aten.eq.Tensor",  "aten.eq.Scalar",  "aten.ne.Tensor",
+      "aten.ne.Scalar",  "aten.where.self", "aten.maximum",    "aten.minimum",    "aten.relu",       "aten.abs"};
 };
 
 }  // namespace

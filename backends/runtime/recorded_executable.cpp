@@ -87,7 +87,7 @@ class Recordings {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const void* place = inputs[i].defined() && !unread[i] ? inputs[i].const_data_ptr() : nullptr;
       std::array<const void*, 4>& recent = recent_[i];
-      const bool known = std::find(recent.begin(), recent.end(), place) != recent.end();
+      const bool known = std::find(recent.begin(), recent.end(), place) != recent.end() && !IsElsewhere(i, place);
       if (!known && !copied_[i] && place != nullptr) moved.push_back(i);
       std::rotate(recent.begin(), recent.end() - 1, recent.end());
       recent[0] = place;
@@ -113,6 +113,12 @@ class Recordings {
   std::int64_t copied() const { return std::count(copied_.begin(), copied_.end(), true); }
 
  private:
+  // There are as many recordings as may be, and none reads the input there: it goes round between too many places.
+  bool IsElsewhere(std::size_t input, const void* place) const {
+    return recorded_ >= static_cast<int>(kMostRecordings) &&
+           std::none_of(runs_.begin(), runs_.end(), [&](const auto& run) { return run->ReadsAt(input, place); });
+  }
+
   // The oldest that nobody uses goes.
   bool MakeRoom() {
     if (runs_.size() < kMostRecordings) return true;

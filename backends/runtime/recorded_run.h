@@ -42,6 +42,7 @@ class RecordedRun {
   bool IsFree() const;
   // The inputs that are not copied lie where they lay.
   bool Matches(absl::Span<const at::Tensor> inputs) const;
+  bool ReadsAt(std::size_t input, const void* place) const { return places_[input] == place; }
   absl::Status Replay(absl::Span<const at::Tensor> inputs, absl::Span<at::Tensor> outputs) const;
 
  private:

@@ -473,6 +473,13 @@ output %6 user
 )",
              {"aten.slice.Tensor", "aten.slice.Tensor", "pointwise: neg", "pointwise: mul", "aten.cat",
               "pointwise: mul"}},
+        Case{"rows_that_are_walked",
+             R"(graph "g" functional
+input %0: bf16[2, 40001] argument
+%1: bf16[2, 40001] = aten._softmax(%0, 1, False)
+output %1 user
+)",
+             {"row: _to_copy, amax, sub, exp, sum, reciprocal, mul, _to_copy"}},
         Case{"int_overflow_wraps",
              R"(graph "g" functional
 input %0: u8[100] argument
@@ -484,7 +491,7 @@ output %2 user
 output %3 user
 output %4 user
 )",
-             {"pointwise: mul", "pointwise: add, lt"}}),
+             {"pointwise: add, lt", "pointwise: mul"}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -268,6 +268,26 @@ TEST_F(Recorded, ANewValueOfAnInputThatMoves) {
   EXPECT_GT(counts().replays, 0);
 }
 
+// As a gradient does whose memory the allocator takes from here and there.
+TEST_F(Recorded, AnInputThatGoesRoundIsCopiedInTheEnd) {
+  const auto executable = Make(ProductAndSum);
+  const at::Tensor y = at::randn({4, 3});
+  std::vector<at::Tensor> places;
+  for (int i = 0; i < 6; ++i) places.push_back(at::randn({4, 3}));
+  const auto go_round = [&] {
+    for (int i = 0; i < 36; ++i) {
+      const at::Tensor& x = places[static_cast<std::size_t>(i / 3 % 6)];  // thrice at each place
+      EXPECT_TRUE(at::equal(Run(*executable, {x, y})[0], x * y));
+    }
+  };
+  go_round();
+  const Counts before = counts();
+  EXPECT_LT(before.begun, 8);
+  go_round();
+  EXPECT_EQ(counts().begun, before.begun);
+  EXPECT_EQ(counts().replays, before.replays + 36);
+}
+
 TEST_F(Recorded, OtherLayoutsAndSizesAreOthersToRecord) {
   const Work work = [](absl::Span<const at::Tensor> in, absl::Span<at::Tensor> out) {
     out[0] = at::empty(in[0].sizes());

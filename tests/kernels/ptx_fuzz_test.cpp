@@ -222,6 +222,28 @@ TEST(PtxFuzz, LongRows) {
   EXPECT_GT(seen.extremes, 20);
 }
 
+// Rows that no registers hold, in forms of few threads.
+TEST(PtxFuzz, WalkedRows) {
+  const auto first = static_cast<unsigned>(Setting("FF_FUZZ_SEED", 1));
+  const auto count = static_cast<unsigned>(Setting("FF_FUZZ_KERNELS", 150));
+  Seen seen;
+  for (unsigned seed = first; seed < first + count; ++seed) {
+    const RowKernel made(seed);
+    if (made.kernel().segments) continue;
+    emit::CudaForm form;
+    form.vector = 1 << seed % 4;
+    form.row_threads = seed % 2 == 0 ? 32 : 64;
+    form.threads = 64;
+    form.unroll = 2 << seed % 3;
+    form.exact = made.shape().inner % form.vector == 0;
+    form.narrow = seed % 5 != 0;
+    form.rank = made.kernel().outer_rank;
+    form.half = kernel_ir::RoundingHidesErrors(made.kernel());
+    Compare(made, form, seed, &seen);
+    if (HasFatalFailure()) return;
+  }
+}
+
 // Copies of a thread in forms of few threads, which large tensors are given with more.
 TEST(PtxFuzz, Copies) {
   const auto first = static_cast<unsigned>(Setting("FF_FUZZ_SEED", 1));

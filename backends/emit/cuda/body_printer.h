@@ -211,6 +211,33 @@ class BodyPrinter : protected KernelFacts {
     for (const Inst* in : stores) Line(absl::StrCat(Access("store"), Place(*in, "i"), ", y", in->slot, Extent(), ");"));
   }
 
+  // A row that no registers hold: loads of some vectors, then what is done with them.
+  void WalkTogether(const Body& body) {
+    const int step = f_.row_threads * f_.vector;
+    const auto open = [&] {
+      OpenUnrolled(absl::StrCat("for (int u = 0; u < ", f_.unroll, "; ++u)"));
+      Line(absl::StrCat("const Index i = begin + (Index)u * ", step, ";"));
+      Open("if (i < inner)");
+      CountLanes("inner");
+    };
+    Open(absl::StrCat("for (Index begin = (Index)lane * ", f_.vector, "; begin < inner; begin += ", step * f_.unroll,
+                      ")"));
+    for (int b : VectorReads(body.values)) {
+      Line(absl::StrCat(VectorType(b), " x", b, "[", f_.unroll, "];"));
+      copies_.insert(b);
+    }
+    open();
+    for (int b : VectorReads(body.values)) LoadVector(b, absl::StrCat("x", b, "[u]"));
+    Close();
+    Close();
+    open();
+    EmitBody(body);
+    Close();
+    Close();
+    copies_.clear();
+    Close();
+  }
+
   // One point after the other: `i`, `n` and the values of the row are defined.
   void EmitSingles(const Body& body) {
     lanes_ = LanesAre::kSingle;

@@ -19,12 +19,13 @@ constexpr std::int64_t kMostChunks = 4;
 constexpr std::int64_t kGoodVectors = 2;  // that a thread of a row which is written asks of memory at a time
 // What a kernel needs that only reduces rows, and how many of them its blocks may hold for others to have room.
 constexpr std::int64_t kHeldRegisters = 16, kReduceRegisters = 48, kAllRegisters = 65536;
-constexpr int kReduceCode = 48;  // weight of one that keeps to that
-constexpr int kMostCode = 800;   // weight of what is unrolled
-constexpr int kShortCode = 240;  // that waits for memory
-constexpr int kLongCode = 120;   // weight of a vector from which on half of one is written, and twice as many read
-constexpr int kBusyCode = 24;    // of an element, that processors take about as long for as for its memory
-constexpr int kCheapCode = 12;   // weight of what is computed again in each loop, where it could be kept
+constexpr std::int64_t kWalkedBytes = 64, kMostWalked = 8;  // that a thread of a row which is walked asks for at a time
+constexpr int kReduceCode = 48;                             // weight of one that keeps to that
+constexpr int kMostCode = 800;                              // weight of what is unrolled
+constexpr int kShortCode = 240;                             // that waits for memory
+constexpr int kLongCode = 120;  // weight of a vector from which on half of one is written, and twice as many read
+constexpr int kBusyCode = 24;   // of an element, that processors take about as long for as for its memory
+constexpr int kCheapCode = 12;  // weight of what is computed again in each loop, where it could be kept
 constexpr std::int64_t kWantedBlocks = 4;  // of a processor
 constexpr std::int64_t kMostBlocks = (1ll << 31) - 1;
 constexpr std::int64_t kMostUnits = 1ll << 28;  // whose numbers have 32 bits with the size of an element as a factor
@@ -134,6 +135,17 @@ bool StoresBySegment(const Kernel& k) {
   return false;
 }
 
+// Vectors that a thread which walks a long row asks of memory at a time.
+int WalkedTogether(const Kernel& k, const LaunchShape& shape, const CudaForm& form) {
+  const std::int64_t bytes = 4 * ChunkRegisters(k, shape, form.vector);
+  std::int64_t unroll = std::clamp<std::int64_t>(kWalkedBytes / bytes, 1, kMostWalked);
+  while (unroll > 1 &&
+         (unroll * form.row_threads * form.vector > shape.inner || unroll * form.vector * Weight(k) > kMostCode)) {
+    unroll /= 2;
+  }
+  return static_cast<int>(unroll);
+}
+
 // `each`: vectors that stand for one.
 void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, int processors, int each, CudaForm* form) {
   const std::int64_t work = Up(shape.inner, form->vector), all = work * shape.segments;
@@ -157,6 +169,7 @@ void ChooseRow(const Kernel& k, const LaunchShape& shape, bool constant, int pro
     // Where processors stay empty, a row is walked by as many threads as a block has.
     const bool few_rows = Product(shape.extents, shape.extents.size()) <= processors;
     form->row_threads = all <= 128 ? 32 : all <= 2048 ? 128 : few_rows && all >= 4096 ? 1024 : 512;
+    if (!k.segments) form->unroll = WalkedTogether(k, shape, *form);
   }
   form->threads = form->row_threads == 32 ? 128 : form->row_threads;
   // Between its reductions such a kernel reads nothing: other blocks have to.

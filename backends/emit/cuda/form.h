@@ -23,7 +23,7 @@ struct CudaForm {
   int chunks = 0;       // row kernels: vectors of a row that a thread keeps in registers; 0: walks and computes again
   int segments = 1;     // of a row, each held in so many of the chunks
   int resident = 0;     // blocks that a processor is to hold at a time; 0: as many as it can
-  int unroll = 1;       // exact pointwise and column kernels: vectors whose loads are issued together
+  int unroll = 1;       // pointwise, column, and rows that are walked: vectors whose loads are issued together
   bool near = false;    // pointwise: the copies of a block's threads are of one row, and none runs through it in steps
   bool again = false;   // row kernels with chunks: what scratch rows would hold is computed in each loop
   int tensors = 1;      // flat pointwise kernels: how many tensors one launch takes, each its own row of the grid

@@ -209,7 +209,8 @@ class Printer : private BodyPrinter {
 
   void RowLoop(const Block& block) {
     RowScalars(block);
-    const Body body{ElementsOf(block), f_.chunks > 0 ? "[c]" : ""};
+    const bool together = f_.chunks == 0 && f_.unroll > 1;
+    const Body body{ElementsOf(block), f_.chunks > 0 ? "[c]" : together ? "[u]" : ""};
     if (body.values.empty()) return;
     DeclareAccumulators(block, false);
     const bool walks = k_.segments && f_.chunks == 0;
@@ -217,10 +218,14 @@ class Printer : private BodyPrinter {
       Open(StrCat("for (i64 s = 0; s < ", S(CudaSizes::kSegments), "; ++s)"));
       SegmentScalars(block);
     }
-    OpenChunk();
-    if (k_.segments && !walks) SegmentScalars(block);
-    EmitBody(body);
-    CloseChunk();
+    if (together) {
+      WalkTogether(body);
+    } else {
+      OpenChunk();
+      if (k_.segments && !walks) SegmentScalars(block);
+      EmitBody(body);
+      CloseChunk();
+    }
     if (walks) Close();
     for (ValueId id : block.code) {
       if (!IsReduce(id)) continue;

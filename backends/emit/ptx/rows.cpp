@@ -170,11 +170,38 @@ void Printer::RowLoop(const Block& block) {
 }
 
 void Printer::RowWalk(const std::vector<ValueId>& elements) {
+  const std::int64_t step = std::int64_t{f_.row_threads} * f_.vector;
   const Operand at = M(IndexClass(), MoveName(IndexClass()), {first_});
-  Loop(at, inner_, Immediate(std::int64_t{f_.row_threads} * f_.vector), [&] {
-    GoTo(at);
-    CountLanes(inner_);
-    EmitBody({elements});
+  Loop(at, inner_, Immediate(step * f_.unroll), [&] {
+    if (f_.unroll == 1) {
+      GoTo(at);
+      CountLanes(inner_);
+      return EmitBody({elements});
+    }
+    // Loads of some vectors, then what is done with them.
+    std::map<std::pair<int, int>, std::vector<Operand>> loaded;
+    for (int b : VectorReads(elements)) {
+      for (int u = 0; u < f_.unroll; ++u) loaded[{b, u}] = NewWords(buffer(b).dtype);
+    }
+    const auto each = [&](const std::function<void(int)>& body) {
+      for (int u = 0; u < f_.unroll; ++u) {
+        GoTo(at);
+        spot_.plus = u * step;
+        const Operand here = u == 0 ? at : Index("add", {at, Immediate(spot_.plus)});
+        const std::string end = t_.Label();
+        t_.JumpUnless(M(Class::kPred, StrCat("setp.lt", IndexSuffix()), {here, inner_}), end);
+        CountLanes(inner_);
+        body(u);
+        t_.Place(end);
+      }
+    };
+    each([&](int u) {
+      for (int b : VectorReads(elements)) LoadVector(b, loaded.at({b, u}));
+    });
+    each([&](int u) {
+      vectors_ = loaded;
+      EmitBody({elements, u});
+    });
   });
 }
 
