@@ -218,7 +218,7 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
                                      {"pad_products", PadProducts, /*lays_out=*/true},
                                      {"sink_views", SinkViews},
                                      {"lift_views", LiftViews},
-                                     {"simplify_views", SimplifyViews},
+                                     {"drop_views", DropViews},
                                      {"sink_cats", SinkCats},
                                      {"merge_common_subexpressions", MergeCommonSubexpressions},
                                      {"eliminate_dead_code", EliminateDeadCode}};

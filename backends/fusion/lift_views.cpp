@@ -9,6 +9,7 @@
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/node_writer.h"
 #include "backends/fusion/pointwise.h"
+#include "backends/passes/rewrite.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -96,6 +97,23 @@ absl::StatusOr<bool> LiftViews(Graph& g) {
   }
   g.nodes = std::move(nodes);
   return changed;
+}
+
+absl::StatusOr<bool> DropViews(Graph& g) {
+  std::set<ValueId> outputs;
+  for (const ir::Output& o : g.outputs) outputs.insert(o.value);
+  Replacements same(g.values.size());
+  std::map<ValueId, ValueId> root_of;  // of views
+  for (Node& n : g.nodes) {
+    same.Apply(n);
+    if (!IsView(n)) continue;
+    const ValueId in = n.args[0].value, out = n.outputs[0];
+    const auto through = root_of.find(in);
+    const ValueId root = root_of[out] = through == root_of.end() ? in : through->second;
+    const ir::Value &base = g.value(root), &view = g.value(out);
+    if (base.sizes == view.sizes && base.strides == view.strides && !outputs.contains(out)) same.Replace(out, root);
+  }
+  return same.any();
 }
 
 }  // namespace framefuse::fusion

@@ -10,6 +10,8 @@ namespace framefuse::fusion {
 
 // A pass (backends/passes/pass.h): whether it changed something. Functional graphs of constant sizes only.
 absl::StatusOr<bool> LiftViews(ir::Graph& graph);
+// A pass: what comes back to the sizes of its base, through views, is the base. It is read by kernels then.
+absl::StatusOr<bool> DropViews(ir::Graph& graph);
 
 }  // namespace framefuse::fusion
 

@@ -33,10 +33,12 @@ const c10::KernelFunction* CompositeOf(const c10::OperatorHandle& handle) {
   return k != nullptr ? k : FindKernel(handle, DispatchKey::CompositeExplicitAutograd, false);
 }
 
-// They fill a tensor that they made themselves, which the meta device lays out row by row.
+// They fill a tensor that they made themselves, which the meta device lays out row by row; as it does what a
+// convolution of the CPU's lays out like its operands.
 bool LaysOutWrongly(const std::string& name) {
   static const auto* names = new absl::flat_hash_set<std::string>{
-      "aten.abs", "aten.angle", "aten.logical_not", "aten.logical_and", "aten.logical_or", "aten.logical_xor"};
+      "aten.abs",        "aten.angle",       "aten.logical_not", "aten.logical_and",
+      "aten.logical_or", "aten.logical_xor", "aten.convolution"};
   return names->contains(name);
 }
 
@@ -93,8 +95,8 @@ absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) con
   MetaResults results;
   if (kernel == nullptr) {
     kernel = CompositeOf(handle);
-    results.has_strides = !LaysOutWrongly(n.op->name());
   }
+  results.has_strides = !LaysOutWrongly(n.op->name());
   if (kernel == nullptr) return std::nullopt;
   torch::jit::Stack stack;
   for (std::size_t a = 0; a < n.args.size(); ++a) {

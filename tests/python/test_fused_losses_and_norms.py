@@ -3,6 +3,7 @@
 import copy
 import math
 import pathlib
+import re
 import sys
 
 import pytest
@@ -267,3 +268,42 @@ def test_batch_norm_as_cudnn_is_called(layout):
     for got, e in zip(ours, outcome(program), strict=True):
         assert torch.allclose(got, e, rtol=1e-4, atol=1e-5)
     assert not any("batch_norm" in text for _, text in records)
+
+
+def loss_of_a_half(x, w, target):
+    logits = x @ w
+    return F.cross_entropy(logits.float().view(-1, w.shape[-1]), target, ignore_index=-100)
+
+
+@pytest.mark.parametrize("classes", [1001, 4096])
+def test_a_loss_saves_its_logits_alone(classes):
+    """Two numbers a row beside them; log_softmax, as f32, is twice as large."""
+    torch.manual_seed(11)
+    x, w = (torch.randn(3, 16, 32) / 2).bfloat16(), torch.randn(32, classes).bfloat16()
+    target = torch.randint(classes, (48,)).index_fill(0, torch.tensor([5, 40]), -100)
+    with framefuse.capture_logs("aot", "fusion") as records:
+        got = values_and_gradients(lambda x, w: framefuse.compile(loss_of_a_half, fullgraph=True)(x, w, target), [x, w])
+    exact = values_and_gradients(lambda x, w: loss_of_a_half(x, w, target), [x.double(), w.double()])
+    for a, e in zip(got, exact):
+        assert (a.double() - e).norm() < 0.02 * e.norm()
+    saved = re.search(r"(\d+) bytes of intermediates", "\n".join(text for _, text in records))
+    assert saved is not None and int(saved.group(1)) < 48 * classes * 2 + 48 * 4 * 3
+    kernels = [line for kind, line in records if kind == "fusion"]
+    assert any(line.startswith("row: _to_copy, amax") for line in kernels)
+    assert any(line.startswith("row: _to_copy, sub, sub, eq, where, sum, exp") for line in kernels)
+
+
+def test_second_gradient_of_a_loss():
+    def program(x, target):
+        (gradient,) = torch.autograd.grad(F.cross_entropy(x, target), x, create_graph=True)
+        return gradient.square().sum()
+
+    torch.manual_seed(9)
+    x, target = torch.randn(5, 7, dtype=torch.float64), torch.randint(7, (5,))
+    got = values_and_gradients(lambda x: framefuse.compile(program)(x, target), [x])
+    for a, e in zip(got, values_and_gradients(lambda x: program(x, target), [x])):
+        torch.testing.assert_close(a, e)
+    # The gradient of a compiled loss's gradient; values_and_gradients weighs one number with a half.
+    leaf = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(framefuse.compile(F.cross_entropy)(leaf, target), leaf, create_graph=True)
+    torch.testing.assert_close(torch.autograd.grad(gradient.square().sum(), leaf)[0] / 2, got[1])

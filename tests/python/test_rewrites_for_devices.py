@@ -188,3 +188,50 @@ def test_pads_of_the_program(pads, value):
         assert torch.equal(e, a)
         assert torch.equal(torch.signbit(e), torch.signbit(a))
         assert e.stride() == a.stride()
+
+
+class Statistics(nn.Module):
+    """Buffers of two types, written with and without autograd; two change places, one takes an argument's numbers."""
+
+    def __init__(self):
+        super().__init__()
+        for i in range(4):
+            self.register_buffer(f"number{i}", torch.full((3,), float(i)))
+        self.register_buffer("count", torch.tensor(0))
+        self.register_buffer("calls", torch.tensor(10))
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        held = self.number0.clone()
+        self.number0.copy_(self.number1)
+        self.number1.copy_(held)
+        self.number2.add_(x.detach().sum(0))
+        with torch.no_grad():
+            self.number3.copy_(x[0])
+        self.count += 1
+        self.calls += 2
+        return x * self.weight + self.number2
+
+
+def test_buffers_are_written_as_eager_writes_them():
+    model = Statistics()
+    twin = copy.deepcopy(model)
+    compiled = framefuse.compile(twin, fullgraph=True)
+    before = {name: (e._version, a._version) for (name, e), (_, a) in zip(model.named_buffers(), twin.named_buffers())}
+    for _ in range(3):
+        x = torch.randn(4, 3)
+        assert torch.equal(model(x), compiled(x))
+        for (name, e), (_, a) in zip(model.named_buffers(), twin.named_buffers()):
+            assert torch.equal(e, a), name
+            assert e._version - before[name][0] == a._version - before[name][1], name
+
+
+def test_a_users_own_channels_last_stays():
+    """Its results have the strides of eager's, whatever the weights'."""
+    for weights in (torch.contiguous_format, torch.channels_last):
+        model = nn.Sequential(nn.Conv2d(4, 6, 3, bias=False), nn.Conv2d(6, 5, 1)).to(memory_format=weights)
+        for inputs in (torch.contiguous_format, torch.channels_last):
+            x = torch.randn(2, 4, 7, 7).contiguous(memory_format=inputs)
+            expected, actual = model(x), framefuse.compile(model)(x)
+            assert expected.stride() == actual.stride()
+            torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
