@@ -285,7 +285,11 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVari
   for (std::int32_t g : variant->gradients) builder.AddOutput(whole.outputs[At(g)]);
   Graph graph = builder.Take();
   FF_RETURN_IF_ERROR(ir::Verify(graph));
-  FF_ASSIGN_OR_RETURN(variant->executable, factory(std::move(graph), options_));
+  BackendOptions options = options_;
+  const auto is_saved = [this](std::int32_t i) { return At(i) < saved_.size(); };
+  options.first_tangent =
+      static_cast<std::int32_t>(std::count_if(variant->inputs.begin(), variant->inputs.end(), is_saved));
+  FF_ASSIGN_OR_RETURN(variant->executable, factory(std::move(graph), options));
   return variant;
 }
 

@@ -100,7 +100,10 @@ Places PlacePieces(ir::Graph* graph, const Schedule& schedule) {
   const auto made_by_kernel = [&](ValueId v) {
     const NodeIndex by = definitions[static_cast<std::size_t>(v)];
     const int home = by == ir::kNoNode ? -1 : schedule.home[static_cast<std::size_t>(by)];
-    return home >= 0 && schedule.groups[static_cast<std::size_t>(home)].kind == GroupKind::kPointwise;
+    if (home < 0) return false;
+    const Group& group = schedule.groups[static_cast<std::size_t>(home)];
+    // Of rows what is written element by element, not what they are reduced to.
+    return group.kind == GroupKind::kPointwise || (group.kind == GroupKind::kRow && g.value(v).sizes == group.shape);
   };
   Places places;
   places.grown = FindGrowingCats(graph, schedule);

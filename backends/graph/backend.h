@@ -27,6 +27,8 @@ struct BackendOptions {
   bool keeps_text = false;       // the graphs' texts, for PlanExplanation
   // Outputs from this one on only the plan's own backward reads. -1: none.
   std::int32_t first_kept_output = -1;
+  // Inputs from this one on are a backward pass's tangents: each call has others. -1: none.
+  std::int32_t first_tangent = -1;
 };
 
 // One phase of compiling or one group of a plan, for explain().

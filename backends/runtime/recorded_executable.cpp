@@ -69,7 +69,9 @@ absl::Status CheckInputs(absl::Span<const at::Tensor> inputs, const RecordingFac
 // One kind of inputs, and its recordings.
 class Recordings {
  public:
-  Recordings(Kind kind, std::size_t inputs) : kind_(std::move(kind)), recent_(inputs), copied_(inputs, false) {}
+  // `copied`: inputs that are not waited for.
+  Recordings(Kind kind, std::vector<bool> copied)
+      : kind_(std::move(kind)), recent_(copied.size()), copied_(std::move(copied)) {}
 
   const Kind& kind() const { return kind_; }
 
@@ -209,7 +211,7 @@ class RecordedExecutable final : public Executable {
       if (k->kind().Fits(inputs, symbols)) return k.get();
     }
     if (kinds_.size() == kMostKinds) return nullptr;
-    kinds_.push_back(std::make_unique<Recordings>(Kind::Of(inputs, symbols), inputs.size()));
+    kinds_.push_back(std::make_unique<Recordings>(Kind::Of(inputs, symbols), facts_.tangents));
     const absl::Status status = CheckInputs(inputs, facts_);
     if (!status.ok()) {
       kinds_.back()->GiveUp();
@@ -239,7 +241,10 @@ RecordingFacts FactsOf(const ir::Graph& graph, c10::Device device, const Backend
   facts.device = device;
   facts.overwritten.assign(graph.outputs.size(), -1);
   const std::vector<bool> unread = UnreadSeeds(graph);
-  for (const ir::Input& in : graph.inputs) facts.unread_inputs.push_back(unread[static_cast<std::size_t>(in.value)]);
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+    facts.unread_inputs.push_back(unread[static_cast<std::size_t>(graph.inputs[i].value)]);
+    facts.tangents.push_back(options.first_tangent >= 0 && i >= static_cast<std::size_t>(options.first_tangent));
+  }
   for (const ir::Output& o : graph.outputs) {
     facts.unread_outputs.push_back(o.value != ir::kNoValue && unread[static_cast<std::size_t>(o.value)]);
   }

@@ -129,11 +129,13 @@ class Recorded : public ::testing::Test {
   }
   ~Recorded() override { SetGraphRecorder(nullptr); }
 
-  static std::unique_ptr<Executable> Make(Work work, const char* text = kTwoInputs, int first_kept = 1) {
+  static std::unique_ptr<Executable> Make(Work work, const char* text = kTwoInputs, int first_kept = 1,
+                                          int first_tangent = -1) {
     absl::StatusOr<ir::Graph> graph = ir::Parse(text);
     EXPECT_TRUE(graph.ok()) << MessageOf(graph.status());
     BackendOptions options;
     options.first_kept_output = first_kept;
+    options.first_tangent = first_tangent;
     const ExecutableFactory factory = RecordingFactory([work](ir::Graph, const BackendOptions&) {
       return absl::StatusOr<std::unique_ptr<Executable>>(std::make_unique<TapedExecutable>(work));
     });
@@ -266,6 +268,18 @@ TEST_F(Recorded, ANewValueOfAnInputThatMoves) {
     kept.push_back(result);
   }
   EXPECT_GT(counts().replays, 0);
+}
+
+TEST_F(Recorded, ATangentIsCopiedFromTheBeginning) {
+  const auto executable = Make(ProductAndSum, kTwoInputs, 1, 1);
+  const at::Tensor x = at::randn({4, 3});
+  std::vector<at::Tensor> tangents;
+  for (int i = 0; i < 8; ++i) {
+    tangents.push_back(at::randn({4, 3}));
+    EXPECT_TRUE(at::equal(Run(*executable, {x, tangents.back()})[0], x * tangents.back()));
+  }
+  EXPECT_EQ(counts().begun, 1);
+  EXPECT_EQ(counts().replays, 6);
 }
 
 // As a gradient does whose memory the allocator takes from here and there.
