@@ -4,11 +4,9 @@
 #include <ATen/ops/_foreach_copy.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <map>
 
-#include "absl/container/flat_hash_set.h"
 #include "common/config.h"
 
 namespace framefuse {
@@ -43,16 +41,7 @@ void WriteBackTogether(absl::Span<const Mutation> mutations, absl::Span<const at
     const at::Tensor &input = inputs[At(mutations[m].input)], &output = outputs[At(mutations[m].output)];
     if (!written[m] && CanBeCopiedWithOthers(mutations[m], input, output)) of_type[input.scalar_type()].push_back(m);
   }
-  if (of_type.empty()) return;
-  absl::flat_hash_set<const void*> memory;  // a result in an input's memory has to be copied before that is written
-  for (const at::Tensor& input : inputs) {
-    if (input.has_storage()) memory.insert(input.storage().unsafeGetStorageImpl());
-  }
-  for (auto& [type, members] : of_type) {
-    const auto is_input = [&](std::size_t m) {
-      return memory.contains(outputs[At(mutations[m].output)].storage().unsafeGetStorageImpl());
-    };
-    members.erase(std::remove_if(members.begin(), members.end(), is_input), members.end());
+  for (const auto& [type, members] : of_type) {
     if (members.size() < 2) continue;
     std::vector<at::Tensor> to, from;
     for (const std::size_t m : members) {

@@ -38,7 +38,7 @@ bool HasChannels(const ir::Value& x) {
 }
 
 // Each channel's points lie side by side, or each point's channels.
-bool HasBatchNormForm(Graph& g, ValueId v) {
+bool IsBatchNormInput(Graph& g, ValueId v) {
   const ir::Value& x = g.value(v);
   return HasChannels(x) && (ir::IsContiguous(g.exprs, x) || IsChannelsLast(g.exprs, x));
 }
@@ -193,24 +193,24 @@ bool BatchNormInference(Graph& g, const Node& n, NodeWriter w, bool says_trainin
 
 // Where an operator of training has its arguments (input, weight, bias, ...) and results (y, mean, invstd, ...); 0: it
 // has none.
-struct TrainingForm {
+struct TrainingArguments {
   std::size_t training, momentum, eps;
   std::size_t reserve, statistics;  // results: what cuDNN keeps, and the first of the new running statistics
 };
-const TrainingForm* FormOfTraining(const std::string& name) {
-  static const auto* forms = new std::map<std::string, TrainingForm>{
+const TrainingArguments* ArgumentsOfTraining(const std::string& name) {
+  static const auto* rows = new std::map<std::string, TrainingArguments>{
       {"aten._native_batch_norm_legit_functional", {5, 6, 7, 0, 3}},
       {"aten._native_batch_norm_legit.no_stats", {3, 4, 5, 0, 0}},
       {"aten._batch_norm_with_update_functional", {0, 5, 6, 3, 4}},
       {"aten.cudnn_batch_norm", {5, 6, 7, 3, 0}},
   };
-  const auto it = forms->find(name);
-  return it == forms->end() ? nullptr : &it->second;
+  const auto it = rows->find(name);
+  return it == rows->end() ? nullptr : &it->second;
 }
 
-bool BatchNormTraining(Graph& g, const Node& n, NodeWriter w, const TrainingForm& form) {
-  if (form.training != 0 && !n.args[form.training].constant.toBool()) return false;
-  if (!HasBatchNormForm(g, n.args[0].value)) return false;
+bool BatchNormTraining(Graph& g, const Node& n, NodeWriter w, const TrainingArguments& where) {
+  if (where.training != 0 && !n.args[where.training].constant.toBool()) return false;
+  if (!IsBatchNormInput(g, n.args[0].value)) return false;
   const ir::Value in = g.value(n.args[0].value);
   const c10::ScalarType type = Wide(in.dtype);
   Dims all = PointDims(in);
@@ -218,23 +218,23 @@ bool BatchNormTraining(Graph& g, const Node& n, NodeWriter w, const TrainingForm
   const Dim count = w.Product(all, n.args[0].value);
   const Moments m = ChannelMoments(g, w, n.args[0].value, type);
   const ValueId variance = w.WithDim("div", m.variance, count);
-  const ValueId invstd = w.Unary("rsqrt", w.WithNumber("add", variance, n.args[form.eps].constant.toDouble()));
+  const ValueId invstd = w.Unary("rsqrt", w.WithNumber("add", variance, n.args[where.eps].constant.toDouble()));
   Normalise(g, n, w, w.To(n.args[0].value, type), m.mean, invstd);
   const auto into = [&](ValueId out, ValueId v) {
     if (out != kNoValue) InShape(g, w, out, v);
   };
   into(n.outputs[1], m.mean);
   into(n.outputs[2], invstd);
-  if (form.reserve != 0) EmptyInto(g, n, w, n.outputs[form.reserve]);
-  if (form.statistics == 0) return true;
-  const double momentum = n.args[form.momentum].constant.toDouble();
+  if (where.reserve != 0) EmptyInto(g, n, w, n.outputs[where.reserve]);
+  if (where.statistics == 0) return true;
+  const double momentum = n.args[where.momentum].constant.toDouble();
   const auto moved = [&](std::size_t argument, ValueId out, ValueId now) {
     const ValueId old = w.WithNumber("mul", OfChannels(g, w, n.args[argument].value, in, type), 1 - momentum);
     into(out, w.Binary("add", w.WithNumber("mul", now, momentum), old));
   };
-  moved(3, n.outputs[form.statistics], m.mean);
+  moved(3, n.outputs[where.statistics], m.mean);
   const ValueId unbiased = w.WithDim("div", m.variance, g.exprs.Make(ir::ExprKind::kAdd, count, Dim(-1)));
-  moved(4, n.outputs[form.statistics + 1], unbiased);
+  moved(4, n.outputs[where.statistics + 1], unbiased);
   return true;
 }
 
@@ -248,34 +248,34 @@ c10::ScalarType TypeOfGradient(const ir::Value& in, const Dim& count) {
 }
 
 // Where an operator of the gradient has its arguments.
-struct GradientForm {
+struct GradientArguments {
   std::size_t grad, input;
   std::size_t training, eps;  // training 0: always
 };
-const GradientForm* FormOfGradient(const std::string& name) {
-  static const auto* forms = new std::map<std::string, GradientForm>{
+const GradientArguments* ArgumentsOfGradient(const std::string& name) {
+  static const auto* rows = new std::map<std::string, GradientArguments>{
       {"aten.native_batch_norm_backward", {0, 1, 7, 8}},
       {"aten.batch_norm_backward", {0, 1, 7, 8}},
       {"aten.cudnn_batch_norm_backward", {1, 0, 0, 7}},
   };
-  const auto it = forms->find(name);
-  return it == forms->end() ? nullptr : &it->second;
+  const auto it = rows->find(name);
+  return it == rows->end() ? nullptr : &it->second;
 }
 
 // ..., weight, running_mean, running_var, save_mean, save_invstd, ... Any strides of the gradient are read.
-bool BatchNormBackward(Graph& g, const Node& n, NodeWriter w, const GradientForm& form) {
-  if (!HasBatchNormForm(g, n.args[form.input].value)) return false;
-  const bool training = form.training == 0 || n.args[form.training].constant.toBool();
+bool BatchNormBackward(Graph& g, const Node& n, NodeWriter w, const GradientArguments& where) {
+  if (!IsBatchNormInput(g, n.args[where.input].value)) return false;
+  const bool training = where.training == 0 || n.args[where.training].constant.toBool();
   const std::size_t first = training ? 5 : 3;
   if (!IsGiven(n.args[first]) || !IsGiven(n.args[first + 1])) return false;
-  const ir::Value in = g.value(n.args[form.input].value);
+  const ir::Value in = g.value(n.args[where.input].value);
   Dims all = PointDims(in);
   all.push_back(0);
-  const c10::ScalarType type = TypeOfGradient(in, w.Product(all, n.args[form.input].value));
-  const ValueId grad = w.To(n.args[form.grad].value, type), x = w.To(n.args[form.input].value, type);
+  const c10::ScalarType type = TypeOfGradient(in, w.Product(all, n.args[where.input].value));
+  const ValueId grad = w.To(n.args[where.grad].value, type), x = w.To(n.args[where.input].value, type);
   const ValueId mean = OfChannels(g, w, n.args[first].value, in, type);
   ValueId invstd = OfChannels(g, w, n.args[first + 1].value, in, type);
-  if (!training) invstd = w.Unary("rsqrt", w.WithNumber("add", invstd, n.args[form.eps].constant.toDouble()));
+  if (!training) invstd = w.Unary("rsqrt", w.WithNumber("add", invstd, n.args[where.eps].constant.toDouble()));
   const Dims points = PointDims(in);
   const auto over_channel = [&](ValueId v) { return SumOver(w, points.empty() ? v : SumOver(w, v, points), {0}); };
   const ValueId centred = w.Binary("sub", x, mean);
@@ -313,8 +313,8 @@ bool DecomposeBatchNorm(Graph& g, const Node& n, NodeWriter w) {
   if (name == "aten._native_batch_norm_legit_no_training") return BatchNormInference(g, n, w, false);
   const bool says_training = name == "aten.native_batch_norm" || name == "aten.cudnn_batch_norm";
   if (says_training && !n.args[5].constant.toBool()) return BatchNormInference(g, n, w, true);
-  if (const TrainingForm* form = FormOfTraining(name)) return BatchNormTraining(g, n, w, *form);
-  if (const GradientForm* form = FormOfGradient(name)) return BatchNormBackward(g, n, w, *form);
+  if (const TrainingArguments* arguments = ArgumentsOfTraining(name)) return BatchNormTraining(g, n, w, *arguments);
+  if (const GradientArguments* arguments = ArgumentsOfGradient(name)) return BatchNormBackward(g, n, w, *arguments);
   return false;
 }
 

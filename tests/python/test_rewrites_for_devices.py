@@ -191,7 +191,7 @@ def test_pads_of_the_program(pads, value):
 
 
 class Statistics(nn.Module):
-    """Buffers of two types, written with and without autograd; two change places, one takes an argument's numbers."""
+    """Buffers of two types, written with and without autograd; two change places, there and back, one takes an argument's numbers."""
 
     def __init__(self):
         super().__init__()
@@ -205,9 +205,12 @@ class Statistics(nn.Module):
         held = self.number0.clone()
         self.number0.copy_(self.number1)
         self.number1.copy_(held)
+        held = self.number3.clone()
+        self.number3.copy_(self.number2)
+        self.number2.copy_(held)
         self.number2.add_(x.detach().sum(0))
         with torch.no_grad():
-            self.number3.copy_(x[0])
+            self.number3.add_(x[0])
         self.count += 1
         self.calls += 2
         return x * self.weight + self.number2
