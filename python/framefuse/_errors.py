@@ -6,11 +6,13 @@ class Unsupported(RuntimeError):
 
     Attributes:
         reason: the graph break's `BreakReason`-like text, or None where no break was involved.
+        compile_id: the compilation it comes from, as logs and reports name it ("2/1"); empty where there was none.
     """
 
-    def __init__(self, message: str = "", reason: "str | None" = None):
+    def __init__(self, message: str = "", reason: "str | None" = None, compile_id: str = ""):
         super().__init__(message)
         self.reason = reason
+        self.compile_id = compile_id
 
 
 class BackendError(RuntimeError):

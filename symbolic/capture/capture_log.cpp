@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/logging.h"
+#include "common/trace.h"
 #include "guards/text.h"
+#include "symbolic/capture/capture_trace.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/trace_text.h"
 
@@ -192,17 +194,6 @@ void LogBytecode(const CompiledEntry& entry, const Values& values, PyCodeObject*
 
 // ---------------------------------------------------------------- torch-level calls
 
-std::string CallText(const FxNode& n) {
-  switch (n.op) {
-    case FxNode::Op::kCallMethod:
-      return absl::StrCat("Tensor.", PlainText(n.target));
-    case FxNode::Op::kGetAttr:
-      return absl::StrCat("Tensor.", PlainText(n.target), " (attribute)");
-    default:
-      return DescribeCallable(n.target);
-  }
-}
-
 void LogGraphCode(const FxJournal& journal, const tracing::TracedGraph& graph, PyCodeObject* code) {
   std::string text = absl::StrCat(Title(code), ": ", journal.nodes().size(), " calls");
   std::string place;
@@ -240,6 +231,7 @@ std::vector<Ref> OperationsOf(const FxJournal& journal) {
 void LogCapture(Capture& capture, const Closed& closed, frame_ops::Frame* frame) {
   PyCodeObject* code = frame_ops::Code(frame);
   if (LogEnabled(LogArtifact::kGraphCode)) LogGraphCode(capture.fx(), closed.graph, code);
+  if (TraceEnabled()) closed.entry->trace_calls = TraceCalls(capture.fx(), closed.graph);
   if (!LogEnabled(LogArtifact::kEffects) && !LogEnabled(LogArtifact::kBytecode)) return;
   const Values values(capture, closed.entry->recipes);
   if (LogEnabled(LogArtifact::kEffects)) LogEffects(*closed.entry, values, code);

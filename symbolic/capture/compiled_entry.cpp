@@ -1,6 +1,9 @@
 #include "symbolic/capture/compiled_entry.h"
 
+#include <ATen/record_function.h>
+
 #include "absl/algorithm/container.h"
+#include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/coverage.h"
@@ -42,6 +45,8 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
       held.push_back(Ref::Create(arguments.back()));
     }
     TensorWork::Report report;
+    at::RecordFunction region(at::RecordScope::USER_SCOPE);
+    if (ABSL_PREDICT_FALSE(region.isActive())) region.before(absl::StrCat("framefuse region [", id.Text(), "]"));
     if (!executable->Run(arguments, absl::MakeSpan(symbols), &tensors, &report)) {
       if (CountsKinds()) CountEffects(effects, false);
       if (report.otherwise >= 0) {

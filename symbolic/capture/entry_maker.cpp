@@ -1,6 +1,7 @@
 #include "symbolic/capture/entry_maker.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "common/config.h"
 #include "common/coverage.h"
 #include "common/logging.h"
+#include "common/trace.h"
 #include "frame_eval/hook.h"
 #include "frame_eval/versions/dict_reads.h"
 #include "symbolic/capture/break_hints.h"
@@ -97,6 +99,7 @@ bool EntryMaker::Say(FallbackKind kind, PyCodeObject* code, std::string_view det
   }
   const EagerFallback fallback = MakeFallback(kind, Shown(code), detail);
   ReportFallback(fallback);
+  if (TraceEnabled() && severity != FallbackSeverity::kCounted) TraceFallback(fallback);
   if (observer_ != nullptr) observer_->OnFallback(fallback);
   if (!settings_.fullgraph || severity != FallbackSeverity::kRefused) return true;
   RaiseUnsupported(fallback);
@@ -106,11 +109,15 @@ bool EntryMaker::Say(FallbackKind kind, PyCodeObject* code, std::string_view det
 bool EntryMaker::Report(const GraphBreakReason& reason) {
   ++MutableStatistics().graph_breaks;
   if (CountsKinds()) CountKind("break", GraphBreakName(reason.kind), true);
-  LogGraphBreak(reason);
-  if (observer_ != nullptr) observer_->OnBreak(reason);
-  if (!settings_.fullgraph || reason.kind == GraphBreakKind::kInterrupted) return true;
-  RaiseUnsupported(reason);
-  return false;
+  const bool raises = settings_.fullgraph && reason.kind != GraphBreakKind::kInterrupted;
+  const bool is_told = LogEnabled(LogArtifact::kGraphBreaks) || TraceEnabled() || observer_ != nullptr;
+  if (!is_told && !raises) return true;
+  const UserStack stack = CurrentStack();
+  LogGraphBreak(reason, stack);
+  if (TraceEnabled()) TraceBreak(reason, stack);
+  if (observer_ != nullptr) observer_->OnBreak(reason, stack);
+  if (raises) RaiseUnsupported(reason, stack);
+  return !raises;
 }
 
 // ---------------------------------------------------------------- making one
@@ -136,6 +143,7 @@ void EntryMaker::LogRecompile(Site& site, const Entries& known, const FrameView&
   std::string text =
       absl::StrCat("recompiling ", QualifiedNameOf(shown), " (", FileNameOf(shown), ":", shown->co_firstlineno, ")");
   if (!settings_.name.empty()) absl::StrAppend(&text, " of ", settings_.name);
+  absl::StrAppend(&text, CalledFrom(CurrentStack()));
   for (const std::shared_ptr<Entry>& e : known) {
     absl::StrAppend(&text, "\n  ", e->Explain(view));
     if (config().verbose || LogDetailed(LogArtifact::kRecompiles)) {
@@ -244,7 +252,7 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   bool raised = false;
   const Entries known = Known(site, view);
   const auto why = [&] { return known.front()->Explain(view); };
-  if (!AllowsCompile(!known.empty(), view.code, why, &raised)) {
+  if (!AllowsCompile(!known.empty(), Shown(view.code), why, &raised)) {
     if (!raised) return None(FallbackKind::kStance, view.code);
     Made made;
     made.without = Without::kRaises;
@@ -259,11 +267,36 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   if (!settings_.fullgraph && !site.retries.MayTry()) {
     return None(FallbackKind::kWaiting, view.code, site.retries.last_failure());
   }
+  return Compile(thread, frame, site, known);
+}
+
+EntryMaker::Made EntryMaker::Compile(PyThreadState* thread, frame_ops::Frame* frame, Site& site, const Entries& known) {
+  const FrameView view = frame_ops::View(frame);
+  const CompileIdScope id(site.NextCompileId());
+  FollowTraceFolder();
   NoteFailures(site, known, view);
   LogRecompile(site, known, view);
   NoteOtherSizes(known, view);
   const bool starting = frame_ops::IsStarting(frame);
-  return AfterAttempt(Attempt(thread, frame, site), view, starting, site);
+  TracedCompile traced;
+  if (TraceEnabled()) traced = Traced(known, frame);
+  AttemptResult attempt = Attempt(thread, frame, site);
+  if (TraceEnabled() && traced.code != nullptr) TraceCompile(traced, attempt);
+  return AfterAttempt(std::move(attempt), view, starting, site);
+}
+
+TracedCompile EntryMaker::Traced(const Entries& known, frame_ops::Frame* frame) const {
+  const FrameView view = frame_ops::View(frame);
+  TracedCompile traced;
+  traced.code = Shown(view.code) != view.code ? Shown(view.code) : ShownCode(frame);
+  traced.resumes = !frame_ops::IsStarting(frame);
+  traced.line = traced.resumes ? LineOf(view.code, frame_ops::NextInstruction(frame)) : traced.code->co_firstlineno;
+  traced.name = settings_.name;
+  for (const std::shared_ptr<Entry>& e : known) traced.failed.push_back(e->Explain(view));
+  traced.stack = CurrentStack();
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  traced.begun = std::chrono::duration<double>(now).count();
+  return traced;
 }
 
 EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView& view, bool starting, Site& site) {
@@ -282,8 +315,8 @@ EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView
     if (attempt.entry->executable != nullptr) ++statistics.graphs;
     statistics.nodes += attempt.nodes;
     site.retries.NoteSuccess();
-    LogEntry(*attempt.entry, view.code);
-    LogTimes(attempt, view.code);
+    LogEntry(*attempt.entry, Shown(view.code));
+    LogTimes(attempt, Shown(view.code));
     if (observer_ != nullptr) observer_->OnCaptured(*attempt.entry, attempt);
     site.Install(attempt.entry, id_, Shown(view.code));
     made.entry = std::move(attempt.entry);
@@ -297,7 +330,7 @@ EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView
   if (!attempt.error.ok()) {
     ++MutableStatistics().bugs;
     bool raised = false;
-    ReportFailure(attempt.error, attempt.backend_error, view.code, &raised);
+    ReportFailure(attempt.error, attempt.backend_error, Shown(view.code), &raised);
     return raised ? raises() : None(FallbackKind::kBug, view.code, std::string(attempt.error.message()));
   }
   if (attempt.raised) {

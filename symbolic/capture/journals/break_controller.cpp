@@ -14,6 +14,7 @@
 #include "symbolic/capture/library_frame.h"
 #include "symbolic/capture/signal_pause.h"
 #include "symbolic/capture/trace_text.h"
+#include "symbolic/capture/user_stack.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -116,22 +117,21 @@ GraphBreakReason BreakController::ReasonHere(GraphBreakKind kind, std::string_vi
   const std::vector<Activation*>& frames = frames_.all();
   std::size_t last = frames.size() - 1;
   while (last > 0 && IsOwnCode(frame_ops::Code(frames[last]->frame))) --last;
-  const Activation& at = *frames[last];
-  PyCodeObject* code = frame_ops::Code(at.frame);
   GraphBreakReason reason;
+  ModuleAround module(frames.front()->frame);
+  for (std::size_t i = 0; i <= last; ++i) {
+    frame_ops::Frame* frame = frames[i]->frame;
+    module.Enter(frame);
+    if (i < last && IsOwnCode(frame_ops::Code(frame))) continue;
+    CodePlace place = module.Around(PlaceOf(frame_ops::Code(frame), frames[i]->instruction));
+    if (i == last) {
+      static_cast<CodePlace&>(reason) = std::move(place);
+    } else {
+      reason.callers.push_back(std::move(place));
+    }
+  }
   reason.kind = kind;
   reason.context = std::string(context);
-  reason.file = FileNameOf(code);
-  reason.line = LineOf(code, at.instruction);
-  reason.function = NameOf(code);
-  reason.source = SourceLine(code, reason.line);
-  reason.is_user = !IsInstalled(code);
-  for (std::size_t i = 0; i < last; ++i) {
-    PyCodeObject* outer = frame_ops::Code(frames[i]->frame);
-    if (IsOwnCode(outer)) continue;
-    const int line = LineOf(outer, frames[i]->instruction);
-    reason.callers.push_back({FileNameOf(outer), line, NameOf(outer), SourceLine(outer, line), !IsInstalled(outer)});
-  }
   return reason;
 }
 

@@ -1,0 +1,183 @@
+"""Breaks, recompilations and errors name the place: the whole stack, the module, the expression, the compilation."""
+
+import re
+
+import framefuse
+import pytest
+import torch
+
+
+class Attention(torch.nn.Module):
+    def forward(self, x):
+        return helper(x.sin())
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = Attention()
+
+    def forward(self, x):
+        return self.attention(x) + 1
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([Layer(), Layer()])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x * 2
+
+
+def helper(x):
+    y = x + breaks(x).cos()
+    return y * 2
+
+
+def breaks(x):
+    framefuse.graph_break()
+    return x * 3
+
+
+def names(stack):
+    return [frame.name for frame in stack if frame.filename == __file__]
+
+
+def test_a_break_in_a_module_has_its_path_and_the_whole_stack():
+    report = framefuse.explain(Model())(torch.ones(2))
+    first, second = report.break_reasons
+    assert first.module == "layers.0.attention (Attention)"
+    assert second.module == "layers.1.attention (Attention)"
+    for reason in report.break_reasons:
+        # The second break is found after the first, in a frame that goes on in pieces.
+        assert names(reason.user_stack) == ["forward", "forward", "forward", "helper", "breaks"]
+        assert reason.user_stack[-1].line == "framefuse.graph_break()"
+
+
+def test_a_break_in_a_rebuilt_frame_has_the_frames_around_it():
+    def inner(x):
+        framefuse.graph_break()
+        x = x + 1
+        framefuse.graph_break()
+        return x * 2
+
+    def outer(x):
+        return inner(x.sin()).cos()
+
+    report = framefuse.explain(outer)(torch.ones(2))
+    assert [names(reason.user_stack) for reason in report.break_reasons] == [["outer", "inner"]] * 2
+
+
+def test_the_expression_at_fault():
+    def f(x):
+        return x.sin() + torch.sort(input=x).values.numpy().sum() * torch.tensor(2)
+
+    reason = framefuse.explain(f)(torch.ones(2)).break_reasons[0]
+    assert reason.expression == "torch.sort(input=x).values.numpy()"
+    with framefuse.capture_logs("graph_breaks") as records:
+        framefuse.compile(f, backend="aten")(torch.ones(2))
+    assert "\n  at: torch.sort(input=x).values.numpy()\n" in records[0][1]
+
+
+def test_an_expression_of_several_lines_and_letters():
+    def f(x):
+        return "ä", len(str(
+            print(x,
+                  end="")
+        ))  # fmt: skip
+
+    reason = framefuse.explain(f)(torch.ones(2).sin()).break_reasons[0]
+    assert reason.expression == 'print(x, end="")'
+
+
+def test_the_log_names_module_and_callers():
+    model = framefuse.compile(Model(), backend="aten")
+    with framefuse.capture_logs("+graph_breaks") as records:
+        model(torch.ones(2))
+    text = records[0][1]
+    assert "\n  module: layers.0.attention (Attention)\n" in text
+    called_from = re.findall(r"called from .* in (\w+): ", text)
+    own = [name for name in called_from if name in ("helper", "forward", "test_the_log_names_module_and_callers")]
+    assert own == ["helper", "forward", "forward", "forward", "test_the_log_names_module_and_callers"]
+
+
+def test_the_caller_of_a_recompilation():
+    compiled = framefuse.compile(lambda x, n: x * n, backend="aten", dynamic=False)
+    compiled(torch.ones(2), 1)
+    with framefuse.capture_logs("recompiles") as records:
+        compiled(torch.ones(2), 2)  # this line
+    assert re.search(rf"called from {re.escape(__file__)}:\d+ in test_the_caller_of_a_recompilation: .*# this line", records[0][1])
+
+
+def test_compile_ids_count_frames_and_their_compilations():
+    def f(x, n):
+        x = x + n
+        framefuse.graph_break()
+        return x * n
+
+    report = framefuse.explain(f)(torch.ones(2), 2)
+    first, second = (tuple(map(int, id.split("/"))) for id in report.compile_ids)
+    assert first[1] == second[1] == 0 and second[0] == first[0] + 1
+    assert report.break_reasons[0].compile_id == report.compile_ids[0]
+
+
+def test_logs_carry_the_id(caplog):
+    def f(x, n):
+        return x * n
+
+    compiled = framefuse.compile(f, backend="aten", dynamic=False)
+    framefuse.set_logs(recompiles=True, guards=True)
+    with caplog.at_level("INFO", logger="framefuse"):
+        compiled(torch.ones(2), 1)
+        compiled(torch.ones(2), 2)
+    guards = [record.compile_id for record in caplog.records if record.name == "framefuse.guards"]
+    (recompile,) = (record.compile_id for record in caplog.records if record.name == "framefuse.recompiles")
+    frame = guards[0].partition("/")[0]
+    assert guards == [f"{frame}/0", f"{frame}/1"] and recompile == f"{frame}/1"
+
+
+def test_the_id_is_in_what_is_written(capfd):
+    framefuse.set_logs(guards=True)
+    framefuse.compile(lambda x: x + 1, backend="aten")(torch.ones(2))
+    assert re.match(r"\[framefuse guards\] \[\d+/0\] def ", capfd.readouterr().err)
+
+
+def test_errors_carry_the_id():
+    def f(x):
+        framefuse.graph_break()
+        return x
+
+    with pytest.raises(framefuse.Unsupported) as raised:
+        framefuse.compile(f, fullgraph=True)(torch.ones(2))
+    assert re.fullmatch(r"\d+/0", raised.value.compile_id)
+
+
+def test_the_profiler_shows_the_region():
+    def f(x):
+        return x.sin() + 1
+
+    compiled = framefuse.compile(f, backend="aten")
+    framefuse.set_logs(guards=True)
+    x = torch.ones(2)
+    compiled(x)
+    id = framefuse.explain(f)(x).compile_ids[0]
+    assert re.fullmatch(r"\d+/0", id)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        compiled(x)
+    regions = [event.key for event in profile.key_averages() if event.key.startswith("framefuse region")]
+    assert len(regions) == 1 and re.fullmatch(r"framefuse region \[\d+/0\]", regions[0])
+
+
+@pytest.mark.parametrize("artifact", ["guards", "graph", "perf", "effects", "bytecode", "graph_code", "fallbacks", "graph_breaks", "recompiles"])
+def test_no_log_names_torchs_call_of_a_module(artifact):
+    model = framefuse.compile(Model(), backend="aten")
+    with framefuse.capture_logs(artifact) as records:
+        for size in (2, 3, 4):
+            model(torch.ones(size))
+    assert records or artifact == "fallbacks"
+    for _, text in records:
+        title = text.partition("\n")[0]
+        assert "_call_impl" not in title, title
