@@ -43,6 +43,7 @@ class Config:
     verify_metadata: bool
     verify_fx: bool
     cache_dir: str
+    trace_dir: str
     disk_cache: bool
     cuda_ptx: bool
     rewrite_for_device: bool

@@ -9,8 +9,9 @@ from framefuse._trace import Event
 
 _LINES_AROUND = 4  # a line that something is said of
 _COLOURS = 8
-# What says that a function runs as Python for good, first.
-_WEIGHTS = {"bug": 5, "limit": 4, "recompiles": 3, "break": 2, "fallback": 1}
+# What is worst comes first.
+_WEIGHTS = {"bug": 6, "limit": 5, "many recompiles": 4, "break": 3, "fallback": 2, "recompiles": 1}
+_MANY = 3  # once or twice is what other sizes take
 _LOG_TITLES = {
     "fusion": "Fusion groups, and why nodes are apart",
     "output_code": "Kernels",
@@ -128,8 +129,13 @@ def process_of(events: "list[Event]") -> Process:
 
 
 def place_text(place: Event) -> str:
-    """`train.py:12 in step`."""
-    return f"{place['file']}:{place['line']} in {place['function']}"
+    """`train.py:12 in step`, with the file's folder."""
+    return f"{short_path(place['file'])}:{place['line']} in {place['function']}"
+
+
+def short_path(file: str) -> str:
+    """The file and its folder: the page has whole paths over the source and in stacks."""
+    return "/".join(file.split("/")[-2:])
 
 
 def module_text(place: Event) -> str:
@@ -225,7 +231,7 @@ def _fixes(process: Process) -> "list[Fix]":
 
 def _fix_of_fallback(event: Event) -> Fix:
     weight = _WEIGHTS["limit" if event["kind"] == "recompile_limit" else "fallback"]
-    where = f"{event['file']}:{event['line']} in {event['function']}"
+    where = place_text(event)
     return Fix("fallback", "Runs as Python", where, "", event["reason"], event["hint"], (weight,))
 
 
@@ -243,6 +249,5 @@ def _fix_of_recompiles(compiles: "list[Compile]") -> Fix:
     caller = next((place for place in reversed(last.event["stack"]) if place["user"]), None)
     title = f"Compiled again {len(compiles)} time{'s' if len(compiles) > 1 else ''}, {seconds * 1e3:.0f} ms"
     source = f"called from {place_text(caller)}: {caller['source']}" if caller else ""
-    weight = (_WEIGHTS["recompiles"], seconds)
-    where = f"{last.event['file']}:{last.event['line']} in {last.event['function']}"
-    return Fix("recompiles", title, where, source, failed["text"], failed["hint"], weight, "timeline")
+    weight = (_WEIGHTS["many recompiles" if len(compiles) >= _MANY else "recompiles"], seconds)
+    return Fix("recompiles", title, place_text(last.event), source, failed["text"], failed["hint"], weight, "timeline")

@@ -14,6 +14,7 @@ def page(processes: "list[list[Event]]", title: str) -> str:
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters["ms"] = lambda seconds: f"{seconds * 1e3:.1f} ms"
     environment.filters["place"] = _report_model.place_text
+    environment.filters["short"] = _report_model.short_path
     environment.filters["module"] = _report_model.module_text
     environment.globals["marked"] = _marked
     template = environment.from_string((pathlib.Path(__file__).parent / "_report.html.jinja").read_text(encoding="utf-8"))

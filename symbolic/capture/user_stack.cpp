@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/code_text.h"
@@ -32,6 +33,7 @@ std::string ExpressionOf(PyCodeObject* code, int instruction) {
     const std::size_t end = i == end_line ? static_cast<std::size_t>(end_column) : whole.size();
     if (begin > end || end > whole.size()) return "";
     const std::string part(absl::StripAsciiWhitespace(absl::string_view(whole).substr(begin, end - begin)));
+    if (i == line && i < end_line && absl::EndsWith(part, ":")) return "";  // a whole statement
     absl::StrAppend(&text, text.empty() || part.empty() ? "" : " ", part);
   }
   return text.size() < kLongestExpression ? text : "";
@@ -95,6 +97,26 @@ bool PathTo(PyObject* from, PyObject* wanted, std::string* path) {
   return from != nullptr && FindModule(from, wanted, &seen, path);
 }
 
+// The nn.Module whose method runs; null: none. Borrowed.
+PyObject* ModuleOf(PyCodeObject* code, PyObject* const* slots) {
+  if (code->co_argcount == 0) return nullptr;
+  PyObject* first = frame_ops::Untagged(slots[0]);
+  if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
+  return IsModule(first) && IsMethodOf(code, first) ? first : nullptr;
+}
+
+PyObject* ModuleOf(const frame_ops::Frame* frame) {
+  return ModuleOf(frame_ops::Code(frame), frame_ops::Slots(const_cast<frame_ops::Frame*>(frame)));
+}
+
+// The code of its class's forward(); null: it is none in Python.
+PyCodeObject* ForwardOf(PyObject* module) {
+  static PyObject* const name = PyUnicode_InternFromString("forward");
+  PyObject* const forward = module == nullptr ? nullptr : frame_ops::TypeLookup(Py_TYPE(module), name);
+  if (forward == nullptr || !PyFunction_Check(forward)) return nullptr;
+  return reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward));
+}
+
 thread_local const frame_ops::Frame* compiled_call = nullptr;
 
 // Innermost first.
@@ -118,22 +140,17 @@ CodePlace PlaceOf(PyCodeObject* code, int instruction) {
   return place;
 }
 
-PyObject* ModuleOf(const frame_ops::Frame* frame) {
-  PyCodeObject* const code = frame_ops::Code(frame);
-  if (code->co_argcount == 0) return nullptr;
-  PyObject* first = frame_ops::Untagged(frame_ops::Slots(const_cast<frame_ops::Frame*>(frame))[0]);
-  if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
-  return IsModule(first) && IsMethodOf(code, first) ? first : nullptr;
+PyCodeObject* ShownCode(const FrameView& frame) {
+  if (!IsTorchCode(frame.code)) return frame.code;
+  PyCodeObject* const forward = ForwardOf(ModuleOf(frame.code, frame.slots));
+  return forward != nullptr ? forward : frame.code;
 }
 
-PyCodeObject* ShownCode(const frame_ops::Frame* frame) {
+bool CallsModule(const frame_ops::Frame* frame) {
   PyCodeObject* const code = frame_ops::Code(frame);
-  PyObject* const module = IsTorchCode(code) ? ModuleOf(frame) : nullptr;
-  if (module == nullptr) return code;
-  static PyObject* const name = PyUnicode_InternFromString("forward");
-  PyObject* const forward = frame_ops::TypeLookup(Py_TYPE(module), name);
-  if (forward == nullptr || !PyFunction_Check(forward)) return code;
-  return reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward));
+  if (!IsTorchCode(code)) return false;
+  const std::string name = NameOf(code);
+  return (name == "_wrapped_call_impl" || name == "_call_impl") && ModuleOf(frame) != nullptr;
 }
 
 ModuleAround::ModuleAround(const frame_ops::Frame* below) {
@@ -181,7 +198,7 @@ UserStack CurrentStack() {
     --f;
     module.Enter(*f);
     PyCodeObject* const code = frame_ops::Code(*f);
-    if (IsOwnCode(code)) continue;
+    if (IsOwnCode(code) || CallsModule(*f)) continue;
     CodePlace place = module.Around(PlaceOf(code, frame_ops::LastInstruction(*f)));
     (f >= outside ? stack.callers : stack.frames).push_back(std::move(place));
   }

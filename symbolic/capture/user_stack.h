@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "frame_eval/frame_view.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "symbolic/capture/graph_break.h"
 
@@ -30,11 +31,11 @@ class ModuleAround {
   std::string path_;
 };
 
-// The nn.Module whose method the frame runs; null: none. Borrowed.
-PyObject* ModuleOf(const frame_ops::Frame* frame);
-
 // The code that a message about the frame names: the class's forward where torch's own code calls a module. Borrowed.
-PyCodeObject* ShownCode(const frame_ops::Frame* frame);
+PyCodeObject* ShownCode(const FrameView& frame);
+
+// Torch's own code between the call of a module and its forward(): no stack shows it.
+bool CallsModule(const frame_ops::Frame* frame);
 
 // While alive, the frame that is being executed has called compiled code, unless one further out has.
 class CompiledCall {

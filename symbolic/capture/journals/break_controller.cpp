@@ -116,13 +116,16 @@ bool BreakController::left_modes() const { return left_modes_ || modes_.open() >
 GraphBreakReason BreakController::ReasonHere(GraphBreakKind kind, std::string_view context) const {
   const std::vector<Activation*>& frames = frames_.all();
   std::size_t last = frames.size() - 1;
-  while (last > 0 && IsOwnCode(frame_ops::Code(frames[last]->frame))) --last;
+  const auto is_shown = [](const Activation* act) {
+    return !IsOwnCode(frame_ops::Code(act->frame)) && !CallsModule(act->frame);
+  };
+  while (last > 0 && !is_shown(frames[last])) --last;
   GraphBreakReason reason;
   ModuleAround module(frames.front()->frame);
   for (std::size_t i = 0; i <= last; ++i) {
     frame_ops::Frame* frame = frames[i]->frame;
     module.Enter(frame);
-    if (i < last && IsOwnCode(frame_ops::Code(frame))) continue;
+    if (i < last && !is_shown(frames[i])) continue;
     CodePlace place = module.Around(PlaceOf(frame_ops::Code(frame), frames[i]->instruction));
     if (i == last) {
       static_cast<CodePlace&>(reason) = std::move(place);
