@@ -16,7 +16,12 @@ class Unsupported(RuntimeError):
 
 
 class BackendError(RuntimeError):
-    """Raised when a backend fails on a graph. `__cause__` is the backend's own exception, `backend` its name."""
+    """Raised when a backend fails on a graph. `__cause__` is the backend's own exception, `backend` its name.
+
+    `compile_id` names the compilation, as logs and reports do ("2/1").
+    """
+
+    compile_id: str = ""
 
     def __init__(self, message: str = "", backend: str = ""):
         super().__init__(message)

@@ -11,6 +11,8 @@ _LINES_AROUND = 4  # a line that something is said of
 _COLOURS = 8
 # What is worst comes first.
 _WEIGHTS = {"bug": 6, "limit": 5, "many recompiles": 4, "break": 3, "fallback": 2, "recompiles": 1}
+# What goes away with what is said of another place.
+_FOLLOWS = ("waiting", "below_recompile_limit")
 _MANY = 3  # once or twice is what other sizes take
 _LOG_TITLES = {
     "fusion": "Fusion groups, and why nodes are apart",
@@ -47,6 +49,7 @@ class Break:
     stack: "list[Event]"
     callers: "list[Event]"
     ids: "list[str]"
+    modules: "list[str]"
 
 
 @dataclasses.dataclass
@@ -76,6 +79,7 @@ class Line:
     text: str
     graphs: "list[int]"
     breaks: "list[int]"
+    calls: "list[int]"  # of functions in which these breaks are
 
 
 @dataclasses.dataclass
@@ -177,50 +181,55 @@ def _breaks(events: "list[Event]") -> "list[Break]":
     found: "dict[tuple[Any, ...], Break]" = {}
     for event in events:
         place = event["place"]
-        key = (place["file"], place["line"], event["reason"], place.get("module"))
+        key = (place["file"], place["line"], event["reason"])
         if key not in found:
-            found[key] = Break(len(found), place, event["reason"], event["hint"], event["stack"], event["callers"], [])
+            found[key] = Break(len(found), place, event["reason"], event["hint"], event["stack"], event["callers"], [], [])
         found[key].ids.append(event.get("id", ""))
+        module = module_text(place)
+        if module and module not in found[key].modules:
+            found[key].modules.append(module)
     return list(found.values())
 
 
 def _sources(process: Process, events: "list[Event]") -> "list[tuple[str, list[Line]]]":
     graphs: "dict[tuple[str, int], list[int]]" = collections.defaultdict(list)
     breaks: "dict[tuple[str, int], list[int]]" = collections.defaultdict(list)
+    ways: "dict[tuple[str, int], list[int]]" = collections.defaultdict(list)
     for compile in process.graphs:
         for call in compile.event.get("calls") or []:
             numbers = graphs[call.get("file", ""), call.get("line", 0)]
             if compile.graph not in numbers:
                 numbers.append(compile.graph)
     for found in process.breaks:
-        for place in [found.place, *(p for p in found.stack if p["user"])]:
-            numbers = breaks[place["file"], place["line"]]
-            if found.number not in numbers:
+        breaks[found.place["file"], found.place["line"]].append(found.number)
+        for place in found.stack[:-1]:
+            numbers = ways[place["file"], place["line"]]
+            if place["user"] and found.number not in numbers:
                 numbers.append(found.number)
     files = []
     for event in events:
         file, texts = event["file"], event["text"].splitlines()
-        marked = sorted(line for name, line in {**graphs, **breaks} if name == file and 0 < line <= len(texts))
+        marked = sorted(line for name, line in {**graphs, **breaks, **ways} if name == file and 0 < line <= len(texts))
         if marked:
-            files.append((file, _shown(texts, marked, lambda line, file=file: (graphs[file, line], breaks[file, line]))))
+            files.append((file, _shown(file, texts, marked, (graphs, breaks, ways))))
     return files
 
 
-def _shown(texts, marked, marks_of) -> "list[Line]":
+def _shown(file, texts, marked, marks) -> "list[Line]":
     shown = sorted({line for at in marked for line in range(at - _LINES_AROUND, at + _LINES_AROUND + 1) if 0 < line <= len(texts)})
     lines: "list[Line]" = []
     last = 0
     for number in shown:
         if last and number > last + 1:
-            lines.append(Line(0, "", [], []))
-        lines.append(Line(number, texts[number - 1], *marks_of(number)))
+            lines.append(Line(0, "", [], [], []))
+        lines.append(Line(number, texts[number - 1], *(of[file, number] for of in marks)))
         last = number
     return lines
 
 
 def _fixes(process: Process) -> "list[Fix]":
     fixes = [Fix("bug", "An error of framefuse's own", "", "", bug["text"], "please report it", (_WEIGHTS["bug"],)) for bug in process.bugs]
-    fixes += [_fix_of_fallback(event) for event in process.fallbacks]
+    fixes += [_fix_of_fallback(event) for event in process.fallbacks if event["kind"] not in _FOLLOWS]
     fixes += [_fix_of_break(found) for found in process.breaks]
     again: "dict[str, list[Compile]]" = collections.defaultdict(list)
     for compile in process.recompiles:

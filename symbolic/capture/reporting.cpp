@@ -187,16 +187,26 @@ void RaiseUnsupported(const EagerFallback& fallback) {
                  fallback.Text());
 }
 
+namespace {
+
+void NoteCompileId(BorrowedRef error) {
+  const Ref id = Ref::Steal(PyUnicode_FromString(CurrentCompileId().Text().c_str()));
+  if (!id || PyObject_SetAttrString(error, "compile_id", id) != 0) PyErr_Clear();
+}
+
+}  // namespace
+
 void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* code, bool* raised) {
   const std::string message = absl::StrCat(Where(code), ": ", std::string(status.message()));
-  if (TraceEnabled()) TraceBug(message);
   if (error) {  // an FX backend raised: that is the user's error to see
+    if (Py_TYPE(error.get()) == reinterpret_cast<PyTypeObject*>(Errors().backend_error.get())) NoteCompileId(error);
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error);
     *raised = true;
     return;
   }
+  if (TraceEnabled()) TraceBug(message);
   if (config().raise_on_bug) {
-    SetError(Errors().internal_error, message);
+    SetError(Errors().internal_error, absl::StrCat(message, " (compilation [", CurrentCompileId().Text(), "])"));
     *raised = true;
     return;
   }

@@ -43,8 +43,8 @@ std::string ExpressionOf(PyCodeObject* code, int instruction) {
 
 PyTypeObject* ModuleType() {
   static PyObject* const type = [] {
-    const Ref module = Ref::Steal(PyImport_ImportModule("torch.nn.modules.module"));
-    PyObject* found = module ? PyObject_GetAttrString(module, "Module") : nullptr;
+    PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.nn.modules.module");
+    PyObject* found = module != nullptr ? PyObject_GetAttrString(module, "Module") : nullptr;
     PyErr_Clear();
     return found;
   }();

@@ -158,6 +158,15 @@ def test_errors_carry_the_id():
     assert re.fullmatch(r"\d+/0", raised.value.compile_id)
 
 
+def test_errors_of_a_backend_carry_the_id():
+    def backend(module, inputs):
+        raise ValueError("no")
+
+    with pytest.raises(framefuse.BackendError) as raised:
+        framefuse.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
+    assert re.fullmatch(r"\d+/0", raised.value.compile_id)
+
+
 def test_the_profiler_shows_the_region():
     def f(x):
         return x.sin() + 1
@@ -185,3 +194,27 @@ def test_no_log_names_torchs_call_of_a_module(artifact):
     for _, text in records:
         title = text.partition("\n")[0]
         assert "_call_impl" not in title, title
+
+
+def guard_lines(artifact):
+    framefuse.reset()
+    model = framefuse.compile(lambda model, x: apply(model, x), backend="aten")
+    with framefuse.capture_logs(artifact) as records:
+        model(torch.nn.Linear(2, 2), torch.ones(1, 2))
+    return [line for line in records[0][1].splitlines() if "# linear.py" in line]
+
+
+def apply(model, x):
+    return model(x)  # the user's call
+
+
+def test_a_guard_that_a_library_needs_names_the_users_line():
+    lines = guard_lines("guards")
+    call = apply.__code__.co_firstlineno + 1
+    assert lines and all(re.search(rf"# linear.py:\d+, called from {re.escape(__file__.rpartition('/')[2])}:{call}$", line) for line in lines)
+
+
+def test_with_plus_a_guard_has_all_callers():
+    own = re.escape(__file__.rpartition("/")[2])
+    lines = guard_lines("+guards")
+    assert lines and all(re.search(rf"# linear.py:\d+, called from (module.py:\d+, )*{own}:\d+, {own}:\d+$", line) for line in lines), lines

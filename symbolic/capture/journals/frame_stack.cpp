@@ -1,12 +1,19 @@
 #include "symbolic/capture/journals/frame_stack.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/installed_code.h"
 
 namespace framefuse {
+namespace {
+
+bool IsUsers(PyCodeObject* code) { return !IsInstalled(code) && !IsOwnCode(code); }
+
+}  // namespace
 
 void FrameStack::Push(Activation* act) {
   origins_.NoteCode(frame_ops::Code(act->frame));
@@ -36,14 +43,35 @@ bool FrameStack::IsChain() const {
 
 bool FrameStack::InSkippedCode() const { return top() != nullptr && IsSkippedCode(frame_ops::Code(top()->frame)); }
 
+const std::shared_ptr<const CallerLocation>& FrameStack::CallOfTop() {
+  static const auto* none = new std::shared_ptr<const CallerLocation>();
+  const std::size_t count = all_.size() - 1;
+  std::size_t known = 0;
+  const auto is_known = [&](const Call& call) {
+    return call.code == frame_ops::Code(all_[known]->frame) && call.instruction == all_[known]->instruction;
+  };
+  while (known < std::min(count, calls_.size()) && is_known(calls_[known])) ++known;
+  calls_.resize(known);
+  for (std::size_t i = known; i < count; ++i) {
+    PyCodeObject* const code = frame_ops::Code(all_[i]->frame);
+    const int instruction = all_[i]->instruction;
+    CallerLocation location{Ref::Create(code->co_filename), LineOf(code, instruction), IsUsers(code),
+                            i > 0 ? calls_.back().location : nullptr};
+    calls_.push_back({code, instruction, std::make_shared<const CallerLocation>(std::move(location))});
+  }
+  return count > 0 ? calls_.back().location : *none;
+}
+
 // An instruction asks several times.
 const UserLocation& FrameStack::Here() {
   static const auto* nowhere = new UserLocation();
   if (top() == nullptr) return *nowhere;
   const std::pair<PyCodeObject*, int> place(frame_ops::Code(top()->frame), top()->instruction);
-  if (here_.code && place == here_place_) return here_;
+  const std::shared_ptr<const CallerLocation>& call = CallOfTop();
+  if (here_.code && place == here_place_ && here_.caller == call) return here_;
   here_place_ = place;
-  here_ = UserLocation{RefOf<PyCodeObject>::Create(place.first), LineOf(place.first, place.second)};
+  here_ = UserLocation{RefOf<PyCodeObject>::Create(place.first), LineOf(place.first, place.second),
+                       IsUsers(place.first), call};
   return here_;
 }
 
