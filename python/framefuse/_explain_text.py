@@ -22,6 +22,10 @@ def short(report) -> str:
         lines.append("Break Reasons:")
     for number, reason in enumerate(report.break_reasons, 1):
         lines.append(f"  Break Reason {number}: {_place(reason.user_stack[-1])}")
+        if reason.expression and reason.expression != reason.user_stack[-1].line:
+            lines.append(f"    At: {reason.expression}")
+        if reason.module:
+            lines.append(f"    Module: {reason.module}")
         lines += [f"    called from {_place(frame)}" for frame in _callers(reason.user_stack)]
         lines += _told(reason.reason, reason.hint)
     if report.fallbacks:
@@ -43,7 +47,7 @@ def whole(report) -> str:
     for number, reason in enumerate(report.break_reasons, 1):
         parts.append(f"Stack of Break Reason {number}, outermost first:\n" + "\n".join(f"  {_place(frame)}" for frame in reason.user_stack))
     for number, (operations, guards, graph) in enumerate(zip(report.ops_per_graph, report.out_guards, report.graphs, strict=True), 1):
-        parts.append(f"Ops of Graph {number}:\n" + "\n".join(f"  {operation_name(operation)}" for operation in operations))
+        parts.append(f"Ops of Graph {number}{_id(report, number)}:\n" + "\n".join(f"  {operation_name(operation)}" for operation in operations))
         lines = [f"Guards of Graph {number}:"]
         for about, conditions in grouped(guards).items():
             lines += [f"  {about}:", *(f"    {condition}" for condition in conditions)]
@@ -111,6 +115,11 @@ def _about(condition):
     if found is None:
         return "others"
     return f"argument {found[1]}" if found[1] else _ROOTS[found[2]]
+
+
+def _id(report, number):
+    """` [2/1]`, the graph's compilation; a report made by hand has none."""
+    return f" [{report.compile_ids[number - 1]}]" if number <= len(report.compile_ids) else ""
 
 
 def _told(reason, hint):

@@ -169,7 +169,8 @@ def _compile(event: Event, start: float, graphs: int) -> Compile:
 def _add_logs(process: Process, events: "list[Event]") -> None:
     last = {compile.id: compile for compile in process.compiles}
     for event in events:
-        log = (event["artifact"], _LOG_TITLES.get(event["artifact"], event["artifact"]), event["text"])
+        artifact: str = event["artifact"]
+        log = (artifact, _LOG_TITLES.get(artifact, artifact), str(event["text"]))
         compile = last.get(event.get("id", ""))
         (process.other_logs if compile is None else compile.logs).append(log)
 

@@ -378,7 +378,6 @@ class Driver {
     if (absl::Status status = MakeGuards(capture, entry); !status.ok()) return Fail(std::move(status));
     entry.operations = OperationsOf(capture.fx());
     LogCapture(capture, closed, frame_);
-    entry.id = CurrentCompileId();
     const bool keeps_text = settings_.keeps_graph_text || LogEnabled(LogArtifact::kGraph) || TraceEnabled();
     if (keeps_text) entry.graph_text = GraphText(closed.graph);
     if (has_work && !for_python && !CompileByBackend(capture, closed)) return;

@@ -281,6 +281,7 @@ EntryMaker::Made EntryMaker::Compile(PyThreadState* thread, frame_ops::Frame* fr
   TracedCompile traced;
   if (TraceEnabled()) traced = Traced(known, frame);
   AttemptResult attempt = Attempt(thread, frame, site);
+  if (attempt.entry != nullptr) attempt.entry->id = CurrentCompileId();
   if (TraceEnabled() && traced.code != nullptr) TraceCompile(traced, attempt);
   return AfterAttempt(std::move(attempt), view, starting, site);
 }

@@ -79,7 +79,7 @@ def test_methods_are_counted():
     report = framefuse.explain(lambda x: x.sin().cos())(torch.ones(2))
     assert (report.graph_count, report.op_count) == (1, 2)
     assert report.ops_per_graph == [[torch.Tensor.sin, torch.Tensor.cos]]
-    assert "Ops of Graph 1:\n  Tensor.sin\n  Tensor.cos\n" in report.details()
+    assert f"Ops of Graph 1 [{report.compile_ids[0]}]:\n  Tensor.sin\n  Tensor.cos\n" in report.details()
     nothing = framefuse.explain(lambda x: x)(torch.ones(2))
     assert (nothing.graph_count, nothing.op_count, nothing.graphs) == (0, 0, [])
 

@@ -48,6 +48,7 @@ def names(stack):
 
 def test_a_break_in_a_module_has_its_path_and_the_whole_stack():
     report = framefuse.explain(Model())(torch.ones(2))
+    assert "\n    Module: layers.1.attention (Attention)\n" in str(report)
     first, second = (reason for reason in report.break_reasons if "graph_break()" in reason.reason)
     assert first.module == "layers.0.attention (Attention)"
     assert second.module == "layers.1.attention (Attention)"
@@ -125,6 +126,7 @@ def test_compile_ids_count_frames_and_their_compilations():
     first, second = (tuple(map(int, id.split("/"))) for id in report.compile_ids)
     assert first[1] == second[1] == 0 and second[0] == first[0] + 1
     assert report.break_reasons[0].compile_id == report.compile_ids[0]
+    assert f"Ops of Graph 2 [{report.compile_ids[1]}]:\n" in report.details()
 
 
 def test_logs_carry_the_id(caplog):
