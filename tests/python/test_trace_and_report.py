@@ -182,6 +182,9 @@ os.wait()
     fresh_python(program, FRAMEFUSE_TRACE=str(tmp_path / "traces"))
     processes = _trace.read(tmp_path / "traces")
     assert [sum(event["event"] == "compile" for event in events) for events in processes] == [1, 1]
+    assert command(tmp_path / "traces").returncode == 0
+    page = Page((tmp_path / "traces" / "report.html").read_text())
+    assert {"p0g0", "p1g0"} <= page.ids and {"#p0", "#p1"} <= set(page.links)
 
 
 def test_off_it_makes_no_logs():

@@ -27,6 +27,7 @@ void FrameStack::PushRoot(Activation* act) {
 
 void FrameStack::Pop() {
   all_.pop_back();
+  if (calls_.size() > all_.size()) calls_.resize(all_.size());
   has_root_ = has_root_ && !all_.empty();
 }
 
@@ -69,9 +70,9 @@ const UserLocation& FrameStack::Here() {
   const std::pair<PyCodeObject*, int> place(frame_ops::Code(top()->frame), top()->instruction);
   const std::shared_ptr<const CallerLocation>& call = CallOfTop();
   if (here_.code && place == here_place_ && here_.caller == call) return here_;
+  const bool is_user = here_.code.get() == place.first ? here_.is_user : IsUsers(place.first);
   here_place_ = place;
-  here_ = UserLocation{RefOf<PyCodeObject>::Create(place.first), LineOf(place.first, place.second),
-                       IsUsers(place.first), call};
+  here_ = UserLocation{RefOf<PyCodeObject>::Create(place.first), LineOf(place.first, place.second), is_user, call};
   return here_;
 }
 
