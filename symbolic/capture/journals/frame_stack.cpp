@@ -1,6 +1,7 @@
 #include "symbolic/capture/journals/frame_stack.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +12,21 @@
 namespace framefuse {
 namespace {
 
-bool IsUsers(PyCodeObject* code) { return !IsInstalled(code) && !IsOwnCode(code); }
+// Asked with most guards: the last answers are kept, by file.
+bool IsUsers(PyCodeObject* code) {
+  struct Known {
+    Ref file;
+    bool is_user = false;
+  };
+  constexpr std::size_t kKnown = 64;
+  static auto* known = new std::array<Known, kKnown>();
+  Known& at = (*known)[reinterpret_cast<std::uintptr_t>(code->co_filename) / 16 % kKnown];
+  if (at.file.get() != code->co_filename) {
+    at.is_user = !IsInstalled(code) && !IsOwnCode(code);
+    at.file = Ref::Create(code->co_filename);
+  }
+  return at.is_user;
+}
 
 }  // namespace
 
