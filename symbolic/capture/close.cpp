@@ -241,7 +241,7 @@ bool IsRebuildable(Capture& capture, Activation& innermost) {
 
 BreakRecord BreakAtReturn(Capture& capture, PyCodeObject* code, const absl::Status& status) {
   BreakRecord record;
-  static_cast<CodePlace&>(record.reason) = PlaceOf(code, capture.last_root_instruction());
+  static_cast<CodePlace&>(record.reason) = PlaceOf(capture.frames().real_frame(), capture.last_root_instruction());
   record.reason.kind = GraphBreakKindOf(status);
   record.reason.context = std::string(status.message());
   record.position = CapturePosition{capture.breaks().control().executed - 1, RefOf<PyCodeObject>::Create(code),

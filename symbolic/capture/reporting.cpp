@@ -94,8 +94,8 @@ std::string ExpressionText(const CodePlace& place) {
 
 std::string WhatBroke(const GraphBreakReason& reason, const UserStack& stack, bool all_callers) {
   return absl::StrCat(reason.file, ":", reason.line, " in ", reason.function, ": ", reason.source,
-                      ExpressionText(reason), ModuleText(reason), CallersOf(reason, stack, all_callers), "\n  ",
-                      reason.Text(), "\n  hint: ", HintOf(reason));
+                      CallersOf(reason, stack, all_callers), "\n  ", reason.Text(), ExpressionText(reason),
+                      ModuleText(reason), "\n  hint: ", HintOf(reason));
 }
 
 }  // namespace

@@ -117,6 +117,17 @@ PyCodeObject* ForwardOf(PyObject* module) {
   return reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(forward));
 }
 
+CodePlace PlaceOf(PyCodeObject* code, int instruction) {
+  CodePlace place;
+  place.file = FileNameOf(code);
+  place.line = LineOf(code, instruction);
+  place.function = NameOf(code);
+  place.source = SourceLine(code, place.line);
+  place.is_user = !IsInstalled(code);
+  place.expression = ExpressionOf(code, instruction);
+  return place;
+}
+
 thread_local const frame_ops::Frame* compiled_call = nullptr;
 
 // Innermost first.
@@ -129,15 +140,9 @@ std::vector<frame_ops::Frame*> ExecutingFrames() {
 
 }  // namespace
 
-CodePlace PlaceOf(PyCodeObject* code, int instruction) {
-  CodePlace place;
-  place.file = FileNameOf(code);
-  place.line = LineOf(code, instruction);
-  place.function = NameOf(code);
-  place.source = SourceLine(code, place.line);
-  place.is_user = !IsInstalled(code);
-  place.expression = ExpressionOf(code, instruction);
-  return place;
+CodePlace PlaceOf(const frame_ops::Frame* frame, int instruction) {
+  PyCodeObject* const forward = CallsModule(frame) ? ForwardOf(ModuleOf(frame)) : nullptr;
+  return forward != nullptr ? PlaceOf(forward, -1) : PlaceOf(frame_ops::Code(frame), instruction);
 }
 
 PyCodeObject* ShownCode(const FrameView& frame) {
@@ -199,7 +204,7 @@ UserStack CurrentStack() {
     module.Enter(*f);
     PyCodeObject* const code = frame_ops::Code(*f);
     if (IsOwnCode(code) || CallsModule(*f)) continue;
-    CodePlace place = module.Around(PlaceOf(code, frame_ops::LastInstruction(*f)));
+    CodePlace place = module.Around(PlaceOf(*f, frame_ops::LastInstruction(*f)));
     (f >= outside ? stack.callers : stack.frames).push_back(std::move(place));
   }
   return stack;

@@ -14,7 +14,8 @@
 
 namespace framefuse {
 
-CodePlace PlaceOf(PyCodeObject* code, int instruction);
+// Where a frame stands; the head of the class's forward() where torch's own code calls a module.
+CodePlace PlaceOf(const frame_ops::Frame* frame, int instruction);
 
 // The module around the frames that were entered, by its path from the outermost one.
 class ModuleAround {

@@ -108,6 +108,14 @@ def test_the_log_names_module_and_callers():
     assert own == ["helper", "forward", "forward", "forward", "test_the_log_names_module_and_callers"]
 
 
+def test_a_break_of_a_modules_call_itself_names_its_forward():
+    framefuse.reset()
+    model = framefuse.compile(Attention(), backend="aten")
+    with framefuse.capture_logs("graph_breaks") as records:
+        torch.jit.trace(model, torch.ones(2), check_trace=False)
+    assert records[0][1].startswith(f"graph break at {__file__}:{Attention.forward.__code__.co_firstlineno} in forward: def forward(self, x):\n")
+
+
 def test_the_caller_of_a_recompilation():
     compiled = framefuse.compile(lambda x, n: x * n, backend="aten", dynamic=False)
     compiled(torch.ones(2), 1)

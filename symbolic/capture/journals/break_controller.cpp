@@ -126,7 +126,7 @@ GraphBreakReason BreakController::ReasonHere(GraphBreakKind kind, std::string_vi
     frame_ops::Frame* frame = frames[i]->frame;
     module.Enter(frame);
     if (i < last && !is_shown(frames[i])) continue;
-    CodePlace place = module.Around(PlaceOf(frame_ops::Code(frame), frames[i]->instruction));
+    CodePlace place = module.Around(PlaceOf(frame, frames[i]->instruction));
     if (i == last) {
       static_cast<CodePlace&>(reason) = std::move(place);
     } else {
