@@ -5,10 +5,12 @@ import dataclasses
 from typing import Any
 
 from framefuse._explain_text import grouped, without_addresses
+from framefuse._report_graph import Drawing, draw
 from framefuse._trace import Event
 
 _LINES_AROUND = 4  # a line that something is said of
 _COLOURS = 8
+_LONGEST_TITLE = 100
 # What is worst comes first.
 _WEIGHTS = {"bug": 6, "limit": 5, "many recompiles": 4, "break": 3, "fallback": 2, "recompiles": 1}
 # What goes away with what is said of another place.
@@ -64,6 +66,7 @@ class Compile:
     colour: int = 0
     guards: "dict[str, list[str]]" = dataclasses.field(default_factory=dict)
     calls: "list[tuple[str, list[str]]]" = dataclasses.field(default_factory=list)
+    drawing: "Drawing | None" = None
     logs: "list[tuple[str, str, str]]" = dataclasses.field(default_factory=list)  # artifact, title, text
 
     @property
@@ -158,6 +161,7 @@ def _compile(event: Event, start: float, graphs: int) -> Compile:
     if event["outcome"] == "graph":
         compile.graph, compile.colour = graphs, graphs % _COLOURS
     compile.guards = grouped(without_addresses(event.get("guards", "")))
+    compile.drawing = draw(event.get("graph") or "")
     lines: "dict[str, list[str]]" = {}
     for call in event.get("calls") or []:
         where = f"{call['file']}:{call['line']}: {call['source']}" if call.get("file") else ""
@@ -170,7 +174,9 @@ def _add_logs(process: Process, events: "list[Event]") -> None:
     last = {compile.id: compile for compile in process.compiles}
     for event in events:
         artifact: str = event["artifact"]
-        log = (artifact, _LOG_TITLES.get(artifact, artifact), str(event["text"]))
+        first, _, rest = event["text"].strip().partition("\n")
+        title = _LOG_TITLES.get(artifact, artifact) + (f": {first[:_LONGEST_TITLE]}" if rest else "")
+        log = (artifact, title, event["text"])
         compile = last.get(event.get("id", ""))
         (process.other_logs if compile is None else compile.logs).append(log)
 

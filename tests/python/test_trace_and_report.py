@@ -12,7 +12,7 @@ import sys
 import framefuse
 import pytest
 import torch
-from framefuse import _trace, report
+from framefuse import _report_graph, _trace, report
 
 ATTACK = "<script>alert('x')</script>"
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -209,7 +209,7 @@ def test_explain_writes_the_page(tmp_path):
     assert "script" not in page.tags and 'text = "</pre><script>"' in page.text
     for part in ("graph_break() was called", "remove the call", "Tensor.sin", "Tensor.cos", "argument x", "aten.sin"):
         assert part in page.text, part
-    assert {"p0g0", "p0g1", "p0b0"} <= page.ids
+    assert {"p0g0", "p0g1", "p0b0"} <= page.ids and page.tags.count("svg") == 2
     assert json.dumps(explained.events) and "events" not in repr(explained)
 
 
@@ -264,3 +264,34 @@ def test_the_doctor_of_a_program_that_fails_or_compiles_nothing(tmp_path):
     program.write_text("import sys; sys.exit(int(sys.argv[1]))")
     result = subprocess.run([sys.executable, "-m", "framefuse.doctor", str(program), "3"], capture_output=True, text=True, timeout=300)
     assert result.returncode == 3 and "nothing was compiled" in result.stderr
+
+
+# ---------------------------------------------------------------- the drawing
+
+
+@pytest.mark.compiles_nothing("about a text")
+def test_a_graph_is_drawn():
+    text = """graph "graph"
+input %0: f32[2, 3] argument
+input %1: f32[]{grad} argument
+constant %2: i64[]{wrapped} = [3]
+%3: f32[2, 3] = aten.mul.Tensor(%0, %2)  # a.py:1 in f: x % 3
+%4: f32[2, 3], %5: i64[2] = aten.max.dim(%3, 1)  # a.py:2
+%6: f32[2, 3] = aten.add.Tensor(%4, %1, alpha=1)
+output %6 user
+"""
+    drawing = _report_graph.draw(text)
+    labels = [box.label for box in drawing.boxes]
+    assert labels == ["%0 f32[2, 3]", "%1 f32[]", "mul.Tensor f32[2, 3]", "max.dim f32[2, 3]", "add.Tensor f32[2, 3]"]
+    x, n, mul, largest, add = drawing.boxes
+    assert (mul.reads, largest.reads, add.reads) == ([x], [mul], [largest, n]) and add.kind == "result"
+    assert [box.row for box in drawing.boxes] == [0, 2, 1, 2, 3] and len(drawing.lines) == 4
+    for box in drawing.boxes:
+        assert 0 < box.x - box.width / 2 and box.x + box.width / 2 < drawing.width and 0 < box.y < drawing.height
+
+
+@pytest.mark.compiles_nothing("about a text")
+def test_what_is_not_drawn():
+    assert _report_graph.draw("") is None
+    nodes = "\n".join(f"%{i}: f32[2] = aten.sin(%{i - 1})" for i in range(1, 100))
+    assert _report_graph.draw(f"input %0: f32[2] argument\n{nodes}\n") is None
