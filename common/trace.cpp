@@ -66,6 +66,10 @@ std::string Line(std::string_view event, const std::string& members) {
   return absl::StrCat("{", line.members(), members.empty() ? "" : ",", members, "}");
 }
 
+std::string ProcessLine(const State& state) {
+  return Line("process", absl::StrCat("\"pid\":", getpid(), state.header.empty() ? "" : ",", state.header));
+}
+
 void WriteToFile(FileSink& sink, std::string line) {
   line.push_back('\n');
   std::fwrite(line.data(), 1, line.size(), sink.file);
@@ -93,7 +97,7 @@ std::string Open(State& state, const std::string& folder) {
   state.file.process = getpid();
   if (file == nullptr) return absl::StrCat("the trace cannot be written to ", name, ": ", std::strerror(errno));
   state.file.file = file;
-  WriteToFile(state.file, Line("process", state.header));
+  WriteToFile(state.file, ProcessLine(state));
   return "";
 }
 
@@ -169,7 +173,7 @@ int StartTraceCollector() {
   State& state = Shared();
   const std::lock_guard<std::mutex> lock(state.mutex);
   const int id = ++state.last_collector;
-  state.collectors[id].lines.push_back(Line("process", state.header));
+  state.collectors[id].lines.push_back(ProcessLine(state));
   Switch(state);
   return id;
 }

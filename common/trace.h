@@ -22,7 +22,7 @@ inline bool TraceEnabled() { return trace_internal::on.load(std::memory_order_re
 // Opens, changes or closes the file as the setting says. A folder that cannot be written to is told of once, in the
 // log `bugs`.
 void FollowTraceFolder();
-// The members of the first event of each file: what process this is.
+// Members of the first event of each file, beside the number of the process.
 void SetTraceHeader(std::string members);
 
 // `event` is the line's kind; time, thread and the compile id at hand are added.

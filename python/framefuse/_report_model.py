@@ -11,6 +11,7 @@ from framefuse._trace import Event
 _LINES_AROUND = 4  # a line that something is said of
 _COLOURS = 8
 _LONGEST_TITLE = 100
+MOST_GRAPHS, MOST_COMPILES = 400, 1000  # that the page shows: a browser has to take it
 # What is worst comes first.
 _WEIGHTS = {"bug": 6, "limit": 5, "many recompiles": 4, "break": 3, "fallback": 2, "recompiles": 1}
 # What goes away with what is said of another place.

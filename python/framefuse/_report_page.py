@@ -16,7 +16,7 @@ def page(processes: "list[list[Event]]", title: str) -> str:
     environment.filters["place"] = _report_model.place_text
     environment.filters["short"] = _report_model.short_path
     environment.filters["module"] = _report_model.module_text
-    environment.globals["marked"] = _marked
+    environment.globals.update(marked=_marked, most_graphs=_report_model.MOST_GRAPHS, most_compiles=_report_model.MOST_COMPILES)
     template = environment.from_string((pathlib.Path(__file__).parent / "_report.html.jinja").read_text(encoding="utf-8"))
     return template.render(title=title, processes=[_report_model.process_of(events) for events in processes])
 

@@ -19,13 +19,12 @@ Event = dict[str, Any]
 
 
 def install(version: str) -> None:
-    """Say what process this is, and begin the trace that FRAMEFUSE_TRACE or the setting `trace_dir` asks for."""
+    """Say what process this is, and where FRAMEFUSE_TRACE asks for a trace."""
     header = {
         "version": VERSION,
         "framefuse": version,
         "torch": torch.__version__,
         "python": platform.python_version(),
-        "pid": os.getpid(),
         "rank": os.environ.get("RANK", ""),
         "program": " ".join(sys.orig_argv),
     }
@@ -36,8 +35,7 @@ def install(version: str) -> None:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
             raise ValueError(f"FRAMEFUSE_TRACE: {error}") from None
-        _C.set_config("trace_dir", os.path.abspath(folder))
-    _C.follow_trace_folder()
+        _C.set_config("trace_dir", os.path.abspath(folder))  # the first compilation opens the file
 
 
 @contextlib.contextmanager

@@ -181,6 +181,7 @@ os.wait()
 """
     fresh_python(program, FRAMEFUSE_TRACE=str(tmp_path / "traces"))
     processes = _trace.read(tmp_path / "traces")
+    assert len({events[0]["pid"] for events in processes}) == 2
     assert [sum(event["event"] == "compile" for event in events) for events in processes] == [1, 1]
     assert command(tmp_path / "traces").returncode == 0
     page = Page((tmp_path / "traces" / "report.html").read_text())
@@ -211,6 +212,19 @@ def test_explain_writes_the_page(tmp_path):
         assert part in page.text, part
     assert {"p0g0", "p0g1", "p0b0"} <= page.ids and page.tags.count("svg") == 2
     assert json.dumps(explained.events) and "events" not in repr(explained)
+
+
+def test_a_page_that_would_be_too_long(monkeypatch):
+    def f(x):
+        y = x.sin()
+        framefuse.graph_break()
+        return y.cos()
+
+    monkeypatch.setattr("framefuse._report_model.MOST_GRAPHS", 1)
+    monkeypatch.setattr("framefuse._report_model.MOST_COMPILES", 1)
+    page = Page(framefuse.explain(f)(torch.ones(2)).html())
+    assert "p0g0" in page.ids and "p0g1" not in page.ids and page.text.count("1 more are left out") == 2
+    assert all(link[1:] in page.ids for link in page.links)
 
 
 def test_a_page_without_anything():
