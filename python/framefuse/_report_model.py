@@ -236,7 +236,7 @@ def _shown(file, texts, marked, marks) -> "list[Line]":
 
 
 def _fixes(process: Process) -> "list[Fix]":
-    fixes = [Fix("bug", "An error of framefuse's own", "", "", bug["text"], "please report it", (_WEIGHTS["bug"],)) for bug in process.bugs]
+    fixes = [Fix("bug", "An error of framefuse's own", "", _called_from(bug), bug["text"], "please report it", (_WEIGHTS["bug"],)) for bug in process.bugs]
     fixes += [_fix_of_fallback(event) for event in process.fallbacks if event["kind"] not in _FOLLOWS]
     fixes += [_fix_of_break(found) for found in process.breaks]
     again: "dict[str, list[Compile]]" = collections.defaultdict(list)
@@ -248,8 +248,13 @@ def _fixes(process: Process) -> "list[Fix]":
 
 def _fix_of_fallback(event: Event) -> Fix:
     weight = _WEIGHTS["limit" if event["kind"] == "recompile_limit" else "fallback"]
-    where = place_text(event)
-    return Fix("fallback", "Runs as Python", where, "", event["reason"], event["hint"], (weight,))
+    where, caller = place_text(event), _called_from(event)
+    return Fix("fallback", "Runs as Python", where, caller, event["reason"], event["hint"], (weight,))
+
+
+def _called_from(event: Event) -> str:
+    caller = next((place for place in reversed(event["stack"]) if place["user"]), None)
+    return f"called from {place_text(caller)}: {caller['source']}" if caller else ""
 
 
 def _fix_of_break(found: Break) -> Fix:
@@ -263,8 +268,7 @@ def _fix_of_recompiles(compiles: "list[Compile]") -> Fix:
     seconds = sum(compile.seconds for compile in compiles)
     last = compiles[-1]
     failed = last.event["recompiles"][0]
-    caller = next((place for place in reversed(last.event["stack"]) if place["user"]), None)
     title = f"Compiled again {len(compiles)} time{'s' if len(compiles) > 1 else ''}, {seconds * 1e3:.0f} ms"
-    source = f"called from {place_text(caller)}: {caller['source']}" if caller else ""
+    source = _called_from(last.event)
     weight = (_WEIGHTS["many recompiles" if len(compiles) >= _MANY else "recompiles"], seconds)
     return Fix("recompiles", title, place_text(last.event), source, failed["text"], failed["hint"], weight, "timeline")

@@ -31,6 +31,13 @@ std::string PlacesJson(const std::vector<CodePlace>& places) {
   return JsonList(json);
 }
 
+std::string StackJson(const UserStack& stack) {
+  std::vector<std::string> json;
+  AddPlaces(stack.callers, &json);
+  AddPlaces(stack.frames, &json);
+  return JsonList(json);
+}
+
 void TraceSource(const std::string& file) {
   const std::string key = absl::StrCat("source ", file);
   if (!TraceWants(key)) return;
@@ -114,10 +121,7 @@ void TraceCompile(const TracedCompile& c, const AttemptResult& result) {
   std::vector<std::string> failed;
   for (const std::string& text : c.failed) failed.push_back(FailedJson(text));
   json.Json("recompiles", JsonList(failed));
-  std::vector<std::string> stack;
-  AddPlaces(c.stack.callers, &stack);
-  AddPlaces(c.stack.frames, &stack);
-  json.Json("stack", JsonList(stack));
+  json.Json("stack", StackJson(c.stack));
   if (result.broke_at) json.Json("ends_at", PlaceJson(*result.broke_at));
   if (!result.error.ok()) json.Text("error", std::string(result.error.message()));
   if (result.entry != nullptr) {
@@ -141,15 +145,17 @@ void TraceBreak(const GraphBreakReason& reason, const UserStack& stack) {
 }
 
 void TraceFallback(const EagerFallback& f) {
+  const std::string key = absl::StrCat("fallback ", f.file, ":", f.line, " ", f.function, " ", f.Text());
+  if (!TraceWants(key)) return;
   JsonObject json;
   json.Text("kind", FallbackName(f.kind)).Text("reason", f.Text()).Text("hint", FallbackHint(f.kind));
   json.Text("function", f.function).Text("file", f.file).Int("line", f.line);
-  WriteTraceOnce(absl::StrCat("fallback ", f.file, ":", f.line, " ", f.function, " ", f.Text()), "fallback", json);
+  WriteTraceOnce(key, "fallback", json.Json("stack", StackJson(CurrentStack())));
 }
 
 void TraceBug(const std::string& message) {
   JsonObject json;
-  json.Text("text", message);
+  json.Text("text", message).Json("stack", StackJson(CurrentStack()));
   WriteTraceOnce(absl::StrCat("bug ", message), "bug", json);
 }
 

@@ -188,6 +188,19 @@ os.wait()
     assert {"p0g0", "p1g0"} <= page.ids and {"#p0", "#p1"} <= set(page.links)
 
 
+def test_what_runs_as_python_has_its_callers():
+    def generates(x):
+        yield x + 1
+
+    framefuse.reset()
+    report = framefuse.explain(generates)(torch.ones(2))
+    fallbacks = [event for event in report.events if event["event"] == "fallback"]
+    assert [event["kind"] for event in fallbacks] == ["generator"]
+    assert fallbacks[0]["stack"][-1]["function"] == "test_what_runs_as_python_has_its_callers"
+    page = Page(report.html())
+    assert "generator function" in page.text and "called from" in page.text
+
+
 def test_off_it_makes_no_logs():
     mask = framefuse._C.get_log_mask()
     with framefuse.capture_logs() as records:
