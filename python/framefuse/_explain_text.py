@@ -1,5 +1,6 @@
 """The report of `explain` as text and as HTML: what to act on first, details on request."""
 
+import collections
 import functools
 import os
 import re
@@ -30,10 +31,11 @@ def short(report) -> str:
         lines += _told(reason.reason, reason.hint)
     if report.fallbacks:
         lines.append("Ran as Python:")
-    for number, fallback in enumerate(report.fallbacks, 1):
-        at = fallback.function
-        lines.append(f"  Function {number}: {at.name} ({at.filename}:{at.lineno})")
-        lines += _told(fallback.reason, fallback.hint)
+    # Of one function several pieces may have run as Python, for the same reason.
+    told = collections.Counter((f.function.name, f.function.filename, f.function.lineno, f.reason, f.hint) for f in report.fallbacks)
+    for number, ((name, file, line, reason, hint), times) in enumerate(told.items(), 1):
+        lines.append(f"  Function {number}: {name} ({file}:{line})" + (f", {times} times" if times > 1 else ""))
+        lines += _told(reason, hint)
     if report.compile_times:
         lines.append("Compile Times:")
         width = max(len(name) for name in report.compile_times)

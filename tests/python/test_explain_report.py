@@ -55,6 +55,14 @@ def test_details_of_the_report(report):
         assert part in text
 
 
+@pytest.mark.compiles_nothing("about a report made by hand")
+def test_what_runs_as_python_for_the_same_reason_is_told_once(report):
+    function = traceback.FrameSummary("model.py", 1, "f", lookup_line=False)
+    report.fallbacks = [framefuse.EagerFallback("waiting", "no tensor work", "later", function)] * 3
+    assert str(report).count("Function ") == 1
+    assert "  Function 1: f (model.py:1), 3 times\n    Reason: no tensor work\n    Hint: later\n" in str(report)
+
+
 def test_attributes_are_those_of_torchs_report():
     import torch._dynamo
     from torch._dynamo.backends.debugging import ExplainOutput

@@ -1,5 +1,6 @@
 """Breaks, recompilations and errors name the place: the whole stack, the module, the expression, the compilation."""
 
+import functools
 import re
 
 import framefuse
@@ -57,6 +58,37 @@ def test_a_break_in_a_module_has_its_path_and_the_whole_stack():
         assert names(reason.user_stack) == ["forward", "forward", "forward", "helper", "breaks"]
         assert reason.user_stack[-1].line == "framefuse.graph_break()"
         assert not any("_call_impl" in frame.name for frame in reason.user_stack)
+
+
+def test_a_module_below_a_function_and_a_decorator():
+    def decorated(forward):
+        @functools.wraps(forward)
+        def wrapper(self, *args):
+            return forward(self, *args)
+
+        return wrapper
+
+    class Wrapped(torch.nn.Module):
+        @decorated
+        def forward(self, x):
+            return (lambda y: breaks(y) if self is not None else y)(x)
+
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Sequential(torch.nn.ReLU(), Wrapped())
+
+        def forward(self, x):
+            return self.inner(x)
+
+    model = Outer()
+
+    def step(x):
+        return model(x).sum()
+
+    reason = framefuse.explain(step)(torch.ones(2)).break_reasons[0]
+    assert reason.module == f"inner.1 ({Wrapped.__qualname__})"
+    assert names(reason.user_stack) == ["step", "forward", "wrapper", "forward", "<lambda>", "breaks"]
 
 
 def test_a_break_in_a_rebuilt_frame_has_the_frames_around_it():
