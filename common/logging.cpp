@@ -8,13 +8,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/compile_id.h"
+#include "common/log_tap.h"
 #include "common/status.h"
 
 namespace framefuse {
 namespace log_internal {
 // What tells that something is not as the user asked for.
-std::atomic<std::uint32_t> enabled{1U << static_cast<unsigned>(LogArtifact::kBugs) |
-                                   1U << static_cast<unsigned>(LogArtifact::kFallbacks)};
+constexpr std::uint32_t kAtFirst =
+    1U << static_cast<unsigned>(LogArtifact::kBugs) | 1U << static_cast<unsigned>(LogArtifact::kFallbacks);
+std::atomic<std::uint32_t> enabled{kAtFirst};
 std::atomic<std::uint32_t> detailed{0};
 std::atomic<bool> waiting{false};
 std::atomic<void (*)()> deliver{nullptr};
@@ -24,7 +27,10 @@ namespace {
 
 struct SinkState {
   std::mutex mutex;
-  LogSink sink;  // empty: stderr
+  LogSink sink;                                               // empty: stderr
+  std::atomic<std::uint32_t> wanted{log_internal::kAtFirst};  // by the user
+  std::atomic<std::uint32_t> tapped{0};                       // what is enabled is one of both
+  std::atomic<void (*)(LogArtifact, std::string_view)> tap{nullptr};
 };
 SinkState& State() {
   static SinkState* const state = new SinkState;  // never destroyed: threads may log at exit
@@ -32,7 +38,8 @@ SinkState& State() {
 }
 
 void WriteToStderr(LogArtifact artifact, std::string_view text) {
-  std::string line = absl::StrCat("[framefuse ", LogName(artifact), "] ");
+  const CompileId id = CurrentCompileId();
+  std::string line = absl::StrCat("[framefuse ", LogName(artifact), "] ", id ? absl::StrCat("[", id.Text(), "] ") : "");
   line.append(text);
   if (line.back() != '\n') line.push_back('\n');
   std::fwrite(line.data(), 1, line.size(), stderr);
@@ -59,24 +66,40 @@ void SetBit(std::atomic<std::uint32_t>& bits, LogArtifact artifact, bool on) {
   on ? bits.fetch_or(bit, std::memory_order_relaxed) : bits.fetch_and(~bit, std::memory_order_relaxed);
 }
 
+void Enable(const SinkState& state) { log_internal::enabled.store(state.wanted.load() | state.tapped.load()); }
+
+bool Has(const std::atomic<std::uint32_t>& bits, LogArtifact artifact) {
+  return ((bits.load(std::memory_order_relaxed) >> static_cast<unsigned>(artifact)) & 1U) != 0;
+}
+
 }  // namespace
 
+void SetLogTap(void (*tap)(LogArtifact artifact, std::string_view text), std::uint32_t artifacts) {
+  SinkState& state = State();
+  state.tap.store(tap);
+  state.tapped.store(artifacts);
+  Enable(state);
+}
+
 void SetLogEnabled(LogArtifact artifact, bool on) {
-  SetBit(log_internal::enabled, artifact, on);
+  SetBit(State().wanted, artifact, on);
+  Enable(State());
   SetBit(log_internal::detailed, artifact, false);
 }
 
 void SetLogDetailed(LogArtifact artifact, bool on) {
-  if (on) SetBit(log_internal::enabled, artifact, true);
+  if (on) SetBit(State().wanted, artifact, true);
+  Enable(State());
   SetBit(log_internal::detailed, artifact, on);
 }
 
 std::uint64_t LogMask() {
-  return log_internal::enabled.load(std::memory_order_relaxed) |
+  return State().wanted.load(std::memory_order_relaxed) |
          std::uint64_t{log_internal::detailed.load(std::memory_order_relaxed)} << 32;
 }
 void SetLogMask(std::uint64_t mask) {
-  log_internal::enabled.store(static_cast<std::uint32_t>(mask), std::memory_order_relaxed);
+  State().wanted.store(static_cast<std::uint32_t>(mask), std::memory_order_relaxed);
+  Enable(State());
   log_internal::detailed.store(static_cast<std::uint32_t>(mask >> 32), std::memory_order_relaxed);
 }
 
@@ -154,6 +177,10 @@ LogSink SetLogSink(LogSink sink) {
 
 void WriteLog(LogArtifact artifact, std::string_view text) {
   SinkState& state = State();
+  if (Has(state.tapped, artifact)) {
+    if (auto* const tap = state.tap.load()) tap(artifact, text);
+    if (!Has(state.wanted, artifact)) return;
+  }
   const std::lock_guard<std::mutex> lock(state.mutex);
   if (state.sink) {
     state.sink(artifact, text);

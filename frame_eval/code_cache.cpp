@@ -122,6 +122,16 @@ void Retries::NoteFailure(std::string why) {
   calls_to_wait_ = std::min(1 << doublings, kLongest);
 }
 
+CompileId Site::NextCompileId() {
+  static int frames = 0;
+  if (last_id_) {
+    ++last_id_.compile;
+  } else {
+    last_id_.frame = frames++;
+  }
+  return last_id_;
+}
+
 void FailedGuards::Note(const std::string& explanation) {
   constexpr std::string_view kFailed = " failed: ";
   constexpr std::size_t kMostValues = 4;

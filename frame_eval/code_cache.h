@@ -18,6 +18,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
+#include "common/compile_id.h"
 #include "frame_eval/entry.h"
 
 namespace framefuse {
@@ -109,6 +110,9 @@ class Site {
 
   std::size_t CountShown(const void* shown) const;
 
+  // The name of the next compilation here.
+  [[nodiscard]] CompileId NextCompileId();
+
   Retries retries;
   FailedGuards failed_guards;
   int recompiles = 0;
@@ -123,6 +127,7 @@ class Site {
   std::vector<Made> made_;
   absl::flat_hash_set<MakerId> at_limit_;
   std::size_t died_unfound_ = 0;
+  CompileId last_id_;
 };
 
 class CodeCache {

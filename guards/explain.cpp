@@ -1,6 +1,7 @@
 // Texts of guards: the one that fails with both values, and all as a Python function.
 #include <sstream>
 
+#include "common/logging.h"
 #include "guards/kinds.h"
 #include "guards/program.h"
 #include "guards/text.h"
@@ -8,9 +9,23 @@
 namespace framefuse {
 namespace {
 
+std::string PlaceText(BorrowedRef file, std::int32_t line) {
+  const std::string path = PlainText(file);
+  return path.substr(path.find_last_of('/') + 1) + ":" + std::to_string(line);
+}
+
+// With the nearest line of the user's, or with all callers (`+guards`).
 std::string LocationText(const FactLocation& where) {
-  const std::string path = PlainText(where.file);
-  return path.substr(path.find_last_of('/') + 1) + ":" + std::to_string(where.line);
+  const bool all = LogDetailed(LogArtifact::kGuards);
+  std::string text = PlaceText(where.file, where.line);
+  const char* before = ", called from ";
+  for (const CallerLocation* at = where.caller.get(); at != nullptr && (all || !where.is_user); at = at->caller.get()) {
+    if (!all && !at->is_user) continue;
+    text += before + PlaceText(at->file, at->line);
+    before = ", ";
+    if (!all) break;
+  }
+  return text;
 }
 
 std::string WithLocation(const std::string& text, const FactLocation& where) {

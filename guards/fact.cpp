@@ -5,7 +5,8 @@
 namespace framefuse {
 
 FactLocation LocationOf(const UserLocation& where) {
-  return where.code ? FactLocation{Ref::Create(where.code->co_filename), where.line} : FactLocation();
+  if (!where.code) return FactLocation();
+  return FactLocation{Ref::Create(where.code->co_filename), where.line, where.is_user, where.caller};
 }
 
 absl::Status MakeFact(const Guard& guard, Fact* fact) {

@@ -16,6 +16,8 @@ namespace framefuse {
 struct FactLocation {
   Ref file;  // co_filename, or null
   std::int32_t line = 0;
+  bool is_user = true;
+  std::shared_ptr<const CallerLocation> caller;
 };
 
 [[nodiscard]] FactLocation LocationOf(const UserLocation& where);

@@ -50,9 +50,19 @@ enum class GuardKind : std::uint8_t {
   kValueOfTensors,  // a number or a size that follows from the data of some tensors (see leaf/value.h); aux: its index
 };
 
+// A call in inlined code. Places below it share it.
+struct CallerLocation {
+  Ref file;  // co_filename
+  std::int32_t line = 0;
+  bool is_user = true;  // no installed package's code
+  std::shared_ptr<const CallerLocation> caller;
+};
+
 struct UserLocation {
   RefOf<PyCodeObject> code;
   std::int32_t line = 0;
+  bool is_user = true;
+  std::shared_ptr<const CallerLocation> caller;  // null: the outermost frame that is captured
 };
 
 struct Guard {

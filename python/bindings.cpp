@@ -17,6 +17,7 @@
 #include "common/coverage.h"
 #include "common/logging.h"
 #include "common/status.h"
+#include "common/trace.h"
 #include "frame_eval/compiled_function.h"
 #include "python/graph_plan.h"
 #include "python/graph_recorder.h"
@@ -80,11 +81,12 @@ py::dict ReportToPython(const ExplainReport& report) {
   for (const ExplainGraph& graph : report.graphs) {
     py::list operations;
     for (const Ref& operation : graph.operations) operations.append(py::handle(operation.get()));
-    graphs.append(py::make_tuple(operations, graph.text));
+    graphs.append(py::make_tuple(operations, graph.text, graph.id));
   }
   py::list breaks;
   for (const ExplainBreak& graph_break : report.breaks) {
-    breaks.append(py::make_tuple(graph_break.reason, graph_break.hint, FramesToPython(graph_break.user_stack)));
+    breaks.append(py::make_tuple(graph_break.reason, graph_break.hint, FramesToPython(graph_break.user_stack),
+                                 graph_break.id, graph_break.expression, graph_break.module));
   }
   py::list fallbacks;
   for (const ExplainFallback& fallback : report.fallbacks) {
@@ -289,6 +291,10 @@ void BindLogs(py::module_& m) {
   m.def("start_log_relay", [](const py::object& deliver) { StartLogRelay(ToRef(deliver)); });
   m.def("stop_log_relay", &StopLogRelay);
   m.def("deliver_logs", &DeliverLogs);
+  m.def("set_trace_header", &SetTraceHeader);
+  m.def("follow_trace_folder", &FollowTraceFolder);
+  m.def("start_trace_collector", &StartTraceCollector);
+  m.def("stop_trace_collector", &StopTraceCollector);
   m.def("start_log_capture", &StartLogCapture);
   m.def("stop_log_capture", &StopLogCapture);
 }

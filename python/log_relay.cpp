@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/compile_id.h"
 #include "frame_eval/hook.h"
 #include "symbolic/capture/api.h"
 
@@ -17,6 +18,7 @@ struct Record {
   std::string text;
   unsigned long thread;
   double seconds;
+  std::string compile_id;
 };
 
 struct Queue {
@@ -44,7 +46,8 @@ Ref ToList(const std::vector<Record>& records) {
     // Texts quote what users wrote, which need not be UTF-8.
     Ref text =
         Ref::Steal(PyUnicode_DecodeUTF8(r.text.data(), static_cast<Py_ssize_t>(r.text.size()), "backslashreplace"));
-    Ref item = text && list ? Ref::Steal(Py_BuildValue("(sOkd)", LogName(r.artifact), text.get(), r.thread, r.seconds))
+    Ref item = text && list ? Ref::Steal(Py_BuildValue("(sOkds)", LogName(r.artifact), text.get(), r.thread, r.seconds,
+                                                       r.compile_id.c_str()))
                             : Ref();
     if (!item || PyList_Append(list, item) != 0) return Ref();
   }
@@ -83,8 +86,8 @@ void Store(LogArtifact artifact, std::string_view text) {
     Queue& queue = Waiting();
     const std::lock_guard<std::mutex> lock(queue.mutex);
     first = queue.records.empty();
-    queue.records.push_back(
-        {artifact, std::string(text), PyThread_get_thread_ident(), std::chrono::duration<double>(now).count()});
+    queue.records.push_back({artifact, std::string(text), PyThread_get_thread_ident(),
+                             std::chrono::duration<double>(now).count(), CurrentCompileId().Text()});
     SetLogsWaiting(true);
   }
   if (first) Py_AddPendingCall(&DeliverPending, nullptr);

@@ -11,7 +11,7 @@
 
 namespace framefuse {
 
-// `deliver(records)` gets a list of (artifact, text, thread's identity, seconds since the epoch).
+// `deliver(records)` gets a list of (artifact, text, thread's identity, seconds since the epoch, compile id or "").
 void StartLogRelay(Ref deliver);
 // From here on records go to stderr at once: at the end of the process. What is waiting is delivered first.
 void StopLogRelay();

@@ -60,6 +60,9 @@ int NextInstruction(const Frame* frame);  // index in code units
 bool IsGenerator(const Frame* frame);     // owned by a generator, coroutine or async generator
 bool IsStarting(const Frame* frame);      // no instruction executed yet
 FrameView View(Frame* frame);             // of a frame that is not executing
+// The innermost frame that this thread executes, and who called a frame that executes; null: none. Borrowed.
+Frame* CurrentFrame(PyThreadState* thread);
+Frame* CallerOf(const Frame* frame);
 
 // ---- writing a frame that is not executing
 void SetNextInstruction(Frame* frame, int instruction);  // next to execute

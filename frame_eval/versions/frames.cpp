@@ -57,6 +57,25 @@ FrameView View(Frame* frame) {
   return view;
 }
 
+namespace {
+
+// Frames of C code, and those that are not set up yet, are no part of the program.
+Frame* Complete(Frame* frame) {
+  while (frame != nullptr && _PyFrame_IsIncomplete(frame)) frame = frame->previous;
+  return frame;
+}
+
+}  // namespace
+
+Frame* CurrentFrame(PyThreadState* thread) {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Complete(thread->current_frame);
+#else
+  return Complete(thread->cframe->current_frame);
+#endif
+}
+Frame* CallerOf(const Frame* frame) { return Complete(frame->previous); }
+
 Frame* CopyFrame(PyThreadState* thread, Frame* original) {
   Frame* frame = NewFrame(thread, Function(original), original->f_locals);
   if (frame == nullptr) return nullptr;

@@ -43,6 +43,7 @@ class Config:
     verify_metadata: bool
     verify_fx: bool
     cache_dir: str
+    trace_dir: str
     disk_cache: bool
     cuda_ptx: bool
     rewrite_for_device: bool
@@ -67,6 +68,8 @@ class Config:
                     f"setting '{name}' takes {type(settings[name]).__name__}, not {type(value).__name__} ({value!r})"
                 )
             _C.set_config(name, value)
+            if name == "trace_dir":
+                _C.follow_trace_folder()
 
     def __dir__(self):
         return [name for name, _, _ in _C.config_settings()] + ["patch"]
@@ -92,7 +95,7 @@ config = Config()
 
 
 # What the environment may say; others that begin so are typing errors.
-_VARIABLES = ("CONFIG", "LOGS", "LOGS_FORMAT", "LOGS_DIRECT", "CACHE_DIR", "AS_TORCH_COMPILE", "CPU_VECTOR_BITS")
+_VARIABLES = ("CONFIG", "LOGS", "LOGS_FORMAT", "LOGS_DIRECT", "CACHE_DIR", "AS_TORCH_COMPILE", "CPU_VECTOR_BITS", "TRACE")
 
 
 def _warn_of_unknown_variables():

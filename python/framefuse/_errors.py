@@ -6,15 +6,22 @@ class Unsupported(RuntimeError):
 
     Attributes:
         reason: the graph break's `BreakReason`-like text, or None where no break was involved.
+        compile_id: the compilation it comes from, as logs and reports name it ("2/1"); empty where there was none.
     """
 
-    def __init__(self, message: str = "", reason: "str | None" = None):
+    def __init__(self, message: str = "", reason: "str | None" = None, compile_id: str = ""):
         super().__init__(message)
         self.reason = reason
+        self.compile_id = compile_id
 
 
 class BackendError(RuntimeError):
-    """Raised when a backend fails on a graph. `__cause__` is the backend's own exception, `backend` its name."""
+    """Raised when a backend fails on a graph. `__cause__` is the backend's own exception, `backend` its name.
+
+    `compile_id` names the compilation, as logs and reports do ("2/1").
+    """
+
+    compile_id: str = ""
 
     def __init__(self, message: str = "", backend: str = ""):
         super().__init__(message)

@@ -1,6 +1,8 @@
 """explain: runs a function once and reports its graphs, its graph breaks and its guards."""
 
 import dataclasses
+import os
+import pathlib
 import traceback
 import types
 from collections.abc import Callable
@@ -8,7 +10,7 @@ from typing import Any
 
 import torch
 
-from framefuse import _C, _explain_text
+from framefuse import _C, _explain_text, _trace
 
 
 @dataclasses.dataclass
@@ -19,6 +21,9 @@ class BreakReason:
     hint: str
     user_stack: "list[traceback.FrameSummary]"
     graph_break: bool = True  # as torch's GraphCompileReason has it
+    compile_id: str = ""  # of the compilation that it ended: "2/1"
+    expression: str = ""  # the part of the last frame's line that broke
+    module: str = ""  # the nn.Module whose method runs there: "layers.3.self_attn (Attention)"
 
 
 @dataclasses.dataclass
@@ -49,6 +54,8 @@ class ExplainOutput:
     compile_times: "dict[str, float]"
     graphs: "list[str]"
     fallbacks: "list[EagerFallback]"
+    compile_ids: "list[str]" = dataclasses.field(default_factory=list)  # of each graph
+    events: "list[dict[str, Any]]" = dataclasses.field(default_factory=list, repr=False)  # the call's trace (docs/trace.md)
 
     def __str__(self):
         return _explain_text.short(self)
@@ -60,6 +67,15 @@ class ExplainOutput:
     def grouped_guards(self) -> "list[dict[str, list[str]]]":
         """Return for each graph its guards by what they are about: "argument x", "globals", "torch's state" and the like."""
         return [_explain_text.grouped(text) for text in self.out_guards]
+
+    def html(self, path: "str | os.PathLike[str] | None" = None) -> str:
+        """Return the whole report as one page that needs nothing else, and write it to `path` if that is given."""
+        from framefuse._report_page import page
+
+        text = page([self.events], "explain")
+        if path is not None:
+            pathlib.Path(path).write_text(text, encoding="utf-8")
+        return text
 
     def _repr_html_(self):
         return _explain_text.html(self)
@@ -86,7 +102,9 @@ def explain(f: "Callable[..., Any]", **settings: Any) -> "Callable[..., ExplainO
         f = types.MethodType(type(f).__call__, f)
 
     def explained(*args, **kwargs):
-        return _output(_C.explain(f, compile_options(settings), args, kwargs))
+        with _trace.collect() as events:
+            report = _C.explain(f, compile_options(settings), args, kwargs)
+        return _output(report, events)
 
     return explained
 
@@ -98,9 +116,12 @@ def _frames(stack):
     ]
 
 
-def _output(report):
-    breaks = [BreakReason(reason=reason, hint=hint, user_stack=_frames(stack)) for reason, hint, stack in report["breaks"]]
-    operations = [operations for operations, _ in report["graphs"]]
+def _output(report, events):
+    breaks = [
+        BreakReason(reason, hint, _frames(stack), compile_id=id, expression=expression, module=module)
+        for reason, hint, stack, id, expression, module in report["breaks"]
+    ]
+    operations = [operations for operations, _, _ in report["graphs"]]
     return ExplainOutput(
         graph_count=len(operations),
         graph_break_count=len(breaks),
@@ -109,6 +130,8 @@ def _output(report):
         ops_per_graph=operations,
         out_guards=[_explain_text.without_addresses(text) for text in report["guards"]],
         compile_times=dict(report["compile_times"]),
-        graphs=[text for _, text in report["graphs"]],
+        graphs=[text for _, text, _ in report["graphs"]],
         fallbacks=[EagerFallback(kind, reason, hint, _frames(stack)[0]) for kind, reason, hint, stack in report["fallbacks"]],
+        compile_ids=[id for _, _, id in report["graphs"]],
+        events=events,
     )

@@ -1,5 +1,6 @@
 """The report of `explain` as text and as HTML: what to act on first, details on request."""
 
+import collections
 import functools
 import os
 import re
@@ -22,14 +23,19 @@ def short(report) -> str:
         lines.append("Break Reasons:")
     for number, reason in enumerate(report.break_reasons, 1):
         lines.append(f"  Break Reason {number}: {_place(reason.user_stack[-1])}")
+        if reason.expression and reason.expression != reason.user_stack[-1].line:
+            lines.append(f"    At: {reason.expression}")
+        if reason.module:
+            lines.append(f"    Module: {reason.module}")
         lines += [f"    called from {_place(frame)}" for frame in _callers(reason.user_stack)]
         lines += _told(reason.reason, reason.hint)
     if report.fallbacks:
         lines.append("Ran as Python:")
-    for number, fallback in enumerate(report.fallbacks, 1):
-        at = fallback.function
-        lines.append(f"  Function {number}: {at.name} ({at.filename}:{at.lineno})")
-        lines += _told(fallback.reason, fallback.hint)
+    # Of one function several pieces may have run as Python, for the same reason.
+    told = collections.Counter((f.function.name, f.function.filename, f.function.lineno, f.reason, f.hint) for f in report.fallbacks)
+    for number, ((name, file, line, reason, hint), times) in enumerate(told.items(), 1):
+        lines.append(f"  Function {number}: {name} ({file}:{line})" + (f", {times} times" if times > 1 else ""))
+        lines += _told(reason, hint)
     if report.compile_times:
         lines.append("Compile Times:")
         width = max(len(name) for name in report.compile_times)
@@ -43,7 +49,7 @@ def whole(report) -> str:
     for number, reason in enumerate(report.break_reasons, 1):
         parts.append(f"Stack of Break Reason {number}, outermost first:\n" + "\n".join(f"  {_place(frame)}" for frame in reason.user_stack))
     for number, (operations, guards, graph) in enumerate(zip(report.ops_per_graph, report.out_guards, report.graphs, strict=True), 1):
-        parts.append(f"Ops of Graph {number}:\n" + "\n".join(f"  {operation_name(operation)}" for operation in operations))
+        parts.append(f"Ops of Graph {number}{_id(report, number)}:\n" + "\n".join(f"  {operation_name(operation)}" for operation in operations))
         lines = [f"Guards of Graph {number}:"]
         for about, conditions in grouped(guards).items():
             lines += [f"  {about}:", *(f"    {condition}" for condition in conditions)]
@@ -111,6 +117,11 @@ def _about(condition):
     if found is None:
         return "others"
     return f"argument {found[1]}" if found[1] else _ROOTS[found[2]]
+
+
+def _id(report, number):
+    """` [2/1]`, the graph's compilation; a report made by hand has none."""
+    return f" [{report.compile_ids[number - 1]}]" if number <= len(report.compile_ids) else ""
 
 
 def _told(reason, hint):

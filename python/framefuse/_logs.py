@@ -120,25 +120,27 @@ def _is_shown(name):
 
 
 class _Formatter(logging.Formatter):
-    """`[framefuse artifact] text`; in a distributed program `[framefuse artifact rank 1] text`."""
+    """`[framefuse artifact] [2/1] text`, with the compile id if there is one; in a distributed program `[framefuse artifact rank 1] …`."""
 
     def format(self, record):
         rank = os.environ.get("RANK")
-        return f"[framefuse {record.name.rpartition('.')[2]}{f' rank {rank}' if rank else ''}] {record.getMessage()}"
+        id = getattr(record, "compile_id", "")
+        where = f" rank {rank}" if rank else ""
+        return f"[framefuse {record.name.rpartition('.')[2]}{where}] {f'[{id}] ' if id else ''}{record.getMessage()}"
 
 
 def _deliver(records):
-    """Hand (artifact, text, thread's identity, time) records to their loggers; C++ calls it."""
-    for name, text, thread, created in records:
+    """Hand (artifact, text, thread's identity, time, compile id) records to their loggers; C++ calls it."""
+    for name, text, thread, created, compile_id in records:
         try:
-            _log(name, text, thread, created)
+            _log(name, text, thread, created, compile_id)
         except KeyboardInterrupt:
             _thread.interrupt_main()  # it is the program's, and raised where that goes on
         except BaseException:
             sys.unraisablehook(_Unraisable(*sys.exc_info(), f"a handler of the logger framefuse.{name} raised", None))
 
 
-def _log(name, text, thread, created):
+def _log(name, text, thread, created, compile_id):
     logger = logging.getLogger(f"framefuse.{name}")
     level = logging.WARNING if name in _WARNINGS else logging.INFO
     if not logger.isEnabledFor(level):
@@ -146,6 +148,7 @@ def _log(name, text, thread, created):
     record = logger.makeRecord(logger.name, level, "(framefuse)", 0, "%s", (text,), None)
     record.created, record.msecs = created, (created % 1) * 1000
     record.thread = thread
+    record.compile_id = compile_id
     record.threadName = next((t.name for t in threading.enumerate() if t.ident == thread), record.threadName)
     logger.handle(record)
 

@@ -15,6 +15,7 @@
 #include "symbolic/capture/frame_runner.h"
 #include "symbolic/capture/reporting.h"
 #include "symbolic/capture/tensor_types.h"
+#include "symbolic/capture/user_stack.h"
 #include "symbolic/tracing/lasting_device_guard.h"
 #include "symbolic/tracing/tracer.h"
 
@@ -72,6 +73,7 @@ class CompiledTarget final : public CallTarget {
         }
       }
     }
+    const CompiledCall call;
     const HookScope scope(HookMode::kRun, &runner_);
     PyFunctionObject* function = FunctionOf(callable_);
     if (function != nullptr) {
@@ -211,12 +213,21 @@ class Reporter final : public RunObserver {
       for (const PhaseTime& phase : entry.executable->CompileTimes()) Add(phase);
     }
     if (entry.executable == nullptr) return;
-    report_->graphs.push_back(ExplainGraph{entry.operations, entry.graph_text});
+    report_->graphs.push_back(ExplainGraph{entry.operations, entry.graph_text, entry.id.Text()});
     report_->guards.push_back(entry.guards->PythonText("guards"));
   }
-  void OnBreak(const GraphBreakReason& r) override {
-    ExplainBreak found{r.Text(), HintOf(r), {}};
-    for (const CodePlace& p : r.callers) found.user_stack.push_back({p.file, p.line, p.function, p.source});
+  void OnBreak(const GraphBreakReason& r, const UserStack& stack) override {
+    ExplainBreak found;
+    found.reason = r.Text();
+    found.hint = HintOf(r);
+    found.id = CurrentCompileId().Text();
+    found.expression = r.expression;
+    if (!r.module_class.empty()) {
+      found.module = absl::StrCat(r.module, r.module.empty() ? "" : " ", "(", r.module_class, ")");
+    }
+    for (const auto* places : {&stack.frames, &r.callers}) {
+      for (const CodePlace& p : *places) found.user_stack.push_back({p.file, p.line, p.function, p.source});
+    }
     found.user_stack.push_back({r.file, r.line, r.function, r.source});
     report_->breaks.push_back(std::move(found));
   }
@@ -256,6 +267,7 @@ bool Explain(BorrowedRef callable, const CompileOptions& options, BorrowedRef ar
   if (IsCompiledFunctionObject(callable)) target = WrappedCallable(callable);
   Ref result;
   {
+    const CompiledCall call;
     const HookScope scope(HookMode::kRun, &runner);
     PyFunctionObject* function = FunctionOf(target);
     if (function != nullptr) {

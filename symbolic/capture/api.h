@@ -133,12 +133,16 @@ struct ExplainFrame {
 struct ExplainBreak {
   std::string reason;  // explanation: context
   std::string hint;
+  std::string id;                        // of the compilation: 2/1
+  std::string expression;                // what the instruction stands for
+  std::string module;                    // around it: "layers.3.self_attn (Attention)", or empty
   std::vector<ExplainFrame> user_stack;  // outermost first
 };
 
 struct ExplainGraph {
   std::vector<Ref> operations;  // targets of the call_function nodes, in order
   std::string text;             // the ATen graph
+  std::string id;               // of the compilation
 };
 
 struct ExplainFallback {

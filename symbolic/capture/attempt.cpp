@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
 #include "common/logging.h"
+#include "common/trace.h"
 #include "guards/leaf/tensor.h"
 #include "symbolic/capture/capture_log.h"
 #include "symbolic/capture/close.h"
@@ -377,7 +378,8 @@ class Driver {
     if (absl::Status status = MakeGuards(capture, entry); !status.ok()) return Fail(std::move(status));
     entry.operations = OperationsOf(capture.fx());
     LogCapture(capture, closed, frame_);
-    if (settings_.keeps_graph_text || LogEnabled(LogArtifact::kGraph)) entry.graph_text = GraphText(closed.graph);
+    const bool keeps_text = settings_.keeps_graph_text || LogEnabled(LogArtifact::kGraph) || TraceEnabled();
+    if (keeps_text) entry.graph_text = GraphText(closed.graph);
     if (has_work && !for_python && !CompileByBackend(capture, closed)) return;
     if (absl::Status s = CheckOnLiveState(entry); !s.ok()) {
       // What torch's code imported by itself has changed what was read before.

@@ -6,16 +6,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/logging.h"
+#include "common/trace.h"
 #include "guards/text.h"
+#include "symbolic/capture/capture_trace.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/trace_text.h"
+#include "symbolic/capture/user_stack.h"
 
 namespace framefuse {
 namespace {
 
 constexpr int kMaxDepth = 4;
 
-std::string Title(PyCodeObject* code) {
+std::string Title(frame_ops::Frame* frame) {
+  PyCodeObject* const code = ShownCode(frame_ops::View(frame));
   return absl::StrCat(QualifiedNameOf(code), " (", FileNameOf(code), ":", code->co_firstlineno, ")");
 }
 
@@ -136,8 +140,8 @@ std::string EffectText(const Effect& e, const Values& values) {
   }
 }
 
-void LogEffects(const CompiledEntry& entry, const Values& values, PyCodeObject* code) {
-  std::string text = absl::StrCat(Title(code), ": after the graph");
+void LogEffects(const CompiledEntry& entry, const Values& values, frame_ops::Frame* frame) {
+  std::string text = absl::StrCat(Title(frame), ": after the graph");
   for (const Effect& e : entry.effects) absl::StrAppend(&text, "\n  ", EffectText(e, values));
   if (entry.effects.empty()) absl::StrAppend(&text, "\n  nothing is written");
   if (entry.result != kNoRecipe) absl::StrAppend(&text, "\n  return ", values.Text(entry.result));
@@ -161,7 +165,9 @@ std::string LiveText(const ResumeFrame& frame, PyCodeObject* code, const Values&
 }
 
 // The frame's instructions; `|` before those that the capture covers, `>` before the one where it ends.
-void LogBytecode(const CompiledEntry& entry, const Values& values, PyCodeObject* code, int offset) {
+void LogBytecode(const CompiledEntry& entry, const Values& values, frame_ops::Frame* frame) {
+  PyCodeObject* const code = frame_ops::Code(frame);
+  const int offset = frame_ops::NextInstruction(frame);
   const Bytecode* bytecode = BytecodeOf(code);
   if (bytecode == nullptr) return PyErr_Clear();
   const ResumeFrame* root = entry.resume ? &entry.resume->frames.front() : nullptr;
@@ -170,7 +176,7 @@ void LogBytecode(const CompiledEntry& entry, const Values& values, PyCodeObject*
                   : whole_chain   ? root->call_instruction
                                   : root->next_instruction;
   std::string text =
-      absl::StrCat(Title(code), root == nullptr ? ": captured to its end" : ": captured up to a graph break");
+      absl::StrCat(Title(frame), root == nullptr ? ": captured to its end" : ": captured up to a graph break");
   int line = -1;
   for (const Instruction& i : bytecode->instructions()) {
     const int here = LineOf(code, i.index);
@@ -192,19 +198,8 @@ void LogBytecode(const CompiledEntry& entry, const Values& values, PyCodeObject*
 
 // ---------------------------------------------------------------- torch-level calls
 
-std::string CallText(const FxNode& n) {
-  switch (n.op) {
-    case FxNode::Op::kCallMethod:
-      return absl::StrCat("Tensor.", PlainText(n.target));
-    case FxNode::Op::kGetAttr:
-      return absl::StrCat("Tensor.", PlainText(n.target), " (attribute)");
-    default:
-      return DescribeCallable(n.target);
-  }
-}
-
-void LogGraphCode(const FxJournal& journal, const tracing::TracedGraph& graph, PyCodeObject* code) {
-  std::string text = absl::StrCat(Title(code), ": ", journal.nodes().size(), " calls");
+void LogGraphCode(const FxJournal& journal, const tracing::TracedGraph& graph, frame_ops::Frame* frame) {
+  std::string text = absl::StrCat(Title(frame), ": ", journal.nodes().size(), " calls");
   std::string place;
   for (const FxNode& n : journal.nodes()) {
     const bool known = graph.graph != nullptr && n.begin >= 0 && n.begin < static_cast<int>(graph.graph->nodes.size());
@@ -238,12 +233,12 @@ std::vector<Ref> OperationsOf(const FxJournal& journal) {
 }
 
 void LogCapture(Capture& capture, const Closed& closed, frame_ops::Frame* frame) {
-  PyCodeObject* code = frame_ops::Code(frame);
-  if (LogEnabled(LogArtifact::kGraphCode)) LogGraphCode(capture.fx(), closed.graph, code);
+  if (LogEnabled(LogArtifact::kGraphCode)) LogGraphCode(capture.fx(), closed.graph, frame);
+  if (TraceEnabled()) closed.entry->trace_calls = TraceCalls(capture.fx(), closed.graph);
   if (!LogEnabled(LogArtifact::kEffects) && !LogEnabled(LogArtifact::kBytecode)) return;
   const Values values(capture, closed.entry->recipes);
-  if (LogEnabled(LogArtifact::kEffects)) LogEffects(*closed.entry, values, code);
-  if (LogEnabled(LogArtifact::kBytecode)) LogBytecode(*closed.entry, values, code, frame_ops::View(frame).offset);
+  if (LogEnabled(LogArtifact::kEffects)) LogEffects(*closed.entry, values, frame);
+  if (LogEnabled(LogArtifact::kBytecode)) LogBytecode(*closed.entry, values, frame);
 }
 
 }  // namespace framefuse

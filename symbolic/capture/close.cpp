@@ -4,6 +4,7 @@
 #include "frame_eval/bytecode/decode.h"
 #include "frame_eval/bytecode/liveness.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/user_stack.h"
 
 namespace framefuse {
 namespace {
@@ -240,12 +241,9 @@ bool IsRebuildable(Capture& capture, Activation& innermost) {
 
 BreakRecord BreakAtReturn(Capture& capture, PyCodeObject* code, const absl::Status& status) {
   BreakRecord record;
+  static_cast<CodePlace&>(record.reason) = PlaceOf(capture.frames().real_frame(), capture.last_root_instruction());
   record.reason.kind = GraphBreakKindOf(status);
   record.reason.context = std::string(status.message());
-  record.reason.file = FileNameOf(code);
-  record.reason.line = LineOf(code, capture.last_root_instruction());
-  record.reason.function = NameOf(code);
-  record.reason.source = SourceLine(code, record.reason.line);
   record.position = CapturePosition{capture.breaks().control().executed - 1, RefOf<PyCodeObject>::Create(code),
                                     capture.last_root_instruction()};
   return record;

@@ -1,5 +1,8 @@
 #include "symbolic/capture/code_text.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "frame_eval/bytecode/lines.h"
@@ -57,15 +60,37 @@ Ref LinesOf(PyObject* file) {
 
 }  // namespace
 
-std::string SourceLine(PyCodeObject* code, int line) {
+namespace {
+
+// Leaves the error indicator as it is.
+std::string FromLines(PyObject* file, int first, int last) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   std::string text;
-  const Ref lines = LinesOf(code->co_filename);
-  if (lines && line > 0 && line <= PyList_GET_SIZE(lines.get())) text = Utf8(PyList_GET_ITEM(lines.get(), line - 1));
+  const Ref lines = LinesOf(file);
+  const Py_ssize_t count = lines ? PyList_GET_SIZE(lines.get()) : 0;
+  for (Py_ssize_t i = first; i <= std::min<Py_ssize_t>(last, count); ++i) {
+    text.append(Utf8(PyList_GET_ITEM(lines.get(), i - 1)));
+  }
   PyErr_Clear();
   PyErr_Restore(type, value, traceback);
-  return std::string(absl::StripAsciiWhitespace(text));
+  return text;
+}
+
+}  // namespace
+
+std::string RawSourceLine(PyCodeObject* code, int line) {
+  return line > 0 ? FromLines(code->co_filename, line, line) : "";
+}
+
+std::string SourceText(const std::string& file) {
+  const Ref name = Ref::Steal(PyUnicode_FromString(file.c_str()));
+  PyErr_Clear();
+  return name ? FromLines(name, 1, std::numeric_limits<int>::max()) : "";
+}
+
+std::string SourceLine(PyCodeObject* code, int line) {
+  return std::string(absl::StripAsciiWhitespace(RawSourceLine(code, line)));
 }
 
 PyCodeObject* UserCodeOf(BorrowedRef callable, PyCodeObject* code) {

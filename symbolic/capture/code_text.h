@@ -17,6 +17,8 @@ std::string NameOf(PyCodeObject* code);           // co_name
 std::string QualifiedNameOf(PyCodeObject* code);  // co_qualname
 int LineOf(PyCodeObject* code, int instruction);
 std::string SourceLine(PyCodeObject* code, int line);  // stripped; through linecache
+std::string RawSourceLine(PyCodeObject* code, int line);
+std::string SourceText(const std::string& file);  // the whole
 
 // What a message about a compiled object's `code` names: the class's forward where it is torch's own, which calls a
 // module. Borrowed.

@@ -1,6 +1,12 @@
 #include "symbolic/capture/compiled_entry.h"
 
+#include <ATen/record_function.h>
+
+#include <memory>
+
 #include "absl/algorithm/container.h"
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/coverage.h"
@@ -9,6 +15,16 @@
 #include "symbolic/capture/raised.h"
 
 namespace framefuse {
+namespace {
+
+// What a profiler shows around the tensor work.
+ABSL_ATTRIBUTE_COLD std::unique_ptr<at::RecordFunction> BeginRegion(CompileId id) {
+  auto region = std::make_unique<at::RecordFunction>(at::RecordScope::USER_SCOPE);
+  if (region->isActive()) region->before(absl::StrCat("framefuse region [", id.Text(), "]"));
+  return region;
+}
+
+}  // namespace
 
 std::string CompiledEntry::Explain(const FrameView& frame) const {
   for (const ExpectedOutput& e : expected) {
@@ -42,6 +58,8 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
       held.push_back(Ref::Create(arguments.back()));
     }
     TensorWork::Report report;
+    std::unique_ptr<at::RecordFunction> region;
+    if (ABSL_PREDICT_FALSE(at::hasCallbacks())) region = BeginRegion(id);
     if (!executable->Run(arguments, absl::MakeSpan(symbols), &tensors, &report)) {
       if (CountsKinds()) CountEffects(effects, false);
       if (report.otherwise >= 0) {

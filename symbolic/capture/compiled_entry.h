@@ -12,6 +12,7 @@
 
 #include "absl/types/span.h"
 #include "backends/graph/backend.h"
+#include "common/compile_id.h"
 #include "frame_eval/entry.h"
 #include "guards/guard.h"
 #include "symbolic/capture/effects.h"
@@ -96,7 +97,9 @@ class CompiledEntry final : public Entry {
   RecipeId end_exception = kNoRecipe;   // the handled exception (None: none) if the frame changes it
   RecipeId result = kNoRecipe;
   std::optional<ResumePoint> resume;
+  CompileId id;
   std::vector<Ref> operations;  // torch-level calls, for explain()
+  std::string trace_calls;      // the same in JSON, for the trace
   std::string graph_text;       // if it was asked for (AttemptSettings), or is logged
 };
 

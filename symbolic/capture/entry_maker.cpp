@@ -1,6 +1,7 @@
 #include "symbolic/capture/entry_maker.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "common/config.h"
 #include "common/coverage.h"
 #include "common/logging.h"
+#include "common/trace.h"
 #include "frame_eval/hook.h"
 #include "frame_eval/versions/dict_reads.h"
 #include "symbolic/capture/break_hints.h"
@@ -97,6 +99,7 @@ bool EntryMaker::Say(FallbackKind kind, PyCodeObject* code, std::string_view det
   }
   const EagerFallback fallback = MakeFallback(kind, Shown(code), detail);
   ReportFallback(fallback);
+  if (TraceEnabled() && severity != FallbackSeverity::kCounted) TraceFallback(fallback);
   if (observer_ != nullptr) observer_->OnFallback(fallback);
   if (!settings_.fullgraph || severity != FallbackSeverity::kRefused) return true;
   RaiseUnsupported(fallback);
@@ -106,11 +109,15 @@ bool EntryMaker::Say(FallbackKind kind, PyCodeObject* code, std::string_view det
 bool EntryMaker::Report(const GraphBreakReason& reason) {
   ++MutableStatistics().graph_breaks;
   if (CountsKinds()) CountKind("break", GraphBreakName(reason.kind), true);
-  LogGraphBreak(reason);
-  if (observer_ != nullptr) observer_->OnBreak(reason);
-  if (!settings_.fullgraph || reason.kind == GraphBreakKind::kInterrupted) return true;
-  RaiseUnsupported(reason);
-  return false;
+  const bool raises = settings_.fullgraph && reason.kind != GraphBreakKind::kInterrupted;
+  const bool is_told = LogEnabled(LogArtifact::kGraphBreaks) || TraceEnabled() || observer_ != nullptr;
+  if (!is_told && !raises) return true;
+  const UserStack stack = CurrentStack();
+  LogGraphBreak(reason, stack);
+  if (TraceEnabled()) TraceBreak(reason, stack);
+  if (observer_ != nullptr) observer_->OnBreak(reason, stack);
+  if (raises) RaiseUnsupported(reason, stack);
+  return !raises;
 }
 
 // ---------------------------------------------------------------- making one
@@ -132,10 +139,11 @@ void EntryMaker::LogRecompile(Site& site, const Entries& known, const FrameView&
   ++site.recompiles;
   ++MutableStatistics().recompiles;
   if (!LogEnabled(LogArtifact::kRecompiles)) return;
-  PyCodeObject* shown = Shown(view.code);
+  PyCodeObject* shown = ShownCode(view);
   std::string text =
       absl::StrCat("recompiling ", QualifiedNameOf(shown), " (", FileNameOf(shown), ":", shown->co_firstlineno, ")");
   if (!settings_.name.empty()) absl::StrAppend(&text, " of ", settings_.name);
+  absl::StrAppend(&text, CalledFrom(CurrentStack()));
   for (const std::shared_ptr<Entry>& e : known) {
     absl::StrAppend(&text, "\n  ", e->Explain(view));
     if (config().verbose || LogDetailed(LogArtifact::kRecompiles)) {
@@ -183,7 +191,7 @@ EntryMaker::Made EntryMaker::AtLimit(Site& site, const FrameView& view, const st
   if (first) NoteFailures(site, Known(site, view), view);
   const std::string failed = entries.empty() ? "what it expects ends with each call" : site.failed_guards.Most();
   if (config().fail_on_recompile_limit_hit) {
-    RaiseRecompileLimit(Shown(view.code), settings_.name, limit, failed);
+    RaiseRecompileLimit(ShownCode(view), settings_.name, limit, failed);
     Made made;
     made.without = Without::kRaises;
     return made;
@@ -193,9 +201,9 @@ EntryMaker::Made EntryMaker::AtLimit(Site& site, const FrameView& view, const st
     return static_cast<const CompiledEntry&>(*e).executable != nullptr;
   });
   if (first && (matters || entries.empty()) && !settings_.fullgraph) {
-    WarnRecompileLimit(Shown(view.code), settings_.name, limit, failed);
+    WarnRecompileLimit(ShownCode(view), settings_.name, limit, failed);
   }
-  Made made = None(FallbackKind::kRecompileLimit, view.code, limit);
+  Made made = None(FallbackKind::kRecompileLimit, ShownCode(view), limit);
   if (made.without == Without::kRunsAsPython) made.without = Without::kRunsAtLimit;
   return made;
 }
@@ -236,34 +244,60 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   const SignalPause pause;
   const FrameView view = frame_ops::View(frame);
   // Its handler must not run in the attempt.
-  if (frame_ops::HasPendingSignals()) return None(FallbackKind::kSignal, view.code);
-  if (!HasOnlyNames(view.builtins)) return None(FallbackKind::kBuiltins, view.code);
-  if (frames_at_limit > 0) return None(FallbackKind::kBelowLimit, view.code);
+  if (frame_ops::HasPendingSignals()) return None(FallbackKind::kSignal, ShownCode(view));
+  if (!HasOnlyNames(view.builtins)) return None(FallbackKind::kBuiltins, ShownCode(view));
+  if (frames_at_limit > 0) return None(FallbackKind::kBelowLimit, ShownCode(view));
   const std::string limit = LimitMet(site, view);
   if (!limit.empty()) return AtLimit(site, view, limit);
   bool raised = false;
   const Entries known = Known(site, view);
   const auto why = [&] { return known.front()->Explain(view); };
-  if (!AllowsCompile(!known.empty(), view.code, why, &raised)) {
-    if (!raised) return None(FallbackKind::kStance, view.code);
+  if (!AllowsCompile(!known.empty(), ShownCode(view), why, &raised)) {
+    if (!raised) return None(FallbackKind::kStance, ShownCode(view));
     Made made;
     made.without = Without::kRaises;
     return made;
   }
   if (IsStreamRecorded()) {
     if (view.code == compiled_code_ && !std::exchange(recorded_stream_reported_, true)) {
-      WarnRecordedStream(Shown(view.code));
+      WarnRecordedStream(ShownCode(view));
     }
-    return None(FallbackKind::kRecordedStream, view.code);
+    return None(FallbackKind::kRecordedStream, ShownCode(view));
   }
   if (!settings_.fullgraph && !site.retries.MayTry()) {
-    return None(FallbackKind::kWaiting, view.code, site.retries.last_failure());
+    return None(FallbackKind::kWaiting, ShownCode(view), site.retries.last_failure());
   }
+  return Compile(thread, frame, site, known);
+}
+
+EntryMaker::Made EntryMaker::Compile(PyThreadState* thread, frame_ops::Frame* frame, Site& site, const Entries& known) {
+  const FrameView view = frame_ops::View(frame);
+  const CompileIdScope id(site.NextCompileId());
+  FollowTraceFolder();
   NoteFailures(site, known, view);
   LogRecompile(site, known, view);
   NoteOtherSizes(known, view);
   const bool starting = frame_ops::IsStarting(frame);
-  return AfterAttempt(Attempt(thread, frame, site), view, starting, site);
+  TracedCompile traced;
+  if (TraceEnabled()) traced = Traced(known, frame);
+  AttemptResult attempt = Attempt(thread, frame, site);
+  if (attempt.entry != nullptr) attempt.entry->id = CurrentCompileId();
+  if (TraceEnabled() && traced.code != nullptr) TraceCompile(traced, attempt);
+  return AfterAttempt(std::move(attempt), view, starting, site);
+}
+
+TracedCompile EntryMaker::Traced(const Entries& known, frame_ops::Frame* frame) const {
+  const FrameView view = frame_ops::View(frame);
+  TracedCompile traced;
+  traced.code = ShownCode(view);
+  traced.resumes = !frame_ops::IsStarting(frame);
+  traced.line = traced.resumes ? LineOf(view.code, frame_ops::NextInstruction(frame)) : traced.code->co_firstlineno;
+  traced.name = settings_.name;
+  for (const std::shared_ptr<Entry>& e : known) traced.failed.push_back(e->Explain(view));
+  traced.stack = CurrentStack();
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  traced.begun = std::chrono::duration<double>(now).count();
+  return traced;
 }
 
 EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView& view, bool starting, Site& site) {
@@ -282,23 +316,23 @@ EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView
     if (attempt.entry->executable != nullptr) ++statistics.graphs;
     statistics.nodes += attempt.nodes;
     site.retries.NoteSuccess();
-    LogEntry(*attempt.entry, view.code);
-    LogTimes(attempt, view.code);
+    LogEntry(*attempt.entry, ShownCode(view));
+    LogTimes(attempt, ShownCode(view));
     if (observer_ != nullptr) observer_->OnCaptured(*attempt.entry, attempt);
     site.Install(attempt.entry, id_, Shown(view.code));
     made.entry = std::move(attempt.entry);
     return made;
   }
   const bool shows_error = attempt.backend_error && !config().suppress_errors;
-  if (!IsPassing(attempt) && !shows_error) site.retries.NoteFailure(WhyNot(attempt, idle, view.code));
+  if (!IsPassing(attempt) && !shows_error) site.retries.NoteFailure(WhyNot(attempt, idle, ShownCode(view)));
   if (attempt.backend_error && !shows_error) {
-    return None(FallbackKind::kBackendFailed, view.code, TextOfError(attempt.backend_error));
+    return None(FallbackKind::kBackendFailed, ShownCode(view), TextOfError(attempt.backend_error));
   }
   if (!attempt.error.ok()) {
     ++MutableStatistics().bugs;
     bool raised = false;
-    ReportFailure(attempt.error, attempt.backend_error, view.code, &raised);
-    return raised ? raises() : None(FallbackKind::kBug, view.code, std::string(attempt.error.message()));
+    ReportFailure(attempt.error, attempt.backend_error, ShownCode(view), &raised);
+    return raised ? raises() : None(FallbackKind::kBug, ShownCode(view), std::string(attempt.error.message()));
   }
   if (attempt.raised) {
     // It was followed to its exception: what it calls is no frame to be captured whole by itself.
@@ -307,14 +341,14 @@ EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView
     made.raised = std::move(attempt.raised);
     return made;
   }
-  if (idle) return None(FallbackKind::kNoTensorWork, view.code);
-  return None(FallbackKind::kNothingCaptured, view.code, attempt.broke_at ? attempt.broke_at->Text() : "");
+  if (idle) return None(FallbackKind::kNoTensorWork, ShownCode(view));
+  return None(FallbackKind::kNothingCaptured, ShownCode(view), attempt.broke_at ? attempt.broke_at->Text() : "");
 }
 
 // ---------------------------------------------------------------- frames without one
 
 PyObject* EntryMaker::RunWithout(PyThreadState* thread, frame_ops::Frame* frame, const Made& made) {
-  const RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(frame_ops::Code(frame));
+  const RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(ShownCode(frame_ops::View(frame)));
   Ref result;
   switch (made.without) {
     case Without::kRaises:
@@ -358,13 +392,13 @@ bool EntryMaker::ReportErrorOfAttempt(const Made& made, PyCodeObject* code, bool
 
 PyObject* EntryMaker::RunAsPython(PyThreadState* thread, frame_ops::Frame* frame, FallbackKind kind,
                                   std::string_view detail) {
-  if (Say(kind, frame_ops::Code(frame), detail)) return RunUnhooked(thread, frame, 0);
+  if (Say(kind, ShownCode(frame_ops::View(frame)), detail)) return RunUnhooked(thread, frame, 0);
   frame_ops::FinishHookedFrame(thread, frame);
   return nullptr;
 }
 
 PyObject* EntryMaker::RunAfterFailedPlan(PyThreadState* thread, frame_ops::Frame* frame, const std::string& error) {
-  const RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(frame_ops::Code(frame));
+  const RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(ShownCode(frame_ops::View(frame)));
   Ref result = Ref::Steal(RunUnhooked(thread, frame, 0));
   if (!result) {
     CountFallback(FallbackKind::kRaises);
@@ -375,7 +409,7 @@ PyObject* EntryMaker::RunAfterFailedPlan(PyThreadState* thread, frame_ops::Frame
 
 PyObject* EntryMaker::RunOtherWay(PyThreadState* thread, frame_ops::Frame* frame, const CompiledEntry& entry,
                                   const CompiledEntry::Failure& failure) {
-  const RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(frame_ops::Code(frame));
+  const RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(ShownCode(frame_ops::View(frame)));
   const std::string detail = failure.text;
   std::optional<ExpectedOutput> branch;  // the entry may go while the frame runs
   if (failure.expected >= 0) branch = entry.expected[static_cast<std::size_t>(failure.expected)];

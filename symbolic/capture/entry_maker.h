@@ -11,7 +11,9 @@
 
 #include "frame_eval/code_cache.h"
 #include "symbolic/capture/attempt.h"
+#include "symbolic/capture/capture_trace.h"
 #include "symbolic/capture/eager_fallback.h"
+#include "symbolic/capture/user_stack.h"
 
 namespace framefuse {
 
@@ -20,7 +22,7 @@ class RunObserver {
  public:
   virtual ~RunObserver() = default;
   virtual void OnCaptured(const CompiledEntry& entry, const AttemptResult& result) = 0;
-  virtual void OnBreak(const GraphBreakReason& reason) = 0;
+  virtual void OnBreak(const GraphBreakReason& reason, const UserStack& stack) = 0;
   virtual void OnFallback(const EagerFallback& fallback) = 0;
 };
 
@@ -69,6 +71,7 @@ class EntryMaker {
   using Entries = std::vector<std::shared_ptr<Entry>>;
   Entries Known(const Site& site, const FrameView& view) const;
   void LogRecompile(Site& site, const Entries& known, const FrameView& view) const;
+  TracedCompile Traced(const Entries& known, frame_ops::Frame* frame) const;
   void NoteOtherSizes(const Entries& known, const FrameView& view) const;
   std::int64_t Limit() const;
   // Which limit is met, as text; empty: none.
@@ -76,6 +79,7 @@ class EntryMaker {
   Made AtLimit(Site& site, const FrameView& view, const std::string& limit);
   static void NoteFailures(Site& site, const Entries& known, const FrameView& view);
   ValuePlaces::Rely HowToRely(const Site& site) const;
+  [[nodiscard]] Made Compile(PyThreadState* thread, frame_ops::Frame* frame, Site& site, const Entries& known);
   AttemptResult Attempt(PyThreadState* thread, frame_ops::Frame* frame, const Site& site) const;
   Made AfterAttempt(AttemptResult attempt, const FrameView& view, bool starting, Site& site);
   // Logs and counts a break; false: it is an error under fullgraph.

@@ -34,19 +34,17 @@ struct CodePlace {
   std::string file;
   int line = 0;
   std::string function;
-  std::string source;    // text of the line, stripped
-  bool is_user = false;  // no installed package's code
+  std::string source;        // text of the line, stripped
+  bool is_user = false;      // no installed package's code
+  std::string expression;    // what the instruction stands for; empty: not known
+  std::string module;        // nn.Module around it, as a path from the outermost one: "layers.3.self_attn"
+  std::string module_class;  // its class; empty: no module is around it
 };
 
 // One break of a finished attempt, with where it happened, for logs and explain().
-struct GraphBreakReason {
+struct GraphBreakReason : CodePlace {
   GraphBreakKind kind = GraphBreakKind::kExplicit;
   std::string context;
-  std::string file;
-  int line = 0;
-  std::string function;
-  std::string source;              // text of the line, stripped
-  bool is_user = true;             // no installed package's code
   std::vector<CodePlace> callers;  // of what was inlined, outermost first, without the place itself
   std::string Text() const;        // "explanation: context"
 };

@@ -1,11 +1,17 @@
 #include "symbolic/capture/reporting.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/compile_id.h"
 #include "common/config.h"
 #include "common/logging.h"
+#include "common/trace.h"
 #include "symbolic/capture/break_hints.h"
+#include "symbolic/capture/capture_trace.h"
 #include "symbolic/capture/code_text.h"
 
 namespace framefuse {
@@ -48,28 +54,57 @@ void SetStance(Stance s) { stance = s; }
 
 namespace {
 
-// Who called it: all of them, or of a place in a library the nearest line of the user's.
-std::string CalledFrom(const GraphBreakReason& reason, bool all) {
+std::string CallerText(const CodePlace& place) {
+  return absl::StrCat("\n  called from ", place.file, ":", place.line, " in ", place.function, ": ", place.source);
+}
+
+// Outermost first.
+std::string NearestUser(const std::vector<const std::vector<CodePlace>*>& stack) {
+  for (auto part = stack.rbegin(); part != stack.rend(); ++part) {
+    const auto place = std::find_if((*part)->rbegin(), (*part)->rend(), [](const CodePlace& p) { return p.is_user; });
+    if (place != (*part)->rend()) return CallerText(*place);
+  }
+  return "";
+}
+
+// Who called it: all that compiled code runs and the user's lines further out, or of a place in a library the nearest
+// line of the user's.
+std::string CallersOf(const GraphBreakReason& reason, const UserStack& stack, bool all) {
+  if (!all) return reason.is_user ? "" : NearestUser({&stack.callers, &stack.frames, &reason.callers});
   std::string text;
-  for (auto place = reason.callers.rbegin(); place != reason.callers.rend(); ++place) {
-    if (!all && (reason.is_user || !place->is_user)) continue;
-    absl::StrAppend(&text, "\n  called from ", place->file, ":", place->line, " in ", place->function, ": ",
-                    place->source);
-    if (!all) break;
+  for (const auto* part : {&reason.callers, &stack.frames}) {
+    for (auto place = part->rbegin(); place != part->rend(); ++place) absl::StrAppend(&text, CallerText(*place));
+  }
+  for (auto place = stack.callers.rbegin(); place != stack.callers.rend(); ++place) {
+    if (place->is_user) absl::StrAppend(&text, CallerText(*place));
   }
   return text;
 }
 
-std::string WhatBroke(const GraphBreakReason& reason, bool all_callers) {
+std::string ModuleText(const CodePlace& place) {
+  if (place.module_class.empty() || place.module.empty()) return "";
+  return absl::StrCat("\n  module: ", place.module, " (", place.module_class, ")");
+}
+
+// Where the line says less: more than one call stands in it.
+std::string ExpressionText(const CodePlace& place) {
+  if (place.expression.empty() || place.expression == place.source) return "";
+  return absl::StrCat("\n  at: ", place.expression);
+}
+
+std::string WhatBroke(const GraphBreakReason& reason, const UserStack& stack, bool all_callers) {
   return absl::StrCat(reason.file, ":", reason.line, " in ", reason.function, ": ", reason.source,
-                      CalledFrom(reason, all_callers), "\n  ", reason.Text(), "\n  hint: ", HintOf(reason));
+                      CallersOf(reason, stack, all_callers), "\n  ", reason.Text(), ExpressionText(reason),
+                      ModuleText(reason), "\n  hint: ", HintOf(reason));
 }
 
 }  // namespace
 
-void LogGraphBreak(const GraphBreakReason& reason) {
+std::string CalledFrom(const UserStack& stack) { return NearestUser({&stack.callers, &stack.frames}); }
+
+void LogGraphBreak(const GraphBreakReason& reason, const UserStack& stack) {
   if (!LogEnabled(LogArtifact::kGraphBreaks)) return;
-  FF_LOG(kGraphBreaks) << "graph break at " << WhatBroke(reason, LogDetailed(LogArtifact::kGraphBreaks));
+  FF_LOG(kGraphBreaks) << "graph break at " << WhatBroke(reason, stack, LogDetailed(LogArtifact::kGraphBreaks));
 }
 
 void LogEntry(const CompiledEntry& entry, PyCodeObject* code) {
@@ -127,7 +162,8 @@ void SetUnsupported(const std::string& message, const std::string& reason) {
   if (!Errors().unsupported) return SetError(Ref(), message);
   Ref text = Ref::Steal(PyUnicode_FromString(message.c_str()));
   Ref why = Ref::Steal(PyUnicode_FromString(reason.c_str()));
-  Ref error = Ref::Steal(PyObject_CallFunctionObjArgs(Errors().unsupported, text.get(), why.get(), nullptr));
+  Ref id = Ref::Steal(PyUnicode_FromString(CurrentCompileId().Text().c_str()));
+  Ref error = Ref::Steal(PyObject_CallFunctionObjArgs(Errors().unsupported, text.get(), why.get(), id.get(), nullptr));
   if (error) PyErr_SetObject(Errors().unsupported, error);
 }
 
@@ -140,8 +176,9 @@ void RaiseRecompileLimit(PyCodeObject* code, const std::string& name, const std:
                  limit);
 }
 
-void RaiseUnsupported(const GraphBreakReason& reason) {
-  SetUnsupported(absl::StrCat("fullgraph=True, but the graph breaks at ", WhatBroke(reason, true)), reason.Text());
+void RaiseUnsupported(const GraphBreakReason& reason, const UserStack& stack) {
+  SetUnsupported(absl::StrCat("fullgraph=True, but the graph breaks at ", WhatBroke(reason, stack, true)),
+                 reason.Text());
 }
 
 void RaiseUnsupported(const EagerFallback& fallback) {
@@ -150,15 +187,26 @@ void RaiseUnsupported(const EagerFallback& fallback) {
                  fallback.Text());
 }
 
+namespace {
+
+void NoteCompileId(BorrowedRef error) {
+  const Ref id = Ref::Steal(PyUnicode_FromString(CurrentCompileId().Text().c_str()));
+  if (!id || PyObject_SetAttrString(error, "compile_id", id) != 0) PyErr_Clear();
+}
+
+}  // namespace
+
 void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* code, bool* raised) {
   const std::string message = absl::StrCat(Where(code), ": ", std::string(status.message()));
   if (error) {  // an FX backend raised: that is the user's error to see
+    if (Py_TYPE(error.get()) == reinterpret_cast<PyTypeObject*>(Errors().backend_error.get())) NoteCompileId(error);
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error);
     *raised = true;
     return;
   }
+  if (TraceEnabled()) TraceBug(message);
   if (config().raise_on_bug) {
-    SetError(Errors().internal_error, message);
+    SetError(Errors().internal_error, absl::StrCat(message, " (compilation [", CurrentCompileId().Text(), "])"));
     *raised = true;
     return;
   }

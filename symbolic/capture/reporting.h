@@ -12,15 +12,18 @@
 #include "symbolic/capture/compiled_entry.h"
 #include "symbolic/capture/eager_fallback.h"
 #include "symbolic/capture/graph_break.h"
+#include "symbolic/capture/user_stack.h"
 
 namespace framefuse {
 
 Statistics& MutableStatistics();
 void InstallErrors(PythonErrors errors);
 
-void LogGraphBreak(const GraphBreakReason& reason);
+void LogGraphBreak(const GraphBreakReason& reason, const UserStack& stack);
 void LogEntry(const CompiledEntry& entry, PyCodeObject* code);
 void LogTimes(const AttemptResult& made, PyCodeObject* code);
+// The nearest line of the user's that called, as a line of a message; empty: none is known.
+std::string CalledFrom(const UserStack& stack);
 // `name`: the compiled object's, or empty; `limit`: the setting and its value.
 void WarnRecompileLimit(PyCodeObject* code, const std::string& name, const std::string& limit,
                         const std::string& failed_guard);
@@ -30,7 +33,7 @@ void RaiseRecompileLimit(PyCodeObject* code, const std::string& name, const std:
 // Nothing is compiled in somebody's recording (soundness rule 21).
 void WarnRecordedStream(PyCodeObject* code);
 // fullgraph: sets framefuse.Unsupported.
-void RaiseUnsupported(const GraphBreakReason& reason);
+void RaiseUnsupported(const GraphBreakReason& reason, const UserStack& stack);
 void RaiseUnsupported(const EagerFallback& fallback);
 // A bug of ours or a failed backend: logged once a message, or raised (`*raised`, a Python error is set).
 void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* code, bool* raised);

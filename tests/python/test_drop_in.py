@@ -318,7 +318,7 @@ def f(x):
 f(torch.ones(2))
 """
     output = fresh_python(program, FRAMEFUSE_AS_TORCH_COMPILE="1", TORCH_LOGS="graph_breaks,+aot,distributed")
-    assert "[framefuse graph_breaks] graph break at <string>:" in output and "[framefuse aot] " in output
+    assert "[framefuse graph_breaks] [0/0] graph break at <string>:" in output and "[framefuse aot] " in output
 
 
 @pytest.mark.compiles_nothing("about tables")

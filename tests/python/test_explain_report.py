@@ -55,6 +55,14 @@ def test_details_of_the_report(report):
         assert part in text
 
 
+@pytest.mark.compiles_nothing("about a report made by hand")
+def test_what_runs_as_python_for_the_same_reason_is_told_once(report):
+    function = traceback.FrameSummary("model.py", 1, "f", lookup_line=False)
+    report.fallbacks = [framefuse.EagerFallback("waiting", "no tensor work", "later", function)] * 3
+    assert str(report).count("Function ") == 1
+    assert "  Function 1: f (model.py:1), 3 times\n    Reason: no tensor work\n    Hint: later\n" in str(report)
+
+
 def test_attributes_are_those_of_torchs_report():
     import torch._dynamo
     from torch._dynamo.backends.debugging import ExplainOutput
@@ -79,7 +87,7 @@ def test_methods_are_counted():
     report = framefuse.explain(lambda x: x.sin().cos())(torch.ones(2))
     assert (report.graph_count, report.op_count) == (1, 2)
     assert report.ops_per_graph == [[torch.Tensor.sin, torch.Tensor.cos]]
-    assert "Ops of Graph 1:\n  Tensor.sin\n  Tensor.cos\n" in report.details()
+    assert f"Ops of Graph 1 [{report.compile_ids[0]}]:\n  Tensor.sin\n  Tensor.cos\n" in report.details()
     nothing = framefuse.explain(lambda x: x)(torch.ones(2))
     assert (nothing.graph_count, nothing.op_count, nothing.graphs) == (0, 0, [])
 

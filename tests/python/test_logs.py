@@ -203,7 +203,7 @@ def test_redirect_stderr_and_the_users_own_handlers(monkeypatch):
     framefuse.reset()
     with contextlib.redirect_stderr(io.StringIO()) as written:
         framefuse.compile(f)(torch.ones(2))
-    assert written.getvalue().startswith("[framefuse graph_breaks] graph break at ")
+    assert re.match(r"\[framefuse graph_breaks\] \[\d+/0\] graph break at ", written.getvalue())
     handler = logging.StreamHandler(sys.stderr)
     logging.getLogger("framefuse").addHandler(handler)
     try:

@@ -36,7 +36,7 @@ def test_wheel(tmp_path):
     run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", tmp_path, ROOT)
     (wheel,) = tmp_path.glob("framefuse-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"framefuse/py.typed", "framefuse/_C.pyi"} <= set(names)
+    assert {"framefuse/py.typed", "framefuse/_C.pyi", "framefuse/_report.html.jinja"} <= set(names)
     run(sys.executable, "-m", "venv", tmp_path / "venv")
     python = tmp_path / "venv" / "bin" / "python"
     site = pathlib.Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").strip())

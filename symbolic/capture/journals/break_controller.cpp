@@ -14,6 +14,7 @@
 #include "symbolic/capture/library_frame.h"
 #include "symbolic/capture/signal_pause.h"
 #include "symbolic/capture/trace_text.h"
+#include "symbolic/capture/user_stack.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -115,23 +116,25 @@ bool BreakController::left_modes() const { return left_modes_ || modes_.open() >
 GraphBreakReason BreakController::ReasonHere(GraphBreakKind kind, std::string_view context) const {
   const std::vector<Activation*>& frames = frames_.all();
   std::size_t last = frames.size() - 1;
-  while (last > 0 && IsOwnCode(frame_ops::Code(frames[last]->frame))) --last;
-  const Activation& at = *frames[last];
-  PyCodeObject* code = frame_ops::Code(at.frame);
+  const auto is_shown = [](const Activation* act) {
+    return !IsOwnCode(frame_ops::Code(act->frame)) && !CallsModule(act->frame);
+  };
+  while (last > 0 && !is_shown(frames[last])) --last;
   GraphBreakReason reason;
+  ModuleAround module(frames.front()->frame);
+  for (std::size_t i = 0; i <= last; ++i) {
+    frame_ops::Frame* frame = frames[i]->frame;
+    module.Enter(frame);
+    if (i < last && !is_shown(frames[i])) continue;
+    CodePlace place = module.Around(PlaceOf(frame, frames[i]->instruction));
+    if (i == last) {
+      static_cast<CodePlace&>(reason) = std::move(place);
+    } else {
+      reason.callers.push_back(std::move(place));
+    }
+  }
   reason.kind = kind;
   reason.context = std::string(context);
-  reason.file = FileNameOf(code);
-  reason.line = LineOf(code, at.instruction);
-  reason.function = NameOf(code);
-  reason.source = SourceLine(code, reason.line);
-  reason.is_user = !IsInstalled(code);
-  for (std::size_t i = 0; i < last; ++i) {
-    PyCodeObject* outer = frame_ops::Code(frames[i]->frame);
-    if (IsOwnCode(outer)) continue;
-    const int line = LineOf(outer, frames[i]->instruction);
-    reason.callers.push_back({FileNameOf(outer), line, NameOf(outer), SourceLine(outer, line), !IsInstalled(outer)});
-  }
   return reason;
 }
 

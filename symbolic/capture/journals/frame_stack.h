@@ -6,6 +6,7 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_FRAME_STACK_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,15 @@ class FrameStack final : public tracing::OriginProvider {
   bool has_root_ = false;
   bool handles_from_outside_ = false;
   OriginTable origins_;
+  // The calls that the frames but the innermost one stand at, as far as they were asked for.
+  struct Call {
+    PyCodeObject* code;
+    int instruction;
+    std::shared_ptr<const CallerLocation> location;
+  };
+  const std::shared_ptr<const CallerLocation>& CallOfTop();
+
+  std::vector<Call> calls_;
   std::pair<PyCodeObject*, int> here_place_;  // code and instruction
   UserLocation here_;
 };
