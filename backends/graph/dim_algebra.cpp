@@ -226,6 +226,11 @@ DimAlgebra::Bounds DimAlgebra::BoundsOfAtom(ExprId atom) const {
     const Symbol& s = table_.symbols()[static_cast<std::size_t>(e.value)];
     return {s.min, s.max == kUnbounded ? std::nullopt : std::optional(s.max)};
   }
+  // Whoever makes an integer of a float has asked whether it is one of kNumbers.
+  const bool one_operand = e.left != kNoExpr && e.right == kNoExpr;
+  if (e.type == NumberType::kInt && one_operand && table_[e.left].type == NumberType::kFloat) {
+    return {kNumbers.first, kNumbers.second};
+  }
   if (e.left == kNoExpr || e.right == kNoExpr || e.type != NumberType::kInt) return {};
   const Bounds left = BoundsOf(SumOf(Dim::OfExpr(e.left)));
   const Bounds right = BoundsOf(SumOf(Dim::OfExpr(e.right)));
@@ -266,6 +271,13 @@ DimAlgebra::Bounds DimAlgebra::BoundsOfAtom(ExprId atom) const {
     case ExprKind::kPow:
     case ExprKind::kToFloat:
     case ExprKind::kToInt:
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+    case ExprKind::kSqrt:
+    case ExprKind::kLog:
+    case ExprKind::kLog2:
+    case ExprKind::kExp:
     case ExprKind::kEq:
     case ExprKind::kNe:
     case ExprKind::kLt:
