@@ -1,5 +1,7 @@
 #include "symbolic/capture/entry_maker.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -72,6 +74,11 @@ std::string WhyNot(const AttemptResult& attempt, bool idle, PyCodeObject* code) 
   if (attempt.raised) return text(FallbackKind::kRaises, "");
   if (idle) return text(FallbackKind::kNoTensorWork, "");
   return text(FallbackKind::kNothingCaptured, attempt.broke_at ? attempt.broke_at->Text() : "");
+}
+
+bool HasTensorInSlots(const FrameView& view) {
+  return std::any_of(view.slots, view.slots + view.slot_count,
+                     [](PyObject* o) { return o != nullptr && THPVariable_Check(o); });
 }
 
 constexpr std::int64_t kForAnyValues = 2;
@@ -243,8 +250,13 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   if (!limit.empty()) return AtLimit(site, view, limit);
   bool raised = false;
   const Entries known = Known(site, view);
-  const auto why = [&] { return known.front()->Explain(view); };
-  if (!AllowsCompile(!known.empty(), view.code, why, &raised)) {
+  const auto why = [&] {
+    return known.empty() ? std::string("nothing of it is compiled yet") : known.front()->Explain(view);
+  };
+  // Nobody expects an entry of a function on the way that has no tensors, or where none could be made before.
+  const bool first_expected =
+      site.retries.last_failure().empty() && (view.code == compiled_code_ || HasTensorInSlots(view));
+  if (!AllowsCompile(!known.empty(), !known.empty() || first_expected, view.code, why, &raised)) {
     if (!raised) return None(FallbackKind::kStance, view.code);
     Made made;
     made.without = Without::kRaises;
