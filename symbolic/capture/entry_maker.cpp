@@ -76,9 +76,11 @@ std::string WhyNot(const AttemptResult& attempt, bool idle, PyCodeObject* code) 
   return text(FallbackKind::kNothingCaptured, attempt.broke_at ? attempt.broke_at->Text() : "");
 }
 
+// Of any class: a look at `__class__` may run code.
 bool HasTensorInSlots(const FrameView& view) {
+  auto* const tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
   return std::any_of(view.slots, view.slots + view.slot_count,
-                     [](PyObject* o) { return o != nullptr && THPVariable_Check(o); });
+                     [&](PyObject* o) { return o != nullptr && PyObject_TypeCheck(o, tensor) != 0; });
 }
 
 constexpr std::int64_t kForAnyValues = 2;
