@@ -220,6 +220,26 @@ Dim DimAlgebra::Maximum(Dim a, Dim b) {
 
 // ---------------------------------------------------------------- ranges
 
+namespace {
+template <typename Bounds>
+Bounds OfMinimum(const Bounds& left, const Bounds& right) {
+  Bounds bounds;
+  if (left.low && right.low) bounds.low = std::min(*left.low, *right.low);
+  if (left.high || right.high) {
+    bounds.high = std::min(left.high.value_or(kUnbounded), right.high.value_or(kUnbounded));
+  }
+  return bounds;
+}
+
+template <typename Bounds>
+Bounds OfMaximum(const Bounds& left, const Bounds& right) {
+  Bounds bounds;
+  if (left.low || right.low) bounds.low = std::max(left.low.value_or(-kUnbounded), right.low.value_or(-kUnbounded));
+  if (left.high && right.high) bounds.high = std::max(*left.high, *right.high);
+  return bounds;
+}
+}  // namespace
+
 DimAlgebra::Bounds DimAlgebra::BoundsOfAtom(ExprId atom) const {
   const Expr& e = table_[atom];
   if (e.kind == ExprKind::kSymbol) {
@@ -248,20 +268,10 @@ DimAlgebra::Bounds DimAlgebra::BoundsOfAtom(ExprId atom) const {
     case ExprKind::kMod:
       if (right.low.value_or(0) < 1) return {};
       return {0, Plus(right.high, -1)};
-    case ExprKind::kMin: {
-      Bounds bounds;
-      if (left.low && right.low) bounds.low = std::min(*left.low, *right.low);
-      if (left.high || right.high) {
-        bounds.high = std::min(left.high.value_or(kUnbounded), right.high.value_or(kUnbounded));
-      }
-      return bounds;
-    }
-    case ExprKind::kMax: {
-      Bounds bounds;
-      if (left.low || right.low) bounds.low = std::max(left.low.value_or(-kUnbounded), right.low.value_or(-kUnbounded));
-      if (left.high && right.high) bounds.high = std::max(*left.high, *right.high);
-      return bounds;
-    }
+    case ExprKind::kMin:
+      return OfMinimum(left, right);
+    case ExprKind::kMax:
+      return OfMaximum(left, right);
     case ExprKind::kConstant:
     case ExprKind::kSymbol:
     case ExprKind::kAdd:

@@ -35,6 +35,7 @@ class Driver {
       if (next == Next::kEnd && EndedForUnbacked()) next = WithoutUnbacked();
     }
     if (result_.entry == nullptr && reason_ && !result_.broke_at) result_.broke_at = reason_;
+    if (result_.broke_at && settings_.unbacked) settings_.unbacked->Explain(&*result_.broke_at);
     result_.capture_seconds = Now() - start - result_.backend_seconds;
     if (result_.entry != nullptr && fx_graph_.module) CompileByPython();
     return std::move(result_);
@@ -265,7 +266,8 @@ class Driver {
   void RefutePinned(Capture& capture) {
     for (const int symbol : capture.tracer().pinned_unbacked()) {
       for (const ValueReads::Definition& d : capture.values().definitions()) {
-        if (d.symbol == symbol) settings_.unbacked->Refute(d.code, d.instruction);
+        if (d.symbol == symbol)
+          settings_.unbacked->Refute(d.code, d.instruction, capture.symbols().WhereNeeded(symbol));
       }
       refuted_ = true;
     }

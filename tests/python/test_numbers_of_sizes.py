@@ -128,3 +128,23 @@ def test_an_item_that_a_longer_list_has_first_is_as_the_others():
 def test_a_power_that_fits_no_integer():
     calls = [(torch.ones(size, dtype=torch.float64),) for size in (3, 5, 60_000, 7, 61_000, 50_000)]
     assert _captures(lambda x: x * x.shape[0] ** 4, calls) <= 4
+
+
+def _sum_of_rows(x):
+    kept = x[x > 0]
+    total = torch.zeros(())
+    for value in kept:
+        total = total + value
+    return total
+
+
+def test_a_break_where_a_size_follows_from_values_says_where_the_number_is_needed():
+    compiled = framefuse.compile(_sum_of_rows)
+    line = _sum_of_rows.__code__.co_firstlineno + 3
+    for count in (4, 6, 5):
+        x = torch.randn(count).abs()
+        with framefuse.capture_logs("graph_breaks") as records:
+            torch.testing.assert_close(compiled(x), _sum_of_rows(x))
+        for _, text in records:
+            assert f"at test_numbers_of_sizes.py:{line}" in text
+        assert records or count != 4

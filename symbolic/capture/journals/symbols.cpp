@@ -141,6 +141,16 @@ bool Symbols::any_backed() const {
                         [](const tracing::SizeSymbol& s) { return s.input_index != tracing::kIsUnbackedSymbol; });
 }
 
+std::string Symbols::WhereNeeded(ir::SymbolIndex unbacked) const {
+  const ir::ExprTable& table = tracer_.size_expressions();
+  const std::vector<ir::Dim>& facts = tracer_.size_facts();
+  for (std::size_t i = std::min(facts.size(), places_.size()); i-- > 0;) {
+    const bool pins = facts[i].is_symbolic() && table[facts[i].expr].kind == ir::ExprKind::kEq;
+    if (pins && table.LastUnbacked(facts[i]) == unbacked) return places_[i];
+  }
+  return "";
+}
+
 std::vector<DeferredFact> Symbols::Deferred(const std::vector<ValueReads::Definition>& definitions) const {
   std::vector<DeferredFact> deferred;
   const ir::ExprTable& table = tracer_.size_expressions();

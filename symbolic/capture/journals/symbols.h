@@ -38,6 +38,7 @@ class Symbols final : public tracing::SizeListener {
   Ref NumberAt(BorrowedRef original, SourceId source);
   // len() of a container of the program's own, and `more` items that were appended; null: it is not symbolic.
   Ref LengthAt(BorrowedRef original, SourceId source, Py_ssize_t more);
+  std::string WhereNeeded(ir::SymbolIndex unbacked) const;  // as a number; empty: nobody knows
   void OnFact(ir::Dim fact) override;
 
   // At the end of an attempt: the guard, and what the entry needs; null: no size is symbolic.
