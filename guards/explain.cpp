@@ -2,8 +2,10 @@
 #include <sstream>
 
 #include "common/logging.h"
+#include "guards/changed_places.h"
 #include "guards/kinds.h"
 #include "guards/program.h"
+#include "guards/read.h"
 #include "guards/text.h"
 
 namespace framefuse {
@@ -183,6 +185,10 @@ bool IsOtherNumber(const Fact& fact, BorrowedRef value) {
   return fact.kind == GuardKind::kEquals && value && fact.expected.get() && is_number(value.get()) &&
          Py_TYPE(fact.expected.get()) == Py_TYPE(value.get()) && !Holds(fact, value);
 }
+bool IsOtherLength(const Fact& fact, BorrowedRef value) {
+  const Py_ssize_t length = value ? RawLength(value) : -1;
+  return length >= 0 && length != fact.number;
+}
 }  // namespace
 
 // Also where other guards fail: what is read of an object that is not there is left out.
@@ -197,10 +203,17 @@ std::vector<GuardProgram::OtherSizes> Walk::FindOtherSizes() {
     for (; next < image_.facts.size() && image_.facts[next].source <= source; ++next) {
       const Fact& fact = image_.facts[next];
       if (fact.source != source) continue;
-      if (IsOtherNumber(fact, values_[i])) found.push_back({Name(source), {}});
+      if (IsOtherNumber(fact, values_[i])) {
+        found.push_back({Name(source), {}});
+        if (read.integer_key) found.push_back({TextOfItems(Name(read.base)), {}});
+      }
+      if (fact.kind == GuardKind::kLength && IsOtherLength(fact, values_[i])) {
+        found.push_back({TextOfLength(Name(source)), {}});
+      }
       if (fact.kind != GuardKind::kTensor) continue;
       const TensorSpec& spec = image_.specs[static_cast<std::size_t>(fact.number)];
       if (std::vector<int> dims = DifferingSizes(spec, values_[i]); !dims.empty()) {
+        if (read.integer_key) found.push_back({TextOfItems(Name(read.base)), dims});
         found.push_back({Name(source), std::move(dims)});
       }
     }

@@ -432,7 +432,8 @@ void ProgramBuilder::PadForLookAhead() {
 namespace {
 // The value may have to be made, or to be held while it is looked at.
 bool IsOwnedRead(SourceKind kind) {
-  return kind == SourceKind::kTensorGrad || kind == SourceKind::kContextValue || kind == SourceKind::kContextDefault;
+  return kind == SourceKind::kTensorGrad || kind == SourceKind::kContextValue || kind == SourceKind::kContextDefault ||
+         kind == SourceKind::kLength;
 }
 }  // namespace
 

@@ -254,6 +254,14 @@ PyObject* ReadMaxlenInto(PyObject* base, std::vector<Ref>* owned) {
   return value;
 }
 
+PyObject* ReadLengthInto(PyObject* base, std::vector<Ref>* owned) {
+  const Py_ssize_t length = RawLength(base);
+  if (length < 0) return nullptr;
+  owned->push_back(Ref::Steal(PyLong_FromSsize_t(length)));
+  if (!owned->back()) PyErr_Clear();
+  return owned->back().get();
+}
+
 PyObject* ReadContextInto(PyObject* base, bool own, std::vector<Ref>* owned) {
   Ref held = own ? ValueInContext(base) : DefaultInContext(base);
   PyObject* value = held.get();
@@ -400,6 +408,8 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
       return ReadGradInto(base, owned);
     case SourceKind::kMaxlen:
       return ReadMaxlenInto(base, owned);
+    case SourceKind::kLength:
+      return ReadLengthInto(base, owned);
     case SourceKind::kContextValue:
     case SourceKind::kContextDefault:
       return ReadContextInto(base, read.kind == SourceKind::kContextValue, owned);

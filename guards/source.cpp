@@ -1,6 +1,7 @@
 #include "guards/source.h"
 
 #include "absl/hash/hash.h"
+#include "guards/changed_places.h"
 #include "guards/immutable.h"
 #include "guards/text.h"
 
@@ -121,6 +122,8 @@ std::string PrintSource(absl::Span<const Source> sources, SourceId id, const std
       return base + ".grad";
     case SourceKind::kMaxlen:
       return base + ".maxlen";
+    case SourceKind::kLength:
+      return TextOfLength(base);
     case SourceKind::kViewed:
       return "viewed(" + base + ")";
   }

@@ -48,6 +48,7 @@ enum class SourceKind : std::uint8_t {
   kContextDefault,  // what the context variable `base`, which is not set, gives
   kCachedResult,    // what functools.lru_cache's wrapper `base` keeps for the call `key`; absent if nothing
   kMaxlen,          // base.maxlen of a deque
+  kLength,          // len(base) of a container, raw (RawLength)
   kViewed,          // the mapping that `base` is a view or a read-only proxy of
   kPartialField,    // base.func / args / keywords of functools.partial (`key` names it)
 };

@@ -36,17 +36,43 @@ bool IsCommutative(ExprKind k) {
   }
 }
 
+bool IsRounding(ExprKind k) {
+  return k == ExprKind::kToInt || k == ExprKind::kFloor || k == ExprKind::kCeil || k == ExprKind::kRound;
+}
+
+// Its result is a float whatever its operands are.
+bool MakesFloats(ExprKind k) {
+  return k == ExprKind::kToFloat || k == ExprKind::kTrueDiv || k == ExprKind::kSqrt || k == ExprKind::kLog ||
+         k == ExprKind::kLog2 || k == ExprKind::kExp;
+}
+
 bool IsUnary(ExprKind k) {
-  return k == ExprKind::kNeg || k == ExprKind::kToFloat || k == ExprKind::kToInt || k == ExprKind::kNot;
+  return k == ExprKind::kNeg || k == ExprKind::kNot || IsRounding(k) || (MakesFloats(k) && k != ExprKind::kTrueDiv);
 }
 
 bool IsPredicate(ExprKind k) { return k >= ExprKind::kEq; }
 
 NumberType ResultType(ExprKind kind, NumberType left, NumberType right) {
   if (IsPredicate(kind)) return NumberType::kBool;
-  if (kind == ExprKind::kToFloat || kind == ExprKind::kTrueDiv) return NumberType::kFloat;
-  if (kind == ExprKind::kToInt) return NumberType::kInt;
+  if (MakesFloats(kind)) return NumberType::kFloat;
+  if (IsRounding(kind)) return NumberType::kInt;
   return left == NumberType::kFloat || right == NumberType::kFloat ? NumberType::kFloat : NumberType::kInt;
+}
+
+// As CPython's float_rem and _float_div_mod.
+double ModuloFloats(double a, double b) {
+  const double rest = std::fmod(a, b);
+  if (rest == 0) return std::copysign(0.0, b);
+  return (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+double FloorDivideFloats(double a, double b) {
+  const double rest = std::fmod(a, b);
+  double quotient = (a - rest) / b;
+  if (rest != 0 && (rest < 0) != (b < 0)) quotient -= 1;
+  if (quotient == 0) return std::copysign(0.0, a / b);
+  const double whole = std::floor(quotient);
+  return quotient - whole > 0.5 ? whole + 1 : whole;
 }
 
 double FloatResult(ExprKind kind, double a, double b) {
@@ -56,11 +82,9 @@ double FloatResult(ExprKind kind, double a, double b) {
     case ExprKind::kMul:
       return a * b;
     case ExprKind::kFloorDiv:
-      return std::floor(a / b);
-    case ExprKind::kMod: {
-      double r = std::fmod(a, b);
-      return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
-    }
+      return FloorDivideFloats(a, b);
+    case ExprKind::kMod:
+      return ModuloFloats(a, b);
     case ExprKind::kMin:
       return b < a ? b : a;
     case ExprKind::kMax:
@@ -71,9 +95,29 @@ double FloatResult(ExprKind kind, double a, double b) {
       return a / b;
     case ExprKind::kPow:
       return std::pow(a, b);
+    case ExprKind::kSqrt:
+      return std::sqrt(a);
+    case ExprKind::kLog:
+      return std::log(a);
+    case ExprKind::kLog2:
+      return std::log2(a);
+    case ExprKind::kExp:
+      return std::exp(a);
     default:
       return a;
   }
+}
+
+// 0 where that is no integer of 64 bits, which clears `fits`.
+std::int64_t Rounded(ExprKind kind, double v, bool* fits) {
+  const double whole = kind == ExprKind::kFloor   ? std::floor(v)
+                       : kind == ExprKind::kCeil  ? std::ceil(v)
+                       : kind == ExprKind::kRound ? std::nearbyint(v)
+                                                  : std::trunc(v);
+  constexpr double kPastAll = 0x1p63;
+  if (whole >= -kPastAll && whole < kPastAll) return static_cast<std::int64_t>(whole);
+  *fits = false;
+  return 0;
 }
 
 bool CompareFloats(ExprKind kind, double a, double b) {
@@ -147,9 +191,8 @@ std::int64_t IntResult(ExprKind kind, std::int64_t a, std::int64_t b, bool* fits
 
 // One operation on operand values given as bits of their types.
 std::int64_t Apply(ExprKind kind, std::int64_t a, NumberType ta, std::int64_t b, NumberType tb, bool* fits) {
-  if (kind == ExprKind::kToInt) return ta == NumberType::kFloat ? static_cast<std::int64_t>(AsDouble(a)) : a;
-  bool floats =
-      ta == NumberType::kFloat || tb == NumberType::kFloat || kind == ExprKind::kToFloat || kind == ExprKind::kTrueDiv;
+  if (IsRounding(kind)) return ta == NumberType::kFloat ? Rounded(kind, AsDouble(a), fits) : a;
+  bool floats = ta == NumberType::kFloat || tb == NumberType::kFloat || MakesFloats(kind);
   if (!floats) return IntResult(kind, a, b, fits);
   double x = ta == NumberType::kFloat ? AsDouble(a) : static_cast<double>(a);
   double y = tb == NumberType::kFloat ? AsDouble(b) : static_cast<double>(b);

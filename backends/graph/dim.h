@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -76,7 +78,14 @@ enum class ExprKind : std::uint8_t {
   kPow,
   kToFloat,
   kToInt,  // truncates
-  kEq,     // kBool results
+  kFloor,  // of a float; integer results, as the two below
+  kCeil,
+  kRound,  // to the even one of two that are as near
+  kSqrt,   // float results
+  kLog,
+  kLog2,
+  kExp,
+  kEq,  // kBool results
   kNe,
   kLt,
   kLe,
@@ -93,6 +102,8 @@ struct Expr {
   std::int64_t value = 0;
   friend bool operator==(const Expr&, const Expr&) = default;
 };
+
+std::optional<ExprKind> FunctionNamed(std::string_view name);  // as an expression's text has it: min, sqrt …
 
 class ExprTable {
  public:

@@ -220,11 +220,36 @@ Dim DimAlgebra::Maximum(Dim a, Dim b) {
 
 // ---------------------------------------------------------------- ranges
 
+namespace {
+template <typename Bounds>
+Bounds OfMinimum(const Bounds& left, const Bounds& right) {
+  Bounds bounds;
+  if (left.low && right.low) bounds.low = std::min(*left.low, *right.low);
+  if (left.high || right.high) {
+    bounds.high = std::min(left.high.value_or(kUnbounded), right.high.value_or(kUnbounded));
+  }
+  return bounds;
+}
+
+template <typename Bounds>
+Bounds OfMaximum(const Bounds& left, const Bounds& right) {
+  Bounds bounds;
+  if (left.low || right.low) bounds.low = std::max(left.low.value_or(-kUnbounded), right.low.value_or(-kUnbounded));
+  if (left.high && right.high) bounds.high = std::max(*left.high, *right.high);
+  return bounds;
+}
+}  // namespace
+
 DimAlgebra::Bounds DimAlgebra::BoundsOfAtom(ExprId atom) const {
   const Expr& e = table_[atom];
   if (e.kind == ExprKind::kSymbol) {
     const Symbol& s = table_.symbols()[static_cast<std::size_t>(e.value)];
     return {s.min, s.max == kUnbounded ? std::nullopt : std::optional(s.max)};
+  }
+  // Whoever makes an integer of a float has asked whether it is one of kNumbers.
+  const bool one_operand = e.left != kNoExpr && e.right == kNoExpr;
+  if (e.type == NumberType::kInt && one_operand && table_[e.left].type == NumberType::kFloat) {
+    return {kNumbers.first, kNumbers.second};
   }
   if (e.left == kNoExpr || e.right == kNoExpr || e.type != NumberType::kInt) return {};
   const Bounds left = BoundsOf(SumOf(Dim::OfExpr(e.left)));
@@ -243,20 +268,10 @@ DimAlgebra::Bounds DimAlgebra::BoundsOfAtom(ExprId atom) const {
     case ExprKind::kMod:
       if (right.low.value_or(0) < 1) return {};
       return {0, Plus(right.high, -1)};
-    case ExprKind::kMin: {
-      Bounds bounds;
-      if (left.low && right.low) bounds.low = std::min(*left.low, *right.low);
-      if (left.high || right.high) {
-        bounds.high = std::min(left.high.value_or(kUnbounded), right.high.value_or(kUnbounded));
-      }
-      return bounds;
-    }
-    case ExprKind::kMax: {
-      Bounds bounds;
-      if (left.low || right.low) bounds.low = std::max(left.low.value_or(-kUnbounded), right.low.value_or(-kUnbounded));
-      if (left.high && right.high) bounds.high = std::max(*left.high, *right.high);
-      return bounds;
-    }
+    case ExprKind::kMin:
+      return OfMinimum(left, right);
+    case ExprKind::kMax:
+      return OfMaximum(left, right);
     case ExprKind::kConstant:
     case ExprKind::kSymbol:
     case ExprKind::kAdd:
@@ -266,6 +281,13 @@ DimAlgebra::Bounds DimAlgebra::BoundsOfAtom(ExprId atom) const {
     case ExprKind::kPow:
     case ExprKind::kToFloat:
     case ExprKind::kToInt:
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+    case ExprKind::kSqrt:
+    case ExprKind::kLog:
+    case ExprKind::kLog2:
+    case ExprKind::kExp:
     case ExprKind::kEq:
     case ExprKind::kNe:
     case ExprKind::kLt:

@@ -1,8 +1,10 @@
 // Text of symbolic sizes: s0, 2*s0 + 1 and their like, printed and read.
 #include <bit>
 #include <cstdio>
+#include <optional>
 #include <string>
-
+#include <string_view>
+#include <utility>
 #include "backends/graph/dim.h"
 #include "backends/graph/text_names.h"
 
@@ -59,6 +61,19 @@ Infix InfixOf(ExprKind kind) {
   }
 }
 
+constexpr std::pair<std::string_view, ExprKind> kFunctions[] = {
+    {"min", ExprKind::kMin},     {"max", ExprKind::kMax},   {"float", ExprKind::kToFloat}, {"int", ExprKind::kToInt},
+    {"floor", ExprKind::kFloor}, {"ceil", ExprKind::kCeil}, {"round", ExprKind::kRound},   {"sqrt", ExprKind::kSqrt},
+    {"log", ExprKind::kLog},     {"log2", ExprKind::kLog2}, {"exp", ExprKind::kExp},
+};
+
+std::string NameOfFunction(ExprKind kind) {
+  for (const auto& [name, of] : kFunctions) {
+    if (of == kind) return std::string(name);
+  }
+  return "";
+}
+
 std::string PrintConstant(const Expr& e) {
   if (e.type == NumberType::kFloat) return PrintFloat(std::bit_cast<double>(e.value));
   if (e.type == NumberType::kBool) return e.value != 0 ? "True" : "False";
@@ -69,11 +84,6 @@ std::string PrintExpr(const ExprTable& table, ExprId id, Precedence outer) {
   const Expr& e = table[id];
   std::string text;
   Precedence level = kAtom;
-  auto call = [&](const char* name) {
-    text = std::string(name) + "(" + PrintExpr(table, e.left, kLowest);
-    if (e.right != kNoExpr) text += ", " + PrintExpr(table, e.right, kLowest);
-    text += ")";
-  };
   switch (e.kind) {
     case ExprKind::kConstant:
       text = PrintConstant(e);
@@ -83,16 +93,19 @@ std::string PrintExpr(const ExprTable& table, ExprId id, Precedence outer) {
       text = table.symbols()[static_cast<std::size_t>(e.value)].name;
       break;
     case ExprKind::kMin:
-      call("min");
-      break;
     case ExprKind::kMax:
-      call("max");
-      break;
     case ExprKind::kToFloat:
-      call("float");
-      break;
     case ExprKind::kToInt:
-      call("int");
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+    case ExprKind::kSqrt:
+    case ExprKind::kLog:
+    case ExprKind::kLog2:
+    case ExprKind::kExp:
+      text = NameOfFunction(e.kind) + ("(" + PrintExpr(table, e.left, kLowest));
+      if (e.right != kNoExpr) text += ", " + PrintExpr(table, e.right, kLowest);
+      text += ")";
       break;
     case ExprKind::kNeg:
       text = "-" + PrintExpr(table, e.left, kUnaryLevel);
@@ -115,6 +128,13 @@ std::string PrintExpr(const ExprTable& table, ExprId id, Precedence outer) {
 }
 
 }  // namespace
+
+std::optional<ExprKind> FunctionNamed(std::string_view name) {
+  for (const auto& [known, kind] : kFunctions) {
+    if (known == name) return kind;
+  }
+  return std::nullopt;
+}
 
 std::string ExprTable::Print(Dim d) const {
   return d.is_constant() ? std::to_string(d.constant()) : PrintExpr(*this, d.expr, kLowest);

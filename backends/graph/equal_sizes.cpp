@@ -149,6 +149,13 @@ class Joiner {
       case ExprKind::kPow:
       case ExprKind::kToFloat:
       case ExprKind::kToInt:
+      case ExprKind::kFloor:
+      case ExprKind::kCeil:
+      case ExprKind::kRound:
+      case ExprKind::kSqrt:
+      case ExprKind::kLog:
+      case ExprKind::kLog2:
+      case ExprKind::kExp:
       case ExprKind::kEq:
       case ExprKind::kNe:
       case ExprKind::kLt:

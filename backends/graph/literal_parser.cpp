@@ -361,20 +361,17 @@ absl::StatusOr<Dim> LiteralParser::Power() {
 }
 
 absl::StatusOr<Dim> LiteralParser::FunctionCall(std::string_view name) {
+  const std::optional<ExprKind> kind = FunctionNamed(name);
+  if (!kind) return Error("unknown function " + std::string(name));
   FF_RETURN_IF_ERROR(Expect("("));
   FF_ASSIGN_OR_RETURN(Dim left, Expression());
   Dim right;
-  bool two = name == "min" || name == "max";
-  if (two) {
+  if (kind == ExprKind::kMin || kind == ExprKind::kMax) {
     FF_RETURN_IF_ERROR(Expect(","));
     FF_ASSIGN_OR_RETURN(right, Expression());
   }
   FF_RETURN_IF_ERROR(Expect(")"));
-  if (name == "min") return graph_->exprs.Make(ExprKind::kMin, left, right);
-  if (name == "max") return graph_->exprs.Make(ExprKind::kMax, left, right);
-  if (name == "float") return graph_->exprs.Make(ExprKind::kToFloat, left);
-  if (name == "int") return graph_->exprs.Make(ExprKind::kToInt, left);
-  return Error("unknown function " + std::string(name));
+  return graph_->exprs.Make(*kind, left, right);
 }
 
 absl::StatusOr<Dim> LiteralParser::Atom() {

@@ -22,7 +22,7 @@ import typing
 import torch
 import torch.utils.checkpoint
 
-from framefuse import _C, _control, _explain, _module, _torch_knobs
+from framefuse import _C, _control, _explain, _interpolate, _module, _torch_knobs
 
 
 def _mark_step():
@@ -69,6 +69,7 @@ def install():
     _register(torch.inference_mode, {"__enter__": _enter_inference_mode, "__exit__": _leave_inference_mode})
     _register(torch._utils, {"is_compiling": _control.is_compiling})
     _register(torch._C._nn, {"one_hot": _one_hot})
+    _register(torch.nn.functional, {"interpolate": _interpolate.interpolate})
     _register(torch.Tensor, {"new_tensor": _new_tensor, "__deepcopy__": _deep_copied})
     _register(torch.Tensor, {"addcdiv": _with_tensor_value(torch.Tensor.addcdiv, False)})
     _register(torch.Tensor, {"addcdiv_": _with_tensor_value(torch.Tensor.addcdiv_, True)})

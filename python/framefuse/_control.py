@@ -52,7 +52,7 @@ class set_stance:
     """Set what compiled functions do, until it is set again; as a context manager or decorator, for a block or a call.
 
     "default": compile and run; "force_eager": run the Python code; "eager_on_recompile": use what is compiled, and Python
-    where it does not fit; "fail_on_recompile": raise there.
+    where nothing fits, at the first call too; "fail_on_recompile": raise there.
     """
 
     def __init__(self, stance: Stance = "default"):

@@ -85,8 +85,8 @@ void AllowInGraph(BorrowedRef callable);
 enum class Stance : std::uint8_t {
   kDefault,
   kForceEager,        // compiled functions run their Python code
-  kEagerOnRecompile,  // use entries there are; make none once a code object has one
-  kFailOnRecompile,   // raise where an entry would be made for a code object that has one
+  kEagerOnRecompile,  // use entries there are; make none
+  kFailOnRecompile,   // raise where an entry would be made, the first one too
 };
 Stance GetStance();
 void SetStance(Stance stance);

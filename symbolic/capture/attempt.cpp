@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
 #include "common/logging.h"
-#include "common/trace.h"
 #include "guards/leaf/tensor.h"
 #include "symbolic/capture/capture_log.h"
 #include "symbolic/capture/close.h"
@@ -36,6 +35,7 @@ class Driver {
       if (next == Next::kEnd && EndedForUnbacked()) next = WithoutUnbacked();
     }
     if (result_.entry == nullptr && reason_ && !result_.broke_at) result_.broke_at = reason_;
+    if (result_.broke_at && settings_.unbacked) settings_.unbacked->Explain(&*result_.broke_at);
     result_.capture_seconds = Now() - start - result_.backend_seconds;
     if (result_.entry != nullptr && fx_graph_.module) CompileByPython();
     return std::move(result_);
@@ -266,7 +266,8 @@ class Driver {
   void RefutePinned(Capture& capture) {
     for (const int symbol : capture.tracer().pinned_unbacked()) {
       for (const ValueReads::Definition& d : capture.values().definitions()) {
-        if (d.symbol == symbol) settings_.unbacked->Refute(d.code, d.instruction);
+        if (d.symbol == symbol)
+          settings_.unbacked->Refute(d.code, d.instruction, capture.symbols().WhereNeeded(symbol));
       }
       refuted_ = true;
     }
@@ -378,8 +379,7 @@ class Driver {
     if (absl::Status status = MakeGuards(capture, entry); !status.ok()) return Fail(std::move(status));
     entry.operations = OperationsOf(capture.fx());
     LogCapture(capture, closed, frame_);
-    const bool keeps_text = settings_.keeps_graph_text || LogEnabled(LogArtifact::kGraph) || TraceEnabled();
-    if (keeps_text) entry.graph_text = GraphText(closed.graph);
+    if (settings_.keeps_graph_text || WantsGraphText()) entry.graph_text = GraphText(closed.graph);
     if (has_work && !for_python && !CompileByBackend(capture, closed)) return;
     if (absl::Status s = CheckOnLiveState(entry); !s.ok()) {
       // What torch's code imported by itself has changed what was read before.

@@ -232,6 +232,8 @@ std::vector<Ref> OperationsOf(const FxJournal& journal) {
   return operations;
 }
 
+bool WantsGraphText() { return LogEnabled(LogArtifact::kGraph) || TraceEnabled(); }
+
 void LogCapture(Capture& capture, const Closed& closed, frame_ops::Frame* frame) {
   if (LogEnabled(LogArtifact::kGraphCode)) LogGraphCode(capture.fx(), closed.graph, frame);
   if (TraceEnabled()) closed.entry->trace_calls = TraceCalls(capture.fx(), closed.graph);

@@ -12,6 +12,8 @@ namespace framefuse {
 // The torch-level calls of a journal, in order: functions, and methods as torch.Tensor has them.
 std::vector<Ref> OperationsOf(const FxJournal& journal);
 
+// The log `graph` or the trace shows a graph's text.
+bool WantsGraphText();
 void LogCapture(Capture& capture, const Closed& closed, frame_ops::Frame* frame);
 
 }  // namespace framefuse

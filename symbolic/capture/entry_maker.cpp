@@ -1,5 +1,7 @@
 #include "symbolic/capture/entry_maker.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -74,6 +76,13 @@ std::string WhyNot(const AttemptResult& attempt, bool idle, PyCodeObject* code) 
   if (attempt.raised) return text(FallbackKind::kRaises, "");
   if (idle) return text(FallbackKind::kNoTensorWork, "");
   return text(FallbackKind::kNothingCaptured, attempt.broke_at ? attempt.broke_at->Text() : "");
+}
+
+// Of any class: a look at `__class__` may run code.
+bool HasTensorInSlots(const FrameView& view) {
+  auto* const tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
+  return std::any_of(view.slots, view.slots + view.slot_count,
+                     [&](PyObject* o) { return o != nullptr && PyObject_TypeCheck(o, tensor) != 0; });
 }
 
 constexpr std::int64_t kForAnyValues = 2;
@@ -251,8 +260,13 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   if (!limit.empty()) return AtLimit(site, view, limit);
   bool raised = false;
   const Entries known = Known(site, view);
-  const auto why = [&] { return known.front()->Explain(view); };
-  if (!AllowsCompile(!known.empty(), ShownCode(view), why, &raised)) {
+  const auto why = [&] {
+    return known.empty() ? std::string("nothing of it is compiled yet") : known.front()->Explain(view);
+  };
+  // Nobody expects an entry of a function on the way that has no tensors, or where none could be made before.
+  const bool first_expected =
+      site.retries.last_failure().empty() && (view.code == compiled_code_ || HasTensorInSlots(view));
+  if (!AllowsCompile(!known.empty(), !known.empty() || first_expected, ShownCode(view), why, &raised)) {
     if (!raised) return None(FallbackKind::kStance, ShownCode(view));
     Made made;
     made.without = Without::kRaises;

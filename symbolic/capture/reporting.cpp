@@ -214,10 +214,12 @@ void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* c
   if (seen->insert(message).second) FF_LOG(kBugs) << message << "; the frame runs as Python";
 }
 
-bool AllowsCompile(bool has_entries, PyCodeObject* code, absl::FunctionRef<std::string()> why, bool* raised) {
+bool AllowsCompile(bool has_entries, bool expected, PyCodeObject* code, absl::FunctionRef<std::string()> why,
+                   bool* raised) {
   const auto refuse = [&](const char* setting) {
     const std::string reason = why();
-    SetError(Ref(), absl::StrCat("recompilation of ", Where(code), setting, reason.empty() ? "" : ": ", reason));
+    SetError(Ref(), absl::StrCat(has_entries ? "recompilation of " : "compilation of ", Where(code), setting,
+                                 reason.empty() ? "" : ": ", reason));
     *raised = true;
     return false;
   };
@@ -226,11 +228,10 @@ bool AllowsCompile(bool has_entries, PyCodeObject* code, absl::FunctionRef<std::
       if (!has_entries || !config().error_on_recompile) return true;
       return refuse(" with config.error_on_recompile");
     case Stance::kForceEager:
-      return false;
     case Stance::kEagerOnRecompile:
-      return !has_entries;
+      return false;
     case Stance::kFailOnRecompile:
-      return !has_entries || refuse(" under the stance fail_on_recompile");
+      return expected && refuse(" under the stance fail_on_recompile");
   }
   return true;
 }

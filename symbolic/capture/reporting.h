@@ -38,7 +38,8 @@ void RaiseUnsupported(const EagerFallback& fallback);
 // A bug of ours or a failed backend: logged once a message, or raised (`*raised`, a Python error is set).
 void ReportFailure(const absl::Status& status, const Ref& error, PyCodeObject* code, bool* raised);
 // Asks the stance whether an entry may be made; may set an error, with what `why` says of the entries that do not fit.
-bool AllowsCompile(bool has_entries, PyCodeObject* code, absl::FunctionRef<std::string()> why, bool* raised);
+bool AllowsCompile(bool has_entries, bool expected, PyCodeObject* code, absl::FunctionRef<std::string()> why,
+                   bool* raised);
 
 }  // namespace framefuse
 

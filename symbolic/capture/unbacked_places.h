@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "symbolic/capture/graph_break.h"
 
 namespace framefuse {
 
@@ -22,10 +23,10 @@ struct DeferredFact {
 
 class UnbackedPlaces {
  public:
-  void Refute(const PyCodeObject* code, int instruction) {
-    misses_[{code, instruction}] = kMostMisses;
-    any_refuted_ = true;
-  }
+  // `needed_at`: where the code looked at the number, "model.py:12"; empty: nobody knows.
+  void Refute(PyCodeObject* code, int instruction, const std::string& needed_at);
+  // Adds it to the reason of a break where the value is read.
+  void Explain(GraphBreakReason* reason) const;
   // In a call something did not hold.
   void NoteMiss(const PyCodeObject* code, int instruction) {
     if (++misses_[{code, instruction}] >= kMostMisses) any_refuted_ = true;
@@ -40,6 +41,7 @@ class UnbackedPlaces {
   static constexpr int kMostMisses = 3;
   bool any_refuted_ = false;
   absl::flat_hash_map<std::pair<const PyCodeObject*, int>, int> misses_;
+  absl::flat_hash_map<std::pair<std::string, int>, std::string> needed_at_;  // by file and line
 };
 
 }  // namespace framefuse

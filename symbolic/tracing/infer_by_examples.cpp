@@ -1,6 +1,8 @@
 #include "symbolic/tracing/infer_by_examples.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -41,14 +43,7 @@ class Examples {
     if (!Add(hints)) return false;
     std::set<ir::SymbolIndex> moved;
     const auto move = [&](const std::set<ir::SymbolIndex>& symbols, std::int64_t step) {
-      Numbers other = hints;
-      for (const ir::SymbolIndex s : symbols) other[static_cast<std::size_t>(s)] += step + s;
-      if (!MeetFacts(other)) {  // equal sizes stay equal, and divisible ones divisible
-        other = hints;
-        for (const ir::SymbolIndex s : symbols) other[static_cast<std::size_t>(s)] += step;
-      }
-      if (!MeetFacts(other) || !Add(other)) return;
-      moved.insert(symbols.begin(), symbols.end());
+      if (Move(symbols, step)) moved.insert(symbols.begin(), symbols.end());
     };
     for (const std::int64_t step : kSteps) {
       move(symbols_, step);
@@ -56,6 +51,13 @@ class Examples {
     }
     constexpr std::size_t kFewest = 3;
     return moved == symbols_ && values_.size() >= kFewest;
+  }
+
+  // Sizes with each rest of a division, for quotients to be found by.
+  void RunForQuotients() {
+    constexpr std::int64_t kMostRests = 12;
+    for (std::int64_t step = 1; step <= kMostRests; ++step) Move(symbols_, step);
+    tells_rests_ = true;
   }
 
   std::size_t tensors() const { return results_[0].size(); }
@@ -79,6 +81,9 @@ class Examples {
         if (ValuesOf(product) == wanted) return product;
         if (ValuesOf(sum) == wanted) return sum;
       }
+    }
+    for (std::size_t i = 0; tells_rests_ && i < dims_.size(); ++i) {
+      if (std::optional<Dim> quotient = Quotient(dims_[i], wanted)) return quotient;
     }
     return std::nullopt;
   }
@@ -140,9 +145,44 @@ class Examples {
     return std::nullopt;
   }
 
+  // Runs the kernel for sizes that are larger by `step`. False: it takes none, or the facts do not allow them.
+  bool Move(const std::set<ir::SymbolIndex>& symbols, std::int64_t step) {
+    const Numbers hints = values_[0];
+    Numbers other = hints;
+    for (const ir::SymbolIndex s : symbols) other[static_cast<std::size_t>(s)] += step + s;
+    if (!MeetFacts(other)) {  // equal sizes stay equal, and divisible ones divisible
+      other = hints;
+      for (const ir::SymbolIndex s : symbols) other[static_cast<std::size_t>(s)] += step;
+    }
+    return MeetFacts(other) && Add(other);
+  }
+
+  // (factor * d + rest) // divisor: what a window of a stride, or a scale, makes of a size.
+  std::optional<Dim> Quotient(const Dim& d, const Numbers& wanted) const {
+    constexpr std::int64_t kMostFactor = 5, kMostDivisor = 12;
+    const Numbers at = ValuesOf(d);
+    for (std::int64_t divisor = 2; divisor <= kMostDivisor; ++divisor) {
+      for (std::int64_t factor = 1; factor <= kMostFactor; ++factor) {
+        if (std::gcd(factor, divisor) != 1) continue;
+        std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
+        for (std::size_t i = 0; i < at.size(); ++i) {
+          const std::int64_t exact = wanted[i] * divisor - factor * at[i];
+          least = std::max(least, exact);
+          most = std::min(most, exact + divisor - 1);
+        }
+        if (least > most) continue;
+        ir::DimAlgebra algebra = recorder_.sizes().Algebra();
+        const std::int64_t rest = std::clamp<std::int64_t>(0, least, most);
+        return algebra.FloorDivide(algebra.Add(algebra.Multiply(d, Dim(factor)), Dim(rest)), Dim(divisor));
+      }
+    }
+    return std::nullopt;
+  }
+
   Recorder& recorder_;
   ir::Graph& graph_;
   const ir::Node& node_;
+  bool tells_rests_ = false;
   std::vector<Dim> dims_;  // symbolic ones of the arguments, each once
   std::set<ir::SymbolIndex> symbols_;
   std::vector<Numbers> values_;  // of all symbols, by example
@@ -189,6 +229,19 @@ bool Describe(Recorder& recorder, const Examples& examples, std::size_t tensor, 
   return true;
 }
 
+bool DescribeAll(Recorder& recorder, const Examples& examples, Outputs* outputs) {
+  outputs->clear();
+  for (std::size_t t = 0; t < examples.tensors(); ++t) {
+    OutputMeta meta;
+    if (!Describe(recorder, examples, t, &meta)) {
+      outputs->clear();
+      return false;
+    }
+    outputs->push_back(std::move(meta));
+  }
+  return true;
+}
+
 bool MakesFreshTensors(const OpTraits& traits) {
   if (traits.op->mutates()) return false;
   return std::all_of(traits.op->returns().begin(), traits.op->returns().end(), [](const ir::OpReturn& r) {
@@ -202,14 +255,9 @@ bool InferByExamples(Recorder& recorder, const OpTraits& traits, ir::Node* node,
   if (!recorder.sizes().any() || !MakesFreshTensors(traits)) return false;
   Examples examples(recorder, *node);
   if (!examples.any() || !examples.Run()) return false;
-  outputs->clear();
-  for (std::size_t t = 0; t < examples.tensors(); ++t) {
-    OutputMeta meta;
-    if (!Describe(recorder, examples, t, &meta)) {
-      outputs->clear();
-      return false;
-    }
-    outputs->push_back(std::move(meta));
+  if (!DescribeAll(recorder, examples, outputs)) {
+    examples.RunForQuotients();
+    if (!DescribeAll(recorder, examples, outputs)) return false;
   }
   node->guessed = true;
   return true;

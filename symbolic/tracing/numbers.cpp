@@ -79,22 +79,11 @@ void Numbers::Pin(BorrowedRef object) {
   });
 }
 
-bool Numbers::IsExactAsFloat(Dim d) {
-  constexpr std::int64_t kMostExact = std::int64_t{1} << 53;
-  Sizes& sizes = recorder_->sizes();
-  if (sizes.IsFloat(d)) return true;
-  const ir::DimAlgebra algebra = sizes.Algebra();
-  const std::optional<std::int64_t> low = algebra.Lowest(d), high = algebra.Highest(d);
-  if (low && *low >= -kMostExact && high && *high <= kMostExact) return true;
-  // No size of a tensor is larger, nor is a product of two numbers that are no sizes.
-  return low && *low >= 0 && sizes.Decide(ExprKind::kLe, d, Dim(kMostExact));
-}
-
 // As Python computes: with doubles. What it raises for is left to it.
 std::optional<Dim> Numbers::CombineFloats(SizeArithmetic operation, Dim a, Dim b) {
   Sizes& sizes = recorder_->sizes();
   ir::ExprTable& table = sizes.Table();
-  if (!IsExactAsFloat(a) || !IsExactAsFloat(b)) return std::nullopt;
+  if (!IsExactAsFloat(sizes, a) || !IsExactAsFloat(sizes, b)) return std::nullopt;
   switch (operation) {
     case SizeArithmetic::kAdd:
       return table.Make(ExprKind::kAdd, a, b);
@@ -105,16 +94,12 @@ std::optional<Dim> Numbers::CombineFloats(SizeArithmetic operation, Dim a, Dim b
     case SizeArithmetic::kTrueDivide:
       if (sizes.Decide(ExprKind::kEq, b, Dim(0))) return std::nullopt;
       return table.Make(ExprKind::kTrueDiv, a, b);
-    case SizeArithmetic::kPower: {
-      // A decay to a number of steps, which does not overflow.
-      const bool decays = !a.is_constant() && table[a.expr].kind == ExprKind::kConstant && sizes.FloatHintOf(a) > 0 &&
-                          sizes.FloatHintOf(a) <= 1 && !sizes.IsFloat(b);
-      if (!decays || !sizes.Decide(ExprKind::kLe, Dim(0), b)) return std::nullopt;
-      return table.Make(ExprKind::kPow, a, b);
-    }
+    case SizeArithmetic::kPower:
+      return FloatPower(sizes, a, b);
     case SizeArithmetic::kFloorDivide:
     case SizeArithmetic::kModulo:
-      break;
+      if (sizes.Decide(ExprKind::kEq, b, Dim(0))) return std::nullopt;
+      return table.Make(operation == SizeArithmetic::kModulo ? ExprKind::kMod : ExprKind::kFloorDiv, a, b);
   }
   return std::nullopt;
 }
@@ -145,7 +130,8 @@ Ref Numbers::Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef rig
   const std::optional<Dim> a = Find(left), b = Find(right);
   if (!a || !b) return Ref();
   Sizes& sizes = recorder_->sizes();
-  if (operation == SizeArithmetic::kTrueDivide || sizes.IsFloat(*a) || sizes.IsFloat(*b)) {
+  const bool reciprocal = operation == SizeArithmetic::kPower && b->is_constant() && b->constant() < 0;
+  if (operation == SizeArithmetic::kTrueDivide || reciprocal || sizes.IsFloat(*a) || sizes.IsFloat(*b)) {
     const std::optional<Dim> made = CombineFloats(operation, *a, *b);
     return made ? Make(*made) : Ref();
   }
@@ -187,12 +173,18 @@ Ref Numbers::ToFloat(BorrowedRef object) {
   return Make(sizes.IsFloat(d) ? d : sizes.Table().Make(ExprKind::kToFloat, d));
 }
 
+Ref Numbers::Apply(NumberFunction function, BorrowedRef object) {
+  const std::optional<Dim> d = Find(object);
+  const std::optional<Dim> made = d ? ApplyFunction(recorder_->sizes(), function, *d) : std::nullopt;
+  return made ? Make(*made) : Ref();
+}
+
 std::optional<bool> Numbers::Compare(int py_op, BorrowedRef left, BorrowedRef right) {
   const std::optional<Dim> a = Find(left), b = Find(right);
   if (!a || !b) return std::nullopt;
   Sizes& sizes = recorder_->sizes();
   const bool floats = sizes.IsFloat(*a) || sizes.IsFloat(*b);
-  if (floats && (!IsExactAsFloat(*a) || !IsExactAsFloat(*b))) return std::nullopt;
+  if (floats && (!IsExactAsFloat(sizes, *a) || !IsExactAsFloat(sizes, *b))) return std::nullopt;
   switch (py_op) {
     case Py_LT:
       return sizes.Decide(ExprKind::kLt, *a, *b);

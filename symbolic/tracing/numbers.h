@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "backends/graph/dim.h"
 #include "frame_eval/ref.h"
+#include "symbolic/tracing/number_functions.h"
 
 namespace framefuse::tracing {
 
@@ -42,6 +43,7 @@ class Numbers {
   Ref Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef right);
   Ref Negate(BorrowedRef object);
   Ref ToFloat(BorrowedRef object);
+  Ref Apply(NumberFunction function, BorrowedRef object);  // null: as above
   // As Py_LT …; nothing: one of them is no number, or it is not kept symbolic.
   std::optional<bool> Compare(int py_op, BorrowedRef left, BorrowedRef right);
 
@@ -66,8 +68,6 @@ class Numbers {
   Ref FloatToTorch(const Known& known) const;
   Ref SequenceToTorch(BorrowedRef sequence) const;
   std::optional<ir::Dim> CombineFloats(SizeArithmetic operation, ir::Dim a, ir::Dim b);
-  // A float, or an integer that a float of the same value exists of.
-  bool IsExactAsFloat(ir::Dim d);
 
   const std::unique_ptr<Recorder>& recorder_;
   absl::flat_hash_map<PyObject*, Known> known_;

@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "symbolic/tracing/number_functions.h"
+
 namespace framefuse::tracing {
 
 using c10::SymNode;
@@ -72,7 +74,10 @@ SymNode SizeNode::truediv(const SymNode& other) { return OfFloats(ExprKind::kTru
 
 SymNode SizeNode::pow(const SymNode& other) {
   constexpr std::int64_t kMost = 8;
-  if (IsNumber(other)) return wrap_float(std::pow(guard_float(__FILE__, __LINE__), NumberOf(other)));
+  if (IsNumber(other)) {
+    if (const std::optional<Dim> power = FloatPower(*sizes_, dim_, FloatDimOf(other))) return Float(*power);
+    return wrap_float(std::pow(guard_float(__FILE__, __LINE__), NumberOf(other)));
+  }
   const std::int64_t exponent = other->guard_int(__FILE__, __LINE__);
   if (exponent < 0 || exponent > kMost) {
     return wrap_float(std::pow(guard_float(__FILE__, __LINE__), static_cast<double>(exponent)));
@@ -101,10 +106,12 @@ SymNode SizeNode::neg() {
 }
 
 SymNode SizeNode::ceil() {
-  return kind_ == Kind::kFloat ? wrap_int(std::llround(std::ceil(guard_float(__FILE__, __LINE__)))) : clone();
+  if (const std::optional<Dim> whole = ApplyFunction(*sizes_, NumberFunction::kCeil, dim_)) return Int(*whole);
+  return wrap_int(std::llround(std::ceil(guard_float(__FILE__, __LINE__))));
 }
 SymNode SizeNode::floor() {
-  return kind_ == Kind::kFloat ? wrap_int(std::llround(std::floor(guard_float(__FILE__, __LINE__)))) : clone();
+  if (const std::optional<Dim> whole = ApplyFunction(*sizes_, NumberFunction::kFloor, dim_)) return Int(*whole);
+  return wrap_int(std::llround(std::floor(guard_float(__FILE__, __LINE__))));
 }
 
 SymNode SizeNode::sym_min(const SymNode& other) {

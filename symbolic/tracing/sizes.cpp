@@ -75,6 +75,14 @@ Dim Sizes::NewSymbol(std::int64_t hint) {
   return size;
 }
 
+std::optional<Dim> Sizes::Whole(ExprKind rounding, Dim d) {
+  const auto bound = [&](std::int64_t v) { return Table().FloatConstant(static_cast<double>(v)); };
+  if (!Decide(ExprKind::kLe, bound(ir::kNumbers.first), d)) return std::nullopt;
+  if (!Decide(ExprKind::kLe, d, bound(ir::kNumbers.second))) return std::nullopt;
+  has_numbers_ = true;
+  return Table().Make(rounding, d);
+}
+
 bool Sizes::Fit() const {
   if (!has_numbers_) return true;
   std::vector<std::int64_t> hints, values;

@@ -66,6 +66,8 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
   // Whether kEq, kNe, kLt or kLe holds.
   bool Decide(ir::ExprKind comparison, ir::Dim a, ir::Dim b);
   bool DecideBool(ir::Dim condition);  // of type bool
+  // The integer that a rounding (kFloor …) makes of a float, if it is one of ir::kNumbers.
+  std::optional<ir::Dim> Whole(ir::ExprKind rounding, ir::Dim d);
   // Whether all that was computed of integers fits for the values at hand: torch computes, too.
   bool Fit() const;
   // What `make` makes, if it and all that it is made of fit for the values at hand; sizes always do.

@@ -180,9 +180,17 @@ TEST(Exprs, SimplifyAndEvaluate) {
   std::int64_t values[] = {7, -3};
   EXPECT_EQ(t.Evaluate(t.Make(ExprKind::kFloorDiv, s, r), values), -3);  // as Python: 7 // -3
   EXPECT_EQ(t.Evaluate(t.Make(ExprKind::kMod, s, r), values), -2);       // 7 % -3
+  const Dim third = t.Make(ExprKind::kTrueDiv, r, Dim(2));
+  EXPECT_EQ(t.Evaluate(t.Make(ExprKind::kFloor, third), values), -2);
+  EXPECT_EQ(t.Evaluate(t.Make(ExprKind::kCeil, third), values), -1);
+  EXPECT_EQ(t.Evaluate(t.Make(ExprKind::kRound, third), values), -2);  // the even one
+  EXPECT_EQ(t.Print(t.Make(ExprKind::kFloor, t.Make(ExprKind::kSqrt, s))), "floor(sqrt(s))");
   std::vector<std::int64_t> all;
   t.EvaluateAll(values, &all);
   for (ExprId e = 0; e < t.size(); ++e) EXPECT_EQ(all[static_cast<std::size_t>(e)], t.Evaluate(Dim::OfExpr(e), values));
+  EXPECT_TRUE(t.EvaluateAll(values, &all));
+  (void)t.Make(ExprKind::kToInt, t.Make(ExprKind::kExp, t.Make(ExprKind::kMul, s, Dim(100))));
+  EXPECT_FALSE(t.EvaluateAll(values, &all));  // no integer
 }
 
 }  // namespace

@@ -184,3 +184,53 @@ def test_a_general_entry_serves_at_the_limit():
         for n in range(2, 20):
             assert torch.equal(compiled(torch.ones(n), n), torch.full((n,), float(n)))
         assert change(before, "captures", "eager_fallbacks") == [2, 0]
+
+
+def _broken_in_two(x):
+    y = x.sin()
+    framefuse.graph_break()
+    return _through(y)
+
+
+def _through(y):
+    return y.cos()
+
+
+@pytest.mark.parametrize("function", [lambda x: x.sin() + 1, _broken_in_two], ids=["whole", "broken"])
+def test_stances_hold_for_the_first_call_as_torchs_do(function):
+    framefuse.reset()
+    compiled, x = framefuse.compile(function), torch.ones(3)
+    before = framefuse.statistics()
+    with framefuse.set_stance("eager_on_recompile"):
+        torch.testing.assert_close(compiled(x), function(x))
+    for _ in range(2):
+        with framefuse.set_stance("fail_on_recompile"), pytest.raises(RuntimeError, match="^compilation of .*nothing of it is compiled yet"):
+            compiled(x)
+    assert change(before, "captures") == [0]
+    compiled(x)
+    before = framefuse.statistics()
+    for stance in ("fail_on_recompile", "eager_on_recompile"):
+        with framefuse.set_stance(stance):
+            torch.testing.assert_close(compiled(x), function(x))
+    assert change(before, "captures", "eager_fallbacks") == [0, 0]
+
+
+@pytest.mark.parametrize("stance", ["fail_on_recompile", "eager_on_recompile"])
+def test_what_has_no_tensor_work_runs_under_any_stance(stance):
+    framefuse.reset()
+    said = []
+
+    def note(text):
+        said.append(text)
+
+    def function(x):
+        y = x.sin()
+        framefuse.graph_break()
+        note("half")
+        return y.cos()
+
+    compiled, x = framefuse.compile(function), torch.ones(3)
+    compiled(x)
+    with framefuse.set_stance(stance):
+        torch.testing.assert_close(compiled(x), function(x))
+    assert said == ["half"] * 3

@@ -70,7 +70,7 @@ class Journals {
   tracing::Tracer tracer_;
   FxJournal fx_{options_.fx, tracer_};
   WriteJournal writes_{breaks_, reads_, objects_.tracked()};
-  ObjectContents contents_{breaks_, reads_, writes_, objects_};
+  ObjectContents contents_{breaks_, reads_, writes_, objects_, symbols_};
   ContextVariables contexts_{breaks_, backward_, reads_, objects_, writes_};
   NativeArguments arguments_{breaks_, reads_, objects_, contents_};
   ValueReads values_{options_.values, options_.unbacked, backward_, frames_, reads_, objects_};

@@ -15,6 +15,7 @@
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/symbols.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/native_items.h"
 
@@ -251,6 +252,12 @@ bool ObjectContents::PrepareTarget(BorrowedRef container) {
   Realise(*t, true);
   if (breaks_.unwinding()) return false;
   return writes_.Replace(*t);
+}
+
+Ref ObjectContents::SymbolicLength(const Tracked& t) const {
+  if (!t.is_container() || t.realised || t.source == kNoSource) return Ref();
+  if (t.appended_from >= 0) return symbols_.LengthAt(t.original, t.source, RawLength(t.representative));
+  return t.mutated() ? Ref() : symbols_.LengthAt(t.original, t.source, 0);
 }
 
 std::int64_t ObjectContents::Length(Tracked& t) {

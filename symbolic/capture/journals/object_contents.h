@@ -15,12 +15,14 @@ namespace framefuse {
 class BreakController;
 class ObjectTable;
 class ReadJournal;
+class Symbols;
 class WriteJournal;
 
 class ObjectContents {
  public:
-  ObjectContents(BreakController& breaks, ReadJournal& reads, WriteJournal& writes, ObjectTable& objects)
-      : breaks_(breaks), reads_(reads), writes_(writes), objects_(objects) {}
+  ObjectContents(BreakController& breaks, ReadJournal& reads, WriteJournal& writes, ObjectTable& objects,
+                 Symbols& symbols)
+      : breaks_(breaks), reads_(reads), writes_(writes), objects_(objects), symbols_(symbols) {}
 
   // Fills the shadow with representatives and guards what C code could see of it: length, keys, items. Of the __dict__
   // of an object, too.
@@ -31,6 +33,8 @@ class ObjectContents {
   // ---- reads; a null Value without an error: absent
   // The container's items are read by this method of C code: its class has none of its own.
   bool HasNative(const Tracked& t, const char* method);
+  // A symbolic number; null: the length is one that Length() gives.
+  Ref SymbolicLength(const Tracked& t) const;
   std::int64_t Length(Tracked& t);  // -1: not a sized container, and no __dict__ of an object
   // Without a look at the other items: an index into a list or tuple from outside, a key of a dict. Nothing: not so.
   std::optional<Value> OneItem(Tracked& t, ValueView key);
@@ -58,6 +62,7 @@ class ObjectContents {
   ReadJournal& reads_;
   WriteJournal& writes_;
   ObjectTable& objects_;
+  Symbols& symbols_;
 };
 
 }  // namespace framefuse

@@ -51,7 +51,17 @@ void ReadJournal::AddGuard(SourceId source, GuardKind kind, BorrowedRef expected
   guards_.Add(source, kind, expected, frames_.Here(), aux);
 }
 
-void ReadJournal::AddLength(SourceId source, std::int64_t length) { guards_.AddLength(source, length, frames_.Here()); }
+void ReadJournal::AddLength(SourceId source, std::int64_t length) {
+  Ref& number = lengths_[source];
+  if (number) tracer_.numbers().Pin(number);
+  number = Ref();
+  guards_.AddLength(source, length, frames_.Here());
+}
+
+bool ReadJournal::IsLengthGuarded(SourceId source) const {
+  const auto found = lengths_.find(source);
+  return found != lengths_.end() && !found->second;
+}
 
 void ReadJournal::AddTensor(SourceId source, BorrowedRef tensor) { guards_.AddTensor(source, tensor, frames_.Here()); }
 

@@ -46,7 +46,10 @@ class ReadJournal {
 
   // ---- guards
   void AddGuard(SourceId source, GuardKind kind, BorrowedRef expected, int aux = 0);
+  // Pins a symbolic one.
   void AddLength(SourceId source, std::int64_t length);
+  bool IsLengthGuarded(SourceId source) const;
+  void NoteSymbolicLength(SourceId source, BorrowedRef number) { lengths_.try_emplace(source, Ref::Create(number)); }
   void AddTensor(SourceId source, BorrowedRef tensor);
   // What order writes give, and what is made of a set as a whole, depends on where its elements stand.
   void GuardSetLayout(Tracked& set);
@@ -99,7 +102,8 @@ class ReadJournal {
   std::vector<SourceId> leaves_;
   std::vector<std::uint8_t> leaf_facts_;                                              // by source
   absl::flat_hash_map<PyObject*, absl::InlinedVector<SourceId, 1>> consumed_leaves_;  // held by their guards
-  absl::flat_hash_set<SourceId> number_sources_;                                      // of symbolic numbers
+  absl::flat_hash_map<SourceId, Ref> lengths_;    // that are symbolic, and null: those that are guarded
+  absl::flat_hash_set<SourceId> number_sources_;  // of symbolic numbers
   absl::flat_hash_map<std::pair<PyTypeObject*, PyObject*>, TypeLookup> type_lookups_;
   absl::flat_hash_set<PyTypeObject*> guarded_protocols_;
 };

@@ -50,6 +50,19 @@ bool IsOfPythonItself(PyObject* function) {
   return module != nullptr && (std::string_view(module) == "builtins" || std::string_view(module) == "math");
 }
 
+std::optional<tracing::NumberFunction> FunctionNamed(std::string_view name) {
+  using tracing::NumberFunction;
+  static constexpr std::pair<std::string_view, NumberFunction> kFunctions[] = {
+      {"floor", NumberFunction::kFloor}, {"ceil", NumberFunction::kCeil},       {"round", NumberFunction::kRound},
+      {"sqrt", NumberFunction::kSqrt},   {"isqrt", NumberFunction::kWholeSqrt}, {"trunc", NumberFunction::kTruncate},
+      {"log", NumberFunction::kLog},     {"log2", NumberFunction::kLog2},       {"exp", NumberFunction::kExp},
+  };
+  for (const auto& [known, function] : kFunctions) {
+    if (known == name) return function;
+  }
+  return std::nullopt;
+}
+
 bool IsNumber(BorrowedRef object) { return IsInteger(object) || PyFloat_CheckExact(object.get()); }
 
 }  // namespace
@@ -141,13 +154,31 @@ std::optional<Value> SizeOperations::ExtremeOf(bool largest, BorrowedRef sequenc
 }
 
 std::optional<Value> SizeOperations::Absolute(ValueView number) {
-  if (!IsSymbolic(number) || !IsInteger(number.object)) return std::nullopt;
+  if (!IsSymbolic(number)) return std::nullopt;
   const Ref zero = Ref::Steal(PyLong_FromLong(0));
-  const std::optional<bool> keeps = tracer_.numbers().Compare(Py_GE, number.object, zero);
+  const bool is_float = !IsInteger(number.object);  // of the two zeros, and of NaN, Python's own abs() knows
+  const std::optional<bool> keeps = tracer_.numbers().Compare(is_float ? Py_GT : Py_GE, number.object, zero);
   if (!keeps) return std::nullopt;
   if (*keeps) return Value{Ref::Create(number.object), number.source};
+  if (is_float && tracer_.numbers().Compare(Py_LT, number.object, zero) != std::optional(true)) return std::nullopt;
   Ref negated = tracer_.numbers().Negate(number.object);
   return negated ? std::optional(Done(std::move(negated))) : std::nullopt;
+}
+
+std::optional<Value> SizeOperations::Apply(tracing::NumberFunction function, ValueView number) {
+  Ref made = tracer_.numbers().Apply(function, number.object);
+  return made ? std::optional(Done(std::move(made))) : std::nullopt;
+}
+
+std::optional<Value> SizeOperations::LogarithmToBase(ValueView number, ValueView base) {
+  for (const ValueView& v : {number, base}) {
+    if (!IsSymbolic(v)) reads_.Consume(v);
+  }
+  tracing::Numbers& numbers = tracer_.numbers();
+  const Ref above = numbers.Apply(tracing::NumberFunction::kLog, number.object);
+  const Ref below = above ? numbers.Apply(tracing::NumberFunction::kLog, base.object) : Ref();
+  Ref made = below ? numbers.Combine(tracing::SizeArithmetic::kTrueDivide, above, below) : Ref();
+  return made ? std::optional(Done(std::move(made))) : std::nullopt;
 }
 
 std::optional<Value> SizeOperations::DivideWithRest(ValueView left, ValueView right) {
@@ -197,7 +228,7 @@ std::optional<Value> SizeOperations::Call(BorrowedRef callable, absl::Span<const
   if (converts) {
     if (args.size() != 1 || !IsSymbolic(args[0])) return std::nullopt;
     const bool same = to_float != IsInteger(args[0].object);
-    if (!same && !to_float) return std::nullopt;
+    if (!same && !to_float) return Apply(tracing::NumberFunction::kTruncate, args[0]);
     if (!same) return Done(tracer_.numbers().ToFloat(args[0].object));
     return Value{Ref::Create(args[0].object), args[0].source};
   }
@@ -226,6 +257,11 @@ std::optional<Value> SizeOperations::OfNumbers(std::string_view name, absl::Span
     symbolic = symbolic || IsSymbolic(v);
   }
   if (name == "abs" && args.size() == 1) return Absolute(args[0]);
+  if (symbolic && args.size() == 1) {
+    const std::optional<tracing::NumberFunction> function = FunctionNamed(name);
+    return function ? Apply(*function, args[0]) : std::nullopt;
+  }
+  if (name == "log" && args.size() == 2 && symbolic) return LogarithmToBase(args[0], args[1]);
   if (name == "divmod" && args.size() == 2 && symbolic) return DivideWithRest(args[0], args[1]);
   if (!symbolic || !extreme || args.size() < 2) return std::nullopt;
   for (const ValueView& v : args) {

@@ -45,6 +45,8 @@ class SizeOperations {
   // Of one sequence of numbers.
   std::optional<Value> ExtremeOf(bool largest, BorrowedRef sequence);
   std::optional<Value> Absolute(ValueView number);
+  std::optional<Value> LogarithmToBase(ValueView number, ValueView base);
+  std::optional<Value> Apply(tracing::NumberFunction function, ValueView number);
   std::optional<Value> DivideWithRest(ValueView left, ValueView right);
   // By a small whole number that is not symbolic.
   std::optional<Value> Power(ValueView base, ValueView exponent);

@@ -8,10 +8,13 @@
 #include "common/logging.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/private_api.h"
+#include "guards/changed_places.h"
+#include "guards/read.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/tracing/numbers.h"
 
 namespace framefuse {
 
@@ -47,10 +50,30 @@ DimMask Symbols::DimsOf(BorrowedRef tensor, SourceId source, bool is_parameter) 
   const DimMask marked = MarkedAs(tensor, "_dynamo_dynamic_indices") | MarkedAs(tensor, "_dynamo_weak_dynamic_indices");
   // Another parameter there is another module, not a size that changed.
   if (is_parameter) return marked & ~pinned;
-  return (marked | sizes_->Noted(frame_ops::Code(frames_.real_frame()), TextOf(source))) & ~pinned;
+  const PyCodeObject* code = frame_ops::Code(frames_.real_frame());
+  const std::string siblings = TextOfSiblings(source);
+  const DimMask of_siblings = siblings.empty() ? 0 : sizes_->Noted(code, siblings);
+  return (marked | of_siblings | sizes_->Noted(code, TextOf(source))) & ~pinned;
+}
+
+// Of a sequence whose length changed: what a longer one has first is as the others are. Empty: it is no item of one.
+std::string Symbols::TextOfSiblings(SourceId source) const {
+  const Source& item = reads_.sources()[source];
+  if (item.kind != SourceKind::kItem || !PyLong_CheckExact(item.key.get()) || !sizes_->any_numbers()) return "";
+  const std::string base = TextOf(item.base);
+  const bool other_length = sizes_->IsNotedNumber(frame_ops::Code(frames_.real_frame()), TextOfLength(base));
+  return other_length ? TextOfItems(base) : "";
 }
 
 std::string Symbols::TextOf(SourceId source) const { return reads_.sources().Print(source, frames_.SlotNames()); }
+
+bool Symbols::IsNoted(SourceId source) const {
+  if (!sizes_->any_numbers()) return false;
+  const PyCodeObject* code = frame_ops::Code(frames_.real_frame());
+  if (sizes_->IsNotedNumber(code, TextOf(source))) return true;
+  const std::string siblings = TextOfSiblings(source);
+  return !siblings.empty() && sizes_->IsNotedNumber(code, siblings);
+}
 
 // With all sizes those integers that are arguments: others are how a model was configured.
 bool Symbols::IsNumberSymbolic(SourceId source) const {
@@ -58,10 +81,13 @@ bool Symbols::IsNumberSymbolic(SourceId source) const {
   switch (sizes_->mode()) {
     case DynamicMode::kNever:
       return false;
-    case DynamicMode::kAll:
-      return reads_.sources()[source].kind == SourceKind::kLocal;
+    case DynamicMode::kAll: {
+      const Source& s = reads_.sources()[source];
+      const bool length = s.kind == SourceKind::kLength && reads_.sources()[s.base].kind == SourceKind::kLocal;
+      return length || s.kind == SourceKind::kLocal;
+    }
     case DynamicMode::kWhatChanged:
-      return sizes_->any_numbers() && sizes_->IsNotedNumber(frame_ops::Code(frames_.real_frame()), TextOf(source));
+      return IsNoted(source);
   }
   return false;
 }
@@ -77,6 +103,19 @@ Ref Symbols::NumberAt(BorrowedRef original, SourceId source) {
   Ref number = tracer_.MakeNumber(original);
   numbers_.emplace_back(source, number);
   return number;
+}
+
+// Another object each time, as Python's are.
+Ref Symbols::LengthAt(BorrowedRef original, SourceId source, Py_ssize_t more) {
+  const bool none = sizes_ == nullptr || sizes_->mode() == DynamicMode::kNever || source == kNoSource;
+  if (none || reads_.IsLengthGuarded(source)) return Ref();
+  const Py_ssize_t size = RawLength(original);
+  const Ref length = size < 0 ? Ref() : Ref::Steal(PyLong_FromSsize_t(size));
+  const Ref number =
+      length ? NumberAt(length, reads_.sources().Intern(SourceKind::kLength, source, 0, nullptr)) : Ref();
+  if (!number) return Ref();
+  reads_.NoteSymbolicLength(source, number);
+  return tracer_.numbers().Combine(tracing::SizeArithmetic::kAdd, number, Ref::Steal(PyLong_FromSsize_t(more)));
 }
 
 void Symbols::FreeDimsOf(SourceId source, int input_index) {
@@ -100,6 +139,16 @@ void Symbols::OnFact(ir::Dim fact) {
 bool Symbols::any_backed() const {
   return absl::c_any_of(tracer_.size_symbols(),
                         [](const tracing::SizeSymbol& s) { return s.input_index != tracing::kIsUnbackedSymbol; });
+}
+
+std::string Symbols::WhereNeeded(ir::SymbolIndex unbacked) const {
+  const ir::ExprTable& table = tracer_.size_expressions();
+  const std::vector<ir::Dim>& facts = tracer_.size_facts();
+  for (std::size_t i = std::min(facts.size(), places_.size()); i-- > 0;) {
+    const bool pins = facts[i].is_symbolic() && table[facts[i].expr].kind == ir::ExprKind::kEq;
+    if (pins && table.LastUnbacked(facts[i]) == unbacked) return places_[i];
+  }
+  return "";
 }
 
 std::vector<DeferredFact> Symbols::Deferred(const std::vector<ValueReads::Definition>& definitions) const {

@@ -36,6 +36,9 @@ class Symbols final : public tracing::SizeListener {
   void FreeDimsOf(SourceId source, int input_index);
   // The symbolic integer that stands for an int of the program's; null: it stays what it is.
   Ref NumberAt(BorrowedRef original, SourceId source);
+  // len() of a container of the program's own, and `more` items that were appended; null: it is not symbolic.
+  Ref LengthAt(BorrowedRef original, SourceId source, Py_ssize_t more);
+  std::string WhereNeeded(ir::SymbolIndex unbacked) const;  // as a number; empty: nobody knows
   void OnFact(ir::Dim fact) override;
 
   // At the end of an attempt: the guard, and what the entry needs; null: no size is symbolic.
@@ -46,7 +49,9 @@ class Symbols final : public tracing::SizeListener {
  private:
   bool IsBuffer(SourceId source) const;
   bool IsNumberSymbolic(SourceId source) const;
+  bool IsNoted(SourceId source) const;
   std::string TextOf(SourceId source) const;
+  std::string TextOfSiblings(SourceId source) const;
 
   const DynamicSizes* sizes_;
   FrameStack& frames_;

@@ -76,6 +76,7 @@ Value Items::GetLength(Activation& act, ValueView v) {
   }
   Tracked* t = objects_.Find(v.object);
   if (t != nullptr && t->has_shadow() && contents_.HasNative(*t, "__len__")) {
+    if (Ref symbolic = contents_.SymbolicLength(*t)) return Value{std::move(symbolic), kNoSource};
     const std::int64_t size = contents_.Length(*t);
     if (breaks_.unwinding() || size < 0) return Value();
     return Value{Ref::Steal(PyLong_FromLongLong(size)), kNoSource};

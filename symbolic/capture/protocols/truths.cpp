@@ -112,6 +112,11 @@ Truth Truths::IsTrue(Activation& act, ValueView v) {
   const bool by_length = t != nullptr && t->has_shadow() && contents_.HasNative(*t, "__len__") &&
                          (t->attributes == nullptr || !reads_.LookupInType(v.object.type(), "__bool__"));
   if (by_length) {
+    if (const Ref symbolic = contents_.SymbolicLength(*t)) {
+      if (const std::optional<bool> truth = sizes_.IsTrue(ValueView(symbolic, kNoSource))) {
+        return *truth ? Truth::kTrue : Truth::kFalse;
+      }
+    }
     const std::int64_t size = contents_.Length(*t);
     if (breaks_.unwinding() || size < 0) return Truth::kError;
     return size != 0 ? Truth::kTrue : Truth::kFalse;

@@ -105,7 +105,70 @@ bool AdaptiveAveragePool2dBackward(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (self, padding): two numbers a dimension, the last one first.
+template <std::size_t padded>
+bool ReflectionPad(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const Dims padding = SymInts(args[1]);
+  const auto rank = static_cast<std::size_t>(x.dim());
+  if (padding.size() != 2 * padded || (rank != padded + 1 && rank != padded + 2)) return false;
+  if (!IsContiguous(x) || x.suggest_memory_format() != c10::MemoryFormat::Contiguous || x.sym_numel() == 0) {
+    return false;
+  }
+  Dims sizes = ToDims(x.sym_sizes());
+  for (std::size_t i = 0; i < padded; ++i) {
+    c10::SymInt& size = sizes[rank - 1 - i];
+    const c10::SymInt &before = padding[2 * i], &after = padding[2 * i + 1];
+    if (before < 0 || after < 0 || before >= size || after >= size) return false;
+    size = size + before + after;
+  }
+  outputs.assign(1, Contiguous(std::move(sizes), x.scalar_type()));
+  return true;
+}
+
+// (grad_output, self, padding)
+bool ReflectionPadBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor &grad = args[0].toTensor(), &x = args[1].toTensor();
+  if (!IsContiguous(x) || x.suggest_memory_format() != c10::MemoryFormat::Contiguous) return false;
+  if (grad.dim() != x.dim() || x.sym_numel() == 0 || x.is_cuda()) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
+// (self, upscale_factor)
+bool PixelShuffle(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const std::int64_t factor = args[1].toInt();
+  if (x.dim() != 4 || factor < 1 || !IsContiguous(x) || x.sym_numel() == 0) return false;
+  if (x.suggest_memory_format() != c10::MemoryFormat::Contiguous || x.sym_size(1) % (factor * factor) != 0) {
+    return false;
+  }
+  Dims sizes = {x.sym_size(0), x.sym_size(1) / (factor * factor), x.sym_size(2) * factor, x.sym_size(3) * factor};
+  outputs.assign(1, Contiguous(std::move(sizes), x.scalar_type()));
+  return true;
+}
+
+// (self, downscale_factor)
+bool PixelUnshuffle(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const std::int64_t factor = args[1].toInt();
+  if (x.dim() != 4 || factor < 1 || !IsContiguous(x) || x.sym_numel() == 0) return false;
+  if (x.suggest_memory_format() != c10::MemoryFormat::Contiguous) return false;
+  if (x.sym_size(2) % factor != 0 || x.sym_size(3) % factor != 0) return false;
+  Dims sizes = {x.sym_size(0), x.sym_size(1) * (factor * factor), x.sym_size(2) / factor, x.sym_size(3) / factor};
+  outputs.assign(1, Contiguous(std::move(sizes), x.scalar_type()));
+  return true;
+}
+
 constexpr ShapeRow kRows[] = {
+    {"aten::reflection_pad1d", ReflectionPad<1>},
+    {"aten::reflection_pad2d", ReflectionPad<2>},
+    {"aten::reflection_pad3d", ReflectionPad<3>},
+    {"aten::reflection_pad1d_backward", ReflectionPadBackward},
+    {"aten::reflection_pad2d_backward", ReflectionPadBackward},
+    {"aten::reflection_pad3d_backward", ReflectionPadBackward},
+    {"aten::pixel_shuffle", PixelShuffle},
+    {"aten::pixel_unshuffle", PixelUnshuffle},
     {"aten::convolution", Convolution},
     {"aten::convolution_backward", ConvolutionBackward},
     {"aten::_adaptive_avg_pool2d", AdaptiveAveragePool2d},

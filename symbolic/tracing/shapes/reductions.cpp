@@ -1,6 +1,8 @@
 // Reductions, softmax and scans: contiguous outputs.
 #include <bitset>
 
+#include <ATen/core/Reduction.h>
+
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -159,7 +161,31 @@ bool Cumulative(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (self, target, weight, reduction, ignore_index), of images
+bool ImageLoss(Arguments args, Outputs& outputs) {
+  const at::Tensor &x = args[0].toTensor(), &target = args[1].toTensor();
+  if (x.dim() != 4 || target.dim() != 3 || !args[3].isInt() || OptionalTensor(args[2]) != nullptr) return false;
+  if (!c10::isFloatingType(x.scalar_type()) || target.scalar_type() != at::kLong || x.is_cuda()) return false;
+  const bool fits =
+      x.sym_size(0) == target.sym_size(0) && x.sym_size(2) == target.sym_size(1) && x.sym_size(3) == target.sym_size(2);
+  if (!fits || x.sym_numel() == 0) return false;
+  const bool each = args[3].toInt() == at::Reduction::None;
+  outputs.assign(1, Contiguous(each ? ToDims(target.sym_sizes()) : Dims(), x.scalar_type()));
+  outputs.push_back(Contiguous({}, x.scalar_type()));
+  return true;
+}
+
+// (grad_output, self, target, …)
+bool ImageLossBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[1].toTensor();
+  if (x.dim() != 4 || x.is_cuda() || !IsContiguous(x)) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
 constexpr ShapeRow kRows[] = {
+    {"aten::nll_loss2d_forward", ImageLoss},
+    {"aten::nll_loss2d_backward", ImageLossBackward},
     {"aten::sum.dim_IntList", SumDims},
     {"aten::sum", SumAll},
     {"aten::mean.dim", MeanDims},

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "symbolic/tracing/shapes/shapes.h"
+#include "symbolic/tracing/size_node.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -254,11 +255,14 @@ bool Split(Arguments args, Outputs& outputs) {
   const at::Tensor& x = args[0].toTensor();
   auto dim = WrapDim(args[2].toInt(), x.dim());
   if (!dim || x.dim() == 0) return false;
-  const std::int64_t step = args[1].toSymInt().guard_int(__FILE__, __LINE__);
-  const std::int64_t size = x.sym_size(*dim).guard_int(__FILE__, __LINE__);
-  if (step <= 0 || size == 0) return false;
-  Dims lengths;
-  for (std::int64_t at = 0; at < size; at += step) lengths.emplace_back(std::min(step, size - at));
+  const c10::SymInt step = args[1].toSymInt(), size = x.sym_size(*dim);
+  if (step <= 0 || size <= 0) return false;
+  // How many there are is a fact, how large they are is not.
+  const std::int64_t whole = (HintOf(size) - 1) / HintOf(step);
+  const c10::SymInt last = size - step * whole;
+  if (last <= 0 || last > step) return false;
+  Dims lengths(static_cast<std::size_t>(whole), step);
+  lengths.push_back(last);
   return Pieces(args, *dim, lengths, /*drop=*/false, outputs);
 }
 

@@ -9,15 +9,19 @@ namespace {
 // (self, dim, *, correction, keepdim)
 bool NoDegreesOfFreedom(Arguments args) {
   const at::Tensor& self = args[0].toTensor();
-  std::int64_t reduced = 1;
-  const auto take = [&](std::int64_t d) { reduced *= self.sym_size(d).guard_int(__FILE__, __LINE__); };
+  c10::SymInt reduced = 1;
+  const auto take = [&](std::int64_t d) { reduced = reduced * self.sym_size(d); };
   const bool all = args[1].isNone() || args[1].toListRef().empty();
   for (std::int64_t d = 0; all && d < self.dim(); ++d) take(d);
   if (!all && self.dim() > 0) {
     for (const std::int64_t d : args[1].toIntVector()) take(d);
   }
   const double correction = args[2].isNone() ? 1.0 : args[2].toScalar().toDouble();
-  return static_cast<double>(reduced) - correction <= 0 || self.sym_numel() == 0;
+  constexpr double kMostExact = 0x1p52;
+  const bool none = std::abs(correction) <= kMostExact
+                        ? reduced <= c10::SymInt(static_cast<std::int64_t>(std::floor(correction)))
+                        : correction > 0;
+  return none || self.sym_numel() == 0;
 }
 
 bool DiscardsImaginaryPart(const at::Tensor& from, c10::ScalarType to) {
