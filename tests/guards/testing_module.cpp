@@ -104,7 +104,10 @@ bool AddGuards(GuardSet* set, PyObject* list, const std::vector<SourceId>& ids, 
       return false;
     }
     UserLocation where;
-    if (line > 0) where = {RefOf<PyCodeObject>::Create(reinterpret_cast<PyCodeObject*>(code)), line};
+    if (line > 0) {
+      where.code = RefOf<PyCodeObject>::Create(reinterpret_cast<PyCodeObject*>(code));
+      where.line = line;
+    }
     const SourceId id = ids.at(static_cast<std::size_t>(source));
     switch (static_cast<GuardKind>(k)) {
       case GuardKind::kTensor:
