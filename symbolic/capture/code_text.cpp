@@ -85,7 +85,7 @@ std::string RawSourceLine(PyCodeObject* code, int line) {
 
 std::string SourceText(const std::string& file) {
   const Ref name = Ref::Steal(PyUnicode_FromString(file.c_str()));
-  PyErr_Clear();
+  if (!name) PyErr_Clear();
   return name ? FromLines(name, 1, std::numeric_limits<int>::max()) : "";
 }
 

@@ -41,11 +41,13 @@ std::string ExpressionOf(PyCodeObject* code, int instruction) {
 
 // ---------------------------------------------------------------- modules
 
+// Leaves the error indicator as it is: a stack is asked for while the program's exception is on its way, too.
 PyTypeObject* ModuleType() {
   static PyObject* const type = [] {
     PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.nn.modules.module");
-    PyObject* found = module != nullptr ? PyObject_GetAttrString(module, "Module") : nullptr;
-    PyErr_Clear();
+    PyObject* const names = module != nullptr && PyModule_Check(module) ? PyModule_GetDict(module) : nullptr;
+    PyObject* const found = names != nullptr ? PyDict_GetItemString(names, "Module") : nullptr;
+    Py_XINCREF(found);
     return found;
   }();
   return reinterpret_cast<PyTypeObject*>(type);

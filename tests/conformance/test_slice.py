@@ -101,8 +101,9 @@ def test_fuzzer(tmp_path):
     assert outcome.calls >= 4000
     # A slice is short: the long run meets nearly every kind, this one most of them.
     assert len(outcome.coverage.counts) > 150
-    # Three are of a GPU: cudnn_batch_norm, and the two rewrites for devices.
-    assert len(outcome.coverage.missing()) < 90, sorted(outcome.coverage.missing())
+    # Six are of a GPU: batch norms and their gradients as cuDNN has them, and two rewrites for devices. Three passes are of
+    # losses and of casts behind views, which so few programs do not have.
+    assert len(outcome.coverage.missing()) < 96, sorted(outcome.coverage.missing())
 
 
 def test_the_fuzzer_fails_a_compiler_that_compiles_nothing(tmp_path):

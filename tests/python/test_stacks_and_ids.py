@@ -2,6 +2,8 @@
 
 import functools
 import re
+import subprocess
+import sys
 
 import framefuse
 import pytest
@@ -260,3 +262,23 @@ def test_with_plus_a_guard_has_all_callers():
     own = re.escape(__file__.rpartition("/")[2])
     lines = guard_lines("+guards")
     assert lines and all(re.search(rf"# linear.py:\d+, called from (module.py:\d+, )*{own}:\d+, {own}:\d+$", line) for line in lines), lines
+
+
+@pytest.mark.compiles_nothing("another process does")
+def test_a_programs_exception_outlives_the_first_look_at_a_stack():
+    """In a process of its own: what is looked up once is looked up while the exception is on its way."""
+    code = """
+import torch, framefuse
+@framefuse.compile(fullgraph=True)
+def f(x):
+    y = x * 2
+    x.add_(1)
+    return y
+try:
+    f(torch.zeros(3, requires_grad=True))
+except RuntimeError as error:
+    print("raised:", error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "raised: a leaf Variable that requires grad" in done.stdout
