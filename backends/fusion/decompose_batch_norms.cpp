@@ -172,7 +172,7 @@ bool BatchNormInference(Graph& g, const Node& n, NodeWriter w, bool says_trainin
   const ir::Value in = g.value(n.args[0].value);
   const bool rows = ir::IsContiguous(g.exprs, in);
   if (!tracked || !HasChannels(in) || !(rows || IsChannelsLast(g.exprs, in))) return false;
-  const std::optional<Dims> sizes = ConstantSizes(in);
+  const std::optional<Dims> sizes = Constants(in.sizes);
   const c10::ScalarType type = Wide(in.dtype);
   const ValueId x = w.To(n.args[0].value, type);
   const auto of_channels = [&](std::size_t a) {

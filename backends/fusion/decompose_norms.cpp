@@ -51,13 +51,13 @@ Moments MomentsOf(NodeWriter& w, ValueId x, const Dims& dims, std::optional<Dim>
   return m;
 }
 
-std::optional<Dims> ConstantSizes(const ir::Value& v) {
-  Dims sizes;
-  for (const Dim& d : v.sizes) {
+std::optional<Dims> Constants(const std::vector<Dim>& dims) {
+  Dims constants;
+  for (const Dim& d : dims) {
     if (!d.is_constant()) return std::nullopt;
-    sizes.push_back(d.constant());
+    constants.push_back(d.constant());
   }
-  return sizes;
+  return constants;
 }
 
 namespace {
@@ -126,7 +126,7 @@ bool LayerNormBackward(Graph& g, const Node& n, NodeWriter w) {
 // input, weight, bias, N, C, HxW, groups, eps: moments over [channels of a group, HxW] of [N, groups, ..., HxW].
 bool GroupNorm(Graph& g, const Node& n, NodeWriter w) {
   const ir::Value in = g.value(n.args[0].value);
-  const std::optional<Dims> sizes = ConstantSizes(in);
+  const std::optional<Dims> sizes = Constants(in.sizes);
   if (!IsRealFloat(in) || !ir::IsContiguous(g.exprs, in) || !sizes || sizes->size() < 2) return false;
   for (std::size_t a : {6u, 7u}) {
     if (n.args[a].kind != Arg::Kind::kConstant) return false;
@@ -162,7 +162,7 @@ bool GroupNorm(Graph& g, const Node& n, NodeWriter w) {
 // over the points.
 bool GroupNormBackward(Graph& g, const Node& n, NodeWriter w) {
   const ir::Value in = g.value(n.args[1].value), grad_in = g.value(n.args[0].value);
-  const std::optional<Dims> sizes = ConstantSizes(in);
+  const std::optional<Dims> sizes = Constants(in.sizes);
   const bool dense = ir::IsContiguous(g.exprs, in) && ir::IsContiguous(g.exprs, grad_in);
   if (!IsRealFloat(in) || !IsRealFloat(grad_in) || !dense || !sizes || sizes->size() < 2) return false;
   if (n.args[8].kind != Arg::Kind::kConstant) return false;

@@ -20,7 +20,7 @@ bool IsRealFloat(const ir::Value& v);
 // `out` is `of` in its own type and shape. If that is another, both are contiguous.
 void InShape(ir::Graph& g, NodeWriter& w, ir::ValueId out, ir::ValueId of);
 Dims LastDims(const ir::Value& v, std::size_t count);
-std::optional<Dims> ConstantSizes(const ir::Value& v);
+std::optional<Dims> Constants(const std::vector<ir::Dim>& dims);  // nothing: one is no number
 
 struct Moments {
   ir::ValueId mean, centred, variance;

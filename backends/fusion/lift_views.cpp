@@ -22,15 +22,6 @@ using ir::ValueId;
 
 bool IsView(const Node& n) { return n.op->name() == "aten.view" || n.op->name() == "aten._unsafe_view"; }
 
-std::optional<Dims> Constants(const std::vector<Dim>& dims) {
-  Dims constants;
-  for (const Dim& d : dims) {
-    if (!d.is_constant()) return std::nullopt;
-    constants.push_back(d.constant());
-  }
-  return constants;
-}
-
 // There are fewer bytes to read before it than behind it. Of another cast the kernel that makes its operand writes
 // less.
 bool Widens(const Graph& g, const Node& cast) {
