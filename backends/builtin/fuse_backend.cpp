@@ -14,7 +14,8 @@ namespace {
 class FuseBackend final : public Backend {
  public:
   absl::StatusOr<std::shared_ptr<Plan>> Compile(ir::Graph graph, const BackendOptions& options) override {
-    static constexpr Pass kPasses[] = {{"lay_out_channels_last", fusion::LayOutChannelsLast, /*lays_out=*/true},
+    static constexpr Pass kPasses[] = {{"native_batch_norm_gradients", fusion::UseNativeBatchNormGradients},
+                                       {"lay_out_channels_last", fusion::LayOutChannelsLast, /*lays_out=*/true},
                                        {"open_log_softmax", fusion::OpenLogSoftmax, /*lays_out=*/true}};
     // The backward's graph, too: it may get them as saved values.
     const auto create = fusion::HasZerosWithoutMemory(graph) ? AtenSequence::Create : fusion::FusedExecutable::Create;

@@ -14,6 +14,9 @@ absl::StatusOr<bool> Decompose(ir::Graph& graph);
 // A pass over a joint graph: a log_softmax that the backward reads, and the gradients of it and of nll_loss, so that
 // the partition sees what they are made of: it saves the logits and two numbers a row, not a second matrix of f32.
 absl::StatusOr<bool> OpenLogSoftmax(ir::Graph& graph);
+// A pass over a joint graph: gradients of cuDNN's batch norm read what its forward reserved, which a forward in kernels
+// has not. The native operator needs the moments only, whether kernels compute it or ATen.
+absl::StatusOr<bool> UseNativeBatchNormGradients(ir::Graph& graph);
 
 }  // namespace framefuse::fusion
 

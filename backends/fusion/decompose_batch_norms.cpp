@@ -1,13 +1,15 @@
 // Batch norm of [N, C, ...] as pointwise operators and sums: of inference, of training, and its gradient; of native and
-// of cuDNN's operators. A node of training and the node of its gradient are both written anew, or neither is: what
-// cuDNN reserves for its own gradient is empty then. See decompose_rules.h.
+// of cuDNN's operators. What cuDNN reserves for its own gradient is empty then: UseNativeBatchNormGradients leaves none
+// that reads it. See decompose_rules.h.
 #include <ATen/core/ivalue.h>
 
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "backends/fusion/channels_last.h"
+#include "backends/fusion/decompose.h"
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/pointwise.h"
 #include "common/coverage.h"
@@ -247,35 +249,21 @@ c10::ScalarType TypeOfGradient(const ir::Value& in, const Dim& count) {
   return few && in.device.is_cpu() && type == c10::ScalarType::Float ? c10::ScalarType::Double : type;
 }
 
-// Where an operator of the gradient has its arguments.
-struct GradientArguments {
-  std::size_t grad, input;
-  std::size_t training, eps;  // training 0: always
-};
-const GradientArguments* ArgumentsOfGradient(const std::string& name) {
-  static const auto* rows = new std::map<std::string, GradientArguments>{
-      {"aten.native_batch_norm_backward", {0, 1, 7, 8}},
-      {"aten.batch_norm_backward", {0, 1, 7, 8}},
-      {"aten.cudnn_batch_norm_backward", {1, 0, 0, 7}},
-  };
-  const auto it = rows->find(name);
-  return it == rows->end() ? nullptr : &it->second;
-}
-
-// ..., weight, running_mean, running_var, save_mean, save_invstd, ... Any strides of the gradient are read.
-bool BatchNormBackward(Graph& g, const Node& n, NodeWriter w, const GradientArguments& where) {
-  if (!IsBatchNormInput(g, n.args[where.input].value)) return false;
-  const bool training = where.training == 0 || n.args[where.training].constant.toBool();
+// grad, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask. Any strides of the
+// gradient are read.
+bool BatchNormBackward(Graph& g, const Node& n, NodeWriter w) {
+  if (!IsBatchNormInput(g, n.args[1].value)) return false;
+  const bool training = n.args[7].constant.toBool();
   const std::size_t first = training ? 5 : 3;
   if (!IsGiven(n.args[first]) || !IsGiven(n.args[first + 1])) return false;
-  const ir::Value in = g.value(n.args[where.input].value);
+  const ir::Value in = g.value(n.args[1].value);
   Dims all = PointDims(in);
   all.push_back(0);
-  const c10::ScalarType type = TypeOfGradient(in, w.Product(all, n.args[where.input].value));
-  const ValueId grad = w.To(n.args[where.grad].value, type), x = w.To(n.args[where.input].value, type);
+  const c10::ScalarType type = TypeOfGradient(in, w.Product(all, n.args[1].value));
+  const ValueId grad = w.To(n.args[0].value, type), x = w.To(n.args[1].value, type);
   const ValueId mean = OfChannels(g, w, n.args[first].value, in, type);
   ValueId invstd = OfChannels(g, w, n.args[first + 1].value, in, type);
-  if (!training) invstd = w.Unary("rsqrt", w.WithNumber("add", invstd, n.args[where.eps].constant.toDouble()));
+  if (!training) invstd = w.Unary("rsqrt", w.WithNumber("add", invstd, n.args[8].constant.toDouble()));
   const Dims points = PointDims(in);
   const auto over_channel = [&](ValueId v) { return SumOver(w, points.empty() ? v : SumOver(w, v, points), {0}); };
   const ValueId centred = w.Binary("sub", x, mean);
@@ -303,8 +291,7 @@ bool BatchNormBackward(Graph& g, const Node& n, NodeWriter w, const GradientArgu
 const bool declared = DeclareKinds(
     "decomposition", {"aten.native_batch_norm", "aten.cudnn_batch_norm", "aten._native_batch_norm_legit_no_training",
                       "aten._native_batch_norm_legit_functional", "aten._native_batch_norm_legit.no_stats",
-                      "aten._batch_norm_with_update_functional", "aten.native_batch_norm_backward",
-                      "aten.batch_norm_backward", "aten.cudnn_batch_norm_backward"});
+                      "aten._batch_norm_with_update_functional", "aten.native_batch_norm_backward"});
 
 }  // namespace
 
@@ -314,8 +301,25 @@ bool DecomposeBatchNorm(Graph& g, const Node& n, NodeWriter w) {
   const bool says_training = name == "aten.native_batch_norm" || name == "aten.cudnn_batch_norm";
   if (says_training && !n.args[5].constant.toBool()) return BatchNormInference(g, n, w, true);
   if (const TrainingArguments* arguments = ArgumentsOfTraining(name)) return BatchNormTraining(g, n, w, *arguments);
-  if (const GradientArguments* arguments = ArgumentsOfGradient(name)) return BatchNormBackward(g, n, w, *arguments);
+  if (name == "aten.native_batch_norm_backward") return BatchNormBackward(g, n, w);
   return false;
+}
+
+absl::StatusOr<bool> UseNativeBatchNormGradients(Graph& g) {
+  bool changed = false;
+  for (Node& n : g.nodes) {
+    const bool cudnn = n.op->name() == "aten.cudnn_batch_norm_backward";
+    if (!cudnn && n.op->name() != "aten.batch_norm_backward") continue;
+    n.args.pop_back();  // what was reserved
+    if (cudnn) {        // input, grad, ..., eps
+      std::swap(n.args[0], n.args[1]);
+      n.args.insert(n.args.begin() + 7, Arg::Constant(true));
+      n.args.push_back(Arg::Constant(c10::List<bool>({true, true, true})));
+    }
+    n.op = ir::RequireOp("aten.native_batch_norm_backward");
+    changed = true;
+  }
+  return changed;
 }
 
 }  // namespace framefuse::fusion
