@@ -73,12 +73,19 @@ std::size_t ListSize(const Arg& arg) {
   return arg.kind == Arg::Kind::kDimList ? arg.dims.size() : arg.constant.toIntVector().size();
 }
 
+// The operators read their inputs as if copied; the copy fuses with what follows.
+ValueId InOrder(Graph& g, NodeWriter& w, ValueId x) {
+  const ir::Value v = g.value(x);
+  if (ir::IsContiguous(g.exprs, v)) return x;
+  constexpr auto kInOrder = static_cast<std::int64_t>(c10::MemoryFormat::Contiguous);
+  return w.Call("aten.clone", {Arg::OfValue(x), Arg::Constant(kInOrder)}, w.Like(v.sizes, v.dtype, v.device));
+}
+
 bool LayerNorm(Graph& g, const Node& n, NodeWriter w) {
-  const ValueId x = n.args[0].value;
-  const ir::Value in = g.value(x);
+  const ir::Value in = g.value(n.args[0].value);
   const std::size_t trailing = ListSize(n.args[1]);
-  if (!IsRealFloat(in) || !ir::IsContiguous(g.exprs, in) || w.Product(LastDims(in, trailing), x) == Dim(0))
-    return false;
+  if (!IsRealFloat(in) || w.Product(LastDims(in, trailing), n.args[0].value) == Dim(0)) return false;
+  const ValueId x = InOrder(g, w, n.args[0].value);
   const c10::ScalarType type = Wide(in.dtype);
   const Moments m = MomentsOf(w, w.To(x, type), LastDims(in, trailing));
   const ValueId rstd = w.Unary("rsqrt", w.WithNumber("add", m.variance, n.args[4].constant.toDouble()));
@@ -94,14 +101,14 @@ bool LayerNorm(Graph& g, const Node& n, NodeWriter w) {
 
 // grad, input, normalized_shape, mean, rstd, weight, bias, output_mask
 bool LayerNormBackward(Graph& g, const Node& n, NodeWriter w) {
-  const ValueId x = n.args[1].value;
-  const ir::Value in = g.value(x);
+  const ir::Value in = g.value(n.args[1].value);
   const std::size_t trailing = ListSize(n.args[2]);
   const Dims dims = LastDims(in, trailing), leading = LeadingDims(in, trailing);
-  if (!IsRealFloat(in) || !ir::IsContiguous(g.exprs, in) || leading.empty()) return false;
-  if (w.Product(dims, x) == Dim(0) || w.Product(leading, x) == Dim(0)) return false;
+  if (!IsRealFloat(in) || leading.empty()) return false;
+  if (w.Product(dims, n.args[1].value) == Dim(0) || w.Product(leading, n.args[1].value) == Dim(0)) return false;
+  const ValueId x = InOrder(g, w, n.args[1].value);
   const c10::ScalarType type = Wide(in.dtype);
-  const ValueId grad = w.To(n.args[0].value, type), rstd = w.To(n.args[4].value, type);
+  const ValueId grad = w.To(InOrder(g, w, n.args[0].value), type), rstd = w.To(n.args[4].value, type);
   const ValueId centred = w.Binary("sub", w.To(x, type), w.To(n.args[3].value, type));
   const ValueId normal = w.Binary("mul", centred, rstd);
   if (n.outputs[0] != kNoValue) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "backends/fusion/group_writer.h"
 
 namespace framefuse::fusion {
@@ -181,10 +182,10 @@ class Lowering : private GroupWriter {
   // --- columns
 
   absl::Status Column() {
-    if (it_.reduced.size() != 1 || it_.inner.size() != 1) {
-      return absl::UnimplementedError("kept dimensions do not collapse");
-    }
-    if (ShouldSplitColumn()) return SplitColumn();
+    if (it_.inner.size() != 1) return absl::UnimplementedError("kept dimensions do not collapse");
+    if (it_.reduced.size() == 2 && HasConstantSizes()) return SplitColumn(OfTwoAxes());
+    if (it_.reduced.size() != 1) return absl::UnimplementedError("reduced dimensions do not collapse");
+    if (ShouldSplitColumn()) return SplitColumn(OfOneAxis());
     StartColumn();
     Begin(BlockKind::kLoop);
     ColumnBody();
@@ -347,13 +348,35 @@ class Lowering : private GroupWriter {
     row_memo_[node(n).outputs[0]] = builder_->Unary(ReductionOf(n), loaded);
   }
 
-  absl::Status SplitColumn() {
+  bool HasConstantSizes() const {
+    const auto constant = [](const Axis& a) { return a.extent.is_constant(); };
+    return absl::c_all_of(it_.outer, constant) && absl::c_all_of(it_.reduced, constant) && constant(it_.inner[0]);
+  }
+
+  struct ColumnSplit {
+    Axis part, within;
+    std::int64_t total;  // rows; the last part may have fewer
+  };
+
+  ColumnSplit OfOneAxis() const {
     const std::int64_t total = it_.reduced[0].extent.constant(), parts = ColumnParts();
-    const std::int64_t rows = (total + parts - 1) / parts, columns = it_.inner[0].extent.constant();
-    StartColumn();
-    Axis part{Dim(parts), {}}, within{Dim(rows), it_.reduced[0].strides};
+    const std::int64_t rows = (total + parts - 1) / parts;
+    ColumnSplit split{{Dim(parts), {}}, {Dim(rows), it_.reduced[0].strides}, total};
     for (const Dim& stride : it_.reduced[0].strides)
-      part.strides.push_back(g_.exprs.Make(ir::ExprKind::kMul, stride, Dim(rows)));
+      split.part.strides.push_back(g_.exprs.Make(ir::ExprKind::kMul, stride, Dim(rows)));
+    return split;
+  }
+
+  // Operands whose rows are in different orders: a part is a step of the outer axis.
+  ColumnSplit OfTwoAxes() const {
+    const Axis &part = it_.reduced[0], &within = it_.reduced[1];
+    return {part, within, part.extent.constant() * within.extent.constant()};
+  }
+
+  absl::Status SplitColumn(const ColumnSplit& split) {
+    const auto& [part, within, total] = split;
+    const std::int64_t parts = part.extent.constant(), columns = it_.inner[0].extent.constant();
+    StartColumn();
     outer_.pop_back();
     outer_.push_back(&part);
     outer_.push_back(&within);

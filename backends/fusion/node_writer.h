@@ -32,12 +32,12 @@ class NodeWriter {
   // Any operator with these arguments and a first result of the given metadata; others are not used.
   ir::ValueId Call(std::string_view full_name, std::vector<ir::Arg> args, const ir::Value& like);
 
+  ir::Value Like(std::vector<ir::Dim> sizes, c10::ScalarType dtype, c10::Device device);  // contiguous
   const ir::Value& value(ir::ValueId v) const { return graph_.value(v); }
   ir::Dim Product(const std::vector<std::int64_t>& dims, ir::ValueId of);
 
  private:
   std::vector<ir::Dim> Broadcast(ir::ValueId a, ir::ValueId b) const;
-  ir::Value Like(std::vector<ir::Dim> sizes, c10::ScalarType dtype, c10::Device device);
   // In channels_last if an operand of these sizes is, else contiguous.
   ir::Value LaidOutLike(std::initializer_list<ir::ValueId> operands, std::vector<ir::Dim> sizes, c10::ScalarType dtype);
 

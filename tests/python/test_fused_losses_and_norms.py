@@ -307,3 +307,12 @@ def test_second_gradient_of_a_loss():
     leaf = x.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(framefuse.compile(F.cross_entropy)(leaf, target), leaf, create_graph=True)
     torch.testing.assert_close(torch.autograd.grad(gradient.square().sum(), leaf)[0] / 2, got[1])
+
+
+@pytest.mark.parametrize("shape, order", [((5, 7, 48), (1, 0, 2)), ((3, 5, 7, 48), (2, 0, 1, 3)), ((2, 300, 48), (1, 0, 2)), ((4, 48, 50), (0, 2, 1))])
+def test_layer_norm_of_rows_in_another_order_than_their_gradients(shape, order):
+    torch.manual_seed(7)
+    x, scale, shift = torch.randn(shape), torch.randn(48), torch.randn(48)
+    aten = check(lambda x, w, b: F.layer_norm(x.permute(order), (48,), w, b), x, scale, shift)
+    assert "layer_norm" not in aten
+    assert "not fused" not in aten

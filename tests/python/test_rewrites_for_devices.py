@@ -238,3 +238,36 @@ def test_a_users_own_channels_last_stays():
             expected, actual = model(x), framefuse.compile(model)(x)
             assert expected.stride() == actual.stride()
             torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"))]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("groups", [1, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_convolutions_of_channels_last_inputs_give_eagers_layouts(dtype, groups, device):
+    """Which backend runs, and with it the layout of its results, is torch's choice; the capture asks for it."""
+    plain, turned, deep = nn.Conv2d(8, 16, 3, groups=groups), nn.ConvTranspose2d(8, 16, 3, 2, groups=groups), nn.Conv3d(8, 16, 2, groups=groups)
+    model = nn.ModuleList([plain, turned, deep]).to(device, dtype)
+
+    def program(image, volume):
+        results = [plain(image), turned(image), deep(volume)]
+        return results, [r.stride() for r in results]
+
+    compiled = framefuse.compile(program, fullgraph=True)
+    for formats in ((torch.channels_last, torch.channels_last_3d), (torch.contiguous_format, torch.contiguous_format)):
+        torch.manual_seed(8)
+        sizes = (2, 8, 9, 9), (2, 8, 5, 5, 5)
+        given = [torch.randn(s, device=device, dtype=dtype).to(memory_format=f).requires_grad_() for s, f in zip(sizes, formats)]
+        found = []
+        for function in (program, compiled):
+            results, strides = function(*given)
+            assert [r.stride() for r in results] == strides
+            gradients = torch.autograd.grad([r.float().pow(2).sum() for r in results], [*given, *model.parameters()])
+            found.append((results, strides, gradients, [g.stride() for g in gradients]))
+        eager, own = found
+        assert own[1] == eager[1]
+        assert own[3] == eager[3]
+        for got, expected in zip([*own[0], *own[2]], [*eager[0], *eager[2]]):
+            torch.testing.assert_close(got, expected, rtol=2e-2 if dtype == torch.bfloat16 else 1e-3, atol=2e-2 if dtype == torch.bfloat16 else 1e-3)

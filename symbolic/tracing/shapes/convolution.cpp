@@ -1,5 +1,7 @@
 // Convolution, its backward, and pooling. The traps are the memory formats: an output is channels_last if the
 // backend that eager would choose makes it so.
+#include <ATen/native/ConvUtils.h>
+
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -7,14 +9,38 @@ namespace {
 
 const c10::SymInt& At(const Dims& v, std::size_t i) { return v.size() == 1 ? v[0] : v[i]; }
 
+struct Window {
+  Dims stride, padding, dilation, output_padding;
+  bool transposed;
+  c10::SymInt groups;
+};
+
+// A convolution's arguments from `first` on: stride, padding, dilation, transposed, output_padding, groups.
+Window WindowOf(Arguments args, std::size_t first) {
+  return {.stride = SymInts(args[first]),
+          .padding = SymInts(args[first + 1]),
+          .dilation = SymInts(args[first + 2]),
+          .output_padding = SymInts(args[first + 4]),
+          .transposed = args[first + 3].toBool(),
+          .groups = args[first + 5].toSymInt()};
+}
+
+// torch's own choice: cuDNN and oneDNN keep channels_last, others (for doubles, say) do not.
+c10::MemoryFormat FormatOfBackend(const at::Tensor& x, const at::Tensor& w, const Window& window) {
+  const at::native::ConvBackend backend =
+      at::native::select_conv_backend(x, w, std::nullopt, window.stride, window.padding, window.dilation,
+                                      window.transposed, window.output_padding, window.groups, std::nullopt);
+  return at::native::_determine_backend_memory_format(x, w, backend);
+}
+
 // The format that the backend gives to its outputs; nullopt: not known here.
-std::optional<c10::MemoryFormat> ConvolutionFormat(const at::Tensor& x, const at::Tensor& w) {
+std::optional<c10::MemoryFormat> ConvolutionFormat(const at::Tensor& x, const at::Tensor& w, const Window& window) {
   const c10::MemoryFormat fx = x.suggest_memory_format();
   const c10::MemoryFormat fw = w.suggest_memory_format();
   if (fx == c10::MemoryFormat::Contiguous && fw == c10::MemoryFormat::Contiguous) return fx;
-  // 1-d and empty inputs, and CUDA below compute capability 7, have rules of their own.
-  if (x.is_cuda() || x.dim() < 4 || x.sym_numel() == 0) return std::nullopt;
-  return x.dim() == 4 ? c10::MemoryFormat::ChannelsLast : c10::MemoryFormat::ChannelsLast3d;
+  // 1-d and empty inputs have rules of their own.
+  if (x.dim() < 4 || x.sym_numel() == 0) return std::nullopt;
+  return FormatOfBackend(x, w, window);
 }
 
 bool IsKnownType(const at::Tensor& x, const at::Tensor& w) {
@@ -53,9 +79,10 @@ bool Convolution(Arguments args, Outputs& outputs) {
   if (const at::Tensor* bias = OptionalTensor(args[2])) {
     if (bias->scalar_type() != x.scalar_type() || bias->dim() != 1) return false;
   }
-  auto format = ConvolutionFormat(x, w);
   Dims sizes;
-  if (!format || !OutputSizes(args, &sizes)) return false;
+  if (!OutputSizes(args, &sizes)) return false;
+  const auto format = ConvolutionFormat(x, w, WindowOf(args, 3));
+  if (!format) return false;
   if (const at::Tensor* bias = OptionalTensor(args[2]); bias != nullptr && bias->sym_size(0) != sizes[1]) return false;
   outputs.assign(1, WithFormat(std::move(sizes), x.scalar_type(), *format));
   return true;
@@ -72,9 +99,9 @@ bool ConvolutionBackward(Arguments args, Outputs& outputs) {
   const at::Tensor& grad = args[0].toTensor();
   const at::Tensor& x = args[1].toTensor();
   const at::Tensor& w = args[2].toTensor();
-  if (x.dim() < 3 || !IsKnownType(x, w)) return false;
-  auto format = ConvolutionFormat(x, w);
-  if (!format || grad.dim() != x.dim()) return false;
+  if (x.dim() < 3 || grad.dim() != x.dim() || !IsKnownType(x, w)) return false;
+  const auto format = ConvolutionFormat(x, w, WindowOf(args, 4));
+  if (!format) return false;
   const auto mask = args[10].toBoolList();
   outputs.push_back(mask[0] ? WithFormat(ToDims(x.sym_sizes()), x.scalar_type(), *format) : Undefined());
   outputs.push_back(mask[1] ? WithFormat(ToDims(w.sym_sizes()), w.scalar_type(), *format) : Undefined());
