@@ -60,6 +60,13 @@ std::optional<Dims> Constants(const std::vector<Dim>& dims) {
   return constants;
 }
 
+ValueId InOrder(Graph& g, NodeWriter& w, ValueId x) {
+  const ir::Value v = g.value(x);
+  if (ir::IsContiguous(g.exprs, v)) return x;
+  constexpr auto kInOrder = static_cast<std::int64_t>(c10::MemoryFormat::Contiguous);
+  return w.Call("aten.clone", {Arg::OfValue(x), Arg::Constant(kInOrder)}, w.Like(v.sizes, v.dtype, v.device));
+}
+
 namespace {
 
 Dims LeadingDims(const ir::Value& v, std::size_t trailing) {
@@ -71,14 +78,6 @@ Dims LeadingDims(const ir::Value& v, std::size_t trailing) {
 // Size of an int[] argument, symbolic or not.
 std::size_t ListSize(const Arg& arg) {
   return arg.kind == Arg::Kind::kDimList ? arg.dims.size() : arg.constant.toIntVector().size();
-}
-
-// The operators read their inputs as if copied; the copy fuses with what follows.
-ValueId InOrder(Graph& g, NodeWriter& w, ValueId x) {
-  const ir::Value v = g.value(x);
-  if (ir::IsContiguous(g.exprs, v)) return x;
-  constexpr auto kInOrder = static_cast<std::int64_t>(c10::MemoryFormat::Contiguous);
-  return w.Call("aten.clone", {Arg::OfValue(x), Arg::Constant(kInOrder)}, w.Like(v.sizes, v.dtype, v.device));
 }
 
 bool LayerNorm(Graph& g, const Node& n, NodeWriter w) {

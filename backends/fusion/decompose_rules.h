@@ -20,6 +20,8 @@ bool IsRealFloat(const ir::Value& v);
 // `out` is `of` in its own type and shape. If that is another, both are contiguous.
 void InShape(ir::Graph& g, NodeWriter& w, ir::ValueId out, ir::ValueId of);
 Dims LastDims(const ir::Value& v, std::size_t count);
+ir::ValueId InOrder(ir::Graph& g, NodeWriter& w,
+                    ir::ValueId x);  // x, or its contiguous copy: it fuses with its readers
 std::optional<Dims> Constants(const std::vector<ir::Dim>& dims);  // nothing: one is no number
 
 struct Moments {

@@ -7,6 +7,7 @@
 
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/decompose.h"
+#include "backends/fusion/join_slices.h"
 #include "backends/fusion/lift_views.h"
 #include "backends/fusion/move_to_front.h"
 #include "backends/fusion/number_operands.h"
@@ -214,6 +215,7 @@ absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Create(ir::Graph gr
 absl::Status FusedExecutable::Build(const BackendOptions& options) {
   // The backend's own passes may have laid the graph out anew.
   static constexpr Pass kPasses[] = {{"number_operands", UseNumberOperands, /*lays_out=*/true},
+                                     {"join_slices", JoinSlices, /*lays_out=*/true},
                                      {"decompose", Decompose, /*lays_out=*/true},
                                      {"pad_products", PadProducts, /*lays_out=*/true},
                                      {"sink_views", SinkViews},

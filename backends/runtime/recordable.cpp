@@ -51,6 +51,22 @@ bool HasMask(const Graph& g, const Node& n) {
   return mask;
 }
 
+bool IsSeed(const std::string& argument) {
+  return argument == "philox_seed" || argument == "philox_offset" || argument == "rng_state" || argument == "unused";
+}
+
+bool IsAttention(const Node& n) {
+  return absl::StrContains(n.op->name(), "attention") && n.op->FindArgument("dropout_p") >= 0;
+}
+
+// An attention operator, forward or backward, that drops nothing.
+bool IsAttentionWithoutDropout(const Node& n) {
+  if (!IsAttention(n)) return false;
+  const int dropout = n.op->FindArgument("dropout_p");
+  const ir::Arg& arg = n.args[static_cast<std::size_t>(dropout)];
+  return arg.kind == ir::Arg::Kind::kConstant && arg.constant.isScalar() && arg.constant.toScalar().toDouble() == 0;
+}
+
 absl::Status CheckOperator(const Graph& g, const Node& n) {
   const std::string& name = n.op->name();
   if (!absl::StartsWith(name, "aten.") && !absl::StartsWith(name, "prims.")) return No("it is not one of torch's own");
@@ -59,21 +75,11 @@ absl::Status CheckOperator(const Graph& g, const Node& n) {
   for (const ir::Arg& arg : n.args) {
     if (arg.kind == ir::Arg::Kind::kConstant && arg.constant.isGenerator()) return No("it has a generator of its own");
   }
+  // A recorded forward would leave its seeds on the device, where a backward that is not recorded must not read them.
+  if (IsAttention(n) && !IsAttentionWithoutDropout(n)) return No("the seeds of its dropout are on the host");
   const bool gives_values = n.op->handle().hasTag(at::Tag::data_dependent_output) || n.op->is_sized_by_values();
   const bool waits = IsIndexing(name) ? HasMask(g, n) : gives_values || IsKnownToWait(name);
   return waits ? No("the host waits for its values") : absl::OkStatus();
-}
-
-bool IsSeed(const std::string& argument) {
-  return argument == "philox_seed" || argument == "philox_offset" || argument == "rng_state" || argument == "unused";
-}
-
-// An attention operator, forward or backward, that drops nothing.
-bool IsAttentionWithoutDropout(const Node& n) {
-  const int dropout = n.op->FindArgument("dropout_p");
-  if (!absl::StrContains(n.op->name(), "attention") || dropout < 0) return false;
-  const ir::Arg& arg = n.args[static_cast<std::size_t>(dropout)];
-  return arg.kind == ir::Arg::Kind::kConstant && arg.constant.isScalar() && arg.constant.toScalar().toDouble() == 0;
 }
 
 // A 0-dim constant of the host is a number that a pointwise operator takes along; all else on the host is work there.

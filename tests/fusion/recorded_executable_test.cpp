@@ -13,6 +13,7 @@
 #include <atomic>
 #include <thread>
 
+#include "absl/strings/str_replace.h"
 #include "backends/runtime/graph_recorder.h"
 #include "backends/runtime/recordable.h"
 #include "common/status.h"
@@ -438,22 +439,24 @@ output %1 user
                                                    "waits for its values"}),
                          [](const auto& info) { return info.param.name; });
 
-// Attention leaves seeds on the host, which its backward reads only where something is dropped.
+// Attention leaves seeds on the host, or on the device where it is recorded; its backward reads them only where
+// something is dropped. Then neither is recorded: a backward that is not would read what a recorded forward left on the
+// device.
 TEST(Recordable, AttentionWithoutDropout) {
   const std::string text = R"(graph "g" functional
 input %0: f32[1, 2, 8, 4]{device=cuda:0} argument
 input %1: f32[1, 2, 8]{device=cuda:0} argument
-input %2: i64[] argument
-input %3: i64[] argument
-%4: f32[1, 2, 8, 4]{device=cuda:0}, %5: f32[1, 2, 8]{device=cuda:0}, %6: i64[], %7: i64[] = aten._scaled_dot_product_efficient_attention(%0, %0, %0, None, True, RATE)
+input %2: i64[]WHERE argument
+input %3: i64[]WHERE argument
+%4: f32[1, 2, 8, 4]{device=cuda:0}, %5: f32[1, 2, 8]{device=cuda:0}, %6: i64[]WHERE, %7: i64[]WHERE = aten._scaled_dot_product_efficient_attention(%0, %0, %0, None, True, RATE)
 %8: f32[1, 2, 8, 4]{device=cuda:0}, %9: f32[1, 2, 8, 4]{device=cuda:0}, %10: f32[1, 2, 8, 4]{device=cuda:0}, _ = aten._scaled_dot_product_efficient_attention_backward(%0, %0, %0, %0, None, %4, %1, %2, %3, RATE, [True, True, True, False])
 output %4 user
 output %6 user
 output %8 user
 )";
-  for (const bool drops : {false, true}) {
-    std::string own = text;
-    for (std::size_t at; (at = own.find("RATE")) != std::string::npos;) own.replace(at, 4, drops ? "0.5" : "0.0");
+  for (const auto& [drops, where] : {std::pair(false, ""), std::pair(true, ""), std::pair(false, "{device=cuda:0}"),
+                                     std::pair(true, "{device=cuda:0}")}) {
+    const std::string own = absl::StrReplaceAll(text, {{"RATE", drops ? "0.5" : "0.0"}, {"WHERE", where}});
     const absl::StatusOr<ir::Graph> graph = ir::Parse(own);
     ASSERT_TRUE(graph.ok()) << MessageOf(graph.status()) << own;
     EXPECT_EQ(DeviceToRecordOn(*graph).ok(), !drops) << MessageOf(DeviceToRecordOn(*graph).status());

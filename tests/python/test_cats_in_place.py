@@ -165,3 +165,50 @@ def test_growing_images():
         assert run(f, torch.randn(2, 4, 6, 5)).count("in place: growing cat") >= 4
         with framefuse.config.patch(rewrite_always=True):  # channels_last
             run(f, torch.randn(2, 4, 6, 5))
+
+
+def halves(x):
+    return x[..., :32], x[..., 32:]
+
+
+def turned(x):
+    a, b = halves(x)
+    return torch.cat((-b, a), -1)
+
+
+JOINED = {
+    "halves": (lambda x: turned(x) * 3, (4, 8, 64)),
+    "halves and the whole": (lambda x: x * 2 + turned(x) * 3, (4, 8, 64)),
+    "items": (lambda x: x[0] * x[1] + x[2], (3, 16, 32)),
+    "items inside, turned": (lambda x: (x[:, 0] * x[:, 1]).transpose(0, 1) + x[:, -1].transpose(0, 1), (4, 3, 32)),
+    "three parts, one by its end": (lambda x: x[:, :2].sum() + (x[:, 2:-3] * 2).sum() + x[:, -3:].abs().sum(), (4, 8, 32)),
+}
+APART = {
+    "parts that meet": (lambda x: x[:, :5] * x[:, 3:8], (4, 8, 32)),
+    "a part that nobody reads": (lambda x: x[:, :3] * x[:, 3:6], (4, 8, 32)),
+    "steps": (lambda x: x[:, ::2] * x[:, 1::2], (4, 8, 32)),
+}
+
+
+def gradient(function, shape, dtype):
+    """Of a weighted sum with zeros of both signs among the weights."""
+    torch.manual_seed(3)
+    x = torch.randn(shape, dtype=dtype, requires_grad=True)
+    result = function(x)
+    weights = torch.linspace(-2, 2, result.numel(), dtype=dtype).view(result.shape).round()
+    (result * weights).sum().backward()
+    return x.grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", [*JOINED, *APART])
+def test_gradients_of_slices_that_cover_a_tensor_are_joined(name, dtype):
+    function, shape = {**JOINED, **APART}[name]
+    framefuse.reset()
+    with framefuse.capture_logs("fusion") as records:
+        got = gradient(framefuse.compile(function, fullgraph=True), shape, dtype)
+    want = gradient(function, shape, dtype)
+    assert got.stride() == want.stride()
+    assert torch.equal(got, want) and torch.equal(got.signbit(), want.signbit())
+    padded = sum("slice_backward" in text or "select_backward" in text for _, text in records if text.startswith("ATen"))
+    assert (padded == 0) == (name in JOINED)

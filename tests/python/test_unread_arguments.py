@@ -1,4 +1,6 @@
-"""Items of *args that a function does not take are guarded by nothing."""
+"""What a function does not look at is guarded by nothing: items of *args, whether a function that is asked for its signature has a __dict__."""
+
+import inspect
 
 import framefuse
 import pytest
@@ -109,3 +111,23 @@ def test_len_may_be_the_programs():
     exec("def f(*args):\n    return args[0] * len(args)", namespace)
     x = torch.ones(3)
     captures_of(namespace["f"], [(x, 2), (x, 3), (x, torch.ones(3))])
+
+
+def test_a_function_whose_empty_dict_others_make_is_not_compiled_again():
+    """As torch.compile does to the functions that it looks at."""
+
+    def asked(a, b=2):
+        return a
+
+    def f(x):
+        return x * len(inspect.signature(asked).parameters)
+
+    framefuse.reset()
+    compiled = framefuse.compile(f, fullgraph=True)
+    compiled(torch.ones(3))
+    before = framefuse.statistics()["captures"]
+    vars(asked)
+    compiled(torch.ones(3))
+    assert framefuse.statistics()["captures"] == before
+    asked.__signature__ = inspect.Signature()
+    assert torch.equal(compiled(torch.ones(3)), f(torch.ones(3)))

@@ -80,8 +80,13 @@ bool SignatureCalls::MayAsk(BorrowedRef function, SourceId source, bool of_libra
   if (!of_library && !GuardAnnotations(function, source)) return false;
   if (source != kNoSource) GuardFunction(function, source);
   // What it wraps answers instead.
-  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function.get())->func_dict;
-  if (dict == nullptr) return true;
+  // An empty dict is made where there is none, as by any reader of __dict__: whether there is one is nothing to guard.
+  const Ref made = Ref::Steal(PyObject_GenericGetDict(function, nullptr));
+  PyObject* dict = made.get();
+  if (dict == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
   const Ref field = Ref::Steal(PyUnicode_InternFromString("__dict__"));
   const SourceId own =
       source == kNoSource ? kNoSource : reads_.sources().Intern(SourceKind::kFunctionField, source, 0, field);
@@ -122,8 +127,6 @@ void SignatureCalls::GuardFunction(BorrowedRef function, SourceId source) {
                       IsLeaf(value) ? GuardKind::kEquals : GuardKind::kIdentity, value);
     }
   }
-  // A __wrapped__ or __signature__ in it would answer instead.
-  if (f->func_dict == nullptr) reads_.AddGuard(field("__dict__"), GuardKind::kNull, nullptr);
 }
 
 // The program can look into a signature: into objects that it must not get hold of unseen.
