@@ -11,6 +11,7 @@
 #include "backends/fusion/lift_views.h"
 #include "backends/fusion/move_to_front.h"
 #include "backends/fusion/number_operands.h"
+#include "backends/fusion/open_biases.h"
 #include "backends/fusion/pad_products.h"
 #include "backends/fusion/places.h"
 #include "backends/fusion/sink_cats.h"
@@ -218,6 +219,7 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
                                      {"join_slices", JoinSlices, /*lays_out=*/true},
                                      {"decompose", Decompose, /*lays_out=*/true},
                                      {"pad_products", PadProducts, /*lays_out=*/true},
+                                     {"open_biases", OpenBiases, /*lays_out=*/true},
                                      {"sink_views", SinkViews},
                                      {"lift_views", LiftViews},
                                      {"drop_views", DropViews},

@@ -240,6 +240,39 @@ def test_a_users_own_channels_last_stays():
             torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
 
 
+class Residual(nn.Module):
+    """Rows of a transposed batch; the norm reads the products through views."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.norm = nn.Linear(24, 40), nn.Linear(40, 24), nn.LayerNorm(24)
+
+    def forward(self, x):
+        y = torch.relu(self.first(x.transpose(0, 1).contiguous()))
+        return self.norm(self.second(y).transpose(0, 1) + x)
+
+
+@pytest.mark.parametrize("dtype, opened", [(torch.float32, True), (torch.float64, True), (torch.bfloat16, False)], ids=str)
+def test_the_bias_of_a_product_is_added_by_the_kernel_that_reads_it(dtype, opened):
+    torch.manual_seed(5)
+    eager = Residual().to(dtype)
+    ours = copy.deepcopy(eager)
+    x = torch.randn(6, 5, 24, dtype=dtype)
+    with framefuse.capture_logs("fusion") as records:
+        got = framefuse.compile(ours, fullgraph=True)(x)
+        got.square().sum().backward()
+    want = eager(x)
+    want.square().sum().backward()
+    tolerance = {"rtol": 0.05, "atol": 0.05} if dtype == torch.bfloat16 else {}
+    torch.testing.assert_close(got, want, **tolerance)
+    assert got.stride() == want.stride()
+    for a, b in zip(ours.parameters(), eager.parameters()):
+        torch.testing.assert_close(a.grad, b.grad, **(tolerance and {"rtol": 0.1, "atol": 0.5}))
+    aten = " ".join(text for _, text in records if text.startswith("ATen"))
+    assert ("addmm" not in aten) == opened
+    assert any(text.startswith("row: add, add") for _, text in records) == opened
+
+
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"))]
 
 

@@ -50,3 +50,30 @@ def casts_to_halves_that_are_read_at_once():
         return (a * a) % (a.abs() + 1), a.sum(), b.float() - x, torch.where(b > 0.1, b, a.half()), (a + a).float() - 2 * x
 
     return Case(f, torch.linspace(-3, 3, 37))
+
+
+@program(graphs=1)
+def convolutions_of_doubles_side_by_side():
+    """Only some of torch's backends keep the layout."""
+    plain, deep = torch.nn.Conv2d(4, 3, 2).double(), torch.nn.Conv3d(2, 3, 2).double()
+
+    def f(x, y):
+        a, b = plain(x), deep(y)
+        return a, b, a.stride(), b.stride()
+
+    volume = torch.arange(2 * 2 * 3 * 3 * 2, dtype=torch.double).sin().view(2, 2, 3, 3, 2).contiguous(memory_format=torch.channels_last_3d)
+    return Case(f, _images(2).double(), volume)
+
+
+@program(graphs=1)
+def gradients_of_slices():
+    """Parts that cover a tensor, with the whole read before or behind them; parts that meet, and parts with a gap."""
+
+    def rotated(x):
+        return torch.cat((-x[..., 2:], x[..., :2]), -1)
+
+    def f(x, y, z):
+        return rotated(x) * 3 + x.sin(), y.sin() + rotated(y) * 3, z[:, :2] * z[:, 1:3], z[0].mT @ z[1] + z[-1, 0, 1]
+
+    x = torch.linspace(-1, 1, 24).reshape(2, 3, 4)
+    return Case(f, x.requires_grad_(), (x.detach() * 2).requires_grad_(), (x.detach() - 0.3).requires_grad_())

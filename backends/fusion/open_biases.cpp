@@ -1,0 +1,130 @@
+#include "backends/fusion/open_biases.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/fusion/node_writer.h"
+#include "backends/fusion/pointwise.h"
+#include "backends/fusion/reduction.h"
+#include "common/config.h"
+
+namespace framefuse::fusion {
+namespace {
+
+using ir::Arg;
+using ir::Graph;
+using ir::kNoValue;
+using ir::Node;
+using ir::ValueId;
+
+bool IsOne(const Arg& arg) { return arg.kind == Arg::Kind::kConstant && arg.constant.toScalar().toDouble() == 1; }
+
+bool IsForDevice(const Graph& g, const Node& n) {
+  const ir::Value& out = g.value(n.outputs[0]);
+  const bool full = out.dtype == c10::ScalarType::Float || out.dtype == c10::ScalarType::Double;
+  return full && (out.device.is_cuda() || config().rewrite_always);
+}
+
+// addmm(bias, a, b) with a bias of a row and nothing scaled.
+bool HasPlainBias(const Graph& g, const Node& n) {
+  if (n.op->name() != "aten.addmm" || n.outputs[0] == kNoValue || !IsForDevice(g, n)) return false;
+  const ir::Value& bias = g.value(n.args[0].value);
+  return bias.rank() == 1 && bias.sizes[0] == g.value(n.outputs[0]).sizes[1] && IsOne(n.args[3]) && IsOne(n.args[4]);
+}
+
+// addmm(bias, a, b), and the views through which kernels read it; its columns are their last dimension.
+class Opener {
+ public:
+  explicit Opener(Graph* graph) : g_(*graph), users_(graph->values.size()), is_output_(graph->values.size(), false) {
+    for (std::size_t n = 0; n < g_.nodes.size(); ++n) {
+      ir::ForEachUse(g_.nodes[n], [&](ValueId v) { users_[static_cast<std::size_t>(v)].push_back(n); });
+    }
+    for (const ir::Output& o : g_.outputs) {
+      if (o.value != kNoValue) is_output_[static_cast<std::size_t>(o.value)] = true;
+    }
+  }
+
+  bool Run() {
+    for (const Node& n : g_.nodes) {
+      if (HasPlainBias(g_, n)) Find(n);
+    }
+    if (bias_of_.empty()) return false;
+    const std::vector<Node> old = std::exchange(g_.nodes, {});
+    std::vector<Node> nodes;
+    for (const Node& n : old) {
+      const ValueId out = n.outputs.size() == 1 ? n.outputs[0] : kNoValue;
+      NodeWriter w(&g_, &nodes, n);
+      if (const auto bias = bias_of_.find(out); bias != bias_of_.end()) {
+        AddBehind(n, w, bias->second);
+      } else if (moved_.contains(out)) {
+        w.Into(out).Call(NameOf(n), Arguments(n), g_.value(out));
+      } else {
+        nodes.push_back(n);
+      }
+    }
+    g_.nodes = std::move(nodes);
+    return true;
+  }
+
+ private:
+  void Find(const Node& addmm) {
+    ValueId v = addmm.outputs[0];
+    std::set<ValueId> on_the_way;
+    while (const Node* view = OnlyView(v)) {
+      on_the_way.insert(v);
+      v = view->outputs[0];
+    }
+    const std::vector<std::size_t>& readers = users_[static_cast<std::size_t>(v)];
+    const bool kernels = std::all_of(readers.begin(), readers.end(), [&](std::size_t n) {
+      ReductionForm form;
+      return IsPointwise(g_, g_.nodes[n]) || IsReduction(g_, g_.nodes[n], &form);
+    });
+    if (readers.empty() || !kernels || is_output_[static_cast<std::size_t>(v)]) return;
+    bias_of_[v] = addmm.args[0].value;
+    moved_.merge(on_the_way);
+  }
+
+  // That alone reads v, with the same last dimension.
+  const Node* OnlyView(ValueId v) const {
+    const std::vector<std::size_t>& readers = users_[static_cast<std::size_t>(v)];
+    if (readers.size() != 1 || is_output_[static_cast<std::size_t>(v)]) return nullptr;
+    const Node& n = g_.nodes[readers[0]];
+    static const std::set<std::string> kViews = {"aten.view",          "aten._unsafe_view", "aten.permute",
+                                                 "aten.transpose.int", "aten.unsqueeze",    "aten.squeeze.dim"};
+    if (!kViews.contains(n.op->name()) || n.outputs[0] == kNoValue) return nullptr;
+    const ir::Value &from = g_.value(v), &to = g_.value(n.outputs[0]);
+    const bool same = !to.sizes.empty() && to.sizes.back() == from.sizes.back() && to.strides.back().Is(1);
+    return same && ir::IsDense(g_.exprs, to) ? &n : nullptr;
+  }
+
+  static std::string NameOf(const Node& n) { return n.op->name() == "aten.addmm" ? "aten.mm" : n.op->name(); }
+  static std::vector<Arg> Arguments(const Node& n) {
+    if (n.op->name() == "aten.addmm") return {n.args[1], n.args[2]};
+    return n.args;
+  }
+
+  void AddBehind(const Node& n, NodeWriter& w, ValueId bias) {
+    const ir::Value before = g_.value(n.outputs[0]);
+    ir::Value& after = g_.value(n.outputs[0]);
+    after.storage = -1;
+    after.offset = ir::Dim(0);
+    const ValueId product = w.Call(NameOf(n), Arguments(n), before);
+    w.Into(n.outputs[0]).Binary("add", product, bias);
+  }
+
+  Graph& g_;
+  std::vector<std::vector<std::size_t>> users_;
+  std::vector<bool> is_output_;
+  std::map<ValueId, ValueId> bias_of_;  // by what kernels read
+  std::set<ValueId> moved_;             // what is without its bias now: products, and views of them on the way
+};
+
+}  // namespace
+
+absl::StatusOr<bool> OpenBiases(Graph& g) { return config().rewrite_for_device && Opener(&g).Run(); }
+
+}  // namespace framefuse::fusion
