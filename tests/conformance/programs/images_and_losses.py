@@ -67,13 +67,18 @@ def convolutions_of_doubles_side_by_side():
 
 @program(graphs=1)
 def gradients_of_slices():
-    """Parts that cover a tensor, with the whole read before or behind them; parts that meet, and parts with a gap."""
+    """Parts that cover a tensor, with the whole read before, between or behind them; parts that meet, and parts with a gap."""
 
     def rotated(x):
         return torch.cat((-x[..., 2:], x[..., :2]), -1)
 
+    def between(x):
+        first = x[..., :1] * 2
+        whole = x.sin()
+        return first, whole, x[..., 1:] * 3
+
     def f(x, y, z):
-        return rotated(x) * 3 + x.sin(), y.sin() + rotated(y) * 3, z[:, :2] * z[:, 1:3], z[0].mT @ z[1] + z[-1, 0, 1]
+        return rotated(x) * 3 + x.sin(), y.sin() + rotated(y) * 3, z[:, :2] * z[:, 1:3], z[0].mT @ z[1] + z[-1, 0, 1], between(x * y)
 
     x = torch.linspace(-1, 1, 24).reshape(2, 3, 4)
     return Case(f, x.requires_grad_(), (x.detach() * 2).requires_grad_(), (x.detach() - 0.3).requires_grad_())
