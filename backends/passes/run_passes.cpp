@@ -11,10 +11,11 @@
 namespace framefuse {
 namespace {
 
-const bool declared = DeclareKinds(
-    "pass", {"functionalize", "remove_no_ops", "simplify_views", "merge_common_subexpressions", "fold_constants",
-             "eliminate_dead_code", "join_slices", "decompose", "sink_views", "lift_views", "drop_views", "sink_cats",
-             "lay_out_channels_last", "open_log_softmax", "native_batch_norm_gradients", "pad_products", "open_biases"});
+const bool declared =
+    DeclareKinds("pass", {"functionalize", "remove_no_ops", "simplify_views", "merge_common_subexpressions",
+                          "fold_constants", "eliminate_dead_code", "join_slices", "decompose", "sink_views",
+                          "lift_views", "drop_views", "sink_cats", "lay_out_channels_last", "open_log_softmax",
+                          "native_batch_norm_gradients", "pad_products", "open_biases"});
 
 }  // namespace
 
