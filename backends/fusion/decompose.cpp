@@ -133,6 +133,21 @@ bool FullSum(Graph& g, const Node& n, NodeWriter w) {
   return true;
 }
 
+// Of dimensions that are not side by side, as of an image's batch and points; kernels reduce one run of them at a time.
+bool SumOfSeveralRuns(Graph& g, const Node& n, NodeWriter w) {
+  const ValueId x = n.args[0].value, out = n.outputs[0];
+  const ir::Value in = g.value(x);
+  if (!IsRealFloat(in) || in.dtype != g.value(out).dtype || IsGiven(n.args[3])) return false;
+  Dims dims = DimsOf(g, x, n.args[1]);
+  std::sort(dims.begin(), dims.end());
+  if (dims.empty() || dims.back() - dims.front() < static_cast<std::int64_t>(dims.size())) return false;
+  const bool keep = n.args[2].constant.toBool(), wide = Wide(in.dtype) == in.dtype;
+  const ValueId from = w.To(x, Wide(in.dtype));
+  const ValueId sum = (wide ? w.Into(out) : w).Reduce("sum", from, dims, keep);
+  if (!wide) w.Into(out).To(sum, in.dtype);
+  return true;
+}
+
 // One thread, or block of threads, walks a row where several passes are made over it.
 bool HasFewLongRows(const Graph& g, ValueId x, const Dim& length) {
   std::int64_t points = 1;
@@ -296,6 +311,7 @@ bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
   if (name == "aten.mean.dim") return Mean(g, n, w, false);
   if (name == "aten.mean") return Mean(g, n, w, true);
   if (name == "aten.sum") return FullSum(g, n, w);
+  if (name == "aten.sum.dim_IntList") return SumOfSeveralRuns(g, n, w);
   if (name == "aten.var.correction") return Variance(g, n, w, false, false);
   if (name == "aten.var_mean.correction") return Variance(g, n, w, true, false);
   if (name == "aten.std.correction") return Variance(g, n, w, false, true);

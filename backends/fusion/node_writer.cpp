@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "backends/fusion/channels_last.h"
 
@@ -85,15 +86,29 @@ ValueId NodeWriter::WithDim(std::string_view op, ValueId a, const Dim& dim) {
               LaidOutLike({a}, value(a).sizes, value(a).dtype));
 }
 
-ValueId NodeWriter::Reduce(std::string_view op, ValueId a, const std::vector<std::int64_t>& dims, bool keep) {
-  std::vector<Dim> sizes;
-  for (std::size_t d = 0; d < value(a).sizes.size(); ++d) {
-    const bool reduced = std::find(dims.begin(), dims.end(), static_cast<std::int64_t>(d)) != dims.end();
-    if (!reduced) {
-      sizes.push_back(value(a).sizes[d]);
-    } else if (keep) {
-      sizes.push_back(Dim(1));
-    }
+ValueId NodeWriter::Reduce(std::string_view op, ValueId a, std::vector<std::int64_t> dims, bool keep) {
+  const ValueId into = std::exchange(into_, ir::kNoValue);
+  std::sort(dims.begin(), dims.end());
+  const auto first = [&] {
+    return std::adjacent_find(dims.begin(), dims.end(), [](std::int64_t x, std::int64_t y) { return x + 1 != y; });
+  };
+  while (first() != dims.end()) {
+    auto run = dims.end() - 1;
+    while (*(run - 1) == *run - 1) --run;
+    a = ReduceRun(op, a, {run, dims.end()}, keep);
+    dims.erase(run, dims.end());
+  }
+  return Into(into).ReduceRun(op, a, dims, keep);
+}
+
+ValueId NodeWriter::ReduceRun(std::string_view op, ValueId a, const std::vector<std::int64_t>& dims, bool keep) {
+  std::vector<Dim> sizes = value(a).sizes;
+  const auto begin = sizes.begin() + (dims.empty() ? 0 : dims.front()),
+             end = begin + static_cast<std::ptrdiff_t>(dims.size());
+  if (keep) {
+    std::fill(begin, end, Dim(1));
+  } else {
+    sizes.erase(begin, end);
   }
   const std::string name = op == "sum" ? "aten.sum.dim_IntList" : "aten." + std::string(op);
   return Call(name, {Arg::OfValue(a), Arg::Constant(c10::List<std::int64_t>(dims)), Arg::Constant(keep)},

@@ -25,7 +25,8 @@ class NodeWriter {
   ir::ValueId Binary(std::string_view op, ir::ValueId a, ir::ValueId b);        // aten.<op>.Tensor
   ir::ValueId WithNumber(std::string_view op, ir::ValueId a, double number);    // aten.<op>.Scalar
   ir::ValueId WithDim(std::string_view op, ir::ValueId a, const ir::Dim& dim);  // aten.<op>.Scalar
-  ir::ValueId Reduce(std::string_view op, ir::ValueId a, const std::vector<std::int64_t>& dims, bool keep);
+  // Dimensions that are not side by side are reduced one run after another, the last one first.
+  ir::ValueId Reduce(std::string_view op, ir::ValueId a, std::vector<std::int64_t> dims, bool keep);
   ir::ValueId To(ir::ValueId a, c10::ScalarType dtype);  // nothing if it is that already, unless Into was given
   ir::ValueId View(ir::ValueId a, const std::vector<std::int64_t>& sizes);  // of a contiguous value
   ir::ValueId ViewAs(ir::ValueId a, std::vector<ir::Dim> sizes);
@@ -37,6 +38,7 @@ class NodeWriter {
   ir::Dim Product(const std::vector<std::int64_t>& dims, ir::ValueId of);
 
  private:
+  ir::ValueId ReduceRun(std::string_view op, ir::ValueId a, const std::vector<std::int64_t>& dims, bool keep);
   std::vector<ir::Dim> Broadcast(ir::ValueId a, ir::ValueId b) const;
   // In channels_last if an operand of these sizes is, else contiguous.
   ir::Value LaidOutLike(std::initializer_list<ir::ValueId> operands, std::vector<ir::Dim> sizes, c10::ScalarType dtype);

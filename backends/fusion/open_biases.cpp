@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/fusion/node_writer.h"
+#include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/pointwise.h"
 #include "backends/fusion/reduction.h"
 #include "common/config.h"
@@ -123,8 +123,49 @@ class Opener {
   std::set<ValueId> moved_;             // what is without its bias now: products, and views of them on the way
 };
 
+constexpr std::size_t kMask = 10;  // of convolution_backward: which gradients it gives
+
+bool GivesBias(const Graph& g, const Node& n) {
+  if (n.op->name() != "aten.convolution_backward" || n.outputs[2] == kNoValue) return false;
+  const ir::Value& grad = g.value(n.args[0].value);
+  return (grad.device.is_cuda() || config().rewrite_always) && IsRealFloat(grad) && grad.rank() > 2 &&
+         grad.dtype == g.value(n.outputs[2]).dtype && n.args[kMask].kind == Arg::Kind::kConstant;
+}
+
+// A gradient of a convolution's bias is a sum over batch and points; a kernel makes it that has the gradient at hand.
+bool SumBiases(Graph* g) {
+  std::vector<Node> old = std::exchange(g->nodes, {}), nodes;
+  bool changed = false;
+  for (Node& n : old) {
+    if (!GivesBias(*g, n)) {
+      nodes.push_back(std::move(n));
+      continue;
+    }
+    changed = true;
+    const ValueId bias = std::exchange(n.outputs[2], kNoValue), grad = n.args[0].value;
+    c10::List<bool> mask = n.args[kMask].constant.toBoolList().copy();
+    mask.set(2, false);
+    n.args[kMask] = Arg::Constant(mask);
+    Dims dims = {0};
+    for (std::size_t d = 2; d < g->value(grad).rank(); ++d) dims.push_back(static_cast<std::int64_t>(d));
+    NodeWriter w(g, &nodes, n);
+    const c10::ScalarType type = g->value(grad).dtype;
+    const ValueId from = w.To(grad, Wide(type));
+    const ValueId sum = (Wide(type) == type ? w.Into(bias) : w).Reduce("sum", from, dims, false);
+    if (Wide(type) != type) w.Into(bias).To(sum, type);
+    const bool others = n.outputs[0] != kNoValue || n.outputs[1] != kNoValue;
+    if (others) nodes.push_back(std::move(n));
+  }
+  g->nodes = std::move(nodes);
+  return changed;
+}
+
 }  // namespace
 
-absl::StatusOr<bool> OpenBiases(Graph& g) { return config().rewrite_for_device && Opener(&g).Run(); }
+absl::StatusOr<bool> OpenBiases(Graph& g) {
+  if (!config().rewrite_for_device) return false;
+  const bool added = Opener(&g).Run(), summed = SumBiases(&g);
+  return added || summed;
+}
 
 }  // namespace framefuse::fusion

@@ -316,3 +316,15 @@ def test_layer_norm_of_rows_in_another_order_than_their_gradients(shape, order):
     aten = check(lambda x, w, b: F.layer_norm(x.permute(order), (48,), w, b), x, scale, shift)
     assert "layer_norm" not in aten
     assert "not fused" not in aten
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("dims", [(0, 2, 3), (1, 3), (0, 2), (-1, 0)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_sums_over_dimensions_that_are_not_side_by_side(dtype, dims, memory_format):
+    torch.manual_seed(8)
+    x = torch.randn(3, 8, 5, 6, dtype=dtype).to(memory_format=memory_format)
+    for keep in (False, True):
+        assert "sum" not in check(lambda x: (x * 2).sum(dims, keepdim=keep), x)
+        assert "mean" not in check(lambda x: (x * 2).mean(dims, keepdim=keep), x)
+        assert "var" not in check(lambda x: (x * 2).var(dims, keepdim=keep), x)

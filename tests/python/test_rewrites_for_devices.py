@@ -273,6 +273,22 @@ def test_the_bias_of_a_product_is_added_by_the_kernel_that_reads_it(dtype, opene
     assert any(text.startswith("row: add, add") for _, text in records) == opened
 
 
+@pytest.mark.parametrize("make, size", [(nn.Conv2d, (3, 4, 7, 7)), (nn.Conv1d, (3, 4, 9)), (nn.ConvTranspose2d, (3, 4, 5, 5)), (nn.Conv3d, (2, 4, 4, 4, 4))])
+def test_the_gradient_of_a_convolutions_bias_is_summed_by_a_kernel(make, size):
+    torch.manual_seed(6)
+    eager = make(4, 8, 3)
+    ours = copy.deepcopy(eager)
+    x = torch.randn(size, requires_grad=True)
+    with framefuse.capture_logs("fusion") as records:
+        (framefuse.compile(lambda x: ours(x).tanh(), fullgraph=True)(x) ** 2).sum().backward()
+    own, x.grad = x.grad, None
+    (eager(x).tanh() ** 2).sum().backward()
+    for got, want in [(own, x.grad), *((a.grad, b.grad) for a, b in zip(ours.parameters(), eager.parameters()))]:
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+        assert got.stride() == want.stride()
+    assert any(text.startswith(("row", "column")) and "tanh_backward" in text and "sum" in text for _, text in records)
+
+
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"))]
 
 
