@@ -76,6 +76,8 @@ class EntryMaker {
   std::int64_t Limit() const;
   // Which limit is met, as text; empty: none.
   std::string LimitMet(Site& site, const FrameView& view) const;
+  // At a limit the entry used least recently leaves.
+  void Install(const std::shared_ptr<CompiledEntry>& entry, const FrameView& view, Site& site) const;
   Made AtLimit(Site& site, const FrameView& view, const std::string& limit);
   static void NoteFailures(Site& site, const Entries& known, const FrameView& view);
   ValuePlaces::Rely HowToRely(const Site& site) const;
