@@ -126,6 +126,14 @@ bool PreluKernelBackward(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (grad_output, self, dim)
+bool GluBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor &grad = TensorAt(args, 0), &x = TensorAt(args, 1);
+  if (!x.device().is_cpu() || !IsFloat(x) || grad.scalar_type() != x.scalar_type()) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
 // (grad_output, self, buffer)
 bool LogSigmoidBackward(Arguments args, Outputs& outputs) {
   const at::Tensor &grad = TensorAt(args, 0), &x = TensorAt(args, 1);
@@ -158,7 +166,7 @@ bool HuberLoss(Arguments args, Outputs& outputs) {
   if (!IsFloat(x) || x.scalar_type() != target.scalar_type() || x.sym_sizes() != target.sym_sizes()) return false;
   if (args[2].toInt() == at::Reduction::None) return FloatLike(args, outputs);
   outputs.assign(1, Contiguous({}, x.scalar_type()));
-  return true;
+  return x.sym_numel() != 0;
 }
 
 // Written row by row into zeros of its first operand's type, whatever the operands would be promoted to.
@@ -167,6 +175,11 @@ bool MseLossBackward(Arguments args, Outputs& outputs) {
   if (x.sym_sizes() != target.sym_sizes()) return false;
   outputs.assign(1, ContiguousLike(x));
   return true;
+}
+
+// The same, but torch's own code divides by the number of elements.
+bool MeanLossBackward(Arguments args, Outputs& outputs) {
+  return MseLossBackward(args, outputs) && TensorAt(args, 1).sym_numel() != 0;
 }
 
 // (real, imaginary), (length, angle): of one floating type.
@@ -214,7 +227,7 @@ bool Where(Arguments args, Outputs& outputs) {
 template <bool made_operand>
 bool FloatWith(Arguments args, Outputs& outputs) {
   const at::Tensor* x = &TensorAt(args, 0);
-  if (!IsFloat(*x)) return false;
+  if (!IsFloat(*x) && (!made_operand || !x->is_complex() || x->is_conj())) return false;
   for (const c10::IValue& v : args.slice(1)) {
     if (!IsRealNumber(v)) return false;
   }
@@ -365,10 +378,11 @@ constexpr ShapeRow kRows[] = {
     {"aten::log_sigmoid_forward", LogSigmoid},
     {"aten::huber_loss", HuberLoss},
     {"aten::mse_loss_backward", MseLossBackward},
-    {"aten::huber_loss_backward", MseLossBackward},
-    {"aten::smooth_l1_loss_backward", MseLossBackward},
+    {"aten::huber_loss_backward", MeanLossBackward},
+    {"aten::smooth_l1_loss_backward", MeanLossBackward},
     {"aten::_prelu_kernel_backward", PreluKernelBackward},
     {"aten::log_sigmoid_backward", LogSigmoidBackward},
+    {"aten::glu_backward", GluBackward},
     {"aten::mish_backward", FloatPromoting<0, 1>},
     {"aten::logical_and", LogicalBinary},
     {"aten::logical_or", LogicalBinary},
