@@ -283,6 +283,10 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   const auto why = [&] {
     return known.empty() ? std::string("nothing of it is compiled yet") : known.front()->Explain(view);
   };
+  if (GetStance() == Stance::kEagerThenCompile && known.empty() && frame_ops::IsStarting(frame) &&
+      first_calls_.IsFirst(view, *settings_.sizes)) {
+    return None(FallbackKind::kStance, ShownCode(view));
+  }
   // Nobody expects an entry of a function on the way that has no tensors, or where none could be made before.
   const bool first_expected =
       site.retries.last_failure().empty() && (view.code == compiled_code_ || HasTensorInSlots(view));

@@ -13,6 +13,7 @@
 #include "symbolic/capture/attempt.h"
 #include "symbolic/capture/capture_trace.h"
 #include "symbolic/capture/eager_fallback.h"
+#include "symbolic/capture/first_calls.h"
 #include "symbolic/capture/user_stack.h"
 
 namespace framefuse {
@@ -96,6 +97,7 @@ class EntryMaker {
   BorrowedRef callable_;
   RunObserver* observer_ = nullptr;
   bool recorded_stream_reported_ = false;
+  FirstCalls first_calls_;
 };
 
 }  // namespace framefuse
