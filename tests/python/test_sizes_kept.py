@@ -57,6 +57,7 @@ _PROGRAMS = {
     "an element of each row": (lambda n, m: [_r(n, m + 3), _column(n)], lambda x, i: x[torch.arange(x.shape[0]), i]),
     "rows": (lambda n, m: [_r(n + 3, m), _column(n, 2)], lambda x, i: x[i]),
     "index_put": (lambda n, m: [_r(n, m + 3), _column(n)], lambda x, i: x.index_put((torch.arange(x.shape[0]), i), torch.zeros(()))),
+    "what a mask chooses": (lambda n, m: [_r(n, m)], lambda x: x[x > 0].sin().sum() + x[x[:, 0] > -9].sum()),
     "count_nonzero": (lambda n, m: [_r(n, m)], lambda x: x.count_nonzero(1)),
     "bucketize": (lambda n, m: [_r(n, m)], lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0]))),
     "searchsorted": (lambda n, m: [_r(n, m), _r(m).sort()[0]], lambda x, s: torch.searchsorted(s, x)),

@@ -161,7 +161,8 @@ bool DiagonalEmbedding(Arguments args, Outputs& outputs) {
 // Over the last dimensions of what is laid out row by row, as the CPU's kernels leave it.
 bool TransformsRows(const at::Tensor& x, const Dims& dims) {
   if (!x.device().is_cpu() || dims.empty() || x.dim() < static_cast<std::int64_t>(dims.size())) return false;
-  if (!IsContiguous(x) || x.sym_numel() == 0) return false;
+  // By its strides, those of sizes of one too, the kernel orders the dimensions.
+  if (x.sym_numel() == 0 || x.sym_strides() != c10::SymIntArrayRef(ContiguousStrides(x.sym_sizes()))) return false;
   std::int64_t next = x.dim() - static_cast<std::int64_t>(dims.size());
   for (const c10::SymInt& d : dims) {
     if (d.is_symbolic() || WrapDim(d.expect_int(), x.dim()) != next++) return false;
