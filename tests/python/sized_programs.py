@@ -37,7 +37,7 @@ torch.view_as_real(torch.fft.fft({0})) | torch.fft.irfft(torch.fft.rfft({0}), n=
 {0}[torch.arange({0}.shape[0]), {0}.argmax(-1) % {0}.shape[-1]] | {0}.index_put((torch.arange({0}.shape[0]),), torch.tensor(2.0)) | F.max_pool3d({0}[None], 2) | F.max_pool3d({0}[None], 3, 2, 1, ceil_mode=True)
 torch.searchsorted({0}.flatten().sort()[0], {1}) | torch.bucketize({0}, torch.arange(-2.0, 2.0, dtype={0}.dtype)) | {0}.count_nonzero(-1) | {0}.roll((1, 2), (0, -1)) | F.pad({0}, (-1, {0}.shape[0])) | F.glu({0}, -1)
 F.prelu({0}, {0}.new_full((1,), 0.3)) | F.logsigmoid({0}) | {0}.sigmoid().logit() | torch.lerp({0}, {0} * 2, {0}.sin()) | F.huber_loss({0}, {0} * 2) | F.cosine_similarity({0}, {0} + 1, 0) | F.pairwise_distance({0}, {0} * 2)
-torch.linalg.cross({0}, {0} + 1, dim=-1) | torch.stack(torch.meshgrid({0}.flatten()[:3], {1}.flatten()[:4], indexing='ij')) | torch.trace({0}) | torch.arange(0, {0}.shape[0] * 2, 3) | torch.vander({0}.flatten()[:5], 3)"""
+torch.linalg.cross({0}, {0} + 1, dim=-1) | torch.stack(torch.meshgrid({0}.flatten()[:3], {1}.flatten()[:4], indexing='ij')) | torch.trace({0}) | torch.arange(0, {0}.shape[0] * 2, 3)"""
 _SIZED_WRITES = """{0}[: {0}.shape[0] // 2] = 3 | {0}[{0}.shape[0] // 2 :] *= 2 | {0}[: {1}.shape[0]] += 1 | {0}.mul_({0}.shape[0]) | {0}[:-1] += {0}[1:] | {0}[::2] = {0}[:1] | {0}.add_({1}, alpha={0}.shape[0])
 {0}[..., {0}.shape[-1] - 1] = 5 | {0}.view(-1)[:: {0}.shape[-1]].zero_() | {0}.resize_({0}.shape) | {0}.div_({0}.numel() + 1) | {0}[{0}.shape[0] - 1] = {1}[0] | {0}.copy_({1}[: {0}.shape[0]])"""
 _SIZED_REST = [
