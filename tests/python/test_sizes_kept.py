@@ -19,6 +19,14 @@ def _column(*sizes):
     return torch.arange(torch.Size(sizes).numel()).reshape(sizes) % 3
 
 
+def _upper_half(x):
+    """Reads one half of what it writes the other of."""
+    v, k = x * 1, x.shape[0] // 2
+    v[:k].add_(v[k : 2 * k])
+    return v
+
+
+_GRU = torch.nn.GRUCell(4, 5)
 # name: (arguments for two sizes, the program)
 _PROGRAMS = {
     "max_pool3d": (lambda n, m: [_r(n, 2, m + 2, m + 2, 4)], lambda x: F.max_pool3d(x, 2)),
@@ -58,6 +66,8 @@ _PROGRAMS = {
     "rows": (lambda n, m: [_r(n + 3, m), _column(n, 2)], lambda x, i: x[i]),
     "index_put": (lambda n, m: [_r(n, m + 3), _column(n)], lambda x, i: x.index_put((torch.arange(x.shape[0]), i), torch.zeros(()))),
     "what a mask chooses": (lambda n, m: [_r(n, m)], lambda x: x[x > 0].sin().sum() + x[x[:, 0] > -9].sum()),
+    "the upper half": (lambda n, m: [_r(n + 2, m)], _upper_half),
+    "a step of a GRU": (lambda n, m: [_r(n, 4), _r(n, 5)], lambda x, h: _GRU(x, h)),
     "count_nonzero": (lambda n, m: [_r(n, m)], lambda x: x.count_nonzero(1)),
     "bucketize": (lambda n, m: [_r(n, m)], lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0]))),
     "searchsorted": (lambda n, m: [_r(n, m), _r(m).sort()[0]], lambda x, s: torch.searchsorted(s, x)),
