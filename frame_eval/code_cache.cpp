@@ -164,12 +164,22 @@ std::string FailedGuards::Most() const {
   return text + "; " + std::to_string(most->times) + " of " + std::to_string(times_) + " failures";
 }
 
+void Turnover::NoteReplaced(const std::shared_ptr<Entry>& by) {
+  const std::shared_ptr<Entry> latest = latest_.lock();
+  const bool was_of_use = latest != nullptr && latest->was_found;
+  if (has_replaced_ && !was_of_use) patience_ = std::min(patience_ * 2, kLongest);
+  has_replaced_ = true;
+  waited_ = 0;
+  latest_ = by;
+}
+
 std::shared_ptr<Entry> Site::Find(MakerId maker, absl::FunctionRef<bool(const Entry&)> matches) {
   for (const bool own : {true, false}) {
     for (std::size_t i = 0; i < made_.size(); ++i) {
       if ((made_[i].maker == maker) != own || !matches(*made_[i].entry)) continue;
       std::shared_ptr<Entry> found = made_[i].entry;
       found->was_found = true;
+      made_[i].last_use = misses_at_limit_;
       died_unfound_ = 0;
       if (i != 0) {
         const auto at = made_.begin() + static_cast<std::ptrdiff_t>(i);
@@ -182,7 +192,30 @@ std::shared_ptr<Entry> Site::Find(MakerId maker, absl::FunctionRef<bool(const En
 }
 
 void Site::Install(std::shared_ptr<Entry> entry, MakerId maker, const void* shown) {
-  made_.insert(made_.begin(), Made{std::move(entry), maker, shown});
+  made_.insert(made_.begin(), Made{std::move(entry), maker, shown, misses_at_limit_});
+}
+
+Site::MadeEntries::iterator Site::Oldest(Kin kin) {
+  const auto oldest = std::find_if(made_.rbegin(), made_.rend(), [&](const Made& m) {
+    return kin.maker == kAllMakers ? m.shown == kin.shown : m.maker == kin.maker;
+  });
+  return oldest == made_.rend() ? made_.end() : std::prev(oldest.base());
+}
+
+bool Site::MayReplace(Kin kin) {
+  Turnover& turnover = turnovers_[kin.maker];
+  turnover.NoteMiss();
+  ++misses_at_limit_;
+  const auto oldest = Oldest(kin);
+  return oldest != made_.end() && turnover.Allows(misses_at_limit_ - oldest->last_use);
+}
+
+bool Site::Replace(Kin kin, const std::shared_ptr<Entry>& by) {
+  const auto oldest = Oldest(kin);
+  if (oldest == made_.end()) return false;
+  turnovers_[kin.maker].NoteReplaced(by);
+  Remove(oldest->entry.get());
+  return true;
 }
 
 void Site::Remove(const Entry* entry) {

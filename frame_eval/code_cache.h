@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "common/compile_id.h"
@@ -85,6 +86,23 @@ class FailedGuards {
   int times_ = 0;
 };
 
+// When an entry gives its place to another one at a limit: after as many calls that found none. Twice as many each time
+// that the last one which came so was of no use: code that has other values in each call ends with few captures.
+class Turnover {
+ public:
+  void NoteMiss() { ++waited_; }
+  bool Allows(std::uint64_t misses_since_use) const { return waited_ >= patience_ && misses_since_use >= patience_; }
+  void NoteReplaced(const std::shared_ptr<Entry>& by);
+
+ private:
+  static constexpr std::uint64_t kFirst = 64;
+  static constexpr std::uint64_t kLongest = std::uint64_t{1} << 20;
+  std::uint64_t patience_ = kFirst;
+  std::uint64_t waited_ = 0;
+  bool has_replaced_ = false;
+  std::weak_ptr<Entry> latest_;
+};
+
 // One (code object, owner, offset). Hold it by shared_ptr across anything that can run Python: a Reset takes it out
 // of the cache, and writes to it then have no effect.
 class Site {
@@ -108,6 +126,17 @@ class Site {
   // True the first time that it is called for a maker.
   [[nodiscard]] bool NoteLimit(MakerId maker) { return at_limit_.insert(maker).second; }
 
+  // Whose limit is met: `maker`'s, or, with kAllMakers, that of all for `shown`.
+  struct Kin {
+    MakerId maker;
+    const void* shown;
+  };
+  static constexpr MakerId kAllMakers = 0;
+  // At a limit, once for each call that no entry fits: whether the one used least recently may leave for a new one.
+  [[nodiscard]] bool MayReplace(Kin kin);
+  // The one used least recently leaves for `by`, which is not installed yet. False: there is none.
+  bool Replace(Kin kin, const std::shared_ptr<Entry>& by);
+
   std::size_t CountShown(const void* shown) const;
 
   // The name of the next compilation here.
@@ -123,9 +152,14 @@ class Site {
     std::shared_ptr<Entry> entry;
     MakerId maker;
     const void* shown;
+    std::uint64_t last_use;  // in misses_at_limit_
   };
-  std::vector<Made> made_;
+  using MadeEntries = std::vector<Made>;
+  MadeEntries::iterator Oldest(Kin kin);
+  MadeEntries made_;  // by last use, the latest first
+  absl::flat_hash_map<MakerId, Turnover> turnovers_;
   absl::flat_hash_set<MakerId> at_limit_;
+  std::uint64_t misses_at_limit_ = 0;
   std::size_t died_unfound_ = 0;
   CompileId last_id_;
 };

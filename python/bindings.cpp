@@ -202,7 +202,8 @@ void BindState(py::module_& m) {
       .value("default", Stance::kDefault)
       .value("force_eager", Stance::kForceEager)
       .value("eager_on_recompile", Stance::kEagerOnRecompile)
-      .value("fail_on_recompile", Stance::kFailOnRecompile);
+      .value("fail_on_recompile", Stance::kFailOnRecompile)
+      .value("eager_then_compile", Stance::kEagerThenCompile);
   m.def("get_stance", &GetStance);
   m.def("set_stance", &SetStance);
   m.def("reset", &Reset);

@@ -325,14 +325,16 @@ def _follow_stance(decorators):
     def both(stance):
         before = theirs(stance)
         _warn_of_stance(stance)
-        _C.set_stance(_C.Stance.__members__.get(stance.stance, _C.Stance.default))
+        # The first call through torch's own graphs would only tell a compiler what is kept for the backward.
+        name = stance.stance.removeprefix("aot_") if stance.stance == "aot_eager_then_compile" else stance.stance
+        _C.set_stance(_C.Stance.__members__.get(name, _C.Stance.default))
         return before
 
     decorators._set_stance = both
 
 
 def _warn_of_stance(stance):
-    if stance.stance not in _C.Stance.__members__:
+    if stance.stance not in _C.Stance.__members__ and stance.stance != "aot_eager_then_compile":
         _torch_knobs.warn_once(f"the stance {stance.stance!r}", "compiled functions do as under 'default'")
     if stance.skip_guard_eval_unsafe:
         _torch_knobs.warn_once("set_stance(skip_guard_eval_unsafe=True)", "framefuse checks all of its guards")

@@ -14,7 +14,7 @@ is_compiling = _C.is_compiling
 graph_break = _C.graph_break
 
 STANCES = tuple(_C.Stance.__members__)
-Stance = Literal["default", "force_eager", "eager_on_recompile", "fail_on_recompile"]
+Stance = Literal["default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -52,7 +52,8 @@ class set_stance:
     """Set what compiled functions do, until it is set again; as a context manager or decorator, for a block or a call.
 
     "default": compile and run; "force_eager": run the Python code; "eager_on_recompile": use what is compiled, and Python
-    where nothing fits, at the first call too; "fail_on_recompile": raise there.
+    where nothing fits, at the first call too; "fail_on_recompile": raise there; "eager_then_compile": the first call of a function
+    runs the Python code, and sizes and integers that the second one has otherwise are symbolic from its capture on.
     """
 
     def __init__(self, stance: Stance = "default"):

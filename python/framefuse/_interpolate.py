@@ -40,6 +40,12 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
             output = _each(size, key[1], (int,))
         elif size is None:
             factors = _each(scale_factor, key[1], (int, float))
+    if mode == "area" and plain and size is None and 1 <= key[1] <= 3:
+        # As torch does; its own trunc() takes no symbolic number.
+        factors_of_area = _each(scale_factor, key[1], (int, float))
+        if factors_of_area is not None:
+            size, scale_factor = [int(n * factor) for n, factor in zip(input.shape[2:], factors_of_area)], None
+            recompute_scale_factor = None
     deterministic = plain and not input.is_cpu and torch.are_deterministic_algorithms_enabled()
     if deterministic or (output is None and factors is None):
         return torch.nn.functional.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)

@@ -87,6 +87,7 @@ enum class Stance : std::uint8_t {
   kForceEager,        // compiled functions run their Python code
   kEagerOnRecompile,  // use entries there are; make none
   kFailOnRecompile,   // raise where an entry would be made, the first one too
+  kEagerThenCompile,  // the first call is Python's; the second knows what changed
 };
 Stance GetStance();
 void SetStance(Stance stance);

@@ -101,7 +101,6 @@ class Driver {
     result_.broke_at.reset();
     return FromTheBeginning();
   }
-
   Next FromTheBeginning() {
     stop_.reset();
     fallbacks_.clear();
@@ -113,6 +112,7 @@ class Driver {
     if (found.symbolic && !broke_with_symbols_) {
       broke_with_symbols_ = found.broke->position;
       static_sizes_ = true;
+      FF_LOG(kDynamic) << "with symbolic sizes it breaks, and is tried without any: " << found.broke->reason.Text();
       return FromTheBeginning();
     }
     const bool same = broke_with_symbols_ && static_sizes_ && !stop_ &&

@@ -181,13 +181,33 @@ std::int64_t EntryMaker::Limit() const {
 
 std::string EntryMaker::LimitMet(Site& site, const FrameView& view) const {
   site.RemoveDead();
+  const bool may_replace = !config().fail_on_recompile_limit_hit && site.died_unfound() == 0;
   if (static_cast<std::int64_t>(site.CountOf(id_) + site.died_unfound()) >= Limit()) {
+    if (may_replace && site.MayReplace({id_, nullptr})) return "";
     return absl::StrCat(settings_.recompile_limit >= 0 ? "recompile_limit" : "config.recompile_limit", " is ", Limit());
   }
   const std::int64_t of_all = config().accumulated_recompile_limit;
   const BorrowedRefOf<PyCodeObject> code(view.code);
   if (static_cast<std::int64_t>(CodeCache::CountShown(code, site, Shown(view.code))) < of_all) return "";
+  if (may_replace && site.MayReplace({Site::kAllMakers, Shown(view.code)})) return "";
   return absl::StrCat("config.accumulated_recompile_limit, which counts for all compiled objects, is ", of_all);
+}
+
+void EntryMaker::Install(const std::shared_ptr<CompiledEntry>& entry, const FrameView& view, Site& site) const {
+  PyCodeObject* shown = Shown(view.code);
+  const BorrowedRefOf<PyCodeObject> code(view.code);
+  const auto replace = [&](Site::Kin kin) {
+    if (!site.Replace(kin, entry)) return false;
+    FF_LOG(kRecompiles) << "the entry of " << QualifiedNameOf(shown) << " that was used least recently leaves";
+    return true;
+  };
+  while (static_cast<std::int64_t>(site.CountOf(id_)) >= Limit() && replace({id_, nullptr})) continue;
+  const std::int64_t of_all = config().accumulated_recompile_limit;
+  while (static_cast<std::int64_t>(CodeCache::CountShown(code, site, shown)) >= of_all &&
+         replace({Site::kAllMakers, shown})) {
+    continue;
+  }
+  site.Install(entry, id_, shown);
 }
 
 void EntryMaker::NoteFailures(Site& site, const Entries& known, const FrameView& view) {
@@ -263,6 +283,10 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
   const auto why = [&] {
     return known.empty() ? std::string("nothing of it is compiled yet") : known.front()->Explain(view);
   };
+  if (GetStance() == Stance::kEagerThenCompile && known.empty() && frame_ops::IsStarting(frame) &&
+      first_calls_.IsFirst(view, *settings_.sizes)) {
+    return None(FallbackKind::kStance, ShownCode(view));
+  }
   // Nobody expects an entry of a function on the way that has no tensors, or where none could be made before.
   const bool first_expected =
       site.retries.last_failure().empty() && (view.code == compiled_code_ || HasTensorInSlots(view));
@@ -333,7 +357,7 @@ EntryMaker::Made EntryMaker::AfterAttempt(AttemptResult attempt, const FrameView
     LogEntry(*attempt.entry, ShownCode(view));
     LogTimes(attempt, ShownCode(view));
     if (observer_ != nullptr) observer_->OnCaptured(*attempt.entry, attempt);
-    site.Install(attempt.entry, id_, Shown(view.code));
+    Install(attempt.entry, view, site);
     made.entry = std::move(attempt.entry);
     return made;
   }

@@ -13,6 +13,7 @@
 #include "symbolic/capture/attempt.h"
 #include "symbolic/capture/capture_trace.h"
 #include "symbolic/capture/eager_fallback.h"
+#include "symbolic/capture/first_calls.h"
 #include "symbolic/capture/user_stack.h"
 
 namespace framefuse {
@@ -76,6 +77,8 @@ class EntryMaker {
   std::int64_t Limit() const;
   // Which limit is met, as text; empty: none.
   std::string LimitMet(Site& site, const FrameView& view) const;
+  // At a limit the entry used least recently leaves.
+  void Install(const std::shared_ptr<CompiledEntry>& entry, const FrameView& view, Site& site) const;
   Made AtLimit(Site& site, const FrameView& view, const std::string& limit);
   static void NoteFailures(Site& site, const Entries& known, const FrameView& view);
   ValuePlaces::Rely HowToRely(const Site& site) const;
@@ -94,6 +97,7 @@ class EntryMaker {
   BorrowedRef callable_;
   RunObserver* observer_ = nullptr;
   bool recorded_stream_reported_ = false;
+  FirstCalls first_calls_;
 };
 
 }  // namespace framefuse

@@ -225,6 +225,7 @@ bool AllowsCompile(bool has_entries, bool expected, PyCodeObject* code, absl::Fu
   };
   switch (stance) {
     case Stance::kDefault:
+    case Stance::kEagerThenCompile:
       if (!has_entries || !config().error_on_recompile) return true;
       return refuse(" with config.error_on_recompile");
     case Stance::kForceEager:

@@ -1,6 +1,7 @@
 #include "symbolic/tracing/fake_tensor.h"
 
 #include <c10/core/SymBool.h>
+#include <c10/core/WrapDimMinimal.h>
 
 #include <atomic>
 #include <utility>
@@ -70,6 +71,10 @@ c10::IntArrayRef Pinned(c10::SymIntArrayRef numbers, c10::DimVector* into) {
 }  // namespace
 
 c10::IntArrayRef FakeImpl::sizes_custom() const { return Pinned(sym_sizes(), &pinned_sizes_); }
+std::int64_t FakeImpl::size_custom(std::int64_t d) const {
+  const std::int64_t at = c10::maybe_wrap_dim(d, dim(), /*wrap_scalar=*/false);
+  return sym_sizes()[static_cast<std::size_t>(at)].guard_int(__FILE__, __LINE__);
+}
 c10::IntArrayRef FakeImpl::strides_custom() const { return Pinned(sym_strides(), &pinned_strides_); }
 std::int64_t FakeImpl::numel_custom() const { return sym_numel().guard_int(__FILE__, __LINE__); }
 std::int64_t FakeImpl::storage_offset_custom() const { return sym_storage_offset().guard_int(__FILE__, __LINE__); }

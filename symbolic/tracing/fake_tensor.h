@@ -52,6 +52,7 @@ class FakeImpl final : public c10::TensorImpl {
  protected:
   // Torch asks these where sizes are symbolic.
   c10::IntArrayRef sizes_custom() const override;
+  std::int64_t size_custom(std::int64_t d) const override;
   c10::IntArrayRef strides_custom() const override;
   std::int64_t numel_custom() const override;
   std::int64_t storage_offset_custom() const override;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "backends/graph/meta_run.h"
 
 namespace framefuse::tracing {
@@ -41,16 +42,17 @@ class Examples {
     Numbers hints;
     for (const ir::Symbol& s : graph_.exprs.symbols()) hints.push_back(s.hint);
     if (!Add(hints)) return false;
-    std::set<ir::SymbolIndex> moved;
-    const auto move = [&](const std::set<ir::SymbolIndex>& symbols, std::int64_t step) {
-      if (Move(symbols, step)) moved.insert(symbols.begin(), symbols.end());
-    };
-    for (const std::int64_t step : kSteps) {
-      move(symbols_, step);
-      for (const ir::SymbolIndex s : symbols_) move({s}, step);
+    MoveEach();
+    std::set<ir::SymbolIndex> bound;
+    for (const ir::SymbolIndex s : symbols_) {
+      if (!moved_.contains(s) && !MoveWithEqual(s)) bound.insert(s);
     }
+    if (moved_.empty()) return false;
+    // What the kernel takes for the size at hand only has that size; the others need not.
+    for (const ir::SymbolIndex s : bound) (void)recorder_.sizes().Pin(graph_.exprs.OfSymbol(s));
+    if (has_bound_ || !bound.empty()) MoveEach();
     constexpr std::size_t kFewest = 3;
-    return moved == symbols_ && values_.size() >= kFewest;
+    return values_.size() >= kFewest;
   }
 
   // Sizes with each rest of a division, for quotients to be found by.
@@ -131,6 +133,71 @@ class Examples {
     return values;
   }
 
+  void MoveEach() {
+    const auto move = [&](const std::set<ir::SymbolIndex>& symbols, std::int64_t step) {
+      if (Move(symbols, step)) moved_.insert(symbols.begin(), symbols.end());
+    };
+    for (const std::int64_t step : kSteps) {
+      move(symbols_, step);
+      for (const ir::SymbolIndex s : symbols_) move({s}, step);
+    }
+  }
+
+  // Sizes that the operator takes only if they are equal, which becomes a fact: this one and another, or all of its
+  // size.
+  bool MoveWithEqual(ir::SymbolIndex s) {
+    std::set<ir::SymbolIndex> all = {s};
+    const auto together = [&](const std::set<ir::SymbolIndex>& symbols) {
+      if (!Shift(symbols, kSteps[0])) return false;
+      for (const ir::SymbolIndex other : symbols) {
+        moved_.insert(other);
+        if (other == s) continue;
+        (void)recorder_.sizes().Decide(ir::ExprKind::kEq, graph_.exprs.OfSymbol(s), graph_.exprs.OfSymbol(other));
+      }
+      return has_bound_ = true;
+    };
+    for (const ir::SymbolIndex other : symbols_) {
+      const auto hint = [&](ir::SymbolIndex i) { return values_[0][static_cast<std::size_t>(i)]; };
+      if (other == s || hint(other) != hint(s)) continue;
+      if (together({s, other})) return true;
+      all.insert(other);
+    }
+    return all.size() > 2 && together(all);
+  }
+
+  // The same, all by `step`.
+  bool Shift(const std::set<ir::SymbolIndex>& symbols, std::int64_t step) {
+    return Try(symbols, [&](ir::SymbolIndex) { return step; });
+  }
+
+  // Sizes that facts have equal to a moved one's move with it.
+  bool Try(const std::set<ir::SymbolIndex>& symbols, absl::FunctionRef<std::int64_t(ir::SymbolIndex)> step) {
+    const std::vector<ir::SymbolIndex> first = FirstEqual();
+    Numbers other = values_[0];
+    std::set<ir::SymbolIndex> classes;
+    for (const ir::SymbolIndex s : symbols) classes.insert(first[static_cast<std::size_t>(s)]);
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      if (classes.contains(first[i])) other[i] += step(first[i]);
+    }
+    return MeetFacts(other) && Add(other);
+  }
+
+  // For each symbol the first that facts have equal to it.
+  std::vector<ir::SymbolIndex> FirstEqual() const {
+    std::vector<ir::SymbolIndex> first(graph_.exprs.symbols().size());
+    for (std::size_t i = 0; i < first.size(); ++i) first[i] = static_cast<ir::SymbolIndex>(i);
+    for (const Dim& fact : recorder_.sizes().facts()) {
+      if (!fact.is_symbolic()) continue;
+      const ir::Expr& e = graph_.exprs[fact.expr];
+      if (e.kind != ir::ExprKind::kEq || !IsSymbol(e.left) || !IsSymbol(e.right)) continue;
+      const auto a = first[static_cast<std::size_t>(graph_.exprs[e.left].value)];
+      const auto b = first[static_cast<std::size_t>(graph_.exprs[e.right].value)];
+      std::replace(first.begin(), first.end(), std::max(a, b), std::min(a, b));
+    }
+    return first;
+  }
+  bool IsSymbol(ir::ExprId id) const { return id != ir::kNoExpr && graph_.exprs[id].kind == ir::ExprKind::kSymbol; }
+
   // factor * d + rest.
   std::optional<Dim> Line(const Dim& d, const Numbers& wanted) const {
     const Numbers at = ValuesOf(d);
@@ -147,14 +214,8 @@ class Examples {
 
   // Runs the kernel for sizes that are larger by `step`. False: it takes none, or the facts do not allow them.
   bool Move(const std::set<ir::SymbolIndex>& symbols, std::int64_t step) {
-    const Numbers hints = values_[0];
-    Numbers other = hints;
-    for (const ir::SymbolIndex s : symbols) other[static_cast<std::size_t>(s)] += step + s;
-    if (!MeetFacts(other)) {  // equal sizes stay equal, and divisible ones divisible
-      other = hints;
-      for (const ir::SymbolIndex s : symbols) other[static_cast<std::size_t>(s)] += step;
-    }
-    return MeetFacts(other) && Add(other);
+    const bool each = Try(symbols, [&](ir::SymbolIndex s) { return step + s; });
+    return each || Shift(symbols, step);  // equal sizes stay equal, and divisible ones divisible
   }
 
   // (factor * d + rest) // divisor: what a window of a stride, or a scale, makes of a size.
@@ -183,7 +244,9 @@ class Examples {
   ir::Graph& graph_;
   const ir::Node& node_;
   bool tells_rests_ = false;
-  std::vector<Dim> dims_;  // symbolic ones of the arguments, each once
+  bool has_bound_ = false;           // some sizes have to be equal
+  std::set<ir::SymbolIndex> moved_;  // those that the kernel took for other sizes, too
+  std::vector<Dim> dims_;            // symbolic ones of the arguments, each once
   std::set<ir::SymbolIndex> symbols_;
   std::vector<Numbers> values_;  // of all symbols, by example
   std::vector<std::vector<at::Tensor>> results_;
@@ -242,8 +305,16 @@ bool DescribeAll(Recorder& recorder, const Examples& examples, Outputs* outputs)
   return true;
 }
 
+// In place, which leaves the sizes as they are: only whether the kernel takes the operands is asked.
+bool WritesFirst(const OpTraits& traits) {
+  const auto& returns = traits.op->returns();
+  return returns.size() == 1 && returns[0].written_argument == 0 && !traits.handle.hasTag(at::Tag::inplace_view) &&
+         std::none_of(traits.op->arguments().begin() + 1, traits.op->arguments().end(),
+                      [](const ir::OpArgument& a) { return a.written; });
+}
+
 bool MakesFreshTensors(const OpTraits& traits) {
-  if (traits.op->mutates()) return false;
+  if (traits.op->mutates()) return WritesFirst(traits);
   return std::all_of(traits.op->returns().begin(), traits.op->returns().end(), [](const ir::OpReturn& r) {
     return r.written_argument < 0 && r.viewed_argument < 0 && r.type == ir::ArgType::kTensor;
   });
@@ -255,7 +326,9 @@ bool InferByExamples(Recorder& recorder, const OpTraits& traits, ir::Node* node,
   if (!recorder.sizes().any() || !MakesFreshTensors(traits)) return false;
   Examples examples(recorder, *node);
   if (!examples.any() || !examples.Run()) return false;
-  if (!DescribeAll(recorder, examples, outputs)) {
+  if (traits.op->mutates()) {
+    outputs->clear();
+  } else if (!DescribeAll(recorder, examples, outputs)) {
     examples.RunForQuotients();
     if (!DescribeAll(recorder, examples, outputs)) return false;
   }

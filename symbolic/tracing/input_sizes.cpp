@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "frame_eval/ref.h"
+#include "symbolic/tracing/plain_numbers.h"
 #include "symbolic/tracing/state.h"
 #include "symbolic/tracing/tracer.h"
 #include "symbolic/tracing/unbacked_sizes.h"
@@ -117,6 +118,8 @@ bool Tracer::DeferTruth(BorrowedRef fake, bool truth) {
 }
 
 bool Tracer::sizes_fit() const { return state_->recorder->sizes().Fit(); }
+bool Tracer::has_symbols() const { return state_->recorder->sizes().any(); }
+bool Tracer::IsAboutSymbols(std::string_view text) { return tracing::IsAboutSymbols(text); }
 const std::vector<int>& Tracer::pinned_unbacked() const { return state_->recorder->sizes().pinned_unbacked(); }
 void Tracer::SetSizeListener(SizeListener* listener) { state_->recorder->sizes().set_listener(listener); }
 

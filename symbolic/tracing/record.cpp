@@ -17,6 +17,7 @@
 #include "symbolic/tracing/input_sizes.h"
 #include "symbolic/tracing/kernel_probe.h"
 #include "symbolic/tracing/pin_watch.h"
+#include "symbolic/tracing/plain_numbers.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/run_on_zeros.h"
 #include "symbolic/tracing/unbacked_sizes.h"
@@ -31,14 +32,6 @@ class OwnPythonScope {
   OwnPythonScope() { ++own_python_depth; }
   ~OwnPythonScope() { --own_python_depth; }
 };
-
-bool IsSymbolicList(const c10::IValue& v) {
-  if (!v.isList()) return false;
-  for (const c10::IValue& e : v.toListRef()) {
-    if (e.isSymInt()) return true;
-  }
-  return false;
-}
 
 ir::Node NewNode(const Recorder& recorder, const OpTraits& traits) {
   ir::Node node;
@@ -75,14 +68,7 @@ c10::IValue MetaArgument(const c10::IValue& v, ir::ArgType type) {
     }
     return list;
   }
-  if (v.isSymInt()) return v.toSymInt().guard_int(__FILE__, __LINE__);
-  if (v.isSymFloat()) return v.toSymFloat().guard_float(__FILE__, __LINE__);
-  if (IsSymbolicList(v)) {
-    c10::List<std::int64_t> list;
-    for (const c10::SymInt& e : v.toSymIntVector()) list.push_back(e.guard_int(__FILE__, __LINE__));
-    return list;
-  }
-  return v;
+  return Plain(v).value_or(v);
 }
 
 }  // namespace
@@ -140,8 +126,7 @@ bool Recorder::InOwnPython() { return own_python_depth > 0; }
 void Recorder::Record(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   const OpTraits& traits = TraitsOf(handle);
   if (traits.is_composite) {
-    traits.decomposition.callBoxed(handle, c10::DispatchKeySet(), stack);
-    return;
+    return CallComposite(traits.decomposition, traits, graph_, stack);
   }
   if (expects_comparison()) return CompareWithNans(traits, stack);
   if (ContinueProduct(traits, stack)) return;
@@ -402,7 +387,7 @@ void Recorder::InferComposite(const OpTraits& traits, c10::ArrayRef<c10::IValue>
   const torch::jit::Stack own_args = results;
   {
     c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta() - c10::DispatchKeySet(c10::DispatchKey::Fake));
-    traits.meta.callBoxed(traits.handle, c10::DispatchKeySet(), &results);
+    CallComposite(traits.meta, traits, graph_, &results);
   }
   DescribeResults(traits, own_args, results, prepared, outputs);
 }

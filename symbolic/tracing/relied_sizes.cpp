@@ -112,7 +112,7 @@ bool RecordMaskedIndex(Recorder& recorder, const c10::OperatorHandle& handle, St
   for (const c10::IValue& v : stack->back().toListRef()) {
     const bool is_mask = v.isTensor() && v.toTensor().defined() && v.toTensor().scalar_type() == c10::ScalarType::Bool;
     for (std::int64_t d = 0; is_mask && d < v.toTensor().dim(); ++d, ++dimension) {
-      if (dimension >= self.dim() || self.size(dimension) != v.toTensor().size(d)) return false;
+      if (dimension >= self.dim() || self.sym_size(dimension) != v.toTensor().sym_size(d)) return false;
     }
     if (!is_mask) ++dimension;
     if (is_mask && v.toTensor().dim() == 0) return false;
@@ -146,10 +146,11 @@ bool RecordMaskedSelect(Recorder& recorder, const c10::OperatorHandle& handle, S
   const at::Tensor self = (*stack)[stack->size() - 2].toTensor();
   const at::Tensor mask = stack->back().toTensor();
   if (AsFake(self) == nullptr || AsFake(mask) == nullptr || mask.scalar_type() != c10::ScalarType::Bool) return false;
-  if (!at::are_expandable(self.sizes(), mask.sizes())) return false;
-  const auto sizes = at::infer_size_dimvector(self.sizes(), mask.sizes());
+  Dims together;
+  if (!Broadcast(self.sym_sizes(), mask.sym_sizes(), &together)) return false;
   const std::optional<std::vector<std::int64_t>> counts = RelyOnCounts(recorder, {mask});
   if (!counts) return false;
+  const auto sizes = at::infer_size_dimvector(self.sizes(), mask.sizes());
   Stack results;
   {
     const TlsScope off(nullptr);

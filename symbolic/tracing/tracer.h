@@ -187,6 +187,9 @@ class Tracer {
   void ForgetError();
   bool IsErrorOfOperator(std::string_view text) const;  // since ForgetError
   static bool IsAboutFakes(std::string_view text);
+  // Whether an error says that something is symbolic, which no plain number would get.
+  static bool IsAboutSymbols(std::string_view text);
+  bool has_symbols() const;
   void SetValueReader(ValueReader* reader);          // null: no value is relied on; must outlive the tracing
   void SetOriginProvider(OriginProvider* provider);  // null: none; must outlive the tracing
   int NodeCount() const;

@@ -178,6 +178,34 @@ TEST_F(CodeCacheTest, AMakersOwnEntriesComeFirst) {
   EXPECT_TRUE(site->NoteLimit(kOtherMaker));
 }
 
+TEST_F(CodeCacheTest, AtALimitTheOneUsedLeastRecentlyLeaves) {
+  auto owner = Owner::Intern("a");
+  auto site = CodeCache::Get(CodeOf("f"), *owner, 0);
+  for (int i = 1; i <= 3; ++i) site->Install(std::make_shared<FakeEntry>(i, &alive_), kMaker);
+  const Site::Kin kin = {kMaker, nullptr};
+  const auto calls_until_it_may = [&] {
+    int calls = 1;
+    while (!site->MayReplace(kin)) {
+      EXPECT_NE(FindNumber(*site, 1), nullptr);
+      ++calls;
+    }
+    return calls;
+  };
+  const auto replace = [&](int number) {
+    auto entry = std::make_shared<FakeEntry>(number, &alive_);
+    EXPECT_TRUE(site->Replace(kin, entry));
+    site->Install(std::move(entry), kMaker);
+  };
+  EXPECT_EQ(calls_until_it_may(), 64);
+  replace(4);
+  EXPECT_EQ(FindNumber(*site, 2), nullptr);
+  EXPECT_NE(FindNumber(*site, 1), nullptr);
+  EXPECT_EQ(calls_until_it_may(), 64);
+  replace(5);  // the 4 was of no use
+  EXPECT_EQ(calls_until_it_may(), 128);
+  EXPECT_FALSE(site->MayReplace({kOtherMaker, nullptr}));
+}
+
 TEST(RetriesTest, WaitsLongerAfterEachFailureButNotForEver) {
   Retries retries;
   const auto calls_until_tried = [&] {

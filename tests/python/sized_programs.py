@@ -30,7 +30,14 @@ torch.meshgrid({0}.flatten()[:3], {1}.flatten()[:4], indexing='ij')[1] | torch.t
 torch.block_diag({0}, {0}) | torch.hstack([{0}, {0}]) | torch.atleast_2d({0}) | torch.cdist({0}, {1}) | torch.cov({0}) | {0}.diag_embed() | {0}.rot90(1, (0, 1)) | F.glu({0}, 0) | F.unfold({0}[None, None], 2)
 F.embedding({0}.long().abs() % {1}.shape[0], {1}) | {0}.clamp(max={0}.shape[0] - 1) | {0}.clamp({0}.shape[0] * 0.1) | torch.where({0} > {0}.shape[0] // 2, {0}, 1.0) | {0} ** min({0}.shape[0], 3) | {0} % ({0}.shape[-1] + 1)
 {0}.addcdiv({0}, {0} * {0} + 1, value={0}.shape[0] / 7) | {0} + ({0}.shape[0] == {1}.shape[0]) | {0} + divmod({0}.shape[0], 3)[1] | {0} * min({0}.shape[0], {1}.shape[-1]) | {0} + sum({0}.shape) | {0} + {0}.ndim
-F.layer_norm({0}, {0}.shape[-1:]) | F.group_norm({0}, 1) | F.batch_norm({0}, None, None, training=True) | F.instance_norm({0}) | F.rms_norm({0}, {0}.shape[-1:]) | {0}.renorm(2, 0, 1.0) | {0}.cumsum(0)[-1:]"""
+F.layer_norm({0}, {0}.shape[-1:]) | F.group_norm({0}, 1) | F.batch_norm({0}, None, None, training=True) | F.instance_norm({0}) | F.rms_norm({0}, {0}.shape[-1:]) | {0}.renorm(2, 0, 1.0) | {0}.cumsum(0)[-1:]
+{0}.diagonal() | {0}.diagonal(-1, 0, -1) | {0}.unfold(0, 2, 1) | {0}.median(-1)[0] | {0}.nanmedian() | {0}.mode(0)[0] | {0}.cummin(-1)[0] | {0}.logcumsumexp(0) | {0}.cumprod(-1) | {0}.prod(0)
+torch.view_as_real(torch.fft.fft({0})) | torch.fft.irfft(torch.fft.rfft({0}), n={0}.shape[-1]) | torch.fft.fft2({0}).abs() | F.unfold({0}[None], 2) | F.fold(F.unfold({0}[None, None], 2), {0}.shape[-2:], 2)
+{0}.gather(0, {0}.argsort(0)) | torch.zeros_like({0}).scatter_(-1, {0}.argmax(-1, keepdim=True), 1.0) | torch.zeros_like({0}).scatter_add(0, {0}.argsort(0), {0}) | {0}.new_zeros(3, *{0}.shape[1:]).index_add(0, torch.arange({0}.shape[0]) % 3, {0})
+{0}[torch.arange({0}.shape[0]), {0}.argmax(-1) % {0}.shape[-1]] | {0}.index_put((torch.arange({0}.shape[0]),), torch.tensor(2.0)) | F.max_pool3d({0}[None], 2) | F.max_pool3d({0}[None], 3, 2, 1, ceil_mode=True)
+torch.searchsorted({0}.flatten().sort()[0], {1}) | torch.bucketize({0}, torch.arange(-2.0, 2.0, dtype={0}.dtype)) | {0}.count_nonzero(-1) | {0}.roll((1, 2), (0, -1)) | F.pad({0}, (-1, {0}.shape[0])) | F.glu({0}, -1)
+F.prelu({0}, {0}.new_full((1,), 0.3)) | F.logsigmoid({0}) | {0}.sigmoid().logit() | torch.lerp({0}, {0} * 2, {0}.sin()) | F.huber_loss({0}, {0} * 2) | F.cosine_similarity({0}, {0} + 1, 0) | F.pairwise_distance({0}, {0} * 2)
+torch.linalg.cross({0}, {0} + 1, dim=-1) | torch.stack(torch.meshgrid({0}.flatten()[:3], {1}.flatten()[:4], indexing='ij')) | torch.trace({0}) | torch.arange(0, {0}.shape[0] * 2, 3)"""
 _SIZED_WRITES = """{0}[: {0}.shape[0] // 2] = 3 | {0}[{0}.shape[0] // 2 :] *= 2 | {0}[: {1}.shape[0]] += 1 | {0}.mul_({0}.shape[0]) | {0}[:-1] += {0}[1:] | {0}[::2] = {0}[:1] | {0}.add_({1}, alpha={0}.shape[0])
 {0}[..., {0}.shape[-1] - 1] = 5 | {0}.view(-1)[:: {0}.shape[-1]].zero_() | {0}.resize_({0}.shape) | {0}.div_({0}.numel() + 1) | {0}[{0}.shape[0] - 1] = {1}[0] | {0}.copy_({1}[: {0}.shape[0]])"""
 _SIZED_REST = [
@@ -50,10 +57,9 @@ _LAYOUTS = ["plain", "plain", "plain", "plain", "transposed", "sliced", "view of
 _SHAPES = [("n",), ("n", 4), ("n", "m"), ("m", "n"), ("n", "n"), (2, "n", 3), ("n", 3, 4), ("m",), ("n", 1), (1, "n"), ("n", "m", 2), ("k", "n"), (2, "m", "n"), (4, "n"), ("n", "n", "m"), ()]
 _VALUES = [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 40, 64, 65, 100, 257, 300]
 # Statements that a capture is for these sizes with, today. Most programs do without: one plan has all their sizes.
-_PIN = """.sort( topk .max( .min( median nan_to_num one_hot count_nonzero index_select gather index_add scatter smooth_l1 bucketize
-diagonal unbind chunk split( unfold > 0] index_fill range( [t masked_select cond( **-0.5 0,-1) linspace torch.eye .var( .std( pool interpolate
-pixel_shuffle scaled_dot cummax kthvalue quantile kron new_tensor torch.tensor( block_diag cdist .cov( diag_embed rms_norm item() norm( nonzero
-unique .any()) lambda long().abs()""".split()  # fmt: skip
+_PIN = """index_select smooth_l1 unbind chunk split( > 0] index_fill range( [t masked_select cond( **-0.5 0,-1) linspace
+interpolate pixel_shuffle scaled_dot kron new_tensor torch.tensor( block_diag .cov( rms_norm item() norm( nonzero unique .any()) lambda
+long().abs()""".split()  # fmt: skip
 _GROW = ("torch.outer", "[:, None]", "unsqueeze(", "kron", "diag_embed", "block_diag", "expand(", "meshgrid", "tensordot", ".long().abs() %", "index_select")
 CALLS = 9  # and the first again
 

@@ -234,3 +234,71 @@ def test_what_has_no_tensor_work_runs_under_any_stance(stance):
     with framefuse.set_stance(stance):
         torch.testing.assert_close(compiled(x), function(x))
     assert said == ["half"] * 3
+
+def calls_of(compiled, values):
+    """Captures and fallbacks at the limit, over these calls, each of which has to be right."""
+    before = framefuse.statistics()
+    for n in values:
+        assert torch.equal(compiled(torch.ones(2), n), torch.full((2,), float(n)))
+    return change(before, "captures", "eager_fallbacks.recompile_limit")
+
+
+@pytest.fixture
+def quiet():
+    framefuse.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def test_entries_that_are_used_no_more_leave_for_others(quiet):
+    compiled = framefuse.compile(scaled, dynamic=False, recompile_limit=2)
+    assert calls_of(compiled, [2, 3] * 50) == [2, 0]
+    captures, fallbacks = calls_of(compiled, [4, 5] * 200)
+    assert captures == 2 and fallbacks < 300
+    assert calls_of(compiled, [4, 5] * 50) == [0, 0]
+
+
+def test_values_that_never_come_again_take_few_captures(quiet):
+    compiled = framefuse.compile(scaled, dynamic=False, recompile_limit=2)
+    captures, fallbacks = calls_of(compiled, range(3000))
+    assert captures < 10 and fallbacks > 2900
+
+
+def test_an_entry_in_use_stays(quiet):
+    compiled = framefuse.compile(scaled, dynamic=False, recompile_limit=2)
+    assert calls_of(compiled, [2, 3, 4] * 200) == [2, 200]  # the least recent use of each is two calls ago
+    values = [v for n in range(10, 1010) for v in (2, n)]
+    captures, _ = calls_of(compiled, values)
+    assert captures < 8
+    before = framefuse.statistics()
+    calls_of(compiled, [2] * 5)
+    assert change(before, "hits") == [5]
+
+
+def test_entries_of_many_compiled_objects_leave_too(quiet):
+    with framefuse.config.patch(accumulated_recompile_limit=3):
+        compiled = [framefuse.compile(scaled, dynamic=False) for _ in range(6)]
+        for n, f in enumerate(compiled, 2):
+            f(torch.ones(2), n)
+        captures, fallbacks = calls_of(compiled[-1], [7] * 100)
+        assert captures == 1 and fallbacks < 70
+        assert calls_of(compiled[0], [7] * 3) == [0, 0]
+
+
+def test_a_general_entry_serves_at_the_limit(quiet):
+    """The one for a size that the code looks at leaves, the one for any size does not."""
+
+    @framefuse.compile(recompile_limit=3)
+    def f(x):
+        return x * len(str(x.shape[0])) if x.shape[0] < 100 else x + 1
+
+    sizes = [5, 7, 200, 300, 11, 400]
+    for size in sizes:
+        f(torch.ones(size))
+    before = framefuse.statistics()
+    for i in range(600):
+        size = 20 + i % 60 if i % 2 else 101 + i
+        assert torch.equal(f(torch.ones(size)), torch.ones(size) * 2)
+    captures, hits = change(before, "captures", "hits")
+    assert captures < 6 and hits >= 300

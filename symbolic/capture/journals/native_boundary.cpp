@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/logging.h"
 #include "frame_eval/bytecode/decode.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/journals/break_controller.h"
@@ -73,6 +74,21 @@ bool NativeBoundary::Check() {
     breaks_.Break(GraphBreakKind::kTensorToPython, "C code reads its memory");
     return false;
   }
+  return !IsErrorAboutSymbols();
+}
+
+// The attempt is made anew without symbolic sizes then.
+bool NativeBoundary::IsErrorAboutSymbols() {
+  if (!tracer_.has_symbols()) return false;
+  if (PyErr_ExceptionMatches(PyExc_RuntimeError) == 0 && PyErr_ExceptionMatches(PyExc_AttributeError) == 0)
+    return false;
+  const std::string text = CurrentErrorText();
+  if (!tracing::Tracer::IsAboutSymbols(text)) return false;
+  const UserLocation& here = frames_.Here();
+  FF_LOG(kDynamic) << "no size is symbolic, as "
+                   << (here.code ? absl::StrCat(FileNameOf(here.code.get()), ":", here.line) : "torch")
+                   << " needs plain numbers: " << text.substr(0, text.find('\n'));
+  breaks_.NeedStaticSizes();
   return true;
 }
 

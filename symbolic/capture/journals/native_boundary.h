@@ -20,8 +20,7 @@ GraphBreakKind BreakKindOf(const tracing::TensorBreak& b);
 
 class NativeBoundary {
  public:
-  NativeBoundary(const CaptureOptions& options, const FrameStack& frames, BreakController& breaks,
-                 tracing::Tracer& tracer)
+  NativeBoundary(const CaptureOptions& options, FrameStack& frames, BreakController& breaks, tracing::Tracer& tracer)
       : options_(options), frames_(frames), breaks_(breaks), tracer_(tracer) {}
 
   // C code that may call back into Python frames, which are then evaluated.
@@ -69,10 +68,11 @@ class NativeBoundary {
 
  private:
   bool IsErrorAboutFakes() const;
+  bool IsErrorAboutSymbols();
   bool IsErrorHandled() const;  // by a handler of any frame of the attempt
 
   const CaptureOptions& options_;
-  const FrameStack& frames_;
+  FrameStack& frames_;
   BreakController& breaks_;
   tracing::Tracer& tracer_;
   NumpyErrors numpy_errors_;

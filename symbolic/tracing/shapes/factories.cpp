@@ -70,6 +70,16 @@ bool ScalarTensor(Arguments args, Outputs& outputs) {
   return Emit({}, DtypeOr(args[1], DefaultDtype()), args[2], outputs);
 }
 
+// (n, *, dtype, layout, …)
+bool Eye(Arguments args, Outputs& outputs) {
+  return Emit({args[0].toSymInt(), args[0].toSymInt()}, DtypeOr(args[1], DefaultDtype()), args[2], outputs);
+}
+
+// (n, m, *, dtype, layout, …)
+bool EyeOfTwo(Arguments args, Outputs& outputs) {
+  return Emit({args[0].toSymInt(), args[1].toSymInt()}, DtypeOr(args[2], DefaultDtype()), args[3], outputs);
+}
+
 // (self, *, dtype, layout, device, pin_memory, memory_format)
 bool Like(Arguments args, Outputs& outputs) {
   const at::Tensor& x = args[0].toTensor();
@@ -99,11 +109,12 @@ bool NewFull(Arguments args, Outputs& outputs) {
 
 bool ArangeOf(const c10::IValue& start, const c10::IValue& end, const c10::IValue& step, Arguments options,
               Outputs& outputs) {
-  if ((start.isSymInt() || end.isSymInt()) && step.isInt() && step.toInt() == 1) {
-    const bool whole = !start.isDouble() && !end.isDouble() && !start.isSymFloat() && !end.isSymFloat();
-    const c10::SymInt span = whole ? end.toSymInt() - start.toSymInt() : c10::SymInt(-1);
-    if (span < 0) return false;
-    return Emit({span}, DtypeOr(options[0], c10::ScalarType::Long), options[1], outputs);
+  const auto whole = [](const c10::IValue& v) { return v.isInt() || v.isSymInt(); };
+  if (whole(start) && whole(end) && whole(step) && (start.isSymInt() || end.isSymInt() || step.isSymInt())) {
+    const c10::SymInt by = step.toSymInt(), span = end.toSymInt() - start.toSymInt();
+    if (by <= 0 || span < 0) return false;
+    const c10::SymInt count = IsOne(by) ? span : (span + by - 1) / by;
+    return Emit({count}, DtypeOr(options[0], c10::ScalarType::Long), options[1], outputs);
   }
   auto number = [](const c10::IValue& v) { return v.isInt() || v.isDouble(); };
   if (!number(start) || !number(end) || !number(step)) return false;
@@ -155,6 +166,8 @@ constexpr ShapeRow kRows[] = {
     {"aten::new_zeros", New},
     {"aten::new_ones", New},
     {"aten::new_full", NewFull},
+    {"aten::eye", Eye},
+    {"aten::eye.m", EyeOfTwo},
     {"aten::arange", Arange},
     {"aten::arange.start", ArangeStart},
     {"aten::arange.start_step", ArangeStartStep},

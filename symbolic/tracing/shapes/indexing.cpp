@@ -72,7 +72,7 @@ bool Cat(Arguments args, Outputs& outputs) {
   return true;
 }
 
-// (self, pad, value): pads of which none is negative.
+// (self, pad, value)
 bool ConstantPad(Arguments args, Outputs& outputs) {
   const at::Tensor& x = args[0].toTensor();
   const Dims pads = SymInts(args[1]);
@@ -80,22 +80,26 @@ bool ConstantPad(Arguments args, Outputs& outputs) {
   if (pads.size() % 2 != 0 || pads.size() > 2 * sizes.size()) return false;
   bool grows = false;
   for (std::size_t i = 0; i < pads.size(); ++i) {
-    const std::optional<std::int64_t> pad = pads[i].maybe_as_int();
-    if (!pad || *pad < 0) return false;
-    grows = grows || *pad > 0;
+    grows = grows || pads[i] > 0;
     const std::size_t d = sizes.size() - 1 - i / 2;
     sizes[d] = sizes[d] + pads[i];
+    if (i % 2 == 1 && pads[i - 1] + pads[i] < 0 && sizes[d] < 0) return false;
   }
-  if (!grows) return false;  // a copy, laid out as what it is of
-  outputs.assign(1, WithFormat(std::move(sizes), x.scalar_type(), x.suggest_memory_format()));
+  const c10::MemoryFormat format = x.suggest_memory_format();
+  // Else it is a copy of a part, laid out as that.
+  if (!grows && (!IsContiguous(x) || format != c10::MemoryFormat::Contiguous)) return false;
+  outputs.assign(1, WithFormat(std::move(sizes), x.scalar_type(), format));
   return true;
 }
 
-// (self, shifts, dims): along one dimension.
+// (self, shifts, dims)
 bool Roll(Arguments args, Outputs& outputs) {
   const at::Tensor& x = args[0].toTensor();
   const auto dims = args[2].toIntVector();
-  if (!IsContiguous(x) || dims.size() != 1 || SymInts(args[1]).size() != 1 || !WrapDim(dims[0], x.dim())) return false;
+  if (!IsContiguous(x) || dims.empty() || SymInts(args[1]).size() != dims.size()) return false;
+  if (x.dim() == 0 || !std::all_of(dims.begin(), dims.end(), [&](std::int64_t d) { return WrapDim(d, x.dim()); })) {
+    return false;
+  }
   outputs.assign(1, ContiguousLike(x));
   return true;
 }
@@ -122,7 +126,8 @@ bool Stack(Arguments args, Outputs& outputs) {
   Dims sizes = ToDims(first.sym_sizes());
   for (const c10::IValue& v : tensors) {
     const at::Tensor& t = v.toTensor();
-    if (t.dim() != first.dim() || t.scalar_type() != first.scalar_type() || !IsContiguous(t)) return false;
+    if (t.dim() != first.dim() || t.scalar_type() != first.scalar_type()) return false;
+    if (t.dim() > 2 && !IsContiguous(t)) return false;  // else it has no format but this one
     if (t.suggest_memory_format() != c10::MemoryFormat::Contiguous) return false;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       if (t.sym_size(static_cast<std::int64_t>(i)) != sizes[i]) return false;
@@ -133,7 +138,7 @@ bool Stack(Arguments args, Outputs& outputs) {
   return true;
 }
 
-// select_backward, slice_backward: zeros of the given sizes, then a copy into a view.
+// select_backward, slice_backward and their like: zeros of the given sizes, then a copy into a view.
 bool ViewBackward(Arguments args, Outputs& outputs) {
   outputs.assign(1, Contiguous(SymInts(args[1]), args[0].toTensor().scalar_type()));
   return true;
@@ -167,6 +172,8 @@ constexpr ShapeRow kRows[] = {
     {"aten::roll", Roll},
     {"aten::select_backward", ViewBackward},
     {"aten::slice_backward", ViewBackward},
+    {"aten::diagonal_backward", ViewBackward},
+    {"aten::unfold_backward", ViewBackward},
 };
 
 }  // namespace

@@ -33,6 +33,13 @@ bool NumberUnary(Arguments args, Outputs& outputs) {
   return IteratorOutput(x, x->scalar_type(), &outputs[0]);
 }
 
+bool Absolute(Arguments args, Outputs& outputs) {
+  const at::Tensor* x = &TensorAt(args, 0);
+  if (!x->is_complex()) return NumberUnary(args, outputs);
+  outputs.resize(1);
+  return IteratorOutput(x, c10::toRealValueType(x->scalar_type()), &outputs[0]);
+}
+
 bool BoolUnary(Arguments args, Outputs& outputs) {
   const at::Tensor* x = &TensorAt(args, 0);
   outputs.resize(1);
@@ -95,12 +102,71 @@ bool FloatLike(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (self, weight, …): the CPU's kernels write into empty_like of the first.
+bool PreluKernel(Arguments args, Outputs& outputs) {
+  const at::Tensor &x = TensorAt(args, 0), &weight = TensorAt(args, 1);
+  if (!x.device().is_cpu() || x.scalar_type() != weight.scalar_type() || x.dim() != weight.dim()) return false;
+  Dims sizes;
+  if (!Broadcast(x.sym_sizes(), weight.sym_sizes(), &sizes)) return false;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] != x.sym_size(static_cast<std::int64_t>(d))) return false;
+  }
+  return FloatLike(args, outputs);
+}
+
+// (grad_output, self, weight): two results, laid out as all operands together.
+bool PreluKernelBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor *grad = &TensorAt(args, 0), *x = &TensorAt(args, 1), *weight = &TensorAt(args, 2);
+  if (!x->device().is_cpu() || !IsFloat(*x) || x->scalar_type() != weight->scalar_type()) return false;
+  if (x->scalar_type() != grad->scalar_type()) return false;
+  const at::Tensor* operands[] = {x, weight, grad};
+  outputs.resize(1);
+  if (!IteratorOutput(operands, x->scalar_type(), &outputs[0])) return false;
+  outputs.push_back(outputs[0]);
+  return true;
+}
+
+// (grad_output, self, dim)
+bool GluBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor &grad = TensorAt(args, 0), &x = TensorAt(args, 1);
+  if (!x.device().is_cpu() || !IsFloat(x) || grad.scalar_type() != x.scalar_type()) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
+// (grad_output, self, buffer)
+bool LogSigmoidBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor &grad = TensorAt(args, 0), &x = TensorAt(args, 1);
+  if (!x.device().is_cpu() || grad.sym_sizes() != x.sym_sizes() || grad.scalar_type() != x.scalar_type()) return false;
+  return FloatLike(args, outputs);
+}
+
+// (self, target, weight, reduction)
+bool BinaryCrossEntropy(Arguments args, Outputs& outputs) {
+  const at::Tensor &x = TensorAt(args, 0), &target = TensorAt(args, 1);
+  if (!x.device().is_cpu() || !IsFloat(x) || x.scalar_type() != target.scalar_type() || !args[3].isInt()) return false;
+  if (x.sym_sizes() != target.sym_sizes() || !IsContiguous(x) || OptionalTensor(args[2]) != nullptr) return false;
+  const bool each = args[3].toInt() == at::Reduction::None;
+  outputs.assign(1, each ? ContiguousLike(x) : Contiguous({}, x.scalar_type()));
+  return true;
+}
+
+// (grad_output, self, target, weight, reduction)
+bool BinaryCrossEntropyBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor &x = TensorAt(args, 1), &target = TensorAt(args, 2);
+  if (!x.device().is_cpu() || !IsFloat(x) || x.scalar_type() != target.scalar_type()) return false;
+  if (x.sym_sizes() != target.sym_sizes() || !IsContiguous(x) || OptionalTensor(args[3]) != nullptr) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
 bool HuberLoss(Arguments args, Outputs& outputs) {
   const at::Tensor &x = TensorAt(args, 0), &target = TensorAt(args, 1);
-  const bool each =
-      args[2].isInt() && args[2].toInt() == at::Reduction::None && args[3].isDouble() && args[3].toDouble() > 0;
-  if (!each || x.scalar_type() != target.scalar_type() || x.sym_sizes() != target.sym_sizes()) return false;
-  return FloatLike(args, outputs);
+  if (!args[2].isInt() || !args[3].isDouble() || !(args[3].toDouble() > 0)) return false;
+  if (!IsFloat(x) || x.scalar_type() != target.scalar_type() || x.sym_sizes() != target.sym_sizes()) return false;
+  if (args[2].toInt() == at::Reduction::None) return FloatLike(args, outputs);
+  outputs.assign(1, Contiguous({}, x.scalar_type()));
+  return x.sym_numel() != 0;
 }
 
 // Written row by row into zeros of its first operand's type, whatever the operands would be promoted to.
@@ -109,6 +175,11 @@ bool MseLossBackward(Arguments args, Outputs& outputs) {
   if (x.sym_sizes() != target.sym_sizes()) return false;
   outputs.assign(1, ContiguousLike(x));
   return true;
+}
+
+// The same, but torch's own code divides by the number of elements.
+bool MeanLossBackward(Arguments args, Outputs& outputs) {
+  return MseLossBackward(args, outputs) && TensorAt(args, 1).sym_numel() != 0;
 }
 
 // (real, imaginary), (length, angle): of one floating type.
@@ -156,7 +227,7 @@ bool Where(Arguments args, Outputs& outputs) {
 template <bool made_operand>
 bool FloatWith(Arguments args, Outputs& outputs) {
   const at::Tensor* x = &TensorAt(args, 0);
-  if (!IsFloat(*x)) return false;
+  if (!IsFloat(*x) && (!made_operand || !x->is_complex() || x->is_conj())) return false;
   for (const c10::IValue& v : args.slice(1)) {
     if (!IsRealNumber(v)) return false;
   }
@@ -234,7 +305,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::relu", NumberUnary},
     {"aten::neg", NumberUnary},
     {"aten::sign", NumberUnary},
-    {"aten::abs", NumberUnary},
+    {"aten::abs", Absolute},
     {"aten::square", FloatUnary},
     {"aten::floor", FloatUnary},
     {"aten::ceil", FloatUnary},
@@ -285,6 +356,13 @@ constexpr ShapeRow kRows[] = {
     {"aten::addcmul", FloatPromoting<0, 1, 2>},
     {"aten::addcdiv", FloatPromoting<0, 1, 2>},
     {"aten::lerp.Scalar", FloatPromoting<0, 1>},
+    {"aten::lerp.Tensor", FloatPromoting<0, 1, 2>},
+    {"aten::rsub.Tensor", Subtraction<Promoting<1, 0>>},
+    {"aten::logit", FloatUnary},
+    {"aten::nan_to_num", FloatLike},
+    {"aten::_prelu_kernel", PreluKernel},
+    {"aten::binary_cross_entropy", BinaryCrossEntropy},
+    {"aten::binary_cross_entropy_backward", BinaryCrossEntropyBackward},
     {"aten::eq.Tensor", Comparison},
     {"aten::ne.Tensor", Comparison},
     {"aten::lt.Tensor", Comparison},
@@ -300,6 +378,11 @@ constexpr ShapeRow kRows[] = {
     {"aten::log_sigmoid_forward", LogSigmoid},
     {"aten::huber_loss", HuberLoss},
     {"aten::mse_loss_backward", MseLossBackward},
+    {"aten::huber_loss_backward", MeanLossBackward},
+    {"aten::smooth_l1_loss_backward", MeanLossBackward},
+    {"aten::_prelu_kernel_backward", PreluKernelBackward},
+    {"aten::log_sigmoid_backward", LogSigmoidBackward},
+    {"aten::glu_backward", GluBackward},
     {"aten::mish_backward", FloatPromoting<0, 1>},
     {"aten::logical_and", LogicalBinary},
     {"aten::logical_or", LogicalBinary},

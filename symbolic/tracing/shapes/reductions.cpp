@@ -63,6 +63,22 @@ bool SumDims(Arguments args, Outputs& outputs) {
   return Emit(x, args[1], args[2].toBool(), SumType(x, args[3]), outputs);
 }
 
+// (self, dim, keepdim, dtype), of numbers that are no bools
+bool ProdDim(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  return x.scalar_type() != c10::ScalarType::Bool && SumDims(args, outputs);
+}
+
+// (self, dim)
+bool CountNonzero(Arguments args, Outputs& outputs) {
+  return Emit(args[0].toTensor(), args[1], false, c10::ScalarType::Long, outputs);
+}
+
+bool Trace(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  return x.dim() == 2 && Emit(x, c10::IValue(), false, SumType(x, c10::IValue()), outputs);
+}
+
 bool SumAll(Arguments args, Outputs& outputs) {
   const at::Tensor& x = args[0].toTensor();
   return Emit(x, c10::IValue(), false, SumType(x, args[1]), outputs);
@@ -188,6 +204,11 @@ constexpr ShapeRow kRows[] = {
     {"aten::nll_loss2d_backward", ImageLossBackward},
     {"aten::sum.dim_IntList", SumDims},
     {"aten::sum", SumAll},
+    {"aten::nansum", SumDims},
+    {"aten::prod", SumAll},
+    {"aten::prod.dim_int", ProdDim},
+    {"aten::count_nonzero.dim_IntList", CountNonzero},
+    {"aten::trace", Trace},
     {"aten::mean.dim", MeanDims},
     {"aten::mean", MeanAll},
     {"aten::amax", ExtremumDims},
@@ -211,6 +232,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::_softmax_backward_data", SoftmaxBackward},
     {"aten::_log_softmax_backward_data", SoftmaxBackward},
     {"aten::cumsum", Cumulative},
+    {"aten::cumprod", Cumulative},
 };
 
 }  // namespace

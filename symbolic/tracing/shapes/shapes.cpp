@@ -15,7 +15,7 @@ ShapeFn FindShapeFunction(std::string_view name) {
     auto* t = new absl::flat_hash_map<std::string, ShapeFn>;
     for (c10::ArrayRef<ShapeRow> family :
          {PointwiseShapes(), MatmulShapes(), ViewShapes(), ReductionShapes(), FactoryShapes(), NormalizationShapes(),
-          ConvolutionShapes(), AttentionShapes(), IndexingShapes()}) {
+          ConvolutionShapes(), AttentionShapes(), IndexingShapes(), WindowShapes(), SelectionShapes()}) {
       for (const ShapeRow& row : family) t->emplace(row.name, row.function);
     }
     return t;

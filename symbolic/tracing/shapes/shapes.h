@@ -49,6 +49,8 @@ c10::ArrayRef<ShapeRow> NormalizationShapes();
 c10::ArrayRef<ShapeRow> ConvolutionShapes();
 c10::ArrayRef<ShapeRow> AttentionShapes();
 c10::ArrayRef<ShapeRow> IndexingShapes();
+c10::ArrayRef<ShapeRow> WindowShapes();
+c10::ArrayRef<ShapeRow> SelectionShapes();
 
 // Whether eager would raise on these arguments, which no kernel for metadata finds out (refusals.cpp).
 struct RefusalRow {

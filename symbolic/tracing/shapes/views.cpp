@@ -288,6 +288,76 @@ bool Unbind(Arguments args, Outputs& outputs) {
   return Pieces(args, *dim, Dims(static_cast<std::size_t>(size), c10::SymInt(1)), /*drop=*/true, outputs);
 }
 
+// (self, offset, dim1, dim2)
+bool Diagonal(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const std::int64_t offset = args[1].toInt();
+  const auto down = WrapDim(args[2].toInt(), x.dim()), across = WrapDim(args[3].toInt(), x.dim());
+  if (x.dim() < 2 || !down || !across || *down == *across) return false;
+  Same(args, outputs);
+  OutputMeta& m = outputs[0];
+  const auto row = static_cast<std::size_t>(*down), column = static_cast<std::size_t>(*across);
+  const c10::SymInt rows = offset < 0 ? m.sizes[row] + offset : m.sizes[row];
+  const c10::SymInt columns = offset > 0 ? m.sizes[column] - offset : m.sizes[column];
+  const c10::SymInt length = rows.min(columns);
+  if (length <= 0) return false;
+  m.offset = m.offset + (offset < 0 ? m.strides[row] * -offset : m.strides[column] * offset);
+  const c10::SymInt stride = m.strides[row] + m.strides[column];
+  EraseDim(&m, std::max(*down, *across));
+  EraseDim(&m, std::min(*down, *across));
+  m.sizes.push_back(length);
+  m.strides.push_back(stride);
+  return true;
+}
+
+bool ViewAsReal(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  if (!x.is_complex() || x.is_conj()) return false;
+  Same(args, outputs);
+  OutputMeta& m = outputs[0];
+  for (c10::SymInt& stride : m.strides) stride = stride * 2;
+  m.sizes.emplace_back(2);
+  m.strides.emplace_back(1);
+  m.offset = m.offset * 2;
+  m.dtype = c10::toRealValueType(x.scalar_type());
+  return true;
+}
+
+bool ViewAsComplex(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  if (!c10::isFloatingType(x.scalar_type()) || x.scalar_type() == c10::ScalarType::BFloat16 || x.dim() == 0)
+    return false;
+  if (x.sym_size(-1) != 2 || x.sym_stride(-1) != 1 || x.sym_storage_offset() % 2 != 0) return false;
+  Same(args, outputs);
+  OutputMeta& m = outputs[0];
+  EraseDim(&m, x.dim() - 1);
+  for (c10::SymInt& stride : m.strides) {
+    if (stride % 2 != 0) return false;
+    stride = stride / 2;
+  }
+  m.offset = m.offset / 2;
+  m.dtype = c10::toComplexType(x.scalar_type());
+  return true;
+}
+
+// (self, dimension, size, step)
+bool Unfold(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const auto dim = WrapDim(args[1].toInt(), x.dim());
+  const std::int64_t size = args[2].toInt(), step = args[3].toInt();
+  if (!dim || x.dim() == 0 || size < 0 || step < 1) return false;
+  Same(args, outputs);
+  OutputMeta& m = outputs[0];
+  const auto d = static_cast<std::size_t>(*dim);
+  if (m.sizes[d] < size) return false;
+  const c10::SymInt stride = m.strides[d];
+  m.sizes[d] = (m.sizes[d] - size) / step + 1;
+  m.strides[d] = stride * step;
+  m.sizes.emplace_back(size);
+  m.strides.push_back(stride);
+  return true;
+}
+
 constexpr ShapeRow kRows[] = {
     {"aten::detach", Same},
     {"aten::alias", Same},
@@ -308,6 +378,10 @@ constexpr ShapeRow kRows[] = {
     {"aten::split.Tensor", Split},
     {"aten::split_with_sizes", SplitWithSizes},
     {"aten::unbind.int", Unbind},
+    {"aten::diagonal", Diagonal},
+    {"aten::unfold", Unfold},
+    {"aten::view_as_real", ViewAsReal},
+    {"aten::view_as_complex", ViewAsComplex},
 };
 
 }  // namespace

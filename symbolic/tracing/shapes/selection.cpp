@@ -1,0 +1,234 @@
+// Orders and selections (median, kthvalue, gather …), distances, and Fourier transforms.
+#include <algorithm>
+
+#include "symbolic/tracing/shapes/shapes.h"
+
+namespace framefuse::tracing {
+namespace {
+
+bool IsFloat(const at::Tensor& x) { return c10::isFloatingType(x.scalar_type()); }
+
+bool IsNumber(const at::Tensor& x) { return IsFloat(x) || c10::isIntegralType(x.scalar_type(), /*includeBool=*/false); }
+
+// Values and their places, with one dimension left out, or of one.
+bool ValuesAndPlaces(const at::Tensor& x, std::int64_t raw, bool keep, Outputs& outputs) {
+  const auto dim = WrapDim(raw, x.dim());
+  if (!dim || x.dim() == 0 || !IsNumber(x) || x.sym_numel() == 0) return false;
+  Dims sizes = ToDims(x.sym_sizes());
+  if (keep) {
+    sizes[static_cast<std::size_t>(*dim)] = 1;
+  } else {
+    sizes.erase(sizes.begin() + *dim);
+  }
+  outputs.assign(2, Contiguous(std::move(sizes), x.scalar_type()));
+  outputs[1].dtype = c10::ScalarType::Long;
+  return true;
+}
+
+// (self, dim, keepdim)
+bool SelectOne(Arguments args, Outputs& outputs) {
+  return ValuesAndPlaces(args[0].toTensor(), args[1].toInt(), args[2].toBool(), outputs);
+}
+
+// (self, k, dim, keepdim)
+bool KthValue(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  if (!ValuesAndPlaces(x, args[2].toInt(), args[3].toBool(), outputs)) return false;
+  const c10::SymInt k = args[1].toSymInt();
+  return k >= 1 && k <= x.sym_size(args[2].toInt());
+}
+
+bool OfAll(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  if (!IsNumber(x) || x.sym_numel() == 0) return false;
+  outputs.assign(1, Contiguous({}, x.scalar_type()));
+  return true;
+}
+
+// (self, dim)
+bool RunningExtremum(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  if (!IsNumber(x) || x.dim() == 0 || !WrapDim(args[1].toInt(), x.dim())) return false;
+  outputs.assign(2, ContiguousLike(x));
+  outputs[1].dtype = c10::ScalarType::Long;
+  return true;
+}
+
+bool RunningLogSum(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  if (!IsFloat(x) || x.dim() == 0 || !WrapDim(args[1].toInt(), x.dim())) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
+// Places in what is in order, of one dimension.
+bool Places(const at::Tensor& x, const at::Tensor& ordered, bool narrow, Outputs& outputs) {
+  if (ordered.dim() != 1 || x.scalar_type() != ordered.scalar_type() || !IsNumber(x)) return false;
+  if (!IsContiguous(x) || !IsContiguous(ordered) || x.device() != ordered.device()) return false;
+  outputs.assign(1, ContiguousLike(x));
+  outputs[0].dtype = narrow ? c10::ScalarType::Int : c10::ScalarType::Long;
+  return true;
+}
+
+// (self, boundaries, *, out_int32, right)
+bool Bucketize(Arguments args, Outputs& outputs) {
+  return Places(args[0].toTensor(), args[1].toTensor(), args[2].toBool(), outputs);
+}
+
+// (sorted_sequence, self, *, out_int32, right, side, sorter)
+bool SearchSorted(Arguments args, Outputs& outputs) {
+  if (!args[4].isNone() || OptionalTensor(args[5]) != nullptr) return false;
+  return Places(args[1].toTensor(), args[0].toTensor(), args[2].toBool(), outputs);
+}
+
+bool FitsInto(const at::Tensor& index, const at::Tensor& x, std::int64_t but) {
+  for (std::int64_t d = 0; d < x.dim(); ++d) {
+    if (d != but && index.sym_size(d) > x.sym_size(d)) return false;
+  }
+  return true;
+}
+
+// Of a tensor with its own rank, and with elements: an empty one fits everywhere.
+bool IsIndex(const at::Tensor& index, const at::Tensor& x, std::optional<std::int64_t> dim) {
+  return dim && x.dim() > 0 && index.dim() == x.dim() && index.scalar_type() == c10::ScalarType::Long &&
+         index.sym_numel() != 0 && FitsInto(index, x, *dim);
+}
+
+// (self, dim, index, sparse_grad)
+bool Gather(Arguments args, Outputs& outputs) {
+  const at::Tensor &x = args[0].toTensor(), &index = args[2].toTensor();
+  if (!IsIndex(index, x, WrapDim(args[1].toInt(), x.dim()))) return false;
+  outputs.assign(1, Contiguous(ToDims(index.sym_sizes()), x.scalar_type()));
+  return true;
+}
+
+// (self, dim, index, src or value, …)
+bool Scatter(Arguments args, Outputs& outputs) {
+  const at::Tensor &x = args[0].toTensor(), &index = args[2].toTensor();
+  if (!IsIndex(index, x, WrapDim(args[1].toInt(), x.dim()))) return false;
+  if (args[3].isTensor()) {
+    const at::Tensor& src = args[3].toTensor();
+    if (src.dim() != x.dim() || src.scalar_type() != x.scalar_type() || !FitsInto(index, src, -1)) return false;
+  } else if (!IsFloat(x) && (!IsNumber(x) || !args[3].isInt())) {
+    return false;
+  }
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
+bool AreRows(const at::Tensor& a, const at::Tensor& b) {
+  if (a.dim() < 2 || a.dim() != b.dim() || a.scalar_type() != b.scalar_type() || !IsFloat(a)) return false;
+  if (!IsContiguous(a) || !IsContiguous(b) || a.device() != b.device()) return false;
+  for (std::int64_t d = 0; d < a.dim(); ++d) {
+    if (d != a.dim() - 2 && a.sym_size(d) != b.sym_size(d)) return false;
+  }
+  return a.sym_numel() != 0 && b.sym_numel() != 0;
+}
+
+// (x1, x2, p, compute_mode)
+bool Distances(Arguments args, Outputs& outputs) {
+  const at::Tensor &a = args[0].toTensor(), &b = args[1].toTensor();
+  if (!AreRows(a, b) || !args[2].isDouble() || !(args[2].toDouble() >= 0)) return false;
+  Dims sizes = ToDims(a.sym_sizes());
+  sizes.back() = b.sym_size(-2);
+  outputs.assign(1, Contiguous(std::move(sizes), a.scalar_type()));
+  return true;
+}
+
+// (grad, x1, x2, p, cdist)
+bool DistancesBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor& a = args[1].toTensor();
+  if (!AreRows(a, args[2].toTensor())) return false;
+  outputs.assign(1, ContiguousLike(a));
+  return true;
+}
+
+// (self, offset, dim1, dim2): written into zeros.
+bool DiagonalEmbedding(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const std::int64_t offset = args[1].toInt(), rank = x.dim() + 1;
+  const auto down = WrapDim(args[2].toInt(), rank), across = WrapDim(args[3].toInt(), rank);
+  if (x.dim() == 0 || !down || !across || *down == *across) return false;
+  Dims sizes = ToDims(x.sym_sizes());
+  const c10::SymInt length = sizes.back() + (offset < 0 ? -offset : offset);
+  sizes.pop_back();
+  sizes.insert(sizes.begin() + std::min(*down, *across), length);
+  sizes.insert(sizes.begin() + std::max(*down, *across), length);
+  outputs.assign(1, Contiguous(std::move(sizes), x.scalar_type()));
+  return true;
+}
+
+// Over the last dimensions of what is laid out row by row, as the CPU's kernels leave it.
+bool TransformsRows(const at::Tensor& x, const Dims& dims) {
+  if (!x.device().is_cpu() || dims.empty() || x.dim() < static_cast<std::int64_t>(dims.size())) return false;
+  // By its strides, those of sizes of one too, the kernel orders the dimensions.
+  if (x.sym_numel() == 0 || x.sym_strides() != c10::SymIntArrayRef(ContiguousStrides(x.sym_sizes()))) return false;
+  std::int64_t next = x.dim() - static_cast<std::int64_t>(dims.size());
+  for (const c10::SymInt& d : dims) {
+    if (d.is_symbolic() || WrapDim(d.expect_int(), x.dim()) != next++) return false;
+  }
+  return true;
+}
+
+// (self, dim, normalization, onesided)
+bool RealToComplex(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  if (!IsFloat(x) || !TransformsRows(x, SymInts(args[1]))) return false;
+  Dims sizes = ToDims(x.sym_sizes());
+  if (args[3].toBool()) sizes.back() = sizes.back() / 2 + 1;
+  outputs.assign(1, Contiguous(std::move(sizes), c10::toComplexType(x.scalar_type())));
+  return true;
+}
+
+// (self, dim, normalization, forward)
+bool ComplexToComplex(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  if (!x.is_complex() || !TransformsRows(x, SymInts(args[1]))) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
+// (self, dim, normalization, last_dim_size)
+bool ComplexToReal(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const c10::SymInt last = args[3].toSymInt();
+  if (!x.is_complex() || last < 1 || !TransformsRows(x, SymInts(args[1]))) return false;
+  if (last / 2 + 1 != x.sym_size(-1)) return false;
+  Dims sizes = ToDims(x.sym_sizes());
+  sizes.back() = last;
+  outputs.assign(1, Contiguous(std::move(sizes), c10::toRealValueType(x.scalar_type())));
+  return true;
+}
+
+constexpr ShapeRow kRows[] = {
+    {"aten::median", OfAll},
+    {"aten::nanmedian", OfAll},
+    {"aten::median.dim", SelectOne},
+    {"aten::nanmedian.dim", SelectOne},
+    {"aten::mode", SelectOne},
+    {"aten::kthvalue", KthValue},
+    {"aten::cummax", RunningExtremum},
+    {"aten::cummin", RunningExtremum},
+    {"aten::_logcumsumexp", RunningLogSum},
+    {"aten::bucketize.Tensor", Bucketize},
+    {"aten::searchsorted.Tensor", SearchSorted},
+    {"aten::gather", Gather},
+    {"aten::scatter.src", Scatter},
+    {"aten::scatter.value", Scatter},
+    {"aten::scatter.reduce", Scatter},
+    {"aten::scatter.value_reduce", Scatter},
+    {"aten::scatter_add", Scatter},
+    {"aten::scatter_reduce.two", Scatter},
+    {"aten::diag_embed", DiagonalEmbedding},
+    {"aten::_cdist_forward", Distances},
+    {"aten::_cdist_backward", DistancesBackward},
+    {"aten::_fft_r2c", RealToComplex},
+    {"aten::_fft_c2c", ComplexToComplex},
+    {"aten::_fft_c2r", ComplexToReal},
+};
+
+}  // namespace
+
+c10::ArrayRef<ShapeRow> SelectionShapes() { return kRows; }
+
+}  // namespace framefuse::tracing
