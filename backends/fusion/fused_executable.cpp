@@ -1,5 +1,7 @@
 #include "backends/fusion/fused_executable.h"
 
+#include <ATen/ops/empty_strided.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -22,6 +24,7 @@
 #include "backends/passes/pass.h"
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/cond_operator.h"
+#include "backends/runtime/torch_error.h"
 #include "common/logging.h"
 #include "common/status.h"
 
@@ -247,6 +250,16 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
   for (const ir::Output& o : graph_.outputs) {
     if (o.value != kNoValue) last[static_cast<std::size_t>(o.value)] = -1;
   }
+  // Of an operator that stands for a kernel's node the result may be laid out otherwise.
+  const std::vector<ir::NodeIndex> definitions = graph_.Definitions();
+  for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
+    const ValueId v = graph_.outputs[i].value;
+    const ir::NodeIndex by = v == kNoValue ? ir::kNoNode : definitions[static_cast<std::size_t>(v)];
+    const bool made = by != ir::kNoNode && !graph_.nodes[static_cast<std::size_t>(by)].op->is_view();
+    if (made && graph_.value(v).layout == c10::Layout::Strided && ir::IsDense(graph_.exprs, graph_.value(v))) {
+      by_operators_.push_back(i);
+    }
+  }
   release_.resize(steps_.size());
   for (std::size_t v = 0; v < last.size(); ++v) {
     if (last[v] >= 0) release_[static_cast<std::size_t>(last[v])].push_back(static_cast<ValueId>(v));
@@ -333,6 +346,29 @@ absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const ValueId v = graph_.outputs[i].value;
     if (v != kNoValue) outputs[i] = (*slots)[static_cast<std::size_t>(v)];
+  }
+  return LayOutResults(call, outputs);
+}
+
+absl::Status FusedExecutable::LayOutResults(const CallState& call, absl::Span<at::Tensor> outputs) const {
+  for (const std::size_t i : by_operators_) {
+    at::Tensor& t = outputs[i];
+    const ir::Value& recorded = graph_.value(graph_.outputs[i].value);
+    if (!t.defined() || t.dim() != static_cast<std::int64_t>(recorded.rank())) continue;
+    std::vector<std::int64_t> strides;
+    bool same = true;
+    for (std::size_t d = 0; d < recorded.rank(); ++d) {
+      const ir::Dim& stride = recorded.strides[d];
+      const auto dim = static_cast<std::int64_t>(d);
+      strides.push_back(stride.is_constant() ? stride.constant() : call.exprs[static_cast<std::size_t>(stride.expr)]);
+      same = same && (t.size(dim) <= 1 || t.stride(dim) == strides.back());
+    }
+    if (same || t.numel() == 0) continue;
+    try {
+      t = at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
+    } catch (...) {
+      return TorchErrorStatus(std::current_exception(), "");
+    }
   }
   return absl::OkStatus();
 }

@@ -2,7 +2,7 @@
 // Outputs and values between steps own their storage; partial results of one group share one allocation.
 // Invariant: immutable and thread-safe. Inputs are written only where that was allowed, nothing else still reads them,
 // and no later step can fail for what it computes. A tensor whose strides are not the recorded ones is copied to the
-// recorded layout before a kernel reads it.
+// recorded layout before a kernel reads it, or before it leaves the graph.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_FUSED_EXECUTABLE_H_
 #define FRAMEFUSE_BACKENDS_FUSION_FUSED_EXECUTABLE_H_
 
@@ -16,6 +16,7 @@
 namespace framefuse::fusion {
 
 class Step;
+struct CallState;
 
 // Tensors of zeros that torch made without memory, with rules of their own (0 * inf is 0): no kernel can read them, and
 // what is computed of them may be one.
@@ -40,10 +41,12 @@ class FusedExecutable final : public Executable {
   std::size_t LastReader(ir::ValueId input) const;
   absl::Status Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
                        absl::Span<at::Tensor> outputs) const;
+  absl::Status LayOutResults(const CallState& call, absl::Span<at::Tensor> outputs) const;
 
   ir::Graph graph_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<std::vector<ir::ValueId>> release_;  // values that die after each step
+  std::vector<std::size_t> by_operators_;          // outputs whose layout is looked at
   std::size_t first_write_ = SIZE_MAX;             // step that writes an input
 };
 

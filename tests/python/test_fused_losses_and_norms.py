@@ -328,3 +328,18 @@ def test_sums_over_dimensions_that_are_not_side_by_side(dtype, dims, memory_form
         assert "sum" not in check(lambda x: (x * 2).sum(dims, keepdim=keep), x)
         assert "mean" not in check(lambda x: (x * 2).mean(dims, keepdim=keep), x)
         assert "var" not in check(lambda x: (x * 2).var(dims, keepdim=keep), x)
+
+
+def test_a_result_of_a_kernel_that_is_not_to_be_had_has_eagers_layout():
+    """One group of a sum over the first dimension and of what goes over images in another order is no kernel."""
+
+    def f(x):
+        return torch.stack([x.sum(0), x.mean(0)]), F.logsigmoid(x)
+
+    x = torch.randn(4, 3, 8, dtype=torch.float64).permute(2, 1, 0)
+    with framefuse.capture_logs("fusion") as records:
+        got = framefuse.compile(f, fullgraph=True)(x)
+    assert any(text.startswith("not fused") for _, text in records)
+    for g, e in zip(got, f(x)):
+        torch.testing.assert_close(g, e)
+        assert g.stride() == e.stride()
