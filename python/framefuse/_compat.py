@@ -14,6 +14,7 @@ import copyreg
 import functools
 import importlib.abc
 import importlib.machinery
+import logging
 import pickle
 import sys
 import types
@@ -22,7 +23,7 @@ import typing
 import torch
 import torch.utils.checkpoint
 
-from framefuse import _C, _control, _explain, _interpolate, _module, _torch_knobs
+from framefuse import _C, _control, _explain, _interpolate, _log_calls, _module, _torch_knobs
 
 
 def _mark_step():
@@ -66,6 +67,7 @@ def install():
     _register(object, {"__reduce_ex__": _reduced})
     _register(typing, {"get_type_hints": _type_hints})
     _register(pickle, {"dumps": _dumped})
+    _register(logging.Logger, {"_log": _log_calls.log})
     _register(torch.inference_mode, {"__enter__": _enter_inference_mode, "__exit__": _leave_inference_mode})
     _register(torch._utils, {"is_compiling": _control.is_compiling})
     _register(torch._C._nn, {"one_hot": _one_hot})
@@ -198,11 +200,16 @@ def _with_tensor_values(original):
     """torch._foreach_addcdiv or _foreach_addcdiv_ where torch.optim gives tensors for the numbers that it has in eager."""
     each = torch.Tensor.addcdiv_ if original.__name__.endswith("_") else torch.Tensor.addcdiv
 
-    def stand_in(self, tensors1, tensors2, values=1, **named):
+    def stand_in(self, tensors1, tensors2, *values, **named):
+        if not values and list(named) == ["value"] and isinstance(named["value"], torch.Tensor):
+            values, named = ([named["value"]] * len(self),), {}
+        if named or len(values) != 1:
+            return original(self, tensors1, tensors2, *values, **named)
+        values = values[0]
         stacked = isinstance(values, torch.Tensor) and values.dim() == 1 and values.is_floating_point()
         listed = isinstance(values, (list, tuple)) and any(isinstance(value, torch.Tensor) for value in values)
-        if named or not (stacked or listed) or not len(self) == len(tensors1) == len(tensors2) == len(values):
-            return original(self, tensors1, tensors2, values, **named)
+        if not (stacked or listed) or not len(self) == len(tensors1) == len(tensors2) == len(values):
+            return original(self, tensors1, tensors2, values)
         values = values.unbind() if stacked else values
         results = [each(t, a, b, value=v) for t, a, b, v in zip(self, tensors1, tensors2, values)]
         return self if each is torch.Tensor.addcdiv_ else tuple(results)
