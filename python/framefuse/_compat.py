@@ -78,6 +78,7 @@ def install():
     for name in ("_foreach_addcdiv", "_foreach_addcdiv_"):
         original = getattr(torch, name)
         _C.register_substitute(original, _with_tensor_values(original), of_torch_only=True)
+    _C.register_substitute(torch.full_like, _full_like, of_torch_only=True)
     _C.register_substitute(torch._foreach_mul_, _foreach_mul_by_numbers, of_torch_only=True)
     _register(sys.modules["torch.optim.optimizer"], {"_get_value": _number_of})
     _register(torch.nn.Parameter, {"__deepcopy__": _deep_copied})  # which breaks: a leaf is made
@@ -215,6 +216,16 @@ def _with_tensor_values(original):
         return self if each is torch.Tensor.addcdiv_ else tuple(results)
 
     return stand_in
+
+
+def _full_like(input, fill_value, **settings):
+    """torch.full_like, which would take the number out of a tensor: torch.optim gives a rate that is one."""
+    if settings or not isinstance(fill_value, torch.Tensor) or torch._C._len_torch_function_stack() > 0:
+        return torch.full_like(input, fill_value, **settings)
+    alike = fill_value.dtype == input.dtype and fill_value.device == input.device and input.is_floating_point()
+    if fill_value.dim() != 0 or fill_value.requires_grad or not alike:
+        return torch.full_like(input, fill_value)
+    return torch.empty_like(input).copy_(fill_value)
 
 
 def _foreach_mul_by_numbers(self, other, **named):
