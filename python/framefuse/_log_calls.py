@@ -48,7 +48,7 @@ def _is_plain_handler(handler, decides):
         return False
     if formatter is None:
         return True
-    decides.append(formatter)
+    decides.extend((formatter, formatter._style))
     plain = type(formatter) is logging.Formatter and type(formatter._style) in _STYLES
     return plain and not formatter._style._defaults and not _has_own_methods(formatter)
 
@@ -73,7 +73,7 @@ def _hear_nothing_else(logger, decides):
 def _formats(message, arguments):
     if type(message) is not str or any(type(argument) not in _LIKE for argument in arguments):
         return False
-    if not arguments:
+    if len(arguments) == 0:
         return True
     try:
         message % tuple(_LIKE[type(argument)] for argument in arguments)

@@ -126,13 +126,20 @@ def test_texts_that_change_do_not_capture_again_for_each():
     assert written() == [f"of name {n}" for n in range(2, 12)]
 
 
-def test_the_hint_of_a_record_that_breaks():
-    written = begin()
+def test_the_hints_of_records_that_break():
+    begin()
 
-    def f(x):
+    def of_a_tensor(x):
         LOGGER.info("of %s", x)
         return x.sin()
 
-    output = framefuse.explain(f)(torch.ones(3))
-    assert output.graph_break_count == 1
-    assert "log" in str(output)
+    def behind_a_record(x):
+        LOGGER.info("here")
+        LOGGER.propagate = True
+        return x.sin()
+
+    for f, hint in ((of_a_tensor, "such a record stays in the graph"), (behind_a_record, "set loggers and handlers up outside")):
+        LOGGER.propagate = False
+        output = framefuse.explain(f)(torch.ones(3))
+        assert output.graph_break_count == 1
+        assert hint in str(output)

@@ -1,5 +1,6 @@
 """Records of Python's logging: with their place, in order, once a call; and what a level that is off leaves out."""
 
+import contextlib
 import functools
 import io
 import logging
@@ -306,3 +307,129 @@ def a_record_in_a_hook():
         return y.sin()
 
     return written(f, vector().requires_grad_())
+
+
+LAST = logging.getLogger("conformance.nobody")
+
+
+def nobody_hears():
+    """A logger whose records only the library's last resort gets, which writes to sys.stderr."""
+    LAST.handlers.clear()
+    LAST.propagate = False
+    LAST.setLevel(logging.NOTSET)
+
+
+@program
+def records_that_no_handler_hears():
+    def f(x):
+        LAST.warning("to stderr")
+        LAST.info("nowhere")
+        return x + 1
+
+    nobody_hears()
+    return Case(f, vector(), then=[lambda: None])
+
+
+@program(whole=False)
+def records_into_another_stderr():
+    def f(x):
+        stream = io.StringIO()
+        LAST.warning("before")
+        with contextlib.redirect_stderr(stream):
+            LAST.warning("into the text")
+        LAST.warning("after")
+        return x + 1, stream.getvalue()
+
+    nobody_hears()
+    return Case(f, vector(), then=[lambda: None])
+
+
+@program(whole=False)
+def the_module_changed_behind_a_record():
+    def f(x):
+        LAST.warning("heard")
+        kept, logging.lastResort = logging.lastResort, logging.NullHandler()
+        LAST.warning("not heard")
+        logging.lastResort = kept
+        return x + 1
+
+    nobody_hears()
+    return Case(f, vector(), then=[lambda: None])
+
+
+@program(whole=False)
+def a_format_changed_behind_a_record():
+    def f(x):
+        LOGGER.warning("long")
+        kept = LOGGER.handlers[0].formatter
+        LOGGER.handlers[0].setFormatter(logging.Formatter("%(message)s"))
+        LOGGER.warning("short")
+        LOGGER.handlers[0].setFormatter(kept)
+        LOGGER.propagate = not LOGGER.propagate
+        LOGGER.warning("both")
+        LOGGER.propagate = not LOGGER.propagate
+        return x + 1
+
+    return written(f, vector())
+
+
+class Named(logging.Logger):
+    """A program's own logger: what it does with a record is not known."""
+
+    def makeRecord(self, *args, **kwargs):
+        record = super().makeRecord(*args, **kwargs)
+        record.msg = f"<{record.msg}>"
+        return record
+
+
+OWN = Named("conformance.own")
+
+
+@program(whole=False)
+def a_logger_of_a_class_of_its_own():
+    def f(x):
+        OWN.warning("by its own class")
+        return x + 1
+
+    stream = io.StringIO()
+    OWN.handlers[:] = [logging.StreamHandler(stream)]
+    return Case(f, vector(), look=stream.getvalue)
+
+
+@program
+def records_of_a_generator_and_a_class():
+    class Counter:
+        def __init__(self, n):
+            LOGGER.info("made %d", n)
+            self.n = n
+
+        def __len__(self):
+            LOGGER.info("counted")
+            return self.n
+
+    def rounds(n):
+        for i in range(n):
+            LOGGER.info("round %d", i)
+            yield i
+
+    def f(x):
+        y = x + len(Counter(2))
+        for i in rounds(2):
+            y = y + i
+        return y + sum([i for i in sorted([2, 1], key=lambda i: LOGGER.info("key %d", i) or i)])
+
+    return written(f, vector())
+
+
+@program(whole=False)
+def a_filter_of_the_program():
+    def f(x):
+        LOGGER.warning("seen by the filter")
+        x = x + 1
+        seen.append("after")
+        return x
+
+    seen = []
+    case = written(f, vector())
+    LOGGER.filters[:] = [lambda record: seen.append(record.getMessage()) or True]
+    return case
