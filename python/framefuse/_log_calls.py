@@ -6,6 +6,7 @@ Invariant: `_log` stands for logging.Logger._log. What it looks at is guarded, s
 
 import io
 import logging
+import types
 
 from framefuse import _C
 
@@ -25,7 +26,7 @@ _AS_IT_IS = [
     )
     for name in names
 ]
-_METHODS = ("findCaller", "makeRecord", "handle", "callHandlers", "filter", "emit", "flush", "format", "converter")
+_METHODS = ("findCaller", "makeRecord", "handle", "callHandlers", "filter", "emit", "format", "converter")
 
 
 def _emit(logger, level, path, line, function, message, arguments):
@@ -37,8 +38,17 @@ def _has_own_methods(owner):
     return any(name in attributes for name in _METHODS)
 
 
+def _flushes_plainly(handler):
+    """Whether a flush of its own, if it has one, is a plain stream's, as transformers sets it."""
+    attributes = vars(handler)
+    if "flush" not in attributes:
+        return True
+    flush = attributes["flush"]
+    return type(flush) is types.BuiltinMethodType and type(flush.__self__) in _STREAMS
+
+
 def _is_plain_handler(handler, decides):
-    if type(handler) not in _HANDLERS or handler.filters or _has_own_methods(handler):
+    if type(handler) not in _HANDLERS or handler.filters or _has_own_methods(handler) or not _flushes_plainly(handler):
         return False
     decides.extend((handler, handler.filters))
     if type(handler) is logging.NullHandler:

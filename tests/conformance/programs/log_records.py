@@ -433,3 +433,27 @@ def a_filter_of_the_program():
     case = written(f, vector())
     LOGGER.filters[:] = [lambda record: seen.append(record.getMessage()) or True]
     return case
+
+
+@program
+def a_handler_with_the_flush_of_its_stream():
+    def f(x):
+        LOGGER.warning("flushed")
+        return x + 1
+
+    case = written(f, vector())
+    LOGGER.handlers[0].flush = LOGGER.handlers[0].stream.flush
+    return case
+
+
+@program(whole=False)
+def a_handler_with_a_flush_of_its_own():
+    def f(x):
+        LOGGER.warning("flushed")
+        flushed.append("behind")
+        return x + 1
+
+    flushed = []
+    case = written(f, vector())
+    LOGGER.handlers[0].flush = lambda: flushed.append("flush")
+    return case
