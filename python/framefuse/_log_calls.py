@@ -6,6 +6,7 @@ Invariant: `_log` stands for logging.Logger._log. What it looks at is guarded, s
 
 import io
 import logging
+import time
 import types
 
 from framefuse import _C
@@ -16,15 +17,29 @@ _STYLES = (logging.PercentStyle, logging.StrFormatStyle, logging.StringTemplateS
 _STREAMS = (io.TextIOWrapper, io.StringIO, type(None))
 # For each type of an argument one that formats like the others of its type.
 _LIKE = {int: 0, float: 0.0, str: "", bool: False, type(None): None}
+
+
+def _is_of_library(known):
+    code = getattr(known.__init__ if isinstance(known, type) else known, "__code__", None)
+    if code is None:
+        return known in (time.localtime, object.__setattr__)
+    return code.co_filename == logging.addLevelName.__code__.co_filename
+
+
+# What was replaced before framefuse came is never what it was.
 _AS_IT_IS = [
-    (owner, name, getattr(owner, name, None))
+    (owner, name, getattr(owner, name) if _is_of_library(getattr(owner, name)) else object())
     for owner, names in (
         (logging.Logger, ("findCaller", "makeRecord", "handle", "callHandlers", "filter")),
         (logging.StreamHandler, ("handle", "acquire", "release", "emit", "flush", "format", "filter", "__setattr__")),
+        (logging.FileHandler, ("emit", "_open")),
+        (logging.NullHandler, ("handle", "emit")),
         (logging.Formatter, ("format", "formatTime", "formatMessage", "usesTime", "converter")),
+        (logging.LogRecord, ("__init__", "getMessage")),
         (logging, ("LogRecord", "_logRecordFactory")),
     )
     for name in names
+    if hasattr(owner, name)
 ]
 _METHODS = ("findCaller", "makeRecord", "handle", "callHandlers", "filter", "emit", "format", "converter")
 

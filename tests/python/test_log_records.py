@@ -126,6 +126,24 @@ def test_texts_that_change_do_not_capture_again_for_each():
     assert written() == [f"of name {n}" for n in range(2, 12)]
 
 
+def test_a_library_that_is_changed_hears_of_each_record(monkeypatch):
+    begin()
+    heard = []
+
+    def f(x):
+        heard.append("before")
+        LOGGER.info("here")
+        heard.append("behind")
+        return x.sin()
+
+    compiled = framefuse.compile(f)
+    compiled(torch.ones(3))
+    monkeypatch.setattr(logging.Logger, "callHandlers", lambda self, record: heard.append(record.msg))
+    heard.clear()
+    compiled(torch.ones(3))
+    assert heard == ["before", "here", "behind"]
+
+
 def test_the_hints_of_records_that_break():
     begin()
 
