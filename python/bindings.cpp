@@ -154,6 +154,10 @@ void BindSpecialFunctions(py::module_& m) {
       "check_deep_copy", [](const py::object&) {},
       "In captured code: ends the graph unless a deep copy has the values alone.");
   RegisterSpecialFunction(Borrow(m.attr("check_deep_copy")), SpecialFunction::kDeepCopyOfTensor);
+  m.def(
+      "defer_log", [](const py::args&) { return false; },
+      "In captured code: whether the entry will emit a record of a log; its arguments are DeferLog's.");
+  RegisterSpecialFunction(Borrow(m.attr("defer_log")), SpecialFunction::kLog);
   RegisterSpecialFunction(Borrow(m.attr("is_compiling")), SpecialFunction::kIsCompiling);
   RegisterSpecialFunction(Borrow(m.attr("graph_break")), SpecialFunction::kGraphBreak);
   m.def(

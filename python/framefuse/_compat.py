@@ -14,6 +14,7 @@ import copyreg
 import functools
 import importlib.abc
 import importlib.machinery
+import logging
 import pickle
 import sys
 import types
@@ -22,7 +23,7 @@ import typing
 import torch
 import torch.utils.checkpoint
 
-from framefuse import _C, _control, _explain, _interpolate, _module, _torch_knobs
+from framefuse import _C, _control, _explain, _interpolate, _log_calls, _module, _torch_knobs
 
 
 def _mark_step():
@@ -66,6 +67,7 @@ def install():
     _register(object, {"__reduce_ex__": _reduced})
     _register(typing, {"get_type_hints": _type_hints})
     _register(pickle, {"dumps": _dumped})
+    _register(logging.Logger, {"_log": _log_calls.log})
     _register(torch.inference_mode, {"__enter__": _enter_inference_mode, "__exit__": _leave_inference_mode})
     _register(torch._utils, {"is_compiling": _control.is_compiling})
     _register(torch._C._nn, {"one_hot": _one_hot})
@@ -76,6 +78,7 @@ def install():
     for name in ("_foreach_addcdiv", "_foreach_addcdiv_"):
         original = getattr(torch, name)
         _C.register_substitute(original, _with_tensor_values(original), of_torch_only=True)
+    _C.register_substitute(torch.full_like, _full_like, of_torch_only=True)
     _C.register_substitute(torch._foreach_mul_, _foreach_mul_by_numbers, of_torch_only=True)
     _register(sys.modules["torch.optim.optimizer"], {"_get_value": _number_of})
     _register(torch.nn.Parameter, {"__deepcopy__": _deep_copied})  # which breaks: a leaf is made
@@ -198,16 +201,31 @@ def _with_tensor_values(original):
     """torch._foreach_addcdiv or _foreach_addcdiv_ where torch.optim gives tensors for the numbers that it has in eager."""
     each = torch.Tensor.addcdiv_ if original.__name__.endswith("_") else torch.Tensor.addcdiv
 
-    def stand_in(self, tensors1, tensors2, values=1, **named):
+    def stand_in(self, tensors1, tensors2, *values, **named):
+        if not values and list(named) == ["value"] and isinstance(named["value"], torch.Tensor):
+            values, named = ([named["value"]] * len(self),), {}
+        if named or len(values) != 1:
+            return original(self, tensors1, tensors2, *values, **named)
+        values = values[0]
         stacked = isinstance(values, torch.Tensor) and values.dim() == 1 and values.is_floating_point()
         listed = isinstance(values, (list, tuple)) and any(isinstance(value, torch.Tensor) for value in values)
-        if named or not (stacked or listed) or not len(self) == len(tensors1) == len(tensors2) == len(values):
-            return original(self, tensors1, tensors2, values, **named)
+        if not (stacked or listed) or not len(self) == len(tensors1) == len(tensors2) == len(values):
+            return original(self, tensors1, tensors2, values)
         values = values.unbind() if stacked else values
         results = [each(t, a, b, value=v) for t, a, b, v in zip(self, tensors1, tensors2, values)]
         return self if each is torch.Tensor.addcdiv_ else tuple(results)
 
     return stand_in
+
+
+def _full_like(input, fill_value, **settings):
+    """torch.full_like, which would take the number out of a tensor: torch.optim gives a rate that is one."""
+    if settings or not isinstance(fill_value, torch.Tensor) or torch._C._len_torch_function_stack() > 0:
+        return torch.full_like(input, fill_value, **settings)
+    alike = fill_value.dtype == input.dtype and fill_value.device == input.device and input.is_floating_point()
+    if fill_value.dim() != 0 or fill_value.requires_grad or not alike:
+        return torch.full_like(input, fill_value)
+    return torch.empty_like(input).copy_(fill_value)
 
 
 def _foreach_mul_by_numbers(self, other, **named):

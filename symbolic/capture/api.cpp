@@ -163,8 +163,8 @@ Ref MakeDisabledFunction(BorrowedRef callable, bool recursive, BorrowedRef remak
 
 void RegisterSpecialFunction(BorrowedRef callable, SpecialFunction meaning) {
   static constexpr SpecialCall kCalls[] = {
-      SpecialCall::kIsCompiling,   SpecialCall::kGraphBreak,       SpecialCall::kCond,
-      SpecialCall::kInferenceMode, SpecialCall::kDeepCopyOfTensor, SpecialCall::kCheckpoint};
+      SpecialCall::kIsCompiling,      SpecialCall::kGraphBreak, SpecialCall::kCond, SpecialCall::kInferenceMode,
+      SpecialCall::kDeepCopyOfTensor, SpecialCall::kCheckpoint, SpecialCall::kLog};
   CallRule rule;
   rule.kind = CallRule::Kind::kSpecial;
   rule.special = kCalls[static_cast<std::size_t>(meaning)];

@@ -69,6 +69,7 @@ enum class SpecialFunction : std::uint8_t {
   kInferenceMode,     // (mode): a block of inference mode begins; (): it ends
   kDeepCopyOfTensor,  // (tensor): None, or a break where a deep copy of it is not a copy of its values
   kCheckpoint,        // (function without arguments): one operator whose backward computes it again
+  kLog,               // (…): whether the entry emits the record of a log (calls/log_calls.h)
 };
 // A call of the function is left to the entry, which makes it if the objects given to it outlive the frame.
 void RegisterDeferred(BorrowedRef callable);

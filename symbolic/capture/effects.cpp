@@ -285,7 +285,7 @@ absl::Status CollectCachedCalls(Capture& capture, RecipeBuilder& recipes, std::v
 absl::Status CollectDeferredCalls(Capture& capture, RecipeBuilder& recipes, std::vector<Effect>* effects) {
   for (const CachedCall& call : capture.writes().calls()) {
     bool outlive = call.deferred;
-    for (Py_ssize_t i = 0; outlive && i < PyTuple_GET_SIZE(call.args.get()); ++i) {
+    for (Py_ssize_t i = 0; outlive && !call.always && i < PyTuple_GET_SIZE(call.args.get()); ++i) {
       outlive = recipes.Outlives(PyTuple_GET_ITEM(call.args.get(), i));
     }
     if (!outlive) continue;

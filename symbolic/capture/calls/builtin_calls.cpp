@@ -6,6 +6,7 @@
 #include "symbolic/capture/calls/branch_calls.h"
 #include "symbolic/capture/calls/call_evaluator.h"
 #include "symbolic/capture/calls/class_statements.h"
+#include "symbolic/capture/calls/log_calls.h"
 #include "symbolic/capture/calls/native_calls.h"
 #include "symbolic/capture/calls/transform_calls.h"
 #include "symbolic/capture/capture_position.h"
@@ -410,6 +411,8 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
       if (frames_.handles_from_outside()) return refuse();
       reads_.GuardNothingHandled();
       return natives_.CallNative(callable.object, args, kwnames);
+    case SpecialCall::kLog:
+      return Value{Ref::Create(DeferLog(frames_, reads_, objects_, writes_, args) ? Py_True : Py_False), kNoSource};
     case SpecialCall::kSignature:
       return !kwnames && args.size() == 1
                  ? signatures_.SignatureOf(callable, args[0], IsSkippedCode(frame_ops::Code(act.frame)))

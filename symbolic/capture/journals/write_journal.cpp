@@ -94,8 +94,14 @@ bool WriteJournal::BeforeDrop(ValueView old) {
   return BeforeEnd(t != nullptr ? BorrowedRef(t->original) : old.object);
 }
 
-bool WriteJournal::BeforeOverwrite(Tracked& t, BorrowedRef key) {
+bool WriteJournal::BeforeChange(const Tracked& t) {
   ++count_;
+  if (std::find(settled_.begin(), settled_.end(), &t) == settled_.end()) return true;
+  return breaks_.BreakFalse(GraphBreakKind::kSideEffectCall, "a change of where records of a log go, behind a record");
+}
+
+bool WriteJournal::BeforeOverwrite(Tracked& t, BorrowedRef key) {
+  if (!BeforeChange(t)) return false;
   if (t.FindWrite(key) != nullptr) return true;
   switch (t.kind) {
     case TrackedKind::kCell:
@@ -122,7 +128,7 @@ bool WriteJournal::BeforeOverwrite(Tracked& t, BorrowedRef key) {
 }
 
 bool WriteJournal::BeforeReplacing(const Tracked& t) {
-  ++count_;
+  if (!BeforeChange(t)) return false;
   if (t.replaced || !t.realised) return true;
   const Ref items = t.kind == TrackedKind::kDict ? Ref::Steal(PyDict_Values(t.original)) : NativeItems(t.original);
   if (!items) return false;
@@ -197,7 +203,7 @@ bool WriteJournal::AddOrDiscard(Tracked& set, BorrowedRef element, bool adds) {
 }
 
 bool WriteJournal::AppendUnread(Tracked& list, BorrowedRef item) {
-  ++count_;
+  if (!BeforeChange(list)) return false;
   if (list.appended_from < 0) list.appended_from = 0;
   return PyList_Append(list.representative, item) == 0;
 }

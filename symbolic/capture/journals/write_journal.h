@@ -28,6 +28,7 @@ struct CachedCall {
   bool missed = false;  // the result was not in the cache: captured code made it
   // The call of a function that only notes its arguments: made for those that are there after the frame.
   bool deferred = false;
+  bool always = false;  // made in any case: a record of a log
 };
 
 class WriteJournal {
@@ -83,6 +84,10 @@ class WriteJournal {
   // ---- calls
   void AddCall(CachedCall call) { calls_.push_back(std::move(call)); }
   const std::vector<CachedCall>& calls() const { return calls_; }
+  // A deferred call reads these objects: the graph ends before a write to one.
+  void Settle(const std::vector<const Tracked*>& objects) {
+    settled_.insert(settled_.end(), objects.begin(), objects.end());
+  }
   // Profiler ranges and the library's locks that were entered in this attempt and are still open.
   void EnterRange() { ++open_ranges_; }
   void LeaveRange() { --open_ranges_; }
@@ -93,6 +98,7 @@ class WriteJournal {
   void Clear() { globals_.clear(); }
 
  private:
+  bool BeforeChange(const Tracked& t);
   bool BeforeOverwrite(Tracked& t, BorrowedRef key);
   bool BeforeReplacing(const Tracked& t);
 
@@ -101,6 +107,7 @@ class WriteJournal {
   const TrackedTable& tracked_;
   GlobalWrites globals_;
   std::vector<CachedCall> calls_;
+  std::vector<const Tracked*> settled_;
   std::vector<Ref> noted_classes_;
   std::uint64_t count_ = 0;
   int open_ranges_ = 0;

@@ -86,3 +86,13 @@ def tensor_of_numbers():
 
     two = torch.tensor([0.5, 0.25])
     return Case(f, vector(), vector(3, 2.0), vector(3, -3.25), two, then=[lambda: Args(vector(), vector(), vector(3, 4.0), two + 1)])
+
+
+@program(break_step=97)
+def rmsprop_without_momentum():
+    return training(lambda p: torch.optim.RMSprop(p, lr=0.1, foreach=True))
+
+
+@program(break_step=97)
+def rmsprop_with_a_tensor_as_rate():
+    return training(lambda p: torch.optim.RMSprop(p, lr=torch.tensor(0.1), foreach=True))

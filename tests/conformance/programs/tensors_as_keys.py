@@ -136,6 +136,11 @@ def step_of_rprop():
 
 
 @program(break_step=97)
+def step_of_rprop_with_a_tensor_as_rate():
+    return training(lambda p: torch.optim.Rprop(p, lr=torch.tensor(0.01)))
+
+
+@program(break_step=97)
 def step_of_a_fused_adam():
     return training(lambda p: torch.optim.Adam(p, lr=0.01, fused=True))
 
