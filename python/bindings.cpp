@@ -19,6 +19,7 @@
 #include "common/status.h"
 #include "common/trace.h"
 #include "frame_eval/compiled_function.h"
+#include "python/accuracy_probe.h"
 #include "python/graph_plan.h"
 #include "python/graph_recorder.h"
 #include "python/log_relay.h"
@@ -317,6 +318,7 @@ void BindGraphs(py::module_& m) {
       },
       py::arg("text"), py::arg("backend"), py::arg("mode") = "default", py::arg("first_kept_output") = -1);
   m.def("set_graph_recorder", [](const py::object& begin) { SetGraphRecorder(MakeGraphRecorder(ToRef(begin))); });
+  m.def("set_accuracy_probe", [](const py::object& begin) { SetAccuracyProbe(MakeAccuracyProbe(ToRef(begin))); });
   m.def("set_recording_probe", [](const py::object& probe) { SetRecordingProbe(MakeRecordingProbe(ToRef(probe))); });
   m.def("is_stream_recorded", &IsStreamRecorded, "Whether the calling thread's work is being recorded instead of run.");
 }

@@ -1,10 +1,14 @@
 #include "backends/fusion/fused_executable.h"
 
+#include <ATen/record_function.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
 #include <set>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/decompose.h"
 #include "backends/fusion/lift_views.h"
@@ -12,12 +16,14 @@
 #include "backends/fusion/number_operands.h"
 #include "backends/fusion/pad_products.h"
 #include "backends/fusion/places.h"
+#include "backends/fusion/probed.h"
 #include "backends/fusion/sink_cats.h"
 #include "backends/fusion/sink_views.h"
 #include "backends/fusion/step.h"
 #include "backends/fusion/why_not.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
+#include "backends/runtime/accuracy_probe.h"
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/cond_operator.h"
 #include "common/logging.h"
@@ -178,8 +184,19 @@ class Planner {
   std::vector<std::size_t> loose_;
 };
 
+// What a profiler shows around a kernel, which is no operator that it knows.
+ABSL_ATTRIBUTE_COLD std::unique_ptr<at::RecordFunction> BeginRange(const Step& step) {
+  const std::string name = step.RangeName();
+  if (name.empty()) return nullptr;
+  auto range = std::make_unique<at::RecordFunction>(at::RecordScope::USER_SCOPE);
+  if (range->isActive()) range->before(name);
+  return range;
+}
+
 absl::Status RunStep(const Step& step, CallState& call) {
   try {
+    std::unique_ptr<at::RecordFunction> range;
+    if (ABSL_PREDICT_FALSE(at::hasCallbacks())) range = BeginRange(step);
     return step.Run(call);
   } catch (...) {
     const std::vector<PlanGroup> groups = step.Explain();
@@ -198,6 +215,11 @@ FusedExecutable::FusedExecutable() = default;
 FusedExecutable::~FusedExecutable() = default;
 
 absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Create(ir::Graph graph, const BackendOptions& options) {
+  if (TheAccuracyProbe() && graph.functional) return MakeProbed(std::move(graph), options, &FusedExecutable::Make);
+  return Make(std::move(graph), options);
+}
+
+absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Make(ir::Graph graph, const BackendOptions& options) {
   FF_RETURN_IF_ERROR(PrepareConds(graph, "fuse"));
   if (!graph.functional || HasZerosWithoutMemory(graph)) return AtenSequence::Create(std::move(graph), options);
   auto made = std::unique_ptr<FusedExecutable>(new FusedExecutable);
@@ -231,6 +253,7 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
   auto steps = planner.Plan();
   if (!steps.ok()) return steps.status();
   steps_ = *std::move(steps);
+  if (TheAccuracyProbe()) ProbeSteps(graph_, &steps_);
   using Milliseconds = std::chrono::duration<double, std::milli>;
   times.push_back({"grouping", Milliseconds(grouped - start).count()});
   times.push_back({"kernels", Milliseconds(std::chrono::steady_clock::now() - grouped).count()});

@@ -59,6 +59,11 @@ def run(text, *, device="cpu", sizes=None, rounds=20, seed=0):
     return GraphRun(by_artifact["fusion"], by_artifact["output_code"], difference, _times(plans, inputs, rounds))
 
 
+def compile(text, backend="fuse"):
+    """A graph in text form as a function of a list of its inputs, which returns the list of its results."""
+    return _C.compile_graph_text(text, backend)
+
+
 def _with_sizes(text, sizes):
     symbols = {name: int(hint) for name, hint in _SYMBOL.findall(text)}
     if unknown := set(sizes) - set(symbols):
