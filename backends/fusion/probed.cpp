@@ -38,7 +38,13 @@ class ProbedStep final : public Step {
 
   absl::Status Run(CallState& call) const override {
     const EndOfProbe end = BeginProbe(piece_, TensorsOf(call, reads_), call.symbols);
-    absl::Status status = step_->Run(call);
+    absl::Status status;
+    try {
+      status = step_->Run(call);
+    } catch (...) {
+      if (end) end(TorchErrorStatus(std::current_exception(), ""), {});
+      throw;
+    }
     if (end) end(status, status.ok() ? TensorsOf(call, results_) : std::vector<at::Tensor>());
     return status;
   }
