@@ -24,6 +24,7 @@
 #include "python/graph_recorder.h"
 #include "python/log_relay.h"
 #include "symbolic/capture/api.h"
+#include "symbolic/capture/entry_use.h"
 
 namespace py = pybind11;
 
@@ -294,6 +295,7 @@ void BindLogs(py::module_& m) {
   m.def("deliver_logs", &DeliverLogs);
   m.def("set_trace_header", &SetTraceHeader);
   m.def("follow_trace_folder", &FollowTraceFolder);
+  m.def("write_trace_uses", &WriteUses, "What the entries were used for since they were written last.");
   m.def("start_trace_collector", &StartTraceCollector);
   m.def("stop_trace_collector", &StopTraceCollector);
   m.def("start_log_capture", &StartLogCapture);

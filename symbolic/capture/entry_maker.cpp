@@ -311,6 +311,7 @@ EntryMaker::Made EntryMaker::Compile(PyThreadState* thread, frame_ops::Frame* fr
   if (TraceEnabled()) traced = Traced(known, frame);
   AttemptResult attempt = Attempt(thread, frame, site);
   if (attempt.entry != nullptr) attempt.entry->id = CurrentCompileId();
+  if (attempt.entry != nullptr && TraceEnabled()) attempt.entry->use = CountUse(CurrentCompileId());
   if (TraceEnabled() && traced.code != nullptr) TraceCompile(traced, attempt);
   return AfterAttempt(std::move(attempt), view, starting, site);
 }

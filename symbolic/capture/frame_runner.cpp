@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
 #include "common/logging.h"
+#include "common/trace.h"
 #include "frame_eval/versions/opcode_table.h"
 #include "symbolic/capture/disabled_function.h"
 #include "symbolic/capture/function_modes.h"
@@ -141,10 +143,18 @@ FrameRunner::Fast FrameRunner::TryWithoutFrame(const FrameView& view) {
 }
 
 std::shared_ptr<Entry> FrameRunner::FindEntry(Site& site, const FrameView& view, ResolvedSources* resolved) {
-  return site.Find(maker_.id(), [&](const Entry& e) {
+  const UseClock clock(TraceEnabled());
+  std::shared_ptr<Entry> found = site.Find(maker_.id(), [&](const Entry& e) {
     const auto& entry = static_cast<const CompiledEntry&>(e);
+    if (ABSL_PREDICT_FALSE(entry.use != nullptr)) ++entry.use->checks;
     return entry.guards->Check(view, resolved) && !entry.IsRefuted();
   });
+  EntryUse* const use = found == nullptr ? nullptr : static_cast<const CompiledEntry&>(*found).use.get();
+  if (ABSL_PREDICT_FALSE(use != nullptr)) {
+    ++use->hits;
+    use->check_seconds += clock.Seconds();
+  }
+  return found;
 }
 
 // ---------------------------------------------------------------- one frame, from where it stands to its end
@@ -156,7 +166,7 @@ PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool
     const Step step = StepNatively(thread, frame, StartAt::kNext, &result);
     if (step == Step::kFinished) return result;
   }
-  Progress progress{0, after, nullptr};
+  Progress progress{0, after, nullptr, nullptr};
   for (;;) {
     DeliverLogs();  // before guards are checked, which a handler may make fail
     // Tracing that began in this frame sees the frames it starts; CPython's evaluator would report this one as called.
@@ -177,6 +187,13 @@ PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool
         break;
     }
   }
+}
+
+void FrameRunner::Progress::Leave(std::shared_ptr<Entry> entry) {
+  broken = std::move(entry);
+  const auto& compiled = static_cast<const CompiledEntry&>(*broken);
+  after = &compiled.resume->reason;
+  if (compiled.use != nullptr) between = std::make_unique<BreakClock>(compiled.use);
 }
 
 FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result,
@@ -206,6 +223,7 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
     ++MutableStatistics().hits;
   }
   const auto& entry = static_cast<const CompiledEntry&>(*found);
+  progress->between.reset();
   progress->idle_pieces = entry.executable == nullptr ? progress->idle_pieces + 1 : 0;
   Ref value;
   std::vector<Ref> registers;
@@ -228,8 +246,7 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
       break;
   }
   const ResumePoint& resume = *entry.resume;
-  progress->broken = found;
-  progress->after = &resume.reason;
+  progress->Leave(found);
   if (resume.frames.size() == 1) {
     FillFrame(frame, resume.frames[0], registers);
     registers.clear();

@@ -60,6 +60,8 @@ class FrameRunner final : public FrameHandler {
     int idle_pieces = 0;  // in a row, without tensor work
     const GraphBreakReason* after = nullptr;
     std::shared_ptr<Entry> broken;  // whose break that is
+    std::unique_ptr<BreakClock> between;
+    void Leave(std::shared_ptr<Entry> entry);
   };
   Step RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result, Progress* progress);
   std::shared_ptr<Entry> FindEntry(Site& site, const FrameView& view, ResolvedSources* resolved);
