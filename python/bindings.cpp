@@ -310,15 +310,17 @@ void BindGraphs(py::module_& m) {
   });
   m.def(
       "compile_graph_text",
-      [](const std::string& text, const std::string& backend, const std::string& mode, int first_kept_output) {
+      [](const std::string& text, const std::string& backend, const std::string& mode, int first_kept_output,
+         bool verify) {
         BackendOptions options;
         options.mode = mode;
         options.first_kept_output = first_kept_output;
-        auto plan = CompileGraphText(text, backend, options);
+        auto plan = CompileGraphText(text, backend, options, verify);
         RaiseIfError(plan.status());
         return *std::move(plan);
       },
-      py::arg("text"), py::arg("backend"), py::arg("mode") = "default", py::arg("first_kept_output") = -1);
+      py::arg("text"), py::arg("backend"), py::arg("mode") = "default", py::arg("first_kept_output") = -1,
+      py::arg("verify") = true);
   m.def("set_graph_recorder", [](const py::object& begin) { SetGraphRecorder(MakeGraphRecorder(ToRef(begin))); });
   m.def("set_accuracy_probe", [](const py::object& begin) { SetAccuracyProbe(MakeAccuracyProbe(ToRef(begin))); });
   m.def("set_recording_probe", [](const py::object& probe) { SetRecordingProbe(MakeRecordingProbe(ToRef(probe))); });

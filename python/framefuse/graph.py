@@ -59,9 +59,12 @@ def run(text, *, device="cpu", sizes=None, rounds=20, seed=0):
     return GraphRun(by_artifact["fusion"], by_artifact["output_code"], difference, _times(plans, inputs, rounds))
 
 
-def compile(text, backend="fuse"):
-    """A graph in text form as a function of a list of its inputs, which returns the list of its results."""
-    return _C.compile_graph_text(text, backend)
+def compile(text, backend="fuse", *, verify=True):
+    """A graph in text form as a function of a list of its inputs, which returns the list of its results.
+
+    `verify` computes sizes, dtypes and strides of all values once more; what framefuse's passes made may have others.
+    """
+    return _C.compile_graph_text(text, backend, verify=verify)
 
 
 def with_sizes(text, sizes):
