@@ -193,10 +193,10 @@ ABSL_ATTRIBUTE_COLD std::unique_ptr<at::RecordFunction> BeginRange(const Step& s
   return range;
 }
 
-absl::Status RunStep(const Step& step, CallState& call) {
+absl::Status RunStep(const Step& step, CallState& call, bool profiled) {
   try {
     std::unique_ptr<at::RecordFunction> range;
-    if (ABSL_PREDICT_FALSE(at::hasCallbacks())) range = BeginRange(step);
+    if (ABSL_PREDICT_FALSE(profiled)) range = BeginRange(step);
     return step.Run(call);
   } catch (...) {
     const std::vector<PlanGroup> groups = step.Explain();
@@ -341,8 +341,9 @@ absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &exprs);
   for (const ir::ConstantTensor& c : graph_.constants) (*slots)[static_cast<std::size_t>(c.value)] = c.tensor;
   CallState call{*slots, symbols, exprs};
+  const bool profiled = at::hasCallbacks();
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    absl::Status status = RunStep(*steps_[s], call);
+    absl::Status status = RunStep(*steps_[s], call, profiled);
     if (!status.ok()) {
       if (s < first_write_) MarkInputsUntouched(status);
       return status;
