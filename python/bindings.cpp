@@ -19,10 +19,12 @@
 #include "common/status.h"
 #include "common/trace.h"
 #include "frame_eval/compiled_function.h"
+#include "python/accuracy_probe.h"
 #include "python/graph_plan.h"
 #include "python/graph_recorder.h"
 #include "python/log_relay.h"
 #include "symbolic/capture/api.h"
+#include "symbolic/capture/entry_use.h"
 
 namespace py = pybind11;
 
@@ -298,6 +300,7 @@ void BindLogs(py::module_& m) {
   m.def("deliver_logs", &DeliverLogs);
   m.def("set_trace_header", &SetTraceHeader);
   m.def("follow_trace_folder", &FollowTraceFolder);
+  m.def("write_trace_uses", &WriteUses, "What the entries were used for since they were written last.");
   m.def("start_trace_collector", &StartTraceCollector);
   m.def("stop_trace_collector", &StopTraceCollector);
   m.def("start_log_capture", &StartLogCapture);
@@ -312,16 +315,19 @@ void BindGraphs(py::module_& m) {
   });
   m.def(
       "compile_graph_text",
-      [](const std::string& text, const std::string& backend, const std::string& mode, int first_kept_output) {
+      [](const std::string& text, const std::string& backend, const std::string& mode, int first_kept_output,
+         bool verify) {
         BackendOptions options;
         options.mode = mode;
         options.first_kept_output = first_kept_output;
-        auto plan = CompileGraphText(text, backend, options);
+        auto plan = CompileGraphText(text, backend, options, verify);
         RaiseIfError(plan.status());
         return *std::move(plan);
       },
-      py::arg("text"), py::arg("backend"), py::arg("mode") = "default", py::arg("first_kept_output") = -1);
+      py::arg("text"), py::arg("backend"), py::arg("mode") = "default", py::arg("first_kept_output") = -1,
+      py::arg("verify") = true);
   m.def("set_graph_recorder", [](const py::object& begin) { SetGraphRecorder(MakeGraphRecorder(ToRef(begin))); });
+  m.def("set_accuracy_probe", [](const py::object& begin) { SetAccuracyProbe(MakeAccuracyProbe(ToRef(begin))); });
   m.def("set_recording_probe", [](const py::object& probe) { SetRecordingProbe(MakeRecordingProbe(ToRef(probe))); });
   m.def("is_stream_recorded", &IsStreamRecorded, "Whether the calling thread's work is being recorded instead of run.");
 }

@@ -12,9 +12,10 @@
 
 namespace framefuse {
 
-// `backend`: a built-in one.
+// `backend`: a built-in one. `verify`: sizes, dtypes and strides are computed once more. Not of what passes made: they
+// choose strides.
 absl::StatusOr<std::shared_ptr<Plan>> CompileGraphText(const std::string& text, const std::string& backend,
-                                                       const BackendOptions& options);
+                                                       const BackendOptions& options, bool verify);
 
 // `inputs`: list of the tensors. Returns the list of the user outputs, None where one is undefined.
 Ref RunPlan(const Plan& plan, BorrowedRef inputs);

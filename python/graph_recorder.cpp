@@ -7,20 +7,10 @@
 #include "backends/cuda_runtime/driver.h"
 #include "common/status.h"
 #include "frame_eval/hook.h"
+#include "python/gil.h"
 
 namespace framefuse {
 namespace {
-
-class Gil {
- public:
-  Gil() : state_(PyGILState_Ensure()) {}
-  ~Gil() { PyGILState_Release(state_); }
-  Gil(const Gil&) = delete;
-  Gil& operator=(const Gil&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
 
 // Of what the package's functions return: None, or the text of an error.
 absl::Status StatusOf(const Ref& returned) {

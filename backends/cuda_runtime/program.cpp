@@ -1,7 +1,6 @@
 #include "backends/cuda_runtime/program.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda_runtime/cubin.h"
 #include "backends/cuda_runtime/linker.h"
+#include "backends/emit/cuda/kernel_name.h"
 #include "backends/emit/cuda/print_cuda.h"
 #include "backends/emit/ptx/print_ptx.h"
 #include "common/config.h"
@@ -28,15 +28,6 @@ struct Kernels {
 Kernels& TheKernels() {
   static auto* kernels = new Kernels;
   return *kernels;
-}
-
-// A name that equal bodies share, so that equal programs have equal text.
-std::string NameOf(const std::string& body) {
-  std::uint64_t h = 14695981039346656037ull;
-  for (const char c : body) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ull;
-  char name[32];
-  std::snprintf(name, sizeof name, "ff_%016llx", static_cast<unsigned long long>(h));
-  return name;
 }
 
 using NewKernels = std::map<std::string, std::shared_ptr<CudaKernel>>;  // by body: no order of addresses
@@ -125,10 +116,10 @@ absl::StatusOr<std::vector<CudaKernel*>> RunJobs(const Device& device, const std
 // Compiles and loads them.
 absl::Status Build(const Device& device, const NewKernels& made, bool ptx) {
   for (const auto& [body, kernel] : made) {
-    auto text = emit::PrintCuda(kernel->ir, kernel->form, NameOf(body));
+    kernel->name = emit::KernelName(kernel->ir, body);
+    auto text = emit::PrintCuda(kernel->ir, kernel->form, kernel->name);
     if (!text.ok()) return text.status();
     kernel->text = *std::move(text);
-    kernel->name = NameOf(body);
     FF_LOG(kOutputCode) << kernel->text;
   }
   auto refused = RunJobs(device, Jobs(made, device.architecture, ptx));

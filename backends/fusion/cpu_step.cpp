@@ -34,10 +34,10 @@ bool Holds(const IndexCheck& check, const CallState& call) {
 
 class CpuStep final : public Step {
  public:
-  CpuStep(const ir::Graph& graph, std::string description, LoweredGroup lowered, std::int64_t nodes,
-          std::unique_ptr<Step> fallback)
-      : description_(std::move(description)),
-        nodes_(nodes),
+  CpuStep(const ir::Graph& graph, const Group& group, LoweredGroup lowered, std::unique_ptr<Step> fallback)
+      : description_(Describe(graph, group)),
+        range_name_(RangeNameOf(graph, group)),
+        nodes_(static_cast<std::int64_t>(group.nodes.size())),
         operands_(graph, lowered, c10::Device(c10::kCPU)),
         checks_(std::move(lowered.checks)),
         fallback_(std::move(fallback)) {
@@ -85,6 +85,8 @@ class CpuStep final : public Step {
   const std::string& description() const { return description_; }
   std::int64_t nodes() const { return nodes_; }
   std::vector<ValueId> Reads() const override { return operands_.Reads(); }
+  std::vector<ValueId> Results() const override { return operands_.Writes(); }
+  std::string RangeName() const override { return range_name_; }
 
   std::vector<PlanGroup> Explain() const override {
     PlanGroup group{description_, "", nodes_, operands_.bytes()};
@@ -106,7 +108,7 @@ class CpuStep final : public Step {
                                           : "# interpreted: " + k.kernel->reason() + "\n");
   }
 
-  std::string description_;
+  std::string description_, range_name_;
   std::int64_t nodes_;
   StepOperands operands_;
   std::vector<OneKernel> kernels_;
@@ -139,6 +141,8 @@ class HorizontalStep final : public Step {
     return absl::OkStatus();
   }
   std::vector<ValueId> Reads() const override { return ReadsOf(parts_); }
+  std::vector<ValueId> Results() const override { return ResultsOf(parts_); }
+  std::string RangeName() const override { return parts_[0]->RangeName(); }
   std::vector<PlanGroup> Explain() const override { return {ExplainParts(parts_, parts_[0]->Explain()[0].code)}; }
 
  private:
@@ -150,8 +154,7 @@ class HorizontalStep final : public Step {
 
 absl::StatusOr<std::unique_ptr<Step>> MakeCpuStep(const ir::Graph& graph, const Group& group, LoweredGroup lowered,
                                                   std::unique_ptr<Step> fallback) {
-  auto step = std::make_unique<CpuStep>(graph, Describe(graph, group), std::move(lowered),
-                                        static_cast<std::int64_t>(group.nodes.size()), std::move(fallback));
+  auto step = std::make_unique<CpuStep>(graph, group, std::move(lowered), std::move(fallback));
   FF_RETURN_IF_ERROR(step->Compile());
   return step;
 }

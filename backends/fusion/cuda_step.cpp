@@ -62,10 +62,11 @@ class CompiledStep : public Step {
 
 class CudaStep final : public CompiledStep {
  public:
-  CudaStep(const ir::Graph& graph, std::string description, LoweredGroup lowered, std::int64_t nodes,
-           c10::Device device, std::unique_ptr<Step> fallback)
-      : description_(std::move(description)),
-        nodes_(nodes),
+  CudaStep(const ir::Graph& graph, const Group& group, LoweredGroup lowered, c10::Device device,
+           std::unique_ptr<Step> fallback)
+      : description_(Describe(graph, group)),
+        range_name_(RangeNameOf(graph, group)),
+        nodes_(static_cast<std::int64_t>(group.nodes.size())),
         device_(device),
         operands_(graph, lowered, device),
         fallback_(std::move(fallback)) {
@@ -134,6 +135,8 @@ class CudaStep final : public CompiledStep {
   }
 
   std::vector<ValueId> Reads() const override { return operands_.Reads(); }
+  std::vector<ValueId> Results() const override { return operands_.Writes(); }
+  std::string RangeName() const override { return range_name_; }
   std::vector<PlanGroup> Explain() const override {
     if (gave_up_) return fallback_->Explain();
     PlanGroup group{description_, "", nodes_, operands_.bytes()};
@@ -172,7 +175,7 @@ class CudaStep final : public CompiledStep {
     return engine.Launch(*kernel, emit::MakeCudaLaunch(kernel->ir, k.form, shape), aligned, buffers.data());
   }
 
-  std::string description_;
+  std::string description_, range_name_;
   std::int64_t nodes_;
   c10::Device device_;
   StepOperands operands_;
@@ -222,6 +225,8 @@ class CudaTableStep final : public CompiledStep {
   bool WriteOver(ValueId result, ValueId input) override { return WriteOverInParts(parts_, result, input); }
 
   std::vector<ValueId> Reads() const override { return ReadsOf(parts_); }
+  std::vector<ValueId> Results() const override { return ResultsOf(parts_); }
+  std::string RangeName() const override { return parts_[0]->RangeName(); }
   std::vector<PlanGroup> Explain() const override {
     return {ExplainParts(parts_, kernel_ == nullptr ? "" : kernel_->text)};
   }
@@ -298,8 +303,7 @@ absl::Status CompileTogether(const std::vector<CompiledStep*>& steps) {
 absl::StatusOr<std::unique_ptr<Step>> MakeCudaStep(const ir::Graph& graph, const Group& group, LoweredGroup lowered,
                                                    std::unique_ptr<Step> fallback) {
   const c10::Device device = graph.value(graph.nodes[static_cast<std::size_t>(group.nodes[0])].outputs[0]).device;
-  return std::make_unique<CudaStep>(graph, Describe(graph, group), std::move(lowered),
-                                    static_cast<std::int64_t>(group.nodes.size()), device, std::move(fallback));
+  return std::make_unique<CudaStep>(graph, group, std::move(lowered), device, std::move(fallback));
 }
 
 void CompileCudaSteps(std::vector<std::unique_ptr<Step>>* steps) {

@@ -1,12 +1,15 @@
 #include "backends/fusion/fused_executable.h"
 
 #include <ATen/ops/empty_strided.h>
+#include <ATen/record_function.h>
 
 #include <algorithm>
 #include <chrono>
 #include <optional>
 #include <set>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "backends/cuda_runtime/engine.h"
 #include "backends/fusion/decompose.h"
 #include "backends/fusion/join_slices.h"
@@ -16,12 +19,14 @@
 #include "backends/fusion/open_biases.h"
 #include "backends/fusion/pad_products.h"
 #include "backends/fusion/places.h"
+#include "backends/fusion/probed.h"
 #include "backends/fusion/sink_cats.h"
 #include "backends/fusion/sink_views.h"
 #include "backends/fusion/step.h"
 #include "backends/fusion/why_not.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
+#include "backends/runtime/accuracy_probe.h"
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/cond_operator.h"
 #include "backends/runtime/torch_error.h"
@@ -183,8 +188,19 @@ class Planner {
   std::vector<std::size_t> loose_;
 };
 
-absl::Status RunStep(const Step& step, CallState& call) {
+// What a profiler shows around a kernel, which is no operator that it knows.
+ABSL_ATTRIBUTE_COLD std::unique_ptr<at::RecordFunction> BeginRange(const Step& step) {
+  const std::string name = step.RangeName();
+  if (name.empty()) return nullptr;
+  auto range = std::make_unique<at::RecordFunction>(at::RecordScope::USER_SCOPE);
+  if (range->isActive()) range->before(name);
+  return range;
+}
+
+absl::Status RunStep(const Step& step, CallState& call, bool profiled) {
   try {
+    std::unique_ptr<at::RecordFunction> range;
+    if (ABSL_PREDICT_FALSE(profiled)) range = BeginRange(step);
     return step.Run(call);
   } catch (...) {
     const std::vector<PlanGroup> groups = step.Explain();
@@ -203,6 +219,11 @@ FusedExecutable::FusedExecutable() = default;
 FusedExecutable::~FusedExecutable() = default;
 
 absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Create(ir::Graph graph, const BackendOptions& options) {
+  if (TheAccuracyProbe() && graph.functional) return MakeProbed(std::move(graph), options, &FusedExecutable::Make);
+  return Make(std::move(graph), options);
+}
+
+absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Make(ir::Graph graph, const BackendOptions& options) {
   FF_RETURN_IF_ERROR(PrepareConds(graph, "fuse"));
   if (!graph.functional || HasZerosWithoutMemory(graph)) return AtenSequence::Create(std::move(graph), options);
   auto made = std::unique_ptr<FusedExecutable>(new FusedExecutable);
@@ -238,6 +259,7 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
   auto steps = planner.Plan();
   if (!steps.ok()) return steps.status();
   steps_ = *std::move(steps);
+  if (TheAccuracyProbe()) ProbeSteps(graph_, &steps_);
   using Milliseconds = std::chrono::duration<double, std::milli>;
   times.push_back({"grouping", Milliseconds(grouped - start).count()});
   times.push_back({"kernels", Milliseconds(std::chrono::steady_clock::now() - grouped).count()});
@@ -335,8 +357,9 @@ absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &exprs);
   for (const ir::ConstantTensor& c : graph_.constants) (*slots)[static_cast<std::size_t>(c.value)] = c.tensor;
   CallState call{*slots, symbols, exprs};
+  const bool profiled = at::hasCallbacks();
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    absl::Status status = RunStep(*steps_[s], call);
+    absl::Status status = RunStep(*steps_[s], call, profiled);
     if (!status.ok()) {
       if (s < first_write_) MarkInputsUntouched(status);
       return status;

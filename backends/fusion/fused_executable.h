@@ -37,6 +37,7 @@ class FusedExecutable final : public Executable {
 
  private:
   FusedExecutable();
+  static absl::StatusOr<std::unique_ptr<Executable>> Make(ir::Graph graph, const BackendOptions& options);
   absl::Status Build(const BackendOptions& options);
   std::size_t LastReader(ir::ValueId input) const;
   absl::Status Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,

@@ -477,23 +477,4 @@ bool Group::Contains(NodeIndex n) const { return std::binary_search(nodes.begin(
 
 Schedule MakeSchedule(const Graph& graph) { return Grouper(graph).Run(); }
 
-std::string Describe(const Graph& graph, const Group& group) {
-  constexpr std::string_view kKinds[] = {"pointwise", "row", "column"};
-  std::string out(kKinds[static_cast<int>(group.kind)]);
-  out += ": ";
-  for (std::size_t i = 0; i < group.nodes.size(); ++i) {
-    const Node& n = graph.nodes[static_cast<std::size_t>(group.nodes[i])];
-    std::string name = n.op->name().substr(n.op->name().find('.') + 1);
-    if (i > 0) out += ", ";
-    out += name.substr(0, name.find('.'));
-  }
-  for (NodeIndex i : group.nodes) {
-    const ir::OriginId o = graph.nodes[static_cast<std::size_t>(i)].origin;
-    if (o < 0) continue;
-    const ir::Origin& origin = graph.origins[static_cast<std::size_t>(o)];
-    return out + " (" + origin.file + ":" + std::to_string(origin.line) + ")";
-  }
-  return out;
-}
-
 }  // namespace framefuse::fusion

@@ -42,6 +42,8 @@ struct Schedule {
 Schedule MakeSchedule(const ir::Graph& graph);
 // For the log "fusion" and explain.
 std::string Describe(const ir::Graph& graph, const Group& group);
+// For profilers: `ff: mul, add, gelu`, each operator once.
+std::string RangeNameOf(const ir::Graph& graph, const Group& group);
 
 }  // namespace framefuse::fusion
 

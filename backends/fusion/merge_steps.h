@@ -26,6 +26,15 @@ std::vector<ir::ValueId> ReadsOf(const Parts<Part>& parts) {
   return out;
 }
 
+template <typename Part>
+std::vector<ir::ValueId> ResultsOf(const Parts<Part>& parts) {
+  std::vector<ir::ValueId> out;
+  for (const auto& p : parts) {
+    for (ir::ValueId v : p->Results()) out.push_back(v);
+  }
+  return out;
+}
+
 // Step::WriteOver. The order of the parts is not known: no other one than the writer may read the input.
 template <typename Part>
 bool WriteOverInParts(const Parts<Part>& parts, ir::ValueId result, ir::ValueId input) {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backends/fusion/lower.h"
@@ -28,6 +29,10 @@ class Step {
   virtual ~Step() = default;
   virtual absl::Status Run(CallState& call) const = 0;
   virtual std::vector<ir::ValueId> Reads() const = 0;
+  // What kernels compute for others; empty for other steps.
+  virtual std::vector<ir::ValueId> Results() const { return {}; }
+  // What a profiler calls kernels; empty for steps whose operators tell a profiler of themselves.
+  virtual std::string RangeName() const { return ""; }
   virtual std::vector<PlanGroup> Explain() const = 0;
   // Nothing but a lack of memory makes it fail.
   virtual bool IsKernel() const { return false; }

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty.h>
+#include <ATen/record_function.h>
 #include <c10/core/TensorImpl.h>
 
 #include <algorithm>
@@ -201,7 +202,10 @@ absl::Status RecordedRun::Replay(absl::Span<const at::Tensor> inputs, absl::Span
       in.Add(c.memory, OffsetInStorage(c.memory), from, OffsetInStorage(from), c.bytes);
     }
     in.Run();
-    FF_RETURN_IF_ERROR(recording_->Replay());
+    {
+      RECORD_USER_SCOPE("framefuse CUDA graph replay");
+      FF_RETURN_IF_ERROR(recording_->Replay());
+    }
     Copies out;
     std::vector<c10::Storage> storages;
     for (const Made& m : made_) {

@@ -70,7 +70,7 @@ __all__ = [
 
 
 def _start():
-    from framefuse import _compat, _config, _copies, _cuda_graphs, _drop_in, _logs, _trace
+    from framefuse import _accuracy, _compat, _config, _copies, _cuda_graphs, _drop_in, _logs, _trace
 
     _C.initialize(Unsupported, BackendError, InternalError)
     _C.set_copying(_copies.deep_copy, _copies.reduce)
@@ -81,6 +81,7 @@ def _start():
     _logs.read_environment()
     _trace.install(__version__)
     _compat.install()
+    _accuracy.read_environment()
     _drop_in.read_environment()
 
 

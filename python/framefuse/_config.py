@@ -95,7 +95,7 @@ config = Config()
 
 
 # What the environment may say; others that begin so are typing errors.
-_VARIABLES = ("CONFIG", "LOGS", "LOGS_FORMAT", "LOGS_DIRECT", "CACHE_DIR", "AS_TORCH_COMPILE", "CPU_VECTOR_BITS", "TRACE")
+_VARIABLES = ("CONFIG", "LOGS", "LOGS_FORMAT", "LOGS_DIRECT", "CACHE_DIR", "AS_TORCH_COMPILE", "CPU_VECTOR_BITS", "TRACE", "ACCURACY")
 
 
 def _warn_of_unknown_variables():

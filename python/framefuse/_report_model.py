@@ -12,11 +12,10 @@ _LINES_AROUND = 4  # a line that something is said of
 _COLOURS = 8
 _LONGEST_TITLE = 100
 MOST_GRAPHS, MOST_COMPILES = 400, 1000  # that the page shows: a browser has to take it
-# What is worst comes first.
-_WEIGHTS = {"bug": 6, "limit": 5, "many recompiles": 4, "break": 3, "fallback": 2, "recompiles": 1}
+# What is worst comes first; what is measured goes by the time that it cost.
+_WEIGHTS = {"bug": 3, "limit": 2, "measured": 1, "fallback": 0}
 # What goes away with what is said of another place.
-_FOLLOWS = ("waiting", "below_recompile_limit")
-_MANY = 3  # once or twice is what other sizes take
+_FOLLOWS = ("waiting", "idle_rest", "below_recompile_limit")
 _LOG_TITLES = {
     "fusion": "Fusion groups, and why nodes are apart",
     "output_code": "Kernels",
@@ -53,6 +52,8 @@ class Break:
     callers: "list[Event]"
     ids: "list[str]"
     modules: "list[str]"
+    passed: int = 0  # how often
+    seconds: float = 0.0  # in Python, until compiled code went on
 
 
 @dataclasses.dataclass
@@ -69,6 +70,7 @@ class Compile:
     calls: "list[tuple[str, list[str]]]" = dataclasses.field(default_factory=list)
     drawing: "Drawing | None" = None
     logs: "list[tuple[str, str, str]]" = dataclasses.field(default_factory=list)  # artifact, title, text
+    use: "Event | None" = None  # what its entry was used for, if it has one
 
     @property
     def is_recompile(self) -> bool:
@@ -129,6 +131,7 @@ def process_of(events: "list[Event]") -> Process:
         process.compiles.append(_compile(event, start, len(process.graphs)))
     _add_logs(process, by_kind["log"])
     process.breaks = _breaks(by_kind["graph_break"])
+    _add_uses(process, by_kind["use"])
     process.fallbacks = by_kind["fallback"]
     process.bugs = by_kind["bug"]
     process.sources = _sources(process, by_kind["source"])
@@ -199,6 +202,15 @@ def _breaks(events: "list[Event]") -> "list[Break]":
     return list(found.values())
 
 
+def _add_uses(process: Process, events: "list[Event]") -> None:
+    last = {event["id"]: event for event in events}  # each counts from the beginning
+    for compile in process.compiles:
+        compile.use = last.get(compile.id)
+    for found in process.breaks:
+        uses = [last[id] for id in dict.fromkeys(found.ids) if id in last]
+        found.passed, found.seconds = sum(use["breaks"] for use in uses), sum(use["between_seconds"] for use in uses)
+
+
 def _sources(process: Process, events: "list[Event]") -> "list[tuple[str, list[Line]]]":
     graphs: "dict[tuple[str, int], list[int]]" = collections.defaultdict(list)
     breaks: "dict[tuple[str, int], list[int]]" = collections.defaultdict(list)
@@ -260,7 +272,9 @@ def _called_from(event: Event) -> str:
 def _fix_of_break(found: Break) -> Fix:
     times = len(found.ids)
     title = "Graph break" + (f", in {times} compilations" if times > 1 else "")
-    weight = (_WEIGHTS["break"], found.place["user"], times)
+    if found.passed:
+        title += f", passed {found.passed} time{'s' if found.passed > 1 else ''}: {found.seconds * 1e3:.1f} ms outside of graphs"
+    weight = (_WEIGHTS["measured"], found.seconds, found.place["user"], times)
     return Fix("break", title, place_text(found.place), found.place["source"], found.reason, found.hint, weight, f"b{found.number}")
 
 
@@ -270,5 +284,5 @@ def _fix_of_recompiles(compiles: "list[Compile]") -> Fix:
     failed = last.event["recompiles"][0]
     title = f"Compiled again {len(compiles)} time{'s' if len(compiles) > 1 else ''}, {seconds * 1e3:.0f} ms"
     source = _called_from(last.event)
-    weight = (_WEIGHTS["many recompiles" if len(compiles) >= _MANY else "recompiles"], seconds)
+    weight = (_WEIGHTS["measured"], seconds)
     return Fix("recompiles", title, place_text(last.event), source, failed["text"], failed["hint"], weight, "timeline")

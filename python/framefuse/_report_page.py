@@ -16,7 +16,7 @@ def page(processes: "list[list[Event]]", title: str) -> str:
     environment.filters["place"] = _report_model.place_text
     environment.filters["short"] = _report_model.short_path
     environment.filters["module"] = _report_model.module_text
-    environment.globals.update(marked=_marked, most_graphs=_report_model.MOST_GRAPHS, most_compiles=_report_model.MOST_COMPILES)
+    environment.globals.update(marked=_marked, used=_used, most_graphs=_report_model.MOST_GRAPHS, most_compiles=_report_model.MOST_COMPILES)
     template = environment.from_string((pathlib.Path(__file__).parent / "_report.html.jinja").read_text(encoding="utf-8"))
     return template.render(title=title, processes=[_report_model.process_of(events) for events in processes])
 
@@ -34,6 +34,12 @@ def text(processes: "list[list[Event]]") -> str:
         if not process.fixes:
             lines.append("  nothing to fix")
     return "\n".join(lines) + "\n"
+
+
+def _used(use: Event) -> str:
+    """How often an entry ran, and how often its guards held."""
+    run, check = use["run_seconds"] / max(1, use["runs"]), use["check_seconds"] / max(1, use["hits"])
+    return f"ran {use['runs']} times, {run * 1e6:.0f} µs each; guards held {use['hits']} of {use['checks']} times, {check * 1e6:.1f} µs each"
 
 
 def _marked(place: Event) -> markupsafe.Markup:

@@ -1,5 +1,6 @@
 """The trace: what was compiled and why, as JSON lines that C++ writes (common/trace.h). docs/trace.md describes them."""
 
+import atexit
 import contextlib
 import json
 import os
@@ -29,6 +30,7 @@ def install(version: str) -> None:
         "program": " ".join(sys.orig_argv),
     }
     _C.set_trace_header(json.dumps(header)[1:-1])
+    atexit.register(_C.write_trace_uses)
     folder = os.environ.get("FRAMEFUSE_TRACE")
     if folder:
         try:
@@ -46,6 +48,7 @@ def collect() -> "Iterator[list[Event]]":
     try:
         yield events
     finally:
+        _C.write_trace_uses()
         events.extend(event for event in map(json.loads, _C.stop_trace_collector(collector)) if event["thread"] == threading.get_ident())
 
 

@@ -46,20 +46,28 @@ class GraphRun:
 
 def run(text, *, device="cpu", sizes=None, rounds=20, seed=0):
     """Compile and run one graph with the backends aten and fuse. `sizes` maps symbols to values other than their hints."""
-    text = _with_sizes(text, sizes or {})
+    text = with_sizes(text, sizes or {})
     with capture_logs("fusion", "output_code") as records:
         plans = {backend: _C.compile_graph_text(text, backend) for backend in ("aten", "fuse")}
         inputs, results = {}, {}
         for backend, plan in plans.items():
             torch.manual_seed(seed)
-            inputs[backend] = [_random(*match.groups()[1:4], device) for match in _INPUT.finditer(text)]
+            inputs[backend] = random_inputs(text, device)
             results[backend] = plan(inputs[backend]) + inputs[backend]
     difference = max(map(_difference, results["fuse"], results["aten"]), default=0.0)
     by_artifact = {name: [record for artifact, record in records if artifact == name] for name in ("fusion", "output_code")}
     return GraphRun(by_artifact["fusion"], by_artifact["output_code"], difference, _times(plans, inputs, rounds))
 
 
-def _with_sizes(text, sizes):
+def compile(text, backend="fuse", *, verify=True):
+    """A graph in text form as a function of a list of its inputs, which returns the list of its results.
+
+    `verify` computes sizes, dtypes and strides of all values once more; what framefuse's passes made may have others.
+    """
+    return _C.compile_graph_text(text, backend, verify=verify)
+
+
+def with_sizes(text, sizes):
     symbols = {name: int(hint) for name, hint in _SYMBOL.findall(text)}
     if unknown := set(sizes) - set(symbols):
         raise ValueError(f"the graph has no symbol {', '.join(sorted(unknown))}")
@@ -67,6 +75,11 @@ def _with_sizes(text, sizes):
     for name, value in {**symbols, **sizes}.items():
         text = re.sub(rf"\b{name}\b", str(value), text)
     return text
+
+
+def random_inputs(text, device="cpu"):
+    """For a graph without symbols."""
+    return [_random(*match.groups()[1:4], device) for match in _INPUT.finditer(text)]
 
 
 def _random(dtype_name, sizes, facts, device):

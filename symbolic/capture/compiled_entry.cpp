@@ -46,6 +46,7 @@ bool CompiledEntry::IsRefuted() const {
 
 CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers,
                                           Failure* failure) const {
+  const RunScope scope(use.get());
   recipes.Load(sources, registers);
   std::vector<std::int64_t> symbols;
   if (sizes != nullptr) symbols = sizes->Read(sources.objects);

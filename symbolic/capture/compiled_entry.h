@@ -17,6 +17,7 @@
 #include "guards/guard.h"
 #include "symbolic/capture/effects.h"
 #include "symbolic/capture/entry_sizes.h"
+#include "symbolic/capture/entry_use.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/raising_branches.h"
 #include "symbolic/capture/recipe.h"
@@ -98,9 +99,10 @@ class CompiledEntry final : public Entry {
   RecipeId result = kNoRecipe;
   std::optional<ResumePoint> resume;
   CompileId id;
-  std::vector<Ref> operations;  // torch-level calls, for explain()
-  std::string trace_calls;      // the same in JSON, for the trace
-  std::string graph_text;       // if it was asked for (AttemptSettings), or is logged
+  std::shared_ptr<EntryUse> use;  // if the trace is on
+  std::vector<Ref> operations;    // torch-level calls, for explain()
+  std::string trace_calls;        // the same in JSON, for the trace
+  std::string graph_text;         // if it was asked for (AttemptSettings), or is logged
 };
 
 }  // namespace framefuse

@@ -69,12 +69,18 @@ std::string TextOfError(const Ref& error) {
   return text ? Utf8(text) : "";
 }
 
+std::string IdleText() {
+  EagerFallback idle;
+  idle.kind = FallbackKind::kNoTensorWork;
+  return idle.Text();
+}
+
 std::string WhyNot(const AttemptResult& attempt, bool idle, PyCodeObject* code) {
   const auto text = [&](FallbackKind kind, std::string_view detail) { return MakeFallback(kind, code, detail).Text(); };
   if (attempt.backend_error) return text(FallbackKind::kBackendFailed, TextOfError(attempt.backend_error));
   if (!attempt.error.ok()) return text(FallbackKind::kBug, std::string(attempt.error.message()));
   if (attempt.raised) return text(FallbackKind::kRaises, "");
-  if (idle) return text(FallbackKind::kNoTensorWork, "");
+  if (idle) return IdleText();
   return text(FallbackKind::kNothingCaptured, attempt.broke_at ? attempt.broke_at->Text() : "");
 }
 
@@ -269,7 +275,8 @@ AttemptResult EntryMaker::Attempt(PyThreadState* thread, frame_ops::Frame* frame
   return made;
 }
 
-EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame, Site& site) {
+EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame, Site& site,
+                                  const GraphBreakReason* after) {
   const SignalPause pause;
   const FrameView view = frame_ops::View(frame);
   // Its handler must not run in the attempt.
@@ -303,9 +310,17 @@ EntryMaker::Made EntryMaker::Make(PyThreadState* thread, frame_ops::Frame* frame
     return None(FallbackKind::kRecordedStream, ShownCode(view));
   }
   if (!settings_.fullgraph && !site.retries.MayTry()) {
-    return None(FallbackKind::kWaiting, ShownCode(view), site.retries.last_failure());
+    return Waiting(view, site, after);
   }
   return Compile(thread, frame, site, known);
+}
+
+EntryMaker::Made EntryMaker::Waiting(const FrameView& view, const Site& site, const GraphBreakReason* after) {
+  const std::string& why = site.retries.last_failure();
+  if (why != IdleText()) return None(FallbackKind::kWaiting, ShownCode(view), why);
+  if (after == nullptr) return None(FallbackKind::kIdleAgain, ShownCode(view));
+  const std::string place = absl::StrCat(after->file, ":", after->line, " in ", after->function);
+  return None(FallbackKind::kIdleRest, ShownCode(view), absl::StrCat(after->Text(), " (", place, ")"));
 }
 
 EntryMaker::Made EntryMaker::Compile(PyThreadState* thread, frame_ops::Frame* frame, Site& site, const Entries& known) {
@@ -320,6 +335,7 @@ EntryMaker::Made EntryMaker::Compile(PyThreadState* thread, frame_ops::Frame* fr
   if (TraceEnabled()) traced = Traced(known, frame);
   AttemptResult attempt = Attempt(thread, frame, site);
   if (attempt.entry != nullptr) attempt.entry->id = CurrentCompileId();
+  if (attempt.entry != nullptr && TraceEnabled()) attempt.entry->use = CountUse(CurrentCompileId());
   if (TraceEnabled() && traced.code != nullptr) TraceCompile(traced, attempt);
   return AfterAttempt(std::move(attempt), view, starting, site);
 }

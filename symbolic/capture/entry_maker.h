@@ -52,7 +52,8 @@ class EntryMaker {
     std::optional<GraphBreakReason> unconfirmed_error;  // what to report if Python runs it without an exception
     std::optional<Raised> raised;
   };
-  [[nodiscard]] Made Make(PyThreadState* thread, frame_ops::Frame* frame, Site& site);
+  // `after` is the break that the frame goes on after, if any.
+  [[nodiscard]] Made Make(PyThreadState* thread, frame_ops::Frame* frame, Site& site, const GraphBreakReason* after);
 
   // The frame's rest by Python, to its end. An error that the attempt only met is reported then.
   [[nodiscard]] PyObject* RunWithout(PyThreadState* thread, frame_ops::Frame* frame, const Made& made);
@@ -68,6 +69,7 @@ class EntryMaker {
   [[nodiscard]] bool Say(FallbackKind kind, PyCodeObject* code, std::string_view detail = {});
 
  private:
+  Made Waiting(const FrameView& view, const Site& site, const GraphBreakReason* after);
   Made None(FallbackKind kind, PyCodeObject* code, std::string_view detail = {});
   using Entries = std::vector<std::shared_ptr<Entry>>;
   Entries Known(const Site& site, const FrameView& view) const;

@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "common/config.h"
 #include "common/logging.h"
+#include "common/trace.h"
 #include "frame_eval/versions/opcode_table.h"
 #include "symbolic/capture/disabled_function.h"
 #include "symbolic/capture/function_modes.h"
@@ -141,21 +143,30 @@ FrameRunner::Fast FrameRunner::TryWithoutFrame(const FrameView& view) {
 }
 
 std::shared_ptr<Entry> FrameRunner::FindEntry(Site& site, const FrameView& view, ResolvedSources* resolved) {
-  return site.Find(maker_.id(), [&](const Entry& e) {
+  const UseClock clock(TraceEnabled());
+  std::shared_ptr<Entry> found = site.Find(maker_.id(), [&](const Entry& e) {
     const auto& entry = static_cast<const CompiledEntry&>(e);
+    if (ABSL_PREDICT_FALSE(entry.use != nullptr)) ++entry.use->checks;
     return entry.guards->Check(view, resolved) && !entry.IsRefuted();
   });
+  EntryUse* const use = found == nullptr ? nullptr : static_cast<const CompiledEntry&>(*found).use.get();
+  if (ABSL_PREDICT_FALSE(use != nullptr)) {
+    ++use->hits;
+    use->check_seconds += clock.Seconds();
+  }
+  return found;
 }
 
 // ---------------------------------------------------------------- one frame, from where it stands to its end
 
-PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool step_first) {
+PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool step_first,
+                            const GraphBreakReason* after) {
   PyObject* result = nullptr;
   if (step_first) {
     const Step step = StepNatively(thread, frame, StartAt::kNext, &result);
     if (step == Step::kFinished) return result;
   }
-  int idle_pieces = 0;
+  Progress progress{0, after, nullptr, nullptr};
   for (;;) {
     DeliverLogs();  // before guards are checked, which a handler may make fail
     // Tracing that began in this frame sees the frames it starts; CPython's evaluator would report this one as called.
@@ -166,10 +177,10 @@ PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool
       if (StepNatively(thread, frame, StartAt::kNext, &result) == Step::kFinished) return result;
     }
     if (!frame_ops::IsStarting(frame) && !ServeSignals(thread)) return Unwind(thread, frame);
-    if (idle_pieces >= kMostIdlePieces) {
-      return maker_.RunAsPython(thread, frame, FallbackKind::kIdle, absl::StrCat(idle_pieces, " pieces"));
+    if (progress.idle_pieces >= kMostIdlePieces) {
+      return maker_.RunAsPython(thread, frame, FallbackKind::kIdle, absl::StrCat(progress.idle_pieces, " pieces"));
     }
-    switch (RunEntryHere(thread, frame, &result, &idle_pieces)) {
+    switch (RunEntryHere(thread, frame, &result, &progress)) {
       case Step::kFinished:
         return result;
       case Step::kGoOn:
@@ -178,15 +189,22 @@ PyObject* FrameRunner::GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool
   }
 }
 
+void FrameRunner::Progress::Leave(std::shared_ptr<Entry> entry) {
+  broken = std::move(entry);
+  const auto& compiled = static_cast<const CompiledEntry&>(*broken);
+  after = &compiled.resume->reason;
+  if (compiled.use != nullptr) between = std::make_unique<BreakClock>(compiled.use);
+}
+
 FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result,
-                                            int* idle_pieces) {
+                                            Progress* progress) {
   const FrameView view = frame_ops::View(frame);
   RefOf<PyCodeObject> code = RefOf<PyCodeObject>::Create(view.code);
   std::shared_ptr<Site> site = CodeCache::Get(code, *owner_, view.offset);
   ResolvedSources resolved;
   std::shared_ptr<Entry> found = FindEntry(*site, view, &resolved);
   if (found == nullptr) {
-    EntryMaker::Made made = maker_.Make(thread, frame, *site);
+    EntryMaker::Made made = maker_.Make(thread, frame, *site, progress->after);
     if (made.entry == nullptr) {
       DeliverLogs();
       // In the middle of a frame its `with` and `try` blocks are left, as by any error.
@@ -205,7 +223,8 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
     ++MutableStatistics().hits;
   }
   const auto& entry = static_cast<const CompiledEntry&>(*found);
-  *idle_pieces = entry.executable == nullptr ? *idle_pieces + 1 : 0;
+  progress->between.reset();
+  progress->idle_pieces = entry.executable == nullptr ? progress->idle_pieces + 1 : 0;
   Ref value;
   std::vector<Ref> registers;
   CompiledEntry::Failure failure;
@@ -227,6 +246,7 @@ FrameRunner::Step FrameRunner::RunEntryHere(PyThreadState* thread, frame_ops::Fr
       break;
   }
   const ResumePoint& resume = *entry.resume;
+  progress->Leave(found);
   if (resume.frames.size() == 1) {
     FillFrame(frame, resume.frames[0], registers);
     registers.clear();
@@ -303,7 +323,7 @@ void FrameRunner::DropInner(PyThreadState* thread, Chain& chain, std::size_t ind
 
 PyObject* FrameRunner::RunInner(PyThreadState* thread, Chain& chain, std::size_t index) {
   frame_ops::Frame* frame = chain.frames[index];
-  if (index + 1 == chain.frames.size()) return GoOn(thread, frame, /*step_first=*/true);
+  if (index + 1 == chain.frames.size()) return GoOn(thread, frame, /*step_first=*/true, &chain.resume.reason);
   PyObject* result = nullptr;
   if (CallInner(thread, chain, index, &result) == Step::kFinished) return result;
   return GoOn(thread, frame, /*step_first=*/false);

@@ -52,10 +52,18 @@ class FrameRunner final : public FrameHandler {
  private:
   enum class Step : std::uint8_t { kGoOn, kFinished };
   // The frame stands before an instruction; runs it to its end.
-  PyObject* GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool step_first);
+  // `after` is the break that it goes on after, if any.
+  PyObject* GoOn(PyThreadState* thread, frame_ops::Frame* frame, bool step_first,
+                 const GraphBreakReason* after = nullptr);
   PyObject* GoOnIntercepted(PyThreadState* thread, frame_ops::Frame* frame, bool root);
-  // Counts pieces in a row without tensor work.
-  Step RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result, int* idle_pieces);
+  struct Progress {
+    int idle_pieces = 0;  // in a row, without tensor work
+    const GraphBreakReason* after = nullptr;
+    std::shared_ptr<Entry> broken;  // whose break that is
+    std::unique_ptr<BreakClock> between;
+    void Leave(std::shared_ptr<Entry> entry);
+  };
+  Step RunEntryHere(PyThreadState* thread, frame_ops::Frame* frame, PyObject** result, Progress* progress);
   std::shared_ptr<Entry> FindEntry(Site& site, const FrameView& view, ResolvedSources* resolved);
   // The frames of a break in inlined calls, outermost first, while they run.
   struct Chain {

@@ -9,6 +9,7 @@
 #include "backends/cuda_runtime/cubin.h"
 #include "backends/cuda_runtime/driver.h"
 #include "backends/cuda_runtime/linker.h"
+#include "backends/emit/cuda/kernel_name.h"
 #include "backends/emit/cuda/print_cuda.h"
 #include "backends/emit/ptx/print_ptx.h"
 #include "common/logging.h"
@@ -167,6 +168,20 @@ TEST(CudaForms, FollowTheNumberOfProcessors) {
   const LaunchShape shape = Rows(softmax, 64, 32768);
   EXPECT_EQ(emit::ChooseForm(softmax, shape, false).row_threads, 1024);
   EXPECT_EQ(emit::ChooseForm(softmax, shape, false, 48).row_threads, 512);
+}
+
+TEST(CudaText, KernelsAreNamedAfterTheirOperators) {
+  const Kernel softmax = Softmax(false);
+  const std::string name = emit::KernelName(softmax, "a body");
+  EXPECT_EQ(name.rfind("ff_", 0), 0u);
+  EXPECT_NE(name.find("_exp_"), std::string::npos) << name;
+  EXPECT_NE(name.find("_sum_"), std::string::npos) << name;
+  EXPECT_EQ(name, emit::KernelName(softmax, "a body"));
+  EXPECT_NE(name, emit::KernelName(softmax, "another body"));
+  for (const char c : name) EXPECT_TRUE(c == '_' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) << name;
+  Kernel long_one = softmax;
+  for (int i = 0; i < static_cast<int>(Op::kReduceMaxRaw); ++i) long_one.insts.push_back({static_cast<Op>(i)});
+  EXPECT_LE(emit::KernelName(long_one, "").size(), 80u);
 }
 
 TEST(CudaText, NvccCompiles) {

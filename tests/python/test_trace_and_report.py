@@ -103,6 +103,40 @@ def test_the_trace_has_what_happened(folder):
 
 
 @pytest.mark.compiles_nothing("a process of its own has written the trace")
+def test_the_trace_says_what_entries_were_used_for(folder):
+    (events,) = _trace.read(folder)
+    uses = {event["id"]: event for event in events if event["event"] == "use"}
+    made = [event["id"] for event in events if event["event"] == "compile" and event["outcome"] in ("graph", "no graph")]
+    assert set(uses) <= set(made) and uses["0/0"]["runs"] >= 1 and uses["0/0"]["breaks"] == uses["0/0"]["runs"]
+    assert all(use["checks"] >= use["hits"] and use["runs"] > 0 < use["run_seconds"] for use in uses.values())
+
+
+@pytest.mark.compiles_nothing("compiles in a process of its own")
+def test_what_costs_more_time_is_fixed_first(fresh_python, tmp_path):
+    program = """
+import time, torch, framefuse
+
+@framefuse.compile
+def step(x):
+    y = x.sin()
+    framefuse.graph_break()
+    y = y.cos()
+    time.sleep(0.05)
+    return y + 1
+
+for _ in range(5):
+    step(torch.ones(3))
+"""
+    fresh_python(program, FRAMEFUSE_TRACE=str(tmp_path))
+    text = command(tmp_path, "--text").stdout
+    first, second = re.findall(r"Graph break.*, passed 5 times: ([0-9.]+) ms outside of graphs.*\n +(.*)", text)
+    assert "time.sleep" in first[1] and float(first[0]) > 240 and "graph_break" in second[1] and float(second[0]) < float(first[0])
+    assert command(tmp_path).returncode == 0
+    page = Page((tmp_path / "report.html").read_text())
+    assert re.search(r"ran 5 times, \d+ µs each; guards held 4 of 4 times", page.text) and "passed 5 times" in page.text
+
+
+@pytest.mark.compiles_nothing("a process of its own has written the trace")
 def test_docs_name_every_member(folder):
     text = (pathlib.Path(__file__).parents[2] / "docs" / "trace.md").read_text()
     (events,) = _trace.read(folder)
