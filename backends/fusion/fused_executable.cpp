@@ -279,7 +279,7 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
     const ir::NodeIndex by = v == kNoValue ? ir::kNoNode : definitions[static_cast<std::size_t>(v)];
     const bool made = by != ir::kNoNode && !graph_.nodes[static_cast<std::size_t>(by)].op->is_view();
     if (made && graph_.value(v).layout == c10::Layout::Strided && ir::IsDense(graph_.exprs, graph_.value(v))) {
-      by_operators_.push_back(i);
+      laid_out_.push_back(i);
     }
   }
   release_.resize(steps_.size());
@@ -374,19 +374,23 @@ absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span
 }
 
 absl::Status FusedExecutable::LayOutResults(const CallState& call, absl::Span<at::Tensor> outputs) const {
-  for (const std::size_t i : by_operators_) {
+  for (const std::size_t i : laid_out_) {
     at::Tensor& t = outputs[i];
     const ir::Value& recorded = graph_.value(graph_.outputs[i].value);
     if (!t.defined() || t.dim() != static_cast<std::int64_t>(recorded.rank())) continue;
-    std::vector<std::int64_t> strides;
-    bool same = true;
-    for (std::size_t d = 0; d < recorded.rank(); ++d) {
-      const ir::Dim& stride = recorded.strides[d];
+    const auto stride = [&](std::size_t d) {
+      const ir::Dim& s = recorded.strides[d];
+      return s.is_constant() ? s.constant() : call.exprs[static_cast<std::size_t>(s.expr)];
+    };
+    bool same = t.numel() == 0;
+    for (std::size_t d = 0; !same && d < recorded.rank(); ++d) {
       const auto dim = static_cast<std::int64_t>(d);
-      strides.push_back(stride.is_constant() ? stride.constant() : call.exprs[static_cast<std::size_t>(stride.expr)]);
-      same = same && (t.size(dim) <= 1 || t.stride(dim) == strides.back());
+      if (t.size(dim) > 1 && t.stride(dim) != stride(d)) break;
+      same = d + 1 == recorded.rank();
     }
-    if (same || t.numel() == 0) continue;
+    if (same || recorded.rank() == 0) continue;
+    std::vector<std::int64_t> strides;
+    for (std::size_t d = 0; d < recorded.rank(); ++d) strides.push_back(stride(d));
     try {
       t = at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
     } catch (...) {

@@ -47,7 +47,7 @@ class FusedExecutable final : public Executable {
   ir::Graph graph_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<std::vector<ir::ValueId>> release_;  // values that die after each step
-  std::vector<std::size_t> by_operators_;          // outputs whose layout is looked at
+  std::vector<std::size_t> laid_out_;              // outputs that are to have the recorded layout
   std::size_t first_write_ = SIZE_MAX;             // step that writes an input
 };
 
