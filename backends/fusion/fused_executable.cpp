@@ -19,7 +19,9 @@
 #include "backends/fusion/open_biases.h"
 #include "backends/fusion/pad_products.h"
 #include "backends/fusion/places.h"
+#include "backends/fusion/pointwise.h"
 #include "backends/fusion/probed.h"
+#include "backends/fusion/reduction.h"
 #include "backends/fusion/sink_cats.h"
 #include "backends/fusion/sink_views.h"
 #include "backends/fusion/step.h"
@@ -277,8 +279,10 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
   for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
     const ValueId v = graph_.outputs[i].value;
     const ir::NodeIndex by = v == kNoValue ? ir::kNoNode : definitions[static_cast<std::size_t>(v)];
-    const bool made = by != ir::kNoNode && !graph_.nodes[static_cast<std::size_t>(by)].op->is_view();
-    if (made && graph_.value(v).layout == c10::Layout::Strided && ir::IsDense(graph_.exprs, graph_.value(v))) {
+    ReductionForm form;
+    const ir::Node* n = by == ir::kNoNode ? nullptr : &graph_.nodes[static_cast<std::size_t>(by)];
+    const bool kernels = n != nullptr && (IsPointwise(graph_, *n) || IsReduction(graph_, *n, &form));
+    if (kernels && ir::IsDense(graph_.exprs, graph_.value(v))) {
       laid_out_.push_back(i);
     }
   }
