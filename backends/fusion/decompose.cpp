@@ -30,8 +30,8 @@ constexpr const char* kFamily = "decomposition";
 const bool declared = DeclareKinds(
     kFamily, {"aten._softmax", "aten._log_softmax", "aten._softmax_backward_data", "aten._log_softmax_backward_data",
               "aten.linalg_vector_norm", "aten._foreach", "aten.logsumexp", "aten.mean.dim", "aten.mean", "aten.sum",
-              "aten.var.correction", "aten.var_mean.correction", "aten.std.correction", "aten.std_mean.correction",
-              "aten.max", "aten.min", "aten.any", "aten.all"});
+              "aten.sum.dim_IntList", "aten.var.correction", "aten.var_mean.correction", "aten.std.correction",
+              "aten.std_mean.correction", "aten.max", "aten.min", "aten.any", "aten.all"});
 
 // One kind where one rule serves many operators.
 std::string KindOf(const std::string& name) {

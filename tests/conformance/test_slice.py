@@ -101,9 +101,9 @@ def test_fuzzer(tmp_path):
     assert outcome.calls >= 4000
     # A slice is short: the long run meets nearly every kind, this one most of them.
     assert len(outcome.coverage.counts) > 150
-    # Five are of a GPU: batch norms as cuDNN has them, their gradients, and two rewrites for devices. Three passes are of
-    # losses and of casts behind views, which so few programs do not have.
-    assert len(outcome.coverage.missing()) < 95, sorted(outcome.coverage.missing())
+    # Six are of a GPU: batch norms as cuDNN has them, their gradients, and three rewrites for devices. Five are of losses, of
+    # casts behind views, of gradients of slices, and of sums over dimensions apart, which so few programs do not have.
+    assert len(outcome.coverage.missing()) < 98, sorted(outcome.coverage.missing())
 
 
 def test_the_fuzzer_fails_a_compiler_that_compiles_nothing(tmp_path):

@@ -292,12 +292,17 @@ def test_the_gradient_of_a_convolutions_bias_is_summed_by_a_kernel(make, size):
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"))]
 
 
+@pytest.fixture
+def without_tf32():
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("groups", [1, 8])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
-def test_convolutions_of_channels_last_inputs_give_eagers_layouts(dtype, groups, device, monkeypatch):
+def test_convolutions_of_channels_last_inputs_give_eagers_layouts(dtype, groups, device, without_tf32):
     """Which backend runs, and with it the layout of its results, is torch's choice; the capture asks for it."""
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     plain, turned, deep = nn.Conv2d(8, 16, 3, groups=groups), nn.ConvTranspose2d(8, 16, 3, 2, groups=groups), nn.Conv3d(8, 16, 2, groups=groups)
     model = nn.ModuleList([plain, turned, deep]).to(device, dtype)
 
