@@ -10,6 +10,7 @@
 
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/pointwise.h"
+#include "backends/graph/uses.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -72,14 +73,7 @@ bool Covers(const Sum& sum, const ir::Value& whole) {
 
 class SliceJoiner {
  public:
-  explicit SliceJoiner(Graph* graph) : g_(*graph), uses_(graph->values.size(), 0) {
-    for (const Node& n : g_.nodes) {
-      ir::ForEachUse(n, [&](ValueId v) { ++uses_[static_cast<std::size_t>(v)]; });
-    }
-    for (const ir::Output& o : g_.outputs) {
-      if (o.value != kNoValue) ++uses_[static_cast<std::size_t>(o.value)];
-    }
-  }
+  explicit SliceJoiner(Graph* graph) : g_(*graph), uses_(ir::CountUses(*graph)) {}
 
   bool Run() {
     std::vector<Node> old = std::move(g_.nodes);

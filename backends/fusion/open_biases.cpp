@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/fusion/decompose_rules.h"
+#include "backends/fusion/pad_products.h"
 #include "backends/fusion/pointwise.h"
 #include "backends/fusion/reduction.h"
 #include "common/config.h"
@@ -21,19 +22,14 @@ using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
 
-bool IsOne(const Arg& arg) { return arg.kind == Arg::Kind::kConstant && arg.constant.toScalar().toDouble() == 1; }
-
 bool IsForDevice(const Graph& g, const Node& n) {
   const ir::Value& out = g.value(n.outputs[0]);
   const bool full = out.dtype == c10::ScalarType::Float || out.dtype == c10::ScalarType::Double;
   return full && (out.device.is_cuda() || config().rewrite_always);
 }
 
-// addmm(bias, a, b) with a bias of a row and nothing scaled.
 bool HasPlainBias(const Graph& g, const Node& n) {
-  if (n.op->name() != "aten.addmm" || n.outputs[0] == kNoValue || !IsForDevice(g, n)) return false;
-  const ir::Value& bias = g.value(n.args[0].value);
-  return bias.rank() == 1 && bias.sizes[0] == g.value(n.outputs[0]).sizes[1] && IsOne(n.args[3]) && IsOne(n.args[4]);
+  return n.op->name() == "aten.addmm" && n.outputs[0] != kNoValue && IsForDevice(g, n) && AddsPlainBias(g, n);
 }
 
 // addmm(bias, a, b), and the views through which kernels read it; its columns are their last dimension.

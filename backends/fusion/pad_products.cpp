@@ -64,12 +64,7 @@ std::optional<Product> ProductOf(const Graph& g, const Node& n) {
   p.m = a->sizes[0], p.k = a->sizes[1], p.n = b->sizes[1];
   if (!with_bias) return p;
   p.bias = n.args[0].value;
-  const ir::Value& bias = g.value(p.bias);
-  const auto is_one = [](const Arg& x) {
-    return x.kind == Arg::Kind::kConstant && x.constant.toScalar().toDouble() == 1;
-  };
-  if (bias.rank() != 1 || !bias.sizes[0].Is(p.n) || !is_one(n.args[3]) || !is_one(n.args[4])) return std::nullopt;
-  return p;
+  return AddsPlainBias(g, n) ? std::optional(p) : std::nullopt;
 }
 
 class Padder {
@@ -207,6 +202,14 @@ class Padder {
 };
 
 }  // namespace
+
+bool AddsPlainBias(const Graph& g, const Node& n) {
+  const ir::Value& bias = g.value(n.args[0].value);
+  const auto is_one = [](const Arg& x) {
+    return x.kind == Arg::Kind::kConstant && x.constant.toScalar().toDouble() == 1;
+  };
+  return bias.rank() == 1 && bias.sizes[0] == g.value(n.outputs[0]).sizes[1] && is_one(n.args[3]) && is_one(n.args[4]);
+}
 
 absl::StatusOr<bool> PadProducts(Graph& graph) { return config().rewrite_for_device && Padder(&graph).Run(); }
 

@@ -15,6 +15,9 @@ namespace framefuse::fusion {
 // A pass over a functional graph; nothing if config.rewrite_for_device is off.
 absl::StatusOr<bool> PadProducts(ir::Graph& graph);
 
+// An aten.addmm whose bias is a row, and nothing is scaled.
+bool AddsPlainBias(const ir::Graph& graph, const ir::Node& addmm);
+
 // aten.constant_pad_nd of zeros behind the last elements, sizes constant: how many each dimension gets.
 std::optional<std::vector<std::int64_t>> PadFormOf(const ir::Graph& graph, const ir::Node& node);
 

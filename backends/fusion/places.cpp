@@ -7,6 +7,7 @@
 #include "backends/fusion/cat_form.h"
 #include "backends/fusion/channels_last.h"
 #include "backends/fusion/pad_products.h"
+#include "backends/graph/uses.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -89,13 +90,7 @@ bool MayBePlaced(const ir::Graph& g, const ir::Node& n) {
 Places PlacePieces(ir::Graph* graph, const Schedule& schedule) {
   ir::Graph& g = *graph;
   if (std::none_of(g.nodes.begin(), g.nodes.end(), [&](const ir::Node& n) { return MayBePlaced(g, n); })) return {};
-  std::vector<int> uses(g.values.size(), 0);
-  for (const ir::Node& n : g.nodes) {
-    ir::ForEachUse(n, [&](ValueId v) { ++uses[static_cast<std::size_t>(v)]; });
-  }
-  for (const ir::Output& o : g.outputs) {
-    if (o.value != ir::kNoValue) ++uses[static_cast<std::size_t>(o.value)];
-  }
+  const std::vector<int> uses = ir::CountUses(g);
   const std::vector<NodeIndex> definitions = g.Definitions();
   const auto made_by_kernel = [&](ValueId v) {
     const NodeIndex by = definitions[static_cast<std::size_t>(v)];

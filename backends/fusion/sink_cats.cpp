@@ -8,6 +8,7 @@
 #include "backends/fusion/node_writer.h"
 #include "backends/fusion/pointwise.h"
 #include "backends/fusion/pointwise_table.h"
+#include "backends/graph/uses.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -22,14 +23,7 @@ constexpr int kDeepest = 6;
 
 class Sinker {
  public:
-  explicit Sinker(ir::Graph* graph) : g_(*graph), uses_(graph->values.size(), 0) {
-    for (const Node& n : g_.nodes) {
-      ir::ForEachUse(n, [&](ValueId v) { ++uses_[static_cast<std::size_t>(v)]; });
-    }
-    for (const ir::Output& o : g_.outputs) {
-      if (o.value != kNoValue) ++uses_[static_cast<std::size_t>(o.value)];
-    }
-  }
+  explicit Sinker(ir::Graph* graph) : g_(*graph), uses_(ir::CountUses(*graph)) {}
 
   bool Run() {
     const std::vector<Node> old = std::move(g_.nodes);

@@ -7,7 +7,7 @@ import sys
 
 
 from framefuse import _saved_tensors
-from framefuse._accuracy import Finding
+from framefuse._accuracy import ALLOWED, Finding
 
 _PROGRAM = '''"""{title}
 
@@ -39,7 +39,7 @@ if __name__ == "__main__":
         check({compiled}(inputs()), {eager}(inputs()))
     print("framefuse and eager agree")
 '''
-_TOLERANCE = """rtol, largest = {torch.float64: (1e-10, 1e-12), torch.float32: (1e-4, 1e-5), torch.float16: (4e-3, 2e-3), torch.bfloat16: (3e-2, 1.6e-2)}.get(want.dtype, (0, 0))
+_TOLERANCE = f"""rtol, largest = {ALLOWED}.get(want.dtype, (0, 0))
         atol = largest * float(want[want.isfinite()].abs().max()) if want.isfinite().any() else 0"""
 _SEEDED = '''def inputs():
     torch.manual_seed(0)
