@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "backends/autograd/dead_edges.h"
 #include "backends/autograd/leaf_order.h"
 #include "backends/autograd/own_memory.h"
@@ -26,6 +27,30 @@ namespace {
 namespace autograd = torch::autograd;
 
 std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+// Memory that the user can reach through an output: a write there must be noticed by what is saved of it.
+class MemoryOf {
+ public:
+  explicit MemoryOf(absl::Span<const at::Tensor> outputs) {
+    for (const at::Tensor& t : outputs) {
+      if (t.defined() && t.has_storage()) places_.emplace_back(t.storage().data(), &t);
+    }
+    std::sort(places_.begin(), places_.end());
+  }
+  void ShareVersionWith(const at::Tensor& saved) const {
+    if (!saved.has_storage()) return;
+    const void* const place = saved.storage().data();
+    const auto first = std::lower_bound(places_.begin(), places_.end(), Place{place, nullptr});
+    for (auto at = first; at != places_.end() && at->first == place; ++at) {
+      if (!at->second->storage().is_alias_of(saved.storage())) continue;
+      autograd::impl::set_version_counter(saved, autograd::impl::version_counter(*at->second));
+    }
+  }
+
+ private:
+  using Place = std::pair<const void*, const at::Tensor*>;
+  absl::InlinedVector<Place, 8> places_;  // in the order of the memory, then of the outputs
+};
 
 }  // namespace
 
@@ -51,25 +76,19 @@ void CompiledBackward::SaveInputs(absl::Span<const at::Tensor> inputs, absl::Spa
 }
 
 void CompiledBackward::SaveOutputs(absl::Span<const at::Tensor> outputs, std::size_t visible_outputs) {
+  const MemoryOf visible(outputs.subspan(0, visible_outputs));
   for (std::size_t i = 0; i < saved_.size(); ++i) {
     const SavedValue& s = plan_->saved()[i];
     if (s.is_input) continue;
     const at::Tensor& t = outputs[At(s.index)];
-    bool visible = At(s.index) < visible_outputs;
-    if (!visible) {
-      // Memory that the user can reach through an output: a write there must be noticed here.
-      for (const at::Tensor& out : outputs.subspan(0, visible_outputs)) {
-        if (out.defined() && out.has_storage() && t.has_storage() && out.storage().is_alias_of(t.storage())) {
-          autograd::impl::set_version_counter(t, autograd::impl::version_counter(out));
-        }
-      }
-    }
-    if (visible && t.requires_grad() && t.grad_fn().get() != this) {
+    const bool is_visible = At(s.index) < visible_outputs;
+    if (!is_visible) visible.ShareVersionWith(t);
+    if (is_visible && t.requires_grad() && t.grad_fn().get() != this) {
       // A gate's, which leads here: its history is not asked for, and would make a cycle.
       saved_[i] = autograd::SavedVariable(t.detach(), /*is_output=*/false);
       continue;
     }
-    saved_[i] = autograd::SavedVariable(t, /*is_output=*/visible && t.requires_grad());
+    saved_[i] = autograd::SavedVariable(t, /*is_output=*/is_visible && t.requires_grad());
   }
 }
 

@@ -74,6 +74,7 @@ class RecordedRun {
   static at::Tensor MakeTensor(const Result& result, c10::Storage storage, std::int64_t offset);
 
   void* stream_ = nullptr;
+  c10::Device device_{c10::DeviceType::CPU};
   std::vector<const void*> places_;  // by input; null: copied, or undefined
   std::vector<Copied> copied_;
   std::vector<at::Tensor> constants_;
