@@ -100,6 +100,7 @@ class CpuStep final : public Step {
                       kernels_[0].lowered.kernel.skeleton == kernel_ir::Skeleton::kPointwise;
     return flat ? &kernels_[0] : nullptr;
   }
+  bool CanMerge() const { return Flat() != nullptr; }
 
  private:
   static std::string Text(const OneKernel& k) {

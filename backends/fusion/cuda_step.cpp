@@ -121,18 +121,21 @@ class CudaStep final : public CompiledStep {
   const StepOperands& operands() const { return operands_; }
   Step& fallback() const { return *fallback_; }
   const std::string& description() const { return description_; }
-  // The kernel, if this step is one flat kernel of constant size.
-  struct FlatKernel {
+  // The kernel, if this step is one kernel of constant size.
+  struct FixedKernel {
     const LoweredKernel& lowered;
     const emit::CudaForm& form;
     const kernel_ir::LaunchShape& shape;
+    bool is_flat() const { return form.rank == 0 && lowered.kernel.skeleton == kernel_ir::Skeleton::kPointwise; }
   };
-  std::optional<FlatKernel> Flat() const {
+  std::optional<FixedKernel> Fixed() const {
     const OneKernel& k = kernels_.front();
-    const bool flat = kernels_.size() == 1 && k.fixed && k.form.rank == 0 &&
-                      k.lowered.kernel.skeleton == kernel_ir::Skeleton::kPointwise;
-    return flat ? std::optional<FlatKernel>({k.lowered, k.form, k.shape}) : std::nullopt;
+    const auto some = [](std::int64_t n) { return n > 0; };
+    const bool fixed = kernels_.size() == 1 && k.fixed && some(k.shape.inner) &&
+                       std::all_of(k.shape.extents.begin(), k.shape.extents.end(), some);
+    return fixed ? std::optional<FixedKernel>({k.lowered, k.form, k.shape}) : std::nullopt;
   }
+  bool CanMerge() const { return Fixed().has_value(); }
 
   std::vector<ValueId> Reads() const override { return operands_.Reads(); }
   std::vector<ValueId> Results() const override { return operands_.Writes(); }
@@ -188,15 +191,18 @@ class CudaStep final : public CompiledStep {
 class CudaTableStep final : public CompiledStep {
  public:
   explicit CudaTableStep(Parts<CudaStep> parts) : parts_(std::move(parts)) {
+    const CudaStep::FixedKernel first = *parts_[0]->Fixed();
     std::vector<std::int64_t> all;
     all.reserve(parts_.size());
-    for (const auto& p : parts_) all.push_back(p->Flat()->shape.inner);
-    form_ = emit::TableForm(Kernel(), parts_[0]->Flat()->form, all);
+    for (const auto& p : parts_) all.push_back(p->Fixed()->shape.inner);
+    form_ = first.is_flat() ? emit::TableForm(Kernel(), first.form, all) : emit::AlikeForm(Kernel(), first.form);
     const auto each = static_cast<std::size_t>(form_.tensors);
-    for (std::size_t first = 0; first < parts_.size(); first += each) {
-      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
-      const std::size_t n = std::min(each, all.size() - first);
-      launches_.push_back(emit::MakeTableLaunch(Kernel(), form_, {begin, begin + static_cast<std::ptrdiff_t>(n)}));
+    for (std::size_t i = 0; i < parts_.size(); i += each) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(i);
+      const std::size_t n = std::min(each, all.size() - i);
+      launches_.push_back(
+          form_.alike ? emit::MakeAlikeLaunch(Kernel(), form_, first.shape, n)
+                      : emit::MakeTableLaunch(Kernel(), form_, {begin, begin + static_cast<std::ptrdiff_t>(n)}));
     }
   }
 
@@ -232,7 +238,7 @@ class CudaTableStep final : public CompiledStep {
   }
 
  private:
-  const kernel_ir::Kernel& Kernel() const { return parts_[0]->Flat()->lowered.kernel; }
+  const kernel_ir::Kernel& Kernel() const { return parts_[0]->Fixed()->lowered.kernel; }
 
   absl::Status LaunchAll(CallState& call, std::size_t* done) const {
     std::vector<std::pair<ValueId, at::Tensor>> replaced;
@@ -246,8 +252,8 @@ class CudaTableStep final : public CompiledStep {
         part.operands().Prepare(call, &replaced);
         const std::size_t begin = pointers.size();
         pointers.resize(begin + Kernel().buffers.size());
-        part.operands().FillPointers(call, part.Flat()->lowered, {}, pointers.data() + begin);
-        aligned = aligned && emit::IsAligned(Kernel(), form_, part.Flat()->shape, pointers.data() + begin);
+        part.operands().FillPointers(call, part.Fixed()->lowered, {}, pointers.data() + begin);
+        aligned = aligned && emit::IsAligned(Kernel(), form_, part.Fixed()->shape, pointers.data() + begin);
       }
       const CudaKernel* kernel = kernel_.get();
       std::shared_ptr<const CudaKernel> plain;
@@ -276,11 +282,13 @@ class CudaTableStep final : public CompiledStep {
 
 bool FitTogether(const CudaStep& a, const CudaStep& b) {
   if (a.device() != b.device()) return false;
-  const auto x = *a.Flat(), y = *b.Flat();
-  const auto vector = [](const CudaStep::FlatKernel& k) {
+  const auto x = *a.Fixed(), y = *b.Fixed();
+  if (x.is_flat() != y.is_flat() || !x.lowered.kernel.SameBody(y.lowered.kernel)) return false;
+  if (!x.is_flat()) return x.form == y.form && x.shape == y.shape;
+  const auto vector = [](const CudaStep::FixedKernel& k) {
     return emit::TableForm(k.lowered.kernel, k.form, {k.shape.inner}).vector;
   };
-  return vector(x) == vector(y) && x.lowered.kernel.SameBody(y.lowered.kernel);
+  return vector(x) == vector(y);
 }
 
 absl::Status CompileTogether(const std::vector<CompiledStep*>& steps) {

@@ -1,5 +1,5 @@
-// Horizontal steps: one kernel over many tensors, made of neighbouring steps that run one flat kernel each and do not
-// read what the others write. What such steps share on every device.
+// Horizontal steps: one kernel over many tensors, made of neighbouring steps that run one kernel each (a flat one, or
+// on CUDA one of the same sizes) and do not read what the others write. What such steps share on every device.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_MERGE_STEPS_H_
 #define FRAMEFUSE_BACKENDS_FUSION_MERGE_STEPS_H_
 
@@ -67,14 +67,14 @@ PlanGroup ExplainParts(const Parts<Part>& parts, std::string code) {
 template <typename Part, typename Fits>
 std::size_t RunLength(const std::vector<std::unique_ptr<Step>>& steps, std::size_t begin, Fits fits) {
   const auto* first = dynamic_cast<const Part*>(steps[begin].get());
-  if (first == nullptr || !first->Flat()) return 1;
+  if (first == nullptr || !first->CanMerge()) return 1;
   std::set<ir::ValueId> written;
   std::size_t end = begin;
   for (const Part* next = first; next != nullptr;) {
     for (ir::ValueId v : next->operands().Writes()) written.insert(v);
     if (++end == steps.size()) break;
     next = dynamic_cast<const Part*>(steps[end].get());
-    if (next == nullptr || !next->Flat() || !fits(*first, *next)) break;
+    if (next == nullptr || !next->CanMerge() || !fits(*first, *next)) break;
     for (ir::ValueId v : next->Reads()) {
       if (written.contains(v)) return end - begin;
     }

@@ -16,6 +16,7 @@ using ir::NodeIndex;
 using ir::ValueId;
 
 constexpr std::int64_t kMostElements = 1 << 14;
+constexpr std::int64_t kMostCopied = 1 << 18;  // a launch takes as long
 
 class Mover {
  public:
@@ -34,27 +35,34 @@ class Mover {
     for (const Node& n : graph.nodes) ir::ForEachUse(n, [&](ValueId v) { read_.insert(v); });
   }
 
-  // The new order: views that such kernels need, those kernels, the rest, and small kernels of nothing but results.
+  // The new order: views that such kernels need, those kernels, the rest, and kernels of nothing but results. Copies of
+  // one shape are neighbours.
   std::vector<std::size_t> Order() {
     std::vector<int> places(schedule_.items.size(), kRest);
     std::vector<bool> views(schedule_.items.size(), false);
+    std::vector<std::size_t> first_alike(schedule_.items.size(), 0);
     for (std::size_t i = 0; i < places.size(); ++i) {
-      views[i] = IsView(schedule_.items[i]) && Needs(i, [&](std::size_t by) { return views[by]; });
-      if (!IsSmallKernel(schedule_.items[i]) || !Needs(i, [&](std::size_t by) { return views[by]; })) continue;
-      if (IsOfResults(schedule_.items[i])) {
-        places[i] = kLast;
-      } else if (!LeavesGraph(schedule_.items[i])) {
-        Move(i, &places);
+      const ScheduleItem& item = schedule_.items[i];
+      const bool of_views = Needs(i, [&](std::size_t by) { return views[by]; });
+      const bool copy = IsCopy(item), of_results = IsOfResults(item);
+      views[i] = IsView(item) && of_views;
+      if (of_results && (copy || (of_views && IsSmallKernel(item, kMostElements)))) {
+        places[i] = copy ? kLastCopy : kLast;
+      } else if (of_views && !LeavesGraph(item) && (copy || IsSmallKernel(item, kMostElements))) {
+        Move(i, copy ? kCopy : kKernel, &places);
       }
+      if (places[i] == kCopy || places[i] == kLastCopy) first_alike[i] = FirstAlike(i);
     }
     std::vector<std::size_t> order(places.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return places[a] < places[b]; });
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(places[a], first_alike[a]) < std::pair(places[b], first_alike[b]);
+    });
     return order;
   }
 
  private:
-  enum Place { kView, kKernel, kRest, kLast };
+  enum Place { kView, kKernel, kCopy, kRest, kLast, kLastCopy };
 
   // Whether `f` holds for all items that make something item i reads; inputs are there.
   template <typename F>
@@ -71,8 +79,8 @@ class Mover {
     return all;
   }
 
-  void Move(std::size_t kernel, std::vector<int>* places) const {
-    (*places)[kernel] = kKernel;
+  void Move(std::size_t kernel, Place place, std::vector<int>* places) const {
+    (*places)[kernel] = place;
     std::vector<std::size_t> open = {kernel};
     while (!open.empty()) {
       const std::size_t i = open.back();
@@ -91,7 +99,34 @@ class Mover {
     return n.op->is_view() && !n.op->is_random() && !n.op->has_side_effect();
   }
 
-  bool IsSmallKernel(const ScheduleItem& item) const {
+  // Of a value that is not small, but for which a launch takes as long as the copy: weights in another memory format.
+  bool IsCopy(const ScheduleItem& item) const {
+    static const ir::OpId kClone = ir::RequireOp("aten.clone");
+    return item.nodes.size() == 1 && g_.nodes[static_cast<std::size_t>(item.nodes[0])].op == kClone &&
+           IsSmallKernel(item, kMostCopied);
+  }
+
+  // The first copy of the same memory formats and sizes.
+  std::size_t FirstAlike(std::size_t copy) {
+    const Node& n = g_.nodes[static_cast<std::size_t>(schedule_.items[copy].nodes[0])];
+    Alike alike;
+    ir::ForEachUse(n, [&](ValueId v) { alike.emplace_back(&g_.value(v)); });
+    alike.emplace_back(&g_.value(n.outputs[0]));
+    const auto same =
+        std::find_if(alike_.begin(), alike_.end(), [&](const auto& a) { return AreAlike(a.first, alike); });
+    if (same != alike_.end()) return same->second;
+    alike_.emplace_back(alike, copy);
+    return copy;
+  }
+
+  using Alike = std::vector<const ir::Value*>;
+  static bool AreAlike(const Alike& a, const Alike& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const ir::Value* x, const ir::Value* y) {
+      return x->dtype == y->dtype && x->sizes == y->sizes && x->strides == y->strides;
+    });
+  }
+
+  bool IsSmallKernel(const ScheduleItem& item, std::int64_t most) const {
     if (item.group < 0 || schedule_.groups[static_cast<std::size_t>(item.group)].kind != GroupKind::kPointwise) {
       return false;
     }
@@ -99,7 +134,7 @@ class Mover {
       const ValueId v = g_.nodes[static_cast<std::size_t>(n)].outputs[0];
       std::int64_t elements = 1;
       for (const ir::Dim& d : g_.value(v).sizes) elements *= g_.exprs.Hint(d);
-      return elements <= kMostElements;
+      return elements <= most;
     });
   }
 
@@ -123,6 +158,7 @@ class Mover {
   std::vector<NodeIndex> definitions_;
   std::vector<std::size_t> item_of_;  // that makes a node's result
   std::set<ValueId> outputs_, read_;
+  std::vector<std::pair<Alike, std::size_t>> alike_;
 };
 
 }  // namespace

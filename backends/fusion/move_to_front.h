@@ -1,6 +1,7 @@
 // MoveSmallToFront: kernels of a few numbers that need nothing but the graph's inputs run first. One after the other
 // they are one step (MergeHorizontally): the scales of all batch norms of a model are one kernel. Those that make
-// nothing but results, as the counts of all batch norms, run last. Invariant: the order of a schedule stays one that
+// nothing but results, as the counts of all batch norms, run last. So do copies: weights and their gradients in another
+// memory format are one kernel for each shape. Invariant: the order of a schedule stays one that
 // the graph allows.
 #ifndef FRAMEFUSE_BACKENDS_FUSION_MOVE_TO_FRONT_H_
 #define FRAMEFUSE_BACKENDS_FUSION_MOVE_TO_FRONT_H_

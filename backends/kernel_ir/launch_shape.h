@@ -12,6 +12,7 @@ struct BufferStrides {
   std::vector<std::int64_t> outer;
   std::int64_t segment = 0;
   std::int64_t inner = 0;
+  bool operator==(const BufferStrides&) const = default;
 };
 
 struct LaunchShape {
@@ -24,6 +25,7 @@ struct LaunchShape {
   // Split reductions whose last part is shorter. Column: total rows over the last batch dimension; row: total
   // points over the rows. 0: all parts are equal.
   std::int64_t split_total = 0;
+  bool operator==(const LaunchShape&) const = default;
 };
 
 }  // namespace framefuse::kernel_ir

@@ -299,12 +299,25 @@ CudaForm PlainForm(const Kernel& k, const CudaForm& form) {
   return plain;
 }
 
-CudaForm TableForm(const Kernel& k, const CudaForm& form, const std::vector<std::int64_t>& elements) {
+namespace {
+// Each takes so many words of a launch's arguments.
+int MostTensors(const Kernel& k, CudaForm form, int words) {
   constexpr int kMostWords = 500;  // 4 KiB of arguments
+  form.tensors = 1;
+  return std::max(1, (kMostWords - CudaSizes(k, form).count()) / words);
+}
+}  // namespace
+
+CudaForm AlikeForm(const Kernel& k, const CudaForm& form) {
   CudaForm table = form;
-  table.tensors = 1;
-  const int fixed = CudaSizes(k, table).count(), each = static_cast<int>(k.buffers.size()) + 1;
-  table.tensors = std::max(1, (kMostWords - fixed) / each);
+  table.tensors = MostTensors(k, form, static_cast<int>(k.buffers.size()));
+  table.alike = true;
+  return table;
+}
+
+CudaForm TableForm(const Kernel& k, const CudaForm& form, const std::vector<std::int64_t>& elements) {
+  CudaForm table = form;
+  table.tensors = MostTensors(k, form, static_cast<int>(k.buffers.size()) + 1);
   table.full = table.near = false;
   table.threads = 256;
   table.unroll = 1;
@@ -336,9 +349,9 @@ CudaLaunch MakeCudaLaunch(const Kernel& k, const CudaForm& form, const LaunchSha
   const CudaSizes at(k, form);
   const Units u = Count(k, form, shape);
   launch.blocks = static_cast<unsigned>(std::min(u.blocks, kMostBlocks));
-  const std::size_t buffers = k.buffers.size();
-  launch.words.assign(buffers + static_cast<std::size_t>(at.count()), 0);
-  const auto put = [&](int slot, std::int64_t v) { launch.words[buffers + static_cast<std::size_t>(slot)] = v; };
+  const std::size_t buffers = k.buffers.size(), pointers = buffers * static_cast<std::size_t>(form.tensors);
+  launch.words.assign(pointers + static_cast<std::size_t>(at.count()), 0);
+  const auto put = [&](int slot, std::int64_t v) { launch.words[pointers + static_cast<std::size_t>(slot)] = v; };
   put(CudaSizes::kInner, shape.inner);
   put(CudaSizes::kSegments, shape.segments);
   put(CudaSizes::kUnits, u.units);
@@ -360,6 +373,12 @@ CudaLaunch MakeCudaLaunch(const Kernel& k, const CudaForm& form, const LaunchSha
     put(at.Segment(i), shape.buffers[b].segment / size);
     put(at.InnerStride(i), shape.buffers[b].inner / size);
   }
+  return launch;
+}
+
+CudaLaunch MakeAlikeLaunch(const Kernel& k, const CudaForm& form, const LaunchShape& shape, std::size_t tensors) {
+  CudaLaunch launch = MakeCudaLaunch(k, form, shape);
+  launch.tensors = static_cast<unsigned>(tensors);
   return launch;
 }
 

@@ -26,7 +26,8 @@ struct CudaForm {
   int unroll = 1;       // pointwise, column, and rows that are walked: vectors whose loads are issued together
   bool near = false;    // pointwise: the copies of a block's threads are of one row, and none runs through it in steps
   bool again = false;   // row kernels with chunks: what scratch rows would hold is computed in each loop
-  int tensors = 1;      // flat pointwise kernels: how many tensors one launch takes, each its own row of the grid
+  int tensors = 1;      // how many equal kernels one launch runs, each its own row of the grid
+  bool alike = false;   // of tensors of one shape, whose sizes they share; else they are flat, each of its own size
   bool narrow = false;  // the units of the grid fit 28 bits, and strides of rows and segments in bytes 32
   bool exact = false;   // `inner` is a multiple of `vector`, and all contiguous buffers are aligned for it (IsAligned)
   // Row kernels: the chunks of the threads are the row; transposed: vectors down are whole, too; pointwise, column: so
@@ -50,6 +51,8 @@ CudaForm ChooseForm(const kernel_ir::Kernel& kernel, const kernel_ir::LaunchShap
 // The form that does the work of as many equal flat kernels, of tensors of so many elements, as one launch's arguments
 // have room for.
 CudaForm TableForm(const kernel_ir::Kernel& kernel, const CudaForm& form, const std::vector<std::int64_t>& elements);
+// The same for equal kernels of one shape, flat or not.
+CudaForm AlikeForm(const kernel_ir::Kernel& kernel, const CudaForm& form);
 // For buffers of any alignment.
 CudaForm PlainForm(const kernel_ir::Kernel& kernel, const CudaForm& form);
 
@@ -58,7 +61,7 @@ class CudaSizes {
  public:
   CudaSizes(const kernel_ir::Kernel& kernel, const CudaForm& form)
       : rank_(form.rank),
-        tensors_(form.tensors),
+        own_sizes_(form.tensors > 1 && !form.alike ? form.tensors : 0),
         params_(static_cast<int>(kernel.params.size())),
         buffers_(static_cast<int>(kernel.buffers.size())) {}
   static constexpr int kInner = 0, kSegments = 1;
@@ -74,12 +77,12 @@ class CudaSizes {
   int Outer(int buffer, int d) const { return Base(buffer) + d; }
   int Segment(int buffer) const { return Base(buffer) + rank_; }
   int InnerStride(int buffer) const { return Base(buffer) + rank_ + 1; }
-  int Elements(int tensor) const { return Base(buffers_) + tensor; }  // where a launch takes several tensors
-  int count() const { return Base(buffers_) + (tensors_ > 1 ? tensors_ : 0); }
+  int Elements(int tensor) const { return Base(buffers_) + tensor; }  // of a table that is not alike
+  int count() const { return Base(buffers_) + own_sizes_; }
 
  private:
   int Base(int buffer) const { return 8 + 2 * rank_ + params_ + buffer * (rank_ + 2); }
-  int rank_, tensors_, params_, buffers_;
+  int rank_, own_sizes_, params_, buffers_;
 };
 
 struct CudaLaunch {
@@ -89,9 +92,12 @@ struct CudaLaunch {
 };
 
 CudaLaunch MakeCudaLaunch(const kernel_ir::Kernel& kernel, const CudaForm& form, const kernel_ir::LaunchShape& shape);
-// A launch over several tensors: `elements` of each.
+// A launch of a table that is not alike: `elements` of each.
 CudaLaunch MakeTableLaunch(const kernel_ir::Kernel& kernel, const CudaForm& form,
                            const std::vector<std::int64_t>& elements);
+// Of so many tensors that are alike.
+CudaLaunch MakeAlikeLaunch(const kernel_ir::Kernel& kernel, const CudaForm& form, const kernel_ir::LaunchShape& shape,
+                           std::size_t tensors);
 // Whether every contiguous buffer can be read and written by whole vectors.
 bool IsAligned(const kernel_ir::Kernel& kernel, const CudaForm& form, const kernel_ir::LaunchShape& shape,
                void* const* buffers);

@@ -44,13 +44,15 @@ class Printer : private BodyPrinter {
 
   // --- pointwise
 
+  bool HasOwnSizes() const { return f_.tensors > 1 && !f_.alike; }
+
   void Points() {
     const Block& block = k_.blocks.front();
     Body body{ElementsOf(block), "[u]"};
     if (f_.unroll == 1) body.copy = "";
     const std::string step = StrCat(f_.threads * f_.unroll);
     std::string total = S(CudaSizes::kUnits);
-    if (f_.tensors > 1) {
+    if (HasOwnSizes()) {
       Line(StrCat("const i64 inner = a.s[", at_.Elements(0), " + blockIdx.y];"));
       total = Over(StrCat("(inner + ", f_.vector - 1, ")"), f_.vector);
     }
@@ -111,7 +113,7 @@ class Printer : private BodyPrinter {
       Line(StrCat("const i64 i = (i64)(at - rest * (Index)", S(CudaSizes::kVectors), ") * ", f_.vector, ";"));
       RowPointers(0, "b", "r");
     }
-    CountLanes(f_.tensors > 1 ? "inner" : S(CudaSizes::kInner));
+    CountLanes(HasOwnSizes() ? "inner" : S(CudaSizes::kInner));
   }
 
   void PointScalars(const Block& block) {

@@ -14,7 +14,7 @@ void Printer::Points() {
   Body body{ElementsOf(block)};
   Operand total = IndexSize(CudaSizes::kUnits);
   inner_ = IndexSize(CudaSizes::kInner);
-  if (f_.tensors > 1) {
+  if (f_.tensors > 1 && !f_.alike) {
     inner_ = TableArgument(SizeWord(at_.Elements(0)), 1, IndexClass());
     const Operand up = f_.exact ? inner_ : Index("add", {inner_, Immediate(f_.vector - 1)});
     total = Index("shr", {up, Immediate(std::countr_zero(static_cast<unsigned>(f_.vector)))});
