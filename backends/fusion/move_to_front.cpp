@@ -44,11 +44,12 @@ class Mover {
     for (std::size_t i = 0; i < places.size(); ++i) {
       const ScheduleItem& item = schedule_.items[i];
       const bool of_views = Needs(i, [&](std::size_t by) { return views[by]; });
-      const bool copy = IsCopy(item), of_results = IsOfResults(item);
       views[i] = IsView(item) && of_views;
-      if (of_results && (copy || (of_views && IsSmallKernel(item, kMostElements)))) {
+      const bool copy = IsCopy(item);
+      if (!copy && !(of_views && IsSmallKernel(item, kMostElements))) continue;
+      if (IsOfResults(item)) {
         places[i] = copy ? kLastCopy : kLast;
-      } else if (of_views && !LeavesGraph(item) && (copy || IsSmallKernel(item, kMostElements))) {
+      } else if (of_views && !LeavesGraph(item)) {
         Move(i, copy ? kCopy : kKernel, &places);
       }
       if (places[i] == kCopy || places[i] == kLastCopy) first_alike[i] = FirstAlike(i);
