@@ -26,6 +26,7 @@
 #include "backends/fusion/sink_views.h"
 #include "backends/fusion/step.h"
 #include "backends/fusion/why_not.h"
+#include "backends/graph/collectives.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 #include "backends/runtime/accuracy_probe.h"
@@ -266,6 +267,9 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
   times.push_back({"grouping", Milliseconds(grouped - start).count()});
   times.push_back({"kernels", Milliseconds(std::chrono::steady_clock::now() - grouped).count()});
   for (const PhaseTime& t : times) FF_LOG(kPerf) << "fusion, " << t.name << ": " << t.milliseconds << " ms";
+  const auto& nodes = graph_.nodes;
+  // What has been said to other processes is not said again.
+  if (std::any_of(nodes.begin(), nodes.end(), &ir::SpeaksToOthers)) first_write_ = 0;
   // Values die after the last step that reads them; inputs, too.
   std::vector<int> last(graph_.values.size(), -1);
   for (std::size_t s = 0; s < steps_.size(); ++s) {
@@ -402,7 +406,7 @@ absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     absl::Status status = RunStep(*steps_[s], call, profiled);
     if (!status.ok()) {
-      if (s < first_write_) MarkInputsUntouched(status);
+      s < first_write_ ? MarkInputsUntouched(status) : MarkInputsTouched(status);
       return status;
     }
     for (ValueId v : release_[s]) (*slots)[static_cast<std::size_t>(v)].reset();

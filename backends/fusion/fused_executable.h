@@ -56,7 +56,7 @@ class FusedExecutable final : public Executable {
   std::vector<bool> laid_out_;                     // outputs that are to have the recorded layout
   // By output: the last step that reads its value; past the end where the output is another's, too.
   std::vector<std::size_t> last_read_;
-  std::size_t first_write_ = SIZE_MAX;  // step that writes an input
+  std::size_t first_write_ = SIZE_MAX;  // step that writes an input; 0 where one speaks to others
 };
 
 }  // namespace framefuse::fusion

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backends/fusion/pointwise.h"
+#include "backends/graph/collectives.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -105,7 +106,9 @@ class Grouper {
   const ir::Value& value(ValueId v) const { return g_.value(v); }
   const std::optional<ReductionForm>& ReductionOf(NodeIndex n) const { return reduction_[static_cast<std::size_t>(n)]; }
   // Effects and random numbers.
-  static bool KeepsOrder(const Node& n) { return n.op->has_side_effect() || n.op->is_random(); }
+  static bool KeepsOrder(const Node& n) {
+    return (n.op->has_side_effect() && !ir::WaitsForOthers(n)) || n.op->is_random();
+  }
   // What a node reads from memory or from other nodes: numbers are in the kernel.
   template <typename F>
   void ForEachTensor(NodeIndex n, F f) const {
@@ -400,7 +403,7 @@ class Grouper {
     using Entry = std::pair<NodeIndex, int>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
     std::vector<std::size_t> open(units.nodes.size());
-    const auto offer = [&](std::size_t u) { ready.push({units.nodes[u].front(), static_cast<int>(u)}); };
+    const auto offer = [&](std::size_t u) { ready.push({PlaceOf(units.nodes[u]), static_cast<int>(u)}); };
     for (std::size_t u = 0; u < units.nodes.size(); ++u) {
       open[u] = units.needs[u].size();
       if (open[u] == 0) offer(u);
@@ -414,6 +417,17 @@ class Grouper {
       }
     }
     return schedule;
+  }
+
+  // What waits for other processes comes as late as it can, so that the others compute meanwhile.
+  NodeIndex PlaceOf(const std::vector<NodeIndex>& unit) const {
+    if (unit.size() != 1 || !ir::WaitsForOthers(node(unit[0]))) return unit.front();
+    NodeIndex place = static_cast<NodeIndex>(g_.nodes.size());
+    for (ValueId v : node(unit[0]).outputs) {
+      if (v == kNoValue) continue;
+      for (NodeIndex user : users_[static_cast<std::size_t>(v)]) place = std::min(place, user);
+    }
+    return place;
   }
 
   void MakeUnits(Schedule* schedule, Units* units) {
