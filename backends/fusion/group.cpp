@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "backends/fusion/pointwise.h"
-#include "backends/graph/collectives.h"
+#include "backends/fusion/waits.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -60,6 +60,7 @@ class Grouper {
  public:
   explicit Grouper(const Graph& graph)
       : g_(graph),
+        waits_(graph),
         definitions_(graph.Definitions()),
         group_of_(graph.nodes.size(), -1),
         in_company_(graph.nodes.size()) {
@@ -87,6 +88,7 @@ class Grouper {
         users_[static_cast<std::size_t>(v)].push_back(static_cast<NodeIndex>(i));
         needs(definitions_[static_cast<std::size_t>(v)]);
       });
+      for (NodeIndex wait : waits_.Before(static_cast<NodeIndex>(i))) needs(wait);
       if (!KeepsOrder(g_.nodes[i])) continue;
       needs(std::exchange(before, static_cast<NodeIndex>(i)));
     }
@@ -419,15 +421,8 @@ class Grouper {
     return schedule;
   }
 
-  // What waits for other processes comes as late as it can, so that the others compute meanwhile.
   NodeIndex PlaceOf(const std::vector<NodeIndex>& unit) const {
-    if (unit.size() != 1 || !ir::WaitsForOthers(node(unit[0]))) return unit.front();
-    NodeIndex place = static_cast<NodeIndex>(g_.nodes.size());
-    for (ValueId v : node(unit[0]).outputs) {
-      if (v == kNoValue) continue;
-      for (NodeIndex user : users_[static_cast<std::size_t>(v)]) place = std::min(place, user);
-    }
-    return place;
+    return ir::WaitsForOthers(node(unit.front())) ? waits_.LatestPlaceOf(unit.front()) : unit.front();
   }
 
   void MakeUnits(Schedule* schedule, Units* units) {
@@ -463,6 +458,8 @@ class Grouper {
           if (p == kNoNode || inside.contains(p)) return;
           units->Depend(static_cast<int>(u), units->of_node[static_cast<std::size_t>(p)]);
         });
+        for (NodeIndex w : waits_.Before(n))
+          units->Depend(static_cast<int>(u), units->of_node[static_cast<std::size_t>(w)]);
       }
     }
     int before = -1;
@@ -474,6 +471,7 @@ class Grouper {
   }
 
   const Graph& g_;
+  Waits waits_;
   std::vector<NodeIndex> definitions_;
   std::vector<int> group_of_;
   std::vector<NodeSet> ancestors_;

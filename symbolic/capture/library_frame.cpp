@@ -83,9 +83,9 @@ bool IsFullySharded(PyObject* module) {
          PyType_IsSubtype(Py_TYPE(module), reinterpret_cast<PyTypeObject*>(cls)) != 0;
 }
 
-// Calls of modules, with their hooks, lie between.
-bool IsCalledByWrapper(frame_ops::Frame* frame) {
-  frame_ops::Frame* caller = frame_ops::CallerOf(frame);
+// Calls of modules, with their hooks, lie between. A frame that starts is not linked to its caller yet.
+bool IsCalledByWrapper() {
+  frame_ops::Frame* caller = frame_ops::CurrentFrame(PyThreadState_Get());
   for (int i = 0; i < 3 && caller != nullptr; ++i, caller = frame_ops::CallerOf(caller)) {
     const std::string_view file = TextOf(frame_ops::Code(caller)->co_filename);
     if (file.ends_with(kWrapperFile)) return true;
@@ -101,7 +101,7 @@ bool IsOfDistributedModule(frame_ops::Frame* frame) {
   if (code->co_argcount == 0 || PyUnicode_CompareWithASCIIString(code->co_name, "forward") != 0) return false;
   if (TextOf(code->co_filename).find("/torch/nn/modules/") == std::string_view::npos) return false;
   PyObject* self = frame_ops::Slots(frame)[0];
-  return self != nullptr && (IsFullySharded(self) || IsCalledByWrapper(frame));
+  return self != nullptr && (IsFullySharded(self) || IsCalledByWrapper());
 }
 
 }  // namespace framefuse
