@@ -172,13 +172,13 @@ class LlamaBlock(nn.Module):
         return x * cos + torch.cat((-right, left), dim=-1) * sin
 
     def forward(self, x, cos, sin):
-        batch, length, width = x.shape
+        batch, length, _ = x.shape
         y = self.norm1(x)
         q = self.rotate(self.q(y).view(batch, length, self.heads, self.size).transpose(1, 2), cos, sin)
         k = self.rotate(self.k(y).view(batch, length, self.groups, self.size).transpose(1, 2), cos, sin)
         v = self.v(y).view(batch, length, self.groups, self.size).transpose(1, 2)
         k, v = (t.repeat_interleave(self.heads // self.groups, dim=1) for t in (k, v))
-        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, width)
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, -1)
         x = x + self.o(attended)
         y = self.norm2(x)
         return x + self.down(F.silu(self.gate(y)) * self.up(y))

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/autograd/compiled_backward.h"
+#include "backends/graph/collectives.h"
 #include "backends/graph/recording_probe.h"
 #include "backends/graph/subgraph.h"
 #include "backends/runtime/aten_sequence.h"
@@ -342,6 +343,10 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Comp
   }
   for (std::size_t i = 0; i < joint.nodes.size(); ++i) {
     if (!closure.nodes[i]) continue;
+    if (ir::SpeaksToOthers(joint.nodes[i]) && joint.nodes[i].phase == ir::Phase::kForward) {
+      return absl::UnimplementedError(
+          absl::StrCat("create_graph=True would run ", joint.nodes[i].op->name(), " again"));
+    }
     if (joint.nodes[i].op->is_random() && joint.nodes[i].phase == ir::Phase::kForward) {
       return absl::UnimplementedError(
           absl::StrCat("create_graph=True would run ", joint.nodes[i].op->name(), " again, with other random numbers"));

@@ -205,11 +205,11 @@ autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradie
 
 autograd::variable_list CompiledBackward::Gradients(autograd::variable_list tangents, const BackwardPlan::Key& key,
                                                     Used* used) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   *used = {{}, /*everything=*/false};
   if (key.wanted.find('1') == std::string::npos) return autograd::variable_list(plan_->gradients().size());
   if (at::GradMode::is_enabled()) return RunDifferentiable(std::move(tangents), key, used);  // a leaf copies then
-  return RunVariant(std::move(tangents), key, used);
+  return RunVariant(std::move(tangents), key, used, &lock);
 }
 
 // As eager: an operator's saved values serve one backward pass.
@@ -239,13 +239,13 @@ void CompiledBackward::AccumulateBefore(ir::NodeIndex node, const BackwardPlan::
   if (FirstUsedUp(before) != ir::kNoNode) return;
   Unpacked unpacked = UnpackFor(before);
   if (unpacked.error != nullptr) std::rethrow_exception(unpacked.error);
-  autograd::variable_list gradients = Execute(before, std::move(unpacked.saved), std::move(tangents));
+  autograd::variable_list gradients = Execute(before, std::move(unpacked.saved), std::move(tangents), {});
   gradients.resize(plan_->input_gradients());
   AccumulateNow(*this, std::move(gradients), Turns(key.defined));
 }
 
 autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tangents, const BackwardPlan::Key& key,
-                                                     Used* used) {
+                                                     Used* used, std::unique_lock<std::mutex>* lock) {
   const BackwardPlan::Variant& variant = *ValueOrThrow(plan_->FindVariant(key));
   if (const ir::NodeIndex node = FirstUsedUp(variant); node != ir::kNoNode) {
     AccumulateBefore(node, variant, std::move(tangents), key);
@@ -257,7 +257,26 @@ autograd::variable_list CompiledBackward::RunVariant(autograd::variable_list tan
     AccumulateBefore(unpacked.failed, variant, std::move(tangents), key);
     std::rethrow_exception(unpacked.error);
   }
-  return Execute(variant, std::move(unpacked.saved), std::move(tangents));
+  const std::vector<std::size_t> early = EarlyOutputs(variant, key.defined);
+  // The hooks of leaves run in between: they may come here again.
+  if (!early.empty()) lock->unlock();
+  return Execute(variant, std::move(unpacked.saved), std::move(tangents), early);
+}
+
+// Where hooks are told of gradients (DistributedDataParallel's send them to others) these go to their leaves as soon as
+// they are there, in eager's order.
+std::vector<std::size_t> CompiledBackward::EarlyOutputs(const BackwardPlan::Variant& variant,
+                                                        const std::string& defined) const {
+  std::vector<std::size_t> early;
+  if (!AnyLeafHasHooks(*this)) return early;
+  const std::vector<std::int32_t> turns = Turns(defined);
+  const auto turn = [&](std::size_t output) { return turns[At(variant.gradients[output])]; };
+  for (std::size_t i = 0; i < variant.gradients.size(); ++i) {
+    const std::size_t g = At(variant.gradients[i]);
+    if (g < turns.size() && turns[g] >= 0 && next_edge(g).is_valid()) early.push_back(i);
+  }
+  std::stable_sort(early.begin(), early.end(), [&](std::size_t a, std::size_t b) { return turn(a) < turn(b); });
+  return early;
 }
 
 namespace {
@@ -292,7 +311,8 @@ CompiledBackward::Unpacked CompiledBackward::UnpackFor(const BackwardPlan::Varia
 }
 
 autograd::variable_list CompiledBackward::Execute(const BackwardPlan::Variant& variant, std::vector<at::Tensor> saved,
-                                                  autograd::variable_list tangents) {
+                                                  autograd::variable_list tangents,
+                                                  absl::Span<const std::size_t> early) {
   std::vector<at::Tensor> inputs;
   inputs.reserve(variant.inputs.size());
   bool any_copied = false;
@@ -312,9 +332,18 @@ autograd::variable_list CompiledBackward::Execute(const BackwardPlan::Variant& v
   saved.clear();
   std::vector<at::Tensor> outputs(variant.gradients.size());
   {
+    const c10::impl::LocalDispatchKeySet outside = c10::impl::tls_local_dispatch_key_set();
     at::AutoDispatchBelowADInplaceOrView below;
     c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    ThrowIfError(variant.executable->RunConsuming(absl::MakeSpan(inputs), symbols_, absl::MakeSpan(outputs)));
+    const auto made = [&](std::size_t i) {
+      const c10::impl::ForceDispatchKeyGuard as_outside(outside);
+      OwnMemoryOfLeaf(*this, At(variant.gradients[i]), outputs[i]);
+      AccumulateEarly(*this, At(variant.gradients[i]), &outputs[i]);
+    };
+    const auto given = absl::MakeSpan(inputs);
+    const auto results = absl::MakeSpan(outputs);
+    ThrowIfError(early.empty() ? variant.executable->RunConsuming(given, symbols_, results)
+                               : variant.executable->RunTelling(given, symbols_, results, early, made));
   }
   autograd::variable_list result(plan_->gradients().size());
   for (std::size_t i = 0; i < outputs.size(); ++i) result[At(variant.gradients[i])] = std::move(outputs[i]);

@@ -181,7 +181,8 @@ class CompiledBackward final : public torch::autograd::Node {
  private:
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override;
   torch::autograd::variable_list RunVariant(torch::autograd::variable_list tangents, const BackwardPlan::Key& key,
-                                            Used* used);
+                                            Used* used, std::unique_lock<std::mutex>* lock);
+  std::vector<std::size_t> EarlyOutputs(const BackwardPlan::Variant& variant, const std::string& defined) const;
   // The first node of the pass whose saved values an earlier pass has used up; kNoNode: none.
   ir::NodeIndex FirstUsedUp(const BackwardPlan::Variant& variant) const;
   void AccumulateBefore(ir::NodeIndex node, const BackwardPlan::Variant& variant,
@@ -194,7 +195,7 @@ class CompiledBackward final : public torch::autograd::Node {
   };
   Unpacked UnpackFor(const BackwardPlan::Variant& variant);
   torch::autograd::variable_list Execute(const BackwardPlan::Variant& variant, std::vector<at::Tensor> saved,
-                                         torch::autograd::variable_list tangents);
+                                         torch::autograd::variable_list tangents, absl::Span<const std::size_t> early);
   torch::autograd::variable_list RunDifferentiable(torch::autograd::variable_list tangents,
                                                    const BackwardPlan::Key& key, Used* used);
   at::Tensor ZeroTangent(std::size_t tangent) const;

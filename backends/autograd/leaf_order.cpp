@@ -133,6 +133,18 @@ autograd::variable_list AccumulateNow(autograd::Node& node, autograd::variable_l
   return gradients;
 }
 
+bool AccumulateEarly(autograd::Node& node, std::size_t edge, autograd::Variable* gradient) {
+  const autograd::Edge& e = node.next_edge(edge);
+  if (!gradient->defined() || !e.is_valid() || !IsLeaf(e.function.get()) || !RunsInPass(*e.function)) return false;
+  // The engine waits for streams between nodes.
+  if (e.function->stream() != node.stream() || ReachedLater(node).contains(e.function.get())) return false;
+  const autograd::Variable pending = TakePending(node, *e.function);
+  if (pending.defined()) *gradient = pending + *gradient;
+  AccumulateAt(*e.function, std::move(*gradient));
+  SilenceHooks(e.function);  // the engine comes there once more, and brings nothing
+  return true;
+}
+
 bool AnyLeafHasHooks(const autograd::Node& node) {
   for (const autograd::Edge& e : node.next_edges()) {
     if (!e.is_valid()) continue;

@@ -7,6 +7,7 @@
 
 #include <torch/csrc/autograd/function.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,8 @@ void OrderLeaves(torch::autograd::Node& node, const std::vector<std::int32_t>& t
 // Returns the gradients of what is no leaf, or a leaf that nodes still to come lead to.
 torch::autograd::variable_list AccumulateNow(torch::autograd::Node& node, torch::autograd::variable_list gradients,
                                              const std::vector<std::int32_t>& turns);
+// The gradient of edge i alone, while `node` still computes others; false: it is left to the engine, as it is.
+bool AccumulateEarly(torch::autograd::Node& node, std::size_t edge, torch::autograd::Variable* gradient);
 // What has come to the leaf in this pass goes there now, while `node` runs.
 void AccumulatePending(torch::autograd::Node& node, torch::autograd::Node& leaf);
 // With a list of inputs (torch.autograd.grad) a pass may end before the leaf's node.

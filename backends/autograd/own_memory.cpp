@@ -22,12 +22,14 @@ void OwnMemory(autograd::variable_list& gradients) {
   }
 }
 
+void OwnMemoryOfLeaf(const autograd::Node& node, std::size_t edge, at::Tensor& gradient) {
+  // One tensor at two edges is seen by the leaf itself.
+  if (!SharesStorage(gradient) || gradient.use_count() > 1) return;
+  if (IsLeafWithoutGradient(node.next_edge(edge))) gradient = gradient.clone();
+}
+
 void OwnMemoryOfLeaves(const autograd::Node& node, autograd::variable_list& gradients) {
-  for (std::size_t g = 0; g < gradients.size(); ++g) {
-    // One tensor at two edges is seen by the leaf itself.
-    if (!SharesStorage(gradients[g]) || gradients[g].use_count() > 1) continue;
-    if (IsLeafWithoutGradient(node.next_edge(g))) gradients[g] = gradients[g].clone();
-  }
+  for (std::size_t g = 0; g < gradients.size(); ++g) OwnMemoryOfLeaf(node, g, gradients[g]);
 }
 
 }  // namespace framefuse

@@ -26,6 +26,7 @@
 #include "backends/fusion/sink_views.h"
 #include "backends/fusion/step.h"
 #include "backends/fusion/why_not.h"
+#include "backends/graph/collectives.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 #include "backends/runtime/accuracy_probe.h"
@@ -266,14 +267,19 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
   times.push_back({"grouping", Milliseconds(grouped - start).count()});
   times.push_back({"kernels", Milliseconds(std::chrono::steady_clock::now() - grouped).count()});
   for (const PhaseTime& t : times) FF_LOG(kPerf) << "fusion, " << t.name << ": " << t.milliseconds << " ms";
+  const auto& nodes = graph_.nodes;
+  // What has been said to other processes is not said again.
+  if (std::any_of(nodes.begin(), nodes.end(), &ir::SpeaksToOthers)) first_write_ = 0;
   // Values die after the last step that reads them; inputs, too.
   std::vector<int> last(graph_.values.size(), -1);
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     for (ValueId v : steps_[s]->Reads()) last[static_cast<std::size_t>(v)] = static_cast<int>(s);
   }
+  FindLastReads(last);
   for (const ir::Output& o : graph_.outputs) {
     if (o.value != kNoValue) last[static_cast<std::size_t>(o.value)] = -1;
   }
+  laid_out_.assign(graph_.outputs.size(), false);
   // Of an operator that stands for a kernel's node the result may be laid out otherwise.
   const std::vector<ir::NodeIndex> definitions = graph_.Definitions();
   for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
@@ -283,7 +289,7 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
     const ir::Node* n = by == ir::kNoNode ? nullptr : &graph_.nodes[static_cast<std::size_t>(by)];
     const bool kernels = n != nullptr && (IsPointwise(graph_, *n) || IsReduction(graph_, *n, &form));
     if (kernels && ir::IsDense(graph_.exprs, graph_.value(v))) {
-      laid_out_.push_back(i);
+      laid_out_[i] = true;
     }
   }
   release_.resize(steps_.size());
@@ -291,6 +297,18 @@ absl::Status FusedExecutable::Build(const BackendOptions& options) {
     if (last[v] >= 0) release_[static_cast<std::size_t>(last[v])].push_back(static_cast<ValueId>(v));
   }
   return absl::OkStatus();
+}
+
+void FusedExecutable::FindLastReads(const std::vector<int>& last_read) {
+  std::vector<int> outputs_of(graph_.values.size(), 0);
+  for (const ir::Output& o : graph_.outputs) {
+    if (o.value != kNoValue) ++outputs_of[static_cast<std::size_t>(o.value)];
+  }
+  for (const ir::Output& o : graph_.outputs) {
+    const auto v = static_cast<std::size_t>(o.value);
+    const bool alone = o.value != kNoValue && outputs_of[v] == 1;
+    last_read_.push_back(alone ? static_cast<std::size_t>(std::max(last_read[v], 0)) : steps_.size());
+  }
 }
 
 // The last step that may read the memory of `input`: through itself, a view, or an operator that returned its argument.
@@ -355,8 +373,31 @@ absl::Status FusedExecutable::RunConsuming(absl::Span<at::Tensor> inputs, absl::
   return Execute(&slots, symbols, outputs);
 }
 
+absl::Status FusedExecutable::RunTelling(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                                         absl::Span<at::Tensor> outputs, absl::Span<const std::size_t> order,
+                                         absl::FunctionRef<void(std::size_t output)> made) const {
+  std::vector<at::Tensor> slots(graph_.values.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    slots[static_cast<std::size_t>(graph_.inputs[i].value)] = std::move(inputs[i]);
+  }
+  std::size_t next = 0;
+  const auto tell = [&](const CallState& call, std::size_t step) {
+    for (; next < order.size() && last_read_[order[next]] <= step; ++next) {
+      const std::size_t i = order[next];
+      at::Tensor& slot = slots[static_cast<std::size_t>(graph_.outputs[i].value)];
+      if (!slot.defined()) break;
+      FF_RETURN_IF_ERROR(LayOutResult(call, i, &slot));
+      outputs[i] = std::move(slot);
+      made(i);
+    }
+    return absl::OkStatus();
+  };
+  const AfterStep after = tell;
+  return Execute(&slots, symbols, outputs, &after);
+}
+
 absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
-                                      absl::Span<at::Tensor> outputs) const {
+                                      absl::Span<at::Tensor> outputs, const AfterStep* after) const {
   std::vector<std::int64_t> exprs;
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &exprs);
   for (const ir::ConstantTensor& c : graph_.constants) (*slots)[static_cast<std::size_t>(c.value)] = c.tensor;
@@ -365,41 +406,42 @@ absl::Status FusedExecutable::Execute(std::vector<at::Tensor>* slots, absl::Span
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     absl::Status status = RunStep(*steps_[s], call, profiled);
     if (!status.ok()) {
-      if (s < first_write_) MarkInputsUntouched(status);
+      s < first_write_ ? MarkInputsUntouched(status) : MarkInputsTouched(status);
       return status;
     }
     for (ValueId v : release_[s]) (*slots)[static_cast<std::size_t>(v)].reset();
+    if (after != nullptr) FF_RETURN_IF_ERROR((*after)(call, s));
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const ValueId v = graph_.outputs[i].value;
-    if (v != kNoValue) outputs[i] = (*slots)[static_cast<std::size_t>(v)];
+    if (v == kNoValue || !(*slots)[static_cast<std::size_t>(v)].defined()) continue;
+    outputs[i] = (*slots)[static_cast<std::size_t>(v)];
+    FF_RETURN_IF_ERROR(LayOutResult(call, i, &outputs[i]));
   }
-  return LayOutResults(call, outputs);
+  return absl::OkStatus();
 }
 
-absl::Status FusedExecutable::LayOutResults(const CallState& call, absl::Span<at::Tensor> outputs) const {
-  for (const std::size_t i : laid_out_) {
-    at::Tensor& t = outputs[i];
-    const ir::Value& recorded = graph_.value(graph_.outputs[i].value);
-    if (!t.defined() || t.dim() != static_cast<std::int64_t>(recorded.rank())) continue;
-    const auto stride = [&](std::size_t d) {
-      const ir::Dim& s = recorded.strides[d];
-      return s.is_constant() ? s.constant() : call.exprs[static_cast<std::size_t>(s.expr)];
-    };
-    bool same = t.numel() == 0;
-    for (std::size_t d = 0; !same && d < recorded.rank(); ++d) {
-      const auto dim = static_cast<std::int64_t>(d);
-      if (t.size(dim) > 1 && t.stride(dim) != stride(d)) break;
-      same = d + 1 == recorded.rank();
-    }
-    if (same || recorded.rank() == 0) continue;
-    std::vector<std::int64_t> strides;
-    for (std::size_t d = 0; d < recorded.rank(); ++d) strides.push_back(stride(d));
-    try {
-      t = at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
-    } catch (...) {
-      return TorchErrorStatus(std::current_exception(), "");
-    }
+absl::Status FusedExecutable::LayOutResult(const CallState& call, std::size_t output, at::Tensor* t) const {
+  if (!laid_out_[output]) return absl::OkStatus();
+  const ir::Value& recorded = graph_.value(graph_.outputs[output].value);
+  if (!t->defined() || t->dim() != static_cast<std::int64_t>(recorded.rank())) return absl::OkStatus();
+  const auto stride = [&](std::size_t d) {
+    const ir::Dim& s = recorded.strides[d];
+    return s.is_constant() ? s.constant() : call.exprs[static_cast<std::size_t>(s.expr)];
+  };
+  bool same = t->numel() == 0;
+  for (std::size_t d = 0; !same && d < recorded.rank(); ++d) {
+    const auto dim = static_cast<std::int64_t>(d);
+    if (t->size(dim) > 1 && t->stride(dim) != stride(d)) break;
+    same = d + 1 == recorded.rank();
+  }
+  if (same || recorded.rank() == 0) return absl::OkStatus();
+  std::vector<std::int64_t> strides;
+  for (std::size_t d = 0; d < recorded.rank(); ++d) strides.push_back(stride(d));
+  try {
+    *t = at::empty_strided(t->sizes(), strides, t->options()).copy_(*t);
+  } catch (...) {
+    return TorchErrorStatus(std::current_exception(), "");
   }
   return absl::OkStatus();
 }

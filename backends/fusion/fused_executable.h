@@ -31,6 +31,9 @@ class FusedExecutable final : public Executable {
                    absl::Span<at::Tensor> outputs) const override;
   absl::Status RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                             absl::Span<at::Tensor> outputs) const override;
+  absl::Status RunTelling(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                          absl::Span<at::Tensor> outputs, absl::Span<const std::size_t> order,
+                          absl::FunctionRef<void(std::size_t output)> made) const override;
   void AllowOverwrites(absl::Span<const Overwrite> overwrites) override;
   bool WritesInputs() const override { return first_write_ < steps_.size(); }
   std::vector<PlanGroup> Explain() const override;
@@ -40,15 +43,20 @@ class FusedExecutable final : public Executable {
   static absl::StatusOr<std::unique_ptr<Executable>> Make(ir::Graph graph, const BackendOptions& options);
   absl::Status Build(const BackendOptions& options);
   std::size_t LastReader(ir::ValueId input) const;
+  // After each step; what it takes of the slots is an output, and no step to come reads it.
+  using AfterStep = absl::FunctionRef<absl::Status(const CallState& call, std::size_t step)>;
   absl::Status Execute(std::vector<at::Tensor>* slots, absl::Span<const std::int64_t> symbols,
-                       absl::Span<at::Tensor> outputs) const;
-  absl::Status LayOutResults(const CallState& call, absl::Span<at::Tensor> outputs) const;
+                       absl::Span<at::Tensor> outputs, const AfterStep* after = nullptr) const;
+  absl::Status LayOutResult(const CallState& call, std::size_t output, at::Tensor* t) const;
+  void FindLastReads(const std::vector<int>& last_read);
 
   ir::Graph graph_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<std::vector<ir::ValueId>> release_;  // values that die after each step
-  std::vector<std::size_t> laid_out_;              // outputs that are to have the recorded layout
-  std::size_t first_write_ = SIZE_MAX;             // step that writes an input
+  std::vector<bool> laid_out_;                     // outputs that are to have the recorded layout
+  // By output: the last step that reads its value; past the end where the output is another's, too.
+  std::vector<std::size_t> last_read_;
+  std::size_t first_write_ = SIZE_MAX;  // step that writes an input; 0 where one speaks to others
 };
 
 }  // namespace framefuse::fusion

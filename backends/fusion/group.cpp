@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backends/fusion/pointwise.h"
+#include "backends/fusion/waits.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -59,6 +60,7 @@ class Grouper {
  public:
   explicit Grouper(const Graph& graph)
       : g_(graph),
+        waits_(graph),
         definitions_(graph.Definitions()),
         group_of_(graph.nodes.size(), -1),
         in_company_(graph.nodes.size()) {
@@ -86,6 +88,7 @@ class Grouper {
         users_[static_cast<std::size_t>(v)].push_back(static_cast<NodeIndex>(i));
         needs(definitions_[static_cast<std::size_t>(v)]);
       });
+      for (NodeIndex wait : waits_.Before(static_cast<NodeIndex>(i))) needs(wait);
       if (!KeepsOrder(g_.nodes[i])) continue;
       needs(std::exchange(before, static_cast<NodeIndex>(i)));
     }
@@ -105,7 +108,9 @@ class Grouper {
   const ir::Value& value(ValueId v) const { return g_.value(v); }
   const std::optional<ReductionForm>& ReductionOf(NodeIndex n) const { return reduction_[static_cast<std::size_t>(n)]; }
   // Effects and random numbers.
-  static bool KeepsOrder(const Node& n) { return n.op->has_side_effect() || n.op->is_random(); }
+  static bool KeepsOrder(const Node& n) {
+    return (n.op->has_side_effect() && !ir::WaitsForOthers(n)) || n.op->is_random();
+  }
   // What a node reads from memory or from other nodes: numbers are in the kernel.
   template <typename F>
   void ForEachTensor(NodeIndex n, F f) const {
@@ -400,7 +405,7 @@ class Grouper {
     using Entry = std::pair<NodeIndex, int>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
     std::vector<std::size_t> open(units.nodes.size());
-    const auto offer = [&](std::size_t u) { ready.push({units.nodes[u].front(), static_cast<int>(u)}); };
+    const auto offer = [&](std::size_t u) { ready.push({PlaceOf(units.nodes[u]), static_cast<int>(u)}); };
     for (std::size_t u = 0; u < units.nodes.size(); ++u) {
       open[u] = units.needs[u].size();
       if (open[u] == 0) offer(u);
@@ -414,6 +419,10 @@ class Grouper {
       }
     }
     return schedule;
+  }
+
+  NodeIndex PlaceOf(const std::vector<NodeIndex>& unit) const {
+    return ir::WaitsForOthers(node(unit.front())) ? waits_.LatestPlaceOf(unit.front()) : unit.front();
   }
 
   void MakeUnits(Schedule* schedule, Units* units) {
@@ -449,6 +458,8 @@ class Grouper {
           if (p == kNoNode || inside.contains(p)) return;
           units->Depend(static_cast<int>(u), units->of_node[static_cast<std::size_t>(p)]);
         });
+        for (NodeIndex w : waits_.Before(n))
+          units->Depend(static_cast<int>(u), units->of_node[static_cast<std::size_t>(w)]);
       }
     }
     int before = -1;
@@ -460,6 +471,7 @@ class Grouper {
   }
 
   const Graph& g_;
+  Waits waits_;
   std::vector<NodeIndex> definitions_;
   std::vector<int> group_of_;
   std::vector<NodeSet> ancestors_;

@@ -8,6 +8,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "backends/graph/collectives.h"
 
 namespace framefuse {
 namespace {
@@ -89,6 +90,7 @@ std::exception_ptr TorchErrorOf(const absl::Status& status) {
   return *exception;
 }
 
+void MarkInputsTouched(absl::Status& status) { status.ErasePayload(kInputsUntouchedUrl); }
 void MarkInputsUntouched(absl::Status& status) { status.SetPayload(kInputsUntouchedUrl, absl::Cord("1")); }
 bool AreInputsUntouched(const absl::Status& status) { return status.GetPayload(kInputsUntouchedUrl).has_value(); }
 

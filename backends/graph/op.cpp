@@ -106,6 +106,14 @@ int Op::FindArgument(std::string_view name) const {
   return -1;
 }
 
+// All processes of a group must come to it, in one order.
+bool IsOfSeveralProcesses(const std::string& name) {
+  for (const char* space : {"_c10d_functional.", "_c10d_functional_autograd.", "_dtensor."}) {
+    if (name.starts_with(space)) return true;
+  }
+  return false;
+}
+
 class OpTable {
  public:
   static OpTable& Get() {
@@ -160,7 +168,7 @@ class OpTable {
     op->is_pointwise_ = !op->is_random_ && (handle.hasTag(at::Tag::pointwise) || kUntagged.contains(op->name_));
     op->is_sized_by_values_ =
         handle.hasTag(at::Tag::dynamic_output_shape) || op->name_ == "aten._unique";  // untagged before torch 2.12
-    op->has_side_effect_ = schema.returns().empty() && !op->mutates_;
+    op->has_side_effect_ = (schema.returns().empty() && !op->mutates_) || IsOfSeveralProcesses(op->name_);
     return op;
   }
 

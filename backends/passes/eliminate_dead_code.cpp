@@ -1,6 +1,7 @@
 // Drops nodes that no output and no write of an input needs.
 #include <utility>
 
+#include "backends/graph/collectives.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 
@@ -23,7 +24,9 @@ absl::StatusOr<bool> EliminateDeadCode(ir::Graph& g) {
   std::size_t kept = 0;
   for (std::size_t i = g.nodes.size(); i-- > 0;) {
     const ir::Node& n = g.nodes[i];
-    bool needed = n.op->is_random() || n.op->has_side_effect();
+    // A backward pass comes to what gradients go through that somebody asks for, and to nothing else.
+    const bool of_gradients = n.phase == ir::Phase::kBackward && ir::SpeaksToOthers(n);
+    bool needed = n.op->is_random() || (n.op->has_side_effect() && !of_gradients);
     for (ir::ValueId v : n.outputs) needed = needed || (v != ir::kNoValue && live[static_cast<std::size_t>(v)]);
     for (std::size_t a = 0; a < n.args.size(); ++a) {
       if (!n.op->arguments()[a].written) continue;

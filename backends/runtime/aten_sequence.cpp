@@ -10,6 +10,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "backends/graph/collectives.h"
 #include "backends/passes/scatter_places.h"
 #include "backends/runtime/cond_operator.h"
 #include "backends/runtime/node_text.h"
@@ -176,7 +177,8 @@ void AtenSequence::Build() {
   steps_.reserve(graph_.nodes.size());
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     Step s = StepOf(static_cast<std::int32_t>(i));
-    if (!WritesInputs() && graph_.nodes[i].op->mutates()) first_write_ = s.node;
+    const bool acts = graph_.nodes[i].op->mutates() || ir::SpeaksToOthers(graph_.nodes[i]);
+    if (!WritesInputs() && acts) first_write_ = s.node;
     EndValues(&s, &last);
     steps_.push_back(std::move(s));
   }

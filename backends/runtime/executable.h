@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -36,6 +37,13 @@ class Executable {
   virtual absl::Status RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                                     absl::Span<at::Tensor> outputs) const {
     return Run(inputs, symbols, outputs);
+  }
+  // As RunConsuming. Calls `made` for outputs of `order`, in that order, as soon as each is there and nothing that is
+  // still to run reads it; `made` may take it. Of the others it says nothing; those it leaves are there at the end.
+  virtual absl::Status RunTelling(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                                  absl::Span<at::Tensor> outputs, absl::Span<const std::size_t> /*order*/,
+                                  absl::FunctionRef<void(std::size_t output)> /*made*/) const {
+    return RunConsuming(inputs, symbols, outputs);
   }
   // Called at most once, before any Run. From then on Run may write such an output over the input's own memory; the
   // output is then the input itself, whose version the caller counts up.

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backends/graph/backend.h"
+#include "backends/graph/collectives.h"
 #include "backends/graph/graph.h"
 #include "backends/graph/input_writes.h"
 #include "backends/graph/sized_plan.h"
@@ -199,9 +200,10 @@ class RandomState {
 class PlanExecutable final : public TensorWork {
  public:
   PlanExecutable(std::shared_ptr<Plan> plan, std::vector<WrittenInput> written, std::vector<c10::Device> random,
-                 const Closed& closed)
+                 bool speaks, const Closed& closed)
       : plan_(std::move(plan)),
         written_(std::move(written)),
+        acts_(speaks || !written_.empty()),
         random_(std::move(random)),
         retained_(RetainedOutputs(closed)),
         expected_(closed.entry->expected) {
@@ -236,7 +238,7 @@ class PlanExecutable final : public TensorWork {
       for (std::size_t i : asked_for_grad_) tensors[i].set_requires_grad(false);
     };
     if (!result.ok()) {
-      report->before_writes = written_.empty() || AreInputsUntouched(result.status());
+      report->before_writes = !acts_ || AreInputsUntouched(result.status());
       if (report->before_writes) take_back();
       const std::optional<std::size_t> deferred = DeferredFailureOf(result.status());
       report->deferred = deferred ? static_cast<int>(*deferred) : -1;
@@ -249,7 +251,7 @@ class PlanExecutable final : public TensorWork {
       return false;
     }
     versions.Apply(tensors, *result);
-    report->before_writes = written_.empty();
+    report->before_writes = !acts_;
     outputs->reserve(result->size());
     for (at::Tensor& t : *result) outputs->push_back(Ref::Steal(THPVariable_Wrap(std::move(t))));
     RetainGradients(retained_, *outputs);
@@ -269,6 +271,7 @@ class PlanExecutable final : public TensorWork {
 
   std::shared_ptr<Plan> plan_;
   std::vector<WrittenInput> written_;
+  bool acts_;  // writes inputs, or speaks to other processes
   std::vector<c10::Device> random_;
   std::vector<std::size_t> retained_;
   std::vector<ExpectedOutput> expected_;
@@ -388,6 +391,7 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
     written.push_back({i, bumps, of_plan, !mutated || read, IsWriteFollowed(graph, i)});
   }
   std::vector<c10::Device> random = DevicesOfRandomNodes(graph);
+  const bool speaks = std::any_of(graph.nodes.begin(), graph.nodes.end(), &ir::SpeaksToOthers);
   BackendOptions options;
   options.mode = mode;
   absl::StatusOr<std::shared_ptr<Plan>> plan = absl::UnknownError("not compiled");
@@ -398,7 +402,7 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
   }
   if (!plan.ok()) return plan.status();
   return std::shared_ptr<TensorWork>(
-      std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), std::move(random), closed));
+      std::make_shared<PlanExecutable>(*std::move(plan), std::move(written), std::move(random), speaks, closed));
 }
 
 FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {

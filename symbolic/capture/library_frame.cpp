@@ -69,4 +69,39 @@ bool IsOfLibraryWithoutTensors(frame_ops::Frame* frame) {
   return !KnowsTorch(frame_ops::Globals(frame));
 }
 
+namespace {
+
+constexpr std::string_view kModuleFile = "/torch/nn/modules/module.py";
+constexpr std::string_view kWrapperFile = "/torch/nn/parallel/distributed.py";
+
+bool IsFullySharded(PyObject* module) {
+  static PyObject* const name = PyUnicode_InternFromString("torch.distributed.fsdp");
+  PyObject* fsdp = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+  PyObject* cls =
+      fsdp == nullptr || !PyModule_Check(fsdp) ? nullptr : PyDict_GetItemString(PyModule_GetDict(fsdp), "FSDPModule");
+  return cls != nullptr && PyType_Check(cls) &&
+         PyType_IsSubtype(Py_TYPE(module), reinterpret_cast<PyTypeObject*>(cls)) != 0;
+}
+
+// Calls of modules, with their hooks, lie between. A frame that starts is not linked to its caller yet.
+bool IsCalledByWrapper() {
+  frame_ops::Frame* caller = frame_ops::CurrentFrame(PyThreadState_Get());
+  for (int i = 0; i < 3 && caller != nullptr; ++i, caller = frame_ops::CallerOf(caller)) {
+    const std::string_view file = TextOf(frame_ops::Code(caller)->co_filename);
+    if (file.ends_with(kWrapperFile)) return true;
+    if (!file.ends_with(kModuleFile)) return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool IsOfDistributedModule(frame_ops::Frame* frame) {
+  PyCodeObject* code = frame_ops::Code(frame);
+  if (code->co_argcount == 0 || PyUnicode_CompareWithASCIIString(code->co_name, "forward") != 0) return false;
+  if (TextOf(code->co_filename).find("/torch/nn/modules/") == std::string_view::npos) return false;
+  PyObject* self = frame_ops::Slots(frame)[0];
+  return self != nullptr && (IsFullySharded(self) || IsCalledByWrapper());
+}
+
 }  // namespace framefuse

@@ -10,6 +10,10 @@ namespace framefuse {
 
 [[nodiscard]] bool IsOfLibraryWithoutTensors(frame_ops::Frame* frame);
 
+// Whether it is the forward of a module of torch's own (a Sequential) that the program distributes: what wraps it runs
+// as Python, and this is what somebody asked to compile. The frame starts.
+[[nodiscard]] bool IsOfDistributedModule(frame_ops::Frame* frame);
+
 }  // namespace framefuse
 
 #endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_LIBRARY_FRAME_H_

@@ -26,6 +26,9 @@ void ChooseMetaKernel(OpTraits* traits) {
     return true;
   };
   if (use(MetaSource::kCpp, DispatchKey::Meta, false)) return;
+  // It would speak to other processes. What waits for them finds nothing to wait for.
+  const bool speaks = traits->op->has_side_effect() && traits->op->name() != "_c10d_functional.wait_tensor";
+  if (speaks && use(MetaSource::kPython, DispatchKey::Meta, true)) return;
   // A composite kernel is what eager runs only where the device has none of its own.
   const bool has_device_kernel = FindKernel(traits->handle, DispatchKey::CPU, false) != nullptr ||
                                  FindKernel(traits->handle, DispatchKey::CUDA, false) != nullptr;

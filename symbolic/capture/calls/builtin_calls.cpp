@@ -338,7 +338,15 @@ Value BuiltinCalls::CallOfLibrary(SpecialCall which, ValueView callable, absl::S
     which == SpecialCall::kLockEnter ? writes_.EnterRange() : writes_.LeaveRange();
     return which == SpecialCall::kLockEnter ? Boolean(true) : None();
   }
-  return natives_.CallNative(callable.object, args, kwnames);
+  // What a process group says of itself is so as long as it is that one.
+  for (const ValueView& arg : args) {
+    reads_.Consume(arg);
+    const Tracked* t = objects_.Find(arg.object);
+    if (t != nullptr) reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
+  }
+  Value result = natives_.CallNative(callable.object, args, kwnames);
+  if (!result || IsLeaf(result.object)) return result;
+  return objects_.Adopt(result.object, reads_.ConstantSource(result.object));
 }
 
 Value BuiltinCalls::CallTorchSpecial(Activation& act, SpecialCall which, ValueView callable,

@@ -71,6 +71,18 @@ bool IsCallOfType(BorrowedRef wrapper) {
   static PyObject* const call = PyUnicode_InternFromString("__call__");
   return wrapper.get() == PyDict_GetItemWithError(frame_ops::TypeDict(&PyType_Type), call);
 }
+// As `type` has it, for a metaclass that asks its base.
+Value CheckInstance(ReadJournal& reads, BreakController& breaks, ValueView callable, ValueView object) {
+  auto* cls = reinterpret_cast<PyTypeObject*>(PyCFunction_GET_SELF(callable.object.get()));
+  reads.GuardTypeOfLeaf(object);
+  PyTypeObject* type = object.object.type();
+  if (PyType_IsSubtype(type, cls) != 0) return Value{Ref::Create(Py_True), kNoSource};
+  static PyObject* const plain = PyDict_GetItemString(frame_ops::TypeDict(&PyBaseObject_Type), "__class__");
+  const bool says_its_type = reads.LookupInType(type, "__class__").get() == plain || IsFakeTensor(object.object);
+  if (!says_its_type) return breaks.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
+  return Value{Ref::Create(Py_False), kNoSource};
+}
+
 }  // namespace
 
 Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<const ValueView> args,
@@ -262,6 +274,8 @@ Value CallEvaluator::CallBuiltinOfType(Activation& act, ValueView callable, absl
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable.object.get())->m_ml->ml_name;
   if (name == "apply" && IsAutogradFunction(self))
     return autograd_.ApplyAutogradFunction(callable.object, type, args, kwnames);
+  if (name == "__instancecheck__" && args.size() == 1 && !kwnames)
+    return CheckInstance(reads_, breaks_, callable, args[0]);
   const CallRule* rule = FindCallRule(self);
   const bool listed = rule != nullptr && (rule->kind == CallRule::Kind::kPure || rule->kind == CallRule::Kind::kMoves ||
                                           rule->kind == CallRule::Kind::kTorch);

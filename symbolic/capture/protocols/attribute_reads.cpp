@@ -130,6 +130,14 @@ Value AttributeReads::LoadAttr(Activation& act, ValueView owner, BorrowedRef nam
     if (method && method.type() == &PyMethodDescr_Type && (array || FindCallRule(method) != nullptr)) {
       return BindDescriptor(act, method, reads_.ConstantSource(method), owner, type);
     }
+    if (t != nullptr && method && method.type() == &PyInstanceMethod_Type &&
+        FindCallRule(PyInstanceMethod_GET_FUNCTION(method.get())) != nullptr) {  // as pybind11 makes them
+      return Value{Ref::Steal(PyMethod_New(PyInstanceMethod_GET_FUNCTION(method.get()), owner.object)), kNoSource};
+    }
+    if (t != nullptr && method && IsReadAsProperty(method.type()) && FindCallRule(method) != nullptr) {
+      reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
+      return boundary_.Wrap(Ref::Steal(boundary_.Run([&] { return PyObject_GetAttr(t->original, name); })));
+    }
     return breaks_.Break(GraphBreakKind::kOpaqueObject,
                          absl::StrCat("attribute ", Utf8(name), " of an object of type ", type->tp_name));
   }
