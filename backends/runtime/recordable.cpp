@@ -3,6 +3,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -55,16 +57,60 @@ bool IsSeed(const std::string& argument) {
   return argument == "philox_seed" || argument == "philox_offset" || argument == "rng_state" || argument == "unused";
 }
 
-bool IsAttention(const Node& n) {
-  return absl::StrContains(n.op->name(), "attention") && n.op->FindArgument("dropout_p") >= 0;
+// What becomes of the seeds of an operator, forward or backward.
+enum class Seeds : std::uint8_t {
+  kNone,       // it is no attention
+  kUnread,     // it drops nothing
+  kOnDevice,   // flash attention's
+  kWandering,  // on the device where it is recorded, else on the host
+  kUnknown,
+};
+
+Seeds SeedsOf(const Node& n) {
+  const std::string& name = n.op->name();
+  const int dropout = n.op->FindArgument("dropout_p");
+  if (dropout < 0 || !absl::StrContains(name, "attention")) return Seeds::kNone;
+  const ir::Arg& arg = n.args[static_cast<std::size_t>(dropout)];
+  if (arg.kind != ir::Arg::Kind::kConstant || !arg.constant.isScalar()) return Seeds::kUnknown;
+  if (arg.constant.toScalar().toDouble() == 0) return Seeds::kUnread;
+  if (absl::StrContains(name, "flash_attention")) return Seeds::kOnDevice;
+  const bool known = absl::StrContains(name, "efficient_attention") || absl::StrContains(name, "cudnn_attention");
+  return known ? Seeds::kWandering : Seeds::kUnknown;
 }
 
-// An attention operator, forward or backward, that drops nothing.
-bool IsAttentionWithoutDropout(const Node& n) {
-  if (!IsAttention(n)) return false;
-  const int dropout = n.op->FindArgument("dropout_p");
-  const ir::Arg& arg = n.args[static_cast<std::size_t>(dropout)];
-  return arg.kind == ir::Arg::Kind::kConstant && arg.constant.isScalar() && arg.constant.toScalar().toDouble() == 0;
+// Values that such operators give as integers, and inputs, of which every use is as the seed of another.
+std::vector<bool> OnlySeeds(const Graph& g, Seeds kind) {
+  std::vector<bool> only(g.values.size(), false), used(g.values.size(), false);
+  for (const ir::Input& in : g.inputs) only[static_cast<std::size_t>(in.value)] = true;
+  for (const Node& n : g.nodes) {
+    const bool is_kind = SeedsOf(n) == kind;
+    for (ValueId v : n.outputs) {
+      if (v == ir::kNoValue) continue;
+      const ir::Value& value = At(g, v);
+      only[static_cast<std::size_t>(v)] =
+          is_kind && value.kind == ir::ValueKind::kTensor && c10::isIntegralType(value.dtype, /*includeBool=*/false);
+    }
+    for (std::size_t a = 0; a < n.args.size(); ++a) {
+      const bool seed = is_kind && IsSeed(n.op->arguments()[a].name);
+      ir::ForEachValue(n.args[a], [&](ValueId v) {
+        used[static_cast<std::size_t>(v)] = true;
+        if (!seed) only[static_cast<std::size_t>(v)] = false;
+      });
+    }
+  }
+  for (const ir::Input& in : g.inputs) {
+    if (!used[static_cast<std::size_t>(in.value)]) only[static_cast<std::size_t>(in.value)] = false;
+  }
+  return only;
+}
+
+// The program gets its seeds where eager leaves them: on the host.
+bool GivesSeeds(const Graph& g, const Node& n) {
+  return std::any_of(g.outputs.begin(), g.outputs.end(), [&](const ir::Output& o) {
+    const bool own = std::find(n.outputs.begin(), n.outputs.end(), o.value) != n.outputs.end();
+    return own && o.role != ir::OutputRole::kHidden && o.value != ir::kNoValue &&
+           c10::isIntegralType(At(g, o.value).dtype, /*includeBool=*/false);
+  });
 }
 
 absl::Status CheckOperator(const Graph& g, const Node& n) {
@@ -75,8 +121,9 @@ absl::Status CheckOperator(const Graph& g, const Node& n) {
   for (const ir::Arg& arg : n.args) {
     if (arg.kind == ir::Arg::Kind::kConstant && arg.constant.isGenerator()) return No("it has a generator of its own");
   }
-  // A recorded forward would leave its seeds on the device, where a backward that is not recorded must not read them.
-  if (IsAttention(n) && !IsAttentionWithoutDropout(n)) return No("the seeds of its dropout are on the host");
+  const Seeds seeds = SeedsOf(n);
+  if (seeds == Seeds::kUnknown) return No("where the seeds of its dropout are is not known");
+  if (seeds == Seeds::kWandering && GivesSeeds(g, n)) return No("the seeds of its dropout are on the host");
   const bool gives_values = n.op->handle().hasTag(at::Tag::data_dependent_output) || n.op->is_sized_by_values();
   const bool waits = IsIndexing(name) ? HasMask(g, n) : gives_values || IsKnownToWait(name);
   return waits ? No("the host waits for its values") : absl::OkStatus();
@@ -84,11 +131,11 @@ absl::Status CheckOperator(const Graph& g, const Node& n) {
 
 // A 0-dim constant of the host is a number that a pointwise operator takes along; all else on the host is work there.
 absl::Status CheckValues(const Graph& g, const Node& n, c10::Device device, const std::set<ValueId>& constants,
-                         const std::vector<bool>& unread) {
+                         const std::vector<bool>& anywhere) {
   absl::Status status = absl::OkStatus();
   ir::ForEachUse(n, [&](ValueId v) {
     const ir::Value& value = At(g, v);
-    if (unread[static_cast<std::size_t>(v)]) return;
+    if (anywhere[static_cast<std::size_t>(v)]) return;
     if (value.kind != ir::ValueKind::kTensor) status = No("it reads a number that changes");
     if (value.device == device) return;
     const bool number = constants.contains(v) && value.sizes.empty() && value.device.is_cpu();
@@ -97,7 +144,7 @@ absl::Status CheckValues(const Graph& g, const Node& n, c10::Device device, cons
     }
   });
   for (ValueId v : n.outputs) {
-    if (v == ir::kNoValue || unread[static_cast<std::size_t>(v)]) continue;
+    if (v == ir::kNoValue || anywhere[static_cast<std::size_t>(v)]) continue;
     if (At(g, v).kind != ir::ValueKind::kTensor) status = No("it gives the host a number");
     if (At(g, v).device != device) status = No(absl::StrCat("its result is on ", At(g, v).device.str()));
   }
@@ -116,42 +163,19 @@ std::optional<c10::Device> FirstDevice(const Graph& g) {
 
 }  // namespace
 
-std::vector<bool> UnreadSeeds(const Graph& g) {
-  // Candidates are what such operators give as integers, and inputs; every use must be as the seed of another.
-  std::vector<bool> unread(g.values.size(), false);
-  for (const ir::Input& in : g.inputs) unread[static_cast<std::size_t>(in.value)] = true;
-  for (const Node& n : g.nodes) {
-    for (ValueId v : n.outputs) {
-      if (v == ir::kNoValue) continue;
-      const ir::Value& value = At(g, v);
-      unread[static_cast<std::size_t>(v)] = IsAttentionWithoutDropout(n) && value.kind == ir::ValueKind::kTensor &&
-                                            c10::isIntegralType(value.dtype, /*includeBool=*/false);
-    }
-  }
-  std::vector<bool> used(g.values.size(), false);
-  for (const Node& n : g.nodes) {
-    for (std::size_t a = 0; a < n.args.size(); ++a) {
-      const bool seed = IsAttentionWithoutDropout(n) && IsSeed(n.op->arguments()[a].name);
-      ir::ForEachValue(n.args[a], [&](ValueId v) {
-        used[static_cast<std::size_t>(v)] = true;
-        if (!seed) unread[static_cast<std::size_t>(v)] = false;
-      });
-    }
-  }
-  for (const ir::Input& in : g.inputs) {
-    if (!used[static_cast<std::size_t>(in.value)]) unread[static_cast<std::size_t>(in.value)] = false;
-  }
-  return unread;
-}
+std::vector<bool> UnreadSeeds(const Graph& g) { return OnlySeeds(g, Seeds::kUnread); }
+std::vector<bool> WanderingSeeds(const Graph& g) { return OnlySeeds(g, Seeds::kWandering); }
 
 absl::StatusOr<c10::Device> DeviceToRecordOn(const Graph& g) {
   if (!g.functional) return No("the graph writes its inputs as it runs");
   const std::optional<c10::Device> found = FirstDevice(g);
   if (!found.has_value()) return No("the graph does nothing");
   const c10::Device device = *found;
-  const std::vector<bool> unread = UnreadSeeds(g);
+  std::vector<bool> anywhere = UnreadSeeds(g);
+  const std::vector<bool> wandering = WanderingSeeds(g);
+  for (std::size_t v = 0; v < anywhere.size(); ++v) anywhere[v] = anywhere[v] || wandering[v];
   for (const ir::Input& in : g.inputs) {
-    if (unread[static_cast<std::size_t>(in.value)]) continue;
+    if (anywhere[static_cast<std::size_t>(in.value)]) continue;
     if (At(g, in.value).kind != ir::ValueKind::kTensor) return No(absl::StrCat(in.name, " is a number that changes"));
     if (At(g, in.value).device != device) {
       return No(absl::StrCat(in.name, " is on ", At(g, in.value).device.str(), ", work on ", device.str()));
@@ -161,7 +185,7 @@ absl::StatusOr<c10::Device> DeviceToRecordOn(const Graph& g) {
   for (const ir::ConstantTensor& c : g.constants) constants.insert(c.value);
   for (const Node& n : g.nodes) {
     absl::Status status = CheckOperator(g, n);
-    if (status.ok()) status = CheckValues(g, n, device, constants, unread);
+    if (status.ok()) status = CheckValues(g, n, device, constants, anywhere);
     if (!status.ok()) return Annotate(status, DescribeNode(g, n));
   }
   return device;

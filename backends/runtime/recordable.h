@@ -20,6 +20,10 @@ absl::StatusOr<c10::Device> DeviceToRecordOn(const ir::Graph& graph);
 // host, whatever their recorded device.
 std::vector<bool> UnreadSeeds(const ir::Graph& graph);
 
+// By value: it is read as a seed of attention's dropout alone. A recorded operator gives and reads seeds on the device,
+// another one on the host.
+std::vector<bool> WanderingSeeds(const ir::Graph& graph);
+
 }  // namespace framefuse
 
 #endif  // FRAMEFUSE_BACKENDS_RUNTIME_RECORDABLE_H_

@@ -147,13 +147,15 @@ class RecordedExecutable final : public Executable {
                    absl::Span<at::Tensor> outputs) const override {
     bool done = false;
     absl::Status status = TryRecorded(inputs, symbols, outputs, &done);
-    return done ? status : own_->Run(inputs, symbols, outputs);
+    return done ? status : RunOwn(inputs, symbols, outputs);
   }
   absl::Status RunConsuming(absl::Span<at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                             absl::Span<at::Tensor> outputs) const override {
     bool done = false;
     absl::Status status = TryRecorded(inputs, symbols, outputs, &done);
-    return done ? status : own_->RunConsuming(inputs, symbols, outputs);
+    if (done) return status;
+    FF_RETURN_IF_ERROR(SeedsToHost(inputs));
+    return own_->RunConsuming(inputs, symbols, outputs);
   }
   void AllowOverwrites(absl::Span<const Overwrite> overwrites) override {
     own_->AllowOverwrites(overwrites);
@@ -179,11 +181,42 @@ class RecordedExecutable final : public Executable {
     bool mine_;
   };
 
+  bool IsSeedOn(c10::DeviceType type, std::size_t i, const at::Tensor& t) const {
+    return facts_.wandering_seeds[i] && t.defined() && t.device().type() == type;
+  }
+  // What is not recorded reads on the host what a recorded forward left on the device.
+  absl::Status SeedsToHost(absl::Span<at::Tensor> inputs) const {
+    try {
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (IsSeedOn(facts_.device.type(), i, inputs[i])) inputs[i] = inputs[i].cpu();
+      }
+    } catch (...) {
+      return TorchErrorStatus(std::current_exception(), "");
+    }
+    return absl::OkStatus();
+  }
+  absl::Status RunOwn(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
+                      absl::Span<at::Tensor> outputs) const {
+    bool moves = false;
+    for (std::size_t i = 0; i < inputs.size(); ++i) moves = moves || IsSeedOn(facts_.device.type(), i, inputs[i]);
+    if (!moves) return own_->Run(inputs, symbols, outputs);
+    std::vector<at::Tensor> given(inputs.begin(), inputs.end());
+    FF_RETURN_IF_ERROR(SeedsToHost(absl::MakeSpan(given)));
+    return own_->Run(given, symbols, outputs);
+  }
+  // A forward that was not recorded left its seeds there.
+  bool AnySeedOnHost(absl::Span<const at::Tensor> inputs) const {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!facts_.device.is_cpu() && IsSeedOn(c10::DeviceType::CPU, i, inputs[i])) return true;
+    }
+    return false;
+  }
+
   absl::Status TryRecorded(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                            absl::Span<at::Tensor> outputs, bool* done) const {
     GraphRecorder* recorder = TheGraphRecorder();
     const Turn turn(&taken_);
-    if (!turn || recorder == nullptr) return absl::OkStatus();
+    if (!turn || recorder == nullptr || AnySeedOnHost(inputs)) return absl::OkStatus();
     const absl::StatusOr<void*> stream = recorder->CurrentStream(facts_.device);
     if (!stream.ok()) return absl::OkStatus();
     Recordings* recordings = FindKind(inputs, symbols);
@@ -195,7 +228,7 @@ class RecordedExecutable final : public Executable {
     if (!recordings->Observe(inputs, facts_.unread_inputs)) return absl::OkStatus();
     // This run's results are made as ever; so all that its kernels need is loaded when they are recorded.
     *done = true;
-    FF_RETURN_IF_ERROR(own_->Run(inputs, symbols, outputs));
+    FF_RETURN_IF_ERROR(RunOwn(inputs, symbols, outputs));
     const absl::Status status = recordings->Record(*recorder, *own_, facts_, *stream, inputs, symbols);
     if (status.ok()) {
       FF_LOG(kFusion) << "CUDA graph recorded: " << inputs.size() << " inputs, " << recordings->copied()
@@ -240,9 +273,10 @@ RecordingFacts FactsOf(const ir::Graph& graph, c10::Device device, const Backend
   RecordingFacts facts;
   facts.device = device;
   facts.overwritten.assign(graph.outputs.size(), -1);
-  const std::vector<bool> unread = UnreadSeeds(graph);
+  const std::vector<bool> unread = UnreadSeeds(graph), wandering = WanderingSeeds(graph);
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
     facts.unread_inputs.push_back(unread[static_cast<std::size_t>(graph.inputs[i].value)]);
+    facts.wandering_seeds.push_back(wandering[static_cast<std::size_t>(graph.inputs[i].value)]);
     facts.tangents.push_back(options.first_tangent >= 0 && i >= static_cast<std::size_t>(options.first_tangent));
   }
   for (const ir::Output& o : graph.outputs) {

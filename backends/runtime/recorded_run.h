@@ -25,6 +25,7 @@ struct RecordingFacts {
   c10::Device device{c10::DeviceType::CPU};
   std::vector<bool> hidden;                         // by output: only the plan's own backward reads it
   std::vector<bool> unread_inputs, unread_outputs;  // passed on, but read by nobody
+  std::vector<bool> wandering_seeds;                // by input: see recordable.h
   std::vector<bool> tangents;                       // by input: from outside, wherever the allocator put it
   std::vector<std::int32_t> overwritten;            // by output: the input whose new value it is, -1 for none
   std::vector<at::Tensor> constants;                // held by the executable

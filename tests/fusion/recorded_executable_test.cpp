@@ -440,9 +440,8 @@ output %1 user
                          [](const auto& info) { return info.param.name; });
 
 // Attention leaves seeds on the host, or on the device where it is recorded; its backward reads them only where
-// something is dropped. Then neither is recorded: a backward that is not would read what a recorded forward left on the
-// device.
-TEST(Recordable, AttentionWithoutDropout) {
+// something is dropped. The program would see where they are: an operator that gives it seeds is not recorded.
+TEST(Recordable, SeedsOfAttention) {
   const std::string text = R"(graph "g" functional
 input %0: f32[1, 2, 8, 4]{device=cuda:0} argument
 input %1: f32[1, 2, 8]{device=cuda:0} argument
@@ -451,18 +450,23 @@ input %3: i64[]WHERE argument
 %4: f32[1, 2, 8, 4]{device=cuda:0}, %5: f32[1, 2, 8]{device=cuda:0}, %6: i64[]WHERE, %7: i64[]WHERE = aten._scaled_dot_product_efficient_attention(%0, %0, %0, None, True, RATE)
 %8: f32[1, 2, 8, 4]{device=cuda:0}, %9: f32[1, 2, 8, 4]{device=cuda:0}, %10: f32[1, 2, 8, 4]{device=cuda:0}, _ = aten._scaled_dot_product_efficient_attention_backward(%0, %0, %0, %0, None, %4, %1, %2, %3, RATE, [True, True, True, False])
 output %4 user
-output %6 user
+output %6 ROLE
 output %8 user
 )";
-  for (const auto& [drops, where] : {std::pair(false, ""), std::pair(true, ""), std::pair(false, "{device=cuda:0}"),
-                                     std::pair(true, "{device=cuda:0}")}) {
-    const std::string own = absl::StrReplaceAll(text, {{"RATE", drops ? "0.5" : "0.0"}, {"WHERE", where}});
+  for (const auto& [drops, seen, where] :
+       {std::tuple(false, true, ""), std::tuple(true, true, ""), std::tuple(true, false, ""),
+        std::tuple(false, true, "{device=cuda:0}"), std::tuple(true, true, "{device=cuda:0}"),
+        std::tuple(true, false, "{device=cuda:0}")}) {
+    const std::string own = absl::StrReplaceAll(
+        text, {{"RATE", drops ? "0.5" : "0.0"}, {"WHERE", where}, {"ROLE", seen ? "user" : "hidden"}});
     const absl::StatusOr<ir::Graph> graph = ir::Parse(own);
     ASSERT_TRUE(graph.ok()) << MessageOf(graph.status()) << own;
-    EXPECT_EQ(DeviceToRecordOn(*graph).ok(), !drops) << MessageOf(DeviceToRecordOn(*graph).status());
+    EXPECT_EQ(DeviceToRecordOn(*graph).ok(), !drops || !seen) << MessageOf(DeviceToRecordOn(*graph).status());
     const std::vector<bool> unread = UnreadSeeds(*graph);
     EXPECT_EQ(std::count(unread.begin(), unread.end(), true), drops ? 0 : 4);
     EXPECT_EQ(unread[static_cast<std::size_t>(graph->inputs[2].value)], !drops);
+    const std::vector<bool> wandering = WanderingSeeds(*graph);
+    EXPECT_EQ(std::count(wandering.begin(), wandering.end(), true), drops ? 4 : 0);
   }
 }
 

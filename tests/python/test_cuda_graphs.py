@@ -194,6 +194,31 @@ def test_random_numbers_are_eagers(counts):
 
 
 @on_gpu
+@pytest.mark.parametrize("kind", ["FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION"])
+def test_dropout_of_attention_is_eagers(counts, kind):
+    """Its seeds are on the host, or on the device where the forward was recorded: the backward is not yet when the forward is."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    w = tensor(64, 64, dtype=torch.bfloat16, requires_grad=True)
+
+    def f(x):
+        heads = (x @ w).unflatten(-1, (4, 16)).transpose(1, 2)
+        return F.scaled_dot_product_attention(heads, heads, heads, dropout_p=0.25) * 2
+
+    call, x, results = compiled(f), tensor(2, 128, 64, dtype=torch.bfloat16), []
+    with sdpa_kernel(getattr(SDPBackend, kind)):
+        for function in (call, f):
+            torch.manual_seed(7)
+            results.append([])
+            for _ in range(12):
+                out = function(x)
+                results[-1] += [out.detach(), *torch.autograd.grad(out, w, torch.ones_like(out))]
+    for got, expected in zip(*results):
+        assert (got - expected).norm() < 0.03 * expected.norm()  # other numbers drawn: about the norm itself
+    assert counts["replayed"] >= 12
+
+
+@on_gpu
 def test_running_statistics_and_buffers_written_in_place(counts):
     ours = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).cuda()
     eager = copy.deepcopy(ours)
