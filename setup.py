@@ -3,9 +3,11 @@
     pip install --no-build-isolation .
 
 `--no-build-isolation`, because the extension is built against the PyTorch that it will run with. FF_DEB_ROOT and FF_JOBS mean what they
-mean to ./dev. Where the wheel is installed nothing but PyTorch is needed: no compiler, no abseil.
+mean to ./dev. Where the wheel is installed nothing but PyTorch of the same minor version is needed: no compiler, no abseil.
+FF_GRAFTED=1 leaves abseil out, for auditwheel to put in under names of its own (./dev wheel).
 """
 
+import importlib.metadata
 import os
 import pathlib
 import re
@@ -35,6 +37,11 @@ class CMakeBuild(build_ext):
         target.parent.mkdir(parents=True, exist_ok=True)
         (built,) = (build / "package" / "framefuse").glob("_C*.so")
         shutil.copy2(built, target)
+        shutil.copy2(built.with_name("_built_for.py"), target.parent)
+        if shutil.which("strip"):
+            subprocess.run(["strip", "--strip-unneeded", target], check=True)
+        if os.environ.get("FF_GRAFTED") == "1":
+            return
         # The extension's run path is its own folder (FF_WHEEL), and that holds for what these load in turn.
         for library in needed_libraries(built):
             shutil.copy2(library, target.parent / library.name)
@@ -46,14 +53,40 @@ def needed_libraries(binary):
     return [pathlib.Path(path).resolve().with_name(name) for name, path in re.findall(r"(libabsl_\S+) => (/\S+)", listing)]
 
 
+def torch_requirement():
+    """Of the minor version that the extension is built against: torch's C++ interface changes between them."""
+    return "torch==" + ".".join(importlib.metadata.version("torch").split("+")[0].split(".")[:2]) + ".*"
+
+
+def licenses():
+    """Of what is compiled in or travels along: where Debian keeps them."""
+    roots = [pathlib.Path(os.environ.get("FF_DEB_ROOT") or "/"), pathlib.Path("/")]
+    found = {}
+    for package in ("libabsl-dev", "libxbyak-dev"):
+        files = [root / "usr/share/doc" / package / "copyright" for root in roots]
+        found[package] = next((file for file in files if file.exists()), None)
+    return {name: file for name, file in found.items() if file}
+
+
+def put_licenses():
+    """In the tree while setup runs, for `license_files`: paths outside of it are refused."""
+    folder = ROOT / "build-wheel" / "licenses"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, file in licenses().items():
+        shutil.copy2(file, folder / f"LICENSE.{name.removeprefix('lib').removesuffix('-dev')}")
+    return ["LICENSE", "NOTICE", "build-wheel/licenses/LICENSE.*"]
+
+
 setup(
     name="framefuse",
     version=re.search(r'__version__ = "(.+)"', (ROOT / "python/framefuse/__init__.py").read_text())[1],
     description="torch.compile done again in C++: captures Python bytecode into tensor graphs and runs them compiled",
     long_description=(ROOT / "README.md").read_text() if (ROOT / "README.md").exists() else "",
     long_description_content_type="text/markdown",
-    python_requires=">=3.11,<3.14",
-    install_requires=["torch>=2.11", "jinja2"],
+    license="BSD-3-Clause",
+    license_files=put_licenses(),
+    python_requires=">=3.11,<3.15",
+    install_requires=[torch_requirement(), "jinja2"],
     packages=["framefuse"],
     py_modules=["framefuse_torch_compile"],
     package_dir={"": "python"},

@@ -56,7 +56,8 @@ class Planner {
     for (const ir::Output& o : g_.outputs) {
       if (o.value != kNoValue) outputs_.insert(o.value);
     }
-    MoveSmallToFront(g_, &schedule_);
+    // A recording gives all results at once.
+    MoveSmallToFront(g_, /*early=*/options_.mode != "reduce-overhead", &schedule_);
     items_of_user_.resize(g_.values.size());
     for (std::size_t i = 0; i < schedule_.items.size(); ++i) {
       for (NodeIndex n : schedule_.items[i].nodes) {

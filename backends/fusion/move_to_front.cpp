@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,18 +37,22 @@ class Mover {
   }
 
   // The new order: views that such kernels need, those kernels, the rest, and kernels of nothing but results. Copies of
-  // one shape are neighbours.
-  std::vector<std::size_t> Order() {
+  // one shape are neighbours; or, if results are to be there `early`, such copies follow what they copy.
+  std::vector<std::size_t> Order(bool early) {
     std::vector<int> places(schedule_.items.size(), kRest);
     std::vector<bool> views(schedule_.items.size(), false);
     std::vector<std::size_t> first_alike(schedule_.items.size(), 0);
+    std::vector<After> after(schedule_.items.size());
+    for (std::size_t i = 0; i < after.size(); ++i) after[i] = {i, 0};
     for (std::size_t i = 0; i < places.size(); ++i) {
       const ScheduleItem& item = schedule_.items[i];
       const bool of_views = Needs(i, [&](std::size_t by) { return views[by]; });
       views[i] = IsView(item) && of_views;
       const bool copy = IsCopy(item);
       if (!copy && !(of_views && IsSmallKernel(item, kMostElements))) continue;
-      if (IsOfResults(item)) {
+      if (IsOfResults(item) && copy && early) {
+        after[i] = {Follow(i, &after), 2};
+      } else if (IsOfResults(item)) {
         places[i] = copy ? kLastCopy : kLast;
       } else if (of_views && !LeavesGraph(item)) {
         Move(i, copy ? kCopy : kKernel, &places);
@@ -57,12 +62,25 @@ class Mover {
     std::vector<std::size_t> order(places.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return std::pair(places[a], first_alike[a]) < std::pair(places[b], first_alike[b]);
+      return std::tuple(places[a], first_alike[a], after[a]) < std::tuple(places[b], first_alike[b], after[b]);
     });
     return order;
   }
 
  private:
+  using After = std::pair<std::size_t, int>;  // an item, and 0 for that one, 1 for views of its results, 2 for copies
+
+  // The last item that item i reads from, but for views: those follow it, too.
+  std::size_t Follow(std::size_t i, std::vector<After>* after) const {
+    std::size_t last = 0;
+    (void)Needs(i, [&](std::size_t by) {
+      if (IsView(schedule_.items[by])) (*after)[by] = {Follow(by, after), 1};
+      last = std::max(last, (*after)[by].first);
+      return true;
+    });
+    return last;
+  }
+
   enum Place { kView, kKernel, kCopy, kRest, kLast, kLastCopy };
 
   // Whether `f` holds for all items that make something item i reads; inputs are there.
@@ -164,9 +182,9 @@ class Mover {
 
 }  // namespace
 
-void MoveSmallToFront(const Graph& graph, Schedule* schedule) {
+void MoveSmallToFront(const Graph& graph, bool early, Schedule* schedule) {
   std::vector<ScheduleItem> items;
-  for (const std::size_t i : Mover(graph, *schedule).Order()) items.push_back(std::move(schedule->items[i]));
+  for (const std::size_t i : Mover(graph, *schedule).Order(early)) items.push_back(std::move(schedule->items[i]));
   schedule->items = std::move(items);
 }
 

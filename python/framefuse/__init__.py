@@ -13,6 +13,7 @@ the compiled graphs. What cannot be captured ends a graph at that place, runs in
 
 import torch  # noqa: F401  (loads the libraries that _C is linked against)
 
+from framefuse import _torch_version  # noqa: F401, I001  (before _C, which does not load beside another torch)
 from framefuse import _C
 from framefuse._backends import list_backends, register_backend
 from framefuse._compile import compile

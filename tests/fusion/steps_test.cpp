@@ -16,10 +16,10 @@ namespace {
 using ::testing::ElementsAre;
 
 // What the steps of a graph of f32 are, which computes what ATen's operators do.
-std::vector<std::string> StepsOf(const char* text) {
+std::vector<std::string> StepsOf(const char* text, const BackendOptions& options = {}) {
   absl::StatusOr<ir::Graph> graph = ir::Parse(text);
   EXPECT_TRUE(graph.ok()) << MessageOf(graph.status());
-  auto fused = fusion::FusedExecutable::Create(*graph, {});
+  auto fused = fusion::FusedExecutable::Create(*graph, options);
   auto aten = AtenSequence::Create(*graph, {});
   EXPECT_TRUE(fused.ok() && aten.ok());
   std::vector<at::Tensor> inputs, expected(graph->outputs.size()), got(graph->outputs.size());
@@ -102,6 +102,27 @@ output %3 user
               ElementsAre("pointwise: sqrt", "in place: pad", "in place: pad", "aten.mm", "aten.slice.Tensor",
                           "pointwise: clone"));
   config().rewrite_always.set(false);
+}
+
+// A gradient in another memory format is copied as soon as it is there; where all come at once, all of one shape are
+// copied beside each other.
+TEST(Steps, CopiesOfResults) {
+  constexpr const char* kText = R"(graph "g" functional
+input %0: f32[8, 8] argument
+%1: f32[8, 8] = aten.mm(%0, %0)
+%2: f32[8, 8] = aten.mm(%1, %0)
+%3: f32[8, 8]{strides=[1, 8]} = aten.t(%1)
+%4: f32[8, 8] = aten.clone(%3, memory_format=0)
+%5: f32[8, 8]{strides=[1, 8]} = aten.t(%2)
+%6: f32[8, 8] = aten.clone(%5, memory_format=0)
+output %4 user
+output %6 user
+)";
+  constexpr const char *kMm = "aten.mm", *kT = "aten.t", *kCopy = "pointwise: clone";
+  EXPECT_THAT(StepsOf(kText), ElementsAre(kMm, kT, kCopy, kMm, kT, kCopy));
+  BackendOptions recorded;
+  recorded.mode = "reduce-overhead";
+  EXPECT_THAT(StepsOf(kText, recorded), ElementsAre(kMm, kMm, kT, kT, kCopy, kCopy));
 }
 
 }  // namespace
