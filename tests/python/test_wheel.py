@@ -31,12 +31,25 @@ def run(*command, **options):
     return result.stdout
 
 
+@pytest.mark.compiles_nothing("it does not come to be imported")
+def test_another_torch_gives_a_sentence():
+    program = "import torch; torch.__version__ = '2.9.1+cpu'; import framefuse"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
+    built_for = ".".join(torch.__version__.split("+")[0].split(".")[:2])
+    last = result.stderr.strip().splitlines()[-1]
+    assert result.returncode == 1
+    assert last.startswith(f"ImportError: this framefuse was built for torch {built_for}, and torch 2.9.1+cpu is installed: install torch=={built_for}.*")
+
+
 @pytest.mark.nightly
 def test_wheel(tmp_path):
     run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", tmp_path, ROOT)
     (wheel,) = tmp_path.glob("framefuse-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"framefuse/py.typed", "framefuse/_C.pyi", "framefuse/_report.html.jinja"} <= set(names)
+    assert {"framefuse/py.typed", "framefuse/_C.pyi", "framefuse/_report.html.jinja", "framefuse/_built_for.py"} <= set(names)
+    (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+    assert f"Requires-Dist: torch=={'.'.join(torch.__version__.split('+')[0].split('.')[:2])}.*" in zipfile.ZipFile(wheel).read(metadata).decode()
+    assert any(name.endswith("/NOTICE") for name in names) and any(name.endswith("LICENSE.absl") for name in names)
     run(sys.executable, "-m", "venv", tmp_path / "venv")
     python = tmp_path / "venv" / "bin" / "python"
     site = pathlib.Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").strip())
