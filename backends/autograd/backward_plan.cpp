@@ -343,13 +343,10 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Comp
   }
   for (std::size_t i = 0; i < joint.nodes.size(); ++i) {
     if (!closure.nodes[i]) continue;
-    if (ir::SpeaksToOthers(joint.nodes[i]) && joint.nodes[i].phase == ir::Phase::kForward) {
-      return absl::UnimplementedError(
-          absl::StrCat("create_graph=True would run ", joint.nodes[i].op->name(), " again"));
-    }
-    if (joint.nodes[i].op->is_random() && joint.nodes[i].phase == ir::Phase::kForward) {
-      return absl::UnimplementedError(
-          absl::StrCat("create_graph=True would run ", joint.nodes[i].op->name(), " again, with other random numbers"));
+    const bool random = joint.nodes[i].op->is_random();
+    if (joint.nodes[i].phase == ir::Phase::kForward && (random || ir::SpeaksToOthers(joint.nodes[i]))) {
+      return absl::UnimplementedError(absl::StrCat("create_graph=True would run ", joint.nodes[i].op->name(), " again",
+                                                   random ? ", with other random numbers" : ""));
     }
     Node n = joint.nodes[i];
     n.phase = ir::Phase::kForward;

@@ -48,7 +48,7 @@ class Ranks:
         for pipe, process in zip(self.pipes, self.processes):
             if process.is_alive():
                 pipe.send(None)
-            process.join(10)
+            process.join(2)
         self.kill()
 
 
