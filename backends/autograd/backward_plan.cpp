@@ -87,6 +87,11 @@ absl::StatusOr<std::unique_ptr<BackwardPlan>> BackwardPlan::Create(Graph joint, 
   plan->options_ = options;
   FF_RETURN_IF_ERROR(plan->FindOutputGradients());
   plan->FindDependences();
+  // Each of several histories would come to what they share.
+  const bool speaks = std::any_of(plan->graph_.nodes.begin(), plan->graph_.nodes.end(), &ir::SpeaksToOthers);
+  if (speaks && plan->reaches_apart_) {
+    return absl::UnimplementedError("results that reach different inputs, with a collective in the backward");
+  }
   plan->FindRecomputeInputs();
   plan->use_ = std::make_unique<TangentUse>(plan->graph_, plan->saved_.size());
   // Compiled now, so that what the backend refuses is known before the first call.

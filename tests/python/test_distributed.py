@@ -155,6 +155,11 @@ def test_what_a_graph_relies_on_makes_no_collective_run_again(ranks, name):
         assert all(right)
 
 
+def test_what_results_share_is_reduced_once_in_the_backward(ranks):
+    for right, sent, eager_sent in ranks.run("histories_apart"):
+        assert right and sent == eager_sent
+
+
 def test_a_failure_behind_a_collective_does_not_issue_it_again(ranks):
     for error, sent, then in ranks.run("failure"):
         assert "out of bounds" in error or "out of range" in error
