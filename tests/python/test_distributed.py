@@ -93,7 +93,7 @@ def test_data_parallel_around_a_compiled_module(ranks, options):
     check(ranks.run("data_parallel", "inside", **OPTIONS[options]), graphs=1, breaks=0)
 
 
-@pytest.mark.parametrize("options", [name for name in OPTIONS if name != "no_sync"])
+@pytest.mark.parametrize("options", OPTIONS)
 def test_compiled_around_data_parallel(ranks, options):
     answers = ranks.run("data_parallel", "around", **OPTIONS[options])
     check(answers, graphs=1, breaks=1)
