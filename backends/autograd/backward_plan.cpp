@@ -87,6 +87,11 @@ absl::StatusOr<std::unique_ptr<BackwardPlan>> BackwardPlan::Create(Graph joint, 
   plan->options_ = options;
   FF_RETURN_IF_ERROR(plan->FindOutputGradients());
   plan->FindDependences();
+  // Each of several histories would come to what they share.
+  const bool speaks = std::any_of(plan->graph_.nodes.begin(), plan->graph_.nodes.end(), &ir::SpeaksToOthers);
+  if (speaks && plan->reaches_apart_) {
+    return absl::UnimplementedError("results that reach different inputs, with a collective in the backward");
+  }
   plan->FindRecomputeInputs();
   plan->use_ = std::make_unique<TangentUse>(plan->graph_, plan->saved_.size());
   // Compiled now, so that what the backend refuses is known before the first call.
@@ -343,13 +348,10 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Comp
   }
   for (std::size_t i = 0; i < joint.nodes.size(); ++i) {
     if (!closure.nodes[i]) continue;
-    if (ir::SpeaksToOthers(joint.nodes[i]) && joint.nodes[i].phase == ir::Phase::kForward) {
-      return absl::UnimplementedError(
-          absl::StrCat("create_graph=True would run ", joint.nodes[i].op->name(), " again"));
-    }
-    if (joint.nodes[i].op->is_random() && joint.nodes[i].phase == ir::Phase::kForward) {
-      return absl::UnimplementedError(
-          absl::StrCat("create_graph=True would run ", joint.nodes[i].op->name(), " again, with other random numbers"));
+    const bool random = joint.nodes[i].op->is_random();
+    if (joint.nodes[i].phase == ir::Phase::kForward && (random || ir::SpeaksToOthers(joint.nodes[i]))) {
+      return absl::UnimplementedError(absl::StrCat("create_graph=True would run ", joint.nodes[i].op->name(), " again",
+                                                   random ? ", with other random numbers" : ""));
     }
     Node n = joint.nodes[i];
     n.phase = ir::Phase::kForward;

@@ -103,7 +103,8 @@ PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, i
   }
   const bool root = std::exchange(root_code_, nullptr) == code;
   if (throw_flag != 0 || !frame_ops::IsStarting(frame) || !config().capture_on ||
-      (!root && IsSkippedCode(code) && !IsOfDistributedModule(frame)) || frame_ops::Locals(frame) != nullptr) {
+      (!root && (IsSkippedCode(code) || IsGeneratedByTorch(frame)) && !IsOfDistributedModule(frame)) ||
+      frame_ops::Locals(frame) != nullptr) {
     return RunUnhooked(thread, frame, throw_flag);
   }
   if (!root && IsOfLibraryWithoutTensors(frame)) return maker_.RunAsPython(thread, frame, FallbackKind::kLibrary);

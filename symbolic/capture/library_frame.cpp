@@ -69,6 +69,13 @@ bool IsOfLibraryWithoutTensors(frame_ops::Frame* frame) {
   return !KnowsTorch(frame_ops::Globals(frame));
 }
 
+bool IsGeneratedByTorch(frame_ops::Frame* frame) {
+  static PyObject* const name = PyUnicode_InternFromString("__name__");
+  PyObject* globals = frame_ops::Globals(frame);
+  return TextOf(frame_ops::Code(frame)->co_filename) == "<string>" && PyDict_CheckExact(globals) &&
+         IsTorchName(TextUnder(globals, name));
+}
+
 namespace {
 
 constexpr std::string_view kModuleFile = "/torch/nn/modules/module.py";

@@ -10,6 +10,9 @@ namespace framefuse {
 
 [[nodiscard]] bool IsOfLibraryWithoutTensors(frame_ops::Frame* frame);
 
+// Whether it runs what torch generated from a text for itself (the methods of a dataclass).
+[[nodiscard]] bool IsGeneratedByTorch(frame_ops::Frame* frame);
+
 // Whether it is the forward of a module of torch's own (a Sequential) that the program distributes: what wraps it runs
 // as Python, and this is what somebody asked to compile. The frame starts.
 [[nodiscard]] bool IsOfDistributedModule(frame_ops::Frame* frame);

@@ -297,6 +297,25 @@ def compared(name, with_gradient=False):
     return right, said
 
 
+def of_two_inputs(x, z):
+    shared = collectives.all_reduce(x.sin(), "sum", dist.group.WORLD)
+    return shared * 2 + z.sum(), shared.cos()
+
+
+def histories_apart():
+    """Results that reach different inputs with a history: the gradient of what they share is reduced once."""
+
+    def run(function):
+        x = torch.ones(4, 3, requires_grad=True)
+        one, other = function(x * 1, x.sum(0))
+        (one.sum() + other.sum()).backward()
+        return x.grad
+
+    expected, eager_sent = issued(lambda: run(of_two_inputs))
+    got, sent = issued(lambda: run(framefuse.compile(of_two_inputs)))
+    return torch.allclose(got, expected), sent, eager_sent
+
+
 def fails_behind(x, index):
     y = collectives.all_reduce(x * 2, "sum", dist.group.WORLD)
     return y[index]

@@ -48,7 +48,7 @@ class Ranks:
         for pipe, process in zip(self.pipes, self.processes):
             if process.is_alive():
                 pipe.send(None)
-            process.join(10)
+            process.join(2)
         self.kill()
 
 
@@ -93,7 +93,7 @@ def test_data_parallel_around_a_compiled_module(ranks, options):
     check(ranks.run("data_parallel", "inside", **OPTIONS[options]), graphs=1, breaks=0)
 
 
-@pytest.mark.parametrize("options", [name for name in OPTIONS if name != "no_sync"])
+@pytest.mark.parametrize("options", OPTIONS)
 def test_compiled_around_data_parallel(ranks, options):
     answers = ranks.run("data_parallel", "around", **OPTIONS[options])
     check(answers, graphs=1, breaks=1)
@@ -153,6 +153,11 @@ def test_other_collectives_run_between_graphs(ranks, name, breaks):
 def test_what_a_graph_relies_on_makes_no_collective_run_again(ranks, name):
     for right, _ in ranks.run("compared", name):
         assert all(right)
+
+
+def test_what_results_share_is_reduced_once_in_the_backward(ranks):
+    for right, sent, eager_sent in ranks.run("histories_apart"):
+        assert right and sent == eager_sent
 
 
 def test_a_failure_behind_a_collective_does_not_issue_it_again(ranks):

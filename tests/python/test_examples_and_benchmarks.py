@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 pytestmark = pytest.mark.compiles_nothing("runs in a process of its own")
 
@@ -48,6 +49,11 @@ def test_capture_runs(options):
 @pytest.mark.parametrize("options", [[], ["--train"]])
 def test_whole_models_run(options):
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "whole_models.py", "--check", "--no-peer", "convnet", *options)
+
+
+@pytest.mark.skipif(not torch.distributed.is_available() or not torch.distributed.is_gloo_available(), reason="needs gloo")
+def test_distributed_runs():
+    assert '"wrong": 0' in run(ROOT / "benchmarks" / "distributed.py", "--tiny", "--device", "cpu", "GPT-2, DDP: framefuse default, whole")
 
 
 @pytest.mark.nightly

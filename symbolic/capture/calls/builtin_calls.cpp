@@ -64,6 +64,10 @@ bool IsInAbcCache(PyObject* cls, PyObject* sub) {
 // called.
 bool IsTold(PyCodeObject* asking) { return IsTorchCode(asking) || !IsInstalled(asking); }
 
+bool IsProcessGroup(BorrowedRef object) {
+  return std::string_view(object.type()->tp_name) == "torch._C._distributed_c10d.ProcessGroup";
+}
+
 }  // namespace
 
 BuiltinCalls::BuiltinCalls(Journals& journals, Protocols& meaning, ClassStatements& class_statements,
@@ -338,14 +342,15 @@ Value BuiltinCalls::CallOfLibrary(SpecialCall which, ValueView callable, absl::S
     which == SpecialCall::kLockEnter ? writes_.EnterRange() : writes_.LeaveRange();
     return which == SpecialCall::kLockEnter ? Boolean(true) : None();
   }
-  // What a process group says of itself is so as long as it is that one.
   for (const ValueView& arg : args) {
-    reads_.Consume(arg);
     const Tracked* t = objects_.Find(arg.object);
-    if (t != nullptr) reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
+    if (t == nullptr || !IsProcessGroup(arg.object)) continue;
+    // What it says of itself is so as long as it is that one.
+    reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
   }
   Value result = natives_.CallNative(callable.object, args, kwnames);
-  if (!result || IsLeaf(result.object)) return result;
+  if (!result || !IsProcessGroup(result.object)) return result;
+  for (const ValueView& arg : args) reads_.Consume(arg);
   return objects_.Adopt(result.object, reads_.ConstantSource(result.object));
 }
 

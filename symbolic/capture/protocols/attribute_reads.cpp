@@ -66,11 +66,6 @@ bool IsPlainField(const char* name) {
 
 bool IsAnnotations(BorrowedRef name) { return PyUnicode_CompareWithASCIIString(name, "__annotations__") == 0; }
 
-// `name` in the class's own namespace.
-Ref OwnTypeAttribute(PyTypeObject* type, BorrowedRef name) {
-  return Ref::Create(PyDict_GetItemWithError(frame_ops::TypeDict(type), name));
-}
-
 // torch.ops makes its namespaces, operators and overloads where they are first asked for, and keeps them: no part of
 // the program.
 void BindOperator(BorrowedRef torch_object, BorrowedRef name) {
@@ -472,7 +467,7 @@ Value AttributeReads::SuperGetAttr(Activation& act, ValueView super_object, Borr
   if (PyUnicode_Compare(name, N().klass) != 0) {
     for (++i; i < PyTuple_GET_SIZE(mro); ++i) {
       auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i));
-      Ref own = OwnTypeAttribute(base, name);
+      Ref own = Ref::Create(PyDict_GetItemWithError(frame_ops::TypeDict(base), name));
       PyObject* found = own;
       // The class's whole look-up is guarded, which sees a change of any base.
       reads_.LookupInType(base, name);

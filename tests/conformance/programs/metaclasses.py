@@ -175,3 +175,44 @@ def type_called_and_three_argument_type():
         return o.go(x), o["a"], type(o).__name__, type(3) is int, made.__bases__ == (dict,)
 
     return Case(f, vector())
+
+
+class _AsksItsBase(type):
+    def __instancecheck__(cls, o):
+        return super().__instancecheck__(o) or getattr(o, "stands_for", None) is cls
+
+
+@program
+def instance_check_that_asks_its_base():
+    class Thing(metaclass=_AsksItsBase):
+        pass
+
+    class Derived(Thing):
+        pass
+
+    class Other:
+        def __init__(self, stands_for=None):
+            self.stands_for = stands_for
+
+    def f(x, things, number):
+        kinds = [isinstance(o, Thing) for o in things]
+        kinds += [isinstance(number, Thing), isinstance(x, Thing), isinstance(None, Thing), isinstance(Derived(), Derived)]
+        return x * sum(kinds), kinds
+
+    return Case(f, vector(), [Thing(), Derived(), Other(), Other(Thing), Other(Derived)], 3)
+
+
+@program(whole=False)
+def instance_check_of_what_says_it_is_of_another_class():
+    class Thing(metaclass=_AsksItsBase):
+        pass
+
+    class Pretender:
+        @property
+        def __class__(self):
+            return Thing
+
+    def f(x, pretender):
+        return x * 2 if isinstance(pretender, Thing) else x
+
+    return Case(f, vector(), Pretender())
