@@ -72,7 +72,7 @@ def install():
     _register(torch._utils, {"is_compiling": _control.is_compiling})
     _register(torch._C._nn, {"one_hot": _one_hot})
     _register(torch.nn.functional, {"interpolate": _interpolate.interpolate})
-    _register(torch.Tensor, {"new_tensor": _new_tensor, "__deepcopy__": _deep_copied})
+    _register(torch.Tensor, {"new_tensor": _new_tensor, "new": _new, "__deepcopy__": _deep_copied})
     _register(torch.Tensor, {"addcdiv": _with_tensor_value(torch.Tensor.addcdiv, False)})
     _register(torch.Tensor, {"addcdiv_": _with_tensor_value(torch.Tensor.addcdiv_, True)})
     for name in ("_foreach_addcdiv", "_foreach_addcdiv_"):
@@ -145,6 +145,16 @@ def _one_hot(tensor, num_classes=-1):
 def _new_tensor(self, data, *, dtype=None, device=None, **others):
     """Tensor.new_tensor, which takes the dispatch key of a traced tensor for a device's."""
     return torch.tensor(data, dtype=dtype or self.dtype, device=device or self.device, **others)
+
+
+def _new(self, *args, **others):
+    """Tensor.new of sizes or of numbers, for the same reason."""
+    first = args[0] if args else None
+    if others or isinstance(first, torch.Tensor):
+        return torch.Tensor.new(self, *args, **others)
+    if len(args) == 1 and isinstance(first, (list, tuple)) and not isinstance(first, torch.Size):
+        return torch.tensor(first, dtype=self.dtype, device=self.device)
+    return torch.empty(args or 0, dtype=self.dtype, device=self.device)
 
 
 def _enter_inference_mode(self):
