@@ -184,8 +184,8 @@ Value NativeCalls::CallEach(Activation& act, BorrowedRef list, const EachElement
   const Ref results = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(each.calls.size())));
   for (std::size_t i = 0; i < each.calls.size(); ++i) {
     Value one = CallTorch(act, each.method, each.calls[i], each.kwnames);
-    PyTuple_SET_ITEM(results.get(), static_cast<Py_ssize_t>(i), one ? one.object.release() : Py_NewRef(Py_None));
     if (!one) return Value();
+    PyTuple_SET_ITEM(results.get(), static_cast<Py_ssize_t>(i), one.object.release());
   }
   return each.in_place ? Value{Ref::Create(list), kNoSource} : Value{Ref::Create(results), kNoSource};
 }
