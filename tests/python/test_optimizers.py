@@ -272,23 +272,23 @@ def _with_scaler(training):
     training.scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
 
 
-# What stands around the step: prepared, done in a step, and whether that is one graph.
+# What stands around the step: prepared, and done in a step.
 _AROUND = {
-    "norm": (_nothing, _clipped_by_norm, True),
-    "value": (_nothing, _clipped_by_value, True),
-    "accumulation": (_nothing, _accumulated, True),
-    "average": (_with_average, _averaged, False),
-    "average_of_all": (_with_average_of_all, _averaged, False),
-    "schedule": (_with_schedule, _scheduled, False),
-    "chained_schedule": (_with_chained_schedule, _scheduled, False),
-    "scaler": (_with_scaler, _scaled, False),
+    "norm": (_nothing, _clipped_by_norm),
+    "value": (_nothing, _clipped_by_value),
+    "accumulation": (_nothing, _accumulated),
+    "average": (_with_average, _averaged),
+    "average_of_all": (_with_average_of_all, _averaged),
+    "schedule": (_with_schedule, _scheduled),
+    "chained_schedule": (_with_chained_schedule, _scheduled),
+    "scaler": (_with_scaler, _scaled),
 }
 
 
 @pytest.mark.parametrize("name", _AROUND)
 @pytest.mark.parametrize("foreach", [False, True])
 def test_what_stands_around_a_step(name, foreach):
-    prepare, step, whole = _AROUND[name]
+    prepare, step = _AROUND[name]
 
     def train(compiled):
         training = _Training(lambda p: optim.AdamW(p, lr=0.05, foreach=foreach))
@@ -303,8 +303,7 @@ def test_what_stands_around_a_step(name, foreach):
         counted = _Training(lambda p: optim.AdamW(p, lr=0.05, foreach=foreach))
         prepare(counted)
         counts = [_graphs_and_breaks(step, counted, x, y) for x, y in _batches(4)]
-    if whole:
-        assert counts == [(1, 0, [])] * 4
+    assert counts == [(1, 0, [])] * 4
 
 
 def test_groups_of_parameters():

@@ -39,15 +39,24 @@ def a_limit_that_another_number_moves():
 
 @program
 def a_view_of_the_count_is_written():
+    def f(x, count):
+        count.view(1).add_(1)
+        row = count.expand(2)
+        return (x * 2 if count >= 3 else x), x + row.sum()
+
+    return steps(f)
+
+
+@program(whole=False)
+def counts_that_share_their_memory():
     counts = torch.zeros(2)
+    first, second = counts[0], counts[1]
 
     def f(x):
-        first, second = counts[0], counts[1:]
-        first += 1
-        second.mul_(2).add_(first)
+        counts.add_(1)
         return (x * 2 if first >= 3 else x), x + second
 
-    return Case(f, vector(), then=[lambda: None] * 4, observe=counts, forward_only=True)
+    return Case(f, vector(), then=[lambda: None] * 4, observe=(counts, first, second), forward_only=True)
 
 
 @program
