@@ -168,7 +168,8 @@ std::optional<Dim> FloatPower(Sizes& sizes, Dim a, Dim b) {
   const std::optional<double> base = FloatConstantOf(table, a);
   // A decay to a number of steps, which does not overflow.
   if (base && *base > 0 && *base <= 1) {
-    return sizes.Decide(ExprKind::kLe, Zero(sizes, b), b) ? std::optional(table.Make(ExprKind::kPow, a, b)) : std::nullopt;
+    return sizes.Decide(ExprKind::kLe, Zero(sizes, b), b) ? std::optional(table.Make(ExprKind::kPow, a, b))
+                                                          : std::nullopt;
   }
   // A power that is in range for each base in range.
   constexpr double kMostExponent = 16;
