@@ -96,10 +96,20 @@ def the_larger_of_two_numbers():
 def the_larger_of_numbers_that_are_none():
     def f(x):
         most, least = max(1.0, x.sum().item()), min(x.sum().item(), 1.0)
-        return x * 0 + most, x * 0 + least
+        return torch.zeros(2) + most, torch.ones(2) * least
 
     nan = float("nan")
     return Case(f, vector(), then=[lambda: Args(vector(3, nan)), lambda: Args(vector(3, 5.0)), lambda: Args(vector(3, -0.0))])
+
+
+@program
+def the_larger_of_two_zeros():
+    def f(x):
+        number = x[0].item()
+        first, last = torch.as_tensor(max(0.0, number)), torch.as_tensor(max(number, 0.0))
+        return torch.ones(2).copysign(first), torch.ones(2).copysign(last), torch.ones(2).copysign(torch.as_tensor(min(number, 0.0)))
+
+    return Case(f, vector(), then=[lambda: Args(torch.tensor([-0.0])), lambda: Args(torch.tensor([0.0])), lambda: Args(-vector())])
 
 
 @program
