@@ -10,6 +10,7 @@
 
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/pointwise.h"
+#include "backends/graph/dim_algebra.h"
 #include "backends/graph/uses.h"
 
 namespace framefuse::fusion {
@@ -136,11 +137,18 @@ class SliceJoiner {
     NodeWriter w(&g_, &nodes_, n);
     const ir::Value like = g_.value(n.outputs[0]);
     std::vector<ValueId> pieces;
-    for (const Part& p : sum.parts) pieces.push_back(w.WithNumber("add", Piece(w, p), 0.0));
+    for (const Part& p : sum.parts) pieces.push_back(Copy(w, Piece(w, p)));
     if (sum.other == kNoValue) w.Into(n.outputs[0]);
     const ValueId joined = w.Call("aten.cat", {Arg::OfValues(std::move(pieces)), Arg::Constant(sum.parts[0].dim)},
                                   w.Like(like.sizes, like.dtype, like.device));
     if (sum.other != kNoValue) w.Into(n.outputs[0]).Binary("add", sum.other, joined);
+  }
+
+  // Contiguous in each dimension, also of size 1: ATen's own concatenation goes by strides, and would give
+  // channels_last.
+  ValueId Copy(NodeWriter& w, ValueId piece) {
+    const ir::Value v = g_.value(piece);
+    return w.Call("aten.add.Scalar", {Arg::OfValue(piece), Arg::Constant(0.0)}, w.Like(v.sizes, v.dtype, v.device));
   }
 
   // In the order of a contiguous tensor, as the whole is.
@@ -148,8 +156,12 @@ class SliceJoiner {
     if (!p.selected) return InOrder(g_, w, p.grad);
     ir::Value like = g_.value(p.grad);
     const auto at = static_cast<std::ptrdiff_t>(p.dim);
+    const auto before = static_cast<std::size_t>(p.dim);
+    const bool last = before == like.sizes.size();
+    const ir::Dim stride =
+        last ? ir::Dim(1) : ir::DimAlgebra(g_.exprs).Multiply(like.sizes[before], like.strides[before]);
     like.sizes.insert(like.sizes.begin() + at, ir::Dim(1));
-    like.strides.insert(like.strides.begin() + at, ir::Dim(1));
+    like.strides.insert(like.strides.begin() + at, stride);
     return InOrder(g_, w, w.Call("aten.unsqueeze", {Arg::OfValue(p.grad), Arg::Constant(p.dim)}, like));
   }
 

@@ -9,6 +9,7 @@ Functions that `torch.compiler.disable` made, and those that `torch.compile` mad
 attribute `_torchdynamo_disable`, and looks through the others by `_torchdynamo_orig_callable`.
 """
 
+import bisect
 import collections
 import copyreg
 import functools
@@ -67,12 +68,13 @@ def install():
     _register(object, {"__reduce_ex__": _reduced})
     _register(typing, {"get_type_hints": _type_hints})
     _register(pickle, {"dumps": _dumped})
+    _register(bisect, {"bisect_right": _bisect_right, "bisect_left": _bisect_left})
     _register(logging.Logger, {"_log": _log_calls.log})
     _register(torch.inference_mode, {"__enter__": _enter_inference_mode, "__exit__": _leave_inference_mode})
     _register(torch._utils, {"is_compiling": _control.is_compiling})
     _register(torch._C._nn, {"one_hot": _one_hot})
     _register(torch.nn.functional, {"interpolate": _interpolate.interpolate})
-    _register(torch.Tensor, {"new_tensor": _new_tensor, "__deepcopy__": _deep_copied})
+    _register(torch.Tensor, {"new_tensor": _new_tensor, "new": _new, "__deepcopy__": _deep_copied})
     _register(torch.Tensor, {"addcdiv": _with_tensor_value(torch.Tensor.addcdiv, False)})
     _register(torch.Tensor, {"addcdiv_": _with_tensor_value(torch.Tensor.addcdiv_, True)})
     for name in ("_foreach_addcdiv", "_foreach_addcdiv_"):
@@ -145,6 +147,44 @@ def _one_hot(tensor, num_classes=-1):
 def _new_tensor(self, data, *, dtype=None, device=None, **others):
     """Tensor.new_tensor, which takes the dispatch key of a traced tensor for a device's."""
     return torch.tensor(data, dtype=dtype or self.dtype, device=device or self.device, **others)
+
+
+def _new(self, *args, **others):
+    """Tensor.new of sizes or of numbers, for the same reason."""
+    first = args[0] if args else None
+    if others or isinstance(first, torch.Tensor):
+        return torch.Tensor.new(self, *args, **others)
+    if len(args) == 1 and isinstance(first, (list, tuple)) and not isinstance(first, torch.Size):
+        return torch.tensor(first, dtype=self.dtype, device=self.device)
+    return torch.empty(*(args or (0,)), dtype=self.dtype, device=self.device)
+
+
+def _bisect_right(a, x, lo=0, hi=None, *, key=None):
+    """bisect.bisect_right: what C code compares with is looked at, and a number that changes from call to call need not be."""
+    if lo < 0:
+        raise ValueError("lo must be non-negative")
+    hi = len(a) if hi is None else hi
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if x < (a[middle] if key is None else key(a[middle])):
+            hi = middle
+        else:
+            lo = middle + 1
+    return lo
+
+
+def _bisect_left(a, x, lo=0, hi=None, *, key=None):
+    """bisect.bisect_left, likewise."""
+    if lo < 0:
+        raise ValueError("lo must be non-negative")
+    hi = len(a) if hi is None else hi
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if (a[middle] if key is None else key(a[middle])) < x:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo
 
 
 def _enter_inference_mode(self):

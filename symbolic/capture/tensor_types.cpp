@@ -25,6 +25,12 @@ bool IsTensorType(BorrowedRef object) {
   return PyType_Check(object.get()) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object.get()), TensorBase());
 }
 
+bool IsLegacyTensorType(BorrowedRef object) {
+  static PyTypeObject* const long_tensor = TorchType("torch", "LongTensor");
+  static PyTypeObject* const variable = TorchType("torch.autograd", "Variable");
+  return Py_TYPE(object.get()) == Py_TYPE(long_tensor) || object.get() == reinterpret_cast<PyObject*>(variable);
+}
+
 bool IsParameter(BorrowedRef object) {
   static PyTypeObject* type = TorchType("torch.nn.parameter", "Parameter");
   return object.type() == type;
@@ -71,6 +77,7 @@ bool LeavesDecide(std::string_view name) {
 void RegisterTorchLeafTypes() {
   IsTorchOperator(nullptr);
   IsOperatorNamespace(nullptr);
+  IsLegacyTensorType(Py_None);
   for (const char* name : {"dtype", "device", "layout", "memory_format", "Size"}) {
     if (PyTypeObject* type = TorchType("torch", name)) AddLeafType(type);
   }

@@ -11,7 +11,9 @@
 
 namespace framefuse {
 
-bool IsTensorType(BorrowedRef object);         // torch.Tensor, torch._C.TensorBase or a subclass of them
+bool IsTensorType(BorrowedRef object);  // torch.Tensor, torch._C.TensorBase or a subclass of them
+// torch.LongTensor and its like, torch.autograd.Variable: makers of tensors from before there were dtypes.
+bool IsLegacyTensorType(BorrowedRef object);
 bool IsParameter(BorrowedRef object);          // type(object) is torch.nn.Parameter
 bool IsTorchOperator(PyTypeObject* type);      // torch.ops.…: OpOverload, OpOverloadPacket
 bool IsOperatorNamespace(PyTypeObject* type);  // torch.ops and what is in it

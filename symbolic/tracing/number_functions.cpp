@@ -167,8 +167,9 @@ std::optional<Dim> FloatPower(Sizes& sizes, Dim a, Dim b) {
   if (!IsExactAsFloat(sizes, a) || !IsExactAsFloat(sizes, b)) return std::nullopt;
   const std::optional<double> base = FloatConstantOf(table, a);
   // A decay to a number of steps, which does not overflow.
-  if (base && *base > 0 && *base <= 1 && !sizes.IsFloat(b)) {
-    return sizes.Decide(ExprKind::kLe, Dim(0), b) ? std::optional(table.Make(ExprKind::kPow, a, b)) : std::nullopt;
+  if (base && *base > 0 && *base <= 1) {
+    return sizes.Decide(ExprKind::kLe, Zero(sizes, b), b) ? std::optional(table.Make(ExprKind::kPow, a, b))
+                                                          : std::nullopt;
   }
   // A power that is in range for each base in range.
   constexpr double kMostExponent = 16;

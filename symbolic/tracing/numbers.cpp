@@ -179,6 +179,17 @@ Ref Numbers::Apply(NumberFunction function, BorrowedRef object) {
   return made ? Make(*made) : Ref();
 }
 
+// A comparison would be a fact that the next call's numbers break. The result is a float in either case.
+Ref Numbers::ExtremeOfFloats(bool largest, BorrowedRef left, BorrowedRef right) {
+  const std::optional<Dim> a = Find(left), b = Find(right);
+  if (!a || !b || none()) return Ref();
+  Sizes& sizes = recorder_->sizes();
+  ir::ExprTable& table = sizes.Table();
+  if (!sizes.IsFloat(*a) || !sizes.IsFloat(*b) || (table.LastUnbacked(*a) < 0 && table.LastUnbacked(*b) < 0))
+    return Ref();
+  return Make(table.Make(largest ? ExprKind::kMax : ExprKind::kMin, *a, *b));
+}
+
 std::optional<bool> Numbers::Compare(int py_op, BorrowedRef left, BorrowedRef right) {
   const std::optional<Dim> a = Find(left), b = Find(right);
   if (!a || !b) return std::nullopt;

@@ -44,6 +44,8 @@ class Numbers {
   Ref Negate(BorrowedRef object);
   Ref ToFloat(BorrowedRef object);
   Ref Apply(NumberFunction function, BorrowedRef object);  // null: as above
+  // max() or min() of two floats, one of which the graph computes. Null: of others, which are compared.
+  Ref ExtremeOfFloats(bool largest, BorrowedRef left, BorrowedRef right);
   // As Py_LT …; nothing: one of them is no number, or it is not kept symbolic.
   std::optional<bool> Compare(int py_op, BorrowedRef left, BorrowedRef right);
 

@@ -236,6 +236,25 @@ bool Nonzero(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack
   return true;
 }
 
+// How torch's own code asks for the truth of a tensor, to raise an error (at::is_scalar_tensor_true): it is what it is
+// now, which the graph checks.
+std::optional<bool> TruthOfCheck(Recorder& recorder, const std::vector<at::Tensor>& fakes) {
+  const auto is_truth = [](const at::Tensor& t) { return t.dim() == 0 && t.scalar_type() == at::kBool; };
+  const auto& nodes = recorder.graph().nodes;
+  if (recorder.values == nullptr || !is_truth(fakes[0]) || !is_truth(fakes[1]) || nodes.empty()) return std::nullopt;
+  const FakeImpl* ones = AsFake(fakes[1]);
+  const bool asked = ones != nullptr && nodes.back().op->name() == "aten.new_ones" && !nodes.back().outputs.empty() &&
+                     nodes.back().outputs[0] == ones->value();
+  const auto values = asked ? recorder.values->AtHand({fakes[0]}) : std::nullopt;
+  if (!values) return std::nullopt;
+  bool truth = false;
+  {
+    const TlsScope off(nullptr);
+    truth = values->front().item<bool>();
+  }
+  return RecordTruth(recorder, fakes[0], truth) ? std::optional(truth) : std::nullopt;
+}
+
 bool Equal(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const Observation same{"torch.equal", [](const std::vector<at::Tensor>& values) {
                            return at::scalar_tensor(at::equal(values[0], values[1]), at::kBool);
@@ -243,7 +262,13 @@ bool Equal(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) 
   const std::vector<at::Tensor> fakes = {ArgumentOf(handle, stack, 0).toTensor(),
                                          ArgumentOf(handle, stack, 1).toTensor()};
   const auto values = recorder.values != nullptr ? recorder.values->RelyOn(fakes, same) : std::nullopt;
-  if (!values) return BreakOnData(recorder, handle, stack);
+  if (!values) {
+    const std::optional<bool> truth = TruthOfCheck(recorder, fakes);
+    if (!truth) return BreakOnData(recorder, handle, stack);
+    torch::jit::drop(*stack, 2);
+    stack->emplace_back(*truth);
+    return true;
+  }
   torch::jit::drop(*stack, 2);
   const TlsScope off(nullptr);
   stack->emplace_back(at::equal((*values)[0], (*values)[1]));

@@ -20,6 +20,7 @@ namespace framefuse::tracing {
 namespace {
 
 constexpr std::int64_t kMostElements = 1 << 24;
+constexpr std::int64_t kMostCopied = 1 << 12;
 constexpr std::int64_t kMostShown = 8;
 constexpr std::size_t kMostNodesOfHint = 1 << 14;
 constexpr std::int64_t kMostElementsOfHint = std::int64_t{1} << 31;
@@ -128,6 +129,13 @@ class SlicedValue final : public ValueRead {
   at::Tensor expected_;
 };
 
+// Whether a value is one truth, of which there are two.
+bool IsTruth(const Values& fakes, const Observation& observation) {
+  return observation.text.empty() && fakes.size() == 1 && fakes[0].scalar_type() == c10::ScalarType::Bool &&
+         fakes[0].sym_numel().maybe_as_int() == 1;
+}
+// A number that the program keeps where Python reads it: the count of an optimizer's steps.
+bool IsKeptNumber(const at::Tensor& t) { return t.is_cpu() && t.dim() == 0 && t.is_floating_point(); }
 bool IsWholeNumbers(const at::Tensor& t) { return c10::isIntegralType(t.scalar_type(), /*includeBool=*/true); }
 
 std::optional<std::vector<ir::ValueId>> ValuesOf(const Recorder& recorder, const Values& fakes) {
@@ -152,9 +160,13 @@ std::optional<Values> Tracer::State::RelyOn(const Values& fakes, const Observati
   SliceLimits limits;
   limits.most_elements = kMostElements;
   limits.on_cpu = false;
+  for (const InputRecord& r : inputs) limits.inputs.push_back(r.value);
+  limits.most_copied = kMostCopied;
+  const bool truth = IsTruth(fakes, observation);
   limits.takes_input = [&](ir::ValueId v) {
     const auto record = record_of(v);
-    return record != inputs.end() && record->input_index >= 0 && IsWholeNumbers(record->real);
+    return record != inputs.end() && record->input_index >= 0 &&
+           (IsWholeNumbers(record->real) || (truth && IsKeptNumber(record->real)));
   };
   std::optional<ValueSlice> slice = ValueSlice::Of(recorder->graph(), *wanted, limits);
   if (!slice) return std::nullopt;
@@ -185,6 +197,8 @@ std::optional<Values> Tracer::State::AtHand(const Values& fakes) {
   limits.for_hint = true;
   limits.most_nodes = kMostNodesOfHint;
   limits.most_elements = kMostElementsOfHint;
+  for (const InputRecord& r : inputs) limits.inputs.push_back(r.value);
+  limits.most_copied = kMostElementsOfHint;
   limits.on_cpu = false;
   Values reals;
   limits.takes_input = [&](ir::ValueId v) {

@@ -1,6 +1,7 @@
 #include "symbolic/tracing/value_slice.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
 #include <sstream>
@@ -22,19 +23,22 @@ constexpr std::string_view kNamespace = "aten.";
 // Overloads of these, by name: no state, no generator, no memory that nobody set. Their forms that write, too.
 constexpr const char* kDetermined =
     "_reshape_alias _to_copy _unique2 _unsafe_view abs add alias all amax amin aminmax any arange argmax argmin "
-    "argsort bincount bitwise_and bitwise_not bitwise_or bitwise_xor bucketize cat ceil clamp clamp_max "
-    "clamp_min clone constant_pad_nd count_nonzero cumprod cumsum detach diagonal div eq expand eye flip floor "
-    "floor_divide full full_like gather ge gt index index_fill index_select isin le linspace logical_and "
-    "logical_not logical_or logical_xor lt masked_fill masked_select max maximum mean min minimum mul ne neg "
-    "new_full new_ones new_zeros nonzero ones ones_like permute pow prod remainder repeat repeat_interleave roll "
-    "round rsub scalar_tensor searchsorted select sign slice sort split split_with_sizes sqrt squeeze stack sub "
-    "sum t transpose tril tril_indices triu triu_indices trunc unbind unfold unique_consecutive unique_dim "
-    "unsqueeze view where zeros zeros_like";
+    "argsort bartlett_window bincount bitwise_and bitwise_not bitwise_or bitwise_xor blackman_window bucketize cat "
+    "ceil clamp clamp_max clamp_min clone constant_pad_nd cos count_nonzero cumprod cumsum detach diagonal div eq exp "
+    "expand eye flip floor floor_divide full full_like gather ge gt hamming_window hann_window index index_fill "
+    "index_select isin kaiser_window le linspace log logical_and logical_not logical_or logical_xor lt masked_fill "
+    "masked_select max maximum mean min minimum mul ne neg new_full new_ones new_zeros nonzero ones ones_like permute "
+    "pow prod reciprocal remainder repeat repeat_interleave roll round rsqrt rsub scalar_tensor searchsorted select "
+    "sign sin slice sort split split_with_sizes sqrt squeeze stack sub sum t transpose tril tril_indices triu "
+    "triu_indices trunc unbind unfold unfold_backward unique_consecutive unique_dim unsqueeze view where zeros "
+    "zeros_like";
 
 bool IsDetermined(std::string_view name) {
   static const auto* names = new absl::flat_hash_set<std::string>(absl::StrSplit(kDetermined, ' '));
   if (!name.starts_with(kNamespace)) return false;
   name.remove_prefix(kNamespace.size());
+  constexpr std::string_view kEach = "_foreach_";
+  if (name.starts_with(kEach)) name.remove_prefix(kEach.size());
   return names->contains(std::string(name.substr(0, name.find('.'))));
 }
 
@@ -51,11 +55,15 @@ bool IsUnset(std::string_view name) { return name.starts_with("aten.empty") || n
 // Where a graph's values are made and its memory is written.
 class Memory {
  public:
-  explicit Memory(const ir::Graph& graph) : graph_(graph) {
+  Memory(const ir::Graph& graph, const std::vector<ValueId>& inputs) : graph_(graph) {
     absl::flat_hash_set<ir::StorageId> shared;
-    for (const ir::ConstantTensor& c : graph.constants) {
-      const ir::StorageId storage = graph.value(c.value).storage;
-      if (!own_.insert(storage).second) shared.insert(storage);
+    const auto add = [&](ValueId v) {
+      if (!own_.insert(graph.value(v).storage).second) shared.insert(graph.value(v).storage);
+    };
+    for (const ir::ConstantTensor& c : graph.constants) add(c.value);
+    for (const ValueId input : inputs) {
+      add(input);
+      inputs_[graph.value(input).storage] = input;
     }
     for (const ir::StorageId storage : shared) own_.erase(storage);
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) Note(graph.nodes[i], i);
@@ -69,8 +77,13 @@ class Memory {
       return writer < reader && (maker == makers_.end() || writer > maker->second);
     });
   }
-  // Whether a node of the graph asked for it, or it is a constant's, of which a run has a copy.
+  // Whether a node of the graph asked for it, or it is a constant's or an input's, of which a run has a copy.
   bool IsOwn(ir::StorageId storage) const { return storage >= 0 && own_.contains(storage); }
+  // The input whose memory it is.
+  ValueId InputIn(ir::StorageId storage) const {
+    const auto it = inputs_.find(storage);
+    return it == inputs_.end() ? ir::kNoValue : it->second;
+  }
 
   template <typename F>
   void ForEachWritten(const ir::Node& n, F&& f) const {
@@ -95,20 +108,20 @@ class Memory {
   absl::flat_hash_set<ir::StorageId> own_;
   absl::flat_hash_map<ir::StorageId, std::vector<std::size_t>> writers_;
   absl::flat_hash_map<ValueId, std::size_t> makers_;
+  absl::flat_hash_map<ir::StorageId, ValueId> inputs_;
 };
 
 // The nodes that values follow from, found from the last to the first.
 class Search {
  public:
-  Search(const ir::Graph& graph, const SliceLimits& limits) : graph_(graph), limits_(limits), memory_(graph) {
+  Search(const ir::Graph& graph, const SliceLimits& limits)
+      : graph_(graph), limits_(limits), memory_(graph, limits.inputs) {
     for (const ir::ConstantTensor& c : graph.constants) constants_[c.value] = c.tensor;
   }
 
   // Whether `v` may be read by node `reader`.
   bool Need(ValueId v, std::size_t reader) {
     const ir::Value& value = graph_.value(v);
-    std::int64_t elements = 1;
-    for (const ir::Dim& d : value.sizes) elements *= graph_.exprs.Hint(d);
     (constants_.contains(v) ? needed_constants_ : open_).insert(v);
     if (memory_.IsOwn(value.storage)) {
       read_before_.emplace(value.storage, reader);  // the first that is found is the last reader
@@ -116,7 +129,7 @@ class Search {
       return false;
     }
     return value.kind == ir::ValueKind::kTensor && (value.device.is_cpu() || !limits_.on_cpu) &&
-           elements <= limits_.most_elements;
+           ElementsOf(v) <= limits_.most_elements;
   }
 
   // Whether it has part, and whether it may.
@@ -134,12 +147,13 @@ class Search {
     if (limits_.for_hint) {
       possible = n.op->name().starts_with(kNamespace) && !n.op->is_random() && !n.op->has_side_effect();
     }
-    memory_.ForEachWritten(n, [&](ir::StorageId storage) { possible = possible && memory_.IsOwn(storage); });
+    memory_.ForEachWritten(n, [&](ir::StorageId storage) { possible = possible && MayWrite(storage); });
     ir::ForEachUse(n, [&](ValueId v) { possible = Need(v, i) && possible; });
     return possible ? Part::kTaken : Part::kRefused;
   }
 
   const absl::flat_hash_set<ValueId>& open() const { return open_; }  // no node that was visited makes them
+  bool IsCopied(ValueId input) const { return copied_.contains(input); }
   Values constants() const {
     Values found;
     for (const ValueId v : needed_constants_) found.emplace(v, constants_.at(v));
@@ -147,11 +161,22 @@ class Search {
   }
 
  private:
+  std::int64_t ElementsOf(ValueId v) const {
+    std::int64_t elements = 1;
+    for (const ir::Dim& d : graph_.value(v).sizes) elements *= graph_.exprs.Hint(d);
+    return elements;
+  }
+  bool MayWrite(ir::StorageId storage) {
+    const ValueId input = memory_.InputIn(storage);
+    if (input != ir::kNoValue) copied_.insert(input);
+    return memory_.IsOwn(storage) && (input == ir::kNoValue || ElementsOf(input) <= limits_.most_copied);
+  }
+
   const ir::Graph& graph_;
   const SliceLimits& limits_;
   const Memory memory_;
   Values constants_;
-  absl::flat_hash_set<ValueId> open_, needed_constants_;
+  absl::flat_hash_set<ValueId> open_, needed_constants_, copied_;
   absl::flat_hash_map<ir::StorageId, std::size_t> read_before_;
 };
 
@@ -201,6 +226,9 @@ bool PushArgument(const ir::Arg& arg, ir::ArgType type, const Values& values, to
   }
   return false;
 }
+
+// With its strides: operators that take those apart may follow.
+at::Tensor CopyOf(const at::Tensor& t) { return at::empty_strided(t.sizes(), t.strides(), t.options()).copy_(t); }
 
 void Fill(const at::Tensor& t, std::uint8_t byte) {
   const auto size = static_cast<std::int64_t>(t.storage().nbytes());
@@ -261,6 +289,7 @@ std::optional<ValueSlice> ValueSlice::Of(const ir::Graph& graph, const std::vect
   slice.constants_ = search.constants();
   slice.inputs_.assign(search.open().begin(), search.open().end());  // no node makes them
   std::sort(slice.inputs_.begin(), slice.inputs_.end());
+  for (const ValueId v : slice.inputs_) slice.copied_.push_back(search.IsCopied(v));
   const auto takes = [&](ValueId v) { return limits.takes_input && limits.takes_input(v); };
   if (!std::all_of(slice.inputs_.begin(), slice.inputs_.end(), takes)) return std::nullopt;
   return slice;
@@ -282,7 +311,7 @@ std::optional<std::vector<at::Tensor>> ValueSlice::RunOn(absl::Span<const at::Te
                                                          std::uint8_t unset) const {
   Values values = constants_;
   for (auto& [v, tensor] : values) tensor = has_writes_ ? tensor.clone() : tensor;
-  for (std::size_t i = 0; i < inputs_.size(); ++i) values[inputs_[i]] = inputs[i];
+  for (std::size_t i = 0; i < inputs_.size(); ++i) values[inputs_[i]] = copied_[i] ? CopyOf(inputs[i]) : inputs[i];
   for (const ir::Node& n : nodes_) {
     if (!RunNode(n, unset, &values)) return std::nullopt;
   }

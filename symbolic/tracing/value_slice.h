@@ -1,6 +1,6 @@
 // ValueSlice: the operators of a recording that some of its values follow from, as a program that can be run on
-// tensors. Invariant: none of them draws random numbers or writes what was there before the recording, and they are all
-// that wrote what they read: on the inputs as they were at the recording's start they give what eager has where the
+// tensors. Invariant: none of them draws random numbers, what they write of an input is a copy, and they are all that
+// wrote what they read: on the inputs as they were at the recording's start they give what eager has where the
 // recording stands, and nothing that follows from memory that nobody set. A slice owns all that it needs, and lives on
 // after the recording.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_VALUE_SLICE_H_
@@ -27,6 +27,9 @@ struct SliceLimits {
   bool on_cpu = true;                    // only
   // For a hint: any operator of ATen's that draws no random numbers, with symbols at their hints.
   bool for_hint = false;
+  // Inputs that the program may have written, and how many elements they may have then: each run has copies of them.
+  std::vector<ir::ValueId> inputs;
+  std::int64_t most_copied = 0;
   // Whether it may begin at an input.
   std::function<bool(ir::ValueId)> takes_input;
 };
@@ -56,6 +59,7 @@ class ValueSlice {
   bool has_writes_ = false;
   bool has_unset_ = false;  // some ask for memory that nobody set, and it matters
   std::vector<ir::ValueId> inputs_;
+  std::vector<bool> copied_;  // of inputs_: whether a node writes its memory
   std::vector<ir::ValueId> wanted_;
   Values constants_;
 };

@@ -79,6 +79,11 @@ def _looped(x, n):
     return x, f"{n}"
 
 
+def _in_containers(x, n):
+    held = [n, x] and (n,) and {"n": n} and x.shape and not [n][1:]
+    return x * (2 if held else 3) if (n, n) else x
+
+
 X = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
 
 
@@ -94,6 +99,7 @@ X = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
         (_too_large, [2, 3, 4, 2**30, 2**31 - 1, 6, 5], None),  # torch raises where the product does not fit
         (_divided, [2, 3, 5, 0, -2], None),
         (_held, [2, 3, 500, 2**30, -1], 2),
+        (_in_containers, [2, 3, 0, -1, 7], 2),
         (_looped, [2, 3, 2, 4], None),
         (_scaled, [2, True, 3, 4, False], None),
         (_scaled, [2, 2.0, 3.5, 4], None),

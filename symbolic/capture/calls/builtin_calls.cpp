@@ -361,6 +361,7 @@ Value BuiltinCalls::CallTorchSpecial(Activation& act, SpecialCall which, ValueVi
       if (!args.empty() && IsFakeTensor(args[0].object)) return natives_.CallTorch(act, callable.object, args, kwnames);
       [[fallthrough]];
     case SpecialCall::kTorchTensor:
+      if (std::optional<Value> made = natives_.TensorOfNumber(act, args, kwnames)) return *std::move(made);
       if (!arguments_.PrepareAll(args)) return Value();
       return natives_.MakeTensor(callable.object, args, kwnames);
     case SpecialCall::kAttention:

@@ -56,7 +56,8 @@ ClassCalls::ClassCalls(Journals& journals, CallEvaluator& calls, NativeCalls& na
 Value ClassCalls::CallType(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames,
                            Completion completion) {
   auto* type = reinterpret_cast<PyTypeObject*>(callable.object.get());
-  if (IsTensorType(callable.object)) return natives_.CallTorch(act, callable.object, args, kwnames);
+  if (IsTensorType(callable.object) || IsLegacyTensorType(callable.object))
+    return natives_.CallTorch(act, callable.object, args, kwnames);
   const BorrowedRef meta_call = reads_.LookupInType(Py_TYPE(type), "__call__");
   if (meta_call && PyFunction_Check(meta_call.get())) {
     return calls_.CallFunction(act, objects_.Adopt(meta_call, reads_.ConstantSource(meta_call)),

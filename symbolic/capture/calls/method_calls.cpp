@@ -35,6 +35,12 @@ namespace {
 
 Value None() { return Value{Ref::Create(Py_None), kNoSource}; }
 
+// Its argument becomes an item, and nobody looks at it.
+bool OnlyKeeps(PyTypeObject* owner, absl::string_view method) {
+  return (owner == &PyList_Type && method == "append") ||
+         (owner == DequeType() && (method == "append" || method == "appendleft"));
+}
+
 // What item() or tolist() gives, where the graph computes it; null: it cannot.
 Ref NumbersOf(tracing::Tracer& tracer, BorrowedRef tensor, bool item) {
   const at::Tensor& t = THPVariable_Unpack(tensor.get());
@@ -261,9 +267,12 @@ Value MethodCalls::CallMethodOfBuiltin(ValueView callable, const MethodFacts& me
     return breaks_.Break(GraphBreakKind::kUnsupportedWrite, absl::StrCat("dict.", name, " of an object's attributes"));
   }
   if (writes && !backward_.MayWrite()) return Value();
-  if (!(method.moves_items_only ? arguments_.PrepareMembership(self) : arguments_.PrepareNative(self)) ||
-      !arguments_.PrepareAll(args.subspan(1)))
+  if (!(method.moves_items_only ? arguments_.PrepareMembership(self) : arguments_.PrepareNative(self))) return Value();
+  if (writes && OnlyKeeps(owner, name) && args.size() == 2 && !kwnames) {
+    reads_.Move(args[1]);
+  } else if (!arguments_.PrepareAll(args.subspan(1))) {
     return Value();
+  }
   const bool formats = owner == &PyUnicode_Type || owner == &PyBytes_Type;
   if (formats && !arguments_.HaveTextOfTheirOwn(args.subspan(1))) return Value();
   if (t != nullptr && writes && !NoteWrite(*t, name, args)) return Value();

@@ -1,5 +1,8 @@
 #include "symbolic/capture/calls/native_calls.h"
 
+#include <c10/core/DefaultDtype.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <optional>
@@ -11,6 +14,7 @@
 #include "frame_eval/hook.h"
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/call_rules.h"
+#include "symbolic/capture/calls/each_element.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/fakes.h"
 #include "symbolic/capture/fx_journal.h"
@@ -146,7 +150,10 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
                              BorrowedRef kwnames) {
   if (!arguments_.PrepareForTorch(args)) return Value();
   const bool outermost = boundary_.depth().leaf == 0;
-  (void)act;
+  if (!fx_.keep_values()) {
+    const std::optional<EachElement> each = SplitForeach(tracer_.numbers(), callable, args, kwnames);
+    if (each) return CallEach(act, args[0].object, *each);
+  }
   if (fx_.keep_values() && !args.empty() && ChangesSizes(NameOfCallable(callable)) &&
       tracer_.InputIndexOf(args[0].object) >= 0) {
     return breaks_.Break(GraphBreakKind::kTensorMutation, "sizes of an input in a graph for an FX backend");
@@ -171,6 +178,47 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
     if (!breaks_.Journalled(call.RecordCall(callable, args, kwnames, result, in_any_case))) return Value();
   }
   return Value{std::move(result), kNoSource};
+}
+
+Value NativeCalls::CallEach(Activation& act, BorrowedRef list, const EachElement& each) {
+  const Ref results = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(each.calls.size())));
+  for (std::size_t i = 0; i < each.calls.size(); ++i) {
+    Value one = CallTorch(act, each.method, each.calls[i], each.kwnames);
+    if (!one) return Value();
+    PyTuple_SET_ITEM(results.get(), static_cast<Py_ssize_t>(i), one.object.release());
+  }
+  return each.in_place ? Value{Ref::Create(list), kNoSource} : Value{Ref::Create(results), kNoSource};
+}
+
+std::optional<Value> NativeCalls::TensorOfNumber(Activation& act, absl::Span<const ValueView> args,
+                                                 BorrowedRef kwnames) {
+  if (PositionalCount(args, kwnames) != 1 || fx_.keep_values() || !tracer_.numbers().IsSymbolic(args[0].object))
+    return std::nullopt;
+  const bool is_float = PyFloat_CheckExact(args[0].object.get());
+  c10::ScalarType type = is_float ? c10::get_default_dtype_as_scalartype() : c10::ScalarType::Long;
+  ValueView device;
+  for (std::size_t i = 1; i < args.size(); ++i) {
+    PyObject *name = PyTuple_GET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(i - 1)), *given = args[i].object;
+    const bool is_device = PyUnicode_CompareWithASCIIString(name, "device") == 0;
+    if (!is_device && PyUnicode_CompareWithASCIIString(name, "dtype") != 0) return std::nullopt;
+    if (given == Py_None) continue;
+    if (is_device) device = args[i];
+    if (!is_device && !THPDtype_Check(given)) return std::nullopt;
+    if (!is_device) type = reinterpret_cast<THPDtype*>(given)->scalar_type;
+  }
+  // Of other types torch checks the number, or rounds it in another way.
+  if (is_float ? !c10::isFloatingType(type) || type > c10::ScalarType::BFloat16 : type != c10::ScalarType::Long)
+    return std::nullopt;
+  const Ref number = tracer_.numbers().TensorFor(args[0].object);
+  const Ref to = Ref::Steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(THPVariableClass), "to"));
+  const Ref dtype = Ref::Create(reinterpret_cast<PyObject*>(torch::getTHPDtype(type)));
+  const Ref yes = Ref::Create(Py_True);
+  const Ref names = Ref::Steal(device.object ? Py_BuildValue("(sss)", "dtype", "copy", "device")
+                                             : Py_BuildValue("(ss)", "dtype", "copy"));
+  if (!number || !to || !names) return Value();
+  ValueVector all = {ValueView(number, kNoSource), ValueView(dtype, kNoSource), ValueView(yes, kNoSource)};
+  if (device.object) all.push_back(device);
+  return CallTorch(act, to, all, names);
 }
 
 Value NativeCalls::CallAttention(Activation& act, BorrowedRef callable, absl::Span<const ValueView> args,

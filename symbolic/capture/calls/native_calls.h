@@ -3,11 +3,14 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_NATIVE_CALLS_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_CALLS_NATIVE_CALLS_H_
 
+#include <optional>
+
 #include "symbolic/evaluator/protocols.h"
 
 namespace framefuse {
 
 class BreakController;
+struct EachElement;
 class FxJournal;
 class Journals;
 class NativeArguments;
@@ -29,8 +32,11 @@ class NativeCalls {
   Value MakeHostTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   // torch.tensor and its like, of prepared arguments.
   Value MakeTensor(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
+  // The same of one symbolic number. Nothing: of another one, or the number must be looked at.
+  std::optional<Value> TensorOfNumber(Activation& act, absl::Span<const ValueView> args, BorrowedRef kwnames);
 
  private:
+  Value CallEach(Activation& act, BorrowedRef list, const EachElement& each);
   Ref NumbersIn(BorrowedRef list);
 
   tracing::Tracer& tracer_;

@@ -90,7 +90,10 @@ Value ObjectCalls::CallInstance(Activation& act, ValueView callable, absl::Span<
                                 BorrowedRef kwnames, Completion completion) {
   PyTypeObject* type = callable.object.type();
   Tracked* t = objects_.Find(callable.object);
-  if (type == LruCacheType()) return cached_.CallCached(act, callable, args, kwnames);
+  if (type == LruCacheType() && t != nullptr) return cached_.CallCached(act, callable, args, kwnames);
+  if (type == LruCacheType()) {  // made here, as all that it keeps
+    return arguments_.PrepareAll(args, true) ? natives_.CallNative(callable.object, args, kwnames) : Value();
+  }
   if (type == &PyStaticMethod_Type) {
     const Ref wrapped = Ref::Steal(PyObject_GetAttrString(callable.object, "__wrapped__"));
     if (!wrapped) return Value();

@@ -128,7 +128,7 @@ bool ObjectContents::GuardKeys(const Tracked& t, BorrowedRef items) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
     PyObject* key = PyTuple_GET_ITEM(PyList_GET_ITEM(items.get(), i), 0);
     PyList_Append(keys, key);
-    if (!IsLeaf(key) && !PyType_Check(key) && !PyFunction_Check(key)) {
+    if (!IsLeaf(key) && !PyType_Check(key) && !PyFunction_Check(key) && !PyCFunction_Check(key)) {
       const TrackedKind kind = ObjectTable::Classify(key);
       if (kind == TrackedKind::kTensor) {
         if (objects_.FindByOriginal(key) != nullptr && IsHashedByAddress(key)) continue;

@@ -132,7 +132,13 @@ std::optional<bool> SizeOperations::CompareSequences(int py_op, ValueView left, 
 // The first of equals, as Python gives.
 std::optional<Value> SizeOperations::Extreme(bool largest, absl::Span<const ValueView> numbers) {
   ValueView best = numbers[0];
+  Ref computed;
   for (const ValueView& v : numbers.subspan(1)) {
+    if (Ref made = tracer_.numbers().ExtremeOfFloats(largest, best.object, v.object)) {
+      computed = std::move(made);
+      best = ValueView(computed, kNoSource);
+      continue;
+    }
     const std::optional<bool> better = tracer_.numbers().Compare(largest ? Py_GT : Py_LT, v.object, best.object);
     if (!better) return std::nullopt;
     if (*better) best = v;

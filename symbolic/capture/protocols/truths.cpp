@@ -1,5 +1,7 @@
 #include "symbolic/capture/protocols/truths.h"
 
+#include <torch/csrc/Size.h>
+
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/descriptors.h"
 #include "symbolic/capture/fakes.h"
@@ -102,8 +104,20 @@ Truth Truths::Contains(Activation& act, ValueView item, ValueView container) {
   return boundary_.Check() ? result : Truth::kError;
 }
 
+namespace {
+// Its length is its truth, and what it holds, a symbolic number perhaps, is not looked at.
+bool IsNativeContainer(BorrowedRef o) {
+  return PyTuple_CheckExact(o.get()) || PyList_CheckExact(o.get()) || PyDict_CheckExact(o.get()) ||
+         PyAnySet_CheckExact(o.get()) || THPSize_Check(o.get());
+}
+}  // namespace
+
 Truth Truths::IsTrue(Activation& act, ValueView v) {
   if (const std::optional<bool> truth = sizes_.IsTrue(v)) return *truth ? Truth::kTrue : Truth::kFalse;
+  const bool is_marker = v.object.type() == &PyBaseObject_Type;
+  if (is_marker || (v.source == kNoSource && IsNativeContainer(v.object) && objects_.Find(v.object) == nullptr)) {
+    return is_marker ? Truth::kTrue : native_.IsTrue(act, v);
+  }
   if (IsLeaf(v.object)) {
     reads_.Consume(v);
     return native_.IsTrue(act, v);

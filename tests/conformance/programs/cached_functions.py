@@ -213,3 +213,62 @@ def what_is_dropped_calls_the_cache():
         return x + table(2)
 
     return Case(f, vector(), then=[lambda: None, lambda: table(1) and None, lambda: None], look=lambda: list(found))
+
+
+@program
+def caches_made_in_the_frame():
+    def f(x, n):
+        calls = []
+
+        @functools.lru_cache(maxsize=2)
+        def scaled(k):
+            calls.append(k)
+            return x * k
+
+        @functools.cache
+        def total():
+            return x.sum() + n
+
+        made = scaled(2) + scaled(n) + scaled(2) + scaled(k=4) + scaled(2)
+        return made + total() + total(), calls, scaled.__name__, total() is total()
+
+    return Case(f, vector(), 3, then=[lambda: Args(vector(4), 2)])
+
+
+@program
+def a_cache_by_tensors_made_in_the_frame():
+    def f(x, y):
+        @functools.cache
+        def doubled(t):
+            return t * 2
+
+        return doubled(x) + doubled(y), doubled(x) is doubled(x), doubled(x) is doubled(y)
+
+    x = vector()
+    return Case(f, x, vector(), then=[lambda: Args(x, x)])
+
+
+@program
+def a_cached_property_of_a_local_class():
+    def f(x):
+        class Holder:
+            @functools.cached_property
+            def value(self):
+                return x * 2
+
+        holder = Holder()
+        return holder.value + holder.value, holder.value is holder.value, list(vars(holder))
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def a_cache_that_outlives_the_frame():
+    def f(x, n):
+        @functools.cache
+        def scaled(k):
+            return k * 2
+
+        return x * scaled(n), scaled
+
+    return Case(lambda x, n: (lambda y, g: (y, g(n), tuple(g.cache_info())))(*f(x, n)), vector(), 3)

@@ -147,3 +147,15 @@ def on_both_sides_of_a_break():
 @program
 def of_halves():
     return each_kind(lambda x: ((x.bfloat16() * 2).exp(), x.half() + 1, x.double().sum(1)), weight)
+
+
+@program
+def parts_of_a_single_column():
+    """Strides of dimensions of size 1 say of what is joined whether it is channels_last."""
+
+    def f(x, w):
+        y = torch.nn.functional.linear(x, w)
+        return torch.nn.functional.logsigmoid(y[:, 0]).squeeze(-1), y[:, 1].sin().squeeze(-1)
+
+    x = (torch.arange(2 * 2 * 5 * 3) % 7 / 7.0).reshape(2, 2, 5, 3)
+    return Case(f, x.requires_grad_(), torch.tensor([[0.5, -1.0, 2.0]], requires_grad=True))

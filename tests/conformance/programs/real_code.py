@@ -1,5 +1,7 @@
 """What the code of public libraries does beside its tensors: checks with texts, unions as annotations, groups of rows."""
 
+import math
+
 import torch
 
 from conformance.program import Args, Case, program
@@ -179,3 +181,30 @@ def annotations_that_are_unions():
         return lambda: function() and None
 
     return Case(f, vector(), config, then=[none(change), none(annotate)])
+
+
+@program
+def markers_that_are_plain_objects():
+    missing, other = object(), object()
+    table = {"a": 1, "none": missing}
+
+    def f(x, key):
+        found = table.get(key, missing)
+        if found is missing:
+            return x - 1, missing in [other, missing], [other].count(missing), bool(other)
+        return x * found if missing and object() else x
+
+    return Case(f, vector(), "a", then=[lambda: Args(vector(), "b"), lambda: Args(vector(), "none")])
+
+
+@program
+def tables_by_functions_of_c_code():
+    table = {torch.sin: 2, math.floor: 3, len: 4, "name": 5}
+
+    def f(x, function):
+        return function(x) * table[function] + table[len], table.get(torch.cos, 0), list(table)[1] is math.floor
+
+    def swap():
+        table[torch.sin], table[len] = table[len], table[torch.sin]
+
+    return Case(f, vector(), torch.sin, then=[swap, lambda: table.update({torch.cos: 7}), lambda: Args(vector(), torch.cos)])
