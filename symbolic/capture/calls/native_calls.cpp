@@ -22,6 +22,7 @@
 #include "symbolic/capture/journals/size_operations.h"
 #include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/shown_warnings.h"
+#include "symbolic/capture/sized_call.h"
 #include "symbolic/capture/tensor_types.h"
 #include "symbolic/tracing/tracer.h"
 
@@ -159,7 +160,7 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
   if (outermost) tracer_.ForgetError();
   Ref result = Ref::Steal(boundary_.RunAsLeaf(true, [&] {
     const AllWarningsShown shown;
-    return Vectorcall(callable, sized.args(), kwnames);
+    return CallSized(tracer_.numbers(), callable, factors.args(), sized, kwnames);
   }));
   if (result) result = tracer_.numbers().FromTorch(std::move(result));
   if (!boundary_.Check() || (!result && outermost && !boundary_.ConfirmTorchError(callable))) return Value();
