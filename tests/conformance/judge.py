@@ -102,7 +102,7 @@ def judge(
 
 def _judge(program: Program, way_name: str, system: System, alive: Callable[[], None]) -> Verdict:
     way = WAYS[way_name]
-    if way_name in program.not_ways:
+    if way_name in program.not_ways or (way.sizes and "sizes" in program.not_ways):
         return Verdict(program.name, way_name, SKIPPED, ["the program excludes it"])
     if way.fx:
         for_fx = system.for_fx(way.sizes)
