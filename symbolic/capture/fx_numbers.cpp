@@ -15,7 +15,7 @@
 #include "symbolic/capture/call_arguments.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/journals/size_operations.h"
-#include "symbolic/capture/sized_call.h"
+#include "symbolic/capture/journals/sized_call.h"
 #include "symbolic/tracing/numbers.h"
 #include "symbolic/tracing/sizes.h"
 

@@ -20,9 +20,9 @@
 #include "symbolic/capture/journals/native_arguments.h"
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/size_operations.h"
+#include "symbolic/capture/journals/sized_call.h"
 #include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/shown_warnings.h"
-#include "symbolic/capture/sized_call.h"
 #include "symbolic/capture/tensor_types.h"
 #include "symbolic/tracing/tracer.h"
 

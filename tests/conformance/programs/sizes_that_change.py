@@ -136,6 +136,6 @@ def numbers_in_steps():
 @program
 def numbers_beside_tensors_in_code_of_torchs_own():
     def f(x, y):
-        return torch.nn.functional.kl_div(x, y, reduction="batchmean"), torch.nn.functional.kl_div(y, x)
+        return torch.nn.functional.kl_div(x, y, reduction="batchmean"), torch.nn.functional.kl_div(y, x, reduction="batchmean")
 
     return Case(f, matrix(3, 4), matrix(3, 4), then=[lambda n=n: Args(matrix(n, 4), matrix(n, 4)) for n in (5, 2, 7, 1)])

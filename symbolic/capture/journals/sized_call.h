@@ -1,7 +1,7 @@
 // sized_call: a call of torch's with symbolic numbers among its arguments.
 // Invariant: the only way that such numbers come to torch's functions.
-#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_SIZED_CALL_H_
-#define FRAMEFUSE_SYMBOLIC_CAPTURE_SIZED_CALL_H_
+#ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_SIZED_CALL_H_
+#define FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_SIZED_CALL_H_
 
 #include "absl/types/span.h"
 #include "symbolic/capture/journals/size_operations.h"
@@ -14,4 +14,4 @@ PyObject* CallSized(const tracing::Numbers& numbers, BorrowedRef callable, absl:
 
 }  // namespace framefuse
 
-#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_SIZED_CALL_H_
+#endif  // FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_SIZED_CALL_H_

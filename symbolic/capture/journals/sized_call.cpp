@@ -1,4 +1,4 @@
-#include "symbolic/capture/sized_call.h"
+#include "symbolic/capture/journals/sized_call.h"
 
 #include <vector>
 
