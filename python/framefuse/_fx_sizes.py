@@ -81,7 +81,7 @@ class SizedGraph:
 
     def __call__(self, *inputs):
         found = self._known.get(inputs[: len(self._symbols)])
-        return (found or self._find(inputs))(*inputs)
+        return (self._find(inputs) if found is None else found)(*inputs)
 
     def add(self, module, numbers, tensors):
         """Call the backend for sizes like these."""
