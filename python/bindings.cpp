@@ -310,9 +310,13 @@ void BindLogs(py::module_& m) {
 // ---- graphs that torch.compile captured
 
 void BindGraphs(py::module_& m) {
-  py::class_<Plan, std::shared_ptr<Plan>>(m, "GraphPlan").def("__call__", [](const Plan& plan, const py::list& inputs) {
-    return ToPython(RunPlan(plan, Borrow(inputs)));
-  });
+  py::class_<Plan, std::shared_ptr<Plan>>(m, "GraphPlan")
+      .def(
+          "__call__",
+          [](const Plan& plan, const py::list& inputs, std::vector<std::int64_t> symbols) {
+            return ToPython(RunPlan(plan, Borrow(inputs), std::move(symbols)));
+          },
+          py::arg("inputs"), py::arg("symbols") = std::vector<std::int64_t>());
   m.def(
       "compile_graph_text",
       [](const std::string& text, const std::string& backend, const std::string& mode, int first_kept_output,

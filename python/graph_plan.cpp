@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/graph/equal_sizes.h"
+#include "backends/graph/sized_plan.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -36,9 +38,10 @@ Ref ToList(const std::vector<at::Tensor>& tensors) {
   return list;
 }
 
-absl::StatusOr<std::vector<at::Tensor>> RunWithoutGil(const Plan& plan, const std::vector<at::Tensor>& inputs) {
+absl::StatusOr<std::vector<at::Tensor>> RunWithoutGil(const Plan& plan, const std::vector<at::Tensor>& inputs,
+                                                      std::vector<std::int64_t>& symbols) {
   PyThreadState* state = PyEval_SaveThread();
-  absl::StatusOr<std::vector<at::Tensor>> outputs = plan.Run(inputs, {});
+  absl::StatusOr<std::vector<at::Tensor>> outputs = plan.Run(inputs, absl::MakeSpan(symbols));
   PyEval_RestoreThread(state);
   return outputs;
 }
@@ -51,14 +54,15 @@ absl::StatusOr<std::shared_ptr<Plan>> CompileGraphText(const std::string& text, 
   if (verify) FF_RETURN_IF_ERROR(ir::VerifyMetadata(graph));  // somebody wrote it
   Backend* found = FindBackend(backend);
   if (found == nullptr) return absl::InvalidArgumentError("no backend " + backend);
-  return found->Compile(std::move(graph), options);
+  ir::JoinEqualSizes(graph, {});  // in normal form
+  return SizedPlan::Compile(*found, std::move(graph), options);
 }
 
-Ref RunPlan(const Plan& plan, BorrowedRef inputs) {
+Ref RunPlan(const Plan& plan, BorrowedRef inputs, std::vector<std::int64_t> symbols) {
   try {
     std::vector<at::Tensor> tensors;
     if (!TakeInputs(inputs, &tensors)) return Ref();
-    absl::StatusOr<std::vector<at::Tensor>> outputs = RunWithoutGil(plan, tensors);
+    absl::StatusOr<std::vector<at::Tensor>> outputs = RunWithoutGil(plan, tensors, symbols);
     if (outputs.ok()) return ToList(*outputs);
     if (std::exception_ptr exception = TorchErrorOf(outputs.status())) std::rethrow_exception(exception);
     PyErr_SetString(PyExc_RuntimeError, MessageOf(outputs.status()).c_str());

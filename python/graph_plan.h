@@ -3,8 +3,10 @@
 #ifndef FRAMEFUSE_PYTHON_GRAPH_PLAN_H_
 #define FRAMEFUSE_PYTHON_GRAPH_PLAN_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "backends/graph/backend.h"
@@ -17,8 +19,9 @@ namespace framefuse {
 absl::StatusOr<std::shared_ptr<Plan>> CompileGraphText(const std::string& text, const std::string& backend,
                                                        const BackendOptions& options, bool verify);
 
-// `inputs`: list of the tensors. Returns the list of the user outputs, None where one is undefined.
-Ref RunPlan(const Plan& plan, BorrowedRef inputs);
+// `inputs`: list of the tensors; `symbols`: values of the graph's. Returns the list of the user outputs, None where one
+// is undefined.
+Ref RunPlan(const Plan& plan, BorrowedRef inputs, std::vector<std::int64_t> symbols);
 
 }  // namespace framefuse
 

@@ -13,6 +13,7 @@ BUILT_IN = ("fuse", "aten")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 _registered: "dict[str, Callable[..., Any]]" = {}
+_dynamic: "list[Callable[..., Any]]" = []  # those that take symbolic sizes
 
 
 class Backend(NamedTuple):
@@ -21,16 +22,26 @@ class Backend(NamedTuple):
     name: str
     fx: "Callable[..., Any] | None"
 
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether it takes graphs with symbolic sizes."""
+        return self.fx is None or any(self.fx is known for known in _dynamic)
 
-def register_backend(compiler_fn: "Callable[..., Any] | None" = None, name: "str | None" = None) -> "Callable[..., Any]":
+
+def register_backend(
+    compiler_fn: "Callable[..., Any] | None" = None, name: "str | None" = None, *, dynamic: bool = False
+) -> "Callable[..., Any]":
     """Register a backend, so that `compile(backend="name")` finds it. Usable as a decorator, with or without a name.
 
     Args:
         compiler_fn: `compiler_fn(gm: fx.GraphModule, example_inputs: list[Tensor]) -> callable`.
         name: the name to register; by default the callable's `__name__`.
+        dynamic: whether the backend takes symbolic sizes. Then the graph's first placeholders are the sizes (and integers) that change, and
+            example inputs are torch's `SymInt`s for them and FakeTensors of such sizes, as under `torch.compile`. Else it gets a graph for each
+            size.
     """
     if compiler_fn is None:
-        return functools.partial(register_backend, name=name)
+        return functools.partial(register_backend, name=name, dynamic=dynamic)
     if not callable(compiler_fn):
         raise TypeError(f"register_backend() takes a callable, not {type(compiler_fn).__name__}")
     name = name or getattr(compiler_fn, "__name__", None)
@@ -41,6 +52,8 @@ def register_backend(compiler_fn: "Callable[..., Any] | None" = None, name: "str
     if _registered.get(name, compiler_fn) is not compiler_fn:
         raise ValueError(f"a backend named '{name}' is registered already")
     _registered[name] = compiler_fn
+    if dynamic and not any(known is compiler_fn for known in _dynamic):
+        _dynamic.append(compiler_fn)
     return compiler_fn
 
 

@@ -13,7 +13,7 @@ import re
 import torch
 from torch import fx
 
-from framefuse import _fx_constants, _fx_tracebacks
+from framefuse import _fx_constants, _fx_sizes, _fx_tracebacks
 from framefuse._errors import BackendError
 from framefuse._fake_mode import fake_mode
 
@@ -25,6 +25,9 @@ _INPLACE = {
         ("or", "or_"),
     )
 }
+
+
+_NUMBER = "number"  # how C++ marks a symbolic one
 
 
 class _Refused(Exception):
@@ -46,12 +49,12 @@ class _Expand(Exception):
 class Recording:
     """What C++ says of the operators that were recorded; see `FxBackend.build`."""
 
-    def __init__(self, value_of, node, constant, origin, count):
-        self.value_of, self.node, self.constant, self.origin, self.count = value_of, node, constant, origin, count
+    def __init__(self, value_of, node, constant, origin, number, count):
+        self.value_of, self.node, self.constant, self.origin, self.number, self.count = value_of, node, constant, origin, number, count
 
 
 class _GraphBuilder:
-    def __init__(self, inputs, entries, outputs, recording, expanded):
+    def __init__(self, inputs, symbols, entries, outputs, recording, expanded):
         self.graph = fx.Graph()
         self.root = torch.nn.Module()
         self.host_tensors = set()  # names of nodes
@@ -67,8 +70,12 @@ class _GraphBuilder:
         self._parts = []  # getitem nodes, used or not
         self._at = 0  # node of the recording
         self._inputs = inputs
+        self._symbols = symbols
+        self.numbers = _fx_sizes.NumberNodes(self.graph, symbols)
+        self._operands = {}  # number of a value that is a symbolic number as an operand → its tree
 
     def build(self):
+        """The tensors and the symbols that the graph has placeholders for."""
         placeholders = []
         for name, fake in self._inputs:
             placeholders.append(self.graph.placeholder(_identifier(name)))
@@ -87,10 +94,12 @@ class _GraphBuilder:
             if not node.users:
                 self.graph.erase_node(node)
         used = [index for index, node in enumerate(placeholders) if node.users]
-        for node in placeholders:
+        sizes = [self.numbers.placeholder(index) for index in range(len(self._symbols))]
+        symbols = [index for index, (_, of) in enumerate(self._symbols) if of in used or sizes[index].users]
+        for node in [*placeholders, *(node for index, node in enumerate(sizes) if index not in symbols)]:
             if not node.users:
                 self.graph.erase_node(node)
-        return used
+        return used, symbols
 
     def _end_in_start_mode(self):
         """The entry sets grad mode itself after the graph; AOTAutograd takes the mode at the end for that of the results."""
@@ -138,6 +147,8 @@ class _GraphBuilder:
             return {key: self._with_nodes(item) for key, item in value.items()}
         if isinstance(value, slice):
             return slice(*(self._with_nodes(part) for part in (value.start, value.stop, value.step)))
+        if self._symbols and type(value) in (int, float) and (tree := self._recording.number(value)) is not None:
+            return self.numbers.node(tree)
         plain = _fx_constants.as_literal(value)
         return self._attribute(value) if plain is _fx_constants.NO_LITERAL else plain
 
@@ -199,6 +210,9 @@ class _GraphBuilder:
             if row is None:
                 raise _Refused(index, "an operator with an argument that Python has no form of")
             self.journalled = False
+            if row[0] == _NUMBER:
+                self._operands[row[2]] = row[1]
+                continue
             name, args, kwargs, results = row
             args = tuple(self._with_values(arg) for arg in args)
             node = self.graph.call_function(_overload(name), args, {key: self._with_values(arg) for key, arg in kwargs.items()})
@@ -208,6 +222,8 @@ class _GraphBuilder:
 
     def _with_values(self, arg):
         if isinstance(arg, tuple):
+            if arg[0] == _NUMBER:
+                return self.numbers.node(arg[1])
             return None if arg[0] < 0 else self._node_of_value(arg[0])
         if isinstance(arg, list):
             return [self._with_values(item) for item in arg]
@@ -229,6 +245,8 @@ class _GraphBuilder:
         known = self._values.get(value)
         if known is not None:
             return known[1]
+        if value in self._operands:
+            return self.numbers.node(self._operands[value])
         constant = self._recording.constant(value)
         if constant is not None:
             tensor, is_number = constant
@@ -240,7 +258,8 @@ class _GraphBuilder:
 
     def _makes(self, entry, value):
         begin, end = entry[-2:]
-        return any((row := self._recording.node(i)) is None or value in _numbers(row[3]) for i in range(begin, end))
+        rows = map(self._recording.node, range(begin, end))
+        return any(row is None or (value == row[2] if row[0] == _NUMBER else value in _numbers(row[3])) for row in rows)
 
 
 def _numbers(results):
@@ -272,18 +291,20 @@ def _identifier(text):
     return f"{name}_" if keyword.iskeyword(name) or name[0].isdigit() else name
 
 
-def build_graph_module(inputs, entries, outputs, recording):
-    """The module, the indices of the inputs that it has, whether all of it was journalled, and the names of its host tensors' nodes."""
+def build_graph_module(inputs, symbols, entries, outputs, recording):
+    """The module, the indices of the inputs that it has, whether all of it was journalled, the names of its host tensors' nodes, the symbols
+    that it has, and the trees of its nodes that are numbers."""
     expanded = set()
     while True:
-        builder = _GraphBuilder(inputs, entries, outputs, recording, expanded)
+        builder = _GraphBuilder(inputs, symbols, entries, outputs, recording, expanded)
         try:
-            used = builder.build()
+            used, symbols_used = builder.build()
         except _Expand as more:
             expanded.add(more.entry)
             continue
         builder.graph.lint()
-        return fx.GraphModule(builder.root, builder.graph), used, builder.journalled, builder.host_tensors
+        module = fx.GraphModule(builder.root, builder.graph)
+        return module, used, builder.journalled, builder.host_tensors, symbols_used, builder.numbers.trees
 
 
 class FxBackend:
@@ -293,31 +314,38 @@ class FxBackend:
         self._backend = backend
         self._keywords = keywords
 
-    def build(self, inputs, entries, outputs, recording):
+    def build(self, inputs, symbols, entries, outputs, recording):
         """`build_graph_module`'s tuple, or (None, a node of the recording, why): from there on there is no form in FX.
 
         Args:
             inputs: (name, fake) for each tensor that may be an input.
+            symbols: (name, the input whose size it is, or -1) for each symbolic size.
             entries: (op, target, args, kwargs, result, begin, end) of each journalled call, and the recording's nodes that it made; op is
                 "call_function", "call_method", "get_attr" (of a tensor: args are the tensor and the name) or "host_tensor" (a function
                 that makes a tensor of numbers).
             outputs: fakes.
-            recording: (value_of, node, constant, origin, count): the number of a fake's value; the row of a node, see `_write_aten`; a
-                constant's tensor and whether it is a number of the program's; the program's frames at a node; how many nodes there are.
+            recording: (value_of, node, constant, origin, number, count): the number of a fake's value; the row of a node, see `_write_aten`; a
+                constant's tensor and whether it is a number of the program's; the program's frames at a node; the tree of a symbolic number; how many nodes
+                there are.
         """
         try:
-            return build_graph_module(inputs, entries, outputs, Recording(*recording))
+            return build_graph_module(inputs, symbols, entries, outputs, Recording(*recording))
         except _Refused as refused:
             return None, refused.node, str(refused)
 
-    def run_on_fakes(self, built, fakes, host_tensor, constant):
-        """The module's results on fakes, as a list. What real tensors take part in is made by C++'s two functions."""
-        module, _, _, host_tensors = built
+    def run_on_fakes(self, built, fakes, host_tensor, constant, call, number):
+        """The module's results on fakes, as a list. What real tensors take part in is made by C++'s first two functions; with symbolic sizes
+        the other two call torch, and make numbers of trees."""
+        module, _, _, host_tensors, _, trees = built
+        if not trees:
+            call = _call
         values = {}
         rest = iter(fakes)
         for node in module.graph.nodes:
-            args, kwargs = fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
-            if node.op == "placeholder":
+            args, kwargs = _as_written(fx.node.map_arg((node.args, node.kwargs), values.__getitem__))
+            if node.name in trees:
+                values[node] = number(trees[node.name])
+            elif node.op == "placeholder":
                 values[node] = next(rest)
             elif node.op == "get_attr":
                 held = getattr(module, node.target)
@@ -325,30 +353,38 @@ class FxBackend:
             elif node.name in host_tensors:
                 values[node] = host_tensor(node.target, args, kwargs)
             elif node.op == "call_method":
-                values[node] = getattr(args[0], node.target)(*args[1:], **kwargs)
+                values[node] = call(getattr(args[0], node.target), tuple(args[1:]), dict(kwargs))
             elif node.op == "call_function":
-                values[node] = node.target(*args, **kwargs)
+                values[node] = call(node.target, tuple(args), dict(kwargs))
             else:
                 return list(args[0])
 
-    def compile(self, module, reals):
+    def compile(self, module, reals, sizes):
         """Give the module to the user's backend, with fakes of the tensors at hand, and return what it made, checked to be callable.
 
         None: the program has used up the stack, and goes on as Python.
+
+        Args:
+            sizes: None, or the module's symbolic ones: (number, whether it is a size, the number at hand) of each symbol that it has, then
+                (sizes, strides) of each tensor, as trees, or None.
         """
         try:
-            return self._compile(module, reals)
+            if sizes is None:
+                return self._make(module, _examples(reals))
+            symbols = [row for row in sizes if row is not None and len(row) == 3]
+            sized = _fx_sizes.SizedGraph(self._make, module, [row[:2] for row in symbols], sizes[len(symbols) :])
+            sized.add(module, tuple(number for *_, number in symbols), reals)
+            reals.clear()
+            return sized
         except RecursionError as error:
             if _has_no_room(error):
                 return None
             raise
 
-    def _compile(self, module, reals):
-        examples = _examples(reals)
+    def _make(self, module, examples):
         placeholders = (node for node in module.graph.nodes if node.op == "placeholder")
         for node, example in zip(placeholders, examples, strict=True):
             node.meta["example_value"] = example
-        reals.clear()  # what the backend keeps is not kept alive by us
         try:
             compiled = self._backend.fx(module, examples, **self._keywords)
         except Exception as error:
@@ -361,7 +397,7 @@ class FxBackend:
 
     def judge(self, error):
         """`error` came out of the compiled graph. True: the program's own operators raised it. False: it is to be raised as it is."""
-        if not isinstance(error, Exception):
+        if not isinstance(error, Exception) or isinstance(error, BackendError):  # it was called again for other sizes
             return False
         if not _is_of_operators(error) and not _has_no_room(error):
             raise self._error(f"raised {type(error).__name__} when it was called: {error}") from error
@@ -382,15 +418,22 @@ class FxBackend:
 def _examples(reals):
     """torch's FakeTensors for the tensors, as torch.compile's backends get them."""
     mode = fake_mode()
-    return [_fake_of(mode, real) for real in reals]
+    fakes = [_fx_sizes.plain_fake(mode, real) for real in reals]
+    reals.clear()  # what the backend keeps is not kept alive by us
+    return fakes
 
 
-def _fake_of(mode, real):
-    try:
-        return mode.from_tensor(real)
-    except Exception:  # an autograd history that torch cannot describe: a backend needs what the tensor is like
-        with mode:
-            return torch.empty_strided(real.shape, real.stride(), dtype=real.dtype, device=real.device, requires_grad=real.requires_grad)
+def _as_written(value):
+    """With lists and dicts as the generated code has them; FX keeps its own kinds."""
+    if isinstance(value, list):
+        return [_as_written(item) for item in value]
+    if type(value) is tuple:
+        return tuple(_as_written(item) for item in value)
+    return {key: _as_written(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _call(callable, args, kwargs):
+    return callable(*args, **kwargs)
 
 
 def _has_no_room(error):

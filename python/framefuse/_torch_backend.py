@@ -1,8 +1,8 @@
 """`torch.compile(f, backend="framefuse")`: torch captures, framefuse fuses and runs.
 
 Torch's own AOT tools make ATen graphs, for forward and backward, which are written here in the text form of `backends/graph` and compiled
-by C++. A node that has no kernel runs as its ATen operator; one that cannot be read raises `BackendError` with the user's line. Graphs with
-symbolic sizes are made again for each set of sizes that they are called with.
+by C++. A node that has no kernel runs as its ATen operator; one that cannot be read raises `BackendError` with the user's line. A graph with
+symbolic sizes becomes one plan for all sizes, or, where its text has no form for something, one for each set of sizes that it is called with.
 """
 
 import copy
@@ -19,6 +19,8 @@ from framefuse import _C
 from framefuse._backends import BUILT_IN
 from framefuse._errors import BackendError
 from framefuse._fake_mode import fake_mode
+from framefuse._torch_sizes import Symbols, is_symbolic
+from framefuse._torch_sizes import Unreadable as _Unreadable
 
 DTYPES = {
     torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64", torch.int32: "i32",
@@ -113,8 +115,10 @@ def _checked_options(mode, options):
 def _compiled(graph, settings):
     """A callable of the graph's inputs."""
     values = [node.meta.get("val") for node in graph.graph.nodes]
-    if not any(_is_symbolic(value) for value in values):
+    if not any(is_symbolic(value) for value in values):
         return _made_later(graph, settings) if _C.is_stream_recorded() else _make_plan(graph, settings)
+    if not _C.is_stream_recorded() and (plan := _plan_for_all_sizes(graph, settings)) is not None:
+        return plan
     plans = {}
 
     def call(*inputs):
@@ -141,14 +145,6 @@ def _made_later(graph, settings):
     return call
 
 
-def _is_symbolic(value):
-    if isinstance(value, torch.Tensor):
-        return any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride(), value.storage_offset()))
-    if isinstance(value, (list, tuple)):
-        return any(map(_is_symbolic, value))
-    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
-
-
 def _with_sizes(graph, inputs):
     """The graph with metadata for these inputs' sizes."""
     from torch.fx.passes.fake_tensor_prop import FakeTensorProp
@@ -167,6 +163,15 @@ def _with_sizes(graph, inputs):
     return own
 
 
+def _plan_for_all_sizes(graph, settings):
+    """None: something in it can be said of given sizes only."""
+    try:
+        return _make_plan(graph, settings)
+    except BackendError as error:
+        _C.write_log("dynamic", f"a graph of torch.compile gets a plan for each set of sizes: {str(error).splitlines()[0]}")
+        return None
+
+
 def _make_plan(graph, settings):
     reader = _GraphReader(graph)
     text = reader.read()
@@ -177,13 +182,18 @@ def _make_plan(graph, settings):
             plan = _C.compile_graph_text(text, settings.backend, settings.mode, kept)
     except RuntimeError as error:
         raise BackendError(f"framefuse cannot compile a graph of torch.compile: {error}\n{text}", "framefuse") from error
-    tensor_inputs, attributes, results = reader.tensor_inputs, reader.attributes, reader.results
+    tensor_inputs, attributes, results, symbols = reader.tensor_inputs, reader.attributes, reader.results, reader.symbols
 
     def call(*inputs):
         outputs = plan([inputs[i] for i in tensor_inputs] + attributes)
         return [outputs[at] if at is not None else value for at, value in results]
 
-    return call
+    def call_sized(*inputs):
+        sizes = symbols.values(inputs)
+        outputs = plan([inputs[i] for i in tensor_inputs] + attributes, sizes)
+        return [outputs[at] if at is not None else value(*sizes) if callable(value) else value for at, value in results]
+
+    return call_sized if symbols.any else call
 
 
 class _GraphReader:
@@ -198,6 +208,9 @@ class _GraphReader:
         self._parts = {}  # node of several results → their texts
         self._numbers = {}  # wrapped numbers → %name
         self._written = set()
+        self.symbols = Symbols()
+        for index, node in enumerate(node for node in self.graph.nodes if node.op == "placeholder"):
+            self.symbols.note_input(index, node.meta.get("val"))
 
     def read(self):
         for node in self.graph.nodes:
@@ -206,7 +219,7 @@ class _GraphReader:
             except _Unreadable as error:
                 raise BackendError(f"framefuse cannot read the node {node.format_node()}: {error}{_user_line(node)}", "framefuse") from None
         inputs = [line + (" mutated" if name in self._written else "") for name, line in self._inputs]
-        return "\n".join(['graph "fx"', *inputs, *self._lines]) + "\n"
+        return "\n".join(['graph "fx"', *self.symbols.lines(), *inputs, *self._lines]) + "\n"
 
     # --- nodes
 
@@ -218,7 +231,10 @@ class _GraphReader:
             self._inputs.append((node.name, f'input {self._definition(node.name, value)} argument "{node.name}"'))
             self._texts[node] = f"%{node.name}"
         else:
-            self._texts[node] = None if value is None and node.users else _number(value)
+            self._texts[node] = None if value is None and node.users else self._number(value)
+
+    def _number(self, value):
+        return self.symbols.text(value) if isinstance(value, torch.SymInt) else _number(value)
 
     def _get_attr(self, node):
         value = operator.attrgetter(node.target)(self.module)
@@ -239,8 +255,11 @@ class _GraphReader:
             self._texts[node] = self._parts[node.args[0]][node.args[1]]
             return
         value = node.meta.get("val")
-        if isinstance(value, (bool, int, float)):  # a size, computed by torch when it made the graph
-            self._texts[node] = _number(value)
+        if isinstance(value, (bool, int, float, torch.SymInt)):  # a size, computed by torch when it made the graph
+            self._texts[node] = self._number(value)
+            return
+        if isinstance(value, (torch.SymFloat, torch.SymBool)):
+            self._texts[node] = None
             return
         if node.target is torch.ops.higher_order.cond:
             self._cond(node)
@@ -262,6 +281,8 @@ class _GraphReader:
 
     def _cond(self, node):
         """Both branches become texts of their own; framefuse::cond runs the one that the condition chooses."""
+        if self.symbols.any:
+            raise _Unreadable("its branches are texts of their own")
         condition, *branches, operands = node.args
         texts, results = [], node.meta["val"]
         for branch in branches:
@@ -292,7 +313,9 @@ class _GraphReader:
             text = self._texts.get(value) if isinstance(value, torch.fx.Node) else None
             if text is None or not text.startswith("%"):
                 number = value.meta.get("val") if isinstance(value, torch.fx.Node) else value
-                self.results.append((None, number))
+                if isinstance(number, (torch.SymFloat, torch.SymBool)):
+                    raise _Unreadable("it returns a symbolic number that is no integer")
+                self.results.append((None, self.symbols.function(number) if isinstance(number, torch.SymInt) else number))
                 continue
             self._lines.append(f"output {text} user" + (f" input={names[text]}" if text in names else ""))
             self.results.append((count, None))
@@ -301,7 +324,7 @@ class _GraphReader:
     # --- their parts
 
     def _definition(self, name, value):
-        return f"%{name}: {_type(value)}"
+        return f"%{name}: {_type(value, self.symbols)}"
 
     def _results(self, node, value, schema):
         if value is None:
@@ -325,9 +348,9 @@ class _GraphReader:
             if isinstance(value, torch.Tensor):
                 definitions.append(self._definition(f"{name}.{i}".replace(".", "__"), value))
                 texts.append(f"%{name}__{i}")
-            elif value is None or isinstance(value, int):  # no tensor, or a size that torch computed when it made the graph
+            elif value is None or isinstance(value, (int, torch.SymInt)):  # no tensor, or a size that torch computed when it made the graph
                 definitions.append("_")
-                texts.append(None if value is None else _number(value))
+                texts.append(None if value is None else self._number(value))
             else:
                 raise _Unreadable(f"result {i} is {type(value).__name__}")
         return definitions, texts
@@ -357,6 +380,10 @@ class _GraphReader:
 
     def _wrapped(self, number):
         """A number where the operator wants a tensor: 0-dim, and weak in type promotion."""
+        if isinstance(number, torch.SymInt):
+            name = f"%size__{len(self._lines)}"
+            self._lines.append(f"{name}: i64[]{{wrapped}} = aten.scalar_tensor({self._number(number)}, dtype=i64)")
+            return name
         key = (type(number), repr(number))
         if key not in self._numbers:
             self._numbers[key] = f"%number__{len(self._numbers)}"
@@ -367,10 +394,6 @@ class _GraphReader:
 
 def _facts(value):
     return (value.dtype, value.device, value.shape, value.stride()) if isinstance(value, torch.Tensor) else value
-
-
-class _Unreadable(Exception):
-    """Why a node has no text."""
 
 
 def _takes_tensor(argument):
@@ -386,19 +409,22 @@ def _operator_name(overload):
     return f"{namespace}.{name}" + (f".{suffix}" if suffix else "")
 
 
-def _type(value):
+def _type(value, symbols):
     if value.dtype not in DTYPES:
         raise _Unreadable(f"a tensor of {value.dtype}")
     if value.layout != torch.strided:
         raise _Unreadable(f"a tensor of {value.layout}")
     facts = []
-    if not _is_dense(value):
-        facts.append(f"strides={list(value.stride())}")
-    if value.storage_offset():
-        facts.append(f"offset={value.storage_offset()}")
+    if is_symbolic(value):
+        facts.append(f"strides={symbols.texts(value.stride())}, offset={symbols.text(value.storage_offset())}")
+    else:
+        if not _is_dense(value):
+            facts.append(f"strides={list(value.stride())}")
+        if value.storage_offset():
+            facts.append(f"offset={value.storage_offset()}")
     if value.device.type != "cpu":
         facts.append(f"device={value.device}")
-    return f"{DTYPES[value.dtype]}{list(value.shape)}" + ("{" + ", ".join(facts) + "}" if facts else "")
+    return f"{DTYPES[value.dtype]}{symbols.texts(value.shape)}" + ("{" + ", ".join(facts) + "}" if facts else "")
 
 
 def _is_dense(value):

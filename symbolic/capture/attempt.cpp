@@ -66,6 +66,10 @@ class Driver {
   // The run taught what the next one needs from its beginning on; nothing: it did not.
   std::optional<Next> ForOtherSettings(const Found& found) {
     if (std::exchange(world_changed_, false)) return FromTheBeginning();
+    if (found.needs_static_sizes || fx_graph_.needs_static_sizes) {
+      static_sizes_ = no_unbacked_ = true;
+      return FromTheBeginning();
+    }
     if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
       return Refuse(fx_graph_.refused_node) ? FromTheBeginning() : Next::kEnd;
     }
@@ -78,10 +82,6 @@ class Driver {
       return Next::kAgain;
     }
     if (std::exchange(refuted_, false)) return FromTheBeginning();
-    if (found.needs_static_sizes) {
-      static_sizes_ = no_unbacked_ = true;
-      return FromTheBeginning();
-    }
     if (found.left_modes && !settings_.fullgraph) {
       breaks_at_modes_ = true;
       return FromTheBeginning();
@@ -192,7 +192,7 @@ class Driver {
     options.values = settings_.values.get();
     if (!options.fx) options.raising = settings_.raising.get();
     options.looks_at_end = looks_at_end_;
-    if (!options.fx && !static_sizes_) options.sizes = settings_.sizes.get();
+    if (!static_sizes_) options.sizes = settings_.sizes.get();
     const bool dynamic = settings_.sizes->mode() != DynamicMode::kNever;
     if (!options.fx && !no_unbacked_ && dynamic) options.unbacked = settings_.unbacked.get();
     if (!stop_) options.break_at = config().break_at;

@@ -295,7 +295,7 @@ int WritesTo(const ir::Graph& graph, ir::StorageId storage) {
 }
 
 // What `made` is, where it is no result of that kind.
-std::string WhyNot(BorrowedRef made, const FxFacts::Result& wanted) {
+std::string WhyNot(BorrowedRef made, const FxFacts::Result& wanted, absl::Span<const std::int64_t> sizes) {
   if (!THPVariable_Check(made.get())) return absl::StrCat("is of type ", Py_TYPE(made.get())->tp_name);
   const at::Tensor& t = THPVariable_Unpack(made.get());
   if (t.unsafeGetTensorImpl()->is_python_dispatch()) return absl::StrCat("is a ", Py_TYPE(made.get())->tp_name);
@@ -303,9 +303,8 @@ std::string WhyNot(BorrowedRef made, const FxFacts::Result& wanted) {
     return absl::StrCat("is of ", c10::toString(t.scalar_type()), ", not of ", c10::toString(wanted.dtype));
   }
   if (t.device() != wanted.device) return absl::StrCat("is on ", t.device().str(), ", not on ", wanted.device.str());
-  if (t.sizes() != c10::IntArrayRef(wanted.sizes)) {
-    return absl::StrCat("has the sizes [", absl::StrJoin(t.sizes(), ", "), "], not [",
-                        absl::StrJoin(wanted.sizes, ", "), "]");
+  if (absl::MakeConstSpan(t.sizes().data(), t.sizes().size()) != sizes) {
+    return absl::StrCat("has the sizes [", absl::StrJoin(t.sizes(), ", "), "], not [", absl::StrJoin(sizes, ", "), "]");
   }
   return {};
 }
@@ -315,8 +314,12 @@ class FxExecutable final : public TensorWork {
   FxExecutable(Ref callable, Ref fx_backend, FxFacts facts)
       : callable_(std::move(callable)), fx_backend_(std::move(fx_backend)), facts_(std::move(facts)) {}
 
-  bool Run(absl::Span<PyObject* const> inputs, absl::Span<std::int64_t>, std::vector<Ref>* outputs,
+  bool Run(absl::Span<PyObject* const> inputs, absl::Span<std::int64_t> symbols, std::vector<Ref>* outputs,
            Report* report) const override {
+    if (const absl::Status status = facts_.sizes->Check(symbols); !status.ok()) {
+      SetPythonError(status);
+      return false;
+    }
     report->before_writes = false;           // user code: never run twice, unless an operator of the program's failed
     const HookScope native(HookMode::kOff);  // the graph's own code is not captured in turn
     const auto is_refused = [&](const FxWrite& w) {
@@ -326,7 +329,8 @@ class FxExecutable final : public TensorWork {
     const WrittenInputs written(facts_.writes, inputs);
     const TorchState state = TorchState::Current();
     RandomState random(facts_.random);
-    Ref result = Ref::Steal(PyObject_Vectorcall(callable_, inputs.data(), inputs.size(), nullptr));
+    const FxSizes::Arguments arguments(*facts_.sizes, symbols, inputs);
+    Ref result = Ref::Steal(PyObject_Vectorcall(callable_, arguments.all().data(), arguments.all().size(), nullptr));
     if (!result) {
       state.Apply();  // the graph may have set it on the way
       const Ref error = frame_ops::FetchRaised(PyThreadState_Get());
@@ -340,7 +344,7 @@ class FxExecutable final : public TensorWork {
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error);
       return false;
     }
-    if (const std::string why = Take(result, outputs); !why.empty()) {
+    if (const std::string why = Take(result, symbols, outputs); !why.empty()) {
       outputs->clear();
       state.Apply();
       const Ref none = Ref::Steal(PyObject_CallMethod(fx_backend_, "complain", "s", why.c_str()));
@@ -351,7 +355,7 @@ class FxExecutable final : public TensorWork {
 
  private:
   // What is wrong with the result; empty: nothing.
-  std::string Take(BorrowedRef result, std::vector<Ref>* outputs) const {
+  std::string Take(BorrowedRef result, absl::Span<const std::int64_t> symbols, std::vector<Ref>* outputs) const {
     if (!PyTuple_Check(result.get()) && !PyList_Check(result.get())) {
       return absl::StrCat("a ", Py_TYPE(result.get())->tp_name, ", not a tuple or list of ", facts_.results.size(),
                           " tensors");
@@ -362,7 +366,8 @@ class FxExecutable final : public TensorWork {
     }
     for (std::size_t i = 0; i < count; ++i) {
       outputs->push_back(Ref::Create(PySequence_Fast_GET_ITEM(result.get(), static_cast<Py_ssize_t>(i))));
-      if (const std::string why = WhyNot(outputs->back(), facts_.results[i]); !why.empty()) {
+      const std::vector<std::int64_t> sizes = facts_.sizes->Of(facts_.results[i].sizes, symbols);
+      if (const std::string why = WhyNot(outputs->back(), facts_.results[i], sizes); !why.empty()) {
         return absl::StrCat("results of which number ", i, " ", why);
       }
     }
@@ -407,11 +412,12 @@ absl::StatusOr<std::shared_ptr<TensorWork>> CompilePlan(Closed& closed, const st
 
 FxFacts FactsOf(const FxGraph& graph, const Closed& closed, Capture& capture) {
   FxFacts facts;
-  for (const Ref& fake : closed.fx_outputs) {
-    const at::Tensor& t = THPVariable_Unpack(fake.get());
-    facts.results.push_back({t.scalar_type(), t.device(), t.sizes().vec()});
-  }
   const ir::Graph& recorded = *closed.graph.graph;
+  for (std::size_t i = 0; i < closed.fx_outputs.size(); ++i) {
+    const at::Tensor& t = THPVariable_Unpack(closed.fx_outputs[i].get());
+    facts.results.push_back({t.scalar_type(), t.device(), recorded.value(recorded.outputs[i].value).sizes});
+  }
+  facts.sizes = std::make_shared<FxSizes>(graph.symbols, closed.graph.graph);
   facts.random = DevicesOfRandomNodes(recorded);
   for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
     const tracing::TracedInput& in = closed.graph.inputs[i];
@@ -438,7 +444,8 @@ std::shared_ptr<TensorWork> CompileFx(const FxGraph& graph, FxFacts facts, Borro
   // A compiled function that the backend calls runs as Python: it may be the one that is being compiled.
   const HookScope native(HookMode::kDisabled);
   const TorchState state = TorchState::Current();
-  Ref callable = Ref::Steal(PyObject_CallMethod(fx_backend, "compile", "OO", graph.module.get(), graph.examples.get()));
+  Ref callable = Ref::Steal(PyObject_CallMethod(fx_backend, "compile", "OOO", graph.module.get(), graph.examples.get(),
+                                                graph.sizes ? graph.sizes.get() : Py_None));
   state.Apply();  // a backend that runs the graph leaves the state that the graph sets
   if (!callable || callable.get() == Py_None) return nullptr;
   return std::make_shared<FxExecutable>(std::move(callable), Ref::Create(fx_backend), std::move(facts));

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "backends/graph/dim.h"
 #include "symbolic/capture/close.h"
 #include "symbolic/capture/compiled_entry.h"
 #include "symbolic/capture/fx_graph.h"
+#include "symbolic/capture/fx_sizes.h"
 #include "symbolic/capture/fx_writes.h"
 
 namespace framefuse {
@@ -28,9 +30,10 @@ struct FxFacts {
   struct Result {
     c10::ScalarType dtype = c10::ScalarType::Float;
     c10::Device device{c10::DeviceType::CPU};
-    std::vector<std::int64_t> sizes;
+    std::vector<ir::Dim> sizes;
   };
   std::vector<Result> results;
+  std::shared_ptr<const FxSizes> sizes;
   std::vector<FxWrite> writes;
   std::vector<c10::Device> random;  // whose generators the graph draws from
 };

@@ -7,13 +7,17 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "backends/graph/graph.h"
 #include "common/config.h"
+#include "common/logging.h"
+#include "common/status.h"
 #include "frame_eval/hook.h"
 #include "symbolic/capture/code_text.h"
+#include "symbolic/capture/fx_numbers.h"
 #include "symbolic/capture/fx_values.h"
 #include "symbolic/tracing/value_reads.h"
 
@@ -59,7 +63,7 @@ std::vector<Candidate> CandidatesOf(Capture& capture, const Closed& closed) {
 // ---------------------------------------------------------------- what Python asks of the recording
 
 struct Recording {
-  const tracing::Tracer& tracer;
+  tracing::Tracer& tracer;
   const ir::Graph& graph;
   const OriginTable& origins;
   const std::vector<std::int32_t>& places;
@@ -75,12 +79,18 @@ PyObject* ValueOf(PyObject* self, PyObject* fake) {
   return PyLong_FromLong(Of<const Recording>(self).tracer.ValueOf(fake));
 }
 
+// number(object) → TreeOf the symbolic number that it stands for, or None.
+PyObject* NumberOf(PyObject* self, PyObject* object) {
+  Ref tree = TreeOfNumber(Of<const Recording>(self).tracer, object);
+  return tree ? tree.release() : PyErr_Occurred() != nullptr ? nullptr : Py_NewRef(Py_None);
+}
+
 // node(index) → PythonFormOf, or None.
 PyObject* NodeAt(PyObject* self, PyObject* index) {
   const ir::Graph& graph = Of<const Recording>(self).graph;
   const Py_ssize_t i = PyLong_AsSsize_t(index);
   if (i < 0 || i >= static_cast<Py_ssize_t>(graph.nodes.size())) Py_RETURN_NONE;
-  Ref row = PythonFormOf(graph.nodes[static_cast<std::size_t>(i)]);
+  Ref row = PythonFormOf(graph, graph.nodes[static_cast<std::size_t>(i)]);
   return row ? row.release() : Py_NewRef(Py_None);
 }
 
@@ -114,6 +124,7 @@ PyObject* OriginAt(PyObject* self, PyObject* index) {
 }
 
 PyMethodDef kValueOf = {"value_of", &ValueOf, METH_O, nullptr};
+PyMethodDef kNumberOf = {"number", &NumberOf, METH_O, nullptr};
 PyMethodDef kNodeAt = {"node", &NodeAt, METH_O, nullptr};
 PyMethodDef kOriginAt = {"origin", &OriginAt, METH_O, nullptr};
 PyMethodDef kConstantAt = {"constant", &ConstantAt, METH_O, nullptr};
@@ -171,6 +182,16 @@ PyObject* HostTensor(PyObject* self, PyObject* arguments) {
   return nullptr;
 }
 
+// call(callable, args, kwargs) → CallWithNumbers.
+PyObject* Call(PyObject* self, PyObject* arguments) {
+  PyObject *callable, *args, *kwargs;
+  if (PyArg_ParseTuple(arguments, "OOO", &callable, &args, &kwargs) == 0) return nullptr;
+  return CallWithNumbers(Of<FakeRun>(self).tracer, callable, args, kwargs).release();
+}
+
+// number(tree) → NumberOfTree.
+PyObject* NumberFor(PyObject* self, PyObject* tree) { return NumberOfTree(Of<FakeRun>(self).tracer, tree).release(); }
+
 // constant(tensor) → its fake.
 PyObject* ConstantFake(PyObject* self, PyObject* real) {
   absl::StatusOr<Ref> fake = Of<FakeRun>(self).tracer.RegisterConstant(real, /*copy=*/false);
@@ -180,6 +201,8 @@ PyObject* ConstantFake(PyObject* self, PyObject* real) {
 }
 
 PyMethodDef kHostTensor = {"host_tensor", &HostTensor, METH_VARARGS, nullptr};
+PyMethodDef kCall = {"call", &Call, METH_VARARGS, nullptr};
+PyMethodDef kNumberFor = {"number", &NumberFor, METH_O, nullptr};
 PyMethodDef kConstantFake = {"constant", &ConstantFake, METH_O, nullptr};
 
 // The program has come near the end of the stack, where there is no room for our own Python code.
@@ -250,27 +273,53 @@ std::optional<Difference> Compare(const ir::Graph& recorded, const ir::Graph& co
   return std::nullopt;
 }
 
+// Fakes of the inputs in use, and symbols as the capture made them, in its order.
+absl::StatusOr<Ref> InputsAgain(const tracing::Tracer& original, const std::vector<Candidate>& candidates,
+                                const std::vector<std::size_t>& used, tracing::Tracer& tracer) {
+  const std::vector<tracing::SizeSymbol>& symbols = original.size_symbols();
+  std::size_t next = 0;
+  const auto make_numbers = [&] {
+    for (; next < symbols.size() && symbols[next].input_index == tracing::kIsNumberSymbol; ++next) {
+      const std::int64_t hint = original.size_expressions().symbols()[next].hint;
+      (void)tracer.MakeNumber(Ref::Steal(PyLong_FromLongLong(hint)));
+    }
+  };
+  std::vector<Ref> made(candidates.size());
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    make_numbers();
+    std::uint32_t dims = 0;
+    for (; next < symbols.size() && symbols[next].input_index == static_cast<int>(i); ++next) {
+      dims |= std::uint32_t{1} << symbols[next].dim;
+    }
+    if (dims == 0 && !absl::c_linear_search(used, i)) continue;
+    FF_ASSIGN_OR_RETURN(made[i], tracer.MakeInput(candidates[i].real, tracing::InputRole::kArgument,
+                                                  static_cast<int>(i), absl::StrCat(i), dims));
+  }
+  make_numbers();
+  AssumeFacts(original, tracer);
+  Ref fakes = Ref::Steal(PyList_New(0));
+  for (const std::size_t i : used) PyList_Append(fakes, made[i]);
+  return fakes;
+}
+
 // Runs the module on fakes of the same tensors under a tracer of its own.
 std::optional<Difference> Check(Capture& capture, const Closed& closed, BorrowedRef fx_backend, BorrowedRef built,
-                                const std::vector<Candidate>& inputs) {
+                                const std::vector<Candidate>& candidates, const std::vector<std::size_t>& used) {
   SameValues values;
   tracing::Tracer tracer;
   tracer.SetValueReader(&values);
-  Ref fakes = Ref::Steal(PyList_New(0));
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    absl::StatusOr<Ref> fake =
-        tracer.MakeInput(inputs[i].real, tracing::InputRole::kArgument, static_cast<int>(i), absl::StrCat(i));
-    if (!fake.ok()) return Difference{0, false, std::string(fake.status().message())};
-    PyList_Append(fakes, *fake);
-  }
+  const absl::StatusOr<Ref> fakes = InputsAgain(capture.tracer(), candidates, used, tracer);
+  if (!fakes.ok()) return Difference{0, false, std::string(fakes.status().message())};
   FakeRun run{tracer};
   Ref outputs;
   {
     const tracing::Tracer::Scope tracing(tracer);
     const Ref host = FunctionOf(&kHostTensor, run);
     const Ref constant = FunctionOf(&kConstantFake, run);
-    outputs = Ref::Steal(
-        PyObject_CallMethod(fx_backend, "run_on_fakes", "OOOO", built.get(), fakes.get(), host.get(), constant.get()));
+    const Ref call = FunctionOf(&kCall, run);
+    const Ref number = FunctionOf(&kNumberFor, run);
+    outputs = Ref::Steal(PyObject_CallMethod(fx_backend, "run_on_fakes", "OOOOOO", built.get(), fakes->get(),
+                                             host.get(), constant.get(), call.get(), number.get()));
   }
   capture.start_state().Apply();  // the module may end in another
   if (!outputs) {
@@ -284,6 +333,7 @@ std::optional<Difference> Check(Capture& capture, const Closed& closed, Borrowed
   const int nodes = tracer.NodeCount();
   absl::StatusOr<tracing::TracedGraph> graph = tracer.Close(tensors, /*for_backward=*/false);
   if (!graph.ok()) return Difference{nodes, false, std::string(graph.status().message())};
+  if (HasOtherFacts(capture.tracer(), tracer)) return Difference{0, false, "it relies on other sizes"};
   return Compare(*closed.graph.graph, *graph->graph);
 }
 
@@ -293,6 +343,17 @@ Ref Rows(Capture& capture, const std::vector<Candidate>& candidates) {
   for (const Candidate& c : candidates) {
     const std::string name = capture.reads().sources().Print(c.source, names);
     PyList_Append(rows, Ref::Steal(Py_BuildValue("(sO)", name.c_str(), c.fake.get())).get());
+  }
+  return rows;
+}
+
+// (name, the candidate whose size it is, or -1)
+Ref SymbolRows(const tracing::Tracer& tracer) {
+  Ref rows = Ref::Steal(PyList_New(0));
+  const std::vector<ir::Symbol>& symbols = tracer.size_expressions().symbols();
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    const int input = tracer.size_symbols()[i].input_index;
+    PyList_Append(rows, Ref::Steal(Py_BuildValue("(si)", symbols[i].name.c_str(), input)).get());
   }
   return rows;
 }
@@ -310,26 +371,73 @@ Ref Rows(const FxJournal& journal) {
 
 }  // namespace
 
+namespace {
+
+// The tuple that FxBackend.build returns; null: an error is set.
+Ref BuildModule(Capture& capture, const Closed& closed, BorrowedRef fx_backend,
+                const std::vector<Candidate>& candidates) {
+  const ir::Graph& graph = *closed.graph.graph;
+  const Recording recording{capture.tracer(), graph, capture.frames().origins(), closed.graph.places};
+  const Ref asked = Ref::Steal(
+      Py_BuildValue("(NNNNNi)", FunctionOf(&kValueOf, recording).release(), FunctionOf(&kNodeAt, recording).release(),
+                    FunctionOf(&kConstantAt, recording).release(), FunctionOf(&kOriginAt, recording).release(),
+                    FunctionOf(&kNumberOf, recording).release(), ForwardNodes(graph)));
+  Ref outputs = Ref::Steal(PyList_New(0));
+  for (const Ref& fake : closed.fx_outputs) PyList_Append(outputs, fake);
+  return Ref::Steal(PyObject_CallMethod(fx_backend, "build", "OOOOO", Rows(capture, candidates).get(),
+                                        SymbolRows(capture.tracer()).get(), Rows(capture.fx()).get(), outputs.get(),
+                                        asked.get()));
+}
+
+// (number, whether it is a size, the number at hand) of each symbol in use, then (sizes, strides) of each input in use.
+Ref SizesOf(Capture& capture, const Closed& closed, const std::vector<int>& symbols,
+            const std::vector<std::size_t>& used) {
+  Ref sizes = Ref::Steal(PyList_New(0));
+  for (const int s : symbols) {
+    const auto index = static_cast<std::size_t>(s);
+    const bool is_size = capture.tracer().size_symbols()[index].input_index >= 0;
+    const auto hint = static_cast<long long>(capture.tracer().size_expressions().symbols()[index].hint);
+    PyList_Append(sizes, Ref::Steal(Py_BuildValue("(iOL)", s, is_size ? Py_True : Py_False, hint)).get());
+  }
+  const ir::Graph& graph = *closed.graph.graph;
+  for (const std::size_t u : used) {
+    Ref row = Ref::Create(Py_None);
+    for (std::size_t i = 0; i < closed.graph.inputs.size(); ++i) {
+      if (closed.graph.inputs[i].input_index != static_cast<int>(u)) continue;
+      const ir::Value& v = graph.value(graph.inputs[i].value);
+      row = Ref::Steal(
+          Py_BuildValue("(NN)", TreesOf(graph.exprs, v.sizes).release(), TreesOf(graph.exprs, v.strides).release()));
+    }
+    PyList_Append(sizes, row);
+  }
+  return sizes;
+}
+
+FxGraph WithStaticSizes(const std::string& why) {
+  FF_LOG(kDynamic) << "a graph for an FX backend is made anew without symbolic sizes: " << why;
+  FxGraph refused;
+  refused.refused_node = 0;
+  refused.needs_static_sizes = true;
+  refused.why_refused = why;
+  return refused;
+}
+
+}  // namespace
+
 absl::StatusOr<FxGraph> BuildFx(Capture& capture, const Closed& closed, BorrowedRef fx_backend, bool verify) {
   const HookScope native(HookMode::kOff);
   const StartState start(capture);
-  const ir::Graph& graph = *closed.graph.graph;
   if (const int node = NodeOfDetachedView(closed); node >= 0) {
     FxGraph refused;
     refused.refused_node = node;
     refused.why_refused = "a view that was made while grad mode was off lives on, and has no history in eager";
     return refused;
   }
-  std::vector<Candidate> candidates = CandidatesOf(capture, closed);
-  const Recording recording{capture.tracer(), graph, capture.frames().origins(), closed.graph.places};
-  const Ref asked = Ref::Steal(Py_BuildValue(
-      "(NNNNi)", FunctionOf(&kValueOf, recording).release(), FunctionOf(&kNodeAt, recording).release(),
-      FunctionOf(&kConstantAt, recording).release(), FunctionOf(&kOriginAt, recording).release(), ForwardNodes(graph)));
-  Ref outputs = Ref::Steal(PyList_New(0));
-  for (const Ref& fake : closed.fx_outputs) PyList_Append(outputs, fake);
-  // (None, node, why) or (module, indices of the inputs it has, whether all of it was journalled, host tensors' nodes)
-  const Ref built = Ref::Steal(PyObject_CallMethod(fx_backend, "build", "OOOO", Rows(capture, candidates).get(),
-                                                   Rows(capture.fx()).get(), outputs.get(), asked.get()));
+  const bool symbolic = !capture.tracer().size_symbols().empty();
+  const std::vector<Candidate> candidates = CandidatesOf(capture, closed);
+  // (None, node, why) or (module, the inputs it has, whether all of it was journalled, host tensors' nodes, the symbols
+  // it has, its nodes' numbers)
+  const Ref built = BuildModule(capture, closed, fx_backend, candidates);
   if (!built && IsOutOfRoom()) return NoRoom();
   if (!built) return absl::InternalError(absl::StrCat("the FX graph could not be built: ", TakeErrorText()));
   FxGraph made;
@@ -341,17 +449,24 @@ absl::StatusOr<FxGraph> BuildFx(Capture& capture, const Closed& closed, Borrowed
   }
   made.module = Ref::Create(PyTuple_GET_ITEM(built.get(), 0));
   made.examples = Ref::Steal(PyList_New(0));
-  std::vector<Candidate> used;
+  std::vector<std::size_t> used;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(second); ++i) {
-    used.push_back(candidates[static_cast<std::size_t>(PyLong_AsLong(PyList_GET_ITEM(second, i)))]);
-    made.inputs.push_back(used.back().source);
-    PyList_Append(made.examples, used.back().real);
+    used.push_back(static_cast<std::size_t>(PyLong_AsLong(PyList_GET_ITEM(second, i))));
+    made.inputs.push_back(candidates[used.back()].source);
+    PyList_Append(made.examples, candidates[used.back()].real);
   }
+  PyObject* symbols = PyTuple_GET_ITEM(built.get(), 4);
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(symbols); ++i) {
+    made.symbols.push_back(static_cast<int>(PyLong_AsLong(PyList_GET_ITEM(symbols, i))));
+  }
+  if (symbolic) made.sizes = SizesOf(capture, closed, made.symbols, used);
   const bool journalled = PyTuple_GET_ITEM(built.get(), 2) == Py_True;
-  if (journalled && !verify) return made;
-  const std::optional<Difference> difference = Check(capture, closed, fx_backend, built, used);
+  // A number that stands where a symbolic one should would be seen at other sizes only.
+  if (journalled && !verify && !symbolic) return made;
+  const std::optional<Difference> difference = Check(capture, closed, fx_backend, built, candidates, used);
   if (!difference) return made;
   if (difference->no_room) return NoRoom();
+  if (symbolic) return WithStaticSizes(difference->text);
   if (journalled && config().raise_on_bug) {
     return absl::InternalError(absl::StrCat("the FX graph computes something else: ", difference->text));
   }

@@ -15,10 +15,13 @@ namespace framefuse {
 
 struct FxGraph {
   Ref module;
-  std::vector<SourceId> inputs;  // of its placeholders
+  std::vector<int> symbols;      // of its first placeholders, by number
+  std::vector<SourceId> inputs;  // of the others
   Ref examples;                  // list: the tensors that the inputs are in this call
-  int refused_node = -1;         // no module: this node of the recording, or what comes before it, has no form in FX
+  Ref sizes;              // list, one tuple a symbol, then one an input: see FxBackend.compile; empty: no symbols
+  int refused_node = -1;  // no module: this node of the recording, or what comes before it, has no form in FX
   std::string why_refused;
+  bool needs_static_sizes = false;  // with symbolic ones it has no form
 };
 
 // `fx_backend`: see CompileOptions. With `verify` the module is always run on fakes and compared with the recording,

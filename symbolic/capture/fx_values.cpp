@@ -7,6 +7,8 @@
 
 #include <vector>
 
+#include "symbolic/capture/fx_numbers.h"
+
 namespace framefuse {
 namespace {
 
@@ -51,7 +53,13 @@ Ref PythonOf(const c10::IValue& v, ir::NamedInt named) {
 
 Ref ValueNumber(ir::ValueId v) { return Ref::Steal(Py_BuildValue("(i)", static_cast<int>(v))); }
 
-Ref PythonOf(const ir::Arg& arg, ir::NamedInt named) {
+// ("number", tree)
+Ref SizeOf(const ir::ExprTable& table, ir::Dim d) {
+  const Ref tree = TreeOf(table, d);
+  return tree ? Ref::Steal(Py_BuildValue("(sO)", "number", tree.get())) : Ref();
+}
+
+Ref PythonOf(const ir::Graph& graph, const ir::Arg& arg, ir::NamedInt named) {
   switch (arg.kind) {
     case ir::Arg::Kind::kNone:
       return Ref::Create(Py_None);
@@ -65,10 +73,20 @@ Ref PythonOf(const ir::Arg& arg, ir::NamedInt named) {
     case ir::Arg::Kind::kConstant:
       return PythonOf(arg.constant, named);
     case ir::Arg::Kind::kDim:
-    case ir::Arg::Kind::kDimList:
-      return Ref();
+      return SizeOf(graph.exprs, arg.dims[0]);
+    case ir::Arg::Kind::kDimList: {
+      std::vector<Ref> items;
+      for (ir::Dim d : arg.dims) items.push_back(SizeOf(graph.exprs, d));
+      return ListOf(items);
+    }
   }
   return Ref();
+}
+
+// A symbolic number that operators take as they take a number of the program's.
+bool IsNumber(const ir::Graph& graph, const ir::Node& node) {
+  return node.op->name() == "aten.scalar_tensor" && node.args[0].kind == ir::Arg::Kind::kDim &&
+         node.outputs[0] != ir::kNoValue && graph.value(node.outputs[0]).wrapped_number;
 }
 
 Ref ResultsOf(const ir::Node& node) {
@@ -88,12 +106,16 @@ Ref ResultsOf(const ir::Node& node) {
 
 }  // namespace
 
-Ref PythonFormOf(const ir::Node& node) {
+Ref PythonFormOf(const ir::Graph& graph, const ir::Node& node) {
+  if (IsNumber(graph, node)) {
+    const Ref tree = TreeOf(graph.exprs, node.args[0].dims[0]);
+    return tree ? Ref::Steal(Py_BuildValue("(sOi)", "number", tree.get(), static_cast<int>(node.outputs[0]))) : tree;
+  }
   Ref args = Ref::Steal(PyList_New(0));
   Ref kwargs = Ref::Steal(PyDict_New());
   for (std::size_t i = 0; i < node.args.size(); ++i) {
     const ir::OpArgument& schema = node.op->arguments()[i];
-    const Ref arg = PythonOf(node.args[i], schema.named_int);
+    const Ref arg = PythonOf(graph, node.args[i], schema.named_int);
     if (!arg) {
       PyErr_Clear();
       return Ref();

@@ -8,8 +8,9 @@
 namespace framefuse {
 
 // (name, args, kwargs, results): tensors are tuples of their value's number, absent ones of -1; the results have the
-// structure that the operator returns. Null, without an error: an argument has no form in Python.
-Ref PythonFormOf(const ir::Node& node);
+// structure that the operator returns. A symbolic number is ("number", tree), and a node that only makes one an operand
+// is ("number", tree, value). Null, without an error: an argument has no form in Python.
+Ref PythonFormOf(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace framefuse
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "symbolic/tracing/break.h"
+#include "symbolic/tracing/extremum_gradient.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/size_node.h"
 
@@ -70,7 +71,13 @@ c10::IntArrayRef Pinned(c10::SymIntArrayRef numbers, c10::DimVector* into) {
 }
 }  // namespace
 
-c10::IntArrayRef FakeImpl::sizes_custom() const { return Pinned(sym_sizes(), &pinned_sizes_); }
+c10::IntArrayRef FakeImpl::sizes_custom() const {
+  Recorder* recorder = Recorder::Current();
+  if (recorder == nullptr || !AsksForZerosOf(*recorder, value_)) return Pinned(sym_sizes(), &pinned_sizes_);
+  pinned_sizes_.clear();
+  for (const c10::SymInt& s : sym_sizes()) pinned_sizes_.push_back(HintOf(s));
+  return pinned_sizes_;
+}
 std::int64_t FakeImpl::size_custom(std::int64_t d) const {
   const std::int64_t at = c10::maybe_wrap_dim(d, dim(), /*wrap_scalar=*/false);
   return sym_sizes()[static_cast<std::size_t>(at)].guard_int(__FILE__, __LINE__);

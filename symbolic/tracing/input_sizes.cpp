@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/utils/python_symnode.h>
 
 #include <algorithm>
 
@@ -51,14 +52,16 @@ PyObject* ObjectIn(const Slot& slot) {
 }
 }  // namespace
 
-bool StandsForSymInt(const at::Tensor& number) {
+std::optional<ir::Dim> SizeThatStandsIn(Sizes& sizes, const at::Tensor& number) {
   PyObject* object = ObjectIn(*number.unsafeGetTensorImpl()->pyobj_slot());
-  if (object == nullptr) return false;
+  if (object == nullptr) return std::nullopt;
   const pybind11::gil_scoped_acquire gil;  // operators run without
   static PyObject* const name = PyUnicode_InternFromString("_wrapped_number");
   const Ref symbol = Ref::Steal(PyObject_GetAttr(object, name));
   if (!symbol) PyErr_Clear();
-  return static_cast<bool>(symbol);
+  if (!symbol) return std::nullopt;
+  if (torch::is_symint(symbol.get())) return sizes.ToDim(pybind11::cast<c10::SymInt>(pybind11::handle(symbol.get())));
+  return sizes.ToDim(pybind11::cast<c10::SymFloat>(pybind11::handle(symbol.get())));
 }
 
 at::Tensor TensorOfSize(Recorder& recorder, ir::Dim size) {

@@ -3,6 +3,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_INPUT_SIZES_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_INPUT_SIZES_H_
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,8 +19,9 @@ struct InputSizes {
 // `symbolic`: dimensions by bit. `sizes` and `strides` are the tensor's, and become those that its fake is to have.
 InputSizes MakeSizesSymbolic(Sizes& table, const at::Tensor& real, std::uint32_t symbolic, Dims* sizes, Dims* strides);
 
-// Whether torch's parser of arguments made the number for a SymInt, which its Python object refers to.
-bool StandsForSymInt(const at::Tensor& number);
+// What torch's parser of arguments made the number for, a SymInt or a SymFloat, to which its Python object refers;
+// nothing: it is the number itself.
+std::optional<ir::Dim> SizeThatStandsIn(Sizes& sizes, const at::Tensor& number);
 
 // A tensor of no dimensions with the value of `size`, which an operator takes as it takes a Python number.
 at::Tensor TensorOfSize(Recorder& recorder, ir::Dim size);

@@ -27,6 +27,8 @@ std::optional<Dim> Numbers::Find(BorrowedRef object) const {
   return overflow == 0 ? std::optional(Dim(value)) : std::nullopt;
 }
 
+Sizes& Numbers::sizes() const { return recorder_->sizes(); }
+
 Ref Numbers::Make(Dim d) {
   if (d.is_constant()) return Ref::Steal(PyLong_FromLongLong(d.constant()));
   const Sizes& sizes = recorder_->sizes();

@@ -18,6 +18,7 @@
 namespace framefuse::tracing {
 
 class Recorder;
+class Sizes;
 
 enum class SizeArithmetic : std::uint8_t { kAdd, kSubtract, kMultiply, kFloorDivide, kModulo, kTrueDivide, kPower };
 
@@ -59,6 +60,7 @@ class Numbers {
   Ref FromTorch(Ref object);
 
   void Clear() { known_.clear(); }
+  Sizes& sizes() const;  // of the recording that they belong to
 
  private:
   struct Known {

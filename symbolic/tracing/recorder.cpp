@@ -194,6 +194,16 @@ void Recorder::NoteRead(const at::Tensor& t, ir::ValueId value, const OpTraits& 
   open_branches.back().read.push_back(t);
 }
 
+namespace {
+// Neither their kernels for metadata nor their derivatives look at a number's value.
+bool IsArithmetic(const ir::Op& op) {
+  static const auto* names = new absl::flat_hash_set<std::string>{
+      "aten.add.Tensor",  "aten.sub.Tensor",  "aten.mul.Tensor",  "aten.div.Tensor",
+      "aten.add_.Tensor", "aten.sub_.Tensor", "aten.mul_.Tensor", "aten.div_.Tensor"};
+  return names->contains(op.name());
+}
+}  // namespace
+
 ir::ValueId Recorder::ValueOf(const at::Tensor& t, const OpTraits& traits) {
   if (FakeImpl* fake = AsFake(t)) {
     if (fake->recording() != id_) {
@@ -204,10 +214,10 @@ ir::ValueId Recorder::ValueOf(const at::Tensor& t, const OpTraits& traits) {
   }
   if (t.unsafeGetTensorImpl()->is_wrapped_number()) {
     // Torch makes a number of its own choice for a SymInt.
-    if (sizes().any() && StandsForSymInt(t)) {
-      Break(BreakKind::kRealTensor, traits, "a symbolic size stands where a tensor is expected");
-    }
-    return NumberConstant(t);
+    const std::optional<ir::Dim> size = sizes().any() ? SizeThatStandsIn(sizes(), t) : std::nullopt;
+    if (!size) return NumberConstant(t);
+    if (size->is_symbolic() && IsArithmetic(*traits.op)) return ValueOf(TensorOfSize(*this, *size), traits);
+    Break(BreakKind::kRealTensor, traits, "a symbolic size stands where a tensor is expected");
   }
   auto it = constants_.find(t.unsafeGetTensorImpl());
   if (it != constants_.end()) return it->second;

@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/extremum_gradient.h"
 #include "symbolic/tracing/known_values.h"
 #include "symbolic/tracing/product_gradient.h"
 #include "symbolic/tracing/recorder.h"
@@ -31,22 +32,6 @@ c10::IValue& ArgumentOf(const c10::OperatorHandle& handle, Stack* stack, std::si
 
 bool BreakOnData(Recorder& recorder, const c10::OperatorHandle& handle, Stack*) {
   recorder.Break(BreakKind::kDataDependent, TraitsOf(handle), "the result depends on the values of a tensor");
-}
-
-// The backward of max(), min() and median() gives each element that equals the result its part. On the CPU its formula
-// asks whether the result is NaN, to compare with isnan then: here it is told no, and its comparison becomes one that
-// holds for both.
-ir::ValueId ResultAskedAbout(Recorder& recorder, const at::Tensor& question) {
-  static const auto* nodes =
-      new std::unordered_set<std::string>{"MaxBackward1", "MinBackward1", "MedianBackward0", "NanmedianBackward0"};
-  const FakeImpl* fake = AsFake(question);
-  const auto& recorded = recorder.graph().nodes;
-  if (fake == nullptr || recorded.empty() || nodes->count(CurrentBackwardName()) == 0) return ir::kNoValue;
-  const ir::Node& last = recorded.back();
-  if (last.op->name() != "aten.isnan" || last.outputs[0] != fake->value()) return ir::kNoValue;
-  ir::ValueId result = ir::kNoValue;
-  ir::ForEachValue(last.args[0], [&](ir::ValueId v) { result = v; });
-  return result;
 }
 
 bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
@@ -282,6 +267,7 @@ SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle
       {"aten::_local_scalar_dense", LocalScalar},
       {"aten::nonzero", Nonzero},
       {"aten::equal", Equal},
+      {"aten::new_zeros", ZerosOfInput},
       {"aten::is_nonzero", BreakOnData},
       {"aten::_unique", SizedByValues},
       {"aten::_unique2", SizedByValues},

@@ -102,10 +102,10 @@ def judge(
 
 def _judge(program: Program, way_name: str, system: System, alive: Callable[[], None]) -> Verdict:
     way = WAYS[way_name]
-    if way_name in program.not_ways:
+    if way_name in program.not_ways or (way.sizes and "sizes" in program.not_ways):
         return Verdict(program.name, way_name, SKIPPED, ["the program excludes it"])
     if way.fx:
-        for_fx = system.for_fx()
+        for_fx = system.for_fx(way.sizes)
         if for_fx is None:
             return Verdict(program.name, way_name, SKIPPED, ["the system has no other backend for FX graphs"])
         system = for_fx

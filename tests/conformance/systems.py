@@ -76,7 +76,7 @@ class System(abc.ABC):
         """The counts so far, which start anew."""
         return []
 
-    def for_fx(self) -> System | None:
+    def for_fx(self, sizes: bool) -> System | None:
         """The same system with a backend that gets its graphs as FX; None where it has no other."""
         return None
 
@@ -164,6 +164,11 @@ def run_fx_graph(module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> 
     return module.forward
 
 
+def run_sized_fx_graph(module: torch.fx.GraphModule, examples: list[Any]) -> Function:
+    """The same, with symbolic sizes."""
+    return module.forward
+
+
 class Framefuse(System):
     """framefuse, through its public package. Internal errors are raised, fakes must be dead after each capture."""
 
@@ -181,6 +186,7 @@ class Framefuse(System):
         framefuse.config.check_fakes_dead = True
         framefuse.config.verify_metadata = True
         framefuse.config.verify_fx = True
+        framefuse.register_backend(run_sized_fx_graph, dynamic=True)
 
     def compile(self, f: Function, *, fullgraph: bool = False, dynamic: bool | None = None) -> Function:
         return self._framefuse.compile(f, backend=self._backend, fullgraph=fullgraph, dynamic=dynamic)
@@ -231,9 +237,9 @@ class Framefuse(System):
             alive = self._framefuse.statistics()["live_fakes"]
         return alive
 
-    def for_fx(self) -> System | None:
+    def for_fx(self, sizes: bool) -> System | None:
         other = copy.copy(self)
-        other._backend, other.tolerance = run_fx_graph, 0.0
+        other._backend, other.tolerance = run_sized_fx_graph if sizes else run_fx_graph, 0.0
         return other
 
     def forces_breaks(self) -> bool:

@@ -86,6 +86,13 @@ def test_programs_by_a_backend_in_python():
     assert not complaints(verdicts), complaints(verdicts)
 
 
+def test_programs_by_a_backend_in_python_that_takes_sizes():
+    programs = [p for p in all_programs() if p.name not in known_open_in("fx-sizes")][1::4]
+    verdicts = run_jobs([(p.name, "fx-sizes") for p in programs], SystemChoice("framefuse", "aten"))
+    assert len(verdicts) > 400
+    assert not complaints(verdicts), complaints(verdicts)
+
+
 def test_a_backend_in_python_and_a_break_before_every_instruction():
     taken = [p for p in all_programs() if p.topic != "models"][7::32]
     programs = [p for p in taken if p.name not in known_open_in("fx-breaks") and "fx-breaks" not in p.not_ways]

@@ -75,6 +75,7 @@ WAYS = {
         Way("breaks-inlined", _inlined, "the same, inlined two frames deep", breaks=True),
         Way("sizes", _same, "with all sizes symbolic, called again after each state change and with other sizes", repeats=True, sizes=True),
         Way("fx", _same, "by a backend in Python, called again after each state change", repeats=True, fx=True),
+        Way("fx-sizes", _same, "by a backend in Python that takes symbolic sizes, called again with other sizes", repeats=True, sizes=True, fx=True),
         Way("fx-breaks", _same, "by a backend in Python, a break before every instruction", breaks=True, fx=True),
     )
 }

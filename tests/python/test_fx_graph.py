@@ -30,14 +30,14 @@ class Journal:
         return result
 
     def module(self, outputs):
-        nothing_more = _fx.Recording(lambda fake: -1, lambda index: None, lambda value: None, lambda index: [], 0)
-        return _fx.build_graph_module(self.inputs, self.nodes, outputs, nothing_more)[0]
+        nothing_more = _fx.Recording(lambda fake: -1, lambda index: None, lambda value: None, lambda index: [], lambda number: None, 0)
+        return _fx.build_graph_module(self.inputs, [], self.nodes, outputs, nothing_more)[0]
 
     def run(self, outputs, *tensors):
         return self.module(outputs)(*tensors)
 
     def compile(self, backend, keywords, outputs):
-        return _fx.FxBackend(backend, keywords).compile(self.module(outputs), [tensor for _, tensor in self.inputs])
+        return _fx.FxBackend(backend, keywords).compile(self.module(outputs), [tensor for _, tensor in self.inputs], None)
 
 
 @pytest.fixture

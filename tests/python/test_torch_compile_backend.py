@@ -194,6 +194,48 @@ def test_sizes_that_change(dynamic):
         close(gradient, torch.autograd.grad(f(x, rows)[0].square().sum(), x)[0])
 
 
+_SIZED = {
+    "views and numbers": (lambda x: x[1:].reshape(-1, 2).relu() * x.shape[0], lambda n: (torch.randn(n, 4),)),
+    "a linear layer": (lambda x, w: F.linear(x, w).softmax(-1).mean(0), lambda n: (torch.randn(n, 4), torch.randn(6, 4))),
+    "halves": (lambda x: x[: x.shape[0] // 2].sum(0) + x[x.shape[0] // 2 :].mean(0), lambda n: (torch.randn(n + 2, 4),)),
+    "attention": (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), lambda n: (torch.randn(2, 2, n, 4),)),
+    "a convolution": (lambda x, w: F.conv1d(x, w, padding=1).relu(), lambda n: (torch.randn(2, 3, n), torch.randn(4, 3, 3))),
+    "padding": (lambda x: F.pad(x, (0, 8 - x.shape[1] % 8)).sin(), lambda n: (torch.randn(2, n),)),
+    "two sizes": (lambda x, y: torch.cat([x, y]) / max(x.shape[0], y.shape[0]), lambda n: (torch.randn(n, 3), torch.randn(n + 2, 3))),
+}
+
+
+@pytest.mark.parametrize("name", _SIZED)
+def test_one_plan_for_all_sizes(name, monkeypatch):
+    from framefuse import _torch_backend
+
+    made = []
+    monkeypatch.setattr(_torch_backend, "_make_plan", lambda *args, make=_torch_backend._make_plan: made.append(make(*args)) or made[-1])
+    f, inputs_of = _SIZED[name]
+    call = compiled(f, dynamic=True)
+    for n in (5, 7, 4, 9, 7, 7, 7, 7, 3, 33):
+        results = []
+        for function in (call, f):
+            torch.manual_seed(n)
+            inputs = [t.requires_grad_() for t in inputs_of(n)]
+            result = function(*inputs)
+            results.append([result, *torch.autograd.grad(result.square().sum(), inputs)])
+        close(*results)
+    assert len(made) == 2  # forward and backward
+
+
+def test_a_size_without_a_form_has_a_plan_for_each():
+    def f(x):
+        return F.interpolate(x[None, None], scale_factor=1.7)
+
+    with framefuse.capture_logs("dynamic") as records:
+        call = compiled(f, dynamic=True)
+        for n in (5, 7, 4):
+            x = torch.randn(n, 3)
+            close(call(x), f(x))
+    assert any("a plan for each set of sizes" in text for _, text in records), records
+
+
 def test_random_numbers_are_eagers():
     x = torch.randn(64, 64)
     results = []

@@ -24,6 +24,7 @@
 #include "symbolic/capture/journals/native_arguments.h"
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/size_operations.h"
+#include "symbolic/capture/journals/sized_call.h"
 #include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/shown_warnings.h"
 #include "symbolic/capture/tensor_types.h"
@@ -166,7 +167,7 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
   if (outermost) tracer_.ForgetError();
   Ref result = Ref::Steal(boundary_.RunAsLeaf(true, [&] {
     const AllWarningsShown shown;
-    return Vectorcall(callable, sized.args(), kwnames);
+    return CallSized(tracer_.numbers(), callable, factors.args(), sized, kwnames);
   }));
   if (result) result = tracer_.numbers().FromTorch(std::move(result));
   if (!boundary_.Check() || (!result && outermost && !boundary_.ConfirmTorchError(callable))) return Value();

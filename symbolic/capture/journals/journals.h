@@ -65,7 +65,8 @@ class Journals {
   ExpectedTruths expected_{options_, backward_, tracer_};
   NativeBoundary boundary_{options_, frames_, breaks_, tracer_};
   ReadJournal reads_{frames_, breaks_, backward_, made_, tracer_};
-  Symbols symbols_{options_.sizes, frames_, reads_, tracer_};
+  // A graph of torch's has no form for a float that changes.
+  Symbols symbols_{options_.sizes, !options_.fx, frames_, reads_, tracer_};
   ObjectTable objects_{frames_, breaks_, boundary_, reads_, symbols_, tracer_};
   tracing::Tracer tracer_;
   FxJournal fx_{options_.fx, tracer_};

@@ -95,6 +95,7 @@ bool Symbols::IsNumberSymbolic(SourceId source) const {
 Ref Symbols::NumberAt(BorrowedRef original, SourceId source) {
   const bool is_float = PyFloat_CheckExact(original.get());
   if (!is_float && !PyLong_CheckExact(original.get())) return Ref();
+  if (is_float && !floats_) return Ref();
   if (is_float && std::isnan(PyFloat_AS_DOUBLE(original.get()))) return Ref();  // which is not equal to itself
   const auto known = std::find_if(numbers_.begin(), numbers_.end(), [&](const auto& n) { return n.first == source; });
   if (known != numbers_.end()) return known->second;

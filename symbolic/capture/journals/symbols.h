@@ -25,9 +25,9 @@ struct TensorInput;
 
 class Symbols final : public tracing::SizeListener {
  public:
-  // `sizes` null: none are symbolic.
-  Symbols(const DynamicSizes* sizes, FrameStack& frames, ReadJournal& reads, tracing::Tracer& tracer)
-      : sizes_(sizes), frames_(frames), reads_(reads), tracer_(tracer) {}
+  // `sizes` null: none are symbolic. `floats`: whether floats may be.
+  Symbols(const DynamicSizes* sizes, bool floats, FrameStack& frames, ReadJournal& reads, tracing::Tracer& tracer)
+      : sizes_(sizes), floats_(floats), frames_(frames), reads_(reads), tracer_(tracer) {}
 
   bool none() const { return tracer_.size_symbols().empty(); }
   bool any_backed() const;  // not only such as the graph defines
@@ -54,6 +54,7 @@ class Symbols final : public tracing::SizeListener {
   std::string TextOfSiblings(SourceId source) const;
 
   const DynamicSizes* sizes_;
+  bool floats_;
   FrameStack& frames_;
   ReadJournal& reads_;
   tracing::Tracer& tracer_;

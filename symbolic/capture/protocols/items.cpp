@@ -176,6 +176,7 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   }
   const bool fake = IsFakeTensor(container.object);
   const TorchArguments sized(tracer_.numbers(), fake ? absl::MakeConstSpan(&key, 1) : absl::Span<const ValueView>());
+  const ValueView own_key = key;  // for the journal
   if (fake) key = sized.args()[0];
   if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key)) return Value();
   if (t != nullptr && t->kind == TrackedKind::kDict && type == DefaultDictType()) {
@@ -186,7 +187,7 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   if (!boundary_.Check()) return Value();
   if (result && fake) {
     const BorrowedRef function = NamedOperator("getitem");
-    if (!breaks_.Journalled(call.RecordOperator(function, {container.object, key.object}, result.object)))
+    if (!breaks_.Journalled(call.RecordOperator(function, {container.object, own_key.object}, result.object)))
       return Value();
   }
   return result;
@@ -211,6 +212,7 @@ bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueVi
   }
   const bool fake = IsFakeTensor(container.object);
   const TorchArguments sized(tracer_.numbers(), fake ? absl::MakeConstSpan(&key, 1) : absl::Span<const ValueView>());
+  const ValueView own_key = key;
   if (fake) key = sized.args()[0];
   if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key) || (reads_.Move(value), false))
     return false;
@@ -222,7 +224,7 @@ bool Items::SetItem(Activation& act, ValueView container, ValueView key, ValueVi
   if (!boundary_.Check()) return false;
   if (!done || !fake) return done;
   return breaks_.Journalled(
-      call.RecordOperator(NamedOperator("setitem"), {container.object, key.object, value.object}, Py_None));
+      call.RecordOperator(NamedOperator("setitem"), {container.object, own_key.object, value.object}, Py_None));
 }
 
 bool Items::DeleteItem(Activation& act, ValueView container, ValueView key) {

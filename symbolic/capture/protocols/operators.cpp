@@ -65,11 +65,14 @@ Value Operators::Binary(Activation& act, int nb_op, ValueView left, ValueView ri
   if (const Ref tensor = exponent ? Ref() : sizes_.OperandFor(left.object, right.object)) {
     return Binary(act, nb_op, left, ValueView(tensor, kNoSource));
   }
-  if (const Ref tensor = sizes_.OperandFor(right.object, left.object)) {
-    if (nb_op % kFirstInplace != NB_TRUE_DIVIDE) return Binary(act, nb_op, ValueView(tensor, kNoSource), right);
+  const bool divides = nb_op % kFirstInplace == NB_TRUE_DIVIDE;
+  if (divides && IsFakeTensor(right.object) && sizes_.Holds(left.object)) {
     const Ref one = Ref::Steal(PyLong_FromLong(1));  // torch's n / x is a product with the reciprocal
     const Value reciprocal = Binary(act, NB_TRUE_DIVIDE, ValueView(one, kNoSource), right);
     return reciprocal ? Binary(act, NB_MULTIPLY, reciprocal, left) : Value();
+  }
+  if (const Ref tensor = sizes_.OperandFor(right.object, left.object)) {
+    return Binary(act, nb_op, ValueView(tensor, kNoSource), right);
   }
   if (nb_op >= kFirstInplace && IsArray(left.object)) {
     return breaks_.Break(GraphBreakKind::kUnsupportedWrite, "an array of numpy");

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "symbolic/tracing/number_functions.h"
+#include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -107,6 +109,41 @@ bool NewFull(Arguments args, Outputs& outputs) {
   return Emit(SymInts(args[1]), DtypeOr(args[3], args[0].toTensor().scalar_type()), args[4], outputs);
 }
 
+std::optional<ir::Dim> DimOfNumber(Sizes& sizes, const c10::IValue& v) {
+  if (v.isInt() || v.isSymInt()) return sizes.ToDim(v.toSymInt());
+  if (v.isSymFloat()) return sizes.ToDim(v.toSymFloat());
+  return v.isDouble() ? std::optional(sizes.Table().FloatConstant(v.toDouble())) : std::nullopt;
+}
+
+// Where one is a float: in doubles, as the kernel counts its elements.
+bool ArangeOfSymbols(const c10::IValue& start, const c10::IValue& end, const c10::IValue& step, Arguments options,
+                     Outputs& outputs) {
+  Sizes& sizes = Recorder::Current()->sizes();
+  const c10::ScalarType dtype = DtypeOr(options[0], DefaultDtype());
+  if (c10::isIntegralType(dtype, true)) return false;
+  const std::optional<ir::Dim> from = DimOfNumber(sizes, start), to = DimOfNumber(sizes, end);
+  const std::optional<ir::Dim> by = DimOfNumber(sizes, step);
+  if (!from || !to || !by) return false;
+  for (const ir::Dim d : {*from, *to, *by}) {
+    if (!IsExactAsFloat(sizes, d)) return false;
+  }
+  ir::ExprTable& table = sizes.Table();
+  const auto as_float = [&](ir::Dim d) {
+    return sizes.IsFloat(d)  ? d
+           : d.is_constant() ? table.FloatConstant(static_cast<double>(d.constant()))
+                             : table.Make(ir::ExprKind::kToFloat, d);
+  };
+  const ir::Dim zero = table.FloatConstant(0);
+  if (!sizes.Decide(ir::ExprKind::kLt, zero, as_float(*by))) return false;
+  const ir::Dim span =
+      from->Is(0) ? as_float(*to)
+                  : table.Make(ir::ExprKind::kAdd, as_float(*to), table.Make(ir::ExprKind::kNeg, as_float(*from)));
+  if (!sizes.Decide(ir::ExprKind::kLe, zero, span)) return false;
+  const std::optional<ir::Dim> count =
+      ApplyFunction(sizes, NumberFunction::kCeil, table.Make(ir::ExprKind::kTrueDiv, span, as_float(*by)));
+  return count && Emit({sizes.ToSymInt(*count)}, dtype, options[1], outputs);
+}
+
 bool ArangeOf(const c10::IValue& start, const c10::IValue& end, const c10::IValue& step, Arguments options,
               Outputs& outputs) {
   const auto whole = [](const c10::IValue& v) { return v.isInt() || v.isSymInt(); };
@@ -115,6 +152,10 @@ bool ArangeOf(const c10::IValue& start, const c10::IValue& end, const c10::IValu
     if (by <= 0 || span < 0) return false;
     const c10::SymInt count = IsOne(by) ? span : (span + by - 1) / by;
     return Emit({count}, DtypeOr(options[0], c10::ScalarType::Long), options[1], outputs);
+  }
+  if (start.isSymInt() || end.isSymInt() || step.isSymInt() || start.isSymFloat() || end.isSymFloat() ||
+      step.isSymFloat()) {
+    return ArangeOfSymbols(start, end, step, options, outputs);
   }
   auto number = [](const c10::IValue& v) { return v.isInt() || v.isDouble(); };
   if (!number(start) || !number(end) || !number(step)) return false;
@@ -145,6 +186,28 @@ bool ArangeStartStep(Arguments args, Outputs& outputs) {
   return ArangeOf(args[0], args[1], args[2], args.slice(3), outputs);
 }
 
+// (n, *, dtype, layout, …)
+bool RandPerm(Arguments args, Outputs& outputs) {
+  return Emit({args[0].toSymInt()}, DtypeOr(args[1], c10::ScalarType::Long), args[2], outputs);
+}
+
+// (mean, std, size, *, generator, dtype, layout, …)
+bool Normal(Arguments args, Outputs& outputs) {
+  const c10::ScalarType dtype = DtypeOr(args[4], DefaultDtype());
+  return c10::isFloatingType(dtype) && args[1].isDouble() && args[1].toDouble() >= 0 &&
+         Emit(SymInts(args[2]), dtype, args[5], outputs);
+}
+
+// linspace (start, end, steps, *, dtype, …), logspace (start, end, steps, base, *, dtype, …), of real numbers
+bool Spaced(const c10::IValue& start, const c10::IValue& end, const c10::IValue& steps, Arguments options,
+            Outputs& outputs) {
+  const auto real = [](const c10::IValue& v) { return v.isInt() || v.isDouble() || v.isSymInt() || v.isSymFloat(); };
+  const c10::ScalarType dtype = DtypeOr(options[0], DefaultDtype());
+  return real(start) && real(end) && c10::isFloatingType(dtype) && Emit({steps.toSymInt()}, dtype, options[1], outputs);
+}
+bool LinSpace(Arguments args, Outputs& outputs) { return Spaced(args[0], args[1], args[2], args.slice(3), outputs); }
+bool LogSpace(Arguments args, Outputs& outputs) { return Spaced(args[0], args[1], args[2], args.slice(4), outputs); }
+
 constexpr ShapeRow kRows[] = {
     {"aten::empty.memory_format", Empty},
     {"aten::empty_strided", EmptyStrided},
@@ -168,6 +231,10 @@ constexpr ShapeRow kRows[] = {
     {"aten::new_full", NewFull},
     {"aten::eye", Eye},
     {"aten::eye.m", EyeOfTwo},
+    {"aten::randperm", RandPerm},
+    {"aten::normal.float_float", Normal},
+    {"aten::linspace", LinSpace},
+    {"aten::logspace", LogSpace},
     {"aten::arange", Arange},
     {"aten::arange.start", ArangeStart},
     {"aten::arange.start_step", ArangeStartStep},

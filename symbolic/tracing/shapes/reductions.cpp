@@ -162,6 +162,15 @@ bool Softmax(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (self, dim, dtype): a row of -inf gives zeros.
+bool SafeSoftmax(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const bool converts = !args[2].isNone() && args[2].toScalarType() != x.scalar_type();
+  if (!IsFloat(x) || converts || !WrapDim(args[1].toInt(), x.dim()) || !IsContiguous(x)) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
 // (grad_output, output, dim, input_dtype)
 bool SoftmaxBackward(Arguments args, Outputs& outputs) {
   const at::Tensor& grad = args[0].toTensor();
@@ -229,6 +238,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::linalg_vector_norm", VectorNorm},
     {"aten::_softmax", Softmax},
     {"aten::_log_softmax", Softmax},
+    {"aten::_safe_softmax", SafeSoftmax},
     {"aten::_softmax_backward_data", SoftmaxBackward},
     {"aten::_log_softmax_backward_data", SoftmaxBackward},
     {"aten::cumsum", Cumulative},

@@ -107,3 +107,35 @@ def parts_that_have_one_element_here():
         return Args(torch.arange(2.0 * n).view(2, 1, n), torch.arange(float(m)) + 1)
 
     return Case(f, *make(4, 4).args, then=[lambda n=n, m=m: make(n, m) for n, m in ((5, 5), (4, 4), (6, 4), (7, 7), (4, 5))])
+
+
+@program
+def extremes_of_all():
+    def f(x):
+        low, high = x.min(), x.max()
+        middle = x.median() + x.nanmedian()
+        (gradient,) = torch.autograd.grad((low * high + middle) * x.sum(), x)
+        return low, high, middle, gradient
+
+    def part(rows, columns):
+        return matrix(rows, columns).mul(3).round().requires_grad_()
+
+    return Case(f, part(4, 5), then=[lambda c=c: Args(part(*c)) for c in ((3, 5), (2, 4), (6, 5), (1, 3), (4, 5))])
+
+
+@program
+def numbers_in_steps():
+    def f(x):
+        n = x.shape[0]
+        even = torch.linspace(-1, 1, n) + torch.logspace(0, 1, steps=n, base=2.0)
+        return x * even, torch.linspace(0, n - 1, 4), torch.arange(0, n, 0.5), torch.arange(0, 1, 1 / n), torch.randperm(n).sum()
+
+    return Case(f, matrix(3, 4)[:, 0], then=[lambda n=n: Args(torch.arange(float(n))) for n in (5, 2, 7, 1, 4)])
+
+
+@program
+def numbers_beside_tensors_in_code_of_torchs_own():
+    def f(x, y):
+        return torch.nn.functional.kl_div(x, y, reduction="batchmean"), torch.nn.functional.kl_div(y, x, reduction="batchmean")
+
+    return Case(f, matrix(3, 4), matrix(3, 4), then=[lambda n=n: Args(matrix(n, 4), matrix(n, 4)) for n in (5, 2, 7, 1)])

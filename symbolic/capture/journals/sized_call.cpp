@@ -1,0 +1,22 @@
+#include "symbolic/capture/journals/sized_call.h"
+
+#include <vector>
+
+#include "symbolic/capture/call_arguments.h"
+#include "symbolic/capture/code_text.h"
+#include "symbolic/tracing/int_factories.h"
+
+namespace framefuse {
+
+PyObject* CallSized(const tracing::Numbers& numbers, BorrowedRef callable, absl::Span<const ValueView> args,
+                    const TorchArguments& sized, BorrowedRef kwnames) {
+  if (!numbers.none() && PyCFunction_Check(callable.get())) {
+    std::vector<PyObject*> objects;
+    for (const ValueView& v : args) objects.push_back(v.object.get());
+    Ref made = tracing::CallIntFactory(numbers, NameOfCallable(callable), objects, kwnames);
+    if (made || PyErr_Occurred() != nullptr) return made.release();
+  }
+  return Vectorcall(callable, sized.args(), kwnames);
+}
+
+}  // namespace framefuse
