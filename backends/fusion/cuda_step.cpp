@@ -129,7 +129,10 @@ class CudaStep final : public CompiledStep {
   };
   std::optional<FlatKernel> Flat() const {
     const OneKernel& k = kernels_.front();
-    const bool flat = kernels_.size() == 1 && k.fixed && k.form.rank == 0 &&
+    // A table has no strides.
+    const bool strided = std::ranges::any_of(k.lowered.kernel.buffers,
+                                             [](const auto& b) { return b.inner == kernel_ir::Inner::kStrided; });
+    const bool flat = kernels_.size() == 1 && k.fixed && k.form.rank == 0 && !strided &&
                       k.lowered.kernel.skeleton == kernel_ir::Skeleton::kPointwise;
     return flat ? std::optional<FlatKernel>({k.lowered, k.form, k.shape}) : std::nullopt;
   }

@@ -4,15 +4,21 @@ import functools
 import types
 from typing import Any
 
+from torch._ops import OpOverload, OpOverloadPacket
+
 from framefuse import _C
+
+_COMPILED_OR_DISABLED = type(_C.make_disabled_function(abs, True, None))
 
 
 def has_python_code(callable: Any) -> bool:
     """Whether a call of it runs a frame that the hook gets."""
     while isinstance(callable, functools.partial | types.MethodType):
         callable = callable.func if isinstance(callable, functools.partial) else callable.__func__
-    if isinstance(callable, types.FunctionType) or _C.is_compiled_function(callable):
+    if isinstance(callable, types.FunctionType | _COMPILED_OR_DISABLED):
         return True
+    if isinstance(callable, OpOverload | OpOverloadPacket):  # capture knows the operator, not how they call it
+        return False
     return isinstance(getattr(type(callable), "__call__", None), types.FunctionType)
 
 

@@ -204,6 +204,39 @@ def sizes_of_parts_that_follow_from_the_tensor():
     return Case(f, vector(8), then=[lambda n=n: Args(vector(n)) for n in (6, 7, 9, 10, 12, 8, 4)])
 
 
+@program
+def one_element_that_meets_many_in_a_written_tensor():
+    # The size of the part is 1 by what was asked of it before its step was.
+    def f(v, j, k, step):
+        w = v * 1
+        w[:5].mul_(w[j : j + k * step : step])
+        w[:4].addcmul_(w[j : j + k * step : step], w[j : j + k * step : step])
+        return w + 0
+
+    given = [(9, 8, 5, 3), (9, 7, 1, 2), (12, 11, 5, 3), (9, 6, 1, 2)]
+    return Case(f, vector(9), 8, 5, 2, then=[lambda g=g: Args(vector(g[0]), *g[1:]) for g in given])
+
+
+@program
+def a_bound_of_one_element_and_of_many():
+    # The operator's kernel is asked with examples: they do not tell whether the bound is stretched.
+    def f(v, j, k):
+        half = v[: v.shape[0] // 2] * 1
+        bound = v[j : j + k]
+        return torch.clamp(half, max=bound), half.clamp_(max=bound)
+
+    given = [(9, 8, 4), (9, 5, 4), (9, 8, 3), (12, 6, 6), (12, 11, 1)]
+    return Case(f, vector(9), 8, 5, then=[lambda g=g: Args(vector(g[0]), *g[1:]) for g in given])
+
+
+@program
+def parts_with_steps_that_are_computed_alike():
+    def f(v, w):
+        return v[1:16:3] * 2, w[12:22:2] * 2, torch._foreach_sin([v[:5], w[12:22].view(5, 2)[:, 0]])
+
+    return Case(f, vector(24), vector(24) * 3, then=[lambda: Args(vector(30), vector(28))])
+
+
 @program(whole=False)
 def elements_of_two_sizes():
     def f(v):
