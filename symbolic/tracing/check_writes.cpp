@@ -89,7 +89,8 @@ bool InStep(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b) 
 // Whether element meets element where the values have one geometry. A product of matrices reads what it has written.
 bool GoesInStep(const OpTraits& traits) {
   const std::string& name = traits.op->name();
-  return traits.is_foreach || traits.op->is_pointwise() || name == "aten.copy_" || name == "aten.fill_.Tensor";
+  return traits.is_foreach || traits.op->is_pointwise() || name == "aten.copy_" || name == "aten.fill_.Tensor" ||
+         name == "aten.where.self_out";
 }
 
 // Of values of one storage.
@@ -220,10 +221,17 @@ std::vector<Operand> OperandsOf(const ir::Graph& graph, const OpTraits& traits, 
   return operands;
 }
 
+// torch.mv(m, v, out=t) is addmv with t for what is added to and for the result, as addmv_ has it.
+bool IsInPlace(const OpTraits& traits, const Operand& written, const Operand& other) {
+  if (other.argument != 0 || !other.tensor->is_same(*written.tensor)) return false;
+  const std::string& name = traits.handle.operator_name().name;
+  return c10::Dispatcher::singleton().findSchema({name + "_", ""}).has_value();
+}
+
 // Whether the operator reads of `other` just where it writes.
 bool Meet(const ir::ExprTable& exprs, const OpTraits& traits, const Operand& written, const Operand& other) {
-  return GoesInStep(traits) && !other.written && written.place == other.place &&
-         InStep(exprs, *written.value, *other.value);
+  if (other.written || written.place != other.place || !InStep(exprs, *written.value, *other.value)) return false;
+  return GoesInStep(traits) || IsInPlace(traits, written, other);
 }
 
 bool HasHistory(c10::ArrayRef<c10::IValue> args) {

@@ -158,10 +158,8 @@ def calls_an_operator(x):
     return torch.ops.framefuse_ways.odd.default(x) + 1
 
 
-# A function whose variables are names in its module's dictionary.
+# Its variables are names in its module's dictionary.
 in_a_namespace = types.FunctionType(plain.__code__.replace(co_flags=plain.__code__.co_flags & ~inspect.CO_OPTIMIZED), globals())
-
-
 # kind → (function, what is on around its calls, options): every kind that fullgraph refuses
 WAYS = {
     "raised_in_capture": (raises_in_capture, contextlib.nullcontext, {}),
