@@ -161,7 +161,12 @@ absl::StatusOr<std::unique_ptr<Step>> MakeCpuStep(const ir::Graph& graph, const 
 }
 
 void MergeHorizontally(std::vector<std::unique_ptr<Step>>* steps) {
-  const auto fits = [](const CpuStep& a, const CpuStep& b) { return a.Flat()->kernel == b.Flat()->kernel; };
+  // They run with the strides of the first.
+  const auto fits = [](const CpuStep& a, const CpuStep& b) {
+    const auto same = [](const cpu::BufferStrides& x, const cpu::BufferStrides& y) { return x.inner == y.inner; };
+    const auto &of_a = a.Flat()->launch->shape().buffers, &of_b = b.Flat()->launch->shape().buffers;
+    return a.Flat()->kernel == b.Flat()->kernel && std::ranges::equal(of_a, of_b, same);
+  };
   MergeRuns<CpuStep>(steps, fits,
                      [](Parts<CpuStep> parts) { return std::make_unique<HorizontalStep>(std::move(parts)); });
 }

@@ -126,7 +126,12 @@ class CudaStep final : public CompiledStep {
     const LoweredKernel& lowered;
     const emit::CudaForm& form;
     const kernel_ir::LaunchShape& shape;
-    bool is_flat() const { return form.rank == 0 && lowered.kernel.skeleton == kernel_ir::Skeleton::kPointwise; }
+    // A table of tensors of many sizes has no strides.
+    bool is_flat() const {
+      const bool strided = std::ranges::any_of(lowered.kernel.buffers,
+                                               [](const auto& b) { return b.inner == kernel_ir::Inner::kStrided; });
+      return form.rank == 0 && !strided && lowered.kernel.skeleton == kernel_ir::Skeleton::kPointwise;
+    }
   };
   std::optional<FixedKernel> Fixed() const {
     const OneKernel& k = kernels_.front();

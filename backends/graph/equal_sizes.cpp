@@ -16,14 +16,18 @@ class Joiner {
     for (const Symbol& s : from.symbols()) table_.AddSymbol(s);
   }
 
-  void Take(const Expr& fact) {
-    if (fact.kind != ExprKind::kEq || from_[fact.left].type != NumberType::kInt) return;
-    if (from_[fact.right].type != NumberType::kInt) return;
+  // Whether a symbol is known now by which other facts may read otherwise.
+  bool Take(const Expr& fact) {
+    if (fact.kind != ExprKind::kEq || from_[fact.left].type != NumberType::kInt) return false;
+    if (from_[fact.right].type != NumberType::kInt) return false;
     const Dim left = Rebuilt(from_, Dim::OfExpr(fact.left)), right = Rebuilt(from_, Dim::OfExpr(fact.right));
     const Dim zero = DimAlgebra(table_).Subtract(left, right);
     const auto solution = DimAlgebra(table_).Solve(zero);
-    if (!solution) return TakeAtom(zero, left, right);
-    if (!IsKnownBy(table_.OfSymbol(solution->first), solution->second)) return;
+    if (!solution) {
+      TakeAtom(zero, left, right);
+      return false;
+    }
+    if (!IsKnownBy(table_.OfSymbol(solution->first), solution->second)) return false;
     equal_to_[static_cast<std::size_t>(solution->first)] = solution->second;
     known_.clear();
     const ExprTable now = table_;
@@ -31,6 +35,7 @@ class Joiner {
       if (d) d = Rebuilt(now, *d);
     }
     known_.clear();
+    return true;
   }
 
   // A quotient that is 1 here: whoever reads such a size asks whether it is 1, and knows no facts.
@@ -101,13 +106,25 @@ class Joiner {
   Dim Rebuilt(const ExprTable& from, Dim d) {
     if (d.is_constant()) return d;
     if (const auto known = known_.find(d.expr); known != known_.end()) return known->second;
-    const Dim made = Known(Make(from, from[d.expr]));
+    const Dim made = Settled(Make(from, from[d.expr]));
     known_.emplace(d.expr, made);
     return made;
   }
 
   // Whether `equal` is known when `d` is: a size of an input is not to wait for what the graph computes.
   bool IsKnownBy(Dim d, Dim equal) const { return table_.LastUnbacked(equal) <= table_.LastUnbacked(d); }
+
+  // With what is known of its terms: the algebra may have taken apart what was one quotient.
+  Dim Settled(Dim d) {
+    if (d.is_constant()) return d;
+    const Expr e = table_[d.expr];
+    if (e.type != NumberType::kInt || (e.kind != ExprKind::kAdd && e.kind != ExprKind::kMul)) return Known(d);
+    const Dim of_left = Dim::OfExpr(e.left), of_right = Dim::OfExpr(e.right);
+    const Dim left = Settled(of_left), right = Settled(of_right);
+    if (left == of_left && right == of_right) return Known(d);
+    DimAlgebra algebra(table_);
+    return Known(e.kind == ExprKind::kAdd ? algebra.Add(left, right) : algebra.Multiply(left, right));
+  }
 
   // The number that it must be for the ranges of its symbols, or what it is equal to.
   Dim Known(Dim d) {
@@ -193,8 +210,9 @@ void JoinEqualSizes(Graph& graph, absl::Span<const Dim> facts) {
   if (graph.exprs.symbols().empty()) return;
   const ExprTable recorded = std::move(graph.exprs);
   Joiner joiner(recorded);
-  for (const Dim& fact : facts) {
-    if (fact.is_symbolic()) joiner.Take(recorded[fact.expr]);
+  for (bool again = true; again;) {
+    again = false;
+    for (const Dim& fact : facts) again = (fact.is_symbolic() && joiner.Take(recorded[fact.expr])) || again;
   }
   joiner.StartAnew();
   joiner.Replace(graph);

@@ -8,6 +8,7 @@ import torch
 
 from framefuse import _C, _fx, _torch_knobs
 from framefuse._backends import BUILT_IN, MODES, resolve_backend
+from framefuse._c_callables import CCallable, has_python_code
 from framefuse._config import config
 from framefuse._module import CompiledModule, compile_again, make_compiled_module
 
@@ -163,6 +164,8 @@ def _compile_one(model, settings):
     options = compile_options(settings)
     if isinstance(model, torch.nn.Module):
         return make_compiled_module(model, options, settings)
+    if not has_python_code(model):
+        model = CCallable(model)
     return _C.make_compiled_function(model, options, functools.partial(compile_again, settings=settings))
 
 

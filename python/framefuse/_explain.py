@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from framefuse import _C, _explain_text, _trace
+from framefuse._c_callables import CCallable, has_python_code
 
 
 @dataclasses.dataclass
@@ -100,6 +101,8 @@ def explain(f: "Callable[..., Any]", **settings: Any) -> "Callable[..., ExplainO
         f = f.__wrapped__
     if isinstance(f, torch.nn.Module):
         f = types.MethodType(type(f).__call__, f)
+    if not has_python_code(f):
+        f = CCallable(f)
 
     def explained(*args, **kwargs):
         with _trace.collect() as events:

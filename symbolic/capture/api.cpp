@@ -46,10 +46,17 @@ std::string OwnerKey(const CompileOptions& options) {
   return key;
 }
 
-// The Python function behind a callable, if its frame is what a call runs.
+// The Python function behind a callable, if its frame is the first that a call runs.
 PyFunctionObject* FunctionOf(PyObject* callable) {
-  if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
-  return PyFunction_Check(callable) ? reinterpret_cast<PyFunctionObject*>(callable) : nullptr;
+  while (PyMethod_Check(callable) || Py_TYPE(callable) == PartialType()) {
+    // A partial owns its function.
+    callable = PyMethod_Check(callable) ? PyMethod_GET_FUNCTION(callable)
+                                        : Ref::Steal(PyObject_GetAttrString(callable, "func")).get();
+  }
+  if (PyFunction_Check(callable)) return reinterpret_cast<PyFunctionObject*>(callable);
+  static PyObject* const name = PyUnicode_InternFromString("__call__");
+  PyObject* call = frame_ops::TypeLookup(Py_TYPE(callable), name);
+  return call != nullptr && PyFunction_Check(call) ? reinterpret_cast<PyFunctionObject*>(call) : nullptr;
 }
 
 class CompiledTarget final : public CallTarget {

@@ -102,11 +102,15 @@ PyObject* FrameRunner::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, i
     }
   }
   const bool root = std::exchange(root_code_, nullptr) == code;
+  const bool in_namespace = frame_ops::Locals(frame) != nullptr;
+  const auto is_skipped = [&] {
+    return (IsSkippedCode(code) || IsGeneratedByTorch(frame)) && !IsOfDistributedModule(frame);
+  };
   if (throw_flag != 0 || !frame_ops::IsStarting(frame) || !config().capture_on ||
-      (!root && (IsSkippedCode(code) || IsGeneratedByTorch(frame)) && !IsOfDistributedModule(frame)) ||
-      frame_ops::Locals(frame) != nullptr) {
+      (!root && (is_skipped() || in_namespace))) {
     return RunUnhooked(thread, frame, throw_flag);
   }
+  if (in_namespace) return maker_.RunAsPython(thread, frame, FallbackKind::kNamespace);
   if (!root && IsOfLibraryWithoutTensors(frame)) return maker_.RunAsPython(thread, frame, FallbackKind::kLibrary);
   if ((code->co_flags & CO_GENERATOR) != 0) return maker_.RunAsPython(thread, frame, FallbackKind::kGenerator);
   if (IsGeneratorCode(code)) return maker_.RunAsPython(thread, frame, FallbackKind::kCoroutine);

@@ -104,6 +104,28 @@ std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const 
                                /*allow_unused=*/true);
 }
 
+void ReleaseHistories(const std::vector<at::Tensor>& fakes) {
+  using torch::autograd::Node;
+  std::unordered_set<Node*> come;
+  std::vector<Node*> open;
+  std::vector<torch::autograd::Edge> kept;  // a node that lets go of what it saved may free others
+  for (const at::Tensor& fake : fakes) {
+    // As it stands: that of a view whose base was written is not made for this.
+    Node* last = torch::autograd::impl::grad_fn_unsafe(fake);
+    if (last != nullptr && come.insert(last).second) open.push_back(last);
+  }
+  while (!open.empty()) {
+    const Node* node = open.back();
+    open.pop_back();
+    for (const torch::autograd::Edge& e : node->next_edges()) {
+      if (e.function == nullptr || !come.insert(e.function.get()).second) continue;
+      kept.push_back(e);
+      open.push_back(e.function.get());
+    }
+  }
+  for (Node* node : come) node->release_variables();
+}
+
 std::int64_t CurrentBackwardSequence() {
   auto node = torch::autograd::get_current_node();
   return node == nullptr ? -1 : static_cast<std::int64_t>(node->sequence_nr());

@@ -24,6 +24,8 @@ bool ReachesHistoryOfOther(const std::vector<at::Tensor>& outputs, const at::Ten
 // torch.autograd.grad with allow_unused. The GIL must not be held.
 std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                                   const std::vector<at::Tensor>& tangents);
+// Frees what the nodes of their histories have saved. None of them will run any more.
+void ReleaseHistories(const std::vector<at::Tensor>& fakes);
 // Sequence number of the node that the engine runs on this thread, -1 if none: it equals the one that the
 // forward operator got.
 std::int64_t CurrentBackwardSequence();

@@ -61,45 +61,52 @@ struct Place {
   bool empty;
 };
 
+std::int64_t BytesOf(const ir::Value& v) { return static_cast<std::int64_t>(c10::elementSize(v.dtype)); }
+
+// In bytes.
 Place PlaceOf(const ir::ExprTable& exprs, const ir::Value& v) {
-  Place place{exprs.Hint(v.offset), {}, false};
+  const std::int64_t bytes = BytesOf(v);
+  Place place{exprs.Hint(v.offset) * bytes, {}, false};
   for (std::size_t d = 0; d < v.sizes.size(); ++d) {
-    const std::int64_t size = exprs.Hint(v.sizes[d]), stride = exprs.Hint(v.strides[d]);
+    const std::int64_t size = exprs.Hint(v.sizes[d]), stride = exprs.Hint(v.strides[d]) * bytes;
     place.empty = place.empty || size == 0;
     if (size > 1 && stride > 0) place.sizes[stride] += size - 1;
   }
   return place;
 }
 
+// Eager compares strides of dimensions of size one, too.
 bool InStep(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b) {
-  if (a.sizes.size() != b.sizes.size() || exprs.Hint(a.offset) != exprs.Hint(b.offset)) return false;
+  if (a.sizes.size() != b.sizes.size() || a.dtype != b.dtype) return false;
+  if (exprs.Hint(a.offset) != exprs.Hint(b.offset)) return false;
   for (std::size_t d = 0; d < a.sizes.size(); ++d) {
-    const std::int64_t size = exprs.Hint(a.sizes[d]);
-    if (size != exprs.Hint(b.sizes[d])) return false;
-    if (size > 1 && exprs.Hint(a.strides[d]) != exprs.Hint(b.strides[d])) return false;
+    if (exprs.Hint(a.sizes[d]) != exprs.Hint(b.sizes[d])) return false;
+    if (exprs.Hint(a.strides[d]) != exprs.Hint(b.strides[d])) return false;
   }
   return true;
 }
 
-// Whether element meets element where the values have one geometry. Not so where indices say which element is written:
-// eager refuses such an operand.
-bool GoesInStep(const ir::Op& op) {
-  for (const char* by_index : {"aten.index_", "aten._index_put", "aten.scatter", "aten.put_", "aten.masked_scatter"}) {
-    if (op.name().starts_with(by_index)) return false;
-  }
-  return true;
+// Whether element meets element where the values have one geometry. A product of matrices reads what it has written.
+bool GoesInStep(const OpTraits& traits) {
+  const std::string& name = traits.op->name();
+  return traits.is_foreach || traits.op->is_pointwise() || name == "aten.copy_" || name == "aten.fill_.Tensor" ||
+         name == "aten.where.self_out";
 }
 
 // Of values of one storage.
 bool ShareElements(const ir::ExprTable& exprs, const ir::Value& a, const ir::Value& b) {
-  if (c10::elementSize(a.dtype) != c10::elementSize(b.dtype)) return false;
   const Place of_a = PlaceOf(exprs, a), of_b = PlaceOf(exprs, b);
   if (of_a.empty || of_b.empty) return false;
   std::map<std::int64_t, Term, std::greater<>> terms;
-  for (const auto& [stride, more] : of_a.sizes)
-    terms.try_emplace(stride, Term{stride, 0, 0}).first->second.last += more;
-  for (const auto& [stride, more] : of_b.sizes)
-    terms.try_emplace(stride, Term{stride, 0, 0}).first->second.first -= more;
+  const auto term = [&](std::int64_t stride) -> Term& {
+    return terms.try_emplace(stride, Term{stride, 0, 0}).first->second;
+  };
+  for (const auto& [stride, more] : of_a.sizes) term(stride).last += more;
+  for (const auto& [stride, more] : of_b.sizes) term(stride).first -= more;
+  if (BytesOf(a) != BytesOf(b)) {
+    term(1).last += BytesOf(a) - 1;
+    term(1).first -= BytesOf(b) - 1;
+  }
   std::vector<Term> list;
   list.reserve(terms.size());
   for (const auto& [stride, term] : terms) list.push_back(term);
@@ -169,6 +176,64 @@ void GuardPlaces(const at::Tensor& t) {
   t.sym_storage_offset().guard_int(__FILE__, __LINE__);
 }
 
+// A tensor that the operator is given, alone or in a list.
+struct Operand {
+  const at::Tensor* tensor;
+  const ir::Value* value;
+  std::size_t argument;
+  int place;  // in its list; -1: in none
+  bool written;
+  std::int64_t begin = 0, end = 0;  // bytes, where its geometry is of numbers; else both 0
+};
+
+void TakeExtent(Operand* operand) {
+  const ir::Value& v = *operand->value;
+  if (!v.offset.is_constant()) return;
+  std::int64_t last = v.offset.constant();
+  for (std::size_t d = 0; d < v.sizes.size(); ++d) {
+    if (!v.sizes[d].is_constant() || !v.strides[d].is_constant() || v.sizes[d].constant() == 0) return;
+    last += (v.sizes[d].constant() - 1) * v.strides[d].constant();
+  }
+  operand->begin = v.offset.constant() * BytesOf(v);
+  operand->end = (last + 1) * BytesOf(v);
+}
+
+// Those that may share memory with another stand beside each other.
+std::vector<Operand> OperandsOf(const ir::Graph& graph, const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
+  std::vector<Operand> operands;
+  const auto add = [&](const c10::IValue& v, std::size_t argument, int place) {
+    const FakeImpl* fake = v.isTensor() ? AsFake(v.toTensor()) : nullptr;
+    if (fake == nullptr) return;
+    const ir::Value& value = graph.value(fake->value());
+    if (value.storage < 0) return;
+    operands.push_back({&v.toTensor(), &value, argument, place, traits.op->arguments()[argument].written});
+    TakeExtent(&operands.back());
+  };
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (args[i].isTensor()) add(args[i], i, -1);
+    if (!args[i].isTensorList() && traits.op->arguments()[i].type != ir::ArgType::kOptionalTensorList) continue;
+    if (!args[i].isList()) continue;
+    int place = 0;
+    for (const c10::IValue& e : args[i].toListRef()) add(e, i, place++);
+  }
+  std::stable_sort(operands.begin(), operands.end(),
+                   [](const Operand& a, const Operand& b) { return a.value->storage < b.value->storage; });
+  return operands;
+}
+
+// torch.mv(m, v, out=t) is addmv with t for what is added to and for the result, as addmv_ has it.
+bool IsInPlace(const OpTraits& traits, const Operand& written, const Operand& other) {
+  if (other.argument != 0 || !other.tensor->is_same(*written.tensor)) return false;
+  const std::string& name = traits.handle.operator_name().name;
+  return c10::Dispatcher::singleton().findSchema({name + "_", ""}).has_value();
+}
+
+// Whether the operator reads of `other` just where it writes.
+bool Meet(const ir::ExprTable& exprs, const OpTraits& traits, const Operand& written, const Operand& other) {
+  if (other.written || written.place != other.place || !InStep(exprs, *written.value, *other.value)) return false;
+  return GoesInStep(traits) || IsInPlace(traits, written, other);
+}
+
 bool HasHistory(c10::ArrayRef<c10::IValue> args) {
   if (!at::GradMode::is_enabled()) return false;
   return std::any_of(args.begin(), args.end(), [](const c10::IValue& v) {
@@ -193,6 +258,10 @@ void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> ar
     if (fake == nullptr || constant_values_.contains(fake->value())) {
       Break(BreakKind::kMutation, traits, "a constant of the graph is written");
     }
+    if (at::GradMode::is_enabled()) {
+      written_.emplace_back(t.getIntrusivePtr());
+      if (t.is_view()) written_.emplace_back(t._base().getIntrusivePtr());
+    }
     const ir::StorageId storage = graph_.value(fake->value()).storage;
     if (!input_memory_.Write(storage)) {
       Break(BreakKind::kMutation, traits, "the memory of an input is that of another input's storage, too");
@@ -204,32 +273,31 @@ void Recorder::CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> ar
   };
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!schema[i].written) continue;
-    if (args[i].isTensor()) {
-      check(args[i].toTensor());
-      CheckOperandsOf(args[i].toTensor(), traits, args);
-    }
+    if (args[i].isTensor()) check(args[i].toTensor());
     if (args[i].isTensorList()) {
       for (const c10::IValue& e : args[i].toListRef()) check(e.toTensor());
     }
   }
+  CheckOperands(traits, args);
 }
 
 // What an operator reads of memory that it writes in the same step depends on its kernel's order, or eager refuses it.
-void Recorder::CheckOperandsOf(const at::Tensor& written, const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
-  const ir::Value& own = graph_.value(AsFake(written)->value());
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    const c10::IValue& v = args[i];
-    if (!v.isTensor() || !v.toTensor().defined() || AsFake(v.toTensor()) == nullptr) continue;
-    if (traits.op->arguments()[i].written && v.toTensor().is_same(written)) continue;
-    const ir::Value& other = graph_.value(AsFake(v.toTensor())->value());
-    if (other.storage < 0 || other.storage != own.storage) continue;
-    if (other.sizes != own.sizes || other.strides != own.strides || other.offset != own.offset) {
-      if (Apart(*sizes_, own, other).Show()) continue;
-      GuardPlaces(written);
-      GuardPlaces(v.toTensor());
-    }
-    if (GoesInStep(*traits.op) && InStep(graph_.exprs, own, other)) continue;
-    if (ShareElements(graph_.exprs, own, other)) {
+void Recorder::CheckOperands(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
+  const std::vector<Operand> operands = OperandsOf(graph_, traits, args);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    for (std::size_t j = i + 1; j < operands.size(); ++j) {
+      const bool first = operands[i].written;
+      const Operand &written = operands[first ? i : j], &other = operands[first ? j : i];
+      const ir::Value &own = *written.value, &read = *other.value;
+      if (own.storage != read.storage) break;
+      if (!written.written) continue;
+      if (written.end > 0 && other.end > 0 && (written.end <= other.begin || other.end <= written.begin)) continue;
+      if (own.sizes != read.sizes || own.strides != read.strides || own.offset != read.offset) {
+        if (Apart(*sizes_, own, read).Show()) continue;
+        GuardPlaces(*written.tensor);
+        GuardPlaces(*other.tensor);
+      }
+      if (Meet(graph_.exprs, traits, written, other) || !ShareElements(graph_.exprs, own, read)) continue;
       Break(BreakKind::kMutation, traits, "it reads elsewhere what it writes");
     }
   }

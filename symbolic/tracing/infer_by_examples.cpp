@@ -320,10 +320,23 @@ bool MakesFreshTensors(const OpTraits& traits) {
   });
 }
 
+// The examples do not tell whether an operand is stretched, and kernels read one element or as many as there are.
+void AskForOnes(Recorder& recorder, const ir::Node& node) {
+  std::vector<Dim> sizes;
+  ir::ForEachUse(node, [&](ir::ValueId v) {
+    const std::vector<Dim>& of_operand = recorder.graph().value(v).sizes;
+    sizes.insert(sizes.end(), of_operand.begin(), of_operand.end());
+  });
+  for (const Dim& d : sizes) {
+    if (d.is_symbolic()) (void)recorder.sizes().Decide(ir::ExprKind::kEq, d, Dim(1));
+  }
+}
+
 }  // namespace
 
 bool InferByExamples(Recorder& recorder, const OpTraits& traits, ir::Node* node, Outputs* outputs) {
   if (!recorder.sizes().any() || !MakesFreshTensors(traits)) return false;
+  if (traits.op->is_pointwise()) AskForOnes(recorder, *node);
   Examples examples(recorder, *node);
   if (!examples.any() || !examples.Run()) return false;
   if (traits.op->mutates()) {

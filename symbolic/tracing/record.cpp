@@ -368,30 +368,6 @@ void Recorder::InferMeta(const OpTraits& traits, c10::ArrayRef<c10::IValue> args
   DescribeResults(traits, meta_args, results, prepared, outputs);
 }
 
-// A composite kernel calls other operators: run on the fakes themselves, each of those is inferred as everywhere else.
-void Recorder::InferComposite(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
-                              Outputs* outputs) {
-  ++statistics_.composite_meta;
-  struct DropNodes {
-    std::vector<ir::Node>& nodes;
-    std::size_t size;
-    ir::ValueId& first_value;
-    ir::ValueId outer_first_value;
-    ~DropNodes() {
-      nodes.resize(size);
-      first_value = outer_first_value;
-    }
-  } drop{graph_.nodes, graph_.nodes.size(), composite_first_value_, composite_first_value_};
-  if (composite_first_value_ < 0) composite_first_value_ = static_cast<ir::ValueId>(graph_.values.size());
-  torch::jit::Stack results(args.begin(), args.end());
-  const torch::jit::Stack own_args = results;
-  {
-    c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta() - c10::DispatchKeySet(c10::DispatchKey::Fake));
-    CallComposite(traits.meta, traits, graph_, &results);
-  }
-  DescribeResults(traits, own_args, results, prepared, outputs);
-}
-
 void Recorder::DescribeResults(const OpTraits& traits, c10::ArrayRef<c10::IValue> args,
                                const torch::jit::Stack& results, Prepared* prepared, Outputs* outputs) {
   const auto& returns = traits.op->returns();

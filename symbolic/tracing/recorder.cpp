@@ -1,15 +1,16 @@
 #include "symbolic/tracing/recorder.h"
 
-#include <algorithm>
-
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <utility>
 
+#include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/input_sizes.h"
 #include "symbolic/tracing/warning_watch.h"
 
@@ -57,7 +58,17 @@ std::string OpName(const OpTraits& traits) { return traits.op->name(); }
 }  // namespace
 
 Recorder::Recorder() : sizes_(std::make_shared<Sizes>(graph_.exprs)), id_(next_recording.fetch_add(1)) {}
-Recorder::~Recorder() { sizes_->Detach(); }
+
+// A node saves what it reads. If that is written with what the node computed, its history leads back to the node, and
+// torch never frees the ring.
+Recorder::~Recorder() {
+  std::vector<at::Tensor> alive;
+  for (const auto& written : written_) {
+    if (auto fake = written.lock()) alive.emplace_back(std::move(fake));
+  }
+  ReleaseHistories(alive);
+  sizes_->Detach();
+}
 
 Recorder* Recorder::Current() { return current_recorder; }
 void Recorder::SetCurrent(Recorder* recorder) { current_recorder = recorder; }
@@ -108,9 +119,12 @@ void Recorder::NoteError(const c10::OperatorHandle& handle, const c10::Error& er
 }
 
 bool Recorder::IsAboutFakes(std::string_view text) {
-  // The second: torch makes a tensor of the first argument's kind and takes its dispatch key for a device's.
-  return text.find(kReadsFakeMemory) != std::string_view::npos ||
-         text.find("DispatchKey Fake") != std::string_view::npos;
+  // The second: torch makes a tensor of the first argument's kind and takes its dispatch key for a device's. The last
+  // two: a result of other sizes is given, and C++ resizes it without the dispatcher.
+  constexpr std::array<std::string_view, 4> kWords = {
+      kReadsFakeMemory, "DispatchKey Fake", "resize storage that is not resizable", "size_bytes_is_heap_allocated_"};
+  return std::any_of(kWords.begin(), kWords.end(),
+                     [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }
 
 void Recorder::MarkInput(ir::ValueId value, bool is_inference) {

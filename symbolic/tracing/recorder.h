@@ -178,7 +178,7 @@ class Recorder {
   void CheckWrites(const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
   void CheckWarnings(const OpTraits& traits, c10::ArrayRef<c10::IValue> args,
                      const std::optional<std::string>& of_probe, const Outputs& outputs);
-  void CheckOperandsOf(const at::Tensor& written, const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
+  void CheckOperands(const OpTraits& traits, c10::ArrayRef<c10::IValue> args);
   bool InferOwn(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Outputs* outputs) const;
   void InferByKernel(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared, Outputs* outputs);
   // False: another way has to be taken (infer_by_run.cpp).
@@ -220,6 +220,8 @@ class Recorder {
   std::vector<bool> is_input_;    // by value
   absl::flat_hash_set<ir::StorageId> inference_storages_;
   InputMemory input_memory_;
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>>
+      written_;  // fakes, and what they are views of
   RecorderStatistics statistics_;
 };
 

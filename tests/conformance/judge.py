@@ -203,12 +203,14 @@ def _observe_and_forget(
     if way.leaks:
         forget_what_exists()
     if system is None:
-        observation = observe(program.build, way, plain, gradients)
+        with program.names_put_back():
+            observation = observe(program.build, way, plain, gradients)
     else:
         system.reset()
         options = {"dynamic": True} if way.sizes else {}
         compile = functools.partial(system.compile, fullgraph=way.fullgraph, **options)
-        observation = observe(program.build, way, compile, gradients)
+        with program.names_put_back():
+            observation = observe(program.build, way, compile, gradients)
         observation.defects = system.defects()
         system.reset()
     if way.leaks:

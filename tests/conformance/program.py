@@ -7,12 +7,13 @@ compared after every call. Invariant: a factory is deterministic and touches not
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import pkgutil
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 _REGISTRY: dict[str, "Program"] = {}
@@ -83,6 +84,20 @@ class Program:
         if not isinstance(case, Case):
             raise TypeError(f"program {self.name} built {type(case).__name__}, not a Case")
         return case
+
+    @contextlib.contextmanager
+    def names_put_back(self) -> Iterator[None]:
+        """A run may write names of the factory's module: others find the same there whichever ran before them."""
+        names = self.factory.__globals__
+        before = dict(names)
+        try:
+            yield
+        finally:
+            for name in names.keys() - before.keys():
+                del names[name]
+            for name, value in before.items():
+                if name not in names or names[name] is not value:
+                    names[name] = value
 
     def runs_here(self) -> bool:
         return sys.version_info[:2] >= self.minimum_python

@@ -200,6 +200,28 @@ def test_a_swallowed_exception_is_seen():
     assert judge(make_program(raising_case), "alone", Mutant(call)).status == WRONG
 
 
+READ = 1
+
+
+@pytest.mark.parametrize("way", ["twice", "thread", "leaks"])
+def test_names_that_a_program_writes_are_put_back(way):
+    found = []
+
+    def case():
+        found.append((READ, "MADE" in globals()))
+
+        def f(x):
+            global READ, MADE
+            READ = MADE = READ + 1
+            return x * READ
+
+        return Case(f, torch.ones(2))
+
+    judge(make_program(case), way, PlainPython())
+    assert len(found) > 1 and set(found) == {(1, False)}
+    assert READ == 1 and "MADE" not in globals()
+
+
 def test_a_leaked_tensor_is_seen():
     kept = []
 

@@ -73,6 +73,15 @@ TEST(JoinEqualSizes, QuotientsAndProductsThatAreNumbersHere) {
   EXPECT_EQ(g.value(2).sizes[0], Dim(18));
 }
 
+TEST(JoinEqualSizes, QuotientsWhoseDivisorIsKnownLater) {
+  Graph g = Parsed(kTwoSizes);
+  const Dim s0 = g.exprs.OfSymbol(0), s1 = g.exprs.OfSymbol(1);
+  const Dim pieces = DimAlgebra(g.exprs).FloorDivide(DimAlgebra(g.exprs).Subtract(s0, Dim(3)), s1);
+  g.value(0).sizes = {pieces};
+  JoinEqualSizes(g, {g.exprs.Make(ExprKind::kEq, pieces, Dim(1)), g.exprs.Make(ExprKind::kEq, s1, Dim(3))});
+  EXPECT_EQ(g.value(0).sizes[0], Dim(1));
+}
+
 TEST(JoinEqualSizes, SizesOfInputsDoNotWaitForWhatTheGraphComputes) {
   Graph g = Parsed(R"(graph "g"
 symbol s0 = 6 min=1

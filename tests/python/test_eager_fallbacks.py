@@ -6,11 +6,13 @@ One small program for each way to get there. Each is right as well: the results 
 import builtins
 import contextlib
 import cProfile
+import inspect
 import pathlib
 import re
 import signal
 import sys
 import traceback
+import types
 
 import framefuse
 import pytest
@@ -156,6 +158,8 @@ def calls_an_operator(x):
     return torch.ops.framefuse_ways.odd.default(x) + 1
 
 
+# Its variables are names in its module's dictionary.
+in_a_namespace = types.FunctionType(plain.__code__.replace(co_flags=plain.__code__.co_flags & ~inspect.CO_OPTIMIZED), globals())
 # kind → (function, what is on around its calls, options): every kind that fullgraph refuses
 WAYS = {
     "raised_in_capture": (raises_in_capture, contextlib.nullcontext, {}),
@@ -168,6 +172,7 @@ WAYS = {
     "bug": (plain, with_a_bug, {"backend": lambda module, _: module.forward}),
     "backend_failed": (plain, suppressing_errors, {"backend": fails}),
     "builtins": (with_odd_builtins(), contextlib.nullcontext, {}),
+    "namespace": (in_a_namespace, contextlib.nullcontext, {}),
     "plan_failed": (calls_an_operator, with_a_failing_kernel, {"backend": "aten"}),
 }
 

@@ -10,6 +10,7 @@ _SIZES = [(4, 16, 20), (3, 12, 24), (5, 19, 22), (7, 26, 15), (9, 31, 37), (3, 1
 
 @pytest.fixture(autouse=True)
 def nothing_compiled_before():
+    torch.manual_seed(0)
     framefuse.reset()
 
 
@@ -63,10 +64,13 @@ def _compare(function, compiled, sizes):
     x = torch.randn(sizes[0], 6, *sizes[1:])
     expected = _results(function, x.clone().requires_grad_())
     got = _results(compiled, x.clone().requires_grad_())
+    exact = _results(function, x.double().requires_grad_())
     assert len(expected) == len(got)
-    for e, g in zip(expected, got):
+    for e, g, d in zip(expected, got, exact):
         assert (e.shape, e.stride(), e.dtype) == (g.shape, g.stride(), g.dtype)
-        torch.testing.assert_close(g, e)
+        # Sums that come out near zero have lost their digits in eager, too: as far from float64's as eager's may be.
+        lost = (e.double() - d).abs().max().item()
+        torch.testing.assert_close(g, e, rtol=1.3e-6, atol=max(1e-5, 2 * lost))
 
 
 @pytest.mark.parametrize("name", _PROGRAMS)

@@ -1,0 +1,81 @@
+// Recorder::InferComposite: a composite kernel calls other operators. Run on the fakes themselves, each of those is
+// inferred as everywhere else, and its nodes are dropped.
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <utility>
+#include <vector>
+
+#include "symbolic/tracing/plain_numbers.h"
+#include "symbolic/tracing/recorder.h"
+
+namespace framefuse::tracing {
+namespace {
+
+struct DropNodes {
+  std::vector<ir::Node>& nodes;
+  std::size_t size;
+  ir::ValueId& first_value;
+  ir::ValueId outer_first_value;
+  ~DropNodes() {
+    nodes.resize(size);
+    first_value = outer_first_value;
+  }
+};
+
+// The fakes that are written, with what each is before.
+std::vector<std::pair<const FakeImpl*, ir::ValueId>> Written(const ir::Op& op, c10::ArrayRef<c10::IValue> args,
+                                                             ir::ValueId end) {
+  std::vector<std::pair<const FakeImpl*, ir::ValueId>> written;
+  const auto add = [&](const at::Tensor& t) {
+    const FakeImpl* fake = AsFake(t);
+    if (fake != nullptr && fake->value() < end) written.emplace_back(fake, fake->value());
+  };
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!op.arguments()[i].written) continue;
+    if (args[i].isTensor()) add(args[i].toTensor());
+    if (!args[i].isTensorList()) continue;
+    for (const c10::IValue& e : args[i].toListRef()) add(e.toTensor());
+  }
+  return written;
+}
+
+bool IsAs(const Recorder& recorder, c10::SymIntArrayRef numbers, const std::vector<ir::Dim>& dims) {
+  if (numbers.size() != dims.size()) return false;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (recorder.ToDim(numbers[i]) != dims[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void Recorder::InferComposite(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
+                              Outputs* outputs) {
+  ++statistics_.composite_meta;
+  const DropNodes drop{graph_.nodes, graph_.nodes.size(), composite_first_value_, composite_first_value_};
+  if (composite_first_value_ < 0) composite_first_value_ = static_cast<ir::ValueId>(graph_.values.size());
+  torch::jit::Stack results(args.begin(), args.end());
+  const torch::jit::Stack own_args = results;
+  const auto written = Written(*traits.op, args, composite_first_value_);
+  const auto check = [&] {
+    for (const auto& [fake, value] : written) {
+      const ir::Value& before = graph_.value(value);
+      if (fake->value() == value && IsAs(*this, fake->sym_sizes(), before.sizes) &&
+          IsAs(*this, fake->sym_strides(), before.strides)) {
+        continue;
+      }
+      Break(BreakKind::kMetadataMutation, traits, "an argument is resized");
+    }
+  };
+  try {
+    c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta() - c10::DispatchKeySet(c10::DispatchKey::Fake));
+    CallComposite(traits.meta, traits, graph_, &results);
+  } catch (...) {
+    check();
+    throw;
+  }
+  check();
+  DescribeResults(traits, own_args, results, prepared, outputs);
+}
+
+}  // namespace framefuse::tracing
