@@ -50,6 +50,7 @@ class Driver {
     bool mismatch = false;
     bool needs_frames = false;
     bool needs_static_sizes = false;
+    bool warned = false;      // torch warned, perhaps of what it has said already
     bool symbolic = false;    // sizes of inputs were, or numbers
     bool left_modes = false;  // it ended while a torch function mode of the program's was on
     std::optional<BreakRecord> broke;
@@ -80,6 +81,10 @@ class Driver {
     if (std::exchange(refuted_, false)) return FromTheBeginning();
     if (found.needs_static_sizes) {
       static_sizes_ = no_unbacked_ = true;
+      return FromTheBeginning();
+    }
+    if (found.warned && !hears_due_warnings_) {
+      hears_due_warnings_ = true;
       return FromTheBeginning();
     }
     if (found.left_modes && !settings_.fullgraph) {
@@ -211,6 +216,7 @@ class Driver {
     Capture capture(thread_, frame_, options);
     Listener listener(*this, capture);
     capture.breaks().set_listener(&listener);
+    if (hears_due_warnings_) capture.tracer().HearDueWarnings();
     if (stop_) capture.breaks().StopAt(*stop_);
     if (scan) capture.breaks().TrackRebuildable();
     HookScope hook(HookMode::kCapture, &capture.frame_handler());
@@ -250,6 +256,7 @@ class Driver {
         found.needs_frames = capture.breaks().needs_frames();
         found.needs_static_sizes = capture.breaks().needs_static_sizes() || !capture.tracer().sizes_fit();
         if (found.needs_frames || found.needs_static_sizes) break;
+        found.warned = capture.tracer().Warned();
         AfterUnwinding(capture, &found);
         break;
       default:
@@ -475,6 +482,7 @@ class Driver {
   bool static_sizes_ = false;  // symbolic ones met what takes none
   bool no_unbacked_ = false;   // so did those that the graph computes
   bool used_unbacked_ = false;
+  bool hears_due_warnings_ = false;
   bool refuted_ = false;  // that they can be symbols, for some
   int refused_node_ = -1;
   bool ends_before_error_ = false;
