@@ -8,6 +8,7 @@
 #include "common/config.h"
 #include "common/logging.h"
 #include "guards/leaf/tensor.h"
+#include "symbolic/capture/attempt_found.h"
 #include "symbolic/capture/capture_log.h"
 #include "symbolic/capture/close.h"
 #include "symbolic/capture/executable.h"
@@ -45,27 +46,15 @@ class Driver {
   static constexpr int kMaxAttempts = 40;
   static constexpr const char* kMayRaise = "it may raise, and an input with a history was written before it";
 
-  struct Found {
-    bool done = false;
-    bool mismatch = false;
-    bool needs_frames = false;
-    bool needs_static_sizes = false;
-    bool warned = false;      // torch warned, perhaps of what it has said already
-    bool symbolic = false;    // sizes of inputs were, or numbers
-    bool left_modes = false;  // it ended while a torch function mode of the program's was on
-    std::optional<BreakRecord> broke;
-    std::optional<CapturePosition> last_rebuildable;
-  };
-
   enum class Next : std::uint8_t { kAgain, kEnd };
 
-  Next After(const Found& found) {
+  Next After(const AttemptFound& found) {
     if (const std::optional<Next> next = ForOtherSettings(found)) return *next;
     return found.done ? Next::kEnd : ForAnotherStop(found);
   }
 
   // The run taught what the next one needs from its beginning on; nothing: it did not.
-  std::optional<Next> ForOtherSettings(const Found& found) {
+  std::optional<Next> ForOtherSettings(const AttemptFound& found) {
     if (std::exchange(world_changed_, false)) return FromTheBeginning();
     if (fx_graph_.refused_node >= 0) {  // it is made anew, and ends before that
       return Refuse(fx_graph_.refused_node) ? FromTheBeginning() : Next::kEnd;
@@ -83,10 +72,7 @@ class Driver {
       static_sizes_ = no_unbacked_ = true;
       return FromTheBeginning();
     }
-    if (found.warned && !hears_due_warnings_) {
-      hears_due_warnings_ = true;
-      return FromTheBeginning();
-    }
+    if (found.warned && !std::exchange(hears_due_warnings_, true)) return FromTheBeginning();
     if (found.left_modes && !settings_.fullgraph) {
       breaks_at_modes_ = true;
       return FromTheBeginning();
@@ -113,7 +99,7 @@ class Driver {
   }
 
   // Whether it is symbolic sizes that broke the graph is seen from an attempt without any. Nothing: it is not.
-  std::optional<Next> WithoutSymbols(const Found& found) {
+  std::optional<Next> WithoutSymbols(const AttemptFound& found) {
     if (found.symbolic && !broke_with_symbols_) {
       broke_with_symbols_ = found.broke->position;
       static_sizes_ = true;
@@ -127,7 +113,7 @@ class Driver {
   }
 
   // The graph is to end elsewhere: before a break, or earlier than the stop that could not be closed.
-  Next ForAnotherStop(const Found& found) {
+  Next ForAnotherStop(const AttemptFound& found) {
     if (found.broke) {
       if (const std::optional<Next> next = WithoutSymbols(found)) return *next;
       reason_ = found.broke->reason;
@@ -150,7 +136,7 @@ class Driver {
     if (scanned_) return Next::kEnd;
     scanned_ = true;
     ++result_.attempts;
-    const Found scan = Once(/*scan=*/true);
+    const AttemptFound scan = Once(/*scan=*/true);
     if (scan.broke) reason_ = scan.broke->reason;
     if (!scan.last_rebuildable) return Next::kEnd;
     stop_ = scan.last_rebuildable;
@@ -208,8 +194,8 @@ class Driver {
     return options;
   }
 
-  Found Once(bool scan) {
-    Found found;
+  AttemptFound Once(bool scan) {
+    AttemptFound found;
     modules_before_ = PyDict_GET_SIZE(PyImport_GetModuleDict());
     const CaptureOptions options = Options();
     Quiet quiet;
@@ -280,7 +266,7 @@ class Driver {
     }
   }
 
-  void AfterReturn(Capture& capture, const RunResult& run, Found* found) {
+  void AfterReturn(Capture& capture, const RunResult& run, AttemptFound* found) {
     absl::StatusOr<Closed> closed = CloseAtReturn(capture, run.value.object, run.value.source, true);
     if (closed.ok()) {
       closed_ = std::make_unique<Closed>(*std::move(closed));
@@ -295,7 +281,7 @@ class Driver {
     }
   }
 
-  void AfterUnwinding(Capture& capture, Found* found) {
+  void AfterUnwinding(Capture& capture, AttemptFound* found) {
     found->broke = capture.breaks().record();
     // A long way without tensor work is Python's: what it calls is captured for itself.
     const bool idle =

@@ -1,5 +1,5 @@
-// The gradient of cumprod(). Its formula asks whether an element is zero. If none is it divides by each element, else it
-// goes by the places of the zeros. Here it is told that none is, and the quotient that it computes next becomes what
+// The gradient of cumprod(). Its formula asks whether an element is zero. If none is it divides by each element, else
+// it goes by the places of the zeros. Here it is told that none is, and the quotient that it computes next becomes what
 // serves both. Invariant: what follows the question are the operators of that quotient, or the attempt breaks.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_CUMULATIVE_PRODUCT_GRADIENT_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_CUMULATIVE_PRODUCT_GRADIENT_H_
