@@ -1,5 +1,6 @@
 #include "symbolic/tracing/due_warnings.h"
 
+#include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -11,6 +12,7 @@
 #include "symbolic/tracing/op_traits.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/run_on_zeros.h"
+#include "symbolic/tracing/shapes/shapes.h"
 #include "symbolic/tracing/warning_watch.h"
 
 namespace framefuse::tracing {
@@ -62,6 +64,20 @@ void Leave(const at::RecordFunction&, at::ObserverContext* context) {
   c10::WarningUtils::set_warnAlways(before->always);
 }
 
+// Whether it warns; nothing: it raises, which may be about its operands.
+std::optional<bool> RunHeard(const OpTraits& traits, torch::jit::Stack* stack) {
+  ThrowingHandler handler;
+  const c10::WarningUtils::WarningHandlerGuard guard(&handler);
+  try {
+    traits.handle.callBoxed(stack);
+  } catch (const IsDue&) {
+    return true;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  return false;
+}
+
 bool IsSymbolic(const c10::IValue& v) {
   if (v.isSymInt() || v.isSymFloat() || v.isSymBool()) return true;
   if (v.isTensor()) {
@@ -104,20 +120,19 @@ bool IsWarningDue(const OpTraits& traits, c10::ArrayRef<c10::IValue> args) {
   std::optional<torch::jit::Stack> zeros = ZerosFor(args);
   if (!zeros) return true;
   const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
-  ThrowingHandler handler;
-  const c10::WarningUtils::WarningHandlerGuard guard(&handler);
   const bool always = c10::WarningUtils::get_warnAlways();
   c10::WarningUtils::set_warnAlways(outside);
-  bool due = false;
-  try {
-    traits.handle.callBoxed(&*zeros);
-  } catch (const IsDue&) {
-    due = true;
-  } catch (const std::exception&) {
-    due = true;  // nothing is known: it may be about the zeros
+  std::optional<bool> warns = RunHeard(traits, &*zeros);
+  if (!warns) {  // a factorisation may refuse zeros
+    zeros = ZerosFor(args);
+    for (const c10::IValue& v : *zeros) {
+      if (v.isTensor() && v.toTensor().dim() >= 2 && !IsExpanded(v.toTensor()))
+        v.toTensor().diagonal(0, -2, -1).fill_(1);
+    }
+    warns = RunHeard(traits, &*zeros);
   }
   c10::WarningUtils::set_warnAlways(always);
-  return due;
+  return warns.value_or(true);
 }
 
 }  // namespace framefuse::tracing

@@ -181,19 +181,33 @@ bool Nonzero(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack
   return true;
 }
 
+// Writes what `maker` makes of `arguments` into `self`, as the operator on the stack would.
+bool WriteResultInto(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack,
+                     const c10::OperatorHandle& maker, Stack arguments) {
+  static const c10::OperatorHandle copy = Find("aten::copy_", "");
+  const c10::IValue self = ArgumentOf(handle, stack, 0);
+  recorder.Record(maker, &arguments);
+  Stack write = {self, arguments[0], false};
+  recorder.RecordPlain(TraitsOf(copy), &write);
+  torch::jit::drop(*stack, handle.schema().arguments().size());
+  stack->push_back(self);
+  return true;
+}
+
 // (self, n); the functional form has them the other way round, so that no pass finds it by its name.
 bool PolygammaInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   static const c10::OperatorHandle polygamma = Find("aten::polygamma", "");
-  static const c10::OperatorHandle copy = Find("aten::copy_", "");
   const c10::IValue self = ArgumentOf(handle, stack, 0);
   if (!self.toTensor().is_floating_point()) return false;
-  Stack results = {ArgumentOf(handle, stack, 1), self};
-  recorder.Record(polygamma, &results);
-  Stack write = {self, results[0], false};
-  recorder.RecordPlain(TraitsOf(copy), &write);
-  torch::jit::drop(*stack, 2);
-  stack->push_back(self);
-  return true;
+  return WriteResultInto(recorder, handle, stack, polygamma, {ArgumentOf(handle, stack, 1), self});
+}
+
+// Its composite kernel looks at the memory.
+bool ConjugateInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  static const c10::OperatorHandle conjugate = Find("aten::_conj_physical", "");
+  const c10::IValue self = ArgumentOf(handle, stack, 0);
+  if (!self.toTensor().is_complex()) return false;
+  return WriteResultInto(recorder, handle, stack, conjugate, {self});
 }
 
 bool Equal(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
@@ -236,6 +250,7 @@ SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle
       {"aten::set_.source_Tensor_storage_offset", BreakOnMetadata},
       {"aten::resize_as_", ResizeAsInPlace},
       {"aten::polygamma_", PolygammaInPlace},
+      {"aten::conj_physical_", ConjugateInPlace},
       {"aten::native_batch_norm", NativeBatchNorm},
       {"aten::cudnn_batch_norm", CudnnBatchNorm},
       {"aten::lift_fresh", LiftFresh},

@@ -111,3 +111,13 @@ def derivative_in_place():
         return y
 
     return Case(f, vector().abs().add(1).requires_grad_())
+
+
+@program
+def conjugated_in_place():
+    def f(x):
+        y = torch.complex(x, x * 2)
+        y.conj_physical_()
+        return y * 1j, torch.view_as_real(y)
+
+    return Case(f, vector(), versions=True)
