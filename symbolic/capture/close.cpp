@@ -144,8 +144,7 @@ absl::StatusOr<RecipeId> EndException(Capture& capture, RecipeBuilder& recipes) 
 }
 
 bool MayAnyRaise(const ir::Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [&](const ir::Node& n) { return ir::MayRaise(graph, n); });
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& n) { return ir::MayRaise(graph, n); });
 }
 
 Ref ArgumentOf(const tracing::GeometryArgument& a) {
