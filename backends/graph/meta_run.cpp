@@ -67,6 +67,12 @@ void ConvertOperands(const Graph& g, const Node& n, torch::jit::Stack* stack) {
 // The CPU's kernel keeps no statistics then; a device's may.
 bool IsDescribedWrongly(const std::string& name) { return name == "aten._native_batch_norm_legit_no_training"; }
 
+// The composite kernel asks its ends for their values.
+bool IsSpacedBetweenTensors(const std::string& name) {
+  return (name.starts_with("aten.linspace.") || name.starts_with("aten.logspace.")) &&
+         name.find("Tensor") != std::string::npos;
+}
+
 void Flatten(const torch::jit::Stack& stack, std::vector<at::Tensor>* tensors) {
   for (const c10::IValue& v : stack) {
     if (v.isTensorList()) {
@@ -89,7 +95,9 @@ bool IsSizedByValues(const Graph& g, const Node& n) {
 }  // namespace
 
 absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) const {
-  if (IsDescribedWrongly(n.op->name()) || IsSizedByValues(g_, n)) return std::nullopt;
+  if (IsDescribedWrongly(n.op->name()) || IsSpacedBetweenTensors(n.op->name()) || IsSizedByValues(g_, n)) {
+    return std::nullopt;
+  }
   const c10::OperatorHandle& handle = n.op->handle();
   const c10::KernelFunction* kernel = FindKernel(handle, DispatchKey::Meta, false);
   MetaResults results;

@@ -8,6 +8,7 @@
 #include "common/config.h"
 #include "common/logging.h"
 #include "guards/leaf/tensor.h"
+#include "symbolic/capture/attempt_found.h"
 #include "symbolic/capture/capture_log.h"
 #include "symbolic/capture/close.h"
 #include "symbolic/capture/executable.h"
@@ -45,26 +46,15 @@ class Driver {
   static constexpr int kMaxAttempts = 40;
   static constexpr const char* kMayRaise = "it may raise, and an input with a history was written before it";
 
-  struct Found {
-    bool done = false;
-    bool mismatch = false;
-    bool needs_frames = false;
-    bool needs_static_sizes = false;
-    bool symbolic = false;    // sizes of inputs were, or numbers
-    bool left_modes = false;  // it ended while a torch function mode of the program's was on
-    std::optional<BreakRecord> broke;
-    std::optional<CapturePosition> last_rebuildable;
-  };
-
   enum class Next : std::uint8_t { kAgain, kEnd };
 
-  Next After(const Found& found) {
+  Next After(const AttemptFound& found) {
     if (const std::optional<Next> next = ForOtherSettings(found)) return *next;
     return found.done ? Next::kEnd : ForAnotherStop(found);
   }
 
   // The run taught what the next one needs from its beginning on; nothing: it did not.
-  std::optional<Next> ForOtherSettings(const Found& found) {
+  std::optional<Next> ForOtherSettings(const AttemptFound& found) {
     if (std::exchange(world_changed_, false)) return FromTheBeginning();
     if (found.needs_static_sizes || fx_graph_.needs_static_sizes) {
       static_sizes_ = no_unbacked_ = true;
@@ -82,6 +72,7 @@ class Driver {
       return Next::kAgain;
     }
     if (std::exchange(refuted_, false)) return FromTheBeginning();
+    if (found.warned && !std::exchange(hears_due_warnings_, true)) return FromTheBeginning();
     if (found.left_modes && !settings_.fullgraph) {
       breaks_at_modes_ = true;
       return FromTheBeginning();
@@ -108,7 +99,7 @@ class Driver {
   }
 
   // Whether it is symbolic sizes that broke the graph is seen from an attempt without any. Nothing: it is not.
-  std::optional<Next> WithoutSymbols(const Found& found) {
+  std::optional<Next> WithoutSymbols(const AttemptFound& found) {
     if (found.symbolic && !broke_with_symbols_) {
       broke_with_symbols_ = found.broke->position;
       static_sizes_ = true;
@@ -122,7 +113,7 @@ class Driver {
   }
 
   // The graph is to end elsewhere: before a break, or earlier than the stop that could not be closed.
-  Next ForAnotherStop(const Found& found) {
+  Next ForAnotherStop(const AttemptFound& found) {
     if (found.broke) {
       if (const std::optional<Next> next = WithoutSymbols(found)) return *next;
       reason_ = found.broke->reason;
@@ -145,7 +136,7 @@ class Driver {
     if (scanned_) return Next::kEnd;
     scanned_ = true;
     ++result_.attempts;
-    const Found scan = Once(/*scan=*/true);
+    const AttemptFound scan = Once(/*scan=*/true);
     if (scan.broke) reason_ = scan.broke->reason;
     if (!scan.last_rebuildable) return Next::kEnd;
     stop_ = scan.last_rebuildable;
@@ -203,14 +194,15 @@ class Driver {
     return options;
   }
 
-  Found Once(bool scan) {
-    Found found;
+  AttemptFound Once(bool scan) {
+    AttemptFound found;
     modules_before_ = PyDict_GET_SIZE(PyImport_GetModuleDict());
     const CaptureOptions options = Options();
     Quiet quiet;
     Capture capture(thread_, frame_, options);
     Listener listener(*this, capture);
     capture.breaks().set_listener(&listener);
+    if (hears_due_warnings_) capture.tracer().HearDueWarnings();
     if (stop_) capture.breaks().StopAt(*stop_);
     if (scan) capture.breaks().TrackRebuildable();
     HookScope hook(HookMode::kCapture, &capture.frame_handler());
@@ -250,6 +242,7 @@ class Driver {
         found.needs_frames = capture.breaks().needs_frames();
         found.needs_static_sizes = capture.breaks().needs_static_sizes() || !capture.tracer().sizes_fit();
         if (found.needs_frames || found.needs_static_sizes) break;
+        found.warned = capture.tracer().Warned();
         AfterUnwinding(capture, &found);
         break;
       default:
@@ -273,7 +266,7 @@ class Driver {
     }
   }
 
-  void AfterReturn(Capture& capture, const RunResult& run, Found* found) {
+  void AfterReturn(Capture& capture, const RunResult& run, AttemptFound* found) {
     absl::StatusOr<Closed> closed = CloseAtReturn(capture, run.value.object, run.value.source, true);
     if (closed.ok()) {
       closed_ = std::make_unique<Closed>(*std::move(closed));
@@ -288,7 +281,7 @@ class Driver {
     }
   }
 
-  void AfterUnwinding(Capture& capture, Found* found) {
+  void AfterUnwinding(Capture& capture, AttemptFound* found) {
     found->broke = capture.breaks().record();
     // A long way without tensor work is Python's: what it calls is captured for itself.
     const bool idle =
@@ -475,6 +468,7 @@ class Driver {
   bool static_sizes_ = false;  // symbolic ones met what takes none
   bool no_unbacked_ = false;   // so did those that the graph computes
   bool used_unbacked_ = false;
+  bool hears_due_warnings_ = false;
   bool refuted_ = false;  // that they can be symbols, for some
   int refused_node_ = -1;
   bool ends_before_error_ = false;

@@ -1,6 +1,9 @@
 #include "symbolic/capture/close.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "backends/graph/input_writes.h"
 #include "frame_eval/bytecode/decode.h"
 #include "frame_eval/bytecode/liveness.h"
 #include "symbolic/capture/code_text.h"
@@ -140,10 +143,23 @@ absl::StatusOr<RecipeId> EndException(Capture& capture, RecipeBuilder& recipes) 
   return *end;
 }
 
+bool MayAnyRaise(const ir::Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& n) { return ir::MayRaise(graph, n); });
+}
+
+Ref ArgumentOf(const tracing::GeometryArgument& a) {
+  if (!a.is_list) return Ref::Steal(PyLong_FromLongLong(a.numbers[0]));
+  Ref list = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(a.numbers.size())));
+  for (std::size_t i = 0; i < a.numbers.size(); ++i) {
+    PyTuple_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(a.numbers[i]));
+  }
+  return list;
+}
+
 Effect CallOfMethod(Capture& capture, const tracing::GeometryEffect& g, RecipeBuilder& recipes) {
   const Ref arguments = Ref::Steal(PyTuple_New(static_cast<Py_ssize_t>(g.arguments.size())));
   for (std::size_t i = 0; i < g.arguments.size(); ++i) {
-    PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(g.arguments[i]));
+    PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(i), ArgumentOf(g.arguments[i]).release());
   }
   Effect e;
   e.kind = EffectKind::kCallMethod;
@@ -188,7 +204,8 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
       return MakeGraphBreak(GraphBreakKind::kAutograd, "requires_grad_() of an input in a graph for an FX backend");
     }
     for (const tracing::GeometryEffect& g : closed.graph.geometry_effects) {
-      if (capture.fx().keep_values()) {
+      if (capture.fx().keep_values()) {  // the method stands in the graph
+        if (!MayAnyRaise(*closed.graph.graph)) continue;
         return MakeGraphBreak(GraphBreakKind::kTensorMutation, "sizes of an input in a graph for an FX backend");
       }
       entry->effects.push_back(CallOfMethod(capture, g, recipes));

@@ -1,5 +1,7 @@
 // Recorder::CheckWarnings: an operator that warns is left to Python, where the warning has its line and comes each
-// time.
+// time. What torch has said already, and says once a process, is none (due_warnings.h).
+#include <algorithm>
+
 #include "symbolic/tracing/recorder.h"
 
 namespace framefuse::tracing {
@@ -7,11 +9,11 @@ namespace framefuse::tracing {
 void Recorder::CheckWarnings(const OpTraits& traits, c10::ArrayRef<c10::IValue> args,
                              const std::optional<std::string>& of_probe, const Outputs& outputs) {
   const bool warns = traits.warning != nullptr ? traits.warning->warns(args) : of_probe.has_value();
-  if (warns) Break(BreakKind::kWarning, traits, of_probe.value_or("it warns of its arguments"));
-  for (const OutputMeta& meta : outputs) {
-    if (meta.defined && meta.dtype == c10::ScalarType::ComplexHalf) {
-      Break(BreakKind::kWarning, traits, "it warns that ComplexHalf is experimental");
-    }
+  const auto is_due = [&] { return !hears_due_warnings || IsWarningDue(traits, args); };
+  if (warns && is_due()) Break(BreakKind::kWarning, traits, of_probe.value_or("it warns of its arguments"));
+  const auto is_experimental = [](const OutputMeta& m) { return m.defined && m.dtype == c10::ScalarType::ComplexHalf; };
+  if (std::any_of(outputs.begin(), outputs.end(), is_experimental) && is_due()) {
+    Break(BreakKind::kWarning, traits, "it warns that ComplexHalf is experimental");
   }
   const std::string& name = traits.op->name();
   if (!traits.op->mutates() || name.starts_with("aten.fill_") || name == "aten.zero_") return;

@@ -91,11 +91,19 @@ class Closing {
     return absl::OkStatus();
   }
 
+  // In the end it has the sizes and strides again that it came with.
+  static bool IsAsItWas(const InputRecord& r) {
+    if (r.fake.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return false;
+    return r.fake.sizes() == r.real.sizes() && r.fake.strides() == r.real.strides() &&
+           r.fake.storage_offset() == r.real.storage_offset();
+  }
+
   // They are done when the graph has run: nothing may be saved, written or handed out by then that could tell.
   absl::Status CollectGeometryWrites() {
     for (const Recorder::GeometryWrite& w : recorder_.geometry_writes) {
       const auto is_written = [&](const InputRecord& r) { return AsFake(r.fake) == w.input; };
       const auto r = std::find_if(inputs_.begin(), inputs_.end(), is_written);
+      if (r != inputs_.end() && IsWritten(StorageOf(r->value)) && IsAsItWas(*r)) continue;
       if (r == inputs_.end() || r->input_index < 0 || r->requires_grad || IsWritten(StorageOf(r->value))) {
         return Fail(BreakKind::kMetadataMutation, w.method, "sizes or storage of a tensor are replaced in place");
       }
@@ -400,7 +408,8 @@ class Closing {
     TracedInput traced;
     traced.input_index = r.input_index;
     if (!r.fake.is_inference()) {
-      const std::int64_t later = recorder_.CountGeometryWrites(AsFake(r.fake));
+      const bool undone = IsWritten(StorageOf(r.value)) && IsAsItWas(r);
+      const std::int64_t later = undone ? 0 : recorder_.CountGeometryWrites(AsFake(r.fake));
       traced.version_bumps = static_cast<int>(r.fake._version() - r.version - later);
     }
     in.mutated_uncounted = in.mutated_without_grad && traced.version_bumps == 0;

@@ -154,9 +154,22 @@ bool IsAboutTypes(std::string_view text) {
   return false;
 }
 
+// The answer is kept, and serves recordings that hear what torch has said before, too.
+class WarnsEachTime {
+ public:
+  WarnsEachTime() { c10::WarningUtils::set_warnAlways(true); }
+  ~WarnsEachTime() { c10::WarningUtils::set_warnAlways(before_); }
+  WarnsEachTime(const WarnsEachTime&) = delete;
+  WarnsEachTime& operator=(const WarnsEachTime&) = delete;
+
+ private:
+  bool before_ = c10::WarningUtils::get_warnAlways();
+};
+
 KernelAnswer Ask(ir::OpId op, const Question& question, c10::ArrayRef<c10::IValue> args) {
   const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
   torch::jit::Stack operands = question.Operands(args);
+  const WarnsEachTime each_time;
   const WarningWatch watch;
   KernelAnswer answer;
   try {

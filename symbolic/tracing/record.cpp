@@ -13,12 +13,14 @@
 #include <utility>
 
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/cumulative_product_gradient.h"
 #include "symbolic/tracing/infer_by_examples.h"
 #include "symbolic/tracing/input_sizes.h"
 #include "symbolic/tracing/kernel_probe.h"
 #include "symbolic/tracing/pin_watch.h"
 #include "symbolic/tracing/plain_numbers.h"
 #include "symbolic/tracing/recorder.h"
+#include "symbolic/tracing/results_into_arguments.h"
 #include "symbolic/tracing/run_on_zeros.h"
 #include "symbolic/tracing/unbacked_sizes.h"
 
@@ -130,7 +132,9 @@ void Recorder::Record(const c10::OperatorHandle& handle, torch::jit::Stack* stac
   }
   if (expects_comparison()) return CompareWithNans(traits, stack);
   if (ContinueProduct(traits, stack)) return;
+  if (cumulative_product && ContinueCumulativeProduct(*this, traits, stack)) return;
   if (has_negated_) ResolveNegated(traits, stack);
+  if (RecordIntoArguments(*this, traits, stack)) return;
   if (traits.special != nullptr && traits.special(*this, handle, stack)) return;
   RecordPlain(traits, stack);
 }
@@ -186,9 +190,12 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
   const KernelAnswer answer = AskKernel(traits.op, args);
   if (answer.refusal) {
     // Types alone decide of such a kernel, if it has elements to compute: the error is eager's own.
+    const bool empty = AnyIsEmpty(args);
     const bool by_elements = traits.op->is_pointwise() || traits.op->name() == "aten.rsub.Tensor";
-    if (by_elements && !AnyIsEmpty(args)) std::rethrow_exception(answer.error);
-    Break(BreakKind::kNoShapeRule, traits, "eager's kernel refuses such operands: " + *answer.refusal);
+    if (by_elements && !empty) std::rethrow_exception(answer.error);
+    if (by_elements || !empty || !RunsOnZeros(traits.op, args)) {
+      Break(BreakKind::kNoShapeRule, traits, "eager's kernel refuses such operands: " + *answer.refusal);
+    }
   }
   CheckWarnings(traits, args, answer.warning, outputs);
   Emit(traits, &prepared, outputs, stack);

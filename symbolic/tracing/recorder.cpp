@@ -28,7 +28,7 @@ void Fallback(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit
   if (const std::optional<std::string> warning = TakeWarningOfCaller()) {
     recorder->Break(BreakKind::kWarning, TraitsOf(handle), *warning);
   }
-  const WarningWatch watch;
+  const WarningWatch watch(recorder->hears_due_warnings ? recorder : nullptr);
   try {
     recorder->Record(handle, stack);
   } catch (const c10::Error& error) {
@@ -39,18 +39,6 @@ void Fallback(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit
     throw;
   }
   if (watch.first()) recorder->Break(BreakKind::kWarning, TraitsOf(handle), *watch.first());
-}
-
-// While any attempt runs, torch says each time what it says once a process, so that no attempt uses it up. The flag is
-// the process's and not a thread's; whoever calls holds the GIL.
-void WarnAlways(bool begins) {
-  static int attempts = 0;
-  static bool outside = false;
-  if (begins && attempts++ == 0) {
-    outside = c10::WarningUtils::get_warnAlways();
-    c10::WarningUtils::set_warnAlways(true);
-  }
-  if (!begins && --attempts == 0) c10::WarningUtils::set_warnAlways(outside);
 }
 
 std::string OpName(const OpTraits& traits) { return traits.op->name(); }
@@ -86,20 +74,19 @@ void Recorder::Install() {
 TlsScope::TlsScope(Recorder* recorder)
     : previous_(current_recorder),
       previous_included_(c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)),
-      previous_multithreading_(c10::AutogradState::get_tls_state().get_multithreading_enabled()),
-      on_(recorder != nullptr) {
+      previous_multithreading_(c10::AutogradState::get_tls_state().get_multithreading_enabled()) {
   current_recorder = recorder;
   c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, recorder != nullptr);
   if (recorder == nullptr) return;
   c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
-  WarnAlways(true);
+  said_.emplace();
+  if (recorder->hears_due_warnings) heard_.emplace(recorder);
 }
 
 TlsScope::~TlsScope() {
   current_recorder = previous_;
   c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, previous_included_);
   c10::AutogradState::get_tls_state().set_multithreading_enabled(previous_multithreading_);
-  if (on_) WarnAlways(false);
 }
 
 void Recorder::SetPendingBreak(TensorBreak b) {

@@ -21,7 +21,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "backends/graph/graph.h"
 #include "symbolic/tracing/break.h"
+#include "symbolic/tracing/due_warnings.h"
 #include "symbolic/tracing/fake_tensor.h"
+#include "symbolic/tracing/geometry_argument.h"
 #include "symbolic/tracing/input_memory.h"
 #include "symbolic/tracing/op_traits.h"
 #include "symbolic/tracing/sizes.h"
@@ -99,7 +101,8 @@ class Recorder {
   // Asked once an op; -1: unknown. The ids are the caller's.
   std::int32_t (*origin_callback)(void*) = nullptr;
   void* origin_context = nullptr;
-  ValueSource* values = nullptr;  // null: none
+  ValueSource* values = nullptr;    // null: none
+  bool hears_due_warnings = false;  // and no others (due_warnings.h)
 
   std::vector<OpenBranch> open_branches;  // innermost last
   std::vector<RecordedBranch> recorded_branches;
@@ -110,7 +113,7 @@ class Recorder {
   struct GeometryWrite {
     const FakeImpl* input;
     std::string method;
-    std::vector<std::int64_t> arguments;
+    std::vector<GeometryArgument> arguments;
   };
   std::vector<GeometryWrite> geometry_writes;
 
@@ -128,6 +131,11 @@ class Recorder {
   bool expects_comparison() const { return expected_comparison_ != ir::kNoValue; }
   // The next operator divides a product by its elements, of which `zeros` are zero (product_gradient.h).
   void ExpectQuotient(at::Tensor zeros) { zeros_of_product_ = std::move(zeros); }
+  // A quotient is expected, of an input with these zeros (cumulative_product_gradient.h).
+  struct CumulativeProduct {
+    ir::ValueId is_zero;
+  };
+  std::optional<CumulativeProduct> cumulative_product;
   void NoteNegated() { has_negated_ = true; }
   // A value for `t`, or a break if it is neither a fake of this recording, nor registered, nor a number.
   ir::ValueId ValueOf(const at::Tensor& t, const OpTraits& traits);
@@ -237,7 +245,8 @@ class TlsScope {
   Recorder* previous_;
   bool previous_included_;
   bool previous_multithreading_;
-  bool on_;
+  std::optional<AllWarningsSaid> said_;
+  std::optional<DueWarningsHeard> heard_;
 };
 
 }  // namespace framefuse::tracing

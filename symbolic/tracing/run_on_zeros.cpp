@@ -129,6 +129,19 @@ bool AnyIsEmpty(c10::ArrayRef<c10::IValue> args) {
   });
 }
 
+bool RunsOnZeros(ir::OpId op, c10::ArrayRef<c10::IValue> args) {
+  if (!op->name().starts_with("aten.") || op->is_random() || op->has_side_effect()) return false;
+  std::optional<torch::jit::Stack> stack = ZerosFor(args);
+  if (!stack.has_value()) return false;
+  const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
+  try {
+    op->handle().callBoxed(&*stack);
+  } catch (const c10::Error&) {
+    return false;
+  }
+  return true;
+}
+
 std::optional<std::string> RefusalOfEmpties(ir::OpId op, c10::ArrayRef<c10::IValue> args) {
   if (!IsAsked(op) || !AnyIsEmpty(args)) return std::nullopt;
   std::optional<torch::jit::Stack> stack = ZerosFor(args);

@@ -15,6 +15,9 @@ namespace framefuse::tracing {
 // The arguments with zeros for traced tensors; nullopt where that is not possible, or would take much memory.
 [[nodiscard]] std::optional<torch::jit::Stack> ZerosFor(c10::ArrayRef<c10::IValue> args);
 
+// Whether it takes these operands, as far as zeros can tell.
+[[nodiscard]] bool RunsOnZeros(ir::OpId op, c10::ArrayRef<c10::IValue> args);
+
 bool AnyIsEmpty(c10::ArrayRef<c10::IValue> args);
 
 // Why eager's kernel does not take these operands, of which some have no elements. No kernel for metadata asks all that

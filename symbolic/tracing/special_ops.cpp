@@ -10,7 +10,9 @@
 #include <unordered_set>
 
 #include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/cumulative_product_gradient.h"
 #include "symbolic/tracing/extremum_gradient.h"
+#include "symbolic/tracing/geometry_in_place.h"
 #include "symbolic/tracing/known_values.h"
 #include "symbolic/tracing/product_gradient.h"
 #include "symbolic/tracing/recorder.h"
@@ -47,6 +49,10 @@ bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* s
     stack->back() = c10::Scalar(0);
     return true;
   }
+  if (AsksForAnyZero(recorder, read)) {
+    stack->back() = c10::Scalar(0);
+    return true;
+  }
   const ir::ValueId result = ResultAskedAbout(recorder, read);
   if (result == ir::kNoValue) {
     // Torch makes a Python object of an integer's node only.
@@ -58,67 +64,6 @@ bool LocalScalar(Recorder& recorder, const c10::OperatorHandle& handle, Stack* s
   }
   recorder.ExpectComparison(result);
   stack->back() = c10::Scalar(false);
-  return true;
-}
-
-bool BreakOnMetadata(Recorder& recorder, const c10::OperatorHandle& handle, Stack*) {
-  recorder.Break(BreakKind::kMetadataMutation, TraitsOf(handle), "sizes or storage of a tensor are replaced in place");
-}
-
-// resize_ to the sizes it has is no change.
-bool Resize(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  const at::Tensor& self = ArgumentOf(handle, stack, 0).toTensor();
-  const auto sizes = ArgumentOf(handle, stack, 1).toDimVector();
-  if (self.sizes() != c10::IntArrayRef(sizes)) return BreakOnMetadata(recorder, handle, stack);
-  c10::IValue result = self;
-  torch::jit::drop(*stack, handle.schema().arguments().size());
-  stack->push_back(std::move(result));
-  return true;
-}
-
-// Of an input: what a method of the same name does to the tensor itself later. Nothing: it is not to be done then.
-std::optional<Recorder::GeometryWrite> GeometryWriteOf(Recorder& recorder, const c10::OperatorHandle& handle,
-                                                       Stack* stack, const FakeImpl* input) {
-  static const auto* methods =
-      new std::unordered_set<std::string>{"aten::t_", "aten::transpose_", "aten::squeeze_", "aten::unsqueeze_"};
-  const at::Tensor& self = ArgumentOf(handle, stack, 0).toTensor();
-  const std::string& name = handle.operator_name().name;
-  const bool plain = recorder.phase == ir::Phase::kForward && recorder.open_branches.empty() && !self.requires_grad() &&
-                     !self.is_inference() && methods->count(name) != 0;
-  if (!plain) return std::nullopt;
-  Recorder::GeometryWrite write{input, name.substr(name.rfind(':') + 1), {}};
-  for (std::size_t i = 1; i < handle.schema().arguments().size(); ++i) {
-    const c10::IValue& v = ArgumentOf(handle, stack, i);
-    if (!v.isInt()) return std::nullopt;
-    write.arguments.push_back(v.toInt());
-  }
-  return write;
-}
-
-// t_, squeeze_ …: record the view and let the tensor be that value from now on.
-bool MetadataInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
-  const c10::OperatorName& name = handle.operator_name();
-  const at::Tensor self = ArgumentOf(handle, stack, 0).toTensor();
-  FakeImpl* fake = AsFake(self);
-  if (fake == nullptr) return BreakOnMetadata(recorder, handle, stack);
-  const bool input = recorder.IsInput(fake->value()) || recorder.CountGeometryWrites(fake) > 0;
-  std::optional<Recorder::GeometryWrite> write;
-  if (input) {
-    write = GeometryWriteOf(recorder, handle, stack, fake);
-    if (!write) return BreakOnMetadata(recorder, handle, stack);
-  }
-  const std::string view_name = name.name.substr(0, name.name.size() - 1);
-  auto view = c10::Dispatcher::singleton().findSchema({view_name, name.overload_name});
-  // transpose_ is the in-place form of transpose.int.
-  if (!view) view = c10::Dispatcher::singleton().findSchema({view_name, "int"});
-  if (!view) return BreakOnMetadata(recorder, handle, stack);
-  recorder.RecordPlain(TraitsOf(*view), stack);
-  const at::Tensor viewed = stack->back().toTensor();
-  const FakeImpl* result = AsFake(viewed);
-  fake->set_sizes_and_strides(viewed.sym_sizes(), viewed.sym_strides(), viewed.sym_storage_offset());
-  fake->Rebind(result->value());
-  if (write) recorder.geometry_writes.push_back(*std::move(write));
-  stack->back() = self;
   return true;
 }
 
@@ -240,6 +185,35 @@ std::optional<bool> TruthOfCheck(Recorder& recorder, const std::vector<at::Tenso
   return RecordTruth(recorder, fakes[0], truth) ? std::optional(truth) : std::nullopt;
 }
 
+// Writes what `maker` makes of `arguments` into `self`, as the operator on the stack would.
+bool WriteResultInto(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack,
+                     const c10::OperatorHandle& maker, Stack arguments) {
+  static const c10::OperatorHandle copy = Find("aten::copy_", "");
+  const c10::IValue self = ArgumentOf(handle, stack, 0);
+  recorder.Record(maker, &arguments);
+  Stack write = {self, arguments[0], false};
+  recorder.RecordPlain(TraitsOf(copy), &write);
+  torch::jit::drop(*stack, handle.schema().arguments().size());
+  stack->push_back(self);
+  return true;
+}
+
+// (self, n); the functional form has them the other way round, so that no pass finds it by its name.
+bool PolygammaInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  static const c10::OperatorHandle polygamma = Find("aten::polygamma", "");
+  const c10::IValue self = ArgumentOf(handle, stack, 0);
+  if (!self.toTensor().is_floating_point()) return false;
+  return WriteResultInto(recorder, handle, stack, polygamma, {ArgumentOf(handle, stack, 1), self});
+}
+
+// Its composite kernel looks at the memory.
+bool ConjugateInPlace(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  static const c10::OperatorHandle conjugate = Find("aten::_conj_physical", "");
+  const c10::IValue self = ArgumentOf(handle, stack, 0);
+  if (!self.toTensor().is_complex()) return false;
+  return WriteResultInto(recorder, handle, stack, conjugate, {self});
+}
+
 bool Equal(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
   const Observation same{"torch.equal", [](const std::vector<at::Tensor>& values) {
                            return at::scalar_tensor(at::equal(values[0], values[1]), at::kBool);
@@ -279,13 +253,15 @@ SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle
       {"aten::repeat_interleave.Tensor", SizedByValues},
       {"aten::_assert_async", BreakOnData},
       {"aten::linalg_eig", BreakOnData},  // the vectors' strides follow from whether a value is complex
-      {"aten::resize_", Resize},
+      {"aten::resize_", ResizeInPlace},
       {"aten::set_", BreakOnMetadata},
       {"aten::set_.source_Storage", BreakOnMetadata},
       {"aten::set_.source_Storage_storage_offset", BreakOnMetadata},
       {"aten::set_.source_Tensor", BreakOnMetadata},
       {"aten::set_.source_Tensor_storage_offset", BreakOnMetadata},
-      {"aten::resize_as_", BreakOnMetadata},
+      {"aten::resize_as_", ResizeAsInPlace},
+      {"aten::polygamma_", PolygammaInPlace},
+      {"aten::conj_physical_", ConjugateInPlace},
       {"aten::native_batch_norm", NativeBatchNorm},
       {"aten::cudnn_batch_norm", CudnnBatchNorm},
       {"aten::lift_fresh", LiftFresh},
@@ -298,7 +274,7 @@ SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle
   };
   auto it = table->find(name);
   if (it != table->end()) return it->second;
-  if (handle.hasTag(at::Tag::inplace_view)) return MetadataInPlace;
+  if (handle.hasTag(at::Tag::inplace_view)) return ViewInPlace;
   if (handle.hasTag(at::Tag::data_dependent_output) || ir::InternOp(handle)->is_sized_by_values()) {
     return BreakOnData;
   }

@@ -20,6 +20,7 @@
 #include "backends/graph/dim.h"
 #include "frame_eval/ref.h"
 #include "symbolic/tracing/break.h"
+#include "symbolic/tracing/geometry_argument.h"
 
 namespace framefuse::ir {
 class Graph;
@@ -79,7 +80,7 @@ struct GradientEffect {
 struct GeometryEffect {
   int input_index = -1;
   std::string method;
-  std::vector<std::int64_t> arguments;
+  std::vector<GeometryArgument> arguments;
 };
 
 struct TracedGraph {
@@ -115,6 +116,8 @@ class Tracer {
   // Sets the thread's dispatch state for capture, and restores it.
   void Begin();
   void End();
+  bool Warned() const;     // the pending break is a warning
+  void HearDueWarnings();  // only what eager would warn of now breaks (due_warnings.h)
   class Scope {
    public:
     explicit Scope(Tracer& tracer) : tracer_(tracer) { tracer_.Begin(); }

@@ -1,5 +1,5 @@
 // Sees what torch warns of on this thread while it is alive, and keeps it from the program: an attempt has no effect
-// (soundness rule 14). In an attempt torch says each time what it says once a process (TlsScope).
+// (soundness rule 14). In an attempt torch says each time what it says once a process (due_warnings.h).
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_WARNING_WATCH_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_WARNING_WATCH_H_
 
@@ -12,17 +12,22 @@
 #include <typeinfo>
 #include <vector>
 
+#include "symbolic/tracing/due_warnings.h"
+
 namespace framefuse::tracing {
 
 class WarningWatch final : public c10::WarningHandler {
  public:
-  WarningWatch() : guard_(this) {}
+  // With a recorder whatever is said breaks (due_warnings.h).
+  explicit WarningWatch(Recorder* breaks = nullptr) : breaks_(breaks), guard_(this) {}
   void process(const c10::Warning& warning) override {
+    if (breaks_ != nullptr) BreakOnWarning(*breaks_, warning);
     if (!first_) first_ = warning.msg();
   }
   const std::optional<std::string>& first() const { return first_; }
 
  private:
+  Recorder* breaks_;
   std::optional<std::string> first_;
   c10::WarningUtils::WarningHandlerGuard guard_;
 };

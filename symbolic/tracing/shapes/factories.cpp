@@ -208,7 +208,51 @@ bool Spaced(const c10::IValue& start, const c10::IValue& end, const c10::IValue&
 bool LinSpace(Arguments args, Outputs& outputs) { return Spaced(args[0], args[1], args[2], args.slice(3), outputs); }
 bool LogSpace(Arguments args, Outputs& outputs) { return Spaced(args[0], args[1], args[2], args.slice(4), outputs); }
 
+// Whether it is a number that eager's kernel reads when it runs; on a device it would wait for it.
+bool IsEnd(const c10::IValue& v, bool* is_complex) {
+  if (!v.isTensor()) {
+    *is_complex = *is_complex || v.isComplexDouble();
+    return v.isInt() || v.isDouble() || v.isComplexDouble();
+  }
+  *is_complex = *is_complex || v.toTensor().is_complex();
+  return v.toTensor().is_cpu() && v.toTensor().dim() == 0;
+}
+
+// (start, end, steps, …, *, dtype, layout, device, pin_memory)
+bool SpacedOf(Arguments args, Arguments options, Outputs& outputs) {
+  bool is_complex = false;
+  if (!IsEnd(args[0], &is_complex) || !IsEnd(args[1], &is_complex) || !args[2].isInt()) return false;
+  if (!options[2].isNone() && !options[2].toDevice().is_cpu()) return false;
+  const c10::ScalarType usual = is_complex ? c10::toComplexType(DefaultDtype()) : DefaultDtype();
+  const c10::ScalarType dtype = DtypeOr(options[0], usual);
+  if (is_complex && !c10::isComplexType(dtype)) return false;
+  return Emit({c10::SymInt(args[2].toInt())}, dtype, options[1], outputs);
+}
+bool LinSpaceOfTensors(Arguments args, Outputs& outputs) { return SpacedOf(args, args.slice(3), outputs); }
+bool LogSpaceOfTensors(Arguments args, Outputs& outputs) { return SpacedOf(args, args.slice(4), outputs); }
+
+// (start, end, steps, …, *, out)
+bool SpacedInto(Arguments args, Outputs& outputs) {
+  bool is_complex = false;
+  if (!IsEnd(args[0], &is_complex) || !IsEnd(args[1], &is_complex) || !args[2].isInt()) return false;
+  const at::Tensor& out = args.back().toTensor();
+  outputs.clear();
+  return out.is_cpu() && out.dim() == 1 && out.sym_size(0) == args[2].toInt() && (out.is_complex() || !is_complex);
+}
+
 constexpr ShapeRow kRows[] = {
+    {"aten::linspace.Tensor_Tensor", LinSpaceOfTensors},
+    {"aten::linspace.Tensor_Scalar", LinSpaceOfTensors},
+    {"aten::linspace.Scalar_Tensor", LinSpaceOfTensors},
+    {"aten::logspace.Tensor_Tensor", LogSpaceOfTensors},
+    {"aten::logspace.Tensor_Scalar", LogSpaceOfTensors},
+    {"aten::logspace.Scalar_Tensor", LogSpaceOfTensors},
+    {"aten::linspace.Tensor_Tensor_out", SpacedInto},
+    {"aten::linspace.Tensor_Scalar_out", SpacedInto},
+    {"aten::linspace.Scalar_Tensor_out", SpacedInto},
+    {"aten::logspace.Tensor_Tensor_out", SpacedInto},
+    {"aten::logspace.Tensor_Scalar_out", SpacedInto},
+    {"aten::logspace.Scalar_Tensor_out", SpacedInto},
     {"aten::empty.memory_format", Empty},
     {"aten::empty_strided", EmptyStrided},
     {"aten::zeros", Filled},

@@ -162,7 +162,7 @@ def break_behind_the_change():
     return Case(f, matrix(), versions=True)
 
 
-@program(whole=False)
+@program
 def several_dimensions_at_once():
     def f(x):
         x.squeeze_((0, 2))
@@ -170,3 +170,73 @@ def several_dimensions_at_once():
         return x * 2, x.shape
 
     return Case(f, torch.ones(1, 2, 1, 3), versions=True)
+
+
+@program
+def squeezed_in_several_dimensions():
+    def f(x):
+        x.squeeze_((0, 2))
+        return x * 2, x.shape
+
+    return Case(f, torch.arange(6.0).view(1, 2, 1, 3), versions=True, then=[lambda: Args(torch.arange(4.0).view(1, 2, 1, 2))])
+
+
+@program
+def strides_given_in_place():
+    def f(x, y):
+        x.as_strided_((2, 2), (1, 2), 1)
+        y.as_strided_((3,), (2,))
+        return x * 2, y + 1, x.stride(), y.shape
+
+    return Case(f, torch.arange(8.0), torch.arange(6.0), versions=True)
+
+
+@program
+def resized_to_what_there_is_room_for():
+    def f(x, y, z):
+        x.resize_(2, 3)
+        y.resize_as_(x)
+        z.resize_(4).resize_(2, 2)
+        return x * 2, y + x, z, y.is_contiguous()
+
+    return Case(f, torch.arange(6.0), torch.arange(8.0).view(2, 4), torch.arange(4.0), versions=True)
+
+
+@program
+def new_one_resized():
+    def f(x):
+        y = x * 2
+        y.resize_(2)
+        y.add_(1)
+        return y, y.shape
+
+    return Case(f, vector())
+
+
+@program(whole=False)
+def resized_to_more_than_there_is_room_for():
+    def f(x):
+        x.resize_(9)
+        x.fill_(1)
+        return x + 1
+
+    return Case(f, vector())
+
+
+@program
+def written_while_it_had_other_sizes():
+    def f(x):
+        x.unsqueeze_(0)
+        x.add_(1)
+        x.squeeze_(0)
+        return x, x * 2
+
+    return Case(f, matrix(), versions=True)
+
+
+@program
+def dropped_out_in_place():
+    def f(x):
+        return torch.nn.functional.dropout3d(x, 0.5, training=True, inplace=True) is x, x + 1
+
+    return Case(f, torch.ones(2, 3, 3, 3))

@@ -1,0 +1,101 @@
+#include "symbolic/tracing/cumulative_product_gradient.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cumprod.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/flip.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/logical_not.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/prod.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <string_view>
+#include <utility>
+
+#include "symbolic/tracing/autograd_bridge.h"
+#include "symbolic/tracing/recorder.h"
+
+namespace framefuse::tracing {
+namespace {
+
+const ir::Node* MakerOf(const ir::Graph& graph, ir::ValueId value, std::string_view op) {
+  for (auto n = graph.nodes.rbegin(); n != graph.nodes.rend(); ++n) {
+    if (n->outputs.size() == 1 && n->outputs[0] == value) return n->op->name() == op ? &*n : nullptr;
+  }
+  return nullptr;
+}
+
+// A fake for a value that the recording has.
+at::Tensor FakeOf(Recorder& recorder, ir::ValueId value) {
+  const ir::Value& v = recorder.graph().value(value);
+  Dims sizes, strides;
+  for (const ir::Dim& d : v.sizes) sizes.push_back(recorder.sizes().ToSymInt(d));
+  for (const ir::Dim& d : v.strides) strides.push_back(recorder.sizes().ToSymInt(d));
+  return MakeFake(MakeFakeStorage(v.device, 0), sizes, strides, 0, v.dtype, v.device, value, recorder.id());
+}
+
+at::Tensor SumFromTheEnd(const at::Tensor& t, std::int64_t dim) {
+  return at::flip(at::cumsum(at::flip(t, {dim}), dim), {dim});
+}
+
+// As the formula has it, for any number of zeros: what comes before the first one is divided, and the first one itself
+// gets the products of what comes before it and of what comes between it and the next.
+at::Tensor GradientOf(const at::Tensor& input, const at::Tensor& is_zero, const at::Tensor& weighted,
+                      const at::Tensor& gradient, std::int64_t dim) {
+  const at::Tensor nothing = at::zeros_like(weighted);
+  const at::Tensor one = at::ones_like(input);
+  const at::Tensor count = at::cumsum(is_zero, dim);
+  const at::Tensor before = at::eq(count, 0);
+  const at::Tensor behind = at::eq(count, 1);
+  const at::Tensor first = at::logical_and(is_zero, behind);
+  const at::Tensor between = at::logical_and(behind, at::logical_not(first));
+  const at::Tensor sums = SumFromTheEnd(at::where(before, weighted, nothing), dim);
+  const at::Tensor quotient = at::div(sums, at::where(before, input, one));
+  const at::Tensor products = at::cumprod(at::where(between, input, one), dim);
+  const at::Tensor terms = at::mul(products, at::where(behind, gradient, nothing));
+  const at::Tensor of_first = at::mul(at::sum(terms, {dim}, true), at::prod(at::where(before, input, one), dim, true));
+  return at::where(before, quotient, at::where(first, of_first, nothing));
+}
+
+}  // namespace
+
+bool AsksForAnyZero(Recorder& recorder, const at::Tensor& any) {
+  const FakeImpl* fake = AsFake(any);
+  if (fake == nullptr || at::GradMode::is_enabled() || CurrentBackwardName() != "CumprodBackward0") return false;
+  const ir::Graph& graph = recorder.graph();
+  const ir::Node* asks = MakerOf(graph, fake->value(), "aten.any");
+  const ir::Node* compares = asks == nullptr ? nullptr : MakerOf(graph, asks->args[0].value, "aten.eq.Scalar");
+  if (compares == nullptr || c10::isComplexType(graph.value(compares->args[0].value).dtype)) return false;
+  recorder.cumulative_product = {asks->args[0].value};
+  return true;
+}
+
+bool ContinueCumulativeProduct(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack) {
+  const std::string& name = traits.op->name();
+  if (name == "aten.flip" || name == "aten.cumsum") return false;
+  const ir::ValueId zeros = std::exchange(recorder.cumulative_product, std::nullopt)->is_zero;
+  const ir::Graph& graph = recorder.graph();
+  const FakeImpl* sums = name == "aten.div.Tensor" ? AsFake((stack->end() - 2)->toTensor()) : nullptr;
+  const ir::Node* last = sums == nullptr ? nullptr : MakerOf(graph, sums->value(), "aten.flip");
+  const ir::Node* sum = last == nullptr ? nullptr : MakerOf(graph, last->args[0].value, "aten.cumsum");
+  const ir::Node* flip = sum == nullptr ? nullptr : MakerOf(graph, sum->args[0].value, "aten.flip");
+  const ir::Node* weighs = flip == nullptr ? nullptr : MakerOf(graph, flip->args[0].value, "aten.mul.Tensor");
+  if (weighs == nullptr) {
+    recorder.Break(BreakKind::kDataDependent, traits, "the backward pass depends on the values of a tensor");
+  }
+  const std::int64_t dim = sum->args[1].constant.toInt();
+  const at::Tensor weighted = FakeOf(recorder, flip->args[0].value);
+  const at::Tensor gradient = FakeOf(recorder, weighs->args[1].value);
+  const at::Tensor input = torch::jit::pop(*stack).toTensor();
+  torch::jit::drop(*stack, 1);
+  stack->emplace_back(GradientOf(input, FakeOf(recorder, zeros), weighted, gradient, dim));
+  return true;
+}
+
+}  // namespace framefuse::tracing
