@@ -42,9 +42,7 @@ void GiveUp(const std::string& folder, const absl::Status& why) {
 
 // Why a folder without the entry has none: those of other environments are named.
 std::string WhyMissing(const PrivateFolder& folder, const CacheKey& key) {
-  const std::string prefix = EntryPrefix(key);
-  for (const PrivateFolder::File& file : folder.Files()) {
-    if (file.name.compare(0, prefix.size(), prefix) != 0) continue;
+  for (const PrivateFolder::File& file : folder.Files(EntryPrefix(key))) {
     const absl::StatusOr<std::string> bytes = folder.Read(file.name, kMostOfAnEntry);
     const absl::StatusOr<CacheEntry> entry =
         bytes.ok() ? UnpackEntry(*bytes) : absl::StatusOr<CacheEntry>(bytes.status());

@@ -121,7 +121,7 @@ absl::Status PrivateFolder::Write(const std::string& name, std::string_view byte
   return absl::UnavailableError(std::strerror(error));
 }
 
-std::vector<PrivateFolder::File> PrivateFolder::Files() const {
+std::vector<PrivateFolder::File> PrivateFolder::Files(std::string_view prefix) const {
   std::vector<File> files;
   const int own = openat(handle_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // fdopendir takes it
   DIR* folder = own < 0 ? nullptr : fdopendir(own);
@@ -131,6 +131,7 @@ std::vector<PrivateFolder::File> PrivateFolder::Files() const {
   }
   while (const dirent* entry = readdir(folder)) {
     struct stat s {};
+    if (std::string_view(entry->d_name).substr(0, prefix.size()) != prefix) continue;
     if (fstatat(handle_, entry->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(s.st_mode)) continue;
     files.push_back({entry->d_name, static_cast<std::uint64_t>(s.st_size), s.st_mtim});
   }

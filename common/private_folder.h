@@ -32,7 +32,8 @@ class PrivateFolder {
     std::uint64_t bytes = 0;
     timespec used{};
   };
-  std::vector<File> Files() const;  // links and folders are none
+  // Those whose names begin so; links and folders are none.
+  std::vector<File> Files(std::string_view prefix = "") const;
   bool Remove(const std::string& name) const;
   // What a writer that died has left, if this is such a name.
   static bool IsUnfinished(std::string_view name);
