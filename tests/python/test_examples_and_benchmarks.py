@@ -50,6 +50,11 @@ def test_whole_models_run(options):
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "whole_models.py", "--check", "--no-peer", "convnet", *options)
 
 
+def test_starts_are_measured():
+    output = run(ROOT / "benchmarks" / "start.py", "--models", "mlp", "--rivals", "framefuse", "--repeats", "1")
+    assert '"ok": true' in output and '"framefuse-file"' in output
+
+
 @pytest.mark.nightly
 def test_every_capture_case():
     run(ROOT / "benchmarks" / "capture.py", "--check")
