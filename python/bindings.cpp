@@ -15,6 +15,7 @@
 #include "backends/graph/recording_probe.h"
 #include "common/config.h"
 #include "common/coverage.h"
+#include "common/disk_cache.h"
 #include "common/logging.h"
 #include "common/status.h"
 #include "common/trace.h"
@@ -307,6 +308,37 @@ void BindLogs(py::module_& m) {
   m.def("stop_log_capture", &StopLogCapture);
 }
 
+// ---- the disk cache
+
+void RaiseIfFileError(const absl::Status& status) {
+  if (status.code() == absl::StatusCode::kUnavailable) {
+    PyErr_SetString(PyExc_OSError, MessageOf(status).c_str());
+    throw py::error_already_set();
+  }
+  RaiseIfError(status);
+}
+
+void BindCache(py::module_& m) {
+  m.def("save_cache", [](const std::string& path) {
+    absl::StatusOr<CacheFile> saved;
+    {
+      const py::gil_scoped_release released;
+      saved = SaveCacheFile(DiskCache(), path);
+    }
+    RaiseIfFileError(saved.status());
+    return std::pair(saved->entries, saved->sha256);
+  });
+  m.def("load_cache", [](const std::string& path, const std::string& sha256) {
+    absl::StatusOr<std::size_t> loaded;
+    {
+      const py::gil_scoped_release released;
+      loaded = LoadCacheFile(path, sha256);
+    }
+    RaiseIfFileError(loaded.status());
+    return *loaded;
+  });
+}
+
 // ---- graphs that torch.compile captured
 
 void BindGraphs(py::module_& m) {
@@ -346,5 +378,6 @@ PYBIND11_MODULE(_C, m) {
   framefuse::BindState(m);
   framefuse::BindConfig(m);
   framefuse::BindLogs(m);
+  framefuse::BindCache(m);
   framefuse::BindGraphs(m);
 }

@@ -3,18 +3,19 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "backends/cuda_runtime/cubin_cache.h"
 #include "backends/cuda_runtime/driver.h"
 #include "backends/cuda_runtime/linker.h"
+#include "common/build_id.h"
+#include "common/disk_cache.h"
 #include "common/logging.h"
 #include "common/status.h"
+#include "torch/version.h"
 
 namespace framefuse::cuda {
 namespace {
@@ -70,43 +71,40 @@ struct Made {
   std::atomic<int> by_nvrtc = 0, by_linker = 0;
 };
 
-std::optional<std::string> FindCached(const CubinCache& cache, const std::string& key) {
-  std::optional<std::string> found = cache.Find(key);
-  if (found.has_value()) FF_LOG(kCache) << "hit: " << cache.PathOf(key);
-  return found;
+// By whom a cubin is made: another compiler, another build of it, other options or another framefuse make another.
+std::string MadeBy(const std::string& compiler, const void* of_it, const std::vector<std::string>& options) {
+  return absl::StrCat(compiler, " (", BuildIdOf(of_it), ") ", absl::StrJoin(options, " "), ", framefuse ", OwnBuildId(),
+                      ", torch ", TORCH_VERSION);
 }
 
 absl::StatusOr<std::string> FindOrCompile(const std::string& text, int architecture, Made* made) {
   absl::StatusOr<const Nvrtc*> n = GetNvrtc();
   if (!n.ok()) return n.status();
   std::vector<std::string> options = OptionsFor(**n, architecture);
-  const std::string key =
-      absl::StrCat("nvrtc ", (*n)->major, ".", (*n)->minor, " ", absl::StrJoin(options, " "), "\n", text);
-  const CubinCache cache;
-  if (std::optional<std::string> found = FindCached(cache, key)) return *std::move(found);
-  ++made->by_nvrtc;
-  absl::StatusOr<std::string> cubin = RunNvrtc(**n, text, options);
-  if (!cubin.ok() && std::erase(options, kNoHeader) > 0) {
-    FF_LOG(kPerf) << "NVRTC failed without its header: " << MessageOf(cubin.status());
-    cubin = RunNvrtc(**n, text, options);
-  }
-  if (cubin.ok()) cache.Store(key, *cubin);
-  return cubin;
+  const std::string compiler = absl::StrCat("NVRTC ", (*n)->major, ".", (*n)->minor);
+  const std::string by = MadeBy(compiler, reinterpret_cast<const void*>((*n)->Version), options);
+  return DiskCache().Get({"cubin", by, text}, [&] {
+    ++made->by_nvrtc;
+    absl::StatusOr<std::string> cubin = RunNvrtc(**n, text, options);
+    if (!cubin.ok() && std::erase(options, kNoHeader) > 0) {
+      FF_LOG(kPerf) << "NVRTC failed without its header: " << MessageOf(cubin.status());
+      cubin = RunNvrtc(**n, text, options);
+    }
+    return cubin;
+  });
 }
 
 absl::StatusOr<std::string> FindOrAssemble(const std::string& ptx, int architecture, Made* made) {
   absl::StatusOr<const Linker*> l = GetLinker();
   if (!l.ok()) return l.status();
   const std::vector<std::string> options = LinkerOptions(**l, architecture);
-  const std::string key =
-      absl::StrCat("nvjitlink ", (*l)->major, ".", (*l)->minor, " ", absl::StrJoin(options, " "), "\n", ptx);
-  const CubinCache cache;
-  if (std::optional<std::string> found = FindCached(cache, key)) return *std::move(found);
-  absl::StatusOr<std::string> cubin = Assemble(**l, ptx, options);
-  if (!cubin.ok()) return cubin;
-  ++made->by_linker;
-  cache.Store(key, *cubin);
-  return cubin;
+  const std::string linker = absl::StrCat("nvJitLink ", (*l)->major, ".", (*l)->minor);
+  const std::string by = MadeBy(linker, reinterpret_cast<const void*>((*l)->Version), options);
+  return DiskCache().Get({"cubin", by, ptx}, [&] {
+    absl::StatusOr<std::string> cubin = Assemble(**l, ptx, options);
+    if (cubin.ok()) ++made->by_linker;
+    return cubin;
+  });
 }
 
 }  // namespace

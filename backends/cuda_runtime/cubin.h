@@ -1,4 +1,4 @@
-// Texts to cubins: CUDA C++ by NVRTC, PTX by nvJitLink (linker.h), from the cache (cubin_cache.h) where they are there.
+// Texts to cubins: CUDA C++ by NVRTC, PTX by nvJitLink (linker.h), from the disk cache where they are there.
 // Several are made at a time, each on a thread of its own: NVRTC takes tens of milliseconds for a kernel. Its front
 // end, some eight of them, runs for one program at a time; its optimizer, and the assembler, run beside others'.
 #ifndef FRAMEFUSE_BACKENDS_CUDA_RUNTIME_CUBIN_H_

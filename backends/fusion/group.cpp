@@ -40,11 +40,12 @@ class NodeSet {
     }
     return false;
   }
-  // What both have; `f` may add to this set.
+  // What both have and `done` has not; `f` may add to this set and to `done`.
   template <typename F>
-  void ForEachIn(const NodeSet& other, F f) const {
+  void ForEachIn(const NodeSet& other, const NodeSet& done, F f) const {
     for (std::size_t i = 0; i < words_.size(); ++i) {
-      for (std::uint64_t both = words_[i] & other.words_[i]; both != 0; both &= both - 1) {
+      const auto left = [&] { return words_[i] & other.words_[i] & ~done.words_[i]; };
+      for (std::uint64_t both = left(); both != 0; both = both & (both - 1) & left()) {
         f(static_cast<NodeIndex>(i * 64) + std::countr_zero(both));
       }
     }
@@ -138,7 +139,8 @@ class Grouper {
     if (own.shape.size() > 8) return;
     group_of_[static_cast<std::size_t>(n)] = static_cast<int>(groups_.size());
     groups_.push_back(std::move(own));
-    above_.push_back(ancestors_[static_cast<std::size_t>(n)]);
+    whole_.push_back(ancestors_[static_cast<std::size_t>(n)]);
+    whole_.back().Add(n);
     members_.emplace_back(g_.nodes.size()).Add(n);
     // Producers first, then groups that read the same tensors.
     std::vector<int> candidates;
@@ -172,7 +174,7 @@ class Grouper {
     if (!merged || !IsLegal(*merged) || HasCycle(*merged)) return false;
     for (int& home : group_of_) home = home == b ? a : home;
     for (NodeIndex n : merged->nodes) in_company_.Add(n);
-    above_[static_cast<std::size_t>(a)].Join(above_[static_cast<std::size_t>(b)]);
+    whole_[static_cast<std::size_t>(a)].Join(whole_[static_cast<std::size_t>(b)]);
     members_[static_cast<std::size_t>(a)].Join(members_[static_cast<std::size_t>(b)]);
     groups_[static_cast<std::size_t>(b)].nodes.clear();
     groups_[static_cast<std::size_t>(a)] = *std::move(merged);
@@ -262,15 +264,14 @@ class Grouper {
         needed.Join(ancestors_[static_cast<std::size_t>(p)]);
       });
     }
-    std::vector<bool> joined(groups_.size(), false);
+    NodeSet joined(g_.nodes.size());
     for (bool more = true; more && !needed.Meets(inside);) {
       more = false;
-      needed.ForEachIn(in_company_, [&](NodeIndex at) {
+      needed.ForEachIn(in_company_, joined, [&](NodeIndex at) {
         const auto home = static_cast<std::size_t>(group_of_[static_cast<std::size_t>(at)]);
-        if (joined[home]) return;
-        joined[home] = more = true;
-        needed.Join(above_[home]);
-        needed.Join(members_[home]);
+        more = true;
+        needed.Join(whole_[home]);
+        joined.Join(members_[home]);  // `at` among them
       });
     }
     return needed.Meets(inside);
@@ -373,7 +374,7 @@ class Grouper {
       }
       std::sort(bigger.nodes.begin(), bigger.nodes.end());
       if (!IsLegal(bigger)) continue;
-      for (NodeIndex t : tree) above_[static_cast<std::size_t>(index)].Join(ancestors_[static_cast<std::size_t>(t)]);
+      for (NodeIndex t : tree) whole_[static_cast<std::size_t>(index)].Join(ancestors_[static_cast<std::size_t>(t)]);
       *group = std::move(bigger);
     }
   }
@@ -479,7 +480,7 @@ class Grouper {
   std::vector<std::optional<ReductionForm>> reduction_;  // by node
   std::vector<bool> is_number_, is_output_;              // by value
   std::vector<Group> groups_;
-  std::vector<NodeSet> above_, members_;  // by group: the ancestors of its nodes; those nodes, but clones
+  std::vector<NodeSet> members_, whole_;  // by group: its nodes, but clones; those, and the ancestors of all
   NodeSet in_company_;                    // nodes whose group has others
 };
 

@@ -16,6 +16,7 @@ import torch  # noqa: F401  (loads the libraries that _C is linked against)
 from framefuse import _torch_version  # noqa: F401, I001  (before _C, which does not load beside another torch)
 from framefuse import _C
 from framefuse._backends import list_backends, register_backend
+from framefuse._cache import CacheFile, load_cache, save_cache
 from framefuse._compile import compile
 from framefuse._config import config
 from framefuse._control import (
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BackendError",
     "BreakReason",
+    "CacheFile",
     "CompiledModule",
     "EagerFallback",
     "ExplainOutput",
@@ -60,9 +62,11 @@ __all__ = [
     "is_compiling",
     "list_backends",
     "list_logs",
+    "load_cache",
     "mark_dynamic",
     "register_backend",
     "reset",
+    "save_cache",
     "set_logs",
     "set_stance",
     "statistics",

@@ -42,9 +42,10 @@ class Config:
     check_fakes_dead: bool
     verify_metadata: bool
     verify_fx: bool
+    cache: bool
     cache_dir: str
+    cache_megabytes: int
     trace_dir: str
-    disk_cache: bool
     cuda_ptx: bool
     rewrite_for_device: bool
     rewrite_always: bool

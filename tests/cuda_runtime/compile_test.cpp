@@ -2,7 +2,11 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+
+#include "backends/cuda_runtime/cubin.h"
 #include "backends/cuda_runtime/program.h"
 #include "backends/kernel_ir/kernel.h"
 #include "common/config.h"
@@ -39,7 +43,6 @@ class CompileTest : public ::testing::Test {
     driver_ = new StandIn("libcuda.so.1");
     nvrtc_ = new StandIn("libnvrtc.so.13");
     linker_ = new StandIn("libnvJitLink.so.13");
-    config().disk_cache.set(false);
   }
   void SetUp() override {
     for (StandIn* library : {driver_, nvrtc_, linker_}) {
@@ -47,6 +50,7 @@ class CompileTest : public ::testing::Test {
       *library->made = *library->refuses = 0;
     }
     config().cuda_ptx.set(true);
+    config().cache.set(false);
     mask_ = LogMask();
     SetLogEnabled(LogArtifact::kPerf, true);
     SetLogSink([this](LogArtifact, std::string_view text) { said_.emplace_back(text); });
@@ -54,6 +58,18 @@ class CompileTest : public ::testing::Test {
   void TearDown() override {
     SetLogSink({});
     SetLogMask(mask_);
+    std::filesystem::remove_all(Folder());
+  }
+  static std::string Folder() { return ::testing::TempDir() + "framefuse_cubins_" + std::to_string(getpid()); }
+  // From here on; what a compilation made in this process goes with its kernels.
+  static void KeepOnDisk() {
+    config().cache.set(true);
+    config().cache_dir.set(Folder());
+    SetLogEnabled(LogArtifact::kCache, true);
+  }
+  static std::vector<std::filesystem::path> Entries() {
+    const std::filesystem::directory_iterator folder(Folder());
+    return {begin(folder), end(folder)};
   }
 
   // Kernels of the exponential and of `other`, which is not printed in PTX where it is an inverse function.
@@ -123,6 +139,56 @@ TEST_F(CompileTest, NvrtcDoesAllWherePtxIsOff) {
   ASSERT_TRUE(Compile(Op::kTanh).ok());
   EXPECT_EQ(*linker_->made, 0);
   EXPECT_EQ(*nvrtc_->made, 2);
+}
+
+TEST_F(CompileTest, WhatIsOnDiskIsNotMadeAgain) {
+  KeepOnDisk();
+  ASSERT_TRUE(Compile(Op::kAtan).ok());
+  EXPECT_THAT(said_, Contains(HasSubstr("miss: cubin-")).Times(2));
+  ASSERT_TRUE(Compile(Op::kAtan).ok());
+  EXPECT_EQ(*linker_->made, 1);
+  EXPECT_EQ(*nvrtc_->made, 1);
+  EXPECT_EQ(Entries().size(), 2u);
+  EXPECT_THAT(said_, Contains(HasSubstr("hit: cubin-")).Times(2));
+}
+
+TEST_F(CompileTest, WhatIsDamagedOnDiskIsMadeAgain) {
+  KeepOnDisk();
+  ASSERT_TRUE(Compile(Op::kTanh).ok());
+  for (const auto& path : Entries()) std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  ASSERT_TRUE(Compile(Op::kTanh).ok());
+  EXPECT_EQ(*linker_->made, 4);
+  EXPECT_THAT(said_, Contains(HasSubstr("refused: cubin-")).Times(2));
+  ASSERT_TRUE(Compile(Op::kTanh).ok());
+  EXPECT_EQ(*linker_->made, 4);
+}
+
+TEST_F(CompileTest, WhatAnotherCompilerMadeIsNotTaken) {
+  KeepOnDisk();
+  config().cuda_ptx.set(false);
+  ASSERT_TRUE(Compile(Op::kTanh).ok());
+  config().cuda_ptx.set(true);
+  ASSERT_TRUE(Compile(Op::kTanh).ok());
+  EXPECT_EQ(*nvrtc_->made, 2);
+  EXPECT_EQ(*linker_->made, 2);
+  for (const auto& cubin : CompileCubins({{"the same text", true}, {"the same text", true}}, 90))
+    ASSERT_TRUE(cubin.ok());
+  *linker_->made = 0;
+  ASSERT_TRUE(CompileCubins({{"the same text", true}}, 90)[0].ok());
+  EXPECT_EQ(*linker_->made, 0);
+  ASSERT_TRUE(CompileCubins({{"the same text", true}}, 100)[0].ok());
+  EXPECT_EQ(*linker_->made, 1);
+  EXPECT_THAT(said_, Contains(HasSubstr("-arch=sm_90 -Xptxas=-O1")));
+  *nvrtc_->made = 0;
+  ASSERT_TRUE(CompileCubins({{"the same text", false}}, 90)[0].ok());
+  EXPECT_EQ(*nvrtc_->made, 1);
+}
+
+TEST_F(CompileTest, WhatIsRefusedIsNotKept) {
+  KeepOnDisk();
+  *linker_->refuses = 1;
+  ASSERT_TRUE(Compile(Op::kTanh).ok());
+  EXPECT_EQ(Entries().size(), 2u);  // of NVRTC
 }
 
 TEST_F(CompileTest, WhatNobodyMakesIsAnError) {

@@ -31,7 +31,7 @@ class WithoutNvrtc : public ::testing::Test {
     if (cuda::GetNvrtc().ok()) GTEST_SKIP() << "there is an NVRTC";
     refuses_ = static_cast<int*>(dlsym(linker, "stand_in_refuses"));
     *refuses_ = 0;
-    config().disk_cache.set(false);
+    config().cache.set(false);
     config().cuda_ptx.set(true);
     mask_ = LogMask();
     SetLogEnabled(LogArtifact::kPerf, true);

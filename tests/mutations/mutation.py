@@ -39,7 +39,8 @@ AREAS = {
     "cuda_text": 3,
     "plan_runtime": 2,
     "cpu_runtime": 1,
-    "cuda_runtime": 3,
+    "cuda_runtime": 2,
+    "cache": 3,
     "frame_eval": 3,
 }
 

@@ -56,6 +56,11 @@ def test_distributed_runs():
     assert '"wrong": 0' in run(ROOT / "benchmarks" / "distributed.py", "--tiny", "--device", "cpu", "GPT-2, DDP: framefuse default, whole")
 
 
+def test_starts_are_measured():
+    output = run(ROOT / "benchmarks" / "start.py", "--models", "mlp", "--rivals", "framefuse", "--repeats", "1")
+    assert '"ok": true' in output and '"framefuse-file"' in output
+
+
 @pytest.mark.nightly
 def test_every_capture_case():
     run(ROOT / "benchmarks" / "capture.py", "--check")
