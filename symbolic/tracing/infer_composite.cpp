@@ -7,6 +7,7 @@
 
 #include "symbolic/tracing/plain_numbers.h"
 #include "symbolic/tracing/recorder.h"
+#include "symbolic/tracing/results_into_arguments.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -22,13 +23,14 @@ struct DropNodes {
   }
 };
 
-// The fakes that are written, with what each is before.
-std::vector<std::pair<const FakeImpl*, ir::ValueId>> Written(const ir::Op& op, c10::ArrayRef<c10::IValue> args,
-                                                             ir::ValueId end) {
+// The fakes that are written and must keep their sizes, with what each is before.
+std::vector<std::pair<const FakeImpl*, ir::ValueId>> Written(Recorder& recorder, const ir::Op& op,
+                                                             c10::ArrayRef<c10::IValue> args, ir::ValueId end) {
   std::vector<std::pair<const FakeImpl*, ir::ValueId>> written;
   const auto add = [&](const at::Tensor& t) {
     const FakeImpl* fake = AsFake(t);
-    if (fake != nullptr && fake->value() < end) written.emplace_back(fake, fake->value());
+    if (fake != nullptr && fake->value() < end && !IsNewAndEmpty(recorder, t))
+      written.emplace_back(fake, fake->value());
   };
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!op.arguments()[i].written) continue;
@@ -56,7 +58,7 @@ void Recorder::InferComposite(const OpTraits& traits, c10::ArrayRef<c10::IValue>
   if (composite_first_value_ < 0) composite_first_value_ = static_cast<ir::ValueId>(graph_.values.size());
   torch::jit::Stack results(args.begin(), args.end());
   const torch::jit::Stack own_args = results;
-  const auto written = Written(*traits.op, args, composite_first_value_);
+  const auto written = Written(*this, *traits.op, args, composite_first_value_);
   const auto check = [&] {
     for (const auto& [fake, value] : written) {
       const ir::Value& before = graph_.value(value);

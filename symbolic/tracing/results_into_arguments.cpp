@@ -63,17 +63,6 @@ const std::optional<c10::OperatorHandle>& MakerOf(ir::OpId op) {
   return known != makers->end() ? known->second : makers->emplace(op, FindMaker(*op)).first->second;
 }
 
-// Made in this recording, without elements, and no other value has its memory.
-bool IsNewAndEmpty(Recorder& recorder, const at::Tensor& t) {
-  const FakeImpl* fake = AsFake(t);
-  if (fake == nullptr || fake->has_symbolic_sizes_strides() || fake->numel() != 0) return false;
-  if (recorder.IsInput(fake->value()) || t.requires_grad()) return false;
-  const std::vector<ir::Value>& values = recorder.graph().values;
-  const ir::StorageId storage = recorder.graph().value(fake->value()).storage;
-  return storage >= 0 &&
-         std::count_if(values.begin(), values.end(), [&](const ir::Value& v) { return v.storage == storage; }) == 1;
-}
-
 bool HasSizes(const at::Tensor& t, const at::Tensor& of) {
   return t.dim() == of.dim() && std::equal(t.sym_sizes().begin(), t.sym_sizes().end(), of.sym_sizes().begin(),
                                            [](const c10::SymInt& a, const c10::SymInt& b) { return a == b; });
@@ -98,6 +87,16 @@ void StandFor(const at::Tensor& argument, const at::Tensor& result) {
 }
 
 }  // namespace
+
+bool IsNewAndEmpty(Recorder& recorder, const at::Tensor& t) {
+  const FakeImpl* fake = AsFake(t);
+  if (fake == nullptr || fake->has_symbolic_sizes_strides() || fake->numel() != 0) return false;
+  if (recorder.IsInput(fake->value()) || t.requires_grad()) return false;
+  const std::vector<ir::Value>& values = recorder.graph().values;
+  const ir::StorageId storage = recorder.graph().value(fake->value()).storage;
+  return storage >= 0 &&
+         std::count_if(values.begin(), values.end(), [&](const ir::Value& v) { return v.storage == storage; }) == 1;
+}
 
 bool RecordIntoArguments(Recorder& recorder, const OpTraits& traits, Stack* stack) {
   static const c10::OperatorHandle copy = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");

@@ -4,6 +4,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_RESULTS_INTO_ARGUMENTS_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_RESULTS_INTO_ARGUMENTS_H_
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 
 #include "symbolic/tracing/op_traits.h"
@@ -11,6 +12,9 @@
 namespace framefuse::tracing {
 
 class Recorder;
+
+// Made in this recording, without elements, and no other value has its memory: nobody sees that it is resized.
+bool IsNewAndEmpty(Recorder& recorder, const at::Tensor& t);
 
 // False: it is recorded as it is.
 [[nodiscard]] bool RecordIntoArguments(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack);

@@ -75,6 +75,7 @@ def test_files_that_are_not_there(tmp_path):
         framefuse.load_cache(tmp_path)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="other tests in this process used kernels of a GPU")
 def test_what_was_not_used_is_not_saved(tmp_path):
     path = tmp_path / "model.ffcache"
     f = framefuse.compile(lambda x: x.sin() + 1)
@@ -124,6 +125,7 @@ if sys.argv[2] == "save":
     for warm in (said("cache", "nothing"), said("none", "load")):
         assert "hit: cubin-" in warm and "miss: cubin-" not in warm
     for file in (tmp_path / "cache").iterdir():
-        file.write_bytes(file.read_bytes()[:-1] + b"\0")
+        content = file.read_bytes()
+        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     assert "refused: cubin-" in said("cache", "nothing")
     assert "refused" not in said("cache", "nothing")

@@ -215,7 +215,7 @@ def test_dropout_of_attention_is_eagers(counts, kind):
                 results[-1] += [out.detach(), *torch.autograd.grad(out, w, torch.ones_like(out))]
     for got, expected in zip(*results):
         assert (got - expected).norm() < 0.03 * expected.norm()  # other numbers drawn: about the norm itself
-    assert counts["replayed"] >= 12
+    assert counts["replayed"] >= 12 or kind == "CUDNN_ATTENTION"  # which is not recorded
 
 
 @on_gpu
