@@ -33,6 +33,13 @@ BorrowedRef BehindTorchDisable(BorrowedRef function) {
   return found != nullptr ? BorrowedRef(found) : function;
 }
 
+bool IsDisabledForDynamo(BorrowedRef function) {
+  const BorrowedRef behind = BehindTorchDisable(function);
+  if (behind.get() == function.get() || !PyFunction_Check(behind.get())) return false;
+  PyObject* module = reinterpret_cast<PyFunctionObject*>(behind.get())->func_module;
+  return module != nullptr && PyUnicode_Check(module) && Utf8(module).starts_with("torch.optim");
+}
+
 std::string DescribeDisabled(BorrowedRef function) {
   static PyObject* const reason_name = PyUnicode_InternFromString("_torchdynamo_disable_msg");
   static PyObject* const wrapped_name = PyUnicode_InternFromString("__wrapped__");

@@ -17,6 +17,10 @@ DisabledByTorch HowDisabledByTorch(BorrowedRef function);
 BorrowedRef BehindTorchDisable(BorrowedRef function);
 
 // How a message names a function that is disabled: with the reason that disable() was given. Runs no user code.
+// Of a function that torch disabled. Dynamo cannot trace some of torch.optim and disables that for the whole process as
+// soon as anything is compiled with it: nobody asked for it here.
+bool IsDisabledForDynamo(BorrowedRef function);
+
 std::string DescribeDisabled(BorrowedRef function);
 
 }  // namespace framefuse

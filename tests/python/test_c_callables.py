@@ -3,7 +3,10 @@
 import copy
 import functools
 import operator
+import pathlib
 import pickle
+import subprocess
+import sys
 
 import framefuse
 import pytest
@@ -36,9 +39,24 @@ CALLABLES = {
 }
 
 
+SCRIPTED = ("scripted", "traced")
+
+
+@pytest.mark.compiles_nothing("a process of its own does: torch.testing puts a method of its own on scripted functions")
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_scripted_functions_are_captured_whole(name):
+    program = f"import sys; sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r}); import test_c_callables as t; t.captured_whole({name!r})"
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=600)
+    assert ended.returncode == 0, ended.stderr
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", CALLABLES)
+@pytest.mark.parametrize("name", [name for name in CALLABLES if name not in SCRIPTED])
 def test_it_is_captured_whole(name):
+    captured_whole(name)
+
+
+def captured_whole(name):
     function, x = CALLABLES[name], torch.randn(2, 3)
     framefuse.reset()
     before = framefuse.statistics()

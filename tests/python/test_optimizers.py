@@ -7,6 +7,7 @@ import warnings
 import framefuse
 import pytest
 import torch
+import torch._dynamo
 from torch import nn, optim
 
 _RATE = torch.tensor(0.01)
@@ -339,3 +340,13 @@ def test_later_steps_take_no_captures(kind):
             run(x, y)
             captures.append(framefuse.statistics()["captures"])
     assert captures[8:] == captures[8:9] * 4
+
+
+def test_what_dynamo_disables_for_itself():
+    """torch.compile, once called in a process, marks parts of torch.optim as disabled."""
+    torch._dynamo.eval_frame.TorchPatcher.patch()
+    batches = _batches()
+    for kind in (torch.optim.SGD, torch.optim.AdamW):
+        training = _Training(lambda parameters, kind=kind: kind(parameters, lr=0.1), kind)
+        with _quiet():
+            assert [_graphs_and_breaks(training.step, x, y) for x, y in batches] == [(1, 0, [])] * 3

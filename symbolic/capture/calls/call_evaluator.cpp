@@ -179,13 +179,22 @@ Value CallEvaluator::CallBoundMethod(Activation& act, ValueView method, absl::Sp
   return CallWith(act, function, all, kwnames, completion);
 }
 
+Value CallEvaluator::CallDisabled(Activation& act, ValueView function, absl::Span<const ValueView> args,
+                                  BorrowedRef kwnames, Completion completion) {
+  if (!IsDisabledForDynamo(function.object)) {
+    return breaks_.Break(GraphBreakKind::kDisabled, DescribeDisabled(function.object));
+  }
+  const Ref behind = Ref::Create(BehindTorchDisable(function.object));
+  return CallWith(act, objects_.Adopt(behind, reads_.ConstantSource(behind)), args, kwnames, completion);
+}
+
 Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Span<const ValueView> args,
                                   BorrowedRef kwnames, Completion completion, Ref pending) {
   if (!function.object || breaks_.unwinding()) return Value();
   if (!PyFunction_Check(function.object.get())) return CallWith(act, function, args, kwnames, completion);
   if (FindCallRule(function.object) != nullptr) return CallWith(act, function, args, kwnames, completion);
   if (HowDisabledByTorch(function.object) != DisabledByTorch::kNo) {
-    return breaks_.Break(GraphBreakKind::kDisabled, DescribeDisabled(function.object));
+    return CallDisabled(act, function, args, kwnames, completion);
   }
   const KnownFunction known = FindKnownFunction(function.object);
   if (known == KnownFunction::kHiddenFromDynamo) {

@@ -61,6 +61,8 @@ class CallEvaluator {
   AutogradCalls& autograd() { return autograd_; }
 
  private:
+  Value CallDisabled(Activation& act, ValueView function, absl::Span<const ValueView> args, BorrowedRef kwnames,
+                     Completion completion);
   Value CallByRule(Activation& act, const CallRule& rule, ValueView callable, absl::Span<const ValueView> args,
                    BorrowedRef kwnames);
   Value CallBoundMethod(Activation& act, ValueView method, absl::Span<const ValueView> args, BorrowedRef kwnames,
