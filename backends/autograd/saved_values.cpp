@@ -39,7 +39,7 @@ bool IsView(const ir::Op& op) { return ViewedArgument(op) >= 0; }
 // and a value is there in the backward; a node on the source's side whose value is not must have it saved.
 class SaveChooser {
  public:
-  SaveChooser(const Graph& g, const BackendOptions& options) : g_(g), options_(options) {}
+  SaveChooser(const Graph& g, const BackendOptions& options) : g_(g), options_(options), aliases_(g) {}
 
   absl::StatusOr<SavePlan> Run() {
     Classify();
@@ -79,6 +79,7 @@ class SaveChooser {
     }
     ClassifyMaterialized();
     ClassifyInputMemory();
+    ClassifyWritten();
   }
 
   // Memory that is not the graph's: it may be written between forward and backward in ways that no version counter
@@ -93,6 +94,16 @@ class SaveChooser {
       for (ValueId v : n.outputs) {
         if (v != kNoValue) is_input_memory_[At(v)] = of_input;
       }
+    }
+  }
+
+  // What the program gives away and has written in place, as an optimizer's state: the next step writes it again.
+  void ClassifyWritten() {
+    is_written_.assign(g_.values.size(), false);
+    for (const ir::Output& o : g_.outputs) {
+      if (o.value == kNoValue || o.role == ir::OutputRole::kGradient) continue;
+      const bool written = o.role == ir::OutputRole::kMutatedInput || o.version > 0;
+      if (written) is_written_[At(aliases_.RootOf(o.value))] = true;
     }
   }
 
@@ -158,13 +169,21 @@ class SaveChooser {
     return in_memory_[At(v)] || is_output_[At(v)] ? bytes : 2 * bytes;
   }
 
+  // The program copies what it gives away because that will be written; what the backward reads is the copy.
+  bool CopiesOutput(const Node& n) const {
+    static const ir::OpId clone = ir::RequireOp("aten.clone"), convert = ir::RequireOp("aten._to_copy");
+    return (n.op == clone || n.op == convert) && aliases_.Escapes(n.args[0].value);
+  }
+
   std::int64_t RecomputeCost(std::size_t node) const {
     const Node& n = g_.nodes[node];
     if (n.op->is_random() || n.op->has_side_effect()) return MaxFlow::kInfinite;
     if (IsView(*n.op)) return 0;
     bool reads_input = false;
-    ir::ForEachUse(n, [&](ValueId v) { reads_input = reads_input || is_input_memory_[At(v)]; });
-    if (reads_input) return MaxFlow::kInfinite;
+    ir::ForEachUse(n, [&](ValueId v) {
+      reads_input = reads_input || is_input_memory_[At(v)] || is_written_[At(aliases_.RootOf(v))];
+    });
+    if (reads_input || CopiesOutput(n)) return MaxFlow::kInfinite;
     if (!for_outputs_[node]) return 0;  // only the backward wants it: no repetition
     // A second run may round in another way, and then a maximum's backward does not find it among its operands.
     for (ValueId v : n.outputs) {
@@ -236,6 +255,7 @@ class SaveChooser {
 
   const Graph& g_;
   const BackendOptions& options_;
+  const Aliases aliases_;
   std::vector<NodeIndex> definition_;
   std::vector<ValueId> gradient_values_;
   std::vector<bool> for_gradients_;        // by node
@@ -247,6 +267,7 @@ class SaveChooser {
   std::vector<bool> operand_in_backward_;  // by value
   std::vector<bool> compared_;             // by value: for equality
   std::vector<bool> is_input_memory_;      // by value
+  std::vector<bool> is_written_;           // by root
   std::vector<MaxFlow::Vertex> value_vertex_;
   std::vector<MaxFlow::Vertex> node_vertex_;
   MaxFlow::Vertex source_ = 0;
