@@ -169,10 +169,13 @@ class SaveChooser {
     return in_memory_[At(v)] || is_output_[At(v)] ? bytes : 2 * bytes;
   }
 
-  // The program copies what it gives away because that will be written; what the backward reads is the copy.
+  // The program copies what it gives away because that will be written; what the backward reads is the copy. A
+  // conversion to another type is none: logits that leave the graph are widened again for their loss's backward.
   bool CopiesOutput(const Node& n) const {
     static const ir::OpId clone = ir::RequireOp("aten.clone"), convert = ir::RequireOp("aten._to_copy");
-    return (n.op == clone || n.op == convert) && aliases_.Escapes(n.args[0].value);
+    if (n.op != clone && n.op != convert) return false;
+    const ValueId from = n.args[0].value;
+    return g_.value(from).dtype == g_.value(n.outputs[0]).dtype && aliases_.Escapes(from);
   }
 
   std::int64_t RecomputeCost(std::size_t node) const {

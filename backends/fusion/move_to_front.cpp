@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/graph/collectives.h"
+
 namespace framefuse::fusion {
 namespace {
 
@@ -183,6 +185,8 @@ class Mover {
 }  // namespace
 
 void MoveSmallToFront(const Graph& graph, bool early, Schedule* schedule) {
+  // What was waited for may be read by the name that it had before (waits.h): the values do not say so.
+  if (std::any_of(graph.nodes.begin(), graph.nodes.end(), &ir::SpeaksToOthers)) return;
   std::vector<ScheduleItem> items;
   for (const std::size_t i : Mover(graph, *schedule).Order(early)) items.push_back(std::move(schedule->items[i]));
   schedule->items = std::move(items);

@@ -54,10 +54,11 @@ absl::StatusOr<std::unique_ptr<Step>> MakeCpuStep(const ir::Graph& graph, const 
 // One lowered group on a CUDA device, to be compiled by CompileCudaSteps. `fallback` does the same as ATen operators.
 absl::StatusOr<std::unique_ptr<Step>> MakeCudaStep(const ir::Graph& graph, const Group& group, LoweredGroup lowered,
                                                    std::unique_ptr<Step> fallback);
-// Joins steps that run one flat kernel over independent tensors, then compiles all CUDA steps as one program.
+// Joins neighbouring steps that run one kernel over independent tensors, flat ones or ones of one shape, then compiles
+// all CUDA steps as one program.
 void CompileCudaSteps(std::vector<std::unique_ptr<Step>>* steps);
 
-// Joins neighbouring steps that run one flat kernel over independent tensors into one step.
+// Joins neighbouring steps that run one flat kernel over independent tensors on the CPU into one step.
 void MergeHorizontally(std::vector<std::unique_ptr<Step>>* steps);
 
 }  // namespace framefuse::fusion

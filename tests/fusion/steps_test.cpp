@@ -125,5 +125,31 @@ output %6 user
   EXPECT_THAT(StepsOf(kText, recorded), ElementsAre(kMm, kMm, kT, kT, kCopy, kCopy));
 }
 
+// What has been waited for by one name may be read by another: neither a copy nor a small kernel goes before the wait.
+TEST(Steps, NothingGoesBeforeAWait) {
+  const absl::StatusOr<ir::Graph> graph = ir::Parse(R"(graph "g" functional
+input %0: f32[8, 8]{storage=0} argument
+input %1: f32[8, 8] argument
+%2: f32[8, 8]{storage=0} = _c10d_functional.wait_tensor(%0)
+%3: f32[8, 8]{storage=1} = _c10d_functional.all_reduce(%1, "sum", "0")
+%4: f32[8, 8]{storage=1} = _c10d_functional.wait_tensor(%3)
+%5: f32[8, 8]{strides=[1, 8], storage=1} = aten.t(%3)
+%6: f32[8, 8] = aten.clone(%5, memory_format=0)
+%7: f32[8, 8] = aten.exp(%0)
+%8: f32[8, 8] = aten.mm(%7, %6)
+output %6 user
+output %8 user
+)");
+  if (!graph.ok()) GTEST_SKIP() << "torch without collectives: " << MessageOf(graph.status());
+  auto fused = fusion::FusedExecutable::Create(*graph, {});
+  ASSERT_TRUE(fused.ok()) << MessageOf(fused.status());
+  std::vector<std::string> steps;
+  for (const PlanGroup& g : (*fused)->Explain()) steps.push_back(g.description);
+  // Each wait comes as late as it may.
+  constexpr const char* kWait = "_c10d_functional.wait_tensor";
+  EXPECT_THAT(steps, ElementsAre("_c10d_functional.all_reduce", kWait, "aten.t", "pointwise: clone", kWait,
+                                 "pointwise: exp", "aten.mm"));
+}
+
 }  // namespace
 }  // namespace framefuse

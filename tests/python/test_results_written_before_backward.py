@@ -1,6 +1,8 @@
 """What a function returned, or was given, is written in place before the backward pass runs: eager has saved what it computed, and raises where
 it has saved what is written."""
 
+import re
+
 import framefuse
 import pytest
 import torch
@@ -83,3 +85,20 @@ def two_steps(wrap):
 
 def test_two_differentiable_steps():
     torch.testing.assert_close(two_steps(framefuse.compile), two_steps(lambda f: f))
+
+
+def test_logits_that_are_returned_are_widened_again():
+    """What the backward computes again is not saved beside them: in a language model that is its largest tensor."""
+
+    def f(hidden, head, targets):
+        logits = hidden @ head
+        return logits, torch.nn.functional.cross_entropy(logits.float(), targets)
+
+    hidden = torch.randn(64, 32, dtype=torch.bfloat16, requires_grad=True)
+    head = torch.randn(32, 1000, dtype=torch.bfloat16, requires_grad=True)
+    with framefuse.capture_logs("aot") as records:
+        logits, loss = framefuse.compile(f, fullgraph=True)(hidden, head, torch.randint(1000, (64,)))
+    loss.backward()
+    (saved,) = (int(found[1]) for _, text in records if (found := re.search(r"saved for backward: \d+ values, (\d+) bytes", text)))
+    assert saved < logits.nbytes
+    assert hidden.grad is not None
