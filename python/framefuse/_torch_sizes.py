@@ -1,6 +1,5 @@
 """Symbolic sizes in the graphs of torch.compile: torch's expressions in the text form of `backends/graph`."""
 
-import sympy
 import torch
 
 
@@ -38,7 +37,7 @@ class Symbols:
                 self._note(size, (index, dim))
 
     def _note(self, number, place):
-        if not isinstance(number, torch.SymInt) or not isinstance(number.node.expr, sympy.Symbol) or not number.node.has_hint():
+        if not isinstance(number, torch.SymInt) or not number.node.expr.is_Symbol or not number.node.has_hint():
             return
         self._env = number.node.shape_env
         self._places.setdefault(number.node.expr, place)
@@ -48,7 +47,7 @@ class Symbols:
         """Of an int or a SymInt."""
         if not isinstance(number, torch.SymInt):
             return str(number)
-        expression = sympy.expand(number.node.expr)
+        expression = number.node.expr.expand()
         if unknown := expression.free_symbols - self._places.keys():
             raise Unreadable(f"no input has the size {unknown.pop()}")
         return _text(expression)
@@ -77,6 +76,7 @@ class Symbols:
 
 def _text(expression):
     """Python's and the text form's; the arguments of sums and products in parentheses."""
+    import sympy
     from torch.utils._sympy import functions
 
     parts = expression.args

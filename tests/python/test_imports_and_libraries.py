@@ -92,6 +92,19 @@ def test_a_compiled_function_that_a_module_calls_as_it_is_imported_is_compiled(t
 
 
 @pytest.mark.compiles_nothing("runs in a process of its own")
+def test_an_import_takes_no_other_library(fresh_python):
+    """sympy alone takes 1.6 s, and every process would pay for it."""
+    told = fresh_python(
+        "import sys, torch\n"
+        "before = set(sys.modules)\n"
+        "import framefuse\n"
+        "print({name.partition('.')[0] for name in set(sys.modules) - before} - {'framefuse', *sys.stdlib_module_names})\n"
+        "print(sorted(name for name in set(sys.modules) - before if name.startswith('torch.')))\n"
+    )
+    assert told.split() == ["set()", "[]"]
+
+
+@pytest.mark.compiles_nothing("runs in a process of its own")
 def test_torch_func_imports_without_capture(fresh_python):
     """Torch imports hundreds of files where a transform is first used."""
     told = fresh_python(
