@@ -415,7 +415,7 @@ class Closing {
     in.mutated_uncounted = in.mutated_without_grad && traced.version_bumps == 0;
     graph_.inputs.push_back(std::move(in));
     traced.asked_for_grad = r.asked_for_grad;
-    traced.storage_read = r.storage_read;
+    traced.storage_read = r.storage_read || recorder_.storages_with_room.contains(StorageOf(r.value));
     traced.storage_offset_read = named_.contains(StorageOf(r.value));
     if (r.gradient_of >= 0) {
       traced.gradient_of = inputs_[static_cast<std::size_t>(r.gradient_of)].input_index;

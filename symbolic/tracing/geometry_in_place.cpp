@@ -86,6 +86,7 @@ bool ResizeTo(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stac
   std::vector<std::int64_t> strides(sizes.size(), 1);
   for (std::size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * std::max<std::int64_t>(sizes[d], 1);
   const std::int64_t offset = self.storage_offset();
+  recorder.storages_with_room.insert(recorder.graph().value(fake->value()).storage);
   torch::jit::drop(*stack, count);
   torch::jit::push(*stack, self, sizes.vec(), strides, offset);
   Become(recorder, self, as_strided, stack, std::move(write));

@@ -116,6 +116,7 @@ class Recorder {
     std::vector<GeometryArgument> arguments;
   };
   std::vector<GeometryWrite> geometry_writes;
+  absl::flat_hash_set<ir::StorageId> storages_with_room;  // a tensor grew, because its storage had room for it
 
   // Symbols that the graph defines: by a size of a value, or by a number that it holds (as in ir::Output).
   struct UnbackedSymbol {

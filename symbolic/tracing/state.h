@@ -31,7 +31,7 @@ struct InputRecord {
   std::uint32_t version = 0;
   bool requires_grad = false;
   bool asked_for_grad = false;  // by requires_grad_() in the program
-  bool storage_read = false;    // all of it is taken for what the tensor shows
+  bool storage_read = false;    // how large its storage is matters
   const void* gradient_function = nullptr;
   const c10::StorageImpl* storage = nullptr;
 };
