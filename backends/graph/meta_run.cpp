@@ -34,11 +34,22 @@ const c10::KernelFunction* CompositeOf(const c10::OperatorHandle& handle) {
 }
 
 // They fill a tensor that they made themselves, which the meta device lays out row by row; as it does what a
-// convolution of the CPU's lays out like its operands.
+// convolution of the CPU's lays out like its operands. A norm's it lays out like its operand, the CPU row by row.
 bool LaysOutWrongly(const std::string& name) {
   static const auto* names = new absl::flat_hash_set<std::string>{
-      "aten.abs",        "aten.angle",       "aten.logical_not", "aten.logical_and",
-      "aten.logical_or", "aten.logical_xor", "aten.convolution"};
+      "aten.abs",
+      "aten.angle",
+      "aten.logical_not",
+      "aten.logical_and",
+      "aten.logical_or",
+      "aten.logical_xor",
+      "aten.convolution",
+      "aten.max_unpool2d",
+      "aten.native_batch_norm",
+      "aten._native_batch_norm_legit",
+      "aten._native_batch_norm_legit.no_stats",
+      "aten._native_batch_norm_legit_functional",
+  };
   return names->contains(name);
 }
 

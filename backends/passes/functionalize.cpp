@@ -124,12 +124,13 @@ class Functionalizer {
     Emit(std::move(n));
   }
 
+  // Not of what the recorded operator returned: it is laid out as it was then.
   void SetStrides(const Node& n) {
     const absl::StatusOr<std::optional<ir::MetaResults>> found = ir::MetaRun(g_).ResultsOf(n);
     if (!found.ok() || !found->has_value() || !(*found)->has_strides) return;
     const std::vector<at::Tensor>& tensors = (*found)->tensors;
     for (std::size_t r = 0; r < tensors.size() && r < n.outputs.size(); ++r) {
-      if (n.outputs[r] != kNoValue && tensors[r].defined())
+      if (n.outputs[r] >= static_cast<ValueId>(old_.values.size()) && tensors[r].defined())
         TakeStrides(g_.exprs, g_.value(n.outputs[r]), tensors[r].strides());
     }
   }

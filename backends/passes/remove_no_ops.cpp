@@ -1,6 +1,8 @@
 // Drops what returns its argument: conversions to the same dtype, views of the same shape.
+#include <cstdint>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
@@ -19,6 +21,25 @@ bool IsOneOf(const ir::Op& op, std::initializer_list<const char*> names) {
     if (op.name() == name) return true;
   }
   return false;
+}
+
+// Of a transposition the sizes say it: strides that are alike may be those that a meta kernel promised by mistake.
+bool StaysInPlace(const ir::Node& n, const ir::Value& to) {
+  const auto rank = static_cast<std::int64_t>(to.rank());
+  const auto stays = [&](std::int64_t dim, std::int64_t from) {
+    const std::int64_t d = dim < 0 ? dim + rank : dim;
+    return d == (from < 0 ? from + rank : from) || to.sizes[static_cast<std::size_t>(d)].Is(1);
+  };
+  if (n.op->name() == "aten.t") return rank < 2 || stays(0, 1);
+  if (n.op->name() == "aten.transpose.int") {
+    return rank == 0 || stays(n.args[1].constant.toInt(), n.args[2].constant.toInt());
+  }
+  if (n.op->name() != "aten.permute") return true;
+  const std::vector<std::int64_t> order = n.args[1].constant.toIntVector();
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    if (!stays(static_cast<std::int64_t>(d), order[d])) return false;
+  }
+  return true;
 }
 
 class NoOpRemover {
@@ -54,7 +75,7 @@ class NoOpRemover {
     if (!SameMetadata(from, to) || from.wrapped_number != to.wrapped_number) return false;
     if (ViewedArgument(*n.op) == 0) {
       // These two change what the elements mean, not where they are.
-      return from.offset == to.offset && !IsOneOf(*n.op, {"aten._conj", "aten._neg_view"});
+      return from.offset == to.offset && !IsOneOf(*n.op, {"aten._conj", "aten._neg_view"}) && StaysInPlace(n, to);
     }
     return IsOneOf(*n.op, {"aten.clone", "aten._to_copy"}) && CopyIsUnobservable(n);
   }

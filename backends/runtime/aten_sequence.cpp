@@ -13,9 +13,11 @@
 #include "backends/graph/collectives.h"
 #include "backends/passes/scatter_places.h"
 #include "backends/runtime/cond_operator.h"
+#include "backends/runtime/layout_check.h"
 #include "backends/runtime/node_text.h"
 #include "backends/runtime/view_memo.h"
 #include "common/check.h"
+#include "common/config.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -454,6 +456,7 @@ absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> 
                                    absl::Span<at::Tensor> outputs) const {
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &frame.exprs);
   frame.views_from_memo = ViewMemo::MayAnswer();
+  const bool checks = config().verify_metadata;
   const Step* current = nullptr;
   try {
     for (std::int32_t i : number_inputs_) {
@@ -464,6 +467,9 @@ absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> 
     for (const Step& step : steps_) {
       current = &step;
       RunStep(step, frame);
+      if (!checks) continue;
+      const absl::Status checked = CheckLayouts(graph_, step.outputs, frame.slots, frame.exprs);
+      if (!checked.ok()) return Annotate(checked, graph_.nodes[static_cast<std::size_t>(step.node)].op->name());
     }
     current = nullptr;
     for (std::size_t i = 0; i < outputs.size(); ++i) {

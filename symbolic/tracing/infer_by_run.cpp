@@ -25,6 +25,7 @@ bool IsDescribedWrongly(const std::string& name) {
                                                                  "aten::_embedding_bag",
                                                                  "aten::addr",
                                                                  "aten::linalg_solve_triangular",
+                                                                 "aten::max_unpool2d",
                                                                  "aten::multilabel_margin_loss_forward",
                                                                  "aten::native_layer_norm",
                                                                  "aten::native_layer_norm_backward",

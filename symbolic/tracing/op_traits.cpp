@@ -1,5 +1,6 @@
 #include "symbolic/tracing/op_traits.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
 
 #include <memory>
@@ -16,29 +17,6 @@ namespace {
 
 using ir::FindKernel;
 
-void ChooseMetaKernel(OpTraits* traits) {
-  using c10::DispatchKey;
-  auto use = [&](MetaSource source, DispatchKey key, bool python) {
-    const c10::KernelFunction* k = FindKernel(traits->handle, key, python);
-    if (k == nullptr) return false;
-    traits->meta_source = source;
-    traits->meta = *k;
-    return true;
-  };
-  if (use(MetaSource::kCpp, DispatchKey::Meta, false)) return;
-  // It would speak to other processes. What waits for them finds nothing to wait for.
-  const bool speaks = traits->op->has_side_effect() && traits->op->name() != "_c10d_functional.wait_tensor";
-  if (speaks && use(MetaSource::kPython, DispatchKey::Meta, true)) return;
-  // A composite kernel is what eager runs only where the device has none of its own.
-  const bool has_device_kernel = FindKernel(traits->handle, DispatchKey::CPU, false) != nullptr ||
-                                 FindKernel(traits->handle, DispatchKey::CUDA, false) != nullptr;
-  if (has_device_kernel && use(MetaSource::kPython, DispatchKey::Meta, true)) return;
-  if (use(MetaSource::kComposite, DispatchKey::CompositeExplicitAutogradNonFunctional, false)) return;
-  if (use(MetaSource::kComposite, DispatchKey::CompositeExplicitAutograd, false)) return;
-  if (use(MetaSource::kPython, DispatchKey::Meta, true)) return;
-  use(MetaSource::kPython, DispatchKey::CompositeExplicitAutograd, true);
-}
-
 // "aten::add_.Tensor" → "aten::add.Tensor"; empty if the name is not of an in-place operator.
 std::string FunctionalName(const c10::OperatorName& name) {
   if (name.name.empty() || name.name.back() != '_' || name.name.ends_with("__")) return {};
@@ -54,6 +32,43 @@ bool NeedsNoCheck(const std::string& full_name) {
       "aten::exponential_", "aten::cauchy_", "aten::geometric_",       "aten::log_normal_",
   };
   return names->count(full_name) != 0;
+}
+
+// Where the functional form has no meta kernel in C++, that of the in-place form was generated: it returns its first
+// argument, whatever the others are.
+bool ChecksNothing(const c10::OperatorHandle& handle) {
+  const std::string functional = FunctionalName(handle.operator_name());
+  const c10::OperatorName& full = handle.operator_name();
+  if (FindKernel(handle, c10::DispatchKey::Meta, false) == nullptr || functional.empty() ||
+      !functional.starts_with("aten::") || NeedsNoCheck(c10::toString(full)))
+    return false;
+  const std::string name = functional.substr(0, functional.find('.'));
+  const auto form = c10::Dispatcher::singleton().findSchema({name, full.overload_name});
+  return !form || FindKernel(*form, c10::DispatchKey::Meta, false) == nullptr;
+}
+
+void ChooseMetaKernel(OpTraits* traits) {
+  using c10::DispatchKey;
+  auto use = [&](MetaSource source, DispatchKey key, bool python) {
+    const c10::KernelFunction* k = FindKernel(traits->handle, key, python);
+    if (k == nullptr) return false;
+    traits->meta_source = source;
+    traits->meta = *k;
+    return true;
+  };
+  if (ChecksNothing(traits->handle) && use(MetaSource::kPython, DispatchKey::Meta, true)) return;
+  if (use(MetaSource::kCpp, DispatchKey::Meta, false)) return;
+  // It would speak to other processes. What waits for them finds nothing to wait for.
+  const bool speaks = traits->op->has_side_effect() && traits->op->name() != "_c10d_functional.wait_tensor";
+  if (speaks && use(MetaSource::kPython, DispatchKey::Meta, true)) return;
+  // A composite kernel is what eager runs only where the device has none of its own.
+  const bool has_device_kernel = FindKernel(traits->handle, DispatchKey::CPU, false) != nullptr ||
+                                 FindKernel(traits->handle, DispatchKey::CUDA, false) != nullptr;
+  if (has_device_kernel && use(MetaSource::kPython, DispatchKey::Meta, true)) return;
+  if (use(MetaSource::kComposite, DispatchKey::CompositeExplicitAutogradNonFunctional, false)) return;
+  if (use(MetaSource::kComposite, DispatchKey::CompositeExplicitAutograd, false)) return;
+  if (use(MetaSource::kPython, DispatchKey::Meta, true)) return;
+  use(MetaSource::kPython, DispatchKey::CompositeExplicitAutograd, true);
 }
 
 std::unique_ptr<OpTraits> Create(const c10::OperatorHandle& handle) {

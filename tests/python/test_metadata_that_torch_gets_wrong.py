@@ -26,6 +26,18 @@ def test_backward_of_a_complex_factorisation(shape, backend):
 
 
 @pytest.mark.parametrize("backend", ["aten", "fuse", lambda graph, inputs: graph.forward])
+def test_places_of_a_maximum_with_channels_side_by_side(backend):
+    def f(x, places):
+        y = torch.nn.functional.max_unpool2d(x, places, 2)
+        return y * 2, y.stride(), y.transpose(1, 2).stride()
+
+    x = torch.rand(2, 3, 3, 3).contiguous(memory_format=torch.channels_last)
+    places = torch.arange(9).view(1, 1, 3, 3).expand(2, 3, 3, 3).contiguous() * 4
+    found, expected = framefuse.compile(f, backend=backend)(x, places), f(x, places)
+    assert torch.equal(found[0], expected[0]) and found[0].stride() == expected[0].stride() and found[1:] == expected[1:]
+
+
+@pytest.mark.parametrize("backend", ["aten", "fuse", lambda graph, inputs: graph.forward])
 def test_loss_of_one_sample(backend):
     def f(x, target):
         loss = torch.nn.functional.multilabel_margin_loss(x, target, reduction="none")

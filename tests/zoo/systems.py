@@ -48,6 +48,7 @@ class Framefuse:
     def __init__(self, backend: str, dynamic: bool | None = None):
         import framefuse
 
+        framefuse.config.verify_metadata = True
         self.name, self._framefuse, self._dynamic = backend, framefuse, dynamic
         self._backend: Any = backend if backend != "fx" else self._run_graph
 

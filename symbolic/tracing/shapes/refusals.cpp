@@ -119,6 +119,19 @@ bool IntegersByZero(Arguments args) {
   return other.toLong() == 0;
 }
 
+bool IsLarger(const at::Tensor& self, const at::Tensor& other) {
+  if (other.dim() > self.dim()) return true;
+  for (std::int64_t d = 1; d <= other.dim(); ++d) {
+    const std::optional<std::int64_t> from = other.sym_size(-d).maybe_as_int(), to = self.sym_size(-d).maybe_as_int();
+    if (from && to && *from != 1 && *from != *to) return true;
+  }
+  return false;
+}
+
+bool QuotientDoesNotFit(Arguments args) {
+  return IntegersByZero(args) || IsLarger(args[0].toTensor(), args[1].toTensor());
+}
+
 const at::Tensor* Defined(const c10::IValue& v) {
   return v.isTensor() && v.toTensor().defined() ? &v.toTensor() : nullptr;
 }
@@ -161,10 +174,26 @@ bool DrawsIntegers(Arguments args) {
 // (self, …)
 bool OfBools(Arguments args) { return args[0].toTensor().scalar_type() == c10::ScalarType::Bool; }
 
-// (self, dim, index)
+template <std::size_t index>
 bool NoIndex(Arguments args) {
-  const c10::ScalarType type = args[2].toTensor().scalar_type();
+  const c10::ScalarType type = args[index].toTensor().scalar_type();
   return type != c10::ScalarType::Int && type != c10::ScalarType::Long;
+}
+
+// (self, p, dim, maxnorm)
+bool HasNoSuchDimension(Arguments args) {
+  const std::int64_t rank = args[0].toTensor().dim();
+  const std::optional<std::int64_t> dim = args[2].toSymInt().maybe_as_int();
+  return dim && (*dim < -rank || *dim >= rank);
+}
+
+// (self, index, source, accumulate)
+bool PlacesDoNotFit(Arguments args) {
+  const at::Tensor &index = args[1].toTensor(), &source = args[2].toTensor();
+  if (index.scalar_type() != at::kLong || source.scalar_type() != args[0].toTensor().scalar_type()) return true;
+  const std::optional<std::int64_t> places = index.sym_numel().maybe_as_int(),
+                                    values = source.sym_numel().maybe_as_int();
+  return places && values && *places != *values;
 }
 
 // (self, mask, source)
@@ -221,13 +250,17 @@ constexpr RefusalRow kRows[] = {
     {"aten::uniform_", DrawsIntegers, "its numbers are not of floating point"},
     {"aten::argmax", OfBools, "it takes no bools"},
     {"aten::argmin", OfBools, "it takes no bools"},
-    {"aten::index_select", NoIndex, "the index is not of integers"},
+    {"aten::renorm", HasNoSuchDimension, "it has no such dimension"},
+    {"aten::renorm_", HasNoSuchDimension, "it has no such dimension"},
+    {"aten::put_", PlacesDoNotFit, "the index or the source does not fit"},
+    {"aten::embedding_renorm_", NoIndex<1>, "the index is not of integers"},
+    {"aten::index_select", NoIndex<2>, "the index is not of integers"},
     {"aten::remainder.Scalar", IntegersByZero, "integers are divided by zero"},
     {"aten::remainder_.Scalar", IntegersByZero, "integers are divided by zero"},
     {"aten::fmod.Scalar", IntegersByZero, "integers are divided by zero"},
     {"aten::fmod_.Scalar", IntegersByZero, "integers are divided by zero"},
     {"aten::floor_divide", IntegersByZero, "integers are divided by zero"},
-    {"aten::floor_divide_.Tensor", IntegersByZero, "integers are divided by zero"},
+    {"aten::floor_divide_.Tensor", QuotientDoesNotFit, "the quotient is larger, or of a division by zero"},
     {"aten::index_put", ValuesDoNotFit, "the values do not fit the places"},
     {"aten::index_put_", ValuesDoNotFit, "the values do not fit the places"},
 };

@@ -34,6 +34,18 @@ def batch_norm_of_an_infinite_corner():
 
 
 @program(graphs=1)
+def batch_norm_between_transpositions_of_a_square():
+    """The meta kernel promises strides like the input's. They are the norm's own, so what is transposed is not as it was."""
+    norm = torch.nn.BatchNorm1d(4)
+
+    def f(x):
+        y = norm(x.transpose(1, 2)).transpose(1, 2)
+        return y.contiguous().view(8, 4) + 1, norm.running_mean.clone()
+
+    return Case(f, torch.arange(32.0).sin().view(2, 4, 4).requires_grad_())
+
+
+@program(graphs=1)
 def loss_of_half_logits():
     def f(x, w, target):
         logits = (x @ w).bfloat16()

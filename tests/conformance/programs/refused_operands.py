@@ -99,3 +99,29 @@ def sums_that_do_not_fit():
 
     others = (torch.ones(4), torch.ones(2, 4), torch.ones(1), torch.ones(()), torch.ones(2, 3, 4))
     return Case(f, vector(), torch.ones(3), then=[lambda c=c: Args(vector(), c) for c in others])
+
+
+@program(whole=False)
+def operands_that_do_not_fit_what_is_written():
+    """Meta kernels that torch generates for in-place operators look at nothing. Nobody reads the results."""
+
+    def f(x, y, n, index):
+        return outcomes(
+            lambda: x.clone().floor_divide_(y),
+            lambda: n.clone().floor_divide_(y),
+            lambda: n.clone().floor_divide_(2.5),
+            lambda: y.clone().floor_divide_(x),
+            lambda: x.clone().index_fill_(5, index, 1.0),
+            lambda: x.clone().index_fill_(0, index.view(1, 2), 1.0),
+            lambda: x.clone().put_(index, torch.ones(3)),
+            lambda: x.clone().put_(index, torch.ones(2)),
+            lambda: x.clone().put_(x, torch.ones(3)),
+            lambda: x.clone().addbmm_(torch.ones(3, 4), torch.ones(4, 1)),
+            lambda: x.clone().addbmm_(torch.ones(2, 3, 4), torch.ones(3, 4, 1)),
+            lambda: x.clone().masked_fill_(y > 0, 1.0),
+            lambda: x.clone().masked_scatter_(y > 0, y),
+            lambda: torch.embedding_renorm_(x.clone(), x, 1.0, 2.0),
+            lambda: x.clone().renorm_(2, 5, 1.0),
+        )
+
+    return Case(f, torch.ones(3, 1), torch.ones(3, 4), torch.ones(3, 1, dtype=torch.int64), torch.tensor([0, 1]))
