@@ -35,8 +35,7 @@ class AtenStep final : public Step {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Step>> MakeAtenStep(const ir::Graph& graph, const std::vector<ir::NodeIndex>& nodes,
-                                                   const std::vector<ir::ValueId>& outputs,
-                                                   const BackendOptions& options) {
+                                                   const std::vector<ir::ValueId>& outputs) {
   ir::SubgraphBuilder builder(graph, "aten");
   std::set<ir::ValueId> made, constants;
   std::vector<ir::ValueId> inputs;
@@ -56,7 +55,7 @@ absl::StatusOr<std::unique_ptr<Step>> MakeAtenStep(const ir::Graph& graph, const
     facts.value = v;
     builder.AddOutput(facts);
   }
-  auto executable = AtenSequence::Create(builder.Take(), options);
+  auto executable = AtenSequence::CreateRewritten(builder.Take());
   if (!executable.ok()) return executable.status();
   return std::make_unique<AtenStep>(*std::move(executable), std::move(inputs), outputs);
 }

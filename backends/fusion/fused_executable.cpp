@@ -127,7 +127,7 @@ class Planner {
       if (const auto place = places_.of.find(v); place != places_.of.end()) lowered->places.emplace_back(*place);
     }
     if (!cuda.ok() && lowered->checks.empty()) return MakeCpuStep(g_, group, *std::move(lowered), nullptr);
-    auto fallback = MakeAtenStep(g_, group.nodes, results, options_);
+    auto fallback = MakeAtenStep(g_, group.nodes, results);
     if (!fallback.ok()) return fallback.status();
     if (!cuda.ok()) return MakeCpuStep(g_, group, *std::move(lowered), *std::move(fallback));
     return MakeCudaStep(g_, group, *std::move(lowered), *std::move(fallback));
@@ -167,7 +167,7 @@ class Planner {
     const std::vector<ValueId> outputs = MadeFor({loose_.begin(), loose_.end()});
     loose_.clear();
     FF_LOG(kFusion) << "ATen: " << OperatorNames(nodes);
-    auto step = MakeAtenStep(g_, nodes, outputs, options_);
+    auto step = MakeAtenStep(g_, nodes, outputs);
     if (!step.ok()) return step.status();
     steps->push_back(*std::move(step));
     return absl::OkStatus();
@@ -235,7 +235,7 @@ absl::StatusOr<std::unique_ptr<Executable>> FusedExecutable::Make(ir::Graph grap
   const absl::Status status = made->Build(options);
   if (absl::IsAborted(status)) {
     FF_LOG(kBugs) << MessageOf(status) << "; ATen operators run instead\n" << ir::Print(made->graph_);
-    return AtenSequence::Create(std::move(made->graph_), options);
+    return AtenSequence::CreateRewritten(std::move(made->graph_));
   }
   FF_RETURN_IF_ERROR(status);
   return made;

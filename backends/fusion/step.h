@@ -43,8 +43,7 @@ class Step {
 
 // Nodes that run as ATen operators; `outputs` are the values that others need.
 absl::StatusOr<std::unique_ptr<Step>> MakeAtenStep(const ir::Graph& graph, const std::vector<ir::NodeIndex>& nodes,
-                                                   const std::vector<ir::ValueId>& outputs,
-                                                   const BackendOptions& options);
+                                                   const std::vector<ir::ValueId>& outputs);
 
 // One lowered group on the CPU; `graph` outlives the step. `fallback`, the same as ATen operators, is for groups with
 // index checks: it says what eager says of a wrong index. Else it may be null.

@@ -44,6 +44,7 @@ bool LaysOutWrongly(const std::string& name) {
       "aten.logical_or",
       "aten.logical_xor",
       "aten.convolution",
+      "aten.hardswish_backward",
       "aten.max_unpool2d",
       "aten.native_batch_norm",
       "aten._native_batch_norm_legit",

@@ -117,6 +117,12 @@ absl::StatusOr<std::unique_ptr<Executable>> AtenSequence::Create(ir::Graph graph
   return sequence;
 }
 
+absl::StatusOr<std::unique_ptr<Executable>> AtenSequence::CreateRewritten(ir::Graph graph) {
+  FF_ASSIGN_OR_RETURN(std::unique_ptr<Executable> made, Create(std::move(graph), BackendOptions()));
+  static_cast<AtenSequence&>(*made).says_strides_ = false;
+  return made;
+}
+
 namespace {
 
 // The node after which each value is dead; values of outputs live to the end.
@@ -456,7 +462,7 @@ absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> 
                                    absl::Span<at::Tensor> outputs) const {
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &frame.exprs);
   frame.views_from_memo = ViewMemo::MayAnswer();
-  const bool checks = config().verify_metadata;
+  const bool checks = says_strides_ && config().verify_metadata;
   const Step* current = nullptr;
   try {
     for (std::int32_t i : number_inputs_) {
@@ -467,9 +473,8 @@ absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> 
     for (const Step& step : steps_) {
       current = &step;
       RunStep(step, frame);
-      if (!checks) continue;
-      const absl::Status checked = CheckLayouts(graph_, step.outputs, frame.slots, frame.exprs);
-      if (!checked.ok()) return Annotate(checked, graph_.nodes[static_cast<std::size_t>(step.node)].op->name());
+      absl::Status found = checks ? CheckLayouts(graph_, step.outputs, frame.slots, frame.exprs) : absl::OkStatus();
+      if (!found.ok()) return Annotate(found, graph_.nodes[static_cast<std::size_t>(step.node)].op->name());
     }
     current = nullptr;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -478,9 +483,9 @@ absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> 
       outputs[i] = TensorOf(TakeSlot(frame.slots[static_cast<std::size_t>(v)], output_last_use_[i]));
     }
   } catch (...) {
-    const auto node = static_cast<std::size_t>(current != nullptr ? current->node : 0);
-    const std::string where = current != nullptr ? DescribeNode(graph_, graph_.nodes[node]) : "";
-    absl::Status status = TorchErrorStatus(std::current_exception(), where);
+    const ir::Node* node = current != nullptr ? &graph_.nodes[static_cast<std::size_t>(current->node)] : nullptr;
+    absl::Status status =
+        TorchErrorStatus(std::current_exception(), node != nullptr ? DescribeNode(graph_, *node) : "");
     if (current != nullptr && current->node < first_write_) MarkInputsUntouched(status);
     return status;
   }

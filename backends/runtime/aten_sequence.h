@@ -18,6 +18,8 @@ namespace framefuse {
 class AtenSequence final : public Executable {
  public:
   static absl::StatusOr<std::unique_ptr<Executable>> Create(ir::Graph graph, const BackendOptions& options);
+  // Of a graph that an executor of kernels has rewritten: what it says of strides is where kernels store their results.
+  static absl::StatusOr<std::unique_ptr<Executable>> CreateRewritten(ir::Graph graph);
   ~AtenSequence() override;
 
   absl::Status Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
@@ -54,6 +56,7 @@ class AtenSequence final : public Executable {
   std::int32_t first_write_ = kNoWrite;      // the first node that may write an input
   std::vector<std::int32_t> number_inputs_;  // inputs that are numbers
   std::vector<bool> output_last_use_;        // the output takes the slot's only reference
+  bool says_strides_ = true;                 // the graph's strides are those of what the operators give
 };
 
 }  // namespace framefuse

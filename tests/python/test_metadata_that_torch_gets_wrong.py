@@ -37,6 +37,19 @@ def test_places_of_a_maximum_with_channels_side_by_side(backend):
     assert torch.equal(found[0], expected[0]) and found[0].stride() == expected[0].stride() and found[1:] == expected[1:]
 
 
+@pytest.mark.parametrize("backend", ["aten", "fuse"])
+def test_gradient_in_another_format(backend):
+    def f(x, scale):
+        y = torch.nn.functional.hardswish(x)
+        (gradient,) = torch.autograd.grad(y, x, scale)
+        return gradient * 2, gradient.stride()
+
+    x = torch.linspace(-4, 4, 72).view(2, 4, 3, 3).requires_grad_()
+    scale = torch.linspace(0, 1, 72).view(2, 4, 3, 3).contiguous(memory_format=torch.channels_last)
+    found, expected = framefuse.compile(f, backend=backend)(x, scale), f(x, scale)
+    assert torch.equal(found[0], expected[0]) and found[1] == expected[1]
+
+
 @pytest.mark.parametrize("backend", ["aten", "fuse", lambda graph, inputs: graph.forward])
 def test_loss_of_one_sample(backend):
     def f(x, target):

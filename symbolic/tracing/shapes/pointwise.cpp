@@ -410,6 +410,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::native_dropout_backward", FloatPromoting<0>},
     {"aten::threshold_backward", FloatPromoting<1, 0>},
     {"aten::gelu_backward", FloatPromoting<0, 1>},
+    {"aten::hardswish_backward", FloatPromoting<0, 1>},
     {"aten::silu_backward", FloatPromoting<0, 1>},
     {"aten::tanh_backward", FloatPromoting<0, 1>},
     {"aten::sigmoid_backward", FloatPromoting<0, 1>},
