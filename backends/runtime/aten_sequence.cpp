@@ -22,7 +22,6 @@
 
 namespace framefuse {
 namespace {
-
 using ir::Arg;
 using ir::ValueId;
 
