@@ -86,6 +86,10 @@ Reductions::Reductions(Journals& journals, AttributeReads& attributes, CallEvalu
 std::optional<Value> Reductions::Call(Activation& act, ValueView method, absl::Span<const ValueView> args) {
   PyTypeObject* type = args[0].object.type();
   PyTypeObject* base = NativeBase(type);
+  if ((type == &PySet_Type || type == &PyFrozenSet_Type) && args.size() == 2 && IsNewProtocol(args[1].object)) {
+    reads_.Consume(args[1]);
+    return ReduceSet(act, args[0]);
+  }
   const bool known = IsPythonClass(type) && (base == &PyBaseObject_Type || IsContainer(base));
   if ((!known && type != &PyODict_Type) || type->tp_new == nullptr || made_.IsMade(type)) return std::nullopt;
   if (args.size() == 1 && FactsOf(reinterpret_cast<PyDescrObject*>(method.object.get())).name == "__getstate__") {
@@ -94,6 +98,18 @@ std::optional<Value> Reductions::Call(Activation& act, ValueView method, absl::S
   if (args.size() != 2 || !IsNewProtocol(args[1].object)) return std::nullopt;
   reads_.Consume(args[1]);
   return ReduceEx(act, method, args[0]);
+}
+
+// The class, and a list of the elements for it; a set has no other state.
+Value Reductions::ReduceSet(Activation& act, ValueView self) {
+  const BorrowedRef type(reinterpret_cast<PyObject*>(self.object.type()));
+  const Value cls = objects_.Adopt(type, reads_.ConstantSource(type));
+  const ValueView list(BorrowedRef(reinterpret_cast<PyObject*>(&PyList_Type)), kNoSource);
+  const ValueView set[] = {self};
+  const Value elements = calls_.CallWith(act, list, set, nullptr, Completion::kCallback);
+  if (!elements) return Value();
+  const Ref arguments = Ref::Steal(PyTuple_Pack(1, elements.object.get()));
+  return {Ref::Steal(PyTuple_Pack(3, cls.object.get(), arguments.get(), Py_None)), kNoSource};
 }
 
 // In the order of C code: the object's __reduce__, that of its class, arguments for __new__, the state.

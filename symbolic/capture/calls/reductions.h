@@ -30,6 +30,7 @@ class Reductions {
   std::optional<Value> Call(Activation& act, ValueView method, absl::Span<const ValueView> args);
 
  private:
+  Value ReduceSet(Activation& act, ValueView self);
   std::optional<Value> ReduceEx(Activation& act, ValueView method, ValueView self);
   std::optional<Value> StateOf(Activation& act, ValueView self);
   std::optional<Value> OwnState(ValueView self);

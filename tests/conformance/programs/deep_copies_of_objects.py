@@ -466,3 +466,21 @@ def whose_end_is_noticed():
         pass
 
     return Case(f, vector(), then=[same, same], observe=ended)
+
+
+@program
+def with_sets():
+    class Settings:
+        def __init__(self):
+            self.skipped, self.kinds, self.nested = {"a", "b"}, frozenset({1, 2}), [{(1, 2), "c"}, set()]
+
+    given = Settings()
+
+    def f(x, own):
+        made = copy.deepcopy(given)
+        made.skipped.add("z")
+        other = copy.deepcopy(own)
+        other.discard(5)
+        return x * len(made.skipped) + len(other), made.nested, made.kinds, sorted(made.skipped), other, made.skipped is given.skipped, own
+
+    return Case(f, vector(), {5, 6}, then=[lambda: given.skipped.add("d"), lambda: Args(vector(), {7})], observe=[given])
