@@ -31,9 +31,28 @@ bool IsCommutative(ExprKind k) {
     case ExprKind::kAnd:
     case ExprKind::kOr:
       return true;
-    default:
-      return false;
+    case ExprKind::kConstant:
+    case ExprKind::kSymbol:
+    case ExprKind::kFloorDiv:
+    case ExprKind::kMod:
+    case ExprKind::kNeg:
+    case ExprKind::kTrueDiv:
+    case ExprKind::kPow:
+    case ExprKind::kToFloat:
+    case ExprKind::kToInt:
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+    case ExprKind::kSqrt:
+    case ExprKind::kLog:
+    case ExprKind::kLog2:
+    case ExprKind::kExp:
+    case ExprKind::kLt:
+    case ExprKind::kLe:
+    case ExprKind::kNot:
+      break;
   }
+  return false;
 }
 
 bool IsRounding(ExprKind k) {
@@ -103,9 +122,23 @@ double FloatResult(ExprKind kind, double a, double b) {
       return std::log2(a);
     case ExprKind::kExp:
       return std::exp(a);
-    default:
-      return a;
+    case ExprKind::kToFloat:
+    case ExprKind::kConstant:
+    case ExprKind::kSymbol:
+    case ExprKind::kToInt:
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+    case ExprKind::kEq:
+    case ExprKind::kNe:
+    case ExprKind::kLt:
+    case ExprKind::kLe:
+    case ExprKind::kAnd:
+    case ExprKind::kOr:
+    case ExprKind::kNot:
+      break;
   }
+  return a;
 }
 
 // 0 where that is no integer of 64 bits, which clears `fits`.
@@ -128,8 +161,11 @@ bool CompareFloats(ExprKind kind, double a, double b) {
       return a != b;
     case ExprKind::kLt:
       return a < b;
-    default:
+    case ExprKind::kLe:
       return a <= b;
+    default:
+      FF_CHECK(false) << "kind " << static_cast<int>(kind) << " compares nothing";
+      return false;
   }
 }
 
@@ -184,9 +220,21 @@ std::int64_t IntResult(ExprKind kind, std::int64_t a, std::int64_t b, bool* fits
       return (a != 0) || (b != 0);
     case ExprKind::kNot:
       return a == 0;
-    default:
-      return a;
+    case ExprKind::kConstant:
+    case ExprKind::kSymbol:
+    case ExprKind::kTrueDiv:
+    case ExprKind::kToFloat:
+    case ExprKind::kToInt:
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+    case ExprKind::kSqrt:
+    case ExprKind::kLog:
+    case ExprKind::kLog2:
+    case ExprKind::kExp:
+      break;
   }
+  return a;
 }
 
 // One operation on operand values given as bits of their types.
@@ -208,9 +256,29 @@ std::int64_t Apply(ExprKind kind, std::int64_t a, NumberType ta, std::int64_t b,
       return x != 0 || y != 0;
     case ExprKind::kNot:
       return x == 0;
-    default:
-      return AsBits(FloatResult(kind, x, y));
+    case ExprKind::kConstant:
+    case ExprKind::kSymbol:
+    case ExprKind::kAdd:
+    case ExprKind::kMul:
+    case ExprKind::kFloorDiv:
+    case ExprKind::kMod:
+    case ExprKind::kMin:
+    case ExprKind::kMax:
+    case ExprKind::kNeg:
+    case ExprKind::kTrueDiv:
+    case ExprKind::kPow:
+    case ExprKind::kToFloat:
+    case ExprKind::kToInt:
+    case ExprKind::kFloor:
+    case ExprKind::kCeil:
+    case ExprKind::kRound:
+    case ExprKind::kSqrt:
+    case ExprKind::kLog:
+    case ExprKind::kLog2:
+    case ExprKind::kExp:
+      break;
   }
+  return AsBits(FloatResult(kind, x, y));
 }
 
 }  // namespace

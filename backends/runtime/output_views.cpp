@@ -34,9 +34,12 @@ c10::IValue Evaluate(const Arg& arg, const ir::ExprTable& exprs, absl::Span<cons
       for (const ir::Dim& d : arg.dims) list.push_back(exprs.Evaluate(d, symbols));
       return list;
     }
-    default:
-      return {};
+    case Arg::Kind::kNone:
+    case Arg::Kind::kValue:
+    case Arg::Kind::kValueList:
+      break;
   }
+  return {};
 }
 
 bool HasOtherValues(const Node& n, std::int32_t viewed) {

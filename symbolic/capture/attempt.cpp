@@ -245,7 +245,8 @@ class Driver {
         found.warned = capture.tracer().Warned();
         AfterUnwinding(capture, &found);
         break;
-      default:
+      case Outcome::kPaused:
+      case Outcome::kYielded:
         Fail(absl::InternalError("the evaluator paused or yielded in a capture"));
         found.done = true;
         break;
