@@ -13,6 +13,7 @@ import class_sizes
 import debts
 import enum_switches
 import function_lengths
+import import_rules
 import include_rules
 
 MAX_LINES = 500
@@ -93,6 +94,9 @@ def main(root):
         count += 1
     if ring := include_rules.cycle():
         print(f"cmake/include_rules.py: {' -> '.join(ring)} is a ring")
+        count += 1
+    if ring := import_rules.ring(import_rules.modules_of(root / "python" / import_rules.PACKAGE)):
+        print(f"python: {' -> '.join(ring)} import one another in a ring")
         count += 1
     for message in include_rules.leads_to_a_part(root):
         print(message)

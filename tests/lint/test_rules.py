@@ -10,6 +10,7 @@ sys.path.insert(0, str(ROOT / "cmake"))
 import class_sizes  # noqa: E402
 import enum_switches  # noqa: E402
 import function_lengths  # noqa: E402
+import import_rules  # noqa: E402
 import include_rules  # noqa: E402
 import lint  # noqa: E402
 
@@ -66,6 +67,25 @@ def test_the_table_has_no_ring(monkeypatch):
     assert include_rules.cycle() == []
     monkeypatch.setitem(include_rules.MAY_INCLUDE, "common", {"python"})
     assert "common" in include_rules.cycle()
+
+
+@pytest.mark.parametrize(
+    "modules, found",
+    [
+        ({"_a": "from framefuse import _C, _b", "_b": "import framefuse._c", "_c": "import torch"}, []),
+        ({"_a": "from framefuse import _b", "_b": "def f():\n    from framefuse._a import g"}, ["_a", "_b"]),
+        ({"_a": "from . import _b", "_b": "import framefuse._c", "_c": "from ._b import f"}, ["_b", "_c"]),
+        ({"_a": "import framefuse", "": "from framefuse import _a"}, []),
+    ],
+)
+def test_rings_of_imports(modules, found):
+    modules = {f"framefuse.{name}".removesuffix("."): text for name, text in modules.items()}
+    assert import_rules.ring(modules) == [f"framefuse.{name}" for name in found]
+
+
+def test_the_package_imports_in_no_ring():
+    modules = import_rules.modules_of(ROOT / "python" / "framefuse")
+    assert len(modules) > 20 and import_rules.ring(modules) == []
 
 
 def test_every_folder_of_code_has_a_row():
