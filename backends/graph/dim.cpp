@@ -31,28 +31,9 @@ bool IsCommutative(ExprKind k) {
     case ExprKind::kAnd:
     case ExprKind::kOr:
       return true;
-    case ExprKind::kConstant:
-    case ExprKind::kSymbol:
-    case ExprKind::kFloorDiv:
-    case ExprKind::kMod:
-    case ExprKind::kNeg:
-    case ExprKind::kTrueDiv:
-    case ExprKind::kPow:
-    case ExprKind::kToFloat:
-    case ExprKind::kToInt:
-    case ExprKind::kFloor:
-    case ExprKind::kCeil:
-    case ExprKind::kRound:
-    case ExprKind::kSqrt:
-    case ExprKind::kLog:
-    case ExprKind::kLog2:
-    case ExprKind::kExp:
-    case ExprKind::kLt:
-    case ExprKind::kLe:
-    case ExprKind::kNot:
-      break;
+    default:
+      return false;
   }
-  return false;
 }
 
 bool IsRounding(ExprKind k) {
@@ -122,23 +103,9 @@ double FloatResult(ExprKind kind, double a, double b) {
       return std::log2(a);
     case ExprKind::kExp:
       return std::exp(a);
-    case ExprKind::kToFloat:
-    case ExprKind::kConstant:
-    case ExprKind::kSymbol:
-    case ExprKind::kToInt:
-    case ExprKind::kFloor:
-    case ExprKind::kCeil:
-    case ExprKind::kRound:
-    case ExprKind::kEq:
-    case ExprKind::kNe:
-    case ExprKind::kLt:
-    case ExprKind::kLe:
-    case ExprKind::kAnd:
-    case ExprKind::kOr:
-    case ExprKind::kNot:
-      break;
+    default:
+      return a;
   }
-  return a;
 }
 
 // 0 where that is no integer of 64 bits, which clears `fits`.
@@ -161,11 +128,8 @@ bool CompareFloats(ExprKind kind, double a, double b) {
       return a != b;
     case ExprKind::kLt:
       return a < b;
-    case ExprKind::kLe:
-      return a <= b;
     default:
-      FF_CHECK(false) << "kind " << static_cast<int>(kind) << " compares nothing";
-      return false;
+      return a <= b;
   }
 }
 
@@ -220,21 +184,9 @@ std::int64_t IntResult(ExprKind kind, std::int64_t a, std::int64_t b, bool* fits
       return (a != 0) || (b != 0);
     case ExprKind::kNot:
       return a == 0;
-    case ExprKind::kConstant:
-    case ExprKind::kSymbol:
-    case ExprKind::kTrueDiv:
-    case ExprKind::kToFloat:
-    case ExprKind::kToInt:
-    case ExprKind::kFloor:
-    case ExprKind::kCeil:
-    case ExprKind::kRound:
-    case ExprKind::kSqrt:
-    case ExprKind::kLog:
-    case ExprKind::kLog2:
-    case ExprKind::kExp:
-      break;
+    default:
+      return a;
   }
-  return a;
 }
 
 // One operation on operand values given as bits of their types.
@@ -256,29 +208,9 @@ std::int64_t Apply(ExprKind kind, std::int64_t a, NumberType ta, std::int64_t b,
       return x != 0 || y != 0;
     case ExprKind::kNot:
       return x == 0;
-    case ExprKind::kConstant:
-    case ExprKind::kSymbol:
-    case ExprKind::kAdd:
-    case ExprKind::kMul:
-    case ExprKind::kFloorDiv:
-    case ExprKind::kMod:
-    case ExprKind::kMin:
-    case ExprKind::kMax:
-    case ExprKind::kNeg:
-    case ExprKind::kTrueDiv:
-    case ExprKind::kPow:
-    case ExprKind::kToFloat:
-    case ExprKind::kToInt:
-    case ExprKind::kFloor:
-    case ExprKind::kCeil:
-    case ExprKind::kRound:
-    case ExprKind::kSqrt:
-    case ExprKind::kLog:
-    case ExprKind::kLog2:
-    case ExprKind::kExp:
-      break;
+    default:
+      return AsBits(FloatResult(kind, x, y));
   }
-  return AsBits(FloatResult(kind, x, y));
 }
 
 }  // namespace

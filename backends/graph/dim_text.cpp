@@ -56,24 +56,9 @@ Infix InfixOf(ExprKind kind) {
       return {" and ", kAndLevel};
     case ExprKind::kOr:
       return {" or ", kOrLevel};
-    case ExprKind::kConstant:
-    case ExprKind::kSymbol:
-    case ExprKind::kMin:
-    case ExprKind::kMax:
-    case ExprKind::kNeg:
-    case ExprKind::kToFloat:
-    case ExprKind::kToInt:
-    case ExprKind::kFloor:
-    case ExprKind::kCeil:
-    case ExprKind::kRound:
-    case ExprKind::kSqrt:
-    case ExprKind::kLog:
-    case ExprKind::kLog2:
-    case ExprKind::kExp:
-    case ExprKind::kNot:
-      break;  // not between two operands
+    default:
+      return {nullptr, kAtom};
   }
-  return {nullptr, kAtom};
 }
 
 constexpr std::pair<std::string_view, ExprKind> kFunctions[] = {
@@ -130,18 +115,7 @@ std::string PrintExpr(const ExprTable& table, ExprId id, Precedence outer) {
       text = "not " + PrintExpr(table, e.left, kNotLevel);
       level = kNotLevel;
       break;
-    case ExprKind::kAdd:
-    case ExprKind::kMul:
-    case ExprKind::kFloorDiv:
-    case ExprKind::kMod:
-    case ExprKind::kTrueDiv:
-    case ExprKind::kPow:
-    case ExprKind::kEq:
-    case ExprKind::kNe:
-    case ExprKind::kLt:
-    case ExprKind::kLe:
-    case ExprKind::kAnd:
-    case ExprKind::kOr: {
+    default: {
       Infix infix = InfixOf(e.kind);
       level = infix.level;
       // Left-associative, so that the text parses back to the same tree.

@@ -245,8 +245,7 @@ class Driver {
         found.warned = capture.tracer().Warned();
         AfterUnwinding(capture, &found);
         break;
-      case Outcome::kPaused:
-      case Outcome::kYielded:
+      default:
         Fail(absl::InternalError("the evaluator paused or yielded in a capture"));
         found.done = true;
         break;
