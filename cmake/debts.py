@@ -20,8 +20,6 @@ CLASSES = {
     "symbolic/capture/calls/builtin_calls.h: BuiltinCalls": (13, 21),
     "symbolic/capture/calls/call_evaluator.h: CallEvaluator": (15, 21),
     "backends/fusion/group_writer.h: GroupWriter": (28, 23),
-    # Plain data.
-    "guards/program.h: ProgramImage": (0, 22),
 }
 
 # How many switches of a file over an enumeration have a `default` that is not loud (enum_switches.py). Those over
