@@ -12,9 +12,9 @@
 #include "backends/passes/aliases.h"
 #include "backends/passes/functional_forms.h"
 #include "backends/passes/memory_order.h"
+#include "backends/passes/offsets_of_roots.h"
 #include "backends/passes/pass.h"
-#include "backends/passes/places_of_roots.h"
-#include "backends/passes/scatter_places.h"
+#include "backends/passes/scatter_offsets.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -191,7 +191,7 @@ class Functionalizer {
       if (!ir::IsContiguous(g_.exprs, target) && RandomFollowsMemory(target.device))
         return WritingInMemoryOrder(recorded, form);
     }
-    if (recorded.op->name() == "aten.normal_" && DrawsPlaceByPlace(g_.exprs, g_.value(recorded.args[0].value)))
+    if (recorded.op->name() == "aten.normal_" && DrawsInMemoryOrder(g_.exprs, g_.value(recorded.args[0].value)))
       return absl::UnimplementedError("normal_ on a tensor with gaps");
     if (form.is_out && !MakesWhatIsThere(recorded, form.op)) {
       return absl::UnimplementedError(absl::StrCat(recorded.op->name(), " into a tensor of another dtype or layout"));
@@ -329,7 +329,7 @@ class Functionalizer {
     if (old_.value(root).layout == c10::Layout::Strided && !ir::IsDense(g_.exprs, old_.value(root))) {
       return absl::UnimplementedError("a write to a tensor with gaps or overlap");
     }
-    if (!ReachSamePlaces(g_.value(value), old_.value(root))) {
+    if (!ReachSameOffsets(g_.value(value), old_.value(root))) {
       value = EmitOne("aten.copy", {Arg::OfValue(before), Arg::OfValue(value), Arg::Constant(false)}, root);
     }
     current_[At(root)] = value;
@@ -408,7 +408,7 @@ class Functionalizer {
     if (MayOverlap(g_.exprs, v)) return absl::UnimplementedError("a write to a view that has places of memory twice");
     const ir::Dim begin = g_.exprs.Make(ir::ExprKind::kNeg, g_.value(old_parent).offset);
     const ir::Dim offset = g_.exprs.Make(ir::ExprKind::kAdd, v.offset, begin);
-    return EmitOne(ScatterPlaces(),
+    return EmitOne(ScatterOffsets(),
                    {Arg::OfValue(parent), from, Arg::OfDims(v.sizes), Arg::OfDims(v.strides), Arg::OfDim(offset)},
                    old_parent);
   }
@@ -471,7 +471,7 @@ absl::StatusOr<bool> Functionalize(ir::Graph& g) {
     return true;
   }
   ir::Graph recorded = g;
-  FF_RETURN_IF_ERROR(TakePlacesFromRoots(recorded));
+  FF_RETURN_IF_ERROR(TakeOffsetsFromRoots(recorded));
   Functionalizer f(recorded);
   FF_RETURN_IF_ERROR(f.Run());
   g = f.Take();

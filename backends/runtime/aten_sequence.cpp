@@ -11,7 +11,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/collectives.h"
-#include "backends/passes/scatter_places.h"
+#include "backends/passes/scatter_offsets.h"
 #include "backends/runtime/cond_operator.h"
 #include "backends/runtime/node_text.h"
 #include "backends/runtime/view_memo.h"
@@ -81,7 +81,7 @@ Call CallOf(const c10::FunctionSchema& schema) {
 
 }  // namespace
 
-struct AtenSequence::Step {
+struct AtenSequence::PlanStep {
   const c10::OperatorHandle* handle = nullptr;
   Call call = Call::kBoxed;
   bool defines_one = false;  // one tensor result, the common case
@@ -176,7 +176,7 @@ void AtenSequence::Build() {
   std::vector<std::int32_t> last = LastUses(graph_);
   steps_.reserve(graph_.nodes.size());
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    Step s = StepOf(static_cast<std::int32_t>(i));
+    PlanStep s = StepOf(static_cast<std::int32_t>(i));
     const bool acts = graph_.nodes[i].op->mutates() || ir::SpeaksToOthers(graph_.nodes[i]);
     if (!WritesInputs() && acts) first_write_ = s.node;
     EndValues(&s, &last);
@@ -193,9 +193,9 @@ bool AtenSequence::IsUncounted(ValueId v) const {
   });
 }
 
-AtenSequence::Step AtenSequence::StepOf(std::int32_t index) const {
+AtenSequence::PlanStep AtenSequence::StepOf(std::int32_t index) const {
   const ir::Node& n = graph_.nodes[static_cast<std::size_t>(index)];
-  Step s;
+  PlanStep s;
   s.node = index;
   s.handle = &n.op->handle();
   s.call = CallOf(n.op->schema());
@@ -212,8 +212,8 @@ AtenSequence::Step AtenSequence::StepOf(std::int32_t index) const {
   s.outputs.assign(n.outputs.begin(), n.outputs.end());
   s.list_sizes = n.list_sizes;
   s.defines_one = n.list_sizes.empty() && n.outputs.size() == 1;
-  const bool by_places = n.op->name() == "aten.as_strided" || n.op == ScatterPlaces();
-  if (graph_.functional && by_places && n.args[0].kind == Arg::Kind::kValue) s.laid_out = n.args[0].value;
+  const bool by_offsets = n.op->name() == "aten.as_strided" || n.op == ScatterOffsets();
+  if (graph_.functional && by_offsets && n.args[0].kind == Arg::Kind::kValue) s.laid_out = n.args[0].value;
   // They copy all of the storage that their first argument is a part of.
   const bool copies_storage = n.op->name() == "aten.slice_scatter" || n.op->name() == "aten.select_scatter" ||
                               n.op->name() == "aten.diagonal_scatter";
@@ -228,7 +228,7 @@ AtenSequence::Step AtenSequence::StepOf(std::int32_t index) const {
 }
 
 // Each value that dies in a step is moved by its last mention, or cleared after a typed call.
-void AtenSequence::EndValues(Step* step, std::vector<std::int32_t>* last) const {
+void AtenSequence::EndValues(PlanStep* step, std::vector<std::int32_t>* last) const {
   const auto ends = [&](std::int32_t slot) {
     return slot != kNoSlot && (*last)[static_cast<std::size_t>(slot)] == step->node;
   };
@@ -278,7 +278,7 @@ at::Tensor TensorOf(c10::IValue v) {
 
 }  // namespace
 
-void AtenSequence::Push(const Step& step, Frame& frame) const {
+void AtenSequence::Push(const PlanStep& step, Frame& frame) const {
   auto slot_of = [&](const SlotUse& u) { return TakeSlot(frame.slots[static_cast<std::size_t>(u.slot)], u.last); };
   auto number = [&](const ir::Dim& d) {
     if (d.is_constant()) return c10::IValue(d.constant());
@@ -348,7 +348,7 @@ void AtenSequence::MakeWhole(c10::IValue& slot) {
   if (t.storage().nbytes() > bytes || t.storage_offset() != 0) slot = t.clone();
 }
 
-void AtenSequence::Pop(const Step& step, Frame& frame) const {
+void AtenSequence::Pop(const PlanStep& step, Frame& frame) const {
   std::size_t next = 0;
   auto store = [&](c10::IValue v) {
     std::int32_t slot = step.outputs[next++];
@@ -370,7 +370,7 @@ void AtenSequence::Pop(const Step& step, Frame& frame) const {
   frame.stack.clear();
 }
 
-void AtenSequence::RunView(const Step& step, Frame& frame) const {
+void AtenSequence::RunView(const PlanStep& step, Frame& frame) const {
   const SlotUse& use = step.args[0].use;
   c10::IValue& slot = frame.slots[static_cast<std::size_t>(use.slot)];
   at::Tensor view = step.view->View(slot.toTensor());
@@ -385,13 +385,13 @@ void AtenSequence::RunView(const Step& step, Frame& frame) const {
   if (step.outputs[0] != kNoSlot) frame.slots[static_cast<std::size_t>(step.outputs[0])] = std::move(view);
 }
 
-void AtenSequence::RunStep(const Step& step, Frame& frame) const {
+void AtenSequence::RunStep(const PlanStep& step, Frame& frame) const {
   if (step.laid_out != ir::kNoValue) LayOut(step.laid_out, frame);
   if (step.whole != ir::kNoValue) MakeWhole(frame.slots[static_cast<std::size_t>(step.whole)]);
   step.view != nullptr&& frame.views_from_memo ? RunView(step, frame) : CallOperator(step, frame);
 }
 
-void AtenSequence::CallOperator(const Step& step, Frame& frame) const {
+void AtenSequence::CallOperator(const PlanStep& step, Frame& frame) const {
   auto tensor = [&](std::size_t arg) -> const at::Tensor& {
     return frame.slots[static_cast<std::size_t>(step.args[arg].use.slot)].toTensor();
   };
@@ -454,14 +454,14 @@ absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> 
                                    absl::Span<at::Tensor> outputs) const {
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &frame.exprs);
   frame.views_from_memo = ViewMemo::MayAnswer();
-  const Step* current = nullptr;
+  const PlanStep* current = nullptr;
   try {
     for (std::int32_t i : number_inputs_) {
       c10::IValue& slot = frame.slots[static_cast<std::size_t>(graph_.inputs[static_cast<std::size_t>(i)].value)];
       slot = slot.toTensor().item();
     }
     for (const ir::ConstantTensor& c : graph_.constants) frame.slots[static_cast<std::size_t>(c.value)] = c.tensor;
-    for (const Step& step : steps_) {
+    for (const PlanStep& step : steps_) {
       current = &step;
       RunStep(step, frame);
     }

@@ -85,7 +85,7 @@ ViewRecipe ViewRecipe::Create(const ir::Graph& graph, const std::vector<ValueId>
 
 bool ViewRecipe::MayThrow() const {
   return by_strides_ || std::any_of(steps_.begin(), steps_.end(),
-                                    [](const Step& s) { return s.op->name().starts_with("aten.as_strided"); });
+                                    [](const ViewStep& s) { return s.op->name().starts_with("aten.as_strided"); });
 }
 
 at::Tensor ViewRecipe::Apply(const at::Tensor& base, absl::Span<const std::int64_t> symbols) const {
@@ -99,7 +99,7 @@ at::Tensor ViewRecipe::Apply(const at::Tensor& base, absl::Span<const std::int64
   }
   at::Tensor t = base;
   torch::jit::Stack stack;
-  for (const Step& s : steps_) {
+  for (const ViewStep& s : steps_) {
     for (std::size_t a = 0; a < s.args.size(); ++a) {
       stack.push_back(static_cast<std::int32_t>(a) == s.viewed ? c10::IValue(t) : Evaluate(s.args[a], exprs_, symbols));
     }

@@ -1,4 +1,4 @@
-#include "backends/passes/places_of_roots.h"
+#include "backends/passes/offsets_of_roots.h"
 
 #include <vector>
 
@@ -6,7 +6,7 @@
 
 namespace framefuse {
 
-absl::Status TakePlacesFromRoots(ir::Graph& graph) {
+absl::Status TakeOffsetsFromRoots(ir::Graph& graph) {
   const Aliases aliases(graph);
   std::vector<bool> written(graph.values.size(), false);
   for (const ir::Node& n : graph.nodes) {
