@@ -65,6 +65,8 @@ def violations(root, path):
             yield f"line {number}: {include[1]} does not belong here"
         if path.suffix in {".h", ".cpp"} and re.search(r"\b(TODO|FIXME|XXX)\b", line):
             yield f"line {number}: a note to do something; do it or file an issue"
+        if re.search(r"^\s*(//|#).*\bOwner:", line):
+            yield f"line {number}: an owner; the folder says whose it is"
 
 
 def large_or_silent(path, lines):

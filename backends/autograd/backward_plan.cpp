@@ -10,6 +10,7 @@
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/differentiable_ops.h"
 #include "common/check.h"
+#include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -19,8 +20,6 @@ using ir::Graph;
 using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Results whose elements carry no derivative of the operator's inputs.
 bool CutsGradient(const Graph& g, const Node& n) {

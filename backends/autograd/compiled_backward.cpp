@@ -19,14 +19,13 @@
 #include "backends/autograd/quiet_hooks.h"
 #include "backends/autograd/unasked_nodes.h"
 #include "backends/runtime/torch_error.h"
+#include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
 namespace {
 
 namespace autograd = torch::autograd;
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Memory that the user can reach through an output: a write there must be noticed by what is saved of it.
 class MemoryOf {
@@ -367,7 +366,7 @@ autograd::variable_list CompiledBackward::RunDifferentiable(autograd::variable_l
     const auto& extra = plan_->recompute_inputs();
     auto found = std::find(extra.begin(), extra.end(), i);
     if (found != extra.end()) {
-      inputs.push_back(Unpack(inputs_[static_cast<std::size_t>(found - extra.begin())]));
+      inputs.push_back(Unpack(inputs_[At(found - extra.begin())]));
       continue;
     }
     for (std::size_t s = 0; s < saved_.size(); ++s) {

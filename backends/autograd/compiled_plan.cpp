@@ -28,6 +28,7 @@
 #include "backends/runtime/unbacked_outputs.h"
 #include "common/check.h"
 #include "common/coverage.h"
+#include "common/index.h"
 #include "common/logging.h"
 #include "common/status.h"
 
@@ -36,8 +37,6 @@ namespace {
 
 namespace autograd = torch::autograd;
 using ir::Graph;
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class CompiledPlan final : public Plan {
  public:

@@ -14,13 +14,12 @@
 #include <utility>
 
 #include "backends/autograd/output_gate.h"
+#include "common/index.h"
 
 namespace framefuse {
 namespace {
 
 namespace autograd = torch::autograd;
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Whether a backward pass that brings it no gradient does anything that can be noticed. Hooks on a leaf are silenced.
 bool NoticesUndefined(const at::Tensor& t, const autograd::Edge& edge) { return edge.is_valid() && !t.is_leaf(); }

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/passes/pass.h"
+#include "common/index.h"
 
 namespace framefuse {
 namespace {
@@ -12,11 +13,6 @@ namespace {
 using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
-
-template <typename Index>
-std::size_t At(Index i) {
-  return static_cast<std::size_t>(i);
-}
 
 void Join(const std::vector<bool>& more, std::vector<bool>* all) {
   if (all->empty()) all->assign(more.size(), false);

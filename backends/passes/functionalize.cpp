@@ -15,6 +15,7 @@
 #include "backends/passes/offsets_of_roots.h"
 #include "backends/passes/pass.h"
 #include "backends/passes/scatter_offsets.h"
+#include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -26,8 +27,6 @@ using ir::kNoValue;
 using ir::Node;
 using ir::NodeIndex;
 using ir::ValueId;
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Walks the nodes once. Each recorded value has a current functional value; a write gives its root (through the
 // chain of views between) a new one, and views of that root are made again when they are next read.
@@ -252,17 +251,15 @@ class Functionalizer {
       if (!d.is_constant()) return absl::UnimplementedError("bernoulli_ on a tensor with symbolic strides");
     }
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-      return meta.strides[static_cast<std::size_t>(a)].constant() >
-             meta.strides[static_cast<std::size_t>(b)].constant();
+      return meta.strides[At(a)].constant() > meta.strides[At(b)].constant();
     });
     std::vector<std::int64_t> back(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i)
-      back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+    for (std::size_t i = 0; i < order.size(); ++i) back[At(order[i])] = static_cast<std::int64_t>(i);
     ir::Value permuted = meta;
     permuted.storage = -1;
     for (std::size_t i = 0; i < order.size(); ++i) {
-      permuted.sizes[i] = meta.sizes[static_cast<std::size_t>(order[i])];
-      permuted.strides[i] = meta.strides[static_cast<std::size_t>(order[i])];
+      permuted.sizes[i] = meta.sizes[At(order[i])];
+      permuted.strides[i] = meta.strides[At(order[i])];
     }
     if (!ir::IsContiguous(g_.exprs, permuted)) {
       return absl::UnimplementedError("bernoulli_ on a tensor with gaps in its memory");

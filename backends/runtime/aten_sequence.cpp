@@ -16,6 +16,7 @@
 #include "backends/runtime/node_text.h"
 #include "backends/runtime/view_memo.h"
 #include "common/check.h"
+#include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -123,15 +124,15 @@ std::vector<std::int32_t> LastUses(const ir::Graph& g) {
   for (std::size_t i = 0; i < g.nodes.size(); ++i) {
     auto index = static_cast<std::int32_t>(i);
     for (ValueId v : g.nodes[i].outputs) {
-      if (v != ir::kNoValue) last[static_cast<std::size_t>(v)] = index;
+      if (v != ir::kNoValue) last[At(v)] = index;
     }
-    ir::ForEachUse(g.nodes[i], [&](ValueId v) { last[static_cast<std::size_t>(v)] = index; });
+    ir::ForEachUse(g.nodes[i], [&](ValueId v) { last[At(v)] = index; });
   }
   auto end = static_cast<std::int32_t>(g.nodes.size());
   for (const ir::Output& o : g.outputs) {
-    if (o.value != ir::kNoValue) last[static_cast<std::size_t>(o.value)] = end;
+    if (o.value != ir::kNoValue) last[At(o.value)] = end;
   }
-  for (const ir::ConstantTensor& c : g.constants) last[static_cast<std::size_t>(c.value)] = end;
+  for (const ir::ConstantTensor& c : g.constants) last[At(c.value)] = end;
   return last;
 }
 
@@ -194,7 +195,7 @@ bool AtenSequence::IsUncounted(ValueId v) const {
 }
 
 AtenSequence::PlanStep AtenSequence::StepOf(std::int32_t index) const {
-  const ir::Node& n = graph_.nodes[static_cast<std::size_t>(index)];
+  const ir::Node& n = graph_.nodes[At(index)];
   PlanStep s;
   s.node = index;
   s.handle = &n.op->handle();
@@ -229,9 +230,7 @@ AtenSequence::PlanStep AtenSequence::StepOf(std::int32_t index) const {
 
 // Each value that dies in a step is moved by its last mention, or cleared after a typed call.
 void AtenSequence::EndValues(PlanStep* step, std::vector<std::int32_t>* last) const {
-  const auto ends = [&](std::int32_t slot) {
-    return slot != kNoSlot && (*last)[static_cast<std::size_t>(slot)] == step->node;
-  };
+  const auto ends = [&](std::int32_t slot) { return slot != kNoSlot && (*last)[At(slot)] == step->node; };
   std::vector<SlotUse*> mentions;
   for (PreparedArg& p : step->args) {
     if (p.kind == PreparedArg::Kind::kSlot) mentions.push_back(&p.use);
@@ -240,7 +239,7 @@ void AtenSequence::EndValues(PlanStep* step, std::vector<std::int32_t>* last) co
   for (std::size_t m = mentions.size(); m-- > 0;) {
     std::int32_t slot = mentions[m]->slot;
     if (!ends(slot)) continue;
-    (*last)[static_cast<std::size_t>(slot)] = -1;
+    (*last)[At(slot)] = -1;
     // A written tensor is still needed after the call, for its version counter.
     if (step->call == Call::kBoxed && step->written.empty()) {
       mentions[m]->last = true;
@@ -256,12 +255,12 @@ void AtenSequence::EndValues(PlanStep* step, std::vector<std::int32_t>* last) co
 void AtenSequence::FindLastOutputs() {
   output_last_use_.resize(graph_.outputs.size());
   std::vector<bool> seen(graph_.values.size(), false);
-  for (const ir::ConstantTensor& c : graph_.constants) seen[static_cast<std::size_t>(c.value)] = true;
+  for (const ir::ConstantTensor& c : graph_.constants) seen[At(c.value)] = true;
   for (std::size_t i = graph_.outputs.size(); i-- > 0;) {
     ValueId v = graph_.outputs[i].value;
     if (v == ir::kNoValue) continue;
-    output_last_use_[i] = !seen[static_cast<std::size_t>(v)];
-    seen[static_cast<std::size_t>(v)] = true;
+    output_last_use_[i] = !seen[At(v)];
+    seen[At(v)] = true;
   }
 }
 
@@ -279,10 +278,10 @@ at::Tensor TensorOf(c10::IValue v) {
 }  // namespace
 
 void AtenSequence::Push(const PlanStep& step, Frame& frame) const {
-  auto slot_of = [&](const SlotUse& u) { return TakeSlot(frame.slots[static_cast<std::size_t>(u.slot)], u.last); };
+  auto slot_of = [&](const SlotUse& u) { return TakeSlot(frame.slots[At(u.slot)], u.last); };
   auto number = [&](const ir::Dim& d) {
     if (d.is_constant()) return c10::IValue(d.constant());
-    return ir::NumberOf(frame.exprs[static_cast<std::size_t>(d.expr)], graph_.exprs[d.expr].type);
+    return ir::NumberOf(frame.exprs[At(d.expr)], graph_.exprs[d.expr].type);
   };
   for (const PreparedArg& p : step.args) {
     switch (p.kind) {
@@ -324,12 +323,12 @@ void AtenSequence::Push(const PlanStep& step, Frame& frame) const {
 
 // What was written in place keeps its strides; the operator that stands for the write may choose others for its result.
 void AtenSequence::LayOut(std::int32_t value, Frame& frame) const {
-  c10::IValue& slot = frame.slots[static_cast<std::size_t>(value)];
+  c10::IValue& slot = frame.slots[At(value)];
   const at::Tensor& t = slot.toTensor();
   const ir::Value& recorded = graph_.value(value);
   std::vector<std::int64_t> strides;
   for (const ir::Dim& d : recorded.strides) {
-    strides.push_back(d.is_constant() ? d.constant() : frame.exprs[static_cast<std::size_t>(d.expr)]);
+    strides.push_back(d.is_constant() ? d.constant() : frame.exprs[At(d.expr)]);
   }
   bool same = true;
   for (std::size_t d = 0; d < strides.size(); ++d) {
@@ -354,7 +353,7 @@ void AtenSequence::Pop(const PlanStep& step, Frame& frame) const {
     std::int32_t slot = step.outputs[next++];
     if (slot == kNoSlot) return;
     if (graph_.value(slot).wrapped_number) v.toTensor().unsafeGetTensorImpl()->set_wrapped_number(true);
-    frame.slots[static_cast<std::size_t>(slot)] = std::move(v);
+    frame.slots[At(slot)] = std::move(v);
   };
   for (std::size_t r = 0; r < frame.stack.size(); ++r) {
     bool list = !step.list_sizes.empty() && step.list_sizes[r] >= 0;
@@ -372,31 +371,30 @@ void AtenSequence::Pop(const PlanStep& step, Frame& frame) const {
 
 void AtenSequence::RunView(const PlanStep& step, Frame& frame) const {
   const SlotUse& use = step.args[0].use;
-  c10::IValue& slot = frame.slots[static_cast<std::size_t>(use.slot)];
+  c10::IValue& slot = frame.slots[At(use.slot)];
   at::Tensor view = step.view->View(slot.toTensor());
   if (!view.defined()) {
     const at::Tensor self = slot.toTensor();
     CallOperator(step, frame);
-    if (step.outputs[0] != kNoSlot)
-      step.view->Learn(self, frame.slots[static_cast<std::size_t>(step.outputs[0])].toTensor());
+    if (step.outputs[0] != kNoSlot) step.view->Learn(self, frame.slots[At(step.outputs[0])].toTensor());
     return;
   }
   if (use.last || !step.clear.empty()) slot = c10::IValue();
-  if (step.outputs[0] != kNoSlot) frame.slots[static_cast<std::size_t>(step.outputs[0])] = std::move(view);
+  if (step.outputs[0] != kNoSlot) frame.slots[At(step.outputs[0])] = std::move(view);
 }
 
 void AtenSequence::RunStep(const PlanStep& step, Frame& frame) const {
   if (step.laid_out != ir::kNoValue) LayOut(step.laid_out, frame);
-  if (step.whole != ir::kNoValue) MakeWhole(frame.slots[static_cast<std::size_t>(step.whole)]);
+  if (step.whole != ir::kNoValue) MakeWhole(frame.slots[At(step.whole)]);
   step.view != nullptr&& frame.views_from_memo ? RunView(step, frame) : CallOperator(step, frame);
 }
 
 void AtenSequence::CallOperator(const PlanStep& step, Frame& frame) const {
   auto tensor = [&](std::size_t arg) -> const at::Tensor& {
-    return frame.slots[static_cast<std::size_t>(step.args[arg].use.slot)].toTensor();
+    return frame.slots[At(step.args[arg].use.slot)].toTensor();
   };
   auto define = [&](at::Tensor t) {
-    if (step.outputs[0] != kNoSlot) frame.slots[static_cast<std::size_t>(step.outputs[0])] = std::move(t);
+    if (step.outputs[0] != kNoSlot) frame.slots[At(step.outputs[0])] = std::move(t);
   };
   switch (step.call) {
     case Call::kBoxed:
@@ -422,10 +420,10 @@ void AtenSequence::CallOperator(const PlanStep& step, Frame& frame) const {
   }
   for (std::int32_t slot : step.written) {
     // Below ADInplaceOrView nobody else counts this write.
-    const at::Tensor& t = frame.slots[static_cast<std::size_t>(slot)].toTensor();
+    const at::Tensor& t = frame.slots[At(slot)].toTensor();
     if (t.defined() && !t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
   }
-  for (std::int32_t slot : step.clear) frame.slots[static_cast<std::size_t>(slot)] = c10::IValue();
+  for (std::int32_t slot : step.clear) frame.slots[At(slot)] = c10::IValue();
 }
 
 template <typename Tensor>  // const: it is copied, not moved
@@ -435,7 +433,7 @@ absl::Status AtenSequence::RunOn(absl::Span<Tensor> inputs, absl::Span<const std
   FF_RET_CHECK(inputs.size() == graph_.inputs.size()) << inputs.size() << " inputs for " << graph_.inputs.size();
   frame.slots.resize(graph_.values.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    frame.slots[static_cast<std::size_t>(graph_.inputs[i].value)] = std::move(inputs[i]);
+    frame.slots[At(graph_.inputs[i].value)] = std::move(inputs[i]);
   }
   return Execute(frame, symbols, outputs);
 }
@@ -457,10 +455,10 @@ absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> 
   const PlanStep* current = nullptr;
   try {
     for (std::int32_t i : number_inputs_) {
-      c10::IValue& slot = frame.slots[static_cast<std::size_t>(graph_.inputs[static_cast<std::size_t>(i)].value)];
+      c10::IValue& slot = frame.slots[At(graph_.inputs[At(i)].value)];
       slot = slot.toTensor().item();
     }
-    for (const ir::ConstantTensor& c : graph_.constants) frame.slots[static_cast<std::size_t>(c.value)] = c.tensor;
+    for (const ir::ConstantTensor& c : graph_.constants) frame.slots[At(c.value)] = c.tensor;
     for (const PlanStep& step : steps_) {
       current = &step;
       RunStep(step, frame);
@@ -469,7 +467,7 @@ absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> 
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       ValueId v = graph_.outputs[i].value;
       if (v == ir::kNoValue) continue;
-      outputs[i] = TensorOf(TakeSlot(frame.slots[static_cast<std::size_t>(v)], output_last_use_[i]));
+      outputs[i] = TensorOf(TakeSlot(frame.slots[At(v)], output_last_use_[i]));
     }
   } catch (...) {
     const auto node = static_cast<std::size_t>(current != nullptr ? current->node : 0);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/runtime/cuda_graph_run.h"
 #include "backends/runtime/recordable.h"
+#include "common/index.h"
 #include "common/logging.h"
 #include "common/status.h"
 
@@ -159,7 +160,7 @@ class CudaGraphExecutable final : public Executable {
   }
   void AllowOverwrites(absl::Span<const Overwrite> overwrites) override {
     own_->AllowOverwrites(overwrites);
-    for (const Overwrite& o : overwrites) layout_.overwritten[static_cast<std::size_t>(o.output)] = o.input;
+    for (const Overwrite& o : overwrites) layout_.overwritten[At(o.output)] = o.input;
   }
   bool WritesInputs() const override { return own_->WritesInputs(); }
   std::vector<PlanGroup> Explain() const override { return own_->Explain(); }
@@ -276,12 +277,12 @@ RecordingLayout LayoutOf(const ir::Graph& graph, c10::Device device, const Backe
   layout.overwritten.assign(graph.outputs.size(), -1);
   const std::vector<bool> unread = UnreadSeeds(graph), wandering = WanderingSeeds(graph);
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-    layout.unread_inputs.push_back(unread[static_cast<std::size_t>(graph.inputs[i].value)]);
-    layout.wandering_seeds.push_back(wandering[static_cast<std::size_t>(graph.inputs[i].value)]);
+    layout.unread_inputs.push_back(unread[At(graph.inputs[i].value)]);
+    layout.wandering_seeds.push_back(wandering[At(graph.inputs[i].value)]);
     layout.tangents.push_back(options.first_tangent >= 0 && i >= static_cast<std::size_t>(options.first_tangent));
   }
   for (const ir::Output& o : graph.outputs) {
-    layout.unread_outputs.push_back(o.value != ir::kNoValue && unread[static_cast<std::size_t>(o.value)]);
+    layout.unread_outputs.push_back(o.value != ir::kNoValue && unread[At(o.value)]);
   }
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const bool kept = options.first_kept_output >= 0 && i >= static_cast<std::size_t>(options.first_kept_output);

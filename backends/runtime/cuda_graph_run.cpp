@@ -13,12 +13,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/graph/backend.h"
+#include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
 namespace {
-
-std::size_t Index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 at::Tensor AllocateBytes(std::int64_t bytes, c10::Device device) {
   return at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(device));
@@ -164,13 +163,13 @@ absl::Status CudaGraphRun::Understand(const RecordingLayout& layout, const std::
     const std::int32_t same = find(given, [&](const at::Tensor& other) { return other.is_same(t); });
     const std::int32_t input = find(given, same_memory), constant = find(layout.constants, same_memory);
     // Written over a copy, the new value has to leave it.
-    const bool overwrote = same >= 0 && layout.overwritten[o] == same && copied[Index(same)];
+    const bool overwrote = same >= 0 && layout.overwritten[o] == same && copied[At(same)];
     if (same >= 0 && !overwrote) {
       r.kind = Result::Kind::kInput, r.from = same;
     } else if (input >= 0 && !overwrote) {
       r.kind = Result::Kind::kViewOfInput, r.from = input;
-      const std::int64_t bytes = AddressOf(t) - AddressOf(given[Index(input)]);
-      if (bytes % static_cast<std::int64_t>(t.element_size()) != 0 || t.dtype() != given[Index(input)].dtype()) {
+      const std::int64_t bytes = AddressOf(t) - AddressOf(given[At(input)]);
+      if (bytes % static_cast<std::int64_t>(t.element_size()) != 0 || t.dtype() != given[At(input)].dtype()) {
         return absl::FailedPreconditionError(absl::StrCat("output ", o, " is an input seen as another dtype"));
       }
       r.offset = bytes / static_cast<std::int64_t>(t.element_size());
@@ -182,7 +181,7 @@ absl::Status CudaGraphRun::Understand(const RecordingLayout& layout, const std::
           std::find_if(made_.begin(), made_.end(), [&](const Made& m) { return m.storage.is_alias_of(t.storage()); });
       r.from = static_cast<std::int32_t>(made - made_.begin());
       if (made == made_.end()) made_.push_back({t.storage(), static_cast<std::int64_t>(t.storage().nbytes()), true});
-      made_[Index(r.from)].hidden = made_[Index(r.from)].hidden && layout.hidden[o];
+      made_[At(r.from)].hidden = made_[At(r.from)].hidden && layout.hidden[o];
     }
   }
   return absl::OkStatus();
@@ -209,7 +208,7 @@ absl::Status CudaGraphRun::Replay(absl::Span<const at::Tensor> inputs, absl::Spa
     const c10::DeviceGuard guard(device_);
     Copies in(keys), out(keys);
     for (const Copied& c : copied_) {
-      const at::Tensor& from = inputs[Index(c.input)];
+      const at::Tensor& from = inputs[At(c.input)];
       in.Add(c.memory.storage(), OffsetInStorage(c.memory), from.storage(), OffsetInStorage(from), c.bytes);
     }
     in.Run();
@@ -229,10 +228,10 @@ absl::Status CudaGraphRun::Replay(absl::Span<const at::Tensor> inputs, absl::Spa
       const Result& r = results_[o];
       if (r.kind == Result::Kind::kUndefined) continue;
       if (r.kind == Result::Kind::kMade) {
-        outputs[o] = MakeTensor(r, storages[Index(r.from)], r.offset);
+        outputs[o] = MakeTensor(r, storages[At(r.from)], r.offset);
         continue;
       }
-      const at::Tensor& base = r.kind == Result::Kind::kConstant ? constants_[Index(r.from)] : inputs[Index(r.from)];
+      const at::Tensor& base = r.kind == Result::Kind::kConstant ? constants_[At(r.from)] : inputs[At(r.from)];
       if (r.kind == Result::Kind::kInput) {
         outputs[o] = base;
       } else {

@@ -9,6 +9,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 ARCHITECTURE = sorted((ROOT / "docs" / "architecture").glob("*.md"))
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), *ARCHITECTURE]
 MAX_LINES = 80
+TABLES = {"conformance", "models", "samples", "vocabulary"}  # of results, written by programs, and of words
 FOLDERS = {p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith((".", "build"))}
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -61,9 +62,9 @@ def test_there_are_pages():
     assert [p.name for p in ARCHITECTURE if f"(architecture/{p.name})" not in index] == []
 
 
-@pytest.mark.parametrize("page", ARCHITECTURE, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in TABLES], ids=lambda p: p.name)
 def test_pages_are_short(page):
-    assert len(page.read_text(encoding="utf-8").splitlines()) < MAX_LINES
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

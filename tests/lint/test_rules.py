@@ -105,6 +105,7 @@ def test_every_folder_of_code_has_a_row():
         ("symbolic/a_utils.cpp", "// A file.\n", "says nothing"),
         ("symbolic/a.cpp", "// A file.\n#include <torch/" "extension.h>\n", "does not belong"),
         ("symbolic/a.cpp", "// A file.\n// TODO: more\n", "a note to do"),
+        ("symbolic/a.cpp", "// A file. Owner:\n// symbolic.\n", "an owner"),
         ("common/a.cpp", '// A file.\n#include "guards/guard.h"\n', "may not include"),
         ("common/a.cpp", "// A file.\nvoid Long() {\n" + "  F();\n" * 60 + "}\n", "Long has 61 lines"),
         ("common/a.cpp", "// A file.\nclass Large {\n" + "  void F();\n" * 41 + "};\n", "Large has 41 methods"),
