@@ -173,7 +173,7 @@ std::vector<std::int32_t> CompiledBackward::Turns(const std::string& defined) co
 }
 
 // Left as it is: of several groups of outputs each has a node that asks.
-std::string CompiledBackward::CutOfPass() const {
+std::string CompiledBackward::CutOfBackward() const {
   if (plan_->output_gradients().empty()) return "";
   std::lock_guard lock(runs_->mutex);
   const auto it = runs_->cut_in.find(autograd::get_current_graph_task_id());
@@ -193,7 +193,7 @@ autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradie
   PassOverUnasked();
   ForgetDeadEdges(*this);
   PassOverUnreached(defined);
-  BackwardPlan::Key key{WantedGradients(defined), defined, CutOfPass()};
+  BackwardPlan::Key key{WantedGradients(defined), defined, CutOfBackward()};
   autograd::variable_list result = Gradients(std::move(tangents), key, &used_);
   result.resize(plan_->input_gradients());
   if (!at::GradMode::is_enabled()) OwnMemoryOfLeaves(*this, result);

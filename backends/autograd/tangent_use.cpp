@@ -42,7 +42,7 @@ std::vector<std::vector<bool>> OperandsOfResults(const Node& n) {
 
 }  // namespace
 
-bool SameForm(const ir::Value& a, const ir::Value& b) {
+bool EqualMetadata(const ir::Value& a, const ir::Value& b) {
   return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides && a.device == b.device;
 }
 
@@ -152,7 +152,7 @@ void TangentUse::DropUndefined(ir::Graph& backward, const std::string& defined) 
     const ValueId sum = n.outputs[0];
     const ValueId rest = n.args[At(arg)].value;
     term[At(sum)] = term[At(rest)];
-    if (SameForm(backward.value(rest), backward.value(sum))) {
+    if (EqualMetadata(backward.value(rest), backward.value(sum))) {
       in_its_place[At(sum)] = rest;
     } else if (ir::IsContiguous(backward.exprs, backward.value(sum))) {
       n.op = ir::RequireOp("aten.clone");
