@@ -1,4 +1,5 @@
-"""Rules of this project that no formatter checks: sizes of files and functions, header comments, names, includes, what must not be committed.
+"""Rules of this project that no formatter checks: sizes of files, functions and classes, exhaustive switches, header comments, names, includes,
+what must not be committed.
 
 Run by `./dev lint`. Prints one line a violation, exits 1 if there is one.
 """
@@ -8,12 +9,17 @@ import re
 import subprocess
 import sys
 
+import class_sizes
+import debts
+import enum_switches
 import function_lengths
+import import_rules
 import include_rules
 
 MAX_LINES = 500
 CODE = {".h", ".cpp", ".py", ".def", ".cu"}
 CPP = {".h", ".cpp", ".def", ".cu"}
+MAY_BE_LARGE = {"tests"}  # classes there, and switches
 MAY_USE_PYBIND11 = {pathlib.Path("python/bindings.cpp")}  # and the modules that Python tests of C++ parts load
 VERSION_CONDITION = re.compile(r"^\s*#\s*(if|elif).*PY_(VERSION_HEX|MAJOR_VERSION|MINOR_VERSION)")
 # CPython's private names and headers.
@@ -47,6 +53,8 @@ def violations(root, path):
     if path.suffix in CPP:
         for number, message in [*include_rules.violations(path, lines), *function_lengths.violations(lines)]:
             yield f"line {number}: {message}"
+    if path.suffix in CPP and path.parts[0] not in MAY_BE_LARGE:
+        yield from large_or_silent(path, lines)
     for number, line in enumerate(lines, 1):
         if VERSION_CONDITION.search(line) and "versions" not in path.parts:
             yield f"line {number}: Python version condition outside frame_eval/versions/"
@@ -57,12 +65,40 @@ def violations(root, path):
             yield f"line {number}: {include[1]} does not belong here"
         if path.suffix in {".h", ".cpp"} and re.search(r"\b(TODO|FIXME|XXX)\b", line):
             yield f"line {number}: a note to do something; do it or file an issue"
+        if re.search(r"^\s*(//|#).*\bOwner:", line):
+            yield f"line {number}: an owner; the folder says whose it is"
+
+
+def large_or_silent(path, lines):
+    """What debts.py may list: classes over the limits, switches that lose a case in silence."""
+    for number, message in class_sizes.violations(path, lines, debts.CLASSES):
+        yield f"line {number}: {message}"
+    for number, message in enum_switches.violations(path, lines, debts.DEFAULTS):
+        yield f"line {number}: {message}"
+
+
+def paid_debts(root):
+    """A sentence for each debt of a class or file that is gone."""
+    for name in debts.CLASSES:
+        file, _, of = name.partition(": ")
+        text = (root / file).read_text(encoding="utf-8") if (root / file).is_file() else ""
+        if all(found != of for found, *_ in class_sizes.classes(text)):
+            yield f"cmake/debts.py: there is no {name}"
+    for file in debts.DEFAULTS:
+        if not (root / file).is_file():
+            yield f"cmake/debts.py: there is no {file}"
 
 
 def main(root):
     count = 0
+    for message in paid_debts(root):
+        print(message)
+        count += 1
     if ring := include_rules.cycle():
         print(f"cmake/include_rules.py: {' -> '.join(ring)} is a ring")
+        count += 1
+    if ring := import_rules.ring(import_rules.modules_of(root / "python" / import_rules.PACKAGE)):
+        print(f"python: {' -> '.join(ring)} import one another in a ring")
         count += 1
     for message in include_rules.leads_to_a_part(root):
         print(message)

@@ -40,7 +40,7 @@ class CountingProgram final : public GuardProgram {
     const bool holds = inner_->Check(frame, resolved);
     if (inner_->IsDead()) return holds;
     bool all_hold = true;
-    WalkImage(inner_->image(), frame, [&](GuardKind kind, std::string_view why) {
+    TellGuards(inner_->image(), frame, [&](GuardKind kind, std::string_view why) {
       CountKind(kFamily, RowOf(kind).name, why.empty());
       CountPart(kind, why);
       all_hold = all_hold && why.empty();

@@ -39,9 +39,9 @@ std::string ObjectText(const DistinctObject& object, const std::string& source) 
 }
 
 // Walks a frame's sources in order, keeping their values.
-class Walk {
+class Explainer {
  public:
-  Walk(const ProgramImage& image, const FrameView& frame, const GuardSeen* seen = nullptr)
+  Explainer(const ProgramImage& image, const FrameView& frame, const GuardSeen* seen = nullptr)
       : image_(image), frame_(frame), seen_(seen), values_(image.reads.size()) {}
 
   std::string FirstFailure();
@@ -72,7 +72,7 @@ class Walk {
   std::vector<Ref> owned_;
 };
 
-std::string Walk::Missing(SourceId source) const {
+std::string Explainer::Missing(SourceId source) const {
   FactLocation where;
   const Fact* first = nullptr;
   for (const Fact& fact : image_.facts) {
@@ -84,7 +84,7 @@ std::string Walk::Missing(SourceId source) const {
   return Told(first != nullptr ? first->kind : GuardKind::kTypeIs, WithLocation(Name(source) + " is missing", where));
 }
 
-std::string Walk::Check(const Fact& fact) const {
+std::string Explainer::Check(const Fact& fact) const {
   const BorrowedRef value = Value(fact.source);
   const GuardKindRow& row = RowOf(fact.kind);
   std::string text;
@@ -110,7 +110,7 @@ std::string Walk::Check(const Fact& fact) const {
   return text.empty() ? text : WithLocation(text, fact.where);
 }
 
-std::string Walk::Coinciding() const {
+std::string Explainer::Coinciding() const {
   for (const DistinctObjects& group : image_.distinct) {
     const auto pair = DistinctChecker::FindCoinciding(group, values_.data());
     if (!pair) {
@@ -123,17 +123,17 @@ std::string Walk::Coinciding() const {
   return "";
 }
 
-std::string Walk::Overlap() const {
+std::string Explainer::Overlap() const {
   std::vector<MemoryRange> ranges;
   std::vector<std::string> names;
-  for (SourceId source : image_.overlap_sources) {
+  for (SourceId source : image_.overlap.sources) {
     ranges.push_back(TensorMemory(Value(source)));
     names.push_back(Name(source));
   }
-  return Told(GuardKind::kOverlap, ExplainOverlap(image_.overlap, FindOverlap(ranges), names));
+  return Told(GuardKind::kOverlap, ExplainOverlap(image_.overlap.fact, FindOverlap(ranges), names));
 }
 
-std::string Walk::Values() const {
+std::string Explainer::Values() const {
   for (const GuardedValue& value : image_.values) {
     std::vector<PyObject*> tensors;
     for (SourceId source : value.read.sources) tensors.push_back(Value(source).get());
@@ -148,9 +148,9 @@ std::string Walk::Values() const {
   return "";
 }
 
-std::string Walk::FirstFailure() {
-  if (image_.has_global_state) {
-    std::string text = Told(GuardKind::kGlobalState, ExplainGlobalState(image_.global_state, ReadGlobalState()));
+std::string Explainer::FirstFailure() {
+  if (image_.torch_state.present) {
+    std::string text = Told(GuardKind::kGlobalState, ExplainGlobalState(image_.torch_state.values, ReadGlobalState()));
     if (!text.empty()) return text;
   }
   std::size_t next = 0;
@@ -173,7 +173,7 @@ std::string Walk::FirstFailure() {
     if (std::string text = Check(fact); !text.empty()) return text;
   }
   if (std::string text = Coinciding(); !text.empty()) return text;
-  if (!image_.overlap_sources.empty()) {
+  if (!image_.overlap.sources.empty()) {
     if (std::string text = Overlap(); !text.empty()) return text;
   }
   return Values();
@@ -192,7 +192,7 @@ bool IsOtherLength(const Fact& fact, BorrowedRef value) {
 }  // namespace
 
 // Also where other guards fail: what is read of an object that is not there is left out.
-std::vector<GuardProgram::OtherSizes> Walk::FindOtherSizes() {
+std::vector<GuardProgram::OtherSizes> Explainer::FindOtherSizes() {
   std::vector<GuardProgram::OtherSizes> found;
   std::size_t next = 0;
   for (std::size_t i = 1; i < image_.reads.size(); ++i) {
@@ -224,15 +224,15 @@ std::vector<GuardProgram::OtherSizes> Walk::FindOtherSizes() {
 }  // namespace
 
 std::vector<GuardProgram::OtherSizes> FindOtherSizes(const ProgramImage& image, const FrameView& frame) {
-  return Walk(image, frame).FindOtherSizes();
+  return Explainer(image, frame).FindOtherSizes();
 }
 
 std::string ExplainImage(const ProgramImage& image, const FrameView& frame) {
-  return Walk(image, frame).FirstFailure();
+  return Explainer(image, frame).FirstFailure();
 }
 
-void WalkImage(const ProgramImage& image, const FrameView& frame, const GuardSeen& seen) {
-  Walk(image, frame, &seen).FirstFailure();
+void TellGuards(const ProgramImage& image, const FrameView& frame, const GuardSeen& seen) {
+  Explainer(image, frame, &seen).FirstFailure();
 }
 
 std::string ImageText(const ProgramImage& image, const std::string& name) {
@@ -243,8 +243,8 @@ std::string ImageText(const ProgramImage& image, const std::string& name) {
     if (where.file) text << "  # " << LocationText(where);
     text << '\n';
   };
-  if (image.has_global_state) {
-    text << "    if not torch_state(): return False  # " << DescribeGlobalState(image.global_state) << '\n';
+  if (image.torch_state.present) {
+    text << "    if not torch_state(): return False  # " << DescribeGlobalState(image.torch_state.values) << '\n';
   }
   const auto print = [&](SourceId source) { return PrintSource(image.sources, source, image.slot_names); };
   for (const Fact& fact : image.facts) {
@@ -276,10 +276,10 @@ std::string ImageText(const ProgramImage& image, const std::string& name) {
     };
     text << "    if not distinct(" << list(group.written) << ", " << list(group.others) << "): return False\n";
   }
-  if (!image.overlap_sources.empty()) {
+  if (!image.overlap.sources.empty()) {
     text << "    if not overlap(";
-    for (std::size_t i = 0; i < image.overlap_sources.size(); ++i) {
-      text << (i ? ", " : "") << print(image.overlap_sources[i]) << " with " << image.overlap.class_of[i];
+    for (std::size_t i = 0; i < image.overlap.sources.size(); ++i) {
+      text << (i ? ", " : "") << print(image.overlap.sources[i]) << " with " << image.overlap.fact.class_of[i];
     }
     text << "): return False\n";
   }

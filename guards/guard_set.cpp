@@ -58,11 +58,8 @@ constexpr std::size_t kExpectedGuards = 256;
 struct GuardSet::State {
   explicit State(const std::vector<Guard>* guards) : index(0, GuardHash(), GuardEqual{guards}) {}
   std::vector<TensorSpec> specs;
-  bool has_global_state = false;
-  GlobalState global_state;
-  std::vector<Ref> modes;
-  std::vector<SourceId> overlap_sources;
-  OverlapFact overlap;
+  GuardedState torch_state;
+  GuardedMemory overlap;
   std::vector<DistinctObjects> distinct;
   std::vector<ReadValue> values;
   absl::flat_hash_set<IndexedGuard, GuardHash, GuardEqual> index;
@@ -145,21 +142,22 @@ bool GuardSet::FreeSizes(SourceId source, std::uint32_t sizes, std::uint32_t str
 }
 
 void GuardSet::AddGlobalState() {
-  if (state_->has_global_state) return;
-  state_->has_global_state = true;
-  state_->global_state = ReadGlobalState();
-  for (const void* mode : {state_->global_state.top_function_mode, state_->global_state.top_dispatch_mode}) {
-    if (mode != nullptr) state_->modes.push_back(Ref::Create(static_cast<PyObject*>(const_cast<void*>(mode))));
+  GuardedState& state = state_->torch_state;
+  if (state.present) return;
+  state.present = true;
+  state.values = ReadGlobalState();
+  for (const void* mode : {state.values.top_function_mode, state.values.top_dispatch_mode}) {
+    if (mode != nullptr) state.modes.push_back(Ref::Create(static_cast<PyObject*>(const_cast<void*>(mode))));
   }
   guards_.push_back(Guard{kNoSource, GuardKind::kGlobalState, nullptr, 0, {}});
 }
 
 void GuardSet::AddOverlap(absl::Span<const SourceId> tensor_sources, absl::Span<const BorrowedRef> tensors) {
-  if (tensor_sources.size() < 2 || !state_->overlap_sources.empty()) return;
+  if (tensor_sources.size() < 2 || !state_->overlap.sources.empty()) return;
   std::vector<MemoryRange> ranges;
   for (BorrowedRef tensor : tensors) ranges.push_back(TensorMemory(tensor));
-  state_->overlap_sources.assign(tensor_sources.begin(), tensor_sources.end());
-  state_->overlap = FindOverlap(ranges);
+  state_->overlap.sources.assign(tensor_sources.begin(), tensor_sources.end());
+  state_->overlap.fact = FindOverlap(ranges);
   guards_.push_back(Guard{kNoSource, GuardKind::kOverlap, nullptr, 0, {}});
 }
 
@@ -181,10 +179,7 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> GuardSet::Compile(absl::Span<const
   auto image = std::make_unique<ProgramImage>();
   image->slot_names = std::move(slot_names);
   image->specs = state_->specs;
-  image->has_global_state = state_->has_global_state;
-  image->global_state = state_->global_state;
-  image->modes = state_->modes;
-  image->overlap_sources = state_->overlap_sources;
+  image->torch_state = state_->torch_state;
   image->overlap = state_->overlap;
   image->distinct = state_->distinct;
   for (const Guard& g : guards_) {

@@ -8,8 +8,8 @@
 namespace framefuse {
 
 void BatchInstances(ProgramImage* image) {
-  std::vector<Step> quick;
-  for (const Step& step : image->quick) {
+  std::vector<GuardStep> quick;
+  for (const GuardStep& step : image->quick) {
     const auto* type = step.op == StepOp::kInstanceBlock ? static_cast<const PyTypeObject*>(step.operand) : nullptr;
     if (type == nullptr || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) == 0) {
       quick.push_back(step);
@@ -17,7 +17,7 @@ void BatchInstances(ProgramImage* image) {
     }
     const auto next = static_cast<std::int32_t>(image->instances.size());
     if (quick.empty() || quick.back().op != StepOp::kInstances) {
-      Step run;
+      GuardStep run;
       run.op = StepOp::kInstances;
       run.index = static_cast<std::int32_t>(image->runs.size());
       quick.push_back(run);

@@ -42,31 +42,31 @@ struct CompiledProgram::Run {
   const CompiledProgram& program;
 
   template <bool kQuick, bool kMain>
-  Result Steps(const Step* step, const Step* end);
+  Result Steps(const GuardStep* step, const GuardStep* end);
   template <bool kQuick>
   Result Slow(std::int32_t block);
   template <bool kQuick>
-  Result Store(const Step& step, PyObject* value);
+  Result Store(const GuardStep& step, PyObject* value);
   template <bool kQuick>
-  Result InstanceBlock(const Step& step, PyObject* object);
+  Result InstanceBlock(const GuardStep& step, PyObject* object);
   Result Instances(const StepRange& range);
   template <bool kQuick>
-  Result ItemsBlock(const Step& step, PyObject* object);
+  Result ItemsBlock(const GuardStep& step, PyObject* object);
   template <bool kQuick>
-  Result TypeBlock(const Step& step, PyObject* object);
+  Result TypeBlock(const GuardStep& step, PyObject* object);
   template <bool kQuick>
   Result Versioned(std::int32_t block, std::uint64_t tag);
   Result Restless(std::int32_t block, PyObject* dict);
   bool RestlessItemsHold();
-  PyObject* ReadNow(const Step& step);
+  PyObject* ReadNow(const GuardStep& step);
   bool Overlap();
-  bool HoldsBetween(const Step& step, PyObject* object);
-  bool Distinct(const Step& step);
+  bool HoldsBetween(const GuardStep& step, PyObject* object);
+  bool Distinct(const GuardStep& step);
   bool Value(const ReadValue& value);
 };
 
 template <bool kQuick>
-CompiledProgram::Result CompiledProgram::Run::Store(const Step& step, PyObject* value) {
+CompiledProgram::Result CompiledProgram::Run::Store(const GuardStep& step, PyObject* value) {
   if (value == nullptr && !step.may_be_null) return Result::kFails;
   PyObject*& slot = memory.objects[static_cast<std::size_t>(step.source)];
   if (kQuick && step.has_block_below && slot != value) return Result::kStale;
@@ -93,7 +93,7 @@ CompiledProgram::Result CompiledProgram::Run::Versioned(std::int32_t block, std:
 }
 
 template <bool kQuick>
-CompiledProgram::Result CompiledProgram::Run::InstanceBlock(const Step& step, PyObject* object) {
+CompiledProgram::Result CompiledProgram::Run::InstanceBlock(const GuardStep& step, PyObject* object) {
   if (step.operand != nullptr && Py_TYPE(object) != step.operand) return Result::kFails;
   PyObject** const dicts = memory.dicts.data() + step.index;
   PyObject*& remembered = *dicts;
@@ -141,7 +141,7 @@ CompiledProgram::Result CompiledProgram::Run::Instances(const StepRange& range) 
 }
 
 template <bool kQuick>
-CompiledProgram::Result CompiledProgram::Run::ItemsBlock(const Step& step, PyObject* object) {
+CompiledProgram::Result CompiledProgram::Run::ItemsBlock(const GuardStep& step, PyObject* object) {
   const bool is_dict = PyDict_Check(object);
   PyObject*& remembered = memory.dicts[static_cast<std::size_t>(step.index)];
   if (kQuick && is_dict) return object == remembered ? Result::kHolds : Result::kStale;
@@ -150,29 +150,29 @@ CompiledProgram::Result CompiledProgram::Run::ItemsBlock(const Step& step, PyObj
 }
 
 template <bool kQuick>
-CompiledProgram::Result CompiledProgram::Run::TypeBlock(const Step& step, PyObject* object) {
+CompiledProgram::Result CompiledProgram::Run::TypeBlock(const GuardStep& step, PyObject* object) {
   if (!PyType_Check(object)) return Result::kFails;
   return Versioned<kQuick>(step.index, frame_ops::TypeVersion(reinterpret_cast<PyTypeObject*>(object)));
 }
 
-PyObject* CompiledProgram::Run::ReadNow(const Step& step) {
+PyObject* CompiledProgram::Run::ReadNow(const GuardStep& step) {
   const Read& read = image.reads[static_cast<std::size_t>(step.source)];
   return ReadSource(read, memory.objects[static_cast<std::size_t>(read.base)], frame, owned);
 }
 
-bool CompiledProgram::Run::HoldsBetween(const Step& step, PyObject* object) {
+bool CompiledProgram::Run::HoldsBetween(const GuardStep& step, PyObject* object) {
   PyObject* const other = memory.objects[static_cast<std::size_t>(step.index)];
   return static_cast<const GuardKindRow*>(step.operand)->holds_between(object, other);
 }
 
-bool CompiledProgram::Run::Distinct(const Step& step) {
+bool CompiledProgram::Run::Distinct(const GuardStep& step) {
   return program.distinct_.Check(image.distinct[static_cast<std::size_t>(step.index)], memory.objects.data());
 }
 
 bool CompiledProgram::Run::Overlap() {
   std::vector<MemoryRange>& ranges = program.ranges_;
   ranges.clear();
-  for (SourceId source : image.overlap_sources) {
+  for (SourceId source : image.overlap.sources) {
     ranges.push_back(TensorMemory(memory.objects[static_cast<std::size_t>(source)]));
   }
   return program.overlap_.Check(ranges);
@@ -187,7 +187,7 @@ bool CompiledProgram::Run::Value(const ReadValue& value) {
 // kMain: the steps are `full` or `quick`, which can be read beyond their end; each then starts the cache misses of a
 // step to come.
 template <bool kQuick, bool kMain>
-CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step* end) {
+CompiledProgram::Result CompiledProgram::Run::Steps(const GuardStep* step, const GuardStep* end) {
   PyObject** const objects = memory.objects.data();
   for (; step != end; ++step) {
     PyObject* const object = objects[step->source];
@@ -234,7 +234,7 @@ CompiledProgram::Result CompiledProgram::Run::Steps(const Step* step, const Step
         if (!Distinct(*step)) return Result::kFails;
         break;
       case StepOp::kGlobalState:
-        if (ReadGlobalState() != image.global_state) return Result::kFails;
+        if (ReadGlobalState() != image.torch_state.values) return Result::kFails;
         break;
       case StepOp::kOverlap:
         if (!Overlap()) return Result::kFails;
@@ -252,8 +252,8 @@ CompiledProgram::CompiledProgram(std::unique_ptr<ProgramImage> image)
     : image_(std::move(image)),
       use_quick_(SavedBlocks(*image_) >= kMinSavedBlocks),
       of_items_(image_->blocks.size(), false),
-      overlap_(image_->overlap) {
-  for (const Step& step : image_->full) {
+      overlap_(image_->overlap.fact) {
+  for (const GuardStep& step : image_->full) {
     if (step.op == StepOp::kItemsBlock) of_items_[static_cast<std::size_t>(step.index)] = true;
   }
 }
@@ -319,13 +319,13 @@ bool CompiledProgram::Check(const FrameView& frame, ResolvedSources* resolved) c
   Run run{*image_, memory, frame, &resolved->owned, *this};
   const std::uint64_t epoch = use_quick_ ? DictEpoch() : 0;
   if (epoch != 0 && epoch == memory.epoch && run.RestlessItemsHold()) {
-    const std::vector<Step>& quick = image_->quick;
+    const std::vector<GuardStep>& quick = image_->quick;
     const Result result = run.Steps<true, true>(quick.data(), quick.data() + quick.size() - kLookAhead);
     if (result != Result::kStale) return result == Result::kHolds;
     resolved->owned.clear();
   }
   memory.epoch = 0;
-  const std::vector<Step>& full = image_->full;
+  const std::vector<GuardStep>& full = image_->full;
   if (run.Steps<false, true>(full.data(), full.data() + full.size() - kLookAhead) != Result::kHolds) return false;
   if (use_quick_ && EpochFollowsKeptDicts()) KeepDicts(memory);
   memory.epoch = epoch;

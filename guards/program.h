@@ -50,7 +50,7 @@ enum class StepOp : std::uint8_t {
   kValue,  // ProgramImage::values[index]
 };
 
-struct Step {
+struct GuardStep {
   StepOp op = StepOp::kRead;
   bool may_be_null = false;      // kRead, kReadLocal: an absent value is no failure
   bool has_block_below = false;  // kRead, kReadLocal: blocks remember what depends on this value
@@ -79,6 +79,19 @@ struct InstanceCheck {
   const PyTypeObject* type = nullptr;
 };
 
+// Torch's state, where it is guarded.
+struct GuardedState {
+  bool present = false;
+  GlobalState values;
+  std::vector<Ref> modes;  // keeps the modes in `values` from being replaced by others at their address
+};
+
+// Which tensors' memory is one, by class (OverlapFact).
+struct GuardedMemory {
+  std::vector<SourceId> sources;
+  OverlapFact fact;
+};
+
 // Everything that does not change after compilation.
 struct ProgramImage {
   std::vector<Read> reads;      // by SourceId; unused ones are kNone
@@ -86,18 +99,15 @@ struct ProgramImage {
   std::vector<std::string> slot_names;
   std::vector<Fact> facts;  // in order of source
   std::vector<TensorSpec> specs;
-  bool has_global_state = false;
-  GlobalState global_state;
-  std::vector<Ref> modes;            // keeps the modes in global_state from being replaced by others at their address
+  GuardedState torch_state;
   std::vector<TensorCheck> tensors;  // those that are no argument: checked together, last
-  std::vector<SourceId> overlap_sources;
-  OverlapFact overlap;
+  GuardedMemory overlap;
   std::vector<DistinctObjects> distinct;
   std::vector<GuardedValue> values;
   std::vector<const Held*> weak_constants;  // of reads: their objects must be alive before anything is looked at
   std::size_t guard_count = 0;
 
-  std::vector<Step> full, quick, slow;  // full and quick end in kLookAhead steps that are never run
+  std::vector<GuardStep> full, quick, slow;  // full and quick end in kLookAhead steps that are never run
   std::vector<StepRange> blocks;
   std::vector<InstanceCheck> instances;  // ends in kLookAhead that are never looked at
   std::vector<StepRange> runs;
@@ -149,7 +159,7 @@ class CompiledProgram : public GuardProgram {
 std::string ExplainImage(const ProgramImage& image, const FrameView& frame);
 // Tells each guard that is looked at, up to the first that fails, with the reason; empty: it holds.
 using GuardSeen = std::function<void(GuardKind kind, std::string_view why)>;
-void WalkImage(const ProgramImage& image, const FrameView& frame, const GuardSeen& seen);
+void TellGuards(const ProgramImage& image, const FrameView& frame, const GuardSeen& seen);
 std::vector<GuardProgram::OtherSizes> FindOtherSizes(const ProgramImage& image, const FrameView& frame);
 std::string ImageText(const ProgramImage& image, const std::string& name);
 

@@ -54,7 +54,7 @@ class ProgramBuilder {
 
   std::int32_t Block(SourceId source, BlockKind kind);
   std::int32_t FindBlock(SourceId source, BlockKind kind) const;
-  void Emit(std::int32_t group, const Step& step);
+  void Emit(std::int32_t group, const GuardStep& step);
   void EmitAlways(StepOp op, std::size_t index);
   bool IsKnownDict(SourceId source) const;
   bool FollowsFromObject(const Fact& fact) const;
@@ -109,7 +109,7 @@ absl::Status ProgramBuilder::CollectFacts(absl::Span<const Guard> guards) {
     Need(guard.source);
     if (IsRelation(image_->facts.back())) Need(static_cast<SourceId>(guard.aux));
   }
-  for (SourceId source : image_->overlap_sources) Need(source);
+  for (SourceId source : image_->overlap.sources) Need(source);
   for (const GuardedValue& value : image_->values) {
     for (SourceId source : value.read.sources) Need(source);
   }
@@ -261,7 +261,7 @@ void ProgramBuilder::AssignGroups() {
   }
 }
 
-void ProgramBuilder::Emit(std::int32_t group, const Step& step) {
+void ProgramBuilder::Emit(std::int32_t group, const GuardStep& step) {
   if (group >= 0) {
     slow_.Add(group, step);
   } else {
@@ -270,7 +270,7 @@ void ProgramBuilder::Emit(std::int32_t group, const Step& step) {
 }
 
 void ProgramBuilder::EmitAlways(StepOp op, std::size_t index) {
-  Step step;
+  GuardStep step;
   step.op = op;
   step.index = static_cast<std::int32_t>(index);
   image_->full.push_back(step);
@@ -313,7 +313,7 @@ bool ProgramBuilder::CheckedByBlock(const Fact& fact) const {
 void ProgramBuilder::EmitRead(SourceId source) {
   const std::int32_t group = Group(source);
   if (group == kStatic) return;
-  Step step;
+  GuardStep step;
   step.op = ReadOf(source).kind == SourceKind::kLocal ? StepOp::kReadLocal : StepOp::kRead;
   step.source = source;
   step.index = ReadOf(source).index;
@@ -356,7 +356,7 @@ absl::Status ProgramBuilder::EmitFact(const Fact& fact) {
     return absl::FailedPreconditionError("a guard on a constant does not hold: " +
                                          PrintSource(image_->sources, fact.source, image_->slot_names));
   }
-  Step step;
+  GuardStep step;
   step.source = fact.source;
   const bool strong = !fact.expected.weak();
   if (fact.kind == GuardKind::kTensor) {
@@ -386,7 +386,7 @@ void ProgramBuilder::EmitBlocks(SourceId source) {
   for (const auto& [kind, op] : kinds) {
     const std::int32_t block = FindBlock(source, kind);
     if (block == kAlways) continue;
-    Step step;
+    GuardStep step;
     step.op = op;
     step.source = source;
     step.index = block;
@@ -400,7 +400,7 @@ void ProgramBuilder::EmitRelations() {
   if (!image_->tensors.empty()) EmitAlways(StepOp::kTensors, 0);
   for (const Fact& fact : image_->facts) {
     if (!IsRelation(fact)) continue;
-    Step step;
+    GuardStep step;
     step.op = StepOp::kTwoValues;
     step.operand = &RowOf(fact.kind);
     step.source = fact.source;
@@ -408,14 +408,14 @@ void ProgramBuilder::EmitRelations() {
     image_->full.push_back(step);
   }
   for (std::size_t i = 0; i < image_->distinct.size(); ++i) EmitAlways(StepOp::kDistinct, i);
-  if (!image_->overlap_sources.empty()) EmitAlways(StepOp::kOverlap, 0);
+  if (!image_->overlap.sources.empty()) EmitAlways(StepOp::kOverlap, 0);
   // Last: the only steps that look at data, of tensors whose metadata holds.
   for (std::size_t i = 0; i < image_->values.size(); ++i) EmitAlways(StepOp::kValue, i);
 }
 
 // Blocks of dicts that are the same object as long as what they were read from is unchanged.
 void ProgramBuilder::MakeQuickList() {
-  for (const Step& step : image_->full) {
+  for (const GuardStep& step : image_->full) {
     const bool module_constant = step.op == StepOp::kInstanceBlock && Group(step.source) == kStatic &&
                                  PyModule_Check(ReadOf(step.source).constant.get().get());
     const bool known_dict = step.op == StepOp::kItemsBlock && IsKnownDict(step.source);
@@ -439,7 +439,7 @@ bool IsOwnedRead(SourceKind kind) {
 
 // The first value read on every call on which a block stands, other than the dicts of the frame.
 void ProgramBuilder::FindAnchor() {
-  for (const Step& step : image_->full) {
+  for (const GuardStep& step : image_->full) {
     if ((step.op != StepOp::kRead && step.op != StepOp::kReadLocal) || !step.has_block_below) continue;
     const SourceKind kind = ReadOf(step.source).kind;
     if (kind == SourceKind::kGlobals || kind == SourceKind::kBuiltins || IsOwnedRead(kind)) continue;
@@ -465,7 +465,7 @@ absl::StatusOr<std::unique_ptr<GuardProgram>> ProgramBuilder::Build(absl::Span<c
   }
   MergeTypeLookups();
   AssignGroups();
-  if (image_->has_global_state) EmitAlways(StepOp::kGlobalState, 0);
+  if (image_->torch_state.present) EmitAlways(StepOp::kGlobalState, 0);
   // Blocks that only facts ask for must be known before reads are emitted.
   for (const Fact& fact : image_->facts) {
     if (!IsRelation(fact) && !ImpliedByTensor(fact)) GroupOfFact(fact);

@@ -142,9 +142,13 @@ PyObject* ReadFunctionField(PyObject* base, ObjectField field) {
     }
     case ObjectField::kTypeParameters:
       return private_api::TypeParameters(base);
-    default:
-      return nullptr;
+    case ObjectField::kNone:
+    case ObjectField::kPartialFunction:
+    case ObjectField::kPartialArguments:
+    case ObjectField::kPartialKeywords:
+      break;
   }
+  return nullptr;
 }
 
 PyObject* ReadPartialField(PyObject* base, ObjectField field) {
@@ -233,9 +237,33 @@ PyObject* ReadFrame(const Read& read, const FrameView& frame) {
       return ReadAbcToken();
     case SourceKind::kHandledException:
       return HandledExceptionOfThread();
-    default:
-      return nullptr;
+    case SourceKind::kNone:
+    case SourceKind::kCellContents:
+    case SourceKind::kInstanceAttr:
+    case SourceKind::kInstanceDict:
+    case SourceKind::kSlotAttr:
+    case SourceKind::kType:
+    case SourceKind::kTypeAttr:
+    case SourceKind::kItem:
+    case SourceKind::kModuleAttr:
+    case SourceKind::kDefault:
+    case SourceKind::kKwDefault:
+    case SourceKind::kFunctionCell:
+    case SourceKind::kFunctionField:
+    case SourceKind::kMethodSelf:
+    case SourceKind::kMethodFunction:
+    case SourceKind::kTensorGrad:
+    case SourceKind::kWeakrefTarget:
+    case SourceKind::kContextValue:
+    case SourceKind::kContextDefault:
+    case SourceKind::kCachedResult:
+    case SourceKind::kMaxlen:
+    case SourceKind::kLength:
+    case SourceKind::kViewed:
+    case SourceKind::kPartialField:
+      break;  // has a base, which is absent
   }
+  return nullptr;
 }
 
 PyObject* ReadGradInto(PyObject* base, std::vector<Ref>* owned) {
@@ -417,9 +445,18 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
       return ReadPartialField(base, read.field);
     case SourceKind::kViewed:
       return private_api::IsView(base) ? private_api::ViewedBy(base).get() : nullptr;
-    default:
-      return nullptr;
+    case SourceKind::kNone:
+    case SourceKind::kLocal:
+    case SourceKind::kClosureCell:
+    case SourceKind::kFunction:
+    case SourceKind::kGlobals:
+    case SourceKind::kBuiltins:
+    case SourceKind::kHandledException:
+    case SourceKind::kAbcToken:
+    case SourceKind::kConstant:
+      break;  // has no base
   }
+  return nullptr;
 }
 
 PyObject* DescriptorOfBoundMethod(PyObject* builtin) {

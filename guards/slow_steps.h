@@ -13,14 +13,14 @@ namespace framefuse {
 class SlowSteps {
  public:
   std::int32_t NewBlock() { return blocks_++; }
-  void Add(std::int32_t block, const Step& step) { steps_.push_back({block, step}); }
+  void Add(std::int32_t block, const GuardStep& step) { steps_.push_back({block, step}); }
   // Fills `slow` and `blocks`.
   void Finish(ProgramImage* image) const;
 
  private:
   struct SlowStep {
     std::int32_t block;
-    Step step;
+    GuardStep step;
   };
   std::int32_t blocks_ = 0;
   std::vector<SlowStep> steps_;

@@ -21,8 +21,8 @@
 #include "common/trace.h"
 #include "frame_eval/compiled_function.h"
 #include "python/accuracy_probe.h"
+#include "python/cuda_graph_recorder.h"
 #include "python/graph_plan.h"
-#include "python/graph_recorder.h"
 #include "python/log_relay.h"
 #include "symbolic/capture/api.h"
 #include "symbolic/capture/entry_use.h"
@@ -362,7 +362,7 @@ void BindGraphs(py::module_& m) {
       },
       py::arg("text"), py::arg("backend"), py::arg("mode") = "default", py::arg("first_kept_output") = -1,
       py::arg("verify") = true);
-  m.def("set_graph_recorder", [](const py::object& begin) { SetGraphRecorder(MakeGraphRecorder(ToRef(begin))); });
+  m.def("set_graph_recorder", [](const py::object& begin) { SetCudaGraphRecorder(MakeGraphRecorder(ToRef(begin))); });
   m.def("set_accuracy_probe", [](const py::object& begin) { SetAccuracyProbe(MakeAccuracyProbe(ToRef(begin))); });
   m.def("set_recording_probe", [](const py::object& probe) { SetRecordingProbe(MakeRecordingProbe(ToRef(probe))); });
   m.def("is_stream_recorded", &IsStreamRecorded, "Whether the calling thread's work is being recorded instead of run.");

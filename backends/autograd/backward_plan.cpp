@@ -10,6 +10,7 @@
 #include "backends/runtime/aten_sequence.h"
 #include "backends/runtime/differentiable_ops.h"
 #include "common/check.h"
+#include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -19,8 +20,6 @@ using ir::Graph;
 using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Results whose elements carry no derivative of the operator's inputs.
 bool CutsGradient(const Graph& g, const Node& n) {
@@ -48,17 +47,17 @@ void Replace(Graph& g, const std::vector<ValueId>& taken) {
 }
 
 // Where a graph is cut at an output.
-struct CutPlace {
+struct CutPoint {
   std::size_t output = 0;      // of the graph: the gradient that reaches the place
   ValueId tangent = kNoValue;  // what nodes after it read instead
 };
 
-absl::Status CutAt(Graph& g, const std::vector<CutPlace>& places) {
+absl::Status CutAt(Graph& g, const std::vector<CutPoint>& places) {
   std::vector<ValueId> taken(g.values.size());
   for (std::size_t v = 0; v < taken.size(); ++v) taken[v] = static_cast<ValueId>(v);
-  for (const CutPlace& p : places) {
+  for (const CutPoint& p : places) {
     const ValueId gradient = g.outputs[p.output].value;
-    if (!SameForm(g.value(gradient), g.value(p.tangent))) {
+    if (!EqualMetadata(g.value(gradient), g.value(p.tangent))) {
       return absl::UnimplementedError("a gradient of another layout than its output's is asked for");
     }
     taken[At(gradient)] = p.tangent;
@@ -66,7 +65,7 @@ absl::Status CutAt(Graph& g, const std::vector<CutPlace>& places) {
   Replace(g, taken);
   for (std::size_t o = 0; o < g.outputs.size(); ++o) {
     ir::Output& output = g.outputs[o];
-    const bool place = std::any_of(places.begin(), places.end(), [&](const CutPlace& p) { return p.output == o; });
+    const bool place = std::any_of(places.begin(), places.end(), [&](const CutPoint& p) { return p.output == o; });
     if (!place && output.value != kNoValue) output.value = taken[At(output.value)];
   }
   return absl::OkStatus();
@@ -252,7 +251,7 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Variant>> BackwardPlan::CompileVari
   const std::string& defined = key.defined;
   auto variant = std::make_unique<Variant>();
   Graph whole = graph_;
-  std::vector<CutPlace> places;
+  std::vector<CutPoint> places;
   for (const OutputGradient& o : CutBy(key)) {
     places.push_back({o.gradient, whole.inputs[saved_.size() + o.tangent].value});
   }
@@ -311,7 +310,7 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Comp
     const Key& key) const {
   const std::string& wanted = key.wanted;
   Graph joint = joint_;
-  std::vector<CutPlace> places;
+  std::vector<CutPoint> places;
   for (const OutputGradient& o : CutBy(key)) {
     places.push_back({At(gradients_[o.gradient]), joint.inputs[At(tangents_[o.tangent])].value});
   }

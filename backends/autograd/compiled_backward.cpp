@@ -19,14 +19,13 @@
 #include "backends/autograd/quiet_hooks.h"
 #include "backends/autograd/unasked_nodes.h"
 #include "backends/runtime/torch_error.h"
+#include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
 namespace {
 
 namespace autograd = torch::autograd;
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Memory that the user can reach through an output: a write there must be noticed by what is saved of it.
 class MemoryOf {
@@ -174,7 +173,7 @@ std::vector<std::int32_t> CompiledBackward::Turns(const std::string& defined) co
 }
 
 // Left as it is: of several groups of outputs each has a node that asks.
-std::string CompiledBackward::CutOfPass() const {
+std::string CompiledBackward::CutOfBackward() const {
   if (plan_->output_gradients().empty()) return "";
   std::lock_guard lock(runs_->mutex);
   const auto it = runs_->cut_in.find(autograd::get_current_graph_task_id());
@@ -194,7 +193,7 @@ autograd::variable_list CompiledBackward::apply(autograd::variable_list&& gradie
   PassOverUnasked();
   ForgetDeadEdges(*this);
   PassOverUnreached(defined);
-  BackwardPlan::Key key{WantedGradients(defined), defined, CutOfPass()};
+  BackwardPlan::Key key{WantedGradients(defined), defined, CutOfBackward()};
   autograd::variable_list result = Gradients(std::move(tangents), key, &used_);
   result.resize(plan_->input_gradients());
   if (!at::GradMode::is_enabled()) OwnMemoryOfLeaves(*this, result);
@@ -367,7 +366,7 @@ autograd::variable_list CompiledBackward::RunDifferentiable(autograd::variable_l
     const auto& extra = plan_->recompute_inputs();
     auto found = std::find(extra.begin(), extra.end(), i);
     if (found != extra.end()) {
-      inputs.push_back(Unpack(inputs_[static_cast<std::size_t>(found - extra.begin())]));
+      inputs.push_back(Unpack(inputs_[At(found - extra.begin())]));
       continue;
     }
     for (std::size_t s = 0; s < saved_.size(); ++s) {

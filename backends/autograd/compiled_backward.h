@@ -206,7 +206,7 @@ class CompiledBackward final : public torch::autograd::Node {
   // When a pass from the defined tangents comes to what is behind each edge.
   std::vector<std::int32_t> Turns(const std::string& defined) const;
   std::string WantedGradients(const std::string& defined) const;
-  std::string CutOfPass() const;  // as the gates of this pass have decided
+  std::string CutOfBackward() const;  // as the gates of this pass have decided
 
   std::shared_ptr<const BackwardPlan> plan_;
   std::vector<std::int32_t> outputs_;

@@ -20,14 +20,15 @@
 #include "backends/graph/subgraph.h"
 #include "backends/passes/pass.h"
 #include "backends/runtime/aten_sequence.h"
+#include "backends/runtime/cuda_graph_executable.h"
 #include "backends/runtime/output_views.h"
-#include "backends/runtime/recorded_executable.h"
 #include "backends/runtime/segmented_executable.h"
 #include "backends/runtime/stopwatch.h"
 #include "backends/runtime/torch_error.h"
 #include "backends/runtime/unbacked_outputs.h"
 #include "common/check.h"
 #include "common/coverage.h"
+#include "common/index.h"
 #include "common/logging.h"
 #include "common/status.h"
 
@@ -36,8 +37,6 @@ namespace {
 
 namespace autograd = torch::autograd;
 using ir::Graph;
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class CompiledPlan final : public Plan {
  public:

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/autograd/compiled_backward.h"
-#include "backends/autograd/end_of_pass.h"
+#include "backends/autograd/end_of_backward.h"
 #include "backends/autograd/leaf_order.h"
 #include "backends/autograd/output_gate.h"
 #include "backends/autograd/pass_walk.h"
@@ -100,7 +100,7 @@ void ForgetDeadEdges(autograd::Node& node) {
       for (const autograd::Node* graph : graphs) it->second[graph].push_back(leaf.get());
     }
   }
-  AtEndOfPass([id] {
+  AtEndOfBackward([id] {
     std::lock_guard lock(ThePasses().mutex);
     ThePasses().forgotten.erase(id);
   });

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "backends/autograd/end_of_pass.h"
+#include "backends/autograd/end_of_backward.h"
 #include "backends/autograd/pass_walk.h"
 #include "backends/autograd/quiet_hooks.h"
 
@@ -171,7 +171,7 @@ void OrderLeaves(autograd::Node& node, const std::vector<std::int32_t>& turns) {
   for (const auto& [turn, leaf] : leaves) before.emplace_back(leaf, leaf->sequence_nr());
   // A leaf's number is the highest there is: the engine comes to it as soon as it can.
   for (std::size_t i = 0; i < leaves.size(); ++i) leaves[i].second->set_sequence_nr(UINT64_MAX - i);
-  AtEndOfPass([before = std::move(before)] {
+  AtEndOfBackward([before = std::move(before)] {
     for (const auto& [leaf, number] : before) leaf->set_sequence_nr(number);
   });
 }

@@ -27,7 +27,7 @@ class OutputGate final : public torch::autograd::Node {
 
  private:
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override;
-  static constexpr int kNoPass = -2;
+  static constexpr int kNoBackward = -2;
   std::string DecideCut() const;
   CompiledBackward& Whole() const { return *CompiledBackward::From(next_edge(0).function); }
 
@@ -36,7 +36,7 @@ class OutputGate final : public torch::autograd::Node {
   std::vector<std::size_t> places_;
   std::shared_ptr<BackwardRuns> runs_;
   CompiledBackward::Used used_;
-  int used_in_ = kNoPass;
+  int used_in_ = kNoBackward;
 };
 
 }  // namespace framefuse

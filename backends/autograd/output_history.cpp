@@ -14,13 +14,12 @@
 #include <utility>
 
 #include "backends/autograd/output_gate.h"
+#include "common/index.h"
 
 namespace framefuse {
 namespace {
 
 namespace autograd = torch::autograd;
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Whether a backward pass that brings it no gradient does anything that can be noticed. Hooks on a leaf are silenced.
 bool NoticesUndefined(const at::Tensor& t, const autograd::Edge& edge) { return edge.is_valid() && !t.is_leaf(); }
@@ -61,7 +60,7 @@ OutputHistory::OutputHistory(std::shared_ptr<const BackwardPlan> plan, std::vect
 // An output before those that were computed with it.
 void OutputHistory::OrderGates() {
   std::vector<std::size_t> computed_with(outputs_.size(), 0);
-  for (std::size_t o = 0; o < outputs_.size(); ++o) gates_.push_back({o, PlacesAfter(o)});
+  for (std::size_t o = 0; o < outputs_.size(); ++o) gates_.push_back({o, CutPointsAfter(o)});
   for (const Gate& gate : gates_) {
     for (std::size_t place : gate.places) ++computed_with[plan_->output_gradients()[place].tangent];
   }
@@ -89,7 +88,7 @@ std::int32_t OutputHistory::TurnOf(std::size_t output) const {
   return turns.empty() ? -1 : turns.front();
 }
 
-std::vector<std::size_t> OutputHistory::PlacesAfter(std::size_t output) const {
+std::vector<std::size_t> OutputHistory::CutPointsAfter(std::size_t output) const {
   std::vector<std::size_t> places;
   for (std::size_t p = 0; p < plan_->output_gradients().size() && output < plan_->tangents().size(); ++p) {
     const BackwardPlan::OutputGradient& place = plan_->output_gradients()[p];

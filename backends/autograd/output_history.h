@@ -46,7 +46,7 @@ class OutputHistory {
 
   void OrderGates();
   std::int32_t TurnOf(std::size_t output) const;  // as in ir::Output::turns
-  std::vector<std::size_t> PlacesAfter(std::size_t output) const;
+  std::vector<std::size_t> CutPointsAfter(std::size_t output) const;
   void MakeGates(torch::autograd::edge_list wholes, const std::shared_ptr<BackwardRuns>& runs,
                  absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;
   void WatchWritten(absl::Span<at::Tensor> outputs, absl::FunctionRef<at::Tensor(std::int32_t)> seen) const;

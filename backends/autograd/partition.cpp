@@ -8,6 +8,7 @@
 #include "backends/passes/aliases.h"
 #include "backends/passes/rewrite.h"
 #include "common/check.h"
+#include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -18,8 +19,6 @@ using ir::kNoValue;
 using ir::Node;
 using ir::Output;
 using ir::ValueId;
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // A mutated input whose old value (or a view of it) the backward reads is copied before anything else, and all nodes
 // read the copy.

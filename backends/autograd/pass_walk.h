@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "absl/functional/function_ref.h"
-#include "backends/autograd/end_of_pass.h"
+#include "backends/autograd/end_of_backward.h"
 
 namespace framefuse {
 
@@ -46,7 +46,7 @@ class PerPass {
       std::lock_guard lock(mutex_);
       found_.emplace(pass, found);
     }
-    AtEndOfPass([this, pass] {
+    AtEndOfBackward([this, pass] {
       std::lock_guard lock(mutex_);
       found_.erase(pass);
     });

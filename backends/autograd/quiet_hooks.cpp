@@ -9,7 +9,7 @@
 #include <typeinfo>
 #include <utility>
 
-#include "backends/autograd/end_of_pass.h"
+#include "backends/autograd/end_of_backward.h"
 
 namespace framefuse {
 namespace {
@@ -110,7 +110,7 @@ void SilenceAccumulatedHook(const NodePtr& leaf) {
   const std::shared_ptr<std::atomic<bool>> arrived = quiet->arrived();
   hook = std::move(quiet);
   leaf->add_pre_hook(std::make_unique<Arrivals>(arrived));
-  AtEndOfPass([leaf, arrived] {
+  AtEndOfBackward([leaf, arrived] {
     std::erase_if(leaf->pre_hooks(), [&](const auto& pre_hook) {
       const auto* arrivals = dynamic_cast<const Arrivals*>(pre_hook.get());
       return arrivals != nullptr && arrivals->IsFor(arrived);
@@ -139,8 +139,8 @@ bool IsOfPython(const autograd::FunctionPostHook& hook) {
 
 // Hooks that C++ put there are known by their address to who did (DistributedDataParallel): after the pass they stand
 // where they stood.
-void PutBackAfterPass(const NodePtr& leaf) {
-  AtEndOfPass([leaf] {
+void PutBackAfterBackward(const NodePtr& leaf) {
+  AtEndOfBackward([leaf] {
     for (auto& hook : leaf->post_hooks()) {
       auto* quiet = dynamic_cast<QuietPostHook*>(hook.get());
       if (quiet != nullptr && !IsOfPython(quiet->inner())) hook = quiet->Take();
@@ -159,7 +159,7 @@ void SilenceHooks(const NodePtr& leaf) {
     put_back = put_back || !IsOfPython(*hook);
     SilenceIn<QuietPostHook>(graph_task, hook);
   }
-  if (put_back) PutBackAfterPass(leaf);
+  if (put_back) PutBackAfterBackward(leaf);
   SilenceAccumulatedHook(leaf);
 }
 

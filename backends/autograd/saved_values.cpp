@@ -9,6 +9,7 @@
 #include "backends/graph/subgraph.h"
 #include "backends/passes/aliases.h"
 #include "common/check.h"
+#include "common/index.h"
 
 namespace framefuse {
 namespace {
@@ -19,8 +20,6 @@ using ir::kNoValue;
 using ir::Node;
 using ir::NodeIndex;
 using ir::ValueId;
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Costs are bytes moved through memory. On a CPU an exp costs about as much as moving its element a few times.
 bool IsTranscendental(const ir::Op& op) {

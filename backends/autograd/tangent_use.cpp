@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/passes/pass.h"
+#include "common/index.h"
 
 namespace framefuse {
 namespace {
@@ -12,11 +13,6 @@ namespace {
 using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
-
-template <typename Index>
-std::size_t At(Index i) {
-  return static_cast<std::size_t>(i);
-}
 
 void Join(const std::vector<bool>& more, std::vector<bool>* all) {
   if (all->empty()) all->assign(more.size(), false);
@@ -46,7 +42,7 @@ std::vector<std::vector<bool>> OperandsOfResults(const Node& n) {
 
 }  // namespace
 
-bool SameForm(const ir::Value& a, const ir::Value& b) {
+bool EqualMetadata(const ir::Value& a, const ir::Value& b) {
   return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides && a.device == b.device;
 }
 
@@ -156,7 +152,7 @@ void TangentUse::DropUndefined(ir::Graph& backward, const std::string& defined) 
     const ValueId sum = n.outputs[0];
     const ValueId rest = n.args[At(arg)].value;
     term[At(sum)] = term[At(rest)];
-    if (SameForm(backward.value(rest), backward.value(sum))) {
+    if (EqualMetadata(backward.value(rest), backward.value(sum))) {
       in_its_place[At(sum)] = rest;
     } else if (ir::IsContiguous(backward.exprs, backward.value(sum))) {
       n.op = ir::RequireOp("aten.clone");

@@ -16,7 +16,7 @@ namespace framefuse {
 // For each value which tangents it depends on; empty: none. tangents[t] is the value of tangent t.
 std::vector<std::vector<bool>> TangentsOfValues(const ir::Graph& graph, const std::vector<ir::ValueId>& tangents);
 
-bool SameForm(const ir::Value& a, const ir::Value& b);
+bool EqualMetadata(const ir::Value& a, const ir::Value& b);
 
 class TangentUse {
  public:

@@ -8,11 +8,10 @@
 #include <map>
 
 #include "common/config.h"
+#include "common/index.h"
 
 namespace framefuse {
 namespace {
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // One kernel takes tensors of one type and device, each laid out as what is copied to it.
 bool CanBeCopiedWithOthers(const Mutation& m, const at::Tensor& input, const at::Tensor& output) {

@@ -21,7 +21,7 @@ namespace framefuse::cuda {
 namespace {
 
 // The guard of the header that NVRTC puts before every program: with it defined the header is empty, and the program
-// declares the little that it uses (emit/cuda/prelude.cpp). From 12.8 on what is left is built in.
+// declares the little that it uses (emit/cuda/prelude.cu). From 12.8 on what is left is built in.
 constexpr const char* kNoHeader = "-D__CUDA_RUNTIME_H__";
 
 std::string LogOf(const Nvrtc& n, Nvrtc::Program program) {

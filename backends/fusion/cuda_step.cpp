@@ -9,7 +9,7 @@
 #include "backends/fusion/merge_steps.h"
 #include "backends/fusion/operands.h"
 #include "backends/graph/recording_probe.h"
-#include "backends/runtime/graph_recorder.h"
+#include "backends/runtime/cuda_graph_recorder.h"
 #include "common/logging.h"
 #include "common/status.h"
 

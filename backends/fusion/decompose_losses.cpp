@@ -1,6 +1,5 @@
 // Losses. nll_loss, what is left of a cross-entropy behind its log_softmax, is a pick of one element of each row
-// (reduction.h) and sums; its backward a number in one column of each row. See decompose_rules.h. Owner:
-// backends/fusion.
+// (reduction.h) and sums; its backward a number in one column of each row. See decompose_rules.h.
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/scalar_tensor.h>

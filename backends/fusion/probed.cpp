@@ -4,7 +4,7 @@
 
 #include "backends/graph/recording_probe.h"
 #include "backends/runtime/accuracy_probe.h"
-#include "backends/runtime/graph_recorder.h"
+#include "backends/runtime/cuda_graph_recorder.h"
 #include "common/status.h"
 
 namespace framefuse::fusion {

@@ -22,15 +22,15 @@ void CollectSets(const c10::AliasInfo& info, std::unordered_set<c10::Symbol>* se
   for (const c10::AliasInfo& inner : info.containedTypes()) CollectSets(inner, sets, write);
 }
 
-struct AliasFacts {
+struct AliasAnnotation {
   std::unordered_set<c10::Symbol> sets;
   bool write = false;
 };
 
-AliasFacts FactsOf(const c10::Argument& arg) {
-  AliasFacts facts;
-  if (arg.alias_info() != nullptr) CollectSets(*arg.alias_info(), &facts.sets, &facts.write);
-  return facts;
+AliasAnnotation AnnotationOf(const c10::Argument& arg) {
+  AliasAnnotation annotations;
+  if (arg.alias_info() != nullptr) CollectSets(*arg.alias_info(), &annotations.sets, &annotations.write);
+  return annotations;
 }
 
 ArgType TypeOf(const c10::TypePtr& type) {
@@ -85,7 +85,7 @@ c10::OperatorName DispatcherName(std::string_view printed) {
   return {std::move(name), std::move(overload)};
 }
 
-bool ReturnsSharedArgument(const std::unordered_set<c10::Symbol>& sets, const AliasFacts& argument) {
+bool ReturnsSharedArgument(const std::unordered_set<c10::Symbol>& sets, const AliasAnnotation& argument) {
   for (const c10::Symbol& s : sets) {
     if (argument.sets.count(s) != 0) return true;
   }
@@ -138,19 +138,19 @@ class OpTable {
     op->handle_ = std::make_unique<c10::OperatorHandle>(handle);
     op->name_ = PrintedName(handle.operator_name());
     const c10::FunctionSchema& schema = handle.schema();
-    std::vector<AliasFacts> facts;
+    std::vector<AliasAnnotation> annotations;
     for (const c10::Argument& a : schema.arguments()) {
-      facts.push_back(FactsOf(a));
+      annotations.push_back(AnnotationOf(a));
       bool default_none = a.default_value().has_value() && a.default_value()->isNone();
-      op->arguments_.push_back({a.name(), TypeOf(a.type()), NamedIntOf(a), a.kwarg_only(), facts.back().write,
-                                !facts.back().sets.empty(), default_none});
-      op->mutates_ = op->mutates_ || facts.back().write;
+      op->arguments_.push_back({a.name(), TypeOf(a.type()), NamedIntOf(a), a.kwarg_only(), annotations.back().write,
+                                !annotations.back().sets.empty(), default_none});
+      op->mutates_ = op->mutates_ || annotations.back().write;
     }
     for (const c10::Argument& r : schema.returns()) {
       OpReturn ret{TypeOf(r.type()), -1, -1};
-      AliasFacts mine = FactsOf(r);
-      for (std::size_t i = 0; i < facts.size(); ++i) {
-        if (!ReturnsSharedArgument(mine.sets, facts[i])) continue;
+      AliasAnnotation mine = AnnotationOf(r);
+      for (std::size_t i = 0; i < annotations.size(); ++i) {
+        if (!ReturnsSharedArgument(mine.sets, annotations[i])) continue;
         (mine.write ? ret.written_argument : ret.viewed_argument) = static_cast<int>(i);
       }
       op->is_view_ = op->is_view_ || ret.viewed_argument >= 0;

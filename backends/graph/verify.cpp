@@ -40,7 +40,7 @@ class Verifier {
 
  private:
   // Part of the graph: a text only once something is wrong with it.
-  struct Place {
+  struct Location {
     const char* kind = "";
     std::size_t index = 0;
     const Op* op = nullptr;
@@ -223,7 +223,7 @@ class Verifier {
 
   const Graph& g_;
   std::vector<bool> defined_;
-  Place where_;
+  Location where_;
   bool backward_ = false;
 };
 

@@ -282,8 +282,12 @@ void EvaluateWrap(DType dtype, void* out, const void* a, int n) {
       case DType::kBF16:
         o[i] = std::bit_cast<std::int32_t>(BFloat16ToFloat(FloatToBFloat16(std::bit_cast<float>(x[i]))));
         break;
-      default:
-        o[i] = x[i];
+      case DType::kBool:
+      case DType::kI32:
+      case DType::kI64:
+      case DType::kF32:
+      case DType::kF64:
+        o[i] = x[i];  // as wide as it is computed
     }
   }
 }

@@ -73,7 +73,8 @@ void WriteLane(Type type, void* lanes, int i, Accumulator value) {
     case Type::kI64:
       static_cast<std::int64_t*>(lanes)[i] = value.i;
       break;
-    default:
+    case Type::kI32:
+    case Type::kPred:
       static_cast<std::int32_t*>(lanes)[i] = static_cast<std::int32_t>(value.i);
   }
 }
@@ -138,7 +139,11 @@ class Interpreter {
         case OpClass::kReduce:
           RunReduce(id, at, n);
           break;
-        default: {
+        case OpClass::kArith:
+        case OpClass::kCompare:
+        case OpClass::kBits:
+        case OpClass::kConvert:
+        case OpClass::kMath: {
           const auto arg = [&](std::size_t a) { return inst.args[a] >= 0 ? Lanes(inst.args[a]) : nullptr; };
           Evaluate(inst, kernel_[inst.args[0]].type, Lanes(id), arg(0), arg(1), arg(2), n);
         }

@@ -1,4 +1,5 @@
 #include "backends/passes/aliases.h"
+#include "common/index.h"
 
 namespace framefuse {
 
@@ -19,17 +20,17 @@ Aliases::Aliases(const ir::Graph& graph)
   for (std::size_t v = 0; v < root_.size(); ++v) root_[v] = static_cast<ir::ValueId>(v);
   for (const ir::Node& n : graph.nodes) {
     int viewed = ViewedArgument(*n.op);
-    if (viewed < 0 || n.args[static_cast<std::size_t>(viewed)].kind != ir::Arg::Kind::kValue) continue;
-    ir::ValueId base = RootOf(n.args[static_cast<std::size_t>(viewed)].value);
+    if (viewed < 0 || n.args[At(viewed)].kind != ir::Arg::Kind::kValue) continue;
+    ir::ValueId base = RootOf(n.args[At(viewed)].value);
     for (ir::ValueId v : n.outputs) {
-      if (v != ir::kNoValue) root_[static_cast<std::size_t>(v)] = base;
+      if (v != ir::kNoValue) root_[At(v)] = base;
     }
   }
-  for (const ir::Input& in : graph.inputs) is_input_[static_cast<std::size_t>(in.value)] = true;
+  for (const ir::Input& in : graph.inputs) is_input_[At(in.value)] = true;
   for (const ir::Output& o : graph.outputs) {
     if (o.value == ir::kNoValue) continue;
-    is_output_[static_cast<std::size_t>(o.value)] = true;
-    escapes_[static_cast<std::size_t>(RootOf(o.value))] = true;
+    is_output_[At(o.value)] = true;
+    escapes_[At(RootOf(o.value))] = true;
   }
 }
 

@@ -4,6 +4,7 @@
 #include "backends/graph/collectives.h"
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
+#include "common/index.h"
 
 namespace framefuse {
 
@@ -14,8 +15,8 @@ absl::StatusOr<bool> EliminateDeadCode(ir::Graph& g) {
   std::vector<bool> live(g.values.size(), false);
   std::vector<bool> live_root(g.values.size(), false);
   auto mark = [&](ir::ValueId v) {
-    live[static_cast<std::size_t>(v)] = true;
-    live_root[static_cast<std::size_t>(aliases.RootOf(v))] = true;
+    live[At(v)] = true;
+    live_root[At(aliases.RootOf(v))] = true;
   };
   for (const ir::Output& o : g.outputs) {
     if (o.value != ir::kNoValue) mark(o.value);
@@ -27,11 +28,11 @@ absl::StatusOr<bool> EliminateDeadCode(ir::Graph& g) {
     // A backward pass comes to what gradients go through that somebody asks for, and to nothing else.
     const bool of_gradients = n.phase == ir::Phase::kBackward && ir::SpeaksToOthers(n);
     bool needed = n.op->is_random() || (n.op->has_side_effect() && !of_gradients);
-    for (ir::ValueId v : n.outputs) needed = needed || (v != ir::kNoValue && live[static_cast<std::size_t>(v)]);
+    for (ir::ValueId v : n.outputs) needed = needed || (v != ir::kNoValue && live[At(v)]);
     for (std::size_t a = 0; a < n.args.size(); ++a) {
       if (!n.op->arguments()[a].written) continue;
       ir::ForEachValue(n.args[a], [&](ir::ValueId v) {
-        needed = needed || aliases.FromInput(v) || live_root[static_cast<std::size_t>(aliases.RootOf(v))];
+        needed = needed || aliases.FromInput(v) || live_root[At(aliases.RootOf(v))];
       });
     }
     if (!needed) continue;

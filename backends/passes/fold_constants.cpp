@@ -6,6 +6,7 @@
 
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
+#include "common/index.h"
 
 namespace framefuse {
 namespace {
@@ -18,7 +19,7 @@ bool Evaluate(const ir::Node& n, const std::vector<at::Tensor>& constants, at::T
   for (std::size_t a = 0; a < n.args.size(); ++a) {
     const ir::Arg& arg = n.args[a];
     if (arg.kind == ir::Arg::Kind::kValue) {
-      stack.emplace_back(constants[static_cast<std::size_t>(arg.value)]);
+      stack.emplace_back(constants[At(arg.value)]);
     } else {
       stack.push_back(arg.constant);
     }
@@ -50,7 +51,7 @@ absl::StatusOr<bool> FoldConstants(ir::Graph& g) {
   Aliases aliases(g);
   std::vector<at::Tensor> constants(g.values.size());
   for (const ir::ConstantTensor& c : g.constants) {
-    if (c.tensor.device().is_cpu()) constants[static_cast<std::size_t>(c.value)] = c.tensor;
+    if (c.tensor.device().is_cpu()) constants[At(c.value)] = c.tensor;
   }
   std::vector<ir::Node> nodes;
   nodes.reserve(g.nodes.size());
@@ -63,14 +64,14 @@ absl::StatusOr<bool> FoldConstants(ir::Graph& g) {
           a.kind == ir::Arg::Kind::kNone || a.kind == ir::Arg::Kind::kConstant || a.kind == ir::Arg::Kind::kValue;
       foldable = foldable && plain;
     }
-    ir::ForEachUse(n, [&](ir::ValueId v) { foldable = foldable && constants[static_cast<std::size_t>(v)].defined(); });
+    ir::ForEachUse(n, [&](ir::ValueId v) { foldable = foldable && constants[At(v)].defined(); });
     at::Tensor result;
     if (foldable && Evaluate(n, constants, &result)) {
       bool of_formula = n.phase == ir::Phase::kBackward;
       ir::ForEachUse(n, [&](ir::ValueId v) { of_formula = of_formula && g.value(v).of_formula; });
       g.value(n.outputs[0]).of_formula = of_formula;
       if (g.value(n.outputs[0]).wrapped_number) result.unsafeGetTensorImpl()->set_wrapped_number(true);
-      constants[static_cast<std::size_t>(n.outputs[0])] = result;
+      constants[At(n.outputs[0])] = result;
       g.constants.push_back({n.outputs[0], std::move(result)});
     } else {
       nodes.push_back(std::move(n));

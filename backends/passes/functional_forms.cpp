@@ -1,4 +1,5 @@
 #include "backends/passes/functional_forms.h"
+#include "common/index.h"
 
 #include <array>
 #include <string>
@@ -53,7 +54,7 @@ bool Fits(const ir::Op& op, const ir::Op& form, const FunctionalForm& facts) {
   }
   if (form.returns().size() != facts.own_returns + facts.written.size()) return false;
   for (std::size_t w = 0; w < facts.written.size(); ++w) {
-    bool list = op.arguments()[static_cast<std::size_t>(facts.written[w])].type == ir::ArgType::kTensorList;
+    bool list = op.arguments()[At(facts.written[w])].type == ir::ArgType::kTensorList;
     if (list != (form.returns()[facts.own_returns + w].type == ir::ArgType::kTensorList)) return false;
   }
   return true;

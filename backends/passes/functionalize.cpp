@@ -12,9 +12,10 @@
 #include "backends/passes/aliases.h"
 #include "backends/passes/functional_forms.h"
 #include "backends/passes/memory_order.h"
+#include "backends/passes/offsets_of_roots.h"
 #include "backends/passes/pass.h"
-#include "backends/passes/places_of_roots.h"
-#include "backends/passes/scatter_places.h"
+#include "backends/passes/scatter_offsets.h"
+#include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -26,8 +27,6 @@ using ir::kNoValue;
 using ir::Node;
 using ir::NodeIndex;
 using ir::ValueId;
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Walks the nodes once. Each recorded value has a current functional value; a write gives its root (through the
 // chain of views between) a new one, and views of that root are made again when they are next read.
@@ -192,7 +191,7 @@ class Functionalizer {
       if (!ir::IsContiguous(g_.exprs, target) && RandomFollowsMemory(target.device))
         return WritingInMemoryOrder(recorded, form);
     }
-    if (recorded.op->name() == "aten.normal_" && DrawsPlaceByPlace(g_.exprs, g_.value(recorded.args[0].value)))
+    if (recorded.op->name() == "aten.normal_" && DrawsInMemoryOrder(g_.exprs, g_.value(recorded.args[0].value)))
       return absl::UnimplementedError("normal_ on a tensor with gaps");
     if (form.is_out && !MakesWhatIsThere(recorded, form.op)) {
       return absl::UnimplementedError(absl::StrCat(recorded.op->name(), " into a tensor of another dtype or layout"));
@@ -253,17 +252,15 @@ class Functionalizer {
       if (!d.is_constant()) return absl::UnimplementedError("bernoulli_ on a tensor with symbolic strides");
     }
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-      return meta.strides[static_cast<std::size_t>(a)].constant() >
-             meta.strides[static_cast<std::size_t>(b)].constant();
+      return meta.strides[At(a)].constant() > meta.strides[At(b)].constant();
     });
     std::vector<std::int64_t> back(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i)
-      back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+    for (std::size_t i = 0; i < order.size(); ++i) back[At(order[i])] = static_cast<std::int64_t>(i);
     ir::Value permuted = meta;
     permuted.storage = -1;
     for (std::size_t i = 0; i < order.size(); ++i) {
-      permuted.sizes[i] = meta.sizes[static_cast<std::size_t>(order[i])];
-      permuted.strides[i] = meta.strides[static_cast<std::size_t>(order[i])];
+      permuted.sizes[i] = meta.sizes[At(order[i])];
+      permuted.strides[i] = meta.strides[At(order[i])];
     }
     if (!ir::IsContiguous(g_.exprs, permuted)) {
       return absl::UnimplementedError("bernoulli_ on a tensor with gaps in its memory");
@@ -330,7 +327,7 @@ class Functionalizer {
     if (old_.value(root).layout == c10::Layout::Strided && !ir::IsDense(g_.exprs, old_.value(root))) {
       return absl::UnimplementedError("a write to a tensor with gaps or overlap");
     }
-    if (!ReachSamePlaces(g_.value(value), old_.value(root))) {
+    if (!ReachSameOffsets(g_.value(value), old_.value(root))) {
       value = EmitOne("aten.copy", {Arg::OfValue(before), Arg::OfValue(value), Arg::Constant(false)}, root);
     }
     current_[At(root)] = value;
@@ -409,7 +406,7 @@ class Functionalizer {
     if (MayOverlap(g_.exprs, v)) return absl::UnimplementedError("a write to a view that has places of memory twice");
     const ir::Dim begin = g_.exprs.Make(ir::ExprKind::kNeg, g_.value(old_parent).offset);
     const ir::Dim offset = g_.exprs.Make(ir::ExprKind::kAdd, v.offset, begin);
-    return EmitOne(ScatterPlaces(),
+    return EmitOne(ScatterOffsets(),
                    {Arg::OfValue(parent), from, Arg::OfDims(v.sizes), Arg::OfDims(v.strides), Arg::OfDim(offset)},
                    old_parent);
   }
@@ -472,7 +469,7 @@ absl::StatusOr<bool> Functionalize(ir::Graph& g) {
     return true;
   }
   ir::Graph recorded = g;
-  FF_RETURN_IF_ERROR(TakePlacesFromRoots(recorded));
+  FF_RETURN_IF_ERROR(TakeOffsetsFromRoots(recorded));
   Functionalizer f(recorded);
   FF_RETURN_IF_ERROR(f.Run());
   g = f.Take();

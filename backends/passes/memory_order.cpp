@@ -11,7 +11,7 @@
 
 namespace framefuse {
 
-bool ReachSamePlaces(const ir::Value& a, const ir::Value& b) {
+bool ReachSameOffsets(const ir::Value& a, const ir::Value& b) {
   for (std::size_t d = 0; d < a.sizes.size(); ++d) {
     const bool one_place = a.sizes[d].Is(0) || a.sizes[d].Is(1);
     if (!one_place && !(a.strides[d] == b.strides[d])) return false;
@@ -73,7 +73,7 @@ bool RandomFollowsMemory(c10::Device device) {
   return follows;
 }
 
-bool DrawsPlaceByPlace(ir::ExprTable& exprs, const ir::Value& target) {
+bool DrawsInMemoryOrder(ir::ExprTable& exprs, const ir::Value& target) {
   constexpr std::int64_t kManyNumbers = 16;
   std::int64_t count = 1;
   for (const ir::Dim& d : target.sizes)

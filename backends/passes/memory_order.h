@@ -8,7 +8,7 @@
 namespace framefuse {
 
 // Strides of sizes of one reach nothing.
-bool ReachSamePlaces(const ir::Value& a, const ir::Value& b);
+bool ReachSameOffsets(const ir::Value& a, const ir::Value& b);
 
 // The strides that an operator gives for the sizes at hand: what is dense is so, in this order, for all sizes.
 void TakeStrides(ir::ExprTable& exprs, ir::Value& v, at::IntArrayRef strides);
@@ -22,7 +22,7 @@ bool RandomFollowsMemory(c10::Device device);
 
 // Whether normal_ draws other numbers for it than for a tensor without gaps: on the CPU many numbers for a contiguous
 // one are drawn at once.
-bool DrawsPlaceByPlace(ir::ExprTable& exprs, const ir::Value& target);
+bool DrawsInMemoryOrder(ir::ExprTable& exprs, const ir::Value& target);
 
 }  // namespace framefuse
 

@@ -6,6 +6,7 @@
 #include "backends/passes/aliases.h"
 #include "backends/passes/pass.h"
 #include "backends/passes/rewrite.h"
+#include "common/index.h"
 
 namespace framefuse {
 namespace {
@@ -29,7 +30,7 @@ std::optional<Permutation> PermutationOf(const ir::Graph& g, const ir::Node& n) 
   }
   std::int64_t a = name == "aten.t" ? 0 : n.args[1].constant.toInt();
   std::int64_t b = name == "aten.t" ? 1 : n.args[2].constant.toInt();
-  if (rank >= 2) std::swap(p[static_cast<std::size_t>(Wrap(a, rank))], p[static_cast<std::size_t>(Wrap(b, rank))]);
+  if (rank >= 2) std::swap(p[At(Wrap(a, rank))], p[At(Wrap(b, rank))]);
   return p;
 }
 
@@ -55,8 +56,8 @@ class ViewSimplifier {
 
  private:
   const ir::Node* DefinitionOf(ir::ValueId v) const {
-    ir::NodeIndex i = definitions_[static_cast<std::size_t>(v)];
-    return i == ir::kNoNode ? nullptr : &g_.nodes[static_cast<std::size_t>(i)];
+    ir::NodeIndex i = definitions_[At(v)];
+    return i == ir::kNoNode ? nullptr : &g_.nodes[At(i)];
   }
 
   void MergePermutations(ir::Node& n) {
@@ -67,7 +68,7 @@ class ViewSimplifier {
     Permutation both(outer->size());
     bool identity = true;
     for (std::size_t i = 0; i < both.size(); ++i) {
-      both[i] = (*inner)[static_cast<std::size_t>((*outer)[i])];
+      both[i] = (*inner)[At((*outer)[i])];
       identity = identity && both[i] == static_cast<std::int64_t>(i);
     }
     ir::ValueId source = inner_node->args[0].value;

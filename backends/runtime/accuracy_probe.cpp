@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/graph/subgraph.h"
+#include "common/index.h"
 
 namespace framefuse {
 namespace {
@@ -56,7 +57,7 @@ std::string PieceText(const ir::Graph& graph, std::vector<ValueId>* reads, const
   }
   *reads = std::move(inputs);
   for (NodeIndex i : nodes) {
-    ir::Node node = graph.nodes[static_cast<std::size_t>(i)];
+    ir::Node node = graph.nodes[At(i)];
     node.phase = ir::Phase::kForward;
     builder.AddNode(node);
   }

@@ -11,13 +11,14 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "backends/graph/collectives.h"
-#include "backends/passes/scatter_places.h"
+#include "backends/passes/scatter_offsets.h"
 #include "backends/runtime/cond_operator.h"
 #include "backends/runtime/layout_check.h"
 #include "backends/runtime/node_text.h"
 #include "backends/runtime/view_memo.h"
 #include "common/check.h"
 #include "common/config.h"
+#include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -82,7 +83,7 @@ Call CallOf(const c10::FunctionSchema& schema) {
 
 }  // namespace
 
-struct AtenSequence::Step {
+struct AtenSequence::PlanStep {
   const c10::OperatorHandle* handle = nullptr;
   Call call = Call::kBoxed;
   bool defines_one = false;  // one tensor result, the common case
@@ -130,15 +131,15 @@ std::vector<std::int32_t> LastUses(const ir::Graph& g) {
   for (std::size_t i = 0; i < g.nodes.size(); ++i) {
     auto index = static_cast<std::int32_t>(i);
     for (ValueId v : g.nodes[i].outputs) {
-      if (v != ir::kNoValue) last[static_cast<std::size_t>(v)] = index;
+      if (v != ir::kNoValue) last[At(v)] = index;
     }
-    ir::ForEachUse(g.nodes[i], [&](ValueId v) { last[static_cast<std::size_t>(v)] = index; });
+    ir::ForEachUse(g.nodes[i], [&](ValueId v) { last[At(v)] = index; });
   }
   auto end = static_cast<std::int32_t>(g.nodes.size());
   for (const ir::Output& o : g.outputs) {
-    if (o.value != ir::kNoValue) last[static_cast<std::size_t>(o.value)] = end;
+    if (o.value != ir::kNoValue) last[At(o.value)] = end;
   }
-  for (const ir::ConstantTensor& c : g.constants) last[static_cast<std::size_t>(c.value)] = end;
+  for (const ir::ConstantTensor& c : g.constants) last[At(c.value)] = end;
   return last;
 }
 
@@ -183,7 +184,7 @@ void AtenSequence::Build() {
   std::vector<std::int32_t> last = LastUses(graph_);
   steps_.reserve(graph_.nodes.size());
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    Step s = StepOf(static_cast<std::int32_t>(i));
+    PlanStep s = StepOf(static_cast<std::int32_t>(i));
     const bool acts = graph_.nodes[i].op->mutates() || ir::SpeaksToOthers(graph_.nodes[i]);
     if (!WritesInputs() && acts) first_write_ = s.node;
     EndValues(&s, &last);
@@ -200,9 +201,9 @@ bool AtenSequence::IsUncounted(ValueId v) const {
   });
 }
 
-AtenSequence::Step AtenSequence::StepOf(std::int32_t index) const {
-  const ir::Node& n = graph_.nodes[static_cast<std::size_t>(index)];
-  Step s;
+AtenSequence::PlanStep AtenSequence::StepOf(std::int32_t index) const {
+  const ir::Node& n = graph_.nodes[At(index)];
+  PlanStep s;
   s.node = index;
   s.handle = &n.op->handle();
   s.call = CallOf(n.op->schema());
@@ -219,8 +220,8 @@ AtenSequence::Step AtenSequence::StepOf(std::int32_t index) const {
   s.outputs.assign(n.outputs.begin(), n.outputs.end());
   s.list_sizes = n.list_sizes;
   s.defines_one = n.list_sizes.empty() && n.outputs.size() == 1;
-  const bool by_places = n.op->name() == "aten.as_strided" || n.op == ScatterPlaces();
-  if (graph_.functional && by_places && n.args[0].kind == Arg::Kind::kValue) s.laid_out = n.args[0].value;
+  const bool by_offsets = n.op->name() == "aten.as_strided" || n.op == ScatterOffsets();
+  if (graph_.functional && by_offsets && n.args[0].kind == Arg::Kind::kValue) s.laid_out = n.args[0].value;
   // They copy all of the storage that their first argument is a part of.
   const bool copies_storage = n.op->name() == "aten.slice_scatter" || n.op->name() == "aten.select_scatter" ||
                               n.op->name() == "aten.diagonal_scatter";
@@ -235,10 +236,8 @@ AtenSequence::Step AtenSequence::StepOf(std::int32_t index) const {
 }
 
 // Each value that dies in a step is moved by its last mention, or cleared after a typed call.
-void AtenSequence::EndValues(Step* step, std::vector<std::int32_t>* last) const {
-  const auto ends = [&](std::int32_t slot) {
-    return slot != kNoSlot && (*last)[static_cast<std::size_t>(slot)] == step->node;
-  };
+void AtenSequence::EndValues(PlanStep* step, std::vector<std::int32_t>* last) const {
+  const auto ends = [&](std::int32_t slot) { return slot != kNoSlot && (*last)[At(slot)] == step->node; };
   std::vector<SlotUse*> mentions;
   for (PreparedArg& p : step->args) {
     if (p.kind == PreparedArg::Kind::kSlot) mentions.push_back(&p.use);
@@ -247,7 +246,7 @@ void AtenSequence::EndValues(Step* step, std::vector<std::int32_t>* last) const 
   for (std::size_t m = mentions.size(); m-- > 0;) {
     std::int32_t slot = mentions[m]->slot;
     if (!ends(slot)) continue;
-    (*last)[static_cast<std::size_t>(slot)] = -1;
+    (*last)[At(slot)] = -1;
     // A written tensor is still needed after the call, for its version counter.
     if (step->call == Call::kBoxed && step->written.empty()) {
       mentions[m]->last = true;
@@ -263,12 +262,12 @@ void AtenSequence::EndValues(Step* step, std::vector<std::int32_t>* last) const 
 void AtenSequence::FindLastOutputs() {
   output_last_use_.resize(graph_.outputs.size());
   std::vector<bool> seen(graph_.values.size(), false);
-  for (const ir::ConstantTensor& c : graph_.constants) seen[static_cast<std::size_t>(c.value)] = true;
+  for (const ir::ConstantTensor& c : graph_.constants) seen[At(c.value)] = true;
   for (std::size_t i = graph_.outputs.size(); i-- > 0;) {
     ValueId v = graph_.outputs[i].value;
     if (v == ir::kNoValue) continue;
-    output_last_use_[i] = !seen[static_cast<std::size_t>(v)];
-    seen[static_cast<std::size_t>(v)] = true;
+    output_last_use_[i] = !seen[At(v)];
+    seen[At(v)] = true;
   }
 }
 
@@ -285,11 +284,11 @@ at::Tensor TensorOf(c10::IValue v) {
 
 }  // namespace
 
-void AtenSequence::Push(const Step& step, Frame& frame) const {
-  auto slot_of = [&](const SlotUse& u) { return TakeSlot(frame.slots[static_cast<std::size_t>(u.slot)], u.last); };
+void AtenSequence::Push(const PlanStep& step, Frame& frame) const {
+  auto slot_of = [&](const SlotUse& u) { return TakeSlot(frame.slots[At(u.slot)], u.last); };
   auto number = [&](const ir::Dim& d) {
     if (d.is_constant()) return c10::IValue(d.constant());
-    return ir::NumberOf(frame.exprs[static_cast<std::size_t>(d.expr)], graph_.exprs[d.expr].type);
+    return ir::NumberOf(frame.exprs[At(d.expr)], graph_.exprs[d.expr].type);
   };
   for (const PreparedArg& p : step.args) {
     switch (p.kind) {
@@ -331,12 +330,12 @@ void AtenSequence::Push(const Step& step, Frame& frame) const {
 
 // What was written in place keeps its strides; the operator that stands for the write may choose others for its result.
 void AtenSequence::LayOut(std::int32_t value, Frame& frame) const {
-  c10::IValue& slot = frame.slots[static_cast<std::size_t>(value)];
+  c10::IValue& slot = frame.slots[At(value)];
   const at::Tensor& t = slot.toTensor();
   const ir::Value& recorded = graph_.value(value);
   std::vector<std::int64_t> strides;
   for (const ir::Dim& d : recorded.strides) {
-    strides.push_back(d.is_constant() ? d.constant() : frame.exprs[static_cast<std::size_t>(d.expr)]);
+    strides.push_back(d.is_constant() ? d.constant() : frame.exprs[At(d.expr)]);
   }
   bool same = true;
   for (std::size_t d = 0; d < strides.size(); ++d) {
@@ -355,13 +354,13 @@ void AtenSequence::MakeWhole(c10::IValue& slot) {
   if (t.storage().nbytes() > bytes || t.storage_offset() != 0) slot = t.clone();
 }
 
-void AtenSequence::Pop(const Step& step, Frame& frame) const {
+void AtenSequence::Pop(const PlanStep& step, Frame& frame) const {
   std::size_t next = 0;
   auto store = [&](c10::IValue v) {
     std::int32_t slot = step.outputs[next++];
     if (slot == kNoSlot) return;
     if (graph_.value(slot).wrapped_number) v.toTensor().unsafeGetTensorImpl()->set_wrapped_number(true);
-    frame.slots[static_cast<std::size_t>(slot)] = std::move(v);
+    frame.slots[At(slot)] = std::move(v);
   };
   for (std::size_t r = 0; r < frame.stack.size(); ++r) {
     bool list = !step.list_sizes.empty() && step.list_sizes[r] >= 0;
@@ -377,33 +376,32 @@ void AtenSequence::Pop(const Step& step, Frame& frame) const {
   frame.stack.clear();
 }
 
-void AtenSequence::RunView(const Step& step, Frame& frame) const {
+void AtenSequence::RunView(const PlanStep& step, Frame& frame) const {
   const SlotUse& use = step.args[0].use;
-  c10::IValue& slot = frame.slots[static_cast<std::size_t>(use.slot)];
+  c10::IValue& slot = frame.slots[At(use.slot)];
   at::Tensor view = step.view->View(slot.toTensor());
   if (!view.defined()) {
     const at::Tensor self = slot.toTensor();
     CallOperator(step, frame);
-    if (step.outputs[0] != kNoSlot)
-      step.view->Learn(self, frame.slots[static_cast<std::size_t>(step.outputs[0])].toTensor());
+    if (step.outputs[0] != kNoSlot) step.view->Learn(self, frame.slots[At(step.outputs[0])].toTensor());
     return;
   }
   if (use.last || !step.clear.empty()) slot = c10::IValue();
-  if (step.outputs[0] != kNoSlot) frame.slots[static_cast<std::size_t>(step.outputs[0])] = std::move(view);
+  if (step.outputs[0] != kNoSlot) frame.slots[At(step.outputs[0])] = std::move(view);
 }
 
-void AtenSequence::RunStep(const Step& step, Frame& frame) const {
+void AtenSequence::RunStep(const PlanStep& step, Frame& frame) const {
   if (step.laid_out != ir::kNoValue) LayOut(step.laid_out, frame);
-  if (step.whole != ir::kNoValue) MakeWhole(frame.slots[static_cast<std::size_t>(step.whole)]);
+  if (step.whole != ir::kNoValue) MakeWhole(frame.slots[At(step.whole)]);
   step.view != nullptr&& frame.views_from_memo ? RunView(step, frame) : CallOperator(step, frame);
 }
 
-void AtenSequence::CallOperator(const Step& step, Frame& frame) const {
+void AtenSequence::CallOperator(const PlanStep& step, Frame& frame) const {
   auto tensor = [&](std::size_t arg) -> const at::Tensor& {
-    return frame.slots[static_cast<std::size_t>(step.args[arg].use.slot)].toTensor();
+    return frame.slots[At(step.args[arg].use.slot)].toTensor();
   };
   auto define = [&](at::Tensor t) {
-    if (step.outputs[0] != kNoSlot) frame.slots[static_cast<std::size_t>(step.outputs[0])] = std::move(t);
+    if (step.outputs[0] != kNoSlot) frame.slots[At(step.outputs[0])] = std::move(t);
   };
   switch (step.call) {
     case Call::kBoxed:
@@ -429,10 +427,10 @@ void AtenSequence::CallOperator(const Step& step, Frame& frame) const {
   }
   for (std::int32_t slot : step.written) {
     // Below ADInplaceOrView nobody else counts this write.
-    const at::Tensor& t = frame.slots[static_cast<std::size_t>(slot)].toTensor();
+    const at::Tensor& t = frame.slots[At(slot)].toTensor();
     if (t.defined() && !t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
   }
-  for (std::int32_t slot : step.clear) frame.slots[static_cast<std::size_t>(slot)] = c10::IValue();
+  for (std::int32_t slot : step.clear) frame.slots[At(slot)] = c10::IValue();
 }
 
 template <typename Tensor>  // const: it is copied, not moved
@@ -442,7 +440,7 @@ absl::Status AtenSequence::RunOn(absl::Span<Tensor> inputs, absl::Span<const std
   FF_RET_CHECK(inputs.size() == graph_.inputs.size()) << inputs.size() << " inputs for " << graph_.inputs.size();
   frame.slots.resize(graph_.values.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    frame.slots[static_cast<std::size_t>(graph_.inputs[i].value)] = std::move(inputs[i]);
+    frame.slots[At(graph_.inputs[i].value)] = std::move(inputs[i]);
   }
   return Execute(frame, symbols, outputs);
 }
@@ -462,27 +460,27 @@ absl::Status AtenSequence::Execute(Frame& frame, absl::Span<const std::int64_t> 
   if (graph_.exprs.size() > 0) graph_.exprs.EvaluateAll(symbols, &frame.exprs);
   frame.views_from_memo = ViewMemo::MayAnswer();
   const bool checks = says_strides_ && config().verify_metadata;
-  const Step* current = nullptr;
+  const PlanStep* current = nullptr;
   try {
     for (std::int32_t i : number_inputs_) {
-      c10::IValue& slot = frame.slots[static_cast<std::size_t>(graph_.inputs[static_cast<std::size_t>(i)].value)];
+      c10::IValue& slot = frame.slots[At(graph_.inputs[At(i)].value)];
       slot = slot.toTensor().item();
     }
-    for (const ir::ConstantTensor& c : graph_.constants) frame.slots[static_cast<std::size_t>(c.value)] = c.tensor;
-    for (const Step& step : steps_) {
+    for (const ir::ConstantTensor& c : graph_.constants) frame.slots[At(c.value)] = c.tensor;
+    for (const PlanStep& step : steps_) {
       current = &step;
       RunStep(step, frame);
       absl::Status found = checks ? CheckLayouts(graph_, step.outputs, frame.slots, frame.exprs) : absl::OkStatus();
-      if (!found.ok()) return Annotate(found, graph_.nodes[static_cast<std::size_t>(step.node)].op->name());
+      if (!found.ok()) return Annotate(found, graph_.nodes[At(step.node)].op->name());
     }
     current = nullptr;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       ValueId v = graph_.outputs[i].value;
       if (v == ir::kNoValue) continue;
-      outputs[i] = TensorOf(TakeSlot(frame.slots[static_cast<std::size_t>(v)], output_last_use_[i]));
+      outputs[i] = TensorOf(TakeSlot(frame.slots[At(v)], output_last_use_[i]));
     }
   } catch (...) {
-    const ir::Node* node = current != nullptr ? &graph_.nodes[static_cast<std::size_t>(current->node)] : nullptr;
+    const ir::Node* node = current != nullptr ? &graph_.nodes[At(current->node)] : nullptr;
     absl::Status status =
         TorchErrorStatus(std::current_exception(), node != nullptr ? DescribeNode(graph_, *node) : "");
     if (current != nullptr && current->node < first_write_) MarkInputsUntouched(status);

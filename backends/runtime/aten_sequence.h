@@ -30,29 +30,29 @@ class AtenSequence final : public Executable {
   std::vector<PlanGroup> Explain() const override;
 
  private:
-  struct Step;
+  struct PlanStep;
   struct Frame;
   static constexpr std::int32_t kNoWrite = std::numeric_limits<std::int32_t>::max();
   AtenSequence();
   void Build();
-  Step StepOf(std::int32_t index) const;
-  void EndValues(Step* step, std::vector<std::int32_t>* last) const;
+  PlanStep StepOf(std::int32_t index) const;
+  void EndValues(PlanStep* step, std::vector<std::int32_t>* last) const;
   void FindLastOutputs();
   template <typename Tensor>
   absl::Status RunOn(absl::Span<Tensor> inputs, absl::Span<const std::int64_t> symbols,
                      absl::Span<at::Tensor> outputs) const;
   absl::Status Execute(Frame& frame, absl::Span<const std::int64_t> symbols, absl::Span<at::Tensor> outputs) const;
-  void RunStep(const Step& step, Frame& frame) const;
-  void RunView(const Step& step, Frame& frame) const;
-  void CallOperator(const Step& step, Frame& frame) const;
-  void Push(const Step& step, Frame& frame) const;
+  void RunStep(const PlanStep& step, Frame& frame) const;
+  void RunView(const PlanStep& step, Frame& frame) const;
+  void CallOperator(const PlanStep& step, Frame& frame) const;
+  void Push(const PlanStep& step, Frame& frame) const;
   void LayOut(std::int32_t value, Frame& frame) const;
   bool IsUncounted(ir::ValueId v) const;
   static void MakeWhole(c10::IValue& slot);
-  void Pop(const Step& step, Frame& frame) const;
+  void Pop(const PlanStep& step, Frame& frame) const;
 
   ir::Graph graph_;
-  std::vector<Step> steps_;
+  std::vector<PlanStep> steps_;
   std::int32_t first_write_ = kNoWrite;      // the first node that may write an input
   std::vector<std::int32_t> number_inputs_;  // inputs that are numbers
   std::vector<bool> output_last_use_;        // the output takes the slot's only reference

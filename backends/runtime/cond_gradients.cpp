@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "absl/container/flat_hash_set.h"
+#include "common/index.h"
 
 namespace framefuse {
 
@@ -14,11 +15,11 @@ class Reach {
   explicit Reach(const ir::Graph& graph) : graph_(graph), values_(graph.values.size(), false) {}
 
   bool Has(ir::ValueId v) const {
-    return v != ir::kNoValue && (values_[static_cast<std::size_t>(v)] || memory_.contains(graph_.value(v).storage));
+    return v != ir::kNoValue && (values_[At(v)] || memory_.contains(graph_.value(v).storage));
   }
 
   void Add(ir::ValueId v) {
-    if (v != ir::kNoValue) values_[static_cast<std::size_t>(v)] = true;
+    if (v != ir::kNoValue) values_[At(v)] = true;
   }
 
   void Pass(const ir::Node& n) {

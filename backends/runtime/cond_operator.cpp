@@ -28,6 +28,7 @@
 #include "backends/runtime/generator_states.h"
 #include "backends/runtime/torch_error.h"
 #include "common/check.h"
+#include "common/index.h"
 
 namespace framefuse {
 namespace {
@@ -201,10 +202,10 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
     variable_list kept = {pred};
     if (random) kept.push_back(CallRngStates(texts.random_devices));
     variable_list results = CallOperator(pred, texts.branches, operands, texts.backend, random);
-    for (const std::int64_t i : texts.saved) kept.push_back(operands[static_cast<std::size_t>(i)]);
+    for (const std::int64_t i : texts.saved) kept.push_back(operands[At(i)]);
     ctx->save_for_backward(std::move(kept));
     std::vector<bool> has_gradient(results.size(), false);
-    for (const std::int64_t i : texts.with_gradient) has_gradient[static_cast<std::size_t>(i)] = true;
+    for (const std::int64_t i : texts.with_gradient) has_gradient[At(i)] = true;
     variable_list without;
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (!has_gradient[i]) without.push_back(results[i]);
@@ -226,7 +227,7 @@ struct CondFunction : torch::autograd::Function<CondFunction> {
     const std::vector<std::int64_t> devices = ctx->saved_data["random_devices"].toIntVector();
     variable_list inputs(kept.begin() + (devices.empty() ? 1 : 2), kept.end());
     for (const std::int64_t i : ctx->saved_data["with_gradient"].toIntVector()) {
-      inputs.push_back(gradients[static_cast<std::size_t>(i)]);
+      inputs.push_back(gradients[At(i)]);
     }
     const std::string branches[] = {ctx->saved_data["false"].toStringRef(), ctx->saved_data["true"].toStringRef()};
     const std::vector<bool> reached = Reached(branches, kept.size() - (devices.empty() ? 1 : 2), &inputs);
@@ -376,10 +377,10 @@ void RegisterCondOperator() {
 absl::Status PrepareConds(ir::Graph& graph, const std::string& backend) {
   for (ir::Node& node : graph.nodes) {
     if (!IsCond(node)) continue;
-    c10::IValue& by = node.args[static_cast<std::size_t>(node.op->FindArgument("backend"))].constant;
+    c10::IValue& by = node.args[At(node.op->FindArgument("backend"))].constant;
     if (!backend.empty()) by = backend;
     for (const char* branch : {"true_branch", "false_branch"}) {
-      const ir::Arg& text = node.args[static_cast<std::size_t>(node.op->FindArgument(branch))];
+      const ir::Arg& text = node.args[At(node.op->FindArgument(branch))];
       if (auto plan = CompileBranch(text.constant.toStringRef(), by.toStringRef()); !plan.ok()) return plan.status();
     }
   }

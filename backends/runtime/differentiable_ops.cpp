@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "common/index.h"
 
 namespace framefuse {
 namespace {
@@ -160,7 +161,7 @@ const Stands& OwnOperators() {
 bool IsTrue(const Node& n, const char* argument) {
   const int i = n.op->FindArgument(argument);
   if (i < 0) return true;
-  const Arg& a = n.args[static_cast<std::size_t>(i)];
+  const Arg& a = n.args[At(i)];
   return a.kind == Arg::Kind::kConstant && a.constant.isBool() && a.constant.toBool();
 }
 

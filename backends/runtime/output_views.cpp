@@ -1,4 +1,5 @@
 #include "backends/runtime/output_views.h"
+#include "common/index.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/as_strided.h>
@@ -34,9 +35,12 @@ c10::IValue Evaluate(const Arg& arg, const ir::ExprTable& exprs, absl::Span<cons
       for (const ir::Dim& d : arg.dims) list.push_back(exprs.Evaluate(d, symbols));
       return list;
     }
-    default:
-      return {};
+    case Arg::Kind::kNone:
+    case Arg::Kind::kValue:
+    case Arg::Kind::kValueList:
+      break;
   }
+  return {};
 }
 
 bool HasOtherValues(const Node& n, std::int32_t viewed) {
@@ -55,16 +59,15 @@ ViewRecipe ViewRecipe::Create(const ir::Graph& graph, const std::vector<ValueId>
   recipe.exprs_ = graph.exprs;
   std::vector<ir::NodeIndex> definitions = graph.Definitions();
   while (std::find(bases.begin(), bases.end(), view) == bases.end()) {
-    ir::NodeIndex index = definitions[static_cast<std::size_t>(view)];
+    ir::NodeIndex index = definitions[At(view)];
     bool found = false;
     if (index != ir::kNoNode) {
-      const Node& n = graph.nodes[static_cast<std::size_t>(index)];
+      const Node& n = graph.nodes[At(index)];
       bool plain = n.op->is_view() && n.op->returns().size() == 1 && !n.op->mutates();
       std::int32_t viewed = plain ? n.op->returns()[0].viewed_argument : -1;
-      if (viewed >= 0 && n.args[static_cast<std::size_t>(viewed)].kind == Arg::Kind::kValue &&
-          !HasOtherValues(n, viewed)) {
+      if (viewed >= 0 && n.args[At(viewed)].kind == Arg::Kind::kValue && !HasOtherValues(n, viewed)) {
         recipe.steps_.push_back({n.op, n.args, viewed, ResultIndex(n, view)});
-        view = n.args[static_cast<std::size_t>(viewed)].value;
+        view = n.args[At(viewed)].value;
         found = true;
       }
     }
@@ -82,7 +85,7 @@ ViewRecipe ViewRecipe::Create(const ir::Graph& graph, const std::vector<ValueId>
 
 bool ViewRecipe::MayThrow() const {
   return by_strides_ || std::any_of(steps_.begin(), steps_.end(),
-                                    [](const Step& s) { return s.op->name().starts_with("aten.as_strided"); });
+                                    [](const ViewStep& s) { return s.op->name().starts_with("aten.as_strided"); });
 }
 
 at::Tensor ViewRecipe::Apply(const at::Tensor& base, absl::Span<const std::int64_t> symbols) const {
@@ -96,12 +99,12 @@ at::Tensor ViewRecipe::Apply(const at::Tensor& base, absl::Span<const std::int64
   }
   at::Tensor t = base;
   torch::jit::Stack stack;
-  for (const Step& s : steps_) {
+  for (const ViewStep& s : steps_) {
     for (std::size_t a = 0; a < s.args.size(); ++a) {
       stack.push_back(static_cast<std::int32_t>(a) == s.viewed ? c10::IValue(t) : Evaluate(s.args[a], exprs_, symbols));
     }
     s.op->handle().callBoxed(stack);
-    t = s.result < 0 ? stack[0].toTensor() : stack[0].toListRef()[static_cast<std::size_t>(s.result)].toTensor();
+    t = s.result < 0 ? stack[0].toTensor() : stack[0].toListRef()[At(s.result)].toTensor();
     stack.clear();
   }
   // No view node between them: the same elements, but a tensor of its own.

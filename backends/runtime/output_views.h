@@ -28,13 +28,13 @@ class ViewRecipe {
   at::Tensor Apply(const at::Tensor& base, absl::Span<const std::int64_t> symbols) const;
 
  private:
-  struct Step {
+  struct ViewStep {
     ir::OpId op;
     std::vector<ir::Arg> args;
     std::int32_t viewed = 0;  // argument that takes the tensor
     std::int32_t result = 0;  // element of the returned list; the return itself for -1
   };
-  std::vector<Step> steps_;
+  std::vector<ViewStep> steps_;
   bool by_strides_ = false;
   ir::Dim base_offset_;  // as recorded; an input begins elsewhere in each call
   ir::ValueId base_ = ir::kNoValue;

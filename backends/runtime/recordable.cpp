@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "backends/runtime/node_text.h"
+#include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -23,7 +24,7 @@ using ir::ValueId;
 
 absl::Status No(const std::string& why) { return absl::FailedPreconditionError(why); }
 
-const ir::Value& At(const Graph& g, ValueId v) { return g.values[static_cast<std::size_t>(v)]; }
+const ir::Value& ValueOf(const Graph& g, ValueId v) { return g.values[At(v)]; }
 
 bool IsIndexing(const std::string& name) {
   return absl::StartsWith(name, "aten.index") || absl::StartsWith(name, "aten._index_put") ||
@@ -47,7 +48,7 @@ bool HasMask(const Graph& g, const Node& n) {
   for (std::size_t a = 0; a < n.args.size(); ++a) {
     if (n.op->arguments()[a].type != ir::ArgType::kOptionalTensorList) continue;
     ir::ForEachValue(n.args[a], [&](ValueId v) {
-      mask = mask || At(g, v).dtype == c10::ScalarType::Bool || At(g, v).dtype == c10::ScalarType::Byte;
+      mask = mask || ValueOf(g, v).dtype == c10::ScalarType::Bool || ValueOf(g, v).dtype == c10::ScalarType::Byte;
     });
   }
   return mask;
@@ -70,7 +71,7 @@ Seeds SeedsOf(const Node& n) {
   const std::string& name = n.op->name();
   const int dropout = n.op->FindArgument("dropout_p");
   if (dropout < 0 || !absl::StrContains(name, "attention")) return Seeds::kNone;
-  const ir::Arg& arg = n.args[static_cast<std::size_t>(dropout)];
+  const ir::Arg& arg = n.args[At(dropout)];
   if (arg.kind != ir::Arg::Kind::kConstant || !arg.constant.isScalar()) return Seeds::kUnknown;
   if (arg.constant.toScalar().toDouble() == 0) return Seeds::kUnread;
   if (absl::StrContains(name, "flash_attention")) return Seeds::kOnDevice;
@@ -81,25 +82,25 @@ Seeds SeedsOf(const Node& n) {
 // Values that such operators give as integers, and inputs, of which every use is as the seed of another.
 std::vector<bool> OnlySeeds(const Graph& g, Seeds kind) {
   std::vector<bool> only(g.values.size(), false), used(g.values.size(), false);
-  for (const ir::Input& in : g.inputs) only[static_cast<std::size_t>(in.value)] = true;
+  for (const ir::Input& in : g.inputs) only[At(in.value)] = true;
   for (const Node& n : g.nodes) {
     const bool is_kind = SeedsOf(n) == kind;
     for (ValueId v : n.outputs) {
       if (v == ir::kNoValue) continue;
-      const ir::Value& value = At(g, v);
-      only[static_cast<std::size_t>(v)] =
+      const ir::Value& value = ValueOf(g, v);
+      only[At(v)] =
           is_kind && value.kind == ir::ValueKind::kTensor && c10::isIntegralType(value.dtype, /*includeBool=*/false);
     }
     for (std::size_t a = 0; a < n.args.size(); ++a) {
       const bool seed = is_kind && IsSeed(n.op->arguments()[a].name);
       ir::ForEachValue(n.args[a], [&](ValueId v) {
-        used[static_cast<std::size_t>(v)] = true;
-        if (!seed) only[static_cast<std::size_t>(v)] = false;
+        used[At(v)] = true;
+        if (!seed) only[At(v)] = false;
       });
     }
   }
   for (const ir::Input& in : g.inputs) {
-    if (!used[static_cast<std::size_t>(in.value)]) only[static_cast<std::size_t>(in.value)] = false;
+    if (!used[At(in.value)]) only[At(in.value)] = false;
   }
   return only;
 }
@@ -109,7 +110,7 @@ bool GivesSeeds(const Graph& g, const Node& n) {
   return std::any_of(g.outputs.begin(), g.outputs.end(), [&](const ir::Output& o) {
     const bool own = std::find(n.outputs.begin(), n.outputs.end(), o.value) != n.outputs.end();
     return own && o.role != ir::OutputRole::kHidden && o.value != ir::kNoValue &&
-           c10::isIntegralType(At(g, o.value).dtype, /*includeBool=*/false);
+           c10::isIntegralType(ValueOf(g, o.value).dtype, /*includeBool=*/false);
   });
 }
 
@@ -134,8 +135,8 @@ absl::Status CheckValues(const Graph& g, const Node& n, c10::Device device, cons
                          const std::vector<bool>& anywhere) {
   absl::Status status = absl::OkStatus();
   ir::ForEachUse(n, [&](ValueId v) {
-    const ir::Value& value = At(g, v);
-    if (anywhere[static_cast<std::size_t>(v)]) return;
+    const ir::Value& value = ValueOf(g, v);
+    if (anywhere[At(v)]) return;
     if (value.kind != ir::ValueKind::kTensor) status = No("it reads a number that changes");
     if (value.device == device) return;
     const bool number = constants.contains(v) && value.sizes.empty() && value.device.is_cpu();
@@ -144,9 +145,9 @@ absl::Status CheckValues(const Graph& g, const Node& n, c10::Device device, cons
     }
   });
   for (ValueId v : n.outputs) {
-    if (v == ir::kNoValue || anywhere[static_cast<std::size_t>(v)]) continue;
-    if (At(g, v).kind != ir::ValueKind::kTensor) status = No("it gives the host a number");
-    if (At(g, v).device != device) status = No(absl::StrCat("its result is on ", At(g, v).device.str()));
+    if (v == ir::kNoValue || anywhere[At(v)]) continue;
+    if (ValueOf(g, v).kind != ir::ValueKind::kTensor) status = No("it gives the host a number");
+    if (ValueOf(g, v).device != device) status = No(absl::StrCat("its result is on ", ValueOf(g, v).device.str()));
   }
   return status;
 }
@@ -155,7 +156,7 @@ absl::Status CheckValues(const Graph& g, const Node& n, c10::Device device, cons
 std::optional<c10::Device> FirstDevice(const Graph& g) {
   for (const Node& n : g.nodes) {
     for (ValueId v : n.outputs) {
-      if (v != ir::kNoValue) return At(g, v).device;
+      if (v != ir::kNoValue) return ValueOf(g, v).device;
     }
   }
   return std::nullopt;
@@ -175,10 +176,11 @@ absl::StatusOr<c10::Device> DeviceToRecordOn(const Graph& g) {
   const std::vector<bool> wandering = WanderingSeeds(g);
   for (std::size_t v = 0; v < anywhere.size(); ++v) anywhere[v] = anywhere[v] || wandering[v];
   for (const ir::Input& in : g.inputs) {
-    if (anywhere[static_cast<std::size_t>(in.value)]) continue;
-    if (At(g, in.value).kind != ir::ValueKind::kTensor) return No(absl::StrCat(in.name, " is a number that changes"));
-    if (At(g, in.value).device != device) {
-      return No(absl::StrCat(in.name, " is on ", At(g, in.value).device.str(), ", work on ", device.str()));
+    if (anywhere[At(in.value)]) continue;
+    if (ValueOf(g, in.value).kind != ir::ValueKind::kTensor)
+      return No(absl::StrCat(in.name, " is a number that changes"));
+    if (ValueOf(g, in.value).device != device) {
+      return No(absl::StrCat(in.name, " is on ", ValueOf(g, in.value).device.str(), ", work on ", device.str()));
     }
   }
   std::set<ValueId> constants;

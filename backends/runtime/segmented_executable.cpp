@@ -11,6 +11,7 @@
 #include "backends/passes/aliases.h"
 #include "backends/runtime/torch_error.h"
 #include "common/check.h"
+#include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
@@ -20,8 +21,6 @@ using ir::kNoValue;
 using ir::Node;
 using ir::SymbolIndex;
 using ir::ValueId;
-
-std::size_t At(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // A kernel on a device that is given an index out of range ends the process: what the program has checked comes first.
 // These take any values.

@@ -41,13 +41,32 @@ Py_ssize_t ExtraIndex() {
 
 int PopsOf(Opcode opcode, [[maybe_unused]] int arg) {
   switch (opcode) {
-#define FF_OPCODE(name, text, pops) \
-  case Opcode::k##name:             \
+#define FF_OPCODE(name, text, pops, slots, after) \
+  case Opcode::k##name:                           \
     return pops;
 #include "frame_eval/bytecode/opcodes.def"
 #undef FF_OPCODE
   }
   return 0;
+}
+
+SlotUse SlotUseOf(Opcode opcode) {
+  static constexpr SlotUse kUses[] = {
+#define FF_OPCODE(name, text, pops, slots, after) SlotUse::k##slots,
+#include "frame_eval/bytecode/opcodes.def"
+#undef FF_OPCODE
+  };
+  return kUses[static_cast<int>(opcode)];
+}
+
+bool FallsThrough(Opcode opcode) {
+  enum class After : std::uint8_t { kNext, kEnds };
+  static constexpr After kAfter[] = {
+#define FF_OPCODE(name, text, pops, slots, after) After::k##after,
+#include "frame_eval/bytecode/opcodes.def"
+#undef FF_OPCODE
+  };
+  return kAfter[static_cast<int>(opcode)] == After::kNext;
 }
 
 Bytecode::Bytecode() = default;

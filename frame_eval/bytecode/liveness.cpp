@@ -7,58 +7,30 @@
 namespace framefuse {
 namespace {
 
-enum class SlotUse : std::uint8_t { kNone, kRead, kWrite };
-
-// What an instruction does first to the slot that its argument names.
-SlotUse UseOf(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kLoadFast:
-    case Opcode::kLoadFastCheck:
-    case Opcode::kLoadFastAndClear:
-    case Opcode::kDeleteFast:  // unbound: an error
-    case Opcode::kLoadClosure:
-    case Opcode::kMakeCell:
-    case Opcode::kLoadDeref:
-    case Opcode::kStoreDeref:  // reads the slot's cell
-    case Opcode::kDeleteDeref:
-    case Opcode::kLoadClassDeref:
-    case Opcode::kLoadFromDictOrDeref:
-      return SlotUse::kRead;
-    case Opcode::kStoreFast:
-      return SlotUse::kWrite;
-    default:
-      return SlotUse::kNone;
-  }
-}
-
 // Applies what the instruction does to slots, from its last use to its first.
 template <class Read, class Write>
 void ForEachUseBackwards(const Instruction& in, Read read, Write write) {
   const int first = in.arg >> 4, second = in.arg & 15;
-  switch (in.opcode) {
-    case Opcode::kLoadFastLoadFast:
+  switch (SlotUseOf(in.opcode)) {
+    case SlotUse::kNone:
+      return;
+    case SlotUse::kReads:
+      read(in.arg);
+      return;
+    case SlotUse::kWrites:
+      write(in.arg);
+      return;
+    case SlotUse::kReadsTwo:
       read(first);
       read(second);
       return;
-    case Opcode::kStoreFastLoadFast:
+    case SlotUse::kWritesReads:
       read(second);
       write(first);
       return;
-    case Opcode::kStoreFastStoreFast:
+    case SlotUse::kWritesTwo:
       write(second);
       write(first);
-      return;
-    default:
-      break;
-  }
-  switch (UseOf(in.opcode)) {
-    case SlotUse::kNone:
-      return;
-    case SlotUse::kRead:
-      read(in.arg);
-      return;
-    case SlotUse::kWrite:
-      write(in.arg);
       return;
   }
 }
@@ -70,20 +42,6 @@ bool MentionsSlot(const Instruction& in, int slot) {
   const auto see = [&](int s) { found = found || s == slot; };
   ForEachUseBackwards(in, see, see);
   return found;
-}
-
-bool FallsThrough(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kJump:
-    case Opcode::kJumpBackward:
-    case Opcode::kReturnValue:
-    case Opcode::kReturnConst:
-    case Opcode::kRaiseVarargs:
-    case Opcode::kReraise:
-      return false;
-    default:
-      return true;
-  }
 }
 
 Liveness::Liveness(const Bytecode& bytecode, int slot_count)

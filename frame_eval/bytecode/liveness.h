@@ -33,8 +33,6 @@ class Liveness {
 
 // The code object's own, computed at first use. The code object must decode.
 const Liveness& LivenessOf(PyCodeObject* code);
-// Whether the next instruction may follow.
-bool FallsThrough(Opcode opcode);
 // Whether the instruction reads or writes the slot.
 bool MentionsSlot(const Instruction& in, int slot);
 

@@ -8,13 +8,13 @@
 namespace framefuse {
 
 enum class Opcode : std::uint8_t {
-#define FF_OPCODE(name, text, pops) k##name,
+#define FF_OPCODE(name, text, pops, slots, after) k##name,
 #include "frame_eval/bytecode/opcodes.def"
 #undef FF_OPCODE
 };
 
 inline constexpr const char* kOpcodeNames[] = {
-#define FF_OPCODE(name, text, pops) text,
+#define FF_OPCODE(name, text, pops, slots, after) text,
 #include "frame_eval/bytecode/opcodes.def"
 #undef FF_OPCODE
 };
@@ -24,6 +24,12 @@ inline constexpr int kOpcodeCount = static_cast<int>(sizeof(kOpcodeNames) / size
 inline const char* NameOf(Opcode opcode) { return kOpcodeNames[static_cast<int>(opcode)]; }
 // Stack entries that the instruction consumes.
 int PopsOf(Opcode opcode, int arg);
+
+// What an instruction does to the slots that its argument names, in this order (opcodes.def).
+enum class SlotUse : std::uint8_t { kNone, kReads, kWrites, kReadsTwo, kWritesReads, kWritesTwo };
+SlotUse SlotUseOf(Opcode opcode);
+// Whether the next instruction may follow.
+bool FallsThrough(Opcode opcode);
 
 }  // namespace framefuse
 

@@ -10,7 +10,7 @@ from framefuse import _C, _fx, _torch_knobs
 from framefuse._backends import BUILT_IN, MODES, resolve_backend
 from framefuse._c_callables import CCallable, has_python_code
 from framefuse._config import config
-from framefuse._module import CompiledModule, compile_again, make_compiled_module
+from framefuse._module import CompiledModule, make_compiled_module
 
 F = TypeVar("F", bound=Callable[..., Any])
 BackendArgument = str | Callable[..., Any]
@@ -162,11 +162,17 @@ def _compile_one(model, settings):
         model = model.__wrapped__
     _torch_knobs.tell_of_ignored()
     options = compile_options(settings)
+    again = functools.partial(compile_again, settings=settings)
     if isinstance(model, torch.nn.Module):
-        return make_compiled_module(model, options, settings)
+        return make_compiled_module(model, options, again)
     if not has_python_code(model):
         model = CCallable(model)
-    return _C.make_compiled_function(model, options, functools.partial(compile_again, settings=settings))
+    return _C.make_compiled_function(model, options, again)
+
+
+def compile_again(model, settings):
+    """What makes a compiled function or module anew, of a copy or in another process."""
+    return compile(model, **settings)
 
 
 def _check_flag(name, value):

@@ -39,7 +39,7 @@ def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, rea
     if not callable(fn):
         raise TypeError(f"disable() takes a function or an nn.Module, not {type(fn).__name__}")
     if isinstance(fn, torch.nn.Module):
-        return make_disabled_module(fn, recursive, reason)
+        return make_disabled_module(fn, recursive, again, reason)
     return make_disabled_function(fn, recursive, again, reason)
 
 

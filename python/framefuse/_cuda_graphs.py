@@ -1,4 +1,4 @@
-"""CUDA graphs of plans, for mode="reduce-overhead": how C++ (python/graph_recorder.cpp) records through torch's own graphs.
+"""CUDA graphs of plans, for mode="reduce-overhead": how C++ (python/cuda_graph_recorder.cpp) records through torch's own graphs.
 
 Each recording has a stream, a memory pool and cuBLAS workspaces of its own, so that recordings replayed on different streams share no
 memory. Functions that C++ calls return the text of an error, None if there was none: they never raise.

@@ -159,9 +159,3 @@ def _python_constant(line: str) -> str:
     dtype, _, sizes = type.partition("[")
     shape = sizes.partition("]")[0]
     return f"torch.tensor({_python_value(line.partition(' = ')[2])}, dtype={_TORCH_NAMES[dtype]}).reshape([{shape}])"
-
-
-def dtype_of(type: str) -> "torch.dtype":
-    """Of a value's type."""
-    name = re.match(r"\w+", type)[0]  # type: ignore[index]
-    return next(dtype for dtype, known in DTYPES.items() if known == name)

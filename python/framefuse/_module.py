@@ -59,16 +59,14 @@ class CompiledModule(torch.nn.Module):
         return self._framefuse_remake, (self._orig_mod,)
 
 
-def make_compiled_module(module, options, settings):
-    """Return the compiled twin of `module`; `settings` are the keyword arguments of `compile` that `options` were made of."""
-    remake = functools.partial(compile_again, settings=settings)
+def make_compiled_module(module, options, remake):
+    """Return the compiled twin of `module`; `remake` makes such a twin of another module, also in another process."""
     return _make_twin(module, functools.partial(_make_compiled_call, options=options, remake=remake), remake)
 
 
-def make_disabled_module(module, recursive, reason=None):
-    """Return a twin of `module` whose calls run without capture."""
+def make_disabled_module(module, recursive, remake, reason=None):
+    """Return a twin of `module` whose calls run without capture; `remake` makes such a twin of another module."""
     module = getattr(module, "_orig_mod", module) if isinstance(module, CompiledModule) else module
-    remake = functools.partial(disable_again, recursive=recursive, reason=reason)
     return _make_twin(module, functools.partial(make_disabled_function, recursive=recursive, remake=remake, reason=reason), remake)
 
 
@@ -81,19 +79,6 @@ def make_disabled_function(callable, recursive, remake, reason=None):
     if reason is not None:
         disabled._torchdynamo_disable_msg = reason  # torch's name for it: C++ reads one attribute for both
     return disabled
-
-
-def compile_again(model, settings):
-    """What makes a compiled function or module anew, of a copy or in another process."""
-    from framefuse._compile import compile
-
-    return compile(model, **settings)
-
-
-def disable_again(model, recursive, reason=None):
-    from framefuse._control import disable
-
-    return disable(model, recursive=recursive, reason=reason)
 
 
 def _make_twin(module, wrap_call, remake):

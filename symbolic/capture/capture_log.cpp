@@ -63,9 +63,17 @@ class Values {
         return absl::StrCat("a method of ", step.children.size() > 1 ? Text(step.children[1], depth + 1) : "-");
       case RecipeOp::kCell:
         return absl::StrCat("cell(", Filled(id, RecipeOp::kFillCell, depth), ")");
-      default:
-        return absl::StrCat("an object of (", all(0), ")");
+      case RecipeOp::kDeque:
+      case RecipeOp::kSlice:
+      case RecipeOp::kDictIterator:
+      case RecipeOp::kFillList:
+      case RecipeOp::kFillDict:
+      case RecipeOp::kFillCell:
+      case RecipeOp::kSetAttr:
+      case RecipeOp::kSetState:
+        break;
     }
+    return absl::StrCat("an object of (", all(0), ")");
   }
 
  private:
@@ -135,9 +143,12 @@ std::string EffectText(const Effect& e, const Values& values) {
       return absl::StrCat(target, ".grad = ", values.Text(e.value));
     case EffectKind::kCallMethod:
       return absl::StrCat(target, ".", name, "(*", values.Text(e.key), ")");
-    default:
-      return absl::StrCat(EffectName(e.kind), " ", target);
+    case EffectKind::kCallCached:
+    case EffectKind::kKeepCached:
+    case EffectKind::kSetContext:
+      break;
   }
+  return absl::StrCat(EffectName(e.kind), " ", target);
 }
 
 void LogEffects(const CompiledEntry& entry, const Values& values, frame_ops::Frame* frame) {

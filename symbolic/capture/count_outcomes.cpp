@@ -12,25 +12,12 @@ constexpr const char* kFamily = "call rule";
 // In the order of CallRule::Kind.
 constexpr const char* kKinds[] = {"pure", "moves", "plain", "numpy", "torch", "special", "breaks", "deferred"};
 
-struct SpecialName {
-  SpecialCall which;
-  const char* name;
+// In the order of SpecialCall.
+constexpr const char* kSpecial[] = {
+#define FF_SPECIAL_CALL(which, family) #which,
+#include "symbolic/capture/special_calls.def"
+#undef FF_SPECIAL_CALL
 };
-constexpr SpecialName kSpecial[] = {
-#define FF_PURE(path)
-#define FF_MOVES(path)
-#define FF_PLAIN(path)
-#define FF_NUMPY(path)
-#define FF_TORCH(path)
-#define FF_TORCH_STATE(path)
-#define FF_SPECIAL(path, which) {SpecialCall::which, #which},
-#define FF_BREAKS(path, kind)
-#include "symbolic/capture/call_rules.def"
-    // Registered by the package.
-    {SpecialCall::kGraphBreak, "kGraphBreak"},       {SpecialCall::kIsCompiling, "kIsCompiling"},
-    {SpecialCall::kAllowInGraph, "kAllowInGraph"},   {SpecialCall::kCond, "kCond"},
-    {SpecialCall::kInferenceMode, "kInferenceMode"}, {SpecialCall::kDeepCopyOfTensor, "kDeepCopyOfTensor"},
-    {SpecialCall::kCheckpoint, "kCheckpoint"}};
 
 std::string SpecialText(const char* name) { return absl::StrCat("special: ", name + 1); }
 
@@ -38,17 +25,14 @@ const bool declared = [] {
   for (const char* kind : {"pure", "moves", "plain", "numpy", "torch", "torch state", "breaks", "deferred"}) {
     DeclareKinds(kFamily, {kind});
   }
-  for (const SpecialName& special : kSpecial) DeclareKinds(kFamily, {SpecialText(special.name).c_str()});
+  for (const char* name : kSpecial) DeclareKinds(kFamily, {SpecialText(name).c_str()});
   return true;
 }();
 
 std::string KindText(const CallRule& rule) {
   if (rule.kind == CallRule::Kind::kTorch && rule.sets_torch_state) return "torch state";
   if (rule.kind != CallRule::Kind::kSpecial) return kKinds[static_cast<std::size_t>(rule.kind)];
-  for (const SpecialName& special : kSpecial) {
-    if (special.which == rule.special) return SpecialText(special.name);
-  }
-  return "special: another";
+  return SpecialText(kSpecial[static_cast<std::size_t>(rule.special)]);
 }
 
 }  // namespace

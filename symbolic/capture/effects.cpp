@@ -63,7 +63,17 @@ absl::Status CollectWrite(Tracked& t, const OverlayWrite& w, RecipeId target, Re
       e.kind = w.value ? EffectKind::kSetItem : EffectKind::kDeleteItem;
       break;
     }
-    default:
+    case TrackedKind::kTensor:
+    case TrackedKind::kList:
+    case TrackedKind::kTuple:
+    case TrackedKind::kDeque:
+    case TrackedKind::kInstance:
+    case TrackedKind::kInstanceDict:
+    case TrackedKind::kFunction:
+    case TrackedKind::kModule:
+    case TrackedKind::kCallable:
+    case TrackedKind::kView:
+    case TrackedKind::kOpaque:
       e.name = w.key;
       e.kind = w.value ? EffectKind::kSetAttr : EffectKind::kDeleteAttr;
       break;

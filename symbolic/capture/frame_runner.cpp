@@ -279,11 +279,14 @@ FrameRunner::Step FrameRunner::StepNatively(PyThreadState* thread, frame_ops::Fr
       frame_ops::FinishHookedFrame(thread, frame);
       *result = run.value.object.release();
       return Step::kFinished;
-    default:
-      frame_ops::FinishHookedFrame(thread, frame);
-      *result = nullptr;
-      return Step::kFinished;
+    case Outcome::kRaised:
+    case Outcome::kYielded:
+    case Outcome::kUnwound:
+      break;
   }
+  frame_ops::FinishHookedFrame(thread, frame);
+  *result = nullptr;
+  return Step::kFinished;
 }
 
 // An error is set where the frame stands: its handlers run, or it ends.

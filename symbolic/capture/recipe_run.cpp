@@ -1,5 +1,6 @@
 // RecipeProgram: the steps, run with the values of one call.
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "frame_eval/versions/frame_ops.h"
 #include "frame_eval/versions/private_api.h"
 #include "symbolic/capture/builtin_types.h"
@@ -77,10 +78,13 @@ bool Fill(const RecipeStep& step, const std::vector<Ref>& r) {
         return PyMemberDescr_Type.tp_descr_set(object, target, child(1)) == 0;
       }
       return frame_ops::SetRawInstanceAttr(target, object, child(1));
-    default: {
+    case RecipeOp::kSetState: {
       const Ref done = CallMethodWith(target, "__setstate__", child(1));
       return static_cast<bool>(done);
     }
+    default:
+      FF_CHECK(false) << "step " << static_cast<int>(step.op) << " fills nothing";
+      return false;
   }
 }
 
@@ -136,9 +140,17 @@ Ref Make(const RecipeStep& step, BorrowedRef object, const std::vector<Ref>& r) 
       const Ref arguments = MakeTuple(step, r, &PyTuple_Type);
       return arguments ? Ref::Steal(PyObject_CallObject(object, arguments)) : Ref();
     }
-    default:
-      return Fill(step, r) ? Ref::Create(Py_None) : Ref();
+    case RecipeOp::kSource:
+    case RecipeOp::kTensor:
+    case RecipeOp::kSize:
+    case RecipeOp::kFillList:
+    case RecipeOp::kFillDict:
+    case RecipeOp::kFillCell:
+    case RecipeOp::kSetAttr:
+    case RecipeOp::kSetState:
+      break;
   }
+  return Fill(step, r) ? Ref::Create(Py_None) : Ref();
 }
 
 }  // namespace

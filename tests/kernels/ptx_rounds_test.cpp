@@ -1,6 +1,5 @@
 // PTX of long texts, which is written for a part and run for all (chunks of a row, segments, copies), extremes of
-// halves two by two, partial results of warps, and forms that stand in for others where buffers are not aligned. Owner:
-// tests/kernels.
+// halves two by two, partial results of warps, and forms that stand in for others where buffers are not aligned.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

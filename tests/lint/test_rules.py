@@ -7,7 +7,10 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "cmake"))
+import class_sizes  # noqa: E402
+import enum_switches  # noqa: E402
 import function_lengths  # noqa: E402
+import import_rules  # noqa: E402
 import include_rules  # noqa: E402
 import lint  # noqa: E402
 
@@ -66,6 +69,25 @@ def test_the_table_has_no_ring(monkeypatch):
     assert "common" in include_rules.cycle()
 
 
+@pytest.mark.parametrize(
+    "modules, found",
+    [
+        ({"_a": "from framefuse import _C, _b", "_b": "import framefuse._c", "_c": "import torch"}, []),
+        ({"_a": "from framefuse import _b", "_b": "def f():\n    from framefuse._a import g"}, ["_a", "_b"]),
+        ({"_a": "from . import _b", "_b": "import framefuse._c", "_c": "from ._b import f"}, ["_b", "_c"]),
+        ({"_a": "import framefuse", "": "from framefuse import _a"}, []),
+    ],
+)
+def test_rings_of_imports(modules, found):
+    modules = {f"framefuse.{name}".removesuffix("."): text for name, text in modules.items()}
+    assert import_rules.ring(modules) == [f"framefuse.{name}" for name in found]
+
+
+def test_the_package_imports_in_no_ring():
+    modules = import_rules.modules_of(ROOT / "python" / "framefuse")
+    assert len(modules) > 20 and import_rules.ring(modules) == []
+
+
 def test_every_folder_of_code_has_a_row():
     folders = {p.parent.relative_to(ROOT) for top in ("backends", "symbolic", "guards", "frame_eval", "common") for p in (ROOT / top).rglob("*.cpp")}
     assert [f for f in sorted(folders) if include_rules.folder_of(f / "x.cpp") is None] == []
@@ -83,8 +105,12 @@ def test_every_folder_of_code_has_a_row():
         ("symbolic/a_utils.cpp", "// A file.\n", "says nothing"),
         ("symbolic/a.cpp", "// A file.\n#include <torch/" "extension.h>\n", "does not belong"),
         ("symbolic/a.cpp", "// A file.\n// TODO: more\n", "a note to do"),
+        ("symbolic/a.cpp", "// A file. Owner:\n// symbolic.\n", "an owner"),
         ("common/a.cpp", '// A file.\n#include "guards/guard.h"\n', "may not include"),
         ("common/a.cpp", "// A file.\nvoid Long() {\n" + "  F();\n" * 60 + "}\n", "Long has 61 lines"),
+        ("common/a.cpp", "// A file.\nclass Large {\n" + "  void F();\n" * 41 + "};\n", "Large has 41 methods"),
+        ("common/a.cpp", "// A file.\nstruct Large {\n" + "  int x;\n" * 21 + "};\n", "and 21 members"),
+        ("common/a.cpp", "// A file.\nint F(E e) {\n  switch (e) {\n    case E::kA:\n    default:\n  }\n}\n", "a `default` in a switch"),
     ],
 )
 def test_complaints(tmp_path, name, text, complaint):
@@ -113,3 +139,54 @@ def test_complaints(tmp_path, name, text, complaint):
 )
 def test_lengths_of_functions(text, found):
     assert list(function_lengths.functions(text)) == found
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("class A {\n public:\n  A();\n  int F() const { return x_; }\n  virtual void G() = 0;\n private:\n  int x_ = 0;\n};", [("A", 1, 3, 1)]),
+        ("struct B {\n  int a, b[2] = {1, 2}, c{3};\n  std::map<int, std::pair<int, int>> d;\n};", [("B", 1, 0, 4)]),
+        ("class C : public D<int> {\n  C(const C&) = delete;\n  C() = default;\n  friend void F(C);\n  using T = int;\n};", [("C", 1, 0, 0)]),
+        ("struct E {\n  std::function<void(int)> f;\n  int (*g)(int) = nullptr;\n  static constexpr int kA = 1;\n};", [("E", 1, 0, 2)]),
+        ("class F {\n  explicit F(int a) : a_(a), b_{a} {\n    G();\n  }\n  ~F();\n  bool operator==(const F&) const;\n  int a_, b_;\n};", [("F", 1, 3, 2)]),
+        ("struct G {\n  struct H {\n    int a;\n  };\n  enum class K { kA, kB };\n  H h;\n  template <class T>\n  T Get();\n};", [("G", 1, 1, 1), ("H", 2, 0, 1)]),
+        ("enum class K { kA };\nclass L;\ntemplate <class T>\nvoid F(struct M m) {}", []),
+    ],
+)
+def test_sizes_of_classes(text, found):
+    assert list(class_sizes.classes(text)) == found
+
+
+def test_debts_may_only_shrink():
+    lines = ["class Large {", *["  void F();"] * 41, "};"]
+    found = lambda debt: [m for _, m in class_sizes.violations("a.h", lines, {"a.h: Large": debt})]  # noqa: E731
+    assert found((41, 0)) == []
+    assert "may only shrink" in found((40, 0))[0] and "may only shrink" in found((42, 0))[0]
+    small = ["class Large {", "  void F();", "};"]
+    assert any("take it out" in m for _, m in class_sizes.violations("a.h", small, {"a.h: Large": (1, 0)}))
+    switch = ["switch (e) {", "  case E::kA:", "    return 1;", "  default:", "    return 2;", "}"]
+    assert list(enum_switches.violations("a.cpp", switch, {"a.cpp": 1})) == []
+    assert "may only shrink" in list(enum_switches.violations("a.cpp", switch, {"a.cpp": 2}))[0][1]
+
+
+def test_a_debt_of_nothing_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(lint.debts, "CLASSES", {"a.h: Gone": (41, 0), "b.h: Here": (41, 0)})
+    monkeypatch.setattr(lint.debts, "DEFAULTS", {"c.cpp": 1})
+    (tmp_path / "b.h").write_text("class Here {};\n")
+    assert list(lint.paid_debts(tmp_path)) == ["cmake/debts.py: there is no a.h: Gone", "cmake/debts.py: there is no c.cpp"]
+
+
+@pytest.mark.parametrize(
+    "text, lines",
+    [
+        ("switch (a) {\n  case A::kB:\n  default:\n}", [3]),
+        ("switch (a) {\n  case kB:\n  default:\n}", [3]),
+        ("switch (a) {\n  case 'b':\n  default:\n}\nswitch (a) {\n  case c10::ScalarType::kB:\n  default:\n}", []),
+        ("switch (a) {\n  case A::kB:\n    switch (b) {\n      case 1:\n      default:\n    }\n}", []),
+        ("switch (b) {\n  case 1:\n    switch (a) {\n      case A::kB:\n      default:\n    }\n  default:\n}", [5]),
+        ("switch (a) {\n  case A::kB:\n  default:\n    FF_CHECK(false) << 1;\n}", []),
+        ('switch (a) {\n  case A::kB:\n    F("default:");  // default:\n}', []),
+    ],
+)
+def test_what_loses_a_case(text, lines):
+    assert list(enum_switches.defaults(text)) == lines

@@ -34,11 +34,6 @@ class BuildFolder:
         self._compile = {str(pathlib.Path(entry["file"])): entry for entry in listing}
         self._links: dict[str, list[str]] = {}
 
-    def output_of(self, target: str) -> str:
-        """Path of what the target makes, relative to the build folder."""
-        link = self._link(target)
-        return link[link.index("-o") + 1]
-
     def plant(self, mutation: Mutation, targets: tuple[str, ...], into: pathlib.Path) -> None:
         """Makes the targets with the bug in them, laid out in `into` as in the build folder."""
         self._copy_package(into)

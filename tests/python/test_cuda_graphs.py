@@ -1,6 +1,6 @@
 """mode="reduce-overhead": plans replayed as CUDA graphs compute what eager computes, and overwrite nothing that somebody holds.
 
-What needs a GPU is skipped without one; tests/fusion/recorded_executable_test.cpp has the same questions without.
+What needs a GPU is skipped without one; tests/runtime/cuda_graph_executable_test.cpp has the same questions without.
 """
 
 import copy

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 
 namespace framefuse::emit {
 namespace {
@@ -70,9 +71,14 @@ std::string Wrap(const Inst& inst) {
       return "round_bf16(" + v + ")";
     case DType::kF16:
       return "round_f16(" + v + ")";
-    default:
-      return v;
+    case DType::kBool:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kF32:
+    case DType::kF64:
+      break;  // as wide as it is computed
   }
+  return v;
 }
 
 std::string Bitcast(const Kernel& kernel, const Inst& inst) {
@@ -85,9 +91,13 @@ std::string Bitcast(const Kernel& kernel, const Inst& inst) {
       return "__longlong_as_double(" + v + ")";
     case Type::kI32:
       return "__float_as_int(" + v + ")";
-    default:
+    case Type::kI64:
       return "__double_as_longlong(" + v + ")";
+    case Type::kPred:
+      break;
   }
+  FF_CHECK(false) << "no type has the width of a predicate";
+  return v;
 }
 
 // Functions of C's library, by type: exp and expf.
@@ -198,8 +208,11 @@ std::string ReductionFunctor(Op op) {
       return "Min";
     case Op::kReduceMaxRaw:
       return "MaxRaw";
-    default:
+    case Op::kReduceMax:
       return "Max";
+    default:
+      FF_CHECK(false) << kernel_ir::Name(op) << " reduces nothing";
+      return "";
   }
 }
 
@@ -215,9 +228,11 @@ std::string ReductionIdentity(const Inst& inst) {
       return max ? "__longlong_as_double(0xfff0000000000000ll)" : "__longlong_as_double(0x7ff0000000000000ll)";
     case Type::kI64:
       return max ? "(-9223372036854775807ll - 1)" : "9223372036854775807ll";
-    default:
-      return max ? "(-2147483647 - 1)" : "2147483647";
+    case Type::kI32:
+    case Type::kPred:
+      break;
   }
+  return max ? "(-2147483647 - 1)" : "2147483647";
 }
 
 }  // namespace framefuse::emit

@@ -215,7 +215,8 @@ Units Count(const Kernel& k, const CudaForm& form, const LaunchShape& shape) {
       u.down = Up(u.units, kTile);
       u.blocks = u.vectors * u.down * Product(shape.extents, rank - 1);
       break;
-    default:
+    case Skeleton::kPointwise:
+    case Skeleton::kHorizontal:
       u.vectors = Up(shape.inner, form.vector);
       u.units = u.vectors * Product(shape.extents, rank);
       u.blocks = Up(u.units, per_block);
@@ -257,7 +258,8 @@ CudaForm FormFor(const Kernel& k, const LaunchShape& shape, bool constant, int p
     case Skeleton::kTransposed:
       form.full = form.exact && shape.extents.back() % form.vector == 0;
       break;
-    default: {
+    case Skeleton::kPointwise:
+    case Skeleton::kHorizontal: {
       form.threads = 128;
       form.unroll = form.exact && reads <= 1 && form.vector * Weight(k) <= kShortCode ? 2 * each : each;
       // Rows that no vector fits: more of what is asked for at a time makes up for how little each is.

@@ -46,7 +46,7 @@ class KernelFacts {
   // Whether loops over elements write some, and not only reduce them.
   bool StoresElements() const;
 
-  // The short function (prelude.cpp) that stands for an f32 operation here; empty: the operation itself.
+  // The short function (prelude.cu) that stands for an f32 operation here; empty: the operation itself.
   std::string_view ShortFunction(ValueId id) const;
 
   // Elements that a loop over the block computes, in order, with what its scratch loads stand for where that is

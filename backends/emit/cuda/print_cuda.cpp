@@ -27,7 +27,8 @@ class Printer : private BodyPrinter {
       case Skeleton::kTransposed:
         Transposed();
         break;
-      default:
+      case Skeleton::kPointwise:
+      case Skeleton::kHorizontal:
         Points();
         break;
     }

@@ -1,6 +1,7 @@
 // Functions of f32 that are exact to 2 ULP, by the processor's own powers of two: shorter than expand_math's, which has
 // the rest.
 #include "backends/emit/ptx/printer.h"
+#include "common/check.h"
 
 namespace framefuse::emit::ptx {
 
@@ -31,8 +32,11 @@ Operand Printer::Exact(Op op, const Operand& x) {
       return ExactSine(x, op == Op::kCos);
     case Op::kSigmoid:
       return one("rcp.approx.f32", M(Class::kF32, "add.f32", {N(1), ExactExp(one("neg.f32", x))}));
-    default:
+    case Op::kTanh:
       return ExactTanh(x);
+    default:
+      FF_CHECK(false) << kernel_ir::Name(op) << " has no exact form (HasExact)";
+      return x;
   }
 }
 

@@ -1,4 +1,4 @@
-// The short functions of the prelude (emit/cuda/prelude.cpp) in PTX: the same instructions and constants, so that a
+// The short functions of the prelude (emit/cuda/prelude.cu) in PTX: the same instructions and constants, so that a
 // half is one number in whichever text a kernel has.
 #include "absl/strings/str_cat.h"
 #include "backends/emit/ptx/printer.h"

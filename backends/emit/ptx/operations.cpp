@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/emit/ptx/printer.h"
+#include "common/check.h"
 
 namespace framefuse::emit::ptx {
 
@@ -43,10 +44,16 @@ Operand Printer::Operation(const Inst& in) {
       return Bits(in, a, b);
     case OpClass::kConvert:
       return in.op == Op::kCast ? Cast(inst(in.args[0]).type, in.type, a) : Wrap(in, a);
-    default:
+    case OpClass::kArith:
+    case OpClass::kMath:
       if (in.op == Op::kSelect) return Select(in.type, a, b, V(in.args[2]));
       return Arithmetic(in, a, b);
+    case OpClass::kMemory:
+    case OpClass::kReduce:
+      break;  // of the loops
   }
+  Fail(StrCat("no value of one point: ", std::string(Name(in.op))));
+  return a;
 }
 
 namespace {
@@ -175,8 +182,11 @@ Operand Printer::ComparePreds(Op op, const Operand& a, const Operand& b) {
       return make("or.pred", negated(a), b);
     case Op::kEq:
       return negated(make("xor.pred", a, b));
-    default:
+    case Op::kNe:
       return make("xor.pred", a, b);
+    default:
+      FF_CHECK(false) << kernel_ir::Name(op) << " compares nothing";
+      return a;
   }
 }
 
@@ -208,9 +218,11 @@ Operand Printer::Bits(const Inst& in, const Operand& a, const Operand& b) {
     case Op::kShl:
       result = M(c, "shl" + type, {x, Immediate(static_cast<std::int64_t>(in.imm))});
       break;
-    default:
+    case Op::kShr:
       result = M(c, StrCat("shr", Suffix(as)), {x, Immediate(static_cast<std::int64_t>(in.imm))});
       break;
+    default:
+      FF_CHECK(false) << kernel_ir::Name(in.op) << " is no operation on bits";
   }
   return is_float ? Bitcast(as, in.type, result) : result;
 }
@@ -256,9 +268,14 @@ Operand Printer::Wrap(const Inst& in, const Operand& v) {
     }
     case DType::kF16:
       return M(Class::kF32, "cvt.f32.f16", {M(Class::k16, "cvt.rn.f16.f32", {v})});
-    default:
-      return v;
+    case DType::kBool:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kF32:
+    case DType::kF64:
+      break;  // as wide as it is computed
   }
+  return v;
 }
 
 Operand Printer::Bitcast(Type from, Type to, const Operand& v) {
@@ -274,8 +291,12 @@ void Printer::Combine(const Operand& to, const Inst& in, const Operand& a, const
       return t_.To(to, "add" + type, {a, b});
     case Op::kReduceProd:
       return t_.To(to, (is_float ? "mul" : "mul.lo") + type, {a, b});
-    default:
+    case Op::kReduceMax:
+    case Op::kReduceMin:
+    case Op::kReduceMaxRaw:
       break;
+    default:
+      FF_CHECK(false) << kernel_ir::Name(in.op) << " reduces nothing";
   }
   const std::string name = in.op == Op::kReduceMin ? "min" : "max";
   if (!is_float || in.op == Op::kReduceMaxRaw) return t_.To(to, name + type, {a, b});

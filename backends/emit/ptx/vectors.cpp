@@ -116,9 +116,16 @@ Operand Printer::FromWords(DType dtype, const std::vector<Operand>& words, int k
       const Operand byte = M(Class::k32, "and.b32", {word, StrCat("0x", absl::Hex(0xffu << (8 * part)))});
       return M(Class::kPred, "setp.ne.s32", {byte, "0"});
     }
-    default:
-      return M(Class::k32, dtype == DType::kU8 ? "bfe.u32" : "bfe.s32", {word, from, bits});
+    case DType::kU8:
+    case DType::kI8:
+    case DType::kI16:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kF32:
+    case DType::kF64:
+      break;
   }
+  return M(Class::k32, dtype == DType::kU8 ? "bfe.u32" : "bfe.s32", {word, from, bits});
 }
 
 // As soon as a word's lanes are there: values that wait for the others would take registers.

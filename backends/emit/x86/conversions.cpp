@@ -32,9 +32,10 @@ Callee CalleeFor(Type from) {
       return CallEvaluate<Type::kI64, n, bytes>;
     case Type::kF32:
       return CallEvaluate<Type::kF32, n, bytes>;
-    default:
-      return CallEvaluate<Type::kF64, n, bytes>;
+    case Type::kF64:
+      break;
   }
+  return CallEvaluate<Type::kF64, n, bytes>;
 }
 
 Callee CalleeFor(Type from, int lanes, int bytes) {
@@ -218,8 +219,12 @@ void Emitter::EmitWrap(ValueId id) {
       RoundToBFloat16(out, a);
       return vandps(out, out, PoolI(Type::kI32, -65536));
     }
-    default:
-      return Move(Define(id), a);
+    case DType::kBool:
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kF32:
+    case DType::kF64:
+      return Move(Define(id), a);  // as wide as it is computed
   }
 }
 

@@ -199,9 +199,11 @@ std::uint64_t Emitter::IdentityBits(const Inst& inst) const {
       return std::bit_cast<std::uint64_t>(f);
     case Type::kI64:
       return inst.op == Op::kReduceProd ? 1 : max ? 1ull << 63 : ~(1ull << 63);
-    default:
-      return inst.op == Op::kReduceProd ? 1 : max ? 1u << 31 : ~(1u << 31);
+    case Type::kI32:
+    case Type::kPred:
+      break;
   }
+  return inst.op == Op::kReduceProd ? 1 : max ? 1u << 31 : ~(1u << 31);
 }
 
 void Emitter::EmitPool() {

@@ -52,7 +52,8 @@ void Emitter::EmitLeaf(ValueId id, const Point& point) {
       vcvtsd2ss(low, low, from);
       vbroadcastss(out, low);
       break;
-    default:
+    case Type::kI32:
+    case Type::kPred:
       vpbroadcastd(out, dword[rax + layout_.Param(inst.slot) * 8]);
       break;
   }
@@ -290,21 +291,20 @@ int Emitter::PackForStore(DType dtype, const Xbyak::Xmm& value) {
       if (ymm) vextracti128(high, Xbyak::Ymm(kScratch0), 1);
       vpackssdw(low, low, ymm ? high : low);
       return kScratch0;
-    default:
-      if (dtype == DType::kBool) {
-        vandps(t, value, PoolI(Type::kI32, 1));
-      } else {
-        vandps(t, value, PoolI(Type::kI32, 255));
-      }
-      if (zmm) {
-        vpmovdb(low, t);
-        return kScratch0;
-      }
-      if (ymm) vextracti128(high, Xbyak::Ymm(kScratch0), 1);
-      vpackusdw(low, low, ymm ? high : low);
-      vpackuswb(low, low, low);
-      return kScratch0;
+    case DType::kBool:
+    case DType::kU8:
+    case DType::kI8:
+      break;
   }
+  vandps(t, value, PoolI(Type::kI32, dtype == DType::kBool ? 1 : 255));
+  if (zmm) {
+    vpmovdb(low, t);
+    return kScratch0;
+  }
+  if (ymm) vextracti128(high, Xbyak::Ymm(kScratch0), 1);
+  vpackusdw(low, low, ymm ? high : low);
+  vpackuswb(low, low, low);
+  return kScratch0;
 }
 
 void Emitter::StorePacked(int reg, int bytes, const Xbyak::Address& to) {

@@ -1,5 +1,6 @@
 // Arithmetic, comparisons, selects and bit operations. See emitter.h.
 #include "backends/emit/x86/emitter.h"
+#include "common/check.h"
 
 namespace framefuse::emit {
 
@@ -121,9 +122,11 @@ void Emitter::Combine(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm&
           return vaddpd(out, a, b);
         case Type::kI64:
           return vpaddq(out, a, b);
-        default:
+        case Type::kI32:
+        case Type::kPred:
           return vpaddd(out, a, b);
       }
+      return;
     case Op::kSub:
       switch (type) {
         case Type::kF32:
@@ -132,9 +135,11 @@ void Emitter::Combine(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm&
           return vsubpd(out, a, b);
         case Type::kI64:
           return vpsubq(out, a, b);
-        default:
+        case Type::kI32:
+        case Type::kPred:
           return vpsubd(out, a, b);
       }
+      return;
     case Op::kMul:
     case Op::kReduceProd:
       switch (type) {
@@ -142,13 +147,25 @@ void Emitter::Combine(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm&
           return vmulps(out, a, b);
         case Type::kF64:
           return vmulpd(out, a, b);
-        default:
+        case Type::kI32:
+        case Type::kPred:
           return vpmulld(out, a, b);
+        case Type::kI64:
+          FF_CHECK(false) << "Multiply64 is for these";
       }
+      return;
     case Op::kDiv:
       return type == Type::kF64 ? vdivpd(out, a, b) : vdivps(out, a, b);
-    default:
+    case Op::kMin:
+    case Op::kMax:
+    case Op::kMinRaw:
+    case Op::kMaxRaw:
+    case Op::kReduceMax:
+    case Op::kReduceMin:
+    case Op::kReduceMaxRaw:
       return MinMax(op, type, out, a, b);
+    default:
+      FF_CHECK(false) << kernel_ir::Name(op) << " does not combine two values";
   }
 }
 
@@ -182,7 +199,7 @@ void Emitter::MinMax(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm& 
       return vblendvpd(out, static_cast<const Xbyak::Xmm&>(b), a, t);
     case Type::kPred:
       return max ? vorps(out, a, b) : vandps(out, a, b);
-    default:
+    case Type::kI32:
       return max ? vpmaxsd(out, a, b) : vpminsd(out, a, b);
   }
 }
@@ -304,9 +321,12 @@ void Emitter::EmitCompare(ValueId id) {
       case Op::kLe:
         wide ? vpcmpgtq(result, a, b.get()) : vpcmpgtd(result, a, b.get());
         break;
-      default:
+      case Op::kEq:
+      case Op::kNe:
         wide ? vpcmpeqq(result, a, b.get()) : vpcmpeqd(result, a, b.get());
         break;
+      default:
+        FF_CHECK(false) << kernel_ir::Name(inst.op) << " compares nothing";
     }
     if (inst.op == Op::kLe || inst.op == Op::kNe) vpxor(result, result, PoolI(type, -1));
   }
@@ -350,7 +370,7 @@ void Emitter::EmitBits(ValueId id) {
       return vxorps(out, a, PoolI(inst.type, -1));
     case Op::kShl:
       return wide ? vpsllq(out, a, n) : vpslld(out, a, n);
-    default:
+    case Op::kShr:
       if (!wide) return vpsrad(out, a, n);
       if (out.isZMM()) return vpsraq(out, a, n);
       // No 64-bit arithmetic shift: shift logically, then extend the sign.
@@ -360,6 +380,8 @@ void Emitter::EmitBits(ValueId id) {
       if (n == 0) return Move(out, a);
       vpsrlq(out, a, n);
       return vpor(out, out, t);
+    default:
+      FF_CHECK(false) << kernel_ir::Name(inst.op) << " is no operation on bits";
   }
 }
 

@@ -1,5 +1,6 @@
 #include "symbolic/capture/calls/builtin_calls.h"
 
+#include "common/check.h"
 #include "frame_eval/hook.h"
 #include "guards/read.h"
 #include "symbolic/capture/call_arguments.h"
@@ -66,6 +67,12 @@ bool IsTold(PyCodeObject* asking) { return IsTorchCode(asking) || !IsInstalled(a
 
 bool IsProcessGroup(BorrowedRef object) {
   return std::string_view(object.type()->tp_name) == "torch._C._distributed_c10d.ProcessGroup";
+}
+
+// A case of one family does not come to another family's function.
+Value OfAnotherFamily(SpecialCall which) {
+  FF_CHECK(false) << "special call " << static_cast<int>(which) << " came to another family's function";
+  return Value();
 }
 
 }  // namespace
@@ -173,9 +180,11 @@ Value BuiltinCalls::CallAttributeBuiltin(Activation& act, SpecialCall which, Val
       if (!plain || n != 2 || !PyUnicode_Check(args[1].object.get())) return raise();
       reads_.Consume(args[1]);
       return meaning_.DeleteAttr(act, args[0], args[1].object) ? None() : Value();
-    default:
-      return Value();
+#define FF_FAMILY kAttribute
+#include "symbolic/capture/calls/other_families.def"
+      break;
   }
+  return OfAnotherFamily(which);
 }
 
 Value BuiltinCalls::CallTypeBuiltin(Activation& act, SpecialCall which, ValueView callable,
@@ -233,9 +242,11 @@ Value BuiltinCalls::CallTypeBuiltin(Activation& act, SpecialCall which, ValueVie
         }
       }
       return natives_.CallNative(callable.object, args, kwnames);
-    default:
-      return Value();
+#define FF_FAMILY kType
+#include "symbolic/capture/calls/other_families.def"
+      break;
   }
+  return OfAnotherFamily(which);
 }
 
 bool BuiltinCalls::MakesMemoKey(const Activation& act, BorrowedRef object) const {
@@ -294,9 +305,11 @@ Value BuiltinCalls::CallObjectBuiltin(Activation& act, SpecialCall which, ValueV
     case SpecialCall::kInPlace:
       if (!plain || n != 2) return raise();
       return meaning_.Binary(act, OperatorNumber(NameOfCallable(callable.object)), args[0], args[1]);
-    default:
-      return Value();
+#define FF_FAMILY kObject
+#include "symbolic/capture/calls/other_families.def"
+      break;
   }
+  return OfAnotherFamily(which);
 }
 
 Value BuiltinCalls::CallTextBuiltin(Activation& act, SpecialCall which, ValueView callable,
@@ -394,9 +407,11 @@ Value BuiltinCalls::CallTorchSpecial(Activation& act, SpecialCall which, ValueVi
       return branches_.CallCheckpoint(act, args);
     case SpecialCall::kCond:
       return branches_.CallCond(act, args);
-    default:
-      return Value();
+#define FF_FAMILY kTorch
+#include "symbolic/capture/calls/other_families.def"
+      break;
   }
+  return OfAnotherFamily(which);
 }
 
 Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueView callable,
@@ -443,9 +458,11 @@ Value BuiltinCalls::CallOtherSpecial(Activation& act, SpecialCall which, ValueVi
       return FirstOf(args);
     case SpecialCall::kNoneCall:
       return None();
-    default:
-      return Value();
+#define FF_FAMILY kOther
+#include "symbolic/capture/calls/other_families.def"
+      break;
   }
+  return OfAnotherFamily(which);
 }
 
 Value BuiltinCalls::CallSpecial(Activation& act, SpecialCall which, ValueView callable,

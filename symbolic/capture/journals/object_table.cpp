@@ -139,9 +139,18 @@ Value ObjectTable::Adopt(BorrowedRef original, SourceId source) {
       return AdoptContainer(kind, original, source);
     case TrackedKind::kView:
       return AdoptView(original, source);
-    default:
-      return AdoptObject(kind, original, source);
+    case TrackedKind::kCell:
+    case TrackedKind::kContextVariable:
+    case TrackedKind::kInstance:
+    case TrackedKind::kInstanceDict:
+    case TrackedKind::kFunction:
+    case TrackedKind::kModule:
+    case TrackedKind::kType:
+    case TrackedKind::kCallable:
+    case TrackedKind::kOpaque:
+      break;
   }
+  return AdoptObject(kind, original, source);
 }
 
 // Whether one of two, a dict and an object whose attributes it holds, or two such objects, is adopted and the other
@@ -181,13 +190,25 @@ void ObjectTable::GuardObject(TrackedKind kind, BorrowedRef original, SourceId s
         reads_.AddGuard(source, GuardKind::kIdentity, original);
       }
       return;
-    default:
-      if (IsRangeOrSlice(original)) {
-        reads_.AddGuard(source, GuardKind::kEquals, original);
-      } else {
-        reads_.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
-      }
-      return;
+    case TrackedKind::kTensor:
+    case TrackedKind::kList:
+    case TrackedKind::kTuple:
+    case TrackedKind::kDict:
+    case TrackedKind::kSet:
+    case TrackedKind::kDeque:
+    case TrackedKind::kCell:
+    case TrackedKind::kContextVariable:
+    case TrackedKind::kInstance:
+    case TrackedKind::kInstanceDict:
+    case TrackedKind::kFunction:
+    case TrackedKind::kView:
+    case TrackedKind::kOpaque:
+      break;
+  }
+  if (IsRangeOrSlice(original)) {
+    reads_.AddGuard(source, GuardKind::kEquals, original);
+  } else {
+    reads_.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(original.type()));
   }
 }
 

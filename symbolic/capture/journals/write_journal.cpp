@@ -122,9 +122,18 @@ bool WriteJournal::BeforeOverwrite(Tracked& t, BorrowedRef key) {
     case TrackedKind::kFunction:
     case TrackedKind::kInstance:
       return !PyUnicode_Check(key.get()) || BeforeEnd(frame_ops::RawInstanceAttr(t.original, key));
-    default:
-      return true;
+    case TrackedKind::kList:
+    case TrackedKind::kTuple:
+    case TrackedKind::kSet:
+    case TrackedKind::kDeque:
+    case TrackedKind::kInstanceDict:
+    case TrackedKind::kModule:
+    case TrackedKind::kCallable:
+    case TrackedKind::kView:
+    case TrackedKind::kOpaque:
+      break;
   }
+  return true;
 }
 
 bool WriteJournal::BeforeReplacing(const Tracked& t) {

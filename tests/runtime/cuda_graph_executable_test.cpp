@@ -1,7 +1,7 @@
 // Executables whose runs are recorded and replayed, with a recorder that keeps a tape of what a pretended device was
 // told to do on raw addresses: what a replay must not overwrite, which inputs it reads where, and when nothing is
 // recorded.
-#include "backends/runtime/recorded_executable.h"
+#include "backends/runtime/cuda_graph_executable.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "absl/strings/str_replace.h"
-#include "backends/runtime/graph_recorder.h"
+#include "backends/runtime/cuda_graph_recorder.h"
 #include "backends/runtime/recordable.h"
 #include "common/status.h"
 
@@ -36,13 +36,13 @@ struct Counts {
   int begun = 0, replays = 0, alive = 0;
 };
 
-class TapeRecorder final : public GraphRecorder {
+class TapeRecorder final : public CudaGraphRecorder {
  public:
   static inline Counts counts;
   static inline void* stream = nullptr;
   static inline bool user_captures = false, fails = false, serves = true;
 
-  class Recording final : public GraphRecording {
+  class Recording final : public CudaGraphRecording {
    public:
     explicit Recording(Tape tape) : tape_(std::move(tape)) { ++counts.alive; }
     ~Recording() override { --counts.alive; }
@@ -63,8 +63,8 @@ class TapeRecorder final : public GraphRecorder {
     if (user_captures) return absl::UnavailableError("captured");
     return stream;
   }
-  absl::StatusOr<std::unique_ptr<GraphRecording>> Record(c10::Device,
-                                                         const std::function<absl::Status()>& work) override {
+  absl::StatusOr<std::unique_ptr<CudaGraphRecording>> Record(c10::Device,
+                                                             const std::function<absl::Status()>& work) override {
     ++counts.begun;
     Tape tape;
     recorded_tape = &tape;
@@ -122,13 +122,13 @@ void ProductAndSum(absl::Span<const at::Tensor> in, absl::Span<at::Tensor> out) 
 class Recorded : public ::testing::Test {
  protected:
   Recorded() {
-    SetGraphRecorder(std::make_unique<TapeRecorder>());
+    SetCudaGraphRecorder(std::make_unique<TapeRecorder>());
     TapeRecorder::counts = {};
     TapeRecorder::stream = nullptr;
     TapeRecorder::user_captures = TapeRecorder::fails = false;
     TapeRecorder::serves = true;
   }
-  ~Recorded() override { SetGraphRecorder(nullptr); }
+  ~Recorded() override { SetCudaGraphRecorder(nullptr); }
 
   static std::unique_ptr<Executable> Make(Work work, const char* text = kTwoInputs, int first_kept = 1,
                                           int first_tangent = -1) {

@@ -1,4 +1,4 @@
-#include "backends/runtime/recorded_executable.h"
+#include "backends/runtime/cuda_graph_executable.h"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "backends/runtime/cuda_graph_run.h"
 #include "backends/runtime/recordable.h"
-#include "backends/runtime/recorded_run.h"
+#include "common/index.h"
 #include "common/logging.h"
 #include "common/status.h"
 
@@ -53,11 +54,11 @@ struct Kind {
 };
 
 // Whether a replay can read these tensors at all.
-absl::Status CheckInputs(absl::Span<const at::Tensor> inputs, const RecordingFacts& facts) {
+absl::Status CheckInputs(absl::Span<const at::Tensor> inputs, const RecordingLayout& layout) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& t = inputs[i];
-    if (!t.defined() || facts.unread_inputs[i]) continue;
-    if (t.layout() != at::kStrided || t.device() != facts.device || t.is_conj() || t.is_neg() ||
+    if (!t.defined() || layout.unread_inputs[i]) continue;
+    if (t.layout() != at::kStrided || t.device() != layout.device || t.is_conj() || t.is_neg() ||
         t.key_set().has(c10::DispatchKey::Python)) {
       return absl::FailedPreconditionError("an input is no plain tensor of the device");
     }
@@ -75,7 +76,7 @@ class Recordings {
 
   const Kind& kind() const { return kind_; }
 
-  const RecordedRun* Find(void* stream, absl::Span<const at::Tensor> inputs) const {
+  const CudaGraphRun* Find(void* stream, absl::Span<const at::Tensor> inputs) const {
     for (const auto& run : runs_) {
       if (run->stream() == stream && run->IsFree() && run->Matches(inputs)) return run.get();
     }
@@ -100,9 +101,9 @@ class Recordings {
     return MakeRoom();
   }
 
-  absl::Status Record(GraphRecorder& recorder, const Executable& executable, const RecordingFacts& facts, void* stream,
-                      absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols) {
-    auto made = RecordedRun::Record(recorder, executable, facts, stream, inputs, copied_, symbols);
+  absl::Status Record(CudaGraphRecorder& recorder, const Executable& executable, const RecordingLayout& layout,
+                      void* stream, absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols) {
+    auto made = CudaGraphRun::Record(recorder, executable, layout, stream, inputs, copied_, symbols);
     if (!made.ok()) {
       GiveUp();
       return made.status();
@@ -133,15 +134,15 @@ class Recordings {
   Kind kind_;
   std::vector<std::array<const void*, 4>> recent_;  // by input, where it was in the last runs
   std::vector<bool> copied_;                        // by input: it moves
-  std::vector<std::unique_ptr<RecordedRun>> runs_;
+  std::vector<std::unique_ptr<CudaGraphRun>> runs_;
   int observed_ = 0, recorded_ = 0, patience_ = kPatience;
   bool given_up_ = false;
 };
 
-class RecordedExecutable final : public Executable {
+class CudaGraphExecutable final : public Executable {
  public:
-  RecordedExecutable(std::unique_ptr<Executable> own, RecordingFacts facts)
-      : own_(std::move(own)), facts_(std::move(facts)) {}
+  CudaGraphExecutable(std::unique_ptr<Executable> own, RecordingLayout layout)
+      : own_(std::move(own)), layout_(std::move(layout)) {}
 
   absl::Status Run(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                    absl::Span<at::Tensor> outputs) const override {
@@ -159,21 +160,22 @@ class RecordedExecutable final : public Executable {
   }
   void AllowOverwrites(absl::Span<const Overwrite> overwrites) override {
     own_->AllowOverwrites(overwrites);
-    for (const Overwrite& o : overwrites) facts_.overwritten[static_cast<std::size_t>(o.output)] = o.input;
+    for (const Overwrite& o : overwrites) layout_.overwritten[At(o.output)] = o.input;
   }
   bool WritesInputs() const override { return own_->WritesInputs(); }
   std::vector<PlanGroup> Explain() const override { return own_->Explain(); }
 
  private:
   // Another thread, or a finaliser that runs in here, does without recordings.
-  class Turn {
+  class TryLock {
    public:
-    explicit Turn(std::atomic<bool>* taken) : taken_(taken), mine_(!taken->exchange(true, std::memory_order_acquire)) {}
-    ~Turn() {
+    explicit TryLock(std::atomic<bool>* taken)
+        : taken_(taken), mine_(!taken->exchange(true, std::memory_order_acquire)) {}
+    ~TryLock() {
       if (mine_) taken_->store(false, std::memory_order_release);
     }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
+    TryLock(const TryLock&) = delete;
+    TryLock& operator=(const TryLock&) = delete;
     explicit operator bool() const { return mine_; }
 
    private:
@@ -182,13 +184,13 @@ class RecordedExecutable final : public Executable {
   };
 
   bool IsSeedOn(c10::DeviceType type, std::size_t i, const at::Tensor& t) const {
-    return facts_.wandering_seeds[i] && t.defined() && t.device().type() == type;
+    return layout_.wandering_seeds[i] && t.defined() && t.device().type() == type;
   }
   // What is not recorded reads on the host what a recorded forward left on the device.
   absl::Status SeedsToHost(absl::Span<at::Tensor> inputs) const {
     try {
       for (std::size_t i = 0; i < inputs.size(); ++i) {
-        if (IsSeedOn(facts_.device.type(), i, inputs[i])) inputs[i] = inputs[i].cpu();
+        if (IsSeedOn(layout_.device.type(), i, inputs[i])) inputs[i] = inputs[i].cpu();
       }
     } catch (...) {
       return TorchErrorStatus(std::current_exception(), "");
@@ -198,7 +200,7 @@ class RecordedExecutable final : public Executable {
   absl::Status RunOwn(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                       absl::Span<at::Tensor> outputs) const {
     bool moves = false;
-    for (std::size_t i = 0; i < inputs.size(); ++i) moves = moves || IsSeedOn(facts_.device.type(), i, inputs[i]);
+    for (std::size_t i = 0; i < inputs.size(); ++i) moves = moves || IsSeedOn(layout_.device.type(), i, inputs[i]);
     if (!moves) return own_->Run(inputs, symbols, outputs);
     std::vector<at::Tensor> given(inputs.begin(), inputs.end());
     FF_RETURN_IF_ERROR(SeedsToHost(absl::MakeSpan(given)));
@@ -207,29 +209,29 @@ class RecordedExecutable final : public Executable {
   // A forward that was not recorded left its seeds there.
   bool AnySeedOnHost(absl::Span<const at::Tensor> inputs) const {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!facts_.device.is_cpu() && IsSeedOn(c10::DeviceType::CPU, i, inputs[i])) return true;
+      if (!layout_.device.is_cpu() && IsSeedOn(c10::DeviceType::CPU, i, inputs[i])) return true;
     }
     return false;
   }
 
   absl::Status TryRecorded(absl::Span<const at::Tensor> inputs, absl::Span<const std::int64_t> symbols,
                            absl::Span<at::Tensor> outputs, bool* done) const {
-    GraphRecorder* recorder = TheGraphRecorder();
-    const Turn turn(&taken_);
-    if (!turn || recorder == nullptr || AnySeedOnHost(inputs)) return absl::OkStatus();
-    const absl::StatusOr<void*> stream = recorder->CurrentStream(facts_.device);
+    CudaGraphRecorder* recorder = TheCudaGraphRecorder();
+    const TryLock lock(&taken_);
+    if (!lock || recorder == nullptr || AnySeedOnHost(inputs)) return absl::OkStatus();
+    const absl::StatusOr<void*> stream = recorder->CurrentStream(layout_.device);
     if (!stream.ok()) return absl::OkStatus();
     Recordings* recordings = FindKind(inputs, symbols);
     if (recordings == nullptr) return absl::OkStatus();
-    if (const RecordedRun* run = recordings->Find(*stream, inputs)) {
+    if (const CudaGraphRun* run = recordings->Find(*stream, inputs)) {
       *done = true;
       return run->Replay(inputs, outputs);
     }
-    if (!recordings->Observe(inputs, facts_.unread_inputs)) return absl::OkStatus();
+    if (!recordings->Observe(inputs, layout_.unread_inputs)) return absl::OkStatus();
     // This run's results are made as ever; so all that its kernels need is loaded when they are recorded.
     *done = true;
     FF_RETURN_IF_ERROR(RunOwn(inputs, symbols, outputs));
-    const absl::Status status = recordings->Record(*recorder, *own_, facts_, *stream, inputs, symbols);
+    const absl::Status status = recordings->Record(*recorder, *own_, layout_, *stream, inputs, symbols);
     if (status.ok()) {
       FF_LOG(kFusion) << "CUDA graph recorded: " << inputs.size() << " inputs, " << recordings->copied()
                       << " of them copied; " << outputs.size() << " outputs";
@@ -244,8 +246,8 @@ class RecordedExecutable final : public Executable {
       if (k->kind().Fits(inputs, symbols)) return k.get();
     }
     if (kinds_.size() == kMostKinds) return nullptr;
-    kinds_.push_back(std::make_unique<Recordings>(Kind::Of(inputs, symbols), facts_.tangents));
-    const absl::Status status = CheckInputs(inputs, facts_);
+    kinds_.push_back(std::make_unique<Recordings>(Kind::Of(inputs, symbols), layout_.tangents));
+    const absl::Status status = CheckInputs(inputs, layout_);
     if (!status.ok()) {
       kinds_.back()->GiveUp();
       FF_LOG(kFusion) << "no CUDA graph: " << MessageOf(status);
@@ -255,39 +257,39 @@ class RecordedExecutable final : public Executable {
   }
 
   std::unique_ptr<Executable> own_;
-  RecordingFacts facts_;
+  RecordingLayout layout_;
   mutable std::atomic<bool> taken_ = false;
   mutable std::vector<std::unique_ptr<Recordings>> kinds_;
 };
 
 // The device, where a recorder serves it.
 absl::StatusOr<c10::Device> RecorderFor(const ir::Graph& graph) {
-  GraphRecorder* recorder = TheGraphRecorder();
+  CudaGraphRecorder* recorder = TheCudaGraphRecorder();
   if (recorder == nullptr) return absl::UnavailableError("nothing here can record one");
   absl::StatusOr<c10::Device> device = DeviceToRecordOn(graph);
   if (device.ok()) FF_RETURN_IF_ERROR(recorder->Serves(*device));
   return device;
 }
 
-RecordingFacts FactsOf(const ir::Graph& graph, c10::Device device, const BackendOptions& options) {
-  RecordingFacts facts;
-  facts.device = device;
-  facts.overwritten.assign(graph.outputs.size(), -1);
+RecordingLayout LayoutOf(const ir::Graph& graph, c10::Device device, const BackendOptions& options) {
+  RecordingLayout layout;
+  layout.device = device;
+  layout.overwritten.assign(graph.outputs.size(), -1);
   const std::vector<bool> unread = UnreadSeeds(graph), wandering = WanderingSeeds(graph);
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-    facts.unread_inputs.push_back(unread[static_cast<std::size_t>(graph.inputs[i].value)]);
-    facts.wandering_seeds.push_back(wandering[static_cast<std::size_t>(graph.inputs[i].value)]);
-    facts.tangents.push_back(options.first_tangent >= 0 && i >= static_cast<std::size_t>(options.first_tangent));
+    layout.unread_inputs.push_back(unread[At(graph.inputs[i].value)]);
+    layout.wandering_seeds.push_back(wandering[At(graph.inputs[i].value)]);
+    layout.tangents.push_back(options.first_tangent >= 0 && i >= static_cast<std::size_t>(options.first_tangent));
   }
   for (const ir::Output& o : graph.outputs) {
-    facts.unread_outputs.push_back(o.value != ir::kNoValue && unread[static_cast<std::size_t>(o.value)]);
+    layout.unread_outputs.push_back(o.value != ir::kNoValue && unread[At(o.value)]);
   }
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const bool kept = options.first_kept_output >= 0 && i >= static_cast<std::size_t>(options.first_kept_output);
-    facts.hidden.push_back(kept && graph.outputs[i].role != ir::OutputRole::kMutatedInput);
+    layout.hidden.push_back(kept && graph.outputs[i].role != ir::OutputRole::kMutatedInput);
   }
-  for (const ir::ConstantTensor& c : graph.constants) facts.constants.push_back(c.tensor);
-  return facts;
+  for (const ir::ConstantTensor& c : graph.constants) layout.constants.push_back(c.tensor);
+  return layout;
 }
 
 }  // namespace
@@ -300,9 +302,9 @@ ExecutableFactory RecordingFactory(ExecutableFactory factory) {
       FF_LOG(kFusion) << "no CUDA graph: " << MessageOf(device.status());
       return factory(std::move(graph), options);
     }
-    RecordingFacts facts = FactsOf(graph, *device, options);
+    RecordingLayout layout = LayoutOf(graph, *device, options);
     FF_ASSIGN_OR_RETURN(std::unique_ptr<Executable> own, factory(std::move(graph), options));
-    return std::make_unique<RecordedExecutable>(std::move(own), std::move(facts));
+    return std::make_unique<CudaGraphExecutable>(std::move(own), std::move(layout));
   };
 }
 

@@ -1,10 +1,10 @@
-// RecordedRun: one recording of an executable, with the memory that it reads and writes.
+// CudaGraphRun: one recording of an executable, with the memory that it reads and writes.
 // Invariant (soundness rule 21): what a replay overwrites nobody else holds. Visible outputs leave as copies in memory
 // of their own; hidden ones, which only a plan's own backward reads, stay in the recording's memory, and while one of
 // their storages is in use the recording is not free. An input is read where it lay when the run was recorded, or
 // copied to where the recording reads it.
-#ifndef FRAMEFUSE_BACKENDS_RUNTIME_RECORDED_RUN_H_
-#define FRAMEFUSE_BACKENDS_RUNTIME_RECORDED_RUN_H_
+#ifndef FRAMEFUSE_BACKENDS_RUNTIME_CUDA_GRAPH_RUN_H_
+#define FRAMEFUSE_BACKENDS_RUNTIME_CUDA_GRAPH_RUN_H_
 
 #include <ATen/core/Tensor.h>
 
@@ -15,13 +15,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "backends/runtime/cuda_graph_recorder.h"
 #include "backends/runtime/executable.h"
-#include "backends/runtime/graph_recorder.h"
 
 namespace framefuse {
 
 // What holds for all recordings of an executable.
-struct RecordingFacts {
+struct RecordingLayout {
   c10::Device device{c10::DeviceType::CPU};
   std::vector<bool> hidden;                         // by output: only the plan's own backward reads it
   std::vector<bool> unread_inputs, unread_outputs;  // passed on, but read by nobody
@@ -31,20 +31,20 @@ struct RecordingFacts {
   std::vector<at::Tensor> constants;                // held by the executable
 };
 
-class RecordedRun {
+class CudaGraphRun {
  public:
   // `copied`: by input, whether a replay copies it. Inputs that are not must be where they are now at each replay.
-  static absl::StatusOr<std::unique_ptr<RecordedRun>> Record(GraphRecorder& recorder, const Executable& executable,
-                                                             const RecordingFacts& facts, void* stream,
-                                                             absl::Span<const at::Tensor> inputs,
-                                                             const std::vector<bool>& copied,
-                                                             absl::Span<const std::int64_t> symbols);
+  static absl::StatusOr<std::unique_ptr<CudaGraphRun>> Record(CudaGraphRecorder& recorder, const Executable& executable,
+                                                              const RecordingLayout& layout, void* stream,
+                                                              absl::Span<const at::Tensor> inputs,
+                                                              const std::vector<bool>& copied,
+                                                              absl::Span<const std::int64_t> symbols);
 
   void* stream() const { return stream_; }
   bool IsFree() const;
   // The inputs that are not copied lie where they lay.
   bool Matches(absl::Span<const at::Tensor> inputs) const;
-  bool ReadsAt(std::size_t input, const void* place) const { return places_[input] == place; }
+  bool ReadsAt(std::size_t input, const void* place) const { return addresses_[input] == place; }
   absl::Status Replay(absl::Span<const at::Tensor> inputs, absl::Span<at::Tensor> outputs) const;
 
  private:
@@ -68,20 +68,20 @@ class RecordedRun {
     c10::DispatchKeySet keys;
   };
 
-  std::vector<at::Tensor> GiveInputs(const RecordingFacts& facts, absl::Span<const at::Tensor> inputs,
+  std::vector<at::Tensor> GiveInputs(const RecordingLayout& layout, absl::Span<const at::Tensor> inputs,
                                      const std::vector<bool>& copied);
-  absl::Status Understand(const RecordingFacts& facts, const std::vector<at::Tensor>& given,
+  absl::Status Understand(const RecordingLayout& layout, const std::vector<at::Tensor>& given,
                           const std::vector<bool>& copied, const std::vector<at::Tensor>& outputs);
   static at::Tensor MakeTensor(const Result& result, c10::Storage storage, std::int64_t offset);
 
   void* stream_ = nullptr;
   c10::Device device_{c10::DeviceType::CPU};
-  std::vector<const void*> places_;  // by input; null: copied, or undefined
+  std::vector<const void*> addresses_;  // by input; null: copied, or undefined
   std::vector<Copied> copied_;
   std::vector<at::Tensor> constants_;
   std::vector<Made> made_;
   std::vector<Result> results_;
-  std::unique_ptr<GraphRecording> recording_;  // goes first: it writes the memory above
+  std::unique_ptr<CudaGraphRecording> recording_;  // goes first: it writes the memory above
 };
 
 // Bytes that a replay copies for this input; an error where it is not copied as one piece of memory.
@@ -89,4 +89,4 @@ absl::StatusOr<std::int64_t> BytesToCopy(const at::Tensor& input);
 
 }  // namespace framefuse
 
-#endif  // FRAMEFUSE_BACKENDS_RUNTIME_RECORDED_RUN_H_
+#endif  // FRAMEFUSE_BACKENDS_RUNTIME_CUDA_GRAPH_RUN_H_

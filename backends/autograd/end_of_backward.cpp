@@ -1,4 +1,4 @@
-#include "backends/autograd/end_of_pass.h"
+#include "backends/autograd/end_of_backward.h"
 
 #include <torch/csrc/autograd/engine.h>
 
@@ -22,7 +22,7 @@ struct Once {
 
 }  // namespace
 
-void AtEndOfPass(std::function<void()> f) {
+void AtEndOfBackward(std::function<void()> f) {
   auto once = std::make_shared<Once>(std::move(f));
   torch::autograd::Engine::get_default_engine().queue_callback([once] { once->Call(); });
 }

@@ -1,8 +1,8 @@
-// GraphRecorder: records what a device is told to do, to be told again at once (a CUDA graph). The one for CUDA is
+// CudaGraphRecorder: records what a device is told to do, to be told again at once (a CUDA graph). The one for CUDA is
 // registered by the Python package, since torch's graphs, with their memory pools and generators, are reached there.
 // Invariant: work that is recorded does not run, and reads and writes the same addresses at each replay.
-#ifndef FRAMEFUSE_BACKENDS_RUNTIME_GRAPH_RECORDER_H_
-#define FRAMEFUSE_BACKENDS_RUNTIME_GRAPH_RECORDER_H_
+#ifndef FRAMEFUSE_BACKENDS_RUNTIME_CUDA_GRAPH_RECORDER_H_
+#define FRAMEFUSE_BACKENDS_RUNTIME_CUDA_GRAPH_RECORDER_H_
 
 #include <c10/core/Device.h>
 
@@ -14,26 +14,26 @@
 
 namespace framefuse {
 
-class GraphRecording {
+class CudaGraphRecording {
  public:
-  virtual ~GraphRecording() = default;
+  virtual ~CudaGraphRecording() = default;
   // On the calling thread's current stream.
   virtual absl::Status Replay() = 0;
 };
 
-class GraphRecorder {
+class CudaGraphRecorder {
  public:
-  virtual ~GraphRecorder() = default;
+  virtual ~CudaGraphRecorder() = default;
   virtual absl::Status Serves(c10::Device device) = 0;
   // What the calling thread's work for `device` is queued on. An error: the user records that work just now.
   virtual absl::StatusOr<void*> CurrentStream(c10::Device device) = 0;
   // `work` runs once, before Record returns. What it allocates on `device` is the recording's own for ever.
-  virtual absl::StatusOr<std::unique_ptr<GraphRecording>> Record(c10::Device device,
-                                                                 const std::function<absl::Status()>& work) = 0;
+  virtual absl::StatusOr<std::unique_ptr<CudaGraphRecording>> Record(c10::Device device,
+                                                                     const std::function<absl::Status()>& work) = 0;
 };
 
-GraphRecorder* TheGraphRecorder();  // null: none was registered
-void SetGraphRecorder(std::unique_ptr<GraphRecorder> recorder);
+CudaGraphRecorder* TheCudaGraphRecorder();  // null: none was registered
+void SetCudaGraphRecorder(std::unique_ptr<CudaGraphRecorder> recorder);
 
 // The calling thread is in Record: a launch that fails there says nothing of the kernel.
 bool IsRecording();
@@ -47,4 +47,4 @@ class RecordingScope {
 
 }  // namespace framefuse
 
-#endif  // FRAMEFUSE_BACKENDS_RUNTIME_GRAPH_RECORDER_H_
+#endif  // FRAMEFUSE_BACKENDS_RUNTIME_CUDA_GRAPH_RECORDER_H_

@@ -1,4 +1,4 @@
-#include "python/graph_recorder.h"
+#include "python/cuda_graph_recorder.h"
 
 #include <string>
 #include <utility>
@@ -20,7 +20,7 @@ absl::Status StatusOf(const Ref& returned) {
   return absl::UnavailableError(text != nullptr ? text : "unknown error");
 }
 
-class PythonRecording final : public GraphRecording {
+class PythonRecording final : public CudaGraphRecording {
  public:
   explicit PythonRecording(Ref object) : object_(std::move(object)) {}
   // At the interpreter's end, what CUDA holds ends with the process.
@@ -46,7 +46,7 @@ class PythonRecording final : public GraphRecording {
   Ref object_;
 };
 
-class PythonRecorder final : public GraphRecorder {
+class PythonRecorder final : public CudaGraphRecorder {
  public:
   explicit PythonRecorder(Ref begin) : begin_(std::move(begin)) {}
 
@@ -64,8 +64,8 @@ class PythonRecorder final : public GraphRecorder {
     return stream;
   }
 
-  absl::StatusOr<std::unique_ptr<GraphRecording>> Record(c10::Device device,
-                                                         const std::function<absl::Status()>& work) override {
+  absl::StatusOr<std::unique_ptr<CudaGraphRecording>> Record(c10::Device device,
+                                                             const std::function<absl::Status()>& work) override {
     std::unique_ptr<PythonRecording> recording;
     {
       const Gil gil;
@@ -87,7 +87,7 @@ class PythonRecorder final : public GraphRecorder {
 
 }  // namespace
 
-std::unique_ptr<GraphRecorder> MakeGraphRecorder(Ref begin) {
+std::unique_ptr<CudaGraphRecorder> MakeGraphRecorder(Ref begin) {
   return begin ? std::make_unique<PythonRecorder>(std::move(begin)) : nullptr;
 }
 

@@ -1,4 +1,4 @@
-#include "backends/runtime/recorded_run.h"
+#include "backends/runtime/cuda_graph_run.h"
 
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty.h>
@@ -13,12 +13,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/graph/backend.h"
+#include "common/index.h"
 #include "common/status.h"
 
 namespace framefuse {
 namespace {
-
-std::size_t Index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 at::Tensor AllocateBytes(std::int64_t bytes, c10::Device device) {
   return at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(device));
@@ -37,7 +36,7 @@ at::Tensor TensorOver(c10::Storage storage, c10::DispatchKeySet keys, caffe2::Ty
   return t;
 }
 
-const char* PlaceOf(const at::Tensor& t) { return static_cast<const char*>(t.const_data_ptr()); }
+const char* AddressOf(const at::Tensor& t) { return static_cast<const char*>(t.const_data_ptr()); }
 
 std::int64_t OffsetInStorage(const at::Tensor& t) {
   return t.storage_offset() * static_cast<std::int64_t>(t.element_size());
@@ -87,47 +86,45 @@ absl::StatusOr<std::int64_t> BytesToCopy(const at::Tensor& t) {
 }
 
 // Copied inputs keep their address's lowest bits, for which kernels are chosen.
-std::vector<at::Tensor> RecordedRun::GiveInputs(const RecordingFacts& facts, absl::Span<const at::Tensor> inputs,
-                                                const std::vector<bool>& copied) {
+std::vector<at::Tensor> CudaGraphRun::GiveInputs(const RecordingLayout& layout, absl::Span<const at::Tensor> inputs,
+                                                 const std::vector<bool>& copied) {
   std::vector<at::Tensor> given(inputs.begin(), inputs.end());
-  places_.assign(inputs.size(), nullptr);
+  addresses_.assign(inputs.size(), nullptr);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& t = inputs[i];
     if (!t.defined()) continue;
-    if (facts.unread_inputs[i]) continue;
+    if (layout.unread_inputs[i]) continue;
     if (!copied[i]) {
-      places_[i] = PlaceOf(t);
+      addresses_[i] = AddressOf(t);
       continue;
     }
     constexpr std::int64_t kAlignment = 64;
     const std::int64_t bytes = *BytesToCopy(t), size = static_cast<std::int64_t>(t.element_size());
-    const auto low = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(PlaceOf(t)) % kAlignment);
+    const auto low = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(AddressOf(t)) % kAlignment);
     const std::int64_t skipped = low % size == 0 ? low : 0;
-    at::Tensor memory = AllocateBytes(bytes + skipped, facts.device);
+    at::Tensor memory = AllocateBytes(bytes + skipped, layout.device);
     given[i] = TensorOver(memory.storage(), t.key_set(), t.dtype(), t.sizes(), t.strides(), skipped / size);
     copied_.push_back({static_cast<std::int32_t>(i), bytes, given[i]});
   }
   return given;
 }
 
-absl::StatusOr<std::unique_ptr<RecordedRun>> RecordedRun::Record(GraphRecorder& recorder, const Executable& executable,
-                                                                 const RecordingFacts& facts, void* stream,
-                                                                 absl::Span<const at::Tensor> inputs,
-                                                                 const std::vector<bool>& copied,
-                                                                 absl::Span<const std::int64_t> symbols) {
-  auto run = std::unique_ptr<RecordedRun>(new RecordedRun);
+absl::StatusOr<std::unique_ptr<CudaGraphRun>> CudaGraphRun::Record(
+    CudaGraphRecorder& recorder, const Executable& executable, const RecordingLayout& layout, void* stream,
+    absl::Span<const at::Tensor> inputs, const std::vector<bool>& copied, absl::Span<const std::int64_t> symbols) {
+  auto run = std::unique_ptr<CudaGraphRun>(new CudaGraphRun);
   try {
     run->stream_ = stream;
-    run->device_ = facts.device;
-    run->constants_ = facts.constants;
-    const std::vector<at::Tensor> given = run->GiveInputs(facts, inputs, copied);
-    std::vector<at::Tensor> outputs(facts.hidden.size());
-    auto recording = recorder.Record(facts.device, [&] {
+    run->device_ = layout.device;
+    run->constants_ = layout.constants;
+    const std::vector<at::Tensor> given = run->GiveInputs(layout, inputs, copied);
+    std::vector<at::Tensor> outputs(layout.hidden.size());
+    auto recording = recorder.Record(layout.device, [&] {
       const RecordingScope scope;
       return executable.Run(given, symbols, absl::MakeSpan(outputs));
     });
     if (!recording.ok()) return recording.status();
-    FF_RETURN_IF_ERROR(run->Understand(facts, given, copied, outputs));
+    FF_RETURN_IF_ERROR(run->Understand(layout, given, copied, outputs));
     run->recording_ = *std::move(recording);
   } catch (...) {
     return TorchErrorStatus(std::current_exception(), "");
@@ -135,8 +132,8 @@ absl::StatusOr<std::unique_ptr<RecordedRun>> RecordedRun::Record(GraphRecorder& 
   return run;
 }
 
-absl::Status RecordedRun::Understand(const RecordingFacts& facts, const std::vector<at::Tensor>& given,
-                                     const std::vector<bool>& copied, const std::vector<at::Tensor>& outputs) {
+absl::Status CudaGraphRun::Understand(const RecordingLayout& layout, const std::vector<at::Tensor>& given,
+                                      const std::vector<bool>& copied, const std::vector<at::Tensor>& outputs) {
   const auto find = [](const std::vector<at::Tensor>& tensors, auto&& like) {
     const auto at =
         std::find_if(tensors.begin(), tensors.end(), [&](const at::Tensor& t) { return t.defined() && like(t); });
@@ -146,7 +143,7 @@ absl::Status RecordedRun::Understand(const RecordingFacts& facts, const std::vec
     const at::Tensor& t = outputs[o];
     Result& r = results_.emplace_back();
     if (!t.defined()) continue;
-    if (facts.unread_outputs[o] && t.device() != facts.device) {
+    if (layout.unread_outputs[o] && t.device() != layout.device) {
       r = {Result::Kind::kConstant,
            static_cast<std::int32_t>(constants_.size()),
            t.storage_offset(),
@@ -157,22 +154,22 @@ absl::Status RecordedRun::Understand(const RecordingFacts& facts, const std::vec
       constants_.push_back(t);
       continue;
     }
-    if (t.layout() != at::kStrided || t.device() != facts.device || t.is_conj() || t.is_neg()) {
+    if (t.layout() != at::kStrided || t.device() != layout.device || t.is_conj() || t.is_neg()) {
       return absl::FailedPreconditionError(absl::StrCat("output ", o, " is no plain tensor of the device"));
     }
     r.sizes = t.sizes().vec(), r.strides = t.strides().vec(), r.offset = t.storage_offset();
     r.dtype = t.dtype(), r.keys = t.key_set();
     const auto same_memory = [&](const at::Tensor& other) { return other.storage().is_alias_of(t.storage()); };
     const std::int32_t same = find(given, [&](const at::Tensor& other) { return other.is_same(t); });
-    const std::int32_t input = find(given, same_memory), constant = find(facts.constants, same_memory);
+    const std::int32_t input = find(given, same_memory), constant = find(layout.constants, same_memory);
     // Written over a copy, the new value has to leave it.
-    const bool overwrote = same >= 0 && facts.overwritten[o] == same && copied[Index(same)];
+    const bool overwrote = same >= 0 && layout.overwritten[o] == same && copied[At(same)];
     if (same >= 0 && !overwrote) {
       r.kind = Result::Kind::kInput, r.from = same;
     } else if (input >= 0 && !overwrote) {
       r.kind = Result::Kind::kViewOfInput, r.from = input;
-      const std::int64_t bytes = PlaceOf(t) - PlaceOf(given[Index(input)]);
-      if (bytes % static_cast<std::int64_t>(t.element_size()) != 0 || t.dtype() != given[Index(input)].dtype()) {
+      const std::int64_t bytes = AddressOf(t) - AddressOf(given[At(input)]);
+      if (bytes % static_cast<std::int64_t>(t.element_size()) != 0 || t.dtype() != given[At(input)].dtype()) {
         return absl::FailedPreconditionError(absl::StrCat("output ", o, " is an input seen as another dtype"));
       }
       r.offset = bytes / static_cast<std::int64_t>(t.element_size());
@@ -184,34 +181,34 @@ absl::Status RecordedRun::Understand(const RecordingFacts& facts, const std::vec
           std::find_if(made_.begin(), made_.end(), [&](const Made& m) { return m.storage.is_alias_of(t.storage()); });
       r.from = static_cast<std::int32_t>(made - made_.begin());
       if (made == made_.end()) made_.push_back({t.storage(), static_cast<std::int64_t>(t.storage().nbytes()), true});
-      made_[Index(r.from)].hidden = made_[Index(r.from)].hidden && facts.hidden[o];
+      made_[At(r.from)].hidden = made_[At(r.from)].hidden && layout.hidden[o];
     }
   }
   return absl::OkStatus();
 }
 
-bool RecordedRun::IsFree() const {
+bool CudaGraphRun::IsFree() const {
   return std::none_of(made_.begin(), made_.end(), [](const Made& m) { return m.hidden && m.storage.use_count() > 1; });
 }
 
-bool RecordedRun::Matches(absl::Span<const at::Tensor> inputs) const {
+bool CudaGraphRun::Matches(absl::Span<const at::Tensor> inputs) const {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (places_[i] != nullptr && places_[i] != inputs[i].const_data_ptr()) return false;
+    if (addresses_[i] != nullptr && addresses_[i] != inputs[i].const_data_ptr()) return false;
   }
   return true;
 }
 
-at::Tensor RecordedRun::MakeTensor(const Result& r, c10::Storage storage, std::int64_t offset) {
+at::Tensor CudaGraphRun::MakeTensor(const Result& r, c10::Storage storage, std::int64_t offset) {
   return TensorOver(std::move(storage), r.keys, r.dtype, r.sizes, r.strides, offset);
 }
 
-absl::Status RecordedRun::Replay(absl::Span<const at::Tensor> inputs, absl::Span<at::Tensor> outputs) const {
+absl::Status CudaGraphRun::Replay(absl::Span<const at::Tensor> inputs, absl::Span<at::Tensor> outputs) const {
   try {
     const c10::DispatchKeySet keys(c10::computeDispatchKey(std::nullopt, at::kStrided, device_));
     const c10::DeviceGuard guard(device_);
     Copies in(keys), out(keys);
     for (const Copied& c : copied_) {
-      const at::Tensor& from = inputs[Index(c.input)];
+      const at::Tensor& from = inputs[At(c.input)];
       in.Add(c.memory.storage(), OffsetInStorage(c.memory), from.storage(), OffsetInStorage(from), c.bytes);
     }
     in.Run();
@@ -231,10 +228,10 @@ absl::Status RecordedRun::Replay(absl::Span<const at::Tensor> inputs, absl::Span
       const Result& r = results_[o];
       if (r.kind == Result::Kind::kUndefined) continue;
       if (r.kind == Result::Kind::kMade) {
-        outputs[o] = MakeTensor(r, storages[Index(r.from)], r.offset);
+        outputs[o] = MakeTensor(r, storages[At(r.from)], r.offset);
         continue;
       }
-      const at::Tensor& base = r.kind == Result::Kind::kConstant ? constants_[Index(r.from)] : inputs[Index(r.from)];
+      const at::Tensor& base = r.kind == Result::Kind::kConstant ? constants_[At(r.from)] : inputs[At(r.from)];
       if (r.kind == Result::Kind::kInput) {
         outputs[o] = base;
       } else {

@@ -1,4 +1,4 @@
-#include "backends/passes/scatter_places.h"
+#include "backends/passes/scatter_offsets.h"
 
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty_strided.h>
@@ -16,14 +16,14 @@ at::Tensor Scatter(const at::Tensor& self, const at::Tensor& src, at::IntArrayRe
 
 }  // namespace
 
-ir::OpId ScatterPlaces() {
+ir::OpId ScatterOffsets() {
   static const ir::OpId op = [] {
     // Never destroyed: deregistration at exit would race with torch's own.
     static auto* const library =
         new torch::Library(torch::Library::FRAGMENT, "framefuse", std::nullopt, __FILE__, __LINE__);
-    library->def("scatter_places(Tensor self, Tensor src, int[] size, int[] stride, int offset) -> Tensor");
-    library->impl("scatter_places", torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd, TORCH_FN(Scatter)));
-    return ir::RequireOp("framefuse.scatter_places");
+    library->def("scatter_offsets(Tensor self, Tensor src, int[] size, int[] stride, int offset) -> Tensor");
+    library->impl("scatter_offsets", torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd, TORCH_FN(Scatter)));
+    return ir::RequireOp("framefuse.scatter_offsets");
   }();
   return op;
 }

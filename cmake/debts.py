@@ -1,0 +1,54 @@
+"""What the linter knows to be too large or not exhaustive: debts, which may only shrink. A debt that is paid in part must be
+lowered here, a paid one must go. A new one needs a reason that a reader accepts.
+"""
+
+# (methods, members) of the classes over the limits of class_sizes.py.
+CLASSES = {
+    # One printer a kind of code: a schedule IR between kernel IR and text would take their walks.
+    "backends/emit/ptx/printer.h: Printer": (145, 42),
+    "backends/emit/x86/emitter.h: Emitter": (124, 38),
+    # An interface with a method an instruction; two implement it, one of them forwards only.
+    "symbolic/evaluator/protocols.h: Protocols": (83, 1),
+    "symbolic/evaluator/native_protocols.h: NativeProtocols": (79, 0),
+    "symbolic/capture/capture_protocols.h: CaptureProtocols": (88, 19),
+    # Overrides of torch's c10::SymNodeImpl.
+    "symbolic/tracing/size_node.h: SizeNode": (64, 3),
+    "symbolic/tracing/recorder.h: Recorder": (58, 34),
+    "symbolic/tracing/tracer.h: Tracer": (54, 1),
+    # References to what they call; a bundle of journals would take most.
+    "symbolic/capture/attempt.cpp: Driver": (25, 28),
+    "symbolic/capture/calls/builtin_calls.h: BuiltinCalls": (13, 21),
+    "symbolic/capture/calls/call_evaluator.h: CallEvaluator": (15, 21),
+    "backends/fusion/group_writer.h: GroupWriter": (28, 23),
+}
+
+# How many switches of a file over an enumeration have a `default` that is not loud (enum_switches.py). Those over
+# operations of the kernel IR and over opcodes pick a few of many.
+DEFAULTS = {
+    "backends/emit/cuda/body_printer.h": 1,
+    "backends/emit/cuda/expressions.cpp": 2,
+    "backends/emit/cuda/kernel_facts.cpp": 1,
+    "backends/emit/expand_math.cpp": 1,
+    "backends/emit/ptx/body.cpp": 2,
+    "backends/emit/x86/operations.cpp": 2,
+    "backends/fusion/lower.cpp": 1,
+    "backends/fusion/pointwise.cpp": 1,
+    "backends/graph/dim.cpp": 5,
+    "backends/graph/dim_text.cpp": 2,
+    "backends/kernel_ir/evaluate.cpp": 4,
+    "backends/kernel_ir/kernel.cpp": 1,
+    "backends/kernel_ir/print.cpp": 1,
+    "backends/kernel_ir/verify.cpp": 1,
+    "frame_eval/versions/opcode_table.cpp": 1,
+    "frame_eval/versions/private_api.cpp": 1,
+    "guards/program_builder.cpp": 1,  # what is not named is checked always, which is right
+    "guards/read.cpp": 3,
+    "symbolic/capture/annotations.cpp": 1,
+    "symbolic/capture/call_rules.cpp": 1,
+    "symbolic/capture/capture_trace.cpp": 1,
+    "symbolic/capture/journals/native_arguments.cpp": 1,
+    "symbolic/capture/journals/object_table.cpp": 1,
+    "symbolic/evaluator/call_result.cpp": 1,
+    "symbolic/evaluator/handlers_calls.cpp": 1,
+    "symbolic/tracing/sizes.cpp": 3,
+}
