@@ -7,6 +7,7 @@
 #include "symbolic/capture/native_items.h"
 #include "symbolic/capture/recipe.h"
 #include "symbolic/tracing/numbers.h"
+#include "symbolic/tracing/sharded_tensors.h"
 
 namespace framefuse {
 namespace {
@@ -105,6 +106,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
     if (from == kNoSource) return NoRecipe(object);
     return FromSource(from);
   }
+  if (tracing::IsSharded(object)) return NoRecipe(object);
   if (IsFakeTensor(object)) {
     tensors_.push_back(Ref::Create(object));
     const RecipeId made = Add(RecipeOp::kTensor, {}, nullptr, static_cast<std::int32_t>(tensors_.size()) - 1);

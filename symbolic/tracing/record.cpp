@@ -17,6 +17,7 @@
 #include "symbolic/tracing/infer_by_examples.h"
 #include "symbolic/tracing/input_sizes.h"
 #include "symbolic/tracing/kernel_probe.h"
+#include "symbolic/tracing/own_python.h"
 #include "symbolic/tracing/pin_watch.h"
 #include "symbolic/tracing/plain_numbers.h"
 #include "symbolic/tracing/recorder.h"
@@ -28,12 +29,6 @@ namespace framefuse::tracing {
 namespace {
 
 thread_local int own_python_depth = 0;
-
-class OwnPythonScope {
- public:
-  OwnPythonScope() { ++own_python_depth; }
-  ~OwnPythonScope() { --own_python_depth; }
-};
 
 ir::Node NewNode(const Recorder& recorder, const OpTraits& traits) {
   ir::Node node;
@@ -123,6 +118,8 @@ bool SameSizes(const Dims& sizes, c10::SymIntArrayRef of) {
 
 }  // namespace
 
+OwnPythonScope::OwnPythonScope() { ++own_python_depth; }
+OwnPythonScope::~OwnPythonScope() { --own_python_depth; }
 bool Recorder::InOwnPython() { return own_python_depth > 0; }
 
 void Recorder::Record(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {

@@ -17,9 +17,11 @@
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/sharded_values.h"
 #include "symbolic/capture/shown_warnings.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/tracing/own_python.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -109,8 +111,13 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
   if (boundary_.depth().leaf > 0 && IsImportCode(code)) return ImportInLeaf(thread, frame, throw_flag);
   if ((boundary_.depth().native == 0 && !called_by_engine) || throw_flag != 0 || tracing::Tracer::InOwnPython() ||
       IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
+    if (const std::optional<PyObject*> done = RunShardingFrame(thread, frame, throw_flag)) return *done;
     std::optional<FiltersOfProgram> filters;
     if (tracing::Tracer::InOwnPython() || IsFinaliser(code)) filters.emplace();
+    return frame_ops::EvalDefault(thread, frame, throw_flag);
+  }
+  if (called_by_engine && IsShardingCode(code)) {  // a backward function of torch's own
+    const tracing::OwnPythonScope own;
     return frame_ops::EvalDefault(thread, frame, throw_flag);
   }
   if (BreaksAsItStarts(frame)) {

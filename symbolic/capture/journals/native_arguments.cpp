@@ -18,6 +18,7 @@
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/numpy_scalars.h"
+#include "symbolic/capture/sharded_values.h"
 
 namespace framefuse {
 namespace {
@@ -219,6 +220,7 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
                                   absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
       }
       t.compared = true;
+      if (IsMesh(object)) reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);  // all that torch's code reads
       return reads_.GuardProtocolMethods(Py_TYPE(o));
     case TrackedKind::kView:
       t.compared = true;
