@@ -5,24 +5,45 @@ Invariant: the alias hands its gradient on to the DTensor as a DTensor of the pl
 """
 
 import copy
+import types
 
 import torch
 import torch.fx.passes.shape_prop  # a DTensorSpec imports it late
 from torch.distributed import _functional_collectives as collectives
-from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed import device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, _random as random
+from torch.distributed.tensor._dispatch import OpDispatcher
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
+from torch.distributed.tensor._utils import ExplicitRedistributionContext
 
 # Values: nothing of them changes, and C++ compares them.
 PLACEMENTS = (Shard, Replicate, Partial)
-MESH = DeviceMesh
+MESH = device_mesh.DeviceMesh
 # They run as they are, on fakes.
 FUNCTIONS = (DTensor.from_local, DTensor.to_local, DTensor.redistribute, DTensor.full_tensor)
 # It runs outside of the capture: it asks fakes of torch's own for what follows from the sizes of tensors.
 OUTSIDE = ShardingPropagator.propagate_op_sharding_non_cached
+# What torch's C++ calls where an operator gets DTensors.
+DISPATCH = frozenset(
+    getattr(function, "__func__", function).__code__
+    for function in (*vars(OpDispatcher).values(), *DTensor._op_dispatcher._custom_op_handlers.values())
+    if isinstance(function, types.FunctionType | staticmethod)
+)
+# They look at what no guard compares, and at generators.
+OF_MESH = type(device_mesh._mesh_resources).get_current_mesh
+OF_RANDOM = random.is_rng_supported_mesh
 # What a collective gives is waited for at once; the graph waits later.
 WRAPS = collectives._maybe_wrap_tensor
 WAITS = torch.ops._c10d_functional.wait_tensor.default
+
+
+def why_not():
+    """What in the state of DTensors no graph follows."""
+    if DTensor._op_dispatcher._allow_implicit_replication:
+        return "a DTensor where tensors are taken for replicated ones"
+    if getattr(ExplicitRedistributionContext._local, "_active", None) is not None:
+        return "a DTensor where redistributions must be explicit"
+    return None
 
 
 class _Enter(torch.autograd.Function):
@@ -57,6 +78,7 @@ class _Inside(torch.autograd.Function):
     @staticmethod
     def forward(ctx, local, spec, entrance):
         ctx.entrance = entrance
+        ctx.shape = local.shape
         ctx.set_materialize_grads(False)
         return DTensor(local.view_as(local), spec, requires_grad=local.requires_grad)
 
@@ -64,6 +86,8 @@ class _Inside(torch.autograd.Function):
     def backward(ctx, gradient):
         if gradient is None:
             return None, None, None
+        if gradient._local_tensor.shape != ctx.shape:
+            raise RuntimeError("the gradient of a DTensor has other placements than it, and another local size")
         ctx.entrance.note(gradient._spec)
         return gradient._local_tensor, None, None
 

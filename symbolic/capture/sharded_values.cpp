@@ -22,6 +22,10 @@ struct Known {
   PyObject* waits = nullptr;
   PyObject* wraps = nullptr;    // code
   PyObject* outside = nullptr;  // code
+  PyObject* why_not = nullptr;
+  PyObject* of_mesh = nullptr;    // code
+  PyObject* of_random = nullptr;  // code
+  PyObject* dispatch = nullptr;   // a frozenset of codes
   std::vector<PyObject*> functions;
 };
 
@@ -57,6 +61,10 @@ const Known* Learn() {
   const auto code_of = [&](const char* name) { return Py_NewRef(PyFunction_GET_CODE(get(name).get())); };
   found->wraps = code_of("WRAPS");
   found->outside = code_of("OUTSIDE");
+  found->of_mesh = code_of("OF_MESH");
+  found->of_random = code_of("OF_RANDOM");
+  found->why_not = get("why_not").release();
+  found->dispatch = get("DISPATCH").release();
   CallRule rule;
   rule.kind = CallRule::Kind::kTorch;
   const Ref functions = get("FUNCTIONS"), placements = get("PLACEMENTS");
@@ -113,6 +121,25 @@ bool IsShardingCode(PyCodeObject* code) {
   const std::string_view file = FileOf(code);
   return file.find("/torch/distributed/tensor/") != std::string_view::npos ||
          (IsOwnCode(code) && file.ends_with("/_sharded.py"));
+}
+
+bool IsShardingDispatch(PyCodeObject* code) {
+  return known != nullptr && PySet_Contains(known->dispatch, reinterpret_cast<PyObject*>(code)) == 1;
+}
+
+const char* RefusalOfShardingCode(PyCodeObject* code) {
+  auto* object = reinterpret_cast<PyObject*>(code);
+  if (known == nullptr) return nullptr;
+  if (object == known->of_mesh) return "the mesh that is current, for a DTensor; pass the mesh";
+  return object == known->of_random ? "random numbers of a DTensor" : nullptr;
+}
+
+std::string WhyNotSharded() {
+  const HookScope native(HookMode::kOff);
+  const Ref why = Ref::Steal(PyObject_CallNoArgs(known->why_not));
+  const char* text = why && PyUnicode_Check(why.get()) ? PyUnicode_AsUTF8(why) : nullptr;
+  PyErr_Clear();
+  return text == nullptr ? "" : text;
 }
 
 bool IsSharedAttribute(std::string_view name) {

@@ -6,6 +6,7 @@
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_SHARDED_VALUES_H_
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "frame_eval/versions/frame_ops.h"
@@ -23,6 +24,12 @@ bool IsMesh(BorrowedRef object);
 bool IsShardingFunction(BorrowedRef callable);
 // Torch's code for DTensors, and ours: backward functions are among it.
 bool IsShardingCode(PyCodeObject* code);
+// What torch's C++ calls where an operator gets DTensors.
+bool IsShardingDispatch(PyCodeObject* code);
+// Why no attempt may run the function; null: it may.
+const char* RefusalOfShardingCode(PyCodeObject* code);
+// Why no DTensor can be taken now; empty: it can.
+std::string WhyNotSharded();
 // An attribute that a DTensor from outside has in common with the one that stands for it.
 bool IsSharedAttribute(std::string_view name);
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/graph/collectives.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/cumulative_product_gradient.h"
 #include "symbolic/tracing/infer_by_examples.h"
@@ -195,6 +196,9 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
     }
   }
   CheckWarnings(traits, args, answer.warning, outputs);
+  // What is waited for shares the result's memory without a view: torch must not take the memory for the result's
+  // alone.
+  if (ir::WaitsForOthers(prepared.node)) kept_.push_back(args[0].toTensor());
   Emit(traits, &prepared, outputs, stack);
 }
 

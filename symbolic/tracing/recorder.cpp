@@ -12,7 +12,6 @@
 
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/input_sizes.h"
-#include "symbolic/tracing/sharded_dispatch.h"
 #include "symbolic/tracing/warning_watch.h"
 
 namespace framefuse::tracing {
@@ -31,7 +30,7 @@ void Fallback(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit
   }
   const WarningWatch watch(recorder->hears_due_warnings ? recorder : nullptr);
   try {
-    if (!RunSharded(*recorder, handle, stack)) recorder->Record(handle, stack);
+    recorder->Record(handle, stack);
   } catch (const c10::Error& error) {
     recorder->NoteError(handle, error);
     if (watch.first()) {

@@ -1,7 +1,6 @@
-// DTensors in a capture. One is torch's own object around a fake of the local tensor: autograd sees the DTensor, and
-// what comes out below autograd is given to torch's own dispatch of DTensors, whose operators and collectives on local
-// tensors are recorded (docs/architecture/sharded_tensors.md).
-// Invariant: each DTensor that an operator gets is one over fakes of the recording, and is written by none.
+// DTensors in a capture. One is torch's own object around a fake of the local tensor. Autograd sees the DTensor. Below
+// autograd comes torch's own dispatch of DTensors, and below that the recorder: it gets the operators and collectives on
+// local tensors (docs/architecture/sharded_tensors.md).
 // All needs the GIL.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_SHARDED_TENSORS_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_SHARDED_TENSORS_H_

@@ -108,16 +108,23 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
     }
   }
   const bool called_by_engine = backward_.running() && tracer_.RecordsBackward();
+  if (const char* why = RefusalOfShardingCode(code)) {
+    breaks_.Break(GraphBreakKind::kUnsupportedOperator, why);
+    frame_ops::FinishHookedFrame(thread, frame);
+    return nullptr;
+  }
   if (boundary_.depth().leaf > 0 && IsImportCode(code)) return ImportInLeaf(thread, frame, throw_flag);
+  // It runs as it is, a backward function with all that it calls.
+  const bool below = boundary_.depth().leaf > 0 || called_by_engine;
+  if (!tracing::Tracer::InOwnPython() && (below ? IsShardingCode(code) : IsShardingDispatch(code))) {
+    const tracing::OwnPythonScope own;
+    return frame_ops::EvalDefault(thread, frame, throw_flag);
+  }
   if ((boundary_.depth().native == 0 && !called_by_engine) || throw_flag != 0 || tracing::Tracer::InOwnPython() ||
       IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
     if (const std::optional<PyObject*> done = RunShardingFrame(thread, frame, throw_flag)) return *done;
     std::optional<FiltersOfProgram> filters;
     if (tracing::Tracer::InOwnPython() || IsFinaliser(code)) filters.emplace();
-    return frame_ops::EvalDefault(thread, frame, throw_flag);
-  }
-  if (called_by_engine && IsShardingCode(code)) {  // a backward function of torch's own
-    const tracing::OwnPythonScope own;
     return frame_ops::EvalDefault(thread, frame, throw_flag);
   }
   if (BreaksAsItStarts(frame)) {

@@ -154,8 +154,13 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
   if (!arguments_.PrepareForTorch(args)) return Value();
   const bool outermost = boundary_.depth().leaf == 0;
   const bool sharding = IsShardingFunction(callable);
-  if (sharding && fx_.keep_values()) {
-    return breaks_.Break(GraphBreakKind::kUnsupportedTensor, "a DTensor in a graph for an FX backend");
+  if (sharding) {
+    if (fx_.keep_values())
+      return breaks_.Break(GraphBreakKind::kUnsupportedTensor, "a DTensor in a graph for an FX backend");
+    if (tracer_.in_branch())
+      return breaks_.Break(GraphBreakKind::kUnsupportedTensor, "a DTensor in a branch of cond or a checkpoint");
+    if (const std::string why = WhyNotSharded(); !why.empty())
+      return breaks_.Break(GraphBreakKind::kUnsupportedTensor, why);
   }
   if (!fx_.keep_values()) {
     const std::optional<EachElement> each = SplitForeach(tracer_.numbers(), callable, args, kwnames);

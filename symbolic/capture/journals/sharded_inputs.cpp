@@ -33,6 +33,10 @@ Value ObjectTable::AdoptSharded(BorrowedRef original, SourceId source) {
   };
   if (!takes_sharded_) return refuse("in a graph for an FX backend");
   if (c10::InferenceMode::is_enabled()) return refuse("in inference mode");
+  if (tracer_.in_branch()) return refuse("in a branch of cond or a checkpoint");
+  if (const std::string why = WhyNotSharded(); !why.empty()) {
+    return breaks_.Break(GraphBreakKind::kUnsupportedTensor, why);
+  }
   const Ref local = tracing::LocalOf(original);
   const Ref spec = Ref::Steal(PyObject_GetAttrString(original, "_spec"));
   if (!local || !spec) {
