@@ -16,6 +16,9 @@ from torch.distributed.tensor._dispatch import OpDispatcher
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.distributed.tensor._utils import ExplicitRedistributionContext
 
+if not hasattr(torch.Tensor, "_dtensor__new__") or isinstance(Shard.__eq__, types.FunctionType):
+    raise ImportError("DTensors of this torch work in another way")
+
 # Values: nothing of them changes, and C++ compares them.
 PLACEMENTS = (Shard, Replicate, Partial)
 MESH = device_mesh.DeviceMesh

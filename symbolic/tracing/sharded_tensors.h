@@ -1,6 +1,6 @@
 // DTensors in a capture. One is torch's own object around a fake of the local tensor. Autograd sees the DTensor. Below
-// autograd comes torch's own dispatch of DTensors, and below that the recorder: it gets the operators and collectives on
-// local tensors (docs/architecture/sharded_tensors.md).
+// autograd comes torch's own dispatch of DTensors, and below that the recorder: it gets the operators and collectives
+// on local tensors (docs/architecture/sharded_tensors.md).
 // All needs the GIL.
 #ifndef FRAMEFUSE_SYMBOLIC_TRACING_SHARDED_TENSORS_H_
 #define FRAMEFUSE_SYMBOLIC_TRACING_SHARDED_TENSORS_H_

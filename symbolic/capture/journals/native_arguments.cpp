@@ -227,12 +227,9 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
       return PrepareNative(private_api::ViewedBy(o), allow_instances);
     case TrackedKind::kOpaque:
       if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
-      if (Py_TYPE(o) == &PyBaseObject_Type &&
-          t.source != kNoSource) {  // a marker: nothing is known of it but which it is
-        reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
-        return true;
-      }
-      if (t.source != kNoSource && IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)) {
+      // Of a marker nothing is known but which it is.
+      if (t.source != kNoSource &&
+          (Py_TYPE(o) == &PyBaseObject_Type || (IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)))) {
         reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
         return true;
       }
