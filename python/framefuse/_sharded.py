@@ -49,6 +49,10 @@ def why_not():
     return None
 
 
+def made_of(local, spec):
+    return DTensor(local, copy.copy(spec), requires_grad=False)
+
+
 class _Enter(torch.autograd.Function):
     """When an entry runs: from the DTensor to its local tensor."""
 

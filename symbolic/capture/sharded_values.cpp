@@ -23,6 +23,7 @@ struct Known {
   PyObject* wraps = nullptr;    // code
   PyObject* outside = nullptr;  // code
   PyObject* why_not = nullptr;
+  PyObject* maker = nullptr;
   PyObject* of_mesh = nullptr;    // code
   PyObject* of_random = nullptr;  // code
   PyObject* dispatch = nullptr;   // a frozenset of codes
@@ -64,6 +65,7 @@ const Known* Learn() {
   found->of_mesh = code_of("OF_MESH");
   found->of_random = code_of("OF_RANDOM");
   found->why_not = get("why_not").release();
+  found->maker = get("made_of").release();
   found->dispatch = get("DISPATCH").release();
   CallRule rule;
   rule.kind = CallRule::Kind::kTorch;
@@ -143,9 +145,8 @@ std::string WhyNotSharded() {
 }
 
 bool IsSharedAttribute(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"shape",         "dtype",     "device",     "ndim",
-                                                "requires_grad", "layout",    "_spec",      "is_cpu",
-                                                "device_mesh",   "is_sparse", "placements", "is_cuda"};
+  static constexpr std::string_view kNames[] = {"shape",  "dtype",   "device",    "ndim",        "layout",    "_spec",
+                                                "is_cpu", "is_cuda", "is_sparse", "device_mesh", "placements"};
   return absl::c_linear_search(kNames, name);
 }
 
@@ -165,6 +166,8 @@ Ref Enter(BorrowedRef entrance, BorrowedRef sharded) {
   const HookScope native(HookMode::kOff);
   return Ref::Steal(PyObject_CallOneArg(entrance, sharded));
 }
+
+BorrowedRef MakerOfSharded() { return known->maker; }
 
 std::optional<PyObject*> RunShardingFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag) {
   if (known == nullptr || throw_flag != 0) return std::nullopt;

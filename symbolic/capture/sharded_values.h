@@ -40,6 +40,8 @@ Ref NewEntrance();  // an object of framefuse._sharded.Entrance
 // The alias of the DTensor's local tensor that a graph gets; null: an error is set.
 Ref Enter(BorrowedRef entrance, BorrowedRef sharded);
 
+BorrowedRef MakerOfSharded();  // called with a local tensor and a spec
+
 // nullopt: the frame runs as any other.
 std::optional<PyObject*> RunShardingFrame(PyThreadState* thread, frame_ops::Frame* frame, int throw_flag);
 

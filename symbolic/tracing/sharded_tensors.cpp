@@ -30,6 +30,11 @@ bool IsShardedFake(BorrowedRef object) {
   return local && AsFake(THPVariable_Unpack(local.get())) != nullptr;
 }
 
+bool IsWithoutHistory(BorrowedRef sharded) {
+  const at::Tensor& t = THPVariable_Unpack(sharded.get());
+  return !t.requires_grad() && !t.is_view() && !t.is_inference() && !HasGradientHooks(t);
+}
+
 std::vector<std::uintptr_t> StateOfSharded(BorrowedRef sharded) {
   const at::Tensor& t = THPVariable_Unpack(sharded.get());
   const auto address = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };

@@ -19,6 +19,9 @@ bool IsSharded(BorrowedRef object);
 bool IsShardedFake(BorrowedRef object);
 // The local tensor; null: it has none.
 Ref LocalOf(BorrowedRef sharded);
+// Whether a DTensor made anew of its local tensor and its spec is as good: it has no history, and is no view of
+// another.
+bool IsWithoutHistory(BorrowedRef sharded);
 // What of a DTensor can change without an operator that is recorded: compared, never read.
 std::vector<std::uintptr_t> StateOfSharded(BorrowedRef sharded);
 

@@ -75,13 +75,27 @@ def written_in_place(w, x):
     return d.to_local().cos()
 
 
+def two_returned(w, x):
+    d = DTensor.from_local(x.sin(), w.mesh, WHOLE)
+    with torch.no_grad():
+        y = d @ w.columns
+    return y, y + 1, y.redistribute(placements=WHOLE), w.rows.requires_grad, {"rows": [w.rows, y]}["rows"][1]
+
+
 IN_ONE_GRAPH = [
     by_columns, by_rows, gathered, mixed, softmax, reshaped, weights_by_themselves, facts, written_in_place,
+    two_returned,
 ]  # fmt: skip
 
 
 def returned(w, x):
     return DTensor.from_local(x.sin(), w.mesh, WHOLE) @ w.columns
+
+
+def view_returned(w, x):
+    with torch.no_grad():
+        y = DTensor.from_local(x.sin(), w.mesh, WHOLE) @ w.columns
+        return y, y.t()
 
 
 def interrupted(w, x):
@@ -151,7 +165,7 @@ def without_a_mesh(w, x):
 
 
 IN_PIECES = [
-    returned, interrupted, checked, random_numbers, gradient_of_other_placements, weight_written, local_written,
+    returned, view_returned, interrupted, checked, random_numbers, gradient_of_other_placements, weight_written, local_written,
     weight_frozen, hook_put_on_weight, gradient_read, replicated_implicitly, in_a_checkpoint, without_a_mesh,
 ]  # fmt: skip
 PROGRAMS = {f.__name__: f for f in IN_ONE_GRAPH + IN_PIECES}
@@ -168,6 +182,8 @@ def differs(got, expected):
     """What of two tensors, DTensors among them, is not the same; empty: nothing."""
     if got is None or expected is None:
         return "" if got is expected else f"{got} for {expected}"
+    if not isinstance(got, torch.Tensor):
+        return "" if got == expected else f"{got} for {expected}"
     if type(got) is not type(expected) or got.requires_grad != expected.requires_grad:
         return f"{type(got)}, {got.requires_grad} for {type(expected)}, {expected.requires_grad}"
     if isinstance(got, DTensor):
@@ -184,18 +200,24 @@ def _stepped(function, weights, x, with_gradient):
     with torch.set_grad_enabled(with_gradient):
         results = function(weights, x)
         results = results if isinstance(results, tuple) else (results,)
-        if with_gradient:
+        if with_gradient and any(isinstance(y, torch.Tensor) and y.requires_grad for y in results):
             loss = sum(y.square().mean() for y in results)
             (loss.full_tensor() if isinstance(loss, DTensor) else loss).backward()
     return [*results, x.grad, *(p.grad for p in weights.parameters())]
 
 
-def compared(name, with_gradient, calls=3):
+def compared(name, with_gradient, calls=3, inference=False, **options):
     """What differs from eager in some calls, the collectives among it; graphs and breaks."""
+    with torch.inference_mode(inference):
+        return _compared(name, with_gradient, calls, options)
+
+
+def _compared(name, with_gradient, calls, options):
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     function = PROGRAMS[name]
-    compiled = framefuse.compile(function)
-    ours, theirs = Weights(mesh), Weights(mesh)
+    compiled = framefuse.compile(function, **options)
+    with torch.inference_mode(False):
+        ours, theirs = Weights(mesh), Weights(mesh)
     before = dict(framefuse.statistics())
     wrong = []
     for call in range(calls):

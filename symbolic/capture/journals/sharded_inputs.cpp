@@ -1,8 +1,6 @@
 // DTensors from outside: the graph's input is an alias of the local tensor, and the program gets a DTensor over its
 // fake.
 
-#include <c10/core/InferenceMode.h>
-
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -32,7 +30,6 @@ Value ObjectTable::AdoptSharded(BorrowedRef original, SourceId source) {
     return breaks_.Break(GraphBreakKind::kUnsupportedTensor, absl::StrCat("a DTensor ", why));
   };
   if (!takes_sharded_) return refuse("in a graph for an FX backend");
-  if (c10::InferenceMode::is_enabled()) return refuse("in inference mode");
   if (tracer_.in_branch()) return refuse("in a branch of cond or a checkpoint");
   if (const std::string why = WhyNotSharded(); !why.empty()) {
     return breaks_.Break(GraphBreakKind::kUnsupportedTensor, why);

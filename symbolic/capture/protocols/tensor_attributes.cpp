@@ -100,7 +100,10 @@ Value TensorAttributes::TensorGetAttr(Activation& act, ValueView owner, Borrowed
     return breaks_.Break(GraphBreakKind::kTensorFact,
                          absl::StrCat(std::string(text), " of a tensor from outside the captured code"));
   };
-  if (t != nullptr && tracing::IsSharded(owner.object) && !IsSharedAttribute(text)) return from_outside();
+  if (t != nullptr && tracing::IsSharded(owner.object)) {
+    if (text == "requires_grad") return Value{Ref::Steal(PyObject_GetAttr(t->original, name)), kNoSource};
+    if (!IsSharedAttribute(text)) return from_outside();
+  }
   const bool own_attribute = t != nullptr && descriptor && descriptor.type() == &PyGetSetDescr_Type;
   const GuardedAttribute guarded = own_attribute ? GuardedTensorAttribute(text) : GuardedAttribute::kYes;
   if (guarded == GuardedAttribute::kNo && PyUnicode_CompareWithASCIIString(name, "__dict__") != 0)
