@@ -13,8 +13,10 @@ from torch.distributed import _functional_collectives as collectives
 from torch.distributed import device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, _random as random
 from torch.distributed.tensor._dispatch import OpDispatcher
+from torch.distributed.tensor._ops._mask_buffer import MaskBuffer
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.distributed.tensor._utils import ExplicitRedistributionContext
+from torch.distributed.tensor.parallel import loss
 
 if not hasattr(torch.Tensor, "_dtensor__new__") or isinstance(Shard.__eq__, types.FunctionType):
     raise ImportError("DTensors of this torch work in another way")
@@ -35,6 +37,11 @@ DISPATCH = frozenset(
 # They look at what no guard compares, and at generators.
 OF_MESH = type(device_mesh._mesh_resources).get_current_mesh
 OF_RANDOM = random.is_rng_supported_mesh
+# They leave a mask in a placement that torch keeps, and put other functions in the place of operators.
+OF_MASK = MaskBuffer.materialize_mask
+OF_LOSS = loss._enable_custom_loss_ops
+DISPATCHER = DTensor._op_dispatcher
+_HANDLERS, _HANDLED = DISPATCHER._custom_op_handlers, dict(DISPATCHER._custom_op_handlers)
 # What a collective gives is waited for at once; the graph waits later.
 WRAPS = collectives._maybe_wrap_tensor
 WAITS = torch.ops._c10d_functional.wait_tensor.default
@@ -42,7 +49,9 @@ WAITS = torch.ops._c10d_functional.wait_tensor.default
 
 def why_not():
     """What in the state of DTensors no graph follows."""
-    if DTensor._op_dispatcher._allow_implicit_replication:
+    if DISPATCHER._custom_op_handlers is not _HANDLERS or _HANDLERS != _HANDLED:
+        return "a DTensor where other functions stand for its operators"
+    if DISPATCHER._allow_implicit_replication:
         return "a DTensor where tensors are taken for replicated ones"
     if getattr(ExplicitRedistributionContext._local, "_active", None) is not None:
         return "a DTensor where redistributions must be explicit"

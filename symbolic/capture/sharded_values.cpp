@@ -26,7 +26,10 @@ struct Known {
   PyObject* maker = nullptr;
   PyObject* of_mesh = nullptr;    // code
   PyObject* of_random = nullptr;  // code
-  PyObject* dispatch = nullptr;   // a frozenset of codes
+  PyObject* of_mask = nullptr;    // code
+  PyObject* of_loss = nullptr;    // code
+  PyObject* dispatcher = nullptr;
+  PyObject* dispatch = nullptr;  // a frozenset of codes
   std::vector<PyObject*> functions;
 };
 
@@ -64,6 +67,9 @@ const Known* Learn() {
   found->outside = code_of("OUTSIDE");
   found->of_mesh = code_of("OF_MESH");
   found->of_random = code_of("OF_RANDOM");
+  found->of_mask = code_of("OF_MASK");
+  found->of_loss = code_of("OF_LOSS");
+  found->dispatcher = get("DISPATCHER").release();
   found->why_not = get("why_not").release();
   found->maker = get("made_of").release();
   found->dispatch = get("DISPATCH").release();
@@ -133,7 +139,20 @@ const char* RefusalOfShardingCode(PyCodeObject* code) {
   auto* object = reinterpret_cast<PyObject*>(code);
   if (known == nullptr) return nullptr;
   if (object == known->of_mesh) return "the mesh that is current, for a DTensor; pass the mesh";
+  if (object == known->of_mask) return "indices into a DTensor that is shared out where they point";
+  if (object == known->of_loss) return "other functions in the place of operators of DTensors";
   return object == known->of_random ? "random numbers of a DTensor" : nullptr;
+}
+
+BorrowedRef ShardedDispatcher() { return known->dispatcher; }
+
+void GuardShardedState(ReadJournal& reads) {
+  static PyObject* const name = PyUnicode_InternFromString("_custom_op_handlers");
+  PyObject* handlers = frame_ops::RawInstanceAttr(known->dispatcher, name);
+  if (handlers == nullptr || !PyDict_Check(handlers)) return;
+  const SourceId source = reads.sources().InstanceAttr(reads.ConstantSource(known->dispatcher), name);
+  reads.AddGuard(source, GuardKind::kIdentity, handlers);
+  reads.AddLength(source, PyDict_GET_SIZE(handlers));
 }
 
 std::string WhyNotSharded() {

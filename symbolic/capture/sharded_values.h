@@ -28,8 +28,10 @@ bool IsShardingCode(PyCodeObject* code);
 bool IsShardingDispatch(PyCodeObject* code);
 // Why no attempt may run the function; null: it may.
 const char* RefusalOfShardingCode(PyCodeObject* code);
-// Why no DTensor can be taken now; empty: it can.
+// Why no DTensor can be taken now; empty: it can. The guard says that there are no other reasons later.
 std::string WhyNotSharded();
+void GuardShardedState(ReadJournal& reads);
+BorrowedRef ShardedDispatcher();  // where a program may put functions for operators
 // An attribute that a DTensor from outside has in common with the one that stands for it.
 bool IsSharedAttribute(std::string_view name);
 

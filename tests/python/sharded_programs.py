@@ -14,6 +14,7 @@ from torch.distributed.tensor.parallel import (
     PrepareModuleInput,
     RowwiseParallel,
     SequenceParallel,
+    loss_parallel,
     parallelize_module,
 )
 from torch.nn import functional as F
@@ -159,6 +160,20 @@ def in_a_checkpoint(w, x):
     return checkpoint(lambda y: (d.sin() @ w.rows).full_tensor() + y, x.cos(), use_reentrant=False)
 
 
+def looked_up(w, x):
+    indices = DTensor.from_local(x[:, 0].long() % 8, w.mesh, WHOLE)
+    return F.embedding(indices, w.rows).full_tensor() + x
+
+
+def loss_in_parallel(w, x):
+    d = DTensor.from_local(x, w.mesh, WHOLE) @ w.columns
+    with loss_parallel():
+        loss = F.cross_entropy(d, torch.arange(8))
+        if torch.is_grad_enabled():
+            loss.backward(retain_graph=True)
+    return (x * 2).sum(), loss.detach().full_tensor()
+
+
 def without_a_mesh(w, x):
     with w.mesh:
         return (DTensor.from_local(x, None, WHOLE) @ w.columns).to_local()
@@ -166,7 +181,8 @@ def without_a_mesh(w, x):
 
 IN_PIECES = [
     returned, view_returned, interrupted, checked, random_numbers, gradient_of_other_placements, weight_written, local_written,
-    weight_frozen, hook_put_on_weight, gradient_read, replicated_implicitly, in_a_checkpoint, without_a_mesh,
+    weight_frozen, hook_put_on_weight, gradient_read, replicated_implicitly, in_a_checkpoint, looked_up,
+    loss_in_parallel, without_a_mesh,
 ]  # fmt: skip
 PROGRAMS = {f.__name__: f for f in IN_ONE_GRAPH + IN_PIECES}
 
@@ -314,6 +330,34 @@ def trained(way, place, sizes=(6,) * 6, **options):
     after = framefuse.statistics()
     wrong = [text for text in map(differs, seen[1], seen[0]) if text]
     return wrong, {n: after[n] - before.get(n, 0) for n in ("graphs", "graph_breaks", "bugs")}
+
+
+def stepped(what):
+    """A compiled optimizer, or a whole training step: what differs from eager, and whether bugs were counted."""
+    before = framefuse.statistics()["bugs"]
+    seen = []
+    for compiled in (False, True):
+        model = _model("plain")
+        kinds = [[p for p in model.parameters() if isinstance(p, DTensor) == d] for d in (False, True)]
+        optimizer = torch.optim.Adam([{"params": k} for k in kinds], lr=0.01, eps=0.1, foreach=False)
+        update = framefuse.compile(optimizer.step) if compiled and what == "optimizer" else optimizer.step
+
+        def step(x, model=model, optimizer=optimizer, update=update):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            update()
+            return loss.detach()
+
+        call = framefuse.compile(step) if compiled and what == "step" else step
+        losses = [call(torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(i))) for i in range(4)]
+        seen.append([*losses, *(p.detach() for p in model.parameters()), *(p.grad for p in model.parameters())])
+    wrong = [text for text in map(differs, seen[1], seen[0]) if text]
+    return wrong, framefuse.statistics()["bugs"] - before
+
+
+def by_an_fx_backend():
+    return compared("by_rows", True, backend=lambda module, inputs: module)
 
 
 def replaced():

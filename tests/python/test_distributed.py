@@ -159,6 +159,17 @@ def test_dtensors_that_break(ranks, name, with_gradient):
         assert not wrong and said["bugs"] == 0, (wrong, said)
 
 
+@pytest.mark.parametrize("what", ["optimizer", "step"])
+def test_optimizers_of_dtensors(ranks, what):
+    for wrong, bugs in ranks.run("with_dtensors", "stepped", what):
+        assert not wrong and bugs == 0, wrong
+
+
+def test_dtensors_and_an_fx_backend(ranks):
+    for wrong, said in ranks.run("with_dtensors", "by_an_fx_backend"):
+        assert not wrong and said["bugs"] == 0, (wrong, said)
+
+
 def test_dtensors_that_change_between_calls(ranks):
     for wrong in ranks.run("with_dtensors", "replaced"):
         assert not wrong, wrong

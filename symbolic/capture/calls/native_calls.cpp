@@ -23,6 +23,7 @@
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/native_arguments.h"
 #include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/size_operations.h"
 #include "symbolic/capture/journals/sized_call.h"
 #include "symbolic/capture/number_arrays.h"
@@ -116,6 +117,7 @@ NativeCalls::NativeCalls(Journals& journals)
       fx_(journals.fx()),
       breaks_(journals.breaks()),
       boundary_(journals.boundary()),
+      objects_(journals.objects()),
       arguments_(journals.arguments()) {}
 
 Value NativeCalls::CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
@@ -154,14 +156,7 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
   if (!arguments_.PrepareForTorch(args)) return Value();
   const bool outermost = boundary_.depth().leaf == 0;
   const bool sharding = IsShardingFunction(callable);
-  if (sharding) {
-    if (fx_.keep_values())
-      return breaks_.Break(GraphBreakKind::kUnsupportedTensor, "a DTensor in a graph for an FX backend");
-    if (tracer_.in_branch())
-      return breaks_.Break(GraphBreakKind::kUnsupportedTensor, "a DTensor in a branch of cond or a checkpoint");
-    if (const std::string why = WhyNotSharded(); !why.empty())
-      return breaks_.Break(GraphBreakKind::kUnsupportedTensor, why);
-  }
+  if (sharding && !objects_.MayTakeSharded()) return Value();
   if (!fx_.keep_values()) {
     const std::optional<EachElement> each = SplitForeach(tracer_.numbers(), callable, args, kwnames);
     if (each) return CallEach(act, args[0].object, *each);

@@ -64,6 +64,8 @@ class ObjectTable {
   const std::vector<TensorInput>& tensor_inputs() const { return tensor_inputs_; }
   const std::vector<ShardedInput>& sharded_inputs() const { return sharded_inputs_; }
   bool AreShardedAsTheyCame() const;
+  // Whether DTensors can be taken here, with a guard on what decides it. False: broke.
+  bool MayTakeSharded();
   // An input was made by operations that require grad.
   bool has_history_from_outside() const { return has_history_from_outside_; }
 

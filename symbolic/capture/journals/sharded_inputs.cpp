@@ -2,6 +2,7 @@
 // fake.
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "frame_eval/hook.h"
@@ -25,15 +26,26 @@ SourceId SlotSource(ReadJournal& reads, BorrowedRef sharded, SourceId base, cons
 
 }  // namespace
 
+bool ObjectTable::MayTakeSharded() {
+  const auto refuse = [&](std::string why) {
+    return breaks_.BreakFalse(GraphBreakKind::kUnsupportedTensor, std::move(why));
+  };
+  if (!takes_sharded_) return refuse("a DTensor in a graph for an FX backend");
+  if (tracer_.in_branch()) return refuse("a DTensor in a branch of cond or a checkpoint");
+  std::string why = WhyNotSharded();
+  if (!why.empty()) return refuse(std::move(why));
+  // Torch's code sees the dispatcher as it was before the frame.
+  const Tracked* dispatcher = FindByOriginal(ShardedDispatcher());
+  if (dispatcher != nullptr && dispatcher->mutated()) return refuse("a DTensor whose dispatcher is written");
+  GuardShardedState(reads_);
+  return true;
+}
+
 Value ObjectTable::AdoptSharded(BorrowedRef original, SourceId source) {
   const auto refuse = [&](const char* why) {
     return breaks_.Break(GraphBreakKind::kUnsupportedTensor, absl::StrCat("a DTensor ", why));
   };
-  if (!takes_sharded_) return refuse("in a graph for an FX backend");
-  if (tracer_.in_branch()) return refuse("in a branch of cond or a checkpoint");
-  if (const std::string why = WhyNotSharded(); !why.empty()) {
-    return breaks_.Break(GraphBreakKind::kUnsupportedTensor, why);
-  }
+  if (!MayTakeSharded()) return Value();
   const Ref local = tracing::LocalOf(original);
   const Ref spec = Ref::Steal(PyObject_GetAttrString(original, "_spec"));
   if (!local || !spec) {
