@@ -84,7 +84,7 @@ class _Enter(torch.autograd.Function):
                 gradient, spec.mesh, spec.placements, run_check=False, shape=spec.shape, stride=spec.stride
             )
         else:
-            whole = DTensor(gradient, spec, requires_grad=False)
+            whole = DTensor.__new__(DTensor, gradient, spec, requires_grad=False)  # __init__ does nothing, slowly
         return whole, None
 
 
@@ -121,6 +121,8 @@ class Entrance:
         if not tensor.requires_grad:
             with torch.no_grad():
                 return local.view_as(local)
+        if torch.is_grad_enabled():
+            return _Enter.apply(tensor, self)
         with torch.enable_grad():
             return _Enter.apply(tensor, self)
 
