@@ -39,6 +39,15 @@ bool IsNumberType(PyTypeObject* type) {
   return std::find(NumberTypes().begin(), NumberTypes().end(), type) != NumberTypes().end();
 }
 
+std::vector<PyTypeObject*>& ComparedTypes() {
+  static auto* types = new std::vector<PyTypeObject*>;
+  return *types;
+}
+
+bool IsComparedType(PyTypeObject* type) {
+  return std::find(ComparedTypes().begin(), ComparedTypes().end(), type) != ComparedTypes().end();
+}
+
 std::string BytesOf(PyObject* number) {
   Py_buffer view;
   if (PyObject_GetBuffer(number, &view, PyBUF_SIMPLE) != 0) {
@@ -58,7 +67,7 @@ bool IsScalarType(PyTypeObject* type) {
 
 bool IsImmutableAt(PyObject* value, int depth) {
   PyTypeObject* type = Py_TYPE(value);
-  if (IsScalarType(type) || type == &PyRange_Type) return true;
+  if (IsScalarType(type) || type == &PyRange_Type || IsComparedType(type)) return true;
   if (depth >= kMaxDepth) return false;
   if (type == &PySlice_Type) {
     auto* slice = reinterpret_cast<PySliceObject*>(value);
@@ -120,7 +129,7 @@ bool SameAt(PyObject* a, PyObject* b, int depth) {
   if (a == b) return true;
   PyTypeObject* type = Py_TYPE(a);
   if (type != Py_TYPE(b)) return false;
-  if (type == &PyUnicode_Type || type == &PyLong_Type) return RichEqual(a, b);
+  if (type == &PyUnicode_Type || type == &PyLong_Type || IsComparedType(type)) return RichEqual(a, b);
   if (type == &PyFloat_Type) {
     return SameBits(PyFloat_AS_DOUBLE(a), PyFloat_AS_DOUBLE(b));
   }
@@ -169,7 +178,7 @@ std::size_t HashAt(PyObject* value, int depth) {
     std::memcpy(bits, &x, sizeof bits);
     return absl::HashOf(type, bits[0], bits[1]);
   }
-  if (type == &PySlice_Type || type == &PyFrozenSet_Type) return absl::HashOf(type);
+  if (type == &PySlice_Type || type == &PyFrozenSet_Type || IsComparedType(type)) return absl::HashOf(type);
   if (IsNumberType(type)) return absl::HashOf(type, BytesOf(value));
   if (depth < kMaxDepth && IsPlainTupleType(type)) {
     std::size_t hash = absl::HashOf(type, PyTuple_GET_SIZE(value));
@@ -185,6 +194,8 @@ std::size_t HashAt(PyObject* value, int depth) {
 }  // namespace
 
 void AddNumberType(PyTypeObject* type) { NumberTypes().push_back(type); }
+
+void AddComparedType(PyTypeObject* type) { ComparedTypes().push_back(type); }
 
 bool IsImmutable(BorrowedRef value) { return IsImmutableAt(value, 0); }
 

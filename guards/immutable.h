@@ -18,6 +18,10 @@ bool IsImmutable(BorrowedRef value);
 // A C type whose instances are a number, given by their buffer (numpy.float32). For ever; before the first guard.
 void AddNumberType(PyTypeObject* type);
 
+// A type whose instances never change and are compared by C code of its own; they may hash as they like
+// (torch.distributed.tensor.Shard). For ever.
+void AddComparedType(PyTypeObject* type);
+
 // Whether the value is of an immutable exact type with C-only hash and equality, as look-ups in dicts use them
 // (the same set as IsImmutable, less slices, which do not hash before 3.12, and tuples that compare in a way of their
 // own).

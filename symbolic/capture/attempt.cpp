@@ -14,6 +14,7 @@
 #include "symbolic/capture/executable.h"
 #include "symbolic/capture/plan_inputs.h"
 #include "symbolic/capture/quiet.h"
+#include "symbolic/capture/sharded_values.h"
 
 namespace framefuse {
 namespace {
@@ -196,6 +197,7 @@ class Driver {
 
   AttemptFound Once(bool scan) {
     AttemptFound found;
+    PrepareForSharded();
     modules_before_ = PyDict_GET_SIZE(PyImport_GetModuleDict());
     const CaptureOptions options = Options();
     Quiet quiet;

@@ -169,6 +169,20 @@ Effect CallOfMethod(Capture& capture, const tracing::GeometryEffect& g, RecipeBu
   return e;
 }
 
+// DTensors from outside are read and no more.
+absl::Status CheckSharded(Capture& capture, const tracing::TracedGraph& traced) {
+  if (!capture.objects().AreShardedAsTheyCame()) {
+    return MakeGraphBreak(GraphBreakKind::kTensorMutation, "a DTensor from outside is changed");
+  }
+  for (const ShardedInput& s : capture.objects().sharded_inputs()) {
+    for (std::size_t i = 0; i < traced.inputs.size(); ++i) {
+      if (traced.inputs[i].input_index != s.input || !traced.graph->inputs[i].mutated) continue;
+      return MakeGraphBreak(GraphBreakKind::kTensorMutation, "the local tensor of a DTensor from outside is written");
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::unique_ptr<CompiledEntry> entry,
                               bool build_graph) {
   if (capture.writes().open_ranges() > 0)
@@ -199,6 +213,7 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
                             std::string(graph.status().message()));
     }
     closed.graph = *std::move(graph);
+    if (absl::Status s = CheckSharded(capture, closed.graph); !s.ok()) return s;
     for (const tracing::TracedInput& in : closed.graph.inputs) {
       if (!capture.fx().keep_values() || !in.asked_for_grad) continue;
       return MakeGraphBreak(GraphBreakKind::kAutograd, "requires_grad_() of an input in a graph for an FX backend");

@@ -13,6 +13,7 @@
 #include "frame_eval/versions/frame_ops.h"
 #include "symbolic/capture/count_outcomes.h"
 #include "symbolic/capture/raised.h"
+#include "symbolic/capture/sharded_values.h"
 
 namespace framefuse {
 namespace {
@@ -57,6 +58,11 @@ CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* r
     for (SourceId id : inputs) {
       arguments.push_back(sources.objects[id]);
       held.push_back(Ref::Create(arguments.back()));
+    }
+    for (const ShardedArgument& s : sharded) {
+      held[s.input] = Enter(s.entrance, arguments[s.input]);
+      arguments[s.input] = held[s.input];
+      if (!held[s.input]) return Outcome::kRaised;
     }
     TensorWork::Report report;
     std::unique_ptr<at::RecordFunction> region;

@@ -66,6 +66,12 @@ struct ResumePoint {
   GraphBreakReason reason;
 };
 
+// A DTensor whose local tensor is an input.
+struct ShardedArgument {
+  std::size_t input = 0;
+  Ref entrance;  // framefuse._sharded.Entrance
+};
+
 class CompiledEntry final : public Entry {
  public:
   bool IsDead() const override { return guards->IsDead() || IsRefuted(); }
@@ -86,6 +92,7 @@ class CompiledEntry final : public Entry {
 
   std::unique_ptr<GuardProgram> guards;
   std::vector<SourceId> inputs;
+  std::vector<ShardedArgument> sharded;
   std::shared_ptr<TensorWork> executable;   // null: no tensor work
   std::shared_ptr<const EntrySizes> sizes;  // null: no size is symbolic
   std::vector<ExpectedOutput> expected;

@@ -7,6 +7,20 @@
 #include "symbolic/capture/executable.h"
 
 namespace framefuse {
+namespace {
+
+void AddInput(Capture& capture, int input, Closed& closed) {
+  CompiledEntry& entry = *closed.entry;
+  for (const ShardedInput& s : capture.objects().sharded_inputs()) {
+    if (s.input != input) continue;
+    entry.sharded.push_back({entry.inputs.size(), s.entrance});
+    entry.inputs.push_back(s.source);
+    return;
+  }
+  entry.inputs.push_back(capture.objects().tensor_inputs()[static_cast<std::size_t>(input)].source);
+}
+
+}  // namespace
 
 void AddInputs(Capture& capture, Closed& closed) {
   const std::vector<TensorInput>& tensors = capture.objects().tensor_inputs();
@@ -15,7 +29,7 @@ void AddInputs(Capture& capture, Closed& closed) {
   for (const tracing::TracedInput& in : closed.graph.inputs) {
     if (in.input_index >= 0) {
       const TensorInput& t = tensors[static_cast<std::size_t>(in.input_index)];
-      closed.entry->inputs.push_back(t.source);
+      AddInput(capture, in.input_index, closed);
       sources.push_back(t.source);
       live.emplace_back(t.real.get());
       if (in.storage_read) capture.reads().guards().AddStorage(t.source, t.real);

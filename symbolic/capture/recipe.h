@@ -102,6 +102,7 @@ class RecipeBuilder {
   absl::StatusOr<std::vector<RecipeId>> OfAll(absl::Span<PyObject* const> objects);
   RecipeId OfSize(BorrowedRef number);
   absl::StatusOr<RecipeId> OfFresh(BorrowedRef object);
+  absl::StatusOr<RecipeId> OfSharded(BorrowedRef object);
   absl::StatusOr<RecipeId> OfTuple(BorrowedRef object);
   absl::StatusOr<RecipeId> OfSequence(BorrowedRef object, RecipeOp op);
   absl::StatusOr<RecipeId> OfDict(BorrowedRef object);

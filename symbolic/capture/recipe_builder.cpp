@@ -6,7 +6,9 @@
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/native_items.h"
 #include "symbolic/capture/recipe.h"
+#include "symbolic/capture/sharded_values.h"
 #include "symbolic/tracing/numbers.h"
+#include "symbolic/tracing/sharded_tensors.h"
 
 namespace framefuse {
 namespace {
@@ -105,6 +107,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
     if (from == kNoSource) return NoRecipe(object);
     return FromSource(from);
   }
+  if (tracing::IsShardedFake(object)) return OfSharded(object);
   if (IsFakeTensor(object)) {
     tensors_.push_back(Ref::Create(object));
     const RecipeId made = Add(RecipeOp::kTensor, {}, nullptr, static_cast<std::int32_t>(tensors_.size()) - 1);
@@ -119,6 +122,21 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
   // A tuple inside of what it holds was made there.
   if (id.ok()) return known_.try_emplace(object.get(), *id).first->second;
   return id;
+}
+
+// A DTensor that was made here.
+absl::StatusOr<RecipeId> RecipeBuilder::OfSharded(BorrowedRef object) {
+  const Ref local = tracing::LocalOf(object);
+  const Ref spec = Ref::Steal(PyObject_GetAttrString(object, "_spec"));
+  if (!spec) PyErr_Clear();
+  if (!spec || !tracing::IsWithoutHistory(object)) return NoRecipe(object);
+  keep_alive_.push_back(local);
+  const absl::StatusOr<RecipeId> inner = Of(local);
+  if (!inner.ok()) return inner.status();
+  const RecipeId made = Add(RecipeOp::kCall, {*inner, Constant(spec)}, MakerOfSharded());
+  known_[object.get()] = made;
+  if (absl::Status s = AddAttributes(object, made); !s.ok()) return s;
+  return made;
 }
 
 int RecipeBuilder::OutputOf(BorrowedRef fake) {

@@ -12,11 +12,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/graph/collectives.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/cumulative_product_gradient.h"
 #include "symbolic/tracing/infer_by_examples.h"
 #include "symbolic/tracing/input_sizes.h"
 #include "symbolic/tracing/kernel_probe.h"
+#include "symbolic/tracing/own_python.h"
 #include "symbolic/tracing/pin_watch.h"
 #include "symbolic/tracing/plain_numbers.h"
 #include "symbolic/tracing/recorder.h"
@@ -28,12 +30,6 @@ namespace framefuse::tracing {
 namespace {
 
 thread_local int own_python_depth = 0;
-
-class OwnPythonScope {
- public:
-  OwnPythonScope() { ++own_python_depth; }
-  ~OwnPythonScope() { --own_python_depth; }
-};
 
 ir::Node NewNode(const Recorder& recorder, const OpTraits& traits) {
   ir::Node node;
@@ -123,6 +119,8 @@ bool SameSizes(const Dims& sizes, c10::SymIntArrayRef of) {
 
 }  // namespace
 
+OwnPythonScope::OwnPythonScope() { ++own_python_depth; }
+OwnPythonScope::~OwnPythonScope() { --own_python_depth; }
 bool Recorder::InOwnPython() { return own_python_depth > 0; }
 
 void Recorder::Record(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
@@ -198,6 +196,9 @@ void Recorder::RecordPlain(const OpTraits& traits, torch::jit::Stack* stack) {
     }
   }
   CheckWarnings(traits, args, answer.warning, outputs);
+  // What is waited for shares the result's memory without a view: torch must not take the memory for the result's
+  // alone.
+  if (ir::WaitsForOthers(prepared.node)) kept_.push_back(args[0].toTensor());
   Emit(traits, &prepared, outputs, stack);
 }
 

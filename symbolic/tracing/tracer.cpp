@@ -13,6 +13,7 @@
 #include "symbolic/tracing/known_values.h"
 #include "symbolic/tracing/record_branch.h"
 #include "symbolic/tracing/relied_sizes.h"
+#include "symbolic/tracing/sharded_tensors.h"
 #include "symbolic/tracing/state.h"
 
 namespace framefuse::tracing {
@@ -266,7 +267,8 @@ Ref Tracer::KnownValueOf(BorrowedRef fake) {
 
 bool Tracer::IsFake(BorrowedRef object) {
   const at::Tensor* t = Unpack(object);
-  return t != nullptr && t->defined() && AsFake(Unwrapped(*t)) != nullptr;
+  if (t == nullptr || !t->defined()) return false;
+  return IsShardedFake(object) || AsFake(Unwrapped(*t)) != nullptr;
 }
 
 namespace {

@@ -4,6 +4,7 @@ import contextlib
 import os
 
 import framefuse
+import sharded_programs
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as collectives
@@ -180,6 +181,10 @@ def tensor_parallel(place):
     with counted() as said:
         got = run(True)
     return distance(got, expected), said
+
+
+def with_dtensors(function, *args, **options):
+    return getattr(sharded_programs, function)(*args, **options)
 
 
 # ---------------------------------------------------------------- collectives

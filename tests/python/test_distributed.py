@@ -4,6 +4,7 @@ import multiprocessing
 
 import distributed_programs as programs
 import pytest
+import sharded_programs as sharded
 import torch.distributed as dist
 
 pytestmark = [
@@ -119,10 +120,59 @@ def test_compiled_around_a_fully_sharded_model(ranks, kind):
 
 @pytest.mark.parametrize("place", ["around", "blocks"])
 def test_tensor_parallel(ranks, place):
-    answers = ranks.run("tensor_parallel", place)
-    for difference, said in answers:
-        assert difference < CLOSE and said["graphs"] > 0, said
-    assert "what computes with a DTensor runs as Python" in answers[0][1]["log"]
+    check(ranks.run("tensor_parallel", place), graphs=1 if place == "around" else 3, breaks=0)
+
+
+@pytest.mark.parametrize("place", ["around", "blocks"])
+@pytest.mark.parametrize("way", ["plain", "sequence"])
+def test_parallelized_blocks(ranks, way, place):
+    for wrong, said in ranks.run("with_dtensors", "trained", way, place):
+        assert not wrong and said["bugs"] == 0, (wrong, said)
+        # With gradients and without; hooks have numbers of their own in each block.
+        assert said["graphs"] == (2 if place == "around" else 4) and said["graph_breaks"] == 0, said
+
+
+def test_parallelized_blocks_of_changing_sizes(ranks):
+    for wrong, said in ranks.run("with_dtensors", "trained", "plain", "around", sizes=(6, 4, 6, 8, 5, 6, 7)):
+        assert not wrong and said["bugs"] == 0 and said["graph_breaks"] == 0, (wrong, said)
+
+
+@pytest.mark.parametrize("with_gradient", [False, True], ids=["forward", "backward"])
+@pytest.mark.parametrize("name", [f.__name__ for f in sharded.IN_ONE_GRAPH])
+def test_dtensors_in_one_graph(ranks, name, with_gradient):
+    for wrong, said in ranks.run("with_dtensors", "compared", name, with_gradient):
+        assert not wrong, wrong
+        assert said == {"graphs": 1, "graph_breaks": 0, "bugs": 0}
+
+
+@pytest.mark.parametrize("name", ["by_rows", "gathered", "mixed", "facts", "weights_by_themselves"])
+def test_dtensors_in_inference_mode(ranks, name):
+    for wrong, said in ranks.run("with_dtensors", "compared", name, False, inference=True):
+        assert not wrong, wrong
+        assert said == {"graphs": 1, "graph_breaks": 0, "bugs": 0}
+
+
+@pytest.mark.parametrize("with_gradient", [False, True], ids=["forward", "backward"])
+@pytest.mark.parametrize("name", [f.__name__ for f in sharded.IN_PIECES])
+def test_dtensors_that_break(ranks, name, with_gradient):
+    for wrong, said in ranks.run("with_dtensors", "compared", name, with_gradient):
+        assert not wrong and said["bugs"] == 0, (wrong, said)
+
+
+@pytest.mark.parametrize("what", ["optimizer", "step"])
+def test_optimizers_of_dtensors(ranks, what):
+    for wrong, bugs in ranks.run("with_dtensors", "stepped", what):
+        assert not wrong and bugs == 0, wrong
+
+
+def test_dtensors_and_an_fx_backend(ranks):
+    for wrong, said in ranks.run("with_dtensors", "by_an_fx_backend"):
+        assert not wrong and said["bugs"] == 0, (wrong, said)
+
+
+def test_dtensors_that_change_between_calls(ranks):
+    for wrong in ranks.run("with_dtensors", "replaced"):
+        assert not wrong, wrong
 
 
 IN_THE_GRAPH = ["all_reduce", "by_name", "gather", "scatter", "exchange", "two", "unused", "twice_the_same", "operators"]

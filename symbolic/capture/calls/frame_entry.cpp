@@ -17,9 +17,11 @@
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/sharded_values.h"
 #include "symbolic/capture/shown_warnings.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/tracing/own_python.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -106,9 +108,21 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
     }
   }
   const bool called_by_engine = backward_.running() && tracer_.RecordsBackward();
+  if (const char* why = RefusalOfShardingCode(code)) {
+    breaks_.Break(GraphBreakKind::kUnsupportedOperator, why);
+    frame_ops::FinishHookedFrame(thread, frame);
+    return nullptr;
+  }
   if (boundary_.depth().leaf > 0 && IsImportCode(code)) return ImportInLeaf(thread, frame, throw_flag);
+  // It runs as it is, a backward function with all that it calls.
+  const bool below = boundary_.depth().leaf > 0 || called_by_engine;
+  if (!tracing::Tracer::InOwnPython() && (below ? IsShardingCode(code) : IsShardingDispatch(code))) {
+    const tracing::OwnPythonScope own;
+    return frame_ops::EvalDefault(thread, frame, throw_flag);
+  }
   if ((boundary_.depth().native == 0 && !called_by_engine) || throw_flag != 0 || tracing::Tracer::InOwnPython() ||
       IsFinaliser(code) || BelongsToTorchLeaf(frame)) {
+    if (const std::optional<PyObject*> done = RunShardingFrame(thread, frame, throw_flag)) return *done;
     std::optional<FiltersOfProgram> filters;
     if (tracing::Tracer::InOwnPython() || IsFinaliser(code)) filters.emplace();
     return frame_ops::EvalDefault(thread, frame, throw_flag);

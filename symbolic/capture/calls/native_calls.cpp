@@ -23,11 +23,14 @@
 #include "symbolic/capture/journals/journals.h"
 #include "symbolic/capture/journals/native_arguments.h"
 #include "symbolic/capture/journals/native_boundary.h"
+#include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/size_operations.h"
 #include "symbolic/capture/journals/sized_call.h"
 #include "symbolic/capture/number_arrays.h"
+#include "symbolic/capture/sharded_values.h"
 #include "symbolic/capture/shown_warnings.h"
 #include "symbolic/capture/tensor_types.h"
+#include "symbolic/tracing/own_python.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -114,6 +117,7 @@ NativeCalls::NativeCalls(Journals& journals)
       fx_(journals.fx()),
       breaks_(journals.breaks()),
       boundary_(journals.boundary()),
+      objects_(journals.objects()),
       arguments_(journals.arguments()) {}
 
 Value NativeCalls::CallNative(BorrowedRef callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
@@ -151,6 +155,8 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
                              BorrowedRef kwnames) {
   if (!arguments_.PrepareForTorch(args)) return Value();
   const bool outermost = boundary_.depth().leaf == 0;
+  const bool sharding = IsShardingFunction(callable);
+  if (sharding && !objects_.MayTakeSharded()) return Value();
   if (!fx_.keep_values()) {
     const std::optional<EachElement> each = SplitForeach(tracer_.numbers(), callable, args, kwnames);
     if (each) return CallEach(act, args[0].object, *each);
@@ -167,6 +173,8 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
   if (outermost) tracer_.ForgetError();
   Ref result = Ref::Steal(boundary_.RunAsLeaf(true, [&] {
     const AllWarningsShown shown;
+    std::optional<tracing::OwnPythonScope> own;
+    if (sharding) own.emplace();
     return CallSized(tracer_.numbers(), callable, factors.args(), sized, kwnames);
   }));
   if (result) result = tracer_.numbers().FromTorch(std::move(result));

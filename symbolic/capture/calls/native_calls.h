@@ -15,6 +15,7 @@ class FxJournal;
 class Journals;
 class NativeArguments;
 class NativeBoundary;
+class ObjectTable;
 namespace tracing {
 class Tracer;
 }
@@ -43,6 +44,7 @@ class NativeCalls {
   FxJournal& fx_;
   BreakController& breaks_;
   NativeBoundary& boundary_;
+  ObjectTable& objects_;
   NativeArguments& arguments_;
 };
 

@@ -67,7 +67,7 @@ class Journals {
   ReadJournal reads_{frames_, breaks_, backward_, made_, tracer_};
   // A graph of torch's has no form for a float that changes.
   Symbols symbols_{options_.sizes, !options_.fx, frames_, reads_, tracer_};
-  ObjectTable objects_{frames_, breaks_, boundary_, reads_, symbols_, tracer_};
+  ObjectTable objects_{frames_, breaks_, boundary_, reads_, symbols_, tracer_, !options_.fx};
   tracing::Tracer tracer_;
   FxJournal fx_{options_.fx, tracer_};
   WriteJournal writes_{breaks_, reads_, objects_.tracked()};

@@ -18,6 +18,7 @@
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/numpy_scalars.h"
+#include "symbolic/capture/sharded_values.h"
 
 namespace framefuse {
 namespace {
@@ -219,18 +220,16 @@ bool NativeArguments::PrepareTracked(Tracked& t, BorrowedRef object, bool allow_
                                   absl::StrCat("C code reads an object of type ", Py_TYPE(o)->tp_name));
       }
       t.compared = true;
+      if (IsMesh(object)) reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);  // all that torch's code reads
       return reads_.GuardProtocolMethods(Py_TYPE(o));
     case TrackedKind::kView:
       t.compared = true;
       return PrepareNative(private_api::ViewedBy(o), allow_instances);
     case TrackedKind::kOpaque:
       if (Py_TYPE(o) == AutogradEngineType() || IsRangeOrSlice(object)) return true;
-      if (Py_TYPE(o) == &PyBaseObject_Type &&
-          t.source != kNoSource) {  // a marker: nothing is known of it but which it is
-        reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
-        return true;
-      }
-      if (t.source != kNoSource && IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)) {
+      // Of a marker nothing is known but which it is.
+      if (t.source != kNoSource &&
+          (Py_TYPE(o) == &PyBaseObject_Type || (IsStructSequenceType(Py_TYPE(o)) && IsTupleOfLeaves(object)))) {
         reads_.AddGuard(t.source, GuardKind::kIdentity, t.original);
         return true;
       }

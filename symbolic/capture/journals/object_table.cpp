@@ -20,6 +20,7 @@
 #include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/numpy_scalars.h"
 #include "symbolic/capture/tensor_types.h"
+#include "symbolic/tracing/sharded_tensors.h"
 
 namespace framefuse {
 namespace {
@@ -235,6 +236,7 @@ void ObjectTable::GuardFunction(BorrowedRef original, SourceId source) {
 
 Value ObjectTable::AdoptTensor(BorrowedRef original, SourceId source) {
   if (!reads_.MayRead(source)) return Value();
+  if (tracing::IsSharded(original)) return AdoptSharded(original, source);
   const bool is_parameter = IsParameter(original);
   const tracing::InputRole role = is_parameter ? tracing::InputRole::kParameter : tracing::InputRole::kArgument;
   const int index = static_cast<int>(tensor_inputs_.size());

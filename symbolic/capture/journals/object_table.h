@@ -5,6 +5,7 @@
 #ifndef FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_OBJECT_TABLE_H_
 #define FRAMEFUSE_SYMBOLIC_CAPTURE_JOURNALS_OBJECT_TABLE_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -27,11 +28,26 @@ struct TensorInput {
   Ref real, fake;
 };
 
+// A DTensor, whose local tensor is an input.
+struct ShardedInput {
+  int input;  // its number among the tensor inputs
+  SourceId source;
+  Ref entrance;  // framefuse._sharded.Entrance
+  Ref inside;    // what the program sees
+  std::vector<std::uintptr_t> state;
+};
+
 class ObjectTable {
  public:
   ObjectTable(const FrameStack& frames, BreakController& breaks, NativeBoundary& boundary, ReadJournal& reads,
-              Symbols& symbols, tracing::Tracer& tracer)
-      : frames_(frames), breaks_(breaks), boundary_(boundary), reads_(reads), symbols_(symbols), tracer_(tracer) {}
+              Symbols& symbols, tracing::Tracer& tracer, bool takes_sharded)
+      : frames_(frames),
+        breaks_(breaks),
+        boundary_(boundary),
+        reads_(reads),
+        symbols_(symbols),
+        tracer_(tracer),
+        takes_sharded_(takes_sharded) {}
 
   // ---- what existed before
   // The value with its representative; null: broke, or an error is set.
@@ -46,6 +62,10 @@ class ObjectTable {
   Tracked* FindByOriginal(BorrowedRef original) const { return tracked_.FindByOriginal(original); }
   // In the order of their first load.
   const std::vector<TensorInput>& tensor_inputs() const { return tensor_inputs_; }
+  const std::vector<ShardedInput>& sharded_inputs() const { return sharded_inputs_; }
+  bool AreShardedAsTheyCame() const;
+  // Whether DTensors can be taken here, with a guard on what decides it. False: broke.
+  bool MayTakeSharded();
   // An input was made by operations that require grad.
   bool has_history_from_outside() const { return has_history_from_outside_; }
 
@@ -81,6 +101,7 @@ class ObjectTable {
   Value AdoptContainerOfClass(TrackedKind kind, BorrowedRef original, SourceId source);
   Value AdoptTuple(BorrowedRef original, SourceId source);
   Value AdoptTensor(BorrowedRef original, SourceId source);
+  Value AdoptSharded(BorrowedRef original, SourceId source);
   Value AdoptObject(TrackedKind kind, BorrowedRef original, SourceId source);
   bool IsDictOfInstance(TrackedKind kind, BorrowedRef original);
   void GuardFunction(BorrowedRef original, SourceId source);
@@ -94,7 +115,9 @@ class ObjectTable {
   Symbols& symbols_;
   tracing::Tracer& tracer_;
   TrackedTable tracked_;
+  const bool takes_sharded_;
   std::vector<TensorInput> tensor_inputs_;
+  std::vector<ShardedInput> sharded_inputs_;
   bool has_history_from_outside_ = false;
   absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
   std::vector<TestedDict> tested_dicts_;

@@ -23,6 +23,7 @@
 #include "symbolic/capture/protocols/special_methods.h"
 #include "symbolic/capture/protocols/tensor_attributes.h"
 #include "symbolic/capture/tracked.h"
+#include "symbolic/tracing/sharded_tensors.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -65,6 +66,10 @@ bool AttributeWrites::StoreAttr(Activation& act, ValueView owner, BorrowedRef na
   if (IsFakeTensor(owner.object)) {
     reads_.Move(value);
     if (!IsDataDescriptor(reads_.LookupInType(type, name))) return tensor_attributes_.SetOwn(owner, name, value);
+    if (tracing::IsSharded(owner.object)) {
+      return breaks_.BreakFalse(GraphBreakKind::kUnsupportedWrite,
+                                absl::StrCat("attribute ", Utf8(name), " of a DTensor"));
+    }
     // Where the write changes nothing now, it may on another call.
     const Tracked* input = objects_.Find(owner.object);
     if (input != nullptr && PyUnicode_CompareWithASCIIString(name, "grad") == 0)

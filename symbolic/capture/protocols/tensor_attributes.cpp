@@ -20,9 +20,11 @@
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/protocols/attribute_reads.h"
+#include "symbolic/capture/sharded_values.h"
 #include "symbolic/capture/shown_warnings.h"
 #include "symbolic/capture/tensor_types.h"
 #include "symbolic/tracing/numbers.h"
+#include "symbolic/tracing/sharded_tensors.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -98,6 +100,10 @@ Value TensorAttributes::TensorGetAttr(Activation& act, ValueView owner, Borrowed
     return breaks_.Break(GraphBreakKind::kTensorFact,
                          absl::StrCat(std::string(text), " of a tensor from outside the captured code"));
   };
+  if (t != nullptr && tracing::IsSharded(owner.object)) {
+    if (text == "requires_grad") return Value{Ref::Steal(PyObject_GetAttr(t->original, name)), kNoSource};
+    if (!IsSharedAttribute(text)) return from_outside();
+  }
   const bool own_attribute = t != nullptr && descriptor && descriptor.type() == &PyGetSetDescr_Type;
   const GuardedAttribute guarded = own_attribute ? GuardedTensorAttribute(text) : GuardedAttribute::kYes;
   if (guarded == GuardedAttribute::kNo && PyUnicode_CompareWithASCIIString(name, "__dict__") != 0)
