@@ -121,6 +121,7 @@ rows("einsum", lambda x, y: torch.einsum("bij,bjk->bik", x, y), lambda n: [float
 rows("einsum of a diagonal", lambda x: torch.einsum("ii->i", x), lambda n: [floats(n, n)])
 several("topk", lambda x: x.topk(2, 0)[0])
 several("topk by a size", lambda x: x.topk((x.shape[0] + 3) // 2, 0)[0])
+several("topk of a part", lambda x: x.topk(max(1, int(x.shape[0] * 0.2)), 0)[0], lambda n: [floats(n + 8, 3)])
 rows("sort", lambda x: x.sort(0, descending=True))
 rows("cumsum", lambda x: x.cumsum(0))
 rows("scatter", lambda x, i: torch.zeros(4, 3, dtype=F64).scatter(0, i, x), lambda n: [floats(n, 3), places(4, n, 3)])
@@ -138,6 +139,18 @@ rows("kron", lambda x, y: torch.kron(x, y), lambda n: [floats(n, 3), floats(2, n
 rows("block_diag", lambda x, y: torch.block_diag(x, y), lambda n: [floats(n, 3), floats(2, n)])
 several("multinomial", lambda x: torch.multinomial(x.softmax(0), 2), lambda n: [floats(n)])
 some("histc", lambda x: x * torch.histc(x.detach(), 5).sum())
+
+# ---- matrices
+def definite(x):
+    return x @ x.mT + torch.eye(x.shape[-1], dtype=F64)
+
+
+rows("cholesky", lambda x: torch.linalg.cholesky(definite(x)), lambda n: [floats(2, n, n)])
+rows("solve", lambda x, y: torch.linalg.solve(definite(x), y), lambda n: [floats(n, n), floats(n, 2)])
+several("inverse", lambda x: torch.linalg.inv(definite(x)), lambda n: [floats(n, n)])
+some("determinant", lambda x: torch.linalg.det(definite(x)).log(), lambda n: [floats(2, n, n)])
+some("qr", lambda x: torch.linalg.qr(x)[1].abs(), lambda n: [floats(n + 2, 3)])
+several("solve triangular", lambda x, y: torch.linalg.solve_triangular(definite(x), y, upper=True, left=False), lambda n: [floats(n, n), floats(3, n)])
 
 # ---- losses
 weight = torch.arange(1.0, 4, dtype=F64)

@@ -38,6 +38,19 @@ bool KthValue(Arguments args, Outputs& outputs) {
   return k >= 1 && k <= x.sym_size(args[2].toInt());
 }
 
+// (self, k, dim, largest, sorted)
+bool TopK(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const auto dim = WrapDim(args[2].toInt(), x.dim());
+  const c10::SymInt count = args[1].toSymInt();
+  if (!dim || x.dim() == 0 || !IsNumber(x) || count < 0 || count > x.sym_size(*dim)) return false;
+  Dims sizes = ToDims(x.sym_sizes());
+  sizes[static_cast<std::size_t>(*dim)] = count;
+  outputs.assign(2, Contiguous(std::move(sizes), x.scalar_type()));
+  outputs[1].dtype = c10::ScalarType::Long;
+  return true;
+}
+
 bool OfAll(Arguments args, Outputs& outputs) {
   const at::Tensor& x = args[0].toTensor();
   if (!IsNumber(x) || x.sym_numel() == 0) return false;
@@ -320,6 +333,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::nanmedian.dim", SelectOne},
     {"aten::mode", SelectOne},
     {"aten::kthvalue", KthValue},
+    {"aten::topk", TopK},
     {"aten::cummax", RunningExtremum},
     {"aten::cummin", RunningExtremum},
     {"aten::_logcumsumexp", RunningLogSum},
