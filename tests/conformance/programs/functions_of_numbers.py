@@ -259,3 +259,22 @@ def a_schedule_written_down():
         return x * schedule.rate + group["lr"], schedule.same
 
     return Case(f, vector(), then=[lambda: Args(vector())] * 8)
+
+
+@program
+def parts_of_tuples():
+    class Group:
+        betas = (0.9, 0.5, 3)
+
+    group = Group()
+
+    def f(x):
+        rest = group.betas[1:]
+        group.betas = (group.betas[0] * 0.5, *rest)
+        return x * rest[0] + group.betas[0], rest[1:], group.betas[:0]
+
+    def other():
+        group.betas = (0.9, 0.25, 4)
+        return Args(vector())
+
+    return Case(f, vector(), then=[lambda: Args(vector()), lambda: Args(vector()), other, lambda: Args(vector()), lambda: Args(vector())])
