@@ -25,6 +25,7 @@
 #include "python/graph_plan.h"
 #include "python/log_relay.h"
 #include "symbolic/capture/api.h"
+#include "symbolic/capture/calls/sized_substitutes.h"
 #include "symbolic/capture/entry_use.h"
 
 namespace py = pybind11;
@@ -169,6 +170,9 @@ void BindSpecialFunctions(py::module_& m) {
         RegisterSubstitute(Borrow(callable), Borrow(replacement), of_torch_only);
       },
       py::arg("callable"), py::arg("replacement"), py::arg("of_torch_only") = false);
+  m.def("register_sized_substitute", [](const py::object& callable, const py::object& replacement) {
+    AddSizedSubstitute(Borrow(callable), Borrow(replacement));
+  });
   m.def("register_deferred", [](const py::object& callable) { RegisterDeferred(Borrow(callable)); });
   m.def("allow_in_graph", [](const py::object& callable) { AllowInGraph(Borrow(callable)); });
 }

@@ -4,6 +4,7 @@
 #include "backends/builtin/fuse_backend.h"
 #include "backends/graph/backend.h"
 #include "backends/runtime/cond_operator.h"
+#include "backends/runtime/recurrent_operator.h"
 
 namespace framefuse {
 
@@ -11,6 +12,7 @@ void RegisterBuiltinBackends() {
   RegisterBackend("aten", MakeAtenBackend);
   RegisterBackend("fuse", MakeFuseBackend);
   RegisterCondOperator();
+  RegisterRecurrentOperator();
 }
 
 }  // namespace framefuse

@@ -40,15 +40,18 @@ bool IsRounding(ExprKind k) {
   return k == ExprKind::kToInt || k == ExprKind::kFloor || k == ExprKind::kCeil || k == ExprKind::kRound;
 }
 
-// Its result is a float whatever its operands are.
-bool MakesFloats(ExprKind k) {
-  return k == ExprKind::kToFloat || k == ExprKind::kTrueDiv || k == ExprKind::kSqrt || k == ExprKind::kLog ||
-         k == ExprKind::kLog2 || k == ExprKind::kExp;
+bool TakesTwoFloats(ExprKind k) {
+#define FF_FUNCTION(kind, name, value)
+#define FF_FUNCTION_OF_TWO(kind, name, value) \
+  if (k == ExprKind::kind) return true;
+#include "backends/graph/float_functions.def"
+  return false;
 }
 
-bool IsUnary(ExprKind k) {
-  return k == ExprKind::kNeg || k == ExprKind::kNot || IsRounding(k) || (MakesFloats(k) && k != ExprKind::kTrueDiv);
-}
+// Its result is a float whatever its operands are.
+bool MakesFloats(ExprKind k) { return k == ExprKind::kToFloat || k == ExprKind::kTrueDiv || IsFloatFunction(k); }
+
+bool IsUnary(ExprKind k) { return OperandsOf(k) == 1; }
 
 bool IsPredicate(ExprKind k) { return k >= ExprKind::kEq; }
 
@@ -95,14 +98,10 @@ double FloatResult(ExprKind kind, double a, double b) {
       return a / b;
     case ExprKind::kPow:
       return std::pow(a, b);
-    case ExprKind::kSqrt:
-      return std::sqrt(a);
-    case ExprKind::kLog:
-      return std::log(a);
-    case ExprKind::kLog2:
-      return std::log2(a);
-    case ExprKind::kExp:
-      return std::exp(a);
+#define FF_FUNCTION(kind, name, value) \
+  case ExprKind::kind:                 \
+    return value;
+#include "backends/graph/float_functions.def"
     default:
       return a;
   }
@@ -146,7 +145,11 @@ std::int64_t Product(std::int64_t a, std::int64_t b, bool* fits) {
   return r;
 }
 
+// By less than nothing it is no integer.
 std::int64_t IntPower(std::int64_t base, std::int64_t exponent, bool* fits) {
+  if (exponent < 0) *fits = false;
+  if (base == 0 || base == 1) return exponent == 0 ? 1 : base;
+  if (base == -1) return exponent % 2 == 0 ? 1 : -1;
   std::int64_t r = 1;
   for (std::int64_t i = 0; i < exponent && *fits; ++i) r = Product(r, base, fits);
   return r;
@@ -214,6 +217,12 @@ std::int64_t Apply(ExprKind kind, std::int64_t a, NumberType ta, std::int64_t b,
 }
 
 }  // namespace
+
+int OperandsOf(ExprKind k) {
+  if (k == ExprKind::kConstant || k == ExprKind::kSymbol) return 0;
+  if (k == ExprKind::kNeg || k == ExprKind::kNot || k == ExprKind::kToFloat || IsRounding(k)) return 1;
+  return IsFloatFunction(k) && !TakesTwoFloats(k) ? 1 : 2;
+}
 
 std::size_t ExprTable::ExprHash::operator()(const Expr& e) const {
   return absl::HashOf(static_cast<int>(e.kind), static_cast<int>(e.type), e.left, e.right, e.value);

@@ -81,10 +81,8 @@ enum class ExprKind : std::uint8_t {
   kFloor,  // of a float; integer results, as the two below
   kCeil,
   kRound,  // to the even one of two that are as near
-  kSqrt,   // float results
-  kLog,
-  kLog2,
-  kExp,
+#define FF_FUNCTION(kind, name, value) kind,
+#include "backends/graph/float_functions.def"
   kEq,  // kBool results
   kNe,
   kLt,
@@ -104,6 +102,9 @@ struct Expr {
 };
 
 std::optional<ExprKind> FunctionNamed(std::string_view name);  // as an expression's text has it: min, sqrt …
+// Of backends/graph/float_functions.def.
+inline bool IsFloatFunction(ExprKind k) { return k >= ExprKind::kSqrt && k < ExprKind::kEq; }
+int OperandsOf(ExprKind k);
 
 class ExprTable {
  public:

@@ -284,10 +284,8 @@ DimAlgebra::Bounds DimAlgebra::BoundsOfAtom(ExprId atom) const {
     case ExprKind::kFloor:
     case ExprKind::kCeil:
     case ExprKind::kRound:
-    case ExprKind::kSqrt:
-    case ExprKind::kLog:
-    case ExprKind::kLog2:
-    case ExprKind::kExp:
+#define FF_FUNCTION(kind, name, value) case ExprKind::kind:
+#include "backends/graph/float_functions.def"
     case ExprKind::kEq:
     case ExprKind::kNe:
     case ExprKind::kLt:

@@ -63,8 +63,9 @@ Infix InfixOf(ExprKind kind) {
 
 constexpr std::pair<std::string_view, ExprKind> kFunctions[] = {
     {"min", ExprKind::kMin},     {"max", ExprKind::kMax},   {"float", ExprKind::kToFloat}, {"int", ExprKind::kToInt},
-    {"floor", ExprKind::kFloor}, {"ceil", ExprKind::kCeil}, {"round", ExprKind::kRound},   {"sqrt", ExprKind::kSqrt},
-    {"log", ExprKind::kLog},     {"log2", ExprKind::kLog2}, {"exp", ExprKind::kExp},
+    {"floor", ExprKind::kFloor}, {"ceil", ExprKind::kCeil}, {"round", ExprKind::kRound},
+#define FF_FUNCTION(kind, name, value) {name, ExprKind::kind},
+#include "backends/graph/float_functions.def"
 };
 
 std::string NameOfFunction(ExprKind kind) {
@@ -99,10 +100,8 @@ std::string PrintExpr(const ExprTable& table, ExprId id, Precedence outer) {
     case ExprKind::kFloor:
     case ExprKind::kCeil:
     case ExprKind::kRound:
-    case ExprKind::kSqrt:
-    case ExprKind::kLog:
-    case ExprKind::kLog2:
-    case ExprKind::kExp:
+#define FF_FUNCTION(kind, name, value) case ExprKind::kind:
+#include "backends/graph/float_functions.def"
       text = NameOfFunction(e.kind) + ("(" + PrintExpr(table, e.left, kLowest));
       if (e.right != kNoExpr) text += ", " + PrintExpr(table, e.right, kLowest);
       text += ")";

@@ -366,7 +366,7 @@ absl::StatusOr<Dim> LiteralParser::FunctionCall(std::string_view name) {
   FF_RETURN_IF_ERROR(Expect("("));
   FF_ASSIGN_OR_RETURN(Dim left, Expression());
   Dim right;
-  if (kind == ExprKind::kMin || kind == ExprKind::kMax) {
+  if (OperandsOf(*kind) == 2) {
     FF_RETURN_IF_ERROR(Expect(","));
     FF_ASSIGN_OR_RETURN(right, Expression());
   }

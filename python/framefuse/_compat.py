@@ -24,7 +24,7 @@ import typing
 import torch
 import torch.utils.checkpoint
 
-from framefuse import _C, _control, _explain, _interpolate, _log_calls, _module, _torch_knobs
+from framefuse import _C, _control, _explain, _interpolate, _log_calls, _module, _sized_calls, _torch_knobs
 
 
 def _mark_step():
@@ -84,6 +84,7 @@ def install():
     _C.register_substitute(torch._foreach_mul_, _foreach_mul_by_numbers, of_torch_only=True)
     _register(sys.modules["torch.optim.optimizer"], {"_get_value": _number_of})
     _register(torch.nn.Parameter, {"__deepcopy__": _deep_copied})  # which breaks: a leaf is made
+    _sized_calls.install()
     if "torch._dynamo" in sys.modules:
         _on_dynamo_imported(sys.modules["torch._dynamo"])
     else:

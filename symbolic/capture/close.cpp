@@ -8,6 +8,7 @@
 #include "frame_eval/bytecode/liveness.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/user_stack.h"
+#include "symbolic/capture/written_numbers.h"
 
 namespace framefuse {
 namespace {
@@ -191,6 +192,7 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   absl::StatusOr<std::vector<Effect>> effects = CollectEffects(capture, recipes);
   if (!effects.ok()) return effects.status();
   entry->effects = *std::move(effects);
+  entry->written_numbers = WrittenNumbers(capture);
   absl::StatusOr<RecipeId> handled = EndException(capture, recipes);
   if (!handled.ok()) return handled.status();
   entry->end_exception = *handled;

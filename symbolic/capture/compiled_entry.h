@@ -106,10 +106,11 @@ class CompiledEntry final : public Entry {
   RecipeId result = kNoRecipe;
   std::optional<ResumePoint> resume;
   CompileId id;
-  std::shared_ptr<EntryUse> use;  // if the trace is on
-  std::vector<Ref> operations;    // torch-level calls, for explain()
-  std::string trace_calls;        // the same in JSON, for the trace
-  std::string graph_text;         // if it was asked for (AttemptSettings), or is logged
+  std::shared_ptr<EntryUse> use;             // if the trace is on
+  std::vector<Ref> operations;               // torch-level calls, for explain()
+  std::string trace_calls;                   // the same in JSON, for the trace
+  std::string graph_text;                    // if it was asked for (AttemptSettings), or is logged
+  std::vector<std::string> written_numbers;  // WrittenNumbers()
 };
 
 }  // namespace framefuse

@@ -178,6 +178,10 @@ void EntryMaker::NoteOtherSizes(const Entries& known, const FrameView& view) con
       if (other.dims.empty() && !config().specialize_int) settings_.sizes->NoteNumber(view.code, other.source);
       for (const int dim : other.dims) settings_.sizes->Note(view.code, other.source, dim);
     }
+    if (config().specialize_int) continue;
+    for (const std::string& source : static_cast<const CompiledEntry&>(*e).written_numbers) {
+      settings_.sizes->NoteNumber(view.code, source);
+    }
   }
 }
 

@@ -29,9 +29,11 @@ namespace {
 constexpr std::string_view kSymbolName = "symbol";
 // By ExprKind, as framefuse/_fx_sizes.py names them.
 constexpr auto kNames =
-    std::to_array<const char*>({"constant", "symbol", "add",   "mul", "floordiv", "mod",  "min",   "max",  "neg",
-                                "truediv",  "pow",    "float", "int", "floor",    "ceil", "round", "sqrt", "log",
-                                "log2",     "exp",    "eq",    "ne",  "lt",       "le",   "and",   "or",   "not"});
+    std::to_array<const char*>({"constant", "symbol",  "add", "mul",   "floordiv", "mod",   "min",  "max",
+                                "neg",      "truediv", "pow", "float", "int",      "floor", "ceil", "round",
+#define FF_FUNCTION(kind, name, value) name,
+#include "backends/graph/float_functions.def"
+                                "eq",       "ne",      "lt",  "le",    "and",      "or",    "not"});
 static_assert(kNames.size() == static_cast<std::size_t>(ExprKind::kNot) + 1);
 
 Ref ConstantOf(const ir::Expr& e) {

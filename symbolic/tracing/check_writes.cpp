@@ -148,14 +148,28 @@ class Apart {
   }
 
  private:
+  // A number of steps, or as many strides of the dimension before as that one has elements, which are such.
+  bool IsMultiple(const std::vector<std::size_t>& order, std::size_t i, ir::Dim step) {
+    const ir::Dim stride = first_.strides[order[i]];
+    if (algebra_.Multiply(algebra_.FloorDivide(stride, step), step) == stride) return true;
+    const std::int64_t of_stride = sizes_.HintOf(stride), of_step = sizes_.HintOf(step);
+    if (of_step != 0 && algebra_.Multiply(step, ir::Dim(of_stride / of_step)) == stride) return true;
+    if (i == 0) return false;
+    const std::size_t before = order[i - 1];
+    for (const ir::Value* v : {&first_, &second_}) {
+      if (algebra_.Multiply(v->strides[before], v->sizes[before]) == stride && IsMultiple(order, i - 1, step))
+        return true;
+    }
+    return false;
+  }
+
   bool Separates(const std::vector<std::size_t>& order, std::size_t inner, ir::Dim of_first, ir::Dim of_second) {
     if (sizes_.HintOf(of_first) >= sizes_.HintOf(distance_)) return false;
     if (inner < order.size()) {
       const ir::Dim step = first_.strides[order[inner]], end = algebra_.Add(distance_, of_second);
       if (sizes_.HintOf(end) >= sizes_.HintOf(step)) return false;
       for (std::size_t i = inner; i < order.size(); ++i) {
-        const ir::Dim stride = first_.strides[order[i]];
-        if (algebra_.Multiply(algebra_.FloorDivide(stride, step), step) != stride) return false;
+        if (!IsMultiple(order, i, step)) return false;
       }
       if (!sizes_.Decide(ir::ExprKind::kLt, end, step)) return false;
     }

@@ -120,7 +120,67 @@ std::optional<Dim> SquareRoot(Sizes& sizes, Dim d) {
   return sizes.Table().Make(ExprKind::kSqrt, d);
 }
 
+// What Python raises for is no finite number, and it raises for nothing else. So one fact is enough, where the number
+// may be infinite at all.
+bool IsFinite(Sizes& sizes, Dim d) {
+  ir::ExprTable& table = sizes.Table();
+  return sizes.Decide(ExprKind::kLe, table.Make(ExprKind::kAbs, d),
+                      table.FloatConstant(std::numeric_limits<double>::max()));
+}
+
+bool IsWhole(Sizes& sizes, Dim d) {
+  if (!sizes.IsFloat(d)) return true;
+  const std::optional<double> number = FloatConstantOf(sizes.Table(), d);
+  return number && *number == std::trunc(*number);
+}
+
+// The largest that it is on either side of 0; infinite: nothing is known.
+double MostOf(Sizes& sizes, Dim d, int depth = 0) {
+  constexpr double kUnknown = std::numeric_limits<double>::infinity();
+  constexpr int kDeepest = 8;
+  if (d.is_constant()) return std::abs(static_cast<double>(d.constant()));
+  if (depth > kDeepest) return kUnknown;
+  const ir::Expr e = sizes.Table()[d.expr];
+  const auto left = [&] { return MostOf(sizes, Dim::OfExpr(e.left), depth + 1); };
+  const auto right = [&] { return MostOf(sizes, Dim::OfExpr(e.right), depth + 1); };
+  if (e.type == ir::NumberType::kInt) return 0x1p63;
+  if (e.kind == ExprKind::kConstant) return std::abs(std::bit_cast<double>(e.value));
+  if (e.kind == ExprKind::kAdd) return left() + right();
+  if (e.kind == ExprKind::kMul) return left() * right();
+  if (e.kind == ExprKind::kNeg || e.kind == ExprKind::kToFloat || e.kind == ExprKind::kAbs) return left();
+  if (e.kind == ExprKind::kSin || e.kind == ExprKind::kCos || e.kind == ExprKind::kTanh) return 1;
+  if (e.kind != ExprKind::kTrueDiv) return kUnknown;
+  const std::optional<double> divisor =
+      sizes.Table()[e.right].kind == ExprKind::kConstant && sizes.Table()[e.right].type == ir::NumberType::kInt
+          ? static_cast<double>(sizes.Table()[e.right].value)
+          : FloatConstantOf(sizes.Table(), Dim::OfExpr(e.right));
+  return divisor && std::abs(*divisor) >= 0x1p-64 ? left() / std::abs(*divisor) : kUnknown;
+}
+
+// Of any finite number it is one.
+bool IsTotal(ExprKind function) {
+  return function == ExprKind::kSin || function == ExprKind::kCos || function == ExprKind::kTanh ||
+         function == ExprKind::kAtan || function == ExprKind::kErf || function == ExprKind::kErfc ||
+         function == ExprKind::kAsinh || function == ExprKind::kCbrt;
+}
+
 }  // namespace
+
+std::optional<Dim> ApplyFloatFunction(Sizes& sizes, ExprKind function, Dim a, Dim b) {
+  const bool of_two = ir::OperandsOf(function) == 2;
+  if (!IsExactAsFloat(sizes, a) || (of_two && !IsExactAsFloat(sizes, b))) return std::nullopt;
+  const Dim made = of_two ? sizes.Table().Make(function, a, b) : sizes.Table().Make(function, a);
+  if (function == ExprKind::kAbs) return made;
+  constexpr double kSurelyFinite = 0x1p1000;
+  if (IsTotal(function) && MostOf(sizes, a) <= kSurelyFinite) return made;
+  return IsFinite(sizes, made) ? std::optional(made) : std::nullopt;
+}
+
+std::optional<Dim> Power(Sizes& sizes, Dim a, Dim b) {
+  ir::ExprTable& table = sizes.Table();
+  if (table.LastUnbacked(a) >= 0 || table.LastUnbacked(b) >= 0) return std::nullopt;  // which need not fit
+  return sizes.Decide(ExprKind::kLe, Dim(0), b) ? sizes.IntegerPower(a, b) : FloatPower(sizes, a, b);
+}
 
 bool IsExactAsFloat(Sizes& sizes, Dim d) {
   if (sizes.IsFloat(d)) return true;
@@ -167,21 +227,24 @@ std::optional<Dim> FloatPower(Sizes& sizes, Dim a, Dim b) {
   if (!IsExactAsFloat(sizes, a) || !IsExactAsFloat(sizes, b)) return std::nullopt;
   const std::optional<double> base = FloatConstantOf(table, a);
   // A decay to a number of steps, which does not overflow.
-  if (base && *base > 0 && *base <= 1) {
-    return sizes.Decide(ExprKind::kLe, Zero(sizes, b), b) ? std::optional(table.Make(ExprKind::kPow, a, b))
-                                                          : std::nullopt;
+  if (base && *base > 0 && *base <= 1 && sizes.Decide(ExprKind::kLe, Zero(sizes, b), b)) {
+    return table.Make(ExprKind::kPow, a, b);
   }
-  // A power that is in range for each base in range.
-  constexpr double kMostExponent = 16;
-  const double exponent = b.is_constant() ? static_cast<double>(b.constant()) : FloatConstantOf(table, b).value_or(99);
-  if (!(std::abs(exponent) <= kMostExponent) || a.is_constant() || base) return std::nullopt;
-  if (!sizes.IsFloat(a)) {
-    if (!sizes.Decide(ExprKind::kLt, Dim(0), a)) return std::nullopt;
-  } else if (!sizes.Decide(ExprKind::kLe, table.FloatConstant(0x1p-52), a) ||
-             !sizes.Decide(ExprKind::kLe, a, table.FloatConstant(0x1p52))) {
+  const std::optional<double> exponent =
+      b.is_constant() ? static_cast<double>(b.constant()) : FloatConstantOf(table, b);
+  // Of less than nothing only a whole power is a real number.
+  const bool may_be_zero = exponent && *exponent > 0;
+  if (!IsWhole(sizes, b) && !sizes.Decide(may_be_zero ? ExprKind::kLe : ExprKind::kLt, Zero(sizes, a), a)) {
     return std::nullopt;
   }
-  return table.Make(ExprKind::kPow, a, table.FloatConstant(exponent));
+  const Dim as_float = sizes.IsFloat(a) ? a : table.Make(ExprKind::kToFloat, a);
+  const Dim made = exponent ? table.Make(ExprKind::kPow, a, table.FloatConstant(*exponent))
+                            : table.Make(ExprKind::kPow, sizes.IsFloat(b) ? a : as_float, b);
+  // Such a power of any integer is in range.
+  constexpr double kMostExponent = 16;
+  const bool is_in_range = !sizes.IsFloat(a) && exponent && std::abs(*exponent) <= kMostExponent &&
+                           (*exponent >= 0 || sizes.Decide(ExprKind::kNe, Zero(sizes, a), a));
+  return is_in_range || IsFinite(sizes, made) ? std::optional(made) : std::nullopt;
 }
 
 }  // namespace framefuse::tracing

@@ -16,6 +16,10 @@ enum class NumberFunction : std::uint8_t { kFloor, kCeil, kRound, kTruncate, kSq
 
 // Nothing: it is not kept symbolic.
 std::optional<ir::Dim> ApplyFunction(Sizes& sizes, NumberFunction function, ir::Dim d);
+// One of backends/graph/float_functions.def. `b`: where it takes two numbers.
+std::optional<ir::Dim> ApplyFloatFunction(Sizes& sizes, ir::ExprKind function, ir::Dim a, ir::Dim b = ir::Dim());
+// a**b of two integers.
+std::optional<ir::Dim> Power(Sizes& sizes, ir::Dim a, ir::Dim b);
 // a**b, where the result is a float.
 std::optional<ir::Dim> FloatPower(Sizes& sizes, ir::Dim a, ir::Dim b);
 // A float, or an integer that a float of the same value exists of.

@@ -137,7 +137,10 @@ Ref Numbers::Combine(SizeArithmetic operation, BorrowedRef left, BorrowedRef rig
     const std::optional<Dim> made = CombineFloats(operation, *a, *b);
     return made ? Make(*made) : Ref();
   }
-  if (operation == SizeArithmetic::kPower) return Ref();
+  if (operation == SizeArithmetic::kPower) {
+    const std::optional<Dim> power = Power(sizes, *a, *b);
+    return power ? Make(*power) : Ref();
+  }
   const bool divides = operation == SizeArithmetic::kFloorDivide || operation == SizeArithmetic::kModulo;
   if (divides && sizes.Decide(ExprKind::kEq, *b, Dim(0))) return Ref();  // Python raises
   // Sizes fit, and what is computed of them need not.
@@ -181,15 +184,36 @@ Ref Numbers::Apply(NumberFunction function, BorrowedRef object) {
   return made ? Make(*made) : Ref();
 }
 
-// A comparison would be a fact that the next call's numbers break. The result is a float in either case.
-Ref Numbers::ExtremeOfFloats(bool largest, BorrowedRef left, BorrowedRef right) {
+Ref Numbers::Apply(ExprKind function, BorrowedRef left, BorrowedRef right) {
+  const std::optional<Dim> a = Find(left), b = right ? Find(right) : Dim();
+  if (!a || !b) return Ref();
+  const std::optional<Dim> made = ApplyFloatFunction(recorder_->sizes(), function, *a, *b);
+  return made ? Make(*made) : Ref();
+}
+
+// A comparison would be a fact that the next call's numbers break. The result is of the same type in either case.
+Ref Numbers::Extreme(bool largest, BorrowedRef left, BorrowedRef right) {
   const std::optional<Dim> a = Find(left), b = Find(right);
   if (!a || !b || none()) return Ref();
   Sizes& sizes = recorder_->sizes();
-  ir::ExprTable& table = sizes.Table();
-  if (!sizes.IsFloat(*a) || !sizes.IsFloat(*b) || (table.LastUnbacked(*a) < 0 && table.LastUnbacked(*b) < 0))
-    return Ref();
-  return Make(table.Make(largest ? ExprKind::kMax : ExprKind::kMin, *a, *b));
+  const auto kind = largest ? ExprKind::kMax : ExprKind::kMin;
+  if (sizes.IsFloat(*a) && sizes.IsFloat(*b)) return Make(sizes.Table().Make(kind, *a, *b));
+  if (sizes.IsFloat(*a) || sizes.IsFloat(*b) || !sizes.IsOfNumbers(*a) || !sizes.IsOfNumbers(*b)) return Ref();
+  ir::DimAlgebra algebra = sizes.Algebra();
+  if (algebra.Decide(ExprKind::kLe, *a, *b)) return Ref();
+  return Make(largest ? algebra.Maximum(*a, *b) : algebra.Minimum(*a, *b));
+}
+
+Ref Numbers::Absolute(BorrowedRef object) {
+  const std::optional<Dim> d = Find(object);
+  Sizes& sizes = recorder_->sizes();
+  if (d && sizes.IsFloat(*d)) return Make(sizes.Table().Make(ExprKind::kAbs, *d));
+  if (!d || !sizes.IsOfNumbers(*d) || sizes.Algebra().Decide(ExprKind::kLe, Dim(0), *d)) return Ref();
+  const std::optional<Dim> made = sizes.IfItFits([&] {
+    ir::DimAlgebra algebra = sizes.Algebra();
+    return algebra.Maximum(*d, algebra.Negate(*d));
+  });
+  return made ? Make(*made) : Ref();
 }
 
 std::optional<bool> Numbers::Compare(int py_op, BorrowedRef left, BorrowedRef right) {

@@ -45,8 +45,11 @@ class Numbers {
   Ref Negate(BorrowedRef object);
   Ref ToFloat(BorrowedRef object);
   Ref Apply(NumberFunction function, BorrowedRef object);  // null: as above
-  // max() or min() of two floats, one of which the graph computes. Null: of others, which are compared.
-  Ref ExtremeOfFloats(bool largest, BorrowedRef left, BorrowedRef right);
+  // One of backends/graph/float_functions.def, of one number or two. Null: as above.
+  Ref Apply(ir::ExprKind function, BorrowedRef left, BorrowedRef right = BorrowedRef());
+  // max() or min() of two floats, or of two integers that are no sizes. Null: of others, which are compared.
+  Ref Extreme(bool largest, BorrowedRef left, BorrowedRef right);
+  Ref Absolute(BorrowedRef object);  // null: as above
   // As Py_LT …; nothing: one of them is no number, or it is not kept symbolic.
   std::optional<bool> Compare(int py_op, BorrowedRef left, BorrowedRef right);
 

@@ -40,6 +40,7 @@ void SetUnbacked(ir::ExprTable& table) {
 
 Dim Sizes::NewNumber(std::int64_t hint) {
   has_numbers_ = true;
+  numbers_.insert(static_cast<std::int64_t>(Table().symbols().size()));
   return AddSymbol(Table(), hint, ir::kNumbers);
 }
 
@@ -98,6 +99,19 @@ std::optional<Dim> Sizes::IfItFits(absl::FunctionRef<Dim()> make) {
   if (Fit()) return made;
   Table() = std::move(before);
   return std::nullopt;
+}
+
+std::optional<Dim> Sizes::IntegerPower(Dim a, Dim b) {
+  has_numbers_ = true;  // powers of sizes need not fit
+  return IfItFits([&] { return Table().Make(ExprKind::kPow, a, b); });
+}
+
+bool Sizes::IsOfNumbers(Dim d) const {
+  if (d.is_constant()) return true;
+  const ir::Expr& e = Table()[d.expr];
+  if (e.kind == ExprKind::kSymbol) return e.type == ir::NumberType::kFloat || numbers_.contains(e.value);
+  const auto of = [&](ir::ExprId id) { return id == ir::kNoExpr || IsOfNumbers(Dim::OfExpr(id)); };
+  return of(e.left) && of(e.right);
 }
 
 c10::SymInt Sizes::ToSymInt(Dim d) {

@@ -72,6 +72,10 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
   bool Fit() const;
   // What `make` makes, if it and all that it is made of fit for the values at hand; sizes always do.
   std::optional<ir::Dim> IfItFits(absl::FunctionRef<ir::Dim()> make);
+  // a**b of two integers, b not below 0; nothing: it does not fit.
+  std::optional<ir::Dim> IntegerPower(ir::Dim a, ir::Dim b);
+  // Made of integers of the program's own only, of which no tensor has its size.
+  bool IsOfNumbers(ir::Dim d) const;
   // The value at hand, which the size is to have.
   std::int64_t Pin(ir::Dim d);
   double PinFloat(ir::Dim d);  // bit by bit
@@ -97,6 +101,7 @@ class Sizes : public std::enable_shared_from_this<Sizes> {
   std::vector<ir::Dim> facts_;
   absl::flat_hash_set<ir::ExprId> known_;
   absl::flat_hash_map<const PyObject*, ir::Dim> floats_;
+  absl::flat_hash_set<std::int64_t> numbers_;  // symbols of the program's own integers, by index
 };
 
 }  // namespace framefuse::tracing

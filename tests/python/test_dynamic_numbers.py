@@ -92,7 +92,7 @@ X = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
     [
         (_scaled, [2, 3, 5, 0, -7, 1, 2**20, 2], 2),
         (_indexed, [2, 3, 4, 8, 5], 2),
-        (_branched, [2, 3, 7, 1, 9, 4, 5], 4),
+        (_branched, [2, 3, 7, 1, 9, 4, 5], 3),
         (_repeated, [2, 3, 4, 7], 2),
         (_products, [2, 3, -5, 2**20, 2**30, 10], 3),  # the cube of 2**30 does not fit
         (_products, [2, 3, 2**40, 2**70], 4),

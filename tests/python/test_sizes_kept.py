@@ -151,5 +151,5 @@ def test_the_log_says_why_no_size_is_symbolic():
     framefuse.reset()
     with framefuse.capture_logs("dynamic") as records:
         grid = framefuse.compile(lambda t, x: F.affine_grid(t, x.shape, align_corners=False), dynamic=True)
-        grid(_r(4, 2, 3).requires_grad_(), _r(4, 3, 5, 6))
+        grid(_r(4, 3, 4).requires_grad_(), _r(4, 3, 5, 6, 7))
     assert any("concrete integers" in text for _, text in records)

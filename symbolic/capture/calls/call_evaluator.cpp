@@ -14,6 +14,7 @@
 #include "symbolic/capture/call_rules.h"
 #include "symbolic/capture/calls/class_statements.h"
 #include "symbolic/capture/calls/frame_entry.h"
+#include "symbolic/capture/calls/sized_substitutes.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/count_outcomes.h"
 #include "symbolic/capture/disabled_function.h"
@@ -98,6 +99,8 @@ Value CallEvaluator::CallWith(Activation& act, ValueView callable, absl::Span<co
       (!known->of_torch_only || IsTorchCode(frame_ops::Code(act.frame)))) {
     return CallWith(act, ValueView(known->substitute, kNoSource), args, kwnames, completion);
   }
+  const BorrowedRef sized = SizedSubstitute(sizes_, callable.object, args);
+  if (sized && !IsFrameOf(act, sized)) return CallWith(act, ValueView(sized, kNoSource), args, kwnames, completion);
   if (IsCompiledFunctionObject(callable.object)) {  // a compiled function in captured code is its Python function
     const CallTarget* target = TargetOf(callable.object);
     if (target == nullptr || !target->is_captured())

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_arg_parser.h>
 
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,12 +43,12 @@ std::optional<tracing::SizeArithmetic> ArithmeticOf(int nb_op) {
 
 bool IsInteger(BorrowedRef object) { return PyLong_CheckExact(object.get()); }
 // torch.max and its like have the names of Python's functions.
-bool IsOfPythonItself(PyObject* function) {
+bool IsOfModule(PyObject* function, std::string_view module) {
   PyObject* const self = PyCFunction_GET_SELF(function);
   if (self == nullptr || !PyModule_Check(self)) return false;
-  const char* const module = PyModule_GetName(self);
-  if (module == nullptr) PyErr_Clear();
-  return module != nullptr && (std::string_view(module) == "builtins" || std::string_view(module) == "math");
+  const char* const name = PyModule_GetName(self);
+  if (name == nullptr) PyErr_Clear();
+  return name != nullptr && name == module;
 }
 
 std::optional<tracing::NumberFunction> FunctionNamed(std::string_view name) {
@@ -134,7 +135,7 @@ std::optional<Value> SizeOperations::Extreme(bool largest, absl::Span<const Valu
   ValueView best = numbers[0];
   Ref computed;
   for (const ValueView& v : numbers.subspan(1)) {
-    if (Ref made = tracer_.numbers().ExtremeOfFloats(largest, best.object, v.object)) {
+    if (Ref made = tracer_.numbers().Extreme(largest, best.object, v.object)) {
       computed = std::move(made);
       best = ValueView(computed, kNoSource);
       continue;
@@ -161,14 +162,41 @@ std::optional<Value> SizeOperations::ExtremeOf(bool largest, BorrowedRef sequenc
 
 std::optional<Value> SizeOperations::Absolute(ValueView number) {
   if (!IsSymbolic(number)) return std::nullopt;
+  if (Ref made = tracer_.numbers().Absolute(number.object)) return Done(std::move(made));
   const Ref zero = Ref::Steal(PyLong_FromLong(0));
-  const bool is_float = !IsInteger(number.object);  // of the two zeros, and of NaN, Python's own abs() knows
-  const std::optional<bool> keeps = tracer_.numbers().Compare(is_float ? Py_GT : Py_GE, number.object, zero);
+  const std::optional<bool> keeps = tracer_.numbers().Compare(Py_GE, number.object, zero);
   if (!keeps) return std::nullopt;
   if (*keeps) return Value{Ref::Create(number.object), number.source};
-  if (is_float && tracer_.numbers().Compare(Py_LT, number.object, zero) != std::optional(true)) return std::nullopt;
   Ref negated = tracer_.numbers().Negate(number.object);
   return negated ? std::optional(Done(std::move(negated))) : std::nullopt;
+}
+
+namespace {
+std::optional<ir::ExprKind> FloatFunctionNamed(std::string_view name) {
+  if (name == "fabs") return ir::ExprKind::kAbs;
+  const std::optional<ir::ExprKind> kind = name == "abs" ? std::nullopt : ir::FunctionNamed(name);
+  return kind && ir::IsFloatFunction(*kind) ? kind : std::nullopt;
+}
+}  // namespace
+
+std::optional<Value> SizeOperations::OfFloats(std::string_view name, absl::Span<const ValueView> args) {
+  tracing::Numbers& numbers = tracer_.numbers();
+  for (const ValueView& v : args) {
+    if (!IsSymbolic(v)) reads_.Consume(v);
+  }
+  constexpr double kHalfTurn = 180.0;
+  Ref made;
+  if (const std::optional<ir::ExprKind> kind = FloatFunctionNamed(name)) {
+    if (ir::OperandsOf(*kind) != static_cast<int>(args.size())) return std::nullopt;
+    made = numbers.Apply(*kind, args[0].object, args.size() > 1 ? args[1].object : BorrowedRef());
+  } else if (args.size() == 1 && (name == "degrees" || name == "radians")) {
+    const double factor = name == "degrees" ? kHalfTurn / M_PI : M_PI / kHalfTurn;
+    made = numbers.Combine(tracing::SizeArithmetic::kMultiply, args[0].object, Ref::Steal(PyFloat_FromDouble(factor)));
+  } else if (args.size() == 2 && name == "pow" && numbers.Find(args[0].object) && numbers.Find(args[1].object)) {
+    const Ref base = numbers.ToFloat(args[0].object), exponent = numbers.ToFloat(args[1].object);
+    if (base && exponent) made = numbers.Combine(tracing::SizeArithmetic::kPower, base, exponent);
+  }
+  return made ? std::optional(Done(std::move(made))) : std::nullopt;
 }
 
 std::optional<Value> SizeOperations::Apply(tracing::NumberFunction function, ValueView number) {
@@ -245,7 +273,11 @@ std::optional<Value> SizeOperations::Call(BorrowedRef callable, absl::Span<const
     const bool numel = name == "numel" && args.size() == 1 && PyTuple_Check(args[0].object.get());
     return numel ? Fold(tracing::SizeArithmetic::kMultiply, args[0].object, 1) : std::nullopt;
   }
-  if (!IsOfPythonItself(o)) return std::nullopt;
+  const bool is_builtin = IsOfModule(o, "builtins");
+  if (!is_builtin && !IsOfModule(o, "math")) return std::nullopt;
+  if (is_builtin && name == "pow") {
+    return args.size() == 2 ? Binary(NB_POWER, args[0], args[1]) : std::nullopt;
+  }
   if ((name == "prod" || name == "sum") && args.size() == 1) {
     const bool sums = name == "sum";
     return Fold(sums ? tracing::SizeArithmetic::kAdd : tracing::SizeArithmetic::kMultiply, args[0].object,
@@ -264,11 +296,12 @@ std::optional<Value> SizeOperations::OfNumbers(std::string_view name, absl::Span
   }
   if (name == "abs" && args.size() == 1) return Absolute(args[0]);
   if (symbolic && args.size() == 1) {
-    const std::optional<tracing::NumberFunction> function = FunctionNamed(name);
-    return function ? Apply(*function, args[0]) : std::nullopt;
+    if (const std::optional<tracing::NumberFunction> function = FunctionNamed(name)) return Apply(*function, args[0]);
+    return OfFloats(name, args);
   }
   if (name == "log" && args.size() == 2 && symbolic) return LogarithmToBase(args[0], args[1]);
   if (name == "divmod" && args.size() == 2 && symbolic) return DivideWithRest(args[0], args[1]);
+  if (symbolic && args.size() == 2 && !extreme) return OfFloats(name, args);
   if (!symbolic || !extreme || args.size() < 2) return std::nullopt;
   for (const ValueView& v : args) {
     if (!IsSymbolic(v)) reads_.Consume(v);

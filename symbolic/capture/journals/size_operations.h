@@ -46,6 +46,8 @@ class SizeOperations {
   std::optional<Value> ExtremeOf(bool largest, BorrowedRef sequence);
   std::optional<Value> Absolute(ValueView number);
   std::optional<Value> LogarithmToBase(ValueView number, ValueView base);
+  // Those of the math module whose results are floats.
+  std::optional<Value> OfFloats(std::string_view name, absl::Span<const ValueView> args);
   std::optional<Value> Apply(tracing::NumberFunction function, ValueView number);
   std::optional<Value> DivideWithRest(ValueView left, ValueView right);
   // By a small whole number that is not symbolic.

@@ -147,6 +147,17 @@ Value Items::ClassItem(Activation& act, ValueView cls, ValueView key) {
   return breaks_.Break(GraphBreakKind::kUnlistedCallable, "subscript of a class");
 }
 
+// A tuple's items go on in another one, where they have no source: a symbolic number is known by itself.
+bool Items::MoveItems(Tracked& tuple) {
+  contents_.Realise(tuple, false);
+  for (Py_ssize_t i = 0; !breaks_.unwinding() && i < PyTuple_GET_SIZE(tuple.representative.get()); ++i) {
+    const BorrowedRef item(PyTuple_GET_ITEM(tuple.representative.get(), i));
+    if (!IsLeaf(item) || tracer_.numbers().IsSymbolic(item)) continue;
+    reads_.Consume(ValueView(item, reads_.sources().Item(tuple.source, Ref::Steal(PyLong_FromSsize_t(i)))));
+  }
+  return !breaks_.unwinding();
+}
+
 Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   Tracked* t = objects_.Find(container.object);
   const bool native_items = t != nullptr && contents_.HasNative(*t, "__getitem__");
@@ -178,7 +189,9 @@ Value Items::GetItem(Activation& act, ValueView container, ValueView key) {
   const TorchArguments sized(tracer_.numbers(), fake ? absl::MakeConstSpan(&key, 1) : absl::Span<const ValueView>());
   const ValueView own_key = key;  // for the journal
   if (fake) key = sized.args()[0];
-  if (!arguments_.PrepareOuter(container) || !arguments_.PrepareNative(key)) return Value();
+  const bool is_part = native_items && t->kind == TrackedKind::kTuple && PySlice_Check(key.object.get());
+  if (is_part ? !MoveItems(*t) : !arguments_.PrepareOuter(container)) return Value();
+  if (!arguments_.PrepareNative(key)) return Value();
   if (t != nullptr && t->kind == TrackedKind::kDict && type == DefaultDictType()) {
     if (!writes_.Replace(*t)) return Value();  // its look-up may insert
   }

@@ -20,6 +20,7 @@ class ObjectContents;
 class ObjectTable;
 class ReadJournal;
 class WriteJournal;
+struct Tracked;
 
 class Items {
  public:
@@ -33,6 +34,7 @@ class Items {
  private:
   bool IsFromOutside(BorrowedRef cls) const;
   bool IsClassOrClasses(BorrowedRef key) const;
+  bool MoveItems(Tracked& tuple);  // false: broke
   Value ClassItem(Activation& act, ValueView cls, ValueView key);
 
   FxJournal& fx_;

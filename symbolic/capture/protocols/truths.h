@@ -35,6 +35,9 @@ class Truths {
 
  private:
   Ref PlainNumber(BorrowedRef object);
+  // Of a symbolic integer, which is compared with what stands there. Nothing: it is looked up as a plain one.
+  std::optional<Truth> ContainsNumber(ValueView number, ValueView container);
+  Ref ElementsOf(ValueView container);  // of few; null without an error: of others
 
   tracing::Tracer& tracer_;
   BreakController& breaks_;

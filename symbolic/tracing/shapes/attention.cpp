@@ -76,7 +76,73 @@ bool TransformerEncoderLayer(Arguments args, Outputs& outputs) {
   return true;
 }
 
+struct Network {
+  const at::Tensor* input;
+  std::vector<at::Tensor> states, weights;
+  std::int64_t directions;
+};
+
+// (kind, …, input, states, weights, has_biases, layers, both_ways, train), `first` the input's place. All of one type,
+// on the CPU, and of sizes that fit: eager raises otherwise.
+bool IsNetwork(Arguments args, std::size_t first, Network* n) {
+  n->input = &args[first].toTensor();
+  n->states = args[first + 1].toTensorVector();
+  n->weights = args[first + 2].toTensorVector();
+  const std::string& kind = args[0].toStringRef();
+  const bool has_biases = args[first + 3].toBool();
+  n->directions = args[first + 5].toBool() ? 2 : 1;
+  const std::int64_t layers = args[first + 4].toInt();
+  const at::Tensor& x = *n->input;
+  const std::size_t each = has_biases ? 4 : 2;
+  if (x.dim() != 3 || layers < 1 || n->states.size() != (kind == "lstm" ? 2U : 1U) || x.sym_numel() == 0) return false;
+  if (n->weights.size() != each * static_cast<std::size_t>(layers * n->directions)) return false;
+  const std::int64_t gates = kind == "lstm" ? 4 : kind == "gru" ? 3 : 1;
+  const auto is_alike = [&](const at::Tensor& t) {
+    return t.defined() && t.device().is_cpu() && t.scalar_type() == x.scalar_type();
+  };
+  const c10::SymInt width = n->states[0].dim() == 3 ? n->states[0].sym_size(2) : c10::SymInt(0);
+  for (const at::Tensor& h : n->states) {
+    if (!is_alike(h) || h.sym_sizes() != c10::SymIntArrayRef({layers * n->directions, x.sym_size(1), width}))
+      return false;
+  }
+  for (std::size_t i = 0; i < n->weights.size(); ++i) {
+    const at::Tensor& w = n->weights[i];
+    const bool of_input = i % each == 0, is_bias = i % each > 1,
+               first_layer = i < each * static_cast<std::size_t>(n->directions);
+    if (!is_alike(w) || w.dim() != (is_bias ? 1 : 2) || w.sym_size(0) != gates * width) return false;
+    const c10::SymInt from = !of_input ? width : first_layer ? x.sym_size(2) : width * n->directions;
+    if (!is_bias && w.sym_size(1) != from) return false;
+  }
+  return is_alike(x);
+}
+
+bool Recurrent(Arguments args, Outputs& outputs) {
+  Network n;
+  if (!IsNetwork(args, 1, &n)) return false;
+  const c10::ScalarType type = n.input->scalar_type();
+  const at::Tensor& h = n.states[0];
+  outputs.push_back(Contiguous({n.input->sym_size(0), n.input->sym_size(1), h.sym_size(2) * n.directions}, type));
+  outputs.push_back(Contiguous(ToDims(h.sym_sizes()), type));
+  outputs.push_back(Contiguous(n.states.size() > 1 ? ToDims(h.sym_sizes()) : Dims{0}, type));
+  return true;
+}
+
+bool RecurrentBackward(Arguments args, Outputs& outputs) {
+  Network n;
+  if (!IsNetwork(args, 2, &n)) return false;
+  const c10::ScalarType type = n.input->scalar_type();
+  c10::SymInt all = 0;
+  for (const at::Tensor& w : n.weights) all = all + w.sym_numel();
+  outputs.push_back(Contiguous(ToDims(n.input->sym_sizes()), type));
+  outputs.push_back(Contiguous(ToDims(n.states[0].sym_sizes()), type));
+  outputs.push_back(Contiguous(n.states.size() > 1 ? ToDims(n.states[1].sym_sizes()) : Dims{0}, type));
+  outputs.push_back(Contiguous({all}, type));
+  return true;
+}
+
 constexpr ShapeRow kRows[] = {
+    {"framefuse::recurrent", Recurrent},
+    {"framefuse::recurrent_backward", RecurrentBackward},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", FlashForCpu},
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", FlashForCpuBackward},
     {"aten::_scaled_dot_product_efficient_attention", Efficient},

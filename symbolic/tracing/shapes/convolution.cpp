@@ -191,6 +191,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::reflection_pad1d", ReflectionPad<1>},
     {"aten::reflection_pad2d", ReflectionPad<2>},
     {"aten::reflection_pad3d", ReflectionPad<3>},
+    {"aten::replication_pad2d_backward", ReflectionPadBackward},
     {"aten::reflection_pad1d_backward", ReflectionPadBackward},
     {"aten::reflection_pad2d_backward", ReflectionPadBackward},
     {"aten::reflection_pad3d_backward", ReflectionPadBackward},

@@ -92,14 +92,19 @@ bool ConstantPad(Arguments args, Outputs& outputs) {
   return true;
 }
 
-// (self, shifts, dims)
+// (self, shifts, dims): two parts that change places, for each dimension.
 bool Roll(Arguments args, Outputs& outputs) {
   const at::Tensor& x = args[0].toTensor();
+  const std::size_t shifts = SymInts(args[1]).size();
   const auto dims = args[2].toIntVector();
-  if (!IsContiguous(x) || dims.empty() || SymInts(args[1]).size() != dims.size()) return false;
-  if (x.dim() == 0 || !std::all_of(dims.begin(), dims.end(), [&](std::int64_t d) { return WrapDim(d, x.dim()); })) {
-    return false;
+  if (x.dim() == 0 || !IsContiguous(x) || x.sym_numel() == 0 || shifts == 0) return false;
+  if (dims.empty() ? shifts != 1 : shifts != dims.size()) return false;
+  for (const std::int64_t d : dims) {
+    if (!WrapDim(d, x.dim())) return false;
   }
+  // Or what is put together may be taken for one with the channels last.
+  constexpr std::int64_t kPlain = 3;
+  if (x.dim() > kPlain && x.sym_size(-1) < 2) return false;
   outputs.assign(1, ContiguousLike(x));
   return true;
 }

@@ -124,7 +124,49 @@ bool GroupedMm(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// Each matrix column by column.
+OutputMeta ByColumns(Dims sizes, c10::ScalarType type) {
+  std::swap(sizes[sizes.size() - 2], sizes.back());
+  OutputMeta m = Contiguous(std::move(sizes), type);
+  std::swap(m.sizes[m.sizes.size() - 2], m.sizes.back());
+  std::swap(m.strides[m.strides.size() - 2], m.strides.back());
+  return m;
+}
+
+// Square matrices, and as many others whose rows, or columns, they are for.
+bool AreSystems(const at::Tensor& a, const at::Tensor& b, bool left) {
+  const c10::ScalarType type = a.scalar_type();
+  if (a.dim() < 2 || a.dim() != b.dim() || b.scalar_type() != type || !a.device().is_cpu()) return false;
+  if ((type != c10::ScalarType::Float && type != c10::ScalarType::Double) || b.sym_numel() == 0) return false;
+  for (std::int64_t d = 0; d < a.dim() - 2; ++d) {
+    if (a.sym_size(d) != b.sym_size(d)) return false;
+  }
+  return a.sym_size(-1) == a.sym_size(-2) && a.sym_size(-1) == b.sym_size(left ? -2 : -1);
+}
+
+// (self, B, *, upper, left, unitriangular)
+bool SolveTriangular(Arguments args, Outputs& outputs) {
+  const at::Tensor &a = args[0].toTensor(), &b = args[1].toTensor();
+  if (!AreSystems(a, b, args[3].toBool())) return false;
+  outputs.assign(1, ByColumns(ToDims(b.sym_sizes()), b.scalar_type()));
+  return true;
+}
+
+// (LU, pivots, B, *, left, adjoint)
+bool SolveFactored(Arguments args, Outputs& outputs) {
+  const at::Tensor &a = args[0].toTensor(), &pivots = args[1].toTensor(), &b = args[2].toTensor();
+  const bool left = args[3].toBool();
+  if (!AreSystems(a, b, left) || pivots.scalar_type() != c10::ScalarType::Int) return false;
+  if (pivots.sym_sizes() != a.sym_sizes().slice(0, a.sym_sizes().size() - 1)) return false;
+  Dims sizes = ToDims(b.sym_sizes());
+  outputs.assign(1,
+                 left ? ByColumns(std::move(sizes), b.scalar_type()) : Contiguous(std::move(sizes), b.scalar_type()));
+  return true;
+}
+
 constexpr ShapeRow kRows[] = {
+    {"aten::linalg_solve_triangular", SolveTriangular},
+    {"aten::linalg_lu_solve", SolveFactored},
     {"aten::mm", Mm},
     {"aten::addmm", Addmm},
     {"aten::bmm", Bmm},

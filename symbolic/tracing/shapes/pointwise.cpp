@@ -255,6 +255,17 @@ bool MaskedFill(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (self, mask, source)
+bool MaskedScatter(Arguments args, Outputs& outputs) {
+  const at::Tensor &self = TensorAt(args, 0), &mask = TensorAt(args, 1);
+  if (mask.scalar_type() != c10::ScalarType::Bool || self.scalar_type() != TensorAt(args, 2).scalar_type())
+    return false;
+  Dims sizes;
+  if (!Broadcast(self.sym_sizes(), mask.sym_sizes(), &sizes)) return false;
+  outputs.assign(1, Contiguous(std::move(sizes), self.scalar_type()));
+  return true;
+}
+
 c10::MemoryFormat FormatOr(const c10::IValue& v, c10::MemoryFormat otherwise) {
   return v.isNone() ? otherwise : v.toMemoryFormat();
 }
@@ -402,6 +413,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::clamp_max", FloatWithNumbers},
     {"aten::masked_fill.Scalar", MaskedFill},
     {"aten::masked_fill.Tensor", MaskedFill},
+    {"aten::masked_scatter", MaskedScatter},
     {"aten::clone", Clone},
     {"aten::_to_copy", ToCopy},
     {"aten::copy", CopyInto},

@@ -1,4 +1,4 @@
-// Orders and selections (median, kthvalue, gather …), distances, and Fourier transforms.
+// Orders and selections (median, kthvalue, gather …), bags, draws, distances, and Fourier transforms.
 #include <algorithm>
 
 #include "symbolic/tracing/shapes/shapes.h"
@@ -36,6 +36,19 @@ bool KthValue(Arguments args, Outputs& outputs) {
   if (!ValuesAndPlaces(x, args[2].toInt(), args[3].toBool(), outputs)) return false;
   const c10::SymInt k = args[1].toSymInt();
   return k >= 1 && k <= x.sym_size(args[2].toInt());
+}
+
+// (self, k, dim, largest, sorted)
+bool TopK(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const auto dim = WrapDim(args[2].toInt(), x.dim());
+  const c10::SymInt count = args[1].toSymInt();
+  if (!dim || x.dim() == 0 || !IsNumber(x) || count < 0 || count > x.sym_size(*dim)) return false;
+  Dims sizes = ToDims(x.sym_sizes());
+  sizes[static_cast<std::size_t>(*dim)] = count;
+  outputs.assign(2, Contiguous(std::move(sizes), x.scalar_type()));
+  outputs[1].dtype = c10::ScalarType::Long;
+  return true;
 }
 
 bool OfAll(Arguments args, Outputs& outputs) {
@@ -143,6 +156,119 @@ bool DistancesBackward(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (self, p): of each two rows.
+bool DistancesOfPairs(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  if (x.dim() != 2 || !IsFloat(x) || !IsContiguous(x) || !(args[1].toDouble() >= 0)) return false;
+  const c10::SymInt rows = x.sym_size(0);
+  outputs.assign(1, Contiguous({rows * (rows - 1) / 2}, x.scalar_type()));
+  return true;
+}
+
+// (grad, self, p, pdist)
+bool DistancesOfPairsBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[1].toTensor();
+  if (x.dim() != 2 || !IsFloat(x) || !IsContiguous(x)) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
+// (self, bins, min, max)
+bool Histogram(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  if (!IsFloat(x) || !args[1].isInt() || args[1].toInt() < 1) return false;
+  for (const c10::IValue& end : args.slice(2, 2)) {
+    if (!end.isScalar() || end.toScalar().isSymbolic() || end.toScalar().toDouble() != 0) return false;
+  }
+  outputs.assign(1, Contiguous({args[1].toInt()}, x.scalar_type()));
+  return true;
+}
+
+// (self, num_samples, replacement, *, generator)
+bool Draws(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  constexpr std::int64_t kMostKinds = 1 << 24;
+  if ((x.dim() != 1 && x.dim() != 2) || !IsFloat(x)) return false;
+  const c10::SymInt draws = args[1].toSymInt(), kinds = x.sym_size(-1);
+  if (draws < 1 || kinds > kMostKinds || (!args[2].toBool() && draws > kinds) || x.sym_numel() == 0) return false;
+  Dims sizes = ToDims(x.sym_sizes());
+  sizes.back() = draws;
+  outputs.assign(1, Contiguous(std::move(sizes), c10::ScalarType::Long));
+  return true;
+}
+
+// (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
+template <bool forward_only>
+bool Bags(Arguments args, Outputs& outputs) {
+  constexpr std::int64_t kSum = 0, kMaximum = 2;
+  const at::Tensor &rows = args[0].toTensor(), &places = args[1].toTensor(), &offsets = args[2].toTensor();
+  if (rows.dim() != 2 || places.dim() != 1 || offsets.dim() != 1 || !rows.device().is_cpu()) return false;
+  const c10::ScalarType type = rows.scalar_type(), of_places = places.scalar_type();
+  if ((type != c10::ScalarType::Float && type != c10::ScalarType::Double) || !IsContiguous(rows)) return false;
+  if (of_places != c10::ScalarType::Long || offsets.scalar_type() != of_places) return false;
+  const std::int64_t mode = args[4].toInt();
+  const at::Tensor* weights = OptionalTensor(args[6]);
+  if (weights != nullptr && (mode != kSum || weights->scalar_type() != type)) return false;
+  if (weights != nullptr && weights->sym_sizes() != places.sym_sizes()) return false;
+  const bool ends = args[7].toBool();
+  if (ends && offsets.sym_size(0) < 1) return false;
+  const c10::SymInt all = offsets.sym_size(0), bags = ends ? all - 1 : all;
+  const bool at_once = mode == kSum && type == c10::ScalarType::Float && args[8].toInt() < 0;
+  const c10::SymInt counted = forward_only && mode == kSum ? all : bags;
+  outputs.push_back(Contiguous({bags, rows.sym_size(1)}, type));
+  outputs.push_back(Contiguous({at_once ? c10::SymInt(0) : places.sym_size(0)}, of_places));
+  outputs.push_back(Contiguous({counted}, of_places));
+  outputs.push_back(Contiguous(mode == kMaximum ? Dims{bags, rows.sym_size(1)} : Dims{counted}, of_places));
+  return true;
+}
+
+// (grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse, …)
+bool BagsBackward(Arguments args, Outputs& outputs) {
+  const at::Tensor& grad = args[0].toTensor();
+  const c10::SymInt rows = args[6].toSymInt();
+  if (grad.dim() != 2 || args[1].toTensor().dim() != 1 || !grad.device().is_cpu() || args[9].toBool()) return false;
+  const c10::ScalarType type = grad.scalar_type();
+  if ((type != c10::ScalarType::Float && type != c10::ScalarType::Double) || rows < 1) return false;
+  outputs.assign(1, Contiguous({rows, grad.sym_size(1)}, type));
+  return true;
+}
+
+// A row of scores for each target.
+bool AreScores(const at::Tensor& x) {
+  return x.dim() == 2 && IsFloat(x) && IsContiguous(x) && x.device().is_cpu() && x.sym_numel() != 0;
+}
+
+OutputMeta OfLosses(const at::Tensor& x, std::int64_t reduction) {
+  return Contiguous(reduction == 0 ? Dims{x.sym_size(0)} : Dims{}, x.scalar_type());
+}
+
+// (self, target, p, margin, weight, reduction)
+bool MultiMargin(Arguments args, Outputs& outputs) {
+  const at::Tensor &x = args[0].toTensor(), &target = args[1].toTensor();
+  if (!AreScores(x) || target.dim() != 1 || target.scalar_type() != c10::ScalarType::Long) return false;
+  if (target.sym_size(0) != x.sym_size(0) || OptionalTensor(args[4]) != nullptr) return false;
+  outputs.assign(1, OfLosses(x, args[5].toInt()));
+  return true;
+}
+
+// (grad_output, self, target, …)
+bool GradientOfScores(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[1].toTensor();
+  if (!AreScores(x)) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
+// (self, target, reduction)
+bool MultiLabelMargin(Arguments args, Outputs& outputs) {
+  const at::Tensor &x = args[0].toTensor(), &target = args[1].toTensor();
+  if (!AreScores(x) || target.scalar_type() != c10::ScalarType::Long || !IsContiguous(target)) return false;
+  if (target.sym_sizes() != x.sym_sizes()) return false;
+  outputs.push_back(OfLosses(x, args[2].toInt()));
+  outputs.push_back(ContiguousLike(x));
+  return true;
+}
+
 // (self, offset, dim1, dim2): written into zeros.
 bool DiagonalEmbedding(Arguments args, Outputs& outputs) {
   const at::Tensor& x = args[0].toTensor();
@@ -207,6 +333,7 @@ constexpr ShapeRow kRows[] = {
     {"aten::nanmedian.dim", SelectOne},
     {"aten::mode", SelectOne},
     {"aten::kthvalue", KthValue},
+    {"aten::topk", TopK},
     {"aten::cummax", RunningExtremum},
     {"aten::cummin", RunningExtremum},
     {"aten::_logcumsumexp", RunningLogSum},
@@ -222,6 +349,17 @@ constexpr ShapeRow kRows[] = {
     {"aten::diag_embed", DiagonalEmbedding},
     {"aten::_cdist_forward", Distances},
     {"aten::_cdist_backward", DistancesBackward},
+    {"aten::_pdist_forward", DistancesOfPairs},
+    {"aten::_pdist_backward", DistancesOfPairsBackward},
+    {"aten::histc", Histogram},
+    {"aten::multinomial", Draws},
+    {"aten::_embedding_bag", Bags<false>},
+    {"aten::_embedding_bag_forward_only", Bags<true>},
+    {"aten::_embedding_bag_backward", BagsBackward},
+    {"aten::multi_margin_loss", MultiMargin},
+    {"aten::multi_margin_loss_backward", GradientOfScores},
+    {"aten::multilabel_margin_loss_forward", MultiLabelMargin},
+    {"aten::multilabel_margin_loss_backward", GradientOfScores},
     {"aten::_fft_r2c", RealToComplex},
     {"aten::_fft_c2c", ComplexToComplex},
     {"aten::_fft_c2r", ComplexToReal},

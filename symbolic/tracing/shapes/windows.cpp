@@ -189,7 +189,18 @@ bool AdaptiveAveragePool3d(Arguments args, Outputs& outputs) {
   return true;
 }
 
+// (self, groups)
+bool ShuffleChannels(Arguments args, Outputs& outputs) {
+  const at::Tensor& x = args[0].toTensor();
+  const c10::SymInt groups = args[1].toSymInt();
+  if (x.dim() < 3 || !IsPlain(x) || groups < 1 || x.sym_size(1) % groups != 0) return false;
+  outputs.assign(1, ContiguousLike(x));
+  return true;
+}
+
 constexpr ShapeRow kRows[] = {
+    {"aten::channel_shuffle", ShuffleChannels},
+    {"aten::native_channel_shuffle", ShuffleChannels},
     {"aten::_adaptive_avg_pool3d", AdaptiveAveragePool3d},
     {"aten::_adaptive_avg_pool3d_backward", LikeSecond},
     {"aten::max_pool3d_with_indices", MaxPool3d},
