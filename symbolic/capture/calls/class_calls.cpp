@@ -63,6 +63,13 @@ Value ClassCalls::CallType(Activation& act, ValueView callable, absl::Span<const
     return calls_.CallFunction(act, objects_.Adopt(meta_call, reads_.ConstantSource(meta_call)),
                                WithFirst(callable, args), kwnames, completion);
   }
+  if (meta_call &&
+      meta_call.type() != &PyWrapperDescr_Type) {  // a class there is no method: dict, for typing.TypedDict
+    if (meta_call.type()->tp_descr_get != nullptr) {
+      return breaks_.Break(GraphBreakKind::kUnlistedCallable, "a __call__ of a metaclass that is no function");
+    }
+    return calls_.CallWith(act, objects_.Adopt(meta_call, reads_.ConstantSource(meta_call)), args, kwnames, completion);
+  }
   return MakeObject(act, callable, args, kwnames, completion);
 }
 
