@@ -87,7 +87,7 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfElement(BorrowedRef element);  // of a set
   // Whether the entry has the object when it has run: it existed before, or there is a recipe of it by now.
   bool Outlives(BorrowedRef object) const;
-  RecipeId Constant(BorrowedRef object);
+  RecipeId Constant(BorrowedRef object, bool element = false);
   RecipeId FromSource(SourceId source);
   // The output of the graph that a fake stands for.
   int OutputOf(BorrowedRef fake);

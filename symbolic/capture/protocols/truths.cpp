@@ -53,6 +53,10 @@ Truth Truths::Is(Activation& act, ValueView left, ValueView right) {
     return Is(act, ValueView(l, left.source), ValueView(r, right.source));
   }
   const bool same = left.object == right.object;
+  const bool by_value = objects_.IsElementByValue(left.object) || objects_.IsElementByValue(right.object);
+  if (by_value && left.object.type() == right.object.type()) {
+    return breaks_.BreakTruth(GraphBreakKind::kOpaqueObject, "which object a key or an element of a set is");
+  }
   const auto weaker = [&](ValueView leaf, ValueView other) {
     // Against None the type of a leaf decides; against anything else its value does.
     if (leaf.source == kNoSource || !IsLeaf(leaf.object)) return;
