@@ -151,3 +151,12 @@ def frozen_sets_of_classes_equal_to_others():
         return x + (made[1] in known), len(known | {made[1]})
 
     return Case(f, vector(), then=[lambda: made.__setitem__(1, ByName("B", (), {}))])
+
+
+@program
+def methods_of_texts_and_numbers():
+    def f(x, name, count):
+        parts = [name.upper(), name.startswith("a"), name.split("-"), name.replace("a", count.bit_length() * "b")]
+        return x * len(name) * count.conjugate(), parts, "-".join([name, name]), name[1:], count.to_bytes(2, "big")
+
+    return Case(f, vector(), Name("a-b"), Count(3), then=[lambda: Args(vector(), Name("c-a"), Count(8))])

@@ -206,3 +206,77 @@ def hook_as_a_context():
         return y, model(x), len(model._forward_hooks)
 
     return Case(f, vector())
+
+
+class Child(nn.Module):
+    def __init__(self, parent):
+        super().__init__()
+        self.parent = weakref.proxy(parent)
+        self.scaled = weakref.WeakMethod(parent.scaled)
+
+    def forward(self, x):
+        self.parent.calls += 1
+        return self.scaled()(x) + self.parent.scale + self.parent(x)
+
+
+class Parent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.calls = 2, 0
+
+    def scaled(self, x):
+        return x * self.scale
+
+    def forward(self, x):
+        return x - self.scale
+
+
+@program
+def proxies_of_a_parent():
+    parent = Parent()
+    child = Child(parent)
+
+    def f(x):
+        return child(x), child.parent.training, hasattr(child.parent, "nothing")
+
+    def change():
+        parent.scale = 5
+
+    return Case(f, vector(), look=lambda: parent.calls, then=[change, lambda: parent.eval() and None])
+
+
+@program(whole=False)
+def proxy_of_an_object_that_ends():
+    things = [Thing(2)]
+    holder = Thing(0)
+    holder.proxy = weakref.proxy(things[0])
+
+    def f(x):
+        try:
+            return x * holder.proxy.n
+        except ReferenceError as error:
+            return x, str(error)
+
+    def other():
+        things.append(Thing(3))
+        holder.proxy = weakref.proxy(things[-1])
+
+    return Case(f, vector(), then=[other, things.clear])
+
+
+@program
+def objects_by_weak_value():
+    things = {"a": Thing(2), "b": Thing(3)}
+    known = weakref.WeakValueDictionary(things)
+
+    def f(x):
+        x = x * known["a"].n
+        try:
+            return x * known["b"].n, "c" in known, known.get("c", 7)
+        except KeyError as error:
+            return x, str(error)
+
+    def change():
+        things["a"].n = 9
+
+    return Case(f, vector(), then=[change, lambda: things.pop("b") and None])
