@@ -96,7 +96,7 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
     }
     return natives_.CallTorch(act, callable.object, args, kwnames);
   }
-  if (descriptor->d_type == &_PyWeakref_RefType && name == "__call__" && args.size() == 1 && !kwnames) {
+  if (descriptor->d_type == WeakrefType() && name == "__call__" && args.size() == 1 && !kwnames) {
     return WeakTargets(breaks_, reads_, writes_, objects_).Of(self);
   }
   if (descriptor->d_type == &PyBaseObject_Type) return CallMethodOfObject(act, callable, name, args, kwnames);

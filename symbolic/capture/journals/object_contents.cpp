@@ -1,7 +1,5 @@
 // Lazy shadows, and reads of single items and attributes.
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include "symbolic/capture/journals/object_contents.h"
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +16,7 @@
 #include "symbolic/capture/journals/symbols.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/native_items.h"
+#include "symbolic/capture/tensor_types.h"
 
 namespace framefuse {
 
@@ -67,14 +66,6 @@ int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* own,
   return private_api::DictSet(shadow, own, value, hash) ? 0 : -1;
 }
 
-// Its hash is its address: captured code is told that of the original, which the dict has.
-bool IsHashedByAddress(BorrowedRef tensor) {
-  static PyObject* const own = PyObject_GetAttrString(THPVariableClass, "__hash__");
-  const Ref hash = Ref::Steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor.type()), "__hash__"));
-  PyErr_Clear();
-  return hash && hash.get() == own;
-}
-
 }  // namespace
 
 Value ObjectContents::AdoptItem(const Tracked& t, BorrowedRef item, BorrowedRef key) {
@@ -122,7 +113,7 @@ bool ObjectContents::GuardKeys(const Tracked& t, BorrowedRef items) {
     PyObject* key = PyTuple_GET_ITEM(PyList_GET_ITEM(items.get(), i), 0);
     PyList_Append(keys, key);
     if (ObjectTable::Classify(key) == TrackedKind::kTensor) {
-      if (objects_.FindByOriginal(key) != nullptr && IsHashedByAddress(key)) continue;
+      if (objects_.FindByOriginal(key) != nullptr && IsTensorByAddress(key)) continue;
       return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict with tensors as keys that were not seen yet");
     }
     if (objects_.AdoptElement(key) && !(hashed_again && HasHashOfItsOwn(Py_TYPE(key)))) continue;
@@ -166,6 +157,11 @@ void ObjectContents::RealiseSet(Tracked& t) {
   const Ref items = Ref::Steal(PySequence_List(t.original));
   for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
     PyObject* item = PyList_GET_ITEM(items.get(), i);
+    if (IsTensorByAddress(item)) {
+      Value v = objects_.Adopt(item, reads_.ElementSource(item));
+      if (!v || PyList_SetItem(items, i, v.object.release()) < 0) return;
+      continue;
+    }
     if (objects_.AdoptElement(item)) continue;
     if (breaks_.unwinding()) return;
     breaks_.Break(GraphBreakKind::kOpaqueObject,
@@ -286,7 +282,7 @@ Value ObjectContents::ItemOfTensor(Tracked& t, BorrowedRef key) {
   if (t.kind != TrackedKind::kDict || t.realised) return Value();
   if (const OverlayWrite* w = t.FindWrite(key)) return Value{w->value, kNoSource};
   const Tracked* tensor = objects_.Find(key);
-  if (tensor == nullptr || tensor->source == kNoSource || !IsHashedByAddress(tensor->original)) return Value();
+  if (tensor == nullptr || tensor->source == kNoSource || !IsTensorByAddress(tensor->original)) return Value();
   PyObject* found = nullptr;
   if (FindInDict(t.original, DictKey(tensor->original), &found) != Lookup::kFound) return Value();
   reads_.AddGuard(tensor->source, GuardKind::kIdentity, tensor->original);

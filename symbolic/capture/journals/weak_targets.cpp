@@ -40,10 +40,18 @@ Value WeakTargets::BehindProxy(ValueView proxy) {
   return breaks_.Break(GraphBreakKind::kOpaqueObject, "a weak proxy of an object that ended");
 }
 
+PyTypeObject* WeakrefType() {
+  static PyTypeObject* const type = [] {
+    const Ref reference = Ref::Steal(PyWeakref_NewRef(reinterpret_cast<PyObject*>(&PyType_Type), nullptr));
+    return reference.type();
+  }();
+  return type;
+}
+
 bool IsAskedByCall(BorrowedRef reference, BorrowedRef call_of_its_class) {
   if (PyWeakref_CheckRefExact(reference.get())) return true;
   return PyWeakref_CheckRef(reference.get()) && call_of_its_class && call_of_its_class.type() == &PyWrapperDescr_Type &&
-         reinterpret_cast<PyDescrObject*>(call_of_its_class.get())->d_type == &_PyWeakref_RefType;
+         reinterpret_cast<PyDescrObject*>(call_of_its_class.get())->d_type == WeakrefType();
 }
 
 }  // namespace framefuse

@@ -33,6 +33,7 @@ class WeakTargets {
   ObjectTable& objects_;
 };
 
+PyTypeObject* WeakrefType();
 // A weak reference, of a class derived from that perhaps, which a call asks for its target.
 bool IsAskedByCall(BorrowedRef reference, BorrowedRef call_of_its_class);
 

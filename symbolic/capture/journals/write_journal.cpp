@@ -192,8 +192,9 @@ bool WriteJournal::Replace(Tracked& t) {
 
 bool WriteJournal::AddOrDiscard(Tracked& set, BorrowedRef element, bool adds) {
   // A __hash__ in Python is the call's own to ask.
+  PyTypeObject* type = element.type();
   const bool hashed_in_python =
-      IsPythonClass(element.type()) && element.type()->tp_hash != NativeBase(element.type())->tp_hash;
+      tracing::Tracer::IsFake(element) || (IsPythonClass(type) && type->tp_hash != NativeBase(type)->tp_hash);
   if (set.layout_guarded || hashed_in_python) return Replace(set);
   if (!BeforeReplacing(set)) return false;
   const int there = PySet_Contains(set.representative, element);

@@ -379,3 +379,58 @@ def metaclasses_with_calls_of_their_own():
         return x * made.n, made.called, Listed(1, 2)
 
     return Case(f, vector())
+
+
+@program(break_step=3)
+def parameters_in_sets():
+    net = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2))
+    decayed = {p for p in net.parameters() if p.dim() > 1}
+    frozen = frozenset([net[0].bias])
+
+    def f(x):
+        total = x.sum() * 0
+        for p in net.parameters():
+            if p in decayed:
+                total = total + p.square().sum()
+            elif p not in frozen:
+                total = total + p.abs().sum()
+        return net(x).sum() + total, len(decayed)
+
+    with torch.no_grad():
+        for p in net.parameters():
+            p.fill_(0.5)
+    return Case(f, matrix(), then=[lambda: decayed.discard(net[0].weight), lambda: decayed.add(net[1].bias)])
+
+
+@program
+def parameters_of_a_set():
+    weights = {nn.Parameter(vector(3, float(i))) for i in range(3)}
+    other = nn.Parameter(vector())
+
+    def f(x):
+        total = x * 0
+        for p in weights:
+            total = total + p * x
+        return total.sum(), other in weights, x in weights
+
+    def change():
+        weights.add(other)
+
+    return Case(f, vector(), then=[lambda: None, change, weights.clear])
+
+
+@program(whole=False)
+def parameters_are_added():
+    seen = set()
+    shared = nn.Parameter(vector())
+
+    def f(x):
+        total = x.sum() * 0
+        for p in (shared, shared):
+            if p in seen:
+                continue
+            seen.add(p)
+            total = total + (p * x).sum()
+        return total, len(seen)
+
+    return Case(f, vector(), look=lambda: shared in seen, then=[lambda: None, seen.clear])

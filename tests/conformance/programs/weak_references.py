@@ -123,7 +123,7 @@ def reference_to_an_object_made_here():
     return Case(f, vector())
 
 
-@program(whole=False)
+@program
 def references_as_keys_and_operands():
     thing, other = Thing(1), Thing(2)
 
@@ -280,3 +280,43 @@ def objects_by_weak_value():
         things["a"].n = 9
 
     return Case(f, vector(), then=[change, lambda: things.pop("b") and None])
+
+
+@program
+def objects_in_weak_containers():
+    things = [Thing(2), Thing(3)]
+    table, group = weakref.WeakKeyDictionary({things[0]: 4}), weakref.WeakSet([things[1]])
+
+    def f(x, thing):
+        known = thing in table, thing in group, table.get(thing, 0), len(table)
+        return x * things[0].n * table[things[0]], known
+
+    def end():
+        things[1] = Thing(5)
+
+    def change():
+        table[things[0]] = 6
+
+    return Case(
+        f,
+        vector(),
+        things[1],
+        then=[lambda: Args(vector(), things[0]), change, lambda: Args(vector(), Thing(7)), lambda: end() or Args(vector(), things[1])],
+    )
+
+
+@program(whole=False)
+def weak_containers_are_written():
+    thing, other = Thing(2), Thing(3)
+    table, group = weakref.WeakKeyDictionary({thing: 4}), weakref.WeakSet([thing])
+
+    def f(x):
+        table[other] = table.get(thing, 0) + 1
+        group.add(other)
+        table.pop(thing, None)
+        return x * table[other], other in group, len(table)
+
+    def again():
+        table[thing] = 7
+
+    return Case(f, vector(), look=lambda: (table.get(thing), table.get(other), len(group)), then=[again])
