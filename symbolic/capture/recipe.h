@@ -111,6 +111,8 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
   absl::StatusOr<RecipeId> OfWeakref(BorrowedRef object);
+  // Of a class derived from int, float or str, by the builtin's own __new__; kNoRecipe: an error.
+  RecipeId NumberOrText(BorrowedRef object, RecipeId cls);
   absl::StatusOr<RecipeId> OfInstance(BorrowedRef object);
   absl::StatusOr<RecipeId> OfCell(BorrowedRef object);
   absl::Status FillCells();

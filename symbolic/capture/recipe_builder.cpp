@@ -264,11 +264,10 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfTuple(BorrowedRef object) {
   if (IsStructSequenceType(object.type())) {
     return Add(RecipeOp::kCall, {Add(RecipeOp::kTuple, *std::move(ids))}, reinterpret_cast<PyObject*>(object.type()));
   }
-  if (object.type()->tp_dictoffset != 0) {
-    PyObject* attributes = frame_ops::RawInstanceDict(object);
-    if (attributes != nullptr && PyDict_GET_SIZE(attributes) > 0) return NoRecipe(object);
-  }
-  return Add(RecipeOp::kTupleOf, *std::move(ids), reinterpret_cast<PyObject*>(object.type()));
+  const RecipeId made = Add(RecipeOp::kTupleOf, *std::move(ids), reinterpret_cast<PyObject*>(object.type()));
+  known_[o] = made;
+  if (absl::Status s = AddAttributes(object, made); !s.ok()) return s;
+  return made;
 }
 
 // The object exists before its items, so that it may contain itself.
@@ -433,7 +432,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
   }
   PyTypeObject* base = NativeBase(type);
   if (base != &PyBaseObject_Type && base != &PyDict_Type && base != &PyList_Type && base != &PyODict_Type &&
-      base != SimpleNamespaceType()) {
+      base != SimpleNamespaceType() && !IsNumberOrTextClass(type)) {
     return NoRecipe(object);
   }
   auto* cls = reinterpret_cast<PyObject*>(type);
@@ -445,7 +444,9 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
     of_class.push_back(*id);
   }
   const BorrowedRef constant = of_class.empty() ? cls : nullptr;
-  const RecipeId made = Add(RecipeOp::kInstance, std::move(of_class), constant);
+  const RecipeId made = IsNumberOrTextClass(type) ? NumberOrText(object, of_class.empty() ? Constant(cls) : of_class[0])
+                                                  : Add(RecipeOp::kInstance, std::move(of_class), constant);
+  if (made == kNoRecipe) return NoRecipe(object);
   known_[o] = made;
   if (base == &PyList_Type || base == &PyDict_Type || base == &PyODict_Type) {
     const Ref contents = base == &PyList_Type ? NativeItems(object) : NativePairs(object);
