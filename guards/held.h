@@ -17,6 +17,8 @@ class Held {
   // For what a recipe uses and sources start from: weak for classes and functions made in a function, and lru_cache's
   // wrappers. A program looks whether such constants are alive before it reads anything.
   static Held ForUse(BorrowedRef object);
+  // For a constant source: an element of a container is held as a guard holds it.
+  static Held OfConstant(BorrowedRef object, bool element) { return element ? Held(object) : ForUse(object); }
 
   // Null once the object is dead (or if there was none).
   BorrowedRef get() const {

@@ -226,6 +226,10 @@ absl::Status RecordElements(const Guard& guard, Fact* fact) { return HoldElement
 // The live set may change later.
 absl::Status RecordSetLayout(const Guard& guard, Fact* fact) {
   const Ref elements = Ref::Steal(PySequence_Tuple(guard.expected));
+  for (Py_ssize_t i = 0; elements && i < PyTuple_GET_SIZE(elements.get()); ++i) {
+    // Where it stands is all that is compared: no object is kept alive.
+    if (!IsImmutable(PyTuple_GET_ITEM(elements.get(), i))) PyTuple_SetItem(elements, i, Py_NewRef(Py_None));
+  }
   const Ref copy = elements ? private_api::CopySetLayout(guard.expected.get(), elements) : Ref();
   if (!copy) {
     PyErr_Clear();

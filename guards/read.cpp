@@ -368,7 +368,7 @@ absl::Status MakeRead(const Source& source, Read* read) {
   switch (source.kind) {
     case SourceKind::kConstant:
       if (!source.key) return Malformed("a constant source needs its object");
-      read->constant = Held::ForUse(source.key);
+      read->constant = Held::OfConstant(source.key, source.index != 0);
       break;
     case SourceKind::kCachedResult:
       read->constant = Held::ForUse(source.key);
@@ -431,7 +431,7 @@ PyObject* ReadSource(const Read& read, PyObject* base, const FrameView& frame, s
     case SourceKind::kCachedResult:
       return frame_ops::CanReadLruCache(base) ? frame_ops::LruCachedResult(base, read.constant.get()) : nullptr;
     case SourceKind::kWeakrefTarget:
-      return PyWeakref_CheckRefExact(base) ? private_api::Referent(base) : nullptr;
+      return PyWeakref_Check(base) ? private_api::Referent(base) : nullptr;
     case SourceKind::kTensorGrad:
       return ReadGradInto(base, owned);
     case SourceKind::kMaxlen:

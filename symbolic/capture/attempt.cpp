@@ -316,7 +316,7 @@ class Driver {
     for (const RecipeStep& step : entry.recipes.steps()) {
       if (step.op == RecipeOp::kSource) resolve.push_back(step.index);
       // What may die with the frame that made it is looked for before the entry runs.
-      if (step.object.weak()) resolve.push_back(capture.reads().ConstantSource(step.object.get()));
+      if (step.object.weak()) resolve.push_back(capture.reads().ElementSource(step.object.get()));
     }
     absl::StatusOr<std::unique_ptr<GuardProgram>> guards =
         capture.reads().guards().Compile(resolve, capture.frames().SlotNames());

@@ -1,5 +1,7 @@
 #include "symbolic/capture/capture_protocols.h"
 
+#include "symbolic/capture/journals/weak_targets.h"
+
 namespace framefuse {
 
 CaptureProtocols::CaptureProtocols(PyThreadState* thread, frame_ops::Frame* real_frame, const CaptureOptions& options)
@@ -43,9 +45,17 @@ Value CaptureProtocols::LoadBuildClass(Activation& act) { return names_.LoadBuil
 Value CaptureProtocols::LoadLocals(Activation& act) { return names_.LoadLocals(act); }
 bool CaptureProtocols::SetupAnnotations(Activation& act) { return names_.SetupAnnotations(act); }
 Value CaptureProtocols::LoadAttr(Activation& act, ValueView owner, BorrowedRef name) {
+  if (WeakTargets targets(journals_); targets.IsProxy(owner)) {
+    const Value target = targets.BehindProxy(owner);
+    return target ? attributes_.LoadAttr(act, target, name) : Value();
+  }
   return attributes_.LoadAttr(act, owner, name);
 }
 Value CaptureProtocols::LoadMethod(Activation& act, ValueView owner, BorrowedRef name, Value* self) {
+  if (WeakTargets targets(journals_); targets.IsProxy(owner)) {
+    const Value target = targets.BehindProxy(owner);
+    return target ? attributes_.LoadMethod(act, target, name, self) : Value();
+  }
   return attributes_.LoadMethod(act, owner, name, self);
 }
 Value CaptureProtocols::LoadSuperAttr(Activation& act, ValueView global_super, ValueView cls, ValueView self,
@@ -53,9 +63,17 @@ Value CaptureProtocols::LoadSuperAttr(Activation& act, ValueView global_super, V
   return attributes_.LoadSuperAttr(act, global_super, cls, self, name, two_argument, is_method, method_self);
 }
 bool CaptureProtocols::StoreAttr(Activation& act, ValueView owner, BorrowedRef name, ValueView value) {
+  if (WeakTargets targets(journals_); targets.IsProxy(owner)) {
+    const Value target = targets.BehindProxy(owner);
+    return target && attribute_writes_.StoreAttr(act, target, name, value);
+  }
   return attribute_writes_.StoreAttr(act, owner, name, value);
 }
 bool CaptureProtocols::DeleteAttr(Activation& act, ValueView owner, BorrowedRef name) {
+  if (WeakTargets targets(journals_); targets.IsProxy(owner)) {
+    const Value target = targets.BehindProxy(owner);
+    return target && attribute_writes_.DeleteAttr(act, target, name);
+  }
   return attribute_writes_.DeleteAttr(act, owner, name);
 }
 Value CaptureProtocols::Unary(Activation& act, UnaryOp op, ValueView v) { return operators_.Unary(act, op, v); }

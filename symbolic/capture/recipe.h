@@ -87,7 +87,7 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfElement(BorrowedRef element);  // of a set
   // Whether the entry has the object when it has run: it existed before, or there is a recipe of it by now.
   bool Outlives(BorrowedRef object) const;
-  RecipeId Constant(BorrowedRef object);
+  RecipeId Constant(BorrowedRef object, bool element = false);
   RecipeId FromSource(SourceId source);
   // The output of the graph that a fake stands for.
   int OutputOf(BorrowedRef fake);
@@ -112,6 +112,8 @@ class RecipeBuilder {
   absl::StatusOr<RecipeId> OfFunction(BorrowedRef object);
   absl::StatusOr<RecipeId> OfMethod(BorrowedRef object);
   absl::StatusOr<RecipeId> OfWeakref(BorrowedRef object);
+  // Of a class derived from int, float or str, by the builtin's own __new__; kNoRecipe: an error.
+  RecipeId NumberOrText(BorrowedRef object, RecipeId cls);
   absl::StatusOr<RecipeId> OfInstance(BorrowedRef object);
   absl::StatusOr<RecipeId> OfCell(BorrowedRef object);
   absl::Status FillCells();

@@ -1,6 +1,7 @@
 // RecipeBuilder: from a live object at the end of an attempt to the steps that make it again.
 #include "absl/strings/str_cat.h"
 #include "frame_eval/versions/private_api.h"
+#include "guards/immutable.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/code_text.h"
@@ -39,12 +40,17 @@ bool IsBuiltinIterator(PyTypeObject* type) {
 
 // In each call: what it is made of is hashed by value.
 bool HashesAlike(BorrowedRef element) {
-  if (!PyTuple_CheckExact(element.get())) return IsLeaf(element);
+  if (!PyTuple_CheckExact(element.get())) return IsLeaf(element) || IsImmutableKey(element);
   bool alike = true;
   for (Py_ssize_t i = 0; alike && i < PyTuple_GET_SIZE(element.get()); ++i) {
     alike = HashesAlike(PyTuple_GET_ITEM(element.get(), i));
   }
   return alike;
+}
+
+// An object from outside, which is there by itself.
+bool IsOneObject(const Tracked* t) {
+  return t != nullptr && t->source != kNoSource && t->original == t->representative;
 }
 
 using FunctionTexts = std::array<PyObject*, kFunctionTexts.size()>;  // borrowed
@@ -65,10 +71,11 @@ RecipeId RecipeBuilder::Add(RecipeOp op, std::vector<RecipeId> children, Borrowe
 
 RecipeProgram RecipeBuilder::Finish() && { return std::move(program_); }
 
-RecipeId RecipeBuilder::Constant(BorrowedRef object) {
+RecipeId RecipeBuilder::Constant(BorrowedRef object, bool element) {
   const auto it = known_.find(object.get());
   if (it != known_.end()) return it->second;
   const RecipeId id = Add(RecipeOp::kConstant, {}, object);
+  program_.steps_.back().object = Held::OfConstant(object, element);
   known_[object.get()] = id;
   keep_alive_.push_back(Ref::Create(object));
   return id;
@@ -81,8 +88,9 @@ bool RecipeBuilder::Outlives(BorrowedRef object) const {
 }
 
 RecipeId RecipeBuilder::FromSource(SourceId source) {
-  if (capture_.reads().sources()[source].kind == SourceKind::kConstant)
-    return Constant(capture_.reads().sources()[source].key);
+  if (const Source& from = capture_.reads().sources()[source]; from.kind == SourceKind::kConstant) {
+    return Constant(from.key, from.index != 0);
+  }
   const auto it = by_source_.find(source);
   if (it != by_source_.end()) return it->second;
   used_sources_.push_back(source);
@@ -98,6 +106,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::Of(BorrowedRef object, SourceId source) 
   }
   const auto it = known_.find(object.get());
   if (it != known_.end()) return it->second;
+  if (capture_.objects().IsElementByValue(object)) return Constant(object);
   if (Tracked* t = capture_.objects().Find(object)) {
     SourceId from = t->source;
     if (t->kind == TrackedKind::kInstanceDict) {
@@ -273,11 +282,10 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfTuple(BorrowedRef object) {
   if (IsStructSequenceType(object.type())) {
     return Add(RecipeOp::kCall, {Add(RecipeOp::kTuple, *std::move(ids))}, reinterpret_cast<PyObject*>(object.type()));
   }
-  if (object.type()->tp_dictoffset != 0) {
-    PyObject* attributes = frame_ops::RawInstanceDict(object);
-    if (attributes != nullptr && PyDict_GET_SIZE(attributes) > 0) return NoRecipe(object);
-  }
-  return Add(RecipeOp::kTupleOf, *std::move(ids), reinterpret_cast<PyObject*>(object.type()));
+  const RecipeId made = Add(RecipeOp::kTupleOf, *std::move(ids), reinterpret_cast<PyObject*>(object.type()));
+  known_[o] = made;
+  if (absl::Status s = AddAttributes(object, made); !s.ok()) return s;
+  return made;
 }
 
 // The object exists before its items, so that it may contain itself.
@@ -362,7 +370,10 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
     absl::StatusOr<RecipeId> id = OfElement(item);
     if (!id.ok()) return id.status();
     ids.push_back(*id);
-    keeps_hashes = keeps_hashes && HashesAlike(item);
+    const bool same_object = IsOneObject(capture_.objects().Find(item));
+    keeps_hashes = keeps_hashes && (same_object || HashesAlike(item));
+    // The table that the entry holds keeps no object alive.
+    if (same_object && PyList_SetItem(items, i, Py_NewRef(Py_None)) < 0) return NoRecipe(object);
   }
   // Where an address is hashed, the elements are added one by one: the order is of no call but this.
   Ref empty = Ref::Steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(object.type())));
@@ -374,8 +385,15 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfSet(BorrowedRef object) {
 }
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfElement(BorrowedRef element) {
-  const bool by_value = IsLeaf(element) || PyTuple_CheckExact(element.get()) || IsFrozensetOfLeaves(element);
-  return by_value ? Of(element) : NoRecipe(element);
+  const bool by_value =
+      IsLeaf(element) || PyTuple_CheckExact(element.get()) || IsFrozensetOfLeaves(element) || IsImmutableKey(element);
+  if (by_value) return Of(element);
+  const Tracked* t = capture_.objects().Find(element);
+  if (!IsOneObject(t)) return NoRecipe(element);
+  if (capture_.reads().sources()[t->source].kind != SourceKind::kConstant) {  // as that object it is hashed alike
+    capture_.reads().AddGuard(t->source, GuardKind::kIdentity, t->original);
+  }
+  return FromSource(t->source);
 }
 
 absl::StatusOr<RecipeId> RecipeBuilder::OfFunction(BorrowedRef object) {
@@ -432,7 +450,7 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
   }
   PyTypeObject* base = NativeBase(type);
   if (base != &PyBaseObject_Type && base != &PyDict_Type && base != &PyList_Type && base != &PyODict_Type &&
-      base != SimpleNamespaceType()) {
+      base != SimpleNamespaceType() && !IsNumberOrTextClass(type)) {
     return NoRecipe(object);
   }
   auto* cls = reinterpret_cast<PyObject*>(type);
@@ -444,7 +462,9 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
     of_class.push_back(*id);
   }
   const BorrowedRef constant = of_class.empty() ? cls : nullptr;
-  const RecipeId made = Add(RecipeOp::kInstance, std::move(of_class), constant);
+  const RecipeId made = IsNumberOrTextClass(type) ? NumberOrText(object, of_class.empty() ? Constant(cls) : of_class[0])
+                                                  : Add(RecipeOp::kInstance, std::move(of_class), constant);
+  if (made == kNoRecipe) return NoRecipe(object);
   known_[o] = made;
   if (base == &PyList_Type || base == &PyDict_Type || base == &PyODict_Type) {
     const Ref contents = base == &PyList_Type ? NativeItems(object) : NativePairs(object);

@@ -2,6 +2,7 @@
 // stands in their namespaces; and of cells, which are filled once the classes that they may hold are there.
 #include "absl/strings/str_cat.h"
 #include "frame_eval/versions/frame_ops.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/capture.h"
 #include "symbolic/capture/known_metaclass.h"
 #include "symbolic/capture/recipe.h"
@@ -136,6 +137,20 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfWrapper(BorrowedRef object) {
     parts.push_back(*id);
   }
   return Add(RecipeOp::kCall, std::move(parts), reinterpret_cast<PyObject*>(object.type()));
+}
+
+RecipeId RecipeBuilder::NumberOrText(BorrowedRef object, RecipeId cls) {
+  PyTypeObject* base = NativeBase(object.type());
+  PyObject* o = object;
+  Ref plain = Ref::Steal(base == &PyLong_Type    ? PyLong_Type.tp_as_number->nb_int(o)
+                         : base == &PyFloat_Type ? PyFloat_FromDouble(PyFloat_AS_DOUBLE(o))
+                                                 : PyUnicode_FromObject(o));
+  const Ref make = Ref::Steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(base), "__new__"));
+  if (!plain || !make) {
+    PyErr_Clear();
+    return kNoRecipe;
+  }
+  return Add(RecipeOp::kCall, {cls, Constant(plain)}, make);
 }
 
 }  // namespace framefuse

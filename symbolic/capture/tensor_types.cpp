@@ -19,6 +19,13 @@ PyTypeObject* TensorBase() {
   return type;
 }
 
+bool HasHashOf(PyTypeObject* type, PyTypeObject* other) {
+  const Ref own = Ref::Steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__hash__"));
+  const Ref its = Ref::Steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(other), "__hash__"));
+  PyErr_Clear();
+  return own && own.get() == its.get();
+}
+
 }  // namespace
 
 bool IsTensorType(BorrowedRef object) {
@@ -29,6 +36,11 @@ bool IsLegacyTensorType(BorrowedRef object) {
   static PyTypeObject* const long_tensor = TorchType("torch", "LongTensor");
   static PyTypeObject* const variable = TorchType("torch.autograd", "Variable");
   return Py_TYPE(object.get()) == Py_TYPE(long_tensor) || object.get() == reinterpret_cast<PyObject*>(variable);
+}
+
+bool IsTensorByAddress(BorrowedRef object) {
+  static PyTypeObject* const tensor = TorchType("torch", "Tensor");
+  return IsTensor(object) && HasHashOf(object.type(), tensor);
 }
 
 bool IsParameter(BorrowedRef object) {

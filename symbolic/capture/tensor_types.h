@@ -14,6 +14,8 @@ namespace framefuse {
 bool IsTensorType(BorrowedRef object);  // torch.Tensor, torch._C.TensorBase or a subclass of them
 // torch.LongTensor and its like, torch.autograd.Variable: makers of tensors from before there were dtypes.
 bool IsLegacyTensorType(BorrowedRef object);
+// A tensor whose hash is its address: captured code is told that of the original.
+bool IsTensorByAddress(BorrowedRef object);
 bool IsParameter(BorrowedRef object);          // type(object) is torch.nn.Parameter
 bool IsTorchOperator(PyTypeObject* type);      // torch.ops.…: OpOverload, OpOverloadPacket
 bool IsOperatorNamespace(PyTypeObject* type);  // torch.ops and what is in it

@@ -13,6 +13,7 @@
 #include "symbolic/capture/journals/native_boundary.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/weak_targets.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/tensor_types.h"
 #include "symbolic/capture/tracked.h"
@@ -25,14 +26,6 @@ bool MayBeSubclassed(PyTypeObject* builtin) {
          builtin == &PyTuple_Type || builtin == &PySet_Type || builtin == &PyLong_Type || builtin == &PyUnicode_Type ||
          builtin == &PyFloat_Type || builtin == &PyODict_Type || builtin == &PyModule_Type ||
          builtin == &PyProperty_Type;
-}
-
-PyTypeObject* WeakrefType() {
-  static PyTypeObject* const type = [] {
-    const Ref reference = Ref::Steal(PyWeakref_NewRef(reinterpret_cast<PyObject*>(&PyType_Type), nullptr));
-    return reference.type();
-  }();
-  return type;
 }
 
 bool IsException(PyTypeObject* type) {
@@ -62,6 +55,13 @@ Value ClassCalls::CallType(Activation& act, ValueView callable, absl::Span<const
   if (meta_call && PyFunction_Check(meta_call.get())) {
     return calls_.CallFunction(act, objects_.Adopt(meta_call, reads_.ConstantSource(meta_call)),
                                WithFirst(callable, args), kwnames, completion);
+  }
+  if (meta_call &&
+      meta_call.type() != &PyWrapperDescr_Type) {  // a class there is no method: dict, for typing.TypedDict
+    if (meta_call.type()->tp_descr_get != nullptr) {
+      return breaks_.Break(GraphBreakKind::kUnlistedCallable, "a __call__ of a metaclass that is no function");
+    }
+    return calls_.CallWith(act, objects_.Adopt(meta_call, reads_.ConstantSource(meta_call)), args, kwnames, completion);
   }
   return MakeObject(act, callable, args, kwnames, completion);
 }

@@ -22,6 +22,7 @@
 #include "symbolic/capture/journals/object_contents.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/weak_targets.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/number_arrays.h"
 #include "symbolic/capture/protocols/attribute_reads.h"
@@ -94,6 +95,9 @@ Value MethodCalls::CallDescriptor(Activation& act, ValueView callable, absl::Spa
       return calls_.CallWith(act, ValueView(replacement, kNoSource), args, kwnames, Completion::kPush);
     }
     return natives_.CallTorch(act, callable.object, args, kwnames);
+  }
+  if (descriptor->d_type == WeakrefType() && name == "__call__" && args.size() == 1 && !kwnames) {
+    return WeakTargets(breaks_, reads_, writes_, objects_).Of(self);
   }
   if (descriptor->d_type == &PyBaseObject_Type) return CallMethodOfObject(act, callable, name, args, kwnames);
   if (Tracked* variable = objects_.Find(self.object); variable != nullptr && descriptor->d_type == &PyContextVar_Type) {
@@ -253,8 +257,9 @@ Value MethodCalls::CallMethodOfBuiltin(ValueView callable, const MethodFacts& me
       return breaks_.Break(GraphBreakKind::kUnlistedCallable, DescribeCallable(callable.object));
     }
   }
-  if (t != nullptr && (t->kind == TrackedKind::kOpaque || t->kind == TrackedKind::kInstance) &&
-      !IsRangeOrSlice(self.object)) {
+  const bool by_value =
+      IsRangeOrSlice(self.object) || (IsNumberOrTextClass(self.object.type()) && method.effect == MethodEffect::kReads);
+  if (t != nullptr && (t->kind == TrackedKind::kOpaque || t->kind == TrackedKind::kInstance) && !by_value) {
     return breaks_.Break(GraphBreakKind::kUnsupportedWrite,
                          absl::StrCat(name, " of an object of type ", self.object.type()->tp_name));
   }

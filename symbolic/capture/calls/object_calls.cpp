@@ -23,6 +23,7 @@
 #include "symbolic/capture/journals/object_contents.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
+#include "symbolic/capture/journals/weak_targets.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/scripted_functions.h"
 #include "symbolic/capture/tensor_types.h"
@@ -100,7 +101,6 @@ Value ObjectCalls::CallInstance(Activation& act, ValueView callable, absl::Span<
     return calls_.CallWith(act, objects_.Adopt(wrapped, reads_.ConstantSource(wrapped)), args, kwnames, completion);
   }
   if (type == PartialType()) return CallPartial(act, callable, args, kwnames);
-  if (PyWeakref_CheckRefExact(callable.object.get()) && args.empty() && !kwnames) return TargetOf(callable, t);
   if (IsTorchOperator(type)) {
     if (t != nullptr) reads_.AddGuard(t->source, GuardKind::kIdentity, t->original);
     return natives_.CallTorch(act, callable.object, args, kwnames);
@@ -108,6 +108,12 @@ Value ObjectCalls::CallInstance(Activation& act, ValueView callable, absl::Span<
   if (IsScriptFunction(type)) return CallScripted(act, callable, args, kwnames);
   static PyObject* const call_name = PyUnicode_InternFromString("__call__");
   const BorrowedRef call = reads_.LookupInType(type, call_name);
+  WeakTargets targets(breaks_, reads_, writes_, objects_);
+  if (IsAskedByCall(callable.object, call) && args.empty() && !kwnames) return targets.Of(callable);
+  if (targets.IsProxy(callable)) {
+    const Value target = targets.BehindProxy(callable);
+    return target ? calls_.CallWith(act, target, args, kwnames, completion) : Value();
+  }
   if (call && PyFunction_Check(call.get())) {
     const Value function = objects_.Adopt(call, reads_.TypeAttr(type, call_name));
     return calls_.CallFunction(act, function, WithFirst(callable, args), kwnames, completion);
@@ -186,22 +192,6 @@ Value ObjectCalls::CallPartial(Activation& act, ValueView partial, absl::Span<co
   }
   const Ref tuple = Ref::Steal(PyList_AsTuple(all));
   return CallEx(act, parts[0], ValueView(tuple, kNoSource), ValueView(keywords, kNoSource));
-}
-
-Value ObjectCalls::TargetOf(ValueView weakref, const Tracked* tracked) {
-  PyObject* target = private_api::Referent(weakref.object.get());
-  const Tracked* known = objects_.Find(target);
-  // It may have been part of what was dropped.
-  if (target != Py_None && writes_.AnyMayHaveEnded()) {
-    return breaks_.Break(GraphBreakKind::kFinaliser, "a weak reference to an object that may have ended");
-  }
-  if (tracked == nullptr) {  // made here, of an object that is kept from outside
-    if (known != nullptr) return Value{Ref::Create(target), known->source};
-    return breaks_.Break(GraphBreakKind::kFinaliser, "a weak reference that was made here, to an object that ended");
-  }
-  Value v = objects_.Adopt(target, reads_.sources().Intern(SourceKind::kWeakrefTarget, tracked->source, 0, nullptr));
-  if (v && target == Py_None) reads_.Consume(v);
-  return v;
 }
 
 // operator.methodcaller without keywords.

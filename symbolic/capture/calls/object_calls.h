@@ -34,7 +34,6 @@ class ObjectCalls {
  private:
   Value CallPartial(Activation& act, ValueView partial, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallScripted(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
-  Value TargetOf(ValueView weakref, const Tracked* tracked);
   Value CallMethodCaller(Activation& act, ValueView caller, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallAttrGetter(Activation& act, ValueView getter, absl::Span<const ValueView> args, BorrowedRef kwnames);
 

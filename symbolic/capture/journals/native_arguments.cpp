@@ -13,6 +13,7 @@
 #include "symbolic/capture/fakes.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
+#include "symbolic/capture/journals/elements.h"
 #include "symbolic/capture/journals/object_contents.h"
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
@@ -300,6 +301,12 @@ bool NativeArguments::PrepareContents(BorrowedRef object, bool tracked, bool all
   } else if (!tracked && (Py_TYPE(o) == AttrGetterType() || Py_TYPE(o) == MethodCallerType())) {
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, absl::StrCat("C code calls ", Py_TYPE(o)->tp_name));
   } else if (!tracked && PyWeakref_Check(o)) {
+    // Its hash and what it is equal to are the object's.
+    const Tracked* target = objects_.Find(private_api::Referent(o));
+    if (target != nullptr && target->source != kNoSource && IsKnownByAddress(target->original)) {
+      reads_.AddGuard(target->source, GuardKind::kIdentity, target->original);
+      return true;
+    }
     return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "C code reads a weak reference that was made here");
   } else if (!tracked && PyMethod_Check(o)) {
     return PrepareNative(BorrowedRef(PyMethod_GET_FUNCTION(o)), allow_instances) &&

@@ -1,7 +1,5 @@
 // Lazy shadows, and reads of single items and attributes.
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include "symbolic/capture/journals/object_contents.h"
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +16,7 @@
 #include "symbolic/capture/journals/symbols.h"
 #include "symbolic/capture/journals/write_journal.h"
 #include "symbolic/capture/native_items.h"
+#include "symbolic/capture/tensor_types.h"
 
 namespace framefuse {
 
@@ -50,16 +49,9 @@ void ObjectContents::Realise(Tracked& t, bool consume_leaves) {
 
 namespace {
 
-// Keys with __eq__ of their own: a look-up may run it on the very objects. An OrderedDict is filled by hashing again.
-bool KeysRunCode(PyObject* keys, bool hashed_again) {
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys); ++i) {
-    PyTypeObject* type = Py_TYPE(PyList_GET_ITEM(keys, i));
-    if (!IsPythonClass(type)) continue;
-    const PyTypeObject* base = NativeBase(type);  // str for a StrEnum
-    if (type->tp_richcompare != base->tp_richcompare) return true;
-    if (hashed_again && type->tp_hash != base->tp_hash) return true;
-  }
-  return false;
+// An OrderedDict is filled by hashing again.
+bool HasHashOfItsOwn(PyTypeObject* type) {
+  return IsPythonClass(type) && type->tp_hash != NativeBase(type)->tp_hash;  // str for a StrEnum
 }
 
 // With the hash that the key has in `original`: its __hash__ ran when it was put there.
@@ -72,14 +64,6 @@ int CopyItem(PyObject* original, PyObject* shadow, PyObject* key, PyObject* own,
     return PyDict_SetItem(shadow, own, value);
   }
   return private_api::DictSet(shadow, own, value, hash) ? 0 : -1;
-}
-
-// Its hash is its address: captured code is told that of the original, which the dict has.
-bool IsHashedByAddress(BorrowedRef tensor) {
-  static PyObject* const own = PyObject_GetAttrString(THPVariableClass, "__hash__");
-  const Ref hash = Ref::Steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor.type()), "__hash__"));
-  PyErr_Clear();
-  return hash && hash.get() == own;
 }
 
 }  // namespace
@@ -123,26 +107,19 @@ void ObjectContents::RealiseTuple(Tracked& t) {
 }
 
 bool ObjectContents::GuardKeys(const Tracked& t, BorrowedRef items) {
+  const bool hashed_again = PyODict_Check(t.original.get());
   const Ref keys = Ref::Steal(PyList_New(0));
-  const Ref compared = Ref::Steal(PyList_New(0));  // those that another key may be equal to
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
     PyObject* key = PyTuple_GET_ITEM(PyList_GET_ITEM(items.get(), i), 0);
     PyList_Append(keys, key);
-    if (!IsLeaf(key) && !PyType_Check(key) && !PyFunction_Check(key) && !PyCFunction_Check(key)) {
-      const TrackedKind kind = ObjectTable::Classify(key);
-      if (kind == TrackedKind::kTensor) {
-        if (objects_.FindByOriginal(key) != nullptr && IsHashedByAddress(key)) continue;
-        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict with tensors as keys that were not seen yet");
-      }
-      if (!PyTuple_CheckExact(key) && kind != TrackedKind::kInstance) {
-        return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
-                                  absl::StrCat("a dict with a key of type ", Py_TYPE(key)->tp_name));
-      }
+    if (ObjectTable::Classify(key) == TrackedKind::kTensor) {
+      if (objects_.FindByOriginal(key) != nullptr && IsTensorByAddress(key)) continue;
+      return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict with tensors as keys that were not seen yet");
     }
-    PyList_Append(compared, key);
-  }
-  if (KeysRunCode(compared, PyODict_Check(t.original.get()))) {
-    return breaks_.BreakFalse(GraphBreakKind::kOpaqueObject, "a dict whose keys have an __eq__ of their own");
+    if (objects_.AdoptElement(key) && !(hashed_again && HasHashOfItsOwn(Py_TYPE(key)))) continue;
+    return !breaks_.unwinding() &&
+           breaks_.BreakFalse(GraphBreakKind::kOpaqueObject,
+                              absl::StrCat("a dict with a key of type ", Py_TYPE(key)->tp_name));
   }
   reads_.AddGuard(t.source, GuardKind::kKeys, keys);
   return true;
@@ -179,11 +156,17 @@ void ObjectContents::RealiseDict(Tracked& t) {
 void ObjectContents::RealiseSet(Tracked& t) {
   const Ref items = Ref::Steal(PySequence_List(t.original));
   for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
-    const BorrowedRef item = PyList_GET_ITEM(items.get(), i);
-    if (!IsLeaf(item) && item.type() != &PyType_Type) {  // of which none is equal to another
-      breaks_.Break(GraphBreakKind::kOpaqueObject, "a set of objects hashed by address");
-      return;
+    PyObject* item = PyList_GET_ITEM(items.get(), i);
+    if (IsTensorByAddress(item)) {
+      Value v = objects_.Adopt(item, reads_.ElementSource(item));
+      if (!v || PyList_SetItem(items, i, v.object.release()) < 0) return;
+      continue;
     }
+    if (objects_.AdoptElement(item)) continue;
+    if (breaks_.unwinding()) return;
+    breaks_.Break(GraphBreakKind::kOpaqueObject,
+                  absl::StrCat("a set with an element of type ", Py_TYPE(item)->tp_name));
+    return;
   }
   reads_.AddGuard(t.source, GuardKind::kSetEquals, t.original);
   const Ref elements = Ref::Steal(PyList_AsTuple(items));
@@ -299,7 +282,7 @@ Value ObjectContents::ItemOfTensor(Tracked& t, BorrowedRef key) {
   if (t.kind != TrackedKind::kDict || t.realised) return Value();
   if (const OverlayWrite* w = t.FindWrite(key)) return Value{w->value, kNoSource};
   const Tracked* tensor = objects_.Find(key);
-  if (tensor == nullptr || tensor->source == kNoSource || !IsHashedByAddress(tensor->original)) return Value();
+  if (tensor == nullptr || tensor->source == kNoSource || !IsTensorByAddress(tensor->original)) return Value();
   PyObject* found = nullptr;
   if (FindInDict(t.original, DictKey(tensor->original), &found) != Lookup::kFound) return Value();
   reads_.AddGuard(tensor->source, GuardKind::kIdentity, tensor->original);

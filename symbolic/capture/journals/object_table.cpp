@@ -172,7 +172,8 @@ bool ObjectTable::IsDictOfInstance(TrackedKind kind, BorrowedRef original) {
 void ObjectTable::GuardObject(TrackedKind kind, BorrowedRef original, SourceId source) {
   if (kind == TrackedKind::kTensor) return;
   if (kind == TrackedKind::kFunction) return GuardFunction(original, source);
-  if (reads_.sources()[source].kind == SourceKind::kConstant) return;
+  const Source& from = reads_.sources()[source];
+  if (from.kind == SourceKind::kConstant && from.index == 0) return;
   switch (kind) {
     case TrackedKind::kModule:
     case TrackedKind::kType:
@@ -297,14 +298,11 @@ Value ObjectTable::AdoptContainer(TrackedKind kind, BorrowedRef original, Source
       break;
   }
   if (kind == TrackedKind::kSet && type == &PyFrozenSet_Type) {
-    // Immutable: what it holds must be leaves, or classes that are equal to nothing else, and it is its own
-    // representative.
+    // Immutable, so it is its own representative, if what it holds may be looked at.
     Ref items = Ref::Steal(PySequence_List(original));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
-      const BorrowedRef item = PyList_GET_ITEM(items.get(), i);
-      if (!IsLeaf(item) && item.type() != &PyType_Type) {
-        return breaks_.Break(GraphBreakKind::kOpaqueObject, "a frozenset of mutable objects");
-      }
+      if (AdoptElement(PyList_GET_ITEM(items.get(), i))) continue;
+      return breaks_.unwinding() ? Value() : AdoptObject(TrackedKind::kOpaque, original, source);
     }
     reads_.AddGuard(source, GuardKind::kSetEquals, original);
     reads_.AddGuard(source, GuardKind::kSetLayout, original);

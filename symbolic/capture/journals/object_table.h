@@ -56,6 +56,11 @@ class ObjectTable {
   // The object's __dict__, as a representative.
   Tracked* InstanceDictOf(Tracked& instance);
   static TrackedKind Classify(BorrowedRef original);
+  // A key of a dict or an element of a set, which a guard on the whole compares. False: it broke, or captured code
+  // could read of it what no guard compares.
+  bool AdoptElement(BorrowedRef element);
+  // Compared by its value: it may be another object in the next call.
+  bool IsElementByValue(BorrowedRef object) const { return elements_by_value_.contains(object.get()); }
 
   const TrackedTable& tracked() const { return tracked_; }
   Tracked* Find(BorrowedRef representative) const { return tracked_.Find(representative); }
@@ -121,6 +126,7 @@ class ObjectTable {
   bool has_history_from_outside_ = false;
   absl::flat_hash_set<PyObject*> instance_dicts_;  // of the instances that were adopted
   std::vector<TestedDict> tested_dicts_;
+  absl::flat_hash_set<PyObject*> elements_by_value_;
   absl::flat_hash_set<PyObject*> fresh_functions_;
   absl::flat_hash_map<PyObject*, FreshDict> fresh_dicts_;  // by the dict
 };

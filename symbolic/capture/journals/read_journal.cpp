@@ -34,6 +34,10 @@ SourceId ReadJournal::ConstantSource(BorrowedRef object) {
   return sources_.Intern(SourceKind::kConstant, kNoSource, 0, object);
 }
 
+SourceId ReadJournal::ElementSource(BorrowedRef object) {
+  return sources_.Intern(SourceKind::kConstant, kNoSource, 1, object);
+}
+
 SourceId ReadJournal::TypeAttr(PyTypeObject* type, BorrowedRef name) {
   return sources_.Intern(SourceKind::kTypeAttr, ConstantSource(reinterpret_cast<PyObject*>(type)), 0, name);
 }

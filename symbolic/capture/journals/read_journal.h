@@ -39,6 +39,8 @@ class ReadJournal {
 
   // ---- sources
   SourceId ConstantSource(BorrowedRef object);
+  // Of an object that a guard on its container knows: a key of a dict, an element of a set. An entry holds it weakly.
+  SourceId ElementSource(BorrowedRef object);
   SourceId TypeAttr(PyTypeObject* type, BorrowedRef name);
   // As a later call has it; null: of this attempt.
   std::optional<SourceId> Rebase(SourceId source) const;

@@ -6,6 +6,7 @@
 
 #include "frame_eval/versions/frame_ops.h"
 #include "guards/read.h"
+#include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/graph_break.h"
 #include "symbolic/capture/journals/break_controller.h"
 #include "symbolic/capture/journals/read_journal.h"
@@ -199,7 +200,11 @@ bool WriteJournal::Replace(Tracked& t) {
 }
 
 bool WriteJournal::AddOrDiscard(Tracked& set, BorrowedRef element, bool adds) {
-  if (set.layout_guarded) return Replace(set);
+  // A __hash__ in Python is the call's own to ask.
+  PyTypeObject* type = element.type();
+  const bool hashed_in_python =
+      tracing::Tracer::IsFake(element) || (IsPythonClass(type) && type->tp_hash != NativeBase(type)->tp_hash);
+  if (set.layout_guarded || hashed_in_python) return Replace(set);
   if (!BeforeReplacing(set)) return false;
   const int there = PySet_Contains(set.representative, element);
   if (there < 0) {  // it cannot be hashed: the call itself tells

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/Size.h>
 
+#include "frame_eval/versions/private_api.h"
 #include "guards/read.h"
 #include "symbolic/capture/builtin_types.h"
 #include "symbolic/capture/descriptors.h"
@@ -17,6 +18,7 @@
 #include "symbolic/capture/journals/object_table.h"
 #include "symbolic/capture/journals/read_journal.h"
 #include "symbolic/capture/native_items.h"
+#include "symbolic/capture/tensor_types.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/native_protocols.h"
 #include "symbolic/tracing/tracer.h"
@@ -55,6 +57,10 @@ Truth Truths::Is(Activation& act, ValueView left, ValueView right) {
     return Is(act, ValueView(l, left.source), ValueView(r, right.source));
   }
   const bool same = left.object == right.object;
+  const bool by_value = objects_.IsElementByValue(left.object) || objects_.IsElementByValue(right.object);
+  if (by_value && left.object.type() == right.object.type()) {
+    return breaks_.BreakTruth(GraphBreakKind::kOpaqueObject, "which object a key or an element of a set is");
+  }
   const auto weaker = [&](ValueView leaf, ValueView other) {
     // Against None the type of a leaf decides; against anything else its value does.
     if (leaf.source == kNoSource || !IsLeaf(leaf.object)) return;
@@ -75,6 +81,27 @@ Truth Truths::Is(Activation& act, ValueView left, ValueView right) {
   return same ? Truth::kTrue : Truth::kFalse;
 }
 
+namespace {
+// Whether a set from outside holds the tensor, found by its address. Nothing: another way tells.
+std::optional<bool> HoldsTensor(const Tracked& set, BorrowedRef item, const ObjectTable& objects, ReadJournal& reads) {
+  const bool untouched = set.kind == TrackedKind::kSet ? !set.realised && !set.mutated() : set.source != kNoSource;
+  const Tracked* tensor = objects.Find(item);
+  if (!PyAnySet_CheckExact(set.original.get()) || !untouched || tensor == nullptr || tensor->source == kNoSource ||
+      !IsTensorByAddress(tensor->original)) {
+    return std::nullopt;
+  }
+  PyObject* element = nullptr;
+  Py_ssize_t at = 0;
+  bool found = false;
+  while (private_api::SetNext(set.original.get(), &at, &element)) {
+    if (!IsTensorByAddress(element)) return std::nullopt;
+    found = found || element == tensor->original.get();
+  }
+  reads.AddGuard(set.source, GuardKind::kSetEquals, set.original);
+  reads.AddGuard(tensor->source, GuardKind::kIdentity, tensor->original);
+  return found;
+}
+}  // namespace
 Ref Truths::ElementsOf(ValueView container) {
   constexpr Py_ssize_t kMost = 16;
   Tracked* t = objects_.Find(container.object);
@@ -135,6 +162,11 @@ Truth Truths::Contains(Activation& act, ValueView item, ValueView container) {
   if (keyed && IsFakeTensor(item.object)) {
     if (contents_.ItemOfTensor(*t, item.object)) return Truth::kTrue;
     if (breaks_.unwinding()) return Truth::kError;
+  }
+  if (t != nullptr && IsFakeTensor(item.object)) {
+    if (const std::optional<bool> found = HoldsTensor(*t, item.object, objects_, reads_)) {
+      return *found ? Truth::kTrue : Truth::kFalse;
+    }
   }
   const bool looks_at_keys_only =
       PyDict_CheckExact(container.object.get()) || (t != nullptr && t->kind == TrackedKind::kSet);

@@ -3,6 +3,8 @@
 import math
 import sys
 
+import torch
+
 from conformance.program import Args, Case, program
 from conformance.sample import vector
 
@@ -151,3 +153,41 @@ def frozen_sets_of_classes_equal_to_others():
         return x + (made[1] in known), len(known | {made[1]})
 
     return Case(f, vector(), then=[lambda: made.__setitem__(1, ByName("B", (), {}))])
+
+
+@program
+def methods_of_texts_and_numbers():
+    def f(x, name, count):
+        parts = [name.upper(), name.startswith("a"), name.split("-"), name.replace("a", count.bit_length() * "b")]
+        return x * len(name) * count.conjugate(), parts, "-".join([name, name]), name[1:], count.to_bytes(2, "big")
+
+    return Case(f, vector(), Name("a-b"), Count(3), then=[lambda: Args(vector(), Name("c-a"), Count(8))])
+
+
+class Labelled(tuple):
+    """With attributes beside its items."""
+
+    def first(self):
+        return self[0]
+
+
+@program(whole=False, graphs=2)
+def made_here_and_used_after_a_break():
+    def f(x, n):
+        count, share, name = Count(n), Share(0.5), Name("ab")
+        count.unit = "m"
+        pair = Labelled((x * 2, n))
+        pair.label = name
+        torch._dynamo.graph_break()
+        return pair.first() * count * share, name.upper(), count.unit, pair.label is name, pair
+
+    return Case(f, vector(), 3, then=[lambda: Args(vector(), 4)])
+
+
+@program
+def returned_to_the_caller():
+    def f(x, n):
+        count = Count(n + 1)
+        return x * count, count, Name(f"n{n}"), [Share(0.25), count]
+
+    return Case(f, vector(), 3, then=[lambda: Args(vector(), 4)])

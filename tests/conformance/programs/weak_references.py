@@ -123,7 +123,7 @@ def reference_to_an_object_made_here():
     return Case(f, vector())
 
 
-@program(whole=False)
+@program
 def references_as_keys_and_operands():
     thing, other = Thing(1), Thing(2)
 
@@ -206,3 +206,117 @@ def hook_as_a_context():
         return y, model(x), len(model._forward_hooks)
 
     return Case(f, vector())
+
+
+class Child(nn.Module):
+    def __init__(self, parent):
+        super().__init__()
+        self.parent = weakref.proxy(parent)
+        self.scaled = weakref.WeakMethod(parent.scaled)
+
+    def forward(self, x):
+        self.parent.calls += 1
+        return self.scaled()(x) + self.parent.scale + self.parent(x)
+
+
+class Parent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.calls = 2, 0
+
+    def scaled(self, x):
+        return x * self.scale
+
+    def forward(self, x):
+        return x - self.scale
+
+
+@program
+def proxies_of_a_parent():
+    parent = Parent()
+    child = Child(parent)
+
+    def f(x):
+        return child(x), child.parent.training, hasattr(child.parent, "nothing")
+
+    def change():
+        parent.scale = 5
+
+    return Case(f, vector(), look=lambda: parent.calls, then=[change, lambda: parent.eval() and None])
+
+
+@program(whole=False)
+def proxy_of_an_object_that_ends():
+    things = [Thing(2)]
+    holder = Thing(0)
+    holder.proxy = weakref.proxy(things[0])
+
+    def f(x):
+        try:
+            return x * holder.proxy.n
+        except ReferenceError as error:
+            return x, str(error)
+
+    def other():
+        things.append(Thing(3))
+        holder.proxy = weakref.proxy(things[-1])
+
+    return Case(f, vector(), then=[other, things.clear])
+
+
+@program
+def objects_by_weak_value():
+    things = {"a": Thing(2), "b": Thing(3)}
+    known = weakref.WeakValueDictionary(things)
+
+    def f(x):
+        x = x * known["a"].n
+        try:
+            return x * known["b"].n, "c" in known, known.get("c", 7)
+        except KeyError as error:
+            return x, str(error)
+
+    def change():
+        things["a"].n = 9
+
+    return Case(f, vector(), then=[change, lambda: things.pop("b") and None])
+
+
+@program
+def objects_in_weak_containers():
+    things = [Thing(2), Thing(3)]
+    table, group = weakref.WeakKeyDictionary({things[0]: 4}), weakref.WeakSet([things[1]])
+
+    def f(x, thing):
+        known = thing in table, thing in group, table.get(thing, 0), len(table)
+        return x * things[0].n * table[things[0]], known
+
+    def end():
+        things[1] = Thing(5)
+
+    def change():
+        table[things[0]] = 6
+
+    return Case(
+        f,
+        vector(),
+        things[1],
+        then=[lambda: Args(vector(), things[0]), change, lambda: Args(vector(), Thing(7)), lambda: end() or Args(vector(), things[1])],
+    )
+
+
+@program(whole=False)
+def weak_containers_are_written():
+    thing, other = Thing(2), Thing(3)
+    table, group = weakref.WeakKeyDictionary({thing: 4}), weakref.WeakSet([thing])
+
+    def f(x):
+        table[other] = table.get(thing, 0) + 1
+        group.add(other)
+        table.pop(thing, None)
+        return x * table[other], other in group, len(table)
+
+    def again():
+        table[thing] = 7
+
+    return Case(f, vector(), look=lambda: (table.get(thing), table.get(other), len(group)), then=[again])
