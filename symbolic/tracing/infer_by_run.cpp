@@ -55,6 +55,7 @@ bool IsDescribedWrongly(const std::string& name) {
                                                                  "aten::_embedding_bag",
                                                                  "aten::addr",
                                                                  "aten::linalg_solve_triangular",
+                                                                 "aten::linalg_eig",
                                                                  "aten::multilabel_margin_loss_forward",
                                                                  "aten::native_layer_norm",
                                                                  "aten::native_layer_norm_backward",

@@ -20,6 +20,7 @@
 #include "symbolic/capture/shown_warnings.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/tracing/due_warnings.h"
 #include "symbolic/tracing/tracer.h"
 
 namespace framefuse {
@@ -152,6 +153,10 @@ bool FrameEntry::DeferWarning(frame_ops::Frame* show) {
   }
   std::optional<DeferredWarning> taken = TakeWarning(thread_, show, frames_, reads_);
   if (!taken || warning_->IsRefuted(taken->code, taken->instruction)) return false;
+  // An FX graph would resize the result again, and warn.
+  if (fx_.keep_values() && tracing::IsSaidEachTime(PyUnicode_AsUTF8(taken->text.get()))) return false;
+  const FiltersOfProgram filters;
+  if (FirstThatIsHeard(absl::MakeConstSpan(&*taken, 1), {})) return false;
   return writes_.AddWarning(*std::move(taken));
 }
 
