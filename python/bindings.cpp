@@ -26,6 +26,7 @@
 #include "python/log_relay.h"
 #include "symbolic/capture/api.h"
 #include "symbolic/capture/calls/sized_substitutes.h"
+#include "symbolic/capture/deferred_warnings.h"
 #include "symbolic/capture/entry_use.h"
 
 namespace py = pybind11;
@@ -162,6 +163,9 @@ void BindSpecialFunctions(py::module_& m) {
       "defer_log", [](const py::args&) { return false; },
       "In captured code: whether the entry will emit a record of a log; its arguments are DeferLog's.");
   RegisterSpecialFunction(Borrow(m.attr("defer_log")), SpecialFunction::kLog);
+  m.def(
+      "set_warning_function", [](const py::object& function) { SetWarningFunction(Borrow(function)); },
+      "What an entry says a warning with: (text, category, path, line, module).");
   RegisterSpecialFunction(Borrow(m.attr("is_compiling")), SpecialFunction::kIsCompiling);
   RegisterSpecialFunction(Borrow(m.attr("graph_break")), SpecialFunction::kGraphBreak);
   m.def(

@@ -24,7 +24,7 @@ import typing
 import torch
 import torch.utils.checkpoint
 
-from framefuse import _C, _control, _explain, _interpolate, _log_calls, _module, _sized_calls, _torch_knobs
+from framefuse import _C, _control, _explain, _interpolate, _log_calls, _module, _number_arguments, _sized_calls, _torch_knobs, _warning_calls
 
 
 def _mark_step():
@@ -77,6 +77,9 @@ def install():
     _register(torch.Tensor, {"new_tensor": _new_tensor, "new": _new, "__deepcopy__": _deep_copied})
     _register(torch.Tensor, {"addcdiv": _with_tensor_value(torch.Tensor.addcdiv, False)})
     _register(torch.Tensor, {"addcdiv_": _with_tensor_value(torch.Tensor.addcdiv_, True)})
+    for original, replacement in _number_arguments.SUBSTITUTES:
+        _C.register_substitute(original, replacement)
+    _C.set_warning_function(_warning_calls.say)
     for name in ("_foreach_addcdiv", "_foreach_addcdiv_"):
         original = getattr(torch, name)
         _C.register_substitute(original, _with_tensor_values(original), of_torch_only=True)
@@ -139,6 +142,8 @@ def _dumped(obj, protocol=None, **settings):
 
 def _one_hot(tensor, num_classes=-1):
     """torch.nn.functional.one_hot without a look at the values: a class out of range fails where it is written."""
+    if num_classes == -1 and tensor.dtype == torch.int64 and tensor.numel() > 0 and tensor.min().item() >= 0:
+        num_classes = tensor.max().item() + 1
     if num_classes <= 0 or tensor.dtype != torch.int64:
         return torch._C._nn.one_hot.__call__(tensor, num_classes)
     zeros = torch.zeros((*tensor.shape, num_classes), dtype=tensor.dtype, device=tensor.device)

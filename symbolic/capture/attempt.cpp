@@ -74,6 +74,11 @@ class Driver {
     }
     if (std::exchange(refuted_, false)) return FromTheBeginning();
     if (found.warned && !std::exchange(hears_due_warnings_, true)) return FromTheBeginning();
+    const auto is_leaf = [&](const auto& code) { return code.get() == found.leaf.get(); };
+    if (found.leaf && !absl::c_any_of(inlined_, is_leaf)) {
+      inlined_.push_back(found.leaf);
+      return FromTheBeginning();
+    }
     if (found.left_modes && !settings_.fullgraph) {
       breaks_at_modes_ = true;
       return FromTheBeginning();
@@ -181,6 +186,8 @@ class Driver {
     options.fx = static_cast<bool>(settings_.fx_backend);
     options.tell_libraries = settings_.tell_libraries;
     options.breaks_at_modes = breaks_at_modes_;
+    options.inlined = inlined_;
+    options.warning = settings_.raising.get();
     options.values = settings_.values.get();
     if (!options.fx) options.raising = settings_.raising.get();
     options.looks_at_end = looks_at_end_;
@@ -245,6 +252,7 @@ class Driver {
         found.needs_static_sizes = capture.breaks().needs_static_sizes() || !capture.tracer().sizes_fit();
         if (found.needs_frames || found.needs_static_sizes) break;
         found.warned = capture.tracer().Warned();
+        found.leaf = capture.breaks().leaf();
         AfterUnwinding(capture, &found);
         break;
       default:
@@ -387,14 +395,8 @@ class Driver {
 
   // The entry is about to run, and Python would leave them: guards that were made before do not hold afterwards.
   void LeaveSlotNames(Capture& capture) {
-    const Ref copyreg = Ref::Steal(PyImport_ImportModule("copyreg"));
-    for (const Ref& cls : capture.writes().noted_classes()) {
-      const Ref names = copyreg ? Ref::Steal(PyObject_CallMethod(copyreg, "_slotnames", "O", cls.get())) : Ref();
-      PyErr_Clear();
-      PyObject* own = frame_ops::TypeDict(reinterpret_cast<PyTypeObject*>(cls.get()));
-      if (!names || PyDict_GetItemString(own, "__slotnames__") == nullptr) {
-        return Fail(absl::InternalError("a class does not keep the names of its slots"));
-      }
+    if (!capture.writes().WriteSlotNames()) {
+      return Fail(absl::InternalError("a class does not keep the names of its slots"));
     }
     world_changed_ = true;
   }
@@ -462,8 +464,9 @@ class Driver {
   const Ref handled_ = frame_ops::HandledException(thread_);
   AttemptResult result_;
   std::optional<CapturePosition> stop_;
-  std::vector<CapturePosition> fallbacks_;  // where to stop if that cannot be closed
-  bool scanned_ = false;                    // for the last instruction where all could be rebuilt
+  std::vector<RefOf<PyCodeObject>> inlined_;  // torch's functions that looked at a value as one call
+  std::vector<CapturePosition> fallbacks_;    // where to stop if that cannot be closed
+  bool scanned_ = false;                      // for the last instruction where all could be rebuilt
   bool all_frames_ = false;
   bool breaks_at_modes_ = false;
   std::optional<CapturePosition> broke_with_symbols_;

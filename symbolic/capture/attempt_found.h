@@ -13,9 +13,10 @@ struct AttemptFound {
   bool mismatch = false;
   bool needs_frames = false;
   bool needs_static_sizes = false;
-  bool warned = false;      // torch warned, perhaps of what it has said already
-  bool symbolic = false;    // sizes of inputs were, or numbers
-  bool left_modes = false;  // it ended while a torch function mode of the program's was on
+  bool warned = false;       // torch warned, perhaps of what it has said already
+  bool symbolic = false;     // sizes of inputs were, or numbers
+  bool left_modes = false;   // it ended while a torch function mode of the program's was on
+  RefOf<PyCodeObject> leaf;  // torch's function in which a value was looked at
   std::optional<BreakRecord> broke;
   std::optional<CapturePosition> last_rebuildable;
 };

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "frame_eval/ref.h"
 #include "symbolic/capture/graph_break.h"
 
@@ -33,10 +34,12 @@ class UnbackedPlaces;
 class ValuePlaces;
 
 struct CaptureOptions {
-  bool fx = false;                // keep the torch-level calls for an FX backend
-  bool all_frames = false;        // evaluate torch's frames between a module's call and its forward() in any case
-  bool tell_libraries = false;    // installed packages' code hears that it is captured
-  bool breaks_at_modes = false;   // do not take torch function modes that the program pushes
+  bool fx = false;               // keep the torch-level calls for an FX backend
+  bool all_frames = false;       // evaluate torch's frames between a module's call and its forward() in any case
+  bool tell_libraries = false;   // installed packages' code hears that it is captured
+  bool breaks_at_modes = false;  // do not take torch function modes that the program pushes
+  absl::Span<const RefOf<PyCodeObject>> inlined;  // torch's functions that do not run as one call
+  const RaisingBranches* warning = nullptr;       // where a warning is not said behind the graph; null: nowhere
   std::int64_t break_at = -1;     // testing: force a break before this instruction of the attempt, counted from 0
   ValuePlaces* values = nullptr;  // where values of tensors may be relied on; null: nowhere
   const RaisingBranches* raising = nullptr;  // null: no branch is expected to go the way that does not raise

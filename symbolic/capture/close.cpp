@@ -193,6 +193,8 @@ absl::StatusOr<Closed> Finish(Capture& capture, RecipeBuilder recipes, std::uniq
   if (!effects.ok()) return effects.status();
   entry->effects = *std::move(effects);
   entry->written_numbers = WrittenNumbers(capture);
+  entry->warnings = capture.writes().warnings();
+  entry->read = capture.reads().sources().size();
   absl::StatusOr<RecipeId> handled = EndException(capture, recipes);
   if (!handled.ok()) return handled.status();
   entry->end_exception = *handled;

@@ -36,11 +36,15 @@ std::string CompiledEntry::Explain(const FrameView& frame) const {
   for (const DeferredFact& d : deferred) {
     if (unbacked->IsRefuted(d.code, d.instruction)) return absl::StrCat(d.text, " did not hold");
   }
+  for (const DeferredWarning& w : warnings) {
+    if (raising->IsRefuted(w.code, w.instruction)) return absl::StrCat("the warning at ", w.place, " was heard");
+  }
   return guards->Explain(frame);
 }
 
 bool CompiledEntry::IsRefuted() const {
   if (absl::c_any_of(expected, [&](const auto& e) { return raising->IsRefuted(e.code, e.instruction); })) return true;
+  if (absl::c_any_of(warnings, [&](const auto& w) { return raising->IsRefuted(w.code, w.instruction); })) return true;
   if (deferred.empty() || !unbacked->any_refuted()) return false;
   return absl::c_any_of(deferred, [&](const auto& d) { return unbacked->IsRefuted(d.code, d.instruction); });
 }
@@ -48,6 +52,12 @@ bool CompiledEntry::IsRefuted() const {
 CompiledEntry::Outcome CompiledEntry::Run(const ResolvedSources& sources, Ref* result, std::vector<Ref>* registers,
                                           Failure* failure) const {
   const RunScope scope(use.get());
+  if (ABSL_PREDICT_FALSE(!warnings.empty())) {
+    if (const auto heard = FirstThatIsHeard(warnings, absl::MakeConstSpan(sources.objects, read))) {
+      *failure = {warnings[*heard].place, -1, -1, static_cast<int>(*heard)};
+      return Outcome::kOtherWay;
+    }
+  }
   recipes.Load(sources, registers);
   std::vector<std::int64_t> symbols;
   if (sizes != nullptr) symbols = sizes->Read(sources.objects);

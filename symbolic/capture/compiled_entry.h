@@ -15,6 +15,7 @@
 #include "common/compile_id.h"
 #include "frame_eval/entry.h"
 #include "guards/guard.h"
+#include "symbolic/capture/deferred_warnings.h"
 #include "symbolic/capture/effects.h"
 #include "symbolic/capture/entry_sizes.h"
 #include "symbolic/capture/entry_use.h"
@@ -83,7 +84,8 @@ class CompiledEntry final : public Entry {
   struct Failure {
     std::string text;
     int expected = -1;  // kOtherWay: which of `expected`, or
-    int deferred = -1;  // which of `deferred`
+    int deferred = -1;  // which of `deferred`, or
+    int warning = -1;   // which of `warnings`
   };
   // After guards->Check filled `sources`. kReturned: *result. kResume: *registers feeds the resume point.
   // kRunNatively: the plan failed before any visible write; the frame runs as Python (exact error, effects once), and
@@ -98,6 +100,8 @@ class CompiledEntry final : public Entry {
   std::vector<ExpectedOutput> expected;
   std::shared_ptr<const RaisingBranches> raising;
   std::vector<DeferredFact> deferred;
+  std::vector<DeferredWarning> warnings;  // said by its effects
+  std::size_t read = 0;                   // how many sources the program reads; with `warnings`
   std::shared_ptr<const UnbackedPlaces> unbacked;
   RecipeProgram recipes;
   std::vector<Effect> effects;

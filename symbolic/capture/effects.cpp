@@ -306,10 +306,24 @@ absl::Status CollectDeferredCalls(Capture& capture, RecipeBuilder& recipes, std:
   return absl::OkStatus();
 }
 
+bool WroteWhatDecidesOfWarnings(Capture& capture) {
+  const auto is_written = [&](PyObject* o) {
+    const Tracked* t = capture.objects().FindByOriginal(o);
+    const auto& globals = capture.writes().globals();
+    const auto is_dict = [&](const auto& g) { return g.first.get() == o; };
+    return (t != nullptr && t->mutated()) || std::any_of(globals.begin(), globals.end(), is_dict);
+  };
+  const std::vector<PyObject*> all = WhatDecidesOfWarnings();
+  return std::any_of(all.begin(), all.end(), is_written);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Effect>> CollectEffects(Capture& capture, RecipeBuilder& recipes) {
   std::vector<Effect> effects;
+  if (!capture.writes().warnings().empty() && WroteWhatDecidesOfWarnings(capture)) {
+    return MakeGraphBreak(GraphBreakKind::kSideEffectCall, "a change of what becomes of warnings, behind a warning");
+  }
   if (absl::Status s = CollectCachedCalls(capture, recipes, &effects); !s.ok()) return s;
   const std::size_t count = capture.objects().tracked().all().size();
   for (std::size_t i = 0; i < count; ++i) {

@@ -473,14 +473,19 @@ PyObject* EntryMaker::RunOtherWay(PyThreadState* thread, frame_ops::Frame* frame
   if (failure.expected >= 0) branch = entry.expected[static_cast<std::size_t>(failure.expected)];
   DeferredFact fact;
   if (failure.deferred >= 0) fact = entry.deferred[static_cast<std::size_t>(failure.deferred)];
+  std::optional<DeferredWarning> warning;
+  if (failure.warning >= 0) warning = entry.warnings[static_cast<std::size_t>(failure.warning)];
   Ref result = Ref::Steal(RunUnhooked(thread, frame, 0));
   if (!result) {
     CountFallback(FallbackKind::kRaises);
     return nullptr;
   }
   if (branch) settings_.raising->Refute(branch->code, branch->instruction);
-  if (!branch) settings_.unbacked->NoteMiss(fact.code, fact.instruction);
-  const FallbackKind kind = branch ? FallbackKind::kOtherWay : FallbackKind::kDeferredFact;
+  if (warning) settings_.raising->Refute(warning->code, warning->instruction);
+  if (failure.deferred >= 0) settings_.unbacked->NoteMiss(fact.code, fact.instruction);
+  const FallbackKind kind = branch    ? FallbackKind::kOtherWay
+                            : warning ? FallbackKind::kHeardWarning
+                                      : FallbackKind::kDeferredFact;
   return Say(kind, code.get(), detail) ? result.release() : nullptr;
 }
 

@@ -71,7 +71,7 @@ bool AsksForAnyZero(Recorder& recorder, const at::Tensor& any) {
   const ir::Graph& graph = recorder.graph();
   const ir::Node* asks = MakerOf(graph, fake->value(), "aten.any");
   const ir::Node* compares = asks == nullptr ? nullptr : MakerOf(graph, asks->args[0].value, "aten.eq.Scalar");
-  if (compares == nullptr || c10::isComplexType(graph.value(compares->args[0].value).dtype)) return false;
+  if (compares == nullptr) return false;
   recorder.cumulative_product = {asks->args[0].value};
   return true;
 }
@@ -79,6 +79,7 @@ bool AsksForAnyZero(Recorder& recorder, const at::Tensor& any) {
 bool ContinueCumulativeProduct(Recorder& recorder, const OpTraits& traits, torch::jit::Stack* stack) {
   const std::string& name = traits.op->name();
   if (name == "aten.flip" || name == "aten.cumsum") return false;
+  if (name == "aten.clone" || name == "aten._conj_physical" || name == "aten.conj_physical_") return false;  // resolved
   const ir::ValueId zeros = std::exchange(recorder.cumulative_product, std::nullopt)->is_zero;
   const ir::Graph& graph = recorder.graph();
   const FakeImpl* sums = name == "aten.div.Tensor" ? AsFake((stack->end() - 2)->toTensor()) : nullptr;

@@ -30,8 +30,12 @@ class ThrowingHandler final : public c10::WarningHandler {
 
 class BreakingHandler final : public c10::WarningHandler {
  public:
-  void process(const c10::Warning& warning) override { BreakOnWarning(*recorder, warning); }
+  void process(const c10::Warning& warning) override {
+    if (!IsSaidEachTime(warning.msg()) || outer == nullptr) BreakOnWarning(*recorder, warning);
+    outer->process(warning);
+  }
   Recorder* recorder = nullptr;
+  c10::WarningHandler* outer = nullptr;
 };
 thread_local BreakingHandler breaking_handler;
 
@@ -52,6 +56,7 @@ std::unique_ptr<at::ObserverContext> Enter(const at::RecordFunction&) {
   auto before = std::make_unique<Before>();
   if (IsOurs(*before->handler)) return nullptr;
   breaking_handler.recorder = recorder;
+  breaking_handler.outer = before->handler;
   c10::WarningUtils::set_warning_handler(&breaking_handler);
   c10::WarningUtils::set_warnAlways(outside);
   return before;
@@ -107,6 +112,10 @@ DueWarningsHeard::DueWarningsHeard(Recorder* recorder) {
 }
 
 DueWarningsHeard::~DueWarningsHeard() { at::removeCallback(callback_); }
+
+bool IsSaidEachTime(std::string_view words) {
+  return words.starts_with("An output with one or more elements was resized since it had shape ");
+}
 
 void BreakOnWarning(Recorder& recorder, const c10::Warning& warning) {
   recorder.SetPendingBreak({BreakKind::kWarning, "", warning.msg(), ""});

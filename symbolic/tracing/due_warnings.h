@@ -9,6 +9,7 @@
 #include <c10/util/Exception.h>
 
 #include <cstdint>
+#include <string_view>
 
 namespace framefuse::tracing {
 
@@ -37,6 +38,9 @@ class DueWarningsHeard {
  private:
   std::uint64_t callback_;
 };
+
+// Whether torch says this each time. It is no break, but left to who called torch.
+[[nodiscard]] bool IsSaidEachTime(std::string_view words);
 
 // Makes a warning the recording's break, and throws.
 [[noreturn]] void BreakOnWarning(Recorder& recorder, const c10::Warning& warning);

@@ -15,28 +15,6 @@
 namespace framefuse::tracing {
 namespace {
 
-// Strides of the result follow the library that computes it, and for a triangular solve whether a conjugate came in;
-// which outputs stay empty follows the path it takes; the type of statistics follows that of parameters that are not of
-// the input's (shapes/ has what is of one type); the loss of one sample without a dimension has none.
-bool IsDescribedWrongly(const std::string& name) {
-  static const auto* names = new std::unordered_set<std::string>{"aten::_fft_r2c",
-                                                                 "aten::_fft_c2r",
-                                                                 "aten::_fft_c2c",
-                                                                 "aten::_embedding_bag",
-                                                                 "aten::addr",
-                                                                 "aten::linalg_solve_triangular",
-                                                                 "aten::max_unpool2d",
-                                                                 "aten::multilabel_margin_loss_forward",
-                                                                 "aten::native_layer_norm",
-                                                                 "aten::native_layer_norm_backward",
-                                                                 "aten::native_group_norm",
-                                                                 "aten::native_group_norm_backward",
-                                                                 "aten::native_batch_norm",
-                                                                 "aten::_batch_norm_with_update",
-                                                                 "aten::native_batch_norm_backward"};
-  return names->count(name) != 0;
-}
-
 // The CPU converts operands to their common type before it chooses the result's strides, the meta device does not.
 bool IsConverted(const ir::Op& op, c10::ArrayRef<c10::IValue> args) {
   static const auto* losses =
@@ -66,6 +44,29 @@ bool ReturnsWhatItWrites(const ir::Op& op) {
 bool IsOptionalTensorList(const c10::IValue& v) { return v.isOptionalTensorList(); }
 
 }  // namespace
+
+// Strides of the result follow the library that computes it, and for a triangular solve whether a conjugate came in;
+// which outputs stay empty follows the path it takes; the type of statistics follows that of parameters that are not of
+// the input's (shapes/ has what is of one type); the loss of one sample without a dimension has none.
+bool IsDescribedWrongly(const std::string& name) {
+  static const auto* names = new std::unordered_set<std::string>{"aten::_fft_r2c",
+                                                                 "aten::_fft_c2r",
+                                                                 "aten::_fft_c2c",
+                                                                 "aten::_embedding_bag",
+                                                                 "aten::addr",
+                                                                 "aten::linalg_solve_triangular",
+                                                                 "aten::linalg_eig",
+                                                                 "aten::max_unpool2d",
+                                                                 "aten::multilabel_margin_loss_forward",
+                                                                 "aten::native_layer_norm",
+                                                                 "aten::native_layer_norm_backward",
+                                                                 "aten::native_group_norm",
+                                                                 "aten::native_group_norm_backward",
+                                                                 "aten::native_batch_norm",
+                                                                 "aten::_batch_norm_with_update",
+                                                                 "aten::native_batch_norm_backward"};
+  return names->count(name) != 0;
+}
 
 bool Recorder::InferByRun(const OpTraits& traits, c10::ArrayRef<c10::IValue> args, Prepared* prepared,
                           Outputs* outputs) {

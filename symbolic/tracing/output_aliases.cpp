@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <typeinfo>
 
@@ -70,8 +71,12 @@ class OutputAliases {
         return Fail(BreakKind::kHiddenState, "a leaf is made here");
       }
       if (shares) {
-        if (HasOwnHistory(i, inputs_[static_cast<std::size_t>(graph_.outputs[i].alias_of)].fake))
+        const bool own = HasOwnHistory(i, inputs_[static_cast<std::size_t>(graph_.outputs[i].alias_of)].fake);
+        if (own && IsUnsafePart(i)) {
+          StandsAlone(i);
+        } else if (own) {
           return Fail(BreakKind::kMutation, "memory of an input, with a history of its own");
+        }
         continue;
       }
       if (RepeatsOutput(i)) continue;
@@ -166,6 +171,33 @@ class OutputAliases {
     const ir::Output& o = graph_.outputs[i];
     if (!o.requires_grad || o.alias == ir::OutputAlias::kInput) return false;
     return o.detached || ComesOutOfFunction(tensors_[i], base);
+  }
+
+  // Torch takes no part of unsafe_split() for a view: it has a history and a count of versions of its own, in the
+  // memory of what was split.
+  bool IsUnsafePart(std::size_t i) const {
+    const at::Tensor& t = tensors_[i];
+    if (t.is_view() || !t.grad_fn() || t._version() != 0) return false;
+    const std::string name = t.grad_fn()->name();
+    if (name != "UnsafeSplitBackward0" && name != "UnsafeSplitWithSizesBackward0") return false;
+    const ir::StorageId storage = StorageOf(graph_.outputs[i].value);
+    return std::none_of(graph_.nodes.begin(), graph_.nodes.end(),
+                        [&](const ir::Node& n) { return Writes(n, storage); });
+  }
+  bool Writes(const ir::Node& n, ir::StorageId storage) const {
+    bool found = false;
+    for (std::size_t a = 0; a < n.args.size() && n.op->mutates(); ++a) {
+      if (!n.op->arguments()[a].written) continue;
+      ir::ForEachValue(n.args[a], [&](ir::ValueId v) { found = found || StorageOf(v) == storage; });
+    }
+    return found;
+  }
+  // What the graph's own view gives is the tensor.
+  void StandsAlone(std::size_t i) {
+    ir::Output& o = graph_.outputs[i];
+    o.alias = ir::OutputAlias::kFresh;
+    o.alias_of = -1;
+    o.detached = o.without_grad = o.own_version = false;
   }
 
   bool AliasesInput(std::size_t i) {

@@ -15,6 +15,7 @@
 #include "backends/graph/collectives.h"
 #include "symbolic/tracing/autograd_bridge.h"
 #include "symbolic/tracing/cumulative_product_gradient.h"
+#include "symbolic/tracing/gradient_checks.h"
 #include "symbolic/tracing/infer_by_examples.h"
 #include "symbolic/tracing/input_sizes.h"
 #include "symbolic/tracing/kernel_probe.h"
@@ -128,6 +129,7 @@ void Recorder::Record(const c10::OperatorHandle& handle, torch::jit::Stack* stac
   if (traits.is_composite) {
     return CallComposite(traits.decomposition, traits, graph_, stack);
   }
+  TieGradientCheck(*this, stack, traits);
   if (expects_comparison()) return CompareWithNans(traits, stack);
   if (ContinueProduct(traits, stack)) return;
   if (cumulative_product && ContinueCumulativeProduct(*this, traits, stack)) return;

@@ -1,6 +1,7 @@
 #include "symbolic/tracing/results_into_arguments.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/Resize.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <unordered_map>
 
 #include "symbolic/tracing/recorder.h"
+#include "symbolic/tracing/run_on_zeros.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -79,6 +81,34 @@ class MakerScope {
   MakerScope& operator=(const MakerScope&) = delete;
 };
 
+// As eager does before the kernel runs, with its warning. False: there is no room for it.
+bool Resize(Recorder& recorder, const at::Tensor& argument, const at::Tensor& result) {
+  static const c10::OperatorHandle resize = c10::Dispatcher::singleton().findSchemaOrThrow("aten::resize_", "");
+  const bool symbolic = argument.unsafeGetTensorImpl()->has_symbolic_sizes_strides() ||
+                        result.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+  if (symbolic || argument.requires_grad() || !result.is_contiguous()) return false;
+  at::native::resize_output_check(argument, result.sizes());
+  Stack one = {argument, result.sizes().vec(), c10::IValue()};
+  recorder.Record(resize, &one);
+  return true;
+}
+
+// Whether the arguments that are written have the sizes of the results, as far as those are known at once.
+bool FitNow(const OpTraits& making, c10::ArrayRef<c10::IValue> args, std::size_t written) {
+  Outputs outputs;
+  if (making.shape == nullptr || !making.shape(args.slice(0, args.size() - written), outputs) ||
+      outputs.size() != written)
+    return true;
+  for (std::size_t i = 0; i < written; ++i) {
+    const at::Tensor& argument = args[args.size() - written + i].toTensor();
+    const auto sizes = argument.sym_sizes();
+    const auto& made = outputs[i].sizes;
+    const auto is_same = [](const c10::SymInt& a, const c10::SymInt& b) { return a == b; };
+    if (sizes.size() != made.size() || !std::equal(sizes.begin(), sizes.end(), made.begin(), is_same)) return false;
+  }
+  return true;
+}
+
 void StandFor(const at::Tensor& argument, const at::Tensor& result) {
   FakeImpl* fake = AsFake(argument);
   fake->set_storage_keep_dtype(result.storage());
@@ -108,7 +138,13 @@ bool RecordIntoArguments(Recorder& recorder, const OpTraits& traits, Stack* stac
   std::vector<bool> grows;
   for (const c10::IValue& v : written) grows.push_back(IsNewAndEmpty(recorder, v.toTensor()));
   const bool any_grows = std::find(grows.begin(), grows.end(), true) != grows.end();
-  if (!any_grows && !traits.op->is_sized_by_values() && TraitsOf(*maker).meta_source != MetaSource::kNone) return false;
+  const OpTraits& making = TraitsOf(*maker);
+  // A kernel for metadata tells of the tensors that are written; composite code would resize the traced ones.
+  const bool is_described = making.meta_source != MetaSource::kNone && traits.meta_source != MetaSource::kComposite &&
+                            !IsDescribedWrongly(traits.handle.operator_name().name);
+  const auto all = static_cast<std::size_t>(traits.num_arguments);
+  const bool fits = FitNow(making, c10::ArrayRef<c10::IValue>(stack->data() + (stack->size() - all), all), count);
+  if (!any_grows && !traits.op->is_sized_by_values() && is_described && fits) return false;
   torch::jit::drop(*stack, count);
   {
     const MakerScope scope;
@@ -119,10 +155,10 @@ bool RecordIntoArguments(Recorder& recorder, const OpTraits& traits, Stack* stac
   for (std::size_t i = 0; i < count; ++i) {
     const at::Tensor& argument = written[i].toTensor();
     const at::Tensor& result = results[i].toTensor();
-    const bool fits = result.defined() && argument.scalar_type() == result.scalar_type();
-    if (fits && grows[i]) {
+    const bool alike = result.defined() && argument.scalar_type() == result.scalar_type();
+    if (alike && grows[i]) {
       StandFor(argument, result);
-    } else if (fits && HasSizes(argument, result)) {
+    } else if (alike && (HasSizes(argument, result) || Resize(recorder, argument, result))) {
       Stack one = {argument, result, false};
       recorder.RecordPlain(TraitsOf(copy), &one);
     } else {

@@ -4,6 +4,7 @@
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -13,10 +14,13 @@
 #include "symbolic/tracing/cumulative_product_gradient.h"
 #include "symbolic/tracing/extremum_gradient.h"
 #include "symbolic/tracing/geometry_in_place.h"
+#include "symbolic/tracing/gradient_checks.h"
 #include "symbolic/tracing/known_values.h"
+#include "symbolic/tracing/plain_numbers.h"
 #include "symbolic/tracing/product_gradient.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/relied_sizes.h"
+#include "symbolic/tracing/run_on_zeros.h"
 #include "symbolic/tracing/unbacked_sizes.h"
 
 namespace framefuse::tracing {
@@ -131,6 +135,44 @@ bool NegativeView(Recorder& recorder, const c10::OperatorHandle& handle, Stack* 
   recorder.RecordPlain(TraitsOf(handle), stack);
   stack->back().toTensor()._set_neg(!was);
   recorder.NoteNegated();
+  return true;
+}
+
+// Before 2.13 the vectors' strides follow from whether a value is complex.
+bool Eigenvectors(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  constexpr bool kFollowFromValues = TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13;
+  return kFollowFromValues && BreakOnData(recorder, handle, stack);
+}
+
+// What it calls resizes the result, and takes that back.
+bool LinearInto(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  const OpTraits& traits = TraitsOf(handle);
+  if (traits.meta_source != MetaSource::kComposite || !recorder.open_branches.empty()) return false;
+  const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta() - c10::DispatchKeySet(c10::DispatchKey::Fake));
+  CallComposite(traits.meta, traits, recorder.graph(), stack);
+  return true;
+}
+
+bool AllClose(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  return AnswerGradientCheck(recorder, stack) || BreakOnData(recorder, handle, stack);
+}
+
+// (log_probs, targets, input_lengths, target_lengths, blank, zero_infinity): torch calls the second result's sizes a
+// matter of values, but they follow from the lengths, which are numbers.
+bool CtcLoss(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  const OpTraits& traits = TraitsOf(handle);
+  const auto count = static_cast<std::size_t>(traits.num_arguments);
+  const c10::ArrayRef<c10::IValue> args(stack->data() + (stack->size() - count), count);
+  const bool plain = args[0].toTensor().is_cpu() && args[2].isIntList() && args[3].isIntList();
+  std::optional<Stack> run = plain ? ZerosFor(args) : std::nullopt;
+  if (!run) return BreakOnData(recorder, handle, stack);
+  try {
+    const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
+    handle.callBoxed(&*run);
+  } catch (const c10::Error&) {
+    return BreakOnData(recorder, handle, stack);
+  }
+  recorder.RecordAs(traits, stack, *run);
   return true;
 }
 
@@ -252,7 +294,10 @@ SpecialFn FindSpecial(const std::string& name, const c10::OperatorHandle& handle
       {"aten::bincount", SizedByValues},
       {"aten::repeat_interleave.Tensor", SizedByValues},
       {"aten::_assert_async", BreakOnData},
-      {"aten::linalg_eig", BreakOnData},  // the vectors' strides follow from whether a value is complex
+      {"aten::_ctc_loss", CtcLoss},
+      {"aten::allclose", AllClose},
+      {"aten::linear.out", LinearInto},
+      {"aten::linalg_eig", Eigenvectors},
       {"aten::resize_", ResizeInPlace},
       {"aten::set_", BreakOnMetadata},
       {"aten::set_.source_Storage", BreakOnMetadata},

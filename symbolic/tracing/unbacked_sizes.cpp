@@ -1,6 +1,7 @@
 #include "symbolic/tracing/unbacked_sizes.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -30,11 +31,14 @@ at::Tensor Contiguous(const Recorder& recorder, const Dims& sizes, c10::ScalarTy
   return Shaped(recorder, sizes, ContiguousStrides(sizes), dtype);
 }
 
-// What an operator makes, where its first result has `size` elements, or as many in its first dimension.
+std::int64_t First(const Stack&) { return 0; }
+
+// What an operator makes, where its first result has `size` elements, or as many in `dimension`.
 struct Rule {
   // At most so many; nothing: that is not known.
   std::optional<c10::SymInt> (*most)(const Stack& args);
   Stack (*results)(const Recorder& recorder, const Stack& args, const c10::SymInt& size);
+  std::int64_t (*dimension)(const Stack& args) = First;
 };
 
 std::optional<c10::SymInt> AsManyAsElements(const Stack& args) { return TensorAt(args, 0).sym_numel(); }
@@ -54,9 +58,38 @@ Stack OfUnique(const Recorder& recorder, const at::Tensor& self, bool inverse, b
 Stack OfUnique2(const Recorder& recorder, const Stack& args, const c10::SymInt& size) {
   return OfUnique(recorder, TensorAt(args, 0), args[2].toBool(), args[3].toBool(), size);
 }
+
+// Slices along a dimension; the kernel puts it first, and gives the other results whether they are wanted or not.
+Stack OfUniqueSlices(const Recorder& recorder, const at::Tensor& self, std::int64_t dim, const c10::SymInt& size) {
+  if (!self.is_cpu() || dim < -self.dim() || dim >= self.dim()) return {};  // eager's error is eager's to raise
+  const auto at = static_cast<std::ptrdiff_t>(dim < 0 ? dim + self.dim() : dim);
+  Dims moved = ToDims(self.sym_sizes());
+  const c10::SymInt whole = moved[static_cast<std::size_t>(at)];
+  moved.erase(moved.begin() + at);
+  moved.insert(moved.begin(), size);
+  Dims strides = ContiguousStrides(moved);
+  for (Dims* d : {&moved, &strides}) std::rotate(d->begin(), d->begin() + 1, d->begin() + at + 1);
+  return {Shaped(recorder, moved, strides, self.scalar_type()), Contiguous(recorder, {whole}, at::kLong),
+          Contiguous(recorder, {size}, at::kLong)};
+}
+Stack OfUniqueDim(const Recorder& recorder, const Stack& args, const c10::SymInt& size) {
+  return OfUniqueSlices(recorder, TensorAt(args, 0), args[1].toInt(), size);
+}
+std::optional<c10::SymInt> AsManyAsSlices(const Stack& args) {
+  const at::Tensor& self = TensorAt(args, 0);
+  const std::int64_t dim = args[1].toInt();
+  if (dim < -self.dim() || dim >= self.dim()) return std::nullopt;
+  return self.sym_size(dim);
+}
+std::int64_t Given(const Stack& args) { return args[1].toInt() + (args[1].toInt() < 0 ? TensorAt(args, 0).dim() : 0); }
+
 Stack OfUniqueConsecutive(const Recorder& recorder, const Stack& args, const c10::SymInt& size) {
-  if (!args[3].isNone()) return {};
+  if (!args[3].isNone()) return OfUniqueSlices(recorder, TensorAt(args, 0), args[3].toInt(), size);
   return OfUnique(recorder, TensorAt(args, 0), args[1].toBool(), args[2].toBool(), size);
+}
+std::int64_t GivenOfConsecutive(const Stack& args) {
+  if (args[3].isNone()) return 0;
+  return args[3].toInt() + (args[3].toInt() < 0 ? TensorAt(args, 0).dim() : 0);
 }
 
 Stack OfRepeats(const Recorder& recorder, const Stack& args, const c10::SymInt& size) {
@@ -85,7 +118,8 @@ const Rule* FindRule(const std::string& name) {
   static const auto* rules = new std::unordered_map<std::string, Rule>{
       {"aten::nonzero", {AsManyAsElements, OfNonzero}},
       {"aten::_unique2", {AsManyAsElements, OfUnique2}},
-      {"aten::unique_consecutive", {AsManyAsElements, OfUniqueConsecutive}},
+      {"aten::unique_consecutive", {AsManyAsElements, OfUniqueConsecutive, GivenOfConsecutive}},
+      {"aten::unique_dim", {AsManyAsSlices, OfUniqueDim, Given}},
       {"aten::repeat_interleave.Tensor", {Any, OfRepeats}},
       {"aten::bincount", {Any, OfBincount}},
       {"aten::masked_select", {AsManyAsSelectable, OfMaskedSelect}},
@@ -95,7 +129,8 @@ const Rule* FindRule(const std::string& name) {
 }
 
 // The size of the operator's first result in this call.
-std::optional<std::int64_t> SizeAtHand(Recorder& recorder, const c10::OperatorHandle& handle, const Stack& args) {
+std::optional<std::int64_t> SizeAtHand(Recorder& recorder, const c10::OperatorHandle& handle, const Stack& args,
+                                       std::int64_t dimension) {
   Stack run = args;
   Values fakes;
   std::vector<std::size_t> places;
@@ -114,12 +149,32 @@ std::optional<std::int64_t> SizeAtHand(Recorder& recorder, const c10::OperatorHa
   } catch (const c10::Error&) {
     return std::nullopt;  // it raises when the graph runs
   }
-  return run[0].toTensor().size(0);
+  return run[0].toTensor().size(dimension);
 }
 
 std::int64_t HintFor(std::optional<std::int64_t> at_hand, std::optional<std::int64_t> most) {
   if (at_hand && *at_hand >= 2) return *at_hand;
   return most ? std::max<std::int64_t>(2, *most / 2) : 2;
+}
+
+// Of tensors without elements the sizes tell all.
+bool RecordOfNothing(Recorder& recorder, const c10::OperatorHandle& handle, Stack* stack) {
+  const auto count = static_cast<std::ptrdiff_t>(handle.schema().arguments().size());
+  Stack run(stack->end() - count, stack->end());
+  for (c10::IValue& v : run) {
+    if (!v.isTensor() || !v.toTensor().defined()) continue;
+    const at::Tensor& t = v.toTensor();
+    if (!t.is_cpu() || t.unsafeGetTensorImpl()->has_symbolic_sizes_strides() || t.numel() != 0) return false;
+    const TlsScope off(nullptr);
+    v = at::empty(t.sizes(), t.scalar_type());
+  }
+  {
+    const TlsScope off(nullptr);
+    const c10::impl::ExcludeDispatchKeyGuard plain(KeysOffForMeta());
+    handle.callBoxed(&run);  // an error is the program's own
+  }
+  recorder.RecordAs(TraitsOf(handle), stack, run);
+  return true;
 }
 
 }  // namespace
@@ -129,7 +184,9 @@ bool RecordUnbacked(Recorder& recorder, const c10::OperatorHandle& handle, Stack
                                ? handle.operator_name().name
                                : handle.operator_name().name + "." + handle.operator_name().overload_name;
   const Rule* rule = FindRule(name);
-  if (rule == nullptr || recorder.values == nullptr || !recorder.values->TakesUnbacked()) return false;
+  if (rule == nullptr) return false;
+  if (RecordOfNothing(recorder, handle, stack)) return true;
+  if (recorder.values == nullptr || !recorder.values->TakesUnbacked()) return false;
   const auto count = static_cast<std::ptrdiff_t>(handle.schema().arguments().size());
   const Stack args(stack->end() - count, stack->end());
   Sizes& sizes = recorder.sizes();
@@ -139,16 +196,18 @@ bool RecordUnbacked(Recorder& recorder, const c10::OperatorHandle& handle, Stack
     most_now = sizes.HintOf(d);
     most_ever = sizes.Algebra().Highest(d);
   }
-  if (most_now.value_or(2) < 2) return false;
+  if (most_now.value_or(2) < 1) return false;
   if (rule->results(recorder, args, 2).empty()) return false;
-  const std::int64_t hint = HintFor(SizeAtHand(recorder, handle, args), most_now);
-  const ir::Dim size = sizes.NewUnbackedSize(hint, most_ever.value_or(std::numeric_limits<std::int64_t>::max()));
+  const std::int64_t hint = HintFor(SizeAtHand(recorder, handle, args, rule->dimension(args)), most_now);
+  // Of one element there are none or one: the hint is neither.
+  const std::int64_t highest = most_ever.value_or(std::numeric_limits<std::int64_t>::max());
+  const ir::Dim size = sizes.NewUnbackedSize(hint, std::max<std::int64_t>(highest, 2));
   recorder.values->AddedUnbacked();
   recorder.RecordAs(TraitsOf(handle), stack, rule->results(recorder, args, sizes.ToSymInt(size)));
   const auto results = static_cast<std::ptrdiff_t>(handle.schema().returns().size());
   const at::Tensor first = (stack->end() - results)->toTensor();
-  recorder.unbacked.push_back(
-      {static_cast<ir::SymbolIndex>(sizes.Table()[size.expr].value), AsFake(first)->value(), 0});
+  recorder.unbacked.push_back({static_cast<ir::SymbolIndex>(sizes.Table()[size.expr].value), AsFake(first)->value(),
+                               static_cast<std::int32_t>(rule->dimension(args))});
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/Exceptions.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,8 +20,10 @@ namespace framefuse::tracing {
 class WarningWatch final : public c10::WarningHandler {
  public:
   // With a recorder whatever is said breaks (due_warnings.h).
-  explicit WarningWatch(Recorder* breaks = nullptr) : breaks_(breaks), guard_(this) {}
+  explicit WarningWatch(Recorder* breaks = nullptr)
+      : breaks_(breaks), outer_(c10::WarningUtils::get_warning_handler()), guard_(this) {}
   void process(const c10::Warning& warning) override {
+    if (outer_ != nullptr && IsSaidEachTime(warning.msg())) return outer_->process(warning);
     if (breaks_ != nullptr) BreakOnWarning(*breaks_, warning);
     if (!first_) first_ = warning.msg();
   }
@@ -28,6 +31,7 @@ class WarningWatch final : public c10::WarningHandler {
 
  private:
   Recorder* breaks_;
+  c10::WarningHandler* outer_;
   std::optional<std::string> first_;
   c10::WarningUtils::WarningHandlerGuard guard_;
 };
@@ -40,10 +44,12 @@ inline std::optional<std::string> TakeWarningOfCaller() {
   if (handler == nullptr || typeid(*handler).name() != kBuffer) return std::nullopt;
   std::vector<c10::Warning>& warnings =
       static_cast<torch::PyWarningHandler::InternalHandler*>(handler)->warning_buffer_;
-  if (warnings.empty()) return std::nullopt;
-  std::string first = warnings.front().msg();
+  const auto breaks = [](const c10::Warning& w) { return !IsSaidEachTime(w.msg()); };
+  const auto first = std::find_if(warnings.begin(), warnings.end(), breaks);
+  if (first == warnings.end()) return std::nullopt;
+  std::string text = first->msg();
   warnings.clear();
-  return first;
+  return text;
 }
 
 }  // namespace framefuse::tracing

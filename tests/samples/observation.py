@@ -72,6 +72,27 @@ def tensors_of(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
+_nudged: torch.Generator | None = None
+
+
+@contextlib.contextmanager
+def nudged_inputs(seed: int) -> Iterator[None]:
+    """Within it a copied number in double precision is the next one above or below, or itself: what no computation can tell."""
+    global _nudged
+    _nudged = torch.Generator().manual_seed(seed)
+    try:
+        yield
+    finally:
+        _nudged = None
+
+
+def _nudge(t: torch.Tensor) -> torch.Tensor:
+    ways = torch.randint(-1, 2, t.shape, generator=_nudged)
+    with torch.no_grad():
+        t.copy_(torch.where(ways == 0, t, torch.nextafter(t, ways * torch.full_like(t, torch.inf))))
+    return t
+
+
 def copied(tree: Any, wide: bool = False) -> Any:
     """The tree with copies of its tensors that have their strides, and share memory and identity among each other as they do.
 
@@ -92,6 +113,7 @@ def copied(tree: Any, wide: bool = False) -> Any:
             kept.append(leaf.detach())
             new = copy.deepcopy(kept[-1], memo) if leaf.layout == torch.strided and not leaf.is_nested else leaf.detach().clone()
             new = new.to(_WIDER.get(new.dtype, new.dtype)) if wide else new
+            new = _nudge(new) if _nudged and new.dtype == torch.float64 and new.layout == torch.strided else new
             found[id(leaf)] = new.requires_grad_(leaf.requires_grad)
         return found[id(leaf)]
 

@@ -17,7 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from samples import judge, modules, operators, optimizers, systems
-from samples.observation import Observation, turned_cotangents
+from samples.observation import Observation, nudged_inputs, turned_cotangents
 from samples.trial import Form, Trial, as_it_is
 from zoo.process import Reply
 
@@ -95,7 +95,14 @@ class Runner:
                     pairs.append((trial.run(as_it_is, contextlib.nullcontext), wide()))
             return pairs
 
-        verdict = judge.judge(ours, eager, again, wide, others)
+        def nudged() -> list[Observation]:
+            found = []
+            for seed in range(3):
+                with nudged_inputs(seed):
+                    found.append(trial.run(as_it_is, contextlib.nullcontext))
+            return found
+
+        verdict = judge.judge(ours, eager, again, wide, others, nudged)
         if verdict is not None:
             return verdict
         if eager.error is not None:  # it raised, as eager does: there is nothing to be whole

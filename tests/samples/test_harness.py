@@ -12,7 +12,7 @@ import torch
 
 from samples import judge, results
 from samples.command_line import run_database
-from samples.observation import Observation, copied
+from samples.observation import Observation, copied, nudged_inputs
 from samples.one_entry import NOTHING, OK, Runner, selected
 from samples.systems import Identity
 
@@ -132,6 +132,33 @@ def test_luck_of_a_sum_that_cancels_passes():
 
     assert judged(0.01) is None
     assert judged(0.03)[0] == "wrong"
+
+
+def test_rounding_of_what_cancels_passes_in_double_precision():
+    """A gradient that is zero but for rounding: as far off as the last bits of the inputs put eager, and no further."""
+
+    def seen(value, dtype=torch.float64):
+        observation = Observation()
+        observation.add("gradient", torch.tensor(value, dtype=dtype))
+        return observation
+
+    def judged(ours, dtype=torch.float64):
+        runs = [seen(2e-17, dtype), seen(-3e-17, dtype)]
+        eager = seen(0.0, dtype)
+        return judge.judge(seen(ours, dtype), eager, lambda: [eager], lambda: seen(1e-17), list, lambda: runs)
+
+    assert judged(1e-17) is None
+    assert judged(5e-17)[0] == "wrong"
+    assert judged(2e-16, torch.float32)[0] == "wrong"
+
+
+def test_inputs_are_nudged_by_a_bit():
+    x = torch.tensor([1.0, -2.0, 3.0] * 9, dtype=torch.float64, requires_grad=True)
+    with nudged_inputs(0):
+        near = copied((x, torch.ones(3)))
+    assert near[0].requires_grad and not torch.equal(near[0], x) and torch.equal(near[1], torch.ones(3))
+    assert float(((near[0] - x) / x).detach().abs().max()) < 3e-16
+    assert torch.equal(copied(x), x)
 
 
 def test_exceptions_are_seen():

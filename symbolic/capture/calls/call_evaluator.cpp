@@ -55,7 +55,8 @@ CallEvaluator::CallEvaluator(Journals& journals, ClassStatements& class_statemen
       branches_(journals, *this, natives_, autograd_),
       transforms_(journals, natives_),
       reprs_(journals, *this),
-      builtins_(journals, meaning, class_statements, iteration, text, *this, natives_, branches_, transforms_) {}
+      builtins_(journals, meaning, class_statements, iteration, text, *this, natives_, branches_, transforms_),
+      inlined_(journals.options().inlined) {}
 
 Value CallEvaluator::Call(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames) {
   return CallWith(act, callable, args, kwnames, Completion::kPush);
@@ -227,7 +228,7 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
   if (known == KnownFunction::kRepr && args.size() == 1 && !kwnames) return reprs_.Call(act, function, args[0]);
   if (IsTransformation(function.object, args))
     return transforms_.CallTransformation(act, function.object, args, kwnames);
-  if (IsTorchLeafFunction(function.object) &&
+  if (IsTorchLeafFunction(function.object) && !IsInlined(function.object) &&
       std::all_of(args.begin(), args.end(), [](const ValueView& v) { return IsPlainArgument(v.object); })) {
     return natives_.CallTorch(act, function.object, args, kwnames);
   }
@@ -251,6 +252,12 @@ Value CallEvaluator::CallFunction(Activation& act, ValueView function, absl::Spa
   has_memo_ = had_memo;
   entry_.Expect({});
   return boundary_.Wrap(std::move(result));
+}
+
+bool CallEvaluator::IsInlined(BorrowedRef function) const {
+  PyObject* code = PyFunction_GET_CODE(function.get());
+  const auto is_code = [&](const auto& c) { return reinterpret_cast<PyObject*>(c.get()) == code; };
+  return std::any_of(inlined_.begin(), inlined_.end(), is_code);
 }
 
 namespace {

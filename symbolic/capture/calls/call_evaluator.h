@@ -67,6 +67,7 @@ class CallEvaluator {
                    BorrowedRef kwnames);
   Value CallBoundMethod(Activation& act, ValueView method, absl::Span<const ValueView> args, BorrowedRef kwnames,
                         Completion completion);
+  bool IsInlined(BorrowedRef function) const;  // one of torch's that otherwise run as one call
   bool SeesMemo(Activation& act, PyCodeObject* code, absl::Span<const ValueView> args) const;
   Value CallBuiltinOfType(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
   Value CallBuiltin(Activation& act, ValueView callable, absl::Span<const ValueView> args, BorrowedRef kwnames);
@@ -91,6 +92,7 @@ class CallEvaluator {
   TransformCalls transforms_;
   ReprCalls reprs_;
   BuiltinCalls builtins_;
+  absl::Span<const RefOf<PyCodeObject>> inlined_;
   bool has_memo_ = false;
 };
 

@@ -21,6 +21,7 @@
 #include "symbolic/capture/shown_warnings.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/native_protocols.h"
+#include "symbolic/tracing/due_warnings.h"
 #include "symbolic/tracing/own_python.h"
 #include "symbolic/tracing/tracer.h"
 
@@ -88,6 +89,9 @@ FrameEntry::FrameEntry(Journals& journals, Protocols& meaning, PyThreadState* th
       boundary_(journals.boundary()),
       reads_(journals.reads()),
       objects_(journals.objects()),
+      writes_(journals.writes()),
+      warning_(journals.options().warning),
+      all_frames_(journals.options().all_frames),
       meaning_(meaning),
       thread_(thread) {}
 
@@ -127,6 +131,10 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
     if (tracing::Tracer::InOwnPython() || IsFinaliser(code)) filters.emplace();
     return frame_ops::EvalDefault(thread, frame, throw_flag);
   }
+  if (ShowsWarning(code) && DeferWarning(frame)) {
+    frame_ops::FinishHookedFrame(thread, frame);
+    return Py_NewRef(Py_None);
+  }
   if (BreaksAsItStarts(frame)) {
     // Torch loses the result that it has made where a warning fails: it is let pass, and the attempt ends behind it.
     frame_ops::FinishHookedFrame(thread, frame);
@@ -148,6 +156,22 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
   if (frame_ops::IsStarting(frame)) PrepareFrameSlots(act, call);
   if (starting_generator) return frame_ops::EvalDefault(thread, frame, throw_flag);
   return EvaluateFrame(act, StartAt::kNext);
+}
+
+bool FrameEntry::DeferWarning(frame_ops::Frame* show) {
+  if (warning_ == nullptr || breaks_.unwinding() || backward_.running() || tracer_.in_branch()) return false;
+  if (tracer_.RecordsBackward()) return false;
+  if (!all_frames_ && frames_.all().size() > 1) {  // which frame a warning is about is counted in frames
+    breaks_.NeedFrames();
+    return false;
+  }
+  std::optional<DeferredWarning> taken = TakeWarning(thread_, show, frames_, reads_);
+  if (!taken || warning_->IsRefuted(taken->code, taken->instruction)) return false;
+  // An FX graph would resize the result again, and warn.
+  if (fx_.keep_values() && tracing::IsSaidEachTime(PyUnicode_AsUTF8(taken->text.get()))) return false;
+  const FiltersOfProgram filters;
+  if (FirstThatIsHeard(absl::MakeConstSpan(&*taken, 1), {})) return false;
+  return writes_.AddWarning(*std::move(taken));
 }
 
 bool FrameEntry::BreaksAsItStarts(frame_ops::Frame* frame) {

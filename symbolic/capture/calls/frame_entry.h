@@ -18,7 +18,9 @@ class FxJournal;
 class Journals;
 class NativeBoundary;
 class ObjectTable;
+class RaisingBranches;
 class ReadJournal;
+class WriteJournal;
 namespace tracing {
 class Tracer;
 }
@@ -40,6 +42,7 @@ class FrameEntry final : public FrameHandler {
 
  private:
   bool BreaksAsItStarts(frame_ops::Frame* frame);
+  bool DeferWarning(frame_ops::Frame* show);  // the entry says it
   PyObject* ThrowIntoGenerator(frame_ops::Frame* frame);
   PyObject* EvaluateFrame(Activation& act, StartAt start);
   void PrepareFrameSlots(Activation& act, const ExpectedCall& call);
@@ -53,6 +56,9 @@ class FrameEntry final : public FrameHandler {
   NativeBoundary& boundary_;
   ReadJournal& reads_;
   ObjectTable& objects_;
+  WriteJournal& writes_;
+  const RaisingBranches* warning_;
+  const bool all_frames_;
   Protocols& meaning_;
   PyThreadState* thread_;
   ExpectedCall expected_;

@@ -178,7 +178,13 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
     return CallSized(tracer_.numbers(), callable, factors.args(), sized, kwnames);
   }));
   if (result) result = tracer_.numbers().FromTorch(std::move(result));
-  if (!boundary_.Check() || (!result && outermost && !boundary_.ConfirmTorchError(callable))) return Value();
+  if (!boundary_.Check() || (!result && outermost && !boundary_.ConfirmTorchError(callable))) {
+    const bool looked = breaks_.record() && breaks_.record()->reason.kind == GraphBreakKind::kTensorToPython;
+    if (looked && outermost && PyFunction_Check(callable.get())) {
+      breaks_.NoteLeaf(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable.get())));
+    }
+    return Value();
+  }
   if (result && outermost) {
     const ValueView r[] = {ValueView(result, kNoSource)};
     const CallRule* rule = fx_.keep_values() ? FindCallRule(callable) : nullptr;

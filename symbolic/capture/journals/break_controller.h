@@ -72,8 +72,11 @@ class BreakController {
   std::optional<GraphBreakReason> EndApart(const Control& kept);
   // Python sees this error only if C code looks at that of an unwinding run; nothing can catch it for good.
   static void SetUnwindError();
+  // One of torch's functions that run as one call: it looked at a value. Inlined, it may go on.
+  void NoteLeaf(PyCodeObject* code) { leaf_ = RefOf<PyCodeObject>::Create(code); }
 
   // ---- what was found
+  const RefOf<PyCodeObject>& leaf() const { return leaf_; }
   const std::optional<BreakRecord>& record() const { return record_; }
   const std::optional<GraphBreakReason>& unconfirmed_error() const { return unconfirmed_error_; }
   const std::optional<CapturePosition>& last_rebuildable() const { return last_rebuildable_; }
@@ -100,6 +103,7 @@ class BreakController {
   std::optional<CapturePosition> stop_;
   std::optional<BreakRecord> record_;
   std::optional<GraphBreakReason> unconfirmed_error_;
+  RefOf<PyCodeObject> leaf_;
   std::optional<CapturePosition> last_rebuildable_;
   std::uint64_t wanted_stop_ = 0;  // Control::stop_at also stops at checkpoints
   std::uint64_t next_checkpoint_ = 0;

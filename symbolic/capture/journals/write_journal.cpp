@@ -222,6 +222,27 @@ bool WriteJournal::AppendUnread(Tracked& list, BorrowedRef item) {
   return PyList_Append(list.representative, item) == 0;
 }
 
+bool WriteJournal::WriteSlotNames() const {
+  const Ref copyreg = Ref::Steal(PyImport_ImportModule("copyreg"));
+  return std::all_of(noted_classes_.begin(), noted_classes_.end(), [&](const Ref& cls) {
+    const Ref names = copyreg ? Ref::Steal(PyObject_CallMethod(copyreg, "_slotnames", "O", cls.get())) : Ref();
+    PyErr_Clear();
+    PyObject* own = frame_ops::TypeDict(reinterpret_cast<PyTypeObject*>(cls.get()));
+    return names && PyDict_GetItemString(own, "__slotnames__") != nullptr;
+  });
+}
+
+bool WriteJournal::AddWarning(DeferredWarning warning) {
+  CachedCall call;
+  call.wrapper = Ref::Create(WarningFunction());
+  call.args = warning.AsTuple();
+  if (!call.args) return false;
+  call.deferred = call.always = true;
+  calls_.push_back(std::move(call));
+  warnings_.push_back(std::move(warning));
+  return true;
+}
+
 OverlayWrite* WriteJournal::FindGlobal(BorrowedRef globals, BorrowedRef name) {
   for (auto& [dict, writes] : globals_) {
     if (dict.get() != globals.get()) continue;

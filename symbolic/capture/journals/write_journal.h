@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "symbolic/capture/deferred_warnings.h"
 #include "symbolic/capture/tracked.h"
 #include "symbolic/evaluator/value.h"
 
@@ -80,10 +81,13 @@ class WriteJournal {
   // Python leaves a note of a class's slots in it when the first object of it is copied.
   void LeaveSlotNames(BorrowedRef cls) { noted_classes_.push_back(Ref::Create(cls)); }
   const std::vector<Ref>& noted_classes() const { return noted_classes_; }
+  [[nodiscard]] bool WriteSlotNames() const;  // now, in the classes; false: one does not keep them
 
   // ---- calls
   void AddCall(CachedCall call) { calls_.push_back(std::move(call)); }
   const std::vector<CachedCall>& calls() const { return calls_; }
+  bool AddWarning(DeferredWarning warning);
+  const std::vector<DeferredWarning>& warnings() const { return warnings_; }
   // A deferred call reads these objects: the graph ends before a write to one.
   void Settle(const std::vector<const Tracked*>& objects) {
     settled_.insert(settled_.end(), objects.begin(), objects.end());
@@ -107,6 +111,7 @@ class WriteJournal {
   const TrackedTable& tracked_;
   GlobalWrites globals_;
   std::vector<CachedCall> calls_;
+  std::vector<DeferredWarning> warnings_;
   std::vector<const Tracked*> settled_;
   std::vector<Ref> noted_classes_;
   std::uint64_t count_ = 0;

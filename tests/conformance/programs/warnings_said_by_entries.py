@@ -1,0 +1,162 @@
+"""Warnings of Python in captured code: an entry says them when it runs, by the filters of that moment, at their place.
+
+A compiler that says them while it captures, once for many calls, or at a place of its own, is seen here.
+"""
+
+import warnings
+
+import torch
+from torch.nn import functional
+
+from conformance.program import Args, Case, program
+from conformance.sample import leaf, matrix, vector
+
+
+def again(f, *args, **named):
+    return Case(f, *args, then=[lambda: None, lambda: None], **named)
+
+
+@program
+def a_warning_of_the_program():
+    def f(x):
+        y = x * 2
+        warnings.warn("doubled", stacklevel=1)
+        return y + 1
+
+    return again(f, vector())
+
+
+@program
+def a_warning_in_a_callee_about_its_caller():
+    def helper(x):
+        warnings.warn(f"of {x.dim()} dimensions", DeprecationWarning, stacklevel=2)
+        return x * 2
+
+    def f(x):
+        y = helper(x)
+        return helper(y + 1)
+
+    return again(f, vector())
+
+
+@program
+def a_loss_that_warns_of_its_reduction():
+    def f(x, y):
+        return functional.kl_div(x.log_softmax(-1), y.softmax(-1), reduction="mean")
+
+    return again(f, leaf(3), vector(3))
+
+
+@program
+def interpolation_that_is_deprecated():
+    def f(x):
+        return functional.upsample_nearest(x, scale_factor=2) + 1, functional.upsample_bilinear(x, size=(4, 4))
+
+    return again(f, torch.arange(16.0).reshape(1, 1, 4, 4))
+
+
+@program
+def a_warning_under_a_condition():
+    def f(x, loud):
+        if loud:
+            warnings.warn("loud", stacklevel=1)
+        return x + 1
+
+    return Case(f, vector(), True, then=[lambda: Args(vector(), False), lambda: Args(vector(), True)])
+
+
+@program(whole=False)
+def filters_that_change_around_a_warning():
+    def inner(x):
+        warnings.warn("careful", stacklevel=1)
+        return x * 2
+
+    def f(x, action):
+        with warnings.catch_warnings():
+            warnings.simplefilter(action)
+            try:
+                return inner(x)
+            except UserWarning as error:
+                return x - len(str(error))
+
+    actions = ("error", "ignore", "error", "always", "default")
+    return Case(f, vector(), "always", then=[lambda a=a: Args(vector(), a) for a in actions])
+
+
+@program(whole=False)
+def a_list_of_warnings_that_is_read():
+    def f(x):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            y = x * 2
+            warnings.warn("heard", stacklevel=1)
+            n = len(caught)
+            y = y + n
+        return y, n, [str(w.message) for w in caught]
+
+    return again(f, vector())
+
+
+@program(whole=False)
+def a_function_that_hears():
+    def f(x, heard):
+        before = warnings.showwarning
+        warnings.showwarning = lambda *args, **kwargs: heard.append(len(heard))
+        try:
+            warnings.warn("heard", stacklevel=1)
+            return x * (len(heard) + 1)
+        finally:
+            warnings.showwarning = before
+
+    return again(f, vector(), [])
+
+
+@program(whole=False)
+def a_category_of_the_program():
+    class Careful(UserWarning):
+        pass
+
+    def f(x):
+        warnings.warn("with care", Careful, stacklevel=1)
+        return x * 2
+
+    return again(f, vector())
+
+
+@program(whole=False)
+def texts_that_change():
+    def f(x, text):
+        warnings.warn(text, stacklevel=1)
+        return x * 2
+
+    return Case(f, vector(), "a", then=[lambda t=t: Args(vector(), t) for t in "bcdea"])
+
+
+@program
+def a_result_that_is_resized():
+    """A row of a product is wanted: torch makes the result a matrix, says so, and takes that back."""
+
+    def f(x, w, out):
+        torch.matmul(x, w, out=out)
+        return out * 2
+
+    return again(f, vector(3), matrix(3, 4), torch.ones(4))
+
+
+@program
+def a_result_of_a_layer_that_is_resized():
+    def f(x, w, b):
+        out = torch.ones(4)
+        torch._C._nn.linear(x, w, b, out=out)
+        return out + 1
+
+    return again(f, vector(3), matrix(4, 3), vector(4))
+
+
+@program
+def modes_into_given_tensors():
+    def f(x, values, indices):
+        torch.mode(x, 1, out=(values, indices))
+        return values + 1
+
+    return again(f, torch.tensor([[1.0, 2, 2], [3, 3, 1]]), torch.ones(2), torch.ones(2, dtype=torch.long))
