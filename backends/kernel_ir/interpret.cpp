@@ -151,6 +151,8 @@ class Interpreter {
       Accumulator value{};
       if (inst.op == Op::kIota) {
         value.i = at + i;
+      } else if (inst.op == Op::kRowIota) {
+        value.i = reduced_row_;
       } else if (inst.op == Op::kParam) {
         std::memcpy(&value, &sizes_[layout_.Param(inst.slot)], 8);
       } else {
@@ -180,6 +182,9 @@ class Interpreter {
         LoadLanes(buffer.dtype, base + index[i] * step, 0,
                   static_cast<char*>(lanes) + static_cast<std::size_t>(i) * lane, 1);
       }
+    } else if (inst.op == Op::kLoadFrom) {
+      const std::int64_t elements = *static_cast<const std::int64_t*>(Lanes(inst.args[0]));
+      LoadLanes(buffer.dtype, base + elements * ElementSize(buffer.dtype) + at * stride, stride, lanes, n);
     } else if (inst.op == Op::kLoad) {
       LoadLanes(buffer.dtype, base + at * stride, stride, lanes, n);
     } else {
@@ -235,6 +240,7 @@ class Interpreter {
     Reset(body, static_cast<std::size_t>(inner_));
     const std::vector<char*> first = row_;
     for (std::int64_t r = 0; r < rows; ++r) {
+      reduced_row_ = r;
       for (std::int64_t at = 0; at < inner_; at += kTile) {
         RunTile(body, 0, at, static_cast<int>(std::min<std::int64_t>(kTile, inner_ - at)));
       }
@@ -265,7 +271,7 @@ class Interpreter {
   std::vector<char*> row_, scratch_;
   const std::int64_t* sizes_ = nullptr;
   std::vector<std::int64_t> digits_;
-  std::int64_t inner_ = 0, segments_ = 1;
+  std::int64_t inner_ = 0, segments_ = 1, reduced_row_ = 0;
   std::vector<std::uint64_t> lanes_;
   std::vector<std::vector<Accumulator>> accumulators_;
 };

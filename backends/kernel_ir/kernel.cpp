@@ -62,7 +62,11 @@ std::vector<Level> ComputeLevels(const Kernel& kernel) {
         level = std::max(level, OfLoad(kernel, kernel.buffers[static_cast<std::size_t>(inst.slot)]));
         break;
       case Op::kLoadAt:
+      case Op::kRowIota:
         level = std::max(level, Level::kRow);
+        break;
+      case Op::kLoadFrom:
+        level = std::max({level, Level::kRow, OfLoad(kernel, kernel.buffers[static_cast<std::size_t>(inst.slot)])});
         break;
       default:
         // A reduction is uniform in the row, in the column skeleton one value an inner point.
@@ -153,6 +157,10 @@ ValueId Builder::Load(int buffer) {
 
 ValueId Builder::LoadAt(int buffer, ValueId index) {
   return Emit(Op::kLoadAt, ComputeType(kernel_.buffers[static_cast<std::size_t>(buffer)].dtype), {index}, buffer);
+}
+
+ValueId Builder::LoadFrom(int buffer, ValueId elements) {
+  return Emit(Op::kLoadFrom, ComputeType(kernel_.buffers[static_cast<std::size_t>(buffer)].dtype), {elements}, buffer);
 }
 
 void Builder::Store(int buffer, ValueId value) { Emit(Op::kStore, TypeOf(value), {value}, buffer); }

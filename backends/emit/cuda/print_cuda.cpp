@@ -367,7 +367,7 @@ class Printer : private BodyPrinter {
         in.slot >= 0 && (in.op == Op::kLoad || in.op == Op::kStore) && buffer(in.slot).inner == Inner::kUniform;
     if (in.op == Op::kStore) return Line(StrCat("store(", Place(in, uniform ? "" : "i"), ", v", in.args[0], ");"));
     if (in.op == Op::kLoad) return Define(id, StrCat("load(*(", Place(in, uniform ? "" : "i"), "))"));
-    Define(id, in.op == Op::kIota ? "(i64)i" : Right(id));
+    Define(id, in.op == Op::kIota ? StrCat("(", LaneType(in.type), ")i") : Right(id));
   }
 
   // --- transposed

@@ -1,4 +1,5 @@
 // Column reductions: eight rows at a time, partial results of the columns in scratch rows. See emitter.h.
+#include <algorithm>
 #include <set>
 
 #include "backends/emit/x86/emitter.h"
@@ -8,8 +9,19 @@ namespace framefuse::emit {
 using kernel_ir::ClassOf;
 using kernel_ir::OpClass;
 
+namespace {
+
+bool CountsRows(const kernel_ir::Kernel& kernel) {
+  return std::any_of(kernel.insts.begin(), kernel.insts.end(),
+                     [](const kernel_ir::Inst& inst) { return inst.op == kernel_ir::Op::kRowIota; });
+}
+
+}  // namespace
+
 void Emitter::EmitColumn() {
   const Block& body = blocks_.front();
+  const bool counts = CountsRows(kernel_);
+  if (counts) mov(Stack(frame::kReducedRow), 0);
   RunSequence(body.prefix, {0, -1, false});
   for (std::size_t r = 0; r < body.reductions.size(); ++r) {
     const Inst& inst = kernel_[body.reductions[r]];
@@ -35,6 +47,7 @@ void Emitter::EmitColumn() {
     jl(done);
     ColumnRows(body, rows);
     sub(Stack(frame::kRows), rows);
+    if (counts) add(Stack(frame::kReducedRow), rows);
     jmp(top);
     L(done);
   }

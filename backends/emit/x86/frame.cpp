@@ -214,6 +214,10 @@ void Emitter::EmitPool() {
     L(odd_words_);
     for (int i = 0; i < 32; ++i) dw(static_cast<std::uint16_t>(2 * i + 1));
   }
+  L(lanes64_);
+  for (int i = 0; i < 8; ++i) dq(static_cast<std::uint64_t>(i));
+  L(lanes32_);
+  for (int i = 0; i < 16; ++i) dd(static_cast<std::uint32_t>(i));
   L(mask32_);
   for (int i = 0; i < 16; ++i) dd(i < 8 ? 0xffffffffu : 0);
   L(mask64_);

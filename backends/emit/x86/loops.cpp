@@ -160,7 +160,8 @@ void Emitter::AdvanceSegment(const Block& block) {
   for (const Sequence* sequence : {&block.segment, &block.body}) {
     for (ValueId id : *sequence) {
       const Inst& inst = kernel_[id];
-      if (inst.op == Op::kLoad || inst.op == Op::kLoadAt || inst.op == Op::kStore) buffers.insert(inst.slot);
+      if (inst.op == Op::kLoad || inst.op == Op::kLoadAt || inst.op == Op::kLoadFrom || inst.op == Op::kStore)
+        buffers.insert(inst.slot);
       if (inst.op == Op::kScratchLoad || inst.op == Op::kScratchStore) {
         const int at = current_slot_ + (static_cast<int>(kernel_.buffers.size()) + inst.slot) * 8;
         if (!scratch_rows.insert(inst.slot).second) continue;

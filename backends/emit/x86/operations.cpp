@@ -14,8 +14,10 @@ void Emitter::EmitInst(ValueId id, const Point& point) {
       return;
     case Op::kParam:
     case Op::kIota:
+    case Op::kRowIota:
       return EmitLeaf(id, point);
     case Op::kLoad:
+    case Op::kLoadFrom:
       return EmitLoad(id, point);
     case Op::kLoadAt:
       return EmitLoadAt(id, point);
@@ -28,6 +30,10 @@ void Emitter::EmitInst(ValueId id, const Point& point) {
       return EmitFma(id);
     case Op::kSelect:
       return EmitSelect(id);
+    case Op::kInRange: {
+      const Xbyak::Xmm a = Reg(inst.args[0]);
+      return Move(Define(id), a);
+    }
     case Op::kCast:
       return EmitCast(id);
     case Op::kWrap:
