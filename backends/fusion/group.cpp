@@ -10,6 +10,7 @@
 #include "backends/fusion/node_set.h"
 #include "backends/fusion/order.h"
 #include "backends/fusion/pointwise.h"
+#include "backends/fusion/scan.h"
 #include "backends/fusion/waits.h"
 
 namespace framefuse::fusion {
@@ -51,6 +52,7 @@ class Grouper {
       const bool reduction = IsReduction(g_, g_.nodes[i], &form);
       reduction_.push_back(reduction ? std::optional<ReductionForm>(form) : std::nullopt);
       gather_.push_back(GatherOf(g_, g_.nodes[i]));
+      scan_.push_back(ScanOf(g_, g_.nodes[i]));
       NodeSet& mine = ancestors_.emplace_back(g_.nodes.size());
       const auto needs = [&](NodeIndex p) {
         if (p == kNoNode) return;
@@ -73,7 +75,7 @@ class Grouper {
       if (!groups_[k].nodes.empty()) CloneProducers(static_cast<int>(k));
     }
     MergeReductions();
-    DropLoneGathers();
+    DropLone();
     return OrderGroups(g_, waits_, definitions_, groups_, group_of_);
   }
 
@@ -82,6 +84,7 @@ class Grouper {
   const ir::Value& value(ValueId v) const { return g_.value(v); }
   const std::optional<ReductionForm>& ReductionOf(NodeIndex n) const { return reduction_[static_cast<std::size_t>(n)]; }
   const std::optional<GatherForm>& GatherOfNode(NodeIndex n) const { return gather_[static_cast<std::size_t>(n)]; }
+  const std::optional<ScanForm>& ScanOfNode(NodeIndex n) const { return scan_[static_cast<std::size_t>(n)]; }
   // What a node reads from memory or from other nodes: numbers are in the kernel.
   template <typename F>
   void ForEachTensor(NodeIndex n, F f) const {
@@ -92,7 +95,8 @@ class Grouper {
 
   void Place(NodeIndex n) {
     const std::optional<ReductionForm>& reduction = ReductionOf(n);
-    if (!reduction && !GatherOfNode(n) && !IsPointwise(g_, node(n))) return;
+    const std::optional<ScanForm>& scan = ScanOfNode(n);
+    if (!reduction && !GatherOfNode(n) && !scan && !IsPointwise(g_, node(n))) return;
     bool any_tensor = false;
     ForEachTensor(n, [&](ValueId) { any_tensor = true; });
     if (!any_tensor) return;
@@ -105,6 +109,11 @@ class Grouper {
       const bool last = reduction->end == own.shape.size(), beside = last && IsBesideChannels(g_, node(n), *reduction);
       own.kind = last && !beside ? GroupKind::kRow : GroupKind::kColumn;
       own.inner_begin = beside ? reduction->begin - 1 : reduction->end;
+    }
+    if (scan) {
+      own.reduce_begin = scan->dim;
+      own.reduce_end = own.inner_begin = scan->dim + 1;
+      own.kind = own.reduce_end == own.shape.size() ? GroupKind::kRow : GroupKind::kColumn;
     }
     if (own.shape.size() > 8) return;
     group_of_[static_cast<std::size_t>(n)] = static_cast<int>(groups_.size());
@@ -212,7 +221,17 @@ class Grouper {
     std::sort(buffers.begin(), buffers.end());
     if (std::unique(buffers.begin(), buffers.end()) - buffers.begin() > kMostBuffers) return false;
     return std::all_of(group.nodes.begin(), group.nodes.end(),
-                       [&](NodeIndex n) { return !GatherOfNode(n) || CanGather(group, n); });
+                       [&](NodeIndex n) { return (!GatherOfNode(n) || CanGather(group, n)) && CanScan(group, n); });
+  }
+
+  // The node is no scan, or one along what the group's loop goes over, and no single points of it are asked for.
+  bool CanScan(const Group& group, NodeIndex n) const {
+    const std::optional<ScanForm>& scan = ScanOfNode(n);
+    if (!scan) return true;
+    if (group.reduce_begin != scan->dim || group.reduce_end != scan->dim + 1) return false;
+    if (!SameShape(value(node(n).outputs[0]).sizes, group.shape)) return false;
+    return std::none_of(group.nodes.begin(), group.nodes.end(),
+                        [&](NodeIndex other) { return ReductionOf(other) && ReductionOf(other)->picks; });
   }
 
   // A row of the group has one row of the table. The table and the index come from memory, and as what they are.
@@ -232,12 +251,14 @@ class Grouper {
     });
   }
 
-  // Where no kernel needs the rows for anything else, an operator copies them as fast.
-  void DropLoneGathers() {
+  // What an operator does as fast alone: it copies rows, and adds up a row's elements one after the other.
+  void DropLone() {
     for (std::size_t k = 0; k < groups_.size(); ++k) {
       std::vector<NodeIndex>& nodes = groups_[k].nodes;
-      if (!std::all_of(nodes.begin(), nodes.end(), [this](NodeIndex n) { return GatherOfNode(n).has_value(); }))
-        continue;
+      const auto as_fast = [&](NodeIndex n) {
+        return GatherOfNode(n) || (ScanOfNode(n) && groups_[k].kind == GroupKind::kRow);
+      };
+      if (!std::all_of(nodes.begin(), nodes.end(), as_fast)) continue;
       const std::vector<NodeIndex> dropped = std::exchange(nodes, {});
       for (NodeIndex n : dropped) {
         int& home = group_of_[static_cast<std::size_t>(n)];
@@ -332,7 +353,7 @@ class Grouper {
       leaves->insert(v);
       return true;
     }
-    if (ReductionOf(p) || tree->size() > 8) return false;
+    if (ReductionOf(p) || ScanOfNode(p) || tree->size() > 8) return false;
     if (!tree->insert(p).second) return true;
     bool ok = true;
     ForEachTensor(p, [&](ValueId arg) { ok = ok && CollectTree(arg, home, tree, leaves); });
@@ -427,6 +448,7 @@ class Grouper {
   std::vector<std::vector<NodeIndex>> users_;
   std::vector<std::optional<ReductionForm>> reduction_;  // by node
   std::vector<std::optional<GatherForm>> gather_;        // by node
+  std::vector<std::optional<ScanForm>> scan_;            // by node
   std::vector<bool> is_number_, is_output_;              // by value
   std::vector<Group> groups_;
   std::vector<NodeSet> members_, whole_;  // by group: its nodes, but clones; those, and the ancestors of all

@@ -14,6 +14,7 @@
 #include "backends/fusion/gather.h"
 #include "backends/fusion/lower.h"
 #include "backends/fusion/pointwise.h"
+#include "backends/fusion/scan.h"
 #include "common/check.h"
 
 namespace framefuse::fusion {
@@ -219,6 +220,10 @@ class GroupWriter {
 
   KernelValue EmitNode(const Node& n) {
     if (const std::optional<GatherForm> form = GatherOf(g_, n)) return EmitGather(*form);
+    if (const std::optional<ScanForm> form = ScanOf(g_, n)) {
+      const KernelValue of = builder_->Cast(form->type, Read(n.args[0].value));
+      return builder_->Cast(ComputeType(Storage(n.outputs[0])), builder_->Emit(Op::kScanSum, form->type, {of}));
+    }
     return EmitNode(n, [this](GraphValue v) { return Read(v); });
   }
 

@@ -58,6 +58,7 @@ class ReductionWriter : protected GroupWriter {
   // --- rows
 
   bool ShouldSplitRow() const {
+    if (HasScan()) return false;
     const auto is_later = [this](NodeIndex n) { return IsReduce(n) && stage_.at(node(n).outputs[0]) > 0; };
     const auto is_full = [this](GraphValue v) { return !IsRowLevel(v); };
     if (absl::c_any_of(group_.nodes, is_later) || absl::c_any_of(out_.outputs, is_full)) return false;
@@ -262,8 +263,12 @@ class ReductionWriter : protected GroupWriter {
     Publish(nodes, pass);
   }
 
+  bool HasScan() const {
+    return absl::c_any_of(group_.nodes, [this](NodeIndex n) { return ScanOf(g_, node(n)).has_value(); });
+  }
+
   bool ShouldSplitColumn() const {
-    return it_.reduced[0].extent.is_constant() && it_.inner[0].extent.is_constant() &&
+    return !HasScan() && it_.reduced[0].extent.is_constant() && it_.inner[0].extent.is_constant() &&
            ConstantProduct(it_.outer) * it_.inner[0].extent.constant() <= splits_.most_columns && ColumnParts() > 1;
   }
 
@@ -315,6 +320,7 @@ class ReductionWriter : protected GroupWriter {
     for (NodeIndex n : nodes) combined_[n] = EmitPass(n, pass, OfColumns(1), Inner::kContiguous);
     StoreElements(pass);
     Publish(nodes, pass);
+    if (nodes.empty() && absl::c_none_of(out_.outputs, [this](GraphValue v) { return IsRowLevel(v); })) return;
     Begin(BlockKind::kLoop);
     ColumnResults(nodes, pass);
   }

@@ -53,6 +53,7 @@ std::vector<Level> ComputeLevels(const Kernel& kernel) {
     for (int a = 0; a < Arity(inst.op); ++a) level = std::max(level, levels[static_cast<std::size_t>(inst.args[a])]);
     switch (inst.op) {
       case Op::kIota:
+      case Op::kScanSum:
       case Op::kScratchLoad:
       case Op::kScratchStore:
         level = Level::kElement;
@@ -96,7 +97,9 @@ bool Same(const Kernel& kernel, ValueId a, ValueId b) {
   if (a == b) return true;
   const Inst &x = kernel[a], &y = kernel[b];
   const OpClass cls = ClassOf(x.op);
-  if (x.op != y.op || x.type != y.type || x.slot != y.slot || x.imm != y.imm || cls == OpClass::kReduce) return false;
+  if (x.op != y.op || x.type != y.type || x.slot != y.slot || x.imm != y.imm || cls == OpClass::kReduce ||
+      cls == OpClass::kScan)
+    return false;
   if (cls == OpClass::kMemory && kernel.buffers[static_cast<std::size_t>(x.slot)].written) return false;
   for (std::size_t i = 0; i < static_cast<std::size_t>(Arity(x.op)); ++i) {
     if (!Same(kernel, x.args[i], y.args[i])) return false;

@@ -24,7 +24,7 @@ enum class Op : std::uint8_t {
 #include "backends/kernel_ir/ops.def"
 #undef OP
 };
-enum class OpClass : std::uint8_t { kLeaf, kMemory, kArith, kCompare, kBits, kConvert, kMath, kReduce };
+enum class OpClass : std::uint8_t { kLeaf, kMemory, kArith, kCompare, kBits, kConvert, kMath, kReduce, kScan };
 
 std::string_view Name(Op op);
 int Arity(Op op);

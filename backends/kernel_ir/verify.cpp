@@ -36,6 +36,7 @@ std::string TypeError(const Kernel& kernel, const Inst& inst) {
       if (!IsFloat(inst.type)) return "float only";
       break;
     case OpClass::kReduce:
+    case OpClass::kScan:
       if (inst.type == Type::kPred) return "reduction of pred";
       break;
   }
@@ -75,7 +76,12 @@ std::string PlaceError(const Kernel& kernel, const Inst& inst, BlockKind kind, c
     if (kernel.skeleton != Skeleton::kPointwise && kernel.skeleton != Skeleton::kRow) return "not in this skeleton";
     if (arg_level() > Level::kRow) return "the place is not one for the row";
   }
-  if (ClassOf(inst.op) == OpClass::kReduce) return kind == BlockKind::kLoop ? "" : "reduction outside a loop";
+  if (ClassOf(inst.op) == OpClass::kScan) {
+    if (kernel.skeleton != Skeleton::kRow && kernel.skeleton != Skeleton::kColumn) return "not in this skeleton";
+    if (kernel.segments) return "a scan over segments";
+  }
+  if (ClassOf(inst.op) == OpClass::kReduce || ClassOf(inst.op) == OpClass::kScan)
+    return kind == BlockKind::kLoop ? "" : "reduction outside a loop";
   if (inst.op == Op::kStore && kernel.skeleton != Skeleton::kColumn) {
     const bool uniform = kernel.buffers[static_cast<std::size_t>(inst.slot)].inner == Inner::kUniform;
     if (uniform && arg_level() == Level::kElement) return "element stored in a uniform buffer";
@@ -92,7 +98,8 @@ std::string PlaceError(const Kernel& kernel, const Inst& inst, BlockKind kind, c
 int ScratchRowCount(const Kernel& kernel) {
   int rows = kernel.scratch_rows;
   if (kernel.skeleton == Skeleton::kColumn) {
-    for (const Inst& inst : kernel.insts) rows += ClassOf(inst.op) == OpClass::kReduce;
+    for (const Inst& inst : kernel.insts)
+      rows += ClassOf(inst.op) == OpClass::kReduce || ClassOf(inst.op) == OpClass::kScan;
   }
   return rows;
 }

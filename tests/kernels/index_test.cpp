@@ -124,5 +124,41 @@ TEST(Gathers, OfRowsThatIndicesName) {
   }
 }
 
+// Sums so far, of rows and of columns, beside a sum of them. Of doubles, so that their order does not show.
+TEST(Scans, OfRowsAndColumns) {
+  for (Skeleton skeleton : {Skeleton::kRow, Skeleton::kColumn}) {
+    for (Type type : {Type::kF64, Type::kF32, Type::kI64, Type::kI32}) {
+      const bool column = skeleton == Skeleton::kColumn;
+      constexpr DType kStored[] = {DType::kBool, DType::kI32, DType::kI64, DType::kF32, DType::kF64};
+      const DType dtype = kStored[static_cast<int>(type)];
+      Kernel kernel;
+      kernel.skeleton = skeleton;
+      kernel.outer_rank = 1;
+      Builder b(&kernel);
+      const int in = b.AddBuffer(dtype, false), out = b.AddBuffer(dtype, true);
+      const int most = b.AddBuffer(dtype, true, column ? Inner::kContiguous : Inner::kUniform);
+      b.Begin(BlockKind::kLoop);
+      const ValueId x = b.Load(in), sum = b.Unary(Op::kScanSum, x);
+      b.Store(out, b.Binary(Op::kSub, sum, x));
+      const ValueId largest = b.Unary(Op::kReduceMax, sum);
+      b.Begin(column ? BlockKind::kLoop : BlockKind::kOnce);
+      b.Store(most, largest);
+      ASSERT_TRUE(Verify(kernel).ok()) << Verify(kernel);
+      const std::int64_t size = kernel_ir::ElementSize(dtype);
+      for (std::int64_t rows : {1, 7, 8, 21}) {
+        for (std::int64_t n : {1, 9, 64, 130}) {
+          SCOPED_TRACE(std::string(Name(dtype)) + " " + std::to_string(rows) + " x " + std::to_string(n));
+          LaunchShape shape;
+          shape.inner = n;
+          shape.extents = {rows};
+          shape.buffers = {{{n * size}, 0, size}, {{n * size}, 0, size}, {{column ? 0 : size}, 0, column ? size : 0}};
+          ExpectSame(kernel, shape, {rows * n, rows * n, column ? n : rows}, static_cast<unsigned>(rows * n), 1, false);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace framefuse::testing

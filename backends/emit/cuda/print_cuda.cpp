@@ -482,6 +482,9 @@ class Printer : private BodyPrinter {
 
 absl::StatusOr<std::string> PrintCuda(const kernel_ir::Kernel& kernel, const CudaForm& form, const std::string& name) {
   if (absl::Status status = Verify(kernel); !status.ok()) return status;
+  for (const kernel_ir::Inst& inst : kernel.insts) {
+    if (ClassOf(inst.op) == kernel_ir::OpClass::kScan) return absl::UnimplementedError("a scan");
+  }
   return Printer(kernel, form, name).Run();
 }
 

@@ -58,7 +58,7 @@ class Emitter : public Xbyak::CodeGenerator {
 
   struct Block {
     kernel_ir::BlockKind kind;
-    Sequence prefix, segment, body, reductions;
+    Sequence prefix, segment, body, reductions, scans;
     // So many copies of the body, each for the points behind the other's, and their instructions in turn: a processor
     // looks ahead over fewer than a long chain of dependent ones has.
     int copies = 1;
@@ -98,8 +98,10 @@ class Emitter : public Xbyak::CodeGenerator {
   void FinishAccumulators(const Block& block);
   void EmitReduce(ValueId id, const Point& point);
   void HorizontalReduce(const Inst& inst, int reg);
+  void EmitScan(ValueId id);
   // --- column.cpp
   void EmitColumn();
+  static Sequence Accumulated(const Block& block);
   void ColumnRows(const Block& block, int rows);
   void ColumnEpilogue(const Block& block);
 

@@ -42,6 +42,7 @@ void Emitter::EmitInst(ValueId id, const Point& point) {
       break;
   }
   if (ClassOf(inst.op) == OpClass::kReduce) return EmitReduce(id, point);
+  if (ClassOf(inst.op) == OpClass::kScan) return EmitScan(id);
   if (ClassOf(inst.op) == OpClass::kCompare) return EmitCompare(id);
   if (ClassOf(inst.op) == OpClass::kBits) return EmitBits(id);
   EmitArith(id);
@@ -120,6 +121,7 @@ void Emitter::Combine(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm&
   switch (op) {
     case Op::kAdd:
     case Op::kReduceSum:
+    case Op::kScanSum:
       switch (type) {
         case Type::kF32:
           return vaddps(out, a, b);

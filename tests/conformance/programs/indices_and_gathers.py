@@ -92,3 +92,21 @@ def take(x, i):
 def a_row_that_is_not_there():
     x = torch.randn(5, 32)
     return Case(take, x, torch.tensor([1, 4]), then=[lambda: Args(x, torch.tensor([1, 5])), lambda: Args(x, torch.tensor([-5, 0]))])
+
+
+@program
+def sums_so_far():
+    def f(x, n):
+        y = (x * 2).cumsum(-1)
+        return y.relu(), x.cumsum(0) - x, y.amax(-1), n.cumsum(1), (n > 3).cumsum(-1), x.double().cumsum(1)
+
+    def args(*shape):
+        n = torch.arange(torch.Size(shape).numel()).view(shape) % 7
+        return torch.randn(shape), n
+
+    return Case(f, *args(4, 33), then=[lambda: Args(*args(9, 5)), lambda: Args(*args(1, 8))])
+
+
+@program
+def gradients_of_sums_so_far():
+    return Case(lambda x: (x.exp().cumsum(0) * x.cumsum(-1)).sum(), torch.randn(5, 12).requires_grad_())
