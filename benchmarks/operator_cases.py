@@ -38,6 +38,9 @@ FUNCTIONAL = {
     "std_kept": lambda x: x.std(-1, keepdim=True), "std_var": lambda x: x.std(0), "largest": lambda x: x.max(), "smallest": lambda x: x.min(),
     "any": lambda x: (x > 1).any(-1), "all": lambda x: (x > -2).all(0), "any_all": lambda x: (x == 50).any(), "any_of_numbers": lambda x: x.any(-1),
     "to_bf16": lambda x: x.to(torch.bfloat16).float() + 1, "to_int": lambda x: x.nan_to_num(0, 9, -9).clamp(-99, 99).int() * 3,
+    "argmax_rows": lambda x: x.argmax(-1), "argmin_columns": lambda x: x.argmin(0, keepdim=True), "argmax_all": lambda x: x.argmax(),
+    "max_rows": lambda x: tuple(x.max(-1)), "min_columns": lambda x: tuple(x.abs().min(0)), "argmax_inside": lambda x: (x.abs().argmin(-1) + 1, x.amin(-1)),
+    "cumsum_rows": lambda x: x.cumsum(-1), "cumsum_columns": lambda x: x.abs().cumsum(0), "cumsum_inside": lambda x: torch.relu(-(x * 2).cumsum(-1)),
 }
 FUNCTIONAL_BINARY = {
     "where": lambda x, y: torch.where(x > y, x, y * 2), "addcmul": lambda x, y: torch.addcmul(x, x, y, value=0.5),
@@ -70,7 +73,7 @@ INTEGER = {
     "bitwise_not": lambda x, y: ~x, "add": lambda x, y: (x + y, x + 3), "sub": lambda x, y: (x - y, 3 - x), "mul": lambda x, y: (x * y, x * 3),
     "abs": lambda x, y: x.abs(), "neg": lambda x, y: -x, "maximum": torch.maximum, "minimum": torch.minimum, "clamp": lambda x, y: x.clamp(-3, 5),
     "compare": lambda x, y: (x == y, x != y, x < y, x <= y, x > y, x >= y), "where": lambda x, y: torch.where(x > y, x, y),
-    "div": lambda x, y: x / (y * y + 1), "sum": lambda x, y: (x.sum(), x.sum(-1), (x * y).sum(0)), "amax": lambda x, y: (x.amax(-1), x.amin(0)),
+    "div": lambda x, y: x / (y * y + 1), "sum": lambda x, y: (x.sum(), x.sum(-1), (x * y).sum(0)), "amax": lambda x, y: (x.amax(-1), x.amin(0)), "cumsum": lambda x, y: (x.cumsum(-1), x.cumsum(0) + 1), "argmax": lambda x, y: (x.argmax(-1), x.argmin(0), *x.max(-1), *y.min(0)),
     "masked_fill": lambda x, y: x.masked_fill(y > 0, 3), "to_float": lambda x, y: x.float() * 0.5, "to_double": lambda x, y: x.double() * 0.5,
     "to_bool": lambda x, y: (x.bool(), torch.logical_not(x)), "to_byte": lambda x, y: x.to(torch.uint8) + 1, "to_long": lambda x, y: x.long() * 5,
 }

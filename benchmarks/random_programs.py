@@ -89,6 +89,11 @@ class RandomProgram:
         x, y = self.shapes[a], self.shapes[b]
         if kind < 3 and len(x) == len(y) and all(p == q or 1 in (p, q) for p, q in zip(x, y)):
             self.add(r.choice(self.BINARY).format(f"v{a}", f"v{b}"), [max(p, q) for p, q in zip(x, y)])
+        elif kind == 3 and r.random() < 0.3:
+            # Of what an input holds: which of two computed numbers is larger may be a matter of rounding.
+            d, full = r.randrange(len(self.full)), self.shapes[0]
+            op = r.choice(["argmax({}, True)", "argmin({}, True)", "max({}, True).indices", "min({}, True)[1]"]).format(d)
+            self.add(f"v0.{op}.to(v0.dtype) * 0.01", [1 if i == d else s for i, s in enumerate(full)])
         elif kind == 3:
             begin = r.randrange(len(x))
             dims = list(range(begin, r.randint(begin + 1, len(x))))

@@ -23,13 +23,18 @@ struct OneKernel {
 
 bool Holds(const IndexCheck& check, const CallState& call) {
   const at::Tensor& index = call.slots[static_cast<std::size_t>(check.index)];
-  const std::int64_t extent = call.Value(check.extent), stride = index.stride(0), count = index.size(0);
-  const auto* values = index.const_data_ptr<std::int64_t>();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t v = values[i * stride];
-    if ((v < 0 || v >= extent) && v != check.ignored) return false;
-  }
-  return true;
+  const std::int64_t extent = call.Value(check.extent), least = check.wraps ? -extent : 0;
+  const at::Tensor all = index.dim() == 1 ? index : index.reshape({-1});
+  const auto hold = [&]<typename T>(const T* values) {
+    const std::int64_t stride = all.stride(0), count = all.size(0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t v = values[i * stride];
+      if ((v < least || v >= extent) && v != check.ignored) return false;
+    }
+    return true;
+  };
+  return index.scalar_type() == c10::ScalarType::Int ? hold(all.const_data_ptr<std::int32_t>())
+                                                     : hold(all.const_data_ptr<std::int64_t>());
 }
 
 class CpuStep final : public Step {

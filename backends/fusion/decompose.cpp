@@ -12,6 +12,7 @@
 #include "backends/fusion/decompose_rules.h"
 #include "backends/fusion/node_writer.h"
 #include "backends/fusion/pointwise.h"
+#include "backends/fusion/reduction.h"
 #include "backends/graph/dim_algebra.h"
 #include "common/config.h"
 #include "common/coverage.h"
@@ -228,6 +229,21 @@ bool Largest(Graph& g, const Node& n, NodeWriter w, std::string_view op) {
   return true;
 }
 
+// max and min over a dimension: self, dim, keepdim.
+bool ExtremeAndIndex(Graph& g, const Node& n, NodeWriter w, const char* extreme, const char* index) {
+  const ValueId x = n.args[0].value;
+  const ir::Value& in = g.value(x);
+  if (in.sizes.empty()) return false;
+  const std::int64_t given = n.args[1].constant.toInt();
+  const std::int64_t dim = given < 0 ? given + static_cast<std::int64_t>(in.sizes.size()) : given;
+  if (!HasIndexKernel(g, in, static_cast<std::size_t>(dim), static_cast<std::size_t>(dim) + 1)) return false;
+  if (const ValueId out = n.outputs[0]; out != kNoValue)
+    w.Into(out).Call(extreme, {n.args[0], Arg::Constant(c10::List<std::int64_t>({dim})), n.args[2]}, g.value(out));
+  if (const ValueId out = n.outputs[1]; out != kNoValue)
+    w.Into(out).Call(index, {n.args[0], Arg::Constant(dim), n.args[2]}, g.value(out));
+  return true;
+}
+
 // The largest or smallest of 0 and 1; self, dim or dims, keepdim, or self alone.
 bool AnyOrAll(Graph& g, const Node& n, NodeWriter w, bool any) {
   const ValueId x = n.args[0].value, out = n.outputs[0];
@@ -306,6 +322,8 @@ bool DecomposeNode(Graph& g, const Node& n, NodeWriter w) {
     return DecomposeLoss(g, n, w);
   }
   if (name.starts_with("aten._foreach_") && !n.op->mutates()) return Foreach(g, n, w);
+  if (name == "aten.max.dim") return ExtremeAndIndex(g, n, w, "aten.amax", "aten.argmax");
+  if (name == "aten.min.dim") return ExtremeAndIndex(g, n, w, "aten.amin", "aten.argmin");
   if (n.outputs.empty() || n.outputs[0] == kNoValue) return false;
   if (name == "aten.logsumexp") return LogSumExp(g, n, w);
   if (name == "aten.mean.dim") return Mean(g, n, w, false);

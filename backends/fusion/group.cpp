@@ -1,14 +1,16 @@
 #include "backends/fusion/group.h"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <optional>
-#include <queue>
 #include <set>
 #include <utility>
 
+#include "backends/fusion/gather.h"
+#include "backends/fusion/node_set.h"
+#include "backends/fusion/order.h"
 #include "backends/fusion/pointwise.h"
+#include "backends/fusion/scan.h"
 #include "backends/fusion/waits.h"
 
 namespace framefuse::fusion {
@@ -24,36 +26,6 @@ using ir::ValueId;
 
 constexpr std::size_t kMostNodes = 160, kMostReductions = 5;
 constexpr std::ptrdiff_t kMostBuffers = 32;
-
-// Set of nodes as words.
-class NodeSet {
- public:
-  explicit NodeSet(std::size_t nodes) : words_((nodes + 63) / 64, 0) {}
-  void Add(NodeIndex n) { words_[static_cast<std::size_t>(n) / 64] |= 1ull << (n % 64); }
-  bool Has(NodeIndex n) const { return words_[static_cast<std::size_t>(n) / 64] >> (n % 64) & 1; }
-  void Join(const NodeSet& other) {
-    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
-  }
-  bool Meets(const NodeSet& other) const {
-    for (std::size_t i = 0; i < words_.size(); ++i) {
-      if ((words_[i] & other.words_[i]) != 0) return true;
-    }
-    return false;
-  }
-  // What both have and `done` has not; `f` may add to this set and to `done`.
-  template <typename F>
-  void ForEachIn(const NodeSet& other, const NodeSet& done, F f) const {
-    for (std::size_t i = 0; i < words_.size(); ++i) {
-      const auto left = [&] { return words_[i] & other.words_[i] & ~done.words_[i]; };
-      for (std::uint64_t both = left(); both != 0; both = both & (both - 1) & left()) {
-        f(static_cast<NodeIndex>(i * 64) + std::countr_zero(both));
-      }
-    }
-  }
-
- private:
-  std::vector<std::uint64_t> words_;
-};
 
 bool SameShape(const std::vector<Dim>& a, const std::vector<Dim>& b) { return a == b; }
 
@@ -79,6 +51,8 @@ class Grouper {
       ReductionForm form;
       const bool reduction = IsReduction(g_, g_.nodes[i], &form);
       reduction_.push_back(reduction ? std::optional<ReductionForm>(form) : std::nullopt);
+      gather_.push_back(GatherOf(g_, g_.nodes[i]));
+      scan_.push_back(ScanOf(g_, g_.nodes[i]));
       NodeSet& mine = ancestors_.emplace_back(g_.nodes.size());
       const auto needs = [&](NodeIndex p) {
         if (p == kNoNode) return;
@@ -101,17 +75,16 @@ class Grouper {
       if (!groups_[k].nodes.empty()) CloneProducers(static_cast<int>(k));
     }
     MergeReductions();
-    return Order();
+    DropLone();
+    return OrderGroups(g_, waits_, definitions_, groups_, group_of_);
   }
 
  private:
   const Node& node(NodeIndex n) const { return g_.nodes[static_cast<std::size_t>(n)]; }
   const ir::Value& value(ValueId v) const { return g_.value(v); }
   const std::optional<ReductionForm>& ReductionOf(NodeIndex n) const { return reduction_[static_cast<std::size_t>(n)]; }
-  // Effects and random numbers.
-  static bool KeepsOrder(const Node& n) {
-    return (n.op->has_side_effect() && !ir::WaitsForOthers(n)) || n.op->is_random();
-  }
+  const std::optional<GatherForm>& GatherOfNode(NodeIndex n) const { return gather_[static_cast<std::size_t>(n)]; }
+  const std::optional<ScanForm>& ScanOfNode(NodeIndex n) const { return scan_[static_cast<std::size_t>(n)]; }
   // What a node reads from memory or from other nodes: numbers are in the kernel.
   template <typename F>
   void ForEachTensor(NodeIndex n, F f) const {
@@ -122,7 +95,8 @@ class Grouper {
 
   void Place(NodeIndex n) {
     const std::optional<ReductionForm>& reduction = ReductionOf(n);
-    if (!reduction && !IsPointwise(g_, node(n))) return;
+    const std::optional<ScanForm>& scan = ScanOfNode(n);
+    if (!reduction && !GatherOfNode(n) && !scan && !IsPointwise(g_, node(n))) return;
     bool any_tensor = false;
     ForEachTensor(n, [&](ValueId) { any_tensor = true; });
     if (!any_tensor) return;
@@ -135,6 +109,11 @@ class Grouper {
       const bool last = reduction->end == own.shape.size(), beside = last && IsBesideChannels(g_, node(n), *reduction);
       own.kind = last && !beside ? GroupKind::kRow : GroupKind::kColumn;
       own.inner_begin = beside ? reduction->begin - 1 : reduction->end;
+    }
+    if (scan) {
+      own.reduce_begin = scan->dim;
+      own.reduce_end = own.inner_begin = scan->dim + 1;
+      own.kind = own.reduce_end == own.shape.size() ? GroupKind::kRow : GroupKind::kColumn;
     }
     if (own.shape.size() > 8) return;
     group_of_[static_cast<std::size_t>(n)] = static_cast<int>(groups_.size());
@@ -212,6 +191,7 @@ class Grouper {
     std::vector<int> stage(group.nodes.size());
     std::map<int, std::size_t> reductions;
     std::vector<ValueId> buffers;
+    const bool one_stage = group.kind == GroupKind::kColumn && HasIndex(group);
     for (std::size_t i = 0; i < group.nodes.size(); ++i) {
       const NodeIndex n = group.nodes[i];
       const bool reduction = group.has_reduction() && ReductionOf(n), picks = reduction && ReductionOf(n)->picks;
@@ -227,16 +207,97 @@ class Grouper {
         if (picks && v == node(n).args[1].value) legal = false;
         // Only a result with the dimensions kept lines up with the other values, and a target with nothing else.
         if (from_reduction && !ReductionOf(p)->keep) legal = false;
-        stage[i] =
-            std::max(stage[i], stage[static_cast<std::size_t>(made - group.nodes.begin())] + (from_reduction ? 1 : 0));
+        stage[i] = std::max(stage[i], stage[static_cast<std::size_t>(made - group.nodes.begin())] +
+                                          (from_reduction ? ReductionOf(p)->loops() : 0));
       });
       if (!legal || (picks && ReadsElsewhere(group, n, node(n).args[1].value))) return false;
-      if (reduction && ++reductions[stage[i]] > kMostReductions) return false;
-      if (group.kind == GroupKind::kColumn && stage[i] > 0 && (full || reduction)) return false;
+      for (int loop = 0; reduction && loop < ReductionOf(n)->loops(); ++loop) {
+        if (++reductions[stage[i] + loop] > kMostReductions) return false;
+      }
+      if (group.kind == GroupKind::kColumn && stage[i] > 0 && (full || reduction || one_stage)) return false;
+      if (reduction && ReductionOf(n)->index && !IsSameInEachLoop(group, node(n).args[0].value)) return false;
       if (IsUsedOutside(node(n).outputs[0], group)) buffers.push_back(node(n).outputs[0]);
     }
     std::sort(buffers.begin(), buffers.end());
-    return std::unique(buffers.begin(), buffers.end()) - buffers.begin() <= kMostBuffers;
+    if (std::unique(buffers.begin(), buffers.end()) - buffers.begin() > kMostBuffers) return false;
+    return std::all_of(group.nodes.begin(), group.nodes.end(),
+                       [&](NodeIndex n) { return (!GatherOfNode(n) || CanGather(group, n)) && CanScan(group, n); });
+  }
+
+  // The node is no scan, or one along what the group's loop goes over, and no single points of it are asked for.
+  bool CanScan(const Group& group, NodeIndex n) const {
+    const std::optional<ScanForm>& scan = ScanOfNode(n);
+    if (!scan) return true;
+    if (group.reduce_begin != scan->dim || group.reduce_end != scan->dim + 1) return false;
+    if (!SameShape(value(node(n).outputs[0]).sizes, group.shape)) return false;
+    return std::none_of(group.nodes.begin(), group.nodes.end(),
+                        [&](NodeIndex other) { return ReductionOf(other) && ReductionOf(other)->picks; });
+  }
+
+  // A row of the group has one row of the table. The table and the index come from memory, and as what they are.
+  bool CanGather(const Group& group, NodeIndex n) const {
+    const GatherForm& form = *GatherOfNode(n);
+    if (group.kind == GroupKind::kColumn || !SameShape(value(node(n).outputs[0]).sizes, group.shape)) return false;
+    if (group.has_reduction() && group.reduce_begin < form.index_rank) return false;
+    return std::all_of(group.nodes.begin(), group.nodes.end(), [&](NodeIndex other) {
+      if (ReductionOf(other) && ReductionOf(other)->picks) return false;
+      bool fits = node(other).outputs[0] != form.table && node(other).outputs[0] != form.index;
+      const std::optional<GatherForm>& its = GatherOfNode(other);
+      ForEachTensor(other, [&](ValueId v) {
+        if (v == form.table) fits = fits && its && its->table == v && its->index_rank == form.index_rank;
+        if (v == form.index) fits = fits && its && its->index == v;
+      });
+      return fits;
+    });
+  }
+
+  // What an operator does as fast alone: it copies rows, and adds up a row's elements one after the other.
+  void DropLone() {
+    for (std::size_t k = 0; k < groups_.size(); ++k) {
+      std::vector<NodeIndex>& nodes = groups_[k].nodes;
+      const auto as_fast = [&](NodeIndex n) {
+        return GatherOfNode(n) || (ScanOfNode(n) && groups_[k].kind == GroupKind::kRow);
+      };
+      if (!std::all_of(nodes.begin(), nodes.end(), as_fast)) continue;
+      const std::vector<NodeIndex> dropped = std::exchange(nodes, {});
+      for (NodeIndex n : dropped) {
+        int& home = group_of_[static_cast<std::size_t>(n)];
+        if (home == static_cast<int>(k)) home = GroupOfAllUsers(n);
+      }
+    }
+  }
+
+  // A group that has a clone of the node, if all of its users do; else -1.
+  int GroupOfAllUsers(NodeIndex n) const {
+    const auto v = static_cast<std::size_t>(node(n).outputs[0]);
+    int found = -1;
+    for (std::size_t k = 0; k < groups_.size(); ++k) {
+      const auto reads = [&](NodeIndex u) { return groups_[k].Contains(u); };
+      if (!std::any_of(users_[v].begin(), users_[v].end(), reads)) continue;
+      if (!groups_[k].Contains(n)) return -1;
+      found = static_cast<int>(k);
+    }
+    for (NodeIndex u : users_[v]) {
+      if (group_of_[static_cast<std::size_t>(u)] < 0) return -1;
+    }
+    return is_output_[v] ? -1 : found;
+  }
+
+  bool HasIndex(const Group& group) const {
+    return std::any_of(group.nodes.begin(), group.nodes.end(),
+                       [&](NodeIndex n) { return ReductionOf(n) && ReductionOf(n)->index; });
+  }
+
+  // What one loop finds as the extreme another loop looks for, among values that it may compute again. Compilers for
+  // devices make one instruction of a product and a sum, and need not do so in both.
+  bool IsSameInEachLoop(const Group& group, ValueId v) const {
+    static const std::set<std::string> kExact = {"aten._to_copy", "aten.neg",        "aten.abs",     "aten.relu",
+                                                 "aten.clone",    "aten.where.self", "aten.maximum", "aten.minimum"};
+    const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
+    if (p == kNoNode || !group.Contains(p) || value(v).device.is_cpu() || ReductionOf(p)) return true;
+    bool same = kExact.contains(node(p).op->name());
+    ForEachTensor(p, [&](ValueId arg) { same = same && IsSameInEachLoop(group, arg); });
+    return same;
   }
 
   // Another node of the group than `n` reads v.
@@ -292,7 +353,7 @@ class Grouper {
       leaves->insert(v);
       return true;
     }
-    if (ReductionOf(p) || tree->size() > 8) return false;
+    if (ReductionOf(p) || ScanOfNode(p) || tree->size() > 8) return false;
     if (!tree->insert(p).second) return true;
     bool ok = true;
     ForEachTensor(p, [&](ValueId arg) { ok = ok && CollectTree(arg, home, tree, leaves); });
@@ -379,98 +440,6 @@ class Grouper {
     }
   }
 
-  // --- order of execution
-
-  // What runs as one: a group, or a node of its own.
-  struct Units {
-    std::vector<std::vector<NodeIndex>> nodes;
-    std::vector<int> group;    // in the schedule, or -1
-    std::vector<int> of_node;  // unit that makes a node's results
-    std::vector<std::set<int>> needs, feeds;
-
-    void Add(std::vector<NodeIndex> unit, int of_group) {
-      nodes.push_back(std::move(unit));
-      group.push_back(of_group);
-    }
-    void Depend(int unit, int on) {
-      needs[static_cast<std::size_t>(unit)].insert(on);
-      feeds[static_cast<std::size_t>(on)].insert(unit);
-    }
-  };
-
-  Schedule Order() {
-    Schedule schedule;
-    Units units;
-    MakeUnits(&schedule, &units);
-    FindDependencies(&units);
-    using Entry = std::pair<NodeIndex, int>;
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    std::vector<std::size_t> open(units.nodes.size());
-    const auto offer = [&](std::size_t u) { ready.push({PlaceOf(units.nodes[u]), static_cast<int>(u)}); };
-    for (std::size_t u = 0; u < units.nodes.size(); ++u) {
-      open[u] = units.needs[u].size();
-      if (open[u] == 0) offer(u);
-    }
-    while (!ready.empty()) {
-      const auto u = static_cast<std::size_t>(ready.top().second);
-      ready.pop();
-      schedule.items.push_back({units.group[u], units.nodes[u]});
-      for (int f : units.feeds[u]) {
-        if (--open[static_cast<std::size_t>(f)] == 0) offer(static_cast<std::size_t>(f));
-      }
-    }
-    return schedule;
-  }
-
-  NodeIndex PlaceOf(const std::vector<NodeIndex>& unit) const {
-    return ir::WaitsForOthers(node(unit.front())) ? waits_.LatestPlaceOf(unit.front()) : unit.front();
-  }
-
-  void MakeUnits(Schedule* schedule, Units* units) {
-    units->of_node.assign(g_.nodes.size(), -1);
-    schedule->home.assign(g_.nodes.size(), -1);
-    for (const Group& group : groups_) {
-      if (group.nodes.empty()) continue;
-      const auto place = static_cast<int>(schedule->groups.size());
-      for (NodeIndex n : group.nodes) {
-        if (&groups_[static_cast<std::size_t>(group_of_[static_cast<std::size_t>(n)])] != &group) continue;
-        units->of_node[static_cast<std::size_t>(n)] = static_cast<int>(units->nodes.size());
-        schedule->home[static_cast<std::size_t>(n)] = place;
-      }
-      units->Add(group.nodes, place);
-      schedule->groups.push_back(group);
-    }
-    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
-      if (units->of_node[i] >= 0) continue;
-      units->of_node[i] = static_cast<int>(units->nodes.size());
-      units->Add({static_cast<NodeIndex>(i)}, -1);
-    }
-  }
-
-  // A unit needs those that make what it reads; nodes with effects need those before them.
-  void FindDependencies(Units* units) {
-    units->needs.resize(units->nodes.size());
-    units->feeds.resize(units->nodes.size());
-    for (std::size_t u = 0; u < units->nodes.size(); ++u) {
-      const std::set<NodeIndex> inside(units->nodes[u].begin(), units->nodes[u].end());
-      for (NodeIndex n : units->nodes[u]) {
-        ir::ForEachUse(node(n), [&](ValueId v) {
-          const NodeIndex p = definitions_[static_cast<std::size_t>(v)];
-          if (p == kNoNode || inside.contains(p)) return;
-          units->Depend(static_cast<int>(u), units->of_node[static_cast<std::size_t>(p)]);
-        });
-        for (NodeIndex w : waits_.Before(n))
-          units->Depend(static_cast<int>(u), units->of_node[static_cast<std::size_t>(w)]);
-      }
-    }
-    int before = -1;
-    for (std::size_t i = 0; i < g_.nodes.size(); ++i) {
-      if (!KeepsOrder(g_.nodes[i])) continue;
-      if (before >= 0 && units->of_node[i] != before) units->Depend(units->of_node[i], before);
-      before = units->of_node[i];
-    }
-  }
-
   const Graph& g_;
   Waits waits_;
   std::vector<NodeIndex> definitions_;
@@ -478,6 +447,8 @@ class Grouper {
   std::vector<NodeSet> ancestors_;
   std::vector<std::vector<NodeIndex>> users_;
   std::vector<std::optional<ReductionForm>> reduction_;  // by node
+  std::vector<std::optional<GatherForm>> gather_;        // by node
+  std::vector<std::optional<ScanForm>> scan_;            // by node
   std::vector<bool> is_number_, is_output_;              // by value
   std::vector<Group> groups_;
   std::vector<NodeSet> members_, whole_;  // by group: its nodes, but clones; those, and the ancestors of all

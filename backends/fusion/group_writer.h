@@ -8,10 +8,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "backends/fusion/gather.h"
 #include "backends/fusion/lower.h"
 #include "backends/fusion/pointwise.h"
+#include "backends/fusion/scan.h"
 #include "common/check.h"
 
 namespace framefuse::fusion {
@@ -42,11 +45,14 @@ class GroupWriter {
     return group_.has_reduction() && IsReduction(g_, node(n), &form);
   }
 
-  Op ReductionOf(NodeIndex n) const {
+  ReductionForm FormOf(NodeIndex n) const {
     ReductionForm form;
     FF_CHECK(IsReduction(g_, node(n), &form)) << "not a reduction";
-    return form.op;
+    return form;
   }
+  bool IsIndex(NodeIndex n) const { return IsReduce(n) && FormOf(n).index; }
+  // Loops after which the node's result is known, from where it starts.
+  int LoopsOf(NodeIndex n) const { return IsReduce(n) ? FormOf(n).loops() : 0; }
 
   // --- what the group is made of
 
@@ -60,12 +66,12 @@ class GroupWriter {
         if (made == made_by_.end()) {
           if (seen.insert(v).second && !NumberConstant(g_, v)) out_.inputs.push_back(v);
         } else {
-          stage = std::max(stage, stage_[v] + (IsReduce(made->second) ? 1 : 0));
+          stage = std::max(stage, stage_[v] + LoopsOf(made->second));
         }
       });
       const GraphValue v = node(n).outputs[0];
       stage_[v] = stage;
-      stages_ = std::max(stages_, stage + (IsReduce(n) ? 1 : 0));
+      stages_ = std::max(stages_, stage + LoopsOf(n));
       if (needed_[static_cast<std::size_t>(v)]) out_.outputs.push_back(v);
     }
   }
@@ -96,6 +102,7 @@ class GroupWriter {
     buffer_of_.clear();
     memo_.clear();
     row_memo_.clear();
+    found_.clear();
     scratch_.clear();
     param_of_.clear();
     turned_bytes_ = 0;
@@ -156,7 +163,9 @@ class GroupWriter {
     if (const auto it = row_memo_.find(v); it != row_memo_.end()) return it->second;
     KernelValue result;
     const auto made = made_by_.find(v);
-    if (made == made_by_.end()) {
+    if (const auto found = found_.find(v); found != found_.end()) {
+      result = builder_->Cast(Type::kI64, found->second);
+    } else if (made == made_by_.end()) {
       result = builder_->Load(BufferOf(v));
     } else if (const auto s = scratch_.find(v); s != scratch_.end()) {
       result = builder_->Emit(Op::kScratchLoad, ComputeType(Storage(v)), {}, s->second);
@@ -187,7 +196,34 @@ class GroupWriter {
     return builder_->Emit(Op::kWrap, Type::kF32, {k}, -1, static_cast<std::uint64_t>(Storage(v)));
   }
 
+  KernelValue NumberOf(const Dim& d) {
+    return d.is_constant() ? builder_->ConstInt(Type::kI64, d.constant()) : NumberOf(ir::Arg::OfDim(d));
+  }
+
+  // A point of the row that the index names.
+  KernelValue EmitGather(const GatherForm& form) {
+    const ir::Value& table = value(form.table);
+    const IndexCheck check{form.index, table.sizes[0], 0, form.wraps};
+    const auto same = [&](const IndexCheck& c) {
+      return c.index == check.index && c.extent == check.extent && c.wraps == check.wraps;
+    };
+    if (std::none_of(out_.checks.begin(), out_.checks.end(), same)) out_.checks.push_back(check);
+    KernelValue row = builder_->Cast(Type::kI64, Emit(form.index));
+    const KernelValue extent = NumberOf(table.sizes[0]);
+    if (form.wraps) {
+      const KernelValue negative = builder_->Compare(Op::kLt, row, builder_->ConstInt(Type::kI64, 0));
+      row = builder_->Select(negative, builder_->Binary(Op::kAdd, row, extent), row);
+    }
+    row = builder_->Binary(Op::kInRange, row, extent);
+    return builder_->LoadFrom(BufferOf(form.table), builder_->Binary(Op::kMul, row, NumberOf(table.strides[0])));
+  }
+
   KernelValue EmitNode(const Node& n) {
+    if (const std::optional<GatherForm> form = GatherOf(g_, n)) return EmitGather(*form);
+    if (const std::optional<ScanForm> form = ScanOf(g_, n)) {
+      const KernelValue of = builder_->Cast(form->type, Read(n.args[0].value));
+      return builder_->Cast(ComputeType(Storage(n.outputs[0])), builder_->Emit(Op::kScanSum, form->type, {of}));
+    }
     return EmitNode(n, [this](GraphValue v) { return Read(v); });
   }
 
@@ -239,13 +275,57 @@ class GroupWriter {
   }
 
   KernelValue EmitReduce(NodeIndex n) {
-    const Type type = ComputeType(Storage(node(n).outputs[0]));
-    return builder_->Emit(ReductionOf(n), type, {builder_->Cast(type, Read(node(n).args[0].value))});
+    const GraphValue in = node(n).args[0].value;
+    const bool index = IsIndex(n);
+    const Type type = ComputeType(Storage(index ? in : node(n).outputs[0]));
+    const KernelValue of = index ? Compared(in) : builder_->Cast(type, Read(in));
+    const auto [made, added] = reduced_.try_emplace({FormOf(n).op, type, of}, 0);
+    if (added) made->second = builder_->Emit(FormOf(n).op, type, {of});
+    return made->second;
   }
+
+  // A half as eager compares it.
+  KernelValue Compared(GraphValue v) {
+    const KernelValue k = Emit(v);
+    return c10::isReducedFloatingType(value(v).dtype) ? Rounded(v, k) : k;
+  }
+
+  // Where the first extreme is among the reduced points of this loop, which an earlier one has found. A NaN is one.
+  KernelValue EmitIndex(NodeIndex n, KernelValue extreme) {
+    const KernelValue x = Compared(node(n).args[0].value);
+    const auto [made, added] = reduced_.try_emplace({FormOf(n).op, Type::kPred, x}, 0);
+    if (!added) return made->second;
+    KernelValue hit = builder_->Compare(Op::kEq, x, extreme);
+    if (kernel_ir::IsFloat(builder_->TypeOf(x)))
+      hit = builder_->Emit(Op::kOr, Type::kPred, {hit, builder_->Compare(Op::kNe, x, x)});
+    const KernelValue at = builder_->Select(hit, Place(), builder_->ConstInt(IndexType(), NoIndex()));
+    return made->second = builder_->Unary(Op::kReduceMin, at);
+  }
+
+  // The number of the reduced point.
+  KernelValue Place() {
+    if (place_ == kernel_ir::kNoValue) {
+      const bool column = k_->kernel.skeleton == Skeleton::kColumn;
+      place_ = builder_->Emit(column ? Op::kRowIota : Op::kIota, IndexType(), {});
+    }
+    return place_;
+  }
+
+  Type IndexType() const {
+    std::int64_t most = 1;
+    for (const Axis& a : it_.reduced) {
+      if (!a.extent.is_constant() || a.extent.constant() > INT32_MAX / most) return Type::kI64;
+      most *= a.extent.constant();
+    }
+    return most < INT32_MAX ? Type::kI32 : Type::kI64;
+  }
+  std::int64_t NoIndex() const { return IndexType() == Type::kI32 ? INT32_MAX : INT64_MAX; }
 
   void Begin(BlockKind kind) {
     builder_->Begin(kind);
     memo_.clear();
+    reduced_.clear();
+    place_ = kernel_ir::kNoValue;
     in_loop_ = kind == BlockKind::kLoop;
   }
 
@@ -270,7 +350,9 @@ class GroupWriter {
   bool in_loop_ = false;
   std::int64_t turned_bytes_ = 0;
   std::map<GraphValue, int> buffer_of_, scratch_;
-  std::map<GraphValue, KernelValue> memo_, row_memo_;
+  std::map<GraphValue, KernelValue> memo_, row_memo_, found_;  // found_: indices, in the type that they are found in
+  std::map<std::tuple<Op, Type, KernelValue>, KernelValue> reduced_;  // in this block; indices as of kPred
+  KernelValue place_ = kernel_ir::kNoValue;                           // of this block
   std::map<ir::ExprId, int> param_of_;
   std::set<GraphValue> keep_;
 };

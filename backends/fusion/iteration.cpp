@@ -1,6 +1,9 @@
 #include "backends/fusion/iteration.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "backends/fusion/gather.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -9,10 +12,26 @@ using ir::Dim;
 using ir::Graph;
 using ir::ValueId;
 
+// A table has its rows' strides, and an index none there.
+bool GatherStrides(const Graph& g, const Group& group, ValueId v, std::vector<Dim>* strides) {
+  const ir::Value& value = g.value(v);
+  for (ir::NodeIndex n : group.nodes) {
+    const std::optional<GatherForm> form = GatherOf(g, g.nodes[static_cast<std::size_t>(n)]);
+    if (!form || (form->table != v && form->index != v)) continue;
+    const bool table = form->table == v;
+    for (std::size_t d = table ? 1 : 0; d < value.sizes.size(); ++d) {
+      if (value.sizes[d] != Dim(1)) (*strides)[table ? form->index_rank + d - 1 : d] = value.strides[d];
+    }
+    return true;
+  }
+  return false;
+}
+
 // Strides of a value over the group's dimensions; 0 where it is broadcast or reduced.
 std::vector<Dim> StridesOver(const Graph& g, const Group& group, ValueId v) {
   const ir::Value& value = g.value(v);
   std::vector<Dim> strides(group.shape.size(), Dim(0));
+  if (GatherStrides(g, group, v, &strides)) return strides;
   const std::size_t reduced = group.reduce_end - group.reduce_begin;
   // A reduction without kept dimensions is the only value with fewer of them on the left of others; or a target of one.
   bool dropped = group.has_reduction() && value.sizes.size() + reduced == group.shape.size();
@@ -75,6 +94,14 @@ void SortAxes(Graph& g, std::size_t decider, std::vector<Axis>* axes) {
   }
 }
 
+// An index counts the reduced dimensions in their own order.
+bool HasIndex(const Graph& g, const Group& group) {
+  return std::any_of(group.nodes.begin(), group.nodes.end(), [&](ir::NodeIndex n) {
+    ReductionForm form;
+    return IsReduction(g, g.nodes[static_cast<std::size_t>(n)], &form) && form.index;
+  });
+}
+
 }  // namespace
 
 Iteration MakeIteration(Graph& g, const Group& group, const std::vector<ValueId>& inputs,
@@ -95,7 +122,7 @@ Iteration MakeIteration(Graph& g, const Group& group, const std::vector<ValueId>
     (reduced ? it.reduced : inner ? it.inner : it.outer).push_back(std::move(axis));
   }
   for (std::vector<Axis>* axes : {&it.outer, &it.reduced, &it.inner}) {
-    SortAxes(g, decider, axes);
+    if (axes != &it.reduced || !HasIndex(g, group)) SortAxes(g, decider, axes);
     Collapse(g, axes);
   }
   return it;

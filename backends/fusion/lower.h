@@ -34,11 +34,13 @@ struct Temporary {
   std::int64_t elements = 0;
 };
 
-// Each element of `index` must be in [0, extent), or be `ignored`. CUDA's kernels see to that themselves.
+// Each element of `index` must be in [0, extent), or be `ignored`; or, where it wraps, in [-extent, extent). CUDA's
+// kernels see to that themselves.
 struct IndexCheck {
   ir::ValueId index = ir::kNoValue;
   ir::Dim extent;
   std::int64_t ignored = 0;
+  bool wraps = false;
 };
 
 // A result that is part of another value's memory (places.h).

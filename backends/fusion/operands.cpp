@@ -200,11 +200,12 @@ bool ReadsBeforeItWrites(const LoweredKernel& k, ValueId result, ValueId input) 
   for (kernel_ir::ValueId id : k.kernel.blocks[0].code) {
     const kernel_ir::Inst& inst = k.kernel[id];
     if (inst.op == Op::kStore && is(inst, result)) written = true;
-    if ((inst.op != Op::kLoad && inst.op != Op::kLoadAt) || !is(inst, input)) continue;
+    const bool elsewhere = inst.op == Op::kLoadAt || inst.op == Op::kLoadFrom;
+    if ((inst.op != Op::kLoad && !elsewhere) || !is(inst, input)) continue;
     const KernelBuffer& source = k.buffers[static_cast<std::size_t>(inst.slot)];
     const bool same =
         source.outer == target->outer && source.segment == target->segment && source.inner == target->inner;
-    if (written || !same || inst.op == Op::kLoadAt) return false;
+    if (written || !same || elsewhere) return false;
   }
   return true;
 }

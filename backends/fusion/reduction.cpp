@@ -40,6 +40,7 @@ struct ReductionRow {
   bool of_symbolic;  // what it gives of nothing is a number: a size that may be 0 is no obstacle
   bool of_integers;
   bool of_halves;  // eager keeps a float32 between two elements
+  bool index = false;
 };
 
 constexpr ReductionRow kRows[] = {
@@ -47,6 +48,8 @@ constexpr ReductionRow kRows[] = {
     {"aten.prod.dim_int", kernel_ir::Op::kReduceProd, true, true, false, false},
     {"aten.amax", kernel_ir::Op::kReduceMax, false, false, true, true},
     {"aten.amin", kernel_ir::Op::kReduceMin, false, false, true, true},
+    {"aten.argmax", kernel_ir::Op::kReduceMax, false, false, true, true, true},
+    {"aten.argmin", kernel_ir::Op::kReduceMin, false, false, true, true, true},
 };
 
 const ReductionRow* RowOf(const std::string& name) {
@@ -57,6 +60,7 @@ const ReductionRow* RowOf(const std::string& name) {
 
 bool TypesFit(const ReductionRow& row, const ir::Value& in, const ir::Value& out) {
   if (!StorageOf(in.dtype) || !StorageOf(out.dtype) || in.layout != c10::Layout::Strided) return false;
+  if (row.index) return true;
   if (!row.of_integers && !(c10::isFloatingType(in.dtype) && c10::isFloatingType(out.dtype))) return false;
   if (!row.of_halves && (c10::isReducedFloatingType(in.dtype) || in.dtype != out.dtype)) return false;
   if (row.widens) return out.dtype != c10::ScalarType::Bool;
@@ -97,6 +101,7 @@ bool IsReduction(const ir::Graph& graph, const ir::Node& node, ReductionForm* fo
     if ((*dims)[i] != (*dims)[i - 1] + 1) return false;
   }
   form->op = row->op;
+  form->index = row->index;
   form->begin = static_cast<std::size_t>(dims->front());
   form->end = static_cast<std::size_t>(dims->back()) + 1;
   form->keep = node.args[2].kind == ir::Arg::Kind::kConstant && node.args[2].constant.toBool();
@@ -107,7 +112,24 @@ bool IsReduction(const ir::Graph& graph, const ir::Node& node, ReductionForm* fo
     if (!row->of_symbolic && ir::LowestOf(graph.exprs, size).value_or(0) < 1) return false;
     all_one = all_one && size == ir::Dim(1);
   }
+  if (row->index && !HasIndexKernel(graph, in, form->begin, form->end)) return false;
   return !all_one;
+}
+
+bool HasIndexKernel(const ir::Graph& graph, const ir::Value& in, std::size_t begin, std::size_t end) {
+  if (!StorageOf(in.dtype) || in.dtype == c10::ScalarType::Bool || in.layout != c10::Layout::Strided) return false;
+  if (!in.device.is_cpu() && !(kIndicesOnCuda && in.device.is_cuda())) return false;
+  bool constant = true, all_one = true;
+  for (const ir::Dim& size : in.sizes) {
+    if (size == ir::Dim(0)) return false;
+    constant = constant && size.is_constant();
+  }
+  for (std::size_t d = begin; d < end; ++d) {
+    if (ir::LowestOf(graph.exprs, in.sizes[d]).value_or(0) < 1) return false;
+    all_one = all_one && in.sizes[d] == ir::Dim(1);
+  }
+  // Between the loops of a column the extremes are in memory that is as large as the sizes say.
+  return !all_one && (constant || end == in.sizes.size());
 }
 
 bool IsBesideChannels(const ir::Graph& graph, const ir::Node& node, const ReductionForm& form) {

@@ -4,7 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "backends/fusion/gather.h"
 #include "backends/fusion/pointwise.h"
+#include "backends/fusion/scan.h"
 
 namespace framefuse::fusion {
 namespace {
@@ -28,6 +30,7 @@ const char* WhyAlone(const Graph& g, const Node& n) {
   if (n.op->is_sized_by_values()) return "the size of its result depends on values";
   if (IsPointwise(g, n) || IsReduction(g, n, &form))
     return "all of its operands are numbers, or it has too many dimensions";
+  if (GatherOf(g, n) || ScanOf(g, n)) return "alone it is as fast";
   return "no kernel of framefuse's computes it";
 }
 

@@ -346,6 +346,7 @@ void Evaluate(const Inst& inst, Type from, void* out, const void* a, const void*
       if (inst.op == Op::kCast) return EvaluateCast<std::int64_t>(inst.type, false, out, a, n);
       if (compare) return EvaluateCompare<std::int64_t>(inst.op, static_cast<std::int32_t*>(out), a, b, n);
       if (inst.op == Op::kSelect) return EvaluateSelect<std::int64_t>(out, a, b, c, n);
+      if (inst.op == Op::kInRange) return static_cast<void>(std::memmove(out, a, static_cast<std::size_t>(n) * 8));
       if (!EvaluateArith<std::int64_t>(inst, out, a, b, n)) EvaluateInt<std::int64_t>(inst, out, a, b, n);
       return;
   }

@@ -19,6 +19,7 @@ union Accumulator {
   std::int64_t i;
 };
 
+bool IsSum(Op op) { return op == Op::kReduceSum || op == Op::kScanSum; }
 bool IsMax(Op op) { return op == Op::kReduceMax || op == Op::kReduceMaxRaw; }
 
 Accumulator Identity(const Inst& inst) {
@@ -26,7 +27,7 @@ Accumulator Identity(const Inst& inst) {
   const double inf = std::numeric_limits<double>::infinity();
   const bool wide = inst.type == Type::kI64;
   if (IsFloat(inst.type)) {
-    a.f = inst.op == Op::kReduceSum ? 0 : inst.op == Op::kReduceProd ? 1 : IsMax(inst.op) ? -inf : inf;
+    a.f = IsSum(inst.op) ? 0 : inst.op == Op::kReduceProd ? 1 : IsMax(inst.op) ? -inf : inf;
   } else if (IsMax(inst.op)) {
     a.i = wide ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int32_t>::min();
   } else if (inst.op == Op::kReduceMin) {
@@ -49,15 +50,13 @@ void Accumulate(const Inst& inst, Accumulator* acc, const void* lanes, int i) {
   if (IsFloat(inst.type)) {
     const double v = inst.type == Type::kF32 ? static_cast<double>(static_cast<const float*>(lanes)[i])
                                              : static_cast<const double*>(lanes)[i];
-    acc->f = inst.op == Op::kReduceSum    ? acc->f + v
-             : inst.op == Op::kReduceProd ? acc->f * v
-                                          : Combine(inst.op, acc->f, v);
+    acc->f = IsSum(inst.op) ? acc->f + v : inst.op == Op::kReduceProd ? acc->f * v : Combine(inst.op, acc->f, v);
     return;
   }
   const std::int64_t v = inst.type == Type::kI64 ? static_cast<const std::int64_t*>(lanes)[i]
                                                  : std::int64_t{static_cast<const std::int32_t*>(lanes)[i]};
   const auto ua = static_cast<std::uint64_t>(acc->i), uv = static_cast<std::uint64_t>(v);
-  acc->i = inst.op == Op::kReduceSum    ? static_cast<std::int64_t>(ua + uv)
+  acc->i = IsSum(inst.op)               ? static_cast<std::int64_t>(ua + uv)
            : inst.op == Op::kReduceProd ? static_cast<std::int64_t>(ua * uv)
                                         : Combine(inst.op, acc->i, v);
 }
@@ -139,6 +138,9 @@ class Interpreter {
         case OpClass::kReduce:
           RunReduce(id, at, n);
           break;
+        case OpClass::kScan:
+          RunScan(id, at, n);
+          break;
         case OpClass::kArith:
         case OpClass::kCompare:
         case OpClass::kBits:
@@ -156,6 +158,8 @@ class Interpreter {
       Accumulator value{};
       if (inst.op == Op::kIota) {
         value.i = at + i;
+      } else if (inst.op == Op::kRowIota) {
+        value.i = reduced_row_;
       } else if (inst.op == Op::kParam) {
         std::memcpy(&value, &sizes_[layout_.Param(inst.slot)], 8);
       } else {
@@ -185,6 +189,9 @@ class Interpreter {
         LoadLanes(buffer.dtype, base + index[i] * step, 0,
                   static_cast<char*>(lanes) + static_cast<std::size_t>(i) * lane, 1);
       }
+    } else if (inst.op == Op::kLoadFrom) {
+      const std::int64_t elements = *static_cast<const std::int64_t*>(Lanes(inst.args[0]));
+      LoadLanes(buffer.dtype, base + elements * ElementSize(buffer.dtype) + at * stride, stride, lanes, n);
     } else if (inst.op == Op::kLoad) {
       LoadLanes(buffer.dtype, base + at * stride, stride, lanes, n);
     } else {
@@ -201,9 +208,22 @@ class Interpreter {
     }
   }
 
+  // Sums of f32 are rounded one by one.
+  void RunScan(ValueId id, std::int64_t at, int n) {
+    const Inst& inst = kernel_[id];
+    std::vector<Accumulator>& acc = accumulators_[static_cast<std::size_t>(id)];
+    const bool column = kernel_.skeleton == Skeleton::kColumn;
+    for (int i = 0; i < n; ++i) {
+      Accumulator& sum = acc[column ? static_cast<std::size_t>(at + i) : 0];
+      Accumulate(inst, &sum, Lanes(inst.args[0]), i);
+      if (inst.type == Type::kF32) sum.f = static_cast<double>(static_cast<float>(sum.f));
+      WriteLane(inst.type, Lanes(id), i, sum);
+    }
+  }
+
   void Reset(const Block& block, std::size_t width) {
     for (ValueId id : block.code) {
-      if (ClassOf(kernel_[id].op) == OpClass::kReduce) {
+      if (ClassOf(kernel_[id].op) == OpClass::kReduce || ClassOf(kernel_[id].op) == OpClass::kScan) {
         accumulators_[static_cast<std::size_t>(id)].assign(width, Identity(kernel_[id]));
       }
     }
@@ -240,6 +260,7 @@ class Interpreter {
     Reset(body, static_cast<std::size_t>(inner_));
     const std::vector<char*> first = row_;
     for (std::int64_t r = 0; r < rows; ++r) {
+      reduced_row_ = r;
       for (std::int64_t at = 0; at < inner_; at += kTile) {
         RunTile(body, 0, at, static_cast<int>(std::min<std::int64_t>(kTile, inner_ - at)));
       }
@@ -270,7 +291,7 @@ class Interpreter {
   std::vector<char*> row_, scratch_;
   const std::int64_t* sizes_ = nullptr;
   std::vector<std::int64_t> digits_;
-  std::int64_t inner_ = 0, segments_ = 1;
+  std::int64_t inner_ = 0, segments_ = 1, reduced_row_ = 0;
   std::vector<std::uint64_t> lanes_;
   std::vector<std::vector<Accumulator>> accumulators_;
 };

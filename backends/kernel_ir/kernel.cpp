@@ -53,6 +53,7 @@ std::vector<Level> ComputeLevels(const Kernel& kernel) {
     for (int a = 0; a < Arity(inst.op); ++a) level = std::max(level, levels[static_cast<std::size_t>(inst.args[a])]);
     switch (inst.op) {
       case Op::kIota:
+      case Op::kScanSum:
       case Op::kScratchLoad:
       case Op::kScratchStore:
         level = Level::kElement;
@@ -62,7 +63,11 @@ std::vector<Level> ComputeLevels(const Kernel& kernel) {
         level = std::max(level, OfLoad(kernel, kernel.buffers[static_cast<std::size_t>(inst.slot)]));
         break;
       case Op::kLoadAt:
+      case Op::kRowIota:
         level = std::max(level, Level::kRow);
+        break;
+      case Op::kLoadFrom:
+        level = std::max({level, Level::kRow, OfLoad(kernel, kernel.buffers[static_cast<std::size_t>(inst.slot)])});
         break;
       default:
         // A reduction is uniform in the row, in the column skeleton one value an inner point.
@@ -92,7 +97,9 @@ bool Same(const Kernel& kernel, ValueId a, ValueId b) {
   if (a == b) return true;
   const Inst &x = kernel[a], &y = kernel[b];
   const OpClass cls = ClassOf(x.op);
-  if (x.op != y.op || x.type != y.type || x.slot != y.slot || x.imm != y.imm || cls == OpClass::kReduce) return false;
+  if (x.op != y.op || x.type != y.type || x.slot != y.slot || x.imm != y.imm || cls == OpClass::kReduce ||
+      cls == OpClass::kScan)
+    return false;
   if (cls == OpClass::kMemory && kernel.buffers[static_cast<std::size_t>(x.slot)].written) return false;
   for (std::size_t i = 0; i < static_cast<std::size_t>(Arity(x.op)); ++i) {
     if (!Same(kernel, x.args[i], y.args[i])) return false;
@@ -153,6 +160,10 @@ ValueId Builder::Load(int buffer) {
 
 ValueId Builder::LoadAt(int buffer, ValueId index) {
   return Emit(Op::kLoadAt, ComputeType(kernel_.buffers[static_cast<std::size_t>(buffer)].dtype), {index}, buffer);
+}
+
+ValueId Builder::LoadFrom(int buffer, ValueId elements) {
+  return Emit(Op::kLoadFrom, ComputeType(kernel_.buffers[static_cast<std::size_t>(buffer)].dtype), {elements}, buffer);
 }
 
 void Builder::Store(int buffer, ValueId value) { Emit(Op::kStore, TypeOf(value), {value}, buffer); }

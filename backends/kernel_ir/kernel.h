@@ -24,7 +24,7 @@ enum class Op : std::uint8_t {
 #include "backends/kernel_ir/ops.def"
 #undef OP
 };
-enum class OpClass : std::uint8_t { kLeaf, kMemory, kArith, kCompare, kBits, kConvert, kMath, kReduce };
+enum class OpClass : std::uint8_t { kLeaf, kMemory, kArith, kCompare, kBits, kConvert, kMath, kReduce, kScan };
 
 std::string_view Name(Op op);
 int Arity(Op op);
@@ -122,6 +122,7 @@ class Builder {
   ValueId ConstInt(Type type, std::int64_t value);
   ValueId Load(int buffer);
   ValueId LoadAt(int buffer, ValueId index);
+  ValueId LoadFrom(int buffer, ValueId elements);
   void Store(int buffer, ValueId value);
   ValueId Binary(Op op, ValueId a, ValueId b);
   ValueId Unary(Op op, ValueId a);
@@ -133,7 +134,7 @@ class Builder {
   bool IsRounded(DType dtype, ValueId value) const {
     const Inst& inst = kernel_[value];
     if (inst.op == Op::kWrap) return inst.imm == static_cast<std::uint64_t>(dtype);
-    return (inst.op == Op::kLoad || inst.op == Op::kLoadAt) &&
+    return (inst.op == Op::kLoad || inst.op == Op::kLoadAt || inst.op == Op::kLoadFrom) &&
            kernel_.buffers[static_cast<std::size_t>(inst.slot)].dtype == dtype;
   }
 

@@ -13,15 +13,16 @@ std::string TypeError(const Kernel& kernel, const Inst& inst) {
   const auto type = [&](int a) { return kernel[inst.args[static_cast<std::size_t>(a)]].type; };
   switch (ClassOf(inst.op)) {
     case OpClass::kLeaf:
-      return "";
+      return (inst.op == Op::kIota || inst.op == Op::kRowIota) && !IsInt(inst.type) ? "not an int" : "";
     case OpClass::kMemory:
-      if (inst.op == Op::kLoadAt) return type(0) == Type::kI64 ? "" : "index is not i64";
+      if (inst.op == Op::kLoadAt || inst.op == Op::kLoadFrom) return type(0) == Type::kI64 ? "" : "index is not i64";
       return Arity(inst.op) == 0 || type(0) == inst.type ? "" : "stored type differs";
     case OpClass::kArith:
       if (inst.op == Op::kSelect) {
         if (type(0) != Type::kPred) return "condition is not pred";
         return type(1) == inst.type && type(2) == inst.type ? "" : "branch types differ";
       }
+      if (inst.op == Op::kInRange && inst.type != Type::kI64) return "index is not i64";
       break;
     case OpClass::kCompare:
       if (inst.type != Type::kPred) return "result is not pred";
@@ -35,6 +36,7 @@ std::string TypeError(const Kernel& kernel, const Inst& inst) {
       if (!IsFloat(inst.type)) return "float only";
       break;
     case OpClass::kReduce:
+    case OpClass::kScan:
       if (inst.type == Type::kPred) return "reduction of pred";
       break;
   }
@@ -55,6 +57,7 @@ std::string SlotError(const Kernel& kernel, const Inst& inst) {
       return in(static_cast<std::size_t>(kernel.scratch_rows)) ? "" : "no such scratch row";
     case Op::kLoad:
     case Op::kLoadAt:
+    case Op::kLoadFrom:
     case Op::kStore: {
       if (!in(kernel.buffers.size())) return "no such buffer";
       const Buffer& b = kernel.buffers[static_cast<std::size_t>(inst.slot)];
@@ -68,7 +71,17 @@ std::string SlotError(const Kernel& kernel, const Inst& inst) {
 
 std::string PlaceError(const Kernel& kernel, const Inst& inst, BlockKind kind, const std::vector<Level>& levels) {
   const auto arg_level = [&] { return levels[static_cast<std::size_t>(inst.args[0])]; };
-  if (ClassOf(inst.op) == OpClass::kReduce) return kind == BlockKind::kLoop ? "" : "reduction outside a loop";
+  if (inst.op == Op::kRowIota && kernel.skeleton != Skeleton::kColumn) return "there are no rows that are reduced";
+  if (inst.op == Op::kLoadFrom) {
+    if (kernel.skeleton != Skeleton::kPointwise && kernel.skeleton != Skeleton::kRow) return "not in this skeleton";
+    if (arg_level() > Level::kRow) return "the place is not one for the row";
+  }
+  if (ClassOf(inst.op) == OpClass::kScan) {
+    if (kernel.skeleton != Skeleton::kRow && kernel.skeleton != Skeleton::kColumn) return "not in this skeleton";
+    if (kernel.segments) return "a scan over segments";
+  }
+  if (ClassOf(inst.op) == OpClass::kReduce || ClassOf(inst.op) == OpClass::kScan)
+    return kind == BlockKind::kLoop ? "" : "reduction outside a loop";
   if (inst.op == Op::kStore && kernel.skeleton != Skeleton::kColumn) {
     const bool uniform = kernel.buffers[static_cast<std::size_t>(inst.slot)].inner == Inner::kUniform;
     if (uniform && arg_level() == Level::kElement) return "element stored in a uniform buffer";
@@ -85,7 +98,8 @@ std::string PlaceError(const Kernel& kernel, const Inst& inst, BlockKind kind, c
 int ScratchRowCount(const Kernel& kernel) {
   int rows = kernel.scratch_rows;
   if (kernel.skeleton == Skeleton::kColumn) {
-    for (const Inst& inst : kernel.insts) rows += ClassOf(inst.op) == OpClass::kReduce;
+    for (const Inst& inst : kernel.insts)
+      rows += ClassOf(inst.op) == OpClass::kReduce || ClassOf(inst.op) == OpClass::kScan;
   }
   return rows;
 }

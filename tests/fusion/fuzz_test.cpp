@@ -121,7 +121,19 @@ class Generator {
     Add(x);
   }
 
+  // Of an input: which of two computed numbers is larger may be a matter of rounding.
+  void Index() {
+    Shape shape = full_;
+    const std::size_t dim = Pick(shape.size());
+    shape[dim] = 1;
+    const std::string index = "%index" + std::to_string(next_), op = Pick(2) == 0 ? "argmax" : "argmin";
+    text_ += index + ": i64" + Text(shape) + " = aten." + op + "(%0, " + std::to_string(dim) + ", True)\n";
+    text_ += Define(shape) + "aten._to_copy(" + index + ", dtype=f32)\n";
+    Add(shape);
+  }
+
   void Reduce(std::size_t a) {
+    if (Pick(4) == 0) return Index();
     Shape shape = values_[a];
     const std::size_t begin = Pick(shape.size()), end = begin + 1 + Pick(shape.size() - begin);
     Shape dims;

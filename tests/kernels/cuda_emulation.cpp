@@ -27,7 +27,7 @@ constexpr const char* kNames = R"(#include <math.h>
 #define __grid_constant__
 #define __restrict__
 #define __align__(n) __attribute__((aligned(n)))
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(8) uint2 { unsigned x, y; };
 struct Place { unsigned x, y; };

@@ -30,7 +30,8 @@ Kernel EveryFunction(Type type, DType dtype) {
     const Op op = static_cast<Op>(o);
     const auto cls = ClassOf(op);
     if (cls != kernel_ir::OpClass::kArith && cls != kernel_ir::OpClass::kMath) continue;
-    if (op == Op::kSelect || op == Op::kReciprocal14) continue;  // the latter is the x86 emitter's own
+    if (op == Op::kSelect || op == Op::kInRange || op == Op::kReciprocal14)
+      continue;  // the latter is the x86 emitter's own
     ValueId r = Arity(op) == 1 ? b.Unary(op, x) : Arity(op) == 2 ? b.Binary(op, x, y) : b.Emit(op, type, {x, y, x});
     sum = b.Binary(Op::kAdd, sum, r);
   }

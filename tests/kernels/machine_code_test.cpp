@@ -48,7 +48,9 @@ TEST(MachineCode, EveryOperation) {
       if (ClassOf(op) == OpClass::kLeaf || ClassOf(op) == OpClass::kMemory || ClassOf(op) == OpClass::kConvert)
         continue;
       // kReciprocal14 is not exact, and not everywhere: see functions_test.cpp.
-      if (op == Op::kReciprocal14 || op == Op::kBitcast || (ClassOf(op) == OpClass::kMath && !is_float)) continue;
+      if (op == Op::kInRange || op == Op::kReciprocal14 || op == Op::kBitcast ||
+          (ClassOf(op) == OpClass::kMath && !is_float))
+        continue;
       if (ClassOf(op) == OpClass::kBits && is_float) continue;
       const bool float_only = op == Op::kDiv || op == Op::kFma || (op >= Op::kFloor && op <= Op::kReciprocal);
       if (float_only && !is_float) continue;
@@ -168,7 +170,8 @@ TEST(MachineCode, NaNsOfEveryOperationRoundToNaNs) {
     const auto cls = ClassOf(op);
     const bool arithmetic = cls == kernel_ir::OpClass::kArith || cls == kernel_ir::OpClass::kMath;
     if (!arithmetic && cls != kernel_ir::OpClass::kReduce) continue;
-    if (op == Op::kSelect || op == Op::kReciprocal14 || op == Op::kMinRaw || op == Op::kMaxRaw) continue;
+    if (op == Op::kInRange || op == Op::kSelect || op == Op::kReciprocal14 || op == Op::kMinRaw || op == Op::kMaxRaw)
+      continue;
     SCOPED_TRACE(std::string(Name(op)));
     Kernel kernel;
     kernel.skeleton = cls == kernel_ir::OpClass::kReduce ? Skeleton::kRow : Skeleton::kPointwise;

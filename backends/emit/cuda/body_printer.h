@@ -111,17 +111,28 @@ class BodyPrinter : protected KernelFacts {
         }
         return absl::StrCat("(", LaneType(in.type), ")", S(at_.Param(in.slot)));
       case Op::kIota:
-        return "(i64)i + k";
-      case Op::kLoadAt: {
-        const std::string value = absl::StrCat(
-            "load(*(", Place(in, absl::StrCat("in_row(v", in.args[0], ", ", S(CudaSizes::kInner), ")")), "))");
-        return level(id) != Level::kElement || Guard().empty()
-                   ? value
-                   : absl::StrCat(Guard(), " ? ", value, " : (", LaneType(in.type), ")0");
+        return in.type == kernel_ir::Type::kI32 ? "(i32)i + k" : "(i64)i + k";
+      case Op::kRowIota:
+        return absl::StrCat("(", LaneType(in.type), ")row");
+      case Op::kLoadFrom:
+        return GuardedLoad(
+            id, absl::StrCat(Place(in, buffer(in.slot).inner == Inner::kUniform ? "" : "i + k"), " + v", in.args[0]));
+      case Op::kInRange: {
+        const std::string value = absl::StrCat("in_row(v", in.args[0], ", v", in.args[1], ")");
+        return level(id) != Level::kElement || Guard().empty() ? value : absl::StrCat(Guard(), " ? ", value, " : 0");
       }
+      case Op::kLoadAt:
+        return GuardedLoad(id, Place(in, absl::StrCat("in_row(v", in.args[0], ", ", S(CudaSizes::kInner), ")")));
       default:
         return Function(in, ShortFunction(id));
     }
+  }
+
+  std::string GuardedLoad(ValueId id, const std::string& place) const {
+    const std::string value = absl::StrCat("load(*(", place, "))");
+    return level(id) != Level::kElement || Guard().empty()
+               ? value
+               : absl::StrCat(Guard(), " ? ", value, " : (", LaneType(inst(id).type), ")0");
   }
 
   std::string Function(const Inst& in, std::string_view name) const {

@@ -16,6 +16,7 @@ bool IsTelling(OpClass cls) {
     case OpClass::kCompare:
     case OpClass::kMath:
     case OpClass::kReduce:
+    case OpClass::kScan:
       return true;
     case OpClass::kLeaf:
     case OpClass::kMemory:

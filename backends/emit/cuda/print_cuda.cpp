@@ -368,7 +368,7 @@ class Printer : private BodyPrinter {
         in.slot >= 0 && (in.op == Op::kLoad || in.op == Op::kStore) && buffer(in.slot).inner == Inner::kUniform;
     if (in.op == Op::kStore) return Line(StrCat("store(", Place(in, uniform ? "" : "i"), ", v", in.args[0], ");"));
     if (in.op == Op::kLoad) return Define(id, StrCat("load(*(", Place(in, uniform ? "" : "i"), "))"));
-    Define(id, in.op == Op::kIota ? "(i64)i" : Right(id));
+    Define(id, in.op == Op::kIota ? StrCat("(", LaneType(in.type), ")i") : Right(id));
   }
 
   // --- transposed
@@ -483,6 +483,9 @@ class Printer : private BodyPrinter {
 
 absl::StatusOr<std::string> PrintCuda(const kernel_ir::Kernel& kernel, const CudaForm& form, const std::string& name) {
   if (absl::Status status = Verify(kernel); !status.ok()) return status;
+  for (const kernel_ir::Inst& inst : kernel.insts) {
+    if (ClassOf(inst.op) == kernel_ir::OpClass::kScan) return absl::UnimplementedError("a scan");
+  }
   return Printer(kernel, form, name).Run();
 }
 

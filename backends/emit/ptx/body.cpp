@@ -53,11 +53,27 @@ Operand Printer::Right(ValueId id, int k) {
       return Cast(Type::kF64, in.type, Bitcast(Type::kI64, Type::kF64, Size(at_.Param(in.slot))));
     }
     case Op::kIota: {
+      if (in.type == Type::kI32) {
+        const Operand narrow = f_.narrow ? spot_.index : M(Class::k32, "cvt.u32.u64", {spot_.index});
+        return spot_.plus + k == 0 ? narrow : M(Class::k32, "add.s32", {narrow, Immediate(spot_.plus + k)});
+      }
       const Operand wide = Wide(spot_.index);
       return spot_.plus + k == 0 ? wide : M(Class::k64, "add.s64", {wide, Immediate(spot_.plus + k)});
     }
+    case Op::kRowIota:
+      if (in.type == Type::kI64) return Wide(spot_.reduced_row);
+      return f_.narrow ? spot_.reduced_row : M(Class::k32, "cvt.u32.u64", {spot_.reduced_row});
     case Op::kLoadAt:
       return LoadAt(in, level(id) == Level::kElement ? LaneGuard(k) : Operand());
+    case Op::kLoadFrom: {
+      const auto [base, offset] = ElementPlace(in.slot, k);
+      const Operand place = Past(base, in.slot, V(in.args[0]));
+      const DType dtype = buffer(in.slot).dtype;
+      return FromRaw(dtype, LoadRaw(dtype, place, offset, level(id) == Level::kElement ? LaneGuard(k) : Operand()));
+    }
+    case Op::kInRange:
+      CheckInRange(V(in.args[0]), V(in.args[1]), level(id) == Level::kElement ? LaneGuard(k) : Operand());
+      return V(in.args[0]);
     default: {
       const std::string_view function = ShortFunction(id);
       // Per row: where each thread has quotients of its own, few processors have units enough for doubles.

@@ -101,6 +101,7 @@ void Printer::RowAt(const Operand& row) {
         IsVector(b) ? M(Class::k64, "mad.lo.s64", {row, stride, first_}) : M(Class::k64, "mul.lo.s64", {row, stride}));
   }
   SetRow(to);
+  spot_.reduced_row = row;
   spot_.index = first_;
   spot_.plus = 0;
   spot_.here = to;

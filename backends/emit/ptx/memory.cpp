@@ -245,17 +245,17 @@ void Printer::StoreOne(DType dtype, const Operand& base, std::int64_t offset, co
 // Element `in.args[0]` of the row.
 Operand Printer::LoadAt(const Inst& in, const Operand& guard) {
   const Operand i = V(in.args[0]);
-  CheckInRow(i, guard);
+  CheckInRange(i, Size(CudaSizes::kInner), guard);
   const DType dtype = buffer(in.slot).dtype;
   const Operand past = M(Class::k64, "mul.lo.s64", {i, Size(at_.InnerStride(in.slot))});
   const Operand place = Past(spot_.segment[static_cast<std::size_t>(in.slot)], in.slot, past);
   return FromRaw(dtype, LoadRaw(dtype, place, 0, guard));
 }
 
-// An index that is not of the row ends the program as eager's kernels do: with a device-side assertion.
-void Printer::CheckInRow(const Operand& i, const Operand& guard) {
+// An index out of its range ends the program as eager's kernels do: with a device-side assertion.
+void Printer::CheckInRange(const Operand& i, const Operand& limit, const Operand& guard) {
   const std::string end = t_.Label();
-  Operand fails = M(Class::kPred, "setp.ge.u64", {i, Size(CudaSizes::kInner)});
+  Operand fails = M(Class::kPred, "setp.ge.u64", {i, limit});
   if (!guard.empty()) fails = M(Class::kPred, "and.pred", {fails, guard});
   t_.JumpUnless(fails, end);
   t_.Brace("{");

@@ -45,6 +45,7 @@ class Printer : private KernelFacts {
     Operand index;
     std::map<int, Operand> bytes;  // of the index in 64 bits, by size of an element, where it is known
     std::int64_t plus = 0;
+    Operand reduced_row;  // of a column kernel
   };
   // A vector that is being computed: lanes of the next word, words.
   struct Packed {
@@ -119,7 +120,7 @@ class Printer : private KernelFacts {
   Operand Here(int b);
   std::pair<Operand, std::int64_t> ElementPlace(int b, int k);
   Operand LoadAt(const Inst& in, const Operand& guard);
-  void CheckInRow(const Operand& i, const Operand& guard);
+  void CheckInRange(const Operand& i, const Operand& limit, const Operand& guard);
   static const char* MemorySuffix(DType dtype);
   static Class RawClass(DType dtype);  // of the register that holds an element as it is in memory
   Operand FromRaw(DType dtype, const Operand& raw);

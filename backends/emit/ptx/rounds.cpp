@@ -85,7 +85,8 @@ void Printer::PlacesInTurn(const Block& block, const std::vector<ValueId>& eleme
     for (ValueId id : *values) {
       const Inst& in = inst(id);
       const bool loaded = in.op == Op::kLoad && (values == &of_segment || held_.contains({in.slot, 0}));
-      if (!loaded && (in.op == Op::kLoad || in.op == Op::kLoadAt || in.op == Op::kStore)) used.insert(in.slot);
+      if (!loaded && (in.op == Op::kLoad || in.op == Op::kLoadAt || in.op == Op::kLoadFrom || in.op == Op::kStore))
+        used.insert(in.slot);
     }
   }
   for (int b : used) {

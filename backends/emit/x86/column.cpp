@@ -1,4 +1,5 @@
 // Column reductions: eight rows at a time, partial results of the columns in scratch rows. See emitter.h.
+#include <algorithm>
 #include <set>
 
 #include "backends/emit/x86/emitter.h"
@@ -8,11 +9,23 @@ namespace framefuse::emit {
 using kernel_ir::ClassOf;
 using kernel_ir::OpClass;
 
+namespace {
+
+bool CountsRows(const kernel_ir::Kernel& kernel) {
+  return std::any_of(kernel.insts.begin(), kernel.insts.end(),
+                     [](const kernel_ir::Inst& inst) { return inst.op == kernel_ir::Op::kRowIota; });
+}
+
+}  // namespace
+
 void Emitter::EmitColumn() {
   const Block& body = blocks_.front();
+  const bool counts = CountsRows(kernel_);
+  if (counts) mov(Stack(frame::kReducedRow), 0);
   RunSequence(body.prefix, {0, -1, false});
-  for (std::size_t r = 0; r < body.reductions.size(); ++r) {
-    const Inst& inst = kernel_[body.reductions[r]];
+  const Sequence all = Accumulated(body);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const Inst& inst = kernel_[all[r]];
     const bool wide = kernel_ir::Is64Bit(inst.type);
     const Xbyak::Xmm identity = Vector(kScratch0, inst.type);
     vmovups(identity, Pool(IdentityBits(inst), wide, Bits(inst.type)));
@@ -35,10 +48,18 @@ void Emitter::EmitColumn() {
     jl(done);
     ColumnRows(body, rows);
     sub(Stack(frame::kRows), rows);
+    if (counts) add(Stack(frame::kReducedRow), rows);
     jmp(top);
     L(done);
   }
   for (std::size_t k = 1; k < blocks_.size(); ++k) ColumnEpilogue(blocks_[k]);
+}
+
+// What has a scratch row, in their order.
+Emitter::Sequence Emitter::Accumulated(const Block& block) {
+  Sequence all = block.reductions;
+  all.insert(all.end(), block.scans.begin(), block.scans.end());
+  return all;
 }
 
 void Emitter::ColumnRows(const Block& block, int rows) {
@@ -58,24 +79,34 @@ void Emitter::ColumnRows(const Block& block, int rows) {
     mov(Stack(row_slot_ + b * 8), rax);
   }
   ChooseRegisters(block.body);
-  for (ValueId id : block.reductions) accumulator_[{id, 0}] = TakeFixed();
+  const Sequence all = Accumulated(block);
+  for (ValueId id : all) accumulator_[{id, 0}] = TakeFixed();
   FixRegisters(block);
+  // The sums of scans go on from row to row; of reductions those of these rows are added to what others have.
+  const auto before = [&](std::size_t r) {
+    const int slot = static_cast<int>(kernel_.buffers.size() + r) + kernel_.scratch_rows;
+    mov(rax, Stack(row_slot_ + slot * 8));
+    return At(rax, kernel_ir::Is64Bit(kernel_[all[r]].type) ? 8 : 4, {});
+  };
   const auto points = [&](bool tail) {
-    for (ValueId id : block.reductions) {
-      const Inst& inst = kernel_[id];
-      Move(Vector(accumulator_[{id, 0}], inst.type),
-           Pool(IdentityBits(inst), kernel_ir::Is64Bit(inst.type), Bits(inst.type)));
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      const Inst& inst = kernel_[all[r]];
+      const Xbyak::Xmm acc = Vector(accumulator_[{all[r], 0}], inst.type);
+      if (r >= block.reductions.size()) {
+        vmovups(acc, before(r));
+      } else {
+        Move(acc, Pool(IdentityBits(inst), kernel_ir::Is64Bit(inst.type), Bits(inst.type)));
+      }
     }
     for (int k = 0; k < rows; ++k) RunSequence(block.body, {0, k, tail});
-    int r = 0;
-    for (ValueId id : block.reductions) {
-      const Inst& inst = kernel_[id];
-      const int slot = static_cast<int>(kernel_.buffers.size()) + kernel_.scratch_rows + r++;
-      mov(rax, Stack(row_slot_ + slot * 8));
-      const Xbyak::Address at = At(rax, kernel_ir::Is64Bit(inst.type) ? 8 : 4, {});
-      const Xbyak::Xmm acc = Vector(accumulator_[{id, 0}], inst.type), before = Vector(kScratch0, inst.type);
-      vmovups(before, at);
-      Combine(inst.op, inst.type, acc, acc, before);
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      const Inst& inst = kernel_[all[r]];
+      const Xbyak::Address at = before(r);
+      const Xbyak::Xmm acc = Vector(accumulator_[{all[r], 0}], inst.type), others = Vector(kScratch0, inst.type);
+      if (r < block.reductions.size()) {
+        vmovups(others, at);
+        Combine(inst.op, inst.type, acc, acc, others);
+      }
       vmovups(at, acc);
     }
   };

@@ -58,7 +58,7 @@ class Emitter : public Xbyak::CodeGenerator {
 
   struct Block {
     kernel_ir::BlockKind kind;
-    Sequence prefix, segment, body, reductions;
+    Sequence prefix, segment, body, reductions, scans;
     // So many copies of the body, each for the points behind the other's, and their instructions in turn: a processor
     // looks ahead over fewer than a long chain of dependent ones has.
     int copies = 1;
@@ -98,8 +98,10 @@ class Emitter : public Xbyak::CodeGenerator {
   void FinishAccumulators(const Block& block);
   void EmitReduce(ValueId id, const Point& point);
   void HorizontalReduce(const Inst& inst, int reg);
+  void EmitScan(ValueId id);
   // --- column.cpp
   void EmitColumn();
+  static Sequence Accumulated(const Block& block);
   void ColumnRows(const Block& block, int rows);
   void ColumnEpilogue(const Block& block);
 
@@ -159,6 +161,7 @@ class Emitter : public Xbyak::CodeGenerator {
   void CopyLanes(int element, bool load, const Point& point);
   void LanePointer(int buffer, const Point& point);
   void EmitScratch(ValueId id, const Point& point);
+  void EmitIota(const Inst& inst, const Xbyak::Xmm& out, const Point& point);
   void EmitLeaf(ValueId id, const Point& point);
   Xbyak::Address At(const Xbyak::Reg64& base, int element, const Point& point);
 
@@ -246,13 +249,14 @@ class Emitter : public Xbyak::CodeGenerator {
   std::size_t frame_patch_ = 0;
 
   std::map<std::pair<std::uint64_t, bool>, Xbyak::Label> pool_;
-  Xbyak::Label mask32_, mask64_, odd_words_;
+  Xbyak::Label mask32_, mask64_, odd_words_, lanes32_, lanes64_;
 };
 
 // Fixed places of the stack frame.
 namespace frame {
 inline constexpr int kLanes = 0;  // the lane buffer, unless vectors have 512 bits
 inline constexpr int kRemaining = 128, kRows = 136, kSizes = 144, kSegment = 152, kLimit = 160, kGroup = 168;
+inline constexpr int kReducedRow = 176;
 inline constexpr int kMask32 = 192, kMask64 = 224, kFree = 256;
 }  // namespace frame
 

@@ -49,7 +49,8 @@ Emitter::Emitter(const kernel_ir::Kernel& kernel, bool evex, void* buffer, std::
 bool Emitter::Run() {
   Partition();
   int most = 0;
-  for (const Block& block : blocks_) most = std::max(most, static_cast<int>(block.reductions.size()));
+  for (const Block& block : blocks_)
+    most = std::max(most, static_cast<int>(block.reductions.size() + block.scans.size()));
   const bool transposed = kernel_.skeleton == Skeleton::kTransposed;
   if (most > 6 || (transposed && !CanTurn())) return false;
   Prologue();
@@ -189,7 +190,7 @@ Xbyak::Address Emitter::ConstAddress(const Inst& inst) {
 
 std::uint64_t Emitter::IdentityBits(const Inst& inst) const {
   const bool max = inst.op == Op::kReduceMax || inst.op == Op::kReduceMaxRaw;
-  if (inst.op == Op::kReduceSum) return 0;
+  if (inst.op == Op::kReduceSum || inst.op == Op::kScanSum) return 0;
   const double inf = std::numeric_limits<double>::infinity();
   const double f = inst.op == Op::kReduceProd ? 1 : max ? -inf : inf;
   switch (inst.type) {
@@ -216,6 +217,10 @@ void Emitter::EmitPool() {
     L(odd_words_);
     for (int i = 0; i < 32; ++i) dw(static_cast<std::uint16_t>(2 * i + 1));
   }
+  L(lanes64_);
+  for (int i = 0; i < 8; ++i) dq(static_cast<std::uint64_t>(i));
+  L(lanes32_);
+  for (int i = 0; i < 16; ++i) dd(static_cast<std::uint32_t>(i));
   L(mask32_);
   for (int i = 0; i < 16; ++i) dd(i < 8 ? 0xffffffffu : 0);
   L(mask64_);

@@ -24,7 +24,7 @@ void Emitter::Partition() {
   const bool column = kernel_.skeleton == Skeleton::kColumn;
   int next = 0;
   for (const kernel_ir::Block& block : kernel_.blocks) {
-    Block& out = blocks_.emplace_back(Block{block.kind, {}, {}, {}, {}, 1, {}});
+    Block& out = blocks_.emplace_back(Block{block.kind, {}, {}, {}, {}, {}, 1, {}});
     for (ValueId id : block.code) {
       const Level level = levels_[index(id)];
       int part = 2;
@@ -39,6 +39,7 @@ void Emitter::Partition() {
         part = 2;
         out.reductions.push_back(id);
       }
+      if (ClassOf(kernel_[id].op) == OpClass::kScan) out.scans.push_back(id);
       sequence_of_[index(id)] = next + part;
       if (!IsConst(id)) (part == 0 ? out.prefix : part == 1 ? out.segment : out.body).push_back(id);
     }
@@ -160,7 +161,8 @@ void Emitter::AdvanceSegment(const Block& block) {
   for (const Sequence* sequence : {&block.segment, &block.body}) {
     for (ValueId id : *sequence) {
       const Inst& inst = kernel_[id];
-      if (inst.op == Op::kLoad || inst.op == Op::kLoadAt || inst.op == Op::kStore) buffers.insert(inst.slot);
+      if (inst.op == Op::kLoad || inst.op == Op::kLoadAt || inst.op == Op::kLoadFrom || inst.op == Op::kStore)
+        buffers.insert(inst.slot);
       if (inst.op == Op::kScratchLoad || inst.op == Op::kScratchStore) {
         const int at = current_slot_ + (static_cast<int>(kernel_.buffers.size()) + inst.slot) * 8;
         if (!scratch_rows.insert(inst.slot).second) continue;
@@ -266,6 +268,7 @@ int Emitter::MaxPressure(const Sequence& sequence) const {
 // one accumulator of each reduction.
 int Emitter::ChooseCopies(const Block& block) const {
   if (block.kind == BlockKind::kOnce || block.body.empty() || NeedsCall(block.body)) return 1;
+  if (!block.scans.empty()) return 1;
   if (!block.reductions.empty() && NeedsCall(block.segment)) return 1;
   const auto size = static_cast<int>(block.body.size()), reductions = static_cast<int>(block.reductions.size());
   const int live = MaxPressure(block.body) + 1, accumulators = std::min(ForValues() - std::max(4, live), 8);
@@ -323,6 +326,10 @@ void Emitter::ReleaseFixed() {
 }
 
 void Emitter::StartAccumulators(const Block& block) {
+  for (ValueId id : block.scans) {
+    const int reg = accumulator_[{id, 0}] = TakeFixed();
+    Clear(Vector(reg, kernel_[id].type));
+  }
   for (ValueId id : block.reductions) {
     const Type type = kernel_[id].type;
     for (int copy = 0; copy < block.copies; ++copy) {
@@ -331,6 +338,52 @@ void Emitter::StartAccumulators(const Block& block) {
       Move(Vector(reg, type), Pool(IdentityBits(kernel_[id]), kernel_ir::Is64Bit(type), Bits(type)));
     }
   }
+}
+
+// In a row each lane after the other, in a column all at once: what each point has so far.
+void Emitter::EmitScan(ValueId id) {
+  const Inst& inst = kernel_[id];
+  const Xbyak::Xmm value = Reg(inst.args[0]);
+  const int reg = accumulator_[{id, 0}], element = kernel_ir::Is64Bit(inst.type) ? 8 : 4;
+  if (kernel_.skeleton == Skeleton::kColumn) {
+    const Xbyak::Xmm sum = Vector(reg, inst.type);
+    Combine(inst.op, inst.type, sum, sum, value);
+    return Move(Define(id), sum);
+  }
+  if (inst.type == Type::kI64 && Bits(inst.type) == 512) {
+    // Integers may be added in any order: by steps of one, two and four lanes, and to what was before.
+    const Xbyak::Zmm shifted(kScratch0), zero(kScratch1), before(reg), out(DefineEarly(id).getIdx());
+    Clear(zero);
+    valignq(shifted, Xbyak::Zmm(value.getIdx()), zero, 7);
+    vpaddq(out, shifted, Xbyak::Zmm(value.getIdx()));
+    for (const std::uint8_t step : {2, 4}) {
+      valignq(shifted, out, zero, static_cast<std::uint8_t>(8 - step));
+      vpaddq(out, out, shifted);
+    }
+    vpaddq(out, out, before);
+    vmovups(shifted, Pool(7, true, 512));
+    return vpermq(before, shifted, out);  // the last lane for all
+  }
+  const Xbyak::Xmm sum(reg), next(kScratch0);
+  const int from = lane_buffer_, to = lane_buffer_ + lane_bytes_;
+  vmovups(Stack(from, Bits(inst.type)), value);
+  for (int l = 0; l < lanes_; ++l) {
+    const auto at = [&](int buffer) { return Sized(element * 8)[rsp + buffer + l * element]; };
+    switch (inst.type) {
+      case Type::kF64:
+        vaddsd(sum, sum, at(from)), vmovsd(at(to), sum);
+        break;
+      case Type::kF32:
+        vaddss(sum, sum, at(from)), vmovss(at(to), sum);
+        break;
+      case Type::kI64:
+        vmovq(next, at(from)), vpaddq(sum, sum, next), vmovq(at(to), sum);
+        break;
+      default:
+        vmovd(next, at(from)), vpaddd(sum, sum, next), vmovd(at(to), sum);
+    }
+  }
+  vmovups(DefineEarly(id), Stack(to, Bits(inst.type)));
 }
 
 void Emitter::FinishAccumulators(const Block& block) {

@@ -27,17 +27,28 @@ Xbyak::Address Emitter::At(const Xbyak::Reg64& base, int element, const Point& p
   return ptr[base + rbx * element + point.copy * lanes_ * element];
 }
 
+void Emitter::EmitIota(const Inst& inst, const Xbyak::Xmm& out, const Point& point) {
+  const Xbyak::Xmm first(kScratch0);
+  const bool wide = inst.type == Type::kI64, along = inst.op == Op::kIota;
+  if (along) {
+    lea(rax, ptr[rbx + point.copy * lanes_]);
+  } else {
+    mov(rax, Stack(frame::kReducedRow));
+    if (point.row > 0) add(rax, point.row);
+  }
+  vmovq(first, rax);
+  wide ? vpbroadcastq(out, first) : vpbroadcastd(out, first);
+  if (!along) return;
+  const Xbyak::Label& lanes = wide ? lanes64_ : lanes32_;
+  const int bits = Bits(inst.type);
+  const Xbyak::Address from = bits == 512 ? zword[rip + lanes] : bits == 256 ? yword[rip + lanes] : xword[rip + lanes];
+  wide ? vpaddq(out, out, from) : vpaddd(out, out, from);
+}
+
 void Emitter::EmitLeaf(ValueId id, const Point& point) {
   const Inst& inst = kernel_[id];
   const Xbyak::Xmm out = DefineEarly(id);
-  if (inst.op == Op::kIota) {
-    lea(rax, ptr[rbx + point.copy * lanes_]);
-    vmovq(Xbyak::Xmm(kScratch0), rax);
-    vpbroadcastq(out, Xbyak::Xmm(kScratch0));
-    for (int i = 0; i < Bits(inst.type) / 64; ++i) mov(Stack(lane_buffer_ + i * 8), i);
-    vpaddq(out, out, Stack(lane_buffer_, Bits(inst.type)));
-    return;
-  }
+  if (inst.op == Op::kIota || inst.op == Op::kRowIota) return EmitIota(inst, out, point);
   const Xbyak::Address from = Size(layout_.Param(inst.slot), rax);
   const Xbyak::Xmm low(out.getIdx());
   switch (inst.type) {
@@ -149,26 +160,39 @@ void Emitter::EmitLoad(ValueId id, const Point& point) {
   const Inst& inst = kernel_[id];
   const kernel_ir::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(inst.slot)];
   const int size = ElementSize(buffer.dtype);
+  std::optional<Xbyak::Xmm> elements;
+  if (inst.op == Op::kLoadFrom) elements = Reg(inst.args[0]);
   const Xbyak::Xmm out = DefineEarly(id);
-  if (buffer.inner == Inner::kUniform) return EmitUniformLoad(buffer.dtype, out, Base(inst.slot, point, rcx));
+  const auto base = [&](const Xbyak::Reg64& scratch) {
+    const Xbyak::Reg64 begin = Base(inst.slot, point, scratch);
+    if (!elements) return begin;
+    vmovq(rdx, Xbyak::Xmm(elements->getIdx()));
+    lea(scratch, ptr[begin + rdx * size]);
+    return scratch;
+  };
+  if (buffer.inner == Inner::kUniform) return EmitUniformLoad(buffer.dtype, out, base(rcx));
   if (buffer.inner == Inner::kContiguous && !point.tail) {
-    return EmitPackedLoad(buffer.dtype, out, At(Base(inst.slot, point, rax), size, point));
+    return EmitPackedLoad(buffer.dtype, out, At(base(rax), size, point));
   }
   if (buffer.inner == Inner::kContiguous && size >= 4) {
     if (evex_) {
       const Xbyak::Xmm masked = out | TailMask() | T_z;
-      const Xbyak::Address from = At(Base(inst.slot, point, rax), size, point);
+      const Xbyak::Address from = At(base(rax), size, point);
       size == 8 ? vmovupd(masked, from) : vmovups(masked, from);
       return;
     }
     const int bits = size == 8 || !wide_ ? 256 : 128;
     const Xbyak::Xmm mask = Vector(kScratch0, bits);
     vmovups(mask, Stack(size == 8 ? frame::kMask64 : frame::kMask32, bits));
-    const Xbyak::Address from = At(Base(inst.slot, point, rax), size, point);
+    const Xbyak::Address from = At(base(rax), size, point);
     size == 8 ? vmaskmovpd(out, mask, from) : vmaskmovps(out, mask, from);
     return;
   }
   LanePointer(inst.slot, point);
+  if (elements) {
+    vmovq(rax, Xbyak::Xmm(elements->getIdx()));
+    lea(rcx, ptr[rcx + rax * size]);
+  }
   CopyLanes(size, true, point);
   EmitPackedLoad(buffer.dtype, out, ptr[rsp + lane_buffer_]);
 }

@@ -15,8 +15,10 @@ void Emitter::EmitInst(ValueId id, const Point& point) {
       return;
     case Op::kParam:
     case Op::kIota:
+    case Op::kRowIota:
       return EmitLeaf(id, point);
     case Op::kLoad:
+    case Op::kLoadFrom:
       return EmitLoad(id, point);
     case Op::kLoadAt:
       return EmitLoadAt(id, point);
@@ -29,6 +31,10 @@ void Emitter::EmitInst(ValueId id, const Point& point) {
       return EmitFma(id);
     case Op::kSelect:
       return EmitSelect(id);
+    case Op::kInRange: {
+      const Xbyak::Xmm a = Reg(inst.args[0]);
+      return Move(Define(id), a);
+    }
     case Op::kCast:
       return EmitCast(id);
     case Op::kWrap:
@@ -37,6 +43,7 @@ void Emitter::EmitInst(ValueId id, const Point& point) {
       break;
   }
   if (ClassOf(inst.op) == OpClass::kReduce) return EmitReduce(id, point);
+  if (ClassOf(inst.op) == OpClass::kScan) return EmitScan(id);
   if (ClassOf(inst.op) == OpClass::kCompare) return EmitCompare(id);
   if (ClassOf(inst.op) == OpClass::kBits) return EmitBits(id);
   EmitArith(id);
@@ -115,6 +122,7 @@ void Emitter::Combine(Op op, Type type, const Xbyak::Xmm& out, const Xbyak::Xmm&
   switch (op) {
     case Op::kAdd:
     case Op::kReduceSum:
+    case Op::kScanSum:
       switch (type) {
         case Type::kF32:
           return vaddps(out, a, b);
