@@ -144,7 +144,7 @@ struct RecurrentFunction : torch::autograd::Function<RecurrentFunction> {
     if (states > 1) result.push_back(of_cells);
     std::int64_t begin = 0;
     for (const Tensor& w : weights) {
-      result.push_back(of_weights.narrow(0, begin, w.numel()).view(w.sizes()));
+      result.push_back(of_weights.narrow(0, begin, w.numel()).view(w.sizes()).clone());  // in a storage of its own
       begin += w.numel();
     }
     result.resize(tensors.size() + 2);  // one for the number, one for the form
