@@ -142,9 +142,11 @@ class ReductionWriter : protected GroupWriter {
         return kernel_ir::DType::kI64;
       case Type::kI32:
         return kernel_ir::DType::kI32;
-      default:
+      case Type::kF32:
+      case Type::kPred:
         return kernel_ir::DType::kF32;
     }
+    return kernel_ir::DType::kF32;
   }
 
   // Strides of a dense [outer..., second] temporary; the result is of the outer axes.

@@ -258,7 +258,6 @@ class Driver {
       default:
         Fail(absl::InternalError("the evaluator paused or yielded in a capture"));
         found.done = true;
-        break;
     }
     capture.breaks().Unwind();
     PyErr_Clear();

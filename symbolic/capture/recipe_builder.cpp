@@ -1,5 +1,6 @@
 // RecipeBuilder: from a live object at the end of an attempt to the steps that make it again.
 #include "absl/strings/str_cat.h"
+#include "common/status.h"
 #include "frame_eval/versions/private_api.h"
 #include "guards/immutable.h"
 #include "symbolic/capture/builtin_types.h"
@@ -456,10 +457,9 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
   auto* cls = reinterpret_cast<PyObject*>(type);
   std::vector<RecipeId> of_class;
   if (capture_.made().IsMade(type)) {
-    absl::StatusOr<RecipeId> id = Of(cls);
-    if (!id.ok()) return id.status();
+    FF_ASSIGN_OR_RETURN(const RecipeId id, Of(cls));
     if (const auto it = known_.find(o); it != known_.end()) return it->second;  // a cell of the class's held it
-    of_class.push_back(*id);
+    of_class.push_back(id);
   }
   const BorrowedRef constant = of_class.empty() ? cls : nullptr;
   const RecipeId made = IsNumberOrTextClass(type) ? NumberOrText(object, of_class.empty() ? Constant(cls) : of_class[0])
@@ -474,9 +474,8 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
       PyObject* item = PyList_GET_ITEM(contents.get(), i);
       PyObject* parts[] = {base == &PyList_Type ? item : PyTuple_GET_ITEM(item, 0),
                            base == &PyList_Type ? item : PyTuple_GET_ITEM(item, 1)};
-      absl::StatusOr<std::vector<RecipeId>> ids = OfAll(absl::MakeSpan(parts, base == &PyList_Type ? 1 : 2));
-      if (!ids.ok()) return ids.status();
-      fill.insert(fill.end(), ids->begin(), ids->end());
+      FF_ASSIGN_OR_RETURN(const std::vector<RecipeId> ids, OfAll(absl::MakeSpan(parts, base == &PyList_Type ? 1 : 2)));
+      fill.insert(fill.end(), ids.begin(), ids.end());
     }
     Add(base == &PyList_Type ? RecipeOp::kFillList : RecipeOp::kFillDict, std::move(fill));
   }
@@ -486,17 +485,13 @@ absl::StatusOr<RecipeId> RecipeBuilder::OfInstance(BorrowedRef object) {
     auto* cls = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     PyObject *key, *value;
     Py_ssize_t position = 0;
-    const bool has_slots = IsPythonClass(cls);
-    while (has_slots && PyDict_Next(frame_ops::TypeDict(cls), &position, &key, &value)) {
+    while (IsPythonClass(cls) && PyDict_Next(frame_ops::TypeDict(cls), &position, &key, &value)) {
       if (Py_TYPE(value) != &PyMemberDescr_Type) continue;
       Ref held = Ref::Steal(PyMemberDescr_Type.tp_descr_get(value, o, reinterpret_cast<PyObject*>(type)));
-      if (!held) {
-        PyErr_Clear();
-        continue;
-      }
-      absl::StatusOr<RecipeId> id = Of(held);
-      if (!id.ok()) return id.status();
-      Add(RecipeOp::kSetAttr, {made, *id}, value);
+      if (!held) PyErr_Clear();
+      if (!held) continue;
+      FF_ASSIGN_OR_RETURN(const RecipeId id, Of(held));
+      Add(RecipeOp::kSetAttr, {made, id}, value);
     }
   }
   return made;

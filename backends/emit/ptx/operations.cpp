@@ -50,6 +50,7 @@ Operand Printer::Operation(const Inst& in) {
       return Arithmetic(in, a, b);
     case OpClass::kMemory:
     case OpClass::kReduce:
+    case OpClass::kScan:
       break;  // of the loops
   }
   Fail(StrCat("no value of one point: ", std::string(Name(in.op))));

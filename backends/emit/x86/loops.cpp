@@ -379,7 +379,8 @@ void Emitter::EmitScan(ValueId id) {
       case Type::kI64:
         vmovq(next, at(from)), vpaddq(sum, sum, next), vmovq(at(to), sum);
         break;
-      default:
+      case Type::kI32:
+      case Type::kPred:
         vmovd(next, at(from)), vpaddd(sum, sum, next), vmovd(at(to), sum);
     }
   }

@@ -154,8 +154,7 @@ PyObject* FrameEntry::OnFrame(PyThreadState* thread, frame_ops::Frame* frame, in
       static_cast<std::size_t>(frame_ops::SlotCount(code)) + static_cast<std::size_t>(code->co_stacksize), kNoSource);
   act.stack_depth = frame_ops::StackDepth(frame);
   if (frame_ops::IsStarting(frame)) PrepareFrameSlots(act, call);
-  if (starting_generator) return frame_ops::EvalDefault(thread, frame, throw_flag);
-  return EvaluateFrame(act, StartAt::kNext);
+  return starting_generator ? frame_ops::EvalDefault(thread, frame, throw_flag) : EvaluateFrame(act, StartAt::kNext);
 }
 
 bool FrameEntry::DeferWarning(frame_ops::Frame* show) {

@@ -472,7 +472,7 @@ def whose_end_is_noticed():
 def with_sets():
     class Settings:
         def __init__(self):
-            self.skipped, self.kinds, self.nested = {"a", "b"}, frozenset({1, 2}), [{(1, 2), "c"}, set()]
+            self.skipped, self.kinds, self.nested = {"a", "b"}, frozenset({1, 2}), [{3, "c"}, set()]
 
     given = Settings()
 
