@@ -41,7 +41,7 @@ std::optional<GatherForm> GatherOf(const ir::Graph& graph, const Node& node) {
   std::optional<GatherForm> form = Named(node);
   if (!form || form->table == kNoValue || form->index == kNoValue || form->table == form->index) return std::nullopt;
   const Value &table = graph.value(form->table), &index = graph.value(form->index), &out = graph.value(node.outputs[0]);
-  if (!out.device.is_cpu() && !(kGathersOnCuda && out.device.is_cuda())) return std::nullopt;
+  if (!out.device.is_cpu() && !out.device.is_cuda()) return std::nullopt;
   if (table.device != out.device || index.device != out.device || table.dtype != out.dtype) return std::nullopt;
   if (table.layout != c10::Layout::Strided || index.layout != c10::Layout::Strided) return std::nullopt;
   if (!StorageOf(table.dtype) || !IsIndex(index.dtype) || index.sizes.empty() || table.sizes.size() < 2)

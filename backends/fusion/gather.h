@@ -14,8 +14,6 @@ struct GatherForm {
   std::size_t index_rank = 0;  // the result has the index's dimensions, then a row's
   bool wraps = false;          // what is negative counts from the end
 };
-// On CUDA devices gathers run as ATen operators until kernels of them have been run on one.
-inline constexpr bool kGathersOnCuda = false;
 
 // Nothing: the node is none, or none that kernels have.
 std::optional<GatherForm> GatherOf(const ir::Graph& graph, const ir::Node& node);
