@@ -365,7 +365,7 @@ absl::StatusOr<std::unique_ptr<BackwardPlan::Differentiable>> BackwardPlan::Comp
   }
   Graph graph = builder.Take();
   FF_RETURN_IF_ERROR(ir::Verify(graph));
-  FF_ASSIGN_OR_RETURN(result->executable, AtenSequence::Create(std::move(graph), options_));
+  FF_ASSIGN_OR_RETURN(result->executable, AtenSequence::CreateRewritten(std::move(graph)));
   return result;
 }
 

@@ -20,8 +20,8 @@ struct ReductionForm {
   // How many loops later than its operand its result is known.
   int loops() const { return index ? 2 : 1; }
 };
-// On CUDA devices the indices of extremes run as ATen operators: of 500 random programs on an H200 three were wrong, each
-// of a negated int32.
+// On CUDA devices the indices of extremes run as ATen operators: of 500 random programs on an H200 three were wrong,
+// each of a negated int32.
 inline constexpr bool kIndicesOnCuda = false;
 bool IsReduction(const ir::Graph& graph, const ir::Node& node, ReductionForm* form);
 // The index of an extreme over one dimension of a tensor has a kernel: argmax(in, dim).

@@ -18,7 +18,7 @@ namespace framefuse {
 class AtenSequence final : public Executable {
  public:
   static absl::StatusOr<std::unique_ptr<Executable>> Create(ir::Graph graph, const BackendOptions& options);
-  // Of a graph that an executor of kernels has rewritten: what it says of strides is where kernels store their results.
+  // Of a graph in which other operators or kernels stand for those that it was recorded with: its strides are theirs.
   static absl::StatusOr<std::unique_ptr<Executable>> CreateRewritten(ir::Graph graph);
   ~AtenSequence() override;
 
