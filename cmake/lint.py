@@ -21,7 +21,7 @@ CODE = {".h", ".cpp", ".py", ".def", ".cu"}
 CPP = {".h", ".cpp", ".def", ".cu"}
 MAY_BE_LARGE = {"tests"}  # classes there, and switches
 MAY_USE_PYBIND11 = {pathlib.Path("python/bindings.cpp")}  # and the modules that Python tests of C++ parts load
-VERSION_CONDITION = re.compile(r"^\s*#\s*(if|elif).*PY_(VERSION_HEX|MAJOR_VERSION|MINOR_VERSION)")
+VERSION_CONDITION = re.compile(r"\bPY_(VERSION_HEX|MAJOR_VERSION|MINOR_VERSION)\b")
 # CPython's private names and headers.
 PRIVATE_API = re.compile(r"\b_Py|\bPy_BUILD_CORE|\bpycore_|\binternal/")
 FORBIDDEN_INCLUDE = re.compile(r"#include\s*[<\"](torch/extension\.h|pybind11/.*)[>\"]")
@@ -56,7 +56,7 @@ def violations(root, path):
     if path.suffix in CPP and path.parts[0] not in MAY_BE_LARGE:
         yield from large_or_silent(path, lines)
     for number, line in enumerate(lines, 1):
-        if VERSION_CONDITION.search(line) and "versions" not in path.parts:
+        if path.suffix in CPP and VERSION_CONDITION.search(line) and "versions" not in path.parts:
             yield f"line {number}: Python version condition outside frame_eval/versions/"
         if path.suffix in CPP and "versions" not in path.parts and PRIVATE_API.search(line):
             yield f"line {number}: private API of CPython outside frame_eval/versions/ (see private_api.h)"

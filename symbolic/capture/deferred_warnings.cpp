@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "frame_eval/versions/warning_filters.h"
 #include "symbolic/capture/code_text.h"
 #include "symbolic/capture/journals/frame_stack.h"
 #include "symbolic/capture/journals/read_journal.h"
@@ -173,8 +174,7 @@ BorrowedRef WarningFunction() { return say; }
 std::optional<DeferredWarning> TakeWarning(PyThreadState* thread, frame_ops::Frame* show, const FrameStack& frames,
                                            ReadJournal& reads) {
   PyObject* shown = frame_ops::Slots(show)[0];
-  // From 3.14 on filters may be a context's own.
-  if (PY_VERSION_HEX >= 0x030E0000 || shown == nullptr || say == nullptr || frames.all().empty()) return std::nullopt;
+  if (kFiltersMayBeOfAContext || shown == nullptr || say == nullptr || frames.all().empty()) return std::nullopt;
   DeferredWarning w;
   w.category = Ref::Steal(PyObject_GetAttrString(shown, "category"));
   w.path = Ref::Steal(PyObject_GetAttrString(shown, "filename"));

@@ -100,6 +100,7 @@ def test_every_folder_of_code_has_a_row():
     [
         ("symbolic/a.cpp", "// A file.\n_PyObject_GetDictPtr(o);\n", "private API"),
         ("symbolic/a.cpp", "// A file.\n#if PY_VERSION_HEX > 3\n#endif\n", "version condition"),
+        ("symbolic/a.cpp", "// A file.\nbool old = PY_VERSION_HEX < 3;\n", "version condition"),
         ("symbolic/a.cpp", "int x;\n", "no comment"),
         ("symbolic/a.cpp", "// A file.\n" + "int x;\n" * 500, "the limit is 500"),
         ("symbolic/a_utils.cpp", "// A file.\n", "says nothing"),
