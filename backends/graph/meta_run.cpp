@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "backends/graph/boxed_call.h"
 #include "backends/graph/op_kernels.h"
 
 namespace framefuse::ir {
@@ -127,7 +128,7 @@ absl::StatusOr<std::optional<MetaResults>> MetaRun::ResultsOf(const Node& n) con
   const c10::impl::ExcludeDispatchKeyGuard off(KeysOff());
   ConvertOperands(g_, n, &stack);
   try {
-    kernel->callBoxed(handle, DispatchKeySet(DispatchKey::Meta), &stack);
+    CallHoldingOperands(*kernel, handle, DispatchKeySet(DispatchKey::Meta), &stack);
   } catch (const c10::NotImplementedError&) {
     return std::nullopt;
   } catch (const c10::Error& error) {

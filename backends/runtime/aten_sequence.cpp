@@ -1,5 +1,6 @@
 #include "backends/runtime/aten_sequence.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/empty_strided.h>
@@ -347,11 +348,12 @@ void AtenSequence::LayOut(std::int32_t value, Frame& frame) const {
   slot = at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
 }
 
-// A small part of a large storage is copied first.
+// A small part of a large storage is copied first, as it lies.
 void AtenSequence::MakeWhole(c10::IValue& slot) {
   const at::Tensor& t = slot.toTensor();
-  const auto bytes = static_cast<std::size_t>(t.numel()) * t.element_size();
-  if (t.storage().nbytes() > bytes || t.storage_offset() != 0) slot = t.clone();
+  if (t.storage().nbytes() <= t.nbytes() && t.storage_offset() == 0) return;
+  const bool repeats = at::has_internal_overlap(t) == at::MemOverlap::Yes;  // the operator would not keep such strides
+  slot = repeats ? t.clone() : at::empty_strided(t.sizes(), t.strides(), t.options()).copy_(t);
 }
 
 void AtenSequence::Pop(const PlanStep& step, Frame& frame) const {

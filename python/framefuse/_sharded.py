@@ -5,6 +5,7 @@ Invariant: the alias hands its gradient on to the DTensor as a DTensor of the pl
 """
 
 import copy
+import dataclasses
 import types
 
 import torch
@@ -13,6 +14,7 @@ from torch.distributed import _functional_collectives as collectives
 from torch.distributed import device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, _random as random
 from torch.distributed.tensor._dispatch import OpDispatcher
+from torch.distributed.tensor._dtensor_spec import DTensorSpec
 from torch.distributed.tensor._ops._mask_buffer import MaskBuffer
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.distributed.tensor._utils import ExplicitRedistributionContext
@@ -24,6 +26,7 @@ if not hasattr(torch.Tensor, "_dtensor__new__") or isinstance(Shard.__eq__, type
 # Values: nothing of them changes, and C++ compares them.
 PLACEMENTS = (Shard, Replicate, Partial)
 MESH = device_mesh.DeviceMesh
+SPEC_FIELDS = tuple(f.name for f in dataclasses.fields(DTensorSpec))
 # They run as they are, on fakes.
 FUNCTIONS = (DTensor.from_local, DTensor.to_local, DTensor.redistribute, DTensor.full_tensor)
 # It runs outside of the capture: it asks fakes of torch's own for what follows from the sizes of tensors.

@@ -48,6 +48,8 @@ Ref ResolvePath(const std::string& path) {
   Ref found;
   if (module) found = Ref::Steal(PyObject_GetAttrString(module, path.substr(dot + 1).c_str()));
   if (!found) PyErr_Clear();
+  // pybind11's own metaclass gives a method as it stands in the class, a metaclass of torch's the function in it.
+  if (found && PyInstanceMethod_Check(found.get())) found = Ref::Create(PyInstanceMethod_GET_FUNCTION(found.get()));
   return found;
 }
 

@@ -31,6 +31,7 @@ struct Known {
   PyObject* dispatcher = nullptr;
   PyObject* dispatch = nullptr;  // a frozenset of codes
   std::vector<PyObject*> functions;
+  PyObject* fields = nullptr;  // a tuple of names
 };
 
 const Known* known = nullptr;
@@ -73,6 +74,7 @@ const Known* Learn() {
   found->why_not = get("why_not").release();
   found->maker = get("made_of").release();
   found->dispatch = get("DISPATCH").release();
+  found->fields = get("SPEC_FIELDS").release();
   CallRule rule;
   rule.kind = CallRule::Kind::kTorch;
   const Ref functions = get("FUNCTIONS"), placements = get("PLACEMENTS");
@@ -171,8 +173,8 @@ bool IsSharedAttribute(std::string_view name) {
 
 bool GuardShardedSpec(ReadJournal& reads, BorrowedRef spec, SourceId source) {
   reads.AddGuard(source, GuardKind::kTypeIs, reinterpret_cast<PyObject*>(spec.type()));
-  for (const char* field : {"mesh", "placements", "tensor_meta", "shard_order", "use_strided_shard_as_shard_order"}) {
-    const Ref name = Ref::Steal(PyUnicode_InternFromString(field));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(known->fields); ++i) {
+    PyObject* const name = PyTuple_GET_ITEM(known->fields, i);
     PyObject* value = frame_ops::RawInstanceAttr(spec, name);
     if (value == nullptr || !GuardPart(reads, value, reads.sources().InstanceAttr(source, name))) return false;
   }

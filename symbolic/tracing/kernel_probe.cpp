@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "backends/graph/believing_ops.h"
+#include "backends/graph/boxed_call.h"
 #include "symbolic/tracing/fake_tensor.h"
 #include "symbolic/tracing/recorder.h"
 #include "symbolic/tracing/warning_watch.h"
@@ -173,7 +174,7 @@ KernelAnswer Ask(ir::OpId op, const Question& question, c10::ArrayRef<c10::IValu
   const WarningWatch watch;
   KernelAnswer answer;
   try {
-    op->handle().callBoxed(&operands);
+    ir::CallHoldingOperands(op->handle(), &operands);
   } catch (const c10::Error& e) {
     std::string text = e.what_without_backtrace();
     if (op->is_pointwise() || IsAboutTypes(text)) {

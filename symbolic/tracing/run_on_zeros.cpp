@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "backends/graph/believing_ops.h"
+#include "backends/graph/boxed_call.h"
 #include "symbolic/tracing/fake_tensor.h"
 #include "symbolic/tracing/recorder.h"
 
@@ -135,7 +136,7 @@ bool RunsOnZeros(ir::OpId op, c10::ArrayRef<c10::IValue> args) {
   if (!stack.has_value()) return false;
   const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
   try {
-    op->handle().callBoxed(&*stack);
+    ir::CallHoldingOperands(op->handle(), &*stack);
   } catch (const c10::Error&) {
     return false;
   }
@@ -148,7 +149,7 @@ std::optional<std::string> RefusalOfEmpties(ir::OpId op, c10::ArrayRef<c10::IVal
   if (!stack.has_value()) return std::nullopt;
   const c10::impl::ExcludeDispatchKeyGuard off(KeysOffForMeta());
   try {
-    op->handle().callBoxed(&*stack);
+    ir::CallHoldingOperands(op->handle(), &*stack);
   } catch (const c10::Error& e) {
     return e.what_without_backtrace();
   }

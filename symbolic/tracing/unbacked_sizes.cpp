@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "backends/graph/boxed_call.h"
 #include "symbolic/tracing/shapes/shapes.h"
 
 namespace framefuse::tracing {
@@ -171,7 +172,7 @@ bool RecordOfNothing(Recorder& recorder, const c10::OperatorHandle& handle, Stac
   {
     const TlsScope off(nullptr);
     const c10::impl::ExcludeDispatchKeyGuard plain(KeysOffForMeta());
-    handle.callBoxed(&run);  // an error is the program's own
+    ir::CallHoldingOperands(handle, &run);  // an error is the program's own
   }
   recorder.RecordAs(TraitsOf(handle), stack, run);
   return true;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "backends/graph/boxed_call.h"
 
 namespace framefuse::tracing {
 namespace {
@@ -242,7 +243,7 @@ bool RunNode(const ir::Node& n, std::uint8_t unset, Values* values) {
   for (std::size_t i = 0; i < n.args.size(); ++i) {
     if (!PushArgument(n.args[i], n.op->arguments()[i].type, *values, &stack)) return false;
   }
-  n.op->handle().callBoxed(&stack);
+  ir::CallHoldingOperands(n.op->handle(), &stack);
   if (IsUnset(n.op->name())) Fill(stack.back().toTensor(), unset);
   std::size_t next = 0;
   const auto take = [&](const at::Tensor& t) {

@@ -63,3 +63,21 @@ def test_loss_of_one_sample(backend):
         expected, expected_shape = f(x, target.expand(sizes))
         assert shape == expected_shape and torch.equal(loss, expected)
         loss.sum().backward()
+
+
+@pytest.mark.parametrize("backend", ["aten", "fuse"])
+def test_part_of_a_large_storage_that_is_written_keeps_its_strides(backend):
+    """The formula of this gradient writes into a quarter of a matrix that it made."""
+
+    def f(x):
+        return torch.linalg.matrix_exp(x)
+
+    torch.manual_seed(0)
+    x = torch.randn(5, 5, 5)
+    gradients = []
+    for function in (f, framefuse.compile(f, backend=backend)):
+        leaf = x.clone().requires_grad_()
+        function(leaf).sin().sum().backward()
+        gradients.append(leaf.grad)
+    torch.testing.assert_close(gradients[1], gradients[0])
+    assert gradients[1].stride() == gradients[0].stride()

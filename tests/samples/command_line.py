@@ -18,7 +18,7 @@ import torch
 
 from samples import page, results, systems
 from samples.one_entry import DATABASES, RIGHT, Runner, selected
-from zoo.process import End, Limits, run_children
+from zoo.process import End, Limits, jobs, run_children
 
 BACKENDS = ("fuse", "aten", "fx", "eager")
 _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in DATABASES["op"].DTYPES}
@@ -61,7 +61,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--dtype", default=",".join(_DTYPES), help="comma-separated (default: all five)")
     parser.add_argument("--part", default="0/1", help="N/M: every M-th entry from the N-th on")
     parser.add_argument("--samples", type=int, default=0, help="at most so many samples of each form, evenly spread (default 0: all)")
-    parser.add_argument("--jobs", type=int, default=1, help="entries at a time (default 1)")
+    parser.add_argument("--jobs", type=jobs, default=1, help="entries at a time (default 1)")
     parser.add_argument("--seconds", type=float, default=300, help="processor time for each entry and dtype (default 300)")
     parser.add_argument("--gigabytes", type=float, default=6, help="memory for each entry and dtype (default 6)")
     parser.add_argument("--dynamic", action="store_true", help="all sizes symbolic: a form's samples share what was captured for the ones before")

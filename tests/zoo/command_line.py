@@ -17,7 +17,7 @@ import torch
 
 from zoo import packages, results, table, zoo_model
 from zoo.one_model import INFERENCE, MISSED, OK, SKIPPED, TOLD, TRAINING, run_model
-from zoo.process import End, Limits, run_children
+from zoo.process import End, Limits, jobs, run_children
 from zoo.zoo_model import ZooModel
 
 SETS = ("own", "transformers", "transformers5", "timm", "torchvision", "packages")
@@ -49,7 +49,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--only-train", action="store_true", help="training, not inference")
     parser.add_argument("--backend", default="fuse,aten,fx", help="comma-separated; eager is the identity")
     parser.add_argument("--peer", action="store_true", help="also torch.compile, for its count of breaks")
-    parser.add_argument("--jobs", type=int, default=1, help="models at a time (default 1)")
+    parser.add_argument("--jobs", type=jobs, default=1, help="models at a time (default 1)")
     parser.add_argument("--only", help="models whose name contains one of these, comma-separated; =NAME: that one")
     parser.add_argument("--part", default="0/1", help="N/M: every M-th model from the N-th on")
     parser.add_argument("--site", help="the folders with the packages, with colons between them (or the environment's FF_ZOO_SITE)")

@@ -43,6 +43,14 @@ class End:
     text: str = ""
 
 
+def jobs(text: str) -> int:
+    """For argparse: how many children run at a time. None would run nothing and look like success."""
+    count = int(text)
+    if count < 1:
+        raise ValueError(f"{count} jobs run nothing")
+    return count
+
+
 class Child:
     """One running child."""
 

@@ -11,7 +11,7 @@ import time
 import pytest
 import torch
 
-from zoo import judge, one_model, systems
+from zoo import command_line, judge, one_model, systems
 from zoo.one_model import (
     CRASH,
     ERROR,
@@ -312,3 +312,10 @@ def test_operations_in_a_graph_are_counted():
 def test_settings_are_made_small_by_name():
     assert small("hidden_size", 768) == 32 and small("num_attention_heads", 12) == 4 and small("num_hidden_layers", 12) == 2
     assert small("hidden_sizes", [64, 128, 320, 512]) == [8, 16, 40, 64] and small("layer_norm_eps", 1) == 1
+
+
+@pytest.mark.parametrize("count", ["0", "-2"])
+def test_no_jobs_are_refused(count):
+    """They would run nothing, and nothing looks like success."""
+    with pytest.raises(SystemExit):
+        command_line.main(["--set", "own", "--jobs", count])

@@ -178,7 +178,8 @@ Value NativeCalls::CallTorch(Activation& act, BorrowedRef callable, absl::Span<c
     return CallSized(tracer_.numbers(), callable, factors.args(), sized, kwnames);
   }));
   if (result) result = tracer_.numbers().FromTorch(std::move(result));
-  if (!boundary_.Check() || (!result && outermost && !boundary_.ConfirmTorchError(callable))) {
+  const bool may_be_about_fakes = outermost && !args.empty();  // without arguments it knows of none
+  if (!boundary_.Check() || (!result && may_be_about_fakes && !boundary_.ConfirmTorchError(callable))) {
     const bool looked = breaks_.record() && breaks_.record()->reason.kind == GraphBreakKind::kTensorToPython;
     if (looked && outermost && PyFunction_Check(callable.get())) {
       breaks_.NoteLeaf(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable.get())));
