@@ -36,7 +36,7 @@ TEST(Operators, AFactComesFromEachKindOfRow) {
   EXPECT_TRUE(Has(Found("aten.gelu_backward"), OpFact::kBelieves));       // of a part
   EXPECT_TRUE(Has(Found("aten.gelu_backward"), OpFact::kAten));
   EXPECT_FALSE(Has(Found("aten.sum.dim_IntList"), OpFact::kRaisesOnCpu));
-  EXPECT_FALSE(Has(Found("prims.sin"), OpFact::kAten));
+  EXPECT_FALSE(Has(Found("quantized.relu6"), OpFact::kAten));
 }
 
 TEST(Operators, WhatIsDeterminedSoAreItsOtherForms) {
